@@ -1,0 +1,1 @@
+//! Which measurements, in which order? Matrix, journal, resume, stop rule, results.

@@ -1,0 +1,136 @@
+//! The journal: one line per finished measurement, written at once.
+//!
+//! The first line is the [`Header`]; each further one a [`Measurement`]. A line that a crash cut off is dropped on
+//! reading and measured again.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::facts::MachineFacts;
+use super::job::{PlacedDose, ProbeReport};
+use super::names::{LoadKind, LoadPlace, PlatformKind, ProbeKind};
+use super::preflight::Preflight;
+use super::units::Nanos;
+
+/// A line of the journal.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "line", rename_all = "kebab-case")]
+pub enum JournalLine {
+    /// First line.
+    Header(Box<Header>),
+    /// Which platforms can be measured; written anew after each resume.
+    Platforms {
+        /// One entry per platform of the experiment, in its order.
+        platforms: Vec<PlatformState>,
+    },
+    /// A finished measurement.
+    Measurement(Box<Measurement>),
+}
+
+/// What a run is.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Header {
+    /// [`super::SCHEMA_VERSION`] of the writer.
+    pub schema_version: u32,
+    /// Version of the program.
+    pub bulkhead_version: String,
+    /// When the run began, nanoseconds since 1970.
+    pub started_unix_ns: Nanos,
+    /// The host.
+    pub host: MachineFacts,
+    /// Was it quiet?
+    pub preflight: Preflight,
+}
+
+/// Whether a platform can be measured here, and what it turned out to be.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct PlatformState {
+    /// Its label in the experiment.
+    pub label: String,
+    /// Its kind.
+    pub kind: PlatformKind,
+    /// Why it cannot be measured and what to install; none when it can.
+    pub unavailable: Option<String>,
+    /// What it turned out to be, in order of interest: `("accelerator", "tcg")`, `("why", "…")`, `("qemu", "7.2.15")`.
+    pub properties: Vec<(String, String)>,
+    /// What its agent sees of its machine; none before it was started.
+    pub facts: Option<MachineFacts>,
+    /// From the start of the instance until its agent answered; none before it was started.
+    pub start_ns: Option<Nanos>,
+}
+
+/// A neighbour in a cell.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+pub struct Neighbour {
+    /// Which stressor.
+    pub kind: LoadKind,
+    /// Where it runs.
+    pub place: LoadPlace,
+}
+
+/// What is measured: a probe under a load on a platform. Repetitions of a cell are compared with each other.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+pub struct Cell {
+    /// The probe.
+    pub probe: ProbeKind,
+    /// The neighbour; none means nothing else was started.
+    pub neighbour: Option<Neighbour>,
+    /// Label of the platform.
+    pub platform: String,
+}
+
+/// One finished measurement: done or failed, never missing.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Measurement {
+    /// What was measured.
+    pub cell: Cell,
+    /// Number of the interleaved round, from 0. Measurements of one round and probe are compared as pairs.
+    pub round: u32,
+    /// When it began, nanoseconds since 1970, host clock.
+    pub started_unix_ns: Nanos,
+    /// How long it took on the host's clock, from request to reply.
+    pub duration_ns: Nanos,
+    /// How strong the neighbours were.
+    pub doses: Vec<PlacedDose>,
+    /// What came of it.
+    pub outcome: Outcome,
+}
+
+/// What came of a measurement.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Outcome {
+    /// The probe's report.
+    Done(Box<ProbeReport>),
+    /// It broke.
+    Failed(Failure),
+}
+
+/// How something that was measured broke.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum FailureKind {
+    /// The instance could not be started.
+    Start,
+    /// It ended by itself: panic, kill, out of memory, early exit.
+    Died,
+    /// No heartbeat and no reply within the deadline.
+    Hung,
+    /// It sent something that is not a message, or a message that may not be sent.
+    Garbage,
+    /// The probe said it could not be done.
+    Refused,
+    /// A neighbour broke.
+    Neighbour,
+}
+
+/// A recorded failure.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Failure {
+    /// How.
+    pub kind: FailureKind,
+    /// What was wanted, what was got, when.
+    pub reason: String,
+    /// Last lines of the instance's console or error output.
+    pub console: Vec<String>,
+}

@@ -1,0 +1,172 @@
+//! The closed lists of names: platforms, probes, loads, places. Each name parses from text with one check for
+//! command line and files alike, and a misspelt one is answered with the nearest.
+
+use std::fmt;
+use std::str::FromStr;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// A name that is not in its list.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("unknown {what} \"{got}\"{}; known are: {known}", nearest_hint(.nearest.as_deref()))]
+pub struct UnknownName {
+    /// What kind of name was wanted, for example "probe".
+    pub what: &'static str,
+    /// What was written.
+    pub got: String,
+    /// The nearest known name, when one is near.
+    pub nearest: Option<String>,
+    /// All known names, comma separated.
+    pub known: String,
+}
+
+fn nearest_hint(nearest: Option<&str>) -> String {
+    nearest.map(|name| format!("; did you mean \"{name}\"?")).unwrap_or_default()
+}
+
+impl UnknownName {
+    /// Builds the error for `got`, looking for the nearest of `known`.
+    pub fn new(what: &'static str, got: &str, known: &[&str]) -> Self {
+        Self {
+            what,
+            got: got.chars().take(80).collect(),
+            nearest: nearest(got, known).map(str::to_owned),
+            known: known.join(", "),
+        }
+    }
+}
+
+/// The known name that looks most like `got`, if any is near enough to be meant.
+pub fn nearest<'a>(got: &str, known: &[&'a str]) -> Option<&'a str> {
+    let got: String = got.chars().take(80).collect::<String>().to_lowercase();
+    known
+        .iter()
+        .map(|name| (strsim::jaro_winkler(&got, name), *name))
+        .filter(|(likeness, _)| *likeness >= 0.75)
+        .max_by(|a, b| a.0.total_cmp(&b.0))
+        .map(|(_, name)| name)
+}
+
+macro_rules! names {
+    ($(#[$meta:meta])* $type:ident, $what:literal, { $($(#[$vmeta:meta])* $variant:ident = $text:literal),+ $(,)? }) => {
+        $(#[$meta])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        #[derive(Serialize, Deserialize, JsonSchema)]
+        pub enum $type {
+            $($(#[$vmeta])* #[serde(rename = $text)] $variant,)+
+        }
+
+        impl $type {
+            /// Every name of this list, in the order they are shown.
+            pub const ALL: &'static [Self] = &[$(Self::$variant,)+];
+
+            /// The name as it is written.
+            pub const fn as_str(self) -> &'static str {
+                match self { $(Self::$variant => $text,)+ }
+            }
+        }
+
+        impl fmt::Display for $type {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.pad(self.as_str())
+            }
+        }
+
+        impl FromStr for $type {
+            type Err = UnknownName;
+
+            fn from_str(text: &str) -> Result<Self, Self::Err> {
+                match text {
+                    $($text => Ok(Self::$variant),)+
+                    other => Err(UnknownName::new($what, other, &[$($text,)+])),
+                }
+            }
+        }
+    };
+}
+
+names!(
+    /// A way to run code on a host.
+    PlatformKind, "platform", {
+        /// A process on the host itself.
+        Native = "native",
+        /// An OCI container made by a runtime found on the host.
+        Container = "container",
+        /// A virtual machine: QEMU with KVM or TCG.
+        Vm = "vm",
+        /// Scripted and deterministic; nothing is run. For tests and for trying out experiments.
+        Fake = "fake",
+    }
+);
+
+names!(
+    /// A measurement kernel.
+    ProbeKind, "probe", {
+        /// Gaps between two reads of the cycle counter: who takes the CPU away, and for how long.
+        Gap = "gap",
+        /// Fixed work quantum: how long the same work takes, over and over.
+        Fwq = "fwq",
+        /// T threads of a fixed CPU-bound loop, T = 1 … 2 × CPUs.
+        Cpu = "cpu",
+        /// `getppid` in a loop.
+        Syscall = "syscall",
+        /// fork, exec, wait in a loop.
+        Fork = "fork",
+        /// Dependent pointer chase over growing arrays.
+        MemLatency = "mem-latency",
+        /// Read, write and copy over growing arrays.
+        MemBandwidth = "mem-bandwidth",
+        /// Sequential write and read of a file, with stalls.
+        Disk = "disk",
+    }
+);
+
+names!(
+    /// A neighbour: a stressor with a measured dose.
+    LoadKind, "load", {
+        /// Nothing; the control.
+        Idle = "idle",
+        /// Arithmetic on every CPU granted.
+        Cpu = "cpu",
+        /// Streaming writes through an array beyond the last-level cache.
+        Memory = "memory",
+        /// Sequential writes with fsync.
+        Disk = "disk",
+    }
+);
+
+names!(
+    /// Where a load runs.
+    LoadPlace, "load place", {
+        /// In the instance that is measured.
+        Same = "same",
+        /// In a second instance of the same platform.
+        Second = "second",
+        /// On the host, outside any instance.
+        Host = "host",
+    }
+);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_name_parses_back_to_itself() {
+        for kind in ProbeKind::ALL {
+            assert_eq!(kind.as_str().parse(), Ok(*kind));
+        }
+        for kind in PlatformKind::ALL {
+            assert_eq!(kind.as_str().parse(), Ok(*kind));
+        }
+    }
+
+    #[test]
+    fn a_misspelt_name_is_answered_with_the_nearest() {
+        let error = "mem-latncy".parse::<ProbeKind>().unwrap_err();
+        assert_eq!(error.nearest.as_deref(), Some("mem-latency"));
+        assert!(error.to_string().contains("did you mean \"mem-latency\"?"), "{error}");
+        assert_eq!("zzz".parse::<ProbeKind>().unwrap_err().nearest, None);
+    }
+}

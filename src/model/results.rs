@@ -1,0 +1,176 @@
+//! `results.json`: everything a report or a script needs, computed from the journal.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::detail::Detail;
+use super::experiment::Experiment;
+use super::facts::{ClockFacts, MachineFacts, OwnCost};
+use super::job::PlacedDose;
+use super::journal::{Cell, Failure, PlatformState};
+use super::metric::{Better, Estimate, Unit};
+use super::preflight::Preflight;
+use super::units::Nanos;
+
+/// One run, complete or interrupted.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct RunResults {
+    /// [`super::SCHEMA_VERSION`] of the writer.
+    pub schema_version: u32,
+    /// Version of the program.
+    pub bulkhead_version: String,
+    /// The experiment as resolved, its seed included.
+    pub experiment: Experiment,
+    /// When the run began, nanoseconds since 1970.
+    pub started_unix_ns: Nanos,
+    /// Time spent measuring, interruptions left out.
+    pub measured_ns: Nanos,
+    /// Whether every measurement was made; false after an interruption.
+    pub complete: bool,
+    /// The host.
+    pub host: MachineFacts,
+    /// Was it quiet?
+    pub preflight: Preflight,
+    /// Why the run is dirty; empty when it is clean.
+    pub dirty: Vec<String>,
+    /// Platforms in the experiment's order, also those that could not be measured.
+    pub platforms: Vec<PlatformState>,
+    /// One sentence per platform, for people in a hurry; the baseline has none.
+    pub verdicts: Vec<Verdict>,
+    /// One entry per cell.
+    pub cells: Vec<CellResult>,
+    /// Every failed measurement.
+    pub failures: Vec<FailedMeasurement>,
+}
+
+/// What a platform costs, in a sentence.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Verdict {
+    /// Label of the platform.
+    pub platform: String,
+    /// How much it costs at a glance.
+    pub level: VerdictLevel,
+    /// The sentence.
+    pub sentence: String,
+    /// The figures behind it, strongest first: `cpu: 1.34 × native [1.31 … 1.38]`.
+    pub because: Vec<String>,
+}
+
+/// Severity of a verdict.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum VerdictLevel {
+    /// No difference found, or none above 5 %.
+    Free,
+    /// Differences of 5 % to 2 ×.
+    Costly,
+    /// A difference of 2 × or more, or measurements that broke.
+    Heavy,
+    /// Too little data for a verdict.
+    Unknown,
+}
+
+/// All that is known of a cell.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct CellResult {
+    /// What was measured.
+    pub cell: Cell,
+    /// Measurements that were done.
+    pub done: u32,
+    /// Measurements that broke.
+    pub failed: u32,
+    /// Its metrics.
+    pub metrics: Vec<MetricResult>,
+    /// Raw outcome for the pictures: gap histograms of all rounds pooled; otherwise the round whose main metric is
+    /// the median. None when every measurement broke.
+    pub detail: Option<Detail>,
+    /// The clock of that round.
+    pub clock: Option<ClockFacts>,
+    /// The probe's own cost in that round.
+    pub cost: Option<OwnCost>,
+    /// How strong the neighbours were, median over the rounds.
+    pub doses: Vec<PlacedDose>,
+    /// Remarks, each once.
+    pub notes: Vec<String>,
+}
+
+/// A metric over all rounds of its cell.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct MetricResult {
+    /// Name with the unit last, unique within its probe.
+    pub id: String,
+    /// What it says.
+    pub title: String,
+    /// Unit of the figures.
+    pub unit: Unit,
+    /// Good direction.
+    pub better: Better,
+    /// Whether verdicts and summaries are drawn from it.
+    pub headline: bool,
+    /// `(round, value)` of every measurement that yielded a figure.
+    pub samples: Vec<(u32, f64)>,
+    /// Typical value with its interval, or why there is none.
+    pub estimate: Answer,
+    /// This platform against the baseline, same probe and neighbour. None for the baseline itself.
+    pub against_baseline: Option<Comparison>,
+    /// This platform with the neighbour against the same without. None without a neighbour.
+    pub against_undisturbed: Option<Comparison>,
+}
+
+/// A value with its interval, or the reason why there is none.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Answer {
+    /// The value.
+    Estimate(Estimate),
+    /// The data cannot support one.
+    Unsupported(String),
+}
+
+impl Answer {
+    /// The estimate, if there is one.
+    pub const fn estimate(&self) -> Option<&Estimate> {
+        match self {
+            Self::Estimate(estimate) => Some(estimate),
+            Self::Unsupported(_) => None,
+        }
+    }
+}
+
+/// A ratio from interleaved pairs.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Comparison {
+    /// The ratio, this over the other, with its interval.
+    pub ratio: Answer,
+    /// Number of pairs behind it.
+    pub pairs: u32,
+    /// What the interval allows to say.
+    pub difference: Difference,
+}
+
+/// What an interval allows to say about a difference.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Difference {
+    /// The interval lies on the good side of 1.
+    Better,
+    /// The interval lies on the bad side of 1.
+    Worse,
+    /// The interval excludes 1, and neither direction is good.
+    Different,
+    /// The interval contains 1: no difference was found.
+    NotFound,
+    /// Too little data.
+    Unknown,
+}
+
+/// A failed measurement.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct FailedMeasurement {
+    /// What was measured.
+    pub cell: Cell,
+    /// In which round.
+    pub round: u32,
+    /// How it broke.
+    pub failure: Failure,
+}

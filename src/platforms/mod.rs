@@ -1,0 +1,123 @@
+//! Where does it run? Native, container, VM, fake; and the agent link, both ends.
+//!
+//! ```text
+//!             Platform ──start──► Instance ──begin──► job runs ──finish──► JobReply
+//!                                   │  ▲                 │
+//!                              pause│  │resume           └─ breaks ─► Broken::Failed(Failure)
+//!                                   ▼  │                               (instance is gone)
+//!                                  paused
+//! ```
+//!
+//! Every real platform carries the same agent (this binary) over the same link; what differs is the carrier: a child
+//! process, a container, a virtual machine. [`instance::AgentInstance`] is the one implementation of [`Instance`] over
+//! a carrier; `fake` is the other, scripted one.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::model::facts::MachineFacts;
+use crate::model::job::{Job, JobReply};
+use crate::model::journal::{Failure, PlatformState};
+use crate::model::units::{Bytes, Nanos};
+
+/// Set once when the user interrupts; everything that waits looks at it at least every 100 ms.
+#[derive(Debug, Clone, Default)]
+pub struct Cancel(Arc<AtomicBool>);
+
+impl Cancel {
+    /// A fresh token, not cancelled.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Asks everyone who holds a clone to end. Safe to call in a signal handler.
+    pub fn cancel(&self) {
+        self.0.store(true, Ordering::SeqCst);
+    }
+
+    /// Whether to end.
+    pub fn is_cancelled(&self) -> bool {
+        self.0.load(Ordering::SeqCst)
+    }
+}
+
+/// Why a platform or an instance did not do what was asked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Broken {
+    /// It broke; to be recorded. The instance is gone or must be ended.
+    Failed(Failure),
+    /// The user interrupted; nothing is to be recorded.
+    Interrupted,
+}
+
+impl From<Failure> for Broken {
+    fn from(failure: Failure) -> Self {
+        Self::Failed(failure)
+    }
+}
+
+/// What an instance is started with.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct InstanceSpec {
+    /// 0 is the measured instance, 1 its neighbour.
+    pub number: u32,
+    /// Memory the probes need; a VM gets at least this unless its settings say otherwise.
+    pub memory_wanted: Bytes,
+    /// Room for the disk probe's and disk load's files; a VM's disk gets this size.
+    pub disk_wanted: Bytes,
+    /// Folder on the host for files of this instance (disk probe files, disk images). Exists; emptied by its owner.
+    pub scratch: PathBuf,
+}
+
+/// A way to run code on this host.
+pub trait Platform: Send {
+    /// Looks whether instances can be started here and what they will be; slow trials (does KVM really work?) happen
+    /// here, once. What is missing is said in [`PlatformState::unavailable`] with what installs it.
+    fn survey(&mut self, cancel: &Cancel) -> PlatformState;
+
+    /// Starts an instance and waits until its agent answers.
+    fn start(&mut self, spec: &InstanceSpec, cancel: &Cancel) -> Result<Box<dyn Instance>, Broken>;
+}
+
+/// One running copy of a platform. Dropping it ends it, too, and undoes what was made for it.
+pub trait Instance: Send {
+    /// What its agent sees of its machine.
+    fn facts(&self) -> &MachineFacts;
+
+    /// From the start of the instance until its agent answered.
+    fn start_time(&self) -> Nanos;
+
+    /// Lets a paused instance run again. A running one stays as it is.
+    fn resume(&mut self) -> Result<(), Broken>;
+
+    /// Takes the instance's CPUs away while it is not its turn, where the platform can do that; otherwise it idles.
+    fn pause(&mut self) -> Result<(), Broken>;
+
+    /// Gives it a job and returns when its loads are up (and its probe, if any, begins).
+    fn begin(&mut self, job: &Job, cancel: &Cancel) -> Result<(), Broken>;
+
+    /// Waits for the reply of the job that was begun. A job without a probe is asked to stop first.
+    fn finish(&mut self, cancel: &Cancel) -> Result<JobReply, Broken>;
+
+    /// Ends the instance: politely, then by force; nothing is left behind when this returns. Safe to call twice.
+    fn end(&mut self);
+}
+
+/// What carries an agent: the process, container or VM behind the link. Implemented once per real platform.
+pub trait Carrier: Send {
+    /// Last lines of its console or error output, oldest first, at most 40 of at most 400 characters each.
+    fn console_tail(&self) -> Vec<String>;
+
+    /// Says how it ended when it has ended, for example `qemu ended with exit status 1`; none while it runs.
+    fn how_it_ended(&mut self) -> Option<String>;
+
+    /// Stops its CPUs; `Ok` also where that makes no sense.
+    fn pause(&mut self) -> Result<(), String>;
+
+    /// Undoes [`Carrier::pause`].
+    fn resume(&mut self) -> Result<(), String>;
+
+    /// Kills what still runs, reaps it, and removes what was made for it. Safe to call twice.
+    fn end(&mut self);
+}

@@ -1,0 +1,1 @@
+//! Show it: terminal tables and a self-contained HTML page.

@@ -1,0 +1,1 @@
+//! What do the numbers mean? Statistics of predictability, pure: seeds come in as arguments.

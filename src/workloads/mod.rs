@@ -1,0 +1,1 @@
+//! What runs? Probes (measurement kernels) and loads (neighbours with a measured dose).
