@@ -12,6 +12,12 @@
 //! process, a container, a virtual machine. [`instance::AgentInstance`] is the one implementation of [`Instance`] over
 //! a carrier; `fake` is the other, scripted one.
 
+pub mod agent;
+pub mod instance;
+pub mod ledger;
+pub mod link;
+mod sweep;
+
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
