@@ -12,6 +12,8 @@
 //! process, a container, a virtual machine. [`instance::AgentInstance`] is the one implementation of [`Instance`] over
 //! a carrier; `fake` is the other, scripted one.
 
+pub mod vm;
+
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
