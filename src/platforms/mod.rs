@@ -17,6 +17,7 @@ pub mod instance;
 pub mod ledger;
 pub mod link;
 mod sweep;
+pub mod vm;
 
 use std::path::PathBuf;
 use std::sync::Arc;

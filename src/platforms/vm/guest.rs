@@ -1,0 +1,103 @@
+//! What the host tells PID 1 of a guest: one small file in its first file system.
+
+use serde::{Deserialize, Serialize};
+
+/// Where that file is; a process that finds it and is PID 1 runs a guest, not a container.
+pub const CONFIG_PATH: &str = "/bulkhead.json";
+/// Name of the virtio port that carries the link.
+pub const LINK_PORT: &str = "bulkhead.link";
+/// Where the guest's disk is mounted.
+pub const SCRATCH: &str = "/scratch";
+/// Line a guest prints when it is only to say that its init runs; the boot benchmark waits for it.
+pub const INIT_RUNS: &str = "bulkhead: init runs";
+
+/// What PID 1 is to do.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct GuestConfig {
+    /// Only print [`INIT_RUNS`] and power off.
+    pub only_say_that_init_runs: bool,
+    /// What carries the link.
+    pub link: LinkDevice,
+    /// Modules without which there is no link, in load order.
+    pub link_modules: Vec<GuestModule>,
+    /// Modules for the disk, in load order; loaded while the agent already answers.
+    pub disk_modules: Vec<GuestModule>,
+    /// What is on the disk.
+    pub disk: GuestDisk,
+    /// Remarks of the host that belong into every report of the disk probe.
+    pub disk_notes: Vec<String>,
+    /// A failure to rehearse.
+    pub rehearse: Option<Rehearsal>,
+}
+
+/// A module in the first file system.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GuestModule {
+    /// Path of its file.
+    pub path: String,
+    /// Whether the guest cannot do without it.
+    pub required: bool,
+}
+
+/// What carries the link.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum LinkDevice {
+    /// The virtio port named [`LINK_PORT`].
+    #[default]
+    VirtioPort,
+    /// The second serial port, for kernels without `virtio_console`.
+    Serial,
+}
+
+/// What is on the guest's disk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum GuestDisk {
+    /// There is none; files go to memory.
+    #[default]
+    None,
+    /// An ext4 file system, mounted at [`SCRATCH`].
+    Ext4,
+    /// Nothing: the device itself is what is measured.
+    Raw,
+}
+
+/// A failure rehearsal: at its first job the guest breaks in this way, so that it can be proven that each failure of a
+/// real guest is seen for what it is. Part of the program, not of its tests: what is proven is what is shipped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Rehearsal {
+    /// The guest's kernel panics.
+    Panic,
+    /// The agent stops without a word.
+    Hang,
+    /// Bytes that are no message go over the link.
+    Garbage,
+    /// The agent ends in the middle of its job.
+    Exit,
+    /// The agent takes all memory until the kernel kills it.
+    Oom,
+    /// The guest's kernel runs, but no agent ever answers.
+    Silent,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_config_comes_back_and_unknown_keys_are_refused() {
+        let config = GuestConfig {
+            link_modules: vec![GuestModule { path: "/modules/virtio.ko".to_owned(), required: true }],
+            disk: GuestDisk::Ext4,
+            rehearse: Some(Rehearsal::Oom),
+            ..GuestConfig::default()
+        };
+        let text = serde_json::to_string(&config).unwrap();
+        assert!(text.contains(r#""rehearse":"oom""#), "{text}");
+        assert_eq!(serde_json::from_str::<GuestConfig>(&text).unwrap(), config);
+        assert!(serde_json::from_str::<GuestConfig>(r#"{"rehearsal": "oom"}"#).is_err());
+    }
+}

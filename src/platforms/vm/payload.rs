@@ -1,0 +1,116 @@
+//! What goes into a guest's first file system: this program, kernel modules, the config.
+
+use std::fs;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::Path;
+
+use object::Endianness;
+use object::elf::{FileHeader64, PT_LOAD};
+use object::read::elf::{FileHeader, ProgramHeader};
+
+use super::guest::{CONFIG_PATH, GuestConfig, GuestModule, LinkDevice};
+use super::initramfs::{Archive, in_memory};
+use super::modules::{Module, ModuleTree, ModulesError};
+
+/// Where the section headers' place, size and number are in a 64-bit ELF header.
+const SECTION_FIELDS: [std::ops::Range<usize>; 2] = [40..48, 60..64];
+
+/// Modules a guest needs, and what they allow.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct GuestModules {
+    /// For the link.
+    pub link: Vec<Module>,
+    /// For the disk, beyond those of the link.
+    pub disk: Vec<Module>,
+    /// What carries the link with these modules.
+    pub device: LinkDevice,
+}
+
+impl GuestModules {
+    /// Finds them in a modules folder; without a folder everything must be built into the kernel.
+    pub fn collect(folder: Option<&Path>) -> Result<Self, ModulesError> {
+        let Some(folder) = folder else { return Ok(Self::default()) };
+        let tree = ModuleTree::open(folder)?;
+        let virtio = tree.has("virtio_pci") && tree.has("virtio_console");
+        let (device, link) = if virtio {
+            (LinkDevice::VirtioPort, tree.closure(&["virtio_pci", "virtio_console"], &[])?)
+        } else {
+            (LinkDevice::Serial, Vec::new())
+        };
+        let disk = tree.closure(&["virtio_pci", "virtio_blk", "ext4"], &link)?;
+        Ok(Self { link, disk, device })
+    }
+}
+
+/// Builds the archive in memory.
+pub fn build(program: &[u8], modules: &GuestModules, config: GuestConfig) -> io::Result<OwnedFd> {
+    let mut archive = Archive::new();
+    archive.folder("dev")?;
+    archive.device("dev/console", 5, 1)?;
+    archive.file("init", 0o755, program)?;
+    archive.folder("modules")?;
+    let mut config = config;
+    config.link = modules.device;
+    for (modules, listed) in
+        [(&modules.link, &mut config.link_modules), (&modules.disk, &mut config.disk_modules)]
+    {
+        for module in modules {
+            let path = format!("modules/{}.ko", module.name);
+            archive.file(&path, 0o644, &module.image)?;
+            listed.push(GuestModule { path: format!("/{path}"), required: module.required });
+        }
+    }
+    archive.file(CONFIG_PATH.trim_start_matches('/'), 0o644, &serde_json::to_vec(&config)?)?;
+    in_memory("bulkhead-initramfs", &archive.finish()?)
+}
+
+/// Reads a program, without what running it does not need: what lies behind its last loaded segment are symbols and
+/// debugging data, ten times the program itself in a debug build.
+pub fn read_program(path: &Path) -> io::Result<Vec<u8>> {
+    let mut program = fs::read(path)?;
+    if let Ok(Some(end)) = loaded_end(&program)
+        && end < program.len()
+    {
+        program.truncate(end);
+        for field in SECTION_FIELDS {
+            program.get_mut(field).unwrap_or_default().fill(0);
+        }
+    }
+    Ok(program)
+}
+
+fn loaded_end(program: &[u8]) -> object::Result<Option<usize>> {
+    let header = FileHeader64::<Endianness>::parse(program)?;
+    let endian = header.endian()?;
+    let ends = header
+        .program_headers(endian, program)?
+        .iter()
+        .filter(|segment| segment.p_type(endian) == PT_LOAD)
+        .filter_map(|segment| segment.p_offset(endian).checked_add(segment.p_filesz(endian)));
+    Ok(ends.max().and_then(|end| usize::try_from(end).ok()))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+    use std::process::Command;
+
+    use super::*;
+
+    #[test]
+    fn a_program_runs_without_what_is_behind_its_segments() {
+        let shell = fs::canonicalize("/bin/true").unwrap();
+        let mut padded = fs::read(&shell).unwrap();
+        padded.extend([7; 100_000]);
+        let folder = tempfile::tempdir().unwrap();
+        let fat = folder.path().join("fat");
+        fs::write(&fat, &padded).unwrap();
+        let lean = read_program(&fat).unwrap();
+        assert!(lean.len() < padded.len() - 100_000, "{} of {}", lean.len(), padded.len());
+        let path = folder.path().join("lean");
+        fs::write(&path, lean).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        assert!(Command::new(&path).status().unwrap().success());
+    }
+}

@@ -1,0 +1,221 @@
+//! The virtual machine as a command line: lean, nothing that listens, no configuration of the user's read in.
+//!
+//! Only what the guest needs is there: a PCI host bridge, one serial port for the console, a virtio port for the link,
+//! a virtio disk. The firmware is qboot where there is one: it only passes control to the kernel. Pure: builds words,
+//! runs nothing, and no shell ever sees them.
+
+use std::ffi::OsString;
+use std::os::fd::RawFd;
+use std::path::{Path, PathBuf};
+
+use super::guest::{LINK_PORT, LinkDevice};
+use crate::model::units::{Hertz, Mebibytes};
+
+/// What runs the guest's CPUs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Engine {
+    /// The processor's virtualization.
+    Kvm,
+    /// QEMU's translator, one thread per CPU.
+    Tcg,
+}
+
+impl Engine {
+    /// Its name.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Kvm => "kvm",
+            Self::Tcg => "tcg",
+        }
+    }
+}
+
+/// The disk.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DiskArgument {
+    /// Raw image.
+    pub image: PathBuf,
+    /// Whether the folder it lies in takes `O_DIRECT`; else the host's page cache is between.
+    pub direct: bool,
+}
+
+/// A virtual machine.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Machine {
+    /// What runs its CPUs.
+    pub engine: Engine,
+    /// Its CPUs.
+    pub cpus: u32,
+    /// Its memory.
+    pub memory: Mebibytes,
+    /// Kernel file.
+    pub kernel: PathBuf,
+    /// Firmware instead of QEMU's own.
+    pub firmware: Option<PathBuf>,
+    /// Descriptor of the first file system.
+    pub initramfs: RawFd,
+    /// Kernel command line.
+    pub command_line: String,
+    /// What carries the link.
+    pub link_device: LinkDevice,
+    /// Descriptors of connected sockets: link, console, control channel.
+    pub link: RawFd,
+    /// See `link`.
+    pub console: RawFd,
+    /// See `link`.
+    pub control: RawFd,
+    /// The disk, if it has one.
+    pub disk: Option<DiskArgument>,
+}
+
+/// The machine type with what is not needed switched off.
+pub const MACHINE: &str = "q35,sata=off,smbus=off,usb=off,vmport=off,graphics=off";
+
+impl Machine {
+    /// Arguments for QEMU.
+    pub fn arguments(&self) -> Vec<OsString> {
+        let mut words: Vec<OsString> = Vec::new();
+        let mut add = |words_: &[&str]| words.extend(words_.iter().map(OsString::from));
+        add(&["-nodefaults", "-no-user-config", "-display", "none", "-no-reboot"]);
+        add(&["-machine", MACHINE]);
+        match self.engine {
+            Engine::Kvm => add(&["-accel", "kvm", "-cpu", "host"]),
+            Engine::Tcg => add(&["-accel", "tcg,thread=multi", "-cpu", "max"]),
+        }
+        let cpus = self.cpus;
+        add(&["-smp", &format!("cpus={cpus},sockets=1,cores={cpus},threads=1")]);
+        add(&["-m", &format!("{}M", self.memory.get())]);
+        for (id, fd) in [("console", self.console), ("link", self.link), ("control", self.control)] {
+            add(&["-chardev", &format!("socket,id={id},fd={fd}")]);
+        }
+        add(&["-mon", "chardev=control,mode=control", "-serial", "chardev:console"]);
+        match self.link_device {
+            LinkDevice::VirtioPort => {
+                add(&["-device", "virtio-serial-pci,id=ports,max_ports=2,disable-legacy=on"]);
+                add(&["-device", &format!("virtserialport,bus=ports.0,chardev=link,name={LINK_PORT}")]);
+            }
+            LinkDevice::Serial => add(&["-serial", "chardev:link"]),
+        }
+        add(&["-initrd", &format!("/proc/self/fd/{}", self.initramfs), "-append", &self.command_line]);
+        if let Some(firmware) = &self.firmware {
+            words.extend(["-bios".into(), firmware.clone().into_os_string()]);
+        }
+        words.extend(["-kernel".into(), self.kernel.clone().into_os_string()]);
+        if let Some(disk) = &self.disk {
+            words.extend(disk_arguments(disk));
+        }
+        words
+    }
+}
+
+fn disk_arguments(disk: &DiskArgument) -> Vec<OsString> {
+    let mut drive = OsString::from("if=none,id=disk,format=raw,");
+    drive.push(if disk.direct { "cache=none,aio=native" } else { "cache=writeback,aio=threads" });
+    drive.push(",file=");
+    drive.push(commas_doubled(&disk.image));
+    vec!["-drive".into(), drive, "-device".into(), "virtio-blk-pci,drive=disk,disable-legacy=on".into()]
+}
+
+/// QEMU separates by commas; a doubled one stands for itself.
+fn commas_doubled(path: &Path) -> OsString {
+    use std::os::unix::ffi::{OsStrExt, OsStringExt};
+    let bytes = path.as_os_str().as_bytes();
+    OsString::from_vec(bytes.iter().flat_map(|byte| std::iter::repeat_n(*byte, 1 + usize::from(*byte == b','))).collect())
+}
+
+/// What is known of the host's cycle counter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct HostCounter {
+    /// Whether the host's own kernel keeps time by it, so has found it steady and equal on all CPUs.
+    pub trusted: bool,
+    /// Its rate.
+    pub rate: Option<Hertz>,
+}
+
+/// The guest's kernel command line. Nothing in it weakens the guest's protections; what it leaves out is waiting:
+///
+/// * `quiet`: a serial line is slow; errors, OOM kills and panics are still printed.
+/// * `panic=-1`: restart at once on a panic, which ends QEMU (`-no-reboot`).
+/// * `cryptomgr.notests`: no self-tests of ciphers nobody uses here.
+/// * `no_timer_check`: the timer's wiring is known to work in a virtual machine.
+/// * `random.trust_cpu=on`: no wait for entropy.
+/// * `8250.nr_uarts`: probe only the serial ports that are there.
+/// * `tsc=reliable tsc_early_khz=`: the translator hands the host's counter through, the same for all CPUs. Said only
+///   when the host's own kernel trusts that counter; spares the guest measuring it against slower clocks.
+pub fn command_line(engine: Engine, link_device: LinkDevice, counter: HostCounter) -> String {
+    let ports = match link_device {
+        LinkDevice::VirtioPort => 1,
+        LinkDevice::Serial => 2,
+    };
+    let mut line = format!(
+        "console=ttyS0 quiet panic=-1 cryptomgr.notests no_timer_check random.trust_cpu=on 8250.nr_uarts={ports}"
+    );
+    if engine == Engine::Tcg && counter.trusted {
+        line.push_str(" tsc=reliable");
+        if let Some(rate) = counter.rate {
+            line.push_str(&format!(" tsc_early_khz={}", rate.get() / 1000));
+        }
+    }
+    line
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn machine() -> Machine {
+        Machine {
+            engine: Engine::Tcg,
+            cpus: 2,
+            memory: Mebibytes::from_mib(512),
+            kernel: "/cache/vmlinux".into(),
+            firmware: None,
+            initramfs: 9,
+            command_line: "quiet".to_owned(),
+            link_device: LinkDevice::VirtioPort,
+            link: 5,
+            console: 6,
+            control: 7,
+            disk: Some(DiskArgument { image: "/a,b/disk.img".into(), direct: true }),
+        }
+    }
+
+    fn line(machine: &Machine) -> String {
+        machine.arguments().iter().map(|word| word.to_string_lossy().into_owned()).collect::<Vec<_>>().join(" ")
+    }
+
+    #[test]
+    fn nothing_listens_and_nothing_is_read_in() {
+        let line = line(&machine());
+        for part in ["-nodefaults", "-no-user-config", "-display none", "-no-reboot"] {
+            assert!(line.contains(part), "{part}: {line}");
+        }
+        for part in ["server", "path=", "host=", "-net", "vnc", "tcp:"] {
+            assert!(!line.contains(part), "{part}: {line}");
+        }
+        assert!(line.contains("file=/a,,b/disk.img"), "{line}");
+        assert!(line.contains("-initrd /proc/self/fd/9"), "{line}");
+        assert!(line.contains("-smp cpus=2,sockets=1,cores=2,threads=1 -m 512M"), "{line}");
+    }
+
+    #[test]
+    fn engine_and_cache_show_in_the_words() {
+        let kvm = Machine { engine: Engine::Kvm, disk: None, link_device: LinkDevice::Serial, ..machine() };
+        let kvm = line(&kvm);
+        assert!(kvm.contains("-accel kvm -cpu host") && kvm.contains("-serial chardev:link"), "{kvm}");
+        assert!(!kvm.contains("virtio-blk") && !kvm.contains("virtserialport"), "{kvm}");
+        let tcg = line(&machine());
+        assert!(tcg.contains("-accel tcg,thread=multi -cpu max") && tcg.contains("cache=none,aio=native"), "{tcg}");
+    }
+
+    #[test]
+    fn the_counter_is_called_reliable_only_when_the_host_trusts_it() {
+        let rate = Some(Hertz::from_hz(2_600_000_000));
+        let trusted = HostCounter { trusted: true, rate };
+        let text = |engine, counter| command_line(engine, LinkDevice::VirtioPort, counter);
+        assert!(text(Engine::Tcg, trusted).ends_with("tsc=reliable tsc_early_khz=2600000"));
+        assert!(!text(Engine::Tcg, HostCounter { trusted: false, rate }).contains("tsc"));
+        assert!(!text(Engine::Kvm, trusted).contains("tsc"));
+        assert!(!text(Engine::Tcg, trusted).contains("mitigations"));
+    }
+}

@@ -1,0 +1,189 @@
+//! QEMU's control channel, as much of it as is needed: stop and continue the CPUs, quit.
+//!
+//! One JSON object per line in both directions over an inherited socket, so nothing listens. The other end runs the
+//! guest: lines are bounded and every wait has a deadline. Source: QEMU's `docs/interop/qmp-spec.rst`.
+//!
+//! ```text
+//!  greeting ──► qmp_capabilities ──► command ──► events… , return | error ──► command …
+//! ```
+
+use std::io::{self, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+/// Longest line that is read; `query-qmp-schema`, which is never asked for, would be longer.
+const MAX_LINE_BYTES: usize = 64 * 1024;
+/// Most lines that are skipped while waiting for one answer.
+const MAX_LINES: usize = 1000;
+
+/// The control channel.
+#[derive(Debug)]
+pub struct Qmp {
+    stream: UnixStream,
+    pending: Vec<u8>,
+    ready: bool,
+}
+
+impl Qmp {
+    /// Over the host's end of the socket. Nothing is said before the first command.
+    pub fn new(stream: UnixStream) -> Self {
+        Self { stream, pending: Vec::new(), ready: false }
+    }
+
+    /// Stops the CPUs; time in the guest stands still.
+    pub fn stop(&mut self, timeout: Duration) -> Result<(), String> {
+        self.execute("stop", timeout).map(drop)
+    }
+
+    /// Lets the CPUs run again.
+    pub fn cont(&mut self, timeout: Duration) -> Result<(), String> {
+        self.execute("cont", timeout).map(drop)
+    }
+
+    /// Ends QEMU.
+    pub fn quit(&mut self, timeout: Duration) -> Result<(), String> {
+        self.execute("quit", timeout).map(drop)
+    }
+
+    fn execute(&mut self, command: &str, timeout: Duration) -> Result<Value, String> {
+        let deadline = Instant::now() + timeout;
+        let in_context =
+            |error: io::Error| format!("qemu's control channel, command \"{command}\": {error}");
+        if !self.ready {
+            self.answer(deadline, "QMP").map_err(in_context)?;
+            self.ask("qmp_capabilities", deadline).map_err(in_context)?;
+            self.ready = true;
+        }
+        self.ask(command, deadline).map_err(in_context)
+    }
+
+    fn ask(&mut self, command: &str, deadline: Instant) -> io::Result<Value> {
+        let mut line = json!({ "execute": command }).to_string();
+        line.push('\n');
+        self.stream.set_write_timeout(Some(left(deadline)?))?;
+        self.stream.write_all(line.as_bytes())?;
+        self.answer(deadline, "return")
+    }
+
+    /// The next object with this key; events before it are skipped, an error ends the wait.
+    fn answer(&mut self, deadline: Instant, key: &str) -> io::Result<Value> {
+        for _ in 0..MAX_LINES {
+            let line = self.line(deadline)?;
+            let mut object: Value = serde_json::from_slice(&line).map_err(|error| {
+                io::Error::other(format!(
+                    "not JSON ({error}): {}",
+                    String::from_utf8_lossy(&line).chars().take(200).collect::<String>()
+                ))
+            })?;
+            if let Some(found) = object.get_mut(key) {
+                return Ok(found.take());
+            }
+            if let Some(error) = object.get("error") {
+                let said = error.get("desc").and_then(Value::as_str).unwrap_or("no description");
+                return Err(io::Error::other(format!("refused: {said}")));
+            }
+        }
+        Err(io::Error::other(format!("{MAX_LINES} lines and no \"{key}\" among them")))
+    }
+
+    fn line(&mut self, deadline: Instant) -> io::Result<Vec<u8>> {
+        loop {
+            if let Some(end) = self.pending.iter().position(|byte| *byte == b'\n') {
+                let rest = self.pending.split_off(end + 1);
+                return Ok(std::mem::replace(&mut self.pending, rest));
+            }
+            if self.pending.len() > MAX_LINE_BYTES {
+                return Err(io::Error::other(format!("a line of more than {MAX_LINE_BYTES} bytes")));
+            }
+            self.stream.set_read_timeout(Some(left(deadline)?))?;
+            let mut chunk = [0; 4096];
+            match self.stream.read(&mut chunk) {
+                Ok(0) => return Err(io::Error::other("qemu closed it: it has ended")),
+                Ok(read) => self.pending.extend_from_slice(chunk.get(..read).unwrap_or_default()),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => left(deadline).map(drop)?,
+                Err(error) => return Err(error),
+            }
+        }
+    }
+}
+
+/// Time left, never zero (which would mean for ever).
+fn left(deadline: Instant) -> io::Result<Duration> {
+    deadline
+        .checked_duration_since(Instant::now())
+        .filter(|left| !left.is_zero())
+        .ok_or_else(|| io::Error::new(io::ErrorKind::TimedOut, "no answer in time"))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{BufRead, BufReader};
+    use std::thread;
+
+    use super::*;
+
+    const GREETING: &str = r#"{"QMP": {"version": {}, "capabilities": []}}"#;
+
+    /// A QEMU that greets and then sends one script entry per command.
+    fn scripted(script: Vec<String>) -> (Qmp, thread::JoinHandle<Vec<String>>) {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        let qemu = thread::spawn(move || {
+            let mut out = theirs.try_clone().unwrap();
+            let mut lines = BufReader::new(theirs).lines();
+            writeln!(out, "{GREETING}").unwrap();
+            let mut seen = Vec::new();
+            for answer in script {
+                let Some(Ok(line)) = lines.next() else { break };
+                seen.push(line);
+                // The other end may have given up already: that is what some tests are about.
+                let _ = out.write_all(answer.as_bytes());
+            }
+            seen
+        });
+        (Qmp::new(ours), qemu)
+    }
+
+    const LONG: Duration = Duration::from_secs(10);
+
+    #[test]
+    fn events_between_question_and_answer_are_skipped() {
+        let (mut qmp, qemu) = scripted(vec![
+            "{\"return\": {}}\n".to_owned(),
+            "{\"event\": \"STOP\"}\n{\"return\": {}}\n".to_owned(),
+            "{\"return\": {}}\n".to_owned(),
+        ]);
+        qmp.stop(LONG).unwrap();
+        qmp.cont(LONG).unwrap();
+        let seen = qemu.join().unwrap();
+        assert!(seen[0].contains("qmp_capabilities") && seen[1].contains("stop") && seen[2].contains("cont"));
+    }
+
+    #[test]
+    fn refusals_garbage_floods_and_silence_are_errors() {
+        let cases = [
+            ("{\"error\": {\"class\": \"x\", \"desc\": \"not now\"}}\n".to_owned(), LONG, "not now"),
+            ("nonsense\n".to_owned(), LONG, "not JSON"),
+            ("{\"event\": 1}\n".repeat(2000), LONG, "1000 lines"),
+            ("x".repeat(200_000), LONG, "a line of more than"),
+            (String::new(), Duration::from_millis(50), "no answer in time"),
+        ];
+        for (answer, timeout, wanted) in cases {
+            let (mut qmp, qemu) = scripted(vec!["{\"return\": {}}\n".to_owned(), answer, String::new()]);
+            let error = qmp.stop(timeout).unwrap_err();
+            assert!(error.contains(wanted) && error.contains("\"stop\""), "{error}");
+            drop(qmp);
+            qemu.join().unwrap();
+        }
+    }
+
+    #[test]
+    fn an_ended_qemu_is_said() {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        drop(theirs);
+        let error = Qmp::new(ours).quit(LONG).unwrap_err();
+        assert!(error.contains("ended"), "{error}");
+    }
+}
