@@ -1,1 +1,22 @@
 //! What runs? Probes (measurement kernels) and loads (neighbours with a measured dose).
+//!
+//! ```text
+//!  Job ──► run::run_job ──► loads::Running (threads) ──────────────► Dose per load
+//!                │                                                        │
+//!                └──► probes::measure ──► ProbeReport or the reason ──► JobReply
+//! ```
+//!
+//! Probes bring home raw data only; what it means is computed on the host (`stats`). Only [`clock`] touches the
+//! cycle counter, and only [`arena`] maps memory.
+
+pub mod arena;
+pub mod bounds;
+pub mod clock;
+pub mod crew;
+pub mod error;
+pub mod loads;
+pub mod machine;
+pub mod pin;
+pub mod probes;
+pub mod run;
+pub mod scratch;

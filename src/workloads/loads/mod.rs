@@ -1,0 +1,4 @@
+//! Neighbours: stressors whose dose is measured, not assumed.
+
+pub mod stressors;
+pub mod team;

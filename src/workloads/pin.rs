@@ -1,0 +1,53 @@
+//! Pins the calling thread to one CPU it may use: the last one, since interrupts and daemons favour the first.
+
+use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
+use nix::unistd::Pid;
+
+/// Where a thread was pinned, or why not.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Pinned {
+    /// The CPU; none when pinning was refused.
+    pub cpu: Option<u32>,
+    /// The refusal, for the reader of the result.
+    pub note: Option<String>,
+}
+
+/// CPUs the calling thread may run on, ascending. Empty when the kernel does not say.
+pub fn allowed_cpus() -> Vec<usize> {
+    sched_getaffinity(Pid::from_raw(0))
+        .map(|set| (0..CpuSet::count()).filter(|cpu| set.is_set(*cpu).unwrap_or(false)).collect())
+        .unwrap_or_default()
+}
+
+/// How many CPUs this instance grants; at least one.
+pub fn granted_cpus() -> u32 {
+    u32::try_from(allowed_cpus().len()).unwrap_or(u32::MAX).max(1)
+}
+
+/// Pins the calling thread. Threads it starts later inherit that, so probes pin a thread of their own.
+pub fn pin_to_last_cpu() -> Pinned {
+    let allowed = allowed_cpus();
+    let Some(last) = allowed.last().copied() else {
+        return Pinned { cpu: None, note: Some("not pinned: the kernel does not say which CPUs are allowed".into()) };
+    };
+    let mut only = CpuSet::new();
+    match only.set(last).and_then(|()| sched_setaffinity(Pid::from_raw(0), &only)) {
+        Ok(()) => Pinned { cpu: u32::try_from(last).ok(), note: None },
+        Err(errno) => Pinned { cpu: None, note: Some(format!("not pinned to CPU {last}: {errno}")) },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pinned_thread_may_use_one_cpu_and_its_parent_still_all() {
+        let before = allowed_cpus();
+        let (pinned, inside) =
+            std::thread::spawn(|| (pin_to_last_cpu(), allowed_cpus())).join().expect("no panic");
+        assert_eq!(pinned.cpu.map(|cpu| cpu as usize), inside.last().copied());
+        assert_eq!(inside.len(), 1, "{pinned:?}");
+        assert_eq!(allowed_cpus(), before);
+    }
+}

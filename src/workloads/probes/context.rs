@@ -1,0 +1,25 @@
+//! What a probe is given besides its parameters.
+
+use std::path::PathBuf;
+
+use crate::workloads::bounds::Bounds;
+
+/// What the machine around a job offers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Surroundings {
+    /// Folder for the files of the disk probe and the disk load, or a block device that may be overwritten.
+    pub scratch: Option<PathBuf>,
+    /// Program for the fork probe: `exe noop` must exit 0 at once.
+    pub exe: PathBuf,
+}
+
+/// What a probe is given besides its parameters.
+#[derive(Debug, Clone, Copy)]
+pub struct Context<'a> {
+    /// The machine around it.
+    pub surroundings: &'a Surroundings,
+    /// When to end at the latest.
+    pub bounds: Bounds<'a>,
+    /// Seed of everything random.
+    pub seed: u64,
+}

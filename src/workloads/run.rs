@@ -1,0 +1,82 @@
+//! Runs one job: loads up, probe, loads down, reply.
+//!
+//! ```text
+//!  loads start ─► all have worked once ─► running() ─► probe … done ──► loads stop ─► JobReply
+//!       │                                       └─► no probe: until stop or deadline ──┘
+//!       └─ one cannot ─► reply with the reason, running() is never called
+//! ```
+
+use std::sync::atomic::AtomicBool;
+use std::thread;
+use std::time::Duration;
+
+use super::bounds::Bounds;
+use super::error::WorkError;
+use super::loads::team::Team;
+use super::probes::{context::Context, measure};
+use crate::model::job::{Dose, Job, JobReply, ProbeReport};
+
+pub use super::probes::context::Surroundings;
+
+/// How often a job without a probe looks whether it is to end.
+const LOOK: Duration = Duration::from_millis(5);
+
+/// Runs the job and returns when it is over. `running` is called once the loads work and the probe begins. Setting
+/// `stop` ends a job without a probe normally and a job with one with the reason `stopped`.
+///
+/// A load that cannot begin or breaks off makes the job's report an error, also in a job without a probe, whose
+/// report is none otherwise.
+pub fn run_job(
+    job: &Job,
+    surroundings: &Surroundings,
+    stop: &AtomicBool,
+    running: &mut dyn FnMut(),
+) -> JobReply {
+    let bounds = Bounds::starting_now(stop, job.deadline_ms);
+    let teams = match start_loads(job, surroundings, bounds) {
+        Ok(teams) => teams,
+        // Asked to end before all of it had begun: nothing is wrong with that where nothing is measured.
+        Err(WorkError::Stopped) if job.probe.is_none() => return JobReply { report: None, doses: Vec::new() },
+        Err(error) => return JobReply { report: Some(Err(error.to_string())), doses: Vec::new() },
+    };
+    running();
+    let outcome = match &job.probe {
+        Some(spec) => Some(measure(spec, &Context { surroundings, bounds, seed: job.seed })),
+        None => wait(&teams, bounds).err().map(Err),
+    };
+    let failure = teams.iter().find_map(Team::failure);
+    let doses: Vec<Dose> = teams.into_iter().map(Team::stop).collect();
+    JobReply { report: report(outcome, failure), doses }
+}
+
+fn start_loads(job: &Job, surroundings: &Surroundings, bounds: Bounds<'_>) -> Result<Vec<Team>, WorkError> {
+    let mut teams = job
+        .loads
+        .iter()
+        .map(|spec| Team::start(spec, surroundings.scratch.clone()))
+        .collect::<Result<Vec<Team>, WorkError>>()?;
+    for team in &mut teams {
+        team.wait_until_working(bounds)?;
+    }
+    Ok(teams)
+}
+
+/// Waits for the stop of a job without a probe; leaves early when a load breaks off.
+fn wait(teams: &[Team], bounds: Bounds<'_>) -> Result<(), WorkError> {
+    while !bounds.is_stopped() && teams.iter().all(|team| team.failure().is_none()) {
+        bounds.check()?;
+        thread::sleep(LOOK);
+    }
+    Ok(())
+}
+
+/// A measurement beside a load that broke off was not made under that load: its report does not count.
+fn report(
+    outcome: Option<Result<ProbeReport, WorkError>>,
+    failure: Option<String>,
+) -> Option<Result<ProbeReport, String>> {
+    match (outcome, failure) {
+        (Some(Ok(_)) | None, Some(failure)) => Some(Err(failure)),
+        (outcome, _) => outcome.map(|outcome| outcome.map_err(|error| error.to_string())),
+    }
+}
