@@ -12,6 +12,11 @@
 //! process, a container, a virtual machine. [`instance::AgentInstance`] is the one implementation of [`Instance`] over
 //! a carrier; `fake` is the other, scripted one.
 
+pub mod agent;
+pub mod instance;
+pub mod ledger;
+pub mod link;
+mod sweep;
 pub mod vm;
 
 use std::path::PathBuf;

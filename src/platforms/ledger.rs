@@ -1,0 +1,290 @@
+//! What we started, we end: an append-only list of everything that must be undone, written *before* each thing is made.
+//!
+//! ```text
+//!  record(Thing) ─► {"ticket":7,"thing":{…}}        make it … use it … undo it        undone(7) ─► {"undone":7}
+//!                                  │
+//!              the program is killed ─► sweep(DIR) undoes 7, by the reaper at once or at the next resume
+//! ```
+//! A line is one `write` to a file opened for appending: it survives the death of the program. A crash of the whole
+//! machine needs no undoing but of directories, and those are found by the owner of the run directory.
+//!
+//! What can only be named once it exists (a process) is made so that the kernel ends it with its parent until it is
+//! written down: see `spawn`.
+
+use std::collections::BTreeMap;
+use std::fs::{File, OpenOptions};
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use serde::{Deserialize, Serialize};
+
+use super::sweep;
+
+/// Name of the ledger in a run directory.
+pub const FILE_NAME: &str = "started.jsonl";
+/// Longest ledger that is read: far beyond what a run writes.
+const MAX_LEDGER_BYTES: u64 = 64 * 1024 * 1024;
+
+/// Something that must be undone.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+pub enum Thing {
+    /// A process and its process group: to be killed. Number and start time together name it.
+    Process {
+        /// Process number; also its group's when it leads one.
+        pid: u32,
+        /// Field 22 of `/proc/PID/stat`.
+        start_ticks: u64,
+        /// `/proc/sys/kernel/random/boot_id`: start times mean nothing after a reboot.
+        boot_id: String,
+    },
+    /// A container: to be deleted by force.
+    Container {
+        /// The OCI runtime.
+        runtime: PathBuf,
+        /// Its `--root`.
+        root: PathBuf,
+        /// Name of the container.
+        id: String,
+    },
+    /// A directory with all that is in it.
+    Directory {
+        /// Absolute path, in the run directory or a `bulkhead-…` folder of the temporary directory.
+        path: PathBuf,
+    },
+    /// An empty cgroup directory.
+    Cgroup {
+        /// Absolute path below `/sys/fs/cgroup`, with `bulkhead` in its last name.
+        path: PathBuf,
+    },
+    /// A mount point.
+    Mount {
+        /// Absolute path, under the same rule as directories.
+        path: PathBuf,
+    },
+}
+
+impl Thing {
+    /// The process `pid` as it runs now; `None` when there is none.
+    pub fn process(pid: u32) -> Option<Self> {
+        let start_ticks = sweep::start_ticks(pid)?;
+        Some(Self::Process { pid, start_ticks, boot_id: sweep::boot_id() })
+    }
+}
+
+/// Names one record of a ledger.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[must_use = "what was recorded is to be marked as undone later"]
+pub struct Ticket(u64);
+
+/// A line of the file.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(untagged)]
+enum Line {
+    Record { ticket: u64, thing: Thing },
+    Undone { undone: u64 },
+}
+
+/// The open ledger of a run directory. Clones write to the same file.
+#[derive(Debug, Clone)]
+pub struct Ledger {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    dir: PathBuf,
+    file: Mutex<File>,
+    next: AtomicU64,
+}
+
+impl Ledger {
+    /// Opens, or begins, the ledger of a run directory.
+    pub fn open(dir: &Path) -> io::Result<Self> {
+        let dir = dir.canonicalize()?;
+        let path = dir.join(FILE_NAME);
+        let next = entries(&path)?.last_ticket.map_or(0, |last| last.saturating_add(1));
+        let mut file = OpenOptions::new().create(true).append(true).open(&path)?;
+        // A line that a crash cut off must not swallow the next one. Empty lines are skipped on reading.
+        file.write_all(b"\n")?;
+        Ok(Self { shared: Arc::new(Shared { dir, file: Mutex::new(file), next: AtomicU64::new(next) }) })
+    }
+
+    /// The run directory; what is made below it may be removed by a sweep.
+    pub fn dir(&self) -> &Path {
+        &self.shared.dir
+    }
+
+    /// Records a thing. Make it only when this succeeded.
+    pub fn record(&self, thing: Thing) -> io::Result<Ticket> {
+        let ticket = self.shared.next.fetch_add(1, Ordering::SeqCst);
+        self.append(&Line::Record { ticket, thing })?;
+        Ok(Ticket(ticket))
+    }
+
+    /// Marks a thing as undone. When this cannot be written a later sweep finds it gone, which is harmless.
+    pub fn undone(&self, ticket: Ticket) {
+        let _ = self.append(&Line::Undone { undone: ticket.0 });
+    }
+
+    fn append(&self, line: &Line) -> io::Result<()> {
+        let mut text = serde_json::to_vec(line)?;
+        text.push(b'\n');
+        self.shared.file.lock().unwrap_or_else(PoisonError::into_inner).write_all(&text)
+    }
+}
+
+/// What a ledger file says.
+#[derive(Debug, Default)]
+struct Entries {
+    outstanding: BTreeMap<u64, Thing>,
+    last_ticket: Option<u64>,
+}
+
+fn entries(path: &Path) -> io::Result<Entries> {
+    let mut entries = Entries::default();
+    let file = match File::open(path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(entries),
+        Err(error) => return Err(error),
+    };
+    for line in BufReader::new(file.take(MAX_LEDGER_BYTES)).split(b'\n') {
+        match serde_json::from_slice(&line?) {
+            Ok(Line::Record { ticket, thing }) => {
+                entries.last_ticket = entries.last_ticket.max(Some(ticket));
+                entries.outstanding.insert(ticket, thing);
+            }
+            Ok(Line::Undone { undone }) => {
+                entries.outstanding.remove(&undone);
+            }
+            // Empty, or cut off by a crash in the middle of writing: then the thing was not made yet.
+            Err(_) => {}
+        }
+    }
+    Ok(entries)
+}
+
+/// Undoes whatever a ledger still lists, latest first, and says what was done. Safe to call at any time and again.
+/// The owner of the run directory must be dead or must be the caller.
+pub fn sweep(dir: &Path) -> Vec<String> {
+    match try_sweep(dir) {
+        Ok(said) => said,
+        Err(error) => vec![format!("cannot sweep {}: {error}", dir.display())],
+    }
+}
+
+fn try_sweep(dir: &Path) -> io::Result<Vec<String>> {
+    let dir = dir.canonicalize()?;
+    let path = dir.join(FILE_NAME);
+    let file = match OpenOptions::new().append(true).open(&path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(error),
+    };
+    // The reaper and a resume may come at the same time.
+    file.lock()?;
+    let mut said = Vec::new();
+    for (ticket, thing) in entries(&path)?.outstanding.into_iter().rev() {
+        match sweep::undo(&dir, &thing) {
+            Ok(what) => {
+                said.extend(what);
+                let mut line = serde_json::to_vec(&Line::Undone { undone: ticket })?;
+                line.insert(0, b'\n');
+                line.push(b'\n');
+                (&file).write_all(&line)?;
+            }
+            Err(why) => said.push(why),
+        }
+    }
+    Ok(said)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::{Command, Stdio};
+
+    use super::*;
+
+    fn sleeper() -> std::process::Child {
+        Command::new("sleep").arg("1000").stdout(Stdio::null()).spawn().expect("sleep runs")
+    }
+
+    #[test]
+    fn what_is_recorded_is_undone_once() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let ledger = Ledger::open(dir.path()).expect("a ledger");
+        let inside = ledger.dir().join("made");
+        let kept = ledger.dir().join("kept");
+        let ticket = ledger.record(Thing::Directory { path: kept.clone() }).expect("written");
+        std::fs::create_dir_all(&kept).expect("made");
+        let _ = ledger.record(Thing::Directory { path: inside.clone() }).expect("written");
+        std::fs::create_dir_all(inside.join("deep")).expect("made");
+        let mut child = sleeper();
+        let _ = ledger.record(Thing::process(child.id()).expect("runs")).expect("written");
+        ledger.undone(ticket);
+
+        let said = sweep(dir.path());
+        assert_eq!(said.len(), 2, "{said:?}");
+        assert!(!inside.exists());
+        assert!(kept.exists());
+        assert!(!child.wait().expect("killed").success());
+        assert_eq!(sweep(dir.path()), Vec::<String>::new(), "nothing is left to do");
+    }
+
+    #[test]
+    fn a_line_cut_off_by_a_crash_is_skipped_and_swallows_nothing() {
+        let dir = tempfile::tempdir().expect("a directory");
+        std::fs::write(dir.path().join(FILE_NAME), "{\"ticket\":3,\"thing\":{\"ki").expect("written");
+        let ledger = Ledger::open(dir.path()).expect("a ledger");
+        let path = ledger.dir().join("made");
+        std::fs::create_dir(&path).expect("made");
+        let _ = ledger.record(Thing::Directory { path: path.clone() }).expect("written");
+        assert_eq!(sweep(dir.path()).len(), 1);
+        assert!(!path.exists());
+    }
+
+    #[test]
+    fn a_process_that_only_has_the_same_number_is_left_alone() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let ledger = Ledger::open(dir.path()).expect("a ledger");
+        let mut child = sleeper();
+        let Some(Thing::Process { pid, start_ticks, boot_id }) = Thing::process(child.id()) else {
+            panic!("it runs")
+        };
+        let other = Thing::Process { pid, start_ticks: start_ticks + 1, boot_id };
+        let _ = ledger.record(other).expect("written");
+        let other = Thing::Process { pid, start_ticks, boot_id: "another boot".to_owned() };
+        let _ = ledger.record(other).expect("written");
+        assert_eq!(sweep(dir.path()), Vec::<String>::new());
+        assert!(child.try_wait().expect("asked").is_none(), "still running");
+        child.kill().expect("killed");
+        child.wait().expect("reaped");
+    }
+
+    #[test]
+    fn paths_outside_are_refused() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let outside = tempfile::tempdir().expect("another directory");
+        let ledger = Ledger::open(dir.path()).expect("a ledger");
+        let link = ledger.dir().join("link");
+        std::os::unix::fs::symlink(outside.path(), &link).expect("a link");
+        let paths = [
+            outside.path().to_owned(),
+            ledger.dir().to_owned(),
+            ledger.dir().join("../x"),
+            link.join("x"),
+            PathBuf::from("/"),
+            PathBuf::from("relative"),
+        ];
+        for path in paths {
+            let _ = ledger.record(Thing::Directory { path }).expect("written");
+        }
+        std::fs::create_dir(outside.path().join("x")).expect("made");
+        let said = sweep(dir.path());
+        assert_eq!(said.len(), 6, "{said:?}");
+        assert!(said.iter().all(|line| line.contains("outside")), "{said:?}");
+        assert!(outside.path().join("x").exists());
+    }
+}

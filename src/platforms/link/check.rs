@@ -1,0 +1,271 @@
+//! What is believed of a message beyond its shape: a guest may send anything. Used on both ends: the host refuses
+//! what breaks these rules, the agent turns it into a failed job before sending.
+
+use crate::model::detail::{Detail, DiskDetail, DiskPhase, GapDetail, RateDetail, Stretch, WORST_KEPT};
+use crate::model::facts::MachineFacts;
+use crate::model::histogram::Histogram;
+use crate::model::job::{Dose, JobReply, ProbeReport};
+use crate::model::wire::ToHost;
+
+/// Longest string that is shown as a name.
+const NAME_CHARS: usize = 256;
+/// Longest string that explains something.
+pub const TEXT_CHARS: usize = 4000;
+/// Most remarks of a probe.
+const MOST_NOTES: usize = 64;
+/// Most loads of a job.
+const MOST_DOSES: usize = 64;
+/// Most points of a series (thread counts, array sizes).
+const MOST_POINTS: usize = 4096;
+/// Most values of one series: samples, repetitions, batches.
+const MOST_VALUES: usize = 1_000_000;
+/// Most phases of the disk probe: 2 directions × 3 modes × 8 block sizes.
+const MOST_PHASES: usize = 48;
+/// Most CPUs a machine may claim.
+const MOST_CPUS: u32 = 65_536;
+
+type Checked = Result<(), String>;
+
+/// Checks everything in a message that came from an agent. The error says which part breaks which rule.
+pub fn check_message(message: &ToHost) -> Result<(), String> {
+    match message {
+        ToHost::Hello { version, facts, .. } => {
+            text("hello.version", version, NAME_CHARS)?;
+            check_facts(facts)
+        }
+        ToHost::Running { .. } | ToHost::Heartbeat { .. } => Ok(()),
+        ToHost::Done { reply, .. } => check_reply(reply),
+    }
+}
+
+/// Checks the reply to a job.
+pub fn check_reply(reply: &JobReply) -> Result<(), String> {
+    at_most("doses", reply.doses.len(), MOST_DOSES)?;
+    reply.doses.iter().try_for_each(check_dose)?;
+    match &reply.report {
+        Some(Ok(report)) => check_report(report),
+        Some(Err(reason)) => text("reason", reason, TEXT_CHARS),
+        None => Ok(()),
+    }
+}
+
+/// Checks what a probe brought home.
+pub fn check_report(report: &ProbeReport) -> Result<(), String> {
+    text("clock.name", &report.clock.name, NAME_CHARS)?;
+    finite("clock.read_ns", report.clock.read_ns)?;
+    finite("clock.resolution_ns", report.clock.resolution_ns)?;
+    finite("cost.per_sample_ns", report.cost.per_sample_ns)?;
+    at_most("notes", report.notes.len(), MOST_NOTES)?;
+    report.notes.iter().try_for_each(|note| text("note", note, TEXT_CHARS))?;
+    check_detail(&report.detail)
+}
+
+fn check_facts(facts: &MachineFacts) -> Checked {
+    text("facts.architecture", &facts.architecture, NAME_CHARS)?;
+    let texts = [
+        ("facts.cpu_model", &facts.cpu_model),
+        ("facts.system", &facts.system),
+        ("facts.kernel", &facts.kernel),
+        ("facts.clock_source", &facts.clock_source),
+        ("facts.hypervisor", &facts.hypervisor),
+    ];
+    texts
+        .into_iter()
+        .try_for_each(|(name, value)| value.iter().try_for_each(|v| text(name, v, NAME_CHARS)))?;
+    at_most("facts.cpus", facts.cpus as usize, MOST_CPUS as usize)
+}
+
+fn check_dose(dose: &Dose) -> Checked {
+    text("dose.unit", &dose.unit, NAME_CHARS)?;
+    finite("dose.rate_per_s", dose.rate_per_s)?;
+    if dose.rate_per_s < 0.0 {
+        return Err(format!("dose.rate_per_s = {} is negative", dose.rate_per_s));
+    }
+    at_most("dose.threads", dose.threads as usize, MOST_CPUS as usize)
+}
+
+fn check_detail(detail: &Detail) -> Checked {
+    match detail {
+        Detail::Gap(gap) => check_gap(gap),
+        Detail::Fwq(fwq) => at_most("fwq.samples_ns", fwq.samples_ns.len(), MOST_VALUES),
+        Detail::Cpu(cpu) => {
+            at_most("cpu.points", cpu.points.len(), MOST_POINTS)?;
+            cpu.points
+                .iter()
+                .try_for_each(|point| at_most("cpu.elapsed_ns", point.elapsed_ns.len(), MOST_VALUES))
+        }
+        Detail::Syscall(rate) | Detail::Fork(rate) => check_rate(rate),
+        Detail::MemLatency(latency) => {
+            at_most("mem-latency.points", latency.points.len(), MOST_POINTS)?;
+            latency.points.iter().try_for_each(|point| finite("mem-latency.load_ns", point.load_ns))
+        }
+        Detail::MemBandwidth(bandwidth) => {
+            at_most("mem-bandwidth.points", bandwidth.points.len(), MOST_POINTS)?;
+            bandwidth.points.iter().try_for_each(|p| finite("mem-bandwidth.bytes_per_s", p.bytes_per_s))
+        }
+        Detail::Disk(disk) => check_disk(disk),
+    }
+}
+
+fn check_gap(gap: &GapDetail) -> Checked {
+    at_most("gap.batches", gap.batches.len(), 256)?;
+    gap.batches.iter().try_for_each(|batch| histogram("gap.batches", batch))?;
+    stretches("gap.worst", &gap.worst)?;
+    if gap.counter_hz.get() == 0 {
+        return Err("gap.counter_hz is 0: a counter that stands still measures nothing".to_owned());
+    }
+    Ok(())
+}
+
+fn check_rate(rate: &RateDetail) -> Checked {
+    at_most("points", rate.points.len(), MOST_POINTS)?;
+    histogram("latency_ns", &rate.latency_ns)?;
+    rate.points.iter().try_for_each(|point| {
+        at_most("operations", point.operations.len(), MOST_VALUES)?;
+        if point.operations.len() == point.elapsed_ns.len() {
+            Ok(())
+        } else {
+            Err(format!(
+                "{} batches of operations have {} elapsed times",
+                point.operations.len(),
+                point.elapsed_ns.len()
+            ))
+        }
+    })
+}
+
+fn check_disk(disk: &DiskDetail) -> Checked {
+    text("disk.target", &disk.target, NAME_CHARS)?;
+    at_most("disk.phases", disk.phases.len(), MOST_PHASES)?;
+    disk.phases.iter().try_for_each(check_phase)
+}
+
+fn check_phase(phase: &DiskPhase) -> Checked {
+    phase.unsupported.iter().try_for_each(|reason| text("disk.unsupported", reason, TEXT_CHARS))?;
+    histogram("disk.latency_ns", &phase.latency_ns)?;
+    stretches("disk.stalls", &phase.stalls)?;
+    at_most("disk.windows", phase.windows.len(), 16)?;
+    phase
+        .windows
+        .iter()
+        .try_for_each(|windows| at_most("disk.windows.bytes", windows.bytes.len(), MOST_VALUES))
+}
+
+fn histogram(name: &str, histogram: &Histogram) -> Checked {
+    if histogram.is_well_formed() {
+        Ok(())
+    } else {
+        Err(format!("{name} holds a histogram whose buckets contradict each other"))
+    }
+}
+
+fn stretches(name: &str, stretches: &[Stretch]) -> Checked {
+    at_most(name, stretches.len(), WORST_KEPT)?;
+    if stretches.windows(2).all(|pair| matches!(pair, [a, b] if a.length_ns >= b.length_ns)) {
+        Ok(())
+    } else {
+        Err(format!("{name} is not ordered longest first"))
+    }
+}
+
+fn finite(name: &str, value: f64) -> Checked {
+    if value.is_finite() { Ok(()) } else { Err(format!("{name} = {value} is not a finite number")) }
+}
+
+fn at_most(name: &str, got: usize, most: usize) -> Checked {
+    if got <= most { Ok(()) } else { Err(format!("{name}: {got} where {most} are allowed")) }
+}
+
+fn text(name: &str, value: &str, most_chars: usize) -> Checked {
+    at_most(name, value.chars().take(most_chars + 1).count(), most_chars)?;
+    match value.chars().find(|c| c.is_control()) {
+        Some(c) => Err(format!("{name} contains the control character {}", c.escape_unicode())),
+        None => Ok(()),
+    }
+}
+
+/// Makes a text fit for sending and printing: no control characters, at most [`TEXT_CHARS`] characters.
+pub fn tame(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { ' ' } else { c }).take(TEXT_CHARS).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::detail::{FwqDetail, LatencyPoint, MemLatencyDetail};
+    use crate::model::facts::{ClockFacts, OwnCost};
+    use crate::model::params::ChaseOrder;
+    use crate::model::units::{Bytes, Hertz, Nanos};
+
+    fn report(detail: Detail) -> ProbeReport {
+        ProbeReport {
+            clock: ClockFacts { name: "tsc".to_owned(), read_ns: 9.0, resolution_ns: 1.0 },
+            cost: OwnCost {
+                per_sample_ns: 1.0,
+                cpu_time_ns: Nanos::ZERO,
+                memory_bytes: Bytes::from_bytes(0),
+            },
+            detail,
+            notes: vec![],
+        }
+    }
+
+    fn gap(batches: Vec<Histogram>, worst: Vec<Stretch>) -> Detail {
+        Detail::Gap(GapDetail {
+            counter_hz: Hertz::from_hz(1_000_000_000),
+            observed_ns: Nanos::from_nanos(1),
+            cpu: None,
+            batches,
+            worst,
+        })
+    }
+
+    fn stretch(length: u64) -> Stretch {
+        Stretch { start_ns: Nanos::ZERO, length_ns: Nanos::from_nanos(length) }
+    }
+
+    #[test]
+    fn an_honest_report_passes() {
+        let good = gap(vec![Histogram::from_values(1..1000)], vec![stretch(9), stretch(9), stretch(3)]);
+        assert_eq!(check_report(&report(good)), Ok(()));
+    }
+
+    #[test]
+    fn forged_data_is_refused() {
+        let forged: Histogram = serde_json::from_str("[[5,2,10],[5,1,5]]").expect("shape is right");
+        let cases = [
+            (gap(vec![forged], vec![]), "contradict"),
+            (gap(vec![Histogram::default(); 257], vec![]), "257 where 256"),
+            (gap(vec![], vec![stretch(1); 65]), "65 where 64"),
+            (gap(vec![], vec![stretch(1), stretch(2)]), "longest first"),
+            (
+                Detail::Fwq(FwqDetail { iterations: 1, cpu: None, samples_ns: vec![Nanos::ZERO; 1_000_001] }),
+                "1000001 where 1000000",
+            ),
+            (
+                Detail::MemLatency(MemLatencyDetail {
+                    stride_bytes: Bytes::from_bytes(64),
+                    order: ChaseOrder::Random,
+                    last_level_cache_bytes: None,
+                    huge_pages: None,
+                    points: vec![LatencyPoint { size_bytes: Bytes::from_bytes(1), load_ns: f64::NAN }],
+                }),
+                "not a finite",
+            ),
+        ];
+        for (detail, wanted) in cases {
+            let error = check_report(&report(detail)).unwrap_err();
+            assert!(error.contains(wanted), "{error}");
+        }
+    }
+
+    #[test]
+    fn texts_are_bounded_and_harmless() {
+        let reply = |reason: &str| JobReply { report: Some(Err(reason.to_owned())), doses: vec![] };
+        assert!(check_reply(&reply(&"x".repeat(TEXT_CHARS + 1))).is_err());
+        let error = check_reply(&reply("\u{1b}[31m")).unwrap_err();
+        assert!(error.contains("control character"), "{error}");
+        let tamed = tame(&"\u{1b}\n".repeat(TEXT_CHARS));
+        assert_eq!(check_reply(&reply(&tamed)), Ok(()));
+    }
+}
