@@ -6,9 +6,9 @@ use super::container::Container;
 use super::fake::Fake;
 use super::ledger::Ledger;
 use super::native::Native;
-use super::{Broken, Cancel, Instance, InstanceSpec, Platform};
+use super::Platform;
+use super::vm::Vm;
 use crate::model::experiment::PlatformSpec;
-use crate::model::journal::{Failure, FailureKind, PlatformState};
 use crate::model::names::PlatformKind;
 
 /// What platforms need from the program.
@@ -32,34 +32,6 @@ pub fn make(spec: &PlatformSpec, context: &PlatformContext) -> Box<dyn Platform>
             Box::new(Container::new(spec, context.exe.clone(), context.ledger.clone()))
         }
         PlatformKind::Fake => Box::new(Fake::new(spec, context.seed)),
-        PlatformKind::Vm => Box::new(Absent { spec: spec.clone() }),
-    }
-}
-
-/// A kind of platform this build cannot run.
-struct Absent {
-    spec: PlatformSpec,
-}
-
-impl Absent {
-    fn reason(&self) -> String {
-        format!("{}: platforms of kind \"{}\" are not part of this build", self.spec.label, self.spec.kind)
-    }
-}
-
-impl Platform for Absent {
-    fn survey(&mut self, _cancel: &Cancel) -> PlatformState {
-        PlatformState {
-            label: self.spec.label.clone(),
-            kind: self.spec.kind,
-            unavailable: Some(self.reason()),
-            properties: vec![],
-            facts: None,
-            start_ns: None,
-        }
-    }
-
-    fn start(&mut self, _spec: &InstanceSpec, _cancel: &Cancel) -> Result<Box<dyn Instance>, Broken> {
-        Err(Failure { kind: FailureKind::Start, reason: self.reason(), console: vec![] }.into())
+        PlatformKind::Vm => Box::new(Vm::new(spec, &context.exe, &context.ledger, &context.cache)),
     }
 }

@@ -7,12 +7,12 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use super::console::Tail;
 use super::disk::DiskImage;
 use super::process::{KeptProcess, describe};
 use super::qemu::Machine;
 use super::qmp::Qmp;
 use crate::platforms::Carrier;
-use crate::platforms::console::Tail;
 use crate::platforms::ledger::{Ledger, Thing, Ticket};
 
 /// How long QEMU may take to stop or continue the CPUs.

@@ -28,6 +28,11 @@ pub struct GuestModules {
 }
 
 impl GuestModules {
+    /// Whether guests can have a disk.
+    pub fn has_disk(&self) -> bool {
+        self.device == LinkDevice::VirtioPort
+    }
+
     /// Finds them in a modules folder; without a folder everything must be built into the kernel.
     pub fn collect(folder: Option<&Path>) -> Result<Self, ModulesError> {
         let Some(folder) = folder else { return Ok(Self::default()) };

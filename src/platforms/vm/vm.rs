@@ -1,0 +1,238 @@
+//! The platform `vm`: surveys what is there, then starts guests.
+//!
+//! ```text
+//!  survey: QEMU ─► kernel ─► modules ─► uncompressed kernel (cached) ─► engine (trial guest) ─► ready
+//!  start:  disk image ─► first file system ─► QEMU ─► Hello ─► instance
+//! ```
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use super::accel::{TRIAL_DEADLINE, Verdict, choose};
+use super::disk::DiskImage;
+use super::guest::{GuestConfig, Rehearsal};
+use super::machine::{self, Parts};
+use super::payload;
+use super::qemu::{Engine, MACHINE, Machine, command_line};
+use super::toolbox::{Toolbox, Unavailable, host_cpus, memory_for};
+use crate::model::experiment::PlatformSpec;
+use crate::model::journal::{Failure, FailureKind, PlatformState};
+use crate::model::units::{Bytes, Mebibytes};
+use crate::platforms::instance::AgentInstance;
+use crate::platforms::ledger::Ledger;
+use crate::platforms::link::HostEnd;
+use crate::platforms::{Broken, Cancel, Instance, InstanceSpec, Platform};
+
+/// Time a translated guest may take until its agent answers; usual are 2 to 6 s.
+const START_DEADLINE_TCG: Duration = Duration::from_secs(60);
+/// The same under KVM; usual is less than 1 s.
+const START_DEADLINE_KVM: Duration = Duration::from_secs(20);
+/// A translated guest is slow in everything, its signs of life included.
+const PATIENCE_TCG: u32 = 3;
+/// Memory of the trial guest.
+const TRIAL_MEMORY: Mebibytes = Mebibytes::from_mib(256);
+
+/// Virtual machines under QEMU.
+pub struct Vm {
+    spec: PlatformSpec,
+    exe: PathBuf,
+    ledger: Ledger,
+    cache: PathBuf,
+    rehearse: Option<Rehearsal>,
+    ready: Option<Ready>,
+}
+
+/// What a survey found.
+struct Ready {
+    tools: Toolbox,
+    verdict: Verdict,
+    engine: Engine,
+}
+
+/// One guest to start.
+struct Wanted<'a> {
+    label: &'a str,
+    engine: Engine,
+    cpus: u32,
+    memory: Mebibytes,
+    disk: Option<DiskImage>,
+    rehearse: Option<Rehearsal>,
+    deadline: Duration,
+}
+
+impl Vm {
+    /// A platform that runs `exe`, this program, in guests; what it starts is written into `ledger`, what it keeps is
+    /// kept in `cache`.
+    pub fn new(spec: &PlatformSpec, exe: &Path, ledger: &Ledger, cache: &Path) -> Self {
+        Self {
+            spec: spec.clone(),
+            exe: exe.to_owned(),
+            ledger: ledger.clone(),
+            cache: cache.to_owned(),
+            rehearse: None,
+            ready: None,
+        }
+    }
+
+    /// Guests of this platform break at their first job; see [`Rehearsal`].
+    #[must_use]
+    pub fn rehearsing(mut self, how: Rehearsal) -> Self {
+        self.rehearse = Some(how);
+        self
+    }
+
+    fn prepare(&mut self, cancel: &Cancel) -> Result<&Ready, Unavailable> {
+        if let Some(ready) = self.ready.take() {
+            return Ok(self.ready.insert(ready));
+        }
+        let tools = Toolbox::find(&self.spec, &self.exe, &self.cache)?;
+        let pair = (tools.qemu.as_path(), tools.kernel.image.as_path());
+        let trial = || {
+            let wanted = Wanted {
+                label: "trial guest",
+                engine: Engine::Kvm,
+                cpus: 1,
+                memory: TRIAL_MEMORY,
+                disk: None,
+                rehearse: None,
+                deadline: TRIAL_DEADLINE,
+            };
+            self.launch(&tools, wanted, cancel).map(|guest| guest.start_time())
+        };
+        let verdict = choose(self.spec.accelerator, pair, trial).map_err(|broken| match broken {
+            Broken::Interrupted => Unavailable::Interrupted,
+            Broken::Failed(failure) => Unavailable::Missing(failure.reason),
+        })?;
+        let Some(engine) = verdict.engine else {
+            return Err(Unavailable::Missing(format!(
+                "accelerator = \"kvm\" was asked for, but: {}; use accelerator = \"auto\" or \"tcg\"",
+                verdict.why
+            )));
+        };
+        Ok(self.ready.insert(Ready { tools, verdict, engine }))
+    }
+
+    fn cpus(&self) -> u32 {
+        self.spec.cpus.unwrap_or_else(host_cpus)
+    }
+
+    fn memory(&self, wanted: Bytes) -> Mebibytes {
+        self.spec.memory_mib.unwrap_or_else(|| memory_for(wanted))
+    }
+
+    fn properties(&self, ready: &Ready) -> Vec<(String, String)> {
+        let tools = &ready.tools;
+        let memory = self.spec.memory_mib.map_or_else(
+            || "what the probes need and 256 MiB, at least 512 MiB, at most half of what is free".to_owned(),
+            |memory| memory.to_bytes().to_string(),
+        );
+        let disk = match (&tools.mke2fs, tools.modules.has_disk()) {
+            (_, false) => "none: this kernel has no virtio disk; files are in memory",
+            (Some(_), true) => "virtio-blk, ext4 on a raw image",
+            (None, true) => "raw virtio-blk without a file system: install e2fsprogs (mke2fs) for ext4",
+        };
+        [
+            ("accelerator", ready.engine.as_str().to_owned()),
+            ("why", ready.verdict.why.clone()),
+            ("qemu", tools.qemu_version.clone()),
+            ("machine", MACHINE.split(',').next().unwrap_or(MACHINE).to_owned()),
+            ("kernel", tools.kernel.release.clone()),
+            ("kernel image", tools.bootable.form.clone()),
+            ("vcpus", self.cpus().to_string()),
+            ("memory", memory),
+            ("disk", disk.to_owned()),
+        ]
+        .map(|(key, value)| (key.to_owned(), value))
+        .into()
+    }
+
+    /// Starts a guest and waits for its agent.
+    fn launch(&self, tools: &Toolbox, wanted: Wanted<'_>, cancel: &Cancel) -> Result<AgentInstance, Broken> {
+        let label = wanted.label;
+        let not_started = |error: std::io::Error| Failure {
+            kind: FailureKind::Start,
+            reason: format!("{label}: qemu could not be started: {error}"),
+            console: vec![],
+        };
+        let config = GuestConfig {
+            disk: wanted.disk.as_ref().map(DiskImage::content).unwrap_or_default(),
+            disk_notes: wanted.disk.as_ref().map(|disk| disk.notes().to_vec()).unwrap_or_default(),
+            rehearse: wanted.rehearse,
+            ..GuestConfig::default()
+        };
+        let initramfs = payload::build(&tools.program, &tools.modules, config).map_err(not_started)?;
+        let disk_argument = wanted.disk.as_ref().map(DiskImage::argument);
+        let link_device = tools.modules.device;
+        let parts =
+            Parts { qemu: &tools.qemu, ledger: &self.ledger, disk: wanted.disk, initramfs: &initramfs };
+        let describe = |[initramfs, link, console, control]: [i32; 4]| Machine {
+            engine: wanted.engine,
+            cpus: wanted.cpus,
+            memory: wanted.memory,
+            kernel: tools.bootable.path.clone(),
+            firmware: tools.firmware.clone(),
+            initramfs,
+            command_line: command_line(wanted.engine, link_device, tools.counter),
+            link_device,
+            link,
+            console,
+            control,
+            disk: disk_argument,
+        };
+        let started = machine::start(parts, describe).map_err(not_started)?;
+        let write = started.link.try_clone().map_err(not_started)?;
+        let link = HostEnd::new(started.link.into(), write.into());
+        let instance =
+            AgentInstance::attach(label, link, Box::new(started.carrier), started.at, wanted.deadline, cancel)?;
+        Ok(match wanted.engine {
+            Engine::Kvm => instance,
+            Engine::Tcg => instance.with_patience(PATIENCE_TCG),
+        })
+    }
+}
+
+impl Platform for Vm {
+    fn survey(&mut self, cancel: &Cancel) -> PlatformState {
+        let unavailable = self.prepare(cancel).err().map(|error| error.to_string());
+        PlatformState {
+            label: self.spec.label.clone(),
+            kind: self.spec.kind,
+            unavailable,
+            properties: self.ready.as_ref().map(|ready| self.properties(ready)).unwrap_or_default(),
+            facts: None,
+            start_ns: None,
+        }
+    }
+
+    fn start(&mut self, spec: &InstanceSpec, cancel: &Cancel) -> Result<Box<dyn Instance>, Broken> {
+        let label = format!("{} {}", self.spec.label, spec.number);
+        let failed = |reason: String| {
+            Broken::Failed(Failure { kind: FailureKind::Start, reason: format!("{label}: {reason}"), console: vec![] })
+        };
+        self.prepare(cancel).map_err(|error| match error {
+            Unavailable::Interrupted => Broken::Interrupted,
+            Unavailable::Missing(reason) => failed(reason),
+        })?;
+        let Some(ready) = &self.ready else { return Err(failed("it was not surveyed".to_owned())) };
+        let disk = ready
+            .tools
+            .modules
+            .has_disk()
+            .then(|| DiskImage::create(&spec.scratch, spec.disk_wanted, ready.tools.mke2fs.as_deref()))
+            .transpose()
+            .map_err(|error| failed(error.to_string()))?;
+        let wanted = Wanted {
+            label: &label,
+            engine: ready.engine,
+            cpus: self.cpus(),
+            memory: self.memory(spec.memory_wanted),
+            disk,
+            rehearse: self.rehearse,
+            deadline: match ready.engine {
+                Engine::Kvm => START_DEADLINE_KVM,
+                Engine::Tcg => START_DEADLINE_TCG,
+            },
+        };
+        Ok(Box::new(self.launch(&ready.tools, wanted, cancel)?))
+    }
+}

@@ -1,0 +1,233 @@
+//! Real guests under a real QEMU: they start, pause, answer; and each way in which one can break is recorded as what it
+//! is. Needs QEMU and a guest kernel; says so and skips without.
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use bulkhead::model::experiment::{Accelerator, PlatformSpec};
+use bulkhead::model::job::Job;
+use bulkhead::model::journal::{Failure, FailureKind};
+use bulkhead::model::names::PlatformKind;
+use bulkhead::model::params::{DiskParams, ProbeSpec};
+use bulkhead::model::units::{Bytes, Mebibytes, Millis};
+use bulkhead::platforms::ledger::{self, Ledger};
+use bulkhead::platforms::vm::guest::Rehearsal;
+use bulkhead::platforms::vm::vm::Vm;
+use bulkhead::platforms::{Broken, Cancel, Instance, InstanceSpec, Platform};
+
+/// A folder for one test, and a platform in it.
+struct Bench {
+    folder: tempfile::TempDir,
+    vm: Vm,
+}
+
+fn cache() -> PathBuf {
+    let named = std::env::var_os("BULKHEAD_CACHE").map(PathBuf::from);
+    let user = || std::env::var_os("XDG_CACHE_HOME").map(|cache| PathBuf::from(cache).join("bulkhead"));
+    let home = || std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache/bulkhead"));
+    named.or_else(user).or_else(home).unwrap_or_else(|| PathBuf::from("/tmp/bulkhead-cache"))
+}
+
+/// None, with the reason printed, where no guest can be started.
+fn bench(change: impl FnOnce(&mut PlatformSpec), rehearse: Option<Rehearsal>) -> Option<Bench> {
+    let folder = tempfile::tempdir().unwrap();
+    let ledger = Ledger::open(folder.path()).unwrap();
+    std::fs::create_dir(folder.path().join("scratch")).unwrap();
+    let mut spec = PlatformSpec::of_kind(PlatformKind::Vm);
+    spec.accelerator = Accelerator::Tcg;
+    spec.memory_mib = Some(Mebibytes::from_mib(320));
+    change(&mut spec);
+    let mut vm = Vm::new(&spec, Path::new(env!("CARGO_BIN_EXE_bulkhead")), &ledger, &cache());
+    if let Some(how) = rehearse {
+        vm = vm.rehearsing(how);
+    }
+    let state = vm.survey(&Cancel::new());
+    if let Some(reason) = state.unavailable {
+        eprintln!("skipped: {reason}");
+        return None;
+    }
+    Some(Bench { folder, vm })
+}
+
+impl Bench {
+    fn start(&mut self) -> Result<Box<dyn Instance>, Broken> {
+        let spec = InstanceSpec {
+            number: 0,
+            memory_wanted: Bytes::from_bytes(64 << 20),
+            disk_wanted: Bytes::from_bytes(16 << 20),
+            scratch: self.folder.path().join("scratch"),
+        };
+        self.vm.start(&spec, &Cancel::new())
+    }
+
+    /// Nothing may be left of what was started.
+    fn nothing_left(self) {
+        let said = ledger::sweep(self.folder.path());
+        assert!(said.is_empty(), "left behind: {said:?}");
+        let scratch: Vec<_> = std::fs::read_dir(self.folder.path().join("scratch")).unwrap().collect();
+        assert!(scratch.is_empty(), "left behind: {scratch:?}");
+    }
+}
+
+fn job(id: u64, deadline_ms: u64) -> Job {
+    Job { id, probe: None, loads: vec![], seed: 1, deadline_ms: Millis::from_millis(deadline_ms) }
+}
+
+fn failure(broken: Broken) -> Failure {
+    match broken {
+        Broken::Failed(failure) => failure,
+        Broken::Interrupted => panic!("nobody interrupted"),
+    }
+}
+
+/// Starts a guest that breaks at its first job, and returns what was recorded.
+fn rehearsed(how: Rehearsal, deadline_ms: u64) -> Option<Failure> {
+    let mut bench = bench(|_| (), Some(how))?;
+    let mut guest = bench.start().unwrap_or_else(|broken| panic!("{how:?}: {:?}", failure(broken)));
+    let outcome = guest.begin(&job(1, deadline_ms), &Cancel::new()).and_then(|()| guest.finish(&Cancel::new()));
+    let failure = failure(outcome.expect_err("the job must break"));
+    eprintln!("{how:?}: {failure:#?}");
+    assert_eq!(failure.kind, self::failure(guest.pause().unwrap_err()).kind, "a gone guest stays gone");
+    drop(guest);
+    bench.nothing_left();
+    Some(failure)
+}
+
+fn console_has(failure: &Failure, part: &str) {
+    let console = failure.console.join("\n");
+    assert!(console.contains(part), "\"{part}\" is not on the console:\n{console}");
+}
+
+#[test]
+fn a_guest_starts_works_pauses_and_goes() {
+    let Some(mut bench) = bench(|spec| spec.cpus = Some(2), None) else { return };
+    let state = bench.vm.survey(&Cancel::new());
+    eprintln!("{:#?}", state.properties);
+    let mut guest = bench.start().unwrap();
+    eprintln!("the agent answered after {}", guest.start_time());
+    assert_eq!(guest.facts().cpus, 2);
+    for id in 1..=2 {
+        guest.begin(&job(id, 30_000), &Cancel::new()).unwrap();
+        guest.finish(&Cancel::new()).unwrap();
+        guest.pause().unwrap();
+        guest.resume().unwrap();
+    }
+    let disk = Job { probe: Some(ProbeSpec::Disk(DiskParams::default())), ..job(3, 30_000) };
+    guest.begin(&disk, &Cancel::new()).unwrap();
+    let said = guest.finish(&Cancel::new()).unwrap();
+    eprintln!("{:?}", said.report);
+    guest.end();
+    guest.end();
+    drop(guest);
+    bench.nothing_left();
+}
+
+#[test]
+fn a_kernel_panic_is_a_death_with_its_last_words() {
+    let Some(failure) = rehearsed(Rehearsal::Panic, 60_000) else { return };
+    assert_eq!(failure.kind, FailureKind::Died);
+    console_has(&failure, "Kernel panic");
+}
+
+#[test]
+fn an_agent_that_stops_is_a_hang() {
+    let begun = Instant::now();
+    let Some(failure) = rehearsed(Rehearsal::Hang, 1_000) else { return };
+    assert_eq!(failure.kind, FailureKind::Hung);
+    console_has(&failure, "rehearsal: Hang");
+    assert!(begun.elapsed() < Duration::from_secs(120), "within its deadline: {:?}", begun.elapsed());
+}
+
+#[test]
+fn garbage_on_the_link_is_garbage() {
+    let Some(failure) = rehearsed(Rehearsal::Garbage, 60_000) else { return };
+    assert_eq!(failure.kind, FailureKind::Garbage);
+}
+
+#[test]
+fn an_early_exit_is_a_death() {
+    let Some(failure) = rehearsed(Rehearsal::Exit, 60_000) else { return };
+    assert_eq!(failure.kind, FailureKind::Died);
+    console_has(&failure, "the agent ended: exit status 3");
+}
+
+#[test]
+fn out_of_memory_is_a_death_with_the_killers_words() {
+    let Some(failure) = rehearsed(Rehearsal::Oom, 120_000) else { return };
+    assert_eq!(failure.kind, FailureKind::Died);
+    console_has(&failure, "Out of memory");
+    console_has(&failure, "the agent ended: killed by SIGKILL");
+}
+
+#[test]
+fn a_killed_qemu_is_a_death() {
+    let Some(mut bench) = bench(|_| (), None) else { return };
+    let mut guest = bench.start().unwrap();
+    guest.begin(&job(1, 60_000), &Cancel::new()).unwrap();
+    // The ledger knows which process it is; the sweep kills it by its number and start time.
+    let said = ledger::sweep(bench.folder.path());
+    assert_eq!(said.len(), 1, "{said:?}");
+    let failure = failure(guest.finish(&Cancel::new()).unwrap_err());
+    assert_eq!(failure.kind, FailureKind::Died);
+    assert!(failure.reason.contains("SIGKILL"), "{}", failure.reason);
+    drop(guest);
+    bench.nothing_left();
+}
+
+#[test]
+fn a_guest_without_its_modules_does_not_start_and_says_why() {
+    let Some(mut bench) = bench(|_| (), Some(Rehearsal::Exit)) else { return };
+    // Too little memory for the kernel: it panics before any agent.
+    let Some(mut small) = self::bench(|spec| spec.memory_mib = Some(Mebibytes::from_mib(64)), None) else { return };
+    let failure = failure(small.start().err().expect("64 MiB are too few"));
+    assert_eq!(failure.kind, FailureKind::Start);
+    assert!(!failure.console.is_empty(), "{failure:?}");
+    small.nothing_left();
+    drop(bench.start());
+    bench.nothing_left();
+}
+
+#[test]
+fn qemu_that_fails_at_once_is_told_at_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let bad = folder.path().join("vmlinuz-1.0");
+    std::fs::write(&bad, b"not a kernel at all").unwrap();
+    let modules = cache().join("kernel/lib/modules");
+    let Ok(mut entries) = std::fs::read_dir(&modules) else {
+        eprintln!("skipped: no kernel in {}", cache().display());
+        return;
+    };
+    let modules = entries.next().unwrap().unwrap().path();
+    let named = |spec: &mut PlatformSpec| {
+        spec.kernel = Some(bad.display().to_string());
+        spec.modules = Some(modules.display().to_string());
+    };
+    let Some(mut bench) = bench(named, None) else { return };
+    let begun = Instant::now();
+    let failure = failure(bench.start().err().expect("this is no kernel"));
+    assert_eq!(failure.kind, FailureKind::Start);
+    assert!(failure.reason.contains("qemu ended with exit status 1"), "{}", failure.reason);
+    assert!(begun.elapsed() < Duration::from_secs(20));
+    bench.nothing_left();
+}
+
+#[test]
+fn an_interrupted_start_leaves_nothing() {
+    let Some(mut bench) = bench(|_| (), Some(Rehearsal::Silent)) else { return };
+    let cancel = Cancel::new();
+    let spec = InstanceSpec {
+        number: 0,
+        memory_wanted: Bytes::from_bytes(64 << 20),
+        disk_wanted: Bytes::from_bytes(16 << 20),
+        scratch: bench.folder.path().join("scratch"),
+    };
+    let from_outside = cancel.clone();
+    let user = std::thread::spawn(move || {
+        std::thread::sleep(Duration::from_millis(700));
+        from_outside.cancel();
+    });
+    let outcome = bench.vm.start(&spec, &cancel).err();
+    user.join().unwrap();
+    assert_eq!(outcome, Some(Broken::Interrupted));
+    bench.nothing_left();
+}
