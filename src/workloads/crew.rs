@@ -106,7 +106,9 @@ pub fn run<R: Send>(
         started
             .into_iter()
             .map(|thread| match thread {
-                Ok(thread) => thread.join().unwrap_or_else(|_| Err(WorkError::Unfit("a probe thread panicked".into()))),
+                Ok(thread) => {
+                    thread.join().unwrap_or_else(|_| Err(WorkError::Unfit("a probe thread panicked".into())))
+                }
                 Err(error) => Err(WorkError::system(format!("start {threads} threads for the probe"), error)),
             })
             .collect()

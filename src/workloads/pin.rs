@@ -28,7 +28,10 @@ pub fn granted_cpus() -> u32 {
 pub fn pin_to_last_cpu() -> Pinned {
     let allowed = allowed_cpus();
     let Some(last) = allowed.last().copied() else {
-        return Pinned { cpu: None, note: Some("not pinned: the kernel does not say which CPUs are allowed".into()) };
+        return Pinned {
+            cpu: None,
+            note: Some("not pinned: the kernel does not say which CPUs are allowed".into()),
+        };
     };
     let mut only = CpuSet::new();
     match only.set(last).and_then(|()| sched_setaffinity(Pid::from_raw(0), &only)) {

@@ -36,7 +36,9 @@ pub fn run_job(
     let teams = match start_loads(job, surroundings, bounds) {
         Ok(teams) => teams,
         // Asked to end before all of it had begun: nothing is wrong with that where nothing is measured.
-        Err(WorkError::Stopped) if job.probe.is_none() => return JobReply { report: None, doses: Vec::new() },
+        Err(WorkError::Stopped) if job.probe.is_none() => {
+            return JobReply { report: None, doses: Vec::new() };
+        }
         Err(error) => return JobReply { report: Some(Err(error.to_string())), doses: Vec::new() },
     };
     running();
@@ -53,7 +55,7 @@ fn start_loads(job: &Job, surroundings: &Surroundings, bounds: Bounds<'_>) -> Re
     let mut teams = job
         .loads
         .iter()
-        .map(|spec| Team::start(spec, surroundings.scratch.clone()))
+        .map(|spec| Team::start(spec, surroundings.scratch.as_deref()))
         .collect::<Result<Vec<Team>, WorkError>>()?;
     for team in &mut teams {
         team.wait_until_working(bounds)?;

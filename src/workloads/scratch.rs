@@ -38,7 +38,9 @@ impl Scratch {
             WorkError::Unfit("this instance has no scratch folder or disk: nothing can be written".into())
         })?;
         let kind = fs::metadata(place)
-            .map_err(|error| WorkError::system(format!("look at the scratch place {}", place.display()), error))?
+            .map_err(|error| {
+                WorkError::system(format!("look at the scratch place {}", place.display()), error)
+            })?
             .file_type();
         if kind.is_block_device() { Self::device(place) } else { Self::unnamed(place) }
     }
@@ -69,13 +71,22 @@ impl Scratch {
             .create_new(true)
             .open(&path)
             .map_err(|error| WorkError::system(wanted(), error))?;
-        fs::remove_file(&path)
-            .map_err(|error| WorkError::system(format!("unlink the scratch file {}", path.display()), error))?;
-        let kind = fstatfs(&file).map_or_else(|_| "an unknown file system".to_owned(), |stat| {
-            #[expect(clippy::unnecessary_cast, reason = "the type differs between C libraries")]
-            file_system(stat.filesystem_type().0 as i64)
-        });
-        Ok(Self { file, place: folder.display().to_string(), target: format!("file on {kind}"), device_size: None })
+        fs::remove_file(&path).map_err(|error| {
+            WorkError::system(format!("unlink the scratch file {}", path.display()), error)
+        })?;
+        let kind = fstatfs(&file).map_or_else(
+            |_| "an unknown file system".to_owned(),
+            |stat| {
+                #[expect(clippy::unnecessary_cast, reason = "the type differs between C libraries")]
+                file_system(stat.filesystem_type().0 as i64)
+            },
+        );
+        Ok(Self {
+            file,
+            place: folder.display().to_string(),
+            target: format!("file on {kind}"),
+            device_size: None,
+        })
     }
 
     /// What it is, for example `file on ext4`.

@@ -79,7 +79,8 @@ struct Streaming {
 impl Streaming {
     fn new(threads: u32) -> Result<Self, WorkError> {
         let beyond = last_level_cache().map_or(MEMORY_MOST, |cache| cache.get().saturating_mul(2));
-        let quarter = available_memory().map_or(u64::MAX, |memory| memory.get() / 4 / u64::from(threads.max(1)));
+        let quarter =
+            available_memory().map_or(u64::MAX, |memory| memory.get() / 4 / u64::from(threads.max(1)));
         let size = beyond.min(MEMORY_MOST).min(quarter).max(Mebibytes::from_mib(1).to_bytes().get());
         Ok(Self { arena: Arena::new(Bytes::from_bytes(size))?, width: Width::widest(), place: 0, value: 0 })
     }
@@ -119,7 +120,8 @@ impl Writing {
             return Err(WorkError::Unfit(format!("the {} is too small for the disk load", scratch.target())));
         }
         // Not all alike, so that nothing compresses it to nothing.
-        let block = (0..DISK_BLOCK).map(|byte| (byte.wrapping_mul(0x9e37_79b9) >> 13).to_le_bytes()[0]).collect();
+        let block =
+            (0..DISK_BLOCK).map(|byte| (byte.wrapping_mul(0x9e37_79b9) >> 13).to_le_bytes()[0]).collect();
         Ok(Self { scratch, block, begin, ring, place: 0 })
     }
 }
@@ -135,7 +137,8 @@ fn ring_on_device(size: u64, number: u32) -> (u64, u64) {
 
 impl Stressor for Writing {
     fn round(&mut self) -> Result<u64, WorkError> {
-        let wrote = self.scratch.write(&self.block, self.begin + self.place).and_then(|()| self.scratch.sync());
+        let wrote =
+            self.scratch.write(&self.block, self.begin + self.place).and_then(|()| self.scratch.sync());
         wrote.map_err(|error| self.scratch.explain("writing as a load to", error))?;
         self.place = (self.place + DISK_BLOCK) % (self.ring - self.ring % DISK_BLOCK);
         Ok(DISK_BLOCK)

@@ -6,7 +6,7 @@
 //!              └── error ────┴────────────────┴─────► the reason, kept for the job's reply
 //! ```
 
-use std::path::PathBuf;
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
@@ -63,7 +63,7 @@ impl Team {
     ///
     /// # Errors
     /// A thread could not be started.
-    pub fn start(spec: &LoadSpec, scratch: Option<PathBuf>) -> Result<Self, WorkError> {
+    pub fn start(spec: &LoadSpec, scratch: Option<&Path>) -> Result<Self, WorkError> {
         let count = match spec.kind {
             LoadKind::Idle => 0,
             _ => spec.threads.unwrap_or_else(granted_cpus),
@@ -72,15 +72,18 @@ impl Team {
         let mut team =
             Self { kind: spec.kind, threads: Vec::new(), shared, began: Instant::now(), done_before: 0 };
         for number in 0..count {
-            let (shared, scratch, kind) = (Arc::clone(&team.shared), scratch.clone(), spec.kind);
+            let (shared, scratch, kind) =
+                (Arc::clone(&team.shared), scratch.map(Path::to_path_buf), spec.kind);
             let thread = thread::Builder::new()
                 .name(format!("{kind}-load-{number}"))
                 .spawn(move || {
-                    if let Err(error) = work(kind, number, count, scratch, &shared) {
+                    if let Err(error) = work(kind, number, count, scratch.as_deref(), &shared) {
                         shared.with(|state| state.failure.get_or_insert(error.to_string()).len());
                     }
                 })
-                .map_err(|error| WorkError::system(format!("start thread {number} of the {kind} load"), error))?;
+                .map_err(|error| {
+                    WorkError::system(format!("start thread {number} of the {kind} load"), error)
+                })?;
             team.threads.push(thread);
         }
         Ok(team)
@@ -147,10 +150,10 @@ fn work(
     kind: LoadKind,
     number: u32,
     threads: u32,
-    scratch: Option<PathBuf>,
+    scratch: Option<&Path>,
     shared: &Shared,
 ) -> Result<(), WorkError> {
-    let Some(mut stressor) = make(kind, number, threads, scratch.as_deref())? else { return Ok(()) };
+    let Some(mut stressor) = make(kind, number, threads, scratch)? else { return Ok(()) };
     stressor.round()?;
     let before = thread_cpu_time()?;
     shared.with(|state| state.working += 1);

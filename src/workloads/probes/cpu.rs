@@ -28,8 +28,7 @@ pub fn measure(params: &CpuParams, context: &Context<'_>) -> Result<ProbeReport,
     let mut cpu_time_ns = Nanos::ZERO;
     let mut points = Vec::new();
     for threads in 1..=most {
-        let outcome =
-            crew::run(threads, context.bounds, |_, muster| one_thread(params, context, muster))?;
+        let outcome = crew::run(threads, context.bounds, |_, muster| one_thread(params, context, muster))?;
         cpu_time_ns = cpu_time_ns.saturating_add(outcome.cpu_time);
         let elapsed_ns =
             (0..params.samples as usize).map(|sample| elapsed(&outcome.results, sample)).collect();

@@ -108,7 +108,8 @@ struct Command {
 impl Command {
     fn new(path: &Path) -> Result<Self, WorkError> {
         let text = |bytes: &[u8]| {
-            CString::new(bytes).map_err(|_| WorkError::Unfit(format!("{} contains a zero byte", path.display())))
+            CString::new(bytes)
+                .map_err(|_| WorkError::Unfit(format!("{} contains a zero byte", path.display())))
         };
         Ok(Self { path: text(path.as_os_str().as_bytes())?, argument: text(b"noop")? })
     }
@@ -133,7 +134,9 @@ impl Command {
             Ok(WaitStatus::Exited(_, EXEC_FAILED)) => {
                 Err(WorkError::Unfit(format!("the fork probe could not run {} noop", program())))
             }
-            Ok(other) => Err(WorkError::Unfit(format!("{} noop did not exit with 0 but {other:?}", program()))),
+            Ok(other) => {
+                Err(WorkError::Unfit(format!("{} noop did not exit with 0 but {other:?}", program())))
+            }
             Err(errno) => Err(WorkError::system(format!("wait for {} noop", program()), errno)),
         }
     }

@@ -1,5 +1,5 @@
 //! Memory throughput: read, write and copy over arrays of growing size, by one or more threads at once. Source:
-//! STREAM (McCalpin 1995) and Lourot's thesis. Write-allocate traffic is not counted, as in STREAM.
+//! STREAM (John D. `McCalpin`, 1995) and Lourot's thesis. Write-allocate traffic is not counted, as in STREAM.
 
 use std::time::{Duration, Instant};
 
@@ -16,7 +16,8 @@ use crate::workloads::clock::monotonic_facts;
 use crate::workloads::crew::{self, Muster, Outcome};
 use crate::workloads::error::WorkError;
 
-const OPERATIONS: [MemoryOperation; 3] = [MemoryOperation::Read, MemoryOperation::Write, MemoryOperation::Copy];
+const OPERATIONS: [MemoryOperation; 3] =
+    [MemoryOperation::Read, MemoryOperation::Write, MemoryOperation::Copy];
 /// Laps whose median is reported; each lasts this fraction of the duration.
 const LAPS: u32 = 5;
 /// Words between two reads of the clock: 256 KiB, so that the clock costs under 1 %.
@@ -67,13 +68,17 @@ pub fn measure(params: &MemBandwidthParams, context: &Context<'_>) -> Result<Pro
 
 fn all_huge(outcome: &Outcome<Share>) -> Option<bool> {
     // The kernel counts for the whole process, so a thread may see its mates' pages; all of them must say yes.
-    outcome.results.iter().map(|share| share.huge_pages).collect::<Option<Vec<bool>>>().map(|all| {
-        all.into_iter().all(|one| one)
-    })
+    outcome
+        .results
+        .iter()
+        .map(|share| share.huge_pages)
+        .collect::<Option<Vec<bool>>>()
+        .map(|all| all.into_iter().all(|one| one))
 }
 
 fn points(sizes: &Sizes, outcome: &Outcome<Share>) -> Vec<BandwidthPoint> {
-    let visits = OPERATIONS.iter().flat_map(|operation| sizes.bytes.iter().map(move |size| (*operation, *size)));
+    let visits =
+        OPERATIONS.iter().flat_map(|operation| sizes.bytes.iter().map(move |size| (*operation, *size)));
     visits
         .enumerate()
         .map(|(index, (operation, size_bytes))| {

@@ -1,5 +1,5 @@
 //! Latency of dependent loads: each load gives the address of the next, over arrays of growing size. Source: lmbench
-//! `lat_mem_rd` (McVoy and Staelin 1996) and Lourot's thesis for the backward order.
+//! `lat_mem_rd` (`McVoy` and Staelin 1996) and Lourot's thesis for the backward order.
 //!
 //! The random order is one cycle through all elements whose steps go to a random other page each time, so neither a
 //! stream prefetcher nor an open row helps: pages are put in a random circle, and each lap of the circle visits
@@ -7,8 +7,8 @@
 
 use std::time::{Duration, Instant};
 
-use rand::seq::SliceRandom;
 use rand::SeedableRng;
+use rand::seq::SliceRandom;
 use rand_xoshiro::Xoshiro256PlusPlus;
 
 use super::context::Context;
@@ -187,7 +187,10 @@ mod tests {
     fn random_steps_leave_the_page() {
         let mut words = vec![0; 512 * 100];
         link_randomly(&mut words, 8, 1);
-        let stays = (0..words.len()).step_by(8).filter(|at| words[*at] as usize / 512 == at / 512).count();
+        let stays = (0..words.len())
+            .step_by(8)
+            .filter(|at| usize::try_from(words[*at]).unwrap() / 512 == at / 512)
+            .count();
         assert_eq!(stays, 0);
     }
 }

@@ -50,7 +50,8 @@ impl Worst {
 
     /// `(start, length)` of those kept, longest first, equally long ones by start.
     pub fn longest_first(&self) -> Vec<(u64, u64)> {
-        let mut kept: Vec<(u64, u64)> = self.kept.iter().map(|Reverse((length, start))| (*start, *length)).collect();
+        let mut kept: Vec<(u64, u64)> =
+            self.kept.iter().map(|Reverse((length, start))| (*start, *length)).collect();
         kept.sort_by_key(|(start, length)| (Reverse(*length), *start));
         kept
     }

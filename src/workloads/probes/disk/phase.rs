@@ -44,13 +44,12 @@ impl Task<'_> {
             self.scratch.write(block, offset)?;
             if self.mode == DiskMode::Fsync { self.scratch.sync() } else { Ok(()) }
         })?;
-        let moved = match wrote {
-            Some(reason) => Moved::Unsupported(reason),
-            None => {
-                // The final fsync is inside the time, but it is no operation: it moves what others have handed over.
-                self.scratch.sync().map_err(|error| self.scratch.explain("syncing", error))?;
-                Moved::All(trace.finish())
-            }
+        let moved = if let Some(reason) = wrote {
+            Moved::Unsupported(reason)
+        } else {
+            // The final fsync is inside the time, but it is no operation: it moves what others have handed over.
+            self.scratch.sync().map_err(|error| self.scratch.explain("syncing", error))?;
+            Moved::All(trace.finish())
         };
         Ok(self.phase(DiskDirection::Write, block.len() as u64, moved))
     }
@@ -117,7 +116,12 @@ fn refusal(error: &io::Error) -> String {
 }
 
 /// A phase that could not run.
-pub fn unsupported(direction: DiskDirection, mode: DiskMode, block_bytes: Bytes, reason: String) -> DiskPhase {
+pub fn unsupported(
+    direction: DiskDirection,
+    mode: DiskMode,
+    block_bytes: Bytes,
+    reason: String,
+) -> DiskPhase {
     DiskPhase {
         direction,
         mode,

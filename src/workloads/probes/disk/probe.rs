@@ -68,7 +68,8 @@ fn both_ways(
 ) -> Result<Vec<DiskPhase>, WorkError> {
     let block_bytes = size.to_bytes();
     let has_read = mode != DiskMode::Fsync;
-    let directions = if has_read { &[DiskDirection::Write, DiskDirection::Read][..] } else { &[DiskDirection::Write] };
+    let directions =
+        if has_read { &[DiskDirection::Write, DiskDirection::Read][..] } else { &[DiskDirection::Write] };
     let refused = |reason: String| -> Vec<DiskPhase> {
         let all = directions.iter();
         all.map(|direction| unsupported(*direction, mode, block_bytes, reason.clone())).collect()
@@ -84,7 +85,8 @@ fn both_ways(
         return Ok(refused(format!("the {} is smaller than one block", scratch.target())));
     }
     let block = buffer.bytes_mut().get_mut(..block_bytes.to_usize()).unwrap_or_default();
-    let task = Task { scratch, mode, end, duration: params.duration_ms.to_duration(), bounds: context.bounds };
+    let task =
+        Task { scratch, mode, end, duration: params.duration_ms.to_duration(), bounds: context.bounds };
     let written = task.write(block)?;
     if !has_read {
         return Ok(vec![written]);

@@ -21,7 +21,11 @@ use crate::workloads::probes::context::Context;
 /// The job was to end, or the cycle counter cannot be used.
 pub fn measure(params: &GapParams, context: &Context<'_>) -> Result<ProbeReport, WorkError> {
     let outcome = crew::run(1, context.bounds, |_, _| measure_here(params, context))?;
-    outcome.results.into_iter().next().ok_or_else(|| WorkError::Unfit("the probe's thread was not there".into()))
+    outcome
+        .results
+        .into_iter()
+        .next()
+        .ok_or_else(|| WorkError::Unfit("the probe's thread was not there".into()))
 }
 
 /// Measures in the calling thread, which stays pinned.
@@ -32,14 +36,11 @@ fn measure_here(params: &GapParams, context: &Context<'_>) -> Result<ProbeReport
     let mut record = Record::new(params.batches);
     let cpu_before = thread_cpu_time()?;
     let anchor = Anchor::take()?;
-    let observed = match params.reads {
-        Some(reads) => {
-            observe(ByReads::new(reads, params.batches, rough, context.bounds), &mut short, &mut record)
-        }
-        None => {
-            let batch = batch_ticks(params, rough);
-            observe(ByTime::new(batch, rough, context.bounds), &mut short, &mut record)
-        }
+    let observed = if let Some(reads) = params.reads {
+        observe(ByReads::new(reads, params.batches, rough, context.bounds), &mut short, &mut record)
+    } else {
+        let batch = batch_ticks(params, rough);
+        observe(ByTime::new(batch, rough, context.bounds), &mut short, &mut record)
     };
     let cpu_time_ns = thread_cpu_time()?.saturating_sub(cpu_before);
     if observed.cut_short {
@@ -83,8 +84,9 @@ fn median(batches: &[Histogram]) -> f64 {
 
 fn notes(pinned: &Pinned, record: &Record) -> Vec<String> {
     let backward = record.backward();
-    let steps = (backward > 0)
-        .then(|| format!("the cycle counter went backwards {backward} times; those steps count as gaps of zero"));
+    let steps = (backward > 0).then(|| {
+        format!("the cycle counter went backwards {backward} times; those steps count as gaps of zero")
+    });
     pinned.note.iter().cloned().chain(steps).collect()
 }
 
@@ -108,8 +110,7 @@ mod tests {
         let bounds = Bounds::starting_now(&stop, Millis::from_millis(60_000));
         let rate = Anchor::take().unwrap().rate_since().unwrap();
         let (mut short, mut record) = (short_tables(8), Record::new(8));
-        let observed =
-            observe(ByTime::new(rate.get() / 400, rate, bounds), &mut short, &mut record);
+        let observed = observe(ByTime::new(rate.get() / 400, rate, bounds), &mut short, &mut record);
         assert!(!observed.cut_short);
         let sum: u128 = record.histograms(&short).iter().map(Histogram::sum).sum();
         assert_eq!(sum, u128::from(observed.last - observed.first));

@@ -18,18 +18,16 @@ pub struct Record {
 /// One table per batch, every page of it touched.
 pub fn short_tables(batches: u32) -> Vec<ShortGaps> {
     let mut tables = vec![[1; SHORT_TICKS]; batches as usize];
-    tables.iter_mut().for_each(|table| table.fill(0));
+    for table in &mut tables {
+        table.fill(0);
+    }
     tables
 }
 
 impl Record {
     /// Room for this many batches.
     pub fn new(batches: u32) -> Self {
-        Self {
-            long: (0..batches).map(|_| DenseHistogram::new()).collect(),
-            worst: Worst::new(),
-            backward: 0,
-        }
+        Self { long: (0..batches).map(|_| DenseHistogram::new()).collect(), worst: Worst::new(), backward: 0 }
     }
 
     /// Memory of this and of its tables.

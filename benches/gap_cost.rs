@@ -1,0 +1,167 @@
+//! What one round of the gap loop costs, against bare back-to-back reads of the counter and against `oslat`.
+//!
+//! Run with `cargo bench --bench gap_cost`. Everything is interleaved on one CPU in one run; ratios are compared,
+//! never figures of different runs. Exits with a failure when a promise is broken:
+//!
+//! | promise | limit |
+//! | --- | --- |
+//! | gap loop / bare reads | ≤ 1.15 |
+//! | gap loop / oslat's iteration | ≤ 0.65 |
+//! | smallest single gap that stands out | ≤ 100 ns |
+
+#![expect(clippy::print_stdout, reason = "a bench reports on standard output")]
+
+use std::process::{Command, ExitCode};
+use std::sync::atomic::AtomicBool;
+
+use bulkhead::model::histogram::Histogram;
+use bulkhead::model::units::{Hertz, Millis};
+use bulkhead::workloads::bounds::Bounds;
+use bulkhead::workloads::clock::{Anchor, ticks};
+use bulkhead::workloads::pin::{allowed_cpus, pin_to_last_cpu};
+use bulkhead::workloads::probes::gap::observe::observe;
+use bulkhead::workloads::probes::gap::pace::ByTime;
+use bulkhead::workloads::probes::gap::record::{Record, short_tables};
+
+/// Many short rounds: most of them fall between two disturbances.
+const ROUNDS: usize = 2001;
+const READS: u64 = 20_000;
+const OSLAT_ROUNDS: usize = 3;
+const OSLAT_SECONDS: u64 = 3;
+
+fn main() -> ExitCode {
+    // In a thread of its own: what is started later must not inherit the pin.
+    let own = std::thread::spawn(against_bare_reads).join();
+    let Ok(Some(own)) = own else {
+        println!("the cycle counter cannot be used as a clock here");
+        return ExitCode::FAILURE;
+    };
+    let mut kept = true;
+    kept &= judged("gap loop / bare reads", &own.ratios, 1.15);
+    kept &= judged("smallest single gap that stands out, ns", &own.floors_ns, 100.0);
+    match against_oslat() {
+        Ok(ratios) => kept &= judged("gap loop / oslat iteration", &ratios, 0.65),
+        Err(reason) => println!("skipped: gap loop / oslat iteration: {reason}"),
+    }
+    if kept { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+fn judged(what: &str, values: &[f64], limit: f64) -> bool {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let (Some(least), Some(most)) = (sorted.first(), sorted.last()) else { return false };
+    let median = sorted[sorted.len() / 2];
+    let kept = median <= limit;
+    let verdict = if kept { "kept" } else { "BROKEN" };
+    println!(
+        "{what}: median {median:.3} of {} ({least:.3} … {most:.3}), limit {limit}: {verdict}",
+        sorted.len()
+    );
+    kept
+}
+
+struct Own {
+    ratios: Vec<f64>,
+    floors_ns: Vec<f64>,
+}
+
+/// Ticks per read of the best loop there can be: reads, and nothing kept.
+#[inline(never)]
+fn bare() -> f64 {
+    let first = ticks();
+    let mut last = first;
+    for _ in 0..READS {
+        last = ticks();
+    }
+    (last - first) as f64 / READS as f64
+}
+
+/// One run of the probe's loop: ticks per read, and its distribution.
+fn gap_loop(span_ticks: u64, rate: Hertz) -> (f64, Histogram) {
+    let stop = AtomicBool::new(false);
+    let bounds = Bounds::starting_now(&stop, Millis::from_millis(600_000));
+    let (mut short, mut record) = (short_tables(1), Record::new(1));
+    let observed = observe(ByTime::new(span_ticks, rate, bounds), &mut short, &mut record);
+    let all = Histogram::merge_all(&record.histograms(&short));
+    ((observed.last - observed.first) as f64 / all.count() as f64, all)
+}
+
+fn against_bare_reads() -> Option<Own> {
+    pin_to_last_cpu();
+    let rate = Anchor::take().and_then(|anchor| anchor.rate_since()).ok()?;
+    let (mut bares, mut loops, mut own) = (Vec::new(), Vec::new(), Own { ratios: vec![], floors_ns: vec![] });
+    for _ in 0..ROUNDS {
+        let before = bare();
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "some 1e8 ticks")]
+        let span = (before * READS as f64) as u64;
+        let (cost, gaps) = gap_loop(span, rate);
+        // The same stretch of noise before and after the loop.
+        let around = f64::midpoint(before, bare());
+        own.ratios.push(cost / around);
+        own.floors_ns.push(quantile(&gaps, 0.999) * 1e9 / rate.as_f64());
+        bares.push(around * 1e9 / rate.as_f64());
+        loops.push(cost * 1e9 / rate.as_f64());
+    }
+    bares.sort_by(f64::total_cmp);
+    loops.sort_by(f64::total_cmp);
+    println!(
+        "bare read {:.2} ns, gap loop {:.2} ns per read (medians)",
+        bares[ROUNDS / 2],
+        loops[ROUNDS / 2]
+    );
+    Some(own)
+}
+
+/// A gap longer than all but one in a thousand of the undisturbed ones stands out.
+fn quantile(gaps: &Histogram, share: f64) -> f64 {
+    let wanted = gaps.count() as f64 * share;
+    let mut seen = 0;
+    let found = gaps.buckets().iter().find(|bucket| {
+        seen += bucket.count;
+        seen as f64 >= wanted
+    });
+    found.map_or(f64::NAN, |bucket| bucket.upper() as f64)
+}
+
+/// Time per iteration of our loop over oslat's, taken in turns on the same CPU.
+fn against_oslat() -> Result<Vec<f64>, String> {
+    let cpu = allowed_cpus().last().copied().ok_or("no CPU is allowed")?;
+    let mut ratios = Vec::new();
+    for _ in 0..OSLAT_ROUNDS {
+        let oslat_ns = oslat_iteration_ns(cpu)?;
+        let own = std::thread::spawn(|| {
+            pin_to_last_cpu();
+            let rate = Anchor::take().and_then(|anchor| anchor.rate_since()).ok()?;
+            let (cost, _) = gap_loop(rate.get() * OSLAT_SECONDS, rate);
+            Some(cost * 1e9 / rate.as_f64())
+        });
+        let own_ns = own.join().ok().flatten().ok_or("the cycle counter cannot be used")?;
+        println!("gap loop {own_ns:.2} ns, oslat {oslat_ns:.2} ns per iteration, CPU {cpu}");
+        ratios.push(own_ns / oslat_ns);
+    }
+    Ok(ratios)
+}
+
+/// oslat counts each iteration in one of its buckets of whole microseconds: their sum over its duration.
+fn oslat_iteration_ns(cpu: usize) -> Result<f64, String> {
+    let run = Command::new("oslat")
+        .args(["--cpu-list", &cpu.to_string(), "-D", &OSLAT_SECONDS.to_string()])
+        .output()
+        .map_err(|error| format!("oslat does not run ({error}); it is in the package rt-tests"))?;
+    let text = String::from_utf8_lossy(&run.stdout).into_owned();
+    let value = |line: &str| {
+        line.split_once("):").and_then(|(_, rest)| rest.split_whitespace().next()?.parse::<f64>().ok())
+    };
+    let is_bucket = |line: &&str| line.trim_start().starts_with(|first: char| first.is_ascii_digit());
+    let iterations: f64 = text.lines().filter(is_bucket).filter_map(value).sum();
+    let seconds = text
+        .lines()
+        .find_map(|line| {
+            line.trim().strip_prefix("Duration:")?.split_whitespace().next()?.parse::<f64>().ok()
+        })
+        .filter(|_| iterations > 0.0)
+        .ok_or_else(|| {
+            format!("oslat printed no histogram: {}", text.lines().next().unwrap_or("nothing at all"))
+        })?;
+    Ok(seconds * 1e9 / iterations)
+}

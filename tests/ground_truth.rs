@@ -1,0 +1,345 @@
+//! Ground truth for the gap probe: interruptions of known length on its own CPU, each stamped by whoever interrupts.
+//!
+//! ```text
+//!  gap loop   ……│◄──────────────── detected gap ────────────────►│……
+//!  timer        irq, frame │ start ═══ known spin ═══ end │ re-arm, return
+//!               └───────────────── delivery cost ─────────────────┘ (measured by another loop, spin ≈ 0)
+//! ```
+//!
+//! A timer aimed at the probe's thread raises a signal; the handler stamps the counter, spins, stamps again and arms
+//! the timer anew. The delivery cost is measured by a loop of its own with the same handler before, between and after
+//! the runs of the probe, so that what else happens on this machine meets both alike.
+
+#![expect(unsafe_code, reason = "timers that signal one thread, and signal handlers, have no safe interface")]
+
+use std::mem::MaybeUninit;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+
+use bulkhead::model::histogram::Histogram;
+use bulkhead::model::units::Millis;
+use bulkhead::workloads::bounds::Bounds;
+use bulkhead::workloads::clock::{Anchor, ticks};
+use bulkhead::workloads::pin::pin_to_last_cpu;
+use bulkhead::workloads::probes::gap::observe::{GapSink, observe};
+use bulkhead::workloads::probes::gap::pace::{Pace, Turn};
+use bulkhead::workloads::probes::gap::record::{Record, short_tables};
+use rand::{RngExt, SeedableRng};
+use rand_xoshiro::Xoshiro256PlusPlus;
+
+/// Interruptions in all; log-uniform lengths from 2 µs to 10 ms add up to some 12 s.
+const INTERRUPTIONS: usize = 10_000;
+/// In this many parts, each with its own measurement of the delivery cost.
+const PARTS: usize = 5;
+const PART: usize = INTERRUPTIONS / PARTS;
+const SHORTEST_NS: f64 = 2e3;
+const LONGEST_NS: f64 = 1e7;
+/// From the end of one interruption to the next, at least.
+const PAUSE_NS: u64 = 100_000;
+/// Interruptions per measurement of the delivery cost.
+const DELIVERIES: usize = 600;
+/// Gives up long after all should be over.
+const DEADLINE_S: u64 = 120;
+
+static LENGTHS: [AtomicU64; PART] = [const { AtomicU64::new(0) }; PART];
+static STARTS: [AtomicU64; PART] = [const { AtomicU64::new(0) }; PART];
+static ENDS: [AtomicU64; PART] = [const { AtomicU64::new(0) }; PART];
+/// How long the timer waits before each interruption.
+static PAUSES_NS: [AtomicU64; PART] = [const { AtomicU64::new(0) }; PART];
+/// How many are wanted.
+static WANTED: AtomicUsize = AtomicUsize::new(0);
+static HAPPENED: AtomicUsize = AtomicUsize::new(0);
+static TIMER: AtomicUsize = AtomicUsize::new(0);
+
+/// One interruption: stamps before and after the spin.
+#[derive(Debug, Clone, Copy)]
+struct Stamps {
+    start: u64,
+    end: u64,
+}
+
+/// A gap as the probe saw it.
+#[derive(Debug, Clone, Copy)]
+struct Gap {
+    start: u64,
+    length: u64,
+}
+
+extern "C" fn interrupt(_signal: libc::c_int) {
+    let start = ticks();
+    let number = HAPPENED.load(Ordering::Relaxed);
+    let Some(length) = LENGTHS.get(number) else { return };
+    let length = length.load(Ordering::Relaxed);
+    let mut end = ticks();
+    while end - start < length {
+        end = ticks();
+    }
+    STARTS[number].store(start, Ordering::Relaxed);
+    ENDS[number].store(end, Ordering::Relaxed);
+    HAPPENED.store(number + 1, Ordering::Release);
+    if number + 1 < WANTED.load(Ordering::Relaxed) {
+        arm(number + 1);
+    }
+}
+
+fn arm(number: usize) {
+    let pause = PAUSES_NS[number].load(Ordering::Relaxed);
+    let zero = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    let once = libc::itimerspec {
+        it_interval: zero,
+        it_value: libc::timespec { tv_sec: 0, tv_nsec: pause.cast_signed() },
+    };
+    let timer = TIMER.load(Ordering::Relaxed) as libc::timer_t;
+    // SAFETY: timer_settime is async-signal-safe; the timer was made by `aim_at_this_thread`.
+    unsafe { libc::timer_settime(timer, 0, &raw const once, std::ptr::null_mut()) };
+}
+
+/// Makes the timer that signals the calling thread.
+fn aim_at_this_thread() {
+    // SAFETY: an all-zero sigaction is a valid one with an empty mask.
+    let mut action: libc::sigaction = unsafe { MaybeUninit::zeroed().assume_init() };
+    action.sa_sigaction = interrupt as *const () as usize;
+    // SAFETY: `interrupt` only makes async-signal-safe calls and touches only atomics.
+    assert_eq!(unsafe { libc::sigaction(libc::SIGUSR1, &raw const action, std::ptr::null_mut()) }, 0);
+    // SAFETY: an all-zero sigevent is a valid one.
+    let mut event: libc::sigevent = unsafe { MaybeUninit::zeroed().assume_init() };
+    event.sigev_notify = libc::SIGEV_THREAD_ID;
+    event.sigev_signo = libc::SIGUSR1;
+    // SAFETY: gettid has no preconditions.
+    event.sigev_notify_thread_id = unsafe { libc::gettid() };
+    let mut timer: libc::timer_t = std::ptr::null_mut();
+    // SAFETY: both pointers are valid for the call.
+    let made = unsafe { libc::timer_create(libc::CLOCK_MONOTONIC, &raw mut event, &raw mut timer) };
+    assert_eq!(made, 0, "{}", std::io::Error::last_os_error());
+    TIMER.store(timer as usize, Ordering::Relaxed);
+}
+
+fn all_happened() -> bool {
+    HAPPENED.load(Ordering::Acquire) == WANTED.load(Ordering::Relaxed)
+}
+
+/// Arms the timer for as many interruptions as there are `(pause, spin)`, in nanoseconds and ticks.
+fn begin_part(interruptions: impl Iterator<Item = (u64, u64)>) {
+    let mut count = 0;
+    for ((pause, spin), (pause_ns, length)) in PAUSES_NS.iter().zip(&LENGTHS).zip(interruptions) {
+        pause.store(pause_ns, Ordering::Relaxed);
+        spin.store(length, Ordering::Relaxed);
+        count += 1;
+    }
+    WANTED.store(count, Ordering::Relaxed);
+    HAPPENED.store(0, Ordering::Release);
+    arm(0);
+}
+
+fn stamps() -> Vec<Stamps> {
+    let both = STARTS.iter().zip(&ENDS);
+    both.map(|(s, e)| Stamps { start: s.load(Ordering::Relaxed), end: e.load(Ordering::Relaxed) }).collect()
+}
+
+/// Ends the gap loop when all interruptions of the part have happened.
+struct UntilAllHappened<'a> {
+    bounds: Bounds<'a>,
+    /// The last one may have come between a read and the look at the count: it is in the gap that the next read ends.
+    seen_last: bool,
+}
+
+impl Pace for UntilAllHappened<'_> {
+    fn begin(&mut self, _first: u64) {}
+
+    fn is_due(&mut self, now: u64) -> bool {
+        all_happened() || now.trailing_zeros() >= 20
+    }
+
+    fn turn(&mut self, _now: u64) -> Turn {
+        if all_happened() && std::mem::replace(&mut self.seen_last, true) {
+            Turn::Next
+        } else if self.bounds.check().is_err() {
+            Turn::Leave
+        } else {
+            Turn::Stay
+        }
+    }
+}
+
+/// The production sink, with every long gap kept beside it.
+struct KeepAll {
+    record: Record,
+    gaps: Vec<Gap>,
+    lost: u64,
+}
+
+impl GapSink for KeepAll {
+    fn long(&mut self, batch: usize, start: u64, gap: u64) {
+        self.record.long(batch, start, gap);
+        if self.gaps.len() < self.gaps.capacity() {
+            self.gaps.push(Gap { start, length: gap });
+        } else {
+            self.lost += 1;
+        }
+    }
+
+    fn backward(&mut self) {
+        self.record.backward();
+    }
+}
+
+/// Runs the probe's loop under interruptions; returns what was injected and what was found.
+fn probe_part(bounds: Bounds<'_>, lengths: impl Iterator<Item = u64>) -> (Vec<Stamps>, Vec<Gap>) {
+    let mut short = short_tables(1);
+    let mut gaps = vec![Gap { start: 0, length: 0 }; 1 << 19];
+    gaps.clear();
+    let mut sink = KeepAll { record: Record::new(1), gaps, lost: 0 };
+    begin_part(lengths.take(PART).map(|length| (PAUSE_NS, length)));
+    let observed = observe(UntilAllHappened { bounds, seen_last: false }, &mut short, &mut sink);
+    assert!(!observed.cut_short, "only {} of {PART} interruptions came", HAPPENED.load(Ordering::Relaxed));
+    assert_eq!(sink.lost, 0, "the buffer for all gaps is large enough");
+    let sum: u128 = sink.record.histograms(&short).iter().map(Histogram::sum).sum();
+    assert_eq!(sum, u128::from(observed.last - observed.first), "every tick is in the histogram");
+    (stamps(), sink.gaps)
+}
+
+/// Delivery cost of interruptions without a spin, seen by a loop that is not the probe's. They come at the same
+/// distances as the others, because the way into the kernel and back is
+/// dearer the longer nobody has gone it.
+fn delivery_part(bounds: Bounds<'_>, lengths_ns: impl Iterator<Item = u64>) -> Vec<u64> {
+    let mut costs = Vec::with_capacity(DELIVERIES);
+    begin_part(lengths_ns.take(DELIVERIES).map(|length_ns| (PAUSE_NS + length_ns, 0)));
+    let (mut seen, mut previous) = (0, ticks());
+    while seen < DELIVERIES {
+        let now = ticks();
+        let happened = HAPPENED.load(Ordering::Acquire);
+        if happened == seen {
+            previous = now;
+        } else {
+            let after = ticks();
+            let (start, spun) = (STARTS[seen].load(Ordering::Relaxed), ENDS[seen].load(Ordering::Relaxed));
+            // The interruption came between `previous` and `now`, or between `now` and the look.
+            let (begin, end) = if start < now { (previous, now) } else { (now, after) };
+            // Otherwise this loop was kept from running for so long that it cannot tell two interruptions apart.
+            if begin <= start && spun <= end && happened == seen + 1 {
+                costs.push(end - begin - (spun - start));
+            }
+            seen = happened;
+            assert!(bounds.check().is_ok(), "only {seen} of {DELIVERIES} interruptions came");
+            previous = after;
+        }
+    }
+    costs
+}
+
+#[derive(Debug, Clone, PartialEq)]
+struct Verdict {
+    /// Share of the interruptions that were found.
+    recall: f64,
+    /// Interruptions that a found gap cuts through.
+    cut: usize,
+    /// What each found gap is longer than its stamps, ascending.
+    excess: Vec<u64>,
+}
+
+/// The 95th percentile of ascending values, moved by `deviations` of its own standard error (order statistics).
+fn p95(values: &[u64], deviations: f64) -> u64 {
+    let count = values.len() as f64;
+    let rank = 0.95 * count + deviations * (count * 0.95 * 0.05).sqrt();
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a rank among some 1e4")]
+    let rank = rank.max(0.0) as usize;
+    values.get(rank).copied().unwrap_or(u64::MAX)
+}
+
+/// Whether the 95th percentile of the excess is no larger than that of the delivery cost, as far as so many
+/// samples of each can tell: both are samples of a cost that is the same if the probe adds nothing.
+fn is_no_longer(excess: &[u64], delivery: &[u64]) -> bool {
+    p95(excess, -3.0) <= p95(delivery, 3.0)
+}
+
+/// Holds what was found against what was injected. Gaps come in order and do not overlap.
+fn judge(injected: &[Stamps], found: &[Gap]) -> Verdict {
+    let (mut excess, mut cut) = (Vec::new(), 0);
+    for stamps in injected {
+        let Some(gap) = found[..found.partition_point(|gap| gap.start <= stamps.start)].last() else {
+            continue;
+        };
+        let end = gap.start + gap.length;
+        if end >= stamps.end {
+            excess.push(gap.length - (stamps.end - stamps.start));
+        } else if end > stamps.start {
+            cut += 1;
+        }
+    }
+    let recall = excess.len() as f64 / injected.len() as f64;
+    excess.sort_unstable();
+    Verdict { recall, cut, excess }
+}
+
+fn inject_and_find() -> (Vec<Stamps>, Vec<Gap>, Vec<u64>, f64) {
+    pin_to_last_cpu();
+    let rate = Anchor::take().and_then(|anchor| anchor.rate_since()).expect("the counter is a clock");
+    let stop = AtomicBool::new(false);
+    let bounds = Bounds::starting_now(&stop, Millis::from_millis(DEADLINE_S * 1000));
+    aim_at_this_thread();
+    let mut random = Xoshiro256PlusPlus::seed_from_u64(2010);
+    let mut lengths_ns = std::iter::repeat_with(move || {
+        let log: f64 = random.random_range(SHORTEST_NS.ln()..LONGEST_NS.ln());
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "at most 1e7")]
+        let length_ns = log.exp() as u64;
+        length_ns
+    });
+    let to_ticks = |length_ns: u64| length_ns * rate.get() / 1_000_000_000;
+    let (mut injected, mut found) = (Vec::new(), Vec::new());
+    let mut delivery = delivery_part(bounds, &mut lengths_ns);
+    for _ in 0..PARTS {
+        let (stamps, gaps) = probe_part(bounds, (&mut lengths_ns).map(to_ticks));
+        injected.extend(stamps);
+        found.extend(gaps);
+        delivery.extend(delivery_part(bounds, &mut lengths_ns));
+    }
+    delivery.sort_unstable();
+    (injected, found, delivery, rate.as_f64() / 1e9)
+}
+
+#[test]
+fn every_interruption_is_found_whole_and_no_longer_than_it_was() {
+    let (injected, found, delivery, ticks_per_ns) =
+        std::thread::spawn(inject_and_find).join().expect("the probe's thread did not panic");
+    assert_eq!(injected.len(), INTERRUPTIONS);
+    let verdict = judge(&injected, &found);
+    let micros = |ticks: u64| ticks as f64 / ticks_per_ns / 1e3;
+    println!(
+        "{INTERRUPTIONS} interruptions: recall {:.2} %, {} cut through, gap longer than its stamps by (p95) {:.2} µs, \
+         delivery cost (p95 of {}) {:.2} µs",
+        100.0 * verdict.recall,
+        verdict.cut,
+        micros(p95(&verdict.excess, 0.0)),
+        delivery.len(),
+        micros(p95(&delivery, 0.0)),
+    );
+    assert!(verdict.recall >= 0.999, "found {} of {INTERRUPTIONS}", verdict.excess.len());
+    assert_eq!(verdict.cut, 0, "a detected gap contains the stamps of its interruption");
+    assert!(
+        is_no_longer(&verdict.excess, &delivery),
+        "gaps are longer than interruption and delivery together"
+    );
+    canary(&injected, &found, &delivery);
+}
+
+/// The same evidence, tampered with, is found out.
+fn canary(injected: &[Stamps], found: &[Gap], delivery: &[u64]) {
+    let holding = |gap: &Gap| {
+        let next = injected.partition_point(|stamps| stamps.start < gap.start);
+        injected.get(next).is_some_and(|stamps| stamps.start < gap.start + gap.length)
+    };
+    let mut count = 0;
+    let missing: Vec<Gap> = found
+        .iter()
+        .filter(|gap| {
+            count += usize::from(holding(gap));
+            !(holding(gap) && count % 500 == 0)
+        })
+        .copied()
+        .collect();
+    assert!(judge(injected, &missing).recall < 0.999, "one in 500 missing");
+    let shorter: Vec<Gap> = found.iter().map(|gap| Gap { length: gap.length / 2, ..*gap }).collect();
+    assert!(judge(injected, &shorter).cut > 0, "gaps that end too early");
+    let added = p95(delivery, 3.0);
+    let longer: Vec<Gap> = found.iter().map(|gap| Gap { length: gap.length + added, ..*gap }).collect();
+    assert!(!is_no_longer(&judge(injected, &longer).excess, delivery), "gaps that are too long");
+}
