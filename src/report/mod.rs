@@ -1,1 +1,19 @@
 //! Show it: terminal tables and a self-contained HTML page.
+//!
+//! This room is pure: it turns [`crate::model::results::RunResults`] into strings and touches neither files nor
+//! clocks. Whatever comes from a guest (labels, notes, console lines) is treated as hostile text.
+//!
+//! ```text
+//!  RunResults ──► figures ──► terminal            (text, 80 columns)
+//!        │            └─────► page ◄── chart      (HTML with inline SVG)
+//!        └─ two of them ─► change ─► compare      (both forms)
+//! ```
+
+pub mod change;
+pub mod chart;
+pub mod compare;
+pub mod figures;
+pub mod page;
+pub mod terminal;
+pub mod text;
+pub mod utc;

@@ -1,0 +1,144 @@
+//! A picture of rows: per row one dot or bar per platform, each with its interval. With a reference line at 1 it is
+//! the comparison with the baseline (a forest plot).
+
+use plotters::element::{Rectangle, Text};
+use plotters::prelude::{Color as _, IntoDrawingArea as _, SVGBackend};
+use plotters::style::text_anchor::{HPos, Pos, VPos};
+
+use super::super::text::printable;
+use super::axis::Axis;
+use super::palette::{AXIS, GRID, Ink, RULE, TEXT};
+use super::svg::{Area, Picture, WIDTH, font, line, mark, put};
+
+/// One platform's figure in a row.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Item {
+    /// Whose.
+    pub ink: Ink,
+    /// The figure.
+    pub value: f64,
+    /// Its interval.
+    pub interval: (f64, f64),
+}
+
+/// A row.
+#[derive(Debug, Clone, PartialEq)]
+pub struct BarRow {
+    /// What it says at the left.
+    pub title: String,
+    /// One per platform.
+    pub items: Vec<Item>,
+}
+
+/// How figures are drawn.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Form {
+    /// Dots, with an upright line at this value.
+    Dots(f64),
+    /// Bars from the left.
+    Bars,
+}
+
+/// A picture of rows.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Bars {
+    /// What it shows, for those who cannot see it.
+    pub name: String,
+    /// From left to right.
+    pub axis: Axis,
+    /// From top to bottom.
+    pub rows: Vec<BarRow>,
+    /// How.
+    pub form: Form,
+}
+
+const LEFT: i32 = 500;
+const RIGHT: i32 = 1480;
+const TOP: i32 = 10;
+const BOTTOM_ROOM: i32 = 104;
+const ITEM: i32 = 30;
+const BETWEEN: i32 = 24;
+/// Further rows would make a picture nobody reads; the table has them all.
+const ROWS_MOST: usize = 60;
+const TITLE_MOST: usize = 36;
+
+impl Bars {
+    /// Draws it.
+    pub fn draw(&self) -> Picture {
+        let rows_height: i32 = self.rows.iter().take(ROWS_MOST).map(height_of).sum();
+        let height = u32::try_from(TOP + rows_height + BOTTOM_ROOM).unwrap_or(WIDTH);
+        let mut drawn = String::new();
+        let outcome = {
+            let area = SVGBackend::with_string(&mut drawn, (WIDTH, height)).into_drawing_area();
+            self.draw_on(&area, TOP + rows_height)
+        };
+        match outcome {
+            Ok(()) => Picture::dressed(&drawn, height, &self.name),
+            Err(reason) => Picture::Nothing(format!("the picture could not be drawn: {reason}")),
+        }
+    }
+
+    #[expect(clippy::cast_possible_truncation, reason = "places on the axis lie on the canvas")]
+    fn x(&self, place: f64) -> i32 {
+        let (low, high) = self.axis.ends();
+        LEFT + ((place - low) / (high - low) * f64::from(RIGHT - LEFT)).round() as i32
+    }
+
+    fn draw_on(&self, area: &Area<'_>, bottom: i32) -> Result<(), String> {
+        self.draw_axis(area, bottom)?;
+        let mut top = TOP;
+        for (number, row) in self.rows.iter().take(ROWS_MOST).enumerate() {
+            if number > 0 {
+                line(area, [(16, top), (RIGHT, top)], GRID, 2)?;
+            }
+            let style = font().color(&TEXT).pos(Pos::new(HPos::Right, VPos::Center));
+            let middle = top + height_of(row) / 2;
+            put(area, &Text::new(printable(&row.title, TITLE_MOST), (LEFT - 18, middle), style))?;
+            let mut y = top + BETWEEN / 2 + ITEM / 2;
+            for item in &row.items {
+                self.draw_item(area, item, y)?;
+                y += ITEM;
+            }
+            top += height_of(row);
+        }
+        area.present().map_err(|error| error.to_string())
+    }
+
+    fn draw_axis(&self, area: &Area<'_>, bottom: i32) -> Result<(), String> {
+        for tick in self.axis.ticks(7) {
+            let x = self.x(tick);
+            line(area, [(x, TOP), (x, bottom)], GRID, 2)?;
+            let style = font().color(&TEXT).pos(Pos::new(HPos::Center, VPos::Top));
+            put(area, &Text::new(self.axis.label(tick), (x, bottom + 10), style))?;
+        }
+        line(area, [(LEFT, bottom), (RIGHT, bottom)], AXIS, 2)?;
+        let style = font().color(&TEXT).pos(Pos::new(HPos::Center, VPos::Top));
+        put(area, &Text::new(self.axis.caption.clone(), ((LEFT + RIGHT) / 2, bottom + 54), style))?;
+        if let Form::Dots(reference) = self.form
+            && let Some(place) = self.axis.place(reference)
+        {
+            line(area, [(self.x(place), TOP), (self.x(place), bottom)], RULE, 4)?;
+        }
+        Ok(())
+    }
+
+    fn draw_item(&self, area: &Area<'_>, item: &Item, y: i32) -> Result<(), String> {
+        let Some(place) = self.axis.place(item.value) else { return Ok(()) };
+        let (x, colour) = (self.x(place), item.ink.colour());
+        let ends = [item.interval.0, item.interval.1].map(|end| self.axis.place(end).map(|end| self.x(end)));
+        if self.form == Form::Bars {
+            put(area, &Rectangle::new([(LEFT, y - 11), (x, y + 11)], colour.filled()))?;
+        }
+        let whisker = if self.form == Form::Bars { TEXT } else { colour };
+        if let [Some(low), Some(high)] = ends {
+            line(area, [(low, y), (high, y)], whisker, 4)?;
+            line(area, [(low, y - 7), (low, y + 7)], whisker, 4)?;
+            line(area, [(high, y - 7), (high, y + 7)], whisker, 4)?;
+        }
+        if self.form == Form::Bars { Ok(()) } else { mark(area, item.ink, (x, y)) }
+    }
+}
+
+fn height_of(row: &BarRow) -> i32 {
+    i32::try_from(row.items.len().clamp(1, 40)).unwrap_or(1) * ITEM + BETWEEN
+}

@@ -1,0 +1,11 @@
+//! Pictures for the page: inline SVG, drawn by `plotters`, made fit for themes, phones and print.
+//!
+//! Everything is drawn once, in fixed colours; the style sheet maps each colour to the theme's (see [`palette`]).
+//! Points are thinned to what a picture can show (see [`thin`]); extremes always stay.
+
+pub mod axis;
+pub mod bars;
+pub mod palette;
+pub mod plot;
+pub mod svg;
+pub mod thin;

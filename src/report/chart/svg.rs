@@ -1,0 +1,82 @@
+//! What all pictures share: the canvas, its fonts, and the SVG element that carries title and role.
+
+use plotters::coord::Shift;
+use plotters::element::{Circle, Cross, Drawable, PointCollection, Rectangle, TriangleMarker};
+use plotters::prelude::{Color as _, DrawingArea, SVGBackend};
+use plotters::style::{FontDesc, FontFamily, FontStyle, RGBColor, ShapeStyle};
+
+use super::palette::Ink;
+
+/// What is drawn on, in whole canvas coordinates.
+pub(super) type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
+
+/// Width of the canvas. It is shown at half this size or less: coordinates are whole numbers, and twice the size
+/// keeps curves smooth.
+pub const WIDTH: u32 = 1520;
+/// Size of text on the canvas: 15 px at the size it is meant to be seen.
+pub const TEXT_SIZE: f64 = 29.0;
+/// Width of series lines on the canvas.
+pub const LINE: u32 = 4;
+
+/// The font of all text.
+pub fn font() -> FontDesc<'static> {
+    FontDesc::new(FontFamily::SansSerif, TEXT_SIZE, FontStyle::Normal)
+}
+
+/// A picture, or why there is none.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Picture {
+    /// A complete `<svg>` element.
+    Svg(String),
+    /// Why nothing could be drawn.
+    Nothing(String),
+}
+
+impl Picture {
+    /// Dresses what the drawing library made: scalable, named for those who cannot see it.
+    pub(super) fn dressed(drawn: &str, height: u32, name: &str) -> Self {
+        // The library writes one opening tag with fixed sizes; everything behind it is the drawing.
+        let Some((_, drawing)) = drawn.split_once("<svg").and_then(|(_, rest)| rest.split_once('>')) else {
+            return Self::Nothing("the drawing library made no picture".to_owned());
+        };
+        let name = escape(name);
+        Self::Svg(format!(
+            "<svg viewBox=\"0 0 {WIDTH} {height}\" role=\"img\" aria-label=\"{name}\" \
+             xmlns=\"http://www.w3.org/2000/svg\"><title>{name}</title>{}",
+            drawing.lines().collect::<Vec<_>>().join("\n")
+        ))
+    }
+}
+
+fn escape(text: &str) -> String {
+    maud::html! { (text) }.into_string()
+}
+
+/// The platform's own kind of mark.
+pub(super) fn mark(area: &Area<'_>, ink: Ink, at: (i32, i32)) -> Result<(), String> {
+    let colour = ink.colour();
+    match ink.0 % 4 {
+        0 => put(area, &Circle::new(at, 9, colour.filled())),
+        1 => put(area, &TriangleMarker::new(at, 12, colour.filled())),
+        2 => put(area, &Cross::new(at, 9, ShapeStyle::from(colour).stroke_width(5))),
+        _ => put(area, &Circle::new(at, 9, ShapeStyle::from(colour).stroke_width(4))),
+    }
+}
+
+/// An upright or level line.
+pub(super) fn line(area: &Area<'_>, ends: [(i32, i32); 2], colour: RGBColor, width: u32) -> Result<(), String> {
+    // Upright and level lines are never dashed, so they are drawn as thin boxes, which the style sheet leaves alone.
+    let half = i32::try_from(width / 2).unwrap_or(1);
+    let [(x0, y0), (x1, y1)] = ends;
+    let grown = if x0 == x1 { [(x0 - half, y0), (x1 + half, y1)] } else { [(x0, y0 - half), (x1, y1 + half)] };
+    put(area, &Rectangle::new(grown, colour.filled()))
+}
+
+/// Draws one element.
+pub(super) fn put<'e, 'b, E>(area: &Area<'b>, element: &'e E) -> Result<(), String>
+where
+    &'e E: PointCollection<'e, (i32, i32)>,
+    E: Drawable<SVGBackend<'b>>,
+{
+    area.draw(element).map_err(|error| error.to_string())
+}

@@ -1,0 +1,23 @@
+//! `report.html`: one self-contained file. It opens without a network, reads without scripts, and holds no request.
+//!
+//! ```text
+//!  document ─► summary · comparison · one section per probe · neighbours · failures · provenance
+//!                 └──────────────── parts (tables, figures, legends) ────────────────┘
+//! ```
+
+mod comparison;
+mod cpu;
+mod disk;
+pub(crate) mod document;
+mod failures;
+mod fwq;
+mod gap;
+mod memory;
+mod neighbours;
+pub(crate) mod parts;
+mod probes;
+mod provenance;
+mod rates;
+mod summary;
+
+pub use document::html;

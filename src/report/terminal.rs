@@ -1,0 +1,384 @@
+//! The summary on a terminal: verdict first, then the table, then what it rests on. 80 columns, legible without
+//! colour: every colour only repeats a word or a mark.
+
+use std::fmt::Write as _;
+
+use crate::model::job::PlacedDose;
+use crate::model::journal::{Neighbour, PlatformState};
+use crate::model::results::{CellResult, RunResults, Verdict, VerdictLevel};
+
+use super::figures::{
+    self, Finding, Row, Which, comparison_text, difference_mark, finding, level_mark, platform_labels, rows, sound,
+};
+use super::text::{Paint, TextCell, TextTable, paragraph, printable, width, wrap};
+use super::utc::format_utc;
+
+/// How the terminal wants it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Style {
+    /// Columns of the terminal, 40 at least are used.
+    pub width: usize,
+    /// Whether colour may be used.
+    pub colour: bool,
+}
+
+impl Style {
+    pub(super) fn columns(self) -> usize {
+        self.width.clamp(40, 160)
+    }
+}
+
+/// Longest label that is shown whole.
+const LABEL_MOST: usize = 40;
+/// Longest sentence that is shown whole.
+const SENTENCE_MOST: usize = 600;
+/// Failures shown; the rest is counted.
+const FAILURES_MOST: usize = 12;
+
+/// The whole summary.
+pub fn summary(results: &RunResults, style: Style) -> String {
+    let mut out = String::new();
+    let mut notes = Footnotes::default();
+    head(&mut out, results, style);
+    verdicts(&mut out, results, style);
+    dirty(&mut out, results, style);
+    headline_table(&mut out, results, style, &mut notes);
+    neighbour_tables(&mut out, results, style, &mut notes);
+    notes.write(&mut out, style);
+    failures(&mut out, results, style);
+    provenance(&mut out, results, style);
+    out
+}
+
+pub(super) fn heading(out: &mut String, text: &str, style: Style) {
+    out.push('\n');
+    for line in wrap(text, style.columns()) {
+        let _ = writeln!(out, "{}", Paint::Bold.on(&line, style.colour));
+    }
+}
+
+fn head(out: &mut String, results: &RunResults, style: Style) {
+    let first = format!(
+        "Bulkhead {} · experiment {} · {}",
+        printable(&results.bulkhead_version, 20),
+        printable(&results.experiment.name, LABEL_MOST),
+        format_utc(results.started_unix_ns)
+    );
+    let _ = writeln!(out, "{}", Paint::Bold.on(&first, style.colour));
+    if !results.complete {
+        let text = "interrupted: some measurements are missing. Continue it with --resume";
+        let _ = writeln!(out, "{}", Paint::Yellow.on(text, style.colour));
+    }
+}
+
+const fn level_paint(level: VerdictLevel) -> Paint {
+    match level {
+        VerdictLevel::Free => Paint::Green,
+        VerdictLevel::Costly | VerdictLevel::Unknown => Paint::Yellow,
+        VerdictLevel::Heavy => Paint::Red,
+    }
+}
+
+fn verdicts(out: &mut String, results: &RunResults, style: Style) {
+    let baseline = printable(results.experiment.baseline_label(), LABEL_MOST);
+    heading(out, &format!("Verdict, compared with {baseline}"), style);
+    for verdict in &results.verdicts {
+        verdict_text(out, verdict, style);
+    }
+    for platform in &results.platforms {
+        if let Some(reason) = &platform.unavailable {
+            let first = format!("  -  {}: ", printable(&platform.label, LABEL_MOST));
+            out.push_str(&paragraph(
+                &first,
+                &format!("not available: {}", printable(reason, SENTENCE_MOST)),
+                style.columns(),
+            ));
+        }
+    }
+    if results.verdicts.is_empty() {
+        out.push_str("  ?  no platform was compared with another, so there is no verdict\n");
+    }
+}
+
+fn verdict_text(out: &mut String, verdict: &Verdict, style: Style) {
+    let paint = level_paint(verdict.level);
+    let first = format!("  {}  ", level_mark(verdict.level));
+    let label = printable(&verdict.platform, LABEL_MOST);
+    let sentence = printable(&verdict.sentence, SENTENCE_MOST);
+    let sentence = if sentence.contains(&label) { sentence } else { format!("{label}: {sentence}") };
+    let text = paragraph(&first, &sentence, style.columns());
+    for line in text.lines() {
+        let _ = writeln!(out, "{}", paint.on(line, style.colour));
+    }
+    for figure in &verdict.because {
+        out.push_str(&paragraph("       ", &printable(figure, SENTENCE_MOST), style.columns()));
+    }
+}
+
+fn dirty(out: &mut String, results: &RunResults, style: Style) {
+    if results.dirty.is_empty() {
+        return;
+    }
+    let text = "! DIRTY: this host was not quiet or not stable; the figures may not repeat";
+    let _ = writeln!(out, "\n{}", Paint::Yellow.on(text, style.colour));
+    for reason in &results.dirty {
+        out.push_str(&paragraph("  - ", &printable(reason, SENTENCE_MOST), style.columns()));
+    }
+}
+
+/// Reasons that do not fit into a table's cell, numbered, each once.
+#[derive(Debug, Default)]
+pub(super) struct Footnotes {
+    reasons: Vec<String>,
+}
+
+impl Footnotes {
+    /// `n/a [3]`, with the reason kept for later.
+    pub(super) fn refer(&mut self, word: &str, reason: &str) -> String {
+        let reason = printable(reason, SENTENCE_MOST);
+        let position = self.reasons.iter().position(|known| *known == reason).unwrap_or_else(|| {
+            self.reasons.push(reason);
+            self.reasons.len() - 1
+        });
+        format!("{word} [{}]", position + 1)
+    }
+
+    pub(super) fn write(&self, out: &mut String, style: Style) {
+        for (index, reason) in self.reasons.iter().enumerate() {
+            out.push_str(&paragraph(&format!("  [{}] ", index + 1), reason, style.columns()));
+        }
+    }
+}
+
+/// What the cells of a table compare with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Against {
+    Baseline,
+    Undisturbed,
+}
+
+fn cell_text(results: &RunResults, row: &Row, platform: &str, against: Against, notes: &mut Footnotes) -> TextCell {
+    let metric = match finding(results, row, platform) {
+        Finding::Metric(metric) => metric,
+        Finding::Failed(reason) => {
+            return TextCell { text: notes.refer("failed", &reason), paint: Paint::Red };
+        }
+        Finding::Absent(reason) => return TextCell::plain(notes.refer("n/a", &reason)),
+    };
+    let comparison = match against {
+        Against::Baseline => metric.against_baseline.as_ref(),
+        Against::Undisturbed => metric.against_undisturbed.as_ref(),
+    };
+    let estimate = match sound(&metric.estimate) {
+        Ok(estimate) => estimate,
+        Err(reason) => return TextCell::plain(notes.refer("n/a", &reason)),
+    };
+    let Some(comparison) = comparison else {
+        let value = figures::value_text(row.unit, estimate.value);
+        return TextCell::plain(format!("{value} {}", figures::spread_text(row.unit, estimate)));
+    };
+    match comparison_text(comparison) {
+        Ok(text) => {
+            let mark = difference_mark(comparison.difference);
+            let paint = match mark {
+                "▲" => Paint::Green,
+                "▼" => Paint::Red,
+                _ => Paint::None,
+            };
+            TextCell { text: format!("{text} {}", if mark.is_empty() { " " } else { mark }), paint }
+        }
+        Err(reason) => {
+            let value = figures::value_text(row.unit, estimate.value);
+            TextCell::plain(notes.refer(&value, &format!("no ratio: {reason}")))
+        }
+    }
+}
+
+/// Splits platforms into groups whose tables fit; the first platform of `fixed` is repeated in each.
+fn tables_that_fit(
+    fixed: &[String], others: &[String], style: Style, mut build: impl FnMut(&[String]) -> TextTable,
+) -> Vec<TextTable> {
+    let mut tables = Vec::new();
+    let mut rest = others;
+    loop {
+        let mut taken = rest.len();
+        let table = loop {
+            let (now, _) = rest.split_at(taken);
+            let table = build(&[fixed, now].concat());
+            if taken <= 1 || table.total_width(style.columns()) <= style.columns() {
+                break table;
+            }
+            taken -= 1;
+        };
+        tables.push(table);
+        rest = rest.get(taken.max(1)..).unwrap_or(&[]);
+        if rest.is_empty() {
+            return tables;
+        }
+    }
+}
+
+fn build_table(
+    results: &RunResults, rows: &[Row], labels: &[String], against: Against, notes: &mut Footnotes,
+) -> TextTable {
+    let mut table = TextTable::default();
+    let head = labels.iter().map(|label| {
+        // Ratios end in room for a mark; their heads stand above the figures.
+        let room = if against == Against::Baseline && label == results.experiment.baseline_label() { "" } else { "  " };
+        TextCell { text: format!("{}{room}", printable(label, LABEL_MOST)), paint: Paint::Bold }
+    });
+    table.rows.push(std::iter::once(TextCell::default()).chain(head).collect());
+    let mut probe = None;
+    for row in rows {
+        if probe != Some(row.probe) {
+            probe = Some(row.probe);
+            table.rows.push(vec![TextCell { text: row.probe.to_string(), paint: Paint::Bold }]);
+        }
+        let title = TextCell::plain(format!("  {}", printable(&row.title, 80)));
+        let cells = labels.iter().map(|label| cell_text(results, row, label, against, notes));
+        table.rows.push(std::iter::once(title).chain(cells).collect());
+    }
+    table
+}
+
+/// Platforms that tables have columns for: those that could be started. The verdict says why the others are missing.
+fn measured_labels(results: &RunResults) -> Vec<String> {
+    let mut labels = platform_labels(results);
+    labels.retain(|label| {
+        let state = results.platforms.iter().find(|state| state.label == *label);
+        state.is_none_or(|state| state.unavailable.is_none())
+            || results.cells.iter().any(|cell| cell.cell.platform == *label && cell.done > 0)
+    });
+    labels
+}
+
+const LEGEND: &str =
+    "▼ worse  ▲ better  ◆ different  ? too little data  (no mark: no difference found); intervals at 95 %";
+
+fn headline_table(out: &mut String, results: &RunResults, style: Style, notes: &mut Footnotes) {
+    let rows = rows(results, None, Which::Headline);
+    if rows.is_empty() {
+        heading(out, "Figures", style);
+        out.push_str("  none: no measurement was done\n");
+        return;
+    }
+    let baseline = results.experiment.baseline_label();
+    let (fixed, others): (Vec<_>, Vec<_>) =
+        measured_labels(results).into_iter().partition(|label| label == baseline);
+    heading(out, "Figures: the baseline's own, the others as multiples of it", style);
+    for table in tables_that_fit(&fixed, &others, style, |labels| {
+        build_table(results, &rows, labels, Against::Baseline, notes)
+    }) {
+        out.push_str(&table.render(style.columns(), style.colour));
+        out.push('\n');
+    }
+    out.push_str(&paragraph("  ", LEGEND, style.columns()));
+}
+
+fn neighbour_tables(out: &mut String, results: &RunResults, style: Style, notes: &mut Footnotes) {
+    for neighbour in figures::neighbours(results) {
+        let rows = rows(results, Some(neighbour), Which::Headline);
+        if rows.is_empty() {
+            continue;
+        }
+        let words = figures::neighbour_words(neighbour);
+        heading(out, &format!("Beside a {words}: multiples of the same platform undisturbed"), style);
+        let labels = measured_labels(results);
+        for table in tables_that_fit(&[], &labels, style, |labels| {
+            build_table(results, &rows, labels, Against::Undisturbed, notes)
+        }) {
+            out.push_str(&table.render(style.columns(), style.colour));
+        }
+        doses(out, results, neighbour, style);
+    }
+}
+
+/// The dose in the first cell of each platform; the report has them all.
+fn doses(out: &mut String, results: &RunResults, neighbour: Neighbour, style: Style) {
+    for label in measured_labels(results).iter().take(8) {
+        let beside = |cell: &&CellResult| cell.cell.neighbour == Some(neighbour) && cell.cell.platform == *label;
+        for dose in results.cells.iter().find(beside).iter().flat_map(|cell| &cell.doses) {
+            let line = format!("beside {label}: {}", dose_words(dose));
+            out.push_str(&paragraph("  dose ", &printable(&line, SENTENCE_MOST), style.columns()));
+        }
+    }
+}
+
+/// A dose in words: `2 threads, 1.20e9 rounds/s, 1.98 CPUs`.
+pub fn dose_words(dose: &PlacedDose) -> String {
+    let dose = &dose.dose;
+    let rate = if dose.unit == "bytes" && dose.rate_per_s.is_finite() {
+        crate::model::metric::Unit::BytesPerSecond.format(dose.rate_per_s)
+    } else {
+        format!("{} {}/s", figures::ratio_number(dose.rate_per_s), dose.unit)
+    };
+    let threads = if dose.threads == 1 { "thread" } else { "threads" };
+    let elapsed = dose.elapsed_ns.as_f64();
+    let cpus = if elapsed > 0.0 {
+        format!("{} CPUs busy", figures::ratio_number(dose.cpu_time_ns.as_f64() / elapsed))
+    } else {
+        "CPU time not known".to_owned()
+    };
+    format!("{} {threads}, {rate}, {cpus}", dose.threads)
+}
+
+fn failures(out: &mut String, results: &RunResults, style: Style) {
+    if results.failures.is_empty() {
+        return;
+    }
+    heading(out, &format!("Failed measurements: {}", results.failures.len()), style);
+    for failed in results.failures.iter().take(FAILURES_MOST) {
+        let beside = failed.cell.neighbour.map_or_else(String::new, |neighbour| {
+            format!(" beside a {}", figures::neighbour_words(neighbour))
+        });
+        let text = format!(
+            "{} on {}{beside}, round {}: {}: {}",
+            failed.cell.probe,
+            failed.cell.platform,
+            failed.round + 1,
+            figures::failure_words(failed.failure.kind),
+            failed.failure.reason
+        );
+        out.push_str(&paragraph("  x ", &printable(&text, SENTENCE_MOST), style.columns()));
+        if let Some(last) = failed.failure.console.last() {
+            out.push_str(&paragraph("      console: ", &printable(last, 200), style.columns()));
+        }
+    }
+    if results.failures.len() > FAILURES_MOST {
+        let more = results.failures.len() - FAILURES_MOST;
+        let _ = writeln!(out, "  and {more} more; results.json and the report have them all");
+    }
+}
+
+fn provenance(out: &mut String, results: &RunResults, style: Style) {
+    heading(out, "How it was measured", style);
+    let host = &results.host;
+    let mut line = |name: &str, text: &str| {
+        out.push_str(&paragraph(&format!("  {name:<10} "), &printable(text, SENTENCE_MOST), style.columns()));
+    };
+    let model = host.cpu_model.clone().unwrap_or_else(|| host.architecture.clone());
+    let hypervisor = host.hypervisor.as_ref().map_or(String::new(), |name| format!(", under {name}"));
+    line("host", &format!("{model}, {} CPUs{hypervisor}", host.cpus));
+    line("kernel", host.kernel.as_deref().unwrap_or("not known"));
+    for platform in &results.platforms {
+        let words = platform_words(platform);
+        if !words.is_empty() {
+            let name = printable(&platform.label, 10);
+            line(if width(&name) == 0 { "platform" } else { &name }, &words);
+        }
+    }
+    let seed = results.experiment.seed.map_or_else(|| "not recorded".to_owned(), |seed| seed.to_string());
+    line("order", &format!("interleaved at random, seed {seed}"));
+    let rounds = figures::rounds(results);
+    line("rounds", &format!("up to {rounds} per cell, {} spent measuring", results.measured_ns));
+}
+
+/// What a platform turned out to be, in one line.
+fn platform_words(platform: &PlatformState) -> String {
+    let mut words: Vec<String> =
+        platform.properties.iter().map(|(name, value)| format!("{name} {value}")).collect();
+    if let Some(start) = platform.start_ns {
+        words.push(format!("agent answered after {start}"));
+    }
+    words.join(", ")
+}

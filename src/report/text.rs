@@ -1,0 +1,209 @@
+//! Plain text for terminals: hostile characters made harmless, wrapping, tables with wrapping first columns.
+//!
+//! Width is counted in characters, which is right for what the reports print themselves; a label in a wide script
+//! may shift its own row, never another one.
+
+use std::fmt::Write as _;
+
+/// Text that cannot steer a terminal: control and direction-changing characters become `�`, line ends a space; cut
+/// off with `…` after `most` characters.
+pub fn printable(text: &str, most: usize) -> String {
+    let clean = |c: char| match c {
+        '\n' | '\r' | '\t' => ' ',
+        '\u{200E}' | '\u{200F}' | '\u{202A}'..='\u{202E}' | '\u{2066}'..='\u{2069}' | '\u{FEFF}' => '\u{FFFD}',
+        c if c.is_control() => '\u{FFFD}',
+        c => c,
+    };
+    let mut characters = text.chars().map(clean);
+    let mut short: String = characters.by_ref().take(most).collect();
+    if characters.next().is_some() {
+        short.pop();
+        short.push('…');
+    }
+    short
+}
+
+/// Number of columns a text takes.
+pub fn width(text: &str) -> usize {
+    text.chars().count()
+}
+
+/// Breaks a text at spaces so that no line is wider than `columns`; longer words are cut.
+pub fn wrap(text: &str, columns: usize) -> Vec<String> {
+    let columns = columns.max(1);
+    let mut lines = Vec::new();
+    let mut line = String::new();
+    for word in text.split_whitespace() {
+        let mut word: Vec<char> = word.chars().collect();
+        if !line.is_empty() && width(&line) + 1 + word.len() > columns {
+            lines.push(std::mem::take(&mut line));
+        }
+        while word.len() > columns {
+            lines.push(word.drain(..columns).collect());
+        }
+        if !line.is_empty() {
+            line.push(' ');
+        }
+        line.extend(word);
+    }
+    if !line.is_empty() || lines.is_empty() {
+        lines.push(line);
+    }
+    lines
+}
+
+/// A paragraph: the first line begins with `first`, the others with as many spaces.
+pub fn paragraph(first: &str, text: &str, columns: usize) -> String {
+    let indent = width(first);
+    let mut out = String::new();
+    for (number, line) in wrap(text, columns.saturating_sub(indent).max(20)).iter().enumerate() {
+        let lead = if number == 0 { first.to_owned() } else { " ".repeat(indent) };
+        let _ = writeln!(out, "{}", format!("{lead}{line}").trim_end());
+    }
+    out
+}
+
+/// A cell of a table: what it says, and the colour it says it in.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct TextCell {
+    /// What it says.
+    pub text: String,
+    /// Colour, used only when the style has colour.
+    pub paint: Paint,
+}
+
+impl TextCell {
+    /// A cell without colour.
+    pub fn plain(text: impl Into<String>) -> Self {
+        Self { text: text.into(), paint: Paint::None }
+    }
+}
+
+/// The few colours the terminal report uses; each only repeats what a word or mark already says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Paint {
+    /// The terminal's own.
+    #[default]
+    None,
+    /// Headings.
+    Bold,
+    /// Good news.
+    Green,
+    /// Something to look at.
+    Yellow,
+    /// Bad news.
+    Red,
+}
+
+impl Paint {
+    /// The text in this colour.
+    pub fn on(self, text: &str, colour: bool) -> String {
+        let code = match self {
+            Self::None => return text.to_owned(),
+            Self::Bold => "1",
+            Self::Green => "32",
+            Self::Yellow => "33",
+            Self::Red => "31",
+        };
+        if colour { format!("\u{1b}[{code}m{text}\u{1b}[0m") } else { text.to_owned() }
+    }
+}
+
+/// A table whose first column takes what the others leave and wraps; the others are as wide as they need.
+#[derive(Debug, Clone, Default)]
+pub struct TextTable {
+    /// Rows; the first is the head.
+    pub rows: Vec<Vec<TextCell>>,
+}
+
+const BETWEEN: usize = 1;
+const FIRST_COLUMN_LEAST: usize = 13;
+
+impl TextTable {
+    fn column_widths(&self, columns: usize) -> Vec<usize> {
+        let count = self.rows.iter().map(Vec::len).max().unwrap_or(0);
+        let needed = |index: usize| {
+            self.rows.iter().filter_map(|row| row.get(index)).map(|cell| width(&cell.text)).max().unwrap_or(0)
+        };
+        let mut widths: Vec<usize> = (0..count).map(needed).collect();
+        let others: usize = widths.iter().skip(1).map(|width| width + BETWEEN).sum();
+        if let Some(first) = widths.first_mut() {
+            *first = (*first).min(columns.saturating_sub(others).max(FIRST_COLUMN_LEAST));
+        }
+        widths
+    }
+
+    /// The width of the whole table when `columns` are wanted; larger when they do not suffice.
+    pub fn total_width(&self, columns: usize) -> usize {
+        let widths = self.column_widths(columns);
+        widths.iter().sum::<usize>() + BETWEEN * widths.len().saturating_sub(1)
+    }
+
+    /// The table as text with a rule below its head.
+    pub fn render(&self, columns: usize, colour: bool) -> String {
+        let widths = self.column_widths(columns);
+        let mut out = String::new();
+        for (number, row) in self.rows.iter().enumerate() {
+            render_row(&mut out, row, &widths, colour);
+            if number == 0 {
+                let _ = writeln!(out, "{}", "─".repeat(self.total_width(columns)));
+            }
+        }
+        out
+    }
+}
+
+fn render_row(out: &mut String, row: &[TextCell], widths: &[usize], colour: bool) {
+    let first_width = widths.first().copied().unwrap_or(FIRST_COLUMN_LEAST);
+    let Some((first, others)) = row.split_first() else { return };
+    let indent = width(&first.text) - width(first.text.trim_start());
+    let lines = wrap(&first.text, first_width.saturating_sub(indent));
+    for (number, line) in lines.iter().enumerate() {
+        let text = format!("{}{line}", " ".repeat(indent));
+        let fill = first_width.saturating_sub(width(&text));
+        out.push_str(&first.paint.on(&text, colour));
+        // The figures stand beside the last line of a wrapped title, where the eye ends up.
+        if number + 1 == lines.len() && !others.is_empty() {
+            out.push_str(&" ".repeat(fill));
+            for (cell, width_wanted) in others.iter().zip(widths.iter().skip(1)) {
+                let fill = width_wanted.saturating_sub(width(&cell.text));
+                out.push_str(&" ".repeat(BETWEEN + fill));
+                out.push_str(&cell.paint.on(&cell.text, colour));
+            }
+        }
+        let end = out.trim_end_matches(' ').len();
+        out.truncate(end);
+        out.push('\n');
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn escape_sequences_lose_their_power() {
+        assert_eq!(printable("\u{1b}[2Jgone\u{202E}", 40), "\u{FFFD}[2Jgone\u{FFFD}");
+        assert_eq!(printable("abcdef", 4), "abc…");
+        assert_eq!(printable("abcd", 4), "abcd");
+    }
+
+    proptest! {
+        #[test]
+        fn wrapped_lines_fit_and_lose_nothing(text in "[a-z ]{0,200}", columns in 1usize..40) {
+            let lines = wrap(&text, columns);
+            prop_assert!(lines.iter().all(|line| width(line) <= columns), "{lines:?}");
+            let letters = |text: &str| text.chars().filter(|c| *c != ' ').collect::<String>();
+            prop_assert_eq!(letters(&lines.concat()), letters(&text));
+        }
+    }
+
+    #[test]
+    fn the_first_column_gives_way() {
+        let row = |first: &str, second: &str| vec![TextCell::plain(first), TextCell::plain(second)];
+        let table = TextTable { rows: vec![row("", "native"), row("a rather long title of a row", "12 ms")] };
+        assert_eq!(table.render(22, false), "                native\n──────────────────────\na rather long\ntitle of a row   12 ms\n");
+    }
+}
