@@ -13,6 +13,7 @@
 //! a carrier; `fake` is the other, scripted one.
 
 pub mod agent;
+pub mod host;
 pub mod instance;
 pub mod ledger;
 pub mod link;
