@@ -1,1 +1,22 @@
-//! What do the numbers mean? Statistics of predictability, pure: seeds come in as arguments.
+//! What do the numbers mean? Statistics of predictability, pure: no clock, no files, seeds come in as arguments.
+//!
+//! ```text
+//!  Detail ──metrics──► Metric ──interval, pairs──► Answer, Comparison
+//!     │                  ▲
+//!     ├─influence, bound─┤   time-weighted tails
+//!     ├─threads──────────┤   units really granted
+//!     └─plateaus─────────┘   caches
+//! ```
+
+pub mod bound;
+mod dependence;
+mod distributions;
+pub mod influence;
+pub mod interval;
+pub mod metrics;
+pub mod pairs;
+pub mod plateaus;
+pub mod summary;
+pub mod threads;
+
+pub use metrics::metrics_of;
