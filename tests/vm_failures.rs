@@ -84,7 +84,8 @@ fn failure(broken: Broken) -> Failure {
 fn rehearsed(how: Rehearsal, deadline_ms: u64) -> Option<Failure> {
     let mut bench = bench(|_| (), Some(how))?;
     let mut guest = bench.start().unwrap_or_else(|broken| panic!("{how:?}: {:?}", failure(broken)));
-    let outcome = guest.begin(&job(1, deadline_ms), &Cancel::new()).and_then(|()| guest.finish(&Cancel::new()));
+    let outcome =
+        guest.begin(&job(1, deadline_ms), &Cancel::new()).and_then(|()| guest.finish(&Cancel::new()));
     let failure = failure(outcome.expect_err("the job must break"));
     eprintln!("{how:?}: {failure:#?}");
     assert_eq!(failure.kind, self::failure(guest.pause().unwrap_err()).kind, "a gone guest stays gone");
@@ -178,7 +179,9 @@ fn a_killed_qemu_is_a_death() {
 fn a_guest_without_its_modules_does_not_start_and_says_why() {
     let Some(mut bench) = bench(|_| (), Some(Rehearsal::Exit)) else { return };
     // Too little memory for the kernel: it panics before any agent.
-    let Some(mut small) = self::bench(|spec| spec.memory_mib = Some(Mebibytes::from_mib(64)), None) else { return };
+    let Some(mut small) = self::bench(|spec| spec.memory_mib = Some(Mebibytes::from_mib(64)), None) else {
+        return;
+    };
     let failure = failure(small.start().err().expect("64 MiB are too few"));
     assert_eq!(failure.kind, FailureKind::Start);
     assert!(!failure.console.is_empty(), "{failure:?}");

@@ -2,11 +2,11 @@
 
 use std::path::PathBuf;
 
+use super::Platform;
 use super::container::Container;
 use super::fake::Fake;
 use super::ledger::Ledger;
 use super::native::Native;
-use super::Platform;
 use super::vm::Vm;
 use crate::model::experiment::PlatformSpec;
 use crate::model::names::PlatformKind;

@@ -17,6 +17,7 @@ pub mod console;
 pub mod container;
 pub mod facts;
 pub mod fake;
+pub mod host;
 pub mod instance;
 pub mod ledger;
 pub mod link;

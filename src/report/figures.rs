@@ -7,7 +7,9 @@ use crate::model::detail::Detail;
 use crate::model::journal::{Cell, FailureKind, Neighbour};
 use crate::model::metric::{Better, Estimate, Unit};
 use crate::model::names::ProbeKind;
-use crate::model::results::{Answer, CellResult, Comparison, Difference, MetricResult, RunResults, VerdictLevel};
+use crate::model::results::{
+    Answer, CellResult, Comparison, Difference, MetricResult, RunResults, VerdictLevel,
+};
 use crate::model::units::three_digits;
 
 /// A row of a table: one metric of one probe, alone or beside a neighbour.
@@ -167,7 +169,8 @@ pub fn sound(answer: &Answer) -> Result<&Estimate, String> {
     match answer {
         Answer::Unsupported(reason) => Err(reason.clone()),
         Answer::Estimate(estimate) => {
-            let finite = [estimate.value, estimate.low, estimate.high].iter().all(|figure| figure.is_finite());
+            let finite =
+                [estimate.value, estimate.low, estimate.high].iter().all(|figure| figure.is_finite());
             if finite { Ok(estimate) } else { Err("the figure is not a finite number".to_owned()) }
         }
     }

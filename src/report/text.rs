@@ -10,7 +10,9 @@ use std::fmt::Write as _;
 pub fn printable(text: &str, most: usize) -> String {
     let clean = |c: char| match c {
         '\n' | '\r' | '\t' => ' ',
-        '\u{200E}' | '\u{200F}' | '\u{202A}'..='\u{202E}' | '\u{2066}'..='\u{2069}' | '\u{FEFF}' => '\u{FFFD}',
+        '\u{200E}' | '\u{200F}' | '\u{202A}'..='\u{202E}' | '\u{2066}'..='\u{2069}' | '\u{FEFF}' => {
+            '\u{FFFD}'
+        }
         c if c.is_control() => '\u{FFFD}',
         c => c,
     };
@@ -204,6 +206,9 @@ mod tests {
     fn the_first_column_gives_way() {
         let row = |first: &str, second: &str| vec![TextCell::plain(first), TextCell::plain(second)];
         let table = TextTable { rows: vec![row("", "native"), row("a rather long title of a row", "12 ms")] };
-        assert_eq!(table.render(22, false), "                native\n──────────────────────\na rather long\ntitle of a row   12 ms\n");
+        assert_eq!(
+            table.render(22, false),
+            "                native\n──────────────────────\na rather long\ntitle of a row   12 ms\n"
+        );
     }
 }

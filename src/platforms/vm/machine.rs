@@ -71,7 +71,8 @@ pub fn start(parts: Parts<'_>, describe_machine: impl FnOnce([i32; 4]) -> Machin
     let thing = Thing::process(process.pid().as_raw().cast_unsigned());
     let ticket = thing.map(|thing| parts.ledger.record(thing)).transpose()?;
     let ledger = parts.ledger.clone();
-    let carrier = RunningMachine { process, control: Qmp::new(control), console, disk: parts.disk, ledger, ticket };
+    let carrier =
+        RunningMachine { process, control: Qmp::new(control), console, disk: parts.disk, ledger, ticket };
     Ok(Started { carrier, link, at })
 }
 

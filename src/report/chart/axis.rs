@@ -42,7 +42,10 @@ pub struct Axis {
 impl Axis {
     /// The axis that encloses these values with a little room; none when no value has a place on it.
     pub fn enclosing(
-        scale: Scale, quantity: Quantity, caption: &str, values: impl IntoIterator<Item = f64>,
+        scale: Scale,
+        quantity: Quantity,
+        caption: &str,
+        values: impl IntoIterator<Item = f64>,
     ) -> Option<Self> {
         let places = values.into_iter().filter_map(|value| place(scale, value));
         let (mut low, mut high) =
@@ -58,8 +61,13 @@ impl Axis {
         let room = ((high - low) * 0.04).max(least);
         low -= if scale == Scale::FromZero && low >= 0.0 { 0.0 } else { room };
         high += room;
-        (low.is_finite() && high.is_finite() && high - low > 0.0)
-            .then(|| Self { scale, quantity, caption: caption.to_owned(), low, high })
+        (low.is_finite() && high.is_finite() && high - low > 0.0).then(|| Self {
+            scale,
+            quantity,
+            caption: caption.to_owned(),
+            low,
+            high,
+        })
     }
 
     /// Where a value is drawn; none when it has no place.
@@ -163,15 +171,27 @@ mod tests {
     fn ticks_are_numbers_people_like() {
         let ns = Quantity::Of(Unit::Nanoseconds);
         assert_eq!(labels(Scale::Log, ns, &[10.0, 1e5]), ["10 ns", "100 ns", "1 µs", "10 µs", "100 µs"]);
-        assert_eq!(labels(Scale::FromZero, Quantity::Of(Unit::Count), &[4000.0]), ["0", "1 k", "2 k", "3 k", "4 k"]);
+        assert_eq!(
+            labels(Scale::FromZero, Quantity::Of(Unit::Count), &[4000.0]),
+            ["0", "1 k", "2 k", "3 k", "4 k"]
+        );
         assert_eq!(labels(Scale::Log, Quantity::Ratio, &[0.9, 2.1]), ["1 ×", "1.5 ×", "2 ×"]);
-        assert_eq!(labels(Scale::Log, Quantity::Of(Unit::Share), &[1e-4, 1.0]), ["0.01 %", "0.1 %", "1 %", "10 %", "100 %"]);
-        assert_eq!(labels(Scale::Log, Quantity::Of(Unit::Bytes), &[4096.0, 65536.0]), ["4 KiB", "8 KiB", "16 KiB", "32 KiB", "64 KiB"]);
+        assert_eq!(
+            labels(Scale::Log, Quantity::Of(Unit::Share), &[1e-4, 1.0]),
+            ["0.01 %", "0.1 %", "1 %", "10 %", "100 %"]
+        );
+        assert_eq!(
+            labels(Scale::Log, Quantity::Of(Unit::Bytes), &[4096.0, 65536.0]),
+            ["4 KiB", "8 KiB", "16 KiB", "32 KiB", "64 KiB"]
+        );
     }
 
     #[test]
     fn without_a_value_there_is_no_axis() {
-        assert_eq!(Axis::enclosing(Scale::Log, Quantity::Ratio, "", [0.0, -1.0, f64::NAN, f64::INFINITY]), None);
+        assert_eq!(
+            Axis::enclosing(Scale::Log, Quantity::Ratio, "", [0.0, -1.0, f64::NAN, f64::INFINITY]),
+            None
+        );
     }
 
     proptest! {

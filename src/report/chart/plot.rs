@@ -7,8 +7,8 @@ use plotters::style::{RGBColor, ShapeStyle};
 
 use super::axis::Axis;
 use super::palette::{AXIS, GRID, Ink, RULE, TEXT};
-use super::svg::{Area, LINE, Picture, WIDTH, font, mark, put};
 use super::svg::line as straight;
+use super::svg::{Area, LINE, Picture, WIDTH, font, mark, put};
 use super::thin::per_column;
 
 /// How a series is drawn.
@@ -147,14 +147,13 @@ impl Plot {
     }
 
     fn draw_series(&self, area: &Area<'_>, series: &Series) -> Result<(), String> {
-        let placed: Vec<(f64, f64)> = series
-            .points
-            .iter()
-            .filter_map(|(x, y)| Some((self.x.place(*x)?, self.y.place(*y)?)))
-            .collect();
+        let placed: Vec<(f64, f64)> =
+            series.points.iter().filter_map(|(x, y)| Some((self.x.place(*x)?, self.y.place(*y)?))).collect();
         let (low, high) = self.x.ends();
-        let shown: Vec<(i32, i32)> =
-            per_column(&placed, WIDTH as usize / 2, low, high).into_iter().map(|point| self.spot(point)).collect();
+        let shown: Vec<(i32, i32)> = per_column(&placed, WIDTH as usize / 2, low, high)
+            .into_iter()
+            .map(|point| self.spot(point))
+            .collect();
         let colour = series.ink.colour();
         if matches!(series.stroke, Stroke::Line | Stroke::MarkedLine) && shown.len() > 1 {
             put(area, &PathElement::new(shown.clone(), ShapeStyle::from(colour).stroke_width(LINE)))?;

@@ -53,7 +53,8 @@ fn forest(results: &RunResults, rows: &[Row], others: &[(Ink, String)]) -> Pictu
         .collect();
     let values = drawn.iter().flat_map(|row| &row.items).flat_map(|i| [i.value, i.interval.0, i.interval.1]);
     let caption = "ratio to the baseline (logarithmic)";
-    let Some(axis) = Axis::enclosing(Scale::Log, Quantity::Ratio, caption, values.chain([0.9, 1.0, 1.1])) else {
+    let Some(axis) = Axis::enclosing(Scale::Log, Quantity::Ratio, caption, values.chain([0.9, 1.0, 1.1]))
+    else {
         return Picture::Nothing("no ratios".to_owned());
     };
     if drawn.is_empty() {

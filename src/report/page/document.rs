@@ -25,9 +25,17 @@ pub fn html(results: &RunResults) -> String {
     .into_iter()
     .chain(probes::sections(results))
     .chain([
-        Section { id: "neighbours", title: "Beside neighbours".to_owned(), body: neighbours::section(results) },
+        Section {
+            id: "neighbours",
+            title: "Beside neighbours".to_owned(),
+            body: neighbours::section(results),
+        },
         Section { id: "failures", title: "Failures".to_owned(), body: failures::section(results) },
-        Section { id: "provenance", title: "How it was measured".to_owned(), body: provenance::section(results) },
+        Section {
+            id: "provenance",
+            title: "How it was measured".to_owned(),
+            body: provenance::section(results),
+        },
     ])
     .collect::<Vec<_>>();
     let title = format!("Bulkhead: {}", results.experiment.name);

@@ -31,7 +31,8 @@ pub(super) fn pictures(results: &RunResults) -> Markup {
             _ => None,
         })
         .collect();
-    let legend: Vec<(Ink, String)> = all.iter().map(|quanta| (Ink(quanta.ink), quanta.label.clone())).collect();
+    let legend: Vec<(Ink, String)> =
+        all.iter().map(|quanta| (Ink(quanta.ink), quanta.label.clone())).collect();
     html! {
         (figure("Each quantum in its order", "A quiet platform draws a flat line; spikes are quanta that were interrupted. \
             Where there are more quanta than the picture has columns, the shortest and the longest of each column are drawn.",
@@ -100,7 +101,10 @@ fn table(all: &[Quanta<'_>]) -> Markup {
             let at = |share: f64| {
                 let index = crate::model::metric::saturate(share * sorted.len().saturating_sub(1) as f64);
                 let value = usize::try_from(index).ok().and_then(|index| sorted.get(index));
-                value.map_or_else(|| "n/a: no quanta".to_owned(), |value| value_text(Unit::Nanoseconds, *value))
+                value.map_or_else(
+                    || "n/a: no quanta".to_owned(),
+                    |value| value_text(Unit::Nanoseconds, *value),
+                )
             };
             vec![quanta.label.clone(), sorted.len().to_string(), at(0.0), at(0.5), at(0.9), at(1.0)]
         })

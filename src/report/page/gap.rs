@@ -134,7 +134,11 @@ fn decades(all: &[Gaps<'_>]) -> Markup {
 
 fn share(share: f64) -> String {
     let percent = share * 100.0;
-    if percent > 0.0 && percent < 0.001 { format!("{percent:.1e} %") } else { format!("{} %", three_digits(percent)) }
+    if percent > 0.0 && percent < 0.001 {
+        format!("{percent:.1e} %")
+    } else {
+        format!("{} %", three_digits(percent))
+    }
 }
 
 fn influence_curve(all: &[Gaps<'_>]) -> Markup {
@@ -143,7 +147,8 @@ fn influence_curve(all: &[Gaps<'_>]) -> Markup {
     for gaps in all {
         let rate = gaps.detail.counter_hz;
         let points = influence::curve(&gaps.pooled);
-        let points = points.iter().map(|point| (ns(point.longer_than_ticks, rate), point.influence)).collect();
+        let points =
+            points.iter().map(|point| (ns(point.longer_than_ticks, rate), point.influence)).collect();
         series.push(line(gaps.ink, points));
         if let Some(bound) = influence::bound(&gaps.pooled, 0.95) {
             rules.push(Rule::Upright(Ink(gaps.ink), ns(bound, rate)));
@@ -151,11 +156,17 @@ fn influence_curve(all: &[Gaps<'_>]) -> Markup {
     }
     let drawing = Drawing {
         x: Axis::enclosing(Scale::Log, NS, "length", xs(&series)),
-        y: Axis::enclosing(Scale::Log, Quantity::Of(Unit::Share), "time in longer gaps", ys(&series).chain([1.0])),
+        y: Axis::enclosing(
+            Scale::Log,
+            Quantity::Of(Unit::Share),
+            "time in longer gaps",
+            ys(&series).chain([1.0]),
+        ),
         series,
         rules,
     };
-    let name = "Influence: share of the time spent in gaps longer than a length, with bound_95 of each platform";
+    let name =
+        "Influence: share of the time spent in gaps longer than a length, with bound_95 of each platform";
     html! {
         (figure("How much time goes into gaps longer than …", "Read it from the left: at a length t the curve says which \
             share of all time was spent in gaps longer than t. Where it falls below 5 % lies bound_95, the upright dashed \
@@ -166,9 +177,12 @@ fn influence_curve(all: &[Gaps<'_>]) -> Markup {
 }
 
 fn bounds(all: &[Gaps<'_>]) -> Markup {
+    let names: Vec<String> = BOUNDS
+        .iter()
+        .map(|p| format!("bound_{}", format!("{:.3}", p * 100.0).trim_end_matches(['0', '.'])))
+        .collect();
     let names: Vec<String> =
-        BOUNDS.iter().map(|p| format!("bound_{}", format!("{:.3}", p * 100.0).trim_end_matches(['0', '.']))).collect();
-    let names: Vec<String> = names.into_iter().map(|name| if name == "bound_9" { "bound_90".to_owned() } else { name }).collect();
+        names.into_iter().map(|name| if name == "bound_9" { "bound_90".to_owned() } else { name }).collect();
     let head: Vec<&str> = std::iter::once("Platform").chain(names.iter().map(String::as_str)).collect();
     let rows: Vec<Vec<String>> = all
         .iter()
@@ -191,7 +205,12 @@ fn worst(all: &[Gaps<'_>]) -> Markup {
         .map(|gaps| Series {
             ink: Ink(gaps.ink),
             stroke: Stroke::Stems,
-            points: gaps.detail.worst.iter().map(|gap| (gap.start_ns.as_f64(), gap.length_ns.as_f64())).collect(),
+            points: gaps
+                .detail
+                .worst
+                .iter()
+                .map(|gap| (gap.start_ns.as_f64(), gap.length_ns.as_f64()))
+                .collect(),
         })
         .collect();
     let drawing = Drawing {

@@ -15,12 +15,17 @@ pub(super) fn sections(results: &RunResults) -> Vec<Section> {
     ProbeKind::ALL
         .iter()
         .filter(|probe| results.cells.iter().any(|cell| cell.cell.probe == **probe))
-        .map(|probe| Section { id: anchor(*probe), title: title(*probe).to_owned(), body: Some(body(results, *probe)) })
+        .map(|probe| Section {
+            id: anchor(*probe),
+            title: title(*probe).to_owned(),
+            body: Some(body(results, *probe)),
+        })
         .collect()
 }
 
 fn body(results: &RunResults, probe: ProbeKind) -> Markup {
-    let rows: Vec<Row> = rows(results, None, Which::All).into_iter().filter(|row| row.probe == probe).collect();
+    let rows: Vec<Row> =
+        rows(results, None, Which::All).into_iter().filter(|row| row.probe == probe).collect();
     html! {
         p { (explanation(probe)) }
         (pictures(results, probe))

@@ -165,7 +165,12 @@ fn overhead_words(comparison: &Comparison) -> String {
             percent(ratio.high)
         )
     } else {
-        format!("{} × ({} … {})", ratio_number(ratio.value), ratio_number(ratio.low), ratio_number(ratio.high))
+        format!(
+            "{} × ({} … {})",
+            ratio_number(ratio.value),
+            ratio_number(ratio.low),
+            ratio_number(ratio.high)
+        )
     }
 }
 

@@ -1,0 +1,15 @@
+//! What does the journal add up to? Journal in, [`crate::model::results::RunResults`] out; pure.
+//!
+//! ```text
+//!  measurements ─► table (per cell: rounds × metrics) ─► estimates ─► comparisons ─► verdicts
+//!                                                    └─► detail, clock, cost, doses, notes
+//! ```
+
+mod comparisons;
+mod detail;
+mod results;
+mod table;
+mod verdicts;
+mod wording;
+
+pub use results::analyse;

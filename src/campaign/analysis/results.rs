@@ -1,0 +1,194 @@
+//! Puts the parts together: cells with estimates and comparisons, failures, dirtiness, verdicts.
+
+use super::comparisons::{CONFIDENCE, Comparer};
+use super::detail::{detail, doses, gaps, median_rate, notes};
+use super::table::{Row, Table};
+use super::verdicts::verdicts;
+use crate::campaign::history::History;
+use crate::campaign::journal::Contents;
+use crate::campaign::plan::{Next, Plan};
+use crate::campaign::seed::Seed;
+use crate::campaign::survey::{baseline, measured};
+use crate::model::SCHEMA_VERSION;
+use crate::model::experiment::Experiment;
+use crate::model::histogram::Histogram;
+use crate::model::journal::{Cell, Header};
+use crate::model::metric::{Estimate, Figure, Metric};
+use crate::model::results::{Answer, CellResult, FailedMeasurement, MetricResult, RunResults};
+use crate::model::units::Hertz;
+use crate::stats::bound::bound_interval;
+use crate::stats::interval::median_interval;
+
+/// Everything the journal says; none when it was cut off before its header.
+pub fn analyse(experiment: &Experiment, contents: &Contents) -> Option<RunResults> {
+    let header = contents.headers.first()?;
+    let states = contents.platforms.clone().unwrap_or_default();
+    let labels = measured(&states);
+    let used_baseline =
+        baseline(experiment, &states).unwrap_or_else(|| experiment.baseline_label().to_owned());
+    let table = Table::of(&contents.measurements);
+    let wanted: Vec<Cell> =
+        experiment.cells().into_iter().filter(|cell| labels.contains(&cell.platform)).collect();
+    let seed = experiment.seed.unwrap_or_default();
+    let comparer = Comparer::new(&table, &wanted, &used_baseline, seed);
+    let cells: Vec<CellResult> =
+        wanted.iter().map(|cell| cell_result(cell, table.row(cell), &comparer, seed)).collect();
+    let history = History::of(&contents.measurements);
+    let plan = Plan::new(experiment, &labels, &used_baseline);
+    let mut results = RunResults {
+        schema_version: SCHEMA_VERSION,
+        bulkhead_version: header.bulkhead_version.clone(),
+        experiment: Experiment { baseline: Some(used_baseline), ..experiment.clone() },
+        started_unix_ns: header.started_unix_ns,
+        measured_ns: history.measured_before(u32::MAX),
+        complete: !labels.is_empty() && matches!(plan.next(&history), Next::Done(_)),
+        host: header.host.clone(),
+        preflight: header.preflight.clone(),
+        dirty: dirty(&contents.headers),
+        platforms: states,
+        verdicts: Vec::new(),
+        failures: failures(&wanted, &table),
+        cells,
+    };
+    results.verdicts = verdicts(experiment.baseline_label(), &results);
+    Some(results)
+}
+
+/// Reasons of every session; a host that changed between two sessions is one, too.
+fn dirty(headers: &[Header]) -> Vec<String> {
+    let mut reasons: Vec<String> = Vec::new();
+    let mut add = |reason: String| {
+        if !reasons.contains(&reason) {
+            reasons.push(reason);
+        }
+    };
+    let first_host = headers.first().map(|header| &header.host);
+    for (session, header) in headers.iter().enumerate() {
+        for reason in header.preflight.dirty_reasons() {
+            add(if session == 0 { reason } else { format!("{reason} (after resume {session})") });
+        }
+        let is_other = |first: &crate::model::facts::MachineFacts| {
+            first.cpu_model != header.host.cpu_model
+                || first.kernel != header.host.kernel
+                || first.cpus != header.host.cpus
+        };
+        if first_host.is_some_and(is_other) {
+            add(format!("the host had another CPU, kernel or number of CPUs after resume {session}"));
+        }
+    }
+    reasons
+}
+
+fn failures(cells: &[Cell], table: &Table<'_>) -> Vec<FailedMeasurement> {
+    let mut failures: Vec<FailedMeasurement> = cells
+        .iter()
+        .filter_map(|cell| Some((cell, table.row(cell)?)))
+        .flat_map(|(cell, row)| {
+            row.failures.iter().map(|(round, failure)| FailedMeasurement {
+                cell: cell.clone(),
+                round: *round,
+                failure: (*failure).clone(),
+            })
+        })
+        .collect();
+    failures.sort_by_key(|failed| failed.round);
+    failures
+}
+
+fn cell_result(cell: &Cell, row: Option<&Row<'_>>, comparer: &Comparer<'_>, seed: u64) -> CellResult {
+    let Some(row) = row else { return unmeasured(cell) };
+    let seed = Seed::of_run(seed).with_text("estimate").with_group(cell).with_text(&cell.platform);
+    let metrics = row
+        .metrics()
+        .into_iter()
+        .map(|metric| MetricResult {
+            id: metric.id.clone(),
+            title: metric.title.clone(),
+            unit: metric.unit,
+            better: metric.better,
+            headline: metric.headline,
+            samples: row.samples(&metric.id),
+            estimate: estimate(row, metric, seed.with_text(&metric.id).get()),
+            against_baseline: comparer.against_baseline(cell, metric),
+            against_undisturbed: comparer.against_undisturbed(cell, metric),
+        })
+        .collect();
+    let typical = row.median_round();
+    CellResult {
+        cell: cell.clone(),
+        done: count(row.rounds.len()),
+        failed: count(row.failures.len()),
+        metrics,
+        detail: detail(row),
+        clock: typical.map(|round| round.report.clock.clone()),
+        cost: typical.map(|round| round.report.cost.clone()),
+        doses: doses(row),
+        notes: notes(row),
+    }
+}
+
+fn unmeasured(cell: &Cell) -> CellResult {
+    CellResult {
+        cell: cell.clone(),
+        done: 0,
+        failed: 0,
+        metrics: Vec::new(),
+        detail: None,
+        clock: None,
+        cost: None,
+        doses: Vec::new(),
+        notes: Vec::new(),
+    }
+}
+
+fn count(length: usize) -> u32 {
+    u32::try_from(length).unwrap_or(u32::MAX)
+}
+
+fn estimate(row: &Row<'_>, metric: &Metric, seed: u64) -> Answer {
+    if let Some(share) = share_of_bound(&metric.id) {
+        let gaps = gaps(row);
+        let batches: Vec<Histogram> = gaps.iter().flat_map(|gap| gap.batches.iter().cloned()).collect();
+        let rate = median_rate(&gaps);
+        return match bound_interval(&batches, share, CONFIDENCE, seed) {
+            Answer::Estimate(ticks) => Answer::Estimate(to_nanos(&ticks, rate)),
+            unsupported @ Answer::Unsupported(_) => unsupported,
+        };
+    }
+    let values: Vec<f64> = row.samples(&metric.id).into_iter().map(|(_, value)| value).collect();
+    match (&metric.figure, values.is_empty()) {
+        (Figure::Unsupported(reason), true) => Answer::Unsupported(reason.clone()),
+        _ => median_interval(&values, CONFIDENCE, seed),
+    }
+}
+
+/// `bound_99_9_ns` is the bound of a share of 0.999.
+fn share_of_bound(id: &str) -> Option<f64> {
+    let digits = id.strip_prefix("bound_")?.strip_suffix("_ns")?;
+    let percent: f64 = digits.replacen('_', ".", 1).parse().ok()?;
+    (percent > 0.0 && percent < 100.0).then_some(percent / 100.0)
+}
+
+fn to_nanos(ticks: &Estimate, rate: Hertz) -> Estimate {
+    let scale = 1e9 / rate.as_f64().max(f64::MIN_POSITIVE);
+    Estimate {
+        value: ticks.value * scale,
+        low: ticks.low * scale,
+        high: ticks.high * scale,
+        confidence: ticks.confidence,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_share_is_read_off_a_bounds_name() {
+        assert_eq!(share_of_bound("bound_95_ns"), Some(0.95));
+        assert_eq!(share_of_bound("bound_99_9_ns"), Some(0.999));
+        assert_eq!(share_of_bound("bound_100_ns"), None);
+        assert_eq!(share_of_bound("boundary_95_ns"), None);
+        assert_eq!(share_of_bound("bound_x_ns"), None);
+    }
+}

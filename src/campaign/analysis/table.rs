@@ -1,0 +1,99 @@
+//! Measurements sorted by cell and round, each with its metrics: what every later step reads from.
+
+use std::collections::BTreeMap;
+
+use crate::campaign::history::main_metric;
+use crate::model::job::{PlacedDose, ProbeReport};
+use crate::model::journal::{Cell, Failure, Measurement, Outcome};
+use crate::model::metric::{Figure, Metric};
+use crate::stats::metrics::metrics_of;
+
+/// One measurement that was done.
+pub(super) struct Round<'a> {
+    pub(super) number: u32,
+    pub(super) report: &'a ProbeReport,
+    pub(super) doses: &'a [PlacedDose],
+    pub(super) metrics: Vec<Metric>,
+}
+
+impl Round<'_> {
+    /// This round's value of a metric.
+    pub(super) fn value(&self, id: &str) -> Option<f64> {
+        self.metrics.iter().find(|metric| metric.id == id).and_then(|metric| metric.figure.value())
+    }
+}
+
+/// All measurements of one cell.
+#[derive(Default)]
+pub(super) struct Row<'a> {
+    /// Those that were done, ascending by round.
+    pub(super) rounds: Vec<Round<'a>>,
+    /// Those that broke.
+    pub(super) failures: Vec<(u32, &'a Failure)>,
+}
+
+impl Row<'_> {
+    /// Every metric of the cell once, in the order of their first round; its figure is the last round's reason when no
+    /// round yielded a value.
+    pub(super) fn metrics(&self) -> Vec<&Metric> {
+        let mut all: Vec<&Metric> = Vec::new();
+        for metric in self.rounds.iter().flat_map(|round| &round.metrics) {
+            match all.iter_mut().find(|known| known.id == metric.id) {
+                None => all.push(metric),
+                Some(known) if matches!(known.figure, Figure::Unsupported(_)) => *known = metric,
+                Some(_) => {}
+            }
+        }
+        all
+    }
+
+    /// `(round, value)` of a metric.
+    pub(super) fn samples(&self, id: &str) -> Vec<(u32, f64)> {
+        self.rounds.iter().filter_map(|round| Some((round.number, round.value(id)?))).collect()
+    }
+
+    /// The round whose main metric is the median, the lower one of two; the first round when none has a figure.
+    pub(super) fn median_round(&self) -> Option<&Round<'_>> {
+        let mut by_value: Vec<(f64, &Round<'_>)> = self
+            .rounds
+            .iter()
+            .filter_map(|round| Some((main_metric(&round.metrics)?.figure.value()?, round)))
+            .collect();
+        by_value.sort_by(|a, b| a.0.total_cmp(&b.0));
+        let middle = by_value.len().saturating_sub(1) / 2;
+        by_value.get(middle).map(|(_, round)| *round).or_else(|| self.rounds.first())
+    }
+}
+
+/// Every cell that was measured at least once.
+pub(super) struct Table<'a> {
+    rows: BTreeMap<&'a Cell, Row<'a>>,
+}
+
+impl<'a> Table<'a> {
+    pub(super) fn of(measurements: &'a [Measurement]) -> Self {
+        let mut rows: BTreeMap<&Cell, Row<'a>> = BTreeMap::new();
+        for measurement in measurements {
+            let row = rows.entry(&measurement.cell).or_default();
+            match &measurement.outcome {
+                Outcome::Failed(failure) => row.failures.push((measurement.round, failure)),
+                Outcome::Done(report) => row.rounds.push(Round {
+                    number: measurement.round,
+                    report,
+                    doses: &measurement.doses,
+                    metrics: metrics_of(&report.detail, &report.clock),
+                }),
+            }
+        }
+        for row in rows.values_mut() {
+            row.rounds.sort_by_key(|round| round.number);
+            row.failures.sort_by_key(|(round, _)| *round);
+        }
+        Self { rows }
+    }
+
+    /// All that is known of a cell.
+    pub(super) fn row(&self, cell: &Cell) -> Option<&Row<'a>> {
+        self.rows.get(cell)
+    }
+}

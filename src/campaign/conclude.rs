@@ -1,0 +1,37 @@
+//! From a journal to results: after a run, and again whenever someone asks.
+
+use std::path::Path;
+
+use super::analysis::analyse;
+use super::error::CampaignError;
+use super::journal;
+use super::rundir::{JOURNAL_FILE, RESULTS_FILE, RunDir, RunDirError, read_experiment};
+use crate::model::results::RunResults;
+
+/// Computes the results of a run, writes `results.json` and removes what only a running campaign needs. To be called
+/// after every [`super::run`], also an interrupted one.
+///
+/// # Errors
+/// When the journal cannot be read, has no header yet, or the results cannot be written.
+pub fn conclude(rundir: &RunDir) -> Result<RunResults, CampaignError> {
+    let contents = journal::read(&rundir.journal())?;
+    let results = analyse(rundir.experiment(), &contents)
+        .ok_or_else(|| CampaignError::Empty(rundir.path().to_owned()))?;
+    let json = serde_json::to_vec(&results).map_err(|error| RunDirError::Damaged {
+        path: rundir.path().join(RESULTS_FILE),
+        reason: format!("the results cannot be written as JSON: {error}"),
+    })?;
+    rundir.publish(RESULTS_FILE, &json)?;
+    rundir.tidy()?;
+    Ok(results)
+}
+
+/// Computes the results of a run directory afresh from its journal and changes nothing; also while it is being run.
+///
+/// # Errors
+/// When the directory holds no run, or its files are damaged or of another version.
+pub fn read_run(dir: &Path) -> Result<RunResults, CampaignError> {
+    let experiment = read_experiment(dir)?;
+    let contents = journal::read(&dir.join(JOURNAL_FILE))?;
+    analyse(&experiment, &contents).ok_or_else(|| CampaignError::Empty(dir.to_owned()))
+}

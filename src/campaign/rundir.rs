@@ -1,0 +1,320 @@
+//! The directory of a run: created, locked, resumed, and tidied up.
+//!
+//! ```text
+//!  DIR/experiment.toml   as resolved: seed, baseline, platforms
+//!      journal.jsonl     one line per finished measurement
+//!      results.json      ┐ written whole or not at all: NAME.partial, fsync, rename
+//!      report.html       ┘
+//!      started.jsonl     what runs outside this process; gone after a clean end
+//!      scratch/          files of instances; gone after a clean end
+//! ```
+
+use std::fs::{self, File};
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+
+use super::journal::age;
+use super::rundir_lock::{DirLock, LockError, lock};
+use crate::model::SCHEMA_VERSION;
+use crate::model::experiment::{Experiment, ExperimentError, MAX_FILE_BYTES};
+use crate::platforms::ledger::{FILE_NAME, sweep};
+
+/// The experiment as resolved.
+pub const EXPERIMENT_FILE: &str = "experiment.toml";
+/// The journal.
+pub const JOURNAL_FILE: &str = "journal.jsonl";
+/// Everything computed from it.
+pub const RESULTS_FILE: &str = "results.json";
+/// The report for people.
+pub const REPORT_FILE: &str = "report.html";
+/// Files of instances.
+pub const SCRATCH_DIR: &str = "scratch";
+const PARTIAL: &str = ".partial";
+
+/// Why a run directory cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum RunDirError {
+    /// There is something in it.
+    #[error("{} already holds a run: use --resume {}, or choose another --out", .0.display(), .0.display())]
+    HoldsRun(PathBuf),
+    /// There is something else in it.
+    #[error("{} is not empty (it has \"{found}\"): choose another --out", dir.display())]
+    NotEmpty {
+        /// The directory.
+        dir: PathBuf,
+        /// A file in it.
+        found: String,
+    },
+    /// Nothing to resume.
+    #[error("{} holds no run ({EXPERIMENT_FILE} is missing): start one with --out {}", .0.display(), .0.display())]
+    NoRun(PathBuf),
+    /// Another program uses it now.
+    #[error("{} is being used by another run{}: wait for it, or choose another --out", dir.display(), pid.map(|pid| format!(" (process {pid})")).unwrap_or_default())]
+    InUse {
+        /// The directory.
+        dir: PathBuf,
+        /// The other process, when the system shows it.
+        pid: Option<u32>,
+    },
+    /// The system refused.
+    #[error("cannot {action} {}: {source}; choose another --out, or mend this one", path.display())]
+    Io {
+        /// What was tried.
+        action: &'static str,
+        /// With what.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// `experiment.toml` cannot be used.
+    #[error("{}: {source}", path.display())]
+    Experiment {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        source: ExperimentError,
+    },
+    /// A file that cannot be what it is named after.
+    #[error("{} is damaged: {reason}", path.display())]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        reason: String,
+    },
+    /// Results of another version.
+    #[error("{} was written by schema {got}, this program reads {SCHEMA_VERSION}: use the {} program", path.display(), age(*got))]
+    Version {
+        /// The file.
+        path: PathBuf,
+        /// Its schema version.
+        got: u32,
+    },
+}
+
+/// Wraps what the system said with what was tried.
+pub(super) fn io_error(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> RunDirError {
+    let path = path.to_owned();
+    move |source| RunDirError::Io { action, path, source }
+}
+
+/// A run directory in use; no other program can use it until this is dropped.
+#[derive(Debug)]
+pub struct RunDir {
+    path: PathBuf,
+    experiment: Experiment,
+    swept: Option<Vec<String>>,
+    _lock: DirLock,
+}
+
+impl RunDir {
+    /// Makes a new run directory; `path` must not exist or be empty. The experiment is kept as resolved: with a seed
+    /// (`fallback_seed` when it has none) and its baseline by name.
+    ///
+    /// # Errors
+    /// When the directory is used, not empty or not writable, or the experiment is contradictory.
+    pub fn create(path: &Path, experiment: &Experiment, fallback_seed: u64) -> Result<Self, RunDirError> {
+        let mut experiment = experiment.clone();
+        // TOML has no integers beyond 2^63.
+        experiment.seed = Some(experiment.seed.unwrap_or(fallback_seed >> 1));
+        experiment.baseline = Some(experiment.baseline_label().to_owned());
+        let at = path.join(EXPERIMENT_FILE);
+        experiment.check().map_err(|source| RunDirError::Experiment { path: at.clone(), source })?;
+        fs::create_dir_all(path).map_err(io_error("create", path))?;
+        let lock = locked(path)?;
+        check_empty(path)?;
+        let text = experiment.to_toml().map_err(|error| RunDirError::Damaged {
+            path: at.clone(),
+            reason: format!("the experiment cannot be written as TOML: {error}"),
+        })?;
+        let dir = Self { path: path.to_owned(), experiment, swept: None, _lock: lock };
+        dir.publish(EXPERIMENT_FILE, text.as_bytes())?;
+        Ok(dir)
+    }
+
+    /// Opens a run directory to go on where it was interrupted; what a killed run left running is ended first.
+    ///
+    /// # Errors
+    /// When there is no run, another program uses it, or its files are damaged or of another version.
+    pub fn resume(path: &Path) -> Result<Self, RunDirError> {
+        if !path.join(EXPERIMENT_FILE).is_file() {
+            return Err(RunDirError::NoRun(path.to_owned()));
+        }
+        let lock = locked(path)?;
+        let experiment = read_experiment(path)?;
+        check_results_version(path)?;
+        remove_partials(path)?;
+        let swept = Some(sweep(path));
+        Ok(Self { path: path.to_owned(), experiment, swept, _lock: lock })
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The experiment as resolved.
+    pub const fn experiment(&self) -> &Experiment {
+        &self.experiment
+    }
+
+    /// The seed of the run.
+    pub fn seed(&self) -> u64 {
+        self.experiment.seed.unwrap_or_default()
+    }
+
+    /// Whether this continues a run.
+    pub const fn is_resumed(&self) -> bool {
+        self.swept.is_some()
+    }
+
+    /// What a killed run had left behind and the resume removed.
+    pub fn swept(&self) -> &[String] {
+        self.swept.as_deref().unwrap_or_default()
+    }
+
+    /// The journal.
+    pub fn journal(&self) -> PathBuf {
+        self.path.join(JOURNAL_FILE)
+    }
+
+    /// What runs outside this process.
+    pub fn ledger(&self) -> PathBuf {
+        self.path.join(FILE_NAME)
+    }
+
+    /// Files of instances; absolute, because a container's bundle and QEMU resolve it elsewhere.
+    pub fn scratch(&self) -> PathBuf {
+        let relative = self.path.join(SCRATCH_DIR);
+        std::path::absolute(&relative).unwrap_or(relative)
+    }
+
+    /// Writes a file whole or not at all.
+    ///
+    /// # Errors
+    /// When the system refuses; what was there before under that name is kept.
+    pub fn publish(&self, name: &str, bytes: &[u8]) -> Result<(), RunDirError> {
+        let target = self.path.join(name);
+        let partial = self.path.join(format!("{name}{PARTIAL}"));
+        write_whole(&partial, &target, &self.path, bytes).map_err(|source| {
+            let _ = fs::remove_file(&partial);
+            RunDirError::Io { action: "write", path: target, source }
+        })
+    }
+
+    /// Empties the folder for files of instances.
+    ///
+    /// # Errors
+    /// When the system refuses.
+    pub fn fresh_scratch(&self) -> Result<(), RunDirError> {
+        self.remove_scratch()?;
+        fs::create_dir(self.scratch()).map_err(io_error("create", &self.scratch()))
+    }
+
+    /// Removes what only a running campaign needs: the folder for files of instances, and the ledger. The ledger stays
+    /// when something in it could not be undone, so that a resume tries again.
+    ///
+    /// # Errors
+    /// When the system refuses.
+    pub fn tidy(&self) -> Result<(), RunDirError> {
+        let first = sweep(&self.path);
+        self.remove_scratch()?;
+        if !first.is_empty() && !sweep(&self.path).is_empty() {
+            return Ok(());
+        }
+        absent_is_fine(fs::remove_file(self.ledger())).map_err(io_error("remove", &self.ledger()))
+    }
+
+    fn remove_scratch(&self) -> Result<(), RunDirError> {
+        absent_is_fine(fs::remove_dir_all(self.scratch())).map_err(io_error("remove", &self.scratch()))
+    }
+}
+
+fn absent_is_fine(result: io::Result<()>) -> io::Result<()> {
+    match result {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        other => other,
+    }
+}
+
+fn write_whole(partial: &Path, target: &Path, dir: &Path, bytes: &[u8]) -> io::Result<()> {
+    let mut file = File::create(partial)?;
+    file.write_all(bytes)?;
+    file.sync_all()?;
+    fs::rename(partial, target)?;
+    File::open(dir)?.sync_all()
+}
+
+fn locked(path: &Path) -> Result<DirLock, RunDirError> {
+    lock(path).map_err(|error| match error {
+        LockError::Taken(pid) => RunDirError::InUse { dir: path.to_owned(), pid },
+        LockError::Io(source) => RunDirError::Io { action: "lock", path: path.to_owned(), source },
+    })
+}
+
+/// A directory is empty, too, when all it has is a file that a killed program never finished.
+fn check_empty(path: &Path) -> Result<(), RunDirError> {
+    remove_partials(path)?;
+    let mut names: Vec<String> = names_in(path)?;
+    names.sort();
+    if names.iter().any(|name| name == EXPERIMENT_FILE || name == JOURNAL_FILE || name == RESULTS_FILE) {
+        return Err(RunDirError::HoldsRun(path.to_owned()));
+    }
+    match names.into_iter().next() {
+        Some(found) => Err(RunDirError::NotEmpty { dir: path.to_owned(), found }),
+        None => Ok(()),
+    }
+}
+
+fn names_in(path: &Path) -> Result<Vec<String>, RunDirError> {
+    let entries = fs::read_dir(path).map_err(io_error("read", path))?;
+    entries
+        .map(|entry| entry.map(|entry| entry.file_name().to_string_lossy().into_owned()))
+        .collect::<io::Result<_>>()
+        .map_err(io_error("read", path))
+}
+
+fn remove_partials(path: &Path) -> Result<(), RunDirError> {
+    for name in [EXPERIMENT_FILE, RESULTS_FILE, REPORT_FILE] {
+        let partial = path.join(format!("{name}{PARTIAL}"));
+        absent_is_fine(fs::remove_file(&partial)).map_err(io_error("remove", &partial))?;
+    }
+    Ok(())
+}
+
+/// Reads `experiment.toml` of a run directory.
+///
+/// # Errors
+/// When it is missing or cannot be used.
+pub fn read_experiment(dir: &Path) -> Result<Experiment, RunDirError> {
+    let path = dir.join(EXPERIMENT_FILE);
+    let mut text = String::new();
+    match File::open(&path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            return Err(RunDirError::NoRun(dir.to_owned()));
+        }
+        file => file
+            .and_then(|file| file.take(MAX_FILE_BYTES as u64 + 1).read_to_string(&mut text))
+            .map_err(io_error("read", &path))?,
+    };
+    Experiment::from_toml(&text).map_err(|source| RunDirError::Experiment { path, source })
+}
+
+/// Refuses results of a version this program does not know; none at all are fine.
+fn check_results_version(dir: &Path) -> Result<(), RunDirError> {
+    #[derive(serde::Deserialize)]
+    struct VersionOnly {
+        schema_version: u32,
+    }
+    let path = dir.join(RESULTS_FILE);
+    let file = match File::open(&path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        file => file.map_err(io_error("read", &path))?,
+    };
+    let found: Result<VersionOnly, _> = serde_json::from_reader(io::BufReader::new(file));
+    match found {
+        Ok(VersionOnly { schema_version: SCHEMA_VERSION }) => Ok(()),
+        Ok(VersionOnly { schema_version: got }) => Err(RunDirError::Version { path, got }),
+        Err(error) => Err(RunDirError::Damaged { path, reason: error.to_string() }),
+    }
+}

@@ -1,0 +1,273 @@
+//! Runs a campaign: asks the plan what is next, has it measured, writes it down, tells what happened.
+//!
+//! ```text
+//!  survey ─► plan.next ─► measure ─► journal.append ─► history.add ─┐
+//!               ▲                                                   │
+//!               └───────────────────────────────────────────────────┘
+//!  interrupted: nothing is recorded for the measurement that was running; every instance is ended
+//! ```
+
+use std::time::{Instant, SystemTime};
+
+use super::demand::{room_for_loads, room_for_probes};
+use super::error::CampaignError;
+use super::eta::{Eta, eta};
+use super::event::{Event, Stop};
+use super::fleet::{Fleet, Rooms, Seat};
+use super::history::History;
+use super::journal::{Contents, Journal, JournalError};
+use super::measure::{Attempt, Bench};
+use super::plan::{Next, Plan};
+use super::rundir::RunDir;
+use super::seed::Seed;
+use super::survey::{gone, measured, settle_baseline, survey};
+use crate::model::experiment::{Experiment, PlatformSpec};
+use crate::model::journal::{
+    Cell, Failure, FailureKind, Header, JournalLine, Measurement, Outcome, PlatformState,
+};
+use crate::model::names::LoadPlace;
+use crate::model::units::Nanos;
+use crate::platforms::{Cancel, Platform};
+
+/// What a run is made with, beside its directory.
+pub struct Setup {
+    /// The experiment's platforms, in its order.
+    pub platforms: Vec<(PlatformSpec, Box<dyn Platform>)>,
+    /// A native platform that carries loads at place `host`; needed only when the experiment has such loads.
+    pub host: Option<Box<dyn Platform>>,
+    /// Host and preflight of this session.
+    pub header: Header,
+    /// Set when the user interrupts.
+    pub cancel: Cancel,
+}
+
+/// How a run ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RunEnd {
+    /// Why.
+    pub stop: Stop,
+    /// Measurements in the journal.
+    pub measurements: usize,
+}
+
+/// Runs, or goes on running, what `rundir` describes, until the plan or the user ends it.
+///
+/// Failures of what is measured are recorded and do not end it; errors are only those of the run itself, a full disk
+/// for example. Whatever is in the journal then is whole, and [`super::conclude`] makes results of it.
+///
+/// # Errors
+/// When nothing can be measured here, or the journal cannot be written (disk full).
+pub fn run(rundir: &RunDir, setup: Setup, on_event: &mut dyn FnMut(&Event)) -> Result<RunEnd, CampaignError> {
+    check_setup(rundir.experiment(), &setup)?;
+    let (mut journal, contents) = Journal::open(&rundir.journal())?;
+    if rundir.is_resumed() {
+        let measurements = contents.measurements.len();
+        on_event(&Event::Resumed { measurements, swept: rundir.swept().to_vec() });
+    }
+    rundir.fresh_scratch()?;
+    journal.append(&JournalLine::Header(Box::new(setup.header.clone())))?;
+    let already = contents.measurements.len();
+    let Some(mut runner) = Runner::prepare(rundir, setup, journal, contents, on_event)? else {
+        return Ok(ended(Stop::Interrupted, already, on_event));
+    };
+    let stop = runner.rounds(on_event);
+    runner.fleet.end();
+    Ok(ended(stop?, runner.history.len(), on_event))
+}
+
+fn ended(stop: Stop, measurements: usize, on_event: &mut dyn FnMut(&Event)) -> RunEnd {
+    on_event(&Event::Finished { stop });
+    RunEnd { stop, measurements }
+}
+
+fn check_setup(experiment: &Experiment, setup: &Setup) -> Result<(), CampaignError> {
+    let labels = |specs: &mut dyn Iterator<Item = &PlatformSpec>| {
+        specs.map(|spec| spec.label.as_str()).collect::<Vec<_>>().join(", ")
+    };
+    let wanted = labels(&mut experiment.platforms.iter());
+    let got = labels(&mut setup.platforms.iter().map(|(spec, _)| spec));
+    if wanted != got {
+        return Err(CampaignError::OtherPlatforms { wanted, got });
+    }
+    if setup.host.is_none() && experiment.loads.iter().any(|load| load.place == LoadPlace::Host) {
+        return Err(CampaignError::NoHostPlatform);
+    }
+    Ok(())
+}
+
+struct Runner<'a> {
+    experiment: &'a Experiment,
+    plan: Plan,
+    history: History,
+    journal: Journal,
+    states: Vec<PlatformState>,
+    fleet: Fleet,
+    header: Header,
+    cancel: Cancel,
+}
+
+impl<'a> Runner<'a> {
+    /// Surveys and plans; none when interrupted meanwhile.
+    fn prepare(
+        rundir: &'a RunDir,
+        setup: Setup,
+        mut journal: Journal,
+        contents: Contents,
+        on_event: &mut dyn FnMut(&Event),
+    ) -> Result<Option<Self>, CampaignError> {
+        let Setup { mut platforms, host, header, cancel } = setup;
+        let experiment = rundir.experiment();
+        // A survey that found nothing made no measurement: look again.
+        let before = contents.platforms.filter(|states| !measured(states).is_empty());
+        let states = survey(&mut platforms, before.as_deref(), &cancel, on_event);
+        if cancel.is_cancelled() {
+            return Ok(None);
+        }
+        journal.append(&JournalLine::Platforms { platforms: states.clone() })?;
+        let baseline = settle_baseline(experiment, &states, on_event)?;
+        let rooms = Rooms {
+            measured: room_for_probes(experiment, &header.host),
+            neighbour: room_for_loads(experiment, LoadPlace::Second, &header.host),
+            host: room_for_loads(experiment, LoadPlace::Host, &header.host),
+        };
+        let mut fleet = Fleet::new(platforms, host, rooms, rundir.scratch(), cancel.clone());
+        for (index, state) in states.iter().enumerate() {
+            if let Some(reason) = gone(state) {
+                fleet.give_up(Seat::Measured(index), format!("not available after the resume: {reason}"));
+            }
+        }
+        let plan = Plan::new(experiment, &measured(&states), &baseline);
+        let history = History::of(&contents.measurements);
+        Ok(Some(Self { experiment, plan, history, journal, states, fleet, header, cancel }))
+    }
+
+    fn rounds(&mut self, on_event: &mut dyn FnMut(&Event)) -> Result<Stop, CampaignError> {
+        loop {
+            match self.plan.next(&self.history) {
+                Next::Done(stop) => return Ok(stop),
+                Next::Measure { round, cells } => {
+                    for group in self.plan.newly_settled(&self.history, round) {
+                        on_event(&Event::GroupSettled { group, rounds: round });
+                    }
+                    on_event(&Event::RoundStarted { round, cells: cells.len() });
+                    if self.round(round, &cells, on_event)? == Stop::Interrupted {
+                        return Ok(Stop::Interrupted);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Makes the rest of a round; `Interrupted` when the user ended it.
+    fn round(
+        &mut self,
+        round: u32,
+        cells: &[Cell],
+        on_event: &mut dyn FnMut(&Event),
+    ) -> Result<Stop, CampaignError> {
+        for (done, cell) in cells.iter().enumerate() {
+            let left = cells.get(done..).unwrap_or_default();
+            self.announce(cell, round, left, on_event);
+            let Some(measurement) = self.measure(cell, round, on_event)? else {
+                return Ok(Stop::Interrupted);
+            };
+            let measurement = self.record(measurement)?;
+            on_event(&told(&measurement));
+            self.history.add(&measurement);
+        }
+        Ok(Stop::Settled)
+    }
+
+    fn announce(&self, cell: &Cell, round: u32, left: &[Cell], on_event: &mut dyn FnMut(&Event)) {
+        let done = self.history.len();
+        let eta = eta(&self.plan, &self.history, round, left);
+        let groups_by_platforms = self.plan.groups().len() * self.plan.platforms().len();
+        let unmeasured = groups_by_platforms * self.plan.repeat().min as usize;
+        let planned_total = eta.map_or(unmeasured, |eta: Eta| done + eta.certain);
+        on_event(&Event::MeasurementStarted {
+            cell: cell.clone(),
+            round,
+            index: done + 1,
+            planned_total,
+            eta,
+        });
+    }
+
+    /// One measurement; none when the user interrupted.
+    fn measure(
+        &mut self,
+        cell: &Cell,
+        round: u32,
+        on_event: &mut dyn FnMut(&Event),
+    ) -> Result<Option<Measurement>, CampaignError> {
+        if self.cancel.is_cancelled() {
+            return Ok(None);
+        }
+        let seed = Seed::of_run(self.experiment.seed.unwrap_or_default()).with_text("data");
+        let mut bench = Bench {
+            experiment: self.experiment,
+            fleet: &mut self.fleet,
+            host: &self.header.host,
+            states: &self.states,
+            seed: seed.with(round.into()).with_group(cell).get(),
+            cancel: &self.cancel,
+        };
+        let started_unix_ns = unix_now();
+        let before = Instant::now();
+        let Some(Attempt { outcome, doses, duration, met }) = bench.attempt(cell, on_event) else {
+            return Ok(None);
+        };
+        let duration_ns = duration.unwrap_or_else(|| Nanos::from_duration(before.elapsed()));
+        if let Some((facts, start_time)) = met {
+            self.meet(&cell.platform, facts, start_time)?;
+        }
+        Ok(Some(Measurement { cell: cell.clone(), round, started_unix_ns, duration_ns, doses, outcome }))
+    }
+
+    /// Keeps what an instance turned out to be, the first time one of its platform answers.
+    fn meet(
+        &mut self,
+        label: &str,
+        facts: crate::model::facts::MachineFacts,
+        start_time: Nanos,
+    ) -> Result<(), CampaignError> {
+        let Some(state) = self.states.iter_mut().find(|state| state.label == label) else { return Ok(()) };
+        if state.facts.is_some() && state.start_ns.is_some() {
+            return Ok(());
+        }
+        state.facts = Some(facts);
+        state.start_ns = Some(start_time);
+        self.journal.append(&JournalLine::Platforms { platforms: self.states.clone() })?;
+        Ok(())
+    }
+
+    /// Writes a measurement down; one that cannot be written as it is (an agent sent infinities) is a failure.
+    fn record(&mut self, measurement: Measurement) -> Result<Measurement, CampaignError> {
+        match self.journal.append_measurement(&measurement) {
+            Ok(()) => Ok(measurement),
+            Err(JournalError::Unwritable { bytes, reason }) => {
+                let reason = format!("its report of {bytes} bytes cannot be written down: {reason}");
+                let failure = Failure { kind: FailureKind::Garbage, reason, console: Vec::new() };
+                let outcome = Outcome::Failed(failure);
+                let failed = Measurement { outcome, doses: Vec::new(), ..measurement };
+                self.journal.append_measurement(&failed)?;
+                Ok(failed)
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+fn told(measurement: &Measurement) -> Event {
+    let (cell, round) = (measurement.cell.clone(), measurement.round);
+    match &measurement.outcome {
+        Outcome::Done(_) => {
+            Event::MeasurementDone { cell, round, duration: measurement.duration_ns.to_duration() }
+        }
+        Outcome::Failed(failure) => Event::MeasurementFailed { cell, round, failure: failure.clone() },
+    }
+}
+
+fn unix_now() -> Nanos {
+    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(Nanos::ZERO, Nanos::from_duration)
+}

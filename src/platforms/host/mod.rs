@@ -1,0 +1,16 @@
+//! Is this host fit to be measured? Reads what the kernel says of governor, clocks, load, memory and the place we are
+//! in, and judges it. Each check is a pure function of the text it was made from; only [`preflight`] reads.
+//!
+//! ```text
+//!  /proc, /sys ─► read (bounded) ─► checks (pure) ─► Preflight: ok · note · dirty · missing
+//! ```
+
+mod activity;
+mod clocks;
+mod frequency;
+mod memory;
+mod place;
+mod preflight;
+mod read;
+
+pub use preflight::preflight;
