@@ -1,11 +1,15 @@
 //! From a journal to results: after a run, and again whenever someone asks.
 
+use std::fs::File;
+use std::io::BufReader;
 use std::path::Path;
 
 use super::analysis::analyse;
 use super::error::CampaignError;
 use super::journal;
-use super::rundir::{JOURNAL_FILE, RESULTS_FILE, RunDir, RunDirError, read_experiment};
+use super::rundir::{
+    JOURNAL_FILE, RESULTS_FILE, RunDir, RunDirError, check_results_version, io_error, read_experiment,
+};
 use crate::model::results::RunResults;
 
 /// Computes the results of a run, writes `results.json` and removes what only a running campaign needs. To be called
@@ -23,6 +27,23 @@ pub fn conclude(rundir: &RunDir) -> Result<RunResults, CampaignError> {
     })?;
     rundir.publish(RESULTS_FILE, &json)?;
     rundir.tidy()?;
+    Ok(results)
+}
+
+/// Results of a run, for comparing: of a run directory computed afresh from its journal, of a `results.json` as they
+/// are. The version is checked in both cases.
+///
+/// # Errors
+/// When there is no run, or its files are damaged or of another version.
+pub fn read_results(path: &Path) -> Result<RunResults, CampaignError> {
+    if path.is_dir() {
+        check_results_version(&path.join(RESULTS_FILE))?;
+        return read_run(path);
+    }
+    check_results_version(path)?;
+    let file = File::open(path).map_err(io_error("read", path))?;
+    let results = serde_json::from_reader(BufReader::new(file))
+        .map_err(|error| RunDirError::Damaged { path: path.to_owned(), reason: error.to_string() })?;
     Ok(results)
 }
 

@@ -28,7 +28,7 @@ mod seed;
 pub mod shipped;
 mod survey;
 
-pub use conclude::{conclude, read_run};
+pub use conclude::{conclude, read_results, read_run};
 pub use error::CampaignError;
 pub use event::{Event, Stop};
 pub use rundir::RunDir;

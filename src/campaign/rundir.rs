@@ -142,7 +142,7 @@ impl RunDir {
         }
         let lock = locked(path)?;
         let experiment = read_experiment(path)?;
-        check_results_version(path)?;
+        check_results_version(&path.join(RESULTS_FILE))?;
         remove_partials(path)?;
         let swept = Some(sweep(path));
         Ok(Self { path: path.to_owned(), experiment, swept, _lock: lock })
@@ -301,16 +301,16 @@ pub fn read_experiment(dir: &Path) -> Result<Experiment, RunDirError> {
 }
 
 /// Refuses results of a version this program does not know; none at all are fine.
-fn check_results_version(dir: &Path) -> Result<(), RunDirError> {
+pub(super) fn check_results_version(path: &Path) -> Result<(), RunDirError> {
     #[derive(serde::Deserialize)]
     struct VersionOnly {
         schema_version: u32,
     }
-    let path = dir.join(RESULTS_FILE);
-    let file = match File::open(&path) {
+    let file = match File::open(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-        file => file.map_err(io_error("read", &path))?,
+        file => file.map_err(io_error("read", path))?,
     };
+    let path = path.to_owned();
     let found: Result<VersionOnly, _> = serde_json::from_reader(io::BufReader::new(file));
     match found {
         Ok(VersionOnly { schema_version: SCHEMA_VERSION }) => Ok(()),

@@ -1,26 +1,61 @@
 //! Ask for it: arguments, one file per verb, exit codes. The only room that composes the others.
+//!
+//! ```text
+//!  argv ─► args ─► verb (one file each) ─► Ending ─► exit code
+//!             └──► agent side: `agent`, `noop`, `reaper`, or PID 1 of a guest
+//! ```
 
-use std::path::Path;
+mod agent;
+mod args;
+mod compare;
+mod completions;
+mod doctor;
+mod ending;
+mod experiment;
+mod interrupt;
+mod man;
+mod measure;
+mod output;
+mod progress;
+mod report;
+mod resolve;
+mod schema;
+
 use std::process::ExitCode;
-use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::model::job::{Job, JobReply};
-use crate::platforms::vm::init;
+use clap::Parser;
+
+use args::{Arguments, Verb};
+use ending::{Ending, Verdict};
 
 /// Entry point of the program.
 pub fn main() -> ExitCode {
-    if init::is_guest() {
-        init::guest_main(&run_in_guest);
+    // The agent's side comes first: it must start fast, and PID 1 of a guest has no command line of its own.
+    if let Some(code) = agent::take_over() {
+        return code;
     }
-    ExitCode::from(2)
+    match Arguments::try_parse() {
+        Ok(arguments) => ending::exit_code(run(arguments.verb)),
+        Err(error) => usage_error(&error),
+    }
 }
 
-fn run_in_guest(scratch: &Path, job: &Job, stop: &AtomicBool, running: &mut dyn FnMut()) -> JobReply {
-    running();
-    while job.probe.is_none() && !stop.load(Ordering::SeqCst) {
-        std::thread::sleep(std::time::Duration::from_millis(1));
+fn run(verb: Verb) -> Verdict {
+    match verb {
+        Verb::Measure(args) => measure::run(&args),
+        Verb::Doctor(args) => doctor::run(&args),
+        Verb::Compare(args) => compare::run(&args),
+        Verb::Report(args) => report::run(&args),
+        Verb::Experiment(args) => experiment::run(&args),
+        Verb::Schema(args) => schema::run(&args),
+        Verb::Completions(args) => completions::run(&args),
+        Verb::Man(args) => man::run(&args),
     }
-    let report =
-        job.probe.as_ref().map(|_| Err(format!("no probes here; disk files go to {}", scratch.display())));
-    JobReply { report, doses: vec![] }
+}
+
+/// Help and version go to stdout with code 0; everything else is bad usage.
+fn usage_error(error: &clap::Error) -> ExitCode {
+    // Nothing can be done when the terminal is gone.
+    let _ = error.print();
+    if error.use_stderr() { Ending::BadInput.into() } else { Ending::Done.into() }
 }

@@ -7,7 +7,7 @@ use super::container::Container;
 use super::fake::Fake;
 use super::ledger::Ledger;
 use super::native::Native;
-use super::vm::Vm;
+use super::vm::vm::Vm;
 use crate::model::experiment::PlatformSpec;
 use crate::model::names::PlatformKind;
 

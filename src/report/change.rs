@@ -23,7 +23,7 @@ const EXACT_UP_TO: usize = 20;
 const SAMPLES_MOST: usize = 1000;
 
 /// One metric of one cell in two runs.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, serde::Serialize)]
 pub struct MetricChange {
     /// What was measured.
     pub cell: Cell,

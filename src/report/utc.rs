@@ -12,15 +12,20 @@ const DAYS_PER_ERA: u64 = 146_097;
 
 /// `2026-11-21 03:04:05 UTC`, from nanoseconds since 1970.
 pub fn format_utc(since_1970: Nanos) -> String {
+    let ((year, month, day), (hour, minute, second)) = moment(since_1970);
+    format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02} UTC")
+}
+
+/// `20261121-030405`, for names of files.
+pub fn compact_utc(since_1970: Nanos) -> String {
+    let ((year, month, day), (hour, minute, second)) = moment(since_1970);
+    format!("{year:04}{month:02}{day:02}-{hour:02}{minute:02}{second:02}")
+}
+
+fn moment(since_1970: Nanos) -> ((u64, u64, u64), (u64, u64, u64)) {
     let seconds = since_1970.get() / 1_000_000_000;
-    let (year, month, day) = date_of(seconds / DAY_S);
     let second = seconds % DAY_S;
-    format!(
-        "{year:04}-{month:02}-{day:02} {:02}:{:02}:{:02} UTC",
-        second / 3600,
-        second / 60 % 60,
-        second % 60
-    )
+    (date_of(seconds / DAY_S), (second / 3600, second / 60 % 60, second % 60))
 }
 
 /// Year, month and day of a number of days since 1970.

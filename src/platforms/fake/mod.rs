@@ -4,4 +4,3 @@ mod instance;
 mod pretend;
 
 pub use instance::Fake;
-pub(crate) use pretend::{Pretence, dose, report};

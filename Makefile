@@ -1,0 +1,65 @@
+# Two commands are enough for most: `make measure` and `make test`. `make help` lists the rest.
+TARGET := $(shell uname -m)-unknown-linux-gnu
+BIN := target/$(TARGET)/release/bulkhead
+PREFIX ?= /usr/local
+# More arguments for the program: make measure ARGS="--quick"
+ARGS ?=
+
+export CARGO_BUILD_TARGET := $(TARGET)
+
+.PHONY: help measure test setup setup-test build lint doc bench bench-boot bench-gap aa fuzz install clean
+
+help: ## list the targets
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+
+measure: setup build ## set up what is missing, build, measure this machine
+	$(BIN) measure $(ARGS)
+
+test: setup-test build lint ## set up what is missing, run all tests
+	BULKHEAD_REQUIRE=$(if $(filter 0,$(shell id -u)),container$(comma)vm$(comma)browser,) cargo test --release --all-targets
+	cargo test --release --doc
+
+comma := ,
+
+setup: ## install what measuring needs, fetch a guest kernel into the cache folder
+	@./setup.sh measure
+
+setup-test: ## the same and what the tests need besides
+	@./setup.sh test
+
+build: ## release build: one static binary
+	cargo build --release
+
+lint: ## formatting and lints, warnings are errors
+	cargo fmt --check
+	cargo clippy --release --all-targets -- -D warnings
+
+doc: ## the library's documentation
+	RUSTDOCFLAGS="-D warnings" cargo doc --no-deps
+
+bench: bench-gap bench-boot ## every figure the README states, as ratios measured side by side
+
+bench-gap: build ## cost of the gap loop against bare counter reads and oslat
+	cargo bench --bench gap_cost
+
+bench-boot: build ## boot to agent against a plain QEMU boot of the same kernel
+	cargo bench --bench vm_boot
+
+aa: build ## A/A: how often does native against native find a difference?
+	cargo bench --bench a_a
+
+fuzz: ## a million inputs into everything that reads bytes from a guest or a user (needs nightly and cargo-fuzz)
+	cd fuzz && for target in link_decoder experiment_parser bzimage journal; do \
+	  CARGO_BUILD_TARGET= cargo +nightly fuzz run $$target -- -runs=1000000 -max_len=65536 || exit 1; done
+
+install: build ## install binary, man pages and shell completions below PREFIX
+	install -Dm755 $(BIN) $(DESTDIR)$(PREFIX)/bin/bulkhead
+	$(BIN) man --out $(DESTDIR)$(PREFIX)/share/man/man1
+	install -d $(DESTDIR)$(PREFIX)/share/bash-completion/completions $(DESTDIR)$(PREFIX)/share/zsh/site-functions \
+	  $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d
+	$(BIN) completions bash > $(DESTDIR)$(PREFIX)/share/bash-completion/completions/bulkhead
+	$(BIN) completions zsh > $(DESTDIR)$(PREFIX)/share/zsh/site-functions/_bulkhead
+	$(BIN) completions fish > $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/bulkhead.fish
+
+clean: ## remove what was built
+	cargo clean

@@ -1,0 +1,116 @@
+//! A/A: does `measure native native` find a difference where there is none?
+//!
+//! Real repetitions first. Then, because a hundred of those would take hours, repetitions resampled from one long
+//! recording: a random stretch of consecutive rounds, the two labels exchanged at random within each round. Both halves
+//! of a pair ran on the same platform in random order, so the exchange changes nothing but the names. A repetition
+//! counts as wrong when any headline metric of any probe is called different.
+//!
+//! `cargo bench --bench a_a -- [ROUNDS] [REAL]`: rounds of the recording (default 40), real repetitions (default 5).
+#![expect(clippy::print_stdout, clippy::unwrap_used, reason = "a bench prints, and ends when something is missing")]
+
+use std::path::Path;
+use std::process::Command;
+
+use bulkhead::campaign::analysis::analyse;
+use bulkhead::campaign::journal::{Contents, read};
+use bulkhead::model::experiment::Experiment;
+use bulkhead::model::journal::Measurement;
+use bulkhead::model::results::{Difference, RunResults};
+use rand::{RngExt, SeedableRng};
+use rand_xoshiro::Xoshiro256PlusPlus;
+
+const REPETITIONS: u32 = 100;
+const SEED: u64 = 20_261_121;
+/// Rounds of one repetition: what the default experiment makes at least.
+const ROUNDS_EACH: u32 = 5;
+
+fn measure(out: &Path, rounds: u32, seed: u64) {
+    let status = Command::new(env!("CARGO_BIN_EXE_bulkhead"))
+        .args(["measure", "native", "native", "--quick", "--budget-s", "3600"])
+        .args(["--rounds", &rounds.to_string(), "--seed", &seed.to_string()])
+        .arg("--out")
+        .arg(out)
+        .stdout(std::process::Stdio::null())
+        .status()
+        .unwrap();
+    assert!(status.success(), "bulkhead measure: {status}");
+}
+
+fn load(run: &Path) -> (Experiment, Contents) {
+    let text = std::fs::read_to_string(run.join("experiment.toml")).unwrap();
+    (Experiment::from_toml(&text).unwrap(), read(&run.join("journal.jsonl")).unwrap())
+}
+
+/// Headline metrics that were called different.
+fn differences(results: &RunResults) -> Vec<String> {
+    let found = |difference| !matches!(difference, Difference::NotFound | Difference::Unknown);
+    results
+        .cells
+        .iter()
+        .flat_map(|cell| cell.metrics.iter().map(move |metric| (cell, metric)))
+        .filter(|(_, metric)| metric.headline)
+        .filter(|(_, metric)| metric.against_baseline.as_ref().is_some_and(|c| found(c.difference)))
+        .map(|(cell, metric)| format!("{} {}", cell.cell.probe, metric.id))
+        .collect()
+}
+
+/// A stretch of consecutive rounds, renumbered from 0, labels exchanged at random per round.
+fn resampled(contents: &Contents, labels: &[String], rounds: u32, random: &mut Xoshiro256PlusPlus) -> Contents {
+    let from = random.random_range(0..=rounds - ROUNDS_EACH);
+    let exchange: Vec<bool> = (0..ROUNDS_EACH).map(|_| random.random()).collect();
+    let inside = |m: &&Measurement| (from..from + ROUNDS_EACH).contains(&m.round);
+    let measurements = contents.measurements.iter().filter(inside).map(|measurement| {
+        let mut moved = measurement.clone();
+        moved.round -= from;
+        if exchange.get(moved.round as usize) == Some(&true) {
+            moved.cell.platform = labels.iter().find(|label| **label != measurement.cell.platform).unwrap().clone();
+        }
+        moved
+    });
+    Contents { measurements: measurements.collect(), ..contents.clone() }
+}
+
+fn main() {
+    // `cargo bench` and `cargo test --benches` add flags of their own.
+    let numbers: Vec<u32> = std::env::args().skip(1).filter_map(|text| text.parse().ok()).collect();
+    if std::env::args().any(|argument| argument == "--test") {
+        println!("SKIPPED: a benchmark; run it with cargo bench --bench a_a");
+        return;
+    }
+    let rounds = numbers.first().copied().unwrap_or(40).max(ROUNDS_EACH);
+    let real = numbers.get(1).copied().unwrap_or(5);
+    let work = tempfile::tempdir().unwrap();
+    let mut wrong = 0;
+    for repetition in 0..real {
+        let out = work.path().join(format!("real-{repetition}"));
+        measure(&out, ROUNDS_EACH, SEED + u64::from(repetition));
+        let (experiment, contents) = load(&out);
+        let found = differences(&analyse(&experiment, &contents).unwrap());
+        wrong += u32::from(!found.is_empty());
+        println!("real repetition {}: {}", repetition + 1, verdict(&found));
+    }
+    println!("real repetitions without a difference: {} of {real}", real - wrong);
+
+    let out = work.path().join("recording");
+    measure(&out, rounds, SEED - 1);
+    let (experiment, contents) = load(&out);
+    let labels: Vec<String> = experiment.platforms.iter().map(|platform| platform.label.clone()).collect();
+    let mut random = Xoshiro256PlusPlus::seed_from_u64(SEED);
+    let mut clean = 0;
+    for repetition in 0..REPETITIONS {
+        let part = resampled(&contents, &labels, rounds, &mut random);
+        let found = differences(&analyse(&experiment, &part).unwrap());
+        clean += u32::from(found.is_empty());
+        if !found.is_empty() {
+            println!("resampled repetition {}: {}", repetition + 1, verdict(&found));
+        }
+    }
+    println!(
+        "resampled repetitions without a difference: {clean} of {REPETITIONS} \
+         ({ROUNDS_EACH} of {rounds} recorded rounds each, seed {SEED})"
+    );
+}
+
+fn verdict(found: &[String]) -> String {
+    if found.is_empty() { "no difference".to_owned() } else { format!("WRONGLY DIFFERENT: {}", found.join(", ")) }
+}

@@ -1,0 +1,128 @@
+#!/usr/bin/env bash
+# Set-up: brings what Bulkhead needs that is missing, and says what it does. Safe to run again; does nothing when all is there.
+#
+#   ./setup.sh measure   QEMU, an OCI runtime, mke2fs, a C linker, and a guest kernel in the cache folder
+#   ./setup.sh test      the same, a second OCI runtime, a browser for the report test, and tools to compare with
+#
+# Packages are installed on Debian and its descendants, as root or with a sudo that asks for no password. Elsewhere, or without
+# those rights, it names what is missing and goes on: Bulkhead measures what is there.
+set -euo pipefail
+goal=${1:-measure}
+cache=${BULKHEAD_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/bulkhead}
+
+say() { printf 'setup: %s\n' "$*" >&2; }
+have() { command -v "$1" >/dev/null 2>&1; }
+
+case $goal in
+    measure | test) ;;
+    *) say "unknown goal \"$goal\": wanted measure or test"; exit 2 ;;
+esac
+
+case $(uname -m) in
+    x86_64) qemu=qemu-system-x86_64 qemu_package=qemu-system-x86 ;;
+    aarch64) qemu=qemu-system-aarch64 qemu_package=qemu-system-arm ;;
+    *) say "$(uname -m) is not supported: wanted x86_64 or aarch64"; exit 3 ;;
+esac
+
+as_root=()
+if [ "$(id -u)" -ne 0 ]; then
+    if have sudo && sudo -n true 2>/dev/null; then as_root=(sudo -n); else as_root=(false); fi
+fi
+
+# command -> package that holds it
+wanted=("cc gcc" "$qemu $qemu_package" "mke2fs e2fsprogs")
+have crun || have runc || have youki || have runsc || wanted+=("crun crun")
+if [ "$goal" = test ]; then
+    wanted+=("crun crun" "runc runc" "chromium chromium" "oslat rt-tests" "ip iproute2")
+fi
+
+missing=()
+for entry in "${wanted[@]}"; do
+    read -r tool package <<<"$entry"
+    PATH=$PATH:/usr/sbin:/sbin have "$tool" || missing+=("$package")
+done
+# A static binary needs the C library's archive, which no command gives away.
+if have cc && [ ! -e "$(cc -print-file-name=libc.a)" ]; then missing+=(libc6-dev); fi
+if ! have cc; then missing+=(libc6-dev); fi
+
+refreshed=no
+refresh() {
+    [ $refreshed = yes ] && return 0
+    refreshed=yes
+    say "refreshing the package lists"
+    # One list that cannot be had (a vendor's, say) does not matter as long as the packages come.
+    "${as_root[@]}" apt-get update -qq >/dev/null 2>&1 || say "some package lists could not be refreshed; going on"
+}
+
+if [ ${#missing[@]} -gt 0 ]; then
+    if ! have apt-get; then
+        say "missing here: ${missing[*]} (Debian's package names); install them with this system's package manager"
+    elif [ "${as_root[*]:-}" = false ]; then
+        say "missing here: ${missing[*]}; as root: apt-get install --no-install-recommends ${missing[*]}"
+    else
+        refresh
+        say "installing ${missing[*]}"
+        if ! "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null; then
+            say "apt-get install ${missing[*]} failed (its message is above)"
+            exit 3
+        fi
+    fi
+fi
+
+if ! have cargo; then
+    say "missing here: cargo; install Rust 1.90 or newer with rustup (https://rustup.rs)"
+    exit 3
+fi
+
+# The guest kernel: fetched as a package, unpacked into the cache folder, never installed.
+kernel_here() { compgen -G "$cache/kernel/boot/vmlinu*" >/dev/null; }
+fetch_kernel() {
+    local work package image
+    work=$(mktemp -d "$cache/fetch.XXXXXX")
+    # shellcheck disable=SC2064
+    trap "rm -rf '$work'" RETURN
+    package=linux-image-$(dpkg --print-architecture)
+    image=$(apt-cache depends "$package" 2>/dev/null | awk '/Depends: linux-image-/ { print $2; exit }')
+    if [ -z "$image" ]; then refresh; image=$(apt-cache depends "$package" | awk '/Depends: linux-image-/ { print $2; exit }'); fi
+    [ -n "$image" ] || { say "no package $package is known here"; return 1; }
+    say "fetching $image for the guests (about 70 MB) into $cache/kernel"
+    if ! (cd "$work" && apt-get download -qq "$image" >/dev/null 2>&1); then
+        refresh
+        image=$(apt-cache depends "$package" | awk '/Depends: linux-image-/ { print $2; exit }')
+        (cd "$work" && apt-get download -qq "$image" >/dev/null 2>&1) || { say "$image could not be fetched"; return 1; }
+    fi
+    mkdir "$work/tree"
+    dpkg-deb -x "$work"/*.deb "$work/tree"
+    # Guests need file systems, virtio and what these depend on; the rest of the modules is 300 MB of hardware.
+    local from to release part
+    for from in "$work"/tree/lib/modules/*/; do
+        release=$(basename "$from")
+        to="$work/kernel/lib/modules/$release"
+        mkdir -p "$to/kernel/drivers" "$to/kernel/net" "$work/kernel/boot"
+        for part in arch crypto lib fs/ext4 fs/jbd2 fs/mbcache.ko fs/9p fs/netfs fs/fscache fs/overlayfs fs/fuse drivers/virtio \
+            drivers/block drivers/char drivers/net/virtio_net.ko drivers/net/net_failover.ko drivers/net/ethernet/intel/e1000 \
+            drivers/net/ethernet/realtek drivers/net/mii.ko net/9p net/core; do
+            if [ -e "$from/kernel/$part" ]; then
+                mkdir -p "$(dirname "$to/kernel/$part")"
+                cp -a "$from/kernel/$part" "$to/kernel/$part"
+            fi
+        done
+        cp -a "$from"/modules.* "$to/"
+        cp -a "$work/tree/boot/vmlinuz-$release" "$work/kernel/boot/"
+    done
+    rm -rf "$cache/kernel"
+    mv "$work/kernel" "$cache/kernel"
+}
+
+mkdir -p "$cache"
+if ! kernel_here; then
+    if have apt-get && have dpkg-deb; then
+        fetch_kernel || say "no guest kernel: VMs use the host's own, or name one with --kernel"
+    elif compgen -G "/boot/vmlinu*" >/dev/null; then
+        say "guests will use the host's own kernel in /boot"
+    else
+        say "no guest kernel: VMs need one named with --kernel (a Linux bzImage or vmlinux with its modules beside it)"
+    fi
+fi
+if kernel_here; then say "guest kernel: $(ls "$cache/kernel/boot" | tail -n 1), in $cache/kernel"; fi
+say "ready for \"make $goal\""

@@ -1,0 +1,81 @@
+//! The agent's side of the program: what runs inside an instance, the reaper, and the child of the fork probe.
+//!
+//! ```text
+//!  bulkhead agent --link stdio --scratch DIR     child process or container: the link is stdin and stdout
+//!  PID 1 with a guest configuration              VM: boots the guest, then serves the link
+//!  bulkhead reaper DIR                           undoes what a crashed run left behind
+//!  bulkhead noop                                 ends at once: what the fork probe executes
+//! ```
+
+use std::ffi::OsString;
+use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::atomic::AtomicBool;
+
+use super::output;
+use crate::model::job::{Job, JobReply};
+use crate::platforms::{agent, facts, reaper, vm};
+use crate::workloads::run::{Surroundings, run_job};
+
+/// Runs the agent's side if that is what was asked for; `None` means this is an ordinary command line.
+pub fn take_over() -> Option<ExitCode> {
+    let words: Vec<OsString> = std::env::args_os().skip(1).take(8).collect();
+    let first = words.first().and_then(|word| word.to_str());
+    match first {
+        Some("noop") => Some(ExitCode::SUCCESS),
+        Some("agent") => Some(serve(&words)),
+        Some("reaper") => Some(reap(&words)),
+        _ if vm::init::is_guest() => vm::init::guest_main(&execute_in_guest),
+        _ => None,
+    }
+}
+
+/// Value after `--name`.
+fn option(words: &[OsString], name: &str) -> Option<PathBuf> {
+    let at = words.iter().position(|word| word == name)?;
+    words.get(at + 1).map(PathBuf::from)
+}
+
+fn serve(words: &[OsString]) -> ExitCode {
+    let scratch = option(words, "--scratch");
+    let (read, write) =
+        match (std::io::stdin().as_fd().try_clone_to_owned(), std::io::stdout().as_fd().try_clone_to_owned()) {
+            (Ok(read), Ok(write)) => (read, write),
+            (Err(error), _) | (_, Err(error)) => return failed(&format!("agent: no link on stdin and stdout: {error}")),
+        };
+    let run = move |job: &Job, stop: &AtomicBool, running: &mut dyn FnMut()| {
+        execute(job, scratch.clone(), stop, running)
+    };
+    match agent::serve(read, write, facts::collect(None), &run) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => failed(&format!("agent: {error}")),
+    }
+}
+
+fn execute(job: &Job, scratch: Option<PathBuf>, stop: &AtomicBool, running: &mut dyn FnMut()) -> JobReply {
+    let surroundings = Surroundings { scratch, exe: PathBuf::from("/proc/self/exe") };
+    run_job(job, &surroundings, stop, running)
+}
+
+fn execute_in_guest(scratch: &Path, job: &Job, stop: &AtomicBool, running: &mut dyn FnMut()) -> JobReply {
+    execute(job, Some(scratch.to_owned()), stop, running)
+}
+
+fn reap(words: &[OsString]) -> ExitCode {
+    let Some(folder) = words.get(1).map(PathBuf::from) else {
+        return failed("reaper: wanted the run directory as argument");
+    };
+    match std::io::stdin().as_fd().try_clone_to_owned() {
+        Ok(pipe) => {
+            reaper::reaper_main(&folder, pipe);
+            ExitCode::SUCCESS
+        }
+        Err(error) => failed(&format!("reaper: no pipe on stdin: {error}")),
+    }
+}
+
+fn failed(text: &str) -> ExitCode {
+    output::say(&format!("bulkhead: {text}"));
+    ExitCode::FAILURE
+}

@@ -1,0 +1,211 @@
+//! The command line as typed. Verbs turn these into domain settings; nothing else reads argv.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+
+const AFTER: &str = "\
+Examples:
+  bulkhead measure                     native, container and VM on this machine, about four minutes
+  bulkhead measure --quick             the same in under a minute, with wider intervals
+  bulkhead measure native vm:tcg       only these two
+  bulkhead doctor                      is this host quiet enough to be measured?
+  bulkhead compare before/ after/      what changed between two runs
+
+Exit codes:
+  0 done   2 bad input   3 the machine lacks something   4 a measured thing broke   130 interrupted";
+
+/// Tells you, before you share a machine, what each tenant will get.
+#[derive(Debug, Parser)]
+#[command(name = "bulkhead", version, about, after_help = AFTER, max_term_width = 100, subcommand_required = true)]
+#[command(arg_required_else_help = true)]
+pub struct Arguments {
+    /// What to do.
+    #[command(subcommand)]
+    pub verb: Verb,
+}
+
+/// The verbs, one file each.
+#[derive(Debug, Subcommand)]
+pub enum Verb {
+    /// Measure what running in a container or a VM costs on this machine
+    Measure(MeasureArgs),
+    /// Check whether this host is fit to be measured, and what is missing
+    Doctor(DoctorArgs),
+    /// Compare two runs
+    Compare(CompareArgs),
+    /// Show a run again: terminal table, report.html, results.json from its journal
+    Report(ReportArgs),
+    /// List the shipped experiments, print one, or check a file
+    Experiment(ExperimentArgs),
+    /// Print the JSON schema of what is written to disk
+    Schema(SchemaArgs),
+    /// Print a shell completion script
+    Completions(CompletionsArgs),
+    /// Print the man page, or write all of them to a folder
+    Man(ManArgs),
+}
+
+const MEASURE_AFTER: &str = "\
+Platforms:
+  native            a process on the host
+  container[:NAME]  an OCI container; NAME is crun, runc, youki, runsc or a path
+  vm[:ACCEL]        a QEMU guest; ACCEL is kvm or tcg; without it KVM is tried first
+  fake              scripted, for trying out experiments
+  A platform named twice is measured twice (native native is an A/A test).
+
+In DIR afterwards:
+  experiment.toml   what was measured, seed included     journal.jsonl   one line per measurement
+  results.json      every figure with its interval       report.html     open it in a browser
+
+Examples:
+  bulkhead measure
+  bulkhead measure --quick --out /tmp/first-look
+  bulkhead measure native container:crun container:runc --probe syscall --probe fork
+  bulkhead measure --experiment my.toml --seed 7
+  bulkhead measure --resume bulkhead-run-20260102-150405";
+
+/// Arguments of `measure`.
+#[derive(Debug, Args)]
+#[command(after_help = MEASURE_AFTER)]
+pub struct MeasureArgs {
+    /// Platforms to measure; the first is the baseline [default: those of the experiment]
+    #[arg(value_name = "PLATFORM")]
+    pub platforms: Vec<String>,
+    /// A shipped experiment or a TOML file [default: default]
+    #[arg(long, short, value_name = "NAME|FILE", conflicts_with = "quick")]
+    pub experiment: Option<String>,
+    /// The shipped experiment `quick`: under a minute, wider intervals
+    #[arg(long, short)]
+    pub quick: bool,
+    /// Where to write; must not hold a run yet [default: bulkhead-run-DATE-TIME]
+    #[arg(long, short, value_name = "DIR", conflicts_with = "resume")]
+    pub out: Option<PathBuf>,
+    /// Go on with an interrupted run; nothing is measured twice
+    #[arg(long, short, value_name = "DIR",
+          conflicts_with_all = ["platforms", "experiment", "quick", "probe", "seed", "rounds", "budget_s",
+                                "kernel", "modules", "qemu", "runtime"])]
+    pub resume: Option<PathBuf>,
+    /// Measure only this probe (may be repeated)
+    #[arg(long, short, value_name = "PROBE")]
+    pub probe: Vec<String>,
+    /// Seed of order and data [default: drawn and printed]
+    #[arg(long, value_name = "N")]
+    pub seed: Option<u64>,
+    /// Rounds: N, or MIN..MAX
+    #[arg(long, value_name = "N|MIN..MAX")]
+    pub rounds: Option<String>,
+    /// Begin no further round after this many seconds of measuring
+    #[arg(long, value_name = "S")]
+    pub budget_s: Option<u32>,
+    /// Guest kernel (bzImage or vmlinux) for VMs
+    #[arg(long, value_name = "FILE")]
+    pub kernel: Option<String>,
+    /// Modules folder of that kernel [default: looked for beside the kernel]
+    #[arg(long, value_name = "DIR")]
+    pub modules: Option<String>,
+    /// QEMU binary for VMs
+    #[arg(long, value_name = "NAME|PATH")]
+    pub qemu: Option<String>,
+    /// OCI runtime for containers
+    #[arg(long, value_name = "NAME|PATH")]
+    pub runtime: Option<String>,
+    /// Print results.json to stdout instead of the table
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Arguments of `doctor`.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  bulkhead doctor\n  bulkhead doctor --json | jq '.checks[] | select(.level == \"dirty\")'")]
+pub struct DoctorArgs {
+    /// Leave out the trial guest that shows whether KVM really works (takes up to ten seconds)
+    #[arg(long)]
+    pub no_trial: bool,
+    /// Print the checks as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Arguments of `compare`.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  bulkhead compare monday/ tuesday/\n  bulkhead compare monday/ tuesday/ --html changes.html")]
+pub struct CompareArgs {
+    /// Run directory, or its results.json: the one compared with
+    #[arg(value_name = "A")]
+    pub a: PathBuf,
+    /// Run directory, or its results.json
+    #[arg(value_name = "B")]
+    pub b: PathBuf,
+    /// Write the comparison as a page, too
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
+    /// Print the changes as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Arguments of `report`.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  bulkhead report bulkhead-run-20260102-150405\n  bulkhead report DIR --json | jq .verdicts")]
+pub struct ReportArgs {
+    /// Run directory
+    #[arg(value_name = "DIR")]
+    pub dir: PathBuf,
+    /// Print results.json to stdout instead of the table
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Arguments of `experiment`.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  bulkhead experiment\n  bulkhead experiment default > my.toml\n  bulkhead experiment my.toml")]
+pub struct ExperimentArgs {
+    /// A shipped experiment to print, or a file to check
+    #[arg(value_name = "NAME|FILE")]
+    pub name: Option<String>,
+    /// Print as JSON: the list of names, or the experiment
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Arguments of `schema`.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  bulkhead schema > results.schema.json\n  bulkhead schema experiment")]
+pub struct SchemaArgs {
+    /// Which format
+    #[arg(value_enum, default_value = "results")]
+    pub format: Format,
+}
+
+/// Formats with a schema.
+#[derive(Debug, Clone, Copy, clap::ValueEnum)]
+pub enum Format {
+    /// results.json
+    Results,
+    /// A line of journal.jsonl
+    Journal,
+    /// experiment.toml, as JSON
+    Experiment,
+    /// Output of `doctor --json`
+    Preflight,
+}
+
+/// Arguments of `completions`.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  bulkhead completions bash > ~/.local/share/bash-completion/completions/bulkhead\n  \
+                        bulkhead completions zsh > ~/.zfunc/_bulkhead")]
+pub struct CompletionsArgs {
+    /// Your shell
+    #[arg(value_enum)]
+    pub shell: clap_complete::Shell,
+}
+
+/// Arguments of `man`.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  bulkhead man | man -l -\n  bulkhead man --out ~/.local/share/man/man1")]
+pub struct ManArgs {
+    /// Write one page per verb to this folder
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+}

@@ -1,0 +1,25 @@
+//! Ctrl-C, SIGTERM and SIGHUP: the first asks for a clean end, a second one ends at once (the reaper cleans up then).
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use anyhow::Context;
+
+use super::output;
+use crate::platforms::Cancel;
+
+/// Installs the handler and returns the token it cancels.
+pub fn token() -> anyhow::Result<Cancel> {
+    let cancel = Cancel::new();
+    let asked = AtomicBool::new(false);
+    let handed = cancel.clone();
+    ctrlc::set_handler(move || {
+        if asked.swap(true, Ordering::SeqCst) {
+            // Guests and containers are ended by the reaper; nothing of the journal is lost, its lines are on disk.
+            std::process::abort();
+        }
+        output::say("\nbulkhead: interrupted; ending guests, keeping what is finished (again: at once)");
+        handed.cancel();
+    })
+    .context("the handler for Ctrl-C cannot be installed")?;
+    Ok(cancel)
+}

@@ -1,0 +1,169 @@
+//! `bulkhead measure`: from arguments to a run directory with its journal, results and report.
+//!
+//! ```text
+//!  arguments ─► experiment ─► run directory ─► preflight ─► campaign::run ─► conclude ─► results.json, report.html
+//!                              (or --resume)                  │                            terminal summary
+//!                                                             └─ events ─► progress
+//! ```
+
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use anyhow::Context;
+
+use super::args::MeasureArgs;
+use super::ending::{Ending, OrStop, Verdict};
+use super::progress::Progress;
+use super::{interrupt, output, resolve};
+use crate::campaign::event::Stop;
+use crate::campaign::rundir::{REPORT_FILE, RESULTS_FILE, RunDir};
+use crate::campaign::runner::{self, RunEnd, Setup};
+use crate::campaign;
+use crate::model::SCHEMA_VERSION;
+use crate::model::experiment::PlatformSpec;
+use crate::model::journal::Header;
+use crate::model::names::PlatformKind;
+use crate::model::results::RunResults;
+use crate::model::units::{Hertz, Nanos};
+use crate::platforms::ledger::Ledger;
+use crate::platforms::make::{self, PlatformContext};
+use crate::platforms::reaper::Reaper;
+use crate::platforms::{Cancel, facts, host};
+use crate::report::{page, terminal};
+use crate::workloads::clock::Anchor;
+
+/// Measures, writes everything down, prints the summary.
+pub fn run(args: &MeasureArgs) -> Verdict {
+    let cancel = interrupt::token().or_lacking()?;
+    let rundir = open(args)?;
+    output::say(&format!(
+        "bulkhead: measuring into {}, seed {}",
+        rundir.path().display(),
+        rundir.experiment().seed.unwrap_or_default()
+    ));
+    let end = measure(&rundir, &cancel).or_lacking();
+    // Whatever ended the run, what is in the journal becomes results and a report.
+    let results = match campaign::conclude(&rundir) {
+        Ok(results) => results,
+        Err(error) => {
+            end?;
+            return Err(error).or_lacking();
+        }
+    };
+    publish(&rundir, &results).or_lacking()?;
+    let end = end?;
+    show(&results, args.json).or_bad_input()?;
+    output::say(&format!("\nreport: {}", rundir.path().join(REPORT_FILE).display()));
+    Ok(ending(args, &results, end, &rundir))
+}
+
+fn open(args: &MeasureArgs) -> Result<RunDir, super::ending::Stop> {
+    if let Some(dir) = &args.resume {
+        return RunDir::resume(dir).or_bad_input();
+    }
+    let seed = fresh_seed();
+    let experiment = resolve::experiment(args, seed).or_bad_input()?;
+    let out = args.out.clone().unwrap_or_else(default_out);
+    RunDir::create(&out, &experiment, seed).or_bad_input()
+}
+
+/// `bulkhead-run-20260102-150405`, UTC.
+fn default_out() -> PathBuf {
+    PathBuf::from(format!("bulkhead-run-{}", crate::report::utc::compact_utc(now())))
+}
+
+fn now() -> Nanos {
+    Nanos::from_duration(SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default())
+}
+
+fn measure(rundir: &RunDir, cancel: &Cancel) -> anyhow::Result<RunEnd> {
+    let context = platform_context(rundir.path(), rundir.experiment().seed.unwrap_or_default())?;
+    let reaper = Reaper::start(rundir.path(), &context.exe)?;
+    let header = header(rundir.path());
+    let dirty = header.preflight.dirty_reasons();
+    if !dirty.is_empty() {
+        output::say("bulkhead: this host is not quiet, the run will be marked dirty:");
+        dirty.iter().for_each(|reason| output::say(&format!("  - {reason}")));
+    }
+    let made = |spec: &PlatformSpec| make::make(spec, &context);
+    let setup = Setup {
+        platforms: rundir.experiment().platforms.iter().map(|spec| (spec.clone(), made(spec))).collect(),
+        host: Some(made(&PlatformSpec::of_kind(PlatformKind::Native))),
+        header,
+        cancel: cancel.clone(),
+    };
+    let mut progress = Progress::new();
+    let end = runner::run(rundir, setup, &mut |event| progress.on(event))?;
+    drop(context);
+    reaper.goodbye();
+    rundir.tidy()?;
+    Ok(end)
+}
+
+/// What platforms are made with.
+pub fn platform_context(work: &Path, seed: u64) -> anyhow::Result<PlatformContext> {
+    let exe = std::env::current_exe().context("the program's own file cannot be found")?;
+    let ledger = Ledger::open(work).context("the list of started things cannot be opened")?;
+    Ok(PlatformContext { exe, ledger, cache: cache_folder(), seed })
+}
+
+/// Where set-up puts the guest kernel and unpacked kernels are kept.
+fn cache_folder() -> PathBuf {
+    let named = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    named("BULKHEAD_CACHE")
+        .or_else(|| named("XDG_CACHE_HOME").map(|folder| folder.join("bulkhead")))
+        .or_else(|| named("HOME").map(|home| home.join(".cache/bulkhead")))
+        .unwrap_or_else(|| std::env::temp_dir().join("bulkhead-cache"))
+}
+
+/// Rate of the cycle counter over a short time; none where it cannot be used.
+fn counter_rate() -> Option<Hertz> {
+    Anchor::take().and_then(|anchor| anchor.rate_since()).ok()
+}
+
+fn header(dir: &Path) -> Header {
+    Header {
+        schema_version: SCHEMA_VERSION,
+        bulkhead_version: env!("CARGO_PKG_VERSION").to_owned(),
+        started_unix_ns: now(),
+        host: facts::collect(counter_rate()),
+        preflight: host::preflight(dir),
+    }
+}
+
+/// A short seed, so that it can be typed again.
+fn fresh_seed() -> u64 {
+    use std::hash::{BuildHasher, RandomState};
+    RandomState::new().hash_one(now().get()) >> 40
+}
+
+/// Writes results.json and report.html, whole or not at all.
+pub fn publish(rundir: &RunDir, results: &RunResults) -> anyhow::Result<()> {
+    rundir.publish(RESULTS_FILE, serde_json::to_string(results)?.as_bytes())?;
+    rundir.publish(REPORT_FILE, page::html(results).as_bytes())?;
+    Ok(())
+}
+
+/// Prints the summary, or the results as JSON.
+pub fn show(results: &RunResults, json: bool) -> anyhow::Result<()> {
+    let text = if json {
+        serde_json::to_string_pretty(results)?
+    } else {
+        terminal::summary(results, output::stdout_style())
+    };
+    Ok(output::data(&text)?)
+}
+
+fn ending(args: &MeasureArgs, results: &RunResults, end: RunEnd, rundir: &RunDir) -> Ending {
+    if end.stop == Stop::Interrupted {
+        output::say(&format!("go on with: bulkhead measure --resume {}", rundir.path().display()));
+        return Ending::Interrupted;
+    }
+    if !results.failures.is_empty() {
+        return Ending::Broke;
+    }
+    // A platform that was asked for by name and is not there is worth a code of its own; the default takes what is there.
+    let named = !args.platforms.is_empty();
+    let lacking = results.platforms.iter().any(|platform| platform.unavailable.is_some());
+    if named && lacking { Ending::Lacking } else { Ending::Done }
+}

@@ -1,0 +1,59 @@
+//! Where text goes: data to stdout, everything else to stderr; colour only on a terminal that wants it.
+
+use std::io::{self, IsTerminal, Write};
+
+use crate::report::terminal::Style;
+
+/// Prints data.
+pub fn data(text: &str) -> io::Result<()> {
+    let mut stdout = io::stdout().lock();
+    stdout.write_all(text.as_bytes())?;
+    if !text.ends_with('\n') {
+        stdout.write_all(b"\n")?;
+    }
+    stdout.flush()
+}
+
+/// Tells the user something that is not data.
+pub fn say(text: &str) {
+    // A closed stderr is no reason to stop measuring.
+    let _ = writeln!(io::stderr().lock(), "{text}");
+}
+
+/// Prints an error with its causes, each once.
+pub fn error(error: &anyhow::Error) {
+    let mut text = String::from("bulkhead: ");
+    let mut last = String::new();
+    for cause in error.chain() {
+        let words = cause.to_string();
+        if last.contains(&words) {
+            continue;
+        }
+        if !last.is_empty() {
+            text.push_str(": ");
+        }
+        text.push_str(&words);
+        last = words;
+    }
+    say(&text);
+}
+
+/// Style for tables on stdout: the terminal's width and colour if it is one, else 80 columns without colour.
+pub fn stdout_style() -> Style {
+    let terminal = io::stdout().is_terminal();
+    Style { width: if terminal { columns() } else { 80 }, colour: terminal && colour_wanted() }
+}
+
+/// Whether stderr is a terminal on which a progress bar may be drawn.
+pub fn stderr_is_terminal() -> bool {
+    io::stderr().is_terminal()
+}
+
+fn colour_wanted() -> bool {
+    let set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+    !set("NO_COLOR") && std::env::var_os("TERM").is_none_or(|term| term != "dumb")
+}
+
+fn columns() -> usize {
+    terminal_size::terminal_size().map_or(80, |(width, _)| usize::from(width.0)).clamp(60, 120)
+}

@@ -1,0 +1,145 @@
+//! Shows what the runner tells: a bar on a terminal, a line now and then elsewhere. Everything goes to stderr.
+
+use std::time::{Duration, Instant};
+
+use indicatif::{ProgressBar, ProgressStyle};
+
+use super::output;
+use crate::campaign::eta::Eta;
+use crate::campaign::event::{Event, Role};
+use crate::model::journal::{Cell, PlatformState};
+
+/// Elsewhere than on a terminal: at most one line per this time, besides what happens once.
+const LINE_EVERY: Duration = Duration::from_secs(10);
+
+/// Consumer of the runner's events.
+pub struct Progress {
+    bar: Option<ProgressBar>,
+    last_line: Instant,
+    done: usize,
+}
+
+impl Progress {
+    /// A bar when stderr is a terminal, lines otherwise.
+    pub fn new() -> Self {
+        let bar = output::stderr_is_terminal().then(|| {
+            let bar = ProgressBar::new(0);
+            let style = ProgressStyle::with_template("{bar:24} {pos}/{len} {wide_msg}");
+            bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()).progress_chars("=> "));
+            bar.enable_steady_tick(Duration::from_millis(500));
+            bar
+        });
+        Self { bar, last_line: Instant::now(), done: 0 }
+    }
+
+    /// Takes one event.
+    pub fn on(&mut self, event: &Event) {
+        match event {
+            Event::Resumed { measurements, swept } => {
+                self.line(&format!("going on; {measurements} measurements are there already"));
+                swept.iter().for_each(|thing| self.line(&format!("removed what was left behind: {thing}")));
+            }
+            Event::PlatformSurveying { platform } => self.now(&format!("looking at {platform}")),
+            Event::PlatformSurveyed { state } => self.line(&surveyed(state)),
+            Event::BaselineReplaced { wanted, used, reason } => {
+                self.line(&format!("baseline is {used}, because {wanted} is not available: {reason}"));
+            }
+            Event::InstanceStarting { platform, role } => {
+                self.now(&format!("starting {platform}{}", role_text(*role)));
+            }
+            Event::MeasurementStarted { cell, index, planned_total, eta, .. } => {
+                self.measuring(cell, *index, *planned_total, eta.as_ref());
+            }
+            Event::MeasurementFailed { cell, round, failure } => {
+                self.line(&format!("FAILED {} in round {}: {}", cell_text(cell), round + 1, failure.reason));
+                self.advance();
+            }
+            Event::MeasurementDone { .. } => self.advance(),
+            Event::Finished { stop } => self.finished(stop.as_sentence()),
+            Event::RoundStarted { .. } | Event::GroupSettled { .. } | Event::InstanceStarted { .. } => {}
+        }
+    }
+
+    fn measuring(&mut self, cell: &Cell, index: usize, total: usize, eta: Option<&Eta>) {
+        self.done = index.saturating_sub(1);
+        let left = time_left(eta);
+        match &self.bar {
+            Some(bar) => {
+                bar.set_length(total as u64);
+                bar.set_position(self.done as u64);
+                bar.set_message(format!("{}{left}", cell_text(cell)));
+            }
+            None if self.last_line.elapsed() >= LINE_EVERY => {
+                self.line(&format!("{}/{total} {}{left}", self.done, cell_text(cell)));
+            }
+            None => {}
+        }
+    }
+
+    fn advance(&mut self) {
+        self.done += 1;
+        if let Some(bar) = &self.bar {
+            bar.set_position(self.done as u64);
+        }
+    }
+
+    fn now(&self, text: &str) {
+        if let Some(bar) = &self.bar {
+            bar.set_message(text.to_owned());
+        }
+    }
+
+    fn line(&mut self, text: &str) {
+        self.last_line = Instant::now();
+        match &self.bar {
+            Some(bar) => bar.suspend(|| output::say(text)),
+            None => output::say(text),
+        }
+    }
+
+    fn finished(&mut self, why: &str) {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
+        let done = self.done;
+        self.line(&format!("measured {done} times: {why}"));
+    }
+}
+
+fn surveyed(state: &PlatformState) -> String {
+    if let Some(reason) = &state.unavailable {
+        return format!("{}: not available: {reason}", state.label);
+    }
+    let known = |key: &str| state.properties.iter().find(|(name, _)| name == key).map(|(_, value)| value.as_str());
+    match (known("accelerator"), known("why"), known("runtime")) {
+        (Some(accelerator), Some(why), _) => format!("{}: {accelerator}, because {why}", state.label),
+        (_, _, Some(runtime)) => format!("{}: {runtime}", state.label),
+        _ => format!("{}: available", state.label),
+    }
+}
+
+const fn role_text(role: Role) -> &'static str {
+    match role {
+        Role::Measured => "",
+        Role::Neighbour => " (neighbour)",
+        Role::HostLoad => " (load on the host)",
+    }
+}
+
+/// `gap beside cpu (second) on vm`.
+pub fn cell_text(cell: &Cell) -> String {
+    let beside = cell.neighbour.map(|n| format!(" beside {} ({})", n.kind, n.place)).unwrap_or_default();
+    format!("{}{beside} on {}", cell.probe, cell.platform)
+}
+
+fn time_left(eta: Option<&Eta>) -> String {
+    let Some(eta) = eta.filter(|eta| !eta.at_most.is_zero()) else { return String::new() };
+    let (least, most) = (minutes(eta.at_least), minutes(eta.at_most));
+    if least == most { format!(", {most} left") } else { format!(", {least} to {most} left") }
+}
+
+/// `m:ss`.
+fn minutes(duration: Duration) -> String {
+    let seconds = duration.as_secs();
+    format!("{}:{:02}", seconds / 60, seconds % 60)
+}

@@ -1,0 +1,173 @@
+//! House rules as tests: rooms import only what ARCHITECTURE.md's table allows, every file says what it is for, files
+//! and functions stay small, and what the table lists is what exists.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+const MAX_FILE_LINES: usize = 500;
+const MAX_FUNCTION_LINES: usize = 70;
+
+fn root() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+}
+
+fn rust_files(folder: &Path) -> Vec<PathBuf> {
+    let mut files = Vec::new();
+    let mut folders = vec![folder.to_owned()];
+    while let Some(folder) = folders.pop() {
+        let entries = fs::read_dir(&folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
+        for path in entries.map(|entry| entry.expect("readable entry").path()) {
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|extension| extension == "rs") {
+                files.push(path);
+            }
+        }
+    }
+    files.sort();
+    files
+}
+
+fn all_sources() -> Vec<PathBuf> {
+    ["src", "tests", "benches"].iter().flat_map(|folder| rust_files(&root().join(folder))).collect()
+}
+
+/// Room → rooms it may import, read from the table in ARCHITECTURE.md.
+fn allowed_imports() -> BTreeMap<String, BTreeSet<String>> {
+    let text = fs::read_to_string(root().join("ARCHITECTURE.md")).expect("ARCHITECTURE.md is there");
+    text.lines()
+        .filter_map(|line| {
+            let cells: Vec<&str> = line.split('|').map(str::trim).collect();
+            let [_, room, _question, world, imports, state, _] = cells.as_slice() else { return None };
+            let is_row = matches!(*world, "yes" | "no") && *state == "here";
+            let imports = imports.split(',').map(|name| name.trim().to_owned()).filter(|name| !name.is_empty());
+            is_row.then(|| (room.trim_matches('`').to_owned(), imports.collect()))
+        })
+        .collect()
+}
+
+fn rooms_in_source() -> BTreeSet<String> {
+    fs::read_dir(root().join("src"))
+        .expect("src is there")
+        .map(|entry| entry.expect("readable entry").path())
+        .filter(|path| path.is_dir())
+        .filter_map(|path| path.file_name().map(|name| name.to_string_lossy().into_owned()))
+        .collect()
+}
+
+/// Every `crate::room` named in a source text, comments left out.
+fn rooms_named(text: &str) -> BTreeSet<String> {
+    text.lines()
+        .map(|line| line.split("//").next().unwrap_or_default())
+        .flat_map(|line| line.split("crate::").skip(1))
+        .map(|rest| rest.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect())
+        .collect()
+}
+
+#[test]
+fn the_table_lists_the_rooms_that_exist() {
+    let listed: BTreeSet<String> = allowed_imports().into_keys().collect();
+    assert_eq!(listed, rooms_in_source(), "rooms marked \"here\" in ARCHITECTURE.md against folders of src/");
+}
+
+#[test]
+fn rooms_import_only_what_the_table_allows() {
+    let mut broken = Vec::new();
+    for (room, allowed) in allowed_imports() {
+        for file in rust_files(&root().join("src").join(&room)) {
+            let named = rooms_named(&fs::read_to_string(&file).expect("readable source"));
+            let forbidden = named.into_iter().filter(|name| *name != room && !allowed.contains(name));
+            broken.extend(forbidden.map(|name| format!("{}: {room} may not import {name}", file.display())));
+        }
+    }
+    assert!(broken.is_empty(), "\n{}", broken.join("\n"));
+}
+
+#[test]
+fn the_import_check_sees_an_import() {
+    let named = rooms_named("use crate::model::units; // crate::report\nlet x = crate::cli::y();");
+    assert_eq!(named, BTreeSet::from(["model".to_owned(), "cli".to_owned()]));
+}
+
+#[test]
+fn pure_rooms_touch_no_clock_file_or_environment() {
+    let banned = ["std::fs", "std::env", "std::net", "std::process", "Instant::now", "SystemTime::now", "std::thread"];
+    let mut broken = Vec::new();
+    for room in ["model", "stats", "report"].iter().filter(|room| rooms_in_source().contains(**room)) {
+        for file in rust_files(&root().join("src").join(room)) {
+            let text = fs::read_to_string(&file).expect("readable source");
+            let code = text.split("#[cfg(test)]").next().unwrap_or_default();
+            broken.extend(
+                banned.iter().filter(|word| code.contains(**word)).map(|word| format!("{}: {word}", file.display())),
+            );
+        }
+    }
+    assert!(broken.is_empty(), "\n{}", broken.join("\n"));
+}
+
+#[test]
+fn every_file_says_what_it_is_for() {
+    let silent: Vec<String> = all_sources()
+        .iter()
+        .filter(|file| !fs::read_to_string(file).expect("readable source").starts_with("//! "))
+        .map(|file| file.display().to_string())
+        .collect();
+    assert!(silent.is_empty(), "no //! at the top of:\n{}", silent.join("\n"));
+}
+
+#[test]
+fn files_stay_small() {
+    let long: Vec<String> = all_sources()
+        .iter()
+        .map(|file| (file, fs::read_to_string(file).expect("readable source").lines().count()))
+        .filter(|(_, lines)| *lines > MAX_FILE_LINES)
+        .map(|(file, lines)| format!("{}: {lines} lines, at most {MAX_FILE_LINES}", file.display()))
+        .collect();
+    assert!(long.is_empty(), "split by subject:\n{}", long.join("\n"));
+}
+
+#[test]
+fn functions_stay_small() {
+    let mut long = Vec::new();
+    for file in all_sources() {
+        let text = fs::read_to_string(&file).expect("readable source");
+        let mut open: Option<(usize, String, usize)> = None;
+        for (number, line) in text.lines().enumerate() {
+            let indent = line.len() - line.trim_start().len();
+            let is_fn = line.trim_start().split_whitespace().take(5).any(|word| word == "fn");
+            if open.is_none() && is_fn && !line.trim_start().starts_with("//") && !line.trim_end().ends_with('}') {
+                open = Some((number, line.trim().to_owned(), indent));
+            } else if let Some((start, name, at)) = &open
+                && indent == *at
+                && line.trim() == "}"
+            {
+                if number - start > MAX_FUNCTION_LINES {
+                    long.push(format!("{}:{}: {} lines: {name}", file.display(), start + 1, number - start));
+                }
+                open = None;
+            }
+        }
+    }
+    assert!(long.is_empty(), "at most {MAX_FUNCTION_LINES} lines:\n{}", long.join("\n"));
+}
+
+#[test]
+fn unsafe_code_stays_in_few_modules() {
+    let users: BTreeSet<String> = rust_files(&root().join("src"))
+        .iter()
+        .filter(|file| fs::read_to_string(file).expect("readable source").contains("expect(unsafe_code"))
+        .map(|file| file.strip_prefix(root().join("src")).expect("below src").display().to_string())
+        .collect();
+    let text = fs::read_to_string(root().join("ARCHITECTURE.md")).expect("ARCHITECTURE.md is there");
+    let unlisted: Vec<&String> = users.iter().filter(|user| !text.contains(&format!("`{user}`"))).collect();
+    assert!(unlisted.is_empty(), "not in ARCHITECTURE.md's list of modules with unsafe code: {unlisted:?}");
+}
+
+#[test]
+fn the_changelog_begins_with_unreleased_or_this_version() {
+    let text = fs::read_to_string(root().join("CHANGELOG.md")).expect("CHANGELOG.md is there");
+    let first = text.lines().find(|line| line.starts_with("## ")).expect("a heading");
+    let version = env!("CARGO_PKG_VERSION");
+    assert!(first.contains("Unreleased") || first.contains(version), "{first}");
+}
