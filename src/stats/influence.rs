@@ -90,7 +90,7 @@ const DECADES: usize = 20;
 pub fn decades(histogram: &Histogram) -> Vec<Decade> {
     let mut counts = [0u64; DECADES];
     for bucket in histogram.buckets().iter().filter(|bucket| bucket.count > 0) {
-        let mean = (bucket.sum / bucket.count).clamp(bucket.lower(), bucket.upper());
+        let mean = (bucket.sum / bucket.count).min(bucket.upper());
         let decade = mean.checked_ilog10().unwrap_or(0);
         if let Some(count) = usize::try_from(decade).ok().and_then(|decade| counts.get_mut(decade)) {
             *count = count.saturating_add(bucket.count);
