@@ -1,5 +1,8 @@
 //! The statistics against brute force on raw values, and against the worked example they come from.
 
+#![expect(clippy::float_cmp, reason = "the figures are exact where equality is asked for")]
+#![expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "ranks are small and positive")]
+
 use bulkhead::model::histogram::{Histogram, RELATIVE_ERROR};
 use bulkhead::model::results::Answer;
 use bulkhead::model::units::Ticks;

@@ -1,4 +1,4 @@
-//! Influence and bound_p: the time-weighted distribution of gaps and stalls.
+//! Influence and `bound_p`: the time-weighted distribution of gaps and stalls.
 //!
 //! Source: Lourot 2010, *Integration of safety-critical real-time applications on platform virtualization*.
 //! `influence(t)` = (sum of all durations longer than t) / (sum of all durations); `bound_p` = the smallest t with
@@ -110,7 +110,7 @@ pub fn decades_from_counts(counts: &[u64]) -> Vec<Decade> {
         .enumerate()
         .map(|(index, count)| Decade {
             from_ticks: Ticks::from_ticks(if index == 0 { 0 } else { importance(index) }),
-            to_ticks: Ticks::from_ticks(importance(index).checked_mul(10).unwrap_or(u64::MAX)),
+            to_ticks: Ticks::from_ticks(importance(index).saturating_mul(10)),
             count: *count,
             importance: importance(index),
             influence: if total > 0.0 { weighted((index, count)) / total } else { 0.0 },
@@ -118,7 +118,7 @@ pub fn decades_from_counts(counts: &[u64]) -> Vec<Decade> {
         .collect()
 }
 
-/// bound_p of a decade table: the end of the first range beyond which at most the share 1 − p lies.
+/// `bound_p` of a decade table: the end of the first range beyond which at most the share 1 − p lies.
 pub fn bound_from_decades(decades: &[Decade], p: f64) -> Option<Ticks> {
     let mut beyond: f64 = decades.iter().map(|decade| decade.influence).sum();
     if !(0.0..=1.0).contains(&p) || beyond <= 0.0 {

@@ -163,14 +163,14 @@ fn fewest_flips(pairs: usize) -> f64 {
 
 /// The share of sign flips that look at least as extreme as the values do.
 fn flip_test(values: &[f64], seed: u64) -> f64 {
-    let seen = Centre::of(values).extremeness() * (1.0 - 1e-9);
+    let observed = Centre::of(values).extremeness() * (1.0 - 1e-9);
     let extreme = |flip: &dyn Fn(usize) -> bool| {
         let flipped: Vec<f64> = values
             .iter()
             .enumerate()
             .map(|(index, value)| if flip(index) { -value } else { *value })
             .collect();
-        Centre::of(&flipped).extremeness() >= seen
+        Centre::of(&flipped).extremeness() >= observed
     };
     if values.len() <= MOST_EXACT {
         // Flipping all signs changes nothing, so the last one may stay.
