@@ -285,3 +285,25 @@ fn disk_falls_back_to_what_ran_and_keeps_the_reason() {
     near(&metrics, "stall_influence_share", 0.05);
     near(&metrics, "worst_window_50ms_bytes_per_s", 2_000.0);
 }
+
+#[test]
+fn a_reason_from_a_guest_is_readable_whatever_it_sends() {
+    let of = |reason: &str| {
+        let phase = DiskPhase {
+            direction: DiskDirection::Read,
+            mode: DiskMode::Direct,
+            block_bytes: Bytes::from_bytes(0),
+            unsupported: Some(reason.to_owned()),
+            bytes: Bytes::from_bytes(0),
+            elapsed_ns: Nanos::ZERO,
+            latency_ns: Histogram::default(),
+            windows: Vec::new(),
+            stalls: Vec::new(),
+        };
+        let detail = DiskDetail { target: String::new(), phases: vec![phase] };
+        figure(&metrics_of(&Detail::Disk(detail), &clock()), "read_direct_bytes_per_s").clone()
+    };
+    assert_eq!(of(""), Figure::Unsupported("the agent gave no reason".to_owned()));
+    assert_eq!(of("\u{1b}[2Jgone\n"), Figure::Unsupported("[2Jgone".to_owned()));
+    assert!(matches!(of(&"x".repeat(10_000)), Figure::Unsupported(reason) if reason.len() == 200));
+}

@@ -19,7 +19,9 @@
 //! Validity: coverage of 95 % intervals is 93–97 % on the gaps of `tests/stats_coverage.rs` (Pareto from α = 2.5,
 //! mixtures, modulated and periodic interruptions). The ends are bucket edges, so a very narrow interval covers more.
 //! When few batches hold most of the lost time, or too few gaps lie beyond the upper end to say that more time is not
-//! lost there, there is no interval: time-weighted figures of a tail with α ≤ 2 have no usable scatter.
+//! lost there, there is no interval: time-weighted figures of a tail with α ≤ 2 have no usable scatter. The refusal is not
+//! perfect: for Pareto 1.8 about half the runs still get an interval, and 84 % of those hold the truth (1.5: one run in
+//! seventy gets one, always too low).
 
 use crate::model::histogram::Histogram;
 use crate::model::metric::Estimate;

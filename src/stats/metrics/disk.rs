@@ -52,13 +52,19 @@ fn way_metric(detail: &DiskDetail, way: &(DiskDirection, DiskMode, &str, &str)) 
     // A phase that ran goes before one that could not, then the largest block counts.
     let phase = phases.max_by_key(|phase| (ran(phase), phase.block_bytes))?;
     let value = match &phase.unsupported {
-        Some(reason) => Figure::Unsupported(reason.chars().take(LONGEST_REASON).collect()),
+        Some(reason) => Figure::Unsupported(readable(reason)),
         None => figure(
             ran(phase).then(|| phase.bytes.as_f64() / phase.elapsed_ns.as_secs_f64()),
             "nothing was moved in this phase",
         ),
     };
     Some(throughput(id, &format!("{title}, blocks of {}", block(phase.block_bytes)), false, value))
+}
+
+/// A reason that came from a guest: bounded, without control characters, never empty.
+fn readable(reason: &str) -> String {
+    let kept: String = reason.chars().filter(|letter| !letter.is_control()).take(LONGEST_REASON).collect();
+    if kept.trim().is_empty() { "the agent gave no reason".to_owned() } else { kept }
 }
 
 /// Which of `all` is the main metric: fsynced writes if they ran, otherwise the way of the first phase that ran.
