@@ -173,9 +173,10 @@ impl Decoder {
         }
     }
 
-    /// Whether a frame has begun and is not whole.
-    pub fn is_inside_a_frame(&self) -> bool {
-        self.buffer.len() > self.taken
+    /// Whether [`Self::next_frame`] has something to say: a frame or an error.
+    pub fn is_whole(&self) -> bool {
+        let waiting = self.buffer.get(self.taken..).unwrap_or_default();
+        self.broken.is_some() || !matches!(parse(waiting, self.limit), Ok(None))
     }
 
     fn fail(&mut self, error: LinkError) {
@@ -244,7 +245,7 @@ mod tests {
                 got.extend(frames_of(&mut decoder).iter().map(|frame| decode(frame).expect("a message")));
             }
             prop_assert_eq!(got, sent);
-            prop_assert!(!decoder.is_inside_a_frame());
+            prop_assert!(decoder.buffer.is_empty());
         }
 
         #[test]

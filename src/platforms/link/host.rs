@@ -45,6 +45,9 @@ impl HostEnd {
     /// Waits for one message and checks it.
     pub fn receive(&mut self, deadline: Instant, cancel: &Cancel) -> Result<ToHost, LinkError> {
         loop {
+            if cancel.is_cancelled() {
+                return Err(LinkError::Cancelled);
+            }
             if let Some(frame) = self.decoder.next_frame()? {
                 let message: ToHost = decode(&frame)?;
                 check_message(&message).map_err(|got| LinkError::Garbage {
@@ -55,7 +58,13 @@ impl HostEnd {
             }
             let source = self.source.as_mut().map_err(|error| error.clone())?;
             match source.read()? {
-                Heard::Bytes(count) => self.decoder.push(source.bytes(count)),
+                Heard::Bytes(count) => {
+                    self.decoder.push(source.bytes(count));
+                    // A frame that trickles in for ever never leaves room for the wait below.
+                    if Instant::now() >= deadline && !self.decoder.is_whole() {
+                        return Err(LinkError::Deadline);
+                    }
+                }
                 Heard::End => return Err(LinkError::Closed),
                 Heard::Nothing => {
                     let slice = slice_before(deadline, cancel)?;
