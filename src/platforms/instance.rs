@@ -86,6 +86,9 @@ impl AgentInstance {
     ///
     /// A carrier that ends or stays silent is [`FailureKind::Start`], so is another protocol version; bytes that are
     /// no message are [`FailureKind::Garbage`]. In each case the carrier has been ended when this returns.
+    ///
+    /// # Errors
+    /// [`Broken::Failed`] as said above, [`Broken::Interrupted`] when cancelled.
     pub fn attach(
         label: &str,
         link: HostEnd,

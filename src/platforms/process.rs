@@ -33,6 +33,9 @@ pub struct Process {
 impl Process {
     /// Starts `command` with piped standard streams. Its output and input become the link, its error output the
     /// console. `name` is what messages call it.
+    ///
+    /// # Errors
+    /// When the process cannot be started or written down; nothing of it is left then.
     pub fn start(
         name: &str,
         mut command: Command,

@@ -29,6 +29,9 @@ impl HostEnd {
     }
 
     /// Sends one message. When it fails half-way the link is of no use any more.
+    ///
+    /// # Errors
+    /// When the deadline passes, the user interrupts, or the agent is gone.
     pub fn send(&mut self, message: &ToAgent, deadline: Instant, cancel: &Cancel) -> Result<(), LinkError> {
         let sink = self.sink.as_mut().map_err(|error| error.clone())?;
         sink.queue(&encode(message, TO_AGENT_LIMIT)?);
@@ -43,6 +46,9 @@ impl HostEnd {
     }
 
     /// Waits for one message and checks it.
+    ///
+    /// # Errors
+    /// When the deadline passes, the user interrupts, the agent is gone, or what it sends is not believed.
     pub fn receive(&mut self, deadline: Instant, cancel: &Cancel) -> Result<ToHost, LinkError> {
         loop {
             if cancel.is_cancelled() {
