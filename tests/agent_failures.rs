@@ -242,8 +242,10 @@ fn a_report_of_another_probe_is_garbage() {
 #[test]
 fn endless_signs_of_life_do_not_outlast_the_deadline() {
     let stage = Stage::new();
-    stage.message("heartbeat", &ToHost::Heartbeat { id: 1 });
-    let script = "cat hello; head -c 1 >/dev/null; cat running; while cat heartbeat; do :; done";
+    // Faster than they can be read, so that the link is never empty.
+    let heartbeat = encode(&ToHost::Heartbeat { id: 1 }, TO_HOST_LIMIT).expect("it can be written");
+    stage.bytes("heartbeats", &heartbeat.repeat(50_000));
+    let script = "cat hello; head -c 1 >/dev/null; cat running; yes heartbeats | head -n 5000 | xargs cat";
     let instance = stage.attach(script, PATIENCE).expect("it introduces itself");
     let mut instance = instance
         .with_allowances(Allowances { after_deadline: Duration::from_millis(100), ..Allowances::default() });
