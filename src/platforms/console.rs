@@ -44,6 +44,9 @@ struct Tail {
 
 impl Console {
     /// Begins to follow `fd`.
+    ///
+    /// # Errors
+    /// When no thread or pipe can be had.
     pub fn follow(fd: OwnedFd) -> io::Result<Self> {
         let broke = |error: super::link::LinkError| io::Error::other(error.to_string());
         let source = Source::new(fd).map_err(broke)?;
@@ -168,7 +171,7 @@ mod tests {
 
     #[test]
     fn the_last_lines_are_kept_and_cut() {
-        let text: String = (0..1000).map(|number| format!("line {number}\r\n")).collect();
+        let text = (0..1000).map(|number| format!("line {number}\r\n")).collect::<Vec<_>>().concat();
         let tail = console_of(text.as_bytes());
         assert_eq!(tail.len(), LINES);
         assert_eq!(tail.first().map(String::as_str), Some("line 960"));

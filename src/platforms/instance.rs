@@ -86,6 +86,9 @@ impl AgentInstance {
     ///
     /// A carrier that ends or stays silent is [`FailureKind::Start`], so is another protocol version; bytes that are
     /// no message are [`FailureKind::Garbage`]. In each case the carrier has been ended when this returns.
+    ///
+    /// # Errors
+    /// [`Broken::Failed`] as said above, [`Broken::Interrupted`] when cancelled.
     pub fn attach(
         label: &str,
         link: HostEnd,
@@ -187,17 +190,26 @@ impl AgentInstance {
                 message @ (ToHost::Running { id: got }
                 | ToHost::Heartbeat { id: got }
                 | ToHost::Done { id: got, .. }),
-            ) if got == id => Ok(message),
-            Ok(other) => Err(self.unexpected(&format!("news of job {id}"), &other)),
-            Err(LinkError::Deadline) if deadline <= silence_ends => {
-                Err(self.fail(FailureKind::Hung, &format!("job {id} did not end within its deadline")))
+            ) if got == id => {
+                // Signs of life do not buy time: who sends nothing else is late, too.
+                let is_late = matches!(message, ToHost::Heartbeat { .. }) && Instant::now() >= deadline;
+                if is_late { Err(self.late(id)) } else { Ok(message) }
             }
+            Ok(other) => Err(self.unexpected(&format!("news of job {id}"), &other)),
+            Err(LinkError::Deadline) if deadline <= silence_ends => Err(self.late(id)),
             Err(LinkError::Deadline) => Err(self.fail(
                 FailureKind::Hung,
-                &format!("no sign of life for {} s during job {id}", (self.allowed.silence).as_secs()),
+                &format!(
+                    "no sign of life for {} during job {id}",
+                    Nanos::from_duration(self.allowed.silence)
+                ),
             )),
             Err(error) => Err(self.broke(&error)),
         }
+    }
+
+    fn late(&mut self, id: u64) -> Broken {
+        self.fail(FailureKind::Hung, &format!("job {id} did not end within its deadline"))
     }
 
     /// What a broken link in the middle of a job means.

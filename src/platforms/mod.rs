@@ -96,6 +96,9 @@ pub trait Platform: Send {
     fn survey(&mut self, cancel: &Cancel) -> PlatformState;
 
     /// Starts an instance and waits until its agent answers.
+    ///
+    /// # Errors
+    /// When it cannot be started or the user interrupts; nothing of it is left then.
     fn start(&mut self, spec: &InstanceSpec, cancel: &Cancel) -> Result<Box<dyn Instance>, Broken>;
 }
 
@@ -108,15 +111,27 @@ pub trait Instance: Send {
     fn start_time(&self) -> Nanos;
 
     /// Lets a paused instance run again. A running one stays as it is.
+    ///
+    /// # Errors
+    /// When the instance is gone or does not obey.
     fn resume(&mut self) -> Result<(), Broken>;
 
     /// Takes the instance's CPUs away while it is not its turn, where the platform can do that; otherwise it idles.
+    ///
+    /// # Errors
+    /// When the instance is gone, busy, or does not obey.
     fn pause(&mut self) -> Result<(), Broken>;
 
     /// Gives it a job and returns when its loads are up (and its probe, if any, begins).
+    ///
+    /// # Errors
+    /// When the instance is gone, breaks meanwhile, or the user interrupts.
     fn begin(&mut self, job: &Job, cancel: &Cancel) -> Result<(), Broken>;
 
     /// Waits for the reply of the job that was begun. A job without a probe is asked to stop first.
+    ///
+    /// # Errors
+    /// When the instance is gone, breaks meanwhile, or the user interrupts.
     fn finish(&mut self, cancel: &Cancel) -> Result<JobReply, Broken>;
 
     /// Ends the instance: politely, then by force; nothing is left behind when this returns. Safe to call twice.
@@ -132,9 +147,15 @@ pub trait Carrier: Send {
     fn how_it_ended(&mut self) -> Option<String>;
 
     /// Stops its CPUs; `Ok` also where that makes no sense.
+    ///
+    /// # Errors
+    /// Why its CPUs cannot be stopped.
     fn pause(&mut self) -> Result<(), String>;
 
     /// Undoes [`Carrier::pause`].
+    ///
+    /// # Errors
+    /// Why its CPUs cannot be let go.
     fn resume(&mut self) -> Result<(), String>;
 
     /// Kills what still runs, reaps it, and removes what was made for it. Safe to call twice.

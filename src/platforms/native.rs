@@ -26,6 +26,9 @@ pub struct Executable {
 
 impl Executable {
     /// Opens the binary at `path`, for example `/proc/self/exe`.
+    ///
+    /// # Errors
+    /// When the file cannot be opened.
     pub fn open(path: &std::path::Path) -> io::Result<Self> {
         Ok(Self { file: File::open(path)? })
     }

@@ -6,6 +6,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, killpg};
+use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
 use nix::unistd::Pid;
 
 use super::console::Console;
@@ -32,6 +33,9 @@ pub struct Process {
 impl Process {
     /// Starts `command` with piped standard streams. Its output and input become the link, its error output the
     /// console. `name` is what messages call it.
+    ///
+    /// # Errors
+    /// When the process cannot be started or written down; nothing of it is left then.
     pub fn start(
         name: &str,
         mut command: Command,
@@ -68,11 +72,37 @@ impl Process {
 
     /// How it ended, when it has.
     pub fn how_it_ended(&mut self) -> Option<String> {
-        if self.ended.is_none() {
-            let status = self.child.try_wait().ok().flatten()?;
-            self.mark_ended(format!("{} {}", self.name, ending(status)));
+        if self.ended.is_none() && self.is_dead() {
+            self.kill_group();
+            self.reap();
         }
         self.ended.clone()
+    }
+
+    /// Whether it waits to be reaped.
+    fn is_dead(&self) -> bool {
+        let look = WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG | WaitPidFlag::WNOWAIT;
+        let Ok(pid) = i32::try_from(self.child.id()) else { return false };
+        !matches!(waitid(Id::Pid(Pid::from_raw(pid)), look), Ok(WaitStatus::StillAlive))
+    }
+
+    /// Kills whoever is left of its group. Only before it is reaped: until then nobody else can get its number.
+    fn kill_group(&self) {
+        if let Ok(pid) = i32::try_from(self.child.id()) {
+            // Nobody left is as good.
+            let _ = killpg(Pid::from_raw(pid), Signal::SIGKILL);
+        }
+    }
+
+    fn reap(&mut self) {
+        let how = match self.child.wait() {
+            Ok(status) => ending(status),
+            Err(error) => format!("is gone ({error})"),
+        };
+        self.ended = Some(format!("{} {how}", self.name));
+        if let Some(ticket) = self.ticket.take() {
+            self.ledger.undone(ticket);
+        }
     }
 
     /// Waits until it has ended, at most `grace`; true when it has.
@@ -90,23 +120,10 @@ impl Process {
     /// Kills it with its group, and reaps it.
     pub fn end(&mut self) {
         if self.how_it_ended().is_none() {
-            // Not reaped yet, so the number still means this child and its group.
-            if let Ok(pid) = i32::try_from(self.child.id()) {
-                let _ = killpg(Pid::from_raw(pid), Signal::SIGKILL);
-            }
-            let _ = self.child.kill();
-            if let Ok(status) = self.child.wait() {
-                self.mark_ended(format!("{} {}", self.name, ending(status)));
-            }
+            self.kill_group();
+            self.reap();
         }
         self.console.settle(LAST_WORDS);
-    }
-
-    fn mark_ended(&mut self, how: String) {
-        self.ended = Some(how);
-        if let Some(ticket) = self.ticket.take() {
-            self.ledger.undone(ticket);
-        }
     }
 }
 

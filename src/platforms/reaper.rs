@@ -31,6 +31,9 @@ pub struct Reaper {
 
 impl Reaper {
     /// Starts `exe reaper DIR` in a session of its own, blocked until this process says goodbye or is gone.
+    ///
+    /// # Errors
+    /// When the reaper cannot be started.
     pub fn start(dir: &Path, exe: &Path) -> io::Result<Self> {
         let (read, pipe) = io::pipe()?;
         let mut command = Command::new(exe);

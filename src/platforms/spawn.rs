@@ -27,6 +27,9 @@ pub enum Bond {
 }
 
 /// Starts a child, held to the first `cpus` CPUs of ours if set.
+///
+/// # Errors
+/// When the program cannot be started or held to the CPUs.
 pub fn spawn(mut command: Command, bond: Bond, cpus: Option<u32>) -> io::Result<Child> {
     let cpus = cpus.map(first_cpus).transpose()?;
     let parent = Pid::this();

@@ -13,11 +13,20 @@ use bulkhead::platforms::{Broken, Cancel, Instance, InstanceSpec, Platform, Plat
 
 use crate::leftovers;
 
+/// Names another copy of the program, for a test that runs as another user.
+pub const BINARY: &str = "BULKHEAD_TEST_BINARY";
+
+/// The program whose agent is run.
+pub fn binary() -> PathBuf {
+    std::env::var_os(BINARY).map_or_else(|| PathBuf::from(env!("CARGO_BIN_EXE_bulkhead")), PathBuf::from)
+}
+
 /// Runs the whole body against the platform that `spec` describes.
+#[expect(clippy::print_stdout, reason = "a skipped test says why")]
 pub fn conforms(spec: &PlatformSpec) {
     let run = tempfile::Builder::new().prefix("bulkhead-run-").tempdir().expect("a run directory");
     let context = PlatformContext {
-        exe: PathBuf::from(env!("CARGO_BIN_EXE_bulkhead")),
+        exe: binary(),
         ledger: Ledger::open(run.path()).expect("a ledger"),
         cache: run.path().join("cache"),
         seed: 7,
@@ -27,7 +36,7 @@ pub fn conforms(spec: &PlatformSpec) {
     assert_eq!((state.label.as_str(), state.kind), (spec.label.as_str(), spec.kind));
     if let Some(reason) = state.unavailable {
         let required = std::env::var("BULKHEAD_REQUIRE").unwrap_or_default();
-        assert!(!required.split(',').any(|kind| kind == spec.kind.as_str()), "required, but: {reason}");
+        assert!(!required.split(',').any(|label| label == spec.label), "required, but: {reason}");
         println!("SKIPPED: {reason}");
         return;
     }
@@ -175,7 +184,7 @@ const fn load(kind: LoadKind) -> LoadSpec {
 fn an_unavailable_platform_says_what_to_do() {
     let run = tempfile::tempdir().expect("a run directory");
     let context = PlatformContext {
-        exe: PathBuf::from(env!("CARGO_BIN_EXE_bulkhead")),
+        exe: binary(),
         ledger: Ledger::open(run.path()).expect("a ledger"),
         cache: run.path().join("cache"),
         seed: 7,

@@ -14,11 +14,17 @@ pub fn assert_none(run: &Path, when: &str) {
 }
 
 /// What is left, one line each.
-pub fn left_of(run: &Path) -> Vec<String> {
+fn left_of(run: &Path) -> Vec<String> {
+    let mut left = without_sweeping(run);
+    left.extend(sweep(run).into_iter().map(|line| format!("the ledger still listed: {line}")));
+    left
+}
+
+/// What is left, without asking the ledger (which would undo it).
+pub fn without_sweeping(run: &Path) -> Vec<String> {
     let mut left = processes_and_mounts(run);
     left.extend(files(run));
     left.extend(cgroups(run));
-    left.extend(sweep(run).into_iter().map(|line| format!("the ledger still listed: {line}")));
     left
 }
 
