@@ -20,6 +20,7 @@ fn run_in_guest(scratch: &Path, job: &Job, stop: &AtomicBool, running: &mut dyn 
     while job.probe.is_none() && !stop.load(Ordering::SeqCst) {
         std::thread::sleep(std::time::Duration::from_millis(1));
     }
-    let report = job.probe.as_ref().map(|_| Err(format!("no probes here; disk files go to {}", scratch.display())));
+    let report =
+        job.probe.as_ref().map(|_| Err(format!("no probes here; disk files go to {}", scratch.display())));
     JobReply { report, doses: vec![] }
 }

@@ -72,7 +72,8 @@ fn payload(image: &[u8]) -> Result<&[u8], BzImageError> {
     };
     let offset = u32_at(image, PAYLOAD_OFFSET).ok_or(BzImageError::Outside("the payload's offset"))?;
     let length = u32_at(image, PAYLOAD_LENGTH).ok_or(BzImageError::Outside("the payload's length"))?;
-    let start = ((sectors + 1) * 512).checked_add(offset as usize).ok_or(BzImageError::Outside("the payload"))?;
+    let start =
+        ((sectors + 1) * 512).checked_add(offset as usize).ok_or(BzImageError::Outside("the payload"))?;
     let end = start.checked_add(length as usize).ok_or(BzImageError::Outside("the payload"))?;
     let payload = image.get(start..end).ok_or(BzImageError::Outside("the payload"))?;
     // An xz stream must not be followed by anything; the decoders of the others do not look behind their end, and

@@ -1,4 +1,7 @@
 //! Keeps the last lines of a guest's console, whatever the guest does with it: an endless line, a flood, binary data.
+//!
+//! A kernel's panic prints what happened first and then more lines of traces than are kept. So the line that tells of
+//! the panic is kept apart, and comes first when it would have been pushed out.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -11,6 +14,8 @@ use std::time::Duration;
 const MAX_LINES: usize = 40;
 /// Characters of a line that are kept.
 const MAX_CHARS: usize = 400;
+/// What the kernel begins its last words with.
+const PANIC_MARK: &str = "Kernel panic";
 /// How long the last words of an ended guest may take to arrive.
 const LAST_WORDS: Duration = Duration::from_millis(500);
 
@@ -30,6 +35,7 @@ struct Shared {
 struct Kept {
     lines: VecDeque<String>,
     current: Vec<u8>,
+    panic: Option<String>,
     ended: bool,
 }
 
@@ -50,6 +56,9 @@ impl Kept {
         self.current.clear();
         if line.is_empty() {
             return;
+        }
+        if self.panic.is_none() && line.contains(PANIC_MARK) {
+            self.panic = Some(line.clone());
         }
         if self.lines.len() >= MAX_LINES {
             self.lines.pop_front();
@@ -94,9 +103,19 @@ impl Tail {
             .wait_timeout_while(self.shared.lock(), LAST_WORDS, |kept| !kept.ended)
             .unwrap_or_else(PoisonError::into_inner);
         let last = printable(&kept.current);
-        let all = kept.lines.iter().cloned().chain(Some(last).filter(|line| !line.is_empty()));
-        let surplus = all.clone().count().saturating_sub(MAX_LINES);
-        all.skip(surplus).collect()
+        let mut all: VecDeque<String> =
+            kept.lines.iter().cloned().chain(Some(last).filter(|line| !line.is_empty())).collect();
+        let pushed_out = kept.panic.as_ref().filter(|panic| !kept.lines.contains(panic));
+        let room = MAX_LINES - usize::from(pushed_out.is_some());
+        all.drain(..all.len().saturating_sub(room));
+        pushed_out.into_iter().cloned().chain(all).collect()
+    }
+
+    /// What the guest's kernel said of its panic, without the time stamp before it.
+    pub fn panic(&self) -> Option<String> {
+        let kept = self.shared.lock();
+        let line = kept.panic.as_ref()?;
+        line.find(PANIC_MARK).and_then(|at| line.get(at..)).map(str::to_owned)
     }
 }
 
@@ -128,5 +147,24 @@ mod tests {
         assert_eq!(lines[37].chars().count(), MAX_CHARS);
         assert_eq!(lines[38], " [31mred\u{fffd}");
         assert_eq!(lines[39], "last");
+        assert_eq!(tail.panic(), None);
+    }
+
+    #[test]
+    fn the_line_that_tells_of_a_panic_is_never_pushed_out() {
+        for after in [3, 100] {
+            let (read, mut write) = io::pipe().unwrap();
+            let tail = Tail::follow(read.into()).unwrap();
+            writeln!(write, "[ 1.5] Kernel panic - not syncing: test").unwrap();
+            for i in 0..after {
+                writeln!(write, "[ 1.6] trace {i}").unwrap();
+            }
+            drop(write);
+            let lines = tail.lines();
+            assert_eq!(lines.len(), MAX_LINES.min(after + 1));
+            assert_eq!(lines[0], "[ 1.5] Kernel panic - not syncing: test");
+            assert_eq!(lines.last().unwrap(), &format!("[ 1.6] trace {}", after - 1));
+            assert_eq!(tail.panic().unwrap(), "Kernel panic - not syncing: test");
+        }
     }
 }

@@ -34,8 +34,9 @@ impl DiskImage {
             content: GuestDisk::Raw,
             notes: Vec::new(),
         };
-        reserve(&path, bytes)
-            .map_err(|error| in_context(&error, &format!("disk image {} of {bytes} bytes", path.display())))?;
+        reserve(&path, bytes).map_err(|error| {
+            in_context(&error, &format!("disk image {} of {bytes} bytes", path.display()))
+        })?;
         if let Some(mke2fs) = mke2fs {
             make_file_system(mke2fs, &path)?;
             image.content = GuestDisk::Ext4;
@@ -45,7 +46,8 @@ impl DiskImage {
         image.argument.direct = takes_direct(&path);
         if !image.argument.direct {
             image.notes.push(
-                "the scratch folder does not take O_DIRECT: the host's page cache is below the guest's disk".to_owned(),
+                "the scratch folder does not take O_DIRECT: the host's page cache is below the guest's disk"
+                    .to_owned(),
             );
         }
         Ok(image)

@@ -28,7 +28,8 @@ pub fn run(config: &GuestConfig, run: &RunInGuest<'_>) -> Result<(), String> {
     raise_oom_score();
     let link = open_link(config.link)?;
     let write = link.try_clone().map_err(in_context("the link"))?;
-    let garbage_way = config.rehearse.map(|_| link.try_clone()).transpose().map_err(in_context("the link"))?;
+    let garbage_way =
+        config.rehearse.map(|_| link.try_clone()).transpose().map_err(in_context("the link"))?;
     let disk = OnceLock::new();
     let rehearsed = AtomicBool::new(false);
     std::thread::scope(|scope| {
@@ -37,9 +38,10 @@ pub fn run(config: &GuestConfig, run: &RunInGuest<'_>) -> Result<(), String> {
         let ready_disk = || -> &Result<PathBuf, String> {
             disk.get_or_init(|| {
                 let handle = preparing.lock().ok().and_then(|mut handle| handle.take());
-                handle.map_or_else(|| Err("asked for twice".to_owned()), |handle| {
-                    handle.join().unwrap_or_else(|_| Err("its thread panicked".to_owned()))
-                })
+                handle.map_or_else(
+                    || Err("asked for twice".to_owned()),
+                    |handle| handle.join().unwrap_or_else(|_| Err("its thread panicked".to_owned())),
+                )
             })
         };
         let job = |job: &Job, stop: &AtomicBool, running: &mut dyn FnMut()| {
@@ -56,7 +58,8 @@ pub fn run(config: &GuestConfig, run: &RunInGuest<'_>) -> Result<(), String> {
                 },
             }
         };
-        agent::serve(link, write, crate::model::facts::MachineFacts::default(), &job).map_err(in_context("the link"))
+        agent::serve(link, write, crate::model::facts::MachineFacts::default(), &job)
+            .map_err(in_context("the link"))
     })
 }
 

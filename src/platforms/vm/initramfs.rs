@@ -55,9 +55,7 @@ impl Archive {
         self.inodes += 1;
         self.bytes.extend_from_slice(b"070701");
         let links = if mode & FOLDER != 0 && mode & REGULAR == 0 { 2 } else { 1 };
-        for field in
-            [self.inodes, mode, 0, 0, links, 0, size, 0, 0, device.0, device.1, name_size, 0]
-        {
+        for field in [self.inodes, mode, 0, 0, links, 0, size, 0, 0, device.0, device.1, name_size, 0] {
             write!(self.bytes, "{field:08x}")?;
         }
         self.bytes.extend_from_slice(path.as_bytes());
@@ -122,7 +120,10 @@ mod tests {
         archive.file("odd", 0o644, b"12345").unwrap();
         let found = entries(&archive.finish().unwrap());
         let short: Vec<_> = found.iter().map(|(name, mode, _)| (name.as_str(), *mode)).collect();
-        assert_eq!(short, [("dev", 0o40755), ("dev/console", 0o20600), ("init", 0o100_755), ("odd", 0o100_644)]);
+        assert_eq!(
+            short,
+            [("dev", 0o40755), ("dev/console", 0o20600), ("init", 0o100_755), ("odd", 0o100_644)]
+        );
         assert_eq!(found[3].2, b"12345");
     }
 

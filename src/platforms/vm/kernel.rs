@@ -68,9 +68,11 @@ pub fn find(places: &Places<'_>) -> Result<Kernel, KernelError> {
     if let Some(path) = places.named {
         fs::File::open(path)
             .and_then(|file| file.metadata())
-            .and_then(|meta| {
-                if meta.is_file() { Ok(()) } else { Err(io::Error::other("this is not a file")) }
-            })
+            .and_then(
+                |meta| {
+                    if meta.is_file() { Ok(()) } else { Err(io::Error::other("this is not a file")) }
+                },
+            )
             .map_err(|error| KernelError::Named { path: path.to_owned(), error })?;
         return Ok(described(path, places));
     }
@@ -145,7 +147,8 @@ pub struct Bootable {
 pub fn bootable(kernel: &Kernel, cache: &Path) -> io::Result<Bootable> {
     let meta = fs::metadata(&kernel.image)?;
     let folder = cache.join("vmlinux");
-    let stem = format!("{}-{:x}-{:x}-{:x}", safe(&kernel.release), meta.len(), meta.mtime(), meta.mtime_nsec());
+    let stem =
+        format!("{}-{:x}-{:x}-{:x}", safe(&kernel.release), meta.len(), meta.mtime(), meta.mtime_nsec());
     let unpacked = folder.join(format!("{stem}.elf"));
     let packed = |why: &str| Bootable { path: kernel.image.clone(), form: format!("packed image ({why})") };
     if is_elf(&unpacked) {

@@ -71,7 +71,8 @@ pub fn start(parts: Parts<'_>, describe_machine: impl FnOnce([i32; 4]) -> Machin
     let thing = Thing::process(process.pid().as_raw().cast_unsigned());
     let ticket = thing.map(|thing| parts.ledger.record(thing)).transpose()?;
     let ledger = parts.ledger.clone();
-    let carrier = RunningMachine { process, control: Qmp::new(control), console, disk: parts.disk, ledger, ticket };
+    let carrier =
+        RunningMachine { process, control: Qmp::new(control), console, disk: parts.disk, ledger, ticket };
     Ok(Started { carrier, link, at })
 }
 
@@ -84,7 +85,11 @@ impl Carrier for RunningMachine {
         let status = self.process.ended()?;
         let how = describe("qemu", status);
         // The guest restarts on its own panic and after its agent's end, which ends QEMU with success.
-        Some(if status.success() { format!("{how}: the guest restarted or powered off") } else { how })
+        Some(match self.console.panic() {
+            Some(panic) => format!("{how} after the guest's \"{panic}\""),
+            None if status.success() => format!("{how}: the guest restarted or powered off"),
+            None => how,
+        })
     }
 
     fn pause(&mut self) -> Result<(), String> {

@@ -277,7 +277,8 @@ mod tests {
         let info: Vec<u8> = entries.iter().flat_map(|e| e.bytes().chain([0])).collect();
         let mut bytes = vec![0_u8; 64];
         bytes[..8].copy_from_slice(b"\x7fELF\x02\x01\x01\0");
-        (bytes[16], bytes[18], bytes[20], bytes[52], bytes[58], bytes[60], bytes[62]) = (1, 62, 1, 64, 64, 3, 2);
+        (bytes[16], bytes[18], bytes[20], bytes[52], bytes[58], bytes[60], bytes[62]) =
+            (1, 62, 1, 64, 64, 3, 2);
         let info_at = bytes.len();
         bytes.extend(&info);
         let names_at = bytes.len();
@@ -338,10 +339,8 @@ mod tests {
 
     #[test]
     fn rings_and_gaps_are_named() {
-        let (_folder, tree) = tree(
-            &[("a.ko", &["depends=b"]), ("b.ko", &["depends=a"]), ("c.ko", &["depends=gone"])],
-            "",
-        );
+        let (_folder, tree) =
+            tree(&[("a.ko", &["depends=b"]), ("b.ko", &["depends=a"]), ("c.ko", &["depends=gone"])], "");
         let ring = tree.closure(&["a"], &[]).unwrap_err().to_string();
         assert!(ring.contains("a → b → a"), "{ring}");
         let gap = tree.closure(&["c"], &[]).unwrap_err().to_string();

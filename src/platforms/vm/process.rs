@@ -168,7 +168,8 @@ mod tests {
     fn it_outlives_the_thread_that_asked_and_dies_by_its_id() {
         let mut sleeper = Command::new("sleep");
         sleeper.arg("600").stdin(Stdio::null());
-        let mut kept = std::thread::spawn(move || KeptProcess::start(sleeper, vec![]).unwrap()).join().unwrap();
+        let mut kept =
+            std::thread::spawn(move || KeptProcess::start(sleeper, vec![]).unwrap()).join().unwrap();
         assert_eq!(kept.wait(Duration::from_millis(100)), None, "the asking thread's end must not kill it");
         let pid = kept.pid();
         kept.kill();

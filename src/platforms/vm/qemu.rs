@@ -120,7 +120,9 @@ fn disk_arguments(disk: &DiskArgument) -> Vec<OsString> {
 fn commas_doubled(path: &Path) -> OsString {
     use std::os::unix::ffi::{OsStrExt, OsStringExt};
     let bytes = path.as_os_str().as_bytes();
-    OsString::from_vec(bytes.iter().flat_map(|byte| std::iter::repeat_n(*byte, 1 + usize::from(*byte == b','))).collect())
+    OsString::from_vec(
+        bytes.iter().flat_map(|byte| std::iter::repeat_n(*byte, 1 + usize::from(*byte == b','))).collect(),
+    )
 }
 
 /// What is known of the host's cycle counter.
@@ -181,7 +183,12 @@ mod tests {
     }
 
     fn line(machine: &Machine) -> String {
-        machine.arguments().iter().map(|word| word.to_string_lossy().into_owned()).collect::<Vec<_>>().join(" ")
+        machine
+            .arguments()
+            .iter()
+            .map(|word| word.to_string_lossy().into_owned())
+            .collect::<Vec<_>>()
+            .join(" ")
     }
 
     #[test]
@@ -205,7 +212,10 @@ mod tests {
         assert!(kvm.contains("-accel kvm -cpu host") && kvm.contains("-serial chardev:link"), "{kvm}");
         assert!(!kvm.contains("virtio-blk") && !kvm.contains("virtserialport"), "{kvm}");
         let tcg = line(&machine());
-        assert!(tcg.contains("-accel tcg,thread=multi -cpu max") && tcg.contains("cache=none,aio=native"), "{tcg}");
+        assert!(
+            tcg.contains("-accel tcg,thread=multi -cpu max") && tcg.contains("cache=none,aio=native"),
+            "{tcg}"
+        );
     }
 
     #[test]

@@ -49,8 +49,7 @@ impl Qmp {
 
     fn execute(&mut self, command: &str, timeout: Duration) -> Result<Value, String> {
         let deadline = Instant::now() + timeout;
-        let in_context =
-            |error: io::Error| format!("qemu's control channel, command \"{command}\": {error}");
+        let in_context = |error: io::Error| format!("qemu's control channel, command \"{command}\": {error}");
         if !self.ready {
             self.answer(deadline, "QMP").map_err(in_context)?;
             self.ask("qmp_capabilities", deadline).map_err(in_context)?;

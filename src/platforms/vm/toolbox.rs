@@ -58,7 +58,10 @@ impl Toolbox {
     pub fn find(spec: &PlatformSpec, exe: &Path, cache: &Path) -> Result<Self, Unavailable> {
         let missing = |reason: String| Unavailable::Missing(reason);
         if std::env::consts::ARCH != "x86_64" {
-            return Err(missing(format!("virtual machines need an x86_64 host, this is {}", std::env::consts::ARCH)));
+            return Err(missing(format!(
+                "virtual machines need an x86_64 host, this is {}",
+                std::env::consts::ARCH
+            )));
         }
         let (qemu, qemu_version) = find_qemu(spec.qemu.as_deref()).map_err(missing)?;
         let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
@@ -70,14 +73,25 @@ impl Toolbox {
             host_release: release.trim(),
         };
         let kernel = kernel::find(&places).map_err(|error| missing(error.to_string()))?;
-        let modules = GuestModules::collect(kernel.modules.as_deref()).map_err(|error| missing(error.to_string()))?;
+        let modules =
+            GuestModules::collect(kernel.modules.as_deref()).map_err(|error| missing(error.to_string()))?;
         let bootable = kernel::bootable(&kernel, cache)
             .map_err(|error| missing(format!("kernel {}: {error}", kernel.image.display())))?;
         let program = read_program(exe)
             .map_err(|error| missing(format!("reading this program, {}: {error}", exe.display())))?;
         let firmware = find_firmware(&qemu);
         let mke2fs = find_program("mke2fs");
-        Ok(Self { qemu, qemu_version, kernel, bootable, modules, program, firmware, mke2fs, counter: host_counter() })
+        Ok(Self {
+            qemu,
+            qemu_version,
+            kernel,
+            bootable,
+            modules,
+            program,
+            firmware,
+            mke2fs,
+            counter: host_counter(),
+        })
     }
 }
 
@@ -107,7 +121,9 @@ fn find_qemu(named: Option<&str>) -> Result<(PathBuf, String), String> {
 fn find_firmware(qemu: &Path) -> Option<PathBuf> {
     let own = fs::canonicalize(qemu).ok().and_then(|path| Some(path.parent()?.parent()?.join("share/qemu")));
     let folders = own.into_iter().chain(["/usr/share/qemu", "/usr/share/qboot"].map(PathBuf::from));
-    folders.flat_map(|folder| ["qboot.rom", "bios-microvm.bin"].map(|name| folder.join(name))).find(|path| path.is_file())
+    folders
+        .flat_map(|folder| ["qboot.rom", "bios-microvm.bin"].map(|name| folder.join(name)))
+        .find(|path| path.is_file())
 }
 
 fn host_counter() -> HostCounter {

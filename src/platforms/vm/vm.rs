@@ -182,8 +182,14 @@ impl Vm {
         let started = machine::start(parts, describe).map_err(not_started)?;
         let write = started.link.try_clone().map_err(not_started)?;
         let link = HostEnd::new(started.link.into(), write.into());
-        let instance =
-            AgentInstance::attach(label, link, Box::new(started.carrier), started.at, wanted.deadline, cancel)?;
+        let instance = AgentInstance::attach(
+            label,
+            link,
+            Box::new(started.carrier),
+            started.at,
+            wanted.deadline,
+            cancel,
+        )?;
         Ok(match wanted.engine {
             Engine::Kvm => instance,
             Engine::Tcg => instance.with_patience(PATIENCE_TCG),
@@ -207,7 +213,11 @@ impl Platform for Vm {
     fn start(&mut self, spec: &InstanceSpec, cancel: &Cancel) -> Result<Box<dyn Instance>, Broken> {
         let label = format!("{} {}", self.spec.label, spec.number);
         let failed = |reason: String| {
-            Broken::Failed(Failure { kind: FailureKind::Start, reason: format!("{label}: {reason}"), console: vec![] })
+            Broken::Failed(Failure {
+                kind: FailureKind::Start,
+                reason: format!("{label}: {reason}"),
+                console: vec![],
+            })
         };
         self.prepare(cancel).map_err(|error| match error {
             Unavailable::Interrupted => Broken::Interrupted,
