@@ -15,6 +15,7 @@ use bulkhead::model::experiment::{Accelerator, PlatformSpec};
 use bulkhead::model::names::PlatformKind;
 use bulkhead::model::units::{Bytes, Mebibytes};
 use bulkhead::platforms::ledger::Ledger;
+use bulkhead::platforms::make::PlatformContext;
 use bulkhead::platforms::vm::guest::{GuestConfig, INIT_RUNS};
 use bulkhead::platforms::vm::payload::{self, GuestModules};
 use bulkhead::platforms::vm::toolbox::{Toolbox, host_cpus};
@@ -56,7 +57,8 @@ fn run() -> Result<bool> {
     spec.accelerator = Accelerator::Tcg;
     spec.memory_mib = Some(Mebibytes::from_mib(MEMORY_MIB));
     let tools = Toolbox::find(&spec, exe, &cache)?;
-    let mut vm = Vm::new(&spec, exe, &ledger, &cache);
+    let context = PlatformContext { exe: exe.to_owned(), ledger, cache, seed: 1 };
+    let mut vm = Vm::new(&spec, &context);
     let state = vm.survey(&Cancel::new());
     if let Some(reason) = state.unavailable {
         bail!("{reason}");
@@ -93,7 +95,7 @@ fn median(values: &mut [f64]) -> f64 {
     values.sort_by(f64::total_cmp);
     let middle = values.len() / 2;
     match (values.get(middle.wrapping_sub(1)), values.get(middle)) {
-        (Some(below), Some(above)) if values.len() % 2 == 0 => f64::midpoint(*below, *above),
+        (Some(below), Some(above)) if values.len().is_multiple_of(2) => f64::midpoint(*below, *above),
         (_, Some(value)) => *value,
         _ => f64::NAN,
     }

@@ -1,6 +1,8 @@
 //! Real guests under a real QEMU: they start, pause, answer; and each way in which one can break is recorded as what it
 //! is. Needs QEMU and a guest kernel; says so and skips without.
 
+#![expect(clippy::print_stderr, reason = "a skipped test says why, a failed one what was seen")]
+
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -12,6 +14,7 @@ use bulkhead::model::names::PlatformKind;
 use bulkhead::model::params::{DiskParams, ProbeSpec};
 use bulkhead::model::units::{Bytes, Mebibytes, Millis};
 use bulkhead::platforms::ledger::{self, Ledger};
+use bulkhead::platforms::make::PlatformContext;
 use bulkhead::platforms::vm::guest::Rehearsal;
 use bulkhead::platforms::vm::vm::Vm;
 use bulkhead::platforms::{Broken, Cancel, Instance, InstanceSpec, Platform};
@@ -31,14 +34,16 @@ fn cache() -> PathBuf {
 
 /// None, with the reason printed, where no guest can be started.
 fn bench(change: impl FnOnce(&mut PlatformSpec), rehearse: Option<Rehearsal>) -> Option<Bench> {
-    let folder = tempfile::tempdir().unwrap();
-    let ledger = Ledger::open(folder.path()).unwrap();
-    std::fs::create_dir(folder.path().join("scratch")).unwrap();
+    let folder = tempfile::tempdir().expect("the test's own files");
+    let ledger = Ledger::open(folder.path()).expect("the test's own files");
+    std::fs::create_dir(folder.path().join("scratch")).expect("the test's own files");
     let mut spec = PlatformSpec::of_kind(PlatformKind::Vm);
     spec.accelerator = Accelerator::Tcg;
     spec.memory_mib = Some(Mebibytes::from_mib(320));
     change(&mut spec);
-    let mut vm = Vm::new(&spec, Path::new(env!("CARGO_BIN_EXE_bulkhead")), &ledger, &cache());
+    let context =
+        PlatformContext { exe: env!("CARGO_BIN_EXE_bulkhead").into(), ledger, cache: cache(), seed: 1 };
+    let mut vm = Vm::new(&spec, &context);
     if let Some(how) = rehearse {
         vm = vm.rehearsing(how);
     }
@@ -65,7 +70,8 @@ impl Bench {
     fn nothing_left(self) {
         let said = ledger::sweep(self.folder.path());
         assert!(said.is_empty(), "left behind: {said:?}");
-        let scratch: Vec<_> = std::fs::read_dir(self.folder.path().join("scratch")).unwrap().collect();
+        let scratch: Vec<_> =
+            std::fs::read_dir(self.folder.path().join("scratch")).expect("the test's own files").collect();
         assert!(scratch.is_empty(), "left behind: {scratch:?}");
     }
 }
@@ -89,7 +95,11 @@ fn rehearsed(how: Rehearsal, deadline_ms: u64) -> Option<Failure> {
         guest.begin(&job(1, deadline_ms), &Cancel::new()).and_then(|()| guest.finish(&Cancel::new()));
     let failure = failure(outcome.expect_err("the job must break"));
     eprintln!("{how:?}: {failure:#?}");
-    assert_eq!(failure.kind, self::failure(guest.pause().unwrap_err()).kind, "a gone guest stays gone");
+    assert_eq!(
+        failure.kind,
+        self::failure(guest.pause().expect_err("it is gone")).kind,
+        "a gone guest stays gone"
+    );
     drop(guest);
     bench.nothing_left();
     Some(failure)
@@ -107,7 +117,7 @@ fn a_guest_starts_works_pauses_and_goes() {
     eprintln!("{:#?}", state.properties);
     let mut guest = bench.start().unwrap();
     eprintln!("the agent answered after {}", guest.start_time());
-    //FACTS assert_eq!(guest.facts().cpus, 2);
+    assert_eq!(guest.facts().cpus, 2);
     for id in 1..=2 {
         guest.begin(&job(id, 30_000), &Cancel::new()).unwrap();
         guest.finish(&Cancel::new()).unwrap();
@@ -183,8 +193,8 @@ fn a_killed_qemu_is_a_death() {
 
 /// Every module file below `folder`, by name.
 fn module_files(folder: &Path, found: &mut BTreeMap<String, PathBuf>) {
-    for entry in std::fs::read_dir(folder).unwrap().map(Result::unwrap) {
-        if entry.file_type().unwrap().is_dir() {
+    for entry in std::fs::read_dir(folder).expect("the test's own files").filter_map(Result::ok) {
+        if entry.file_type().expect("the test's own files").is_dir() {
             module_files(&entry.path(), found);
         } else {
             found.insert(entry.file_name().to_string_lossy().into_owned(), entry.path());

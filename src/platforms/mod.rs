@@ -13,11 +13,22 @@
 //! a carrier; `fake` is the other, scripted one.
 
 pub mod agent;
+pub mod console;
+pub mod container;
+pub mod facts;
+pub mod fake;
 pub mod instance;
 pub mod ledger;
 pub mod link;
+pub mod make;
+pub mod native;
+pub mod process;
+pub mod reaper;
+pub mod spawn;
 mod sweep;
 pub mod vm;
+
+pub use make::{PlatformContext, make};
 
 use std::path::PathBuf;
 use std::sync::Arc;

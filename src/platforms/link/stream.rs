@@ -160,3 +160,9 @@ fn make_non_blocking(fd: &OwnedFd) -> Result<(), LinkError> {
     fcntl(fd, FcntlArg::F_SETFL(flags | OFlag::O_NONBLOCK)).map_err(broke)?;
     Ok(())
 }
+
+/// Whether one of `wanted` is ready now.
+pub fn is_ready(wanted: &[(BorrowedFd<'_>, PollFlags)]) -> bool {
+    let mut fds: Vec<PollFd<'_>> = wanted.iter().map(|(fd, flags)| PollFd::new(*fd, *flags)).collect();
+    poll(&mut fds, PollTimeout::ZERO).is_ok_and(|ready| ready > 0)
+}

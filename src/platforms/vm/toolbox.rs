@@ -5,6 +5,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use super::counter;
 use super::disk::find_program;
 use super::kernel::{self, Bootable, Kernel, Places};
 use super::payload::{GuestModules, read_program};
@@ -128,7 +129,7 @@ fn find_firmware(qemu: &Path) -> Option<PathBuf> {
 
 fn host_counter() -> HostCounter {
     let source = fs::read_to_string("/sys/devices/system/clocksource/clocksource0/current_clocksource");
-    HostCounter { trusted: source.is_ok_and(|source| source.trim() == "tsc"), rate: None }
+    HostCounter { trusted: source.is_ok_and(|source| source.trim() == "tsc"), rate: counter::rate() }
 }
 
 /// CPUs this process may run on.
