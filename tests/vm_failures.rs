@@ -127,10 +127,31 @@ fn a_guest_starts_works_pauses_and_goes() {
     let disk = Job { probe: Some(ProbeSpec::Disk(DiskParams::default())), ..job(3, 30_000) };
     guest.begin(&disk, &Cancel::new()).unwrap();
     let said = guest.finish(&Cancel::new()).unwrap();
-    eprintln!("{:?}", said.report);
+    assert!(said.report.is_some(), "a probe's job is answered");
     guest.end();
     guest.end();
     drop(guest);
+    bench.nothing_left();
+}
+
+#[test]
+fn the_engine_is_chosen_by_trying() {
+    let Some(mut bench) = bench(|spec| spec.accelerator = Accelerator::Auto, None) else { return };
+    let state = bench.vm.survey(&Cancel::new());
+    let property = |key: &str| {
+        state
+            .properties
+            .iter()
+            .find(|(name, _)| name == key)
+            .map(|(_, value)| value.as_str())
+            .unwrap_or_default()
+    };
+    eprintln!("{}: {}", property("accelerator"), property("why"));
+    match property("accelerator") {
+        "kvm" => assert!(property("why").contains("answered after")),
+        "tcg" => assert!(property("why").contains("/dev/kvm")),
+        other => panic!("accelerator {other}"),
+    }
     bench.nothing_left();
 }
 
