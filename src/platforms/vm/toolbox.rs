@@ -122,9 +122,7 @@ fn find_qemu(named: Option<&str>) -> Result<(PathBuf, String), String> {
 fn find_firmware(qemu: &Path) -> Option<PathBuf> {
     let own = fs::canonicalize(qemu).ok().and_then(|path| Some(path.parent()?.parent()?.join("share/qemu")));
     let folders = own.into_iter().chain(["/usr/share/qemu", "/usr/share/qboot"].map(PathBuf::from));
-    folders
-        .flat_map(|folder| ["qboot.rom", "bios-microvm.bin"].map(|name| folder.join(name)))
-        .find(|path| path.is_file())
+    folders.map(|folder| folder.join("qboot.rom")).find(|path| path.is_file())
 }
 
 fn host_counter() -> HostCounter {
