@@ -6,7 +6,11 @@
 //! counts as wrong when any headline metric of any probe is called different.
 //!
 //! `cargo bench --bench a_a -- [ROUNDS] [REAL]`: rounds of the recording (default 40), real repetitions (default 5).
-#![expect(clippy::print_stdout, clippy::unwrap_used, reason = "a bench prints, and ends when something is missing")]
+#![expect(
+    clippy::print_stdout,
+    clippy::unwrap_used,
+    reason = "a bench prints, and ends when something is missing"
+)]
 
 use std::path::Path;
 use std::process::Command;
@@ -55,7 +59,12 @@ fn differences(results: &RunResults) -> Vec<String> {
 }
 
 /// A stretch of consecutive rounds, renumbered from 0, labels exchanged at random per round.
-fn resampled(contents: &Contents, labels: &[String], rounds: u32, random: &mut Xoshiro256PlusPlus) -> Contents {
+fn resampled(
+    contents: &Contents,
+    labels: &[String],
+    rounds: u32,
+    random: &mut Xoshiro256PlusPlus,
+) -> Contents {
     let from = random.random_range(0..=rounds - ROUNDS_EACH);
     let exchange: Vec<bool> = (0..ROUNDS_EACH).map(|_| random.random()).collect();
     let inside = |m: &&Measurement| (from..from + ROUNDS_EACH).contains(&m.round);
@@ -63,7 +72,8 @@ fn resampled(contents: &Contents, labels: &[String], rounds: u32, random: &mut X
         let mut moved = measurement.clone();
         moved.round -= from;
         if exchange.get(moved.round as usize) == Some(&true) {
-            moved.cell.platform = labels.iter().find(|label| **label != measurement.cell.platform).unwrap().clone();
+            moved.cell.platform =
+                labels.iter().find(|label| **label != measurement.cell.platform).unwrap().clone();
         }
         moved
     });
@@ -112,5 +122,9 @@ fn main() {
 }
 
 fn verdict(found: &[String]) -> String {
-    if found.is_empty() { "no difference".to_owned() } else { format!("WRONGLY DIFFERENT: {}", found.join(", ")) }
+    if found.is_empty() {
+        "no difference".to_owned()
+    } else {
+        format!("WRONGLY DIFFERENT: {}", found.join(", "))
+    }
 }

@@ -41,7 +41,8 @@ fn allowed_imports() -> BTreeMap<String, BTreeSet<String>> {
             let cells: Vec<&str> = line.split('|').map(str::trim).collect();
             let [_, room, _question, world, imports, state, _] = cells.as_slice() else { return None };
             let is_row = matches!(*world, "yes" | "no") && *state == "here";
-            let imports = imports.split(',').map(|name| name.trim().to_owned()).filter(|name| !name.is_empty());
+            let imports =
+                imports.split(',').map(|name| name.trim().to_owned()).filter(|name| !name.is_empty());
             is_row.then(|| (room.trim_matches('`').to_owned(), imports.collect()))
         })
         .collect()
@@ -92,14 +93,18 @@ fn the_import_check_sees_an_import() {
 
 #[test]
 fn pure_rooms_touch_no_clock_file_or_environment() {
-    let banned = ["std::fs", "std::env", "std::net", "std::process", "Instant::now", "SystemTime::now", "std::thread"];
+    let banned =
+        ["std::fs", "std::env", "std::net", "std::process", "Instant::now", "SystemTime::now", "std::thread"];
     let mut broken = Vec::new();
     for room in ["model", "stats", "report"].iter().filter(|room| rooms_in_source().contains(**room)) {
         for file in rust_files(&root().join("src").join(room)) {
             let text = fs::read_to_string(&file).expect("readable source");
             let code = text.split("#[cfg(test)]").next().unwrap_or_default();
             broken.extend(
-                banned.iter().filter(|word| code.contains(**word)).map(|word| format!("{}: {word}", file.display())),
+                banned
+                    .iter()
+                    .filter(|word| code.contains(**word))
+                    .map(|word| format!("{}: {word}", file.display())),
             );
         }
     }
@@ -136,7 +141,11 @@ fn functions_stay_small() {
         for (number, line) in text.lines().enumerate() {
             let indent = line.len() - line.trim_start().len();
             let is_fn = line.trim_start().split_whitespace().take(5).any(|word| word == "fn");
-            if open.is_none() && is_fn && !line.trim_start().starts_with("//") && !line.trim_end().ends_with('}') {
+            if open.is_none()
+                && is_fn
+                && !line.trim_start().starts_with("//")
+                && !line.trim_end().ends_with('}')
+            {
                 open = Some((number, line.trim().to_owned(), indent));
             } else if let Some((start, name, at)) = &open
                 && indent == *at

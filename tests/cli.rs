@@ -67,7 +67,11 @@ fn a_bad_experiment_is_refused_with_the_place() {
     assert_eq!(output.status.code(), Some(2));
     let text = stderr(&output);
     assert!(text.contains("line 2") && text.contains("did you mean \"duration_ms\"?"), "{text}");
-    assert_eq!(fs::read_dir(folder.path()).expect("readable").count(), 1, "nothing but the experiment is there");
+    assert_eq!(
+        fs::read_dir(folder.path()).expect("readable").count(),
+        1,
+        "nothing but the experiment is there"
+    );
 }
 
 #[test]
@@ -183,8 +187,19 @@ fn two_runs_compare() {
 fn a_missing_runtime_or_kernel_is_named_and_the_others_run() {
     let folder = folder();
     let arguments = [
-        "measure", "fake", "container:/no/such/runtime", "vm", "--qemu", "/no/such/qemu", "--quick", "--rounds", "2", "--probe",
-        "gap", "--out", "run",
+        "measure",
+        "fake",
+        "container:/no/such/runtime",
+        "vm",
+        "--qemu",
+        "/no/such/qemu",
+        "--quick",
+        "--rounds",
+        "2",
+        "--probe",
+        "gap",
+        "--out",
+        "run",
     ];
     let output = bulkhead(&folder, &arguments);
     assert_eq!(output.status.code(), Some(3), "asked for by name and not there: {}", stderr(&output));
@@ -192,7 +207,12 @@ fn a_missing_runtime_or_kernel_is_named_and_the_others_run() {
     assert!(text.contains("not available"), "{text}");
     let results = fs::read_to_string(folder.path().join("run/results.json")).expect("readable");
     let results: serde_json::Value = serde_json::from_str(&results).expect("JSON");
-    let done = results["cells"].as_array().expect("cells").iter().filter(|cell| cell["done"].as_u64() > Some(0)).count();
+    let done = results["cells"]
+        .as_array()
+        .expect("cells")
+        .iter()
+        .filter(|cell| cell["done"].as_u64() > Some(0))
+        .count();
     assert!(done > 0, "the fake platform was measured");
 }
 
@@ -215,7 +235,8 @@ fn shipped_experiments_print_and_check() {
     let names = stdout(&bulkhead(&folder, &["experiment"]));
     assert!(names.contains("default") && names.contains("quick"), "{names}");
     for name in names.lines() {
-        fs::write(folder.path().join("mine.toml"), stdout(&bulkhead(&folder, &["experiment", name]))).expect("writable");
+        fs::write(folder.path().join("mine.toml"), stdout(&bulkhead(&folder, &["experiment", name])))
+            .expect("writable");
         let checked = bulkhead(&folder, &["experiment", "mine.toml"]);
         assert_eq!(checked.status.code(), Some(0), "{}", stderr(&checked));
         assert!(stdout(&checked).contains("good"), "{}", stdout(&checked));

@@ -47,7 +47,8 @@ fn change(input: &mut Vec<u8>, random: &mut impl Rng, seeds: &[Vec<u8>]) {
             input.splice(at..at, piece);
         }
         _ => {
-            let telling = ["0", "-1", "18446744073709551615", "1e999", "nan", "\"\"", "[", "{", "\u{202e}", "\0"];
+            let telling =
+                ["0", "-1", "18446744073709551615", "1e999", "nan", "\"\"", "[", "{", "\u{202e}", "\0"];
             input.splice(at..at, telling[random.random_range(0..telling.len())].bytes());
         }
     }
@@ -73,5 +74,8 @@ fn experiments() {
             }
         }
     });
-    assert!(accepted > 0, "the mutations never leave a valid experiment: the fuzzing sees only the error path");
+    assert!(
+        accepted > 0,
+        "the mutations never leave a valid experiment: the fuzzing sees only the error path"
+    );
 }

@@ -15,7 +15,9 @@ use std::sync::atomic::AtomicBool;
 
 use super::output;
 use crate::model::job::{Job, JobReply};
+use crate::model::units::Hertz;
 use crate::platforms::{agent, facts, reaper, vm};
+use crate::workloads::clock::Anchor;
 use crate::workloads::run::{Surroundings, run_job};
 
 /// Runs the agent's side if that is what was asked for; `None` means this is an ordinary command line.
@@ -26,7 +28,7 @@ pub fn take_over() -> Option<ExitCode> {
         Some("noop") => Some(ExitCode::SUCCESS),
         Some("agent") => Some(serve(&words)),
         Some("reaper") => Some(reap(&words)),
-        _ if vm::init::is_guest() => vm::init::guest_main(&execute_in_guest),
+        _ if vm::init::is_guest() => vm::init::guest_main(counter_rate, &execute_in_guest),
         _ => None,
     }
 }
@@ -40,14 +42,17 @@ fn option(words: &[OsString], name: &str) -> Option<PathBuf> {
 fn serve(words: &[OsString]) -> ExitCode {
     let scratch = option(words, "--scratch");
     let (read, write) =
-        match (std::io::stdin().as_fd().try_clone_to_owned(), std::io::stdout().as_fd().try_clone_to_owned()) {
+        match (std::io::stdin().as_fd().try_clone_to_owned(), std::io::stdout().as_fd().try_clone_to_owned())
+        {
             (Ok(read), Ok(write)) => (read, write),
-            (Err(error), _) | (_, Err(error)) => return failed(&format!("agent: no link on stdin and stdout: {error}")),
+            (Err(error), _) | (_, Err(error)) => {
+                return failed(&format!("agent: no link on stdin and stdout: {error}"));
+            }
         };
     let run = move |job: &Job, stop: &AtomicBool, running: &mut dyn FnMut()| {
         execute(job, scratch.clone(), stop, running)
     };
-    match agent::serve(read, write, facts::collect(None), &run) {
+    match agent::serve(read, write, facts::collect(counter_rate()), &run) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => failed(&format!("agent: {error}")),
     }
@@ -56,6 +61,11 @@ fn serve(words: &[OsString]) -> ExitCode {
 fn execute(job: &Job, scratch: Option<PathBuf>, stop: &AtomicBool, running: &mut dyn FnMut()) -> JobReply {
     let surroundings = Surroundings { scratch, exe: PathBuf::from("/proc/self/exe") };
     run_job(job, &surroundings, stop, running)
+}
+
+/// Rate of the cycle counter over a short time; none where it cannot be used.
+pub fn counter_rate() -> Option<Hertz> {
+    Anchor::take().and_then(|anchor| anchor.rate_since()).ok()
 }
 
 fn execute_in_guest(scratch: &Path, job: &Job, stop: &AtomicBool, running: &mut dyn FnMut()) -> JobReply {

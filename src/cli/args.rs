@@ -117,7 +117,9 @@ pub struct MeasureArgs {
 
 /// Arguments of `doctor`.
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:\n  bulkhead doctor\n  bulkhead doctor --json | jq '.checks[] | select(.level == \"dirty\")'")]
+#[command(
+    after_help = "Examples:\n  bulkhead doctor\n  bulkhead doctor --json | jq '.checks[] | select(.level == \"dirty\")'"
+)]
 pub struct DoctorArgs {
     /// Leave out the trial guest that shows whether KVM really works (takes up to ten seconds)
     #[arg(long)]
@@ -129,7 +131,9 @@ pub struct DoctorArgs {
 
 /// Arguments of `compare`.
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:\n  bulkhead compare monday/ tuesday/\n  bulkhead compare monday/ tuesday/ --html changes.html")]
+#[command(
+    after_help = "Examples:\n  bulkhead compare monday/ tuesday/\n  bulkhead compare monday/ tuesday/ --html changes.html"
+)]
 pub struct CompareArgs {
     /// Run directory, or its results.json: the one compared with
     #[arg(value_name = "A")]
@@ -147,7 +151,9 @@ pub struct CompareArgs {
 
 /// Arguments of `report`.
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:\n  bulkhead report bulkhead-run-20260102-150405\n  bulkhead report DIR --json | jq .verdicts")]
+#[command(
+    after_help = "Examples:\n  bulkhead report bulkhead-run-20260102-150405\n  bulkhead report DIR --json | jq .verdicts"
+)]
 pub struct ReportArgs {
     /// Run directory
     #[arg(value_name = "DIR")]
@@ -159,7 +165,9 @@ pub struct ReportArgs {
 
 /// Arguments of `experiment`.
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:\n  bulkhead experiment\n  bulkhead experiment default > my.toml\n  bulkhead experiment my.toml")]
+#[command(
+    after_help = "Examples:\n  bulkhead experiment\n  bulkhead experiment default > my.toml\n  bulkhead experiment my.toml"
+)]
 pub struct ExperimentArgs {
     /// A shipped experiment to print, or a file to check
     #[arg(value_name = "NAME|FILE")]
@@ -193,8 +201,10 @@ pub enum Format {
 
 /// Arguments of `completions`.
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:\n  bulkhead completions bash > ~/.local/share/bash-completion/completions/bulkhead\n  \
-                        bulkhead completions zsh > ~/.zfunc/_bulkhead")]
+#[command(
+    after_help = "Examples:\n  bulkhead completions bash > ~/.local/share/bash-completion/completions/bulkhead\n  \
+                        bulkhead completions zsh > ~/.zfunc/_bulkhead"
+)]
 pub struct CompletionsArgs {
     /// Your shell
     #[arg(value_enum)]

@@ -25,7 +25,8 @@ pub fn run(args: &DoctorArgs) -> Verdict {
             return Ok(Ending::Interrupted);
         }
     }
-    let text = if args.json { serde_json::to_string_pretty(&preflight).or_bad_input()? } else { table(&preflight) };
+    let text =
+        if args.json { serde_json::to_string_pretty(&preflight).or_bad_input()? } else { table(&preflight) };
     output::data(&text).or_bad_input()?;
     Ok(Ending::Done)
 }
@@ -40,7 +41,8 @@ fn specs(no_trial: bool) -> Vec<PlatformSpec> {
 }
 
 fn platform_check(state: &PlatformState) -> Check {
-    let properties: Vec<String> = state.properties.iter().map(|(key, value)| format!("{key}: {value}")).collect();
+    let properties: Vec<String> =
+        state.properties.iter().map(|(key, value)| format!("{key}: {value}")).collect();
     Check {
         id: format!("platform {}", state.label),
         level: if state.unavailable.is_some() { CheckLevel::Missing } else { CheckLevel::Ok },
@@ -111,7 +113,8 @@ mod tests {
             found: "word ".repeat(words),
             advice: "do this ".repeat(words),
         };
-        let checks = vec![check("load", CheckLevel::Dirty, 30), check("platform container", CheckLevel::Ok, 3)];
+        let checks =
+            vec![check("load", CheckLevel::Dirty, 30), check("platform container", CheckLevel::Ok, 3)];
         let text = table(&Preflight { checks });
         assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
         assert!(text.contains("DIRTY") && text.contains("marked dirty"), "{text}");

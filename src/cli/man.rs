@@ -15,7 +15,8 @@ use super::output;
 pub fn run(args: &ManArgs) -> Verdict {
     match &args.out {
         Some(folder) => write_all(folder).or_bad_input()?,
-        None => output::data(&String::from_utf8_lossy(&page(Arguments::command()).or_bad_input()?)).or_bad_input()?,
+        None => output::data(&String::from_utf8_lossy(&page(Arguments::command()).or_bad_input()?))
+            .or_bad_input()?,
     }
     Ok(Ending::Done)
 }

@@ -11,26 +11,26 @@ use std::time::SystemTime;
 
 use anyhow::Context;
 
+use super::agent::counter_rate;
 use super::args::MeasureArgs;
 use super::ending::{Ending, OrStop, Verdict};
 use super::progress::Progress;
 use super::{interrupt, output, resolve};
+use crate::campaign;
 use crate::campaign::event::Stop;
 use crate::campaign::rundir::{REPORT_FILE, RESULTS_FILE, RunDir};
 use crate::campaign::runner::{self, RunEnd, Setup};
-use crate::campaign;
 use crate::model::SCHEMA_VERSION;
 use crate::model::experiment::PlatformSpec;
 use crate::model::journal::Header;
 use crate::model::names::PlatformKind;
 use crate::model::results::RunResults;
-use crate::model::units::{Hertz, Nanos};
+use crate::model::units::Nanos;
 use crate::platforms::ledger::Ledger;
 use crate::platforms::make::{self, PlatformContext};
 use crate::platforms::reaper::Reaper;
 use crate::platforms::{Cancel, facts, host};
 use crate::report::{page, terminal};
-use crate::workloads::clock::Anchor;
 
 /// Measures, writes everything down, prints the summary.
 pub fn run(args: &MeasureArgs) -> Verdict {
@@ -114,11 +114,6 @@ fn cache_folder() -> PathBuf {
         .or_else(|| named("XDG_CACHE_HOME").map(|folder| folder.join("bulkhead")))
         .or_else(|| named("HOME").map(|home| home.join(".cache/bulkhead")))
         .unwrap_or_else(|| std::env::temp_dir().join("bulkhead-cache"))
-}
-
-/// Rate of the cycle counter over a short time; none where it cannot be used.
-fn counter_rate() -> Option<Hertz> {
-    Anchor::take().and_then(|anchor| anchor.rate_since()).ok()
 }
 
 fn header(dir: &Path) -> Header {

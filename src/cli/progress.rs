@@ -110,7 +110,8 @@ fn surveyed(state: &PlatformState) -> String {
     if let Some(reason) = &state.unavailable {
         return format!("{}: not available: {reason}", state.label);
     }
-    let known = |key: &str| state.properties.iter().find(|(name, _)| name == key).map(|(_, value)| value.as_str());
+    let known =
+        |key: &str| state.properties.iter().find(|(name, _)| name == key).map(|(_, value)| value.as_str());
     match (known("accelerator"), known("why"), known("runtime")) {
         (Some(accelerator), Some(why), _) => format!("{}: {accelerator}, because {why}", state.label),
         (_, _, Some(runtime)) => format!("{}: {runtime}", state.label),

@@ -11,6 +11,9 @@ pub fn run(args: &ReportArgs) -> Verdict {
     let results = campaign::conclude(&rundir).or_bad_input()?;
     measure::publish(&rundir, &results).or_bad_input()?;
     measure::show(&results, args.json).or_bad_input()?;
-    output::say(&format!("bulkhead: {} written anew", args.dir.join(campaign::rundir::REPORT_FILE).display()));
+    output::say(&format!(
+        "bulkhead: {} written anew",
+        args.dir.join(campaign::rundir::REPORT_FILE).display()
+    ));
     Ok(Ending::Done)
 }

@@ -35,7 +35,8 @@ pub fn experiment(args: &MeasureArgs, fresh_seed: u64) -> anyhow::Result<Experim
 
 /// A shipped experiment by name, or a file.
 pub fn load(name: &str) -> anyhow::Result<Experiment> {
-    let looks_like_file = name.contains('/') || Path::new(name).extension().is_some() || Path::new(name).exists();
+    let looks_like_file =
+        name.contains('/') || Path::new(name).extension().is_some() || Path::new(name).exists();
     if !looks_like_file {
         return Ok(shipped::get(name)?);
     }
@@ -58,7 +59,8 @@ fn platforms(names: &[String], experiment: &Experiment) -> anyhow::Result<Vec<Pl
     for name in names {
         let known = experiment.platforms.iter().find(|platform| platform.label == *name).cloned();
         let mut platform = known.map_or_else(|| parse_platform(name), Ok)?;
-        let same = chosen.iter().filter(|other| other.label.split('#').next() == Some(&platform.label)).count();
+        let same =
+            chosen.iter().filter(|other| other.label.split('#').next() == Some(&platform.label)).count();
         if same > 0 {
             platform.label = format!("{}#{}", platform.label, same + 1);
         }
@@ -85,7 +87,9 @@ fn parse_platform(text: &str) -> anyhow::Result<PlatformSpec> {
             platform.accelerator = Accelerator::Tcg;
             platform.label = "vm-tcg".to_owned();
         }
-        (PlatformKind::Vm, Some(other)) => bail!("unknown accelerator \"{other}\" in \"{text}\": wanted kvm or tcg"),
+        (PlatformKind::Vm, Some(other)) => {
+            bail!("unknown accelerator \"{other}\" in \"{text}\": wanted kvm or tcg")
+        }
         (kind, Some(_)) => bail!("platform \"{text}\": {kind} has no variants, write \"{kind}\""),
     }
     Ok(platform)
@@ -93,8 +97,10 @@ fn parse_platform(text: &str) -> anyhow::Result<PlatformSpec> {
 
 /// `container-runc` from `runc`, also from `/usr/bin/runc`.
 fn label_of(kind: &str, variant: &str) -> String {
-    let name = Path::new(variant).file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-    let safe: String = name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).take(20).collect();
+    let name =
+        Path::new(variant).file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    let safe: String =
+        name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).take(20).collect();
     format!("{kind}-{safe}")
 }
 
@@ -102,10 +108,14 @@ fn keep_probes(experiment: &mut Experiment, wanted: &[String]) -> anyhow::Result
     if wanted.is_empty() {
         return Ok(());
     }
-    let wanted = wanted.iter().map(|name| Ok(name.parse::<ProbeKind>()?)).collect::<anyhow::Result<Vec<_>>>()?;
+    let wanted =
+        wanted.iter().map(|name| Ok(name.parse::<ProbeKind>()?)).collect::<anyhow::Result<Vec<_>>>()?;
     let measured: Vec<ProbeKind> = experiment.probes.specs().iter().map(|spec| spec.kind()).collect();
     if let Some(absent) = wanted.iter().find(|probe| !measured.contains(probe)) {
-        bail!("--probe {absent}: experiment \"{}\" does not measure it; add [probe.{absent}] to a file", experiment.name);
+        bail!(
+            "--probe {absent}: experiment \"{}\" does not measure it; add [probe.{absent}] to a file",
+            experiment.name
+        );
     }
     experiment.probes.retain(&wanted);
     for load in &mut experiment.loads {
@@ -179,7 +189,10 @@ mod tests {
     fn variants_choose_runtime_and_accelerator() {
         let experiment = resolve("container:/opt/bin/crun vm:tcg --seed 7").unwrap();
         let [container, vm] = experiment.platforms.as_slice() else { panic!("two platforms") };
-        assert_eq!((container.label.as_str(), container.runtime.as_deref()), ("container-crun", Some("/opt/bin/crun")));
+        assert_eq!(
+            (container.label.as_str(), container.runtime.as_deref()),
+            ("container-crun", Some("/opt/bin/crun"))
+        );
         assert_eq!((vm.label.as_str(), vm.accelerator), ("vm-tcg", Accelerator::Tcg));
         assert_eq!(experiment.seed, Some(7));
     }

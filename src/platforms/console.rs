@@ -36,6 +36,10 @@ struct Shared {
 
 #[derive(Debug, Default)]
 struct Tail {
+    /// Text that marks a line worth keeping whatever follows.
+    mark: Option<&'static str>,
+    /// The first line with the mark.
+    marked: Option<String>,
     lines: VecDeque<String>,
     /// The line that is being written, cut to what may be kept of it.
     current: Vec<u8>,
@@ -48,10 +52,17 @@ impl Console {
     /// # Errors
     /// When no thread or pipe can be had.
     pub fn follow(fd: OwnedFd) -> io::Result<Self> {
+        Self::follow_for(fd, None)
+    }
+
+    /// Begins to follow `fd`, and keeps the first line that contains `mark`: a kernel's panic says first what happened
+    /// and then prints more lines of traces than are kept.
+    pub fn follow_for(fd: OwnedFd, mark: Option<&'static str>) -> io::Result<Self> {
         let broke = |error: super::link::LinkError| io::Error::other(error.to_string());
         let source = Source::new(fd).map_err(broke)?;
         let (wake, alarm) = io::pipe()?;
-        let shared = Arc::new(Shared::default());
+        let tail = Tail { mark, ..Tail::default() };
+        let shared = Arc::new(Shared { tail: Mutex::new(tail), ended: Condvar::new() });
         let keeper = Arc::clone(&shared);
         let thread = std::thread::Builder::new().name("console".to_owned()).spawn(move || {
             read_all(source, &wake, &keeper);
@@ -61,12 +72,22 @@ impl Console {
         Ok(Self { shared, alarm: Some(alarm), thread: Some(thread) })
     }
 
-    /// The last lines, oldest first. A line that has not ended yet counts.
+    /// The last lines, oldest first. A line that has not ended yet counts. A marked line that was pushed out comes first.
     pub fn tail(&self) -> Vec<String> {
         let tail = self.shared.lock();
         let last = (!tail.current.is_empty()).then(|| harmless(&tail.current));
         let lines: Vec<String> = tail.lines.iter().cloned().chain(last).collect();
-        lines.iter().skip(lines.len().saturating_sub(LINES)).cloned().collect()
+        let pushed_out = tail.marked.as_ref().filter(|marked| !tail.lines.contains(marked));
+        let room = LINES - usize::from(pushed_out.is_some());
+        let surplus = lines.len().saturating_sub(room);
+        pushed_out.cloned().into_iter().chain(lines.into_iter().skip(surplus)).collect()
+    }
+
+    /// The first marked line, from the mark on.
+    pub fn marked(&self) -> Option<String> {
+        let tail = self.shared.lock();
+        let line = tail.marked.as_ref()?;
+        line.find(tail.mark?).and_then(|at| line.get(at..)).map(str::to_owned)
     }
 
     /// Waits until the stream has ended, at most `grace`, so that the tail has the last words of a dead child.
@@ -136,7 +157,11 @@ impl Tail {
         if self.lines.len() == LINES {
             self.lines.pop_front();
         }
-        self.lines.push_back(harmless(&line));
+        let line = harmless(&line);
+        if self.marked.is_none() && self.mark.is_some_and(|mark| line.contains(mark)) {
+            self.marked = Some(line.clone());
+        }
+        self.lines.push_back(line);
     }
 }
 
@@ -180,6 +205,25 @@ mod tests {
         let flood = console_of(&vec![b'x'; 3_000_000]);
         assert_eq!(flood, vec!["x".repeat(CHARS)]);
         assert_eq!(console_of("ä".repeat(1000).as_bytes()), vec!["ä".repeat(CHARS)]);
+    }
+
+    #[test]
+    fn a_marked_line_is_never_pushed_out() {
+        for after in [3, 100] {
+            let (read, mut write) = io::pipe().expect("a pipe");
+            let console = Console::follow_for(read.into(), Some("Kernel panic")).expect("a thread");
+            writeln!(write, "[ 1.5] Kernel panic - not syncing: test").expect("someone reads");
+            for number in 0..after {
+                writeln!(write, "[ 1.6] trace {number}").expect("someone reads");
+            }
+            drop(write);
+            console.settle(Duration::from_secs(20));
+            let tail = console.tail();
+            assert_eq!(tail.len(), LINES.min(after + 1));
+            assert_eq!(tail[0], "[ 1.5] Kernel panic - not syncing: test");
+            assert_eq!(tail[tail.len() - 1], format!("[ 1.6] trace {}", after - 1));
+            assert_eq!(console.marked().as_deref(), Some("Kernel panic - not syncing: test"));
+        }
     }
 
     #[test]

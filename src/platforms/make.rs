@@ -32,6 +32,6 @@ pub fn make(spec: &PlatformSpec, context: &PlatformContext) -> Box<dyn Platform>
             Box::new(Container::new(spec, context.exe.clone(), context.ledger.clone()))
         }
         PlatformKind::Fake => Box::new(Fake::new(spec, context.seed)),
-        PlatformKind::Vm => Box::new(Vm::new(spec, &context.exe, &context.ledger, &context.cache)),
+        PlatformKind::Vm => Box::new(Vm::new(spec, context)),
     }
 }

@@ -21,6 +21,14 @@ pub fn binary() -> PathBuf {
     std::env::var_os(BINARY).map_or_else(|| PathBuf::from(env!("CARGO_BIN_EXE_bulkhead")), PathBuf::from)
 }
 
+/// The user's cache folder: guest kernels are there.
+fn cache() -> PathBuf {
+    let named = std::env::var_os("BULKHEAD_CACHE").map(PathBuf::from);
+    let user = || std::env::var_os("XDG_CACHE_HOME").map(|cache| PathBuf::from(cache).join("bulkhead"));
+    let home = || std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache/bulkhead"));
+    named.or_else(user).or_else(home).unwrap_or_else(|| std::env::temp_dir().join("bulkhead-cache"))
+}
+
 /// Runs the whole body against the platform that `spec` describes.
 #[expect(clippy::print_stdout, reason = "a skipped test says why")]
 pub fn conforms(spec: &PlatformSpec) {
@@ -28,7 +36,7 @@ pub fn conforms(spec: &PlatformSpec) {
     let context = PlatformContext {
         exe: binary(),
         ledger: Ledger::open(run.path()).expect("a ledger"),
-        cache: run.path().join("cache"),
+        cache: cache(),
         seed: 7,
     };
     let mut platform = make(spec, &context);

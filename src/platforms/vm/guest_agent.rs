@@ -16,7 +16,8 @@ use super::init::{RunInGuest, in_context, say};
 use super::{guest_modules, rehearsal};
 use crate::model::job::{Job, JobReply};
 use crate::model::names::ProbeKind;
-use crate::platforms::agent;
+use crate::model::units::Hertz;
+use crate::platforms::{agent, facts};
 
 /// How long a device may take to appear once its driver is loaded.
 const DEVICE_TIMEOUT: Duration = Duration::from_secs(20);
@@ -24,7 +25,7 @@ const DEVICE_TIMEOUT: Duration = Duration::from_secs(20);
 const DISK_DEVICE: &str = "/dev/vda";
 
 /// Serves the host until it says goodbye.
-pub fn run(config: &GuestConfig, run: &RunInGuest<'_>) -> Result<(), String> {
+pub fn run(config: &GuestConfig, counter_hz: Option<Hertz>, run: &RunInGuest<'_>) -> Result<(), String> {
     raise_oom_score();
     let link = open_link(config.link)?;
     let write = link.try_clone().map_err(in_context("the link"))?;
@@ -58,8 +59,7 @@ pub fn run(config: &GuestConfig, run: &RunInGuest<'_>) -> Result<(), String> {
                 },
             }
         };
-        agent::serve(link, write, crate::model::facts::MachineFacts::default(), &job)
-            .map_err(in_context("the link"))
+        agent::serve(link, write, facts::collect(counter_hz), &job).map_err(in_context("the link"))
     })
 }
 

@@ -27,6 +27,7 @@ use nix::unistd::{ForkResult, Pid, fork, getpid};
 use super::guest::{CONFIG_PATH, GuestConfig, INIT_RUNS, Rehearsal};
 use super::guest_agent;
 use crate::model::job::{Job, JobReply};
+use crate::model::units::Hertz;
 
 /// How a guest runs a job: the folder (or device) for disk files, the job, the order to stop, and what to call when
 /// its loads are up.
@@ -37,15 +38,15 @@ pub fn is_guest() -> bool {
     getpid() == Pid::from_raw(1) && Path::new(CONFIG_PATH).is_file()
 }
 
-/// Runs the guest; `run` does its jobs. To be called with one thread only, at the very start of the program.
-pub fn guest_main(run: &RunInGuest<'_>) -> ! {
-    if let Err(error) = bring_up(run) {
+/// Runs the guest; `run` does its jobs, `counter_hz` measures its cycle counter, which the agent reports. To be called with one thread only, at the very start of the program.
+pub fn guest_main(counter_hz: impl FnOnce() -> Option<Hertz>, run: &RunInGuest<'_>) -> ! {
+    if let Err(error) = bring_up(counter_hz, run) {
         say(&format!("guest failed: {error}"));
     }
     power_off()
 }
 
-fn bring_up(run: &RunInGuest<'_>) -> Result<(), String> {
+fn bring_up(counter_hz: impl FnOnce() -> Option<Hertz>, run: &RunInGuest<'_>) -> Result<(), String> {
     let text = fs::read_to_string(CONFIG_PATH).map_err(in_context("reading the config"))?;
     let config: GuestConfig = serde_json::from_str(&text).map_err(in_context("the config"))?;
     if config.only_say_that_init_runs {
@@ -70,7 +71,7 @@ fn bring_up(run: &RunInGuest<'_>) -> Result<(), String> {
             Ok(())
         }
         ForkResult::Child => {
-            let outcome = guest_agent::run(&config, run);
+            let outcome = guest_agent::run(&config, counter_hz(), run);
             if let Err(error) = &outcome {
                 say(&format!("agent failed: {error}"));
             }

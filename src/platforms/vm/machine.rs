@@ -4,25 +4,32 @@ use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-use super::console::Tail;
 use super::disk::DiskImage;
-use super::process::{KeptProcess, describe};
+use super::inherit::inherit;
 use super::qemu::Machine;
 use super::qmp::Qmp;
 use crate::platforms::Carrier;
+use crate::platforms::console::Console;
 use crate::platforms::ledger::{Ledger, Thing, Ticket};
+use crate::platforms::spawn::{Bond, ending, spawn};
 
 /// How long QEMU may take to stop or continue the CPUs.
 const CONTROL_TIMEOUT: Duration = Duration::from_secs(10);
 
+/// How long the last words of an ended guest may take to arrive.
+const LAST_WORDS: Duration = Duration::from_millis(500);
+/// What a Linux kernel begins its last words with.
+const PANIC_MARK: &str = "Kernel panic";
+
 /// A virtual machine that runs.
 pub struct RunningMachine {
-    process: KeptProcess,
+    child: Child,
+    ended: Option<ExitStatus>,
     control: Qmp,
-    console: Tail,
+    console: Console,
     disk: Option<DiskImage>,
     ledger: Ledger,
     ticket: Option<Ticket>,
@@ -64,28 +71,39 @@ pub fn start(parts: Parts<'_>, describe_machine: impl FnOnce([i32; 4]) -> Machin
     let machine = describe_machine(numbers);
     let mut command = Command::new(parts.qemu);
     command.args(machine.arguments()).stdin(Stdio::null()).stdout(Stdio::null()).stderr(complaints);
-    let console = Tail::follow(console.into())?;
+    inherit(&mut command, &inherited);
+    let console = Console::follow_for(console.into(), Some(PANIC_MARK))?;
     let at = Instant::now();
-    let process = KeptProcess::start(command, inherited)?;
+    let child = spawn(command, Bond::DiesWithUs, None)?;
+    drop(inherited);
     // Until it is written down, the kernel ends it with us.
-    let thing = Thing::process(process.pid().as_raw().cast_unsigned());
-    let ticket = thing.map(|thing| parts.ledger.record(thing)).transpose()?;
+    let thing = Thing::process(child.id());
+    let control = Qmp::new(control);
     let ledger = parts.ledger.clone();
-    let carrier =
-        RunningMachine { process, control: Qmp::new(control), console, disk: parts.disk, ledger, ticket };
+    let mut carrier =
+        RunningMachine { child, ended: None, control, console, disk: parts.disk, ledger, ticket: None };
+    carrier.ticket = thing.map(|thing| parts.ledger.record(thing)).transpose()?;
     Ok(Started { carrier, link, at })
 }
 
 impl Carrier for RunningMachine {
     fn console_tail(&self) -> Vec<String> {
-        self.console.lines()
+        self.console.tail()
     }
 
     fn how_it_ended(&mut self) -> Option<String> {
-        let status = self.process.ended()?;
-        let how = describe("qemu", status);
+        if self.ended.is_none() {
+            self.ended = self.child.try_wait().ok().flatten();
+        }
+        let status = self.ended?;
+        self.console.settle(LAST_WORDS);
+        let how = format!("qemu {}", ending(status));
         // The guest restarts on its own panic and after its agent's end, which ends QEMU with success.
-        Some(if status.success() { format!("{how}: the guest restarted or powered off") } else { how })
+        Some(match self.console.marked() {
+            Some(panic) => format!("{how} after the guest's \"{panic}\""),
+            None if status.success() => format!("{how}: the guest restarted or powered off"),
+            None => how,
+        })
     }
 
     fn pause(&mut self) -> Result<(), String> {
@@ -97,7 +115,12 @@ impl Carrier for RunningMachine {
     }
 
     fn end(&mut self) {
-        self.process.kill();
+        if self.ended.is_none() {
+            // It cannot be gone, and its number cannot be another's: it has not been reaped.
+            let _ = self.child.kill();
+            self.ended = self.child.wait().ok();
+            self.console.settle(LAST_WORDS);
+        }
         if let Some(ticket) = self.ticket.take() {
             self.ledger.undone(ticket);
         }

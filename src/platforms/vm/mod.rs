@@ -2,24 +2,25 @@
 //!
 //! Host side: [`vm`] is the platform; [`toolbox`] finds what guests are made of ([`kernel`], [`bzimage`], [`unpack`],
 //! [`modules`]); [`accel`] tries KVM; [`payload`] and [`initramfs`] build the guest's first file system; [`qemu`] says
-//! what machine it is, [`machine`] runs it, [`process`], [`qmp`], [`console`] and [`disk`] are its parts.
+//! what machine it is, [`machine`] runs it, [`inherit`], [`qmp`] and [`disk`] are its parts; [`counter`] measures the
+//! host's cycle counter for it.
 //!
 //! Guest side: [`init`] is PID 1, [`guest_agent`] its child; [`guest`] is what the host tells them.
 
 pub mod accel;
 pub mod bzimage;
-pub mod console;
+pub mod counter;
 pub mod disk;
 pub mod guest;
 pub mod guest_agent;
 pub mod guest_modules;
+pub mod inherit;
 pub mod init;
 pub mod initramfs;
 pub mod kernel;
 pub mod machine;
 pub mod modules;
 pub mod payload;
-pub mod process;
 pub mod qemu;
 pub mod qmp;
 pub mod rehearsal;

@@ -107,7 +107,7 @@ mod tests {
     fn a_program_runs_without_what_is_behind_its_segments() {
         let shell = fs::canonicalize("/bin/true").unwrap();
         let mut padded = fs::read(&shell).unwrap();
-        padded.extend([7; 100_000]);
+        padded.resize(padded.len() + 100_000, 7);
         let folder = tempfile::tempdir().unwrap();
         let fat = folder.path().join("fat");
         fs::write(&fat, &padded).unwrap();

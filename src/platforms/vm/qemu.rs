@@ -149,16 +149,15 @@ pub fn command_line(engine: Engine, link_device: LinkDevice, counter: HostCounte
         LinkDevice::VirtioPort => 1,
         LinkDevice::Serial => 2,
     };
-    let mut line = format!(
-        "console=ttyS0 quiet panic=-1 cryptomgr.notests no_timer_check random.trust_cpu=on 8250.nr_uarts={ports}"
-    );
+    let mut words = vec![
+        "console=ttyS0 quiet panic=-1 cryptomgr.notests no_timer_check random.trust_cpu=on".to_owned(),
+        format!("8250.nr_uarts={ports}"),
+    ];
     if engine == Engine::Tcg && counter.trusted {
-        line.push_str(" tsc=reliable");
-        if let Some(rate) = counter.rate {
-            line.push_str(&format!(" tsc_early_khz={}", rate.get() / 1000));
-        }
+        words.push("tsc=reliable".to_owned());
+        words.extend(counter.rate.map(|rate| format!("tsc_early_khz={}", rate.get() / 1000)));
     }
-    line
+    words.join(" ")
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use super::counter;
 use super::disk::find_program;
 use super::kernel::{self, Bootable, Kernel, Places};
 use super::payload::{GuestModules, read_program};
@@ -121,14 +122,12 @@ fn find_qemu(named: Option<&str>) -> Result<(PathBuf, String), String> {
 fn find_firmware(qemu: &Path) -> Option<PathBuf> {
     let own = fs::canonicalize(qemu).ok().and_then(|path| Some(path.parent()?.parent()?.join("share/qemu")));
     let folders = own.into_iter().chain(["/usr/share/qemu", "/usr/share/qboot"].map(PathBuf::from));
-    folders
-        .flat_map(|folder| ["qboot.rom", "bios-microvm.bin"].map(|name| folder.join(name)))
-        .find(|path| path.is_file())
+    folders.map(|folder| folder.join("qboot.rom")).find(|path| path.is_file())
 }
 
 fn host_counter() -> HostCounter {
     let source = fs::read_to_string("/sys/devices/system/clocksource/clocksource0/current_clocksource");
-    HostCounter { trusted: source.is_ok_and(|source| source.trim() == "tsc"), rate: None }
+    HostCounter { trusted: source.is_ok_and(|source| source.trim() == "tsc"), rate: counter::rate() }
 }
 
 /// CPUs this process may run on.

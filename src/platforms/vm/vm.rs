@@ -5,7 +5,7 @@
 //!  start:  disk image ─► first file system ─► QEMU ─► Hello ─► instance
 //! ```
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use super::accel::{TRIAL_DEADLINE, Verdict, choose};
@@ -21,6 +21,7 @@ use crate::model::units::{Bytes, Mebibytes};
 use crate::platforms::instance::AgentInstance;
 use crate::platforms::ledger::Ledger;
 use crate::platforms::link::HostEnd;
+use crate::platforms::make::PlatformContext;
 use crate::platforms::{Broken, Cancel, Instance, InstanceSpec, Platform};
 
 /// Time a translated guest may take until its agent answers; usual are 2 to 6 s.
@@ -61,14 +62,13 @@ struct Wanted<'a> {
 }
 
 impl Vm {
-    /// A platform that runs `exe`, this program, in guests; what it starts is written into `ledger`, what it keeps is
-    /// kept in `cache`.
-    pub fn new(spec: &PlatformSpec, exe: &Path, ledger: &Ledger, cache: &Path) -> Self {
+    /// A platform that runs this program in guests. Nothing is looked for yet.
+    pub fn new(spec: &PlatformSpec, context: &PlatformContext) -> Self {
         Self {
             spec: spec.clone(),
-            exe: exe.to_owned(),
-            ledger: ledger.clone(),
-            cache: cache.to_owned(),
+            exe: context.exe.clone(),
+            ledger: context.ledger.clone(),
+            cache: context.cache.clone(),
             rehearse: None,
             ready: None,
         }

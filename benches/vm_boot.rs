@@ -1,0 +1,164 @@
+//! How long a guest takes until its agent answers, against a plain QEMU with the same kernel, the same accelerator and
+//! the same program as its init, until that init runs. Both in turn, in one run; the ratio counts, not the times.
+//!
+//! `cargo bench --bench vm_boot [-- ROUNDS]`. The mark: at most 0.45. Plain means
+//! `qemu-system-x86_64 -kernel bzImage -initrd … -append console=ttyS0 -nographic` with QEMU's default devices.
+
+use std::io::{BufRead, BufReader, Write};
+use std::os::fd::AsRawFd;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, anyhow, bail};
+use bulkhead::model::experiment::{Accelerator, PlatformSpec};
+use bulkhead::model::names::PlatformKind;
+use bulkhead::model::units::{Bytes, Mebibytes};
+use bulkhead::platforms::ledger::Ledger;
+use bulkhead::platforms::make::PlatformContext;
+use bulkhead::platforms::vm::guest::{GuestConfig, INIT_RUNS};
+use bulkhead::platforms::vm::payload::{self, GuestModules};
+use bulkhead::platforms::vm::toolbox::{Toolbox, host_cpus};
+use bulkhead::platforms::vm::vm::Vm;
+use bulkhead::platforms::{Broken, Cancel, InstanceSpec, Platform};
+
+use nix::sys::resource::{UsageWho, getrusage};
+
+/// The mark for the ratio of the medians.
+const MARK: f64 = 0.45;
+/// Rounds unless said otherwise.
+const ROUNDS: usize = 5;
+/// Memory of both guests.
+const MEMORY_MIB: u64 = 768;
+/// How long a plain guest may take.
+const PLAIN_DEADLINE: Duration = Duration::from_secs(120);
+
+fn main() -> ExitCode {
+    match run() {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::from(1),
+        Err(error) => {
+            say(&format!("vm_boot: {error:#}"));
+            ExitCode::from(3)
+        }
+    }
+}
+
+fn say(line: &str) {
+    // Nobody is left to tell when standard output is gone.
+    let _ = writeln!(std::io::stdout(), "{line}");
+}
+
+fn run() -> Result<bool> {
+    let rounds = std::env::args().skip(1).find_map(|word| word.parse().ok()).unwrap_or(ROUNDS);
+    let exe = Path::new(env!("CARGO_BIN_EXE_bulkhead"));
+    let cache = cache()?;
+    let folder = tempfile::tempdir()?;
+    let ledger = Ledger::open(folder.path())?;
+    let mut spec = PlatformSpec::of_kind(PlatformKind::Vm);
+    spec.accelerator = Accelerator::Tcg;
+    spec.memory_mib = Some(Mebibytes::from_mib(MEMORY_MIB));
+    let tools = Toolbox::find(&spec, exe, &cache)?;
+    let context = PlatformContext { exe: exe.to_owned(), ledger, cache, seed: 1 };
+    let mut vm = Vm::new(&spec, &context);
+    let state = vm.survey(&Cancel::new());
+    if let Some(reason) = state.unavailable {
+        bail!("{reason}");
+    }
+    for (key, value) in &state.properties {
+        say(&format!("{key:14} {value}"));
+    }
+    let (mut ratios, mut cpu_ratios) = (Vec::new(), Vec::new());
+    let (mut plains, mut ours) = (Vec::new(), Vec::new());
+    for round in 0..rounds {
+        let idle = children_cpu_s()?;
+        let plain = boot_plain(&tools)?;
+        let between = children_cpu_s()?;
+        let own = boot_ours(&mut vm, folder.path())?;
+        let (plain_cpu, own_cpu) = (between - idle, children_cpu_s()? - between);
+        ratios.push(own / plain);
+        cpu_ratios.push(own_cpu / plain_cpu);
+        say(&format!(
+            "round {round}: plain {plain:.2} s (CPU {plain_cpu:.2} s), agent {own:.2} s (CPU {own_cpu:.2} s), ratio {:.3}",
+            own / plain
+        ));
+        plains.push(plain);
+        ours.push(own);
+    }
+    let ratio = median(&mut ratios);
+    let (low, high) = (ratios.first().copied().unwrap_or(0.0), ratios.last().copied().unwrap_or(0.0));
+    say(&format!("plain {:.2} s, agent {:.2} s (medians)", median(&mut plains), median(&mut ours)));
+    say(&format!("CPU time of QEMU, including the end of the guest: ratio {:.3}", median(&mut cpu_ratios)));
+    let verdict = if ratio <= MARK { "met" } else { "missed" };
+    say(&format!("ratio {ratio:.3} [{low:.3} … {high:.3}] over {rounds} rounds; mark {MARK}: {verdict}"));
+    Ok(ratio <= MARK)
+}
+
+fn cache() -> Result<PathBuf> {
+    let named = std::env::var_os("BULKHEAD_CACHE").map(PathBuf::from);
+    let user = || std::env::var_os("XDG_CACHE_HOME").map(|cache| PathBuf::from(cache).join("bulkhead"));
+    let home = || std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache/bulkhead"));
+    named.or_else(user).or_else(home).ok_or_else(|| anyhow!("neither BULKHEAD_CACHE nor HOME is set"))
+}
+
+/// CPU seconds of all children that have ended: on a busy host the waiting shows in the times, not here.
+fn children_cpu_s() -> Result<f64> {
+    let usage = getrusage(UsageWho::RUSAGE_CHILDREN)?;
+    let seconds = |time: nix::sys::time::TimeVal| time.tv_sec() as f64 + time.tv_usec() as f64 / 1e6;
+    Ok(seconds(usage.user_time()) + seconds(usage.system_time()))
+}
+
+fn median(values: &mut [f64]) -> f64 {
+    values.sort_by(f64::total_cmp);
+    let middle = values.len() / 2;
+    match (values.get(middle.wrapping_sub(1)), values.get(middle)) {
+        (Some(below), Some(above)) if values.len().is_multiple_of(2) => f64::midpoint(*below, *above),
+        (_, Some(value)) => *value,
+        _ => f64::NAN,
+    }
+}
+
+fn boot_ours(vm: &mut Vm, folder: &Path) -> Result<f64> {
+    let scratch = folder.join("scratch");
+    std::fs::create_dir_all(&scratch)?;
+    let spec = InstanceSpec {
+        number: 0,
+        memory_wanted: Bytes::from_bytes(0),
+        disk_wanted: Bytes::from_bytes(64 << 20),
+        scratch,
+    };
+    match vm.start(&spec, &Cancel::new()) {
+        Ok(guest) => Ok(guest.start_time().as_secs_f64()),
+        Err(Broken::Failed(failure)) => bail!("{}: {}", failure.reason, failure.console.join("\n")),
+        Err(Broken::Interrupted) => bail!("interrupted"),
+    }
+}
+
+/// Starts a plain guest; returns the seconds until its init said that it runs.
+fn boot_plain(tools: &Toolbox) -> Result<f64> {
+    let config = GuestConfig { only_say_that_init_runs: true, ..GuestConfig::default() };
+    let initrd = payload::build(&tools.program, &GuestModules::default(), config)?;
+    let mut command = Command::new(&tools.qemu);
+    command
+        .arg("-kernel")
+        .arg(&tools.kernel.image)
+        // The child opens it through our table of descriptors: in its own it is closed by then.
+        .args(["-initrd", &format!("/proc/{}/fd/{}", std::process::id(), initrd.as_raw_fd())])
+        .args(["-append", "console=ttyS0 panic=-1", "-nographic", "-no-reboot", "-accel", "tcg"])
+        .args(["-m", &format!("{MEMORY_MIB}M"), "-smp", &host_cpus().to_string()])
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::inherit());
+    let started = Instant::now();
+    let mut child = command.spawn().context("starting the plain qemu")?;
+    let out = child.stdout.take().context("its output")?;
+    let seconds = BufReader::new(out)
+        .split(b'\n')
+        .map_while(Result::ok)
+        .take_while(|_| started.elapsed() < PLAIN_DEADLINE)
+        .find(|line| String::from_utf8_lossy(line).contains(INIT_RUNS))
+        .map(|_| started.elapsed().as_secs_f64());
+    child.kill()?;
+    child.wait()?;
+    seconds.ok_or_else(|| anyhow!("the plain guest did not say \"{INIT_RUNS}\""))
+}
