@@ -9,8 +9,9 @@ use crate::platforms::Carrier;
 use crate::platforms::ledger::{Ledger, Ticket};
 use crate::platforms::process::Process;
 
-/// How long a killed container may take to be gone.
-const DEATH_GRACE: Duration = Duration::from_secs(5);
+/// How long the runtime's `run` may take to clean up after its container. Some wait for ever when the container ends
+/// before they have begun to listen for its end (seen with runc 1.1.5); deletion by force cleans up then.
+const CLEAN_UP: Duration = Duration::from_secs(1);
 
 /// A running container with everything that was made for it.
 #[derive(Debug)]
@@ -87,17 +88,15 @@ impl Carrier for ContainerCarrier {
     }
 
     fn end(&mut self) {
-        if self.made.container.is_some() {
-            if self.process.how_it_ended().is_none() && self.made.is_known() {
-                // When it has ended in between, or refuses, deletion by force and the kill below do it.
-                let _ = call(self.command().args(["kill", &self.made.id, "KILL"]));
-                self.process.wait(DEATH_GRACE);
-            }
-            if self.made.is_known() {
-                let _ = call(self.command().args(["delete", "--force", &self.made.id]));
-            }
+        if self.process.how_it_ended().is_none() && self.made.is_known() {
+            // When it has ended in between, or refuses, deletion by force below does it.
+            let _ = call(self.command().args(["kill", &self.made.id, "KILL"]));
+            self.process.wait(CLEAN_UP);
         }
         self.process.end();
+        if self.made.container.is_some() && self.made.is_known() {
+            let _ = call(self.command().args(["delete", "--force", &self.made.id]));
+        }
         self.made.release();
     }
 }
