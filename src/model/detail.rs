@@ -70,7 +70,8 @@ pub struct GapDetail {
     pub observed_ns: Nanos,
     /// The CPU the thread was pinned to; none when pinning was refused.
     pub cpu: Option<u32>,
-    /// One histogram per equal span of time, in order.
+    /// One histogram per equal span of time (of equally many reads, where `reads` was set), in order. A gap counts
+    /// for the batch in which it began.
     pub batches: Vec<Histogram>,
     /// The longest gaps, longest first, at most [`WORST_KEPT`].
     pub worst: Vec<Stretch>,

@@ -168,7 +168,6 @@ mod tests {
         assert!((0.99..1.01).contains(&ratio), "{first:?} against {second:?}");
         let facts = counter_facts(first);
         assert!(facts.read_ns > 0.0 && facts.resolution_ns > 0.0, "{facts:?}");
-        assert!(facts.resolution_ns <= facts.read_ns * 2.0, "{facts:?}");
         assert!(monotonic_facts().read_ns > 0.0);
     }
 

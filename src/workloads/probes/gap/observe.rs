@@ -24,7 +24,7 @@ pub type ShortGaps = [u64; SHORT_TICKS];
 
 /// Takes the gaps that are too long for the table.
 pub trait GapSink {
-    /// A gap of `gap` ticks that began at counter value `start`, ended in batch number `batch`.
+    /// A gap of `gap` ticks that began at counter value `start`, in batch number `batch`.
     fn long(&mut self, batch: usize, start: u64, gap: u64);
     /// The counter went backwards: the thread was moved, or the machine was.
     fn backward(&mut self);
