@@ -27,16 +27,19 @@ const METHOD: &str = "The runs were not interleaved, so the ratio is the median 
 
 /// Number of better, worse, otherwise different, unchanged and undecided headline metrics.
 fn tally(comparison: &[MetricChange]) -> String {
+    let both = |change: &&MetricChange| change.headline && change.rounds.0 > 0 && change.rounds.1 > 0;
     let count = |wanted: Difference| {
-        comparison.iter().filter(|change| change.headline && change.difference == wanted).count()
+        comparison.iter().filter(both).filter(|change| change.difference == wanted).count()
     };
+    let headline = comparison.iter().filter(|change| change.headline).count();
     format!(
-        "{} worse, {} better, {} different, {} without a difference found, {} undecided",
+        "{} worse, {} better, {} different, {} without a difference found, {} undecided, {} in one run only",
         count(Difference::Worse),
         count(Difference::Better),
         count(Difference::Different),
         count(Difference::NotFound),
-        count(Difference::Unknown)
+        count(Difference::Unknown),
+        headline - comparison.iter().filter(both).count()
     )
 }
 
@@ -56,7 +59,9 @@ fn doubts(a: &RunResults, b: &RunResults) -> Vec<String> {
         ("parameters of the probes", a.experiment.probes != b.experiment.probes),
         ("program version", a.bulkhead_version != b.bulkhead_version),
     ];
-    doubts.extend(differs.iter().filter(|(_, differs)| *differs).map(|(what, _)| format!("the {what} differs")));
+    doubts.extend(
+        differs.iter().filter(|(_, differs)| *differs).map(|(what, _)| format!("the {what} differs")),
+    );
     doubts
 }
 
@@ -69,21 +74,29 @@ pub fn compare_text(a: &RunResults, b: &RunResults, comparison: &[MetricChange],
     let _ = writeln!(out, "{}", Paint::Bold.on("Two runs compared", style.colour));
     out.push_str(&paragraph("  first   ", &title(a), style.columns()));
     out.push_str(&paragraph("  second  ", &title(b), style.columns()));
-    out.push_str(&paragraph("\n  = ", &format!("Headline figures: {}.", tally(comparison)), style.columns()));
+    out.push('\n');
+    out.push_str(&paragraph("  = ", &format!("Headline figures: {}.", tally(comparison)), style.columns()));
     for doubt in doubts(a, b) {
         out.push_str(&paragraph("  ! ", &printable(&doubt, 400), style.columns()));
     }
     let mut notes = Footnotes::default();
     for group in groups(comparison) {
         if let Some(first) = group.first() {
-            let beside = first.cell.neighbour.map_or_else(String::new, |n| format!(" beside a {}", neighbour_words(n)));
+            let beside = first
+                .cell
+                .neighbour
+                .map_or_else(String::new, |n| format!(" beside a {}", neighbour_words(n)));
             heading(&mut out, &format!("{}{beside}", printable(&first.cell.platform, 40)), style);
         }
         out.push_str(&group_table(&group, &mut notes).render(style.columns(), style.colour));
     }
     out.push('\n');
     notes.write(&mut out, style);
-    out.push_str(&paragraph("  ", "▼ worse  ▲ better  ◆ different  (no mark: no difference found)", style.columns()));
+    out.push_str(&paragraph(
+        "  ",
+        "▼ worse  ▲ better  ◆ different  (no mark: no difference found)",
+        style.columns(),
+    ));
     out.push_str(&paragraph("  ", METHOD, style.columns()));
     out
 }
@@ -179,16 +192,30 @@ fn picture(comparison: &[MetricChange], labels: &[String]) -> Markup {
         }
     }
     let values = rows.iter().flat_map(|row| &row.items).flat_map(|i| [i.value, i.interval.0, i.interval.1]);
-    let axis = Axis::enclosing(Scale::Log, Quantity::Ratio, "second run / first run (logarithmic)", values.chain([0.9, 1.0, 1.1]));
+    let axis = Axis::enclosing(
+        Scale::Log,
+        Quantity::Ratio,
+        "second run / first run (logarithmic)",
+        values.chain([0.9, 1.0, 1.1]),
+    );
     let picture = match axis {
-        Some(axis) if !rows.is_empty() => {
-            Bars { name: "Ratios of the second run to the first".to_owned(), axis, rows, form: Form::Dots(1.0) }.draw()
+        Some(axis) if !rows.is_empty() => Bars {
+            name: "Ratios of the second run to the first".to_owned(),
+            axis,
+            rows,
+            form: Form::Dots(1.0),
         }
+        .draw(),
         _ => Picture::Nothing("no figure is in both runs with enough rounds".to_owned()),
     };
     let legend: Vec<(Ink, String)> =
         labels.iter().enumerate().map(|(index, label)| (Ink(index), label.clone())).collect();
-    figure("Second run against first", "On the line: unchanged. Headline figures without neighbours.", &legend, &picture)
+    figure(
+        "Second run against first",
+        "On the line: unchanged. Headline figures without neighbours.",
+        &legend,
+        &picture,
+    )
 }
 
 fn table(comparison: &[MetricChange]) -> Markup {

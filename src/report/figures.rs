@@ -7,7 +7,9 @@ use crate::model::detail::Detail;
 use crate::model::journal::{Cell, FailureKind, Neighbour};
 use crate::model::metric::{Better, Estimate, Unit};
 use crate::model::names::ProbeKind;
-use crate::model::results::{Answer, CellResult, Comparison, Difference, MetricResult, RunResults, VerdictLevel};
+use crate::model::results::{
+    Answer, CellResult, Comparison, Difference, MetricResult, RunResults, VerdictLevel,
+};
 use crate::model::units::three_digits;
 
 /// A row of a table: one metric of one probe, alone or beside a neighbour.
@@ -93,6 +95,17 @@ pub fn platform_labels(results: &RunResults) -> Vec<String> {
     labels
 }
 
+/// Platforms that tables have columns for: those that could be started. The verdict says why the others are missing.
+pub fn measured_labels(results: &RunResults) -> Vec<String> {
+    let mut labels = platform_labels(results);
+    labels.retain(|label| {
+        let state = results.platforms.iter().find(|state| state.label == *label);
+        state.is_none_or(|state| state.unavailable.is_none())
+            || results.cells.iter().any(|cell| cell.cell.platform == *label && cell.done > 0)
+    });
+    labels
+}
+
 /// What there is to say about a metric on a platform.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Finding<'a> {
@@ -162,12 +175,16 @@ pub const fn failure_words(kind: FailureKind) -> &'static str {
     }
 }
 
-/// An estimate all of whose figures are numbers; otherwise the reason to show instead.
+/// An estimate all of whose figures are numbers.
+///
+/// # Errors
+/// The reason to show instead.
 pub fn sound(answer: &Answer) -> Result<&Estimate, String> {
     match answer {
         Answer::Unsupported(reason) => Err(reason.clone()),
         Answer::Estimate(estimate) => {
-            let finite = [estimate.value, estimate.low, estimate.high].iter().all(|figure| figure.is_finite());
+            let finite =
+                [estimate.value, estimate.low, estimate.high].iter().all(|figure| figure.is_finite());
             if finite { Ok(estimate) } else { Err("the figure is not a finite number".to_owned()) }
         }
     }
@@ -244,7 +261,10 @@ pub const fn level_words(level: VerdictLevel) -> &'static str {
     }
 }
 
-/// What a comparison says: the ratio, or why there is none.
+/// What a comparison says.
+///
+/// # Errors
+/// Why there is no ratio.
 pub fn comparison_text(comparison: &Comparison) -> Result<String, String> {
     sound(&comparison.ratio).map(ratio_text)
 }

@@ -8,7 +8,8 @@ use crate::model::journal::{Neighbour, PlatformState};
 use crate::model::results::{CellResult, RunResults, Verdict, VerdictLevel};
 
 use super::figures::{
-    self, Finding, Row, Which, comparison_text, difference_mark, finding, level_mark, platform_labels, rows, sound,
+    self, Finding, Row, Which, comparison_text, difference_mark, finding, level_mark, measured_labels, rows,
+    sound,
 };
 use super::text::{Paint, TextCell, TextTable, paragraph, printable, width, wrap};
 use super::utc::format_utc;
@@ -157,7 +158,13 @@ enum Against {
     Undisturbed,
 }
 
-fn cell_text(results: &RunResults, row: &Row, platform: &str, against: Against, notes: &mut Footnotes) -> TextCell {
+fn cell_text(
+    results: &RunResults,
+    row: &Row,
+    platform: &str,
+    against: Against,
+    notes: &mut Footnotes,
+) -> TextCell {
     let metric = match finding(results, row, platform) {
         Finding::Metric(metric) => metric,
         Finding::Failed(reason) => {
@@ -196,7 +203,10 @@ fn cell_text(results: &RunResults, row: &Row, platform: &str, against: Against, 
 
 /// Splits platforms into groups whose tables fit; the first platform of `fixed` is repeated in each.
 fn tables_that_fit(
-    fixed: &[String], others: &[String], style: Style, mut build: impl FnMut(&[String]) -> TextTable,
+    fixed: &[String],
+    others: &[String],
+    style: Style,
+    mut build: impl FnMut(&[String]) -> TextTable,
 ) -> Vec<TextTable> {
     let mut tables = Vec::new();
     let mut rest = others;
@@ -219,12 +229,20 @@ fn tables_that_fit(
 }
 
 fn build_table(
-    results: &RunResults, rows: &[Row], labels: &[String], against: Against, notes: &mut Footnotes,
+    results: &RunResults,
+    rows: &[Row],
+    labels: &[String],
+    against: Against,
+    notes: &mut Footnotes,
 ) -> TextTable {
     let mut table = TextTable::default();
     let head = labels.iter().map(|label| {
         // Ratios end in room for a mark; their heads stand above the figures.
-        let room = if against == Against::Baseline && label == results.experiment.baseline_label() { "" } else { "  " };
+        let room = if against == Against::Baseline && label == results.experiment.baseline_label() {
+            ""
+        } else {
+            "  "
+        };
         TextCell { text: format!("{}{room}", printable(label, LABEL_MOST)), paint: Paint::Bold }
     });
     table.rows.push(std::iter::once(TextCell::default()).chain(head).collect());
@@ -239,17 +257,6 @@ fn build_table(
         table.rows.push(std::iter::once(title).chain(cells).collect());
     }
     table
-}
-
-/// Platforms that tables have columns for: those that could be started. The verdict says why the others are missing.
-fn measured_labels(results: &RunResults) -> Vec<String> {
-    let mut labels = platform_labels(results);
-    labels.retain(|label| {
-        let state = results.platforms.iter().find(|state| state.label == *label);
-        state.is_none_or(|state| state.unavailable.is_none())
-            || results.cells.iter().any(|cell| cell.cell.platform == *label && cell.done > 0)
-    });
-    labels
 }
 
 const LEGEND: &str =
@@ -296,7 +303,8 @@ fn neighbour_tables(out: &mut String, results: &RunResults, style: Style, notes:
 /// The dose in the first cell of each platform; the report has them all.
 fn doses(out: &mut String, results: &RunResults, neighbour: Neighbour, style: Style) {
     for label in measured_labels(results).iter().take(8) {
-        let beside = |cell: &&CellResult| cell.cell.neighbour == Some(neighbour) && cell.cell.platform == *label;
+        let beside =
+            |cell: &&CellResult| cell.cell.neighbour == Some(neighbour) && cell.cell.platform == *label;
         for dose in results.cells.iter().find(beside).iter().flat_map(|cell| &cell.doses) {
             let line = format!("beside {label}: {}", dose_words(dose));
             out.push_str(&paragraph("  dose ", &printable(&line, SENTENCE_MOST), style.columns()));

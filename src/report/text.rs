@@ -10,7 +10,9 @@ use std::fmt::Write as _;
 pub fn printable(text: &str, most: usize) -> String {
     let clean = |c: char| match c {
         '\n' | '\r' | '\t' => ' ',
-        '\u{200E}' | '\u{200F}' | '\u{202A}'..='\u{202E}' | '\u{2066}'..='\u{2069}' | '\u{FEFF}' => '\u{FFFD}',
+        '\u{200E}' | '\u{200F}' | '\u{202A}'..='\u{202E}' | '\u{2066}'..='\u{2069}' | '\u{FEFF}' => {
+            '\u{FFFD}'
+        }
         c if c.is_control() => '\u{FFFD}',
         c => c,
     };
@@ -165,10 +167,12 @@ fn render_row(out: &mut String, row: &[TextCell], widths: &[usize], colour: bool
         // The figures stand beside the last line of a wrapped title, where the eye ends up.
         if number + 1 == lines.len() && !others.is_empty() {
             out.push_str(&" ".repeat(fill));
-            for (cell, width_wanted) in others.iter().zip(widths.iter().skip(1)) {
+            for (index, (cell, width_wanted)) in others.iter().zip(widths.iter().skip(1)).enumerate() {
                 let fill = width_wanted.saturating_sub(width(&cell.text));
+                let last = index + 1 == others.len();
+                let text = if last { cell.text.trim_end() } else { cell.text.as_str() };
                 out.push_str(&" ".repeat(BETWEEN + fill));
-                out.push_str(&cell.paint.on(&cell.text, colour));
+                out.push_str(&cell.paint.on(text, colour));
             }
         }
         let end = out.trim_end_matches(' ').len();
@@ -204,6 +208,9 @@ mod tests {
     fn the_first_column_gives_way() {
         let row = |first: &str, second: &str| vec![TextCell::plain(first), TextCell::plain(second)];
         let table = TextTable { rows: vec![row("", "native"), row("a rather long title of a row", "12 ms")] };
-        assert_eq!(table.render(22, false), "                native\n──────────────────────\na rather long\ntitle of a row   12 ms\n");
+        assert_eq!(
+            table.render(22, false),
+            "                native\n──────────────────────\na rather long\ntitle of a row   12 ms\n"
+        );
     }
 }

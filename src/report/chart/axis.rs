@@ -42,7 +42,10 @@ pub struct Axis {
 impl Axis {
     /// The axis that encloses these values with a little room; none when no value has a place on it.
     pub fn enclosing(
-        scale: Scale, quantity: Quantity, caption: &str, values: impl IntoIterator<Item = f64>,
+        scale: Scale,
+        quantity: Quantity,
+        caption: &str,
+        values: impl IntoIterator<Item = f64>,
     ) -> Option<Self> {
         let places = values.into_iter().filter_map(|value| place(scale, value));
         let (mut low, mut high) =
@@ -58,8 +61,13 @@ impl Axis {
         let room = ((high - low) * 0.04).max(least);
         low -= if scale == Scale::FromZero && low >= 0.0 { 0.0 } else { room };
         high += room;
-        (low.is_finite() && high.is_finite() && high - low > 0.0)
-            .then(|| Self { scale, quantity, caption: caption.to_owned(), low, high })
+        (low.is_finite() && high.is_finite() && high - low > 0.0).then(|| Self {
+            scale,
+            quantity,
+            caption: caption.to_owned(),
+            low,
+            high,
+        })
     }
 
     /// Where a value is drawn; none when it has no place.
@@ -76,7 +84,7 @@ impl Axis {
     pub fn ticks(&self, most: usize) -> Vec<f64> {
         let most = most.max(2);
         if self.scale != Scale::Log {
-            return even_ticks(self.low, self.high, most);
+            return self.linear_ticks(most);
         }
         if self.quantity == Quantity::Of(Unit::Bytes) {
             let octave = std::f64::consts::LOG10_2;
@@ -87,7 +95,29 @@ impl Axis {
             return multiples(self.low, self.high, step_of(span, most));
         }
         let (low, high) = (10f64.powf(self.low), 10f64.powf(self.high));
-        even_ticks(low, high, most).into_iter().filter_map(|value| place(Scale::Log, value)).collect()
+        // Even steps crowd towards the upper end of a logarithmic axis: what is too near to the one before goes.
+        let mut kept: Vec<f64> = Vec::new();
+        for at in even_ticks(low, high, most).into_iter().filter_map(|value| place(Scale::Log, value)) {
+            if kept.last().is_none_or(|last| at - last >= span / (most as f64 + 1.0)) {
+                kept.push(at);
+            }
+        }
+        kept
+    }
+
+    fn linear_ticks(&self, most: usize) -> Vec<f64> {
+        match self.quantity {
+            // Round numbers of the unit that the labels use.
+            Quantity::Of(Unit::Bytes | Unit::BytesPerSecond) => {
+                let mut unit = 1.0;
+                while self.high / unit >= 1024.0 && unit < 1e15 {
+                    unit *= 1024.0;
+                }
+                even_ticks(self.low / unit, self.high / unit, most).into_iter().map(|at| at * unit).collect()
+            }
+            Quantity::Of(Unit::Count) => even_ticks(self.low, self.high, most.min(whole_steps(self))),
+            _ => even_ticks(self.low, self.high, most),
+        }
     }
 
     /// The number that stands at a tick.
@@ -105,6 +135,13 @@ impl Axis {
             Quantity::Of(unit @ Unit::BytesPerSecond) => value_text(unit, value),
         }
     }
+}
+
+/// So many whole numbers lie between the ends; at least one.
+fn whole_steps(axis: &Axis) -> usize {
+    usize::try_from(crate::model::metric::saturate((axis.high - axis.low).floor()))
+        .unwrap_or(usize::MAX)
+        .max(1)
 }
 
 fn place(scale: Scale, value: f64) -> Option<f64> {
@@ -163,15 +200,27 @@ mod tests {
     fn ticks_are_numbers_people_like() {
         let ns = Quantity::Of(Unit::Nanoseconds);
         assert_eq!(labels(Scale::Log, ns, &[10.0, 1e5]), ["10 ns", "100 ns", "1 µs", "10 µs", "100 µs"]);
-        assert_eq!(labels(Scale::FromZero, Quantity::Of(Unit::Count), &[4000.0]), ["0", "1 k", "2 k", "3 k", "4 k"]);
+        assert_eq!(
+            labels(Scale::FromZero, Quantity::Of(Unit::Count), &[4000.0]),
+            ["0", "1 k", "2 k", "3 k", "4 k"]
+        );
         assert_eq!(labels(Scale::Log, Quantity::Ratio, &[0.9, 2.1]), ["1 ×", "1.5 ×", "2 ×"]);
-        assert_eq!(labels(Scale::Log, Quantity::Of(Unit::Share), &[1e-4, 1.0]), ["0.01 %", "0.1 %", "1 %", "10 %", "100 %"]);
-        assert_eq!(labels(Scale::Log, Quantity::Of(Unit::Bytes), &[4096.0, 65536.0]), ["4 KiB", "8 KiB", "16 KiB", "32 KiB", "64 KiB"]);
+        assert_eq!(
+            labels(Scale::Log, Quantity::Of(Unit::Share), &[1e-4, 1.0]),
+            ["0.01 %", "0.1 %", "1 %", "10 %", "100 %"]
+        );
+        assert_eq!(
+            labels(Scale::Log, Quantity::Of(Unit::Bytes), &[4096.0, 65536.0]),
+            ["4 KiB", "8 KiB", "16 KiB", "32 KiB", "64 KiB"]
+        );
     }
 
     #[test]
     fn without_a_value_there_is_no_axis() {
-        assert_eq!(Axis::enclosing(Scale::Log, Quantity::Ratio, "", [0.0, -1.0, f64::NAN, f64::INFINITY]), None);
+        assert_eq!(
+            Axis::enclosing(Scale::Log, Quantity::Ratio, "", [0.0, -1.0, f64::NAN, f64::INFINITY]),
+            None
+        );
     }
 
     proptest! {

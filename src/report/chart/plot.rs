@@ -7,8 +7,8 @@ use plotters::style::{RGBColor, ShapeStyle};
 
 use super::axis::Axis;
 use super::palette::{AXIS, GRID, Ink, RULE, TEXT};
-use super::svg::{Area, LINE, Picture, WIDTH, font, mark, put};
 use super::svg::line as straight;
+use super::svg::{Area, LINE, Picture, WIDTH, font, mark, put};
 use super::thin::per_column;
 
 /// How a series is drawn.
@@ -125,7 +125,7 @@ impl Plot {
         }
         straight(area, [(LEFT, bottom), (RIGHT, bottom)], AXIS, 2)?;
         straight(area, [(LEFT, TOP), (LEFT, bottom)], AXIS, 2)?;
-        words(self.y.caption.clone(), (LEFT - 16, 8), HPos::Left, VPos::Top)?;
+        words(self.y.caption.clone(), (20, 8), HPos::Left, VPos::Top)?;
         words(self.x.caption.clone(), (RIGHT, bottom + 58), HPos::Right, VPos::Top)
     }
 
@@ -147,14 +147,13 @@ impl Plot {
     }
 
     fn draw_series(&self, area: &Area<'_>, series: &Series) -> Result<(), String> {
-        let placed: Vec<(f64, f64)> = series
-            .points
-            .iter()
-            .filter_map(|(x, y)| Some((self.x.place(*x)?, self.y.place(*y)?)))
-            .collect();
+        let placed: Vec<(f64, f64)> =
+            series.points.iter().filter_map(|(x, y)| Some((self.x.place(*x)?, self.y.place(*y)?))).collect();
         let (low, high) = self.x.ends();
-        let shown: Vec<(i32, i32)> =
-            per_column(&placed, WIDTH as usize / 2, low, high).into_iter().map(|point| self.spot(point)).collect();
+        let shown: Vec<(i32, i32)> = per_column(&placed, WIDTH as usize / 2, low, high)
+            .into_iter()
+            .map(|point| self.spot(point))
+            .collect();
         let colour = series.ink.colour();
         if matches!(series.stroke, Stroke::Line | Stroke::MarkedLine) && shown.len() > 1 {
             put(area, &PathElement::new(shown.clone(), ShapeStyle::from(colour).stroke_width(LINE)))?;
@@ -175,5 +174,5 @@ impl Plot {
 
 fn dashed(area: &Area<'_>, ends: [(i32, i32); 2], colour: RGBColor) -> Result<(), String> {
     let style = ShapeStyle::from(colour.mix(1.0)).stroke_width(3);
-    put(area, &DashedPathElement::new(ends.into_iter(), 12, 9, style))
+    put(area, &DashedPathElement::new(ends, 12, 9, style))
 }

@@ -64,11 +64,17 @@ pub(super) fn mark(area: &Area<'_>, ink: Ink, at: (i32, i32)) -> Result<(), Stri
 }
 
 /// An upright or level line.
-pub(super) fn line(area: &Area<'_>, ends: [(i32, i32); 2], colour: RGBColor, width: u32) -> Result<(), String> {
+pub(super) fn line(
+    area: &Area<'_>,
+    ends: [(i32, i32); 2],
+    colour: RGBColor,
+    width: u32,
+) -> Result<(), String> {
     // Upright and level lines are never dashed, so they are drawn as thin boxes, which the style sheet leaves alone.
     let half = i32::try_from(width / 2).unwrap_or(1);
     let [(x0, y0), (x1, y1)] = ends;
-    let grown = if x0 == x1 { [(x0 - half, y0), (x1 + half, y1)] } else { [(x0, y0 - half), (x1, y1 + half)] };
+    let grown =
+        if x0 == x1 { [(x0 - half, y0), (x1 + half, y1)] } else { [(x0, y0 - half), (x1, y1 + half)] };
     put(area, &Rectangle::new(grown, colour.filled()))
 }
 

@@ -49,7 +49,8 @@ fn median(times: &[crate::model::units::Nanos]) -> Option<f64> {
 
 pub(super) fn pictures(results: &RunResults) -> Markup {
     let all = all(results);
-    let legend: Vec<(Ink, String)> = all.iter().map(|threads| (Ink(threads.ink), threads.label.clone())).collect();
+    let legend: Vec<(Ink, String)> =
+        all.iter().map(|threads| (Ink(threads.ink), threads.label.clone())).collect();
     html! {
         (figure("Time until all threads are done", "Marks are the measured times of every repetition, lines the fit: flat \
             up to the knee (upright dashed line), then in proportion to the number of threads.",
@@ -62,9 +63,10 @@ fn drawing(all: &[Threads<'_>]) -> Drawing {
     let mut series = Vec::new();
     let mut rules = Vec::new();
     for threads in all {
-        let measured = threads.detail.points.iter().flat_map(|point| {
-            point.elapsed_ns.iter().map(|time| (f64::from(point.threads), time.as_f64()))
-        });
+        let measured =
+            threads.detail.points.iter().flat_map(|point| {
+                point.elapsed_ns.iter().map(|time| (f64::from(point.threads), time.as_f64()))
+            });
         series.push(Series { ink: Ink(threads.ink), stroke: Stroke::Marks, points: measured.collect() });
         if let (Some(fit), Some(last)) = (&threads.fit, threads.medians.last()) {
             series.push(line(threads.ink, fitted(fit, f64::from(last.0))));
@@ -108,7 +110,17 @@ fn fits(all: &[Threads<'_>]) -> Markup {
             ],
         })
         .collect();
-    plain_table(&["Platform", "CPUs it says it has", "CPUs it grants (knee)", "Flat time", "Per further thread", "Misfit"], &rows)
+    plain_table(
+        &[
+            "Platform",
+            "CPUs it says it has",
+            "CPUs it grants (knee)",
+            "Flat time",
+            "Per further thread",
+            "Misfit",
+        ],
+        &rows,
+    )
 }
 
 fn times(all: &[Threads<'_>]) -> Markup {

@@ -51,7 +51,8 @@ pub(super) fn pictures(results: &RunResults) -> Markup {
 /// Every direction and mode at its largest block size that some platform could run.
 fn keys(all: &[Disks<'_>]) -> Vec<Key> {
     let mut keys: Vec<Key> = Vec::new();
-    for phase in all.iter().flat_map(|disks| &disks.detail.phases).filter(|phase| phase.unsupported.is_none()) {
+    for phase in all.iter().flat_map(|disks| &disks.detail.phases).filter(|phase| phase.unsupported.is_none())
+    {
         let known = keys.iter_mut().find(|key| key.0 == phase.direction && key.1 == phase.mode);
         match known {
             Some(key) => key.2 = key.2.max(phase.block_bytes),
@@ -90,19 +91,27 @@ fn phase_picture(all: &[Disks<'_>], key: Key) -> Markup {
         .collect();
     let legend: Vec<(Ink, String)> =
         phases.iter().map(|(disks, _)| (Ink(disks.ink), disks.label.clone())).collect();
-    let mut series: Vec<Series> = phases.iter().map(|(disks, phase)| line(disks.ink, over_time(phase))).collect();
+    let mut series: Vec<Series> =
+        phases.iter().map(|(disks, phase)| line(disks.ink, over_time(phase))).collect();
     let marked: Vec<Series> = phases.iter().map(|(disks, phase)| stalls(disks.ink, phase)).collect();
     let count: usize = marked.iter().map(|series| series.points.len()).sum();
     series.extend(marked);
     let drawing = Drawing {
-        x: Axis::enclosing(Scale::FromZero, Quantity::Of(Unit::Nanoseconds), "time since the start of the phase", xs(&series)),
+        x: Axis::enclosing(
+            Scale::FromZero,
+            Quantity::Of(Unit::Nanoseconds),
+            "time since the start of the phase",
+            xs(&series),
+        ),
         y: Axis::enclosing(Scale::FromZero, Quantity::Of(Unit::BytesPerSecond), "throughput", ys(&series)),
         series,
         rules: Vec::new(),
     };
     let caption = match count {
         0 => format!("Bytes moved per window. No operation took {STALL} or longer."),
-        _ => format!("Bytes moved per window. Marks on the floor are stalls: operations of {STALL} or longer ({count})."),
+        _ => format!(
+            "Bytes moved per window. Marks on the floor are stalls: operations of {STALL} or longer ({count})."
+        ),
     };
     let words = key_words(key);
     figure(&words, &caption, &legend, &drawing.draw(&format!("Throughput over time: {words}")))

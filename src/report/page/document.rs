@@ -19,15 +19,23 @@ const SCRIPT_SHA256: &str = "b1D9OcnAoUy/qicT+NCD2R6DLlgU/wJGD8u4sjh8FGw=";
 /// The report of a run.
 pub fn html(results: &RunResults) -> String {
     let sections = [
-        Section { id: "summary", title: "Summary".to_owned(), body: summary::section(results) },
+        Section { id: "summary", title: "Summary".to_owned(), body: Some(summary::section(results)) },
         Section { id: "comparison", title: "Comparison".to_owned(), body: comparison::section(results) },
     ]
     .into_iter()
     .chain(probes::sections(results))
     .chain([
-        Section { id: "neighbours", title: "Beside neighbours".to_owned(), body: neighbours::section(results) },
+        Section {
+            id: "neighbours",
+            title: "Beside neighbours".to_owned(),
+            body: neighbours::section(results),
+        },
         Section { id: "failures", title: "Failures".to_owned(), body: failures::section(results) },
-        Section { id: "provenance", title: "How it was measured".to_owned(), body: provenance::section(results) },
+        Section {
+            id: "provenance",
+            title: "How it was measured".to_owned(),
+            body: Some(provenance::section(results)),
+        },
     ])
     .collect::<Vec<_>>();
     let title = format!("Bulkhead: {}", results.experiment.name);

@@ -26,7 +26,8 @@ pub(super) fn section(results: &RunResults) -> Option<Markup> {
 }
 
 fn failure(failed: &FailedMeasurement) -> Markup {
-    let lines: Vec<String> = failed.failure.console.iter().rev().take(LINES).rev().map(|line| bounded(line)).collect();
+    let lines: Vec<String> =
+        failed.failure.console.iter().rev().take(LINES).rev().map(|line| bounded(line)).collect();
     html! {
         div.failure {
             h3 { (cell_words(&failed.cell)) ", round " (u64::from(failed.round) + 1) }

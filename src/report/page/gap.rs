@@ -62,7 +62,7 @@ fn legend(all: &[Gaps<'_>]) -> Vec<(Ink, String)> {
 }
 
 fn histogram(all: &[Gaps<'_>]) -> Markup {
-    let series: Vec<Series> = all.iter().map(|gaps| line(gaps.ink, outline(gaps))).collect();
+    let series: Vec<Series> = all.iter().flat_map(outlines).collect();
     let drawing = Drawing {
         x: Axis::enclosing(Scale::Log, NS, "length of the gap", xs(&series)),
         y: Axis::enclosing(Scale::Log, Quantity::Of(Unit::Count), "gaps", ys(&series)),
@@ -78,9 +78,8 @@ fn histogram(all: &[Gaps<'_>]) -> Markup {
     }
 }
 
-/// The outline of a histogram in columns of equal width on a logarithmic axis; empty columns go down to the floor.
-fn outline(gaps: &Gaps<'_>) -> Vec<(f64, f64)> {
-    const FLOOR: f64 = 0.5;
+/// The outlines of a histogram in columns of equal width on a logarithmic axis, one per stretch of filled columns.
+fn outlines(gaps: &Gaps<'_>) -> Vec<Series> {
     let mut columns: std::collections::BTreeMap<i64, u64> = std::collections::BTreeMap::new();
     for bucket in gaps.pooled.buckets() {
         let middle = ns(Ticks::from_ticks(bucket.sum / bucket.count.max(1)), gaps.detail.counter_hz);
@@ -89,20 +88,20 @@ fn outline(gaps: &Gaps<'_>) -> Vec<(f64, f64)> {
             *count = count.saturating_add(bucket.count);
         }
     }
+    let columns: Vec<(i64, u64)> = columns.into_iter().collect();
+    columns.chunk_by(|a, b| a.0 + 1 == b.0).map(|stretch| line(gaps.ink, outline(stretch))).collect()
+}
+
+/// From the floor over every column and down again.
+fn outline(stretch: &[(i64, u64)]) -> Vec<(f64, f64)> {
+    const FLOOR: f64 = 0.5;
     let edge = |column: i64| 10f64.powf(column as f64 / COLUMNS_PER_DECADE);
-    let mut points = Vec::new();
-    let mut end = None;
-    for (index, count) in &columns {
-        if end != Some(*index) {
-            points.extend(end.map(|end| (edge(end), FLOOR)));
-            points.push((edge(*index), FLOOR));
-        }
-        points.push((edge(*index), *count as f64));
-        points.push((edge(index + 1), *count as f64));
-        end = Some(index + 1);
-    }
-    points.extend(end.map(|end| (edge(end), FLOOR)));
-    points
+    let start = stretch.first().map(|(column, _)| (edge(*column), FLOOR));
+    let end = stretch.last().map(|(column, _)| (edge(column + 1), FLOOR));
+    let tops = stretch
+        .iter()
+        .flat_map(|(column, count)| [(edge(*column), *count as f64), (edge(column + 1), *count as f64)]);
+    start.into_iter().chain(tops).chain(end).collect()
 }
 
 #[expect(clippy::cast_possible_truncation, reason = "the logarithm of a time in nanoseconds is small")]
@@ -134,7 +133,11 @@ fn decades(all: &[Gaps<'_>]) -> Markup {
 
 fn share(share: f64) -> String {
     let percent = share * 100.0;
-    if percent > 0.0 && percent < 0.001 { format!("{percent:.1e} %") } else { format!("{} %", three_digits(percent)) }
+    if percent > 0.0 && percent < 0.001 {
+        format!("{percent:.1e} %")
+    } else {
+        format!("{} %", three_digits(percent))
+    }
 }
 
 fn influence_curve(all: &[Gaps<'_>]) -> Markup {
@@ -143,7 +146,8 @@ fn influence_curve(all: &[Gaps<'_>]) -> Markup {
     for gaps in all {
         let rate = gaps.detail.counter_hz;
         let points = influence::curve(&gaps.pooled);
-        let points = points.iter().map(|point| (ns(point.longer_than_ticks, rate), point.influence)).collect();
+        let points =
+            points.iter().map(|point| (ns(point.longer_than_ticks, rate), point.influence)).collect();
         series.push(line(gaps.ink, points));
         if let Some(bound) = influence::bound(&gaps.pooled, 0.95) {
             rules.push(Rule::Upright(Ink(gaps.ink), ns(bound, rate)));
@@ -151,11 +155,17 @@ fn influence_curve(all: &[Gaps<'_>]) -> Markup {
     }
     let drawing = Drawing {
         x: Axis::enclosing(Scale::Log, NS, "length", xs(&series)),
-        y: Axis::enclosing(Scale::Log, Quantity::Of(Unit::Share), "time in longer gaps", ys(&series).chain([1.0])),
+        y: Axis::enclosing(
+            Scale::Log,
+            Quantity::Of(Unit::Share),
+            "time in longer gaps",
+            ys(&series).chain([1.0]),
+        ),
         series,
         rules,
     };
-    let name = "Influence: share of the time spent in gaps longer than a length, with bound_95 of each platform";
+    let name =
+        "Influence: share of the time spent in gaps longer than a length, with bound_95 of each platform";
     html! {
         (figure("How much time goes into gaps longer than …", "Read it from the left: at a length t the curve says which \
             share of all time was spent in gaps longer than t. Where it falls below 5 % lies bound_95, the upright dashed \
@@ -166,9 +176,12 @@ fn influence_curve(all: &[Gaps<'_>]) -> Markup {
 }
 
 fn bounds(all: &[Gaps<'_>]) -> Markup {
+    let names: Vec<String> = BOUNDS
+        .iter()
+        .map(|p| format!("bound_{}", format!("{:.3}", p * 100.0).trim_end_matches(['0', '.'])))
+        .collect();
     let names: Vec<String> =
-        BOUNDS.iter().map(|p| format!("bound_{}", format!("{:.3}", p * 100.0).trim_end_matches(['0', '.']))).collect();
-    let names: Vec<String> = names.into_iter().map(|name| if name == "bound_9" { "bound_90".to_owned() } else { name }).collect();
+        names.into_iter().map(|name| if name == "bound_9" { "bound_90".to_owned() } else { name }).collect();
     let head: Vec<&str> = std::iter::once("Platform").chain(names.iter().map(String::as_str)).collect();
     let rows: Vec<Vec<String>> = all
         .iter()
@@ -191,7 +204,12 @@ fn worst(all: &[Gaps<'_>]) -> Markup {
         .map(|gaps| Series {
             ink: Ink(gaps.ink),
             stroke: Stroke::Stems,
-            points: gaps.detail.worst.iter().map(|gap| (gap.start_ns.as_f64(), gap.length_ns.as_f64())).collect(),
+            points: gaps
+                .detail
+                .worst
+                .iter()
+                .map(|gap| (gap.start_ns.as_f64(), gap.length_ns.as_f64()))
+                .collect(),
         })
         .collect();
     let drawing = Drawing {

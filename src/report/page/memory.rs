@@ -31,7 +31,11 @@ pub(super) fn latency(results: &RunResults) -> Markup {
                 ink,
                 label,
                 last_level_cache: detail.last_level_cache_bytes,
-                points: detail.points.iter().map(|point| (point.size_bytes.as_f64(), point.load_ns)).collect(),
+                points: detail
+                    .points
+                    .iter()
+                    .map(|point| (point.size_bytes.as_f64(), point.load_ns))
+                    .collect(),
             }),
             _ => None,
         })
@@ -78,17 +82,27 @@ fn bandwidth_curves(results: &RunResults, operation: MemoryOperation) -> Vec<Cur
 }
 
 fn section(title: &str, caption: &str, y_caption: &str, unit: Unit, curves: &[Curve]) -> Markup {
-    let legend: Vec<(Ink, String)> = curves.iter().map(|curve| (Ink(curve.ink), curve.label.clone())).collect();
+    let legend: Vec<(Ink, String)> =
+        curves.iter().map(|curve| (Ink(curve.ink), curve.label.clone())).collect();
     let series: Vec<Series> = curves
         .iter()
         .map(|curve| Series { ink: Ink(curve.ink), stroke: Stroke::MarkedLine, points: curve.points.clone() })
         .collect();
     let rules = curves.iter().flat_map(|curve| {
-        sound_plateaus(curve).into_iter().rev().skip(1).map(|plateau| Rule::Upright(Ink(curve.ink), plateau.to_bytes))
+        sound_plateaus(curve)
+            .into_iter()
+            .rev()
+            .skip(1)
+            .map(|plateau| Rule::Upright(Ink(curve.ink), plateau.to_bytes))
     });
     let scale = if unit == Unit::Nanoseconds { Scale::Log } else { Scale::FromZero };
     let drawing = Drawing {
-        x: Axis::enclosing(Scale::Log, Quantity::Of(Unit::Bytes), "size of the array (logarithmic)", xs(&series)),
+        x: Axis::enclosing(
+            Scale::Log,
+            Quantity::Of(Unit::Bytes),
+            "size of the array (logarithmic)",
+            xs(&series),
+        ),
         y: Axis::enclosing(scale, Quantity::Of(unit), y_caption, ys(&series)),
         rules: rules.collect(),
         series,
@@ -122,7 +136,8 @@ fn plateau_table(curves: &[Curve], unit: Unit) -> Markup {
 }
 
 fn point_table(curves: &[Curve], unit: Unit) -> Markup {
-    let mut sizes: Vec<f64> = curves.iter().flat_map(|curve| curve.points.iter().map(|point| point.0)).collect();
+    let mut sizes: Vec<f64> =
+        curves.iter().flat_map(|curve| curve.points.iter().map(|point| point.0)).collect();
     sizes.sort_by(f64::total_cmp);
     sizes.dedup();
     let head: Vec<&str> =

@@ -10,8 +10,8 @@ use super::super::chart::palette::Ink;
 use super::super::chart::plot::{Plot, Rule, Series, Stroke};
 use super::super::chart::svg::Picture;
 use super::super::figures::{
-    Finding, Row, comparison_text, difference_mark, difference_words, finding, neighbour_words, sound, spread_text,
-    value_text,
+    Finding, Row, comparison_text, difference_mark, difference_words, finding, neighbour_words, sound,
+    spread_text, value_text,
 };
 
 /// A table in a box of its own, so that a wide one never widens the page.

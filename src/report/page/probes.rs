@@ -5,7 +5,7 @@ use maud::{Markup, html};
 use crate::model::names::ProbeKind;
 use crate::model::results::RunResults;
 
-use super::super::figures::{Row, Which, platform_labels, rows};
+use super::super::figures::{Row, Which, measured_labels, rows};
 use super::document::Section;
 use super::parts::{Beside, behind, bounded, metric_table};
 use super::{cpu, disk, fwq, gap, memory, rates};
@@ -15,17 +15,22 @@ pub(super) fn sections(results: &RunResults) -> Vec<Section> {
     ProbeKind::ALL
         .iter()
         .filter(|probe| results.cells.iter().any(|cell| cell.cell.probe == **probe))
-        .map(|probe| Section { id: anchor(*probe), title: title(*probe).to_owned(), body: Some(body(results, *probe)) })
+        .map(|probe| Section {
+            id: anchor(*probe),
+            title: title(*probe).to_owned(),
+            body: Some(body(results, *probe)),
+        })
         .collect()
 }
 
 fn body(results: &RunResults, probe: ProbeKind) -> Markup {
-    let rows: Vec<Row> = rows(results, None, Which::All).into_iter().filter(|row| row.probe == probe).collect();
+    let rows: Vec<Row> =
+        rows(results, None, Which::All).into_iter().filter(|row| row.probe == probe).collect();
     html! {
         p { (explanation(probe)) }
         (pictures(results, probe))
         @if !rows.is_empty() {
-            (behind("All figures of this probe", &metric_table(results, &rows, &platform_labels(results), Beside::Baseline)))
+            (behind("All figures of this probe", &metric_table(results, &rows, &measured_labels(results), Beside::Baseline)))
         }
         (notes(results, probe))
     }

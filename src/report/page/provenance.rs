@@ -13,8 +13,8 @@ use super::super::utc::format_utc;
 use super::parts::{behind, bounded, cell_words, plain_table, scrolling};
 
 /// The whole of it; never left out.
-pub(super) fn section(results: &RunResults) -> Option<Markup> {
-    Some(html! {
+pub(super) fn section(results: &RunResults) -> Markup {
+    html! {
         h3 { "This run" }
         (facts(&run_facts(results)))
         h3 { "The host" }
@@ -27,7 +27,7 @@ pub(super) fn section(results: &RunResults) -> Option<Markup> {
         (scrolling("Clocks and own cost", &clocks(results)))
         h3 { "The experiment" }
         (experiment(results))
-    })
+    }
 }
 
 fn facts(list: &[(String, String)]) -> Markup {
@@ -43,9 +43,15 @@ fn run_facts(results: &RunResults) -> Vec<(String, String)> {
     vec![
         fact("Begun", format_utc(results.started_unix_ns)),
         fact("Measured for", results.measured_ns.to_string()),
-        fact("Rounds", format!("up to {} per cell; {} to {} wanted", rounds(results), repeat.min, repeat.max)),
+        fact(
+            "Rounds",
+            format!("up to {} per cell; {} to {} wanted", rounds(results), repeat.min, repeat.max),
+        ),
         fact("Order", "interleaved, drawn at random"),
-        fact("Seed", results.experiment.seed.map_or_else(|| "not recorded".to_owned(), |seed| seed.to_string())),
+        fact(
+            "Seed",
+            results.experiment.seed.map_or_else(|| "not recorded".to_owned(), |seed| seed.to_string()),
+        ),
         fact("Baseline", results.experiment.baseline_label()),
         fact("Bulkhead", results.bulkhead_version.clone()),
         fact("Schema", results.schema_version.to_string()),
@@ -68,7 +74,10 @@ fn machine_facts(machine: &MachineFacts) -> Vec<(String, String)> {
         fact("Kernel", text(&machine.kernel)),
         fact("Clock source", text(&machine.clock_source)),
         fact("Cycle counter", counter),
-        fact("Runs under", machine.hypervisor.clone().unwrap_or_else(|| "no hypervisor that shows".to_owned())),
+        fact(
+            "Runs under",
+            machine.hypervisor.clone().unwrap_or_else(|| "no hypervisor that shows".to_owned()),
+        ),
     ]
 }
 
@@ -141,7 +150,10 @@ fn clocks(results: &RunResults) -> Markup {
             row
         })
         .collect();
-    plain_table(&["Measurement", "Clock", "One read", "Smallest step", "Own cost per sample", "CPU time", "Memory"], &rows)
+    plain_table(
+        &["Measurement", "Clock", "One read", "Smallest step", "Own cost per sample", "CPU time", "Memory"],
+        &rows,
+    )
 }
 
 fn experiment(results: &RunResults) -> Markup {

@@ -86,7 +86,11 @@ fn bars(all: &[Rates<'_>]) -> Picture {
                 .iter()
                 .filter_map(|rates| {
                     let spread = of(rates, threads)?;
-                    Some(Item { ink: Ink(rates.ink), value: spread.middle, interval: (spread.low, spread.high) })
+                    Some(Item {
+                        ink: Ink(rates.ink),
+                        value: spread.middle,
+                        interval: (spread.low, spread.high),
+                    })
                 })
                 .collect(),
         })
@@ -96,7 +100,8 @@ fn bars(all: &[Rates<'_>]) -> Picture {
     let Some(axis) = Axis::enclosing(Scale::FromZero, per_second, "operations per second", values) else {
         return Picture::Nothing("no measurement yielded a rate".to_owned());
     };
-    Bars { name: "Operations per second by number of threads".to_owned(), axis, rows, form: Form::Bars }.draw()
+    Bars { name: "Operations per second by number of threads".to_owned(), axis, rows, form: Form::Bars }
+        .draw()
 }
 
 fn table(all: &[Rates<'_>]) -> Markup {
@@ -107,7 +112,8 @@ fn table(all: &[Rates<'_>]) -> Markup {
                 let mut row = vec![words(threads), rates.label.clone()];
                 match of(rates, threads) {
                     Some(spread) => row.extend(
-                        [spread.middle, spread.low, spread.high].map(|rate| value_text(Unit::PerSecond, rate)),
+                        [spread.middle, spread.low, spread.high]
+                            .map(|rate| value_text(Unit::PerSecond, rate)),
                     ),
                     None => row.push("not measured".to_owned()),
                 }
