@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use maud::{Markup, html};
 
+use crate::model::metric::Better;
 use crate::model::results::{Answer, Difference, RunResults};
 
 use super::change::MetricChange;
@@ -184,7 +185,8 @@ fn picture(comparison: &[MetricChange], labels: &[String]) -> Markup {
     for change in comparison.iter().filter(drawn) {
         let Ok(ratio) = sound(&change.ratio) else { continue };
         let Some(ink) = labels.iter().position(|label| *label == change.cell.platform) else { continue };
-        let title = format!("{}: {}", change.cell.probe, change.title);
+        let arrow = if change.better == Better::Higher { " ↑" } else { "" };
+        let title = format!("{}: {}{arrow}", change.cell.probe, change.title);
         let item = Item { ink: Ink(ink), value: ratio.value, interval: (ratio.low, ratio.high) };
         match rows.iter_mut().find(|row| row.title == title) {
             Some(row) => row.items.push(item),
@@ -208,11 +210,15 @@ fn picture(comparison: &[MetricChange], labels: &[String]) -> Markup {
         .draw(),
         _ => Picture::Nothing("no figure is in both runs with enough rounds".to_owned()),
     };
-    let legend: Vec<(Ink, String)> =
-        labels.iter().enumerate().map(|(index, label)| (Ink(index), label.clone())).collect();
+    let legend: Vec<(Ink, String)> = labels
+        .iter()
+        .enumerate()
+        .filter(|(_, label)| comparison.iter().any(|change| change.cell.platform == **label))
+        .map(|(index, label)| (Ink(index), label.clone()))
+        .collect();
     figure(
         "Second run against first",
-        "On the line: unchanged. Headline figures without neighbours.",
+        "On the line: unchanged. For times, gaps and latencies the right side is worse; for rates and throughput (marked ↑) it is better. Headline figures without neighbours.",
         &legend,
         &picture,
     )

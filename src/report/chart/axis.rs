@@ -204,7 +204,7 @@ mod tests {
             labels(Scale::FromZero, Quantity::Of(Unit::Count), &[4000.0]),
             ["0", "1 k", "2 k", "3 k", "4 k"]
         );
-        assert_eq!(labels(Scale::Log, Quantity::Ratio, &[0.9, 2.1]), ["1 ×", "1.5 ×", "2 ×"]);
+        assert_eq!(labels(Scale::Log, Quantity::Ratio, &[0.9, 2.1]), ["1 ×", "1.5 ×", "2 ×", "2.5 ×"]);
         assert_eq!(
             labels(Scale::Log, Quantity::Of(Unit::Share), &[1e-4, 1.0]),
             ["0.01 %", "0.1 %", "1 %", "10 %", "100 %"]
