@@ -121,6 +121,21 @@ fn themes_reach_into_the_pictures() {
 }
 
 #[test]
+fn on_paper_nothing_is_clipped_and_every_table_is_open() {
+    let Some(mut browser) = start_or_skip() else { return };
+    let (_folder, file) = written("report.html", &page::html(&sample::rich()));
+    // The width that A4 leaves between its margins.
+    browser.show_as(718, 1000, "light", "print");
+    browser.open(&file);
+    let clipped = "JSON.stringify([...document.querySelectorAll('table,.drawing svg,pre')]\
+         .map(e => [e.getBoundingClientRect(), e.textContent.slice(0, 60)])\
+         .filter(([box]) => box.right > innerWidth + 1 || box.height < 1).map(([, text]) => text))";
+    assert_eq!(browser.evaluate(clipped), "[]");
+    let pdf = browser.call("Page.printToPDF", &serde_json::json!({"printBackground": true}));
+    assert!(pdf["data"].as_str().is_some_and(|data| data.starts_with("JVBERi0")), "no PDF came out");
+}
+
+#[test]
 fn without_scripts_tables_and_pictures_are_there() {
     let Some(mut browser) = start_or_skip() else { return };
     let run = sample::rich();

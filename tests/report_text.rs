@@ -208,7 +208,7 @@ fn hollow(detail: &Detail, largest: bool) -> Detail {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 24, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn nonsense_neither_panics_nor_is_shown_as_a_figure(seed: u64) {
