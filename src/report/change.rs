@@ -197,7 +197,7 @@ fn exact_rank(n: usize, m: usize) -> Option<usize> {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
-    use rand::{RngExt as _, SeedableRng as _};
+    use rand::SeedableRng as _;
 
     use super::*;
 

@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use maud::{Markup, html};
 
+use crate::model::metric::Better;
 use crate::model::results::{Answer, Difference, RunResults};
 
 use super::change::MetricChange;
@@ -27,16 +28,19 @@ const METHOD: &str = "The runs were not interleaved, so the ratio is the median 
 
 /// Number of better, worse, otherwise different, unchanged and undecided headline metrics.
 fn tally(comparison: &[MetricChange]) -> String {
+    let both = |change: &&MetricChange| change.headline && change.rounds.0 > 0 && change.rounds.1 > 0;
     let count = |wanted: Difference| {
-        comparison.iter().filter(|change| change.headline && change.difference == wanted).count()
+        comparison.iter().filter(both).filter(|change| change.difference == wanted).count()
     };
+    let headline = comparison.iter().filter(|change| change.headline).count();
     format!(
-        "{} worse, {} better, {} different, {} without a difference found, {} undecided",
+        "{} worse, {} better, {} different, {} without a difference found, {} undecided, {} in one run only",
         count(Difference::Worse),
         count(Difference::Better),
         count(Difference::Different),
         count(Difference::NotFound),
-        count(Difference::Unknown)
+        count(Difference::Unknown),
+        headline - comparison.iter().filter(both).count()
     )
 }
 
@@ -71,7 +75,8 @@ pub fn compare_text(a: &RunResults, b: &RunResults, comparison: &[MetricChange],
     let _ = writeln!(out, "{}", Paint::Bold.on("Two runs compared", style.colour));
     out.push_str(&paragraph("  first   ", &title(a), style.columns()));
     out.push_str(&paragraph("  second  ", &title(b), style.columns()));
-    out.push_str(&paragraph("\n  = ", &format!("Headline figures: {}.", tally(comparison)), style.columns()));
+    out.push('\n');
+    out.push_str(&paragraph("  = ", &format!("Headline figures: {}.", tally(comparison)), style.columns()));
     for doubt in doubts(a, b) {
         out.push_str(&paragraph("  ! ", &printable(&doubt, 400), style.columns()));
     }
@@ -180,7 +185,8 @@ fn picture(comparison: &[MetricChange], labels: &[String]) -> Markup {
     for change in comparison.iter().filter(drawn) {
         let Ok(ratio) = sound(&change.ratio) else { continue };
         let Some(ink) = labels.iter().position(|label| *label == change.cell.platform) else { continue };
-        let title = format!("{}: {}", change.cell.probe, change.title);
+        let arrow = if change.better == Better::Higher { " ↑" } else { "" };
+        let title = format!("{}: {}{arrow}", change.cell.probe, change.title);
         let item = Item { ink: Ink(ink), value: ratio.value, interval: (ratio.low, ratio.high) };
         match rows.iter_mut().find(|row| row.title == title) {
             Some(row) => row.items.push(item),
@@ -204,11 +210,15 @@ fn picture(comparison: &[MetricChange], labels: &[String]) -> Markup {
         .draw(),
         _ => Picture::Nothing("no figure is in both runs with enough rounds".to_owned()),
     };
-    let legend: Vec<(Ink, String)> =
-        labels.iter().enumerate().map(|(index, label)| (Ink(index), label.clone())).collect();
+    let legend: Vec<(Ink, String)> = labels
+        .iter()
+        .enumerate()
+        .filter(|(_, label)| comparison.iter().any(|change| change.cell.platform == **label))
+        .map(|(index, label)| (Ink(index), label.clone()))
+        .collect();
     figure(
         "Second run against first",
-        "On the line: unchanged. Headline figures without neighbours.",
+        "On the line: unchanged. For times, gaps and latencies the right side is worse; for rates and throughput (marked ↑) it is better. Headline figures without neighbours.",
         &legend,
         &picture,
     )

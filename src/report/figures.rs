@@ -95,6 +95,17 @@ pub fn platform_labels(results: &RunResults) -> Vec<String> {
     labels
 }
 
+/// Platforms that tables have columns for: those that could be started. The verdict says why the others are missing.
+pub fn measured_labels(results: &RunResults) -> Vec<String> {
+    let mut labels = platform_labels(results);
+    labels.retain(|label| {
+        let state = results.platforms.iter().find(|state| state.label == *label);
+        state.is_none_or(|state| state.unavailable.is_none())
+            || results.cells.iter().any(|cell| cell.cell.platform == *label && cell.done > 0)
+    });
+    labels
+}
+
 /// What there is to say about a metric on a platform.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Finding<'a> {
@@ -164,7 +175,10 @@ pub const fn failure_words(kind: FailureKind) -> &'static str {
     }
 }
 
-/// An estimate all of whose figures are numbers; otherwise the reason to show instead.
+/// An estimate all of whose figures are numbers.
+///
+/// # Errors
+/// The reason to show instead.
 pub fn sound(answer: &Answer) -> Result<&Estimate, String> {
     match answer {
         Answer::Unsupported(reason) => Err(reason.clone()),
@@ -247,7 +261,10 @@ pub const fn level_words(level: VerdictLevel) -> &'static str {
     }
 }
 
-/// What a comparison says: the ratio, or why there is none.
+/// What a comparison says.
+///
+/// # Errors
+/// Why there is no ratio.
 pub fn comparison_text(comparison: &Comparison) -> Result<String, String> {
     sound(&comparison.ratio).map(ratio_text)
 }

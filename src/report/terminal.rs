@@ -8,7 +8,7 @@ use crate::model::journal::{Neighbour, PlatformState};
 use crate::model::results::{CellResult, RunResults, Verdict, VerdictLevel};
 
 use super::figures::{
-    self, Finding, Row, Which, comparison_text, difference_mark, finding, level_mark, platform_labels, rows,
+    self, Finding, Row, Which, comparison_text, difference_mark, finding, level_mark, measured_labels, rows,
     sound,
 };
 use super::text::{Paint, TextCell, TextTable, paragraph, printable, width, wrap};
@@ -257,17 +257,6 @@ fn build_table(
         table.rows.push(std::iter::once(title).chain(cells).collect());
     }
     table
-}
-
-/// Platforms that tables have columns for: those that could be started. The verdict says why the others are missing.
-fn measured_labels(results: &RunResults) -> Vec<String> {
-    let mut labels = platform_labels(results);
-    labels.retain(|label| {
-        let state = results.platforms.iter().find(|state| state.label == *label);
-        state.is_none_or(|state| state.unavailable.is_none())
-            || results.cells.iter().any(|cell| cell.cell.platform == *label && cell.done > 0)
-    });
-    labels
 }
 
 const LEGEND: &str =

@@ -167,10 +167,12 @@ fn render_row(out: &mut String, row: &[TextCell], widths: &[usize], colour: bool
         // The figures stand beside the last line of a wrapped title, where the eye ends up.
         if number + 1 == lines.len() && !others.is_empty() {
             out.push_str(&" ".repeat(fill));
-            for (cell, width_wanted) in others.iter().zip(widths.iter().skip(1)) {
+            for (index, (cell, width_wanted)) in others.iter().zip(widths.iter().skip(1)).enumerate() {
                 let fill = width_wanted.saturating_sub(width(&cell.text));
+                let last = index + 1 == others.len();
+                let text = if last { cell.text.trim_end() } else { cell.text.as_str() };
                 out.push_str(&" ".repeat(BETWEEN + fill));
-                out.push_str(&cell.paint.on(&cell.text, colour));
+                out.push_str(&cell.paint.on(text, colour));
             }
         }
         let end = out.trim_end_matches(' ').len();

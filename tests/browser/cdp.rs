@@ -1,4 +1,4 @@
-//! Drives headless Chromium over the DevTools protocol: JSON messages, each ended by a zero byte, through two pipes.
+//! Drives headless Chromium over its debugging protocol: JSON messages, each ended by a zero byte, through two pipes.
 //!
 //! The browser wants the pipes as descriptors 3 and 4; the shell that starts it moves them there from its standard
 //! input and output, so no unsafe code is needed here.
@@ -104,7 +104,7 @@ impl Browser {
         let target = browser.call("Target.createTarget", &json!({"url": "about:blank"}));
         let attached =
             browser.call("Target.attachToTarget", &json!({"targetId": target["targetId"], "flatten": true}));
-        browser.session = attached["sessionId"].as_str().unwrap().to_owned();
+        attached["sessionId"].as_str().unwrap().clone_into(&mut browser.session);
         for domain in ["Page", "Runtime", "Log", "Network"] {
             browser.call(&format!("{domain}.enable"), &json!({}));
         }
@@ -113,7 +113,9 @@ impl Browser {
 
     fn receive(&self, until: Instant) -> Value {
         let left = until.saturating_duration_since(Instant::now());
-        self.messages.recv_timeout(left).expect("the browser says nothing more: it ended, or the deadline has passed")
+        self.messages
+            .recv_timeout(left)
+            .expect("the browser says nothing more: it ended, or the deadline has passed")
     }
 
     /// Calls a method and returns its result.
@@ -172,11 +174,10 @@ impl Browser {
     /// Everything the page complained about: errors on the console, exceptions, refused loads.
     pub fn complaints(&self) -> Vec<String> {
         let complaint = |event: &&Value| match event["method"].as_str() {
-            Some("Runtime.exceptionThrown") => true,
             Some("Runtime.consoleAPICalled") => {
                 matches!(event["params"]["type"].as_str(), Some("error" | "warning" | "assert"))
             }
-            Some("Log.entryAdded") => true,
+            Some("Log.entryAdded" | "Runtime.exceptionThrown") => true,
             _ => false,
         };
         self.events.iter().filter(complaint).map(Value::to_string).collect()

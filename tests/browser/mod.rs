@@ -1,4 +1,5 @@
 //! What the report tests share: a rich sample run, and a real browser to open pages in.
+#![allow(dead_code, reason = "each test binary uses its own part of these helpers")]
 
 pub mod cdp;
 pub mod sample;

@@ -1,16 +1,18 @@
 //! A rich sample run: three platforms that were measured, one that is not available, neighbours, failures, a dirty
 //! host. All of it is drawn from a seed, so pictures and snapshots repeat.
 
+use bulkhead::model::detail::Detail;
 use bulkhead::model::experiment::{Accelerator, Experiment, LoadEntry, PlatformSpec, Repeat};
 use bulkhead::model::facts::{ClockFacts, MachineFacts, OwnCost};
 use bulkhead::model::job::{Dose, PlacedDose};
 use bulkhead::model::journal::{Cell, Failure, FailureKind, Neighbour, PlatformState};
 use bulkhead::model::metric::{Better, Estimate, Unit};
 use bulkhead::model::names::{LoadKind, LoadPlace, PlatformKind, ProbeKind};
-use bulkhead::model::params::Probes;
+use bulkhead::model::params::{CpuParams, GapParams, Probes};
 use bulkhead::model::preflight::{Check, CheckLevel, Preflight};
 use bulkhead::model::results::{
-    Answer, CellResult, Comparison, Difference, FailedMeasurement, MetricResult, RunResults, Verdict, VerdictLevel,
+    Answer, CellResult, Comparison, Difference, FailedMeasurement, MetricResult, RunResults, Verdict,
+    VerdictLevel,
 };
 use bulkhead::model::units::{Bytes, Hertz, Mebibytes, Nanos};
 use rand::{RngExt as _, SeedableRng as _};
@@ -73,7 +75,12 @@ fn definitions(probe: ProbeKind) -> Vec<Definition> {
 }
 
 fn estimate(value: f64, half: f64) -> Answer {
-    Answer::Estimate(Estimate { value, low: value * (1.0 - half), high: value * (1.0 + half), confidence: 0.95 })
+    Answer::Estimate(Estimate {
+        value,
+        low: value * (1.0 - half),
+        high: value * (1.0 + half),
+        confidence: 0.95,
+    })
 }
 
 fn comparison(ratio: f64, half: f64, better: Better) -> Comparison {
@@ -106,14 +113,18 @@ fn metrics(random: &mut Xoshiro256PlusPlus, cell: &Cell) -> Vec<MetricResult> {
         } else {
             estimate(value, half)
         };
-        let against = (cell.platform != "native").then(|| comparison(factor / disturbed.powi(i32::from(better == Better::Lower)), half * 1.4, better));
+        let against = (cell.platform != "native").then(|| {
+            comparison(factor / disturbed.powi(i32::from(better == Better::Lower)), half * 1.4, better)
+        });
         MetricResult {
             id: id.to_owned(),
             title: title.to_owned(),
             unit,
             better,
             headline,
-            samples: (0..9).map(|round| (round, value * (1.0 + half * (random.random::<f64>() - 0.5)))).collect(),
+            samples: (0..9)
+                .map(|round| (round, value * (1.0 + half * (random.random::<f64>() - 0.5))))
+                .collect(),
             estimate: answer,
             against_baseline: against,
             against_undisturbed: cell.neighbour.map(|_| comparison(undisturbed, half * 1.5, better)),
@@ -179,7 +190,10 @@ fn platform(label: &str, kind: PlatformKind, properties: &[(&str, &str)]) -> Pla
         label: label.to_owned(),
         kind,
         unavailable: None,
-        properties: properties.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect(),
+        properties: properties
+            .iter()
+            .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
+            .collect(),
         facts: Some(machine()),
         start_ns: Some(Nanos::from_nanos(if kind == PlatformKind::Vm { 2_310_000_000 } else { 7_400_000 })),
     }
@@ -192,9 +206,24 @@ fn check(id: &str, level: CheckLevel, found: &str, advice: &str) -> Check {
 fn preflight() -> Preflight {
     let checks = vec![
         check("governor", CheckLevel::Ok, "performance on all CPUs", ""),
-        check("smt", CheckLevel::Note, "two hardware threads share each core", "pin neighbours to other cores"),
-        check("load", CheckLevel::Dirty, "load average 1.73 on 2 CPUs before measuring", "stop other programs"),
-        check("steal", CheckLevel::Dirty, "2.1 % of CPU time was stolen by the hypervisor below", "use a host of your own"),
+        check(
+            "smt",
+            CheckLevel::Note,
+            "two hardware threads share each core",
+            "pin neighbours to other cores",
+        ),
+        check(
+            "load",
+            CheckLevel::Dirty,
+            "load average 1.73 on 2 CPUs before measuring",
+            "stop other programs",
+        ),
+        check(
+            "steal",
+            CheckLevel::Dirty,
+            "2.1 % of CPU time was stolen by the hypervisor below",
+            "use a host of your own",
+        ),
         check("kvm", CheckLevel::Missing, "/dev/kvm is not there", "enable virtualization in the firmware"),
     ];
     Preflight { checks }
@@ -210,14 +239,23 @@ fn experiment() -> Experiment {
     platforms[2].memory_mib = Some(Mebibytes::from_mib(1024));
     platforms[2].accelerator = Accelerator::Auto;
     platforms[3].runtime = Some("runsc".to_owned());
-    let load = |kind, place| LoadEntry { kind, place, threads: None, probes: Some(vec![ProbeKind::Gap, ProbeKind::Cpu]) };
+    let load = |kind, place| LoadEntry {
+        kind,
+        place,
+        threads: None,
+        probes: Some(vec![ProbeKind::Gap, ProbeKind::Cpu]),
+    };
     Experiment {
         name: "default".to_owned(),
         baseline: Some("native".to_owned()),
         seed: Some(4_711_081_512),
         repeat: Repeat::default(),
         platforms,
-        probes: Probes { gap: Some(Default::default()), cpu: Some(Default::default()), ..Probes::default() },
+        probes: Probes {
+            gap: Some(GapParams::default()),
+            cpu: Some(CpuParams::default()),
+            ..Probes::default()
+        },
         loads: vec![load(LoadKind::Cpu, LoadPlace::Second), load(LoadKind::Memory, LoadPlace::Host)],
     }
 }
@@ -254,7 +292,8 @@ fn failures() -> Vec<FailedMeasurement> {
         round: 3,
         failure: Failure {
             kind: FailureKind::Died,
-            reason: "wanted a reply to job 41 within 30 s, but qemu ended with exit status 1 after 2.4 s".to_owned(),
+            reason: "wanted a reply to job 41 within 30 s, but qemu ended with exit status 1 after 2.4 s"
+                .to_owned(),
             console: vec![
                 "[    2.101] EXT4-fs (vda): mounted filesystem".to_owned(),
                 "[    2.377] Kernel panic - not syncing: Out of memory".to_owned(),
@@ -306,4 +345,16 @@ pub fn rich() -> RunResults {
         cells,
         failures: failures(),
     }
+}
+
+/// The sample run whose fixed work quantum on native was measured very often; the longest, 77.8 ms, is in the middle.
+pub fn with_many_quanta(count: u32) -> RunResults {
+    let mut run = rich();
+    let mut random = Xoshiro256PlusPlus::seed_from_u64(43);
+    let mut quanta = super::sample_details::fwq(&mut random, 1.0, count);
+    let middle = quanta.samples_ns.len() / 2;
+    quanta.samples_ns[middle] = Nanos::from_nanos(77_800_000);
+    let wanted = |cell: &&mut CellResult| cell.cell.probe == ProbeKind::Fwq && cell.cell.platform == "native";
+    run.cells.iter_mut().find(wanted).unwrap().detail = Some(Detail::Fwq(quanta));
+    run
 }

@@ -1,8 +1,9 @@
 //! Raw outcomes of the sample run, shaped like real ones: timer ticks, caches, a knee, stalls.
 
 use bulkhead::model::detail::{
-    BandwidthPoint, CpuDetail, CpuPoint, Detail, DiskDetail, DiskDirection, DiskPhase, DiskWindows, FwqDetail,
-    GapDetail, LatencyPoint, MemBandwidthDetail, MemLatencyDetail, MemoryOperation, RateDetail, RatePoint, Stretch,
+    BandwidthPoint, CpuDetail, CpuPoint, Detail, DiskDetail, DiskDirection, DiskPhase, DiskWindows,
+    FwqDetail, GapDetail, LatencyPoint, MemBandwidthDetail, MemLatencyDetail, MemoryOperation, RateDetail,
+    RatePoint, Stretch,
 };
 use bulkhead::model::histogram::{DenseHistogram, Histogram};
 use bulkhead::model::journal::Cell;
@@ -29,7 +30,11 @@ pub fn detail(random: &mut Xoshiro256PlusPlus, cell: &Cell) -> Detail {
     }
 }
 
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "sample figures are small and positive")]
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "sample figures are small and positive"
+)]
 fn whole(value: f64) -> u64 {
     value as u64
 }
@@ -49,7 +54,10 @@ pub fn gap(random: &mut Xoshiro256PlusPlus, slow: f64) -> GapDetail {
         .map(|batch| {
             let mut dense = DenseHistogram::new();
             for ticks in 24..34 {
-                dense.record_many(whole(ticks as f64 * slow), 3_000_000 / (1 + (ticks - 26i64).unsigned_abs().pow(2)));
+                dense.record_many(
+                    whole(ticks as f64 * slow),
+                    3_000_000 / (1 + (ticks - 26i64).unsigned_abs().pow(2)),
+                );
             }
             for tick in 0..8 {
                 let length = 9000.0 * slow * jitter(random, 0.3) * if tick == 3 { tail(random) } else { 1.0 };
@@ -79,7 +87,7 @@ pub fn gap(random: &mut Xoshiro256PlusPlus, slow: f64) -> GapDetail {
 
 pub fn fwq(random: &mut Xoshiro256PlusPlus, slow: f64, samples: u32) -> FwqDetail {
     let time = |index: u32| {
-        let tick = if index % 21 == 0 { 9000.0 * slow } else { 0.0 };
+        let tick = if index.is_multiple_of(21) { 9000.0 * slow } else { 0.0 };
         let rare = if random.random::<f64>() < 0.01 { 40_000.0 * tail(random) } else { 0.0 };
         Nanos::from_nanos(whole(190_000.0 * slow.sqrt() * jitter(random, 0.01) + tick + rare))
     };
@@ -136,7 +144,15 @@ fn latency(random: &mut Xoshiro256PlusPlus, slow: f64) -> MemLatencyDetail {
 }
 
 fn bandwidth(random: &mut Xoshiro256PlusPlus, slow: f64) -> MemBandwidthDetail {
-    let level = |size: u64| if size <= 32_768 { 6.4e10 } else if size <= 1 << 20 { 3.9e10 } else { 1.2e10 };
+    let level = |size: u64| {
+        if size <= 32_768 {
+            6.4e10
+        } else if size <= 1 << 20 {
+            3.9e10
+        } else {
+            1.2e10
+        }
+    };
     let mut points = Vec::new();
     for (operation, factor) in
         [(MemoryOperation::Read, 1.0), (MemoryOperation::Write, 0.7), (MemoryOperation::Copy, 0.85)]
@@ -166,7 +182,13 @@ fn disk(random: &mut Xoshiro256PlusPlus, slow: f64) -> DiskDetail {
     DiskDetail { target: "file on ext4".to_owned(), phases }
 }
 
-fn phase(random: &mut Xoshiro256PlusPlus, slow: f64, direction: DiskDirection, mode: DiskMode, refused: bool) -> DiskPhase {
+fn phase(
+    random: &mut Xoshiro256PlusPlus,
+    slow: f64,
+    direction: DiskDirection,
+    mode: DiskMode,
+    refused: bool,
+) -> DiskPhase {
     let empty = DiskPhase {
         direction,
         mode,

@@ -84,7 +84,7 @@ impl Axis {
     pub fn ticks(&self, most: usize) -> Vec<f64> {
         let most = most.max(2);
         if self.scale != Scale::Log {
-            return even_ticks(self.low, self.high, most);
+            return self.linear_ticks(most);
         }
         if self.quantity == Quantity::Of(Unit::Bytes) {
             let octave = std::f64::consts::LOG10_2;
@@ -95,7 +95,29 @@ impl Axis {
             return multiples(self.low, self.high, step_of(span, most));
         }
         let (low, high) = (10f64.powf(self.low), 10f64.powf(self.high));
-        even_ticks(low, high, most).into_iter().filter_map(|value| place(Scale::Log, value)).collect()
+        // Even steps crowd towards the upper end of a logarithmic axis: what is too near to the one before goes.
+        let mut kept: Vec<f64> = Vec::new();
+        for at in even_ticks(low, high, most).into_iter().filter_map(|value| place(Scale::Log, value)) {
+            if kept.last().is_none_or(|last| at - last >= span / (most as f64 + 1.0)) {
+                kept.push(at);
+            }
+        }
+        kept
+    }
+
+    fn linear_ticks(&self, most: usize) -> Vec<f64> {
+        match self.quantity {
+            // Round numbers of the unit that the labels use.
+            Quantity::Of(Unit::Bytes | Unit::BytesPerSecond) => {
+                let mut unit = 1.0;
+                while self.high / unit >= 1024.0 && unit < 1e15 {
+                    unit *= 1024.0;
+                }
+                even_ticks(self.low / unit, self.high / unit, most).into_iter().map(|at| at * unit).collect()
+            }
+            Quantity::Of(Unit::Count) => even_ticks(self.low, self.high, most.min(whole_steps(self))),
+            _ => even_ticks(self.low, self.high, most),
+        }
     }
 
     /// The number that stands at a tick.
@@ -113,6 +135,13 @@ impl Axis {
             Quantity::Of(unit @ Unit::BytesPerSecond) => value_text(unit, value),
         }
     }
+}
+
+/// So many whole numbers lie between the ends; at least one.
+fn whole_steps(axis: &Axis) -> usize {
+    usize::try_from(crate::model::metric::saturate((axis.high - axis.low).floor()))
+        .unwrap_or(usize::MAX)
+        .max(1)
 }
 
 fn place(scale: Scale, value: f64) -> Option<f64> {
@@ -175,7 +204,7 @@ mod tests {
             labels(Scale::FromZero, Quantity::Of(Unit::Count), &[4000.0]),
             ["0", "1 k", "2 k", "3 k", "4 k"]
         );
-        assert_eq!(labels(Scale::Log, Quantity::Ratio, &[0.9, 2.1]), ["1 ×", "1.5 ×", "2 ×"]);
+        assert_eq!(labels(Scale::Log, Quantity::Ratio, &[0.9, 2.1]), ["1 ×", "1.5 ×", "2 ×", "2.5 ×"]);
         assert_eq!(
             labels(Scale::Log, Quantity::Of(Unit::Share), &[1e-4, 1.0]),
             ["0.01 %", "0.1 %", "1 %", "10 %", "100 %"]

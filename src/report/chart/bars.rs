@@ -113,7 +113,7 @@ impl Bars {
         }
         line(area, [(LEFT, bottom), (RIGHT, bottom)], AXIS, 2)?;
         let style = font().color(&TEXT).pos(Pos::new(HPos::Center, VPos::Top));
-        put(area, &Text::new(self.axis.caption.clone(), ((LEFT + RIGHT) / 2, bottom + 54), style))?;
+        put(area, &Text::new(self.axis.caption.clone(), (i32::midpoint(LEFT, RIGHT), bottom + 54), style))?;
         if let Form::Dots(reference) = self.form
             && let Some(place) = self.axis.place(reference)
         {

@@ -125,7 +125,7 @@ impl Plot {
         }
         straight(area, [(LEFT, bottom), (RIGHT, bottom)], AXIS, 2)?;
         straight(area, [(LEFT, TOP), (LEFT, bottom)], AXIS, 2)?;
-        words(self.y.caption.clone(), (LEFT - 16, 8), HPos::Left, VPos::Top)?;
+        words(self.y.caption.clone(), (20, 8), HPos::Left, VPos::Top)?;
         words(self.x.caption.clone(), (RIGHT, bottom + 58), HPos::Right, VPos::Top)
     }
 
@@ -174,5 +174,5 @@ impl Plot {
 
 fn dashed(area: &Area<'_>, ends: [(i32, i32); 2], colour: RGBColor) -> Result<(), String> {
     let style = ShapeStyle::from(colour.mix(1.0)).stroke_width(3);
-    put(area, &DashedPathElement::new(ends.into_iter(), 12, 9, style))
+    put(area, &DashedPathElement::new(ends, 12, 9, style))
 }

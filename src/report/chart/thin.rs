@@ -44,7 +44,8 @@ mod tests {
             prop_assert!(kept.len() <= (columns + 1) * 4, "{} of {}", kept.len(), points.len());
             let top = |points: &[(f64, f64)]| points.iter().map(|p| p.1).fold(f64::MIN, f64::max);
             let bottom = |points: &[(f64, f64)]| points.iter().map(|p| p.1).fold(f64::MAX, f64::min);
-            prop_assert!(top(&kept) == top(&points) && bottom(&kept) == bottom(&points));
+            prop_assert_eq!(top(&kept).total_cmp(&top(&points)), std::cmp::Ordering::Equal);
+            prop_assert_eq!(bottom(&kept).total_cmp(&bottom(&points)), std::cmp::Ordering::Equal);
             prop_assert_eq!((kept.first(), kept.last()), (points.first(), points.last()));
             prop_assert!(kept.windows(2).all(|pair| pair[0].0 < pair[1].0));
         }

@@ -8,7 +8,7 @@ use super::super::chart::axis::{Axis, Quantity, Scale};
 use super::super::chart::bars::{BarRow, Bars, Form, Item};
 use super::super::chart::palette::Ink;
 use super::super::chart::svg::Picture;
-use super::super::figures::{Finding, Row, Which, finding, platform_labels, rows, sound};
+use super::super::figures::{Finding, Row, Which, finding, measured_labels, platform_labels, rows, sound};
 use super::parts::{Beside, figure, metric_table, scrolling};
 
 /// The comparison; left out when nothing was measured.
@@ -18,11 +18,12 @@ pub(super) fn section(results: &RunResults) -> Option<Markup> {
         return None;
     }
     let labels = platform_labels(results);
+    let measured = measured_labels(results);
     let baseline = results.experiment.baseline_label();
     let others: Vec<(Ink, String)> = labels
         .iter()
         .enumerate()
-        .filter(|(_, label)| *label != baseline)
+        .filter(|(_, label)| *label != baseline && measured.contains(label))
         .map(|(index, label)| (Ink(index), label.clone()))
         .collect();
     let caption = format!(
@@ -34,7 +35,7 @@ pub(super) fn section(results: &RunResults) -> Option<Markup> {
             (figure(&format!("Platforms compared with {baseline}"), &caption, &others, &forest(results, &rows, &others)))
         }
         h3 { "The figures" }
-        (scrolling("Headline figures", &metric_table(results, &rows, &labels, Beside::Baseline)))
+        (scrolling("Headline figures", &metric_table(results, &rows, &measured, Beside::Baseline)))
         p.soft.small {
             "Below each value: its spread as half the 95 % interval, then the ratio to " (baseline) " with its interval. \
              ▼ worse, ▲ better, ◆ different; without a mark no difference was found."

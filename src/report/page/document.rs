@@ -19,7 +19,7 @@ const SCRIPT_SHA256: &str = "b1D9OcnAoUy/qicT+NCD2R6DLlgU/wJGD8u4sjh8FGw=";
 /// The report of a run.
 pub fn html(results: &RunResults) -> String {
     let sections = [
-        Section { id: "summary", title: "Summary".to_owned(), body: summary::section(results) },
+        Section { id: "summary", title: "Summary".to_owned(), body: Some(summary::section(results)) },
         Section { id: "comparison", title: "Comparison".to_owned(), body: comparison::section(results) },
     ]
     .into_iter()
@@ -34,7 +34,7 @@ pub fn html(results: &RunResults) -> String {
         Section {
             id: "provenance",
             title: "How it was measured".to_owned(),
-            body: provenance::section(results),
+            body: Some(provenance::section(results)),
         },
     ])
     .collect::<Vec<_>>();

@@ -34,9 +34,9 @@ pub(super) fn pictures(results: &RunResults) -> Markup {
     let legend: Vec<(Ink, String)> =
         all.iter().map(|quanta| (Ink(quanta.ink), quanta.label.clone())).collect();
     html! {
-        (figure("Each quantum in its order", "A quiet platform draws a flat line; spikes are quanta that were interrupted. \
+        div.solid { (figure("Each quantum in its order", "A quiet platform draws a flat line; spikes are quanta that were interrupted. \
             Where there are more quanta than the picture has columns, the shortest and the longest of each column are drawn.",
-            &legend, &time_line(&all).draw("Time of each quantum of work, in order")))
+            &legend, &time_line(&all).draw("Time of each quantum of work, in order"))) }
         (figure("How the times spread", "How many quanta took how long; the narrower, the more predictable.",
             &legend, &distribution(&all).draw("Distribution of the times of a quantum")))
         (behind("Table: quanta", &table(&all)))
@@ -62,9 +62,9 @@ fn time_line(all: &[Quanta<'_>]) -> Drawing {
 fn distribution(all: &[Quanta<'_>]) -> Drawing {
     let times = || all.iter().flat_map(|quanta| &quanta.detail.samples_ns).map(|time| time.as_f64());
     let x = Axis::enclosing(Scale::Log, NS, "time of a quantum (logarithmic)", times());
-    let series: Vec<Series> = x.as_ref().map_or_else(Vec::new, |axis| {
-        all.iter().map(|quanta| line(quanta.ink, columns(quanta.detail, axis))).collect()
-    });
+    let series: Vec<Series> = x
+        .as_ref()
+        .map_or_else(Vec::new, |axis| all.iter().flat_map(|quanta| outlines(quanta, axis)).collect());
     Drawing {
         x,
         y: Axis::enclosing(Scale::Log, Quantity::Of(Unit::Count), "quanta", ys(&series)),
@@ -73,23 +73,32 @@ fn distribution(all: &[Quanta<'_>]) -> Drawing {
     }
 }
 
-/// Counts the quanta in columns of equal width on the axis; the outline as points.
-fn columns(detail: &FwqDetail, axis: &Axis) -> Vec<(f64, f64)> {
+/// Counts the quanta in columns of equal width on the axis; one outline per stretch of filled columns.
+fn outlines(quanta: &Quanta<'_>, axis: &Axis) -> Vec<Series> {
     const FLOOR: f64 = 0.5;
     let (low, high) = axis.ends();
     let mut counts = vec![0u64; COLUMNS];
-    for at in detail.samples_ns.iter().filter_map(|time| axis.place(time.as_f64())) {
+    for at in quanta.detail.samples_ns.iter().filter_map(|time| axis.place(time.as_f64())) {
         let column = crate::model::metric::saturate(((at - low) / (high - low) * COLUMNS as f64).floor());
         let column = usize::try_from(column).unwrap_or(usize::MAX).min(COLUMNS - 1);
         counts.iter_mut().skip(column).take(1).for_each(|count| *count += 1);
     }
-    let edge = |column: usize| 10f64.powf(low + (high - low) * column as f64 / COLUMNS as f64 * 0.999_999);
-    let height = |count: u64| if count == 0 { FLOOR } else { count as f64 };
-    counts
-        .iter()
-        .enumerate()
-        .flat_map(|(column, count)| [(edge(column), height(*count)), (edge(column + 1), height(*count))])
-        .collect()
+    // A hair inside the axis, so that the last edge keeps its place on it.
+    let edge = |column: usize| {
+        10f64.powf(low + (high - low) * (column as f64 / COLUMNS as f64).clamp(1e-6, 1.0 - 1e-6))
+    };
+    let numbered: Vec<(usize, u64)> =
+        counts.into_iter().enumerate().filter(|(_, count)| *count > 0).collect();
+    let outline = |stretch: &[(usize, u64)]| {
+        let mut points = Vec::new();
+        points.extend(stretch.first().map(|(column, _)| (edge(*column), FLOOR)));
+        for (column, count) in stretch {
+            points.extend([(edge(*column), *count as f64), (edge(column + 1), *count as f64)]);
+        }
+        points.extend(stretch.last().map(|(column, _)| (edge(column + 1), FLOOR)));
+        line(quanta.ink, points)
+    };
+    numbered.chunk_by(|a, b| a.0 + 1 == b.0).map(outline).collect()
 }
 
 fn table(all: &[Quanta<'_>]) -> Markup {

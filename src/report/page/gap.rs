@@ -62,7 +62,7 @@ fn legend(all: &[Gaps<'_>]) -> Vec<(Ink, String)> {
 }
 
 fn histogram(all: &[Gaps<'_>]) -> Markup {
-    let series: Vec<Series> = all.iter().map(|gaps| line(gaps.ink, outline(gaps))).collect();
+    let series: Vec<Series> = all.iter().flat_map(outlines).collect();
     let drawing = Drawing {
         x: Axis::enclosing(Scale::Log, NS, "length of the gap", xs(&series)),
         y: Axis::enclosing(Scale::Log, Quantity::Of(Unit::Count), "gaps", ys(&series)),
@@ -78,9 +78,8 @@ fn histogram(all: &[Gaps<'_>]) -> Markup {
     }
 }
 
-/// The outline of a histogram in columns of equal width on a logarithmic axis; empty columns go down to the floor.
-fn outline(gaps: &Gaps<'_>) -> Vec<(f64, f64)> {
-    const FLOOR: f64 = 0.5;
+/// The outlines of a histogram in columns of equal width on a logarithmic axis, one per stretch of filled columns.
+fn outlines(gaps: &Gaps<'_>) -> Vec<Series> {
     let mut columns: std::collections::BTreeMap<i64, u64> = std::collections::BTreeMap::new();
     for bucket in gaps.pooled.buckets() {
         let middle = ns(Ticks::from_ticks(bucket.sum / bucket.count.max(1)), gaps.detail.counter_hz);
@@ -89,20 +88,20 @@ fn outline(gaps: &Gaps<'_>) -> Vec<(f64, f64)> {
             *count = count.saturating_add(bucket.count);
         }
     }
+    let columns: Vec<(i64, u64)> = columns.into_iter().collect();
+    columns.chunk_by(|a, b| a.0 + 1 == b.0).map(|stretch| line(gaps.ink, outline(stretch))).collect()
+}
+
+/// From the floor over every column and down again.
+fn outline(stretch: &[(i64, u64)]) -> Vec<(f64, f64)> {
+    const FLOOR: f64 = 0.5;
     let edge = |column: i64| 10f64.powf(column as f64 / COLUMNS_PER_DECADE);
-    let mut points = Vec::new();
-    let mut end = None;
-    for (index, count) in &columns {
-        if end != Some(*index) {
-            points.extend(end.map(|end| (edge(end), FLOOR)));
-            points.push((edge(*index), FLOOR));
-        }
-        points.push((edge(*index), *count as f64));
-        points.push((edge(index + 1), *count as f64));
-        end = Some(index + 1);
-    }
-    points.extend(end.map(|end| (edge(end), FLOOR)));
-    points
+    let start = stretch.first().map(|(column, _)| (edge(*column), FLOOR));
+    let end = stretch.last().map(|(column, _)| (edge(column + 1), FLOOR));
+    let tops = stretch
+        .iter()
+        .flat_map(|(column, count)| [(edge(*column), *count as f64), (edge(column + 1), *count as f64)]);
+    start.into_iter().chain(tops).chain(end).collect()
 }
 
 #[expect(clippy::cast_possible_truncation, reason = "the logarithm of a time in nanoseconds is small")]

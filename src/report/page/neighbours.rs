@@ -5,7 +5,7 @@ use maud::{Markup, html};
 use crate::model::journal::Neighbour;
 use crate::model::results::RunResults;
 
-use super::super::figures::{Which, neighbour_words, neighbours, platform_labels, rows};
+use super::super::figures::{Which, measured_labels, neighbour_words, neighbours, rows};
 use super::super::terminal::dose_words;
 use super::parts::{Beside, behind, bounded, cell_words, metric_table, plain_table, scrolling};
 
@@ -30,7 +30,7 @@ fn table(results: &RunResults, neighbour: Neighbour) -> Markup {
     html! {
         h3 { "Beside a " (words) }
         @if rows.is_empty() { p { "No measurement beside this neighbour was done." } }
-        @else { (scrolling(&words, &metric_table(results, &rows, &platform_labels(results), Beside::Undisturbed))) }
+        @else { (scrolling(&words, &metric_table(results, &rows, &measured_labels(results), Beside::Undisturbed))) }
         (behind("Measured dose of this neighbour", &doses(results, neighbour)))
     }
 }

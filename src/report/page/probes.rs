@@ -5,7 +5,7 @@ use maud::{Markup, html};
 use crate::model::names::ProbeKind;
 use crate::model::results::RunResults;
 
-use super::super::figures::{Row, Which, platform_labels, rows};
+use super::super::figures::{Row, Which, measured_labels, rows};
 use super::document::Section;
 use super::parts::{Beside, behind, bounded, metric_table};
 use super::{cpu, disk, fwq, gap, memory, rates};
@@ -30,7 +30,7 @@ fn body(results: &RunResults, probe: ProbeKind) -> Markup {
         p { (explanation(probe)) }
         (pictures(results, probe))
         @if !rows.is_empty() {
-            (behind("All figures of this probe", &metric_table(results, &rows, &platform_labels(results), Beside::Baseline)))
+            (behind("All figures of this probe", &metric_table(results, &rows, &measured_labels(results), Beside::Baseline)))
         }
         (notes(results, probe))
     }

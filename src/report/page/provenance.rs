@@ -13,8 +13,8 @@ use super::super::utc::format_utc;
 use super::parts::{behind, bounded, cell_words, plain_table, scrolling};
 
 /// The whole of it; never left out.
-pub(super) fn section(results: &RunResults) -> Option<Markup> {
-    Some(html! {
+pub(super) fn section(results: &RunResults) -> Markup {
+    html! {
         h3 { "This run" }
         (facts(&run_facts(results)))
         h3 { "The host" }
@@ -27,7 +27,7 @@ pub(super) fn section(results: &RunResults) -> Option<Markup> {
         (scrolling("Clocks and own cost", &clocks(results)))
         h3 { "The experiment" }
         (experiment(results))
-    })
+    }
 }
 
 fn facts(list: &[(String, String)]) -> Markup {

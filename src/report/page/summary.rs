@@ -37,9 +37,9 @@ fn host_words(results: &RunResults) -> String {
 }
 
 /// Verdicts and warnings.
-pub(super) fn section(results: &RunResults) -> Option<Markup> {
+pub(super) fn section(results: &RunResults) -> Markup {
     let baseline = results.experiment.baseline_label();
-    Some(html! {
+    html! {
         (banners(results))
         p {
             "Each platform is compared with " strong { (baseline) }
@@ -67,7 +67,7 @@ pub(super) fn section(results: &RunResults) -> Option<Markup> {
                 li { strong { "? not known" } ": too little data. Measure longer." }
             }
         }
-    })
+    }
 }
 
 fn banners(results: &RunResults) -> Markup {
@@ -117,7 +117,11 @@ fn card(results: &RunResults, verdict: &Verdict) -> Markup {
             }
             p { (verdict.sentence) }
             @if !keys.is_empty() {
-                dl { @for (name, words) in &keys { dt { (name) } dd { (words) } } }
+                dl {
+                    @for key in &keys {
+                        div { dt { (key.name) } dd { b { (key.value) } @if let Some(words) = &key.overhead { span { (words) } } } }
+                    }
+                }
             }
             @if !verdict.because.is_empty() {
                 details {
@@ -129,24 +133,29 @@ fn card(results: &RunResults, verdict: &Verdict) -> Markup {
     }
 }
 
+/// A figure in a card.
+struct KeyFigure {
+    name: String,
+    value: String,
+    overhead: Option<String>,
+}
+
 /// Headline figures of the probes that speak of overhead and predictability, in plain words.
-fn key_figures(results: &RunResults, platform: &str) -> Vec<(String, String)> {
+fn key_figures(results: &RunResults, platform: &str) -> Vec<KeyFigure> {
     let spoken = |row: &Row| matches!(row.probe, ProbeKind::Cpu | ProbeKind::Gap | ProbeKind::Fork);
     rows(results, None, Which::Headline)
         .iter()
         .filter(|row| spoken(row))
-        .filter_map(|row| Some((row.title.clone(), key_words(results, row, platform)?)))
+        .filter_map(|row| key_figure(results, row, platform))
         .take(KEY_FIGURES)
         .collect()
 }
 
-fn key_words(results: &RunResults, row: &Row, platform: &str) -> Option<String> {
+fn key_figure(results: &RunResults, row: &Row, platform: &str) -> Option<KeyFigure> {
     let Finding::Metric(metric) = finding(results, row, platform) else { return None };
     let value = value_text(row.unit, sound(&metric.estimate).ok()?.value);
-    Some(match &metric.against_baseline {
-        Some(comparison) => format!("{value} · {}", overhead_words(comparison)),
-        None => value,
-    })
+    let overhead = metric.against_baseline.as_ref().map(overhead_words);
+    Some(KeyFigure { name: row.title.clone(), value, overhead })
 }
 
 /// `+34 % (31 … 38)`, or a multiple from twofold on.
@@ -157,7 +166,7 @@ fn overhead_words(comparison: &Comparison) -> String {
     }
     let percent = |ratio: f64| (ratio - 1.0) * 100.0;
     if (0.5..2.0).contains(&ratio.value) {
-        let digits = if percent(ratio.value).abs() < 10.0 { 1 } else { 0 };
+        let digits = usize::from(percent(ratio.value).abs() < 10.0);
         format!(
             "{:+.digits$} % ({:+.digits$} … {:+.digits$})",
             percent(ratio.value),

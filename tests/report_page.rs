@@ -1,0 +1,163 @@
+//! Opens the page in a real headless browser: no complaint, no request, pictures that hold drawings, tables that say
+//! what `results.json` says, no sideways scrolling on a phone, readable without scripts and in print.
+#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "tests panic and print")]
+
+mod browser;
+
+use std::path::{Path, PathBuf};
+
+use browser::cdp::{Browser, start_or_skip};
+use browser::sample;
+use bulkhead::model::results::RunResults;
+use bulkhead::report::{change, compare, page};
+use serde_json::Value;
+
+fn written(name: &str, html: &str) -> (tempfile::TempDir, PathBuf) {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join(name);
+    std::fs::write(&file, html).unwrap();
+    (folder, file)
+}
+
+fn assert_quiet(browser: &Browser, file: &Path) {
+    let (what, own) = (file.display(), format!("file://{}", file.display()));
+    assert_eq!(browser.complaints(), Vec::<String>::new(), "{what}: the page complains");
+    let foreign: Vec<String> =
+        browser.requests().into_iter().filter(|url| !url.starts_with("data:") && *url != own).collect();
+    assert_eq!(foreign, Vec::<String>::new(), "{what}: requests leave the file");
+}
+
+/// `cell|metric` to value, from every table of the page.
+fn figures_shown(browser: &mut Browser) -> std::collections::BTreeMap<String, f64> {
+    let shown = browser.evaluate(
+        "JSON.stringify([...document.querySelectorAll('td[data-cell][data-value]')]\
+         .map(td => [td.dataset.cell + '|' + td.dataset.metric, td.dataset.value, td.textContent.trim()]))",
+    );
+    let shown: Vec<(String, String, String)> = serde_json::from_str(shown.as_str().unwrap()).unwrap();
+    assert!(shown.iter().all(|(_, _, text)| !text.is_empty()), "a figure's cell is empty");
+    shown.into_iter().map(|(key, value, _)| (key, value.parse().unwrap())).collect()
+}
+
+/// The same from the results.
+fn figures_measured(run: &RunResults) -> std::collections::BTreeMap<String, f64> {
+    let mut all = std::collections::BTreeMap::new();
+    for cell in &run.cells {
+        let neighbour = cell.cell.neighbour.map_or("none".to_owned(), |n| format!("{}@{}", n.kind, n.place));
+        for metric in &cell.metrics {
+            if let Some(estimate) = metric.estimate.estimate() {
+                let key = format!("{}|{neighbour}|{}|{}", cell.cell.probe, cell.cell.platform, metric.id);
+                all.insert(key, estimate.value);
+            }
+        }
+    }
+    all
+}
+
+#[test]
+fn the_alarm_works() {
+    let Some(mut browser) = start_or_skip() else { return };
+    let bad = "<!doctype html><meta http-equiv='Content-Security-Policy' content=\"default-src 'none'\">\
+               <img src='https://example.invalid/x.png'><script>console.log(1)</script>";
+    let (_folder, file) = written("bad.html", bad);
+    browser.open(&file);
+    assert!(browser.complaints().len() >= 2, "{:?}", browser.complaints());
+}
+
+#[test]
+fn the_page_is_quiet_complete_and_says_what_was_measured() {
+    let Some(mut browser) = start_or_skip() else { return };
+    let run = sample::rich();
+    let (_folder, file) = written("report.html", &page::html(&run));
+    browser.show_as(1200, 800, "light", "screen");
+    browser.open(&file);
+    let ready = browser.evaluate(
+        "(t => Math.round(t.domContentLoadedEventEnd - t.startTime))(performance.getEntriesByType('navigation')[0])",
+    );
+    println!("ready after {ready} ms");
+    assert_quiet(&browser, &file);
+    assert_eq!(figures_shown(&mut browser), figures_measured(&run));
+    let drawings = browser.evaluate(
+        "JSON.stringify([...document.querySelectorAll('.drawing svg')].map(svg => \
+         [svg.getAttribute('aria-label'), svg.querySelectorAll('polyline,circle,polygon,rect').length]))",
+    );
+    let drawings: Vec<(String, u64)> = serde_json::from_str(drawings.as_str().unwrap()).unwrap();
+    // The comparison, gap 3, fwq 2, cpu, syscall, fork, latency, throughput 3, disk 6.
+    assert_eq!(drawings.len(), 19, "{drawings:?}");
+    assert!(drawings.iter().all(|(name, shapes)| !name.is_empty() && *shapes > 5), "{drawings:?}");
+    // The script ran: it is the one the policy names.
+    assert_eq!(browser.evaluate("document.getElementById('theme').hidden"), Value::Bool(false));
+}
+
+#[test]
+fn a_phone_shows_it_without_sideways_scrolling() {
+    let Some(mut browser) = start_or_skip() else { return };
+    let run = sample::rich();
+    let changes = change::changes(&run, &run);
+    for html in [page::html(&run), compare::compare_html(&run, &run, &changes)] {
+        let (_folder, file) = written("report.html", &html);
+        browser.show_as(375, 700, "light", "screen");
+        browser.open(&file);
+        browser.evaluate("document.querySelectorAll('details').forEach(d => d.open = true)");
+        assert_eq!(browser.evaluate("document.documentElement.scrollWidth"), 375);
+        assert_quiet(&browser, &file);
+    }
+}
+
+#[test]
+fn themes_reach_into_the_pictures() {
+    let Some(mut browser) = start_or_skip() else { return };
+    let (_folder, file) = written("report.html", &page::html(&sample::rich()));
+    let colours = "JSON.stringify([getComputedStyle(document.body).backgroundColor, \
+         getComputedStyle(document.querySelector('.drawing svg text')).fill, \
+         getComputedStyle(document.querySelector('#gap .drawing polyline')).stroke])";
+    let mut seen = Vec::new();
+    for (theme, medium) in [("light", "screen"), ("dark", "screen"), ("dark", "print")] {
+        browser.show_as(1200, 800, theme, medium);
+        browser.open(&file);
+        seen.push(browser.evaluate(colours).as_str().unwrap().to_owned());
+    }
+    assert!(seen[0].contains("rgb(255, 255, 255)") && seen[0] != seen[1], "{seen:?}");
+    assert_eq!(seen[0], seen[2], "paper is never dark");
+}
+
+#[test]
+fn on_paper_nothing_is_clipped_and_every_table_is_open() {
+    let Some(mut browser) = start_or_skip() else { return };
+    let (_folder, file) = written("report.html", &page::html(&sample::rich()));
+    // The width that A4 leaves between its margins.
+    browser.show_as(718, 1000, "light", "print");
+    browser.open(&file);
+    let clipped = "JSON.stringify([...document.querySelectorAll('table,.drawing svg,pre')]\
+         .map(e => [e.getBoundingClientRect(), e.textContent.slice(0, 60)])\
+         .filter(([box]) => box.right > innerWidth + 1 || box.height < 1).map(([, text]) => text))";
+    assert_eq!(browser.evaluate(clipped), "[]");
+    let pdf = browser.call("Page.printToPDF", &serde_json::json!({"printBackground": true}));
+    assert!(pdf["data"].as_str().is_some_and(|data| data.starts_with("JVBERi0")), "no PDF came out");
+}
+
+#[test]
+fn without_scripts_tables_and_pictures_are_there() {
+    let Some(mut browser) = start_or_skip() else { return };
+    let run = sample::rich();
+    let (_folder, file) = written("report.html", &page::html(&run));
+    browser.scripts(false);
+    browser.open(&file);
+    assert_quiet(&browser, &file);
+    // Evaluation works all the same: the switch concerns the page's own scripts.
+    assert_eq!(browser.evaluate("document.getElementById('theme').hidden"), Value::Bool(true));
+    assert_eq!(figures_shown(&mut browser).len(), figures_measured(&run).len());
+    let narrow = "[...document.querySelectorAll('.drawing svg')].filter(s => s.getBoundingClientRect().width < 300).length";
+    assert_eq!(browser.evaluate(narrow), 0);
+}
+
+#[test]
+fn a_million_events_open_in_a_browser() {
+    let Some(mut browser) = start_or_skip() else { return };
+    let html = page::html(&sample::with_many_quanta(1_000_000));
+    println!("{} bytes", html.len());
+    let (_folder, file) = written("report.html", &html);
+    browser.open(&file);
+    let ready = browser.evaluate("Math.round(performance.getEntriesByType('navigation')[0].loadEventEnd)");
+    println!("a run with a million events is loaded after {ready} ms");
+    assert_quiet(&browser, &file);
+}
