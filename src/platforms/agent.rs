@@ -42,6 +42,9 @@ pub type RunJob<'a> = dyn Fn(&Job, &AtomicBool, &mut dyn FnMut()) -> JobReply + 
 ///
 /// When the host is gone, or the job passes its deadline, while a job runs, the whole process exits: a probe cannot be
 /// stopped from outside, and nobody waits for it.
+///
+/// # Errors
+/// When the host is gone while no job runs, sends what is no message, or the descriptors refuse to work.
 pub fn serve(read: OwnedFd, write: OwnedFd, facts: MachineFacts, run: &RunJob<'_>) -> Result<(), LinkError> {
     let stop = AtomicBool::new(false);
     let (events, inbox) = channel();

@@ -28,6 +28,23 @@ pub const SILENCE_ALLOWED: Duration = Duration::from_secs(10);
 pub const DEADLINE_GRACE: Duration = Duration::from_secs(5);
 /// How long a job without a probe may take to end after it was told to.
 pub const STOP_GRACE: Duration = Duration::from_secs(10);
+/// How much silence is allowed where.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Allowances {
+    /// Without a sign of life while a job runs.
+    pub silence: Duration,
+    /// After the deadline of a job.
+    pub after_deadline: Duration,
+    /// After a job without a probe was told to stop.
+    pub after_stop: Duration,
+}
+
+impl Default for Allowances {
+    fn default() -> Self {
+        Self { silence: SILENCE_ALLOWED, after_deadline: DEADLINE_GRACE, after_stop: STOP_GRACE }
+    }
+}
+
 /// How long an agent may take to end by itself after goodbye.
 const GOODBYE_GRACE: Duration = Duration::from_secs(2);
 /// How often the carrier is asked whether it is still there while nothing is heard.
@@ -42,7 +59,7 @@ pub struct AgentInstance {
     carrier: Box<dyn Carrier>,
     facts: MachineFacts,
     start_time: Nanos,
-    patience: u32,
+    allowed: Allowances,
     state: State,
 }
 
@@ -69,6 +86,9 @@ impl AgentInstance {
     ///
     /// A carrier that ends or stays silent is [`FailureKind::Start`], so is another protocol version; bytes that are
     /// no message are [`FailureKind::Garbage`]. In each case the carrier has been ended when this returns.
+    ///
+    /// # Errors
+    /// [`Broken::Failed`] as said above, [`Broken::Interrupted`] when cancelled.
     pub fn attach(
         label: &str,
         link: HostEnd,
@@ -83,7 +103,7 @@ impl AgentInstance {
             carrier,
             facts: MachineFacts::default(),
             start_time: Nanos::ZERO,
-            patience: 1,
+            allowed: Allowances::default(),
             state: State::Idle,
         };
         match instance.hear(started + start_deadline, cancel) {
@@ -94,7 +114,7 @@ impl AgentInstance {
             }
             Ok(ToHost::Hello { protocol, version, .. }) => Err(instance.fail(
                 FailureKind::Start,
-                format!(
+                &format!(
                     "protocol version {PROTOCOL_VERSION} was wanted, the agent (bulkhead {version}) speaks \
                      {protocol}: use the same bulkhead on both ends"
                 ),
@@ -102,21 +122,21 @@ impl AgentInstance {
             Ok(other) => Err(instance.unexpected("the agent's introduction", &other)),
             Err(LinkError::Cancelled) => Err(instance.interrupted()),
             Err(error @ LinkError::Version { .. }) => {
-                Err(instance.fail(FailureKind::Start, error.to_string()))
+                Err(instance.fail(FailureKind::Start, &error.to_string()))
             }
             Err(error @ (LinkError::Garbage { .. } | LinkError::TooLong { .. })) => {
-                Err(instance.fail(FailureKind::Garbage, format!("while it started: {error}")))
+                Err(instance.fail(FailureKind::Garbage, &format!("while it started: {error}")))
             }
             Err(LinkError::Deadline) => {
                 let reason = format!(
                     "its agent did not answer within {} of its start",
                     Nanos::from_duration(start_deadline)
                 );
-                Err(instance.fail(FailureKind::Start, reason))
+                Err(instance.fail(FailureKind::Start, &reason))
             }
             Err(error) => {
                 let how = instance.obituary();
-                Err(instance.fail(FailureKind::Start, format!("{how} before its agent answered ({error})")))
+                Err(instance.fail(FailureKind::Start, &format!("{how} before its agent answered ({error})")))
             }
         }
     }
@@ -124,7 +144,20 @@ impl AgentInstance {
     /// Stretches every allowance for silence by `factor`, for carriers that are slow themselves (a translated VM: 3).
     #[must_use]
     pub fn with_patience(mut self, factor: u32) -> Self {
-        self.patience = factor.max(1);
+        let factor = factor.max(1);
+        let Allowances { silence, after_deadline, after_stop } = self.allowed;
+        self.allowed = Allowances {
+            silence: silence * factor,
+            after_deadline: after_deadline * factor,
+            after_stop: after_stop * factor,
+        };
+        self
+    }
+
+    /// Replaces every allowance for silence.
+    #[must_use]
+    pub fn with_allowances(mut self, allowed: Allowances) -> Self {
+        self.allowed = allowed;
         self
     }
 
@@ -151,26 +184,32 @@ impl AgentInstance {
 
     /// The next message of job `id`, before `deadline` and without a longer silence than allowed.
     fn hear_of_job(&mut self, id: u64, deadline: Instant, cancel: &Cancel) -> Result<ToHost, Broken> {
-        let silence_ends = Instant::now() + SILENCE_ALLOWED * self.patience;
+        let silence_ends = Instant::now() + self.allowed.silence;
         match self.hear(deadline.min(silence_ends), cancel) {
             Ok(
                 message @ (ToHost::Running { id: got }
                 | ToHost::Heartbeat { id: got }
                 | ToHost::Done { id: got, .. }),
-            ) if got == id => Ok(message),
-            Ok(other) => Err(self.unexpected(&format!("news of job {id}"), &other)),
-            Err(LinkError::Deadline) if deadline <= silence_ends => {
-                Err(self.fail(FailureKind::Hung, format!("job {id} did not end within its deadline")))
+            ) if got == id => {
+                // Signs of life do not buy time: who sends nothing else is late, too.
+                let is_late = matches!(message, ToHost::Heartbeat { .. }) && Instant::now() >= deadline;
+                if is_late { Err(self.late(id)) } else { Ok(message) }
             }
+            Ok(other) => Err(self.unexpected(&format!("news of job {id}"), &other)),
+            Err(LinkError::Deadline) if deadline <= silence_ends => Err(self.late(id)),
             Err(LinkError::Deadline) => Err(self.fail(
                 FailureKind::Hung,
-                format!(
-                    "no sign of life for {} s during job {id}",
-                    (SILENCE_ALLOWED * self.patience).as_secs()
+                &format!(
+                    "no sign of life for {} during job {id}",
+                    Nanos::from_duration(self.allowed.silence)
                 ),
             )),
             Err(error) => Err(self.broke(&error)),
         }
+    }
+
+    fn late(&mut self, id: u64) -> Broken {
+        self.fail(FailureKind::Hung, &format!("job {id} did not end within its deadline"))
     }
 
     /// What a broken link in the middle of a job means.
@@ -178,13 +217,11 @@ impl AgentInstance {
         let late = matches!(&self.state, State::Busy(busy) if busy.begun.elapsed() >= busy.limit);
         match error {
             LinkError::Cancelled => self.interrupted(),
-            LinkError::Deadline => {
-                self.fail(FailureKind::Hung, "it did not take a message in time".to_owned())
-            }
+            LinkError::Deadline => self.fail(FailureKind::Hung, "it did not take a message in time"),
             LinkError::Garbage { .. } | LinkError::TooLong { .. } | LinkError::Version { .. } => {
-                self.fail(FailureKind::Garbage, error.to_string())
+                self.fail(FailureKind::Garbage, &error.to_string())
             }
-            LinkError::Unsendable(_) => self.fail(FailureKind::Refused, error.to_string()),
+            LinkError::Unsendable(_) => self.fail(FailureKind::Refused, &error.to_string()),
             LinkError::Closed | LinkError::Broke(_) => {
                 let how = self.obituary();
                 let (kind, when) = if late {
@@ -192,7 +229,7 @@ impl AgentInstance {
                 } else {
                     (FailureKind::Died, "without being asked to")
                 };
-                self.fail(kind, format!("{how} {when} ({error})"))
+                self.fail(kind, &format!("{how} {when} ({error})"))
             }
         }
     }
@@ -218,11 +255,11 @@ impl AgentInstance {
             ToHost::Heartbeat { id } => format!("a sign of life of job {id}"),
             ToHost::Done { id, .. } => format!("the reply to job {id}"),
         };
-        self.fail(FailureKind::Garbage, format!("{wanted} was wanted, got {got}"))
+        self.fail(FailureKind::Garbage, &format!("{wanted} was wanted, got {got}"))
     }
 
     /// Records what broke and ends the carrier. The console is read after the end, so that it has the last words.
-    fn fail(&mut self, kind: FailureKind, reason: String) -> Broken {
+    fn fail(&mut self, kind: FailureKind, reason: &str) -> Broken {
         self.carrier.end();
         let reason = format!("{}: {reason}", self.label);
         let broken = Broken::Failed(Failure { kind, reason, console: self.carrier.console_tail() });
@@ -238,8 +275,8 @@ impl AgentInstance {
 
     fn pausing_failed(&mut self, what: &str, why: &str) -> Broken {
         match self.carrier.how_it_ended() {
-            Some(how) => self.fail(FailureKind::Died, format!("{how}, noticed when it was to be {what}")),
-            None => self.fail(FailureKind::Hung, format!("it could not be {what}: {why}")),
+            Some(how) => self.fail(FailureKind::Died, &format!("{how}, noticed when it was to be {what}")),
+            None => self.fail(FailureKind::Hung, &format!("it could not be {what}: {why}")),
         }
     }
 
@@ -263,12 +300,12 @@ impl AgentInstance {
         if got != busy.probe {
             let name = |kind: Option<ProbeKind>| kind.map_or("no report", ProbeKind::as_str);
             let reason = format!("the reply of probe {} carries {}", name(busy.probe), name(got));
-            return Err(self.fail(FailureKind::Garbage, reason));
+            return Err(self.fail(FailureKind::Garbage, &reason));
         }
         let doses: Vec<LoadKind> = reply.doses.iter().map(|dose| dose.kind).collect();
         if doses != busy.loads {
             let reason = format!("doses of the loads {:?} were wanted, got {doses:?}", busy.loads);
-            return Err(self.fail(FailureKind::Garbage, reason));
+            return Err(self.fail(FailureKind::Garbage, &reason));
         }
         Ok(())
     }
@@ -303,7 +340,7 @@ impl Instance for AgentInstance {
             State::Gone(broken) => Err(broken.clone()),
             State::Busy(busy) => {
                 let reason = format!("it was to be paused while job {} runs", busy.id);
-                Err(self.fail(FailureKind::Refused, reason))
+                Err(self.fail(FailureKind::Refused, &reason))
             }
             State::Idle => match self.carrier.pause() {
                 Ok(()) => {
@@ -319,7 +356,7 @@ impl Instance for AgentInstance {
         self.resume()?;
         if let State::Busy(busy) = &self.state {
             let reason = format!("job {} was to begin while job {} runs", job.id, busy.id);
-            return Err(self.fail(FailureKind::Refused, reason));
+            return Err(self.fail(FailureKind::Refused, &reason));
         }
         let begun = Instant::now();
         let run = ToAgent::Run { job: Box::new(job.clone()) };
@@ -331,10 +368,8 @@ impl Instance for AgentInstance {
             begun,
             early: None,
         }));
-        self.link
-            .send(&run, begun + SILENCE_ALLOWED * self.patience, cancel)
-            .map_err(|error| self.broke(&error))?;
-        let deadline = begun + job.deadline_ms.to_duration() + DEADLINE_GRACE * self.patience;
+        self.link.send(&run, begun + self.allowed.silence, cancel).map_err(|error| self.broke(&error))?;
+        let deadline = begun + job.deadline_ms.to_duration() + self.allowed.after_deadline;
         loop {
             match self.hear_of_job(job.id, deadline, cancel)? {
                 ToHost::Done { reply, .. } => {
@@ -353,10 +388,10 @@ impl Instance for AgentInstance {
         let (id, early, deadline, has_probe) = match &mut self.state {
             State::Gone(broken) => return Err(broken.clone()),
             State::Idle | State::Paused => {
-                return Err(self.fail(FailureKind::Refused, "no job was begun".to_owned()));
+                return Err(self.fail(FailureKind::Refused, "no job was begun"));
             }
             State::Busy(busy) => {
-                let deadline = busy.begun + busy.limit + DEADLINE_GRACE * self.patience;
+                let deadline = busy.begun + busy.limit + self.allowed.after_deadline;
                 (busy.id, busy.early.take(), deadline, busy.probe.is_some())
             }
         };
@@ -365,7 +400,7 @@ impl Instance for AgentInstance {
         } else if has_probe {
             self.await_reply(id, deadline, cancel)?
         } else {
-            let deadline = Instant::now() + STOP_GRACE * self.patience;
+            let deadline = Instant::now() + self.allowed.after_stop;
             self.link.send(&ToAgent::Stop { id }, deadline, cancel).map_err(|error| self.broke(&error))?;
             self.await_reply(id, deadline, cancel)?
         };

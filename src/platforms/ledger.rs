@@ -102,6 +102,9 @@ struct Shared {
 
 impl Ledger {
     /// Opens, or begins, the ledger of a run directory.
+    ///
+    /// # Errors
+    /// When the directory is missing or its ledger cannot be read or written.
     pub fn open(dir: &Path) -> io::Result<Self> {
         let dir = dir.canonicalize()?;
         let path = dir.join(FILE_NAME);
@@ -118,6 +121,9 @@ impl Ledger {
     }
 
     /// Records a thing. Make it only when this succeeded.
+    ///
+    /// # Errors
+    /// When the line could not be written; then the thing must not be made.
     pub fn record(&self, thing: Thing) -> io::Result<Ticket> {
         let ticket = self.shared.next.fetch_add(1, Ordering::SeqCst);
         self.append(&Line::Record { ticket, thing })?;

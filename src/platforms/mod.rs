@@ -13,11 +13,22 @@
 //! a carrier; `fake` is the other, scripted one.
 
 pub mod agent;
+pub mod console;
+pub mod container;
+pub mod facts;
+pub mod fake;
 pub mod host;
 pub mod instance;
 pub mod ledger;
 pub mod link;
+pub mod make;
+pub mod native;
+pub mod process;
+pub mod reaper;
+pub mod spawn;
 mod sweep;
+
+pub use make::{PlatformContext, make};
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -84,6 +95,9 @@ pub trait Platform: Send {
     fn survey(&mut self, cancel: &Cancel) -> PlatformState;
 
     /// Starts an instance and waits until its agent answers.
+    ///
+    /// # Errors
+    /// When it cannot be started or the user interrupts; nothing of it is left then.
     fn start(&mut self, spec: &InstanceSpec, cancel: &Cancel) -> Result<Box<dyn Instance>, Broken>;
 }
 
@@ -96,15 +110,27 @@ pub trait Instance: Send {
     fn start_time(&self) -> Nanos;
 
     /// Lets a paused instance run again. A running one stays as it is.
+    ///
+    /// # Errors
+    /// When the instance is gone or does not obey.
     fn resume(&mut self) -> Result<(), Broken>;
 
     /// Takes the instance's CPUs away while it is not its turn, where the platform can do that; otherwise it idles.
+    ///
+    /// # Errors
+    /// When the instance is gone, busy, or does not obey.
     fn pause(&mut self) -> Result<(), Broken>;
 
     /// Gives it a job and returns when its loads are up (and its probe, if any, begins).
+    ///
+    /// # Errors
+    /// When the instance is gone, breaks meanwhile, or the user interrupts.
     fn begin(&mut self, job: &Job, cancel: &Cancel) -> Result<(), Broken>;
 
     /// Waits for the reply of the job that was begun. A job without a probe is asked to stop first.
+    ///
+    /// # Errors
+    /// When the instance is gone, breaks meanwhile, or the user interrupts.
     fn finish(&mut self, cancel: &Cancel) -> Result<JobReply, Broken>;
 
     /// Ends the instance: politely, then by force; nothing is left behind when this returns. Safe to call twice.
@@ -120,9 +146,15 @@ pub trait Carrier: Send {
     fn how_it_ended(&mut self) -> Option<String>;
 
     /// Stops its CPUs; `Ok` also where that makes no sense.
+    ///
+    /// # Errors
+    /// Why its CPUs cannot be stopped.
     fn pause(&mut self) -> Result<(), String>;
 
     /// Undoes [`Carrier::pause`].
+    ///
+    /// # Errors
+    /// Why its CPUs cannot be let go.
     fn resume(&mut self) -> Result<(), String>;
 
     /// Kills what still runs, reaps it, and removes what was made for it. Safe to call twice.

@@ -27,6 +27,9 @@ const MOST_CPUS: u32 = 65_536;
 type Checked = Result<(), String>;
 
 /// Checks everything in a message that came from an agent. The error says which part breaks which rule.
+///
+/// # Errors
+/// The first broken rule, in words.
 pub fn check_message(message: &ToHost) -> Result<(), String> {
     match message {
         ToHost::Hello { version, facts, .. } => {
@@ -39,6 +42,9 @@ pub fn check_message(message: &ToHost) -> Result<(), String> {
 }
 
 /// Checks the reply to a job.
+///
+/// # Errors
+/// The first broken rule, in words.
 pub fn check_reply(reply: &JobReply) -> Result<(), String> {
     at_most("doses", reply.doses.len(), MOST_DOSES)?;
     reply.doses.iter().try_for_each(check_dose)?;
@@ -50,6 +56,9 @@ pub fn check_reply(reply: &JobReply) -> Result<(), String> {
 }
 
 /// Checks what a probe brought home.
+///
+/// # Errors
+/// The first broken rule, in words.
 pub fn check_report(report: &ProbeReport) -> Result<(), String> {
     text("clock.name", &report.clock.name, NAME_CHARS)?;
     finite("clock.read_ns", report.clock.read_ns)?;

@@ -75,6 +75,9 @@ pub enum LinkError {
 }
 
 /// Writes a message as one frame of at most `limit` payload bytes.
+///
+/// # Errors
+/// When the message is too long or cannot be written as JSON.
 pub fn encode<T: Serialize>(message: &T, limit: usize) -> Result<Vec<u8>, LinkError> {
     let mut frame = vec![0; HEADER_BYTES];
     serde_json::to_writer(&mut frame, message).map_err(|error| LinkError::Unsendable(error.to_string()))?;
@@ -89,6 +92,9 @@ pub fn encode<T: Serialize>(message: &T, limit: usize) -> Result<Vec<u8>, LinkEr
 }
 
 /// Reads a payload as a message. What nests deeper than 128 levels is refused by the parser.
+///
+/// # Errors
+/// [`LinkError::Garbage`] when the payload is no such message.
 pub fn decode<T: DeserializeOwned>(payload: &[u8]) -> Result<T, LinkError> {
     let values = payload.iter().filter(|byte| matches!(byte, b',' | b'[' | b'{')).count();
     if values > MAX_VALUES {
@@ -150,6 +156,9 @@ impl Decoder {
     }
 
     /// The next whole payload; `None` when more bytes are needed. After an error every call repeats it.
+    ///
+    /// # Errors
+    /// When the bytes are no frame of ours; the decoder is of no use from then on.
     pub fn next_frame(&mut self) -> Result<Option<Vec<u8>>, LinkError> {
         if let Some(error) = &self.broken {
             return Err(error.clone());
@@ -173,9 +182,10 @@ impl Decoder {
         }
     }
 
-    /// Whether a frame has begun and is not whole.
-    pub fn is_inside_a_frame(&self) -> bool {
-        self.buffer.len() > self.taken
+    /// Whether [`Self::next_frame`] has something to say: a frame or an error.
+    pub fn is_whole(&self) -> bool {
+        let waiting = self.buffer.get(self.taken..).unwrap_or_default();
+        self.broken.is_some() || !matches!(parse(waiting, self.limit), Ok(None))
     }
 
     fn fail(&mut self, error: LinkError) {
@@ -244,7 +254,7 @@ mod tests {
                 got.extend(frames_of(&mut decoder).iter().map(|frame| decode(frame).expect("a message")));
             }
             prop_assert_eq!(got, sent);
-            prop_assert!(!decoder.is_inside_a_frame());
+            prop_assert!(decoder.buffer.is_empty());
         }
 
         #[test]

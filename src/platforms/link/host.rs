@@ -29,6 +29,9 @@ impl HostEnd {
     }
 
     /// Sends one message. When it fails half-way the link is of no use any more.
+    ///
+    /// # Errors
+    /// When the deadline passes, the user interrupts, or the agent is gone.
     pub fn send(&mut self, message: &ToAgent, deadline: Instant, cancel: &Cancel) -> Result<(), LinkError> {
         let sink = self.sink.as_mut().map_err(|error| error.clone())?;
         sink.queue(&encode(message, TO_AGENT_LIMIT)?);
@@ -43,8 +46,14 @@ impl HostEnd {
     }
 
     /// Waits for one message and checks it.
+    ///
+    /// # Errors
+    /// When the deadline passes, the user interrupts, the agent is gone, or what it sends is not believed.
     pub fn receive(&mut self, deadline: Instant, cancel: &Cancel) -> Result<ToHost, LinkError> {
         loop {
+            if cancel.is_cancelled() {
+                return Err(LinkError::Cancelled);
+            }
             if let Some(frame) = self.decoder.next_frame()? {
                 let message: ToHost = decode(&frame)?;
                 check_message(&message).map_err(|got| LinkError::Garbage {
@@ -55,7 +64,13 @@ impl HostEnd {
             }
             let source = self.source.as_mut().map_err(|error| error.clone())?;
             match source.read()? {
-                Heard::Bytes(count) => self.decoder.push(source.bytes(count)),
+                Heard::Bytes(count) => {
+                    self.decoder.push(source.bytes(count));
+                    // A frame that trickles in for ever never leaves room for the wait below.
+                    if Instant::now() >= deadline && !self.decoder.is_whole() {
+                        return Err(LinkError::Deadline);
+                    }
+                }
                 Heard::End => return Err(LinkError::Closed),
                 Heard::Nothing => {
                     let slice = slice_before(deadline, cancel)?;

@@ -43,6 +43,9 @@ pub struct Source {
 
 impl Source {
     /// Makes `fd` non-blocking and reads from it.
+    ///
+    /// # Errors
+    /// When the descriptor cannot be made non-blocking.
     pub fn new(fd: OwnedFd) -> Result<Self, LinkError> {
         make_non_blocking(&fd)?;
         let file = File::from(fd);
@@ -56,6 +59,9 @@ impl Source {
     }
 
     /// Reads once without waiting.
+    ///
+    /// # Errors
+    /// When the operating system refuses to read.
     pub fn read(&mut self) -> Result<Heard, LinkError> {
         match self.file.read(&mut self.buffer) {
             Ok(0) if self.is_device && !(self.heard_before && self.is_hung_up()) => {
@@ -98,6 +104,9 @@ pub struct Sink {
 
 impl Sink {
     /// Makes `fd` non-blocking and writes to it.
+    ///
+    /// # Errors
+    /// When the descriptor cannot be made non-blocking.
     pub fn new(fd: OwnedFd) -> Result<Self, LinkError> {
         make_non_blocking(&fd)?;
         Ok(Self { file: File::from(fd), waiting: Vec::new(), written: 0 })
@@ -115,6 +124,9 @@ impl Sink {
 
     /// Writes as much as fits without waiting. A peer that is gone is [`LinkError::Closed`]: the Rust runtime
     /// ignores SIGPIPE, so that it arrives as an error here.
+    ///
+    /// # Errors
+    /// When the other end is gone or the operating system refuses to write.
     pub fn write(&mut self) -> Result<(), LinkError> {
         while !self.is_drained() {
             match self.file.write(self.waiting.get(self.written..).unwrap_or_default()) {
@@ -141,6 +153,9 @@ impl AsFd for Sink {
 
 /// Sleeps until one of `wanted` is ready, a signal arrives, or `at_most` is over; `None` waits for ever.
 /// A device whose peer is not there hangs up at once and for ever; then this pauses a little instead of spinning.
+///
+/// # Errors
+/// When the operating system refuses to wait.
 pub fn wait(wanted: &[(BorrowedFd<'_>, PollFlags)], at_most: Option<Duration>) -> Result<(), LinkError> {
     let mut fds: Vec<PollFd<'_>> = wanted.iter().map(|(fd, flags)| PollFd::new(*fd, *flags)).collect();
     let timeout = at_most.map_or(PollTimeout::NONE, |time| {
@@ -159,4 +174,10 @@ fn make_non_blocking(fd: &OwnedFd) -> Result<(), LinkError> {
     let flags = OFlag::from_bits_retain(fcntl(fd, FcntlArg::F_GETFL).map_err(broke)?);
     fcntl(fd, FcntlArg::F_SETFL(flags | OFlag::O_NONBLOCK)).map_err(broke)?;
     Ok(())
+}
+
+/// Whether one of `wanted` is ready now.
+pub fn is_ready(wanted: &[(BorrowedFd<'_>, PollFlags)]) -> bool {
+    let mut fds: Vec<PollFd<'_>> = wanted.iter().map(|(fd, flags)| PollFd::new(*fd, *flags)).collect();
+    poll(&mut fds, PollTimeout::ZERO).is_ok_and(|ready| ready > 0)
 }

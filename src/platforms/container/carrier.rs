@@ -1,0 +1,109 @@
+//! A container as carrier of an agent. The runtime's `run` stays in front of it as our child: its death tells how the
+//! container ended.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::runtime::{Cgroups, Runtime, call};
+use crate::platforms::Carrier;
+use crate::platforms::ledger::{Ledger, Ticket};
+use crate::platforms::process::Process;
+
+/// How long a killed container may take to be gone.
+const DEATH_GRACE: Duration = Duration::from_secs(5);
+
+/// A running container with everything that was made for it.
+#[derive(Debug)]
+pub struct ContainerCarrier {
+    pub(super) runtime: Runtime,
+    pub(super) cgroups: Cgroups,
+    pub(super) process: Process,
+    pub(super) made: Made,
+}
+
+/// What was written down for a container. Dropping it removes what can be removed; what cannot stays in the ledger,
+/// for the sweep.
+#[derive(Debug)]
+pub struct Made {
+    pub(super) ledger: Ledger,
+    pub(super) id: String,
+    pub(super) dir: PathBuf,
+    pub(super) directory: Option<Ticket>,
+    pub(super) container: Option<Ticket>,
+}
+
+impl Made {
+    /// Whether the runtime knows the container.
+    fn is_known(&self) -> bool {
+        self.dir.join("state").join(&self.id).exists()
+    }
+
+    /// Strikes out what is gone, and removes the bundle when the container is.
+    fn release(&mut self) {
+        if !self.is_known()
+            && let Some(ticket) = self.container.take()
+        {
+            self.ledger.undone(ticket);
+        }
+        if self.container.is_none()
+            && let Some(ticket) = self.directory.take()
+        {
+            match std::fs::remove_dir_all(&self.dir) {
+                Err(error) if error.kind() != std::io::ErrorKind::NotFound => self.directory = Some(ticket),
+                _ => self.ledger.undone(ticket),
+            }
+        }
+    }
+}
+
+impl Drop for Made {
+    fn drop(&mut self) {
+        self.release();
+    }
+}
+
+impl ContainerCarrier {
+    fn command(&self) -> std::process::Command {
+        self.runtime.command(&self.made.dir.join("state"), self.cgroups)
+    }
+}
+
+impl Carrier for ContainerCarrier {
+    fn console_tail(&self) -> Vec<String> {
+        self.process.console_tail()
+    }
+
+    fn how_it_ended(&mut self) -> Option<String> {
+        self.process.how_it_ended()
+    }
+
+    /// Nothing to do: an idle agent sleeps in `poll` and takes no CPU.
+    fn pause(&mut self) -> Result<(), String> {
+        Ok(())
+    }
+
+    fn resume(&mut self) -> Result<(), String> {
+        Ok(())
+    }
+
+    fn end(&mut self) {
+        if self.made.container.is_some() {
+            if self.process.how_it_ended().is_none() && self.made.is_known() {
+                // When it has ended in between, or refuses, deletion by force and the kill below do it.
+                let _ = call(self.command().args(["kill", &self.made.id, "KILL"]));
+                self.process.wait(DEATH_GRACE);
+            }
+            if self.made.is_known() {
+                let _ = call(self.command().args(["delete", "--force", &self.made.id]));
+            }
+        }
+        self.process.end();
+        self.made.release();
+    }
+}
+
+impl Drop for ContainerCarrier {
+    fn drop(&mut self) {
+        self.end();
+    }
+}

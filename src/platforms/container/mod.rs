@@ -1,0 +1,8 @@
+//! Container: the agent as the only process of an OCI container that any runtime can make.
+
+mod bundle;
+mod carrier;
+mod platform;
+mod runtime;
+
+pub use platform::Container;

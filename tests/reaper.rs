@@ -1,0 +1,104 @@
+//! A `kill -9` of the program leaves nothing behind: the reaper undoes what the ledger lists.
+
+#[path = "conformance/leftovers.rs"]
+mod leftovers;
+
+use std::io::{BufRead, BufReader};
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use bulkhead::model::experiment::PlatformSpec;
+use bulkhead::model::names::PlatformKind;
+use bulkhead::model::units::Bytes;
+use bulkhead::platforms::ledger::{Ledger, Thing};
+use bulkhead::platforms::reaper::Reaper;
+use bulkhead::platforms::{Cancel, InstanceSpec, PlatformContext, make};
+
+/// Tells the victim its run directory.
+const VICTIM: &str = "BULKHEAD_TEST_VICTIM";
+/// Generous: what takes longer is left behind.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+fn binary() -> PathBuf {
+    PathBuf::from(env!("CARGO_BIN_EXE_bulkhead"))
+}
+
+/// The program that is killed: starts everything there is, says so, and waits for its death.
+#[test]
+#[ignore = "started by the test below, in a process of its own"]
+fn victim() {
+    let run = PathBuf::from(std::env::var_os(VICTIM).expect("started by the other test"));
+    let ledger = Ledger::open(&run).expect("a ledger");
+    let _reaper = Reaper::start(&run, &binary()).expect("a reaper");
+    let directory = ledger.dir().join("images");
+    let _ticket = ledger.record(Thing::Directory { path: directory.clone() }).expect("written");
+    std::fs::create_dir(&directory).expect("made");
+    std::fs::write(directory.join("disk"), "data").expect("written");
+    let context = PlatformContext { exe: binary(), ledger, cache: run.join("cache"), seed: 1 };
+    let mut instances = Vec::new();
+    for (number, kind) in [(0, PlatformKind::Native), (1, PlatformKind::Container)] {
+        let mut platform = make(&PlatformSpec::of_kind(kind), &context);
+        if let Some(reason) = platform.survey(&Cancel::new()).unavailable {
+            println!("SKIPPED: {reason}");
+            continue;
+        }
+        let scratch = run.join(format!("scratch-{number}"));
+        std::fs::create_dir(&scratch).expect("made");
+        let nothing = Bytes::from_bytes(0);
+        let spec = InstanceSpec { number, memory_wanted: nothing, disk_wanted: nothing, scratch };
+        instances.push(platform.start(&spec, &Cancel::new()).expect("it starts"));
+    }
+    println!("READY {}", instances.len());
+    loop {
+        std::thread::park();
+    }
+}
+
+#[test]
+fn a_killed_program_leaves_nothing_behind() {
+    let run = tempfile::Builder::new().prefix("bulkhead-run-").tempdir().expect("a run directory");
+    let myself = std::env::current_exe().expect("this test");
+    // A session leader, so that whatever could hang on to a session would be seen.
+    let mut child = Command::new("setsid")
+        .arg(myself)
+        .args(["--exact", "victim", "--ignored", "--nocapture"])
+        .env(VICTIM, run.path())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("setsid runs");
+    let said = BufReader::new(child.stdout.take().expect("a pipe"));
+    let mut lines = said.lines().map_while(Result::ok).inspect(|line| println!("{line}"));
+    assert!(lines.any(|line| line.contains("READY")), "the victim never got ready");
+    assert!(run.path().join("images").exists());
+    let before = leftovers::without_sweeping(run.path());
+    assert!(!before.is_empty(), "there is something to be left");
+
+    child.kill().expect("killed with SIGKILL");
+    child.wait().expect("reaped");
+    let until = Instant::now() + PATIENCE;
+    loop {
+        let left = leftovers::without_sweeping(run.path());
+        if left.is_empty() {
+            break;
+        }
+        assert!(Instant::now() < until, "left behind:\n{}", left.join("\n"));
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    leftovers::assert_none(run.path(), "by a killed program");
+}
+
+#[test]
+fn goodbye_sends_the_reaper_away_without_a_sweep() {
+    let run = tempfile::tempdir().expect("a run directory");
+    let ledger = Ledger::open(run.path()).expect("a ledger");
+    let kept = ledger.dir().join("kept");
+    let ticket = ledger.record(Thing::Directory { path: kept.clone() }).expect("written");
+    std::fs::create_dir(&kept).expect("made");
+    Reaper::start(run.path(), &binary()).expect("a reaper").goodbye();
+    assert!(kept.exists());
+
+    drop(Reaper::start(run.path(), &binary()).expect("a reaper"));
+    assert!(!kept.exists(), "without goodbye it sweeps");
+    ledger.undone(ticket);
+}
