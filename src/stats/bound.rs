@@ -1,4 +1,4 @@
-//! Interval of bound_p, the time-weighted quantile, from batches of equal time.
+//! Interval of `bound_p`, the time-weighted quantile, from batches of equal time.
 //!
 //! For each candidate edge t the question is whether gaps longer than t can make up the share 1 − p of all time. Per
 //! batch, the excess `d = S(t) − (1−p)·T` (S: time in gaps longer than t, T: all time) must average zero; that is a
@@ -41,7 +41,7 @@ const ENOUGH_GAPS: u64 = 10;
 /// Gaps not seen are taken to be up to this often as long as the longest seen.
 const LONGER_THAN_SEEN: f64 = 5.0;
 
-/// The interval of bound_p in ticks, or why the batches cannot support one. Batches are in the order they were taken.
+/// The interval of `bound_p` in ticks, or why the batches cannot support one. Batches are in the order they were taken.
 ///
 /// The method draws no random numbers: the same batches give the same answer for every seed.
 pub fn bound_interval(batches: &[Histogram], p: f64, confidence: f64, _seed: u64) -> Answer {
@@ -83,11 +83,11 @@ struct Scan {
 /// What the test says of an edge.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Verdict {
-    /// More time than the share lies beyond: bound_p is larger.
+    /// More time than the share lies beyond: `bound_p` is larger.
     TooLow,
-    /// It may be bound_p.
+    /// It may be `bound_p`.
     Possible,
-    /// Less time than the share lies beyond: bound_p is not larger.
+    /// Less time than the share lies beyond: `bound_p` is not larger.
     HighEnough,
 }
 

@@ -1,4 +1,4 @@
-//! Influence and bound_p: the time-weighted distribution of gaps and stalls.
+//! Influence and `bound_p`: the time-weighted distribution of gaps and stalls.
 //!
 //! Source: Lourot 2010, *Integration of safety-critical real-time applications on platform virtualization*.
 //! `influence(t)` = (sum of all durations longer than t) / (sum of all durations); `bound_p` = the smallest t with
@@ -90,7 +90,7 @@ const DECADES: usize = 20;
 pub fn decades(histogram: &Histogram) -> Vec<Decade> {
     let mut counts = [0u64; DECADES];
     for bucket in histogram.buckets().iter().filter(|bucket| bucket.count > 0) {
-        let mean = (bucket.sum / bucket.count).clamp(bucket.lower(), bucket.upper());
+        let mean = (bucket.sum / bucket.count).min(bucket.upper());
         let decade = mean.checked_ilog10().unwrap_or(0);
         if let Some(count) = usize::try_from(decade).ok().and_then(|decade| counts.get_mut(decade)) {
             *count = count.saturating_add(bucket.count);
@@ -110,7 +110,7 @@ pub fn decades_from_counts(counts: &[u64]) -> Vec<Decade> {
         .enumerate()
         .map(|(index, count)| Decade {
             from_ticks: Ticks::from_ticks(if index == 0 { 0 } else { importance(index) }),
-            to_ticks: Ticks::from_ticks(importance(index).checked_mul(10).unwrap_or(u64::MAX)),
+            to_ticks: Ticks::from_ticks(importance(index).saturating_mul(10)),
             count: *count,
             importance: importance(index),
             influence: if total > 0.0 { weighted((index, count)) / total } else { 0.0 },
@@ -118,7 +118,7 @@ pub fn decades_from_counts(counts: &[u64]) -> Vec<Decade> {
         .collect()
 }
 
-/// bound_p of a decade table: the end of the first range beyond which at most the share 1 − p lies.
+/// `bound_p` of a decade table: the end of the first range beyond which at most the share 1 − p lies.
 pub fn bound_from_decades(decades: &[Decade], p: f64) -> Option<Ticks> {
     let mut beyond: f64 = decades.iter().map(|decade| decade.influence).sum();
     if !(0.0..=1.0).contains(&p) || beyond <= 0.0 {

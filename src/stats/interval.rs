@@ -40,7 +40,7 @@ pub fn median_interval(samples: &[f64], confidence: f64, seed: u64) -> Answer {
 ///
 /// The method draws no random numbers: the same samples give the same answer for every seed.
 pub fn quantile_interval(samples: &[f64], q: f64, confidence: f64, _seed: u64) -> Answer {
-    if !is_usable(samples, confidence) || !(q > 0.0 && q < 1.0) {
+    if !(is_usable(samples, confidence) && q > 0.0 && q < 1.0) {
         return unsupported("samples, quantile or confidence are outside their range");
     }
     if samples.is_empty() {

@@ -8,7 +8,7 @@ use crate::model::metric::{Better, Figure, Metric, Unit};
 use crate::model::params::DiskMode;
 use crate::model::units::Bytes;
 
-use super::{figure, metric, throughput, time};
+use super::entry::{figure, metric, throughput, time};
 
 /// Length of the windows whose worst is a metric.
 const WINDOW_MS: u64 = 50;
@@ -82,12 +82,12 @@ fn ran(phase: &DiskPhase) -> bool {
 fn stalls(detail: &DiskDetail) -> [Metric; 2] {
     let missing = "no operation was timed";
     let longest =
-        |phase: &DiskPhase| phase.stalls.iter().map(|stall| stall.length_ns.as_f64()).fold(None, larger);
+        |phase: &DiskPhase| phase.stalls.iter().map(|stall| stall.length_ns.as_f64()).reduce(f64::max);
     let ran_phases = || detail.phases.iter().filter(|phase| ran(phase));
-    let stall = ran_phases().filter_map(longest).fold(None, larger);
+    let stall = ran_phases().filter_map(longest).reduce(f64::max);
     let share = ran_phases()
         .filter_map(|phase| longest(phase).map(|stall| stall / phase.elapsed_ns.as_f64()))
-        .fold(None, larger)
+        .reduce(f64::max)
         .map(|share| share.min(1.0));
     [
         time("longest_stall_ns", "longest stall of any phase", true, figure(stall, missing)),
@@ -100,11 +100,6 @@ fn stalls(detail: &DiskDetail) -> [Metric; 2] {
             figure(share, missing),
         ),
     ]
-}
-
-/// The larger of what was found so far and `next`.
-fn larger(found: Option<f64>, next: f64) -> Option<f64> {
-    Some(found.map_or(next, |found| found.max(next)))
 }
 
 /// The least that moved in any window of 50 ms.

@@ -1,7 +1,7 @@
 //! Figures of the gap probe: time-weighted bounds, the longest gap, lost time.
 //!
-//! Source: Lourot 2010 for influence and bound_p. A bound is given when it rests on at least ten gaps, or on gaps that
-//! together make up 5 % of the time: a stall as long as that can never be hidden by bound_95.
+//! Source: Lourot 2010 for influence and `bound_p`. A bound is given when it rests on at least ten gaps, or on gaps that
+//! together make up 5 % of the time: a stall as long as that can never be hidden by `bound_95`.
 
 use crate::model::detail::GapDetail;
 use crate::model::histogram::Histogram;
@@ -10,7 +10,7 @@ use crate::model::units::Ticks;
 
 use super::super::influence::{bound, influence};
 use super::super::summary::{histogram_max, histogram_quantile};
-use super::{figure, metric, time};
+use super::entry::{figure, metric, time};
 
 /// Shares and names of the bounds; the first is the main metric.
 const BOUNDS: [(f64, &str, &str); 6] = [
@@ -46,7 +46,7 @@ pub(super) fn metrics(detail: &GapDetail) -> Vec<Metric> {
         true,
         figure(known.then(|| influence(&gaps, microsecond)), NO_GAPS),
     ));
-    let listed = detail.worst.iter().map(|worst| worst.length_ns.as_f64()).fold(None, larger);
+    let listed = detail.worst.iter().map(|worst| worst.length_ns.as_f64()).reduce(f64::max);
     let counted = ns(histogram_max(&gaps).map(|ticks| ticks as f64));
     all.push(time("max_gap_ns", "longest gap", true, figure(listed.or(counted), NO_GAPS)));
     all.extend(bounds);
@@ -67,18 +67,13 @@ pub(super) fn metrics(detail: &GapDetail) -> Vec<Metric> {
     all
 }
 
-/// The larger of what was found so far and `next`.
-fn larger(found: Option<f64>, next: f64) -> Option<f64> {
-    Some(found.map_or(next, |found| found.max(next)))
-}
-
 /// Gaps longer than `than` per second of observation.
 fn per_second(gaps: &Histogram, than: Ticks, detail: &GapDetail) -> f64 {
     let longer = gaps.buckets().iter().filter(|bucket| bucket.upper() > than.get());
     longer.map(|bucket| bucket.count as f64).sum::<f64>() / detail.observed_ns.as_secs_f64()
 }
 
-/// bound_p in nanoseconds, if the gaps support it.
+/// `bound_p` in nanoseconds, if the gaps support it.
 fn bound_figure(gaps: &Histogram, p: f64, hz: f64) -> Figure {
     let Some(value) = bound(gaps, p) else { return Figure::Unsupported(NO_GAPS.to_owned()) };
     let deciding = gaps.buckets().iter().filter(|bucket| bucket.upper() >= value.get());

@@ -6,7 +6,7 @@ use crate::model::metric::{Better, Metric, Unit};
 use crate::model::units::Bytes;
 
 use super::super::plateaus::{Plateau, plateaus};
-use super::{figure, metric, throughput, time};
+use super::entry::{figure, metric, throughput, time};
 
 /// More plateaus than this are no memory hierarchy.
 const MOST_PLATEAUS: usize = 8;

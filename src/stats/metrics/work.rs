@@ -7,7 +7,7 @@ use crate::model::units::Nanos;
 use super::super::interval::quantile_of_sorted;
 use super::super::summary::{histogram_quantile, median, spread};
 use super::super::threads::fit_threads;
-use super::{figure, metric, time, too_few_beyond};
+use super::entry::{figure, metric, time, too_few_beyond};
 
 const NO_SAMPLES: &str = "no samples were taken";
 

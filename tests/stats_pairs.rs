@@ -1,0 +1,122 @@
+//! Does comparing a thing with itself find a difference, and does a real difference get found? Simulated pairs of many
+//! shapes with fixed seeds.
+
+use bulkhead::model::metric::Better;
+use bulkhead::model::results::Difference;
+use bulkhead::stats::pairs::{compare, family_confidence};
+use rand::{RngExt, SeedableRng};
+use rand_xoshiro::Xoshiro256PlusPlus;
+
+const TRIALS: u64 = if cfg!(debug_assertions) { 1_000 } else { 20_000 };
+
+fn normal(rng: &mut Xoshiro256PlusPlus) -> f64 {
+    let radius = (-2.0 * (1.0 - rng.random::<f64>()).ln()).sqrt();
+    radius * (std::f64::consts::TAU * rng.random::<f64>()).cos()
+}
+
+/// One measurement of a thing in round `round` of `n`.
+type Shape = fn(&mut Xoshiro256PlusPlus, f64) -> f64;
+
+const SHAPES: [(&str, Shape); 7] = [
+    ("normal, 2 %", |rng, _| 100.0 + 2.0 * normal(rng)),
+    ("log-normal, sigma 1", |rng, _| normal(rng).exp()),
+    ("Cauchy-like", |rng, _| 100.0 + (normal(rng) / normal(rng)).abs()),
+    ("Pareto 0.5", |rng, _| (1.0 - rng.random::<f64>()).powi(-2)),
+    ("bimodal", |rng, _| if rng.random::<bool>() { 100.0 } else { 130.0 } + 0.5 * normal(rng)),
+    ("bimodal, one in five", |rng, _| if rng.random::<f64>() < 0.2 { 150.0 } else { 100.0 } + normal(rng)),
+    ("drifting by 30 %", |rng, at| 100.0 * (1.0 + 0.3 * at) + 2.0 * normal(rng)),
+];
+
+/// Pairs of the same thing, both orders equally likely, as a campaign makes them.
+fn same(rng: &mut Xoshiro256PlusPlus, n: usize, shape: Shape) -> Vec<(f64, f64)> {
+    (0..n)
+        .map(|round| {
+            let at = |half: f64| (round as f64 + half) / n as f64;
+            let (first, second) = (shape(rng, at(0.0)), shape(rng, at(0.5)));
+            if rng.random::<bool>() { (first, second) } else { (second, first) }
+        })
+        .collect()
+}
+
+fn is_difference(difference: Difference) -> bool {
+    matches!(difference, Difference::Better | Difference::Worse | Difference::Different)
+}
+
+#[test]
+fn a_thing_compared_with_itself_seldom_differs() {
+    println!("| data | pairs | false differences at 95 % | at 99.9 % |\n| --- | --- | --- | --- |");
+    let mut worst = 0.0f64;
+    for (name, shape) in SHAPES {
+        for n in [5, 8, 12] {
+            let rate = |confidence: f64| {
+                let found = (0..TRIALS).filter(|&seed| {
+                    let pairs = same(&mut Xoshiro256PlusPlus::seed_from_u64(seed), n, shape);
+                    is_difference(compare(&pairs, Better::Lower, confidence, seed).difference)
+                });
+                found.count() as f64 / TRIALS as f64
+            };
+            let (usual, strict) = (rate(0.95), rate(0.999));
+            println!("| {name} | {n} | {:.2} % | {:.3} % |", usual * 100.0, strict * 100.0);
+            worst = worst.max(usual);
+        }
+    }
+    // 5 % and three standard errors of the simulation.
+    let allowed = 0.05 + 3.0 * (0.05 * 0.95 / TRIALS as f64).sqrt();
+    assert!(worst <= allowed, "{worst} of A/A comparisons found a difference");
+}
+
+#[test]
+fn a_whole_run_calls_a_false_difference_in_five_percent_at_most() {
+    const COMPARISONS: usize = 40;
+    let confidence = family_confidence(0.95, COMPARISONS);
+    let runs = TRIALS / 20;
+    let spoilt = (0..runs).filter(|&seed| {
+        let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed);
+        (0..COMPARISONS).any(|which| {
+            let (_, shape) = SHAPES[which % SHAPES.len()];
+            let pairs = same(&mut rng, 6, shape);
+            is_difference(compare(&pairs, Better::Lower, confidence, seed).difference)
+        })
+    });
+    let share = spoilt.count() as f64 / runs as f64;
+    println!("{:.2} % of {runs} runs of {COMPARISONS} comparisons held a false difference", share * 100.0);
+    assert!(share <= 0.05 + 3.0 * (0.05 * 0.95 / runs as f64).sqrt(), "{share}");
+}
+
+/// Pairs with a true ratio of 1.1 and 2 % of noise.
+fn slower(rng: &mut Xoshiro256PlusPlus, n: usize) -> Vec<(f64, f64)> {
+    (0..n).map(|_| (110.0 * (1.0 + 0.02 * normal(rng)), 100.0 * (1.0 + 0.02 * normal(rng)))).collect()
+}
+
+fn found_worse(n: usize, confidence: f64, spoil: impl Fn(&mut Vec<(f64, f64)>)) -> f64 {
+    let found = (0..TRIALS).filter(|&seed| {
+        let mut pairs = slower(&mut Xoshiro256PlusPlus::seed_from_u64(seed), n);
+        spoil(&mut pairs);
+        compare(&pairs, Better::Lower, confidence, seed).difference == Difference::Worse
+    });
+    found.count() as f64 / TRIALS as f64
+}
+
+#[test]
+fn ten_percent_at_two_percent_noise_are_found() {
+    let plain = found_worse(6, 0.95, |_| ());
+    let family = found_worse(8, family_confidence(0.95, 40), |_| ());
+    let spoilt = found_worse(8, 0.95, |pairs| pairs[3].1 *= 10.0);
+    println!(
+        "6 pairs: {plain:.4}; 8 pairs among 40 comparisons: {family:.4}; 8 with one broken pair: {spoilt:.4}"
+    );
+    assert!(plain >= 0.95, "{plain}");
+    assert!(family >= 0.95, "{family}");
+    assert!(spoilt >= 0.95, "{spoilt}");
+}
+
+#[test]
+fn the_interval_of_the_ratio_covers() {
+    let covered = (0..TRIALS).filter(|&seed| {
+        let pairs = slower(&mut Xoshiro256PlusPlus::seed_from_u64(seed), 8);
+        compare(&pairs, Better::Lower, 0.95, seed).ratio.estimate().is_some_and(|ratio| ratio.contains(1.1))
+    });
+    let share = covered.count() as f64 / TRIALS as f64;
+    println!("the true ratio 1.1 is covered in {:.2} %", share * 100.0);
+    assert!((0.93..=0.97).contains(&share), "{share}");
+}
