@@ -1,5 +1,7 @@
 //! The runner: what breaks is recorded and the campaign goes on; instances are kept, parked, replaced, never leaked.
 
+#![expect(clippy::unwrap_used, reason = "helpers of tests may panic and print as tests do")]
+
 mod doubles;
 
 use std::sync::Arc;

@@ -2,6 +2,8 @@
 //!
 //! The session that is killed is this test program itself, told by an environment variable to run the campaign.
 
+#![expect(clippy::unwrap_used, reason = "helpers of tests may panic and print as tests do")]
+
 mod doubles;
 
 use std::collections::BTreeSet;

@@ -118,7 +118,7 @@ struct DoubleInstance {
 
 impl DoubleInstance {
     fn ask(&self, ask: Ask) -> Option<Result<JobReply, Broken>> {
-        self.log.lock().unwrap().push(format!("{}.{} {ask:?}", self.label, self.number));
+        self.log.lock().expect("no thread panicked").push(format!("{}.{} {ask:?}", self.label, self.number));
         let moment = Moment { ask, instance: self.number, start: self.start, job: self.job.as_ref() };
         (self.script)(&moment)
     }
