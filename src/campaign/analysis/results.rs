@@ -164,9 +164,11 @@ fn estimate(row: &Row<'_>, metric: &Metric, seed: u64) -> Answer {
 
 /// `bound_99_9_ns` is the bound of a share of 0.999.
 fn share_of_bound(id: &str) -> Option<f64> {
-    let digits = id.strip_prefix("bound_")?.strip_suffix("_ns")?;
-    let percent: f64 = digits.replacen('_', ".", 1).parse().ok()?;
-    (percent > 0.0 && percent < 100.0).then_some(percent / 100.0)
+    let percent = id.strip_prefix("bound_")?.strip_suffix("_ns")?;
+    let (whole, decimals) = percent.split_once('_').unwrap_or((percent, ""));
+    let is_number =
+        whole.len() == 2 && whole.bytes().chain(decimals.bytes()).all(|byte| byte.is_ascii_digit());
+    is_number.then(|| format!("0.{whole}{decimals}").parse().ok()).flatten()
 }
 
 fn to_nanos(ticks: &Estimate, rate: Hertz) -> Estimate {

@@ -1,0 +1,199 @@
+//! The journal survives being cut anywhere, refuses damage in the middle, and a full disk takes nothing away.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "helpers of tests may panic and print as tests do"
+)]
+
+mod doubles;
+
+use std::fs;
+use std::path::Path;
+
+use bulkhead::campaign::journal::{Journal, JournalError, read};
+use bulkhead::campaign::{CampaignError, RunDir, run};
+use bulkhead::model::journal::{JournalLine, Measurement, Outcome};
+use doubles::{contents, experiment, header, obedient, report, set_of};
+
+const PROBES: &str = "[probe.fwq]\n[probe.gap]";
+
+fn complete_run(dir: &Path) -> RunDir {
+    let experiment = experiment((2, 2), PROBES);
+    let rundir = RunDir::create(dir, &experiment, 1).unwrap();
+    doubles::run(&rundir, obedient(&experiment));
+    rundir
+}
+
+#[test]
+fn cut_at_every_byte_it_reads_the_whole_prefix() {
+    let dir = tempfile::tempdir().unwrap();
+    complete_run(dir.path());
+    let path = dir.path().join("journal.jsonl");
+    let bytes = fs::read(&path).unwrap();
+    let whole = contents(dir.path());
+    assert_eq!(whole.measurements.len(), 8);
+    assert_eq!(whole.whole_bytes, bytes.len() as u64);
+    let cut = dir.path().join("cut.jsonl");
+    for length in 0..=bytes.len() {
+        fs::write(&cut, &bytes[..length]).unwrap();
+        let read = read(&cut).unwrap();
+        let lines = bytes[..length].split(|byte| *byte == b'\n').count() - 1;
+        let got = read.headers.len() + read.measurements.len();
+        let surveys = bytes[..length]
+            .split_inclusive(|byte| *byte == b'\n')
+            .filter(|line| line.ends_with(b"\n") && line.starts_with(b"{\"line\":\"platforms\""))
+            .count();
+        assert_eq!(got + surveys, lines, "cut at {length}");
+        assert_eq!(read.measurements, whole.measurements[..read.measurements.len()], "cut at {length}");
+        assert_eq!(read.whole_bytes + read.cut_bytes, length as u64);
+    }
+}
+
+#[test]
+fn cut_anywhere_it_resumes_to_the_identical_set() {
+    let dir = tempfile::tempdir().unwrap();
+    let rundir = complete_run(dir.path());
+    let wanted = set_of(&contents(dir.path()));
+    let outcomes = |dir: &Path| {
+        let mut all: Vec<(String, Outcome)> = contents(dir)
+            .measurements
+            .into_iter()
+            .map(|m| (format!("{:?} {}", m.cell, m.round), m.outcome))
+            .collect();
+        all.sort_by(|a, b| a.0.cmp(&b.0));
+        all
+    };
+    let wanted_outcomes = outcomes(dir.path());
+    let experiment = rundir.experiment().clone();
+    drop(rundir);
+    let path = dir.path().join("journal.jsonl");
+    let bytes = fs::read(&path).unwrap();
+    // Every line's first, middle and last bytes, and a stride through the rest.
+    let ends: Vec<usize> = bytes.iter().enumerate().filter(|(_, b)| **b == b'\n').map(|(i, _)| i).collect();
+    let mut cuts: Vec<usize> = (0..=bytes.len()).step_by(997).collect();
+    cuts.extend(ends.iter().flat_map(|end| [end.saturating_sub(1), *end, end + 1, end + 2]));
+    for length in cuts.into_iter().filter(|length| *length <= bytes.len()) {
+        fs::write(&path, &bytes[..length]).unwrap();
+        let rundir = RunDir::resume(dir.path()).unwrap();
+        doubles::run(&rundir, obedient(&experiment));
+        assert_eq!(set_of(&contents(dir.path())), wanted, "cut at {length}");
+        assert_eq!(outcomes(dir.path()), wanted_outcomes, "cut at {length}");
+    }
+}
+
+#[test]
+fn damage_in_the_middle_is_refused_with_its_line() {
+    let dir = tempfile::tempdir().unwrap();
+    complete_run(dir.path());
+    let path = dir.path().join("journal.jsonl");
+    let text = fs::read_to_string(&path).unwrap();
+    let lines: Vec<&str> = text.lines().collect();
+    let message = |lines: &[&str]| {
+        fs::write(&path, lines.join("\n") + "\n").unwrap();
+        read(&path).unwrap_err().to_string()
+    };
+    let mut damaged = lines.clone();
+    damaged[4] = "{\"line\":\"measurement\",\"cell\":{}}";
+    assert!(message(&damaged).contains("damaged in line 5"), "{}", message(&damaged));
+    let mut nulls = lines.clone();
+    nulls[3] = "\0\0\0\0";
+    assert!(message(&nulls).contains("damaged in line 4"));
+    let mut headless = lines.clone();
+    headless.remove(0);
+    assert!(message(&headless).contains("damaged in line 1: the first line must be the header"));
+    let mut twice = lines.clone();
+    let last = lines.len() - 1;
+    twice.push(lines[last]);
+    assert!(message(&twice).contains(&format!("repeats the measurement of line {}", last + 1)));
+}
+
+#[test]
+fn another_version_is_named_with_the_program_to_use() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("journal.jsonl");
+    for (version, program) in [(2, "newer"), (0, "older")] {
+        // A header whose other fields this program does not know.
+        fs::write(&path, format!("{{\"line\":\"header\",\"schema_version\":{version},\"new\":1}}\n"))
+            .unwrap();
+        let error = read(&path).unwrap_err();
+        assert!(matches!(error, JournalError::Version { got, .. } if got == version));
+        let wanted = format!("written by schema {version}, this program reads 1: use the {program} program");
+        assert!(error.to_string().contains(&wanted), "{error}");
+    }
+}
+
+#[test]
+fn a_line_that_would_not_read_back_is_not_written() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("journal.jsonl");
+    let (mut journal, _) = Journal::open(&path).unwrap();
+    journal.append(&JournalLine::Header(Box::new(header()))).unwrap();
+    let before = fs::read(&path).unwrap();
+    let mut endless = report(bulkhead::model::names::ProbeKind::Fwq, 1);
+    endless.clock.read_ns = f64::INFINITY;
+    let measurement = Measurement {
+        cell: experiment((1, 1), PROBES).cells()[0].clone(),
+        round: 0,
+        started_unix_ns: bulkhead::model::units::Nanos::ZERO,
+        duration_ns: bulkhead::model::units::Nanos::ZERO,
+        doses: Vec::new(),
+        outcome: Outcome::Done(Box::new(endless)),
+    };
+    let error = journal.append_measurement(&measurement).unwrap_err();
+    assert!(matches!(error, JournalError::Unwritable { .. }), "{error}");
+    assert_eq!(fs::read(&path).unwrap(), before);
+}
+
+/// A file system of a few hundred kilobytes; none, with the reason printed, when this user cannot mount one.
+struct SmallDisk(tempfile::TempDir);
+
+impl SmallDisk {
+    fn mount(kib: u32) -> Option<Self> {
+        let dir = tempfile::tempdir().unwrap();
+        let options = format!("size={kib}k");
+        let flags = nix::mount::MsFlags::empty();
+        match nix::mount::mount(
+            Some("bulkhead-test"),
+            dir.path(),
+            Some("tmpfs"),
+            flags,
+            Some(options.as_str()),
+        ) {
+            Ok(()) => Some(Self(dir)),
+            Err(error) => {
+                println!("SKIPPED: a small tmpfs cannot be mounted here ({error}); needs root");
+                None
+            }
+        }
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        nix::mount::umount2(self.0.path(), nix::mount::MntFlags::MNT_DETACH).unwrap();
+    }
+}
+
+#[test]
+fn a_full_disk_ends_the_run_with_everything_before_whole() {
+    let Some(disk) = SmallDisk::mount(64) else { return };
+    let experiment = experiment((50, 50), PROBES);
+    let dir = disk.0.path().join("run");
+    let rundir = RunDir::create(&dir, &experiment, 1).unwrap();
+    let error = run(&rundir, obedient(&experiment), &mut |_| {}).unwrap_err();
+    assert!(matches!(error, CampaignError::Journal(JournalError::Write { .. })), "{error}");
+    assert!(error.to_string().contains("free some space, then continue with --resume"), "{error}");
+    let kept = contents(&dir);
+    assert_eq!(kept.cut_bytes, 0, "the line that did not fit is gone as a whole");
+    assert!(kept.measurements.len() > 3, "{}", kept.measurements.len());
+    drop(rundir);
+    // With more room the run goes on where it ended.
+    let remount = nix::mount::MsFlags::MS_REMOUNT;
+    let nothing: Option<&str> = None;
+    nix::mount::mount(nothing, disk.0.path(), nothing, remount, Some("size=8m")).unwrap();
+    let rundir = RunDir::resume(&dir).unwrap();
+    doubles::run(&rundir, obedient(&experiment));
+    assert_eq!(set_of(&contents(&dir)).len(), 200);
+    assert_eq!(contents(&dir).measurements[..kept.measurements.len()], kept.measurements);
+}

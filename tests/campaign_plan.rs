@@ -1,0 +1,177 @@
+//! The order and the stop rule: properties that hold for every seed, every prefix of a run, every outcome.
+
+#![expect(clippy::unwrap_used, reason = "helpers of tests may panic and print as tests do")]
+
+use std::collections::BTreeSet;
+
+use bulkhead::campaign::event::Stop;
+use bulkhead::campaign::history::{Entry, Finding, History};
+use bulkhead::campaign::plan::{Group, Next, Plan};
+use bulkhead::model::experiment::Experiment;
+use bulkhead::model::journal::Cell;
+use bulkhead::model::units::Nanos;
+use proptest::prelude::*;
+
+fn experiment(seed: u64, min: u32, max: u32, target: f64, budget_s: u32) -> Experiment {
+    let text = format!(
+        "seed = {seed}\n[repeat]\nmin = {min}\nmax = {max}\ntarget_percent = {target:?}\nbudget_s = {budget_s}\n\
+         [[platform]]\nlabel = \"a\"\nkind = \"fake\"\n[[platform]]\nlabel = \"b\"\nkind = \"fake\"\n\
+         [[platform]]\nlabel = \"c\"\nkind = \"fake\"\n\
+         [probe.gap]\n[probe.fwq]\n[probe.fork]\n[[load]]\nkind = \"cpu\"\nprobes = [\"gap\"]"
+    );
+    Experiment::from_toml(&text).unwrap()
+}
+
+fn plan(experiment: &Experiment) -> Plan {
+    Plan::new(experiment, &["a".to_owned(), "b".to_owned(), "c".to_owned()], "a")
+}
+
+/// A value that is a function of the measurement alone, as deterministic platforms yield it.
+fn finding(cell: &Cell, round: u32, noise: u64) -> Finding {
+    let text = format!("{cell:?}{round}");
+    let hash =
+        text.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |h, b| (h ^ u64::from(b)).wrapping_mul(0x100_0000_01b3));
+    match hash % 11 {
+        0 => Finding::Failed,
+        1 => Finding::NoFigure,
+        _ => Finding::Value(1000.0 + (hash >> 8 & 0xff) as f64 * noise as f64 / 100.0),
+    }
+}
+
+const SECOND: Nanos = Nanos::from_nanos(1_000_000_000);
+
+/// Follows the plan, forgetting everything but the history at each step in which `interrupts` says so.
+fn complete(plan: &Plan, noise: u64, interrupted_after: &BTreeSet<usize>) -> (BTreeSet<(Cell, u32)>, Stop) {
+    let mut history = History::default();
+    let mut done = BTreeSet::new();
+    loop {
+        match plan.next(&history) {
+            Next::Done(stop) => return (done, stop),
+            Next::Measure { round, cells } => {
+                assert!(!cells.is_empty());
+                for cell in cells {
+                    let entry = Entry { duration: SECOND, finding: finding(&cell, round, noise) };
+                    assert!(done.insert((cell.clone(), round)), "{cell:?} twice in round {round}");
+                    history.insert(&cell, round, entry);
+                    if interrupted_after.contains(&done.len()) {
+                        break;
+                    }
+                }
+            }
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
+
+    #[test]
+    fn every_round_has_every_cell_once_and_pairs_are_adjacent(seed in 0..u64::MAX / 2, round in 0u32..1000) {
+        let experiment = experiment(seed, 1, 1000, 1.0, 100);
+        let order = plan(&experiment).order(round);
+        let wanted: BTreeSet<Cell> = experiment.cells().into_iter().collect();
+        prop_assert_eq!(order.len(), wanted.len());
+        prop_assert_eq!(order.iter().cloned().collect::<BTreeSet<_>>(), wanted);
+        for group in order.chunks(3) {
+            prop_assert!(group.iter().all(|cell| Group::from(cell) == Group::from(&group[0])));
+        }
+    }
+
+    #[test]
+    fn the_order_is_a_function_of_seed_and_round(seed in 0..u64::MAX / 2, round in 0u32..100) {
+        let order = |seed, min, round| plan(&experiment(seed, min, 1000, 1.0, 100)).order(round);
+        prop_assert_eq!(order(seed, 1, round), order(seed, 5, round));
+    }
+
+    #[test]
+    fn any_interruption_leads_to_the_same_set(
+        seed in 0..u64::MAX / 2,
+        noise in 0u64..300,
+        stops in proptest::collection::btree_set(1usize..200, 0..20),
+    ) {
+        let experiment = experiment(seed, 3, 12, 3.0, 100);
+        let plan = plan(&experiment);
+        prop_assert_eq!(complete(&plan, noise, &BTreeSet::new()), complete(&plan, noise, &stops));
+    }
+}
+
+#[test]
+fn seeds_and_rounds_differ_in_their_order() {
+    let order = |seed, round| plan(&experiment(seed, 1, 9, 1.0, 9)).order(round);
+    let distinct: BTreeSet<Vec<Cell>> = (0..50).flat_map(|seed| [order(seed, 0), order(seed, 1)]).collect();
+    assert!(distinct.len() > 95, "{} of 100 orders differ", distinct.len());
+}
+
+#[test]
+fn each_platform_comes_first_about_equally_often() {
+    let experiment = experiment(1, 1, 1000, 1.0, 100);
+    let plan = plan(&experiment);
+    let first = |round| plan.order(round).iter().step_by(3).filter(|cell| cell.platform == "b").count();
+    let share = (0..300).map(first).sum::<usize>() as f64 / 1200.0;
+    // 1200 draws of 1/3: five standard deviations are 0.068.
+    assert!((share - 1.0 / 3.0).abs() < 0.068, "{share}");
+}
+
+#[test]
+fn what_does_not_scatter_settles_after_the_least_rounds() {
+    let (done, stop) = complete_with(&experiment(1, 3, 12, 3.0, 1000), |_, _| Finding::Value(5.0));
+    assert_eq!(stop, Stop::Settled);
+    assert_eq!(done.len(), 12 * 3);
+}
+
+#[test]
+fn what_scatters_goes_on_until_the_most_rounds() {
+    let scatter = |_: &Cell, round: u32| Finding::Value(if round.is_multiple_of(2) { 1.0 } else { 100.0 });
+    // Ratios of equal values are exactly 1, but the baseline's own interval stays wide.
+    let (done, stop) = complete_with(&experiment(1, 3, 12, 3.0, 1000), scatter);
+    assert_eq!(stop, Stop::RoundsUsedUp);
+    assert_eq!(done.len(), 12 * 12);
+}
+
+#[test]
+fn one_group_that_scatters_does_not_keep_the_others() {
+    let scatter = |cell: &Cell, round: u32| {
+        let scatters = cell.probe.as_str() == "fork" && round.is_multiple_of(2);
+        Finding::Value(if scatters { 90.0 } else { 1.0 })
+    };
+    let (done, _) = complete_with(&experiment(1, 3, 12, 3.0, 1000), scatter);
+    let forks = done.iter().filter(|(cell, _)| cell.probe.as_str() == "fork").count();
+    assert_eq!((forks, done.len() - forks), (36, 27));
+}
+
+#[test]
+fn a_platform_that_always_breaks_does_not_keep_the_others_repeating() {
+    let one_breaks =
+        |cell: &Cell, _| if cell.platform == "b" { Finding::Failed } else { Finding::Value(3.0) };
+    let (done, stop) = complete_with(&experiment(1, 3, 12, 3.0, 1000), one_breaks);
+    assert_eq!((done.len(), stop), (36, Stop::Settled));
+}
+
+#[test]
+fn the_budget_ends_it_between_rounds_but_never_before_the_least() {
+    let scatter = |_: &Cell, round: u32| Finding::Value(if round.is_multiple_of(2) { 1.0 } else { 100.0 });
+    // A round is 12 measurements of a second.
+    for (budget_s, rounds) in [(1, 3), (36, 3), (37, 4), (60, 5)] {
+        let (done, stop) = complete_with(&experiment(1, 3, 12, 3.0, budget_s), scatter);
+        assert_eq!((done.len(), stop), (rounds * 12, Stop::BudgetUsedUp), "budget of {budget_s} s");
+    }
+}
+
+fn complete_with(
+    experiment: &Experiment,
+    finding: impl Fn(&Cell, u32) -> Finding,
+) -> (BTreeSet<(Cell, u32)>, Stop) {
+    let plan = plan(experiment);
+    let mut history = History::default();
+    let mut done = BTreeSet::new();
+    loop {
+        let (round, cells) = match plan.next(&history) {
+            Next::Done(stop) => return (done, stop),
+            Next::Measure { round, cells } => (round, cells),
+        };
+        for cell in cells {
+            history.insert(&cell, round, Entry { duration: SECOND, finding: finding(&cell, round) });
+            done.insert((cell, round));
+        }
+    }
+}
