@@ -72,8 +72,8 @@ fn resampled(
         let mut moved = measurement.clone();
         moved.round -= from;
         if exchange.get(moved.round as usize) == Some(&true) {
-            moved.cell.platform =
-                labels.iter().find(|label| **label != measurement.cell.platform).unwrap().clone();
+            let other = labels.iter().find(|label| **label != measurement.cell.platform).unwrap();
+            moved.cell.platform.clone_from(other);
         }
         moved
     });

@@ -1,7 +1,8 @@
 //! Fuzzing that runs on stable Rust with every test run: a million mutated inputs into each parser of foreign bytes.
 //!
-//! The coverage-guided twins live in `fuzz/`. The seed is printed; BULKHEAD_MUTATION_SEED repeats a run,
-//! BULKHEAD_MUTATIONS sets the number of inputs.
+//! The coverage-guided twins live in `fuzz/`. The seed is printed; `BULKHEAD_MUTATION_SEED` repeats a run,
+//! `BULKHEAD_MUTATIONS` sets the number of inputs.
+#![expect(clippy::print_stdout, reason = "a failed run is repeated by its printed seed")]
 
 use bulkhead::model::experiment::Experiment;
 use rand::{Rng, RngExt, SeedableRng};
@@ -68,7 +69,7 @@ fn experiments() {
         if let Ok(experiment) = Experiment::from_toml(&text) {
             accepted += 1;
             // Writing back is slow; one in a hundred is enough for a million inputs.
-            if accepted % 100 == 0 {
+            if accepted.is_multiple_of(100) {
                 let written = experiment.to_toml().expect("what was read can be written");
                 assert_eq!(Experiment::from_toml(&written).expect("and read"), experiment);
             }

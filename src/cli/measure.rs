@@ -83,7 +83,9 @@ fn measure(rundir: &RunDir, cancel: &Cancel) -> anyhow::Result<RunEnd> {
     let dirty = header.preflight.dirty_reasons();
     if !dirty.is_empty() {
         output::say("bulkhead: this host is not quiet, the run will be marked dirty:");
-        dirty.iter().for_each(|reason| output::say(&format!("  - {reason}")));
+        for reason in &dirty {
+            output::say(&format!("  - {reason}"));
+        }
     }
     let made = |spec: &PlatformSpec| make::make(spec, &context);
     let setup = Setup {

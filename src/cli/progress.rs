@@ -37,7 +37,9 @@ impl Progress {
         match event {
             Event::Resumed { measurements, swept } => {
                 self.line(&format!("going on; {measurements} measurements are there already"));
-                swept.iter().for_each(|thing| self.line(&format!("removed what was left behind: {thing}")));
+                for thing in swept {
+                    self.line(&format!("removed what was left behind: {thing}"));
+                }
             }
             Event::PlatformSurveying { platform } => self.now(&format!("looking at {platform}")),
             Event::PlatformSurveyed { state } => self.line(&surveyed(state)),

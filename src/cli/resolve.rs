@@ -10,6 +10,7 @@ use super::args::MeasureArgs;
 use crate::campaign::shipped;
 use crate::model::experiment::{Accelerator, Experiment, MAX_FILE_BYTES, PlatformSpec};
 use crate::model::names::{PlatformKind, ProbeKind};
+use crate::model::params::ProbeSpec;
 
 /// The experiment as the command line asks for it: checked, seed filled in.
 pub fn experiment(args: &MeasureArgs, fresh_seed: u64) -> anyhow::Result<Experiment> {
@@ -81,11 +82,11 @@ fn parse_platform(text: &str) -> anyhow::Result<PlatformSpec> {
         }
         (PlatformKind::Vm, Some("kvm")) => {
             platform.accelerator = Accelerator::Kvm;
-            platform.label = "vm-kvm".to_owned();
+            "vm-kvm".clone_into(&mut platform.label);
         }
         (PlatformKind::Vm, Some("tcg")) => {
             platform.accelerator = Accelerator::Tcg;
-            platform.label = "vm-tcg".to_owned();
+            "vm-tcg".clone_into(&mut platform.label);
         }
         (PlatformKind::Vm, Some(other)) => {
             bail!("unknown accelerator \"{other}\" in \"{text}\": wanted kvm or tcg")
@@ -110,7 +111,7 @@ fn keep_probes(experiment: &mut Experiment, wanted: &[String]) -> anyhow::Result
     }
     let wanted =
         wanted.iter().map(|name| Ok(name.parse::<ProbeKind>()?)).collect::<anyhow::Result<Vec<_>>>()?;
-    let measured: Vec<ProbeKind> = experiment.probes.specs().iter().map(|spec| spec.kind()).collect();
+    let measured: Vec<ProbeKind> = experiment.probes.specs().iter().map(ProbeSpec::kind).collect();
     if let Some(absent) = wanted.iter().find(|probe| !measured.contains(probe)) {
         bail!(
             "--probe {absent}: experiment \"{}\" does not measure it; add [probe.{absent}] to a file",

@@ -24,11 +24,12 @@ pub const RELATIVE_ERROR: f64 = 1.0 / PER_OCTAVE as f64;
 
 /// The bucket that holds `value`.
 #[inline]
+#[expect(clippy::cast_possible_truncation, reason = "both casts are of numbers below 2 * PER_OCTAVE")]
 pub const fn bucket_of(value: u64) -> usize {
     if value < PER_OCTAVE as u64 {
         return value as usize;
     }
-    let exponent = 63 - value.leading_zeros();
+    let exponent = value.ilog2();
     let shift = exponent - PRECISION_BITS;
     ((shift as usize) << PRECISION_BITS) + (value >> shift) as usize
 }

@@ -199,7 +199,7 @@ pub fn scaled(value: f64, base: f64, units: &[&'static str]) -> (f64, &'static s
 /// A number with three significant digits and no exponent; whole numbers stay whole.
 pub fn three_digits(value: f64) -> String {
     let magnitude = value.abs();
-    if magnitude >= 99.95 || value == value.trunc() {
+    if magnitude >= 99.95 || value.fract() == 0.0 {
         format!("{value:.0}")
     } else if magnitude >= 9.995 {
         format!("{value:.1}")
