@@ -32,6 +32,9 @@ fi
 # command -> package that holds it
 wanted=("cc gcc" "$qemu $qemu_package" "mke2fs e2fsprogs")
 have crun || have runc || have youki || have runsc || wanted+=("crun crun")
+# crun refuses hosts with cgroups of version 1 where version 2 holds controllers, too; runc runs there.
+hybrid=/sys/fs/cgroup/unified/cgroup.controllers
+if [ -r $hybrid ] && grep -q . $hybrid; then wanted+=("runc runc"); fi
 if [ "$goal" = test ]; then
     wanted+=("crun crun" "runc runc" "chromium chromium" "oslat rt-tests" "ip iproute2")
 fi

@@ -18,8 +18,8 @@ use bulkhead::platforms::ledger::Ledger;
 use bulkhead::platforms::make::PlatformContext;
 use bulkhead::platforms::vm::guest::{GuestConfig, INIT_RUNS};
 use bulkhead::platforms::vm::payload::{self, GuestModules};
+use bulkhead::platforms::vm::platform::Vm;
 use bulkhead::platforms::vm::toolbox::{Toolbox, host_cpus};
-use bulkhead::platforms::vm::vm::Vm;
 use bulkhead::platforms::{Broken, Cancel, InstanceSpec, Platform};
 
 use nix::sys::resource::{UsageWho, getrusage};
@@ -58,8 +58,14 @@ fn run() -> Result<bool> {
     let mut spec = PlatformSpec::of_kind(PlatformKind::Vm);
     spec.accelerator = Accelerator::Tcg;
     spec.memory_mib = Some(Mebibytes::from_mib(MEMORY_MIB));
-    let tools = Toolbox::find(&spec, exe, &cache)?;
-    let context = PlatformContext { exe: exe.to_owned(), ledger, cache, seed: 1 };
+    let tools = Toolbox::find(&spec, exe, &cache, None)?;
+    let context = PlatformContext {
+        exe: exe.to_owned(),
+        ledger,
+        cache,
+        counter_hz: bulkhead::workloads::clock::Anchor::take().and_then(|anchor| anchor.rate_since()).ok(),
+        seed: 1,
+    };
     let mut vm = Vm::new(&spec, &context);
     let state = vm.survey(&Cancel::new());
     if let Some(reason) = state.unavailable {

@@ -140,7 +140,7 @@ fn functions_stay_small() {
         let mut open: Option<(usize, String, usize)> = None;
         for (number, line) in text.lines().enumerate() {
             let indent = line.len() - line.trim_start().len();
-            let is_fn = line.trim_start().split_whitespace().take(5).any(|word| word == "fn");
+            let is_fn = line.split_whitespace().take(5).any(|word| word == "fn");
             if open.is_none()
                 && is_fn
                 && !line.trim_start().starts_with("//")

@@ -66,6 +66,7 @@ fn run_session(dir: &Path) {
         RunDir::create(dir, &experiment, 1).unwrap()
     };
     let context = PlatformContext {
+        counter_hz: None,
         exe: "/proc/self/exe".into(),
         ledger: Ledger::open(rundir.path()).unwrap(),
         cache: std::env::temp_dir(),

@@ -16,7 +16,7 @@ use bulkhead::model::units::{Bytes, Mebibytes, Millis};
 use bulkhead::platforms::ledger::{self, Ledger};
 use bulkhead::platforms::make::PlatformContext;
 use bulkhead::platforms::vm::guest::Rehearsal;
-use bulkhead::platforms::vm::vm::Vm;
+use bulkhead::platforms::vm::platform::Vm;
 use bulkhead::platforms::{Broken, Cancel, Instance, InstanceSpec, Platform};
 
 /// A folder for one test, and a platform in it.
@@ -41,8 +41,13 @@ fn bench(change: impl FnOnce(&mut PlatformSpec), rehearse: Option<Rehearsal>) ->
     spec.accelerator = Accelerator::Tcg;
     spec.memory_mib = Some(Mebibytes::from_mib(320));
     change(&mut spec);
-    let context =
-        PlatformContext { exe: env!("CARGO_BIN_EXE_bulkhead").into(), ledger, cache: cache(), seed: 1 };
+    let context = PlatformContext {
+        exe: env!("CARGO_BIN_EXE_bulkhead").into(),
+        ledger,
+        cache: cache(),
+        counter_hz: bulkhead::workloads::clock::Anchor::take().and_then(|anchor| anchor.rate_since()).ok(),
+        seed: 1,
+    };
     let mut vm = Vm::new(&spec, &context);
     if let Some(how) = rehearse {
         vm = vm.rehearsing(how);

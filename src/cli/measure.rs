@@ -106,7 +106,7 @@ fn measure(rundir: &RunDir, cancel: &Cancel) -> anyhow::Result<RunEnd> {
 pub fn platform_context(work: &Path, seed: u64) -> anyhow::Result<PlatformContext> {
     let exe = std::env::current_exe().context("the program's own file cannot be found")?;
     let ledger = Ledger::open(work).context("the list of started things cannot be opened")?;
-    Ok(PlatformContext { exe, ledger, cache: cache_folder(), seed })
+    Ok(PlatformContext { exe, ledger, cache: cache_folder(), counter_hz: counter_rate(), seed })
 }
 
 /// Where set-up puts the guest kernel and unpacked kernels are kept.

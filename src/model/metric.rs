@@ -115,6 +115,15 @@ impl Estimate {
         if self.value == 0.0 { f64::INFINITY } else { ((self.high - self.low) / 2.0 / self.value).abs() }
     }
 
+    /// The interval of a ratio as people read it: `[1.08 … 1.16]`; one that spans more than a factor of a hundred says
+    /// nothing, and digits would pretend otherwise: `[very wide]`.
+    pub fn interval_text(&self) -> String {
+        if self.low <= 0.0 || self.high > self.low * 100.0 {
+            return "[very wide]".to_owned();
+        }
+        format!("[{} … {}]", three_digits(self.low), three_digits(self.high))
+    }
+
     /// Whether the interval contains `value`.
     pub fn contains(&self, value: f64) -> bool {
         self.low <= value && value <= self.high

@@ -29,6 +29,8 @@ use crate::model::facts::MachineFacts;
 use crate::model::job::{Job, JobReply};
 use crate::model::wire::{PROTOCOL_VERSION, ToAgent, ToHost};
 
+/// A job that passes its deadline ends by itself and says so; one that has not ended this long after hangs.
+const LAST_WORDS: Duration = Duration::from_secs(2);
 /// Time between two signs of life while a job runs.
 pub const HEARTBEAT: Duration = Duration::from_secs(1);
 /// Exit code of an agent that gives up in the middle of a job.
@@ -217,7 +219,9 @@ impl Agent<'_> {
         let now = Instant::now();
         let limit = job.deadline_ms.to_duration();
         // A deadline beyond what the clock can say is as good as a year.
-        let deadline = now.checked_add(limit).unwrap_or(now + Duration::from_secs(31_536_000));
+        let deadline = now
+            .checked_add(limit.saturating_add(LAST_WORDS))
+            .unwrap_or(now + Duration::from_secs(31_536_000));
         self.current = Some(Current { id: job.id, deadline, limit, next_heartbeat: now + HEARTBEAT });
         starter.start(job)
     }

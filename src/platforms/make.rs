@@ -7,9 +7,10 @@ use super::container::Container;
 use super::fake::Fake;
 use super::ledger::Ledger;
 use super::native::Native;
-use super::vm::vm::Vm;
+use super::vm::platform::Vm;
 use crate::model::experiment::PlatformSpec;
 use crate::model::names::PlatformKind;
+use crate::model::units::Hertz;
 
 /// What platforms need from the program.
 #[derive(Debug, Clone)]
@@ -20,6 +21,8 @@ pub struct PlatformContext {
     pub ledger: Ledger,
     /// Folder for what may be kept between runs: guest kernels, unpacked modules.
     pub cache: PathBuf,
+    /// Rate of the host's cycle counter, which translated guests see, too; none where it is not known.
+    pub counter_hz: Option<Hertz>,
     /// Seed of the run.
     pub seed: u64,
 }

@@ -198,7 +198,7 @@ pub fn value_text(unit: Unit, value: f64) -> String {
 /// `± 2.1 %` of an estimate; the interval itself where a share of the value says nothing.
 pub fn spread_text(unit: Unit, estimate: &Estimate) -> String {
     let half = estimate.relative_half_width() * 100.0;
-    if half.is_finite() && half < 1000.0 {
+    if half.is_finite() && half < 100.0 {
         format!("± {} %", if half >= 9.95 { format!("{half:.0}") } else { format!("{half:.1}") })
     } else {
         format!("[{}…{}]", value_text(unit, estimate.low), value_text(unit, estimate.high))
@@ -214,9 +214,10 @@ pub fn ratio_number(ratio: f64) -> String {
     }
 }
 
-/// `1.34 × [1.31…1.38]`.
+/// `1.34 × [1.31…1.38]`; an interval too wide to say anything is not spelt out.
 pub fn ratio_text(ratio: &Estimate) -> String {
-    format!("{} × [{}…{}]", ratio_number(ratio.value), ratio_number(ratio.low), ratio_number(ratio.high))
+    let interval = ratio.interval_text().replace(" … ", "…");
+    format!("{} × {interval}", ratio_number(ratio.value))
 }
 
 /// The mark of a called difference; empty when none was found.

@@ -14,8 +14,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use nix::fcntl::{FcntlArg, OFlag, PosixFadviseAdvice, fcntl, posix_fadvise};
 use nix::sys::statfs::fstatfs;
+use nix::sys::statvfs::fstatvfs;
 
 use super::error::WorkError;
+use crate::model::units::Bytes;
 
 static FILES_MADE: AtomicU64 = AtomicU64::new(0);
 
@@ -97,6 +99,30 @@ impl Scratch {
     /// Whether what is written stays in memory anyway.
     pub fn is_in_memory(&self) -> bool {
         self.target.ends_with("tmpfs") || self.target.ends_with("ramfs")
+    }
+
+    /// Refuses a file that does not fit, before anything is written: a full disk would hurt others.
+    ///
+    /// # Errors
+    /// Less is free than `wanted`.
+    pub fn check_room(&self, wanted: Bytes) -> Result<(), WorkError> {
+        let free = match self.device_size {
+            Some(size) => size,
+            None => {
+                fstatvfs(&self.file).map_or(u64::MAX, |stat| stat.blocks_available() * stat.fragment_size())
+            }
+        };
+        if wanted.get() <= free {
+            return Ok(());
+        }
+        Err(WorkError::DiskFull {
+            doing: format!(
+                "looking for {wanted} on the {} in {}, where {} are free",
+                self.target,
+                self.place,
+                Bytes::from_bytes(free)
+            ),
+        })
     }
 
     /// Size of the device; none for a file, which may grow.

@@ -34,6 +34,7 @@ fn cache() -> PathBuf {
 pub fn conforms(spec: &PlatformSpec) {
     let run = tempfile::Builder::new().prefix("bulkhead-run-").tempdir().expect("a run directory");
     let context = PlatformContext {
+        counter_hz: None,
         exe: binary(),
         ledger: Ledger::open(run.path()).expect("a ledger"),
         cache: cache(),
@@ -192,6 +193,7 @@ const fn load(kind: LoadKind) -> LoadSpec {
 fn an_unavailable_platform_says_what_to_do() {
     let run = tempfile::tempdir().expect("a run directory");
     let context = PlatformContext {
+        counter_hz: None,
         exe: binary(),
         ledger: Ledger::open(run.path()).expect("a ledger"),
         cache: run.path().join("cache"),

@@ -1,6 +1,8 @@
 //! One sentence per platform, for people in a hurry. Levels as [`VerdictLevel`] states them: `Free` when no difference
 //! was found or none above 5 %, `Costly` below 2 ×, `Heavy` from 2 × on or when measurements broke, `Unknown` without
-//! enough data. Only differences whose interval excludes 1 count.
+//! enough data. Only differences whose interval excludes 1 count. A probe in which none was found is *undecided* when the
+//! interval of its main metric would hide a difference of 25 %: not finding something in the dark says little, so a
+//! platform is free only when most of its probes are decided.
 
 use std::collections::BTreeSet;
 
@@ -16,10 +18,16 @@ const FREE_UP_TO: f64 = 1.05;
 const HEAVY_FROM: f64 = 2.0;
 /// Differences named in the sentence; the rest is counted.
 const MOST_NAMED: usize = 3;
+/// Figures listed below the sentence.
+const MOST_LISTED: usize = 6;
+/// An interval that reaches beyond this factor hides what users would call a difference.
+const HIDES_FROM: f64 = 1.25;
 
 /// A headline comparison with the baseline.
 struct Finding<'a> {
     cell: &'a Cell,
+    /// Whether this is the main metric of its probe.
+    main: bool,
     metric: &'a MetricResult,
     difference: Difference,
     ratio: Estimate,
@@ -33,6 +41,11 @@ impl Finding<'_> {
             Better::Higher => 1.0 / self.ratio.value,
             Better::Neither => self.ratio.value.max(1.0 / self.ratio.value),
         }
+    }
+
+    /// Whether the interval is so wide that it would hide a difference.
+    fn hides(&self) -> bool {
+        self.ratio.high > HIDES_FROM || self.ratio.low < 1.0 / HIDES_FROM
     }
 
     const fn is_difference(&self) -> bool {
@@ -86,20 +99,37 @@ fn of_platform(label: &str, baseline: &str, results: &RunResults) -> Verdict {
         platform: label.to_owned(),
         level: level(&findings, broken),
         sentence: format!("{label}: {}", parts.join("; ")),
-        because: findings
-            .iter()
+        because: listed(&findings)
             .map(|finding| figure(finding.cell, &finding.metric.title, baseline, &finding.ratio))
             .collect(),
     }
 }
 
+/// The figures behind a sentence: the differences; where there are none, what was found to be the same.
+fn listed<'a>(findings: &'a [Finding<'a>]) -> impl Iterator<Item = &'a Finding<'a>> {
+    let differs = findings.iter().any(Finding::is_difference);
+    findings
+        .iter()
+        .filter(
+            move |finding| if differs { finding.is_difference() } else { finding.main && !finding.hides() },
+        )
+        .take(MOST_LISTED)
+}
+
 fn findings(result: &CellResult) -> Vec<Finding<'_>> {
     let headline = result.metrics.iter().filter(|metric| metric.headline);
     headline
-        .filter_map(|metric| {
+        .enumerate()
+        .filter_map(|(index, metric)| {
             let comparison = metric.against_baseline.as_ref()?;
             let ratio = *comparison.ratio.estimate()?;
-            Some(Finding { cell: &result.cell, metric, difference: comparison.difference, ratio })
+            Some(Finding {
+                cell: &result.cell,
+                main: index == 0,
+                metric,
+                difference: comparison.difference,
+                ratio,
+            })
         })
         .collect()
 }
@@ -112,13 +142,20 @@ fn level(findings: &[Finding<'_>], broken: u32) -> VerdictLevel {
         .fold(1.0, f64::max);
     if broken > 0 || worst >= HEAVY_FROM {
         VerdictLevel::Heavy
-    } else if findings.is_empty() {
-        VerdictLevel::Unknown
     } else if worst > FREE_UP_TO {
         VerdictLevel::Costly
+    } else if findings.is_empty() || in_the_dark(findings) {
+        VerdictLevel::Unknown
     } else {
         VerdictLevel::Free
     }
+}
+
+/// Whether most probes are undecided.
+fn in_the_dark(findings: &[Finding<'_>]) -> bool {
+    let main = || findings.iter().filter(|finding| finding.main && finding.cell.neighbour.is_none());
+    let decided = main().filter(|finding| finding.is_difference() || !finding.hides()).count();
+    decided * 2 < main().count()
 }
 
 /// In how many probes, without a neighbour, no difference was found.
@@ -127,14 +164,24 @@ fn summary(findings: &[Finding<'_>]) -> Vec<String> {
     let compared: BTreeSet<ProbeKind> = alone().map(|finding| finding.cell.probe).collect();
     let differing: BTreeSet<ProbeKind> =
         alone().filter(|finding| finding.is_difference()).map(|finding| finding.cell.probe).collect();
+    let undecided = alone()
+        .filter(|finding| finding.main && finding.hides() && !differing.contains(&finding.cell.probe))
+        .map(|finding| finding.cell.probe.as_str())
+        .collect::<Vec<_>>();
     let same = compared.len() - differing.len();
-    match (compared.len(), same) {
-        (0, _) => vec!["too little data for a verdict".to_owned()],
-        (1, 1) => vec!["no difference found in the one probe".to_owned()],
-        (all, same) if all == same => vec![format!("no difference found in any of {all} probes")],
-        (_, 0) => Vec::new(),
-        (all, same) => vec![format!("no difference found in {same} of {all} probes")],
-    }
+    let found = match (compared.len(), same) {
+        (0, _) => return vec!["too little data for a verdict".to_owned()],
+        (_, 0) => return Vec::new(),
+        (1, 1) => "no difference found in the one probe".to_owned(),
+        (all, same) if all == same => format!("no difference found in any of {all} probes"),
+        (all, same) => format!("no difference found in {same} of {all} probes"),
+    };
+    let doubt = match undecided.len() {
+        0 => String::new(),
+        all if all == same => " (too few or too noisy rounds: one of 25 % would stay hidden)".to_owned(),
+        _ => format!(" (one of 25 % would stay hidden in {})", undecided.join(", ")),
+    };
+    vec![found + &doubt]
 }
 
 /// The strongest differences in words, alone first; one per probe and neighbour.

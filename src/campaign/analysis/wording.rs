@@ -7,12 +7,7 @@ use crate::model::units::three_digits;
 
 /// `1.12 × [1.08 … 1.16]`.
 pub(super) fn ratio(estimate: &Estimate) -> String {
-    format!(
-        "{} × [{} … {}]",
-        three_digits(estimate.value),
-        three_digits(estimate.low),
-        three_digits(estimate.high)
-    )
+    format!("{} × {}", three_digits(estimate.value), estimate.interval_text())
 }
 
 /// ` beside a cpu load in a second instance`; empty without a neighbour.
@@ -43,11 +38,10 @@ pub(super) fn clause(cell: &Cell, title: &str, unit: Unit, better: Better, estim
 /// A figure behind a verdict: `cpu: time per thread 1.34 × native [1.31 … 1.38]`.
 pub(super) fn figure(cell: &Cell, title: &str, baseline: &str, estimate: &Estimate) -> String {
     format!(
-        "{}{}: {title} {} × {baseline} [{} … {}]",
+        "{}{}: {title} {} × {baseline} {}",
         cell.probe,
         beside(cell.neighbour),
         three_digits(estimate.value),
-        three_digits(estimate.low),
-        three_digits(estimate.high)
+        estimate.interval_text()
     )
 }

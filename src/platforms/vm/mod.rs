@@ -1,15 +1,13 @@
 //! A virtual machine: this binary as PID 1 of a guest under QEMU, with the agent's link on a virtio port.
 //!
-//! Host side: [`vm`] is the platform; [`toolbox`] finds what guests are made of ([`kernel`], [`bzimage`], [`unpack`],
+//! Host side: [`platform`] is the platform; [`toolbox`] finds what guests are made of ([`kernel`], [`bzimage`], [`unpack`],
 //! [`modules`]); [`accel`] tries KVM; [`payload`] and [`initramfs`] build the guest's first file system; [`qemu`] says
-//! what machine it is, [`machine`] runs it, [`inherit`], [`qmp`] and [`disk`] are its parts; [`counter`] measures the
-//! host's cycle counter for it.
+//! what machine it is, [`machine`] runs it, [`inherit`], [`qmp`] and [`disk`] are its parts.
 //!
 //! Guest side: [`init`] is PID 1, [`guest_agent`] its child; [`guest`] is what the host tells them.
 
 pub mod accel;
 pub mod bzimage;
-pub mod counter;
 pub mod disk;
 pub mod guest;
 pub mod guest_agent;
@@ -21,10 +19,9 @@ pub mod kernel;
 pub mod machine;
 pub mod modules;
 pub mod payload;
+pub mod platform;
 pub mod qemu;
 pub mod qmp;
 pub mod rehearsal;
 pub mod toolbox;
 pub mod unpack;
-#[expect(clippy::module_inception, reason = "the platform itself, named like its kind")]
-pub mod vm;

@@ -5,13 +5,12 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use super::counter;
 use super::disk::find_program;
 use super::kernel::{self, Bootable, Kernel, Places};
 use super::payload::{GuestModules, read_program};
 use super::qemu::HostCounter;
 use crate::model::experiment::PlatformSpec;
-use crate::model::units::{Bytes, Mebibytes};
+use crate::model::units::{Bytes, Hertz, Mebibytes};
 
 /// Memory of a guest beside what its probes need.
 const SYSTEM_MIB: u64 = 256;
@@ -56,7 +55,12 @@ pub struct Toolbox {
 
 impl Toolbox {
     /// Finds everything, or says what is missing.
-    pub fn find(spec: &PlatformSpec, exe: &Path, cache: &Path) -> Result<Self, Unavailable> {
+    pub fn find(
+        spec: &PlatformSpec,
+        exe: &Path,
+        cache: &Path,
+        counter_hz: Option<Hertz>,
+    ) -> Result<Self, Unavailable> {
         let missing = |reason: String| Unavailable::Missing(reason);
         if std::env::consts::ARCH != "x86_64" {
             return Err(missing(format!(
@@ -91,7 +95,7 @@ impl Toolbox {
             program,
             firmware,
             mke2fs,
-            counter: host_counter(),
+            counter: host_counter(counter_hz),
         })
     }
 }
@@ -125,9 +129,9 @@ fn find_firmware(qemu: &Path) -> Option<PathBuf> {
     folders.map(|folder| folder.join("qboot.rom")).find(|path| path.is_file())
 }
 
-fn host_counter() -> HostCounter {
+fn host_counter(rate: Option<Hertz>) -> HostCounter {
     let source = fs::read_to_string("/sys/devices/system/clocksource/clocksource0/current_clocksource");
-    HostCounter { trusted: source.is_ok_and(|source| source.trim() == "tsc"), rate: counter::rate() }
+    HostCounter { trusted: source.is_ok_and(|source| source.trim() == "tsc"), rate }
 }
 
 /// CPUs this process may run on.

@@ -75,6 +75,14 @@ impl Axis {
         place(self.scale, value).filter(|at| *at >= self.low && *at <= self.high)
     }
 
+    /// Where a value is drawn, moved to the nearest end of the axis when it lies beyond; and whether it was moved.
+    pub fn place_or_end(&self, value: f64) -> Option<(f64, bool)> {
+        let beyond = value <= 0.0 && self.scale == Scale::Log;
+        let at = if beyond { self.low } else { place(self.scale, value)? };
+        let inside = at.clamp(self.low, self.high);
+        Some((inside, beyond || (at - inside).abs() > 0.0))
+    }
+
     /// The ends, as places.
     pub const fn ends(&self) -> (f64, f64) {
         (self.low, self.high)

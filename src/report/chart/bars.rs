@@ -125,15 +125,17 @@ impl Bars {
     fn draw_item(&self, area: &Area<'_>, item: &Item, y: i32) -> Result<(), String> {
         let Some(place) = self.axis.place(item.value) else { return Ok(()) };
         let (x, colour) = (self.x(place), item.ink.colour());
-        let ends = [item.interval.0, item.interval.1].map(|end| self.axis.place(end).map(|end| self.x(end)));
+        let ends = [item.interval.0, item.interval.1]
+            .map(|end| self.axis.place_or_end(end).map(|(end, moved)| (self.x(end), moved)));
         if self.form == Form::Bars {
             put(area, &Rectangle::new([(LEFT, y - 11), (x, y + 11)], colour.filled()))?;
         }
         let whisker = if self.form == Form::Bars { TEXT } else { colour };
-        if let [Some(low), Some(high)] = ends {
+        if let [Some((low, low_moved)), Some((high, high_moved))] = ends {
             line(area, [(low, y), (high, y)], whisker, 4)?;
-            line(area, [(low, y - 7), (low, y + 7)], whisker, 4)?;
-            line(area, [(high, y - 7), (high, y + 7)], whisker, 4)?;
+            for (end, _) in [(low, low_moved), (high, high_moved)].into_iter().filter(|(_, moved)| !moved) {
+                line(area, [(end, y - 7), (end, y + 7)], whisker, 4)?;
+            }
         }
         if self.form == Form::Bars { Ok(()) } else { mark(area, item.ink, (x, y)) }
     }

@@ -52,7 +52,12 @@ fn forest(results: &RunResults, rows: &[Row], others: &[(Ink, String)]) -> Pictu
         })
         .filter(|row: &BarRow| !row.items.is_empty())
         .collect();
-    let values = drawn.iter().flat_map(|row| &row.items).flat_map(|i| [i.value, i.interval.0, i.interval.1]);
+    // One interval that says nothing must not press all others into a line: the axis follows the ratios themselves
+    // and leaves room for a factor of five around each; what reaches beyond is drawn without an end.
+    let values = drawn
+        .iter()
+        .flat_map(|row| &row.items)
+        .flat_map(|i| [i.value, i.interval.0.max(i.value / 5.0), i.interval.1.min(i.value * 5.0)]);
     let caption = "ratio to the baseline (logarithmic)";
     let Some(axis) = Axis::enclosing(Scale::Log, Quantity::Ratio, caption, values.chain([0.9, 1.0, 1.1]))
     else {

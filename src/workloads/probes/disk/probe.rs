@@ -30,6 +30,7 @@ pub fn measure(params: &DiskParams, context: &Context<'_>) -> Result<ProbeReport
         for mode in &params.modes {
             // A fresh file each time: all of them allocate, and none rewrites what another has laid out.
             let scratch = Scratch::open(context.surroundings.scratch.as_deref())?;
+            scratch.check_room(params.file_size_mib.to_bytes())?;
             scratch.target().clone_into(&mut target);
             add_notes(&mut notes, &scratch, *mode);
             phases.extend(both_ways(params, context, &scratch, *mode, *size, &mut buffer)?);

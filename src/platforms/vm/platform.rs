@@ -17,7 +17,7 @@ use super::qemu::{Engine, MACHINE, Machine, command_line};
 use super::toolbox::{Toolbox, Unavailable, host_cpus, memory_for};
 use crate::model::experiment::PlatformSpec;
 use crate::model::journal::{Failure, FailureKind, PlatformState};
-use crate::model::units::{Bytes, Mebibytes};
+use crate::model::units::{Bytes, Hertz, Mebibytes};
 use crate::platforms::instance::AgentInstance;
 use crate::platforms::ledger::Ledger;
 use crate::platforms::link::HostEnd;
@@ -39,6 +39,7 @@ pub struct Vm {
     exe: PathBuf,
     ledger: Ledger,
     cache: PathBuf,
+    counter_hz: Option<Hertz>,
     rehearse: Option<Rehearsal>,
     ready: Option<Ready>,
 }
@@ -69,6 +70,7 @@ impl Vm {
             exe: context.exe.clone(),
             ledger: context.ledger.clone(),
             cache: context.cache.clone(),
+            counter_hz: context.counter_hz,
             rehearse: None,
             ready: None,
         }
@@ -85,7 +87,7 @@ impl Vm {
         if let Some(ready) = self.ready.take() {
             return Ok(self.ready.insert(ready));
         }
-        let tools = Toolbox::find(&self.spec, &self.exe, &self.cache)?;
+        let tools = Toolbox::find(&self.spec, &self.exe, &self.cache, self.counter_hz)?;
         let pair = (tools.qemu.as_path(), tools.kernel.image.as_path());
         let trial = || {
             let wanted = Wanted {
