@@ -4,7 +4,18 @@
 //! `BULKHEAD_MUTATIONS` sets the number of inputs.
 #![expect(clippy::print_stdout, reason = "a failed run is repeated by its printed seed")]
 
-use bulkhead::model::experiment::Experiment;
+use bulkhead::model::experiment::{Experiment, PlatformSpec};
+use bulkhead::model::job::Job;
+use bulkhead::model::names::PlatformKind;
+use bulkhead::model::params::{CpuParams, ForkParams, FwqParams, GapParams, Probes};
+use bulkhead::model::units::{Bytes, Millis};
+use bulkhead::model::wire::ToHost;
+use bulkhead::platforms::fake::Fake;
+use bulkhead::platforms::link::{Decoder, TO_HOST_LIMIT, check_message, decode, encode};
+use bulkhead::platforms::vm::bzimage::{has_pvh_entry, vmlinux};
+use bulkhead::platforms::vm::modules::ModInfo;
+use bulkhead::platforms::{Cancel, InstanceSpec, Platform};
+use bulkhead::stats::metrics_of;
 use rand::{Rng, RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
@@ -79,4 +90,92 @@ fn experiments() {
         accepted > 0,
         "the mutations never leave a valid experiment: the fuzzing sees only the error path"
     );
+}
+
+/// What an agent really sends, framed and bare.
+fn messages() -> Vec<Vec<u8>> {
+    let mut fake = Fake::new(&PlatformSpec::of_kind(PlatformKind::Fake), 1);
+    let cancel = Cancel::new();
+    let scratch = std::env::temp_dir();
+    let spec =
+        InstanceSpec { number: 0, memory_wanted: Bytes::default(), disk_wanted: Bytes::default(), scratch };
+    fake.survey(&cancel);
+    let mut instance = fake.start(&spec, &cancel).expect("a fake starts");
+    let mut seeds = Vec::new();
+    for (id, probe) in small_probes().specs().into_iter().enumerate() {
+        let id = id as u64;
+        let job =
+            Job { id, probe: Some(probe), loads: vec![], seed: 1, deadline_ms: Millis::from_millis(10_000) };
+        instance.begin(&job, &cancel).expect("it begins");
+        let reply = Box::new(instance.finish(&cancel).expect("it replies"));
+        let message = ToHost::Done { id, reply };
+        seeds.push(encode(&message, TO_HOST_LIMIT).expect("it fits a frame"));
+        seeds.push(serde_json::to_vec(&message).expect("JSON"));
+    }
+    seeds
+}
+
+/// Every probe, as small as it can be: a million inputs of some kilobytes each are enough work.
+fn small_probes() -> Probes {
+    Probes {
+        gap: Some(GapParams { batches: 8, ..GapParams::default() }),
+        fwq: Some(FwqParams { samples: 100, ..FwqParams::default() }),
+        cpu: Some(CpuParams { samples: 1, ..CpuParams::default() }),
+        fork: Some(ForkParams::default()),
+        ..Probes::default()
+    }
+}
+
+/// Understands what the host would, and computes the figures it would.
+fn understand(payload: &[u8]) -> bool {
+    let Ok(message) = decode::<ToHost>(payload) else { return false };
+    if check_message(&message).is_err() {
+        return false;
+    }
+    if let ToHost::Done { reply, .. } = message
+        && let Some(Ok(report)) = reply.report
+    {
+        let metrics = metrics_of(&report.detail, &report.clock);
+        assert!(metrics.iter().filter_map(|metric| metric.figure.value()).all(f64::is_finite));
+    }
+    true
+}
+
+#[test]
+fn frames_and_messages_from_a_guest() {
+    let mut understood = 0u64;
+    mutate("frames", &messages(), |input| {
+        let mut decoder = Decoder::new(TO_HOST_LIMIT);
+        decoder.push(input);
+        while let Ok(Some(payload)) = decoder.next_frame() {
+            understood += u64::from(understand(&payload));
+        }
+        // The checksum keeps mutations out of what lies behind it, so that is tried directly as well.
+        understood += u64::from(understand(input));
+    });
+    assert!(understood > 0, "the mutations never leave a valid message: only the error path is seen");
+}
+
+#[test]
+fn kernels_and_modules() {
+    let zeros = vec![0u8; 1024];
+    let mut header = vec![0u8; 4096];
+    header[0x1f1] = 2;
+    header[0x202..0x206].copy_from_slice(b"HdrS");
+    header[0x206] = 0x0f;
+    header[0x207] = 0x02;
+    header[0x24c] = 64;
+    for magic in
+        [&b"\x1f\x8b\x08"[..], b"\xfd7zXZ\0", b"\x28\xb5\x2f\xfd", b"\x02\x21\x4c\x18", b"BZh", b"\x5d\0\0"]
+    {
+        header.extend_from_slice(magic);
+    }
+    let program = std::fs::read("/proc/self/exe").expect("an ELF file")[..8192].to_vec();
+    mutate("kernels", &[zeros, header, program], |input| {
+        if let Ok(kernel) = vmlinux(input) {
+            has_pvh_entry(&kernel);
+        }
+        has_pvh_entry(input);
+        let _ = ModInfo::parse(input);
+    });
 }

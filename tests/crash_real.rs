@@ -1,0 +1,133 @@
+//! `kill -9` of the real program with a real process, container and guest alive: nothing outlives it, and after the
+//! resume the set of results is whole, none lost, none twice.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use bulkhead::campaign::journal::read;
+use bulkhead::model::journal::{Cell, Outcome, PlatformState};
+use rand::{RngExt, SeedableRng};
+use rand_xoshiro::Xoshiro256PlusPlus;
+
+#[expect(dead_code, reason = "shared with the conformance suite, which uses all of it")]
+#[path = "conformance/leftovers.rs"]
+mod leftovers;
+
+const KILLS: usize = 6;
+const ROUNDS: u32 = 12;
+const SEED: u64 = 20_261_121;
+/// A hang must not hang the test; far more than cleaning up ever takes.
+const DEADLINE: Duration = Duration::from_secs(120);
+
+fn start(arguments: &[&str], dir: &Path) -> Child {
+    Command::new(env!("CARGO_BIN_EXE_bulkhead"))
+        .arg("measure")
+        .args(arguments)
+        .arg(dir)
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the program starts")
+}
+
+fn new_run(dir: &Path) -> Child {
+    let rounds = ROUNDS.to_string();
+    let experiment = [
+        "native",
+        "container",
+        "vm",
+        "--quick",
+        "--probe",
+        "gap",
+        "--probe",
+        "syscall",
+        "--budget-s",
+        "1000",
+    ];
+    start(&[&experiment[..], &["--rounds", &rounds, "--seed", "5", "--out"]].concat(), dir)
+}
+
+/// Measurements in the journal so far; a journal that is not there yet has none.
+fn finished(dir: &Path) -> usize {
+    read(&dir.join("journal.jsonl")).map_or(0, |contents| contents.measurements.len())
+}
+
+/// Waits until this many measurements are there, or the program has ended.
+fn wait_for(child: &mut Child, dir: &Path, measurements: usize) {
+    let begun = Instant::now();
+    while finished(dir) < measurements && child.try_wait().expect("it can be asked").is_none() {
+        assert!(begun.elapsed() < DEADLINE, "no progress: {} measurements", finished(dir));
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// What is left of the run, besides the files that a resume needs. The reaper works beside us: it is given time.
+fn wait_until_nothing_is_left(dir: &Path) {
+    let needed = ["experiment.toml", "journal.jsonl", "results.json", "report.html", "scratch"];
+    let left = || -> Vec<String> {
+        let is_needed = |line: &String| needed.iter().any(|name| *line == format!("file {name}"));
+        leftovers::without_sweeping(dir).into_iter().filter(|line| !is_needed(line)).collect()
+    };
+    let begun = Instant::now();
+    while !left().is_empty() {
+        assert!(begun.elapsed() < DEADLINE, "left behind:\n{}", left().join("\n"));
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+fn all_available(platforms: &[PlatformState]) -> bool {
+    platforms.iter().all(|platform| platform.unavailable.is_none())
+}
+
+#[test]
+fn killed_beside_real_instances_it_leaves_nothing_and_resumes_whole() {
+    let parent = tempfile::Builder::new().prefix("bulkhead-crash-").tempdir().expect("a folder");
+    let mark = parent.path().file_name().expect("a name").to_string_lossy().into_owned();
+    // The directory's own name is the mark that leftovers are found by.
+    let dir = parent.path().join(format!("{mark}-run"));
+    let mut random = Xoshiro256PlusPlus::seed_from_u64(SEED);
+    println!("seed of the moments: {SEED}");
+    let mut kept = 0;
+    for kill in 0..KILLS {
+        let mut session = if kill == 0 { new_run(&dir) } else { start(&["--resume"], &dir) };
+        wait_for(&mut session, &dir, kept + random.random_range(1..8));
+        std::thread::sleep(Duration::from_millis(random.random_range(0..300)));
+        session.kill().expect("it can be killed");
+        let output = session.wait_with_output().expect("it ends");
+        assert_eq!(output.status.code(), None, "killed: {}", String::from_utf8_lossy(&output.stderr));
+        wait_until_nothing_is_left(&dir);
+        assert!(finished(&dir) >= kept, "nothing that was written is lost");
+        kept = finished(&dir);
+        println!("kill {}: {kept} measurements kept", kill + 1);
+    }
+    let output = start(&["--resume"], &dir).wait_with_output().expect("it ends");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}");
+    check_set(&dir);
+    wait_until_nothing_is_left(&dir);
+    assert!(!dir.join("scratch").exists() && !dir.join("started.jsonl").exists(), "a clean end tidies up");
+}
+
+/// Every cell once per round, all done; platforms that are not here must be said, and are a failure where required.
+fn check_set(dir: &Path) {
+    let contents = read(&dir.join("journal.jsonl")).expect("the journal is whole");
+    let states = contents.platforms.expect("the platforms were surveyed");
+    if !all_available(&states) {
+        let absent: Vec<_> = states.iter().filter_map(|state| state.unavailable.as_deref()).collect();
+        println!("SKIPPED in part, not available here: {absent:?}");
+        assert!(std::env::var("BULKHEAD_REQUIRE").unwrap_or_default().is_empty(), "{absent:?}");
+    }
+    let mut times: BTreeMap<(Cell, u32), u32> = BTreeMap::new();
+    for measurement in &contents.measurements {
+        *times.entry((measurement.cell.clone(), measurement.round)).or_default() += 1;
+        assert!(matches!(measurement.outcome, Outcome::Done(_)), "{:?}", measurement.cell);
+    }
+    assert!(times.values().all(|count| *count == 1), "twice: {times:?}");
+    let present = states.iter().filter(|state| state.unavailable.is_none()).count();
+    let groups = 3; // gap, syscall, gap beside the cpu load
+    assert_eq!(times.len(), present * groups * ROUNDS as usize);
+    fs::metadata(dir.join("report.html")).expect("the report is there");
+}
