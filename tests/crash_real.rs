@@ -9,6 +9,8 @@ use std::time::{Duration, Instant};
 
 use bulkhead::campaign::journal::read;
 use bulkhead::model::journal::{Cell, Outcome, PlatformState};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
@@ -108,6 +110,27 @@ fn killed_beside_real_instances_it_leaves_nothing_and_resumes_whole() {
     assert!(output.status.success(), "{said}");
     check_set(&dir);
     wait_until_nothing_is_left(&dir);
+    assert!(!dir.join("scratch").exists() && !dir.join("started.jsonl").exists(), "a clean end tidies up");
+}
+
+#[test]
+fn interrupted_it_ends_its_instances_and_keeps_what_is_finished() {
+    let parent = tempfile::Builder::new().prefix("bulkhead-interrupt-").tempdir().expect("a folder");
+    let mark = parent.path().file_name().expect("a name").to_string_lossy().into_owned();
+    let dir = parent.path().join(format!("{mark}-run"));
+    let mut session = new_run(&dir);
+    wait_for(&mut session, &dir, 5);
+    let pid = Pid::from_raw(i32::try_from(session.id()).expect("a pid"));
+    kill(pid, Signal::SIGINT).expect("it can be interrupted");
+    let output = session.wait_with_output().expect("it ends");
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(130), "{said}");
+    assert!(said.contains("--resume"), "it says how to go on: {said}");
+    wait_until_nothing_is_left(&dir);
+    assert!(finished(&dir) >= 5);
+    for name in ["results.json", "report.html"] {
+        assert!(dir.join(name).exists(), "what is finished is reported: {name}");
+    }
     assert!(!dir.join("scratch").exists() && !dir.join("started.jsonl").exists(), "a clean end tidies up");
 }
 

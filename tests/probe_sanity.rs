@@ -214,7 +214,7 @@ fn a_full_disk_is_said_in_words() {
     let unmounted = std::process::Command::new("umount").arg(folder.path()).status().unwrap();
     assert!(unmounted.success(), "nothing holds the file system any more");
     let error = reply.report.unwrap().unwrap_err();
-    assert!(error.contains("no room left while writing the file on tmpfs"), "{error}");
+    assert!(error.contains("no room left while looking for 64 MiB on the file on tmpfs"), "{error}");
     assert_eq!(left, 0);
 }
 

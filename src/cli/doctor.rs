@@ -78,7 +78,7 @@ fn closing(preflight: &Preflight) -> &'static str {
     if preflight.dirty_reasons().is_empty() {
         "\nThis host is quiet enough to be measured.\n"
     } else {
-        "\nA run made now would be marked dirty: its figures show this host's other work, too.\n"
+        "\nA run made now would be marked dirty: it would show this host's other work, too.\n"
     }
 }
 

@@ -107,7 +107,8 @@ fn cache_size(text: &str) -> Option<Bytes> {
     (bytes > 0).then(|| Bytes::from_bytes(bytes))
 }
 
-/// What the machine's tables say of a hypervisor; `unknown` when the CPU only says that there is one.
+/// What the machine's tables say of a hypervisor; its own signature when only the CPU
+/// says that there is one.
 fn hypervisor(root: &Path, cpuinfo: &str) -> Option<String> {
     let read = |path: &str| read_bounded(&root.join(path)).as_deref().and_then(tidy);
     if let Some(kind) = read("sys/hypervisor/type") {
@@ -119,9 +120,23 @@ fn hypervisor(root: &Path, cpuinfo: &str) -> Option<String> {
     let described: Vec<String> = [maker, product].into_iter().flatten().collect();
     match (flagged, described.is_empty()) {
         (true, false) => Some(described.join(" ")),
-        (true, true) => Some("unknown".to_owned()),
+        (true, true) => Some(signature().unwrap_or_else(|| "unknown".to_owned())),
         (false, _) => None,
     }
+}
+
+/// What the hypervisor calls itself, `KVMKVMKVM` for example (CPUID leaf 0x40000000; Intel SDM volume 2, `CPUID`).
+#[cfg(target_arch = "x86_64")]
+fn signature() -> Option<String> {
+    let leaf = core::arch::x86_64::__cpuid(0x4000_0000);
+    let bytes = [leaf.ebx, leaf.ecx, leaf.edx].map(u32::to_le_bytes).concat();
+    tidy(&String::from_utf8_lossy(&bytes).replace('\0', ""))
+}
+
+/// Other processors have no such leaf.
+#[cfg(not(target_arch = "x86_64"))]
+fn signature() -> Option<String> {
+    None
 }
 
 #[cfg(test)]
