@@ -1,8 +1,9 @@
 //! Ratios from pairs of the same round: against the baseline, and against the same platform without the neighbour.
 //!
 //! A run makes many comparisons; at 95 % each, one in twenty would find a difference where there is none. So the
-//! confidence of each is raised until the headline comparisons of the run together are right with 95 % (see
-//! [`crate::stats::pairs::family_confidence`]). The other metrics are held to the same confidence, so that the details
+//! confidence of each is raised until the headline comparisons that answer one question together are right with 95 %
+//! (see [`crate::stats::pairs::family_confidence`]): "what does it cost?" (against the baseline) is one family, "who
+//! hurts whom?" (against the undisturbed) the other. The other metrics are held to the same confidence, so that the details
 //! do not find what the summary does not.
 
 use std::collections::BTreeMap;
@@ -22,52 +23,56 @@ pub(super) struct Comparer<'a> {
     table: &'a Table<'a>,
     baseline: &'a str,
     seed: u64,
-    confidence: f64,
+    /// Of each comparison with the baseline.
+    cost_confidence: f64,
+    /// Of each comparison with the undisturbed.
+    isolation_confidence: f64,
 }
 
 impl<'a> Comparer<'a> {
     /// For these cells; counts the headline comparisons among them first.
     pub(super) fn new(table: &'a Table<'a>, cells: &[Cell], baseline: &'a str, seed: u64) -> Self {
-        let mut comparer = Self { table, baseline, seed, confidence: CONFIDENCE };
-        let comparisons: usize = cells.iter().map(|cell| comparer.headline_comparisons(cell)).sum();
-        comparer.confidence = family_confidence(CONFIDENCE, comparisons.max(1));
+        let mut comparer =
+            Self { table, baseline, seed, cost_confidence: CONFIDENCE, isolation_confidence: CONFIDENCE };
+        let family = |other: &dyn Fn(&Cell) -> Option<Cell>| {
+            let comparisons: usize =
+                cells.iter().map(|cell| comparer.headline_comparisons(cell, other(cell))).sum();
+            family_confidence(CONFIDENCE, comparisons.max(1))
+        };
+        let cost = family(&|cell| comparer.baseline_of(cell));
+        let isolation = family(&undisturbed);
+        (comparer.cost_confidence, comparer.isolation_confidence) = (cost, isolation);
         comparer
     }
 
-    fn headline_comparisons(&self, cell: &Cell) -> usize {
-        let others = [self.baseline_of(cell), undisturbed(cell)];
+    fn headline_comparisons(&self, cell: &Cell, other: Option<Cell>) -> usize {
+        let Some(other) = other else { return 0 };
         let headlines: Vec<&Metric> = self
             .table
             .row(cell)
             .map(|row| row.metrics().into_iter().filter(|metric| metric.headline).collect())
             .unwrap_or_default();
-        others
-            .iter()
-            .flatten()
-            .map(|other| {
-                headlines.iter().filter(|metric| !self.pairs(cell, other, &metric.id).is_empty()).count()
-            })
-            .sum()
+        headlines.iter().filter(|metric| !self.pairs(cell, &other, &metric.id).is_empty()).count()
     }
 
     /// This platform against the baseline; none for the baseline itself.
     pub(super) fn against_baseline(&self, cell: &Cell, metric: &Metric) -> Option<Comparison> {
-        self.baseline_of(cell).map(|other| self.compare(cell, &other, metric))
+        self.baseline_of(cell).map(|other| self.compare(cell, &other, metric, self.cost_confidence))
     }
 
     /// This platform with the neighbour against the same without; none without a neighbour.
     pub(super) fn against_undisturbed(&self, cell: &Cell, metric: &Metric) -> Option<Comparison> {
-        undisturbed(cell).map(|other| self.compare(cell, &other, metric))
+        undisturbed(cell).map(|other| self.compare(cell, &other, metric, self.isolation_confidence))
     }
 
     fn baseline_of(&self, cell: &Cell) -> Option<Cell> {
         (cell.platform != self.baseline).then(|| Cell { platform: self.baseline.to_owned(), ..cell.clone() })
     }
 
-    fn compare(&self, this: &Cell, other: &Cell, metric: &Metric) -> Comparison {
+    fn compare(&self, this: &Cell, other: &Cell, metric: &Metric, confidence: f64) -> Comparison {
         let seed = Seed::of_run(self.seed).with_text("compare").with_group(this).with_group(other);
         let seed = seed.with_text(&this.platform).with_text(&metric.id).get();
-        compare(&self.pairs(this, other, &metric.id), metric.better, self.confidence, seed)
+        compare(&self.pairs(this, other, &metric.id), metric.better, confidence, seed)
     }
 
     /// `(this, other)` of each round in which both yielded a value.

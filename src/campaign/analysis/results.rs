@@ -98,6 +98,7 @@ fn failures(cells: &[Cell], table: &Table<'_>) -> Vec<FailedMeasurement> {
 fn cell_result(cell: &Cell, row: Option<&Row<'_>>, comparer: &Comparer<'_>, seed: u64) -> CellResult {
     let Some(row) = row else { return unmeasured(cell) };
     let seed = Seed::of_run(seed).with_text("estimate").with_group(cell).with_text(&cell.platform);
+    let mut notes = notes(row);
     let metrics = row
         .metrics()
         .into_iter()
@@ -108,7 +109,7 @@ fn cell_result(cell: &Cell, row: Option<&Row<'_>>, comparer: &Comparer<'_>, seed
             better: metric.better,
             headline: metric.headline,
             samples: row.samples(&metric.id),
-            estimate: estimate(row, metric, seed.with_text(&metric.id).get()),
+            estimate: estimate(row, metric, seed.with_text(&metric.id).get(), &mut notes),
             against_baseline: comparer.against_baseline(cell, metric),
             against_undisturbed: comparer.against_undisturbed(cell, metric),
         })
@@ -123,7 +124,7 @@ fn cell_result(cell: &Cell, row: Option<&Row<'_>>, comparer: &Comparer<'_>, seed
         clock: typical.map(|round| round.report.clock.clone()),
         cost: typical.map(|round| round.report.cost.clone()),
         doses: doses(row),
-        notes: notes(row),
+        notes,
     }
 }
 
@@ -145,17 +146,25 @@ fn count(length: usize) -> u32 {
     u32::try_from(length).unwrap_or(u32::MAX)
 }
 
-fn estimate(row: &Row<'_>, metric: &Metric, seed: u64) -> Answer {
+/// The typical value with its interval. That of a bound comes from the pooled batches of all rounds; where too few of
+/// them hold the time that decides it (a neighbour's few long slices, say), from the rounds' own bounds, with a note.
+fn estimate(row: &Row<'_>, metric: &Metric, seed: u64, notes: &mut Vec<String>) -> Answer {
+    let values: Vec<f64> = row.samples(&metric.id).into_iter().map(|(_, value)| value).collect();
     if let Some(share) = share_of_bound(&metric.id) {
         let gaps = gaps(row);
         let batches: Vec<Histogram> = gaps.iter().flat_map(|gap| gap.batches.iter().cloned()).collect();
         let rate = median_rate(&gaps);
         return match bound_interval(&batches, share, CONFIDENCE, seed) {
             Answer::Estimate(ticks) => Answer::Estimate(to_nanos(&ticks, rate)),
-            unsupported @ Answer::Unsupported(_) => unsupported,
+            Answer::Unsupported(reason) => match median_interval(&values, CONFIDENCE, seed) {
+                Answer::Estimate(median) => {
+                    notes.push(format!("{}: median of the rounds' own bounds, because {reason}", metric.id));
+                    Answer::Estimate(median)
+                }
+                Answer::Unsupported(_) => Answer::Unsupported(reason),
+            },
         };
     }
-    let values: Vec<f64> = row.samples(&metric.id).into_iter().map(|(_, value)| value).collect();
     match (&metric.figure, values.is_empty()) {
         (Figure::Unsupported(reason), true) => Answer::Unsupported(reason.clone()),
         _ => median_interval(&values, CONFIDENCE, seed),

@@ -67,12 +67,12 @@ impl Container {
                     Ok(()) => return Ok(chosen),
                     Err(Broken::Interrupted) => return Err(Broken::Interrupted),
                     Err(Broken::Failed(failure)) => {
-                        let last =
-                            failure.console.last().map(|line| format!(" ({line})")).unwrap_or_default();
-                        refused.push(format!(
-                            "{} could not start one: {}{last}",
-                            runtime.version, failure.reason
-                        ));
+                        // The runtime's own last word says more than that its agent did not answer.
+                        let reason = failure.console.last().unwrap_or(&failure.reason);
+                        let refusal = format!("{} could not start one: {reason}", runtime.version);
+                        if !refused.contains(&refusal) {
+                            refused.push(refusal);
+                        }
                     }
                 }
             }

@@ -71,7 +71,8 @@ fn try_kvm(
         Ok(start_time) => Ok(Ok(format!("the trial guest's agent answered after {start_time}"))),
         Err(Broken::Interrupted) => Err(Broken::Interrupted),
         Err(Broken::Failed(failure)) => {
-            Ok(Err(format!("{} opens, but a trial guest failed: {}", device.display(), failure.reason)))
+            let reason = failure.reason.trim_start_matches("trial guest: ");
+            Ok(Err(format!("{} opens, but a trial guest failed: {reason}", device.display())))
         }
     }
 }
