@@ -3,11 +3,11 @@
 //! ```text
 //!  gap loop   ……│◄──────────────── detected gap ────────────────►│……
 //!  timer        irq, frame │ start ═══ known spin ═══ end │ re-arm, return
-//!               └───────────────── delivery cost ─────────────────┘ (measured by another loop, spin ≈ 0)
+//!               └───────────────── delivery cost ─────────────────┘ (measured by another loop)
 //! ```
 //!
 //! A timer aimed at the probe's thread raises a signal; the handler stamps the counter, spins, stamps again and arms
-//! the timer anew. The delivery cost is measured by a loop of its own with the same handler before, between and after
+//! the timer anew. The delivery cost is measured by a loop of its own with the same handler and lengths before, between and after
 //! the runs of the probe, so that what else happens on this machine meets both alike. Where the scheduler gave the CPU
 //! to another thread next to an interruption (the handler reads the count of involuntary switches), what the gap is
 //! longer than its stamps is that thread's time: such interruptions count for recall, not for the excess.
@@ -227,12 +227,11 @@ fn probe_part(bounds: Bounds<'_>, lengths: impl Iterator<Item = u64>) -> (Vec<St
     (stamps(), sink.gaps)
 }
 
-/// Delivery cost of interruptions without a spin, seen by a loop that is not the probe's. They come at the same
-/// distances as the others, because the way into the kernel and back is
-/// dearer the longer nobody has gone it.
-fn delivery_part(bounds: Bounds<'_>, lengths_ns: impl Iterator<Item = u64>) -> Vec<u64> {
+/// Delivery cost, seen by a loop that is not the probe's: what an interruption takes beyond its stamps. The lengths are
+/// drawn like the others, because the way back out of the kernel is dearer the longer the handler ran.
+fn delivery_part(bounds: Bounds<'_>, lengths: impl Iterator<Item = u64>) -> Vec<u64> {
     let mut costs = Vec::with_capacity(DELIVERIES);
-    begin_part(lengths_ns.take(DELIVERIES).map(|length_ns| (PAUSE_NS + length_ns, 0)));
+    begin_part(lengths.take(DELIVERIES).map(|length| (PAUSE_NS, length)));
     let (mut seen, mut previous) = (0, ticks());
     while seen < DELIVERIES {
         let now = ticks();
@@ -316,12 +315,12 @@ fn inject_and_find() -> (Vec<Stamps>, Vec<Gap>, Vec<u64>, f64) {
     });
     let to_ticks = |length_ns: u64| length_ns * rate.get() / 1_000_000_000;
     let (mut injected, mut found) = (Vec::new(), Vec::new());
-    let mut delivery = delivery_part(bounds, &mut lengths_ns);
+    let mut delivery = delivery_part(bounds, (&mut lengths_ns).map(to_ticks));
     for _ in 0..PARTS {
         let (stamps, gaps) = probe_part(bounds, (&mut lengths_ns).map(to_ticks));
         injected.extend(stamps);
         found.extend(gaps);
-        delivery.extend(delivery_part(bounds, &mut lengths_ns));
+        delivery.extend(delivery_part(bounds, (&mut lengths_ns).map(to_ticks)));
     }
     delivery.sort_unstable();
     (injected, found, delivery, rate.as_f64() / 1e9)
