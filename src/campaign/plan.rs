@@ -183,7 +183,7 @@ impl Plan {
         let answer = if platform == self.baseline || pairs.is_empty() {
             median_interval(&values(&cell, history, round), CONFIDENCE, seed)
         } else {
-            compare(&pairs, history.better(&cell), CONFIDENCE, seed).ratio
+            compare(&pairs, history.better(&cell), CONFIDENCE).ratio
         };
         match answer {
             Answer::Estimate(estimate) => {

@@ -81,7 +81,7 @@ fn beta_fraction(a: f64, b: f64, x: f64) -> f64 {
 }
 
 /// P(T > t) of Student's t with `freedom` degrees of freedom, for t ≥ 0.
-fn student_upper_tail(t: f64, freedom: f64) -> f64 {
+pub(crate) fn student_upper_tail(t: f64, freedom: f64) -> f64 {
     0.5 * beta_cdf(freedom / 2.0, 0.5, freedom / (freedom + t * t))
 }
 

@@ -16,6 +16,7 @@ pub mod interval;
 pub mod metrics;
 pub mod pairs;
 pub mod plateaus;
+mod signed_rank;
 pub mod summary;
 pub mod threads;
 

@@ -9,7 +9,6 @@
 use std::collections::BTreeMap;
 
 use super::table::Table;
-use crate::campaign::seed::Seed;
 use crate::model::journal::Cell;
 use crate::model::metric::Metric;
 use crate::model::results::Comparison;
@@ -22,7 +21,6 @@ pub(super) const CONFIDENCE: f64 = 0.95;
 pub(super) struct Comparer<'a> {
     table: &'a Table<'a>,
     baseline: &'a str,
-    seed: u64,
     /// Of each comparison with the baseline.
     cost_confidence: f64,
     /// Of each comparison with the undisturbed.
@@ -31,9 +29,9 @@ pub(super) struct Comparer<'a> {
 
 impl<'a> Comparer<'a> {
     /// For these cells; counts the headline comparisons among them first.
-    pub(super) fn new(table: &'a Table<'a>, cells: &[Cell], baseline: &'a str, seed: u64) -> Self {
+    pub(super) fn new(table: &'a Table<'a>, cells: &[Cell], baseline: &'a str) -> Self {
         let mut comparer =
-            Self { table, baseline, seed, cost_confidence: CONFIDENCE, isolation_confidence: CONFIDENCE };
+            Self { table, baseline, cost_confidence: CONFIDENCE, isolation_confidence: CONFIDENCE };
         let family = |other: &dyn Fn(&Cell) -> Option<Cell>| {
             let comparisons: usize =
                 cells.iter().map(|cell| comparer.headline_comparisons(cell, other(cell))).sum();
@@ -70,9 +68,7 @@ impl<'a> Comparer<'a> {
     }
 
     fn compare(&self, this: &Cell, other: &Cell, metric: &Metric, confidence: f64) -> Comparison {
-        let seed = Seed::of_run(self.seed).with_text("compare").with_group(this).with_group(other);
-        let seed = seed.with_text(&this.platform).with_text(&metric.id).get();
-        compare(&self.pairs(this, other, &metric.id), metric.better, confidence, seed)
+        compare(&self.pairs(this, other, &metric.id), metric.better, confidence)
     }
 
     /// `(this, other)` of each round in which both yielded a value.

@@ -30,7 +30,7 @@ pub fn analyse(experiment: &Experiment, contents: &Contents) -> Option<RunResult
     let wanted: Vec<Cell> =
         experiment.cells().into_iter().filter(|cell| labels.contains(&cell.platform)).collect();
     let seed = experiment.seed.unwrap_or_default();
-    let comparer = Comparer::new(&table, &wanted, &used_baseline, seed);
+    let comparer = Comparer::new(&table, &wanted, &used_baseline);
     let cells: Vec<CellResult> =
         wanted.iter().map(|cell| cell_result(cell, table.row(cell), &comparer, seed)).collect();
     let history = History::of(&contents.measurements);
