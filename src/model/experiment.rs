@@ -78,8 +78,8 @@ pub struct PlatformSpec {
     pub label: String,
     /// Kind of platform.
     pub kind: PlatformKind,
-    /// CPUs of an instance, 1 … 1024; unset means all the host grants. `native` and `container` ignore nothing: they
-    /// are held to the first so many CPUs.
+    /// CPUs of an instance, 1 … 1024; unset means all the host grants. `native` and `container` are
+    /// held to the first so many CPUs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpus: Option<u32>,
     /// Memory of a VM, 128 MiB … 1 TiB; unset means what the probes need, within what the host has free.
