@@ -132,6 +132,7 @@ fn boot_ours(vm: &mut Vm, folder: &Path) -> Result<f64> {
         memory_wanted: Bytes::from_bytes(0),
         disk_wanted: Bytes::from_bytes(64 << 20),
         scratch,
+        ..InstanceSpec::default()
     };
     match vm.start(&spec, &Cancel::new()) {
         Ok(guest) => Ok(guest.start_time().as_secs_f64()),

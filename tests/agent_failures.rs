@@ -107,6 +107,7 @@ fn job(deadline_ms: u64) -> Job {
         loads: vec![],
         seed: 1,
         deadline_ms: Millis::from_millis(deadline_ms),
+        ..Job::default()
     }
 }
 
@@ -231,6 +232,8 @@ fn a_report_of_another_probe_is_garbage() {
         cost: OwnCost { per_sample_ns: 1.0, cpu_time_ns: Nanos::ZERO, memory_bytes: Bytes::from_bytes(0) },
         detail: Detail::Fwq(FwqDetail { iterations: 1, cpu: None, samples_ns: vec![] }),
         notes: vec![],
+        outside: None,
+        accounts: None,
     };
     let reply = JobReply { report: Some(Ok(report)), doses: vec![] };
     let stage = Stage::new();

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use bulkhead::model::facts::MachineFacts;
 use bulkhead::model::job::{Dose, Job, JobReply, LoadSpec};
 use bulkhead::model::names::LoadKind;
+use bulkhead::model::stage::Stage;
 use bulkhead::model::units::{Millis, Nanos};
 use bulkhead::model::wire::{ToAgent, ToHost};
 use bulkhead::platforms::Cancel;
@@ -42,7 +43,7 @@ impl Host {
 
 /// Lets `talk` be the host of an agent whose jobs are run by `run`.
 fn with_agent(
-    run: impl Fn(&Job, &AtomicBool, &mut dyn FnMut()) -> JobReply + Sync + Send,
+    run: impl Fn(&Job, &AtomicBool, &mut dyn Stage) -> JobReply + Sync + Send,
     talk: impl FnOnce(&mut Host),
 ) -> Result<(), LinkError> {
     let (host, agent) = UnixStream::pair().expect("a socket pair");
@@ -59,7 +60,14 @@ fn with_agent(
 }
 
 fn job(id: u64) -> Job {
-    Job { id, probe: None, loads: vec![], seed: 1, deadline_ms: Millis::from_millis(600_000) }
+    Job {
+        id,
+        probe: None,
+        loads: vec![],
+        seed: 1,
+        deadline_ms: Millis::from_millis(600_000),
+        ..Job::default()
+    }
 }
 
 fn empty() -> JobReply {
@@ -68,7 +76,7 @@ fn empty() -> JobReply {
 
 #[test]
 fn a_panic_is_an_answer_and_the_agent_goes_on() {
-    let run = |job: &Job, _: &AtomicBool, _: &mut dyn FnMut()| {
+    let run = |job: &Job, _: &AtomicBool, _: &mut dyn Stage| {
         assert!(job.id != 1, "out of luck\u{1b}");
         empty()
     };
@@ -83,7 +91,7 @@ fn a_panic_is_an_answer_and_the_agent_goes_on() {
 
 #[test]
 fn a_number_that_is_not_finite_does_not_break_the_link() {
-    let run = |job: &Job, _: &AtomicBool, _: &mut dyn FnMut()| {
+    let run = |job: &Job, _: &AtomicBool, _: &mut dyn Stage| {
         let dose = |load: &LoadSpec| Dose {
             kind: load.kind,
             threads: 1,
@@ -106,7 +114,7 @@ fn a_number_that_is_not_finite_does_not_break_the_link() {
 
 #[test]
 fn a_long_reason_is_cut_to_what_the_link_allows() {
-    let run = |_: &Job, _: &AtomicBool, _: &mut dyn FnMut()| JobReply {
+    let run = |_: &Job, _: &AtomicBool, _: &mut dyn Stage| JobReply {
         report: Some(Err("why\n".repeat(1_000_000))),
         doses: vec![],
     };
@@ -120,8 +128,8 @@ fn a_long_reason_is_cut_to_what_the_link_allows() {
 
 #[test]
 fn a_job_without_a_probe_beats_until_it_is_stopped() {
-    let run = |_: &Job, stop: &AtomicBool, running: &mut dyn FnMut()| {
-        running();
+    let run = |_: &Job, stop: &AtomicBool, stage: &mut dyn Stage| {
+        stage.running();
         while !stop.load(Ordering::SeqCst) {
             std::thread::yield_now();
         }

@@ -39,6 +39,7 @@ fn measured(experiment: &Experiment) -> Contents {
         memory_wanted: Bytes::from_bytes(0),
         disk_wanted: Bytes::from_bytes(0),
         scratch: std::env::temp_dir(),
+        ..InstanceSpec::default()
     };
     let cancel = Cancel::new();
     let platforms = fakes.iter_mut().map(|fake| fake.survey(&cancel)).collect();
@@ -69,7 +70,7 @@ fn measure(experiment: &Experiment, on: &mut dyn Instance, cell: Cell, round: u3
     let probe = experiment.probes.specs().into_iter().find(|spec| spec.kind() == cell.probe);
     let loads: Vec<LoadSpec> =
         cell.neighbour.iter().map(|n| LoadSpec { kind: n.kind, threads: None }).collect();
-    let job = Job { id: 1, probe, loads, seed, deadline_ms: Millis::from_millis(1000) };
+    let job = Job { id: 1, probe, loads, seed, deadline_ms: Millis::from_millis(1000), ..Job::default() };
     on.begin(&job, &Cancel::new()).unwrap();
     let reply = on.finish(&Cancel::new()).unwrap();
     let placed = |dose| PlacedDose { place: LoadPlace::Same, dose };
@@ -80,6 +81,9 @@ fn measure(experiment: &Experiment, on: &mut dyn Instance, cell: Cell, round: u3
         duration_ns: Nanos::from_nanos(1_000_000),
         doses: reply.doses.into_iter().map(placed).collect(),
         outcome: Outcome::Done(Box::new(reply.report.unwrap().unwrap())),
+        others: Vec::new(),
+        start_skew_ns: None,
+        host: None,
     }
 }
 

@@ -139,6 +139,9 @@ fn a_line_that_would_not_read_back_is_not_written() {
         duration_ns: bulkhead::model::units::Nanos::ZERO,
         doses: Vec::new(),
         outcome: Outcome::Done(Box::new(endless)),
+        others: Vec::new(),
+        start_skew_ns: None,
+        host: None,
     };
     let error = journal.append_measurement(&measurement).unwrap_err();
     assert!(matches!(error, JournalError::Unwritable { .. }), "{error}");

@@ -97,15 +97,26 @@ fn messages() -> Vec<Vec<u8>> {
     let mut fake = Fake::new(&PlatformSpec::of_kind(PlatformKind::Fake), 1);
     let cancel = Cancel::new();
     let scratch = std::env::temp_dir();
-    let spec =
-        InstanceSpec { number: 0, memory_wanted: Bytes::default(), disk_wanted: Bytes::default(), scratch };
+    let spec = InstanceSpec {
+        number: 0,
+        memory_wanted: Bytes::default(),
+        disk_wanted: Bytes::default(),
+        scratch,
+        ..InstanceSpec::default()
+    };
     fake.survey(&cancel);
     let mut instance = fake.start(&spec, &cancel).expect("a fake starts");
     let mut seeds = Vec::new();
     for (id, probe) in small_probes().specs().into_iter().enumerate() {
         let id = id as u64;
-        let job =
-            Job { id, probe: Some(probe), loads: vec![], seed: 1, deadline_ms: Millis::from_millis(10_000) };
+        let job = Job {
+            id,
+            probe: Some(probe),
+            loads: vec![],
+            seed: 1,
+            deadline_ms: Millis::from_millis(10_000),
+            ..Job::default()
+        };
         instance.begin(&job, &cancel).expect("it begins");
         let reply = Box::new(instance.finish(&cancel).expect("it replies"));
         let message = ToHost::Done { id, reply };

@@ -19,7 +19,7 @@ const GENEROUS: Millis = Millis::from_millis(120_000);
 
 fn job(probe: Option<ProbeSpec>, loads: &[LoadKind]) -> Job {
     let loads = loads.iter().map(|kind| LoadSpec { kind: *kind, threads: Some(1) }).collect();
-    Job { id: 1, probe, loads, seed: 42, deadline_ms: GENEROUS }
+    Job { id: 1, probe, loads, seed: 42, deadline_ms: GENEROUS, ..Job::default() }
 }
 
 fn surroundings(scratch: Option<&Path>) -> Surroundings {

@@ -47,7 +47,13 @@ fn victim() {
         let scratch = run.join(format!("scratch-{number}"));
         std::fs::create_dir(&scratch).expect("made");
         let nothing = Bytes::from_bytes(0);
-        let spec = InstanceSpec { number, memory_wanted: nothing, disk_wanted: nothing, scratch };
+        let spec = InstanceSpec {
+            number,
+            memory_wanted: nothing,
+            disk_wanted: nothing,
+            scratch,
+            ..InstanceSpec::default()
+        };
         instances.push(platform.start(&spec, &Cancel::new()).expect("it starts"));
     }
     println!("READY {}", instances.len());

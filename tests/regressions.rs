@@ -23,7 +23,7 @@ fn refusal(probe: ProbeSpec, deadline_ms: u64) -> String {
     let scratch = tempfile::tempdir().expect("a folder");
     let surroundings = Surroundings { scratch: Some(scratch.path().to_owned()), exe: "/bin/true".into() };
     let deadline_ms = Millis::from_millis(deadline_ms);
-    let job = Job { id: 1, probe: Some(probe), loads: vec![], seed: 1, deadline_ms };
+    let job = Job { id: 1, probe: Some(probe), loads: vec![], seed: 1, deadline_ms, ..Job::default() };
     let reply = run_job(&job, &surroundings, &AtomicBool::new(false), &mut || {});
     reply.report.expect("a probe was asked for").expect_err("it cannot be done")
 }

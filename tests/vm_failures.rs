@@ -67,6 +67,7 @@ impl Bench {
             memory_wanted: Bytes::from_bytes(64 << 20),
             disk_wanted: Bytes::from_bytes(16 << 20),
             scratch: self.folder.path().join("scratch"),
+            ..InstanceSpec::default()
         };
         self.vm.start(&spec, &Cancel::new())
     }
@@ -82,7 +83,14 @@ impl Bench {
 }
 
 fn job(id: u64, deadline_ms: u64) -> Job {
-    Job { id, probe: None, loads: vec![], seed: 1, deadline_ms: Millis::from_millis(deadline_ms) }
+    Job {
+        id,
+        probe: None,
+        loads: vec![],
+        seed: 1,
+        deadline_ms: Millis::from_millis(deadline_ms),
+        ..Job::default()
+    }
 }
 
 fn failure(broken: Broken) -> Failure {
@@ -292,6 +300,7 @@ fn an_interrupted_start_leaves_nothing() {
         memory_wanted: Bytes::from_bytes(64 << 20),
         disk_wanted: Bytes::from_bytes(16 << 20),
         scratch: bench.folder.path().join("scratch"),
+        ..InstanceSpec::default()
     };
     let from_outside = cancel.clone();
     let user = std::thread::spawn(move || {

@@ -61,6 +61,37 @@ fn nominal(probe: &ProbeSpec, facts: &MachineFacts) -> Nominal {
             let rounds = p.iterations.saturating_mul(p.samples.into());
             Nominal { by_clock: Duration::ZERO, by_work: nanos(rounds, 2) }
         }
+        ProbeSpec::Ftq(p) => clock(p.duration_ms.to_duration()),
+        ProbeSpec::Wakeup(p) => clock(p.duration_ms.to_duration()),
+        ProbeSpec::Frames(p) => Nominal {
+            by_clock: Duration::from_secs_f64(f64::from(p.frames) / f64::from(p.rate_hz.max(1))),
+            by_work: nanos(p.iterations.saturating_mul(p.frames.into()), 4),
+        },
+        ProbeSpec::Exit(p) => clock(p.duration_ms.to_duration()),
+        ProbeSpec::Lock(p) => clock(p.duration_ms.to_duration() * 2),
+        ProbeSpec::Linpack(p) => {
+            let n = u64::from(p.n);
+            // 2/3 n³ operations at one per nanosecond.
+            let each = n.saturating_pow(3) / 3 * 2;
+            Nominal { by_clock: Duration::ZERO, by_work: nanos(each, p.samples.into()) }
+        }
+        ProbeSpec::Build(p) => {
+            let functions = u64::from(p.files) * u64::from(p.functions);
+            Nominal { by_clock: Duration::ZERO, by_work: nanos(functions, 5_000_000) }
+        }
+        ProbeSpec::Pages(p) => {
+            let pages = p.size_mib.to_bytes().get() / 4096 * (u64::from(p.warm_passes) + 1);
+            Nominal { by_clock: Duration::ZERO, by_work: nanos(pages, 2000) }
+        }
+        ProbeSpec::Net(p) => {
+            let kinds = p.protocols.len() * (p.exchanges.len() + 1) * p.message_bytes.len();
+            clock(p.duration_ms.to_duration().saturating_mul(u32::try_from(kinds).unwrap_or(u32::MAX)))
+        }
+        ProbeSpec::Mpi(p) => {
+            let kinds = 2 * u32::try_from(p.message_bytes.len()).unwrap_or(u32::MAX);
+            clock(p.duration_ms.to_duration().saturating_mul(kinds))
+        }
+        ProbeSpec::Share(p) => clock(p.duration_ms.to_duration().saturating_mul(cpus * 4 + 4)),
         ProbeSpec::Cpu(p) => {
             let most = u64::from(p.max_threads.unwrap_or(cpus.saturating_mul(2)));
             // T threads on E CPUs take max(1, T/E) times as long as one.
@@ -153,7 +184,13 @@ fn loads_at(experiment: &Experiment, place: LoadPlace, host: &MachineFacts) -> (
     here.fold((0, 0), |(memory, disk), load| match load.kind {
         LoadKind::Memory => (memory.max(largest_array(None, host)), disk),
         LoadKind::Disk => (memory, disk.max(LOAD_FILE)),
-        LoadKind::Idle | LoadKind::Cpu => (memory, disk),
+        LoadKind::Mixed => (memory.max(largest_array(None, host)), disk.max(LOAD_FILE)),
+        LoadKind::Idle
+        | LoadKind::Cpu
+        | LoadKind::Network
+        | LoadKind::Interrupt
+        | LoadKind::Fork
+        | LoadKind::Lock => (memory, disk),
     })
 }
 
@@ -163,6 +200,10 @@ fn memory_of(probe: &ProbeSpec, host: &MachineFacts) -> u64 {
         ProbeSpec::MemBandwidth(p) => largest_array(p.max_size_mib, host).saturating_mul(p.threads.into()),
         ProbeSpec::Gap(p) => u64::from(p.batches) * (128 << 10) / 4,
         ProbeSpec::Fwq(p) => u64::from(p.samples) * 16,
+        ProbeSpec::Linpack(p) => u64::from(p.n) * u64::from(p.n) * 16,
+        ProbeSpec::Pages(p) => p.size_mib.to_bytes().get(),
+        ProbeSpec::Build(p) => u64::from(p.jobs.unwrap_or(host.cpus)) * (16 << 20),
+        ProbeSpec::Net(_) | ProbeSpec::Mpi(_) => 64 << 20,
         _ => 0,
     }
 }
@@ -170,6 +211,7 @@ fn memory_of(probe: &ProbeSpec, host: &MachineFacts) -> u64 {
 fn disk_of(probe: &ProbeSpec) -> u64 {
     match probe {
         ProbeSpec::Disk(DiskParams { file_size_mib, .. }) => file_size_mib.to_bytes().get(),
+        ProbeSpec::Build(p) => u64::from(p.files) << 20,
         _ => 0,
     }
 }

@@ -166,7 +166,14 @@ impl Fleet {
         };
         let scratch = self.scratch.join(name);
         fresh_folder(&scratch)?;
-        Ok(InstanceSpec { number, memory_wanted: room.memory, disk_wanted: room.disk, scratch })
+        Ok(InstanceSpec {
+            number,
+            memory_wanted: room.memory,
+            disk_wanted: room.disk,
+            scratch,
+            host: 0,
+            port: None,
+        })
     }
 
     /// Parks an instance that is in order. One that cannot be paused is ended: it would disturb the others.

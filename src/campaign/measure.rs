@@ -129,6 +129,7 @@ impl Bench<'_> {
             loads: vec![load.clone()],
             seed: self.seed,
             deadline_ms: Millis::from_millis(deadline),
+            ..Job::default()
         };
         match instance.begin(&job, self.cancel) {
             Ok(()) => Ok(Beside { seat, instance, place }),
@@ -150,7 +151,8 @@ impl Bench<'_> {
         let wanted_doses = loads.len();
         let deadline_ms = deadline(probe, instance.facts());
         let id = self.fleet.next_job(seat);
-        let job = Job { id, probe: Some(probe.clone()), loads, seed: self.seed, deadline_ms };
+        let job =
+            Job { id, probe: Some(probe.clone()), loads, seed: self.seed, deadline_ms, ..Job::default() };
         let asked = Instant::now();
         let reply = instance.begin(&job, self.cancel).and_then(|()| instance.finish(self.cancel));
         attempt.duration = Some(Nanos::from_duration(asked.elapsed()));

@@ -20,6 +20,7 @@ use super::history::{Finding, History};
 use super::seed::Seed;
 use crate::model::experiment::{Experiment, Repeat};
 use crate::model::journal::{Cell, Neighbour};
+use crate::model::layout::Layout;
 use crate::model::names::ProbeKind;
 use crate::model::results::Answer;
 use crate::stats::interval::median_interval;
@@ -35,18 +36,25 @@ pub struct Group {
     pub probe: ProbeKind,
     /// The neighbour, if any.
     pub neighbour: Option<Neighbour>,
+    /// How many instances measure at once, if it is not one alone.
+    pub layout: Option<Layout>,
 }
 
 impl Group {
     /// This group on one platform.
     pub fn on(self, platform: &str) -> Cell {
-        Cell { probe: self.probe, neighbour: self.neighbour, platform: platform.to_owned() }
+        Cell {
+            probe: self.probe,
+            neighbour: self.neighbour,
+            platform: platform.to_owned(),
+            layout: self.layout,
+        }
     }
 }
 
 impl From<&Cell> for Group {
     fn from(cell: &Cell) -> Self {
-        Self { probe: cell.probe, neighbour: cell.neighbour }
+        Self { probe: cell.probe, neighbour: cell.neighbour, layout: cell.layout }
     }
 }
 

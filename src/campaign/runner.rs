@@ -221,7 +221,17 @@ impl<'a> Runner<'a> {
         if let Some((facts, start_time)) = met {
             self.meet(&cell.platform, facts, start_time)?;
         }
-        Ok(Some(Measurement { cell: cell.clone(), round, started_unix_ns, duration_ns, doses, outcome }))
+        Ok(Some(Measurement {
+            cell: cell.clone(),
+            round,
+            started_unix_ns,
+            duration_ns,
+            doses,
+            outcome,
+            others: Vec::new(),
+            start_skew_ns: None,
+            host: None,
+        }))
     }
 
     /// Keeps what an instance turned out to be, the first time one of its platform answers.

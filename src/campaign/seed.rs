@@ -30,10 +30,11 @@ impl Seed {
         text.bytes().fold(self.with(text.len() as u64), |seed, byte| seed.with(u64::from(byte)))
     }
 
-    /// Mixes probe and neighbour in, but not the platform: paired measurements work on the same data.
+    /// Mixes probe, neighbour and layout in, but not the platform: paired measurements work on the same data.
     #[must_use]
     pub(super) fn with_group(self, cell: &Cell) -> Self {
         let seed = self.with_text(cell.probe.as_str());
+        let seed = cell.layout.map_or(seed, |layout| seed.with_text(&layout.to_string()));
         match cell.neighbour {
             None => seed,
             Some(neighbour) => seed.with_text(neighbour.kind.as_str()).with_text(neighbour.place.as_str()),

@@ -15,6 +15,7 @@ use std::sync::atomic::AtomicBool;
 
 use super::output;
 use crate::model::job::{Job, JobReply};
+use crate::model::stage::Stage;
 use crate::model::units::Hertz;
 use crate::platforms::{agent, facts, reaper, vm};
 use crate::workloads::clock::Anchor;
@@ -49,18 +50,17 @@ fn serve(words: &[OsString]) -> ExitCode {
                 return failed(&format!("agent: no link on stdin and stdout: {error}"));
             }
         };
-    let run = move |job: &Job, stop: &AtomicBool, running: &mut dyn FnMut()| {
-        execute(job, scratch.clone(), stop, running)
-    };
+    let run =
+        move |job: &Job, stop: &AtomicBool, stage: &mut dyn Stage| execute(job, scratch.clone(), stop, stage);
     match agent::serve(read, write, facts::collect(counter_rate()), &run) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => failed(&format!("agent: {error}")),
     }
 }
 
-fn execute(job: &Job, scratch: Option<PathBuf>, stop: &AtomicBool, running: &mut dyn FnMut()) -> JobReply {
+fn execute(job: &Job, scratch: Option<PathBuf>, stop: &AtomicBool, stage: &mut dyn Stage) -> JobReply {
     let surroundings = Surroundings { scratch, exe: PathBuf::from("/proc/self/exe") };
-    run_job(job, &surroundings, stop, running)
+    run_job(job, &surroundings, stop, stage)
 }
 
 /// Rate of the cycle counter over a short time; none where it cannot be used.
@@ -68,8 +68,8 @@ pub fn counter_rate() -> Option<Hertz> {
     Anchor::take().and_then(|anchor| anchor.rate_since()).ok()
 }
 
-fn execute_in_guest(scratch: &Path, job: &Job, stop: &AtomicBool, running: &mut dyn FnMut()) -> JobReply {
-    execute(job, Some(scratch.to_owned()), stop, running)
+fn execute_in_guest(scratch: &Path, job: &Job, stop: &AtomicBool, stage: &mut dyn Stage) -> JobReply {
+    execute(job, Some(scratch.to_owned()), stop, stage)
 }
 
 fn reap(words: &[OsString]) -> ExitCode {

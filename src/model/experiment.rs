@@ -8,9 +8,12 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::journal::{Cell, Neighbour};
-use super::names::{LoadKind, LoadPlace, PlatformKind, ProbeKind, nearest};
+use super::layout::Layout;
+use super::names::{LoadKind, LoadPlace, ProbeKind, nearest};
 use super::params::{OutOfBounds, Probes, within};
-use super::units::Mebibytes;
+pub use super::platform::{
+    Accelerator, DiskBacking, DiskBus, FakeFailure, FakeScript, NicModel, PlatformSpec, SshSpec,
+};
 
 /// Largest experiment file that is read; longer ones are refused before parsing.
 pub const MAX_FILE_BYTES: usize = 256 * 1024;
@@ -18,6 +21,8 @@ pub const MAX_FILE_BYTES: usize = 256 * 1024;
 const MAX_PLATFORMS: usize = 32;
 /// Most loads in one experiment.
 const MAX_LOADS: usize = 64;
+/// Most layouts in one experiment.
+const MAX_LAYOUTS: usize = 32;
 
 /// What is measured, where, beside what, how often.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -41,6 +46,10 @@ pub struct Experiment {
     /// What to measure.
     #[serde(default, rename = "probe")]
     pub probes: Probes,
+    /// How many instances measure at once. A probe that is not named by any layout is measured by one instance alone,
+    /// the probes `net`, `mpi` and `share` by two on one host (`1x2`).
+    #[serde(default, rename = "layout", skip_serializing_if = "Vec::is_empty")]
+    pub layouts: Vec<LayoutEntry>,
     /// Beside what to measure; every probe is also measured without a neighbour.
     #[serde(default, rename = "load", skip_serializing_if = "Vec::is_empty")]
     pub loads: Vec<LoadEntry>,
@@ -70,94 +79,15 @@ impl Default for Repeat {
     }
 }
 
-/// A platform with its settings.
+/// A layout and the probes that are measured in it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct PlatformSpec {
-    /// Label, unique in the experiment: letters, digits, `-`, `_`, `#`, at most 40.
-    pub label: String,
-    /// Kind of platform.
-    pub kind: PlatformKind,
-    /// CPUs of an instance, 1 … 1024; unset means all the host grants. `native` and `container` are
-    /// held to the first so many CPUs.
+pub struct LayoutEntry {
+    /// Hosts × instances per host, `2x4` for example.
+    pub size: Layout,
+    /// Probes measured in it; unset means those of the experiment that several instances make together.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub cpus: Option<u32>,
-    /// Memory of a VM, 128 MiB … 1 TiB; unset means what the probes need, within what the host has free.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub memory_mib: Option<Mebibytes>,
-    /// OCI runtime: a name found in PATH, or a path. Unset means the first found of crun, runc, youki, runsc.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub runtime: Option<String>,
-    /// QEMU binary: a name found in PATH, or a path. Unset means `qemu-system-` with the host's architecture.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub qemu: Option<String>,
-    /// Accelerator of a VM.
-    #[serde(default)]
-    pub accelerator: Accelerator,
-    /// Kernel image of a VM; unset means the set-up's, then the host's own.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub kernel: Option<String>,
-    /// Modules folder of that kernel (`…/lib/modules/RELEASE`); unset means it is looked for beside the kernel.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub modules: Option<String>,
-    /// Script of a fake platform; see `platforms::fake`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub script: Option<FakeScript>,
-}
-
-impl PlatformSpec {
-    /// A platform with default settings, labelled like its kind.
-    pub fn of_kind(kind: PlatformKind) -> Self {
-        Self {
-            label: kind.as_str().to_owned(),
-            kind,
-            cpus: None,
-            memory_mib: None,
-            runtime: None,
-            qemu: None,
-            accelerator: Accelerator::Auto,
-            kernel: None,
-            modules: None,
-            script: None,
-        }
-    }
-}
-
-/// How a VM's CPUs are run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum Accelerator {
-    /// KVM when a trial guest reaches its agent in time, else TCG.
-    #[default]
-    Auto,
-    /// KVM or nothing.
-    Kvm,
-    /// QEMU's translator.
-    Tcg,
-}
-
-/// What a fake platform pretends.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct FakeScript {
-    /// Times are this many percent of the fake native ones; 100 is no overhead. 1 … 100 000.
-    pub slowdown_percent: Option<u32>,
-    /// Random spread of times in percent, 0 … 100.
-    pub noise_percent: u32,
-    /// Real time each measurement takes, so that interruptions can hit it, 0 … 60 000 ms.
-    pub delay_ms: u32,
-    /// Measurements (counted from 1 per instance) that break, and how.
-    pub failures: Vec<FakeFailure>,
-}
-
-/// A scripted failure.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct FakeFailure {
-    /// Which measurement of an instance, from 1; 0 means its start.
-    pub at: u32,
-    /// How it breaks.
-    pub kind: super::journal::FailureKind,
+    pub probes: Option<Vec<ProbeKind>>,
 }
 
 /// A neighbour and the probes that are measured beside it.
@@ -232,6 +162,7 @@ impl Experiment {
         self.check_repeat()?;
         self.check_platforms()?;
         self.check_loads()?;
+        self.check_layouts()?;
         within("seed", self.seed.unwrap_or(0), 0, i64::MAX as u64)?;
         Ok(())
     }
@@ -260,14 +191,13 @@ impl Experiment {
         within("number of platforms", self.platforms.len() as u64, 1, MAX_PLATFORMS as u64)?;
         let mut seen = BTreeSet::new();
         for platform in &self.platforms {
-            check_label(&platform.label)?;
+            super::platform::check(platform)?;
             if !seen.insert(platform.label.as_str()) {
                 return Err(contradiction(format!(
                     "two platforms are labelled \"{0}\": give one another label, \"{0}-2\" for example",
                     platform.label
                 )));
             }
-            check_platform(platform)?;
         }
         if let Some(baseline) = self.baseline.as_deref().filter(|baseline| !seen.contains(baseline)) {
             let labels: Vec<&str> = seen.into_iter().collect();
@@ -308,6 +238,36 @@ impl Experiment {
         Ok(())
     }
 
+    fn check_layouts(&self) -> Result<(), ExperimentError> {
+        within("number of layouts", self.layouts.len() as u64, 0, MAX_LAYOUTS as u64)?;
+        let mut seen = BTreeSet::new();
+        let probes: Vec<ProbeKind> = self.probes.specs().iter().map(super::params::ProbeSpec::kind).collect();
+        for entry in &self.layouts {
+            if !seen.insert(entry.size) {
+                return Err(contradiction(format!(
+                    "layout \"{}\" is there twice: merge their probes",
+                    entry.size
+                )));
+            }
+            if let Some(probe) = entry.probes.iter().flatten().find(|probe| !probes.contains(probe)) {
+                return Err(contradiction(format!(
+                    "layout \"{}\" names probe \"{probe}\", which this experiment does not measure: add [probe.{probe}]",
+                    entry.size
+                )));
+            }
+            let needs_two = |probe: &&ProbeKind| matches!(probe, ProbeKind::Net | ProbeKind::Share);
+            if let Some(probe) = entry.probes.iter().flatten().find(needs_two)
+                && entry.size.instances() < 2
+            {
+                return Err(contradiction(format!(
+                    "probe \"{probe}\" needs two instances, layout \"{}\" has one: use \"1x2\" for example",
+                    entry.size
+                )));
+            }
+        }
+        Ok(())
+    }
+
     /// Label of the baseline.
     pub fn baseline_label(&self) -> &str {
         self.baseline
@@ -316,75 +276,51 @@ impl Experiment {
             .unwrap_or("native")
     }
 
-    /// Every cell: probes alone first, then beside each load; platforms innermost, in the order written.
+    /// Layouts in which a probe is measured, in the order written; `None` is one instance alone. A probe that one
+    /// instance makes for itself is measured alone, too, so that the layouts can be compared with that.
+    pub fn layouts_of(&self, probe: ProbeKind) -> Vec<Option<Layout>> {
+        let named = |entry: &&LayoutEntry| match &entry.probes {
+            Some(probes) => probes.contains(&probe),
+            None => probe.is_made_together(),
+        };
+        let written = self.layouts.iter().filter(named).map(|entry| Some(entry.size));
+        if !probe.is_made_together() {
+            return std::iter::once(None).chain(written).collect();
+        }
+        let written: Vec<_> = written.collect();
+        if written.is_empty() { vec![Some(Layout::PAIR)] } else { written }
+    }
+
+    /// Every cell: probes alone first, then beside each load; layouts, then platforms innermost, in the order written.
+    /// Beside a load a probe is measured in its first layout only.
     pub fn cells(&self) -> Vec<Cell> {
         let probes: Vec<ProbeKind> = self.probes.specs().iter().map(super::params::ProbeSpec::kind).collect();
-        let alone = probes.iter().map(|probe| (*probe, None));
+        let alone = probes
+            .iter()
+            .flat_map(|probe| self.layouts_of(*probe).into_iter().map(|layout| (*probe, None, layout)));
         let beside = self.loads.iter().flat_map(|load| {
             let wanted = load.probes.clone().unwrap_or_else(|| probes.clone());
             let measured: Vec<_> = probes.iter().copied().filter(|probe| wanted.contains(probe)).collect();
-            measured.into_iter().map(|probe| (probe, Some(load.neighbour())))
+            measured.into_iter().map(|probe| {
+                (probe, Some(load.neighbour()), self.layouts_of(probe).first().copied().flatten())
+            })
         });
         alone
             .chain(beside)
-            .flat_map(|(probe, neighbour)| {
+            .flat_map(|(probe, neighbour, layout)| {
                 self.platforms.iter().map(move |platform| Cell {
                     probe,
                     neighbour,
                     platform: platform.label.clone(),
+                    layout,
                 })
             })
             .collect()
     }
 }
 
-fn contradiction(text: String) -> ExperimentError {
+pub(super) fn contradiction(text: String) -> ExperimentError {
     ExperimentError::Contradiction(text)
-}
-
-fn check_label(label: &str) -> Result<(), ExperimentError> {
-    let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '#');
-    if label.is_empty() || label.len() > 40 || !label.chars().all(allowed) {
-        return Err(contradiction(format!(
-            "platform label \"{}\" may only have letters, digits, '-', '_', '#', and 1 to 40 of them",
-            label.chars().take(60).collect::<String>()
-        )));
-    }
-    Ok(())
-}
-
-fn check_platform(platform: &PlatformSpec) -> Result<(), ExperimentError> {
-    within("platform.cpus", platform.cpus.unwrap_or(1).into(), 1, 1024)?;
-    within("platform.memory_mib", platform.memory_mib.map_or(128, Mebibytes::get), 128, 1 << 20)?;
-    let kind = platform.kind;
-    let vm_only = [
-        ("memory_mib", platform.memory_mib.is_some()),
-        ("qemu", platform.qemu.is_some()),
-        ("kernel", platform.kernel.is_some()),
-        ("modules", platform.modules.is_some()),
-        ("accelerator", platform.accelerator != Accelerator::Auto),
-    ];
-    let misplaced =
-        vm_only.iter().find(|(_, set)| *set && kind != PlatformKind::Vm).map(|(key, _)| (*key, "vm"));
-    let misplaced = misplaced
-        .or_else(|| {
-            (platform.runtime.is_some() && kind != PlatformKind::Container)
-                .then_some(("runtime", "container"))
-        })
-        .or_else(|| (platform.script.is_some() && kind != PlatformKind::Fake).then_some(("script", "fake")));
-    if let Some((key, owner)) = misplaced {
-        return Err(contradiction(format!(
-            "platform \"{}\" is of kind \"{kind}\", but {key} is a setting of kind \"{owner}\": remove it or change the kind",
-            platform.label
-        )));
-    }
-    if let Some(script) = &platform.script {
-        within("script.slowdown_percent", script.slowdown_percent.unwrap_or(100).into(), 1, 100_000)?;
-        within("script.noise_percent", script.noise_percent.into(), 0, 100)?;
-        within("script.delay_ms", script.delay_ms.into(), 0, 60_000)?;
-        within("number of script.failures", script.failures.len() as u64, 0, 1000)?;
-    }
-    Ok(())
 }
 
 /// Adds the nearest of the names the parser expected to its message.

@@ -1,11 +1,15 @@
 //! A job: what an agent is asked to do, and what it answers. One job is one measurement, or one neighbour.
 
+use std::net::SocketAddr;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::accounts::Accounts;
 use super::detail::Detail;
 use super::facts::{ClockFacts, OwnCost};
 use super::names::{LoadKind, LoadPlace};
+use super::outside::OutsideTime;
 use super::params::ProbeSpec;
 use super::units::{Millis, Nanos};
 
@@ -18,8 +22,28 @@ pub struct LoadSpec {
     pub threads: Option<u32>,
 }
 
+/// One instance of a layout, as the others reach it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Peer {
+    /// Number of its host.
+    pub host: u32,
+    /// Where it listens during a job; this port and the 99 after it are its own.
+    pub address: SocketAddr,
+}
+
+/// The part of an instance in a measurement that several make at once.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Part {
+    /// Number of this instance, from 0.
+    pub rank: u32,
+    /// Instances in all.
+    pub ranks: u32,
+    /// All instances in order, this one included; empty when they have no network.
+    pub peers: Vec<Peer>,
+}
+
 /// What an agent is asked to do.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct Job {
     /// Number of the job on its link; replies carry it.
     pub id: u64,
@@ -31,6 +55,16 @@ pub struct Job {
     pub seed: u64,
     /// The agent gives up by itself after this time.
     pub deadline_ms: Millis,
+    /// Its part among several instances; none for one that measures alone. With a part, the probe begins when the host
+    /// says so ([`super::stage::Stage::await_start`]).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub part: Option<Part>,
+    /// Where the host's clock answers datagrams; none means it is asked over the link.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub clock: Option<SocketAddr>,
+    /// Whether the instance has just been started.
+    #[serde(default)]
+    pub fresh: bool,
 }
 
 /// How strong a load really was.
@@ -70,6 +104,19 @@ pub struct ProbeReport {
     pub detail: Detail,
     /// Remarks for the reader: a size that was capped, a pin that was refused.
     pub notes: Vec<String>,
+    /// The same span on the host's clock; none when that could not be asked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub outside: Option<OutsideTime>,
+    /// What the instance's kernel counted meanwhile; none when nothing was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub accounts: Option<Accounts>,
+}
+
+impl ProbeReport {
+    /// A report of the probe itself; time outside and accounts are added by who runs the job.
+    pub const fn new(clock: ClockFacts, cost: OwnCost, detail: Detail, notes: Vec<String>) -> Self {
+        Self { clock, cost, detail, notes, outside: None, accounts: None }
+    }
 }
 
 /// What an agent answers to a job.

@@ -6,8 +6,10 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::accounts::HostAccount;
 use super::facts::MachineFacts;
 use super::job::{PlacedDose, ProbeReport};
+use super::layout::Layout;
 use super::names::{LoadKind, LoadPlace, PlatformKind, ProbeKind};
 use super::preflight::Preflight;
 use super::units::Nanos;
@@ -77,6 +79,9 @@ pub struct Cell {
     pub neighbour: Option<Neighbour>,
     /// Label of the platform.
     pub platform: String,
+    /// How many instances measure at once; none for one alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub layout: Option<Layout>,
 }
 
 /// One finished measurement: done or failed, never missing.
@@ -92,8 +97,26 @@ pub struct Measurement {
     pub duration_ns: Nanos,
     /// How strong the neighbours were.
     pub doses: Vec<PlacedDose>,
-    /// What came of it.
+    /// What came of it; with a layout, in its first instance.
     pub outcome: Outcome,
+    /// What came of it in the other instances of the layout, in order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub others: Vec<Outcome>,
+    /// From the first instance's start to the last one's, on the host's clock; none for one instance alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub start_skew_ns: Option<Skew>,
+    /// What the host saw of the first instance meanwhile; none where it cannot look.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host: Option<HostAccount>,
+}
+
+/// How far apart instances started.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Skew {
+    /// From the first to the last.
+    pub skew_ns: Nanos,
+    /// Error bar: the sum of the two instances' own.
+    pub error_ns: Nanos,
 }
 
 /// What came of a measurement.

@@ -11,20 +11,25 @@
 //!                     results.json ◄─ RunResults ─► terminal, report.html
 //! ```
 
+pub mod accounts;
 pub mod detail;
 pub mod experiment;
 pub mod facts;
 pub mod histogram;
 pub mod job;
 pub mod journal;
+pub mod layout;
 pub mod metric;
 pub mod names;
+pub mod outside;
 pub mod params;
+pub mod platform;
 pub mod preflight;
 pub mod results;
+pub mod stage;
 pub mod units;
 pub mod wire;
 
 /// Version of the formats in a run directory (`journal.jsonl`, `results.json`). Raised when an old reader would
 /// misread a new file; a reader refuses versions it does not know.
-pub const SCHEMA_VERSION: u32 = 1;
+pub const SCHEMA_VERSION: u32 = 2;

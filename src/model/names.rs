@@ -95,6 +95,8 @@ names!(
         Container = "container",
         /// A virtual machine: QEMU with KVM or TCG.
         Vm = "vm",
+        /// Any Linux machine reached by OpenSSH: a guest of any hypervisor, a cloud machine, another host.
+        Ssh = "ssh",
         /// Scripted and deterministic; nothing is run. For tests and for trying out experiments.
         Fake = "fake",
     }
@@ -107,18 +109,40 @@ names!(
         Gap = "gap",
         /// Fixed work quantum: how long the same work takes, over and over.
         Fwq = "fwq",
+        /// Fixed time quantum: how much work fits into equal spans of time, and the spectrum of what is missing.
+        Ftq = "ftq",
+        /// Timer wake-up latency of a sleeping thread; every missed period counts.
+        Wakeup = "wakeup",
+        /// Fixed work per frame at 60 Hz, as an interactive program does it.
+        Frames = "frames",
         /// T threads of a fixed CPU-bound loop, T = 1 … 2 × CPUs.
         Cpu = "cpu",
         /// `getppid` in a loop.
         Syscall = "syscall",
         /// fork, exec, wait in a loop.
         Fork = "fork",
+        /// Cost of one trap to the hypervisor (`cpuid`).
+        Exit = "exit",
+        /// Waiting times of spinlocks: test-and-set and FIFO ticket.
+        Lock = "lock",
+        /// LU solve with checked residual.
+        Linpack = "linpack",
+        /// A compile job.
+        Build = "build",
         /// Dependent pointer chase over growing arrays.
         MemLatency = "mem-latency",
         /// Read, write and copy over growing arrays.
         MemBandwidth = "mem-bandwidth",
-        /// Sequential write and read of a file, with stalls.
+        /// First touch of pages, cold and warm, and the node they come from.
+        Pages = "pages",
+        /// Sequential and random access to a file or device, with stalls.
         Disk = "disk",
+        /// TCP and UDP between two instances: streams and request-response.
+        Net = "net",
+        /// Ping-pong and all-to-all between instances, as message-passing programs do it.
+        Mpi = "mpi",
+        /// What one instance gets of the CPUs when it needs some and the others want all.
+        Share = "share",
     }
 );
 
@@ -133,6 +157,16 @@ names!(
         Memory = "memory",
         /// Sequential writes with fsync.
         Disk = "disk",
+        /// UDP datagrams between two sockets of the instance, as many as pass.
+        Network = "network",
+        /// Packets that only kernels answer, as a ping flood does: interrupts and soft interrupts, no user code.
+        Interrupt = "interrupt",
+        /// fork, exit, wait, over and over.
+        Fork = "fork",
+        /// Threads that fight for one spinlock.
+        Lock = "lock",
+        /// A quarter of its threads each: arithmetic, memory, disk, network.
+        Mixed = "mixed",
     }
 );
 
@@ -147,6 +181,13 @@ names!(
         Host = "host",
     }
 );
+
+impl ProbeKind {
+    /// Whether several instances make this probe together; each of the others is made by one instance for itself.
+    pub const fn is_made_together(self) -> bool {
+        matches!(self, Self::Net | Self::Mpi | Self::Share)
+    }
+}
 
 #[cfg(test)]
 mod tests {

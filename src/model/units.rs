@@ -40,6 +40,10 @@ quantity!(
     Millis
 );
 quantity!(
+    /// Microseconds: short durations that people write into an experiment.
+    Micros
+);
+quantity!(
     /// Ticks of the cycle counter (x86: TSC, aarch64: CNTVCT).
     Ticks
 );
@@ -106,6 +110,18 @@ impl Millis {
     /// As a [`Duration`].
     pub const fn to_duration(self) -> Duration {
         Duration::from_millis(self.0)
+    }
+}
+
+impl Micros {
+    /// From a number of microseconds.
+    pub const fn from_micros(micros: u64) -> Self {
+        Self(micros)
+    }
+
+    /// As a [`Duration`].
+    pub const fn to_duration(self) -> Duration {
+        Duration::from_micros(self.0)
     }
 }
 

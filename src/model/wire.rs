@@ -4,7 +4,10 @@
 //!   host                         agent
 //!    │ ◄──────── Hello ──────────│   version, facts
 //!    │ ───────── Run ───────────►│
+//!    │ ◄──────── AskClock ───────│   before and after the probe, several times, unless the clock is asked by UDP
+//!    │ ───────── Clock ─────────►│
 //!    │ ◄──────── Running ────────│   loads are up, the probe starts
+//!    │ ───────── Start ─────────►│   (jobs with a part: begin at this moment)
 //!    │ ◄──────── Heartbeat ──────│   while the job runs
 //!    │ ───────── Stop ──────────►│   (jobs without a probe)
 //!    │ ◄──────── Done ───────────│
@@ -15,9 +18,10 @@ use serde::{Deserialize, Serialize};
 
 use super::facts::MachineFacts;
 use super::job::{Job, JobReply};
+use super::units::Nanos;
 
 /// Version of the messages; both ends must agree.
-pub const PROTOCOL_VERSION: u32 = 1;
+pub const PROTOCOL_VERSION: u32 = 2;
 
 /// From the host to an agent.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -32,6 +36,22 @@ pub enum ToAgent {
     Stop {
         /// Number of the job.
         id: u64,
+    },
+    /// Begin the probe of this job at this moment.
+    Start {
+        /// Number of the job.
+        id: u64,
+        /// Host's `CLOCK_MONOTONIC`.
+        at_ns: Nanos,
+    },
+    /// Answer to [`ToHost::AskClock`].
+    Clock {
+        /// Number of the question.
+        question: u64,
+        /// Host's `CLOCK_MONOTONIC` when the question arrived.
+        received_ns: Nanos,
+        /// Host's `CLOCK_MONOTONIC` when the answer left.
+        sent_ns: Nanos,
     },
     /// Nothing more to do: end.
     Bye,
@@ -54,6 +74,11 @@ pub enum ToHost {
     Running {
         /// Number of the job.
         id: u64,
+    },
+    /// What does the host's clock say?
+    AskClock {
+        /// Number of the question, counted up by the agent.
+        question: u64,
     },
     /// The agent is alive and the job still runs.
     Heartbeat {

@@ -27,6 +27,9 @@ use super::link::stream::{Heard, Sink, Source, wait};
 use super::link::{Decoder, LinkError, TO_AGENT_LIMIT, TO_HOST_LIMIT, decode, encode};
 use crate::model::facts::MachineFacts;
 use crate::model::job::{Job, JobReply};
+use crate::model::outside::ClockReading;
+use crate::model::stage::Stage;
+use crate::model::units::Nanos;
 use crate::model::wire::{PROTOCOL_VERSION, ToAgent, ToHost};
 
 /// A job that passes its deadline ends by itself and says so; one that has not ended this long after hangs.
@@ -37,7 +40,7 @@ pub const HEARTBEAT: Duration = Duration::from_secs(1);
 const GAVE_UP: i32 = 70;
 
 /// How an agent runs a job: the job, the order to stop, and what to call when its loads are up.
-pub type RunJob<'a> = dyn Fn(&Job, &AtomicBool, &mut dyn FnMut()) -> JobReply + Sync + 'a;
+pub type RunJob<'a> = dyn Fn(&Job, &AtomicBool, &mut dyn Stage) -> JobReply + Sync + 'a;
 
 /// Serves one host until it says goodbye (`Ok`) or is gone. `read` and `write` may be two descriptors of one file.
 /// A terminal must be in raw mode already.
@@ -99,7 +102,7 @@ impl Starter<'_, '_> {
             let _ = (&*waker).write(&[1]);
         };
         let body = move || {
-            let work = || run(&job, stop, &mut || tell(Event::Running));
+            let work = || run(&job, stop, &mut Teller(&tell));
             let reply =
                 catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| refusal(&panic_text(&*panic)));
             tell(Event::Done(reply));
@@ -203,6 +206,7 @@ impl Agent<'_> {
                     }
                 }
                 ToAgent::Run { job } => self.begin(*job, starter)?,
+                ToAgent::Start { .. } | ToAgent::Clock { .. } => {}
             }
         }
         Ok(false)
@@ -245,6 +249,23 @@ impl Agent<'_> {
     fn say(&mut self, message: &ToHost) -> Result<(), LinkError> {
         self.sink.queue(&encode(message, TO_HOST_LIMIT)?);
         self.sink.write()
+    }
+}
+
+/// STUB: the stage of a job; its owner replaces it.
+struct Teller<'a>(&'a dyn Fn(Event));
+
+impl Stage for Teller<'_> {
+    fn running(&mut self) {
+        (self.0)(Event::Running);
+    }
+
+    fn await_start(&mut self) -> Option<Nanos> {
+        None
+    }
+
+    fn ask_clock(&mut self, _exchanges: u32) -> Option<ClockReading> {
+        None
     }
 }
 

@@ -252,6 +252,7 @@ impl AgentInstance {
         let got = match got {
             ToHost::Hello { .. } => "an introduction".to_owned(),
             ToHost::Running { id } => format!("the start of job {id}"),
+            ToHost::AskClock { question } => format!("question {question} for the clock"),
             ToHost::Heartbeat { id } => format!("a sign of life of job {id}"),
             ToHost::Done { id, .. } => format!("the reply to job {id}"),
         };

@@ -36,5 +36,6 @@ pub fn make(spec: &PlatformSpec, context: &PlatformContext) -> Box<dyn Platform>
         }
         PlatformKind::Fake => Box::new(Fake::new(spec, context.seed)),
         PlatformKind::Vm => Box::new(Vm::new(spec, context)),
+        PlatformKind::Ssh => Box::new(super::ssh::Ssh::new(spec, context)),
     }
 }

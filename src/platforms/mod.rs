@@ -19,6 +19,7 @@ pub mod facts;
 pub mod fake;
 pub mod host;
 pub mod instance;
+pub mod lab;
 pub mod ledger;
 pub mod link;
 pub mod make;
@@ -26,6 +27,7 @@ pub mod native;
 pub mod process;
 pub mod reaper;
 pub mod spawn;
+pub mod ssh;
 mod sweep;
 pub mod vm;
 
@@ -77,9 +79,10 @@ impl From<Failure> for Broken {
 }
 
 /// What an instance is started with.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default)]
 pub struct InstanceSpec {
-    /// 0 is the measured instance, 1 its neighbour.
+    /// Unique among the instances of its platform that live at once: 0 is the measured instance, 1 its neighbour, the
+    /// members of a layout follow.
     pub number: u32,
     /// Memory the probes need; a VM gets at least this unless its settings say otherwise.
     pub memory_wanted: Bytes,
@@ -87,6 +90,23 @@ pub struct InstanceSpec {
     pub disk_wanted: Bytes,
     /// Folder on the host for files of this instance (disk probe files, disk images). Exists; emptied by its owner.
     pub scratch: PathBuf,
+    /// Number of its host in a layout, 0 otherwise.
+    pub host: u32,
+    /// Where it is plugged in, for layouts that need a network.
+    pub port: Option<lab::Port>,
+}
+
+/// How instances of a platform reach each other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reach {
+    /// They cannot.
+    None,
+    /// Over a [`lab::Lab`] of this machine, with addresses of their own.
+    Lab,
+    /// Over a [`lab::Lab`] of this machine, with the address of their host.
+    LabSharedAddress,
+    /// Over a network of their own; [`Platform::address`] says under which address.
+    Own,
 }
 
 /// A way to run code on this host.
@@ -100,6 +120,21 @@ pub trait Platform: Send {
     /// # Errors
     /// When it cannot be started or the user interrupts; nothing of it is left then.
     fn start(&mut self, spec: &InstanceSpec, cancel: &Cancel) -> Result<Box<dyn Instance>, Broken>;
+
+    /// How its instances reach each other.
+    fn reach(&self) -> Reach {
+        Reach::None
+    }
+
+    /// Under which address the instance `spec` is reached by the others, for [`Reach::Own`].
+    fn address(&self, _spec: &InstanceSpec) -> Option<std::net::IpAddr> {
+        None
+    }
+
+    /// How many hosts it can spread a layout over; a platform on one machine stands in for any number.
+    fn hosts(&self) -> u32 {
+        crate::model::layout::MAX_HOSTS
+    }
 }
 
 /// One running copy of a platform. Dropping it ends it, too, and undoes what was made for it.
@@ -127,6 +162,20 @@ pub trait Instance: Send {
     /// # Errors
     /// When the instance is gone, breaks meanwhile, or the user interrupts.
     fn begin(&mut self, job: &Job, cancel: &Cancel) -> Result<(), Broken>;
+
+    /// Tells the job that was begun, and that has a part, at which moment of the host's `CLOCK_MONOTONIC` its probe
+    /// starts.
+    ///
+    /// # Errors
+    /// When the instance is gone or no job was begun.
+    fn start_at(&mut self, _at: Nanos) -> Result<(), Broken> {
+        Ok(())
+    }
+
+    /// Processes of this machine that carry the instance, for the host's account of it; empty where there are none.
+    fn processes(&self) -> Vec<u32> {
+        Vec::new()
+    }
 
     /// Waits for the reply of the job that was begun. A job without a probe is asked to stop first.
     ///
@@ -157,6 +206,11 @@ pub trait Carrier: Send {
     /// # Errors
     /// Why its CPUs cannot be let go.
     fn resume(&mut self) -> Result<(), String>;
+
+    /// Processes of this machine that carry the instance, threads' parents only.
+    fn processes(&self) -> Vec<u32> {
+        Vec::new()
+    }
 
     /// Kills what still runs, reaps it, and removes what was made for it. Safe to call twice.
     fn end(&mut self);

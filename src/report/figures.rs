@@ -5,6 +5,7 @@
 
 use crate::model::detail::Detail;
 use crate::model::journal::{Cell, FailureKind, Neighbour};
+use crate::model::layout::Layout;
 use crate::model::metric::{Better, Estimate, Unit};
 use crate::model::names::ProbeKind;
 use crate::model::results::{
@@ -19,6 +20,8 @@ pub struct Row {
     pub probe: ProbeKind,
     /// The neighbour, if any.
     pub neighbour: Option<Neighbour>,
+    /// How many instances measure at once, if it is not one alone.
+    pub layout: Option<Layout>,
     /// Id of the metric.
     pub id: String,
     /// What it says.
@@ -44,12 +47,16 @@ pub fn rows(results: &RunResults, neighbour: Option<Neighbour>, which: Which) ->
     for probe in ProbeKind::ALL {
         let cells =
             results.cells.iter().filter(|cell| cell.cell.probe == *probe && cell.cell.neighbour == neighbour);
-        for metric in cells.flat_map(|cell| &cell.metrics) {
+        for (layout, metric) in
+            cells.flat_map(|cell| cell.metrics.iter().map(|metric| (cell.cell.layout, metric)))
+        {
             let wanted = which == Which::All || metric.headline;
-            if wanted && !rows.iter().any(|row| row.probe == *probe && row.id == metric.id) {
+            let same = |row: &Row| row.probe == *probe && row.layout == layout && row.id == metric.id;
+            if wanted && !rows.iter().any(same) {
                 rows.push(Row {
                     probe: *probe,
                     neighbour,
+                    layout,
                     id: metric.id.clone(),
                     title: metric.title.clone(),
                     unit: metric.unit,
@@ -119,7 +126,12 @@ pub enum Finding<'a> {
 
 /// Looks up one metric on one platform.
 pub fn finding<'a>(results: &'a RunResults, row: &Row, platform: &str) -> Finding<'a> {
-    let wanted = Cell { probe: row.probe, neighbour: row.neighbour, platform: platform.to_owned() };
+    let wanted = Cell {
+        probe: row.probe,
+        neighbour: row.neighbour,
+        platform: platform.to_owned(),
+        layout: row.layout,
+    };
     let Some(cell) = cell(results, &wanted) else { return Finding::Absent(why_absent(results, platform)) };
     if let Some(metric) = cell.metrics.iter().find(|metric| metric.id == row.id) {
         return Finding::Metric(metric);
@@ -151,13 +163,24 @@ fn why_absent(results: &RunResults, platform: &str) -> String {
     }
 }
 
-/// The raw outcomes of a probe without neighbour, with the index of the platform in [`platform_labels`].
+/// The raw outcomes of a probe without neighbour, in its first layout, with the index of the platform in
+/// [`platform_labels`].
 pub fn details(results: &RunResults, probe: ProbeKind) -> Vec<(usize, String, &Detail)> {
+    let layout = results.experiment.layouts_of(probe).first().copied().flatten();
+    details_in(results, probe, layout)
+}
+
+/// The same in one layout.
+pub fn details_in(
+    results: &RunResults,
+    probe: ProbeKind,
+    layout: Option<Layout>,
+) -> Vec<(usize, String, &Detail)> {
     platform_labels(results)
         .into_iter()
         .enumerate()
         .filter_map(|(index, label)| {
-            let wanted = Cell { probe, neighbour: None, platform: label.clone() };
+            let wanted = Cell { probe, neighbour: None, platform: label.clone(), layout };
             cell(results, &wanted)?.detail.as_ref().map(|detail| (index, label, detail))
         })
         .collect()

@@ -15,23 +15,19 @@ use super::error::WorkError;
 use super::loads::team::Team;
 use super::probes::{context::Context, measure};
 use crate::model::job::{Dose, Job, JobReply, ProbeReport};
+use crate::model::stage::Stage;
 
 pub use super::probes::context::Surroundings;
 
 /// How often a job without a probe looks whether it is to end.
 const LOOK: Duration = Duration::from_millis(5);
 
-/// Runs the job and returns when it is over. `running` is called once the loads work and the probe begins. Setting
+/// Runs the job and returns when it is over. [`Stage::running`] is called once the loads work and the probe begins. Setting
 /// `stop` ends a job without a probe normally and a job with one with the reason `stopped`.
 ///
 /// A load that cannot begin or breaks off makes the job's report an error, also in a job without a probe, whose
 /// report is none otherwise.
-pub fn run_job(
-    job: &Job,
-    surroundings: &Surroundings,
-    stop: &AtomicBool,
-    running: &mut dyn FnMut(),
-) -> JobReply {
+pub fn run_job(job: &Job, surroundings: &Surroundings, stop: &AtomicBool, stage: &mut dyn Stage) -> JobReply {
     let bounds = Bounds::starting_now(stop, job.deadline_ms);
     let teams = match start_loads(job, surroundings, bounds) {
         Ok(teams) => teams,
@@ -41,9 +37,12 @@ pub fn run_job(
         }
         Err(error) => return JobReply { report: Some(Err(error.to_string())), doses: Vec::new() },
     };
-    running();
+    stage.running();
     let outcome = match &job.probe {
-        Some(spec) => Some(measure(spec, &Context { surroundings, bounds, seed: job.seed })),
+        Some(spec) => Some(measure(
+            spec,
+            &Context { surroundings, bounds, seed: job.seed, part: job.part.as_ref(), fresh: job.fresh },
+        )),
         None => wait(&teams, bounds).err().map(Err),
     };
     let failure = teams.iter().find_map(Team::failure);

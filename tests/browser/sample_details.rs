@@ -27,6 +27,7 @@ pub fn detail(random: &mut Xoshiro256PlusPlus, cell: &Cell) -> Detail {
         ProbeKind::MemLatency => Detail::MemLatency(latency(random, slow)),
         ProbeKind::MemBandwidth => Detail::MemBandwidth(bandwidth(random, slow)),
         ProbeKind::Disk => Detail::Disk(disk(random, slow)),
+        other => unreachable!("{other} is not in the sample"),
     }
 }
 

@@ -83,7 +83,14 @@ fn measures(spec: &PlatformSpec, platform: &mut dyn Platform, run: &Path) {
 
     // A neighbour for another instance: runs until it is told to stop.
     let loads = vec![load(LoadKind::Cpu), load(LoadKind::Memory)];
-    let neighbour = Job { id: 3, probe: None, loads, seed: 1, deadline_ms: Millis::from_millis(60_000) };
+    let neighbour = Job {
+        id: 3,
+        probe: None,
+        loads,
+        seed: 1,
+        deadline_ms: Millis::from_millis(60_000),
+        ..Job::default()
+    };
     instance.begin(&neighbour, &cancel).expect("the loads come up");
     let reply = instance.finish(&cancel).expect("it stops");
     assert_eq!(reply.report, None);
@@ -115,7 +122,14 @@ fn two_at_once(platform: &mut dyn Platform, run: &Path) {
     let mut measured = start(platform, 0, run);
     let mut neighbour = start(platform, 1, run);
     let loads = vec![load(LoadKind::Cpu)];
-    let job = Job { id: 1, probe: None, loads, seed: 1, deadline_ms: Millis::from_millis(60_000) };
+    let job = Job {
+        id: 1,
+        probe: None,
+        loads,
+        seed: 1,
+        deadline_ms: Millis::from_millis(60_000),
+        ..Job::default()
+    };
     neighbour.begin(&job, &cancel).expect("the load comes up");
     let reply = measure(measured.as_mut(), &gap(1, 20)).expect("it replies");
     assert!(matches!(reply.report, Some(Ok(_))));
@@ -161,6 +175,7 @@ fn instance_spec(number: u32, run: &Path) -> InstanceSpec {
         memory_wanted: Bytes::from_bytes(64 << 20),
         disk_wanted: Bytes::from_bytes(16 << 20),
         scratch,
+        ..InstanceSpec::default()
     }
 }
 
@@ -177,6 +192,7 @@ fn gap(id: u64, millis: u64) -> Job {
         loads: vec![],
         seed: id,
         deadline_ms: Millis::from_millis(millis + 60_000),
+        ..Job::default()
     }
 }
 

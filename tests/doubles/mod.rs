@@ -207,6 +207,8 @@ pub fn report(kind: ProbeKind, seed: u64) -> ProbeReport {
         cost: OwnCost { per_sample_ns: 20.0, cpu_time_ns: Nanos::ZERO, memory_bytes: Bytes::from_bytes(0) },
         detail,
         notes: vec!["pinning was refused".to_owned()],
+        outside: None,
+        accounts: None,
     }
 }
 

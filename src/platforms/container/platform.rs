@@ -87,6 +87,8 @@ impl Container {
             .tempdir_in(self.ledger.dir())
             .map_err(|error| self.failure(&format!("cannot make a folder for a trial: {error}"), vec![]))?;
         let spec = InstanceSpec {
+            host: 0,
+            port: None,
             number: 0,
             memory_wanted: Bytes::from_bytes(0),
             disk_wanted: Bytes::from_bytes(0),

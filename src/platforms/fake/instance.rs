@@ -193,7 +193,7 @@ impl Instance for FakeInstance {
         self.delay(cancel)?;
         let report = match self.scripted()? {
             Some(refusal) => Err(refusal),
-            None => report(&self.pretence, probe, job.seed),
+            None => report(&self.pretence, probe, &job),
         };
         Ok(JobReply { report: Some(report), doses })
     }

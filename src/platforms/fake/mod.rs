@@ -2,5 +2,10 @@
 
 mod instance;
 mod pretend;
+mod pretend_jobs;
+mod pretend_peers;
+mod pretend_share;
+mod pretend_timing;
+mod pretend_traps;
 
 pub use instance::Fake;

@@ -6,6 +6,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
+use super::{pretend_jobs, pretend_peers, pretend_share, pretend_timing, pretend_traps};
 use crate::model::detail::{
     BandwidthPoint, CpuDetail, CpuPoint, Detail, DiskDetail, DiskDirection, DiskPhase, DiskWindows,
     FwqDetail, GapDetail, LatencyPoint, MemBandwidthDetail, MemLatencyDetail, MemoryOperation, RateDetail,
@@ -13,7 +14,7 @@ use crate::model::detail::{
 };
 use crate::model::facts::{ClockFacts, OwnCost};
 use crate::model::histogram::{DenseHistogram, Histogram};
-use crate::model::job::{Dose, LoadSpec, ProbeReport};
+use crate::model::job::{Dose, Job, LoadSpec, Part, ProbeReport};
 use crate::model::params::{
     CpuParams, DiskMode, DiskParams, FwqParams, GapParams, MemBandwidthParams, MemLatencyParams, ProbeSpec,
 };
@@ -22,7 +23,7 @@ use crate::model::units::{Bytes, Hertz, Mebibytes, Millis, Nanos};
 /// CPUs of a fake machine.
 pub(super) const CPUS: u32 = 2;
 /// Rate of its counter, ticks per nanosecond.
-const TICKS_PER_NS: u64 = 2;
+pub(super) const TICKS_PER_NS: u64 = 2;
 /// Last-level cache.
 const CACHE: Bytes = Bytes::from_bytes(16 << 20);
 /// What its disk holds; a longer file is refused.
@@ -44,14 +45,15 @@ pub(crate) struct Pretence {
 }
 
 /// A made-up report; refused is what a real machine of this size would refuse.
-pub(crate) fn report(pretence: &Pretence, probe: &ProbeSpec, job_seed: u64) -> Result<ProbeReport, String> {
+pub(crate) fn report(pretence: &Pretence, probe: &ProbeSpec, job: &Job) -> Result<ProbeReport, String> {
     let mut hasher = DefaultHasher::new();
-    (pretence.seed, &pretence.label, job_seed, probe.kind()).hash(&mut hasher);
+    (pretence.seed, &pretence.label, job.seed, probe.kind()).hash(&mut hasher);
     let mut maker = Maker {
         random: Xoshiro256PlusPlus::seed_from_u64(hasher.finish()),
         slowdown: f64::from(pretence.slowdown_percent) / 100.0,
         noise: f64::from(pretence.noise_percent) / 100.0,
         cpus: pretence.cpus,
+        part: job.part.clone(),
     };
     Ok(ProbeReport {
         clock: ClockFacts { name: "fake".to_owned(), read_ns: 10.0, resolution_ns: 0.5 },
@@ -62,6 +64,8 @@ pub(crate) fn report(pretence: &Pretence, probe: &ProbeSpec, job_seed: u64) -> R
         },
         detail: maker.detail(probe)?,
         notes: vec!["made up: nothing was measured".to_owned()],
+        outside: None,
+        accounts: None,
     })
 }
 
@@ -78,21 +82,24 @@ pub(crate) fn dose(load: &LoadSpec, cpus: u32) -> Dose {
     }
 }
 
-struct Maker {
-    random: Xoshiro256PlusPlus,
-    slowdown: f64,
-    noise: f64,
-    cpus: u32,
+/// Makes up the data of one measurement.
+pub(super) struct Maker {
+    pub(super) random: Xoshiro256PlusPlus,
+    pub(super) slowdown: f64,
+    pub(super) noise: f64,
+    pub(super) cpus: u32,
+    /// Its part among several instances, if it has one.
+    pub(super) part: Option<Part>,
 }
 
 impl Maker {
     /// A factor around 1 within the noise.
-    fn wobble(&mut self) -> f64 {
+    pub(super) fn wobble(&mut self) -> f64 {
         1.0 + self.noise * (self.random.random::<f64>() - 0.5)
     }
 
     /// A time of the fake machine that takes `native_ns` on the fake native one.
-    fn nanos(&mut self, native_ns: f64) -> u64 {
+    pub(super) fn nanos(&mut self, native_ns: f64) -> u64 {
         let time = native_ns * self.slowdown * self.wobble();
         crate::model::metric::saturate(time).max(1)
     }
@@ -111,6 +118,17 @@ impl Maker {
             ProbeSpec::MemLatency(params) => Detail::MemLatency(self.mem_latency(params)),
             ProbeSpec::MemBandwidth(params) => Detail::MemBandwidth(self.mem_bandwidth(params)),
             ProbeSpec::Disk(params) => Detail::Disk(self.disk(params)?),
+            ProbeSpec::Ftq(p) => pretend_timing::ftq(self, p)?,
+            ProbeSpec::Wakeup(p) => pretend_timing::wakeup(self, p)?,
+            ProbeSpec::Frames(p) => pretend_timing::frames(self, p)?,
+            ProbeSpec::Exit(p) => pretend_traps::exit(self, p)?,
+            ProbeSpec::Lock(p) => pretend_traps::lock(self, p)?,
+            ProbeSpec::Pages(p) => pretend_traps::pages(self, p)?,
+            ProbeSpec::Linpack(p) => pretend_jobs::linpack(self, p)?,
+            ProbeSpec::Build(p) => pretend_jobs::build(self, p)?,
+            ProbeSpec::Net(p) => pretend_peers::net(self, p)?,
+            ProbeSpec::Mpi(p) => pretend_peers::mpi(self, p)?,
+            ProbeSpec::Share(p) => pretend_share::share(self, p)?,
         })
     }
 
@@ -325,21 +343,15 @@ fn level_ns(size: Bytes) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::params::Probes;
+    use crate::model::names::ProbeKind;
     use crate::platforms::link::check_report;
 
     fn all_probes() -> Vec<ProbeSpec> {
-        Probes {
-            gap: Some(GapParams::default()),
-            fwq: Some(FwqParams::default()),
-            cpu: Some(CpuParams::default()),
-            syscall: Some(crate::model::params::SyscallParams::default()),
-            fork: Some(crate::model::params::ForkParams::default()),
-            mem_latency: Some(MemLatencyParams::default()),
-            mem_bandwidth: Some(MemBandwidthParams::default()),
-            disk: Some(DiskParams::default()),
-        }
-        .specs()
+        ProbeKind::ALL.iter().map(|kind| ProbeSpec::default_of(*kind)).collect()
+    }
+
+    fn job(seed: u64) -> Job {
+        Job { seed, ..Job::default() }
     }
 
     fn pretence(slowdown_percent: u32) -> Pretence {
@@ -349,11 +361,11 @@ mod tests {
     #[test]
     fn every_probe_gets_data_that_passes_the_links_checks_and_repeats() {
         for probe in all_probes() {
-            let once = report(&pretence(100), &probe, 7).expect("small enough");
+            let once = report(&pretence(100), &probe, &job(7)).expect("small enough");
             assert_eq!(check_report(&once), Ok(()), "{}", probe.kind());
             assert_eq!(once.detail.kind(), probe.kind());
-            assert_eq!(Ok(&once), report(&pretence(100), &probe, 7).as_ref(), "same seeds, same data");
-            assert_ne!(Ok(&once), report(&pretence(100), &probe, 8).as_ref(), "{}", probe.kind());
+            assert_eq!(Ok(&once), report(&pretence(100), &probe, &job(7)).as_ref(), "same seeds, same data");
+            assert_ne!(Ok(&once), report(&pretence(100), &probe, &job(8)).as_ref(), "{}", probe.kind());
         }
     }
 
@@ -361,7 +373,7 @@ mod tests {
     fn slowdown_slows_down() {
         let total = |percent| {
             let probe = ProbeSpec::Fwq(FwqParams::default());
-            match report(&pretence(percent), &probe, 7).expect("made up").detail {
+            match report(&pretence(percent), &probe, &job(7)).expect("made up").detail {
                 Detail::Fwq(fwq) => fwq.samples_ns.iter().map(|sample| sample.as_f64()).sum::<f64>(),
                 _ => 0.0,
             }

@@ -1,6 +1,7 @@
 //! What is believed of a message beyond its shape: a guest may send anything. Used on both ends: the host refuses
 //! what breaks these rules, the agent turns it into a failed job before sending.
 
+use super::{check_jobs, check_peers, check_share, check_timing, check_traps};
 use crate::model::detail::{Detail, DiskDetail, DiskPhase, GapDetail, RateDetail, Stretch, WORST_KEPT};
 use crate::model::facts::MachineFacts;
 use crate::model::histogram::Histogram;
@@ -8,7 +9,7 @@ use crate::model::job::{Dose, JobReply, ProbeReport};
 use crate::model::wire::ToHost;
 
 /// Longest string that is shown as a name.
-const NAME_CHARS: usize = 256;
+pub(super) const NAME_CHARS: usize = 256;
 /// Longest string that explains something.
 pub const TEXT_CHARS: usize = 4000;
 /// Most remarks of a probe.
@@ -16,15 +17,15 @@ const MOST_NOTES: usize = 64;
 /// Most loads of a job.
 const MOST_DOSES: usize = 64;
 /// Most points of a series (thread counts, array sizes).
-const MOST_POINTS: usize = 4096;
+pub(super) const MOST_POINTS: usize = 4096;
 /// Most values of one series: samples, repetitions, batches.
-const MOST_VALUES: usize = 1_000_000;
+pub(super) const MOST_VALUES: usize = 1_000_000;
 /// Most phases of the disk probe: 2 directions × 3 modes × 8 block sizes.
 const MOST_PHASES: usize = 48;
 /// Most CPUs a machine may claim.
-const MOST_CPUS: u32 = 65_536;
+pub(super) const MOST_CPUS: u32 = 65_536;
 
-type Checked = Result<(), String>;
+pub(super) type Checked = Result<(), String>;
 
 /// Checks everything in a message that came from an agent. The error says which part breaks which rule.
 ///
@@ -36,7 +37,7 @@ pub fn check_message(message: &ToHost) -> Result<(), String> {
             text("hello.version", version, NAME_CHARS)?;
             check_facts(facts)
         }
-        ToHost::Running { .. } | ToHost::Heartbeat { .. } => Ok(()),
+        ToHost::Running { .. } | ToHost::Heartbeat { .. } | ToHost::AskClock { .. } => Ok(()),
         ToHost::Done { reply, .. } => check_reply(reply),
     }
 }
@@ -113,6 +114,17 @@ fn check_detail(detail: &Detail) -> Checked {
             bandwidth.points.iter().try_for_each(|p| finite("mem-bandwidth.bytes_per_s", p.bytes_per_s))
         }
         Detail::Disk(disk) => check_disk(disk),
+        Detail::Ftq(detail) => check_timing::ftq(detail),
+        Detail::Wakeup(detail) => check_timing::wakeup(detail),
+        Detail::Frames(detail) => check_timing::frames(detail),
+        Detail::Exit(detail) => check_traps::exit(detail),
+        Detail::Lock(detail) => check_traps::lock(detail),
+        Detail::Pages(detail) => check_traps::pages(detail),
+        Detail::Linpack(detail) => check_jobs::linpack(detail),
+        Detail::Build(detail) => check_jobs::build(detail),
+        Detail::Net(detail) => check_peers::net(detail),
+        Detail::Mpi(detail) => check_peers::mpi(detail),
+        Detail::Share(detail) => check_share::share(detail),
     }
 }
 
@@ -160,7 +172,7 @@ fn check_phase(phase: &DiskPhase) -> Checked {
         .try_for_each(|windows| at_most("disk.windows.bytes", windows.bytes.len(), MOST_VALUES))
 }
 
-fn histogram(name: &str, histogram: &Histogram) -> Checked {
+pub(super) fn histogram(name: &str, histogram: &Histogram) -> Checked {
     if histogram.is_well_formed() {
         Ok(())
     } else {
@@ -168,7 +180,7 @@ fn histogram(name: &str, histogram: &Histogram) -> Checked {
     }
 }
 
-fn stretches(name: &str, stretches: &[Stretch]) -> Checked {
+pub(super) fn stretches(name: &str, stretches: &[Stretch]) -> Checked {
     at_most(name, stretches.len(), WORST_KEPT)?;
     if stretches.windows(2).all(|pair| matches!(pair, [a, b] if a.length_ns >= b.length_ns)) {
         Ok(())
@@ -177,15 +189,15 @@ fn stretches(name: &str, stretches: &[Stretch]) -> Checked {
     }
 }
 
-fn finite(name: &str, value: f64) -> Checked {
+pub(super) fn finite(name: &str, value: f64) -> Checked {
     if value.is_finite() { Ok(()) } else { Err(format!("{name} = {value} is not a finite number")) }
 }
 
-fn at_most(name: &str, got: usize, most: usize) -> Checked {
+pub(super) fn at_most(name: &str, got: usize, most: usize) -> Checked {
     if got <= most { Ok(()) } else { Err(format!("{name}: {got} where {most} are allowed")) }
 }
 
-fn text(name: &str, value: &str, most_chars: usize) -> Checked {
+pub(super) fn text(name: &str, value: &str, most_chars: usize) -> Checked {
     at_most(name, value.chars().take(most_chars + 1).count(), most_chars)?;
     match value.chars().find(|c| c.is_control()) {
         Some(c) => Err(format!("{name} contains the control character {}", c.escape_unicode())),
@@ -216,6 +228,8 @@ mod tests {
             },
             detail,
             notes: vec![],
+            outside: None,
+            accounts: None,
         }
     }
 

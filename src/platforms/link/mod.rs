@@ -6,6 +6,11 @@
 //! ```
 
 pub mod check;
+mod check_jobs;
+mod check_peers;
+mod check_share;
+mod check_timing;
+mod check_traps;
 pub mod frame;
 pub mod host;
 pub mod stream;

@@ -16,6 +16,7 @@ use super::init::{RunInGuest, in_context, say};
 use super::{guest_modules, rehearsal};
 use crate::model::job::{Job, JobReply};
 use crate::model::names::ProbeKind;
+use crate::model::stage::Stage;
 use crate::model::units::Hertz;
 use crate::platforms::{agent, facts};
 
@@ -45,14 +46,14 @@ pub fn run(config: &GuestConfig, counter_hz: Option<Hertz>, run: &RunInGuest<'_>
                 )
             })
         };
-        let job = |job: &Job, stop: &AtomicBool, running: &mut dyn FnMut()| {
+        let job = |job: &Job, stop: &AtomicBool, stage: &mut dyn Stage| {
             if let (Some(how), false, Some(way)) =
                 (config.rehearse, rehearsed.swap(true, Ordering::SeqCst), &garbage_way)
             {
                 rehearsal::perform(how, way);
             }
             match ready_disk() {
-                Ok(folder) => with_notes(run(folder, job, stop, running), job, &config.disk_notes),
+                Ok(folder) => with_notes(run(folder, job, stop, stage), job, &config.disk_notes),
                 Err(error) => JobReply {
                     report: Some(Err(format!("the guest's disk is not usable: {error}"))),
                     doses: vec![],

@@ -27,11 +27,12 @@ use nix::unistd::{ForkResult, Pid, fork, getpid};
 use super::guest::{CONFIG_PATH, GuestConfig, INIT_RUNS, Rehearsal};
 use super::guest_agent;
 use crate::model::job::{Job, JobReply};
+use crate::model::stage::Stage;
 use crate::model::units::Hertz;
 
 /// How a guest runs a job: the folder (or device) for disk files, the job, the order to stop, and what to call when
 /// its loads are up.
-pub type RunInGuest<'a> = dyn Fn(&Path, &Job, &AtomicBool, &mut dyn FnMut()) -> JobReply + Sync + 'a;
+pub type RunInGuest<'a> = dyn Fn(&Path, &Job, &AtomicBool, &mut dyn Stage) -> JobReply + Sync + 'a;
 
 /// Whether this process is PID 1 of a guest of ours. A container's agent is PID 1, too, but finds no config.
 pub fn is_guest() -> bool {

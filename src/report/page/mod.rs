@@ -12,12 +12,17 @@ pub(crate) mod document;
 mod failures;
 mod fwq;
 mod gap;
+mod jobs;
 mod memory;
 mod neighbours;
 pub(crate) mod parts;
+mod peers;
 mod probes;
 mod provenance;
 mod rates;
+mod share;
 mod summary;
+mod timing;
+mod traps;
 
 pub use document::html;

@@ -6,7 +6,12 @@
 mod disk;
 mod entry;
 mod gap;
+mod jobs;
 mod memory;
+mod peers;
+mod share;
+mod timing;
+mod traps;
 mod work;
 
 use crate::model::detail::Detail;
@@ -24,5 +29,16 @@ pub fn metrics_of(detail: &Detail, _clock: &ClockFacts) -> Vec<Metric> {
         Detail::MemLatency(detail) => memory::latency(detail),
         Detail::MemBandwidth(detail) => memory::bandwidth(detail),
         Detail::Disk(detail) => disk::metrics(detail),
+        Detail::Ftq(detail) => timing::ftq(detail),
+        Detail::Wakeup(detail) => timing::wakeup(detail),
+        Detail::Frames(detail) => timing::frames(detail),
+        Detail::Exit(detail) => traps::exit(detail),
+        Detail::Lock(detail) => traps::lock(detail),
+        Detail::Pages(detail) => traps::pages(detail),
+        Detail::Linpack(detail) => jobs::linpack(detail),
+        Detail::Build(detail) => jobs::build(detail),
+        Detail::Net(detail) => peers::net(detail),
+        Detail::Mpi(detail) => peers::mpi(detail),
+        Detail::Share(detail) => share::share(detail),
     }
 }

@@ -36,6 +36,10 @@ pub const fn unit(kind: LoadKind) -> &'static str {
     match kind {
         LoadKind::Idle | LoadKind::Cpu => "rounds",
         LoadKind::Memory | LoadKind::Disk => "bytes",
+        LoadKind::Network | LoadKind::Interrupt => "packets",
+        LoadKind::Fork => "processes",
+        LoadKind::Lock => "turns",
+        LoadKind::Mixed => "rounds",
     }
 }
 
@@ -54,6 +58,9 @@ pub fn make(
         LoadKind::Cpu => Some(Box::new(Arithmetic { words: [1; MIX_WORDS] })),
         LoadKind::Memory => Some(Box::new(Streaming::new(threads)?)),
         LoadKind::Disk => Some(Box::new(Writing::new(number, scratch)?)),
+        LoadKind::Network | LoadKind::Interrupt | LoadKind::Fork | LoadKind::Lock | LoadKind::Mixed => {
+            return Err(WorkError::Unfit(format!("STUB: the {kind} load is not built yet")));
+        }
     })
 }
 

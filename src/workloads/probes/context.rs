@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use crate::model::job::Part;
 use crate::workloads::bounds::Bounds;
 
 /// What the machine around a job offers.
@@ -22,4 +23,8 @@ pub struct Context<'a> {
     pub bounds: Bounds<'a>,
     /// Seed of everything random.
     pub seed: u64,
+    /// Its part among several instances; none for one alone.
+    pub part: Option<&'a Part>,
+    /// Whether the instance has just been started.
+    pub fresh: bool,
 }

@@ -41,7 +41,7 @@ pub fn measure(params: &CpuParams, context: &Context<'_>) -> Result<ProbeReport,
         memory_bytes: Bytes::from_bytes(u64::from(most) * (MIX_WORDS as u64) * 8),
     };
     let detail = CpuDetail { iterations: params.iterations, cpus, points };
-    Ok(ProbeReport { clock, cost, detail: Detail::Cpu(detail), notes: Vec::new() })
+    Ok(ProbeReport::new(clock, cost, Detail::Cpu(detail), Vec::new()))
 }
 
 /// Begin and end of each repetition in one thread.

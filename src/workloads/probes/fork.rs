@@ -64,7 +64,7 @@ pub fn measure(params: &ForkParams, context: &Context<'_>) -> Result<ProbeReport
             params.duration_ms.get()
         )));
     }
-    Ok(ProbeReport { clock, cost, detail: Detail::Fork(detail), notes: Vec::new() })
+    Ok(ProbeReport::new(clock, cost, Detail::Fork(detail), Vec::new()))
 }
 
 fn one_thread(

@@ -57,7 +57,7 @@ fn measure_here(params: &FwqParams, context: &Context<'_>) -> Result<ProbeReport
         cpu: pinned.cpu,
         samples_ns: quanta.into_iter().map(|quantum| Ticks::from_ticks(quantum).to_nanos(rate)).collect(),
     };
-    Ok(ProbeReport { clock, cost, detail: Detail::Fwq(detail), notes: pinned.note.into_iter().collect() })
+    Ok(ProbeReport::new(clock, cost, Detail::Fwq(detail), pinned.note.into_iter().collect()))
 }
 
 fn look(context: &Context<'_>) -> ControlFlow<()> {

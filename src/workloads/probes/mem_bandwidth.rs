@@ -63,7 +63,7 @@ pub fn measure(params: &MemBandwidthParams, context: &Context<'_>) -> Result<Pro
     };
     let mut notes = sizes.notes;
     notes.push(format!("read and write use {} instructions, copy the C library's memcpy", width.name()));
-    Ok(ProbeReport { clock, cost, detail: Detail::MemBandwidth(detail), notes })
+    Ok(ProbeReport::new(clock, cost, Detail::MemBandwidth(detail), notes))
 }
 
 fn all_huge(outcome: &Outcome<Share>) -> Option<bool> {

@@ -73,7 +73,7 @@ pub fn measure(params: &MemLatencyParams, context: &Context<'_>) -> Result<Probe
         huge_pages: arena.huge_pages(),
         points,
     };
-    Ok(ProbeReport { clock, cost, detail: Detail::MemLatency(detail), notes: sizes.notes })
+    Ok(ProbeReport::new(clock, cost, Detail::MemLatency(detail), sizes.notes))
 }
 
 /// Links the elements from the end to the start and back to the end.

@@ -46,7 +46,7 @@ pub fn measure(params: &SyscallParams, context: &Context<'_>) -> Result<ProbeRep
         memory_bytes: Bytes::from_bytes(u64::from(most) * u64::from(SPANS) * 8),
     };
     let detail = Detail::Syscall(RateDetail { points, latency_ns: Histogram::default() });
-    Ok(ProbeReport { clock, cost, detail, notes: Vec::new() })
+    Ok(ProbeReport::new(clock, cost, detail, Vec::new()))
 }
 
 fn one_thread(spans: Spans, context: &Context<'_>, muster: &Muster<'_>) -> Result<Tally, WorkError> {

@@ -42,7 +42,7 @@ pub fn measure(params: &DiskParams, context: &Context<'_>) -> Result<ProbeReport
         cpu_time_ns: thread_cpu_time()?.saturating_sub(cpu_before),
         memory_bytes: buffer.size(),
     };
-    Ok(ProbeReport { clock, cost, detail: Detail::Disk(DiskDetail { target, phases }), notes })
+    Ok(ProbeReport::new(clock, cost, Detail::Disk(DiskDetail { target, phases }), notes))
 }
 
 fn add_notes(notes: &mut Vec<String>, scratch: &Scratch, mode: DiskMode) {

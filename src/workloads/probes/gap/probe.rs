@@ -61,7 +61,7 @@ fn measure_here(params: &GapParams, context: &Context<'_>) -> Result<ProbeReport
         batches,
         worst: record.worst(observed.first, rate),
     };
-    Ok(ProbeReport { clock: counter_facts(rate), cost, detail: Detail::Gap(detail), notes })
+    Ok(ProbeReport::new(counter_facts(rate), cost, Detail::Gap(detail), notes))
 }
 
 fn batch_ticks(params: &GapParams, rate: Hertz) -> u64 {

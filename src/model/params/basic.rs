@@ -1,150 +1,10 @@
-//! Parameters of each probe: what a user may set in an experiment, with defaults and bounds.
-//!
-//! Every struct refuses unknown keys; [`Probes::check`] refuses values outside the bounds stated at each field.
+//! Parameters of the probes of time, memory and disk that every machine can run alone.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::names::ProbeKind;
-use super::units::{Kibibytes, Mebibytes, Millis};
-
-/// The probes of an experiment: a probe is measured when its table is there, `[probe.gap]` for example.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case")]
-pub struct Probes {
-    /// Gap probe.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub gap: Option<GapParams>,
-    /// Fixed work quantum.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub fwq: Option<FwqParams>,
-    /// Threads versus time.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub cpu: Option<CpuParams>,
-    /// System call cost.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub syscall: Option<SyscallParams>,
-    /// fork + exec + wait.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub fork: Option<ForkParams>,
-    /// Pointer chase.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub mem_latency: Option<MemLatencyParams>,
-    /// Memory throughput.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub mem_bandwidth: Option<MemBandwidthParams>,
-    /// Disk throughput and stalls.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub disk: Option<DiskParams>,
-}
-
-/// One probe with its parameters, as it is sent to an agent.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(tag = "probe", content = "params", rename_all = "kebab-case")]
-pub enum ProbeSpec {
-    /// Gap probe.
-    Gap(GapParams),
-    /// Fixed work quantum.
-    Fwq(FwqParams),
-    /// Threads versus time.
-    Cpu(CpuParams),
-    /// System call cost.
-    Syscall(SyscallParams),
-    /// fork + exec + wait.
-    Fork(ForkParams),
-    /// Pointer chase.
-    MemLatency(MemLatencyParams),
-    /// Memory throughput.
-    MemBandwidth(MemBandwidthParams),
-    /// Disk throughput and stalls.
-    Disk(DiskParams),
-}
-
-impl ProbeSpec {
-    /// Which probe this is.
-    pub const fn kind(&self) -> ProbeKind {
-        match self {
-            Self::Gap(_) => ProbeKind::Gap,
-            Self::Fwq(_) => ProbeKind::Fwq,
-            Self::Cpu(_) => ProbeKind::Cpu,
-            Self::Syscall(_) => ProbeKind::Syscall,
-            Self::Fork(_) => ProbeKind::Fork,
-            Self::MemLatency(_) => ProbeKind::MemLatency,
-            Self::MemBandwidth(_) => ProbeKind::MemBandwidth,
-            Self::Disk(_) => ProbeKind::Disk,
-        }
-    }
-}
-
-impl Probes {
-    /// The probes that are to be measured, in the order of [`ProbeKind::ALL`].
-    pub fn specs(&self) -> Vec<ProbeSpec> {
-        [
-            self.gap.clone().map(ProbeSpec::Gap),
-            self.fwq.clone().map(ProbeSpec::Fwq),
-            self.cpu.clone().map(ProbeSpec::Cpu),
-            self.syscall.clone().map(ProbeSpec::Syscall),
-            self.fork.clone().map(ProbeSpec::Fork),
-            self.mem_latency.clone().map(ProbeSpec::MemLatency),
-            self.mem_bandwidth.clone().map(ProbeSpec::MemBandwidth),
-            self.disk.clone().map(ProbeSpec::Disk),
-        ]
-        .into_iter()
-        .flatten()
-        .collect()
-    }
-
-    /// Drops every probe that is not in `keep`.
-    pub fn retain(&mut self, keep: &[ProbeKind]) {
-        let drop = |kind| !keep.contains(&kind);
-        self.gap.take_if(|_| drop(ProbeKind::Gap));
-        self.fwq.take_if(|_| drop(ProbeKind::Fwq));
-        self.cpu.take_if(|_| drop(ProbeKind::Cpu));
-        self.syscall.take_if(|_| drop(ProbeKind::Syscall));
-        self.fork.take_if(|_| drop(ProbeKind::Fork));
-        self.mem_latency.take_if(|_| drop(ProbeKind::MemLatency));
-        self.mem_bandwidth.take_if(|_| drop(ProbeKind::MemBandwidth));
-        self.disk.take_if(|_| drop(ProbeKind::Disk));
-    }
-
-    /// Checks every bound; the error names the key, what was written and what is allowed.
-    pub fn check(&self) -> Result<(), OutOfBounds> {
-        for spec in self.specs() {
-            match spec {
-                ProbeSpec::Gap(p) => p.check()?,
-                ProbeSpec::Fwq(p) => p.check()?,
-                ProbeSpec::Cpu(p) => p.check()?,
-                ProbeSpec::Syscall(p) => p.check()?,
-                ProbeSpec::Fork(p) => p.check()?,
-                ProbeSpec::MemLatency(p) => p.check()?,
-                ProbeSpec::MemBandwidth(p) => p.check()?,
-                ProbeSpec::Disk(p) => p.check()?,
-            }
-        }
-        Ok(())
-    }
-}
-
-/// A parameter outside its bounds.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{key} = {got} is out of bounds; allowed is {least} to {most}")]
-pub struct OutOfBounds {
-    /// The key as it is written in an experiment.
-    pub key: &'static str,
-    /// The value written.
-    pub got: u64,
-    /// Smallest allowed value.
-    pub least: u64,
-    /// Largest allowed value.
-    pub most: u64,
-}
-
-/// Checks one value against its bounds.
-pub(crate) fn within(key: &'static str, got: u64, least: u64, most: u64) -> Result<(), OutOfBounds> {
-    if (least..=most).contains(&got) { Ok(()) } else { Err(OutOfBounds { key, got, least, most }) }
-}
-
-const HOUR_MS: u64 = 3_600_000;
+use super::{HOUR_MS, OutOfBounds, within};
+use crate::model::units::{Kibibytes, Mebibytes, Millis};
 
 /// Parameters of the gap probe.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -167,7 +27,7 @@ impl Default for GapParams {
 }
 
 impl GapParams {
-    fn check(&self) -> Result<(), OutOfBounds> {
+    pub(super) fn check(&self) -> Result<(), OutOfBounds> {
         within("probe.gap.duration_ms", self.duration_ms.get(), 1, HOUR_MS)?;
         within("probe.gap.reads", self.reads.unwrap_or(1000), 1000, 10_000_000_000_000)?;
         within("probe.gap.batches", self.batches.into(), 8, 256)
@@ -191,7 +51,7 @@ impl Default for FwqParams {
 }
 
 impl FwqParams {
-    fn check(&self) -> Result<(), OutOfBounds> {
+    pub(super) fn check(&self) -> Result<(), OutOfBounds> {
         within("probe.fwq.iterations", self.iterations, 1000, 10_000_000_000)?;
         within("probe.fwq.samples", self.samples.into(), 100, 1_000_000)
     }
@@ -217,7 +77,7 @@ impl Default for CpuParams {
 }
 
 impl CpuParams {
-    fn check(&self) -> Result<(), OutOfBounds> {
+    pub(super) fn check(&self) -> Result<(), OutOfBounds> {
         within("probe.cpu.iterations", self.iterations, 100_000, 1_000_000_000_000)?;
         within("probe.cpu.max_threads", self.max_threads.unwrap_or(1).into(), 1, 1024)?;
         within("probe.cpu.samples", self.samples.into(), 1, 1000)
@@ -242,7 +102,7 @@ impl Default for SyscallParams {
 }
 
 impl SyscallParams {
-    fn check(&self) -> Result<(), OutOfBounds> {
+    pub(super) fn check(&self) -> Result<(), OutOfBounds> {
         within("probe.syscall.duration_ms", self.duration_ms.get(), 10, HOUR_MS)?;
         within("probe.syscall.max_threads", self.max_threads.unwrap_or(1).into(), 1, 1024)
     }
@@ -266,7 +126,7 @@ impl Default for ForkParams {
 }
 
 impl ForkParams {
-    fn check(&self) -> Result<(), OutOfBounds> {
+    pub(super) fn check(&self) -> Result<(), OutOfBounds> {
         within("probe.fork.duration_ms", self.duration_ms.get(), 10, HOUR_MS)?;
         within("probe.fork.max_threads", self.max_threads.unwrap_or(1).into(), 1, 1024)
     }
@@ -315,7 +175,7 @@ impl Default for MemLatencyParams {
 }
 
 impl MemLatencyParams {
-    fn check(&self) -> Result<(), OutOfBounds> {
+    pub(super) fn check(&self) -> Result<(), OutOfBounds> {
         within("probe.mem-latency.min_size_kib", self.min_size_kib.get(), 1, 1 << 20)?;
         within("probe.mem-latency.max_size_mib", self.max_size_mib.map_or(1, Mebibytes::get), 1, 1 << 20)?;
         within("probe.mem-latency.stride_bytes", self.stride_bytes.into(), 8, 4096)?;
@@ -360,7 +220,7 @@ impl Default for MemBandwidthParams {
 }
 
 impl MemBandwidthParams {
-    fn check(&self) -> Result<(), OutOfBounds> {
+    pub(super) fn check(&self) -> Result<(), OutOfBounds> {
         within("probe.mem-bandwidth.min_size_kib", self.min_size_kib.get(), 1, 1 << 20)?;
         within("probe.mem-bandwidth.max_size_mib", self.max_size_mib.map_or(1, Mebibytes::get), 1, 1 << 20)?;
         within("probe.mem-bandwidth.duration_ms", self.duration_ms.get(), 1, HOUR_MS)?;
@@ -407,7 +267,7 @@ impl Default for DiskParams {
 }
 
 impl DiskParams {
-    fn check(&self) -> Result<(), OutOfBounds> {
+    pub(super) fn check(&self) -> Result<(), OutOfBounds> {
         within("probe.disk.file_size_mib", self.file_size_mib.get(), 1, 1 << 20)?;
         within("number of probe.disk.block_sizes_kib", self.block_sizes_kib.len() as u64, 1, 8)?;
         for size in &self.block_sizes_kib {

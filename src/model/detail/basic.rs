@@ -1,56 +1,11 @@
-//! What each probe brings home: raw enough that every figure can be computed again from the journal.
-//!
-//! Agents send only these; metrics are computed from them on the host (`stats`), so a guest is not trusted with
-//! arithmetic and an old run can be read with newer statistics.
+//! Outcomes of the probes of time, memory and disk that every machine can run alone.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::histogram::Histogram;
-use super::names::ProbeKind;
-use super::params::{ChaseOrder, DiskMode};
-use super::units::{Bytes, Hertz, Millis, Nanos};
-
-/// How many of the worst events a probe keeps with their time stamps.
-pub const WORST_KEPT: usize = 64;
-
-/// Raw outcome of a probe.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(tag = "probe", rename_all = "kebab-case")]
-pub enum Detail {
-    /// Gap probe.
-    Gap(GapDetail),
-    /// Fixed work quantum.
-    Fwq(FwqDetail),
-    /// Threads versus time.
-    Cpu(CpuDetail),
-    /// System call cost.
-    Syscall(RateDetail),
-    /// fork + exec + wait.
-    Fork(RateDetail),
-    /// Pointer chase.
-    MemLatency(MemLatencyDetail),
-    /// Memory throughput.
-    MemBandwidth(MemBandwidthDetail),
-    /// Disk throughput and stalls.
-    Disk(DiskDetail),
-}
-
-impl Detail {
-    /// Which probe this comes from.
-    pub const fn kind(&self) -> ProbeKind {
-        match self {
-            Self::Gap(_) => ProbeKind::Gap,
-            Self::Fwq(_) => ProbeKind::Fwq,
-            Self::Cpu(_) => ProbeKind::Cpu,
-            Self::Syscall(_) => ProbeKind::Syscall,
-            Self::Fork(_) => ProbeKind::Fork,
-            Self::MemLatency(_) => ProbeKind::MemLatency,
-            Self::MemBandwidth(_) => ProbeKind::MemBandwidth,
-            Self::Disk(_) => ProbeKind::Disk,
-        }
-    }
-}
+use crate::model::histogram::Histogram;
+use crate::model::params::{ChaseOrder, DiskMode};
+use crate::model::units::{Bytes, Hertz, Millis, Nanos};
 
 /// A stretch of time that was taken away, or in which nothing moved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -73,7 +28,7 @@ pub struct GapDetail {
     /// One histogram per equal span of time (of equally many reads, where `reads` was set), in order. A gap counts
     /// for the batch in which it began.
     pub batches: Vec<Histogram>,
-    /// The longest gaps, longest first, at most [`WORST_KEPT`].
+    /// The longest gaps, longest first, at most [`super::WORST_KEPT`].
     pub worst: Vec<Stretch>,
 }
 
@@ -227,7 +182,7 @@ pub struct DiskPhase {
     pub latency_ns: Histogram,
     /// Throughput over time.
     pub windows: Vec<DiskWindows>,
-    /// The longest operations, longest first, at most [`WORST_KEPT`]: each a stall as long as it lasts.
+    /// The longest operations, longest first, at most [`super::WORST_KEPT`]: each a stall as long as it lasts.
     pub stalls: Vec<Stretch>,
 }
 

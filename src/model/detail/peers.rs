@@ -1,0 +1,135 @@
+//! Outcomes of the probes that several instances make together: network, message passing, shares.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::model::histogram::Histogram;
+use crate::model::params::{Exchange, Protocol};
+use crate::model::units::{Bytes, Hertz, Nanos};
+
+/// Direction of a stream as seen from the first instance.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum NetDirection {
+    /// The first instance sends.
+    Out,
+    /// The first instance receives.
+    In,
+    /// There and back.
+    Both,
+}
+
+/// One protocol, exchange, size and direction. Bytes and messages are those that arrived.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct NetPoint {
+    /// Transport protocol.
+    pub protocol: Protocol,
+    /// What goes over it.
+    pub exchange: Exchange,
+    /// Direction.
+    pub direction: NetDirection,
+    /// Size of a message.
+    pub message_bytes: u32,
+    /// Why this point could not be measured; all below is empty then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unsupported: Option<String>,
+    /// How long it took, at the receiver.
+    pub elapsed_ns: Nanos,
+    /// Messages sent.
+    pub sent: u64,
+    /// Messages that arrived (request-response: round trips completed).
+    pub arrived: u64,
+    /// Bytes that arrived.
+    pub bytes: Bytes,
+    /// Round trips in nanoseconds; empty for streams.
+    pub round_trip_ns: Histogram,
+    /// CPU time the first instance's process took.
+    pub first_cpu_ns: Nanos,
+    /// CPU time the second instance's process took.
+    pub second_cpu_ns: Nanos,
+    /// CPU time of the whole first instance, its kernel's interrupt work included, when its kernel says.
+    pub first_system_ns: Option<Nanos>,
+    /// The same of the second instance.
+    pub second_system_ns: Option<Nanos>,
+}
+
+/// Outcome of the network probe, as the first instance tells it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct NetDetail {
+    /// One entry per protocol, exchange, size and direction.
+    pub points: Vec<NetPoint>,
+}
+
+/// Pattern of message passing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum MpiPattern {
+    /// First and last rank send a message to and fro.
+    PingPong,
+    /// Every rank sends to every other one.
+    AllToAll,
+}
+
+/// One pattern and size.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct MpiPoint {
+    /// Pattern.
+    pub pattern: MpiPattern,
+    /// Size of each message.
+    pub message_bytes: u32,
+    /// Iterations.
+    pub iterations: u64,
+    /// How long they took together.
+    pub elapsed_ns: Nanos,
+    /// Time of each iteration in nanoseconds, at the first rank: ping-pong there and back, all-to-all until the last
+    /// message has arrived.
+    pub iteration_ns: Histogram,
+}
+
+/// Outcome of the message-passing probe, as the first rank tells it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct MpiDetail {
+    /// Ranks in all.
+    pub ranks: u32,
+    /// Ranks in each instance.
+    pub ranks_per_instance: u32,
+    /// One entry per pattern and size.
+    pub points: Vec<MpiPoint>,
+}
+
+/// What one instance got in one phase of the share probe.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct SharePhase {
+    /// Threads of the first instance in this phase; 0 when it rested.
+    pub first_threads: u32,
+    /// Threads of each other instance in this phase; 0 when they rested.
+    pub other_threads: u32,
+    /// How long this instance worked.
+    pub elapsed_ns: Nanos,
+    /// CPU time its threads took, as its own kernel says.
+    pub cpu_time_ns: Nanos,
+    /// Rounds of the fixed loop its threads finished.
+    pub rounds: u64,
+    /// Stretches in which a thread did not run, in ticks, at least 50 µs long.
+    pub away_ticks: Histogram,
+    /// Stretches between those, in ticks: how long a thread runs at once.
+    pub running_ticks: Histogram,
+}
+
+/// Outcome of the share probe in one instance. The curve needs those of all instances.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ShareDetail {
+    /// Number of this instance in its layout.
+    pub rank: u32,
+    /// Instances in all.
+    pub ranks: u32,
+    /// CPUs this instance says it has.
+    pub cpus: u32,
+    /// Rate of the cycle counter.
+    pub counter_hz: Hertz,
+    /// The same phases in every instance, in order.
+    pub phases: Vec<SharePhase>,
+    /// The outcomes of the other instances, in order; filled in by the host, empty on the wire.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub others: Vec<ShareDetail>,
+}

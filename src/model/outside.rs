@@ -1,0 +1,54 @@
+//! Time as seen from outside: a guest's clock may lie, so every measurement is also timed by the host's clock.
+//!
+//! ```text
+//!  agent   local₁ ──ask──►            ──► local₂        one exchange; the quickest of several counts
+//!  host                 host₁ answer host₂              host time at the middle, ± half the round trip
+//! ```
+//! Source of the method: Mills, RFC 5905 section 8 (on-wire protocol); of the demand: Danciu 2010.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::units::Nanos;
+
+/// How the host's clock was asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum ClockTransport {
+    /// Datagrams to the host's clock.
+    Udp,
+    /// Messages over the agent's link.
+    Link,
+}
+
+/// The host's clock and the instance's clocks at the same moment, from the quickest of several exchanges.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ClockReading {
+    /// Host: `CLOCK_MONOTONIC` in the middle of the exchange.
+    pub host_ns: Nanos,
+    /// Instance: `CLOCK_MONOTONIC` in the middle of the exchange.
+    pub monotonic_ns: Nanos,
+    /// Instance: `CLOCK_MONOTONIC_RAW` at the same time.
+    pub raw_ns: Nanos,
+    /// Instance: `CLOCK_REALTIME` at the same time, since 1970.
+    pub realtime_ns: Nanos,
+    /// Round trip of the exchange, without the time the host needed to answer; half of it is the error bar.
+    pub round_trip_ns: Nanos,
+    /// Exchanges that were answered.
+    pub exchanges: u32,
+}
+
+/// A measurement between two readings of the host's clock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct OutsideTime {
+    /// How the host's clock was asked.
+    pub transport: ClockTransport,
+    /// Before the probe.
+    pub before: ClockReading,
+    /// After the probe.
+    pub after: ClockReading,
+    /// When the probe began, `CLOCK_MONOTONIC` of the instance.
+    pub began_ns: Nanos,
+    /// When the probe ended, `CLOCK_MONOTONIC` of the instance.
+    pub ended_ns: Nanos,
+}

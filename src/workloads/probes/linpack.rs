@@ -1,0 +1,14 @@
+//! STUB: the probe `linpack`; its owner replaces this file.
+
+use super::context::Context;
+use crate::model::job::ProbeReport;
+use crate::model::params::LinpackParams;
+use crate::workloads::error::WorkError;
+
+/// Measures.
+///
+/// # Errors
+/// Why it could not be measured.
+pub fn measure(_params: &LinpackParams, _context: &Context<'_>) -> Result<ProbeReport, WorkError> {
+    Err(WorkError::Unfit("not built yet".to_owned()))
+}
