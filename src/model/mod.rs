@@ -24,6 +24,7 @@ pub mod names;
 pub mod outside;
 pub mod params;
 pub mod platform;
+pub mod policy;
 pub mod preflight;
 pub mod results;
 pub mod stage;

@@ -9,6 +9,7 @@ use super::facts::{ClockFacts, MachineFacts, OwnCost};
 use super::job::PlacedDose;
 use super::journal::{Cell, Failure, PlatformState};
 use super::metric::{Better, Estimate, Unit};
+use super::policy::PolicyVerdict;
 use super::preflight::Preflight;
 use super::units::Nanos;
 
@@ -37,6 +38,9 @@ pub struct RunResults {
     pub platforms: Vec<PlatformState>,
     /// One sentence per platform, for people in a hurry; the baseline has none.
     pub verdicts: Vec<Verdict>,
+    /// By which policy each platform shares the CPUs, where that was measured.
+    #[serde(default)]
+    pub policies: Vec<PolicyVerdict>,
     /// One entry per cell.
     pub cells: Vec<CellResult>,
     /// Every failed measurement.

@@ -16,8 +16,11 @@ pub mod interval;
 pub mod metrics;
 pub mod pairs;
 pub mod plateaus;
+pub mod policy;
+pub mod shares;
 mod signed_rank;
 pub mod summary;
 pub mod threads;
+pub mod water;
 
 pub use metrics::metrics_of;

@@ -359,6 +359,7 @@ pub fn rich() -> RunResults {
             gvisor,
         ],
         verdicts: verdicts(),
+        policies: vec![],
         cells,
         failures: failures(),
     }

@@ -7,6 +7,7 @@
 
 mod comparisons;
 mod detail;
+mod policies;
 mod results;
 mod table;
 mod verdicts;

@@ -2,6 +2,7 @@
 
 use super::comparisons::{CONFIDENCE, Comparer};
 use super::detail::{detail, doses, gaps, median_rate, notes};
+use super::policies::policies;
 use super::table::{Row, Table};
 use super::verdicts::verdicts;
 use crate::campaign::history::History;
@@ -47,6 +48,7 @@ pub fn analyse(experiment: &Experiment, contents: &Contents) -> Option<RunResult
         dirty: dirty(&contents.headers),
         platforms: states,
         verdicts: Vec::new(),
+        policies: policies(&labels, &contents.measurements, header.host.cpus),
         failures: failures(&wanted, &table),
         cells,
     };
