@@ -171,6 +171,7 @@ impl Fleet {
             memory_wanted: room.memory,
             disk_wanted: room.disk,
             scratch,
+            rank: number,
             host: 0,
             port: None,
         })

@@ -58,6 +58,9 @@ pub struct PlatformSpec {
     /// Puts each instance into a CPU group of its own with this weight, 1 … 10 000; 100 is usual.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu_weight: Option<u32>,
+    /// Weight of every instance but the first, where it differs: the measured one is number one. 1 … 10 000.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub other_cpu_weight: Option<u32>,
     /// Puts each instance into a CPU group of its own that gets at most this many percent of one CPU, 1 … 100 000.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu_cap_percent: Option<u32>,
@@ -88,6 +91,7 @@ impl PlatformSpec {
             device: None,
             disk_bus: None,
             cpu_weight: None,
+            other_cpu_weight: None,
             cpu_cap_percent: None,
             ssh: None,
             script: None,
@@ -220,6 +224,7 @@ fn check_bounds(platform: &PlatformSpec) -> Result<(), ExperimentError> {
     within("platform.memory_mib", platform.memory_mib.map_or(128, Mebibytes::get), 128, 1 << 20)?;
     within("platform.nics", platform.nics.unwrap_or(1).into(), 1, 8)?;
     within("platform.cpu_weight", platform.cpu_weight.unwrap_or(100).into(), 1, 10_000)?;
+    within("platform.other_cpu_weight", platform.other_cpu_weight.unwrap_or(100).into(), 1, 10_000)?;
     within("platform.cpu_cap_percent", platform.cpu_cap_percent.unwrap_or(100).into(), 1, 100_000)?;
     if let Some(script) = &platform.script {
         within("script.slowdown_percent", script.slowdown_percent.unwrap_or(100).into(), 1, 100_000)?;
@@ -234,7 +239,7 @@ fn check_bounds(platform: &PlatformSpec) -> Result<(), ExperimentError> {
 fn check_owners(platform: &PlatformSpec) -> Result<(), ExperimentError> {
     use PlatformKind::{Container, Fake, Native, Ssh, Vm};
     let p = platform;
-    let settings: [(&str, bool, &[PlatformKind]); 16] = [
+    let settings: [(&str, bool, &[PlatformKind]); 17] = [
         ("memory_mib", p.memory_mib.is_some(), &[Vm]),
         ("qemu", p.qemu.is_some(), &[Vm]),
         ("kernel", p.kernel.is_some(), &[Vm]),
@@ -246,6 +251,7 @@ fn check_owners(platform: &PlatformSpec) -> Result<(), ExperimentError> {
         ("disk", p.disk.is_some(), &[Native, Container, Vm]),
         ("device", p.device.is_some(), &[Native, Container, Vm]),
         ("cpu_weight", p.cpu_weight.is_some(), &[Native, Container, Vm]),
+        ("other_cpu_weight", p.other_cpu_weight.is_some(), &[Native, Container, Vm]),
         ("cpu_cap_percent", p.cpu_cap_percent.is_some(), &[Native, Container, Vm]),
         ("cpus", p.cpus.is_some(), &[Native, Container, Vm, Fake]),
         ("runtime", p.runtime.is_some(), &[Container]),

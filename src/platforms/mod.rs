@@ -15,6 +15,7 @@
 pub mod agent;
 pub mod console;
 pub mod container;
+pub mod cpu_group;
 pub mod facts;
 pub mod fake;
 pub mod host;
@@ -90,6 +91,8 @@ pub struct InstanceSpec {
     pub disk_wanted: Bytes,
     /// Folder on the host for files of this instance (disk probe files, disk images). Exists; emptied by its owner.
     pub scratch: PathBuf,
+    /// 0 for the measured instance and the first of a layout, more for the others.
+    pub rank: u32,
     /// Number of its host in a layout, 0 otherwise.
     pub host: u32,
     /// Where it is plugged in, for layouts that need a network.

@@ -65,6 +65,11 @@ impl Process {
         }
     }
 
+    /// Its number.
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Last lines of its error output.
     pub fn console_tail(&self) -> Vec<String> {
         self.console.tail()
