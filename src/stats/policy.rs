@@ -46,6 +46,8 @@ pub struct Candidate {
 
 /// A policy that is farther off than this, as a share of all CPUs, explains nothing.
 const WORST_MISFIT: f64 = 0.12;
+/// A policy with a fitted parameter can bend itself to much, also to what other work on the host takes; it must be nearer.
+const WORST_FITTED_MISFIT: f64 = 0.05;
 /// Misfits below this are noise: no policy is better for being nearer than that.
 const NOISE: f64 = 0.02;
 /// A cap nearer to what an instance could have anyway is none: the machine itself never gives all it has.
@@ -141,9 +143,11 @@ fn doubt(seen: &[Observation], ranked: &[(Candidate, f64, f64)]) -> Option<Strin
     if both < 2 {
         return Some(format!("{both} phases in which both sides worked; at least 2 are needed"));
     }
-    if best.1 > WORST_MISFIT {
+    let allowed = if has_parameter(best.0.policy) { WORST_FITTED_MISFIT } else { WORST_MISFIT };
+    if best.1 > allowed {
         return Some(format!(
-            "no known policy explains what was measured: the nearest, {}, is off by {:.0} % of all CPUs",
+            "no known policy explains what was measured (the nearest, {}, is off by {:.0} % of all CPUs); was other \
+             work running on the host?",
             words(best.0.policy),
             best.1 * 100.0
         ));
