@@ -296,6 +296,14 @@ fn check_ssh(platform: &PlatformSpec) -> Result<(), ExperimentError> {
             )));
         }
     }
+    // The client's options are split at blanks and quotes.
+    let quoted = ssh.known_hosts.iter().find(|path| path.contains(['"', '\n', '%']) || path.starts_with('-'));
+    if let Some(path) = quoted {
+        return Err(contradiction(format!(
+            "platform \"{}\": known_hosts = {path:?} may not contain quotes, percent signs or line breaks",
+            platform.label
+        )));
+    }
     if !ssh.addresses.is_empty() && ssh.addresses.len() != ssh.destinations.len() {
         return Err(contradiction(format!(
             "platform \"{}\" has {} destinations but {} addresses: give one each, in the same order",
