@@ -28,6 +28,7 @@ pub mod platform;
 pub mod preflight;
 pub mod results;
 pub mod stage;
+pub mod tracing;
 pub mod units;
 pub mod wire;
 

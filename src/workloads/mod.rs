@@ -9,6 +9,7 @@
 //! Probes bring home raw data only; what it means is computed on the host (`stats`). Only [`clock`] touches the
 //! cycle counter, and only [`arena`] maps memory.
 
+pub mod accounts;
 pub mod arena;
 pub mod bounds;
 pub mod clock;
