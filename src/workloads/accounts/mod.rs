@@ -17,6 +17,7 @@ mod trace_text;
 mod tracer;
 mod watch;
 
+pub use files::read as read_bounded;
 pub use snapshot::Snapshot;
 pub use toll::{Toll, bank};
 pub use tracer::Tracer;
