@@ -12,6 +12,7 @@
 //! ```
 
 pub mod accounts;
+pub mod attribution;
 pub mod detail;
 pub mod experiment;
 pub mod facts;
@@ -28,6 +29,7 @@ pub mod policy;
 pub mod preflight;
 pub mod results;
 pub mod stage;
+pub mod tracing;
 pub mod units;
 pub mod wire;
 
