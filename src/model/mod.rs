@@ -12,7 +12,10 @@
 //! ```
 
 pub mod accounts;
+pub mod clock_wire;
+pub mod clocks;
 pub mod detail;
+pub mod exchange;
 pub mod experiment;
 pub mod facts;
 pub mod histogram;

@@ -3,6 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::clocks::ClockVerdict;
 use super::detail::Detail;
 use super::experiment::Experiment;
 use super::facts::{ClockFacts, MachineFacts, OwnCost};
@@ -37,6 +38,9 @@ pub struct RunResults {
     pub platforms: Vec<PlatformState>,
     /// One sentence per platform, for people in a hurry; the baseline has none.
     pub verdicts: Vec<Verdict>,
+    /// What is known of the clock of each platform that was measured; empty in files of schema 1.
+    #[serde(default)]
+    pub clocks: Vec<ClockVerdict>,
     /// One entry per cell.
     pub cells: Vec<CellResult>,
     /// Every failed measurement.

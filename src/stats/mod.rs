@@ -14,6 +14,7 @@ mod distributions;
 pub mod influence;
 pub mod interval;
 pub mod metrics;
+pub mod outside;
 pub mod pairs;
 pub mod plateaus;
 mod signed_rank;

@@ -16,6 +16,7 @@ pub mod crew;
 pub mod error;
 pub mod loads;
 pub mod machine;
+mod outside;
 pub mod pin;
 pub mod probes;
 pub mod run;

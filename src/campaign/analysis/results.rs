@@ -1,5 +1,6 @@
 //! Puts the parts together: cells with estimates and comparisons, failures, dirtiness, verdicts.
 
+use super::clocks::clocks;
 use super::comparisons::{CONFIDENCE, Comparer};
 use super::detail::{detail, doses, gaps, median_rate, notes};
 use super::table::{Row, Table};
@@ -45,6 +46,7 @@ pub fn analyse(experiment: &Experiment, contents: &Contents) -> Option<RunResult
         host: header.host.clone(),
         preflight: header.preflight.clone(),
         dirty: dirty(&contents.headers),
+        clocks: clocks(&states, &contents.measurements),
         platforms: states,
         verdicts: Vec::new(),
         failures: failures(&wanted, &table),
