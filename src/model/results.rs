@@ -119,6 +119,12 @@ pub struct MetricResult {
     pub against_baseline: Option<Comparison>,
     /// This platform with the neighbour against the same without. None without a neighbour.
     pub against_undisturbed: Option<Comparison>,
+    /// Several instances at once against one alone, same platform, probe and neighbour. For times and latencies the
+    /// ratio is together / alone. For throughput it is what each instance got against its fair share, 1/n of what one
+    /// alone gets, where n instances share a machine: 1 is the fair share, n means that the others are not felt. None
+    /// for one alone, and for probes that only several instances can make.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub against_alone: Option<Comparison>,
 }
 
 /// A value with its interval, or the reason why there is none.

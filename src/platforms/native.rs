@@ -142,6 +142,10 @@ impl Carrier for ProcessCarrier {
         Ok(())
     }
 
+    fn processes(&self) -> Vec<u32> {
+        vec![self.process.id()]
+    }
+
     fn end(&mut self) {
         self.process.end();
     }

@@ -13,6 +13,7 @@ mod dependence;
 mod distributions;
 pub mod influence;
 pub mod interval;
+pub mod joint;
 pub mod metrics;
 pub mod outside;
 pub mod pairs;

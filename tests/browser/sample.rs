@@ -144,6 +144,7 @@ fn metrics(random: &mut Xoshiro256PlusPlus, cell: &Cell) -> Vec<MetricResult> {
             estimate: answer,
             against_baseline: against,
             against_undisturbed: cell.neighbour.map(|_| comparison(undisturbed, half * 1.5, better)),
+            against_alone: cell.layout.map(|_| comparison(1.9, half * 1.5, better)),
         }
     };
     definitions(cell.probe).into_iter().map(&mut build).collect()
