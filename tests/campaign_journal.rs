@@ -112,13 +112,14 @@ fn damage_in_the_middle_is_refused_with_its_line() {
 fn another_version_is_named_with_the_program_to_use() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("journal.jsonl");
-    for (version, program) in [(2, "newer"), (0, "older")] {
+    for (version, program) in [(3, "newer"), (0, "older")] {
         // A header whose other fields this program does not know.
         fs::write(&path, format!("{{\"line\":\"header\",\"schema_version\":{version},\"new\":1}}\n"))
             .unwrap();
         let error = read(&path).unwrap_err();
         assert!(matches!(error, JournalError::Version { got, .. } if got == version));
-        let wanted = format!("written by schema {version}, this program reads 1: use the {program} program");
+        let wanted =
+            format!("written by schema {version}, this program reads 1 to 2: use the {program} program");
         assert!(error.to_string().contains(&wanted), "{error}");
     }
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use crate::model::experiment::Experiment;
 use crate::model::facts::MachineFacts;
+use crate::model::layout::Layout;
 use crate::model::names::{LoadKind, LoadPlace};
 use crate::model::params::{DiskParams, ProbeSpec};
 use crate::model::units::{Bytes, Kibibytes, Mebibytes, Millis};
@@ -35,12 +36,24 @@ struct Nominal {
 
 /// When the agent gives a job up by itself.
 pub fn deadline(probe: &ProbeSpec, facts: &MachineFacts) -> Millis {
+    deadline_of(probe, facts, 1)
+}
+
+/// How many times over the host's CPUs are wanted when so many instances of so many CPUs each work at once; at least 1.
+pub fn crowding(instances: u32, cpus_each: u32, host_cpus: u32) -> u32 {
+    instances.saturating_mul(cpus_each.max(1)).div_ceil(host_cpus.max(1)).clamp(1, instances.max(1))
+}
+
+/// When the agent gives a job up by itself on a host whose CPUs are wanted `crowding` times over: everything may take so
+/// many times as long.
+pub fn deadline_of(probe: &ProbeSpec, facts: &MachineFacts, crowding: u32) -> Millis {
     let nominal = nominal(probe, facts);
     let total = nominal
         .by_clock
         .saturating_mul(OVERRUN)
         .saturating_add(nominal.by_work.saturating_mul(EMULATION))
         .saturating_add(GRACE)
+        .saturating_mul(crowding.max(1))
         .min(LONGEST);
     Millis::from_millis(u64::try_from(total.as_millis()).unwrap_or(u64::MAX))
 }
@@ -166,6 +179,22 @@ pub fn room_for_probes(experiment: &Experiment, host: &MachineFacts) -> Room {
     room(arrays.saturating_add(same.0), files.saturating_add(same.1))
 }
 
+/// What each member of a layout needs: for the probes measured in it, and a load in the same instance.
+pub fn room_for_members(experiment: &Experiment, layout: Layout, host: &MachineFacts) -> Room {
+    let measured: Vec<ProbeSpec> = probes_in(experiment, layout);
+    let arrays = measured.iter().map(|probe| memory_of(probe, host)).max().unwrap_or(0);
+    let files = measured.iter().map(disk_of).max().unwrap_or(0);
+    let same = loads_at(experiment, LoadPlace::Same, host);
+    room(arrays.saturating_add(same.0), files.saturating_add(same.1))
+}
+
+/// Probes that are measured in a layout.
+pub fn probes_in(experiment: &Experiment, layout: Layout) -> Vec<ProbeSpec> {
+    let mut probes = experiment.probes.specs();
+    probes.retain(|probe| experiment.layouts_of(probe.kind()).contains(&Some(layout)));
+    probes
+}
+
 /// What an instance needs that carries the loads of this place.
 pub fn room_for_loads(experiment: &Experiment, place: LoadPlace, host: &MachineFacts) -> Room {
     let (memory, disk) = loads_at(experiment, place, host);
@@ -234,6 +263,17 @@ mod tests {
     fn a_stated_duration_gets_thrice_its_time_and_grace() {
         let gap = GapParams { duration_ms: Millis::from_millis(2000), ..GapParams::default() };
         assert_eq!(deadline(&ProbeSpec::Gap(gap), &facts(2, 8)).get(), 36_000);
+    }
+
+    #[test]
+    fn a_crowded_host_gets_more_time() {
+        assert_eq!(
+            [(1, 2, 2), (2, 2, 2), (16, 2, 2), (16, 1, 2), (2, 1, 8)].map(|(n, c, e)| crowding(n, c, e)),
+            [1, 2, 16, 8, 1]
+        );
+        let gap =
+            ProbeSpec::Gap(GapParams { duration_ms: Millis::from_millis(2000), ..GapParams::default() });
+        assert_eq!(deadline_of(&gap, &facts(2, 8), 8).get(), 8 * deadline(&gap, &facts(2, 8)).get());
     }
 
     #[test]

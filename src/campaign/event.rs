@@ -37,6 +37,8 @@ impl Stop {
 pub enum Role {
     /// It is measured.
     Measured,
+    /// It is one of several that measure at once: its number among them, from 0.
+    Member(u32),
     /// It carries the load in a second instance.
     Neighbour,
     /// It carries the load on the host.

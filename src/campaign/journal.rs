@@ -17,8 +17,8 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::model::SCHEMA_VERSION;
 use crate::model::journal::{Cell, Header, JournalLine, Measurement, PlatformState};
+use crate::model::{READABLE_SCHEMAS, SCHEMA_VERSION, is_readable_schema};
 
 /// Longest line that is written or read. A fixed-work-quantum report of a million samples has 10 MB.
 pub const MAX_LINE_BYTES: usize = 64 << 20;
@@ -53,7 +53,7 @@ pub enum JournalError {
         reason: String,
     },
     /// Written by a program with other formats.
-    #[error("{} was written by schema {got}, this program reads {SCHEMA_VERSION}: use the {} program", path.display(), age(*got))]
+    #[error("{} was written by schema {got}, this program reads {READABLE_SCHEMAS}: use the {} program", path.display(), age(*got))]
     Version {
         /// The file.
         path: PathBuf,
@@ -163,7 +163,7 @@ impl Parser<'_> {
         // A header of another version need not parse as ours: look at its version before complaining.
         if !matches!(parsed, Ok(JournalLine::Measurement(_) | JournalLine::Platforms { .. }))
             && let Ok(VersionOnly { schema_version: got }) = serde_json::from_slice(bytes)
-            && got != SCHEMA_VERSION
+            && !is_readable_schema(got)
         {
             return Err(JournalError::Version { path: self.path.to_owned(), got });
         }

@@ -9,11 +9,11 @@
 
 use std::time::{Instant, SystemTime};
 
-use super::demand::{room_for_loads, room_for_probes};
+use super::demand::{probes_in, room_for_loads, room_for_members, room_for_probes};
 use super::error::CampaignError;
 use super::eta::{Eta, eta};
 use super::event::{Event, Stop};
-use super::fleet::{Fleet, Rooms, Seat};
+use super::fleet::{Fleet, MemberRoom, Rooms};
 use super::history::History;
 use super::journal::{Contents, Journal, JournalError};
 use super::measure::{Attempt, Bench};
@@ -22,10 +22,12 @@ use super::rundir::RunDir;
 use super::seed::Seed;
 use super::survey::{gone, measured, settle_baseline, survey};
 use crate::model::experiment::{Experiment, PlatformSpec};
+use crate::model::facts::MachineFacts;
 use crate::model::journal::{
     Cell, Failure, FailureKind, Header, JournalLine, Measurement, Outcome, PlatformState,
 };
-use crate::model::names::LoadPlace;
+use crate::model::layout::Layout;
+use crate::model::names::{LoadPlace, ProbeKind};
 use crate::model::units::Nanos;
 use crate::platforms::{Cancel, Platform};
 
@@ -129,13 +131,15 @@ impl<'a> Runner<'a> {
             measured: room_for_probes(experiment, &header.host),
             neighbour: room_for_loads(experiment, LoadPlace::Second, &header.host),
             host: room_for_loads(experiment, LoadPlace::Host, &header.host),
+            members: member_rooms(experiment, &header.host),
         };
         let mut fleet = Fleet::new(platforms, host, rooms, rundir.scratch(), cancel.clone());
         for (index, state) in states.iter().enumerate() {
             if let Some(reason) = gone(state) {
-                fleet.give_up(Seat::Measured(index), format!("not available after the resume: {reason}"));
+                fleet.give_up_platform(index, &format!("not available after the resume: {reason}"));
             }
         }
+        fleet.give_up_large_layouts();
         let plan = Plan::new(experiment, &measured(&states), &baseline);
         let history = History::of(&contents.measurements);
         Ok(Some(Self { experiment, plan, history, journal, states, fleet, header, cancel }))
@@ -214,9 +218,10 @@ impl<'a> Runner<'a> {
         };
         let started_unix_ns = unix_now();
         let before = Instant::now();
-        let Some(Attempt { outcome, doses, duration, met }) = bench.attempt(cell, on_event) else {
+        let Some(attempt) = bench.attempt(cell, on_event) else {
             return Ok(None);
         };
+        let Attempt { outcome, others, start_skew_ns, doses, host, duration, met } = attempt;
         let duration_ns = duration.unwrap_or_else(|| Nanos::from_duration(before.elapsed()));
         if let Some((facts, start_time)) = met {
             self.meet(&cell.platform, facts, start_time)?;
@@ -228,19 +233,14 @@ impl<'a> Runner<'a> {
             duration_ns,
             doses,
             outcome,
-            others: Vec::new(),
-            start_skew_ns: None,
-            host: None,
+            others,
+            start_skew_ns,
+            host,
         }))
     }
 
     /// Keeps what an instance turned out to be, the first time one of its platform answers.
-    fn meet(
-        &mut self,
-        label: &str,
-        facts: crate::model::facts::MachineFacts,
-        start_time: Nanos,
-    ) -> Result<(), CampaignError> {
+    fn meet(&mut self, label: &str, facts: MachineFacts, start_time: Nanos) -> Result<(), CampaignError> {
         let Some(state) = self.states.iter_mut().find(|state| state.label == label) else { return Ok(()) };
         if state.facts.is_some() && state.start_ns.is_some() {
             return Ok(());
@@ -259,13 +259,38 @@ impl<'a> Runner<'a> {
                 let reason = format!("its report of {bytes} bytes cannot be written down: {reason}");
                 let failure = Failure { kind: FailureKind::Garbage, reason, console: Vec::new() };
                 let outcome = Outcome::Failed(failure);
-                let failed = Measurement { outcome, doses: Vec::new(), ..measurement };
+                let (doses, others) = (Vec::new(), Vec::new());
+                let failed =
+                    Measurement { outcome, doses, others, start_skew_ns: None, host: None, ..measurement };
                 self.journal.append_measurement(&failed)?;
                 Ok(failed)
             }
             Err(error) => Err(error.into()),
         }
     }
+}
+
+/// What the members of each layout need, in the experiment's order.
+fn member_rooms(experiment: &Experiment, host: &MachineFacts) -> Vec<MemberRoom> {
+    let mut layouts: Vec<Layout> = Vec::new();
+    for layout in experiment.cells().into_iter().filter_map(|cell| cell.layout) {
+        if !layouts.contains(&layout) {
+            layouts.push(layout);
+        }
+    }
+    let networked = |layout| {
+        probes_in(experiment, layout)
+            .iter()
+            .any(|probe| matches!(probe.kind(), ProbeKind::Net | ProbeKind::Mpi))
+    };
+    layouts
+        .into_iter()
+        .map(|layout| MemberRoom {
+            layout,
+            room: room_for_members(experiment, layout, host),
+            networked: networked(layout),
+        })
+        .collect()
 }
 
 fn told(measurement: &Measurement) -> Event {

@@ -121,18 +121,20 @@ fn surveyed(state: &PlatformState) -> String {
     }
 }
 
-const fn role_text(role: Role) -> &'static str {
+fn role_text(role: Role) -> String {
     match role {
-        Role::Measured => "",
-        Role::Neighbour => " (neighbour)",
-        Role::HostLoad => " (load on the host)",
+        Role::Measured => String::new(),
+        Role::Member(rank) => format!(" (instance {} of a layout)", u64::from(rank) + 1),
+        Role::Neighbour => " (neighbour)".to_owned(),
+        Role::HostLoad => " (load on the host)".to_owned(),
     }
 }
 
-/// `gap beside cpu (second) on vm`.
+/// `net in 2x1 beside cpu (second) on vm`.
 pub fn cell_text(cell: &Cell) -> String {
+    let layout = cell.layout.map(|layout| format!(" in {layout}")).unwrap_or_default();
     let beside = cell.neighbour.map(|n| format!(" beside {} ({})", n.kind, n.place)).unwrap_or_default();
-    format!("{}{beside} on {}", cell.probe, cell.platform)
+    format!("{}{layout}{beside} on {}", cell.probe, cell.platform)
 }
 
 fn time_left(eta: Option<&Eta>) -> String {

@@ -185,6 +185,10 @@ pub struct FakeScript {
     pub noise_percent: u32,
     /// Real time each measurement takes, so that interruptions can hit it, 0 … 60 000 ms.
     pub delay_ms: u32,
+    /// How much too fast its clock runs, −100 000 … 100 000 parts per million.
+    pub clock_ppm: i32,
+    /// How far its time of day is set during each measurement, −1 000 000 … 1 000 000 ms.
+    pub clock_step_ms: i32,
     /// Measurements (counted from 1 per instance) that break, and how.
     pub failures: Vec<FakeFailure>,
 }
@@ -230,6 +234,13 @@ fn check_bounds(platform: &PlatformSpec) -> Result<(), ExperimentError> {
         within("script.slowdown_percent", script.slowdown_percent.unwrap_or(100).into(), 1, 100_000)?;
         within("script.noise_percent", script.noise_percent.into(), 0, 100)?;
         within("script.delay_ms", script.delay_ms.into(), 0, 60_000)?;
+        within("script.clock_ppm, either sign,", script.clock_ppm.unsigned_abs().into(), 0, 100_000)?;
+        within(
+            "script.clock_step_ms, either sign,",
+            script.clock_step_ms.unsigned_abs().into(),
+            0,
+            1_000_000,
+        )?;
         within("number of script.failures", script.failures.len() as u64, 0, 1000)?;
     }
     Ok(())

@@ -3,6 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::clocks::ClockVerdict;
 use super::detail::Detail;
 use super::experiment::Experiment;
 use super::facts::{ClockFacts, MachineFacts, OwnCost};
@@ -41,6 +42,9 @@ pub struct RunResults {
     /// By which policy each platform shares the CPUs, where that was measured.
     #[serde(default)]
     pub policies: Vec<PolicyVerdict>,
+    /// What is known of the clock of each platform that was measured; empty in files of schema 1.
+    #[serde(default)]
+    pub clocks: Vec<ClockVerdict>,
     /// One entry per cell.
     pub cells: Vec<CellResult>,
     /// Every failed measurement.
@@ -119,6 +123,12 @@ pub struct MetricResult {
     pub against_baseline: Option<Comparison>,
     /// This platform with the neighbour against the same without. None without a neighbour.
     pub against_undisturbed: Option<Comparison>,
+    /// Several instances at once against one alone, same platform, probe and neighbour. For times and latencies the
+    /// ratio is together / alone. For throughput it is what each instance got against its fair share, 1/n of what one
+    /// alone gets, where n instances share a machine: 1 is the fair share, n means that the others are not felt. None
+    /// for one alone, and for probes that only several instances can make.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub against_alone: Option<Comparison>,
 }
 
 /// A value with its interval, or the reason why there is none.

@@ -13,6 +13,8 @@
 //! a carrier; `fake` is the other, scripted one.
 
 pub mod agent;
+mod agent_stage;
+pub mod allowances;
 pub mod console;
 pub mod container;
 pub mod cpu_group;

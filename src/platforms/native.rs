@@ -157,6 +157,10 @@ impl Carrier for ProcessCarrier {
         Ok(())
     }
 
+    fn processes(&self) -> Vec<u32> {
+        vec![self.process.id()]
+    }
+
     fn end(&mut self) {
         self.process.end();
         self.group = None;

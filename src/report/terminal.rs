@@ -11,6 +11,7 @@ use super::figures::{
     self, Finding, Row, Which, comparison_text, difference_mark, finding, level_mark, measured_labels, rows,
     sound,
 };
+use super::page::clocks::mark as clock_mark;
 use super::text::{Paint, TextCell, TextTable, paragraph, printable, width, wrap};
 use super::utc::format_utc;
 
@@ -46,6 +47,7 @@ pub fn summary(results: &RunResults, style: Style) -> String {
     headline_table(&mut out, results, style, &mut notes);
     neighbour_tables(&mut out, results, style, &mut notes);
     notes.write(&mut out, style);
+    clocks(&mut out, results, style);
     failures(&mut out, results, style);
     provenance(&mut out, results, style);
     out
@@ -328,6 +330,19 @@ pub fn dose_words(dose: &PlacedDose) -> String {
         "CPU time not known".to_owned()
     };
     format!("{} {threads}, {rate}, {cpus}", dose.threads)
+}
+
+/// Only where something was compared; a sentence per platform.
+fn clocks(out: &mut String, results: &RunResults, style: Style) {
+    if results.clocks.iter().all(|clock| clock.measurements == 0) {
+        return;
+    }
+    heading(out, "Clocks, compared with the host's", style);
+    for clock in &results.clocks {
+        let first = format!("  {}  ", clock_mark(clock.level));
+        let sentence = printable(&clock.sentence, SENTENCE_MOST);
+        out.push_str(&paragraph(&first, &sentence, style.columns()));
+    }
 }
 
 fn failures(out: &mut String, results: &RunResults, style: Style) {

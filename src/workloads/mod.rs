@@ -18,6 +18,7 @@ pub mod error;
 pub mod fresh_pages;
 pub mod loads;
 pub mod machine;
+mod outside;
 pub mod pin;
 pub mod probes;
 pub mod run;

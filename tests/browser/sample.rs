@@ -1,6 +1,7 @@
 //! A rich sample run: three platforms that were measured, one that is not available, neighbours, failures, a dirty
 //! host. All of it is drawn from a seed, so pictures and snapshots repeat.
 
+use bulkhead::model::clocks::{ClockLevel, ClockVerdict, Ppm};
 use bulkhead::model::detail::Detail;
 use bulkhead::model::experiment::{Accelerator, Experiment, LoadEntry, PlatformSpec, Repeat};
 use bulkhead::model::facts::{ClockFacts, MachineFacts, OwnCost};
@@ -143,6 +144,7 @@ fn metrics(random: &mut Xoshiro256PlusPlus, cell: &Cell) -> Vec<MetricResult> {
             estimate: answer,
             against_baseline: against,
             against_undisturbed: cell.neighbour.map(|_| comparison(undisturbed, half * 1.5, better)),
+            against_alone: cell.layout.map(|_| comparison(1.9, half * 1.5, better)),
         }
     };
     definitions(cell.probe).into_iter().map(&mut build).collect()
@@ -286,6 +288,26 @@ fn verdict(platform: &str, level: VerdictLevel, sentence: &str, because: &[&str]
     }
 }
 
+fn clocks() -> Vec<ClockVerdict> {
+    let verdict = |platform: &str, level, sentence: &str, drift: f64| ClockVerdict {
+        platform: platform.to_owned(),
+        measurements: 60,
+        by_datagrams: 0,
+        level,
+        sentence: format!("{platform}: {sentence}"),
+        drift_ppm: Some(Ppm { value: drift, low: drift - 4.0, high: drift + 4.0 }),
+        slew_ppm: None,
+        largest_disagreement_ns: 12_000,
+        disagreement_error_ns: 40_000,
+        round_trip_ns: 55_000,
+        steps: Vec::new(),
+        step_count: 0,
+    };
+    let agrees = "its clock runs as the host's does: +1 ppm [-3 … 5]";
+    let lies = "its clock runs fast: +100000 ppm [99996 … 100004], that is 8640 s a day";
+    vec![verdict("native", ClockLevel::Agrees, agrees, 1.0), verdict("vm", ClockLevel::Lies, lies, 100_000.0)]
+}
+
 fn verdicts() -> Vec<Verdict> {
     vec![
         verdict(
@@ -359,6 +381,7 @@ pub fn rich() -> RunResults {
             platform("vm", PlatformKind::Vm, &[("accelerator", "tcg"), ("why", why), ("qemu", "7.2.15")]),
             gvisor,
         ],
+        clocks: clocks(),
         verdicts: verdicts(),
         policies: vec![],
         cells,

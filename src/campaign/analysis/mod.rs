@@ -5,6 +5,7 @@
 //!                                                    └─► detail, clock, cost, doses, notes
 //! ```
 
+mod clocks;
 mod comparisons;
 mod detail;
 mod policies;

@@ -87,6 +87,11 @@ impl Carrier for ContainerCarrier {
         Ok(())
     }
 
+    /// The runtime waits for the container and is no part of it.
+    fn processes(&self) -> Vec<u32> {
+        self.process.descendants()
+    }
+
     fn end(&mut self) {
         if self.process.how_it_ended().is_none() && self.made.is_known() {
             // When it has ended in between, or refuses, deletion by force below does it.

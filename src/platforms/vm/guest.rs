@@ -81,6 +81,8 @@ pub enum Rehearsal {
     Oom,
     /// The guest's kernel runs, but no agent ever answers.
     Silent,
+    /// Nothing breaks, but the guest's clock runs a tenth too fast and is set forward in the middle of the job.
+    WrongClock,
 }
 
 #[cfg(test)]

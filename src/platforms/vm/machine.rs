@@ -129,6 +129,10 @@ impl Carrier for RunningMachine {
         self.control.cont(CONTROL_TIMEOUT)
     }
 
+    fn processes(&self) -> Vec<u32> {
+        if self.ended.is_none() { vec![self.child.id()] } else { Vec::new() }
+    }
+
     fn end(&mut self) {
         if self.ended.is_none() {
             // It cannot be gone, and its number cannot be another's: it has not been reaped.

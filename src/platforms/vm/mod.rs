@@ -25,3 +25,4 @@ pub mod qmp;
 pub mod rehearsal;
 pub mod toolbox;
 pub mod unpack;
+pub mod wrong_clock;

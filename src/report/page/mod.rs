@@ -5,6 +5,7 @@
 //!                 └──────────────── parts (tables, figures, legends) ────────────────┘
 //! ```
 
+pub(crate) mod clocks;
 mod comparison;
 mod cpu;
 mod disk;
