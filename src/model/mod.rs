@@ -12,10 +12,12 @@
 //! ```
 
 pub mod accounts;
+pub mod classes;
 pub mod detail;
 pub mod experiment;
 pub mod facts;
 pub mod histogram;
+pub mod isolation;
 pub mod job;
 pub mod journal;
 pub mod layout;

@@ -11,12 +11,17 @@
 pub mod bound;
 mod dependence;
 mod distributions;
+mod fair_share;
 pub mod influence;
 pub mod interval;
+pub mod isolation;
+#[cfg(test)]
+mod made_run;
 pub mod metrics;
 pub mod pairs;
 pub mod plateaus;
 mod signed_rank;
+pub mod suitability;
 pub mod summary;
 pub mod threads;
 

@@ -1,6 +1,7 @@
 //! A rich sample run: three platforms that were measured, one that is not available, neighbours, failures, a dirty
 //! host. All of it is drawn from a seed, so pictures and snapshots repeat.
 
+use bulkhead::model::classes::shipped;
 use bulkhead::model::detail::Detail;
 use bulkhead::model::experiment::{Accelerator, Experiment, LoadEntry, PlatformSpec, Repeat};
 use bulkhead::model::facts::{ClockFacts, MachineFacts, OwnCost};
@@ -342,7 +343,7 @@ pub fn rich() -> RunResults {
     gvisor.facts = None;
     gvisor.start_ns = None;
     let why = "the trial guest under KVM did not answer within 10 s";
-    RunResults {
+    let mut run = RunResults {
         schema_version: 1,
         bulkhead_version: "0.1.0".to_owned(),
         experiment: experiment(),
@@ -361,7 +362,12 @@ pub fn rich() -> RunResults {
         verdicts: verdicts(),
         cells,
         failures: failures(),
-    }
+        isolation: Vec::new(),
+        classes: Vec::new(),
+    };
+    run.isolation = bulkhead::stats::isolation::matrices(&run);
+    run.classes = bulkhead::stats::suitability::judge(&run, &shipped().unwrap());
+    run
 }
 
 /// The sample run whose fixed work quantum on native was measured very often; the longest, 77.8 ms, is in the middle.
