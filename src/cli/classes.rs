@@ -42,8 +42,12 @@ fn named(name: &str, json: bool) -> anyhow::Result<String> {
     Ok(shipped.map_or_else(
         || {
             format!(
-                "{name}: good. {} classes ({}), {conditions} conditions.",
-                set.classes.len(),
+                "{name}: good. {} ({}), {conditions} conditions.",
+                if set.classes.len() == 1 {
+                    "1 class".to_owned()
+                } else {
+                    format!("{} classes", set.classes.len())
+                },
                 set.names().join(", ")
             )
         },

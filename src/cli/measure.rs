@@ -30,6 +30,7 @@ use crate::platforms::ledger::Ledger;
 use crate::platforms::make::{self, PlatformContext};
 use crate::platforms::reaper::Reaper;
 use crate::platforms::{Cancel, facts, host};
+use crate::report::text::ascii;
 use crate::report::{page, terminal};
 use crate::stats::suitability;
 
@@ -152,7 +153,8 @@ pub fn show(results: &RunResults, json: bool) -> anyhow::Result<()> {
     let text = if json {
         serde_json::to_string_pretty(results)?
     } else {
-        terminal::summary(results, output::stdout_style())
+        let text = terminal::summary(results, output::stdout_style());
+        if output::stdout_is_ascii() { ascii(&text) } else { text }
     };
     Ok(output::data(&text)?)
 }

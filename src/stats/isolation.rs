@@ -183,8 +183,9 @@ impl Plan {
 /// The ratio, turned so that more is worse.
 fn harm_ratio(metric: &MetricResult) -> Option<Estimate> {
     let ratio = metric.against_undisturbed.as_ref()?.ratio.estimate()?;
-    let finite = [ratio.value, ratio.low, ratio.high].iter().all(|end| end.is_finite() && *end > 0.0);
-    finite.then(|| match metric.better {
+    // Its inverse must be sound, too.
+    let sound = ratio.is_sound() && [ratio.value, ratio.low, ratio.high].iter().all(|end| *end > 1e-19);
+    sound.then(|| match metric.better {
         Better::Higher => Estimate {
             value: 1.0 / ratio.value,
             low: 1.0 / ratio.high,
@@ -193,6 +194,10 @@ fn harm_ratio(metric: &MetricResult) -> Option<Estimate> {
         },
         Better::Lower | Better::Neither => *ratio,
     })
+}
+
+fn sound_estimate(metric: &MetricResult) -> Option<Estimate> {
+    metric.estimate.estimate().copied().filter(Estimate::is_sound)
 }
 
 fn harm(beside: &CellResult, quiet: Option<&CellResult>, figure: &JudgedFigure) -> Result<Harm, String> {
@@ -211,10 +216,94 @@ fn harm(beside: &CellResult, quiet: Option<&CellResult>, figure: &JudgedFigure) 
     Ok(Harm {
         times_worse,
         difference: comparison.difference,
-        undisturbed: quiet.and_then(of).and_then(|metric| metric.estimate.estimate().copied()),
-        disturbed: metric.estimate.estimate().copied(),
+        undisturbed: quiet.and_then(of).and_then(|metric| sound_estimate(&metric)),
+        disturbed: sound_estimate(&metric),
         // Times worse is the inverse of the part that is left.
         of_fair_share: shared.zip(times_worse).map(|(n, worse)| fair_share(&worse, Better::Lower, n)),
         parties: shared,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::made_run::{CPU, DISK, broken, cell, measured, run};
+    use super::*;
+    use crate::model::journal::FailureKind;
+
+    fn on_vm(run: &RunResults) -> IsolationMatrix {
+        matrices(run).into_iter().find(|matrix| matrix.platform == "vm").unwrap()
+    }
+
+    #[test]
+    fn more_is_worse_whatever_the_good_direction_is() {
+        let mut run = run();
+        for (probe, id, quiet, loud) in [
+            (ProbeKind::Gap, "bound_95_ns", 100.0, 300.0),
+            (ProbeKind::MemBandwidth, "read_bytes_per_s", 300.0, 100.0),
+        ] {
+            measured(&mut run, &cell("vm", probe, None), id, quiet);
+            measured(&mut run, &cell("vm", probe, Some(CPU)), id, loud);
+        }
+        let matrix = on_vm(&run);
+        assert_eq!(matrix.neighbours, [CPU]);
+        for row in &matrix.rows {
+            let harm = row.cells[0].judged.as_ref().unwrap();
+            let times = harm.times_worse.unwrap();
+            assert!((times.value - 3.0).abs() < 1e-9 && times.low <= times.high, "{times}");
+            assert_eq!(harm.difference, Difference::Worse);
+        }
+        // A third of the throughput is two thirds of the fair half; a time of one thread has no fair share.
+        let share = |row: usize| matrix.rows[row].cells[0].judged.as_ref().unwrap().of_fair_share;
+        assert!(share(0).is_none());
+        assert!((share(1).unwrap().value - 2.0 / 3.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn the_tail_is_judged_where_there_is_one_and_the_typical_is_kept_beside_it() {
+        let mut run = run();
+        let (quiet, loud) = (cell("vm", ProbeKind::Gap, None), cell("vm", ProbeKind::Gap, Some(CPU)));
+        for (id, undisturbed, disturbed) in
+            [("bound_95_ns", 10.0, 9.0), ("max_gap_ns", 1e3, 5e4), ("bound_99_9_ns", 100.0, 700.0)]
+        {
+            measured(&mut run, &quiet, id, undisturbed);
+            measured(&mut run, &loud, id, disturbed);
+        }
+        let matrix = on_vm(&run);
+        let row = &matrix.rows[0];
+        assert_eq!((row.judged.id.as_str(), row.judged.is_tail), ("bound_99_9_ns", true));
+        assert_eq!(row.main.as_ref().unwrap().id, "bound_95_ns");
+        let of = |harm: &Option<Harm>| harm.as_ref().unwrap().times_worse.unwrap().value;
+        assert!((of(&row.cells[0].judged) - 7.0).abs() < 1e-9);
+        assert!((of(&row.cells[0].main) - 0.9).abs() < 1e-9, "the typical got better meanwhile");
+    }
+
+    #[test]
+    fn a_tail_that_few_cells_support_gives_way_to_one_that_more_do() {
+        let mut run = run();
+        measured(&mut run, &cell("vm", ProbeKind::Gap, None), "max_gap_ns", 1e3);
+        measured(&mut run, &cell("vm", ProbeKind::Gap, None), "bound_99_9_ns", 1e2);
+        for neighbour in [CPU, DISK] {
+            measured(&mut run, &cell("vm", ProbeKind::Gap, Some(neighbour)), "max_gap_ns", 2e3);
+        }
+        measured(&mut run, &cell("vm", ProbeKind::Gap, Some(CPU)), "bound_99_9_ns", 1e3);
+        assert_eq!(on_vm(&run).rows[0].judged.id, "max_gap_ns");
+    }
+
+    #[test]
+    fn what_broke_and_what_was_not_measured_is_told_apart() {
+        let mut run = run();
+        measured(&mut run, &cell("vm", ProbeKind::Fwq, None), "quantum_ns", 100.0);
+        measured(&mut run, &cell("vm", ProbeKind::Fwq, Some(CPU)), "quantum_ns", 100.0);
+        measured(&mut run, &cell("vm", ProbeKind::Fork, None), "fork_ns", 100.0);
+        measured(&mut run, &cell("vm", ProbeKind::Fork, Some(CPU)), "fork_ns", 100.0);
+        broken(&mut run, &cell("vm", ProbeKind::Fwq, Some(DISK)), FailureKind::Died);
+        let matrix = on_vm(&run);
+        let states = |row: usize| matrix.rows[row].cells.iter().map(|cell| cell.state).collect::<Vec<_>>();
+        assert_eq!(states(0), [CellState::Compared, CellState::Failed]);
+        assert_eq!(states(1), [CellState::Compared, CellState::NotMeasured]);
+        assert_eq!(matrix.rows[0].cells[1].why, "the reason");
+        let same = matrix.rows[0].cells[0].judged.as_ref().unwrap();
+        assert_eq!(same.difference, Difference::NotFound);
+        assert!(matrices(&run).iter().all(|matrix| matrix.platform != "native"), "it had no neighbour");
+    }
 }

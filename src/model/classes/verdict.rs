@@ -17,7 +17,9 @@ pub struct ClassVerdict {
     pub platform: String,
     /// The verdict.
     pub level: Suitability,
-    /// The same with its reason, in a sentence.
+    /// What decided: the measurement and its bound, or what is missing.
+    pub reason: String,
+    /// Platform, class, verdict and reason in a sentence.
     pub sentence: String,
     /// Every condition of the class, in its order.
     pub conditions: Vec<ConditionResult>,

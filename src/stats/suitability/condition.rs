@@ -13,6 +13,8 @@ pub(super) struct Judged {
     pub(super) result: ConditionResult,
     /// The deadline that would be met, nanoseconds; only of a tail all of whose observations have a value.
     pub(super) deadline_met_ns: Option<f64>,
+    /// What to do where nothing was measured.
+    pub(super) todo: Option<String>,
 }
 
 impl Judged {
@@ -79,7 +81,7 @@ impl Weighed {
             Seen::Value(estimate) => (bound.holds(estimate), bound.factor(estimate.value)),
             Seen::Perished(_) => (Held::No, None),
             Seen::Unsupported(_) => (Held::Unclear, None),
-            Seen::Nothing(_) => (Held::NotMeasured, None),
+            Seen::Nothing { .. } => (Held::NotMeasured, None),
         };
         Self { observation, metric: metric.to_owned(), held, factor }
     }
@@ -113,27 +115,36 @@ pub(super) fn judged(looked: &Looked<'_>, condition: &Condition, deadline: Optio
     };
     let is_tail = condition.metric.is_none();
     let deadline_met_ns = is_tail.then(|| deadline_met(&weighed)).flatten();
-    let mut result = result(condition, deadline, bound, weighed);
+    let todo = worst(&weighed).and_then(|worst| match &worst.observation.value {
+        Seen::Nothing { todo, .. } => Some(todo.clone()),
+        _ => None,
+    });
+    let mut result = result(condition, deadline, bound, &weighed);
     // What is asked only of neighbours holds when there are none.
     if result.decided_by.is_none() && !looked.left_out.is_empty() {
         result.held = Held::Yes;
     }
-    Judged { result, deadline_met_ns }
+    Judged { result, deadline_met_ns, todo }
+}
+
+/// The observation that decides.
+fn worst(weighed: &[Weighed]) -> Option<&Weighed> {
+    weighed.iter().max_by(|a, b| {
+        let (a, b) = (a.badness(), b.badness());
+        a.0.cmp(&b.0).then(a.1.total_cmp(&b.1))
+    })
 }
 
 fn result(
     condition: &Condition,
     deadline: Option<Deadline>,
     bound: Bound,
-    weighed: Vec<Weighed>,
+    weighed: &[Weighed],
 ) -> ConditionResult {
     let broken = weighed.iter().filter(|weighed| weighed.held == Held::No);
     let broken_in = broken.map(|weighed| weighed.observation.cell.clone()).collect();
     let unit = weighed.iter().find_map(|weighed| weighed.observation.unit);
-    let worst = weighed.into_iter().max_by(|a, b| {
-        let (a, b) = (a.badness(), b.badness());
-        a.0.cmp(&b.0).then(a.1.total_cmp(&b.1))
-    });
+    let worst = worst(weighed);
     let miss_rate = deadline.filter(|_| condition.metric.is_none()).map(|deadline| deadline.miss_rate);
     // A tail is a time whatever was measured of it.
     let unit = if condition.metric.is_none() { Some(Unit::Nanoseconds) } else { unit };
@@ -142,15 +153,14 @@ fn result(
         why: condition.why.clone(),
         requirement: condition.requirement,
         weight: condition.weight,
-        held: worst.as_ref().map_or(Held::NotMeasured, |worst| worst.held),
+        held: worst.map_or(Held::NotMeasured, |worst| worst.held),
         measured: worst
-            .as_ref()
             .map_or_else(String::new, |worst| wording::measured(&worst.observation, condition.against)),
         bound: wording::bound(bound, unit, condition.against, miss_rate),
-        factor: worst.as_ref().and_then(|worst| worst.factor),
+        factor: worst.and_then(|worst| worst.factor),
         decided_by: worst
-            .filter(|worst| !matches!(worst.observation.value, Seen::Nothing(_)))
-            .map(|worst| Deciding { cell: worst.observation.cell, metric: worst.metric }),
+            .filter(|worst| !matches!(worst.observation.value, Seen::Nothing { .. }))
+            .map(|worst| Deciding { cell: worst.observation.cell.clone(), metric: worst.metric.clone() }),
         broken_in,
     }
 }

@@ -48,12 +48,14 @@ fn of_platform(results: &RunResults, class: &ClassSpec, platform: &str) -> Class
         let quiet = conditions(results, class, platform, kept_away.clone());
         (kept_away, Outcome::of(&quiet).level)
     });
+    let reason = wording::reason(&all, &outcome);
     ClassVerdict {
         class: class.name.clone(),
         title: class.title.clone(),
         platform: platform.to_owned(),
         level: outcome.level,
-        sentence: wording::sentence(class, platform, &all, &outcome),
+        sentence: wording::sentence(class, platform, outcome.level, &reason),
+        reason,
         would_change: wording::would_change(class, &all, &outcome, without.as_ref()),
         decided_by: outcome.decided_by.and_then(|index| u32::try_from(index).ok()),
         conditions: all.into_iter().map(|judged| judged.result).collect(),

@@ -42,8 +42,13 @@ pub(super) enum Seen {
     Unsupported(String),
     /// Every measurement broke, because the instance died or hung.
     Perished(String),
-    /// Nothing was measured; why, and what to do.
-    Nothing(String),
+    /// Nothing was measured.
+    Nothing {
+        /// Why.
+        why: String,
+        /// What to do about it.
+        todo: String,
+    },
 }
 
 impl Looked<'_> {
@@ -145,15 +150,24 @@ impl Looked<'_> {
             let known: Vec<&str> = result.metrics.iter().map(|known| known.id.as_str()).collect();
             let hint = nearest(&metric.id, &known);
             let hint = hint.map_or_else(String::new, |name| format!("; did you mean \"{name}\"?"));
-            return Seen::Nothing(format!("{} yields no figure \"{}\"{hint}", metric.probe, metric.id));
+            return Seen::Nothing {
+                why: format!("{} yields no figure \"{}\"", metric.probe, metric.id),
+                todo: format!("name a figure that it yields in the file of classes{hint}"),
+            };
         }
         let failed = self.results.failures.iter().find(|failed| failed.cell == result.cell);
         match failed.map(|failed| &failed.failure) {
             Some(failure) if matches!(failure.kind, FailureKind::Died | FailureKind::Hung) => {
                 Seen::Perished(failure.reason.clone())
             }
-            Some(failure) => Seen::Nothing(format!("every measurement broke: {}", failure.reason)),
-            None => Seen::Nothing("not measured yet: go on with --resume".to_owned()),
+            Some(failure) => Seen::Nothing {
+                why: format!("every measurement of {} broke: {}", metric.probe, failure.reason),
+                todo: "mend what broke and measure again".to_owned(),
+            },
+            None => Seen::Nothing {
+                why: format!("{} is not measured yet", metric.probe),
+                todo: "go on with --resume".to_owned(),
+            },
         }
     }
 
@@ -161,20 +175,20 @@ impl Looked<'_> {
     fn nothing(&self, metric: &MetricName, beside: &Beside, at_all: bool) -> Observation {
         let probe = metric.probe;
         let in_experiment = self.results.cells.iter().any(|cell| cell.cell.probe == probe);
-        let why = if at_all && !in_experiment {
-            format!("{probe} was not measured: add [probe.{probe}] to the experiment")
+        let (why, todo) = if at_all && !in_experiment {
+            (format!("{probe} was not measured"), format!("add [probe.{probe}] to the experiment"))
         } else {
             let whom = match beside {
                 Beside::Named(_) => format!("beside none of: {beside}"),
                 _ => "beside no neighbour".to_owned(),
             };
-            format!("{probe} was measured {whom}: add a [[load]] for it to the experiment")
+            (format!("{probe} was measured {whom}"), "add a [[load]] for it to the experiment".to_owned())
         };
         Observation {
             cell: Cell { probe, neighbour: None, platform: self.platform.to_owned(), layout: None },
             title: String::new(),
             unit: None,
-            value: Seen::Nothing(why),
+            value: Seen::Nothing { why, todo },
         }
     }
 }
@@ -186,14 +200,8 @@ impl Seen {
     fn of(answer: &Answer) -> Self {
         match answer {
             Answer::Unsupported(reason) => Self::Unsupported(reason.clone()),
-            Answer::Estimate(estimate) => {
-                let finite = [estimate.value, estimate.low, estimate.high].iter().all(|end| end.is_finite());
-                if finite {
-                    Self::Value(*estimate)
-                } else {
-                    Self::Unsupported("the figure is not a finite number".to_owned())
-                }
-            }
+            Answer::Estimate(estimate) if estimate.is_sound() => Self::Value(*estimate),
+            Answer::Estimate(_) => Self::Unsupported("the figure is not a sound number".to_owned()),
         }
     }
 

@@ -29,10 +29,19 @@ fn circumstances(cell: &Cell) -> String {
     format!("{layout}{beside}")
 }
 
+/// Three digits, with an exponent where they would be many.
+fn short(value: f64) -> String {
+    if value == 0.0 || (1e-4..1e6).contains(&value.abs()) {
+        three_digits(value)
+    } else {
+        format!("{value:.1e}")
+    }
+}
+
 fn value_text(unit: Option<Unit>, value: f64) -> String {
     match unit {
         Some(unit) => unit.format(value),
-        None => three_digits(value),
+        None => short(value),
     }
 }
 
@@ -66,8 +75,7 @@ pub(super) fn measured(observation: &Observation, against: Against) -> String {
         Seen::Perished(reason) => {
             format!("{}{place}: the instance did not survive: {reason}", observation.cell.probe)
         }
-        Seen::Nothing(reason) if place.is_empty() => reason.clone(),
-        Seen::Nothing(reason) => format!("{reason}{place}"),
+        Seen::Nothing { why, todo } => format!("{why}{place}: {todo}"),
     }
 }
 
@@ -85,7 +93,7 @@ fn one_in(rate: f64) -> String {
     format!("1 in {}", three_digits((1.0 / rate).round()))
 }
 
-fn level_words(level: Suitability) -> &'static str {
+const fn level_words(level: Suitability) -> &'static str {
     match level {
         Suitability::Suited => "suited",
         Suitability::Limited => "suited with limits",
@@ -94,11 +102,16 @@ fn level_words(level: Suitability) -> &'static str {
     }
 }
 
-/// The verdict with its reason.
-pub(super) fn sentence(class: &ClassSpec, platform: &str, all: &[Judged], outcome: &Outcome) -> String {
-    let words = level_words(outcome.level);
-    let head = format!("{platform}, {}: {words}", class.name);
-    let Some(judged) = outcome.decided_by.and_then(|index| all.get(index)) else { return head };
+/// `vm, hpc: not suited: …`.
+pub(super) fn sentence(class: &ClassSpec, platform: &str, level: Suitability, reason: &str) -> String {
+    format!("{platform}, {}: {}: {reason}", class.name, level_words(level))
+}
+
+/// What decided, and how many conditions stand in the same way.
+pub(super) fn reason(all: &[Judged], outcome: &Outcome) -> String {
+    let Some(judged) = outcome.decided_by.and_then(|index| all.get(index)) else {
+        return "no condition could be looked at".to_owned();
+    };
     let result = &judged.result;
     let reason = match result.held {
         Held::Yes => format!("nearest to its bound is {} ({})", result.measured, result.bound),
@@ -108,8 +121,7 @@ pub(super) fn sentence(class: &ClassSpec, platform: &str, all: &[Judged], outcom
         }
         Held::NotMeasured => result.measured.clone(),
     };
-    let others = others(all, outcome);
-    format!("{head}: {reason}{others}")
+    format!("{reason}{}", others(all, outcome))
 }
 
 /// How many other conditions stand in the same way.
@@ -148,7 +160,7 @@ pub(super) fn would_change(
     };
     match outcome.level {
         Suitability::Unsuited => mend(class, all, judged, without),
-        Suitability::Limited => format!("To be suited without limits it takes {}.", moved(judged)),
+        Suitability::Limited => format!("To be suited without limits, {}.", moved(judged)),
         Suitability::Unknown => find_out(judged),
         Suitability::Suited => keep(judged),
     }
@@ -181,35 +193,34 @@ fn mend(
     }
     if ways.is_empty() {
         ways.push(match broken().count() {
-            0 | 1 => format!("It takes {}.", moved(worst)),
-            more => format!("It takes {}; {} more conditions are broken.", moved(worst), more - 1),
+            0 | 1 => format!("To be suited, {}.", moved(worst)),
+            2 => format!("First of all, {}; 1 more condition is broken.", moved(worst)),
+            more => format!("First of all, {}; {} more conditions are broken.", moved(worst), more - 1),
         });
     }
     ways.join(" ")
 }
 
-/// `disk longest_stall_ns better by a factor of 1.4 (at most 10 ms)`.
+/// `“in time” would have to get better by a factor of 1.4, to at most 10 ms`.
 fn moved(judged: &Judged) -> String {
     let result = &judged.result;
     match result.factor {
-        Some(factor) if factor > 1.0 => {
-            let figure = result.decided_by.as_ref().map_or_else(
-                || "the figure".to_owned(),
-                |deciding| format!("{} {}", deciding.cell.probe, deciding.metric),
-            );
-            format!("{figure} better by a factor of {} ({})", three_digits(factor), result.bound)
-        }
-        _ => format!("that “{}” holds ({})", result.title, result.bound),
+        Some(factor) if factor > 1.0 => format!(
+            "“{}” would have to get better by a factor of {}, to {}",
+            result.title,
+            short(factor),
+            result.bound
+        ),
+        _ => format!("“{}” would have to hold ({})", result.title, result.bound),
     }
 }
 
 fn find_out(judged: &Judged) -> String {
-    let result = &judged.result;
-    match result.held {
-        Held::NotMeasured => format!("A measurement: {}.", result.measured),
-        _ => format!(
+    match &judged.todo {
+        Some(todo) => format!("To find out, {todo}."),
+        None => format!(
             "More rounds or a longer probe, so that the interval lies on one side of the bound ({}).",
-            result.bound
+            judged.result.bound
         ),
     }
 }
@@ -220,7 +231,7 @@ fn keep(judged: &Judged) -> String {
         Some(factor) if factor > 0.0 => format!(
             "It would no longer be suited if “{}” got worse by a factor of {} ({}).",
             result.title,
-            three_digits(1.0 / factor),
+            short(1.0 / factor),
             result.bound
         ),
         _ => format!("It would no longer be suited if “{}” broke ({}).", result.title, result.bound),
