@@ -151,8 +151,15 @@ impl Bench<'_> {
         let wanted_doses = loads.len();
         let deadline_ms = deadline(probe, instance.facts());
         let id = self.fleet.next_job(seat);
-        let job =
-            Job { id, probe: Some(probe.clone()), loads, seed: self.seed, deadline_ms, ..Job::default() };
+        let job = Job {
+            id,
+            probe: Some(probe.clone()),
+            loads,
+            seed: self.seed,
+            deadline_ms,
+            trace: self.experiment.trace,
+            ..Job::default()
+        };
         let asked = Instant::now();
         let reply = instance.begin(&job, self.cancel).and_then(|()| instance.finish(self.cancel));
         attempt.duration = Some(Nanos::from_duration(asked.elapsed()));

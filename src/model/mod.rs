@@ -13,6 +13,7 @@
 
 pub mod accounts;
 pub mod classes;
+pub mod attribution;
 pub mod detail;
 pub mod experiment;
 pub mod facts;
@@ -29,6 +30,7 @@ pub mod platform;
 pub mod preflight;
 pub mod results;
 pub mod stage;
+pub mod tracing;
 pub mod units;
 pub mod wire;
 

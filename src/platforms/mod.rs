@@ -29,6 +29,7 @@ pub mod reaper;
 pub mod spawn;
 pub mod ssh;
 mod sweep;
+mod tracing;
 pub mod vm;
 
 pub use make::{PlatformContext, make};

@@ -8,6 +8,7 @@
 //!     └─plateaus─────────┘   caches
 //! ```
 
+pub mod attribution;
 pub mod bound;
 mod dependence;
 mod distributions;

@@ -10,6 +10,7 @@ use std::sync::atomic::AtomicBool;
 use std::thread;
 use std::time::Duration;
 
+use super::accounts::Watch;
 use super::bounds::Bounds;
 use super::error::WorkError;
 use super::loads::team::Team;
@@ -39,10 +40,12 @@ pub fn run_job(job: &Job, surroundings: &Surroundings, stop: &AtomicBool, stage:
     };
     stage.running();
     let outcome = match &job.probe {
-        Some(spec) => Some(measure(
-            spec,
-            &Context { surroundings, bounds, seed: job.seed, part: job.part.as_ref(), fresh: job.fresh },
-        )),
+        Some(spec) => {
+            let context =
+                Context { surroundings, bounds, seed: job.seed, part: job.part.as_ref(), fresh: job.fresh };
+            let books = Watch::begin(job.trace);
+            Some(books.end(measure(spec, &context)))
+        }
         None => wait(&teams, bounds).err().map(Err),
     };
     let failure = teams.iter().find_map(Team::failure);

@@ -278,6 +278,7 @@ fn experiment() -> Experiment {
         name: "default".to_owned(),
         baseline: Some("native".to_owned()),
         seed: Some(4_711_081_512),
+        trace: false,
         repeat: Repeat::default(),
         platforms,
         probes,
