@@ -4,8 +4,8 @@
 mod peers_kit;
 
 use bulkhead::model::detail::{Detail, MpiDetail, MpiPattern, NetDetail, NetDirection, NetPoint};
-use bulkhead::model::params::{Exchange, MpiParams, NetParams, ProbeSpec, Protocol};
 use bulkhead::model::job::ProbeReport;
+use bulkhead::model::params::{Exchange, MpiParams, NetParams, ProbeSpec, Protocol};
 use bulkhead::model::units::Millis;
 use peers_kit::{Members, report_of};
 
@@ -25,7 +25,8 @@ fn detail(outcome: &Result<ProbeReport, String>) -> &NetDetail {
 }
 
 fn check_point(point: &NetPoint) {
-    let name = format!("{:?} {:?} {:?} {}", point.protocol, point.exchange, point.direction, point.message_bytes);
+    let name =
+        format!("{:?} {:?} {:?} {}", point.protocol, point.exchange, point.direction, point.message_bytes);
     assert_eq!(point.unsupported, None, "{name}");
     assert!(point.sent > 0 && point.elapsed_ns.get() > 0, "{name}");
     assert!(point.first_cpu_ns.get() > 0 && point.second_cpu_ns.get() > 0, "{name}");
@@ -97,7 +98,16 @@ fn check_mpi(instances: usize, each: u32, sizes: &[u32]) {
     for point in &first.points {
         let what = format!("{name}: {:?} {}", point.pattern, point.message_bytes);
         assert!(point.iterations > 0 && point.iteration_ns.count() == point.iterations, "{what}");
-        assert!(point.elapsed_ns >= Millis::from_millis(10).to_duration().as_nanos().try_into().map(bulkhead::model::units::Nanos::from_nanos).unwrap(), "{what}");
+        assert!(
+            point.elapsed_ns
+                >= Millis::from_millis(10)
+                    .to_duration()
+                    .as_nanos()
+                    .try_into()
+                    .map(bulkhead::model::units::Nanos::from_nanos)
+                    .unwrap(),
+            "{what}"
+        );
         assert!(point.iteration_ns.sum() <= point.elapsed_ns.get().into(), "{what}");
     }
 }

@@ -116,12 +116,7 @@ pub fn connect(
 /// One connection per pair of own and foreign rank.
 type Wires = BTreeMap<(u32, u32), TcpStream>;
 
-fn between(
-    shape: Shape,
-    peers: &[Peer],
-    word: Word,
-    patience: &Patience<'_>,
-) -> Result<Wires, WorkError> {
+fn between(shape: Shape, peers: &[Peer], word: Word, patience: &Patience<'_>) -> Result<Wires, WorkError> {
     let mut wires = Wires::new();
     let Some(here) = peers.get(shape.instance as usize).filter(|_| shape.instances > 1) else {
         return Ok(wires);

@@ -58,11 +58,7 @@ impl<'r, 'p, 'b> Round<'r, 'p, 'b> {
     ///
     /// # Errors
     /// A rank is gone or does something else, a message arrived changed, or the job is to end.
-    pub fn make(
-        &mut self,
-        duration: Duration,
-        times: &mut DenseHistogram,
-    ) -> Result<Outcome, WorkError> {
+    pub fn make(&mut self, duration: Duration, times: &mut DenseHistogram) -> Result<Outcome, WorkError> {
         self.task.spoil(self.buffers);
         barrier(self.post, self.word, self.number)?;
         let outcome = if self.post.rank == 0 {
@@ -144,7 +140,10 @@ impl<'r, 'p, 'b> Round<'r, 'p, 'b> {
         if heard == token && count <= MOST {
             return Ok(count);
         }
-        Err(WorkError::Unfit(format!("rank 0 gave an order that does not fit here, at rank {}", self.post.rank)))
+        Err(WorkError::Unfit(format!(
+            "rank 0 gave an order that does not fit here, at rank {}",
+            self.post.rank
+        )))
     }
 }
 

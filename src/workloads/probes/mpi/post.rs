@@ -104,8 +104,7 @@ impl Post<'_> {
                 continue;
             }
             let (sends, receives) = (sent < message.len(), got < buffer.len());
-            let watched =
-                [out.watched().filter(|_| sends), into.watched().filter(|_| receives)];
+            let watched = [out.watched().filter(|_| sends), into.watched().filter(|_| receives)];
             let mailboxes = (sends && matches!(out, Out::Box(_))) || (receives && matches!(into, In::Box(_)));
             wait.rest(watched, mailboxes, || match receives {
                 true => format!("a message from rank {from}"),

@@ -115,9 +115,13 @@ impl Instance<'_> {
 
     fn try_rank(&self, local: u32, muster: &Muster<'_>) -> Result<Own, WorkError> {
         let rank = self.shape.rank(self.shape.instance, local);
-        let ways = self.ways.get(local as usize).map(|ways| ways.lock().unwrap_or_else(PoisonError::into_inner).take());
-        let (outs, ins) =
-            ways.flatten().ok_or_else(|| WorkError::Unfit(format!("rank {rank} has no ways to the others")))?;
+        let ways = self
+            .ways
+            .get(local as usize)
+            .map(|ways| ways.lock().unwrap_or_else(PoisonError::into_inner).take());
+        let (outs, ins) = ways
+            .flatten()
+            .ok_or_else(|| WorkError::Unfit(format!("rank {rank} has no ways to the others")))?;
         let pinned = pin_by_turn(rank);
         let largest = self.tasks.iter().map(|task| task.size).max().unwrap_or(1);
         let mut message = Arena::new(Bytes::from_bytes(largest as u64))?;
@@ -132,8 +136,8 @@ impl Instance<'_> {
         let mut points = Vec::new();
         for (number, task) in (1u64..).zip(&self.tasks) {
             times.clear();
-            let outcome =
-                Round::new(&mut post, &mut buffers, self.word, number, *task).make(self.duration, &mut times)?;
+            let outcome = Round::new(&mut post, &mut buffers, self.word, number, *task)
+                .make(self.duration, &mut times)?;
             if rank == 0 {
                 points.push(MpiPoint {
                     pattern: task.pattern,

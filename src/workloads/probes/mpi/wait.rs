@@ -97,11 +97,8 @@ impl<'a> Wait<'a> {
         }
         // From here on every round is a look.
         self.rounds = SPINS.next_multiple_of(BETWEEN_LOOKS) - 1;
-        let mut fds: Vec<PollFd<'_>> = watched
-            .iter()
-            .flatten()
-            .map(|(stream, flags)| PollFd::new(stream.as_fd(), *flags))
-            .collect();
+        let mut fds: Vec<PollFd<'_>> =
+            watched.iter().flatten().map(|(stream, flags)| PollFd::new(stream.as_fd(), *flags)).collect();
         if mailboxes || fds.is_empty() {
             thread::sleep(NAP);
         } else {

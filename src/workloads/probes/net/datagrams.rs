@@ -38,9 +38,8 @@ const MOST_STALE: u32 = 1_000_000;
 /// # Errors
 /// The address is not this instance's, or taken.
 pub fn open(own: SocketAddr, other: SocketAddr) -> Result<UdpSocket, WorkError> {
-    let refused = |error| {
-        WorkError::system(format!("open a UDP socket at this instance's own address {own}"), error)
-    };
+    let refused =
+        |error| WorkError::system(format!("open a UDP socket at this instance's own address {own}"), error);
     let socket = UdpSocket::bind(own).map_err(refused)?;
     socket.connect(other).map_err(refused)?;
     set_timeout(&socket, LOOK)?;

@@ -58,9 +58,7 @@ impl<'a> Link<'a> {
         let body = body.get_mut(..length).unwrap_or_default();
         read_all(&self.stream, body, &self.patience, &what)?;
         match Message::decode(body) {
-            Ok(Message::Failed(reason)) => {
-                Err(WorkError::Unfit(format!("{} gave up: {reason}", self.other)))
-            }
+            Ok(Message::Failed(reason)) => Err(WorkError::Unfit(format!("{} gave up: {reason}", self.other))),
             Ok(message) => Ok(message),
             Err(error) => Err(WorkError::Unfit(format!("{}: {error}", self.other))),
         }

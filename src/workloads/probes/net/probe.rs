@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 
 use super::control::Message;
+use super::datagrams;
 use super::follow::follow;
 use super::lead::lead;
 use super::link::Link;
@@ -10,7 +11,6 @@ use super::pair::{Pair, pattern};
 use super::plan::{LARGEST_DATAGRAM, phases};
 use super::streams::CHUNK;
 use super::usage::{kernel, totals_are_ours};
-use super::datagrams;
 use crate::model::detail::{Detail, NetDetail};
 use crate::model::facts::OwnCost;
 use crate::model::job::{Part, Peer, ProbeReport};
