@@ -129,3 +129,14 @@ fn messages_pass_inside_and_between_instances_at_once() {
     check_mpi(2, 2, &[8, 100_000]);
     check_mpi(3, 3, &[8, 1000]);
 }
+
+#[test]
+fn with_more_than_two_instances_pairs_measure_at_once_and_one_left_over_rests() {
+    let outcomes = Members::on_loopback(5).run(&ProbeSpec::Net(net(&[100], 20)));
+    let counts: Vec<usize> = outcomes.iter().map(|outcome| detail(outcome).points.len()).collect();
+    assert_eq!(counts, [6, 0, 6, 0, 0]);
+    detail(&outcomes[2]).points.iter().for_each(check_point);
+    let notes = |rank: usize| report_of(&outcomes[rank]).notes.join("; ");
+    assert!(notes(0).contains("2 pairs of instances"), "{}", notes(0));
+    assert!(notes(4).contains("has no partner"), "{}", notes(4));
+}

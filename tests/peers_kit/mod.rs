@@ -1,4 +1,5 @@
 //! Members of a joint measurement, each a thread of the test with ports of its own on loopback.
+#![allow(dead_code, reason = "not every test file uses all of it")]
 
 use std::net::{SocketAddr, TcpListener};
 use std::path::PathBuf;
@@ -10,6 +11,8 @@ use bulkhead::model::params::ProbeSpec;
 use bulkhead::model::units::Millis;
 use bulkhead::platforms::link::check_report;
 use bulkhead::workloads::run::{Surroundings, run_job};
+
+pub mod proxy;
 
 /// Ports of one instance.
 pub const PORTS: u16 = 100;
