@@ -12,6 +12,7 @@
 //! ```
 
 pub mod accounts;
+pub mod clock_wire;
 pub mod detail;
 pub mod experiment;
 pub mod facts;
