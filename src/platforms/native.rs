@@ -11,7 +11,8 @@ use std::time::{Duration, Instant};
 use super::instance::AgentInstance;
 use super::ledger::Ledger;
 use super::process::Process;
-use super::{Broken, Cancel, Carrier, Instance, InstanceSpec, Platform};
+use super::spawn::enter;
+use super::{Broken, Cancel, Carrier, Instance, InstanceSpec, Platform, Reach};
 use crate::model::experiment::PlatformSpec;
 use crate::model::journal::{Failure, FailureKind, PlatformState};
 
@@ -103,12 +104,19 @@ impl Platform for Native {
         let Some(executable) = &self.opened else { return Err(self.failure("no binary")) };
         let mut command = executable.command();
         command.args(["agent", "--link", "stdio", "--scratch"]).arg(&spec.scratch);
+        if let Some(port) = &spec.port {
+            enter(&mut command, port.namespace.clone());
+        }
         let (process, link) = Process::start("the agent's process", command, self.spec.cpus, &self.ledger)
             .map_err(|error| self.failure(&format!("cannot start the agent's process: {error}")))?;
         let carrier = Box::new(ProcessCarrier { process });
         let label = format!("{}/{}", self.spec.label, spec.number);
         let instance = AgentInstance::attach(&label, link, carrier, started, START_DEADLINE, cancel)?;
         Ok(Box::new(instance))
+    }
+
+    fn reach(&self) -> Reach {
+        Reach::LabSharedAddress
     }
 }
 
