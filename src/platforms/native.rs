@@ -12,7 +12,8 @@ use super::cpu_group::{CpuGroup, CpuLimits};
 use super::instance::AgentInstance;
 use super::ledger::Ledger;
 use super::process::Process;
-use super::{Broken, Cancel, Carrier, Instance, InstanceSpec, Platform};
+use super::spawn::enter;
+use super::{Broken, Cancel, Carrier, Instance, InstanceSpec, Platform, Reach};
 use crate::model::experiment::PlatformSpec;
 use crate::model::journal::{Failure, FailureKind, PlatformState};
 
@@ -106,6 +107,9 @@ impl Platform for Native {
         command.args(["agent", "--link", "stdio", "--scratch"]).arg(&spec.scratch);
         let group = CpuGroup::create(CpuLimits::of(&self.spec, spec.rank), &self.ledger)
             .map_err(|error| self.failure(&error))?;
+        if let Some(port) = &spec.port {
+            enter(&mut command, port.namespace.clone());
+        }
         let (process, link) = Process::start("the agent's process", command, self.spec.cpus, &self.ledger)
             .map_err(|error| self.failure(&format!("cannot start the agent's process: {error}")))?;
         if let Some(group) = &group {
@@ -115,6 +119,10 @@ impl Platform for Native {
         let label = format!("{}/{}", self.spec.label, spec.number);
         let instance = AgentInstance::attach(&label, link, carrier, started, START_DEADLINE, cancel)?;
         Ok(Box::new(instance))
+    }
+
+    fn reach(&self) -> Reach {
+        Reach::LabSharedAddress
     }
 }
 

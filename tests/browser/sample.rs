@@ -216,6 +216,7 @@ fn machine() -> MachineFacts {
         clock_source: Some("tsc".to_owned()),
         hypervisor: Some("kvm".to_owned()),
         counter_hz: Some(Hertz::from_hz(2_900_000_000)),
+        nics: vec![],
     }
 }
 

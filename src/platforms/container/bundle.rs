@@ -52,6 +52,8 @@ pub struct Wanted<'a> {
     pub cpus: Option<&'a str>,
     /// Weight and cap of its CPU group.
     pub limits: CpuLimits,
+    /// Network namespace it runs in; unset means an empty one of its own.
+    pub network: Option<&'a Path>,
     /// Whether the host has cgroup version 2 only.
     pub unified_cgroups: bool,
 }
@@ -138,8 +140,15 @@ fn linux(wanted: &Wanted<'_>) -> Value {
     if !is_root() {
         namespaces.push("user");
     }
+    let namespaces: Vec<Value> = namespaces
+        .into_iter()
+        .map(|kind| match (kind, wanted.network) {
+            ("network", Some(path)) => json!({ "type": kind, "path": path.to_string_lossy() }),
+            _ => json!({ "type": kind }),
+        })
+        .collect();
     let mut linux = json!({
-        "namespaces": namespaces.into_iter().map(|kind| json!({ "type": kind })).collect::<Vec<_>>(),
+        "namespaces": namespaces,
         "maskedPaths": ["/proc/acpi", "/proc/kcore", "/proc/keys", "/proc/latency_stats", "/proc/timer_list",
                         "/proc/sched_debug", "/proc/scsi", "/sys/firmware"],
         "readonlyPaths": ["/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"],
@@ -176,4 +185,32 @@ fn cpu_resources(wanted: &Wanted<'_>) -> Option<Value> {
         cpu.insert("period".to_owned(), json!(period));
     }
     (!cpu.is_empty()).then_some(Value::Object(cpu))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn namespace(network: Option<&Path>) -> Value {
+        let scratch = Path::new("/s");
+        let wanted = Wanted {
+            id: "c",
+            scratch,
+            cgroups: Cgroups::Ours,
+            cpus: None,
+            limits: CpuLimits::default(),
+            network,
+            unified_cgroups: false,
+        };
+        let config = config(&wanted);
+        let all = config["linux"]["namespaces"].as_array().cloned().unwrap_or_default();
+        all.into_iter().find(|namespace| namespace["type"] == "network").unwrap_or_default()
+    }
+
+    #[test]
+    fn a_container_has_an_empty_network_unless_one_is_named() {
+        assert_eq!(namespace(None), json!({ "type": "network" }));
+        let named = namespace(Some(Path::new("/proc/7/fd/9")));
+        assert_eq!(named, json!({ "type": "network", "path": "/proc/7/fd/9" }));
+    }
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use super::runtime::{Cgroups, Runtime, call};
 use crate::platforms::Carrier;
+use crate::platforms::lab::plug::Plug;
 use crate::platforms::ledger::{Ledger, Ticket};
 use crate::platforms::process::Process;
 
@@ -20,6 +21,7 @@ pub struct ContainerCarrier {
     pub(super) cgroups: Cgroups,
     pub(super) process: Process,
     pub(super) made: Made,
+    pub(super) plug: Option<Plug>,
 }
 
 /// What was written down for a container. Dropping it removes what can be removed; what cannot stays in the ledger,
@@ -103,6 +105,7 @@ impl Carrier for ContainerCarrier {
             let _ = call(self.command().args(["delete", "--force", &self.made.id]));
         }
         self.made.release();
+        self.plug = None;
     }
 }
 

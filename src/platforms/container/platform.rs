@@ -12,12 +12,13 @@ use crate::model::journal::{Failure, FailureKind, PlatformState};
 use crate::model::units::Bytes;
 use crate::platforms::cpu_group::CpuLimits;
 use crate::platforms::instance::AgentInstance;
+use crate::platforms::lab::plug::Plug;
 use crate::platforms::ledger::{Ledger, Thing};
 use crate::platforms::native::Executable;
 use crate::platforms::process::Process;
 use crate::platforms::spawn::own_cpus;
 use crate::platforms::sweep::OUR_PREFIX;
-use crate::platforms::{Broken, Cancel, Instance, InstanceSpec, Platform};
+use crate::platforms::{Broken, Cancel, Instance, InstanceSpec, Platform, Reach};
 
 /// Until the agent must have answered.
 const START_DEADLINE: Duration = Duration::from_secs(30);
@@ -134,6 +135,8 @@ impl Container {
                 own_cpus().into_iter().take(count as usize).map(|cpu| cpu.to_string()).collect();
             first.join(",")
         });
+        let plug = spec.port.as_ref().map(Plug::make).transpose()?;
+        let network = plug.as_ref().map(Plug::path);
         let directory = self.ledger.record(Thing::Directory { path: dir.to_owned() })?;
         let mut made = Made {
             ledger: self.ledger.clone(),
@@ -149,6 +152,7 @@ impl Container {
             cgroups: chosen.cgroups,
             cpus: cpus.as_deref(),
             limits: CpuLimits::of(&self.spec, spec.rank),
+            network: network.as_deref(),
             unified_cgroups: has_unified_cgroups(),
         };
         bundle::write(dir, &chosen.executable, &wanted)?;
@@ -159,11 +163,14 @@ impl Container {
             id: id.to_owned(),
         })?);
         let mut command = chosen.runtime.command(&state, chosen.cgroups);
+        if plug.is_some() {
+            chosen.runtime.let_network(&mut command);
+        }
         command.arg("run").arg("--bundle").arg(dir).arg(id);
         let name = format!("the container's {}", chosen.runtime.name);
         let (process, link) = Process::start(&name, command, self.spec.cpus, &self.ledger)?;
         let runtime = chosen.runtime.clone();
-        Ok((ContainerCarrier { runtime, cgroups: chosen.cgroups, process, made }, link))
+        Ok((ContainerCarrier { runtime, cgroups: chosen.cgroups, process, made, plug }, link))
     }
 
     fn properties(&self, chosen: &Chosen) -> Vec<(String, String)> {
@@ -225,6 +232,10 @@ impl Platform for Container {
         let started = self.start_chosen(&chosen, spec, cancel);
         self.chosen = Some(chosen);
         Ok(Box::new(started?))
+    }
+
+    fn reach(&self) -> Reach {
+        Reach::Lab
     }
 }
 

@@ -46,6 +46,7 @@ impl Fake {
             clock_source: Some("fake".to_owned()),
             hypervisor: None,
             counter_hz: Some(Hertz::from_hz(2_000_000_000)),
+            nics: Vec::new(),
         }
     }
 }

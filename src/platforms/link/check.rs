@@ -22,6 +22,8 @@ pub(super) const MOST_POINTS: usize = 4096;
 pub(super) const MOST_VALUES: usize = 1_000_000;
 /// Most phases of the disk probe: 2 directions × 3 modes × 8 block sizes.
 const MOST_PHASES: usize = 48;
+/// Most network cards a machine may claim.
+const MOST_NICS: usize = 8;
 /// Most CPUs a machine may claim.
 pub(super) const MOST_CPUS: u32 = 65_536;
 
@@ -83,6 +85,8 @@ fn check_facts(facts: &MachineFacts) -> Checked {
     texts
         .into_iter()
         .try_for_each(|(name, value)| value.iter().try_for_each(|v| text(name, v, NAME_CHARS)))?;
+    at_most("facts.nics", facts.nics.len(), MOST_NICS)?;
+    facts.nics.iter().try_for_each(|nic| text("facts.nics", nic, NAME_CHARS))?;
     at_most("facts.cpus", facts.cpus as usize, MOST_CPUS as usize)
 }
 

@@ -13,7 +13,8 @@ use nix::sys::termios::{SetArg, cfmakeraw, tcgetattr, tcsetattr};
 
 use super::guest::{GuestConfig, GuestDisk, LINK_PORT, LinkDevice, SCRATCH};
 use super::init::{RunInGuest, in_context, say};
-use super::{guest_modules, rehearsal};
+use super::{guest_modules, guest_network, rehearsal};
+use crate::model::facts::MachineFacts;
 use crate::model::job::{Job, JobReply};
 use crate::model::names::ProbeKind;
 use crate::model::stage::Stage;
@@ -60,7 +61,9 @@ pub fn run(config: &GuestConfig, counter_hz: Option<Hertz>, run: &RunInGuest<'_>
                 },
             }
         };
-        agent::serve(link, write, facts::collect(counter_hz), &job).map_err(in_context("the link"))
+        let nics = guest_network::bring_up(config)?;
+        let facts = MachineFacts { nics, ..facts::collect(counter_hz) };
+        agent::serve(link, write, facts, &job).map_err(in_context("the link"))
     })
 }
 
@@ -114,7 +117,7 @@ fn make_raw(file: &File) -> nix::Result<()> {
 
 /// Waits until `look` finds something; drivers announce devices from threads of their own, without an event that a
 /// program this small could await.
-fn wait_for<T>(what: &str, look: impl Fn() -> Option<T>) -> Result<T, String> {
+pub(super) fn wait_for<T>(what: &str, look: impl Fn() -> Option<T>) -> Result<T, String> {
     let deadline = Instant::now() + DEVICE_TIMEOUT;
     loop {
         if let Some(found) = look() {

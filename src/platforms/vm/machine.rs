@@ -59,6 +59,8 @@ pub struct Parts<'a> {
     pub group: Option<CpuGroup>,
     /// The first file system.
     pub initramfs: &'a OwnedFd,
+    /// Tap devices and what belongs to them; QEMU finds them under the numbers they have here.
+    pub nics: Vec<OwnedFd>,
 }
 
 /// Starts QEMU. `describe_machine` gets the descriptors' numbers: initramfs, link, console, control.
@@ -69,9 +71,10 @@ pub fn start(parts: Parts<'_>, describe_machine: impl FnOnce([i32; 4]) -> Machin
     // QEMU's own complaints go where the guest's console goes: both are needed to tell what happened.
     let complaints: OwnedFd = guest_console.try_clone()?.into();
     let initramfs = parts.initramfs.try_clone()?;
-    let inherited: Vec<OwnedFd> =
+    let mut inherited: Vec<OwnedFd> =
         vec![initramfs, guest_link.into(), guest_console.into(), guest_control.into()];
     let numbers = [0, 1, 2, 3].map(|index| inherited.get(index).map_or(-1, AsRawFd::as_raw_fd));
+    inherited.extend(parts.nics);
     let machine = describe_machine(numbers);
     let mut command = Command::new(parts.qemu);
     command.args(machine.arguments()).stdin(Stdio::null()).stdout(Stdio::null()).stderr(complaints);

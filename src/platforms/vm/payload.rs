@@ -23,6 +23,8 @@ pub struct GuestModules {
     pub link: Vec<Module>,
     /// For the disk, beyond those of the link.
     pub disk: Vec<Module>,
+    /// For the network cards, beyond those of the link; empty for guests without cards.
+    pub nic: Vec<Module>,
     /// What carries the link with these modules.
     pub device: LinkDevice,
 }
@@ -44,7 +46,14 @@ impl GuestModules {
             (LinkDevice::Serial, Vec::new())
         };
         let disk = tree.closure(&["virtio_pci", "virtio_blk", "ext4"], &link)?;
-        Ok(Self { link, disk, device })
+        Ok(Self { link, disk, nic: Vec::new(), device })
+    }
+
+    /// The same with the driver of a network card; without a folder it must be built into the kernel.
+    pub fn with_nic(&self, folder: Option<&Path>, driver: &str) -> Result<Self, ModulesError> {
+        let Some(folder) = folder else { return Ok(self.clone()) };
+        let nic = ModuleTree::open(folder)?.closure(&["virtio_pci", driver], &self.link)?;
+        Ok(Self { nic, ..self.clone() })
     }
 }
 
@@ -57,9 +66,11 @@ pub fn build(program: &[u8], modules: &GuestModules, config: GuestConfig) -> io:
     archive.folder("modules")?;
     let mut config = config;
     config.link = modules.device;
-    for (modules, listed) in
-        [(&modules.link, &mut config.link_modules), (&modules.disk, &mut config.disk_modules)]
-    {
+    for (modules, listed) in [
+        (&modules.link, &mut config.link_modules),
+        (&modules.disk, &mut config.disk_modules),
+        (&modules.nic, &mut config.nic_modules),
+    ] {
         for module in modules {
             let path = format!("modules/{}.ko", module.name);
             archive.file(&path, 0o644, &module.image)?;

@@ -5,6 +5,8 @@
 //!  start:  disk image ─► first file system ─► QEMU ─► Hello ─► instance
 //! ```
 
+use std::borrow::Cow;
+use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -12,7 +14,8 @@ use super::accel::{TRIAL_DEADLINE, Verdict, choose};
 use super::disk::DiskImage;
 use super::guest::{GuestConfig, Rehearsal};
 use super::machine::{self, Parts};
-use super::payload;
+use super::network::{Cards, Nics};
+use super::payload::{self, GuestModules};
 use super::qemu::{Engine, MACHINE, Machine, command_line};
 use super::toolbox::{Toolbox, Unavailable, host_cpus, memory_for};
 use crate::model::experiment::PlatformSpec;
@@ -23,7 +26,7 @@ use crate::platforms::instance::AgentInstance;
 use crate::platforms::ledger::Ledger;
 use crate::platforms::link::HostEnd;
 use crate::platforms::make::PlatformContext;
-use crate::platforms::{Broken, Cancel, Instance, InstanceSpec, Platform};
+use crate::platforms::{Broken, Cancel, Instance, InstanceSpec, Platform, Reach};
 
 /// Time a translated guest may take until its agent answers; usual are 2 to 6 s.
 const START_DEADLINE_TCG: Duration = Duration::from_secs(60);
@@ -60,6 +63,7 @@ struct Wanted<'a> {
     memory: Mebibytes,
     disk: Option<DiskImage>,
     limits: CpuLimits,
+    nics: Nics,
     rehearse: Option<Rehearsal>,
     deadline: Duration,
 }
@@ -99,6 +103,7 @@ impl Vm {
                 memory: TRIAL_MEMORY,
                 disk: None,
                 limits: CpuLimits::default(),
+                nics: Nics::default(),
                 rehearse: None,
                 deadline: TRIAL_DEADLINE,
             };
@@ -147,6 +152,7 @@ impl Vm {
             ("vcpus", self.cpus().to_string()),
             ("memory", memory),
             ("disk", disk.to_owned()),
+            ("nic", Cards::of(&self.spec).describe(ready.engine)),
         ]
         .map(|(key, value)| (key.to_owned(), value))
         .into_iter()
@@ -154,10 +160,20 @@ impl Vm {
         .collect()
     }
 
+    /// A guest without network cards gets no module for them: it boots as if there were none.
+    fn modules<'a>(&self, tools: &'a Toolbox, config: &GuestConfig) -> io::Result<Cow<'a, GuestModules>> {
+        if config.nics.is_empty() {
+            return Ok(Cow::Borrowed(&tools.modules));
+        }
+        let driver = Cards::of(&self.spec).model.driver();
+        let modules = tools.modules.with_nic(tools.kernel.modules.as_deref(), driver);
+        modules.map(Cow::Owned).map_err(io::Error::other)
+    }
+
     /// Starts a guest and waits for its agent.
     fn launch(&self, tools: &Toolbox, wanted: Wanted<'_>, cancel: &Cancel) -> Result<AgentInstance, Broken> {
         let label = wanted.label;
-        let not_started = |error: std::io::Error| Failure {
+        let not_started = |error: io::Error| Failure {
             kind: FailureKind::Start,
             reason: format!("{label}: qemu could not be started: {error}"),
             console: vec![],
@@ -165,20 +181,24 @@ impl Vm {
         let config = GuestConfig {
             disk: wanted.disk.as_ref().map(DiskImage::content).unwrap_or_default(),
             disk_notes: wanted.disk.as_ref().map(|disk| disk.notes().to_vec()).unwrap_or_default(),
+            nics: wanted.nics.guest,
             rehearse: wanted.rehearse,
             ..GuestConfig::default()
         };
-        let initramfs = payload::build(&tools.program, &tools.modules, config).map_err(not_started)?;
+        let modules = self.modules(tools, &config).map_err(not_started)?;
+        let initramfs = payload::build(&tools.program, &modules, config).map_err(not_started)?;
         let disk_argument = wanted.disk.as_ref().map(DiskImage::argument);
         let link_device = tools.modules.device;
         let group = CpuGroup::create(wanted.limits, &self.ledger)
             .map_err(|error| not_started(std::io::Error::other(error)))?;
+        let nic_arguments = wanted.nics.arguments;
         let parts = Parts {
             qemu: &tools.qemu,
             ledger: &self.ledger,
             disk: wanted.disk,
             group,
             initramfs: &initramfs,
+            nics: wanted.nics.descriptors,
         };
         let describe = |[initramfs, link, console, control]: [i32; 4]| Machine {
             engine: wanted.engine,
@@ -193,6 +213,7 @@ impl Vm {
             console,
             control,
             disk: disk_argument,
+            nics: nic_arguments,
         };
         let started = machine::start(parts, describe).map_err(not_started)?;
         let write = started.link.try_clone().map_err(not_started)?;
@@ -246,6 +267,9 @@ impl Platform for Vm {
             .then(|| DiskImage::create(&spec.scratch, spec.disk_wanted, ready.tools.mke2fs.as_deref()))
             .transpose()
             .map_err(|error| failed(error.to_string()))?;
+        let cards = Cards::of(&self.spec);
+        let nics = spec.port.as_ref().map(|port| cards.plug(port, ready.engine)).transpose();
+        let nics = nics.map_err(|error| failed(format!("no network card: {error}")))?.unwrap_or_default();
         let wanted = Wanted {
             label: &label,
             engine: ready.engine,
@@ -253,6 +277,7 @@ impl Platform for Vm {
             memory: self.memory(spec.memory_wanted),
             disk,
             limits: CpuLimits::of(&self.spec, spec.rank),
+            nics,
             rehearse: self.rehearse,
             deadline: match ready.engine {
                 Engine::Kvm => START_DEADLINE_KVM,
@@ -260,5 +285,9 @@ impl Platform for Vm {
             },
         };
         Ok(Box::new(self.launch(&ready.tools, wanted, cancel)?))
+    }
+
+    fn reach(&self) -> Reach {
+        Reach::Lab
     }
 }

@@ -1,7 +1,7 @@
 //! The virtual machine as a command line: lean, nothing that listens, no configuration of the user's read in.
 //!
 //! Only what the guest needs is there: a PCI host bridge, one serial port for the console, a virtio port for the link,
-//! a virtio disk. The firmware is qboot where there is one: it only passes control to the kernel. Pure: builds words,
+//! a virtio disk, and in layouts that need a network, cards at tap devices. The firmware is qboot where there is one: it only passes control to the kernel. Pure: builds words,
 //! runs nothing, and no shell ever sees them.
 
 use std::ffi::OsString;
@@ -39,6 +39,19 @@ pub struct DiskArgument {
     pub direct: bool,
 }
 
+/// A network card.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NicArgument {
+    /// QEMU's name of the device.
+    pub device: &'static str,
+    /// Descriptor of its tap device.
+    pub tap: RawFd,
+    /// Descriptor of the host kernel's part, where there is one.
+    pub vhost: Option<RawFd>,
+    /// Hardware address.
+    pub mac: String,
+}
+
 /// A virtual machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Machine {
@@ -66,6 +79,8 @@ pub struct Machine {
     pub control: RawFd,
     /// The disk, if it has one.
     pub disk: Option<DiskArgument>,
+    /// Network cards.
+    pub nics: Vec<NicArgument>,
 }
 
 /// The machine type with what is not needed switched off.
@@ -104,6 +119,9 @@ impl Machine {
         if let Some(disk) = &self.disk {
             words.extend(disk_arguments(disk));
         }
+        for (number, nic) in self.nics.iter().enumerate() {
+            words.extend(nic_arguments(number, nic).map(OsString::from));
+        }
         words
     }
 }
@@ -114,6 +132,19 @@ fn disk_arguments(disk: &DiskArgument) -> Vec<OsString> {
     drive.push(",file=");
     drive.push(commas_doubled(&disk.image));
     vec!["-drive".into(), drive, "-device".into(), "virtio-blk-pci,drive=disk,disable-legacy=on".into()]
+}
+
+/// A card at a tap device that is there already: QEMU makes none, runs no script, and sees no other network.
+fn nic_arguments(number: usize, nic: &NicArgument) -> [String; 4] {
+    let vhost = nic.vhost.map(|fd| format!(",vhost=on,vhostfd={fd}")).unwrap_or_default();
+    let modern = if nic.device.starts_with("virtio") { ",disable-legacy=on" } else { "" };
+    // Without a ROM: nobody boots from these cards.
+    [
+        "-netdev".to_owned(),
+        format!("tap,id=net{number},fd={}{vhost}", nic.tap),
+        "-device".to_owned(),
+        format!("{},netdev=net{number},mac={},romfile={modern}", nic.device, nic.mac),
+    ]
 }
 
 /// QEMU separates by commas; a doubled one stands for itself.
@@ -178,6 +209,7 @@ mod tests {
             console: 6,
             control: 7,
             disk: Some(DiskArgument { image: "/a,b/disk.img".into(), direct: true }),
+            nics: vec![],
         }
     }
 
@@ -196,12 +228,31 @@ mod tests {
         for part in ["-nodefaults", "-no-user-config", "-display none", "-no-reboot"] {
             assert!(line.contains(part), "{part}: {line}");
         }
-        for part in ["server", "path=", "host=", "-net", "vnc", "tcp:"] {
+        for part in ["server", "path=", "host=", "-net", "-nic", "vnc", "tcp:"] {
             assert!(!line.contains(part), "{part}: {line}");
         }
         assert!(line.contains("file=/a,,b/disk.img"), "{line}");
         assert!(line.contains("-initrd /proc/self/fd/9"), "{line}");
         assert!(line.contains("-smp cpus=2,sockets=1,cores=2,threads=1 -m 512M"), "{line}");
+    }
+
+    #[test]
+    fn a_card_sees_its_tap_device_and_nothing_else() {
+        let card =
+            |device, tap, vhost| NicArgument { device, tap, vhost, mac: "02:4b:0a:4d:01:01".to_owned() };
+        let nics = vec![card("virtio-net-pci", 11, Some(12)), card("e1000", 13, None)];
+        let words = Machine { nics, ..machine() }.arguments();
+        let after = |option: &str| -> Vec<String> {
+            let options = words.windows(2).filter(|pair| pair[0] == option);
+            options.map(|pair| pair[1].to_string_lossy().into_owned()).collect()
+        };
+        // Nothing but inherited descriptors: no network of QEMU's own, no script, no helper.
+        assert_eq!(after("-netdev"), ["tap,id=net0,fd=11,vhost=on,vhostfd=12", "tap,id=net1,fd=13"]);
+        assert!(after("-net").is_empty() && after("-nic").is_empty());
+        let devices = after("-device");
+        let has = |device: &str| devices.iter().any(|word| word == device);
+        assert!(has("virtio-net-pci,netdev=net0,mac=02:4b:0a:4d:01:01,romfile=,disable-legacy=on"));
+        assert!(has("e1000,netdev=net1,mac=02:4b:0a:4d:01:01,romfile="), "{devices:?}");
     }
 
     #[test]
