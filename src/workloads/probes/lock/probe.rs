@@ -99,7 +99,9 @@ impl Fight<'_> {
             )));
         }
         let mut all = Waits::new();
-        fighters.iter().for_each(|fighter| all.add(&fighter.waits));
+        for fighter in &fighters {
+            all.add(&fighter.waits);
+        }
         let (waits, wait_ticks, longest_ticks) = all.to_parts();
         let times = fighters.iter().map(|fighter| fighter.ended.saturating_duration_since(fighter.began));
         let thread_time_ns =

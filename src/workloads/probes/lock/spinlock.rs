@@ -167,13 +167,14 @@ mod tests {
     fn nobody_hangs(lock: &dyn SpinLock) {
         assert!(lock.acquire(&patient).is_continue());
         let stop = AtomicBool::new(false);
-        let look =
+        let give_up =
             || if stop.load(Ordering::Relaxed) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) };
         thread::scope(|scope| {
             let waiters: Vec<_> = (0..3)
                 .map(|number| {
-                    scope
-                        .spawn(move || if number == 0 { lock.acquire(&look) } else { lock.acquire(&patient) })
+                    scope.spawn(
+                        move || if number == 0 { lock.acquire(&give_up) } else { lock.acquire(&patient) },
+                    )
                 })
                 .collect();
             stop.store(true, Ordering::Relaxed);
