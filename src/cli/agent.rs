@@ -1,10 +1,11 @@
-//! The agent's side of the program: what runs inside an instance, the reaper, and the child of the fork probe.
+//! The agent's side of the program: what runs inside an instance, the reaper, and the children of probes.
 //!
 //! ```text
 //!  bulkhead agent --link stdio --scratch DIR     child process or container: the link is stdin and stdout
 //!  PID 1 with a guest configuration              VM: boots the guest, then serves the link
 //!  bulkhead reaper DIR                           undoes what a crashed run left behind
 //!  bulkhead noop                                 ends at once: what the fork probe executes
+//!  bulkhead compile, bulkhead link               what the compile job executes
 //! ```
 
 use std::ffi::OsString;
@@ -19,6 +20,7 @@ use crate::model::stage::Stage;
 use crate::model::units::Hertz;
 use crate::platforms::{agent, facts, reaper, vm};
 use crate::workloads::clock::Anchor;
+use crate::workloads::probes::build::verbs;
 use crate::workloads::run::{Surroundings, run_job};
 
 /// Runs the agent's side if that is what was asked for; `None` means this is an ordinary command line.
@@ -27,6 +29,8 @@ pub fn take_over() -> Option<ExitCode> {
     let first = words.first().and_then(|word| word.to_str());
     match first {
         Some("noop") => Some(ExitCode::SUCCESS),
+        Some("compile") => Some(ended(verbs::compile_file(words.get(1..).unwrap_or_default()))),
+        Some("link") => Some(ended(verbs::link_files(words.get(1..).unwrap_or_default()))),
         Some("agent") => Some(serve(&words)),
         Some("reaper") => Some(reap(&words)),
         _ if vm::init::is_guest() => vm::init::guest_main(counter_rate, &execute_in_guest),
@@ -82,6 +86,13 @@ fn reap(words: &[OsString]) -> ExitCode {
             ExitCode::SUCCESS
         }
         Err(error) => failed(&format!("reaper: no pipe on stdin: {error}")),
+    }
+}
+
+fn ended(outcome: Result<(), String>) -> ExitCode {
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(reason) => failed(&reason),
     }
 }
 
