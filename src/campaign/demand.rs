@@ -9,6 +9,7 @@ use crate::model::layout::Layout;
 use crate::model::names::{LoadKind, LoadPlace};
 use crate::model::params::{DiskParams, ProbeSpec};
 use crate::model::units::{Bytes, Kibibytes, Mebibytes, Millis};
+use crate::workloads::probes::build;
 
 /// Fixed work may take this much longer than on bare metal before a job counts as hung.
 const EMULATION: u32 = 20;
@@ -245,7 +246,7 @@ fn memory_of(probe: &ProbeSpec, host: &MachineFacts) -> u64 {
 fn disk_of(probe: &ProbeSpec) -> u64 {
     match probe {
         ProbeSpec::Disk(DiskParams { file_size_mib, .. }) => file_size_mib.to_bytes().get(),
-        ProbeSpec::Build(p) => u64::from(p.files) << 20,
+        ProbeSpec::Build(p) => build::room(p).get(),
         _ => 0,
     }
 }

@@ -1,4 +1,4 @@
-//! The agent's side of the program: what runs inside an instance, the reaper, and the child of the fork probe.
+//! The agent's side of the program: what runs inside an instance, the reaper, and the children of probes.
 //!
 //! ```text
 //!  bulkhead agent --link stdio --scratch DIR     child process or container: the link is stdin and stdout
@@ -6,6 +6,7 @@
 //!  bulkhead reaper DIR                           undoes what a crashed run left behind
 //!  bulkhead janitor FOLDER                       removes a remote agent's folder when the agent has ended
 //!  bulkhead noop                                 ends at once: what the fork probe executes
+//!  bulkhead compile, bulkhead link               what the compile job executes
 //! ```
 
 use std::ffi::OsString;
@@ -21,6 +22,7 @@ use crate::model::units::Hertz;
 use crate::platforms::ssh::janitor::{Janitor, janitor_main};
 use crate::platforms::{agent, facts, reaper, vm};
 use crate::workloads::clock::Anchor;
+use crate::workloads::probes::build::verbs;
 use crate::workloads::run::{Surroundings, run_job};
 
 /// This program, also when its file has been removed.
@@ -32,6 +34,8 @@ pub fn take_over() -> Option<ExitCode> {
     let first = words.first().and_then(|word| word.to_str());
     match first {
         Some("noop") => Some(ExitCode::SUCCESS),
+        Some("compile") => Some(ended(verbs::compile_file(words.get(1..).unwrap_or_default()))),
+        Some("link") => Some(ended(verbs::link_files(words.get(1..).unwrap_or_default()))),
         Some("agent") => Some(serve(&words)),
         Some("reaper") => Some(reap(&words)),
         Some("janitor") => Some(clean(&words)),
@@ -105,6 +109,13 @@ fn clean(words: &[OsString]) -> ExitCode {
     match pipe.and_then(|pipe| janitor_main(&folder, pipe)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => failed(&format!("janitor: {error}")),
+    }
+}
+
+fn ended(outcome: Result<(), String>) -> ExitCode {
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(reason) => failed(&reason),
     }
 }
 

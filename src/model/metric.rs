@@ -33,6 +33,8 @@ impl Unit {
             Self::Nanoseconds => Nanos::from_nanos(saturate(value)).to_string(),
             Self::Bytes => Bytes::from_bytes(saturate(value)).to_string(),
             Self::BytesPerSecond => format!("{}/s", Bytes::from_bytes(saturate(value))),
+            Self::PerSecond if value >= 1e10 => format!("{} G/s", three_digits(value / 1e9)),
+            Self::PerSecond if value >= 1e7 => format!("{} M/s", three_digits(value / 1e6)),
             Self::PerSecond if value >= 1e4 => format!("{} k/s", three_digits(value / 1e3)),
             Self::PerSecond => format!("{} /s", three_digits(value)),
             Self::Share => format!("{} %", three_digits(value * 100.0)),

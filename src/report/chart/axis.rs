@@ -135,6 +135,7 @@ impl Axis {
         match self.quantity {
             Quantity::Ratio => format!("{value} ×"),
             Quantity::Of(Unit::Share) => format!("{} %", short(value * 100.0)),
+            Quantity::Of(unit @ Unit::PerSecond) if value >= 1e7 => value_text(unit, value),
             Quantity::Of(Unit::Count | Unit::PerSecond) => thousands(value),
             Quantity::Of(Unit::Nanoseconds) => metric_label(value, 1000.0, &["ns", "µs", "ms", "s"]),
             Quantity::Of(Unit::Bytes) => {
