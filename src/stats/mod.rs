@@ -5,7 +5,8 @@
 //!     │                  ▲
 //!     ├─influence, bound─┤   time-weighted tails
 //!     ├─threads──────────┤   units really granted
-//!     └─plateaus─────────┘   caches
+//!     ├─plateaus─────────┤   caches
+//!     └─spectrum─────────┘   periodic noise
 //! ```
 
 pub mod bound;
@@ -17,6 +18,7 @@ pub mod metrics;
 pub mod pairs;
 pub mod plateaus;
 mod signed_rank;
+pub mod spectrum;
 pub mod summary;
 pub mod threads;
 
