@@ -9,6 +9,7 @@
 //! Probes bring home raw data only; what it means is computed on the host (`stats`). Only [`clock`] touches the
 //! cycle counter, and only [`arena`] maps memory.
 
+pub mod alarm;
 pub mod arena;
 pub mod bounds;
 pub mod clock;
@@ -18,5 +19,6 @@ pub mod loads;
 pub mod machine;
 pub mod pin;
 pub mod probes;
+pub mod realtime;
 pub mod run;
 pub mod scratch;

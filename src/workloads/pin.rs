@@ -26,8 +26,14 @@ pub fn granted_cpus() -> u32 {
 
 /// Pins the calling thread. Threads it starts later inherit that, so probes pin a thread of their own.
 pub fn pin_to_last_cpu() -> Pinned {
+    pin_from_last(0)
+}
+
+/// Pins the calling thread to the CPU so many before the last one; beyond the first it begins at the last one again.
+pub fn pin_from_last(number: u32) -> Pinned {
     let allowed = allowed_cpus();
-    let Some(last) = allowed.last().copied() else {
+    let back = usize::try_from(number).unwrap_or(0).checked_rem(allowed.len()).unwrap_or(0);
+    let Some(last) = allowed.iter().rev().nth(back).copied() else {
         return Pinned {
             cpu: None,
             note: Some("not pinned: the kernel does not say which CPUs are allowed".into()),
