@@ -5,7 +5,8 @@
 //!     │                  ▲
 //!     ├─influence, bound─┤   time-weighted tails
 //!     ├─threads──────────┤   units really granted
-//!     └─plateaus─────────┘   caches
+//!     ├─plateaus─────────┤   caches
+//!     └─spectrum─────────┘   periodic noise
 //! ```
 
 pub mod attribution;
@@ -26,6 +27,7 @@ pub mod plateaus;
 pub mod policy;
 pub mod shares;
 mod signed_rank;
+pub mod spectrum;
 pub mod suitability;
 pub mod summary;
 pub mod threads;

@@ -10,6 +10,7 @@
 //! cycle counter, and only [`arena`] and [`fresh_pages`] map memory.
 
 pub mod accounts;
+pub mod alarm;
 pub mod arena;
 pub mod bounds;
 pub mod clock;
@@ -22,6 +23,7 @@ mod outside;
 pub mod pattern;
 pub mod pin;
 pub mod probes;
+pub mod realtime;
 pub mod rendezvous;
 pub mod run;
 pub mod scratch;

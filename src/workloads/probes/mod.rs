@@ -40,7 +40,7 @@ pub fn measure(spec: &ProbeSpec, context: &Context<'_>) -> Result<ProbeReport, W
         ProbeSpec::Gap(params) => gap::probe::measure(params, context),
         ProbeSpec::Fwq(params) => fwq::measure(params, context),
         ProbeSpec::Ftq(params) => ftq::measure(params, context),
-        ProbeSpec::Wakeup(params) => wakeup::measure(params, context),
+        ProbeSpec::Wakeup(params) => wakeup::probe::measure(params, context),
         ProbeSpec::Frames(params) => frames::measure(params, context),
         ProbeSpec::Exit(params) => exit::measure(params, context),
         ProbeSpec::Lock(params) => lock::measure(params, context),
