@@ -15,6 +15,7 @@ pub mod clock;
 pub mod crew;
 pub mod error;
 pub mod loads;
+pub mod loopback;
 pub mod machine;
 pub mod pin;
 pub mod probes;

@@ -14,7 +14,8 @@ use crate::model::detail::{
 };
 use crate::model::facts::{ClockFacts, OwnCost};
 use crate::model::histogram::{DenseHistogram, Histogram};
-use crate::model::job::{Dose, Job, LoadSpec, Part, ProbeReport};
+use crate::model::job::{Dose, DosePart, Job, LoadSpec, Part, ProbeReport};
+use crate::model::names::LoadKind;
 use crate::model::params::{
     CpuParams, DiskMode, DiskParams, FwqParams, GapParams, MemBandwidthParams, MemLatencyParams, ProbeSpec,
 };
@@ -69,16 +70,21 @@ pub(crate) fn report(pretence: &Pretence, probe: &ProbeSpec, job: &Job) -> Resul
     })
 }
 
-/// A made-up dose.
-pub(crate) fn dose(load: &LoadSpec, cpus: u32) -> Dose {
+/// A made-up dose; zero for a powerless load.
+pub(crate) fn dose(load: &LoadSpec, cpus: u32, powerless: bool) -> Dose {
     let threads = load.threads.unwrap_or(cpus);
+    let rate_per_s = if powerless { 0.0 } else { 1e6 * f64::from(threads) };
+    let part =
+        |(kind, unit): &(LoadKind, &str)| DosePart { kind: *kind, rate_per_s, unit: (*unit).to_owned() };
     Dose {
         kind: load.kind,
         threads,
         elapsed_ns: Nanos::from_nanos(1_000_000_000),
-        rate_per_s: 1e6 * f64::from(threads),
-        unit: "rounds".to_owned(),
+        rate_per_s,
+        unit: load.kind.unit().to_owned(),
         cpu_time_ns: Nanos::from_nanos(u64::from(threads) * 1_000_000_000),
+        way: None,
+        parts: load.kind.parts().iter().map(part).collect(),
     }
 }
 

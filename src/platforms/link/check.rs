@@ -16,6 +16,8 @@ pub const TEXT_CHARS: usize = 4000;
 const MOST_NOTES: usize = 64;
 /// Most loads of a job.
 const MOST_DOSES: usize = 64;
+/// Most parts of a dose.
+const MOST_PARTS: usize = 16;
 /// Most points of a series (thread counts, array sizes).
 pub(super) const MOST_POINTS: usize = 4096;
 /// Most values of one series: samples, repetitions, batches.
@@ -86,12 +88,20 @@ fn check_facts(facts: &MachineFacts) -> Checked {
 }
 
 fn check_dose(dose: &Dose) -> Checked {
-    text("dose.unit", &dose.unit, NAME_CHARS)?;
-    finite("dose.rate_per_s", dose.rate_per_s)?;
-    if dose.rate_per_s < 0.0 {
-        return Err(format!("dose.rate_per_s = {} is negative", dose.rate_per_s));
-    }
+    rate("dose", dose.rate_per_s, &dose.unit)?;
+    dose.way.iter().try_for_each(|way| text("dose.way", way, NAME_CHARS))?;
+    at_most("dose.parts", dose.parts.len(), MOST_PARTS)?;
+    dose.parts.iter().try_for_each(|part| rate("dose.parts", part.rate_per_s, &part.unit))?;
     at_most("dose.threads", dose.threads as usize, MOST_CPUS as usize)
+}
+
+fn rate(name: &str, rate_per_s: f64, unit: &str) -> Checked {
+    text(&format!("{name}.unit"), unit, NAME_CHARS)?;
+    finite(&format!("{name}.rate_per_s"), rate_per_s)?;
+    if rate_per_s < 0.0 {
+        return Err(format!("{name}.rate_per_s = {rate_per_s} is negative"));
+    }
+    Ok(())
 }
 
 fn check_detail(detail: &Detail) -> Checked {
