@@ -2,7 +2,9 @@
 //! what breaks these rules, the agent turns it into a failed job before sending.
 
 use super::{check_jobs, check_peers, check_share, check_timing, check_traps};
-use crate::model::detail::{Detail, DiskDetail, DiskPhase, GapDetail, RateDetail, Stretch, WORST_KEPT};
+use crate::model::detail::{
+    Alignment, Detail, DiskDetail, DiskPhase, GapDetail, RateDetail, Stretch, WORST_KEPT,
+};
 use crate::model::facts::MachineFacts;
 use crate::model::histogram::Histogram;
 use crate::model::job::{Dose, JobReply, ProbeReport};
@@ -22,8 +24,8 @@ const MOST_PARTS: usize = 16;
 pub(super) const MOST_POINTS: usize = 4096;
 /// Most values of one series: samples, repetitions, batches.
 pub(super) const MOST_VALUES: usize = 1_000_000;
-/// Most phases of the disk probe: 2 directions × 3 modes × 8 block sizes.
-const MOST_PHASES: usize = 48;
+/// Most phases of the disk probe: 2 directions × 3 modes × 8 block sizes, and random reads.
+const MOST_PHASES: usize = 49;
 /// Most CPUs a machine may claim.
 pub(super) const MOST_CPUS: u32 = 65_536;
 
@@ -168,7 +170,14 @@ fn check_rate(rate: &RateDetail) -> Checked {
 fn check_disk(disk: &DiskDetail) -> Checked {
     text("disk.target", &disk.target, NAME_CHARS)?;
     at_most("disk.phases", disk.phases.len(), MOST_PHASES)?;
+    disk.alignment.iter().try_for_each(check_alignment)?;
     disk.phases.iter().try_for_each(check_phase)
+}
+
+fn check_alignment(alignment: &Alignment) -> Checked {
+    alignment.device.iter().try_for_each(|device| text("disk.alignment.device", device, NAME_CHARS))?;
+    text("disk.alignment.why", &alignment.why, TEXT_CHARS)?;
+    alignment.not_shifted.iter().try_for_each(|why| text("disk.alignment.not_shifted", why, TEXT_CHARS))
 }
 
 fn check_phase(phase: &DiskPhase) -> Checked {
