@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::experiment::{ExperimentError, contradiction};
 use super::journal::FailureKind;
-use super::names::PlatformKind;
+use super::names::{LoadKind, PlatformKind};
 use super::params::within;
 use super::units::Mebibytes;
 
@@ -191,6 +191,9 @@ pub struct FakeScript {
     pub clock_step_ms: i32,
     /// Measurements (counted from 1 per instance) that break, and how.
     pub failures: Vec<FakeFailure>,
+    /// Loads that do nothing: their dose is zero.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub powerless: Vec<LoadKind>,
 }
 
 /// A scripted failure.

@@ -3,7 +3,7 @@
 
 use std::fmt::Write as _;
 
-use crate::model::job::PlacedDose;
+use crate::model::job::{Dose, DosePart, PlacedDose};
 use crate::model::journal::PlatformState;
 use crate::model::names::LoadKind;
 use crate::model::results::{CellResult, RunResults, Verdict, VerdictLevel};
@@ -282,14 +282,15 @@ fn doses(out: &mut String, results: &RunResults, style: Style) {
     }
 }
 
-/// A dose in words: `2 threads, 1.20e9 rounds/s, 1.98 CPUs`.
+/// A dose in words: `2 threads, 1.20e9 rounds/s, 1.98 CPUs`; the parts of a mixed load in parentheses, and how it was
+/// done at the end.
 pub fn dose_words(dose: &PlacedDose) -> String {
     let dose = &dose.dose;
-    let rate = if dose.unit == "bytes" && dose.rate_per_s.is_finite() {
-        crate::model::metric::Unit::BytesPerSecond.format(dose.rate_per_s)
-    } else {
-        format!("{} {}/s", figures::ratio_number(dose.rate_per_s), dose.unit)
-    };
+    let mut rate = rate_words(dose.rate_per_s, &dose.unit);
+    let parts: Vec<String> = dose.parts.iter().take(8).map(|part| part_words(dose, part)).collect();
+    if !parts.is_empty() {
+        rate = format!("{rate} ({})", parts.join(", "));
+    }
     let threads = if dose.threads == 1 { "thread" } else { "threads" };
     let elapsed = dose.elapsed_ns.as_f64();
     let cpus = if elapsed > 0.0 {
@@ -297,7 +298,22 @@ pub fn dose_words(dose: &PlacedDose) -> String {
     } else {
         "CPU time not known".to_owned()
     };
-    format!("{} {threads}, {rate}, {cpus}", dose.threads)
+    let way = dose.way.as_ref().map(|way| format!(", {way}")).unwrap_or_default();
+    format!("{} {threads}, {rate}, {cpus}{way}", dose.threads)
+}
+
+/// A part of the same load is that load in another unit; others are named.
+fn part_words(dose: &Dose, part: &DosePart) -> String {
+    let rate = rate_words(part.rate_per_s, &part.unit);
+    if part.kind == dose.kind { rate } else { format!("{} {rate}", part.kind) }
+}
+
+fn rate_words(rate_per_s: f64, unit: &str) -> String {
+    if unit == "bytes" && rate_per_s.is_finite() {
+        crate::model::metric::Unit::BytesPerSecond.format(rate_per_s)
+    } else {
+        format!("{} {unit}/s", figures::ratio_number(rate_per_s))
+    }
 }
 
 /// Only where something was compared; a sentence per platform.

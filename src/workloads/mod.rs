@@ -18,6 +18,7 @@ pub mod crew;
 pub mod error;
 pub mod fresh_pages;
 pub mod loads;
+pub mod loopback;
 pub mod machine;
 mod outside;
 pub mod pattern;

@@ -171,6 +171,8 @@ fn dose(kind: LoadKind, place: LoadPlace) -> PlacedDose {
             rate_per_s,
             unit: unit.to_owned(),
             cpu_time_ns: Nanos::from_nanos(1_990_000_000),
+            way: None,
+            parts: Vec::new(),
         },
     }
 }

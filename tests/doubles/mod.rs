@@ -180,6 +180,8 @@ pub fn reply(job: &Job) -> JobReply {
             rate_per_s: 5.0,
             unit: "rounds".to_owned(),
             cpu_time_ns: Nanos::ZERO,
+            way: None,
+            parts: Vec::new(),
         })
         .collect();
     JobReply { report: job.probe.as_ref().map(|probe| Ok(report(probe.kind(), job.seed))), doses }

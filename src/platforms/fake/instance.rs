@@ -226,7 +226,9 @@ impl Instance for FakeInstance {
         let Some(job) = self.begun.take() else {
             return Err(self.fail(FailureKind::Refused, "no job was begun"));
         };
-        let doses = job.loads.iter().map(|load| dose(load, self.pretence.cpus)).collect();
+        let powerless = |kind| self.script.powerless.contains(&kind);
+        let doses =
+            job.loads.iter().map(|load| dose(load, self.pretence.cpus, powerless(load.kind))).collect();
         let Some(probe) = &job.probe else { return Ok(JobReply { report: None, doses }) };
         self.delay(cancel)?;
         if job.part.is_some() && !self.is_started {

@@ -181,7 +181,7 @@ const fn explanation(probe: ProbeKind) -> &'static str {
         }
         ProbeKind::Disk => {
             "A file is written and read in sequence. Besides the throughput it shows the stalls: stretches in which \
-             nothing moved."
+             nothing moved. Then single blocks are read anywhere in it."
         }
     }
 }
