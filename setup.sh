@@ -36,7 +36,7 @@ have crun || have runc || have youki || have runsc || wanted+=("crun crun")
 hybrid=/sys/fs/cgroup/unified/cgroup.controllers
 if [ -r $hybrid ] && grep -q . $hybrid; then wanted+=("runc runc"); fi
 if [ "$goal" = test ]; then
-    wanted+=("crun crun" "runc runc" "chromium chromium" "oslat rt-tests" "ip iproute2")
+    wanted+=("crun crun" "runc runc" "chromium chromium" "oslat rt-tests" "ip iproute2" "ssh openssh-client")
 fi
 
 missing=()
@@ -116,6 +116,37 @@ fetch_kernel() {
     rm -rf "$cache/kernel"
     mv "$work/kernel" "$cache/kernel"
 }
+
+# A real sshd for the tests: unpacked into the cache folder, never installed, so no service is started on this machine.
+sshd_here() { [ -x /usr/sbin/sshd ] || [ -x "$cache/sshd/usr/sbin/sshd" ]; }
+fetch_sshd() {
+    local work
+    work=$(mktemp -d "$cache/fetch.XXXXXX")
+    # shellcheck disable=SC2064
+    trap "rm -rf '$work'" RETURN
+    say "fetching openssh-server for the tests into $cache/sshd"
+    if ! (cd "$work" && apt-get download -qq openssh-server >/dev/null 2>&1); then
+        refresh
+        (cd "$work" && apt-get download -qq openssh-server >/dev/null 2>&1) || { say "openssh-server could not be fetched"; return 1; }
+    fi
+    dpkg-deb -x "$work"/*.deb "$work/sshd"
+    rm -rf "$cache/sshd"
+    mv "$work/sshd" "$cache/sshd"
+    local library
+    # sshd gives up its rights as this user, which its package would have made.
+    if ! getent passwd sshd >/dev/null && [ "${as_root[*]:-}" != false ]; then
+        "${as_root[@]}" useradd --system --no-create-home --home-dir /run/sshd --shell /usr/sbin/nologin sshd
+    fi
+    for library in libwrap0; do
+        if ! dpkg -s $library >/dev/null 2>&1 && [ "${as_root[*]:-}" != false ]; then
+            "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $library >/dev/null
+        fi
+    done
+}
+if [ "$goal" = test ] && ! sshd_here && have apt-get && have dpkg-deb; then
+    mkdir -p "$cache"
+    fetch_sshd || say "no sshd: the tests of the platform ssh are left out"
+fi
 
 mkdir -p "$cache"
 if ! kernel_here; then

@@ -118,7 +118,8 @@ fn another_version_is_named_with_the_program_to_use() {
             .unwrap();
         let error = read(&path).unwrap_err();
         assert!(matches!(error, JournalError::Version { got, .. } if got == version));
-        let wanted = format!("written by schema {version}, this program reads 1 to 2: use the {program} program");
+        let wanted =
+            format!("written by schema {version}, this program reads 1 to 2: use the {program} program");
         assert!(error.to_string().contains(&wanted), "{error}");
     }
 }

@@ -97,8 +97,7 @@ fn a_process_and_its_host_have_the_same_clock() {
     let run = tempfile::tempdir().expect("a run directory");
     let mut native = make(&PlatformSpec::of_kind(PlatformKind::Native), &context(run.path()));
     let mut instance = start(native.as_mut(), run.path(), 0);
-    let times: Vec<OutsideTime> =
-        (1..=3).map(|id| measure(instance.as_mut(), &gap(id, 100, None))).collect();
+    let times: Vec<OutsideTime> = (1..=3).map(|id| measure(instance.as_mut(), &gap(id, 100, None))).collect();
     for time in &times {
         let reading = time.before;
         let offset = reading.host_ns.get().abs_diff(reading.monotonic_ns.get());

@@ -267,10 +267,12 @@ mod tests {
 
     #[test]
     fn a_crowded_host_gets_more_time() {
-        assert_eq!([(1, 2, 2), (2, 2, 2), (16, 2, 2), (16, 1, 2), (2, 1, 8)].map(|(n, c, e)| crowding(n, c, e)), [
-            1, 2, 16, 8, 1
-        ]);
-        let gap = ProbeSpec::Gap(GapParams { duration_ms: Millis::from_millis(2000), ..GapParams::default() });
+        assert_eq!(
+            [(1, 2, 2), (2, 2, 2), (16, 2, 2), (16, 1, 2), (2, 1, 8)].map(|(n, c, e)| crowding(n, c, e)),
+            [1, 2, 16, 8, 1]
+        );
+        let gap =
+            ProbeSpec::Gap(GapParams { duration_ms: Millis::from_millis(2000), ..GapParams::default() });
         assert_eq!(deadline_of(&gap, &facts(2, 8), 8).get(), 8 * deadline(&gap, &facts(2, 8)).get());
     }
 

@@ -52,7 +52,9 @@ impl Seat {
     /// Place of its platform in the experiment.
     const fn platform(self) -> Option<usize> {
         match self {
-            Self::Measured(index) | Self::Neighbour(index) | Self::Member { platform: index, .. } => Some(index),
+            Self::Measured(index) | Self::Neighbour(index) | Self::Member { platform: index, .. } => {
+                Some(index)
+            }
             Self::Host => None,
         }
     }
@@ -208,7 +210,8 @@ impl Fleet {
                 Ok(Some((SocketAddr::new(port.address, port.first_port), Some(port))))
             }
             Reach::Own => {
-                let spec = self.instance_spec(seat, false).map_err(|_| "its files cannot be made".to_owned())?;
+                let spec =
+                    self.instance_spec(seat, false).map_err(|_| "its files cannot be made".to_owned())?;
                 let address = self.platforms.get(platform).and_then(|(_, platform)| platform.address(&spec));
                 let address = address.ok_or_else(|| {
                     let label = self.label(seat);
@@ -312,6 +315,11 @@ impl Fleet {
                 (first + rank, member.room, layout.host_of(rank))
             }
         };
+        let rank = match seat {
+            Seat::Measured(_) => 0,
+            Seat::Neighbour(_) | Seat::Host => 1,
+            Seat::Member { rank, .. } => rank,
+        };
         // A network that cannot be had is a failure of the probes that need it, not of the instance.
         let port = match seat {
             Seat::Member { layout, .. }
@@ -336,6 +344,7 @@ impl Fleet {
             memory_wanted: room.memory,
             disk_wanted: room.disk,
             scratch,
+            rank,
             host,
             port,
         })

@@ -54,7 +54,8 @@ pub(super) fn together(mut members: Vec<Member>, kind: PlatformKind, cancel: &Ca
     for (member, begun) in members.iter_mut().zip(begun) {
         waiting.push(begun.and_then(|()| member.instance.start_at(at)));
     }
-    let watch = Watch::start(&members.first().map(|first| first.instance.processes()).unwrap_or_default(), kind);
+    let watch =
+        Watch::start(&members.first().map(|first| first.instance.processes()).unwrap_or_default(), kind);
     let mut ready: Vec<(&mut Member, Result<(), Broken>)> = members.iter_mut().zip(waiting).collect();
     let replies = each(&mut ready, cancel, |(member, waiting), cancel| {
         std::mem::replace(waiting, Ok(())).and_then(|()| member.instance.finish(cancel))
@@ -88,7 +89,9 @@ fn each<T: Send, R: Send>(
                 // Whoever listens does so until every thread has answered.
                 let _ = done.send((index, act(item, &token)));
             };
-            if let Err(error) = std::thread::Builder::new().name("member".to_owned()).spawn_scoped(scope, work) {
+            if let Err(error) =
+                std::thread::Builder::new().name("member".to_owned()).spawn_scoped(scope, work)
+            {
                 let reason = format!("no thread for instance {}: {error}", index + 1);
                 if let Some(place) = results.get_mut(index) {
                     *place = Some(Err(super::measure::not_started(reason)));

@@ -17,8 +17,8 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::model::{READABLE_SCHEMAS, SCHEMA_VERSION, is_readable_schema};
 use crate::model::journal::{Cell, Header, JournalLine, Measurement, PlatformState};
+use crate::model::{READABLE_SCHEMAS, SCHEMA_VERSION, is_readable_schema};
 
 /// Longest line that is written or read. A fixed-work-quantum report of a million samples has 10 MB.
 pub const MAX_LINE_BYTES: usize = 64 << 20;

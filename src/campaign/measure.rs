@@ -240,6 +240,7 @@ impl Bench<'_> {
             part: None,
             clock: None,
             fresh: id == 1,
+            trace: self.experiment.trace,
         }
     }
 
@@ -312,7 +313,8 @@ impl Bench<'_> {
                         Broken::Failed(failure) => outcomes.push(Outcome::Failed(failure)),
                         Broken::Interrupted => {
                             interrupted = true;
-                            let reason = "it was ended because another instance of its layout broke".to_owned();
+                            let reason =
+                                "it was ended because another instance of its layout broke".to_owned();
                             outcomes.push(Outcome::Failed(failure(FailureKind::Died, reason)));
                         }
                     }
@@ -392,7 +394,8 @@ fn whole(mut outcomes: Vec<Outcome>) -> (Outcome, Vec<Outcome>) {
     });
     let others = outcomes.split_off(1.min(all));
     let first = outcomes.pop();
-    let nobody = || Outcome::Failed(failure(FailureKind::Start, "there is no instance to measure".to_owned()));
+    let nobody =
+        || Outcome::Failed(failure(FailureKind::Start, "there is no instance to measure".to_owned()));
     (broken.map_or_else(|| first.unwrap_or_else(nobody), Outcome::Failed), others)
 }
 

@@ -26,7 +26,13 @@ impl Networks {
     ///
     /// # Errors
     /// Why there is no such network here.
-    pub(super) fn port(&mut self, seat: Seat, layout: Layout, host: u32, reach: Reach) -> Result<Port, String> {
+    pub(super) fn port(
+        &mut self,
+        seat: Seat,
+        layout: Layout,
+        host: u32,
+        reach: Reach,
+    ) -> Result<Port, String> {
         if let Some(port) = self.ports.get(&seat) {
             return Ok(port.clone());
         }

@@ -15,8 +15,8 @@ use std::path::{Path, PathBuf};
 
 use super::journal::age;
 use super::rundir_lock::{DirLock, LockError, lock};
-use crate::model::{READABLE_SCHEMAS, is_readable_schema};
 use crate::model::experiment::{Experiment, ExperimentError, MAX_FILE_BYTES};
+use crate::model::{READABLE_SCHEMAS, is_readable_schema};
 use crate::platforms::ledger::{FILE_NAME, sweep};
 
 /// The experiment as resolved.

@@ -240,12 +240,7 @@ impl<'a> Runner<'a> {
     }
 
     /// Keeps what an instance turned out to be, the first time one of its platform answers.
-    fn meet(
-        &mut self,
-        label: &str,
-        facts: MachineFacts,
-        start_time: Nanos,
-    ) -> Result<(), CampaignError> {
+    fn meet(&mut self, label: &str, facts: MachineFacts, start_time: Nanos) -> Result<(), CampaignError> {
         let Some(state) = self.states.iter_mut().find(|state| state.label == label) else { return Ok(()) };
         if state.facts.is_some() && state.start_ns.is_some() {
             return Ok(());

@@ -37,6 +37,10 @@ pub struct Experiment {
     /// Seed of order and data; unset means one is drawn and printed. Below 2^63, because TOML has no more.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seed: Option<u64>,
+    /// Whether the kernel's tracer is to say who takes a probe's CPU, on platforms where it may. Tracing lengthens every
+    /// interruption it sees, so such a run tells causes, not costs.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub trace: bool,
     /// How often each cell is repeated.
     #[serde(default)]
     pub repeat: Repeat,

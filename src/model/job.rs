@@ -65,6 +65,10 @@ pub struct Job {
     /// Whether the instance has just been started.
     #[serde(default)]
     pub fresh: bool,
+    /// Whether the kernel's tracer is to say who takes the probe's CPU, where it may. Tracing lengthens what it traces, so
+    /// it is never on unless asked for.
+    #[serde(default)]
+    pub trace: bool,
 }
 
 /// How strong a load really was.

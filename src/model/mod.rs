@@ -12,6 +12,7 @@
 //! ```
 
 pub mod accounts;
+pub mod attribution;
 pub mod clock_wire;
 pub mod clocks;
 pub mod detail;
@@ -27,9 +28,11 @@ pub mod names;
 pub mod outside;
 pub mod params;
 pub mod platform;
+pub mod policy;
 pub mod preflight;
 pub mod results;
 pub mod stage;
+pub mod tracing;
 pub mod units;
 pub mod wire;
 

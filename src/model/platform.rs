@@ -58,6 +58,9 @@ pub struct PlatformSpec {
     /// Puts each instance into a CPU group of its own with this weight, 1 … 10 000; 100 is usual.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu_weight: Option<u32>,
+    /// Weight of every instance but the first, where it differs: the measured one is number one. 1 … 10 000.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub other_cpu_weight: Option<u32>,
     /// Puts each instance into a CPU group of its own that gets at most this many percent of one CPU, 1 … 100 000.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu_cap_percent: Option<u32>,
@@ -88,6 +91,7 @@ impl PlatformSpec {
             device: None,
             disk_bus: None,
             cpu_weight: None,
+            other_cpu_weight: None,
             cpu_cap_percent: None,
             ssh: None,
             script: None,
@@ -224,13 +228,19 @@ fn check_bounds(platform: &PlatformSpec) -> Result<(), ExperimentError> {
     within("platform.memory_mib", platform.memory_mib.map_or(128, Mebibytes::get), 128, 1 << 20)?;
     within("platform.nics", platform.nics.unwrap_or(1).into(), 1, 8)?;
     within("platform.cpu_weight", platform.cpu_weight.unwrap_or(100).into(), 1, 10_000)?;
+    within("platform.other_cpu_weight", platform.other_cpu_weight.unwrap_or(100).into(), 1, 10_000)?;
     within("platform.cpu_cap_percent", platform.cpu_cap_percent.unwrap_or(100).into(), 1, 100_000)?;
     if let Some(script) = &platform.script {
         within("script.slowdown_percent", script.slowdown_percent.unwrap_or(100).into(), 1, 100_000)?;
         within("script.noise_percent", script.noise_percent.into(), 0, 100)?;
         within("script.delay_ms", script.delay_ms.into(), 0, 60_000)?;
         within("script.clock_ppm, either sign,", script.clock_ppm.unsigned_abs().into(), 0, 100_000)?;
-        within("script.clock_step_ms, either sign,", script.clock_step_ms.unsigned_abs().into(), 0, 1_000_000)?;
+        within(
+            "script.clock_step_ms, either sign,",
+            script.clock_step_ms.unsigned_abs().into(),
+            0,
+            1_000_000,
+        )?;
         within("number of script.failures", script.failures.len() as u64, 0, 1000)?;
     }
     Ok(())
@@ -240,7 +250,7 @@ fn check_bounds(platform: &PlatformSpec) -> Result<(), ExperimentError> {
 fn check_owners(platform: &PlatformSpec) -> Result<(), ExperimentError> {
     use PlatformKind::{Container, Fake, Native, Ssh, Vm};
     let p = platform;
-    let settings: [(&str, bool, &[PlatformKind]); 16] = [
+    let settings: [(&str, bool, &[PlatformKind]); 17] = [
         ("memory_mib", p.memory_mib.is_some(), &[Vm]),
         ("qemu", p.qemu.is_some(), &[Vm]),
         ("kernel", p.kernel.is_some(), &[Vm]),
@@ -252,6 +262,7 @@ fn check_owners(platform: &PlatformSpec) -> Result<(), ExperimentError> {
         ("disk", p.disk.is_some(), &[Native, Container, Vm]),
         ("device", p.device.is_some(), &[Native, Container, Vm]),
         ("cpu_weight", p.cpu_weight.is_some(), &[Native, Container, Vm]),
+        ("other_cpu_weight", p.other_cpu_weight.is_some(), &[Native, Container, Vm]),
         ("cpu_cap_percent", p.cpu_cap_percent.is_some(), &[Native, Container, Vm]),
         ("cpus", p.cpus.is_some(), &[Native, Container, Vm, Fake]),
         ("runtime", p.runtime.is_some(), &[Container]),
@@ -295,6 +306,14 @@ fn check_ssh(platform: &PlatformSpec) -> Result<(), ExperimentError> {
                 destination.chars().take(60).collect::<String>()
             )));
         }
+    }
+    // The client's options are split at blanks and quotes.
+    let quoted = ssh.known_hosts.iter().find(|path| path.contains(['"', '\n', '%']) || path.starts_with('-'));
+    if let Some(path) = quoted {
+        return Err(contradiction(format!(
+            "platform \"{}\": known_hosts = {path:?} may not contain quotes, percent signs or line breaks",
+            platform.label
+        )));
     }
     if !ssh.addresses.is_empty() && ssh.addresses.len() != ssh.destinations.len() {
         return Err(contradiction(format!(

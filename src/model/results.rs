@@ -10,6 +10,7 @@ use super::facts::{ClockFacts, MachineFacts, OwnCost};
 use super::job::PlacedDose;
 use super::journal::{Cell, Failure, PlatformState};
 use super::metric::{Better, Estimate, Unit};
+use super::policy::PolicyVerdict;
 use super::preflight::Preflight;
 use super::units::Nanos;
 
@@ -38,6 +39,9 @@ pub struct RunResults {
     pub platforms: Vec<PlatformState>,
     /// One sentence per platform, for people in a hurry; the baseline has none.
     pub verdicts: Vec<Verdict>,
+    /// By which policy each platform shares the CPUs, where that was measured.
+    #[serde(default)]
+    pub policies: Vec<PolicyVerdict>,
     /// What is known of the clock of each platform that was measured; empty in files of schema 1.
     #[serde(default)]
     pub clocks: Vec<ClockVerdict>,

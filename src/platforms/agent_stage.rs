@@ -142,12 +142,7 @@ mod tests {
     fn a_start_that_comes_amid_the_answers_is_kept() {
         let (words, heard) = channel();
         let asked = Cell::new(0);
-        let exchange = Exchange {
-            asked: read_clocks(),
-            received_ns: 5,
-            sent_ns: 6,
-            answered: read_clocks(),
-        };
+        let exchange = Exchange { asked: read_clocks(), received_ns: 5, sent_ns: 6, answered: read_clocks() };
         let wish = |wish: Wish| {
             if matches!(wish, Wish::Ask) {
                 asked.set(asked.get() + 1);

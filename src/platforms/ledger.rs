@@ -175,10 +175,12 @@ fn entries(path: &Path) -> io::Result<Entries> {
 /// Undoes whatever a ledger still lists, latest first, and says what was done. Safe to call at any time and again.
 /// The owner of the run directory must be dead or must be the caller.
 pub fn sweep(dir: &Path) -> Vec<String> {
+    let mut said = super::tracing::remove_left_behind();
     match try_sweep(dir) {
-        Ok(said) => said,
-        Err(error) => vec![format!("cannot sweep {}: {error}", dir.display())],
+        Ok(undone) => said.extend(undone),
+        Err(error) => said.push(format!("cannot sweep {}: {error}", dir.display())),
     }
+    said
 }
 
 fn try_sweep(dir: &Path) -> io::Result<Vec<String>> {

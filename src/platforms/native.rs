@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+use super::cpu_group::{CpuGroup, CpuLimits};
 use super::instance::AgentInstance;
 use super::ledger::Ledger;
 use super::process::Process;
@@ -86,7 +87,7 @@ impl Platform for Native {
             label: self.spec.label.clone(),
             kind: self.spec.kind,
             unavailable: None,
-            properties: vec![("cpus".to_owned(), cpus), ("paused by".to_owned(), "sleeping".to_owned())],
+            properties: properties(cpus, CpuLimits::of(&self.spec, 0)),
             facts: None,
             start_ns: None,
         }
@@ -103,25 +104,39 @@ impl Platform for Native {
         let Some(executable) = &self.opened else { return Err(self.failure("no binary")) };
         let mut command = executable.command();
         command.args(["agent", "--link", "stdio", "--scratch"]).arg(&spec.scratch);
+        let group = CpuGroup::create(CpuLimits::of(&self.spec, spec.rank), &self.ledger)
+            .map_err(|error| self.failure(&error))?;
         let (process, link) = Process::start("the agent's process", command, self.spec.cpus, &self.ledger)
             .map_err(|error| self.failure(&format!("cannot start the agent's process: {error}")))?;
-        let carrier = Box::new(ProcessCarrier { process });
+        if let Some(group) = &group {
+            group.take(process.id()).map_err(|error| self.failure(&error.to_string()))?;
+        }
+        let carrier = Box::new(ProcessCarrier { process, group });
         let label = format!("{}/{}", self.spec.label, spec.number);
         let instance = AgentInstance::attach(&label, link, carrier, started, START_DEADLINE, cancel)?;
         Ok(Box::new(instance))
     }
 }
 
+fn properties(cpus: String, limits: CpuLimits) -> Vec<(String, String)> {
+    let mut all = vec![("cpus".to_owned(), cpus), ("paused by".to_owned(), "sleeping".to_owned())];
+    if limits.is_some() {
+        all.push(("CPU group".to_owned(), limits.words()));
+    }
+    all
+}
+
 /// A bare process as carrier. Pausing it is not needed: an idle agent sleeps in `poll`.
 #[derive(Debug)]
 pub struct ProcessCarrier {
     process: Process,
+    group: Option<CpuGroup>,
 }
 
 impl ProcessCarrier {
     /// Carries with `process`.
     pub const fn new(process: Process) -> Self {
-        Self { process }
+        Self { process, group: None }
     }
 }
 
@@ -148,5 +163,6 @@ impl Carrier for ProcessCarrier {
 
     fn end(&mut self) {
         self.process.end();
+        self.group = None;
     }
 }

@@ -101,9 +101,7 @@ fn medians(all: &[Vec<Metric>]) -> Vec<Metric> {
 }
 
 fn values(all: &[Vec<Metric>], id: &str) -> Vec<f64> {
-    all.iter()
-        .filter_map(|metrics| metrics.iter().find(|metric| metric.id == id)?.figure.value())
-        .collect()
+    all.iter().filter_map(|metrics| metrics.iter().find(|metric| metric.id == id)?.figure.value()).collect()
 }
 
 fn median(sorted: &[f64]) -> Option<f64> {

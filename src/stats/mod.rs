@@ -8,6 +8,7 @@
 //!     └─plateaus─────────┘   caches
 //! ```
 
+pub mod attribution;
 pub mod bound;
 mod dependence;
 mod distributions;
@@ -18,8 +19,11 @@ pub mod metrics;
 pub mod outside;
 pub mod pairs;
 pub mod plateaus;
+pub mod policy;
+pub mod shares;
 mod signed_rank;
 pub mod summary;
 pub mod threads;
+pub mod water;
 
 pub use metrics::metrics_of;

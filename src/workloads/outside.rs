@@ -43,13 +43,14 @@ pub(super) struct Outside {
     datagrams: Option<Datagrams>,
     before: Option<ClockReading>,
     began_ns: u64,
+    ended_ns: u64,
     notes: Vec<String>,
 }
 
 impl Outside {
     /// Asks the host's clock, at `clock` if there is one.
     pub(super) fn prepare(clock: Option<SocketAddr>, stage: &mut dyn Stage) -> Self {
-        let mut outside = Self { datagrams: None, before: None, began_ns: 0, notes: Vec::new() };
+        let mut outside = Self { datagrams: None, before: None, began_ns: 0, ended_ns: 0, notes: Vec::new() };
         if let Some(address) = clock {
             match Datagrams::open(address) {
                 Ok(datagrams) => outside.datagrams = Some(datagrams),
@@ -84,11 +85,7 @@ impl Outside {
     ///
     /// # Errors
     /// When the job is to end meanwhile.
-    pub(super) fn await_start(
-        &mut self,
-        stage: &mut dyn Stage,
-        bounds: Bounds<'_>,
-    ) -> Result<(), WorkError> {
+    pub(super) fn await_start(&mut self, stage: &mut dyn Stage, bounds: Bounds<'_>) -> Result<(), WorkError> {
         // Without a host every start is at once.
         let Some(at) = stage.await_start() else { return bounds.check() };
         let Some(first) = self.before else {
@@ -118,9 +115,13 @@ impl Outside {
         self.began_ns = read(ClockId::CLOCK_MONOTONIC);
     }
 
-    /// The probe has ended: asks again and completes the report.
+    /// The probe has ended now.
+    pub(super) fn ended(&mut self) {
+        self.ended_ns = read(ClockId::CLOCK_MONOTONIC);
+    }
+
+    /// Asks again, after the probe has ended, and completes the report.
     pub(super) fn end(mut self, stage: &mut dyn Stage, report: &mut ProbeReport) {
-        let ended_ns = read(ClockId::CLOCK_MONOTONIC);
         let asked_by_datagrams = self.datagrams.is_some();
         let after = self.before.and_then(|_| self.ask(stage, EXCHANGES));
         // Who fell back in the middle has used both; the link is the one that answered last.
@@ -130,7 +131,7 @@ impl Outside {
             before,
             after,
             began_ns: Nanos::from_nanos(self.began_ns),
-            ended_ns: Nanos::from_nanos(ended_ns),
+            ended_ns: Nanos::from_nanos(self.ended_ns),
         });
         report.notes.append(&mut self.notes);
     }
@@ -373,6 +374,10 @@ mod tests {
         let mut host = Host { ahead: 9, margin: None, asked: 0 };
         let outside = Outside::prepare(Some(silent.local_addr().unwrap()), &mut host);
         assert_eq!((outside.before.is_some(), host.asked), (true, EXCHANGES));
-        assert!(outside.notes.iter().any(|note| note.contains("over the link instead")), "{:?}", outside.notes);
+        assert!(
+            outside.notes.iter().any(|note| note.contains("over the link instead")),
+            "{:?}",
+            outside.notes
+        );
     }
 }

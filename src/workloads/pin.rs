@@ -1,4 +1,5 @@
-//! Pins the calling thread to one CPU it may use: the last one, since interrupts and daemons favour the first.
+//! Pins the calling thread to one CPU it may use: a single one to the last, since interrupts and daemons favour the
+//! first; the threads of a crew to one after the other.
 
 use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
 use nix::unistd::Pid;
@@ -27,16 +28,27 @@ pub fn granted_cpus() -> u32 {
 /// Pins the calling thread. Threads it starts later inherit that, so probes pin a thread of their own.
 pub fn pin_to_last_cpu() -> Pinned {
     let allowed = allowed_cpus();
-    let Some(last) = allowed.last().copied() else {
+    pin_to(allowed.last().copied())
+}
+
+/// Pins the calling thread to the CPU whose turn it is when threads are dealt out one by one: thread `number` of a crew
+/// shares its CPU only when there are more threads than CPUs.
+pub fn pin_in_turn(number: u32) -> Pinned {
+    let allowed = allowed_cpus();
+    pin_to(allowed.get(number as usize % allowed.len().max(1)).copied())
+}
+
+fn pin_to(cpu: Option<usize>) -> Pinned {
+    let Some(cpu) = cpu else {
         return Pinned {
             cpu: None,
             note: Some("not pinned: the kernel does not say which CPUs are allowed".into()),
         };
     };
     let mut only = CpuSet::new();
-    match only.set(last).and_then(|()| sched_setaffinity(Pid::from_raw(0), &only)) {
-        Ok(()) => Pinned { cpu: u32::try_from(last).ok(), note: None },
-        Err(errno) => Pinned { cpu: None, note: Some(format!("not pinned to CPU {last}: {errno}")) },
+    match only.set(cpu).and_then(|()| sched_setaffinity(Pid::from_raw(0), &only)) {
+        Ok(()) => Pinned { cpu: u32::try_from(cpu).ok(), note: None },
+        Err(errno) => Pinned { cpu: None, note: Some(format!("not pinned to CPU {cpu}: {errno}")) },
     }
 }
 
@@ -52,5 +64,14 @@ mod tests {
         assert_eq!(pinned.cpu.map(|cpu| cpu as usize), inside.last().copied());
         assert_eq!(inside.len(), 1, "{pinned:?}");
         assert_eq!(allowed_cpus(), before);
+    }
+
+    #[test]
+    fn threads_are_dealt_out_to_all_cpus_in_turn() {
+        let allowed = allowed_cpus();
+        let pinned = |number| std::thread::spawn(move || pin_in_turn(number).cpu).join().expect("no panic");
+        for (number, cpu) in (0u32..).zip(allowed.iter().chain(&allowed)) {
+            assert_eq!(pinned(number), u32::try_from(*cpu).ok(), "thread {number}");
+        }
     }
 }

@@ -11,6 +11,7 @@ use std::sync::atomic::AtomicBool;
 use std::thread;
 use std::time::Duration;
 
+use super::accounts::Watch;
 use super::bounds::Bounds;
 use super::error::WorkError;
 use super::loads::team::Team;
@@ -59,15 +60,18 @@ fn probe(
     bounds: Bounds<'_>,
     stage: &mut dyn Stage,
 ) -> Result<ProbeReport, WorkError> {
-    let context =
-        Context { surroundings, bounds, seed: job.seed, part: job.part.as_ref(), fresh: job.fresh };
+    let context = Context { surroundings, bounds, seed: job.seed, part: job.part.as_ref(), fresh: job.fresh };
     let mut outside = Outside::prepare(job.clock, stage);
+    // Counting begins before the common start, so that it delays nobody.
+    let books = Watch::begin(job.trace);
     stage.running();
     if job.part.is_some() {
         outside.await_start(stage, bounds)?;
     }
     outside.begin();
-    let mut report = measure(spec, &context)?;
+    let outcome = measure(spec, &context);
+    outside.ended();
+    let mut report = books.end(outcome)?;
     outside.end(stage, &mut report);
     Ok(report)
 }

@@ -266,6 +266,7 @@ fn experiment() -> Experiment {
         name: "default".to_owned(),
         baseline: Some("native".to_owned()),
         seed: Some(4_711_081_512),
+        trace: false,
         repeat: Repeat::default(),
         platforms,
         probes: Probes {
@@ -304,10 +305,7 @@ fn clocks() -> Vec<ClockVerdict> {
     };
     let agrees = "its clock runs as the host's does: +1 ppm [-3 … 5]";
     let lies = "its clock runs fast: +100000 ppm [99996 … 100004], that is 8640 s a day";
-    vec![
-        verdict("native", ClockLevel::Agrees, agrees, 1.0),
-        verdict("vm", ClockLevel::Lies, lies, 100_000.0),
-    ]
+    vec![verdict("native", ClockLevel::Agrees, agrees, 1.0), verdict("vm", ClockLevel::Lies, lies, 100_000.0)]
 }
 
 fn verdicts() -> Vec<Verdict> {
@@ -385,6 +383,7 @@ pub fn rich() -> RunResults {
         ],
         clocks: clocks(),
         verdicts: verdicts(),
+        policies: vec![],
         cells,
         failures: failures(),
     }

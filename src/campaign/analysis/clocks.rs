@@ -93,7 +93,9 @@ fn sentence(label: &str, drift: Option<&Ppm>, steps: &[ClockStep], step_count: u
     // The steps have a clause of their own.
     let rate = match (level(drift, 0), drift) {
         (_, None) => "its clock was not compared with the host's for long enough to say".to_owned(),
-        (ClockLevel::Agrees, Some(drift)) => format!("its clock runs as the host's does: {}", ppm_words(drift)),
+        (ClockLevel::Agrees, Some(drift)) => {
+            format!("its clock runs as the host's does: {}", ppm_words(drift))
+        }
         (ClockLevel::Unknown, Some(drift)) => {
             format!("how its clock runs is not known well enough: {}", ppm_words(drift))
         }

@@ -8,6 +8,7 @@
 mod clocks;
 mod comparisons;
 mod detail;
+mod policies;
 mod results;
 mod table;
 mod verdicts;

@@ -3,6 +3,7 @@
 use super::clocks::clocks;
 use super::comparisons::{CONFIDENCE, Comparer};
 use super::detail::{detail, doses, gaps, median_rate, notes};
+use super::policies::policies;
 use super::table::{Row, Table};
 use super::verdicts::verdicts;
 use crate::campaign::history::History;
@@ -49,6 +50,7 @@ pub fn analyse(experiment: &Experiment, contents: &Contents) -> Option<RunResult
         clocks: clocks(&states, &contents.measurements),
         platforms: states,
         verdicts: Vec::new(),
+        policies: policies(&labels, &contents.measurements, header.host.cpus),
         failures: failures(&wanted, &table),
         cells,
     };

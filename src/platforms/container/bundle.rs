@@ -16,6 +16,7 @@ use nix::unistd::{getegid, geteuid};
 use serde_json::{Value, json};
 
 use super::runtime::Cgroups;
+use crate::platforms::cpu_group::CpuLimits;
 use crate::platforms::native::Executable;
 
 /// Name of the host's folder inside: where the disk probe writes.
@@ -49,6 +50,8 @@ pub struct Wanted<'a> {
     pub cgroups: Cgroups,
     /// CPUs it is held to, `0,1`; unset means no limit.
     pub cpus: Option<&'a str>,
+    /// Weight and cap of its CPU group.
+    pub limits: CpuLimits,
     /// Whether the host has cgroup version 2 only.
     pub unified_cgroups: bool,
 }
@@ -150,11 +153,27 @@ fn linux(wanted: &Wanted<'_>) -> Value {
         if wanted.cgroups == Cgroups::Own {
             fields.insert("cgroupsPath".to_owned(), json!(format!("/{}", wanted.id)));
             let mut resources = json!({ "devices": [{ "allow": false, "access": "rwm" }] });
-            if let (Some(cpus), Some(resources)) = (wanted.cpus, resources.as_object_mut()) {
-                resources.insert("cpu".to_owned(), json!({ "cpus": cpus }));
+            if let (Some(cpu), Some(resources)) = (cpu_resources(wanted), resources.as_object_mut()) {
+                resources.insert("cpu".to_owned(), cpu);
             }
             fields.insert("resources".to_owned(), resources);
         }
     }
     linux
+}
+
+/// CPUs, weight and cap as the specification wants them; none when nothing is set.
+fn cpu_resources(wanted: &Wanted<'_>) -> Option<Value> {
+    let mut cpu = serde_json::Map::new();
+    if let Some(cpus) = wanted.cpus {
+        cpu.insert("cpus".to_owned(), json!(cpus));
+    }
+    if let Some(shares) = wanted.limits.shares() {
+        cpu.insert("shares".to_owned(), json!(shares));
+    }
+    if let Some((quota, period)) = wanted.limits.quota_and_period_us() {
+        cpu.insert("quota".to_owned(), json!(quota));
+        cpu.insert("period".to_owned(), json!(period));
+    }
+    (!cpu.is_empty()).then_some(Value::Object(cpu))
 }

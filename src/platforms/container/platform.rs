@@ -10,6 +10,7 @@ use super::runtime::{Cgroups, Runtime};
 use crate::model::experiment::PlatformSpec;
 use crate::model::journal::{Failure, FailureKind, PlatformState};
 use crate::model::units::Bytes;
+use crate::platforms::cpu_group::CpuLimits;
 use crate::platforms::instance::AgentInstance;
 use crate::platforms::ledger::{Ledger, Thing};
 use crate::platforms::native::Executable;
@@ -54,9 +55,14 @@ impl Container {
     fn choose(&self, cancel: &Cancel) -> Result<Chosen, Broken> {
         let runtimes =
             Runtime::find(self.spec.runtime.as_deref()).map_err(|why| self.failure(&why, vec![]))?;
+        let limits = CpuLimits::of(&self.spec, 0);
+        if limits.is_some() && !is_root() {
+            let reason = format!("{} needs cgroups of its own for containers: run as root", limits.words());
+            return Err(self.failure(&reason, vec![]));
+        }
         let mut refused = Vec::new();
         for runtime in runtimes {
-            for cgroups in manners(&runtime) {
+            for cgroups in manners(&runtime, limits) {
                 let executable = Executable::open(&self.exe).map_err(|error| {
                     let reason = format!("cannot open the agent's binary {}: {error}", self.exe.display());
                     self.failure(&reason, vec![])
@@ -87,6 +93,7 @@ impl Container {
             .tempdir_in(self.ledger.dir())
             .map_err(|error| self.failure(&format!("cannot make a folder for a trial: {error}"), vec![]))?;
         let spec = InstanceSpec {
+            rank: 0,
             host: 0,
             port: None,
             number: 0,
@@ -141,6 +148,7 @@ impl Container {
             scratch: &scratch,
             cgroups: chosen.cgroups,
             cpus: cpus.as_deref(),
+            limits: CpuLimits::of(&self.spec, spec.rank),
             unified_cgroups: has_unified_cgroups(),
         };
         bundle::write(dir, &chosen.executable, &wanted)?;
@@ -221,7 +229,10 @@ impl Platform for Container {
 }
 
 /// The ways in which a runtime is tried. Root tries a cgroup of its own first; a user has none to give away.
-fn manners(runtime: &Runtime) -> Vec<Cgroups> {
+fn manners(runtime: &Runtime, limits: CpuLimits) -> Vec<Cgroups> {
+    if limits.is_some() {
+        return vec![Cgroups::Own];
+    }
     match (is_root(), runtime.name.as_str()) {
         (true, "crun" | "runsc") => vec![Cgroups::Own, Cgroups::Ours],
         (true, _) => vec![Cgroups::Own],

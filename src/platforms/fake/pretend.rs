@@ -54,6 +54,7 @@ pub(crate) fn report(pretence: &Pretence, probe: &ProbeSpec, job: &Job) -> Resul
         noise: f64::from(pretence.noise_percent) / 100.0,
         cpus: pretence.cpus,
         part: job.part.clone(),
+        fresh: job.fresh,
     };
     Ok(ProbeReport {
         clock: ClockFacts { name: "fake".to_owned(), read_ns: 10.0, resolution_ns: 0.5 },
@@ -90,6 +91,8 @@ pub(super) struct Maker {
     pub(super) cpus: u32,
     /// Its part among several instances, if it has one.
     pub(super) part: Option<Part>,
+    /// Whether the instance has just been started.
+    pub(super) fresh: bool,
 }
 
 impl Maker {

@@ -1,7 +1,7 @@
 //! What is believed of a message beyond its shape: a guest may send anything. Used on both ends: the host refuses
 //! what breaks these rules, the agent turns it into a failed job before sending.
 
-use super::{check_jobs, check_peers, check_share, check_timing, check_traps};
+use super::{check_accounts, check_jobs, check_peers, check_share, check_timing, check_traps};
 use crate::model::detail::{Detail, DiskDetail, DiskPhase, GapDetail, RateDetail, Stretch, WORST_KEPT};
 use crate::model::facts::MachineFacts;
 use crate::model::histogram::Histogram;
@@ -67,6 +67,7 @@ pub fn check_report(report: &ProbeReport) -> Result<(), String> {
     finite("cost.per_sample_ns", report.cost.per_sample_ns)?;
     at_most("notes", report.notes.len(), MOST_NOTES)?;
     report.notes.iter().try_for_each(|note| text("note", note, TEXT_CHARS))?;
+    report.accounts.iter().try_for_each(check_accounts::accounts)?;
     check_detail(&report.detail)
 }
 

@@ -13,6 +13,7 @@ use super::qemu::Machine;
 use super::qmp::Qmp;
 use crate::platforms::Carrier;
 use crate::platforms::console::Console;
+use crate::platforms::cpu_group::CpuGroup;
 use crate::platforms::ledger::{Ledger, Thing, Ticket};
 use crate::platforms::spawn::{Bond, ending, spawn};
 
@@ -31,6 +32,7 @@ pub struct RunningMachine {
     control: Qmp,
     console: Console,
     disk: Option<DiskImage>,
+    group: Option<CpuGroup>,
     ledger: Ledger,
     ticket: Option<Ticket>,
 }
@@ -53,6 +55,8 @@ pub struct Parts<'a> {
     pub ledger: &'a Ledger,
     /// The disk; goes with the machine.
     pub disk: Option<DiskImage>,
+    /// Its CPU group, if it has one; goes with the machine.
+    pub group: Option<CpuGroup>,
     /// The first file system.
     pub initramfs: &'a OwnedFd,
 }
@@ -80,8 +84,19 @@ pub fn start(parts: Parts<'_>, describe_machine: impl FnOnce([i32; 4]) -> Machin
     let thing = Thing::process(child.id());
     let control = Qmp::new(control);
     let ledger = parts.ledger.clone();
-    let mut carrier =
-        RunningMachine { child, ended: None, control, console, disk: parts.disk, ledger, ticket: None };
+    let mut carrier = RunningMachine {
+        child,
+        ended: None,
+        control,
+        console,
+        disk: parts.disk,
+        group: parts.group,
+        ledger,
+        ticket: None,
+    };
+    if let Some(group) = &carrier.group {
+        group.take(carrier.child.id())?;
+    }
     carrier.ticket = thing.map(|thing| parts.ledger.record(thing)).transpose()?;
     Ok(Started { carrier, link, at })
 }
@@ -129,6 +144,7 @@ impl Carrier for RunningMachine {
             self.ledger.undone(ticket);
         }
         self.disk = None;
+        self.group = None;
     }
 }
 

@@ -18,6 +18,7 @@ use super::toolbox::{Toolbox, Unavailable, host_cpus, memory_for};
 use crate::model::experiment::PlatformSpec;
 use crate::model::journal::{Failure, FailureKind, PlatformState};
 use crate::model::units::{Bytes, Hertz, Mebibytes};
+use crate::platforms::cpu_group::{CpuGroup, CpuLimits};
 use crate::platforms::instance::AgentInstance;
 use crate::platforms::ledger::Ledger;
 use crate::platforms::link::HostEnd;
@@ -58,6 +59,7 @@ struct Wanted<'a> {
     cpus: u32,
     memory: Mebibytes,
     disk: Option<DiskImage>,
+    limits: CpuLimits,
     rehearse: Option<Rehearsal>,
     deadline: Duration,
 }
@@ -96,6 +98,7 @@ impl Vm {
                 cpus: 1,
                 memory: TRIAL_MEMORY,
                 disk: None,
+                limits: CpuLimits::default(),
                 rehearse: None,
                 deadline: TRIAL_DEADLINE,
             };
@@ -123,6 +126,7 @@ impl Vm {
     }
 
     fn properties(&self, ready: &Ready) -> Vec<(String, String)> {
+        let limits = CpuLimits::of(&self.spec, 0);
         let tools = &ready.tools;
         let memory = self.spec.memory_mib.map_or_else(
             || "what the probes need and 256 MiB, at least 512 MiB, at most half of what is free".to_owned(),
@@ -145,7 +149,9 @@ impl Vm {
             ("disk", disk.to_owned()),
         ]
         .map(|(key, value)| (key.to_owned(), value))
-        .into()
+        .into_iter()
+        .chain(limits.is_some().then(|| ("CPU group".to_owned(), limits.words())))
+        .collect()
     }
 
     /// Starts a guest and waits for its agent.
@@ -165,8 +171,15 @@ impl Vm {
         let initramfs = payload::build(&tools.program, &tools.modules, config).map_err(not_started)?;
         let disk_argument = wanted.disk.as_ref().map(DiskImage::argument);
         let link_device = tools.modules.device;
-        let parts =
-            Parts { qemu: &tools.qemu, ledger: &self.ledger, disk: wanted.disk, initramfs: &initramfs };
+        let group = CpuGroup::create(wanted.limits, &self.ledger)
+            .map_err(|error| not_started(std::io::Error::other(error)))?;
+        let parts = Parts {
+            qemu: &tools.qemu,
+            ledger: &self.ledger,
+            disk: wanted.disk,
+            group,
+            initramfs: &initramfs,
+        };
         let describe = |[initramfs, link, console, control]: [i32; 4]| Machine {
             engine: wanted.engine,
             cpus: wanted.cpus,
@@ -239,6 +252,7 @@ impl Platform for Vm {
             cpus: self.cpus(),
             memory: self.memory(spec.memory_wanted),
             disk,
+            limits: CpuLimits::of(&self.spec, spec.rank),
             rehearse: self.rehearse,
             deadline: match ready.engine {
                 Engine::Kvm => START_DEADLINE_KVM,

@@ -5,6 +5,7 @@
 
 pub mod axis;
 pub mod bars;
+pub mod columns;
 pub mod palette;
 pub mod plot;
 pub mod svg;
