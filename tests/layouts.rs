@@ -100,7 +100,10 @@ fn a_member_that_refuses_is_a_refusal_with_its_number() {
     let (measurements, _, asked) = run_with(b, 2, PAIR);
     for joint in joint_of_b(&measurements) {
         let Outcome::Failed(failure) = &joint.outcome else { panic!("it refused") };
-        assert_eq!((failure.kind, failure.reason.as_str()), (FailureKind::Refused, "instance 1 of 2: no network"));
+        assert_eq!(
+            (failure.kind, failure.reason.as_str()),
+            (FailureKind::Refused, "instance 1 of 2: no network")
+        );
         assert!(matches!(joint.others[..], [Outcome::Done(_)]));
     }
     let started = asked.iter().filter(|line| line.ends_with("Start")).count();
@@ -124,7 +127,8 @@ fn jobs_of(rest: &str, rounds: u32) -> (Vec<(u32, Job)>, Vec<Measurement>) {
 
 #[test]
 fn loads_go_where_they_belong() {
-    let loads = "[[load]]\nkind = \"cpu\"\nplace = \"same\"\n[[load]]\nkind = \"memory\"\nplace = \"second\"\n";
+    let loads =
+        "[[load]]\nkind = \"cpu\"\nplace = \"same\"\n[[load]]\nkind = \"memory\"\nplace = \"second\"\n";
     let share = format!("[probe.share]\n[[layout]]\nsize = \"1x3\"\n{loads}");
     let (jobs, measurements) = jobs_of(&share, 1);
     let with_part: Vec<&(u32, Job)> = jobs.iter().filter(|(_, job)| job.part.is_some()).collect();
@@ -145,7 +149,8 @@ fn loads_go_where_they_belong() {
 
 #[test]
 fn a_layout_with_more_hosts_than_there_are_is_refused_with_the_reason_and_the_rest_runs() {
-    let layouts = "[[layout]]\nsize = \"3x1\"\nprobes = [\"fwq\"]\n[[layout]]\nsize = \"2x2\"\nprobes = [\"fwq\"]\n";
+    let layouts =
+        "[[layout]]\nsize = \"3x1\"\nprobes = [\"fwq\"]\n[[layout]]\nsize = \"2x2\"\nprobes = [\"fwq\"]\n";
     let b = Double { hosts: 2, ..Double::obedient("b") };
     let (measurements, _, asked) = run_with(b, 2, &format!("[probe.fwq]\n{layouts}"));
     for joint in joint_of_b(&measurements) {
@@ -164,9 +169,8 @@ fn a_layout_with_more_hosts_than_there_are_is_refused_with_the_reason_and_the_re
 
 #[test]
 fn a_probe_that_wants_a_fresh_instance_gets_one_each_time() {
-    let fresh_jobs = |probes: &str| -> Vec<bool> {
-        jobs_of(probes, 3).0.iter().map(|(_, job)| job.fresh).collect()
-    };
+    let fresh_jobs =
+        |probes: &str| -> Vec<bool> { jobs_of(probes, 3).0.iter().map(|(_, job)| job.fresh).collect() };
     let pages = "[probe.pages]\n[[layout]]\nsize = \"1x2\"\nprobes = [\"pages\"]\n";
     assert_eq!(fresh_jobs(pages), [true; 9], "one alone and two together, three rounds");
     assert_eq!(fresh_jobs("[probe.gap]"), [true, false, false], "others keep theirs");
@@ -243,7 +247,11 @@ fn sixteen_fakes_have_medians_spread_skew_and_a_comparison_with_one_alone() {
     let joint: Vec<&Measurement> = measurements.iter().filter(|m| m.cell.layout.is_some()).collect();
     assert!(joint.iter().all(|m| m.others.len() == 15));
     // Fakes begin one microsecond after the other.
-    assert!(joint.iter().all(|m| m.start_skew_ns.unwrap().skew_ns.get() == 15_000), "{:?}", joint[0].start_skew_ns);
+    assert!(
+        joint.iter().all(|m| m.start_skew_ns.unwrap().skew_ns.get() == 15_000),
+        "{:?}",
+        joint[0].start_skew_ns
+    );
     for cell in results.cells.iter().filter(|cell| cell.cell.layout.is_some()) {
         let metric = |id: &str| cell.metrics.iter().find(|metric| metric.id == id).unwrap();
         assert!(metric(MEMBER_SPREAD).samples.iter().all(|(_, ratio)| (1.0..1.2).contains(ratio)));
@@ -280,7 +288,11 @@ fn a_scripted_wrong_clock_is_a_result_and_nothing_else_changes() {
     assert!(drift.low <= -2500.0 && -2500.0 <= drift.high && drift.high - drift.low < 100.0, "{drift:?}");
     assert!(wrong.steps[0].step_ns.abs_diff(3_000_000_000) < 100_000, "{:?}", wrong.steps[0]);
     assert!(wrong.sentence.contains("its clock runs slow"), "{}", wrong.sentence);
-    assert!(wrong.sentence.contains("set 4 times during measurements, at most 3 s forward"), "{}", wrong.sentence);
+    assert!(
+        wrong.sentence.contains("set 4 times during measurements, at most 3 s forward"),
+        "{}",
+        wrong.sentence
+    );
     assert_eq!(results.cells, honest.cells, "figures are what the probes say, whatever the clocks do");
     assert!(results.failures.is_empty());
 }

@@ -14,9 +14,9 @@ use bulkhead::model::experiment::{Experiment, PlatformSpec};
 use bulkhead::model::journal::{Measurement, Outcome};
 use bulkhead::model::names::PlatformKind;
 use bulkhead::model::results::RunResults;
+use bulkhead::platforms::Cancel;
 use bulkhead::platforms::ledger::{Ledger, sweep};
 use bulkhead::platforms::make::{PlatformContext, make};
-use bulkhead::platforms::Cancel;
 use bulkhead::stats::joint::{MEMBER_SPREAD, START_SKEW};
 
 fn measure(dir: &Path, text: &str) -> (Vec<Measurement>, RunResults) {

@@ -16,4 +16,5 @@ pub mod figures;
 pub mod page;
 pub mod terminal;
 pub mod text;
+mod together;
 pub mod utc;

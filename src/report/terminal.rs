@@ -47,6 +47,7 @@ pub fn summary(results: &RunResults, style: Style) -> String {
     headline_table(&mut out, results, style, &mut notes);
     neighbour_tables(&mut out, results, style, &mut notes);
     notes.write(&mut out, style);
+    together(&mut out, results, style);
     clocks(&mut out, results, style);
     failures(&mut out, results, style);
     provenance(&mut out, results, style);
@@ -330,6 +331,14 @@ pub fn dose_words(dose: &PlacedDose) -> String {
         "CPU time not known".to_owned()
     };
     format!("{} {threads}, {rate}, {cpus}", dose.threads)
+}
+
+fn together(out: &mut String, results: &RunResults, style: Style) {
+    let text = super::together::text(results, style);
+    if !text.is_empty() {
+        heading(out, "Several at once, against one alone", style);
+        out.push_str(&text);
+    }
 }
 
 /// Only where something was compared; a sentence per platform.

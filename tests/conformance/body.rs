@@ -163,7 +163,11 @@ fn starts_together(spec: &PlatformSpec, platform: &mut dyn Platform, run: &Path)
         if spec.kind != PlatformKind::Fake {
             assert!(began + error >= at.as_f64(), "nobody begins early: {began} ± {error}, wanted {at:?}");
             let carriers = member.processes();
-            assert_eq!(carriers.is_empty(), spec.kind == PlatformKind::Ssh, "the host looks at what runs on it");
+            assert_eq!(
+                carriers.is_empty(),
+                spec.kind == PlatformKind::Ssh,
+                "the host looks at what runs on it"
+            );
             assert!(carriers.iter().all(|id| Path::new(&format!("/proc/{id}")).exists()), "{carriers:?}");
         }
         member.end();

@@ -165,7 +165,10 @@ impl Instance for DoubleInstance {
     }
 
     fn start_at(&mut self, at: Nanos) -> Result<(), Broken> {
-        assert!(self.job.as_ref().is_some_and(|job| job.part.is_some()), "only jobs with a part wait for a start");
+        assert!(
+            self.job.as_ref().is_some_and(|job| job.part.is_some()),
+            "only jobs with a part wait for a start"
+        );
         assert!(at.get() > 0);
         self.simple(Ask::StartAt)
     }

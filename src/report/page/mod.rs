@@ -24,6 +24,7 @@ mod rates;
 mod share;
 mod summary;
 mod timing;
+mod together;
 mod traps;
 
 pub use document::html;
