@@ -232,7 +232,12 @@ fn memory_of(probe: &ProbeSpec, host: &MachineFacts) -> u64 {
         ProbeSpec::Linpack(p) => u64::from(p.n) * u64::from(p.n) * 16,
         ProbeSpec::Pages(p) => p.size_mib.to_bytes().get(),
         ProbeSpec::Build(p) => u64::from(p.jobs.unwrap_or(host.cpus)) * (16 << 20),
-        ProbeSpec::Net(_) | ProbeSpec::Mpi(_) => 64 << 20,
+        // A message to send and room for one that comes, per rank; datagrams and mailboxes besides.
+        ProbeSpec::Net(p) => (4 << 20) + 2 * u64::from(p.message_bytes.iter().copied().max().unwrap_or(1)),
+        ProbeSpec::Mpi(p) => {
+            let largest = u64::from(p.message_bytes.iter().copied().max().unwrap_or(1));
+            (16 << 20) + u64::from(p.ranks_per_instance) * 2 * largest
+        }
         _ => 0,
     }
 }

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!  DIR/experiment.toml   as resolved: seed, baseline, platforms
+//!      classes.toml      what platforms are held against; only when it is not what is shipped
 //!      journal.jsonl     one line per finished measurement
 //!      results.json      ┐ written whole or not at all: NAME.partial, fsync, rename
 //!      report.html       ┘
@@ -27,6 +28,8 @@ pub const JOURNAL_FILE: &str = "journal.jsonl";
 pub const RESULTS_FILE: &str = "results.json";
 /// The report for people.
 pub const REPORT_FILE: &str = "report.html";
+/// The classes of work that platforms are held against, when they are not the shipped ones.
+pub const CLASSES_FILE: &str = "classes.toml";
 /// Files of instances.
 pub const SCRATCH_DIR: &str = "scratch";
 const PARTIAL: &str = ".partial";
@@ -275,7 +278,7 @@ fn names_in(path: &Path) -> Result<Vec<String>, RunDirError> {
 }
 
 fn remove_partials(path: &Path) -> Result<(), RunDirError> {
-    for name in [EXPERIMENT_FILE, RESULTS_FILE, REPORT_FILE] {
+    for name in [EXPERIMENT_FILE, CLASSES_FILE, RESULTS_FILE, REPORT_FILE] {
         let partial = path.join(format!("{name}{PARTIAL}"));
         absent_is_fine(fs::remove_file(&partial)).map_err(io_error("remove", &partial))?;
     }

@@ -15,7 +15,7 @@ use super::agent::counter_rate;
 use super::args::MeasureArgs;
 use super::ending::{Ending, OrStop, Verdict};
 use super::progress::Progress;
-use super::{interrupt, output, resolve};
+use super::{fit, interrupt, output, resolve};
 use crate::campaign;
 use crate::campaign::event::Stop;
 use crate::campaign::rundir::{REPORT_FILE, RESULTS_FILE, RunDir};
@@ -30,12 +30,18 @@ use crate::platforms::ledger::Ledger;
 use crate::platforms::make::{self, PlatformContext};
 use crate::platforms::reaper::Reaper;
 use crate::platforms::{Cancel, facts, host};
+use crate::report::text::ascii;
 use crate::report::{page, terminal};
+use crate::stats::suitability;
 
 /// Measures, writes everything down, prints the summary.
 pub fn run(args: &MeasureArgs) -> Verdict {
     let cancel = interrupt::token().or_lacking()?;
+    // What is wrong with the classes is said before anything is measured.
+    let resumed = args.resume.as_deref();
+    let classes = fit::resolve(&args.fit, resumed).or_bad_input()?;
     let rundir = open(args)?;
+    fit::keep(&args.fit, &rundir, &classes).or_bad_input()?;
     output::say(&format!(
         "bulkhead: measuring into {}, seed {}",
         rundir.path().display(),
@@ -43,13 +49,14 @@ pub fn run(args: &MeasureArgs) -> Verdict {
     ));
     let end = measure(&rundir, &cancel).or_lacking();
     // Whatever ended the run, what is in the journal becomes results and a report.
-    let results = match campaign::conclude(&rundir) {
+    let mut results = match campaign::conclude(&rundir) {
         Ok(results) => results,
         Err(error) => {
             end?;
             return Err(error).or_lacking();
         }
     };
+    results.classes = suitability::judge(&results, &classes);
     publish(&rundir, &results).or_lacking()?;
     let end = end?;
     show(&results, args.json).or_bad_input()?;
@@ -146,7 +153,8 @@ pub fn show(results: &RunResults, json: bool) -> anyhow::Result<()> {
     let text = if json {
         serde_json::to_string_pretty(results)?
     } else {
-        terminal::summary(results, output::stdout_style())
+        let text = terminal::summary(results, output::stdout_style());
+        if output::stdout_is_ascii() { ascii(&text) } else { text }
     };
     Ok(output::data(&text)?)
 }
@@ -155,6 +163,9 @@ fn ending(args: &MeasureArgs, results: &RunResults, end: RunEnd, rundir: &RunDir
     if end.stop == Stop::Interrupted {
         output::say(&format!("go on with: bulkhead measure --resume {}", rundir.path().display()));
         return Ending::Interrupted;
+    }
+    if !fit::is_met(&args.fit, results) {
+        return Ending::NotMet;
     }
     if !results.failures.is_empty() {
         return Ending::Broke;

@@ -328,7 +328,7 @@ pub(super) fn contradiction(text: String) -> ExperimentError {
 }
 
 /// Adds the nearest of the names the parser expected to its message.
-fn syntax_error(error: &toml::de::Error) -> ExperimentError {
+pub(super) fn syntax_error(error: &toml::de::Error) -> ExperimentError {
     let message = error.to_string().trim_end().to_owned();
     let mut quoted = error.message().split('`').skip(1).step_by(2);
     let got = quoted.next().unwrap_or_default().to_owned();

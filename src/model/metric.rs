@@ -124,6 +124,11 @@ impl Estimate {
         format!("[{} … {}]", three_digits(self.low), three_digits(self.high))
     }
 
+    /// Whether value and ends are numbers that something measured can have; forged files hold others.
+    pub fn is_sound(&self) -> bool {
+        [self.value, self.low, self.high].iter().all(|end| end.abs() < 1e19)
+    }
+
     /// Whether the interval contains `value`.
     pub fn contains(&self, value: f64) -> bool {
         self.low <= value && value <= self.high

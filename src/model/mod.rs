@@ -13,6 +13,7 @@
 
 pub mod accounts;
 pub mod attribution;
+pub mod classes;
 pub mod clock_wire;
 pub mod clocks;
 pub mod detail;
@@ -20,6 +21,7 @@ pub mod exchange;
 pub mod experiment;
 pub mod facts;
 pub mod histogram;
+pub mod isolation;
 pub mod job;
 pub mod journal;
 pub mod layout;

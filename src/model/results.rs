@@ -3,10 +3,12 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::classes::ClassVerdict;
 use super::clocks::ClockVerdict;
 use super::detail::Detail;
 use super::experiment::Experiment;
 use super::facts::{ClockFacts, MachineFacts, OwnCost};
+use super::isolation::IsolationMatrix;
 use super::job::PlacedDose;
 use super::journal::{Cell, Failure, PlatformState};
 use super::metric::{Better, Estimate, Unit};
@@ -49,6 +51,12 @@ pub struct RunResults {
     pub cells: Vec<CellResult>,
     /// Every failed measurement.
     pub failures: Vec<FailedMeasurement>,
+    /// Who hurts whom, one matrix per platform that was measured beside a neighbour.
+    #[serde(default)]
+    pub isolation: Vec<IsolationMatrix>,
+    /// For which classes of work each platform is fit; empty when none was asked about.
+    #[serde(default)]
+    pub classes: Vec<ClassVerdict>,
 }
 
 /// What a platform costs, in a sentence.

@@ -13,6 +13,8 @@ pub mod change;
 pub mod chart;
 pub mod compare;
 pub mod figures;
+mod fit;
+mod isolation;
 pub mod page;
 pub mod terminal;
 pub mod text;

@@ -4,13 +4,16 @@
 use std::fmt::Write as _;
 
 use crate::model::job::PlacedDose;
-use crate::model::journal::{Neighbour, PlatformState};
+use crate::model::journal::PlatformState;
+use crate::model::names::LoadKind;
 use crate::model::results::{CellResult, RunResults, Verdict, VerdictLevel};
 
 use super::figures::{
     self, Finding, Row, Which, comparison_text, difference_mark, finding, level_mark, measured_labels, rows,
     sound,
 };
+use super::fit;
+use super::isolation;
 use super::page::clocks::mark as clock_mark;
 use super::text::{Paint, TextCell, TextTable, paragraph, printable, width, wrap};
 use super::utc::format_utc;
@@ -43,9 +46,11 @@ pub fn summary(results: &RunResults, style: Style) -> String {
     let mut notes = Footnotes::default();
     head(&mut out, results, style);
     verdicts(&mut out, results, style);
+    fit::classes(&mut out, results, style);
     dirty(&mut out, results, style);
     headline_table(&mut out, results, style, &mut notes);
-    neighbour_tables(&mut out, results, style, &mut notes);
+    isolation::matrices(&mut out, results, style);
+    doses(&mut out, results, style);
     notes.write(&mut out, style);
     together(&mut out, results, style);
     clocks(&mut out, results, style);
@@ -154,20 +159,7 @@ impl Footnotes {
     }
 }
 
-/// What the cells of a table compare with.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Against {
-    Baseline,
-    Undisturbed,
-}
-
-fn cell_text(
-    results: &RunResults,
-    row: &Row,
-    platform: &str,
-    against: Against,
-    notes: &mut Footnotes,
-) -> TextCell {
+fn cell_text(results: &RunResults, row: &Row, platform: &str, notes: &mut Footnotes) -> TextCell {
     let metric = match finding(results, row, platform) {
         Finding::Metric(metric) => metric,
         Finding::Failed(reason) => {
@@ -175,10 +167,7 @@ fn cell_text(
         }
         Finding::Absent(reason) => return TextCell::plain(notes.refer("n/a", &reason)),
     };
-    let comparison = match against {
-        Against::Baseline => metric.against_baseline.as_ref(),
-        Against::Undisturbed => metric.against_undisturbed.as_ref(),
-    };
+    let comparison = metric.against_baseline.as_ref();
     let estimate = match sound(&metric.estimate) {
         Ok(estimate) => estimate,
         Err(reason) => return TextCell::plain(notes.refer("n/a", &reason)),
@@ -205,7 +194,7 @@ fn cell_text(
 }
 
 /// Splits platforms into groups whose tables fit; the first platform of `fixed` is repeated in each.
-fn tables_that_fit(
+pub(super) fn tables_that_fit(
     fixed: &[String],
     others: &[String],
     style: Style,
@@ -231,21 +220,11 @@ fn tables_that_fit(
     }
 }
 
-fn build_table(
-    results: &RunResults,
-    rows: &[Row],
-    labels: &[String],
-    against: Against,
-    notes: &mut Footnotes,
-) -> TextTable {
+fn build_table(results: &RunResults, rows: &[Row], labels: &[String], notes: &mut Footnotes) -> TextTable {
     let mut table = TextTable::default();
     let head = labels.iter().map(|label| {
         // Ratios end in room for a mark; their heads stand above the figures.
-        let room = if against == Against::Baseline && label == results.experiment.baseline_label() {
-            ""
-        } else {
-            "  "
-        };
+        let room = if label == results.experiment.baseline_label() { "" } else { "  " };
         TextCell { text: format!("{}{room}", printable(label, LABEL_MOST)), paint: Paint::Bold }
     });
     table.rows.push(std::iter::once(TextCell::default()).chain(head).collect());
@@ -256,7 +235,7 @@ fn build_table(
             table.rows.push(vec![TextCell { text: row.probe.to_string(), paint: Paint::Bold }]);
         }
         let title = TextCell::plain(format!("  {}", printable(&row.title, 80)));
-        let cells = labels.iter().map(|label| cell_text(results, row, label, against, notes));
+        let cells = labels.iter().map(|label| cell_text(results, row, label, notes));
         table.rows.push(std::iter::once(title).chain(cells).collect());
     }
     table
@@ -276,41 +255,30 @@ fn headline_table(out: &mut String, results: &RunResults, style: Style, notes: &
     let (fixed, others): (Vec<_>, Vec<_>) =
         measured_labels(results).into_iter().partition(|label| label == baseline);
     heading(out, "Figures: the baseline's own, the others as multiples of it", style);
-    for table in tables_that_fit(&fixed, &others, style, |labels| {
-        build_table(results, &rows, labels, Against::Baseline, notes)
-    }) {
+    for table in tables_that_fit(&fixed, &others, style, |labels| build_table(results, &rows, labels, notes))
+    {
         out.push_str(&table.render(style.columns(), style.colour));
         out.push('\n');
     }
     out.push_str(&paragraph("  ", LEGEND, style.columns()));
 }
 
-fn neighbour_tables(out: &mut String, results: &RunResults, style: Style, notes: &mut Footnotes) {
-    for neighbour in figures::neighbours(results) {
-        let rows = rows(results, Some(neighbour), Which::Headline);
-        if rows.is_empty() {
-            continue;
-        }
-        let words = figures::neighbour_words(neighbour);
-        heading(out, &format!("Beside a {words}: multiples of the same platform undisturbed"), style);
-        let labels = measured_labels(results);
-        for table in tables_that_fit(&[], &labels, style, |labels| {
-            build_table(results, &rows, labels, Against::Undisturbed, notes)
-        }) {
-            out.push_str(&table.render(style.columns(), style.colour));
-        }
-        doses(out, results, neighbour, style);
-    }
-}
+/// Neighbours whose doses are shown; with more of them the report has all.
+const DOSES_OF: usize = 3;
 
-/// The dose in the first cell of each platform; the report has them all.
-fn doses(out: &mut String, results: &RunResults, neighbour: Neighbour, style: Style) {
-    for label in measured_labels(results).iter().take(8) {
-        let beside =
-            |cell: &&CellResult| cell.cell.neighbour == Some(neighbour) && cell.cell.platform == *label;
-        for dose in results.cells.iter().find(beside).iter().flat_map(|cell| &cell.doses) {
-            let line = format!("beside {label}: {}", dose_words(dose));
-            out.push_str(&paragraph("  dose ", &printable(&line, SENTENCE_MOST), style.columns()));
+/// The dose of each neighbour in the first cell of each platform; the report has them all.
+fn doses(out: &mut String, results: &RunResults, style: Style) {
+    let active =
+        figures::neighbours(results).into_iter().filter(|neighbour| neighbour.kind != LoadKind::Idle);
+    for neighbour in active.take(DOSES_OF) {
+        for label in measured_labels(results).iter().take(8) {
+            let beside =
+                |cell: &&CellResult| cell.cell.neighbour == Some(neighbour) && cell.cell.platform == *label;
+            for dose in results.cells.iter().find(beside).iter().flat_map(|cell| &cell.doses) {
+                let line =
+                    format!("{}@{} beside {label}: {}", neighbour.kind, neighbour.place, dose_words(dose));
+                out.push_str(&paragraph("  dose ", &printable(&line, SENTENCE_MOST), style.columns()));
+            }
         }
     }
 }

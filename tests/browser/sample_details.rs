@@ -5,20 +5,24 @@ use bulkhead::model::detail::{
     FwqDetail, GapDetail, LatencyPoint, MemBandwidthDetail, MemLatencyDetail, MemoryOperation, RateDetail,
     RatePoint, Stretch,
 };
+use bulkhead::model::experiment::{FakeScript, PlatformSpec};
 use bulkhead::model::histogram::{DenseHistogram, Histogram};
+use bulkhead::model::job::{Job, Part};
 use bulkhead::model::journal::Cell;
-use bulkhead::model::names::ProbeKind;
-use bulkhead::model::params::{ChaseOrder, DiskMode};
+use bulkhead::model::names::{PlatformKind, ProbeKind};
+use bulkhead::model::params::{ChaseOrder, DiskMode, ProbeSpec};
 use bulkhead::model::units::{Bytes, Hertz, Millis, Nanos};
+use bulkhead::platforms::fake::Fake;
+use bulkhead::platforms::{Cancel, InstanceSpec, Platform as _};
 use rand::RngExt as _;
 use rand_xoshiro::Xoshiro256PlusPlus;
 
 use super::sample::slowness;
 
-/// Raw outcome of a cell.
-pub fn detail(random: &mut Xoshiro256PlusPlus, cell: &Cell) -> Detail {
+/// Raw outcome of a cell; none for probes that nobody makes up yet.
+pub fn detail(random: &mut Xoshiro256PlusPlus, cell: &Cell) -> Option<Detail> {
     let slow = slowness(&cell.platform, cell.probe) * if cell.neighbour.is_some() { 1.9 } else { 1.0 };
-    match cell.probe {
+    Some(match cell.probe {
         ProbeKind::Gap => Detail::Gap(gap(random, slow)),
         ProbeKind::Fwq => Detail::Fwq(fwq(random, slow, 1000)),
         ProbeKind::Cpu => Detail::Cpu(cpu(random, slow)),
@@ -27,8 +31,44 @@ pub fn detail(random: &mut Xoshiro256PlusPlus, cell: &Cell) -> Detail {
         ProbeKind::MemLatency => Detail::MemLatency(latency(random, slow)),
         ProbeKind::MemBandwidth => Detail::MemBandwidth(bandwidth(random, slow)),
         ProbeKind::Disk => Detail::Disk(disk(random, slow)),
-        other => unreachable!("{other} is not in the sample"),
+        probe => return pretended(probe, slow),
+    })
+}
+
+/// What the fake platform makes up for a probe, in all instances that it takes.
+fn pretended(probe: ProbeKind, slow: f64) -> Option<Detail> {
+    let ranks = if probe.is_made_together() { 2 } else { 1 };
+    let mut all = (0..ranks).map(|rank| pretended_part(probe, slow, rank, ranks));
+    let mut first = all.next()??;
+    if let Detail::Share(share) = &mut first {
+        share.others = all
+            .filter_map(|other| match other {
+                Some(Detail::Share(other)) => Some(other),
+                _ => None,
+            })
+            .collect();
     }
+    Some(first)
+}
+
+fn pretended_part(probe: ProbeKind, slow: f64, rank: u32, ranks: u32) -> Option<Detail> {
+    let script = FakeScript {
+        slowdown_percent: u32::try_from(whole(slow * 100.0)).ok(),
+        noise_percent: 4,
+        ..FakeScript::default()
+    };
+    let spec = PlatformSpec { script: Some(script), ..PlatformSpec::of_kind(PlatformKind::Fake) };
+    let cancel = Cancel::new();
+    let mut instance = Fake::new(&spec, 42).start(&InstanceSpec::default(), &cancel).unwrap();
+    let part = probe.is_made_together().then(|| Part { rank, ranks, peers: Vec::new() });
+    let job =
+        Job { probe: Some(ProbeSpec::default_of(probe)), seed: 42, part, fresh: true, ..Job::default() };
+    instance.begin(&job, &cancel).unwrap();
+    if job.part.is_some() {
+        instance.start_at(Nanos::ZERO).unwrap();
+    }
+    let report = instance.finish(&cancel).unwrap().report?;
+    report.ok().map(|report| report.detail)
 }
 
 #[expect(

@@ -20,6 +20,7 @@ use crate::model::results::{Answer, CellResult, FailedMeasurement, MetricResult,
 use crate::model::units::Hertz;
 use crate::stats::bound::bound_interval;
 use crate::stats::interval::median_interval;
+use crate::stats::isolation::matrices;
 
 /// Everything the journal says; none when it was cut off before its header.
 pub fn analyse(experiment: &Experiment, contents: &Contents) -> Option<RunResults> {
@@ -53,8 +54,11 @@ pub fn analyse(experiment: &Experiment, contents: &Contents) -> Option<RunResult
         policies: policies(&labels, &contents.measurements, header.host.cpus),
         failures: failures(&wanted, &table),
         cells,
+        isolation: Vec::new(),
+        classes: Vec::new(),
     };
     results.verdicts = verdicts(experiment.baseline_label(), &results);
+    results.isolation = matrices(&results);
     Some(results)
 }
 

@@ -9,7 +9,9 @@ use crate::model::results::RunResults;
 
 use super::super::chart::palette;
 use super::super::figures;
-use super::{clocks, comparison, failures, neighbours, probes, provenance, summary, together};
+use super::{
+    clocks, comparison, failures, fit, isolation, neighbours, probes, provenance, summary, together,
+};
 
 const STYLE: &str = include_str!("page.css");
 const SCRIPT: &str = include_str!("page.js");
@@ -20,7 +22,9 @@ const SCRIPT_SHA256: &str = "b1D9OcnAoUy/qicT+NCD2R6DLlgU/wJGD8u4sjh8FGw=";
 pub fn html(results: &RunResults) -> String {
     let sections = [
         Section { id: "summary", title: "Summary".to_owned(), body: Some(summary::section(results)) },
+        Section { id: "fit", title: "Fit for what?".to_owned(), body: fit::section(results) },
         Section { id: "comparison", title: "Comparison".to_owned(), body: comparison::section(results) },
+        Section { id: "isolation", title: "Who hurts whom?".to_owned(), body: isolation::section(results) },
     ]
     .into_iter()
     .chain(probes::sections(results))

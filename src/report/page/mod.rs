@@ -1,7 +1,7 @@
 //! `report.html`: one self-contained file. It opens without a network, reads without scripts, and holds no request.
 //!
 //! ```text
-//!  document ─► summary · comparison · one section per probe · neighbours · failures · provenance
+//!  document ─► summary · fit · comparison · isolation · one section per probe · neighbours · failures · provenance
 //!                 └──────────────── parts (tables, figures, legends) ────────────────┘
 //! ```
 
@@ -11,8 +11,10 @@ mod cpu;
 mod disk;
 pub(crate) mod document;
 mod failures;
+mod fit;
 mod fwq;
 mod gap;
+mod isolation;
 mod jobs;
 mod memory;
 mod neighbours;

@@ -146,11 +146,14 @@ const fn explanation(probe: ProbeKind) -> &'static str {
              must find each page; later the guest's kernel has pages of its own to give."
         }
         ProbeKind::Net => {
-            "Two instances send each other messages, as a stream and as question and answer. CPU time is that of both \
-             ends."
+            "Two instances send each other messages of growing size, as a stream and as question and answer. Streams show how \
+             much goes through, round trips how long a partner waits. CPU time is that of both ends; UDP may lose messages, \
+             and what it loses is counted."
         }
         ProbeKind::Mpi => {
-            "Messages go to and fro between two ranks, and from all to all, as parallel programs send them."
+            "Messages go to and fro between two ranks, and from all to all, as parallel programs send them: whoever waits asks \
+             again and again instead of sleeping. In such programs all wait for the slowest, so the tail counts more than \
+             the median."
         }
         ProbeKind::Share => {
             "One instance needs some of the CPUs, the others want all of them. What it gets shows by which policy the \

@@ -14,7 +14,7 @@ use crate::model::units::{Bytes, Hertz, Nanos};
 use crate::workloads::clock::{Anchor, counter_facts, ticks};
 use crate::workloads::crew::{self, Muster};
 use crate::workloads::error::WorkError;
-use crate::workloads::pin::{granted_cpus, pin_in_turn};
+use crate::workloads::pin::{granted_cpus, pin_by_turn};
 use crate::workloads::probes::context::Context;
 use crate::workloads::probes::quantum::{MIX_WORDS, arithmetic};
 
@@ -124,7 +124,7 @@ impl Fight<'_> {
         guarded: &AtomicU64,
         muster: &Muster<'_>,
     ) -> Result<Fighter, WorkError> {
-        let note = pin_in_turn(number).note;
+        let note = pin_by_turn(number).note;
         let mut words = [1_u64; MIX_WORDS];
         let mut waits = Waits::new();
         arithmetic(WARM_UP, &mut words);
