@@ -45,7 +45,9 @@ fn figures_measured(run: &RunResults) -> std::collections::BTreeMap<String, f64>
         let neighbour = cell.cell.neighbour.map_or("none".to_owned(), |n| format!("{}@{}", n.kind, n.place));
         for metric in &cell.metrics {
             if let Some(estimate) = metric.estimate.estimate() {
-                let key = format!("{}|{neighbour}|{}|{}", cell.cell.probe, cell.cell.platform, metric.id);
+                let layout = cell.cell.layout.map_or(String::new(), |layout| format!("|{layout}"));
+                let platform = format!("{}{layout}", cell.cell.platform);
+                let key = format!("{}|{neighbour}|{platform}|{}", cell.cell.probe, metric.id);
                 all.insert(key, estimate.value);
             }
         }

@@ -52,6 +52,7 @@ pub fn summary(results: &RunResults, style: Style) -> String {
     isolation::matrices(&mut out, results, style);
     doses(&mut out, results, style);
     notes.write(&mut out, style);
+    together(&mut out, results, style);
     clocks(&mut out, results, style);
     failures(&mut out, results, style);
     provenance(&mut out, results, style);
@@ -313,6 +314,14 @@ fn rate_words(rate_per_s: f64, unit: &str) -> String {
         crate::model::metric::Unit::BytesPerSecond.format(rate_per_s)
     } else {
         format!("{} {unit}/s", figures::ratio_number(rate_per_s))
+    }
+}
+
+fn together(out: &mut String, results: &RunResults, style: Style) {
+    let text = super::together::text(results, style);
+    if !text.is_empty() {
+        heading(out, "Several at once, against one alone", style);
+        out.push_str(&text);
     }
 }
 

@@ -64,6 +64,9 @@ fn pretended_part(probe: ProbeKind, slow: f64, rank: u32, ranks: u32) -> Option<
     let job =
         Job { probe: Some(ProbeSpec::default_of(probe)), seed: 42, part, fresh: true, ..Job::default() };
     instance.begin(&job, &cancel).unwrap();
+    if job.part.is_some() {
+        instance.start_at(Nanos::ZERO).unwrap();
+    }
     let report = instance.finish(&cancel).unwrap().report?;
     report.ok().map(|report| report.detail)
 }

@@ -9,7 +9,9 @@ use crate::model::results::RunResults;
 
 use super::super::chart::palette;
 use super::super::figures;
-use super::{clocks, comparison, failures, fit, isolation, neighbours, probes, provenance, summary};
+use super::{
+    clocks, comparison, failures, fit, isolation, neighbours, probes, provenance, summary, together,
+};
 
 const STYLE: &str = include_str!("page.css");
 const SCRIPT: &str = include_str!("page.js");
@@ -32,6 +34,7 @@ pub fn html(results: &RunResults) -> String {
             title: "Beside neighbours".to_owned(),
             body: neighbours::section(results),
         },
+        Section { id: "together", title: "Several at once".to_owned(), body: together::section(results) },
         Section { id: "clocks", title: "Clocks".to_owned(), body: clocks::section(results) },
         Section { id: "failures", title: "Failures".to_owned(), body: failures::section(results) },
         Section {

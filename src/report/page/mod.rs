@@ -26,6 +26,7 @@ mod rates;
 mod share;
 mod summary;
 mod timing;
+mod together;
 mod traps;
 
 pub use document::html;

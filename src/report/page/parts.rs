@@ -134,7 +134,8 @@ pub(crate) fn metric_table(results: &RunResults, rows: &[Row], labels: &[String]
 
 fn metric_cell(results: &RunResults, row: &Row, label: &str, beside: Beside) -> Markup {
     let neighbour = row.neighbour.map_or_else(|| "none".to_owned(), |n| format!("{}@{}", n.kind, n.place));
-    let key = format!("{}|{neighbour}|{label}", row.probe);
+    let layout = row.layout.map(|layout| format!("|{layout}")).unwrap_or_default();
+    let key = format!("{}|{neighbour}|{label}{layout}", row.probe);
     match finding(results, row, label) {
         Finding::Failed(reason) => html! {
             td.why data-cell=(key) data-metric=(row.id) { span.failed { "failed" } span.sub { (reason) } }
@@ -219,7 +220,8 @@ pub(crate) fn capped(shown: usize, all: usize) -> Markup {
 /// Where a cell was measured, in words.
 pub(crate) fn cell_words(cell: &crate::model::journal::Cell) -> String {
     let beside = cell.neighbour.map_or_else(String::new, |n| format!(" beside a {}", neighbour_words(n)));
-    format!("{} on {}{beside}", cell.probe, cell.platform)
+    let layout = cell.layout.map(|layout| format!(" in {layout}")).unwrap_or_default();
+    format!("{}{layout} on {}{beside}", cell.probe, cell.platform)
 }
 
 /// Text cut to what a page can bear.
