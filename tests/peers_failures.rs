@@ -39,7 +39,7 @@ fn short_net() -> ProbeSpec {
 }
 
 fn reason(outcome: Result<ProbeReport, String>) -> String {
-    outcome.err().expect("it must fail")
+    outcome.map(|report| report.detail.kind()).expect_err("it must fail")
 }
 
 fn points(outcome: &Result<ProbeReport, String>) -> &[NetPoint] {

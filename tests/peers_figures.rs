@@ -42,9 +42,9 @@ fn point(protocol: Protocol, direction: NetDirection, message_bytes: u32) -> Net
     }
 }
 
-fn figures(detail: Detail) -> Vec<Metric> {
+fn figures(detail: &Detail) -> Vec<Metric> {
     let clock = ClockFacts { name: "tsc".to_owned(), read_ns: 18.4, resolution_ns: 1.0 };
-    metrics_of(&detail, &clock)
+    metrics_of(detail, &clock)
 }
 
 fn value(metrics: &[Metric], id: &str) -> f64 {
@@ -68,7 +68,7 @@ fn net_streams_count_at_the_largest_message_and_round_trips_at_the_smallest() {
         p.round_trip_ns = Histogram::from_values([7; 2000]);
     });
     points[0].first_system_ns = Some(Nanos::from_nanos(9));
-    let metrics = figures(Detail::Net(NetDetail { points }));
+    let metrics = figures(&Detail::Net(NetDetail { points }));
     assert_eq!(metrics[0].id, "tcp_stream_out_bytes_per_s");
     assert!(metrics[0].headline);
     let near = |id: &str, wanted: f64| {
@@ -90,16 +90,16 @@ fn net_streams_count_at_the_largest_message_and_round_trips_at_the_smallest() {
 #[test]
 fn the_main_figure_is_one_that_was_measured() {
     let only_round_trips = NetDetail { points: vec![point(Protocol::Tcp, NetDirection::Both, 8)] };
-    assert_eq!(figures(Detail::Net(only_round_trips))[0].id, "tcp_round_trip_p50_ns");
+    assert_eq!(figures(&Detail::Net(only_round_trips))[0].id, "tcp_round_trip_p50_ns");
     let beyond = NetPoint {
         unsupported: Some("too \u{7}long".to_owned()),
         ..point(Protocol::Udp, NetDirection::Out, 65_508)
     };
     let detail = NetDetail { points: vec![beyond.clone(), point(Protocol::Udp, NetDirection::Both, 8)] };
-    assert_eq!(figures(Detail::Net(detail))[0].id, "udp_round_trip_p50_ns");
-    let metrics = figures(Detail::Net(NetDetail { points: vec![beyond] }));
+    assert_eq!(figures(&Detail::Net(detail))[0].id, "udp_round_trip_p50_ns");
+    let metrics = figures(&Detail::Net(NetDetail { points: vec![beyond] }));
     assert_eq!(metrics[0].figure, Figure::Unsupported("too long".to_owned()));
-    let metrics = figures(Detail::Net(NetDetail { points: vec![] }));
+    let metrics = figures(&Detail::Net(NetDetail { points: vec![] }));
     assert_eq!(metrics.len(), 1);
     assert!(metrics[0].figure.value().is_none() && metrics[0].headline);
 }
@@ -126,7 +126,7 @@ fn mpi_detail(slow: u64) -> MpiDetail {
 
 #[test]
 fn ping_pong_is_given_as_half_the_round_trip() {
-    let metrics = figures(Detail::Mpi(mpi_detail(1)));
+    let metrics = figures(&Detail::Mpi(mpi_detail(1)));
     assert_eq!(metrics[0].id, "ping_pong_half_p50_ns");
     assert!(metrics[0].title.contains("half the round trip") && metrics[0].headline);
     for (id, wanted) in [
@@ -140,7 +140,7 @@ fn ping_pong_is_given_as_half_the_round_trip() {
         assert!((got / wanted - 1.0).abs() < 0.01, "{id}: {got} instead of {wanted}");
     }
     let nothing = MpiDetail { points: vec![], ..mpi_detail(1) };
-    assert!(figures(Detail::Mpi(nothing)).iter().all(|metric| metric.figure.value().is_none()));
+    assert!(figures(&Detail::Mpi(nothing)).iter().all(|metric| metric.figure.value().is_none()));
 }
 
 fn number() -> impl Strategy<Value = u64> {
@@ -219,8 +219,8 @@ proptest! {
         let mpi = Detail::Mpi(MpiDetail { ranks: 2, ranks_per_instance: 1, points: rounds });
         let html = page::html(&run(|probe, _, _| if probe == ProbeKind::Net { net.clone() } else { mpi.clone() }));
         assert!(!html.contains("NaN"));
-        all_finite(&figures(net));
-        all_finite(&figures(mpi));
+        all_finite(&figures(&net));
+        all_finite(&figures(&mpi));
     }
 }
 

@@ -94,7 +94,7 @@ impl Axis {
         if self.scale != Scale::Log {
             return self.linear_ticks(most);
         }
-        if self.quantity == Quantity::Of(Unit::Bytes) {
+        if matches!(self.quantity, Quantity::Of(Unit::Bytes | Unit::BytesPerSecond)) {
             let octave = std::f64::consts::LOG10_2;
             return multiples(self.low, self.high, octave * step_of((self.high - self.low) / octave, most));
         }

@@ -23,7 +23,7 @@ impl<'a> Patience<'a> {
         let began = Instant::now();
         let left = bounds.left();
         // A deadline beyond what the clock can say is as good as a year.
-        let until = began.checked_add(left - left / 10).unwrap_or(began + Duration::from_secs(365 * 86_400));
+        let until = began.checked_add(left.mul_f64(0.9)).unwrap_or(began + Duration::from_secs(365 * 86_400));
         Self { bounds, began, until }
     }
 

@@ -99,7 +99,7 @@ impl Task {
             }
             if let Some(times) = &mut times {
                 let now = began.elapsed();
-                times.record(u64::try_from((now - last).as_nanos()).unwrap_or(u64::MAX));
+                times.record(u64::try_from(now.saturating_sub(last).as_nanos()).unwrap_or(u64::MAX));
                 last = now;
             }
         }

@@ -106,9 +106,12 @@ impl Post<'_> {
             let (sends, receives) = (sent < message.len(), got < buffer.len());
             let watched = [out.watched().filter(|_| sends), into.watched().filter(|_| receives)];
             let mailboxes = (sends && matches!(out, Out::Box(_))) || (receives && matches!(into, In::Box(_)));
-            wait.rest(watched, mailboxes, || match receives {
-                true => format!("a message from rank {from}"),
-                false => format!("rank {to} to take a message"),
+            wait.rest(watched, mailboxes, || {
+                if receives {
+                    format!("a message from rank {from}")
+                } else {
+                    format!("rank {to} to take a message")
+                }
             })?;
         }
     }

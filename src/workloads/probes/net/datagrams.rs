@@ -184,7 +184,7 @@ pub fn ask(
         let answered = round_trip(socket, message, buffer, number, task)?;
         let now = began.elapsed();
         if answered {
-            round_trips.record(nanos(now - last));
+            round_trips.record(nanos(now.saturating_sub(last)));
             arrived += 1;
         }
         last = now;

@@ -98,10 +98,8 @@ fn together(
     let phases = phases(params);
     let first = places.own < places.other;
     let mut door = if first { None } else { Some(Door::open(places.here, word)?) };
-    let socket = match params.protocols.contains(&Protocol::Udp) {
-        true => Some(datagrams::open(places.here, places.there)?),
-        false => None,
-    };
+    let wants_udp = params.protocols.contains(&Protocol::Udp);
+    let socket = wants_udp.then(|| datagrams::open(places.here, places.there)).transpose()?;
     let who = format!("instance {}", places.other);
     let stream = match &mut door {
         None => {

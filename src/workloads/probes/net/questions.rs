@@ -43,7 +43,7 @@ pub fn ask(
     while last < task.duration {
         round_trip(stream, message, buffer, task)?;
         let now = began.elapsed();
-        round_trips.record(nanos(now - last));
+        round_trips.record(nanos(now.saturating_sub(last)));
         arrived += 1;
         last = now;
     }
