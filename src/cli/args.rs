@@ -110,6 +110,9 @@ pub struct MeasureArgs {
     /// OCI runtime for containers
     #[arg(long, value_name = "NAME|PATH")]
     pub runtime: Option<String>,
+    /// Let the disk probe write to a block device that is in use or carries something (disk = "device")
+    #[arg(long)]
+    pub i_know_this_destroys_data: bool,
     /// Print results.json to stdout instead of the table
     #[arg(long)]
     pub json: bool,

@@ -28,6 +28,7 @@ pub mod process;
 pub mod reaper;
 pub mod spawn;
 pub mod ssh;
+pub mod storage;
 mod sweep;
 pub mod vm;
 

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use super::instance::AgentInstance;
 use super::ledger::Ledger;
 use super::process::Process;
+use super::storage::{Held, Storage};
 use super::{Broken, Cancel, Carrier, Instance, InstanceSpec, Platform};
 use crate::model::experiment::PlatformSpec;
 use crate::model::journal::{Failure, FailureKind, PlatformState};
@@ -62,12 +63,13 @@ pub struct Native {
     exe: PathBuf,
     opened: Option<Executable>,
     ledger: Ledger,
+    storage: Storage,
 }
 
 impl Native {
     /// Runs agents of the binary `exe`.
-    pub fn new(spec: &PlatformSpec, exe: PathBuf, ledger: Ledger) -> Self {
-        Self { spec: spec.clone(), exe, opened: None, ledger }
+    pub fn new(spec: &PlatformSpec, exe: PathBuf, ledger: Ledger, storage: Storage) -> Self {
+        Self { spec: spec.clone(), exe, opened: None, ledger, storage }
     }
 
     fn failure(&self, reason: &str) -> Broken {
@@ -82,11 +84,14 @@ impl Platform for Native {
             || "all this process may use".to_owned(),
             |cpus| format!("held to the first {cpus} this process may use"),
         );
+        let mut properties = vec![("cpus".to_owned(), cpus), ("paused by".to_owned(), "sleeping".to_owned())];
+        let disk = self.storage.survey();
+        properties.extend(disk.as_ref().ok().cloned().flatten());
         PlatformState {
             label: self.spec.label.clone(),
             kind: self.spec.kind,
-            unavailable: None,
-            properties: vec![("cpus".to_owned(), cpus), ("paused by".to_owned(), "sleeping".to_owned())],
+            unavailable: disk.err(),
+            properties,
             facts: None,
             start_ns: None,
         }
@@ -101,11 +106,13 @@ impl Platform for Native {
             })?);
         }
         let Some(executable) = &self.opened else { return Err(self.failure("no binary")) };
+        let disk = self.storage.provide(spec).map_err(|why| self.failure(&why))?;
+        let place = disk.as_ref().map_or(spec.scratch.as_path(), Held::path);
         let mut command = executable.command();
-        command.args(["agent", "--link", "stdio", "--scratch"]).arg(&spec.scratch);
+        command.args(["agent", "--link", "stdio", "--scratch"]).arg(place);
         let (process, link) = Process::start("the agent's process", command, self.spec.cpus, &self.ledger)
             .map_err(|error| self.failure(&format!("cannot start the agent's process: {error}")))?;
-        let carrier = Box::new(ProcessCarrier { process });
+        let carrier = Box::new(ProcessCarrier { process, disk });
         let label = format!("{}/{}", self.spec.label, spec.number);
         let instance = AgentInstance::attach(&label, link, carrier, started, START_DEADLINE, cancel)?;
         Ok(Box::new(instance))
@@ -116,12 +123,14 @@ impl Platform for Native {
 #[derive(Debug)]
 pub struct ProcessCarrier {
     process: Process,
+    /// Its block device; given back when the process has ended.
+    disk: Option<Held>,
 }
 
 impl ProcessCarrier {
     /// Carries with `process`.
     pub const fn new(process: Process) -> Self {
-        Self { process }
+        Self { process, disk: None }
     }
 }
 
@@ -144,5 +153,6 @@ impl Carrier for ProcessCarrier {
 
     fn end(&mut self) {
         self.process.end();
+        self.disk = None;
     }
 }

@@ -8,6 +8,7 @@ use super::runtime::{Cgroups, Runtime, call};
 use crate::platforms::Carrier;
 use crate::platforms::ledger::{Ledger, Ticket};
 use crate::platforms::process::Process;
+use crate::platforms::storage::Held;
 
 /// How long the runtime's `run` may take to clean up after its container. Some wait for ever when the container ends
 /// before they have begun to listen for its end (seen with runc 1.1.5); deletion by force cleans up then.
@@ -20,6 +21,8 @@ pub struct ContainerCarrier {
     pub(super) cgroups: Cgroups,
     pub(super) process: Process,
     pub(super) made: Made,
+    /// Its block device; given back when the container has ended.
+    pub(super) disk: Option<Held>,
 }
 
 /// What was written down for a container. Dropping it removes what can be removed; what cannot stays in the ledger,
@@ -98,6 +101,7 @@ impl Carrier for ContainerCarrier {
             let _ = call(self.command().args(["delete", "--force", &self.made.id]));
         }
         self.made.release();
+        self.disk = None;
     }
 }
 

@@ -1,5 +1,7 @@
 //! What the host tells PID 1 of a guest: one small file in its first file system.
 
+use std::path::PathBuf;
+
 use serde::{Deserialize, Serialize};
 
 /// Where that file is; a process that finds it and is PID 1 runs a guest, not a container.
@@ -25,6 +27,8 @@ pub struct GuestConfig {
     pub disk_modules: Vec<GuestModule>,
     /// What is on the disk.
     pub disk: GuestDisk,
+    /// Its device, by the name that the guest's driver gives it.
+    pub disk_device: PathBuf,
     /// Remarks of the host that belong into every report of the disk probe.
     pub disk_notes: Vec<String>,
     /// A failure to rehearse.
