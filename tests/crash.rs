@@ -71,6 +71,7 @@ fn run_session(dir: &Path) {
         ledger: Ledger::open(rundir.path()).unwrap(),
         cache: std::env::temp_dir(),
         seed: rundir.seed(),
+        may_destroy: false,
     };
     let specs = rundir.experiment().platforms.clone();
     let platforms = specs.into_iter().map(|spec| (spec.clone(), make(&spec, &context))).collect();

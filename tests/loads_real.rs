@@ -46,6 +46,7 @@ fn every_load_on(kind: PlatformKind) {
         ledger: Ledger::open(run.path()).expect("a ledger"),
         cache: cache(),
         seed: 7,
+        may_destroy: false,
     };
     let mut platform = make(&PlatformSpec::of_kind(kind), &context);
     if let Some(reason) = platform.survey(&Cancel::new()).unavailable {

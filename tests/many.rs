@@ -23,6 +23,7 @@ fn measure(dir: &Path, text: &str) -> (Vec<Measurement>, RunResults) {
     let experiment = Experiment::from_toml(text).unwrap();
     let rundir = RunDir::create(dir, &experiment, 1).unwrap();
     let context = PlatformContext {
+        may_destroy: false,
         exe: env!("CARGO_BIN_EXE_bulkhead").into(),
         ledger: Ledger::open(dir).unwrap(),
         cache: dir.join("cache"),

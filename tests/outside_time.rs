@@ -37,6 +37,7 @@ fn cache() -> PathBuf {
 }
 
 fn context(run: &Path) -> PlatformContext {
+    may_destroy: false,
     PlatformContext {
         exe: env!("CARGO_BIN_EXE_bulkhead").into(),
         ledger: Ledger::open(run).expect("a ledger"),

@@ -35,6 +35,7 @@ fn runs() -> usize {
 
 fn platform(spec: &PlatformSpec, run: &Path) -> Box<dyn Platform> {
     let context = PlatformContext {
+        may_destroy: false,
         exe: env!("CARGO_BIN_EXE_bulkhead").into(),
         ledger: Ledger::open(run).expect("a ledger"),
         cache: std::env::var_os("HOME")

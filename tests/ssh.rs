@@ -173,6 +173,7 @@ impl Drop for Server {
 
 fn platform(spec: &PlatformSpec, run: &Path) -> Box<dyn Platform> {
     let context = PlatformContext {
+        may_destroy: false,
         exe: env!("CARGO_BIN_EXE_bulkhead").into(),
         ledger: Ledger::open(run).expect("a ledger"),
         cache: run.to_owned(),

@@ -217,6 +217,13 @@ pub(super) fn check(platform: &PlatformSpec) -> Result<(), ExperimentError> {
             platform.label
         )));
     }
+    if let Some(device) = platform.device.as_ref().filter(|device| !device.starts_with('/')) {
+        return Err(contradiction(format!(
+            "platform \"{}\": device \"{}\" is no absolute path: wanted \"/dev/…\"",
+            platform.label,
+            device.chars().take(60).collect::<String>()
+        )));
+    }
     if platform.device.is_some() && platform.disk != Some(DiskBacking::Device) {
         return Err(contradiction(format!(
             "platform \"{}\" names a device but does not use it: add disk = \"device\" or remove it",

@@ -31,6 +31,7 @@ pub mod process;
 pub mod reaper;
 pub mod spawn;
 pub mod ssh;
+pub mod storage;
 mod sweep;
 mod tracing;
 pub mod vm;

@@ -41,6 +41,7 @@ pub fn conforms(spec: &PlatformSpec) {
         ledger: Ledger::open(run.path()).expect("a ledger"),
         cache: cache(),
         seed: 7,
+        may_destroy: false,
     };
     let mut platform = make(spec, &context);
     let state = platform.survey(&Cancel::new());
@@ -251,6 +252,7 @@ fn an_unavailable_platform_says_what_to_do() {
         ledger: Ledger::open(run.path()).expect("a ledger"),
         cache: run.path().join("cache"),
         seed: 7,
+        may_destroy: false,
     };
     let runtime = Some("no-such-runtime".to_owned());
     let spec = PlatformSpec { runtime, ..PlatformSpec::of_kind(PlatformKind::Container) };

@@ -44,6 +44,7 @@ pub struct Bench {
 pub fn bench(spec: &PlatformSpec) -> Option<Bench> {
     let run = tempfile::Builder::new().prefix("bulkhead-run-").tempdir().expect("a run directory");
     let context = PlatformContext {
+        may_destroy: false,
         counter_hz: None,
         exe: PathBuf::from(env!("CARGO_BIN_EXE_bulkhead")),
         ledger: Ledger::open(run.path()).expect("a ledger"),

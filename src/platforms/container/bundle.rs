@@ -54,6 +54,8 @@ pub struct Wanted<'a> {
     pub limits: CpuLimits,
     /// Network namespace it runs in; unset means an empty one of its own.
     pub network: Option<&'a Path>,
+    /// Block device that it may read and write, with its number: used instead of the folder.
+    pub device: Option<(&'a Path, (u64, u64))>,
     /// Whether the host has cgroup version 2 only.
     pub unified_cgroups: bool,
 }
@@ -88,12 +90,13 @@ fn place_binary(executable: &Executable, target: &Path) -> io::Result<()> {
 
 /// The configuration.
 pub fn config(wanted: &Wanted<'_>) -> Value {
+    let place = wanted.device.map_or_else(|| SCRATCH.to_owned(), |(path, _)| inside(path));
     json!({
         "ociVersion": "1.0.2",
         "process": {
             "terminal": false,
             "user": { "uid": 0, "gid": 0 },
-            "args": ["/bulkhead", "agent", "--link", "stdio", "--scratch", SCRATCH],
+            "args": ["/bulkhead", "agent", "--link", "stdio", "--scratch", place],
             "env": ["PATH=/"],
             "cwd": "/",
             "noNewPrivileges": true,
@@ -106,6 +109,11 @@ pub fn config(wanted: &Wanted<'_>) -> Value {
         "mounts": mounts(wanted.scratch),
         "linux": linux(wanted),
     })
+}
+
+/// Where a device of the host is inside, under its own name.
+fn inside(device: &Path) -> String {
+    format!("/dev/{}", device.file_name().unwrap_or_default().to_string_lossy())
 }
 
 fn mounts(scratch: &Path) -> Value {
@@ -154,6 +162,11 @@ fn linux(wanted: &Wanted<'_>) -> Value {
         "readonlyPaths": ["/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"],
     });
     if let Some(fields) = linux.as_object_mut() {
+        if let Some((path, (major, minor))) = wanted.device {
+            let node = json!([{ "path": inside(path), "type": "b", "major": major, "minor": minor,
+                                "fileMode": 0o600, "uid": 0, "gid": 0 }]);
+            fields.insert("devices".to_owned(), node);
+        }
         if !is_root() {
             let map = |host: u32| json!([{ "containerID": 0, "hostID": host, "size": 1 }]);
             fields.insert("uidMappings".to_owned(), map(geteuid().as_raw()));
@@ -161,7 +174,11 @@ fn linux(wanted: &Wanted<'_>) -> Value {
         }
         if wanted.cgroups == Cgroups::Own {
             fields.insert("cgroupsPath".to_owned(), json!(format!("/{}", wanted.id)));
-            let mut resources = json!({ "devices": [{ "allow": false, "access": "rwm" }] });
+            let mut rules = vec![json!({ "allow": false, "access": "rwm" })];
+            rules.extend(wanted.device.map(|(_, (major, minor))| {
+                json!({ "allow": true, "type": "b", "major": major, "minor": minor, "access": "rw" })
+            }));
+            let mut resources = json!({ "devices": rules });
             if let (Some(cpu), Some(resources)) = (cpu_resources(wanted), resources.as_object_mut()) {
                 resources.insert("cpu".to_owned(), cpu);
             }
@@ -194,6 +211,7 @@ mod tests {
     fn namespace(network: Option<&Path>) -> Value {
         let scratch = Path::new("/s");
         let wanted = Wanted {
+            device: None,
             id: "c",
             scratch,
             cgroups: Cgroups::Ours,

@@ -9,6 +9,7 @@ use crate::platforms::Carrier;
 use crate::platforms::lab::plug::Plug;
 use crate::platforms::ledger::{Ledger, Ticket};
 use crate::platforms::process::Process;
+use crate::platforms::storage::Held;
 
 /// How long the runtime's `run` may take to clean up after its container. Some wait for ever when the container ends
 /// before they have begun to listen for its end (seen with runc 1.1.5); deletion by force cleans up then.
@@ -22,6 +23,8 @@ pub struct ContainerCarrier {
     pub(super) process: Process,
     pub(super) made: Made,
     pub(super) plug: Option<Plug>,
+    /// Its block device; given back when the container has ended.
+    pub(super) disk: Option<Held>,
 }
 
 /// What was written down for a container. Dropping it removes what can be removed; what cannot stays in the ledger,
@@ -106,6 +109,7 @@ impl Carrier for ContainerCarrier {
         }
         self.made.release();
         self.plug = None;
+        self.disk = None;
     }
 }
 

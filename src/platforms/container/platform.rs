@@ -17,6 +17,7 @@ use crate::platforms::ledger::{Ledger, Thing};
 use crate::platforms::native::Executable;
 use crate::platforms::process::Process;
 use crate::platforms::spawn::own_cpus;
+use crate::platforms::storage::{Held, Storage};
 use crate::platforms::sweep::OUR_PREFIX;
 use crate::platforms::{Broken, Cancel, Instance, InstanceSpec, Platform, Reach};
 
@@ -29,6 +30,7 @@ pub struct Container {
     spec: PlatformSpec,
     exe: PathBuf,
     ledger: Ledger,
+    storage: Storage,
     chosen: Option<Chosen>,
 }
 
@@ -43,8 +45,8 @@ struct Chosen {
 
 impl Container {
     /// Runs agents of the binary `exe` in containers; bundles and runtime state go into the ledger's directory.
-    pub fn new(spec: &PlatformSpec, exe: PathBuf, ledger: Ledger) -> Self {
-        Self { spec: spec.clone(), exe, ledger, chosen: None }
+    pub fn new(spec: &PlatformSpec, exe: PathBuf, ledger: Ledger, storage: Storage) -> Self {
+        Self { spec: spec.clone(), exe, ledger, storage, chosen: None }
     }
 
     fn failure(&self, reason: &str, console: Vec<String>) -> Broken {
@@ -102,19 +104,20 @@ impl Container {
             disk_wanted: Bytes::from_bytes(0),
             scratch: scratch.path().to_owned(),
         };
-        self.start_chosen(chosen, &spec, cancel).map(|mut instance| instance.end())
+        self.start_chosen(chosen, &spec, None, cancel).map(|mut instance| instance.end())
     }
 
     fn start_chosen(
         &self,
         chosen: &Chosen,
         spec: &InstanceSpec,
+        disk: Option<Held>,
         cancel: &Cancel,
     ) -> Result<AgentInstance, Broken> {
         let started = Instant::now();
         let id = format!("{OUR_PREFIX}{:016x}", RandomState::new().hash_one(started));
         let dir = self.ledger.dir().join(&id);
-        let carrier = self.make(chosen, spec, &id, &dir);
+        let carrier = self.make(chosen, spec, disk, (&id, &dir));
         let (carrier, link) = carrier.map_err(|error| {
             self.failure(&format!("cannot start a container with {}: {error}", chosen.runtime.name), vec![])
         })?;
@@ -126,8 +129,8 @@ impl Container {
         &self,
         chosen: &Chosen,
         spec: &InstanceSpec,
-        id: &str,
-        dir: &Path,
+        disk: Option<Held>,
+        (id, dir): (&str, &Path),
     ) -> std::io::Result<(ContainerCarrier, crate::platforms::link::HostEnd)> {
         let scratch = spec.scratch.canonicalize()?;
         let cpus = self.spec.cpus.map(|count| {
@@ -153,6 +156,7 @@ impl Container {
             cpus: cpus.as_deref(),
             limits: CpuLimits::of(&self.spec, spec.rank),
             network: network.as_deref(),
+            device: disk.as_ref().map(|held| (held.path(), held.number())),
             unified_cgroups: has_unified_cgroups(),
         };
         bundle::write(dir, &chosen.executable, &wanted)?;
@@ -170,7 +174,7 @@ impl Container {
         let name = format!("the container's {}", chosen.runtime.name);
         let (process, link) = Process::start(&name, command, self.spec.cpus, &self.ledger)?;
         let runtime = chosen.runtime.clone();
-        Ok((ContainerCarrier { runtime, cgroups: chosen.cgroups, process, made, plug }, link))
+        Ok((ContainerCarrier { runtime, cgroups: chosen.cgroups, process, made, plug, disk }, link))
     }
 
     fn properties(&self, chosen: &Chosen) -> Vec<(String, String)> {
@@ -207,9 +211,18 @@ impl Container {
 
 impl Platform for Container {
     fn survey(&mut self, cancel: &Cancel) -> PlatformState {
-        let chosen = self.choose(cancel);
+        // What is easily told comes first.
+        let disk = self.storage.survey();
+        let chosen = match &disk {
+            Ok(_) => self.choose(cancel),
+            Err(why) => Err(self.failure(why, vec![])),
+        };
         let (unavailable, properties) = match &chosen {
-            Ok(chosen) => (None, self.properties(chosen)),
+            Ok(chosen) => {
+                let mut properties = self.properties(chosen);
+                properties.extend(disk.ok().flatten());
+                (None, properties)
+            }
             Err(Broken::Failed(failure)) => (Some(failure.reason.clone()), vec![]),
             Err(Broken::Interrupted) => (Some("interrupted while it was tried".to_owned()), vec![]),
         };
@@ -229,7 +242,10 @@ impl Platform for Container {
             Some(chosen) => chosen,
             None => self.choose(cancel)?,
         };
-        let started = self.start_chosen(&chosen, spec, cancel);
+        let started = match self.storage.provide(spec) {
+            Ok(disk) => self.start_chosen(&chosen, spec, disk, cancel),
+            Err(why) => Err(self.failure(&why, vec![])),
+        };
         self.chosen = Some(chosen);
         Ok(Box::new(started?))
     }

@@ -1,6 +1,7 @@
 //! What the host tells PID 1 of a guest: one small file in its first file system.
 
 use std::net::Ipv4Addr;
+use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
@@ -31,6 +32,8 @@ pub struct GuestConfig {
     pub nic_modules: Vec<GuestModule>,
     /// Network cards to bring up before the agent answers.
     pub nics: Vec<GuestNic>,
+    /// Its device, by the name that the guest's driver gives it.
+    pub disk_device: PathBuf,
     /// Remarks of the host that belong into every report of the disk probe.
     pub disk_notes: Vec<String>,
     /// A failure to rehearse.

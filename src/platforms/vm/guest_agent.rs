@@ -23,8 +23,6 @@ use crate::platforms::{agent, facts};
 
 /// How long a device may take to appear once its driver is loaded.
 const DEVICE_TIMEOUT: Duration = Duration::from_secs(20);
-/// The guest's disk.
-const DISK_DEVICE: &str = "/dev/vda";
 
 /// Serves the host until it says goodbye.
 pub fn run(config: &GuestConfig, counter_hz: Option<Hertz>, run: &RunInGuest<'_>) -> Result<(), String> {
@@ -136,12 +134,13 @@ fn prepare_disk(config: &GuestConfig) -> Result<PathBuf, String> {
     if config.disk == GuestDisk::None {
         return Ok(PathBuf::from("/tmp"));
     }
-    wait_for(DISK_DEVICE, || fs::metadata(DISK_DEVICE).ok())?;
+    let (device, shown) = (&config.disk_device, config.disk_device.display().to_string());
+    wait_for(&shown, || fs::metadata(device).ok())?;
     if config.disk == GuestDisk::Raw {
-        return Ok(PathBuf::from(DISK_DEVICE));
+        return Ok(device.clone());
     }
     fs::create_dir_all(SCRATCH).map_err(in_context(SCRATCH))?;
-    mount(Some(DISK_DEVICE), SCRATCH, Some("ext4"), MsFlags::MS_NOATIME, None::<&str>)
-        .map_err(in_context(&format!("mounting {DISK_DEVICE} at {SCRATCH}")))?;
+    mount(Some(device), SCRATCH, Some("ext4"), MsFlags::MS_NOATIME, None::<&str>)
+        .map_err(in_context(&format!("mounting {shown} at {SCRATCH}")))?;
     Ok(PathBuf::from(SCRATCH))
 }

@@ -12,6 +12,7 @@ use object::read::elf::{FileHeader, ProgramHeader};
 use super::guest::{CONFIG_PATH, GuestConfig, GuestModule, LinkDevice};
 use super::initramfs::{Archive, in_memory};
 use super::modules::{Module, ModuleTree, ModulesError};
+use crate::model::platform::DiskBus;
 
 /// Where the section headers' place, size and number are in a 64-bit ELF header.
 const SECTION_FIELDS: [std::ops::Range<usize>; 2] = [40..48, 60..64];
@@ -36,7 +37,10 @@ impl GuestModules {
     }
 
     /// Finds them in a modules folder; without a folder everything must be built into the kernel.
-    pub fn collect(folder: Option<&Path>) -> Result<Self, ModulesError> {
+    ///
+    /// # Errors
+    /// Some are missing, or damaged.
+    pub fn collect(folder: Option<&Path>, bus: DiskBus) -> Result<Self, ModulesError> {
         let Some(folder) = folder else { return Ok(Self::default()) };
         let tree = ModuleTree::open(folder)?;
         let virtio = tree.has("virtio_pci") && tree.has("virtio_console");
@@ -45,7 +49,12 @@ impl GuestModules {
         } else {
             (LinkDevice::Serial, Vec::new())
         };
-        let disk = tree.closure(&["virtio_pci", "virtio_blk", "ext4"], &link)?;
+        let drivers: &[&str] = match bus {
+            DiskBus::Virtio => &["virtio_pci", "virtio_blk", "ext4"],
+            DiskBus::Sata => &["ahci", "sd_mod", "ext4"],
+            DiskBus::Nvme => &["nvme", "ext4"],
+        };
+        let disk = tree.closure(drivers, &link)?;
         Ok(Self { link, disk, nic: Vec::new(), device })
     }
 

@@ -9,6 +9,7 @@ use std::os::fd::RawFd;
 use std::path::{Path, PathBuf};
 
 use super::guest::{LINK_PORT, LinkDevice};
+use crate::model::platform::DiskBus;
 use crate::model::units::{Hertz, Mebibytes};
 
 /// What runs the guest's CPUs.
@@ -37,6 +38,19 @@ pub struct DiskArgument {
     pub image: PathBuf,
     /// Whether the folder it lies in takes `O_DIRECT`; else the host's page cache is between.
     pub direct: bool,
+    /// How it is attached.
+    pub bus: DiskBus,
+    /// Whether other guests of the run may have it, too.
+    pub shared: bool,
+}
+
+/// Name that a guest's driver gives to the first disk on a bus.
+pub const fn guest_device(bus: DiskBus) -> &'static str {
+    match bus {
+        DiskBus::Virtio => "/dev/vda",
+        DiskBus::Sata => "/dev/sda",
+        DiskBus::Nvme => "/dev/nvme0n1",
+    }
 }
 
 /// A network card.
@@ -131,7 +145,17 @@ fn disk_arguments(disk: &DiskArgument) -> Vec<OsString> {
     drive.push(if disk.direct { "cache=none,aio=native" } else { "cache=writeback,aio=threads" });
     drive.push(",file=");
     drive.push(commas_doubled(&disk.image));
-    vec!["-drive".into(), drive, "-device".into(), "virtio-blk-pci,drive=disk,disable-legacy=on".into()]
+    let devices: &[&str] = match disk.bus {
+        DiskBus::Virtio => &["virtio-blk-pci,drive=disk,disable-legacy=on"],
+        DiskBus::Sata => &["ich9-ahci,id=ahci", "ide-hd,drive=disk,bus=ahci.0"],
+        DiskBus::Nvme => &["nvme,drive=disk,serial=bulkhead"],
+    };
+    let mut words: Vec<OsString> = vec!["-drive".into(), drive];
+    for (index, device) in devices.iter().enumerate() {
+        let share = if disk.shared && index + 1 == devices.len() { ",share-rw=on" } else { "" };
+        words.extend(["-device".into(), format!("{device}{share}").into()]);
+    }
+    words
 }
 
 /// A card at a tap device that is there already: QEMU makes none, runs no script, and sees no other network.
@@ -208,7 +232,12 @@ mod tests {
             link: 5,
             console: 6,
             control: 7,
-            disk: Some(DiskArgument { image: "/a,b/disk.img".into(), direct: true }),
+            disk: Some(DiskArgument {
+                image: "/a,b/disk.img".into(),
+                direct: true,
+                bus: DiskBus::Virtio,
+                shared: false,
+            }),
             nics: vec![],
         }
     }
@@ -266,6 +295,23 @@ mod tests {
             tcg.contains("-accel tcg,thread=multi -cpu max") && tcg.contains("cache=none,aio=native"),
             "{tcg}"
         );
+    }
+
+    #[test]
+    fn each_bus_has_its_device_and_a_shared_disk_its_permission() {
+        let with = |bus, shared| {
+            let disk = Some(DiskArgument { image: "/dev/loop7".into(), direct: true, bus, shared });
+            line(&Machine { disk, ..machine() })
+        };
+        let sata = with(DiskBus::Sata, true);
+        assert!(
+            sata.contains("-device ich9-ahci,id=ahci -device ide-hd,drive=disk,bus=ahci.0,share-rw=on"),
+            "{sata}"
+        );
+        let nvme = with(DiskBus::Nvme, false);
+        assert!(nvme.contains("-device nvme,drive=disk,serial=bulkhead"), "{nvme}");
+        assert!(!nvme.contains("share-rw") && nvme.contains("file=/dev/loop7"), "{nvme}");
+        assert!(with(DiskBus::Virtio, true).ends_with("disable-legacy=on,share-rw=on"));
     }
 
     #[test]
