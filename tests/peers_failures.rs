@@ -83,17 +83,19 @@ fn a_part_that_cannot_be_played_is_refused_at_once() {
 
 #[test]
 fn members_that_were_asked_for_different_things_do_not_meet() {
-    let members = Members::on_loopback(2).with_deadline(1500);
-    let other_job = Members { seed: 43, ..members.clone() };
     let never = AtomicBool::new(false);
-    let (first, second) = thread::scope(|scope| {
-        let first = scope.spawn(|| members.run_one(0, &short_net(), &never));
-        let second = scope.spawn(|| other_job.run_one(1, &short_net(), &never));
-        (first.join().unwrap(), second.join().unwrap())
-    });
-    assert!(reason(first).contains("waited in vain"));
-    let error = reason(second);
-    assert!(error.contains("others came and were turned away"), "{error}");
+    for (probe, knocks) in [(short_net(), 0), (mpi_for(Millis::from_millis(10), 1), 1)] {
+        let members = Members::on_loopback(2).with_deadline(1500);
+        let other_job = Members { seed: 43, ..members.clone() };
+        let (one, other) = thread::scope(|scope| {
+            let one = scope.spawn(|| members.run_one(knocks, &probe, &never));
+            let other = scope.spawn(|| other_job.run_one(1 - knocks, &probe, &never));
+            (one.join().expect("no panic"), other.join().expect("no panic"))
+        });
+        assert!(reason(one).contains("waited in vain"), "{}", probe.kind());
+        let error = reason(other);
+        assert!(error.contains("others came and were turned away"), "{}: {error}", probe.kind());
+    }
 }
 
 /// A member in a process of its own, which dies with this guard.
