@@ -12,8 +12,8 @@
 //! ```
 
 pub mod accounts;
-pub mod classes;
 pub mod attribution;
+pub mod classes;
 pub mod detail;
 pub mod experiment;
 pub mod facts;
@@ -29,6 +29,7 @@ pub mod params;
 pub mod platform;
 pub mod preflight;
 pub mod results;
+pub mod sides;
 pub mod stage;
 pub mod tracing;
 pub mod units;

@@ -25,5 +25,6 @@ mod signed_rank;
 pub mod suitability;
 pub mod summary;
 pub mod threads;
+pub mod timeline;
 
 pub use metrics::metrics_of;

@@ -5,6 +5,7 @@
 //!                                                    └─► detail, clock, cost, doses, notes
 //! ```
 
+mod attribution;
 mod comparisons;
 mod detail;
 mod results;

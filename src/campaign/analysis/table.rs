@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::campaign::history::main_metric;
+use crate::model::accounts::HostAccount;
 use crate::model::job::{PlacedDose, ProbeReport};
 use crate::model::journal::{Cell, Failure, Measurement, Outcome};
 use crate::model::metric::{Figure, Metric};
@@ -13,6 +14,7 @@ pub(super) struct Round<'a> {
     pub(super) number: u32,
     pub(super) report: &'a ProbeReport,
     pub(super) doses: &'a [PlacedDose],
+    pub(super) host: Option<&'a HostAccount>,
     pub(super) metrics: Vec<Metric>,
 }
 
@@ -81,6 +83,7 @@ impl<'a> Table<'a> {
                     number: measurement.round,
                     report,
                     doses: &measurement.doses,
+                    host: measurement.host.as_ref(),
                     metrics: metrics_of(&report.detail, &report.clock),
                 }),
             }
