@@ -73,7 +73,6 @@ fn disturbance(cell: &Cell, id: &str) -> f64 {
     match (cell.neighbour.map(|neighbour| neighbour.kind), cell.probe) {
         // Four instances on two CPUs.
         (None, ProbeKind::Cpu) if cell.layout.is_some() => 2.1,
-        (None | Some(LoadKind::Idle), _) => 1.0,
         (Some(LoadKind::Cpu), ProbeKind::Cpu) => 2.6,
         (Some(LoadKind::Cpu), ProbeKind::Gap) if tail => 41.0,
         (Some(LoadKind::Cpu), _) if tail => 6.3,
@@ -277,7 +276,9 @@ fn experiment() -> Experiment {
     platforms[2].accelerator = Accelerator::Auto;
     platforms[3].runtime = Some("runsc".to_owned());
     let mut probes = Probes::default();
-    FIRST.iter().for_each(|probe| probes.set(ProbeSpec::default_of(*probe)));
+    for probe in &FIRST {
+        probes.set(ProbeSpec::default_of(*probe));
+    }
     let load = |(kind, place)| LoadEntry { kind, place, threads: None, probes: Some(DISTURBED.to_vec()) };
     Experiment {
         name: "default".to_owned(),

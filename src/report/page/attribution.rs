@@ -218,31 +218,31 @@ fn lanes(cell: &CellResult, line: &Timeline, ink: Ink) -> Markup {
     }
 }
 
-fn picture(line: &Timeline, ink: Ink, name: &str) -> Picture {
+fn picture(both: &Timeline, ink: Ink, name: &str) -> Picture {
     let caption = "time since the probe began, on the host's clock";
     let Some(axis) =
-        Axis::enclosing(Scale::FromZero, Quantity::Of(Unit::Nanoseconds), caption, [0.0, line.end_ns])
+        Axis::enclosing(Scale::FromZero, Quantity::Of(Unit::Nanoseconds), caption, [0.0, both.end_ns])
     else {
         return Picture::Nothing("the span of the probe is not known".to_owned());
     };
-    let lengths = line.gaps.iter().map(|(from, to)| to - from);
+    let lengths = both.gaps.iter().map(|(from, to)| to - from);
     let longest = lengths.fold(0.0, f64::max);
     // A microsecond is where the lost time begins to be counted.
     let high = |length: f64| {
         ((length.max(1.0) / 1e3).log10().max(0.0) + 0.15) / ((longest / 1e3).log10().max(0.0) + 0.15)
     };
-    let gaps = line.gaps.iter().map(|(from, to)| Block { from: *from, to: *to, height: high(to - from) });
+    let gaps = both.gaps.iter().map(|(from, to)| Block { from: *from, to: *to, height: high(to - from) });
     let most = |value: &dyn Fn(&crate::stats::timeline::Slice) -> f64| {
-        line.slices.iter().map(value).fold(0.0, f64::max)
+        both.slices.iter().map(value).fold(0.0, f64::max)
     };
     let (running, waiting) =
         (most(&|slice| slice.running_cpus).max(1.0), most(&|slice| slice.waiting).max(1.0));
     let blocks = |value: &dyn Fn(&crate::stats::timeline::Slice) -> f64, top: f64| -> Vec<Block> {
-        line.slices
+        both.slices
             .iter()
             .map(|slice| Block {
                 from: slice.from_ns.max(0.0),
-                to: slice.to_ns.min(line.end_ns),
+                to: slice.to_ns.min(both.end_ns),
                 height: value(slice) / top,
             })
             .collect()

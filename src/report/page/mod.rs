@@ -27,5 +27,6 @@ mod share;
 mod summary;
 mod timing;
 mod traps;
+mod words;
 
 pub use document::html;
