@@ -37,8 +37,8 @@ fn cache() -> PathBuf {
 }
 
 fn context(run: &Path) -> PlatformContext {
-    may_destroy: false,
     PlatformContext {
+        may_destroy: false,
         exe: env!("CARGO_BIN_EXE_bulkhead").into(),
         ledger: Ledger::open(run).expect("a ledger"),
         cache: cache(),

@@ -30,7 +30,7 @@ pub struct Arguments {
 #[derive(Debug, Subcommand)]
 pub enum Verb {
     /// Measure what running in a container or a VM costs on this machine
-    Measure(MeasureArgs),
+    Measure(Box<MeasureArgs>),
     /// Check whether this host is fit to be measured, and what is missing
     Doctor(DoctorArgs),
     /// Compare two runs

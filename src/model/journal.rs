@@ -84,6 +84,18 @@ pub struct Cell {
     pub layout: Option<Layout>,
 }
 
+impl Cell {
+    /// The probe, and its layout if it is not one instance alone: `net 2x1`.
+    pub fn probe_words(&self) -> String {
+        probe_words(self.probe, self.layout)
+    }
+}
+
+/// A probe, and its layout if it is not one instance alone: `net 2x1`.
+pub fn probe_words(probe: ProbeKind, layout: Option<Layout>) -> String {
+    layout.map_or_else(|| probe.to_string(), |layout| format!("{probe} {layout}"))
+}
+
 /// One finished measurement: done or failed, never missing.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Measurement {

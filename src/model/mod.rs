@@ -33,6 +33,7 @@ pub mod platform;
 pub mod policy;
 pub mod preflight;
 pub mod results;
+pub mod sides;
 pub mod stage;
 pub mod tracing;
 pub mod units;

@@ -3,6 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::attribution::Attribution;
 use super::classes::ClassVerdict;
 use super::clocks::ClockVerdict;
 use super::detail::Detail;
@@ -14,6 +15,7 @@ use super::journal::{Cell, Failure, PlatformState};
 use super::metric::{Better, Estimate, Unit};
 use super::policy::PolicyVerdict;
 use super::preflight::Preflight;
+use super::sides::BothSides;
 use super::units::Nanos;
 
 /// One run, complete or interrupted.
@@ -106,6 +108,12 @@ pub struct CellResult {
     pub cost: Option<OwnCost>,
     /// How strong the neighbours were, median over the rounds.
     pub doses: Vec<PlacedDose>,
+    /// Who took the time that the gap probe lost, all rounds together; none for other probes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub attribution: Option<Attribution>,
+    /// One round of the gap probe as the instance and its host saw it; none where the host cannot look.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sides: Option<BothSides>,
     /// Remarks, each once.
     pub notes: Vec<String>,
 }

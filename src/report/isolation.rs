@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use crate::model::isolation::{CellState, Harm, IsolationCell, IsolationMatrix, IsolationRow, JudgedFigure};
-use crate::model::journal::Neighbour;
+use crate::model::journal::{Neighbour, probe_words};
 use crate::model::metric::Unit;
 use crate::model::names::{LoadKind, LoadPlace};
 use crate::model::results::{Difference, RunResults};
@@ -88,7 +88,7 @@ pub(super) fn is_unfair(harm: &Harm) -> bool {
 
 /// The name of a row: the probe, and its layout if it is not one instance alone.
 pub(super) fn row_name(row: &IsolationRow) -> String {
-    row.layout.map_or_else(|| row.probe.to_string(), |layout| format!("{} {layout}", row.probe))
+    probe_words(row.probe, row.layout)
 }
 
 /// Everything a cell says, in words.

@@ -4,7 +4,7 @@
 use std::fmt::Write as _;
 
 use crate::model::job::{Dose, DosePart, PlacedDose};
-use crate::model::journal::PlatformState;
+use crate::model::journal::{PlatformState, probe_words};
 use crate::model::names::LoadKind;
 use crate::model::results::{CellResult, RunResults, Verdict, VerdictLevel};
 
@@ -51,6 +51,7 @@ pub fn summary(results: &RunResults, style: Style) -> String {
     headline_table(&mut out, results, style, &mut notes);
     isolation::matrices(&mut out, results, style);
     doses(&mut out, results, style);
+    attributions(&mut out, results, style);
     notes.write(&mut out, style);
     together(&mut out, results, style);
     clocks(&mut out, results, style);
@@ -228,11 +229,12 @@ fn build_table(results: &RunResults, rows: &[Row], labels: &[String], notes: &mu
         TextCell { text: format!("{}{room}", printable(label, LABEL_MOST)), paint: Paint::Bold }
     });
     table.rows.push(std::iter::once(TextCell::default()).chain(head).collect());
-    let mut probe = None;
+    let mut group = None;
     for row in rows {
-        if probe != Some(row.probe) {
-            probe = Some(row.probe);
-            table.rows.push(vec![TextCell { text: row.probe.to_string(), paint: Paint::Bold }]);
+        if group != Some((row.probe, row.layout)) {
+            group = Some((row.probe, row.layout));
+            let text = probe_words(row.probe, row.layout);
+            table.rows.push(vec![TextCell { text, paint: Paint::Bold }]);
         }
         let title = TextCell::plain(format!("  {}", printable(&row.title, 80)));
         let cells = labels.iter().map(|label| cell_text(results, row, label, notes));
@@ -280,6 +282,35 @@ fn doses(out: &mut String, results: &RunResults, style: Style) {
                 out.push_str(&paragraph("  dose ", &printable(&line, SENTENCE_MOST), style.columns()));
             }
         }
+    }
+}
+
+/// Sources named in a line.
+const SOURCES_NAMED: usize = 4;
+
+/// Who took the time of each platform that was measured alone.
+fn attributions(out: &mut String, results: &RunResults, style: Style) {
+    let alone = results.cells.iter().filter(|cell| cell.cell.neighbour.is_none());
+    let shared: Vec<_> = alone.filter_map(|cell| Some((cell, cell.attribution.as_ref()?))).collect();
+    if shared.is_empty() {
+        return;
+    }
+    heading(out, "Who took the time that the gap probe lost?", style);
+    for (cell, attribution) in shared {
+        let share = |nanos: crate::model::units::Nanos| {
+            format!("{:.0} %", nanos.as_f64() / attribution.lost_ns.as_f64().max(1.0) * 100.0)
+        };
+        let named = attribution.sources.iter().filter(|source| source.share >= 0.005).take(SOURCES_NAMED);
+        let mut parts: Vec<String> =
+            named.map(|source| format!("{} {}", source.name, share(source.lost_ns))).collect();
+        match attribution.sources.len() - parts.len() {
+            0 => {}
+            1 => parts.push("1 smaller source".to_owned()),
+            more => parts.push(format!("{more} smaller sources")),
+        }
+        parts.push(format!("not attributed {}", share(attribution.unattributed_ns)));
+        let text = format!("{}: {} lost: {}", cell.cell.platform, attribution.lost_ns, parts.join(", "));
+        out.push_str(&paragraph("  ", &printable(&text, SENTENCE_MOST), style.columns()));
     }
 }
 
@@ -349,7 +380,7 @@ fn failures(out: &mut String, results: &RunResults, style: Style) {
         });
         let text = format!(
             "{} on {}{beside}, round {}: {}: {}",
-            failed.cell.probe,
+            failed.cell.probe_words(),
             failed.cell.platform,
             failed.round + 1,
             figures::failure_words(failed.failure.kind),

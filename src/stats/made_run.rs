@@ -109,6 +109,8 @@ fn empty(cell: &Cell) -> CellResult {
         clock: None,
         cost: None,
         doses: Vec::new(),
+        attribution: None,
+        sides: None,
         notes: Vec::new(),
     }
 }

@@ -31,6 +31,7 @@ pub mod spectrum;
 pub mod suitability;
 pub mod summary;
 pub mod threads;
+pub mod timeline;
 pub mod water;
 
 pub use metrics::metrics_of;

@@ -4,7 +4,7 @@
 use bulkhead::model::classes::shipped;
 use bulkhead::model::clocks::{ClockLevel, ClockVerdict, Ppm};
 use bulkhead::model::detail::Detail;
-use bulkhead::model::experiment::{Accelerator, Experiment, LoadEntry, PlatformSpec, Repeat};
+use bulkhead::model::experiment::{Accelerator, Experiment, LayoutEntry, LoadEntry, PlatformSpec, Repeat};
 use bulkhead::model::facts::{ClockFacts, MachineFacts, OwnCost};
 use bulkhead::model::job::{Dose, PlacedDose};
 use bulkhead::model::journal::{Cell, Failure, FailureKind, Neighbour, PlatformState};
@@ -22,6 +22,7 @@ use rand::{RngExt as _, SeedableRng as _};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
 use super::sample_details::detail;
+use super::sample_sides;
 
 /// Labels of the measured platforms.
 pub const PLATFORMS: [&str; 3] = ["native", "container", "vm"];
@@ -71,7 +72,8 @@ const NEIGHBOURS: [(LoadKind, LoadPlace); 6] = [
 fn disturbance(cell: &Cell, id: &str) -> f64 {
     let tail = id.contains("max") || id.contains("longest") || id.contains("99");
     match (cell.neighbour.map(|neighbour| neighbour.kind), cell.probe) {
-        (None | Some(LoadKind::Idle), _) => 1.0,
+        // Four instances on two CPUs.
+        (None, ProbeKind::Cpu) if cell.layout.is_some() => 2.1,
         (Some(LoadKind::Cpu), ProbeKind::Cpu) => 2.6,
         (Some(LoadKind::Cpu), ProbeKind::Gap) if tail => 41.0,
         (Some(LoadKind::Cpu), _) if tail => 6.3,
@@ -191,6 +193,8 @@ fn cell_result(random: &mut Xoshiro256PlusPlus, cell: Cell) -> CellResult {
             memory_bytes: Bytes::from_bytes(131_072),
         }),
         doses: cell.neighbour.iter().map(|neighbour| dose(neighbour.kind, neighbour.place)).collect(),
+        attribution: sample_sides::attribution(&cell),
+        sides: sample_sides::sides(&cell),
         notes: if cell.probe == ProbeKind::MemLatency && cell.platform == "vm" {
             vec!["the largest array was capped at 128 MiB by the memory of the guest".to_owned()]
         } else {
@@ -277,7 +281,9 @@ fn experiment() -> Experiment {
     platforms[2].accelerator = Accelerator::Auto;
     platforms[3].runtime = Some("runsc".to_owned());
     let mut probes = Probes::default();
-    FIRST.iter().for_each(|probe| probes.set(ProbeSpec::default_of(*probe)));
+    for probe in &FIRST {
+        probes.set(ProbeSpec::default_of(*probe));
+    }
     let load = |(kind, place)| LoadEntry { kind, place, threads: None, probes: Some(DISTURBED.to_vec()) };
     Experiment {
         name: "default".to_owned(),
@@ -287,7 +293,10 @@ fn experiment() -> Experiment {
         repeat: Repeat::default(),
         platforms,
         probes,
-        layouts: vec![],
+        layouts: Layout::new(1, 4)
+            .map(|size| LayoutEntry { size, probes: Some(vec![ProbeKind::Cpu]) })
+            .into_iter()
+            .collect(),
         loads: NEIGHBOURS.map(load).to_vec(),
     }
 }
@@ -367,12 +376,15 @@ fn cells(probes: &[ProbeKind]) -> Vec<Cell> {
                 continue;
             }
             let layout = probe.is_made_together().then_some(Layout::PAIR);
-            cells.extend(PLATFORMS.map(|platform| Cell {
-                probe: *probe,
-                neighbour,
-                platform: platform.to_owned(),
-                layout,
-            }));
+            let four = (neighbour.is_none() && *probe == ProbeKind::Cpu).then(|| Layout::new(1, 4));
+            for layout in [layout].into_iter().chain(four) {
+                cells.extend(PLATFORMS.map(|platform| Cell {
+                    probe: *probe,
+                    neighbour,
+                    platform: platform.to_owned(),
+                    layout,
+                }));
+            }
         }
     }
     cells

@@ -5,6 +5,7 @@
 //!                                                    └─► detail, clock, cost, doses, notes
 //! ```
 
+mod attribution;
 mod clocks;
 mod comparisons;
 mod detail;

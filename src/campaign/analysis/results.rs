@@ -1,5 +1,6 @@
 //! Puts the parts together: cells with estimates and comparisons, failures, dirtiness, verdicts.
 
+use super::attribution::{attribution, sides};
 use super::clocks::clocks;
 use super::comparisons::{CONFIDENCE, Comparer};
 use super::detail::{detail, doses, gaps, median_rate, notes};
@@ -133,6 +134,8 @@ fn cell_result(cell: &Cell, row: Option<&Row<'_>>, comparer: &Comparer<'_>, seed
         clock: typical.map(|round| round.report.clock.clone()),
         cost: typical.map(|round| round.report.cost.clone()),
         doses: doses(row),
+        attribution: attribution(row),
+        sides: sides(row),
         notes,
     }
 }
@@ -147,6 +150,8 @@ fn unmeasured(cell: &Cell) -> CellResult {
         clock: None,
         cost: None,
         doses: Vec::new(),
+        attribution: None,
+        sides: None,
         notes: Vec::new(),
     }
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::campaign::history::main_metric;
+use crate::model::accounts::HostAccount;
 use crate::model::job::{PlacedDose, ProbeReport};
 use crate::model::journal::{Cell, Failure, Measurement, Outcome};
 use crate::model::metric::{Figure, Metric};
@@ -14,6 +15,7 @@ pub(super) struct Round<'a> {
     pub(super) measurement: &'a Measurement,
     pub(super) report: &'a ProbeReport,
     pub(super) doses: &'a [PlacedDose],
+    pub(super) host: Option<&'a HostAccount>,
     pub(super) metrics: Vec<Metric>,
 }
 
@@ -83,6 +85,7 @@ impl<'a> Table<'a> {
                     measurement,
                     report,
                     doses: &measurement.doses,
+                    host: measurement.host.as_ref(),
                     metrics: metrics_of_measurement(measurement).unwrap_or_default(),
                 }),
             }

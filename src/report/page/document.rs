@@ -10,7 +10,8 @@ use crate::model::results::RunResults;
 use super::super::chart::palette;
 use super::super::figures;
 use super::{
-    clocks, comparison, failures, fit, isolation, neighbours, probes, provenance, summary, together,
+    attribution, clocks, comparison, failures, fit, isolation, neighbours, probes, provenance, summary,
+    together,
 };
 
 const STYLE: &str = include_str!("page.css");
@@ -25,6 +26,7 @@ pub fn html(results: &RunResults) -> String {
         Section { id: "fit", title: "Fit for what?".to_owned(), body: fit::section(results) },
         Section { id: "comparison", title: "Comparison".to_owned(), body: comparison::section(results) },
         Section { id: "isolation", title: "Who hurts whom?".to_owned(), body: isolation::section(results) },
+        Section { id: "who", title: "Who took the time?".to_owned(), body: attribution::section(results) },
     ]
     .into_iter()
     .chain(probes::sections(results))

@@ -1,10 +1,11 @@
 //! `report.html`: one self-contained file. It opens without a network, reads without scripts, and holds no request.
 //!
 //! ```text
-//!  document ─► summary · fit · comparison · isolation · one section per probe · neighbours · failures · provenance
+//!  document ─► summary · fit · comparison · isolation · attribution · one section per probe · neighbours · failures · provenance
 //!                 └──────────────── parts (tables, figures, legends) ────────────────┘
 //! ```
 
+mod attribution;
 pub(crate) mod clocks;
 mod comparison;
 mod cpu;
@@ -28,5 +29,6 @@ mod summary;
 mod timing;
 mod together;
 mod traps;
+mod words;
 
 pub use document::html;

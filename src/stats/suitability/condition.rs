@@ -195,16 +195,15 @@ fn deciding(
 ) -> Option<Weighed> {
     let held = |index: usize| figures.get(index).and_then(Option::as_ref).map(|weighed| weighed.held);
     let at = fitting.unwrap_or(tail.len());
-    let chosen = match held(at) {
-        Some(Held::Yes | Held::No) => at,
-        _ => {
-            // The longest ever seen is no quantile: that it is short proves nothing for a share.
-            let stricter = (at + 1..tail.len())
-                .filter(|index| tail.get(*index).is_some_and(|entry| entry.miss_rate > 0.0))
-                .find(|index| held(*index) == Some(Held::Yes));
-            let looser = (0..at).rev().find(|index| held(*index) == Some(Held::No));
-            stricter.or(looser).unwrap_or(at.min(tail.len().saturating_sub(1)))
-        }
+    let chosen = if matches!(held(at), Some(Held::Yes | Held::No)) {
+        at
+    } else {
+        // The longest ever seen is no quantile: that it is short proves nothing for a share.
+        let stricter = (at + 1..tail.len())
+            .filter(|index| tail.get(*index).is_some_and(|entry| entry.miss_rate > 0.0))
+            .find(|index| held(*index) == Some(Held::Yes));
+        let looser = (0..at).rev().find(|index| held(*index) == Some(Held::No));
+        stricter.or(looser).unwrap_or(at.min(tail.len().saturating_sub(1)))
     };
     let mut weighed = figures.get_mut(chosen)?.take()?;
     // A looser figure that is short enough shows nothing about the share that is allowed.

@@ -46,7 +46,10 @@ fn value_text(unit: Option<Unit>, value: f64) -> String {
 }
 
 fn interval(unit: Option<Unit>, estimate: &Estimate) -> String {
-    let (low, high) = (value_text(unit, estimate.low), value_text(unit, estimate.high));
+    // Few rounds give a share an interval that reaches beyond the whole.
+    let most = if unit == Some(Unit::Share) { 1.0 } else { f64::INFINITY };
+    let high = estimate.high.min(most.max(estimate.value));
+    let (low, high) = (value_text(unit, estimate.low), value_text(unit, high));
     if low == high { String::new() } else { format!(" [{low} … {high}]") }
 }
 
