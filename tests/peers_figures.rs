@@ -210,6 +210,8 @@ fn all_finite(metrics: &[Metric]) {
 }
 
 proptest! {
+    // Each case writes a whole page.
+    #![proptest_config(ProptestConfig::with_cases(40))]
     #[test]
     fn no_detail_makes_a_panic_or_a_figure_that_is_none(
         points in vec(any_point(), 0..8),
