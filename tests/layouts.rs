@@ -225,6 +225,7 @@ fn fakes(experiment: &Experiment) -> Setup {
         platforms: experiment.platforms.iter().map(fake).collect(),
         host: Some(Box::new(Double::obedient("host"))),
         header: header(),
+        durations: None,
         cancel: Cancel::new(),
     }
 }

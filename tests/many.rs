@@ -35,6 +35,7 @@ fn measure(dir: &Path, text: &str) -> (Vec<Measurement>, RunResults) {
         platforms: experiment.platforms.iter().map(made).collect(),
         host: Some(make(&PlatformSpec::of_kind(PlatformKind::Native), &context)),
         header: doubles::header(),
+        durations: None,
         cancel: Cancel::new(),
     };
     run(&rundir, setup, &mut |_| {}).unwrap();

@@ -14,6 +14,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use super::demand::Room;
 use super::event::{Event, Role};
@@ -77,6 +78,8 @@ pub(super) struct Fleet {
     rooms: Rooms,
     scratch: PathBuf,
     cancel: Cancel,
+    /// How long each start took that nobody has asked for yet, by label of the platform.
+    starts: Vec<(String, Duration)>,
 }
 
 /// What instances of each role need.
@@ -127,7 +130,12 @@ impl Fleet {
         cancel: Cancel,
     ) -> Self {
         let (seats, networks) = (BTreeMap::new(), Networks::default());
-        Self { platforms, host, seats, networks, rooms, scratch, cancel }
+        Self { platforms, host, seats, networks, rooms, scratch, cancel, starts: Vec::new() }
+    }
+
+    /// How long the starts since the last call took, by label of the platform.
+    pub(super) fn take_starts(&mut self) -> Vec<(String, Duration)> {
+        std::mem::take(&mut self.starts)
     }
 
     /// Never tries the measured instances of this platform again, those of layouts included.
@@ -267,7 +275,11 @@ impl Fleet {
         let spec = self.instance_spec(seat, true)?;
         on_event(&Event::InstanceStarting { platform: platform.clone(), role });
         let cancel = self.cancel.clone();
+        let asked = Instant::now();
         let started = self.platform(seat)?.start(&spec, &cancel);
+        if started.is_ok() {
+            self.starts.push((platform.clone(), asked.elapsed()));
+        }
         let occupant = self.seats.entry(seat).or_default();
         match started {
             Ok(instance) => {

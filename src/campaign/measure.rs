@@ -8,12 +8,15 @@
 
 use std::time::Instant;
 
+use super::cost::Flavour;
 use super::demand::{crowding, deadline_of};
 use super::event::Event;
 use super::fleet::{Fleet, Seat};
 use super::joint::{Member, Together, together};
 use super::network::peer;
+use super::predict::{pilot, slowness};
 use crate::model::accounts::HostAccount;
+use crate::model::detail::Detail;
 use crate::model::experiment::Experiment;
 use crate::model::facts::MachineFacts;
 use crate::model::job::{Dose, Job, JobReply, LoadSpec, Part, Peer, PlacedDose};
@@ -381,6 +384,39 @@ impl Bench<'_> {
                 instance.end();
                 Err(broken)
             }
+        }
+    }
+}
+
+/// Has a platform of which nothing is known work for a moment; how many times as slow as typical it is. None when that
+/// did not work: the measurements will say why.
+pub(super) fn run_pilot(
+    fleet: &mut Fleet,
+    index: usize,
+    flavour: Flavour,
+    cancel: &Cancel,
+    on_event: &mut dyn FnMut(&Event),
+) -> Option<f64> {
+    let seat = Seat::Measured(index);
+    let mut instance = fleet.checkout(seat, on_event).ok()?;
+    let probe = pilot();
+    let deadline_ms = deadline_of(&probe, instance.facts(), 1);
+    let id = fleet.next_job(seat);
+    let job = Job { id, probe: Some(probe), deadline_ms, ..Job::default() };
+    match instance.begin(&job, cancel).and_then(|()| instance.finish(cancel)) {
+        Ok(reply) => {
+            fleet.give_back(seat, instance);
+            match reply.report {
+                Some(Ok(report)) => match report.detail {
+                    Detail::Fwq(fwq) => slowness(&fwq.samples_ns, fwq.iterations, flavour),
+                    _ => None,
+                },
+                _ => None,
+            }
+        }
+        Err(_) => {
+            instance.end();
+            None
         }
     }
 }

@@ -7,17 +7,23 @@
 //!  interrupted: nothing is recorded for the measurement that was running; every instance is ended
 //! ```
 
-use std::time::{Instant, SystemTime};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::{Duration, Instant, SystemTime};
 
+use super::cost::Flavour;
 use super::demand::{probes_in, room_for_loads, room_for_members, room_for_probes};
+use super::durations::Durations;
 use super::error::CampaignError;
 use super::eta::{Eta, eta};
 use super::event::{Event, Stop};
 use super::fleet::{Fleet, MemberRoom, Rooms};
 use super::history::History;
 use super::journal::{Contents, Journal, JournalError};
-use super::measure::{Attempt, Bench};
+use super::learn::Learner;
+use super::measure::{Attempt, Bench, run_pilot};
 use super::plan::{Next, Plan};
+use super::predict::Oracle;
 use super::rundir::RunDir;
 use super::seed::Seed;
 use super::survey::{gone, measured, settle_baseline, survey};
@@ -39,6 +45,8 @@ pub struct Setup {
     pub host: Option<Box<dyn Platform>>,
     /// Host and preflight of this session.
     pub header: Header,
+    /// Where it is kept how long measurements take on this host; without it every prediction is a guess.
+    pub durations: Option<PathBuf>,
     /// Set when the user interrupts.
     pub cancel: Cancel,
 }
@@ -72,8 +80,13 @@ pub fn run(rundir: &RunDir, setup: Setup, on_event: &mut dyn FnMut(&Event)) -> R
     let Some(mut runner) = Runner::prepare(rundir, setup, journal, contents, on_event)? else {
         return Ok(ended(Stop::Interrupted, already, on_event));
     };
-    let stop = runner.rounds(on_event);
+    let stop = match runner.foresee(on_event) {
+        Ok(Stop::Interrupted) => Ok(Stop::Interrupted),
+        Ok(_) => runner.rounds(on_event),
+        Err(error) => Err(error),
+    };
     runner.fleet.end();
+    runner.look_back(on_event);
     Ok(ended(stop?, runner.history.len(), on_event))
 }
 
@@ -105,6 +118,7 @@ struct Runner<'a> {
     states: Vec<PlatformState>,
     fleet: Fleet,
     header: Header,
+    learner: Learner,
     cancel: Cancel,
 }
 
@@ -117,7 +131,7 @@ impl<'a> Runner<'a> {
         contents: Contents,
         on_event: &mut dyn FnMut(&Event),
     ) -> Result<Option<Self>, CampaignError> {
-        let Setup { mut platforms, host, header, cancel } = setup;
+        let Setup { mut platforms, host, header, durations, cancel } = setup;
         let experiment = rundir.experiment();
         // A survey that found nothing made no measurement: look again.
         let before = contents.platforms.filter(|states| !measured(states).is_empty());
@@ -142,7 +156,74 @@ impl<'a> Runner<'a> {
         fleet.give_up_large_layouts();
         let plan = Plan::new(experiment, &measured(&states), &baseline);
         let history = History::of(&contents.measurements);
-        Ok(Some(Self { experiment, plan, history, journal, states, fleet, header, cancel }))
+        let learner = Learner::new(durations);
+        Ok(Some(Self { experiment, plan, history, journal, states, fleet, header, learner, cancel }))
+    }
+
+    /// Says how long the rest will take. `Interrupted` when the user ended it meanwhile.
+    fn foresee(&mut self, on_event: &mut dyn FnMut(&Event)) -> Result<Stop, CampaignError> {
+        let Next::Measure { round, cells } = self.plan.next(&self.history) else { return Ok(Stop::Settled) };
+        let durations = self.learner.known();
+        let oracle = Oracle::new(self.experiment, &self.header.host, &self.states, &durations);
+        let unknown: Vec<(usize, String, Flavour)> = self
+            .states
+            .iter()
+            .enumerate()
+            .filter(|(_, state)| state.unavailable.is_none() && oracle.wants_pilot(&state.label))
+            .filter_map(|(index, state)| Some((index, state.label.clone(), oracle.flavour(&state.label)?)))
+            .collect();
+        let mut slowness = BTreeMap::new();
+        for (index, label, flavour) in unknown {
+            if self.cancel.is_cancelled() {
+                return Ok(Stop::Interrupted);
+            }
+            on_event(&Event::PilotStarted { platform: label.clone() });
+            if let Some(factor) = run_pilot(&mut self.fleet, index, flavour, &self.cancel, on_event) {
+                slowness.insert(label, factor);
+            }
+        }
+        let predicted = oracle.with_slowness(&slowness).predict(&self.plan, &self.history, round, &cells);
+        self.journal.append(&JournalLine::Predicted { predicted })?;
+        on_event(&Event::Predicted { predicted });
+        self.learn_starts();
+        self.learner.begin(predicted);
+        Ok(Stop::Settled)
+    }
+
+    /// Compares with what was said, and keeps what was learnt. A journal that cannot take one more line (disk full) has
+    /// said so already.
+    fn look_back(&mut self, on_event: &mut dyn FnMut(&Event)) {
+        self.learn_starts();
+        if let Some((predicted, took)) = self.learner.so_far() {
+            let _ = self.journal.append(&JournalLine::Took { took_ns: Nanos::from_duration(took) });
+            on_event(&Event::Took { predicted, took });
+        }
+        if let Err(reason) = self.learner.save() {
+            on_event(&Event::NotLearnt { reason });
+        }
+    }
+
+    /// Takes down how long instances took to start; returns the sum.
+    fn learn_starts(&mut self) -> Duration {
+        let starts = self.fleet.take_starts();
+        let nothing = Durations::default();
+        let oracle = Oracle::new(self.experiment, &self.header.host, &self.states, &nothing);
+        for (label, took) in &starts {
+            self.learner.add(oracle.start_key(label), *took);
+        }
+        starts.iter().map(|(_, took)| *took).sum()
+    }
+
+    /// Takes down how long a measurement took that began at `began`, starts of instances left out. What broke is no
+    /// measure for what works.
+    fn learn(&mut self, measurement: &Measurement, began: Instant) {
+        let starts = self.learn_starts();
+        if matches!(measurement.outcome, Outcome::Done(_)) {
+            let nothing = Durations::default();
+            let oracle = Oracle::new(self.experiment, &self.header.host, &self.states, &nothing);
+            let key = oracle.key_of(&measurement.cell);
+            self.learner.add(key, began.elapsed().saturating_sub(starts));
+        }
     }
 
     fn rounds(&mut self, on_event: &mut dyn FnMut(&Event)) -> Result<Stop, CampaignError> {
@@ -172,10 +253,12 @@ impl<'a> Runner<'a> {
         for (done, cell) in cells.iter().enumerate() {
             let left = cells.get(done..).unwrap_or_default();
             self.announce(cell, round, left, on_event);
+            let began = Instant::now();
             let Some(measurement) = self.measure(cell, round, on_event)? else {
                 return Ok(Stop::Interrupted);
             };
             let measurement = self.record(measurement)?;
+            self.learn(&measurement, began);
             on_event(&told(&measurement));
             self.history.add(&measurement);
         }

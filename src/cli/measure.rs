@@ -34,6 +34,9 @@ use crate::report::text::ascii;
 use crate::report::{page, terminal};
 use crate::stats::suitability;
 
+/// Where it is kept how long measurements take on this host.
+const DURATIONS_FILE: &str = "durations.json";
+
 /// Measures, writes everything down, prints the summary.
 pub fn run(args: &MeasureArgs) -> Verdict {
     let cancel = interrupt::token().or_lacking()?;
@@ -100,6 +103,7 @@ fn measure(rundir: &RunDir, may_destroy: bool, cancel: &Cancel) -> anyhow::Resul
         platforms: rundir.experiment().platforms.iter().map(|spec| (spec.clone(), made(spec))).collect(),
         host: Some(made(&PlatformSpec::of_kind(PlatformKind::Native))),
         header,
+        durations: Some(context.cache.join(DURATIONS_FILE)),
         cancel: cancel.clone(),
     };
     let mut progress = Progress::new();

@@ -8,6 +8,8 @@ use super::output;
 use crate::campaign::eta::Eta;
 use crate::campaign::event::{Event, Role};
 use crate::model::journal::{Cell, PlatformState};
+use crate::model::prediction::{self, Prediction};
+use crate::model::units::Nanos;
 
 /// Elsewhere than on a terminal: at most one line per this time, besides what happens once.
 const LINE_EVERY: Duration = Duration::from_secs(10);
@@ -45,6 +47,15 @@ impl Progress {
             Event::PlatformSurveyed { state } => self.line(&surveyed(state)),
             Event::BaselineReplaced { wanted, used, reason } => {
                 self.line(&format!("baseline is {used}, because {wanted} is not available: {reason}"));
+            }
+            Event::PilotStarted { platform } => self.now(&format!("seeing how fast {platform} works")),
+            Event::Predicted { predicted } => {
+                let count = predicted.measurements;
+                self.line(&format!("{count} measurements will take {}", predicted.as_sentence()));
+            }
+            Event::Took { predicted, took } => self.line(&took_words(predicted, *took)),
+            Event::NotLearnt { reason } => {
+                self.line(&format!("how long this took cannot be kept for the next prediction: {reason}"));
             }
             Event::InstanceStarting { platform, role } => {
                 self.now(&format!("starting {platform}{}", role_text(*role)));
@@ -106,6 +117,14 @@ impl Progress {
         let done = self.done;
         self.line(&format!("measured {done} times: {why}"));
     }
+}
+
+/// `it took 14 min, predicted were 13 min`.
+fn took_words(predicted: &Prediction, took: Duration) -> String {
+    let took = prediction::minutes(Nanos::from_duration(took));
+    let (least, most) = (prediction::minutes(predicted.least_ns), prediction::minutes(predicted.most_ns));
+    let span = if least == most { least } else { format!("{least} to {most}") };
+    format!("it took {took}, predicted were {span}")
 }
 
 fn surveyed(state: &PlatformState) -> String {

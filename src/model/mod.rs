@@ -31,6 +31,7 @@ pub mod outside;
 pub mod params;
 pub mod platform;
 pub mod policy;
+pub mod prediction;
 pub mod preflight;
 pub mod results;
 pub mod sides;

@@ -14,6 +14,7 @@ use super::job::PlacedDose;
 use super::journal::{Cell, Failure, PlatformState};
 use super::metric::{Better, Estimate, Unit};
 use super::policy::PolicyVerdict;
+use super::prediction::SessionTime;
 use super::preflight::Preflight;
 use super::sides::BothSides;
 use super::units::Nanos;
@@ -46,6 +47,9 @@ pub struct RunResults {
     /// By which policy each platform shares the CPUs, where that was measured.
     #[serde(default)]
     pub policies: Vec<PolicyVerdict>,
+    /// How long each session was said to take, and took; empty in files of schema 1.
+    #[serde(default)]
+    pub sessions: Vec<SessionTime>,
     /// What is known of the clock of each platform that was measured; empty in files of schema 1.
     #[serde(default)]
     pub clocks: Vec<ClockVerdict>,

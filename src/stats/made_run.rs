@@ -40,6 +40,7 @@ pub(super) fn run() -> RunResults {
         preflight: Preflight { checks: Vec::new() },
         dirty: Vec::new(),
         platforms: vec![platform("native", PlatformKind::Native), platform("vm", PlatformKind::Vm)],
+        sessions: Vec::new(),
         clocks: Vec::new(),
         policies: Vec::new(),
         verdicts: Vec::new(),

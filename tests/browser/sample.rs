@@ -421,6 +421,7 @@ pub fn of(probes: &[ProbeKind]) -> RunResults {
             platform("vm", PlatformKind::Vm, &[("accelerator", "tcg"), ("why", why), ("qemu", "7.2.15")]),
             gvisor,
         ],
+        sessions: Vec::new(),
         clocks: clocks(),
         verdicts: verdicts(),
         policies: vec![],

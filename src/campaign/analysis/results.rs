@@ -49,6 +49,7 @@ pub fn analyse(experiment: &Experiment, contents: &Contents) -> Option<RunResult
         host: header.host.clone(),
         preflight: header.preflight.clone(),
         dirty: dirty(&contents.headers),
+        sessions: contents.sessions.clone(),
         clocks: clocks(&states, &contents.measurements),
         platforms: states,
         verdicts: Vec::new(),
