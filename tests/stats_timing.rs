@@ -70,7 +70,8 @@ fn wakeup_counts_what_a_stall_covers() {
         service_ns: Histogram::from_values(service),
         worst: vec![Stretch { start_ns: Nanos::from_nanos(1), length_ns: Nanos::from_nanos(10_500_000) }],
     };
-    let detail = WakeupDetail { period_ns: Nanos::from_nanos(1_000_000), priority: None, threads: vec![thread] };
+    let detail =
+        WakeupDetail { period_ns: Nanos::from_nanos(1_000_000), priority: None, threads: vec![thread] };
     let metrics = metrics(&Detail::Wakeup(detail));
     assert!(metrics[0].headline && metrics[0].id == "response_p99_ns");
     near(&metrics, "missed_share", 0.01, 1e-9);
@@ -136,7 +137,13 @@ fn anything() -> impl Strategy<Value = Detail> {
         Detail::Wakeup(WakeupDetail { period_ns: Nanos::from_nanos(period), priority: None, threads })
     });
     let frames = (number(), times(), times(), number()).prop_map(|(period, frame_ns, work_ns, missed)| {
-        Detail::Frames(FramesDetail { period_ns: Nanos::from_nanos(period), iterations: 1, frame_ns, work_ns, missed })
+        Detail::Frames(FramesDetail {
+            period_ns: Nanos::from_nanos(period),
+            iterations: 1,
+            frame_ns,
+            work_ns,
+            missed,
+        })
     });
     prop_oneof![ftq, wakeup, frames]
 }

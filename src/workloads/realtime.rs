@@ -41,10 +41,12 @@ pub fn become_real_time(priority: u32) -> Granted {
 }
 
 fn set_fifo(priority: u32) -> Result<(), Errno> {
-    let parameters = libc::sched_param { sched_priority: i32::try_from(priority).map_err(|_| Errno::EINVAL)? };
+    let parameters =
+        libc::sched_param { sched_priority: i32::try_from(priority).map_err(|_| Errno::EINVAL)? };
     // SAFETY: 0 is the calling thread, and the parameters outlive the call, which only reads them.
-    let outcome =
-        unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK, &raw const parameters) };
+    let outcome = unsafe {
+        libc::sched_setscheduler(0, libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK, &raw const parameters)
+    };
     Errno::result(outcome).map(drop)
 }
 

@@ -50,7 +50,13 @@ fn wakeup_thread(maker: &mut Maker, number: u32, period_ns: Nanos, due: u64) -> 
     let mut at = 0;
     while at < due {
         let luck = maker.random.random::<f64>();
-        let native = if luck < 0.002 { 2_500_000.0 } else if luck < 0.02 { 40_000.0 } else { 5_000.0 };
+        let native = if luck < 0.002 {
+            2_500_000.0
+        } else if luck < 0.02 {
+            40_000.0
+        } else {
+            5_000.0
+        };
         let late = maker.nanos(native);
         let missed = due_times_passed(Nanos::from_nanos(late), period_ns).min(due - at - 1);
         service.push(late);
@@ -89,11 +95,5 @@ pub(super) fn frames(maker: &mut Maker, params: &FramesParams) -> Result<Detail,
         missed += passed;
         at += 1 + passed;
     }
-    Ok(Detail::Frames(FramesDetail {
-        period_ns,
-        iterations: params.iterations,
-        frame_ns,
-        work_ns,
-        missed,
-    }))
+    Ok(Detail::Frames(FramesDetail { period_ns, iterations: params.iterations, frame_ns, work_ns, missed }))
 }

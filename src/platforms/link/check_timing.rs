@@ -57,7 +57,9 @@ pub(super) fn frames(detail: &FramesDetail) -> Checked {
     }
     let ill = detail.frame_ns.iter().zip(&detail.work_ns).find(|(frame, work)| work > frame);
     match ill {
-        Some((frame, work)) => Err(format!("frames: work of {work} in a frame done {frame} after it was due")),
+        Some((frame, work)) => {
+            Err(format!("frames: work of {work} in a frame done {frame} after it was due"))
+        }
         None => Ok(()),
     }
 }
@@ -121,7 +123,8 @@ mod tests {
 
     #[test]
     fn quanta_without_a_length_are_refused() {
-        let quanta = |length| FtqDetail { quantum_ns: Nanos::from_nanos(length), cpu: None, work: vec![1; 100] };
+        let quanta =
+            |length| FtqDetail { quantum_ns: Nanos::from_nanos(length), cpu: None, work: vec![1; 100] };
         assert_eq!(ftq(&quanta(1)), Ok(()));
         assert!(ftq(&quanta(0)).is_err());
     }

@@ -23,11 +23,17 @@ const MOST_FRAMES: u64 = 1_000_000;
 pub(super) fn ftq(detail: &FtqDetail) -> Vec<Metric> {
     let lost = missing(&detail.work).map(|(_, lost)| lost);
     // A quantum that did better than the best has nothing missing, and makes up for no other.
-    let noise = lost.as_ref().map(|lost| lost.iter().map(|share| share.max(0.0)).sum::<f64>() / lost.len() as f64);
-    let worst = lost.as_ref().and_then(|lost| lost.iter().copied().reduce(f64::max)).map(|worst| worst.max(0.0));
+    let noise =
+        lost.as_ref().map(|lost| lost.iter().map(|share| share.max(0.0)).sum::<f64>() / lost.len() as f64);
+    let worst =
+        lost.as_ref().and_then(|lost| lost.iter().copied().reduce(f64::max)).map(|worst| worst.max(0.0));
     let rounds: Vec<f64> = detail.work.iter().map(|rounds| f64::from(*rounds)).collect();
     let strongest = match analyse(&detail.work, detail.quantum_ns.as_secs_f64()) {
-        Ok(noise) => noise.sources.first().copied().ok_or_else(|| "nothing periodic stands out of the noise".to_owned()),
+        Ok(noise) => noise
+            .sources
+            .first()
+            .copied()
+            .ok_or_else(|| "nothing periodic stands out of the noise".to_owned()),
         Err(reason) => Err(reason),
     };
     let of = |part: fn(&Source) -> f64| match &strongest {
@@ -36,13 +42,22 @@ pub(super) fn ftq(detail: &FtqDetail) -> Vec<Metric> {
     };
     vec![
         lower("noise_share", "time taken away", Unit::Share, true, figure(noise, NO_WORK)),
-        lower("worst_quantum_share", "missing in the worst quantum", Unit::Share, true, figure(worst, NO_WORK)),
+        lower(
+            "worst_quantum_share",
+            "missing in the worst quantum",
+            Unit::Share,
+            true,
+            figure(worst, NO_WORK),
+        ),
         lower(
             "spread_share",
             "standard deviation over mean of the work",
             Unit::Share,
             false,
-            figure(spread(&rounds).and_then(|spread| spread.variation), "fewer than two quanta, or no work at all"),
+            figure(
+                spread(&rounds).and_then(|spread| spread.variation),
+                "fewer than two quanta, or no work at all",
+            ),
         ),
         metric(
             "periodic_hz",
@@ -52,7 +67,13 @@ pub(super) fn ftq(detail: &FtqDetail) -> Vec<Metric> {
             false,
             of(|source| source.frequency_hz),
         ),
-        lower("periodic_share", "strongest periodic noise, time taken", Unit::Share, false, of(|source| source.share)),
+        lower(
+            "periodic_share",
+            "strongest periodic noise, time taken",
+            Unit::Share,
+            false,
+            of(|source| source.share),
+        ),
     ]
 }
 
@@ -67,7 +88,8 @@ pub(super) fn wakeup(detail: &WakeupDetail) -> Vec<Metric> {
             .unwrap_or_else(|| figure(histogram_quantile(histogram, q), NO_ACTIVATIONS))
     };
     // The list holds the exact value; a histogram only its bucket.
-    let listed = detail.threads.iter().filter_map(|thread| thread.worst.first()).map(|worst| worst.length_ns.as_f64());
+    let listed =
+        detail.threads.iter().filter_map(|thread| thread.worst.first()).map(|worst| worst.length_ns.as_f64());
     let longest = listed.reduce(f64::max).or_else(|| histogram_max(&response).map(|most| most as f64));
     let share = (due > 0).then(|| missed as f64 / due as f64);
     vec![
@@ -91,8 +113,9 @@ pub(super) fn frames(detail: &FramesDetail) -> Vec<Metric> {
     let mut delays = delays(detail);
     delays.sort_by(f64::total_cmp);
     let quantile = |q: f64| {
-        too_few_beyond(delays.len() as f64, q, "frames were due")
-            .unwrap_or_else(|| figure((!delays.is_empty()).then(|| quantile_of_sorted(&delays, q)), NO_FRAMES))
+        too_few_beyond(delays.len() as f64, q, "frames were due").unwrap_or_else(|| {
+            figure((!delays.is_empty()).then(|| quantile_of_sorted(&delays, q)), NO_FRAMES)
+        })
     };
     let made = detail.frame_ns.len() as f64;
     let share = (made > 0.0).then(|| detail.missed as f64 / (made + detail.missed as f64));
@@ -101,7 +124,12 @@ pub(super) fn frames(detail: &FramesDetail) -> Vec<Metric> {
         time("frame_p95_ns", "frame done after its due time, 95 % of frames", true, quantile(0.95)),
         lower("missed_share", "frames missed", Unit::Share, true, figure(share, NO_FRAMES)),
         time("frame_max_ns", "longest wait for a frame", true, figure(delays.last().copied(), NO_FRAMES)),
-        time("frame_p50_ns", "frame done after its due time, median", false, figure(median(&delays), NO_FRAMES)),
+        time(
+            "frame_p50_ns",
+            "frame done after its due time, median",
+            false,
+            figure(median(&delays), NO_FRAMES),
+        ),
         time("frame_p99_ns", "frame done after its due time, 99 % of frames", false, quantile(0.99)),
         time("work_p50_ns", "work of a frame, median", false, figure(median(&work), NO_FRAMES)),
     ]

@@ -96,7 +96,8 @@ impl Field {
         let bin = (frequency_hz / self.step_hz).rem_euclid(all);
         let bin = bin.min(all - bin);
         let last = self.standing_out.len().saturating_sub(1);
-        let around = |reach: f64| to_index((bin - reach).max(0.0)).min(last)..=to_index(bin + reach).min(last);
+        let around =
+            |reach: f64| to_index((bin - reach).max(0.0)).min(last)..=to_index(bin + reach).min(last);
         let near = self.standing_out.get(around(self.oversampling)).unwrap_or_default();
         let height = near.iter().copied().fold(0.0, f64::max);
         let foot = 1.0 + (height / (PI * PI)).powf(1.0 / 6.0);
@@ -167,13 +168,15 @@ impl Field {
     fn sharpen(&self, comb: Comb) -> Comb {
         let mut comb = comb;
         loop {
-            let sum = |bin: f64| (1..=comb.lines).filter_map(|multiple| self.line(bin, multiple)).sum::<f64>();
+            let sum =
+                |bin: f64| (1..=comb.lines).filter_map(|multiple| self.line(bin, multiple)).sum::<f64>();
             let step = 1.0 / (8 * comb.lines) as f64;
             let bins = (-8..=8).map(|steps| comb.bin + step * f64::from(steps));
             let best = bins.map(|bin| (bin, sum(bin))).max_by(|(_, a), (_, b)| a.total_cmp(b));
             comb.bin = best.map_or(comb.bin, |(bin, _)| bin);
-            let next: Vec<f64> =
-                (comb.lines + 1..=2 * comb.lines).filter_map(|multiple| self.line(comb.bin, multiple)).collect();
+            let next: Vec<f64> = (comb.lines + 1..=2 * comb.lines)
+                .filter_map(|multiple| self.line(comb.bin, multiple))
+                .collect();
             if 2 * comb.lines > LOOKED_AT || next.is_empty() || !are_real(next) {
                 return comb;
             }
@@ -239,8 +242,9 @@ impl Field {
         finer >= self.first as f64
             && PRIMES.iter().all(|other| {
                 let wanted = || {
-                    (1..=LOOKED_AT)
-                        .filter(|multiple| !multiple.is_multiple_of(prime) && !multiple.is_multiple_of(*other))
+                    (1..=LOOKED_AT).filter(|multiple| {
+                        !multiple.is_multiple_of(prime) && !multiple.is_multiple_of(*other)
+                    })
                 };
                 let on_par = wanted().filter_map(|multiple| self.on_par(finer, prime, multiple));
                 are_real(wanted().filter_map(|multiple| self.line(finer, multiple)).collect())
@@ -279,10 +283,10 @@ impl Field {
         let reach = self.oversampling / 2.0;
         let (from, to) = (to_index((around - reach).max(1.0)), to_index(around + reach));
         let window = self.standing_out.get(from..=to)?;
-        let (offset, height) =
-            window.iter().copied().enumerate().max_by(|(_, a), (_, b)| a.total_cmp(b))?;
+        let (offset, height) = window.iter().copied().enumerate().max_by(|(_, a), (_, b)| a.total_cmp(b))?;
         let top = from + offset;
-        let log = |bin: usize| self.standing_out.get(bin).filter(|value| **value > 0.0).map(|value| value.ln());
+        let log =
+            |bin: usize| self.standing_out.get(bin).filter(|value| **value > 0.0).map(|value| value.ln());
         let (before, middle, after) = (log(top.checked_sub(1)?)?, log(top)?, log(top + 1)?);
         let bend = before - 2.0 * middle + after;
         let shift = if bend < 0.0 { ((before - after) / (2.0 * bend)).clamp(-1.0, 1.0) } else { 0.0 };

@@ -66,8 +66,7 @@ fn measure_here(params: &FtqParams, context: &Context<'_>) -> Result<ProbeReport
         cpu_time_ns,
         memory_bytes: Bytes::from_bytes(work.len() as u64 * 4),
     };
-    let detail =
-        FtqDetail { quantum_ns: Ticks::from_ticks(quantum).to_nanos(rate), cpu: pinned.cpu, work };
+    let detail = FtqDetail { quantum_ns: Ticks::from_ticks(quantum).to_nanos(rate), cpu: pinned.cpu, work };
     Ok(ProbeReport::new(clock, cost, Detail::Ftq(detail), pinned.note.into_iter().collect()))
 }
 

@@ -35,12 +35,12 @@ struct Woken {
 /// # Errors
 /// The job was to end, or the kernel has no `CLOCK_MONOTONIC` to sleep on.
 pub fn measure(params: &WakeupParams, context: &Context<'_>) -> Result<ProbeReport, WorkError> {
-    let outcome =
-        crew::run(params.threads, context.bounds, |number, muster| one_thread(params, context, number, muster))?;
+    let outcome = crew::run(params.threads, context.bounds, |number, muster| {
+        one_thread(params, context, number, muster)
+    })?;
     let notes = notes(params, &outcome.results);
     // All threads have the same rights; one that was refused decides for all.
-    let priorities: Vec<Option<u32>> =
-        outcome.results.iter().map(|woken| woken.granted.priority).collect();
+    let priorities: Vec<Option<u32>> = outcome.results.iter().map(|woken| woken.granted.priority).collect();
     let clock = monotonic_facts();
     let cost = OwnCost {
         per_sample_ns: clock.read_ns,
