@@ -40,6 +40,9 @@ const MARGIN: f64 = 0.3;
 const NEAR: f64 = 4.0;
 /// Multiples and parts of a named source's frequency up to this one are not named beside it.
 const RELATED: u32 = 4;
+/// Mixtures of two sources are so many times weaker than either, and made of multiples up to so many.
+const MIXED: f64 = 4.0;
+const MIXED_MULTIPLES: u32 = 8;
 /// Most lines of a source that are masked.
 const MOST_LINES: usize = 4096;
 /// Fewest quanta that are looked at.
@@ -109,7 +112,8 @@ fn sources(missing: &[f64], lines: &Lines, quantum_s: f64) -> Vec<Source> {
             || sources.iter().any(|other| {
                 share * HIDDEN < other.share
                     || are_related(found.frequency_hz, other.frequency_hz, resolved_hz)
-            });
+            })
+            || is_mixture(found.frequency_hz, share, &sources, resolved_hz);
         field.mask_found(&found);
         if share > 0.0 && !explained && folded.is_steady() {
             sources.push(Source { frequency_hz: found.frequency_hz, share, over_noise: found.over_noise });
@@ -134,6 +138,22 @@ fn is_image(source: &Source, other: &Source, half_rate_hz: f64, resolved_hz: f64
     multiple >= 2.0
         && source.frequency_hz > other.frequency_hz.max(half_rate_hz / 2.0)
         && (multiple * other.frequency_hz - line_hz).abs() < resolved_hz
+}
+
+/// Whether a weak candidate is what two sources make together: where pulses of one cover those of the other, lines appear
+/// at sums and differences of their multiples.
+fn is_mixture(frequency_hz: f64, share: f64, sources: &[Source], resolved_hz: f64) -> bool {
+    sources.iter().enumerate().any(|(index, one)| {
+        let others = sources.iter().enumerate().filter(|(other, _)| *other != index).map(|(_, two)| two);
+        others.filter(|two| share * MIXED < one.share.min(two.share)).any(|two| {
+            (1..=MIXED_MULTIPLES).any(|multiple| {
+                let apart = (frequency_hz - f64::from(multiple) * one.frequency_hz).abs();
+                let other = (apart / two.frequency_hz).round();
+                (1.0..=f64::from(MIXED_MULTIPLES)).contains(&other)
+                    && (apart - other * two.frequency_hz).abs() < resolved_hz
+            })
+        })
+    })
 }
 
 /// Leaves out every line that a train of pulses of this share has, as far as it could be mistaken for another source:

@@ -21,6 +21,8 @@ const RESOLVED: f64 = 4.0;
 const MOST_PHASES: f64 = 400.0;
 /// Parts into which a measurement is cut.
 const PARTS: (usize, usize) = (4, 16);
+/// Where other noise takes more than this, what is left says too little to be made up for.
+const MOST_ELSEWHERE: f64 = 0.9;
 /// Multiples whose shape is compared.
 const SHAPE: usize = 8;
 /// A part in which the shape reaches this share of its mean height has it …
@@ -36,16 +38,21 @@ pub(super) struct Folded<'a> {
 }
 
 impl Folded<'_> {
-    /// Share of the time that the source takes.
+    /// Share of the time that the source takes. Where other noise takes the CPU (or slows it down) at the same time, the
+    /// source's part of it cannot be seen: what is seen is made up for that.
     pub(super) fn share(&self) -> f64 {
-        if self.periods * RESOLVED > 1.0 {
+        let (seen, elsewhere) = if self.periods * RESOLVED > 1.0 {
             // Too fast to tell pulse from pause: by the height of the line, made up for what a quantum averages away.
             let (re, im) = self.amplitude(1, 0..self.deviations.len());
             let averaged = (PI * self.periods).sin() / (PI * self.periods);
-            return re.hypot(im) / averaged;
-        }
-        let profile = self.profile();
-        area(&profile, to_index((self.periods * profile.len() as f64).ceil())) / profile.len() as f64
+            let seen = re.hypot(im) / averaged;
+            (seen, self.deviations.iter().sum::<f64>() / self.deviations.len().max(1) as f64 - seen)
+        } else {
+            let profile = self.profile();
+            let (area, level) = area(&profile, to_index((self.periods * profile.len() as f64).ceil()));
+            (area / profile.len() as f64, level)
+        };
+        seen / (1.0 - elsewhere.clamp(0.0, MOST_ELSEWHERE))
     }
 
     /// Mean deviation by phase.
@@ -113,9 +120,9 @@ impl Folded<'_> {
     }
 }
 
-/// Area of the stretch of phases that stands out most clearly, above the level of the rest. The stretch is
+/// Area of the stretch of phases that stands out most clearly, above the level of the rest, and that level. The stretch is
 /// then made longer at either end by half its length, and by a quantum at least: its choice favours the steep part.
-fn area(profile: &[f64], quantum: usize) -> f64 {
+fn area(profile: &[f64], quantum: usize) -> (f64, f64) {
     let count = profile.len();
     let total: f64 = profile.iter().sum();
     let sums: Vec<f64> = std::iter::once(0.0)
@@ -127,10 +134,8 @@ fn area(profile: &[f64], quantum: usize) -> f64 {
     let on = |start: usize, width: usize| {
         sums.get(start + width).zip(sums.get(start)).map_or(0.0, |(end, begin)| end - begin)
     };
-    let above = |start: usize, width: usize| {
-        let inside = on(start, width);
-        inside - (total - inside) * width as f64 / (count - width).max(1) as f64
-    };
+    let level = |start: usize, width: usize| (total - on(start, width)) / (count - width).max(1) as f64;
+    let above = |start: usize, width: usize| on(start, width) - level(start, width) * width as f64;
     let mut best = (f64::NEG_INFINITY, 0, 1);
     for width in 1..=count / 2 {
         let spread = (width as f64 * count as f64 / (count - width) as f64).sqrt();
@@ -143,5 +148,6 @@ fn area(profile: &[f64], quantum: usize) -> f64 {
     }
     let (_, start, width) = best;
     let tail = width.div_ceil(2).max(quantum).min((count - width).saturating_sub(1) / 2);
-    above((start + count - tail) % count, width + 2 * tail)
+    let (start, width) = ((start + count - tail) % count, width + 2 * tail);
+    (above(start, width), level(start, width))
 }
