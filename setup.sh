@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # Set-up: brings what Bulkhead needs that is missing, and says what it does. Safe to run again; does nothing when all is there.
 #
-#   ./setup.sh measure   QEMU, an OCI runtime, mke2fs, a C linker, and a guest kernel in the cache folder
-#   ./setup.sh test      the same, a second OCI runtime, a browser for the report test, and tools to compare with
+#   ./setup.sh measure      QEMU, an OCI runtime, mke2fs, a C linker, and a guest kernel in the cache folder
+#   ./setup.sh test         the same, a second OCI runtime, a browser for the report test, and tools to compare with
+#   ./setup.sh crosscheck   what measuring needs, and the well-known tools that our probes are compared with
 #
 # Packages are installed on Debian and its descendants, as root or with a sudo that asks for no password. Elsewhere, or without
 # those rights, it names what is missing and goes on: Bulkhead measures what is there.
@@ -14,8 +15,8 @@ say() { printf 'setup: %s\n' "$*" >&2; }
 have() { command -v "$1" >/dev/null 2>&1; }
 
 case $goal in
-    measure | test) ;;
-    *) say "unknown goal \"$goal\": wanted measure or test"; exit 2 ;;
+    measure | test | crosscheck) ;;
+    *) say "unknown goal \"$goal\": wanted measure, test or crosscheck"; exit 2 ;;
 esac
 
 case $(uname -m) in
@@ -38,6 +39,10 @@ if [ -r $hybrid ] && grep -q . $hybrid; then wanted+=("runc runc"); fi
 if [ "$goal" = test ]; then
     wanted+=("crun crun" "runc runc" "chromium chromium" "oslat rt-tests" "ip iproute2" "ssh openssh-client" "losetup mount" "addpart util-linux")
 fi
+if [ "$goal" = crosscheck ]; then
+    # hpcc is started through MPI and takes its BLAS from whatever provides libblas.so.3; OpenBLAS is the quickest.
+    wanted+=("fio fio" "iperf3 iperf3" "sockperf sockperf" "cyclictest rt-tests" "stress-ng stress-ng" "hpcc hpcc" "mpirun openmpi-bin")
+fi
 
 missing=()
 for entry in "${wanted[@]}"; do
@@ -47,6 +52,9 @@ done
 # A static binary needs the C library's archive, which no command gives away.
 if have cc && [ ! -e "$(cc -print-file-name=libc.a)" ]; then missing+=(libc6-dev); fi
 if ! have cc; then missing+=(libc6-dev); fi
+if [ "$goal" = crosscheck ]; then
+    case $(PATH=$PATH:/usr/sbin:/sbin ldconfig -p 2>/dev/null) in *libopenblas*) ;; *) missing+=(libopenblas0) ;; esac
+fi
 
 refreshed=no
 refresh() {
