@@ -32,8 +32,8 @@ use crate::stats::joint::start_skew;
 /// A neighbour outlives the probe's deadline by this much.
 const NEIGHBOUR_GRACE_MS: u64 = 60_000;
 
-/// After this long each part of a mixed load has had its turn.
-const A_TURN_FOR_EACH: Nanos = Nanos::from_nanos(2_000_000_000);
+/// After this long each part of a mixed load has had its turn, in a translated guest on a busy host as well.
+const A_TURN_FOR_EACH: Nanos = Nanos::from_nanos(5_000_000_000);
 
 /// What one measurement is made with.
 pub(super) struct Bench<'a> {
@@ -550,7 +550,7 @@ mod tests {
         }
         let parts = [1.0, 1.0, 1.0, 0.0];
         assert_eq!(without_effect(&dose(LoadKind::Mixed, 3.0, 100, &parts)), None, "its turn may come");
-        let reason = without_effect(&dose(LoadKind::Mixed, 3.0, 5000, &parts)).unwrap();
+        let reason = without_effect(&dose(LoadKind::Mixed, 3.0, 5001, &parts)).unwrap();
         assert!(reason.contains("the network part of the mixed load"), "{reason}");
     }
 
