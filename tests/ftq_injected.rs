@@ -13,7 +13,7 @@
 //! does not count, and of at most six attempts per frequency one must name the source within 2 % in frequency and 20 % in
 //! share. Naming it by chance is out of the question: without an injector hardly anything is named, and the judge is shown
 //! to refuse other frequencies and shares.
-
+#![allow(clippy::print_stdout, reason = "what was found is worth a look")]
 #![expect(unsafe_code, reason = "a thread's scheduling policy has no safe interface")]
 
 use std::path::PathBuf;

@@ -98,8 +98,10 @@ impl<'a> Oracle<'a> {
         let platform = self.platforms.get(&cell.platform)?;
         let probe = self.probe(cell)?;
         let load = self.experiment.loads.iter().find(|load| Some(load.neighbour()) == cell.neighbour);
-        let threads = load.and_then(|load| load.threads).map_or_else(String::new, |threads| threads.to_string());
-        let beside = cell.neighbour.map_or_else(|| "alone".to_owned(), |n| format!("{}@{}{threads}", n.kind, n.place));
+        let threads =
+            load.and_then(|load| load.threads).map_or_else(String::new, |threads| threads.to_string());
+        let beside =
+            cell.neighbour.map_or_else(|| "alone".to_owned(), |n| format!("{}@{}{threads}", n.kind, n.place));
         let layout = cell.layout.map_or_else(|| "1".to_owned(), |layout| layout.to_string());
         let parameters = hash(&serde_json::to_string(&probe).unwrap_or_default());
         Some(format!("{}|{}|{parameters}|{beside}|{layout}", platform.key, cell.probe))
@@ -143,7 +145,9 @@ impl<'a> Oracle<'a> {
     pub fn costs(&self, cells: &[Cell]) -> BTreeMap<Cell, (Duration, bool)> {
         let known: Vec<(&Cell, f64, f64)> = cells
             .iter()
-            .filter_map(|cell| Some((cell, self.known(cell)?.as_secs_f64(), self.typical(cell).as_secs_f64())))
+            .filter_map(|cell| {
+                Some((cell, self.known(cell)?.as_secs_f64(), self.typical(cell).as_secs_f64()))
+            })
             .collect();
         // How far the typical cost is off where it is known: for this probe on this platform, else for the platform.
         let off = |same: &dyn Fn(&Cell) -> bool| {
@@ -176,9 +180,9 @@ impl<'a> Oracle<'a> {
         let certain = certain(plan, history, round, left);
         let starts = self.starts(&certain);
         let count = |only_known: bool| {
-            let counted = certain.iter().filter(|(cell, _)| {
-                !only_known || costs.get(cell).is_some_and(|(_, is_known)| *is_known)
-            });
+            let counted = certain
+                .iter()
+                .filter(|(cell, _)| !only_known || costs.get(cell).is_some_and(|(_, is_known)| *is_known));
             counted.map(|(_, times)| *times).fold(0, u32::saturating_add)
         };
         Prediction {
@@ -193,7 +197,8 @@ impl<'a> Oracle<'a> {
     fn starts(&self, certain: &[(Cell, u32)]) -> Duration {
         let mut total = Duration::ZERO;
         for (label, platform) in &self.platforms {
-            let here: Vec<&(Cell, u32)> = certain.iter().filter(|(cell, _)| cell.platform == *label).collect();
+            let here: Vec<&(Cell, u32)> =
+                certain.iter().filter(|(cell, _)| cell.platform == *label).collect();
             let each = self
                 .start_key(label)
                 .and_then(|key| self.durations.get(&key))
