@@ -84,8 +84,8 @@ fn measured(seed: u64, sources: &[Pulses], background: Background) -> Vec<u32> {
     let mut count = |lost: f64| {
         let step = if matches!(background, Background::Red) { 0.01 } else { 0.0 };
         wandering = wandering * 0.999 + step * (random.random::<f64>() - 0.5);
-        let speed = (1.0 - wandering.abs()) * (1.0 + jitter * (random.random::<f64>() - 0.5));
-        let rounds = BEST * (1.0 - lost) * speed + random.random::<f64>();
+        let pace = (1.0 - wandering.abs()) * (1.0 + jitter * (random.random::<f64>() - 0.5));
+        let rounds = BEST * (1.0 - lost) * pace + random.random::<f64>();
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "at most some thousands")]
         let whole = rounds.max(0.0) as u32;
         whole
