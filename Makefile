@@ -7,7 +7,7 @@ ARGS ?=
 
 export CARGO_BUILD_TARGET := $(TARGET)
 
-.PHONY: help measure test setup setup-test build lint doc bench bench-boot bench-gap aa fuzz install clean
+.PHONY: help measure test setup setup-test setup-crosscheck build lint doc bench bench-boot bench-gap crosscheck aa fuzz install clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -16,7 +16,7 @@ measure: setup build ## set up what is missing, build, measure this machine
 	$(BIN) measure $(ARGS)
 
 test: setup-test build lint ## set up what is missing, run all tests
-	BULKHEAD_REQUIRE=$(if $(filter 0,$(shell id -u)),container$(comma)vm$(comma)browser,) cargo test --release --lib --bins --tests
+	BULKHEAD_REQUIRE=$(if $(filter 0,$(shell id -u)),container$(comma)vm$(comma)browser$(comma)ssh,) cargo test --release --lib --bins --tests
 	cargo test --release --doc
 
 comma := ,
@@ -26,6 +26,9 @@ setup: ## install what measuring needs, fetch a guest kernel into the cache fold
 
 setup-test: ## the same and what the tests need besides
 	@./setup.sh test
+
+setup-crosscheck: ## install the tools that crosscheck compares with
+	@./setup.sh crosscheck
 
 build: ## release build: one static binary
 	cargo build --release
@@ -44,6 +47,9 @@ bench-gap: build ## cost of the gap loop against bare counter reads and oslat
 
 bench-boot: build ## boot to agent against a plain QEMU boot of the same kernel
 	cargo bench --bench vm_boot
+
+crosscheck: setup-crosscheck build ## well-known tools beside our probes, as ratios (ARGS="--rounds 3 disk hpcc")
+	cargo bench --bench crosscheck -- $(ARGS)
 
 aa: build ## A/A: how often does native against native find a difference?
 	cargo bench --bench a_a

@@ -11,6 +11,9 @@
 
 #![expect(clippy::print_stdout, reason = "a bench reports on standard output")]
 
+#[path = "crosscheck/parse/oslat.rs"]
+mod oslat;
+
 use std::process::{Command, ExitCode};
 use std::sync::atomic::AtomicBool;
 
@@ -142,26 +145,10 @@ fn against_oslat() -> Result<Vec<f64>, String> {
     Ok(ratios)
 }
 
-/// oslat counts each iteration in one of its buckets of whole microseconds: their sum over its duration.
 fn oslat_iteration_ns(cpu: usize) -> Result<f64, String> {
     let run = Command::new("oslat")
         .args(["--cpu-list", &cpu.to_string(), "-D", &OSLAT_SECONDS.to_string()])
         .output()
         .map_err(|error| format!("oslat does not run ({error}); it is in the package rt-tests"))?;
-    let text = String::from_utf8_lossy(&run.stdout).into_owned();
-    let value = |line: &str| {
-        line.split_once("):").and_then(|(_, rest)| rest.split_whitespace().next()?.parse::<f64>().ok())
-    };
-    let is_bucket = |line: &&str| line.trim_start().starts_with(|first: char| first.is_ascii_digit());
-    let iterations: f64 = text.lines().filter(is_bucket).filter_map(value).sum();
-    let seconds = text
-        .lines()
-        .find_map(|line| {
-            line.trim().strip_prefix("Duration:")?.split_whitespace().next()?.parse::<f64>().ok()
-        })
-        .filter(|_| iterations > 0.0)
-        .ok_or_else(|| {
-            format!("oslat printed no histogram: {}", text.lines().next().unwrap_or("nothing at all"))
-        })?;
-    Ok(seconds * 1e9 / iterations)
+    oslat::parse(&String::from_utf8_lossy(&run.stdout))
 }

@@ -249,7 +249,7 @@ fn hollow(detail: &Detail, largest: bool) -> Detail {
             serde_json::Value::Array(list) => list.iter_mut().for_each(|value| change(value, largest)),
             serde_json::Value::Object(map) => map.values_mut().for_each(|value| change(value, largest)),
             serde_json::Value::Number(number) if number.is_u64() => {
-                let narrow = number.as_u64().is_some_and(|value| u16::try_from(value).is_ok());
+                let narrow = number.as_u64().is_some_and(|value| u32::try_from(value).is_ok());
                 let end = if narrow { u64::from(u16::MAX) } else { u64::MAX };
                 *value = serde_json::json!(if largest { end } else { 0 });
             }

@@ -16,8 +16,8 @@ use std::path::{Path, PathBuf};
 
 use super::journal::age;
 use super::rundir_lock::{DirLock, LockError, lock};
-use crate::model::SCHEMA_VERSION;
 use crate::model::experiment::{Experiment, ExperimentError, MAX_FILE_BYTES};
+use crate::model::{READABLE_SCHEMAS, is_readable_schema};
 use crate::platforms::ledger::{FILE_NAME, sweep};
 
 /// The experiment as resolved.
@@ -86,7 +86,7 @@ pub enum RunDirError {
         reason: String,
     },
     /// Results of another version.
-    #[error("{} was written by schema {got}, this program reads {SCHEMA_VERSION}: use the {} program", path.display(), age(*got))]
+    #[error("{} was written by schema {got}, this program reads {READABLE_SCHEMAS}: use the {} program", path.display(), age(*got))]
     Version {
         /// The file.
         path: PathBuf,
@@ -316,7 +316,7 @@ pub(super) fn check_results_version(path: &Path) -> Result<(), RunDirError> {
     let path = path.to_owned();
     let found: Result<VersionOnly, _> = serde_json::from_reader(io::BufReader::new(file));
     match found {
-        Ok(VersionOnly { schema_version: SCHEMA_VERSION }) => Ok(()),
+        Ok(VersionOnly { schema_version }) if is_readable_schema(schema_version) => Ok(()),
         Ok(VersionOnly { schema_version: got }) => Err(RunDirError::Version { path, got }),
         Err(error) => Err(RunDirError::Damaged { path, reason: error.to_string() }),
     }

@@ -116,6 +116,9 @@ pub struct MeasureArgs {
     /// What the platforms are to be fit for.
     #[command(flatten)]
     pub fit: FitArgs,
+    /// Let the disk probe write to a block device that is in use or carries something (disk = "device")
+    #[arg(long)]
+    pub i_know_this_destroys_data: bool,
     /// Print results.json to stdout instead of the table
     #[arg(long)]
     pub json: bool,

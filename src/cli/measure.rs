@@ -34,6 +34,9 @@ use crate::report::text::ascii;
 use crate::report::{page, terminal};
 use crate::stats::suitability;
 
+/// Where it is kept how long measurements take on this host.
+const DURATIONS_FILE: &str = "durations.json";
+
 /// Measures, writes everything down, prints the summary.
 pub fn run(args: &MeasureArgs) -> Verdict {
     let cancel = interrupt::token().or_lacking()?;
@@ -47,7 +50,7 @@ pub fn run(args: &MeasureArgs) -> Verdict {
         rundir.path().display(),
         rundir.experiment().seed.unwrap_or_default()
     ));
-    let end = measure(&rundir, &cancel).or_lacking();
+    let end = measure(&rundir, args.i_know_this_destroys_data, &cancel).or_lacking();
     // Whatever ended the run, what is in the journal becomes results and a report.
     let mut results = match campaign::conclude(&rundir) {
         Ok(results) => results,
@@ -83,8 +86,9 @@ fn now() -> Nanos {
     Nanos::from_duration(SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default())
 }
 
-fn measure(rundir: &RunDir, cancel: &Cancel) -> anyhow::Result<RunEnd> {
-    let context = platform_context(rundir.path(), rundir.experiment().seed.unwrap_or_default())?;
+fn measure(rundir: &RunDir, may_destroy: bool, cancel: &Cancel) -> anyhow::Result<RunEnd> {
+    let seed = rundir.experiment().seed.unwrap_or_default();
+    let context = platform_context(rundir.path(), seed, may_destroy)?;
     let reaper = Reaper::start(rundir.path(), &context.exe)?;
     let header = header(rundir.path());
     let dirty = header.preflight.dirty_reasons();
@@ -99,6 +103,7 @@ fn measure(rundir: &RunDir, cancel: &Cancel) -> anyhow::Result<RunEnd> {
         platforms: rundir.experiment().platforms.iter().map(|spec| (spec.clone(), made(spec))).collect(),
         host: Some(made(&PlatformSpec::of_kind(PlatformKind::Native))),
         header,
+        durations: Some(context.cache.join(DURATIONS_FILE)),
         cancel: cancel.clone(),
     };
     let mut progress = Progress::new();
@@ -109,11 +114,11 @@ fn measure(rundir: &RunDir, cancel: &Cancel) -> anyhow::Result<RunEnd> {
     Ok(end)
 }
 
-/// What platforms are made with.
-pub fn platform_context(work: &Path, seed: u64) -> anyhow::Result<PlatformContext> {
+/// What platforms are made with. Only the command line can allow data to be destroyed, never an experiment file.
+pub fn platform_context(work: &Path, seed: u64, may_destroy: bool) -> anyhow::Result<PlatformContext> {
     let exe = std::env::current_exe().context("the program's own file cannot be found")?;
     let ledger = Ledger::open(work).context("the list of started things cannot be opened")?;
-    Ok(PlatformContext { exe, ledger, cache: cache_folder(), counter_hz: counter_rate(), seed })
+    Ok(PlatformContext { exe, ledger, cache: cache_folder(), counter_hz: counter_rate(), seed, may_destroy })
 }
 
 /// Where set-up puts the guest kernel and unpacked kernels are kept.

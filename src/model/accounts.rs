@@ -126,4 +126,6 @@ pub struct HostAccount {
     pub faults: u64,
     /// The same over time, at most 4096 slices.
     pub slices: Vec<HostSlice>,
+    /// CPU time that looking took.
+    pub own_cost_ns: Nanos,
 }

@@ -11,6 +11,7 @@ use super::facts::MachineFacts;
 use super::job::{PlacedDose, ProbeReport};
 use super::layout::Layout;
 use super::names::{LoadKind, LoadPlace, PlatformKind, ProbeKind};
+use super::prediction::Prediction;
 use super::preflight::Preflight;
 use super::units::Nanos;
 
@@ -24,6 +25,16 @@ pub enum JournalLine {
     Platforms {
         /// One entry per platform of the experiment, in its order.
         platforms: Vec<PlatformState>,
+    },
+    /// How long this session was said to take, before its first measurement.
+    Predicted {
+        /// The prediction.
+        predicted: Prediction,
+    },
+    /// How long it took, when it was not killed.
+    Took {
+        /// From the prediction until every instance was ended.
+        took_ns: Nanos,
     },
     /// A finished measurement.
     Measurement(Box<Measurement>),

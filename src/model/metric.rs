@@ -19,6 +19,8 @@ pub enum Unit {
     BytesPerSecond,
     /// Events per second.
     PerSecond,
+    /// How often something regular happens per second.
+    Hertz,
     /// A share of a whole, 0 … 1.
     Share,
     /// A number of things.
@@ -33,8 +35,12 @@ impl Unit {
             Self::Nanoseconds => Nanos::from_nanos(saturate(value)).to_string(),
             Self::Bytes => Bytes::from_bytes(saturate(value)).to_string(),
             Self::BytesPerSecond => format!("{}/s", Bytes::from_bytes(saturate(value))),
+            Self::PerSecond if value >= 1e10 => format!("{} G/s", three_digits(value / 1e9)),
+            Self::PerSecond if value >= 1e7 => format!("{} M/s", three_digits(value / 1e6)),
             Self::PerSecond if value >= 1e4 => format!("{} k/s", three_digits(value / 1e3)),
             Self::PerSecond => format!("{} /s", three_digits(value)),
+            Self::Hertz if value >= 1e4 => format!("{} kHz", three_digits(value / 1e3)),
+            Self::Hertz => format!("{} Hz", three_digits(value)),
             Self::Share => format!("{} %", three_digits(value * 100.0)),
             Self::Count => three_digits(value),
         }

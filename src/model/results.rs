@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::attribution::Attribution;
 use super::classes::ClassVerdict;
+use super::clocks::ClockVerdict;
 use super::detail::Detail;
 use super::experiment::Experiment;
 use super::facts::{ClockFacts, MachineFacts, OwnCost};
@@ -12,6 +13,8 @@ use super::isolation::IsolationMatrix;
 use super::job::PlacedDose;
 use super::journal::{Cell, Failure, PlatformState};
 use super::metric::{Better, Estimate, Unit};
+use super::policy::PolicyVerdict;
+use super::prediction::SessionTime;
 use super::preflight::Preflight;
 use super::sides::BothSides;
 use super::units::Nanos;
@@ -41,6 +44,15 @@ pub struct RunResults {
     pub platforms: Vec<PlatformState>,
     /// One sentence per platform, for people in a hurry; the baseline has none.
     pub verdicts: Vec<Verdict>,
+    /// By which policy each platform shares the CPUs, where that was measured.
+    #[serde(default)]
+    pub policies: Vec<PolicyVerdict>,
+    /// How long each session was said to take, and took; empty in files of schema 1.
+    #[serde(default)]
+    pub sessions: Vec<SessionTime>,
+    /// What is known of the clock of each platform that was measured; empty in files of schema 1.
+    #[serde(default)]
+    pub clocks: Vec<ClockVerdict>,
     /// One entry per cell.
     pub cells: Vec<CellResult>,
     /// Every failed measurement.
@@ -131,6 +143,12 @@ pub struct MetricResult {
     pub against_baseline: Option<Comparison>,
     /// This platform with the neighbour against the same without. None without a neighbour.
     pub against_undisturbed: Option<Comparison>,
+    /// Several instances at once against one alone, same platform, probe and neighbour. For times and latencies the
+    /// ratio is together / alone. For throughput it is what each instance got against its fair share, 1/n of what one
+    /// alone gets, where n instances share a machine: 1 is the fair share, n means that the others are not felt. None
+    /// for one alone, and for probes that only several instances can make.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub against_alone: Option<Comparison>,
 }
 
 /// A value with its interval, or the reason why there is none.

@@ -59,6 +59,13 @@ pub enum Thing {
         /// Absolute path below `/sys/fs/cgroup`, with `bulkhead` in its last name.
         path: PathBuf,
     },
+    /// A loop device; the kernel detaches it by itself when its last user is gone.
+    LoopDevice {
+        /// `/dev/loopN`.
+        path: PathBuf,
+        /// The file it lies on, under the same rule as directories: a loop device on any other is left alone.
+        image: PathBuf,
+    },
     /// A mount point.
     Mount {
         /// Absolute path, under the same rule as directories.

@@ -58,7 +58,8 @@ pub fn rows(results: &RunResults, neighbour: Option<Neighbour>, which: Which) ->
                     neighbour,
                     layout,
                     id: metric.id.clone(),
-                    title: metric.title.clone(),
+                    title: layout
+                        .map_or_else(|| metric.title.clone(), |layout| format!("{}, {layout}", metric.title)),
                     unit: metric.unit,
                     better: metric.better,
                 });

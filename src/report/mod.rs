@@ -18,4 +18,5 @@ mod isolation;
 pub mod page;
 pub mod terminal;
 pub mod text;
+mod together;
 pub mod utc;

@@ -3,7 +3,7 @@
 
 use std::fmt::Write as _;
 
-use crate::model::job::PlacedDose;
+use crate::model::job::{Dose, DosePart, PlacedDose};
 use crate::model::journal::{PlatformState, probe_words};
 use crate::model::names::LoadKind;
 use crate::model::results::{CellResult, RunResults, Verdict, VerdictLevel};
@@ -14,6 +14,7 @@ use super::figures::{
 };
 use super::fit;
 use super::isolation;
+use super::page::clocks::mark as clock_mark;
 use super::text::{Paint, TextCell, TextTable, paragraph, printable, width, wrap};
 use super::utc::format_utc;
 
@@ -52,6 +53,8 @@ pub fn summary(results: &RunResults, style: Style) -> String {
     doses(&mut out, results, style);
     attributions(&mut out, results, style);
     notes.write(&mut out, style);
+    together(&mut out, results, style);
+    clocks(&mut out, results, style);
     failures(&mut out, results, style);
     provenance(&mut out, results, style);
     out
@@ -311,14 +314,15 @@ fn attributions(out: &mut String, results: &RunResults, style: Style) {
     }
 }
 
-/// A dose in words: `2 threads, 1.20e9 rounds/s, 1.98 CPUs`.
+/// A dose in words: `2 threads, 1.20e9 rounds/s, 1.98 CPUs`; the parts of a mixed load in parentheses, and how it was
+/// done at the end.
 pub fn dose_words(dose: &PlacedDose) -> String {
     let dose = &dose.dose;
-    let rate = if dose.unit == "bytes" && dose.rate_per_s.is_finite() {
-        crate::model::metric::Unit::BytesPerSecond.format(dose.rate_per_s)
-    } else {
-        format!("{} {}/s", figures::ratio_number(dose.rate_per_s), dose.unit)
-    };
+    let mut rate = rate_words(dose.rate_per_s, &dose.unit);
+    let parts: Vec<String> = dose.parts.iter().take(8).map(|part| part_words(dose, part)).collect();
+    if !parts.is_empty() {
+        rate = format!("{rate} ({})", parts.join(", "));
+    }
     let threads = if dose.threads == 1 { "thread" } else { "threads" };
     let elapsed = dose.elapsed_ns.as_f64();
     let cpus = if elapsed > 0.0 {
@@ -326,7 +330,43 @@ pub fn dose_words(dose: &PlacedDose) -> String {
     } else {
         "CPU time not known".to_owned()
     };
-    format!("{} {threads}, {rate}, {cpus}", dose.threads)
+    let way = dose.way.as_ref().map(|way| format!(", {way}")).unwrap_or_default();
+    format!("{} {threads}, {rate}, {cpus}{way}", dose.threads)
+}
+
+/// A part of the same load is that load in another unit; others are named.
+fn part_words(dose: &Dose, part: &DosePart) -> String {
+    let rate = rate_words(part.rate_per_s, &part.unit);
+    if part.kind == dose.kind { rate } else { format!("{} {rate}", part.kind) }
+}
+
+fn rate_words(rate_per_s: f64, unit: &str) -> String {
+    if unit == "bytes" && rate_per_s.is_finite() {
+        crate::model::metric::Unit::BytesPerSecond.format(rate_per_s)
+    } else {
+        format!("{} {unit}/s", figures::ratio_number(rate_per_s))
+    }
+}
+
+fn together(out: &mut String, results: &RunResults, style: Style) {
+    let text = super::together::text(results, style);
+    if !text.is_empty() {
+        heading(out, "Several at once, against one alone", style);
+        out.push_str(&text);
+    }
+}
+
+/// Only where something was compared; a sentence per platform.
+fn clocks(out: &mut String, results: &RunResults, style: Style) {
+    if results.clocks.iter().all(|clock| clock.measurements == 0) {
+        return;
+    }
+    heading(out, "Clocks, compared with the host's", style);
+    for clock in &results.clocks {
+        let first = format!("  {}  ", clock_mark(clock.level));
+        let sentence = printable(&clock.sentence, SENTENCE_MOST);
+        out.push_str(&paragraph(&first, &sentence, style.columns()));
+    }
 }
 
 fn failures(out: &mut String, results: &RunResults, style: Style) {

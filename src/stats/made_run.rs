@@ -42,6 +42,9 @@ pub(super) fn run() -> RunResults {
         preflight: Preflight { checks: Vec::new() },
         dirty: Vec::new(),
         platforms: vec![platform("native", PlatformKind::Native), platform("vm", PlatformKind::Vm)],
+        sessions: Vec::new(),
+        clocks: Vec::new(),
+        policies: Vec::new(),
         verdicts: Vec::new(),
         cells: Vec::new(),
         failures: Vec::new(),
@@ -83,6 +86,7 @@ pub(super) fn measured(run: &mut RunResults, cell: &Cell, id: &str, value: f64) 
         samples,
         estimate: median_interval(&values, 0.95, 0),
         against_baseline: None,
+        against_alone: None,
         against_undisturbed: against,
     };
     match run.cells.iter_mut().find(|result| result.cell == *cell) {

@@ -94,6 +94,18 @@ impl Arena {
         unsafe { slice::from_raw_parts_mut(self.first.as_ptr(), self.words) }
     }
 
+    /// All words as floats.
+    pub fn floats(&self) -> &[f64] {
+        // SAFETY: as in `words`; a float is as wide and as aligned as a word, and any bits are a valid float.
+        unsafe { slice::from_raw_parts(self.first.cast::<f64>().as_ptr(), self.words) }
+    }
+
+    /// All words as floats, to be changed.
+    pub fn floats_mut(&mut self) -> &mut [f64] {
+        // SAFETY: as in `floats`; `&mut self` makes this the only access.
+        unsafe { slice::from_raw_parts_mut(self.first.cast::<f64>().as_ptr(), self.words) }
+    }
+
     /// All bytes, to be changed; page-aligned, as `O_DIRECT` wants them.
     pub fn bytes_mut(&mut self) -> &mut [u8] {
         // SAFETY: as in `words_mut`; any byte is a valid `u8`, and any bytes are a valid `u64`.
@@ -121,6 +133,9 @@ mod tests {
         *arena.words_mut().last_mut().unwrap() = 7;
         assert_eq!(arena.words().last(), Some(&7));
         assert_eq!(arena.bytes_mut().len(), arena.words().len() * 8);
+        *arena.floats_mut().first_mut().unwrap() = 1.5;
+        assert_eq!(arena.words().first(), Some(&1.5_f64.to_bits()));
+        assert_eq!(arena.floats().len(), arena.words().len());
     }
 
     #[test]

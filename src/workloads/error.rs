@@ -11,6 +11,9 @@ pub enum WorkError {
     /// The host asked to end.
     #[error("stopped")]
     Stopped,
+    /// A consequence of another error, which explains it.
+    #[error("another thread of the probe gave up")]
+    MateGaveUp,
     /// It took longer than the job allows.
     #[error(
         "gave up at the job's deadline of {} ms; give the probe less to do, or more time",
@@ -29,7 +32,7 @@ pub enum WorkError {
         source: io::Error,
     },
     /// No room on the disk.
-    #[error("no room left while {doing}; free some space there, or make the file size smaller")]
+    #[error("no room left while {doing}; free some space there, or have less written")]
     DiskFull {
         /// What was being done, with the place.
         doing: String,

@@ -10,6 +10,7 @@
 //! cycle counter, and only [`arena`] and [`fresh_pages`] map memory.
 
 pub mod accounts;
+pub mod alarm;
 pub mod arena;
 pub mod bounds;
 pub mod clock;
@@ -17,8 +18,13 @@ pub mod crew;
 pub mod error;
 pub mod fresh_pages;
 pub mod loads;
+pub mod loopback;
 pub mod machine;
+mod outside;
+pub mod pattern;
 pub mod pin;
 pub mod probes;
+pub mod realtime;
+pub mod rendezvous;
 pub mod run;
 pub mod scratch;

@@ -27,19 +27,15 @@ pub fn granted_cpus() -> u32 {
 
 /// Pins the calling thread. Threads it starts later inherit that, so probes pin a thread of their own.
 pub fn pin_to_last_cpu() -> Pinned {
-    let allowed = allowed_cpus();
-    pin_to(allowed.last().copied())
+    pin_by_turn(0)
 }
 
-/// Pins the calling thread to the CPU whose turn it is when threads are dealt out one by one: thread `number` of a crew
-/// shares its CPU only when there are more threads than CPUs.
-pub fn pin_in_turn(number: u32) -> Pinned {
+/// Pins the calling thread to the last CPU it may use, to the one before for the next turn, and so on round: members of
+/// a joint measurement that see the same CPUs do not all sit on one of them.
+pub fn pin_by_turn(turn: u32) -> Pinned {
     let allowed = allowed_cpus();
-    pin_to(allowed.get(number as usize % allowed.len().max(1)).copied())
-}
-
-fn pin_to(cpu: Option<usize>) -> Pinned {
-    let Some(cpu) = cpu else {
+    let turned = allowed.len().saturating_sub(1 + turn as usize % allowed.len().max(1));
+    let Some(cpu) = allowed.get(turned).copied() else {
         return Pinned {
             cpu: None,
             note: Some("not pinned: the kernel does not say which CPUs are allowed".into()),
@@ -67,11 +63,11 @@ mod tests {
     }
 
     #[test]
-    fn threads_are_dealt_out_to_all_cpus_in_turn() {
+    fn turns_go_round_the_allowed_cpus_from_the_last() {
         let allowed = allowed_cpus();
-        let pinned = |number| std::thread::spawn(move || pin_in_turn(number).cpu).join().expect("no panic");
-        for (number, cpu) in (0u32..).zip(allowed.iter().chain(&allowed)) {
-            assert_eq!(pinned(number), u32::try_from(*cpu).ok(), "thread {number}");
-        }
+        let count = u32::try_from(allowed.len()).unwrap();
+        let on = |turn| std::thread::spawn(move || pin_by_turn(turn).cpu).join().expect("no panic");
+        assert_eq!(on(count - 1).map(|cpu| cpu as usize), allowed.first().copied());
+        assert_eq!(on(count), on(0));
     }
 }

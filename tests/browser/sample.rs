@@ -2,6 +2,7 @@
 //! host. All of it is drawn from a seed, so pictures and snapshots repeat.
 
 use bulkhead::model::classes::shipped;
+use bulkhead::model::clocks::{ClockLevel, ClockVerdict, Ppm};
 use bulkhead::model::detail::Detail;
 use bulkhead::model::experiment::{Accelerator, Experiment, LayoutEntry, LoadEntry, PlatformSpec, Repeat};
 use bulkhead::model::facts::{ClockFacts, MachineFacts, OwnCost};
@@ -150,6 +151,7 @@ fn metrics(random: &mut Xoshiro256PlusPlus, cell: &Cell) -> Vec<MetricResult> {
             estimate: answer,
             against_baseline: (cell.platform != "native").then(|| compared(towards(slow), 1.4)),
             against_undisturbed: cell.neighbour.map(|_| compared(towards(disturbed), 1.5)),
+            against_alone: cell.layout.map(|_| compared(1.9, 1.5)),
             id,
             title,
             unit,
@@ -171,6 +173,8 @@ fn dose(kind: LoadKind, place: LoadPlace) -> PlacedDose {
             rate_per_s,
             unit: unit.to_owned(),
             cpu_time_ns: Nanos::from_nanos(1_990_000_000),
+            way: None,
+            parts: Vec::new(),
         },
     }
 }
@@ -218,6 +222,7 @@ fn machine() -> MachineFacts {
         clock_source: Some("tsc".to_owned()),
         hypervisor: Some("kvm".to_owned()),
         counter_hz: Some(Hertz::from_hz(2_900_000_000)),
+        nics: vec![],
     }
 }
 
@@ -303,6 +308,26 @@ fn verdict(platform: &str, level: VerdictLevel, sentence: &str, because: &[&str]
         sentence: sentence.to_owned(),
         because: because.iter().map(|figure| (*figure).to_owned()).collect(),
     }
+}
+
+fn clocks() -> Vec<ClockVerdict> {
+    let verdict = |platform: &str, level, sentence: &str, drift: f64| ClockVerdict {
+        platform: platform.to_owned(),
+        measurements: 60,
+        by_datagrams: 0,
+        level,
+        sentence: format!("{platform}: {sentence}"),
+        drift_ppm: Some(Ppm { value: drift, low: drift - 4.0, high: drift + 4.0 }),
+        slew_ppm: None,
+        largest_disagreement_ns: 12_000,
+        disagreement_error_ns: 40_000,
+        round_trip_ns: 55_000,
+        steps: Vec::new(),
+        step_count: 0,
+    };
+    let agrees = "its clock runs as the host's does: +1 ppm [-3 … 5]";
+    let lies = "its clock runs fast: +100000 ppm [99996 … 100004], that is 8640 s a day";
+    vec![verdict("native", ClockLevel::Agrees, agrees, 1.0), verdict("vm", ClockLevel::Lies, lies, 100_000.0)]
 }
 
 fn verdicts() -> Vec<Verdict> {
@@ -396,7 +421,10 @@ pub fn of(probes: &[ProbeKind]) -> RunResults {
             platform("vm", PlatformKind::Vm, &[("accelerator", "tcg"), ("why", why), ("qemu", "7.2.15")]),
             gvisor,
         ],
+        sessions: Vec::new(),
+        clocks: clocks(),
         verdicts: verdicts(),
+        policies: vec![],
         cells: cells(probes).into_iter().map(|cell| cell_result(&mut random, cell)).collect(),
         failures: failures(),
         isolation: Vec::new(),

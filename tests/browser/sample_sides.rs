@@ -77,6 +77,7 @@ pub fn sides(cell: &Cell) -> Option<BothSides> {
             ended_ns: ns(2_074_000_000),
         },
         host: HostAccount {
+            own_cost_ns: Nanos::ZERO,
             cpu_time_ns: ns(1_000_000_000),
             wait_ns: ns(40_000_000),
             faults: 3,

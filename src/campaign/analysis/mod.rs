@@ -6,8 +6,10 @@
 //! ```
 
 mod attribution;
+mod clocks;
 mod comparisons;
 mod detail;
+mod policies;
 mod results;
 mod table;
 mod verdicts;

@@ -72,11 +72,27 @@ pub struct LinpackDetail {
     pub n: u32,
     /// Threads.
     pub threads: u32,
-    /// Time of factorisation and solution, one per sample. 2/3 n³ + 2 n² operations each.
+    /// Time of factorisation and solution, one per sample. 2/3 n³ + 3/2 n² operations each.
     pub elapsed_ns: Vec<Nanos>,
     /// Largest scaled residual of all samples: ‖Ax − b‖∞ / (ε (‖A‖∞ ‖x‖∞ + ‖b‖∞) n). Below 16 the solution counts as
     /// right (the usual bound of HPL).
     pub residual: f64,
+}
+
+impl LinpackDetail {
+    /// The usual bound of the scaled residual (HPL).
+    pub const RESIDUAL_BOUND: f64 = 16.0;
+
+    /// Whether a solution with this scaled residual counts as right.
+    pub fn is_right(residual: f64) -> bool {
+        (0.0..Self::RESIDUAL_BOUND).contains(&residual)
+    }
+
+    /// Operations of factorisation and solution, as HPL counts them.
+    pub fn operations(n: u32) -> f64 {
+        let n = f64::from(n);
+        2.0 / 3.0 * n.powi(3) + 1.5 * n * n
+    }
 }
 
 /// Outcome of the compile job.
@@ -84,17 +100,25 @@ pub struct LinpackDetail {
 pub struct BuildDetail {
     /// Source files that were compiled.
     pub files: u32,
+    /// Functions in each of them.
+    pub functions: u32,
     /// Bytes of source.
     pub source_bytes: Bytes,
-    /// Bytes of machine code and data in the objects.
+    /// Bytes of all object files.
     pub object_bytes: Bytes,
+    /// Bytes of the image they were linked to.
+    pub image_bytes: Bytes,
+    /// CRC-32 of that image: the same wherever the same seed is compiled for the same architecture.
+    pub image_crc32: u32,
     /// Compilers at once.
     pub jobs: u32,
-    /// From the first start until the last object is there.
+    /// From the first start of a compiler until everything is linked.
     pub wall_ns: Nanos,
-    /// CPU time in user mode of all compilers.
+    /// Of which the linking, which runs alone.
+    pub link_ns: Nanos,
+    /// CPU time in user mode of all compilers and the linker.
     pub user_ns: Nanos,
-    /// CPU time in the kernel of all compilers.
+    /// CPU time in the kernel of all compilers and the linker.
     pub system_ns: Nanos,
     /// For each file, in order of its end: from the start of its compiler until the end.
     pub file_ns: Vec<Nanos>,

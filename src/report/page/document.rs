@@ -9,7 +9,10 @@ use crate::model::results::RunResults;
 
 use super::super::chart::palette;
 use super::super::figures;
-use super::{attribution, comparison, failures, fit, isolation, neighbours, probes, provenance, summary};
+use super::{
+    attribution, clocks, comparison, failures, fit, isolation, neighbours, probes, provenance, summary,
+    together,
+};
 
 const STYLE: &str = include_str!("page.css");
 const SCRIPT: &str = include_str!("page.js");
@@ -33,6 +36,8 @@ pub fn html(results: &RunResults) -> String {
             title: "Beside neighbours".to_owned(),
             body: neighbours::section(results),
         },
+        Section { id: "together", title: "Several at once".to_owned(), body: together::section(results) },
+        Section { id: "clocks", title: "Clocks".to_owned(), body: clocks::section(results) },
         Section { id: "failures", title: "Failures".to_owned(), body: failures::section(results) },
         Section {
             id: "provenance",

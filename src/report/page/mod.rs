@@ -6,6 +6,7 @@
 //! ```
 
 mod attribution;
+pub(crate) mod clocks;
 mod comparison;
 mod cpu;
 mod disk;
@@ -26,6 +27,7 @@ mod rates;
 mod share;
 mod summary;
 mod timing;
+mod together;
 mod traps;
 mod words;
 

@@ -6,21 +6,21 @@
 //!                   │  2 RT throttling   gaps as long as period − runtime, a multiple of the period apart
 //!                   │  3 steal           what the hypervisor stole, from the longest gaps down
 //!                   │  4 other threads   what the scheduler made the probe's thread wait, from the longest gaps down
-//!                   │  5 timer tick      as many gaps as there were ticks, each as long as is typical
-//!                   │  6 interrupts      as many as there were others, each as long as is typical
+//!                   │  5 timer tick      as many gaps as there were ticks, those most like the typical one
+//!                   │  6 interrupts      as many as there were others, those most like the typical one
 //!                   ▼
 //!                 what is left: not attributed
 //! ```
 //! Each source takes from the pool what is still there, so no time is given away twice and never more than was lost.
-//! Sources 3 to 6 are upper limits set by the kernel's counters: a stolen stretch that fell between two reads of
-//! another thread would be counted here as well. The evidence says on which counter each rests.
+//! Sources 3 to 6 are limits set by the kernel's counters, laid on the gaps they fit best: which gap was whose is not
+//! known without a tracer. The evidence says on which counter each rests.
 
 mod pool;
 mod rhythm;
 
 use crate::model::accounts::{Accounts, CpuAccount};
 use crate::model::attribution::{AttributedSource, Attribution};
-use crate::model::detail::GapDetail;
+use crate::model::detail::{GapDetail, Stretch};
 use crate::model::units::Nanos;
 use pool::Pool;
 
@@ -31,6 +31,8 @@ const SHORTEST_SWITCH_NS: f64 = 2_000.0;
 const SHORTEST_STEAL_NS: f64 = 5_000.0;
 /// An interrupt with its soft interrupts ends sooner than this; what lasts longer was something else.
 const LONGEST_INTERRUPT_NS: f64 = 1_000_000.0;
+/// A gap longer than so many typical ones is none of an interrupt.
+const ATYPICAL: f64 = 10.0;
 /// Most traced sources that are shown one by one.
 const MOST_TRACED: usize = 8;
 
@@ -43,8 +45,9 @@ pub fn attribute(gap: &GapDetail, accounts: &Accounts) -> Attribution {
         throttle(&mut books, gap, accounts);
         steal(&mut books, &here);
         other_threads(&mut books, accounts);
-        tick(&mut books, gap, &here);
-        interrupts(&mut books, &here);
+        let typical = books.pool.median_up_to(LONGEST_INTERRUPT_NS);
+        tick(&mut books, gap, &here, typical);
+        interrupts(&mut books, &here, typical);
     } else {
         traced(&mut books, accounts);
         throttle(&mut books, gap, accounts);
@@ -211,18 +214,19 @@ fn other_threads(books: &mut Books, accounts: &Accounts) {
     books.book("other threads (scheduler)", took, evidence);
 }
 
-fn tick(books: &mut Books, gap: &GapDetail, here: &Here) {
-    let beat = rhythm::beat(&gap.worst);
+fn tick(books: &mut Books, gap: &GapDetail, here: &Here, typical: f64) {
+    let short = |stretch: &&Stretch| stretch.length_ns.as_f64() <= longest_like(typical);
+    let short: Vec<Stretch> = gap.worst.iter().filter(short).copied().collect();
+    let beat = rhythm::beat(&short);
     let told = here.ticks.filter(|ticks| *ticks > 0);
     // A container may hide the counters; the rhythm of the gaps still shows.
     let Some(ticks) = told.or_else(|| beat.map(|beat| beat.ticks_in(gap.observed_ns))) else { return };
-    let gaps = books.pool.count_up_to(LONGEST_INTERRUPT_NS);
+    let gaps = books.pool.count_up_to(longest_like(typical));
     // Where far fewer gaps than ticks exceed 1 µs, most ticks are shorter than that: their number says nothing then.
     if gaps * 2.0 < ticks as f64 && beat.is_none() {
         return;
     }
-    let typical = books.pool.median_up_to(LONGEST_INTERRUPT_NS);
-    let took = books.pool.take_typical(ticks as f64, typical, LONGEST_INTERRUPT_NS);
+    let took = books.pool.take_typical(ticks as f64, typical, longest_like(typical));
     let counted = match told {
         Some(ticks) => format!("{ticks} timer interrupts on {}", here.place),
         None => "the kernel does not count timer interrupts here".to_owned(),
@@ -231,14 +235,18 @@ fn tick(books: &mut Books, gap: &GapDetail, here: &Here) {
     books.book("timer tick", took, format!("{counted}, a typical gap lasts {}{rhythm}", words(typical)));
 }
 
-fn interrupts(books: &mut Books, here: &Here) {
+fn interrupts(books: &mut Books, here: &Here, typical: f64) {
     let Some(others) = here.others.filter(|others| *others > 0) else { return };
-    let typical = books.pool.median_up_to(LONGEST_INTERRUPT_NS);
-    let took = books.pool.take_typical(others as f64, typical, LONGEST_INTERRUPT_NS);
+    let took = books.pool.take_typical(others as f64, typical, longest_like(typical));
     let which = if here.names.is_empty() { String::new() } else { format!(", most of all {}", here.names) };
     let evidence =
         format!("{others} other interrupts on {}{which}; a typical gap lasts {}", here.place, words(typical));
     books.book("other interrupts", took, evidence);
+}
+
+/// The longest gap that still passes for a typical one: an interrupt may take a soft interrupt along, but not much more.
+fn longest_like(typical: f64) -> f64 {
+    (typical * ATYPICAL).min(LONGEST_INTERRUPT_NS)
 }
 
 fn words(nanos: f64) -> String {

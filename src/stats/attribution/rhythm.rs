@@ -37,7 +37,7 @@ impl Beat {
 impl fmt::Display for Beat {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let period = Nanos::from_nanos(1_000_000_000 / u64::from(self.hz.max(1)));
-        write!(f, "{} of the {} longest gaps lie on a beat of {period} ({} Hz)", self.on, self.all, self.hz)
+        write!(f, "{} of {} such gaps lie on a beat of {period} ({} Hz)", self.on, self.all, self.hz)
     }
 }
 

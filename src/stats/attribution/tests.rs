@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::model::accounts::{InterruptCount, RtThrottle, TracedSource};
-use crate::model::detail::Stretch;
+
 use crate::model::histogram::Histogram;
 use crate::model::units::{Hertz, Micros};
 
@@ -16,7 +16,9 @@ fn gap(gaps: &[(u64, u64)], observed: u64) -> GapDetail {
     let quiet = observed.saturating_sub(lost) / 20;
     let mut dense = crate::model::histogram::DenseHistogram::new();
     dense.record_many(20, quiet);
-    gaps.iter().for_each(|gap| dense.record(gap.1));
+    for gap in gaps {
+        dense.record(gap.1);
+    }
     let mut worst: Vec<Stretch> = gaps
         .iter()
         .map(|(start, length)| Stretch {

@@ -1,5 +1,5 @@
 //! Stolen time from the text of `/proc/stat`: the eighth figure of a `cpuN` line, in ticks of 1/100 s (`USER_HZ`, the
-//! same on every architecture this runs on). Source: proc_stat(5).
+//! same on every architecture this runs on). Source: `proc_stat(5)`.
 
 use std::collections::BTreeMap;
 

@@ -121,8 +121,9 @@ mod tests {
     #[test]
     fn sixty_four_cpus_with_one_offline() {
         let cpus: Vec<u32> = (0..64).filter(|cpu| *cpu != 7).collect();
-        let header: String = cpus.iter().map(|cpu| format!(" CPU{cpu}")).collect();
-        let line: String = cpus.iter().map(|cpu| format!(" {}", cpu * 10)).collect();
+        let words = |word: &dyn Fn(&u32) -> String| cpus.iter().map(word).collect::<Vec<_>>().join(" ");
+        let header = words(&|cpu| format!("CPU{cpu}"));
+        let line = format!(" {}", words(&|cpu| (cpu * 10).to_string()));
         let text =
             format!("{header}\n 12:{line} GICv3 27 Level arch_timer\nIPI0:{line}  Rescheduling interrupts\n");
         let rows = rows(&text, &[6, 7, 8, 63]);

@@ -60,17 +60,18 @@ impl Toll {
     }
 
     fn add(&mut self, other: &Self) {
-        let plus = |mine: Option<Nanos>, its: Option<Nanos>| match (mine, its) {
-            (Some(mine), Some(its)) => Some(mine.saturating_add(its)),
-            (mine, its) => mine.or(its),
-        };
-        self.run_delay = plus(self.run_delay, other.run_delay);
-        self.involuntary = match (self.involuntary, other.involuntary) {
-            (Some(mine), Some(its)) => Some(mine.saturating_add(its)),
-            (mine, its) => mine.or(its),
-        };
+        self.run_delay = either_or_sum(self.run_delay, other.run_delay, Nanos::saturating_add);
+        self.involuntary = either_or_sum(self.involuntary, other.involuntary, u64::saturating_add);
         let room = MOST_THREADS.saturating_sub(self.threads.len());
         self.threads.extend(other.threads.iter().take(room));
+    }
+}
+
+/// The sum, or the one that is known.
+fn either_or_sum<T: Copy>(mine: Option<T>, its: Option<T>, sum: fn(T, T) -> T) -> Option<T> {
+    match (mine, its) {
+        (Some(mine), Some(its)) => Some(sum(mine, its)),
+        (mine, its) => mine.or(its),
     }
 }
 

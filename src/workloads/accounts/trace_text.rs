@@ -7,7 +7,8 @@
 //!  probe-0-961 [001] d..2.  2436.672750: sched_switch: prev_comm=… ==> next_comm=…       ┘
 //! ```
 //! Each source counts net: what interrupted it counts for who interrupted. That is how the kernel's osnoise tracer counts
-//! (Documentation/trace/osnoise-tracer.rst); it is built on the same events.
+//! (Documentation/trace/osnoise-tracer.rst); it is built on the same events. What a hypervisor takes in the middle of a
+//! source counts for that source, here as there: the kernel of a guest cannot see it.
 
 use std::collections::BTreeMap;
 

@@ -8,9 +8,11 @@ use crate::workloads::bounds::Bounds;
 /// What the machine around a job offers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Surroundings {
-    /// Folder for the files of the disk probe and the disk load, or a block device that may be overwritten.
+    /// Folder for the files of the disk probe, the disk load and the compile job, or a block device that may be
+    /// overwritten.
     pub scratch: Option<PathBuf>,
-    /// Program for the fork probe: `exe noop` must exit 0 at once.
+    /// This program, for the fork probe and the compile job: `exe noop` exits with 0 at once, `exe compile` and
+    /// `exe link` do what [`super::build::verbs`] says.
     pub exe: PathBuf,
 }
 

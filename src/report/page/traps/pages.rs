@@ -101,7 +101,7 @@ fn row(one: &Touched<'_>, number: usize, pass: &PagesPass) -> Vec<String> {
     let at = |q: f64| quantile_text(&pass.touch_ns, q, 1.0);
     let which = match (number, one.detail.fresh) {
         (0, true) => "first, cold".to_owned(),
-        (0, false) => "first, of an instance that was not fresh".to_owned(),
+        (0, false) => "first, not cold".to_owned(),
         (number, _) => format!("{}, warm", number + 1),
     };
     vec![

@@ -55,8 +55,8 @@ mod tests {
         fn bins_agree_with_counting_one_by_one(
             mine in prop::collection::vec(0u64..1 << 50, 0..80), its in prop::collection::vec(0u64..4, 0..80)) {
             let (mut one, mut other) = (Waits::new(), Waits::new());
-            mine.iter().for_each(|wait| one.record(*wait));
-            its.iter().for_each(|wait| other.record(*wait));
+            for wait in &mine { one.record(*wait); }
+            for wait in &its { other.record(*wait); }
             one.add(&other);
             let (counts, ticks, longest) = one.to_parts();
             let all: Vec<u64> = mine.into_iter().chain(its).collect();

@@ -14,7 +14,7 @@ use crate::model::units::{Bytes, Hertz, Nanos};
 use crate::workloads::clock::{Anchor, counter_facts, ticks};
 use crate::workloads::crew::{self, Muster};
 use crate::workloads::error::WorkError;
-use crate::workloads::pin::{granted_cpus, pin_in_turn};
+use crate::workloads::pin::{granted_cpus, pin_by_turn};
 use crate::workloads::probes::context::Context;
 use crate::workloads::probes::quantum::{MIX_WORDS, arithmetic};
 
@@ -99,7 +99,9 @@ impl Fight<'_> {
             )));
         }
         let mut all = Waits::new();
-        fighters.iter().for_each(|fighter| all.add(&fighter.waits));
+        for fighter in &fighters {
+            all.add(&fighter.waits);
+        }
         let (waits, wait_ticks, longest_ticks) = all.to_parts();
         let times = fighters.iter().map(|fighter| fighter.ended.saturating_duration_since(fighter.began));
         let thread_time_ns =
@@ -124,7 +126,7 @@ impl Fight<'_> {
         guarded: &AtomicU64,
         muster: &Muster<'_>,
     ) -> Result<Fighter, WorkError> {
-        let note = pin_in_turn(number).note;
+        let note = pin_by_turn(number).note;
         let mut words = [1_u64; MIX_WORDS];
         let mut waits = Waits::new();
         arithmetic(WARM_UP, &mut words);

@@ -101,43 +101,48 @@ fn pause_until(
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Mutex;
+    use std::sync::{Barrier, Mutex};
     use std::thread;
 
     use super::*;
 
-    const THREADS: u64 = 4;
-    const TURNS: u64 = 3_000;
+    const THREADS: usize = 3;
+    const TURNS: u64 = 500;
 
-    const fn patient() -> ControlFlow<()> {
+    /// Goes on, but lets the next in line run where there are more threads than CPUs.
+    fn patient() -> ControlFlow<()> {
+        thread::yield_now();
         ControlFlow::Continue(())
     }
 
-    /// Adds without an atomic addition: two threads at once would lose turns.
-    fn add_one(counter: &AtomicU64) {
-        counter.store(counter.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
-    }
-
-    fn counted(lock: &dyn SpinLock) -> u64 {
-        let counter = AtomicU64::new(0);
+    /// Turns taken, and how often two threads were inside at once.
+    fn counted(lock: &dyn SpinLock) -> (u64, u64) {
+        let (turns, inside, crowded) = (AtomicU64::new(0), AtomicBool::new(false), AtomicU64::new(0));
+        let start = Barrier::new(THREADS);
         thread::scope(|scope| {
             for _ in 0..THREADS {
                 scope.spawn(|| {
+                    start.wait();
                     for _ in 0..TURNS {
                         assert!(lock.acquire(&patient).is_continue());
-                        add_one(&counter);
+                        crowded.fetch_add(u64::from(inside.swap(true, Ordering::Relaxed)), Ordering::Relaxed);
+                        // Reading and writing apart: two threads at once would lose turns.
+                        let before = turns.load(Ordering::Relaxed);
+                        (0..20).for_each(|_| spin_loop());
+                        turns.store(before + 1, Ordering::Relaxed);
+                        inside.store(false, Ordering::Relaxed);
                         lock.release();
                     }
                 });
             }
         });
-        counter.into_inner()
+        (turns.into_inner(), crowded.into_inner())
     }
 
     #[test]
     fn only_one_thread_is_inside() {
-        assert_eq!(counted(&TestAndSet::default()), THREADS * TURNS);
-        assert_eq!(counted(&Ticket::default()), THREADS * TURNS);
+        assert_eq!(counted(&TestAndSet::default()), (THREADS as u64 * TURNS, 0));
+        assert_eq!(counted(&Ticket::default()), (THREADS as u64 * TURNS, 0));
     }
 
     #[test]
@@ -158,6 +163,7 @@ mod tests {
                     thread::yield_now();
                 }
             }
+            assert_eq!(*served.lock().unwrap(), Vec::<u64>::new(), "the lock is still taken");
             lock.release();
         });
         assert_eq!(served.into_inner().unwrap(), [0, 1, 2, 3, 4, 5]);
@@ -167,13 +173,14 @@ mod tests {
     fn nobody_hangs(lock: &dyn SpinLock) {
         assert!(lock.acquire(&patient).is_continue());
         let stop = AtomicBool::new(false);
-        let look =
+        let give_up =
             || if stop.load(Ordering::Relaxed) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) };
         thread::scope(|scope| {
             let waiters: Vec<_> = (0..3)
                 .map(|number| {
-                    scope
-                        .spawn(move || if number == 0 { lock.acquire(&look) } else { lock.acquire(&patient) })
+                    scope.spawn(
+                        move || if number == 0 { lock.acquire(&give_up) } else { lock.acquire(&patient) },
+                    )
                 })
                 .collect();
             stop.store(true, Ordering::Relaxed);

@@ -155,7 +155,7 @@ mod tests {
         assert_eq!(size(&params, Some(Bytes::from_bytes(1 << 30)), &mut notes).get(), 64 << 20);
         assert_eq!(notes, Vec::<String>::new());
         let cut = size(&params, Some(Bytes::from_bytes(10_000_001)), &mut notes);
-        assert!(cut.get() <= 8_000_000 && cut.get() % page_bytes().get() == 0, "{cut}");
+        assert!(cut.get() <= 8_000_000 && cut.get().is_multiple_of(page_bytes().get()), "{cut}");
         assert!(notes[0].contains("instead of 64 MiB"), "{notes:?}");
         assert_eq!(size(&params, Some(Bytes::from_bytes(0)), &mut notes), page_bytes());
     }

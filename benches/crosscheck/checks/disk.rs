@@ -1,0 +1,127 @@
+//! fio beside the disk probe: one fresh file, written and then read from begin to end with `O_DIRECT` and one system call
+//! at a time; throughput of 64 KiB blocks, operations of 4 KiB blocks.
+//!
+//! fio's own ways that the probe does not have are turned off: the file is not allocated beforehand, and blocks are not
+//! scrambled. What both do stays: every latency is recorded, the final fsync counts, the cache is dropped before reading.
+
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use bulkhead::model::detail::DiskPhase;
+use bulkhead::model::metric::Unit;
+use bulkhead::model::params::DiskMode;
+use bulkhead::model::units::{Kibibytes, Mebibytes, Millis};
+use bulkhead::workloads::arena::Arena;
+use bulkhead::workloads::bounds::Bounds;
+use bulkhead::workloads::error::WorkError;
+use bulkhead::workloads::probes::disk::phase::Task;
+use bulkhead::workloads::scratch::Scratch;
+use rand::{Rng, SeedableRng};
+use rand_xoshiro::Xoshiro256PlusPlus;
+
+use crate::parse::fio;
+use crate::rounds::{Check, World};
+use crate::table::Row;
+use crate::tool::Tool;
+
+pub const FIO: Tool = Tool { name: "fio", package: "fio" };
+/// Longer than any of this takes on a slow disk.
+const PATIENCE: Duration = Duration::from_secs(120);
+/// Block size and file size.
+const KINDS: [(u64, u64); 2] = [(64, 256), (4, 32)];
+
+pub struct Disk;
+
+impl Check for Disk {
+    fn name(&self) -> &'static str {
+        "disk"
+    }
+
+    fn rows(&self) -> Vec<Row> {
+        vec![
+            Row::within("disk write 64 KiB direct / fio", Unit::BytesPerSecond, 0.03),
+            Row::within("disk read 64 KiB direct / fio", Unit::BytesPerSecond, 0.03),
+            Row::within("disk write 4 KiB direct / fio", Unit::PerSecond, 0.03),
+            Row::within("disk read 4 KiB direct / fio", Unit::PerSecond, 0.03),
+        ]
+    }
+
+    fn theirs(&mut self, world: &World) -> Result<Vec<f64>, String> {
+        let mut figures = Vec::new();
+        for (block, size) in KINDS {
+            let file = world.scratch.join("crosscheck-fio");
+            let outcome = both_ways(world, &file, block, size);
+            let _ = std::fs::remove_file(&file);
+            for phase in outcome? {
+                figures.push(if block == 4 { phase.operations_per_s } else { phase.bytes_per_s });
+            }
+        }
+        Ok(figures)
+    }
+
+    fn ours(&mut self, world: &World) -> Result<Vec<f64>, String> {
+        let mut figures = Vec::new();
+        for (block, size) in KINDS {
+            for phase in own_phases(world, block, size).map_err(|error| error.to_string())? {
+                if let Some(reason) = phase.unsupported {
+                    return Err(reason);
+                }
+                let seconds = phase.elapsed_ns.as_secs_f64();
+                let moved = if block == 4 { phase.latency_ns.count() as f64 } else { phase.bytes.as_f64() };
+                figures.push(moved / seconds);
+            }
+        }
+        Ok(figures)
+    }
+}
+
+/// The probe's own phases, without what else it looks at.
+fn own_phases(world: &World, block: u64, size: u64) -> Result<[DiskPhase; 2], WorkError> {
+    let mut buffer = Arena::new(Kibibytes::from_kib(block).to_bytes())?;
+    Xoshiro256PlusPlus::seed_from_u64(1).fill_bytes(buffer.bytes_mut());
+    let scratch = Scratch::open(Some(&world.scratch))?;
+    let direct = scratch.set_direct(true);
+    direct.map_err(|error| WorkError::system(format!("use O_DIRECT on a {}", scratch.target()), error))?;
+    let stop = AtomicBool::new(false);
+    let task = Task {
+        scratch: &scratch,
+        mode: DiskMode::Direct,
+        end: Mebibytes::from_mib(size).to_bytes().get(),
+        duration: PATIENCE,
+        bounds: Bounds::starting_now(&stop, Millis::from_millis(2 * PATIENCE.as_secs() * 1000)),
+    };
+    Ok([task.write(buffer.bytes_mut())?, task.read(buffer.bytes_mut())?])
+}
+
+fn both_ways(
+    world: &World,
+    file: &std::path::Path,
+    block: u64,
+    size: u64,
+) -> Result<Vec<fio::Phase>, String> {
+    let (file, block, size) =
+        (format!("--filename={}", file.display()), format!("--bs={block}k"), format!("--size={size}m"));
+    let arguments = [
+        "--output-format=json",
+        "--ioengine=psync",
+        "--direct=1",
+        "--fallocate=none",
+        "--scramble_buffers=0",
+        "--thread",
+        &file,
+        &block,
+        &size,
+        "--name=write",
+        "--rw=write",
+        "--end_fsync=1",
+        "--name=read",
+        "--stonewall",
+        "--rw=read",
+    ];
+    let phases = fio::parse(&FIO.run(&arguments, world.folder(), PATIENCE)?)?;
+    if phases.len() == 2 {
+        Ok(phases)
+    } else {
+        Err(format!("fio told of {} jobs instead of 2", phases.len()))
+    }
+}

@@ -1,0 +1,118 @@
+//! What fio and the disk probe themselves take of the CPU per operation: 4 KiB reads of a file in memory, where no disk
+//! is waited for. What the kernel must do, measured by a bare loop of the same system calls just before, is subtracted
+//! from the CPU time, user and kernel, of both.
+
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use bulkhead::model::metric::Unit;
+use bulkhead::model::params::DiskMode;
+use bulkhead::model::units::Millis;
+use bulkhead::workloads::bounds::Bounds;
+use bulkhead::workloads::clock::thread_cpu_time;
+use bulkhead::workloads::probes::disk::phase::Task;
+use bulkhead::workloads::scratch::Scratch;
+
+use super::disk::FIO;
+use crate::parse::fio;
+use crate::rounds::{Check, World};
+use crate::table::Row;
+
+const IN_MEMORY: &str = "/dev/shm";
+const BLOCK: usize = 4096;
+const BLOCKS: u64 = 8192;
+/// The bare loop and the probe go through the file this often.
+const TIMES: u64 = 24;
+
+#[derive(Default)]
+pub struct DiskCost {
+    /// Cost of the bare loop each time, nanoseconds per operation.
+    bare: Vec<f64>,
+}
+
+impl DiskCost {
+    fn bare(&mut self) -> Result<f64, String> {
+        let failed = |error: std::io::Error| format!("a file in {IN_MEMORY}: {error}");
+        let file = tempfile::tempfile_in(IN_MEMORY).map_err(failed)?;
+        let mut block = vec![7; BLOCK];
+        for number in 0..BLOCKS {
+            file.write_all_at(&block, number * BLOCK as u64).map_err(failed)?;
+        }
+        let cost = per_operation(|| read_all(&file, &mut block).map_err(failed))?;
+        self.bare.push(cost);
+        Ok(cost)
+    }
+}
+
+fn read_all(file: &File, block: &mut [u8]) -> std::io::Result<()> {
+    (0..BLOCKS).try_for_each(|number| file.read_exact_at(block, number * BLOCK as u64))
+}
+
+/// CPU time of this thread per operation, when `pass` goes through the file once.
+fn per_operation(mut pass: impl FnMut() -> Result<(), String>) -> Result<f64, String> {
+    pass()?;
+    let now = || thread_cpu_time().map_err(|error| error.to_string());
+    let before = now()?;
+    (0..TIMES).try_for_each(|_| pass())?;
+    Ok(now()?.saturating_sub(before).as_f64() / (TIMES * BLOCKS) as f64)
+}
+
+impl Check for DiskCost {
+    fn name(&self) -> &'static str {
+        "disk-cost"
+    }
+
+    fn rows(&self) -> Vec<Row> {
+        vec![Row::at_most("own CPU per read / fio", Unit::Nanoseconds, 0.6)]
+    }
+
+    fn theirs(&mut self, world: &World) -> Result<Vec<f64>, String> {
+        let bare = self.bare()?;
+        let file = Path::new(IN_MEMORY).join(format!("crosscheck-fio-{}", std::process::id()));
+        let name = format!("--filename={}", file.display());
+        let arguments = [
+            "--output-format=json",
+            "--name=read",
+            "--ioengine=psync",
+            "--rw=read",
+            "--bs=4k",
+            "--size=32m",
+            "--time_based",
+            "--runtime=1",
+            "--thread",
+            &name,
+        ];
+        let printed = FIO.run(&arguments, world.folder(), Duration::from_secs(60));
+        let _ = std::fs::remove_file(&file);
+        let phases = fio::parse(&printed?)?;
+        let phase = phases.first().ok_or("fio told of no job")?;
+        Ok(vec![(phase.cpu_ns_per_operation - bare).max(0.0)])
+    }
+
+    fn ours(&mut self, _world: &World) -> Result<Vec<f64>, String> {
+        let bare = self.bare()?;
+        let stop = AtomicBool::new(false);
+        let scratch = Scratch::open(Some(Path::new(IN_MEMORY))).map_err(|error| error.to_string())?;
+        let task = Task {
+            scratch: &scratch,
+            mode: DiskMode::Buffered,
+            end: BLOCKS * BLOCK as u64,
+            duration: Duration::from_secs(60),
+            bounds: Bounds::starting_now(&stop, Millis::from_millis(120_000)),
+        };
+        let mut block = vec![7; BLOCK];
+        task.write(&block).map_err(|error| error.to_string())?;
+        let cost = per_operation(|| task.read(&mut block).map(|_| ()).map_err(|error| error.to_string()))?;
+        Ok(vec![(cost - bare).max(0.0)])
+    }
+
+    fn remarks(&self) -> Vec<String> {
+        let bare = bulkhead::stats::summary::median(&self.bare);
+        bare.map(|bare| format!("the kernel's own part, subtracted from both: {bare:.0} ns per read"))
+            .into_iter()
+            .collect()
+    }
+}

@@ -1,0 +1,65 @@
+//! Runs our probes as an agent would, in this process.
+
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
+
+use bulkhead::model::detail::Detail;
+use bulkhead::model::job::{Job, Part, Peer, ProbeReport};
+use bulkhead::model::outside::ClockReading;
+use bulkhead::model::params::ProbeSpec;
+use bulkhead::model::stage::Stage;
+use bulkhead::model::units::{Millis, Nanos};
+use bulkhead::workloads::run::{Surroundings, run_job};
+use nix::time::{ClockId, clock_gettime};
+
+/// No probe here may take longer.
+const PATIENCE: Millis = Millis::from_millis(120_000);
+
+/// A host without anything to say but "go".
+struct Alone;
+
+impl Stage for Alone {
+    fn running(&mut self) {}
+
+    fn await_start(&mut self) -> Option<Nanos> {
+        clock_gettime(ClockId::CLOCK_MONOTONIC).ok().map(|time| Nanos::from_duration(time.into()))
+    }
+
+    fn ask_clock(&mut self, _exchanges: u32) -> Option<ClockReading> {
+        None
+    }
+}
+
+/// Runs one probe alone.
+pub fn run(probe: ProbeSpec, scratch: &Path) -> Result<Detail, String> {
+    run_part(probe, scratch, None).map(|report| report.detail)
+}
+
+fn run_part(probe: ProbeSpec, scratch: &Path, part: Option<Part>) -> Result<ProbeReport, String> {
+    probe.check().map_err(|error| error.to_string())?;
+    let job = Job { id: 1, probe: Some(probe), seed: 42, deadline_ms: PATIENCE, part, ..Job::default() };
+    let surroundings = Surroundings { scratch: Some(scratch.to_owned()), exe: "/proc/self/exe".into() };
+    let reply = run_job(&job, &surroundings, &AtomicBool::new(false), &mut Alone);
+    reply.report.unwrap_or_else(|| Err("the probe brought no report".to_owned()))
+}
+
+/// Runs one probe in several instances at once, each a thread of this process; returns what the first one saw.
+pub fn run_together(probe: &ProbeSpec, scratch: &Path, peers: &[Peer]) -> Result<Detail, String> {
+    let ranks = u32::try_from(peers.len()).unwrap_or(u32::MAX);
+    let outcomes: Vec<Result<ProbeReport, String>> = std::thread::scope(|scope| {
+        let started: Vec<_> = (0..ranks)
+            .map(|rank| {
+                let part = Part { rank, ranks, peers: peers.to_vec() };
+                scope.spawn(move || run_part(probe.clone(), scratch, Some(part)))
+            })
+            .collect();
+        let joined = started.into_iter().map(std::thread::ScopedJoinHandle::join);
+        joined.map(|outcome| outcome.unwrap_or_else(|_| Err("a probe panicked".to_owned()))).collect()
+    });
+    let mut first = None;
+    for outcome in outcomes {
+        let report = outcome?;
+        first.get_or_insert(report.detail);
+    }
+    first.ok_or_else(|| "nobody took part".to_owned())
+}

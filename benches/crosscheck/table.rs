@@ -1,0 +1,158 @@
+//! The table: one row per comparison, with ratio, interval, mark and what that means, in 80 columns.
+
+use std::fmt::Write;
+
+use bulkhead::model::metric::{Better, Estimate, Unit};
+use bulkhead::model::results::Answer;
+use bulkhead::model::units::three_digits;
+use bulkhead::stats::pairs::compare;
+use bulkhead::stats::summary::median;
+
+/// Confidence of the intervals.
+const CONFIDENCE: f64 = 0.95;
+/// Columns of the first cell.
+const FIRST: usize = 36;
+
+/// What is compared, and what the ratio ours / theirs must be.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Row {
+    /// In a few words, what and against whom.
+    pub what: String,
+    /// Unit of both figures.
+    pub unit: Unit,
+    /// Which direction is good.
+    pub better: Better,
+    /// Smallest and largest ratio that keeps the mark.
+    pub mark: (f64, f64),
+}
+
+impl Row {
+    /// At least this ratio.
+    pub fn at_least(what: &str, unit: Unit, least: f64) -> Self {
+        Self { what: what.to_owned(), unit, better: Better::Higher, mark: (least, f64::INFINITY) }
+    }
+
+    /// At most this ratio.
+    pub fn at_most(what: &str, unit: Unit, most: f64) -> Self {
+        Self { what: what.to_owned(), unit, better: Better::Lower, mark: (0.0, most) }
+    }
+
+    /// The same, give or take this share.
+    pub fn within(what: &str, unit: Unit, share: f64) -> Self {
+        let mark = (1.0 - share, 1.0 + share);
+        Self { what: what.to_owned(), unit, better: Better::Neither, mark }
+    }
+
+    fn mark_text(&self) -> String {
+        match self.mark {
+            (low, f64::INFINITY) => format!("≥ {low}"),
+            (0.0, high) => format!("≤ {high}"),
+            (low, high) => format!("{low:.2} … {high:.2}"),
+        }
+    }
+}
+
+/// What an interval says about a mark.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict {
+    /// All of the interval keeps it.
+    Kept,
+    /// The estimate keeps it, some of the interval does not.
+    Likely,
+    /// The estimate misses it, some of the interval does not.
+    Unlikely,
+    /// All of the interval misses it.
+    Missed,
+    /// There is no ratio.
+    Unknown,
+}
+
+impl Verdict {
+    fn of(ratio: &Estimate, (low, high): (f64, f64)) -> Self {
+        let inside = |value: f64| (low..=high).contains(&value);
+        if inside(ratio.low) && inside(ratio.high) {
+            Self::Kept
+        } else if ratio.high < low || ratio.low > high {
+            Self::Missed
+        } else if inside(ratio.value) {
+            Self::Likely
+        } else {
+            Self::Unlikely
+        }
+    }
+
+    /// In one word.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Kept => "kept",
+            Self::Likely => "likely",
+            Self::Unlikely => "unlikely",
+            Self::Missed => "MISSED",
+            Self::Unknown => "?",
+        }
+    }
+}
+
+/// The head of the table.
+pub fn head() -> String {
+    format!(
+        "{:<FIRST$}{:<8}{:<15}{:<13}verdict\n{}\n",
+        "ours / theirs",
+        "ratio",
+        "interval",
+        "mark",
+        "─".repeat(80)
+    )
+}
+
+/// A row and below it the figures behind it. `pairs` are `(ours, theirs)`; `reason` says what went wrong, if anything.
+pub fn row(row: &Row, pairs: &[(f64, f64)], reason: Option<&str>) -> (String, Verdict) {
+    let comparison = compare(pairs, row.better, CONFIDENCE);
+    let mut text = String::new();
+    let (cells, verdict) = match &comparison.ratio {
+        Answer::Estimate(ratio) => {
+            let verdict = Verdict::of(ratio, row.mark);
+            let interval = format!("{}…{}", three_digits(ratio.low), three_digits(ratio.high));
+            ((three_digits(ratio.value), interval), verdict)
+        }
+        Answer::Unsupported(_) => (("n/a".to_owned(), String::new()), Verdict::Unknown),
+    };
+    let what = &row.what;
+    let _ = writeln!(
+        text,
+        "{what:<FIRST$}{:<8}{:<15}{:<13}{}",
+        cells.0,
+        cells.1,
+        row.mark_text(),
+        verdict.word()
+    );
+    let side = |pick: fn(&(f64, f64)) -> f64| median(&pairs.iter().map(pick).collect::<Vec<f64>>());
+    if let (Some(ours), Some(theirs)) = (side(|pair| pair.0), side(|pair| pair.1)) {
+        let (ours, theirs) = (row.unit.format(ours), row.unit.format(theirs));
+        let _ = writeln!(text, "  medians: {ours} against {theirs}; {} pairs", pairs.len());
+    }
+    if let Answer::Unsupported(why) = &comparison.ratio
+        && !pairs.is_empty()
+    {
+        wrapped(&mut text, why);
+    }
+    if let Some(reason) = reason {
+        wrapped(&mut text, reason);
+    }
+    (text, verdict)
+}
+
+/// Indented lines of at most 80 columns.
+pub fn wrapped(text: &mut String, words: &str) {
+    let mut line = String::from(" ");
+    for word in words.split_whitespace() {
+        if line.chars().count() + 1 + word.chars().count() > 80 && line.len() > 1 {
+            let _ = writeln!(text, "{line}");
+            line = String::from(" ");
+        }
+        let _ = write!(line, " {word}");
+    }
+    if line.len() > 1 {
+        let _ = writeln!(text, "{line}");
+    }
+}
