@@ -29,7 +29,8 @@ pub enum Flavour {
 
 /// What a survey found, as far as time goes.
 pub fn flavour(state: &PlatformState) -> Flavour {
-    let is_translated = || state.properties.iter().any(|(name, value)| name == "accelerator" && value == "tcg");
+    let is_translated =
+        || state.properties.iter().any(|(name, value)| name == "accelerator" && value == "tcg");
     match state.kind {
         PlatformKind::Fake => Flavour::Fake,
         PlatformKind::Native => Flavour::Process,
@@ -155,9 +156,9 @@ fn of_probe(probe: &ProbeSpec, facts: &MachineFacts) -> Cost {
         ProbeSpec::Fork(p) => clock(p.duration_ms.to_duration() * p.max_threads.unwrap_or(cpus)),
         ProbeSpec::Share(p) => clock(p.duration_ms.to_duration() * (cpus * 4 + 4)),
         ProbeSpec::Net(p) => clock(p.duration_ms.to_duration() * net_points(p)),
-        ProbeSpec::Mpi(p) => clock(
-            p.duration_ms.to_duration() * 2 * u32::try_from(p.message_bytes.len()).unwrap_or(u32::MAX),
-        ),
+        ProbeSpec::Mpi(p) => {
+            clock(p.duration_ms.to_duration() * 2 * u32::try_from(p.message_bytes.len()).unwrap_or(u32::MAX))
+        }
         ProbeSpec::Cpu(p) => {
             let most = p.max_threads.unwrap_or(cpus * 2);
             let turns: f64 = (1..=most).map(|threads| f64::from(threads.div_ceil(cpus))).sum();
@@ -189,10 +190,7 @@ fn of_memory(probe: &ProbeSpec, facts: &MachineFacts) -> Cost {
             let most = p.max_size_mib.map(crate::model::units::Mebibytes::get);
             let (count, bytes) = sizes(p.min_size_kib.get(), most, p.steps_per_octave);
             let elements = bytes / f64::from(p.stride_bytes.max(1));
-            Cost {
-                by_clock: p.duration_ms.to_duration().as_secs_f64() * count,
-                ..work(elements, 150.0)
-            }
+            Cost { by_clock: p.duration_ms.to_duration().as_secs_f64() * count, ..work(elements, 150.0) }
         }
         ProbeSpec::MemBandwidth(p) => {
             let most = p.max_size_mib.map(crate::model::units::Mebibytes::get);

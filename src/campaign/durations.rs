@@ -63,7 +63,8 @@ impl Durations {
         if written.version != VERSION {
             return Self::default();
         }
-        let is_sound = |entry: &Entry| (0.0..=LONGEST.as_secs_f64()).contains(&entry.mean_s) && entry.count > 0;
+        let is_sound =
+            |entry: &Entry| (0.0..=LONGEST.as_secs_f64()).contains(&entry.mean_s) && entry.count > 0;
         let sound = written.entries.into_iter().filter(|(key, entry)| is_key(key) && is_sound(entry));
         Self { entries: sound.take(MOST_ENTRIES).collect(), runs: written.runs }
     }
@@ -96,7 +97,8 @@ impl Durations {
     pub fn learn(&mut self, took: &BTreeMap<String, Vec<Duration>>) {
         self.runs = self.runs.saturating_add(1);
         for (key, times) in took.iter().filter(|(key, times)| is_key(key) && !times.is_empty()) {
-            let entry = self.entries.entry(key.clone()).or_insert(Entry { mean_s: 0.0, count: 0, last_run: 0 });
+            let entry =
+                self.entries.entry(key.clone()).or_insert(Entry { mean_s: 0.0, count: 0, last_run: 0 });
             for time in times {
                 entry.count = entry.count.saturating_add(1).min(MEMORY);
                 entry.mean_s += (time.min(&LONGEST).as_secs_f64() - entry.mean_s) / f64::from(entry.count);
@@ -159,10 +161,13 @@ mod tests {
         let path = folder.path().join("durations.json");
         let huge = format!("{{\"version\":1,\"runs\":1,\"entries\":{{}},\"x\":\"{}\"}}", "y".repeat(5 << 20));
         let entry = |mean: &str| {
-            format!("{{\"version\":1,\"runs\":1,\"entries\":{{\"k\":{{\"mean_s\":{mean},\"count\":1,\"last_run\":1}}}}}}")
+            format!(
+                "{{\"version\":1,\"runs\":1,\"entries\":{{\"k\":{{\"mean_s\":{mean},\"count\":1,\"last_run\":1}}}}}}"
+            )
         };
         let other = entry("1.0").replace("\"version\":1", "\"version\":2");
-        for text in ["", "[]", "{\"version\":1}", &huge, &entry("-1"), &entry("1e99"), &entry("null"), &other] {
+        for text in ["", "[]", "{\"version\":1}", &huge, &entry("-1"), &entry("1e99"), &entry("null"), &other]
+        {
             fs::write(&path, text).unwrap();
             assert!(Durations::read(&path).is_empty(), "{:.80}", text);
         }

@@ -37,7 +37,11 @@ impl Prediction {
     pub fn as_sentence(&self) -> String {
         let (least, most) = (minutes(self.least_ns), minutes(self.most_ns));
         let span = if least == most { format!("about {least}") } else { format!("{least} to {most}") };
-        let guess = if self.error_percent() > 25 { ": a guess, this host has not measured most of it yet" } else { "" };
+        let guess = if self.error_percent() > 25 {
+            ": a guess, this host has not measured most of it yet"
+        } else {
+            ""
+        };
         format!("{span} ± {} %{guess}", self.error_percent())
     }
 }
