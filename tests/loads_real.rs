@@ -11,6 +11,7 @@ use bulkhead::model::params::{GapParams, ProbeSpec};
 use bulkhead::model::units::{Bytes, Millis};
 use bulkhead::platforms::ledger::Ledger;
 use bulkhead::platforms::{Cancel, Instance, InstanceSpec, Platform, PlatformContext, make};
+use bulkhead::workloads::clock::Anchor;
 
 /// A load that is told to stop must have stopped then: far beyond any round, far below any deadline.
 const PROMPTLY: Duration = Duration::from_secs(20);
@@ -41,7 +42,7 @@ fn cache() -> PathBuf {
 fn every_load_on(kind: PlatformKind) {
     let run = tempfile::Builder::new().prefix("bulkhead-run-").tempdir().expect("a run directory");
     let context = PlatformContext {
-        counter_hz: None,
+        counter_hz: Anchor::take().and_then(|anchor| anchor.rate_since()).ok(),
         exe: PathBuf::from(env!("CARGO_BIN_EXE_bulkhead")),
         ledger: Ledger::open(run.path()).expect("a ledger"),
         cache: cache(),
@@ -81,7 +82,7 @@ fn start(platform: &mut dyn Platform, number: u32, run: &Path) -> Box<dyn Instan
 /// The load in the measured instance.
 fn same(instance: &mut dyn Instance, id: u64, load: LoadKind) {
     let cancel = Cancel::new();
-    instance.begin(&Job { loads: loads(load), ..gap(id) }, &cancel).expect("it begins");
+    instance.begin(&Job { loads: loads(load), ..gap(id, load) }, &cancel).expect("it begins");
     let reply = instance.finish(&cancel).expect("it replies");
     check(load, &reply);
 }
@@ -89,9 +90,9 @@ fn same(instance: &mut dyn Instance, id: u64, load: LoadKind) {
 /// The load in a second instance, while the first one measures.
 fn beside(measured: &mut dyn Instance, second: &mut dyn Instance, id: u64, load: LoadKind) {
     let cancel = Cancel::new();
-    let job = Job { probe: None, loads: loads(load), ..gap(id) };
+    let job = Job { probe: None, loads: loads(load), ..gap(id, load) };
     second.begin(&job, &cancel).unwrap_or_else(|broken| panic!("{load}: {broken:?}"));
-    measured.begin(&gap(id), &cancel).expect("it begins");
+    measured.begin(&gap(id, load), &cancel).expect("it begins");
     assert!(matches!(measured.finish(&cancel).expect("it replies").report, Some(Ok(_))));
     let asked = Instant::now();
     let reply = second.finish(&cancel).unwrap_or_else(|broken| panic!("{load}: {broken:?}"));
@@ -130,9 +131,10 @@ fn check_parts(dose: &Dose) {
     }
 }
 
-/// Long enough that each part of a mixed load has several turns, in a translated guest as well.
-fn gap(id: u64) -> Job {
-    let params = GapParams { duration_ms: Millis::from_millis(400), ..GapParams::default() };
+/// Long enough that each part of a mixed load works, in a translated guest on a busy host as well.
+fn gap(id: u64, beside: LoadKind) -> Job {
+    let duration_ms = Millis::from_millis(if beside == LoadKind::Mixed { 2000 } else { 300 });
+    let params = GapParams { duration_ms, ..GapParams::default() };
     Job {
         id,
         probe: Some(ProbeSpec::Gap(params)),
@@ -143,5 +145,5 @@ fn gap(id: u64) -> Job {
 }
 
 fn loads(kind: LoadKind) -> Vec<LoadSpec> {
-    vec![LoadSpec { kind, threads: Some(2) }]
+    vec![LoadSpec { kind, threads: Some(if kind == LoadKind::Mixed { 4 } else { 2 }) }]
 }

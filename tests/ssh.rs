@@ -5,6 +5,8 @@
 //! ```
 //! Needs root, iproute2 and sshd (the set-up for tests brings both).
 
+#![expect(clippy::print_stdout, reason = "a test that is left out says why")]
+
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};

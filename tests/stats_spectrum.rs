@@ -81,16 +81,16 @@ fn measured(seed: u64, sources: &[Pulses], background: Background) -> Vec<u32> {
     }
     let mut wandering = 0.0;
     let jitter = if matches!(background, Background::White) { 0.02 } else { 0.002 };
-    let mut rounds = |lost: f64| {
+    let mut count = |lost: f64| {
         let step = if matches!(background, Background::Red) { 0.01 } else { 0.0 };
         wandering = wandering * 0.999 + step * (random.random::<f64>() - 0.5);
-        let speed = (1.0 - wandering.abs()) * (1.0 + jitter * (random.random::<f64>() - 0.5));
-        let rounds = BEST * (1.0 - lost) * speed + random.random::<f64>();
+        let pace = (1.0 - wandering.abs()) * (1.0 + jitter * (random.random::<f64>() - 0.5));
+        let rounds = BEST * (1.0 - lost) * pace + random.random::<f64>();
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "at most some thousands")]
-        let rounds = rounds.max(0.0) as u32;
-        rounds
+        let whole = rounds.max(0.0) as u32;
+        whole
     };
-    lost.0.iter().map(|lost| rounds(*lost)).collect()
+    lost.0.iter().map(|lost| count(*lost)).collect()
 }
 
 fn noise(work: &[u32]) -> Noise {
@@ -158,7 +158,9 @@ fn several_sources_are_told_apart() {
 fn a_few_long_stalls_are_no_beat_however_regular_they_look() {
     // Three stalls at equal distances: some comb fits them exactly, but most of the time nothing happened.
     let mut lost = Lost(vec![0.0; QUANTA as usize]);
-    [0.4, 0.9, 1.4].iter().for_each(|at| lost.stretch(*at, 0.004));
+    for at in [0.4, 0.9, 1.4] {
+        lost.stretch(at, 0.004);
+    }
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "at most some thousands")]
     let work: Vec<u32> = lost.0.iter().map(|lost| (BEST * (1.0 - lost)) as u32).collect();
     assert_eq!(noise(&work).sources, []);

@@ -19,6 +19,7 @@ use bulkhead::model::platform::{DiskBacking, DiskBus};
 use bulkhead::model::units::{Bytes, Kibibytes, Mebibytes, Millis};
 use bulkhead::platforms::ledger::{Ledger, Thing, sweep};
 use bulkhead::platforms::{Broken, Cancel, Instance, InstanceSpec, Platform, PlatformContext, make};
+use bulkhead::workloads::clock::Anchor;
 
 const ALLOWING: &str = "--i-know-this-destroys-data";
 
@@ -92,7 +93,7 @@ impl Bench {
             exe: PathBuf::from(env!("CARGO_BIN_EXE_bulkhead")),
             ledger: Ledger::open(run.path()).expect("a ledger"),
             cache: cache(),
-            counter_hz: None,
+            counter_hz: Anchor::take().and_then(|anchor| anchor.rate_since()).ok(),
             seed: 7,
             may_destroy,
         };

@@ -47,9 +47,8 @@ pub fn start(flavour: Flavour) -> Duration {
         Flavour::Fake => 0,
         Flavour::Process => 30,
         Flavour::Container => 150,
-        Flavour::Virtual => 1500,
+        Flavour::Virtual | Flavour::Remote => 1500,
         Flavour::Translated => 4500,
-        Flavour::Remote => 1500,
     })
 }
 

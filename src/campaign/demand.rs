@@ -97,15 +97,7 @@ fn nominal(probe: &ProbeSpec, facts: &MachineFacts) -> Nominal {
             let pages = p.size_mib.to_bytes().get() / 4096 * (u64::from(p.warm_passes) + 1);
             Nominal { by_clock: Duration::ZERO, by_work: nanos(pages, 2000) }
         }
-        ProbeSpec::Net(p) => {
-            let kinds = p.protocols.len() * (p.exchanges.len() + 1) * p.message_bytes.len();
-            clock(p.duration_ms.to_duration().saturating_mul(u32::try_from(kinds).unwrap_or(u32::MAX)))
-        }
-        ProbeSpec::Mpi(p) => {
-            let kinds = 2 * u32::try_from(p.message_bytes.len()).unwrap_or(u32::MAX);
-            clock(p.duration_ms.to_duration().saturating_mul(kinds))
-        }
-        ProbeSpec::Share(p) => clock(p.duration_ms.to_duration().saturating_mul(cpus * 4 + 4)),
+        ProbeSpec::Net(_) | ProbeSpec::Mpi(_) | ProbeSpec::Share(_) => joint_nominal(probe, cpus),
         ProbeSpec::Cpu(p) => {
             let most = u64::from(p.max_threads.unwrap_or(cpus.saturating_mul(2)));
             // T threads on E CPUs take max(1, T/E) times as long as one.
@@ -145,6 +137,25 @@ fn nominal_of_sizes(probe: &ProbeSpec, facts: &MachineFacts) -> Nominal {
         }
         _ => Nominal::default(),
     }
+}
+
+/// The same for the probes that several instances make together.
+fn joint_nominal(probe: &ProbeSpec, cpus: u32) -> Nominal {
+    let by_clock = match probe {
+        ProbeSpec::Net(p) => {
+            let kinds = p.protocols.len() * (p.exchanges.len() + 1) * p.message_bytes.len();
+            p.duration_ms.to_duration().saturating_mul(u32::try_from(kinds).unwrap_or(u32::MAX))
+        }
+        ProbeSpec::Mpi(p) => {
+            let kinds = 2 * u32::try_from(p.message_bytes.len()).unwrap_or(u32::MAX);
+            p.duration_ms.to_duration().saturating_mul(kinds)
+        }
+        ProbeSpec::Share(p) => {
+            p.duration_ms.to_duration().saturating_mul(cpus.saturating_mul(4).saturating_add(4))
+        }
+        _ => Duration::ZERO,
+    };
+    Nominal { by_clock, by_work: Duration::ZERO }
 }
 
 /// Array sizes of a memory probe.

@@ -169,7 +169,7 @@ mod tests {
         for text in ["", "[]", "{\"version\":1}", &huge, &entry("-1"), &entry("1e99"), &entry("null"), &other]
         {
             fs::write(&path, text).unwrap();
-            assert!(Durations::read(&path).is_empty(), "{:.80}", text);
+            assert!(Durations::read(&path).is_empty(), "{text:.80}");
         }
         fs::write(&path, [0xff, 0xfe, 0x00]).unwrap();
         assert!(Durations::read(&path).is_empty());

@@ -200,7 +200,9 @@ impl Fleet {
                     _ => false,
                 })
                 .collect();
-            others.into_iter().for_each(|seat| self.vacate(seat));
+            for seat in others {
+                self.vacate(seat);
+            }
         }
     }
 

@@ -144,7 +144,7 @@ pub enum DiskBus {
     Virtio,
     /// AHCI, fully emulated.
     Sata,
-    /// NVMe, fully emulated.
+    /// `NVMe`, fully emulated.
     Nvme,
 }
 

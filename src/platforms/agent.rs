@@ -82,7 +82,7 @@ pub fn serve(read: OwnedFd, write: OwnedFd, facts: MachineFacts, run: &RunJob<'_
 /// What the thread of a job tells the link thread.
 enum Event {
     Wish(Wish),
-    Done(JobReply),
+    Done(Box<JobReply>),
 }
 
 /// What is needed to start the thread of a job.
@@ -107,7 +107,7 @@ impl Starter<'_, '_> {
             let work = || run(&job, stop, &mut Teller::new(&wish, words, stop, deadline));
             let reply =
                 catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| refusal(&panic_text(&*panic)));
-            tell(Event::Done(reply));
+            tell(Event::Done(Box::new(reply)));
         };
         let spawned = std::thread::Builder::new().name("job".to_owned()).spawn_scoped(self.scope, body);
         spawned.map(drop).map_err(|error| LinkError::Broke(format!("no thread for the job: {error}")))
@@ -172,6 +172,7 @@ impl Agent<'_> {
                 Event::Wish(Wish::Running) => self.say(&ToHost::Running { id })?,
                 Event::Wish(Wish::Ask) => self.ask()?,
                 Event::Done(reply) => {
+                    let reply = *reply;
                     self.current = None;
                     self.answer(id, reply)?;
                 }
@@ -272,7 +273,7 @@ impl Agent<'_> {
         let (words, heard) = channel();
         let next_heartbeat = now + HEARTBEAT;
         self.current = Some(Current { id: job.id, deadline, limit, next_heartbeat, words, asking: None });
-        starter.start(job, heard, deadline - LAST_WORDS)
+        starter.start(job, heard, deadline.checked_sub(LAST_WORDS).unwrap_or(deadline))
     }
 
     /// Gives up a job that passed its deadline, and gives a sign of life when one is due.

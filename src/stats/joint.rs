@@ -252,11 +252,11 @@ mod tests {
     use crate::model::journal::{Cell, Failure, FailureKind};
     use crate::model::units::Bytes;
 
-    fn report(sample_ns: u64) -> Outcome {
+    fn report(each_ns: u64) -> Outcome {
         let clock = ClockFacts { name: "tsc".to_owned(), read_ns: 1.0, resolution_ns: 1.0 };
         let cost =
             OwnCost { per_sample_ns: 0.0, cpu_time_ns: Nanos::ZERO, memory_bytes: Bytes::from_bytes(0) };
-        let samples_ns = vec![Nanos::from_nanos(sample_ns); 1000];
+        let samples_ns = vec![Nanos::from_nanos(each_ns); 1000];
         let detail = Detail::Fwq(FwqDetail { iterations: 1, cpu: None, samples_ns });
         Outcome::Done(Box::new(ProbeReport::new(clock, cost, detail, Vec::new())))
     }

@@ -1,7 +1,9 @@
 //! Made-up runs for the tests of verdicts: cells whose figures are known, without a journal.
 
+use crate::model::detail::{Detail, WakeupDetail, WakeupThread};
 use crate::model::experiment::Experiment;
 use crate::model::facts::MachineFacts;
+use crate::model::histogram::Histogram;
 use crate::model::journal::{Cell, Failure, FailureKind, Neighbour, PlatformState};
 use crate::model::metric::{Better, Unit};
 use crate::model::names::{LoadKind, LoadPlace, PlatformKind, ProbeKind};
@@ -90,6 +92,23 @@ pub(super) fn measured(run: &mut RunResults, cell: &Cell, id: &str, value: f64) 
     match run.cells.iter_mut().find(|result| result.cell == *cell) {
         Some(result) => result.metrics.push(metric),
         None => run.cells.push(CellResult { done: 9, metrics: vec![metric], ..empty(cell) }),
+    }
+}
+
+/// Says how often the wake-ups of a cell were due in each round.
+pub(super) fn with_activations(run: &mut RunResults, cell: &Cell, due: u64) {
+    let thread = WakeupThread {
+        cpu: None,
+        due,
+        missed: 0,
+        service_ns: Histogram::default(),
+        response_ns: Histogram::default(),
+        worst: Vec::new(),
+    };
+    let detail =
+        WakeupDetail { period_ns: Nanos::from_nanos(1_000_000), priority: None, threads: vec![thread] };
+    if let Some(result) = run.cells.iter_mut().find(|result| result.cell == *cell) {
+        result.detail = Some(Detail::Wakeup(detail));
     }
 }
 

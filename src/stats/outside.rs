@@ -265,7 +265,7 @@ mod tests {
         let scattered = drift(&wild).unwrap();
         assert!(scattered.high - scattered.low > 10.0 * (all.high - all.low), "{scattered:?}");
         // Points that happen to lie on a line do not make the drift more certain than their errors allow.
-        let line = drift(&vec![gain(0.0); 4]).unwrap();
+        let line = drift(&[gain(0.0); 4]).unwrap();
         assert!(line.high - line.low > 10.0, "{line:?}");
     }
 

@@ -154,7 +154,7 @@ fn wait_until(until_ns: u64, bounds: Bounds<'_>) -> Result<(), WorkError> {
         if left <= AWAKE {
             break;
         }
-        std::thread::sleep((left - AWAKE).min(LOOK));
+        std::thread::sleep(left.saturating_sub(AWAKE).min(LOOK));
     }
     while read(ClockId::CLOCK_MONOTONIC) < until_ns {
         std::hint::spin_loop();

@@ -90,9 +90,13 @@ fn start_loads(job: &Job, surroundings: &Surroundings, bounds: Bounds<'_>) -> Re
 
 /// Waits for the stop of a job without a probe; leaves early when a load breaks off.
 fn wait(teams: &[Team], bounds: Bounds<'_>) -> Result<(), WorkError> {
-    while !bounds.is_stopped() && teams.iter().all(|team| team.failure().is_none()) {
-        bounds.check()?;
-        thread::sleep(LOOK);
+    while teams.iter().all(|team| team.failure().is_none()) {
+        match bounds.check() {
+            Ok(()) => thread::sleep(LOOK),
+            // One look only: the order may come at any time, and it is the usual end.
+            Err(WorkError::Stopped) => return Ok(()),
+            Err(error) => return Err(error),
+        }
     }
     Ok(())
 }

@@ -50,7 +50,8 @@ impl Default for WakeupParams {
     fn default() -> Self {
         Self {
             period_us: Micros::from_micros(1000),
-            duration_ms: Millis::from_millis(1000),
+            // Twice what its 99 % quantile wants, so that missed activations do not deny that of the wake-ups.
+            duration_ms: Millis::from_millis(2000),
             priority: 80,
             threads: 1,
         }

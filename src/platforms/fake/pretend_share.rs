@@ -10,7 +10,7 @@ use crate::model::units::{Hertz, Nanos};
 /// Slice of a thread that shares its CPU.
 const SLICE_NS: f64 = 3e6;
 
-pub(super) fn share(maker: &mut Maker, params: &ShareParams) -> Result<Detail, String> {
+pub(super) fn share(maker: &mut Maker, params: &ShareParams) -> Detail {
     let (rank, ranks) = maker.part.as_ref().map_or((0, 2), |part| (part.rank, part.ranks));
     let cpus = maker.cpus.max(1);
     let mut steps = vec![(cpus, 0), (0, cpus)];
@@ -36,12 +36,12 @@ pub(super) fn share(maker: &mut Maker, params: &ShareParams) -> Result<Detail, S
             running_ticks: Histogram::from_values([saturate(running) * TICKS_PER_NS]),
         }
     });
-    Ok(Detail::Share(ShareDetail {
+    Detail::Share(ShareDetail {
         rank,
         ranks,
         cpus,
         counter_hz: Hertz::from_hz(1_000_000_000 * TICKS_PER_NS),
         phases: phases.collect(),
         others: Vec::new(),
-    }))
+    })
 }

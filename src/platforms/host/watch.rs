@@ -85,11 +85,8 @@ impl Sampler {
             let mut known = Known::default();
             let mut last = Totals::of(&processes, &mut known);
             let mut next = Instant::now() + slices.length();
-            loop {
-                match stopped.recv_timeout(next.saturating_duration_since(Instant::now())) {
-                    Err(RecvTimeoutError::Timeout) => {}
-                    Ok(()) | Err(RecvTimeoutError::Disconnected) => break,
-                }
+            let wait = |until: Instant| stopped.recv_timeout(until.saturating_duration_since(Instant::now()));
+            while wait(next) == Err(RecvTimeoutError::Timeout) {
                 let now = Totals::of(&processes, &mut known);
                 slices.add(now.since(&last));
                 last = now;

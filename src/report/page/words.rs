@@ -103,13 +103,16 @@ const WORDS: &[(ProbeKind, &str, &str)] = &[
     (
         ProbeKind::Net,
         "Network",
-        "Two instances send each other messages, as a stream and as question and answer. CPU time is that of both \
-             ends.",
+        "Two instances send each other messages of growing size, as a stream and as question and answer. Streams show how \
+             much goes through, round trips how long a partner waits. CPU time is that of both ends; UDP may lose messages, \
+             and what it loses is counted.",
     ),
     (
         ProbeKind::Mpi,
         "Message passing",
-        "Messages go to and fro between two ranks, and from all to all, as parallel programs send them.",
+        "Messages go to and fro between two ranks, and from all to all, as parallel programs send them: whoever waits asks \
+             again and again instead of sleeping. In such programs all wait for the slowest, so the tail counts more than \
+             the median.",
     ),
     (
         ProbeKind::Share,

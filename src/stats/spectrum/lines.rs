@@ -65,8 +65,8 @@ impl Lines {
         Self { step_hz: 1.0 / (quantum_s * padded as f64), power, floor, oversampling }
     }
 
-    /// First bin that is looked at.
-    pub(super) fn first(&self) -> usize {
+    /// First bin that is looked at; what lies below has too few periods in the measurement.
+    pub fn first(&self) -> usize {
         to_index(LEAST_PERIODS as f64 * self.oversampling).min(self.power.len())
     }
 

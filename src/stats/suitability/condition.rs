@@ -3,6 +3,7 @@
 use crate::model::classes::{
     Against, Condition, ConditionResult, Deadline, Deciding, Held, TailMetric, Weight,
 };
+use crate::model::journal::Cell;
 use crate::model::metric::{Estimate, Unit};
 
 use super::observe::{Looked, Observation, Seen};
@@ -79,8 +80,9 @@ impl Weighed {
     fn of(observation: Observation, metric: &str, bound: Bound) -> Self {
         let (held, factor) = match &observation.value {
             Seen::Value(estimate) => (bound.holds(estimate), bound.factor(estimate.value)),
+            Seen::Never { longest, .. } if *longest <= bound.limit => (Held::Yes, bound.factor(*longest)),
             Seen::Perished(_) => (Held::No, None),
-            Seen::Unsupported(_) => (Held::Unclear, None),
+            Seen::Unsupported(_) | Seen::Never { .. } => (Held::Unclear, None),
             Seen::Nothing { .. } => (Held::NotMeasured, None),
         };
         Self { observation, metric: metric.to_owned(), held, factor }
@@ -117,6 +119,7 @@ pub(super) fn judged(looked: &Looked<'_>, condition: &Condition, deadline: Optio
     let deadline_met_ns = is_tail.then(|| deadline_met(&weighed)).flatten();
     let todo = worst(&weighed).and_then(|worst| match &worst.observation.value {
         Seen::Nothing { todo, .. } => Some(todo.clone()),
+        Seen::Unsupported(reason) => Some(format!("measure longer or more rounds ({reason})")),
         _ => None,
     });
     let mut result = result(condition, deadline, bound, &weighed);
@@ -181,15 +184,40 @@ fn tail(looked: &Looked<'_>, condition: &Condition, bound: Bound, miss_rate: f64
                 .iter()
                 .map(|(entry, all)| Some(Weighed::of(all.get(cell)?.clone(), &entry.metric.id, bound)))
                 .collect();
-            deciding(of_cell, &condition.tail, fitting)
+            let never = figures
+                .first()
+                .and_then(|(_, all)| all.get(cell))
+                .and_then(|observation| never_later(looked, &condition.tail, &observation.cell, miss_rate));
+            let never = never.map(|(seen, id)| Weighed::of(seen, &id, bound));
+            deciding(of_cell, never, &condition.tail, fitting)
         })
         .collect()
 }
 
+/// Activations without a single late one show how rare late ones are at least: of `n` independent ones, at 95 %
+/// fewer than 3 in `n` (the rule of three, Hanley and Lippman-Hand 1983). None when so few say nothing about the rate.
+fn never_later(
+    looked: &Looked<'_>,
+    tail: &[TailMetric],
+    cell: &Cell,
+    miss_rate: f64,
+) -> Option<(Observation, String)> {
+    let longest_metric = &tail.iter().find(|entry| entry.miss_rate == 0.0)?.metric;
+    let (longest, of) = looked.longest_of_all(cell, longest_metric)?;
+    (3.0 / of as f64 <= miss_rate).then(|| {
+        let value = Seen::Never { longest, of };
+        let unit = Some(Unit::Nanoseconds);
+        let seen = Observation { cell: cell.clone(), title: String::new(), unit, value };
+        (seen, longest_metric.id.clone())
+    })
+}
+
 /// Quantiles of one distribution grow with the share they cover. So where the one that fits cannot tell, a stricter one
-/// that is short enough says yes, and a looser one that is too long already says no.
+/// that is short enough says yes, and so do enough activations without a late one; a looser one that is too long already
+/// says no.
 fn deciding(
     mut figures: Vec<Option<Weighed>>,
+    never: Option<Weighed>,
     tail: &[TailMetric],
     fitting: Option<usize>,
 ) -> Option<Weighed> {
@@ -202,6 +230,9 @@ fn deciding(
         let stricter = (at + 1..tail.len())
             .filter(|index| tail.get(*index).is_some_and(|entry| entry.miss_rate > 0.0))
             .find(|index| held(*index) == Some(Held::Yes));
+        if stricter.is_none() && never.as_ref().is_some_and(|never| never.held == Held::Yes) {
+            return never;
+        }
         let looser = (0..at).rev().find(|index| held(*index) == Some(Held::No));
         stricter.or(looser).unwrap_or(at.min(tail.len().saturating_sub(1)))
     };
@@ -217,6 +248,7 @@ fn deciding(
 fn deadline_met(weighed: &[Weighed]) -> Option<f64> {
     let high = |weighed: &Weighed| match &weighed.observation.value {
         Seen::Value(estimate) => Some(estimate.high),
+        Seen::Never { longest, .. } => Some(*longest),
         _ => None,
     };
     weighed.iter().map(high).collect::<Option<Vec<f64>>>()?.into_iter().reduce(f64::max)

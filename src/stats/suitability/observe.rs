@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::model::classes::{Against, Beside, MetricName};
+use crate::model::detail::Detail;
 use crate::model::journal::{Cell, FailureKind, Neighbour};
 use crate::model::metric::{Better, Estimate, Unit};
 use crate::model::names::{LoadKind, nearest};
@@ -38,6 +39,13 @@ pub(super) struct Observation {
 pub(super) enum Seen {
     /// The value with its interval.
     Value(Estimate),
+    /// Of so many activations none took longer than this, nanoseconds.
+    Never {
+        /// The longest.
+        longest: f64,
+        /// Of how many.
+        of: u64,
+    },
     /// The data supports none; why.
     Unsupported(String),
     /// Every measurement broke, because the instance died or hung.
@@ -76,6 +84,17 @@ impl Looked<'_> {
             all.push(self.nothing(metric, beside, all.is_empty()));
         }
         all
+    }
+
+    /// The longest of all activations of a cell and their number, if the cell says both. `metric` is the longest of each
+    /// round.
+    pub(super) fn longest_of_all(&self, cell: &Cell, metric: &MetricName) -> Option<(f64, u64)> {
+        let result = self.results.cells.iter().find(|result| result.cell == *cell)?;
+        let found = result.metrics.iter().find(|found| found.id == metric.id)?;
+        let every_round = found.samples.len() == usize::try_from(result.done).ok()?;
+        let longest = found.samples.iter().map(|(_, value)| *value).reduce(f64::max)?;
+        let of = activations(result.detail.as_ref()?)?.saturating_mul(u64::from(result.done));
+        (every_round && longest.is_finite()).then_some((longest, of))
     }
 
     fn is_meant(&self, cell: &Cell, metric: &MetricName, against: Against, beside: &Beside) -> bool {
@@ -190,6 +209,17 @@ impl Looked<'_> {
             unit: None,
             value: Seen::Nothing { why, todo },
         }
+    }
+}
+
+/// How often something was due in one round, where a probe counts that.
+fn activations(detail: &Detail) -> Option<u64> {
+    match detail {
+        Detail::Wakeup(detail) => {
+            Some(detail.threads.iter().fold(0u64, |sum, thread| sum.saturating_add(thread.due)))
+        }
+        Detail::Frames(detail) => Some((detail.frame_ns.len() as u64).saturating_add(detail.missed)),
+        _ => None,
     }
 }
 

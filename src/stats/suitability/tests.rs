@@ -1,6 +1,6 @@
 //! Verdicts on made-up figures: each level, each kind of comparison, the worst neighbour, tails and miss rates.
 
-use super::super::made_run::{CPU, DISK, broken, cell, measured, run};
+use super::super::made_run::{CPU, DISK, broken, cell, measured, run, with_activations};
 use super::*;
 use crate::model::classes::{Held, Suitability};
 use crate::model::journal::FailureKind;
@@ -110,6 +110,29 @@ fn where_the_figure_is_missing_a_stricter_one_may_say_yes_and_a_looser_one_no() 
     // The longest gap being short proves nothing for a share.
     let verdict = on_vm(&tail_run([1e3, 0.0, 0.0, 1e6], [1e3, 0.0, 0.0, 9e6]), &set);
     assert_eq!(verdict.level, Suitability::Unknown);
+}
+
+#[test]
+fn enough_activations_without_a_late_one_show_a_miss_rate() {
+    let set = ClassSet::from_toml(&TAIL.replace("gap.", "wakeup.")).unwrap();
+    for (due, longest, level) in [
+        (1000, 2e6, Suitability::Suited),
+        (300, 2e6, Suitability::Unknown),
+        (1000, 2e7, Suitability::Unknown),
+    ] {
+        let mut run = run();
+        for neighbour in [None, Some(CPU)] {
+            let cell = cell("vm", ProbeKind::Wakeup, neighbour);
+            measured(&mut run, &cell, "max_gap_ns", longest);
+            with_activations(&mut run, &cell, due);
+        }
+        let verdict = on_vm(&run, &set);
+        assert_eq!(verdict.level, level, "{due} {longest}: {}", verdict.sentence);
+        if level == Suitability::Suited {
+            let words = "none of 9000 activations took longer than 2.02 ms";
+            assert!(verdict.sentence.contains(words), "{}", verdict.sentence);
+        }
+    }
 }
 
 #[test]

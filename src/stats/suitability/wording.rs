@@ -74,6 +74,11 @@ pub(super) fn measured(observation: &Observation, against: Against) -> String {
             ratio_words(against),
             interval(observation.unit, estimate)
         ),
+        Seen::Never { longest, of } => format!(
+            "{}: none of {of} activations took longer than {}{place}",
+            observation.cell.probe,
+            Unit::Nanoseconds.format(*longest)
+        ),
         Seen::Unsupported(reason) => format!("{what}{place}: no figure, because {reason}"),
         Seen::Perished(reason) => {
             format!("{}{place}: the instance did not survive: {reason}", observation.cell.probe)
@@ -119,6 +124,7 @@ pub(super) fn reason(all: &[Judged], outcome: &Outcome) -> String {
     let reason = match result.held {
         Held::Yes => format!("nearest to its bound is {} ({})", result.measured, result.bound),
         Held::No => format!("{}; wanted {}", result.measured, result.bound),
+        Held::Unclear if judged.todo.is_some() => format!("{}; wanted {}", result.measured, result.bound),
         Held::Unclear => {
             format!("{}; wanted {}, which the interval does not decide", result.measured, result.bound)
         }

@@ -86,6 +86,24 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_thread_alone_does_all_four_in_turns() {
+        let folder = tempfile::tempdir().unwrap();
+        let lock = std::sync::Arc::default();
+        let post = Post { number: 0, threads: 1, scratch: Some(folder.path()), lock: &lock };
+        let mut mixture = Mixture::new(&post).unwrap();
+        let mut sums = [0; PARTS.len()];
+        let end = Instant::now() + Duration::from_secs(60);
+        while sums.contains(&0) && Instant::now() < end {
+            let done = mixture.round().unwrap();
+            assert!(done.parts.iter().filter(|part| **part > 0).count() as u64 == done.whole, "{done:?}");
+            for (sum, part) in sums.iter_mut().zip(done.parts) {
+                *sum += part;
+            }
+        }
+        assert!(!sums.contains(&0), "{sums:?}");
+    }
+
+    #[test]
     fn whole_groups_of_four_have_one_part_each_and_the_rest_have_all() {
         assert_eq!(parts_of(0, 4), [0]);
         assert_eq!(parts_of(6, 8), [2]);
