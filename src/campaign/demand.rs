@@ -107,6 +107,15 @@ fn nominal(probe: &ProbeSpec, facts: &MachineFacts) -> Nominal {
         }
         ProbeSpec::Syscall(p) => clock(p.duration_ms.to_duration() * p.max_threads.unwrap_or(cpus)),
         ProbeSpec::Fork(p) => clock(p.duration_ms.to_duration() * p.max_threads.unwrap_or(cpus)),
+        ProbeSpec::MemLatency(_) | ProbeSpec::MemBandwidth(_) | ProbeSpec::Disk(_) => {
+            nominal_of_sizes(probe, facts)
+        }
+    }
+}
+
+/// Probes that go through sizes of arrays or files.
+fn nominal_of_sizes(probe: &ProbeSpec, facts: &MachineFacts) -> Nominal {
+    match probe {
         ProbeSpec::MemLatency(p) => {
             let sizes = Sizes::of(p.min_size_kib, p.max_size_mib, p.steps_per_octave, facts);
             let elements = sizes.total_bytes() / u64::from(p.stride_bytes.max(1));
@@ -126,6 +135,7 @@ fn nominal(probe: &ProbeSpec, facts: &MachineFacts) -> Nominal {
             // Random reads and shifted writes take half a phase each.
             Nominal { by_clock: p.duration_ms.to_duration().saturating_mul(phases + 1), by_work: flush }
         }
+        _ => Nominal::default(),
     }
 }
 

@@ -28,6 +28,7 @@ mod measure;
 mod network;
 pub mod plan;
 pub mod predict;
+pub mod preview;
 pub mod rundir;
 mod rundir_lock;
 pub mod runner;

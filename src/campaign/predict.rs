@@ -245,3 +245,123 @@ fn platform_key(experiment: &Experiment, host: &MachineFacts, state: &PlatformSt
 fn hash(text: &str) -> String {
     format!("{:08x}", Seed::of_run(0).with_text(text).get() >> 32)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::names::ProbeKind;
+
+    const TEXT: &str = "seed = 1\n[repeat]\nmin = 2\nmax = 2\n[[platform]]\nlabel = \"a\"\nkind = \"native\"\n\
+                        [[platform]]\nlabel = \"b\"\nkind = \"vm\"\n[probe.gap]\n[probe.fwq]\n[probe.pages]\n\
+                        [[load]]\nkind = \"cpu\"\nprobes = [\"gap\"]\n";
+
+    fn experiment(text: &str) -> Experiment {
+        Experiment::from_toml(text).unwrap()
+    }
+
+    fn states(experiment: &Experiment) -> Vec<PlatformState> {
+        let state = |spec: &crate::model::experiment::PlatformSpec| PlatformState {
+            label: spec.label.clone(),
+            kind: spec.kind,
+            unavailable: None,
+            properties: vec![("accelerator".to_owned(), "tcg".to_owned())],
+            facts: None,
+            start_ns: None,
+        };
+        experiment.platforms.iter().map(state).collect()
+    }
+
+    fn host() -> MachineFacts {
+        MachineFacts { cpus: 2, ..MachineFacts::default() }
+    }
+
+    fn seconds(duration: Duration) -> f64 {
+        duration.as_secs_f64()
+    }
+
+    #[test]
+    fn what_was_measured_here_is_predicted_to_the_second() {
+        let experiment = experiment(TEXT);
+        let (host, states) = (host(), states(&experiment));
+        let plan = Plan::new(&experiment, &["a".to_owned(), "b".to_owned()], "a");
+        let mut durations = Durations::default();
+        let mut took = BTreeMap::new();
+        let nothing = Durations::default();
+        let oracle = Oracle::new(&experiment, &host, &states, &nothing);
+        for (cell, each) in experiment.cells().iter().zip(1u64..) {
+            took.insert(oracle.key_of(cell).unwrap(), vec![Duration::from_secs(each)]);
+        }
+        for label in ["a", "b"] {
+            took.insert(oracle.start_key(label).unwrap(), vec![Duration::from_secs(100)]);
+        }
+        assert_eq!(took.len(), 10, "every key is its own: {:?}", took.keys());
+        durations.learn(&took);
+        let oracle = Oracle::new(&experiment, &host, &states, &durations);
+        let predicted = oracle.predict(&plan, &History::default(), 0, &plan.order(0));
+        // Two rounds of 1 + … + 8 s; per platform: the measured instance, the neighbour, and a fresh one per round.
+        assert_eq!(predicted.least_ns.as_secs_f64(), 2.0 * 36.0 + 2.0 * 4.0 * 100.0);
+        assert_eq!((predicted.measurements, predicted.known), (16, 16));
+        assert_eq!(predicted.most_ns, predicted.least_ns);
+        assert!(!oracle.wants_pilot("a") && !oracle.wants_pilot("b"));
+    }
+
+    #[test]
+    fn other_parameters_settings_loads_and_hosts_are_other_keys() {
+        let base = experiment(TEXT);
+        let of = |experiment: &Experiment, host: &MachineFacts| {
+            let (durations, states) = (Durations::default(), states(experiment));
+            let oracle = Oracle::new(experiment, host, &states, &durations);
+            let cell = experiment.cells().into_iter().find(|cell| cell.platform == "b").unwrap();
+            oracle.key_of(&cell).unwrap()
+        };
+        let wanted = of(&base, &host());
+        assert_eq!(of(&experiment(&TEXT.replace("seed = 1", "seed = 2")), &host()), wanted);
+        let longer = experiment(&TEXT.replace("[probe.gap]", "[probe.gap]\nduration_ms = 77"));
+        let larger = experiment(&TEXT.replace("kind = \"vm\"", "kind = \"vm\"\ncpus = 7"));
+        let elsewhere = MachineFacts { cpus: 3, ..host() };
+        for other in [of(&longer, &host()), of(&larger, &host()), of(&base, &elsewhere)] {
+            assert_ne!(other, wanted);
+        }
+    }
+
+    #[test]
+    fn the_unknown_is_scaled_by_what_is_known_of_its_probe_then_of_its_platform_then_by_the_pilot() {
+        let experiment = experiment(TEXT);
+        let (host, states) = (host(), states(&experiment));
+        let cell = |probe, platform: &str, beside: bool| {
+            let wanted = |cell: &Cell| {
+                cell.probe == probe && cell.platform == platform && cell.neighbour.is_some() == beside
+            };
+            experiment.cells().into_iter().find(wanted).unwrap()
+        };
+        let [alone, beside] = [false, true].map(|beside| cell(ProbeKind::Gap, "a", beside));
+        let [fwq, far] = ["a", "b"].map(|platform| cell(ProbeKind::Fwq, platform, false));
+        let nothing = Durations::default();
+        let typical = Oracle::new(&experiment, &host, &states, &nothing);
+        let of = |oracle: &Oracle<'_>, cell: &Cell| seconds(oracle.costs(&experiment.cells())[cell].0);
+        let mut durations = Durations::default();
+        let thrice = typical.typical(&alone) * 3;
+        durations.learn(&BTreeMap::from([(typical.key_of(&alone).unwrap(), vec![thrice])]));
+        let oracle = Oracle::new(&experiment, &host, &states, &durations);
+        for scaled in [&alone, &beside, &fwq] {
+            assert!((of(&oracle, scaled) / of(&typical, scaled) - 3.0).abs() < 1e-6, "{scaled:?}");
+        }
+        assert_eq!(of(&oracle, &far), of(&typical, &far), "of b nothing is known");
+        let slowness = BTreeMap::from([("b".to_owned(), 2.0)]);
+        let piloted = Oracle::new(&experiment, &host, &states, &nothing).with_slowness(&slowness);
+        let ratio = of(&piloted, &far) / of(&typical, &far);
+        assert!((1.5..2.0).contains(&ratio), "its work counts twice, what comes with it does not: {ratio}");
+        assert!(typical.wants_pilot("a") && typical.wants_pilot("b"));
+    }
+
+    #[test]
+    fn a_pilot_says_how_slow_a_platform_works() {
+        let samples = |nanos| vec![Nanos::from_nanos(nanos); 11];
+        let process = slowness(&samples(400_000), 400_000, Flavour::Process).unwrap();
+        assert!((process - 2.0).abs() < 1e-9);
+        let translated = slowness(&samples(1_600_000), 400_000, Flavour::Translated).unwrap();
+        assert!((translated - 1.0).abs() < 1e-9, "its slowness is in the typical costs already");
+        assert_eq!(slowness(&[], 1, Flavour::Process), None);
+        assert_eq!(slowness(&samples(0), 1, Flavour::Process), None);
+    }
+}

@@ -66,6 +66,7 @@ Examples:
   bulkhead measure --quick --out /tmp/first-look
   bulkhead measure native container:crun container:runc --probe syscall --probe fork
   bulkhead measure --experiment my.toml --seed 7
+  bulkhead measure --experiment full --plan
   bulkhead measure --resume bulkhead-run-20260102-150405";
 
 /// Arguments of `measure`.
@@ -119,6 +120,9 @@ pub struct MeasureArgs {
     /// Let the disk probe write to a block device that is in use or carries something (disk = "device")
     #[arg(long)]
     pub i_know_this_destroys_data: bool,
+    /// Only say what would be measured, in which order, and how long it would take
+    #[arg(long, conflicts_with_all = ["resume", "out", "json"])]
+    pub plan: bool,
     /// Print results.json to stdout instead of the table
     #[arg(long)]
     pub json: bool,

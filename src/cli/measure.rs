@@ -35,10 +35,13 @@ use crate::report::{page, terminal};
 use crate::stats::suitability;
 
 /// Where it is kept how long measurements take on this host.
-const DURATIONS_FILE: &str = "durations.json";
+pub const DURATIONS_FILE: &str = "durations.json";
 
 /// Measures, writes everything down, prints the summary.
 pub fn run(args: &MeasureArgs) -> Verdict {
+    if args.plan {
+        return super::preview::run(args);
+    }
     let cancel = interrupt::token().or_lacking()?;
     // What is wrong with the classes is said before anything is measured.
     let resumed = args.resume.as_deref();
@@ -141,7 +144,7 @@ fn header(dir: &Path) -> Header {
 }
 
 /// A short seed, so that it can be typed again.
-fn fresh_seed() -> u64 {
+pub fn fresh_seed() -> u64 {
     use std::hash::{BuildHasher, RandomState};
     RandomState::new().hash_one(now().get()) >> 40
 }

@@ -18,6 +18,7 @@ mod interrupt;
 mod man;
 mod measure;
 mod output;
+mod preview;
 mod progress;
 mod report;
 mod resolve;
