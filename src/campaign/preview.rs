@@ -1,6 +1,6 @@
 //! What would be measured, in which order, and how long it would take; nothing is measured.
 
-use std::path::PathBuf;
+use std::path::Path;
 use std::time::Duration;
 
 use super::durations::Durations;
@@ -36,14 +36,14 @@ pub fn preview(
     experiment: &Experiment,
     mut platforms: Vec<(PlatformSpec, Box<dyn Platform>)>,
     host: &MachineFacts,
-    durations: Option<PathBuf>,
+    durations: &Path,
     cancel: &Cancel,
     on_event: &mut dyn FnMut(&Event),
 ) -> Result<Preview, CampaignError> {
     let states = survey(&mut platforms, None, cancel, on_event);
     let baseline = settle_baseline(experiment, &states, on_event)?;
     let plan = Plan::new(experiment, &measured(&states), &baseline);
-    let durations = durations.as_deref().map(Durations::read).unwrap_or_default();
+    let durations = Durations::read(durations);
     let oracle = Oracle::new(experiment, host, &states, &durations);
     let order = plan.order(0);
     let predicted = oracle.predict(&plan, &History::default(), 0, &order);

@@ -72,6 +72,7 @@ Examples:
 /// Arguments of `measure`.
 #[derive(Debug, Args)]
 #[command(after_help = MEASURE_AFTER)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
 pub struct MeasureArgs {
     /// Platforms to measure; the first is the baseline [default: those of the experiment]
     #[arg(value_name = "PLATFORM")]

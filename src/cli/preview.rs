@@ -32,10 +32,10 @@ fn look(experiment: &Experiment, cancel: &Cancel) -> anyhow::Result<Preview> {
     let context = platform_context(work.path(), experiment.seed.unwrap_or_default(), false)?;
     let platforms =
         experiment.platforms.iter().map(|spec| (spec.clone(), make::make(spec, &context))).collect();
-    let durations = Some(context.cache.join(DURATIONS_FILE));
+    let durations = context.cache.join(DURATIONS_FILE);
     let host = facts::collect(counter_rate());
     let mut progress = Progress::new();
-    Ok(preview(experiment, platforms, &host, durations, cancel, &mut |event| progress.on(event))?)
+    Ok(preview(experiment, platforms, &host, &durations, cancel, &mut |event| progress.on(event))?)
 }
 
 /// One line per measurement of the first round, then the sum.
