@@ -16,7 +16,7 @@ measure: setup build ## set up what is missing, build, measure this machine
 	$(BIN) measure $(ARGS)
 
 test: setup-test build lint ## set up what is missing, run all tests
-	BULKHEAD_REQUIRE=$(if $(filter 0,$(shell id -u)),container$(comma)vm$(comma)browser,) cargo test --release --lib --bins --tests
+	BULKHEAD_REQUIRE=$(if $(filter 0,$(shell id -u)),container$(comma)vm$(comma)browser$(comma)ssh,) cargo test --release --lib --bins --tests
 	cargo test --release --doc
 
 comma := ,

@@ -37,7 +37,7 @@ have crun || have runc || have youki || have runsc || wanted+=("crun crun")
 hybrid=/sys/fs/cgroup/unified/cgroup.controllers
 if [ -r $hybrid ] && grep -q . $hybrid; then wanted+=("runc runc"); fi
 if [ "$goal" = test ]; then
-    wanted+=("crun crun" "runc runc" "chromium chromium" "oslat rt-tests" "ip iproute2")
+    wanted+=("crun crun" "runc runc" "chromium chromium" "oslat rt-tests" "ip iproute2" "ssh openssh-client" "losetup mount" "addpart util-linux")
 fi
 if [ "$goal" = crosscheck ]; then
     # hpcc is started through MPI and takes its BLAS from whatever provides libblas.so.3; OpenBLAS is the quickest.
@@ -85,8 +85,11 @@ if ! have cargo; then
     exit 3
 fi
 
-# The guest kernel: fetched as a package, unpacked into the cache folder, never installed.
+# The guest kernel: fetched as a package, unpacked into the cache folder, never installed. The stamp counts up when the
+# list of parts below changes, so that an older kernel without them is fetched again.
+parts_stamp=2
 kernel_here() { compgen -G "$cache/kernel/boot/vmlinu*" >/dev/null; }
+kernel_complete() { kernel_here && [ "$(cat "$cache/kernel/parts" 2>/dev/null)" = "$parts_stamp" ]; }
 fetch_kernel() {
     local work package image
     work=$(mktemp -d "$cache/fetch.XXXXXX")
@@ -112,7 +115,10 @@ fetch_kernel() {
         mkdir -p "$to/kernel/drivers" "$to/kernel/net" "$work/kernel/boot"
         for part in arch crypto lib fs/ext4 fs/jbd2 fs/mbcache.ko fs/9p fs/netfs fs/fscache fs/overlayfs fs/fuse drivers/virtio \
             drivers/block drivers/char drivers/net/virtio_net.ko drivers/net/net_failover.ko drivers/net/ethernet/intel/e1000 \
-            drivers/net/ethernet/realtek drivers/net/mii.ko net/9p net/core; do
+            drivers/net/ethernet/realtek drivers/net/mii.ko net/9p net/core \
+            drivers/ata/libata.ko drivers/ata/libahci.ko drivers/ata/ahci.ko drivers/scsi/scsi_mod.ko \
+            drivers/scsi/scsi_common.ko drivers/scsi/sd_mod.ko drivers/nvme/common drivers/nvme/host/nvme-core.ko \
+            drivers/nvme/host/nvme.ko block/t10-pi.ko; do
             if [ -e "$from/kernel/$part" ]; then
                 mkdir -p "$(dirname "$to/kernel/$part")"
                 cp -a "$from/kernel/$part" "$to/kernel/$part"
@@ -121,14 +127,52 @@ fetch_kernel() {
         cp -a "$from"/modules.* "$to/"
         cp -a "$work/tree/boot/vmlinuz-$release" "$work/kernel/boot/"
     done
+    echo "$parts_stamp" >"$work/kernel/parts"
     rm -rf "$cache/kernel"
     mv "$work/kernel" "$cache/kernel"
 }
 
+# A real sshd for the tests: unpacked into the cache folder, never installed, so no service is started on this machine.
+sshd_here() { [ -x /usr/sbin/sshd ] || [ -x "$cache/sshd/usr/sbin/sshd" ]; }
+fetch_sshd() {
+    local work
+    work=$(mktemp -d "$cache/fetch.XXXXXX")
+    # shellcheck disable=SC2064
+    trap "rm -rf '$work'" RETURN
+    say "fetching openssh-server for the tests into $cache/sshd"
+    if ! (cd "$work" && apt-get download -qq openssh-server >/dev/null 2>&1); then
+        refresh
+        (cd "$work" && apt-get download -qq openssh-server >/dev/null 2>&1) || { say "openssh-server could not be fetched"; return 1; }
+    fi
+    dpkg-deb -x "$work"/*.deb "$work/sshd"
+    rm -rf "$cache/sshd"
+    mv "$work/sshd" "$cache/sshd"
+    local library
+    # sshd gives up its rights as this user, which its package would have made.
+    if ! getent passwd sshd >/dev/null && [ "${as_root[*]:-}" != false ]; then
+        "${as_root[@]}" useradd --system --no-create-home --home-dir /run/sshd --shell /usr/sbin/nologin sshd
+    fi
+    for library in libwrap0; do
+        if ! dpkg -s $library >/dev/null 2>&1 && [ "${as_root[*]:-}" != false ]; then
+            "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $library >/dev/null
+        fi
+    done
+}
+if [ "$goal" = test ] && ! sshd_here && have apt-get && have dpkg-deb; then
+    mkdir -p "$cache"
+    fetch_sshd || say "no sshd: the tests of the platform ssh are left out"
+fi
+
 mkdir -p "$cache"
-if ! kernel_here; then
+if ! kernel_complete; then
     if have apt-get && have dpkg-deb; then
-        fetch_kernel || say "no guest kernel: VMs use the host's own, or name one with --kernel"
+        if ! fetch_kernel; then
+            if kernel_here; then
+                say "the guest kernel from an earlier set-up stays; it lacks drivers (SATA, NVMe) that some experiments need"
+            else
+                say "no guest kernel: VMs use the host's own, or name one with --kernel"
+            fi
+        fi
     elif compgen -G "/boot/vmlinu*" >/dev/null; then
         say "guests will use the host's own kernel in /boot"
     else

@@ -65,6 +65,7 @@ fn run() -> Result<bool> {
         cache,
         counter_hz: bulkhead::workloads::clock::Anchor::take().and_then(|anchor| anchor.rate_since()).ok(),
         seed: 1,
+        may_destroy: false,
     };
     let mut vm = Vm::new(&spec, &context);
     let state = vm.survey(&Cancel::new());

@@ -99,6 +99,8 @@ fn a_number_that_is_not_finite_does_not_break_the_link() {
             rate_per_s: 1.0 / 0.0,
             unit: "rounds".to_owned(),
             cpu_time_ns: Nanos::ZERO,
+            way: None,
+            parts: Vec::new(),
         };
         JobReply { report: None, doses: job.loads.iter().map(dose).collect() }
     };

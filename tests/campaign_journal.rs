@@ -42,7 +42,11 @@ fn cut_at_every_byte_it_reads_the_whole_prefix() {
         let got = read.headers.len() + read.measurements.len();
         let surveys = bytes[..length]
             .split_inclusive(|byte| *byte == b'\n')
-            .filter(|line| line.ends_with(b"\n") && line.starts_with(b"{\"line\":\"platforms\""))
+            .filter(|line| {
+                let others = ["platforms", "predicted", "took"];
+                let is_other = |kind: &&str| line.starts_with(format!("{{\"line\":\"{kind}\"").as_bytes());
+                line.ends_with(b"\n") && others.iter().any(is_other)
+            })
             .count();
         assert_eq!(got + surveys, lines, "cut at {length}");
         assert_eq!(read.measurements, whole.measurements[..read.measurements.len()], "cut at {length}");
@@ -103,7 +107,8 @@ fn damage_in_the_middle_is_refused_with_its_line() {
     headless.remove(0);
     assert!(message(&headless).contains("damaged in line 1: the first line must be the header"));
     let mut twice = lines.clone();
-    let last = lines.len() - 1;
+    // The last line says how long it took.
+    let last = lines.len() - 2;
     twice.push(lines[last]);
     assert!(message(&twice).contains(&format!("repeats the measurement of line {}", last + 1)));
 }
@@ -112,13 +117,14 @@ fn damage_in_the_middle_is_refused_with_its_line() {
 fn another_version_is_named_with_the_program_to_use() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("journal.jsonl");
-    for (version, program) in [(2, "newer"), (0, "older")] {
+    for (version, program) in [(3, "newer"), (0, "older")] {
         // A header whose other fields this program does not know.
         fs::write(&path, format!("{{\"line\":\"header\",\"schema_version\":{version},\"new\":1}}\n"))
             .unwrap();
         let error = read(&path).unwrap_err();
         assert!(matches!(error, JournalError::Version { got, .. } if got == version));
-        let wanted = format!("written by schema {version}, this program reads 1: use the {program} program");
+        let wanted =
+            format!("written by schema {version}, this program reads 1 to 2: use the {program} program");
         assert!(error.to_string().contains(&wanted), "{error}");
     }
 }

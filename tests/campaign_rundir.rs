@@ -97,7 +97,7 @@ fn results_of_another_version_are_refused() {
     fs::write(dir.path().join("results.json"), "{\"schema_version\":9,\"cells\":{}}").unwrap();
     let message = RunDir::resume(dir.path()).unwrap_err().to_string();
     assert!(
-        message.contains("written by schema 9, this program reads 1: use the newer program"),
+        message.contains("written by schema 9, this program reads 1 to 2: use the newer program"),
         "{message}"
     );
     assert!(dir.path().join("results.json").exists());

@@ -164,7 +164,7 @@ fn results_of_another_version_are_refused() {
     assert_eq!(quick_fake(&folder, "run").status.code(), Some(0));
     let path = folder.path().join("run/results.json");
     let text = fs::read_to_string(&path).expect("readable");
-    fs::write(&path, text.replacen("\"schema_version\":1", "\"schema_version\":99", 1)).expect("writable");
+    fs::write(&path, text.replacen("\"schema_version\":2", "\"schema_version\":99", 1)).expect("writable");
     let output = bulkhead(&folder, &["compare", "run", "run"]);
     assert_eq!(output.status.code(), Some(2));
     assert!(stderr(&output).contains("99"), "{}", stderr(&output));

@@ -71,10 +71,11 @@ fn run_session(dir: &Path) {
         ledger: Ledger::open(rundir.path()).unwrap(),
         cache: std::env::temp_dir(),
         seed: rundir.seed(),
+        may_destroy: false,
     };
     let specs = rundir.experiment().platforms.clone();
     let platforms = specs.into_iter().map(|spec| (spec.clone(), make(&spec, &context))).collect();
-    let setup = Setup { platforms, host: None, header: header(), cancel: Cancel::new() };
+    let setup = Setup { platforms, host: None, header: header(), durations: None, cancel: Cancel::new() };
     run(&rundir, setup, &mut |_| {}).unwrap();
     conclude(&rundir).unwrap();
 }

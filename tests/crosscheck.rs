@@ -49,7 +49,7 @@ fn hpcc_is_read() {
 #[test]
 fn iperf3_and_sockperf_are_read() {
     let bytes = parse::iperf3::parse(sample!("iperf3.json")).expect("a sample");
-    assert!(close(bytes, 9425557747.51255 / 8.0), "{bytes}");
+    assert!(close(bytes, 9_425_557_747.512_55 / 8.0), "{bytes}");
     let refused = r#"{"start":{},"end":{},"error":"unable to connect to server: Connection refused"}"#;
     assert!(parse::iperf3::parse(refused).unwrap_err().contains("Connection refused"));
     // It prints half a round trip: 5.813 µs.

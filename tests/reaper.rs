@@ -35,8 +35,14 @@ fn victim() {
     let _ticket = ledger.record(Thing::Directory { path: directory.clone() }).expect("written");
     std::fs::create_dir(&directory).expect("made");
     std::fs::write(directory.join("disk"), "data").expect("written");
-    let context =
-        PlatformContext { exe: binary(), ledger, cache: run.join("cache"), counter_hz: None, seed: 1 };
+    let context = PlatformContext {
+        exe: binary(),
+        ledger,
+        cache: run.join("cache"),
+        counter_hz: None,
+        seed: 1,
+        may_destroy: false,
+    };
     let mut instances = Vec::new();
     for (number, kind) in [(0, PlatformKind::Native), (1, PlatformKind::Container)] {
         let mut platform = make(&PlatformSpec::of_kind(kind), &context);

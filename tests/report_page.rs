@@ -45,7 +45,8 @@ fn figures_measured(run: &RunResults) -> std::collections::BTreeMap<String, f64>
         let neighbour = cell.cell.neighbour.map_or("none".to_owned(), |n| format!("{}@{}", n.kind, n.place));
         for metric in &cell.metrics {
             if let Some(estimate) = metric.estimate.estimate() {
-                let key = format!("{}|{neighbour}|{}|{}", cell.cell.probe, cell.cell.platform, metric.id);
+                let probe = cell.cell.probe_words();
+                let key = format!("{probe}|{neighbour}|{}|{}", cell.cell.platform, metric.id);
                 all.insert(key, estimate.value);
             }
         }
@@ -81,11 +82,60 @@ fn the_page_is_quiet_complete_and_says_what_was_measured() {
          [svg.getAttribute('aria-label'), svg.querySelectorAll('polyline,circle,polygon,rect').length]))",
     );
     let drawings: Vec<(String, u64)> = serde_json::from_str(drawings.as_str().unwrap()).unwrap();
-    // The comparison, gap 3, fwq 2, cpu, syscall, fork, latency, throughput 3, disk 6.
-    assert_eq!(drawings.len(), 19, "{drawings:?}");
+    // The comparison, two time lines, gap 3, fwq 2, cpu, syscall, fork, latency, throughput 3, disk 6; then those of the
+    // probes that the fake platform makes up.
+    assert!(drawings.len() >= 21, "{drawings:?}");
     assert!(drawings.iter().all(|(name, shapes)| !name.is_empty() && *shapes > 5), "{drawings:?}");
+    let without = browser.evaluate(
+        "JSON.stringify([...document.querySelectorAll('main>section')].filter(s => !s.querySelector('h2,p,table'))\
+         .map(s => s.id))",
+    );
+    assert_eq!(without, "[]", "sections that say nothing");
     // The script ran: it is the one the policy names.
     assert_eq!(browser.evaluate("document.getElementById('theme').hidden"), Value::Bool(false));
+}
+
+#[test]
+fn who_hurts_whom_and_fit_for_what_are_there_and_legible() {
+    let Some(mut browser) = start_or_skip() else { return };
+    let run = sample::rich();
+    let html = page::html(&run);
+    println!("{} bytes with {} cells", html.len(), run.cells.len());
+    assert!(html.len() < 5_000_000, "{} bytes", html.len());
+    let (_folder, file) = written("report.html", &html);
+    browser.show_as(1200, 800, "light", "screen");
+    browser.open(&file);
+    let ready = browser.evaluate("Math.round(performance.getEntriesByType('navigation')[0].loadEventEnd)");
+    println!("loaded after {ready} ms");
+    assert!(ready.as_f64().is_some_and(|ms| ms < 20_000.0), "loaded after {ready} ms");
+    let count = |browser: &mut Browser, what: &str| {
+        browser.evaluate(&format!("document.querySelectorAll({what:?}).length")).as_u64().unwrap()
+    };
+    let cells: usize = run.isolation.iter().flat_map(|matrix| &matrix.rows).map(|row| row.cells.len()).sum();
+    assert_eq!(count(&mut browser, "#isolation table.map td[title]"), cells as u64);
+    assert_eq!(count(&mut browser, "#fit table.fit td .badge"), run.classes.len() as u64);
+    assert_eq!(count(&mut browser, "#fit table.deciding tbody tr td .badge"), run.classes.len() as u64);
+    assert_eq!(count(&mut browser, "#isolation td.hf"), 1, "the cell that broke");
+    assert!(count(&mut browser, "#who .stack .bar span") >= 9);
+    assert_eq!(count(&mut browser, "#who .drawing svg"), 2);
+    // Worse is darker also without colour, in both themes' own sense: contrast with the paper grows with the step.
+    for theme in ["light", "dark"] {
+        browser.show_as(1200, 800, theme, "screen");
+        browser.open(&file);
+        let contrasts = browser.evaluate(
+            "JSON.stringify((() => { const grey = e => { const [r, g, b] = getComputedStyle(e).backgroundColor\
+             .match(/[\\d.]+/g).map(Number); return 0.299 * r + 0.587 * g + 0.114 * b; };\
+             const paper = grey(document.body);\
+             return ['h0', 'h1', 'h2', 'h3', 'h4'].map(c => Math.abs(grey(document.querySelector('.swatch.' + c)) - paper)); })())",
+        );
+        let contrasts: Vec<f64> = serde_json::from_str(contrasts.as_str().unwrap()).unwrap();
+        assert!(contrasts.is_sorted_by(|a, b| a + 10.0 < *b), "{theme}: {contrasts:?}");
+    }
+    // On paper without colours the maps keep their signs and numbers.
+    browser.show_as(718, 1000, "light", "print");
+    browser.open(&file);
+    let text = browser.evaluate("document.querySelector('#isolation table.map').innerText");
+    assert!(text.as_str().is_some_and(|text| text.contains("▼ 41")), "{text}");
 }
 
 #[test]

@@ -29,13 +29,13 @@ fn everything(run: &RunResults) -> String {
 
 #[test]
 fn the_summary_reads_like_this() {
-    insta::assert_snapshot!(summary(&sample::rich(), PLAIN));
+    insta::assert_snapshot!(summary(&sample::of(&sample::FIRST), PLAIN));
 }
 
 #[test]
 fn a_comparison_reads_like_this() {
-    let before = sample::rich();
-    let mut after = sample::rich();
+    let before = sample::of(&sample::FIRST);
+    let mut after = before.clone();
     after.cells.retain(|cell| cell.cell.probe == ProbeKind::Gap && cell.cell.neighbour.is_none());
     for sample in
         after.cells.iter_mut().flat_map(|cell| &mut cell.metrics).flat_map(|metric| &mut metric.samples)
@@ -96,6 +96,33 @@ fn hostile_text_stays_text() {
             disk.target = hostile.to_owned();
         }
     }
+    for verdict in &mut run.classes {
+        for text in [
+            &mut verdict.class,
+            &mut verdict.title,
+            &mut verdict.platform,
+            &mut verdict.reason,
+            &mut verdict.sentence,
+            &mut verdict.would_change,
+        ] {
+            text.push_str(hostile);
+        }
+        for condition in &mut verdict.conditions {
+            for text in
+                [&mut condition.title, &mut condition.why, &mut condition.measured, &mut condition.bound]
+            {
+                text.push_str(hostile);
+            }
+        }
+    }
+    for matrix in &mut run.isolation {
+        matrix.platform.push_str(hostile);
+        for row in &mut matrix.rows {
+            row.judged.id.push_str(hostile);
+            row.judged.title.push_str(hostile);
+            row.cells.iter_mut().for_each(|cell| cell.why.push_str(hostile));
+        }
+    }
     let html = page::html(&run);
     assert_eq!(html.matches("<script").count(), 1, "only the page's own script");
     assert!(!html.contains("<img"));
@@ -115,12 +142,39 @@ fn a_million_events_stay_below_five_megabytes() {
 }
 
 #[test]
+fn the_map_and_the_verdicts_say_what_was_measured() {
+    let run = sample::of(&sample::FIRST);
+    let html = page::html(&run);
+    let cells = html.matches("class=\"h").count();
+    assert!(cells >= 3 * 5 * 6, "{cells} cells of three maps");
+    for words in [
+        "gap beside a cpu load in a second instance: 99.9 % of the time is in gaps up to",
+        "41 × [",
+        "38.5 % is left, a fair share is 50 %",
+        "every measurement broke: wanted a reply to job 41",
+        "dose: 2 threads",
+        "title=\"disk beside a memory load on the host: not part of the experiment\"",
+    ] {
+        assert!(html.contains(words), "{words}");
+    }
+    let text = summary(&run, PLAIN);
+    for line in ["cpu                · ▼ 2.6!     ·", "disk               ·  ▼ 6.3         fail     ·"]
+    {
+        assert!(text.contains(line), "{line}\n{text}");
+    }
+    let verdict = run.classes.iter().find(|v| v.class == "htc" && v.platform == "vm").unwrap();
+    assert!(html.contains(&verdict.reason) && html.contains("Every condition of htc"));
+}
+
+#[test]
 fn an_empty_run_says_so() {
     let mut run = sample::rich();
     run.cells.clear();
     run.platforms.clear();
     run.verdicts.clear();
     run.failures.clear();
+    run.classes.clear();
+    run.isolation.clear();
     run.complete = false;
     let text = summary(&run, PLAIN);
     assert!(text.contains("no measurement was done") && text.contains("there is no verdict"), "{text}");
@@ -195,7 +249,7 @@ fn hollow(detail: &Detail, largest: bool) -> Detail {
             serde_json::Value::Array(list) => list.iter_mut().for_each(|value| change(value, largest)),
             serde_json::Value::Object(map) => map.values_mut().for_each(|value| change(value, largest)),
             serde_json::Value::Number(number) if number.is_u64() => {
-                let narrow = number.as_u64().is_some_and(|value| u16::try_from(value).is_ok());
+                let narrow = number.as_u64().is_some_and(|value| u32::try_from(value).is_ok());
                 let end = if narrow { u64::from(u16::MAX) } else { u64::MAX };
                 *value = serde_json::json!(if largest { end } else { 0 });
             }
@@ -214,9 +268,13 @@ proptest! {
     fn nonsense_neither_panics_nor_is_shown_as_a_figure(seed: u64) {
         let mut run = sample::rich();
         mangle(&mut run, &mut Xoshiro256PlusPlus::seed_from_u64(seed));
+        run.isolation = bulkhead::stats::isolation::matrices(&run);
+        run.classes = bulkhead::stats::suitability::judge(&run, &bulkhead::model::classes::shipped().unwrap());
         let all = everything(&run);
-        for word in ["data-value=\"NaN", "data-value=\"inf", "data-value=\"-inf", "NaN ×", "inf ×"] {
-            prop_assert!(!all.contains(word), "{} is shown", word);
+        for word in ["data-value=\"NaN", "data-value=\"inf", "data-value=\"-inf", "NaN", "inf ×", " inf "] {
+            let around = all.find(word).map(|at| all[..at + word.len()].chars().rev().take(120).collect::<Vec<_>>());
+            let around: String = around.into_iter().flatten().rev().collect();
+            prop_assert!(around.is_empty(), "{} is shown: {}", word, around);
         }
         prop_assert!(all.len() < 5_000_000);
     }

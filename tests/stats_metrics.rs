@@ -124,7 +124,7 @@ fn disk() -> impl Strategy<Value = Detail> {
     let windows = (prop_oneof![Just(50u64), number()], vec(number(), 0..4))
         .prop_map(|(ms, bytes)| DiskWindows { window_ms: Millis::from_millis(ms), bytes });
     let phase = (
-        prop::sample::select(vec![DiskDirection::Write, DiskDirection::Read]),
+        prop::sample::select(vec![DiskDirection::Write, DiskDirection::Read, DiskDirection::RandomRead]),
         prop::sample::select(vec![DiskMode::Buffered, DiskMode::Fsync, DiskMode::Direct]),
         (number(), number(), nanos()),
         prop::option::of(".{0,300}"),
@@ -145,7 +145,8 @@ fn disk() -> impl Strategy<Value = Detail> {
             stalls,
         },
     );
-    vec(phase, 0..8).prop_map(|phases| Detail::Disk(DiskDetail { target: String::new(), phases }))
+    vec(phase, 0..8)
+        .prop_map(|phases| Detail::Disk(DiskDetail { target: String::new(), phases, alignment: None }))
 }
 
 proptest! {
@@ -277,7 +278,10 @@ fn disk_falls_back_to_what_ran_and_keeps_the_reason() {
         phase(DiskMode::Buffered, 64, None),
         phase(DiskMode::Buffered, 1024, None),
     ];
-    let metrics = metrics_of(&Detail::Disk(DiskDetail { target: "file".to_owned(), phases }), &clock());
+    let metrics = metrics_of(
+        &Detail::Disk(DiskDetail { target: "file".to_owned(), phases, alignment: None }),
+        &clock(),
+    );
     assert_eq!(metrics[0].id, "write_buffered_bytes_per_s");
     near(&metrics, "write_buffered_bytes_per_s", 1_024_000.0);
     assert_eq!(figure(&metrics, "write_direct_bytes_per_s"), &Figure::Unsupported(refused.to_owned()));
@@ -300,7 +304,7 @@ fn a_reason_from_a_guest_is_readable_whatever_it_sends() {
             windows: Vec::new(),
             stalls: Vec::new(),
         };
-        let detail = DiskDetail { target: String::new(), phases: vec![phase] };
+        let detail = DiskDetail { target: String::new(), phases: vec![phase], alignment: None };
         figure(&metrics_of(&Detail::Disk(detail), &clock()), "read_direct_bytes_per_s").clone()
     };
     assert_eq!(of(""), Figure::Unsupported("the agent gave no reason".to_owned()));

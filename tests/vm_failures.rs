@@ -47,6 +47,7 @@ fn bench(change: impl FnOnce(&mut PlatformSpec), rehearse: Option<Rehearsal>) ->
         cache: cache(),
         counter_hz: bulkhead::workloads::clock::Anchor::take().and_then(|anchor| anchor.rate_since()).ok(),
         seed: 1,
+        may_destroy: false,
     };
     let mut vm = Vm::new(&spec, &context);
     if let Some(how) = rehearse {

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use crate::model::experiment::Experiment;
 use crate::model::facts::MachineFacts;
+use crate::model::layout::Layout;
 use crate::model::names::{LoadKind, LoadPlace};
 use crate::model::params::{DiskParams, ProbeSpec};
 use crate::model::units::{Bytes, Kibibytes, Mebibytes, Millis};
@@ -36,12 +37,24 @@ struct Nominal {
 
 /// When the agent gives a job up by itself.
 pub fn deadline(probe: &ProbeSpec, facts: &MachineFacts) -> Millis {
+    deadline_of(probe, facts, 1)
+}
+
+/// How many times over the host's CPUs are wanted when so many instances of so many CPUs each work at once; at least 1.
+pub fn crowding(instances: u32, cpus_each: u32, host_cpus: u32) -> u32 {
+    instances.saturating_mul(cpus_each.max(1)).div_ceil(host_cpus.max(1)).clamp(1, instances.max(1))
+}
+
+/// When the agent gives a job up by itself on a host whose CPUs are wanted `crowding` times over: everything may take so
+/// many times as long.
+pub fn deadline_of(probe: &ProbeSpec, facts: &MachineFacts, crowding: u32) -> Millis {
     let nominal = nominal(probe, facts);
     let total = nominal
         .by_clock
         .saturating_mul(OVERRUN)
         .saturating_add(nominal.by_work.saturating_mul(EMULATION))
         .saturating_add(GRACE)
+        .saturating_mul(crowding.max(1))
         .min(LONGEST);
     Millis::from_millis(u64::try_from(total.as_millis()).unwrap_or(u64::MAX))
 }
@@ -84,15 +97,7 @@ fn nominal(probe: &ProbeSpec, facts: &MachineFacts) -> Nominal {
             let pages = p.size_mib.to_bytes().get() / 4096 * (u64::from(p.warm_passes) + 1);
             Nominal { by_clock: Duration::ZERO, by_work: nanos(pages, 2000) }
         }
-        ProbeSpec::Net(p) => {
-            let kinds = p.protocols.len() * (p.exchanges.len() + 1) * p.message_bytes.len();
-            clock(p.duration_ms.to_duration().saturating_mul(u32::try_from(kinds).unwrap_or(u32::MAX)))
-        }
-        ProbeSpec::Mpi(p) => {
-            let kinds = 2 * u32::try_from(p.message_bytes.len()).unwrap_or(u32::MAX);
-            clock(p.duration_ms.to_duration().saturating_mul(kinds))
-        }
-        ProbeSpec::Share(p) => clock(p.duration_ms.to_duration().saturating_mul(cpus * 4 + 4)),
+        ProbeSpec::Net(_) | ProbeSpec::Mpi(_) | ProbeSpec::Share(_) => joint_nominal(probe, cpus),
         ProbeSpec::Cpu(p) => {
             let most = u64::from(p.max_threads.unwrap_or(cpus.saturating_mul(2)));
             // T threads on E CPUs take max(1, T/E) times as long as one.
@@ -102,6 +107,15 @@ fn nominal(probe: &ProbeSpec, facts: &MachineFacts) -> Nominal {
         }
         ProbeSpec::Syscall(p) => clock(p.duration_ms.to_duration() * p.max_threads.unwrap_or(cpus)),
         ProbeSpec::Fork(p) => clock(p.duration_ms.to_duration() * p.max_threads.unwrap_or(cpus)),
+        ProbeSpec::MemLatency(_) | ProbeSpec::MemBandwidth(_) | ProbeSpec::Disk(_) => {
+            nominal_of_sizes(probe, facts)
+        }
+    }
+}
+
+/// Probes that go through sizes of arrays or files.
+fn nominal_of_sizes(probe: &ProbeSpec, facts: &MachineFacts) -> Nominal {
+    match probe {
         ProbeSpec::MemLatency(p) => {
             let sizes = Sizes::of(p.min_size_kib, p.max_size_mib, p.steps_per_octave, facts);
             let elements = sizes.total_bytes() / u64::from(p.stride_bytes.max(1));
@@ -118,9 +132,30 @@ fn nominal(probe: &ProbeSpec, facts: &MachineFacts) -> Nominal {
             let phases = 2 * u32::try_from(p.modes.len() * p.block_sizes_kib.len()).unwrap_or(u32::MAX);
             // The file is made, and flushed after each writing phase, at 50 MB/s.
             let flush = nanos(p.file_size_mib.to_bytes().get(), 20).saturating_mul(phases / 2 + 1);
-            Nominal { by_clock: p.duration_ms.to_duration().saturating_mul(phases), by_work: flush }
+            // Random reads and shifted writes take half a phase each.
+            Nominal { by_clock: p.duration_ms.to_duration().saturating_mul(phases + 1), by_work: flush }
         }
+        _ => Nominal::default(),
     }
+}
+
+/// The same for the probes that several instances make together.
+fn joint_nominal(probe: &ProbeSpec, cpus: u32) -> Nominal {
+    let by_clock = match probe {
+        ProbeSpec::Net(p) => {
+            let kinds = p.protocols.len() * (p.exchanges.len() + 1) * p.message_bytes.len();
+            p.duration_ms.to_duration().saturating_mul(u32::try_from(kinds).unwrap_or(u32::MAX))
+        }
+        ProbeSpec::Mpi(p) => {
+            let kinds = 2 * u32::try_from(p.message_bytes.len()).unwrap_or(u32::MAX);
+            p.duration_ms.to_duration().saturating_mul(kinds)
+        }
+        ProbeSpec::Share(p) => {
+            p.duration_ms.to_duration().saturating_mul(cpus.saturating_mul(4).saturating_add(4))
+        }
+        _ => Duration::ZERO,
+    };
+    Nominal { by_clock, by_work: Duration::ZERO }
 }
 
 /// Array sizes of a memory probe.
@@ -167,6 +202,22 @@ pub fn room_for_probes(experiment: &Experiment, host: &MachineFacts) -> Room {
     room(arrays.saturating_add(same.0), files.saturating_add(same.1))
 }
 
+/// What each member of a layout needs: for the probes measured in it, and a load in the same instance.
+pub fn room_for_members(experiment: &Experiment, layout: Layout, host: &MachineFacts) -> Room {
+    let measured: Vec<ProbeSpec> = probes_in(experiment, layout);
+    let arrays = measured.iter().map(|probe| memory_of(probe, host)).max().unwrap_or(0);
+    let files = measured.iter().map(disk_of).max().unwrap_or(0);
+    let same = loads_at(experiment, LoadPlace::Same, host);
+    room(arrays.saturating_add(same.0), files.saturating_add(same.1))
+}
+
+/// Probes that are measured in a layout.
+pub fn probes_in(experiment: &Experiment, layout: Layout) -> Vec<ProbeSpec> {
+    let mut probes = experiment.probes.specs();
+    probes.retain(|probe| experiment.layouts_of(probe.kind()).contains(&Some(layout)));
+    probes
+}
+
 /// What an instance needs that carries the loads of this place.
 pub fn room_for_loads(experiment: &Experiment, place: LoadPlace, host: &MachineFacts) -> Room {
     let (memory, disk) = loads_at(experiment, place, host);
@@ -204,7 +255,12 @@ fn memory_of(probe: &ProbeSpec, host: &MachineFacts) -> u64 {
         ProbeSpec::Linpack(p) => u64::from(p.n) * u64::from(p.n) * 16,
         ProbeSpec::Pages(p) => p.size_mib.to_bytes().get(),
         ProbeSpec::Build(p) => u64::from(p.jobs.unwrap_or(host.cpus)) * (16 << 20),
-        ProbeSpec::Net(_) | ProbeSpec::Mpi(_) => 64 << 20,
+        // A message to send and room for one that comes, per rank; datagrams and mailboxes besides.
+        ProbeSpec::Net(p) => (4 << 20) + 2 * u64::from(p.message_bytes.iter().copied().max().unwrap_or(1)),
+        ProbeSpec::Mpi(p) => {
+            let largest = u64::from(p.message_bytes.iter().copied().max().unwrap_or(1));
+            (16 << 20) + u64::from(p.ranks_per_instance) * 2 * largest
+        }
         _ => 0,
     }
 }
@@ -235,6 +291,17 @@ mod tests {
     fn a_stated_duration_gets_thrice_its_time_and_grace() {
         let gap = GapParams { duration_ms: Millis::from_millis(2000), ..GapParams::default() };
         assert_eq!(deadline(&ProbeSpec::Gap(gap), &facts(2, 8)).get(), 36_000);
+    }
+
+    #[test]
+    fn a_crowded_host_gets_more_time() {
+        assert_eq!(
+            [(1, 2, 2), (2, 2, 2), (16, 2, 2), (16, 1, 2), (2, 1, 8)].map(|(n, c, e)| crowding(n, c, e)),
+            [1, 2, 16, 8, 1]
+        );
+        let gap =
+            ProbeSpec::Gap(GapParams { duration_ms: Millis::from_millis(2000), ..GapParams::default() });
+        assert_eq!(deadline_of(&gap, &facts(2, 8), 8).get(), 8 * deadline(&gap, &facts(2, 8)).get());
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! How long will the rest take? From the durations of each cell so far; cells without one are guessed from the same
 //! probe elsewhere, then from all. Pure.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::history::History;
@@ -21,14 +22,22 @@ pub struct Eta {
 
 /// Estimates the time left when `left` of `round` is still to be measured. None before anything was measured.
 pub fn eta(plan: &Plan, history: &History, round: u32, left: &[Cell]) -> Option<Eta> {
-    let repeat = plan.repeat();
     let costs = Costs::of(plan, history)?;
-    let rest: Duration = left.iter().map(|cell| costs.cell(cell)).sum();
-    let groups: Vec<Group> =
-        plan.groups().iter().copied().filter(|group| !plan.settled(*group, history, round)).collect();
-    let cells: Vec<Cell> =
-        groups.iter().flat_map(|group| plan.platforms().iter().map(|platform| group.on(platform))).collect();
-    let full_round: Duration = cells.iter().map(|cell| costs.cell(cell)).sum();
+    Some(remaining(plan, history, round, left, &|cell| costs.cell(cell)))
+}
+
+/// The time left when each measurement takes what `cost` says.
+pub fn remaining(
+    plan: &Plan,
+    history: &History,
+    round: u32,
+    left: &[Cell],
+    cost: &dyn Fn(&Cell) -> Duration,
+) -> Eta {
+    let repeat = plan.repeat();
+    let rest: Duration = left.iter().map(cost).sum();
+    let cells = unsettled(plan, history, round);
+    let full_round: Duration = cells.iter().map(cost).sum();
     let sure_rounds = repeat.min.saturating_sub(round + 1);
     let at_least = rest + full_round * sure_rounds;
     let further = repeat.max.saturating_sub(round + 1).saturating_sub(sure_rounds);
@@ -37,7 +46,23 @@ pub fn eta(plan: &Plan, history: &History, round: u32, left: &[Cell]) -> Option<
     // The last round that begins within the budget may end after it.
     let over = (full_round * further).min(if budget.is_zero() { budget } else { budget + full_round });
     let certain = left.len() + cells.len() * sure_rounds as usize;
-    Some(Eta { certain, at_least, at_most: at_least + over })
+    Eta { certain, at_least, at_most: at_least + over }
+}
+
+/// Cells of the groups that need further rounds.
+fn unsettled(plan: &Plan, history: &History, round: u32) -> Vec<Cell> {
+    let groups = plan.groups().iter().filter(|group| !plan.settled(**group, history, round));
+    groups.flat_map(|group| plan.platforms().iter().map(|platform| group.on(platform))).collect()
+}
+
+/// Measurements that are certain to come, and how often each.
+pub fn certain(plan: &Plan, history: &History, round: u32, left: &[Cell]) -> Vec<(Cell, u32)> {
+    let sure_rounds = plan.repeat().min.saturating_sub(round + 1);
+    let mut times: BTreeMap<Cell, u32> = left.iter().map(|cell| (cell.clone(), 1)).collect();
+    for cell in unsettled(plan, history, round) {
+        *times.entry(cell).or_default() += sure_rounds;
+    }
+    times.into_iter().filter(|(_, times)| *times > 0).collect()
 }
 
 /// Mean duration of each cell, with fallbacks.

@@ -5,6 +5,7 @@ use std::time::Duration;
 use super::eta::Eta;
 use super::plan::Group;
 use crate::model::journal::{Cell, Failure, PlatformState};
+use crate::model::prediction::Prediction;
 use crate::model::units::Nanos;
 
 /// Why a run ended.
@@ -37,6 +38,8 @@ impl Stop {
 pub enum Role {
     /// It is measured.
     Measured,
+    /// It is one of several that measure at once: its number among them, from 0.
+    Member(u32),
     /// It carries the load in a second instance.
     Neighbour,
     /// It carries the load on the host.
@@ -69,6 +72,28 @@ pub enum Event {
         wanted: String,
         /// Label used.
         used: String,
+        /// Why.
+        reason: String,
+    },
+    /// Nothing is known of a platform's speed: it works for a moment before the time is predicted.
+    PilotStarted {
+        /// Label of the platform.
+        platform: String,
+    },
+    /// How long the run, or the rest of it, will take.
+    Predicted {
+        /// The prediction.
+        predicted: Prediction,
+    },
+    /// How long it took.
+    Took {
+        /// What was predicted.
+        predicted: Prediction,
+        /// From the prediction until every instance was ended.
+        took: Duration,
+    },
+    /// What was learnt for the next prediction cannot be kept.
+    NotLearnt {
         /// Why.
         reason: String,
     },

@@ -3,10 +3,10 @@
 
 use std::collections::BTreeMap;
 
-use crate::model::journal::{Cell, Measurement, Outcome};
+use crate::model::journal::{Cell, Measurement};
 use crate::model::metric::{Better, Metric};
 use crate::model::units::Nanos;
-use crate::stats::metrics::metrics_of;
+use crate::stats::joint::metrics_of_measurement;
 
 /// What came of one measurement, as far as decisions need to know.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -52,10 +52,9 @@ impl History {
 
     /// Adds one measurement.
     pub fn add(&mut self, measurement: &Measurement) {
-        let finding = match &measurement.outcome {
-            Outcome::Failed(_) => Finding::Failed,
-            Outcome::Done(report) => {
-                let metrics = metrics_of(&report.detail, &report.clock);
+        let finding = match metrics_of_measurement(measurement) {
+            None => Finding::Failed,
+            Some(metrics) => {
                 let main = main_metric(&metrics);
                 if let Some(metric) = main {
                     self.better.insert(measurement.cell.clone(), metric.better);

@@ -3,7 +3,8 @@
 //! ```text
 //!  line 1   Header          again at each resume: was the host quiet then?
 //!  line 2   Platforms       again when an instance showed what it is
-//!  line 3…  Measurement     one write, one fdatasync
+//!  line 3   Predicted       again at each resume; Took at the end of a session that was not killed
+//!  line 4…  Measurement     one write, one fdatasync
 //!  last     cut off by a crash? dropped on reading, truncated before the next append
 //! ```
 //!
@@ -17,8 +18,9 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::model::SCHEMA_VERSION;
 use crate::model::journal::{Cell, Header, JournalLine, Measurement, PlatformState};
+use crate::model::prediction::SessionTime;
+use crate::model::{READABLE_SCHEMAS, SCHEMA_VERSION, is_readable_schema};
 
 /// Longest line that is written or read. A fixed-work-quantum report of a million samples has 10 MB.
 pub const MAX_LINE_BYTES: usize = 64 << 20;
@@ -53,7 +55,7 @@ pub enum JournalError {
         reason: String,
     },
     /// Written by a program with other formats.
-    #[error("{} was written by schema {got}, this program reads {SCHEMA_VERSION}: use the {} program", path.display(), age(*got))]
+    #[error("{} was written by schema {got}, this program reads {READABLE_SCHEMAS}: use the {} program", path.display(), age(*got))]
     Version {
         /// The file.
         path: PathBuf,
@@ -91,6 +93,8 @@ pub struct Contents {
     pub headers: Vec<Header>,
     /// The latest survey; none when the run was killed before it had one.
     pub platforms: Option<Vec<PlatformState>>,
+    /// How long each session was said to take, and took.
+    pub sessions: Vec<SessionTime>,
     /// Every finished measurement, in the order they were made.
     pub measurements: Vec<Measurement>,
     /// Length of all whole lines.
@@ -161,9 +165,9 @@ impl Parser<'_> {
     fn accept(&mut self, bytes: &[u8]) -> Result<(), JournalError> {
         let parsed = serde_json::from_slice::<JournalLine>(bytes);
         // A header of another version need not parse as ours: look at its version before complaining.
-        if !matches!(parsed, Ok(JournalLine::Measurement(_) | JournalLine::Platforms { .. }))
+        if !matches!(&parsed, Ok(line) if !matches!(line, JournalLine::Header(_)))
             && let Ok(VersionOnly { schema_version: got }) = serde_json::from_slice(bytes)
-            && got != SCHEMA_VERSION
+            && !is_readable_schema(got)
         {
             return Err(JournalError::Version { path: self.path.to_owned(), got });
         }
@@ -174,6 +178,14 @@ impl Parser<'_> {
         match line {
             JournalLine::Header(header) => self.contents.headers.push(*header),
             JournalLine::Platforms { platforms } => self.contents.platforms = Some(platforms),
+            JournalLine::Predicted { predicted } => {
+                self.contents.sessions.push(SessionTime { predicted, took_ns: None });
+            }
+            JournalLine::Took { took_ns } => {
+                if let Some(session) = self.contents.sessions.last_mut() {
+                    session.took_ns = Some(took_ns);
+                }
+            }
             JournalLine::Measurement(measurement) => {
                 let key = (measurement.cell.clone(), measurement.round);
                 if let Some(before) = self.seen.insert(key, self.line) {

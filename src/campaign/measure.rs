@@ -2,23 +2,33 @@
 //!
 //! ```text
 //!  neighbour: fetch ─ begin ───────────────────────────── finish (dose) ─ park
-//!  measured:  fetch ───────── begin ─ probe ─ finish ──────────────────── park
+//!  measured:  fetch ───────── begin ─ probe ─ finish ──────────────────── park      one, or all of a layout (`together`)
 //!                             │◄── duration ──►│
 //! ```
 
 use std::time::Instant;
 
-use super::demand::deadline;
+use super::cost::Flavour;
+use super::demand::{crowding, deadline_of};
+use super::effect::under_load;
 use super::event::Event;
 use super::fleet::{Fleet, Seat};
+use super::joint::{Member, Together, together};
+use super::network::peer;
+use super::predict::{pilot, slowness};
+use crate::model::accounts::HostAccount;
+use crate::model::detail::Detail;
 use crate::model::experiment::Experiment;
 use crate::model::facts::MachineFacts;
-use crate::model::job::{Dose, Job, JobReply, LoadSpec, PlacedDose};
-use crate::model::journal::{Cell, Failure, FailureKind, Outcome, PlatformState};
-use crate::model::names::LoadPlace;
+use crate::model::job::{Dose, Job, JobReply, LoadSpec, Part, Peer, PlacedDose};
+use crate::model::journal::{Cell, Failure, FailureKind, Outcome, PlatformState, Skew};
+use crate::model::layout::Layout;
+use crate::model::names::{LoadPlace, PlatformKind, ProbeKind};
 use crate::model::params::ProbeSpec;
 use crate::model::units::{Millis, Nanos};
+use crate::platforms::host::watch::Watch;
 use crate::platforms::{Broken, Cancel, Instance};
+use crate::stats::joint::start_skew;
 
 /// A neighbour outlives the probe's deadline by this much.
 const NEIGHBOUR_GRACE_MS: u64 = 60_000;
@@ -36,12 +46,47 @@ pub(super) struct Bench<'a> {
 /// What came of it.
 pub(super) struct Attempt {
     pub(super) outcome: Outcome,
+    pub(super) others: Vec<Outcome>,
+    pub(super) start_skew_ns: Option<Skew>,
     pub(super) doses: Vec<PlacedDose>,
+    pub(super) host: Option<HostAccount>,
     /// From the request to the reply; none when it did not come to a request.
     pub(super) duration: Option<Nanos>,
     /// What the measured instance says of itself and how long it took to start.
     pub(super) met: Option<(MachineFacts, Nanos)>,
 }
+
+/// What is measured: the cell looked up in the experiment.
+struct Wanted {
+    /// Place of the platform in the experiment.
+    index: usize,
+    kind: PlatformKind,
+    probe: ProbeSpec,
+    layout: Option<Layout>,
+    /// Loads in the measured instances themselves.
+    same: Vec<LoadSpec>,
+    /// A load elsewhere.
+    elsewhere: Option<(LoadPlace, LoadSpec)>,
+}
+
+impl Wanted {
+    /// The seats of the instances that are measured.
+    fn seats(&self) -> Vec<Seat> {
+        match self.layout {
+            None => vec![Seat::Measured(self.index)],
+            Some(layout) => (0..layout.instances())
+                .map(|rank| Seat::Member { platform: self.index, layout, rank })
+                .collect(),
+        }
+    }
+
+    fn needs_network(&self) -> bool {
+        matches!(self.probe.kind(), ProbeKind::Net | ProbeKind::Mpi)
+    }
+}
+
+/// An instance with its seat.
+type Seated = (Seat, Box<dyn Instance>);
 
 /// An instance under load beside the measured one.
 struct Beside {
@@ -55,16 +100,31 @@ impl Bench<'_> {
     pub(super) fn attempt(&mut self, cell: &Cell, on_event: &mut dyn FnMut(&Event)) -> Option<Attempt> {
         let mut attempt = Attempt {
             outcome: Outcome::Failed(failure(FailureKind::Start, "it was not tried".to_owned())),
+            others: Vec::new(),
+            start_skew_ns: None,
             doses: Vec::new(),
+            host: None,
             duration: None,
             met: None,
         };
         match self.measure(cell, &mut attempt, on_event) {
-            Ok(outcome) => attempt.outcome = outcome,
+            Ok(()) => attempt.outcome = under_load(attempt.outcome, &attempt.doses),
             Err(Broken::Failed(failure)) => attempt.outcome = Outcome::Failed(failure),
             Err(Broken::Interrupted) => return None,
         }
         Some(attempt)
+    }
+
+    fn wanted(&self, cell: &Cell) -> Option<Wanted> {
+        let index = self.states.iter().position(|state| state.label == cell.platform)?;
+        let probe = self.experiment.probes.specs().into_iter().find(|spec| spec.kind() == cell.probe)?;
+        let load = self.load_of(cell);
+        let (same, elsewhere) = match load {
+            Some((LoadPlace::Same, load)) => (vec![load], None),
+            other => (Vec::new(), other),
+        };
+        let kind = self.states.get(index)?.kind;
+        Some(Wanted { index, kind, probe, layout: cell.layout, same, elsewhere })
     }
 
     fn measure(
@@ -72,36 +132,63 @@ impl Bench<'_> {
         cell: &Cell,
         attempt: &mut Attempt,
         on_event: &mut dyn FnMut(&Event),
-    ) -> Result<Outcome, Broken> {
-        let index = self.states.iter().position(|state| state.label == cell.platform);
-        let probe = self.experiment.probes.specs().into_iter().find(|spec| spec.kind() == cell.probe);
-        let (Some(index), Some(probe)) = (index, probe) else {
+    ) -> Result<(), Broken> {
+        let Some(wanted) = self.wanted(cell) else {
             return Err(failure(FailureKind::Start, format!("{cell:?} is not in the experiment")).into());
         };
-        let load = self.load_of(cell);
-        let seat = Seat::Measured(index);
-        let instance = self.fleet.checkout(seat, on_event)?;
-        attempt.met = Some((instance.facts().clone(), instance.start_time()));
-        let beside = match &load {
-            Some((place, load)) if *place != LoadPlace::Same => {
-                match self.neighbour(*place, index, load, &probe, on_event) {
-                    Ok(beside) => Some(beside),
-                    Err(broken) => {
-                        self.fleet.give_back(seat, instance);
-                        return Err(blamed_on_neighbour(broken));
-                    }
+        let instances = self.fetch(&wanted, on_event)?;
+        if let Some((_, first)) = instances.first() {
+            attempt.met = Some((first.facts().clone(), first.start_time()));
+        }
+        let beside = match &wanted.elsewhere {
+            Some((place, load)) => match self.neighbour(*place, &wanted, load, on_event) {
+                Ok(beside) => Some(beside),
+                Err(broken) => {
+                    self.return_all(instances);
+                    return Err(blamed_on_neighbour(broken));
+                }
+            },
+            None => None,
+        };
+        let measured = match wanted.layout {
+            None => self.alone(&wanted, instances, attempt),
+            Some(layout) => self.in_layout(&wanted, layout, instances, attempt),
+        };
+        // The neighbour's dose is fetched in any case: it must be stopped.
+        let fetched = beside.map(|beside| self.dose(beside)).transpose();
+        measured?;
+        match fetched {
+            Ok(doses) => attempt.doses.extend(doses.unwrap_or_default()),
+            Err(broken) => return Err(blamed_on_neighbour(broken)),
+        }
+        Ok(())
+    }
+
+    /// The instances that are measured, running; either all or none.
+    fn fetch(&mut self, wanted: &Wanted, on_event: &mut dyn FnMut(&Event)) -> Result<Vec<Seated>, Broken> {
+        if let Some(layout) = wanted.layout {
+            self.fleet.make_room(wanted.index, layout);
+        }
+        let mut fetched = Vec::new();
+        for seat in wanted.seats() {
+            if wanted.probe.wants_fresh_instance() {
+                self.fleet.vacate(seat);
+            }
+            match self.fleet.checkout(seat, on_event) {
+                Ok(instance) => fetched.push((seat, instance)),
+                Err(broken) => {
+                    self.return_all(fetched);
+                    return Err(broken);
                 }
             }
-            _ => None,
-        };
-        let same: Vec<LoadSpec> =
-            load.into_iter().filter(|(place, _)| *place == LoadPlace::Same).map(|(_, load)| load).collect();
-        let measured = self.probe(seat, instance, &probe, same, attempt);
-        // The neighbour's dose is fetched in any case: it must be stopped.
-        let dosed = beside.map(|beside| self.dose(beside)).transpose();
-        let outcome = measured?;
-        attempt.doses.extend(dosed.map_err(blamed_on_neighbour)?.unwrap_or_default());
-        Ok(outcome)
+        }
+        Ok(fetched)
+    }
+
+    fn return_all(&mut self, instances: Vec<(Seat, Box<dyn Instance>)>) {
+        for (seat, instance) in instances {
+            self.fleet.give_back(seat, instance);
+        }
     }
 
     fn load_of(&self, cell: &Cell) -> Option<(LoadPlace, LoadSpec)> {
@@ -115,14 +202,13 @@ impl Bench<'_> {
     fn neighbour(
         &mut self,
         place: LoadPlace,
-        index: usize,
+        wanted: &Wanted,
         load: &LoadSpec,
-        probe: &ProbeSpec,
         on_event: &mut dyn FnMut(&Event),
     ) -> Result<Beside, Broken> {
-        let seat = if place == LoadPlace::Host { Seat::Host } else { Seat::Neighbour(index) };
+        let seat = if place == LoadPlace::Host { Seat::Host } else { Seat::Neighbour(wanted.index) };
         let mut instance = self.fleet.checkout(seat, on_event)?;
-        let deadline = deadline(probe, self.host).get().saturating_add(NEIGHBOUR_GRACE_MS);
+        let deadline = self.deadline(wanted, self.host).get().saturating_add(NEIGHBOUR_GRACE_MS);
         let job = Job {
             id: self.fleet.next_job(seat),
             probe: None,
@@ -140,33 +226,142 @@ impl Bench<'_> {
         }
     }
 
-    fn probe(
-        &mut self,
-        seat: Seat,
-        mut instance: Box<dyn Instance>,
-        probe: &ProbeSpec,
-        loads: Vec<LoadSpec>,
-        attempt: &mut Attempt,
-    ) -> Result<Outcome, Broken> {
-        let wanted_doses = loads.len();
-        let deadline_ms = deadline(probe, instance.facts());
+    /// When an instance that sees `facts` gives the probe up; the more instances share the host, the later.
+    fn deadline(&self, wanted: &Wanted, facts: &MachineFacts) -> Millis {
+        let instances = wanted.layout.map_or(1, Layout::instances);
+        deadline_of(&wanted.probe, facts, crowding(instances, facts.cpus, self.host.cpus))
+    }
+
+    fn job(&mut self, wanted: &Wanted, seat: Seat, facts: &MachineFacts) -> Job {
         let id = self.fleet.next_job(seat);
-        let job =
-            Job { id, probe: Some(probe.clone()), loads, seed: self.seed, deadline_ms, ..Job::default() };
+        Job {
+            id,
+            probe: Some(wanted.probe.clone()),
+            loads: wanted.same.clone(),
+            seed: self.seed,
+            deadline_ms: self.deadline(wanted, facts),
+            part: None,
+            clock: None,
+            fresh: id == 1,
+            trace: self.experiment.trace,
+        }
+    }
+
+    /// One instance that measures alone.
+    fn alone(
+        &mut self,
+        wanted: &Wanted,
+        instances: Vec<(Seat, Box<dyn Instance>)>,
+        attempt: &mut Attempt,
+    ) -> Result<(), Broken> {
+        let Some((seat, mut instance)) = instances.into_iter().next() else {
+            return Err(failure(FailureKind::Start, "there is no instance to measure".to_owned()).into());
+        };
+        let facts = instance.facts().clone();
+        let job = self.job(wanted, seat, &facts);
         let asked = Instant::now();
-        let reply = instance.begin(&job, self.cancel).and_then(|()| instance.finish(self.cancel));
+        let reply = instance.begin(&job, self.cancel).and_then(|()| {
+            let watch = Watch::start(&instance.processes(), wanted.kind);
+            let reply = instance.finish(self.cancel);
+            attempt.host = watch.stop();
+            reply
+        });
         attempt.duration = Some(Nanos::from_duration(asked.elapsed()));
-        match reply.and_then(|reply| checked(reply, probe, wanted_doses)) {
+        match reply.and_then(|reply| checked(reply, &wanted.probe, wanted.same.len())) {
             Ok((outcome, doses)) => {
                 self.fleet.give_back(seat, instance);
+                attempt.outcome = outcome;
                 attempt.doses.extend(placed(LoadPlace::Same, doses));
-                Ok(outcome)
+                Ok(())
             }
             Err(broken) => {
                 instance.end();
                 Err(broken)
             }
         }
+    }
+
+    /// All instances of a layout at once.
+    fn in_layout(
+        &mut self,
+        wanted: &Wanted,
+        layout: Layout,
+        instances: Vec<(Seat, Box<dyn Instance>)>,
+        attempt: &mut Attempt,
+    ) -> Result<(), Broken> {
+        let members = match self.members(wanted, layout, instances) {
+            Ok(members) => members,
+            Err((instances, reason)) => {
+                self.return_all(instances);
+                return Err(failure(FailureKind::Refused, reason).into());
+            }
+        };
+        let asked = Instant::now();
+        let Together { members, replies, host } = together(members, wanted.kind, self.cancel);
+        attempt.duration = Some(Nanos::from_duration(asked.elapsed()));
+        attempt.host = host;
+        let mut interrupted = false;
+        let mut outcomes = Vec::new();
+        for (member, reply) in members.into_iter().zip(replies) {
+            let Member { seat, mut instance, .. } = member;
+            match reply.and_then(|reply| checked(reply, &wanted.probe, wanted.same.len())) {
+                Ok((outcome, doses)) => {
+                    self.fleet.give_back(seat, instance);
+                    attempt.doses.extend(placed(LoadPlace::Same, doses));
+                    outcomes.push(outcome);
+                }
+                Err(broken) => {
+                    instance.end();
+                    match broken {
+                        Broken::Failed(failure) => outcomes.push(Outcome::Failed(failure)),
+                        Broken::Interrupted => {
+                            interrupted = true;
+                            let reason =
+                                "it was ended because another instance of its layout broke".to_owned();
+                            outcomes.push(Outcome::Failed(failure(FailureKind::Died, reason)));
+                        }
+                    }
+                }
+            }
+        }
+        // Members are also interrupted when one of them broke and the others did not end by themselves.
+        if interrupted && self.cancel.is_cancelled() {
+            return Err(Broken::Interrupted);
+        }
+        attempt.start_skew_ns = start_skew(&outcomes);
+        (attempt.outcome, attempt.others) = whole(outcomes);
+        Ok(())
+    }
+
+    /// The jobs of a layout's members, and how they reach each other.
+    #[expect(clippy::type_complexity, reason = "who fails gives the instances back")]
+    fn members(
+        &mut self,
+        wanted: &Wanted,
+        layout: Layout,
+        instances: Vec<(Seat, Box<dyn Instance>)>,
+    ) -> Result<Vec<Member>, (Vec<(Seat, Box<dyn Instance>)>, String)> {
+        let mut peers: Vec<Peer> = Vec::new();
+        let mut clocks = Vec::new();
+        if wanted.needs_network() {
+            for (rank, (seat, _)) in (0..).zip(&instances) {
+                match self.fleet.reached_at(*seat) {
+                    Ok(Some((address, port))) => {
+                        peers.push(peer(layout.host_of(rank), address));
+                        clocks.push(port.map(|port| port.clock));
+                    }
+                    Ok(None) => {}
+                    Err(reason) => return Err((instances, reason)),
+                }
+            }
+        }
+        let members = (0..).zip(instances).map(|(rank, (seat, instance))| {
+            let mut job = self.job(wanted, seat, instance.facts());
+            job.part = Some(Part { rank, ranks: layout.instances(), peers: peers.clone() });
+            job.clock = clocks.get(rank as usize).copied().flatten();
+            Member { seat, instance, job }
+        });
+        Ok(members.collect())
     }
 
     /// Stops the neighbour and says how strong it was.
@@ -190,6 +385,48 @@ impl Bench<'_> {
     }
 }
 
+/// Has a platform of which nothing is known work for a moment; how many times as slow as typical it is. None when that
+/// did not work: the measurements will say why.
+pub(super) fn run_pilot(
+    fleet: &mut Fleet,
+    index: usize,
+    flavour: Flavour,
+    cancel: &Cancel,
+    on_event: &mut dyn FnMut(&Event),
+) -> Option<f64> {
+    let seat = Seat::Measured(index);
+    let mut instance = fleet.checkout(seat, on_event).ok()?;
+    let probe = pilot();
+    let deadline_ms = deadline_of(&probe, instance.facts(), 1);
+    let id = fleet.next_job(seat);
+    let job = Job { id, probe: Some(probe), deadline_ms, ..Job::default() };
+    let Ok(reply) = instance.begin(&job, cancel).and_then(|()| instance.finish(cancel)) else {
+        instance.end();
+        return None;
+    };
+    fleet.give_back(seat, instance);
+    let report = reply.report.and_then(Result::ok)?;
+    let Detail::Fwq(fwq) = report.detail else { return None };
+    slowness(&fwq.samples_ns, fwq.iterations, flavour)
+}
+
+/// The outcome of a layout is its first instance's, unless one broke: then it is that one's, with its number.
+fn whole(mut outcomes: Vec<Outcome>) -> (Outcome, Vec<Outcome>) {
+    let all = outcomes.len();
+    let broken = outcomes.iter().enumerate().find_map(|(rank, outcome)| match outcome {
+        Outcome::Failed(failed) => Some(Failure {
+            reason: format!("instance {} of {all}: {}", rank + 1, failed.reason),
+            ..failed.clone()
+        }),
+        Outcome::Done(_) => None,
+    });
+    let others = outcomes.split_off(1.min(all));
+    let first = outcomes.pop();
+    let nobody =
+        || Outcome::Failed(failure(FailureKind::Start, "there is no instance to measure".to_owned()));
+    (broken.map_or_else(|| first.unwrap_or_else(nobody), Outcome::Failed), others)
+}
+
 fn placed(place: LoadPlace, doses: Vec<Dose>) -> impl Iterator<Item = PlacedDose> {
     doses.into_iter().map(move |dose| PlacedDose { place, dose })
 }
@@ -211,7 +448,12 @@ fn checked(reply: JobReply, probe: &ProbeSpec, doses: usize) -> Result<(Outcome,
     }
 }
 
-fn failure(kind: FailureKind, reason: String) -> Failure {
+/// What could not even be tried.
+pub(super) fn not_started(reason: String) -> Broken {
+    failure(FailureKind::Start, reason).into()
+}
+
+pub(super) fn failure(kind: FailureKind, reason: String) -> Failure {
     Failure { kind, reason, console: Vec::new() }
 }
 

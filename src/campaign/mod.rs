@@ -12,15 +12,23 @@
 
 pub mod analysis;
 pub mod conclude;
+pub mod cost;
 pub mod demand;
-pub mod error;
+pub mod durations;
+pub mod effect;
+mod error;
 pub mod eta;
 pub mod event;
 mod fleet;
 pub mod history;
+mod joint;
 pub mod journal;
+mod learn;
 mod measure;
+mod network;
 pub mod plan;
+pub mod predict;
+pub mod preview;
 pub mod rundir;
 mod rundir_lock;
 pub mod runner;

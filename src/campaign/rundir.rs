@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!  DIR/experiment.toml   as resolved: seed, baseline, platforms
+//!      classes.toml      what platforms are held against; only when it is not what is shipped
 //!      journal.jsonl     one line per finished measurement
 //!      results.json      ┐ written whole or not at all: NAME.partial, fsync, rename
 //!      report.html       ┘
@@ -15,8 +16,8 @@ use std::path::{Path, PathBuf};
 
 use super::journal::age;
 use super::rundir_lock::{DirLock, LockError, lock};
-use crate::model::SCHEMA_VERSION;
 use crate::model::experiment::{Experiment, ExperimentError, MAX_FILE_BYTES};
+use crate::model::{READABLE_SCHEMAS, is_readable_schema};
 use crate::platforms::ledger::{FILE_NAME, sweep};
 
 /// The experiment as resolved.
@@ -27,6 +28,8 @@ pub const JOURNAL_FILE: &str = "journal.jsonl";
 pub const RESULTS_FILE: &str = "results.json";
 /// The report for people.
 pub const REPORT_FILE: &str = "report.html";
+/// The classes of work that platforms are held against, when they are not the shipped ones.
+pub const CLASSES_FILE: &str = "classes.toml";
 /// Files of instances.
 pub const SCRATCH_DIR: &str = "scratch";
 const PARTIAL: &str = ".partial";
@@ -83,7 +86,7 @@ pub enum RunDirError {
         reason: String,
     },
     /// Results of another version.
-    #[error("{} was written by schema {got}, this program reads {SCHEMA_VERSION}: use the {} program", path.display(), age(*got))]
+    #[error("{} was written by schema {got}, this program reads {READABLE_SCHEMAS}: use the {} program", path.display(), age(*got))]
     Version {
         /// The file.
         path: PathBuf,
@@ -275,7 +278,7 @@ fn names_in(path: &Path) -> Result<Vec<String>, RunDirError> {
 }
 
 fn remove_partials(path: &Path) -> Result<(), RunDirError> {
-    for name in [EXPERIMENT_FILE, RESULTS_FILE, REPORT_FILE] {
+    for name in [EXPERIMENT_FILE, CLASSES_FILE, RESULTS_FILE, REPORT_FILE] {
         let partial = path.join(format!("{name}{PARTIAL}"));
         absent_is_fine(fs::remove_file(&partial)).map_err(io_error("remove", &partial))?;
     }
@@ -313,7 +316,7 @@ pub(super) fn check_results_version(path: &Path) -> Result<(), RunDirError> {
     let path = path.to_owned();
     let found: Result<VersionOnly, _> = serde_json::from_reader(io::BufReader::new(file));
     match found {
-        Ok(VersionOnly { schema_version: SCHEMA_VERSION }) => Ok(()),
+        Ok(VersionOnly { schema_version }) if is_readable_schema(schema_version) => Ok(()),
         Ok(VersionOnly { schema_version: got }) => Err(RunDirError::Version { path, got }),
         Err(error) => Err(RunDirError::Damaged { path, reason: error.to_string() }),
     }

@@ -7,25 +7,33 @@
 //!  interrupted: nothing is recorded for the measurement that was running; every instance is ended
 //! ```
 
-use std::time::{Instant, SystemTime};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::{Duration, Instant, SystemTime};
 
-use super::demand::{room_for_loads, room_for_probes};
+use super::cost::Flavour;
+use super::demand::{probes_in, room_for_loads, room_for_members, room_for_probes};
+use super::durations::Durations;
 use super::error::CampaignError;
 use super::eta::{Eta, eta};
 use super::event::{Event, Stop};
-use super::fleet::{Fleet, Rooms, Seat};
+use super::fleet::{Fleet, MemberRoom, Rooms};
 use super::history::History;
 use super::journal::{Contents, Journal, JournalError};
-use super::measure::{Attempt, Bench};
+use super::learn::Learner;
+use super::measure::{Attempt, Bench, run_pilot};
 use super::plan::{Next, Plan};
+use super::predict::Oracle;
 use super::rundir::RunDir;
 use super::seed::Seed;
 use super::survey::{gone, measured, settle_baseline, survey};
 use crate::model::experiment::{Experiment, PlatformSpec};
+use crate::model::facts::MachineFacts;
 use crate::model::journal::{
     Cell, Failure, FailureKind, Header, JournalLine, Measurement, Outcome, PlatformState,
 };
-use crate::model::names::LoadPlace;
+use crate::model::layout::Layout;
+use crate::model::names::{LoadPlace, ProbeKind};
 use crate::model::units::Nanos;
 use crate::platforms::{Cancel, Platform};
 
@@ -37,6 +45,8 @@ pub struct Setup {
     pub host: Option<Box<dyn Platform>>,
     /// Host and preflight of this session.
     pub header: Header,
+    /// Where it is kept how long measurements take on this host; without it every prediction is a guess.
+    pub durations: Option<PathBuf>,
     /// Set when the user interrupts.
     pub cancel: Cancel,
 }
@@ -70,8 +80,13 @@ pub fn run(rundir: &RunDir, setup: Setup, on_event: &mut dyn FnMut(&Event)) -> R
     let Some(mut runner) = Runner::prepare(rundir, setup, journal, contents, on_event)? else {
         return Ok(ended(Stop::Interrupted, already, on_event));
     };
-    let stop = runner.rounds(on_event);
+    let stop = match runner.foresee(on_event) {
+        Ok(Stop::Interrupted) => Ok(Stop::Interrupted),
+        Ok(_) => runner.rounds(on_event),
+        Err(error) => Err(error),
+    };
     runner.fleet.end();
+    runner.look_back(on_event);
     Ok(ended(stop?, runner.history.len(), on_event))
 }
 
@@ -103,6 +118,7 @@ struct Runner<'a> {
     states: Vec<PlatformState>,
     fleet: Fleet,
     header: Header,
+    learner: Learner,
     cancel: Cancel,
 }
 
@@ -115,7 +131,7 @@ impl<'a> Runner<'a> {
         contents: Contents,
         on_event: &mut dyn FnMut(&Event),
     ) -> Result<Option<Self>, CampaignError> {
-        let Setup { mut platforms, host, header, cancel } = setup;
+        let Setup { mut platforms, host, header, durations, cancel } = setup;
         let experiment = rundir.experiment();
         // A survey that found nothing made no measurement: look again.
         let before = contents.platforms.filter(|states| !measured(states).is_empty());
@@ -129,16 +145,85 @@ impl<'a> Runner<'a> {
             measured: room_for_probes(experiment, &header.host),
             neighbour: room_for_loads(experiment, LoadPlace::Second, &header.host),
             host: room_for_loads(experiment, LoadPlace::Host, &header.host),
+            members: member_rooms(experiment, &header.host),
         };
         let mut fleet = Fleet::new(platforms, host, rooms, rundir.scratch(), cancel.clone());
         for (index, state) in states.iter().enumerate() {
             if let Some(reason) = gone(state) {
-                fleet.give_up(Seat::Measured(index), format!("not available after the resume: {reason}"));
+                fleet.give_up_platform(index, &format!("not available after the resume: {reason}"));
             }
         }
+        fleet.give_up_large_layouts();
         let plan = Plan::new(experiment, &measured(&states), &baseline);
         let history = History::of(&contents.measurements);
-        Ok(Some(Self { experiment, plan, history, journal, states, fleet, header, cancel }))
+        let learner = Learner::new(durations);
+        Ok(Some(Self { experiment, plan, history, journal, states, fleet, header, learner, cancel }))
+    }
+
+    /// Says how long the rest will take. `Interrupted` when the user ended it meanwhile.
+    fn foresee(&mut self, on_event: &mut dyn FnMut(&Event)) -> Result<Stop, CampaignError> {
+        let Next::Measure { round, cells } = self.plan.next(&self.history) else { return Ok(Stop::Settled) };
+        let durations = self.learner.known();
+        let oracle = Oracle::new(self.experiment, &self.header.host, &self.states, &durations);
+        let unknown: Vec<(usize, String, Flavour)> = self
+            .states
+            .iter()
+            .enumerate()
+            .filter(|(_, state)| state.unavailable.is_none() && oracle.wants_pilot(&state.label))
+            .filter_map(|(index, state)| Some((index, state.label.clone(), oracle.flavour(&state.label)?)))
+            .collect();
+        let mut slowness = BTreeMap::new();
+        for (index, label, flavour) in unknown {
+            if self.cancel.is_cancelled() {
+                return Ok(Stop::Interrupted);
+            }
+            on_event(&Event::PilotStarted { platform: label.clone() });
+            if let Some(factor) = run_pilot(&mut self.fleet, index, flavour, &self.cancel, on_event) {
+                slowness.insert(label, factor);
+            }
+        }
+        let predicted = oracle.with_slowness(&slowness).predict(&self.plan, &self.history, round, &cells);
+        self.journal.append(&JournalLine::Predicted { predicted })?;
+        on_event(&Event::Predicted { predicted });
+        self.learn_starts();
+        self.learner.begin(predicted);
+        Ok(Stop::Settled)
+    }
+
+    /// Compares with what was said, and keeps what was learnt. A journal that cannot take one more line (disk full) has
+    /// said so already.
+    fn look_back(&mut self, on_event: &mut dyn FnMut(&Event)) {
+        self.learn_starts();
+        if let Some((predicted, took)) = self.learner.so_far() {
+            let _ = self.journal.append(&JournalLine::Took { took_ns: Nanos::from_duration(took) });
+            on_event(&Event::Took { predicted, took });
+        }
+        if let Err(reason) = self.learner.save() {
+            on_event(&Event::NotLearnt { reason });
+        }
+    }
+
+    /// Takes down how long instances took to start; returns the sum.
+    fn learn_starts(&mut self) -> Duration {
+        let starts = self.fleet.take_starts();
+        let nothing = Durations::default();
+        let oracle = Oracle::new(self.experiment, &self.header.host, &self.states, &nothing);
+        for (label, took) in &starts {
+            self.learner.add(oracle.start_key(label), *took);
+        }
+        starts.iter().map(|(_, took)| *took).sum()
+    }
+
+    /// Takes down how long a measurement took that began at `began`, starts of instances left out. What broke is no
+    /// measure for what works.
+    fn learn(&mut self, measurement: &Measurement, began: Instant) {
+        let starts = self.learn_starts();
+        if matches!(measurement.outcome, Outcome::Done(_)) {
+            let nothing = Durations::default();
+            let oracle = Oracle::new(self.experiment, &self.header.host, &self.states, &nothing);
+            let key = oracle.key_of(&measurement.cell);
+            self.learner.add(key, began.elapsed().saturating_sub(starts));
+        }
     }
 
     fn rounds(&mut self, on_event: &mut dyn FnMut(&Event)) -> Result<Stop, CampaignError> {
@@ -168,10 +253,12 @@ impl<'a> Runner<'a> {
         for (done, cell) in cells.iter().enumerate() {
             let left = cells.get(done..).unwrap_or_default();
             self.announce(cell, round, left, on_event);
+            let began = Instant::now();
             let Some(measurement) = self.measure(cell, round, on_event)? else {
                 return Ok(Stop::Interrupted);
             };
             let measurement = self.record(measurement)?;
+            self.learn(&measurement, began);
             on_event(&told(&measurement));
             self.history.add(&measurement);
         }
@@ -214,9 +301,10 @@ impl<'a> Runner<'a> {
         };
         let started_unix_ns = unix_now();
         let before = Instant::now();
-        let Some(Attempt { outcome, doses, duration, met }) = bench.attempt(cell, on_event) else {
+        let Some(attempt) = bench.attempt(cell, on_event) else {
             return Ok(None);
         };
+        let Attempt { outcome, others, start_skew_ns, doses, host, duration, met } = attempt;
         let duration_ns = duration.unwrap_or_else(|| Nanos::from_duration(before.elapsed()));
         if let Some((facts, start_time)) = met {
             self.meet(&cell.platform, facts, start_time)?;
@@ -228,19 +316,14 @@ impl<'a> Runner<'a> {
             duration_ns,
             doses,
             outcome,
-            others: Vec::new(),
-            start_skew_ns: None,
-            host: None,
+            others,
+            start_skew_ns,
+            host,
         }))
     }
 
     /// Keeps what an instance turned out to be, the first time one of its platform answers.
-    fn meet(
-        &mut self,
-        label: &str,
-        facts: crate::model::facts::MachineFacts,
-        start_time: Nanos,
-    ) -> Result<(), CampaignError> {
+    fn meet(&mut self, label: &str, facts: MachineFacts, start_time: Nanos) -> Result<(), CampaignError> {
         let Some(state) = self.states.iter_mut().find(|state| state.label == label) else { return Ok(()) };
         if state.facts.is_some() && state.start_ns.is_some() {
             return Ok(());
@@ -259,13 +342,38 @@ impl<'a> Runner<'a> {
                 let reason = format!("its report of {bytes} bytes cannot be written down: {reason}");
                 let failure = Failure { kind: FailureKind::Garbage, reason, console: Vec::new() };
                 let outcome = Outcome::Failed(failure);
-                let failed = Measurement { outcome, doses: Vec::new(), ..measurement };
+                let (doses, others) = (Vec::new(), Vec::new());
+                let failed =
+                    Measurement { outcome, doses, others, start_skew_ns: None, host: None, ..measurement };
                 self.journal.append_measurement(&failed)?;
                 Ok(failed)
             }
             Err(error) => Err(error.into()),
         }
     }
+}
+
+/// What the members of each layout need, in the experiment's order.
+fn member_rooms(experiment: &Experiment, host: &MachineFacts) -> Vec<MemberRoom> {
+    let mut layouts: Vec<Layout> = Vec::new();
+    for layout in experiment.cells().into_iter().filter_map(|cell| cell.layout) {
+        if !layouts.contains(&layout) {
+            layouts.push(layout);
+        }
+    }
+    let networked = |layout| {
+        probes_in(experiment, layout)
+            .iter()
+            .any(|probe| matches!(probe.kind(), ProbeKind::Net | ProbeKind::Mpi))
+    };
+    layouts
+        .into_iter()
+        .map(|layout| MemberRoom {
+            layout,
+            room: room_for_members(experiment, layout, host),
+            networked: networked(layout),
+        })
+        .collect()
 }
 
 fn told(measurement: &Measurement) -> Event {

@@ -4,6 +4,7 @@
 //!  bulkhead agent --link stdio --scratch DIR     child process or container: the link is stdin and stdout
 //!  PID 1 with a guest configuration              VM: boots the guest, then serves the link
 //!  bulkhead reaper DIR                           undoes what a crashed run left behind
+//!  bulkhead janitor FOLDER                       removes a remote agent's folder when the agent has ended
 //!  bulkhead noop                                 ends at once: what the fork probe executes
 //!  bulkhead compile, bulkhead link               what the compile job executes
 //! ```
@@ -18,10 +19,14 @@ use super::output;
 use crate::model::job::{Job, JobReply};
 use crate::model::stage::Stage;
 use crate::model::units::Hertz;
+use crate::platforms::ssh::janitor::{Janitor, janitor_main};
 use crate::platforms::{agent, facts, reaper, vm};
 use crate::workloads::clock::Anchor;
 use crate::workloads::probes::build::verbs;
 use crate::workloads::run::{Surroundings, run_job};
+
+/// This program, also when its file has been removed.
+const OWN_FILE: &str = "/proc/self/exe";
 
 /// Runs the agent's side if that is what was asked for; `None` means this is an ordinary command line.
 pub fn take_over() -> Option<ExitCode> {
@@ -33,6 +38,7 @@ pub fn take_over() -> Option<ExitCode> {
         Some("link") => Some(ended(verbs::link_files(words.get(1..).unwrap_or_default()))),
         Some("agent") => Some(serve(&words)),
         Some("reaper") => Some(reap(&words)),
+        Some("janitor") => Some(clean(&words)),
         _ if vm::init::is_guest() => vm::init::guest_main(counter_rate, &execute_in_guest),
         _ => None,
     }
@@ -46,6 +52,12 @@ fn option(words: &[OsString], name: &str) -> Option<PathBuf> {
 
 fn serve(words: &[OsString]) -> ExitCode {
     let scratch = option(words, "--scratch");
+    // Held until the agent ends.
+    let _janitor =
+        match option(words, "--leave-nothing").map(|folder| Janitor::hire(&folder, Path::new(OWN_FILE))) {
+            Some(Err(error)) => return failed(&format!("agent: {error}")),
+            hired => hired,
+        };
     let (read, write) =
         match (std::io::stdin().as_fd().try_clone_to_owned(), std::io::stdout().as_fd().try_clone_to_owned())
         {
@@ -63,7 +75,7 @@ fn serve(words: &[OsString]) -> ExitCode {
 }
 
 fn execute(job: &Job, scratch: Option<PathBuf>, stop: &AtomicBool, stage: &mut dyn Stage) -> JobReply {
-    let surroundings = Surroundings { scratch, exe: PathBuf::from("/proc/self/exe") };
+    let surroundings = Surroundings { scratch, exe: PathBuf::from(OWN_FILE) };
     run_job(job, &surroundings, stop, stage)
 }
 
@@ -86,6 +98,17 @@ fn reap(words: &[OsString]) -> ExitCode {
             ExitCode::SUCCESS
         }
         Err(error) => failed(&format!("reaper: no pipe on stdin: {error}")),
+    }
+}
+
+fn clean(words: &[OsString]) -> ExitCode {
+    let Some(folder) = words.get(1).map(PathBuf::from) else {
+        return failed("janitor: wanted a folder as argument");
+    };
+    let pipe = std::io::stdin().as_fd().try_clone_to_owned().map(std::io::PipeReader::from);
+    match pipe.and_then(|pipe| janitor_main(&folder, pipe)) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => failed(&format!("janitor: {error}")),
     }
 }
 

@@ -13,7 +13,8 @@ Examples:
   bulkhead compare before/ after/      what changed between two runs
 
 Exit codes:
-  0 done   2 bad input   3 the machine lacks something   4 a measured thing broke   130 interrupted";
+  0 done   1 a platform does not meet --require   2 bad input   3 the machine lacks something
+  4 a measured thing broke   130 interrupted";
 
 /// Tells you, before you share a machine, what each tenant will get.
 #[derive(Debug, Parser)]
@@ -29,7 +30,7 @@ pub struct Arguments {
 #[derive(Debug, Subcommand)]
 pub enum Verb {
     /// Measure what running in a container or a VM costs on this machine
-    Measure(MeasureArgs),
+    Measure(Box<MeasureArgs>),
     /// Check whether this host is fit to be measured, and what is missing
     Doctor(DoctorArgs),
     /// Compare two runs
@@ -38,6 +39,8 @@ pub enum Verb {
     Report(ReportArgs),
     /// List the shipped experiments, print one, or check a file
     Experiment(ExperimentArgs),
+    /// List the classes of work that platforms are held against, print one, or check a file
+    Classes(ClassesArgs),
     /// Print the JSON schema of what is written to disk
     Schema(SchemaArgs),
     /// Print a shell completion script
@@ -63,6 +66,7 @@ Examples:
   bulkhead measure --quick --out /tmp/first-look
   bulkhead measure native container:crun container:runc --probe syscall --probe fork
   bulkhead measure --experiment my.toml --seed 7
+  bulkhead measure --experiment full --plan
   bulkhead measure --resume bulkhead-run-20260102-150405";
 
 /// Arguments of `measure`.
@@ -110,9 +114,36 @@ pub struct MeasureArgs {
     /// OCI runtime for containers
     #[arg(long, value_name = "NAME|PATH")]
     pub runtime: Option<String>,
+    /// What the platforms are to be fit for.
+    #[command(flatten)]
+    pub fit: FitArgs,
+    /// Let the disk probe write to a block device that is in use or carries something (disk = "device")
+    #[arg(long)]
+    pub i_know_this_destroys_data: bool,
+    /// Only say what would be measured, in which order, and how long it would take
+    #[arg(long, conflicts_with_all = ["resume", "out", "json"])]
+    pub plan: bool,
     /// Print results.json to stdout instead of the table
     #[arg(long)]
     pub json: bool,
+}
+
+/// What platforms are held against, for the verbs that show a run.
+#[derive(Debug, Default, Clone, Args)]
+#[command(next_help_heading = "Fit for what?")]
+pub struct FitArgs {
+    /// Classes of work to add to the shipped ones; one of the same name replaces it
+    #[arg(long, value_name = "FILE")]
+    pub classes: Option<PathBuf>,
+    /// Deadline of the classes that have one, 5ms or 250us for example [default: that of the class, 10ms]
+    #[arg(long, value_name = "TIME")]
+    pub deadline: Option<String>,
+    /// Share of activations that may miss the deadline [default: that of the class, 1e-3]
+    #[arg(long, value_name = "SHARE")]
+    pub miss_rate: Option<f64>,
+    /// Exit with 1 unless every platform is suited for this class, with limits or without (may be repeated)
+    #[arg(long, value_name = "CLASS")]
+    pub require: Vec<String>,
 }
 
 /// Arguments of `doctor`.
@@ -152,12 +183,16 @@ pub struct CompareArgs {
 /// Arguments of `report`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  bulkhead report bulkhead-run-20260102-150405\n  bulkhead report DIR --json | jq .verdicts"
+    after_help = "Examples:\n  bulkhead report bulkhead-run-20260102-150405\n  bulkhead report DIR --json | jq .verdicts\n  \
+                  bulkhead report DIR --deadline 2ms --miss-rate 1e-4 --require real-time"
 )]
 pub struct ReportArgs {
     /// Run directory
     #[arg(value_name = "DIR")]
     pub dir: PathBuf,
+    /// What the platforms are to be fit for.
+    #[command(flatten)]
+    pub fit: FitArgs,
     /// Print results.json to stdout instead of the table
     #[arg(long)]
     pub json: bool,
@@ -173,6 +208,21 @@ pub struct ExperimentArgs {
     #[arg(value_name = "NAME|FILE")]
     pub name: Option<String>,
     /// Print as JSON: the list of names, or the experiment
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Arguments of `classes`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  bulkhead classes\n  bulkhead classes real-time > mine.toml\n  bulkhead classes mine.toml\n  \
+                  bulkhead report DIR --classes mine.toml"
+)]
+pub struct ClassesArgs {
+    /// A shipped class to print, or a file to check
+    #[arg(value_name = "NAME|FILE")]
+    pub name: Option<String>,
+    /// Print as JSON: the list of names, or the classes
     #[arg(long)]
     pub json: bool,
 }
@@ -195,6 +245,8 @@ pub enum Format {
     Journal,
     /// experiment.toml, as JSON
     Experiment,
+    /// A file of classes, as JSON
+    Classes,
     /// Output of `doctor --json`
     Preflight,
 }

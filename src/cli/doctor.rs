@@ -17,7 +17,7 @@ pub fn run(args: &DoctorArgs) -> Verdict {
     let folder = std::env::current_dir().or_lacking()?;
     let mut preflight = host::preflight(&folder);
     let work = tempfile::tempdir().or_lacking()?;
-    let context = measure::platform_context(work.path(), 0).or_lacking()?;
+    let context = measure::platform_context(work.path(), 0, false).or_lacking()?;
     for spec in specs(args.no_trial) {
         let state = make::make(&spec, &context).survey(&cancel);
         preflight.checks.push(platform_check(&state));

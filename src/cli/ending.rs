@@ -9,6 +9,8 @@ use super::output;
 pub enum Ending {
     /// 0: done.
     Done,
+    /// 1: a requirement or verdict that was asked for is not met.
+    NotMet,
     /// 2: bad input or usage.
     BadInput,
     /// 3: the machine lacks something; the message says what installs it.
@@ -23,6 +25,7 @@ impl From<Ending> for ExitCode {
     fn from(ending: Ending) -> Self {
         Self::from(match ending {
             Ending::Done => 0,
+            Ending::NotMet => 1,
             Ending::BadInput => 2,
             Ending::Lacking => 3,
             Ending::Broke => 4,

@@ -15,7 +15,7 @@ use super::agent::counter_rate;
 use super::args::MeasureArgs;
 use super::ending::{Ending, OrStop, Verdict};
 use super::progress::Progress;
-use super::{interrupt, output, resolve};
+use super::{fit, interrupt, output, resolve};
 use crate::campaign;
 use crate::campaign::event::Stop;
 use crate::campaign::rundir::{REPORT_FILE, RESULTS_FILE, RunDir};
@@ -30,26 +30,39 @@ use crate::platforms::ledger::Ledger;
 use crate::platforms::make::{self, PlatformContext};
 use crate::platforms::reaper::Reaper;
 use crate::platforms::{Cancel, facts, host};
+use crate::report::text::ascii;
 use crate::report::{page, terminal};
+use crate::stats::suitability;
+
+/// Where it is kept how long measurements take on this host.
+pub const DURATIONS_FILE: &str = "durations.json";
 
 /// Measures, writes everything down, prints the summary.
 pub fn run(args: &MeasureArgs) -> Verdict {
+    if args.plan {
+        return super::preview::run(args);
+    }
     let cancel = interrupt::token().or_lacking()?;
+    // What is wrong with the classes is said before anything is measured.
+    let resumed = args.resume.as_deref();
+    let classes = fit::resolve(&args.fit, resumed).or_bad_input()?;
     let rundir = open(args)?;
+    fit::keep(&args.fit, &rundir, &classes).or_bad_input()?;
     output::say(&format!(
         "bulkhead: measuring into {}, seed {}",
         rundir.path().display(),
         rundir.experiment().seed.unwrap_or_default()
     ));
-    let end = measure(&rundir, &cancel).or_lacking();
+    let end = measure(&rundir, args.i_know_this_destroys_data, &cancel).or_lacking();
     // Whatever ended the run, what is in the journal becomes results and a report.
-    let results = match campaign::conclude(&rundir) {
+    let mut results = match campaign::conclude(&rundir) {
         Ok(results) => results,
         Err(error) => {
             end?;
             return Err(error).or_lacking();
         }
     };
+    results.classes = suitability::judge(&results, &classes);
     publish(&rundir, &results).or_lacking()?;
     let end = end?;
     show(&results, args.json).or_bad_input()?;
@@ -76,8 +89,9 @@ fn now() -> Nanos {
     Nanos::from_duration(SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default())
 }
 
-fn measure(rundir: &RunDir, cancel: &Cancel) -> anyhow::Result<RunEnd> {
-    let context = platform_context(rundir.path(), rundir.experiment().seed.unwrap_or_default())?;
+fn measure(rundir: &RunDir, may_destroy: bool, cancel: &Cancel) -> anyhow::Result<RunEnd> {
+    let seed = rundir.experiment().seed.unwrap_or_default();
+    let context = platform_context(rundir.path(), seed, may_destroy)?;
     let reaper = Reaper::start(rundir.path(), &context.exe)?;
     let header = header(rundir.path());
     let dirty = header.preflight.dirty_reasons();
@@ -92,6 +106,7 @@ fn measure(rundir: &RunDir, cancel: &Cancel) -> anyhow::Result<RunEnd> {
         platforms: rundir.experiment().platforms.iter().map(|spec| (spec.clone(), made(spec))).collect(),
         host: Some(made(&PlatformSpec::of_kind(PlatformKind::Native))),
         header,
+        durations: Some(context.cache.join(DURATIONS_FILE)),
         cancel: cancel.clone(),
     };
     let mut progress = Progress::new();
@@ -102,11 +117,11 @@ fn measure(rundir: &RunDir, cancel: &Cancel) -> anyhow::Result<RunEnd> {
     Ok(end)
 }
 
-/// What platforms are made with.
-pub fn platform_context(work: &Path, seed: u64) -> anyhow::Result<PlatformContext> {
+/// What platforms are made with. Only the command line can allow data to be destroyed, never an experiment file.
+pub fn platform_context(work: &Path, seed: u64, may_destroy: bool) -> anyhow::Result<PlatformContext> {
     let exe = std::env::current_exe().context("the program's own file cannot be found")?;
     let ledger = Ledger::open(work).context("the list of started things cannot be opened")?;
-    Ok(PlatformContext { exe, ledger, cache: cache_folder(), counter_hz: counter_rate(), seed })
+    Ok(PlatformContext { exe, ledger, cache: cache_folder(), counter_hz: counter_rate(), seed, may_destroy })
 }
 
 /// Where set-up puts the guest kernel and unpacked kernels are kept.
@@ -129,7 +144,7 @@ fn header(dir: &Path) -> Header {
 }
 
 /// A short seed, so that it can be typed again.
-fn fresh_seed() -> u64 {
+pub fn fresh_seed() -> u64 {
     use std::hash::{BuildHasher, RandomState};
     RandomState::new().hash_one(now().get()) >> 40
 }
@@ -146,7 +161,8 @@ pub fn show(results: &RunResults, json: bool) -> anyhow::Result<()> {
     let text = if json {
         serde_json::to_string_pretty(results)?
     } else {
-        terminal::summary(results, output::stdout_style())
+        let text = terminal::summary(results, output::stdout_style());
+        if output::stdout_is_ascii() { ascii(&text) } else { text }
     };
     Ok(output::data(&text)?)
 }
@@ -155,6 +171,9 @@ fn ending(args: &MeasureArgs, results: &RunResults, end: RunEnd, rundir: &RunDir
     if end.stop == Stop::Interrupted {
         output::say(&format!("go on with: bulkhead measure --resume {}", rundir.path().display()));
         return Ending::Interrupted;
+    }
+    if !fit::is_met(&args.fit, results) {
+        return Ending::NotMet;
     }
     if !results.failures.is_empty() {
         return Ending::Broke;

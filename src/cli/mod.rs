@@ -7,15 +7,18 @@
 
 mod agent;
 mod args;
+mod classes;
 mod compare;
 mod completions;
 mod doctor;
 mod ending;
 mod experiment;
+mod fit;
 mod interrupt;
 mod man;
 mod measure;
 mod output;
+mod preview;
 mod progress;
 mod report;
 mod resolve;
@@ -47,6 +50,7 @@ fn run(verb: Verb) -> Verdict {
         Verb::Compare(args) => compare::run(&args),
         Verb::Report(args) => report::run(&args),
         Verb::Experiment(args) => experiment::run(&args),
+        Verb::Classes(args) => classes::run(&args),
         Verb::Schema(args) => schema::run(&args),
         Verb::Completions(args) => completions::run(&args),
         Verb::Man(args) => man::run(&args),

@@ -44,6 +44,19 @@ pub fn stdout_style() -> Style {
     Style { width: if terminal { columns() } else { 80 }, colour: terminal && colour_wanted() }
 }
 
+/// Whether stdout is a terminal that was told to know ASCII only: `LC_ALL`, `LC_CTYPE` or `LANG` (the first that is set)
+/// names a character set other than UTF-8, or none. Without any of them UTF-8 is assumed, as terminals have it today.
+pub fn stdout_is_ascii() -> bool {
+    let set = |name| std::env::var(name).ok().filter(|value: &String| !value.is_empty());
+    let locale = ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().find_map(set);
+    io::stdout().is_terminal() && locale.is_some_and(|locale| !is_utf8(&locale))
+}
+
+fn is_utf8(locale: &str) -> bool {
+    let locale = locale.to_ascii_lowercase();
+    locale.contains("utf-8") || locale.contains("utf8")
+}
+
 /// Whether stderr is a terminal on which a progress bar may be drawn.
 pub fn stderr_is_terminal() -> bool {
     io::stderr().is_terminal()

@@ -8,6 +8,8 @@ use super::output;
 use crate::campaign::eta::Eta;
 use crate::campaign::event::{Event, Role};
 use crate::model::journal::{Cell, PlatformState};
+use crate::model::prediction::{self, Prediction};
+use crate::model::units::Nanos;
 
 /// Elsewhere than on a terminal: at most one line per this time, besides what happens once.
 const LINE_EVERY: Duration = Duration::from_secs(10);
@@ -45,6 +47,15 @@ impl Progress {
             Event::PlatformSurveyed { state } => self.line(&surveyed(state)),
             Event::BaselineReplaced { wanted, used, reason } => {
                 self.line(&format!("baseline is {used}, because {wanted} is not available: {reason}"));
+            }
+            Event::PilotStarted { platform } => self.now(&format!("seeing how fast {platform} works")),
+            Event::Predicted { predicted } => {
+                let count = predicted.measurements;
+                self.line(&format!("{count} measurements will take {}", predicted.as_sentence()));
+            }
+            Event::Took { predicted, took } => self.line(&took_words(predicted, *took)),
+            Event::NotLearnt { reason } => {
+                self.line(&format!("how long this took cannot be kept for the next prediction: {reason}"));
             }
             Event::InstanceStarting { platform, role } => {
                 self.now(&format!("starting {platform}{}", role_text(*role)));
@@ -108,6 +119,14 @@ impl Progress {
     }
 }
 
+/// `it took 14 min, predicted were 13 min`.
+fn took_words(predicted: &Prediction, took: Duration) -> String {
+    let took = prediction::minutes(Nanos::from_duration(took));
+    let (least, most) = (prediction::minutes(predicted.least_ns), prediction::minutes(predicted.most_ns));
+    let span = if least == most { least } else { format!("{least} to {most}") };
+    format!("it took {took}, predicted were {span}")
+}
+
 fn surveyed(state: &PlatformState) -> String {
     if let Some(reason) = &state.unavailable {
         return format!("{}: not available: {reason}", state.label);
@@ -121,18 +140,20 @@ fn surveyed(state: &PlatformState) -> String {
     }
 }
 
-const fn role_text(role: Role) -> &'static str {
+fn role_text(role: Role) -> String {
     match role {
-        Role::Measured => "",
-        Role::Neighbour => " (neighbour)",
-        Role::HostLoad => " (load on the host)",
+        Role::Measured => String::new(),
+        Role::Member(rank) => format!(" (instance {} of a layout)", u64::from(rank) + 1),
+        Role::Neighbour => " (neighbour)".to_owned(),
+        Role::HostLoad => " (load on the host)".to_owned(),
     }
 }
 
-/// `gap beside cpu (second) on vm`.
+/// `net in 2x1 beside cpu (second) on vm`.
 pub fn cell_text(cell: &Cell) -> String {
+    let layout = cell.layout.map(|layout| format!(" in {layout}")).unwrap_or_default();
     let beside = cell.neighbour.map(|n| format!(" beside {} ({})", n.kind, n.place)).unwrap_or_default();
-    format!("{}{beside} on {}", cell.probe, cell.platform)
+    format!("{}{layout}{beside} on {}", cell.probe, cell.platform)
 }
 
 fn time_left(eta: Option<&Eta>) -> String {

@@ -2,18 +2,20 @@
 
 use super::args::ReportArgs;
 use super::ending::{Ending, OrStop, Verdict};
-use super::{measure, output};
+use super::{fit, measure, output};
 use crate::campaign;
+use crate::campaign::rundir::{REPORT_FILE, RunDir};
+use crate::stats::suitability;
 
 /// Rebuilds results.json and report.html from the journal and prints the summary.
 pub fn run(args: &ReportArgs) -> Verdict {
-    let rundir = campaign::rundir::RunDir::resume(&args.dir).or_bad_input()?;
-    let results = campaign::conclude(&rundir).or_bad_input()?;
+    let classes = fit::resolve(&args.fit, Some(&args.dir)).or_bad_input()?;
+    let rundir = RunDir::resume(&args.dir).or_bad_input()?;
+    fit::keep(&args.fit, &rundir, &classes).or_bad_input()?;
+    let mut results = campaign::conclude(&rundir).or_bad_input()?;
+    results.classes = suitability::judge(&results, &classes);
     measure::publish(&rundir, &results).or_bad_input()?;
     measure::show(&results, args.json).or_bad_input()?;
-    output::say(&format!(
-        "bulkhead: {} written anew",
-        args.dir.join(campaign::rundir::REPORT_FILE).display()
-    ));
-    Ok(Ending::Done)
+    output::say(&format!("bulkhead: {} written anew", args.dir.join(REPORT_FILE).display()));
+    Ok(if fit::is_met(&args.fit, &results) { Ending::Done } else { Ending::NotMet })
 }

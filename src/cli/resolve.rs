@@ -8,7 +8,7 @@ use anyhow::{Context, anyhow, bail};
 
 use super::args::MeasureArgs;
 use crate::campaign::shipped;
-use crate::model::experiment::{Accelerator, Experiment, MAX_FILE_BYTES, PlatformSpec};
+use crate::model::experiment::{Accelerator, Experiment, MAX_FILE_BYTES, PlatformSpec, SshSpec};
 use crate::model::names::{PlatformKind, ProbeKind};
 use crate::model::params::ProbeSpec;
 
@@ -90,6 +90,17 @@ fn parse_platform(text: &str) -> anyhow::Result<PlatformSpec> {
         }
         (PlatformKind::Vm, Some(other)) => {
             bail!("unknown accelerator \"{other}\" in \"{text}\": wanted kvm or tcg")
+        }
+        (PlatformKind::Ssh, Some(destinations)) => {
+            platform.ssh = Some(SshSpec {
+                destinations: destinations.split(',').map(str::to_owned).collect(),
+                port: None,
+                identity: None,
+                known_hosts: None,
+                config: None,
+                addresses: Vec::new(),
+                scratch: None,
+            });
         }
         (kind, Some(_)) => bail!("platform \"{text}\": {kind} has no variants, write \"{kind}\""),
     }

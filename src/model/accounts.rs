@@ -5,7 +5,16 @@ use serde::{Deserialize, Serialize};
 
 use super::units::{Hertz, Micros, Nanos};
 
-/// One line of `/proc/interrupts` (or of a tracer): how often on the CPU of the probe.
+/// Most CPUs of which an instance's own account is kept.
+pub const MOST_CPU_ACCOUNTS: usize = 256;
+/// Most kinds of interrupts kept.
+pub const MOST_INTERRUPTS: usize = 32;
+/// Most kinds of soft interrupts kept.
+pub const MOST_SOFT_INTERRUPTS: usize = 16;
+/// Most traced sources kept.
+pub const MOST_TRACED: usize = 32;
+
+/// One line of `/proc/interrupts` or `/proc/softirqs`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct InterruptCount {
     /// Its name as the kernel prints it: `LOC`, `RES`, `24`.
@@ -14,6 +23,22 @@ pub struct InterruptCount {
     pub about: String,
     /// How often while the probe ran, on all CPUs the instance grants.
     pub count: u64,
+}
+
+/// What happened on one CPU while the probe ran.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct CpuAccount {
+    /// Number of the CPU.
+    pub cpu: u32,
+    /// Time the hypervisor stole from it, in steps of 10 ms; none when the kernel does not say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub steal_ns: Option<Nanos>,
+    /// Timer interrupts; none when they are not counted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ticks: Option<u64>,
+    /// All interrupts, the timer's among them; none when they are not counted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub interrupts: Option<u64>,
 }
 
 /// Throttling of real-time threads: `sched_rt_runtime_us` of `sched_rt_period_us`.
@@ -25,7 +50,7 @@ pub struct RtThrottle {
     pub period_us: Micros,
 }
 
-/// Time taken by one source, as a tracer of the kernel (osnoise, timerlat, sched events) says.
+/// Time taken by one source, as the kernel's tracer says: net, without what interrupted it in turn.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TracedSource {
     /// Name of the thread, interrupt or soft interrupt.
@@ -50,19 +75,29 @@ pub struct Accounts {
     pub voluntary_switches: Option<u64>,
     /// Switches in which a thread of the agent was made to give up its CPU.
     pub involuntary_switches: Option<u64>,
-    /// Time runnable threads of the agent waited for a CPU (`schedstat`).
+    /// Time runnable threads of the agent waited for a CPU (`schedstat`), those of loads in the instance among them.
     pub run_delay_ns: Option<Nanos>,
-    /// Interrupts, most frequent first, at most 32; those that did not happen are left out.
+    /// Switches in which a thread of the probe itself was made to give up its CPU.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub probe_involuntary_switches: Option<u64>,
+    /// Time runnable threads of the probe itself waited for a CPU.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub probe_run_delay_ns: Option<Nanos>,
+    /// CPUs granted one by one, ascending, at most [`MOST_CPU_ACCOUNTS`].
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub per_cpu: Vec<CpuAccount>,
+    /// Interrupts, most frequent first, at most [`MOST_INTERRUPTS`]; those that did not happen are left out.
     pub interrupts: Vec<InterruptCount>,
-    /// Soft interrupts, most frequent first, at most 16.
+    /// Soft interrupts, most frequent first, at most [`MOST_SOFT_INTERRUPTS`].
     pub soft_interrupts: Vec<InterruptCount>,
     /// Rate of the timer tick on the busiest CPU; none when it does not tick or is not counted.
     pub tick_hz: Option<Hertz>,
     /// Throttling of real-time threads; none when it is switched off or not known.
     pub rt_throttle: Option<RtThrottle>,
-    /// What tracers say, longest first, at most 32; empty without the rights or the tracers.
+    /// What tracers say, longest first, at most [`MOST_TRACED`]; empty when tracing was not asked for, or not
+    /// possible.
     pub traced: Vec<TracedSource>,
-    /// Why something is not known: `osnoise: tracefs is not mounted`.
+    /// Why something is not known: `tracing: tracefs is not mounted`.
     pub unknown: Vec<String>,
 }
 
@@ -91,4 +126,6 @@ pub struct HostAccount {
     pub faults: u64,
     /// The same over time, at most 4096 slices.
     pub slices: Vec<HostSlice>,
+    /// CPU time that looking took.
+    pub own_cost_ns: Nanos,
 }

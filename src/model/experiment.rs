@@ -37,6 +37,10 @@ pub struct Experiment {
     /// Seed of order and data; unset means one is drawn and printed. Below 2^63, because TOML has no more.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seed: Option<u64>,
+    /// Whether the kernel's tracer is to say who takes a probe's CPU, on platforms where it may. Tracing lengthens every
+    /// interruption it sees, so such a run tells causes, not costs.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub trace: bool,
     /// How often each cell is repeated.
     #[serde(default)]
     pub repeat: Repeat,
@@ -324,7 +328,7 @@ pub(super) fn contradiction(text: String) -> ExperimentError {
 }
 
 /// Adds the nearest of the names the parser expected to its message.
-fn syntax_error(error: &toml::de::Error) -> ExperimentError {
+pub(super) fn syntax_error(error: &toml::de::Error) -> ExperimentError {
     let message = error.to_string().trim_end().to_owned();
     let mut quoted = error.message().split('`').skip(1).step_by(2);
     let got = quoted.next().unwrap_or_default().to_owned();

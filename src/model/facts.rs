@@ -30,6 +30,9 @@ pub struct MachineFacts {
     pub hypervisor: Option<String>,
     /// Rate of the cycle counter, measured.
     pub counter_hz: Option<Hertz>,
+    /// Network cards of a guest: interface, driver, hardware address. Empty where none was asked for.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub nics: Vec<String>,
 }
 
 /// The clock a probe used.

@@ -65,6 +65,10 @@ pub struct Job {
     /// Whether the instance has just been started.
     #[serde(default)]
     pub fresh: bool,
+    /// Whether the kernel's tracer is to say who takes the probe's CPU, where it may. Tracing lengthens what it traces, so
+    /// it is never on unless asked for.
+    #[serde(default)]
+    pub trace: bool,
 }
 
 /// How strong a load really was.
@@ -80,8 +84,25 @@ pub struct Dose {
     pub rate_per_s: f64,
     /// Unit of what it did: `rounds`, `bytes`.
     pub unit: String,
-    /// CPU time its threads took.
+    /// CPU time its threads took, and the processes they started.
     pub cpu_time_ns: Nanos,
+    /// How it was done, where there is more than one way: `ICMP echo through a raw socket`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub way: Option<String>,
+    /// The same work in another unit, or the loads that a mixed one is made of.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub parts: Vec<DosePart>,
+}
+
+/// What else is known of a dose.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct DosePart {
+    /// Which stressor.
+    pub kind: LoadKind,
+    /// What it did per second.
+    pub rate_per_s: f64,
+    /// Unit of what it did.
+    pub unit: String,
 }
 
 /// A dose with the place it came from.

@@ -11,6 +11,7 @@ use super::facts::MachineFacts;
 use super::job::{PlacedDose, ProbeReport};
 use super::layout::Layout;
 use super::names::{LoadKind, LoadPlace, PlatformKind, ProbeKind};
+use super::prediction::Prediction;
 use super::preflight::Preflight;
 use super::units::Nanos;
 
@@ -24,6 +25,16 @@ pub enum JournalLine {
     Platforms {
         /// One entry per platform of the experiment, in its order.
         platforms: Vec<PlatformState>,
+    },
+    /// How long this session was said to take, before its first measurement.
+    Predicted {
+        /// The prediction.
+        predicted: Prediction,
+    },
+    /// How long it took, when it was not killed.
+    Took {
+        /// From the prediction until every instance was ended.
+        took_ns: Nanos,
     },
     /// A finished measurement.
     Measurement(Box<Measurement>),
@@ -82,6 +93,18 @@ pub struct Cell {
     /// How many instances measure at once; none for one alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub layout: Option<Layout>,
+}
+
+impl Cell {
+    /// The probe, and its layout if it is not one instance alone: `net 2x1`.
+    pub fn probe_words(&self) -> String {
+        probe_words(self.probe, self.layout)
+    }
+}
+
+/// A probe, and its layout if it is not one instance alone: `net 2x1`.
+pub fn probe_words(probe: ProbeKind, layout: Option<Layout>) -> String {
+    layout.map_or_else(|| probe.to_string(), |layout| format!("{probe} {layout}"))
 }
 
 /// One finished measurement: done or failed, never missing.

@@ -19,6 +19,8 @@ pub enum Unit {
     BytesPerSecond,
     /// Events per second.
     PerSecond,
+    /// How often something regular happens per second.
+    Hertz,
     /// A share of a whole, 0 … 1.
     Share,
     /// A number of things.
@@ -37,6 +39,8 @@ impl Unit {
             Self::PerSecond if value >= 1e7 => format!("{} M/s", three_digits(value / 1e6)),
             Self::PerSecond if value >= 1e4 => format!("{} k/s", three_digits(value / 1e3)),
             Self::PerSecond => format!("{} /s", three_digits(value)),
+            Self::Hertz if value >= 1e4 => format!("{} kHz", three_digits(value / 1e3)),
+            Self::Hertz => format!("{} Hz", three_digits(value)),
             Self::Share => format!("{} %", three_digits(value * 100.0)),
             Self::Count => three_digits(value),
         }
@@ -124,6 +128,11 @@ impl Estimate {
             return "[very wide]".to_owned();
         }
         format!("[{} … {}]", three_digits(self.low), three_digits(self.high))
+    }
+
+    /// Whether value and ends are numbers that something measured can have; forged files hold others.
+    pub fn is_sound(&self) -> bool {
+        [self.value, self.low, self.high].iter().all(|end| end.abs() < 1e19)
     }
 
     /// Whether the interval contains `value`.

@@ -182,6 +182,34 @@ names!(
     }
 );
 
+impl LoadKind {
+    /// Unit of what a load does, as its dose counts it.
+    pub const fn unit(self) -> &'static str {
+        match self {
+            Self::Idle | Self::Cpu => "rounds",
+            Self::Memory | Self::Disk => "bytes",
+            Self::Network | Self::Interrupt => "packets",
+            Self::Fork => "processes",
+            Self::Lock => "turns",
+            Self::Mixed => "pieces of work",
+        }
+    }
+
+    /// What else its dose counts: the same work in another unit, or the loads it is mixed of.
+    pub const fn parts(self) -> &'static [(Self, &'static str)] {
+        match self {
+            Self::Network => &[(Self::Network, "bytes")],
+            Self::Mixed => &[
+                (Self::Cpu, "rounds"),
+                (Self::Memory, "bytes"),
+                (Self::Disk, "bytes"),
+                (Self::Network, "packets"),
+            ],
+            _ => &[],
+        }
+    }
+}
+
 impl ProbeKind {
     /// Whether several instances make this probe together; each of the others is made by one instance for itself.
     pub const fn is_made_together(self) -> bool {
@@ -200,6 +228,15 @@ mod tests {
         }
         for kind in PlatformKind::ALL {
             assert_eq!(kind.as_str().parse(), Ok(*kind));
+        }
+    }
+
+    #[test]
+    fn parts_of_a_load_are_counted_as_alone_or_in_another_unit() {
+        for kind in LoadKind::ALL {
+            for (part, unit) in kind.parts() {
+                assert!(part.unit() == *unit || part == kind, "{kind}: {part} in {unit}");
+            }
         }
     }
 

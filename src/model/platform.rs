@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::experiment::{ExperimentError, contradiction};
 use super::journal::FailureKind;
-use super::names::PlatformKind;
+use super::names::{LoadKind, PlatformKind};
 use super::params::within;
 use super::units::Mebibytes;
 
@@ -58,6 +58,9 @@ pub struct PlatformSpec {
     /// Puts each instance into a CPU group of its own with this weight, 1 … 10 000; 100 is usual.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu_weight: Option<u32>,
+    /// Weight of every instance but the first, where it differs: the measured one is number one. 1 … 10 000.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub other_cpu_weight: Option<u32>,
     /// Puts each instance into a CPU group of its own that gets at most this many percent of one CPU, 1 … 100 000.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu_cap_percent: Option<u32>,
@@ -88,6 +91,7 @@ impl PlatformSpec {
             device: None,
             disk_bus: None,
             cpu_weight: None,
+            other_cpu_weight: None,
             cpu_cap_percent: None,
             ssh: None,
             script: None,
@@ -140,7 +144,7 @@ pub enum DiskBus {
     Virtio,
     /// AHCI, fully emulated.
     Sata,
-    /// NVMe, fully emulated.
+    /// `NVMe`, fully emulated.
     Nvme,
 }
 
@@ -181,8 +185,15 @@ pub struct FakeScript {
     pub noise_percent: u32,
     /// Real time each measurement takes, so that interruptions can hit it, 0 … 60 000 ms.
     pub delay_ms: u32,
+    /// How much too fast its clock runs, −100 000 … 100 000 parts per million.
+    pub clock_ppm: i32,
+    /// How far its time of day is set during each measurement, −1 000 000 … 1 000 000 ms.
+    pub clock_step_ms: i32,
     /// Measurements (counted from 1 per instance) that break, and how.
     pub failures: Vec<FakeFailure>,
+    /// Loads that do nothing: their dose is zero.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub powerless: Vec<LoadKind>,
 }
 
 /// A scripted failure.
@@ -206,6 +217,13 @@ pub(super) fn check(platform: &PlatformSpec) -> Result<(), ExperimentError> {
             platform.label
         )));
     }
+    if let Some(device) = platform.device.as_ref().filter(|device| !device.starts_with('/')) {
+        return Err(contradiction(format!(
+            "platform \"{}\": device \"{}\" is no absolute path: wanted \"/dev/…\"",
+            platform.label,
+            device.chars().take(60).collect::<String>()
+        )));
+    }
     if platform.device.is_some() && platform.disk != Some(DiskBacking::Device) {
         return Err(contradiction(format!(
             "platform \"{}\" names a device but does not use it: add disk = \"device\" or remove it",
@@ -220,11 +238,19 @@ fn check_bounds(platform: &PlatformSpec) -> Result<(), ExperimentError> {
     within("platform.memory_mib", platform.memory_mib.map_or(128, Mebibytes::get), 128, 1 << 20)?;
     within("platform.nics", platform.nics.unwrap_or(1).into(), 1, 8)?;
     within("platform.cpu_weight", platform.cpu_weight.unwrap_or(100).into(), 1, 10_000)?;
+    within("platform.other_cpu_weight", platform.other_cpu_weight.unwrap_or(100).into(), 1, 10_000)?;
     within("platform.cpu_cap_percent", platform.cpu_cap_percent.unwrap_or(100).into(), 1, 100_000)?;
     if let Some(script) = &platform.script {
         within("script.slowdown_percent", script.slowdown_percent.unwrap_or(100).into(), 1, 100_000)?;
         within("script.noise_percent", script.noise_percent.into(), 0, 100)?;
         within("script.delay_ms", script.delay_ms.into(), 0, 60_000)?;
+        within("script.clock_ppm, either sign,", script.clock_ppm.unsigned_abs().into(), 0, 100_000)?;
+        within(
+            "script.clock_step_ms, either sign,",
+            script.clock_step_ms.unsigned_abs().into(),
+            0,
+            1_000_000,
+        )?;
         within("number of script.failures", script.failures.len() as u64, 0, 1000)?;
     }
     Ok(())
@@ -234,7 +260,7 @@ fn check_bounds(platform: &PlatformSpec) -> Result<(), ExperimentError> {
 fn check_owners(platform: &PlatformSpec) -> Result<(), ExperimentError> {
     use PlatformKind::{Container, Fake, Native, Ssh, Vm};
     let p = platform;
-    let settings: [(&str, bool, &[PlatformKind]); 16] = [
+    let settings: [(&str, bool, &[PlatformKind]); 17] = [
         ("memory_mib", p.memory_mib.is_some(), &[Vm]),
         ("qemu", p.qemu.is_some(), &[Vm]),
         ("kernel", p.kernel.is_some(), &[Vm]),
@@ -246,6 +272,7 @@ fn check_owners(platform: &PlatformSpec) -> Result<(), ExperimentError> {
         ("disk", p.disk.is_some(), &[Native, Container, Vm]),
         ("device", p.device.is_some(), &[Native, Container, Vm]),
         ("cpu_weight", p.cpu_weight.is_some(), &[Native, Container, Vm]),
+        ("other_cpu_weight", p.other_cpu_weight.is_some(), &[Native, Container, Vm]),
         ("cpu_cap_percent", p.cpu_cap_percent.is_some(), &[Native, Container, Vm]),
         ("cpus", p.cpus.is_some(), &[Native, Container, Vm, Fake]),
         ("runtime", p.runtime.is_some(), &[Container]),
@@ -289,6 +316,14 @@ fn check_ssh(platform: &PlatformSpec) -> Result<(), ExperimentError> {
                 destination.chars().take(60).collect::<String>()
             )));
         }
+    }
+    // The client's options are split at blanks and quotes.
+    let quoted = ssh.known_hosts.iter().find(|path| path.contains(['"', '\n', '%']) || path.starts_with('-'));
+    if let Some(path) = quoted {
+        return Err(contradiction(format!(
+            "platform \"{}\": known_hosts = {path:?} may not contain quotes, percent signs or line breaks",
+            platform.label
+        )));
     }
     if !ssh.addresses.is_empty() && ssh.addresses.len() != ssh.destinations.len() {
         return Err(contradiction(format!(

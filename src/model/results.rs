@@ -3,13 +3,20 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::attribution::Attribution;
+use super::classes::ClassVerdict;
+use super::clocks::ClockVerdict;
 use super::detail::Detail;
 use super::experiment::Experiment;
 use super::facts::{ClockFacts, MachineFacts, OwnCost};
+use super::isolation::IsolationMatrix;
 use super::job::PlacedDose;
 use super::journal::{Cell, Failure, PlatformState};
 use super::metric::{Better, Estimate, Unit};
+use super::policy::PolicyVerdict;
+use super::prediction::SessionTime;
 use super::preflight::Preflight;
+use super::sides::BothSides;
 use super::units::Nanos;
 
 /// One run, complete or interrupted.
@@ -37,10 +44,25 @@ pub struct RunResults {
     pub platforms: Vec<PlatformState>,
     /// One sentence per platform, for people in a hurry; the baseline has none.
     pub verdicts: Vec<Verdict>,
+    /// By which policy each platform shares the CPUs, where that was measured.
+    #[serde(default)]
+    pub policies: Vec<PolicyVerdict>,
+    /// How long each session was said to take, and took; empty in files of schema 1.
+    #[serde(default)]
+    pub sessions: Vec<SessionTime>,
+    /// What is known of the clock of each platform that was measured; empty in files of schema 1.
+    #[serde(default)]
+    pub clocks: Vec<ClockVerdict>,
     /// One entry per cell.
     pub cells: Vec<CellResult>,
     /// Every failed measurement.
     pub failures: Vec<FailedMeasurement>,
+    /// Who hurts whom, one matrix per platform that was measured beside a neighbour.
+    #[serde(default)]
+    pub isolation: Vec<IsolationMatrix>,
+    /// For which classes of work each platform is fit; empty when none was asked about.
+    #[serde(default)]
+    pub classes: Vec<ClassVerdict>,
 }
 
 /// What a platform costs, in a sentence.
@@ -90,6 +112,12 @@ pub struct CellResult {
     pub cost: Option<OwnCost>,
     /// How strong the neighbours were, median over the rounds.
     pub doses: Vec<PlacedDose>,
+    /// Who took the time that the gap probe lost, all rounds together; none for other probes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub attribution: Option<Attribution>,
+    /// One round of the gap probe as the instance and its host saw it; none where the host cannot look.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sides: Option<BothSides>,
     /// Remarks, each once.
     pub notes: Vec<String>,
 }
@@ -115,6 +143,12 @@ pub struct MetricResult {
     pub against_baseline: Option<Comparison>,
     /// This platform with the neighbour against the same without. None without a neighbour.
     pub against_undisturbed: Option<Comparison>,
+    /// Several instances at once against one alone, same platform, probe and neighbour. For times and latencies the
+    /// ratio is together / alone. For throughput it is what each instance got against its fair share, 1/n of what one
+    /// alone gets, where n instances share a machine: 1 is the fair share, n means that the others are not felt. None
+    /// for one alone, and for probes that only several instances can make.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub against_alone: Option<Comparison>,
 }
 
 /// A value with its interval, or the reason why there is none.

@@ -3,7 +3,7 @@
 //! ```text
 //!            Hello                 Run                          Done
 //!  start ──────────► idle ───────────────► job runs ─────────────────────► idle
-//!                     │                     │  Running, Heartbeat … ▲ Stop
+//!                     │                     │  Running, AskClock, Heartbeat … ▲ Clock, Start, Stop
 //!                  Bye│closed          closed│deadline
 //!                     ▼                     ▼
 //!                  return              exit the process
@@ -22,14 +22,14 @@ use std::time::{Duration, Instant};
 
 use nix::poll::PollFlags;
 
+use super::agent_stage::{Teller, Wish, Word, read_clocks};
 use super::link::check::{check_reply, tame};
 use super::link::stream::{Heard, Sink, Source, wait};
 use super::link::{Decoder, LinkError, TO_AGENT_LIMIT, TO_HOST_LIMIT, decode, encode};
+use crate::model::exchange::{Exchange, Moment};
 use crate::model::facts::MachineFacts;
 use crate::model::job::{Job, JobReply};
-use crate::model::outside::ClockReading;
 use crate::model::stage::Stage;
-use crate::model::units::Nanos;
 use crate::model::wire::{PROTOCOL_VERSION, ToAgent, ToHost};
 
 /// A job that passes its deadline ends by itself and says so; one that has not ended this long after hangs.
@@ -61,6 +61,7 @@ pub fn serve(read: OwnedFd, write: OwnedFd, facts: MachineFacts, run: &RunJob<'_
         wake: Source::new(wake.into())?,
         inbox,
         current: None,
+        questions: 0,
         stop: &stop,
     };
     std::thread::scope(|scope| {
@@ -80,8 +81,8 @@ pub fn serve(read: OwnedFd, write: OwnedFd, facts: MachineFacts, run: &RunJob<'_
 
 /// What the thread of a job tells the link thread.
 enum Event {
-    Running,
-    Done(JobReply),
+    Wish(Wish),
+    Done(Box<JobReply>),
 }
 
 /// What is needed to start the thread of a job.
@@ -94,7 +95,7 @@ struct Starter<'scope, 'env> {
 }
 
 impl Starter<'_, '_> {
-    fn start(&self, job: Job) -> Result<(), LinkError> {
+    fn start(&self, job: Job, words: Receiver<Word>, deadline: Instant) -> Result<(), LinkError> {
         let (run, events, waker, stop) = (self.run, self.events.clone(), self.waker, self.stop);
         let tell = move |event: Event| {
             // The link thread outlives this one; a full wake-up pipe wakes it just as well.
@@ -102,10 +103,11 @@ impl Starter<'_, '_> {
             let _ = (&*waker).write(&[1]);
         };
         let body = move || {
-            let work = || run(&job, stop, &mut Teller(&tell));
+            let wish = |wish| tell(Event::Wish(wish));
+            let work = || run(&job, stop, &mut Teller::new(&wish, words, stop, deadline));
             let reply =
                 catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| refusal(&panic_text(&*panic)));
-            tell(Event::Done(reply));
+            tell(Event::Done(Box::new(reply)));
         };
         let spawned = std::thread::Builder::new().name("job".to_owned()).spawn_scoped(self.scope, body);
         spawned.map(drop).map_err(|error| LinkError::Broke(format!("no thread for the job: {error}")))
@@ -118,6 +120,10 @@ struct Current {
     deadline: Instant,
     limit: Duration,
     next_heartbeat: Instant,
+    /// To the job's thread.
+    words: Sender<Word>,
+    /// The question the host's clock has not answered yet, and when it was asked.
+    asking: Option<(u64, Moment)>,
 }
 
 struct Agent<'a> {
@@ -127,6 +133,8 @@ struct Agent<'a> {
     wake: Source,
     inbox: Receiver<Event>,
     current: Option<Current>,
+    /// Questions asked so far.
+    questions: u64,
     stop: &'a AtomicBool,
 }
 
@@ -161,14 +169,38 @@ impl Agent<'_> {
         while let Ok(event) = self.inbox.try_recv() {
             let Some(id) = self.current.as_ref().map(|current| current.id) else { continue };
             match event {
-                Event::Running => self.say(&ToHost::Running { id })?,
+                Event::Wish(Wish::Running) => self.say(&ToHost::Running { id })?,
+                Event::Wish(Wish::Ask) => self.ask()?,
                 Event::Done(reply) => {
+                    let reply = *reply;
                     self.current = None;
                     self.answer(id, reply)?;
                 }
             }
         }
         Ok(())
+    }
+
+    /// Asks the host's clock. The clocks here are read last before the question leaves.
+    fn ask(&mut self) -> Result<(), LinkError> {
+        self.questions += 1;
+        let question = self.questions;
+        let bytes = encode(&ToHost::AskClock { question }, TO_HOST_LIMIT)?;
+        let asked = read_clocks();
+        self.sink.queue(&bytes);
+        self.sink.write()?;
+        if let Some(current) = &mut self.current {
+            current.asking = Some((question, asked));
+        }
+        Ok(())
+    }
+
+    /// Hands an answer of the host's clock to the job; late ones, and those nobody asked for, are dropped.
+    fn hear_clock(&mut self, question: u64, received_ns: u64, sent_ns: u64, answered: Moment) {
+        let Some(current) = &mut self.current else { return };
+        let Some((_, asked)) = current.asking.take_if(|(asked, _)| *asked == question) else { return };
+        // The job's thread may have stopped waiting.
+        let _ = current.words.send(Word::Clock(Exchange { asked, received_ns, sent_ns, answered }));
     }
 
     /// Sends a reply, or why it cannot be sent.
@@ -191,10 +223,15 @@ impl Agent<'_> {
 
     /// Hears what the host has to say; true means goodbye.
     fn hear_host(&mut self, starter: &Starter<'_, '_>) -> Result<bool, LinkError> {
+        let heard_at;
         match self.source.read()? {
             Heard::Nothing => return Ok(false),
             Heard::End => return Err(LinkError::Closed),
-            Heard::Bytes(count) => self.decoder.push(self.source.bytes(count)),
+            Heard::Bytes(count) => {
+                let is_asking = self.current.as_ref().is_some_and(|current| current.asking.is_some());
+                heard_at = if is_asking { read_clocks() } else { Moment::default() };
+                self.decoder.push(self.source.bytes(count));
+            }
         }
         while let Some(frame) = self.decoder.next_frame()? {
             match decode(&frame)? {
@@ -206,7 +243,14 @@ impl Agent<'_> {
                     }
                 }
                 ToAgent::Run { job } => self.begin(*job, starter)?,
-                ToAgent::Start { .. } | ToAgent::Clock { .. } => {}
+                ToAgent::Start { id, at_ns } => {
+                    if let Some(current) = self.current.as_ref().filter(|current| current.id == id) {
+                        let _ = current.words.send(Word::Start(at_ns));
+                    }
+                }
+                ToAgent::Clock { question, received_ns, sent_ns } => {
+                    self.hear_clock(question, received_ns.get(), sent_ns.get(), heard_at);
+                }
             }
         }
         Ok(false)
@@ -226,8 +270,10 @@ impl Agent<'_> {
         let deadline = now
             .checked_add(limit.saturating_add(LAST_WORDS))
             .unwrap_or(now + Duration::from_secs(31_536_000));
-        self.current = Some(Current { id: job.id, deadline, limit, next_heartbeat: now + HEARTBEAT });
-        starter.start(job)
+        let (words, heard) = channel();
+        let next_heartbeat = now + HEARTBEAT;
+        self.current = Some(Current { id: job.id, deadline, limit, next_heartbeat, words, asking: None });
+        starter.start(job, heard, deadline.checked_sub(LAST_WORDS).unwrap_or(deadline))
     }
 
     /// Gives up a job that passed its deadline, and gives a sign of life when one is due.
@@ -249,23 +295,6 @@ impl Agent<'_> {
     fn say(&mut self, message: &ToHost) -> Result<(), LinkError> {
         self.sink.queue(&encode(message, TO_HOST_LIMIT)?);
         self.sink.write()
-    }
-}
-
-/// STUB: the stage of a job; its owner replaces it.
-struct Teller<'a>(&'a dyn Fn(Event));
-
-impl Stage for Teller<'_> {
-    fn running(&mut self) {
-        (self.0)(Event::Running);
-    }
-
-    fn await_start(&mut self) -> Option<Nanos> {
-        None
-    }
-
-    fn ask_clock(&mut self, _exchanges: u32) -> Option<ClockReading> {
-        None
     }
 }
 

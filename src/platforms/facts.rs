@@ -40,6 +40,7 @@ fn collect_from(root: &Path, counter_hz: Option<Hertz>) -> MachineFacts {
             .and_then(|text| tidy(&text)),
         hypervisor: hypervisor(root, &cpuinfo),
         counter_hz,
+        nics: Vec::new(),
     }
 }
 

@@ -12,6 +12,9 @@
 
 use std::time::{Duration, Instant};
 
+use nix::time::{ClockId, clock_gettime};
+
+pub use super::allowances::{Allowances, DEADLINE_GRACE, SILENCE_ALLOWED, STOP_GRACE};
 use super::link::{HostEnd, LinkError};
 use super::{Broken, Cancel, Carrier, Instance};
 use crate::model::facts::MachineFacts;
@@ -21,30 +24,8 @@ use crate::model::names::{LoadKind, ProbeKind};
 use crate::model::units::Nanos;
 use crate::model::wire::{PROTOCOL_VERSION, ToAgent, ToHost};
 
-/// Without a sign of life for this long, an agent hangs. Signs of life come every second; ten of them are enough to
-/// outlast a host that swaps or a guest that is translated. [`AgentInstance::with_patience`] stretches it.
-pub const SILENCE_ALLOWED: Duration = Duration::from_secs(10);
-/// The agent gives up at the job's deadline; the host this much later, so that the agent can say why.
-pub const DEADLINE_GRACE: Duration = Duration::from_secs(5);
-/// How long a job without a probe may take to end after it was told to.
-pub const STOP_GRACE: Duration = Duration::from_secs(10);
-/// How much silence is allowed where.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Allowances {
-    /// Without a sign of life while a job runs.
-    pub silence: Duration,
-    /// After the deadline of a job.
-    pub after_deadline: Duration,
-    /// After a job without a probe was told to stop.
-    pub after_stop: Duration,
-}
-
-impl Default for Allowances {
-    fn default() -> Self {
-        Self { silence: SILENCE_ALLOWED, after_deadline: DEADLINE_GRACE, after_stop: STOP_GRACE }
-    }
-}
-
+/// Most questions for the clock that one job may ask; an honest one asks some tens.
+pub const MOST_QUESTIONS: u32 = 256;
 /// How long an agent may take to end by itself after goodbye.
 const GOODBYE_GRACE: Duration = Duration::from_secs(2);
 /// How often the carrier is asked whether it is still there while nothing is heard.
@@ -79,6 +60,8 @@ struct Busy {
     begun: Instant,
     /// A reply that came before the loads were up: the job refused.
     early: Option<JobReply>,
+    /// Questions for the clock so far.
+    questions: u32,
 }
 
 impl AgentInstance {
@@ -144,13 +127,7 @@ impl AgentInstance {
     /// Stretches every allowance for silence by `factor`, for carriers that are slow themselves (a translated VM: 3).
     #[must_use]
     pub fn with_patience(mut self, factor: u32) -> Self {
-        let factor = factor.max(1);
-        let Allowances { silence, after_deadline, after_stop } = self.allowed;
-        self.allowed = Allowances {
-            silence: silence * factor,
-            after_deadline: after_deadline * factor,
-            after_stop: after_stop * factor,
-        };
+        self.allowed = self.allowed.stretched(factor);
         self
     }
 
@@ -182,30 +159,61 @@ impl AgentInstance {
         }
     }
 
-    /// The next message of job `id`, before `deadline` and without a longer silence than allowed.
+    /// The next message of job `id`, before `deadline` and without a longer silence than allowed. Questions for the
+    /// clock are answered on the way.
     fn hear_of_job(&mut self, id: u64, deadline: Instant, cancel: &Cancel) -> Result<ToHost, Broken> {
-        let silence_ends = Instant::now() + self.allowed.silence;
-        match self.hear(deadline.min(silence_ends), cancel) {
-            Ok(
-                message @ (ToHost::Running { id: got }
-                | ToHost::Heartbeat { id: got }
-                | ToHost::Done { id: got, .. }),
-            ) if got == id => {
-                // Signs of life do not buy time: who sends nothing else is late, too.
-                let is_late = matches!(message, ToHost::Heartbeat { .. }) && Instant::now() >= deadline;
-                if is_late { Err(self.late(id)) } else { Ok(message) }
+        loop {
+            let silence_ends = Instant::now() + self.allowed.silence;
+            match self.hear(deadline.min(silence_ends), cancel) {
+                Ok(ToHost::AskClock { question }) => {
+                    let received_ns = monotonic_now();
+                    if Instant::now() >= deadline {
+                        return Err(self.late(id));
+                    }
+                    self.answer_clock(id, question, received_ns, deadline, cancel)?;
+                }
+                Ok(
+                    message @ (ToHost::Running { id: got }
+                    | ToHost::Heartbeat { id: got }
+                    | ToHost::Done { id: got, .. }),
+                ) if got == id => {
+                    // Signs of life do not buy time: who sends nothing else is late, too.
+                    let is_late = matches!(message, ToHost::Heartbeat { .. }) && Instant::now() >= deadline;
+                    return if is_late { Err(self.late(id)) } else { Ok(message) };
+                }
+                Ok(other) => return Err(self.unexpected(&format!("news of job {id}"), &other)),
+                Err(LinkError::Deadline) if deadline <= silence_ends => return Err(self.late(id)),
+                Err(LinkError::Deadline) => {
+                    let silence = Nanos::from_duration(self.allowed.silence);
+                    let reason = format!("no sign of life for {silence} during job {id}");
+                    return Err(self.fail(FailureKind::Hung, &reason));
+                }
+                Err(error) => return Err(self.broke(&error)),
             }
-            Ok(other) => Err(self.unexpected(&format!("news of job {id}"), &other)),
-            Err(LinkError::Deadline) if deadline <= silence_ends => Err(self.late(id)),
-            Err(LinkError::Deadline) => Err(self.fail(
-                FailureKind::Hung,
-                &format!(
-                    "no sign of life for {} during job {id}",
-                    Nanos::from_duration(self.allowed.silence)
-                ),
-            )),
-            Err(error) => Err(self.broke(&error)),
         }
+    }
+
+    /// Says what the host's clock says; an agent that asks without end is not believed.
+    fn answer_clock(
+        &mut self,
+        id: u64,
+        question: u64,
+        received_ns: Nanos,
+        deadline: Instant,
+        cancel: &Cancel,
+    ) -> Result<(), Broken> {
+        if let State::Busy(busy) = &mut self.state {
+            busy.questions += 1;
+            if busy.questions > MOST_QUESTIONS {
+                let reason = format!(
+                    "job {id} asked for the clock more than {MOST_QUESTIONS} times, where some tens are usual"
+                );
+                return Err(self.fail(FailureKind::Garbage, &reason));
+            }
+        }
+        let answer = ToAgent::Clock { question, received_ns, sent_ns: monotonic_now() };
+        let until = deadline.min(Instant::now() + self.allowed.silence);
+        self.link.send(&answer, until, cancel).map_err(|error| self.broke(&error))
     }
 
     fn late(&mut self, id: u64) -> Broken {
@@ -368,6 +376,7 @@ impl Instance for AgentInstance {
             limit: job.deadline_ms.to_duration(),
             begun,
             early: None,
+            questions: 0,
         }));
         self.link.send(&run, begun + self.allowed.silence, cancel).map_err(|error| self.broke(&error))?;
         let deadline = begun + job.deadline_ms.to_duration() + self.allowed.after_deadline;
@@ -382,6 +391,28 @@ impl Instance for AgentInstance {
                 ToHost::Heartbeat { .. } => {}
                 _ => return Ok(()),
             }
+        }
+    }
+
+    fn start_at(&mut self, at: Nanos) -> Result<(), Broken> {
+        let id = match &self.state {
+            State::Gone(broken) => return Err(broken.clone()),
+            State::Idle | State::Paused => {
+                return Err(self.fail(FailureKind::Refused, "a start was set, but no job was begun"));
+            }
+            // It has replied already; nothing is left that could begin.
+            State::Busy(busy) if busy.early.is_some() => return Ok(()),
+            State::Busy(busy) => busy.id,
+        };
+        let deadline = Instant::now() + self.allowed.silence;
+        let start = ToAgent::Start { id, at_ns: at };
+        self.link.send(&start, deadline, &Cancel::new()).map_err(|error| self.broke(&error))
+    }
+
+    fn processes(&self) -> Vec<u32> {
+        match self.state {
+            State::Gone(_) => Vec::new(),
+            _ => self.carrier.processes(),
         }
     }
 
@@ -426,6 +457,11 @@ impl Instance for AgentInstance {
                 State::Gone(Broken::Failed(Failure { kind: FailureKind::Died, reason, console: vec![] }));
         }
     }
+}
+
+/// The host's `CLOCK_MONOTONIC`, as agents are told it.
+pub fn monotonic_now() -> Nanos {
+    clock_gettime(ClockId::CLOCK_MONOTONIC).map_or(Nanos::ZERO, |time| Nanos::from_duration(time.into()))
 }
 
 impl Drop for AgentInstance {

@@ -59,6 +59,13 @@ pub enum Thing {
         /// Absolute path below `/sys/fs/cgroup`, with `bulkhead` in its last name.
         path: PathBuf,
     },
+    /// A loop device; the kernel detaches it by itself when its last user is gone.
+    LoopDevice {
+        /// `/dev/loopN`.
+        path: PathBuf,
+        /// The file it lies on, under the same rule as directories: a loop device on any other is left alone.
+        image: PathBuf,
+    },
     /// A mount point.
     Mount {
         /// Absolute path, under the same rule as directories.
@@ -175,10 +182,12 @@ fn entries(path: &Path) -> io::Result<Entries> {
 /// Undoes whatever a ledger still lists, latest first, and says what was done. Safe to call at any time and again.
 /// The owner of the run directory must be dead or must be the caller.
 pub fn sweep(dir: &Path) -> Vec<String> {
+    let mut said = super::tracing::remove_left_behind();
     match try_sweep(dir) {
-        Ok(said) => said,
-        Err(error) => vec![format!("cannot sweep {}: {error}", dir.display())],
+        Ok(undone) => said.extend(undone),
+        Err(error) => said.push(format!("cannot sweep {}: {error}", dir.display())),
     }
+    said
 }
 
 fn try_sweep(dir: &Path) -> io::Result<Vec<String>> {

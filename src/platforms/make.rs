@@ -7,6 +7,7 @@ use super::container::Container;
 use super::fake::Fake;
 use super::ledger::Ledger;
 use super::native::Native;
+use super::storage::Storage;
 use super::vm::platform::Vm;
 use crate::model::experiment::PlatformSpec;
 use crate::model::names::PlatformKind;
@@ -25,14 +26,19 @@ pub struct PlatformContext {
     pub counter_hz: Option<Hertz>,
     /// Seed of the run.
     pub seed: u64,
+    /// Whether the command line allows what is on a named block device to be lost.
+    pub may_destroy: bool,
 }
 
 /// Makes the platform that `spec` describes. Nothing is started or looked for yet.
 pub fn make(spec: &PlatformSpec, context: &PlatformContext) -> Box<dyn Platform> {
+    let storage = Storage::new(spec, context.may_destroy, &context.ledger);
     match spec.kind {
-        PlatformKind::Native => Box::new(Native::new(spec, context.exe.clone(), context.ledger.clone())),
+        PlatformKind::Native => {
+            Box::new(Native::new(spec, context.exe.clone(), context.ledger.clone(), storage))
+        }
         PlatformKind::Container => {
-            Box::new(Container::new(spec, context.exe.clone(), context.ledger.clone()))
+            Box::new(Container::new(spec, context.exe.clone(), context.ledger.clone(), storage))
         }
         PlatformKind::Fake => Box::new(Fake::new(spec, context.seed)),
         PlatformKind::Vm => Box::new(Vm::new(spec, context)),

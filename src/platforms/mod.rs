@@ -13,8 +13,11 @@
 //! a carrier; `fake` is the other, scripted one.
 
 pub mod agent;
+mod agent_stage;
+pub mod allowances;
 pub mod console;
 pub mod container;
+pub mod cpu_group;
 pub mod facts;
 pub mod fake;
 pub mod host;
@@ -28,7 +31,9 @@ pub mod process;
 pub mod reaper;
 pub mod spawn;
 pub mod ssh;
+pub mod storage;
 mod sweep;
+mod tracing;
 pub mod vm;
 
 pub use make::{PlatformContext, make};
@@ -90,6 +95,8 @@ pub struct InstanceSpec {
     pub disk_wanted: Bytes,
     /// Folder on the host for files of this instance (disk probe files, disk images). Exists; emptied by its owner.
     pub scratch: PathBuf,
+    /// 0 for the measured instance and the first of a layout, more for the others.
+    pub rank: u32,
     /// Number of its host in a layout, 0 otherwise.
     pub host: u32,
     /// Where it is plugged in, for layouts that need a network.

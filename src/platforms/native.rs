@@ -8,10 +8,13 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+use super::cpu_group::{CpuGroup, CpuLimits};
 use super::instance::AgentInstance;
 use super::ledger::Ledger;
 use super::process::Process;
-use super::{Broken, Cancel, Carrier, Instance, InstanceSpec, Platform};
+use super::spawn::enter;
+use super::storage::{Held, Storage};
+use super::{Broken, Cancel, Carrier, Instance, InstanceSpec, Platform, Reach};
 use crate::model::experiment::PlatformSpec;
 use crate::model::journal::{Failure, FailureKind, PlatformState};
 
@@ -62,12 +65,13 @@ pub struct Native {
     exe: PathBuf,
     opened: Option<Executable>,
     ledger: Ledger,
+    storage: Storage,
 }
 
 impl Native {
     /// Runs agents of the binary `exe`.
-    pub fn new(spec: &PlatformSpec, exe: PathBuf, ledger: Ledger) -> Self {
-        Self { spec: spec.clone(), exe, opened: None, ledger }
+    pub fn new(spec: &PlatformSpec, exe: PathBuf, ledger: Ledger, storage: Storage) -> Self {
+        Self { spec: spec.clone(), exe, opened: None, ledger, storage }
     }
 
     fn failure(&self, reason: &str) -> Broken {
@@ -82,11 +86,14 @@ impl Platform for Native {
             || "all this process may use".to_owned(),
             |cpus| format!("held to the first {cpus} this process may use"),
         );
+        let mut properties = properties(cpus, CpuLimits::of(&self.spec, 0));
+        let disk = self.storage.survey();
+        properties.extend(disk.as_ref().ok().cloned().flatten());
         PlatformState {
             label: self.spec.label.clone(),
             kind: self.spec.kind,
-            unavailable: None,
-            properties: vec![("cpus".to_owned(), cpus), ("paused by".to_owned(), "sleeping".to_owned())],
+            unavailable: disk.err(),
+            properties,
             facts: None,
             start_ns: None,
         }
@@ -101,27 +108,52 @@ impl Platform for Native {
             })?);
         }
         let Some(executable) = &self.opened else { return Err(self.failure("no binary")) };
+        let disk = self.storage.provide(spec).map_err(|why| self.failure(&why))?;
+        let place = disk.as_ref().map_or(spec.scratch.as_path(), Held::path);
         let mut command = executable.command();
-        command.args(["agent", "--link", "stdio", "--scratch"]).arg(&spec.scratch);
+        command.args(["agent", "--link", "stdio", "--scratch"]).arg(place);
+        let group = CpuGroup::create(CpuLimits::of(&self.spec, spec.rank), &self.ledger)
+            .map_err(|error| self.failure(&error))?;
+        if let Some(port) = &spec.port {
+            enter(&mut command, port.namespace.clone());
+        }
         let (process, link) = Process::start("the agent's process", command, self.spec.cpus, &self.ledger)
             .map_err(|error| self.failure(&format!("cannot start the agent's process: {error}")))?;
-        let carrier = Box::new(ProcessCarrier { process });
+        if let Some(group) = &group {
+            group.take(process.id()).map_err(|error| self.failure(&error.to_string()))?;
+        }
+        let carrier = Box::new(ProcessCarrier { process, group, disk });
         let label = format!("{}/{}", self.spec.label, spec.number);
         let instance = AgentInstance::attach(&label, link, carrier, started, START_DEADLINE, cancel)?;
         Ok(Box::new(instance))
     }
+
+    fn reach(&self) -> Reach {
+        Reach::LabSharedAddress
+    }
+}
+
+fn properties(cpus: String, limits: CpuLimits) -> Vec<(String, String)> {
+    let mut all = vec![("cpus".to_owned(), cpus), ("paused by".to_owned(), "sleeping".to_owned())];
+    if limits.is_some() {
+        all.push(("CPU group".to_owned(), limits.words()));
+    }
+    all
 }
 
 /// A bare process as carrier. Pausing it is not needed: an idle agent sleeps in `poll`.
 #[derive(Debug)]
 pub struct ProcessCarrier {
     process: Process,
+    group: Option<CpuGroup>,
+    /// Its block device; given back when the process has ended.
+    disk: Option<Held>,
 }
 
 impl ProcessCarrier {
     /// Carries with `process`.
     pub const fn new(process: Process) -> Self {
-        Self { process }
+        Self { process, group: None, disk: None }
     }
 }
 
@@ -142,7 +174,13 @@ impl Carrier for ProcessCarrier {
         Ok(())
     }
 
+    fn processes(&self) -> Vec<u32> {
+        vec![self.process.id()]
+    }
+
     fn end(&mut self) {
         self.process.end();
+        self.group = None;
+        self.disk = None;
     }
 }

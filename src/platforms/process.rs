@@ -16,6 +16,8 @@ use super::spawn::{Bond, ending, spawn};
 
 /// How long the last words of a dead child may take to arrive.
 const LAST_WORDS: Duration = Duration::from_millis(500);
+/// Most descendants that are listed.
+const MOST_DESCENDANTS: usize = 1024;
 /// How often a child that is to end is looked at.
 const LOOK: Duration = Duration::from_millis(5);
 
@@ -63,6 +65,28 @@ impl Process {
                 Err(error)
             }
         }
+    }
+
+    /// Its number; nobody else can get it until it has been reaped.
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Processes below it: its children, theirs, and so on, as far as the kernel lists them; at most 1024.
+    pub fn descendants(&self) -> Vec<u32> {
+        let mut found: Vec<u32> = Vec::new();
+        let mut looked = 0;
+        let mut next = Some(self.child.id());
+        while let Some(parent) = next {
+            for child in children(parent) {
+                if found.len() < MOST_DESCENDANTS && !found.contains(&child) {
+                    found.push(child);
+                }
+            }
+            next = found.get(looked).copied();
+            looked += 1;
+        }
+        found
     }
 
     /// Last lines of its error output.
@@ -125,6 +149,16 @@ impl Process {
         }
         self.console.settle(LAST_WORDS);
     }
+}
+
+/// Children of a process; each of its threads has its own.
+fn children(parent: u32) -> Vec<u32> {
+    let Ok(threads) = std::fs::read_dir(format!("/proc/{parent}/task")) else { return Vec::new() };
+    threads
+        .flatten()
+        .filter_map(|thread| std::fs::read_to_string(thread.path().join("children")).ok())
+        .flat_map(|text| text.split_ascii_whitespace().filter_map(|id| id.parse().ok()).collect::<Vec<u32>>())
+        .collect()
 }
 
 impl Drop for Process {

@@ -7,12 +7,13 @@
 #![expect(unsafe_code, reason = "what a child does between fork and exec can only be said with pre_exec")]
 
 use std::io;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, ExitStatus};
 use std::sync::mpsc::{Sender, channel};
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
+use nix::sched::{CloneFlags, CpuSet, sched_getaffinity, sched_setaffinity, setns};
 use nix::sys::prctl::set_pdeathsig;
 use nix::sys::signal::Signal;
 use nix::unistd::{Pid, getppid, setsid};
@@ -61,6 +62,13 @@ pub fn spawn(mut command: Command, bond: Bond, cpus: Option<u32>) -> io::Result<
         .send((command, answer))
         .map_err(|_| io::Error::other("the thread that starts children is gone"))?;
     outcome.recv().map_err(|_| io::Error::other("the thread that starts children is gone"))?
+}
+
+/// Lets the child of `command` run in a network namespace. Needs `CAP_SYS_ADMIN`.
+pub fn enter(command: &mut Command, namespace: Arc<OwnedFd>) {
+    let in_child = move || Ok(setns(namespace.as_fd(), CloneFlags::CLONE_NEWNET)?);
+    // SAFETY: only a system call is made between fork and exec; nothing allocates, locks or panics there.
+    unsafe { command.pre_exec(in_child) };
 }
 
 /// A command to start, and where to send the child.

@@ -11,6 +11,7 @@ use nix::sys::signal::{Signal, kill, killpg};
 use nix::unistd::Pid;
 
 use super::ledger::Thing;
+use super::storage::loop_device::detach;
 
 /// How long a killed process may take to be gone.
 const DEATH_GRACE: Duration = Duration::from_secs(5);
@@ -26,6 +27,12 @@ pub(super) fn undo(dir: &Path, thing: &Thing) -> Result<Option<String>, String> 
         Thing::Container { runtime, root, id } => delete_container(dir, runtime, root, id),
         Thing::Directory { path } => remove_directory(dir, path),
         Thing::Cgroup { path } => remove_cgroup(path),
+        Thing::LoopDevice { path, image } => {
+            allowed(dir, image)?;
+            let detached =
+                detach(path, image).map_err(|error| format!("cannot detach {}: {error}", path.display()))?;
+            Ok(detached.then(|| format!("detached {}", path.display())))
+        }
         Thing::Mount { path } => {
             allowed(dir, path)?;
             unmount(path)

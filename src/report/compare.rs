@@ -135,7 +135,8 @@ fn group_table(group: &[&MetricChange], notes: &mut Footnotes) -> TextTable {
             }
             Err(reason) => TextCell::plain(notes.refer("n/a", &reason)),
         };
-        let title = TextCell::plain(format!("{}: {}", change.cell.probe, printable(&change.title, 60)));
+        let title =
+            TextCell::plain(format!("{}: {}", change.cell.probe_words(), printable(&change.title, 60)));
         table.rows.push(vec![title, before, after, ratio]);
     }
     table
@@ -186,7 +187,7 @@ fn picture(comparison: &[MetricChange], labels: &[String]) -> Markup {
         let Ok(ratio) = sound(&change.ratio) else { continue };
         let Some(ink) = labels.iter().position(|label| *label == change.cell.platform) else { continue };
         let arrow = if change.better == Better::Higher { " ↑" } else { "" };
-        let title = format!("{}: {}{arrow}", change.cell.probe, change.title);
+        let title = format!("{}: {}{arrow}", change.cell.probe_words(), change.title);
         let item = Item { ink: Ink(ink), value: ratio.value, interval: (ratio.low, ratio.high) };
         match rows.iter_mut().find(|row| row.title == title) {
             Some(row) => row.items.push(item),

@@ -58,7 +58,8 @@ pub fn rows(results: &RunResults, neighbour: Option<Neighbour>, which: Which) ->
                     neighbour,
                     layout,
                     id: metric.id.clone(),
-                    title: metric.title.clone(),
+                    title: layout
+                        .map_or_else(|| metric.title.clone(), |layout| format!("{}, {layout}", metric.title)),
                     unit: metric.unit,
                     better: metric.better,
                 });
@@ -205,11 +206,8 @@ pub const fn failure_words(kind: FailureKind) -> &'static str {
 pub fn sound(answer: &Answer) -> Result<&Estimate, String> {
     match answer {
         Answer::Unsupported(reason) => Err(reason.clone()),
-        Answer::Estimate(estimate) => {
-            let finite =
-                [estimate.value, estimate.low, estimate.high].iter().all(|figure| figure.is_finite());
-            if finite { Ok(estimate) } else { Err("the figure is not a finite number".to_owned()) }
-        }
+        Answer::Estimate(estimate) if estimate.is_sound() => Ok(estimate),
+        Answer::Estimate(_) => Err("the figure is not a finite number".to_owned()),
     }
 }
 

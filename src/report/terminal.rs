@@ -3,14 +3,18 @@
 
 use std::fmt::Write as _;
 
-use crate::model::job::PlacedDose;
-use crate::model::journal::{Neighbour, PlatformState};
+use crate::model::job::{Dose, DosePart, PlacedDose};
+use crate::model::journal::{PlatformState, probe_words};
+use crate::model::names::LoadKind;
 use crate::model::results::{CellResult, RunResults, Verdict, VerdictLevel};
 
 use super::figures::{
     self, Finding, Row, Which, comparison_text, difference_mark, finding, level_mark, measured_labels, rows,
     sound,
 };
+use super::fit;
+use super::isolation;
+use super::page::clocks::mark as clock_mark;
 use super::text::{Paint, TextCell, TextTable, paragraph, printable, width, wrap};
 use super::utc::format_utc;
 
@@ -42,10 +46,15 @@ pub fn summary(results: &RunResults, style: Style) -> String {
     let mut notes = Footnotes::default();
     head(&mut out, results, style);
     verdicts(&mut out, results, style);
+    fit::classes(&mut out, results, style);
     dirty(&mut out, results, style);
     headline_table(&mut out, results, style, &mut notes);
-    neighbour_tables(&mut out, results, style, &mut notes);
+    isolation::matrices(&mut out, results, style);
+    doses(&mut out, results, style);
+    attributions(&mut out, results, style);
     notes.write(&mut out, style);
+    together(&mut out, results, style);
+    clocks(&mut out, results, style);
     failures(&mut out, results, style);
     provenance(&mut out, results, style);
     out
@@ -151,20 +160,7 @@ impl Footnotes {
     }
 }
 
-/// What the cells of a table compare with.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Against {
-    Baseline,
-    Undisturbed,
-}
-
-fn cell_text(
-    results: &RunResults,
-    row: &Row,
-    platform: &str,
-    against: Against,
-    notes: &mut Footnotes,
-) -> TextCell {
+fn cell_text(results: &RunResults, row: &Row, platform: &str, notes: &mut Footnotes) -> TextCell {
     let metric = match finding(results, row, platform) {
         Finding::Metric(metric) => metric,
         Finding::Failed(reason) => {
@@ -172,10 +168,7 @@ fn cell_text(
         }
         Finding::Absent(reason) => return TextCell::plain(notes.refer("n/a", &reason)),
     };
-    let comparison = match against {
-        Against::Baseline => metric.against_baseline.as_ref(),
-        Against::Undisturbed => metric.against_undisturbed.as_ref(),
-    };
+    let comparison = metric.against_baseline.as_ref();
     let estimate = match sound(&metric.estimate) {
         Ok(estimate) => estimate,
         Err(reason) => return TextCell::plain(notes.refer("n/a", &reason)),
@@ -202,7 +195,7 @@ fn cell_text(
 }
 
 /// Splits platforms into groups whose tables fit; the first platform of `fixed` is repeated in each.
-fn tables_that_fit(
+pub(super) fn tables_that_fit(
     fixed: &[String],
     others: &[String],
     style: Style,
@@ -228,32 +221,23 @@ fn tables_that_fit(
     }
 }
 
-fn build_table(
-    results: &RunResults,
-    rows: &[Row],
-    labels: &[String],
-    against: Against,
-    notes: &mut Footnotes,
-) -> TextTable {
+fn build_table(results: &RunResults, rows: &[Row], labels: &[String], notes: &mut Footnotes) -> TextTable {
     let mut table = TextTable::default();
     let head = labels.iter().map(|label| {
         // Ratios end in room for a mark; their heads stand above the figures.
-        let room = if against == Against::Baseline && label == results.experiment.baseline_label() {
-            ""
-        } else {
-            "  "
-        };
+        let room = if label == results.experiment.baseline_label() { "" } else { "  " };
         TextCell { text: format!("{}{room}", printable(label, LABEL_MOST)), paint: Paint::Bold }
     });
     table.rows.push(std::iter::once(TextCell::default()).chain(head).collect());
-    let mut probe = None;
+    let mut group = None;
     for row in rows {
-        if probe != Some(row.probe) {
-            probe = Some(row.probe);
-            table.rows.push(vec![TextCell { text: row.probe.to_string(), paint: Paint::Bold }]);
+        if group != Some((row.probe, row.layout)) {
+            group = Some((row.probe, row.layout));
+            let text = probe_words(row.probe, row.layout);
+            table.rows.push(vec![TextCell { text, paint: Paint::Bold }]);
         }
         let title = TextCell::plain(format!("  {}", printable(&row.title, 80)));
-        let cells = labels.iter().map(|label| cell_text(results, row, label, against, notes));
+        let cells = labels.iter().map(|label| cell_text(results, row, label, notes));
         table.rows.push(std::iter::once(title).chain(cells).collect());
     }
     table
@@ -273,53 +257,72 @@ fn headline_table(out: &mut String, results: &RunResults, style: Style, notes: &
     let (fixed, others): (Vec<_>, Vec<_>) =
         measured_labels(results).into_iter().partition(|label| label == baseline);
     heading(out, "Figures: the baseline's own, the others as multiples of it", style);
-    for table in tables_that_fit(&fixed, &others, style, |labels| {
-        build_table(results, &rows, labels, Against::Baseline, notes)
-    }) {
+    for table in tables_that_fit(&fixed, &others, style, |labels| build_table(results, &rows, labels, notes))
+    {
         out.push_str(&table.render(style.columns(), style.colour));
         out.push('\n');
     }
     out.push_str(&paragraph("  ", LEGEND, style.columns()));
 }
 
-fn neighbour_tables(out: &mut String, results: &RunResults, style: Style, notes: &mut Footnotes) {
-    for neighbour in figures::neighbours(results) {
-        let rows = rows(results, Some(neighbour), Which::Headline);
-        if rows.is_empty() {
-            continue;
-        }
-        let words = figures::neighbour_words(neighbour);
-        heading(out, &format!("Beside a {words}: multiples of the same platform undisturbed"), style);
-        let labels = measured_labels(results);
-        for table in tables_that_fit(&[], &labels, style, |labels| {
-            build_table(results, &rows, labels, Against::Undisturbed, notes)
-        }) {
-            out.push_str(&table.render(style.columns(), style.colour));
-        }
-        doses(out, results, neighbour, style);
-    }
-}
+/// Neighbours whose doses are shown; with more of them the report has all.
+const DOSES_OF: usize = 3;
 
-/// The dose in the first cell of each platform; the report has them all.
-fn doses(out: &mut String, results: &RunResults, neighbour: Neighbour, style: Style) {
-    for label in measured_labels(results).iter().take(8) {
-        let beside =
-            |cell: &&CellResult| cell.cell.neighbour == Some(neighbour) && cell.cell.platform == *label;
-        for dose in results.cells.iter().find(beside).iter().flat_map(|cell| &cell.doses) {
-            let line = format!("beside {label}: {}", dose_words(dose));
-            out.push_str(&paragraph("  dose ", &printable(&line, SENTENCE_MOST), style.columns()));
+/// The dose of each neighbour in the first cell of each platform; the report has them all.
+fn doses(out: &mut String, results: &RunResults, style: Style) {
+    let active =
+        figures::neighbours(results).into_iter().filter(|neighbour| neighbour.kind != LoadKind::Idle);
+    for neighbour in active.take(DOSES_OF) {
+        for label in measured_labels(results).iter().take(8) {
+            let beside =
+                |cell: &&CellResult| cell.cell.neighbour == Some(neighbour) && cell.cell.platform == *label;
+            for dose in results.cells.iter().find(beside).iter().flat_map(|cell| &cell.doses) {
+                let line =
+                    format!("{}@{} beside {label}: {}", neighbour.kind, neighbour.place, dose_words(dose));
+                out.push_str(&paragraph("  dose ", &printable(&line, SENTENCE_MOST), style.columns()));
+            }
         }
     }
 }
 
-/// A dose in words: `2 threads, 1.20e9 rounds/s, 1.98 CPUs`.
+/// Sources named in a line.
+const SOURCES_NAMED: usize = 4;
+
+/// Who took the time of each platform that was measured alone.
+fn attributions(out: &mut String, results: &RunResults, style: Style) {
+    let alone = results.cells.iter().filter(|cell| cell.cell.neighbour.is_none());
+    let shared: Vec<_> = alone.filter_map(|cell| Some((cell, cell.attribution.as_ref()?))).collect();
+    if shared.is_empty() {
+        return;
+    }
+    heading(out, "Who took the time that the gap probe lost?", style);
+    for (cell, attribution) in shared {
+        let share = |nanos: crate::model::units::Nanos| {
+            format!("{:.0} %", nanos.as_f64() / attribution.lost_ns.as_f64().max(1.0) * 100.0)
+        };
+        let named = attribution.sources.iter().filter(|source| source.share >= 0.005).take(SOURCES_NAMED);
+        let mut parts: Vec<String> =
+            named.map(|source| format!("{} {}", source.name, share(source.lost_ns))).collect();
+        match attribution.sources.len() - parts.len() {
+            0 => {}
+            1 => parts.push("1 smaller source".to_owned()),
+            more => parts.push(format!("{more} smaller sources")),
+        }
+        parts.push(format!("not attributed {}", share(attribution.unattributed_ns)));
+        let text = format!("{}: {} lost: {}", cell.cell.platform, attribution.lost_ns, parts.join(", "));
+        out.push_str(&paragraph("  ", &printable(&text, SENTENCE_MOST), style.columns()));
+    }
+}
+
+/// A dose in words: `2 threads, 1.20e9 rounds/s, 1.98 CPUs`; the parts of a mixed load in parentheses, and how it was
+/// done at the end.
 pub fn dose_words(dose: &PlacedDose) -> String {
     let dose = &dose.dose;
-    let rate = if dose.unit == "bytes" && dose.rate_per_s.is_finite() {
-        crate::model::metric::Unit::BytesPerSecond.format(dose.rate_per_s)
-    } else {
-        format!("{} {}/s", figures::ratio_number(dose.rate_per_s), dose.unit)
-    };
+    let mut rate = rate_words(dose.rate_per_s, &dose.unit);
+    let parts: Vec<String> = dose.parts.iter().take(8).map(|part| part_words(dose, part)).collect();
+    if !parts.is_empty() {
+        rate = format!("{rate} ({})", parts.join(", "));
+    }
     let threads = if dose.threads == 1 { "thread" } else { "threads" };
     let elapsed = dose.elapsed_ns.as_f64();
     let cpus = if elapsed > 0.0 {
@@ -327,7 +330,43 @@ pub fn dose_words(dose: &PlacedDose) -> String {
     } else {
         "CPU time not known".to_owned()
     };
-    format!("{} {threads}, {rate}, {cpus}", dose.threads)
+    let way = dose.way.as_ref().map(|way| format!(", {way}")).unwrap_or_default();
+    format!("{} {threads}, {rate}, {cpus}{way}", dose.threads)
+}
+
+/// A part of the same load is that load in another unit; others are named.
+fn part_words(dose: &Dose, part: &DosePart) -> String {
+    let rate = rate_words(part.rate_per_s, &part.unit);
+    if part.kind == dose.kind { rate } else { format!("{} {rate}", part.kind) }
+}
+
+fn rate_words(rate_per_s: f64, unit: &str) -> String {
+    if unit == "bytes" && rate_per_s.is_finite() {
+        crate::model::metric::Unit::BytesPerSecond.format(rate_per_s)
+    } else {
+        format!("{} {unit}/s", figures::ratio_number(rate_per_s))
+    }
+}
+
+fn together(out: &mut String, results: &RunResults, style: Style) {
+    let text = super::together::text(results, style);
+    if !text.is_empty() {
+        heading(out, "Several at once, against one alone", style);
+        out.push_str(&text);
+    }
+}
+
+/// Only where something was compared; a sentence per platform.
+fn clocks(out: &mut String, results: &RunResults, style: Style) {
+    if results.clocks.iter().all(|clock| clock.measurements == 0) {
+        return;
+    }
+    heading(out, "Clocks, compared with the host's", style);
+    for clock in &results.clocks {
+        let first = format!("  {}  ", clock_mark(clock.level));
+        let sentence = printable(&clock.sentence, SENTENCE_MOST);
+        out.push_str(&paragraph(&first, &sentence, style.columns()));
+    }
 }
 
 fn failures(out: &mut String, results: &RunResults, style: Style) {
@@ -341,7 +380,7 @@ fn failures(out: &mut String, results: &RunResults, style: Style) {
         });
         let text = format!(
             "{} on {}{beside}, round {}: {}: {}",
-            failed.cell.probe,
+            failed.cell.probe_words(),
             failed.cell.platform,
             failed.round + 1,
             figures::failure_words(failed.failure.kind),

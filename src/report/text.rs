@@ -25,6 +25,31 @@ pub fn printable(text: &str, most: usize) -> String {
     short
 }
 
+/// The text for a terminal that knows only ASCII: marks become letters and signs, width stays the same for all but `…`
+/// and `→`; any other character becomes `?`.
+pub fn ascii(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            c if c.is_ascii() => out.push(c),
+            '…' => out.push_str(".."),
+            '→' => out.push_str("->"),
+            '×' | '✗' => out.push('x'),
+            '─' | '–' | '−' => out.push('-'),
+            '·' => out.push('.'),
+            'µ' | 'μ' => out.push('u'),
+            '▼' => out.push('v'),
+            '▲' => out.push('^'),
+            '◆' => out.push('*'),
+            '±' => out.push('~'),
+            '“' | '”' => out.push('"'),
+            '’' => out.push('\''),
+            _ => out.push('?'),
+        }
+    }
+    out
+}
+
 /// Number of columns a text takes.
 pub fn width(text: &str) -> usize {
     text.chars().count()
@@ -192,6 +217,11 @@ mod tests {
         assert_eq!(printable("\u{1b}[2Jgone\u{202E}", 40), "\u{FFFD}[2Jgone\u{FFFD}");
         assert_eq!(printable("abcdef", 4), "abc…");
         assert_eq!(printable("abcd", 4), "abcd");
+    }
+
+    #[test]
+    fn marks_survive_in_ascii() {
+        assert_eq!(ascii("gap ▼ 1.9 × · 12 µs ± 3 % [1…2] ─ é"), "gap v 1.9 x . 12 us ~ 3 % [1..2] - ?");
     }
 
     proptest! {

@@ -5,19 +5,33 @@
 //!     │                  ▲
 //!     ├─influence, bound─┤   time-weighted tails
 //!     ├─threads──────────┤   units really granted
-//!     └─plateaus─────────┘   caches
+//!     ├─plateaus─────────┤   caches
+//!     └─spectrum─────────┘   periodic noise
 //! ```
 
+pub mod attribution;
 pub mod bound;
 mod dependence;
 mod distributions;
+mod fair_share;
 pub mod influence;
 pub mod interval;
+pub mod isolation;
+pub mod joint;
+#[cfg(test)]
+mod made_run;
 pub mod metrics;
+pub mod outside;
 pub mod pairs;
 pub mod plateaus;
+pub mod policy;
+pub mod shares;
 mod signed_rank;
+pub mod spectrum;
+pub mod suitability;
 pub mod summary;
 pub mod threads;
+pub mod timeline;
+pub mod water;
 
 pub use metrics::metrics_of;

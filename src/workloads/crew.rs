@@ -10,6 +10,7 @@ use std::sync::{Condvar, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
+use super::accounts::{Toll, bank};
 use super::bounds::Bounds;
 use super::clock::thread_cpu_time;
 use super::error::WorkError;
@@ -79,6 +80,13 @@ pub struct Outcome<R> {
     pub cpu_time: Nanos,
 }
 
+/// What one thread brings home.
+struct Mate<R> {
+    result: R,
+    cpu_time: Nanos,
+    toll: Toll,
+}
+
 /// Runs `work` in `threads` threads at once; it gets its number and the muster point.
 ///
 /// # Errors
@@ -90,11 +98,15 @@ pub fn run<R: Send>(
 ) -> Result<Outcome<R>, WorkError> {
     let muster = Muster::new(threads, bounds);
     let one = |number: u32| {
-        let outcome = work(number, &muster).and_then(|result| Ok((result, thread_cpu_time()?)));
+        let before = Toll::of_this_thread();
+        let outcome = work(number, &muster).and_then(|result| {
+            let cpu_time = thread_cpu_time()?;
+            Ok(Mate { result, cpu_time, toll: Toll::of_this_thread().since(&before) })
+        });
         outcome.inspect_err(|_| muster.give_up())
     };
     let one = &one;
-    let joined: Vec<Result<(R, Nanos), WorkError>> = thread::scope(|scope| {
+    let joined: Vec<Result<Mate<R>, WorkError>> = thread::scope(|scope| {
         let started: Vec<_> = (0..threads)
             .map(|number| {
                 thread::Builder::new()
@@ -117,14 +129,15 @@ pub fn run<R: Send>(
 }
 
 /// The results, or the error that explains the others: a mate's giving up is only a consequence.
-fn gather<R>(joined: Vec<Result<(R, Nanos), WorkError>>) -> Result<Outcome<R>, WorkError> {
+fn gather<R>(joined: Vec<Result<Mate<R>, WorkError>>) -> Result<Outcome<R>, WorkError> {
     let mut outcome = Outcome { results: Vec::with_capacity(joined.len()), cpu_time: Nanos::ZERO };
     let mut consequence = None;
     for one in joined {
         match one {
-            Ok((result, cpu_time)) => {
-                outcome.results.push(result);
-                outcome.cpu_time = outcome.cpu_time.saturating_add(cpu_time);
+            Ok(mate) => {
+                outcome.results.push(mate.result);
+                outcome.cpu_time = outcome.cpu_time.saturating_add(mate.cpu_time);
+                bank(&mate.toll);
             }
             Err(error @ WorkError::MateGaveUp) => consequence = Some(error),
             Err(error) => return Err(error),

@@ -1,4 +1,5 @@
-//! Pins the calling thread to one CPU it may use: the last one, since interrupts and daemons favour the first.
+//! Pins the calling thread to one CPU it may use: a single one to the last, since interrupts and daemons favour the
+//! first; the threads of a crew to one after the other.
 
 use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
 use nix::unistd::Pid;
@@ -26,17 +27,24 @@ pub fn granted_cpus() -> u32 {
 
 /// Pins the calling thread. Threads it starts later inherit that, so probes pin a thread of their own.
 pub fn pin_to_last_cpu() -> Pinned {
+    pin_by_turn(0)
+}
+
+/// Pins the calling thread to the last CPU it may use, to the one before for the next turn, and so on round: members of
+/// a joint measurement that see the same CPUs do not all sit on one of them.
+pub fn pin_by_turn(turn: u32) -> Pinned {
     let allowed = allowed_cpus();
-    let Some(last) = allowed.last().copied() else {
+    let turned = allowed.len().saturating_sub(1 + turn as usize % allowed.len().max(1));
+    let Some(cpu) = allowed.get(turned).copied() else {
         return Pinned {
             cpu: None,
             note: Some("not pinned: the kernel does not say which CPUs are allowed".into()),
         };
     };
     let mut only = CpuSet::new();
-    match only.set(last).and_then(|()| sched_setaffinity(Pid::from_raw(0), &only)) {
-        Ok(()) => Pinned { cpu: u32::try_from(last).ok(), note: None },
-        Err(errno) => Pinned { cpu: None, note: Some(format!("not pinned to CPU {last}: {errno}")) },
+    match only.set(cpu).and_then(|()| sched_setaffinity(Pid::from_raw(0), &only)) {
+        Ok(()) => Pinned { cpu: u32::try_from(cpu).ok(), note: None },
+        Err(errno) => Pinned { cpu: None, note: Some(format!("not pinned to CPU {cpu}: {errno}")) },
     }
 }
 
@@ -52,5 +60,14 @@ mod tests {
         assert_eq!(pinned.cpu.map(|cpu| cpu as usize), inside.last().copied());
         assert_eq!(inside.len(), 1, "{pinned:?}");
         assert_eq!(allowed_cpus(), before);
+    }
+
+    #[test]
+    fn turns_go_round_the_allowed_cpus_from_the_last() {
+        let allowed = allowed_cpus();
+        let count = u32::try_from(allowed.len()).unwrap();
+        let on = |turn| std::thread::spawn(move || pin_by_turn(turn).cpu).join().expect("no panic");
+        assert_eq!(on(count - 1).map(|cpu| cpu as usize), allowed.first().copied());
+        assert_eq!(on(count), on(0));
     }
 }

@@ -1,8 +1,9 @@
 //! Runs one job: loads up, probe, loads down, reply.
 //!
 //! ```text
-//!  loads start ─► all have worked once ─► running() ─► probe … done ──► loads stop ─► JobReply
-//!       │                                       └─► no probe: until stop or deadline ──┘
+//!  loads start ─► all have worked once ─► host's clock ─► running() ─► (start) ─► probe … done ─► host's clock ─┐
+//!       │                                       │                                                              ▼
+//!       │                                       └─► no probe: running(), until stop or deadline ─► loads stop ─► JobReply
 //!       └─ one cannot ─► reply with the reason, running() is never called
 //! ```
 
@@ -10,11 +11,14 @@ use std::sync::atomic::AtomicBool;
 use std::thread;
 use std::time::Duration;
 
+use super::accounts::Watch;
 use super::bounds::Bounds;
 use super::error::WorkError;
 use super::loads::team::Team;
+use super::outside::Outside;
 use super::probes::{context::Context, measure};
 use crate::model::job::{Dose, Job, JobReply, ProbeReport};
+use crate::model::params::ProbeSpec;
 use crate::model::stage::Stage;
 
 pub use super::probes::context::Surroundings;
@@ -37,17 +41,39 @@ pub fn run_job(job: &Job, surroundings: &Surroundings, stop: &AtomicBool, stage:
         }
         Err(error) => return JobReply { report: Some(Err(error.to_string())), doses: Vec::new() },
     };
-    stage.running();
-    let outcome = match &job.probe {
-        Some(spec) => Some(measure(
-            spec,
-            &Context { surroundings, bounds, seed: job.seed, part: job.part.as_ref(), fresh: job.fresh },
-        )),
-        None => wait(&teams, bounds).err().map(Err),
+    let outcome = if let Some(spec) = &job.probe {
+        Some(probe(spec, job, surroundings, bounds, stage))
+    } else {
+        stage.running();
+        wait(&teams, bounds).err().map(Err)
     };
     let failure = teams.iter().find_map(Team::failure);
     let doses: Vec<Dose> = teams.into_iter().map(Team::stop).collect();
     JobReply { report: report(outcome, failure), doses }
+}
+
+/// The probe between two looks at the host's clock, and at the moment the host says when several begin together.
+fn probe(
+    spec: &ProbeSpec,
+    job: &Job,
+    surroundings: &Surroundings,
+    bounds: Bounds<'_>,
+    stage: &mut dyn Stage,
+) -> Result<ProbeReport, WorkError> {
+    let context = Context { surroundings, bounds, seed: job.seed, part: job.part.as_ref(), fresh: job.fresh };
+    let mut outside = Outside::prepare(job.clock, stage);
+    // Counting begins before the common start, so that it delays nobody.
+    let books = Watch::begin(job.trace);
+    stage.running();
+    if job.part.is_some() {
+        outside.await_start(stage, bounds)?;
+    }
+    outside.begin();
+    let outcome = measure(spec, &context);
+    outside.ended();
+    let mut report = books.end(outcome)?;
+    outside.end(stage, &mut report);
+    Ok(report)
 }
 
 fn start_loads(job: &Job, surroundings: &Surroundings, bounds: Bounds<'_>) -> Result<Vec<Team>, WorkError> {
@@ -64,9 +90,13 @@ fn start_loads(job: &Job, surroundings: &Surroundings, bounds: Bounds<'_>) -> Re
 
 /// Waits for the stop of a job without a probe; leaves early when a load breaks off.
 fn wait(teams: &[Team], bounds: Bounds<'_>) -> Result<(), WorkError> {
-    while !bounds.is_stopped() && teams.iter().all(|team| team.failure().is_none()) {
-        bounds.check()?;
-        thread::sleep(LOOK);
+    while teams.iter().all(|team| team.failure().is_none()) {
+        match bounds.check() {
+            Ok(()) => thread::sleep(LOOK),
+            // One look only: the order may come at any time, and it is the usual end.
+            Err(WorkError::Stopped) => return Ok(()),
+            Err(error) => return Err(error),
+        }
     }
     Ok(())
 }

@@ -13,6 +13,7 @@ use std::process;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use nix::fcntl::{FcntlArg, OFlag, PosixFadviseAdvice, fcntl, posix_fadvise};
+use nix::sys::stat::{fstat, major, minor};
 use nix::sys::statfs::fstatfs;
 use nix::sys::statvfs::fstatvfs;
 
@@ -125,6 +126,19 @@ impl Scratch {
         })
     }
 
+    /// Number of the block device it is, or lies on. File systems without one device below have a made-up number.
+    pub fn device_number(&self) -> Option<(u64, u64)> {
+        let found = fstat(&self.file).ok()?;
+        let number = if self.device_size.is_some() { found.st_rdev } else { found.st_dev };
+        Some((major(number), minor(number)))
+    }
+
+    /// Block of the file system; none for a device.
+    pub fn file_system_block(&self) -> Option<Bytes> {
+        let known = self.device_size.is_none().then(|| fstatvfs(&self.file).ok()).flatten()?;
+        Some(Bytes::from_bytes(known.fragment_size())).filter(|bytes| bytes.get() > 0)
+    }
+
     /// Size of the device; none for a file, which may grow.
     pub fn device_size(&self) -> Option<u64> {
         self.device_size
@@ -148,6 +162,21 @@ impl Scratch {
     pub fn forget_cache(&self) -> Result<(), WorkError> {
         posix_fadvise(&self.file, 0, 0, PosixFadviseAdvice::POSIX_FADV_DONTNEED)
             .map_err(|errno| WorkError::system(format!("drop the page cache of the {}", self.target), errno))
+    }
+
+    /// Tells the kernel that reads are anywhere, so that it reads nothing ahead. It may ignore that.
+    pub fn expect_random_reads(&self) {
+        let _ = posix_fadvise(&self.file, 0, 0, PosixFadviseAdvice::POSIX_FADV_RANDOM);
+    }
+
+    /// Asks the kernel to forget what it has cached of one stretch.
+    ///
+    /// # Errors
+    /// As the kernel says.
+    pub fn forget(&self, offset: u64, length: u64) -> io::Result<()> {
+        let signed = |value: u64| i64::try_from(value).map_err(io::Error::other);
+        let advice = PosixFadviseAdvice::POSIX_FADV_DONTNEED;
+        Ok(posix_fadvise(&self.file, signed(offset)?, signed(length)?, advice)?)
     }
 
     /// Writes a whole block.

@@ -43,6 +43,7 @@ pub fn find() -> Option<PathBuf> {
 }
 
 /// The browser, or none with a printed reason; fails when the environment says that it must be there.
+#[expect(clippy::print_stdout, reason = "a skipped test says why")]
 pub fn start_or_skip() -> Option<Browser> {
     let Some(program) = find() else {
         let required = std::env::var("BULKHEAD_REQUIRE").is_ok_and(|list| list.contains("browser"));

@@ -4,3 +4,4 @@
 pub mod cdp;
 pub mod sample;
 pub mod sample_details;
+pub mod sample_sides;

@@ -1,15 +1,17 @@
 //! A rich sample run: three platforms that were measured, one that is not available, neighbours, failures, a dirty
 //! host. All of it is drawn from a seed, so pictures and snapshots repeat.
 
+use bulkhead::model::classes::shipped;
+use bulkhead::model::clocks::{ClockLevel, ClockVerdict, Ppm};
 use bulkhead::model::detail::Detail;
-use bulkhead::model::experiment::{Accelerator, Experiment, LoadEntry, PlatformSpec, Repeat};
+use bulkhead::model::experiment::{Accelerator, Experiment, LayoutEntry, LoadEntry, PlatformSpec, Repeat};
 use bulkhead::model::facts::{ClockFacts, MachineFacts, OwnCost};
 use bulkhead::model::job::{Dose, PlacedDose};
 use bulkhead::model::journal::{Cell, Failure, FailureKind, Neighbour, PlatformState};
 use bulkhead::model::layout::Layout;
-use bulkhead::model::metric::{Better, Estimate, Unit};
+use bulkhead::model::metric::{Better, Estimate, Figure, Metric};
 use bulkhead::model::names::{LoadKind, LoadPlace, PlatformKind, ProbeKind};
-use bulkhead::model::params::{CpuParams, GapParams, Probes};
+use bulkhead::model::params::{ProbeSpec, Probes};
 use bulkhead::model::preflight::{Check, CheckLevel, Preflight};
 use bulkhead::model::results::{
     Answer, CellResult, Comparison, Difference, FailedMeasurement, MetricResult, RunResults, Verdict,
@@ -20,6 +22,7 @@ use rand::{RngExt as _, SeedableRng as _};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
 use super::sample_details::detail;
+use super::sample_sides;
 
 /// Labels of the measured platforms.
 pub const PLATFORMS: [&str; 3] = ["native", "container", "vm"];
@@ -39,8 +42,8 @@ pub fn slowness(platform: &str, probe: ProbeKind) -> f64 {
     }
 }
 
-/// Probes of the sample run.
-const SAMPLED: [ProbeKind; 8] = [
+/// Probes of the first sample: those whose raw outcomes are made here. The others follow from the fake platform.
+pub const FIRST: [ProbeKind; 8] = [
     ProbeKind::Gap,
     ProbeKind::Fwq,
     ProbeKind::Cpu,
@@ -51,42 +54,45 @@ const SAMPLED: [ProbeKind; 8] = [
     ProbeKind::Disk,
 ];
 
-type Definition = (&'static str, &'static str, Unit, Better, bool, f64);
+/// Probes that are also measured beside neighbours.
+const DISTURBED: [ProbeKind; 5] =
+    [ProbeKind::Gap, ProbeKind::Fwq, ProbeKind::Cpu, ProbeKind::MemBandwidth, ProbeKind::Disk];
 
-fn definitions(probe: ProbeKind) -> Vec<Definition> {
-    use Better::{Higher, Lower, Neither};
-    use Unit::{Bytes as Size, BytesPerSecond, Count, Nanoseconds, PerSecond, Share};
-    match probe {
-        ProbeKind::Gap => vec![
-            ("bound_95_ns", "bound_95", Nanoseconds, Lower, true, 24.0),
-            ("worst_gap_ns", "worst gap", Nanoseconds, Lower, true, 3.1e6),
-            ("bound_99999_ns", "bound_99.999", Nanoseconds, Lower, false, 9.0e5),
-            ("taken_share", "time taken away", Share, Lower, false, 0.004),
-        ],
-        ProbeKind::Fwq => vec![
-            ("quantum_ns", "time of a quantum", Nanoseconds, Lower, true, 1.9e5),
-            ("spread_share", "spread of the quanta", Share, Lower, false, 0.013),
-        ],
-        ProbeKind::Cpu => vec![
-            ("one_thread_ns", "one thread's work", Nanoseconds, Lower, true, 4.2e6),
-            ("knee_count", "CPUs really granted", Count, Neither, false, 2.0),
-        ],
-        ProbeKind::Syscall => vec![("calls_per_s", "system calls", PerSecond, Higher, true, 8.1e6)],
-        ProbeKind::Fork => vec![("forks_per_s", "processes started", PerSecond, Higher, true, 2100.0)],
-        ProbeKind::MemLatency => vec![
-            ("memory_load_ns", "load from memory", Nanoseconds, Lower, true, 92.0),
-            ("cache_bytes", "last cache found", Size, Neither, false, 33_554_432.0),
-        ],
-        ProbeKind::MemBandwidth => {
-            vec![("read_bytes_per_s", "reading memory", BytesPerSecond, Higher, true, 1.2e10)]
-        }
-        ProbeKind::Disk => vec![
-            ("write_bytes_per_s", "writing, fsync each block", BytesPerSecond, Higher, true, 2.1e8),
-            ("worst_stall_ns", "longest stall", Nanoseconds, Lower, true, 8.1e7),
-        ],
-        // TODO-OWNERS: an arm per probe, and the probe in SAMPLED.
-        _ => vec![],
+/// The neighbours.
+const NEIGHBOURS: [(LoadKind, LoadPlace); 6] = [
+    (LoadKind::Idle, LoadPlace::Second),
+    (LoadKind::Cpu, LoadPlace::Second),
+    (LoadKind::Memory, LoadPlace::Host),
+    (LoadKind::Disk, LoadPlace::Second),
+    (LoadKind::Network, LoadPlace::Second),
+    (LoadKind::Fork, LoadPlace::Same),
+];
+
+/// How much worse a figure gets beside a neighbour; tails more than what is typical.
+fn disturbance(cell: &Cell, id: &str) -> f64 {
+    let tail = id.contains("max") || id.contains("longest") || id.contains("99");
+    match (cell.neighbour.map(|neighbour| neighbour.kind), cell.probe) {
+        // Four instances on two CPUs.
+        (None, ProbeKind::Cpu) if cell.layout.is_some() => 2.1,
+        (Some(LoadKind::Cpu), ProbeKind::Cpu) => 2.6,
+        (Some(LoadKind::Cpu), ProbeKind::Gap) if tail => 41.0,
+        (Some(LoadKind::Cpu), _) if tail => 6.3,
+        (Some(LoadKind::Cpu), _) => 1.9,
+        (Some(LoadKind::Memory), ProbeKind::MemBandwidth) => 1.7,
+        (Some(LoadKind::Disk), ProbeKind::Disk) if tail => 12.0,
+        (Some(LoadKind::Disk), ProbeKind::Disk) => 3.1,
+        (Some(LoadKind::Fork), _) if tail => 1.3,
+        (Some(LoadKind::Fork), ProbeKind::Cpu) => 0.9,
+        _ => 1.0,
     }
+}
+
+/// What a probe yields on the baseline; its ids, titles and units are those that real measurements have.
+fn definitions(probe: ProbeKind) -> Option<Vec<Metric>> {
+    let mut random = Xoshiro256PlusPlus::seed_from_u64(7);
+    let cell = Cell { probe, neighbour: None, platform: "native".to_owned(), layout: None };
+    let clock = ClockFacts { name: "tsc".to_owned(), read_ns: 8.6, resolution_ns: 0.9 };
+    Some(bulkhead::stats::metrics_of(&detail(&mut random, &cell)?, &clock))
 }
 
 fn estimate(value: f64, half: f64) -> Answer {
@@ -111,41 +117,49 @@ fn comparison(ratio: f64, half: f64, better: Better) -> Comparison {
 }
 
 fn metrics(random: &mut Xoshiro256PlusPlus, cell: &Cell) -> Vec<MetricResult> {
-    let disturbed = if cell.neighbour.is_some() { 1.9 } else { 1.0 };
-    let mut build = |(id, title, unit, better, headline, base): Definition| {
-        let slow = slowness(&cell.platform, cell.probe);
-        let factor = match better {
-            Better::Higher => 1.0 / (slow * disturbed),
-            Better::Lower => slow * disturbed,
+    let build = |metric: Metric| {
+        let Metric { id, title, unit, better, headline, figure } = metric;
+        let (slow, disturbed) = (slowness(&cell.platform, cell.probe), disturbance(cell, &id));
+        let towards = |worse: f64| match better {
+            Better::Higher => 1.0 / worse,
+            Better::Lower => worse,
             Better::Neither => 1.0,
         };
         let half = 0.008 + 0.03 * random.random::<f64>();
-        let value = base * factor;
-        let undisturbed = if better == Better::Higher { 1.0 / disturbed } else { disturbed };
-        let thin = id == "bound_99999_ns" && cell.platform == "vm";
-        let answer = if thin {
-            Answer::Unsupported("0.001 % of the time needs 10 gaps or more, there were 3".to_owned())
-        } else {
-            estimate(value, half)
+        let thin = id == "bound_99_999_ns" && cell.platform == "vm";
+        let base = figure.value().filter(|_| !thin);
+        let value = base.unwrap_or(1.0) * towards(slow) * towards(disturbed);
+        let answer = match figure {
+            Figure::Unsupported(reason) => Answer::Unsupported(reason),
+            Figure::Value(_) if thin => {
+                Answer::Unsupported("0.001 % of the time needs 10 gaps or more, there were 3".to_owned())
+            }
+            Figure::Value(_) => estimate(value, half),
         };
-        let against = (cell.platform != "native").then(|| {
-            comparison(factor / disturbed.powi(i32::from(better == Better::Lower)), half * 1.4, better)
-        });
+        let none = Comparison {
+            ratio: Answer::Unsupported("0 pairs; at least 3 are needed".to_owned()),
+            pairs: 0,
+            difference: Difference::Unknown,
+        };
+        let compared = |ratio: f64, wider: f64| match base {
+            Some(_) => comparison(ratio, half * wider, better),
+            None => none.clone(),
+        };
+        let samples = (0..9).map(|round| (round, value * (1.0 + half * (random.random::<f64>() - 0.5))));
         MetricResult {
-            id: id.to_owned(),
-            title: title.to_owned(),
+            samples: samples.filter(|_| base.is_some()).collect(),
+            estimate: answer,
+            against_baseline: (cell.platform != "native").then(|| compared(towards(slow), 1.4)),
+            against_undisturbed: cell.neighbour.map(|_| compared(towards(disturbed), 1.5)),
+            against_alone: cell.layout.map(|_| compared(1.9, 1.5)),
+            id,
+            title,
             unit,
             better,
             headline,
-            samples: (0..9)
-                .map(|round| (round, value * (1.0 + half * (random.random::<f64>() - 0.5))))
-                .collect(),
-            estimate: answer,
-            against_baseline: against,
-            against_undisturbed: cell.neighbour.map(|_| comparison(undisturbed, half * 1.5, better)),
         }
     };
-    definitions(cell.probe).into_iter().map(&mut build).collect()
+    definitions(cell.probe).into_iter().flatten().map(build).collect()
 }
 
 fn dose(kind: LoadKind, place: LoadPlace) -> PlacedDose {
@@ -159,16 +173,19 @@ fn dose(kind: LoadKind, place: LoadPlace) -> PlacedDose {
             rate_per_s,
             unit: unit.to_owned(),
             cpu_time_ns: Nanos::from_nanos(1_990_000_000),
+            way: None,
+            parts: Vec::new(),
         },
     }
 }
 
 fn cell_result(random: &mut Xoshiro256PlusPlus, cell: Cell) -> CellResult {
+    let broke = breaks(&cell);
     CellResult {
-        done: 9,
-        failed: 0,
-        metrics: metrics(random, &cell),
-        detail: Some(detail(random, &cell)),
+        done: if broke { 0 } else { 9 },
+        failed: if broke { 9 } else { 0 },
+        metrics: if broke { Vec::new() } else { metrics(random, &cell) },
+        detail: if broke { None } else { detail(random, &cell) },
         clock: Some(ClockFacts { name: "tsc".to_owned(), read_ns: 8.6, resolution_ns: 0.9 }),
         cost: Some(OwnCost {
             per_sample_ns: 9.1,
@@ -176,6 +193,8 @@ fn cell_result(random: &mut Xoshiro256PlusPlus, cell: Cell) -> CellResult {
             memory_bytes: Bytes::from_bytes(131_072),
         }),
         doses: cell.neighbour.iter().map(|neighbour| dose(neighbour.kind, neighbour.place)).collect(),
+        attribution: sample_sides::attribution(&cell),
+        sides: sample_sides::sides(&cell),
         notes: if cell.probe == ProbeKind::MemLatency && cell.platform == "vm" {
             vec!["the largest array was capped at 128 MiB by the memory of the guest".to_owned()]
         } else {
@@ -183,6 +202,12 @@ fn cell_result(random: &mut Xoshiro256PlusPlus, cell: Cell) -> CellResult {
         },
         cell,
     }
+}
+
+/// The disk probe of the guest beside a disk load: every measurement of it broke.
+fn breaks(cell: &Cell) -> bool {
+    let beside_disk = cell.neighbour.is_some_and(|neighbour| neighbour.kind == LoadKind::Disk);
+    beside_disk && cell.probe == ProbeKind::Disk && cell.platform == "vm"
 }
 
 fn machine() -> MachineFacts {
@@ -197,6 +222,7 @@ fn machine() -> MachineFacts {
         clock_source: Some("tsc".to_owned()),
         hypervisor: Some("kvm".to_owned()),
         counter_hz: Some(Hertz::from_hz(2_900_000_000)),
+        nics: vec![],
     }
 }
 
@@ -254,25 +280,24 @@ fn experiment() -> Experiment {
     platforms[2].memory_mib = Some(Mebibytes::from_mib(1024));
     platforms[2].accelerator = Accelerator::Auto;
     platforms[3].runtime = Some("runsc".to_owned());
-    let load = |kind, place| LoadEntry {
-        kind,
-        place,
-        threads: None,
-        probes: Some(vec![ProbeKind::Gap, ProbeKind::Cpu]),
-    };
+    let mut probes = Probes::default();
+    for probe in &FIRST {
+        probes.set(ProbeSpec::default_of(*probe));
+    }
+    let load = |(kind, place)| LoadEntry { kind, place, threads: None, probes: Some(DISTURBED.to_vec()) };
     Experiment {
         name: "default".to_owned(),
         baseline: Some("native".to_owned()),
         seed: Some(4_711_081_512),
+        trace: false,
         repeat: Repeat::default(),
         platforms,
-        probes: Probes {
-            gap: Some(GapParams::default()),
-            cpu: Some(CpuParams::default()),
-            ..Probes::default()
-        },
-        layouts: vec![],
-        loads: vec![load(LoadKind::Cpu, LoadPlace::Second), load(LoadKind::Memory, LoadPlace::Host)],
+        probes,
+        layouts: Layout::new(1, 4)
+            .map(|size| LayoutEntry { size, probes: Some(vec![ProbeKind::Cpu]) })
+            .into_iter()
+            .collect(),
+        loads: NEIGHBOURS.map(load).to_vec(),
     }
 }
 
@@ -283,6 +308,26 @@ fn verdict(platform: &str, level: VerdictLevel, sentence: &str, because: &[&str]
         sentence: sentence.to_owned(),
         because: because.iter().map(|figure| (*figure).to_owned()).collect(),
     }
+}
+
+fn clocks() -> Vec<ClockVerdict> {
+    let verdict = |platform: &str, level, sentence: &str, drift: f64| ClockVerdict {
+        platform: platform.to_owned(),
+        measurements: 60,
+        by_datagrams: 0,
+        level,
+        sentence: format!("{platform}: {sentence}"),
+        drift_ppm: Some(Ppm { value: drift, low: drift - 4.0, high: drift + 4.0 }),
+        slew_ppm: None,
+        largest_disagreement_ns: 12_000,
+        disagreement_error_ns: 40_000,
+        round_trip_ns: 55_000,
+        steps: Vec::new(),
+        step_count: 0,
+    };
+    let agrees = "its clock runs as the host's does: +1 ppm [-3 … 5]";
+    let lies = "its clock runs fast: +100000 ppm [99996 … 100004], that is 8640 s a day";
+    vec![verdict("native", ClockLevel::Agrees, agrees, 1.0), verdict("vm", ClockLevel::Lies, lies, 100_000.0)]
 }
 
 fn verdicts() -> Vec<Verdict> {
@@ -303,9 +348,9 @@ fn verdicts() -> Vec<Verdict> {
 }
 
 fn failures() -> Vec<FailedMeasurement> {
-    vec![FailedMeasurement {
-        cell: Cell { probe: ProbeKind::Disk, neighbour: None, platform: "vm".to_owned(), layout: None },
-        round: 3,
+    let died = |neighbour, round| FailedMeasurement {
+        cell: Cell { probe: ProbeKind::Disk, neighbour, platform: "vm".to_owned(), layout: None },
+        round,
         failure: Failure {
             kind: FailureKind::Died,
             reason: "wanted a reply to job 41 within 30 s, but qemu ended with exit status 1 after 2.4 s"
@@ -315,34 +360,52 @@ fn failures() -> Vec<FailedMeasurement> {
                 "[    2.377] Kernel panic - not syncing: Out of memory".to_owned(),
             ],
         },
-    }]
+    };
+    let disk = Some(Neighbour { kind: LoadKind::Disk, place: LoadPlace::Second });
+    vec![died(None, 3), died(disk, 0)]
 }
 
-/// The sample run.
-pub fn rich() -> RunResults {
-    let mut random = Xoshiro256PlusPlus::seed_from_u64(42);
+/// Every cell of the sample run, each platform of a cell after the other.
+fn cells(probes: &[ProbeKind]) -> Vec<Cell> {
+    let neighbours = NEIGHBOURS.map(|(kind, place)| Some(Neighbour { kind, place }));
     let mut cells = Vec::new();
-    let beside = |kind, place| Some(Neighbour { kind, place });
-    for neighbour in
-        [None, beside(LoadKind::Cpu, LoadPlace::Second), beside(LoadKind::Memory, LoadPlace::Host)]
-    {
-        for probe in &SAMPLED {
-            if neighbour.is_some() && !matches!(probe, ProbeKind::Gap | ProbeKind::Cpu) {
+    for neighbour in [None].into_iter().chain(neighbours) {
+        for probe in probes.iter().filter(|probe| neighbour.is_none() || DISTURBED.contains(probe)) {
+            // One that was not measured: a memory load beside the disk.
+            if *probe == ProbeKind::Disk && neighbour.is_some_and(|n| n.kind == LoadKind::Memory) {
                 continue;
             }
-            for platform in PLATFORMS {
-                let layout = probe.is_made_together().then_some(Layout::PAIR);
-                let cell = Cell { probe: *probe, neighbour, platform: platform.to_owned(), layout };
-                cells.push(cell_result(&mut random, cell));
+            let layout = probe.is_made_together().then_some(Layout::PAIR);
+            let four = (neighbour.is_none() && *probe == ProbeKind::Cpu).then(|| Layout::new(1, 4));
+            for layout in [layout].into_iter().chain(four) {
+                cells.extend(PLATFORMS.map(|platform| Cell {
+                    probe: *probe,
+                    neighbour,
+                    platform: platform.to_owned(),
+                    layout,
+                }));
             }
         }
     }
+    cells
+}
+
+/// The sample run with every probe that has made-up outcomes.
+pub fn rich() -> RunResults {
+    let probes: Vec<ProbeKind> =
+        ProbeKind::ALL.iter().copied().filter(|probe| definitions(*probe).is_some()).collect();
+    of(&probes)
+}
+
+/// The sample run with these probes.
+pub fn of(probes: &[ProbeKind]) -> RunResults {
+    let mut random = Xoshiro256PlusPlus::seed_from_u64(42);
     let mut gvisor = platform("gvisor", PlatformKind::Container, &[]);
     gvisor.unavailable = Some("the OCI runtime runsc was not found in PATH: install gVisor".to_owned());
     gvisor.facts = None;
     gvisor.start_ns = None;
     let why = "the trial guest under KVM did not answer within 10 s";
-    RunResults {
+    let mut run = RunResults {
         schema_version: 1,
         bulkhead_version: "0.1.0".to_owned(),
         experiment: experiment(),
@@ -358,10 +421,18 @@ pub fn rich() -> RunResults {
             platform("vm", PlatformKind::Vm, &[("accelerator", "tcg"), ("why", why), ("qemu", "7.2.15")]),
             gvisor,
         ],
+        sessions: Vec::new(),
+        clocks: clocks(),
         verdicts: verdicts(),
-        cells,
+        policies: vec![],
+        cells: cells(probes).into_iter().map(|cell| cell_result(&mut random, cell)).collect(),
         failures: failures(),
-    }
+        isolation: Vec::new(),
+        classes: Vec::new(),
+    };
+    run.isolation = bulkhead::stats::isolation::matrices(&run);
+    run.classes = bulkhead::stats::suitability::judge(&run, &shipped().unwrap());
+    run
 }
 
 /// The sample run whose fixed work quantum on native was measured very often; the longest, 77.8 ms, is in the middle.

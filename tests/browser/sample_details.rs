@@ -1,24 +1,28 @@
 //! Raw outcomes of the sample run, shaped like real ones: timer ticks, caches, a knee, stalls.
 
 use bulkhead::model::detail::{
-    BandwidthPoint, CpuDetail, CpuPoint, Detail, DiskDetail, DiskDirection, DiskPhase, DiskWindows,
-    FwqDetail, GapDetail, LatencyPoint, MemBandwidthDetail, MemLatencyDetail, MemoryOperation, RateDetail,
-    RatePoint, Stretch,
+    Alignment, AlignmentVerdict, BandwidthPoint, CpuDetail, CpuPoint, Detail, DiskDetail, DiskDirection,
+    DiskPhase, DiskWindows, FwqDetail, GapDetail, LatencyPoint, MemBandwidthDetail, MemLatencyDetail,
+    MemoryOperation, RateDetail, RatePoint, ShiftedWrites, Stretch,
 };
+use bulkhead::model::experiment::{FakeScript, PlatformSpec};
 use bulkhead::model::histogram::{DenseHistogram, Histogram};
+use bulkhead::model::job::{Job, Part};
 use bulkhead::model::journal::Cell;
-use bulkhead::model::names::ProbeKind;
-use bulkhead::model::params::{ChaseOrder, DiskMode};
+use bulkhead::model::names::{PlatformKind, ProbeKind};
+use bulkhead::model::params::{ChaseOrder, DiskMode, ProbeSpec};
 use bulkhead::model::units::{Bytes, Hertz, Millis, Nanos};
+use bulkhead::platforms::fake::Fake;
+use bulkhead::platforms::{Cancel, InstanceSpec, Platform as _};
 use rand::RngExt as _;
 use rand_xoshiro::Xoshiro256PlusPlus;
 
 use super::sample::slowness;
 
-/// Raw outcome of a cell.
-pub fn detail(random: &mut Xoshiro256PlusPlus, cell: &Cell) -> Detail {
+/// Raw outcome of a cell; none for probes that nobody makes up yet.
+pub fn detail(random: &mut Xoshiro256PlusPlus, cell: &Cell) -> Option<Detail> {
     let slow = slowness(&cell.platform, cell.probe) * if cell.neighbour.is_some() { 1.9 } else { 1.0 };
-    match cell.probe {
+    Some(match cell.probe {
         ProbeKind::Gap => Detail::Gap(gap(random, slow)),
         ProbeKind::Fwq => Detail::Fwq(fwq(random, slow, 1000)),
         ProbeKind::Cpu => Detail::Cpu(cpu(random, slow)),
@@ -27,8 +31,44 @@ pub fn detail(random: &mut Xoshiro256PlusPlus, cell: &Cell) -> Detail {
         ProbeKind::MemLatency => Detail::MemLatency(latency(random, slow)),
         ProbeKind::MemBandwidth => Detail::MemBandwidth(bandwidth(random, slow)),
         ProbeKind::Disk => Detail::Disk(disk(random, slow)),
-        other => unreachable!("{other} is not in the sample"),
+        probe => return pretended(probe, slow),
+    })
+}
+
+/// What the fake platform makes up for a probe, in all instances that it takes.
+fn pretended(probe: ProbeKind, slow: f64) -> Option<Detail> {
+    let ranks = if probe.is_made_together() { 2 } else { 1 };
+    let mut all = (0..ranks).map(|rank| pretended_part(probe, slow, rank, ranks));
+    let mut first = all.next()??;
+    if let Detail::Share(share) = &mut first {
+        share.others = all
+            .filter_map(|other| match other {
+                Some(Detail::Share(other)) => Some(other),
+                _ => None,
+            })
+            .collect();
     }
+    Some(first)
+}
+
+fn pretended_part(probe: ProbeKind, slow: f64, rank: u32, ranks: u32) -> Option<Detail> {
+    let script = FakeScript {
+        slowdown_percent: u32::try_from(whole(slow * 100.0)).ok(),
+        noise_percent: 4,
+        ..FakeScript::default()
+    };
+    let spec = PlatformSpec { script: Some(script), ..PlatformSpec::of_kind(PlatformKind::Fake) };
+    let cancel = Cancel::new();
+    let mut instance = Fake::new(&spec, 42).start(&InstanceSpec::default(), &cancel).unwrap();
+    let part = probe.is_made_together().then(|| Part { rank, ranks, peers: Vec::new() });
+    let job =
+        Job { probe: Some(ProbeSpec::default_of(probe)), seed: 42, part, fresh: true, ..Job::default() };
+    instance.begin(&job, &cancel).unwrap();
+    if job.part.is_some() {
+        instance.start_at(Nanos::ZERO).unwrap();
+    }
+    let report = instance.finish(&cancel).unwrap().report?;
+    report.ok().map(|report| report.detail)
 }
 
 #[expect(
@@ -180,7 +220,51 @@ fn disk(random: &mut Xoshiro256PlusPlus, slow: f64) -> DiskDetail {
             phases.push(phase(random, slow, direction, mode, refused));
         }
     }
-    DiskDetail { target: "file on ext4".to_owned(), phases }
+    let random_reads = (0..400).map(|read| whole(90_000.0 * slow * (1.0 + f64::from(read % 17) / 20.0)));
+    phases.push(DiskPhase {
+        direction: DiskDirection::RandomRead,
+        mode: DiskMode::Direct,
+        block_bytes: Bytes::from_bytes(4096),
+        unsupported: None,
+        bytes: Bytes::from_bytes(400 * 4096),
+        elapsed_ns: Nanos::from_nanos(whole(4e7 * slow)),
+        latency_ns: Histogram::from_values(random_reads),
+        windows: Vec::new(),
+        stalls: Vec::new(),
+    });
+    DiskDetail { target: "file on ext4".to_owned(), phases, alignment: Some(alignment(slow)) }
+}
+
+/// The slower ones lie on a partition as old tools made them.
+fn alignment(slow: f64) -> Alignment {
+    let bytes = |count| Some(Bytes::from_bytes(count));
+    let is_misaligned = slow > 1.05;
+    let written = Bytes::from_bytes(8 << 20);
+    Alignment {
+        device: Some("sda1".to_owned()),
+        partition_start_bytes: bytes(if is_misaligned { 63 * 512 } else { 1 << 20 }),
+        logical_block_bytes: bytes(512),
+        physical_block_bytes: bytes(4096),
+        optimal_io_bytes: None,
+        file_system_block_bytes: bytes(4096),
+        offset_bytes: bytes(if is_misaligned { 3584 } else { 0 }),
+        verdict: if is_misaligned { AlignmentVerdict::Misaligned } else { AlignmentVerdict::Aligned },
+        why: if is_misaligned {
+            "sda1 begins at byte 32256 of its disk, 3584 bytes beyond a boundary of its physical blocks of 4 KiB"
+        } else {
+            "every begin that can be seen lies on the boundary of a physical block of 4 KiB"
+        }
+        .to_owned(),
+        shifted: Some(ShiftedWrites {
+            block_bytes: Bytes::from_bytes(4096),
+            shift_bytes: Bytes::from_bytes(2048),
+            aligned_bytes: written,
+            aligned_ns: Nanos::from_nanos(50_000_000),
+            shifted_bytes: written,
+            shifted_ns: Nanos::from_nanos(104_000_000),
+        }),
+        not_shifted: None,
+    }
 }
 
 fn phase(

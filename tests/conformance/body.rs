@@ -4,12 +4,14 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use bulkhead::model::experiment::PlatformSpec;
-use bulkhead::model::job::{Job, LoadSpec};
+use bulkhead::model::job::{Job, LoadSpec, Part};
 use bulkhead::model::names::{LoadKind, PlatformKind, ProbeKind};
 use bulkhead::model::params::{DiskParams, GapParams, ProbeSpec};
-use bulkhead::model::units::{Bytes, Mebibytes, Millis};
+use bulkhead::model::units::{Bytes, Mebibytes, Millis, Nanos};
+use bulkhead::platforms::instance::monotonic_now;
 use bulkhead::platforms::ledger::Ledger;
 use bulkhead::platforms::{Broken, Cancel, Instance, InstanceSpec, Platform, PlatformContext, make};
+use bulkhead::stats::outside::began_on_host;
 
 use crate::leftovers;
 
@@ -39,6 +41,7 @@ pub fn conforms(spec: &PlatformSpec) {
         ledger: Ledger::open(run.path()).expect("a ledger"),
         cache: cache(),
         seed: 7,
+        may_destroy: false,
     };
     let mut platform = make(spec, &context);
     let state = platform.survey(&Cancel::new());
@@ -56,6 +59,8 @@ pub fn conforms(spec: &PlatformSpec) {
     leftovers::assert_none(run.path(), "after measuring");
     two_at_once(platform.as_mut(), run.path());
     leftovers::assert_none(run.path(), "after two instances");
+    starts_together(spec, platform.as_mut(), run.path());
+    leftovers::assert_none(run.path(), "after a common start");
     is_interrupted(platform.as_mut(), run.path());
     leftovers::assert_none(run.path(), "after an interruption");
     is_dropped(platform.as_mut(), run.path());
@@ -138,6 +143,39 @@ fn two_at_once(platform: &mut dyn Platform, run: &Path) {
     neighbour.end();
 }
 
+/// Two instances begin at one moment of the host's clock, and say when they began on it.
+fn starts_together(spec: &PlatformSpec, platform: &mut dyn Platform, run: &Path) {
+    let cancel = Cancel::new();
+    let mut members = [start(platform, 2, run), start(platform, 3, run)];
+    for (rank, member) in (0..).zip(&mut members) {
+        let part = Some(Part { rank, ranks: 2, peers: Vec::new() });
+        member.begin(&Job { part, ..gap(1, 20) }, &cancel).expect("it gets ready");
+    }
+    let at = monotonic_now().saturating_add(Nanos::from_nanos(300_000_000));
+    for member in &mut members {
+        member.start_at(at).expect("it is told");
+    }
+    for member in &mut members {
+        let reply = member.finish(&cancel).expect("it replies");
+        let report = reply.report.expect("a probe was asked for").expect("a gap can be measured");
+        let outside = report.outside.expect("the host's clock answers");
+        let (began, error) = began_on_host(&outside).expect("it knows when it began");
+        // Fakes make up their times, and nothing of them runs.
+        if spec.kind != PlatformKind::Fake {
+            assert!(began + error >= at.as_f64(), "nobody begins early: {began} ± {error}, wanted {at:?}");
+            let carriers = member.processes();
+            assert_eq!(
+                carriers.is_empty(),
+                spec.kind == PlatformKind::Ssh,
+                "the host looks at what runs on it"
+            );
+            assert!(carriers.iter().all(|id| Path::new(&format!("/proc/{id}")).exists()), "{carriers:?}");
+        }
+        member.end();
+        assert_eq!(member.processes(), Vec::<u32>::new(), "nothing is left to look at");
+    }
+}
+
 fn is_interrupted(platform: &mut dyn Platform, run: &Path) {
     let mut instance = start(platform, 0, run);
     let cancel = Cancel::new();
@@ -214,6 +252,7 @@ fn an_unavailable_platform_says_what_to_do() {
         ledger: Ledger::open(run.path()).expect("a ledger"),
         cache: run.path().join("cache"),
         seed: 7,
+        may_destroy: false,
     };
     let runtime = Some("no-such-runtime".to_owned());
     let spec = PlatformSpec { runtime, ..PlatformSpec::of_kind(PlatformKind::Container) };

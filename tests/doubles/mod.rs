@@ -25,6 +25,7 @@ use bulkhead::platforms::{Broken, Cancel, Instance, InstanceSpec, Platform};
 pub enum Ask {
     Start,
     Begin,
+    StartAt,
     Finish,
     Pause,
     Resume,
@@ -33,7 +34,7 @@ pub enum Ask {
 /// Where and when it is asked.
 pub struct Moment<'a> {
     pub ask: Ask,
-    /// 0 is the measured instance, 1 a neighbour.
+    /// 0 is the measured instance, 1 a neighbour, the members of layouts follow.
     pub instance: u32,
     /// Starts of this platform so far, this one included.
     pub start: u32,
@@ -53,6 +54,7 @@ pub struct Double {
     pub script: Script,
     pub log: Log,
     pub starts: u32,
+    pub hosts: u32,
 }
 
 impl Double {
@@ -65,7 +67,8 @@ impl Double {
         script: impl Fn(&Moment<'_>) -> Option<Result<JobReply, Broken>> + Send + Sync + 'static,
     ) -> Self {
         let (script, log) = (Arc::new(script), Log::default());
-        Self { label: label.to_owned(), unavailable: None, script, log, starts: 0 }
+        let hosts = bulkhead::model::layout::MAX_HOSTS;
+        Self { label: label.to_owned(), unavailable: None, script, log, starts: 0, hosts }
     }
 
     pub fn absent(label: &str, why: &str) -> Self {
@@ -74,6 +77,10 @@ impl Double {
 }
 
 impl Platform for Double {
+    fn hosts(&self) -> u32 {
+        self.hosts
+    }
+
     fn survey(&mut self, _: &Cancel) -> PlatformState {
         PlatformState {
             label: self.label.clone(),
@@ -157,6 +164,15 @@ impl Instance for DoubleInstance {
         self.simple(Ask::Begin)
     }
 
+    fn start_at(&mut self, at: Nanos) -> Result<(), Broken> {
+        assert!(
+            self.job.as_ref().is_some_and(|job| job.part.is_some()),
+            "only jobs with a part wait for a start"
+        );
+        assert!(at.get() > 0);
+        self.simple(Ask::StartAt)
+    }
+
     fn finish(&mut self, _: &Cancel) -> Result<JobReply, Broken> {
         let answer = self.ask(Ask::Finish);
         let job = self.job.take().expect("finish follows begin");
@@ -180,6 +196,8 @@ pub fn reply(job: &Job) -> JobReply {
             rate_per_s: 5.0,
             unit: "rounds".to_owned(),
             cpu_time_ns: Nanos::ZERO,
+            way: None,
+            parts: Vec::new(),
         })
         .collect();
     JobReply { report: job.probe.as_ref().map(|probe| Ok(report(probe.kind(), job.seed))), doses }
@@ -242,7 +260,7 @@ pub fn setup(experiment: &Experiment, doubles: Vec<Double>, host: Option<Double>
     let boxed = |double| Box::new(double) as Box<dyn Platform>;
     let platforms: Vec<(PlatformSpec, Box<dyn Platform>)> =
         experiment.platforms.iter().cloned().zip(doubles.into_iter().map(boxed)).collect();
-    Setup { platforms, host: host.map(boxed), header: header(), cancel: Cancel::new() }
+    Setup { platforms, host: host.map(boxed), header: header(), durations: None, cancel: Cancel::new() }
 }
 
 /// Runs with obedient doubles unless given; returns the end and every event.

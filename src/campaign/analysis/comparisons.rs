@@ -9,9 +9,11 @@
 use std::collections::BTreeMap;
 
 use super::table::Table;
-use crate::model::journal::Cell;
-use crate::model::metric::Metric;
+use crate::model::journal::{Cell, PlatformState};
+use crate::model::metric::{Better, Metric};
+use crate::model::names::PlatformKind;
 use crate::model::results::Comparison;
+use crate::stats::joint::{MEMBER_SPREAD, START_SKEW};
 use crate::stats::pairs::{compare, family_confidence};
 
 /// Confidence of estimates, and of all headline comparisons together.
@@ -21,6 +23,8 @@ pub(super) const CONFIDENCE: f64 = 0.95;
 pub(super) struct Comparer<'a> {
     table: &'a Table<'a>,
     baseline: &'a str,
+    /// Platforms whose layouts are spread over machines; those of the others all share this one.
+    several_machines: Vec<String>,
     /// Of each comparison with the baseline.
     cost_confidence: f64,
     /// Of each comparison with the undisturbed.
@@ -29,16 +33,27 @@ pub(super) struct Comparer<'a> {
 
 impl<'a> Comparer<'a> {
     /// For these cells; counts the headline comparisons among them first.
-    pub(super) fn new(table: &'a Table<'a>, cells: &[Cell], baseline: &'a str) -> Self {
-        let mut comparer =
-            Self { table, baseline, cost_confidence: CONFIDENCE, isolation_confidence: CONFIDENCE };
+    pub(super) fn new(
+        table: &'a Table<'a>,
+        cells: &[Cell],
+        baseline: &'a str,
+        platforms: &[PlatformState],
+    ) -> Self {
+        let spread = platforms.iter().filter(|state| state.kind == PlatformKind::Ssh);
+        let mut comparer = Self {
+            table,
+            baseline,
+            several_machines: spread.map(|state| state.label.clone()).collect(),
+            cost_confidence: CONFIDENCE,
+            isolation_confidence: CONFIDENCE,
+        };
         let family = |other: &dyn Fn(&Cell) -> Option<Cell>| {
             let comparisons: usize =
                 cells.iter().map(|cell| comparer.headline_comparisons(cell, other(cell))).sum();
             family_confidence(CONFIDENCE, comparisons.max(1))
         };
         let cost = family(&|cell| comparer.baseline_of(cell));
-        let isolation = family(&undisturbed);
+        let isolation = family(&|cell| undisturbed(cell).or_else(|| alone(cell)));
         (comparer.cost_confidence, comparer.isolation_confidence) = (cost, isolation);
         comparer
     }
@@ -63,6 +78,28 @@ impl<'a> Comparer<'a> {
         undisturbed(cell).map(|other| self.compare(cell, &other, metric, self.isolation_confidence))
     }
 
+    /// Several instances at once against one alone; none for one alone and for figures that one alone has not.
+    pub(super) fn against_alone(&self, cell: &Cell, metric: &Metric) -> Option<Comparison> {
+        let other = alone(cell)?;
+        if [MEMBER_SPREAD, START_SKEW].contains(&metric.id.as_str()) {
+            return None;
+        }
+        let fair = if metric.better == Better::Higher { self.sharing(cell) } else { 1.0 };
+        let pairs: Vec<(f64, f64)> = self
+            .pairs(cell, &other, &metric.id)
+            .into_iter()
+            .map(|(together, alone)| (together * fair, alone))
+            .collect();
+        Some(compare(&pairs, metric.better, self.isolation_confidence))
+    }
+
+    /// How many instances of a cell share one machine.
+    fn sharing(&self, cell: &Cell) -> f64 {
+        let Some(layout) = cell.layout else { return 1.0 };
+        let has_machines = self.several_machines.contains(&cell.platform);
+        f64::from(if has_machines { layout.per_host() } else { layout.instances() })
+    }
+
     fn baseline_of(&self, cell: &Cell) -> Option<Cell> {
         (cell.platform != self.baseline).then(|| Cell { platform: self.baseline.to_owned(), ..cell.clone() })
     }
@@ -77,6 +114,11 @@ impl<'a> Comparer<'a> {
         let others: BTreeMap<u32, f64> = samples(other).into_iter().collect();
         samples(this).into_iter().filter_map(|(round, value)| Some((value, *others.get(&round)?))).collect()
     }
+}
+
+fn alone(cell: &Cell) -> Option<Cell> {
+    let is_comparable = cell.layout.is_some() && !cell.probe.is_made_together();
+    is_comparable.then(|| Cell { layout: None, ..cell.clone() })
 }
 
 fn undisturbed(cell: &Cell) -> Option<Cell> {

@@ -5,6 +5,7 @@ use crate::model::detail::{Detail, GapDetail, Stretch, WORST_KEPT};
 use crate::model::histogram::Histogram;
 use crate::model::job::PlacedDose;
 use crate::model::units::{Hertz, Nanos};
+use crate::stats::joint::{remarks, whole_detail};
 
 /// Most remarks that are kept of a cell.
 const MOST_NOTES: usize = 32;
@@ -13,7 +14,7 @@ const MOST_NOTES: usize = 32;
 pub(super) fn detail(row: &Row<'_>) -> Option<Detail> {
     let gaps = gaps(row);
     if gaps.is_empty() {
-        row.median_round().map(|round| round.report.detail.clone())
+        row.median_round().and_then(|round| whole_detail(round.measurement))
     } else {
         Some(Detail::Gap(pooled(&gaps)))
     }
@@ -60,12 +61,14 @@ fn pooled(gaps: &[&GapDetail]) -> GapDetail {
     }
 }
 
-/// Remarks of all rounds, each once, in the order they first came.
+/// Remarks of all rounds, each once, in the order they first came; those on instances that began apart or starved first.
 pub(super) fn notes(row: &Row<'_>) -> Vec<String> {
+    let joint = row.rounds.iter().flat_map(|round| remarks(round.measurement));
+    let own = row.rounds.iter().flat_map(|round| round.report.notes.iter().cloned());
     let mut notes: Vec<String> = Vec::new();
-    for note in row.rounds.iter().flat_map(|round| &round.report.notes) {
-        if notes.len() < MOST_NOTES && !notes.contains(note) {
-            notes.push(note.clone());
+    for note in joint.take(MOST_NOTES / 2).chain(own) {
+        if notes.len() < MOST_NOTES && !notes.contains(&note) {
+            notes.push(note);
         }
     }
     notes

@@ -5,8 +5,11 @@
 //!                                                    └─► detail, clock, cost, doses, notes
 //! ```
 
+mod attribution;
+mod clocks;
 mod comparisons;
 mod detail;
+mod policies;
 mod results;
 mod table;
 mod verdicts;

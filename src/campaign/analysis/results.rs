@@ -1,7 +1,10 @@
 //! Puts the parts together: cells with estimates and comparisons, failures, dirtiness, verdicts.
 
+use super::attribution::{attribution, sides};
+use super::clocks::clocks;
 use super::comparisons::{CONFIDENCE, Comparer};
 use super::detail::{detail, doses, gaps, median_rate, notes};
+use super::policies::policies;
 use super::table::{Row, Table};
 use super::verdicts::verdicts;
 use crate::campaign::history::History;
@@ -18,6 +21,7 @@ use crate::model::results::{Answer, CellResult, FailedMeasurement, MetricResult,
 use crate::model::units::Hertz;
 use crate::stats::bound::bound_interval;
 use crate::stats::interval::median_interval;
+use crate::stats::isolation::matrices;
 
 /// Everything the journal says; none when it was cut off before its header.
 pub fn analyse(experiment: &Experiment, contents: &Contents) -> Option<RunResults> {
@@ -30,7 +34,7 @@ pub fn analyse(experiment: &Experiment, contents: &Contents) -> Option<RunResult
     let wanted: Vec<Cell> =
         experiment.cells().into_iter().filter(|cell| labels.contains(&cell.platform)).collect();
     let seed = experiment.seed.unwrap_or_default();
-    let comparer = Comparer::new(&table, &wanted, &used_baseline);
+    let comparer = Comparer::new(&table, &wanted, &used_baseline, &states);
     let cells: Vec<CellResult> =
         wanted.iter().map(|cell| cell_result(cell, table.row(cell), &comparer, seed)).collect();
     let history = History::of(&contents.measurements);
@@ -45,12 +49,18 @@ pub fn analyse(experiment: &Experiment, contents: &Contents) -> Option<RunResult
         host: header.host.clone(),
         preflight: header.preflight.clone(),
         dirty: dirty(&contents.headers),
+        sessions: contents.sessions.clone(),
+        clocks: clocks(&states, &contents.measurements),
         platforms: states,
         verdicts: Vec::new(),
+        policies: policies(&labels, &contents.measurements, header.host.cpus),
         failures: failures(&wanted, &table),
         cells,
+        isolation: Vec::new(),
+        classes: Vec::new(),
     };
     results.verdicts = verdicts(experiment.baseline_label(), &results);
+    results.isolation = matrices(&results);
     Some(results)
 }
 
@@ -109,9 +119,10 @@ fn cell_result(cell: &Cell, row: Option<&Row<'_>>, comparer: &Comparer<'_>, seed
             better: metric.better,
             headline: metric.headline,
             samples: row.samples(&metric.id),
-            estimate: estimate(row, metric, seed.with_text(&metric.id).get(), &mut notes),
+            estimate: estimate(cell, row, metric, seed.with_text(&metric.id).get(), &mut notes),
             against_baseline: comparer.against_baseline(cell, metric),
             against_undisturbed: comparer.against_undisturbed(cell, metric),
+            against_alone: comparer.against_alone(cell, metric),
         })
         .collect();
     let typical = row.median_round();
@@ -124,6 +135,8 @@ fn cell_result(cell: &Cell, row: Option<&Row<'_>>, comparer: &Comparer<'_>, seed
         clock: typical.map(|round| round.report.clock.clone()),
         cost: typical.map(|round| round.report.cost.clone()),
         doses: doses(row),
+        attribution: attribution(row),
+        sides: sides(row),
         notes,
     }
 }
@@ -138,6 +151,8 @@ fn unmeasured(cell: &Cell) -> CellResult {
         clock: None,
         cost: None,
         doses: Vec::new(),
+        attribution: None,
+        sides: None,
         notes: Vec::new(),
     }
 }
@@ -147,10 +162,11 @@ fn count(length: usize) -> u32 {
 }
 
 /// The typical value with its interval. That of a bound comes from the pooled batches of all rounds; where too few of
-/// them hold the time that decides it (a neighbour's few long slices, say), from the rounds' own bounds, with a note.
-fn estimate(row: &Row<'_>, metric: &Metric, seed: u64, notes: &mut Vec<String>) -> Answer {
+/// them hold the time that decides it (a neighbour's few long slices, say), from the rounds' own bounds, with a note. That
+/// of several instances at once comes from the rounds' medians over the instances.
+fn estimate(cell: &Cell, row: &Row<'_>, metric: &Metric, seed: u64, notes: &mut Vec<String>) -> Answer {
     let values: Vec<f64> = row.samples(&metric.id).into_iter().map(|(_, value)| value).collect();
-    if let Some(share) = share_of_bound(&metric.id) {
+    if let Some(share) = share_of_bound(&metric.id).filter(|_| cell.layout.is_none()) {
         let gaps = gaps(row);
         let batches: Vec<Histogram> = gaps.iter().flat_map(|gap| gap.batches.iter().cloned()).collect();
         let rate = median_rate(&gaps);

@@ -3,16 +3,19 @@
 use std::collections::BTreeMap;
 
 use crate::campaign::history::main_metric;
+use crate::model::accounts::HostAccount;
 use crate::model::job::{PlacedDose, ProbeReport};
 use crate::model::journal::{Cell, Failure, Measurement, Outcome};
 use crate::model::metric::{Figure, Metric};
-use crate::stats::metrics::metrics_of;
+use crate::stats::joint::metrics_of_measurement;
 
 /// One measurement that was done.
 pub(super) struct Round<'a> {
     pub(super) number: u32,
+    pub(super) measurement: &'a Measurement,
     pub(super) report: &'a ProbeReport,
     pub(super) doses: &'a [PlacedDose],
+    pub(super) host: Option<&'a HostAccount>,
     pub(super) metrics: Vec<Metric>,
 }
 
@@ -79,9 +82,11 @@ impl<'a> Table<'a> {
                 Outcome::Failed(failure) => row.failures.push((measurement.round, failure)),
                 Outcome::Done(report) => row.rounds.push(Round {
                     number: measurement.round,
+                    measurement,
                     report,
                     doses: &measurement.doses,
-                    metrics: metrics_of(&report.detail, &report.clock),
+                    host: measurement.host.as_ref(),
+                    metrics: metrics_of_measurement(measurement).unwrap_or_default(),
                 }),
             }
         }

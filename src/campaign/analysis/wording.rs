@@ -23,9 +23,9 @@ pub(super) fn beside(neighbour: Option<Neighbour>) -> String {
 
 /// A difference as a clause: `fork takes 1.12 × [1.08 … 1.16] as long`.
 pub(super) fn clause(cell: &Cell, title: &str, unit: Unit, better: Better, estimate: &Estimate) -> String {
-    let (probe, ratio) = (cell.probe, ratio(estimate));
+    let (probe, ratio) = (cell.probe_words(), ratio(estimate));
     let beside = beside(cell.neighbour);
-    let takes_time = !matches!(probe, ProbeKind::Gap | ProbeKind::Disk);
+    let takes_time = !matches!(cell.probe, ProbeKind::Gap | ProbeKind::Disk);
     match (unit, better) {
         (Unit::Nanoseconds, Better::Lower) if takes_time => format!("{probe}{beside} takes {ratio} as long"),
         (Unit::PerSecond | Unit::BytesPerSecond, Better::Higher) => {
@@ -39,7 +39,7 @@ pub(super) fn clause(cell: &Cell, title: &str, unit: Unit, better: Better, estim
 pub(super) fn figure(cell: &Cell, title: &str, baseline: &str, estimate: &Estimate) -> String {
     format!(
         "{}{}: {title} {} × {baseline} {}",
-        cell.probe,
+        cell.probe_words(),
         beside(cell.neighbour),
         three_digits(estimate.value),
         estimate.interval_text()

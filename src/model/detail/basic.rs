@@ -3,6 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::Alignment;
 use crate::model::histogram::Histogram;
 use crate::model::params::{ChaseOrder, DiskMode};
 use crate::model::units::{Bytes, Hertz, Millis, Nanos};
@@ -151,6 +152,8 @@ pub enum DiskDirection {
     Write,
     /// Sequential read.
     Read,
+    /// Reads of single blocks anywhere, one after the other (queue depth 1).
+    RandomRead,
 }
 
 /// Bytes moved per window of time.
@@ -193,4 +196,7 @@ pub struct DiskDetail {
     pub target: String,
     /// One entry per direction, mode and block size.
     pub phases: Vec<DiskPhase>,
+    /// How what was written to lies on the device; none in journals of older versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub alignment: Option<Alignment>,
 }

@@ -13,6 +13,9 @@ pub struct ExitDetail {
     pub instruction: String,
     /// Rate of the cycle counter.
     pub counter_hz: Hertz,
+    /// What the hypervisor calls itself, `KVMKVMKVM` for example; none when the CPU says that there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hypervisor: Option<String>,
     /// Ticks from one counter read to the next with the instruction between them.
     pub trap_ticks: Histogram,
     /// The same with nothing between them.
@@ -34,10 +37,12 @@ pub enum LockKind {
 pub struct LockPoint {
     /// Which kind.
     pub kind: LockKind,
-    /// How long the threads fought.
+    /// How long the threads fought, from the first one's begin to the last one's end.
     pub elapsed_ns: Nanos,
+    /// The time from each thread's begin to its end, added up over all threads: what the waiting is a share of.
+    pub thread_time_ns: Nanos,
     /// Waits whose length in ticks has its highest bit at this place: entry b counts `[2^b, 2^(b+1))`, 0 and 1 in the
-    /// first. At most 64 entries.
+    /// first. At most [`MOST_WAIT_BINS`] entries.
     pub waits: Vec<u64>,
     /// Ticks waited in each of those bins.
     pub wait_ticks: Vec<u64>,
@@ -118,6 +123,9 @@ pub struct BuildDetail {
     /// For each file, in order of its end: from the start of its compiler until the end.
     pub file_ns: Vec<Nanos>,
 }
+
+/// Most bins of lock waits: one per bit of the counter.
+pub const MOST_WAIT_BINS: usize = 64;
 
 /// One pass over fresh pages.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

@@ -3,11 +3,13 @@
 //! Agents send only these; metrics are computed from them on the host (`stats`), so a guest is not trusted with
 //! arithmetic and an old run can be read with newer statistics.
 
+mod alignment;
 mod basic;
 mod compute;
 mod peers;
 mod timing;
 
+pub use alignment::*;
 pub use basic::*;
 pub use compute::*;
 pub use peers::*;

@@ -19,7 +19,8 @@ pub enum NetDirection {
     Both,
 }
 
-/// One protocol, exchange, size and direction. Bytes and messages are those that arrived.
+/// One protocol, exchange, size and direction. Bytes and messages are those that arrived; of a round trip the answer
+/// counts.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct NetPoint {
     /// Transport protocol.
@@ -33,9 +34,9 @@ pub struct NetPoint {
     /// Why this point could not be measured; all below is empty then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unsupported: Option<String>,
-    /// How long it took, at the receiver.
+    /// How long it took: streams at the receiver from the first byte on, round trips at the first instance.
     pub elapsed_ns: Nanos,
-    /// Messages sent.
+    /// Messages sent; of a TCP stream those that the sender's kernel has taken, more than can have arrived.
     pub sent: u64,
     /// Messages that arrived (request-response: round trips completed).
     pub arrived: u64,
@@ -43,17 +44,19 @@ pub struct NetPoint {
     pub bytes: Bytes,
     /// Round trips in nanoseconds; empty for streams.
     pub round_trip_ns: Histogram,
-    /// CPU time the first instance's process took.
+    /// CPU time of the first instance's thread that moves the data; loads beside it are other threads.
     pub first_cpu_ns: Nanos,
-    /// CPU time the second instance's process took.
+    /// The same of the second instance.
     pub second_cpu_ns: Nanos,
-    /// CPU time of the whole first instance, its kernel's interrupt work included, when its kernel says.
+    /// CPU time of the whole first instance, its kernel's interrupt work and any load included, in steps of 10 ms; only
+    /// where the two instances have a kernel of their own each: in containers and on one kernel it is everybody's.
     pub first_system_ns: Option<Nanos>,
     /// The same of the second instance.
     pub second_system_ns: Option<Nanos>,
 }
 
-/// Outcome of the network probe, as the first instance tells it.
+/// Outcome of the network probe, as the first instance of a pair tells it; the second, and one without a partner, have no
+/// points. Instances 0 and 1, 2 and 3 and so on are pairs that measure at the same time.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct NetDetail {
     /// One entry per protocol, exchange, size and direction.
@@ -86,7 +89,7 @@ pub struct MpiPoint {
     pub iteration_ns: Histogram,
 }
 
-/// Outcome of the message-passing probe, as the first rank tells it.
+/// Outcome of the message-passing probe, as the first rank tells it; the other instances have no points.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct MpiDetail {
     /// Ranks in all.

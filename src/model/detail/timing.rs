@@ -7,6 +7,16 @@ use super::basic::Stretch;
 use crate::model::histogram::Histogram;
 use crate::model::units::Nanos;
 
+/// How many later due times have come when something is done this late after its own: at the next one, it is one.
+///
+/// The one rule by which wake-ups and frames count what they missed, on both ends.
+pub const fn due_times_passed(late: Nanos, period: Nanos) -> u64 {
+    match late.get().checked_div(period.get()) {
+        Some(passed) => passed,
+        None => 0,
+    }
+}
+
 /// Outcome of the fixed-time-quantum probe.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct FtqDetail {
@@ -14,7 +24,8 @@ pub struct FtqDetail {
     pub quantum_ns: Nanos,
     /// The CPU the thread was pinned to; none when pinning was refused.
     pub cpu: Option<u32>,
-    /// Rounds of work finished in each quantum, in order, without holes: a quantum that was lost whole has 0.
+    /// Rounds of work finished in each quantum, in order, without holes: a quantum that was lost whole has 0. Quantum k
+    /// begins k lengths after the first, however long anything took: there is no drift.
     pub work: Vec<u32>,
 }
 
@@ -23,7 +34,7 @@ pub struct FtqDetail {
 pub struct WakeupThread {
     /// The CPU the thread was pinned to; none when pinning was refused.
     pub cpu: Option<u32>,
-    /// Activations that were due.
+    /// Activations that were due; as many as the duration has periods, whatever happens.
     pub due: u64,
     /// Activations that had passed already when the thread got to run for an earlier one.
     pub missed: u64,
@@ -32,7 +43,8 @@ pub struct WakeupThread {
     /// Response time: of each activation that was due, missed ones included, from its due time until the thread ran,
     /// nanoseconds. No omission of what happens during a stall.
     pub response_ns: Histogram,
-    /// The longest responses, longest first, at most [`super::WORST_KEPT`].
+    /// The latest wake-ups, latest first, at most [`super::WORST_KEPT`]: due time since the start of the probe, and how
+    /// late. Of a stall that several activations missed this is the first one, which waited longest.
     pub worst: Vec<Stretch>,
 }
 
@@ -58,6 +70,17 @@ pub struct FramesDetail {
     pub frame_ns: Vec<Nanos>,
     /// For each frame that was made, in order: how long its work took.
     pub work_ns: Vec<Nanos>,
-    /// Due times that passed without a frame of their own.
+    /// Due times that passed without a frame of their own, by [`due_times_passed`].
     pub missed: u64,
+}
+
+impl FramesDetail {
+    /// Number of each made frame's due time, counted from 0 through those that were missed.
+    pub fn numbers(&self) -> impl Iterator<Item = u64> {
+        self.frame_ns.iter().scan(0_u64, |next, frame| {
+            let number = *next;
+            *next = number.saturating_add(1).saturating_add(due_times_passed(*frame, self.period_ns));
+            Some(number)
+        })
+    }
 }

@@ -251,8 +251,11 @@ pub struct DiskParams {
     pub block_sizes_kib: Vec<Kibibytes>,
     /// Ways to write and read, 1 to 3 of them.
     pub modes: Vec<DiskMode>,
-    /// At most this long per direction, mode and block size, 10 ms … 1 h.
+    /// At most this long per direction, mode and block size, 10 ms … 1 h. Random reads and the check of the alignment
+    /// take half of it each.
     pub duration_ms: Millis,
+    /// Size of random reads, 1 … 65 536 KiB; 0 leaves them out.
+    pub random_block_kib: Kibibytes,
 }
 
 impl Default for DiskParams {
@@ -262,6 +265,7 @@ impl Default for DiskParams {
             block_sizes_kib: vec![Kibibytes::from_kib(64), Kibibytes::from_kib(1024)],
             modes: vec![DiskMode::Buffered, DiskMode::Fsync, DiskMode::Direct],
             duration_ms: Millis::from_millis(200),
+            random_block_kib: Kibibytes::from_kib(4),
         }
     }
 }
@@ -274,6 +278,8 @@ impl DiskParams {
             within("probe.disk.block_sizes_kib", size.get(), 4, 65_536.min(self.file_size_mib.get() * 1024))?;
         }
         within("number of probe.disk.modes", self.modes.len() as u64, 1, 3)?;
+        let most_random = 65_536.min(self.file_size_mib.get() * 1024 / 2);
+        within("probe.disk.random_block_kib", self.random_block_kib.get(), 0, most_random)?;
         within("probe.disk.duration_ms", self.duration_ms.get(), 10, HOUR_MS)
     }
 }

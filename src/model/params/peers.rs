@@ -26,7 +26,7 @@ pub enum Exchange {
     RequestResponse,
 }
 
-/// Parameters of the network probe, made by the first two instances of a layout.
+/// Parameters of the network probe, made by pairs of instances of a layout: 0 and 1, 2 and 3 and so on, all at once.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct NetParams {

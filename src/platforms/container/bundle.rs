@@ -16,6 +16,7 @@ use nix::unistd::{getegid, geteuid};
 use serde_json::{Value, json};
 
 use super::runtime::Cgroups;
+use crate::platforms::cpu_group::CpuLimits;
 use crate::platforms::native::Executable;
 
 /// Name of the host's folder inside: where the disk probe writes.
@@ -49,6 +50,12 @@ pub struct Wanted<'a> {
     pub cgroups: Cgroups,
     /// CPUs it is held to, `0,1`; unset means no limit.
     pub cpus: Option<&'a str>,
+    /// Weight and cap of its CPU group.
+    pub limits: CpuLimits,
+    /// Network namespace it runs in; unset means an empty one of its own.
+    pub network: Option<&'a Path>,
+    /// Block device that it may read and write, with its number: used instead of the folder.
+    pub device: Option<(&'a Path, (u64, u64))>,
     /// Whether the host has cgroup version 2 only.
     pub unified_cgroups: bool,
 }
@@ -83,12 +90,13 @@ fn place_binary(executable: &Executable, target: &Path) -> io::Result<()> {
 
 /// The configuration.
 pub fn config(wanted: &Wanted<'_>) -> Value {
+    let place = wanted.device.map_or_else(|| SCRATCH.to_owned(), |(path, _)| inside(path));
     json!({
         "ociVersion": "1.0.2",
         "process": {
             "terminal": false,
             "user": { "uid": 0, "gid": 0 },
-            "args": ["/bulkhead", "agent", "--link", "stdio", "--scratch", SCRATCH],
+            "args": ["/bulkhead", "agent", "--link", "stdio", "--scratch", place],
             "env": ["PATH=/"],
             "cwd": "/",
             "noNewPrivileges": true,
@@ -101,6 +109,11 @@ pub fn config(wanted: &Wanted<'_>) -> Value {
         "mounts": mounts(wanted.scratch),
         "linux": linux(wanted),
     })
+}
+
+/// Where a device of the host is inside, under its own name.
+fn inside(device: &Path) -> String {
+    format!("/dev/{}", device.file_name().unwrap_or_default().to_string_lossy())
 }
 
 fn mounts(scratch: &Path) -> Value {
@@ -135,13 +148,25 @@ fn linux(wanted: &Wanted<'_>) -> Value {
     if !is_root() {
         namespaces.push("user");
     }
+    let namespaces: Vec<Value> = namespaces
+        .into_iter()
+        .map(|kind| match (kind, wanted.network) {
+            ("network", Some(path)) => json!({ "type": kind, "path": path.to_string_lossy() }),
+            _ => json!({ "type": kind }),
+        })
+        .collect();
     let mut linux = json!({
-        "namespaces": namespaces.into_iter().map(|kind| json!({ "type": kind })).collect::<Vec<_>>(),
+        "namespaces": namespaces,
         "maskedPaths": ["/proc/acpi", "/proc/kcore", "/proc/keys", "/proc/latency_stats", "/proc/timer_list",
                         "/proc/sched_debug", "/proc/scsi", "/sys/firmware"],
         "readonlyPaths": ["/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"],
     });
     if let Some(fields) = linux.as_object_mut() {
+        if let Some((path, (major, minor))) = wanted.device {
+            let node = json!([{ "path": inside(path), "type": "b", "major": major, "minor": minor,
+                                "fileMode": 0o600, "uid": 0, "gid": 0 }]);
+            fields.insert("devices".to_owned(), node);
+        }
         if !is_root() {
             let map = |host: u32| json!([{ "containerID": 0, "hostID": host, "size": 1 }]);
             fields.insert("uidMappings".to_owned(), map(geteuid().as_raw()));
@@ -149,12 +174,61 @@ fn linux(wanted: &Wanted<'_>) -> Value {
         }
         if wanted.cgroups == Cgroups::Own {
             fields.insert("cgroupsPath".to_owned(), json!(format!("/{}", wanted.id)));
-            let mut resources = json!({ "devices": [{ "allow": false, "access": "rwm" }] });
-            if let (Some(cpus), Some(resources)) = (wanted.cpus, resources.as_object_mut()) {
-                resources.insert("cpu".to_owned(), json!({ "cpus": cpus }));
+            let mut rules = vec![json!({ "allow": false, "access": "rwm" })];
+            rules.extend(wanted.device.map(|(_, (major, minor))| {
+                json!({ "allow": true, "type": "b", "major": major, "minor": minor, "access": "rw" })
+            }));
+            let mut resources = json!({ "devices": rules });
+            if let (Some(cpu), Some(resources)) = (cpu_resources(wanted), resources.as_object_mut()) {
+                resources.insert("cpu".to_owned(), cpu);
             }
             fields.insert("resources".to_owned(), resources);
         }
     }
     linux
+}
+
+/// CPUs, weight and cap as the specification wants them; none when nothing is set.
+fn cpu_resources(wanted: &Wanted<'_>) -> Option<Value> {
+    let mut cpu = serde_json::Map::new();
+    if let Some(cpus) = wanted.cpus {
+        cpu.insert("cpus".to_owned(), json!(cpus));
+    }
+    if let Some(shares) = wanted.limits.shares() {
+        cpu.insert("shares".to_owned(), json!(shares));
+    }
+    if let Some((quota, period)) = wanted.limits.quota_and_period_us() {
+        cpu.insert("quota".to_owned(), json!(quota));
+        cpu.insert("period".to_owned(), json!(period));
+    }
+    (!cpu.is_empty()).then_some(Value::Object(cpu))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn namespace(network: Option<&Path>) -> Value {
+        let scratch = Path::new("/s");
+        let wanted = Wanted {
+            device: None,
+            id: "c",
+            scratch,
+            cgroups: Cgroups::Ours,
+            cpus: None,
+            limits: CpuLimits::default(),
+            network,
+            unified_cgroups: false,
+        };
+        let config = config(&wanted);
+        let all = config["linux"]["namespaces"].as_array().cloned().unwrap_or_default();
+        all.into_iter().find(|namespace| namespace["type"] == "network").unwrap_or_default()
+    }
+
+    #[test]
+    fn a_container_has_an_empty_network_unless_one_is_named() {
+        assert_eq!(namespace(None), json!({ "type": "network" }));
+        let named = namespace(Some(Path::new("/proc/7/fd/9")));
+        assert_eq!(named, json!({ "type": "network", "path": "/proc/7/fd/9" }));
+    }
 }

@@ -6,8 +6,10 @@ use std::time::Duration;
 
 use super::runtime::{Cgroups, Runtime, call};
 use crate::platforms::Carrier;
+use crate::platforms::lab::plug::Plug;
 use crate::platforms::ledger::{Ledger, Ticket};
 use crate::platforms::process::Process;
+use crate::platforms::storage::Held;
 
 /// How long the runtime's `run` may take to clean up after its container. Some wait for ever when the container ends
 /// before they have begun to listen for its end (seen with runc 1.1.5); deletion by force cleans up then.
@@ -20,6 +22,9 @@ pub struct ContainerCarrier {
     pub(super) cgroups: Cgroups,
     pub(super) process: Process,
     pub(super) made: Made,
+    pub(super) plug: Option<Plug>,
+    /// Its block device; given back when the container has ended.
+    pub(super) disk: Option<Held>,
 }
 
 /// What was written down for a container. Dropping it removes what can be removed; what cannot stays in the ledger,
@@ -87,6 +92,11 @@ impl Carrier for ContainerCarrier {
         Ok(())
     }
 
+    /// The runtime waits for the container and is no part of it.
+    fn processes(&self) -> Vec<u32> {
+        self.process.descendants()
+    }
+
     fn end(&mut self) {
         if self.process.how_it_ended().is_none() && self.made.is_known() {
             // When it has ended in between, or refuses, deletion by force below does it.
@@ -98,6 +108,8 @@ impl Carrier for ContainerCarrier {
             let _ = call(self.command().args(["delete", "--force", &self.made.id]));
         }
         self.made.release();
+        self.plug = None;
+        self.disk = None;
     }
 }
 

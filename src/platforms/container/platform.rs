@@ -10,13 +10,16 @@ use super::runtime::{Cgroups, Runtime};
 use crate::model::experiment::PlatformSpec;
 use crate::model::journal::{Failure, FailureKind, PlatformState};
 use crate::model::units::Bytes;
+use crate::platforms::cpu_group::CpuLimits;
 use crate::platforms::instance::AgentInstance;
+use crate::platforms::lab::plug::Plug;
 use crate::platforms::ledger::{Ledger, Thing};
 use crate::platforms::native::Executable;
 use crate::platforms::process::Process;
 use crate::platforms::spawn::own_cpus;
+use crate::platforms::storage::{Held, Storage};
 use crate::platforms::sweep::OUR_PREFIX;
-use crate::platforms::{Broken, Cancel, Instance, InstanceSpec, Platform};
+use crate::platforms::{Broken, Cancel, Instance, InstanceSpec, Platform, Reach};
 
 /// Until the agent must have answered.
 const START_DEADLINE: Duration = Duration::from_secs(30);
@@ -27,6 +30,7 @@ pub struct Container {
     spec: PlatformSpec,
     exe: PathBuf,
     ledger: Ledger,
+    storage: Storage,
     chosen: Option<Chosen>,
 }
 
@@ -41,8 +45,8 @@ struct Chosen {
 
 impl Container {
     /// Runs agents of the binary `exe` in containers; bundles and runtime state go into the ledger's directory.
-    pub fn new(spec: &PlatformSpec, exe: PathBuf, ledger: Ledger) -> Self {
-        Self { spec: spec.clone(), exe, ledger, chosen: None }
+    pub fn new(spec: &PlatformSpec, exe: PathBuf, ledger: Ledger, storage: Storage) -> Self {
+        Self { spec: spec.clone(), exe, ledger, storage, chosen: None }
     }
 
     fn failure(&self, reason: &str, console: Vec<String>) -> Broken {
@@ -54,9 +58,14 @@ impl Container {
     fn choose(&self, cancel: &Cancel) -> Result<Chosen, Broken> {
         let runtimes =
             Runtime::find(self.spec.runtime.as_deref()).map_err(|why| self.failure(&why, vec![]))?;
+        let limits = CpuLimits::of(&self.spec, 0);
+        if limits.is_some() && !is_root() {
+            let reason = format!("{} needs cgroups of its own for containers: run as root", limits.words());
+            return Err(self.failure(&reason, vec![]));
+        }
         let mut refused = Vec::new();
         for runtime in runtimes {
-            for cgroups in manners(&runtime) {
+            for cgroups in manners(&runtime, limits) {
                 let executable = Executable::open(&self.exe).map_err(|error| {
                     let reason = format!("cannot open the agent's binary {}: {error}", self.exe.display());
                     self.failure(&reason, vec![])
@@ -87,6 +96,7 @@ impl Container {
             .tempdir_in(self.ledger.dir())
             .map_err(|error| self.failure(&format!("cannot make a folder for a trial: {error}"), vec![]))?;
         let spec = InstanceSpec {
+            rank: 0,
             host: 0,
             port: None,
             number: 0,
@@ -94,19 +104,20 @@ impl Container {
             disk_wanted: Bytes::from_bytes(0),
             scratch: scratch.path().to_owned(),
         };
-        self.start_chosen(chosen, &spec, cancel).map(|mut instance| instance.end())
+        self.start_chosen(chosen, &spec, None, cancel).map(|mut instance| instance.end())
     }
 
     fn start_chosen(
         &self,
         chosen: &Chosen,
         spec: &InstanceSpec,
+        disk: Option<Held>,
         cancel: &Cancel,
     ) -> Result<AgentInstance, Broken> {
         let started = Instant::now();
         let id = format!("{OUR_PREFIX}{:016x}", RandomState::new().hash_one(started));
         let dir = self.ledger.dir().join(&id);
-        let carrier = self.make(chosen, spec, &id, &dir);
+        let carrier = self.make(chosen, spec, disk, (&id, &dir));
         let (carrier, link) = carrier.map_err(|error| {
             self.failure(&format!("cannot start a container with {}: {error}", chosen.runtime.name), vec![])
         })?;
@@ -118,8 +129,8 @@ impl Container {
         &self,
         chosen: &Chosen,
         spec: &InstanceSpec,
-        id: &str,
-        dir: &Path,
+        disk: Option<Held>,
+        (id, dir): (&str, &Path),
     ) -> std::io::Result<(ContainerCarrier, crate::platforms::link::HostEnd)> {
         let scratch = spec.scratch.canonicalize()?;
         let cpus = self.spec.cpus.map(|count| {
@@ -127,6 +138,8 @@ impl Container {
                 own_cpus().into_iter().take(count as usize).map(|cpu| cpu.to_string()).collect();
             first.join(",")
         });
+        let plug = spec.port.as_ref().map(Plug::make).transpose()?;
+        let network = plug.as_ref().map(Plug::path);
         let directory = self.ledger.record(Thing::Directory { path: dir.to_owned() })?;
         let mut made = Made {
             ledger: self.ledger.clone(),
@@ -141,6 +154,9 @@ impl Container {
             scratch: &scratch,
             cgroups: chosen.cgroups,
             cpus: cpus.as_deref(),
+            limits: CpuLimits::of(&self.spec, spec.rank),
+            network: network.as_deref(),
+            device: disk.as_ref().map(|held| (held.path(), held.number())),
             unified_cgroups: has_unified_cgroups(),
         };
         bundle::write(dir, &chosen.executable, &wanted)?;
@@ -151,11 +167,14 @@ impl Container {
             id: id.to_owned(),
         })?);
         let mut command = chosen.runtime.command(&state, chosen.cgroups);
+        if plug.is_some() {
+            chosen.runtime.let_network(&mut command);
+        }
         command.arg("run").arg("--bundle").arg(dir).arg(id);
         let name = format!("the container's {}", chosen.runtime.name);
         let (process, link) = Process::start(&name, command, self.spec.cpus, &self.ledger)?;
         let runtime = chosen.runtime.clone();
-        Ok((ContainerCarrier { runtime, cgroups: chosen.cgroups, process, made }, link))
+        Ok((ContainerCarrier { runtime, cgroups: chosen.cgroups, process, made, plug, disk }, link))
     }
 
     fn properties(&self, chosen: &Chosen) -> Vec<(String, String)> {
@@ -192,9 +211,18 @@ impl Container {
 
 impl Platform for Container {
     fn survey(&mut self, cancel: &Cancel) -> PlatformState {
-        let chosen = self.choose(cancel);
+        // What is easily told comes first.
+        let disk = self.storage.survey();
+        let chosen = match &disk {
+            Ok(_) => self.choose(cancel),
+            Err(why) => Err(self.failure(why, vec![])),
+        };
         let (unavailable, properties) = match &chosen {
-            Ok(chosen) => (None, self.properties(chosen)),
+            Ok(chosen) => {
+                let mut properties = self.properties(chosen);
+                properties.extend(disk.ok().flatten());
+                (None, properties)
+            }
             Err(Broken::Failed(failure)) => (Some(failure.reason.clone()), vec![]),
             Err(Broken::Interrupted) => (Some("interrupted while it was tried".to_owned()), vec![]),
         };
@@ -214,14 +242,24 @@ impl Platform for Container {
             Some(chosen) => chosen,
             None => self.choose(cancel)?,
         };
-        let started = self.start_chosen(&chosen, spec, cancel);
+        let started = match self.storage.provide(spec) {
+            Ok(disk) => self.start_chosen(&chosen, spec, disk, cancel),
+            Err(why) => Err(self.failure(&why, vec![])),
+        };
         self.chosen = Some(chosen);
         Ok(Box::new(started?))
+    }
+
+    fn reach(&self) -> Reach {
+        Reach::Lab
     }
 }
 
 /// The ways in which a runtime is tried. Root tries a cgroup of its own first; a user has none to give away.
-fn manners(runtime: &Runtime) -> Vec<Cgroups> {
+fn manners(runtime: &Runtime, limits: CpuLimits) -> Vec<Cgroups> {
+    if limits.is_some() {
+        return vec![Cgroups::Own];
+    }
     match (is_root(), runtime.name.as_str()) {
         (true, "crun" | "runsc") => vec![Cgroups::Own, Cgroups::Ours],
         (true, _) => vec![Cgroups::Own],

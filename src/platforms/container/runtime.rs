@@ -86,6 +86,14 @@ impl Runtime {
         }
         command
     }
+
+    /// Lets a container made by this command use the network namespace of its configuration. The last of several
+    /// options counts.
+    pub fn let_network(&self, command: &mut Command) {
+        if self.name == "runsc" {
+            command.arg("--network=sandbox");
+        }
+    }
 }
 
 /// The file a name or path stands for.

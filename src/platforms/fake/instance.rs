@@ -6,8 +6,9 @@ use std::time::{Duration, Instant};
 use super::pretend::{CPUS, Pretence, dose, report};
 use crate::model::experiment::{FakeScript, PlatformSpec};
 use crate::model::facts::MachineFacts;
-use crate::model::job::{Job, JobReply};
+use crate::model::job::{Job, JobReply, ProbeReport};
 use crate::model::journal::{Failure, FailureKind, PlatformState};
+use crate::model::outside::{ClockReading, ClockTransport, OutsideTime};
 use crate::model::units::{Bytes, Hertz, Nanos};
 use crate::platforms::{Broken, Cancel, Instance, InstanceSpec, Platform};
 
@@ -45,6 +46,7 @@ impl Fake {
             clock_source: Some("fake".to_owned()),
             hypervisor: None,
             counter_hz: Some(Hertz::from_hz(2_000_000_000)),
+            nics: Vec::new(),
         }
     }
 }
@@ -89,9 +91,33 @@ impl Platform for Fake {
             script,
             facts: self.facts(),
             begun: None,
+            is_started: false,
             measured: 0,
             gone: None,
         }))
+    }
+}
+
+/// A measurement of one second by the host's clock, begun one microsecond later for each further instance.
+fn made_up_time(script: &FakeScript, rank: u32) -> OutsideTime {
+    const SECOND: u64 = 1_000_000_000;
+    let ahead = |host_ns: u64| host_ns.saturating_add_signed(i64::from(script.clock_ppm) * 1000);
+    let step_ns = i64::from(script.clock_step_ms) * 1_000_000;
+    let reading = |host_ns: u64, local_ns: u64, step_ns: i64| ClockReading {
+        host_ns: Nanos::from_nanos(host_ns),
+        monotonic_ns: Nanos::from_nanos(local_ns),
+        raw_ns: Nanos::from_nanos(local_ns),
+        realtime_ns: Nanos::from_nanos((1_700_000_000 * SECOND + local_ns).saturating_add_signed(step_ns)),
+        round_trip_ns: Nanos::from_nanos(20_000),
+        exchanges: 8,
+    };
+    let (before, after) = (1000 * SECOND, 1001 * SECOND);
+    OutsideTime {
+        transport: ClockTransport::Link,
+        before: reading(before, before, 0),
+        after: reading(after, ahead(after), step_ns),
+        began_ns: Nanos::from_nanos(before + 1000 * u64::from(rank)),
+        ended_ns: Nanos::from_nanos(ahead(after)),
     }
 }
 
@@ -106,6 +132,8 @@ struct FakeInstance {
     script: FakeScript,
     facts: MachineFacts,
     begun: Option<Job>,
+    /// Whether the job that was begun was told when to start.
+    is_started: bool,
     measured: u32,
     gone: Option<Broken>,
 }
@@ -180,6 +208,16 @@ impl Instance for FakeInstance {
             return Err(self.fail(FailureKind::Refused, &reason));
         }
         self.begun = Some(job.clone());
+        self.is_started = false;
+        Ok(())
+    }
+
+    fn start_at(&mut self, _at: Nanos) -> Result<(), Broken> {
+        self.still_here()?;
+        if self.begun.as_ref().is_none_or(|job| job.part.is_none()) {
+            return Err(self.fail(FailureKind::Refused, "a start was set, but no job waits for one"));
+        }
+        self.is_started = true;
         Ok(())
     }
 
@@ -188,12 +226,19 @@ impl Instance for FakeInstance {
         let Some(job) = self.begun.take() else {
             return Err(self.fail(FailureKind::Refused, "no job was begun"));
         };
-        let doses = job.loads.iter().map(|load| dose(load, self.pretence.cpus)).collect();
+        let powerless = |kind| self.script.powerless.contains(&kind);
+        let doses =
+            job.loads.iter().map(|load| dose(load, self.pretence.cpus, powerless(load.kind))).collect();
         let Some(probe) = &job.probe else { return Ok(JobReply { report: None, doses }) };
         self.delay(cancel)?;
+        if job.part.is_some() && !self.is_started {
+            return Err(self.fail(FailureKind::Refused, "it was never told when to start"));
+        }
+        let outside = made_up_time(&self.script, job.part.as_ref().map_or(0, |part| part.rank));
         let report = match self.scripted()? {
             Some(refusal) => Err(refusal),
-            None => report(&self.pretence, probe, &job),
+            None => report(&self.pretence, probe, &job)
+                .map(|report| ProbeReport { outside: Some(outside), ..report }),
         };
         Ok(JobReply { report: Some(report), doses })
     }

@@ -8,13 +8,14 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 
 use super::{pretend_jobs, pretend_peers, pretend_share, pretend_timing, pretend_traps};
 use crate::model::detail::{
-    BandwidthPoint, CpuDetail, CpuPoint, Detail, DiskDetail, DiskDirection, DiskPhase, DiskWindows,
-    FwqDetail, GapDetail, LatencyPoint, MemBandwidthDetail, MemLatencyDetail, MemoryOperation, RateDetail,
-    RatePoint, Stretch, WORST_KEPT,
+    Alignment, AlignmentVerdict, BandwidthPoint, CpuDetail, CpuPoint, Detail, DiskDetail, DiskDirection,
+    DiskPhase, DiskWindows, FwqDetail, GapDetail, LatencyPoint, MemBandwidthDetail, MemLatencyDetail,
+    MemoryOperation, RateDetail, RatePoint, ShiftedWrites, Stretch, WORST_KEPT,
 };
 use crate::model::facts::{ClockFacts, OwnCost};
 use crate::model::histogram::{DenseHistogram, Histogram};
-use crate::model::job::{Dose, Job, LoadSpec, Part, ProbeReport};
+use crate::model::job::{Dose, DosePart, Job, LoadSpec, Part, ProbeReport};
+use crate::model::names::LoadKind;
 use crate::model::params::{
     CpuParams, DiskMode, DiskParams, FwqParams, GapParams, MemBandwidthParams, MemLatencyParams, ProbeSpec,
 };
@@ -54,6 +55,7 @@ pub(crate) fn report(pretence: &Pretence, probe: &ProbeSpec, job: &Job) -> Resul
         noise: f64::from(pretence.noise_percent) / 100.0,
         cpus: pretence.cpus,
         part: job.part.clone(),
+        fresh: job.fresh,
     };
     Ok(ProbeReport {
         clock: ClockFacts { name: "fake".to_owned(), read_ns: 10.0, resolution_ns: 0.5 },
@@ -69,16 +71,21 @@ pub(crate) fn report(pretence: &Pretence, probe: &ProbeSpec, job: &Job) -> Resul
     })
 }
 
-/// A made-up dose.
-pub(crate) fn dose(load: &LoadSpec, cpus: u32) -> Dose {
+/// A made-up dose; zero for a powerless load.
+pub(crate) fn dose(load: &LoadSpec, cpus: u32, powerless: bool) -> Dose {
     let threads = load.threads.unwrap_or(cpus);
+    let rate_per_s = if powerless { 0.0 } else { 1e6 * f64::from(threads) };
+    let part =
+        |(kind, unit): &(LoadKind, &str)| DosePart { kind: *kind, rate_per_s, unit: (*unit).to_owned() };
     Dose {
         kind: load.kind,
         threads,
         elapsed_ns: Nanos::from_nanos(1_000_000_000),
-        rate_per_s: 1e6 * f64::from(threads),
-        unit: "rounds".to_owned(),
+        rate_per_s,
+        unit: load.kind.unit().to_owned(),
         cpu_time_ns: Nanos::from_nanos(u64::from(threads) * 1_000_000_000),
+        way: None,
+        parts: load.kind.parts().iter().map(part).collect(),
     }
 }
 
@@ -90,6 +97,8 @@ pub(super) struct Maker {
     pub(super) cpus: u32,
     /// Its part among several instances, if it has one.
     pub(super) part: Option<Part>,
+    /// Whether the instance has just been started.
+    pub(super) fresh: bool,
 }
 
 impl Maker {
@@ -128,7 +137,7 @@ impl Maker {
             ProbeSpec::Build(p) => pretend_jobs::build(self, p),
             ProbeSpec::Net(p) => pretend_peers::net(self, p)?,
             ProbeSpec::Mpi(p) => pretend_peers::mpi(self, p)?,
-            ProbeSpec::Share(p) => pretend_share::share(self, p)?,
+            ProbeSpec::Share(p) => pretend_share::share(self, p),
         })
     }
 
@@ -261,7 +270,38 @@ impl Maker {
                 }
             }
         }
-        Ok(DiskDetail { target: "a fake disk".to_owned(), phases })
+        if params.random_block_kib.get() > 0 {
+            let block = params.random_block_kib.to_bytes();
+            phases.push(self.phase(DiskDirection::RandomRead, DiskMode::Direct, block, params));
+        }
+        let alignment = Some(self.alignment());
+        Ok(DiskDetail { target: "a fake disk".to_owned(), phases, alignment })
+    }
+
+    /// A partition where it should be, on a disk where shifted writes reach half.
+    fn alignment(&mut self) -> Alignment {
+        let written = Bytes::from_bytes(16 << 20);
+        let mut time = |per_byte_ns| Nanos::from_nanos(self.nanos(written.as_f64() * per_byte_ns));
+        Alignment {
+            device: Some("fake1".to_owned()),
+            partition_start_bytes: Some(Bytes::from_bytes(1 << 20)),
+            logical_block_bytes: Some(Bytes::from_bytes(512)),
+            physical_block_bytes: Some(Bytes::from_bytes(4096)),
+            optimal_io_bytes: None,
+            file_system_block_bytes: Some(Bytes::from_bytes(4096)),
+            offset_bytes: Some(Bytes::from_bytes(0)),
+            verdict: AlignmentVerdict::Aligned,
+            why: "made up".to_owned(),
+            shifted: Some(ShiftedWrites {
+                block_bytes: Bytes::from_bytes(4096),
+                shift_bytes: Bytes::from_bytes(2048),
+                aligned_bytes: written,
+                aligned_ns: time(2.0),
+                shifted_bytes: written,
+                shifted_ns: time(4.0),
+            }),
+            not_shifted: None,
+        }
     }
 
     fn phase(

@@ -12,5 +12,6 @@ mod memory;
 mod place;
 mod preflight;
 mod read;
+pub mod watch;
 
 pub use preflight::preflight;

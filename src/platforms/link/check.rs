@@ -1,8 +1,10 @@
 //! What is believed of a message beyond its shape: a guest may send anything. Used on both ends: the host refuses
 //! what breaks these rules, the agent turns it into a failed job before sending.
 
-use super::{check_jobs, check_peers, check_share, check_timing, check_traps};
-use crate::model::detail::{Detail, DiskDetail, DiskPhase, GapDetail, RateDetail, Stretch, WORST_KEPT};
+use super::{check_accounts, check_jobs, check_peers, check_share, check_timing, check_traps};
+use crate::model::detail::{
+    Alignment, Detail, DiskDetail, DiskPhase, GapDetail, RateDetail, Stretch, WORST_KEPT,
+};
 use crate::model::facts::MachineFacts;
 use crate::model::histogram::Histogram;
 use crate::model::job::{Dose, JobReply, ProbeReport};
@@ -16,12 +18,16 @@ pub const TEXT_CHARS: usize = 4000;
 const MOST_NOTES: usize = 64;
 /// Most loads of a job.
 const MOST_DOSES: usize = 64;
+/// Most parts of a dose.
+const MOST_PARTS: usize = 16;
 /// Most points of a series (thread counts, array sizes).
 pub(super) const MOST_POINTS: usize = 4096;
 /// Most values of one series: samples, repetitions, batches.
 pub(super) const MOST_VALUES: usize = 1_000_000;
-/// Most phases of the disk probe: 2 directions × 3 modes × 8 block sizes.
-const MOST_PHASES: usize = 48;
+/// Most phases of the disk probe: 2 directions × 3 modes × 8 block sizes, and random reads.
+const MOST_PHASES: usize = 49;
+/// Most network cards a machine may claim.
+const MOST_NICS: usize = 8;
 /// Most CPUs a machine may claim.
 pub(super) const MOST_CPUS: u32 = 65_536;
 
@@ -67,6 +73,7 @@ pub fn check_report(report: &ProbeReport) -> Result<(), String> {
     finite("cost.per_sample_ns", report.cost.per_sample_ns)?;
     at_most("notes", report.notes.len(), MOST_NOTES)?;
     report.notes.iter().try_for_each(|note| text("note", note, TEXT_CHARS))?;
+    report.accounts.iter().try_for_each(check_accounts::accounts)?;
     check_detail(&report.detail)
 }
 
@@ -82,16 +89,26 @@ fn check_facts(facts: &MachineFacts) -> Checked {
     texts
         .into_iter()
         .try_for_each(|(name, value)| value.iter().try_for_each(|v| text(name, v, NAME_CHARS)))?;
+    at_most("facts.nics", facts.nics.len(), MOST_NICS)?;
+    facts.nics.iter().try_for_each(|nic| text("facts.nics", nic, NAME_CHARS))?;
     at_most("facts.cpus", facts.cpus as usize, MOST_CPUS as usize)
 }
 
 fn check_dose(dose: &Dose) -> Checked {
-    text("dose.unit", &dose.unit, NAME_CHARS)?;
-    finite("dose.rate_per_s", dose.rate_per_s)?;
-    if dose.rate_per_s < 0.0 {
-        return Err(format!("dose.rate_per_s = {} is negative", dose.rate_per_s));
-    }
+    rate("dose", dose.rate_per_s, &dose.unit)?;
+    dose.way.iter().try_for_each(|way| text("dose.way", way, NAME_CHARS))?;
+    at_most("dose.parts", dose.parts.len(), MOST_PARTS)?;
+    dose.parts.iter().try_for_each(|part| rate("dose.parts", part.rate_per_s, &part.unit))?;
     at_most("dose.threads", dose.threads as usize, MOST_CPUS as usize)
+}
+
+fn rate(name: &str, rate_per_s: f64, unit: &str) -> Checked {
+    text(&format!("{name}.unit"), unit, NAME_CHARS)?;
+    finite(&format!("{name}.rate_per_s"), rate_per_s)?;
+    if rate_per_s < 0.0 {
+        return Err(format!("{name}.rate_per_s = {rate_per_s} is negative"));
+    }
+    Ok(())
 }
 
 fn check_detail(detail: &Detail) -> Checked {
@@ -158,7 +175,14 @@ fn check_rate(rate: &RateDetail) -> Checked {
 fn check_disk(disk: &DiskDetail) -> Checked {
     text("disk.target", &disk.target, NAME_CHARS)?;
     at_most("disk.phases", disk.phases.len(), MOST_PHASES)?;
+    disk.alignment.iter().try_for_each(check_alignment)?;
     disk.phases.iter().try_for_each(check_phase)
+}
+
+fn check_alignment(alignment: &Alignment) -> Checked {
+    alignment.device.iter().try_for_each(|device| text("disk.alignment.device", device, NAME_CHARS))?;
+    text("disk.alignment.why", &alignment.why, TEXT_CHARS)?;
+    alignment.not_shifted.iter().try_for_each(|why| text("disk.alignment.not_shifted", why, TEXT_CHARS))
 }
 
 fn check_phase(phase: &DiskPhase) -> Checked {

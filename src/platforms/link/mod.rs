@@ -6,6 +6,7 @@
 //! ```
 
 pub mod check;
+mod check_accounts;
 mod check_jobs;
 mod check_peers;
 mod check_share;

@@ -1,36 +1,17 @@
-//! STUB: the platform `ssh`; its owner replaces this file.
+//! Ssh: any Linux machine that OpenSSH reaches with keys, so the guest of any hypervisor, a cloud machine, another host.
+//!
+//! ```text
+//!  survey   ssh DEST uname ──────────────────────────────► Linux, same architecture?
+//!  start    ssh DEST mktemp, cat ◄── this binary           copied into a fresh folder
+//!           ssh DEST FOLDER/bulkhead agent ◄── link ──►    standard streams of the session
+//!                    │ removes its own file at once
+//!                    └ janitor: removes the folder when the agent ends, however it ends
+//! ```
+//! Host keys are checked strictly: one that is not known, or has changed, is refused, never learned. Nothing that came
+//! from the network or the user becomes part of a remote command without being checked to the last character.
 
-use super::make::PlatformContext;
-use super::{Broken, Cancel, Instance, InstanceSpec, Platform};
-use crate::model::experiment::PlatformSpec;
-use crate::model::journal::{Failure, FailureKind, PlatformState};
+mod client;
+mod remote;
 
-/// Machines that OpenSSH reaches.
-#[derive(Debug)]
-pub struct Ssh {
-    spec: PlatformSpec,
-}
-
-impl Ssh {
-    /// A platform over these machines. Nothing is looked for yet.
-    pub fn new(spec: &PlatformSpec, _context: &PlatformContext) -> Self {
-        Self { spec: spec.clone() }
-    }
-}
-
-impl Platform for Ssh {
-    fn survey(&mut self, _cancel: &Cancel) -> PlatformState {
-        PlatformState {
-            label: self.spec.label.clone(),
-            kind: self.spec.kind,
-            unavailable: Some("STUB".to_owned()),
-            properties: Vec::new(),
-            facts: None,
-            start_ns: None,
-        }
-    }
-
-    fn start(&mut self, _spec: &InstanceSpec, _cancel: &Cancel) -> Result<Box<dyn Instance>, Broken> {
-        Err(Failure { kind: FailureKind::Start, reason: "STUB".to_owned(), console: vec![] }.into())
-    }
-}
+pub mod janitor;
+pub use remote::Ssh;

@@ -1,4 +1,5 @@
-//! A guest's disk: a raw image in the instance's scratch folder, with an ext4 file system made on the host.
+//! A guest's disk: a raw image in the instance's scratch folder, with an ext4 file system made on the host; or a block
+//! device of the host, without one.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -11,28 +12,32 @@ use nix::fcntl::{FallocateFlags, fallocate};
 
 use super::guest::GuestDisk;
 use super::qemu::DiskArgument;
+use crate::model::platform::DiskBus;
 use crate::model::units::Bytes;
+use crate::platforms::storage::Held;
 
 /// What the file system itself takes, its journal included, beside the room that was asked for.
 const FILE_SYSTEM_BYTES: u64 = 48 * 1024 * 1024;
 
-/// A disk image; removed when dropped.
+/// A guest's disk. An image is removed when dropped, a device given back.
 #[derive(Debug)]
 pub struct DiskImage {
     argument: DiskArgument,
     content: GuestDisk,
     notes: Vec<String>,
+    held: Option<Held>,
 }
 
 impl DiskImage {
     /// Makes an image with room for `wanted`, in `folder`.
-    pub fn create(folder: &Path, wanted: Bytes, mke2fs: Option<&Path>) -> io::Result<Self> {
+    pub fn create(folder: &Path, wanted: Bytes, mke2fs: Option<&Path>, bus: DiskBus) -> io::Result<Self> {
         let path = folder.join("disk.img");
         let bytes = (wanted.get() + wanted.get() / 16 + FILE_SYSTEM_BYTES).next_multiple_of(1024 * 1024);
         let mut image = Self {
-            argument: DiskArgument { image: path.clone(), direct: false },
+            argument: DiskArgument { image: path.clone(), direct: false, bus, shared: false },
             content: GuestDisk::Raw,
             notes: Vec::new(),
+            held: None,
         };
         reserve(&path, bytes).map_err(|error| {
             in_context(&error, &format!("disk image {} of {bytes} bytes", path.display()))
@@ -53,6 +58,15 @@ impl DiskImage {
         Ok(image)
     }
 
+    /// A block device of the host: the guest measures it raw.
+    pub fn over(held: Held, bus: DiskBus) -> Self {
+        let image = held.path().to_owned();
+        let direct = takes_direct(&image);
+        // Instances of one run may share a device; what they write is theirs to lose.
+        let argument = DiskArgument { image, direct, bus, shared: true };
+        Self { argument, content: GuestDisk::Raw, notes: held.notes(), held: Some(held) }
+    }
+
     /// For QEMU.
     pub fn argument(&self) -> DiskArgument {
         self.argument.clone()
@@ -71,6 +85,9 @@ impl DiskImage {
 
 impl Drop for DiskImage {
     fn drop(&mut self) {
+        if self.held.is_some() {
+            return;
+        }
         // Already gone when the scratch folder was emptied first.
         let _ = fs::remove_file(&self.argument.image);
     }
@@ -135,7 +152,9 @@ mod tests {
     fn the_image_has_room_and_goes_with_its_owner() {
         let folder = tempfile::tempdir().unwrap();
         let mke2fs = find_program("mke2fs");
-        let image = DiskImage::create(folder.path(), Bytes::from_bytes(10 << 20), mke2fs.as_deref()).unwrap();
+        let image =
+            DiskImage::create(folder.path(), Bytes::from_bytes(10 << 20), mke2fs.as_deref(), DiskBus::Virtio)
+                .unwrap();
         let path = image.argument().image;
         assert!(fs::metadata(&path).unwrap().len() > 10 << 20);
         if mke2fs.is_some() {
@@ -153,7 +172,8 @@ mod tests {
     #[test]
     fn no_room_is_said_at_once() {
         let folder = tempfile::tempdir().unwrap();
-        let error = DiskImage::create(folder.path(), Bytes::from_bytes(1 << 60), None).unwrap_err();
+        let error =
+            DiskImage::create(folder.path(), Bytes::from_bytes(1 << 60), None, DiskBus::Virtio).unwrap_err();
         assert!(error.to_string().contains("disk.img"), "{error}");
         assert!(!folder.path().join("disk.img").exists());
     }

@@ -1,5 +1,8 @@
 //! What the host tells PID 1 of a guest: one small file in its first file system.
 
+use std::net::Ipv4Addr;
+use std::path::PathBuf;
+
 use serde::{Deserialize, Serialize};
 
 /// Where that file is; a process that finds it and is PID 1 runs a guest, not a container.
@@ -25,6 +28,12 @@ pub struct GuestConfig {
     pub disk_modules: Vec<GuestModule>,
     /// What is on the disk.
     pub disk: GuestDisk,
+    /// Modules for the network cards, in load order; none without cards.
+    pub nic_modules: Vec<GuestModule>,
+    /// Network cards to bring up before the agent answers.
+    pub nics: Vec<GuestNic>,
+    /// Its device, by the name that the guest's driver gives it.
+    pub disk_device: PathBuf,
     /// Remarks of the host that belong into every report of the disk probe.
     pub disk_notes: Vec<String>,
     /// A failure to rehearse.
@@ -38,6 +47,17 @@ pub struct GuestModule {
     pub path: String,
     /// Whether the guest cannot do without it.
     pub required: bool,
+}
+
+/// A network card of the guest.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GuestNic {
+    /// Hardware address by which the guest finds it, as Linux writes it: `02:4b:0a:4d:01:01`.
+    pub mac: String,
+    /// Address it is given.
+    pub address: Ipv4Addr,
+    /// Length of its network's prefix.
+    pub prefix: u8,
 }
 
 /// What carries the link.
@@ -81,6 +101,8 @@ pub enum Rehearsal {
     Oom,
     /// The guest's kernel runs, but no agent ever answers.
     Silent,
+    /// Nothing breaks, but the guest's clock runs a tenth too fast and is set forward in the middle of the job.
+    WrongClock,
 }
 
 #[cfg(test)]
@@ -92,6 +114,11 @@ mod tests {
         let config = GuestConfig {
             link_modules: vec![GuestModule { path: "/modules/virtio.ko".to_owned(), required: true }],
             disk: GuestDisk::Ext4,
+            nics: vec![GuestNic {
+                mac: "02:4b:0a:4d:01:01".to_owned(),
+                address: Ipv4Addr::new(10, 77, 1, 1),
+                prefix: 16,
+            }],
             rehearse: Some(Rehearsal::Oom),
             ..GuestConfig::default()
         };

@@ -13,7 +13,8 @@ use nix::sys::termios::{SetArg, cfmakeraw, tcgetattr, tcsetattr};
 
 use super::guest::{GuestConfig, GuestDisk, LINK_PORT, LinkDevice, SCRATCH};
 use super::init::{RunInGuest, in_context, say};
-use super::{guest_modules, rehearsal};
+use super::{guest_modules, guest_network, rehearsal};
+use crate::model::facts::MachineFacts;
 use crate::model::job::{Job, JobReply};
 use crate::model::names::ProbeKind;
 use crate::model::stage::Stage;
@@ -22,8 +23,6 @@ use crate::platforms::{agent, facts};
 
 /// How long a device may take to appear once its driver is loaded.
 const DEVICE_TIMEOUT: Duration = Duration::from_secs(20);
-/// The guest's disk.
-const DISK_DEVICE: &str = "/dev/vda";
 
 /// Serves the host until it says goodbye.
 pub fn run(config: &GuestConfig, counter_hz: Option<Hertz>, run: &RunInGuest<'_>) -> Result<(), String> {
@@ -60,7 +59,9 @@ pub fn run(config: &GuestConfig, counter_hz: Option<Hertz>, run: &RunInGuest<'_>
                 },
             }
         };
-        agent::serve(link, write, facts::collect(counter_hz), &job).map_err(in_context("the link"))
+        let nics = guest_network::bring_up(config)?;
+        let facts = MachineFacts { nics, ..facts::collect(counter_hz) };
+        agent::serve(link, write, facts, &job).map_err(in_context("the link"))
     })
 }
 
@@ -114,7 +115,7 @@ fn make_raw(file: &File) -> nix::Result<()> {
 
 /// Waits until `look` finds something; drivers announce devices from threads of their own, without an event that a
 /// program this small could await.
-fn wait_for<T>(what: &str, look: impl Fn() -> Option<T>) -> Result<T, String> {
+pub(super) fn wait_for<T>(what: &str, look: impl Fn() -> Option<T>) -> Result<T, String> {
     let deadline = Instant::now() + DEVICE_TIMEOUT;
     loop {
         if let Some(found) = look() {
@@ -133,12 +134,13 @@ fn prepare_disk(config: &GuestConfig) -> Result<PathBuf, String> {
     if config.disk == GuestDisk::None {
         return Ok(PathBuf::from("/tmp"));
     }
-    wait_for(DISK_DEVICE, || fs::metadata(DISK_DEVICE).ok())?;
+    let (device, shown) = (&config.disk_device, config.disk_device.display().to_string());
+    wait_for(&shown, || fs::metadata(device).ok())?;
     if config.disk == GuestDisk::Raw {
-        return Ok(PathBuf::from(DISK_DEVICE));
+        return Ok(device.clone());
     }
     fs::create_dir_all(SCRATCH).map_err(in_context(SCRATCH))?;
-    mount(Some(DISK_DEVICE), SCRATCH, Some("ext4"), MsFlags::MS_NOATIME, None::<&str>)
-        .map_err(in_context(&format!("mounting {DISK_DEVICE} at {SCRATCH}")))?;
+    mount(Some(device), SCRATCH, Some("ext4"), MsFlags::MS_NOATIME, None::<&str>)
+        .map_err(in_context(&format!("mounting {shown} at {SCRATCH}")))?;
     Ok(PathBuf::from(SCRATCH))
 }

@@ -92,6 +92,9 @@ fn mount_basics() -> Result<(), String> {
         mount(Some(kind), target, Some(kind), MsFlags::empty(), None::<&str>)
             .map_err(in_context(&format!("mounting {kind} at {target}")))?;
     }
+    // Only a traced job needs it, and not every kernel has it: the job says so then.
+    let tracing = "/sys/kernel/tracing";
+    let _ = mount(Some("tracefs"), tracing, Some("tracefs"), MsFlags::empty(), None::<&str>);
     Ok(())
 }
 

@@ -13,6 +13,7 @@ use super::qemu::Machine;
 use super::qmp::Qmp;
 use crate::platforms::Carrier;
 use crate::platforms::console::Console;
+use crate::platforms::cpu_group::CpuGroup;
 use crate::platforms::ledger::{Ledger, Thing, Ticket};
 use crate::platforms::spawn::{Bond, ending, spawn};
 
@@ -31,6 +32,7 @@ pub struct RunningMachine {
     control: Qmp,
     console: Console,
     disk: Option<DiskImage>,
+    group: Option<CpuGroup>,
     ledger: Ledger,
     ticket: Option<Ticket>,
 }
@@ -53,8 +55,12 @@ pub struct Parts<'a> {
     pub ledger: &'a Ledger,
     /// The disk; goes with the machine.
     pub disk: Option<DiskImage>,
+    /// Its CPU group, if it has one; goes with the machine.
+    pub group: Option<CpuGroup>,
     /// The first file system.
     pub initramfs: &'a OwnedFd,
+    /// Tap devices and what belongs to them; QEMU finds them under the numbers they have here.
+    pub nics: Vec<OwnedFd>,
 }
 
 /// Starts QEMU. `describe_machine` gets the descriptors' numbers: initramfs, link, console, control.
@@ -65,9 +71,10 @@ pub fn start(parts: Parts<'_>, describe_machine: impl FnOnce([i32; 4]) -> Machin
     // QEMU's own complaints go where the guest's console goes: both are needed to tell what happened.
     let complaints: OwnedFd = guest_console.try_clone()?.into();
     let initramfs = parts.initramfs.try_clone()?;
-    let inherited: Vec<OwnedFd> =
+    let mut inherited: Vec<OwnedFd> =
         vec![initramfs, guest_link.into(), guest_console.into(), guest_control.into()];
     let numbers = [0, 1, 2, 3].map(|index| inherited.get(index).map_or(-1, AsRawFd::as_raw_fd));
+    inherited.extend(parts.nics);
     let machine = describe_machine(numbers);
     let mut command = Command::new(parts.qemu);
     command.args(machine.arguments()).stdin(Stdio::null()).stdout(Stdio::null()).stderr(complaints);
@@ -80,8 +87,19 @@ pub fn start(parts: Parts<'_>, describe_machine: impl FnOnce([i32; 4]) -> Machin
     let thing = Thing::process(child.id());
     let control = Qmp::new(control);
     let ledger = parts.ledger.clone();
-    let mut carrier =
-        RunningMachine { child, ended: None, control, console, disk: parts.disk, ledger, ticket: None };
+    let mut carrier = RunningMachine {
+        child,
+        ended: None,
+        control,
+        console,
+        disk: parts.disk,
+        group: parts.group,
+        ledger,
+        ticket: None,
+    };
+    if let Some(group) = &carrier.group {
+        group.take(carrier.child.id())?;
+    }
     carrier.ticket = thing.map(|thing| parts.ledger.record(thing)).transpose()?;
     Ok(Started { carrier, link, at })
 }
@@ -114,6 +132,10 @@ impl Carrier for RunningMachine {
         self.control.cont(CONTROL_TIMEOUT)
     }
 
+    fn processes(&self) -> Vec<u32> {
+        if self.ended.is_none() { vec![self.child.id()] } else { Vec::new() }
+    }
+
     fn end(&mut self) {
         if self.ended.is_none() {
             // It cannot be gone, and its number cannot be another's: it has not been reaped.
@@ -125,6 +147,7 @@ impl Carrier for RunningMachine {
             self.ledger.undone(ticket);
         }
         self.disk = None;
+        self.group = None;
     }
 }
 

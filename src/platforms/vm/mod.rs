@@ -2,9 +2,9 @@
 //!
 //! Host side: [`platform`] is the platform; [`toolbox`] finds what guests are made of ([`kernel`], [`bzimage`], [`unpack`],
 //! [`modules`]); [`accel`] tries KVM; [`payload`] and [`initramfs`] build the guest's first file system; [`qemu`] says
-//! what machine it is, [`machine`] runs it, [`inherit`], [`qmp`] and [`disk`] are its parts.
+//! what machine it is, [`machine`] runs it, [`inherit`], [`qmp`], [`disk`] and [`network`] are its parts.
 //!
-//! Guest side: [`init`] is PID 1, [`guest_agent`] its child; [`guest`] is what the host tells them.
+//! Guest side: [`init`] is PID 1, [`guest_agent`] its child, which prepares the disk and, with [`guest_network`], the cards; [`guest`] is what the host tells them.
 
 pub mod accel;
 pub mod bzimage;
@@ -12,12 +12,14 @@ pub mod disk;
 pub mod guest;
 pub mod guest_agent;
 pub mod guest_modules;
+pub mod guest_network;
 pub mod inherit;
 pub mod init;
 pub mod initramfs;
 pub mod kernel;
 pub mod machine;
 pub mod modules;
+pub mod network;
 pub mod payload;
 pub mod platform;
 pub mod qemu;
@@ -25,3 +27,4 @@ pub mod qmp;
 pub mod rehearsal;
 pub mod toolbox;
 pub mod unpack;
+pub mod wrong_clock;

@@ -47,8 +47,9 @@ pub enum ModulesError {
         error: io::Error,
     },
     /// A module is neither there nor built in.
-    #[error("kernel module \"{name}\"{} is neither in {} nor built into that kernel: use a kernel package with \
-             virtio and ext4 (Debian: linux-image-amd64)", .wanted_by.as_deref().map(|by| format!(", needed by {by},")).unwrap_or_default(), folder.display())]
+    #[error("kernel module \"{name}\"{} is neither in {} nor built into that kernel: run `make setup`, which \
+             fetches a kernel that has it, or use a kernel package with virtio, AHCI, NVMe and ext4 (Debian: \
+             linux-image-amd64)", .wanted_by.as_deref().map(|by| format!(", needed by {by},")).unwrap_or_default(), folder.display())]
     Missing {
         /// Its name.
         name: String,

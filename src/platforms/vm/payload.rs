@@ -12,6 +12,7 @@ use object::read::elf::{FileHeader, ProgramHeader};
 use super::guest::{CONFIG_PATH, GuestConfig, GuestModule, LinkDevice};
 use super::initramfs::{Archive, in_memory};
 use super::modules::{Module, ModuleTree, ModulesError};
+use crate::model::platform::DiskBus;
 
 /// Where the section headers' place, size and number are in a 64-bit ELF header.
 const SECTION_FIELDS: [std::ops::Range<usize>; 2] = [40..48, 60..64];
@@ -23,6 +24,8 @@ pub struct GuestModules {
     pub link: Vec<Module>,
     /// For the disk, beyond those of the link.
     pub disk: Vec<Module>,
+    /// For the network cards, beyond those of the link; empty for guests without cards.
+    pub nic: Vec<Module>,
     /// What carries the link with these modules.
     pub device: LinkDevice,
 }
@@ -34,7 +37,10 @@ impl GuestModules {
     }
 
     /// Finds them in a modules folder; without a folder everything must be built into the kernel.
-    pub fn collect(folder: Option<&Path>) -> Result<Self, ModulesError> {
+    ///
+    /// # Errors
+    /// Some are missing, or damaged.
+    pub fn collect(folder: Option<&Path>, bus: DiskBus) -> Result<Self, ModulesError> {
         let Some(folder) = folder else { return Ok(Self::default()) };
         let tree = ModuleTree::open(folder)?;
         let virtio = tree.has("virtio_pci") && tree.has("virtio_console");
@@ -43,8 +49,20 @@ impl GuestModules {
         } else {
             (LinkDevice::Serial, Vec::new())
         };
-        let disk = tree.closure(&["virtio_pci", "virtio_blk", "ext4"], &link)?;
-        Ok(Self { link, disk, device })
+        let drivers: &[&str] = match bus {
+            DiskBus::Virtio => &["virtio_pci", "virtio_blk", "ext4"],
+            DiskBus::Sata => &["ahci", "sd_mod", "ext4"],
+            DiskBus::Nvme => &["nvme", "ext4"],
+        };
+        let disk = tree.closure(drivers, &link)?;
+        Ok(Self { link, disk, nic: Vec::new(), device })
+    }
+
+    /// The same with the driver of a network card; without a folder it must be built into the kernel.
+    pub fn with_nic(&self, folder: Option<&Path>, driver: &str) -> Result<Self, ModulesError> {
+        let Some(folder) = folder else { return Ok(self.clone()) };
+        let nic = ModuleTree::open(folder)?.closure(&["virtio_pci", driver], &self.link)?;
+        Ok(Self { nic, ..self.clone() })
     }
 }
 
@@ -57,9 +75,11 @@ pub fn build(program: &[u8], modules: &GuestModules, config: GuestConfig) -> io:
     archive.folder("modules")?;
     let mut config = config;
     config.link = modules.device;
-    for (modules, listed) in
-        [(&modules.link, &mut config.link_modules), (&modules.disk, &mut config.disk_modules)]
-    {
+    for (modules, listed) in [
+        (&modules.link, &mut config.link_modules),
+        (&modules.disk, &mut config.disk_modules),
+        (&modules.nic, &mut config.nic_modules),
+    ] {
         for module in modules {
             let path = format!("modules/{}.ko", module.name);
             archive.file(&path, 0o644, &module.image)?;

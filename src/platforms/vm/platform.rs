@@ -5,6 +5,8 @@
 //!  start:  disk image ─► first file system ─► QEMU ─► Hello ─► instance
 //! ```
 
+use std::borrow::Cow;
+use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -12,17 +14,21 @@ use super::accel::{TRIAL_DEADLINE, Verdict, choose};
 use super::disk::DiskImage;
 use super::guest::{GuestConfig, Rehearsal};
 use super::machine::{self, Parts};
-use super::payload;
-use super::qemu::{Engine, MACHINE, Machine, command_line};
+use super::network::{Cards, Nics};
+use super::payload::{self, GuestModules};
+use super::qemu::{Engine, MACHINE, Machine, command_line, guest_device};
 use super::toolbox::{Toolbox, Unavailable, host_cpus, memory_for};
 use crate::model::experiment::PlatformSpec;
 use crate::model::journal::{Failure, FailureKind, PlatformState};
+use crate::model::platform::DiskBus;
 use crate::model::units::{Bytes, Hertz, Mebibytes};
+use crate::platforms::cpu_group::{CpuGroup, CpuLimits};
 use crate::platforms::instance::AgentInstance;
 use crate::platforms::ledger::Ledger;
 use crate::platforms::link::HostEnd;
 use crate::platforms::make::PlatformContext;
-use crate::platforms::{Broken, Cancel, Instance, InstanceSpec, Platform};
+use crate::platforms::storage::Storage;
+use crate::platforms::{Broken, Cancel, Instance, InstanceSpec, Platform, Reach};
 
 /// Time a translated guest may take until its agent answers; usual are 2 to 6 s.
 const START_DEADLINE_TCG: Duration = Duration::from_secs(60);
@@ -41,6 +47,9 @@ pub struct Vm {
     cache: PathBuf,
     counter_hz: Option<Hertz>,
     rehearse: Option<Rehearsal>,
+    storage: Storage,
+    /// What the survey found below the disk, where it is no image.
+    backing: Option<String>,
     ready: Option<Ready>,
 }
 
@@ -58,6 +67,8 @@ struct Wanted<'a> {
     cpus: u32,
     memory: Mebibytes,
     disk: Option<DiskImage>,
+    limits: CpuLimits,
+    nics: Nics,
     rehearse: Option<Rehearsal>,
     deadline: Duration,
 }
@@ -72,6 +83,8 @@ impl Vm {
             cache: context.cache.clone(),
             counter_hz: context.counter_hz,
             rehearse: None,
+            storage: Storage::new(spec, context.may_destroy, &context.ledger),
+            backing: None,
             ready: None,
         }
     }
@@ -96,6 +109,8 @@ impl Vm {
                 cpus: 1,
                 memory: TRIAL_MEMORY,
                 disk: None,
+                limits: CpuLimits::default(),
+                nics: Nics::default(),
                 rehearse: None,
                 deadline: TRIAL_DEADLINE,
             };
@@ -123,16 +138,13 @@ impl Vm {
     }
 
     fn properties(&self, ready: &Ready) -> Vec<(String, String)> {
+        let limits = CpuLimits::of(&self.spec, 0);
         let tools = &ready.tools;
         let memory = self.spec.memory_mib.map_or_else(
             || "what the probes need and 256 MiB, at least 512 MiB, at most half of what is free".to_owned(),
             |memory| memory.to_bytes().to_string(),
         );
-        let disk = match (&tools.mke2fs, tools.modules.has_disk()) {
-            (_, false) => "none: this kernel has no virtio disk; files are in memory",
-            (Some(_), true) => "virtio-blk, ext4 on a raw image",
-            (None, true) => "raw virtio-blk without a file system: install e2fsprogs (mke2fs) for ext4",
-        };
+        let disk = self.disk_words(tools);
         [
             ("accelerator", ready.engine.as_str().to_owned()),
             ("why", ready.verdict.why.clone()),
@@ -142,31 +154,91 @@ impl Vm {
             ("kernel image", tools.bootable.form.clone()),
             ("vcpus", self.cpus().to_string()),
             ("memory", memory),
-            ("disk", disk.to_owned()),
+            ("disk", disk),
+            ("nic", Cards::of(&self.spec).describe(ready.engine)),
         ]
         .map(|(key, value)| (key.to_owned(), value))
-        .into()
+        .into_iter()
+        .chain(limits.is_some().then(|| ("CPU group".to_owned(), limits.words())))
+        .collect()
+    }
+
+    /// A guest without network cards gets no module for them: it boots as if there were none.
+    fn modules<'a>(&self, tools: &'a Toolbox, config: &GuestConfig) -> io::Result<Cow<'a, GuestModules>> {
+        if config.nics.is_empty() {
+            return Ok(Cow::Borrowed(&tools.modules));
+        }
+        let driver = Cards::of(&self.spec).model.driver();
+        let modules = tools.modules.with_nic(tools.kernel.modules.as_deref(), driver);
+        modules.map(Cow::Owned).map_err(io::Error::other)
+    }
+
+    fn bus(&self) -> DiskBus {
+        self.spec.disk_bus.unwrap_or(DiskBus::Virtio)
+    }
+
+    fn disk_words(&self, tools: &Toolbox) -> String {
+        let how = match self.bus() {
+            DiskBus::Virtio => "virtio-blk",
+            DiskBus::Sata => "SATA (AHCI, emulated)",
+            DiskBus::Nvme => "NVMe (emulated)",
+        };
+        if !tools.modules.has_disk() {
+            return "none: this kernel has no virtio disk; files are in memory".to_owned();
+        }
+        match (self.backing.as_ref(), &tools.mke2fs) {
+            (Some(backing), _) => format!("{how}, raw: {backing}"),
+            (None, Some(_)) => format!("{how}, ext4 on a raw image"),
+            (None, None) => {
+                format!("{how}, raw without a file system: install e2fsprogs (mke2fs) for ext4")
+            }
+        }
+    }
+
+    /// The disk of an instance; none where the guest's kernel has no driver.
+    fn disk(&self, tools: &Toolbox, spec: &InstanceSpec) -> Result<Option<DiskImage>, String> {
+        if !tools.modules.has_disk() {
+            return Ok(None);
+        }
+        if let Some(held) = self.storage.provide(spec)? {
+            return Ok(Some(DiskImage::over(held, self.bus())));
+        }
+        DiskImage::create(&spec.scratch, spec.disk_wanted, tools.mke2fs.as_deref(), self.bus())
+            .map(Some)
+            .map_err(|error| error.to_string())
     }
 
     /// Starts a guest and waits for its agent.
     fn launch(&self, tools: &Toolbox, wanted: Wanted<'_>, cancel: &Cancel) -> Result<AgentInstance, Broken> {
         let label = wanted.label;
-        let not_started = |error: std::io::Error| Failure {
+        let not_started = |error: io::Error| Failure {
             kind: FailureKind::Start,
             reason: format!("{label}: qemu could not be started: {error}"),
             console: vec![],
         };
         let config = GuestConfig {
             disk: wanted.disk.as_ref().map(DiskImage::content).unwrap_or_default(),
+            disk_device: PathBuf::from(guest_device(self.bus())),
             disk_notes: wanted.disk.as_ref().map(|disk| disk.notes().to_vec()).unwrap_or_default(),
+            nics: wanted.nics.guest,
             rehearse: wanted.rehearse,
             ..GuestConfig::default()
         };
-        let initramfs = payload::build(&tools.program, &tools.modules, config).map_err(not_started)?;
+        let modules = self.modules(tools, &config).map_err(not_started)?;
+        let initramfs = payload::build(&tools.program, &modules, config).map_err(not_started)?;
         let disk_argument = wanted.disk.as_ref().map(DiskImage::argument);
         let link_device = tools.modules.device;
-        let parts =
-            Parts { qemu: &tools.qemu, ledger: &self.ledger, disk: wanted.disk, initramfs: &initramfs };
+        let group = CpuGroup::create(wanted.limits, &self.ledger)
+            .map_err(|error| not_started(std::io::Error::other(error)))?;
+        let nic_arguments = wanted.nics.arguments;
+        let parts = Parts {
+            qemu: &tools.qemu,
+            ledger: &self.ledger,
+            disk: wanted.disk,
+            group,
+            initramfs: &initramfs,
+            nics: wanted.nics.descriptors,
+        };
         let describe = |[initramfs, link, console, control]: [i32; 4]| Machine {
             engine: wanted.engine,
             cpus: wanted.cpus,
@@ -180,6 +252,7 @@ impl Vm {
             console,
             control,
             disk: disk_argument,
+            nics: nic_arguments,
         };
         let started = machine::start(parts, describe).map_err(not_started)?;
         let write = started.link.try_clone().map_err(not_started)?;
@@ -201,7 +274,14 @@ impl Vm {
 
 impl Platform for Vm {
     fn survey(&mut self, cancel: &Cancel) -> PlatformState {
-        let unavailable = self.prepare(cancel).err().map(|error| error.to_string());
+        // What is easily told comes first.
+        let unavailable = match self.storage.survey() {
+            Ok(backing) => {
+                self.backing = backing.map(|(_, words)| words);
+                self.prepare(cancel).err().map(|error| error.to_string())
+            }
+            Err(why) => Some(format!("{}: {why}", self.spec.label)),
+        };
         PlatformState {
             label: self.spec.label.clone(),
             kind: self.spec.kind,
@@ -226,19 +306,18 @@ impl Platform for Vm {
             Unavailable::Missing(reason) => failed(reason),
         })?;
         let Some(ready) = &self.ready else { return Err(failed("it was not surveyed".to_owned())) };
-        let disk = ready
-            .tools
-            .modules
-            .has_disk()
-            .then(|| DiskImage::create(&spec.scratch, spec.disk_wanted, ready.tools.mke2fs.as_deref()))
-            .transpose()
-            .map_err(|error| failed(error.to_string()))?;
+        let disk = self.disk(&ready.tools, spec).map_err(failed)?;
+        let cards = Cards::of(&self.spec);
+        let nics = spec.port.as_ref().map(|port| cards.plug(port, ready.engine)).transpose();
+        let nics = nics.map_err(|error| failed(format!("no network card: {error}")))?.unwrap_or_default();
         let wanted = Wanted {
             label: &label,
             engine: ready.engine,
             cpus: self.cpus(),
             memory: self.memory(spec.memory_wanted),
             disk,
+            limits: CpuLimits::of(&self.spec, spec.rank),
+            nics,
             rehearse: self.rehearse,
             deadline: match ready.engine {
                 Engine::Kvm => START_DEADLINE_KVM,
@@ -246,5 +325,9 @@ impl Platform for Vm {
             },
         };
         Ok(Box::new(self.launch(&ready.tools, wanted, cancel)?))
+    }
+
+    fn reach(&self) -> Reach {
+        Reach::Lab
     }
 }

@@ -1,7 +1,7 @@
 //! The virtual machine as a command line: lean, nothing that listens, no configuration of the user's read in.
 //!
 //! Only what the guest needs is there: a PCI host bridge, one serial port for the console, a virtio port for the link,
-//! a virtio disk. The firmware is qboot where there is one: it only passes control to the kernel. Pure: builds words,
+//! a virtio disk, and in layouts that need a network, cards at tap devices. The firmware is qboot where there is one: it only passes control to the kernel. Pure: builds words,
 //! runs nothing, and no shell ever sees them.
 
 use std::ffi::OsString;
@@ -9,6 +9,7 @@ use std::os::fd::RawFd;
 use std::path::{Path, PathBuf};
 
 use super::guest::{LINK_PORT, LinkDevice};
+use crate::model::platform::DiskBus;
 use crate::model::units::{Hertz, Mebibytes};
 
 /// What runs the guest's CPUs.
@@ -37,6 +38,32 @@ pub struct DiskArgument {
     pub image: PathBuf,
     /// Whether the folder it lies in takes `O_DIRECT`; else the host's page cache is between.
     pub direct: bool,
+    /// How it is attached.
+    pub bus: DiskBus,
+    /// Whether other guests of the run may have it, too.
+    pub shared: bool,
+}
+
+/// Name that a guest's driver gives to the first disk on a bus.
+pub const fn guest_device(bus: DiskBus) -> &'static str {
+    match bus {
+        DiskBus::Virtio => "/dev/vda",
+        DiskBus::Sata => "/dev/sda",
+        DiskBus::Nvme => "/dev/nvme0n1",
+    }
+}
+
+/// A network card.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NicArgument {
+    /// QEMU's name of the device.
+    pub device: &'static str,
+    /// Descriptor of its tap device.
+    pub tap: RawFd,
+    /// Descriptor of the host kernel's part, where there is one.
+    pub vhost: Option<RawFd>,
+    /// Hardware address.
+    pub mac: String,
 }
 
 /// A virtual machine.
@@ -66,6 +93,8 @@ pub struct Machine {
     pub control: RawFd,
     /// The disk, if it has one.
     pub disk: Option<DiskArgument>,
+    /// Network cards.
+    pub nics: Vec<NicArgument>,
 }
 
 /// The machine type with what is not needed switched off.
@@ -104,6 +133,9 @@ impl Machine {
         if let Some(disk) = &self.disk {
             words.extend(disk_arguments(disk));
         }
+        for (number, nic) in self.nics.iter().enumerate() {
+            words.extend(nic_arguments(number, nic).map(OsString::from));
+        }
         words
     }
 }
@@ -113,7 +145,30 @@ fn disk_arguments(disk: &DiskArgument) -> Vec<OsString> {
     drive.push(if disk.direct { "cache=none,aio=native" } else { "cache=writeback,aio=threads" });
     drive.push(",file=");
     drive.push(commas_doubled(&disk.image));
-    vec!["-drive".into(), drive, "-device".into(), "virtio-blk-pci,drive=disk,disable-legacy=on".into()]
+    let devices: &[&str] = match disk.bus {
+        DiskBus::Virtio => &["virtio-blk-pci,drive=disk,disable-legacy=on"],
+        DiskBus::Sata => &["ich9-ahci,id=ahci", "ide-hd,drive=disk,bus=ahci.0"],
+        DiskBus::Nvme => &["nvme,drive=disk,serial=bulkhead"],
+    };
+    let mut words: Vec<OsString> = vec!["-drive".into(), drive];
+    for (index, device) in devices.iter().enumerate() {
+        let share = if disk.shared && index + 1 == devices.len() { ",share-rw=on" } else { "" };
+        words.extend(["-device".into(), format!("{device}{share}").into()]);
+    }
+    words
+}
+
+/// A card at a tap device that is there already: QEMU makes none, runs no script, and sees no other network.
+fn nic_arguments(number: usize, nic: &NicArgument) -> [String; 4] {
+    let vhost = nic.vhost.map(|fd| format!(",vhost=on,vhostfd={fd}")).unwrap_or_default();
+    let modern = if nic.device.starts_with("virtio") { ",disable-legacy=on" } else { "" };
+    // Without a ROM: nobody boots from these cards.
+    [
+        "-netdev".to_owned(),
+        format!("tap,id=net{number},fd={}{vhost}", nic.tap),
+        "-device".to_owned(),
+        format!("{},netdev=net{number},mac={},romfile={modern}", nic.device, nic.mac),
+    ]
 }
 
 /// QEMU separates by commas; a doubled one stands for itself.
@@ -177,7 +232,13 @@ mod tests {
             link: 5,
             console: 6,
             control: 7,
-            disk: Some(DiskArgument { image: "/a,b/disk.img".into(), direct: true }),
+            disk: Some(DiskArgument {
+                image: "/a,b/disk.img".into(),
+                direct: true,
+                bus: DiskBus::Virtio,
+                shared: false,
+            }),
+            nics: vec![],
         }
     }
 
@@ -196,12 +257,31 @@ mod tests {
         for part in ["-nodefaults", "-no-user-config", "-display none", "-no-reboot"] {
             assert!(line.contains(part), "{part}: {line}");
         }
-        for part in ["server", "path=", "host=", "-net", "vnc", "tcp:"] {
+        for part in ["server", "path=", "host=", "-net", "-nic", "vnc", "tcp:"] {
             assert!(!line.contains(part), "{part}: {line}");
         }
         assert!(line.contains("file=/a,,b/disk.img"), "{line}");
         assert!(line.contains("-initrd /proc/self/fd/9"), "{line}");
         assert!(line.contains("-smp cpus=2,sockets=1,cores=2,threads=1 -m 512M"), "{line}");
+    }
+
+    #[test]
+    fn a_card_sees_its_tap_device_and_nothing_else() {
+        let card =
+            |device, tap, vhost| NicArgument { device, tap, vhost, mac: "02:4b:0a:4d:01:01".to_owned() };
+        let nics = vec![card("virtio-net-pci", 11, Some(12)), card("e1000", 13, None)];
+        let words = Machine { nics, ..machine() }.arguments();
+        let after = |option: &str| -> Vec<String> {
+            let options = words.windows(2).filter(|pair| pair[0] == option);
+            options.map(|pair| pair[1].to_string_lossy().into_owned()).collect()
+        };
+        // Nothing but inherited descriptors: no network of QEMU's own, no script, no helper.
+        assert_eq!(after("-netdev"), ["tap,id=net0,fd=11,vhost=on,vhostfd=12", "tap,id=net1,fd=13"]);
+        assert!(after("-net").is_empty() && after("-nic").is_empty());
+        let devices = after("-device");
+        let has = |device: &str| devices.iter().any(|word| word == device);
+        assert!(has("virtio-net-pci,netdev=net0,mac=02:4b:0a:4d:01:01,romfile=,disable-legacy=on"));
+        assert!(has("e1000,netdev=net1,mac=02:4b:0a:4d:01:01,romfile="), "{devices:?}");
     }
 
     #[test]
@@ -215,6 +295,23 @@ mod tests {
             tcg.contains("-accel tcg,thread=multi -cpu max") && tcg.contains("cache=none,aio=native"),
             "{tcg}"
         );
+    }
+
+    #[test]
+    fn each_bus_has_its_device_and_a_shared_disk_its_permission() {
+        let with = |bus, shared| {
+            let disk = Some(DiskArgument { image: "/dev/loop7".into(), direct: true, bus, shared });
+            line(&Machine { disk, ..machine() })
+        };
+        let sata = with(DiskBus::Sata, true);
+        assert!(
+            sata.contains("-device ich9-ahci,id=ahci -device ide-hd,drive=disk,bus=ahci.0,share-rw=on"),
+            "{sata}"
+        );
+        let nvme = with(DiskBus::Nvme, false);
+        assert!(nvme.contains("-device nvme,drive=disk,serial=bulkhead"), "{nvme}");
+        assert!(!nvme.contains("share-rw") && nvme.contains("file=/dev/loop7"), "{nvme}");
+        assert!(with(DiskBus::Virtio, true).ends_with("disable-legacy=on,share-rw=on"));
     }
 
     #[test]

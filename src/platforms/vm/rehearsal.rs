@@ -33,6 +33,7 @@ pub fn perform(how: Rehearsal, link: &OwnedFd) {
                 say(&format!("rehearsal: writing to the link: {error}"));
             }
         }
+        Rehearsal::WrongClock => super::wrong_clock::make_wrong(),
         Rehearsal::Exit => leave(),
         Rehearsal::Oom => take_all_memory(),
     }

@@ -10,6 +10,7 @@ use super::kernel::{self, Bootable, Kernel, Places};
 use super::payload::{GuestModules, read_program};
 use super::qemu::HostCounter;
 use crate::model::experiment::PlatformSpec;
+use crate::model::platform::DiskBus;
 use crate::model::units::{Bytes, Hertz, Mebibytes};
 
 /// Memory of a guest beside what its probes need.
@@ -79,7 +80,8 @@ impl Toolbox {
         };
         let kernel = kernel::find(&places).map_err(|error| missing(error.to_string()))?;
         let modules =
-            GuestModules::collect(kernel.modules.as_deref()).map_err(|error| missing(error.to_string()))?;
+            GuestModules::collect(kernel.modules.as_deref(), spec.disk_bus.unwrap_or(DiskBus::Virtio))
+                .map_err(|error| missing(error.to_string()))?;
         let bootable = kernel::bootable(&kernel, cache)
             .map_err(|error| missing(format!("kernel {}: {error}", kernel.image.display())))?;
         let program = read_program(exe)

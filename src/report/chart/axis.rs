@@ -94,7 +94,7 @@ impl Axis {
         if self.scale != Scale::Log {
             return self.linear_ticks(most);
         }
-        if self.quantity == Quantity::Of(Unit::Bytes) {
+        if matches!(self.quantity, Quantity::Of(Unit::Bytes | Unit::BytesPerSecond)) {
             let octave = std::f64::consts::LOG10_2;
             return multiples(self.low, self.high, octave * step_of((self.high - self.low) / octave, most));
         }
@@ -138,6 +138,7 @@ impl Axis {
             Quantity::Of(unit @ Unit::PerSecond) if value >= 1e7 => value_text(unit, value),
             Quantity::Of(Unit::Count | Unit::PerSecond) => thousands(value),
             Quantity::Of(Unit::Nanoseconds) => metric_label(value, 1000.0, &["ns", "µs", "ms", "s"]),
+            Quantity::Of(Unit::Hertz) => metric_label(value, 1000.0, &["Hz", "kHz", "MHz"]),
             Quantity::Of(Unit::Bytes) => {
                 metric_label(value.round(), 1024.0, &["B", "KiB", "MiB", "GiB", "TiB"])
             }

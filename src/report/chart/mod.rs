@@ -5,6 +5,8 @@
 
 pub mod axis;
 pub mod bars;
+pub mod columns;
+pub mod lanes;
 pub mod palette;
 pub mod plot;
 pub mod svg;

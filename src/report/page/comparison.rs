@@ -2,6 +2,7 @@
 
 use maud::{Markup, html};
 
+use crate::model::journal::probe_words;
 use crate::model::results::RunResults;
 
 use super::super::chart::axis::{Axis, Quantity, Scale};
@@ -73,7 +74,7 @@ fn forest(results: &RunResults, rows: &[Row], others: &[(Ink, String)]) -> Pictu
 fn title(row: &Row) -> String {
     use crate::model::metric::Better;
     let arrow = if row.better == Better::Higher { " ↑" } else { "" };
-    format!("{}: {}{arrow}", row.probe, row.title)
+    format!("{}: {}{arrow}", probe_words(row.probe, row.layout), row.title)
 }
 
 fn item(results: &RunResults, row: &Row, ink: Ink, label: &str) -> Option<Item> {

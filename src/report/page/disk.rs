@@ -2,18 +2,21 @@
 
 use maud::{Markup, html};
 
-use crate::model::detail::{Detail, DiskDetail, DiskDirection, DiskPhase};
+use crate::model::detail::{
+    Alignment, AlignmentVerdict, Detail, DiskDetail, DiskDirection, DiskPhase, ShiftedWrites,
+};
 use crate::model::metric::Unit;
 use crate::model::names::ProbeKind;
 use crate::model::params::DiskMode;
 use crate::model::results::RunResults;
 use crate::model::units::{Bytes, Nanos};
+use crate::stats::summary::histogram_quantile;
 
 use super::super::chart::axis::{Axis, Quantity, Scale};
 use super::super::chart::palette::Ink;
 use super::super::chart::plot::{Series, Stroke};
 use super::super::figures::{details, value_text};
-use super::parts::{Drawing, behind, bounded, figure, line, plain_table, xs, ys};
+use super::parts::{Drawing, behind, bounded, figure, line, plain_table, scrolling, xs, ys};
 
 /// Pictures at most; the table has every phase.
 const PICTURES: usize = 12;
@@ -43,6 +46,8 @@ pub(super) fn pictures(results: &RunResults) -> Markup {
         @if keys.len() > PICTURES {
             p.soft.small { (PICTURES) " of " (keys.len()) " phases are drawn; the table has all." }
         }
+        (random_reads(&all))
+        (alignments(&all))
         (behind("Table: phases", &table(&all)))
         ul.small.soft { @for disks in &all { li { (disks.label) ": " (bounded(&disks.detail.target)) } } }
     }
@@ -51,8 +56,9 @@ pub(super) fn pictures(results: &RunResults) -> Markup {
 /// Every direction and mode at its largest block size that some platform could run.
 fn keys(all: &[Disks<'_>]) -> Vec<Key> {
     let mut keys: Vec<Key> = Vec::new();
-    for phase in all.iter().flat_map(|disks| &disks.detail.phases).filter(|phase| phase.unsupported.is_none())
-    {
+    let drawn =
+        |phase: &&DiskPhase| phase.unsupported.is_none() && phase.direction != DiskDirection::RandomRead;
+    for phase in all.iter().flat_map(|disks| &disks.detail.phases).filter(drawn) {
         let known = keys.iter_mut().find(|key| key.0 == phase.direction && key.1 == phase.mode);
         match known {
             Some(key) => key.2 = key.2.max(phase.block_bytes),
@@ -67,6 +73,7 @@ fn key_words((direction, mode, block): Key) -> String {
     let direction = match direction {
         DiskDirection::Write => "Writing",
         DiskDirection::Read => "Reading",
+        DiskDirection::RandomRead => "Reading anywhere",
     };
     format!("{direction}, {}, blocks of {block}", mode_words(mode))
 }
@@ -136,6 +143,94 @@ fn stalls(ink: usize, phase: &DiskPhase) -> Series {
     let long = phase.stalls.iter().filter(|stall| stall.length_ns >= STALL);
     let points = long.map(|stall| (stall.start_ns.as_f64(), 0.0)).collect();
     Series { ink: Ink(ink), stroke: Stroke::Marks, points }
+}
+
+/// Random reads of every platform that made some.
+fn random_reads(all: &[Disks<'_>]) -> Markup {
+    let rows: Vec<Vec<String>> = all.iter().filter_map(random_row).collect();
+    html! {
+        @if !rows.is_empty() {
+            h4 { "Random reads, one after the other" }
+            (scrolling(
+                "Random reads",
+                &plain_table(&["Platform", "Blocks", "Reads per second", "Median", "99 %", "Longest"], &rows),
+            ))
+        }
+    }
+}
+
+fn random_row(disks: &Disks<'_>) -> Option<Vec<String>> {
+    let random = |phase: &&DiskPhase| phase.direction == DiskDirection::RandomRead;
+    let phase = disks.detail.phases.iter().find(random)?;
+    let blocks = format!("{}, {}", phase.block_bytes, mode_words(phase.mode));
+    if let Some(reason) = &phase.unsupported {
+        return Some(vec![disks.label.clone(), blocks, format!("n/a: {}", bounded(reason))]);
+    }
+    let seconds = phase.elapsed_ns.as_secs_f64();
+    let count = phase.latency_ns.count() as f64;
+    let rate = if seconds > 0.0 {
+        value_text(Unit::PerSecond, count / seconds)
+    } else {
+        "n/a: no time passed".to_owned()
+    };
+    let quantile = |q: f64| {
+        let known = histogram_quantile(&phase.latency_ns, q);
+        known.map_or_else(|| "n/a".to_owned(), |value| value_text(Unit::Nanoseconds, value))
+    };
+    let longest =
+        phase.latency_ns.buckets().last().map(|bucket| value_text(Unit::Nanoseconds, bucket.upper() as f64));
+    let longest = longest.unwrap_or_else(|| "n/a".to_owned());
+    Some(vec![disks.label.clone(), blocks, rate, quantile(0.5), quantile(0.99), longest])
+}
+
+/// How the disk of each platform lies on its blocks, and a warning for each that does not.
+fn alignments(all: &[Disks<'_>]) -> Markup {
+    let known: Vec<(&Disks<'_>, &Alignment)> =
+        all.iter().filter_map(|disks| Some((disks, disks.detail.alignment.as_ref()?))).collect();
+    let rows: Vec<Vec<String>> =
+        known.iter().map(|(disks, alignment)| alignment_row(&disks.label, alignment)).collect();
+    let head = ["Platform", "Device", "Physical block", "Verdict", "Writes off block boundaries"];
+    html! {
+        @for (disks, alignment) in &known {
+            @if alignment.verdict == AlignmentVerdict::Misaligned {
+                p {
+                    strong { (disks.label) ": misaligned. " }
+                    (bounded(&alignment.why)) ". A misaligned partition halves sequential writes (Lourot 2010)"
+                    (measured_cost(alignment)) "."
+                }
+            }
+        }
+        @if !rows.is_empty() { (behind("Table: alignment", &plain_table(&head, &rows))) }
+    }
+}
+
+fn measured_cost(alignment: &Alignment) -> String {
+    let ratio = alignment.shifted.as_ref().and_then(ShiftedWrites::ratio);
+    ratio.map_or_else(String::new, |ratio| {
+        let share = value_text(Unit::Share, ratio);
+        format!("; here, writes off block boundaries reached {share} of the throughput of those on them")
+    })
+}
+
+fn alignment_row(label: &str, alignment: &Alignment) -> Vec<String> {
+    let verdict = match alignment.verdict {
+        AlignmentVerdict::Aligned => "aligned",
+        AlignmentVerdict::Misaligned => "misaligned",
+        AlignmentVerdict::Unknown => "not known",
+    };
+    let size = |bytes: Option<Bytes>| bytes.map_or_else(|| "not known".to_owned(), |bytes| bytes.to_string());
+    let shifted = match (alignment.shifted.as_ref().and_then(ShiftedWrites::ratio), &alignment.not_shifted) {
+        (Some(ratio), _) => format!("{} of those on them", value_text(Unit::Share, ratio)),
+        (None, Some(why)) => format!("n/a: {}", bounded(why)),
+        (None, None) => "n/a: not measured".to_owned(),
+    };
+    vec![
+        label.to_owned(),
+        alignment.device.as_deref().map_or_else(|| "not known".to_owned(), bounded),
+        size(alignment.physical_block_bytes),
+        format!("{verdict}: {}", bounded(&alignment.why)),
+        shifted,
+    ]
 }
 
 fn table(all: &[Disks<'_>]) -> Markup {

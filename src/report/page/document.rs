@@ -9,7 +9,10 @@ use crate::model::results::RunResults;
 
 use super::super::chart::palette;
 use super::super::figures;
-use super::{comparison, failures, neighbours, probes, provenance, summary};
+use super::{
+    attribution, clocks, comparison, failures, fit, isolation, neighbours, probes, provenance, summary,
+    together,
+};
 
 const STYLE: &str = include_str!("page.css");
 const SCRIPT: &str = include_str!("page.js");
@@ -20,7 +23,10 @@ const SCRIPT_SHA256: &str = "b1D9OcnAoUy/qicT+NCD2R6DLlgU/wJGD8u4sjh8FGw=";
 pub fn html(results: &RunResults) -> String {
     let sections = [
         Section { id: "summary", title: "Summary".to_owned(), body: Some(summary::section(results)) },
+        Section { id: "fit", title: "Fit for what?".to_owned(), body: fit::section(results) },
         Section { id: "comparison", title: "Comparison".to_owned(), body: comparison::section(results) },
+        Section { id: "isolation", title: "Who hurts whom?".to_owned(), body: isolation::section(results) },
+        Section { id: "who", title: "Who took the time?".to_owned(), body: attribution::section(results) },
     ]
     .into_iter()
     .chain(probes::sections(results))
@@ -30,6 +36,8 @@ pub fn html(results: &RunResults) -> String {
             title: "Beside neighbours".to_owned(),
             body: neighbours::section(results),
         },
+        Section { id: "together", title: "Several at once".to_owned(), body: together::section(results) },
+        Section { id: "clocks", title: "Clocks".to_owned(), body: clocks::section(results) },
         Section { id: "failures", title: "Failures".to_owned(), body: failures::section(results) },
         Section {
             id: "provenance",

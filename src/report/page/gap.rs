@@ -3,7 +3,7 @@
 use maud::{Markup, html};
 
 use crate::model::detail::{Detail, GapDetail};
-use crate::model::histogram::Histogram;
+use crate::model::histogram::{Bucket, Histogram};
 use crate::model::metric::Unit;
 use crate::model::names::ProbeKind;
 use crate::model::results::RunResults;
@@ -11,14 +11,13 @@ use crate::model::units::{Hertz, Ticks, three_digits};
 use crate::stats::influence;
 
 use super::super::chart::axis::{Axis, Quantity, Scale};
+use super::super::chart::columns;
 use super::super::chart::palette::Ink;
 use super::super::chart::plot::{Rule, Series, Stroke};
 use super::super::figures::details;
 use super::parts::{Drawing, behind, capped, figure, line, plain_table, xs, ys};
 
 const NS: Quantity = Quantity::Of(Unit::Nanoseconds);
-/// Columns of the histogram per power of ten.
-const COLUMNS_PER_DECADE: f64 = 16.0;
 /// The bounds that the table lists.
 const BOUNDS: [f64; 6] = [0.90, 0.95, 0.99, 0.999, 0.9999, 0.99999];
 /// Worst gaps listed per platform; the picture has them all.
@@ -80,33 +79,11 @@ fn histogram(all: &[Gaps<'_>]) -> Markup {
 
 /// The outlines of a histogram in columns of equal width on a logarithmic axis, one per stretch of filled columns.
 fn outlines(gaps: &Gaps<'_>) -> Vec<Series> {
-    let mut columns: std::collections::BTreeMap<i64, u64> = std::collections::BTreeMap::new();
-    for bucket in gaps.pooled.buckets() {
-        let middle = ns(Ticks::from_ticks(bucket.sum / bucket.count.max(1)), gaps.detail.counter_hz);
-        if middle.is_finite() && middle > 0.0 {
-            let count = columns.entry(column(middle)).or_default();
-            *count = count.saturating_add(bucket.count);
-        }
-    }
-    let columns: Vec<(i64, u64)> = columns.into_iter().collect();
-    columns.chunk_by(|a, b| a.0 + 1 == b.0).map(|stretch| line(gaps.ink, outline(stretch))).collect()
-}
-
-/// From the floor over every column and down again.
-fn outline(stretch: &[(i64, u64)]) -> Vec<(f64, f64)> {
-    const FLOOR: f64 = 0.5;
-    let edge = |column: i64| 10f64.powf(column as f64 / COLUMNS_PER_DECADE);
-    let start = stretch.first().map(|(column, _)| (edge(*column), FLOOR));
-    let end = stretch.last().map(|(column, _)| (edge(column + 1), FLOOR));
-    let tops = stretch
-        .iter()
-        .flat_map(|(column, count)| [(edge(*column), *count as f64), (edge(column + 1), *count as f64)]);
-    start.into_iter().chain(tops).chain(end).collect()
-}
-
-#[expect(clippy::cast_possible_truncation, reason = "the logarithm of a time in nanoseconds is small")]
-fn column(middle: f64) -> i64 {
-    (middle.log10() * COLUMNS_PER_DECADE).floor() as i64
+    let middle = |bucket: &Bucket| {
+        (ns(Ticks::from_ticks(bucket.sum / bucket.count.max(1)), gaps.detail.counter_hz), bucket.count)
+    };
+    let outlines = columns::outlines(gaps.pooled.buckets().iter().map(middle));
+    outlines.into_iter().map(|points| line(gaps.ink, points)).collect()
 }
 
 fn decades(all: &[Gaps<'_>]) -> Markup {

@@ -1,17 +1,21 @@
 //! `report.html`: one self-contained file. It opens without a network, reads without scripts, and holds no request.
 //!
 //! ```text
-//!  document ─► summary · comparison · one section per probe · neighbours · failures · provenance
+//!  document ─► summary · fit · comparison · isolation · attribution · one section per probe · neighbours · failures · provenance
 //!                 └──────────────── parts (tables, figures, legends) ────────────────┘
 //! ```
 
+mod attribution;
+pub(crate) mod clocks;
 mod comparison;
 mod cpu;
 mod disk;
 pub(crate) mod document;
 mod failures;
+mod fit;
 mod fwq;
 mod gap;
+mod isolation;
 mod jobs;
 mod memory;
 mod neighbours;
@@ -23,6 +27,8 @@ mod rates;
 mod share;
 mod summary;
 mod timing;
+mod together;
 mod traps;
+mod words;
 
 pub use document::html;

@@ -3,6 +3,7 @@
 
 use maud::{Markup, PreEscaped, html};
 
+use crate::model::journal::probe_words;
 use crate::model::metric::Unit;
 use crate::model::results::{Answer, Comparison, Difference, RunResults};
 
@@ -115,10 +116,10 @@ pub(crate) fn metric_table(results: &RunResults, rows: &[Row], labels: &[String]
     html! {
         table {
             thead { tr { th scope="col" { "Figure" } @for label in labels { th scope="col" { (label) } } } }
-            @for group in rows.chunk_by(|a, b| a.probe == b.probe) {
+            @for group in rows.chunk_by(|a, b| (a.probe, a.layout) == (b.probe, b.layout)) {
                 tbody.group {
                     @if let Some(first) = group.first() {
-                        tr { th scope="rowgroup" colspan=(labels.len() + 1) { (first.probe) } }
+                        tr { th scope="rowgroup" colspan=(labels.len() + 1) { (probe_words(first.probe, first.layout)) } }
                     }
                     @for row in group {
                         tr {
@@ -134,7 +135,7 @@ pub(crate) fn metric_table(results: &RunResults, rows: &[Row], labels: &[String]
 
 fn metric_cell(results: &RunResults, row: &Row, label: &str, beside: Beside) -> Markup {
     let neighbour = row.neighbour.map_or_else(|| "none".to_owned(), |n| format!("{}@{}", n.kind, n.place));
-    let key = format!("{}|{neighbour}|{label}", row.probe);
+    let key = format!("{}|{neighbour}|{label}", probe_words(row.probe, row.layout));
     match finding(results, row, label) {
         Finding::Failed(reason) => html! {
             td.why data-cell=(key) data-metric=(row.id) { span.failed { "failed" } span.sub { (reason) } }
@@ -219,7 +220,7 @@ pub(crate) fn capped(shown: usize, all: usize) -> Markup {
 /// Where a cell was measured, in words.
 pub(crate) fn cell_words(cell: &crate::model::journal::Cell) -> String {
     let beside = cell.neighbour.map_or_else(String::new, |n| format!(" beside a {}", neighbour_words(n)));
-    format!("{} on {}{beside}", cell.probe, cell.platform)
+    format!("{} on {}{beside}", cell.probe_words(), cell.platform)
 }
 
 /// Text cut to what a page can bear.

@@ -64,7 +64,7 @@ fn machine_facts(machine: &MachineFacts) -> Vec<(String, String)> {
     let size = |bytes: Option<Bytes>| bytes.map_or_else(unsaid, |bytes| bytes.to_string());
     let text = |text: &Option<String>| text.clone().unwrap_or_else(unsaid);
     let counter = machine.counter_hz.map_or_else(unsaid, |rate| format!("{:.6} GHz", rate.as_f64() / 1e9));
-    vec![
+    let mut list = vec![
         fact("CPU", text(&machine.cpu_model)),
         fact("Architecture", machine.architecture.clone()),
         fact("CPUs", machine.cpus.to_string()),
@@ -78,7 +78,9 @@ fn machine_facts(machine: &MachineFacts) -> Vec<(String, String)> {
             "Runs under",
             machine.hypervisor.clone().unwrap_or_else(|| "no hypervisor that shows".to_owned()),
         ),
-    ]
+    ];
+    list.extend(machine.nics.iter().map(|nic| fact("Network card", nic.clone())));
+    list
 }
 
 const fn check_words(level: CheckLevel) -> (&'static str, &'static str) {

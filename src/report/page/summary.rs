@@ -142,7 +142,9 @@ struct KeyFigure {
 
 /// Headline figures of the probes that speak of overhead and predictability, in plain words.
 fn key_figures(results: &RunResults, platform: &str) -> Vec<KeyFigure> {
-    let spoken = |row: &Row| matches!(row.probe, ProbeKind::Cpu | ProbeKind::Gap | ProbeKind::Fork);
+    let spoken = |row: &Row| {
+        row.layout.is_none() && matches!(row.probe, ProbeKind::Cpu | ProbeKind::Gap | ProbeKind::Fork)
+    };
     rows(results, None, Which::Headline)
         .iter()
         .filter(|row| spoken(row))

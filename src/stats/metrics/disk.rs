@@ -3,12 +3,13 @@
 //! Source: Lourot 2010. Means hide stalls, so the longest stall and its share of the run stand beside them: for a run of
 //! length R, influence = stall / R.
 
-use crate::model::detail::{DiskDetail, DiskDirection, DiskPhase};
+use crate::model::detail::{DiskDetail, DiskDirection, DiskPhase, ShiftedWrites};
 use crate::model::metric::{Better, Figure, Metric, Unit};
 use crate::model::params::DiskMode;
 use crate::model::units::Bytes;
 
-use super::entry::{figure, metric, throughput, time};
+use super::super::summary::histogram_quantile;
+use super::entry::{figure, metric, throughput, time, too_few_beyond};
 
 /// Length of the windows whose worst is a metric.
 const WINDOW_MS: u64 = 50;
@@ -40,9 +41,64 @@ pub(super) fn metrics(detail: &DiskDetail) -> Vec<Metric> {
     }
     let rest = all.split_off(1);
     all.extend(stalls(detail));
+    all.extend(random_reads(detail));
     all.extend(rest);
     all.push(worst_window(detail));
+    all.extend(misaligned(detail));
     all
+}
+
+/// How many random reads per second, and how long single ones take; nothing when they were left out.
+fn random_reads(detail: &DiskDetail) -> Vec<Metric> {
+    let Some(phase) = detail.phases.iter().find(|phase| phase.direction == DiskDirection::RandomRead) else {
+        return Vec::new();
+    };
+    let refused = phase.unsupported.as_deref().map(readable);
+    let missing = refused.as_deref().unwrap_or("no block was read");
+    let count = phase.latency_ns.count() as f64;
+    let seconds = phase.elapsed_ns.as_secs_f64();
+    let rate = (ran(phase) && count > 0.0).then(|| count / seconds);
+    let quantile = |q: f64| {
+        let of = || figure(histogram_quantile(&phase.latency_ns, q), missing);
+        if count == 0.0 {
+            of()
+        } else {
+            too_few_beyond(count, q, "random reads were made").unwrap_or_else(of)
+        }
+    };
+    let longest = phase.latency_ns.buckets().last().map(|bucket| bucket.upper() as f64);
+    let what = format!("random read of {}", block(phase.block_bytes));
+    let per_second = metric(
+        "random_read_per_s",
+        &format!("{what}, one after the other"),
+        Unit::PerSecond,
+        Better::Higher,
+        true,
+        figure(rate, missing),
+    );
+    let timed = |id: &str, which: &str, figure: Figure| time(id, &format!("{what}, {which}"), false, figure);
+    vec![
+        per_second,
+        timed("random_read_p50_ns", "median", quantile(0.5)),
+        timed("random_read_p99_ns", "99 % quantile", quantile(0.99)),
+        timed("random_read_max_ns", "longest", figure(longest, missing)),
+    ]
+}
+
+/// Throughput of writes off block boundaries over that of writes on them.
+fn misaligned(detail: &DiskDetail) -> Option<Metric> {
+    let alignment = detail.alignment.as_ref()?;
+    let refused = alignment.not_shifted.as_deref().map(readable);
+    let missing = refused.as_deref().unwrap_or("nothing was written off block boundaries");
+    let ratio = alignment.shifted.as_ref().and_then(ShiftedWrites::ratio);
+    Some(metric(
+        "misaligned_write_ratio",
+        "writes off block boundaries over writes on them",
+        Unit::Share,
+        Better::Neither,
+        false,
+        figure(ratio, missing),
+    ))
 }
 
 /// Throughput of a way at its largest block; none when there is no such phase.
@@ -108,19 +164,19 @@ fn stalls(detail: &DiskDetail) -> [Metric; 2] {
     ]
 }
 
-/// The least that moved in any window of 50 ms.
+/// The least that moved in any window of 50 ms of a sequential phase; random reads move little by their nature.
 fn worst_window(detail: &DiskDetail) -> Metric {
     let windows = detail
         .phases
         .iter()
-        .filter(|phase| ran(phase))
+        .filter(|phase| ran(phase) && phase.direction != DiskDirection::RandomRead)
         .flat_map(|phase| &phase.windows)
         .filter(|windows| windows.window_ms.get() == WINDOW_MS)
         .flat_map(|windows| &windows.bytes);
     let worst = windows.min().map(|bytes| *bytes as f64 * 1000.0 / WINDOW_MS as f64);
     throughput(
         "worst_window_50ms_bytes_per_s",
-        "slowest 50 ms of any phase",
+        "slowest 50 ms of any sequential phase",
         false,
         figure(worst, "no phase lasted for a whole window of 50 ms"),
     )

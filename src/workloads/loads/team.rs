@@ -12,8 +12,9 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use super::stressors::{make, unit};
-use crate::model::job::{Dose, LoadSpec};
+use super::lock::SpinLock;
+use super::stressors::{Done, MOST_PARTS, Post, default_threads, make};
+use crate::model::job::{Dose, DosePart, LoadSpec};
 use crate::model::names::LoadKind;
 use crate::model::units::Nanos;
 use crate::workloads::bounds::Bounds;
@@ -28,15 +29,39 @@ const LOOK: Duration = Duration::from_millis(20);
 #[derive(Debug, Default)]
 struct Shared {
     stop: AtomicBool,
-    done: AtomicU64,
+    done: Tally,
+    lock: Arc<SpinLock>,
     state: Mutex<State>,
     changed: Condvar,
+}
+
+/// What all threads together have done.
+#[derive(Debug, Default)]
+struct Tally {
+    whole: AtomicU64,
+    parts: [AtomicU64; MOST_PARTS],
+}
+
+impl Tally {
+    fn add(&self, done: &Done) {
+        self.whole.fetch_add(done.whole, Ordering::Relaxed);
+        for (sum, part) in self.parts.iter().zip(done.parts).filter(|(_, part)| *part > 0) {
+            sum.fetch_add(part, Ordering::Relaxed);
+        }
+    }
+
+    fn read(&self) -> Done {
+        let parts =
+            std::array::from_fn(|part| self.parts.get(part).map_or(0, |sum| sum.load(Ordering::Relaxed)));
+        Done { whole: self.whole.load(Ordering::Relaxed), parts }
+    }
 }
 
 #[derive(Debug, Default)]
 struct State {
     working: u32,
     cpu_time: Nanos,
+    way: Option<&'static str>,
     failure: Option<String>,
 }
 
@@ -55,7 +80,7 @@ pub struct Team {
     threads: Vec<JoinHandle<()>>,
     shared: Arc<Shared>,
     began: Instant,
-    done_before: u64,
+    done_before: Done,
 }
 
 impl Team {
@@ -66,18 +91,20 @@ impl Team {
     pub fn start(spec: &LoadSpec, scratch: Option<&Path>) -> Result<Self, WorkError> {
         let count = match spec.kind {
             LoadKind::Idle => 0,
-            _ => spec.threads.unwrap_or_else(granted_cpus),
+            kind => spec.threads.unwrap_or_else(|| default_threads(kind, granted_cpus())),
         };
         let shared = Arc::new(Shared::default());
-        let mut team =
-            Self { kind: spec.kind, threads: Vec::new(), shared, began: Instant::now(), done_before: 0 };
+        let (began, done_before) = (Instant::now(), Done::default());
+        let mut team = Self { kind: spec.kind, threads: Vec::new(), shared, began, done_before };
         for number in 0..count {
             let (shared, scratch, kind) =
                 (Arc::clone(&team.shared), scratch.map(Path::to_path_buf), spec.kind);
             let thread = thread::Builder::new()
                 .name(format!("{kind}-load-{number}"))
                 .spawn(move || {
-                    if let Err(error) = work(kind, number, count, scratch.as_deref(), &shared) {
+                    let lock = &shared.lock;
+                    let post = Post { number, threads: count, scratch: scratch.as_deref(), lock };
+                    if let Err(error) = work(kind, &post, &shared) {
                         shared.with(|state| state.failure.get_or_insert(error.to_string()).len());
                     }
                 })
@@ -105,7 +132,7 @@ impl Team {
         }
         drop(state);
         self.began = Instant::now();
-        self.done_before = self.shared.done.load(Ordering::Relaxed);
+        self.done_before = self.shared.done.read();
         Ok(())
     }
 
@@ -115,19 +142,33 @@ impl Team {
         Some(format!("the {} load broke off: {failure}", self.kind))
     }
 
-    /// Stops the threads and adds up what they did.
+    /// Stops the threads and adds up what they did until now. When no round has ended yet, the rounds that were going
+    /// on count with all their time.
     pub fn stop(mut self) -> Dose {
-        let elapsed = self.began.elapsed();
-        let done = self.shared.done.load(Ordering::Relaxed).saturating_sub(self.done_before);
+        let (mut elapsed, mut done) = (self.began.elapsed(), self.shared.done.read());
         let threads = u32::try_from(self.threads.len()).unwrap_or(u32::MAX);
         self.join();
+        if done.whole <= self.done_before.whole {
+            (elapsed, done) = (self.began.elapsed(), self.shared.done.read());
+        }
+        let per_second =
+            |now: u64, before: u64| now.saturating_sub(before) as f64 / elapsed.as_secs_f64().max(1e-9);
+        let parts = self.kind.parts().iter().zip(done.parts.iter().zip(self.done_before.parts)).map(
+            |((kind, unit), (now, before))| DosePart {
+                kind: *kind,
+                rate_per_s: per_second(*now, before),
+                unit: (*unit).to_owned(),
+            },
+        );
         Dose {
             kind: self.kind,
             threads,
             elapsed_ns: Nanos::from_duration(elapsed),
-            rate_per_s: done as f64 / elapsed.as_secs_f64().max(1e-9),
-            unit: unit(self.kind).to_owned(),
+            rate_per_s: per_second(done.whole, self.done_before.whole),
+            unit: self.kind.unit().to_owned(),
             cpu_time_ns: self.shared.with(|state| state.cpu_time),
+            way: self.shared.with(|state| state.way).map(str::to_owned),
+            parts: parts.collect(),
         }
     }
 
@@ -146,24 +187,19 @@ impl Drop for Team {
     }
 }
 
-fn work(
-    kind: LoadKind,
-    number: u32,
-    threads: u32,
-    scratch: Option<&Path>,
-    shared: &Shared,
-) -> Result<(), WorkError> {
-    let Some(mut stressor) = make(kind, number, threads, scratch)? else { return Ok(()) };
+fn work(kind: LoadKind, post: &Post<'_>, shared: &Shared) -> Result<(), WorkError> {
+    let Some(mut stressor) = make(kind, post)? else { return Ok(()) };
     stressor.round()?;
-    let before = thread_cpu_time()?;
-    shared.with(|state| state.working += 1);
+    let before = thread_cpu_time()?.saturating_add(stressor.children_cpu_time());
+    shared.with(|state| {
+        state.working += 1;
+        state.way = state.way.or(stressor.way());
+    });
     let mut outcome = Ok(());
     while outcome.is_ok() && !shared.stop.load(Ordering::Relaxed) {
-        outcome = stressor.round().map(|amount| {
-            shared.done.fetch_add(amount, Ordering::Relaxed);
-        });
+        outcome = stressor.round().map(|done| shared.done.add(&done));
     }
-    let took = thread_cpu_time()?.saturating_sub(before);
+    let took = thread_cpu_time()?.saturating_add(stressor.children_cpu_time()).saturating_sub(before);
     shared.with(|state| state.cpu_time = state.cpu_time.saturating_add(took));
     outcome
 }

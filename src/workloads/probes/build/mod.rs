@@ -194,10 +194,10 @@ mod tests {
     #[test]
     fn a_call_into_another_file_reaches_what_it_calls() {
         use object::{Object, ObjectSection, ObjectSymbol};
-        let caller = "function u0:0(i64) -> i64 system_v {\n fn0 = colocated u0:1(i64) -> i64 system_v\n\
+        let calling = "function u0:0(i64) -> i64 system_v {\n fn0 = colocated u0:1(i64) -> i64 system_v\n\
                       block0(v0: i64):\n v1 = call fn0(v0)\n return v1\n}\n";
-        let callee = "function u0:1(i64) -> i64 system_v {\nblock0(v0: i64):\n return v0\n}\n";
-        let image = link(&[compile(caller).unwrap(), compile(callee).unwrap()]).unwrap();
+        let called = "function u0:1(i64) -> i64 system_v {\nblock0(v0: i64):\n return v0\n}\n";
+        let image = link(&[compile(calling).unwrap(), compile(called).unwrap()]).unwrap();
         let file = object::File::parse(&*image).unwrap();
         let code = file.section_by_name(".text").unwrap();
         let place = |name: &str| file.symbol_by_name(name).unwrap().address();
@@ -206,7 +206,7 @@ mod tests {
         // The call is the one byte 0xe8 and the distance from its end.
         let call = code.iter().position(|byte| *byte == 0xe8).unwrap();
         let distance = i32::from_le_bytes(code[call + 1..call + 5].try_into().unwrap());
-        assert_eq!(call as i64 + 5 + i64::from(distance), i64::try_from(to).unwrap());
+        assert_eq!(i64::try_from(call).unwrap() + 5 + i64::from(distance), i64::try_from(to).unwrap());
     }
 
     #[test]

@@ -28,7 +28,7 @@ pub struct Task<'a> {
 }
 
 /// What became of a phase.
-enum Moved {
+pub(super) enum Moved {
     All(Traced),
     Unsupported(String),
 }
@@ -93,11 +93,11 @@ impl Task<'_> {
         Ok(None)
     }
 
-    fn is_refusal(&self, error: &io::Error) -> bool {
+    pub(super) fn is_refusal(&self, error: &io::Error) -> bool {
         self.mode == DiskMode::Direct && error.kind() == io::ErrorKind::InvalidInput
     }
 
-    fn phase(&self, direction: DiskDirection, size: u64, moved: Moved) -> DiskPhase {
+    pub(super) fn phase(&self, direction: DiskDirection, size: u64, moved: Moved) -> DiskPhase {
         let block_bytes = Bytes::from_bytes(size);
         match moved {
             Moved::All(traced) => DiskPhase {
@@ -116,7 +116,7 @@ impl Task<'_> {
     }
 }
 
-fn refusal(error: &io::Error) -> String {
+pub(super) fn refusal(error: &io::Error) -> String {
     format!("the kernel refuses O_DIRECT with this block size here: {error}")
 }
 

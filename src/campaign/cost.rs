@@ -1,0 +1,243 @@
+//! What a measurement costs on a platform that nobody has measured yet, in seconds: time by the clock, which a probe is
+//! told, and time for its work, which depends on the machine. Pure. Typical figures of one machine (2 CPUs at 2.x GHz,
+//! translated guests included), good to a factor of two; what was measured on a host replaces them.
+
+use std::time::Duration;
+
+use crate::model::facts::MachineFacts;
+use crate::model::journal::{Neighbour, PlatformState};
+use crate::model::layout::Layout;
+use crate::model::names::{LoadKind, LoadPlace, PlatformKind, ProbeKind};
+use crate::model::params::{Exchange, NetParams, ProbeSpec, Protocol};
+
+/// What runs a platform's code, as far as time goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Flavour {
+    /// Nothing is run.
+    Fake,
+    /// A process of the host.
+    Process,
+    /// A container.
+    Container,
+    /// A guest whose code runs on the CPU.
+    Virtual,
+    /// A guest whose code is translated.
+    Translated,
+    /// Another machine.
+    Remote,
+}
+
+/// What a survey found, as far as time goes.
+pub fn flavour(state: &PlatformState) -> Flavour {
+    let is_translated =
+        || state.properties.iter().any(|(name, value)| name == "accelerator" && value == "tcg");
+    match state.kind {
+        PlatformKind::Fake => Flavour::Fake,
+        PlatformKind::Native => Flavour::Process,
+        PlatformKind::Container => Flavour::Container,
+        PlatformKind::Vm if is_translated() => Flavour::Translated,
+        PlatformKind::Vm => Flavour::Virtual,
+        PlatformKind::Ssh => Flavour::Remote,
+    }
+}
+
+/// Starting an instance until its agent answers, and ending it once.
+pub fn start(flavour: Flavour) -> Duration {
+    Duration::from_millis(match flavour {
+        Flavour::Fake => 0,
+        Flavour::Process => 30,
+        Flavour::Container => 150,
+        Flavour::Virtual | Flavour::Remote => 1500,
+        Flavour::Translated => 4500,
+    })
+}
+
+/// What comes with every measurement: pausing and resuming, asking for the clock, writing down.
+fn overhead(flavour: Flavour) -> f64 {
+    match flavour {
+        Flavour::Fake => 0.001,
+        Flavour::Process | Flavour::Container => 0.015,
+        Flavour::Virtual => 0.03,
+        Flavour::Translated => 0.12,
+        Flavour::Remote => 0.1,
+    }
+}
+
+/// How many times as long a probe's work takes as in a process.
+fn slowdown(flavour: Flavour, probe: ProbeKind) -> f64 {
+    match (flavour, probe) {
+        (Flavour::Fake, _) => 0.0,
+        (Flavour::Process | Flavour::Remote, _) => 1.0,
+        (Flavour::Container, _) => 1.05,
+        (Flavour::Virtual, ProbeKind::Build | ProbeKind::Pages) => 1.6,
+        (Flavour::Virtual, _) => 1.15,
+        (Flavour::Translated, ProbeKind::Linpack) => 60.0,
+        (Flavour::Translated, ProbeKind::Build | ProbeKind::Pages) => 15.0,
+        (Flavour::Translated, ProbeKind::MemLatency | ProbeKind::MemBandwidth) => 4.0,
+        (Flavour::Translated, ProbeKind::Disk) => 2.0,
+        (Flavour::Translated, _) => 8.0,
+    }
+}
+
+/// Seconds in a process of the host: by the clock, and by the work.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+struct Cost {
+    by_clock: f64,
+    by_work: f64,
+}
+
+/// How long a measurement takes, its instances being there, on a platform that works `slowness` times as slow as typical
+/// ones, whose CPUs are wanted `crowding` times over.
+pub fn measurement(
+    probe: &ProbeSpec,
+    facts: &MachineFacts,
+    flavour: Flavour,
+    slowness: f64,
+    (neighbour, layout): (Option<Neighbour>, Option<Layout>),
+    crowding: u32,
+) -> Duration {
+    let cost = of_probe(probe, facts);
+    let instances = f64::from(layout.map_or(1, Layout::instances));
+    let beside = neighbour.map_or(1.0, |neighbour| busy(neighbour.kind));
+    let slow = slowdown(flavour, probe.kind()) * slowness;
+    let work = cost.by_work * slow * beside * f64::from(crowding.max(1));
+    let by_clock = if flavour == Flavour::Fake { 0.0 } else { cost.by_clock };
+    let joint = if layout.is_some() { 0.05 + overhead(flavour) * instances } else { 0.0 };
+    let load = neighbour.map_or(0.0, |neighbour| around(neighbour, flavour));
+    Duration::from_secs_f64((by_clock + work + overhead(flavour) + joint + load).clamp(0.0, 1e6))
+}
+
+/// How many times as long work takes beside a load.
+const fn busy(load: LoadKind) -> f64 {
+    match load {
+        LoadKind::Idle => 1.0,
+        LoadKind::Disk | LoadKind::Memory => 1.5,
+        _ => 1.9,
+    }
+}
+
+/// Bringing a load up, and hearing how strong it was.
+fn around(neighbour: Neighbour, flavour: Flavour) -> f64 {
+    let own = if neighbour.place == LoadPlace::Host { Flavour::Process } else { flavour };
+    let preparing = match neighbour.kind {
+        LoadKind::Memory | LoadKind::Mixed => 0.2,
+        LoadKind::Disk => 0.1,
+        _ => 0.02,
+    };
+    let slow = if own == Flavour::Translated { 4.0 } else { 1.0 };
+    overhead(own) + if own == Flavour::Fake { 0.0 } else { preparing * slow }
+}
+
+fn clock(time: Duration) -> Cost {
+    Cost { by_clock: time.as_secs_f64(), by_work: 0.0 }
+}
+
+fn work(count: f64, nanos_each: f64) -> Cost {
+    Cost { by_clock: 0.0, by_work: count * nanos_each / 1e9 }
+}
+
+fn of_probe(probe: &ProbeSpec, facts: &MachineFacts) -> Cost {
+    let cpus = facts.cpus.max(1);
+    match probe {
+        ProbeSpec::Gap(p) => match p.reads {
+            Some(reads) => work(reads as f64, 12.0),
+            None => Cost { by_work: 0.02, ..clock(p.duration_ms.to_duration()) },
+        },
+        ProbeSpec::Fwq(p) => work(p.iterations as f64 * f64::from(p.samples), 0.5),
+        ProbeSpec::Ftq(p) => Cost { by_work: 0.02, ..clock(p.duration_ms.to_duration()) },
+        ProbeSpec::Wakeup(p) => clock(p.duration_ms.to_duration()),
+        ProbeSpec::Frames(p) => {
+            Cost { by_clock: f64::from(p.frames) / f64::from(p.rate_hz.max(1)), by_work: 0.0 }
+        }
+        ProbeSpec::Exit(p) => clock(p.duration_ms.to_duration()),
+        ProbeSpec::Lock(p) => clock(p.duration_ms.to_duration() * 2),
+        ProbeSpec::Syscall(p) => clock(p.duration_ms.to_duration() * p.max_threads.unwrap_or(cpus)),
+        ProbeSpec::Fork(p) => clock(p.duration_ms.to_duration() * p.max_threads.unwrap_or(cpus)),
+        ProbeSpec::Share(p) => clock(p.duration_ms.to_duration() * (cpus * 4 + 4)),
+        ProbeSpec::Net(p) => clock(p.duration_ms.to_duration() * net_points(p)),
+        ProbeSpec::Mpi(p) => {
+            clock(p.duration_ms.to_duration() * 2 * u32::try_from(p.message_bytes.len()).unwrap_or(u32::MAX))
+        }
+        ProbeSpec::Cpu(p) => {
+            let most = p.max_threads.unwrap_or(cpus * 2);
+            let turns: f64 = (1..=most).map(|threads| f64::from(threads.div_ceil(cpus))).sum();
+            work(p.iterations as f64 * f64::from(p.samples) * turns, 0.5)
+        }
+        ProbeSpec::Linpack(p) => work(f64::from(p.n).powi(3) * 2.0 / 3.0 * f64::from(p.samples), 0.2),
+        ProbeSpec::Build(p) => {
+            let functions = f64::from(p.files) * f64::from(p.functions);
+            work(functions, 1_000_000.0)
+        }
+        ProbeSpec::Pages(p) => {
+            let pages = p.size_mib.to_bytes().as_f64() / 4096.0 * (f64::from(p.warm_passes) + 1.0);
+            work(pages, 500.0)
+        }
+        ProbeSpec::MemLatency(_) | ProbeSpec::MemBandwidth(_) | ProbeSpec::Disk(_) => of_memory(probe, facts),
+    }
+}
+
+/// Arrays and files: a time per size or phase, and preparing them.
+fn of_memory(probe: &ProbeSpec, facts: &MachineFacts) -> Cost {
+    let sizes = |min_kib: u64, max_mib: Option<u64>, steps: u32| {
+        let cache = facts.last_level_cache_bytes.map_or(32 << 20, crate::model::units::Bytes::get);
+        let largest = max_mib.map_or((cache * 2).min(512 << 20), |mib| mib << 20);
+        let octaves = (largest / (min_kib.max(1) << 10)).max(1).ilog2() + 1;
+        (f64::from(octaves * steps + 1), largest as f64 * (f64::from(steps) + 1.0))
+    };
+    match probe {
+        ProbeSpec::MemLatency(p) => {
+            let most = p.max_size_mib.map(crate::model::units::Mebibytes::get);
+            let (count, bytes) = sizes(p.min_size_kib.get(), most, p.steps_per_octave);
+            let elements = bytes / f64::from(p.stride_bytes.max(1));
+            Cost { by_clock: p.duration_ms.to_duration().as_secs_f64() * count, ..work(elements, 150.0) }
+        }
+        ProbeSpec::MemBandwidth(p) => {
+            let most = p.max_size_mib.map(crate::model::units::Mebibytes::get);
+            let (count, bytes) = sizes(p.min_size_kib.get(), most, p.steps_per_octave);
+            Cost {
+                by_clock: p.duration_ms.to_duration().as_secs_f64() * count * 3.0,
+                ..work(bytes * f64::from(p.threads), 0.6)
+            }
+        }
+        ProbeSpec::Disk(p) => {
+            let phases = 2.0 * (p.modes.len() * p.block_sizes_kib.len()) as f64;
+            let by_clock = p.duration_ms.to_duration().as_secs_f64() * phases;
+            Cost { by_clock, ..work(p.file_size_mib.to_bytes().as_f64() * (phases / 2.0 + 1.0), 1.0) }
+        }
+        _ => Cost::default(),
+    }
+}
+
+/// Streams go in both directions, UDP leaves out what no datagram can hold.
+fn net_points(p: &NetParams) -> u32 {
+    let mut points = 0;
+    for protocol in &p.protocols {
+        let sizes = p.message_bytes.iter().filter(|size| *protocol == Protocol::Tcp || **size <= 65_507);
+        let sizes = u32::try_from(sizes.count()).unwrap_or(u32::MAX);
+        for exchange in &p.exchanges {
+            points += sizes * if *exchange == Exchange::Stream { 2 } else { 1 };
+        }
+    }
+    points
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::params::FwqParams;
+
+    #[test]
+    fn work_takes_longer_where_it_is_translated_and_beside_loads_and_the_clock_does_not() {
+        let facts = MachineFacts { cpus: 2, ..MachineFacts::default() };
+        let fwq = ProbeSpec::Fwq(FwqParams::default());
+        let gap = ProbeSpec::default_of(ProbeKind::Gap);
+        let cpu = Some(Neighbour { kind: LoadKind::Cpu, place: LoadPlace::Second });
+        let cost = |probe: &ProbeSpec, flavour, beside| {
+            measurement(probe, &facts, flavour, 1.0, (beside, None), 1).as_secs_f64()
+        };
+        assert!(cost(&fwq, Flavour::Translated, None) > 3.0 * cost(&fwq, Flavour::Process, None));
+        assert!(cost(&fwq, Flavour::Process, cpu) > 1.4 * cost(&fwq, Flavour::Process, None));
+        assert!(cost(&gap, Flavour::Translated, None) < 1.5 * cost(&gap, Flavour::Process, None));
+        assert!(cost(&gap, Flavour::Fake, cpu) < 0.01, "nothing is run");
+    }
+}

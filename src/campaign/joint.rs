@@ -1,0 +1,177 @@
+//! Several instances that measure at once: all are made ready, told one moment of the host's clock, and heard out.
+//!
+//! ```text
+//!  begin ─┬─ Running ─┐                         ┌─ finish ─┐
+//!  begin ─┼─ Running ─┼─ start = now + margin ──┼─ finish ─┼─► replies, one per instance
+//!  begin ─┴─ Running ─┘                         └─ finish ─┘
+//!         one breaks ─► the others go on, but not for long: who has not ended GRACE later is ended
+//! ```
+
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::time::{Duration, Instant};
+
+use super::fleet::Seat;
+use crate::model::accounts::HostAccount;
+use crate::model::job::{Job, JobReply};
+use crate::model::names::PlatformKind;
+use crate::model::units::Nanos;
+use crate::platforms::host::watch::Watch;
+use crate::platforms::instance::monotonic_now;
+use crate::platforms::{Broken, Cancel, Instance};
+
+/// From the decision to the start, where instances hear at once.
+const MARGIN: Duration = Duration::from_millis(50);
+/// The same where they are reached through an emulated device, or a network, and ask for the clock once more.
+const FAR_MARGIN: Duration = Duration::from_millis(250);
+/// More of it for each further instance: they are told one after the other and share the CPUs.
+const MARGIN_EACH: Duration = Duration::from_millis(5);
+/// How long the others may go on when one has broken; those that wait for it would wait for ever.
+const GRACE: Duration = Duration::from_secs(15);
+/// How often it is looked whether the user interrupted.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// One of them.
+pub(super) struct Member {
+    pub(super) seat: Seat,
+    pub(super) instance: Box<dyn Instance>,
+    pub(super) job: Job,
+}
+
+/// What came of it; replies in the order of the members.
+pub(super) struct Together {
+    pub(super) members: Vec<Member>,
+    pub(super) replies: Vec<Result<JobReply, Broken>>,
+    /// What the host saw of the first one.
+    pub(super) host: Option<HostAccount>,
+}
+
+/// Has all members measure at once and waits for all of them. A member that was ended because another one broke, or
+/// because the user interrupted, is [`Broken::Interrupted`].
+pub(super) fn together(mut members: Vec<Member>, kind: PlatformKind, cancel: &Cancel) -> Together {
+    let begun = each(&mut members, cancel, |member, cancel| member.instance.begin(&member.job, cancel));
+    let at = start_moment(kind, members.len());
+    let mut waiting: Vec<Result<(), Broken>> = Vec::with_capacity(begun.len());
+    for (member, begun) in members.iter_mut().zip(begun) {
+        waiting.push(begun.and_then(|()| member.instance.start_at(at)));
+    }
+    let watch =
+        Watch::start(&members.first().map(|first| first.instance.processes()).unwrap_or_default(), kind);
+    let mut ready: Vec<(&mut Member, Result<(), Broken>)> = members.iter_mut().zip(waiting).collect();
+    let replies = each(&mut ready, cancel, |(member, waiting), cancel| {
+        std::mem::replace(waiting, Ok(())).and_then(|()| member.instance.finish(cancel))
+    });
+    let host = watch.stop();
+    Together { members, replies, host }
+}
+
+fn start_moment(kind: PlatformKind, members: usize) -> Nanos {
+    let base = match kind {
+        PlatformKind::Native | PlatformKind::Container | PlatformKind::Fake => MARGIN,
+        PlatformKind::Vm | PlatformKind::Ssh => FAR_MARGIN,
+    };
+    let more = MARGIN_EACH.saturating_mul(u32::try_from(members).unwrap_or(u32::MAX));
+    monotonic_now().saturating_add(Nanos::from_duration(base.saturating_add(more)))
+}
+
+/// Does something with each of them in a thread of its own, and keeps the order of the results.
+fn each<T: Send, R: Send>(
+    items: &mut [T],
+    cancel: &Cancel,
+    act: impl Fn(&mut T, &Cancel) -> Result<R, Broken> + Sync,
+) -> Vec<Result<R, Broken>> {
+    let token = Cancel::new();
+    let (done, news) = channel();
+    let mut results: Vec<Option<Result<R, Broken>>> = items.iter().map(|_| None).collect();
+    std::thread::scope(|scope| {
+        for (index, item) in items.iter_mut().enumerate() {
+            let (act, done, token): (_, Sender<_>, _) = (&act, done.clone(), token.clone());
+            let work = move || {
+                // Whoever listens does so until every thread has answered.
+                let _ = done.send((index, act(item, &token)));
+            };
+            if let Err(error) =
+                std::thread::Builder::new().name("member".to_owned()).spawn_scoped(scope, work)
+            {
+                let reason = format!("no thread for instance {}: {error}", index + 1);
+                if let Some(place) = results.get_mut(index) {
+                    *place = Some(Err(super::measure::not_started(reason)));
+                }
+            }
+        }
+        drop(done);
+        collect(&mut results, &news, cancel, &token);
+    });
+    let lost = || Err(super::measure::not_started("its thread ended without an answer".to_owned()));
+    results.into_iter().map(|result| result.unwrap_or_else(lost)).collect()
+}
+
+/// Hears the results; passes the user's interruption on, and ends who goes on for too long after one has broken.
+fn collect<R>(
+    results: &mut [Option<Result<R, Broken>>],
+    news: &Receiver<(usize, Result<R, Broken>)>,
+    cancel: &Cancel,
+    token: &Cancel,
+) {
+    let mut broke_at: Option<Instant> = None;
+    loop {
+        if cancel.is_cancelled() || broke_at.is_some_and(|at| at.elapsed() >= GRACE) {
+            token.cancel();
+        }
+        match news.recv_timeout(LOOK) {
+            Ok((index, result)) => {
+                if result.is_err() && broke_at.is_none() {
+                    broke_at = Some(Instant::now());
+                }
+                if let Some(place) = results.get_mut(index) {
+                    *place = Some(result);
+                }
+            }
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => return,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::journal::{Failure, FailureKind};
+
+    fn broken() -> Broken {
+        Failure { kind: FailureKind::Died, reason: "gone".to_owned(), console: vec![] }.into()
+    }
+
+    #[test]
+    fn results_keep_their_order_and_one_that_breaks_takes_nobody_along() {
+        let mut items = [30u64, 1, 15];
+        let results = each(&mut items, &Cancel::new(), |item, _| {
+            std::thread::sleep(Duration::from_millis(*item));
+            if *item == 1 { Err(broken()) } else { Ok(*item) }
+        });
+        assert_eq!(results, [Ok(30), Err(broken()), Ok(15)]);
+    }
+
+    #[test]
+    fn the_users_interruption_reaches_everybody() {
+        let cancel = Cancel::new();
+        let canceller = cancel.clone();
+        let mut items = [0, 0];
+        let results: Vec<Result<(), Broken>> = std::thread::scope(|scope| {
+            scope.spawn(move || canceller.cancel());
+            each(&mut items, &cancel, |_, token| {
+                while !token.is_cancelled() {
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+                Err(Broken::Interrupted)
+            })
+        });
+        assert_eq!(results, [Err(Broken::Interrupted), Err(Broken::Interrupted)]);
+    }
+
+    #[test]
+    fn the_start_leaves_room_for_telling_everybody() {
+        let now = monotonic_now();
+        let far = start_moment(PlatformKind::Vm, 16).saturating_sub(now).to_duration();
+        assert!(far >= FAR_MARGIN + MARGIN_EACH * 16, "{far:?}");
+    }
+}

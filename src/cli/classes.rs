@@ -1,0 +1,56 @@
+//! `bulkhead classes`: list the shipped classes of work, print one to start from, or check a file.
+
+use std::path::Path;
+
+use super::args::ClassesArgs;
+use super::ending::{Ending, OrStop, Verdict};
+use super::{fit, output};
+use crate::model::classes::{ClassSet, shipped_texts};
+use crate::model::names::UnknownName;
+
+/// Lists, prints or checks.
+pub fn run(args: &ClassesArgs) -> Verdict {
+    let text = match &args.name {
+        None if args.json => serde_json::to_string_pretty(&names()).or_bad_input()?,
+        None => names().join("\n"),
+        Some(name) => named(name, args.json).or_bad_input()?,
+    };
+    output::data(&text).or_bad_input()?;
+    Ok(Ending::Done)
+}
+
+fn names() -> Vec<&'static str> {
+    shipped_texts().iter().map(|(name, _)| *name).collect()
+}
+
+/// A shipped class as it was written; of a file, that it is good and what it holds.
+fn named(name: &str, json: bool) -> anyhow::Result<String> {
+    let shipped = shipped_texts().iter().find(|(known, _)| *known == name).map(|(_, text)| *text);
+    let looks_like_file =
+        name.contains('/') || Path::new(name).extension().is_some() || Path::new(name).exists();
+    let set = match shipped {
+        Some(text) => ClassSet::from_toml(text)?,
+        None if looks_like_file => fit::read(Path::new(name))?,
+        None => {
+            anyhow::bail!("{}; or give the path of a TOML file", UnknownName::new("class", name, &names()))
+        }
+    };
+    if json {
+        return Ok(serde_json::to_string_pretty(&set)?);
+    }
+    let conditions: usize = set.classes.iter().map(|class| class.conditions.len()).sum();
+    Ok(shipped.map_or_else(
+        || {
+            format!(
+                "{name}: good. {} ({}), {conditions} conditions.",
+                if set.classes.len() == 1 {
+                    "1 class".to_owned()
+                } else {
+                    format!("{} classes", set.classes.len())
+                },
+                set.names().join(", ")
+            )
+        },
+        str::to_owned,
+    ))
+}

@@ -1,0 +1,64 @@
+//! `bulkhead measure --plan`: what would be measured, in which order, and for how long.
+
+use std::fmt::Write as _;
+
+use anyhow::Context;
+
+use super::args::MeasureArgs;
+use super::ending::{Ending, OrStop, Verdict};
+use super::measure::{DURATIONS_FILE, fresh_seed, platform_context};
+use super::progress::{Progress, cell_text};
+use super::{agent::counter_rate, interrupt, output, resolve};
+use crate::campaign::preview::{Preview, preview};
+use crate::model::experiment::Experiment;
+use crate::platforms::{Cancel, facts, make};
+
+/// Looks, plans, predicts, prints.
+pub fn run(args: &MeasureArgs) -> Verdict {
+    let cancel = interrupt::token().or_lacking()?;
+    let seed = fresh_seed();
+    let mut experiment = resolve::experiment(args, seed).or_bad_input()?;
+    experiment.seed = Some(experiment.seed.unwrap_or(seed));
+    let preview = look(&experiment, &cancel).or_lacking()?;
+    if cancel.is_cancelled() {
+        return Ok(Ending::Interrupted);
+    }
+    output::data(&words(&experiment, &preview)).or_lacking()?;
+    Ok(Ending::Done)
+}
+
+fn look(experiment: &Experiment, cancel: &Cancel) -> anyhow::Result<Preview> {
+    let work = tempfile::tempdir().context("no folder for what trying platforms leaves")?;
+    let context = platform_context(work.path(), experiment.seed.unwrap_or_default(), false)?;
+    let platforms =
+        experiment.platforms.iter().map(|spec| (spec.clone(), make::make(spec, &context))).collect();
+    let durations = Some(context.cache.join(DURATIONS_FILE));
+    let host = facts::collect(counter_rate());
+    let mut progress = Progress::new();
+    Ok(preview(experiment, platforms, &host, durations, cancel, &mut |event| progress.on(event))?)
+}
+
+/// One line per measurement of the first round, then the sum.
+fn words(experiment: &Experiment, preview: &Preview) -> String {
+    let mut out = String::new();
+    let repeat = experiment.repeat;
+    let _ = writeln!(
+        out,
+        "experiment {}, seed {}: {} to {} rounds of up to {} measurements; the first one in its order:",
+        experiment.name,
+        experiment.seed.unwrap_or_default(),
+        repeat.min,
+        repeat.max,
+        preview.first_round.len()
+    );
+    for (cell, duration, is_known) in &preview.first_round {
+        let mark = if *is_known { " " } else { "~" };
+        let _ = writeln!(out, "{mark}{:>8.2} s  {}", duration.as_secs_f64(), cell_text(cell));
+    }
+    if preview.first_round.iter().any(|(_, _, is_known)| !is_known) {
+        let _ = writeln!(out, "~ not measured on this host before: a typical cost");
+    }
+    let _ =
+        writeln!(out, "{} measurements, {}", preview.predicted.measurements, preview.predicted.as_sentence());
+    out
+}

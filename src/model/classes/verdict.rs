@@ -1,0 +1,101 @@
+//! What came of holding a platform against a class.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::Weight;
+use crate::model::journal::Cell;
+
+/// Is this platform fit for this class of work?
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ClassVerdict {
+    /// Name of the class.
+    pub class: String,
+    /// Its name for headings.
+    pub title: String,
+    /// Label of the platform.
+    pub platform: String,
+    /// The verdict.
+    pub level: Suitability,
+    /// What decided: the measurement and its bound, or what is missing.
+    pub reason: String,
+    /// Platform, class, verdict and reason in a sentence.
+    pub sentence: String,
+    /// Every condition of the class, in its order.
+    pub conditions: Vec<ConditionResult>,
+    /// Which of them decided; none when no condition could be looked at.
+    pub decided_by: Option<u32>,
+    /// What would change the verdict.
+    pub would_change: String,
+}
+
+/// A verdict.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Suitability {
+    /// Every required condition holds, and no wanted one is broken.
+    Suited,
+    /// Every required condition holds, a wanted one does not.
+    Limited,
+    /// A required condition does not hold.
+    Unsuited,
+    /// A required condition was not measured, or not well enough; none is broken.
+    Unknown,
+}
+
+impl Suitability {
+    /// Whether every required condition was shown to hold.
+    pub const fn is_met(self) -> bool {
+        matches!(self, Self::Suited | Self::Limited)
+    }
+}
+
+/// What came of one condition.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ConditionResult {
+    /// What it demands.
+    pub title: String,
+    /// Why the class needs it.
+    pub why: String,
+    /// Which of the eight requirements of Danciu 2010 it stands for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub requirement: Option<u8>,
+    /// What it means for the class.
+    pub weight: Weight,
+    /// Whether it holds.
+    pub held: Held,
+    /// What was measured, with its interval; or why nothing was, and what to do about it.
+    pub measured: String,
+    /// What was demanded.
+    pub bound: String,
+    /// How far the measured figure is from its bound, as a factor: above 1 it is on the bad side. None without both.
+    pub factor: Option<f64>,
+    /// The measurement that decided; none when there is none.
+    pub decided_by: Option<Deciding>,
+    /// Measurements in which it does not hold.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub broken_in: Vec<Cell>,
+}
+
+/// The measurement that decided a condition.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Deciding {
+    /// The cell.
+    pub cell: Cell,
+    /// Id of the metric.
+    pub metric: String,
+}
+
+/// Whether a condition holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Held {
+    /// The interval lies on the good side of the bound.
+    Yes,
+    /// The interval lies on the bad side of the bound, or the instance died or hung in it.
+    No,
+    /// The interval contains the bound, or the data supports none.
+    Unclear,
+    /// Nothing was measured that could tell.
+    NotMeasured,
+}

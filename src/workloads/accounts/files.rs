@@ -1,0 +1,59 @@
+//! Reads small files of the kernel, never more of them than a bound.
+
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::path::Path;
+
+/// Longest file that is read: `/proc/interrupts` of a machine with 4096 CPUs has some megabytes.
+const MOST_BYTES: u64 = 16 << 20;
+
+/// The text of a file; bytes that are no UTF-8 are replaced.
+///
+/// # Errors
+/// Why it could not be read, with its path.
+pub fn read(path: &Path) -> Result<String, String> {
+    read_at_most(path, MOST_BYTES)
+}
+
+/// The same with a bound of its own.
+///
+/// # Errors
+/// Why it could not be read, with its path.
+pub fn read_at_most(path: &Path, most: u64) -> Result<String, String> {
+    let refused = |error: io::Error| format!("{}: {error}", path.display());
+    let mut bytes = Vec::new();
+    File::open(path).map_err(refused)?.take(most + 1).read_to_end(&mut bytes).map_err(refused)?;
+    if bytes.len() as u64 > most {
+        return Err(format!("{} is longer than {most} bytes", path.display()));
+    }
+    Ok(String::from_utf8(bytes)
+        .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned()))
+}
+
+/// Writes a setting into a file of the kernel, which must be there already.
+///
+/// # Errors
+/// Why it was refused, with the path.
+pub fn set(path: &Path, value: &str) -> Result<(), String> {
+    let mut file = File::options().write(true).open(path).map_err(|error| refusal(value, path, &error))?;
+    file.write_all(value.as_bytes()).map_err(|error| refusal(value, path, &error))
+}
+
+fn refusal(value: &str, path: &Path, error: &io::Error) -> String {
+    format!("cannot write {value} to {}: {error}", path.display())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_and_missing_files_are_refused_by_name() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("file");
+        std::fs::write(&path, b"abc\xff").unwrap();
+        assert_eq!(read_at_most(&path, 4).unwrap(), "abc\u{fffd}");
+        assert!(read_at_most(&path, 3).unwrap_err().contains("longer than 3 bytes"));
+        assert!(read(&folder.path().join("none")).unwrap_err().contains("none: No such file"));
+    }
+}

@@ -1,0 +1,24 @@
+//! What the kernel of this instance counted while a probe ran: read just before and just after it, never meanwhile.
+//!
+//! ```text
+//!  Watch::begin ─► Snapshot ─► probe ─► Snapshot ─► Watch::end ─► ProbeReport.accounts
+//!       └ (asked for) tracer on ───────── tracer off ┘
+//! ```
+//!
+//! Files of `/proc` are parsed by pure functions over their text ([`table`], [`steal`], [`trace_text`]); what a
+//! container or a guest hides is written down as unknown, with the reason.
+
+mod files;
+mod snapshot;
+mod steal;
+mod table;
+mod toll;
+mod trace_text;
+mod tracer;
+mod watch;
+
+pub use files::read as read_bounded;
+pub use snapshot::Snapshot;
+pub use toll::{Toll, bank};
+pub use tracer::Tracer;
+pub use watch::Watch;

@@ -1,0 +1,271 @@
+//! The interrupt load, like `ping -f -l`: packets that only kernels answer, many in flight, so that the work is done in
+//! interrupts and soft interrupts and hardly any in programs. Source: Lourot's thesis (`ping -f -l 10000`).
+//!
+//! ```text
+//!  ping socket ─► ICMP echo request ─► kernel ─► echo reply         where the system's ping_group_range allows it
+//!  raw socket  ─► the same                                         where CAP_NET_RAW is there
+//!  UDP socket  ─► datagram to a closed port ─► kernel ─► ICMP port unreachable ─► ECONNREFUSED at the socket
+//! ```
+//!
+//! The first way that is answered is taken. What counts is answers. The loopback device is exempt from the kernel's
+//! limits on ICMP messages (`icmp_msgs_per_sec`).
+
+use std::io;
+use std::net::{Ipv4Addr, SocketAddrV4, UdpSocket};
+use std::os::fd::AsRawFd;
+use std::time::{Duration, Instant};
+
+use nix::sys::socket::{
+    AddressFamily, SockFlag, SockProtocol, SockType, SockaddrIn, bind, socket as open_socket,
+};
+
+use super::packets::{Sent, receive, send, wait};
+use super::stressors::{Done, Stressor};
+use crate::workloads::error::WorkError;
+use crate::workloads::loopback;
+
+/// Packets sent before answers are fetched.
+const BURST: u32 = 64;
+/// UDP sockets that are used in turn: each can tell of one answer at a time.
+const SOCKETS: usize = 32;
+/// ICMP header and 56 bytes, as ping sends.
+const MESSAGE: usize = 64;
+/// Longest packet that is read: an answer with its IP header and options.
+const ANSWER: usize = 256;
+/// How long the first answer may take before the next way is tried.
+const PATIENCE: Duration = Duration::from_millis(500);
+/// Types of ICMP messages.
+const ECHO_REQUEST: u8 = 8;
+const ECHO_REPLY: u8 = 0;
+
+/// A flood of packets that kernels answer, one thread.
+pub struct Pinging {
+    way: Way,
+}
+
+/// How answers are had.
+enum Way {
+    PingSocket(UdpSocket),
+    RawSocket(UdpSocket),
+    ClosedPort(Vec<UdpSocket>),
+}
+
+type Open = fn(Ipv4Addr) -> io::Result<Way>;
+
+impl Way {
+    const fn words(&self) -> &'static str {
+        match self {
+            Self::PingSocket(_) => "ICMP echo through a ping socket",
+            Self::RawSocket(_) => "ICMP echo through a raw socket",
+            Self::ClosedPort(_) => "UDP to a closed port, answered with ICMP port unreachable",
+        }
+    }
+}
+
+impl Pinging {
+    /// Thread `number`; finds the first way that is answered.
+    ///
+    /// # Errors
+    /// No way is; says why for each.
+    pub fn new(number: u32) -> Result<Self, WorkError> {
+        loopback::ensure_up()?;
+        let address = own_address(number);
+        let ways: [(&str, Open); 3] =
+            [("ping socket", ping_socket), ("raw socket", raw_socket), ("closed UDP port", closed_port)];
+        let mut refused = Vec::new();
+        for (name, open) in ways {
+            let tried = open(address).map(|way| Self { way }).and_then(|mut ping| {
+                let answered = ping.is_answered()?;
+                if answered { Ok(ping) } else { Err(io::Error::other("no answer comes")) }
+            });
+            match tried {
+                Ok(pinging) => return Ok(pinging),
+                Err(error) => refused.push(format!("{name}: {error}")),
+            }
+        }
+        Err(WorkError::Unfit(format!("no kernel answers packets here: {}", refused.join("; "))))
+    }
+
+    fn is_answered(&mut self) -> io::Result<bool> {
+        let end = Instant::now() + PATIENCE;
+        while Instant::now() < end {
+            if self.burst()? > 0 {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Sends a burst; returns how many answers have come.
+    fn burst(&self) -> io::Result<u64> {
+        match &self.way {
+            Way::PingSocket(socket) => echo(socket, icmp_type),
+            Way::RawSocket(socket) => echo(socket, icmp_type_behind_ip),
+            Way::ClosedPort(sockets) => knock(sockets),
+        }
+    }
+}
+
+impl Stressor for Pinging {
+    fn round(&mut self) -> Result<Done, WorkError> {
+        let answers = self.burst().map_err(|error| {
+            WorkError::system(format!("send packets that kernels answer ({})", self.way.words()), error)
+        })?;
+        Ok(Done::of(answers))
+    }
+
+    fn way(&self) -> Option<&'static str> {
+        Some(self.way.words())
+    }
+}
+
+/// An address of the loopback network for each thread: a raw socket hears every echo to its address.
+fn own_address(number: u32) -> Ipv4Addr {
+    let [_, _, high, low] = (number % 65_000 + 1).to_be_bytes();
+    Ipv4Addr::new(127, 66, high, low)
+}
+
+fn ping_socket(address: Ipv4Addr) -> io::Result<Way> {
+    icmp_socket(SockType::Datagram, address).map(Way::PingSocket)
+}
+
+fn raw_socket(address: Ipv4Addr) -> io::Result<Way> {
+    icmp_socket(SockType::Raw, address).map(Way::RawSocket)
+}
+
+/// A socket that sends to, and hears from, its own address only. The standard library's socket type does for any
+/// protocol what is needed here.
+fn icmp_socket(kind: SockType, address: Ipv4Addr) -> io::Result<UdpSocket> {
+    let opened = open_socket(AddressFamily::Inet, kind, SockFlag::SOCK_CLOEXEC, SockProtocol::Icmp)?;
+    bind(opened.as_raw_fd(), &SockaddrIn::from(SocketAddrV4::new(address, 0)))?;
+    let socket = UdpSocket::from(opened);
+    socket.connect((address, 0))?;
+    socket.set_nonblocking(true)?;
+    Ok(socket)
+}
+
+/// A port that was free a moment ago; it is given back only when the senders have ports of their own.
+fn closed_port(address: Ipv4Addr) -> io::Result<Way> {
+    let target = UdpSocket::bind((address, 0))?;
+    let sockets = (0..SOCKETS).map(|_| {
+        let socket = UdpSocket::bind((address, 0))?;
+        socket.connect(target.local_addr()?)?;
+        socket.set_nonblocking(true)?;
+        Ok(socket)
+    });
+    sockets.collect::<io::Result<Vec<_>>>().map(Way::ClosedPort)
+}
+
+/// An echo request. Identifier and sequence number stay: the kernel answers each one alike, and a ping socket puts in
+/// its own identifier. Checksum after RFC 1071, of the header and zeros.
+const fn request() -> [u8; MESSAGE] {
+    let mut message = [0; MESSAGE];
+    message[0] = ECHO_REQUEST;
+    let [high, low] = (!((ECHO_REQUEST as u16) << 8)).to_be_bytes();
+    message[2] = high;
+    message[3] = low;
+    message
+}
+
+fn echo(socket: &UdpSocket, kind_of: fn(&[u8]) -> Option<u8>) -> io::Result<u64> {
+    const REQUEST: [u8; MESSAGE] = request();
+    for _ in 0..BURST {
+        if send(socket, &REQUEST)? != Sent::Gone {
+            break;
+        }
+    }
+    let (mut answers, mut read) = (0, 0);
+    let mut packet = [0; ANSWER];
+    while read < 4 * BURST
+        && let Some(length) = receive(socket, &mut packet)?
+    {
+        read += 1;
+        answers += u64::from(packet.get(..length).and_then(kind_of) == Some(ECHO_REPLY));
+    }
+    if read == 0 {
+        wait(socket)?;
+    }
+    Ok(answers)
+}
+
+fn icmp_type(message: &[u8]) -> Option<u8> {
+    message.first().copied()
+}
+
+/// A raw socket gets the IP header, too; its length is in its first byte, in words of four bytes.
+fn icmp_type_behind_ip(packet: &[u8]) -> Option<u8> {
+    let words = usize::from(packet.first()? & 0x0f);
+    packet.get(words * 4).copied()
+}
+
+/// One datagram per socket, then one question per socket whether the answer has come.
+fn knock(sockets: &[UdpSocket]) -> io::Result<u64> {
+    let mut answers = 0;
+    for socket in sockets {
+        // Refused means that the answer to the one before came after it was asked for.
+        answers += u64::from(send(socket, &[0; MESSAGE])? == Sent::Refused);
+    }
+    for socket in sockets {
+        match socket.take_error()? {
+            None => {}
+            Some(error) if error.kind() == io::ErrorKind::ConnectionRefused => answers += 1,
+            Some(error) => return Err(error),
+        }
+    }
+    if answers == 0
+        && let Some(first) = sockets.first()
+    {
+        wait(first)?;
+    }
+    Ok(answers)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_thread_has_an_address_of_its_own_in_the_loopback_network() {
+        let all: std::collections::BTreeSet<_> = (0..1000).map(own_address).collect();
+        assert_eq!(all.len(), 1000);
+        assert!(all.iter().all(std::net::Ipv4Addr::is_loopback));
+    }
+
+    #[test]
+    fn the_checksum_of_the_request_is_right() {
+        let words =
+            request().chunks(2).map(|pair| u32::from(u16::from_be_bytes([pair[0], pair[1]]))).sum::<u32>();
+        assert_eq!((words & 0xffff) + (words >> 16), 0xffff);
+    }
+
+    #[test]
+    fn a_closed_port_answers_once_per_datagram() {
+        loopback::ensure_up().unwrap();
+        let way = closed_port(own_address(900)).unwrap();
+        let mut pinging = Pinging { way };
+        let answers: u64 = (0..50).map(|_| pinging.round().unwrap().whole).sum();
+        assert!(answers > 0 && answers <= 50 * SOCKETS as u64, "{answers}");
+        assert!(pinging.way().unwrap().contains("closed port"));
+    }
+
+    #[test]
+    fn an_open_port_does_not_answer() {
+        let address = own_address(901);
+        let open = UdpSocket::bind((address, 0)).unwrap();
+        let sender = UdpSocket::bind((address, 0)).unwrap();
+        sender.connect(open.local_addr().unwrap()).unwrap();
+        sender.set_nonblocking(true).unwrap();
+        assert_eq!(knock(&[sender]).unwrap(), 0);
+    }
+
+    #[test]
+    fn requests_seen_by_a_raw_socket_are_no_answers() {
+        let Ok(way) = raw_socket(own_address(902)) else {
+            println!("SKIPPED: no raw sockets without CAP_NET_RAW");
+            return;
+        };
+        let mut pinging = Pinging { way };
+        let answers: u64 = (0..20).map(|_| pinging.round().unwrap().whole).sum();
+        assert!(answers > 0 && answers <= 20 * u64::from(BURST), "{answers} answers to 20 bursts");
+    }
+}

@@ -1,0 +1,149 @@
+//! Every load on every real platform, in the measured instance and in a second one: it has an effect, says how it was
+//! done, and ends when it is told to.
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use bulkhead::model::experiment::PlatformSpec;
+use bulkhead::model::job::{Dose, Job, JobReply, LoadSpec};
+use bulkhead::model::names::{LoadKind, PlatformKind};
+use bulkhead::model::params::{GapParams, ProbeSpec};
+use bulkhead::model::units::{Bytes, Millis};
+use bulkhead::platforms::ledger::Ledger;
+use bulkhead::platforms::{Cancel, Instance, InstanceSpec, Platform, PlatformContext, make};
+use bulkhead::workloads::clock::Anchor;
+
+/// A load that is told to stop must have stopped then: far beyond any round, far below any deadline.
+const PROMPTLY: Duration = Duration::from_secs(20);
+
+#[test]
+fn loads_have_an_effect_natively() {
+    every_load_on(PlatformKind::Native);
+}
+
+#[test]
+fn loads_have_an_effect_in_containers() {
+    every_load_on(PlatformKind::Container);
+}
+
+#[test]
+fn loads_have_an_effect_in_virtual_machines() {
+    every_load_on(PlatformKind::Vm);
+}
+
+fn cache() -> PathBuf {
+    let named = std::env::var_os("BULKHEAD_CACHE").map(PathBuf::from);
+    let user = || std::env::var_os("XDG_CACHE_HOME").map(|cache| PathBuf::from(cache).join("bulkhead"));
+    let home = || std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache/bulkhead"));
+    named.or_else(user).or_else(home).unwrap_or_else(|| std::env::temp_dir().join("bulkhead-cache"))
+}
+
+#[expect(clippy::print_stdout, reason = "a skipped test says why")]
+fn every_load_on(kind: PlatformKind) {
+    let run = tempfile::Builder::new().prefix("bulkhead-run-").tempdir().expect("a run directory");
+    let context = PlatformContext {
+        counter_hz: Anchor::take().and_then(|anchor| anchor.rate_since()).ok(),
+        exe: PathBuf::from(env!("CARGO_BIN_EXE_bulkhead")),
+        ledger: Ledger::open(run.path()).expect("a ledger"),
+        cache: cache(),
+        seed: 7,
+        may_destroy: false,
+    };
+    let mut platform = make(&PlatformSpec::of_kind(kind), &context);
+    if let Some(reason) = platform.survey(&Cancel::new()).unavailable {
+        let required = std::env::var("BULKHEAD_REQUIRE").unwrap_or_default();
+        assert!(!required.split(',').any(|label| label == kind.as_str()), "required, but: {reason}");
+        println!("SKIPPED: {reason}");
+        return;
+    }
+    let mut measured = start(platform.as_mut(), 0, run.path());
+    let mut second = start(platform.as_mut(), 1, run.path());
+    for (id, load) in (1..).zip(LoadKind::ALL) {
+        same(measured.as_mut(), id, *load);
+        beside(measured.as_mut(), second.as_mut(), id + 100, *load);
+    }
+    measured.end();
+    second.end();
+}
+
+fn start(platform: &mut dyn Platform, number: u32, run: &Path) -> Box<dyn Instance> {
+    let scratch = run.join(format!("scratch-{number}"));
+    std::fs::create_dir_all(&scratch).expect("a scratch folder");
+    let spec = InstanceSpec {
+        number,
+        memory_wanted: Bytes::from_bytes(512 << 20),
+        disk_wanted: Bytes::from_bytes(320 << 20),
+        scratch,
+        ..InstanceSpec::default()
+    };
+    platform.start(&spec, &Cancel::new()).unwrap_or_else(|broken| panic!("no instance {number}: {broken:?}"))
+}
+
+/// The load in the measured instance.
+fn same(instance: &mut dyn Instance, id: u64, load: LoadKind) {
+    let cancel = Cancel::new();
+    instance.begin(&Job { loads: loads(load), ..gap(id, load) }, &cancel).expect("it begins");
+    let reply = instance.finish(&cancel).expect("it replies");
+    check(load, &reply);
+}
+
+/// The load in a second instance, while the first one measures.
+fn beside(measured: &mut dyn Instance, second: &mut dyn Instance, id: u64, load: LoadKind) {
+    let cancel = Cancel::new();
+    let job = Job { probe: None, loads: loads(load), ..gap(id, load) };
+    second.begin(&job, &cancel).unwrap_or_else(|broken| panic!("{load}: {broken:?}"));
+    measured.begin(&gap(id, load), &cancel).expect("it begins");
+    assert!(matches!(measured.finish(&cancel).expect("it replies").report, Some(Ok(_))));
+    let asked = Instant::now();
+    let reply = second.finish(&cancel).unwrap_or_else(|broken| panic!("{load}: {broken:?}"));
+    assert!(asked.elapsed() < PROMPTLY, "{load} took {:?} to stop", asked.elapsed());
+    assert_eq!(reply.report, None, "{load}");
+    check(load, &reply);
+}
+
+fn check(load: LoadKind, reply: &JobReply) {
+    assert!(!matches!(reply.report, Some(Err(_))), "{load}: {:?}", reply.report.as_ref().map(Result::is_err));
+    let [dose] = reply.doses.as_slice() else { panic!("{load}: {} doses", reply.doses.len()) };
+    assert_eq!((dose.kind, dose.unit.as_str()), (load, load.unit()));
+    if load == LoadKind::Idle {
+        assert_eq!((dose.threads, dose.rate_per_s.to_bits()), (0, 0));
+        return;
+    }
+    assert!(dose.rate_per_s > 0.0, "the {load} load did nothing");
+    assert!(dose.cpu_time_ns.get() > 0 && dose.elapsed_ns.get() > 0, "{dose:?}");
+    assert_eq!(dose.way.is_some(), load == LoadKind::Interrupt, "{dose:?}");
+    check_parts(dose);
+    show(dose);
+}
+
+#[expect(clippy::print_stdout, reason = "the doses are worth a look")]
+fn show(dose: &Dose) {
+    let way = dose.way.as_deref().unwrap_or_default();
+    println!("{:<10} {:>16.0} {}/s {way}", dose.kind, dose.rate_per_s, dose.unit);
+}
+
+fn check_parts(dose: &Dose) {
+    let parts: Vec<(LoadKind, &str)> =
+        dose.parts.iter().map(|part| (part.kind, part.unit.as_str())).collect();
+    assert_eq!(parts, dose.kind.parts());
+    for part in &dose.parts {
+        assert!(part.rate_per_s > 0.0, "the {} part of the {} load did nothing", part.kind, dose.kind);
+    }
+}
+
+/// Long enough that each part of a mixed load works, in a translated guest on a busy host as well.
+fn gap(id: u64, beside: LoadKind) -> Job {
+    let duration_ms = Millis::from_millis(if beside == LoadKind::Mixed { 2000 } else { 300 });
+    let params = GapParams { duration_ms, ..GapParams::default() };
+    Job {
+        id,
+        probe: Some(ProbeSpec::Gap(params)),
+        seed: id,
+        deadline_ms: Millis::from_millis(120_000),
+        ..Job::default()
+    }
+}
+
+fn loads(kind: LoadKind) -> Vec<LoadSpec> {
+    vec![LoadSpec { kind, threads: Some(if kind == LoadKind::Mixed { 4 } else { 2 }) }]
+}

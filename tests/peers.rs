@@ -1,0 +1,133 @@
+//! The probes that several instances make together over a network, made here by threads over loopback: every exchange and
+//! size, both directions, and what goes wrong between partners.
+
+mod peers_kit;
+
+use bulkhead::model::detail::{Detail, MpiDetail, MpiPattern, NetDetail, NetDirection, NetPoint};
+use bulkhead::model::job::ProbeReport;
+use bulkhead::model::params::{Exchange, MpiParams, NetParams, ProbeSpec, Protocol};
+use bulkhead::model::units::{Millis, Nanos};
+use peers_kit::{Members, report_of};
+
+fn net(message_bytes: &[u32], duration_ms: u64) -> NetParams {
+    NetParams {
+        message_bytes: message_bytes.to_vec(),
+        duration_ms: Millis::from_millis(duration_ms),
+        ..NetParams::default()
+    }
+}
+
+fn detail(outcome: &Result<ProbeReport, String>) -> &NetDetail {
+    match outcome {
+        Ok(ProbeReport { detail: Detail::Net(detail), .. }) => detail,
+        other => panic!("no net detail: {:?}", other.as_ref().map(|_| ())),
+    }
+}
+
+fn check_point(point: &NetPoint) {
+    let name =
+        format!("{:?} {:?} {:?} {}", point.protocol, point.exchange, point.direction, point.message_bytes);
+    assert_eq!(point.unsupported, None, "{name}");
+    assert!(point.sent > 0 && point.elapsed_ns.get() > 0, "{name}");
+    assert!(point.first_cpu_ns.get() > 0 && point.second_cpu_ns.get() > 0, "{name}");
+    assert!(point.round_trip_ns.is_well_formed(), "{name}");
+    match point.exchange {
+        Exchange::Stream => assert!(point.round_trip_ns.is_empty(), "{name}"),
+        Exchange::RequestResponse => {
+            assert_eq!(point.round_trip_ns.count(), point.arrived, "{name}");
+            assert_eq!(point.bytes.get(), point.arrived * u64::from(point.message_bytes), "{name}");
+        }
+    }
+    if point.protocol == Protocol::Tcp {
+        assert!(point.arrived > 0 || u64::from(point.message_bytes) > point.bytes.get(), "{name}");
+        assert!(point.bytes.get() > 0, "{name}");
+        assert_eq!(point.arrived, point.bytes.get() / u64::from(point.message_bytes), "{name}");
+    } else {
+        assert!(point.arrived <= point.sent, "{name}");
+    }
+}
+
+#[test]
+fn every_exchange_and_size_is_measured_in_both_directions() {
+    let sizes = [1, 3, 1000, 65_507, 65_508, 32 << 20];
+    let members = Members::on_loopback(2);
+    let outcomes = members.run(&ProbeSpec::Net(net(&sizes, 10)));
+    let first = detail(&outcomes[0]);
+    assert_eq!(detail(&outcomes[1]).points, vec![], "the second has nothing to report");
+    assert_eq!(first.points.len(), 2 * 3 * sizes.len());
+    for point in &first.points {
+        if point.protocol == Protocol::Udp && point.message_bytes > 65_507 {
+            assert!(point.unsupported.as_ref().is_some_and(|reason| reason.contains("65507")));
+            assert_eq!((point.sent, point.arrived), (0, 0));
+        } else {
+            check_point(point);
+        }
+    }
+    let directions: Vec<NetDirection> = first.points.iter().take(2).map(|point| point.direction).collect();
+    assert_eq!(directions, [NetDirection::Out, NetDirection::In]);
+    report_of(&outcomes[0]);
+}
+
+fn mpi_detail(outcome: &Result<ProbeReport, String>) -> &MpiDetail {
+    match &report_of(outcome).detail {
+        Detail::Mpi(detail) => detail,
+        other => panic!("not a mpi detail but {}", other.kind()),
+    }
+}
+
+fn check_mpi(instances: usize, each: u32, sizes: &[u32]) {
+    let name = format!("{instances} instances, {each} ranks each");
+    let params = MpiParams {
+        message_bytes: sizes.to_vec(),
+        duration_ms: Millis::from_millis(10),
+        ranks_per_instance: each,
+    };
+    let outcomes = Members::on_loopback(instances).run(&ProbeSpec::Mpi(params));
+    for other in outcomes.iter().skip(1) {
+        assert_eq!(mpi_detail(other).points, vec![], "{name}");
+    }
+    let first = mpi_detail(&outcomes[0]);
+    assert_eq!(first.ranks, u32::try_from(instances).expect("few") * each, "{name}");
+    let kinds: Vec<(MpiPattern, u32)> =
+        first.points.iter().map(|point| (point.pattern, point.message_bytes)).collect();
+    let expected: Vec<(MpiPattern, u32)> = [MpiPattern::PingPong, MpiPattern::AllToAll]
+        .into_iter()
+        .flat_map(|pattern| sizes.iter().map(move |size| (pattern, *size)))
+        .collect();
+    assert_eq!(kinds, expected, "{name}");
+    for point in &first.points {
+        let what = format!("{name}: {:?} {}", point.pattern, point.message_bytes);
+        assert!(point.iterations > 0 && point.iteration_ns.count() == point.iterations, "{what}");
+        assert!(point.elapsed_ns >= Nanos::from_nanos(10_000_000), "{what}");
+        assert!(point.iteration_ns.sum() <= point.elapsed_ns.get().into(), "{what}");
+    }
+}
+
+#[test]
+fn messages_pass_inside_one_instance() {
+    check_mpi(1, 2, &[1, 32 << 20]);
+    check_mpi(1, 5, &[7, 40_000]);
+}
+
+#[test]
+fn messages_pass_between_instances() {
+    check_mpi(2, 1, &[1, 32 << 20]);
+    check_mpi(8, 1, &[1, 1000]);
+}
+
+#[test]
+fn messages_pass_inside_and_between_instances_at_once() {
+    check_mpi(2, 2, &[8, 100_000]);
+    check_mpi(3, 3, &[8, 1000]);
+}
+
+#[test]
+fn with_more_than_two_instances_pairs_measure_at_once_and_one_left_over_rests() {
+    let outcomes = Members::on_loopback(5).run(&ProbeSpec::Net(net(&[100], 20)));
+    let counts: Vec<usize> = outcomes.iter().map(|outcome| detail(outcome).points.len()).collect();
+    assert_eq!(counts, [6, 0, 6, 0, 0]);
+    detail(&outcomes[2]).points.iter().for_each(check_point);
+    let notes = |rank: usize| report_of(&outcomes[rank]).notes.join("; ");
+    assert!(notes(0).contains("2 pairs of instances"), "{}", notes(0));
+    assert!(notes(4).contains("has no partner"), "{}", notes(4));
+}

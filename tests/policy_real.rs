@@ -1,0 +1,225 @@
+//! Real processes and virtual machines that share this machine's CPUs: the policy behind it is named.
+//!
+//! Without CPU groups the kernel shares per thread; groups of equal weight share per instance; other weights and caps
+//! are found with their value. Needs root for the groups and two CPUs to share.
+
+#![expect(clippy::print_stdout, reason = "the verdicts are worth a look, and what is left out says why")]
+
+use std::path::Path;
+
+use bulkhead::model::detail::{Detail, ShareDetail};
+use bulkhead::model::experiment::PlatformSpec;
+use bulkhead::model::job::{Job, Part};
+use bulkhead::model::layout::Layout;
+use bulkhead::model::names::PlatformKind;
+use bulkhead::model::params::{ProbeSpec, ShareParams};
+use bulkhead::model::policy::{PolicyVerdict, SharingPolicy};
+use bulkhead::model::units::{Bytes, Millis};
+use bulkhead::platforms::ledger::Ledger;
+use bulkhead::platforms::{Cancel, Instance, InstanceSpec, Platform, PlatformContext, make};
+use bulkhead::stats::shares::verdict;
+
+/// How long a quiet moment is waited for.
+const PATIENCE: std::time::Duration = std::time::Duration::from_secs(20);
+
+fn cpus() -> u32 {
+    u32::try_from(std::thread::available_parallelism().map_or(1, usize::from)).unwrap_or(1)
+}
+
+fn is_root() -> bool {
+    nix::unistd::geteuid().is_root()
+}
+
+/// How often each policy must be named; every time.
+fn runs() -> usize {
+    std::env::var("BULKHEAD_POLICY_RUNS").ok().and_then(|runs| runs.parse().ok()).unwrap_or(2)
+}
+
+fn platform(spec: &PlatformSpec, run: &Path) -> Box<dyn Platform> {
+    let context = PlatformContext {
+        may_destroy: false,
+        exe: env!("CARGO_BIN_EXE_bulkhead").into(),
+        ledger: Ledger::open(run).expect("a ledger"),
+        cache: std::env::var_os("HOME")
+            .map_or_else(|| "/tmp".into(), |home| Path::new(&home).join(".cache/bulkhead")),
+        counter_hz: None,
+        seed: 1,
+    };
+    make(spec, &context)
+}
+
+fn start(platform: &mut dyn Platform, rank: u32, run: &Path) -> Box<dyn Instance> {
+    let scratch = run.join(format!("scratch-{rank}"));
+    std::fs::create_dir_all(&scratch).expect("a folder");
+    let memory_wanted = Bytes::from_bytes(64 << 20);
+    let spec = InstanceSpec { number: rank, rank, memory_wanted, scratch, ..InstanceSpec::default() };
+    platform.start(&spec, &Cancel::new()).unwrap_or_else(|broken| panic!("instance {rank}: {broken:?}"))
+}
+
+/// One joint measurement of two instances that are there already.
+fn measure(pair: &mut [Box<dyn Instance>; 2], id: u64, millis: u64) -> ShareDetail {
+    let job = |rank: u32| Job {
+        id,
+        probe: Some(ProbeSpec::Share(ShareParams { duration_ms: Millis::from_millis(millis) })),
+        seed: 1,
+        deadline_ms: Millis::from_millis(120_000),
+        part: Some(Part { rank, ranks: 2, peers: vec![] }),
+        ..Job::default()
+    };
+    let details: Vec<ShareDetail> = std::thread::scope(|scope| {
+        let running: Vec<_> = pair
+            .iter_mut()
+            .zip(0..)
+            .map(|(instance, rank)| {
+                let job = job(rank);
+                scope.spawn(move || {
+                    instance.begin(&job, &Cancel::new()).expect("it begins");
+                    instance.start_at(now()).expect("it starts");
+                    let reply = instance.finish(&Cancel::new()).expect("it ends");
+                    match reply.report.expect("a report").expect("a result").detail {
+                        Detail::Share(detail) => detail,
+                        other => panic!("{}", other.kind()),
+                    }
+                })
+            })
+            .collect();
+        running.into_iter().map(|thread| thread.join().expect("no panic")).collect()
+    });
+    let mut details = details.into_iter();
+    let first = details.next().expect("two");
+    ShareDetail { others: details.collect(), ..first }
+}
+
+/// The host's monotonic clock: begin at once.
+fn now() -> bulkhead::model::units::Nanos {
+    let time = nix::time::clock_gettime(nix::time::ClockId::CLOCK_MONOTONIC).expect("a clock");
+    bulkhead::model::units::Nanos::from_duration(std::time::Duration::from(time))
+}
+
+fn named(spec: &PlatformSpec, runs: usize, millis: u64) -> Vec<PolicyVerdict> {
+    let run = tempfile::tempdir().expect("a folder");
+    let mut platform = platform(spec, run.path());
+    let state = platform.survey(&Cancel::new());
+    assert_eq!(state.unavailable, None, "{}", spec.label);
+    let mut pair = [start(&mut *platform, 0, run.path()), start(&mut *platform, 1, run.path())];
+    let verdicts = (1..=runs as u64)
+        .filter_map(|id| {
+            let detail = measured_in_quiet(&mut pair, id * 100, millis)?;
+            let verdict = verdict(&spec.label, &[(Layout::PAIR, &detail)], cpus());
+            println!("{}", verdict.sentence);
+            for point in &verdict.points {
+                println!(
+                    "  {}+{}: {:.3} {:.3}",
+                    point.first_threads, point.other_threads, point.first_cpus, point.other_cpus
+                );
+            }
+            Some(verdict)
+        })
+        .collect();
+    for mut instance in pair {
+        instance.end();
+    }
+    drop(platform);
+    assert_eq!(leftover_groups(run.path()), Vec::<String>::new(), "left behind");
+    verdicts
+}
+
+/// What others leave of this machine: the CPU time that a spinning thread per CPU gets, as a share of all.
+fn left_by_others() -> f64 {
+    let spin = || {
+        let began = std::time::Instant::now();
+        let clock = nix::time::ClockId::CLOCK_THREAD_CPUTIME_ID;
+        let cpu = || std::time::Duration::from(nix::time::clock_gettime(clock).expect("a clock"));
+        let before = cpu();
+        while began.elapsed() < std::time::Duration::from_millis(100) {
+            std::hint::spin_loop();
+        }
+        cpu().saturating_sub(before).as_secs_f64() / began.elapsed().as_secs_f64()
+    };
+    let shares: Vec<f64> = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..cpus()).map(|_| scope.spawn(spin)).collect();
+        threads.into_iter().map(|thread| thread.join().expect("no panic")).collect()
+    });
+    shares.iter().sum::<f64>() / shares.len() as f64
+}
+
+/// A policy shows only when nobody else takes the CPUs: measurements with somebody else's work before or after them are
+/// made again, for at most [`PATIENCE`]; then there is none.
+fn measured_in_quiet(pair: &mut [Box<dyn Instance>; 2], id: u64, millis: u64) -> Option<ShareDetail> {
+    let began = std::time::Instant::now();
+    for attempt in 0..10 {
+        while left_by_others() < 0.95 && began.elapsed() < PATIENCE {
+            std::thread::sleep(std::time::Duration::from_millis(200));
+        }
+        if began.elapsed() >= PATIENCE {
+            break;
+        }
+        let detail = measure(pair, id + attempt, millis);
+        if left_by_others() >= 0.95 {
+            return Some(detail);
+        }
+    }
+    println!("left out: others use the CPUs of this machine all the time");
+    None
+}
+
+/// Groups of this run that are still there: the ledger names every one that was made.
+fn leftover_groups(run: &Path) -> Vec<String> {
+    let ledger = std::fs::read_to_string(run.join("started.jsonl")).expect("the ledger");
+    let lines = ledger.lines().filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok());
+    let paths = lines.filter(|line| line["thing"]["kind"] == "cgroup");
+    paths
+        .filter_map(|line| line["thing"]["path"].as_str().map(str::to_owned))
+        .filter(|path| Path::new(path).exists())
+        .collect()
+}
+
+fn native(label: &str) -> PlatformSpec {
+    PlatformSpec { label: label.to_owned(), ..PlatformSpec::of_kind(PlatformKind::Native) }
+}
+
+fn expect(spec: &PlatformSpec, wanted: SharingPolicy, value: Option<&std::ops::Range<f64>>) {
+    for verdict in named(spec, runs(), 400) {
+        assert_eq!(verdict.policy, Some(wanted), "{}", verdict.sentence);
+        if let Some(range) = value {
+            let got = verdict.fits.first().and_then(|fit| fit.parameter).expect("a parameter");
+            assert!(range.contains(&got), "{got} is not in {range:?}");
+        }
+    }
+}
+
+/// All in one test: two of these at once would share with each other, too.
+#[test]
+fn the_policy_is_named_on_real_processes() {
+    if cpus() < 2 {
+        println!("left out: one CPU cannot be shared in more than one way");
+        return;
+    }
+    expect(&native("plain"), SharingPolicy::EqualPerThread, None);
+    if !is_root() {
+        println!("left out: CPU groups need root");
+        return;
+    }
+    let equal = PlatformSpec { cpu_weight: Some(100), ..native("equal") };
+    expect(&equal, SharingPolicy::EqualPerInstance, None);
+    let weighted = PlatformSpec { cpu_weight: Some(300), other_cpu_weight: Some(100), ..native("weighted") };
+    expect(&weighted, SharingPolicy::Weighted, Some(&(2.0..4.5)));
+    let capped = PlatformSpec { cpu_cap_percent: Some(60), ..native("capped") };
+    expect(&capped, SharingPolicy::Capped, Some(&(0.5..0.72)));
+    machines();
+}
+
+/// Virtual machines: plain ones share per thread of theirs, in groups of equal weight per machine.
+fn machines() {
+    let vm =
+        |label: &str| PlatformSpec { label: label.to_owned(), ..PlatformSpec::of_kind(PlatformKind::Vm) };
+    let run = tempfile::tempdir().expect("a folder");
+    if let Some(reason) = platform(&vm("vm"), run.path()).survey(&Cancel::new()).unavailable {
+        let required = std::env::var("BULKHEAD_REQUIRE").unwrap_or_default();
+        assert!(!required.split(',').any(|name| name == "vm"), "{reason}");
+        println!("left out: {reason}");
+        return;
+    }
+    expect(&vm("plain"), SharingPolicy::EqualPerThread, None);
+    expect(&PlatformSpec { cpu_weight: Some(100), ..vm("grouped") }, SharingPolicy::EqualPerInstance, None);
+}

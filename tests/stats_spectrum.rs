@@ -1,0 +1,183 @@
+//! The spectrum of made-up noise: a periodic source of 1 % of the time is named from 10 Hz to 2 kHz, within 2 % in frequency
+//! and 20 % in share, also beside noise without a beat; and noise without a beat is not called periodic.
+//!
+//! Frequencies lie between the bins of the transform, and include those that divide the rate of the quanta, where pulses
+//! always hit the same part of a quantum.
+
+use bulkhead::stats::spectrum::{Noise, Source, analyse};
+use rand::{RngExt, SeedableRng};
+use rand_xoshiro::Xoshiro256PlusPlus;
+
+/// The probe's defaults: 2 s in quanta of 100 µs.
+const QUANTUM_S: f64 = 1e-4;
+const QUANTA: u32 = 20_000;
+/// Rounds in an undisturbed quantum.
+const BEST: f64 = 2000.0;
+
+/// Noise without a beat.
+#[derive(Debug, Clone, Copy)]
+enum Background {
+    /// Speed varies from quantum to quantum by up to 2 %.
+    White,
+    /// Interruptions at random times, so many per second, of exponential length.
+    Poisson { per_s: f64, length_s: f64 },
+    /// Speed wanders.
+    Red,
+}
+
+/// Interruptions as an interrupt, a daemon, and another guest's time slice make them.
+const BACKGROUNDS: [Background; 5] = [
+    Background::White,
+    Background::Poisson { per_s: 300.0, length_s: 2e-5 },
+    Background::Poisson { per_s: 10.0, length_s: 1e-3 },
+    Background::Poisson { per_s: 2.0, length_s: 5e-3 },
+    Background::Red,
+];
+
+#[derive(Debug, Clone, Copy)]
+struct Pulses {
+    frequency_hz: f64,
+    share: f64,
+}
+
+/// Share of each quantum that is lost.
+struct Lost(Vec<f64>);
+
+impl Lost {
+    fn stretch(&mut self, from_s: f64, length_s: f64) {
+        let (mut at, end) = (from_s / QUANTUM_S, (from_s + length_s) / QUANTUM_S);
+        while at < end {
+            let next = (at.floor() + 1.0).min(end);
+            #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a small index")]
+            let Some(quantum) = self.0.get_mut(at as usize) else { return };
+            *quantum = (*quantum + next - at).min(1.0);
+            at = next;
+        }
+    }
+}
+
+fn exponential(random: &mut Xoshiro256PlusPlus) -> f64 {
+    -random.random::<f64>().max(1e-300).ln()
+}
+
+fn measured(seed: u64, sources: &[Pulses], background: Background) -> Vec<u32> {
+    let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
+    let mut lost = Lost(vec![0.0; QUANTA as usize]);
+    let all_s = QUANTUM_S * f64::from(QUANTA);
+    for source in sources {
+        let period = 1.0 / source.frequency_hz;
+        let mut at = random.random::<f64>() * period;
+        while at < all_s {
+            lost.stretch(at, source.share * period);
+            at += period;
+        }
+    }
+    if let Background::Poisson { per_s, length_s } = background {
+        let mut at = exponential(&mut random) / per_s;
+        while at < all_s {
+            lost.stretch(at, exponential(&mut random) * length_s);
+            at += exponential(&mut random) / per_s;
+        }
+    }
+    let mut wandering = 0.0;
+    let jitter = if matches!(background, Background::White) { 0.02 } else { 0.002 };
+    let mut count = |lost: f64| {
+        let step = if matches!(background, Background::Red) { 0.01 } else { 0.0 };
+        wandering = wandering * 0.999 + step * (random.random::<f64>() - 0.5);
+        let pace = (1.0 - wandering.abs()) * (1.0 + jitter * (random.random::<f64>() - 0.5));
+        let rounds = BEST * (1.0 - lost) * pace + random.random::<f64>();
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "at most some thousands")]
+        let whole = rounds.max(0.0) as u32;
+        whole
+    };
+    lost.0.iter().map(|lost| count(*lost)).collect()
+}
+
+fn noise(work: &[u32]) -> Noise {
+    analyse(work, QUANTUM_S).expect("enough quanta with work")
+}
+
+fn named<'a>(noise: &'a Noise, source: &Pulses) -> Option<&'a Source> {
+    noise.sources.iter().find(|named| (named.frequency_hz / source.frequency_hz - 1.0).abs() <= 0.02)
+}
+
+#[test]
+fn a_source_of_one_percent_is_named_wherever_it_is() {
+    let fixed = [10.0, 50.0, 97.0, 100.0, 250.0, 300.0, 1000.0, 1538.46, 2000.0];
+    let mut random = Xoshiro256PlusPlus::seed_from_u64(1);
+    let drawn = (0..21).map(|_| 10.0 * 200_f64.powf(random.random::<f64>()));
+    for (seed, frequency_hz) in (0..).zip(fixed.into_iter().chain(drawn)) {
+        let source = Pulses { frequency_hz, share: 0.01 };
+        for background in BACKGROUNDS {
+            let noise = noise(&measured(seed, &[source], background));
+            let Some(found) = named(&noise, &source) else {
+                panic!("{frequency_hz} Hz in {background:?} is not among {:?}", noise.sources)
+            };
+            let share = found.share / source.share;
+            assert!(
+                (0.8..=1.2).contains(&share),
+                "{frequency_hz} Hz in {background:?}: {share} of the share"
+            );
+            assert_eq!(noise.sources.len(), 1, "{frequency_hz} Hz in {background:?}: {:?}", noise.sources);
+        }
+    }
+}
+
+#[test]
+fn noise_without_a_beat_is_not_called_periodic() {
+    for background in BACKGROUNDS {
+        let wrong: Vec<u64> =
+            (0..40).filter(|seed| !noise(&measured(*seed, &[], background)).sources.is_empty()).collect();
+        assert!(wrong.is_empty(), "{background:?}: seeds {wrong:?}");
+    }
+}
+
+#[test]
+fn several_sources_are_told_apart() {
+    let sets = [
+        [Pulses { frequency_hz: 100.0, share: 0.01 }, Pulses { frequency_hz: 250.0, share: 0.02 }],
+        [Pulses { frequency_hz: 97.3, share: 0.01 }, Pulses { frequency_hz: 1000.0, share: 0.005 }],
+        [Pulses { frequency_hz: 10.0, share: 0.05 }, Pulses { frequency_hz: 333.3, share: 0.01 }],
+    ];
+    for (seed, set) in (0..).zip(sets) {
+        let noise = noise(&measured(seed, &set, Background::White));
+        assert_eq!(noise.sources.len(), 2, "{set:?}: {:?}", noise.sources);
+        for source in set {
+            let share = named(&noise, &source).map(|named| named.share / source.share);
+            assert!(
+                share.is_some_and(|share| (0.8..=1.2).contains(&share)),
+                "{source:?}: {:?}",
+                noise.sources
+            );
+        }
+        assert!(noise.sources[0].share >= noise.sources[1].share, "the strongest comes first");
+    }
+}
+
+#[test]
+fn a_few_long_stalls_are_no_beat_however_regular_they_look() {
+    // Three stalls at equal distances: some comb fits them exactly, but most of the time nothing happened.
+    let mut lost = Lost(vec![0.0; QUANTA as usize]);
+    for at in [0.4, 0.9, 1.4] {
+        lost.stretch(at, 0.004);
+    }
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "at most some thousands")]
+    let work: Vec<u32> = lost.0.iter().map(|lost| (BEST * (1.0 - lost)) as u32).collect();
+    assert_eq!(noise(&work).sources, []);
+}
+
+#[test]
+fn what_cannot_be_analysed_says_why() {
+    assert!(analyse(&[5; 63], QUANTUM_S).unwrap_err().contains("at least 64"));
+    assert!(analyse(&[0; 64], QUANTUM_S).unwrap_err().contains("no work"));
+    assert!(analyse(&[5; 64], 0.0).unwrap_err().contains("length"));
+    assert_eq!(analyse(&[5; 64], QUANTUM_S).unwrap().sources, []);
+}
+
+#[test]
+fn the_root_of_the_power_is_the_share_of_a_regular_source() {
+    let source = Pulses { frequency_hz: 250.0, share: 0.01 };
+    let noise = noise(&measured(3, &[source], Background::White));
+    let highest = noise.lines.power.iter().copied().fold(0.0, f64::max).sqrt();
+    assert!((0.008..0.012).contains(&highest), "{highest}");
+}
