@@ -33,6 +33,10 @@ pub trait Check {
     fn theirs(&mut self, world: &World) -> Result<Vec<f64>, String>;
     /// Runs our probes.
     fn ours(&mut self, world: &World) -> Result<Vec<f64>, String>;
+    /// How many pairs it makes in a round: several where they are short and scatter.
+    fn pairs_per_round(&self) -> u32 {
+        1
+    }
     /// What else was seen, for the lines below its rows.
     fn remarks(&self) -> Vec<String> {
         Vec::new()
@@ -70,7 +74,9 @@ pub fn run(
     for round in 1..=rounds {
         for outcome in outcomes.iter_mut().filter(|outcome| outcome.failures < FAILURES_MOST) {
             say(&format!("round {round} of {rounds}: {}", outcome.check.name()));
-            outcome.measure(world, random.random());
+            for _ in 0..outcome.check.pairs_per_round() {
+                outcome.measure(world, random.random());
+            }
         }
     }
     outcomes

@@ -47,7 +47,7 @@ impl Check for Chase {
 
     fn rows(&self) -> Vec<Row> {
         let row = |(_, name): (u64, &str)| {
-            Row::within(&format!("pointer chase {name} / reference in C"), Unit::Nanoseconds, 0.05)
+            Row::within(&format!("pointer chase {name} / C reference"), Unit::Nanoseconds, 0.05)
         };
         SIZES.map(row).into()
     }

@@ -4,6 +4,7 @@
 //! fio's own ways that the probe does not have are turned off: the file is not allocated beforehand, and blocks are not
 //! scrambled. What both do stays: every latency is recorded, the final fsync counts, the cache is dropped before reading.
 
+use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
@@ -44,6 +45,10 @@ impl Check for Disk {
             Row::within("disk write 4 KiB direct / fio", Unit::PerSecond, 0.03),
             Row::within("disk read 4 KiB direct / fio", Unit::PerSecond, 0.03),
         ]
+    }
+
+    fn pairs_per_round(&self) -> u32 {
+        3
     }
 
     fn theirs(&mut self, world: &World) -> Result<Vec<f64>, String> {
@@ -93,32 +98,30 @@ fn own_phases(world: &World, block: u64, size: u64) -> Result<[DiskPhase; 2], Wo
     Ok([task.write(buffer.bytes_mut())?, task.read(buffer.bytes_mut())?])
 }
 
-fn both_ways(
-    world: &World,
-    file: &std::path::Path,
-    block: u64,
-    size: u64,
-) -> Result<Vec<fio::Phase>, String> {
+/// Two runs of fio: in one with both jobs it would lay out the file for the reading one before the writing one begins.
+fn both_ways(world: &World, file: &Path, block: u64, size: u64) -> Result<Vec<fio::Phase>, String> {
     let (file, block, size) =
         (format!("--filename={}", file.display()), format!("--bs={block}k"), format!("--size={size}m"));
-    let arguments = [
-        "--output-format=json",
-        "--ioengine=psync",
-        "--direct=1",
-        "--fallocate=none",
-        "--scramble_buffers=0",
-        "--thread",
-        &file,
-        &block,
-        &size,
-        "--name=write",
-        "--rw=write",
-        "--end_fsync=1",
-        "--name=read",
-        "--stonewall",
-        "--rw=read",
-    ];
-    let phases = fio::parse(&FIO.run(&arguments, world.folder(), PATIENCE)?)?;
+    let directions =
+        [["--name=write", "--rw=write", "--end_fsync=1"], ["--name=read", "--rw=read", "--end_fsync=0"]];
+    let mut phases = Vec::new();
+    for [name, direction, sync] in directions {
+        let arguments = [
+            "--output-format=json",
+            "--ioengine=psync",
+            "--direct=1",
+            "--fallocate=none",
+            "--scramble_buffers=0",
+            "--thread",
+            &file,
+            &block,
+            &size,
+            name,
+            direction,
+            sync,
+        ];
+        phases.extend(fio::parse(&FIO.run(&arguments, world.folder(), PATIENCE)?)?);
+    }
     if phases.len() == 2 {
         Ok(phases)
     } else {

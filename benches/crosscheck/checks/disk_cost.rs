@@ -69,6 +69,10 @@ impl Check for DiskCost {
         vec![Row::at_most("own CPU per read / fio", Unit::Nanoseconds, 0.6)]
     }
 
+    fn pairs_per_round(&self) -> u32 {
+        2
+    }
+
     fn theirs(&mut self, world: &World) -> Result<Vec<f64>, String> {
         let bare = self.bare()?;
         let file = Path::new(IN_MEMORY).join(format!("crosscheck-fio-{}", std::process::id()));

@@ -11,6 +11,7 @@ use rand::SeedableRng;
 use rand::seq::SliceRandom;
 use rand_xoshiro::Xoshiro256PlusPlus;
 
+use super::circle::Circle;
 use super::context::Context;
 use super::sizes::{Given, Sizes, Wanted};
 use crate::model::detail::{Detail, LatencyPoint, MemLatencyDetail};
@@ -57,7 +58,9 @@ pub fn measure(params: &MemLatencyParams, context: &Context<'_>) -> Result<Probe
             ChaseOrder::Random => link_randomly(words, stride, context.seed),
             ChaseOrder::Backward => link_backward(words, stride),
         }
-        let load_ns = chase(words, stride, params.duration_ms.to_duration(), context.bounds)?;
+        let once = (words.len() / stride) as u64;
+        let Some(circle) = Circle::close(words, stride) else { continue };
+        let load_ns = chase(&circle, once, params.duration_ms.to_duration(), context.bounds)?;
         points.push(LatencyPoint { size_bytes: *size, load_ns });
     }
     let clock = monotonic_facts();
@@ -117,13 +120,12 @@ fn link_randomly(words: &mut [u64], stride: usize, seed: u64) {
 
 /// Follows the links: once around (or for twice the duration) to warm up, then the laps. Returns the median time per
 /// load.
-fn chase(words: &[u64], stride: usize, duration: Duration, bounds: Bounds<'_>) -> Result<f64, WorkError> {
-    let once = (words.len() / stride) as u64;
-    let mut place = 0;
+fn chase(circle: &Circle<'_>, once: u64, duration: Duration, bounds: Bounds<'_>) -> Result<f64, WorkError> {
+    let mut place = circle.start();
     let begin = Instant::now();
     let mut loads = 0;
     while loads < once && begin.elapsed() < duration * 2 {
-        place = follow(words, place);
+        place = place.after(LOADS_PER_READ);
         loads += u64::from(LOADS_PER_READ);
     }
     let mut laps = Vec::new();
@@ -132,7 +134,7 @@ fn chase(words: &[u64], stride: usize, duration: Duration, bounds: Bounds<'_>) -
         let begin = Instant::now();
         let mut loads = 0_u64;
         let took = loop {
-            place = follow(words, place);
+            place = place.after(LOADS_PER_READ);
             loads += u64::from(LOADS_PER_READ);
             let took = begin.elapsed();
             if took >= duration / LAPS {
@@ -145,17 +147,6 @@ fn chase(words: &[u64], stride: usize, duration: Duration, bounds: Bounds<'_>) -
     let middle = laps.len() / 2;
     let pair = [laps.get(middle.saturating_sub(1)), laps.get(middle)];
     Ok(pair.into_iter().flatten().sum::<f64>() / 2.0)
-}
-
-/// The bounds check is predicted and off the critical path, which is the load alone.
-#[inline(never)]
-#[expect(clippy::cast_possible_truncation, reason = "the words are indices of this very slice")]
-fn follow(words: &[u64], from: usize) -> usize {
-    let mut place = from;
-    for _ in 0..LOADS_PER_READ {
-        place = words.get(place).copied().unwrap_or(0) as usize;
-    }
-    place
 }
 
 #[cfg(test)]

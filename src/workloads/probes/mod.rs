@@ -2,6 +2,7 @@
 
 pub mod batches;
 pub mod build;
+pub mod circle;
 pub mod context;
 pub mod cpu;
 pub mod disk;

@@ -75,15 +75,20 @@ impl Task<'_> {
         doing: &str,
         mut operation: impl FnMut(u64) -> io::Result<()>,
     ) -> Result<Option<String>, WorkError> {
-        let mut offset = 0;
-        while offset + size <= self.end && (offset == 0 || trace.elapsed() < self.duration) {
+        self.bounds.check()?;
+        let left = self.bounds.left();
+        let (mut offset, mut elapsed) = (0, Duration::ZERO);
+        while offset + size <= self.end && (offset == 0 || elapsed < self.duration) {
             match operation(offset) {
-                Ok(()) => trace.ended(size),
+                // The one look at the clock per operation: both limits are held against it.
+                Ok(()) => elapsed = trace.ended_after(size),
                 Err(error) if offset == 0 && self.is_refusal(&error) => return Ok(Some(refusal(&error))),
                 Err(error) => return Err(self.scratch.explain(doing, error)),
             }
             offset += size;
-            self.bounds.check()?;
+            if self.bounds.is_stopped() || elapsed >= left {
+                return Err(self.bounds.broken());
+            }
         }
         Ok(None)
     }

@@ -49,7 +49,14 @@ impl Trace {
 
     /// An operation of this many bytes has just ended.
     pub fn ended(&mut self, bytes: u64) {
-        self.ended_at(self.begin.elapsed(), bytes);
+        self.ended_after(bytes);
+    }
+
+    /// The same; returns the time since the begin, so that the caller need not look at the clock again.
+    pub fn ended_after(&mut self, bytes: u64) -> Duration {
+        let now = self.begin.elapsed();
+        self.ended_at(now, bytes);
+        now
     }
 
     fn ended_at(&mut self, now: Duration, bytes: u64) {
@@ -58,8 +65,9 @@ impl Trace {
         self.latency.record(length);
         self.stalls.offer(nanos(self.last), length);
         self.bytes += bytes;
+        let millis = nanos(now) / 1_000_000;
         for (window_ms, filled) in WINDOWS_MS.iter().zip(&mut self.windows) {
-            let window = usize::try_from(now.as_millis() / u128::from(*window_ms)).unwrap_or(usize::MAX);
+            let window = usize::try_from(millis / window_ms).unwrap_or(usize::MAX);
             // Windows in which no operation ended hold zero; a phase is at most hours long, so this stays small.
             if filled.len() <= window {
                 filled.resize(window.saturating_add(1), 0);
