@@ -3,6 +3,8 @@
 
 mod browser;
 
+use std::sync::LazyLock;
+
 use browser::sample;
 use bulkhead::model::detail::Detail;
 use bulkhead::model::names::ProbeKind;
@@ -15,9 +17,15 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 
 const PLAIN: Style = Style { width: 80, colour: false };
 
+/// The sample run, made once: every probe of it is made up anew otherwise.
+fn rich() -> RunResults {
+    static RICH: LazyLock<RunResults> = LazyLock::new(sample::rich);
+    RICH.clone()
+}
+
 /// Everything this room makes of a run, in one string.
 fn everything(run: &RunResults) -> String {
-    let changes = change::changes(run, &sample::rich());
+    let changes = change::changes(run, &rich());
     [
         summary(run, PLAIN),
         page::html(run),
@@ -50,7 +58,7 @@ fn a_comparison_reads_like_this() {
 
 #[test]
 fn it_fits_the_terminal_and_colour_adds_only_colour() {
-    let run = sample::rich();
+    let run = rich();
     for line in summary(&run, PLAIN).lines() {
         assert!(line.chars().count() <= 80, "{} columns: {line}", line.chars().count());
     }
@@ -69,7 +77,7 @@ fn it_fits_the_terminal_and_colour_adds_only_colour() {
 #[test]
 fn hostile_text_stays_text() {
     let hostile = "<script>alert(1)</script><img src=x onerror=alert(2)>\"'&\u{1b}[2J\u{202E}";
-    let mut run = sample::rich();
+    let mut run = rich();
     run.experiment.name = hostile.to_owned();
     run.host.cpu_model = Some(hostile.to_owned());
     run.dirty.push(hostile.to_owned());
@@ -168,7 +176,7 @@ fn the_map_and_the_verdicts_say_what_was_measured() {
 
 #[test]
 fn an_empty_run_says_so() {
-    let mut run = sample::rich();
+    let mut run = rich();
     run.cells.clear();
     run.platforms.clear();
     run.verdicts.clear();
@@ -183,7 +191,7 @@ fn an_empty_run_says_so() {
 
 #[test]
 fn what_failed_or_is_unsupported_shows_its_reason_and_no_figure() {
-    let mut run = sample::rich();
+    let mut run = rich();
     let lost =
         run.cells.iter_mut().find(|c| c.cell.probe == ProbeKind::Disk && c.cell.platform == "vm").unwrap();
     lost.done = 0;
@@ -262,11 +270,11 @@ fn hollow(detail: &Detail, largest: bool) -> Detail {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 24, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 16, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn nonsense_neither_panics_nor_is_shown_as_a_figure(seed: u64) {
-        let mut run = sample::rich();
+        let mut run = rich();
         mangle(&mut run, &mut Xoshiro256PlusPlus::seed_from_u64(seed));
         run.isolation = bulkhead::stats::isolation::matrices(&run);
         run.classes = bulkhead::stats::suitability::judge(&run, &bulkhead::model::classes::shipped().unwrap());

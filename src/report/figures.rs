@@ -58,8 +58,7 @@ pub fn rows(results: &RunResults, neighbour: Option<Neighbour>, which: Which) ->
                     neighbour,
                     layout,
                     id: metric.id.clone(),
-                    title: layout
-                        .map_or_else(|| metric.title.clone(), |layout| format!("{}, {layout}", metric.title)),
+                    title: metric.title.clone(),
                     unit: metric.unit,
                     better: metric.better,
                 });
