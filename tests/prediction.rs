@@ -105,11 +105,13 @@ fn a_plan_is_printed_and_nothing_is_measured() {
     let (code, text) = plan(&[]);
     assert_eq!(code, Some(0), "{text}");
     assert!(text.contains("2 to 2 rounds of up to 8 measurements"), "{text}");
-    let lines: Vec<&str> = text.lines().filter(|line| line.starts_with('~') && line.contains(" s  ")).collect();
+    let lines: Vec<&str> =
+        text.lines().filter(|line| line.starts_with('~') && line.contains(" s  ")).collect();
     assert_eq!(lines.len(), 8, "{text}");
     assert!(text.contains("fwq in 1x2 on slow") && text.contains("16 measurements, about"), "{text}");
     assert_eq!(plan(&[]).1, text, "the same seed gives the same order");
     assert_eq!(plan(&["--out", "x"]).0, Some(2), "it writes nothing, so it takes no folder");
-    let left: Vec<_> = std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    let left: Vec<_> =
+        std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert_eq!(left, ["e.toml"], "nothing is written");
 }
