@@ -1,5 +1,7 @@
 //! Random reads: single blocks anywhere in what was written, one after the other.
 
+use std::time::Duration;
+
 use rand::RngExt;
 use rand_xoshiro::Xoshiro256PlusPlus;
 
@@ -25,14 +27,16 @@ impl Task<'_> {
         self.scratch.forget_cache()?;
         self.scratch.expect_random_reads();
         let mut trace = Trace::starting_now();
-        let mut is_first = true;
-        while is_first || trace.elapsed() < self.duration {
+        let left = self.bounds.left();
+        let (mut is_first, mut elapsed) = (true, Duration::ZERO);
+        while is_first || elapsed < self.duration {
             let offset = random.random_range(0..blocks) * size;
             let read = self.scratch.read(block, offset).and_then(|()| {
                 if self.mode == DiskMode::Direct { Ok(()) } else { self.scratch.forget(offset, size) }
             });
             match read {
-                Ok(()) => trace.ended(size),
+                // The one look at the clock per read: both limits are held against it.
+                Ok(()) => elapsed = trace.ended_after(size),
                 Err(error) if is_first && self.is_refusal(&error) => {
                     let refused = Moved::Unsupported(refusal(&error));
                     return Ok(self.phase(DiskDirection::RandomRead, size, refused));
@@ -40,7 +44,9 @@ impl Task<'_> {
                 Err(error) => return Err(self.scratch.explain("reading anywhere in", error)),
             }
             is_first = false;
-            self.bounds.check()?;
+            if self.bounds.is_stopped() || elapsed >= left {
+                return Err(self.bounds.broken());
+            }
         }
         Ok(self.phase(DiskDirection::RandomRead, size, Moved::All(trace.finish())))
     }
