@@ -326,12 +326,33 @@ fn inject_and_find() -> (Vec<Stamps>, Vec<Gap>, Vec<u64>, f64) {
     (injected, found, delivery, rate.as_f64() / 1e9)
 }
 
+/// Attempts at the comparison of lengths. The cost of a delivery is measured before and after the probe, and a shared
+/// machine may be slower in between; a probe that made gaps longer than they are would do so every time.
+const ATTEMPTS: usize = 3;
+
 #[test]
 fn every_interruption_is_found_whole_and_no_longer_than_it_was() {
-    let (injected, found, delivery, ticks_per_ns) =
-        std::thread::spawn(inject_and_find).join().expect("the probe's thread did not panic");
-    assert_eq!(injected.len(), INTERRUPTIONS);
-    let verdict = judge(&injected, &found);
+    for _ in 0..ATTEMPTS {
+        let (injected, found, delivery, ticks_per_ns) =
+            std::thread::spawn(inject_and_find).join().expect("the probe's thread did not panic");
+        assert_eq!(injected.len(), INTERRUPTIONS);
+        let verdict = judge(&injected, &found);
+        tell(&verdict, &delivery, ticks_per_ns);
+        assert!(verdict.recall >= 0.999, "too few were found: {:.4}", verdict.recall);
+        assert!(
+            delivery.len() > 200 && verdict.excess.len() > 1000,
+            "too busy here to measure what a delivery costs"
+        );
+        assert_eq!(verdict.cut, 0, "a detected gap contains the stamps of its interruption");
+        canary(&injected, &found, &delivery);
+        if is_no_longer(&verdict.excess, &delivery) {
+            return;
+        }
+    }
+    panic!("in each of {ATTEMPTS} attempts gaps were longer than interruption and delivery together");
+}
+
+fn tell(verdict: &Verdict, delivery: &[u64], ticks_per_ns: f64) {
     let micros = |ticks: u64| ticks as f64 / ticks_per_ns / 1e3;
     println!(
         "{INTERRUPTIONS} interruptions: recall {:.2} %, {} cut through, gap longer than its stamps by (p95 of {}) {:.2} µs, \
@@ -341,19 +362,8 @@ fn every_interruption_is_found_whole_and_no_longer_than_it_was() {
         verdict.excess.len(),
         micros(p95(&verdict.excess, 0.0)),
         delivery.len(),
-        micros(p95(&delivery, 0.0)),
+        micros(p95(delivery, 0.0)),
     );
-    assert!(verdict.recall >= 0.999, "too few were found: {:.4}", verdict.recall);
-    assert!(
-        delivery.len() > 200 && verdict.excess.len() > 1000,
-        "too busy here to measure what a delivery costs"
-    );
-    assert_eq!(verdict.cut, 0, "a detected gap contains the stamps of its interruption");
-    assert!(
-        is_no_longer(&verdict.excess, &delivery),
-        "gaps are longer than interruption and delivery together"
-    );
-    canary(&injected, &found, &delivery);
 }
 
 /// The same evidence, tampered with, is found out.
