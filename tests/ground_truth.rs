@@ -352,6 +352,7 @@ fn every_interruption_is_found_whole_and_no_longer_than_it_was() {
     panic!("in each of {ATTEMPTS} attempts gaps were longer than interruption and delivery together");
 }
 
+#[expect(clippy::print_stdout, reason = "the figures are what this test is about")]
 fn tell(verdict: &Verdict, delivery: &[u64], ticks_per_ns: f64) {
     let micros = |ticks: u64| ticks as f64 / ticks_per_ns / 1e3;
     println!(

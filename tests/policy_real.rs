@@ -209,7 +209,7 @@ fn the_policy_is_named_on_real_processes() {
     machines();
 }
 
-/// Virtual machines: plain ones share per thread of theirs, in groups of equal weight per machine.
+/// Virtual machines: plain ones share per virtual CPU, in groups of equal weight per machine.
 fn machines() {
     let vm =
         |label: &str| PlatformSpec { label: label.to_owned(), ..PlatformSpec::of_kind(PlatformKind::Vm) };
@@ -220,6 +220,8 @@ fn machines() {
         println!("left out: {reason}");
         return;
     }
-    expect(&vm("plain"), SharingPolicy::EqualPerThread, None);
+    // The host shares equally among its threads, and those of a machine are its virtual CPUs, not the threads inside: so
+    // a machine gets in proportion to the CPUs it needs.
+    expect(&vm("plain"), SharingPolicy::ProportionalToNeed, None);
     expect(&PlatformSpec { cpu_weight: Some(100), ..vm("grouped") }, SharingPolicy::EqualPerInstance, None);
 }
