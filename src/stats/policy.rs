@@ -52,6 +52,8 @@ const WORST_FITTED_MISFIT: f64 = 0.05;
 const NOISE: f64 = 0.02;
 /// A cap nearer to what an instance could have anyway is none: the machine itself never gives all it has.
 const LARGEST_CAP: f64 = 0.9;
+/// A weight nearer to 1 than so many twelfths of an octave (a third more) is none.
+const SMALLEST_WEIGHT: i32 = 4;
 /// A reservation smaller than this part of an instance's CPUs is none.
 const SMALLEST_RESERVE: f64 = 0.15;
 /// Two policies whose criteria differ by less cannot be told apart (Kass and Raftery 1995).
@@ -200,8 +202,9 @@ fn candidates(seen: &[Observation], capacity: f64) -> Vec<Candidate> {
         .into_iter()
         .flatten()
         .min_by(|a, b| misfit(*a, seen, capacity).total_cmp(&misfit(*b, seen, capacity)));
-    let mut weights =
-        (-60..=60).filter(|step: &i32| step.abs() > 2).map(|step| 2f64.powf(f64::from(step) / 12.0));
+    let mut weights = (-60..=60)
+        .filter(|step: &i32| step.abs() > SMALLEST_WEIGHT)
+        .map(|step| 2f64.powf(f64::from(step) / 12.0));
     let fitted = [
         best(SharingPolicy::Weighted, false, &mut weights),
         cap,
