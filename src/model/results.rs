@@ -122,6 +122,25 @@ pub struct CellResult {
     pub notes: Vec<String>,
 }
 
+impl CellResult {
+    /// A cell of which nothing is known.
+    pub fn unmeasured(cell: &Cell) -> Self {
+        Self {
+            cell: cell.clone(),
+            done: 0,
+            failed: 0,
+            metrics: Vec::new(),
+            detail: None,
+            clock: None,
+            cost: None,
+            doses: Vec::new(),
+            attribution: None,
+            sides: None,
+            notes: Vec::new(),
+        }
+    }
+}
+
 /// A metric over all rounds of its cell.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct MetricResult {

@@ -74,7 +74,7 @@ pub(super) fn text(results: &RunResults, style: Style) -> String {
     let mut out = String::new();
     for line in lines.iter().take(MOST_LINES) {
         let text = format!(
-            "{}: {}; worst instance {} × the best, began {} apart",
+            "{}: {}; worst instance over best: {}; first start to last: {}",
             line.what, line.ratio, line.spread, line.skew
         );
         out.push_str(&paragraph("  ", &printable(&text, 600), style.columns()));

@@ -91,7 +91,7 @@ pub(super) fn measured(run: &mut RunResults, cell: &Cell, id: &str, value: f64) 
     };
     match run.cells.iter_mut().find(|result| result.cell == *cell) {
         Some(result) => result.metrics.push(metric),
-        None => run.cells.push(CellResult { done: 9, metrics: vec![metric], ..empty(cell) }),
+        None => run.cells.push(CellResult { done: 9, metrics: vec![metric], ..CellResult::unmeasured(cell) }),
     }
 }
 
@@ -114,23 +114,7 @@ pub(super) fn with_activations(run: &mut RunResults, cell: &Cell, due: u64) {
 
 /// Adds a cell all of whose measurements broke.
 pub(super) fn broken(run: &mut RunResults, cell: &Cell, kind: FailureKind) {
-    run.cells.push(CellResult { failed: 9, ..empty(cell) });
+    run.cells.push(CellResult { failed: 9, ..CellResult::unmeasured(cell) });
     let failure = Failure { kind, reason: "the reason".to_owned(), console: Vec::new() };
     run.failures.push(FailedMeasurement { cell: cell.clone(), round: 0, failure });
-}
-
-fn empty(cell: &Cell) -> CellResult {
-    CellResult {
-        cell: cell.clone(),
-        done: 0,
-        failed: 0,
-        metrics: Vec::new(),
-        detail: None,
-        clock: None,
-        cost: None,
-        doses: Vec::new(),
-        attribution: None,
-        sides: None,
-        notes: Vec::new(),
-    }
 }

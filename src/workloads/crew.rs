@@ -128,6 +128,19 @@ pub fn run<R: Send>(
     gather(joined)
 }
 
+/// Runs `work` in one thread of its own, so that whatever it pins or raises ends with it.
+///
+/// # Errors
+/// Its error, or that the thread could not be started.
+pub fn run_one<R: Send>(
+    bounds: Bounds<'_>,
+    work: impl Fn() -> Result<R, WorkError> + Sync,
+) -> Result<R, WorkError> {
+    let outcome = run(1, bounds, |_, _| work())?;
+    let mut results = outcome.results.into_iter();
+    results.next().ok_or_else(|| WorkError::Unfit("the probe's thread was not there".into()))
+}
+
 /// The results, or the error that explains the others: a mate's giving up is only a consequence.
 fn gather<R>(joined: Vec<Result<Mate<R>, WorkError>>) -> Result<Outcome<R>, WorkError> {
     let mut outcome = Outcome { results: Vec::with_capacity(joined.len()), cpu_time: Nanos::ZERO };

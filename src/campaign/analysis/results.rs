@@ -106,7 +106,7 @@ fn failures(cells: &[Cell], table: &Table<'_>) -> Vec<FailedMeasurement> {
 }
 
 fn cell_result(cell: &Cell, row: Option<&Row<'_>>, comparer: &Comparer<'_>, seed: u64) -> CellResult {
-    let Some(row) = row else { return unmeasured(cell) };
+    let Some(row) = row else { return CellResult::unmeasured(cell) };
     let seed = Seed::of_run(seed).with_text("estimate").with_group(cell).with_text(&cell.platform);
     let mut notes = notes(row);
     let metrics = row
@@ -138,22 +138,6 @@ fn cell_result(cell: &Cell, row: Option<&Row<'_>>, comparer: &Comparer<'_>, seed
         attribution: attribution(row),
         sides: sides(row),
         notes,
-    }
-}
-
-fn unmeasured(cell: &Cell) -> CellResult {
-    CellResult {
-        cell: cell.clone(),
-        done: 0,
-        failed: 0,
-        metrics: Vec::new(),
-        detail: None,
-        clock: None,
-        cost: None,
-        doses: Vec::new(),
-        attribution: None,
-        sides: None,
-        notes: Vec::new(),
     }
 }
 

@@ -55,6 +55,33 @@ pub struct NetPoint {
     pub second_system_ns: Option<Nanos>,
 }
 
+impl NetPoint {
+    /// A point without any figures.
+    pub fn empty(
+        protocol: Protocol,
+        exchange: Exchange,
+        direction: NetDirection,
+        message_bytes: u32,
+    ) -> Self {
+        Self {
+            protocol,
+            exchange,
+            direction,
+            message_bytes,
+            unsupported: None,
+            elapsed_ns: Nanos::ZERO,
+            sent: 0,
+            arrived: 0,
+            bytes: Bytes::from_bytes(0),
+            round_trip_ns: Histogram::default(),
+            first_cpu_ns: Nanos::ZERO,
+            second_cpu_ns: Nanos::ZERO,
+            first_system_ns: None,
+            second_system_ns: None,
+        }
+    }
+}
+
 /// Outcome of the network probe, as the first instance of a pair tells it; the second, and one without a partner, have no
 /// points. Instances 0 and 1, 2 and 3 and so on are pairs that measure at the same time.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

@@ -74,22 +74,7 @@ impl Maker {
         message_bytes: u32,
     ) -> NetPoint {
         let duration_ns = params.duration_ms.as_f64() * 1e6;
-        let empty = NetPoint {
-            protocol,
-            exchange,
-            direction,
-            message_bytes,
-            unsupported: None,
-            elapsed_ns: Nanos::ZERO,
-            sent: 0,
-            arrived: 0,
-            bytes: Bytes::from_bytes(0),
-            round_trip_ns: Histogram::default(),
-            first_cpu_ns: Nanos::ZERO,
-            second_cpu_ns: Nanos::ZERO,
-            first_system_ns: None,
-            second_system_ns: None,
-        };
+        let empty = NetPoint::empty(protocol, exchange, direction, message_bytes);
         if protocol == Protocol::Udp && message_bytes > LARGEST_DATAGRAM {
             let reason =
                 format!("a UDP datagram carries at most {LARGEST_DATAGRAM} bytes, not {message_bytes}");

@@ -16,6 +16,7 @@ use std::io::{self, Seek, SeekFrom};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::{Duration, Instant};
 
 use nix::unistd::{AccessFlags, access};
 
@@ -25,6 +26,12 @@ use crate::model::units::Bytes;
 
 /// The word on the command line that allows it.
 const ALLOWING: &str = "--i-know-this-destroys-data";
+
+/// Claims that are gone after this long were nobody's.
+const PASSING: Duration = Duration::from_millis(300);
+
+/// How often a busy device is looked at meanwhile.
+const LOOK_AGAIN: Duration = Duration::from_millis(10);
 
 /// Claims of this process that are in use.
 static HELD: Mutex<Vec<(Number, Weak<Claim>)>> = Mutex::new(Vec::new());
@@ -144,7 +151,7 @@ fn open(path: &Path, purpose: Purpose, may_destroy: bool) -> Result<(File, bool)
         let writes = purpose == Purpose::Write;
         OpenOptions::new().read(true).write(writes).custom_flags(flags).open(path)
     };
-    match with(libc::O_EXCL) {
+    match patiently(|| with(libc::O_EXCL)) {
         Ok(file) => Ok((file, false)),
         Err(error) if error.kind() == io::ErrorKind::ResourceBusy => {
             // To look at what is on it, reading beside others does no harm.
@@ -152,6 +159,20 @@ fn open(path: &Path, purpose: Purpose, may_destroy: bool) -> Result<(File, bool)
             beside.map(|file| (file, true)).map_err(|error| may_not(path, &error))
         }
         Err(error) => Err(may_not(path, &error)),
+    }
+}
+
+/// Tries again while it is busy: the kernel itself claims a device for a moment, a loop device for example whenever
+/// somebody else looks for a free one and comes too late.
+fn patiently(open: impl Fn() -> io::Result<File>) -> io::Result<File> {
+    let started = Instant::now();
+    loop {
+        match open() {
+            Err(error) if error.kind() == io::ErrorKind::ResourceBusy && started.elapsed() < PASSING => {
+                std::thread::sleep(LOOK_AGAIN);
+            }
+            settled => return settled,
+        }
     }
 }
 

@@ -57,9 +57,7 @@ mod trap {
     const SIGNATURE_CHARS: usize = 12;
 
     pub(super) fn measure(params: &ExitParams, context: &Context<'_>) -> Result<ProbeReport, WorkError> {
-        let outcome = crew::run(1, context.bounds, |_, _| measure_here(params, context))?;
-        let mut results = outcome.results.into_iter();
-        results.next().ok_or_else(|| WorkError::Unfit("the probe's thread was not there".into()))
+        crew::run_one(context.bounds, || measure_here(params, context))
     }
 
     fn measure_here(params: &ExitParams, context: &Context<'_>) -> Result<ProbeReport, WorkError> {

@@ -29,12 +29,7 @@ const ROUNDS_PER_LOOK: u64 = 1_000_000;
 /// # Errors
 /// The job was to end, or the kernel has no `CLOCK_MONOTONIC` to sleep on.
 pub fn measure(params: &FramesParams, context: &Context<'_>) -> Result<ProbeReport, WorkError> {
-    let outcome = crew::run(1, context.bounds, |_, _| measure_here(params, context))?;
-    outcome
-        .results
-        .into_iter()
-        .next()
-        .ok_or_else(|| WorkError::Unfit("the probe's thread was not there".into()))
+    crew::run_one(context.bounds, || measure_here(params, context))
 }
 
 fn measure_here(params: &FramesParams, context: &Context<'_>) -> Result<ProbeReport, WorkError> {

@@ -20,12 +20,7 @@ use std::ops::ControlFlow;
 /// # Errors
 /// The job was to end, or the cycle counter cannot be used.
 pub fn measure(params: &FwqParams, context: &Context<'_>) -> Result<ProbeReport, WorkError> {
-    let outcome = crew::run(1, context.bounds, |_, _| measure_here(params, context))?;
-    outcome
-        .results
-        .into_iter()
-        .next()
-        .ok_or_else(|| WorkError::Unfit("the probe's thread was not there".into()))
+    crew::run_one(context.bounds, || measure_here(params, context))
 }
 
 fn measure_here(params: &FwqParams, context: &Context<'_>) -> Result<ProbeReport, WorkError> {

@@ -1,9 +1,7 @@
 //! Which exchanges are made, in which order: both instances make the same list from the same parameters.
 
 use crate::model::detail::{NetDirection, NetPoint};
-use crate::model::histogram::Histogram;
 use crate::model::params::{Exchange, NetParams, Protocol};
-use crate::model::units::{Bytes, Nanos};
 
 /// Most that one UDP datagram carries over IPv4: 65535 bytes less the headers of IP and UDP.
 pub const LARGEST_DATAGRAM: u32 = 65_507;
@@ -89,22 +87,7 @@ impl Phase {
 
     /// Its point without any figures.
     pub fn point(&self) -> NetPoint {
-        NetPoint {
-            protocol: self.protocol,
-            exchange: self.exchange,
-            direction: self.direction,
-            message_bytes: self.message_bytes,
-            unsupported: None,
-            elapsed_ns: Nanos::ZERO,
-            sent: 0,
-            arrived: 0,
-            bytes: Bytes::from_bytes(0),
-            round_trip_ns: Histogram::default(),
-            first_cpu_ns: Nanos::ZERO,
-            second_cpu_ns: Nanos::ZERO,
-            first_system_ns: None,
-            second_system_ns: None,
-        }
+        NetPoint::empty(self.protocol, self.exchange, self.direction, self.message_bytes)
     }
 
     /// In words, for errors: `tcp stream out, messages of 1024 bytes`.

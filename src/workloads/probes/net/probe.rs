@@ -35,12 +35,7 @@ pub fn measure(params: &NetParams, context: &Context<'_>) -> Result<ProbeReport,
             "the net probe needs two instances; measure it in a layout such as 1x2 or 2x1".to_owned(),
         ));
     }
-    let outcome = crew::run(1, context.bounds, |_, _| measure_here(params, context, part, peers))?;
-    outcome
-        .results
-        .into_iter()
-        .next()
-        .ok_or_else(|| WorkError::Unfit("the probe's thread was not there".into()))
+    crew::run_one(context.bounds, || measure_here(params, context, part, peers))
 }
 
 /// Where this instance and its partner are.

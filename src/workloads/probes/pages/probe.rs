@@ -31,9 +31,7 @@ const MOST_TENTHS: u64 = 8;
 /// The job was to end, or the machine has not enough memory.
 pub fn measure(params: &PagesParams, context: &Context<'_>) -> Result<ProbeReport, WorkError> {
     let began = Instant::now();
-    let outcome = crew::run(1, context.bounds, |_, _| measure_here(params, context, began))?;
-    let mut results = outcome.results.into_iter();
-    results.next().ok_or_else(|| WorkError::Unfit("the probe's thread was not there".into()))
+    crew::run_one(context.bounds, || measure_here(params, context, began))
 }
 
 fn measure_here(
