@@ -1,6 +1,5 @@
 //! Who took the time: what the kernel of an instance counted while a probe ran, and what the host saw of it.
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::units::{Hertz, Micros, Nanos};
@@ -15,7 +14,8 @@ pub const MOST_SOFT_INTERRUPTS: usize = 16;
 pub const MOST_TRACED: usize = 32;
 
 /// One line of `/proc/interrupts` or `/proc/softirqs`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct InterruptCount {
     /// Its name as the kernel prints it: `LOC`, `RES`, `24`.
     pub name: String,
@@ -26,7 +26,8 @@ pub struct InterruptCount {
 }
 
 /// What happened on one CPU while the probe ran.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct CpuAccount {
     /// Number of the CPU.
     pub cpu: u32,
@@ -42,7 +43,8 @@ pub struct CpuAccount {
 }
 
 /// Throttling of real-time threads: `sched_rt_runtime_us` of `sched_rt_period_us`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct RtThrottle {
     /// Real-time threads may run so long …
     pub runtime_us: Micros,
@@ -51,7 +53,8 @@ pub struct RtThrottle {
 }
 
 /// Time taken by one source, as the kernel's tracer says: net, without what interrupted it in turn.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct TracedSource {
     /// Name of the thread, interrupt or soft interrupt.
     pub name: String,
@@ -64,7 +67,8 @@ pub struct TracedSource {
 }
 
 /// What the kernel of the instance counted while the probe ran. What it does not say is none or empty.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct Accounts {
     /// How long was counted.
@@ -102,7 +106,8 @@ pub struct Accounts {
 }
 
 /// What the host saw of an instance in a slice of time.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct HostSlice {
     /// End of the slice, `CLOCK_MONOTONIC` of the host.
     pub at_ns: Nanos,
@@ -115,7 +120,8 @@ pub struct HostSlice {
 }
 
 /// What the host saw of an instance during a measurement.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct HostAccount {
     /// CPU time of everything that carries the instance.

@@ -1,12 +1,12 @@
 //! Who took the time: lost time shared out among sources, each with its evidence, and a rest that nobody owns to.
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::units::Nanos;
 
 /// Time that one source took.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct AttributedSource {
     /// Who: `timer tick`, `hypervisor (steal)`, or the name a tracer gives.
     pub name: String,
@@ -19,7 +19,8 @@ pub struct AttributedSource {
 }
 
 /// Lost time and who took it. The sources and the rest add up to what was lost, never to more.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Attribution {
     /// Time in gaps longer than 1 µs, the same time as the metric `lost_share` counts.
     pub lost_ns: Nanos,

@@ -1,6 +1,5 @@
 //! What a run says of the clocks of its platforms: summarised from the outside times of its measurements.
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::journal::Cell;
@@ -9,7 +8,8 @@ use super::journal::Cell;
 pub const STEPS_KEPT: usize = 32;
 
 /// Whether a platform's clock can be believed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum ClockLevel {
     /// It runs as the host's does, within 100 ppm, which is what crystals differ by.
@@ -23,7 +23,8 @@ pub enum ClockLevel {
 }
 
 /// A rate in parts per million with its 95 % interval.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Ppm {
     /// Estimate; above 0 when the platform's clock is the faster one.
     pub value: f64,
@@ -34,7 +35,8 @@ pub struct Ppm {
 }
 
 /// A step of `CLOCK_REALTIME` against `CLOCK_MONOTONIC` during a measurement: somebody set the clock.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct ClockStep {
     /// During which measurement.
     pub cell: Cell,
@@ -47,7 +49,8 @@ pub struct ClockStep {
 }
 
 /// What is known of one platform's clock.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct ClockVerdict {
     /// Label of the platform.
     pub platform: String,

@@ -4,7 +4,6 @@
 
 use std::collections::BTreeSet;
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::journal::{Cell, Neighbour};
@@ -25,7 +24,8 @@ const MAX_LOADS: usize = 64;
 const MAX_LAYOUTS: usize = 32;
 
 /// What is measured, where, beside what, how often.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Experiment {
     /// Name shown in reports.
@@ -64,7 +64,8 @@ fn default_name() -> String {
 }
 
 /// When to stop repeating.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct Repeat {
     /// Rounds at least, 1 … 1000.
@@ -84,7 +85,8 @@ impl Default for Repeat {
 }
 
 /// A layout and the probes that are measured in it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct LayoutEntry {
     /// Hosts × instances per host, `2x4` for example.
@@ -95,7 +97,8 @@ pub struct LayoutEntry {
 }
 
 /// A neighbour and the probes that are measured beside it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct LoadEntry {
     /// Which stressor.

@@ -1,13 +1,13 @@
 //! What a machine says of itself: the host, or what a guest sees. Collected by the agent wherever it runs, kept
 //! with every result so that a figure can be traced to the machine that made it.
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::units::{Bytes, Hertz, Nanos};
 
 /// What a machine (real or virtual) says of itself. What it does not say is `None`, never a guess.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct MachineFacts {
     /// Architecture, `x86_64` for example.
@@ -36,7 +36,8 @@ pub struct MachineFacts {
 }
 
 /// The clock a probe used.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct ClockFacts {
     /// Its name: `tsc`, `cntvct`, `CLOCK_MONOTONIC_RAW`.
     pub name: String,
@@ -47,7 +48,8 @@ pub struct ClockFacts {
 }
 
 /// What a probe itself costs.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct OwnCost {
     /// Median time the probe adds to one sample (the smallest thing it can see), nanoseconds.
     pub per_sample_ns: f64,

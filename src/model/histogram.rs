@@ -10,7 +10,6 @@
 //!  width        1  |      1    |      2    |      4     |
 //! ```
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// log2 of the number of buckets per power of two.
@@ -116,7 +115,8 @@ impl DenseHistogram {
 }
 
 /// One filled bucket. Written as `[index, count, sum]` to keep journals small.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(from = "(u16, u64, u64)", into = "(u16, u64, u64)")]
 pub struct Bucket {
     /// Which bucket; see [`lower_edge`] and [`upper_edge`].
@@ -152,7 +152,8 @@ impl Bucket {
 }
 
 /// Histogram as it is written down: only the filled buckets, ascending by index, each index once.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(transparent)]
 pub struct Histogram {
     buckets: Vec<Bucket>,

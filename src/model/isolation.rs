@@ -6,7 +6,6 @@
 //!  cpu   main      2.0           1.1          failed
 //! ```
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::job::PlacedDose;
@@ -17,7 +16,8 @@ use super::names::ProbeKind;
 use super::results::Difference;
 
 /// Who hurts whom on one platform.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct IsolationMatrix {
     /// Label of the platform.
     pub platform: String,
@@ -28,7 +28,8 @@ pub struct IsolationMatrix {
 }
 
 /// What the neighbours do to one probe.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct IsolationRow {
     /// The probe.
     pub probe: ProbeKind,
@@ -45,7 +46,8 @@ pub struct IsolationRow {
 }
 
 /// A figure of a row.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct JudgedFigure {
     /// Id of the metric.
     pub id: String,
@@ -62,7 +64,8 @@ pub struct JudgedFigure {
 }
 
 /// What one neighbour does to one probe.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct IsolationCell {
     /// What came of it.
     pub state: CellState,
@@ -79,7 +82,8 @@ pub struct IsolationCell {
 }
 
 /// What came of a cell of the matrix.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum CellState {
     /// Compared.
@@ -93,7 +97,8 @@ pub enum CellState {
 }
 
 /// What a neighbour does to a figure.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Harm {
     /// How many times worse than undisturbed, with its interval; below 1 is better. None when there is no ratio, because
     /// a figure was zero, for example.

@@ -2,7 +2,6 @@
 
 use std::net::SocketAddr;
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::accounts::Accounts;
@@ -14,7 +13,8 @@ use super::params::ProbeSpec;
 use super::units::{Millis, Nanos};
 
 /// A load to run; how strong it really was comes back as its [`Dose`].
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct LoadSpec {
     /// Which stressor.
     pub kind: LoadKind,
@@ -23,7 +23,8 @@ pub struct LoadSpec {
 }
 
 /// One instance of a layout, as the others reach it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Peer {
     /// Number of its host.
     pub host: u32,
@@ -32,7 +33,8 @@ pub struct Peer {
 }
 
 /// The part of an instance in a measurement that several make at once.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Part {
     /// Number of this instance, from 0.
     pub rank: u32,
@@ -43,7 +45,8 @@ pub struct Part {
 }
 
 /// What an agent is asked to do.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Job {
     /// Number of the job on its link; replies carry it.
     pub id: u64,
@@ -72,7 +75,8 @@ pub struct Job {
 }
 
 /// How strong a load really was.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Dose {
     /// Which stressor.
     pub kind: LoadKind,
@@ -95,7 +99,8 @@ pub struct Dose {
 }
 
 /// What else is known of a dose.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct DosePart {
     /// Which stressor.
     pub kind: LoadKind,
@@ -106,7 +111,8 @@ pub struct DosePart {
 }
 
 /// A dose with the place it came from.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct PlacedDose {
     /// Where the load ran.
     pub place: LoadPlace,
@@ -115,7 +121,8 @@ pub struct PlacedDose {
 }
 
 /// What a probe brings home.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct ProbeReport {
     /// The clock that was used.
     pub clock: ClockFacts,
@@ -141,7 +148,8 @@ impl ProbeReport {
 }
 
 /// What an agent answers to a job.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct JobReply {
     /// The probe's report, or why it could not be done; none for a job without a probe.
     pub report: Option<Result<ProbeReport, String>>,

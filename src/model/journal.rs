@@ -3,7 +3,6 @@
 //! The first line is the [`Header`]; each further one a [`Measurement`]. A line that a crash cut off is dropped on
 //! reading and measured again.
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::accounts::HostAccount;
@@ -16,7 +15,8 @@ use super::preflight::Preflight;
 use super::units::Nanos;
 
 /// A line of the journal.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(tag = "line", rename_all = "kebab-case")]
 pub enum JournalLine {
     /// First line.
@@ -41,7 +41,8 @@ pub enum JournalLine {
 }
 
 /// What a run is.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Header {
     /// [`super::SCHEMA_VERSION`] of the writer.
     pub schema_version: u32,
@@ -56,7 +57,8 @@ pub struct Header {
 }
 
 /// Whether a platform can be measured here, and what it turned out to be.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct PlatformState {
     /// Its label in the experiment.
     pub label: String,
@@ -73,7 +75,8 @@ pub struct PlatformState {
 }
 
 /// A neighbour in a cell.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Neighbour {
     /// Which stressor.
     pub kind: LoadKind,
@@ -82,7 +85,8 @@ pub struct Neighbour {
 }
 
 /// What is measured: a probe under a load on a platform. Repetitions of a cell are compared with each other.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Cell {
     /// The probe.
     pub probe: ProbeKind,
@@ -108,7 +112,8 @@ pub fn probe_words(probe: ProbeKind, layout: Option<Layout>) -> String {
 }
 
 /// One finished measurement: done or failed, never missing.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Measurement {
     /// What was measured.
     pub cell: Cell,
@@ -134,7 +139,8 @@ pub struct Measurement {
 }
 
 /// How far apart instances started.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Skew {
     /// From the first to the last.
     pub skew_ns: Nanos,
@@ -143,7 +149,8 @@ pub struct Skew {
 }
 
 /// What came of a measurement.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Outcome {
     /// The probe's report.
@@ -153,7 +160,8 @@ pub enum Outcome {
 }
 
 /// How something that was measured broke.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum FailureKind {
     /// The instance could not be started.
@@ -171,7 +179,8 @@ pub enum FailureKind {
 }
 
 /// A recorded failure.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Failure {
     /// How.
     pub kind: FailureKind,

@@ -6,7 +6,6 @@
 use std::fmt;
 use std::str::FromStr;
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Most hosts of a layout.
@@ -96,7 +95,8 @@ impl From<Layout> for String {
     }
 }
 
-impl JsonSchema for Layout {
+#[cfg(test)]
+impl schemars::JsonSchema for Layout {
     fn schema_name() -> std::borrow::Cow<'static, str> {
         "Layout".into()
     }

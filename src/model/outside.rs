@@ -6,13 +6,13 @@
 //! ```
 //! Source of the method: Mills, RFC 5905 section 8 (on-wire protocol); of the demand: Danciu 2010.
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::units::Nanos;
 
 /// How the host's clock was asked.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum ClockTransport {
     /// Datagrams to the host's clock.
@@ -22,7 +22,8 @@ pub enum ClockTransport {
 }
 
 /// The host's clock and the instance's clocks at the same moment, from the quickest of several exchanges.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct ClockReading {
     /// Host: `CLOCK_MONOTONIC` in the middle of the exchange.
     pub host_ns: Nanos,
@@ -39,7 +40,8 @@ pub struct ClockReading {
 }
 
 /// A measurement between two readings of the host's clock.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct OutsideTime {
     /// How the host's clock was asked.
     pub transport: ClockTransport,

@@ -1,6 +1,5 @@
 //! A platform of an experiment: its kind and its settings, checked.
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::experiment::{ExperimentError, contradiction};
@@ -10,7 +9,8 @@ use super::params::within;
 use super::units::Mebibytes;
 
 /// A platform with its settings.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct PlatformSpec {
     /// Label, unique in the experiment: letters, digits, `-`, `_`, `#`, at most 40.
@@ -100,7 +100,8 @@ impl PlatformSpec {
 }
 
 /// How a VM's CPUs are run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Accelerator {
     /// KVM when a trial guest reaches its agent in time, else TCG.
@@ -113,7 +114,8 @@ pub enum Accelerator {
 }
 
 /// Network card of a VM.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum NicModel {
     /// Paravirtual.
@@ -125,7 +127,8 @@ pub enum NicModel {
 }
 
 /// What the disk probe and the disk load use.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum DiskBacking {
     /// A file in the run directory (for a VM: an image there with a file system in it).
@@ -137,7 +140,8 @@ pub enum DiskBacking {
 }
 
 /// How a VM's disk is attached.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum DiskBus {
     /// Paravirtual.
@@ -149,7 +153,8 @@ pub enum DiskBus {
 }
 
 /// Machines that OpenSSH reaches.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct SshSpec {
     /// `[user@]host` each, or names from the SSH configuration; 1 … 64. In layouts each one is a host.
@@ -176,7 +181,8 @@ pub struct SshSpec {
 }
 
 /// What a fake platform pretends.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct FakeScript {
     /// Times are this many percent of the fake native ones; 100 is no overhead. 1 … 100 000.
@@ -197,7 +203,8 @@ pub struct FakeScript {
 }
 
 /// A scripted failure.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct FakeFailure {
     /// Which measurement of an instance, from 1; 0 means its start.

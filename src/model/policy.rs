@@ -1,13 +1,13 @@
 //! By which policy are the CPUs shared? What the curves of the share probe say.
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::layout::Layout;
 use super::units::Nanos;
 
 /// How a scheduler divides CPUs among instances.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum SharingPolicy {
     /// Every runnable thread gets the same, whoever owns it.
@@ -25,7 +25,8 @@ pub enum SharingPolicy {
 }
 
 /// How well a policy explains what was measured.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct PolicyFit {
     /// The policy.
     pub policy: SharingPolicy,
@@ -36,7 +37,8 @@ pub struct PolicyFit {
 }
 
 /// One point of a curve.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct SharePoint {
     /// Layout it was measured in.
     pub layout: Layout,
@@ -53,7 +55,8 @@ pub struct SharePoint {
 }
 
 /// A length at which a thread is often away at once: a time slice of somebody else.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Hump {
     /// Typical length.
     pub length_ns: Nanos,
@@ -62,7 +65,8 @@ pub struct Hump {
 }
 
 /// What an instance is sure to get beside others that want all.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Guarantee {
     /// Instances in all.
     pub instances: u32,
@@ -73,7 +77,8 @@ pub struct Guarantee {
 }
 
 /// By which policy a platform shares the CPUs.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct PolicyVerdict {
     /// Label of the platform.
     pub platform: String,

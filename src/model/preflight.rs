@@ -1,10 +1,10 @@
 //! Preflight: is this host fit to be measured? A list of checks, each with what was found and what to do.
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// How a check ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum CheckLevel {
     /// Good.
@@ -18,7 +18,8 @@ pub enum CheckLevel {
 }
 
 /// One check.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Check {
     /// Short stable name, `governor` for example.
     pub id: String,
@@ -31,7 +32,8 @@ pub struct Check {
 }
 
 /// The whole list.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Preflight {
     /// Checks in the order they are shown.
     pub checks: Vec<Check>,

@@ -1,6 +1,5 @@
 //! `results.json`: everything a report or a script needs, computed from the journal.
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::attribution::Attribution;
@@ -20,7 +19,8 @@ use super::sides::BothSides;
 use super::units::Nanos;
 
 /// One run, complete or interrupted.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct RunResults {
     /// [`super::SCHEMA_VERSION`] of the writer.
     pub schema_version: u32,
@@ -66,7 +66,8 @@ pub struct RunResults {
 }
 
 /// What a platform costs, in a sentence.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Verdict {
     /// Label of the platform.
     pub platform: String,
@@ -79,7 +80,8 @@ pub struct Verdict {
 }
 
 /// Severity of a verdict.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum VerdictLevel {
     /// No difference found, or none above 5 %.
@@ -93,7 +95,8 @@ pub enum VerdictLevel {
 }
 
 /// All that is known of a cell.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct CellResult {
     /// What was measured.
     pub cell: Cell,
@@ -142,7 +145,8 @@ impl CellResult {
 }
 
 /// A metric over all rounds of its cell.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct MetricResult {
     /// Name with the unit last, unique within its probe.
     pub id: String,
@@ -171,7 +175,8 @@ pub struct MetricResult {
 }
 
 /// A value with its interval, or the reason why there is none.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Answer {
     /// The value.
@@ -191,7 +196,8 @@ impl Answer {
 }
 
 /// A ratio from interleaved pairs.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Comparison {
     /// The ratio, this over the other, with its interval.
     pub ratio: Answer,
@@ -202,7 +208,8 @@ pub struct Comparison {
 }
 
 /// What an interval allows to say about a difference.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Difference {
     /// The interval lies on the good side of 1.
@@ -218,7 +225,8 @@ pub enum Difference {
 }
 
 /// A failed measurement.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct FailedMeasurement {
     /// What was measured.
     pub cell: Cell,

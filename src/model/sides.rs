@@ -1,6 +1,5 @@
 //! Both sides of a measurement: what an instance saw of its time, and what its host saw of the instance meanwhile.
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::accounts::HostAccount;
@@ -11,7 +10,8 @@ use super::outside::OutsideTime;
 pub const SLICES_KEPT: usize = 1024;
 
 /// One round of a gap probe, seen from the inside and from the outside. Of all rounds the one with the longest gap.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct BothSides {
     /// Number of the round, from 0.
     pub round: u32,

@@ -17,7 +17,6 @@ pub use names::{BadName, Beside, MetricName, Pattern};
 pub use shipped::{shipped, shipped_texts};
 pub use verdict::{ClassVerdict, ConditionResult, Deciding, Held, Suitability};
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::experiment::{ExperimentError, contradiction, syntax_error};
@@ -36,7 +35,8 @@ const LONGEST_TEXT: usize = 600;
 const LONGEST_DEADLINE_US: u64 = 3_600_000_000;
 
 /// A file of classes.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct ClassSet {
     /// The classes, in the order they are shown.
@@ -45,7 +45,8 @@ pub struct ClassSet {
 }
 
 /// A class of work.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct ClassSpec {
     /// Short name for tables and the command line, `real-time` for example.
@@ -63,7 +64,8 @@ pub struct ClassSpec {
 }
 
 /// When an answer must be there, and how often it may be late.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Deadline {
     /// From the moment something is due, 1 µs … 1 h.
@@ -74,7 +76,8 @@ pub struct Deadline {
 
 /// What a platform must show. It names either one figure with a bound, or a tail: figures for falling miss rates,
 /// of which the one that fits the allowed miss rate must stay within the deadline.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Condition {
     /// What it demands, in a few words.
@@ -112,7 +115,8 @@ const fn default_neighbours() -> Beside {
 }
 
 /// A figure that tells how long all but a share of the activations take.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct TailMetric {
     /// The share that may take longer: 0.01 for a 99 % quantile, 0 for the longest ever seen.
@@ -122,7 +126,8 @@ pub struct TailMetric {
 }
 
 /// What a figure is held against.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Against {
     /// Itself, in its own unit.
@@ -138,7 +143,8 @@ pub enum Against {
 }
 
 /// What it means for the class when a condition does not hold.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Weight {
     /// The platform is unsuited.

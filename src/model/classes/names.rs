@@ -3,7 +3,6 @@
 use std::fmt;
 use std::str::FromStr;
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::model::journal::Neighbour;
@@ -163,7 +162,8 @@ macro_rules! as_text {
             }
         }
 
-        impl JsonSchema for $type {
+        #[cfg(test)]
+impl schemars::JsonSchema for $type {
             fn schema_name() -> std::borrow::Cow<'static, str> {
                 stringify!($type).into()
             }

@@ -1,13 +1,13 @@
 //! What came of holding a platform against a class.
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::Weight;
 use crate::model::journal::Cell;
 
 /// Is this platform fit for this class of work?
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct ClassVerdict {
     /// Name of the class.
     pub class: String,
@@ -30,7 +30,8 @@ pub struct ClassVerdict {
 }
 
 /// A verdict.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Suitability {
     /// Every required condition holds, and no wanted one is broken.
@@ -51,7 +52,8 @@ impl Suitability {
 }
 
 /// What came of one condition.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct ConditionResult {
     /// What it demands.
     pub title: String,
@@ -78,7 +80,8 @@ pub struct ConditionResult {
 }
 
 /// The measurement that decided a condition.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Deciding {
     /// The cell.
     pub cell: Cell,
@@ -87,7 +90,8 @@ pub struct Deciding {
 }
 
 /// Whether a condition holds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Held {
     /// The interval lies on the good side of the bound.

@@ -6,13 +6,13 @@
 //!  misaligned             |      write        |     two blocks are read, changed and written back
 //! ```
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::model::units::{Bytes, Nanos};
 
 /// Whether blocks meet.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum AlignmentVerdict {
     /// Every begin lies on the boundary of a physical block, as far as the instance can see.
@@ -24,7 +24,8 @@ pub enum AlignmentVerdict {
 }
 
 /// How what the disk probe writes to lies on the device below. What is not known is none.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Alignment {
     /// Device as the instance's kernel names it, `vda1` for example.
     pub device: Option<String>,
@@ -51,7 +52,8 @@ pub struct Alignment {
 }
 
 /// Sequential writes with `O_DIRECT` in turns: on block boundaries, and shifted off them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct ShiftedWrites {
     /// Size of each write.
     pub block_bytes: Bytes,

@@ -1,6 +1,5 @@
 //! Outcomes of the probes of time, memory and disk that every machine can run alone.
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::Alignment;
@@ -9,7 +8,8 @@ use crate::model::params::{ChaseOrder, DiskMode};
 use crate::model::units::{Bytes, Hertz, Millis, Nanos};
 
 /// A stretch of time that was taken away, or in which nothing moved.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Stretch {
     /// When it began, counted from the start of the probe.
     pub start_ns: Nanos,
@@ -18,7 +18,8 @@ pub struct Stretch {
 }
 
 /// Outcome of the gap probe. Histograms are in ticks of the cycle counter.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct GapDetail {
     /// Rate of the cycle counter, measured against the monotonic clock during the probe.
     pub counter_hz: Hertz,
@@ -34,7 +35,8 @@ pub struct GapDetail {
 }
 
 /// Outcome of the fixed-work-quantum probe.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct FwqDetail {
     /// Rounds of the loop per quantum.
     pub iterations: u64,
@@ -45,7 +47,8 @@ pub struct FwqDetail {
 }
 
 /// Times at one number of threads.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct CpuPoint {
     /// Threads running at once.
     pub threads: u32,
@@ -54,7 +57,8 @@ pub struct CpuPoint {
 }
 
 /// Outcome of the threads-versus-time probe.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct CpuDetail {
     /// Rounds of the loop per thread.
     pub iterations: u64,
@@ -65,7 +69,8 @@ pub struct CpuDetail {
 }
 
 /// How often something was done by a number of threads, in one batch.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct RatePoint {
     /// Threads running at once.
     pub threads: u32,
@@ -76,7 +81,8 @@ pub struct RatePoint {
 }
 
 /// Outcome of the system-call and fork probes.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct RateDetail {
     /// One entry per number of threads, ascending.
     pub points: Vec<RatePoint>,
@@ -85,7 +91,8 @@ pub struct RateDetail {
 }
 
 /// Latency at one array size.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct LatencyPoint {
     /// Size of the array.
     pub size_bytes: Bytes,
@@ -94,7 +101,8 @@ pub struct LatencyPoint {
 }
 
 /// Outcome of the memory-latency probe.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct MemLatencyDetail {
     /// Distance of neighbouring elements.
     pub stride_bytes: Bytes,
@@ -109,7 +117,8 @@ pub struct MemLatencyDetail {
 }
 
 /// What the memory-bandwidth probe does with its array.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum MemoryOperation {
     /// Sum all words.
@@ -121,7 +130,8 @@ pub enum MemoryOperation {
 }
 
 /// Throughput at one array size.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct BandwidthPoint {
     /// What was done.
     pub operation: MemoryOperation,
@@ -132,7 +142,8 @@ pub struct BandwidthPoint {
 }
 
 /// Outcome of the memory-bandwidth probe.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct MemBandwidthDetail {
     /// Threads running at once.
     pub threads: u32,
@@ -145,7 +156,8 @@ pub struct MemBandwidthDetail {
 }
 
 /// Direction of a disk phase.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum DiskDirection {
     /// Sequential write.
@@ -157,7 +169,8 @@ pub enum DiskDirection {
 }
 
 /// Bytes moved per window of time.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct DiskWindows {
     /// Length of a window: 50 ms, 200 ms, 1 s.
     pub window_ms: Millis,
@@ -166,7 +179,8 @@ pub struct DiskWindows {
 }
 
 /// One direction, mode and block size.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct DiskPhase {
     /// Write or read.
     pub direction: DiskDirection,
@@ -190,7 +204,8 @@ pub struct DiskPhase {
 }
 
 /// Outcome of the disk probe.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct DiskDetail {
     /// What was written to, for example `file on ext4`.
     pub target: String,

@@ -1,13 +1,13 @@
 //! Outcomes of the probes of computing: traps, locks, LU, compile job, first touch of pages.
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::model::histogram::Histogram;
 use crate::model::units::{Bytes, Hertz, Nanos};
 
 /// Outcome of the trap probe.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct ExitDetail {
     /// The instruction that traps under a hypervisor: `cpuid`.
     pub instruction: String,
@@ -23,7 +23,8 @@ pub struct ExitDetail {
 }
 
 /// A kind of spinlock.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum LockKind {
     /// Plain test-and-set: whoever comes at the right moment.
@@ -33,7 +34,8 @@ pub enum LockKind {
 }
 
 /// Waits for one kind of lock.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct LockPoint {
     /// Which kind.
     pub kind: LockKind,
@@ -53,7 +55,8 @@ pub struct LockPoint {
 }
 
 /// Outcome of the lock probe.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct LockDetail {
     /// Rate of the cycle counter.
     pub counter_hz: Hertz,
@@ -66,7 +69,8 @@ pub struct LockDetail {
 }
 
 /// Outcome of the LU probe.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct LinpackDetail {
     /// Order of the system.
     pub n: u32,
@@ -96,7 +100,8 @@ impl LinpackDetail {
 }
 
 /// Outcome of the compile job.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct BuildDetail {
     /// Source files that were compiled.
     pub files: u32,
@@ -128,7 +133,8 @@ pub struct BuildDetail {
 pub const MOST_WAIT_BINS: usize = 64;
 
 /// One pass over fresh pages.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct PagesPass {
     /// When it began, counted from the start of the probe.
     pub start_ns: Nanos,
@@ -143,7 +149,8 @@ pub struct PagesPass {
 }
 
 /// Outcome of the page probe.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct PagesDetail {
     /// Size of a page.
     pub page_bytes: Bytes,

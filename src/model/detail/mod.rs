@@ -15,7 +15,6 @@ pub use compute::*;
 pub use peers::*;
 pub use timing::*;
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::names::ProbeKind;
@@ -26,7 +25,8 @@ pub const WORST_KEPT: usize = 64;
 macro_rules! details {
     ($($(#[$meta:meta])* $variant:ident($detail:ident)),+ $(,)?) => {
         /// Raw outcome of a probe.
-        #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+        #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+        #[cfg_attr(test, derive(schemars::JsonSchema))]
         #[serde(tag = "probe", rename_all = "kebab-case")]
         pub enum Detail {
             $($(#[$meta])* $variant($detail),)+

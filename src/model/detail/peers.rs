@@ -1,6 +1,5 @@
 //! Outcomes of the probes that several instances make together: network, message passing, shares.
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::model::histogram::Histogram;
@@ -8,7 +7,8 @@ use crate::model::params::{Exchange, Protocol};
 use crate::model::units::{Bytes, Hertz, Nanos};
 
 /// Direction of a stream as seen from the first instance.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum NetDirection {
     /// The first instance sends.
@@ -21,7 +21,8 @@ pub enum NetDirection {
 
 /// One protocol, exchange, size and direction. Bytes and messages are those that arrived; of a round trip the answer
 /// counts.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct NetPoint {
     /// Transport protocol.
     pub protocol: Protocol,
@@ -84,14 +85,16 @@ impl NetPoint {
 
 /// Outcome of the network probe, as the first instance of a pair tells it; the second, and one without a partner, have no
 /// points. Instances 0 and 1, 2 and 3 and so on are pairs that measure at the same time.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct NetDetail {
     /// One entry per protocol, exchange, size and direction.
     pub points: Vec<NetPoint>,
 }
 
 /// Pattern of message passing.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum MpiPattern {
     /// First and last rank send a message to and fro.
@@ -101,7 +104,8 @@ pub enum MpiPattern {
 }
 
 /// One pattern and size.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct MpiPoint {
     /// Pattern.
     pub pattern: MpiPattern,
@@ -117,7 +121,8 @@ pub struct MpiPoint {
 }
 
 /// Outcome of the message-passing probe, as the first rank tells it; the other instances have no points.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct MpiDetail {
     /// Ranks in all.
     pub ranks: u32,
@@ -128,7 +133,8 @@ pub struct MpiDetail {
 }
 
 /// What one instance got in one phase of the share probe.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct SharePhase {
     /// Threads of the first instance in this phase; 0 when it rested.
     pub first_threads: u32,
@@ -147,7 +153,8 @@ pub struct SharePhase {
 }
 
 /// Outcome of the share probe in one instance. The curve needs those of all instances.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct ShareDetail {
     /// Number of this instance in its layout.
     pub rank: u32,

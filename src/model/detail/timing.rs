@@ -1,6 +1,5 @@
 //! Outcomes of the probes of predictability: fixed time quantum, timer wake-up, frames.
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::basic::Stretch;
@@ -18,7 +17,8 @@ pub const fn due_times_passed(late: Nanos, period: Nanos) -> u64 {
 }
 
 /// Outcome of the fixed-time-quantum probe.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct FtqDetail {
     /// Length of a quantum.
     pub quantum_ns: Nanos,
@@ -30,7 +30,8 @@ pub struct FtqDetail {
 }
 
 /// Wake-ups of one thread.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct WakeupThread {
     /// The CPU the thread was pinned to; none when pinning was refused.
     pub cpu: Option<u32>,
@@ -49,7 +50,8 @@ pub struct WakeupThread {
 }
 
 /// Outcome of the wake-up probe.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct WakeupDetail {
     /// Time between two activations.
     pub period_ns: Nanos,
@@ -60,7 +62,8 @@ pub struct WakeupDetail {
 }
 
 /// Outcome of the frame probe.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct FramesDetail {
     /// Time between two frames.
     pub period_ns: Nanos,

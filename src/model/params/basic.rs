@@ -1,13 +1,13 @@
 //! Parameters of the probes of time, memory and disk that every machine can run alone.
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{HOUR_MS, OutOfBounds, within};
 use crate::model::units::{Kibibytes, Mebibytes, Millis};
 
 /// Parameters of the gap probe.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct GapParams {
     /// How long to read, 1 ms … 1 h. Ignored when `reads` is set.
@@ -35,7 +35,8 @@ impl GapParams {
 }
 
 /// Parameters of the fixed-work-quantum probe. The work is the same on every platform.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct FwqParams {
     /// Rounds of the empty loop per quantum, 1000 … 1e10.
@@ -58,7 +59,8 @@ impl FwqParams {
 }
 
 /// Parameters of the threads-versus-time probe. The work per thread is the same on every platform.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct CpuParams {
     /// Rounds of the loop per thread, 1e5 … 1e12.
@@ -85,7 +87,8 @@ impl CpuParams {
 }
 
 /// Parameters of the system-call probe.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct SyscallParams {
     /// How long per thread count, 10 ms … 1 h.
@@ -109,7 +112,8 @@ impl SyscallParams {
 }
 
 /// Parameters of the fork probe.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct ForkParams {
     /// How long per thread count, 10 ms … 1 h.
@@ -133,7 +137,8 @@ impl ForkParams {
 }
 
 /// In which order a pointer chase visits its array.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum ChaseOrder {
     /// One random cycle through all lines: no prefetcher can help.
@@ -143,7 +148,8 @@ pub enum ChaseOrder {
 }
 
 /// Parameters of the memory-latency probe.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct MemLatencyParams {
     /// Smallest array, 1 KiB … 1 GiB.
@@ -191,7 +197,8 @@ impl MemLatencyParams {
 }
 
 /// Parameters of the memory-bandwidth probe.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct MemBandwidthParams {
     /// Smallest array, 1 KiB … 1 GiB.
@@ -230,7 +237,8 @@ impl MemBandwidthParams {
 }
 
 /// How the disk probe writes and reads.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum DiskMode {
     /// Through the page cache; one fsync at the end, inside the time.
@@ -242,7 +250,8 @@ pub enum DiskMode {
 }
 
 /// Parameters of the disk probe.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct DiskParams {
     /// Size of the file, 1 MiB … 1 TiB.

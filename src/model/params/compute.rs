@@ -1,13 +1,13 @@
 //! Parameters of the probes of computing: traps, locks, LU, compile job, first touch of pages.
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{HOUR_MS, OutOfBounds, within};
 use crate::model::units::{Mebibytes, Millis};
 
 /// Parameters of the trap probe.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct ExitParams {
     /// How long to trap, 1 ms … 1 h.
@@ -27,7 +27,8 @@ impl ExitParams {
 }
 
 /// Parameters of the lock probe.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct LockParams {
     /// How long per kind of lock, 10 ms … 1 h.
@@ -62,7 +63,8 @@ impl LockParams {
 }
 
 /// Parameters of the LU probe.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct LinpackParams {
     /// Order of the system, 16 … 20 000; the literature uses 1000 … 8000.
@@ -88,7 +90,8 @@ impl LinpackParams {
 }
 
 /// Parameters of the compile job.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct BuildParams {
     /// Source files to compile, 1 … 10 000.
@@ -115,7 +118,8 @@ impl BuildParams {
 }
 
 /// Parameters of the page probe.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct PagesParams {
     /// Memory touched per pass, 1 MiB … 1 TiB.

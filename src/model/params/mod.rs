@@ -13,7 +13,6 @@ pub use compute::*;
 pub use peers::*;
 pub use timing::*;
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::names::ProbeKind;
@@ -21,7 +20,8 @@ use super::names::ProbeKind;
 macro_rules! probes {
     ($($(#[$meta:meta])* $field:ident: $variant:ident($params:ident)),+ $(,)?) => {
         /// The probes of an experiment: a probe is measured when its table is there, `[probe.gap]` for example.
-        #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+        #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+        #[cfg_attr(test, derive(schemars::JsonSchema))]
         #[serde(deny_unknown_fields, rename_all = "kebab-case")]
         pub struct Probes {
             $($(#[$meta])*
@@ -30,7 +30,8 @@ macro_rules! probes {
         }
 
         /// One probe with its parameters, as it is sent to an agent.
-        #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+        #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+        #[cfg_attr(test, derive(schemars::JsonSchema))]
         #[serde(tag = "probe", content = "params", rename_all = "kebab-case")]
         pub enum ProbeSpec {
             $($(#[$meta])* $variant($params),)+

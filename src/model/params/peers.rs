@@ -1,13 +1,13 @@
 //! Parameters of the probes that several instances make together: network, message passing, shares.
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{HOUR_MS, OutOfBounds, within};
 use crate::model::units::Millis;
 
 /// Transport protocol.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Protocol {
     /// TCP.
@@ -17,7 +17,8 @@ pub enum Protocol {
 }
 
 /// What goes over the network.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Exchange {
     /// One direction as fast as it goes, then the other.
@@ -27,7 +28,8 @@ pub enum Exchange {
 }
 
 /// Parameters of the network probe, made by pairs of instances of a layout: 0 and 1, 2 and 3 and so on, all at once.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct NetParams {
     /// Protocols, 1 to 2 of them.
@@ -64,7 +66,8 @@ impl NetParams {
 }
 
 /// Parameters of the message-passing probe, made by all instances of a layout.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct MpiParams {
     /// Message sizes, 1 B … 32 MiB each, 1 to 16 of them.
@@ -98,7 +101,8 @@ impl MpiParams {
 
 /// Parameters of the share probe, made by all instances of a layout: the first needs 1 … 2 E threads, the others E
 /// and then 2 E each, where E is the number of CPUs they share.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct ShareParams {
     /// How long per point of the curve, 50 ms … 1 h; several scheduling periods are needed.

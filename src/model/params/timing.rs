@@ -1,13 +1,13 @@
 //! Parameters of the probes of predictability: fixed time quantum, timer wake-up, frames.
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{HOUR_MS, OutOfBounds, within};
 use crate::model::units::{Micros, Millis};
 
 /// Parameters of the fixed-time-quantum probe.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct FtqParams {
     /// Length of a quantum, 10 µs … 100 ms. Noise up to half its frequency can be named.
@@ -33,7 +33,8 @@ impl FtqParams {
 }
 
 /// Parameters of the wake-up probe.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct WakeupParams {
     /// Time between two activations, 50 µs … 1 s.
@@ -68,7 +69,8 @@ impl WakeupParams {
 }
 
 /// Parameters of the frame probe. The work per frame is the same on every platform.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct FramesParams {
     /// Frames per second, 1 … 1000.
