@@ -208,10 +208,13 @@ fn is_found(frequency_hz: u64, ticks_per_ns: f64, own: &[Source], seen: &mut Vec
     false
 }
 
-/// The judge refuses what was not injected.
+/// The judge refuses what was not injected. Where the machine's own noise of this frequency is allowed for, half the share
+/// may be within what is allowed; then only other frequencies are tried.
 fn canary(attempt: &Attempt, own: f64) {
     let Attempt { frequency_hz, share, sources, .. } = attempt;
-    for (factor, of_share) in [(1.05, 1.0), (0.5, 1.0), (2.0, 1.0), (1.0, 2.0), (1.0, 0.5)] {
+    let is_quiet = own < 0.1 * share;
+    let shares: &[(f64, f64)] = if is_quiet { &[(1.0, 2.0), (1.0, 0.5)] } else { &[] };
+    for (factor, of_share) in [(1.05, 1.0), (0.5, 1.0), (2.0, 1.0)].iter().chain(shares) {
         let wrong = judge(sources, frequency_hz * factor, share * of_share, own);
         assert_eq!(wrong, None, "{factor} of the frequency, {of_share} of the share");
     }

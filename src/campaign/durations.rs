@@ -15,15 +15,15 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 /// Version of the file.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 /// Largest file that is read.
 const MAX_BYTES: u64 = 4 << 20;
 /// Most entries; those that were not used for longest go first.
 const MOST_ENTRIES: usize = 8192;
 /// Longest key.
 const MAX_KEY_CHARS: usize = 300;
-/// Old values count no more than so many measurements, so that a host that changed is learnt anew.
-const MEMORY: u32 = 8;
+/// Only so many of the latest measurements are kept, so that a host that changed is learnt anew.
+const MEMORY: usize = 9;
 /// Nothing takes longer than this.
 const LONGEST: Duration = Duration::from_secs(2 * 24 * 3600);
 
@@ -35,12 +35,26 @@ pub struct Durations {
     runs: u64,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Entry {
-    mean_s: f64,
-    count: u32,
+    /// Seconds, the latest last.
+    latest_s: Vec<f64>,
     last_run: u64,
+}
+
+impl Entry {
+    fn is_sound(&self) -> bool {
+        let is_time = |time: &f64| (0.0..=LONGEST.as_secs_f64()).contains(time);
+        (1..=MEMORY).contains(&self.latest_s.len()) && self.latest_s.iter().all(is_time)
+    }
+
+    fn add(&mut self, time: Duration) {
+        if self.latest_s.len() >= MEMORY {
+            self.latest_s.remove(0);
+        }
+        self.latest_s.push(time.min(LONGEST).as_secs_f64());
+    }
 }
 
 #[derive(Serialize, Deserialize)]
@@ -63,9 +77,7 @@ impl Durations {
         if written.version != VERSION {
             return Self::default();
         }
-        let is_sound =
-            |entry: &Entry| (0.0..=LONGEST.as_secs_f64()).contains(&entry.mean_s) && entry.count > 0;
-        let sound = written.entries.into_iter().filter(|(key, entry)| is_key(key) && is_sound(entry));
+        let sound = written.entries.into_iter().filter(|(key, entry)| is_key(key) && entry.is_sound());
         Self { entries: sound.take(MOST_ENTRIES).collect(), runs: written.runs }
     }
 
@@ -88,21 +100,21 @@ impl Durations {
         written
     }
 
-    /// How long this took, in the mean.
+    /// How long this took, in the median: one measurement that hung for a while says nothing about the next.
     pub fn get(&self, key: &str) -> Option<Duration> {
-        self.entries.get(key).map(|entry| Duration::from_secs_f64(entry.mean_s))
+        let mut times = self.entries.get(key)?.latest_s.clone();
+        times.sort_unstable_by(f64::total_cmp);
+        let upper = *times.get(times.len() / 2)?;
+        let lower = *times.get((times.len() - 1) / 2)?;
+        Some(Duration::from_secs_f64(f64::midpoint(lower, upper)))
     }
 
     /// Takes in what a run took: per key how long each time. Keys too long to be ours are left out.
     pub fn learn(&mut self, took: &BTreeMap<String, Vec<Duration>>) {
         self.runs = self.runs.saturating_add(1);
         for (key, times) in took.iter().filter(|(key, times)| is_key(key) && !times.is_empty()) {
-            let entry =
-                self.entries.entry(key.clone()).or_insert(Entry { mean_s: 0.0, count: 0, last_run: 0 });
-            for time in times {
-                entry.count = entry.count.saturating_add(1).min(MEMORY);
-                entry.mean_s += (time.min(&LONGEST).as_secs_f64() - entry.mean_s) / f64::from(entry.count);
-            }
+            let entry = self.entries.entry(key.clone()).or_default();
+            times.iter().for_each(|time| entry.add(*time));
             entry.last_run = self.runs;
         }
         if self.entries.len() > MOST_ENTRIES {
@@ -151,7 +163,9 @@ mod tests {
         let mut again = Durations::read(&path);
         assert_eq!(again, durations);
         again.learn(&took("a", &[10.0; 40]));
-        assert!((seconds(&again, "a") - 10.0).abs() < 0.1, "{:?}", again.get("a"));
+        assert!((seconds(&again, "a") - 10.0).abs() < 1e-9, "{:?}", again.get("a"));
+        again.learn(&took("a", &[500.0]));
+        assert!((seconds(&again, "a") - 10.0).abs() < 1e-9, "one that hung does not count");
         assert_eq!(std::fs::read_dir(path.parent().unwrap()).unwrap().count(), 1, "nothing else is left");
     }
 
@@ -159,15 +173,24 @@ mod tests {
     fn garbage_is_as_good_as_nothing() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("durations.json");
-        let huge = format!("{{\"version\":1,\"runs\":1,\"entries\":{{}},\"x\":\"{}\"}}", "y".repeat(5 << 20));
+        let huge = format!("{{\"version\":2,\"runs\":1,\"entries\":{{}},\"x\":\"{}\"}}", "y".repeat(5 << 20));
         let entry = |mean: &str| {
             format!(
-                "{{\"version\":1,\"runs\":1,\"entries\":{{\"k\":{{\"mean_s\":{mean},\"count\":1,\"last_run\":1}}}}}}"
+                "{{\"version\":2,\"runs\":1,\"entries\":{{\"k\":{{\"latest_s\":[{mean}],\"last_run\":1}}}}}}"
             )
         };
-        let other = entry("1.0").replace("\"version\":1", "\"version\":2");
-        for text in ["", "[]", "{\"version\":1}", &huge, &entry("-1"), &entry("1e99"), &entry("null"), &other]
-        {
+        let other = entry("1.0").replace("\"version\":2", "\"version\":1");
+        for text in [
+            "",
+            "[]",
+            "{\"version\":1}",
+            &huge,
+            &entry("-1"),
+            &entry("1e99"),
+            &entry("null"),
+            &entry(""),
+            &other,
+        ] {
             fs::write(&path, text).unwrap();
             assert!(Durations::read(&path).is_empty(), "{text:.80}");
         }

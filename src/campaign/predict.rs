@@ -2,7 +2,7 @@
 //! where nobody made them yet, from typical costs scaled by what is known of the platform. Pure.
 //!
 //! ```text
-//!  durations.json ─► exactly this measurement?  ─yes─► its mean
+//!  durations.json ─► exactly this measurement?  ─yes─► its median
 //!                       │no
 //!  cost ────────────► typical × how far typical was off for this probe, for this platform, or for the pilot's work
 //! ```
