@@ -8,5 +8,6 @@ pub mod cli;
 pub mod model;
 pub mod platforms;
 pub mod report;
+pub mod sim;
 pub mod stats;
 pub mod workloads;

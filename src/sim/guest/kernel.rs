@@ -1,0 +1,427 @@
+//! A guest's kernel: brings threads onto virtual CPUs by priority and in turns, and lets them spin for its locks.
+//!
+//! ```text
+//!            attend                                    the host runs it so long, then
+//!  host ───────────────► what next? ─► Demand ─────────────────────────────► progress, attend …
+//!            poke ◄──────── a lock was handed over, a thread has work (to another virtual CPU)
+//! ```
+
+use std::collections::VecDeque;
+
+use super::lock::{Lock, LockKind, LockReport, OnLongWait};
+use super::program::{Moment, Op, Program, Seen};
+use super::thread::{Doing, Thread};
+use crate::sim::host::{Mode, VcpuId, VmId};
+use crate::sim::random::Stream;
+use crate::sim::time::{Span, Time};
+
+/// Operations without any time in a row after which a program is taken for one that never does anything.
+const IDLE_OPERATIONS: u32 = 1_000_000;
+
+/// What a virtual CPU wants.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Demand {
+    /// To run so long; then it is to be attended again.
+    Run(Span),
+    /// It spins: somebody else in the host runs to better effect.
+    Help,
+    /// Nothing, until it is poked.
+    Halt,
+    /// It has done a million operations that take no time: it would never come to an end.
+    Stuck,
+}
+
+/// What a guest does to others.
+#[derive(Debug, Default)]
+pub struct Effects {
+    /// Virtual CPUs that have something new to look at.
+    pub pokes: VecDeque<VcpuId>,
+    /// Timers: when, whose, and which.
+    pub timers: Vec<(Time, VmId, u32)>,
+}
+
+/// A thread to be made.
+pub struct ThreadPlan {
+    /// What it does.
+    pub program: Box<dyn Program>,
+    /// Higher ones are preferred.
+    pub priority: u8,
+    /// The only one of the guest's virtual CPUs that it uses.
+    pub bound: Option<u32>,
+}
+
+/// A guest to be made.
+pub struct GuestPlan {
+    /// Its VM.
+    pub vm: VmId,
+    /// Its first virtual CPU.
+    pub first: VcpuId,
+    /// How many it has.
+    pub vcpus: u32,
+    /// Turn of a thread while others of its priority wait.
+    pub quantum: Span,
+    /// Its threads.
+    pub threads: Vec<ThreadPlan>,
+    /// Number of locks.
+    pub locks: u32,
+    /// What the locks are like.
+    pub lock_kind: LockKind,
+    /// What long waiting leads to.
+    pub on_long_wait: OnLongWait,
+    /// Clock rate, for the bins of waiting times.
+    pub mhz: u32,
+    /// Seed of its random numbers.
+    pub seed: u64,
+}
+
+/// What became of a thread.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ThreadReport {
+    /// CPU time it had, kernel and spinning included.
+    pub cpu: Span,
+    /// Of it in the kernel.
+    pub kernel: Span,
+    /// Of it spinning.
+    pub spin: Span,
+    /// When it finished.
+    pub ended: Option<Time>,
+    /// What its program has seen.
+    pub seen: Seen,
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct GuestCpu {
+    current: Option<u32>,
+    left: Span,
+    /// Whether the host runs it just now.
+    runs: bool,
+}
+
+/// A guest.
+pub struct Guest {
+    vm: VmId,
+    first: VcpuId,
+    quantum: Span,
+    cpus: Vec<GuestCpu>,
+    threads: Vec<Thread>,
+    queue: VecDeque<u32>,
+    locks: Vec<Lock>,
+    on_long_wait: OnLongWait,
+    mhz: u32,
+    random: Stream,
+    unfinished: u32,
+    /// Whom to ask next to make room.
+    turn: u32,
+}
+
+impl Guest {
+    /// Makes it; all threads want to run.
+    pub fn new(plan: GuestPlan) -> Self {
+        let threads: Vec<Thread> = plan
+            .threads
+            .into_iter()
+            .zip(0u64..)
+            .map(|(thread, number)| Thread {
+                program: thread.program,
+                random: Stream::new(plan.seed, &[1, number]),
+                doing: Doing::Asking,
+                priority: thread.priority,
+                bound: thread.bound,
+                on: None,
+                locks: 0,
+                cpu: Span::ZERO,
+                kernel: Span::ZERO,
+                spin: Span::ZERO,
+                ended: None,
+            })
+            .collect();
+        Self {
+            vm: plan.vm,
+            first: plan.first,
+            quantum: plan.quantum,
+            cpus: vec![GuestCpu::default(); plan.vcpus as usize],
+            queue: (0u32..).take(threads.len()).collect(),
+            unfinished: (0u32..).zip(&threads).filter(|(_, thread)| thread.program.is_finite()).count()
+                as u32,
+            threads,
+            locks: (0..plan.locks).map(|_| Lock::new(plan.lock_kind)).collect(),
+            on_long_wait: plan.on_long_wait,
+            mhz: plan.mhz,
+            random: Stream::new(plan.seed, &[0]),
+            turn: 0,
+        }
+    }
+
+    /// Virtual CPUs that have something to do at the beginning.
+    pub fn begin(&self, effects: &mut Effects) {
+        effects.pokes.extend((0u32..).take(self.cpus.len()).map(|index| self.vcpu(index)));
+    }
+
+    /// Threads that have an end and have not reached it.
+    pub const fn unfinished(&self) -> u32 {
+        self.unfinished
+    }
+
+    /// What its virtual CPU `index`, which runs, wants now.
+    pub fn attend(&mut self, index: u32, now: Time, effects: &mut Effects) -> Demand {
+        self.cpus[index as usize].runs = true;
+        for _ in 0..IDLE_OPERATIONS {
+            if let Some(demand) = self.look(index, now, effects) {
+                return demand;
+            }
+        }
+        Demand::Stuck
+    }
+
+    /// One step; none when there is more to look at.
+    fn look(&mut self, index: u32, now: Time, effects: &mut Effects) -> Option<Demand> {
+        self.make_room(index);
+        let Some(number) = self.cpus[index as usize].current else {
+            return match self.best(index) {
+                Some(place) => {
+                    self.bring(index, place);
+                    None
+                }
+                None => Some(Demand::Halt),
+            };
+        };
+        let thread = &mut self.threads[number as usize];
+        match thread.doing {
+            Doing::Asking => {
+                let Thread { program, random, cpu, .. } = thread;
+                let op = program.next(Moment { now, cpu: *cpu, random });
+                self.begin_op(index, number, op, now, effects);
+                None
+            }
+            Doing::Working { left, .. } if left.is_zero() => {
+                thread.doing = Doing::Asking;
+                None
+            }
+            Doing::Working { left, kernel } => {
+                let others = !kernel && self.best(index).is_some();
+                let turn = self.cpus[index as usize].left;
+                Some(Demand::Run(if others { left.min(turn) } else { left }))
+            }
+            Doing::Spinning { lock, since, spun } => self.spin(index, number, (lock, since, spun), now),
+            Doing::Sleeping | Doing::Done => {
+                self.leave_cpu(index);
+                None
+            }
+        }
+    }
+
+    fn spin(&mut self, index: u32, number: u32, at: (u32, Time, Span), now: Time) -> Option<Demand> {
+        let (lock, since, spun) = at;
+        let thread = &mut self.threads[number as usize];
+        let it = &mut self.locks[lock as usize];
+        if it.look(number) {
+            it.report.waits.add(now.since(since), self.mhz);
+            thread.locks += 1;
+            thread.doing = Doing::Asking;
+            return None;
+        }
+        match self.on_long_wait {
+            OnLongWait::Spin => Some(Demand::Run(Span::FOREVER)),
+            OnLongWait::Help(limit) if spun >= limit => {
+                thread.doing = Doing::Spinning { lock, since, spun: Span::ZERO };
+                Some(Demand::Help)
+            }
+            OnLongWait::Halt(limit) if spun >= limit => {
+                // Spins anew when it is woken and others were quicker.
+                thread.doing = Doing::Spinning { lock, since, spun: Span::ZERO };
+                self.cpus[index as usize].runs = false;
+                Some(Demand::Halt)
+            }
+            OnLongWait::Help(limit) | OnLongWait::Halt(limit) => Some(Demand::Run(limit.less(spun))),
+        }
+    }
+
+    fn begin_op(&mut self, index: u32, number: u32, op: Op, now: Time, effects: &mut Effects) {
+        let doing = match op {
+            Op::Work(left) => Doing::Working { left, kernel: false },
+            Op::Kernel(left) => Doing::Working { left, kernel: true },
+            Op::Acquire(lock) => {
+                if self.locks[lock as usize].acquire(number) {
+                    self.threads[number as usize].locks += 1;
+                    Doing::Asking
+                } else {
+                    Doing::Spinning { lock, since: now, spun: Span::ZERO }
+                }
+            }
+            Op::Release(lock) => {
+                self.release(lock, effects);
+                let thread = &mut self.threads[number as usize];
+                thread.locks = thread.locks.saturating_sub(1);
+                Doing::Asking
+            }
+            Op::SleepUntil(at) if at <= now => Doing::Asking,
+            Op::SleepUntil(at) => {
+                effects.timers.push((at, self.vm, number));
+                Doing::Sleeping
+            }
+            Op::Finish => {
+                self.threads[number as usize].ended = Some(now);
+                self.unfinished = self.unfinished.saturating_sub(1);
+                Doing::Done
+            }
+        };
+        self.threads[number as usize].doing = doing;
+        if matches!(doing, Doing::Sleeping | Doing::Done) {
+            self.leave_cpu(index);
+        }
+    }
+
+    fn release(&mut self, lock: u32, effects: &mut Effects) {
+        let Self { locks, threads, cpus, random, .. } = self;
+        let spins = |thread: u32| {
+            let on = threads[thread as usize].on;
+            on.is_some_and(|index| cpus[index as usize].runs)
+        };
+        let any = |count: usize| random.below(count as u64) as usize;
+        if let Some(on) = locks[lock as usize].release(spins, any).and_then(|next| threads[next as usize].on)
+        {
+            effects.pokes.push_back(VcpuId(self.first.0 + on));
+        }
+    }
+
+    fn leave_cpu(&mut self, index: u32) {
+        if let Some(number) = self.cpus[index as usize].current.take() {
+            self.threads[number as usize].on = None;
+        }
+    }
+
+    /// The place in the queue of the thread that should run here next: the highest priority, then who waits longest.
+    fn best(&self, index: u32) -> Option<usize> {
+        let may = |number: &u32| self.threads[*number as usize].bound.is_none_or(|bound| bound == index);
+        let candidates = self.queue.iter().enumerate().filter(|(_, number)| may(number));
+        candidates
+            .min_by_key(|(place, number)| (u8::MAX - self.threads[**number as usize].priority, *place))
+            .map(|(place, _)| place)
+    }
+
+    fn bring(&mut self, index: u32, place: usize) {
+        if let Some(number) = self.queue.remove(place) {
+            self.threads[number as usize].on = Some(index);
+            self.cpus[index as usize].current = Some(number);
+            self.cpus[index as usize].left = self.quantum;
+        }
+    }
+
+    /// Takes the current thread off when another should run instead.
+    fn make_room(&mut self, index: u32) {
+        let GuestCpu { current: Some(number), left, .. } = self.cpus[index as usize] else { return };
+        let thread = &self.threads[number as usize];
+        if thread.is_in_kernel() || self.queue.is_empty() {
+            return;
+        }
+        let Some(place) = self.best(index) else { return };
+        let other = self.threads[self.queue[place] as usize].priority;
+        if other > thread.priority || (other == thread.priority && left.is_zero()) {
+            self.leave_cpu(index);
+            self.queue.push_back(number);
+        } else if left.is_zero() {
+            self.cpus[index as usize].left = self.quantum;
+        }
+    }
+
+    /// So much CPU time went by on its virtual CPU `index`.
+    pub fn progress(&mut self, index: u32, span: Span) {
+        let cpu = &mut self.cpus[index as usize];
+        cpu.left = cpu.left.less(span);
+        if let Some(number) = cpu.current {
+            self.threads[number as usize].pass(span);
+        }
+    }
+
+    /// The host takes its virtual CPU `index` off; says whether that was in its kernel.
+    pub fn off(&mut self, index: u32) -> bool {
+        let cpu = &mut self.cpus[index as usize];
+        cpu.runs = false;
+        cpu.current.is_some_and(|number| self.threads[number as usize].is_in_kernel())
+    }
+
+    /// Whether its virtual CPU `index` holds a lock.
+    pub fn holds_lock(&self, index: u32) -> bool {
+        let current = self.cpus[index as usize].current;
+        current.is_some_and(|number| self.threads[number as usize].locks > 0)
+    }
+
+    /// What its virtual CPU `index` is at, for pictures.
+    pub fn mode(&self, index: u32) -> Mode {
+        let current = self.cpus[index as usize].current;
+        match current.map(|number| &self.threads[number as usize]) {
+            Some(thread) if matches!(thread.doing, Doing::Spinning { .. }) => Mode::Spin,
+            Some(thread) if thread.is_in_kernel() => Mode::Kernel,
+            _ => Mode::User,
+        }
+    }
+
+    /// A timer of its thread `number` is due.
+    pub fn timer(&mut self, number: u32, effects: &mut Effects) {
+        let thread = &mut self.threads[number as usize];
+        if thread.doing != Doing::Sleeping {
+            return;
+        }
+        thread.doing = Doing::Asking;
+        let (bound, priority) = (thread.bound, thread.priority);
+        self.queue.push_back(number);
+        let may = |index: &u32| bound.is_none_or(|bound| bound == *index);
+        let count = self.cpus.len() as u32;
+        let in_turn = (0..count).map(|step| (self.turn + step) % count).filter(may);
+        // Somebody idle, or else who does the least important work.
+        let rank = |index: u32| match self.cpus[index as usize].current {
+            None => 0u16,
+            Some(current) => 1 + u16::from(self.threads[current as usize].priority),
+        };
+        if let Some(index) =
+            in_turn.min_by_key(|index| rank(*index)).filter(|index| rank(*index) <= 1 + u16::from(priority))
+        {
+            self.turn = (index + 1) % count;
+            effects.pokes.push_back(self.vcpu(index));
+        }
+    }
+
+    fn vcpu(&self, index: u32) -> VcpuId {
+        VcpuId(self.first.0 + index)
+    }
+
+    /// Its threads, in the order of the plan.
+    pub fn threads(&self) -> Vec<ThreadReport> {
+        let report = |thread: &Thread| ThreadReport {
+            cpu: thread.cpu,
+            kernel: thread.kernel,
+            spin: thread.spin,
+            ended: thread.ended,
+            seen: thread.program.seen(),
+        };
+        self.threads.iter().map(report).collect()
+    }
+
+    /// Its locks, in the order of the plan.
+    pub fn locks(&self) -> Vec<LockReport> {
+        self.locks.iter().map(|lock| lock.report.clone()).collect()
+    }
+
+    /// Threads that wait, and for what: for those who want to know why a simulation does not end.
+    pub fn waiting(&self) -> Vec<String> {
+        let words = |(number, thread): (usize, &Thread)| match thread.doing {
+            Doing::Spinning { lock, since, .. } => {
+                let holder = self.locks[lock as usize].holder;
+                let held =
+                    holder.map_or_else(|| "free".to_owned(), |holder| format!("held by thread {holder}"));
+                Some(format!("thread {number} spins for lock {lock} ({held}) since {since}"))
+            }
+            Doing::Working { left, .. } if thread.program.is_finite() => {
+                Some(format!("thread {number} has {left} of its operation left"))
+            }
+            Doing::Sleeping if thread.program.is_finite() => Some(format!("thread {number} sleeps")),
+            _ => None,
+        };
+        self.threads.iter().enumerate().filter_map(words).collect()
+    }
+
+    /// Threads that wait for a lock.
+    pub fn spinning(&self) -> usize {
+        self.locks.iter().map(|lock| lock.waiting().count()).sum()
+    }
+}

@@ -1,0 +1,63 @@
+//! A thread of a guest.
+
+use super::program::Program;
+use crate::sim::random::Stream;
+use crate::sim::time::{Span, Time};
+
+/// What a thread is at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Doing {
+    /// The last operation is over.
+    Asking,
+    /// So much CPU time is left of an operation.
+    Working { left: Span, kernel: bool },
+    /// Spins for a lock since then; `spun` since it last asked for help.
+    Spinning { lock: u32, since: Time, spun: Span },
+    /// Waits for its timer.
+    Sleeping,
+    /// Nothing more, ever.
+    Done,
+}
+
+pub(super) struct Thread {
+    pub(super) program: Box<dyn Program>,
+    pub(super) random: Stream,
+    pub(super) doing: Doing,
+    /// Higher ones are preferred.
+    pub(super) priority: u8,
+    /// The only virtual CPU it may use.
+    pub(super) bound: Option<u32>,
+    /// Where it is, if it is on one.
+    pub(super) on: Option<u32>,
+    /// Locks it holds.
+    pub(super) locks: u32,
+    pub(super) cpu: Span,
+    pub(super) kernel: Span,
+    pub(super) spin: Span,
+    pub(super) ended: Option<Time>,
+}
+
+impl Thread {
+    /// Whether the guest's scheduler must leave it where it is.
+    pub(super) fn is_in_kernel(&self) -> bool {
+        self.locks > 0 || matches!(self.doing, Doing::Working { kernel: true, .. } | Doing::Spinning { .. })
+    }
+
+    /// So much CPU time went by on it.
+    pub(super) fn pass(&mut self, span: Span) {
+        self.cpu += span;
+        match &mut self.doing {
+            Doing::Working { left, kernel } => {
+                *left = left.less(span);
+                if *kernel {
+                    self.kernel += span;
+                }
+            }
+            Doing::Spinning { spun, .. } => {
+                *spun += span;
+                self.spin += span;
+            }
+            Doing::Asking | Doing::Sleeping | Doing::Done => {}
+        }
+    }
+}
