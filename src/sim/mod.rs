@@ -11,4 +11,5 @@ pub mod policy;
 pub mod programs;
 pub mod queue;
 pub mod random;
+pub mod scenario;
 pub mod time;

@@ -3,6 +3,7 @@
 
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::Path;
+use std::sync::atomic::{AtomicU16, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -132,12 +133,14 @@ fn ours(world: &World, protocol: Protocol, exchange: Exchange, size: u32) -> Res
     }
 }
 
-/// An address of loopback with so many free ports from it on, as far as a look at every tenth can tell.
+/// An address of loopback with so many free ports from it on, as far as a look at every tenth can tell. Never the same
+/// twice: a tool that does not reuse addresses cannot listen where connections have just ended.
 fn free_ports(count: u16) -> Result<SocketAddr, String> {
-    let start = 12_000 + u16::try_from(std::process::id() % 100).unwrap_or(0) * 100;
+    static TURN: AtomicU16 = AtomicU16::new(0);
+    let first = u16::try_from(std::process::id() % 100).unwrap_or(0);
     let free = |port: u16| TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok();
-    (0..100)
-        .map(|turn| start + turn * 100)
+    (0..200)
+        .map(|_| 12_000 + (first + TURN.fetch_add(1, Ordering::Relaxed)) % 200 * 100)
         .find(|base| (*base..base + count).step_by(10).all(free))
         .map(|base| SocketAddr::from((Ipv4Addr::LOCALHOST, base)))
         .ok_or_else(|| "there are no free ports on loopback".to_owned())

@@ -16,8 +16,21 @@ pub use equal_per_vm::EqualPerVm;
 pub use per_thread::PerThread;
 pub use proportional::Proportional;
 
+use crate::model::scenario::{PolicySpec, Scenario};
 use crate::sim::host::{CpuId, State, VcpuId, View};
+use crate::sim::scenario::{Names, micros};
 use crate::sim::time::{Span, Time};
+
+/// The policy that a scenario names.
+pub fn make(spec: &PolicySpec, _names: &Names, _scenario: &Scenario) -> Box<dyn Policy> {
+    match spec {
+        PolicySpec::EqualPerVm { quantum_us } => Box::new(EqualPerVm::new(micros(*quantum_us))),
+        PolicySpec::Proportional { quantum_us } => Box::new(Proportional::new(micros(*quantum_us))),
+        PolicySpec::PerThread { quantum_us } => Box::new(PerThread::new(micros(*quantum_us))),
+        // Written by the next commits.
+        _ => Box::new(PerThread::new(Span::from_millis(1))),
+    }
+}
 
 /// Why a virtual CPU is ready.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

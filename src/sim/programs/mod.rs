@@ -7,3 +7,20 @@ mod fwq;
 pub use endless::Endless;
 pub use fixed::Fixed;
 pub use fwq::Fwq;
+
+use crate::model::scenario::ProgramSpec;
+use crate::sim::guest::Program;
+use crate::sim::scenario::micros;
+
+/// The program that a scenario names, for a guest with so many locks.
+pub fn make(spec: &ProgramSpec, _locks: u32) -> Box<dyn Program> {
+    match spec {
+        ProgramSpec::Endless => Box::new(Endless),
+        ProgramSpec::Fixed { work_us } => Box::new(Fixed::new(micros(*work_us))),
+        ProgramSpec::Fwq { work_us, samples, jitter_us } => {
+            Box::new(Fwq::new(micros(*work_us), *samples, micros(*jitter_us)))
+        }
+        // Written by the next commits.
+        _ => Box::new(Endless),
+    }
+}

@@ -1,0 +1,72 @@
+//! Published figures and assumptions, as written in a scenario: they are printed beside what was simulated.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::{Impossible, bounded_f64};
+
+/// A published figure and where it comes from.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub struct FigureSpec {
+    /// What it says.
+    pub title: String,
+    /// The simulated figure that it is held against, by its id: `vm.A.cpus`.
+    pub metric: String,
+    /// Divided by this one, of the same case unless `over_case` names another.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub over: Option<String>,
+    /// The case, by what the sweep set in it: `{ "host.policy.name" = "proportional" }`. Without: every case.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub case: BTreeMap<String, toml::Value>,
+    /// The case of the divisor.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub over_case: BTreeMap<String, toml::Value>,
+    /// The published value, in the unit of the metric (shares from 0 to 1, times in nanoseconds).
+    pub published: f64,
+    /// How far the simulated value may be off, absolutely; none: it is shown, and nothing is demanded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tolerance: Option<f64>,
+    /// It only has to be at least (or at most) the published value.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bound: Option<BoundSpec>,
+    /// Where it was published.
+    pub source: String,
+}
+
+/// On which side of a published value the simulated one must lie.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
+pub enum BoundSpec {
+    /// At least as large.
+    AtLeast,
+    /// At most as large.
+    AtMost,
+}
+
+/// A parameter that no source gives.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub struct AssumptionSpec {
+    /// The key: `vm.0.thread.0.run.hold_ns`.
+    pub key: String,
+    /// Why this value, and from which single-guest figure or document it was set.
+    pub why: String,
+    /// Factors by which it is changed to see how much the result depends on it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub try_factors: Vec<f64>,
+}
+
+impl FigureSpec {
+    pub(super) fn check(&self, number: usize) -> Result<(), Impossible> {
+        let path = |key: &str| format!("figure.{number}.{key}");
+        if !self.published.is_finite() {
+            return Err(Impossible::new(path("published"), format!("{} is no figure", self.published)));
+        }
+        self.tolerance.map_or(Ok(()), |tolerance| bounded_f64(path("tolerance"), tolerance, 0.0, 1e18))
+    }
+}

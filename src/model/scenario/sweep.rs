@@ -1,0 +1,324 @@
+//! From a scenario file to its cases: a table into which `[[case]]` and `[sweep]` put values.
+//!
+//! ```text
+//!  text ─► table ─► × [[case]] (named sets of values) ─► × [sweep] (every combination) ─► Scenario, checked ─► Case
+//!                                                              at fault: path ─► line in the file
+//! ```
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use toml::{Table, Value};
+
+use super::{Impossible, Scenario};
+
+/// Most cases of a file.
+pub const MOST_CASES: usize = 10_000;
+/// Largest file that is read.
+pub const MAX_BYTES: usize = 4 << 20;
+
+/// One case of a file.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Case {
+    /// What distinguishes it, in words; the scenario's name if nothing does.
+    pub label: String,
+    /// What was put in, by path.
+    pub settings: BTreeMap<String, Value>,
+    /// The scenario.
+    pub scenario: Scenario,
+}
+
+/// Why a file holds no scenario.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{}{problem}", .line.map(|line| format!("line {line}: ")).unwrap_or_default())]
+pub struct ScenarioError {
+    /// The line, counted from 1, where one can be named.
+    pub line: Option<usize>,
+    /// What is wrong, and what was wanted.
+    pub problem: String,
+}
+
+/// A named set of values.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct NamedCase {
+    label: String,
+    #[serde(default)]
+    set: BTreeMap<String, Value>,
+}
+
+/// A range instead of a list: `{ from = 2, to = 200, factor = 10 }`.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Range {
+    from: i64,
+    to: i64,
+    step: Option<i64>,
+    factor: Option<i64>,
+}
+
+/// Reads a file; `overrides` are put in last, by path, as a command line gives them.
+///
+/// # Errors
+/// The first thing that is wrong, with its line.
+pub fn cases(text: &str, overrides: &[(String, Value)]) -> Result<Vec<Case>, ScenarioError> {
+    if text.len() > MAX_BYTES {
+        let problem = format!("{} bytes are too many for a scenario; allowed are {MAX_BYTES}", text.len());
+        return Err(ScenarioError { line: None, problem });
+    }
+    let mut table: Table = text.parse().map_err(|error| syntax(text, &error))?;
+    let at = |path: &str, problem: String| ScenarioError { line: line_of(text, path), problem };
+    let named: Vec<NamedCase> = match table.remove("case") {
+        None => vec![NamedCase::default()],
+        Some(value) => value.try_into().map_err(|error: toml::de::Error| at("case", error.message().to_owned()))?,
+    };
+    let sweep: Vec<(String, Vec<Value>)> = match table.remove("sweep") {
+        None => Vec::new(),
+        Some(Value::Table(sweep)) => sweep
+            .into_iter()
+            .map(|(path, values)| listed(&values).map(|values| (path.clone(), values)).map_err(|problem| at("sweep", format!("sweep.\"{path}\": {problem}"))))
+            .collect::<Result<_, _>>()?,
+        Some(_) => return Err(at("sweep", "sweep: wanted a table of paths with lists of values".to_owned())),
+    };
+    let count = sweep.iter().try_fold(named.len(), |count, (_, values)| count.checked_mul(values.len()));
+    match count {
+        Some(1..=MOST_CASES) => {}
+        _ => return Err(at("sweep", format!("the sweep has no cases, or more than {MOST_CASES}"))),
+    }
+    let mut cases = Vec::new();
+    for named in &named {
+        for values in combinations(&sweep) {
+            let mut settings = named.set.clone();
+            settings.extend(values);
+            settings.extend(overrides.iter().cloned());
+            cases.push(case(text, &table, named, settings, sweep.is_empty())?);
+        }
+    }
+    Ok(cases)
+}
+
+fn case(
+    text: &str,
+    table: &Table,
+    named: &NamedCase,
+    settings: BTreeMap<String, Value>,
+    is_only_named: bool,
+) -> Result<Case, ScenarioError> {
+    let mut root = Value::Table(table.clone());
+    for (path, value) in &settings {
+        put(&mut root, path, value.clone()).map_err(|problem| ScenarioError {
+            line: line_of(text, path).or_else(|| line_with(text, path)),
+            problem: format!("{path}: {problem}"),
+        })?;
+    }
+    // Written out and read again, so that a mistake is told with its place; that of a plain file is its own.
+    let whole = match (&root, settings.is_empty()) {
+        (_, true) if !table.is_empty() && is_only_named && named.label.is_empty() => text.to_owned(),
+        _ => toml::to_string(&root).map_err(|error| ScenarioError { line: None, problem: error.to_string() })?,
+    };
+    let scenario: Scenario = toml::from_str(&whole).map_err(|error| {
+        let mut told = syntax(&whole, &error);
+        if whole != text {
+            told.line = None;
+        }
+        told
+    })?;
+    let told = |Impossible { path, problem }: Impossible| ScenarioError {
+        line: line_with(text, &path).filter(|_| settings.contains_key(&path)).or_else(|| line_of(text, &path)),
+        problem: format!("{path}: {problem}"),
+    };
+    scenario.check().map_err(told)?;
+    Ok(Case { label: label(named, &settings, &scenario), settings, scenario })
+}
+
+fn label(named: &NamedCase, settings: &BTreeMap<String, Value>, scenario: &Scenario) -> String {
+    let varied = settings.iter().filter(|(path, _)| !named.set.contains_key(*path));
+    let mut parts: Vec<String> = Vec::new();
+    if !named.label.is_empty() {
+        parts.push(named.label.clone());
+    }
+    parts.extend(varied.map(|(path, value)| {
+        let key = path.rsplit('.').next().unwrap_or(path);
+        match value {
+            Value::Table(table) => match table.get("name").or_else(|| table.get("kind")).and_then(Value::as_str) {
+                Some(name) => name.to_owned(),
+                None => format!("{key} {value}"),
+            },
+            Value::String(text) => format!("{key} {text}"),
+            other => format!("{key} {other}"),
+        }
+    }));
+    if parts.is_empty() { scenario.name.clone() } else { parts.join(", ") }
+}
+
+fn listed(values: &Value) -> Result<Vec<Value>, String> {
+    match values {
+        Value::Array(list) if !list.is_empty() => Ok(list.clone()),
+        Value::Table(_) => {
+            let range: Range = values.clone().try_into().map_err(|error: toml::de::Error| error.message().to_owned())?;
+            range_of(&range)
+        }
+        _ => Err("wanted a list of values, or a range { from, to, step or factor }".to_owned()),
+    }
+}
+
+fn range_of(range: &Range) -> Result<Vec<Value>, String> {
+    let next: Box<dyn Fn(i64) -> Option<i64>> = match (range.step, range.factor) {
+        (Some(step), None) if step > 0 => Box::new(move |value| value.checked_add(step)),
+        (None, Some(factor)) if factor > 1 && range.from > 0 => Box::new(move |value| value.checked_mul(factor)),
+        _ => return Err("a range wants either a step above 0 or a factor above 1 (and to begin above 0)".to_owned()),
+    };
+    let values = std::iter::successors(Some(range.from), |value| next(*value)).take_while(|value| *value <= range.to);
+    let values: Vec<Value> = values.take(MOST_CASES + 1).map(Value::Integer).collect();
+    if values.is_empty() { Err(format!("from {} to {} there is nothing", range.from, range.to)) } else { Ok(values) }
+}
+
+/// Every combination, the last path varying fastest.
+fn combinations(sweep: &[(String, Vec<Value>)]) -> Vec<Vec<(String, Value)>> {
+    let mut all = vec![Vec::new()];
+    for (path, values) in sweep {
+        let longer = |combination: Vec<(String, Value)>| {
+            values.iter().map(move |value| {
+                let mut longer = combination.clone();
+                longer.push((path.clone(), value.clone()));
+                longer
+            })
+        };
+        all = all.into_iter().flat_map(longer).collect();
+    }
+    all
+}
+
+/// Puts `value` at `path`; what the path leads through must be there, its last key need not.
+fn put(root: &mut Value, path: &str, value: Value) -> Result<(), String> {
+    let (parents, last) = path.rsplit_once('.').unwrap_or(("", path));
+    let mut place = root;
+    for part in parents.split('.').filter(|part| !part.is_empty()) {
+        place = step(place, part).ok_or_else(|| format!("there is no \"{part}\" on the way"))?;
+    }
+    match place {
+        Value::Table(table) => {
+            table.insert(last.to_owned(), value);
+            Ok(())
+        }
+        _ => match step(place, last) {
+            Some(there) => {
+                *there = value;
+                Ok(())
+            }
+            None => Err(format!("there is no \"{last}\"")),
+        },
+    }
+}
+
+/// A key of a table, a number in a list, or the name of a list's entry.
+fn step<'a>(place: &'a mut Value, part: &str) -> Option<&'a mut Value> {
+    match place {
+        Value::Table(table) => table.get_mut(part),
+        Value::Array(list) => {
+            let by_name = |entry: &Value| entry.get("name").and_then(Value::as_str) == Some(part);
+            let at = part.parse::<usize>().ok().or_else(|| list.iter().position(by_name))?;
+            list.get_mut(at)
+        }
+        _ => None,
+    }
+}
+
+fn syntax(text: &str, error: &toml::de::Error) -> ScenarioError {
+    let line = error.span().map(|span| text[..span.start.min(text.len())].matches('\n').count() + 1);
+    ScenarioError { line, problem: error.message().trim().replace('\n', "; ") }
+}
+
+/// The line on which a path is written out in quotes, as cases and sweeps do.
+fn line_with(text: &str, path: &str) -> Option<usize> {
+    let quoted = format!("\"{path}\"");
+    text.lines().position(|line| line.contains(&quoted)).map(|line| line + 1)
+}
+
+/// The line on which the value at `path` is written, or the nearest part of the path that is.
+fn line_of(text: &str, path: &str) -> Option<usize> {
+    let root = toml::de::DeTable::parse(text).ok()?;
+    let mut span = None;
+    let mut table = Some(root.get_ref());
+    let mut list: Option<&toml::de::DeArray<'_>> = None;
+    for part in path.split('.') {
+        let value = match (table, list) {
+            (Some(table), _) => table.get(part),
+            (None, Some(list)) => part.parse::<usize>().ok().and_then(|at| list.get(at)),
+            _ => None,
+        };
+        let Some(value) = value else { break };
+        span = Some(value.span());
+        (table, list) = match value.get_ref() {
+            toml::de::DeValue::Table(inner) => (Some(inner), None),
+            toml::de::DeValue::Array(inner) => (None, Some(inner)),
+            _ => (None, None),
+        };
+    }
+    span.map(|span| text[..span.start.min(text.len())].matches('\n').count() + 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TWO: &str = r#"
+name = "two"
+
+[host]
+cpus = 8
+policy = { name = "equal-per-vm", quantum_us = 1000 }
+
+[[vm]]
+name = "A"
+vcpus = 4
+thread = [{ run = { program = "endless" } }]
+
+[[vm]]
+name = "B"
+vcpus = 8
+thread = [{ run = { program = "endless" } }]
+"#;
+
+    fn error(text: &str) -> (Option<usize>, String) {
+        let error = cases(text, &[]).unwrap_err();
+        (error.line, error.problem)
+    }
+
+    #[test]
+    fn a_plain_file_is_one_case_and_a_sweep_is_every_combination() {
+        let plain = cases(TWO, &[]).unwrap();
+        assert_eq!((plain.len(), plain[0].label.as_str()), (1, "two"));
+        let swept = format!(
+            "{TWO}\n[[case]]\nlabel = \"small\"\nset = {{ \"host.cpus\" = 2 }}\n[[case]]\nlabel = \"big\"\n[sweep]\n\"vm.B.vcpus\" = \
+             {{ from = 1, to = 4, factor = 2 }}\n\"host.policy\" = [{{ name = \"credit\", slice_us = 30000, boost = true, ratelimit_us = \
+             1000 }}]\n"
+        );
+        let all = cases(&swept, &[("vm.0.weight".to_owned(), Value::Float(3.0))]).unwrap();
+        assert_eq!(all.len(), 6);
+        assert_eq!(all[1].label, "small, credit, vcpus 2, weight 3.0");
+        let last = &all[5].scenario;
+        assert_eq!((last.host.as_ref().unwrap().cpus, last.vms[1].vcpus), (8, 4));
+        assert!((last.vms[0].weight - 3.0).abs() < 1e-12);
+    }
+
+    #[test]
+    fn what_is_wrong_is_told_with_its_line() {
+        let (line, problem) = error(&TWO.replace("quantum_us = 1000", "quantum_us = 0"));
+        assert_eq!(line, Some(6));
+        assert!(problem.starts_with("host.policy.quantum_us: 0 is out of bounds"), "{problem}");
+        let (line, problem) = error(&TWO.replace("name = \"B\"", "name = \"B\"\ncpus = [3, 9]"));
+        assert_eq!((line, problem.as_str()), (Some(15), "vm.1.cpus: there is no CPU 9: the host has 0 to 7"));
+        let (line, problem) = error(&TWO.replace("cpus = 8\npolicy", "cpu = 8\npolicy"));
+        assert_eq!(line, Some(5));
+        assert!(problem.contains("unknown field `cpu`"), "{problem}");
+        let (line, problem) = error(&TWO.replace("vcpus = 4", "vcpus = 4\nreserved_cpus = 4.0\nweight = 2.0").replace("cpus = 8\npolicy", "cpus = 2\npolicy"));
+        assert_eq!(line, Some(11));
+        assert!(problem.contains("VMs reserve 4 CPUs in all, the host has 2"), "{problem}");
+        let (line, problem) = error(&format!("{TWO}\n[sweep]\n\"vm.C.vcpus\" = [1]\n"));
+        assert_eq!(line, Some(20));
+        assert!(problem.contains("there is no \"C\" on the way"), "{problem}");
+        assert!(error(&format!("{TWO}\n[sweep]\n\"vm.B.vcpus\" = []\n")).1.contains("wanted a list"));
+        assert!(error("name = \"x\"").1.contains("exactly one of [host], [nodes] and [memory], got 0"));
+    }
+}

@@ -1,0 +1,166 @@
+//! What a simulation yields: figures per case and replication, waiting times, a time line; and the published figures
+//! they are held against.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::metric::{Better, Unit};
+use super::names::ProbeKind;
+use super::units::Nanos;
+
+/// Everything a scenario yielded.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Simulation {
+    /// Name of the scenario.
+    pub scenario: String,
+    /// What it shows.
+    pub about: String,
+    /// Seed of everything random.
+    pub seed: u64,
+    /// How often each case was simulated.
+    pub replications: u32,
+    /// Its cases, in the order of the file.
+    pub cases: Vec<CaseOutcome>,
+    /// Published figures beside the simulated ones.
+    pub published: Vec<PublishedOutcome>,
+    /// What was assumed, and how much it matters.
+    pub assumptions: Vec<AssumptionOutcome>,
+}
+
+/// What a case yielded.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct CaseOutcome {
+    /// What distinguishes it.
+    pub label: String,
+    /// What the sweep set in it, by path, as written.
+    pub settings: BTreeMap<String, String>,
+    /// Figures, each with a value per replication that yielded it.
+    pub figures: Vec<SimulatedFigure>,
+    /// Waiting times of locks, by VM.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub waits: Vec<WaitTimes>,
+    /// Who ran where in the first replication, from its beginning.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub time_line: Option<TimeLine>,
+    /// Why replications ended otherwise than by being done or by the stated time, each once.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub troubles: Vec<String>,
+    /// Events that were handled in all.
+    pub events: u64,
+}
+
+/// A figure of a case.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct SimulatedFigure {
+    /// Its name, with whose it is: `vm.A.cpus`.
+    pub id: String,
+    /// What it says.
+    pub title: String,
+    /// The unit of the values.
+    pub unit: Unit,
+    /// Good direction.
+    pub better: Better,
+    /// The probe that measures the same on a real machine.
+    pub probe: ProbeKind,
+    /// `(replication, value)`.
+    pub values: Vec<(u32, f64)>,
+}
+
+/// Waiting times of all locks of a VM, in log2 bins of cycles.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct WaitTimes {
+    /// Name of the VM.
+    pub vm: String,
+    /// Waits of 2^b to 2^(b+1) − 1 cycles, b from 0 on.
+    pub counts: Vec<u64>,
+    /// Time waited in each.
+    pub time_ns: Vec<Nanos>,
+}
+
+/// Who ran where.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct TimeLine {
+    /// CPUs of the host.
+    pub cpus: u32,
+    /// Names of the virtual CPUs: `A.0`.
+    pub vcpus: Vec<String>,
+    /// Stretches in the order of their ends.
+    pub stretches: Vec<TimeStretch>,
+    /// Stretches there was no room for.
+    pub left_out: u64,
+}
+
+/// A stretch of time on a CPU.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct TimeStretch {
+    /// The CPU.
+    pub cpu: u32,
+    /// Number of the virtual CPU in the time line's list.
+    pub vcpu: u32,
+    /// Its begin.
+    pub start_ns: Nanos,
+    /// Its length.
+    pub length_ns: Nanos,
+    /// What the virtual CPU was at.
+    pub mode: StretchMode,
+}
+
+/// What a virtual CPU was at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
+pub enum StretchMode {
+    /// A program's own code.
+    User,
+    /// The guest's kernel.
+    Kernel,
+    /// Spinning for a lock.
+    Spin,
+    /// Being brought onto the CPU.
+    Switch,
+}
+
+/// A published figure beside the simulated one.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct PublishedOutcome {
+    /// What it says.
+    pub title: String,
+    /// The case.
+    pub case: String,
+    /// Where it was published.
+    pub source: String,
+    /// Unit of both.
+    pub unit: Unit,
+    /// The published value.
+    pub published: f64,
+    /// The simulated one, mean over the replications; none where the case did not yield it.
+    pub simulated: Option<f64>,
+    /// Half the width of its 95 % interval; none for one replication.
+    pub half_width: Option<f64>,
+    /// How far off it may be; with a bound, on which side.
+    pub demanded: String,
+    /// Whether that holds; none where nothing is demanded.
+    pub holds: Option<bool>,
+}
+
+/// A parameter that no source gives.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct AssumptionOutcome {
+    /// The key.
+    pub key: String,
+    /// Its value, as written.
+    pub value: String,
+    /// Why this one.
+    pub why: String,
+    /// What becomes of each published figure when it is changed: factor, and the simulated values in their order.
+    pub sensitivity: Vec<(f64, Vec<Option<f64>>)>,
+}
