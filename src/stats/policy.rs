@@ -52,6 +52,8 @@ const WORST_FITTED_MISFIT: f64 = 0.05;
 const NOISE: f64 = 0.02;
 /// A cap nearer to what an instance could have anyway is none: the machine itself never gives all it has.
 const LARGEST_CAP: f64 = 0.9;
+/// A cap below this part of what an instance once got is none: it would have been exceeded.
+const EXCEEDED: f64 = 0.95;
 /// A weight nearer to 1 than so many twelfths of an octave (a third more) is none.
 const SMALLEST_WEIGHT: i32 = 4;
 /// A reservation smaller than this part of an instance's CPUs is none.
@@ -195,8 +197,10 @@ fn candidates(seen: &[Observation], capacity: f64) -> Vec<Candidate> {
         tried.min_by(|a, b| misfit(*a, seen, capacity).total_cmp(&misfit(*b, seen, capacity)))
     };
     let steps = || (1..200).map(|step| f64::from(step) / 200.0);
+    let got = seen.iter().flat_map(|phase| [phase.first, phase.other]).fold(0.0, f64::max);
     let caps = [false, true].map(|per_instance| {
-        best(SharingPolicy::Capped, per_instance, &mut steps().map(|part| part * LARGEST_CAP * most))
+        let mut caps = steps().map(|part| part * LARGEST_CAP * most).filter(|cap| *cap >= EXCEEDED * got);
+        best(SharingPolicy::Capped, per_instance, &mut caps)
     });
     let cap = caps
         .into_iter()

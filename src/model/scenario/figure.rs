@@ -20,9 +20,11 @@ pub struct FigureSpec {
     pub over: Option<String>,
     /// The case, by what the sweep set in it: `{ "host.policy.name" = "proportional" }`. Without: every case.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[cfg_attr(test, schemars(with = "BTreeMap<String, serde_json::Value>"))]
     pub case: BTreeMap<String, toml::Value>,
     /// The case of the divisor.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[cfg_attr(test, schemars(with = "BTreeMap<String, serde_json::Value>"))]
     pub over_case: BTreeMap<String, toml::Value>,
     /// The published value, in the unit of the metric (shares from 0 to 1, times in nanoseconds).
     pub published: f64,

@@ -249,7 +249,10 @@ pub(super) fn check(host: &HostSpec, vms: &[VmSpec]) -> Result<(), Impossible> {
     bounded("host.switch_ns".into(), host.switch_ns.get(), 0, 1_000_000_000)?;
     bounded("host.grace_us".into(), host.grace_us.get(), 0, HOUR_US)?;
     if vms.is_empty() {
-        return Err(Impossible::new("vm", "a host without VMs has nothing to simulate; wanted at least one [[vm]]"));
+        return Err(Impossible::new(
+            "vm",
+            "a host without VMs has nothing to simulate; wanted at least one [[vm]]",
+        ));
     }
     check_policy(&host.policy, vms)?;
     vms.iter().enumerate().try_for_each(|(number, vm)| check_vm(number, vm, host, vms))?;
@@ -327,7 +330,8 @@ fn check_vm(number: usize, vm: &VmSpec, host: &HostSpec, vms: &[VmSpec]) -> Resu
             return Err(Impossible::new(path("cpus"), problem));
         }
         if vm.reserved_cpus > cpus.len() as f64 {
-            let problem = format!("{} are reserved, but it may use {} CPUs only", vm.reserved_cpus, cpus.len());
+            let problem =
+                format!("{} are reserved, but it may use {} CPUs only", vm.reserved_cpus, cpus.len());
             return Err(Impossible::new(path("reserved_cpus"), problem));
         }
     }
@@ -338,7 +342,10 @@ fn check_vm(number: usize, vm: &VmSpec, host: &HostSpec, vms: &[VmSpec]) -> Resu
         bounded(path("locks.long_wait_cycles"), vm.locks.long_wait_cycles, 100, 1_000_000_000_000)?;
     }
     bounded(path("thread"), vm.threads.len() as u64, 1, 1000)?;
-    vm.threads.iter().enumerate().try_for_each(|(at, thread)| thread.check(&path(&format!("thread.{at}")), vm))
+    vm.threads
+        .iter()
+        .enumerate()
+        .try_for_each(|(at, thread)| thread.check(&path(&format!("thread.{at}")), vm))
 }
 
 fn check_server(number: usize, vm: &VmSpec, host: &HostSpec) -> Result<(), Impossible> {
@@ -346,11 +353,17 @@ fn check_server(number: usize, vm: &VmSpec, host: &HostSpec) -> Result<(), Impos
     if host.policy != PolicySpec::Rtds {
         return match (vm.budget_us, vm.period_us) {
             (None, None) => Ok(()),
-            _ => Err(Impossible::new(path("budget_us"), "budget_us and period_us are for the policy \"rtds\" only")),
+            _ => Err(Impossible::new(
+                path("budget_us"),
+                "budget_us and period_us are for the policy \"rtds\" only",
+            )),
         };
     }
     let (Some(budget), Some(period)) = (vm.budget_us, vm.period_us) else {
-        return Err(Impossible::new(path("name"), "the policy \"rtds\" wants budget_us and period_us at every VM"));
+        return Err(Impossible::new(
+            path("name"),
+            "the policy \"rtds\" wants budget_us and period_us at every VM",
+        ));
     };
     bounded(path("period_us"), period.get(), 100, HOUR_US)?;
     bounded(path("budget_us"), budget.get(), 1, period.get())

@@ -78,7 +78,8 @@ impl MemorySpec {
         bounded(path("pages_per_node"), self.pages_per_node, 1, 1 << 26)?;
         bounded(path("workers_in_all"), self.workers_in_all.into(), 1, 4096)?;
         if self.workers_in_all % self.nodes != 0 {
-            let problem = format!("{} workers are not the same number on {} nodes", self.workers_in_all, self.nodes);
+            let problem =
+                format!("{} workers are not the same number on {} nodes", self.workers_in_all, self.nodes);
             return Err(Impossible::new(path("workers_in_all"), problem));
         }
         bounded(path("pages_per_worker"), self.pages_per_worker, 1, 1 << 26)?;
@@ -90,7 +91,10 @@ impl MemorySpec {
         }
         bounded_f64(path("shared_share"), self.shared_share, 0.0, 1.0)?;
         if self.shared_share > 0.0 && self.workers == WorkersSpec::Processes {
-            return Err(Impossible::new(path("shared_share"), "processes share no pages; wanted 0, or threads"));
+            return Err(Impossible::new(
+                path("shared_share"),
+                "processes share no pages; wanted 0, or threads",
+            ));
         }
         bounded(path("runs"), self.runs.into(), 1, 10_000)?;
         bounded(path("touches_per_page"), self.touches_per_page, 1, 1_000_000_000)?;

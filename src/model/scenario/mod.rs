@@ -125,15 +125,18 @@ impl Scenario {
     /// # Errors
     /// The first key at fault.
     pub fn check(&self) -> Result<(), Impossible> {
-        let printable = |text: &str| !text.is_empty() && text.len() <= 200 && !text.chars().any(char::is_control);
+        let printable =
+            |text: &str| !text.is_empty() && text.len() <= 200 && !text.chars().any(char::is_control);
         if !printable(&self.name) {
             return Err(Impossible::new("name", "wanted 1 to 200 printable characters"));
         }
         bounded("replications".into(), self.replications.into(), 1, MOST_REPLICATIONS.into())?;
         bounded("limits.simulated_s".into(), self.limits.simulated_s, 1, 300_000_000)?;
         bounded("limits.events".into(), self.limits.events, 1, 1_000_000_000_000)?;
-        let worlds =
-            [self.host.is_some(), self.nodes.is_some(), self.memory.is_some()].into_iter().filter(|is| *is).count();
+        let worlds = [self.host.is_some(), self.nodes.is_some(), self.memory.is_some()]
+            .into_iter()
+            .filter(|is| *is)
+            .count();
         if worlds != 1 {
             let problem = format!("wanted exactly one of [host], [nodes] and [memory], got {worlds}");
             return Err(Impossible::new("name", problem));

@@ -106,15 +106,18 @@ impl NodesSpec {
         bounded(path("work_us"), self.work_us.get(), 0, 3_600_000_000)?;
         bounded(path("steps"), self.steps.into(), 1, 10_000_000)?;
         if let BarrierSpec::Dissemination(costs) | BarrierSpec::Tree(costs) = &self.barrier {
-            for (key, value) in
-                [("latency_ns", costs.latency_ns), ("overhead_ns", costs.overhead_ns), ("gap_ns", costs.gap_ns)]
-            {
+            for (key, value) in [
+                ("latency_ns", costs.latency_ns),
+                ("overhead_ns", costs.overhead_ns),
+                ("gap_ns", costs.gap_ns),
+            ] {
                 bounded(path(&format!("barrier.{key}")), value.get(), 0, 1_000_000_000)?;
             }
             bounded(path("barrier.per_byte_ps"), costs.per_byte_ps, 0, 1_000_000_000)?;
             bounded(path("barrier.bytes"), costs.bytes, 1, 1 << 30)?;
         }
-        let time = |key: &str, value: Micros| bounded(path(&format!("noise.{key}")), value.get(), 1, 3_600_000_000);
+        let time =
+            |key: &str, value: Micros| bounded(path(&format!("noise.{key}")), value.get(), 1, 3_600_000_000);
         match &self.noise {
             NoiseSpec::None => Ok(()),
             NoiseSpec::Exponential { mean_us } => time("mean_us", *mean_us),

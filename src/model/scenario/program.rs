@@ -107,7 +107,9 @@ impl ThreadSpec {
         if let Some(bound) = self.bound {
             bounded(path("bound"), bound.into(), 0, u64::from(vm.vcpus) - 1)?;
         }
-        let time = |key: &str, value: Micros, least: u64| bounded(path(&format!("run.{key}")), value.get(), least, YEAR_US);
+        let time = |key: &str, value: Micros, least: u64| {
+            bounded(path(&format!("run.{key}")), value.get(), least, YEAR_US)
+        };
         let count = |key: &str, value: u32| bounded(path(&format!("run.{key}")), value.into(), 1, 10_000_000);
         match &self.run {
             ProgramSpec::Endless => Ok(()),
@@ -128,7 +130,8 @@ impl ThreadSpec {
                     time("deadline_us", *deadline, 1)?;
                 }
                 if work_us > period_us {
-                    let problem = format!("{work_us:?} of work in each {period_us:?}: the backlog grows without bound");
+                    let problem =
+                        format!("{work_us:?} of work in each {period_us:?}: the backlog grows without bound");
                     return Err(Impossible::new(path("run.work_us"), problem));
                 }
                 count("jobs", *jobs)

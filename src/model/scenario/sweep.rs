@@ -70,13 +70,19 @@ pub fn cases(text: &str, overrides: &[(String, Value)]) -> Result<Vec<Case>, Sce
     let at = |path: &str, problem: String| ScenarioError { line: line_of(text, path), problem };
     let named: Vec<NamedCase> = match table.remove("case") {
         None => vec![NamedCase::default()],
-        Some(value) => value.try_into().map_err(|error: toml::de::Error| at("case", error.message().to_owned()))?,
+        Some(value) => {
+            value.try_into().map_err(|error: toml::de::Error| at("case", error.message().to_owned()))?
+        }
     };
     let sweep: Vec<(String, Vec<Value>)> = match table.remove("sweep") {
         None => Vec::new(),
         Some(Value::Table(sweep)) => sweep
             .into_iter()
-            .map(|(path, values)| listed(&values).map(|values| (path.clone(), values)).map_err(|problem| at("sweep", format!("sweep.\"{path}\": {problem}"))))
+            .map(|(path, values)| {
+                listed(&values)
+                    .map(|values| (path.clone(), values))
+                    .map_err(|problem| at("sweep", format!("sweep.\"{path}\": {problem}")))
+            })
             .collect::<Result<_, _>>()?,
         Some(_) => return Err(at("sweep", "sweep: wanted a table of paths with lists of values".to_owned())),
     };
@@ -107,14 +113,15 @@ fn case(
     let mut root = Value::Table(table.clone());
     for (path, value) in &settings {
         put(&mut root, path, value.clone()).map_err(|problem| ScenarioError {
-            line: line_of(text, path).or_else(|| line_with(text, path)),
+            line: line_with(text, path).or_else(|| line_of(text, path)),
             problem: format!("{path}: {problem}"),
         })?;
     }
     // Written out and read again, so that a mistake is told with its place; that of a plain file is its own.
     let whole = match (&root, settings.is_empty()) {
         (_, true) if !table.is_empty() && is_only_named && named.label.is_empty() => text.to_owned(),
-        _ => toml::to_string(&root).map_err(|error| ScenarioError { line: None, problem: error.to_string() })?,
+        _ => toml::to_string(&root)
+            .map_err(|error| ScenarioError { line: None, problem: error.to_string() })?,
     };
     let scenario: Scenario = toml::from_str(&whole).map_err(|error| {
         let mut told = syntax(&whole, &error);
@@ -124,7 +131,9 @@ fn case(
         told
     })?;
     let told = |Impossible { path, problem }: Impossible| ScenarioError {
-        line: line_with(text, &path).filter(|_| settings.contains_key(&path)).or_else(|| line_of(text, &path)),
+        line: line_with(text, &path)
+            .filter(|_| settings.contains_key(&path))
+            .or_else(|| line_of(text, &path)),
         problem: format!("{path}: {problem}"),
     };
     scenario.check().map_err(told)?;
@@ -140,10 +149,12 @@ fn label(named: &NamedCase, settings: &BTreeMap<String, Value>, scenario: &Scena
     parts.extend(varied.map(|(path, value)| {
         let key = path.rsplit('.').next().unwrap_or(path);
         match value {
-            Value::Table(table) => match table.get("name").or_else(|| table.get("kind")).and_then(Value::as_str) {
-                Some(name) => name.to_owned(),
-                None => format!("{key} {value}"),
-            },
+            Value::Table(table) => {
+                match table.get("name").or_else(|| table.get("kind")).and_then(Value::as_str) {
+                    Some(name) => name.to_owned(),
+                    None => format!("{key} {value}"),
+                }
+            }
             Value::String(text) => format!("{key} {text}"),
             other => format!("{key} {other}"),
         }
@@ -155,7 +166,8 @@ fn listed(values: &Value) -> Result<Vec<Value>, String> {
     match values {
         Value::Array(list) if !list.is_empty() => Ok(list.clone()),
         Value::Table(_) => {
-            let range: Range = values.clone().try_into().map_err(|error: toml::de::Error| error.message().to_owned())?;
+            let range: Range =
+                values.clone().try_into().map_err(|error: toml::de::Error| error.message().to_owned())?;
             range_of(&range)
         }
         _ => Err("wanted a list of values, or a range { from, to, step or factor }".to_owned()),
@@ -165,12 +177,23 @@ fn listed(values: &Value) -> Result<Vec<Value>, String> {
 fn range_of(range: &Range) -> Result<Vec<Value>, String> {
     let next: Box<dyn Fn(i64) -> Option<i64>> = match (range.step, range.factor) {
         (Some(step), None) if step > 0 => Box::new(move |value| value.checked_add(step)),
-        (None, Some(factor)) if factor > 1 && range.from > 0 => Box::new(move |value| value.checked_mul(factor)),
-        _ => return Err("a range wants either a step above 0 or a factor above 1 (and to begin above 0)".to_owned()),
+        (None, Some(factor)) if factor > 1 && range.from > 0 => {
+            Box::new(move |value| value.checked_mul(factor))
+        }
+        _ => {
+            return Err(
+                "a range wants either a step above 0 or a factor above 1 (and to begin above 0)".to_owned()
+            );
+        }
     };
-    let values = std::iter::successors(Some(range.from), |value| next(*value)).take_while(|value| *value <= range.to);
+    let values =
+        std::iter::successors(Some(range.from), |value| next(*value)).take_while(|value| *value <= range.to);
     let values: Vec<Value> = values.take(MOST_CASES + 1).map(Value::Integer).collect();
-    if values.is_empty() { Err(format!("from {} to {} there is nothing", range.from, range.to)) } else { Ok(values) }
+    if values.is_empty() {
+        Err(format!("from {} to {} there is nothing", range.from, range.to))
+    } else {
+        Ok(values)
+    }
 }
 
 /// Every combination, the last path varying fastest.
@@ -296,7 +319,7 @@ thread = [{ run = { program = "endless" } }]
         );
         let all = cases(&swept, &[("vm.0.weight".to_owned(), Value::Float(3.0))]).unwrap();
         assert_eq!(all.len(), 6);
-        assert_eq!(all[1].label, "small, credit, vcpus 2, weight 3.0");
+        assert_eq!(all[1].label, "small, credit, weight 3.0, vcpus 2");
         let last = &all[5].scenario;
         assert_eq!((last.host.as_ref().unwrap().cpus, last.vms[1].vcpus), (8, 4));
         assert!((last.vms[0].weight - 3.0).abs() < 1e-12);
@@ -312,11 +335,14 @@ thread = [{ run = { program = "endless" } }]
         let (line, problem) = error(&TWO.replace("cpus = 8\npolicy", "cpu = 8\npolicy"));
         assert_eq!(line, Some(5));
         assert!(problem.contains("unknown field `cpu`"), "{problem}");
-        let (line, problem) = error(&TWO.replace("vcpus = 4", "vcpus = 4\nreserved_cpus = 4.0\nweight = 2.0").replace("cpus = 8\npolicy", "cpus = 2\npolicy"));
+        let (line, problem) = error(
+            &TWO.replace("vcpus = 4", "vcpus = 4\nreserved_cpus = 4.0\nweight = 2.0")
+                .replace("cpus = 8\npolicy", "cpus = 2\npolicy"),
+        );
         assert_eq!(line, Some(11));
         assert!(problem.contains("VMs reserve 4 CPUs in all, the host has 2"), "{problem}");
         let (line, problem) = error(&format!("{TWO}\n[sweep]\n\"vm.C.vcpus\" = [1]\n"));
-        assert_eq!(line, Some(20));
+        assert_eq!(line, Some(19));
         assert!(problem.contains("there is no \"C\" on the way"), "{problem}");
         assert!(error(&format!("{TWO}\n[sweep]\n\"vm.B.vcpus\" = []\n")).1.contains("wanted a list"));
         assert!(error("name = \"x\"").1.contains("exactly one of [host], [nodes] and [memory], got 0"));

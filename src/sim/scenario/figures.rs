@@ -16,11 +16,14 @@ struct Kind(&'static str, &'static str, Unit, Better);
 
 const CPUS: Kind = Kind("cpus", "CPUs it had, on average while it was not done", Unit::Count, Better::Higher);
 const CPU: Kind = Kind("cpu_ns", "CPU time it had", Unit::Nanoseconds, Better::Neither);
-const STEAL: Kind = Kind("steal_ns", "time its virtual CPUs waited for a CPU", Unit::Nanoseconds, Better::Lower);
+const STEAL: Kind =
+    Kind("steal_ns", "time its virtual CPUs waited for a CPU", Unit::Nanoseconds, Better::Lower);
 const WALL: Kind = Kind("wall_ns", "time until all its programs were done", Unit::Nanoseconds, Better::Lower);
-const FIRST: Kind = Kind("first_wall_ns", "time until its first program was done", Unit::Nanoseconds, Better::Lower);
+const FIRST: Kind =
+    Kind("first_wall_ns", "time until its first program was done", Unit::Nanoseconds, Better::Lower);
 const SPIN: Kind = Kind("spin_ns", "CPU time spent spinning for locks", Unit::Nanoseconds, Better::Lower);
-const SPIN_SHARE: Kind = Kind("spin_share", "share of its CPU time spent spinning", Unit::Share, Better::Lower);
+const SPIN_SHARE: Kind =
+    Kind("spin_share", "share of its CPU time spent spinning", Unit::Share, Better::Lower);
 const DISPATCHES: Kind =
     Kind("dispatches", "times a virtual CPU was brought onto a CPU", Unit::Count, Better::Neither);
 const DONE: Kind = Kind("done", "rounds its programs completed", Unit::Count, Better::Higher);
@@ -41,12 +44,16 @@ pub(super) fn of(machine: &Machine, names: &Names, scenario: &Scenario) -> Vec<F
     let report = machine.report();
     let mut figures = Vec::new();
     let whole: f64 = report.wall.as_f64() * report.cpus.len() as f64;
-    let sum = |part: fn(&crate::sim::host::CpuReport) -> Span| report.cpus.iter().map(|cpu| part(cpu).as_f64()).sum::<f64>();
+    let sum = |part: fn(&crate::sim::host::CpuReport) -> Span| {
+        report.cpus.iter().map(|cpu| part(cpu).as_f64()).sum::<f64>()
+    };
     let mut host = |kind: &Kind, value: f64| figures.push(figure("host", kind, ProbeKind::Cpu, value));
     host(&USED, ratio(sum(|cpu| cpu.run), whole));
     host(&SWITCHING, ratio(sum(|cpu| cpu.switching), whole));
     for (number, guest) in machine.guests().iter().enumerate() {
-        let (Some(name), Some(spec)) = (names.vms.get(number), names.spec(scenario, number)) else { continue };
+        let (Some(name), Some(spec)) = (names.vms.get(number), names.spec(scenario, number)) else {
+            continue;
+        };
         figures.extend(of_vm(machine, &report, number, guest, (name, spec)));
     }
     figures
@@ -132,12 +139,17 @@ fn of_samples(threads: &[ThreadReport]) -> Vec<(Kind, f64)> {
     let (Some(least), Some(most)) = (samples.first(), samples.last()) else { return figures };
     let at = |quantile: f64| {
         // The smallest sample that so many are not above: the inverse of the empirical distribution.
-        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "between 0 and the count")]
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "between 0 and the count"
+        )]
         let place = (quantile * count as f64).ceil() as usize;
         samples[place.clamp(1, count) - 1] as f64
     };
     // Around the least one, so that small differences of long samples keep their digits.
-    let mean = samples.iter().map(|sample| (sample - least) as f64).sum::<f64>() / count as f64 + *least as f64;
+    let mean =
+        samples.iter().map(|sample| (sample - least) as f64).sum::<f64>() / count as f64 + *least as f64;
     let variance = samples.iter().map(|sample| (*sample as f64 - mean).powi(2)).sum::<f64>() / count as f64;
     figures.extend([
         (LEAST, *least as f64),

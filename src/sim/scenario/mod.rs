@@ -94,15 +94,19 @@ fn trouble(
     let why = match stopped {
         Stopped::Done => return None,
         Stopped::Time if !was_to_end => return None,
-        Stopped::Time => "the stated time (limits.simulated_s) was over before every program had ended".to_owned(),
+        Stopped::Time => {
+            "the stated time (limits.simulated_s) was over before every program had ended".to_owned()
+        }
         Stopped::Events => "the stated number of events (limits.events) was used up".to_owned(),
         Stopped::Deadlock => "nothing will ever happen again: a deadlock".to_owned(),
         Stopped::Circles => "a program went round in circles without time going on".to_owned(),
         Stopped::Broken(words) => format!("the simulator is wrong: {words}"),
     };
-    let waiting = machine.guests().iter().zip(&names.vms).flat_map(|(guest, vm)| {
-        guest.waiting().into_iter().map(move |words| format!("{vm}: {words}"))
-    });
+    let waiting = machine
+        .guests()
+        .iter()
+        .zip(&names.vms)
+        .flat_map(|(guest, vm)| guest.waiting().into_iter().map(move |words| format!("{vm}: {words}")));
     let mut waiting: Vec<String> = waiting.take(4).collect();
     if waiting.is_empty() {
         waiting.push("nobody waits".to_owned());
