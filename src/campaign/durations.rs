@@ -114,7 +114,9 @@ impl Durations {
         self.runs = self.runs.saturating_add(1);
         for (key, times) in took.iter().filter(|(key, times)| is_key(key) && !times.is_empty()) {
             let entry = self.entries.entry(key.clone()).or_default();
-            times.iter().for_each(|time| entry.add(*time));
+            for time in times {
+                entry.add(*time);
+            }
             entry.last_run = self.runs;
         }
         if self.entries.len() > MOST_ENTRIES {

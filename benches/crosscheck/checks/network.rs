@@ -139,8 +139,8 @@ fn free_ports(count: u16) -> Result<SocketAddr, String> {
     static TURN: AtomicU16 = AtomicU16::new(0);
     let first = u16::try_from(std::process::id() % 100).unwrap_or(0);
     let free = |port: u16| TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok();
-    (0..200)
-        .map(|_| 12_000 + first.wrapping_add(TURN.fetch_add(1, Ordering::Relaxed)) % 200 * 100)
+    (0..100)
+        .map(|_| 12_000 + first.wrapping_add(TURN.fetch_add(1, Ordering::Relaxed)) % 100 * 2 * PORTS)
         .find(|base| (*base..base + count).step_by(10).all(free))
         .map(|base| SocketAddr::from((Ipv4Addr::LOCALHOST, base)))
         .ok_or_else(|| "there are no free ports on loopback".to_owned())

@@ -77,7 +77,7 @@ impl MemorySpec {
         bounded(path("nodes"), self.nodes.into(), 1, 64)?;
         bounded(path("pages_per_node"), self.pages_per_node, 1, 1 << 26)?;
         bounded(path("workers_in_all"), self.workers_in_all.into(), 1, 4096)?;
-        if self.workers_in_all % self.nodes != 0 {
+        if !self.workers_in_all.is_multiple_of(self.nodes) {
             let problem =
                 format!("{} workers are not the same number on {} nodes", self.workers_in_all, self.nodes);
             return Err(Impossible::new(path("workers_in_all"), problem));

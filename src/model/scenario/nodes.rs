@@ -32,13 +32,13 @@ pub struct NodesSpec {
 pub enum BarrierSpec {
     /// It ends when the last node has come; messages cost nothing.
     Maximum,
-    /// Dissemination: in round k everybody sends to who is 2^k further; LogGP costs.
+    /// Dissemination: in round k everybody sends to who is 2^k further; costs after `LogGp`.
     Dissemination(LogGp),
-    /// A binary tree up and down; LogGP costs.
+    /// A binary tree up and down; costs after `LogGp`.
     Tree(LogGp),
 }
 
-/// Costs of a message after the LogGP model (Alexandrov, Ionescu, Schauser, Scheiman 1995).
+/// Costs of a message after the `LogGP` model (Alexandrov, Ionescu, Schauser, Scheiman 1995).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
@@ -119,7 +119,6 @@ impl NodesSpec {
         let time =
             |key: &str, value: Micros| bounded(path(&format!("noise.{key}")), value.get(), 1, 3_600_000_000);
         match &self.noise {
-            NoiseSpec::None => Ok(()),
             NoiseSpec::Exponential { mean_us } => time("mean_us", *mean_us),
             NoiseSpec::Pareto { least_us, shape } => {
                 time("least_us", *least_us)?;
@@ -141,7 +140,7 @@ impl NodesSpec {
             NoiseSpec::Trace { file, .. } if file.is_empty() => {
                 Err(Impossible::new(path("noise.file"), "wanted the name of a file or a run directory"))
             }
-            NoiseSpec::Trace { .. } => Ok(()),
+            NoiseSpec::None | NoiseSpec::Trace { .. } => Ok(()),
         }
     }
 }

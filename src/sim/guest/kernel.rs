@@ -97,6 +97,11 @@ struct GuestCpu {
     runs: bool,
 }
 
+/// Counts here come from numbers of 32 bits.
+fn small(count: usize) -> u32 {
+    u32::try_from(count).unwrap_or(u32::MAX)
+}
+
 /// A guest.
 pub struct Guest {
     vm: VmId,
@@ -141,8 +146,7 @@ impl Guest {
             quantum: plan.quantum,
             cpus: vec![GuestCpu::default(); plan.vcpus as usize],
             queue: (0u32..).take(threads.len()).collect(),
-            unfinished: (0u32..).zip(&threads).filter(|(_, thread)| thread.program.is_finite()).count()
-                as u32,
+            unfinished: small(threads.iter().filter(|thread| thread.program.is_finite()).count()),
             threads,
             locks: (0..plan.locks).map(|_| Lock::new(plan.lock_kind)).collect(),
             on_long_wait: plan.on_long_wait,
@@ -277,7 +281,7 @@ impl Guest {
             let on = threads[thread as usize].on;
             on.is_some_and(|index| cpus[index as usize].runs)
         };
-        let any = |count: usize| random.below(count as u64) as usize;
+        let any = |count: usize| usize::try_from(random.below(count as u64)).unwrap_or(0);
         if let Some(on) = locks[lock as usize].release(spins, any).and_then(|next| threads[next as usize].on)
         {
             effects.pokes.push_back(VcpuId(self.first.0 + on));
@@ -366,7 +370,7 @@ impl Guest {
         let (bound, priority) = (thread.bound, thread.priority);
         self.queue.push_back(number);
         let may = |index: &u32| bound.is_none_or(|bound| bound == *index);
-        let count = self.cpus.len() as u32;
+        let count = small(self.cpus.len());
         let in_turn = (0..count).map(|step| (self.turn + step) % count).filter(may);
         // Somebody idle, or else who does the least important work.
         let rank = |index: u32| match self.cpus[index as usize].current {

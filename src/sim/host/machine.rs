@@ -9,6 +9,8 @@
 //! What one guest does to another (wake it, hand it a lock) is collected and done before time goes on, in the order in
 //! which it came up. So a simulation is a function of its parts and their seeds, nothing else.
 
+mod books;
+
 use std::collections::VecDeque;
 
 use super::cpus::CpuSet;
@@ -229,16 +231,14 @@ impl Machine {
         }
         self.settle();
         if self.checks && self.policy.is_work_conserving() {
-            if let Some(words) = idle_for_nothing(&self.view) {
-                self.trouble = Some(Stopped::Broken(words));
-            }
+            self.trouble = self.trouble.take().or_else(|| idle_for_nothing(&self.view).map(Stopped::Broken));
         }
     }
 
     /// The policy's clock: everybody's books are brought up to date first.
     fn tick(&mut self) {
-        for cpu in 0..self.view.cpus.len() {
-            self.charge(CpuId(cpu as u32));
+        for (cpu, _) in (0..).zip(0..self.view.cpus.len()) {
+            self.charge(CpuId(cpu));
         }
         let mut again = Vec::new();
         if let Some(at) = self.policy.tick(&self.view, &mut again) {
@@ -442,52 +442,10 @@ impl Machine {
         guest.progress(index, now.since(from));
     }
 
-    /// Brings the books of `cpu` and of who runs there up to date.
-    fn charge(&mut self, cpu: CpuId) {
-        let now = self.view.now;
-        self.progress(cpu);
-        let place = &mut self.view.cpus[cpu.index()];
-        let span = now.since(place.since);
-        let from = std::mem::replace(&mut place.since, now);
-        let Some(vcpu) = place.running else {
-            place.idle += span;
-            return;
-        };
-        let began = self.view.vcpus[vcpu.index()].since;
-        let there = self.seats[cpu.index()].there.min(now);
-        let switching = there.since(from);
-        place.switching += switching;
-        place.run += span - switching;
-        if !switching.is_zero() {
-            self.trace.add(Stretch { cpu, vcpu, from, to: there, mode: Mode::Switch });
-        }
-        let it = &mut self.view.vcpus[vcpu.index()];
-        it.run += now.since(began);
-        it.since = now;
-        self.policy.ran(vcpu, cpu, span, &self.view);
-    }
-
     fn schedule(&mut self, cpu: CpuId, at: Time) {
         let seat = &mut self.seats[cpu.index()];
         seat.stamp = seat.stamp.wrapping_add(1);
         self.queue.push(at.min(seat.until), Event::Cpu(cpu, seat.stamp));
-    }
-
-    /// Closes all books at the end.
-    fn close(&mut self) {
-        let now = self.view.now;
-        for cpu in 0..self.view.cpus.len() {
-            self.charge(CpuId(cpu as u32));
-        }
-        for vcpu in &mut self.view.vcpus {
-            let span = now.since(vcpu.since);
-            match vcpu.state {
-                State::Halted => vcpu.halted += span,
-                State::Ready => vcpu.steal += span,
-                State::Running(_) => {}
-            }
-            vcpu.since = now;
-        }
     }
 
     /// The books; they are up to date after [`Self::run`].

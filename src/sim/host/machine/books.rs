@@ -1,0 +1,49 @@
+//! The machine's books: who had how much of which CPU, exactly.
+
+use super::Machine;
+use crate::sim::host::trace::{Mode, Stretch};
+use crate::sim::host::view::{CpuId, State};
+
+impl Machine {
+    /// Brings the books of `cpu` and of who runs there up to date.
+    pub(super) fn charge(&mut self, cpu: CpuId) {
+        let now = self.view.now;
+        self.progress(cpu);
+        let place = &mut self.view.cpus[cpu.index()];
+        let span = now.since(place.since);
+        let from = std::mem::replace(&mut place.since, now);
+        let Some(vcpu) = place.running else {
+            place.idle += span;
+            return;
+        };
+        let began = self.view.vcpus[vcpu.index()].since;
+        let there = self.seats[cpu.index()].there.min(now);
+        let switching = there.since(from);
+        place.switching += switching;
+        place.run += span - switching;
+        if !switching.is_zero() {
+            self.trace.add(Stretch { cpu, vcpu, from, to: there, mode: Mode::Switch });
+        }
+        let it = &mut self.view.vcpus[vcpu.index()];
+        it.run += now.since(began);
+        it.since = now;
+        self.policy.ran(vcpu, cpu, span, &self.view);
+    }
+
+    /// Closes all books at the end.
+    pub(super) fn close(&mut self) {
+        let now = self.view.now;
+        for (cpu, _) in (0..).zip(0..self.view.cpus.len()) {
+            self.charge(CpuId(cpu));
+        }
+        for vcpu in &mut self.view.vcpus {
+            let span = now.since(vcpu.since);
+            match vcpu.state {
+                State::Halted => vcpu.halted += span,
+                State::Ready => vcpu.steal += span,
+                State::Running(_) => {}
+            }
+            vcpu.since = now;
+        }
+    }
+}
