@@ -15,7 +15,7 @@ use std::collections::VecDeque;
 
 use super::cpus::CpuSet;
 use super::report::{HostReport, idle_for_nothing};
-use super::trace::{Mode, Stretch, Trace};
+use super::trace::{Stretch, Trace};
 use super::view::{Cpu, CpuId, State, Vcpu, VcpuId, View, Vm, VmId};
 use crate::sim::guest::{Demand, Effects, Guest};
 use crate::sim::policy::{Pick, Policy, Why};
