@@ -3,6 +3,7 @@
 #
 #   ./setup.sh measure      QEMU, an OCI runtime, mke2fs, a C linker, and a guest kernel in the cache folder
 #   ./setup.sh test         the same, a second OCI runtime, a browser for the report test, and tools to compare with
+#   ./setup.sh bench-simulator   what measuring needs, and the simulators whose speed ours is compared with
 #   ./setup.sh crosscheck   what measuring needs, and the well-known tools that our probes are compared with
 #
 # Packages are installed on Debian and its descendants, as root or with a sudo that asks for no password. Elsewhere, or without
@@ -15,8 +16,8 @@ say() { printf 'setup: %s\n' "$*" >&2; }
 have() { command -v "$1" >/dev/null 2>&1; }
 
 case $goal in
-    measure | test | crosscheck) ;;
-    *) say "unknown goal \"$goal\": wanted measure, test or crosscheck"; exit 2 ;;
+    measure | test | crosscheck | bench-simulator) ;;
+    *) say "unknown goal \"$goal\": wanted measure, test, crosscheck or bench-simulator"; exit 2 ;;
 esac
 
 case $(uname -m) in
@@ -42,6 +43,10 @@ fi
 if [ "$goal" = crosscheck ]; then
     # hpcc is started through MPI and takes its BLAS from whatever provides libblas.so.3; OpenBLAS is the quickest.
     wanted+=("fio fio" "iperf3 iperf3" "sockperf sockperf" "cyclictest rt-tests" "stress-ng stress-ng" "hpcc hpcc" "mpirun openmpi-bin")
+fi
+
+if [ "$goal" = bench-simulator ]; then
+    wanted+=("c++ g++" "python3 python3" "simgrid_update_xml libsimgrid-dev")
 fi
 
 missing=()

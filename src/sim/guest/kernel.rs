@@ -120,6 +120,9 @@ pub struct Guest {
 }
 
 impl Guest {
+    /// What it keeps for a virtual CPU and the one thread on it, the thread's program left out.
+    pub const BYTES_PER_VCPU: usize = size_of::<GuestCpu>() + size_of::<Thread>();
+
     /// Makes it; all threads want to run.
     pub fn new(plan: GuestPlan) -> Self {
         let threads: Vec<Thread> = plan

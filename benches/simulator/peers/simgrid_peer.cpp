@@ -1,0 +1,72 @@
+// SimGrid: prints events per second. Fastest documented contexts (raw) and no tracing; sleeping actors, or executions that
+// share a host of 16 cores.
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <random>
+#include <simgrid/s4u.hpp>
+
+namespace sg = simgrid::s4u;
+static long events = 0;
+static std::chrono::steady_clock::time_point began;
+static bool started = false;
+static const double seconds = 2.0;
+
+static double elapsed()
+{
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
+}
+
+static void count_event()
+{
+  if (!started) {
+    started = true;
+    began   = std::chrono::steady_clock::now();
+  }
+  events++;
+  if (events % 256 == 0 && elapsed() > seconds) {
+    printf("%f\n", events / elapsed());
+    fflush(stdout);
+    _Exit(0);
+  }
+}
+
+int main(int argc, char** argv)
+{
+  char stack[] = "--cfg=contexts/stack-size:16";
+  char guard[] = "--cfg=contexts/guard-size:0";
+  char raw[]   = "--cfg=contexts/factory:raw";
+  char quiet[] = "--log=root.thres:critical";
+  char* words[] = {argv[0], stack, guard, raw, quiet, nullptr};
+  int count     = 5;
+  sg::Engine engine(&count, words);
+  if (argc < 3)
+    return 2;
+  int entities = atoi(argv[2]);
+  bool timers  = strcmp(argv[1], "timers") == 0;
+  auto* zone   = sg::create_full_zone("zone");
+  auto* host   = zone->create_host("host", 1e9);
+  host->set_core_count(16);
+  zone->seal();
+  for (int i = 0; i < entities; i++) {
+    if (timers) {
+      sg::Actor::create("timer", host, [i]() {
+        std::minstd_rand random(i + 1);
+        while (true) {
+          sg::this_actor::sleep_for(1e-9 + 1e-3 * random() / 2147483647.0);
+          count_event();
+        }
+      });
+    } else {
+      sg::Actor::create("sharer", host, [i]() {
+        std::minstd_rand random(i + 1);
+        while (true) {
+          sg::this_actor::execute(1e6 * (0.5 + random() / 2147483647.0));
+          count_event();
+        }
+      });
+    }
+  }
+  engine.run();
+}
