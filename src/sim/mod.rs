@@ -5,6 +5,7 @@
 //!                          └─ guest    what runs there: threads, a scheduler of its own, locks
 //! ```
 
+pub mod calibrate;
 pub mod guest;
 pub mod host;
 pub mod policy;

@@ -7,7 +7,7 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 #[derive(Debug, Clone)]
 pub struct Stream(Xoshiro256PlusPlus);
 
-/// The seed of the stream with these numbers: SplitMix64's mixing (Steele, Lea, Flood 2014) over all of them.
+/// The seed of the stream with these numbers: the mixing of `SplitMix64` (Steele, Lea, Flood 2014) over all of them.
 fn mixed(seed: u64, path: &[u64]) -> u64 {
     path.iter().fold(seed, |state, part| {
         let mut z = state ^ part.wrapping_add(0x9e37_79b9_7f4a_7c15).wrapping_mul(0xd134_2543_de82_ef95);

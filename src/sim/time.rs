@@ -72,6 +72,7 @@ impl Span {
     }
 
     /// What is left of it after `part`; nothing when that is longer.
+    #[must_use]
     pub const fn less(self, part: Self) -> Self {
         Self(self.0.saturating_sub(part.0))
     }

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::host::VmSpec;
 use super::{Impossible, bounded, bounded_f64};
-use crate::model::units::{Micros, Nanos};
+use crate::model::units::{Micros, Millis, Nanos};
 
 /// A year: the longest that work may take.
 const YEAR_US: u64 = 365 * 24 * 3_600_000_000;
@@ -47,6 +47,13 @@ pub enum ProgramSpec {
         samples: u32,
         /// Before each, untimed work of 0 to this long, so that samples do not lock to the host's rounds.
         jitter_us: Micros,
+    },
+    /// A loop that watches the clock and notes when it did not run, as the gap probe does.
+    Gap {
+        /// CPU time between two looks at the clock; what is away for less is not noticed.
+        piece_us: Micros,
+        /// How long it watches.
+        duration_ms: Millis,
     },
     /// Fixed time quantum: how much work fits into each.
     Ftq {
@@ -118,6 +125,10 @@ impl ThreadSpec {
                 time("work_us", *work_us, 1)?;
                 time("jitter_us", *jitter_us, 0)?;
                 count("samples", *samples)
+            }
+            ProgramSpec::Gap { piece_us, duration_ms } => {
+                time("piece_us", *piece_us, 1)?;
+                bounded(path("run.duration_ms"), duration_ms.get(), 1, 3_600_000)
             }
             ProgramSpec::Ftq { quantum_us, samples } => {
                 time("quantum_us", *quantum_us, 1)?;

@@ -55,12 +55,15 @@ fn shares(machine: &Machine) -> Vec<f64> {
     machine.view().vms.iter().map(|vm| of(vm) / report.wall.as_f64()).collect()
 }
 
+/// A policy, and what a VM weighs in it by its threads.
+type Weighed = (Box<dyn Policy>, fn(u32) -> f64);
+
 #[test]
 fn shares_are_those_of_the_closed_forms_within_a_quantum() {
     let quantum = Span::from_millis(1);
     let wall = Span::from_secs(20);
     for threads in [&[8u32, 16][..], &[4, 16], &[4, 8], &[1, 2, 30], &[3]] {
-        let policies: [(Box<dyn Policy>, fn(u32) -> f64); 3] = [
+        let policies: [Weighed; 3] = [
             (Box::new(EqualPerVm::new(quantum)), |_| 1.0),
             (Box::new(Proportional::new(quantum)), |count| f64::from(count.min(8))),
             (Box::new(PerThread::new(quantum)), f64::from),

@@ -28,6 +28,14 @@ const DISPATCHES: Kind =
     Kind("dispatches", "times a virtual CPU was brought onto a CPU", Unit::Count, Better::Neither);
 const DONE: Kind = Kind("done", "rounds its programs completed", Unit::Count, Better::Higher);
 const MISSED: Kind = Kind("missed_share", "share of its jobs that were late", Unit::Share, Better::Lower);
+const BOUND: Kind = Kind(
+    "bound_95_ns",
+    "bound_95: longer stretches away take 5 % of the time",
+    Unit::Nanoseconds,
+    Better::Lower,
+);
+const AWAY: Kind =
+    Kind("away_typical_ns", "time-weighted median of the stretches away", Unit::Nanoseconds, Better::Lower);
 const LEAST: Kind = Kind("sample_min_ns", "shortest sample", Unit::Nanoseconds, Better::Lower);
 const MEAN: Kind = Kind("sample_mean_ns", "mean sample", Unit::Nanoseconds, Better::Lower);
 const MEDIAN: Kind = Kind("sample_p50_ns", "median sample", Unit::Nanoseconds, Better::Lower);
@@ -73,6 +81,7 @@ fn ratio(part: f64, whole: f64) -> f64 {
 fn probe(spec: &VmSpec) -> ProbeKind {
     match spec.threads.first().map(|thread| &thread.run) {
         Some(ProgramSpec::Fwq { .. }) => ProbeKind::Fwq,
+        Some(ProgramSpec::Gap { .. }) => ProbeKind::Gap,
         Some(ProgramSpec::Ftq { .. }) => ProbeKind::Ftq,
         Some(ProgramSpec::Periodic { .. }) => ProbeKind::Wakeup,
         Some(ProgramSpec::Compile { .. }) => ProbeKind::Build,
@@ -117,10 +126,34 @@ fn of_vm(
         add(&SPIN, spin);
         add(&SPIN_SHARE, ratio(spin, cpu));
     }
+    if matches!(probe, ProbeKind::Gap) {
+        let (bound, typical) = of_stretches(&threads, wall);
+        add(&BOUND, bound);
+        add(&AWAY, typical);
+    }
     for (kind, value) in of_samples(&threads) {
         add(&kind, value);
     }
     figures
+}
+
+/// Of stretches in which threads did not run: `bound_95`, the shortest length above which at most 5 % of all time lie, and the
+/// time-weighted median.
+fn of_stretches(threads: &[ThreadReport], wall: Span) -> (f64, f64) {
+    let mut away: Vec<u64> =
+        threads.iter().flat_map(|thread| thread.seen.samples.iter().map(|span| span.nanos())).collect();
+    away.sort_unstable_by_key(|length| std::cmp::Reverse(*length));
+    let all = wall.as_f64() * threads.len() as f64;
+    let lost: f64 = away.iter().map(|length| *length as f64).sum();
+    let reached = |part: f64| {
+        let mut sum = 0.0;
+        let found = away.iter().find(|length| {
+            sum += **length as f64;
+            sum > part
+        });
+        found.map_or(0.0, |length| *length as f64)
+    };
+    (reached(0.05 * all), reached(0.5 * lost))
 }
 
 /// Figures of what a VM's programs have seen.

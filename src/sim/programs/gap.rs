@@ -1,0 +1,41 @@
+//! A loop that watches the clock, as the gap and share probes do. Samples are the stretches in which it did not run.
+
+use crate::sim::guest::{Moment, Op, Program, Seen};
+use crate::sim::time::{Span, Time};
+
+/// The program.
+#[derive(Debug, Clone)]
+pub struct Gap {
+    piece: Span,
+    until: Time,
+    last: Option<Time>,
+    away: Vec<Span>,
+}
+
+impl Gap {
+    /// Looks at the clock after each `piece` of work, for `duration`. What is away for less than a piece is not told apart.
+    pub fn new(piece: Span, duration: Span) -> Self {
+        Self { piece, until: Time::ZERO + duration, last: None, away: Vec::new() }
+    }
+}
+
+impl Program for Gap {
+    fn next(&mut self, moment: Moment<'_>) -> Op {
+        if let Some(last) = self.last {
+            let away = moment.now.since(last).less(self.piece);
+            if away >= self.piece {
+                self.away.push(away);
+            }
+        }
+        self.last = Some(moment.now);
+        if moment.now >= self.until { Op::Finish } else { Op::Work(self.piece) }
+    }
+
+    fn seen(&self) -> Seen {
+        Seen { samples: self.away.clone(), done: self.away.len() as u64, missed: 0 }
+    }
+
+    fn is_finite(&self) -> bool {
+        true
+    }
+}
