@@ -17,4 +17,6 @@ pub mod programs;
 pub mod queue;
 pub mod random;
 pub mod scenario;
+#[cfg(test)]
+mod shipped;
 pub mod time;
