@@ -150,9 +150,8 @@ pub fn dissemination_of_equals(node: &mut Node, nodes: u32, costs: &Costs) {
 pub fn tree(nodes: &mut [Node], mail: &mut Mail, costs: &Costs, cpu: &impl Cpu) -> u64 {
     let count = nodes.len();
     // Children have higher numbers, so backwards everybody's children have reported before its turn.
-    for number in (0..count).rev() {
+    for (number, node) in nodes.iter_mut().enumerate().rev() {
         let (left, right) = (2 * number + 1, 2 * number + 2);
-        let node = &mut nodes[number];
         match (mail.now.get(left), mail.now.get(right)) {
             (Some(left), Some(right)) => {
                 node.take(cpu, costs, *left.min(right));
@@ -165,8 +164,7 @@ pub fn tree(nodes: &mut [Node], mail: &mut Mail, costs: &Costs, cpu: &impl Cpu) 
             mail.now[number] = node.send(cpu, costs);
         }
     }
-    for number in 0..count {
-        let node = &mut nodes[number];
+    for (number, node) in nodes.iter_mut().enumerate() {
         if number > 0 {
             node.take(cpu, costs, mail.next[number]);
         }

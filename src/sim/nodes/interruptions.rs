@@ -80,7 +80,7 @@ impl Interruptions {
         }
         let at = offset.nanos();
         let (round, number) = self.wrapped(0, self.end.partition_point(|end| *end <= at));
-        let next = now.nanos() as i128 + self.moment(round, number) - i128::from(at);
+        let next = i128::from(now.nanos()) + self.moment(round, number) - i128::from(at);
         Place { next: moment(next), number: short(number) }
     }
 

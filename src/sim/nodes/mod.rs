@@ -107,7 +107,9 @@ impl Program<'_> {
             if let ([place], true) = (places.as_mut_slice(), spec.together) {
                 self.alike(&mut arrived, noise.run(place, now, work));
             } else {
-                places.iter_mut().for_each(|place| arrived.add(noise.run(place, now, work)));
+                for place in &mut places {
+                    arrived.add(noise.run(place, now, work));
+                }
             }
             books.step(arrived, self.leaving(arrived.last), 0);
         }
@@ -170,7 +172,9 @@ impl Program<'_> {
                 barrier::dissemination(&mut nodes, &mut mail, &costs, cpu)
             };
             let mut left = Moments::default();
-            nodes.iter().for_each(|node| left.add(node.ready));
+            for node in &nodes {
+                left.add(node.ready);
+            }
             books.step(arrived, left, messages);
         }
         books

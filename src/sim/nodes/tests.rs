@@ -1,5 +1,7 @@
 //! The program against closed forms, against events in order of time, and against itself.
 
+#![expect(clippy::float_cmp, reason = "times without noise are whole numbers, which floats hold exactly")]
+
 use proptest::prelude::*;
 
 use super::*;
@@ -144,8 +146,8 @@ fn by_events(begin: &[Time], noise: &Interruptions, places: &[Place], costs: &Lo
     let mut here: Vec<Vec<Option<Time>>> = vec![vec![None; rounds as usize]; count];
     let mut waits: Vec<Option<(u32, Time)>> = vec![None; count];
     let (mut out, mut taken, mut left) = (vec![None; count], vec![None; count], vec![Time::ZERO; count]);
-    for node in 0..count {
-        queue.push(begin[node], Event::Free { node, round: 0, has_sent: false });
+    for (node, at) in begin.iter().enumerate() {
+        queue.push(*at, Event::Free { node, round: 0, has_sent: false });
     }
     while let Some((now, event)) = queue.pop() {
         let node = match event {

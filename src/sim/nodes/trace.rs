@@ -133,7 +133,9 @@ impl NoiseTrace {
                 "one interruption does not say how often it comes; wanted two, or length_ns".to_owned()
             );
         };
-        interruptions.iter_mut().for_each(|one| one.start = one.start - first.start);
+        for one in &mut interruptions {
+            one.start = one.start - first.start;
+        }
         Self::new(interruptions, last.end() - first.start + Span::from_nanos(mean))
     }
 }

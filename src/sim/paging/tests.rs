@@ -1,5 +1,7 @@
 //! Paging against what theory expects of mixing, and what must hold in every scenario.
 
+#![expect(clippy::float_cmp, reason = "these shares and times are whole numbers, which floats hold exactly")]
+
 use proptest::prelude::*;
 
 use super::*;
@@ -109,9 +111,9 @@ fn more_pages_than_can_be_simulated_are_told() {
 fn any_spec() -> impl Strategy<Value = MemorySpec> {
     let counts = (1u32..5, 1u32..4, 1u64..30, 0u64..60, 1u32..5);
     let shares = (0.0..=1.0f64, 0.0..=1.0f64, 0.0..=1.0f64, 0.0..=1.0f64);
-    (counts, shares, any::<[bool; 3]>()).prop_map(|(counts, shares, [one, threads, migration])| {
+    (counts, shares, any::<[bool; 3]>()).prop_map(|(counts, drawn, [one, threads, migration])| {
         let (nodes, workers, pages, more, runs) = counts;
-        let (mixing, refault_share, shared, miss_share) = shares;
+        let (mixing, refault_share, shared_share, miss_share) = drawn;
         MemorySpec {
             nodes,
             pages_per_node: pages * u64::from(workers) + more,
@@ -119,7 +121,7 @@ fn any_spec() -> impl Strategy<Value = MemorySpec> {
             workers: if threads { WorkersSpec::Threads } else { WorkersSpec::Processes },
             workers_in_all: nodes * workers,
             pages_per_worker: pages,
-            shared_share: if threads { shared } else { 0.0 },
+            shared_share: if threads { shared_share } else { 0.0 },
             runs,
             miss_share,
             mixing,
