@@ -49,7 +49,7 @@ impl NoiseTrace {
         let mut stream = Stream::new(seed, &[RECORDED, 0]);
         let (mut at, mut all) = (Span::ZERO, Vec::new());
         for sample in samples {
-            let start = at + Span::from_nanos(stream.below(least.nanos() + 1));
+            let start = at + Span::from_nanos(stream.below(least.nanos().saturating_add(1)));
             if sample > least {
                 all.push(Interruption { start, length: sample - least });
             }
@@ -91,7 +91,7 @@ impl NoiseTrace {
                     length: Span::from(stretch.length_ns) - typical,
                 })
                 .collect();
-            if lengths.count() + all.len() as u64 > MOST_INTERRUPTIONS as u64 {
+            if lengths.count().saturating_add(all.len() as u64) > MOST_INTERRUPTIONS as u64 {
                 return Err(format!("there are more than {MOST_INTERRUPTIONS} interruptions"));
             }
             let mut stream = Stream::new(seed, &[RECORDED, 1, number]);
@@ -217,6 +217,9 @@ mod tests {
         let all = trace.interruptions();
         assert!(of(&all[0], 100, 230) && of(&all[1], 330, 431) && of(&all[2], 431, 681), "{all:?}");
         assert!(NoiseTrace::of_fwq(&FwqDetail { iterations: 1, cpu: None, samples_ns: vec![] }, 3).is_err());
+        // What a guest sends may be anything.
+        let forged = FwqDetail { iterations: 1, cpu: None, samples_ns: vec![nanos(u64::MAX); 3] };
+        assert!(NoiseTrace::of_fwq(&forged, 3).unwrap_err().contains("too long"));
     }
 
     /// Two batches of 1 ms at 2 GHz: the first has typical gaps of 50 ns and three of some µs, the second is quiet but

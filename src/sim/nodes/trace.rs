@@ -72,7 +72,10 @@ impl NoiseTrace {
                 _ => kept.push(next),
             }
         }
-        if kept.last().is_some_and(|last| last.end() > length) || length.nanos() > LATEST {
+        if length.nanos() > LATEST {
+            return Err(format!("{} ns are too long for a trace; allowed is {LATEST}", length.nanos()));
+        }
+        if kept.last().is_some_and(|last| last.end() > length) {
             return Err(format!("the last interruption ends after the trace, which is {length} long"));
         }
         let trace = Self { interruptions: kept, length };
