@@ -200,6 +200,8 @@ impl Batch {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
     use crate::model::units::Nanos;
 
@@ -269,5 +271,29 @@ mod tests {
         // What a guest claims may not fit into the time it claims: then no time is free.
         let forged = GapDetail { observed_ns: nanos(1000), ..gaps() };
         assert!(NoiseTrace::of_gap(&forged, 1).unwrap_err().contains("no free time"));
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(200))]
+        #[test]
+        fn what_a_guest_sends_is_a_trace_or_refused(
+            hz: u32, bits in 0u32..64, observed: u64, batches in prop::collection::vec(prop::collection::vec(0u64..1 << 45, 0..9), 0..4),
+            worst in prop::collection::vec((any::<u64>(), any::<u64>()), 0..9), seed: u64,
+        ) {
+            let observed = observed >> bits;
+            let known = batches.iter().flatten().map(|gap| (gap % observed.max(1), *gap));
+            let worst = known.clone().take(3).chain(worst.iter().map(|(start, length)| (start >> bits, *length)));
+            let worst = worst.map(|(start, length)| Stretch { start_ns: nanos(start), length_ns: nanos(length) });
+            let detail = GapDetail {
+                counter_hz: Hertz::from_hz(u64::from(hz)),
+                observed_ns: nanos(observed),
+                cpu: None,
+                worst: worst.collect(),
+                batches: batches.into_iter().map(Histogram::from_values).collect(),
+            };
+            if let Ok(trace) = NoiseTrace::of_gap(&detail, seed) {
+                prop_assert!(trace.lost() < trace.length());
+            }
+        }
     }
 }

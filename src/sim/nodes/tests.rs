@@ -245,6 +245,24 @@ proptest! {
     }
 
     #[test]
+    fn whatever_trace_can_be_read_can_be_run(lines in prop::collection::vec((0u64..1 << 60, 1u64..1 << 60), 0..6), bits in 0u32..60) {
+        let mut at = 0_u64;
+        let line = |(gap, length): (u64, u64)| {
+            let start = at + (gap >> bits);
+            at = start + (length >> bits).max(1);
+            format!("{start}\t{}\n", (length >> bits).max(1))
+        };
+        let text: String = lines.into_iter().map(line).collect();
+        if let Ok(trace) = NoiseTrace::parse(&text) {
+            let named = NoiseSpec::Trace { file: "trace.tsv".to_owned(), platform: None };
+            for barrier in [BarrierSpec::Maximum, BarrierSpec::Tree(loggp(5000, 1000, 100))] {
+                let replication = run(&spec(5, 3, barrier, named.clone()), Some(&trace), 1);
+                prop_assert!(value(&replication, "slowdown") >= 1.0 && value(&replication, "wait_ns") >= 0.0);
+            }
+        }
+    }
+
+    #[test]
     fn more_nodes_never_wait_less(few in 1u32..200, more in 1u32..200, seed: u64) {
         // The first nodes draw the same, so this holds for every seed and not only on average.
         let whole = |count| {
