@@ -3,14 +3,21 @@
 //! ```text
 //!  queue ─► host::Machine ─┬─ policy   who gets a CPU, and for how long
 //!                          └─ guest    what runs there: threads, a scheduler of its own, locks
+//!  nodes    a program on many nodes, and what noise does to it      closed   what theory says of it
+//!  paging   guest and host memory on NUMA nodes, cold and warm
 //! ```
 
 pub mod calibrate;
+pub mod closed;
 pub mod guest;
 pub mod host;
+pub mod nodes;
+pub mod paging;
 pub mod policy;
 pub mod programs;
 pub mod queue;
 pub mod random;
 pub mod scenario;
+#[cfg(test)]
+mod shipped;
 pub mod time;

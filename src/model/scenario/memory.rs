@@ -34,7 +34,11 @@ pub struct MemorySpec {
     /// Share of the guest's free pages that are mixed anew between two runs (0: the guest hands out the pages in the order
     /// in which they were freed; 1: at random).
     pub mixing: f64,
-    /// Whether the host moves pages that are used from another node.
+    /// Share of the pages that the host has given out already whose translation it has dropped by the next run (to see
+    /// whether they are used, for example): their next fault reaches it again. Only then it learns who uses them.
+    #[serde(default)]
+    pub refault_share: f64,
+    /// Whether the host moves pages that are used from another node, when it sees a fault of theirs.
     #[serde(default)]
     pub migration: bool,
     /// Cost of a fault that the guest handles alone.
@@ -100,6 +104,7 @@ impl MemorySpec {
         bounded(path("touches_per_page"), self.touches_per_page, 1, 1_000_000_000)?;
         bounded_f64(path("miss_share"), self.miss_share, 0.0, 1.0)?;
         bounded_f64(path("mixing"), self.mixing, 0.0, 1.0)?;
+        bounded_f64(path("refault_share"), self.refault_share, 0.0, 1.0)?;
         for (key, value) in [
             ("guest_fault_ns", self.guest_fault_ns),
             ("host_fault_ns", self.host_fault_ns),
