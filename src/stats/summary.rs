@@ -6,6 +6,7 @@
 
 use crate::model::histogram::Histogram;
 
+use super::distributions::student_two_sided;
 use super::interval::quantile_of_sorted;
 
 /// Location and spread of samples.
@@ -50,6 +51,22 @@ pub fn spread(samples: &[f64]) -> Option<Spread> {
         variation: Some(deviation / mean).filter(|variation| variation.is_finite()),
         median_deviation: quantile_of_sorted(&distances, 0.5),
     })
+}
+
+/// Mean of independent samples and half the width of its interval, Student's t; no width for fewer than two. None when
+/// there are none or one is not a finite number.
+pub fn mean_with_half_width(samples: &[f64], confidence: f64) -> Option<(f64, Option<f64>)> {
+    if samples.is_empty() || samples.iter().any(|sample| !sample.is_finite()) {
+        return None;
+    }
+    let count = samples.len() as f64;
+    // Around the first one, so that equal samples have exactly their value as mean, and small differences keep digits.
+    let first = samples.first().copied()?;
+    let mean = first + samples.iter().map(|sample| sample - first).sum::<f64>() / count;
+    let squares: f64 = samples.iter().map(|sample| (sample - mean).powi(2)).sum();
+    let half = (samples.len() > 1)
+        .then(|| student_two_sided(confidence, count - 1.0) * (squares / (count - 1.0) / count).sqrt());
+    Some((mean, half))
 }
 
 /// The median of samples; none when there are none or one is not a finite number.

@@ -213,7 +213,7 @@ fn combinations(sweep: &[(String, Vec<Value>)]) -> Vec<Vec<(String, Value)>> {
 }
 
 /// Puts `value` at `path`; what the path leads through must be there, its last key need not.
-fn put(root: &mut Value, path: &str, value: Value) -> Result<(), String> {
+pub(super) fn put(root: &mut Value, path: &str, value: Value) -> Result<(), String> {
     let (parents, last) = path.rsplit_once('.').unwrap_or(("", path));
     let mut place = root;
     for part in parents.split('.').filter(|part| !part.is_empty()) {
@@ -259,7 +259,7 @@ fn line_with(text: &str, path: &str) -> Option<usize> {
 }
 
 /// The line on which the value at `path` is written, or the nearest part of the path that is.
-fn line_of(text: &str, path: &str) -> Option<usize> {
+pub fn line_of(text: &str, path: &str) -> Option<usize> {
     let root = toml::de::DeTable::parse(text).ok()?;
     let mut span = None;
     let mut table = Some(root.get_ref());
