@@ -304,6 +304,8 @@ pub enum Format {
     Classes,
     /// Output of `doctor --json`
     Preflight,
+    /// scenario.toml, as JSON
+    Scenario,
 }
 
 /// Arguments of `completions`.

@@ -15,8 +15,11 @@ use anyhow::{Context, bail};
 use super::source::Source;
 use crate::campaign::rundir;
 use crate::cli::args::SimulateArgs;
+use crate::cli::measure;
+use crate::model::results::RunResults;
 use crate::model::simulation::{Simulation, TimeLine};
-use crate::report::trace_events;
+use crate::report::{page, trace_events};
+use crate::sim;
 
 pub(super) use rundir::REPORT_FILE;
 
@@ -48,7 +51,9 @@ impl Folder {
         traced: Option<&TimeLine>,
     ) -> anyhow::Result<()> {
         self.write(SCENARIO_FILE, format!("{}\n{}\n", source.text.trim_end(), call(args)).as_bytes())?;
-        self.write("simulation.json", &serde_json::to_vec(simulation)?)?;
+        let results = sim::scenario::results(simulation, env!("CARGO_PKG_VERSION"), measure::now());
+        self.write(rundir::RESULTS_FILE, &serde_json::to_vec(&results)?)?;
+        self.write(REPORT_FILE, page::html(&results).as_bytes())?;
         if let Some(line) = traced {
             self.write(TRACE_FILE, trace_events::json(line).as_bytes())?;
         }
@@ -56,11 +61,20 @@ impl Folder {
     }
 
     fn write(&self, name: &str, content: &[u8]) -> anyhow::Result<()> {
-        let (partial, whole) = (self.0.join(format!("{name}.partial")), self.0.join(name));
-        fs::write(&partial, content)
-            .and_then(|()| fs::rename(&partial, &whole))
-            .with_context(|| format!("{} cannot be written", whole.display()))
+        write(&self.0, name, content)
     }
+}
+
+/// Writes the page of these results.
+pub(super) fn write_page(dir: &Path, results: &RunResults) -> anyhow::Result<()> {
+    write(dir, REPORT_FILE, page::html(results).as_bytes())
+}
+
+fn write(dir: &Path, name: &str, content: &[u8]) -> anyhow::Result<()> {
+    let (partial, whole) = (dir.join(format!("{name}.partial")), dir.join(name));
+    fs::write(&partial, content)
+        .and_then(|()| fs::rename(&partial, &whole))
+        .with_context(|| format!("{} cannot be written", whole.display()))
 }
 
 /// How it was called, so that it can be called so again.

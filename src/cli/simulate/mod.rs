@@ -11,13 +11,15 @@ mod folder;
 mod source;
 
 use std::fs;
+use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::{Context, anyhow};
 
 use super::args::SimulateArgs;
 use super::ending::{Ending, OrStop, Verdict};
-use super::{interrupt, output};
+use super::{interrupt, measure, output};
+use crate::model::results::RunResults;
 use crate::model::simulation::{Simulation, TimeLine};
 use crate::report::text::ascii;
 use crate::report::{simulation, trace_events};
@@ -95,6 +97,17 @@ fn show(simulation: &Simulation, json: bool) -> anyhow::Result<()> {
         if output::stdout_is_ascii() { ascii(&text) } else { text }
     };
     Ok(output::data(&text)?)
+}
+
+/// Shows a simulated scenario's folder again: the page is written anew from its results.
+pub fn report(dir: &Path, results: &RunResults, json: bool) -> Verdict {
+    folder::write_page(dir, results).or_bad_input()?;
+    match &results.simulation {
+        Some(simulation) if !json => show(simulation, false).or_bad_input()?,
+        _ => measure::show(results, json).or_bad_input()?,
+    }
+    output::say(&format!("bulkhead: {} written anew", dir.join(folder::REPORT_FILE).display()));
+    Ok(Ending::Done)
 }
 
 fn ending(study: &Study, simulation: &Simulation) -> Ending {

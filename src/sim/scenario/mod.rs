@@ -7,6 +7,7 @@
 //! ```
 
 mod build;
+mod cells;
 mod figures;
 mod names;
 mod published;
@@ -16,6 +17,7 @@ mod study;
 mod tests;
 
 pub use build::{build, micros};
+pub use cells::results;
 pub use names::Names;
 pub use study::{Job, Options, Study};
 
