@@ -36,8 +36,8 @@ pub fn run(args: &SimulateArgs) -> Verdict {
     let source = Source::load(name).or_bad_input()?;
     let study = source.study(args, if args.trace.is_some() || args.out.is_some() { TRACED } else { 0 });
     let study = Arc::new(study.or_bad_input()?);
-    let folder = args.out.as_deref().map(folder::make).transpose().or_bad_input()?;
     let cancel = interrupt::token_saying("interrupted; nothing is written").or_lacking()?;
+    let folder = args.out.as_deref().map(folder::make).transpose().or_bad_input()?;
     let threads = args.threads.map_or_else(crew::all_cores, |threads| threads as usize);
     let replications = match crew::run(&study, threads, &cancel) {
         End::Done(replications) => replications,

@@ -5,7 +5,9 @@ use maud::{Markup, html};
 
 use crate::model::metric::Unit;
 use crate::model::results::RunResults;
-use crate::model::simulation::{CaseOutcome, PublishedOutcome, Simulation, StretchMode, TimeLine, WaitTimes};
+use crate::model::simulation::{
+    CaseOutcome, PublishedOutcome, Simulation, StretchMode, TimeLine, TimeStretch, WaitTimes,
+};
 
 use super::super::chart::axis::{Axis, Quantity, Scale};
 use super::super::chart::lanes::{Block, Lane, Lanes};
@@ -24,6 +26,8 @@ use super::parts::{Drawing, behind, bounded, figure, line, plain_table, scrollin
 const DRAWN: usize = 6;
 /// CPUs whose time lines are drawn, as many as a picture of lanes has.
 const LANES: usize = 8;
+/// Stretches of a CPU that a picture shows.
+const STRETCHES: usize = 120;
 /// Curves in one picture.
 const CURVES: usize = 12;
 /// Rows of a table.
@@ -84,12 +88,12 @@ fn published(figures: &[PublishedOutcome]) -> Markup {
                 @for figure in figures.iter().take(ROWS_MOST) {
                     tr {
                         th scope="row" { (bounded(&figure.title)) }
-                        td.why { (bounded(&figure.case)) }
+                        td.text { (bounded(&figure.case)) }
                         td { (published_text(figure)) }
                         td { (simulated_text(figure)) }
                         td { (bounded(&figure.demanded)) }
                         td.(match figure.holds { Some(true) => "better", Some(false) => "worse", None => "soft" }) { (holds_word(figure.holds)) }
-                        td.why { (bounded(&figure.source)) }
+                        td.text { (bounded(&figure.source)) }
                     }
                 }
             }
@@ -153,18 +157,18 @@ fn curves(simulation: &Simulation) -> Option<Markup> {
     Some(html! { @for id in main.iter().take(4) { (curve(simulation, path, id)) } })
 }
 
+/// A case's label without what it says of one setting.
+fn without(label: &str, path: &str, value: &str) -> String {
+    let part = format!("{} {value}", path.rsplit('.').next().unwrap_or(path));
+    label.split(", ").filter(|other| *other != part).collect::<Vec<_>>().join(", ")
+}
+
 fn curve(simulation: &Simulation, path: &str, id: &str) -> Markup {
     let mut lines: Vec<(String, Vec<(f64, f64)>)> = Vec::new();
     let mut unit = Unit::Count;
     for case in &simulation.cases {
         let (Some(x), Some(found)) = (number(case, path), case.figure(id)) else { continue };
-        let others: Vec<String> = case
-            .settings
-            .iter()
-            .filter(|(key, _)| *key != path)
-            .map(|(key, value)| format!("{} {value}", key.rsplit('.').next().unwrap_or(key)))
-            .collect();
-        let label = others.join(", ");
+        let label = without(&case.label, path, case.settings.get(path).map_or("", String::as_str));
         let values: Vec<f64> = found.values.iter().map(|(_, value)| *value).collect();
         let y = values.iter().sum::<f64>() / values.len().max(1) as f64;
         unit = found.unit;
@@ -263,6 +267,21 @@ fn vm_of(vcpu: &str) -> &str {
     vcpu.rsplit_once('.').map_or(vcpu, |(vm, _)| vm)
 }
 
+fn end_of(stretch: &TimeStretch) -> f64 {
+    stretch.start_ns.as_f64() + stretch.length_ns.as_f64()
+}
+
+/// More stretches than this beside each other cannot be told apart: the picture ends where the busiest CPU has had so many.
+fn shown_until(time_line: &TimeLine) -> f64 {
+    let all = time_line.stretches.iter().map(end_of).fold(0.0, f64::max);
+    let crowded = |cpu: u32| {
+        let mut ends: Vec<f64> = time_line.stretches.iter().filter(|s| s.cpu == cpu).map(end_of).collect();
+        ends.sort_by(f64::total_cmp);
+        ends.get(STRETCHES).copied()
+    };
+    (0..time_line.cpus).filter_map(crowded).fold(all, f64::min)
+}
+
 fn gantt(case: &CaseOutcome, time_line: &TimeLine) -> Markup {
     let mut vms: Vec<&str> = Vec::new();
     for vcpu in &time_line.vcpus {
@@ -270,25 +289,26 @@ fn gantt(case: &CaseOutcome, time_line: &TimeLine) -> Markup {
             vms.push(vm_of(vcpu));
         }
     }
-    // As far as every stretch is known: those that had no room begin after the last one.
-    let end =
-        time_line.stretches.iter().map(|s| s.start_ns.as_f64() + s.length_ns.as_f64()).fold(0.0, f64::max);
+    let end = shown_until(time_line);
     let ink_of = |vcpu: u32| {
         let name = time_line.vcpus.get(vcpu as usize).map_or("", String::as_str);
         vms.iter().position(|vm| *vm == vm_of(name)).unwrap_or(0)
     };
     let lanes = (0..time_line.cpus).take(LANES).map(|cpu| {
-        let blocks = time_line.stretches.iter().filter(|stretch| stretch.cpu == cpu).map(|stretch| Block {
-            from: stretch.start_ns.as_f64(),
-            to: stretch.start_ns.as_f64() + stretch.length_ns.as_f64(),
-            height: match stretch.mode {
-                StretchMode::User => 1.0,
-                StretchMode::Kernel => 0.67,
-                StretchMode::Spin => 0.33,
-                StretchMode::Switch => 0.15,
-            },
-            ink: Some(Ink(ink_of(stretch.vcpu))),
-        });
+        let blocks =
+            time_line.stretches.iter().filter(|s| s.cpu == cpu && s.start_ns.as_f64() < end).map(|stretch| {
+                Block {
+                    from: stretch.start_ns.as_f64(),
+                    to: end_of(stretch).min(end),
+                    height: match stretch.mode {
+                        StretchMode::User => 1.0,
+                        StretchMode::Kernel => 0.67,
+                        StretchMode::Spin => 0.33,
+                        StretchMode::Switch => 0.15,
+                    },
+                    ink: Some(Ink(ink_of(stretch.vcpu))),
+                }
+            });
         Lane { caption: format!("CPU {cpu}"), top: String::new(), pale: false, blocks: blocks.collect() }
     });
     let lanes: Vec<Lane> = lanes.collect();
@@ -301,8 +321,7 @@ fn gantt(case: &CaseOutcome, time_line: &TimeLine) -> Markup {
     );
     let legend: Vec<(Ink, String)> =
         vms.iter().take(CURVES).enumerate().map(|(at, vm)| (Ink(at), bounded(vm))).collect();
-    let more = if time_line.left_out > 0 { "; trace.json has more" } else { "" };
-    let caption = format!("The first {}{more}.", value_text(Unit::Nanoseconds, end));
+    let caption = format!("The first {}.", value_text(Unit::Nanoseconds, end));
     figure(&bounded(&case.label), &caption, &legend, &picture)
 }
 

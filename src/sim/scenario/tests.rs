@@ -97,7 +97,9 @@ fn the_same_seed_gives_the_same_bytes_on_any_number_of_threads() {
     let (one, four) = (simulated(&study, 1), simulated(&study, 4));
     assert_eq!(serde_json::to_string(&one).unwrap(), serde_json::to_string(&four).unwrap());
     let mut other = cases(FILE, &[]).unwrap();
-    other.iter_mut().for_each(|case| case.scenario.seed = 8);
+    for case in &mut other {
+        case.scenario.seed = 8;
+    }
     let other = simulated(&Study::new(other, KEPT).unwrap(), 2);
     assert_ne!(other.cases[0].figures, one.cases[0].figures);
 }
@@ -115,11 +117,8 @@ fn the_same_replication_of_every_case_has_the_same_seed() {
     assert_eq!(short.figures, long.figures);
     let mean = short.figure("vm.A.sample_mean_ns").unwrap();
     assert_eq!(mean.values.iter().map(|(number, _)| *number).collect::<Vec<_>>(), [0, 1, 2]);
-    assert!(
-        mean.values[0].1 != mean.values[1].1 && mean.values[1].1 != mean.values[2].1,
-        "{:?}",
-        mean.values
-    );
+    let differ = |a: usize, b: usize| (mean.values[a].1 - mean.values[b].1).abs() > 1.0;
+    assert!(differ(0, 1) && differ(1, 2), "{:?}", mean.values);
 }
 
 #[test]
