@@ -138,7 +138,8 @@ fn what_is_wrong_is_told_with_file_and_line() {
         &[],
         "line 30: figure.0.case: no case",
     );
-    refused(TWO, &["--set", "vm.C.weight=2"], "there is no \"C\" on the way");
+    refused(TWO, &["--set", "vm.C.weight=2"], "--set vm.C.weight: there is no \"C\" on the way");
+    refused(TWO, &["--set", "vm.1.cpus=[9]"], "s.toml: --set vm.1.cpus: there is no CPU 9");
     refused(TWO, &["--set", "weight"], "wanted PATH=VALUE");
     refused(TWO, &["--replications", "0"], "--replications: 0 is out of bounds");
     refused(TWO, &["--out", "."], "is not empty");
@@ -224,6 +225,7 @@ fn a_folder_can_be_shown_again_and_compared() {
     let shown = good(&folder, &["report", "a"]);
     assert!(shown.contains("scenario two") && shown.contains("1 of 1 demands hold"), "{shown}");
     assert_eq!(before, read("a/results.json"), "report must not touch what it cannot make again");
+    assert_eq!(bulkhead(&folder, &["report", "a", "--require", "real-time"]).status.code(), Some(2));
     let page = read("a/report.html");
     assert!(
         page.contains("What would happen: two") && page.contains("Who ran where") && page.contains("<svg")

@@ -11,6 +11,13 @@ use crate::stats::suitability;
 /// Rebuilds results.json and report.html from the journal and prints the summary.
 pub fn run(args: &ReportArgs) -> Verdict {
     if let Some(results) = campaign::read_simulated(&args.dir).or_bad_input()? {
+        if !args.fit.require.is_empty() {
+            let error = anyhow::anyhow!(
+                "--require: {} was simulated; only what was measured is held against classes",
+                args.dir.display()
+            );
+            return Err(error).or_bad_input();
+        }
         return simulate::report(&args.dir, &results, args.json);
     }
     let classes = fit::resolve(&args.fit, Some(&args.dir)).or_bad_input()?;

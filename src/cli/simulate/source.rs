@@ -38,7 +38,11 @@ impl Source {
     pub(super) fn study(&self, args: &SimulateArgs, stretches: usize) -> anyhow::Result<Study> {
         let overrides = args.set.iter().map(|text| assignment(text)).collect::<anyhow::Result<Vec<_>>>()?;
         let told = |error: ScenarioError| anyhow!("{}: {error}", self.name);
-        let mut cases = cases(&self.text, &overrides).map_err(told)?;
+        let mut cases = cases(&self.text, &overrides).map_err(|error| {
+            // What was not written in the file has no line in it.
+            let is_own = overrides.iter().any(|(path, _)| error.problem.starts_with(&format!("{path}: ")));
+            if is_own { anyhow!("{}: --set {}", self.name, error.problem) } else { told(error) }
+        })?;
         for case in &mut cases {
             let Scenario { seed, replications, .. } = &mut case.scenario;
             *seed = args.seed.unwrap_or(*seed);

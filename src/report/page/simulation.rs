@@ -83,7 +83,14 @@ fn summary(simulation: &Simulation) -> Markup {
 fn published(figures: &[PublishedOutcome]) -> Markup {
     html! {
         table {
-            thead { tr { @for head in ["Figure", "Case", "Published", "Simulated", "Demanded", "Holds", "Source"] { th scope="col" { (head) } } } }
+            thead {
+                tr {
+                    th scope="col" { "Figure" }
+                    th.text scope="col" { "Case" }
+                    @for head in ["Published", "Simulated", "Demanded", "Holds"] { th scope="col" { (head) } }
+                    th.text scope="col" { "Source" }
+                }
+            }
             tbody {
                 @for figure in figures.iter().take(ROWS_MOST) {
                     tr {
