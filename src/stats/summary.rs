@@ -95,3 +95,22 @@ pub fn histogram_quantile(histogram: &Histogram, q: f64) -> Option<f64> {
 pub fn histogram_max(histogram: &Histogram) -> Option<u64> {
     histogram.buckets().last().map(|bucket| if bucket.count == 1 { bucket.sum } else { bucket.upper() })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::mean_with_half_width;
+
+    #[test]
+    fn a_mean_has_students_interval_from_two_samples_on() {
+        let (mean, half) = mean_with_half_width(&[1.0, 2.0, 3.0], 0.95).unwrap();
+        // t of two degrees of freedom is 4.3027, the standard error 1/√3.
+        assert!(
+            (mean - 2.0).abs() < 1e-12 && (half.unwrap() - 4.302_65 / 3f64.sqrt()).abs() < 1e-4,
+            "{half:?}"
+        );
+        assert_eq!(mean_with_half_width(&[0.1; 3], 0.95), Some((0.1, Some(0.0))));
+        assert_eq!(mean_with_half_width(&[5.0], 0.95), Some((5.0, None)));
+        assert_eq!(mean_with_half_width(&[], 0.95), None);
+        assert_eq!(mean_with_half_width(&[1.0, f64::NAN], 0.95), None);
+    }
+}

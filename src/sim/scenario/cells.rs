@@ -167,3 +167,36 @@ fn pairs(figure: &SimulatedFigure, base: &SimulatedFigure) -> Vec<(f64, f64)> {
     let others: BTreeMap<u32, f64> = base.values.iter().copied().collect();
     figure.values.iter().filter_map(|(number, value)| Some((*value, *others.get(number)?))).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Options, Study};
+    use super::*;
+    use crate::model::results::Difference;
+    use crate::model::scenario::cases;
+
+    const FILE: &str = "name = \"x\"\nreplications = 6\n[host]\ncpus = 1\npolicy = { name = \"equal-per-vm\", quantum_us = 500 }\n\
+                        [[vm]]\nname = \"A\"\nvcpus = 1\nthread = [{ run = { program = \"fwq\", work_us = 700, samples = 5, \
+                        jitter_us = 900 } }]\n[[vm]]\nname = \"B\"\nvcpus = 1\nthread = [{ run = { program = \"endless\" } }]\n\
+                        [[case]]\nlabel = \"a, b: c\"\n[[case]]\nlabel = \"a b c\"\nset = { \"vm.B.weight\" = 9.0 }\n\
+                        [[case]]\nlabel = \"…\"\n";
+
+    #[test]
+    fn cases_are_platforms_with_labels_of_their_own_and_compared_with_the_first() {
+        let study = Study::new(cases(FILE, &[]).unwrap(), Options::default()).unwrap();
+        let replications: Vec<_> = (0..study.jobs().len()).map(|number| study.run(number)).collect();
+        let run = results(&study.conclude(&replications), "0", Nanos::ZERO);
+        let labels: Vec<&str> = run.platforms.iter().map(|platform| platform.label.as_str()).collect();
+        assert_eq!(labels, ["a-b-c", "a-b-c#2", "case"]);
+        let wall = |platform: &str| {
+            let of = |cell: &&CellResult| cell.cell.platform == platform && cell.cell.probe == ProbeKind::Fwq;
+            let metrics = &run.cells.iter().find(of).unwrap().metrics;
+            metrics.iter().find(|metric| metric.id == "vm.A.wall_ns").unwrap()
+        };
+        assert!(wall("a-b-c").against_baseline.is_none() && wall("a-b-c").headline);
+        let heavier = wall("a-b-c#2").against_baseline.as_ref().unwrap();
+        assert_eq!((heavier.pairs, heavier.difference), (6, Difference::Worse));
+        let same = wall("case").against_baseline.as_ref().unwrap();
+        assert_eq!(same.difference, Difference::NotFound);
+    }
+}
