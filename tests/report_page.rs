@@ -9,7 +9,11 @@ use std::path::{Path, PathBuf};
 use browser::cdp::{Browser, start_or_skip};
 use browser::sample;
 use bulkhead::model::results::RunResults;
+use bulkhead::model::scenario::cases;
+use bulkhead::model::simulation::WaitTimes;
+use bulkhead::model::units::Nanos;
 use bulkhead::report::{change, compare, page};
+use bulkhead::sim::scenario::{self, Options, Study};
 use serde_json::Value;
 
 fn written(name: &str, html: &str) -> (tempfile::TempDir, PathBuf) {
@@ -93,6 +97,53 @@ fn the_page_is_quiet_complete_and_says_what_was_measured() {
     assert_eq!(without, "[]", "sections that say nothing");
     // The script ran: it is the one the policy names.
     assert_eq!(browser.evaluate("document.getElementById('theme').hidden"), Value::Bool(false));
+}
+
+/// A simulated scenario with everything its page can show; the waits are made up.
+fn simulated() -> RunResults {
+    let text = "name = \"two\"\nabout = \"Two VMs <share> a CPU.\"\n[host]\ncpus = 2\npolicy = { name = \"equal-per-vm\", quantum_us \
+                = 1000 }\n[[vm]]\nname = \"A\"\nvcpus = 1\nthread = [{ run = { program = \"fixed\", work_us = 20000 } }]\n[[vm]]\nname = \
+                \"B\"\nvcpus = 2\nthread = [{ run = { program = \"fixed\", work_us = 20000 } }]\n[sweep]\n\"vm.B.vcpus\" = [1, 2, 4]\n\
+                [[figure]]\ntitle = \"half\"\nmetric = \"vm.A.host_share\"\npublished = 0.5\ntolerance = 0.1\nsource = \"nobody\"\n\
+                [[assumption]]\nkey = \"vm.A.weight\"\nwhy = \"It is free.\"\ntry_factors = [2.0]\n";
+    let study = Study::new(cases(text, &[]).unwrap(), Options::default()).unwrap();
+    let replications: Vec<_> = (0..study.jobs().len()).map(|number| study.run(number)).collect();
+    let mut simulation = study.conclude(&replications);
+    simulation.cases[1].waits.push(WaitTimes {
+        vm: "B".to_owned(),
+        counts: (0..30).map(|bin| if bin % 20 < 9 { 1 << (9 - bin % 20) } else { 0 }).collect(),
+        time_ns: (0..30).map(|bin| Nanos::from_nanos(1 << bin)).collect(),
+    });
+    scenario::results(&simulation, "0", Nanos::ZERO)
+}
+
+#[test]
+fn a_simulated_scenario_has_a_page_of_its_own() {
+    let Some(mut browser) = start_or_skip() else { return };
+    let run = simulated();
+    let (_folder, file) = written("report.html", &page::html(&run));
+    browser.show_as(1200, 800, "light", "screen");
+    browser.open(&file);
+    assert_quiet(&browser, &file);
+    let sections =
+        browser.evaluate("JSON.stringify([...document.querySelectorAll('main>section')].map(s => s.id))");
+    assert_eq!(sections, "[\"summary\",\"cases\",\"curves\",\"waits\",\"lines\",\"assumptions\"]");
+    assert!(browser.evaluate("document.body.innerText").as_str().unwrap().contains("Two VMs <share> a CPU."));
+    let drawn = browser.evaluate(
+        "JSON.stringify([...document.querySelectorAll('.drawing svg')].map(svg => \
+         [svg.closest('section').id, svg.querySelectorAll('polyline,circle,polygon,rect').length]))",
+    );
+    let drawn: Vec<(String, u64)> = serde_json::from_str(drawn.as_str().unwrap()).unwrap();
+    let count = |id: &str| drawn.iter().filter(|(section, shapes)| section == id && *shapes > 5).count();
+    assert!(count("curves") >= 2 && count("waits") == 2 && count("lines") == 3, "{drawn:?}");
+    let holds = browser.evaluate("document.querySelectorAll('#summary td.better, #summary td.worse').length");
+    assert_eq!(holds.as_u64(), Some(3));
+    // Nothing widens the page on a phone.
+    browser.show_as(390, 800, "dark", "screen");
+    browser.open(&file);
+    let fits =
+        browser.evaluate("document.documentElement.scrollWidth <= document.documentElement.clientWidth");
+    assert_eq!(fits, Value::Bool(true));
 }
 
 #[test]

@@ -30,16 +30,32 @@ pub fn conclude(rundir: &RunDir) -> Result<RunResults, CampaignError> {
     Ok(results)
 }
 
-/// Results of a run, for comparing: of a run directory computed afresh from its journal, of a `results.json` as they
-/// are. The version is checked in both cases.
+/// Results of a run, for comparing: of a run directory computed afresh from its journal, of a `results.json` and of a
+/// simulated scenario's folder as they are. The version is checked in all cases.
 ///
 /// # Errors
 /// When there is no run, or its files are damaged or of another version.
 pub fn read_results(path: &Path) -> Result<RunResults, CampaignError> {
     if path.is_dir() {
         check_results_version(&path.join(RESULTS_FILE))?;
-        return read_run(path);
+        return read_simulated(path)?.map_or_else(|| read_run(path), Ok);
     }
+    read_file(path)
+}
+
+/// Results of a simulated scenario's folder, which has no journal; none when it is not one.
+///
+/// # Errors
+/// When its results are damaged or of another version.
+pub fn read_simulated(dir: &Path) -> Result<Option<RunResults>, CampaignError> {
+    let file = dir.join(RESULTS_FILE);
+    if dir.join(JOURNAL_FILE).exists() || !file.is_file() {
+        return Ok(None);
+    }
+    read_file(&file).map(|results| Some(results).filter(|results| results.simulation.is_some()))
+}
+
+fn read_file(path: &Path) -> Result<RunResults, CampaignError> {
     check_results_version(path)?;
     let file = File::open(path).map_err(io_error("read", path))?;
     let results = serde_json::from_reader(BufReader::new(file))

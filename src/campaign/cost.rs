@@ -32,7 +32,7 @@ pub fn flavour(state: &PlatformState) -> Flavour {
     let is_translated =
         || state.properties.iter().any(|(name, value)| name == "accelerator" && value == "tcg");
     match state.kind {
-        PlatformKind::Fake => Flavour::Fake,
+        PlatformKind::Fake | PlatformKind::Sim => Flavour::Fake,
         PlatformKind::Native => Flavour::Process,
         PlatformKind::Container => Flavour::Container,
         PlatformKind::Vm if is_translated() => Flavour::Translated,

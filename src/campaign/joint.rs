@@ -66,7 +66,7 @@ pub(super) fn together(mut members: Vec<Member>, kind: PlatformKind, cancel: &Ca
 
 fn start_moment(kind: PlatformKind, members: usize) -> Nanos {
     let base = match kind {
-        PlatformKind::Native | PlatformKind::Container | PlatformKind::Fake => MARGIN,
+        PlatformKind::Native | PlatformKind::Container | PlatformKind::Fake | PlatformKind::Sim => MARGIN,
         PlatformKind::Vm | PlatformKind::Ssh => FAR_MARGIN,
     };
     let more = MARGIN_EACH.saturating_mul(u32::try_from(members).unwrap_or(u32::MAX));

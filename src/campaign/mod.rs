@@ -36,7 +36,7 @@ mod seed;
 pub mod shipped;
 mod survey;
 
-pub use conclude::{conclude, read_results, read_run};
+pub use conclude::{conclude, read_results, read_run, read_simulated};
 pub use error::CampaignError;
 pub use event::{Event, Stop};
 pub use rundir::RunDir;

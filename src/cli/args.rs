@@ -11,10 +11,11 @@ Examples:
   bulkhead measure native vm:tcg       only these two
   bulkhead doctor                      is this host quiet enough to be measured?
   bulkhead compare before/ after/      what changed between two runs
+  bulkhead simulate cpu-share          what would happen, and what was published about it
 
 Exit codes:
-  0 done   1 a platform does not meet --require   2 bad input   3 the machine lacks something
-  4 a measured thing broke   130 interrupted";
+  0 done   1 a platform does not meet --require, or a published figure does not hold   2 bad input
+  3 the machine lacks something   4 a measured thing broke, or a simulation got stuck   130 interrupted";
 
 /// Tells you, before you share a machine, what each tenant will get.
 #[derive(Debug, Parser)]
@@ -31,6 +32,8 @@ pub struct Arguments {
 pub enum Verb {
     /// Measure what running in a container or a VM costs on this machine
     Measure(Box<MeasureArgs>),
+    /// Simulate a scenario: what would happen on a host, and what was published about it
+    Simulate(SimulateArgs),
     /// Check whether this host is fit to be measured, and what is missing
     Doctor(DoctorArgs),
     /// Compare two runs
@@ -147,6 +150,57 @@ pub struct FitArgs {
     pub require: Vec<String>,
 }
 
+const SIMULATE_AFTER: &str = "\
+In DIR afterwards:
+  scenario.toml     what was simulated, as given         results.json   every figure, for report and compare
+  report.html       open it in a browser                 trace.json     who ran where; open it in Perfetto
+
+Examples:
+  bulkhead simulate --list
+  bulkhead simulate cpu-share
+  bulkhead simulate my.toml --out before
+  bulkhead simulate my.toml --set host.policy.quantum_us=1000 --set vm.A.weight=2.0 --out after
+  bulkhead compare before after
+  bulkhead simulate rhype-fwq --replications 20 --seed 7 --json | jq .published
+  bulkhead simulate three-on-two --trace trace.json
+
+Exit codes:
+  0 done   1 a published figure does not hold as demanded   2 bad input
+  4 a simulation got stuck or reached its limits   130 interrupted";
+
+/// Arguments of `simulate`.
+#[derive(Debug, Args)]
+#[command(after_help = SIMULATE_AFTER)]
+pub struct SimulateArgs {
+    /// A shipped scenario or a TOML file
+    #[arg(value_name = "FILE|NAME", required_unless_present = "list")]
+    pub scenario: Option<String>,
+    /// List the shipped scenarios, each with what it shows
+    #[arg(long, short, conflicts_with_all = ["scenario", "out", "set", "seed", "replications", "threads", "trace"])]
+    pub list: bool,
+    /// Where to write; must not hold anything yet [default: nothing is written]
+    #[arg(long, short, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+    /// Put a value into the scenario, host.cpus=4 for example (may be repeated)
+    #[arg(long, short, value_name = "PATH=VALUE")]
+    pub set: Vec<String>,
+    /// Seed of everything random [default: that of the file]
+    #[arg(long, value_name = "N")]
+    pub seed: Option<u64>,
+    /// How often each case is simulated [default: that of the file]
+    #[arg(long, value_name = "N")]
+    pub replications: Option<u32>,
+    /// Threads that simulate; results do not depend on it [default: one per CPU]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pub threads: Option<u32>,
+    /// Write who ran where in the first case's first replication, in Chrome's trace format
+    #[arg(long, value_name = "FILE")]
+    pub trace: Option<PathBuf>,
+    /// Print everything as JSON to stdout instead of tables
+    #[arg(long)]
+    pub json: bool,
+}
+
 /// Arguments of `doctor`.
 #[derive(Debug, Args)]
 #[command(
@@ -250,6 +304,8 @@ pub enum Format {
     Classes,
     /// Output of `doctor --json`
     Preflight,
+    /// scenario.toml, as JSON
+    Scenario,
 }
 
 /// Arguments of `completions`.

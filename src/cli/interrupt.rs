@@ -7,8 +7,13 @@ use anyhow::Context;
 use super::output;
 use crate::platforms::Cancel;
 
-/// Installs the handler and returns the token it cancels.
+/// For measuring: guests are ended, what is finished is kept.
 pub fn token() -> anyhow::Result<Cancel> {
+    token_saying("interrupted; ending guests, keeping what is finished (again: at once)")
+}
+
+/// Installs the handler, which says these words the first time, and returns the token it cancels.
+pub fn token_saying(words: &'static str) -> anyhow::Result<Cancel> {
     let cancel = Cancel::new();
     let asked = AtomicBool::new(false);
     let handed = cancel.clone();
@@ -17,7 +22,7 @@ pub fn token() -> anyhow::Result<Cancel> {
             // Guests and containers are ended by the reaper; nothing of the journal is lost, its lines are on disk.
             std::process::abort();
         }
-        output::say("\nbulkhead: interrupted; ending guests, keeping what is finished (again: at once)");
+        output::say(&format!("\nbulkhead: {words}"));
         handed.cancel();
     })
     .context("the handler for Ctrl-C cannot be installed")?;

@@ -85,7 +85,8 @@ fn default_out() -> PathBuf {
     PathBuf::from(format!("bulkhead-run-{}", crate::report::utc::compact_utc(now())))
 }
 
-fn now() -> Nanos {
+/// Nanoseconds since 1970.
+pub fn now() -> Nanos {
     Nanos::from_duration(SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default())
 }
 

@@ -23,6 +23,7 @@ mod progress;
 mod report;
 mod resolve;
 mod schema;
+mod simulate;
 
 use std::process::ExitCode;
 
@@ -46,6 +47,7 @@ pub fn main() -> ExitCode {
 fn run(verb: Verb) -> Verdict {
     match verb {
         Verb::Measure(args) => measure::run(&args),
+        Verb::Simulate(args) => simulate::run(&args),
         Verb::Doctor(args) => doctor::run(&args),
         Verb::Compare(args) => compare::run(&args),
         Verb::Report(args) => report::run(&args),

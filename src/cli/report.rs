@@ -1,14 +1,25 @@
-//! `bulkhead report DIR`: everything shown again, computed anew from the journal.
+//! `bulkhead report DIR`: everything shown again, computed anew from the journal. A simulated scenario has none: its
+//! results are the truth, and only its page is written anew.
 
 use super::args::ReportArgs;
 use super::ending::{Ending, OrStop, Verdict};
-use super::{fit, measure, output};
+use super::{fit, measure, output, simulate};
 use crate::campaign;
 use crate::campaign::rundir::{REPORT_FILE, RunDir};
 use crate::stats::suitability;
 
 /// Rebuilds results.json and report.html from the journal and prints the summary.
 pub fn run(args: &ReportArgs) -> Verdict {
+    if let Some(results) = campaign::read_simulated(&args.dir).or_bad_input()? {
+        if !args.fit.require.is_empty() {
+            let error = anyhow::anyhow!(
+                "--require: {} was simulated; only what was measured is held against classes",
+                args.dir.display()
+            );
+            return Err(error).or_bad_input();
+        }
+        return simulate::report(&args.dir, &results, args.json);
+    }
     let classes = fit::resolve(&args.fit, Some(&args.dir)).or_bad_input()?;
     let rundir = RunDir::resume(&args.dir).or_bad_input()?;
     fit::keep(&args.fit, &rundir, &classes).or_bad_input()?;

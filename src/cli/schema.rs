@@ -21,6 +21,7 @@ const fn stored(format: Format) -> &'static str {
         Format::Journal => include_str!("../../docs/formats/journal.schema.json"),
         Format::Experiment => include_str!("../../docs/formats/experiment.schema.json"),
         Format::Classes => include_str!("../../docs/formats/classes.schema.json"),
+        Format::Scenario => include_str!("../../docs/formats/scenario.schema.json"),
         Format::Preflight => include_str!("../../docs/formats/preflight.schema.json"),
     }
 }
@@ -31,7 +32,7 @@ mod tests {
 
     use clap::ValueEnum;
     use schemars::{Schema, schema_for};
-    use serde_json::Value;
+    use serde_json::{Value, json};
 
     use super::*;
     use crate::model::classes::ClassSet;
@@ -39,6 +40,7 @@ mod tests {
     use crate::model::journal::JournalLine;
     use crate::model::preflight::Preflight;
     use crate::model::results::RunResults;
+    use crate::model::scenario::Scenario;
 
     fn made(format: Format) -> Schema {
         match format {
@@ -47,7 +49,37 @@ mod tests {
             Format::Experiment => schema_for!(Experiment),
             Format::Classes => schema_for!(ClassSet),
             Format::Preflight => schema_for!(Preflight),
+            Format::Scenario => scenario(),
         }
+    }
+
+    /// A case, and what the file has besides: named cases and a sweep, which are resolved before anything else.
+    fn scenario() -> Schema {
+        let mut schema = schema_for!(Scenario);
+        let properties = schema.get_mut("properties").and_then(Value::as_object_mut).expect("properties");
+        let set = json!({"type": "object", "description": "Values by path: `vm.A.vcpus`, `host.policy.quantum_us`."});
+        properties.insert(
+            "case".to_owned(),
+            json!({
+                "type": "array",
+                "description": "Named sets of values that are put into the rest.",
+                "items": {
+                    "type": "object",
+                    "properties": {"label": {"type": "string"}, "set": set},
+                    "required": ["label"],
+                    "additionalProperties": false
+                }
+            }),
+        );
+        properties.insert(
+            "sweep".to_owned(),
+            json!({
+                "type": "object",
+                "description": "Lists of values by path, or ranges with `from`, `to`, and `step` or `factor`; every combination is a case.",
+                "additionalProperties": {"type": ["array", "object"]}
+            }),
+        );
+        schema
     }
 
     /// One line for each definition, so that a change shows where it is.

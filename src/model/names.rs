@@ -99,6 +99,8 @@ names!(
         Ssh = "ssh",
         /// Scripted and deterministic; nothing is run. For tests and for trying out experiments.
         Fake = "fake",
+        /// A case of a simulated scenario; only results have it, nothing can be measured on it.
+        Sim = "sim",
     }
 );
 

@@ -216,6 +216,12 @@ pub struct FakeFailure {
 /// Checks bounds and settings that do not belong to the kind.
 pub(super) fn check(platform: &PlatformSpec) -> Result<(), ExperimentError> {
     check_label(&platform.label)?;
+    if platform.kind == PlatformKind::Sim {
+        return Err(contradiction(format!(
+            "platform \"{}\" is of kind \"sim\", which cannot be measured: use bulkhead simulate, or another kind",
+            platform.label
+        )));
+    }
     check_bounds(platform)?;
     check_owners(platform)?;
     if platform.disk == Some(DiskBacking::Device) && platform.device.is_none() {

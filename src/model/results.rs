@@ -16,6 +16,7 @@ use super::policy::PolicyVerdict;
 use super::prediction::SessionTime;
 use super::preflight::Preflight;
 use super::sides::BothSides;
+use super::simulation::Simulation;
 use super::units::Nanos;
 
 /// One run, complete or interrupted.
@@ -63,6 +64,9 @@ pub struct RunResults {
     /// For which classes of work each platform is fit; empty when none was asked about.
     #[serde(default)]
     pub classes: Vec<ClassVerdict>,
+    /// What was simulated, where nothing was measured: cases are the platforms then, replications the rounds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub simulation: Option<Simulation>,
 }
 
 /// What a platform costs, in a sentence.

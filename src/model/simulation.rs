@@ -29,6 +29,66 @@ pub struct Simulation {
     pub assumptions: Vec<AssumptionOutcome>,
 }
 
+/// Most figures that a summary shows.
+const MAIN_MOST: usize = 8;
+/// So many of the telling ones at least, besides those that published figures ask for.
+const TELLING_MOST: usize = 4;
+/// Endings of ids that a summary shows where nothing published asks for others, the most telling first.
+const TELLING: [&str; 9] = [
+    ".host_share",
+    ".wall_ns",
+    ".slowdown",
+    ".sample_p50_ns",
+    ".sample_max_ns",
+    ".missed_share",
+    ".spin_share",
+    ".steal_ns",
+    "host.used_share",
+];
+
+impl Simulation {
+    /// Ids of the figures that a summary shows: those that published ones are held against, then the most telling, in
+    /// the order in which cases yield them.
+    pub fn main_figures(&self) -> Vec<&str> {
+        let mut all: Vec<&str> = Vec::new();
+        for figure in self.cases.iter().flat_map(|case| &case.figures) {
+            if !all.contains(&figure.id.as_str()) {
+                all.push(&figure.id);
+            }
+        }
+        let asked =
+            |id: &&str| self.published.iter().any(|figure| figure.metrics.iter().any(|asked| asked == id));
+        let mut main: Vec<&str> = all.iter().copied().filter(asked).collect();
+        let most = main.len().clamp(TELLING_MOST, MAIN_MOST);
+        for ending in TELLING {
+            main.extend(all.iter().copied().filter(|id| id.ends_with(ending) && !asked(id)));
+        }
+        if main.is_empty() {
+            main.clone_from(&all);
+        }
+        main.truncate(most);
+        all.retain(|id| main.contains(id));
+        all
+    }
+
+    /// Whether every published figure that demands something holds.
+    pub fn is_met(&self) -> bool {
+        self.published.iter().all(|figure| figure.holds != Some(false))
+    }
+
+    /// Whether some replication ended otherwise than it should.
+    pub fn had_trouble(&self) -> bool {
+        self.cases.iter().any(|case| !case.troubles.is_empty())
+    }
+}
+
+impl CaseOutcome {
+    /// The figure with this id.
+    pub fn figure(&self, id: &str) -> Option<&SimulatedFigure> {
+        self.figures.iter().find(|figure| figure.id == id)
+    }
+}
+
 /// What a case yielded.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
@@ -135,6 +195,8 @@ pub struct PublishedOutcome {
     pub title: String,
     /// The case.
     pub case: String,
+    /// Ids of the figures that it is made of: one, or one and its divisor.
+    pub metrics: Vec<String>,
     /// Where it was published.
     pub source: String,
     /// Unit of both.

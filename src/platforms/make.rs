@@ -40,7 +40,8 @@ pub fn make(spec: &PlatformSpec, context: &PlatformContext) -> Box<dyn Platform>
         PlatformKind::Container => {
             Box::new(Container::new(spec, context.exe.clone(), context.ledger.clone(), storage))
         }
-        PlatformKind::Fake => Box::new(Fake::new(spec, context.seed)),
+        // No experiment may have simulated platforms; they start nothing either.
+        PlatformKind::Fake | PlatformKind::Sim => Box::new(Fake::new(spec, context.seed)),
         PlatformKind::Vm => Box::new(Vm::new(spec, context)),
         PlatformKind::Ssh => Box::new(super::ssh::Ssh::new(spec, context)),
     }

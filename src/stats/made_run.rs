@@ -50,6 +50,7 @@ pub(super) fn run() -> RunResults {
         failures: Vec::new(),
         isolation: Vec::new(),
         classes: Vec::new(),
+        simulation: None,
     }
 }
 

@@ -6,6 +6,7 @@
 
 use crate::model::histogram::Histogram;
 
+use super::distributions::student_two_sided;
 use super::interval::quantile_of_sorted;
 
 /// Location and spread of samples.
@@ -52,6 +53,22 @@ pub fn spread(samples: &[f64]) -> Option<Spread> {
     })
 }
 
+/// Mean of independent samples and half the width of its interval, Student's t; no width for fewer than two. None when
+/// there are none or one is not a finite number.
+pub fn mean_with_half_width(samples: &[f64], confidence: f64) -> Option<(f64, Option<f64>)> {
+    if samples.is_empty() || samples.iter().any(|sample| !sample.is_finite()) {
+        return None;
+    }
+    let count = samples.len() as f64;
+    // Around the first one, so that equal samples have exactly their value as mean, and small differences keep digits.
+    let first = samples.first().copied()?;
+    let mean = first + samples.iter().map(|sample| sample - first).sum::<f64>() / count;
+    let squares: f64 = samples.iter().map(|sample| (sample - mean).powi(2)).sum();
+    let half = (samples.len() > 1)
+        .then(|| student_two_sided(confidence, count - 1.0) * (squares / (count - 1.0) / count).sqrt());
+    Some((mean, half))
+}
+
 /// The median of samples; none when there are none or one is not a finite number.
 pub fn median(samples: &[f64]) -> Option<f64> {
     spread(samples).map(|spread| spread.median)
@@ -77,4 +94,23 @@ pub fn histogram_quantile(histogram: &Histogram, q: f64) -> Option<f64> {
 /// The largest value of a histogram: exact when its bucket holds one value, otherwise the bucket's upper edge.
 pub fn histogram_max(histogram: &Histogram) -> Option<u64> {
     histogram.buckets().last().map(|bucket| if bucket.count == 1 { bucket.sum } else { bucket.upper() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::mean_with_half_width;
+
+    #[test]
+    fn a_mean_has_students_interval_from_two_samples_on() {
+        let (mean, half) = mean_with_half_width(&[1.0, 2.0, 3.0], 0.95).unwrap();
+        // t of two degrees of freedom is 4.3027, the standard error 1/√3.
+        assert!(
+            (mean - 2.0).abs() < 1e-12 && (half.unwrap() - 4.302_65 / 3f64.sqrt()).abs() < 1e-4,
+            "{half:?}"
+        );
+        assert_eq!(mean_with_half_width(&[0.1; 3], 0.95), Some((0.1, Some(0.0))));
+        assert_eq!(mean_with_half_width(&[5.0], 0.95), Some((5.0, None)));
+        assert_eq!(mean_with_half_width(&[], 0.95), None);
+        assert_eq!(mean_with_half_width(&[1.0, f64::NAN], 0.95), None);
+    }
 }

@@ -429,6 +429,7 @@ pub fn of(probes: &[ProbeKind]) -> RunResults {
         failures: failures(),
         isolation: Vec::new(),
         classes: Vec::new(),
+        simulation: None,
     };
     run.isolation = bulkhead::stats::isolation::matrices(&run);
     run.classes = bulkhead::stats::suitability::judge(&run, &shipped().unwrap());

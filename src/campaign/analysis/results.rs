@@ -58,6 +58,7 @@ pub fn analyse(experiment: &Experiment, contents: &Contents) -> Option<RunResult
         cells,
         isolation: Vec::new(),
         classes: Vec::new(),
+        simulation: None,
     };
     results.verdicts = verdicts(experiment.baseline_label(), &results);
     results.isolation = matrices(&results);

@@ -7,6 +7,7 @@
 //! a host's memory (`[memory]`). Every `check` names the key at fault as a path (`vm.1.cpus`), from which the line in the
 //! file is found.
 
+mod change;
 mod figure;
 mod host;
 mod memory;
@@ -14,12 +15,13 @@ mod nodes;
 mod program;
 mod sweep;
 
+pub use change::written;
 pub use figure::*;
 pub use host::*;
 pub use memory::*;
 pub use nodes::*;
 pub use program::*;
-pub use sweep::{Case, MOST_CASES, ScenarioError, cases};
+pub use sweep::{Case, MAX_BYTES, MOST_CASES, ScenarioError, cases, line_of};
 
 use serde::{Deserialize, Serialize};
 

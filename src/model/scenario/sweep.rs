@@ -57,7 +57,8 @@ struct Range {
     factor: Option<i64>,
 }
 
-/// Reads a file; `overrides` are put in last, by path, as a command line gives them.
+/// Reads a file; `overrides` are put in last, by path, as a command line gives them. They are the same in all cases: labels
+/// do not name them, so that cases keep their labels, and what is overridden is not swept.
 ///
 /// # Errors
 /// The first thing that is wrong, with its line.
@@ -78,6 +79,7 @@ pub fn cases(text: &str, overrides: &[(String, Value)]) -> Result<Vec<Case>, Sce
         None => Vec::new(),
         Some(Value::Table(sweep)) => sweep
             .into_iter()
+            .filter(|(path, _)| overrides.iter().all(|(overridden, _)| overridden != path))
             .map(|(path, values)| {
                 listed(&values)
                     .map(|values| (path.clone(), values))
@@ -95,9 +97,10 @@ pub fn cases(text: &str, overrides: &[(String, Value)]) -> Result<Vec<Case>, Sce
     for named in &named {
         for values in combinations(&sweep) {
             let mut settings = named.set.clone();
+            let varied: Vec<String> = values.iter().map(|(path, _)| path.clone()).collect();
             settings.extend(values);
             settings.extend(overrides.iter().cloned());
-            cases.push(case(text, &table, named, settings, sweep.is_empty())?);
+            cases.push(case(text, &table, named, settings, &varied)?);
         }
     }
     Ok(cases)
@@ -108,7 +111,7 @@ fn case(
     table: &Table,
     named: &NamedCase,
     settings: BTreeMap<String, Value>,
-    is_only_named: bool,
+    varied: &[String],
 ) -> Result<Case, ScenarioError> {
     let mut root = Value::Table(table.clone());
     for (path, value) in &settings {
@@ -119,7 +122,7 @@ fn case(
     }
     // Written out and read again, so that a mistake is told with its place; that of a plain file is its own.
     let whole = match (&root, settings.is_empty()) {
-        (_, true) if !table.is_empty() && is_only_named && named.label.is_empty() => text.to_owned(),
+        (_, true) if !table.is_empty() && varied.is_empty() && named.label.is_empty() => text.to_owned(),
         _ => toml::to_string(&root)
             .map_err(|error| ScenarioError { line: None, problem: error.to_string() })?,
     };
@@ -137,11 +140,16 @@ fn case(
         problem: format!("{path}: {problem}"),
     };
     scenario.check().map_err(told)?;
-    Ok(Case { label: label(named, &settings, &scenario), settings, scenario })
+    Ok(Case { label: label(named, &settings, varied, &scenario), settings, scenario })
 }
 
-fn label(named: &NamedCase, settings: &BTreeMap<String, Value>, scenario: &Scenario) -> String {
-    let varied = settings.iter().filter(|(path, _)| !named.set.contains_key(*path));
+fn label(
+    named: &NamedCase,
+    settings: &BTreeMap<String, Value>,
+    varied: &[String],
+    scenario: &Scenario,
+) -> String {
+    let varied = settings.iter().filter(|(path, _)| varied.contains(path));
     let mut parts: Vec<String> = Vec::new();
     if !named.label.is_empty() {
         parts.push(named.label.clone());
@@ -213,7 +221,7 @@ fn combinations(sweep: &[(String, Vec<Value>)]) -> Vec<Vec<(String, Value)>> {
 }
 
 /// Puts `value` at `path`; what the path leads through must be there, its last key need not.
-fn put(root: &mut Value, path: &str, value: Value) -> Result<(), String> {
+pub(super) fn put(root: &mut Value, path: &str, value: Value) -> Result<(), String> {
     let (parents, last) = path.rsplit_once('.').unwrap_or(("", path));
     let mut place = root;
     for part in parents.split('.').filter(|part| !part.is_empty()) {
@@ -259,7 +267,7 @@ fn line_with(text: &str, path: &str) -> Option<usize> {
 }
 
 /// The line on which the value at `path` is written, or the nearest part of the path that is.
-fn line_of(text: &str, path: &str) -> Option<usize> {
+pub fn line_of(text: &str, path: &str) -> Option<usize> {
     let root = toml::de::DeTable::parse(text).ok()?;
     let mut span = None;
     let mut table = Some(root.get_ref());
@@ -319,7 +327,10 @@ thread = [{ run = { program = "endless" } }]
         );
         let all = cases(&swept, &[("vm.0.weight".to_owned(), Value::Float(3.0))]).unwrap();
         assert_eq!(all.len(), 6);
-        assert_eq!(all[1].label, "small, credit, weight 3.0, vcpus 2");
+        assert_eq!(all[1].label, "small, credit, vcpus 2");
+        let fixed = cases(&swept, &[("vm.B.vcpus".to_owned(), Value::Integer(4))]).unwrap();
+        let labels: Vec<&str> = fixed.iter().map(|case| case.label.as_str()).collect();
+        assert_eq!(labels, ["small, credit", "big, credit"]);
         let last = &all[5].scenario;
         assert_eq!((last.host.as_ref().unwrap().cpus, last.vms[1].vcpus), (8, 4));
         assert!((last.vms[0].weight - 3.0).abs() < 1e-12);

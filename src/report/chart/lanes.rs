@@ -18,6 +18,8 @@ pub struct Block {
     pub to: f64,
     /// Height as a part of the lane, 0 … 1.
     pub height: f64,
+    /// Whose, where a lane has blocks of several.
+    pub ink: Option<Ink>,
 }
 
 /// One time line.
@@ -119,7 +121,7 @@ impl Lanes {
         #[expect(clippy::cast_possible_truncation, reason = "at most the lane's height")]
         let up = height as i32;
         let to = to.max(from + if pale { 1 } else { NARROWEST });
-        let colour = self.ink.colour();
+        let colour = block.ink.unwrap_or(self.ink).colour();
         let fill = if pale { colour.mix(0.45).filled() } else { colour.filled() };
         put(area, &Rectangle::new([(from, base - up), (to, base)], fill))
     }
@@ -133,7 +135,7 @@ mod tests {
 
     #[test]
     fn nonsense_is_left_out_and_what_is_short_can_still_be_seen() {
-        let block = |from: f64, to: f64, height: f64| Block { from, to, height };
+        let block = |from: f64, to: f64, height: f64| Block { from, to, height, ink: None };
         let draw = |blocks: Vec<Block>| {
             let axis =
                 Axis::enclosing(Scale::FromZero, Quantity::Of(Unit::Nanoseconds), "t", [0.0, 1e9]).unwrap();

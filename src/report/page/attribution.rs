@@ -231,7 +231,8 @@ fn picture(both: &Timeline, ink: Ink, name: &str) -> Picture {
     let high = |length: f64| {
         ((length.max(1.0) / 1e3).log10().max(0.0) + 0.15) / ((longest / 1e3).log10().max(0.0) + 0.15)
     };
-    let gaps = both.gaps.iter().map(|(from, to)| Block { from: *from, to: *to, height: high(to - from) });
+    let gaps =
+        both.gaps.iter().map(|(from, to)| Block { from: *from, to: *to, height: high(to - from), ink: None });
     let most = |value: &dyn Fn(&crate::stats::timeline::Slice) -> f64| {
         both.slices.iter().map(value).fold(0.0, f64::max)
     };
@@ -244,6 +245,7 @@ fn picture(both: &Timeline, ink: Ink, name: &str) -> Picture {
                 from: slice.from_ns.max(0.0),
                 to: slice.to_ns.min(both.end_ns),
                 height: value(slice) / top,
+                ink: None,
             })
             .collect()
     };

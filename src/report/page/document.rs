@@ -10,8 +10,8 @@ use crate::model::results::RunResults;
 use super::super::chart::palette;
 use super::super::figures;
 use super::{
-    attribution, clocks, comparison, failures, fit, isolation, neighbours, probes, provenance, summary,
-    together,
+    attribution, clocks, comparison, failures, fit, isolation, neighbours, probes, provenance, simulation,
+    summary, together,
 };
 
 const STYLE: &str = include_str!("page.css");
@@ -19,8 +19,20 @@ const SCRIPT: &str = include_str!("page.js");
 /// `openssl dgst -sha256 -binary page.js | base64`; the browser test fails when it does not match.
 const SCRIPT_SHA256: &str = "b1D9OcnAoUy/qicT+NCD2R6DLlgU/wJGD8u4sjh8FGw=";
 
-/// The report of a run.
+/// Colours for VMs and combinations of settings.
+const SIMULATED_INKS: usize = 16;
+
+/// The report of a run, measured or simulated.
 pub fn html(results: &RunResults) -> String {
+    if let Some(simulated) = &results.simulation {
+        let title = format!("Bulkhead: {}", simulated.scenario);
+        return page(
+            &title,
+            &simulation::header(results, simulated),
+            &simulation::sections(simulated),
+            SIMULATED_INKS,
+        );
+    }
     let sections = [
         Section { id: "summary", title: "Summary".to_owned(), body: Some(summary::section(results)) },
         Section { id: "fit", title: "Fit for what?".to_owned(), body: fit::section(results) },

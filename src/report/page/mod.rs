@@ -25,6 +25,7 @@ mod probes;
 mod provenance;
 mod rates;
 mod share;
+mod simulation;
 mod summary;
 mod timing;
 mod together;

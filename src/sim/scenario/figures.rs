@@ -15,6 +15,8 @@ use crate::sim::time::{Span, Time};
 struct Kind(&'static str, &'static str, Unit, Better);
 
 const CPUS: Kind = Kind("cpus", "CPUs it had, on average while it was not done", Unit::Count, Better::Higher);
+const HOST_SHARE: Kind =
+    Kind("host_share", "share of the host's CPUs it had while it was not done", Unit::Share, Better::Higher);
 const CPU: Kind = Kind("cpu_ns", "CPU time it had", Unit::Nanoseconds, Better::Neither);
 const STEAL: Kind =
     Kind("steal_ns", "time its virtual CPUs waited for a CPU", Unit::Nanoseconds, Better::Lower);
@@ -114,6 +116,7 @@ fn of_vm(
     let finite = threads.iter().filter(|thread| thread.ended.is_some()).count() == threads.len();
     let wall = ends.iter().max().filter(|_| finite).map_or(report.wall, |end| end.since(Time::ZERO));
     add(&CPUS, ratio(cpu, wall.as_f64()));
+    add(&HOST_SHARE, ratio(cpu, wall.as_f64() * report.cpus.len() as f64));
     add(&CPU, cpu);
     add(&STEAL, steal);
     add(&DISPATCHES, dispatches);

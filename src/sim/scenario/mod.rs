@@ -7,11 +7,19 @@
 //! ```
 
 mod build;
+mod cells;
 mod figures;
 mod names;
+mod published;
+pub mod shipped;
+mod study;
+#[cfg(test)]
+mod tests;
 
 pub use build::{build, micros};
+pub use cells::results;
 pub use names::Names;
+pub use study::{Job, Options, Study};
 
 use crate::model::metric::{Better, Unit};
 use crate::model::names::ProbeKind;
@@ -59,6 +67,17 @@ pub struct Wanted {
     pub stretches: usize,
     /// Whether work conservation is checked after every event.
     pub checks: bool,
+}
+
+/// Runs a scenario once.
+pub fn run(scenario: &Scenario, seed: u64, wanted: Wanted) -> Replication {
+    match (&scenario.host, &scenario.nodes, &scenario.memory) {
+        (Some(_), _, _) => run_host(scenario, seed, wanted),
+        _ => Replication {
+            trouble: Some("scenarios of nodes or of memory are not available in this build".to_owned()),
+            ..Replication::default()
+        },
+    }
 }
 
 /// Runs a host with its VMs once.

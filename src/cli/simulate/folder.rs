@@ -1,0 +1,91 @@
+//! The folder of a simulated scenario. Like a run's directory, but without a journal: a simulation can be made again.
+//!
+//! ```text
+//!  DIR/scenario.toml   as given; how it was called stands in its last line
+//!      results.json    ┐ written whole or not at all: NAME.partial, then renamed
+//!      report.html     │
+//!      trace.json      ┘ only where something ran on CPUs
+//! ```
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, bail};
+
+use super::source::Source;
+use crate::campaign::rundir;
+use crate::cli::args::SimulateArgs;
+use crate::cli::measure;
+use crate::model::results::RunResults;
+use crate::model::simulation::{Simulation, TimeLine};
+use crate::report::{page, trace_events};
+use crate::sim;
+
+pub(super) use rundir::REPORT_FILE;
+
+const SCENARIO_FILE: &str = "scenario.toml";
+const TRACE_FILE: &str = "trace.json";
+
+/// A folder that was empty.
+pub(super) struct Folder(PathBuf);
+
+/// Makes the folder; one that holds something is refused.
+pub(super) fn make(path: &Path) -> anyhow::Result<Folder> {
+    fs::create_dir_all(path).with_context(|| format!("--out {} cannot be made", path.display()))?;
+    let mut entries =
+        fs::read_dir(path).with_context(|| format!("--out {} cannot be read", path.display()))?;
+    if let Some(Ok(found)) = entries.next() {
+        let found = found.file_name().to_string_lossy().into_owned();
+        bail!("--out {} is not empty (it has \"{found}\"): choose another", path.display());
+    }
+    Ok(Folder(path.to_owned()))
+}
+
+impl Folder {
+    /// Writes everything.
+    pub(super) fn fill(
+        &self,
+        source: &Source,
+        args: &SimulateArgs,
+        simulation: &Simulation,
+        traced: Option<&TimeLine>,
+    ) -> anyhow::Result<()> {
+        self.write(SCENARIO_FILE, format!("{}\n{}\n", source.text.trim_end(), call(args)).as_bytes())?;
+        let results = sim::scenario::results(simulation, env!("CARGO_PKG_VERSION"), measure::now());
+        self.write(rundir::RESULTS_FILE, &serde_json::to_vec(&results)?)?;
+        self.write(REPORT_FILE, page::html(&results).as_bytes())?;
+        if let Some(line) = traced {
+            self.write(TRACE_FILE, trace_events::json(line).as_bytes())?;
+        }
+        Ok(())
+    }
+
+    fn write(&self, name: &str, content: &[u8]) -> anyhow::Result<()> {
+        write(&self.0, name, content)
+    }
+}
+
+/// Writes the page of these results.
+pub(super) fn write_page(dir: &Path, results: &RunResults) -> anyhow::Result<()> {
+    write(dir, REPORT_FILE, page::html(results).as_bytes())
+}
+
+fn write(dir: &Path, name: &str, content: &[u8]) -> anyhow::Result<()> {
+    let (partial, whole) = (dir.join(format!("{name}.partial")), dir.join(name));
+    fs::write(&partial, content)
+        .and_then(|()| fs::rename(&partial, &whole))
+        .with_context(|| format!("{} cannot be written", whole.display()))
+}
+
+/// How it was called, so that it can be called so again.
+fn call(args: &SimulateArgs) -> String {
+    let mut words = vec!["# bulkhead simulate scenario.toml".to_owned()];
+    words.extend(
+        args.set
+            .iter()
+            .map(|set| format!("--set '{}'", set.replace('\'', "'\\''").replace(['\n', '\r'], " "))),
+    );
+    words.extend(args.seed.map(|seed| format!("--seed {seed}")));
+    words.extend(args.replications.map(|count| format!("--replications {count}")));
+    words.join(" ")
+}

@@ -1,0 +1,126 @@
+//! `bulkhead simulate`: from a scenario to what would happen, beside what was published.
+//!
+//! ```text
+//!  FILE or NAME + --set ─► cases ─► Study ─► crew (all cores) ─► Simulation ─┬─► terminal, or --json
+//!                                                                            ├─► --out DIR: scenario, results, report, trace
+//!                                                                            └─► --trace FILE
+//! ```
+
+mod crew;
+mod folder;
+mod source;
+
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+
+use anyhow::{Context, anyhow};
+
+use super::args::SimulateArgs;
+use super::ending::{Ending, OrStop, Verdict};
+use super::{interrupt, measure, output};
+use crate::model::results::RunResults;
+use crate::model::simulation::{Simulation, TimeLine};
+use crate::report::text::ascii;
+use crate::report::{simulation, trace_events};
+use crate::sim::scenario::Study;
+use crew::End;
+use source::Source;
+
+/// Stretches that a trace for Perfetto keeps.
+const TRACED: usize = 200_000;
+
+/// Simulates, writes down what is asked for, prints tables or JSON.
+pub fn run(args: &SimulateArgs) -> Verdict {
+    let Some(name) = args.scenario.as_deref().filter(|_| !args.list) else { return list(args.json) };
+    let source = Source::load(name).or_bad_input()?;
+    let study = source.study(args, if args.trace.is_some() || args.out.is_some() { TRACED } else { 0 });
+    let study = Arc::new(study.or_bad_input()?);
+    let cancel = interrupt::token_saying("interrupted; nothing is written").or_lacking()?;
+    let folder = args.out.as_deref().map(folder::make).transpose().or_bad_input()?;
+    let threads = args.threads.map_or_else(crew::all_cores, |threads| threads as usize);
+    let replications = match crew::run(&study, threads, &cancel) {
+        End::Done(replications) => replications,
+        End::Interrupted => return Ok(Ending::Interrupted),
+        End::Broke(number) => {
+            output::say(&format!(
+                "bulkhead: {name}: simulation {number} broke down; this is a defect of the simulator"
+            ));
+            return Ok(Ending::Broke);
+        }
+    };
+    let simulation = study.conclude(&replications);
+    let traced = replications.first().and_then(|replication| replication.time_line.as_ref());
+    write_trace(args, traced).or_bad_input()?;
+    if let Some(folder) = folder {
+        folder.fill(&source, args, &simulation, traced).or_bad_input()?;
+    }
+    show(&simulation, args.json).or_bad_input()?;
+    if let Some(out) = &args.out {
+        output::say(&format!("\nreport: {}", out.join(folder::REPORT_FILE).display()));
+    }
+    Ok(ending(&study, &simulation))
+}
+
+/// Shipped scenarios, each with what it shows.
+fn list(json: bool) -> Verdict {
+    let shipped = source::shipped().or_bad_input()?;
+    let text = if json {
+        let named = |(name, about): &(String, String)| serde_json::json!({ "name": name, "about": about });
+        serde_json::to_string_pretty(&shipped.iter().map(named).collect::<Vec<_>>()).or_bad_input()?
+    } else {
+        simulation::list(&shipped, output::stdout_style())
+    };
+    output::data(&text).or_bad_input()?;
+    Ok(Ending::Done)
+}
+
+fn write_trace(args: &SimulateArgs, traced: Option<&TimeLine>) -> anyhow::Result<()> {
+    let Some(file) = &args.trace else { return Ok(()) };
+    let line = traced.ok_or_else(|| anyhow!("--trace: this scenario has no CPUs on which something runs"))?;
+    fs::write(file, trace_events::json(line))
+        .with_context(|| format!("the trace cannot be written to {}", file.display()))?;
+    let left_out = match line.left_out {
+        0 => String::new(),
+        more => format!("; {more} later ones had no room"),
+    };
+    output::say(&format!("trace: {}, {} stretches{left_out}", file.display(), line.stretches.len()));
+    Ok(())
+}
+
+/// Prints the tables, or the simulation as JSON.
+fn show(simulation: &Simulation, json: bool) -> anyhow::Result<()> {
+    let text = if json {
+        serde_json::to_string_pretty(simulation)?
+    } else {
+        let text = simulation::text(simulation, output::stdout_style());
+        if output::stdout_is_ascii() { ascii(&text) } else { text }
+    };
+    Ok(output::data(&text)?)
+}
+
+/// Shows a simulated scenario's folder again: the page is written anew from its results.
+pub fn report(dir: &Path, results: &RunResults, json: bool) -> Verdict {
+    folder::write_page(dir, results).or_bad_input()?;
+    match &results.simulation {
+        Some(simulation) if !json => show(simulation, false).or_bad_input()?,
+        _ => measure::show(results, json).or_bad_input()?,
+    }
+    output::say(&format!("bulkhead: {} written anew", dir.join(folder::REPORT_FILE).display()));
+    Ok(Ending::Done)
+}
+
+fn ending(study: &Study, simulation: &Simulation) -> Ending {
+    for case in &simulation.cases {
+        for trouble in &case.troubles {
+            output::say(&format!("bulkhead: {}: {trouble}", case.label));
+        }
+    }
+    for hint in source::unknown_metrics(study, simulation) {
+        output::say(&format!("bulkhead: {hint}"));
+    }
+    if simulation.had_trouble() {
+        return Ending::Broke;
+    }
+    if simulation.is_met() { Ending::Done } else { Ending::NotMet }
+}

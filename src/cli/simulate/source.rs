@@ -1,0 +1,130 @@
+//! Where a scenario comes from, and what the command line changes in it. What is wrong is told with file and line.
+
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+
+use anyhow::{Context, anyhow, bail};
+use toml::{Table, Value};
+
+use crate::cli::args::SimulateArgs;
+use crate::model::names::UnknownName;
+use crate::model::scenario::{Impossible, MAX_BYTES, Scenario, ScenarioError, cases, line_of};
+use crate::model::simulation::Simulation;
+use crate::sim::scenario::{Options, Study, shipped as files};
+
+/// A scenario's text and what it is called in messages.
+pub(super) struct Source {
+    name: String,
+    /// As given.
+    pub(super) text: String,
+}
+
+impl Source {
+    /// A shipped scenario by name, or a file.
+    pub(super) fn load(name: &str) -> anyhow::Result<Self> {
+        let looks_like_file =
+            name.contains('/') || Path::new(name).extension().is_some() || Path::new(name).exists();
+        let text = if looks_like_file {
+            read(Path::new(name))?
+        } else {
+            let shipped = files::text(name);
+            shipped.map_err(|unknown| anyhow!("{unknown}; or give the path of a TOML file"))?.to_owned()
+        };
+        Ok(Self { name: name.to_owned(), text })
+    }
+
+    /// The cases with what the command line changes, ready to be simulated.
+    pub(super) fn study(&self, args: &SimulateArgs, stretches: usize) -> anyhow::Result<Study> {
+        let overrides = args.set.iter().map(|text| assignment(text)).collect::<anyhow::Result<Vec<_>>>()?;
+        let told = |error: ScenarioError| anyhow!("{}: {error}", self.name);
+        let mut cases = cases(&self.text, &overrides).map_err(|error| {
+            // What was not written in the file has no line in it.
+            let is_own = overrides.iter().any(|(path, _)| error.problem.starts_with(&format!("{path}: ")));
+            if is_own { anyhow!("{}: --set {}", self.name, error.problem) } else { told(error) }
+        })?;
+        for case in &mut cases {
+            let Scenario { seed, replications, .. } = &mut case.scenario;
+            *seed = args.seed.unwrap_or(*seed);
+            *replications = args.replications.unwrap_or(*replications);
+            case.scenario
+                .check()
+                .map_err(|Impossible { problem, .. }| anyhow!("--replications: {problem}"))?;
+        }
+        let options = Options { stretches, may_miss: !overrides.is_empty() };
+        Study::new(cases, options).map_err(|error| {
+            told(ScenarioError { line: line_of(&self.text, &error.path), problem: error.to_string() })
+        })
+    }
+}
+
+/// `PATH=VALUE`; what is no TOML value is text.
+fn assignment(text: &str) -> anyhow::Result<(String, Value)> {
+    let Some((path, value)) = text.split_once('=').filter(|(path, _)| !path.trim().is_empty()) else {
+        bail!("--set {text}: wanted PATH=VALUE, host.policy.quantum_us=1000 for example");
+    };
+    let parsed = format!("value = {value}").parse::<Table>().ok().and_then(|mut table| table.remove("value"));
+    let value = parsed.unwrap_or_else(|| Value::String(value.trim().to_owned()));
+    Ok((path.trim().to_owned(), value))
+}
+
+fn read(path: &Path) -> anyhow::Result<String> {
+    let context = || format!("scenario {} cannot be read", path.display());
+    let mut text = String::new();
+    // One byte more than allowed, so that the parser sees and refuses what is too long.
+    let limit = MAX_BYTES as u64 + 1;
+    File::open(path).with_context(context)?.take(limit).read_to_string(&mut text).with_context(context)?;
+    Ok(text)
+}
+
+/// Name and meaning of every shipped scenario.
+pub(super) fn shipped() -> anyhow::Result<Vec<(String, String)>> {
+    let about = |name: &str| -> anyhow::Result<(String, String)> {
+        let table: Table = files::text(name)?.parse()?;
+        let about = table.get("about").and_then(Value::as_str).unwrap_or_default();
+        Ok((name.to_owned(), about.to_owned()))
+    };
+    files::names().map(about).collect()
+}
+
+/// Published figures that are held against what no case yields, in words.
+pub(super) fn unknown_metrics(study: &Study, simulation: &Simulation) -> Vec<String> {
+    let known: Vec<&str> = simulation
+        .cases
+        .iter()
+        .flat_map(|case| case.figures.iter().map(|figure| figure.id.as_str()))
+        .collect();
+    let figures = study.cases().first().map_or(&[][..], |case| &case.scenario.figures);
+    let asked = figures.iter().flat_map(|figure| std::iter::once(&figure.metric).chain(&figure.over));
+    let mut hints: Vec<String> = Vec::new();
+    for metric in asked.filter(|metric| !known.contains(&metric.as_str())) {
+        let UnknownName { nearest, .. } = UnknownName::new("figure", metric, &known);
+        let nearest = nearest.map(|name| format!("; did you mean \"{name}\"?")).unwrap_or_default();
+        let hint = format!("no case yields the figure \"{metric}\"{nearest}");
+        if !hints.contains(&hint) {
+            hints.push(hint);
+        }
+    }
+    hints
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_toml_or_text() {
+        for (text, path, value) in [
+            ("host.cpus=4", "host.cpus", Value::Integer(4)),
+            ("vm.A.weight=2.0", "vm.A.weight", Value::Float(2.0)),
+            ("vm.A.cpus=[0, 1]", "vm.A.cpus", Value::Array(vec![Value::Integer(0), Value::Integer(1)])),
+            ("host.policy.name=per-thread", "host.policy.name", Value::String("per-thread".to_owned())),
+            (" name = \"a=b\" ", "name", Value::String("a=b".to_owned())),
+        ] {
+            assert_eq!(assignment(text).unwrap(), (path.to_owned(), value), "{text}");
+        }
+        for wrong in ["host.cpus", "=4", ""] {
+            assert!(assignment(wrong).unwrap_err().to_string().contains("wanted PATH=VALUE"), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! Looks at a value of a case by its path, and puts another one in its place.
+
+use std::borrow::Cow;
+
+use toml::Value;
+
+use super::sweep::put;
+use super::{Case, Impossible, Scenario};
+
+impl Case {
+    /// The value at `path` (`host.policy.quantum_us`, `vm.A.vcpus` or `vm.0.vcpus`); none where there is none, or where
+    /// it was left out and has no default.
+    pub fn value(&self, path: &str) -> Option<Value> {
+        let root = as_table(&self.scenario).ok()?;
+        path.split('.').try_fold(&root, |place, part| at(place, part)).cloned()
+    }
+
+    /// The same scenario with the number at `path` multiplied by `factor`, checked again.
+    ///
+    /// # Errors
+    /// When there is no number at `path`, or the product is not allowed there.
+    pub fn multiplied(&self, path: &str, factor: f64) -> Result<Scenario, Impossible> {
+        let wrong = |problem: String| Impossible::new(path, problem);
+        let product = match self.value(path) {
+            Some(Value::Integer(value)) => {
+                #[expect(clippy::cast_possible_truncation, reason = "checked against its bounds below")]
+                let product = (value as f64 * factor).round() as i64;
+                Value::Integer(product)
+            }
+            Some(Value::Float(value)) => Value::Float(value * factor),
+            Some(other) => return Err(wrong(format!("{other} is no number that could be multiplied"))),
+            None => return Err(wrong("there is no such value".to_owned())),
+        };
+        let mut root = as_table(&self.scenario).map_err(|error| wrong(error.to_string()))?;
+        put(&mut root, path, product.clone()).map_err(wrong)?;
+        let mut changed: Scenario = root
+            .try_into()
+            .map_err(|error: toml::de::Error| wrong(format!("{product}: {}", error.message())))?;
+        changed.seed = self.scenario.seed;
+        changed.check()?;
+        Ok(changed)
+    }
+}
+
+/// The scenario as a table. TOML has no integers beyond 2^63, which a seed may be.
+fn as_table(scenario: &Scenario) -> Result<Value, toml::ser::Error> {
+    Value::try_from(Scenario { seed: 0, ..scenario.clone() })
+}
+
+fn at<'a>(place: &'a Value, part: &str) -> Option<&'a Value> {
+    match place {
+        Value::Table(table) => table.get(part),
+        Value::Array(list) => {
+            let by_name = |entry: &Value| entry.get("name").and_then(Value::as_str) == Some(part);
+            let number = part.parse::<usize>().ok().or_else(|| list.iter().position(by_name))?;
+            list.get(number)
+        }
+        _ => None,
+    }
+}
+
+/// A value as people write it: text without its quotes.
+pub fn written(value: &Value) -> Cow<'_, str> {
+    match value {
+        Value::String(text) => Cow::Borrowed(text),
+        other => Cow::Owned(other.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::cases;
+    use super::*;
+
+    #[test]
+    fn values_are_found_by_number_and_by_name_and_multiplied_within_bounds() {
+        let text = "name = \"x\"\n[host]\ncpus = 4\npolicy = { name = \"equal-per-vm\", quantum_us = 100 }\n[[vm]]\n\
+                    name = \"A\"\nvcpus = 3\nweight = 2.0\nthread = [{ run = { program = \"endless\" } }]\n";
+        let case = cases(text, &[]).unwrap().remove(0);
+        assert_eq!(case.value("vm.A.vcpus"), case.value("vm.0.vcpus"));
+        assert_eq!(
+            case.value("host.policy.name").as_ref().map(|name| written(name).into_owned()).unwrap(),
+            "equal-per-vm"
+        );
+        assert_eq!(case.value("vm.B.vcpus"), None);
+        assert_eq!(case.multiplied("vm.A.vcpus", 2.0).unwrap().vms[0].vcpus, 6);
+        assert!((case.multiplied("vm.0.weight", 0.5).unwrap().vms[0].weight - 1.0).abs() < 1e-12);
+        let refused = |path: &str, factor: f64| case.multiplied(path, factor).unwrap_err().to_string();
+        assert!(refused("host.cpus", 1e4).contains("out of bounds"));
+        assert!(refused("host.policy.name", 2.0).contains("no number"));
+        assert!(refused("host.cpus", -2.0).starts_with("host.cpus: -8"));
+        assert!(refused("host.none", 2.0).contains("no such value"));
+    }
+}

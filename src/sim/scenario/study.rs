@@ -1,0 +1,305 @@
+//! A whole scenario file as a flat list of independent jobs, and their outcomes put together again.
+//!
+//! ```text
+//!  cases ─► jobs: case × replication (× assumption changed by a factor) ─► Replication each, on any thread, in any order
+//!                                                                               │ by the job's number
+//!                                                    Simulation ◄── conclude ◄──┘
+//! ```
+//! The same replication of every case has the same seed, so that cases differ by what the sweep changed and by nothing
+//! else: their values are pairs.
+
+use std::collections::BTreeMap;
+
+use super::published::{self, Pair};
+use super::{Replication, Wanted, run};
+use crate::model::scenario::{Case, Impossible, Scenario, written};
+use crate::model::simulation::{
+    AssumptionOutcome, CaseOutcome, SimulatedFigure, Simulation, TimeLine, WaitTimes,
+};
+use crate::model::units::Nanos;
+use crate::sim::random::Stream;
+
+/// Most jobs of a study.
+const MOST_JOBS: usize = 2_000_000;
+/// Most stretches of who ran where that a case keeps.
+const MOST_STRETCHES: usize = 1200;
+/// Stretches that all cases together keep.
+const STRETCHES_IN_ALL: usize = 24_000;
+/// Different troubles of a case that are told.
+const MOST_TROUBLES: usize = 5;
+/// Different values of an assumption that are told.
+const MOST_VALUES: usize = 4;
+/// Which randomness of a scenario is drawn for its replications.
+const REPLICATIONS: u64 = 1;
+
+/// One simulation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Job {
+    /// Number of the case.
+    pub case: usize,
+    /// Number of the replication.
+    pub replication: u32,
+    /// Number of the change that is tried; none for the scenario as it stands.
+    pub factor: Option<usize>,
+}
+
+/// An assumption changed by a factor.
+#[derive(Debug, Clone, PartialEq)]
+struct Change {
+    assumption: usize,
+    factor: f64,
+    /// The changed scenario of each case that figures are drawn from and that has the key.
+    scenarios: BTreeMap<usize, Scenario>,
+}
+
+/// How a study is made.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Options {
+    /// Stretches of who ran where that the first case's first replication keeps at least.
+    pub stretches: usize,
+    /// Whether a published figure may be about a case that is not there: somebody changed the file's values.
+    pub may_miss: bool,
+}
+
+/// A scenario file, ready to be simulated.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Study {
+    cases: Vec<Case>,
+    pairs: Vec<Pair>,
+    changes: Vec<Change>,
+    jobs: Vec<Job>,
+    stretches: usize,
+}
+
+/// Outcomes by case and change, each with its replication's number.
+pub(super) type Outcomes<'a> = BTreeMap<(usize, Option<usize>), Vec<(u32, &'a Replication)>>;
+
+impl Study {
+    /// Lists the jobs of these cases.
+    ///
+    /// # Errors
+    /// When an assumption or a published figure names what is not there.
+    pub fn new(cases: Vec<Case>, options: Options) -> Result<Self, Impossible> {
+        let pairs = published::pairs(&cases, options.may_miss)?;
+        let mut wanted: Vec<usize> = pairs.iter().flat_map(|pair| [pair.case, pair.over_case]).collect();
+        wanted.sort_unstable();
+        wanted.dedup();
+        let changes = changes(&cases, &wanted)?;
+        let of = |case: usize, factor: Option<usize>| {
+            let count = cases.get(case).map_or(0, |case| case.scenario.replications);
+            (0..count).map(move |replication| Job { case, replication, factor })
+        };
+        let in_all = |case: usize| cases.get(case).map_or(0, |case| case.scenario.replications as usize);
+        let changed_cases = || {
+            changes.iter().enumerate().flat_map(|(n, change)| change.scenarios.keys().map(move |c| (*c, n)))
+        };
+        let count = (0..cases.len()).map(in_all).sum::<usize>()
+            + changed_cases().map(|(case, _)| in_all(case)).sum::<usize>();
+        if count > MOST_JOBS {
+            let problem =
+                format!("cases, replications and factors make {count} simulations; allowed are {MOST_JOBS}");
+            return Err(Impossible::new("replications", problem));
+        }
+        let mut jobs: Vec<Job> = (0..cases.len()).flat_map(|case| of(case, None)).collect();
+        jobs.extend(changed_cases().flat_map(|(case, factor)| of(case, Some(factor))));
+        Ok(Self { cases, pairs, changes, jobs, stretches: options.stretches })
+    }
+
+    /// The cases.
+    pub fn cases(&self) -> &[Case] {
+        &self.cases
+    }
+
+    /// The jobs; what each yields depends on nothing but its number.
+    pub fn jobs(&self) -> &[Job] {
+        &self.jobs
+    }
+
+    /// Does the job with this number.
+    pub fn run(&self, number: usize) -> Replication {
+        let Some(job) = self.jobs.get(number) else { return Replication::default() };
+        let changed = job.factor.and_then(|factor| self.changes.get(factor)?.scenarios.get(&job.case));
+        let Some(scenario) = changed.or_else(|| self.cases.get(job.case).map(|case| &case.scenario)) else {
+            return Replication::default();
+        };
+        let seed = Stream::new(scenario.seed, &[REPLICATIONS, job.replication.into()]).seed();
+        let stretches = match (job.factor, job.replication, job.case) {
+            (None, 0, 0) => self.stretches.max(self.kept_stretches()),
+            (None, 0, _) => self.kept_stretches(),
+            _ => 0,
+        };
+        run(scenario, seed, Wanted { stretches, checks: false })
+    }
+
+    fn kept_stretches(&self) -> usize {
+        (STRETCHES_IN_ALL / self.cases.len().max(1)).min(MOST_STRETCHES)
+    }
+
+    /// Puts the outcomes of all jobs, in the jobs' order, together.
+    pub fn conclude(&self, replications: &[Replication]) -> Simulation {
+        let mut outcomes: Outcomes<'_> = BTreeMap::new();
+        for (job, replication) in self.jobs.iter().zip(replications) {
+            outcomes.entry((job.case, job.factor)).or_default().push((job.replication, replication));
+        }
+        let first = self.cases.first().map(|case| &case.scenario);
+        let cases = self.cases.iter().enumerate().map(|(number, case)| {
+            let of_case = outcomes.get(&(number, None)).map_or(&[][..], Vec::as_slice);
+            case_outcome(case, of_case, self.kept_stretches())
+        });
+        Simulation {
+            scenario: first.map(|scenario| scenario.name.clone()).unwrap_or_default(),
+            about: first.map(|scenario| scenario.about.clone()).unwrap_or_default(),
+            seed: first.map_or(0, |scenario| scenario.seed),
+            replications: first.map_or(0, |scenario| scenario.replications),
+            cases: cases.collect(),
+            published: published::outcomes(&self.cases, &self.pairs, &outcomes),
+            assumptions: self.assumptions(&outcomes),
+        }
+    }
+
+    fn assumptions(&self, outcomes: &Outcomes<'_>) -> Vec<AssumptionOutcome> {
+        let Some(first) = self.cases.first() else { return Vec::new() };
+        let outcome = |(number, spec): (usize, &crate::model::scenario::AssumptionSpec)| {
+            let mine = self.changes.iter().enumerate().filter(|(_, change)| change.assumption == number);
+            let figures = &first.scenario.figures;
+            let sensitivity = mine.map(|(at, change)| {
+                let value = |pair: &Pair| published::mean(pair, figures, outcomes, Some(at));
+                (change.factor, self.pairs.iter().map(value).collect())
+            });
+            AssumptionOutcome {
+                key: spec.key.clone(),
+                value: values(&self.cases, &spec.key).join(", "),
+                why: spec.why.clone(),
+                sensitivity: sensitivity.collect(),
+            }
+        };
+        first.scenario.assumptions.iter().enumerate().map(outcome).collect()
+    }
+}
+
+/// The different values that cases have at `key`, as written.
+fn values(cases: &[Case], key: &str) -> Vec<String> {
+    let mut values: Vec<String> = Vec::new();
+    for value in cases.iter().filter_map(|case| case.value(key)) {
+        let text = written(&value).into_owned();
+        if !values.contains(&text) {
+            values.push(text);
+        }
+    }
+    if values.len() > MOST_VALUES {
+        values.truncate(MOST_VALUES);
+        values.push("…".to_owned());
+    }
+    values
+}
+
+/// Every assumption changed by each of its factors, in the cases that matter.
+fn changes(cases: &[Case], wanted: &[usize]) -> Result<Vec<Change>, Impossible> {
+    let assumptions = cases.first().map_or(&[][..], |case| &case.scenario.assumptions);
+    let mut changes = Vec::new();
+    for (assumption, spec) in assumptions.iter().enumerate() {
+        let at = |key: &str| format!("assumption.{assumption}.{key}");
+        if cases.iter().all(|case| case.value(&spec.key).is_none()) {
+            return Err(Impossible::new(at("key"), format!("no case has a value at \"{}\"", spec.key)));
+        }
+        for factor in &spec.try_factors {
+            let mut scenarios = BTreeMap::new();
+            for case in wanted {
+                let Some(it) = cases.get(*case).filter(|it| it.value(&spec.key).is_some()) else { continue };
+                let product = it.multiplied(&spec.key, *factor);
+                let product = product.map_err(|wrong| {
+                    Impossible::new(at("try_factors"), format!("times {factor}: {wrong}"))
+                })?;
+                scenarios.insert(*case, product);
+            }
+            changes.push(Change { assumption, factor: *factor, scenarios });
+        }
+    }
+    Ok(changes)
+}
+
+fn case_outcome(case: &Case, replications: &[(u32, &Replication)], stretches: usize) -> CaseOutcome {
+    let settings = case.settings.iter().map(|(path, value)| (path.clone(), written(value).into_owned()));
+    let first = replications.first().and_then(|(_, replication)| replication.time_line.as_ref());
+    CaseOutcome {
+        label: case.label.clone(),
+        settings: settings.collect(),
+        figures: figures(replications),
+        waits: waits(replications),
+        time_line: first.map(|line| shortened(line, stretches)).filter(|line| !line.stretches.is_empty()),
+        troubles: troubles(replications),
+        events: replications.iter().map(|(_, replication)| replication.events).sum(),
+    }
+}
+
+/// Figures in the order in which they first appear.
+fn figures(replications: &[(u32, &Replication)]) -> Vec<SimulatedFigure> {
+    let mut figures: Vec<SimulatedFigure> = Vec::new();
+    let mut places: BTreeMap<&str, usize> = BTreeMap::new();
+    for (number, replication) in replications {
+        for figure in &replication.figures {
+            let place = *places.entry(&figure.id).or_insert(figures.len());
+            if place == figures.len() {
+                figures.push(SimulatedFigure {
+                    id: figure.id.clone(),
+                    title: figure.title.clone(),
+                    unit: figure.unit,
+                    better: figure.better,
+                    probe: figure.probe,
+                    values: Vec::new(),
+                });
+            }
+            if let Some(known) = figures.get_mut(place) {
+                known.values.push((*number, figure.value));
+            }
+        }
+    }
+    figures
+}
+
+fn waits(replications: &[(u32, &Replication)]) -> Vec<WaitTimes> {
+    let mut all: Vec<WaitTimes> = Vec::new();
+    for waits in replications.iter().flat_map(|(_, replication)| &replication.waits) {
+        let Some(known) = all.iter_mut().find(|known| known.vm == waits.vm) else {
+            all.push(waits.clone());
+            continue;
+        };
+        let bins = known.counts.len().max(waits.counts.len());
+        known.counts.resize(bins, 0);
+        known.time_ns.resize(bins, Nanos::from_nanos(0));
+        for (sum, more) in known.counts.iter_mut().zip(&waits.counts) {
+            *sum = sum.saturating_add(*more);
+        }
+        for (sum, more) in known.time_ns.iter_mut().zip(&waits.time_ns) {
+            *sum = sum.saturating_add(*more);
+        }
+    }
+    all
+}
+
+fn shortened(line: &TimeLine, most: usize) -> TimeLine {
+    let kept = line.stretches.len().min(most);
+    let left_out = line.left_out.saturating_add((line.stretches.len() - kept) as u64);
+    let stretches = line.stretches.iter().take(kept).copied().collect();
+    TimeLine { cpus: line.cpus, vcpus: line.vcpus.clone(), stretches, left_out }
+}
+
+/// Troubles, each once.
+fn troubles(replications: &[(u32, &Replication)]) -> Vec<String> {
+    let mut told: Vec<String> = Vec::new();
+    let mut more = 0u32;
+    for trouble in replications.iter().filter_map(|(_, replication)| replication.trouble.as_ref()) {
+        if told.contains(trouble) {
+            continue;
+        }
+        if told.len() < MOST_TROUBLES {
+            told.push(trouble.clone());
+        } else {
+            more += 1;
+        }
+    }
+    if more > 0 {
+        told.push(format!("the like in {more} more replications"));
+    }
+    told
+}

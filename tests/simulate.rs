@@ -1,0 +1,304 @@
+//! `bulkhead simulate` as scripts and people meet it: exit codes, bad input with its line, the same bytes on any number of
+//! threads, and what it leaves in a folder for `report` and `compare`.
+#![allow(clippy::unwrap_used, reason = "tests panic")]
+
+use std::fs;
+use std::process::Output;
+
+use assert_cmd::Command;
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// Two VMs on one CPU; one ends, so that it takes no time.
+const TWO: &str = r#"
+name = "two"
+about = "Two VMs share a CPU."
+seed = 7
+replications = 4
+
+[host]
+cpus = 1
+policy = { name = "equal-per-vm", quantum_us = 1000 }
+
+[[vm]]
+name = "A"
+vcpus = 1
+thread = [{ run = { program = "fwq", work_us = 700, samples = 50, jitter_us = 5000 } }]
+
+[[vm]]
+name = "B"
+vcpus = 1
+thread = [{ run = { program = "endless" } }]
+
+[[case]]
+label = "short turns"
+[[case]]
+label = "long turns"
+set = { "host.policy.quantum_us" = 4000 }
+
+[[figure]]
+title = "half of it"
+metric = "vm.A.cpus"
+case = { case = "long turns" }
+published = 0.5
+tolerance = 0.1
+source = "arithmetic"
+
+[[assumption]]
+key = "vm.B.weight"
+why = "Nobody says."
+try_factors = [2.0]
+"#;
+
+/// Five seconds of work, of which one is simulated.
+const STUCK: &str = r#"
+name = "stuck"
+limits = { simulated_s = 1 }
+host = { cpus = 1, policy = { name = "per-thread", quantum_us = 1000 } }
+[[vm]]
+name = "A"
+vcpus = 1
+thread = [{ run = { program = "fixed", work_us = 5000000 } }]
+"#;
+
+fn bulkhead(folder: &TempDir, arguments: &[&str]) -> Output {
+    Command::cargo_bin("bulkhead")
+        .unwrap()
+        .args(arguments)
+        .current_dir(folder.path())
+        .env("NO_COLOR", "1")
+        .timeout(std::time::Duration::from_secs(120))
+        .output()
+        .unwrap()
+}
+
+fn folder(files: &[(&str, &str)]) -> TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, text) in files {
+        fs::write(folder.path().join(name), text).unwrap();
+    }
+    folder
+}
+
+fn stdout(output: &Output) -> String {
+    String::from_utf8(output.stdout.clone()).unwrap()
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+#[track_caller]
+fn good(folder: &TempDir, arguments: &[&str]) -> String {
+    let output = bulkhead(folder, arguments);
+    assert_eq!(output.status.code(), Some(0), "{arguments:?}: {}{}", stdout(&output), stderr(&output));
+    stdout(&output)
+}
+
+#[track_caller]
+fn refused(text: &str, more: &[&str], part: &str) {
+    let folder = folder(&[("s.toml", text)]);
+    let output = bulkhead(&folder, &[&["simulate", "s.toml"], more].concat());
+    assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
+    assert!(stderr(&output).contains(part), "{part}: {}", stderr(&output));
+    assert!(output.stdout.is_empty() && fs::read_dir(folder.path()).unwrap().count() == 1);
+}
+
+#[test]
+fn shipped_scenarios_are_listed_each_with_what_it_shows() {
+    let text = good(&folder(&[]), &["simulate", "--list"]);
+    for name in ["cpu-share", "rhype-fwq", "share-curve", "three-on-two"] {
+        assert!(
+            text.lines().any(|line| line.starts_with(name) && line.len() > name.len() + 20),
+            "{name}: {text}"
+        );
+    }
+    assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+    let listed: Value = serde_json::from_str(&good(&folder(&[]), &["simulate", "--list", "--json"])).unwrap();
+    assert!(listed.as_array().unwrap().iter().all(|one| one["about"].as_str().unwrap().len() > 20));
+}
+
+#[test]
+fn what_is_wrong_is_told_with_file_and_line() {
+    let wrong = TWO.replace("name = \"B\"\nvcpus = 1", "name = \"B\"\nvcpus = 1\ncpus = [0, 9]");
+    refused(&wrong, &[], "s.toml: line 19: vm.1.cpus: there is no CPU 9: the host has 0 to 0");
+    refused(
+        &TWO.replace("quantum_us = 1000 }", "quantum_us = 0 }"),
+        &[],
+        "s.toml: line 9: host.policy.quantum_us: 0",
+    );
+    refused(&TWO.replace("vcpus = 1", "vcpu = 1"), &[], "s.toml: ");
+    refused(
+        &TWO.replace("vm.B.weight", "vm.B.height"),
+        &[],
+        "line 36: assumption.0.key: no case has a value at",
+    );
+    refused(
+        &TWO.replace("{ case = \"long turns\" }", "{ case = \"long\" }"),
+        &[],
+        "line 30: figure.0.case: no case",
+    );
+    refused(TWO, &["--set", "vm.C.weight=2"], "--set vm.C.weight: there is no \"C\" on the way");
+    refused(TWO, &["--set", "vm.1.cpus=[9]"], "s.toml: --set vm.1.cpus: there is no CPU 9");
+    refused(TWO, &["--set", "weight"], "wanted PATH=VALUE");
+    refused(TWO, &["--replications", "0"], "--replications: 0 is out of bounds");
+    refused(TWO, &["--out", "."], "is not empty");
+    refused(TWO, &["--threads", "0"], "--threads");
+    for (name, part) in [("cpu-shar", "did you mean \"cpu-share\"?"), ("no/such.toml", "cannot be read")] {
+        let output = bulkhead(&folder(&[]), &["simulate", name]);
+        assert_eq!(output.status.code(), Some(2));
+        assert!(stderr(&output).contains(part), "{}", stderr(&output));
+    }
+    let fake = "[[platform]]\nlabel = \"x\"\nkind = \"sim\"\n[probe.gap]\n";
+    let output = bulkhead(&folder(&[("e.toml", fake)]), &["measure", "--experiment", "e.toml"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(stderr(&output).contains("cannot be measured: use bulkhead simulate"), "{}", stderr(&output));
+    assert_eq!(bulkhead(&folder(&[]), &["measure", "sim"]).status.code(), Some(2));
+}
+
+#[test]
+fn the_same_seed_gives_the_same_bytes_on_any_number_of_threads() {
+    let folder = folder(&[("s.toml", TWO)]);
+    let one = good(&folder, &["simulate", "s.toml", "--json", "--threads", "1"]);
+    assert_eq!(one, good(&folder, &["simulate", "s.toml", "--json", "--threads", "4"]));
+    let other = good(&folder, &["simulate", "s.toml", "--json", "--seed", "8"]);
+    let (one, other): (Value, Value) =
+        (serde_json::from_str(&one).unwrap(), serde_json::from_str(&other).unwrap());
+    assert_eq!((&one["seed"], &other["seed"]), (&Value::from(7), &Value::from(8)));
+    assert_ne!(one["cases"][0]["figures"], other["cases"][0]["figures"]);
+    assert_eq!(one["cases"].as_array().unwrap().len(), 2);
+}
+
+#[test]
+fn a_published_figure_that_does_not_hold_and_a_simulation_in_trouble_have_codes_of_their_own() {
+    let dir = folder(&[("s.toml", TWO), ("stuck.toml", STUCK)]);
+    let output = bulkhead(&dir, &["simulate", "s.toml", "--set", "vm.B.weight=9.0"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(stdout(&output).contains("0 of 1 demands hold"), "{}", stdout(&output));
+    let output = bulkhead(&dir, &["simulate", "stuck.toml"]);
+    assert_eq!(output.status.code(), Some(4), "{}", stderr(&output));
+    assert!(
+        stderr(&output).contains("limits.simulated_s") && stderr(&output).contains("A: "),
+        "{}",
+        stderr(&output)
+    );
+    assert!(stdout(&output).contains("TROUBLE"), "{}", stdout(&output));
+    let typo = TWO.replace("metric = \"vm.A.cpus\"", "metric = \"vm.A.cpu\"");
+    let output = bulkhead(&folder(&[("s.toml", &typo)]), &["simulate", "s.toml"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(
+        stderr(&output).contains("no case yields the figure \"vm.A.cpu\"; did you mean"),
+        "{}",
+        stderr(&output)
+    );
+}
+
+#[test]
+fn the_summary_fits_a_terminal_and_says_what_was_published_and_assumed() {
+    let text = good(&folder(&[("s.toml", TWO)]), &["simulate", "s.toml"]);
+    for part in [
+        "Two VMs share a CPU.",
+        "short turns",
+        "half of it [1]",
+        "± 0.100   yes",
+        "[1] arithmetic",
+        "vm.B.weight = 1.0",
+        "times 2:",
+    ] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+}
+
+#[test]
+fn a_folder_can_be_shown_again_and_compared() {
+    let folder = folder(&[("s.toml", TWO)]);
+    good(&folder, &["simulate", "s.toml", "--out", "a"]);
+    good(
+        &folder,
+        &["simulate", "s.toml", "--out", "b", "--set", "host.mhz=1000", "--set", "vm.B.weight=1.2"],
+    );
+    let read = |name: &str| fs::read_to_string(folder.path().join(name)).unwrap();
+    assert!(read("a/scenario.toml").starts_with(TWO.trim_end()));
+    assert!(read("b/scenario.toml").contains("--set 'vm.B.weight=1.2'"));
+    let before = read("a/results.json");
+    let shown = good(&folder, &["report", "a"]);
+    assert!(shown.contains("scenario two") && shown.contains("1 of 1 demands hold"), "{shown}");
+    assert_eq!(before, read("a/results.json"), "report must not touch what it cannot make again");
+    assert_eq!(bulkhead(&folder, &["report", "a", "--require", "real-time"]).status.code(), Some(2));
+    let page = read("a/report.html");
+    assert!(
+        page.contains("What would happen: two") && page.contains("Who ran where") && page.contains("<svg")
+    );
+    let results: Value = serde_json::from_str(&good(&folder, &["report", "a", "--json"])).unwrap();
+    assert_eq!(results["platforms"][1]["label"], "long-turns");
+    assert_eq!(results["platforms"][1]["kind"], "sim");
+    let cells = results["cells"].as_array().unwrap();
+    let of = |platform: &str, probe: &str| {
+        cells
+            .iter()
+            .find(|cell| cell["cell"]["platform"] == platform && cell["cell"]["probe"] == probe)
+            .unwrap()
+    };
+    let mean = |platform: &str| {
+        let metrics = of(platform, "fwq")["metrics"].as_array().unwrap();
+        metrics.iter().find(|metric| metric["id"] == "vm.A.sample_mean_ns").unwrap().clone()
+    };
+    assert_eq!(mean("long-turns")["samples"].as_array().unwrap().len(), 4);
+    assert!(
+        mean("short-turns")["against_baseline"].is_null()
+            && mean("long-turns")["against_baseline"].is_object()
+    );
+    let changes: Value = serde_json::from_str(&good(&folder, &["compare", "a", "b", "--json"])).unwrap();
+    let share =
+        |change: &&Value| change["id"] == "vm.A.host_share" && change["cell"]["platform"] == "short-turns";
+    let change = changes.as_array().unwrap().iter().find(share).unwrap();
+    assert_eq!(change["difference"], "worse", "{change}");
+    // With a measured run there is nothing in common but the form.
+    good(&folder, &["measure", "fake", "--probe", "fwq", "--rounds", "2", "--out", "m"]);
+    good(&folder, &["compare", "a", "m"]);
+}
+
+#[test]
+fn an_interruption_ends_it_at_once_and_leaves_nothing() {
+    let endless = STUCK.replace("simulated_s = 1", "simulated_s = 300000000, events = 1000000000000");
+    let endless = endless.replace("quantum_us = 1000", "quantum_us = 1");
+    let endless = endless.replace("program = \"fixed\", work_us = 5000000", "program = \"endless\"");
+    let folder = folder(&[("s.toml", &endless.replace("vcpus = 1", "vcpus = 2"))]);
+    let mut child = std::process::Command::new(assert_cmd::cargo::cargo_bin!("bulkhead"))
+        .args(["simulate", "s.toml", "--out", "o"])
+        .current_dir(folder.path())
+        .stderr(std::process::Stdio::null())
+        .spawn()
+        .unwrap();
+    // Once the folder is there, interruptions are listened for.
+    while !folder.path().join("o").exists() {
+        assert!(child.try_wait().unwrap().is_none(), "it ended by itself");
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    let pid = nix::unistd::Pid::from_raw(child.id().try_into().unwrap());
+    nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGINT).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    assert_eq!(fs::read_dir(folder.path().join("o")).unwrap().count(), 0);
+}
+
+#[test]
+fn a_trace_is_what_perfetto_reads() {
+    let folder = folder(&[("s.toml", TWO)]);
+    good(&folder, &["simulate", "s.toml", "--trace", "t.json", "--set", "host.switch_ns=2000", "--out", "o"]);
+    let text = fs::read_to_string(folder.path().join("t.json")).unwrap();
+    let trace: Value = serde_json::from_str(&text).unwrap();
+    let events = trace["traceEvents"].as_array().unwrap();
+    let slices: Vec<&Value> = events.iter().filter(|event| event["ph"] == "X" && event["pid"] == 1).collect();
+    assert!(
+        slices.len() > 50 && slices.iter().all(|slice| slice["ts"].is_number() && slice["dur"].is_number())
+    );
+    // One CPU: its slices do not overlap, and turns of a millisecond last a thousand of the format's microseconds.
+    let mut spans: Vec<(f64, f64)> =
+        slices.iter().map(|slice| (slice["ts"].as_f64().unwrap(), slice["dur"].as_f64().unwrap())).collect();
+    spans.sort_by(|a, b| a.0.total_cmp(&b.0));
+    assert!(spans.windows(2).all(|pair| pair[0].0 + pair[0].1 <= pair[1].0 + 1e-6));
+    assert!(spans.iter().any(|(_, length)| (990.0..=1000.0).contains(length)), "{spans:?}");
+    assert!(events.iter().any(|event| event["args"]["name"] == "VM A"));
+    assert_eq!(text, fs::read_to_string(folder.path().join("o/trace.json")).unwrap());
+}
