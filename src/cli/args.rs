@@ -163,6 +163,7 @@ Examples:
   bulkhead compare before after
   bulkhead simulate rhype-fwq --replications 20 --seed 7 --json | jq .published
   bulkhead simulate three-on-two --trace trace.json
+  bulkhead simulate --from bulkhead-run-20260102-150405
 
 Exit codes:
   0 done   1 a published figure does not hold as demanded   2 bad input
@@ -173,8 +174,12 @@ Exit codes:
 #[command(after_help = SIMULATE_AFTER)]
 pub struct SimulateArgs {
     /// A shipped scenario or a TOML file
-    #[arg(value_name = "FILE|NAME", required_unless_present = "list")]
+    #[arg(value_name = "FILE|NAME", required_unless_present_any = ["list", "from"])]
     pub scenario: Option<String>,
+    /// Take the parameters of a model from this measured run (share probe, several instances) and predict its fullest load,
+    /// which the model is not given
+    #[arg(long, value_name = "RUN", conflicts_with_all = ["scenario", "list", "set", "replications", "trace"])]
+    pub from: Option<PathBuf>,
     /// List the shipped scenarios, each with what it shows
     #[arg(long, short, conflicts_with_all = ["scenario", "out", "set", "seed", "replications", "threads", "trace"])]
     pub list: bool,

@@ -295,6 +295,7 @@ fn beside(
                 title,
                 case: label.to_owned(),
                 source: "measured in this run, not given to the model".to_owned(),
+            metrics: Vec::new(),
                 unit,
                 published: got,
                 simulated,

@@ -42,15 +42,18 @@ pub(super) fn make(path: &Path) -> anyhow::Result<Folder> {
 }
 
 impl Folder {
-    /// Writes everything.
+    /// Writes everything; no scenario where the model was taken from a run.
     pub(super) fn fill(
         &self,
-        source: &Source,
+        source: Option<&Source>,
         args: &SimulateArgs,
         simulation: &Simulation,
         traced: Option<&TimeLine>,
     ) -> anyhow::Result<()> {
-        self.write(SCENARIO_FILE, format!("{}\n{}\n", source.text.trim_end(), call(args)).as_bytes())?;
+        if let Some(source) = source {
+            let text = format!("{}\n{}\n", source.text.trim_end(), call(args));
+            self.write(SCENARIO_FILE, text.as_bytes())?;
+        }
         let results = sim::scenario::results(simulation, env!("CARGO_PKG_VERSION"), measure::now());
         self.write(rundir::RESULTS_FILE, &serde_json::to_vec(&results)?)?;
         self.write(REPORT_FILE, page::html(&results).as_bytes())?;

@@ -9,6 +9,7 @@
 mod crew;
 mod folder;
 mod source;
+mod traces;
 
 use std::fs;
 use std::path::Path;
@@ -24,6 +25,7 @@ use crate::model::simulation::{Simulation, TimeLine};
 use crate::report::text::ascii;
 use crate::report::{simulation, trace_events};
 use crate::sim::scenario::Study;
+use crate::{campaign, sim};
 use crew::End;
 use source::Source;
 
@@ -32,10 +34,15 @@ const TRACED: usize = 200_000;
 
 /// Simulates, writes down what is asked for, prints tables or JSON.
 pub fn run(args: &SimulateArgs) -> Verdict {
+    if let Some(run) = &args.from {
+        return calibrate(args, run);
+    }
     let Some(name) = args.scenario.as_deref().filter(|_| !args.list) else { return list(args.json) };
     let source = Source::load(name).or_bad_input()?;
     let study = source.study(args, if args.trace.is_some() || args.out.is_some() { TRACED } else { 0 });
-    let study = Arc::new(study.or_bad_input()?);
+    let mut study = study.or_bad_input()?;
+    traces::read_all(&mut study, &source.folder()).or_bad_input()?;
+    let study = Arc::new(study);
     let cancel = interrupt::token_saying("interrupted; nothing is written").or_lacking()?;
     let folder = args.out.as_deref().map(folder::make).transpose().or_bad_input()?;
     let threads = args.threads.map_or_else(crew::all_cores, |threads| threads as usize);
@@ -53,13 +60,26 @@ pub fn run(args: &SimulateArgs) -> Verdict {
     let traced = replications.first().and_then(|replication| replication.time_line.as_ref());
     write_trace(args, traced).or_bad_input()?;
     if let Some(folder) = folder {
-        folder.fill(&source, args, &simulation, traced).or_bad_input()?;
+        folder.fill(Some(&source), args, &simulation, traced).or_bad_input()?;
     }
     show(&simulation, args.json).or_bad_input()?;
     if let Some(out) = &args.out {
         output::say(&format!("\nreport: {}", out.join(folder::REPORT_FILE).display()));
     }
     Ok(ending(&study, &simulation))
+}
+
+/// Takes the parameters of a model from a measured run and predicts what the model was not given.
+fn calibrate(args: &SimulateArgs, run: &Path) -> Verdict {
+    let folder = args.out.as_deref().map(folder::make).transpose().or_bad_input()?;
+    let measured = campaign::read_results(run).or_bad_input()?;
+    let simulation = sim::calibrate::calibrate(&measured, args.seed.unwrap_or(0));
+    let simulation = simulation.map_err(|why| anyhow!("{}: {why}", run.display())).or_bad_input()?;
+    if let Some(folder) = folder {
+        folder.fill(None, args, &simulation, None).or_bad_input()?;
+    }
+    show(&simulation, args.json).or_bad_input()?;
+    Ok(if simulation.is_met() { Ending::Done } else { Ending::NotMet })
 }
 
 /// Shipped scenarios, each with what it shows.

@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::Read;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow, bail};
 use toml::{Table, Value};
@@ -32,6 +32,11 @@ impl Source {
             shipped.map_err(|unknown| anyhow!("{unknown}; or give the path of a TOML file"))?.to_owned()
         };
         Ok(Self { name: name.to_owned(), text })
+    }
+
+    /// Where files lie that it names: beside it, or here for a shipped one.
+    pub(super) fn folder(&self) -> PathBuf {
+        Path::new(&self.name).parent().map(Path::to_owned).unwrap_or_default()
     }
 
     /// The cases with what the command line changes, ready to be simulated.

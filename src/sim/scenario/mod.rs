@@ -19,14 +19,16 @@ mod tests;
 pub use build::{build, micros};
 pub use cells::results;
 pub use names::Names;
-pub use study::{Job, Options, Study};
+pub use study::{Job, Options, Study, TraceName};
 
 use crate::model::metric::{Better, Unit};
 use crate::model::names::ProbeKind;
 use crate::model::scenario::Scenario;
 use crate::model::simulation::{TimeLine, WaitTimes};
 use crate::sim::host::{Limits, Stopped};
+use crate::sim::nodes::NoiseTrace;
 use crate::sim::time::{Span, Time};
+use crate::sim::{nodes, paging};
 
 /// A figure of one replication.
 #[derive(Debug, Clone, PartialEq)]
@@ -69,14 +71,12 @@ pub struct Wanted {
     pub checks: bool,
 }
 
-/// Runs a scenario once.
-pub fn run(scenario: &Scenario, seed: u64, wanted: Wanted) -> Replication {
-    match (&scenario.host, &scenario.nodes, &scenario.memory) {
-        (Some(_), _, _) => run_host(scenario, seed, wanted),
-        _ => Replication {
-            trouble: Some("scenarios of nodes or of memory are not available in this build".to_owned()),
-            ..Replication::default()
-        },
+/// Runs a scenario once; `trace` is the one that its noise names, if it names one.
+pub fn run(scenario: &Scenario, seed: u64, wanted: Wanted, trace: Option<&NoiseTrace>) -> Replication {
+    match (&scenario.nodes, &scenario.memory) {
+        (Some(spec), _) => nodes::run_within(spec, trace, seed, &scenario.limits),
+        (_, Some(spec)) => paging::run(spec, seed),
+        (None, None) => run_host(scenario, seed, wanted),
     }
 }
 

@@ -4,7 +4,9 @@ use crate::model::names::UnknownName;
 
 /// One line per file, by name.
 const SHIPPED: &[(&str, &str)] = &[
+    ("cold-warm-numa", include_str!("../../../scenarios/cold-warm-numa.toml")),
     ("cpu-share", include_str!("../../../scenarios/cpu-share.toml")),
+    ("noise-at-scale", include_str!("../../../scenarios/noise-at-scale.toml")),
     ("rhype-fwq", include_str!("../../../scenarios/rhype-fwq.toml")),
     ("share-curve", include_str!("../../../scenarios/share-curve.toml")),
     ("three-on-two", include_str!("../../../scenarios/three-on-two.toml")),

@@ -8,15 +8,16 @@
 //! The same replication of every case has the same seed, so that cases differ by what the sweep changed and by nothing
 //! else: their values are pairs.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::published::{self, Pair};
 use super::{Replication, Wanted, run};
-use crate::model::scenario::{Case, Impossible, Scenario, written};
+use crate::model::scenario::{Case, Impossible, NoiseSpec, Scenario, written};
 use crate::model::simulation::{
     AssumptionOutcome, CaseOutcome, SimulatedFigure, Simulation, TimeLine, WaitTimes,
 };
 use crate::model::units::Nanos;
+use crate::sim::nodes::NoiseTrace;
 use crate::sim::random::Stream;
 
 /// Most jobs of a study.
@@ -69,6 +70,18 @@ pub struct Study {
     changes: Vec<Change>,
     jobs: Vec<Job>,
     stretches: usize,
+    traces: BTreeMap<TraceName, NoiseTrace>,
+}
+
+/// What a scenario calls a recorded trace: the file or run, and the platform of a run.
+pub type TraceName = (String, Option<String>);
+
+/// The recorded trace that a scenario names, if it names one.
+fn trace_name(scenario: &Scenario) -> Option<TraceName> {
+    match scenario.nodes.as_ref().map(|nodes| &nodes.noise) {
+        Some(NoiseSpec::Trace { file, platform }) => Some((file.clone(), platform.clone())),
+        _ => None,
+    }
 }
 
 /// Outcomes by case and change, each with its replication's number.
@@ -102,7 +115,17 @@ impl Study {
         }
         let mut jobs: Vec<Job> = (0..cases.len()).flat_map(|case| of(case, None)).collect();
         jobs.extend(changed_cases().flat_map(|(case, factor)| of(case, Some(factor))));
-        Ok(Self { cases, pairs, changes, jobs, stretches: options.stretches })
+        Ok(Self { cases, pairs, changes, jobs, stretches: options.stretches, traces: BTreeMap::new() })
+    }
+
+    /// Recorded traces that the cases name, each once.
+    pub fn wanted_traces(&self) -> BTreeSet<TraceName> {
+        self.cases.iter().filter_map(|case| trace_name(&case.scenario)).collect()
+    }
+
+    /// Hands over a recorded trace; a case whose trace is missing ends with that as its trouble.
+    pub fn give_trace(&mut self, name: TraceName, trace: NoiseTrace) {
+        self.traces.insert(name, trace);
     }
 
     /// The cases.
@@ -128,7 +151,8 @@ impl Study {
             (None, 0, _) => self.kept_stretches(),
             _ => 0,
         };
-        run(scenario, seed, Wanted { stretches, checks: false })
+        let trace = trace_name(scenario).and_then(|name| self.traces.get(&name));
+        run(scenario, seed, Wanted { stretches, checks: false }, trace)
     }
 
     fn kept_stretches(&self) -> usize {

@@ -1,0 +1,61 @@
+//! Recorded noise that a scenario names: a file of `start_ns<TAB>duration_ns` lines, or a run that measured gap or fwq.
+
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, anyhow, bail};
+
+use crate::campaign::read_results;
+use crate::model::detail::Detail;
+use crate::sim::nodes::NoiseTrace;
+use crate::sim::scenario::{Study, TraceName};
+
+/// Largest file that is read.
+const MAX_BYTES: u64 = 256 << 20;
+
+/// Reads all traces that the study wants; names are relative to the folder the scenario lies in.
+pub(super) fn read_all(study: &mut Study, folder: &Path) -> anyhow::Result<()> {
+    for name in study.wanted_traces() {
+        let trace = read(&name, folder).with_context(|| format!("nodes.noise.file = \"{}\"", name.0))?;
+        study.give_trace(name, trace);
+    }
+    Ok(())
+}
+
+fn read((file, platform): &TraceName, folder: &Path) -> anyhow::Result<NoiseTrace> {
+    let path: PathBuf = folder.join(file);
+    if path.is_dir() {
+        return of_run(&path, platform.as_deref());
+    }
+    if platform.is_some() {
+        bail!("a platform is named, but {} is no run", path.display());
+    }
+    let mut text = String::new();
+    let file = File::open(&path).with_context(|| format!("{} cannot be opened", path.display()))?;
+    let length = file.take(MAX_BYTES + 1).read_to_string(&mut text).context("it is no text")?;
+    if length as u64 > MAX_BYTES {
+        bail!("it has more than {MAX_BYTES} bytes: cut it, a trace goes round and round anyway");
+    }
+    NoiseTrace::parse(&text).map_err(|problem| anyhow!("{}: {problem}", path.display()))
+}
+
+/// The undisturbed gap probe of a run, or its fwq probe.
+fn of_run(dir: &Path, platform: Option<&str>) -> anyhow::Result<NoiseTrace> {
+    let results = read_results(dir)?;
+    let mut found: Vec<&Detail> = results
+        .cells
+        .iter()
+        .filter(|cell| cell.cell.neighbour.is_none() && cell.cell.layout.is_none())
+        .filter(|cell| platform.is_none_or(|platform| platform == cell.cell.platform))
+        .filter_map(|cell| cell.detail.as_ref())
+        .filter(|detail| matches!(detail, Detail::Gap(_) | Detail::Fwq(_)))
+        .collect();
+    found.sort_by_key(|detail| !matches!(detail, Detail::Gap(_)));
+    let detail = found.first().ok_or_else(|| {
+        let whose = platform.map(|platform| format!(" on platform \"{platform}\"")).unwrap_or_default();
+        anyhow!("the run {} measured neither gap nor fwq alone{whose}", dir.display())
+    })?;
+    // Moments that were not recorded are the same each time.
+    NoiseTrace::of_detail(detail, 0).map_err(|problem| anyhow!("{}: {problem}", dir.display()))
+}
