@@ -1,7 +1,6 @@
 //! The machine's books: who had how much of which CPU, exactly.
 
 use super::Machine;
-use crate::sim::host::trace::{Mode, Stretch};
 use crate::sim::host::view::{CpuId, State};
 
 impl Machine {
@@ -21,9 +20,6 @@ impl Machine {
         let switching = there.since(from);
         place.switching += switching;
         place.run += span - switching;
-        if !switching.is_zero() {
-            self.trace.add(Stretch { cpu, vcpu, from, to: there, mode: Mode::Switch });
-        }
         let it = &mut self.view.vcpus[vcpu.index()];
         it.run += now.since(began);
         it.since = now;
