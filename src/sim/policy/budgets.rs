@@ -16,7 +16,7 @@ use crate::sim::time::{Span, Time};
 
 /// A stated amount per period, in nanoseconds; below zero is debt.
 #[derive(Debug, Clone, Copy)]
-struct Purse {
+pub struct Purse {
     size: i64,
     left: i64,
 }
@@ -31,12 +31,19 @@ impl Purse {
         Self { size, left: size }
     }
 
-    /// Debts are carried over, savings are not.
-    fn fill(&mut self) {
+    /// A full one of this size.
+    pub fn of(span: Span) -> Self {
+        let size = i64::try_from(span.nanos()).unwrap_or(i64::MAX);
+        Self { size, left: size }
+    }
+
+    /// Fills it: debts are carried over, savings are not.
+    pub fn fill(&mut self) {
         self.left = self.size.min(self.left.saturating_add(self.size));
     }
 
-    fn pay(&mut self, span: Span) {
+    /// Takes so much out.
+    pub const fn pay(&mut self, span: Span) {
         self.left = self.left.saturating_sub_unsigned(span.nanos());
     }
 
@@ -45,7 +52,8 @@ impl Purse {
         self.left = self.size.min(self.left.saturating_add_unsigned(span.nanos()));
     }
 
-    fn left(&self) -> Span {
+    /// What is in it.
+    pub fn left(&self) -> Span {
         Span::from_nanos(u64::try_from(self.left).unwrap_or(0))
     }
 }

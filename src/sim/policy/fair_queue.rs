@@ -12,8 +12,9 @@
 //! that is longer.
 
 use super::budgets::Budgets;
+use super::meetings::Meetings;
 use super::{Pick, Why};
-use crate::sim::host::{CpuId, CpuSet, State, VcpuId, View, VmId};
+use crate::sim::host::{CpuId, State, VcpuId, View, VmId};
 use crate::sim::time::{Span, Time};
 
 /// Units of virtual time per nanosecond and weight 1: weights as small as 10⁻⁶ keep their resolution.
@@ -40,8 +41,7 @@ pub struct FairQueue {
     active_of: Vec<u32>,
     waiting: u32,
     budgets: Budgets,
-    /// VMs by what they share CPUs with, where not all may use all: VM by VM, whether it meets the other.
-    apart: Option<Vec<Vec<bool>>>,
+    meetings: Meetings,
 }
 
 impl FairQueue {
@@ -58,7 +58,7 @@ impl FairQueue {
             active_of: vec![0; view.vms.len()],
             waiting: 0,
             budgets: Budgets::new(PERIOD.max(turns), view, true),
-            apart: meetings(view),
+            meetings: Meetings::new(view),
         }
     }
 
@@ -93,7 +93,7 @@ impl FairQueue {
 
     /// The least virtual time of other VMs that `vm` meets somewhere, among those that `among` counts.
     fn least(&self, vm: usize, among: &[u32]) -> Option<u128> {
-        let meets = |other: &usize| self.apart.as_ref().is_none_or(|meets| meets[vm][*other]);
+        let meets = |other: &usize| self.meetings.meet(vm, *other);
         let others = (0..self.vms.len()).filter(|other| *other != vm && among[*other] > 0);
         others.filter(meets).map(|other| self.vms[other]).min()
     }
@@ -183,20 +183,4 @@ impl FairQueue {
     pub fn has_limits(&self) -> bool {
         self.budgets.has_limits()
     }
-}
-
-/// Which VMs can meet on a CPU; nothing where all may use the same CPUs.
-fn meetings(view: &View) -> Option<Vec<Vec<bool>>> {
-    let first = view.vcpus.first()?.affinity;
-    // So many that a table of pairs would be too large are taken to meet.
-    if view.vms.len() > 2048 || view.vcpus.iter().all(|vcpu| vcpu.affinity == first) {
-        return None;
-    }
-    let places = |vm: usize| {
-        let cpus = view.vms[vm].vcpus().flat_map(|vcpu| view.affinity(vcpu).iter());
-        cpus.collect::<CpuSet>()
-    };
-    let places: Vec<_> = (0..view.vms.len()).map(places).collect();
-    let meets = |a: usize| places.iter().map(|b| places[a].first_common(b).is_some()).collect();
-    Some((0..view.vms.len()).map(meets).collect())
 }

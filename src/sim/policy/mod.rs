@@ -8,17 +8,28 @@
 //! ```
 
 mod budgets;
+mod credit;
+mod credit2;
+mod eevdf;
 mod equal_per_vm;
 mod fair_queue;
+mod gang;
+mod meetings;
 mod per_thread;
 mod proportional;
+mod rtds;
 mod slots;
 #[cfg(test)]
 mod tests;
 
+pub use credit::Credit;
+pub use credit2::Credit2;
+pub use eevdf::Eevdf;
 pub use equal_per_vm::EqualPerVm;
+pub use gang::Gang;
 pub use per_thread::PerThread;
 pub use proportional::Proportional;
+pub use rtds::Rtds;
 pub use slots::Slots;
 
 use crate::model::scenario::{PolicySpec, Scenario};
@@ -35,8 +46,15 @@ pub fn make(spec: &PolicySpec, names: &Names, scenario: &Scenario) -> Box<dyn Po
         PolicySpec::Slots { slot_us, round, yield_when_idle, dynamic } => {
             Box::new(Slots::from_names(micros(*slot_us), round, *yield_when_idle, dynamic.as_ref(), names))
         }
-        // Written by the next commits.
-        _ => Box::new(PerThread::new(Span::from_millis(1))),
+        PolicySpec::Credit { slice_us, boost, ratelimit_us } => {
+            Box::new(Credit::new(micros(*slice_us), *boost, micros(*ratelimit_us)))
+        }
+        PolicySpec::Credit2 { slice_us } => Box::new(Credit2::new(micros(*slice_us))),
+        PolicySpec::Rtds => Box::new(Rtds::from_scenario(names, scenario)),
+        PolicySpec::Eevdf { slice_us, period_us } => {
+            Box::new(Eevdf::new(micros(*slice_us), micros(*period_us)))
+        }
+        PolicySpec::Gang { slice_us } => Box::new(Gang::new(micros(*slice_us))),
     }
 }
 

@@ -1,5 +1,7 @@
 //! Policies against closed forms, and against what must hold whatever they are given.
 
+mod properties;
+mod random;
 mod slots;
 
 use crate::model::scenario::Scenario;
