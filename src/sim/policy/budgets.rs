@@ -160,6 +160,11 @@ impl Budgets {
         self.reserved[vm.index()].iter_mut().for_each(|purse| purse.pay_back(grant.reserved));
     }
 
+    /// Whether it runs for what its VM is owed.
+    pub fn serves(&self, vcpu: VcpuId) -> bool {
+        !self.grants[vcpu.index()].reserved.is_zero()
+    }
+
     /// A CPU that `vcpu`, which waits and whose VM is owed something, may take from somebody whose VM is owed nothing.
     pub fn evict(&self, vcpu: VcpuId, view: &View, but: &[CpuId]) -> Option<CpuId> {
         let vm = view.vm_of(vcpu);
@@ -168,7 +173,7 @@ impl Budgets {
         }
         let is_ordinary = |other: VcpuId| {
             let owner = view.vm_of(other);
-            owner != vm && self.grants[other.index()].reserved.is_zero() && self.urgency(owner).is_zero()
+            owner != vm && !self.serves(other) && self.urgency(owner).is_zero()
         };
         let cpus = (0u32..).map(CpuId).zip(&view.cpus);
         let mut may = cpus.filter(|(cpu, _)| view.may_run(vcpu, *cpu) && !but.contains(cpu));

@@ -11,6 +11,7 @@
 //! knows no reservations.
 
 use super::budgets::Budgets;
+use super::meetings::place_after;
 use super::{Pick, Policy, Why};
 use crate::sim::host::{CpuId, State, VcpuId, View};
 use crate::sim::time::{Span, Time};
@@ -117,7 +118,8 @@ impl Policy for Credit2 {
         {
             budgets.back(vcpu, view.vm_of(vcpu));
         }
-        if let Some(idle) = view.idle_cpu_for(vcpu) {
+        let idle = if why == Why::Woken { view.idle_cpu_for(vcpu) } else { place_after(vcpu, view) };
+        if let Some(idle) = idle {
             return Some(idle);
         }
         if why != Why::Woken || !self.allows(vcpu, view) {

@@ -16,7 +16,7 @@
 use std::cmp::Reverse;
 
 use super::budgets::Budgets;
-use super::meetings::Meetings;
+use super::meetings::{Meetings, place_after};
 use super::{Pick, Policy, Why};
 use crate::sim::host::{CpuId, State, VcpuId, View, VmId};
 use crate::sim::time::{Span, Time};
@@ -166,8 +166,10 @@ impl Eevdf {
             .filter(|other| *other != vm && self.waiting_of[*other] > 0 && self.meetings.meet(vm, *other));
         let Some(least) = rivals.map(|other| self.vms[other].v).min() else { return };
         let width = i128::from(view.vms[vm].count).min(view.cpus.len() as i128);
+        // A slice of the lightest moves it far ahead; that alone is no reason to forget anything.
+        let longest = self.vms.iter().map(|it| it.by_weight(self.slice)).max().unwrap_or(0);
         let it = &mut self.vms[vm];
-        it.v = it.v.max(least - BEHIND * width * it.by_weight(self.slice));
+        it.v = it.v.max(least - BEHIND * (width * it.by_weight(self.slice) + longest));
         it.request(self.slice);
     }
 
@@ -177,7 +179,9 @@ impl Eevdf {
         let eligible = self.vms[vm.index()].v <= mean;
         let is_due_later = |other: VcpuId| {
             let owner = view.vm_of(other);
-            if owner == vm {
+            if self.budgets.as_ref().is_some_and(|budgets| budgets.serves(other)) {
+                false
+            } else if owner == vm {
                 self.vcpus[other.index()].deadline > self.vcpus[vcpu.index()].deadline
             } else {
                 eligible && self.vms[owner.index()].deadline > self.vms[vm.index()].deadline
@@ -229,15 +233,15 @@ impl Policy for Eevdf {
             }
             self.waiting_of[vm.index()] += 1;
         }
-        if let Some(idle) = view.idle_cpu_for(vcpu) {
+        let is_new = why == Why::Woken || self.meetings.are_free();
+        if let Some(idle) = if is_new { view.idle_cpu_for(vcpu) } else { place_after(vcpu, view) } {
             return Some(idle);
         }
         let owed = self.budgets.as_ref().and_then(|budgets| budgets.evict(vcpu, view, &[]));
         let allowed = self.budgets.as_ref().is_none_or(|budgets| budgets.allows(vm));
-        let rivals = self.budgets.as_ref().is_none_or(|budgets| budgets.first_tick().is_none());
         match owed {
             Some(cpu) => Some(cpu),
-            None if why == Why::Woken && allowed && rivals => self.prey(vcpu, vm, view),
+            None if why == Why::Woken && allowed => self.prey(vcpu, vm, view),
             None => None,
         }
     }
@@ -255,10 +259,11 @@ impl Policy for Eevdf {
             self.waiting_of[vm.index()] > 0 && self.budgets.as_ref().is_none_or(|budgets| budgets.allows(*vm))
         };
         let candidates = vms.filter(may).filter_map(|vm| self.next_of(vm, cpu, view).map(|vcpu| (vm, vcpu)));
-        let best = candidates.min_by_key(|(vm, _)| {
+        let best = candidates.min_by_key(|(vm, vcpu)| {
+            let starves = self.meetings.starves(*vcpu, self.slice, view);
             let it = &self.vms[vm.index()];
             let urgency = self.budgets.as_ref().map_or(Span::ZERO, |budgets| budgets.urgency(*vm));
-            (Reverse(urgency), it.v > mean, it.deadline, *vm)
+            (Reverse(urgency), Reverse(starves), it.v > mean, it.deadline, *vm)
         });
         let Some((vm, vcpu)) = best else { return Pick::Idle };
         self.take(vcpu, view);

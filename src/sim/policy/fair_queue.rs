@@ -11,8 +11,10 @@
 //! readjusted in Chandra, Adler, Goyal, Shenoy 2000). Limits and reservations per period of 100 ms, or of ten turns if
 //! that is longer.
 
+use std::cmp::Reverse;
+
 use super::budgets::Budgets;
-use super::meetings::Meetings;
+use super::meetings::{Meetings, place_after};
 use super::{Pick, Why};
 use crate::sim::host::{CpuId, State, VcpuId, View, VmId};
 use crate::sim::time::{Span, Time};
@@ -42,13 +44,15 @@ pub struct FairQueue {
     waiting: u32,
     budgets: Budgets,
     meetings: Meetings,
+    /// Virtual time of a turn of the lightest VM.
+    longest: u128,
 }
 
 impl FairQueue {
     /// With this turn; `weight` says what each VM weighs.
     pub fn new(quantum: Span, view: &View, weight: impl Fn(usize) -> f64) -> Self {
         let turns = Span::from_nanos(quantum.nanos().saturating_mul(TURNS));
-        Self {
+        let mut queue = Self {
             quantum,
             weights: (0..view.vms.len()).map(weight).collect(),
             vms: vec![0; view.vms.len()],
@@ -59,7 +63,10 @@ impl FairQueue {
             waiting: 0,
             budgets: Budgets::new(PERIOD.max(turns), view, true),
             meetings: Meetings::new(view),
-        }
+            longest: 0,
+        };
+        queue.longest = (0..view.vms.len()).map(|vm| queue.virtual_time(vm, quantum)).max().unwrap_or(0);
+        queue
     }
 
     /// Takes in one that is ready; answers an idle CPU for it, or one that it may take from another.
@@ -88,7 +95,12 @@ impl FairQueue {
             self.waiting_of[vm] += 1;
             self.waiting += 1;
         }
-        view.idle_cpu_for(vcpu).or_else(|| self.budgets.evict(vcpu, view, &[]))
+        let idle = if why == Why::Woken || self.meetings.are_free() {
+            view.idle_cpu_for(vcpu)
+        } else {
+            place_after(vcpu, view)
+        };
+        idle.or_else(|| self.budgets.evict(vcpu, view, &[]))
     }
 
     /// The least virtual time of other VMs that `vm` meets somewhere, among those that `among` counts.
@@ -103,7 +115,8 @@ impl FairQueue {
         let Some(least) = self.least(vm, &self.waiting_of) else { return };
         let width = u64::from(view.vms[vm].count).min(view.cpus.len() as u64);
         let span = Span::from_nanos(self.quantum.nanos().saturating_mul(BEHIND * width));
-        let behind = self.virtual_time(vm, span);
+        // A turn of the lightest moves it far ahead; that alone is no reason to forget anything.
+        let behind = self.virtual_time(vm, span) + self.longest.saturating_mul(BEHIND.into());
         self.vms[vm] = self.vms[vm].max(least.saturating_sub(behind));
     }
 
@@ -134,7 +147,10 @@ impl FairQueue {
         };
         let vms = (0u32..).map(VmId).take(self.vms.len());
         let waiting = vms.filter(|vm| self.waiting_of[vm.index()] > 0 && self.budgets.allows(*vm));
-        let key = |vm: VmId, vcpu| (std::cmp::Reverse(self.budgets.urgency(vm)), self.vms[vm.index()], vcpu);
+        let key = |vm: VmId, vcpu| {
+            let starves = self.meetings.starves(vcpu, self.quantum, view);
+            (Reverse(self.budgets.urgency(vm)), Reverse(starves), self.vms[vm.index()], vcpu)
+        };
         let best = waiting.filter_map(|vm| candidate(vm.index()).map(|vcpu| key(vm, vcpu))).min();
         best.map_or(Pick::Idle, |(.., vcpu)| {
             self.take(vcpu, view);

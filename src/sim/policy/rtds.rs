@@ -11,6 +11,7 @@
 //! has its budget in each period as long as the sum of budget/period is at most 1.
 
 use super::budgets::Purse;
+use super::meetings::place_after;
 use super::{Pick, Policy, Why};
 use crate::model::scenario::Scenario;
 use crate::sim::host::{CpuId, State, VcpuId, View};
@@ -103,7 +104,7 @@ impl Policy for Rtds {
 
     fn ready(&mut self, vcpu: VcpuId, why: Why, view: &View) -> Option<CpuId> {
         self.servers[vcpu.index()].waits = true;
-        if why == Why::Woken { self.place(vcpu, view, &[]) } else { view.idle_cpu_for(vcpu) }
+        if why == Why::Woken { self.place(vcpu, view, &[]) } else { place_after(vcpu, view) }
     }
 
     fn take(&mut self, vcpu: VcpuId, _: &View) {

@@ -70,7 +70,7 @@ fn books_balance_nobody_waits_for_nothing_and_limits_are_kept() {
 
 #[test]
 fn no_wake_up_is_lost_and_every_program_that_has_an_end_comes_to_it() {
-    let mut finite = 0;
+    let (mut finite, mut wrong) = (0, Vec::new());
     for kind in Kind::ALL {
         for number in 0..CASES {
             let mut case = Case::random(kind, 1_000_000 + number, false);
@@ -81,9 +81,12 @@ fn no_wake_up_is_lost_and_every_program_that_has_an_end_comes_to_it() {
             let mut machine = case.machine();
             let stopped = run(&case, &mut machine, Span::from_secs(60), true);
             let waiting: Vec<_> = machine.guests().iter().map(crate::sim::guest::Guest::waiting).collect();
-            assert_eq!(stopped, Stopped::Done, "{waiting:?} {:?} {:?}: {case:?}", machine.view().vcpus, machine.view().now);
+            if stopped != Stopped::Done {
+                wrong.push(format!("{waiting:?} {:?}: {case:?}", machine.view().vcpus));
+            }
         }
     }
+    assert!(wrong.is_empty(), "{} are wrong:\n{}", wrong.len(), wrong.join("\n"));
     assert!(finite > 1000);
 }
 
@@ -115,13 +118,11 @@ fn reservations_are_honoured() {
 fn shares_are_those_of_the_closed_forms() {
     let kinds =
         [Kind::EqualPerVm, Kind::Proportional, Kind::PerThread, Kind::Credit, Kind::Credit2, Kind::Eevdf];
+    let (mut looked_at, mut wrong) = (0, Vec::new());
     for kind in kinds {
         for number in 0..40 {
             let mut case = Case::random(kind, 2_000_000 + number, true);
             case.vms.iter_mut().for_each(|vm| vm.reserved = 0.0);
-            let mut machine = case.machine();
-            let span = Span::from_secs(1);
-            run(&case, &mut machine, span, false);
             let each = |weight: f64, need: f64| Claim { need, weight };
             let claims = case.vms.iter().flat_map(|vm| {
                 let (count, width) = (f64::from(vm.vcpus), f64::from(vm.vcpus.min(case.cpus)));
@@ -132,7 +133,17 @@ fn shares_are_those_of_the_closed_forms() {
                     _ => vec![each(vm.weight, count)],
                 }
             });
-            let filled = fill(&claims.collect::<Vec<_>>(), f64::from(case.cpus));
+            let claims: Vec<Claim> = claims.collect();
+            let filled = fill(&claims, f64::from(case.cpus));
+            // Xen's credits are by weight only for those who want clearly more than their share.
+            let mut parts = filled.iter().zip(&claims);
+            if kind == Kind::Credit && !parts.all(|(got, claim)| *got < 0.75 * claim.need) {
+                continue;
+            }
+            looked_at += 1;
+            let mut machine = case.machine();
+            let span = Span::from_secs(if kind == Kind::Credit { 2 } else { 1 });
+            run(&case, &mut machine, span, false);
             let mut filled = filled.into_iter();
             for (vm, got) in case.vms.iter().zip(shares(&machine)) {
                 let parts = if kind == Kind::Credit2 { vm.vcpus as usize } else { 1 };
@@ -143,8 +154,12 @@ fn shares_are_those_of_the_closed_forms() {
                     _ => case.slice,
                 };
                 let bound = 2.0 * f64::from(case.cpus + vm.vcpus) * turn.as_f64() / span.as_f64();
-                assert!((got - right).abs() <= bound, "{got}, not {right} within {bound}: {case:?}");
+                if (got - right).abs() > bound {
+                    wrong.push(format!("{got}, not {right} within {bound}: {case:?}"));
+                }
             }
         }
     }
+    assert!(wrong.is_empty(), "{} are wrong:\n{}", wrong.len(), wrong.join("\n"));
+    assert!(looked_at > 200, "{looked_at}");
 }
