@@ -80,11 +80,8 @@ impl Budgets {
     /// Those of the VMs there are; without reservations where a policy has none.
     pub fn new(period: Span, view: &View, with_reservations: bool) -> Self {
         let limits = view.vms.iter().map(|vm| vm.limit_cpus.map(|cpus| Purse::new(cpus, period)));
-        let reserves = |cpus: f64| with_reservations && cpus > 0.0;
-        let reserved = view.vms.iter().map(|vm| {
-            let cpus = vm.reserved_cpus;
-            reserves(cpus).then(|| Purse::new(cpus, period))
-        });
+        let owed = |cpus: f64| (with_reservations && cpus > 0.0).then(|| Purse::new(cpus, period));
+        let reserved = view.vms.iter().map(|vm| owed(vm.reserved_cpus));
         let cpus = view.cpus.len() as u64;
         Self {
             period,
@@ -146,7 +143,9 @@ impl Budgets {
         let pay = |grant: &mut Span, purse: &mut Option<Purse>| {
             let rest = span.less(*grant);
             *grant = grant.less(span);
-            purse.iter_mut().for_each(|purse| purse.pay(rest));
+            if let Some(purse) = purse {
+                purse.pay(rest);
+            }
         };
         let grant = &mut self.grants[vcpu.index()];
         pay(&mut grant.limit, &mut self.limits[vm.index()]);

@@ -12,9 +12,9 @@
 //! savings and debts are bounded by a slice. What a VM cannot use of its credits is dealt out to the others. Caps are
 //! `limit_cpus` per accounting period of 30 ms. It knows no reservations.
 //!
-//! Shares are by weight while every VM wants clearly more than its share. One whose virtual CPUs all have to run nearly
-//! always to have it gets up to a quarter less, because they wait in line with the others that are under; what that
-//! leaves goes to those who are over, one as much as the other. With ticks of 10 ms, those of the first 0.1 s are off.
+//! Shares are by weight while every VM wants at least twice its share. One whose virtual CPUs all have to run more than
+//! half of the time to have it gets up to a quarter less, because they wait in line with the others that are under; what
+//! that leaves goes to those who are over, one as much as the other.
 
 use std::cmp::Reverse;
 

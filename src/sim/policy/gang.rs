@@ -93,7 +93,7 @@ pub struct Gang {
     slice: Span,
     gangs: Vec<Together>,
     /// Which gang each virtual CPU is in.
-    gang_of: Vec<usize>,
+    group_of: Vec<usize>,
     /// Who may run on each CPU.
     seats: Vec<Option<VcpuId>>,
     vms: Vec<u128>,
@@ -112,7 +112,7 @@ impl Gang {
         Self {
             slice,
             gangs: Vec::new(),
-            gang_of: Vec::new(),
+            group_of: Vec::new(),
             seats: Vec::new(),
             vms: Vec::new(),
             end: Time::ZERO,
@@ -137,7 +137,9 @@ impl Gang {
                 if vcpus.is_empty() {
                     break;
                 }
-                vcpus.iter().for_each(|vcpu| self.gang_of[vcpu.index()] = self.gangs.len());
+                for vcpu in &vcpus {
+                    self.group_of[vcpu.index()] = self.gangs.len();
+                }
                 let (cpus, until) = (Vec::new(), Time::ZERO);
                 self.gangs.push(Together { vm: VmId(number), vcpus, cpus, until, turn: 0 });
                 left = rest;
@@ -234,7 +236,7 @@ impl Gang {
 
 impl Policy for Gang {
     fn begin(&mut self, view: &View) {
-        self.gang_of = vec![0; view.vcpus.len()];
+        self.group_of = vec![0; view.vcpus.len()];
         self.seats = vec![None; view.cpus.len()];
         self.vms = vec![0; view.vms.len()];
         self.form(view);
@@ -244,7 +246,7 @@ impl Policy for Gang {
     }
 
     fn ready(&mut self, vcpu: VcpuId, why: Why, view: &View) -> Option<CpuId> {
-        let gang = self.gang_of[vcpu.index()];
+        let gang = self.group_of[vcpu.index()];
         let vm = self.gangs[gang].vm;
         if why == Why::Woken
             && !view.vms[vm.index()]
@@ -268,7 +270,7 @@ impl Policy for Gang {
 
     fn pick(&mut self, cpu: CpuId, view: &View) -> Pick {
         let Some(vcpu) = self.seats[cpu.index()] else { return Pick::Idle };
-        let until = self.gangs[self.gang_of[vcpu.index()]].until;
+        let until = self.gangs[self.group_of[vcpu.index()]].until;
         if until <= view.now {
             // Its time is over, or its limit: a new plan, at once.
             self.later = Some(view.now);
@@ -284,7 +286,7 @@ impl Policy for Gang {
     }
 
     fn halted(&mut self, vcpu: VcpuId, view: &View) {
-        if !self.wants(self.gang_of[vcpu.index()], view) {
+        if !self.wants(self.group_of[vcpu.index()], view) {
             self.later = Some(view.now);
         }
     }

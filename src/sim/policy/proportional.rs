@@ -1,6 +1,6 @@
 //! Proportional to need: a VM counts as many times as it can use CPUs at once, min(virtual CPUs, CPUs).
 //!
-//! Source: Lourot's thesis (2010), which found it on ESXi: 4 of 8 units beside three VMs that want all give 14.3 %.
+//! Source: Lourot's thesis (2010), which found it on `ESXi`: 4 of 8 units beside three VMs that want all give 14.3 %.
 
 use super::equal_per_vm::fair_policy;
 use super::fair_queue::FairQueue;

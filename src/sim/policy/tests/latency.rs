@@ -156,12 +156,16 @@ fn what_a_vm_could_not_use_is_no_claim_for_later() {
 fn a_policy_with_a_clock_hides_no_deadlock() {
     use crate::sim::guest::{Guest, GuestPlan, LockKind, Moment, OnLongWait, Op, Program, Seen, ThreadPlan};
     use crate::sim::host::{CpuSet, Habits, Vm, VmId};
-    /// Takes a lock twice.
+    /// Takes two locks, the other one first than the other thread.
     #[derive(Debug)]
-    struct Twice;
-    impl Program for Twice {
+    struct Crossed(Vec<u32>, bool);
+    impl Program for Crossed {
         fn next(&mut self, _: Moment<'_>) -> Op {
-            Op::Acquire(0)
+            self.1 = !self.1;
+            if self.1 {
+                return Op::Work(Span::from_micros(100));
+            }
+            self.0.pop().map_or(Op::Finish, Op::Acquire)
         }
         fn seen(&self) -> Seen {
             Seen::default()
@@ -170,14 +174,16 @@ fn a_policy_with_a_clock_hides_no_deadlock() {
             true
         }
     }
-    let vm = Vm { first: VcpuId(0), count: 1, weight: 1.0, reserved_cpus: 0.0, limit_cpus: None };
+    let vm = Vm { first: VcpuId(0), count: 2, weight: 1.0, reserved_cpus: 0.0, limit_cpus: None };
     let guest = Guest::new(GuestPlan {
         vm: VmId(0),
         first: VcpuId(0),
-        vcpus: 1,
+        vcpus: 2,
         quantum: Span::from_millis(1),
-        threads: vec![ThreadPlan { program: Box::new(Twice), priority: 0, bound: None }],
-        locks: 1,
+        threads: [vec![0, 1], vec![1, 0]]
+            .map(|locks| ThreadPlan { program: Box::new(Crossed(locks, false)), priority: 0, bound: None })
+            .into(),
+        locks: 2,
         lock_kind: LockKind::Ticket,
         on_long_wait: OnLongWait::Halt(Span::from_micros(10)),
         mhz: 1000,
@@ -185,7 +191,7 @@ fn a_policy_with_a_clock_hides_no_deadlock() {
     });
     let policy = Box::new(crate::sim::policy::Credit::new(Span::from_millis(30), true, Span::ZERO));
     let mut machine =
-        Machine::new(1, vec![vm], vec![CpuSet::first(1)], &[0], vec![guest], policy, Habits::default());
+        Machine::new(2, vec![vm], vec![CpuSet::first(2)], &[0, 0], vec![guest], policy, Habits::default());
     let limits = Limits { until: Time::NEVER, events: 1_000_000, when_done: true };
     assert_eq!(machine.run(&limits), Stopped::Deadlock);
 }

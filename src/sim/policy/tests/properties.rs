@@ -135,9 +135,9 @@ fn shares_are_those_of_the_closed_forms() {
             });
             let claims: Vec<Claim> = claims.collect();
             let filled = fill(&claims, f64::from(case.cpus));
-            // Xen's credits are by weight only for those who want clearly more than their share.
+            // Xen's credits are by weight only for those who want twice their share.
             let mut parts = filled.iter().zip(&claims);
-            if kind == Kind::Credit && !parts.all(|(got, claim)| *got < 0.75 * claim.need) {
+            if kind == Kind::Credit && !parts.all(|(got, claim)| *got < 0.5 * claim.need) {
                 continue;
             }
             looked_at += 1;
