@@ -15,7 +15,7 @@ use std::collections::VecDeque;
 
 use super::cpus::CpuSet;
 use super::report::{HostReport, idle_for_nothing};
-use super::trace::{Mode, Stretch, Trace};
+use super::trace::Trace;
 use super::view::{Cpu, CpuId, State, Vcpu, VcpuId, View, Vm, VmId};
 use crate::sim::guest::{Demand, Effects, Guest};
 use crate::sim::policy::{Pick, Policy, Why};
@@ -451,26 +451,6 @@ impl Machine {
         seat.until = until.max(seat.told + Span::from_nanos(1));
         seat.graced = false;
         self.look(cpu);
-    }
-
-    /// Tells the guest on `cpu` how far it has come.
-    fn progress(&mut self, cpu: CpuId) {
-        let now = self.view.now;
-        let Some((vm, index)) = self.guest_on(cpu) else { return };
-        let Some(vcpu) = self.view.cpus[cpu.index()].running else { return };
-        let seat = &mut self.seats[cpu.index()];
-        let there = seat.there.min(now);
-        if seat.switching < there {
-            let from = std::mem::replace(&mut seat.switching, there);
-            self.trace.add(Stretch { cpu, vcpu, from, to: there, mode: Mode::Switch });
-        }
-        if now <= seat.told {
-            return;
-        }
-        let from = std::mem::replace(&mut seat.told, now);
-        let guest = &mut self.guests[vm.index()];
-        self.trace.add(Stretch { cpu, vcpu, from, to: now, mode: guest.mode(index) });
-        guest.progress(index, now.since(from));
     }
 
     fn schedule(&mut self, cpu: CpuId, at: Time) {
