@@ -1,6 +1,6 @@
 //! Equal per thread: every virtual CPU that wants to run counts the same, so a VM gets in proportion to how many it has.
 //!
-//! Source: what a host does whose scheduler knows threads and no VMs (plain QEMU processes); closed form `T_x` / ΣT.
+//! Source: what a host does whose scheduler knows threads and no VMs (plain QEMU processes); closed form: its threads over all threads.
 
 use super::equal_per_vm::fair_policy;
 use super::fair_queue::FairQueue;

@@ -51,3 +51,27 @@ fn host(cpus: u32, policy: &str) -> String {
 }
 
 const ENDLESS: &str = "program = \"endless\"";
+
+#[test]
+fn every_policy_that_a_scenario_can_name_is_made_and_is_that_policy() {
+    let server = "budget_us = 1000\nperiod_us = 4000";
+    // CPU time of A (weight 3, one virtual CPU) and of B (weight 1, two) on one CPU.
+    for (policy, more, right) in [
+        ("name = \"equal-per-vm\", quantum_us = 1000", "", [0.75, 0.25]),
+        ("name = \"proportional\", quantum_us = 1000", "", [0.75, 0.25]),
+        ("name = \"per-thread\", quantum_us = 1000", "", [0.6, 0.4]),
+        ("name = \"slots\", slot_us = 1000, round = [\"A\", \"B\", \"\", \"B\"]", "", [0.25, 0.5]),
+        ("name = \"credit\", slice_us = 1000, boost = true, ratelimit_us = 100", "", [0.75, 0.25]),
+        ("name = \"credit2\", slice_us = 1000", "", [0.6, 0.4]),
+        ("name = \"rtds\"", server, [0.25, 0.5]),
+        ("name = \"eevdf\", slice_us = 1000, period_us = 100000", "", [0.75, 0.25]),
+        ("name = \"gang\", slice_us = 1000", "", [0.75, 0.25]),
+    ] {
+        let vms = vm("A", 1, &format!("weight = 3.0\n{more}"), ENDLESS) + &vm("B", 2, more, ENDLESS);
+        let mut machine = machine(&(host(1, policy) + &vms));
+        run(&mut machine, Span::from_secs(2));
+        for (got, right) in shares(&machine).iter().zip(right) {
+            assert!((got - right).abs() < 0.02, "{policy}: {got}, not {right}");
+        }
+    }
+}
