@@ -15,7 +15,7 @@ use std::collections::VecDeque;
 
 use super::cpus::CpuSet;
 use super::report::{HostReport, idle_for_nothing};
-use super::trace::{Stretch, Trace};
+use super::trace::Trace;
 use super::view::{Cpu, CpuId, State, Vcpu, VcpuId, View, Vm, VmId};
 use crate::sim::guest::{Demand, Effects, Guest};
 use crate::sim::policy::{Pick, Policy, Why};
@@ -69,6 +69,8 @@ enum Event {
     Cpu(CpuId, u32),
     Guest(VmId, u32),
     Tick,
+    /// The policy's clock, out of its rhythm.
+    ExtraTick,
 }
 
 /// What the machine knows of a CPU that the policy need not.
@@ -82,6 +84,8 @@ struct Seat {
     told: Time,
     /// When it is brought on.
     there: Time,
+    /// Since when it is being brought on, as far as that is not in the trace yet.
+    switching: Time,
     /// Whether it was left on beyond its slice.
     graced: bool,
 }
@@ -211,6 +215,10 @@ impl Machine {
         self.queue.is_empty() && self.view.cpus.iter().all(|cpu| cpu.running.is_none())
     }
 
+    fn all_halted(&self) -> bool {
+        self.view.vcpus.iter().all(|vcpu| vcpu.state == State::Halted)
+    }
+
     fn step(&mut self) {
         let Some((at, event)) = self.queue.pop() else { return };
         self.view.now = at;
@@ -224,29 +232,39 @@ impl Machine {
                 self.events += 1;
                 self.guests[vm.index()].timer(token, &mut self.effects);
             }
+            // Nobody will ever want a CPU again: a clock that goes on would hide a deadlock.
+            Event::Tick if self.is_dead() && self.all_halted() => return,
             Event::Tick => {
+                self.events += 1;
+                if let Some(at) = self.tick() {
+                    // A clock that does not go on would hold up everything.
+                    let after_now = self.view.now + Span::from_nanos(1);
+                    self.queue.push(at.max(after_now), Event::Tick);
+                }
+            }
+            Event::ExtraTick => {
                 self.events += 1;
                 self.tick();
             }
         }
         self.settle();
+        if let Some(at) = self.policy.extra_tick() {
+            self.queue.push(at.max(self.view.now), Event::ExtraTick);
+        }
         if self.checks && self.policy.is_work_conserving() {
             self.trouble = self.trouble.take().or_else(|| idle_for_nothing(&self.view).map(Stopped::Broken));
         }
     }
 
     /// The policy's clock: everybody's books are brought up to date first.
-    fn tick(&mut self) {
+    fn tick(&mut self) -> Option<Time> {
         for (cpu, _) in (0..).zip(0..self.view.cpus.len()) {
             self.charge(CpuId(cpu));
         }
         let mut again = Vec::new();
-        if let Some(at) = self.policy.tick(&self.view, &mut again) {
-            // A clock that does not go on would hold up everything.
-            let after_now = self.view.now + Span::from_nanos(1);
-            self.queue.push(at.max(after_now), Event::Tick);
-        }
+        let next = self.policy.tick(&self.view, &mut again);
         self.again.extend(again);
+        next
     }
 
     /// Does everything that is to be done at this moment.
@@ -355,6 +373,7 @@ impl Machine {
                 self.policy.take(other, &self.view);
                 self.leave(cpu, Some(Why::Yielded));
                 self.bring(cpu, other, seat.until);
+                self.elsewhere(spinner);
             }
         }
     }
@@ -393,10 +412,17 @@ impl Machine {
             self.progress(cpu);
             self.leave(cpu, Some(Why::Preempted));
         }
-        match self.policy.pick(cpu, &self.view) {
-            Pick::Idle => {}
-            Pick::Run(vcpu, until) => self.bring(cpu, vcpu, until),
+        let before = self.view.cpus[cpu.index()].last;
+        if let Pick::Run(vcpu, until) = self.policy.pick(cpu, &self.view) {
+            self.bring(cpu, vcpu, until);
+            self.elsewhere(before.filter(|before| *before != vcpu));
         }
+    }
+
+    /// Who ran where somebody else runs now may find another CPU idle, on which that one may not run.
+    fn elsewhere(&mut self, vcpu: Option<VcpuId>) {
+        let waits = vcpu.filter(|vcpu| self.view.vcpu(*vcpu).state == State::Ready);
+        self.again.extend(waits.and_then(|vcpu| self.view.idle_cpu_for(vcpu)));
     }
 
     /// Lets `vcpu` run on `cpu`, where nobody runs.
@@ -420,26 +446,11 @@ impl Machine {
         let seat = &mut self.seats[cpu.index()];
         seat.there = now + cost;
         seat.told = seat.there;
+        seat.switching = now;
         // Whoever runs gets on, however short the slice.
         seat.until = until.max(seat.told + Span::from_nanos(1));
         seat.graced = false;
         self.look(cpu);
-    }
-
-    /// Tells the guest on `cpu` how far it has come.
-    fn progress(&mut self, cpu: CpuId) {
-        let now = self.view.now;
-        let Some((vm, index)) = self.guest_on(cpu) else { return };
-        let seat = &mut self.seats[cpu.index()];
-        if now <= seat.told {
-            return;
-        }
-        let from = std::mem::replace(&mut seat.told, now);
-        let guest = &mut self.guests[vm.index()];
-        if let Some(vcpu) = self.view.cpus[cpu.index()].running {
-            self.trace.add(Stretch { cpu, vcpu, from, to: now, mode: guest.mode(index) });
-        }
-        guest.progress(index, now.since(from));
     }
 
     fn schedule(&mut self, cpu: CpuId, at: Time) {

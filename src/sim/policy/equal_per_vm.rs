@@ -1,5 +1,5 @@
 //! Equal per VM: every VM gets the same CPU time as long as it can use it, whatever it has of virtual CPUs; what one does
-//! not need goes to the others. With weights, in proportion to them.
+//! not need goes to the others. With weights, in proportion to them. Limits and reservations are honoured.
 //!
 //! Source: the model of a fair hypervisor in Lourot's thesis (2010), chapter on CPU sharing; VMs in CPU groups of equal
 //! weight behave so.
@@ -7,7 +7,7 @@
 use super::fair_queue::FairQueue;
 use super::{Pick, Policy, Why};
 use crate::sim::host::{CpuId, VcpuId, View};
-use crate::sim::time::Span;
+use crate::sim::time::{Span, Time};
 
 macro_rules! fair_policy {
     ($(#[$meta:meta])* $name:ident, $weight:expr) => {
@@ -51,8 +51,26 @@ macro_rules! fair_policy {
                 }
             }
 
+            fn halted(&mut self, vcpu: VcpuId, view: &View) {
+                if let Some(queue) = &mut self.queue {
+                    queue.halted(vcpu, view);
+                }
+            }
+
+            fn first_tick(&self) -> Option<Time> {
+                self.queue.as_ref().and_then(FairQueue::first_tick)
+            }
+
+            fn tick(&mut self, view: &View, again: &mut Vec<CpuId>) -> Option<Time> {
+                self.queue.as_mut().map(|queue| queue.tick(view, again))
+            }
+
             fn slice(&self) -> Span {
                 self.quantum
+            }
+
+            fn is_work_conserving(&self) -> bool {
+                !self.queue.as_ref().is_some_and(FairQueue::has_limits)
             }
         }
     };

@@ -7,14 +7,30 @@
 //!            tick        ─► the policy's own clock, if it has one
 //! ```
 
+mod budgets;
+mod credit;
+mod credit2;
+mod eevdf;
 mod equal_per_vm;
 mod fair_queue;
+mod gang;
+mod meetings;
 mod per_thread;
 mod proportional;
+mod rtds;
+mod slots;
+#[cfg(test)]
+mod tests;
 
+pub use credit::Credit;
+pub use credit2::Credit2;
+pub use eevdf::Eevdf;
 pub use equal_per_vm::EqualPerVm;
+pub use gang::Gang;
 pub use per_thread::PerThread;
 pub use proportional::Proportional;
+pub use rtds::Rtds;
+pub use slots::Slots;
 
 use crate::model::scenario::{PolicySpec, Scenario};
 use crate::sim::host::{CpuId, State, VcpuId, View};
@@ -22,13 +38,23 @@ use crate::sim::scenario::{Names, micros};
 use crate::sim::time::{Span, Time};
 
 /// The policy that a scenario names.
-pub fn make(spec: &PolicySpec, _names: &Names, _scenario: &Scenario) -> Box<dyn Policy> {
+pub fn make(spec: &PolicySpec, names: &Names, scenario: &Scenario) -> Box<dyn Policy> {
     match spec {
         PolicySpec::EqualPerVm { quantum_us } => Box::new(EqualPerVm::new(micros(*quantum_us))),
         PolicySpec::Proportional { quantum_us } => Box::new(Proportional::new(micros(*quantum_us))),
         PolicySpec::PerThread { quantum_us } => Box::new(PerThread::new(micros(*quantum_us))),
-        // Written by the next commits.
-        _ => Box::new(PerThread::new(Span::from_millis(1))),
+        PolicySpec::Slots { slot_us, round, yield_when_idle, dynamic } => {
+            Box::new(Slots::from_names(micros(*slot_us), round, *yield_when_idle, dynamic.as_ref(), names))
+        }
+        PolicySpec::Credit { slice_us, boost, ratelimit_us } => {
+            Box::new(Credit::new(micros(*slice_us), *boost, micros(*ratelimit_us)))
+        }
+        PolicySpec::Credit2 { slice_us } => Box::new(Credit2::new(micros(*slice_us))),
+        PolicySpec::Rtds => Box::new(Rtds::from_scenario(names, scenario)),
+        PolicySpec::Eevdf { slice_us, period_us } => {
+            Box::new(Eevdf::new(micros(*slice_us), micros(*period_us)))
+        }
+        PolicySpec::Gang { slice_us } => Box::new(Gang::new(micros(*slice_us))),
     }
 }
 
@@ -82,6 +108,12 @@ pub trait Policy: Send {
 
     /// Its clock: CPUs that should pick anew go into `again`; answers when it is to be called next.
     fn tick(&mut self, _view: &View, _again: &mut Vec<CpuId>) -> Option<Time> {
+        None
+    }
+
+    /// A moment at which its clock is to be looked at besides, asked for after every event. `tick` is called then too,
+    /// and its answer counts for nothing.
+    fn extra_tick(&mut self) -> Option<Time> {
         None
     }
 

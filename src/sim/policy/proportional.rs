@@ -6,7 +6,7 @@ use super::equal_per_vm::fair_policy;
 use super::fair_queue::FairQueue;
 use super::{Pick, Policy, Why};
 use crate::sim::host::{CpuId, VcpuId, View};
-use crate::sim::time::Span;
+use crate::sim::time::{Span, Time};
 
 fair_policy!(
     /// The policy.

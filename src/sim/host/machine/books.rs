@@ -5,6 +5,26 @@ use crate::sim::host::trace::{Mode, Stretch};
 use crate::sim::host::view::{CpuId, State};
 
 impl Machine {
+    /// Tells the guest on `cpu` how far it has come.
+    pub(super) fn progress(&mut self, cpu: CpuId) {
+        let now = self.view.now;
+        let Some((vm, index)) = self.guest_on(cpu) else { return };
+        let Some(vcpu) = self.view.cpus[cpu.index()].running else { return };
+        let seat = &mut self.seats[cpu.index()];
+        let there = seat.there.min(now);
+        if seat.switching < there {
+            let from = std::mem::replace(&mut seat.switching, there);
+            self.trace.add(Stretch { cpu, vcpu, from, to: there, mode: Mode::Switch });
+        }
+        if now <= seat.told {
+            return;
+        }
+        let from = std::mem::replace(&mut seat.told, now);
+        let guest = &mut self.guests[vm.index()];
+        self.trace.add(Stretch { cpu, vcpu, from, to: now, mode: guest.mode(index) });
+        guest.progress(index, now.since(from));
+    }
+
     /// Brings the books of `cpu` and of who runs there up to date.
     pub(super) fn charge(&mut self, cpu: CpuId) {
         let now = self.view.now;
@@ -21,9 +41,6 @@ impl Machine {
         let switching = there.since(from);
         place.switching += switching;
         place.run += span - switching;
-        if !switching.is_zero() {
-            self.trace.add(Stretch { cpu, vcpu, from, to: there, mode: Mode::Switch });
-        }
         let it = &mut self.view.vcpus[vcpu.index()];
         it.run += now.since(began);
         it.since = now;

@@ -1,0 +1,197 @@
+//! Limits and reservations of VMs, for policies that share: what each may still have in this period, and what it is still
+//! owed. Who is owed something comes first, who has used up its limit waits for the next period.
+//!
+//! ```text
+//!  period    ├───────────────┼───────────────┤      at each │: every purse is filled anew, debts are carried over
+//!  limit     ████████ waits   ████████ waits        a turn is paid when it begins, what it leaves is paid back
+//!  reserved  ▒▒▒▒ first, then as everybody else
+//! ```
+//! Limits as in Linux' control groups (`cpu.max`: quota and period; kernel documentation, admin-guide/cgroup-v2), paid in
+//! advance so that no CPU can overdraw. Reservations are bandwidth that is served first within each period, the VM with
+//! the least slack before the others (least laxity first: Dertouzos and Mok 1989), because a single virtual CPU cannot
+//! catch up on two CPUs at once.
+
+use crate::sim::host::{CpuId, State, VcpuId, View, VmId};
+use crate::sim::time::{Span, Time};
+
+/// A stated amount per period, in nanoseconds; below zero is debt.
+#[derive(Debug, Clone, Copy)]
+pub struct Purse {
+    size: i64,
+    left: i64,
+}
+
+impl Purse {
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "bounded by the scenario's check, and saturating is right"
+    )]
+    fn new(cpus: f64, period: Span) -> Self {
+        let size = (cpus * period.as_f64()) as i64;
+        Self { size, left: size }
+    }
+
+    /// A full one of this size.
+    pub fn of(span: Span) -> Self {
+        let size = i64::try_from(span.nanos()).unwrap_or(i64::MAX);
+        Self { size, left: size }
+    }
+
+    /// Fills it: debts are carried over, savings are not.
+    pub fn fill(&mut self) {
+        self.left = self.size.min(self.left.saturating_add(self.size));
+    }
+
+    /// Takes so much out.
+    pub const fn pay(&mut self, span: Span) {
+        self.left = self.left.saturating_sub_unsigned(span.nanos());
+    }
+
+    /// What was set aside comes back; never more than belongs to a period.
+    fn pay_back(&mut self, span: Span) {
+        self.left = self.size.min(self.left.saturating_add_unsigned(span.nanos()));
+    }
+
+    /// What is in it.
+    pub fn left(&self) -> Span {
+        Span::from_nanos(u64::try_from(self.left).unwrap_or(0))
+    }
+}
+
+/// What is set aside for somebody who runs.
+#[derive(Debug, Clone, Copy, Default)]
+struct Grant {
+    limit: Span,
+    reserved: Span,
+}
+
+/// Limits and reservations of all VMs.
+#[derive(Debug, Clone)]
+pub struct Budgets {
+    period: Span,
+    limits: Vec<Option<Purse>>,
+    reserved: Vec<Option<Purse>>,
+    grants: Vec<Grant>,
+    /// CPUs that each VM can use at once.
+    width: Vec<u64>,
+}
+
+impl Budgets {
+    /// Those of the VMs there are; without reservations where a policy has none.
+    pub fn new(period: Span, view: &View, with_reservations: bool) -> Self {
+        let limits = view.vms.iter().map(|vm| vm.limit_cpus.map(|cpus| Purse::new(cpus, period)));
+        let owed = |cpus: f64| (with_reservations && cpus > 0.0).then(|| Purse::new(cpus, period));
+        let reserved = view.vms.iter().map(|vm| owed(vm.reserved_cpus));
+        let cpus = view.cpus.len() as u64;
+        Self {
+            period,
+            limits: limits.collect(),
+            reserved: reserved.collect(),
+            grants: vec![Grant::default(); view.vcpus.len()],
+            width: view.vms.iter().map(|vm| u64::from(vm.count).min(cpus).max(1)).collect(),
+        }
+    }
+
+    /// Whether any VM has a limit.
+    pub fn has_limits(&self) -> bool {
+        self.limits.iter().any(Option::is_some)
+    }
+
+    /// When the first period is over; nothing when there is neither a limit nor a reservation.
+    pub fn first_tick(&self) -> Option<Time> {
+        let any = self.has_limits() || self.reserved.iter().any(Option::is_some);
+        any.then(|| Time::ZERO + self.period)
+    }
+
+    /// Whether it has something left of its limit.
+    pub fn allows(&self, vm: VmId) -> bool {
+        self.limits[vm.index()].is_none_or(|purse| purse.left > 0)
+    }
+
+    /// How urgently it has to have what it is owed in this period: the time that it takes on all CPUs it can use; nothing
+    /// when it is owed nothing.
+    pub fn urgency(&self, vm: VmId) -> Span {
+        let owed = self.reserved[vm.index()].map_or(Span::ZERO, |purse| purse.left());
+        Span::from_nanos(owed.nanos() / self.width[vm.index()])
+    }
+
+    /// What is left of its limit; for ever when it has none.
+    pub fn left(&self, vm: VmId) -> Span {
+        self.limits[vm.index()].map_or(Span::FOREVER, |purse| purse.left())
+    }
+
+    /// `vcpu` of `vm` is to run for at most `wanted`: so long it may, which is set aside.
+    pub fn grant(&mut self, vcpu: VcpuId, vm: VmId, wanted: Span) -> Span {
+        let mut span = wanted.min(self.left(vm));
+        let owed = self.reserved[vm.index()].map_or(Span::ZERO, |purse| purse.left());
+        let mut grant = Grant::default();
+        if !owed.is_zero() {
+            span = span.min(owed);
+            grant.reserved = span;
+            self.reserved[vm.index()].iter_mut().for_each(|purse| purse.pay(span));
+        }
+        if let Some(purse) = &mut self.limits[vm.index()] {
+            grant.limit = span;
+            purse.pay(span);
+        }
+        self.grants[vcpu.index()] = grant;
+        span
+    }
+
+    /// It ran so long: out of what was set aside, and beyond that out of the purses.
+    pub fn ran(&mut self, vcpu: VcpuId, vm: VmId, span: Span) {
+        let pay = |grant: &mut Span, purse: &mut Option<Purse>| {
+            let rest = span.less(*grant);
+            *grant = grant.less(span);
+            if let Some(purse) = purse {
+                purse.pay(rest);
+            }
+        };
+        let grant = &mut self.grants[vcpu.index()];
+        pay(&mut grant.limit, &mut self.limits[vm.index()]);
+        pay(&mut grant.reserved, &mut self.reserved[vm.index()]);
+    }
+
+    /// It does not run any more: what is left of what was set aside goes back.
+    pub fn back(&mut self, vcpu: VcpuId, vm: VmId) {
+        let grant = std::mem::take(&mut self.grants[vcpu.index()]);
+        self.limits[vm.index()].iter_mut().for_each(|purse| purse.pay_back(grant.limit));
+        self.reserved[vm.index()].iter_mut().for_each(|purse| purse.pay_back(grant.reserved));
+    }
+
+    /// Whether it runs for what its VM is owed.
+    pub fn serves(&self, vcpu: VcpuId) -> bool {
+        !self.grants[vcpu.index()].reserved.is_zero()
+    }
+
+    /// A CPU that `vcpu`, which waits and whose VM is owed something, may take from somebody whose VM is owed nothing.
+    pub fn evict(&self, vcpu: VcpuId, view: &View, but: &[CpuId]) -> Option<CpuId> {
+        let vm = view.vm_of(vcpu);
+        if self.urgency(vm).is_zero() || !self.allows(vm) {
+            return None;
+        }
+        let is_ordinary = |other: VcpuId| {
+            let owner = view.vm_of(other);
+            owner != vm && !self.serves(other) && self.urgency(owner).is_zero()
+        };
+        let cpus = (0u32..).map(CpuId).zip(&view.cpus);
+        let mut may = cpus.filter(|(cpu, _)| view.may_run(vcpu, *cpu) && !but.contains(cpu));
+        may.find(|(_, place)| place.running.is_some_and(is_ordinary)).map(|(cpu, _)| cpu)
+    }
+
+    /// A period is over. CPUs that should pick anew go into `again`; answers when the next one is over.
+    pub fn renew(&mut self, view: &View, again: &mut Vec<CpuId>) -> Time {
+        self.limits.iter_mut().chain(&mut self.reserved).flatten().for_each(Purse::fill);
+        again.extend(view.idle.iter().map(CpuId));
+        for (number, vm) in (0u32..).zip(&view.vms) {
+            if self.urgency(VmId(number)).is_zero() {
+                continue;
+            }
+            for vcpu in vm.vcpus().filter(|vcpu| view.vcpu(*vcpu).state == State::Ready) {
+                let cpu = self.evict(vcpu, view, again);
+                again.extend(cpu);
+            }
+        }
+        view.now + self.period
+    }
+}
