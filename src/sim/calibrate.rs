@@ -289,25 +289,30 @@ fn beside(
 ) -> Vec<PublishedOutcome> {
     let (seen, phase) = held;
     let load = format!("{} + {} threads, held out", seen.first_threads, seen.other_threads);
-    let row =
-        |title: String, unit: Unit, got: f64, simulated: Option<f64>, demanded: &str, holds: Option<bool>| {
-            PublishedOutcome {
-                title,
-                case: label.to_owned(),
-                source: "measured in this run, not given to the model".to_owned(),
-            metrics: Vec::new(),
-                unit,
-                published: got,
-                simulated,
-                half_width: None,
-                demanded: demanded.to_owned(),
-                holds,
-            }
-        };
+    let row = |(title, metric): (String, &str),
+               unit: Unit,
+               got: f64,
+               simulated: Option<f64>,
+               demanded: &str,
+               holds: Option<bool>| {
+        PublishedOutcome {
+            title,
+            case: label.to_owned(),
+            source: "measured in this run, not given to the model".to_owned(),
+            metrics: vec![metric.to_owned()],
+            unit,
+            published: got,
+            simulated,
+            half_width: None,
+            demanded: demanded.to_owned(),
+            holds,
+        }
+    };
     let share = |who: &str, id: &str, got: f64| {
         let simulated = value(figures, id);
         let holds = simulated.map(|simulated| (simulated - got).abs() <= SHARE_TOLERANCE * got);
-        row(format!("CPUs of {who} instance ({load})"), Unit::Count, got, simulated, "within 10 %", holds)
+        let title = format!("CPUs of {who} instance ({load})");
+        row((title, id), Unit::Count, got, simulated, "within 10 %", holds)
     };
     let other = if seen.instances > 2 { "vm.other-1.cpus" } else { "vm.other.cpus" };
     let mut rows = vec![share("the first", "vm.first.cpus", seen.first), share("another", other, seen.other)];
@@ -316,7 +321,14 @@ fn beside(
         let simulated = value(figures, "vm.first.bound_95_ns");
         let holds = simulated.map(|simulated| (simulated / bound).log2().abs() <= 1.0);
         let title = format!("bound_95 of the first instance ({load})");
-        rows.push(row(title, Unit::Nanoseconds, bound, simulated, "within one log2 bin", holds));
+        rows.push(row(
+            (title, "vm.first.bound_95_ns"),
+            Unit::Nanoseconds,
+            bound,
+            simulated,
+            "within one log2 bin",
+            holds,
+        ));
     }
     rows
 }
