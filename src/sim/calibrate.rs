@@ -393,3 +393,6 @@ fn case(label: &str, model: &Model, seen: &Observation, figures: Vec<Figure>) ->
         events: 0,
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -20,7 +20,7 @@ pub(super) const CPU: Neighbour = Neighbour { kind: LoadKind::Cpu, place: LoadPl
 pub(super) const DISK: Neighbour = Neighbour { kind: LoadKind::Disk, place: LoadPlace::Second };
 
 /// A run of `native` (the baseline) and `vm` without a cell.
-pub(super) fn run() -> RunResults {
+pub(crate) fn run() -> RunResults {
     let platform = |label: &str, kind: PlatformKind| PlatformState {
         label: label.to_owned(),
         kind,

@@ -19,7 +19,7 @@ pub mod interval;
 pub mod isolation;
 pub mod joint;
 #[cfg(test)]
-mod made_run;
+pub(crate) mod made_run;
 pub mod metrics;
 pub mod outside;
 pub mod pairs;

@@ -1,0 +1,103 @@
+//! Runs whose truth is known: made by the machine itself, with a policy and a quantum that the calibration must find.
+
+use super::*;
+use crate::model::journal::Cell;
+use crate::model::layout::Layout;
+use crate::model::names::ProbeKind;
+use crate::model::results::CellResult;
+use crate::model::units::Hertz;
+use crate::sim::host::{Limits, Machine};
+use crate::sim::scenario::build;
+use crate::sim::time::{Span, Time};
+
+const PHASES: [(u32, u32); 9] = [(1, 0), (2, 0), (0, 2), (1, 2), (2, 2), (2, 4), (4, 2), (1, 4), (4, 4)];
+
+/// What the share probe would see of an instance, at a counter of 1 GHz.
+fn phase_of(machine: &Machine, vm: Option<usize>, (first, other): (u32, u32)) -> SharePhase {
+    let wall = machine.report().wall;
+    let threads = vm.and_then(|vm| machine.guests().get(vm)).map(|guest| guest.threads()).unwrap_or_default();
+    let away: Vec<u64> =
+        threads.iter().flat_map(|thread| thread.seen.samples.iter().map(|s| s.nanos())).collect();
+    let running = threads.iter().map(|thread| thread.cpu.nanos());
+    let cpu: u64 = running.clone().sum();
+    SharePhase {
+        first_threads: first,
+        other_threads: other,
+        elapsed_ns: wall.into(),
+        cpu_time_ns: Nanos::from_nanos(cpu),
+        rounds: cpu,
+        away_ticks: Histogram::from_values(away),
+        running_ticks: Histogram::from_values(running.filter(|ticks| *ticks > 0)),
+    }
+}
+
+/// A run of two instances on two CPUs that this model would yield.
+fn run(model: &Model) -> RunResults {
+    let empty = |rank: u32| ShareDetail {
+        rank,
+        ranks: 2,
+        cpus: 2,
+        counter_hz: Hertz::from_hz(1_000_000_000),
+        phases: Vec::new(),
+        others: Vec::new(),
+    };
+    let (mut first, mut other) = (empty(0), empty(1));
+    for (mine, theirs) in PHASES {
+        let seen = Observation {
+            instances: 2,
+            first_threads: mine,
+            other_threads: theirs,
+            cpus: 2,
+            first: 0.0,
+            other: 0.0,
+        };
+        let here = empty(0);
+        let measured = Measured { detail: &here, seen: Vec::new(), host_cpus: 2, is_vm: false };
+        let mut machine = build(&scenario(&measured, model, &seen), 3);
+        machine.run(&Limits { until: Time::ZERO + Span::from_secs(4), events: u64::MAX, when_done: false });
+        let place = |wanted: u32, at: usize| (wanted > 0).then_some(at);
+        first.phases.push(phase_of(&machine, place(mine, 0), (mine, theirs)));
+        other.phases.push(phase_of(&machine, place(theirs, usize::from(mine > 0)), (mine, theirs)));
+    }
+    first.others.push(other);
+    let mut run = crate::stats::made_run::run();
+    run.host.cpus = 2;
+    let platform = run.platforms[0].label.clone();
+    let cell = Cell { probe: ProbeKind::Share, neighbour: None, platform, layout: Layout::new(1, 2) };
+    run.cells = vec![CellResult { detail: Some(Detail::Share(first)), ..CellResult::unmeasured(&cell) }];
+    run
+}
+
+#[test]
+fn what_made_a_run_is_found_and_the_load_held_out_is_predicted() {
+    let truth = |policy, parameter, quantum_us| Model {
+        policy,
+        parameter,
+        misfit: 0.0,
+        quantum: Micros::from_micros(quantum_us),
+        lost_cpus: 0.0,
+        switch: Nanos::ZERO,
+    };
+    for model in [
+        truth(SharingPolicy::EqualPerThread, None, 4000),
+        truth(SharingPolicy::EqualPerInstance, None, 3000),
+        truth(SharingPolicy::Weighted, Some(3.0), 4000),
+        truth(SharingPolicy::Capped, Some(0.6), 4000),
+    ] {
+        let found = calibrate(&run(&model), 1).unwrap();
+        assert_eq!(found.published.len(), 3, "{model:?}");
+        for row in &found.published {
+            assert_eq!(row.holds, Some(true), "{model:?}: {row:?}");
+        }
+        let words = crate::stats::policy::words(model.policy);
+        assert_eq!(found.cases[0].settings["policy"], words, "{:?}", found.assumptions);
+    }
+}
+
+#[test]
+fn a_run_without_shares_is_refused_with_what_to_measure() {
+    let mut run = crate::stats::made_run::run();
+    run.cells.clear();
+    let reason = calibrate(&run, 1).unwrap_err();
+    assert!(reason.contains("[probe.share]") && reason.contains("1x2"), "{reason}");
+}
