@@ -7,8 +7,8 @@
 //!                                                               credits left            none left
 //! ```
 //! Source: the documentation of Xen's credit scheduler (wiki "Credit Scheduler"; xl manual, `sched-credit`: weight, cap,
-//! slice of 30 ms, rate limit of 1 ms) and Cherkasova, Gupta, Vahdat (2007). Simplified: credits are burnt exactly and
-//! not by samples; queues of CPUs that steal from each other are one queue here, first come first served per priority;
+//! slice of 30 ms, rate limit of 1 ms) and Cherkasova, Gupta, Vahdat (2007). Credits are burnt exactly, as in
+//! Xen since samples were given up. Simplified: queues of CPUs that steal from each other are one queue here, first come first served per priority;
 //! savings and debts are bounded by a slice. What a VM cannot use of its credits is dealt out to the others. Caps are
 //! `limit_cpus` per accounting period of 30 ms. It knows no reservations.
 //!

@@ -5,7 +5,8 @@
 //!  credit  A ▇▇▇▇▇▇▇▇   A runs until it has as much as the next in line, B; then B
 //!          B ▇▇▇▇▇▇     the first in line has nothing left: reset, everybody gets 10 ms of credit, nobody has more
 //! ```
-//! Source: the documentation of Xen's credit2 (wiki "Credit2 Scheduler Development"; xl manual, `sched-credit2`). A weight
+//! Source: the documentation of Xen's credit2 (wiki "Credit2 Scheduler Development"; xl manual, `sched-credit2`). This
+//! model's own, as these do not say: 10 ms of credit, at least 0.5 ms of a slice, and that a weight
 //! counts for each virtual CPU of the VM, so in the long run one gets in proportion to its VM's weight, and a whole CPU
 //! at most. Simplified: one queue for all CPUs. Caps are `limit_cpus` per 100 ms, or ten slices if that is longer. It
 //! knows no reservations.

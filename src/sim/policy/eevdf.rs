@@ -9,7 +9,7 @@
 //! Source: Stoica and Abdel-Wahab, "Earliest Eligible Virtual Deadline First" (1995); Linux' documentation of the EEVDF
 //! scheduler (since 6.6) and of control groups (`cpu.weight`, `cpu.max`): a group per VM, quota and period as there. Lag
 //! (V − v) is kept over sleep, bounded by a slice. Who wakes eligible and with an earlier deadline takes a CPU at once.
-//! Simplified: one queue for all CPUs; service is charged when a slice begins, and what is not used is given back, so
+//! Simplified: lag does not decay over sleep, and who runs is not spared to its fair share first; one queue for all CPUs; service is charged when a slice begins, and what is not used is given back, so
 //! that CPUs that choose at the same moment choose differently. A VM that has all it can use is never more than two
 //! slices per virtual CPU behind. Reservations come first within each period.
 

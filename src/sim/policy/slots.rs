@@ -5,7 +5,8 @@
 //!            CPU 0 ├─────┼─────┼─────┼─────┼─────┼─────┼─────┼─────┤
 //!            runs    A.0   A.0   A.0   io    A.0   A.0   A.0   idle ◄── or the next in the round, with yielding
 //! ```
-//! Source: the research hypervisor rHype, as described in "Reducing operating system interference" (PROSE, 2005): fixed
+//! Source: the research hypervisor rHype, as described in Van Hensbergen, "The Effect of Virtualization on OS Interference"
+//! (2005): fixed
 //! slots, by default of 20 ms, nine for the application and one for the I/O controller; as future work yielding when
 //! idle, several slots for I/O, and a split between I/O and computing that follows the load. For a run of slots of length
 //! S per round and G for the others, a work quantum w whose phase in its own slots is uniform takes at least
