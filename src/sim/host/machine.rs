@@ -20,6 +20,7 @@ use super::view::{Cpu, CpuId, State, Vcpu, VcpuId, View, Vm, VmId};
 use crate::sim::guest::{Demand, Effects, Guest};
 use crate::sim::policy::{Pick, Policy, Why};
 use crate::sim::queue::Queue;
+use crate::sim::random::Stream;
 use crate::sim::time::{Span, Time};
 
 /// Pokes and picks at one moment after which something goes round in circles.
@@ -45,7 +46,7 @@ pub enum Stopped {
     Time,
     /// The stated number of events is used up.
     Events,
-    /// Nothing will ever happen again, and somebody still waits.
+    /// Nothing will ever happen again, or threads wait for each other's locks, and somebody still waits.
     Deadlock,
     /// A program or a policy goes round in circles without time going on.
     Circles,
@@ -60,8 +61,11 @@ pub struct Habits {
     pub switch: Span,
     /// Whether who spins in vain is replaced, by who was preempted in its kernel first (true) or by anyone (false).
     pub help: Option<bool>,
-    /// Who holds a lock at the end of its slice is left on for so long, once.
+    /// Who holds a lock at the end of its slice is left on until it has given it back, for so long at most.
     pub grace: Span,
+    /// CPUs are not in step: virtual CPUs come up in the random order of this seed, and the first slice on CPU i of n is
+    /// cut to (i + 1)/n of its length.
+    pub staggered: Option<u64>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -84,6 +88,14 @@ struct Seat {
     there: Time,
     /// Whether it was left on beyond its slice.
     graced: bool,
+}
+
+/// Every order is as likely (Fisher and Yates).
+fn shuffle(pokes: &mut VecDeque<VcpuId>, random: &mut Stream) {
+    for end in (1..pokes.len()).rev() {
+        let other = usize::try_from(random.below(end as u64 + 1)).unwrap_or(end);
+        pokes.swap(end, other);
+    }
 }
 
 /// A host with its guests.
@@ -173,6 +185,9 @@ impl Machine {
         }
         for guest in &self.guests {
             guest.begin(&mut self.effects);
+        }
+        if let Some(seed) = self.habits.staggered {
+            shuffle(&mut self.effects.pokes, &mut Stream::new(seed, &[3]));
         }
         self.settle();
         let stopped = loop {
@@ -297,10 +312,11 @@ impl Machine {
             return;
         }
         let demand = self.ask(cpu);
-        let time_is_up = self.seats[cpu.index()].until <= self.view.now;
+        let time_is_up = self.seats[cpu.index()].until <= self.view.now || self.is_let_go(cpu);
         match demand {
             None => {}
             Some(Demand::Stuck) => self.trouble = Some(Stopped::Circles),
+            Some(Demand::Deadlock) => self.trouble = Some(Stopped::Deadlock),
             Some(Demand::Halt) => self.off(cpu, None),
             Some(Demand::Help) => self.help(cpu),
             Some(Demand::Run(_)) if time_is_up && !self.grace(cpu) => self.off(cpu, Some(Why::Preempted)),
@@ -334,6 +350,12 @@ impl Machine {
         seat.graced = true;
         seat.until = self.view.now + self.habits.grace;
         true
+    }
+
+    /// Whether who was left on beyond its slice has given its locks back.
+    fn is_let_go(&self, cpu: CpuId) -> bool {
+        let holds = |(vm, index): (VmId, u32)| self.guests[vm.index()].holds_lock(index);
+        self.seats[cpu.index()].graced && !self.guest_on(cpu).is_some_and(holds)
     }
 
     /// Another virtual CPU runs in the place of one that spins in vain, for what is left of its slice.
@@ -409,6 +431,7 @@ impl Machine {
         it.state = State::Running(cpu);
         it.since = now;
         it.dispatches += 1;
+        let until = self.first_end(cpu, until);
         let place = &mut self.view.cpus[cpu.index()];
         place.idle += now.since(place.since);
         place.since = now;
@@ -424,6 +447,17 @@ impl Machine {
         seat.until = until.max(seat.told + Span::from_nanos(1));
         seat.graced = false;
         self.look(cpu);
+    }
+
+    /// The end of a slice, which the first one on a CPU reaches earlier where CPUs are not in step.
+    fn first_end(&self, cpu: CpuId, until: Time) -> Time {
+        let is_first = self.view.cpus[cpu.index()].last.is_none();
+        if self.habits.staggered.is_none() || !is_first || until == Time::NEVER {
+            return until;
+        }
+        let length = u128::from(until.since(self.view.now).nanos());
+        let part = length * (u128::from(cpu.0) + 1) / self.view.cpus.len().max(1) as u128;
+        self.view.now + Span::from_nanos(u64::try_from(part).unwrap_or(u64::MAX))
     }
 
     /// Tells the guest on `cpu` how far it has come.
