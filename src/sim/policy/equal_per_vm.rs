@@ -51,6 +51,12 @@ macro_rules! fair_policy {
                 }
             }
 
+            fn halted(&mut self, vcpu: VcpuId, view: &View) {
+                if let Some(queue) = &mut self.queue {
+                    queue.pay_back(vcpu, view);
+                }
+            }
+
             fn slice(&self) -> Span {
                 self.quantum
             }

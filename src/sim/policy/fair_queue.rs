@@ -5,6 +5,9 @@
 //!  VM A  virtual time 10 ─ vCPUs 4, 6      next: A (10 < 12), its first (4 < 6), for one quantum
 //!  VM B  virtual time 12 ─ vCPUs 5, 7      a VM that was away does not come back with old claims
 //! ```
+//! A VM pays for a turn when it is granted, as start tags advance, and gets back what it did not use: if it paid at the
+//! end, all its virtual CPUs would be let in before the first had paid, and VMs would take the host in turns as a whole.
+//!
 //! Weighted fair queueing (Demers, Keshav, Shenker 1989; start-time variant of Goyal, Vin, Cheng 1996) on many CPUs: a VM
 //! that uses all its virtual CPUs stays the first in line, so what others leave is dealt out again (water-filling).
 
@@ -27,6 +30,8 @@ pub struct FairQueue {
     waits: Vec<bool>,
     waiting_of: Vec<u32>,
     waiting: u32,
+    /// What each virtual CPU's VM has paid for its current turn and it has not used yet.
+    paid: Vec<Span>,
 }
 
 impl FairQueue {
@@ -40,12 +45,14 @@ impl FairQueue {
             waits: vec![false; view.vcpus.len()],
             waiting_of: vec![0; view.vms.len()],
             waiting: 0,
+            paid: vec![Span::ZERO; view.vcpus.len()],
         }
     }
 
     /// Takes in one that is ready; answers an idle CPU for it.
     pub fn ready(&mut self, vcpu: VcpuId, why: Why, view: &View) -> Option<CpuId> {
         let vm = view.vm_of(vcpu).index();
+        self.pay_back(vcpu, view);
         if why == Why::Woken {
             // Who was away starts where the others are.
             let is_active = |other: &VcpuId| *other != vcpu && view.vcpu(*other).state != State::Halted;
@@ -93,20 +100,36 @@ impl FairQueue {
         let best = vms.filter_map(|vm| candidate(vm).map(|vcpu| (self.vms[vm], vcpu))).min();
         best.map_or(Pick::Idle, |(_, vcpu)| {
             self.take(vcpu, view);
+            let vm = view.vm_of(vcpu).index();
+            self.vms[vm] += self.price(vm, self.quantum);
+            self.paid[vcpu.index()] = self.quantum;
             Pick::Run(vcpu, view.now + self.quantum)
         })
     }
 
-    /// Somebody ran.
+    /// Somebody ran: what that was beyond the turn that is paid is paid now.
+    pub fn ran(&mut self, vcpu: VcpuId, span: Span, view: &View) {
+        let vm = view.vm_of(vcpu).index();
+        let paid = self.paid[vcpu.index()].min(span);
+        self.paid[vcpu.index()] = self.paid[vcpu.index()].less(paid);
+        self.vms[vm] += self.price(vm, span.less(paid));
+        self.vcpus[vcpu.index()] = self.vcpus[vcpu.index()].saturating_add(span.nanos());
+    }
+
+    /// Somebody has left his CPU: what is left of his turn is paid back.
+    pub fn pay_back(&mut self, vcpu: VcpuId, view: &View) {
+        let vm = view.vm_of(vcpu).index();
+        let left = std::mem::take(&mut self.paid[vcpu.index()]);
+        self.vms[vm] = self.vms[vm].saturating_sub(self.price(vm, left));
+    }
+
+    /// So much virtual time of a VM.
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
         reason = "positive, and saturating is right"
     )]
-    pub fn ran(&mut self, vcpu: VcpuId, span: Span, view: &View) {
-        let vm = view.vm_of(vcpu).index();
-        let weight = self.weights[vm].max(1e-6);
-        self.vms[vm] += (span.as_f64() * FINE / weight) as u128;
-        self.vcpus[vcpu.index()] = self.vcpus[vcpu.index()].saturating_add(span.nanos());
+    fn price(&self, vm: usize, span: Span) -> u128 {
+        (span.as_f64() * FINE / self.weights[vm].max(1e-6)) as u128
     }
 }
