@@ -10,6 +10,7 @@
 //! which it came up. So a simulation is a function of its parts and their seeds, nothing else.
 
 mod books;
+mod slices;
 
 use std::collections::VecDeque;
 
@@ -20,7 +21,6 @@ use super::view::{Cpu, CpuId, State, Vcpu, VcpuId, View, Vm, VmId};
 use crate::sim::guest::{Demand, Effects, Guest};
 use crate::sim::policy::{Pick, Policy, Why};
 use crate::sim::queue::Queue;
-use crate::sim::random::Stream;
 use crate::sim::time::{Span, Time};
 
 /// Pokes and picks at one moment after which something goes round in circles.
@@ -88,14 +88,6 @@ struct Seat {
     there: Time,
     /// Whether it was left on beyond its slice.
     graced: bool,
-}
-
-/// Every order is as likely (Fisher and Yates).
-fn shuffle(pokes: &mut VecDeque<VcpuId>, random: &mut Stream) {
-    for end in (1..pokes.len()).rev() {
-        let other = usize::try_from(random.below(end as u64 + 1)).unwrap_or(end);
-        pokes.swap(end, other);
-    }
 }
 
 /// A host with its guests.
@@ -186,9 +178,7 @@ impl Machine {
         for guest in &self.guests {
             guest.begin(&mut self.effects);
         }
-        if let Some(seed) = self.habits.staggered {
-            shuffle(&mut self.effects.pokes, &mut Stream::new(seed, &[3]));
-        }
+        self.stagger();
         self.settle();
         let stopped = loop {
             if let Some(trouble) = self.trouble.take() {
@@ -340,24 +330,6 @@ impl Machine {
         Some((vm, vcpu.0 - self.view.vms[vm.index()].first.0))
     }
 
-    /// Who holds a lock when its time is up may be left on, once.
-    fn grace(&mut self, cpu: CpuId) -> bool {
-        let Some((vm, index)) = self.guest_on(cpu) else { return false };
-        let seat = &mut self.seats[cpu.index()];
-        if self.habits.grace.is_zero() || seat.graced || !self.guests[vm.index()].holds_lock(index) {
-            return false;
-        }
-        seat.graced = true;
-        seat.until = self.view.now + self.habits.grace;
-        true
-    }
-
-    /// Whether who was left on beyond its slice has given its locks back.
-    fn is_let_go(&self, cpu: CpuId) -> bool {
-        let holds = |(vm, index): (VmId, u32)| self.guests[vm.index()].holds_lock(index);
-        self.seats[cpu.index()].graced && !self.guest_on(cpu).is_some_and(holds)
-    }
-
     /// Another virtual CPU runs in the place of one that spins in vain, for what is left of its slice.
     fn help(&mut self, cpu: CpuId) {
         let seat = self.seats[cpu.index()];
@@ -447,17 +419,6 @@ impl Machine {
         seat.until = until.max(seat.told + Span::from_nanos(1));
         seat.graced = false;
         self.look(cpu);
-    }
-
-    /// The end of a slice, which the first one on a CPU reaches earlier where CPUs are not in step.
-    fn first_end(&self, cpu: CpuId, until: Time) -> Time {
-        let is_first = self.view.cpus[cpu.index()].last.is_none();
-        if self.habits.staggered.is_none() || !is_first || until == Time::NEVER {
-            return until;
-        }
-        let length = u128::from(until.since(self.view.now).nanos());
-        let part = length * (u128::from(cpu.0) + 1) / self.view.cpus.len().max(1) as u128;
-        self.view.now + Span::from_nanos(u64::try_from(part).unwrap_or(u64::MAX))
     }
 
     /// Tells the guest on `cpu` how far it has come.
