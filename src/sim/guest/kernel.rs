@@ -207,7 +207,9 @@ impl Guest {
                 let turn = self.cpus[index as usize].left;
                 Some(Demand::Run(if others { left.min(turn) } else { left }))
             }
-            Doing::Spinning { lock, since, spun } => self.spin(index, number, (lock, since, spun), now),
+            Doing::Spinning { lock, since, spun, before } => {
+                self.spin(index, number, (lock, since, spun, before), now)
+            }
             Doing::Sleeping | Doing::Done => {
                 self.leave_cpu(index);
                 None
@@ -228,12 +230,13 @@ impl Guest {
         self.begin_op(index, number, op, now, effects)
     }
 
-    fn spin(&mut self, index: u32, number: u32, at: (u32, Time, Span), now: Time) -> Option<Demand> {
-        let (lock, since, spun) = at;
+    fn spin(&mut self, index: u32, number: u32, at: (u32, Time, Span, Span), now: Time) -> Option<Demand> {
+        let (lock, since, spun, before) = at;
         let thread = &mut self.threads[number as usize];
         let it = &mut self.locks[lock as usize];
         if it.look(number) {
             it.report.waits.add(now.since(since), self.mhz);
+            it.report.spins.add(thread.spin.less(before), self.mhz);
             thread.locks += 1;
             thread.doing = Doing::Asking;
             return None;
@@ -241,12 +244,12 @@ impl Guest {
         match self.on_long_wait {
             OnLongWait::Spin => Some(Demand::Run(Span::FOREVER)),
             OnLongWait::Help(limit) if spun >= limit => {
-                thread.doing = Doing::Spinning { lock, since, spun: Span::ZERO };
+                thread.doing = Doing::Spinning { lock, since, spun: Span::ZERO, before };
                 Some(Demand::Help)
             }
             OnLongWait::Halt(limit) if spun >= limit => {
                 // Spins anew when it is woken and others were quicker.
-                thread.doing = Doing::Spinning { lock, since, spun: Span::ZERO };
+                thread.doing = Doing::Spinning { lock, since, spun: Span::ZERO, before };
                 let cpu = &mut self.cpus[index as usize];
                 (cpu.runs, cpu.parked) = (false, true);
                 Some(Demand::Halt)
@@ -272,7 +275,8 @@ impl Guest {
                     self.threads[number as usize].locks += 1;
                     Doing::Asking
                 } else {
-                    Doing::Spinning { lock, since: now, spun: Span::ZERO }
+                    let before = self.threads[number as usize].spin;
+                    Doing::Spinning { lock, since: now, spun: Span::ZERO, before }
                 }
             }
             Op::Release(lock) => {

@@ -39,8 +39,10 @@ pub enum OnLongWait {
 pub struct LockReport {
     /// How often it was taken.
     pub taken: u64,
-    /// How long those who did not get it at once waited, by the clock.
+    /// How long those who did not get it at once waited, by the host's clock.
     pub waits: Waits,
+    /// How long they spun: the same without the time in which they were preempted or halted.
+    pub spins: Waits,
 }
 
 /// What a thread that waits is doing at this moment.

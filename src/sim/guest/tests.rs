@@ -204,6 +204,8 @@ proptest! {
             let cpu = threads.iter().fold(Span::ZERO, |sum, thread| sum + thread.cpu);
             let spin = threads.iter().fold(Span::ZERO, |sum, thread| sum + thread.spin);
             prop_assert_eq!(cpu, work + spin);
+            let spun: u64 = locks.iter().flat_map(|lock| lock.spins.nanos).sum();
+            prop_assert_eq!(spun, spin.nanos());
         }
     }
 }
