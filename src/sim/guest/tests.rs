@@ -290,8 +290,8 @@ fn a_deadlock_is_told_as_one() {
         for kind in [LockKind::Ticket, LockKind::TestAndSet] {
             let (stopped, machine, _) = World::dedicated(kind, threads.clone()).run(1);
             assert_eq!(stopped, Stopped::Deadlock, "{threads:?}");
-            let words = machine.guests()[0].waiting();
-            assert!(words.iter().any(|words| words.contains("spins for lock")), "{words:?}");
+            let told = machine.guests()[0].waiting();
+            assert!(told.iter().any(|told| told.contains("spins for lock")), "{told:?}");
         }
     }
     // In the same order there is none.

@@ -30,8 +30,9 @@ pub struct FairQueue {
     waits: Vec<bool>,
     waiting_of: Vec<u32>,
     waiting: u32,
-    /// What each virtual CPU's VM has paid for its current turn and it has not used yet.
-    paid: Vec<Span>,
+    /// Virtual time that each virtual CPU's VM has paid for its current turn and it has not used yet; and by VM.
+    paid: Vec<u128>,
+    paid_of: Vec<u128>,
 }
 
 impl FairQueue {
@@ -45,7 +46,8 @@ impl FairQueue {
             waits: vec![false; view.vcpus.len()],
             waiting_of: vec![0; view.vms.len()],
             waiting: 0,
-            paid: vec![Span::ZERO; view.vcpus.len()],
+            paid: vec![0; view.vcpus.len()],
+            paid_of: vec![0; view.vms.len()],
         }
     }
 
@@ -62,7 +64,7 @@ impl FairQueue {
                     *other != vm
                         && view.vms[*other].vcpus().any(|vcpu| view.vcpu(vcpu).state != State::Halted)
                 });
-                if let Some(least) = others.map(|other| self.vms[other]).min() {
+                if let Some(least) = others.map(|other| self.vms[other] - self.paid_of[other]).min() {
                     self.vms[vm] = self.vms[vm].max(least);
                 }
             }
@@ -101,8 +103,10 @@ impl FairQueue {
         best.map_or(Pick::Idle, |(_, vcpu)| {
             self.take(vcpu, view);
             let vm = view.vm_of(vcpu).index();
-            self.vms[vm] += self.price(vm, self.quantum);
-            self.paid[vcpu.index()] = self.quantum;
+            let price = self.price(vm, self.quantum);
+            self.vms[vm] += price;
+            self.paid[vcpu.index()] = price;
+            self.paid_of[vm] += price;
             Pick::Run(vcpu, view.now + self.quantum)
         })
     }
@@ -110,9 +114,11 @@ impl FairQueue {
     /// Somebody ran: what that was beyond the turn that is paid is paid now.
     pub fn ran(&mut self, vcpu: VcpuId, span: Span, view: &View) {
         let vm = view.vm_of(vcpu).index();
-        let paid = self.paid[vcpu.index()].min(span);
-        self.paid[vcpu.index()] = self.paid[vcpu.index()].less(paid);
-        self.vms[vm] += self.price(vm, span.less(paid));
+        let price = self.price(vm, span);
+        let paid = self.paid[vcpu.index()].min(price);
+        self.paid[vcpu.index()] -= paid;
+        self.paid_of[vm] -= paid;
+        self.vms[vm] += price - paid;
         self.vcpus[vcpu.index()] = self.vcpus[vcpu.index()].saturating_add(span.nanos());
     }
 
@@ -120,7 +126,8 @@ impl FairQueue {
     pub fn pay_back(&mut self, vcpu: VcpuId, view: &View) {
         let vm = view.vm_of(vcpu).index();
         let left = std::mem::take(&mut self.paid[vcpu.index()]);
-        self.vms[vm] = self.vms[vm].saturating_sub(self.price(vm, left));
+        self.paid_of[vm] -= left;
+        self.vms[vm] -= left;
     }
 
     /// So much virtual time of a VM.

@@ -1,7 +1,7 @@
 //! Programs against closed forms and counts by hand, on hosts that are written as scenarios.
 
 use crate::model::scenario::cases;
-use crate::sim::guest::{Seen, ThreadReport};
+use crate::sim::guest::{Guest, Seen, ThreadReport};
 use crate::sim::host::{Limits, Stopped};
 use crate::sim::scenario::build;
 use crate::sim::time::{Span, Time};
@@ -19,7 +19,7 @@ fn run(cpus: u32, policy: &str, vms: &[(&str, u32)]) -> Vec<Vec<ThreadReport>> {
     let mut machine = build(&scenario, 7);
     let limits = Limits { until: Time::ZERO + Span::from_secs(100), events: u64::MAX, when_done: true };
     assert_eq!(machine.run(&limits), Stopped::Done);
-    machine.guests().iter().map(|guest| guest.threads()).collect()
+    machine.guests().iter().map(Guest::threads).collect()
 }
 
 fn alone(program: &str) -> Seen {

@@ -5,7 +5,7 @@
 //!             CPU 1 |A ────|B ────|A ─
 //!  grace      ──────────── end of the slice ─ lock given back: off now │ … or at the end of the grace
 //! ```
-//! Delayed preemption is from Uhlig, LeVasseur, Skoglund, Dannowski (2004).
+//! Delayed preemption is from Uhlig and others, Towards Scalable Multiprocessor Virtual Machines (2004).
 
 use std::collections::VecDeque;
 
@@ -57,5 +57,56 @@ impl Machine {
     pub(super) fn is_let_go(&self, cpu: CpuId) -> bool {
         let holds = |(vm, index): (VmId, u32)| self.guests[vm.index()].holds_lock(index);
         self.seats[cpu.index()].graced && !self.guest_on(cpu).is_some_and(holds)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::model::scenario::cases;
+    use crate::sim::host::Limits;
+    use crate::sim::scenario::build;
+    use crate::sim::time::{Span, Time};
+
+    #[test]
+    fn cpus_are_out_of_step_and_vms_do_not_take_the_host_in_turns() {
+        let text = r#"
+name = "staggered"
+[host]
+cpus = 8
+staggered = true
+policy = { name = "equal-per-vm", quantum_us = 8000 }
+[[vm]]
+name = "A"
+vcpus = 8
+thread = [{ run = { program = "endless" } }]
+[[vm]]
+name = "B"
+vcpus = 8
+thread = [{ run = { program = "endless" } }]
+"#;
+        let scenario = cases(text, &[]).unwrap().remove(0).scenario;
+        let mut machine = build(&scenario, 1);
+        machine.keep_trace(10_000);
+        let until = Time::ZERO + Span::from_secs(1);
+        machine.run(&Limits { until, events: u64::MAX, when_done: false });
+        let stretches = &machine.trace().stretches;
+        let on = |cpu: u32, at: Time| {
+            let there = stretches.iter().find(|stretch| stretch.cpu.0 == cpu && stretch.to > at);
+            there.map(|stretch| stretch.vcpu)
+        };
+        let mut changes = 0;
+        for cpu in 0..8u32 {
+            let end = Time::ZERO + Span::from_millis(u64::from(cpu) + 1);
+            let before = Time::from_nanos(end.nanos() - 1);
+            assert_eq!(on(cpu, Time::ZERO), on(cpu, before), "nobody goes before his slice ends");
+            changes += u32::from(on(cpu, before) != on(cpu, end));
+        }
+        assert!(changes >= 7, "{changes} of 8 CPUs change hands one after the other");
+        // From the fair queue, which is paid when a turn is granted: about half of the CPUs at every moment.
+        for at in (100..1000).map(|at| Time::ZERO + Span::from_millis(at) + Span::from_micros(500)) {
+            let runs = stretches.iter().filter(|stretch| stretch.from <= at && at < stretch.to);
+            let of_a = runs.filter(|stretch| stretch.vcpu.0 < 8).count();
+            assert!((3..=5).contains(&of_a), "{of_a} of A at {at}");
+        }
     }
 }
