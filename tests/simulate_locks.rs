@@ -11,9 +11,8 @@ use bulkhead::model::scenario::{BoundSpec, Case, FigureSpec, cases};
 use bulkhead::model::simulation::WaitTimes;
 use bulkhead::sim::scenario::{Replication, Wanted, run_host};
 
-/// Each case of the first file is simulated with these; in debug builds, which are slow, and where one run is as telling
-/// as several, with the first one only.
-const SEEDS: &[u64] = if cfg!(debug_assertions) { &[1] } else { &[1, 2] };
+/// Each case of the first file is simulated with these; where one run is as telling as several, with the first one only.
+const SEEDS: &[u64] = &[1, 2];
 
 /// Means over the seeds, by case and figure, and the first seed's waiting times.
 struct Simulated {
@@ -77,6 +76,7 @@ fn in_bins(waits: &WaitTimes, bins: std::ops::Range<usize>) -> u64 {
 }
 
 #[test]
+#[cfg_attr(debug_assertions, ignore = "a minute in debug builds, seconds in release builds")]
 fn lock_holder_preemption_is_as_published() {
     let simulated = Simulated::of("lock-holder-preemption.toml", SEEDS);
     simulated.check_published();
@@ -104,6 +104,7 @@ fn lock_holder_preemption_is_as_published() {
 }
 
 #[test]
+#[cfg_attr(debug_assertions, ignore = "a minute in debug builds, seconds in release builds")]
 fn ticket_locks_collapse_and_helping_saves_them() {
     let simulated = Simulated::of("ticket-locks.toml", &SEEDS[..1]);
     simulated.check_published();
