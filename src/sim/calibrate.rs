@@ -243,6 +243,7 @@ fn scenario(measured: &Measured<'_>, model: &Model, seen: &Observation) -> Scena
             switch_ns: model.switch,
             grace_us: Micros::from_micros(0),
             help: HelpSpec::None,
+            staggered: false,
             policy,
         }),
         vms,

@@ -32,6 +32,10 @@ pub struct HostSpec {
     /// What is done for who spins in vain and says so.
     #[serde(default)]
     pub help: HelpSpec,
+    /// Whether the CPUs' slices are out of step from the beginning, as those of real CPUs are, each of which has a timer
+    /// of its own: virtual CPUs come up in random order, and the first slice on CPU i of n is cut to (i + 1)/n.
+    #[serde(default)]
+    pub staggered: bool,
     /// How CPUs are dealt out.
     pub policy: PolicySpec,
 }

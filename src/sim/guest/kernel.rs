@@ -6,9 +6,11 @@
 //!            poke ◄──────── a lock was handed over, a thread has work (to another virtual CPU)
 //! ```
 
+mod waiting;
+
 use std::collections::VecDeque;
 
-use super::lock::{Lock, LockKind, LockReport, OnLongWait};
+use super::lock::{Lock, LockKind, LockReport, OnLongWait, Released, Waiting};
 use super::program::{Moment, Op, Program, Seen};
 use super::thread::{Doing, Thread};
 use crate::sim::host::{Mode, VcpuId, VmId};
@@ -29,6 +31,8 @@ pub enum Demand {
     Halt,
     /// It has done a million operations that take no time: it would never come to an end.
     Stuck,
+    /// Threads wait for each other's locks in a circle, or for one that will never be given back.
+    Deadlock,
 }
 
 /// What a guest does to others.
@@ -95,6 +99,8 @@ struct GuestCpu {
     left: Span,
     /// Whether the host runs it just now.
     runs: bool,
+    /// Whether it has halted while its thread waits for a lock.
+    parked: bool,
 }
 
 /// Counts here come from numbers of 32 bits.
@@ -171,7 +177,8 @@ impl Guest {
 
     /// What its virtual CPU `index`, which runs, wants now.
     pub fn attend(&mut self, index: u32, now: Time, effects: &mut Effects) -> Demand {
-        self.cpus[index as usize].runs = true;
+        let cpu = &mut self.cpus[index as usize];
+        (cpu.runs, cpu.parked) = (true, false);
         for _ in 0..IDLE_OPERATIONS {
             if let Some(demand) = self.look(index, now, effects) {
                 return demand;
@@ -182,7 +189,11 @@ impl Guest {
 
     /// One step; none when there is more to look at.
     fn look(&mut self, index: u32, now: Time, effects: &mut Effects) -> Option<Demand> {
-        self.make_room(index);
+        // What has been worked off is over, even for who is to make room at this moment.
+        if let Some(number) = self.worked_off(index) {
+            return self.ask(index, number, now, effects);
+        }
+        self.make_room(index, effects);
         let Some(number) = self.cpus[index as usize].current else {
             return match self.best(index) {
                 Some(place) => {
@@ -192,24 +203,16 @@ impl Guest {
                 None => Some(Demand::Halt),
             };
         };
-        let thread = &mut self.threads[number as usize];
-        match thread.doing {
-            Doing::Asking => {
-                let Thread { program, random, cpu, .. } = thread;
-                let op = program.next(Moment { now, cpu: *cpu, random });
-                self.begin_op(index, number, op, now, effects);
-                None
-            }
-            Doing::Working { left, .. } if left.is_zero() => {
-                thread.doing = Doing::Asking;
-                None
-            }
+        match self.threads[number as usize].doing {
+            Doing::Asking => self.ask(index, number, now, effects),
             Doing::Working { left, kernel } => {
                 let others = !kernel && self.best(index).is_some();
                 let turn = self.cpus[index as usize].left;
                 Some(Demand::Run(if others { left.min(turn) } else { left }))
             }
-            Doing::Spinning { lock, since, spun } => self.spin(index, number, (lock, since, spun), now),
+            Doing::Spinning { lock, since, spun, before } => {
+                self.spin(index, number, (lock, since, spun, before), now)
+            }
             Doing::Sleeping | Doing::Done => {
                 self.leave_cpu(index);
                 None
@@ -217,12 +220,26 @@ impl Guest {
         }
     }
 
-    fn spin(&mut self, index: u32, number: u32, at: (u32, Time, Span), now: Time) -> Option<Demand> {
-        let (lock, since, spun) = at;
+    /// The thread on a virtual CPU whose operation has just been worked off.
+    fn worked_off(&self, index: u32) -> Option<u32> {
+        let is_over = |number: &u32| matches!(self.threads[*number as usize].doing, Doing::Working { left, .. } if left.is_zero());
+        self.cpus[index as usize].current.filter(is_over)
+    }
+
+    /// Thread `number` is asked what it does next.
+    fn ask(&mut self, index: u32, number: u32, now: Time, effects: &mut Effects) -> Option<Demand> {
+        let Thread { program, random, cpu, .. } = &mut self.threads[number as usize];
+        let op = program.next(Moment { now, cpu: *cpu, random });
+        self.begin_op(index, number, op, now, effects)
+    }
+
+    fn spin(&mut self, index: u32, number: u32, at: (u32, Time, Span, Span), now: Time) -> Option<Demand> {
+        let (lock, since, spun, before) = at;
         let thread = &mut self.threads[number as usize];
         let it = &mut self.locks[lock as usize];
         if it.look(number) {
             it.report.waits.add(now.since(since), self.mhz);
+            it.report.spins.add(thread.spin.less(before), self.mhz);
             thread.locks += 1;
             thread.doing = Doing::Asking;
             return None;
@@ -230,20 +247,29 @@ impl Guest {
         match self.on_long_wait {
             OnLongWait::Spin => Some(Demand::Run(Span::FOREVER)),
             OnLongWait::Help(limit) if spun >= limit => {
-                thread.doing = Doing::Spinning { lock, since, spun: Span::ZERO };
+                thread.doing = Doing::Spinning { lock, since, spun: Span::ZERO, before };
                 Some(Demand::Help)
             }
             OnLongWait::Halt(limit) if spun >= limit => {
                 // Spins anew when it is woken and others were quicker.
-                thread.doing = Doing::Spinning { lock, since, spun: Span::ZERO };
-                self.cpus[index as usize].runs = false;
+                thread.doing = Doing::Spinning { lock, since, spun: Span::ZERO, before };
+                let cpu = &mut self.cpus[index as usize];
+                (cpu.runs, cpu.parked) = (false, true);
                 Some(Demand::Halt)
             }
             OnLongWait::Help(limit) | OnLongWait::Halt(limit) => Some(Demand::Run(limit.less(spun))),
         }
     }
 
-    fn begin_op(&mut self, index: u32, number: u32, op: Op, now: Time, effects: &mut Effects) {
+    /// Begins an operation; answers a demand only when that is a deadlock.
+    fn begin_op(
+        &mut self,
+        index: u32,
+        number: u32,
+        op: Op,
+        now: Time,
+        effects: &mut Effects,
+    ) -> Option<Demand> {
         let doing = match op {
             Op::Work(left) => Doing::Working { left, kernel: false },
             Op::Kernel(left) => Doing::Working { left, kernel: true },
@@ -252,13 +278,12 @@ impl Guest {
                     self.threads[number as usize].locks += 1;
                     Doing::Asking
                 } else {
-                    Doing::Spinning { lock, since: now, spun: Span::ZERO }
+                    let before = self.threads[number as usize].spin;
+                    Doing::Spinning { lock, since: now, spun: Span::ZERO, before }
                 }
             }
             Op::Release(lock) => {
-                self.release(lock, effects);
-                let thread = &mut self.threads[number as usize];
-                thread.locks = thread.locks.saturating_sub(1);
+                self.release(number, lock, effects);
                 Doing::Asking
             }
             Op::SleepUntil(at) if at <= now => Doing::Asking,
@@ -276,19 +301,22 @@ impl Guest {
         if matches!(doing, Doing::Sleeping | Doing::Done) {
             self.leave_cpu(index);
         }
+        self.is_deadlock(number).then_some(Demand::Deadlock)
     }
 
-    fn release(&mut self, lock: u32, effects: &mut Effects) {
+    fn release(&mut self, number: u32, lock: u32, effects: &mut Effects) {
         let Self { locks, threads, cpus, random, .. } = self;
-        let spins = |thread: u32| {
-            let on = threads[thread as usize].on;
-            on.is_some_and(|index| cpus[index as usize].runs)
+        let doing = |thread: u32| match threads[thread as usize].on.map(|index| cpus[index as usize]) {
+            Some(GuestCpu { runs: true, .. }) => Waiting::Spins,
+            Some(GuestCpu { parked: true, .. }) => Waiting::Parked,
+            _ => Waiting::Preempted,
         };
         let any = |count: usize| usize::try_from(random.below(count as u64)).unwrap_or(0);
-        if let Some(on) = locks[lock as usize].release(spins, any).and_then(|next| threads[next as usize].on)
-        {
-            effects.pokes.push_back(VcpuId(self.first.0 + on));
-        }
+        let Released { was_its, tell } = locks[lock as usize].release(number, doing, any);
+        let on = tell.and_then(|next| threads[next as usize].on);
+        let thread = &mut threads[number as usize];
+        thread.locks = thread.locks.saturating_sub(u32::from(was_its));
+        effects.pokes.extend(on.map(|on| self.vcpu(on)));
     }
 
     fn leave_cpu(&mut self, index: u32) {
@@ -315,17 +343,20 @@ impl Guest {
     }
 
     /// Takes the current thread off when another should run instead.
-    fn make_room(&mut self, index: u32) {
+    fn make_room(&mut self, index: u32, effects: &mut Effects) {
         let GuestCpu { current: Some(number), left, .. } = self.cpus[index as usize] else { return };
         let thread = &self.threads[number as usize];
         if thread.is_in_kernel() || self.queue.is_empty() {
             return;
         }
         let Some(place) = self.best(index) else { return };
+        let priority = thread.priority;
         let other = self.threads[self.queue[place] as usize].priority;
-        if other > thread.priority || (other == thread.priority && left.is_zero()) {
+        if other > priority || (other == priority && left.is_zero()) {
             self.leave_cpu(index);
-            self.queue.push_back(number);
+            // Another virtual CPU may be idle, or do less important work. This one takes the other thread first.
+            self.bring(index, place);
+            self.find_place(number, priority.into(), effects);
         } else if left.is_zero() {
             self.cpus[index as usize].left = self.quantum;
         }
@@ -366,23 +397,26 @@ impl Guest {
     /// A timer of its thread `number` is due.
     pub fn timer(&mut self, number: u32, effects: &mut Effects) {
         let thread = &mut self.threads[number as usize];
-        if thread.doing != Doing::Sleeping {
-            return;
+        if thread.doing == Doing::Sleeping {
+            thread.doing = Doing::Asking;
+            let most = 1 + u16::from(thread.priority);
+            self.find_place(number, most, effects);
         }
-        thread.doing = Doing::Asking;
-        let (bound, priority) = (thread.bound, thread.priority);
+    }
+
+    /// Lets a thread wait for a virtual CPU and tells one that it does: an idle one, or else the one that does the least
+    /// important work, if its rank is `most` at most: 0 for an idle one, above it 1 and the priority.
+    fn find_place(&mut self, number: u32, most: u16, effects: &mut Effects) {
+        let bound = self.threads[number as usize].bound;
         self.queue.push_back(number);
         let may = |index: &u32| bound.is_none_or(|bound| bound == *index);
         let count = small(self.cpus.len());
         let in_turn = (0..count).map(|step| (self.turn + step) % count).filter(may);
-        // Somebody idle, or else who does the least important work.
         let rank = |index: u32| match self.cpus[index as usize].current {
             None => 0u16,
             Some(current) => 1 + u16::from(self.threads[current as usize].priority),
         };
-        if let Some(index) =
-            in_turn.min_by_key(|index| rank(*index)).filter(|index| rank(*index) <= 1 + u16::from(priority))
-        {
+        if let Some(index) = in_turn.min_by_key(|index| rank(*index)).filter(|index| rank(*index) <= most) {
             self.turn = (index + 1) % count;
             effects.pokes.push_back(self.vcpu(index));
         }
@@ -407,28 +441,5 @@ impl Guest {
     /// Its locks, in the order of the plan.
     pub fn locks(&self) -> Vec<LockReport> {
         self.locks.iter().map(|lock| lock.report.clone()).collect()
-    }
-
-    /// Threads that wait, and for what: for those who want to know why a simulation does not end.
-    pub fn waiting(&self) -> Vec<String> {
-        let words = |(number, thread): (usize, &Thread)| match thread.doing {
-            Doing::Spinning { lock, since, .. } => {
-                let holder = self.locks[lock as usize].holder;
-                let held =
-                    holder.map_or_else(|| "free".to_owned(), |holder| format!("held by thread {holder}"));
-                Some(format!("thread {number} spins for lock {lock} ({held}) since {since}"))
-            }
-            Doing::Working { left, .. } if thread.program.is_finite() => {
-                Some(format!("thread {number} has {left} of its operation left"))
-            }
-            Doing::Sleeping if thread.program.is_finite() => Some(format!("thread {number} sleeps")),
-            _ => None,
-        };
-        self.threads.iter().enumerate().filter_map(words).collect()
-    }
-
-    /// Threads that wait for a lock.
-    pub fn spinning(&self) -> usize {
-        self.locks.iter().map(|lock| lock.waiting().count()).sum()
     }
 }

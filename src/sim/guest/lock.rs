@@ -1,9 +1,10 @@
 //! Spinlocks of a guest's kernel.
 //!
 //! ```text
-//!  test-and-set  free ─► whoever of the spinning ones runs just now gets it, at random
+//!  test-and-set  free ─► whoever of the spinning ones runs just now gets it, at random; none: whoever looks first
 //!  ticket        handed to who has waited longest, whether its virtual CPU runs or not
-//!  paravirtual   as ticket, but who waits long halts its virtual CPU and is woken when it is its turn
+//!  paravirtual   either, but who waits long halts its virtual CPU and is woken: when it is its turn, or (test-and-set)
+//!                when the lock is given back and nobody spins
 //! ```
 //! The orders are those of Linux's locks before 2.6.25, from 2.6.25 on (FIFO tickets), and of the paravirtual ones since
 //! 3.12, as the methodology's workshop paper and the kernel's documentation describe them.
@@ -38,8 +39,30 @@ pub enum OnLongWait {
 pub struct LockReport {
     /// How often it was taken.
     pub taken: u64,
-    /// How long those who did not get it at once waited, by the clock.
+    /// How long those who did not get it at once waited, by the host's clock.
     pub waits: Waits,
+    /// How long they spun: the same without the time in which they were preempted or halted.
+    pub spins: Waits,
+}
+
+/// What a thread that waits is doing at this moment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Waiting {
+    /// It spins on a CPU.
+    Spins,
+    /// Its virtual CPU was preempted; it looks when that runs again.
+    Preempted,
+    /// It has halted its virtual CPU and has to be woken.
+    Parked,
+}
+
+/// What giving a lock back leads to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Released {
+    /// Whether the thread had it at all.
+    pub(super) was_its: bool,
+    /// Who is to look now.
+    pub(super) tell: Option<u32>,
 }
 
 /// A lock; threads are numbers within its guest.
@@ -86,26 +109,31 @@ impl Lock {
         free
     }
 
-    /// Gives it back and says who has it next. `spins` tells who of the waiting spins at this moment, `any` picks one of
-    /// so many.
+    /// `thread` gives it back. Says whom to tell: who has it next, or who is to be woken to look; nothing happens when it
+    /// was not that thread's. `doing` tells what a waiting thread does, `any` picks one of so many.
     pub(super) fn release(
         &mut self,
-        spins: impl Fn(u32) -> bool,
+        thread: u32,
+        doing: impl Fn(u32) -> Waiting,
         any: impl FnOnce(usize) -> usize,
-    ) -> Option<u32> {
+    ) -> Released {
+        if self.holder != Some(thread) {
+            return Released { was_its: false, tell: None };
+        }
         self.holder = None;
         let place = match self.kind {
-            LockKind::Ticket => (!self.waiting.is_empty()).then_some(0)?,
+            LockKind::Ticket => (!self.waiting.is_empty()).then_some(0),
             LockKind::TestAndSet => {
-                let spinning: Vec<usize> =
-                    (0..self.waiting.len()).filter(|place| spins(self.waiting[*place])).collect();
-                *spinning.get(if spinning.len() > 1 { any(spinning.len()) } else { 0 })?
+                let spins = |place: &usize| doing(self.waiting[*place]) == Waiting::Spins;
+                let spinning: Vec<usize> = (0..self.waiting.len()).filter(spins).collect();
+                spinning.get(if spinning.len() > 1 { any(spinning.len()) } else { 0 }).copied()
             }
         };
-        let next = self.waiting.remove(place)?;
-        self.holder = Some(next);
-        self.report.taken += 1;
-        Some(next)
+        let next = place.and_then(|place| self.waiting.remove(place));
+        self.holder = next;
+        self.report.taken += u64::from(next.is_some());
+        let parked = || self.waiting.iter().copied().find(|waiting| doing(*waiting) == Waiting::Parked);
+        Released { was_its: true, tell: next.or_else(parked) }
     }
 
     /// Threads that wait for it.

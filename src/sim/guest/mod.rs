@@ -8,6 +8,8 @@
 mod kernel;
 mod lock;
 mod program;
+#[cfg(test)]
+mod tests;
 mod thread;
 mod waits;
 

@@ -11,8 +11,8 @@ pub(super) enum Doing {
     Asking,
     /// So much CPU time is left of an operation.
     Working { left: Span, kernel: bool },
-    /// Spins for a lock since then; `spun` since it last asked for help.
-    Spinning { lock: u32, since: Time, spun: Span },
+    /// Spins for a lock since then; `spun` since it last asked for help, `before` in all its earlier waits.
+    Spinning { lock: u32, since: Time, spun: Span, before: Span },
     /// Waits for its timer.
     Sleeping,
     /// Nothing more, ever.

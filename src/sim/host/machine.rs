@@ -10,6 +10,7 @@
 //! which it came up. So a simulation is a function of its parts and their seeds, nothing else.
 
 mod books;
+mod slices;
 
 use std::collections::VecDeque;
 
@@ -45,7 +46,7 @@ pub enum Stopped {
     Time,
     /// The stated number of events is used up.
     Events,
-    /// Nothing will ever happen again, and somebody still waits.
+    /// Nothing will ever happen again, or threads wait for each other's locks, and somebody still waits.
     Deadlock,
     /// A program or a policy goes round in circles without time going on.
     Circles,
@@ -60,8 +61,11 @@ pub struct Habits {
     pub switch: Span,
     /// Whether who spins in vain is replaced, by who was preempted in its kernel first (true) or by anyone (false).
     pub help: Option<bool>,
-    /// Who holds a lock at the end of its slice is left on for so long, once.
+    /// Who holds a lock at the end of its slice is left on until it has given it back, for so long at most.
     pub grace: Span,
+    /// CPUs are not in step: virtual CPUs come up in the random order of this seed, and the first slice on CPU i of n is
+    /// cut to (i + 1)/n of its length.
+    pub staggered: Option<u64>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -178,6 +182,7 @@ impl Machine {
         for guest in &self.guests {
             guest.begin(&mut self.effects);
         }
+        self.stagger();
         self.settle();
         let stopped = loop {
             if let Some(trouble) = self.trouble.take() {
@@ -315,10 +320,11 @@ impl Machine {
             return;
         }
         let demand = self.ask(cpu);
-        let time_is_up = self.seats[cpu.index()].until <= self.view.now;
+        let time_is_up = self.seats[cpu.index()].until <= self.view.now || self.is_let_go(cpu);
         match demand {
             None => {}
             Some(Demand::Stuck) => self.trouble = Some(Stopped::Circles),
+            Some(Demand::Deadlock) => self.trouble = Some(Stopped::Deadlock),
             Some(Demand::Halt) => self.off(cpu, None),
             Some(Demand::Help) => self.help(cpu),
             Some(Demand::Run(_)) if time_is_up && !self.grace(cpu) => self.off(cpu, Some(Why::Preempted)),
@@ -340,18 +346,6 @@ impl Machine {
         let vcpu = self.view.cpus[cpu.index()].running?;
         let vm = self.view.vm_of(vcpu);
         Some((vm, vcpu.0 - self.view.vms[vm.index()].first.0))
-    }
-
-    /// Who holds a lock when its time is up may be left on, once.
-    fn grace(&mut self, cpu: CpuId) -> bool {
-        let Some((vm, index)) = self.guest_on(cpu) else { return false };
-        let seat = &mut self.seats[cpu.index()];
-        if self.habits.grace.is_zero() || seat.graced || !self.guests[vm.index()].holds_lock(index) {
-            return false;
-        }
-        seat.graced = true;
-        seat.until = self.view.now + self.habits.grace;
-        true
     }
 
     /// Another virtual CPU runs in the place of one that spins in vain, for what is left of its slice.
@@ -435,6 +429,7 @@ impl Machine {
         it.state = State::Running(cpu);
         it.since = now;
         it.dispatches += 1;
+        let until = self.first_end(cpu, until);
         let place = &mut self.view.cpus[cpu.index()];
         place.idle += now.since(place.since);
         place.since = now;

@@ -5,6 +5,9 @@
 //!  VM A  virtual time 10 ─ vCPUs 4, 6      next: A (10 < 12), its first (4 < 6), for one quantum
 //!  VM B  virtual time 12 ─ vCPUs 5, 7      a VM that was away does not come back with old claims
 //! ```
+//! A VM pays for a turn when it is granted, as start tags advance, and gets back what it did not use: if it paid at the
+//! end, all its virtual CPUs would be let in before the first had paid, and VMs would take the host in turns as a whole.
+//!
 //! Weighted fair queueing (Demers, Keshav, Shenker 1989; start-time variant of Goyal, Vin, Cheng 1996) on many CPUs: a VM
 //! that uses all its virtual CPUs stays the first in line, so what others leave is dealt out again (water-filling). What
 //! such a VM could not use does not count as a claim either: it is never more than a few turns behind (as weights are
@@ -42,6 +45,9 @@ pub struct FairQueue {
     /// Virtual CPUs of each VM that have something to do.
     active_of: Vec<u32>,
     waiting: u32,
+    /// Virtual time that each virtual CPU's VM has paid for its current turn and it has not used yet; and by VM.
+    paid: Vec<u128>,
+    paid_of: Vec<u128>,
     budgets: Budgets,
     meetings: Meetings,
     /// Virtual time of a turn of the lightest VM.
@@ -61,6 +67,8 @@ impl FairQueue {
             waiting_of: vec![0; view.vms.len()],
             active_of: vec![0; view.vms.len()],
             waiting: 0,
+            paid: vec![0; view.vcpus.len()],
+            paid_of: vec![0; view.vms.len()],
             budgets: Budgets::new(PERIOD.max(turns), view, true),
             meetings: Meetings::new(view),
             longest: 0,
@@ -72,6 +80,7 @@ impl FairQueue {
     /// Takes in one that is ready; answers an idle CPU for it, or one that it may take from another.
     pub fn ready(&mut self, vcpu: VcpuId, why: Why, view: &View) -> Option<CpuId> {
         let vm = view.vm_of(vcpu).index();
+        self.pay_back(vcpu, view);
         if why == Why::Woken {
             if self.active_of[vm] == 0 {
                 // Who was away starts where the others are.
@@ -107,7 +116,7 @@ impl FairQueue {
     fn least(&self, vm: usize, among: &[u32]) -> Option<u128> {
         let meets = |other: &usize| self.meetings.meet(vm, *other);
         let others = (0..self.vms.len()).filter(|other| *other != vm && among[*other] > 0);
-        others.filter(meets).map(|other| self.vms[other]).min()
+        others.filter(meets).map(|other| self.vms[other].saturating_sub(self.paid_of[other])).min()
     }
 
     /// A VM that had all it could use has no claim for what it could not.
@@ -131,6 +140,7 @@ impl FairQueue {
     /// One has nothing to do from now on.
     pub fn halted(&mut self, vcpu: VcpuId, view: &View) {
         let vm = view.vm_of(vcpu);
+        self.pay_back(vcpu, view);
         self.active_of[vm.index()] = self.active_of[vm.index()].saturating_sub(1);
         self.budgets.back(vcpu, vm);
     }
@@ -154,7 +164,12 @@ impl FairQueue {
         let best = waiting.filter_map(|vm| candidate(vm.index()).map(|vcpu| key(vm, vcpu))).min();
         best.map_or(Pick::Idle, |(.., vcpu)| {
             self.take(vcpu, view);
-            let span = self.budgets.grant(vcpu, view.vm_of(vcpu), self.quantum);
+            let vm = view.vm_of(vcpu);
+            let span = self.budgets.grant(vcpu, vm, self.quantum);
+            let price = self.virtual_time(vm.index(), span);
+            self.vms[vm.index()] += price;
+            self.paid[vcpu.index()] = price;
+            self.paid_of[vm.index()] += price;
             Pick::Run(vcpu, view.now + span)
         })
     }
@@ -168,10 +183,22 @@ impl FairQueue {
         (span.as_f64() * FINE / self.weights[vm].max(1e-6)) as u128
     }
 
-    /// Somebody ran.
+    /// Somebody has left his CPU: what is left of his turn is paid back.
+    fn pay_back(&mut self, vcpu: VcpuId, view: &View) {
+        let vm = view.vm_of(vcpu).index();
+        let left = std::mem::take(&mut self.paid[vcpu.index()]);
+        self.paid_of[vm] -= left;
+        self.vms[vm] = self.vms[vm].saturating_sub(left);
+    }
+
+    /// Somebody ran: what that was beyond the turn that is paid is paid now.
     pub fn ran(&mut self, vcpu: VcpuId, span: Span, view: &View) {
         let vm = view.vm_of(vcpu);
-        self.vms[vm.index()] += self.virtual_time(vm.index(), span);
+        let price = self.virtual_time(vm.index(), span);
+        let paid = self.paid[vcpu.index()].min(price);
+        self.paid[vcpu.index()] -= paid;
+        self.paid_of[vm.index()] -= paid;
+        self.vms[vm.index()] += price - paid;
         self.vcpus[vcpu.index()] = self.vcpus[vcpu.index()].saturating_add(span.nanos());
         self.budgets.ran(vcpu, vm, span);
     }

@@ -37,11 +37,11 @@ pub fn build(scenario: &Scenario, seed: u64) -> Machine {
         || policy::make(&PolicySpec::PerThread { quantum_us: Micros::from_micros(1000) }, &names, scenario),
         |host| policy::make(&host.policy, &names, scenario),
     );
-    let habits = scenario.host.as_ref().map(habits).unwrap_or_default();
+    let habits = scenario.host.as_ref().map(|host| habits(host, seed)).unwrap_or_default();
     Machine::new(cpus, vms, affinities, &affinity_of, guests, policy, habits)
 }
 
-fn habits(host: &HostSpec) -> Habits {
+fn habits(host: &HostSpec, seed: u64) -> Habits {
     Habits {
         switch: host.switch_ns.into(),
         help: match host.help {
@@ -50,6 +50,7 @@ fn habits(host: &HostSpec) -> Habits {
             HelpSpec::Anyone => Some(false),
         },
         grace: micros(host.grace_us),
+        staggered: host.staggered.then_some(seed),
     }
 }
 

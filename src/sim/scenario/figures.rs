@@ -198,11 +198,12 @@ fn of_samples(threads: &[ThreadReport]) -> Vec<(Kind, f64)> {
     figures
 }
 
-/// Waiting times of locks, by VM that has any.
+/// Waiting times of locks, by VM that has any: time spent spinning, whose sum is the spinning that figures tell. The
+/// histograms of Friebel and Biemueller (2008) are such: their sums are parts of the guest's CPU time.
 pub(super) fn waits(machine: &Machine, names: &Names) -> Vec<WaitTimes> {
     let of_guest = |(guest, name): (&Guest, &String)| {
         let mut all = Waits::default();
-        guest.locks().iter().for_each(|lock| all.merge(&lock.waits));
+        guest.locks().iter().for_each(|lock| all.merge(&lock.spins));
         (all.count() > 0).then(|| WaitTimes {
             vm: name.clone(),
             counts: all.counts.to_vec(),

@@ -6,10 +6,12 @@ use crate::model::names::UnknownName;
 const SHIPPED: &[(&str, &str)] = &[
     ("cold-warm-numa", include_str!("../../../scenarios/cold-warm-numa.toml")),
     ("cpu-share", include_str!("../../../scenarios/cpu-share.toml")),
+    ("lock-holder-preemption", include_str!("../../../scenarios/lock-holder-preemption.toml")),
     ("noise-at-scale", include_str!("../../../scenarios/noise-at-scale.toml")),
     ("rhype-fwq", include_str!("../../../scenarios/rhype-fwq.toml")),
     ("share-curve", include_str!("../../../scenarios/share-curve.toml")),
     ("three-on-two", include_str!("../../../scenarios/three-on-two.toml")),
+    ("ticket-locks", include_str!("../../../scenarios/ticket-locks.toml")),
 ];
 
 /// Names of the shipped scenarios.
