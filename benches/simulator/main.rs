@@ -1,11 +1,11 @@
-//! Speed of the simulator beside SimPy, SimGrid and nexosim: the same work, one after the other in random order, round after
+//! Speed of the simulator beside `SimPy`, `SimGrid` and nexosim: the same work, one after the other in random order, round after
 //! round, on one core; then events per second and ratios with their scatter.
 //!
 //! ```text
 //!   timers      N entities, each sleeps for a random time and does so again        queue alone
 //!   sharing     32 CPU-bound entities on 16 CPUs, turn by turn, accounts kept      the whole machine
 //! ```
-//! The peers are installed on demand into the build folder (SimPy by pip, nexosim by cargo; SimGrid is a package), each used
+//! The peers are installed on demand into the build folder (`SimPy` by pip, nexosim by cargo; `SimGrid` is a package), each used
 //! as its manual says is quickest; one that cannot be had is named with the reason.
 //!
 //! ```text
@@ -88,7 +88,9 @@ fn compare(work: Work, peers: &[peers::Peer], rounds: usize) {
         );
     }
     reasons.dedup();
-    reasons.iter().for_each(|reason| println!("{reason}"));
+    for reason in &reasons {
+        println!("{reason}");
+    }
 }
 
 fn main() -> ExitCode {

@@ -65,15 +65,15 @@ pub fn calibrate(run: &RunResults, seed: u64) -> Result<Simulation, String> {
         let Some(Detail::Share(detail)) = &cell.detail else { continue };
         let kind =
             run.platforms.iter().find(|state| state.label == cell.cell.platform).map(|state| state.kind);
-        let measured = measured(detail, run.host.cpus.max(1), kind == Some(PlatformKind::Vm));
-        let Some((held, rest)) = hold_out(&measured.seen) else { continue };
+        let joint = joint_of(detail, run.host.cpus.max(1), kind == Some(PlatformKind::Vm));
+        let Some((held, rest)) = hold_out(&joint.seen) else { continue };
         let label = match cell.cell.layout {
             Some(layout) => format!("{} {layout}", cell.cell.platform),
             None => cell.cell.platform.clone(),
         };
-        let Some(model) = learn(&measured, &rest, seed) else { continue };
-        let figures = simulate(&measured, &model, &held.0, seed);
-        published.extend(beside(&label, held, &measured, &figures));
+        let Some(model) = learn(&joint, &rest, seed) else { continue };
+        let figures = simulate(&joint, &model, &held.0, seed);
+        published.extend(beside(&label, held, &joint, &figures));
         assumptions.extend(told(&label, &model));
         cases.push(case(&label, &model, &held.0, figures));
     }
@@ -95,7 +95,7 @@ pub fn calibrate(run: &RunResults, seed: u64) -> Result<Simulation, String> {
     })
 }
 
-fn measured(detail: &ShareDetail, host_cpus: u32, is_vm: bool) -> Measured<'_> {
+fn joint_of(detail: &ShareDetail, host_cpus: u32, is_vm: bool) -> Measured<'_> {
     let phase = |seen: &Observation| {
         detail.phases.iter().find(|phase| {
             (phase.first_threads, phase.other_threads) == (seen.first_threads, seen.other_threads)
@@ -119,9 +119,9 @@ fn hold_out<'a, 'b>(seen: &'b [Phase<'a>]) -> Option<(&'b Phase<'a>, Vec<&'b Pha
     (rest.iter().filter(|phase| load(phase) > 0).count() >= 2).then_some((held, rest))
 }
 
-fn learn(measured: &Measured<'_>, rest: &[&Phase<'_>], seed: u64) -> Option<Model> {
+fn learn(joint: &Measured<'_>, rest: &[&Phase<'_>], random_seed: u64) -> Option<Model> {
     let seen: Vec<Observation> = rest.iter().map(|phase| phase.0).collect();
-    let cpus = f64::from(measured.host_cpus);
+    let cpus = f64::from(joint.host_cpus);
     let named = name(&seen, cpus);
     let fit = named.fits.first()?;
     let most =
@@ -140,22 +140,22 @@ fn learn(measured: &Measured<'_>, rest: &[&Phase<'_>], seed: u64) -> Option<Mode
         lost_cpus: if is_full && !is_capped { (cpus - most).clamp(0.0, cpus / 2.0) } else { 0.0 },
         switch: Nanos::ZERO,
     };
-    model.quantum = quantum(measured, rest, &model, seed)?;
+    model.quantum = quantum(joint, rest, &model, random_seed)?;
     model.switch = switch_cost(rest, model.quantum);
     Some(model)
 }
 
 /// The quantum with which the simulated stretches away are as long as the measured ones, in the phase with most time away.
-fn quantum(measured: &Measured<'_>, rest: &[&Phase<'_>], model: &Model, seed: u64) -> Option<Micros> {
+fn quantum(joint: &Measured<'_>, rest: &[&Phase<'_>], model: &Model, seed: u64) -> Option<Micros> {
     let both = rest.iter().filter(|phase| phase.0.first_threads > 0 && phase.0.other_threads > 0);
     let phase = both.max_by_key(|phase| phase.1.away_ticks.sum())?;
-    let typical = typical_away(phase.1, measured.detail)?;
+    let typical = typical_away(phase.1, joint.detail)?;
     let tried = (0..QUANTA).map(|step| {
         let quantum = typical * 2.0 * 2f64.powf(-f64::from(step) / 4.0);
         Micros::from_micros(saturate(quantum / 1000.0).max(50))
     });
     let miss = |quantum: Micros| {
-        let figures = simulate(measured, &Model { quantum, ..model.clone() }, &phase.0, seed);
+        let figures = simulate(joint, &Model { quantum, ..model.clone() }, &phase.0, seed);
         let away = value(&figures, "vm.first.away_typical_ns").filter(|away| *away > 0.0);
         away.map_or(f64::INFINITY, |away| (away / typical).ln().abs())
     };
@@ -196,11 +196,11 @@ fn switch_cost(rest: &[&Phase<'_>], quantum: Micros) -> Nanos {
     Nanos::from_nanos(saturate(lost * quantum.get() as f64 * 1000.0))
 }
 
-fn simulate(measured: &Measured<'_>, model: &Model, seen: &Observation, seed: u64) -> Vec<Figure> {
-    run_host(&scenario(measured, model, seen), seed, Wanted::default()).figures
+fn simulate(joint: &Measured<'_>, model: &Model, seen: &Observation, random_seed: u64) -> Vec<Figure> {
+    run_host(&scenario(joint, model, seen), random_seed, Wanted::default()).figures
 }
 
-fn scenario(measured: &Measured<'_>, model: &Model, seen: &Observation) -> Scenario {
+fn scenario(joint: &Measured<'_>, model: &Model, seen: &Observation) -> Scenario {
     let quantum_us = model.quantum;
     let per_thread = PolicySpec::PerThread { quantum_us };
     let policy = match model.policy {
@@ -211,13 +211,13 @@ fn scenario(measured: &Measured<'_>, model: &Model, seen: &Observation) -> Scena
     let parameter = |wanted: SharingPolicy| model.parameter.filter(|_| model.policy == wanted);
     let vm = |name: &str, count: u32, threads: u32| VmSpec {
         limit_cpus: parameter(SharingPolicy::Capped),
-        ..instance(name, count, threads, if measured.is_vm { seen.cpus } else { threads.max(1) })
+        ..instance(name, count, threads, if joint.is_vm { seen.cpus } else { threads.max(1) })
     };
     let mut vms = Vec::new();
     if seen.first_threads > 0 {
         let first = vm("first", 1, seen.first_threads);
         let weight = parameter(SharingPolicy::Weighted).unwrap_or(1.0).clamp(1e-4, 1e6);
-        let most = f64::from(first.vcpus.min(measured.host_cpus));
+        let most = f64::from(first.vcpus.min(joint.host_cpus));
         let reserved_cpus = parameter(SharingPolicy::Reserved).unwrap_or(0.0).clamp(0.0, most);
         vms.push(VmSpec { weight, reserved_cpus, ..first });
     }
@@ -225,7 +225,7 @@ fn scenario(measured: &Measured<'_>, model: &Model, seen: &Observation) -> Scena
         vms.push(vm("other", seen.instances - 1, seen.other_threads));
     }
     if model.lost_cpus > 0.005 {
-        let mut rest = instance("rest", 1, measured.host_cpus, measured.host_cpus);
+        let mut rest = instance("rest", 1, joint.host_cpus, joint.host_cpus);
         rest.weight = 1000.0;
         rest.limit_cpus = Some(model.lost_cpus);
         rest.threads.iter_mut().for_each(|thread| thread.run = ProgramSpec::Endless);
@@ -238,7 +238,7 @@ fn scenario(measured: &Measured<'_>, model: &Model, seen: &Observation) -> Scena
         replications: 1,
         limits: LimitSpec::default(),
         host: Some(HostSpec {
-            cpus: measured.host_cpus,
+            cpus: joint.host_cpus,
             mhz: 2000,
             switch_ns: model.switch,
             grace_us: Micros::from_micros(0),
@@ -282,12 +282,7 @@ fn value(figures: &[Figure], id: &str) -> Option<f64> {
 }
 
 /// The held-out phase, measured beside simulated.
-fn beside(
-    label: &str,
-    held: &Phase<'_>,
-    measured: &Measured<'_>,
-    figures: &[Figure],
-) -> Vec<PublishedOutcome> {
+fn beside(label: &str, held: &Phase<'_>, joint: &Measured<'_>, figures: &[Figure]) -> Vec<PublishedOutcome> {
     let (seen, phase) = held;
     let load = format!("{} + {} threads, held out", seen.first_threads, seen.other_threads);
     let row = |(title, metric): (String, &str),
@@ -318,7 +313,7 @@ fn beside(
     let other = if seen.instances > 2 { "vm.other-1.cpus" } else { "vm.other.cpus" };
     let mut rows = vec![share("the first", "vm.first.cpus", seen.first), share("another", other, seen.other)];
     let all = (phase.away_ticks.sum() + phase.running_ticks.sum()) as f64;
-    if let Some(bound) = longest_with(&phase.away_ticks, 0.05 * all, measured.detail) {
+    if let Some(bound) = longest_with(&phase.away_ticks, 0.05 * all, joint.detail) {
         let simulated = value(figures, "vm.first.bound_95_ns");
         let holds = simulated.map(|simulated| (simulated / bound).log2().abs() <= 1.0);
         let title = format!("bound_95 of the first instance ({load})");

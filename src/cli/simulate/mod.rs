@@ -20,12 +20,13 @@ use anyhow::{Context, anyhow};
 use super::args::SimulateArgs;
 use super::ending::{Ending, OrStop, Verdict};
 use super::{interrupt, measure, output};
+use crate::campaign;
 use crate::model::results::RunResults;
 use crate::model::simulation::{Simulation, TimeLine};
 use crate::report::text::ascii;
 use crate::report::{simulation, trace_events};
+use crate::sim;
 use crate::sim::scenario::Study;
-use crate::{campaign, sim};
 use crew::End;
 use source::Source;
 

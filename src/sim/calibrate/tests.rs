@@ -6,6 +6,7 @@ use crate::model::layout::Layout;
 use crate::model::names::ProbeKind;
 use crate::model::results::CellResult;
 use crate::model::units::Hertz;
+use crate::sim::guest::Guest;
 use crate::sim::host::{Limits, Machine};
 use crate::sim::scenario::build;
 use crate::sim::time::{Span, Time};
@@ -15,7 +16,7 @@ const PHASES: [(u32, u32); 9] = [(1, 0), (2, 0), (0, 2), (1, 2), (2, 2), (2, 4),
 /// What the share probe would see of an instance, at a counter of 1 GHz.
 fn phase_of(machine: &Machine, vm: Option<usize>, (first, other): (u32, u32)) -> SharePhase {
     let wall = machine.report().wall;
-    let threads = vm.and_then(|vm| machine.guests().get(vm)).map(|guest| guest.threads()).unwrap_or_default();
+    let threads = vm.and_then(|vm| machine.guests().get(vm)).map(Guest::threads).unwrap_or_default();
     let away: Vec<u64> =
         threads.iter().flat_map(|thread| thread.seen.samples.iter().map(|s| s.nanos())).collect();
     let running = threads.iter().map(|thread| thread.cpu.nanos());
