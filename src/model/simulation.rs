@@ -23,7 +23,10 @@ pub struct Simulation {
     pub replications: u32,
     /// Its cases, in the order of the file.
     pub cases: Vec<CaseOutcome>,
-    /// Published figures beside the simulated ones.
+    /// Whether the model's parameters come from a measured run; what it is held against was measured then, too.
+    #[serde(default)]
+    pub calibrated: bool,
+    /// Published (or measured) figures beside the simulated ones.
     pub published: Vec<PublishedOutcome>,
     /// What was assumed, and how much it matters.
     pub assumptions: Vec<AssumptionOutcome>,

@@ -165,9 +165,10 @@ fn published(out: &mut String, simulation: &Simulation, style: Style) {
     if simulation.published.is_empty() {
         return;
     }
-    heading(out, "Published figures beside the simulated ones", style);
+    let known = if simulation.calibrated { "Measured" } else { "Published" };
+    heading(out, &format!("{known} figures beside the simulated ones"), style);
     let mut table = TextTable::default();
-    let head = ["", "published", "simulated", "demanded", "holds"];
+    let head = ["", &known.to_lowercase(), "simulated", "demanded", "holds"];
     table.rows.push(head.map(|text| TextCell { text: text.to_owned(), paint: Paint::Bold }).to_vec());
     let mut sources: Vec<&str> = Vec::new();
     let mut last = ("", "");
@@ -220,7 +221,9 @@ fn assumptions(out: &mut String, simulation: &Simulation, style: Style) {
     if simulation.assumptions.is_empty() {
         return;
     }
-    heading(out, "Assumed, because no source says so", style);
+    let what =
+        if simulation.calibrated { "Estimated from the run" } else { "Assumed, because no source says so" };
+    heading(out, what, style);
     for assumption in &simulation.assumptions {
         let value = format!(
             "{} = {}: ",

@@ -83,6 +83,7 @@ pub fn calibrate(run: &RunResults, seed: u64) -> Result<Simulation, String> {
             .to_owned());
     }
     Ok(Simulation {
+        calibrated: true,
         scenario: format!("calibrated from {}", run.experiment.name),
         about: "Policy, quantum, noise and cost of a switch are taken from all phases of the share probe but the fullest, \
                 which is then predicted."

@@ -75,19 +75,20 @@ fn summary(simulation: &Simulation) -> Markup {
             p { "The scenario names no published figures." }
         } @else {
             p { strong { (tally(simulation)) } "." }
-            (scrolling("Published figures beside the simulated ones", &published(&simulation.published)))
+            @let known = if simulation.calibrated { "Measured" } else { "Published" };
+            (scrolling(&format!("{known} figures beside the simulated ones"), &published(&simulation.published, known)))
         }
     }
 }
 
-fn published(figures: &[PublishedOutcome]) -> Markup {
+fn published(figures: &[PublishedOutcome], known: &str) -> Markup {
     html! {
         table {
             thead {
                 tr {
                     th scope="col" { "Figure" }
                     th.text scope="col" { "Case" }
-                    @for head in ["Published", "Simulated", "Demanded", "Holds"] { th scope="col" { (head) } }
+                    @for head in [known, "Simulated", "Demanded", "Holds"] { th scope="col" { (head) } }
                     th.text scope="col" { "Source" }
                 }
             }

@@ -171,6 +171,7 @@ impl Study {
             case_outcome(case, of_case, self.kept_stretches())
         });
         Simulation {
+            calibrated: false,
             scenario: first.map(|scenario| scenario.name.clone()).unwrap_or_default(),
             about: first.map(|scenario| scenario.about.clone()).unwrap_or_default(),
             seed: first.map_or(0, |scenario| scenario.seed),
