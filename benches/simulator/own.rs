@@ -5,7 +5,7 @@ use std::time::Instant;
 use bulkhead::model::scenario::{Scenario, cases};
 use bulkhead::sim::queue::Queue;
 use bulkhead::sim::random::Stream;
-use bulkhead::sim::scenario::{Wanted, run_host};
+use bulkhead::sim::scenario::run_host;
 use bulkhead::sim::time::{Span, Time};
 
 use super::Work;
@@ -59,7 +59,7 @@ fn scenario() -> Scenario {
 fn sharing() -> f64 {
     let scenario = scenario();
     let began = Instant::now();
-    let outcome = run_host(&scenario, 1, Wanted::default());
+    let outcome = run_host(&scenario, 1, 0);
     assert_eq!(outcome.trouble, None, "the machine ran to its end");
     outcome.events as f64 / began.elapsed().as_secs_f64()
 }

@@ -8,7 +8,7 @@
 
 use std::collections::BTreeMap;
 
-use super::scenario::{Figure, Wanted, run_host};
+use super::scenario::{Figure, run_host};
 use crate::model::detail::{Detail, ShareDetail, SharePhase};
 use crate::model::histogram::Histogram;
 use crate::model::metric::{Unit, saturate};
@@ -198,7 +198,7 @@ fn switch_cost(rest: &[&Phase<'_>], quantum: Micros) -> Nanos {
 }
 
 fn simulate(joint: &Measured<'_>, model: &Model, seen: &Observation, random_seed: u64) -> Vec<Figure> {
-    run_host(&scenario(joint, model, seen), random_seed, Wanted::default()).figures
+    run_host(&scenario(joint, model, seen), random_seed, 0).figures
 }
 
 fn scenario(joint: &Measured<'_>, model: &Model, seen: &Observation) -> Scenario {

@@ -18,6 +18,4 @@ pub mod programs;
 pub mod queue;
 pub mod random;
 pub mod scenario;
-#[cfg(test)]
-mod shipped;
 pub mod time;

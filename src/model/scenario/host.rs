@@ -1,5 +1,7 @@
 //! A host and its VMs, as written in a scenario.
 
+use std::collections::BTreeSet;
+
 use serde::{Deserialize, Serialize};
 
 use super::program::ThreadSpec;
@@ -268,6 +270,21 @@ pub(super) fn check(host: &HostSpec, vms: &[VmSpec]) -> Result<(), Impossible> {
     if reserved > f64::from(host.cpus) {
         let problem = format!("VMs reserve {reserved} CPUs in all, the host has {}", host.cpus);
         return Err(Impossible::new("vm.0.reserved_cpus", problem));
+    }
+    vms.iter().enumerate().try_for_each(|(number, vm)| check_shared_cpus(number, vm, vms))
+}
+
+/// Whoever may use no other CPUs than this VM cannot reserve more than those together with it.
+fn check_shared_cpus(number: usize, vm: &VmSpec, vms: &[VmSpec]) -> Result<(), Impossible> {
+    let Some(own) = &vm.cpus else { return Ok(()) };
+    let own: BTreeSet<u32> = own.iter().copied().collect();
+    let within =
+        |other: &&VmSpec| other.cpus.as_ref().is_some_and(|cpus| cpus.iter().all(|cpu| own.contains(cpu)));
+    let reserved: f64 = vms.iter().filter(within).map(|vm| vm.reserved_cpus * f64::from(vm.count)).sum();
+    if reserved > own.len() as f64 {
+        let problem =
+            format!("VMs that may use its {} CPUs only reserve {reserved} of them in all", own.len());
+        return Err(Impossible::new(format!("vm.{number}.reserved_cpus"), problem));
     }
     Ok(())
 }

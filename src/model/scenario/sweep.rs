@@ -352,6 +352,11 @@ thread = [{ run = { program = "endless" } }]
         );
         assert_eq!(line, Some(11));
         assert!(problem.contains("VMs reserve 4 CPUs in all, the host has 2"), "{problem}");
+        let crowded = TWO.replace("name = \"A\"", "name = \"A\"\ncpus = [1, 2]\nreserved_cpus = 1.5");
+        let crowded = crowded.replace("name = \"B\"", "name = \"B\"\ncpus = [2]\nreserved_cpus = 1.0");
+        let (line, problem) = error(&crowded);
+        assert_eq!(line, Some(11));
+        assert!(problem.contains("use its 2 CPUs only reserve 2.5 of them in all"), "{problem}");
         let (line, problem) = error(&format!("{TWO}\n[sweep]\n\"vm.C.vcpus\" = [1]\n"));
         assert_eq!(line, Some(19));
         assert!(problem.contains("there is no \"C\" on the way"), "{problem}");

@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use super::lock::{Lock, Waiting};
 use super::*;
 use crate::sim::host::{CpuSet, Habits, Limits, Machine, Stopped, VcpuId, Vm, VmId};
-use crate::sim::policy::EqualPerVm;
+use crate::sim::policy::equal_per_vm;
 use crate::sim::time::{Span, Time};
 
 /// What the threads of a guest see of its locks.
@@ -121,7 +121,7 @@ impl World {
             vms.push(Vm { first, count: self.vcpus, weight, reserved_cpus, limit_cpus });
             logs.push(log);
         }
-        let policy = Box::new(EqualPerVm::new(Span::from_micros(100)));
+        let policy = Box::new(equal_per_vm(Span::from_micros(100)));
         let affinity_of = vec![0; (guests * self.vcpus) as usize];
         let cpus = vec![CpuSet::first(self.cpus)];
         let mut machine = Machine::new(self.cpus, vms, cpus, &affinity_of, made, policy, self.habits);

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::sim::guest::{Guest, GuestPlan, LockKind, OnLongWait, Program, ThreadPlan};
-use crate::sim::policy::{EqualPerVm, PerThread, Policy, Proportional};
+use crate::sim::policy::{Policy, equal_per_vm, per_thread, proportional};
 use crate::sim::programs::{Endless, Fixed};
 use crate::sim::time::{Span, Time};
 use crate::stats::water::{Claim, fill};
@@ -64,9 +64,9 @@ fn shares_are_those_of_the_closed_forms_within_a_quantum() {
     let wall = Span::from_secs(20);
     for threads in [&[8u32, 16][..], &[4, 16], &[4, 8], &[1, 2, 30], &[3]] {
         let policies: [Weighed; 3] = [
-            (Box::new(EqualPerVm::new(quantum)), |_| 1.0),
-            (Box::new(Proportional::new(quantum)), |count| f64::from(count.min(8))),
-            (Box::new(PerThread::new(quantum)), f64::from),
+            (Box::new(equal_per_vm(quantum)), |_| 1.0),
+            (Box::new(proportional(quantum)), |count| f64::from(count.min(8))),
+            (Box::new(per_thread(quantum)), f64::from),
         ];
         for (policy, weight) in policies {
             let mut machine = machine(8, threads, policy, Habits::default(), |_| Box::new(Endless));
@@ -88,12 +88,11 @@ fn two_vms_take_as_long_as_the_thesis_says() {
     // u_B / u_A: per VM 1.5, 2.5, 1.5; proportional 1.5, 5/3, 1; per thread 1.
     let work = Span::from_secs(4);
     let quantum = Span::from_millis(1);
-    for (threads, equal, proportional) in [([8, 16], 1.5, 1.5), ([4, 16], 2.5, 5.0 / 3.0), ([4, 8], 1.5, 1.0)]
-    {
+    for (threads, equal, by_need) in [([8, 16], 1.5, 1.5), ([4, 16], 2.5, 5.0 / 3.0), ([4, 8], 1.5, 1.0)] {
         let policies: [(Box<dyn Policy>, f64); 3] = [
-            (Box::new(EqualPerVm::new(quantum)), equal),
-            (Box::new(Proportional::new(quantum)), proportional),
-            (Box::new(PerThread::new(quantum)), 1.0),
+            (Box::new(equal_per_vm(quantum)), equal),
+            (Box::new(proportional(quantum)), by_need),
+            (Box::new(per_thread(quantum)), 1.0),
         ];
         for (policy, right) in policies {
             let mut machine = machine(8, &threads, policy, Habits::default(), |_| Box::new(Fixed::new(work)));
@@ -112,7 +111,7 @@ fn two_vms_take_as_long_as_the_thesis_says() {
 #[test]
 fn switches_cost_and_the_books_balance() {
     let habits = Habits { switch: Span::from_micros(100), ..Habits::default() };
-    let policy = Box::new(EqualPerVm::new(Span::from_millis(1)));
+    let policy = Box::new(equal_per_vm(Span::from_millis(1)));
     let mut machine = machine(2, &[2, 2], policy, habits, |_| Box::new(Endless));
     machine.keep_trace(1000);
     assert_eq!(machine.run(&until(Span::from_secs(1))), Stopped::Time);

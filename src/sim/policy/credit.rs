@@ -240,10 +240,6 @@ impl Policy for Credit {
         self.later.take()
     }
 
-    fn slice(&self) -> Span {
-        self.slice
-    }
-
     fn is_work_conserving(&self) -> bool {
         self.budgets.is_none()
     }

@@ -176,10 +176,6 @@ impl Policy for Credit2 {
         self.budgets.as_mut().map(|budgets| budgets.renew(view, again))
     }
 
-    fn slice(&self) -> Span {
-        self.slice
-    }
-
     fn is_work_conserving(&self) -> bool {
         self.budgets.is_none()
     }

@@ -313,10 +313,6 @@ impl Policy for Eevdf {
         self.budgets.as_mut().map(|budgets| budgets.renew(view, again))
     }
 
-    fn slice(&self) -> Span {
-        self.slice
-    }
-
     fn is_work_conserving(&self) -> bool {
         !self.budgets.as_ref().is_some_and(Budgets::has_limits)
     }

@@ -309,10 +309,6 @@ impl Policy for Gang {
         self.later.take()
     }
 
-    fn slice(&self) -> Span {
-        self.slice
-    }
-
     fn is_work_conserving(&self) -> bool {
         false
     }

@@ -12,6 +12,7 @@ mod credit;
 mod credit2;
 mod eevdf;
 mod equal_per_vm;
+mod fair;
 mod fair_queue;
 mod gang;
 mod meetings;
@@ -25,10 +26,11 @@ mod tests;
 pub use credit::Credit;
 pub use credit2::Credit2;
 pub use eevdf::Eevdf;
-pub use equal_per_vm::EqualPerVm;
+pub use equal_per_vm::equal_per_vm;
+pub use fair::Fair;
 pub use gang::Gang;
-pub use per_thread::PerThread;
-pub use proportional::Proportional;
+pub use per_thread::per_thread;
+pub use proportional::proportional;
 pub use rtds::Rtds;
 pub use slots::Slots;
 
@@ -40,9 +42,9 @@ use crate::sim::time::{Span, Time};
 /// The policy that a scenario names.
 pub fn make(spec: &PolicySpec, names: &Names, scenario: &Scenario) -> Box<dyn Policy> {
     match spec {
-        PolicySpec::EqualPerVm { quantum_us } => Box::new(EqualPerVm::new(micros(*quantum_us))),
-        PolicySpec::Proportional { quantum_us } => Box::new(Proportional::new(micros(*quantum_us))),
-        PolicySpec::PerThread { quantum_us } => Box::new(PerThread::new(micros(*quantum_us))),
+        PolicySpec::EqualPerVm { quantum_us } => Box::new(equal_per_vm(micros(*quantum_us))),
+        PolicySpec::Proportional { quantum_us } => Box::new(proportional(micros(*quantum_us))),
+        PolicySpec::PerThread { quantum_us } => Box::new(per_thread(micros(*quantum_us))),
         PolicySpec::Slots { slot_us, round, yield_when_idle, dynamic } => {
             Box::new(Slots::from_names(micros(*slot_us), round, *yield_when_idle, dynamic.as_ref(), names))
         }
@@ -116,9 +118,6 @@ pub trait Policy: Send {
     fn extra_tick(&mut self) -> Option<Time> {
         None
     }
-
-    /// The slice that `vcpu`'s current dispatch had, for those who are run in its place.
-    fn slice(&self) -> Span;
 
     /// Whether no CPU idles while somebody waits who may use it. False where limits, slots or gangs forbid it.
     fn is_work_conserving(&self) -> bool {

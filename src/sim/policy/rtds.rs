@@ -149,10 +149,6 @@ impl Policy for Rtds {
         self.next_deadline()
     }
 
-    fn slice(&self) -> Span {
-        self.slice
-    }
-
     fn is_work_conserving(&self) -> bool {
         false
     }

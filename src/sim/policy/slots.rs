@@ -234,10 +234,6 @@ impl Policy for Slots {
         Some(self.end)
     }
 
-    fn slice(&self) -> Span {
-        self.slot
-    }
-
     fn is_work_conserving(&self) -> bool {
         false
     }

@@ -62,32 +62,20 @@ pub struct Replication {
     pub events: u64,
 }
 
-/// What is wanted of a replication besides its figures.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Wanted {
-    /// Stretches of who ran where; 0 for none.
-    pub stretches: usize,
-    /// Whether work conservation is checked after every event.
-    pub checks: bool,
-}
-
-/// Runs a scenario once; `trace` is the one that its noise names, if it names one.
-pub fn run(scenario: &Scenario, seed: u64, wanted: Wanted, trace: Option<&NoiseTrace>) -> Replication {
+/// Runs a scenario once, keeping so many stretches of who ran where; `trace` is the one that its noise names, if it names one.
+pub fn run(scenario: &Scenario, seed: u64, stretches: usize, trace: Option<&NoiseTrace>) -> Replication {
     match (&scenario.nodes, &scenario.memory) {
         (Some(spec), _) => nodes::run_within(spec, trace, seed, &scenario.limits),
         (_, Some(spec)) => paging::run(spec, seed),
-        (None, None) => run_host(scenario, seed, wanted),
+        (None, None) => run_host(scenario, seed, stretches),
     }
 }
 
-/// Runs a host with its VMs once.
-pub fn run_host(scenario: &Scenario, seed: u64, wanted: Wanted) -> Replication {
+/// Runs a host with its VMs once, keeping so many stretches of who ran where.
+pub fn run_host(scenario: &Scenario, seed: u64, stretches: usize) -> Replication {
     let names = Names::of(scenario);
     let mut machine = build(scenario, seed);
-    machine.keep_trace(wanted.stretches);
-    if wanted.checks {
-        machine.check_everything();
-    }
+    machine.keep_trace(stretches);
     let limits = Limits {
         until: Time::ZERO + Span::from_secs(scenario.limits.simulated_s),
         events: scenario.limits.events,
@@ -97,7 +85,7 @@ pub fn run_host(scenario: &Scenario, seed: u64, wanted: Wanted) -> Replication {
     Replication {
         figures: figures::of(&machine, &names, scenario),
         waits: figures::waits(&machine, &names),
-        time_line: (wanted.stretches > 0).then(|| figures::time_line(&machine, &names)),
+        time_line: (stretches > 0).then(|| figures::time_line(&machine, &names)),
         trouble: trouble(&stopped, &machine, &names, limits.when_done),
         events: machine.report().events,
     }

@@ -11,7 +11,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::published::{self, Pair};
-use super::{Replication, Wanted, run};
+use super::{Replication, run};
 use crate::model::scenario::{Case, Impossible, NoiseSpec, Scenario, written};
 use crate::model::simulation::{
     AssumptionOutcome, CaseOutcome, SimulatedFigure, Simulation, TimeLine, WaitTimes,
@@ -152,7 +152,7 @@ impl Study {
             _ => 0,
         };
         let trace = trace_name(scenario).and_then(|name| self.traces.get(&name));
-        run(scenario, seed, Wanted { stretches, checks: false }, trace)
+        run(scenario, seed, stretches, trace)
     }
 
     fn kept_stretches(&self) -> usize {

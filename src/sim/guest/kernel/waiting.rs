@@ -60,9 +60,4 @@ impl Guest {
         };
         self.threads.iter().enumerate().filter_map(words).collect()
     }
-
-    /// Threads that wait for a lock.
-    pub fn spinning(&self) -> usize {
-        self.locks.iter().map(|lock| lock.waiting().count()).sum()
-    }
 }

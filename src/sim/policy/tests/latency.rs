@@ -131,7 +131,7 @@ fn what_a_vm_could_not_use_is_no_claim_for_later() {
         let slice = Span::from_millis(1);
         let policy: Box<dyn crate::sim::policy::Policy> = match kind {
             Kind::Eevdf => Box::new(crate::sim::policy::Eevdf::new(slice, Span::from_millis(100))),
-            _ => Box::new(crate::sim::policy::EqualPerVm::new(slice)),
+            _ => Box::new(crate::sim::policy::equal_per_vm(slice)),
         };
         let count = std::cell::Cell::new(0);
         let program = |vm: u32| -> Box<dyn Program> {

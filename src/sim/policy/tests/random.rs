@@ -4,7 +4,7 @@ use crate::sim::guest::{Guest, GuestPlan, LockKind, Moment, OnLongWait, Op, Prog
 use crate::sim::host::{CpuSet, Habits, Machine, VcpuId, Vm, VmId};
 use crate::sim::policy::rtds::Reserve;
 use crate::sim::policy::{
-    Credit, Credit2, Eevdf, EqualPerVm, Gang, PerThread, Policy, Proportional, Rtds, Slots,
+    Credit, Credit2, Eevdf, Gang, Policy, Rtds, Slots, equal_per_vm, per_thread, proportional,
 };
 use crate::sim::programs::{Endless, Fixed, Fwq};
 use crate::sim::random::Stream;
@@ -172,9 +172,9 @@ impl Case {
         let half = Span::from_nanos(slice.nanos() / 2);
         let vms = || (0u32..).map(VmId).take(self.vms.len());
         match self.kind {
-            Kind::EqualPerVm => Box::new(EqualPerVm::new(slice)),
-            Kind::Proportional => Box::new(Proportional::new(slice)),
-            Kind::PerThread => Box::new(PerThread::new(slice)),
+            Kind::EqualPerVm => Box::new(equal_per_vm(slice)),
+            Kind::Proportional => Box::new(proportional(slice)),
+            Kind::PerThread => Box::new(per_thread(slice)),
             Kind::Slots => {
                 let round = vms().map(Some).chain([None, Some(VmId(0))]).collect();
                 let dynamic = self.seed.is_multiple_of(3).then_some(VmId(0));
