@@ -6,6 +6,7 @@
 pub mod campaign;
 pub mod cli;
 pub mod model;
+pub mod partition;
 pub mod platforms;
 pub mod report;
 pub mod sim;

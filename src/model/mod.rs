@@ -29,6 +29,7 @@ pub mod metric;
 pub mod names;
 pub mod outside;
 pub mod params;
+pub mod partition;
 pub mod platform;
 pub mod policy;
 pub mod prediction;

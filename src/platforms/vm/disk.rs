@@ -11,7 +11,7 @@ use nix::errno::Errno;
 use nix::fcntl::{FallocateFlags, fallocate};
 
 use super::guest::GuestDisk;
-use super::qemu::DiskArgument;
+use super::qemu::{DiskArgument, Throttle};
 use crate::model::platform::DiskBus;
 use crate::model::units::Bytes;
 use crate::platforms::storage::Held;
@@ -34,7 +34,7 @@ impl DiskImage {
         let path = folder.join("disk.img");
         let bytes = (wanted.get() + wanted.get() / 16 + FILE_SYSTEM_BYTES).next_multiple_of(1024 * 1024);
         let mut image = Self {
-            argument: DiskArgument { image: path.clone(), direct: false, bus, shared: false },
+            argument: argument(path.clone(), false, bus, false),
             content: GuestDisk::Raw,
             notes: Vec::new(),
             held: None,
@@ -63,7 +63,7 @@ impl DiskImage {
         let image = held.path().to_owned();
         let direct = takes_direct(&image);
         // Instances of one run may share a device; what they write is theirs to lose.
-        let argument = DiskArgument { image, direct, bus, shared: true };
+        let argument = argument(image, direct, bus, true);
         Self { argument, content: GuestDisk::Raw, notes: held.notes(), held: Some(held) }
     }
 
@@ -81,6 +81,10 @@ impl DiskImage {
     pub fn notes(&self) -> &[String] {
         &self.notes
     }
+}
+
+fn argument(image: PathBuf, direct: bool, bus: DiskBus, shared: bool) -> DiskArgument {
+    DiskArgument { image, direct, bus, shared, read_only: false, throttle: Throttle::default() }
 }
 
 impl Drop for DiskImage {

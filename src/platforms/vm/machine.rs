@@ -59,8 +59,8 @@ pub struct Parts<'a> {
     pub group: Option<CpuGroup>,
     /// The first file system.
     pub initramfs: &'a OwnedFd,
-    /// Tap devices and what belongs to them; QEMU finds them under the numbers they have here.
-    pub nics: Vec<OwnedFd>,
+    /// Tap devices and sockets of ports; QEMU finds them under the numbers they have here.
+    pub inherited: Vec<OwnedFd>,
 }
 
 /// Starts QEMU. `describe_machine` gets the descriptors' numbers: initramfs, link, console, control.
@@ -74,7 +74,7 @@ pub fn start(parts: Parts<'_>, describe_machine: impl FnOnce([i32; 4]) -> Machin
     let mut inherited: Vec<OwnedFd> =
         vec![initramfs, guest_link.into(), guest_console.into(), guest_control.into()];
     let numbers = [0, 1, 2, 3].map(|index| inherited.get(index).map_or(-1, AsRawFd::as_raw_fd));
-    inherited.extend(parts.nics);
+    inherited.extend(parts.inherited);
     let machine = describe_machine(numbers);
     let mut command = Command::new(parts.qemu);
     command.args(machine.arguments()).stdin(Stdio::null()).stdout(Stdio::null()).stderr(complaints);
@@ -102,6 +102,18 @@ pub fn start(parts: Parts<'_>, describe_machine: impl FnOnce([i32; 4]) -> Machin
     }
     carrier.ticket = thing.map(|thing| parts.ledger.record(thing)).transpose()?;
     Ok(Started { carrier, link, at })
+}
+
+impl RunningMachine {
+    /// The control channel.
+    pub const fn control(&mut self) -> &mut Qmp {
+        &mut self.control
+    }
+
+    /// QEMU's process number; nobody else can get it until the machine was ended.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
 }
 
 impl Carrier for RunningMachine {

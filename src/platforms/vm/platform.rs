@@ -16,7 +16,7 @@ use super::guest::{GuestConfig, Rehearsal};
 use super::machine::{self, Parts};
 use super::network::{Cards, Nics};
 use super::payload::{self, GuestModules};
-use super::qemu::{Engine, MACHINE, Machine, command_line, guest_device};
+use super::qemu::{Engine, Extras, MACHINE, Machine, command_line, guest_device};
 use super::toolbox::{Toolbox, Unavailable, host_cpus, memory_for};
 use crate::model::experiment::PlatformSpec;
 use crate::model::journal::{Failure, FailureKind, PlatformState};
@@ -237,7 +237,7 @@ impl Vm {
             disk: wanted.disk,
             group,
             initramfs: &initramfs,
-            nics: wanted.nics.descriptors,
+            inherited: wanted.nics.descriptors,
         };
         let describe = |[initramfs, link, console, control]: [i32; 4]| Machine {
             engine: wanted.engine,
@@ -253,6 +253,7 @@ impl Vm {
             control,
             disk: disk_argument,
             nics: nic_arguments,
+            extras: Extras::default(),
         };
         let started = machine::start(parts, describe).map_err(not_started)?;
         let write = started.link.try_clone().map_err(not_started)?;

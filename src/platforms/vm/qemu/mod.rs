@@ -4,13 +4,17 @@
 //! a virtio disk, and in layouts that need a network, cards at tap devices. The firmware is qboot where there is one: it only passes control to the kernel. Pure: builds words,
 //! runs nothing, and no shell ever sees them.
 
+mod extras;
+
 use std::ffi::OsString;
 use std::os::fd::RawFd;
 use std::path::{Path, PathBuf};
 
+pub use extras::{Extras, MemoryArgument, PlugArgument, PortArgument, ShareArgument};
+
 use super::guest::{LINK_PORT, LinkDevice};
 use crate::model::platform::DiskBus;
-use crate::model::units::{Hertz, Mebibytes};
+use crate::model::units::{Bytes, Hertz, Mebibytes};
 
 /// What runs the guest's CPUs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,6 +46,19 @@ pub struct DiskArgument {
     pub bus: DiskBus,
     /// Whether other guests of the run may have it, too.
     pub shared: bool,
+    /// Whether the guest may only read it.
+    pub read_only: bool,
+    /// What it may take at most.
+    pub throttle: Throttle,
+}
+
+/// What a disk may take at most; nothing set is no limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Throttle {
+    /// Bytes per second, reads and writes together.
+    pub bytes_per_s: Option<Bytes>,
+    /// Operations per second.
+    pub operations_per_s: Option<u64>,
 }
 
 /// Name that a guest's driver gives to the first disk on a bus.
@@ -95,6 +112,8 @@ pub struct Machine {
     pub disk: Option<DiskArgument>,
     /// Network cards.
     pub nics: Vec<NicArgument>,
+    /// What a partition has beyond that.
+    pub extras: Extras,
 }
 
 /// The machine type with what is not needed switched off.
@@ -120,7 +139,9 @@ impl Machine {
         add(&["-mon", "chardev=control,mode=control", "-serial", "chardev:console"]);
         match self.link_device {
             LinkDevice::VirtioPort => {
-                add(&["-device", "virtio-serial-pci,id=ports,max_ports=2,disable-legacy=on"]);
+                // The first one is kept for a console that nobody has.
+                let most = 2 + self.extras.ports.len();
+                add(&["-device", &format!("virtio-serial-pci,id=ports,max_ports={most},disable-legacy=on")]);
                 add(&["-device", &format!("virtserialport,bus=ports.0,chardev=link,name={LINK_PORT}")]);
             }
             LinkDevice::Serial => add(&["-serial", "chardev:link"]),
@@ -131,24 +152,36 @@ impl Machine {
         }
         words.extend(["-kernel".into(), self.kernel.clone().into_os_string()]);
         if let Some(disk) = &self.disk {
-            words.extend(disk_arguments(disk));
+            words.extend(disk_arguments(disk, "disk"));
         }
         for (number, nic) in self.nics.iter().enumerate() {
             words.extend(nic_arguments(number, nic).map(OsString::from));
         }
+        words.extend(self.extras.arguments(self.cpus, self.memory));
         words
     }
 }
 
-fn disk_arguments(disk: &DiskArgument) -> Vec<OsString> {
-    let mut drive = OsString::from("if=none,id=disk,format=raw,");
+fn disk_arguments(disk: &DiskArgument, id: &str) -> Vec<OsString> {
+    let mut drive = OsString::from(format!("if=none,id={id},format=raw,"));
+    if disk.read_only {
+        drive.push("readonly=on,");
+    }
+    if let Some(limit) = disk.throttle.bytes_per_s {
+        drive.push(format!("throttling.bps-total={},", limit.get()));
+    }
+    if let Some(limit) = disk.throttle.operations_per_s {
+        drive.push(format!("throttling.iops-total={limit},"));
+    }
     drive.push(if disk.direct { "cache=none,aio=native" } else { "cache=writeback,aio=threads" });
     drive.push(",file=");
     drive.push(commas_doubled(&disk.image));
-    let devices: &[&str] = match disk.bus {
-        DiskBus::Virtio => &["virtio-blk-pci,drive=disk,disable-legacy=on"],
-        DiskBus::Sata => &["ich9-ahci,id=ahci", "ide-hd,drive=disk,bus=ahci.0"],
-        DiskBus::Nvme => &["nvme,drive=disk,serial=bulkhead"],
+    let devices: Vec<String> = match disk.bus {
+        DiskBus::Virtio => vec![format!("virtio-blk-pci,drive={id},disable-legacy=on")],
+        DiskBus::Sata => {
+            vec![format!("ich9-ahci,id=ahci-{id}"), format!("ide-hd,drive={id},bus=ahci-{id}.0")]
+        }
+        DiskBus::Nvme => vec![format!("nvme,drive={id},serial=bulkhead-{id}")],
     };
     let mut words: Vec<OsString> = vec!["-drive".into(), drive];
     for (index, device) in devices.iter().enumerate() {
@@ -237,8 +270,11 @@ mod tests {
                 direct: true,
                 bus: DiskBus::Virtio,
                 shared: false,
+                read_only: false,
+                throttle: Throttle::default(),
             }),
             nics: vec![],
+            extras: Extras::default(),
         }
     }
 
@@ -300,16 +336,26 @@ mod tests {
     #[test]
     fn each_bus_has_its_device_and_a_shared_disk_its_permission() {
         let with = |bus, shared| {
-            let disk = Some(DiskArgument { image: "/dev/loop7".into(), direct: true, bus, shared });
+            let (read_only, throttle) = (false, Throttle::default());
+            let disk = Some(DiskArgument {
+                image: "/dev/loop7".into(),
+                direct: true,
+                bus,
+                shared,
+                read_only,
+                throttle,
+            });
             line(&Machine { disk, ..machine() })
         };
         let sata = with(DiskBus::Sata, true);
         assert!(
-            sata.contains("-device ich9-ahci,id=ahci -device ide-hd,drive=disk,bus=ahci.0,share-rw=on"),
+            sata.contains(
+                "-device ich9-ahci,id=ahci-disk -device ide-hd,drive=disk,bus=ahci-disk.0,share-rw=on"
+            ),
             "{sata}"
         );
         let nvme = with(DiskBus::Nvme, false);
-        assert!(nvme.contains("-device nvme,drive=disk,serial=bulkhead"), "{nvme}");
+        assert!(nvme.contains("-device nvme,drive=disk,serial=bulkhead-disk"), "{nvme}");
         assert!(!nvme.contains("share-rw") && nvme.contains("file=/dev/loop7"), "{nvme}");
         assert!(with(DiskBus::Virtio, true).ends_with("disable-legacy=on,share-rw=on"));
     }

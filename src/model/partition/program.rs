@@ -1,0 +1,72 @@
+//! A program that is to run in a partition: its words, its surroundings, what of the host's files it sees.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+/// Bytes as the user typed them: words of a command line need not be text.
+pub type Word = Vec<u8>;
+
+/// A program.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Program {
+    /// Its words, the program first: looked for in `PATH` of its environment when it holds no slash.
+    pub argv: Vec<Word>,
+    /// Its whole environment, names and values.
+    pub env: Vec<(Word, Word)>,
+    /// Folder it starts in, an absolute path inside the partition.
+    pub workdir: PathBuf,
+    /// Who runs it.
+    pub user: UserIds,
+    /// The file tree it sees.
+    pub files: Files,
+    /// Folders of the host that it may write to; each appears under its own path.
+    pub writable: Vec<PathBuf>,
+    /// Folders and files of the host that appear, read-only, elsewhere.
+    pub binds: Vec<Bind>,
+    /// The terminal it gets, if it gets one.
+    pub terminal: Option<TerminalSize>,
+}
+
+/// Numbers of a user and its groups; the user's own are looked up on the host.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct UserIds {
+    /// User.
+    pub uid: u32,
+    /// Group.
+    pub gid: u32,
+    /// Further groups.
+    pub groups: Vec<u32>,
+}
+
+/// The file tree a program sees. It can change nothing of it: changes go to a throw-away layer in the guest's memory.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Files {
+    /// The host's own.
+    #[default]
+    Host,
+    /// A folder of the host as its root.
+    Tree(PathBuf),
+    /// Nothing but the program itself.
+    None,
+}
+
+/// A path of the host that appears under another one.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Bind {
+    /// On the host, absolute.
+    pub from: PathBuf,
+    /// In the partition, absolute.
+    pub to: PathBuf,
+}
+
+/// Size of a terminal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TerminalSize {
+    /// Lines.
+    pub rows: u16,
+    /// Columns.
+    pub columns: u16,
+}

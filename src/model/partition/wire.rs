@@ -1,0 +1,122 @@
+//! What the host and PID 1 of a partition tell each other about its program. Streams travel beside, each on a port of its
+//! own; here is only said where they end, so that a port needs no end of its own.
+//!
+//! ```text
+//!   host                                guest
+//!    │ ◄─────────── Ready ───────────────│   file tree is mounted, streams are open
+//!    │ ──────────── Start ──────────────►│
+//!    │ ◄────────── Started ──────────────│   or Refused: not found, not executable …; then the guest ends
+//!    │ ─── Signal, Resize, InputEnds ───►│   any time
+//!    │ ◄─────── OutputEnds × 2 ──────────│   so many bytes came out of it
+//!    │ ◄─────────── Ended ───────────────│   exit code or signal
+//!    │ ──────────── Bye ────────────────►│   the guest ends
+//! ```
+
+use serde::{Deserialize, Serialize};
+
+use super::program::TerminalSize;
+
+/// Version of these messages; both ends are the same program, so another one is a mistake.
+pub const PROGRAM_PROTOCOL: u32 = 1;
+/// Longest text in a message.
+pub const LONGEST_TEXT: usize = 2000;
+
+/// A stream of a program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Stream {
+    /// Standard input.
+    Input,
+    /// Standard output; a terminal's only output.
+    Output,
+    /// Standard error.
+    Error,
+}
+
+/// From the host to PID 1.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "kebab-case")]
+pub enum ToGuest {
+    /// Start the program.
+    Start,
+    /// Send it this signal, by its number.
+    Signal {
+        /// 1 … 64.
+        number: i32,
+    },
+    /// Its terminal has another size now.
+    Resize {
+        /// The new size.
+        size: TerminalSize,
+    },
+    /// Standard input ends after so many bytes.
+    InputEnds {
+        /// Bytes since the start.
+        bytes: u64,
+    },
+    /// All was heard: end the guest.
+    Bye,
+}
+
+/// From PID 1 to the host.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "kebab-case")]
+pub enum FromGuest {
+    /// Everything is prepared.
+    Ready {
+        /// [`PROGRAM_PROTOCOL`] of the guest.
+        protocol: u32,
+        /// CPUs it sees.
+        cpus: u32,
+        /// Memory it sees, in bytes.
+        memory_bytes: u64,
+        /// Memory that is free before the program starts, in bytes.
+        free_bytes: u64,
+    },
+    /// The program runs.
+    Started,
+    /// The program cannot be started.
+    Refused {
+        /// 125 … 127, as shells use them.
+        code: u8,
+        /// Why.
+        reason: String,
+    },
+    /// A stream of the program has ended after so many bytes.
+    OutputEnds {
+        /// Which.
+        stream: Stream,
+        /// Bytes since the start.
+        bytes: u64,
+    },
+    /// The program has ended; both of its streams have, or will within a second.
+    Ended {
+        /// How.
+        how: ProgramEnd,
+    },
+}
+
+/// How a program ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ProgramEnd {
+    /// By itself, with this code.
+    Exit(u8),
+    /// By this signal.
+    Signal(i32),
+}
+
+impl ProgramEnd {
+    /// The code a shell would show: that of the program, or 128 and the signal's number.
+    pub const fn code(self) -> u8 {
+        match self {
+            Self::Exit(code) => code,
+            #[expect(
+                clippy::cast_possible_truncation,
+                clippy::cast_sign_loss,
+                reason = "masked to seven bits"
+            )]
+            Self::Signal(number) => 128 | (number & 0x7f) as u8,
+        }
+    }
+}

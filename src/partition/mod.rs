@@ -1,0 +1,17 @@
+//! Make it so: boots partitions in phases, places and checks them, ends them.
+//!
+//! ```text
+//!  PartitionSpec ─► created paused ─► placed ─► checked ─► let go ─► program runs ─► ended ─► nothing is left
+//!                        │               │          │
+//!                        └───────────────┴──────────┴── any failure: undone, with a reason
+//! ```
+//!
+//! [`run`] does this for one partition, for the verb `exec` and for each keeper of a set; [`place`] puts CPUs and memory
+//! where they were asked for and reads back what was given; [`set`] holds sets together; [`network`] is the switch between
+//! partitions; [`emit`] writes the same partitions for other managers.
+
+pub mod emit;
+pub mod network;
+pub mod place;
+pub mod run;
+pub mod set;

@@ -1,0 +1,1 @@
+//! Whether KVM works, remembered for as long as the host is up.

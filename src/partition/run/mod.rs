@@ -1,0 +1,115 @@
+//! Runs one partition from creation to its end: for the verb `exec`, and for each keeper of a set.
+
+mod engine;
+mod launch;
+
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
+use std::sync::mpsc::Receiver;
+use std::time::Duration;
+
+use crate::model::experiment::Accelerator;
+use crate::model::partition::{Given, PartitionSpec, ProgramEnd, TerminalSize};
+use crate::model::units::Hertz;
+use crate::platforms::ledger::Ledger;
+
+pub use launch::run;
+
+/// What a partition is made with.
+#[derive(Debug, Clone)]
+pub struct Surroundings {
+    /// This program.
+    pub exe: PathBuf,
+    /// Cache folder: kernels, and whether KVM works on this boot of this host.
+    pub cache: PathBuf,
+    /// Where everything that must be undone is written down; its folder takes temporary files, too.
+    pub ledger: Ledger,
+    /// Rate of the cycle counter.
+    pub counter_hz: Option<Hertz>,
+    /// What runs the CPUs.
+    pub accelerator: Accelerator,
+    /// QEMU, kernel and modules, where the user named them.
+    pub qemu: Option<String>,
+    /// See `qemu`.
+    pub kernel: Option<String>,
+    /// See `qemu`.
+    pub modules: Option<String>,
+    /// Time from creation until the program runs.
+    pub boot_deadline: Option<Duration>,
+}
+
+/// The program's standard streams on the host's side.
+#[derive(Debug)]
+pub struct Streams {
+    /// Read until its end.
+    pub input: OwnedFd,
+    /// Written to; when nobody reads there any more, the program's own writes fail, too.
+    pub output: OwnedFd,
+    /// See `output`.
+    pub error: OwnedFd,
+}
+
+/// What a running partition can be told from outside.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Order {
+    /// Send the program this signal.
+    Signal(i32),
+    /// Its terminal has another size.
+    Resize(TerminalSize),
+    /// End the partition at once.
+    Kill,
+}
+
+/// What is told while a partition runs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Event {
+    /// Whether KVM works is being tried, which takes some seconds once per boot of the host.
+    Trying,
+    /// QEMU was started, paused.
+    Created {
+        /// Its process.
+        pid: u32,
+        /// `kvm` or `tcg`.
+        engine: &'static str,
+    },
+    /// It was placed and checked, and is let go.
+    Placed(Box<Given>),
+    /// The program runs (for an image: its CPUs do).
+    Started,
+}
+
+/// How a partition ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Outcome {
+    /// Its program ended.
+    Ended(ProgramEnd),
+    /// It could not be started, or broke.
+    Failed(Failed),
+}
+
+/// Why there is no end of a program.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Failed {
+    /// 125: our own failure, 126: cannot be executed, 127: not found.
+    pub code: u8,
+    /// What was wanted, what happened, what to do.
+    pub reason: String,
+    /// The last lines of the guest's console.
+    pub console: Vec<String>,
+}
+
+impl Failed {
+    /// A failure of our own.
+    pub fn own(reason: impl Into<String>) -> Self {
+        Self { code: 125, reason: reason.into(), console: Vec::new() }
+    }
+}
+
+/// Orders for a partition; when the sending end is dropped there are no more.
+pub type Orders = Receiver<Order>;
+
+/// Checks what can be told before anything is made: the program is there and runs on this machine, the folders that are
+/// to be served exist, CPUs and memory nodes are there, memory suffices.
+pub fn check(spec: &PartitionSpec) -> Result<(), Failed> {
+    launch::check(spec)
+}

@@ -1,0 +1,210 @@
+//! What partitions have beyond a probe's guest: ports for streams, file trees, memory in its place, plugs at switches.
+
+use std::ffi::OsString;
+use std::os::fd::RawFd;
+use std::path::PathBuf;
+
+use super::{DiskArgument, commas_doubled, disk_arguments};
+use crate::model::units::Mebibytes;
+
+/// What a machine has beyond CPUs, memory, link and a disk. Nothing by default.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Extras {
+    /// Further virtio ports.
+    pub ports: Vec<PortArgument>,
+    /// File trees over 9P.
+    pub shares: Vec<ShareArgument>,
+    /// Where the memory lies.
+    pub memory: MemoryArgument,
+    /// Further disks.
+    pub disks: Vec<DiskArgument>,
+    /// Cards at switches.
+    pub plugs: Vec<PlugArgument>,
+    /// Hardware address of a card at QEMU's own network, if there is one.
+    pub user_network: Option<String>,
+    /// Created with its CPUs stopped; see [`super::super::qmp::Qmp::cont`].
+    pub paused: bool,
+}
+
+/// A virtio port that is connected to a socket of this process.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PortArgument {
+    /// By which the guest finds it; letters, digits, `.`.
+    pub name: &'static str,
+    /// Descriptor of the guest's end of the connected socket.
+    pub socket: RawFd,
+}
+
+/// A file tree of the host.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ShareArgument {
+    /// By which the guest mounts it; at most 31 letters and digits.
+    pub tag: String,
+    /// Folder on the host.
+    pub path: PathBuf,
+    /// Whether the guest may write to it.
+    pub writable: bool,
+}
+
+/// Where memory lies, and how the guest sees it.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct MemoryArgument {
+    /// All of it on this node of the host, taken before the guest starts.
+    pub node: Option<u32>,
+    /// In huge pages, taken before the guest starts.
+    pub hugepages: bool,
+    /// Memory nodes the guest sees; 0 and 1 are the usual one.
+    pub guest_nodes: u32,
+}
+
+/// A card at a switch, which is a process that listens at a socket in a folder of ours.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PlugArgument {
+    /// The switch's socket.
+    pub socket: PathBuf,
+    /// Hardware address.
+    pub mac: String,
+}
+
+impl Extras {
+    /// Arguments for QEMU. `ports` are numbered from `first_port` on the bus of the link.
+    pub(super) fn arguments(&self, cpus: u32, memory: Mebibytes) -> Vec<OsString> {
+        let mut words: Vec<OsString> = Vec::new();
+        for (number, port) in self.ports.iter().enumerate() {
+            words.extend(
+                ["-chardev".to_owned(), format!("socket,id=port{number},fd={}", port.socket)]
+                    .map(OsString::from),
+            );
+            let device = format!("virtserialport,bus=ports.0,chardev=port{number},name={}", port.name);
+            words.extend(["-device".into(), device.into()]);
+        }
+        for (number, share) in self.shares.iter().enumerate() {
+            words.extend(share.arguments(number));
+        }
+        words.extend(self.memory.arguments(cpus, memory).into_iter().map(OsString::from));
+        for (number, disk) in self.disks.iter().enumerate() {
+            words.extend(disk_arguments(disk, &format!("disk{}", number + 1)));
+        }
+        for (number, plug) in self.plugs.iter().enumerate() {
+            words.extend(plug.arguments(number));
+        }
+        if let Some(mac) = &self.user_network {
+            let device = format!("virtio-net-pci,netdev=user,mac={mac},romfile=,disable-legacy=on");
+            words.extend(["-netdev", "user,id=user", "-device", &device].map(OsString::from));
+        }
+        if self.paused {
+            words.push("-S".into());
+        }
+        words
+    }
+}
+
+impl ShareArgument {
+    /// `multidevs=remap`: a tree may span several file systems whose inode numbers clash.
+    fn arguments(&self, number: usize) -> [OsString; 4] {
+        let mut back = OsString::from(format!("local,id=share{number},security_model=none,multidevs=remap,"));
+        back.push(if self.writable { "readonly=off,path=" } else { "readonly=on,path=" });
+        back.push(commas_doubled(&self.path));
+        let front = format!("virtio-9p-pci,fsdev=share{number},mount_tag={},disable-legacy=on", self.tag);
+        ["-fsdev".into(), back, "-device".into(), front.into()]
+    }
+}
+
+impl MemoryArgument {
+    fn arguments(&self, cpus: u32, memory: Mebibytes) -> Vec<String> {
+        let nodes = self.guest_nodes.max(1);
+        if nodes == 1 && self.node.is_none() && !self.hugepages {
+            return Vec::new();
+        }
+        let mut words = Vec::new();
+        let shares = spread(memory.get(), nodes);
+        let cpu_shares = spread(u64::from(cpus), nodes);
+        let mut first_cpu = 0;
+        for (number, (mib, cpus)) in shares.into_iter().zip(cpu_shares).enumerate() {
+            let place = self.node.map(|node| format!(",host-nodes={node},policy=bind,prealloc=on"));
+            let huge = if self.hugepages { ",hugetlb=on,prealloc=on" } else { "" };
+            // The second `prealloc` of both would be refused.
+            let place = place.unwrap_or_default();
+            let place = if self.hugepages { place.replace(",prealloc=on", "") } else { place };
+            words.push("-object".to_owned());
+            words.push(format!("memory-backend-memfd,id=mem{number},size={mib}M{place}{huge}"));
+            words.push("-numa".to_owned());
+            let last_cpu = first_cpu + cpus.max(1) - 1;
+            let range = if cpus == 0 { String::new() } else { format!(",cpus={first_cpu}-{last_cpu}") };
+            words.push(format!("node,nodeid={number},memdev=mem{number}{range}"));
+            first_cpu += cpus;
+        }
+        words
+    }
+}
+
+/// `total` in `parts` whole shares that differ by one at most.
+fn spread(total: u64, parts: u32) -> Vec<u64> {
+    let parts = u64::from(parts.max(1));
+    (0..parts).map(|part| total / parts + u64::from(part < total % parts)).collect()
+}
+
+impl PlugArgument {
+    fn arguments(&self, number: usize) -> [OsString; 4] {
+        let mut back = OsString::from(format!("stream,id=plug{number},server=off,addr.type=unix,addr.path="));
+        back.push(commas_doubled(&self.socket));
+        let front = format!(
+            "virtio-net-pci,id=card{number},netdev=plug{number},mac={},romfile=,disable-legacy=on",
+            self.mac
+        );
+        ["-netdev".into(), back, "-device".into(), front.into()]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn line(extras: &Extras) -> String {
+        let words = extras.arguments(6, Mebibytes::from_mib(1000));
+        words.iter().map(|word| word.to_string_lossy().into_owned()).collect::<Vec<_>>().join(" ")
+    }
+
+    #[test]
+    fn nothing_is_added_by_default() {
+        assert_eq!(line(&Extras::default()), "");
+    }
+
+    #[test]
+    fn trees_are_read_only_unless_opened() {
+        let share = |writable| ShareArgument { tag: "root".to_owned(), path: "/a,b".into(), writable };
+        let text = line(&Extras { shares: vec![share(false), share(true)], ..Extras::default() });
+        assert!(
+            text.contains("readonly=on,path=/a,,b") && text.contains("readonly=off,path=/a,,b"),
+            "{text}"
+        );
+        assert!(text.contains("virtio-9p-pci,fsdev=share1,mount_tag=root"), "{text}");
+    }
+
+    #[test]
+    fn memory_lies_where_it_was_asked_for() {
+        let memory = |node, hugepages, guest_nodes| {
+            line(&Extras { memory: MemoryArgument { node, hugepages, guest_nodes }, ..Extras::default() })
+        };
+        assert_eq!(memory(None, false, 1), "");
+        assert_eq!(
+            memory(Some(2), false, 0),
+            "-object memory-backend-memfd,id=mem0,size=1000M,host-nodes=2,policy=bind,prealloc=on \
+             -numa node,nodeid=0,memdev=mem0,cpus=0-5"
+        );
+        let four = memory(None, true, 4);
+        assert!(four.contains("id=mem3,size=250M,hugetlb=on,prealloc=on"), "{four}");
+        assert!(
+            four.contains("nodeid=0,memdev=mem0,cpus=0-1 ") && four.contains("memdev=mem3,cpus=5-5"),
+            "{four}"
+        );
+    }
+
+    #[test]
+    fn a_plug_is_a_client_of_its_switch() {
+        let plugs = vec![PlugArgument { socket: "/run/x.sock".into(), mac: "02:00:00:00:00:01".to_owned() }];
+        let text = line(&Extras { plugs, paused: true, ..Extras::default() });
+        assert!(text.contains("stream,id=plug0,server=off,addr.type=unix,addr.path=/run/x.sock"), "{text}");
+        assert!(text.ends_with("-S"), "{text}");
+    }
+}
