@@ -1,0 +1,194 @@
+//! Which groups hold a partition on this host, and what stands in where one cannot be had.
+//!
+//! ```text
+//!              version 2 has the controller    version 1 has `cpu`    neither
+//!  weight,cap  group                           CPU group              error, before anything is made
+//!  CPUs        group, around the threads' own affinity                remark
+//!  node        group, around QEMU's memory policy                     remark
+//!  memory      group: the guest's and QEMU's overhead                 remark
+//!  disk limit  group for devices, around QEMU's throttle              remark
+//! ```
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use super::cgroup2::{self, Group2, Setting};
+use super::threads;
+use super::topology::{HostTopology, text};
+use crate::model::partition::{DiskSpec, Resources};
+use crate::platforms::cpu_group::{CpuGroup, CpuLimits};
+use crate::platforms::ledger::Ledger;
+use crate::platforms::spawn;
+
+/// Where cgroups are mounted by convention.
+const MOUNT: &str = "/sys/fs/cgroup";
+
+/// The groups that hold one partition; removed when dropped, which is to be after its process has ended.
+#[derive(Debug)]
+pub struct Group {
+    unified: Option<Group2>,
+    cpu: Option<CpuGroup>,
+    remarks: Vec<String>,
+}
+
+impl Group {
+    /// Lets the process that `command` starts begin its life in the groups, so that all its memory counts there.
+    ///
+    /// # Errors
+    /// A group's file cannot be opened.
+    pub fn enter(&self, command: &mut Command) -> io::Result<()> {
+        for folder in self.folders() {
+            let file = fs::OpenOptions::new().write(true).open(folder.join("cgroup.procs"))?;
+            spawn::enter_group(command, file);
+        }
+        Ok(())
+    }
+
+    /// Moves a process with all its threads into the groups. Memory that it has already is not counted there.
+    ///
+    /// # Errors
+    /// The kernel refuses.
+    pub fn take(&self, pid: u32) -> io::Result<()> {
+        self.folders().into_iter().try_for_each(|folder| {
+            fs::write(folder.join("cgroup.procs"), pid.to_string()).map_err(|error| {
+                let what = format!("cannot move process {pid} into the cgroup {}: {error}", folder.display());
+                io::Error::new(error.kind(), what)
+            })
+        })
+    }
+
+    /// What has no group here, and what holds it instead.
+    pub fn remarks(&self) -> &[String] {
+        &self.remarks
+    }
+
+    fn folders(&self) -> Vec<PathBuf> {
+        let unified = self.unified.as_ref().map(|group| group.path().to_owned());
+        unified.into_iter().chain(self.cpu.as_ref().map(|group| group.path().to_owned())).collect()
+    }
+}
+
+/// Makes the groups for a partition; none where nothing that was asked for needs one and none can be had.
+///
+/// # Errors
+/// Which setting needs what that is not there.
+pub fn group(asked: &Resources, disks: &[DiskSpec], ledger: &Ledger) -> Result<Option<Group>, String> {
+    let host = HostTopology::of_this_host()?;
+    let node_cpus = threads::node_cpus(asked)?;
+    let wanted = cgroup2::settings(asked, node_cpus.as_ref(), disks, host.memory);
+    let limits = CpuLimits { weight: asked.cpu_weight, cap_percent: asked.cpu_cap_percent };
+    let own = text("/proc/self/cgroup".as_ref())?;
+    let home = cgroup2::mount_point(Path::new(MOUNT))
+        .and_then(|mount| cgroup2::home(&mount, &own, &controllers(&wanted), true));
+    let usable = home.as_ref().map(|(_, usable)| usable.clone()).unwrap_or_default();
+    let held: Vec<Setting> =
+        wanted.iter().filter(|setting| usable.contains(&setting.controller)).cloned().collect();
+    let unified = match home.map(|(parent, _)| Group2::create(&parent, &held, ledger)) {
+        Some(Ok(group)) => Some(group),
+        Some(Err(error)) if held.iter().any(|setting| setting.controller != "memory") => return Err(error),
+        // Nobody asked for it.
+        Some(Err(_)) | None => None,
+    };
+    let needs_cpu_group = limits.is_some() && !usable.contains(&"cpu");
+    let cpu = if needs_cpu_group { CpuGroup::create(limits, ledger)? } else { None };
+    if unified.is_none() && cpu.is_none() {
+        return Ok(None);
+    }
+    Ok(Some(Group { unified, cpu, remarks: missing(&wanted, &usable) }))
+}
+
+/// Refuses, before anything is made, what neither version of cgroups can hold here.
+///
+/// # Errors
+/// Which setting needs what that is not there.
+pub fn possible(asked: &Resources) -> Result<(), String> {
+    let limits = CpuLimits { weight: asked.cpu_weight, cap_percent: asked.cpu_cap_percent };
+    if !limits.is_some() {
+        return Ok(());
+    }
+    let own = text("/proc/self/cgroup".as_ref())?;
+    possible_below(limits, &own, Path::new(MOUNT))
+}
+
+fn possible_below(limits: CpuLimits, own: &str, mount: &Path) -> Result<(), String> {
+    let unified = cgroup2::mount_point(mount).and_then(|mount| cgroup2::home(&mount, own, &["cpu"], false));
+    let has_old = || {
+        let named = own.lines().take(64).filter_map(|line| line.split(':').nth(1));
+        named.filter(|names| names.split(',').any(|name| name == "cpu")).any(|names| {
+            [names, "cpu", "cpu,cpuacct"].iter().any(|folder| mount.join(folder).join("cpu.shares").exists())
+        })
+    };
+    if unified.is_some() || has_old() {
+        return Ok(());
+    }
+    Err(format!(
+        "wanted {}, which needs the cpu controller of cgroups: none can be used from this program's own group ({}); run \
+         as root, or have it delegated (systemd-run --user --scope -p Delegate=yes …)",
+        limits.words(),
+        own.lines().last().unwrap_or("none")
+    ))
+}
+
+fn controllers(settings: &[Setting]) -> Vec<&'static str> {
+    let mut all: Vec<_> = settings.iter().map(|setting| setting.controller).collect();
+    all.sort_unstable();
+    all.dedup();
+    all
+}
+
+/// Per setting that has no group here: what needs what, and what holds it instead.
+fn missing(wanted: &[Setting], usable: &[&str]) -> Vec<String> {
+    let without = wanted.iter().filter(|setting| !usable.contains(&setting.controller));
+    without
+        .map(|setting| {
+            let instead = match setting.file {
+                "cpuset.cpus" => "the affinity of qemu's threads holds it",
+                "cpuset.mems" => "qemu's memory policy holds the guest's memory there",
+                "memory.max" => {
+                    "the guest cannot take more than its memory, what qemu takes beside it is not bounded"
+                }
+                "io.max" => "qemu's throttle holds it",
+                _ => "a CPU group of version 1 holds it",
+            };
+            format!(
+                "{} needs the {} controller of cgroups version 2, which cannot be used here: {instead}",
+                setting.file, setting.controller
+            )
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_weight_without_any_cpu_controller_is_refused_before_starting() {
+        let mount = tempfile::tempdir().unwrap();
+        let limits = CpuLimits { weight: Some(5), cap_percent: None };
+        let error = possible_below(limits, "0::/\n", mount.path()).unwrap_err();
+        assert!(error.contains("weight 5") && error.contains("cpu controller"), "{error}");
+        fs::write(mount.path().join("cgroup.controllers"), "cpuset memory\n").unwrap();
+        fs::write(mount.path().join("cgroup.subtree_control"), "").unwrap();
+        assert!(possible_below(limits, "0::/\n", mount.path()).is_err());
+        fs::create_dir(mount.path().join("cpu")).unwrap();
+        fs::write(mount.path().join("cpu/cpu.shares"), "1024").unwrap();
+        assert_eq!(possible_below(limits, "3:cpu:/\n0::/\n", mount.path()), Ok(()));
+        fs::remove_dir_all(mount.path().join("cpu")).unwrap();
+        fs::write(mount.path().join("cgroup.controllers"), "cpu memory\n").unwrap();
+        assert_eq!(possible_below(limits, "0::/\n", mount.path()), Ok(()));
+    }
+
+    #[test]
+    fn each_missing_controller_is_said_with_what_stands_in() {
+        let setting = |controller, file| Setting { controller, file, value: String::new(), shown_in: file };
+        let wanted =
+            [setting("cpuset", "cpuset.cpus"), setting("io", "io.max"), setting("cpu", "cpu.weight")];
+        let said = missing(&wanted, &["cpu"]);
+        assert_eq!(said.len(), 2);
+        assert!(said[0].contains("cpuset.cpus needs the cpuset controller") && said[1].contains("throttle"));
+        assert_eq!(controllers(&wanted), ["cpu", "cpuset", "io"]);
+    }
+}
