@@ -5,6 +5,7 @@
 //!  PID 1 with a guest configuration              VM: boots the guest, then serves the link
 //!  bulkhead reaper DIR                           undoes what a crashed run left behind
 //!  bulkhead janitor FOLDER                       removes a remote agent's folder when the agent has ended
+//!  bulkhead placement-trial SEED COUNT           asked and given placement of random partitions, on this host
 //!  bulkhead noop                                 ends at once: what the fork probe executes
 //!  bulkhead compile, bulkhead link               what the compile job executes
 //! ```
@@ -19,6 +20,7 @@ use super::output;
 use crate::model::job::{Job, JobReply};
 use crate::model::stage::Stage;
 use crate::model::units::Hertz;
+use crate::partition::place::trial;
 use crate::platforms::ssh::janitor::{Janitor, janitor_main};
 use crate::platforms::{agent, facts, reaper, vm};
 use crate::workloads::clock::Anchor;
@@ -39,6 +41,7 @@ pub fn take_over() -> Option<ExitCode> {
         Some("agent") => Some(serve(&words)),
         Some("reaper") => Some(reap(&words)),
         Some("janitor") => Some(clean(&words)),
+        Some("placement-trial") => Some(try_placement(words.get(1..).unwrap_or_default())),
         _ if vm::init::is_guest() => vm::init::guest_main(counter_rate, &execute_in_guest),
         _ => None,
     }
@@ -109,6 +112,24 @@ fn clean(words: &[OsString]) -> ExitCode {
     match pipe.and_then(|pipe| janitor_main(&folder, pipe)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => failed(&format!("janitor: {error}")),
+    }
+}
+
+/// Success when what was given is what was asked for, and nothing was started that could not be had.
+fn try_placement(words: &[OsString]) -> ExitCode {
+    let number = |at: usize| -> Option<u64> { words.get(at)?.to_str()?.parse().ok() };
+    let (Some(seed), Some(count)) = (number(0), number(1)) else {
+        return failed(
+            "placement-trial: wanted a seed and a number of partitions, and a block device if you like",
+        );
+    };
+    let device = words.get(2).map(Path::new);
+    match trial::run(seed, count, device, &mut |line| output::say(&line)) {
+        Ok(tally) => {
+            let printed = output::data(&tally.words());
+            if printed.is_ok() && tally.is_clean() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+        }
+        Err(error) => failed(&format!("placement-trial: {error}")),
     }
 }
 

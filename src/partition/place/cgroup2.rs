@@ -262,7 +262,7 @@ impl Drop for Group2 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::possible::plain;
+    use super::super::possible::tests::plain;
     use super::*;
     use crate::model::units::Mebibytes;
 

@@ -120,3 +120,144 @@ fn memory(asked: &Resources, given: &Given, found: &mut Found) {
         found.add("memory.present", &format!("{} B", asked.memory.to_bytes().get()), &given);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::model::partition::GivenCpu;
+    use crate::model::partition::GivenDisk;
+    use crate::model::partition::GivenMemory;
+    use crate::model::units::Mebibytes;
+
+    const NODE_CPUS: &str = "4-7";
+
+    fn lists() -> impl Strategy<Value = NumberList> {
+        prop::collection::btree_set(0_u32..16, 1..6).prop_map(NumberList::of)
+    }
+
+    fn priorities() -> impl Strategy<Value = Priority> {
+        prop_oneof![
+            Just(Priority::Usual),
+            (-20_i8..=19).prop_map(Priority::Nice),
+            (1_u8..=99).prop_map(Priority::Realtime)
+        ]
+    }
+
+    fn asked() -> impl Strategy<Value = (Resources, Vec<DiskSpec>)> {
+        let disk =
+            (prop::option::of(1_u64..1000), prop::option::of(1_u64..1000)).prop_map(|(bytes, operations)| {
+                let bytes_per_s = bytes.map(Bytes::from_bytes);
+                DiskSpec { file: "/x".into(), read_only: false, bytes_per_s, operations_per_s: operations }
+            });
+        let numbers = (1_u32..6, 1_u64..5000, prop::option::of(0_u32..4));
+        let limits = (prop::option::of(1_u32..=10_000), prop::option::of(1_u32..800));
+        let rest =
+            (prop::option::of(lists()), any::<bool>(), priorities(), prop::collection::vec(disk, 0..3));
+        (numbers, limits, rest).prop_map(
+            |((cpus, mib, node), (weight, cap), (pin, hugepages, priority, disks))| {
+                let resources = Resources {
+                    cpus,
+                    pin,
+                    memory: Mebibytes::from_mib(mib),
+                    node,
+                    hugepages,
+                    priority,
+                    cpu_weight: weight,
+                    cpu_cap_percent: cap,
+                    guest_nodes: 1,
+                };
+                (resources, disks)
+            },
+        )
+    }
+
+    fn node_cpus(asked: &Resources) -> Option<NumberList> {
+        asked.node.filter(|_| asked.pin.is_none()).map(|_| NODE_CPUS.parse().unwrap())
+    }
+
+    fn compared(asked: &Resources, disks: &[DiskSpec], given: &Given) -> Vec<String> {
+        let all = differences(asked, node_cpus(asked).as_ref(), disks, given);
+        all.into_iter().map(|one| one.what).collect()
+    }
+
+    /// What a host gives that does all that it was asked for, and more than that.
+    fn faithful(asked: &Resources, disks: &[DiskSpec]) -> Given {
+        let host: NumberList = "0-15".parse().unwrap();
+        let sets = threads::wanted(asked, node_cpus(asked).as_ref());
+        let cpu = |(thread, set): (u32, Option<NumberList>)| GivenCpu {
+            thread,
+            allowed: set.unwrap_or_else(|| host.clone()),
+            scheduling: priority::words(asked.priority),
+        };
+        let disk = |disk: &DiskSpec| GivenDisk {
+            bytes_per_s: disk.bytes_per_s,
+            operations_per_s: disk.operations_per_s,
+        };
+        let (node, bytes) = (asked.node.unwrap_or(3), asked.memory.to_bytes());
+        Given {
+            cpus: (100..).zip(sets).map(cpu).collect(),
+            memory: GivenMemory {
+                size: asked.memory,
+                nodes: NumberList::of(asked.node),
+                present_bytes: vec![(node, bytes)],
+                hugepages: asked.hugepages,
+            },
+            cgroup: Some("/sys/fs/cgroup/x".to_owned()),
+            cpu_weight: asked.cpu_weight.or(Some(100)),
+            cpu_cap_percent: asked.cpu_cap_percent,
+            disks: disks.iter().map(disk).collect(),
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a_faithful_host_shows_no_difference((asked, disks) in asked()) {
+            prop_assert_eq!(compared(&asked, &disks, &faithful(&asked, &disks)), Vec::<String>::new());
+        }
+
+        #[test]
+        fn every_single_unfaithfulness_is_seen((asked, disks) in asked(), which in 0_usize..64) {
+            let sound = faithful(&asked, &disks);
+            let last = sound.cpus.len() - 1;
+            let mut lies: Vec<(String, Given)> = Vec::new();
+            let mut lie = |what: &str, change: &dyn Fn(&mut Given)| {
+                let mut given = sound.clone();
+                change(&mut given);
+                lies.push((what.to_owned(), given));
+            };
+            lie("cpus", &|given| given.cpus.truncate(last));
+            lie("memory.size", &|given| given.memory.size = Mebibytes::from_mib(asked.memory.get() + 1));
+            lie("disks", &|given| given.disks.push(GivenDisk::default()));
+            if asked.pin.is_some() || asked.node.is_some() {
+                let other = "9,17".parse::<NumberList>().unwrap();
+                lie(&format!("cpus.{last}.allowed"), &|given| given.cpus[last].allowed = other.clone());
+            }
+            if asked.priority != Priority::Usual {
+                lie(&format!("cpus.{last}.scheduling"), &|given| given.cpus[last].scheduling = "policy 3".to_owned());
+            }
+            if asked.node.is_some() {
+                lie("memory.nodes", &|given| given.memory.nodes = NumberList::default());
+                lie("memory.present", &|given| given.memory.present_bytes.push((9, Bytes::from_bytes(4096))));
+                lie("memory.present", &|given| given.memory.present_bytes[0].1 = Bytes::from_bytes(4096));
+            }
+            if asked.hugepages {
+                lie("memory.hugepages", &|given| given.memory.hugepages = false);
+                lie("memory.present", &|given| given.memory.present_bytes.clear());
+            }
+            if asked.cpu_weight.is_some() {
+                lie("cpu_weight", &|given| given.cpu_weight = None);
+            }
+            if let Some(cap) = asked.cpu_cap_percent {
+                lie("cpu_cap_percent", &|given| given.cpu_cap_percent = Some(cap + 1));
+            }
+            if !disks.is_empty() {
+                lie("disks.0.bytes_per_s", &|given| given.disks[0].bytes_per_s = Some(Bytes::from_bytes(5000)));
+                lie("disks.0.operations_per_s", &|given| given.disks[0].operations_per_s = Some(5000));
+            }
+            let (what, given) = &lies[which % lies.len()];
+            prop_assert_eq!(compared(&asked, &disks, given), vec![what.clone()]);
+        }
+    }
+}

@@ -5,7 +5,7 @@
 //!                  │          │        (in the group)             │             │
 //!                  └──────────┴─ refused, nothing is made         └─ Given      └─ any: ended, with both values
 //! ```
-//! [`split`] makes one partition per memory node out of one job.
+//! [`split`] makes one partition per memory node out of one job; [`trial`] holds all of this to random partitions.
 
 mod cgroup2;
 mod compare;
@@ -18,6 +18,8 @@ mod read;
 pub mod split;
 mod threads;
 mod topology;
+pub mod trial;
+mod trial_cases;
 
 pub use cgroup2::overhead;
 pub use group::{Group, group};

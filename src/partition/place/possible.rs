@@ -6,7 +6,7 @@
 
 use super::topology::{HIGHEST_PRIORITY, HostNode, HostTopology};
 use crate::model::partition::{NumberList, Priority, Resources};
-use crate::model::units::{Bytes, Mebibytes};
+use crate::model::units::Bytes;
 
 /// Most CPUs of QEMU's q35 machine.
 const MOST_CPUS: u32 = 255;
@@ -232,26 +232,27 @@ fn priority(host: &HostTopology, asked: Priority) -> Result<(), String> {
     }
 }
 
-/// Resources that ask for nothing special, to start from.
-pub const fn plain(cpus: u32, memory: Mebibytes) -> Resources {
-    Resources {
-        cpus,
-        pin: None,
-        memory,
-        node: None,
-        hugepages: false,
-        priority: Priority::Usual,
-        cpu_weight: None,
-        cpu_cap_percent: None,
-        guest_nodes: 1,
-    }
-}
-
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::super::topology::Rights;
     use super::super::topology::tests::big_host;
     use super::*;
+    use crate::model::units::Mebibytes;
+
+    /// Resources that ask for nothing special.
+    pub const fn plain(cpus: u32, memory: Mebibytes) -> Resources {
+        Resources {
+            cpus,
+            pin: None,
+            memory,
+            node: None,
+            hugepages: false,
+            priority: Priority::Usual,
+            cpu_weight: None,
+            cpu_cap_percent: None,
+            guest_nodes: 1,
+        }
+    }
 
     fn asked(change: impl FnOnce(&mut Resources)) -> Resources {
         let mut asked = plain(2, Mebibytes::from_mib(64));

@@ -134,7 +134,7 @@ fn hold(thread: u32, set: &NumberList) -> Result<(), String> {
 mod tests {
     use serde_json::json;
 
-    use super::super::possible::plain;
+    use super::super::possible::tests::plain;
     use super::*;
     use crate::model::units::Mebibytes;
 
