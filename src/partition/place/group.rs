@@ -17,7 +17,7 @@ use std::process::Command;
 use super::cgroup2::{self, Group2, Setting};
 use super::threads;
 use super::topology::{HostTopology, text};
-use crate::model::partition::{DiskSpec, Resources};
+use crate::model::partition::{DiskSpec, Priority, Resources};
 use crate::platforms::cpu_group::{CpuGroup, CpuLimits};
 use crate::platforms::ledger::Ledger;
 use crate::platforms::spawn;
@@ -109,18 +109,28 @@ pub fn possible(asked: &Resources) -> Result<(), String> {
         return Ok(());
     }
     let own = text("/proc/self/cgroup".as_ref())?;
-    possible_below(limits, &own, Path::new(MOUNT))
+    possible_below(limits, asked.priority, &own, Path::new(MOUNT))
 }
 
-fn possible_below(limits: CpuLimits, own: &str, mount: &Path) -> Result<(), String> {
+fn possible_below(limits: CpuLimits, priority: Priority, own: &str, mount: &Path) -> Result<(), String> {
     let unified = cgroup2::mount_point(mount).and_then(|mount| cgroup2::home(&mount, own, &["cpu"], false));
-    let has_old = || {
-        let named = own.lines().take(64).filter_map(|line| line.split(':').nth(1));
-        named.filter(|names| names.split(',').any(|name| name == "cpu")).any(|names| {
-            [names, "cpu", "cpu,cpuacct"].iter().any(|folder| mount.join(folder).join("cpu.shares").exists())
-        })
-    };
-    if unified.is_some() || has_old() {
+    if unified.is_some() {
+        return Ok(());
+    }
+    let named = own.lines().take(64).filter_map(|line| line.split(':').nth(1));
+    let old = named
+        .filter(|names| names.split(',').any(|name| name == "cpu"))
+        .flat_map(|names| [names, "cpu", "cpu,cpuacct"].map(|folder| mount.join(folder)))
+        .find(|folder| folder.join("cpu.shares").exists());
+    if let Some(folder) = old {
+        // New groups have no share of real time there, and whoever grants one takes it from the others.
+        if matches!(priority, Priority::Realtime(_)) && folder.join("cpu.rt_runtime_us").exists() {
+            return Err(format!(
+                "wanted {} and real-time priority: on this host, whose cgroups of version 1 share out real time, a group \
+                 has none; leave one of the two out, or boot with cgroup_no_v1=cpu",
+                limits.words()
+            ));
+        }
         return Ok(());
     }
     Err(format!(
@@ -168,17 +178,22 @@ mod tests {
     fn a_weight_without_any_cpu_controller_is_refused_before_starting() {
         let mount = tempfile::tempdir().unwrap();
         let limits = CpuLimits { weight: Some(5), cap_percent: None };
-        let error = possible_below(limits, "0::/\n", mount.path()).unwrap_err();
+        let below = |own: &str| possible_below(limits, Priority::Usual, own, mount.path());
+        let error = below("0::/\n").unwrap_err();
         assert!(error.contains("weight 5") && error.contains("cpu controller"), "{error}");
         fs::write(mount.path().join("cgroup.controllers"), "cpuset memory\n").unwrap();
         fs::write(mount.path().join("cgroup.subtree_control"), "").unwrap();
-        assert!(possible_below(limits, "0::/\n", mount.path()).is_err());
+        assert!(below("0::/\n").is_err());
         fs::create_dir(mount.path().join("cpu")).unwrap();
         fs::write(mount.path().join("cpu/cpu.shares"), "1024").unwrap();
-        assert_eq!(possible_below(limits, "3:cpu:/\n0::/\n", mount.path()), Ok(()));
+        assert_eq!(below("3:cpu:/\n0::/\n"), Ok(()));
+        let hard = || possible_below(limits, Priority::Realtime(1), "3:cpu:/\n", mount.path());
+        assert_eq!(hard(), Ok(()));
+        fs::write(mount.path().join("cpu/cpu.rt_runtime_us"), "0").unwrap();
+        assert!(hard().unwrap_err().contains("weight 5 and real-time"));
         fs::remove_dir_all(mount.path().join("cpu")).unwrap();
         fs::write(mount.path().join("cgroup.controllers"), "cpu memory\n").unwrap();
-        assert_eq!(possible_below(limits, "0::/\n", mount.path()), Ok(()));
+        assert_eq!(below("0::/\n"), Ok(()));
     }
 
     #[test]

@@ -178,7 +178,8 @@ fn huge_pages(host: &HostTopology, asked: &Resources) -> Result<(), String> {
     }
     let nodes = u64::from(asked.guest_nodes.max(1));
     let share = asked.memory.get() / nodes;
-    let is_whole = asked.memory.get() % nodes == 0 && share.saturating_mul(1 << 20) % size == 0;
+    let is_whole =
+        asked.memory.get().is_multiple_of(nodes) && share.saturating_mul(1 << 20).is_multiple_of(size);
     if !is_whole {
         let step = Bytes::from_bytes(size.saturating_mul(nodes));
         return Err(format!(
@@ -212,7 +213,6 @@ fn huge_pages(host: &HostTopology, asked: &Resources) -> Result<(), String> {
 fn priority(host: &HostTopology, asked: Priority) -> Result<(), String> {
     let rights = host.rights;
     match asked {
-        Priority::Usual => Ok(()),
         Priority::Nice(value) if !(-20..=19).contains(&value) => {
             Err(format!("wanted a nice value from -20 to 19, got {value}"))
         }
@@ -228,7 +228,7 @@ fn priority(host: &HostTopology, asked: Priority) -> Result<(), String> {
              limit of {priority}, and with /proc/sys/kernel/sched_rt_runtime_us above 0",
             if rights.realtime == 0 { "none".to_owned() } else { format!("{} at most", rights.realtime) }
         )),
-        Priority::Nice(_) | Priority::Realtime(_) => Ok(()),
+        Priority::Usual | Priority::Nice(_) | Priority::Realtime(_) => Ok(()),
     }
 }
 
@@ -264,8 +264,8 @@ pub(super) mod tests {
         check(&big_host(), &asked(change)).unwrap_err()
     }
 
-    fn list(text: &str) -> Option<NumberList> {
-        Some(text.parse().unwrap())
+    fn list(text: &str) -> NumberList {
+        text.parse().unwrap()
     }
 
     #[test]
@@ -288,9 +288,9 @@ pub(super) mod tests {
         };
         said(refused(|all| all.cpus = 0), &["CPUs from 1 to 255, got 0"]);
         said(refused(|all| all.cpus = 16), &["wanted 16 CPUs", "15 that run (0-14)"]);
-        said(refused(|all| all.pin = list("3,15")), &["CPU 15 is offline", "0-14 run"]);
-        said(refused(|all| all.pin = list("1,40")), &["no CPU 40", "0-14"]);
-        said(refused(|all| all.pin = list("")), &["at least one CPU"]);
+        said(refused(|all| all.pin = Some(list("3,15"))), &["CPU 15 is offline", "0-14 run"]);
+        said(refused(|all| all.pin = Some(list("1,40"))), &["no CPU 40", "0-14"]);
+        said(refused(|all| all.pin = Some(list(""))), &["at least one CPU"]);
         said(refused(|all| all.node = Some(4)), &["memory node 4", "0-3"]);
         said(
             refused(|all| (all.node, all.cpus) = (Some(3), 4)),
@@ -351,7 +351,7 @@ pub(super) mod tests {
         let bench = asked(|all| (all.cpus, all.guest_nodes) = (64, 4));
         assert_eq!(check(&host, &bench), Ok(()));
         assert_eq!(remarks(&host, &bench), ["64 virtual CPUs take turns on 15 of the host's"]);
-        let remote = asked(|all| (all.pin, all.node) = (list("3-5"), Some(1)));
+        let remote = asked(|all| (all.pin, all.node) = (Some(list("3-5")), Some(1)));
         assert_eq!(check(&host, &remote), Ok(()));
         assert!(remarks(&host, &remote)[0].contains("CPUs 3 are not of memory node 1"));
         assert_eq!(remarks(&host, &asked(|_| ())), Vec::<String>::new());

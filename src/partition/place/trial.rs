@@ -135,7 +135,7 @@ pub fn run(
         match bench.agrees(&case, &mut tally.starts) {
             Ok(()) => tally.agreed += 1,
             Err(why) => {
-                say(format!("valid partition {number} of seed {seed}: {why}\n  asked: {:?}", case.asked))
+                say(format!("valid partition {number} of seed {seed}: {why}\n  asked: {:?}", case.asked));
             }
         }
         tally.invalid += 1;
