@@ -49,7 +49,9 @@ pub struct Setting {
 /// Memory that QEMU may take beside that of the guest: 256 MiB, and for translated code an eighth of the host's memory,
 /// 1 GiB at most.
 pub fn overhead(host_memory: Bytes) -> Bytes {
-    Bytes::from_bytes(QEMU_BYTES + (host_memory.get() / 8).min(MOST_TRANSLATED_BYTES))
+    // Whole MiB: the kernel counts in pages, and shows what it rounded.
+    let translated = (host_memory.get() / 8).min(MOST_TRANSLATED_BYTES) >> 20 << 20;
+    Bytes::from_bytes(QEMU_BYTES + translated)
 }
 
 /// What a partition's group is to hold. `node_cpus` are those of the node that was asked for, where no CPUs were named.
@@ -299,6 +301,7 @@ mod tests {
         };
         assert_eq!(lines(&asked(), &[file]).len(), 5, "a file is no device");
         assert_eq!(overhead(Bytes::from_bytes(1 << 40)).get(), (256 + 1024) << 20);
+        assert_eq!(overhead(Bytes::from_bytes((4 << 30) - 512)).get(), (256 + 511) << 20, "in whole pages");
     }
 
     fn put(folder: &Path, subtree: &str) {
