@@ -2,12 +2,7 @@
 
 use super::priority;
 use super::threads;
-use crate::model::partition::Difference;
-use crate::model::partition::DiskSpec;
-use crate::model::partition::Given;
-use crate::model::partition::NumberList;
-use crate::model::partition::Priority;
-use crate::model::partition::Resources;
+use crate::model::partition::{Difference, DiskSpec, Given, NumberList, Priority, Resources};
 use crate::model::units::Bytes;
 
 /// What is not as it was asked; empty when all is. `node_cpus` are those of the node that was asked for, where no CPUs
@@ -126,9 +121,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::model::partition::GivenCpu;
-    use crate::model::partition::GivenDisk;
-    use crate::model::partition::GivenMemory;
+    use crate::model::partition::{GivenCpu, GivenDisk, GivenMemory};
     use crate::model::units::Mebibytes;
 
     const NODE_CPUS: &str = "4-7";

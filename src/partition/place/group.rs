@@ -9,10 +9,9 @@
 //!  disk limit  group for devices, around QEMU's throttle              remark
 //! ```
 
-use std::fs;
+use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use super::cgroup2::{self, Group2, Setting};
 use super::threads;
@@ -20,7 +19,6 @@ use super::topology::{HostTopology, text};
 use crate::model::partition::{DiskSpec, Priority, Resources};
 use crate::platforms::cpu_group::{CpuGroup, CpuLimits};
 use crate::platforms::ledger::Ledger;
-use crate::platforms::spawn;
 
 /// Where cgroups are mounted by convention.
 const MOUNT: &str = "/sys/fs/cgroup";
@@ -34,16 +32,14 @@ pub struct Group {
 }
 
 impl Group {
-    /// Lets the process that `command` starts begin its life in the groups, so that all its memory counts there.
+    /// Opened for a process that is to begin its life in the groups, so that all its memory counts there: see
+    /// [`spawn::enter_group`](crate::platforms::spawn::enter_group).
     ///
     /// # Errors
     /// A group's file cannot be opened.
-    pub fn enter(&self, command: &mut Command) -> io::Result<()> {
-        for folder in self.folders() {
-            let file = fs::OpenOptions::new().write(true).open(folder.join("cgroup.procs"))?;
-            spawn::enter_group(command, file);
-        }
-        Ok(())
+    pub fn entrances(&self) -> io::Result<Vec<File>> {
+        let files = self.folders().into_iter().map(|folder| folder.join("cgroup.procs"));
+        files.map(|file| OpenOptions::new().write(true).open(file)).collect()
     }
 
     /// Moves a process with all its threads into the groups. Memory that it has already is not counted there.

@@ -9,10 +9,8 @@
 
 use std::collections::BTreeMap;
 
-use crate::model::partition::GivenMemory;
-use crate::model::partition::NumberList;
-use crate::model::units::Bytes;
-use crate::model::units::Mebibytes;
+use crate::model::partition::{GivenMemory, NumberList};
+use crate::model::units::{Bytes, Mebibytes};
 
 /// How the kernel writes the name of QEMU's memory backends.
 const BACKEND: &str = "file=/memfd:memory-backend-memfd";

@@ -7,8 +7,7 @@
 
 use std::path::Path;
 
-use serde_json::Value;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::group_files;
 use super::numa_maps;
@@ -16,12 +15,8 @@ use super::priority;
 use super::threads;
 use super::threads::ANSWER_GRACE;
 use super::topology::text;
-use crate::model::partition::Given;
-use crate::model::partition::GivenCpu;
-use crate::model::partition::GivenDisk;
-use crate::model::partition::GivenMemory;
-use crate::model::units::Bytes;
-use crate::model::units::Mebibytes;
+use crate::model::partition::{Given, GivenCpu, GivenDisk, GivenMemory};
+use crate::model::units::{Bytes, Mebibytes};
 use crate::platforms::vm::qmp::Qmp;
 
 /// Where cgroups are mounted by convention.

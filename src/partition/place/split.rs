@@ -3,10 +3,8 @@
 //! For programs that pass messages; those that share memory cannot be split. More than one partition per node would be
 //! worse than one big one, so there is exactly one. Source: Ibrahim, *Partitioning VMs on manycore* (2012).
 
-use super::topology::HostNode;
-use super::topology::HostTopology;
-use crate::model::partition::NumberList;
-use crate::model::partition::Resources;
+use super::topology::{HostNode, HostTopology};
+use crate::model::partition::{NumberList, Resources};
 use crate::model::units::Mebibytes;
 
 /// The parts of a job, one per memory node that has CPUs and memory, in the order of the nodes.

@@ -10,17 +10,13 @@
 use std::fs;
 use std::time::Duration;
 
-use nix::sched::CpuSet;
-use nix::sched::sched_setaffinity;
+use nix::sched::{CpuSet, sched_setaffinity};
 use nix::unistd::Pid;
 use serde_json::Value;
 
 use super::priority;
-use super::topology::HostTopology;
-use super::topology::text;
-use crate::model::partition::NumberList;
-use crate::model::partition::Priority;
-use crate::model::partition::Resources;
+use super::topology::{HostTopology, text};
+use crate::model::partition::{NumberList, Priority, Resources};
 use crate::platforms::vm::qmp::Qmp;
 
 /// How long QEMU may take for one answer. A paused one answers at once; this one may itself be translated.

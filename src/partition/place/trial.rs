@@ -25,7 +25,7 @@ use super::{Group, cgroup2, differences, group, place, possible, read_back};
 use crate::model::partition::DiskSpec;
 use crate::model::platform::DiskBus;
 use crate::platforms::ledger::{FILE_NAME, Ledger, Thing, Ticket};
-use crate::platforms::spawn::{Bond, spawn};
+use crate::platforms::spawn::{Bond, enter_group, spawn};
 use crate::platforms::vm::disk::find_program;
 use crate::platforms::vm::inherit::inherit;
 use crate::platforms::vm::qemu::{DiskArgument, Extras, MACHINE, MemoryArgument, Throttle};
@@ -211,7 +211,8 @@ impl Bench {
         let inherited = vec![theirs];
         inherit(&mut command, &inherited);
         if let Some(group) = &group {
-            group.enter(&mut command).map_err(failed)?;
+            let entrances = group.entrances().map_err(failed)?;
+            entrances.into_iter().for_each(|procs| enter_group(&mut command, procs));
         }
         let child = spawn(command, Bond::DiesWithUs, None).map_err(failed)?;
         let thing = Thing::process(child.id());

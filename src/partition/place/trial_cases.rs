@@ -4,13 +4,9 @@
 use rand::RngExt;
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-use super::topology::HostNode;
-use super::topology::HostTopology;
-use crate::model::partition::NumberList;
-use crate::model::partition::Priority;
-use crate::model::partition::Resources;
-use crate::model::units::Bytes;
-use crate::model::units::Mebibytes;
+use super::topology::{HostNode, HostTopology};
+use crate::model::partition::{NumberList, Priority, Resources};
+use crate::model::units::{Bytes, Mebibytes};
 use crate::platforms::vm::qemu::Throttle;
 
 /// Least memory of a partition of the trial.
