@@ -27,7 +27,7 @@ controllers $(cat /sys/fs/cgroup/cgroup.controllers)\"
 status=0
 \"$0\" placement-trial \"$1\" \"$2\" /dev/vda || status=$?
 left=$(find /sys/fs/cgroup -mindepth 1 -type d | wc -l)
-echo \"bench: $left groups left\"
+echo \"bench: $left groups left, handed down: $(cat /sys/fs/cgroup/cgroup.subtree_control)\"
 exit $status
 ";
 
@@ -92,7 +92,8 @@ fn asked_and_given_agree_on_a_big_host() {
     assert!(said.contains("CPUs 0-14, nodes 0-3, controllers cpuset cpu io memory"), "no big host: {said}");
     assert!(said.contains(&format!("agree for {count} of {count} valid")), "{said}{complained}");
     assert!(said.contains(&format!("{count} of {count} invalid ones started nothing")), "{said}{complained}");
-    assert!(said.contains("bench: 0 groups left"), "{said}");
+    // All four were used, that of block devices as well.
+    assert!(said.contains("bench: 0 groups left, handed down: cpuset cpu io memory"), "{said}");
 }
 
 fn read_only(disk: &Path) -> String {

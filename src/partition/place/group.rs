@@ -28,7 +28,6 @@ const MOUNT: &str = "/sys/fs/cgroup";
 pub struct Group {
     unified: Option<Group2>,
     cpu: Option<CpuGroup>,
-    remarks: Vec<String>,
 }
 
 impl Group {
@@ -55,11 +54,6 @@ impl Group {
         })
     }
 
-    /// What has no group here, and what holds it instead.
-    pub fn remarks(&self) -> &[String] {
-        &self.remarks
-    }
-
     fn folders(&self) -> Vec<PathBuf> {
         let unified = self.unified.as_ref().map(|group| group.path().to_owned());
         unified.into_iter().chain(self.cpu.as_ref().map(|group| group.path().to_owned())).collect()
@@ -71,9 +65,7 @@ impl Group {
 /// # Errors
 /// Which setting needs what that is not there.
 pub fn group(asked: &Resources, disks: &[DiskSpec], ledger: &Ledger) -> Result<Option<Group>, String> {
-    let host = HostTopology::of_this_host()?;
-    let node_cpus = threads::node_cpus(asked)?;
-    let wanted = cgroup2::settings(asked, node_cpus.as_ref(), disks, host.memory);
+    let wanted = wanted(asked, disks)?;
     let limits = CpuLimits { weight: asked.cpu_weight, cap_percent: asked.cpu_cap_percent };
     let own = text("/proc/self/cgroup".as_ref())?;
     let home = cgroup2::mount_point(Path::new(MOUNT))
@@ -92,7 +84,28 @@ pub fn group(asked: &Resources, disks: &[DiskSpec], ledger: &Ledger) -> Result<O
     if unified.is_none() && cpu.is_none() {
         return Ok(None);
     }
-    Ok(Some(Group { unified, cpu, remarks: missing(&wanted, &usable) }))
+    Ok(Some(Group { unified, cpu }))
+}
+
+/// What of that which was asked for has no group on this host, and what holds it instead; known before anything is made.
+///
+/// # Errors
+/// The host cannot be read.
+pub fn without_group(asked: &Resources, disks: &[DiskSpec]) -> Result<Vec<String>, String> {
+    let wanted = wanted(asked, disks)?;
+    let own = text("/proc/self/cgroup".as_ref())?;
+    let home = cgroup2::mount_point(Path::new(MOUNT))
+        .and_then(|mount| cgroup2::home(&mount, &own, &controllers(&wanted), false));
+    let usable = home.map(|(_, usable)| usable).unwrap_or_default();
+    // Nobody asks for a bound on what QEMU takes beside the guest's memory.
+    let asked: Vec<Setting> = wanted.into_iter().filter(|setting| setting.controller != "memory").collect();
+    Ok(missing(&asked, &usable))
+}
+
+fn wanted(asked: &Resources, disks: &[DiskSpec]) -> Result<Vec<Setting>, String> {
+    let host = HostTopology::of_this_host()?;
+    let node_cpus = threads::node_cpus(asked)?;
+    Ok(cgroup2::settings(asked, node_cpus.as_ref(), disks, host.memory))
 }
 
 /// Refuses, before anything is made, what neither version of cgroups can hold here.
@@ -152,9 +165,6 @@ fn missing(wanted: &[Setting], usable: &[&str]) -> Vec<String> {
             let instead = match setting.file {
                 "cpuset.cpus" => "the affinity of qemu's threads holds it",
                 "cpuset.mems" => "qemu's memory policy holds the guest's memory there",
-                "memory.max" => {
-                    "the guest cannot take more than its memory, what qemu takes beside it is not bounded"
-                }
                 "io.max" => "qemu's throttle holds it",
                 _ => "a CPU group of version 1 holds it",
             };

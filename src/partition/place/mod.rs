@@ -38,10 +38,14 @@ pub fn possible(resources: &Resources) -> Result<(), String> {
     group::possible(resources)
 }
 
-/// What this host allows and may surprise: CPUs outside the memory's node, CPUs that take turns. Nothing when it cannot
-/// be read.
-pub fn remarks(resources: &Resources) -> Vec<String> {
-    HostTopology::of_this_host().map_or_else(|_| Vec::new(), |host| possible::remarks(&host, resources))
+/// What this host allows and may surprise: CPUs outside the memory's node, CPUs that take turns, settings that no cgroup
+/// of version 2 can hold here and what holds them instead. To be said before anything is made. Nothing when the host
+/// cannot be read.
+pub fn remarks(resources: &Resources, disks: &[DiskSpec]) -> Vec<String> {
+    let host = HostTopology::of_this_host();
+    let mut all = host.map_or_else(|_| Vec::new(), |host| possible::remarks(&host, resources));
+    all.extend(group::without_group(resources, disks).unwrap_or_default());
+    all
 }
 
 /// What is not as it was asked; empty when all is.

@@ -55,8 +55,13 @@ fn memory(pid: u32, control: &mut Qmp) -> Result<GivenMemory, String> {
     let bytes = bytes.ok_or("qemu's answer to query-memory-size-summary has no base-memory")?;
     let command = json!({ "command-line": "gpa2hva 0" });
     let answer = control.query("human-monitor-command", &command, ANSWER_GRACE)?;
-    let maps = text(format!("/proc/{pid}/numa_maps").as_ref())?;
-    numa_maps::guest_memory(&maps, address(&answer), Mebibytes::from_mib(bytes >> 20))
+    let size = Mebibytes::from_mib(bytes >> 20);
+    let path = format!("/proc/{pid}/numa_maps");
+    if !Path::new(&path).exists() {
+        // A kernel without memory nodes says nothing of them; where one was asked for, that is a difference.
+        return Ok(GivenMemory { size, ..GivenMemory::default() });
+    }
+    numa_maps::guest_memory(&text(path.as_ref())?, address(&answer), size)
 }
 
 /// From `Host virtual address for 0x0 (pc.ram) is 0x7efdc3e00000`.
