@@ -160,9 +160,9 @@ impl SetFolder {
                 continue;
             }
             if entry.file_type()?.is_dir() {
-                fs::remove_dir_all(entry.path())?
+                fs::remove_dir_all(entry.path())?;
             } else {
-                fs::remove_file(entry.path())?
+                fs::remove_file(entry.path())?;
             }
         }
         fs::remove_file(self.path.join("lock"))?;

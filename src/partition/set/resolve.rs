@@ -36,7 +36,7 @@ pub fn partition_folder(name: &str) -> String {
 }
 
 /// Names of a network's links: `control.0`, `control.1`.
-pub fn links<'a>(network: &'a str, links: u8) -> impl Iterator<Item = String> + 'a {
+pub fn links(network: &str, links: u8) -> impl Iterator<Item = String> {
     (0..links).map(move |link| format!("{network}.{link}"))
 }
 
