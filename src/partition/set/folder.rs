@@ -56,7 +56,7 @@ struct Holder {
 pub struct SetFolder {
     path: PathBuf,
     // Held for as long as it is open.
-    _lock: File,
+    lock: File,
 }
 
 /// Why a set cannot be worked on.
@@ -141,7 +141,7 @@ impl SetFolder {
             lock.set_len(0)?;
             lock.write_all(&serde_json::to_vec(&Holder { work, process })?)?;
         }
-        Ok(Some(Self { path: path.to_owned(), _lock: lock }))
+        Ok(Some(Self { path: path.to_owned(), lock }))
     }
 
     /// Where it is.
@@ -170,6 +170,13 @@ impl SetFolder {
         // The folder of all sets goes with the last of them.
         let _ = self.path.parent().map(fs::remove_dir);
         Ok(())
+    }
+}
+
+impl Drop for SetFolder {
+    /// Nobody works on it any more, also for those who only read.
+    fn drop(&mut self) {
+        let _ = self.lock.set_len(0);
     }
 }
 
