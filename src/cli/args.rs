@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 
 use super::exec::args::ExecArgs;
+pub use super::set_args::{DownArgs, PsArgs, UpArgs};
 
 const AFTER: &str = "\
 Examples:
@@ -37,6 +38,12 @@ pub enum Verb {
     Measure(Box<MeasureArgs>),
     /// Run a program as a partition of its own: a virtual machine with the host's files, streams and exit code
     Exec(Box<ExecArgs>),
+    /// Bring a set of partitions up: programs and machines with their networks, walled off
+    Up(UpArgs),
+    /// End a set of partitions and leave nothing of it
+    Down(DownArgs),
+    /// Show what partitions run where
+    Ps(PsArgs),
     /// Simulate a scenario: what would happen on a host, and what was published about it
     Simulate(SimulateArgs),
     /// Check whether this host is fit to be measured, and what is missing
@@ -316,6 +323,8 @@ pub enum Format {
     Preflight,
     /// scenario.toml, as JSON
     Scenario,
+    /// A set of partitions, as JSON
+    Set,
 }
 
 /// Arguments of `completions`.
