@@ -6,6 +6,7 @@
 //!  bulkhead reaper DIR                           undoes what a crashed run left behind
 //!  bulkhead janitor FOLDER                       removes a remote agent's folder when the agent has ended
 //!  bulkhead noop                                 ends at once: what the fork probe executes
+//!  bulkhead switch --folder DIR …                carries frames between the partitions of a network
 //!  bulkhead compile, bulkhead link               what the compile job executes
 //! ```
 
@@ -19,6 +20,7 @@ use super::output;
 use crate::model::job::{Job, JobReply};
 use crate::model::stage::Stage;
 use crate::model::units::Hertz;
+use crate::partition::network::switch;
 use crate::platforms::ssh::janitor::{Janitor, janitor_main};
 use crate::platforms::{agent, facts, reaper, vm};
 use crate::workloads::clock::Anchor;
@@ -28,15 +30,19 @@ use crate::workloads::run::{Surroundings, run_job};
 /// This program, also when its file has been removed.
 const OWN_FILE: &str = "/proc/self/exe";
 
+/// Most words that are read: a switch has two for each plug with a rate.
+const MOST_WORDS: usize = 600;
+
 /// Runs the agent's side if that is what was asked for; `None` means this is an ordinary command line.
 pub fn take_over() -> Option<ExitCode> {
-    let words: Vec<OsString> = std::env::args_os().skip(1).take(8).collect();
+    let words: Vec<OsString> = std::env::args_os().skip(1).take(MOST_WORDS).collect();
     let first = words.first().and_then(|word| word.to_str());
     match first {
         Some("noop") => Some(ExitCode::SUCCESS),
         Some("compile") => Some(ended(verbs::compile_file(words.get(1..).unwrap_or_default()))),
         Some("link") => Some(ended(verbs::link_files(words.get(1..).unwrap_or_default()))),
         Some("agent") => Some(serve(&words)),
+        Some("switch") => Some(ended(carry(words.get(1..).unwrap_or_default()))),
         Some("reaper") => Some(reap(&words)),
         Some("janitor") => Some(clean(&words)),
         _ if vm::init::is_guest() => vm::init::guest_main(counter_rate, &execute_in_guest),
@@ -99,6 +105,11 @@ fn reap(words: &[OsString]) -> ExitCode {
         }
         Err(error) => failed(&format!("reaper: no pipe on stdin: {error}")),
     }
+}
+
+fn carry(words: &[OsString]) -> Result<(), String> {
+    let order = switch::Order::parse(words).map_err(|error| format!("switch: {error}"))?;
+    switch::process::serve(&order).map_err(|error| format!("switch: {error}"))
 }
 
 fn clean(words: &[OsString]) -> ExitCode {
