@@ -311,6 +311,8 @@ pub enum Format {
     Preflight,
     /// scenario.toml, as JSON
     Scenario,
+    /// A set of partitions, as JSON
+    Set,
 }
 
 /// Arguments of `completions`.

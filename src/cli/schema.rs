@@ -23,6 +23,7 @@ const fn stored(format: Format) -> &'static str {
         Format::Classes => include_str!("../../docs/formats/classes.schema.json"),
         Format::Scenario => include_str!("../../docs/formats/scenario.schema.json"),
         Format::Preflight => include_str!("../../docs/formats/preflight.schema.json"),
+        Format::Set => include_str!("../../docs/formats/set.schema.json"),
     }
 }
 
@@ -38,6 +39,7 @@ mod tests {
     use crate::model::classes::ClassSet;
     use crate::model::experiment::Experiment;
     use crate::model::journal::JournalLine;
+    use crate::model::partition::set::PartitionSet;
     use crate::model::preflight::Preflight;
     use crate::model::results::RunResults;
     use crate::model::scenario::Scenario;
@@ -50,6 +52,7 @@ mod tests {
             Format::Classes => schema_for!(ClassSet),
             Format::Preflight => schema_for!(Preflight),
             Format::Scenario => scenario(),
+            Format::Set => schema_for!(PartitionSet),
         }
     }
 

@@ -21,7 +21,7 @@ pub use host::*;
 pub use memory::*;
 pub use nodes::*;
 pub use program::*;
-pub use sweep::{Case, MAX_BYTES, MOST_CASES, ScenarioError, cases, line_of};
+pub use sweep::{Case, MAX_BYTES, MOST_CASES, ScenarioError, cases, line_at, line_of};
 
 use serde::{Deserialize, Serialize};
 

@@ -268,11 +268,16 @@ fn line_with(text: &str, path: &str) -> Option<usize> {
 
 /// The line on which the value at `path` is written, or the nearest part of the path that is.
 pub fn line_of(text: &str, path: &str) -> Option<usize> {
+    line_at(text, path.split('.'))
+}
+
+/// The same for a path in parts, whose keys may hold dots.
+pub fn line_at<'a>(text: &str, path: impl Iterator<Item = &'a str>) -> Option<usize> {
     let root = toml::de::DeTable::parse(text).ok()?;
     let mut span = None;
     let mut table = Some(root.get_ref());
     let mut list: Option<&toml::de::DeArray<'_>> = None;
-    for part in path.split('.') {
+    for part in path {
         let value = match (table, list) {
             (Some(table), _) => table.get(part),
             (None, Some(list)) => part.parse::<usize>().ok().and_then(|at| list.get(at)),

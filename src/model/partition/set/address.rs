@@ -1,0 +1,155 @@
+//! Numbers and addresses in a set's networks: those that were written, then the lowest free ones, by name.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::net::Ipv4Addr;
+use std::str::FromStr;
+
+use super::{Fault, PartitionSet, USER_NETWORK};
+use crate::model::units::Bytes;
+
+/// Highest number of a partition in a network.
+pub const HIGHEST_MEMBER: u8 = 250;
+/// QEMU's own network, which a partition may have beside others.
+const QEMUS_OWN: Subnet = Subnet { base: u32::from_be_bytes([10, 0, 2, 0]), prefix: 24 };
+
+/// IPv4 addresses of a network.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Subnet {
+    base: u32,
+    prefix: u8,
+}
+
+impl Subnet {
+    /// The address of the partition with this number, with prefix length: `10.77.1.2/24`.
+    pub fn address(&self, number: u8) -> String {
+        format!("{}/{}", Ipv4Addr::from(self.base + u32::from(number)), self.prefix)
+    }
+
+    fn overlaps(&self, other: &Self) -> bool {
+        let mask = u32::MAX << (32 - u32::from(self.prefix.min(other.prefix)));
+        self.base & mask == other.base & mask
+    }
+}
+
+impl FromStr for Subnet {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let wanted =
+            || format!("wanted addresses such as 10.77.1.0/24 with a prefix of 8 to 24, got \"{text}\"");
+        let (base, prefix) = text.split_once('/').ok_or_else(wanted)?;
+        let base: Ipv4Addr = base.parse().map_err(|_| wanted())?;
+        let prefix: u8 = prefix.parse().ok().filter(|prefix| (8..=24).contains(prefix)).ok_or_else(wanted)?;
+        let first = base.octets().first().copied().unwrap_or_default();
+        if matches!(first, 0 | 127 | 224..) {
+            return Err(format!("{text} are no addresses that machines can have"));
+        }
+        let subnet = Self { base: u32::from(base), prefix };
+        if subnet.base & !(u32::MAX << (32 - u32::from(prefix))) != 0 {
+            return Err(format!("{text} has bits beyond its prefix: the first address ends with zeros"));
+        }
+        Ok(subnet)
+    }
+}
+
+impl fmt::Display for Subnet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", Ipv4Addr::from(self.base), self.prefix)
+    }
+}
+
+/// A partition in a network.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Member {
+    /// Its number, 1 … 250.
+    pub number: u8,
+    /// What it may send at most, in bytes per second.
+    pub bytes_per_s: Option<Bytes>,
+}
+
+/// A network with all that is plugged into it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Wiring {
+    /// Its addresses.
+    pub subnet: Subnet,
+    /// Its partitions, by name.
+    pub members: BTreeMap<String, Member>,
+}
+
+impl PartitionSet {
+    /// All networks with who is in them, by name.
+    ///
+    /// # Errors
+    /// Addresses that are there twice, or no addresses at all.
+    pub fn wiring(&self) -> Result<BTreeMap<String, Wiring>, Fault> {
+        let subnets = self.subnets()?;
+        subnets
+            .into_iter()
+            .map(|(name, subnet)| Ok((name.clone(), Wiring { subnet, members: self.members(&name)? })))
+            .collect()
+    }
+
+    fn subnets(&self) -> Result<BTreeMap<String, Subnet>, Fault> {
+        let mut taken: BTreeMap<String, Subnet> = BTreeMap::new();
+        for (name, entry) in &self.networks {
+            let Some(text) = &entry.subnet else { continue };
+            let fault = |problem: String| Fault::new(&["network", name, "subnet"], problem);
+            let subnet: Subnet = text.parse().map_err(fault)?;
+            if subnet.overlaps(&QEMUS_OWN) {
+                return Err(fault(format!("{subnet} are addresses of network \"{USER_NETWORK}\"")));
+            }
+            if let Some((other, there)) = taken.iter().find(|(_, there)| there.overlaps(&subnet)) {
+                return Err(fault(format!(
+                    "{subnet} and {there} of network \"{other}\" are in part the same addresses"
+                )));
+            }
+            taken.insert(name.clone(), subnet);
+        }
+        for name in self.networks.keys() {
+            if taken.contains_key(name) {
+                continue;
+            }
+            let mut usual = (1..=u8::MAX)
+                .map(|third| Subnet { base: u32::from_be_bytes([10, 77, third, 0]), prefix: 24 });
+            let free = usual.find(|subnet| !taken.values().any(|there| there.overlaps(subnet)));
+            let subnet = free.ok_or_else(|| {
+                Fault::new(&["network", name], "no addresses are left: write subnet = \"…\"")
+            })?;
+            taken.insert(name.clone(), subnet);
+        }
+        Ok(taken)
+    }
+
+    fn members(&self, network: &str) -> Result<BTreeMap<String, Member>, Fault> {
+        let mut members = BTreeMap::new();
+        let mut taken: BTreeMap<u8, &str> = BTreeMap::new();
+        let mut waiting = BTreeSet::new();
+        for (name, entry) in &self.partitions {
+            for plug in entry.plugs().filter(|plug| plug.network == network) {
+                let Some(number) = plug.number else {
+                    waiting.insert((name.as_str(), plug.bytes_per_s));
+                    continue;
+                };
+                if let Some(other) = taken.insert(number, name) {
+                    let problem =
+                        format!("number {number} of network \"{network}\" is that of partition \"{other}\"");
+                    return Err(Fault::new(&["partition", name, "card"], problem));
+                }
+                members.insert(name.clone(), Member { number, bytes_per_s: plug.bytes_per_s });
+            }
+        }
+        for (name, bytes_per_s) in waiting {
+            let free = (1..=HIGHEST_MEMBER).find(|number| !taken.contains_key(number));
+            let number = free.ok_or_else(|| {
+                Fault::new(
+                    &["partition", name, "networks"],
+                    format!("network \"{network}\" is full: it has room for {HIGHEST_MEMBER}"),
+                )
+            })?;
+            taken.insert(number, name);
+            members.insert(name.to_owned(), Member { number, bytes_per_s });
+        }
+        Ok(members)
+    }
+}

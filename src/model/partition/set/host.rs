@@ -1,0 +1,89 @@
+//! What a set needs of a host, held against what the host has: never more memory than there is.
+
+use super::{Fault, PartitionSet};
+use crate::model::partition::NumberList;
+use crate::model::units::{Bytes, Mebibytes};
+
+/// Memory that QEMU itself takes for a guest, beside the guest's own: a round figure above what is seen for small
+/// machines.
+const OVERHEAD: Mebibytes = Mebibytes::from_mib(48);
+
+/// What a host has.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct HostSize {
+    /// CPUs that are online and that we may use.
+    pub cpus: NumberList,
+    /// Memory in all.
+    pub memory: Bytes,
+    /// Its memory nodes; empty where it does not say.
+    pub nodes: Vec<HostNode>,
+}
+
+/// A memory node of a host.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct HostNode {
+    /// Its number.
+    pub number: u32,
+    /// Memory in all.
+    pub memory: Bytes,
+}
+
+impl PartitionSet {
+    /// Whether a host can hold the whole set.
+    ///
+    /// # Errors
+    /// The first key that asks for what the host does not have.
+    pub fn check_on(&self, host: &HostSize) -> Result<(), Fault> {
+        let online = host.cpus.numbers();
+        for (name, entry) in &self.partitions {
+            let at = |key: &str| vec!["partition".to_owned(), name.clone(), key.to_owned()];
+            let fault = |key: &str, problem: String| Err(Fault { path: at(key), problem });
+            let missing = entry.pin.iter().flat_map(NumberList::numbers).find(|cpu| !online.contains(cpu));
+            if let Some(cpu) = missing {
+                return fault("pin", format!("CPU {cpu} is not there, or not ours: there are {}", host.cpus));
+            }
+            if entry.cpus as usize > online.len() {
+                return fault(
+                    "cpus",
+                    format!("{} CPUs are more than the {} there are", entry.cpus, online.len()),
+                );
+            }
+            if let Some(node) = entry.node
+                && !host.nodes.iter().any(|there| there.number == node)
+                && !(node == 0 && host.nodes.is_empty())
+            {
+                let there = NumberList::of(host.nodes.iter().map(|node| node.number));
+                return fault("node", format!("there is no memory node {node}: there are {there}"));
+            }
+        }
+        self.check_memory(host)
+    }
+
+    fn check_memory(&self, host: &HostSize) -> Result<(), Fault> {
+        self.fits(host.memory, "this host has", |_| true)?;
+        for node in &host.nodes {
+            let words = format!("memory node {} has", node.number);
+            self.fits(node.memory, &words, |wanted| wanted == Some(node.number))?;
+        }
+        Ok(())
+    }
+
+    /// The fault is the partition with which it becomes too much.
+    fn fits(&self, there: Bytes, words: &str, counts: impl Fn(Option<u32>) -> bool) -> Result<(), Fault> {
+        let mut sum: u64 = 0;
+        for (name, entry) in self.partitions.iter().filter(|(_, entry)| counts(entry.node)) {
+            let one = entry.memory_mib.to_bytes().get().saturating_add(OVERHEAD.to_bytes().get());
+            sum = sum.saturating_add(one);
+            if sum > there.get() {
+                let problem = format!(
+                    "up to and with this partition the set needs {} ({OVERHEAD} MiB of QEMU's own each), {words} {there}; \
+                     memory is never promised twice",
+                    Bytes::from_bytes(sum),
+                    OVERHEAD = OVERHEAD.get()
+                );
+                return Err(Fault::new(&["partition", name, "memory_mib"], problem));
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,204 @@
+//! What files are sets, and what is said about those that are none.
+
+use super::*;
+
+const PLANT: &str = r#"
+name = "plant"
+
+[network.control]
+links = 2
+
+[network.office]
+subnet = "10.77.2.0/24"
+
+[partition.db]
+program = ["/usr/bin/db"]
+networks = ["office"]
+
+[partition.plc]
+program = ["/usr/bin/python3", "plc.py"]
+cpus = 2
+pin = "2-3"
+memory_mib = 512
+realtime = 50
+rw = ["/var/lib/plc"]
+bind = ["/opt/a:/srv"]
+env = { A = "b" }
+after = ["db"]
+networks = ["control"]
+
+[[partition.plc.card]]
+network = "office"
+number = 7
+bytes_per_s = 1000000
+
+[[partition.plc.disk]]
+file = "/var/lib/x.img"
+bytes_per_s = 30000000
+
+[partition.gate]
+image = true
+after = ["plc"]
+disk = [{ file = "/var/lib/gate.img" }]
+networks = ["control", "user"]
+
+[channel.state]
+writer = "plc"
+readers = ["db"]
+size_mib = 16
+"#;
+
+fn error(from: &str, to: &str) -> (Option<usize>, String) {
+    let text = PLANT.replacen(from, to, 1);
+    assert_ne!(text, PLANT, "nothing replaced: {from}");
+    let error = PartitionSet::from_toml(&text, "file").expect_err(&text);
+    (error.line, error.problem)
+}
+
+fn plant() -> PartitionSet {
+    PartitionSet::from_toml(PLANT, "file").expect("a set")
+}
+
+#[test]
+fn a_set_is_read_and_written_down_again_the_same() {
+    let set = plant();
+    let again = PartitionSet::from_toml(&toml::to_string(&set).expect("written"), "other").expect("read");
+    assert_eq!(set, again);
+    let unnamed = PartitionSet::from_toml(&PLANT.replace("name = \"plant\"", ""), "file").expect("a set");
+    assert_eq!(unnamed.name, "file");
+    assert!(PartitionSet::from_toml(&PLANT.replace("name = \"plant\"", ""), "a b").is_err());
+}
+
+#[test]
+fn each_is_started_after_those_it_waits_for() {
+    assert_eq!(ascending(&plant().partitions).expect("no loop"), ["db", "plc", "gate"]);
+    assert_eq!(dependants_first(&plant().partitions), ["gate", "plc", "db"]);
+}
+
+#[test]
+fn addresses_are_those_written_then_the_lowest_free() {
+    let wiring = plant().wiring().expect("addresses");
+    let told: Vec<String> = wiring
+        .iter()
+        .flat_map(|(name, net)| {
+            net.members
+                .iter()
+                .map(move |(who, member)| format!("{name} {who} {}", net.subnet.address(member.number)))
+        })
+        .collect();
+    assert_eq!(
+        told,
+        [
+            "control gate 10.77.1.1/24",
+            "control plc 10.77.1.2/24",
+            "office db 10.77.2.1/24",
+            "office plc 10.77.2.7/24"
+        ]
+    );
+}
+
+#[test]
+fn what_is_wrong_is_told_with_its_line() {
+    for (from, to, line, part) in [
+        ("cpus = 2", "cpu = 2", 16, "did you mean \"cpus\"?"),
+        ("cpus = 2", "cpus = 0", 16, "partition.plc.cpus: 0 is out of bounds; allowed is 1 to 256"),
+        ("cpus = 2", "cpus = -1", 16, "invalid value"),
+        ("after = [\"db\"]", "after = [\"bd\"]", 23, "there is no partition \"bd\""),
+        ("after = [\"db\"]", "after = [\"plcc\"]", 23, "did you mean \"plc\"?"),
+        ("after = [\"db\"]", "after = [\"plc\"]", 23, "cannot wait for itself"),
+        ("networks = [\"control\"]", "networks = [\"contrl\"]", 24, "did you mean \"control\"?"),
+        ("networks = [\"control\"]", "networks = [\"office\"]", 24, "there twice"),
+        ("links = 2", "links = 3", 5, "network.control.links: 3 is out of bounds; allowed is 1 to 2"),
+        ("10.77.2.0/24", "10.77.2.1/24", 8, "ends with zeros"),
+        ("10.77.2.0/24", "10.77.2.0/30", 8, "prefix of 8 to 24"),
+        ("10.77.2.0/24", "10.0.0.0/8", 8, "addresses of network \"user\""),
+        ("memory_mib = 512", "memory_mib = 1", 18, "allowed is 64 to"),
+        ("realtime = 50", "realtime = 50\nnice = 1", 20, "either nice or realtime"),
+        ("realtime = 50", "realtime = 100", 19, "allowed is 1 to 99"),
+        ("realtime = 50", "files = \"hots\"", 19, "did you mean \"host\"?"),
+        ("pin = \"2-3\"", "pin = \"3-2\"", 17, "wanted numbers such as 0-3,8"),
+        ("pin = \"2-3\"", "pin = \"\"", 17, "got none"),
+        ("\"/var/lib/plc\"", "\"lib/plc\"", 20, "wanted a path from /"),
+        ("/opt/a:/srv", "/opt/a", 21, "wanted \"/on/the/host:/in/the/partition\""),
+        ("number = 7", "number = 251", 26, "allowed is 1 to 250"),
+        ("bytes_per_s = 30000000", "bytes_per_s = 0", 31, "would stop the disk"),
+        ("/var/lib/gate.img", "/var/lib/x.img", 31, "what is shared must be read_only"),
+        ("image = true", "image = true\nprogram = [\"a\"]", 36, "either program or image"),
+        ("image = true", "image = true\nuser = \"a\"", 37, "this is an image"),
+        ("disk = [{ file = \"/var/lib/gate.img\" }]", "", 36, "wanted a disk that boots"),
+        ("readers = [\"db\"]", "readers = [\"plc\"]", 43, "twice, or writes"),
+        ("size_mib = 16", "size_mib = 15", 44, "power of two"),
+        ("[network.control]", "[network.user]", 4, "QEMU's own network"),
+        ("[partition.db]", "[partition.\"d b\"]", 10, "wanted letters, digits"),
+        ("program = [\"/usr/bin/db\"]", "restart = \"alwys\"", 11, "did you mean \"always\"?"),
+        ("name = \"plant\"", "name = \"../x\"", 2, "wanted letters, digits"),
+        ("name = \"plant\"", "name = ", 2, ""),
+    ] {
+        let (got, problem) = error(from, to);
+        assert!(problem.contains(part), "{to}: {problem}");
+        assert_eq!(got, Some(line), "{to}: {problem}");
+    }
+}
+
+#[test]
+fn a_loop_is_told_by_the_names_on_it() {
+    let (line, problem) = error("networks = [\"office\"]", "after = [\"gate\"]");
+    assert_eq!(line, Some(12), "{problem}");
+    assert!(problem.ends_with("they wait for each other: db after gate after plc after db"), "{problem}");
+    // Who only waits for a loop is not on it.
+    let text = format!(
+        "{PLANT}\n[partition.a]\nprogram = [\"a\"]\nafter = [\"b\"]\n[partition.b]\nprogram = [\"a\"]\nafter = [\"c\"]\n\
+                        [partition.c]\nprogram = [\"a\"]\nafter = [\"b\"]\n"
+    );
+    let problem = PartitionSet::from_toml(&text, "x").expect_err("a loop").problem;
+    assert!(problem.ends_with("partition.b.after: they wait for each other: b after c after b"), "{problem}");
+}
+
+#[test]
+fn two_real_time_partitions_do_not_share_a_cpu() {
+    let (line, problem) = error("image = true", "image = true\npin = \"0,3\"\nrealtime = 1");
+    assert_eq!((line, problem.contains("CPU 3 belongs to \"gate\"")), (Some(17), true), "{problem}");
+}
+
+#[test]
+fn a_number_is_given_once() {
+    let (line, problem) =
+        error("networks = [\"office\"]", "[[partition.db.card]]\nnetwork = \"office\"\nnumber = 7");
+    assert_eq!(line, Some(28), "{problem}");
+    assert!(problem.contains("number 7 of network \"office\" is that of partition \"db\""), "{problem}");
+}
+
+#[test]
+fn a_host_never_promises_memory_twice() {
+    let host = |mib, nodes: &[u64]| HostSize {
+        cpus: NumberList::of(0..4),
+        memory: Mebibytes::from_mib(mib).to_bytes(),
+        nodes: (0..)
+            .zip(nodes)
+            .map(|(number, mib)| HostNode { number, memory: Mebibytes::from_mib(*mib).to_bytes() })
+            .collect(),
+    };
+    assert_eq!(plant().check_on(&host(2048, &[2048])), Ok(()));
+    let fault = plant().check_on(&host(1024, &[1024])).expect_err("256 + 256 + 512 and QEMU's own");
+    assert_eq!(fault.path, ["partition", "plc", "memory_mib"]);
+    assert!(fault.problem.contains("needs 1.14 GiB"), "{}", fault.problem);
+    let mut set = plant();
+    for (change, path, part) in [
+        ("node = 1", "node", "there is no memory node 1: there are 0"),
+        ("pin = \"2-4\"", "pin", "CPU 4 is not there"),
+        ("cpus = 5", "cpus", "5 CPUs are more than the 4 there are"),
+    ] {
+        let text =
+            PLANT.replace(&format!("{path} = "), "#").replace("memory_mib", &format!("{change}\nmemory_mib"));
+        set = PartitionSet::from_toml(&text, "x").expect(change);
+        let fault = set.check_on(&host(4096, &[4096])).expect_err(change);
+        assert_eq!((fault.path[2].as_str(), fault.problem.contains(part)), (path, true), "{}", fault.problem);
+    }
+    assert_eq!(set.partitions.len(), 3);
+    let text = PLANT.replace("memory_mib", "node = 1\nmemory_mib");
+    let fault = PartitionSet::from_toml(&text, "x")
+        .expect("a set")
+        .check_on(&host(4096, &[3840, 256]))
+        .expect_err("256 on node 1");
+    assert!(fault.problem.contains("memory node 1 has 256 MiB"), "{}", fault.problem);
+}
