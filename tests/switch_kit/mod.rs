@@ -1,5 +1,10 @@
 //! A switch process for tests, and stations that stand in for QEMU: they listen where it would.
 
+#![allow(dead_code, reason = "each test needs its part")]
+
+pub mod guest;
+pub mod prober;
+
 use std::io::{self, Read, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -111,11 +116,32 @@ impl Station {
         self.raw(&[&length, frame].concat()).unwrap();
     }
 
+    /// The next frame that comes until then, if one does.
+    pub fn receive_until(&mut self, end: Instant) -> Option<Vec<u8>> {
+        let mut chunk = [0; 65_536];
+        loop {
+            if let Some(frame) = self.decoder.frame().unwrap() {
+                return Some(frame.to_vec());
+            }
+            let left = end.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return None;
+            }
+            self.wire().set_read_timeout(Some(left)).unwrap();
+            match self.wire().read(&mut chunk) {
+                Ok(0) => panic!("the prober's own switch hung up"),
+                Ok(read) => self.decoder.feed(&chunk[..read]),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Err(error) => panic!("the prober's own switch: {error}"),
+            }
+        }
+    }
+
     /// The next frame; none when the switch hung up.
     pub fn receive(&mut self) -> Option<Vec<u8>> {
         let mut chunk = [0; 65_536];
         loop {
-            if let Some(frame) = self.decoder.next().unwrap() {
+            if let Some(frame) = self.decoder.frame().unwrap() {
                 return Some(frame.to_vec());
             }
             match self.wire().read(&mut chunk) {

@@ -60,8 +60,13 @@ impl GuestModules {
 
     /// The same with the driver of a network card; without a folder it must be built into the kernel.
     pub fn with_nic(&self, folder: Option<&Path>, driver: &str) -> Result<Self, ModulesError> {
+        self.with_cards(folder, &["virtio_pci", driver])
+    }
+
+    /// The same with all that network cards need.
+    pub fn with_cards(&self, folder: Option<&Path>, drivers: &[&str]) -> Result<Self, ModulesError> {
         let Some(folder) = folder else { return Ok(self.clone()) };
-        let nic = ModuleTree::open(folder)?.closure(&["virtio_pci", driver], &self.link)?;
+        let nic = ModuleTree::open(folder)?.closure(drivers, &self.link)?;
         Ok(Self { nic, ..self.clone() })
     }
 }

@@ -91,7 +91,7 @@ impl Switch {
         let Some(mut plug) = self.plugs.remove(&from) else { return Ok(()) };
         let mut outcome = Ok(());
         while plug.bucket.wait(now).is_zero() {
-            match plug.decoder.next() {
+            match plug.decoder.frame() {
                 Ok(Some(frame)) => {
                     plug.bucket.take(frame.len(), now);
                     self.forward(from, &plug.rules, frame, now);
@@ -157,7 +157,9 @@ impl Switch {
             Some(plug) => self.send(plug, frame),
             None => {
                 let all: Vec<PlugNumber> = self.plugs.keys().copied().collect();
-                all.into_iter().for_each(|plug| self.send(plug, frame));
+                for plug in all {
+                    self.send(plug, frame);
+                }
             }
         }
     }

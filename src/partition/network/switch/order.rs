@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 
-use super::core::{PlugNumber, Rules};
+use super::core::{PlugNumber, Rules, TRUNK};
 
 /// The switch of one link of a network.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -73,7 +73,10 @@ impl Order {
             match name.to_str() {
                 Some("--folder") => order.folder = value.into(),
                 Some("--prefix") => order.prefix = Some(prefix(value)?),
-                Some("--rate") => drop(order.rates.extend([rate(value)?])),
+                Some("--rate") => {
+                    let (number, rate) = rate(value)?;
+                    order.rates.insert(number, rate);
+                }
                 Some("--trunk-at") => order.trunk = Some(Trunk::At(value.into())),
                 Some("--trunk-to") => order.trunk = Some(Trunk::To(value.into())),
                 Some("--state") => order.state = Some(value.into()),
@@ -86,8 +89,11 @@ impl Order {
         Ok(order)
     }
 
-    /// What a plug may do.
+    /// What a plug may do. What comes over the trunk was checked where it came in.
     pub fn rules(&self, number: PlugNumber) -> Rules {
+        if number == TRUNK {
+            return Rules::default();
+        }
         let address = self.prefix.map(|[a, b, c, d, e]| [a, b, c, d, e, number]);
         Rules { address, bytes_per_s: self.rates.get(&number).copied() }
     }

@@ -222,7 +222,9 @@ impl Server<'_> {
                 Err(_) => gone.push(*number),
             }
         }
-        gone.into_iter().for_each(|number| self.unplug(number));
+        for number in gone {
+            self.unplug(number);
+        }
     }
 }
 

@@ -39,7 +39,7 @@ impl Decoder {
     ///
     /// # Errors
     /// When the stream is no sequence of frames; every further call says so again.
-    pub fn next(&mut self) -> Result<Option<&[u8]>, TooLong> {
+    pub fn frame(&mut self) -> Result<Option<&[u8]>, TooLong> {
         let rest = self.bytes.get(self.start..).unwrap_or_default();
         let Some((head, rest)) = rest.split_first_chunk::<LENGTH_BYTES>() else { return Ok(None) };
         let announced = u32::from_be_bytes(*head);
