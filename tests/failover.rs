@@ -3,61 +3,26 @@
 
 mod switch_kit;
 
-use std::path::Path;
-use std::time::Duration;
-
-use bulkhead::partition::network::switch::{Order, Trunk};
+use bulkhead::partition::network::switch::Order;
 use bulkhead::platforms::Instance;
 use bulkhead::platforms::ledger::{self, Ledger};
+use switch_kit::doubled::Doubled;
 use switch_kit::prober::Prober;
-use switch_kit::{Running, folder, guest, until};
-
-/// The switches of a doubled network.
-fn orders(dir: &Path) -> [Order; 2] {
-    let prefix = Some([2, 0x4b, 10, 77, 1]);
-    let [a, b] = ["a", "b"].map(|name| folder(dir, name));
-    let trunk = b.join("trunk");
-    [
-        Order { folder: a, prefix, trunk: Some(Trunk::To(trunk.clone())), ..Order::default() },
-        Order { folder: b, prefix, trunk: Some(Trunk::At(trunk)), ..Order::default() },
-    ]
-}
+use switch_kit::{Running, folder, guest};
 
 #[test]
 fn a_guest_with_doubled_links_outlives_each_switch() {
     let Some(tools) = guest::tools() else { return };
     let dir = tempfile::tempdir().unwrap();
     let ledger = Ledger::open(dir.path()).unwrap();
-    let orders = orders(dir.path());
-    let mut first = Running::start(&orders[0]);
-    let second = Running::start(&orders[1]);
-    let links = orders.each_ref().map(|order| order.folder.clone());
-    let mut guest = guest::start(&tools, &ledger, 7, &links);
-    assert!(guest.facts().nics.iter().any(|nic| nic.starts_with("bond0 ")), "{:?}", guest.facts().nics);
-
-    // The prober hangs at the switch that stays; the guest talks through the other one, which dies.
-    let mut prober = Prober::at(&links[1], 7);
-    for round in 0..2 {
-        prober.ask_until_answered();
-        prober.ask_for(Duration::from_millis(500));
-        first.0.kill().unwrap();
-        first.0.wait().unwrap();
-        prober.ask_for(Duration::from_secs(2));
-        prober.ask_until_answered();
-        let counts = second.state().plugs[&7];
-        assert!(
-            counts.connected && counts.received_frames > 0,
-            "round {round}: through the standby: {counts:?}"
-        );
-        first = Running::start(&orders[0]);
-        until("its plugs are found again", || {
-            first.state().plugs.get(&7).filter(|plug| plug.connected).copied()
-        });
+    let mut network = Doubled::start(&tools, &ledger, dir.path());
+    let nics = &network.guest.facts().nics;
+    assert!(nics.iter().any(|nic| nic.starts_with("bond0 ")), "{nics:?}");
+    // The guest uses the first link, then stays at the second until that one dies.
+    for link in [0, 1, 0] {
+        eprintln!("switch {link} dies: {:?} without an answer", network.outage(link));
     }
-    eprintln!("longest time without an answer: {:?}", prober.longest_gap());
-    guest.end();
-    drop(guest);
-    assert!(first.terminate() && second.terminate());
+    assert!(network.end());
     let said = ledger::sweep(dir.path());
     assert!(said.is_empty(), "left behind: {said:?}");
 }

@@ -2,6 +2,7 @@
 
 #![allow(dead_code, reason = "each test needs its part")]
 
+pub mod doubled;
 pub mod guest;
 pub mod prober;
 
