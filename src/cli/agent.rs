@@ -4,6 +4,8 @@
 //!  bulkhead agent --link stdio --scratch DIR     child process or container: the link is stdin and stdout
 //!  PID 1 with a guest configuration              VM: boots the guest, then serves the link
 //!  bulkhead reaper DIR                           undoes what a crashed run left behind
+//!  bulkhead keeper FOLDER                        keeps a partition or a switch of a set
+//!  bulkhead undo STATE SET                       undoes what a killed `up` had begun
 //!  bulkhead janitor FOLDER                       removes a remote agent's folder when the agent has ended
 //!  bulkhead noop                                 ends at once: what the fork probe executes
 //!  bulkhead switch --folder DIR …                carries frames between the partitions of a network
@@ -20,7 +22,11 @@ use super::output;
 use crate::model::job::{Job, JobReply};
 use crate::model::stage::Stage;
 use crate::model::units::Hertz;
+use crate::partition;
 use crate::partition::network::switch;
+use crate::partition::set::down::undo_after_death;
+use crate::partition::set::keeper::{Means, keep};
+use crate::platforms::Cancel;
 use crate::platforms::ssh::janitor::{Janitor, janitor_main};
 use crate::platforms::{agent, facts, reaper, vm};
 use crate::workloads::clock::Anchor;
@@ -45,6 +51,8 @@ pub fn take_over() -> Option<ExitCode> {
         Some("switch") => Some(ended(carry(words.get(1..).unwrap_or_default()))),
         Some("reaper") => Some(reap(&words)),
         Some("janitor") => Some(clean(&words)),
+        Some("keeper") => Some(kept(&words)),
+        Some("undo") => Some(undone(&words)),
         _ if vm::init::is_guest() => vm::init::guest_main(counter_rate, &execute_in_guest),
         _ => None,
     }
@@ -120,6 +128,40 @@ fn clean(words: &[OsString]) -> ExitCode {
     match pipe.and_then(|pipe| janitor_main(&folder, pipe)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => failed(&format!("janitor: {error}")),
+    }
+}
+
+fn kept(words: &[OsString]) -> ExitCode {
+    let Some(folder) = words.get(1).map(PathBuf::from) else {
+        return failed("keeper: wanted a folder as argument");
+    };
+    let cancel = Cancel::new();
+    let handed = cancel.clone();
+    if let Err(error) = ctrlc::set_handler(move || handed.cancel()) {
+        return failed(&format!("keeper: no handler for signals: {error}"));
+    }
+    let (go, exe) = match (std::io::stdin().as_fd().try_clone_to_owned(), std::env::current_exe()) {
+        (Ok(go), Ok(exe)) => (go, exe),
+        (Err(error), _) | (_, Err(error)) => return failed(&format!("keeper: {error}")),
+    };
+    let means = Means { cancel: &cancel, exe: &exe, counter_hz: counter_rate(), run: &partition::run::run };
+    ended(keep(&folder, go, &means).map_err(|error| format!("keeper: {error}")))
+}
+
+fn undone(words: &[OsString]) -> ExitCode {
+    let (Some(state), Some(set)) =
+        (words.get(1).map(PathBuf::from), words.get(2).and_then(|set| set.to_str()))
+    else {
+        return failed("undo: wanted the folder of all sets and the name of one");
+    };
+    match std::io::stdin().as_fd().try_clone_to_owned() {
+        Ok(pipe) => {
+            if !reaper::goodbye_was_said(pipe) {
+                undo_after_death(&state, set);
+            }
+            ExitCode::SUCCESS
+        }
+        Err(error) => failed(&format!("undo: no pipe on stdin: {error}")),
     }
 }
 

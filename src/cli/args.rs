@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
+pub use super::set_args::{DownArgs, PsArgs, UpArgs};
+
 const AFTER: &str = "\
 Examples:
   bulkhead measure                     native, container and VM on this machine, about four minutes
@@ -34,6 +36,12 @@ pub enum Verb {
     Measure(Box<MeasureArgs>),
     /// Simulate a scenario: what would happen on a host, and what was published about it
     Simulate(SimulateArgs),
+    /// Bring a set of partitions up: programs and machines with their networks, walled off
+    Up(UpArgs),
+    /// End a set of partitions and leave nothing of it
+    Down(DownArgs),
+    /// Show what partitions run where
+    Ps(PsArgs),
     /// Check whether this host is fit to be measured, and what is missing
     Doctor(DoctorArgs),
     /// Compare two runs

@@ -50,6 +50,8 @@ pub trait OrStop<T> {
     fn or_bad_input(self) -> Result<T, Stop>;
     /// The machine lacks something: exit code 3.
     fn or_lacking(self) -> Result<T, Stop>;
+    /// Something that was started broke: exit code 4.
+    fn or_broke(self) -> Result<T, Stop>;
 }
 
 impl<T, E: Into<anyhow::Error>> OrStop<T> for Result<T, E> {
@@ -59,6 +61,10 @@ impl<T, E: Into<anyhow::Error>> OrStop<T> for Result<T, E> {
 
     fn or_lacking(self) -> Result<T, Stop> {
         self.map_err(|error| Stop { ending: Ending::Lacking, error: error.into() })
+    }
+
+    fn or_broke(self) -> Result<T, Stop> {
+        self.map_err(|error| Stop { ending: Ending::Broke, error: error.into() })
     }
 }
 

@@ -126,7 +126,7 @@ pub fn platform_context(work: &Path, seed: u64, may_destroy: bool) -> anyhow::Re
 }
 
 /// Where set-up puts the guest kernel and unpacked kernels are kept.
-fn cache_folder() -> PathBuf {
+pub fn cache_folder() -> PathBuf {
     let named = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     named("BULKHEAD_CACHE")
         .or_else(|| named("XDG_CACHE_HOME").map(|folder| folder.join("bulkhead")))

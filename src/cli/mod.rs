@@ -11,6 +11,7 @@ mod classes;
 mod compare;
 mod completions;
 mod doctor;
+mod down;
 mod ending;
 mod experiment;
 mod fit;
@@ -20,10 +21,13 @@ mod measure;
 mod output;
 mod preview;
 mod progress;
+mod ps;
 mod report;
 mod resolve;
 mod schema;
+mod set_args;
 mod simulate;
+mod up;
 
 use std::process::ExitCode;
 
@@ -48,6 +52,9 @@ fn run(verb: Verb) -> Verdict {
     match verb {
         Verb::Measure(args) => measure::run(&args),
         Verb::Simulate(args) => simulate::run(&args),
+        Verb::Up(args) => up::run(&args),
+        Verb::Down(args) => down::run(&args),
+        Verb::Ps(args) => ps::run(&args),
         Verb::Doctor(args) => doctor::run(&args),
         Verb::Compare(args) => compare::run(&args),
         Verb::Report(args) => report::run(&args),

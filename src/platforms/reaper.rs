@@ -35,9 +35,24 @@ impl Reaper {
     /// # Errors
     /// When the reaper cannot be started.
     pub fn start(dir: &Path, exe: &Path) -> io::Result<Self> {
-        let (read, pipe) = io::pipe()?;
         let mut command = Command::new(exe);
-        command.arg("reaper").arg(dir.canonicalize()?).current_dir("/");
+        command.arg("reaper").arg(dir.canonicalize()?);
+        Self::start_command(command)
+    }
+
+    /// The same for an `up` of a set: starts `exe undo STATE_ROOT SET`.
+    ///
+    /// # Errors
+    /// When it cannot be started.
+    pub fn start_undo(state_root: &Path, set: &str, exe: &Path) -> io::Result<Self> {
+        let mut command = Command::new(exe);
+        command.arg("undo").arg(state_root.canonicalize()?).arg(set);
+        Self::start_command(command)
+    }
+
+    fn start_command(mut command: Command) -> io::Result<Self> {
+        let (read, pipe) = io::pipe()?;
+        command.current_dir("/");
         command.stdin(read).stdout(Stdio::null()).stderr(Stdio::null());
         let child = spawn(command, Bond::OutlivesUs, None)?;
         Ok(Self { child, pipe: Some(pipe) })
@@ -58,12 +73,17 @@ impl Drop for Reaper {
     }
 }
 
-/// What the reaper does: waits at `pipe`, then sweeps `dir` unless goodbye was said.
-pub fn reaper_main(dir: &Path, pipe: OwnedFd) {
+/// Waits until whoever holds the other end says goodbye, which is true, or is gone.
+pub fn goodbye_was_said(pipe: OwnedFd) -> bool {
     let mut said = Vec::new();
     // An error is as good as the end: nobody will say goodbye any more.
     let _ = File::from(pipe).take(16).read_to_end(&mut said);
-    if said.contains(&GOODBYE) {
+    said.contains(&GOODBYE)
+}
+
+/// What the reaper does: waits at `pipe`, then sweeps `dir` unless goodbye was said.
+pub fn reaper_main(dir: &Path, pipe: OwnedFd) {
+    if goodbye_was_said(pipe) {
         return;
     }
     for _ in 0..ATTEMPTS {

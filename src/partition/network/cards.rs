@@ -17,8 +17,8 @@ use crate::platforms::vm::qemu::{LONGEST_SOCKET_PATH, PlugArgument};
 
 /// Addresses of QEMU's own network (its manual, "Network emulation").
 const USER_ADDRESS: Ipv4Addr = Ipv4Addr::new(10, 0, 2, 15);
-/// See [`USER_ADDRESS`].
-const USER_GATEWAY: Ipv4Addr = Ipv4Addr::new(10, 0, 2, 2);
+/// The router of QEMU's own network.
+pub const USER_ROUTER: Ipv4Addr = Ipv4Addr::new(10, 0, 2, 2);
 /// Who resolves names in QEMU's own network.
 pub const USER_RESOLVER: Ipv4Addr = Ipv4Addr::new(10, 0, 2, 3);
 /// See [`USER_ADDRESS`].
@@ -86,8 +86,7 @@ impl Cards {
     fn add_user(&mut self) {
         let mac = Mac::of(USER_ADDRESS).to_string();
         self.user_network = Some(mac.clone());
-        let gateway = Some(USER_GATEWAY);
-        self.nics.push(GuestNic { mac, address: USER_ADDRESS, prefix: USER_PREFIX, gateway });
+        self.nics.push(GuestNic { mac, address: USER_ADDRESS, prefix: USER_PREFIX });
     }
 
     fn add_switch(
@@ -113,7 +112,7 @@ impl Cards {
             macs.push(mac);
         }
         match <[String; 1]>::try_from(macs) {
-            Ok([mac]) => self.nics.push(GuestNic { mac, address, prefix, gateway: None }),
+            Ok([mac]) => self.nics.push(GuestNic { mac, address, prefix }),
             Err(macs) => self.bonds.push(GuestBond { macs, address, prefix }),
         }
         Ok(())

@@ -1,1 +1,21 @@
-//! (to be written)
+//! Holds sets of partitions: starts what is missing, ends what is there, finds everything again from one folder.
+//!
+//! ```text
+//!  up ─┬─► keeper of plc ──► QEMU        no daemon: `up` and `down` come and go, keepers stay
+//!      ├─► keeper of db ───► QEMU
+//!      ├─► keeper of control.0 ─► switch
+//!      └─► undo: waits for the death of `up`, undoes what it had begun
+//!
+//!  ps, down ─► the folder of the set ─► who keeps what, how that stands; a lock says who works on it
+//! ```
+
+pub mod down;
+pub mod folder;
+pub mod keeper;
+mod logs;
+mod process;
+pub mod resolve;
+pub mod root;
+pub mod status;
+mod switch;
+pub mod up;

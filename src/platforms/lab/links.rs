@@ -19,9 +19,6 @@ use netlink_packet_route::link::{
     BondMode, BridgeStpState, InfoBond, InfoBridge, InfoData, InfoKind, InfoVeth, LinkAttribute, LinkFlags,
     LinkInfo, LinkMessage,
 };
-use netlink_packet_route::route::{
-    RouteAddress, RouteAttribute, RouteHeader, RouteMessage, RouteProtocol, RouteScope, RouteType,
-};
 use nix::net::if_::if_nametoindex;
 use nix::sys::socket::sockopt::ReceiveTimeout;
 use nix::sys::socket::{
@@ -134,22 +131,6 @@ impl Links {
         self.ask(Request::SetLink(link), 0).map_err(in_context(&what))
     }
 
-    /// Sends everything that goes to no network of ours to `gateway`, through an interface that is up.
-    ///
-    /// # Errors
-    /// When it is not there, or the kernel refuses.
-    pub fn add_gateway(&mut self, name: &str, gateway: Ipv4Addr) -> io::Result<()> {
-        let mut message = RouteMessage::default();
-        message.header.address_family = AddressFamily::Inet;
-        message.header.table = RouteHeader::RT_TABLE_MAIN;
-        message.header.protocol = RouteProtocol::Static;
-        message.header.scope = RouteScope::Universe;
-        message.header.kind = RouteType::Unicast;
-        message.attributes.push(RouteAttribute::Gateway(RouteAddress::Inet(gateway)));
-        message.attributes.push(RouteAttribute::Oif(index(name)?));
-        self.create(Request::NewRoute(message), &format!("making {gateway} the gateway"))
-    }
-
     /// Brings an interface up.
     ///
     /// # Errors
@@ -216,7 +197,6 @@ enum Request {
     SetLink(LinkMessage),
     DeleteLink(LinkMessage),
     NewAddress(AddressMessage),
-    NewRoute(RouteMessage),
 }
 
 impl NetlinkSerializable for Request {
@@ -226,7 +206,6 @@ impl NetlinkSerializable for Request {
             Self::SetLink(_) => libc::RTM_SETLINK,
             Self::DeleteLink(_) => libc::RTM_DELLINK,
             Self::NewAddress(_) => libc::RTM_NEWADDR,
-            Self::NewRoute(_) => libc::RTM_NEWROUTE,
         }
     }
 
@@ -234,7 +213,6 @@ impl NetlinkSerializable for Request {
         match self {
             Self::NewLink(link) | Self::SetLink(link) | Self::DeleteLink(link) => link.buffer_len(),
             Self::NewAddress(address) => address.buffer_len(),
-            Self::NewRoute(route) => route.buffer_len(),
         }
     }
 
@@ -242,7 +220,6 @@ impl NetlinkSerializable for Request {
         match self {
             Self::NewLink(link) | Self::SetLink(link) | Self::DeleteLink(link) => link.emit(buffer),
             Self::NewAddress(address) => address.emit(buffer),
-            Self::NewRoute(route) => route.emit(buffer),
         }
     }
 }

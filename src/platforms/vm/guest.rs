@@ -60,9 +60,6 @@ pub struct GuestNic {
     pub address: Ipv4Addr,
     /// Length of its network's prefix.
     pub prefix: u8,
-    /// Where everything goes that no network of the guest's holds.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub gateway: Option<Ipv4Addr>,
 }
 
 /// Cards that are one to whoever uses them: one carries everything, the next one takes over when that one's carrier
@@ -135,7 +132,6 @@ mod tests {
                 mac: "02:4b:0a:4d:01:01".to_owned(),
                 address: Ipv4Addr::new(10, 77, 1, 1),
                 prefix: 16,
-                gateway: None,
             }],
             bonds: vec![GuestBond {
                 macs: vec!["02:4b:0a:4d:01:01".to_owned(), "02:4c:0a:4d:01:01".to_owned()],

@@ -69,8 +69,7 @@ fn answer_on_the_right_card() {
 
 fn configure(links: &mut Links, name: &str, nic: &GuestNic) -> io::Result<()> {
     links.add_address(name, nic.address, nic.prefix)?;
-    links.raise(name)?;
-    nic.gateway.map_or(Ok(()), |gateway| links.add_gateway(name, gateway))
+    links.raise(name)
 }
 
 /// Makes one card of several. They are found before the first is joined: from then on it has the bond's address.

@@ -78,7 +78,7 @@ impl Cards {
                 vhost: vhost.as_ref().map(AsRawFd::as_raw_fd),
                 mac: mac.clone(),
             });
-            nics.guest.push(GuestNic { mac, address, prefix: port.prefix, gateway: None });
+            nics.guest.push(GuestNic { mac, address, prefix: port.prefix });
             nics.descriptors.push(tap);
             nics.descriptors.extend(vhost);
         }

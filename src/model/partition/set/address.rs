@@ -26,8 +26,9 @@ impl Subnet {
         format!("{}/{}", Ipv4Addr::from(self.base + u32::from(number)), self.prefix)
     }
 
-    fn overlaps(&self, other: &Self) -> bool {
-        let mask = u32::MAX << (32 - u32::from(self.prefix.min(other.prefix)));
+    const fn overlaps(self, other: Self) -> bool {
+        let prefix = if self.prefix < other.prefix { self.prefix } else { other.prefix };
+        let mask = u32::MAX << (32 - prefix as u32);
         self.base & mask == other.base & mask
     }
 }
@@ -96,10 +97,10 @@ impl PartitionSet {
             let Some(text) = &entry.subnet else { continue };
             let fault = |problem: String| Fault::new(&["network", name, "subnet"], problem);
             let subnet: Subnet = text.parse().map_err(fault)?;
-            if subnet.overlaps(&QEMUS_OWN) {
+            if subnet.overlaps(QEMUS_OWN) {
                 return Err(fault(format!("{subnet} are addresses of network \"{USER_NETWORK}\"")));
             }
-            if let Some((other, there)) = taken.iter().find(|(_, there)| there.overlaps(&subnet)) {
+            if let Some((other, there)) = taken.iter().find(|(_, there)| there.overlaps(subnet)) {
                 return Err(fault(format!(
                     "{subnet} and {there} of network \"{other}\" are in part the same addresses"
                 )));
@@ -112,7 +113,7 @@ impl PartitionSet {
             }
             let mut usual = (1..=u8::MAX)
                 .map(|third| Subnet { base: u32::from_be_bytes([10, 77, third, 0]), prefix: 24 });
-            let free = usual.find(|subnet| !taken.values().any(|there| there.overlaps(subnet)));
+            let free = usual.find(|subnet| !taken.values().any(|there| there.overlaps(*subnet)));
             let subnet = free.ok_or_else(|| {
                 Fault::new(&["network", name], "no addresses are left: write subnet = \"…\"")
             })?;

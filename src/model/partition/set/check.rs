@@ -8,7 +8,8 @@ use super::{
     PartitionSet, USER_NETWORK, ascending,
 };
 use crate::model::names::nearest;
-use crate::model::partition::{LONGEST_NAME, is_name};
+use crate::model::partition::{LONGEST_NAME, NumberList, is_name};
+use crate::model::units::Bytes;
 
 /// Most virtual CPUs of a partition.
 const MOST_CPUS: u32 = 256;
@@ -121,7 +122,7 @@ impl PartitionSet {
     fn check_realtime(&self) -> Result<(), Fault> {
         let mut taken: BTreeMap<u32, &str> = BTreeMap::new();
         for (name, entry) in self.partitions.iter().filter(|(_, entry)| entry.realtime.is_some()) {
-            for cpu in entry.pin.iter().flat_map(|pin| pin.numbers()) {
+            for cpu in entry.pin.iter().flat_map(NumberList::numbers) {
                 if let Some(other) = taken.insert(*cpu, name) {
                     let problem = format!("CPU {cpu} belongs to \"{other}\", which is real-time, too");
                     return Err(Fault::new(&["partition", name, "pin"], problem));
@@ -240,7 +241,7 @@ impl PartitionEntry {
         }
         for disk in &self.disks {
             absolute(&at("disk"), &disk.file)?;
-            let limits = [disk.bytes_per_s.map(|limit| limit.get()), disk.operations_per_s];
+            let limits = [disk.bytes_per_s.map(Bytes::get), disk.operations_per_s];
             if limits.into_iter().flatten().any(|limit| limit == 0) {
                 return Err(Fault::new(
                     &at("disk"),

@@ -12,6 +12,7 @@ mod check;
 mod host;
 mod order;
 mod read;
+mod state;
 #[cfg(test)]
 mod tests;
 
@@ -28,6 +29,7 @@ pub use address::{HIGHEST_MEMBER, Member, Subnet, Wiring};
 pub use host::{HostNode, HostSize};
 pub use order::{ascending, dependants_first};
 pub use read::{Fault, MAX_SET_BYTES, SetError};
+pub use state::*;
 
 /// Most partitions of a set.
 pub const MOST_PARTITIONS: usize = 256;

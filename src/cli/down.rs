@@ -1,0 +1,59 @@
+//! `bulkhead down`: ends a set and leaves nothing of it.
+
+use std::path::Path;
+
+use anyhow::{anyhow, bail};
+
+use super::args::DownArgs;
+use super::ending::{Ending, OrStop, Verdict};
+use super::{output, up};
+use crate::model::names::nearest;
+use crate::partition::set::down::{DownError, Gone, down};
+use crate::partition::set::root::state_root;
+use crate::partition::set::status;
+use crate::partition::set::up::shown;
+
+/// Ends it, saying what is ended.
+pub fn run(args: &DownArgs) -> Verdict {
+    let root = state_root();
+    let name = chosen(&root, args.set.as_deref()).or_bad_input()?;
+    let told = down(&root, &name, &mut |gone| {
+        if let Gone::Cleared(folder) = gone {
+            output::say(&format!("{}: ended", shown(&folder)));
+        }
+    });
+    match told {
+        Ok(()) => {
+            output::say(&format!("{name} is down"));
+            Ok(Ending::Done)
+        }
+        Err(error @ DownError::Left(_)) => Err(error).or_broke(),
+        Err(error) => Err(error).or_bad_input(),
+    }
+}
+
+/// The set that is meant: a name, a file, or the only one there is.
+fn chosen(root: &Path, named: Option<&str>) -> anyhow::Result<String> {
+    let names = status::names(root);
+    let Some(named) = named else {
+        return match names.as_slice() {
+            [only] => Ok(only.clone()),
+            [] => Err(anyhow!("no set is up")),
+            several => Err(anyhow!("several sets are up, name one: {}", several.join(", "))),
+        };
+    };
+    if names.iter().any(|name| name == named) {
+        return Ok(named.to_owned());
+    }
+    let path = Path::new(named);
+    if path.is_file() {
+        let set = up::parse(path, &up::read(path)?)?;
+        if !names.contains(&set.name) {
+            bail!("set \"{}\" of {named} is not up", set.name);
+        }
+        return Ok(set.name);
+    }
+    let known: Vec<&str> = names.iter().map(String::as_str).collect();
+    let hint = nearest(named, &known).map(|name| format!("; did you mean \"{name}\"?")).unwrap_or_default();
+    bail!("no set \"{named}\" is up, and there is no such file{hint}")
+}

@@ -1,0 +1,87 @@
+//! `bulkhead ps`: what runs where.
+
+use std::path::Path;
+
+use anyhow::bail;
+
+use super::args::PsArgs;
+use super::ending::{Ending, OrStop, Verdict};
+use super::output;
+use crate::model::partition::set::{PartitionStatus, Phase, SetStatus};
+use crate::partition::set::root::state_root;
+use crate::partition::set::status;
+use crate::report::text::{Paint, TextCell, TextTable, ascii, printable};
+
+/// Prints all sets, or one.
+pub fn run(args: &PsArgs) -> Verdict {
+    show(&state_root(), args.set.as_deref(), args.json).or_bad_input()?;
+    Ok(Ending::Done)
+}
+
+/// Prints the sets of a state folder, or one of them.
+pub fn show(root: &Path, named: Option<&str>, json: bool) -> anyhow::Result<()> {
+    let names = status::names(root);
+    let wanted = names.iter().filter(|name| named.is_none_or(|named| named == *name));
+    let sets: Vec<SetStatus> = wanted.filter_map(|name| status::status(root, name)).collect();
+    if let Some(named) = named.filter(|_| sets.is_empty()) {
+        bail!("no set \"{named}\" is up");
+    }
+    let text = if json { serde_json::to_string_pretty(&sets)? } else { words(&sets) };
+    output::data(&text)?;
+    Ok(())
+}
+
+fn words(sets: &[SetStatus]) -> String {
+    if sets.is_empty() {
+        return "no set is up\n".to_owned();
+    }
+    let style = output::stdout_style();
+    let text: Vec<String> = sets.iter().map(|set| one(set, style.width, style.colour)).collect();
+    let text = text.join("\n");
+    if output::stdout_is_ascii() { ascii(&text) } else { text }
+}
+
+fn one(set: &SetStatus, width: usize, colour: bool) -> String {
+    let busy = set.busy.as_ref().map(|who| format!(", busy: {who}")).unwrap_or_default();
+    let mut text = format!("{} ({}{busy})\n", set.set, printable(&set.file.display().to_string(), 200));
+    let head = ["partition", "phase", "for", "pid", "cpus", "memory", "node", "restarts", "address"];
+    let mut table = TextTable::default();
+    table.rows.push(head.map(|title| TextCell { text: title.to_owned(), paint: Paint::Bold }).to_vec());
+    table.rows.extend(set.partitions.iter().map(row));
+    text.push_str(&table.render(width, colour));
+    for switch in set.switches.iter().filter(|switch| switch.phase != Phase::Running) {
+        text.push_str(&format!("switch {} is {}\n", switch.name, switch.phase.word()));
+    }
+    for partition in set.partitions.iter().filter(|partition| partition.phase != Phase::Running) {
+        if let Some(last) = &partition.last {
+            text.push_str(&format!("{}: {}\n", partition.name, printable(&last.reason, 400)));
+        }
+    }
+    text
+}
+
+fn row(partition: &PartitionStatus) -> Vec<TextCell> {
+    let paint = match partition.phase {
+        Phase::Running => Paint::Green,
+        Phase::Failed | Phase::Lost | Phase::Missing => Paint::Red,
+        Phase::Starting | Phase::Waiting | Phase::Stopping => Paint::Yellow,
+        Phase::Stopped | Phase::Ended => Paint::None,
+    };
+    let or_dash = |text: Option<String>| TextCell::plain(text.unwrap_or_else(|| "-".to_owned()));
+    let cpus = match &partition.pin {
+        Some(pin) => format!("{} on {pin}", partition.cpus),
+        None => partition.cpus.to_string(),
+    };
+    let addresses = (!partition.addresses.is_empty()).then(|| partition.addresses.join(", "));
+    vec![
+        TextCell::plain(partition.name.clone()),
+        TextCell { text: partition.phase.word().to_owned(), paint },
+        TextCell::plain(status::ago(partition.seconds)),
+        or_dash(partition.pid.map(|pid| pid.to_string())),
+        TextCell::plain(cpus),
+        TextCell::plain(format!("{} MiB", partition.memory_mib.get())),
+        or_dash(partition.node.map(|node| node.to_string())),
+        TextCell::plain(partition.restarts.to_string()),
+        or_dash(addresses),
+    ]
+}

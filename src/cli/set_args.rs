@@ -1,0 +1,77 @@
+//! The command line of `up`, `down` and `ps`, as typed.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+const UP_AFTER: &str = "\
+In FILE, for example:
+  [network.control]
+  links = 2
+  [partition.db]
+  program = [\"/usr/bin/db\"]
+  networks = [\"control\"]
+  [partition.plc]
+  program = [\"/usr/bin/python3\", \"/opt/plc.py\"]
+  cpus = 2
+  pin = \"2-3\"
+  after = [\"db\"]
+  networks = [\"control\"]
+All keys: bulkhead schema set
+
+Examples:
+  bulkhead up plant.toml
+  bulkhead up plant.toml                again: starts only what is missing or changed
+  bulkhead ps
+  bulkhead down plant
+
+Exit codes:
+  0 all of it runs   2 the file is wrong, or somebody else works on the set   3 the machine lacks something
+  4 a part failed, everything that was started is ended again   130 interrupted, likewise";
+
+/// Arguments of `up`.
+#[derive(Debug, Args)]
+#[command(after_help = UP_AFTER)]
+pub struct UpArgs {
+    /// The set, a TOML file
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
+    /// Guest kernel (bzImage or vmlinux)
+    #[arg(long, value_name = "FILE")]
+    pub kernel: Option<String>,
+    /// Modules folder of that kernel [default: looked for beside the kernel]
+    #[arg(long, value_name = "DIR")]
+    pub modules: Option<String>,
+    /// QEMU binary
+    #[arg(long, value_name = "NAME|PATH")]
+    pub qemu: Option<String>,
+    /// Print what runs as JSON, as ps does
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Arguments of `down`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  bulkhead down            the only set there is\n  bulkhead down plant\n  \
+                        bulkhead down plant.toml\n\nWorks whatever was killed before; nothing is left."
+)]
+pub struct DownArgs {
+    /// Name of the set, or its file [default: the only one there is]
+    #[arg(value_name = "NAME|FILE")]
+    pub set: Option<String>,
+}
+
+/// Arguments of `ps`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  bulkhead ps\n  bulkhead ps plant --json | jq '.[0].partitions[] | select(.phase == \"lost\")'"
+)]
+pub struct PsArgs {
+    /// Name of a set [default: all]
+    #[arg(value_name = "NAME")]
+    pub set: Option<String>,
+    /// Print as JSON
+    #[arg(long)]
+    pub json: bool,
+}

@@ -1,0 +1,137 @@
+//! `bulkhead up`: from a file to partitions that run.
+//!
+//! ```text
+//!  FILE ─► PartitionSet ─► partition::set::up ─ steps ─► progress ─► what runs, as `ps` shows it
+//! ```
+
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context, anyhow};
+use indicatif::{ProgressBar, ProgressStyle};
+
+use super::args::UpArgs;
+use super::ending::{Ending, OrStop, Verdict};
+use super::{interrupt, measure, output, ps};
+use crate::model::partition::set::{MAX_SET_BYTES, PartitionSet, Tools};
+use crate::model::units::Nanos;
+use crate::partition::set::root::state_root;
+use crate::partition::set::up::{Step, UpError, Wanted, shown, up};
+
+/// Brings a set up, shows how far it is, prints what runs.
+pub fn run(args: &UpArgs) -> Verdict {
+    let text = read(&args.file).or_bad_input()?;
+    let name = args.file.display();
+    let set = parse(&args.file, &text).or_bad_input()?;
+    let file = args.file.canonicalize().or_bad_input()?;
+    let exe = std::env::current_exe().context("the program's own file cannot be found").or_lacking()?;
+    let tools = Tools {
+        accelerator: set.accelerator,
+        cache: measure::cache_folder(),
+        qemu: args.qemu.clone(),
+        kernel: args.kernel.clone(),
+        modules: args.modules.clone(),
+        boot_deadline_s: set.boot_deadline_s,
+    };
+    let root = state_root();
+    let cancel =
+        interrupt::token_saying("interrupted; ending what was started (again: at once)").or_lacking()?;
+    let wanted = Wanted { set: &set, file: &file, tools: &tools, state_root: &root, exe: &exe };
+    let mut progress = Progress::new();
+    let outcome = up(&wanted, &cancel, &mut |step| progress.on(step));
+    progress.finish();
+    match outcome {
+        Ok(()) => {}
+        Err(UpError::Fault(fault)) => return Err(anyhow!("{name}: {}", fault.in_text(&text))).or_bad_input(),
+        Err(UpError::Interrupted) => return Ok(Ending::Interrupted),
+        Err(error @ UpError::Broke(_)) => return Err(error).or_broke(),
+        Err(error) => return Err(error).or_bad_input(),
+    }
+    ps::show(&root, Some(&set.name), args.json).or_lacking()?;
+    Ok(Ending::Done)
+}
+
+/// The set in a file.
+pub fn parse(path: &Path, text: &str) -> anyhow::Result<PartitionSet> {
+    let stem = path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
+    PartitionSet::from_toml(text, &stem).map_err(|error| anyhow!("{}: {error}", path.display()))
+}
+
+/// A file that is no longer than a set may be, or one byte more, so that the parser sees and refuses it.
+pub fn read(path: &Path) -> anyhow::Result<String> {
+    let context = || format!("{} cannot be read", path.display());
+    let mut text = String::new();
+    let limit = MAX_SET_BYTES as u64 + 1;
+    File::open(path).with_context(context)?.take(limit).read_to_string(&mut text).with_context(context)?;
+    Ok(text)
+}
+
+/// A bar when stderr is a terminal, lines elsewhere.
+struct Progress {
+    bar: Option<ProgressBar>,
+    booting: Vec<String>,
+}
+
+impl Progress {
+    fn new() -> Self {
+        let bar = output::stderr_is_terminal().then(|| {
+            let bar = ProgressBar::new(0);
+            let style = ProgressStyle::with_template("{bar:24} {pos}/{len} {wide_msg}");
+            bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()).progress_chars("=> "));
+            bar.enable_steady_tick(Duration::from_millis(500));
+            bar
+        });
+        Self { bar, booting: Vec::new() }
+    }
+
+    fn on(&mut self, step: Step) {
+        match step {
+            Step::Undone(what) => {
+                let names: Vec<String> = what.iter().map(|folder| shown(folder)).collect();
+                self.line(&format!("undone what an up that died had begun: {}", names.join(", ")));
+            }
+            Step::Begins(0) => self.line("nothing is missing"),
+            Step::Begins(count) => {
+                self.bar.iter().for_each(|bar| bar.set_length(count as u64));
+            }
+            Step::Left(folder, phase) => {
+                self.line(&format!("{}: left, it is {}", shown(&folder), phase.word()))
+            }
+            Step::Ends(folder, why) => self.line(&format!("{}: ended, because {why}", shown(&folder))),
+            Step::Starts(folder) => {
+                self.booting.push(shown(&folder));
+                self.now();
+            }
+            Step::Runs(folder, took) => {
+                self.ready(&folder, &format!("runs after {}", Nanos::from_duration(took)));
+            }
+            Step::Done(folder) => self.ready(&folder, "has run, and ended with 0"),
+            Step::Undoing => self.line("ending what was started"),
+        }
+    }
+
+    fn ready(&mut self, folder: &str, how: &str) {
+        let name = shown(folder);
+        self.booting.retain(|other| *other != name);
+        self.line(&format!("{name}: {how}"));
+        self.bar.iter().for_each(|bar| bar.inc(1));
+        self.now();
+    }
+
+    fn now(&self) {
+        self.bar.iter().for_each(|bar| bar.set_message(format!("starting {}", self.booting.join(", "))));
+    }
+
+    fn line(&self, text: &str) {
+        match &self.bar {
+            Some(bar) => bar.suspend(|| output::say(text)),
+            None => output::say(text),
+        }
+    }
+
+    fn finish(self) {
+        self.bar.iter().for_each(ProgressBar::finish_and_clear);
+    }
+}

@@ -1,0 +1,292 @@
+//! The folder of a set: who works on it, what it holds.
+//!
+//! ```text
+//!  ROOT/plant/            0700
+//!    lock                 held by the `up`, `down` or undo that works on the set; says who that is
+//!    set.json             the set as resolved
+//!    up.json              what an `up` is about to start; gone when it has
+//!    p/plc/               a partition: charge.json keeper.json state.json stdout.log stderr.log started.jsonl
+//!    n/control.0/         a switch of a network: charge.json keeper.json state.json
+//!    l/control.0/         its link: the sockets of its plugs
+//! ```
+
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use super::{process, root};
+use crate::model::partition::is_name;
+use crate::model::partition::set::{Charge, KeptState, ProcessName, SetRecord, Undertaking};
+
+/// Longest file of a set's folder that is read.
+const MOST_BYTES: u64 = 4 << 20;
+/// How long a holder that is about to let go (or only begins) is waited for.
+const SHORT_WAIT: Duration = Duration::from_secs(2);
+/// How long an undo is waited for: it may have to kill many partitions.
+const UNDO_WAIT: Duration = Duration::from_secs(60);
+/// How often a held lock is tried again.
+const TRY_EVERY: Duration = Duration::from_millis(50);
+
+/// What the holder of a lock does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Work {
+    /// Starts what is missing.
+    Up,
+    /// Ends everything.
+    Down,
+    /// Undoes what an `up` that died had started.
+    Undo,
+}
+
+/// What a lock says.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct Holder {
+    work: Work,
+    process: ProcessName,
+}
+
+/// The folder of a set that is ours alone until this is dropped.
+#[derive(Debug)]
+pub struct SetFolder {
+    path: PathBuf,
+    // Held for as long as it is open.
+    _lock: File,
+}
+
+/// Why a set cannot be worked on.
+#[derive(Debug, thiserror::Error)]
+pub enum LockError {
+    /// There is no such set.
+    #[error("there is no set \"{0}\"")]
+    Absent(String),
+    /// Somebody else works on it.
+    #[error("set \"{name}\" is being worked on by {who}: wait for it, or end it first")]
+    Busy {
+        /// The set.
+        name: String,
+        /// Who.
+        who: String,
+    },
+    /// The folder cannot be used.
+    #[error("the folder of set \"{name}\" cannot be used: {error}")]
+    Broken {
+        /// The set.
+        name: String,
+        /// Why.
+        error: io::Error,
+    },
+}
+
+impl SetFolder {
+    /// Takes the set of that name for `work`, making its folder if `make`. Waits for an undo, not for others.
+    pub fn take(state_root: &Path, name: &str, work: Work, make: bool) -> Result<Self, LockError> {
+        let broken = |error: io::Error| LockError::Broken { name: name.to_owned(), error };
+        let path = state_root.join(name);
+        let begun = Instant::now();
+        loop {
+            if make {
+                root::make_private(state_root).map_err(broken)?;
+                root::make_private(&path).map_err(broken)?;
+            } else if !is_name(name) || !path.is_dir() {
+                return Err(LockError::Absent(name.to_owned()));
+            }
+            root::check_private(&path).map_err(broken)?;
+            match Self::try_take(&path, work) {
+                Ok(Some(folder)) => return Ok(folder),
+                Ok(None) => {}
+                // Somebody removed the folder meanwhile.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                Err(error) => return Err(broken(error)),
+            }
+            let holder = holder(&path);
+            let undoes =
+                work == Work::Undo || holder.as_ref().is_some_and(|holder| holder.work == Work::Undo);
+            if begun.elapsed() > if undoes { UNDO_WAIT } else { SHORT_WAIT } {
+                let who = holder.map_or_else(
+                    || "a process that did not say its name".to_owned(),
+                    |holder| holder.words(),
+                );
+                return Err(LockError::Busy { name: name.to_owned(), who });
+            }
+            std::thread::sleep(TRY_EVERY);
+        }
+    }
+
+    fn try_take(path: &Path, work: Work) -> io::Result<Option<Self>> {
+        let lock_path = path.join("lock");
+        let mut lock = OpenOptions::new()
+            .create(true)
+            .truncate(false)
+            .read(true)
+            .write(true)
+            .mode(0o600)
+            .open(&lock_path)?;
+        match lock.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => return Ok(None),
+            Err(TryLockError::Error(error)) => return Err(error),
+        }
+        // Whoever held it may have removed the folder before letting go.
+        let (held, there) = (lock.metadata()?, fs::metadata(&lock_path)?);
+        if (held.dev(), held.ino()) != (there.dev(), there.ino()) {
+            return Ok(None);
+        }
+        if let Some(process) = process::own() {
+            lock.set_len(0)?;
+            lock.write_all(&serde_json::to_vec(&Holder { work, process })?)?;
+        }
+        Ok(Some(Self { path: path.to_owned(), _lock: lock }))
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Removes everything; the lock last, so that nobody else makes the set meanwhile.
+    ///
+    /// # Errors
+    /// When something cannot be removed; what remains can be removed later.
+    pub fn remove(self) -> io::Result<()> {
+        for entry in fs::read_dir(&self.path)? {
+            let entry = entry?;
+            if entry.file_name() == "lock" {
+                continue;
+            }
+            if entry.file_type()?.is_dir() {
+                fs::remove_dir_all(entry.path())?
+            } else {
+                fs::remove_file(entry.path())?
+            }
+        }
+        fs::remove_file(self.path.join("lock"))?;
+        fs::remove_dir(&self.path)?;
+        // The folder of all sets goes with the last of them.
+        let _ = self.path.parent().map(fs::remove_dir);
+        Ok(())
+    }
+}
+
+impl Holder {
+    fn words(&self) -> String {
+        let work = match self.work {
+            Work::Up => "up",
+            Work::Down => "down",
+            Work::Undo => "the undoing of an up that died",
+        };
+        format!("{work}, process {}", self.process.pid)
+    }
+}
+
+/// Who holds the lock of a set's folder, if it lives.
+fn holder(path: &Path) -> Option<Holder> {
+    read::<Holder>(&path.join("lock")).filter(|holder| process::is_alive(&holder.process))
+}
+
+/// Who works on a set just now, in words.
+pub fn busy(path: &Path) -> Option<String> {
+    holder(path).map(|holder| holder.words())
+}
+
+/// Folders of what is kept in a set's folder, partitions and switches, by name: `p/plc`, `n/control.0`.
+pub fn kept(path: &Path) -> Vec<String> {
+    let mut found: Vec<String> = ["p", "n"]
+        .into_iter()
+        .flat_map(|kind| {
+            let entries = fs::read_dir(path.join(kind)).into_iter().flatten().flatten();
+            entries.filter_map(move |entry| entry.file_name().to_str().map(|name| format!("{kind}/{name}")))
+        })
+        .collect();
+    found.sort();
+    found
+}
+
+/// Reads a JSON file of ours; none when it is missing, too long, or not what it should be.
+fn read<T: DeserializeOwned>(path: &Path) -> Option<T> {
+    let mut text = Vec::new();
+    File::open(path).ok()?.take(MOST_BYTES).read_to_end(&mut text).ok()?;
+    serde_json::from_slice(&text).ok()
+}
+
+/// Writes a JSON file whole or not at all.
+fn write<T: Serialize>(path: &Path, value: &T) -> io::Result<()> {
+    let half = path.with_extension("half");
+    fs::write(&half, serde_json::to_vec(value)?)?;
+    fs::rename(&half, path)
+}
+
+/// The files of a set, and of what is kept, as their types.
+macro_rules! files {
+    ($($(#[$meta:meta])* $read:ident $write:ident $file:literal $type:ty;)+) => {
+        $(
+            $(#[$meta])*
+            pub fn $read(folder: &Path) -> Option<$type> {
+                read(&folder.join($file))
+            }
+
+            /// Writes it down, whole or not at all.
+            pub fn $write(folder: &Path, value: &$type) -> io::Result<()> {
+                write(&folder.join($file), value)
+            }
+        )+
+    };
+}
+
+files! {
+    /// The set that a folder holds.
+    read_set write_set "set.json" SetRecord;
+    /// What an `up` that has not come to its end was about to start.
+    read_undertaking write_undertaking "up.json" Undertaking;
+    /// What is kept in a folder below.
+    read_charge write_charge "charge.json" Charge;
+    /// By whom.
+    read_keeper write_keeper "keeper.json" ProcessName;
+    /// How that stands.
+    read_state write_state "state.json" KeptState;
+}
+
+/// The `up` has come to its end.
+pub fn remove_undertaking(folder: &Path) {
+    // When this cannot be written, the set is undone at the next chance, which is safe.
+    let _ = fs::remove_file(folder.join("up.json"));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_set_is_worked_on_by_one_at_a_time() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let state = dir.path().join("state");
+        assert!(matches!(SetFolder::take(&state, "plant", Work::Down, false), Err(LockError::Absent(_))));
+        let folder = SetFolder::take(&state, "plant", Work::Up, true).expect("taken");
+        let error = SetFolder::take(&state, "plant", Work::Down, false).expect_err("held");
+        assert!(error.to_string().contains(&format!("by up, process {}", std::process::id())), "{error}");
+        SetFolder::take(&state, "other", Work::Up, true).expect("another set").remove().expect("removed");
+        folder.remove().expect("removed");
+        assert!(!state.exists());
+    }
+
+    #[test]
+    fn who_waits_for_a_folder_that_goes_gets_a_new_one() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let state = dir.path().join("state");
+        let folder = SetFolder::take(&state, "plant", Work::Undo, true).expect("taken");
+        let waiting = {
+            let state = state.clone();
+            std::thread::spawn(move || SetFolder::take(&state, "plant", Work::Up, true))
+        };
+        std::thread::sleep(Duration::from_millis(120));
+        folder.remove().expect("removed");
+        let second = waiting.join().expect("no panic").expect("taken");
+        assert!(second.path().join("lock").exists());
+        assert!(matches!(SetFolder::take(&state, "plant", Work::Up, true), Err(LockError::Busy { .. })));
+    }
+}

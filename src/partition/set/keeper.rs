@@ -1,0 +1,308 @@
+//! The keeper: a process of its own for each partition and each switch of a set. It starts what it keeps, writes down how
+//! that stands, starts it again as the policy says, and ends it when it is told to. Nothing else knows of the partition;
+//! when the keeper is killed, the kernel ends its partition with it, and only that.
+//!
+//! ```text
+//!  `go` on stdin ─► charge.json ─► Starting ─► Running ─► its end ─► last word ─► exit
+//!      │ end of pipe: exit             ▲                     │
+//!      ▼                               └── back-off ◄── policy
+//!  (whoever started it died)                    SIGTERM: signal, grace, kill
+//! ```
+
+use std::fs::{self, File};
+use std::io::Read;
+use std::os::fd::OwnedFd;
+use std::path::Path;
+use std::sync::Mutex;
+use std::sync::PoisonError;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::channel;
+use std::time::{Duration, Instant, SystemTime};
+
+use super::folder;
+use super::logs::Log;
+use super::process;
+use super::switch;
+use crate::model::partition::set::{Charge, KeptState, LastEnd, PartitionCharge, Phase, Restart};
+use crate::model::partition::{PartitionSpec, ProgramEnd};
+use crate::model::units::{Hertz, Nanos};
+use crate::partition::run::{Event, Failed, Order, Orders, Outcome, Streams, Surroundings};
+use crate::platforms::Cancel;
+use crate::platforms::ledger;
+use crate::platforms::ledger::Ledger;
+
+/// Says that whoever started the keeper has written it down.
+pub const GO: u8 = b'g';
+/// How long a program may take to end after the signal that asks it to.
+pub const STOP_GRACE: Duration = Duration::from_secs(10);
+/// What has run so long was a good start: restarts are counted anew.
+const GOOD_RUN: Duration = Duration::from_secs(60);
+/// Before the first restart; doubled before each further one.
+const FIRST_BACK_OFF: Duration = Duration::from_secs(1);
+/// Between restarts at most.
+const LONGEST_BACK_OFF: Duration = Duration::from_secs(30);
+/// How often it is looked whether to stop.
+pub(super) const LOOK_EVERY: Duration = Duration::from_millis(20);
+/// What asks a program to end.
+const SIGTERM: i32 = 15;
+
+/// What runs a partition: [`crate::partition::run::run`], or a test's stand-in.
+pub type Runner<'a> =
+    dyn Fn(&PartitionSpec, Streams, &Surroundings, Orders, &mut dyn FnMut(Event)) -> Outcome + Sync + 'a;
+
+/// What a keeper works with.
+pub struct Means<'a> {
+    /// Set when it is to end.
+    pub cancel: &'a Cancel,
+    /// This program.
+    pub exe: &'a Path,
+    /// Rate of the cycle counter.
+    pub counter_hz: Option<Hertz>,
+    /// What runs a partition.
+    pub run: &'a Runner<'a>,
+}
+
+/// When something is started again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Policy {
+    pub restart: Restart,
+    pub limit: u32,
+    pub back_off: Duration,
+}
+
+/// A keeper at work.
+pub(super) struct Keeper<'a> {
+    pub folder: &'a Path,
+    pub means: &'a Means<'a>,
+    state: Mutex<KeptState>,
+    ran: AtomicBool,
+}
+
+/// What the keeper does: waits at `go`, then keeps what lies in `folder` until that has ended.
+///
+/// # Errors
+/// When the folder does not say what is to be kept, or cannot be written to.
+pub fn keep(folder: &Path, go: OwnedFd, means: &Means<'_>) -> Result<(), String> {
+    let mut said = Vec::new();
+    let _ = File::from(go).take(1).read_to_end(&mut said);
+    if said != [GO] {
+        return Ok(());
+    }
+    let charge = folder::read_charge(folder);
+    let charge = charge.ok_or_else(|| format!("{} does not say what is to be kept", folder.display()))?;
+    let own = process::own().ok_or("this process cannot be found in /proc")?;
+    let state = KeptState {
+        phase: Phase::Starting,
+        since_unix_ns: now(),
+        keeper: own,
+        process: None,
+        engine: None,
+        given: None,
+        restarts: 0,
+        last: None,
+    };
+    folder::write_state(folder, &state).map_err(|error| format!("{}: {error}", folder.display()))?;
+    let keeper = Keeper { folder, means, state: Mutex::new(state), ran: AtomicBool::new(false) };
+    match &charge {
+        Charge::Partition(charge) => {
+            let policy =
+                Policy { restart: charge.restart, limit: charge.restart_limit, back_off: FIRST_BACK_OFF };
+            keeper.keep_on(policy, &|| keeper.run_partition(charge));
+        }
+        Charge::Switch(charge) => {
+            let policy = Policy { restart: Restart::Always, limit: u32::MAX, back_off: FIRST_BACK_OFF };
+            keeper.keep_on(policy, &|| switch::run(&keeper, charge));
+        }
+    }
+    Ok(())
+}
+
+impl Keeper<'_> {
+    /// Changes the state and writes it down.
+    pub(super) fn note(&self, change: impl FnOnce(&mut KeptState)) {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = state.phase;
+        change(&mut state);
+        if state.phase != before {
+            state.since_unix_ns = now();
+        }
+        // A full disk must not end the partition; the old state is shown then.
+        let _ = folder::write_state(self.folder, &state);
+    }
+
+    /// It runs.
+    pub(super) fn note_running(&self) {
+        self.ran.store(true, Ordering::SeqCst);
+        self.note(|state| state.phase = Phase::Running);
+    }
+
+    fn keep_on(&self, policy: Policy, once: &dyn Fn() -> LastEnd) {
+        let mut in_a_row = 0;
+        loop {
+            let begun = Instant::now();
+            let end = once();
+            let well = end.program == Some(ProgramEnd::Exit(0));
+            let resting = if end.program.is_some() { Phase::Ended } else { Phase::Failed };
+            self.note(|state| {
+                state.process = None;
+                state.last = Some(end);
+            });
+            if self.means.cancel.is_cancelled() {
+                return self.note(|state| state.phase = Phase::Stopped);
+            }
+            if begun.elapsed() > GOOD_RUN {
+                in_a_row = 0;
+            }
+            let wanted = match policy.restart {
+                Restart::Never => false,
+                Restart::OnFailure => !well,
+                Restart::Always => true,
+            };
+            // What never ran would not run the next time, and `up` waits for an answer.
+            if !wanted || !self.ran.load(Ordering::SeqCst) {
+                return self.note(|state| state.phase = resting);
+            }
+            if in_a_row >= policy.limit {
+                return self.note(|state| {
+                    state.phase = Phase::Failed;
+                    if let Some(last) = &mut state.last {
+                        last.reason =
+                            format!("{}; started again {in_a_row} times without a good run", last.reason);
+                    }
+                });
+            }
+            self.note(|state| state.phase = Phase::Waiting);
+            let doubled = policy.back_off.saturating_mul(1 << in_a_row.min(10));
+            if !self.rest(doubled.min(LONGEST_BACK_OFF)) {
+                return self.note(|state| state.phase = Phase::Stopped);
+            }
+            in_a_row += 1;
+            self.note(|state| {
+                state.restarts = state.restarts.saturating_add(1);
+                state.phase = Phase::Starting;
+            });
+        }
+    }
+
+    /// False when it was told to stop meanwhile.
+    fn rest(&self, time: Duration) -> bool {
+        let until = Instant::now() + time;
+        while Instant::now() < until {
+            if self.means.cancel.is_cancelled() {
+                return false;
+            }
+            std::thread::sleep(LOOK_EVERY);
+        }
+        !self.means.cancel.is_cancelled()
+    }
+
+    fn run_partition(&self, charge: &PartitionCharge) -> LastEnd {
+        match self.try_partition(charge) {
+            Outcome::Ended(how) => LastEnd {
+                at_unix_ns: now(),
+                program: Some(how),
+                reason: match how {
+                    ProgramEnd::Exit(code) => format!("its program ended with {code}"),
+                    ProgramEnd::Signal(number) => format!("its program was ended by signal {number}"),
+                },
+                console: Vec::new(),
+            },
+            Outcome::Failed(Failed { reason, console, .. }) => {
+                LastEnd { at_unix_ns: now(), program: None, reason, console }
+            }
+        }
+    }
+
+    fn try_partition(&self, charge: &PartitionCharge) -> Outcome {
+        let failed = |what: &str, error: &dyn std::fmt::Display| {
+            Outcome::Failed(Failed::own(format!("{what} in {}: {error}", self.folder.display())))
+        };
+        // Nothing may be left of the time before; then the list can begin anew and does not grow.
+        let left = ledger::sweep(self.folder);
+        if left.is_empty() {
+            let _ = fs::remove_file(self.folder.join(ledger::FILE_NAME));
+        }
+        let ledger = match Ledger::open(self.folder) {
+            Ok(ledger) => ledger,
+            Err(error) => return failed("the list of started things cannot be kept", &error),
+        };
+        let logs = File::open("/dev/null").and_then(|input| {
+            let output = Log::open(self.folder.join("stdout.log"))?;
+            Ok((input, output, Log::open(self.folder.join("stderr.log"))?))
+        });
+        let (input, (_out_log, output), (_error_log, error)) = match logs {
+            Ok(made) => made,
+            Err(error) => return failed("logs cannot be kept", &error),
+        };
+        let tools = charge.tools.clone();
+        let surroundings = Surroundings {
+            exe: self.means.exe.to_owned(),
+            cache: tools.cache,
+            ledger,
+            counter_hz: self.means.counter_hz,
+            accelerator: tools.accelerator,
+            qemu: tools.qemu,
+            kernel: tools.kernel,
+            modules: tools.modules,
+            boot_deadline: tools.boot_deadline_s.map(|seconds| Duration::from_secs(seconds.into())),
+        };
+        let (orders, inbox) = channel();
+        let (started, over) = (AtomicBool::new(false), AtomicBool::new(false));
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                // Dropped when the partition is over, with the last order given.
+                let orders = orders;
+                self.end_when_told(&started, &over, &|order| {
+                    let _ = orders.send(order);
+                });
+            });
+            let mut tell = |event| self.hear(event, &started);
+            let streams = Streams { input: input.into(), output, error };
+            let outcome = (self.means.run)(&charge.spec, streams, &surroundings, inbox, &mut tell);
+            over.store(true, Ordering::SeqCst);
+            outcome
+        })
+    }
+
+    fn hear(&self, event: Event, started: &AtomicBool) {
+        match event {
+            Event::Trying => {}
+            Event::Created { pid, engine } => self.note(|state| {
+                state.process = process::named(pid);
+                state.engine = Some(engine.to_owned());
+            }),
+            Event::Placed(given) => self.note(|state| state.given = Some(*given)),
+            Event::Started => {
+                started.store(true, Ordering::SeqCst);
+                self.note_running();
+            }
+        }
+    }
+
+    /// Asks the program to end when the keeper is told to, and does not ask for ever.
+    fn end_when_told(&self, started: &AtomicBool, over: &AtomicBool, give: &dyn Fn(Order)) {
+        let mut asked: Option<Instant> = None;
+        let mut killed = false;
+        while !over.load(Ordering::SeqCst) {
+            if self.means.cancel.is_cancelled() && !killed {
+                let since = *asked.get_or_insert_with(|| {
+                    self.note(|state| state.phase = Phase::Stopping);
+                    if started.load(Ordering::SeqCst) {
+                        give(Order::Signal(SIGTERM));
+                    }
+                    Instant::now()
+                });
+                if !started.load(Ordering::SeqCst) || since.elapsed() > STOP_GRACE {
+                    give(Order::Kill);
+                    killed = true;
+                }
+            }
+            std::thread::sleep(LOOK_EVERY);
+        }
+    }
+}
+
+/// The host's clock, since 1970.
+pub fn now() -> Nanos {
+    Nanos::from_duration(SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default())
+}

@@ -1,0 +1,89 @@
+//! What programs write, kept in files that do not grow without bounds.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::thread::JoinHandle;
+
+/// A log is moved aside when it has so many bytes; two of them are kept.
+const MOST_BYTES: u64 = 1 << 20;
+/// What is read at once.
+const PIECE: usize = 64 << 10;
+
+/// A log that is written from the other end of a pipe until nobody holds that any more.
+#[derive(Debug)]
+pub struct Log {
+    writer: Option<JoinHandle<()>>,
+}
+
+impl Log {
+    /// Begins, or goes on with, the log at `path`; returns what is to be written to.
+    ///
+    /// # Errors
+    /// When the file or the pipe cannot be made.
+    pub fn open(path: PathBuf) -> io::Result<(Self, OwnedFd)> {
+        let (mut from, to) = io::pipe()?;
+        let mut file = appended(&path)?;
+        let mut length = file.metadata()?.len();
+        let follow = move || {
+            let mut piece = vec![0; PIECE];
+            while let Ok(count @ 1..) = from.read(&mut piece) {
+                // A full disk must not stop the program: what cannot be kept is lost.
+                let _ = file.write_all(piece.get(..count).unwrap_or_default());
+                length += count as u64;
+                if length > MOST_BYTES
+                    && fs::rename(&path, aside(&path)).is_ok()
+                    && let Ok(fresh) = appended(&path)
+                {
+                    (file, length) = (fresh, 0);
+                }
+            }
+        };
+        let writer = std::thread::Builder::new().name("log".to_owned()).spawn(follow)?;
+        Ok((Self { writer: Some(writer) }, to.into()))
+    }
+}
+
+impl Drop for Log {
+    /// Waits until all that was written is in the file. The other end must be closed.
+    fn drop(&mut self) {
+        if let Some(writer) = self.writer.take() {
+            let _ = writer.join();
+        }
+    }
+}
+
+fn appended(path: &Path) -> io::Result<File> {
+    OpenOptions::new().create(true).append(true).open(path)
+}
+
+fn aside(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".1");
+    PathBuf::from(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_log_keeps_the_end_of_what_was_written() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join("stdout.log");
+        let (log, to) = Log::open(path.clone()).expect("a log");
+        let mut to = File::from(to);
+        for number in 0..500_000_u32 {
+            writeln!(to, "{number}").expect("written");
+        }
+        drop(to);
+        drop(log);
+        let (new, old) = (fs::read(&path).expect("a log"), fs::read(aside(&path)).expect("the one before"));
+        assert!(new.ends_with(b"499999\n") || old.ends_with(b"499999\n"));
+        for kept in [&new, &old] {
+            assert!(kept.len() as u64 <= MOST_BYTES + PIECE as u64, "{}", kept.len());
+        }
+        assert_eq!(fs::read_dir(dir.path()).expect("listed").count(), 2);
+    }
+}

@@ -1,0 +1,314 @@
+//! From a set to what keepers are told: one charge for each partition and each switch, with paths, users and addresses.
+
+use std::collections::BTreeMap;
+use std::ffi::CString;
+use std::path::{Path, PathBuf};
+
+use nix::unistd::{Gid, Group, Uid, User, getgid, getgrouplist, getgroups, getuid};
+
+use crate::model::partition::set::{
+    Charge, Fault, HostNode, HostSize, PartitionCharge, PartitionEntry, PartitionSet, SwitchCharge, Tools,
+    USER_NETWORK, Wiring, ascending,
+};
+use crate::model::partition::{
+    Bind, CardSpec, Content, Files, NumberList, PartitionSpec, Priority, Program, Resources, UserIds,
+};
+use crate::model::units::Bytes;
+use crate::partition::network::hardware_prefix;
+use crate::platforms::spawn::own_cpus;
+
+/// Longest path of a Unix socket: `sun_path` of unix(7) with its final zero.
+const LONGEST_SOCKET_PATH: usize = 107;
+/// `PATH` of programs that are given none.
+const USUAL_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+
+/// What is kept for a set, in the order of starting: switches, then partitions after those they wait for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Kept {
+    /// Folder in that of the set: `p/plc`, `n/control.0`.
+    pub folder: String,
+    /// Folders of what must run before.
+    pub after: Vec<String>,
+    /// What its keeper is told.
+    pub charge: Charge,
+}
+
+/// Folder of a partition.
+pub fn partition_folder(name: &str) -> String {
+    format!("p/{name}")
+}
+
+/// Names of a network's links: `control.0`, `control.1`.
+pub fn links<'a>(network: &'a str, links: u8) -> impl Iterator<Item = String> + 'a {
+    (0..links).map(move |link| format!("{network}.{link}"))
+}
+
+/// Everything that is to be kept for `set`, whose folder is `folder`.
+///
+/// # Errors
+/// What cannot be told from the file alone: users, paths that become too long.
+pub fn kept(set: &PartitionSet, tools: &Tools, folder: &Path) -> Result<Vec<Kept>, Fault> {
+    let wiring = set.wiring()?;
+    let mut kept = Vec::new();
+    for (name, network) in &set.networks {
+        let Some(wires) = wiring.get(name) else { continue };
+        for (link, place) in links(name, network.links).zip(0_u8..) {
+            let charge = switch(wires, folder, &link, trunks(name, network.links, place, folder));
+            kept.push(Kept {
+                folder: format!("n/{link}"),
+                after: Vec::new(),
+                charge: Charge::Switch(charge),
+            });
+        }
+    }
+    for name in ascending(&set.partitions)? {
+        let Some(entry) = set.partitions.get(&name) else { continue };
+        let cards = cards(set, &name, entry, &wiring, folder)?;
+        let spec = PartitionSpec {
+            name: name.clone(),
+            content: content(&name, entry)?,
+            resources: resources(entry),
+            disks: entry.disks.clone(),
+            cards,
+        };
+        let (restart, restart_limit) = (entry.restart, entry.restart_limit);
+        let charge = PartitionCharge { spec, restart, restart_limit, tools: tools.clone() };
+        let networks = entry
+            .plugs()
+            .filter_map(|plug| set.networks.get(&plug.network).map(|net| (plug.network, net.links)));
+        let switches = networks.flat_map(|(network, count)| links(&network, count).collect::<Vec<_>>());
+        let before = switches
+            .map(|link| format!("n/{link}"))
+            .chain(entry.after.iter().map(|other| partition_folder(other)));
+        kept.push(Kept {
+            folder: partition_folder(&name),
+            after: before.collect(),
+            charge: Charge::Partition(Box::new(charge)),
+        });
+    }
+    Ok(kept)
+}
+
+/// Where the two switches of a doubled network meet: the first waits for the second.
+fn trunks(network: &str, links: u8, place: u8, folder: &Path) -> (Option<PathBuf>, Option<PathBuf>) {
+    let meeting = (links > 1).then(|| folder.join(format!("l/{network}.trunk")));
+    if place == 0 { (meeting, None) } else { (None, meeting) }
+}
+
+fn switch(
+    wires: &Wiring,
+    folder: &Path,
+    link: &str,
+    trunk: (Option<PathBuf>, Option<PathBuf>),
+) -> SwitchCharge {
+    let limited =
+        wires.members.values().filter_map(|member| Some((member.number, member.bytes_per_s?.get())));
+    SwitchCharge {
+        link: folder.join("l").join(link),
+        prefix: hardware_prefix(&wires.subnet.address(1)).ok(),
+        rates: limited.collect(),
+        trunk_at: trunk.0,
+        trunk_to: trunk.1,
+    }
+}
+
+fn cards(
+    set: &PartitionSet,
+    name: &str,
+    entry: &PartitionEntry,
+    wiring: &BTreeMap<String, Wiring>,
+    folder: &Path,
+) -> Result<Vec<CardSpec>, Fault> {
+    let mut cards = Vec::new();
+    for plug in entry.plugs() {
+        if plug.network == USER_NETWORK {
+            cards.push(CardSpec::User);
+            continue;
+        }
+        let (Some(network), Some(wires)) = (set.networks.get(&plug.network), wiring.get(&plug.network))
+        else {
+            continue;
+        };
+        let Some(member) = wires.members.get(name) else { continue };
+        let socket = |link: String| folder.join("l").join(link).join(format!("{}.sock", member.number));
+        let sockets: Vec<PathBuf> = links(&plug.network, network.links).map(socket).collect();
+        if let Some(long) = sockets.iter().find(|path| path.as_os_str().len() > LONGEST_SOCKET_PATH) {
+            let problem = format!(
+                "its socket {} would have {} bytes, sockets have at most {LONGEST_SOCKET_PATH}: use shorter names, or a \
+                 shorter folder in {}",
+                long.display(),
+                long.as_os_str().len(),
+                super::root::STATE_VARIABLE
+            );
+            return Err(Fault::new(&["partition", name], problem));
+        }
+        cards.push(CardSpec::Switch {
+            address: wires.subnet.address(member.number),
+            network: plug.network,
+            sockets,
+            number: member.number,
+        });
+    }
+    Ok(cards)
+}
+
+fn resources(entry: &PartitionEntry) -> Resources {
+    let priority = match (entry.nice, entry.realtime) {
+        (_, Some(priority)) => Priority::Realtime(priority),
+        (Some(nice), None) => Priority::Nice(nice),
+        (None, None) => Priority::Usual,
+    };
+    Resources {
+        cpus: entry.cpus,
+        pin: entry.pin.clone(),
+        memory: entry.memory_mib,
+        node: entry.node,
+        hugepages: entry.hugepages,
+        priority,
+        cpu_weight: entry.cpu_weight,
+        cpu_cap_percent: entry.cpu_cap_percent,
+        guest_nodes: entry.guest_nodes,
+    }
+}
+
+fn content(name: &str, entry: &PartitionEntry) -> Result<Content, Fault> {
+    if entry.image {
+        return Ok(Content::Image);
+    }
+    let (user, home) =
+        user(entry.user.as_deref()).map_err(|problem| Fault::new(&["partition", name, "user"], problem))?;
+    let mut env = entry.env.clone();
+    env.entry("PATH".to_owned()).or_insert_with(|| USUAL_PATH.to_owned());
+    env.entry("HOME".to_owned()).or_insert(home);
+    let bytes = |text: &String| text.clone().into_bytes();
+    let bind = |text: &String| {
+        let (from, to) = text.split_once(':').unwrap_or((text, text));
+        Bind { from: PathBuf::from(from), to: PathBuf::from(to) }
+    };
+    Ok(Content::Program(Box::new(Program {
+        argv: entry.program.iter().map(bytes).collect(),
+        env: env.iter().map(|(key, value)| (bytes(key), bytes(value))).collect(),
+        workdir: entry.workdir.clone(),
+        user,
+        files: match entry.files.as_str() {
+            "host" => Files::Host,
+            "none" => Files::None,
+            tree => Files::Tree(PathBuf::from(tree)),
+        },
+        writable: entry.rw.clone(),
+        binds: entry.bind.iter().map(bind).collect(),
+        terminal: None,
+    })))
+}
+
+/// Numbers and home of a user of this host; without a name, our own.
+fn user(name: Option<&str>) -> Result<(UserIds, String), String> {
+    let looked_up = |error: nix::Error| format!("users cannot be looked up: {error}");
+    let Some(name) = name else {
+        let groups = getgroups().unwrap_or_default().into_iter().map(Gid::as_raw).collect();
+        let home =
+            User::from_uid(getuid()).ok().flatten().map_or_else(|| PathBuf::from("/"), |user| user.dir);
+        let ids = UserIds { uid: getuid().as_raw(), gid: getgid().as_raw(), groups };
+        return Ok((ids, home.to_string_lossy().into_owned()));
+    };
+    let found = match name.parse::<u32>() {
+        Ok(number) => User::from_uid(Uid::from_raw(number)).map_err(looked_up)?,
+        Err(_) => User::from_name(name).map_err(looked_up)?,
+    };
+    let Some(user) = found else {
+        let hint = match Group::from_name(name) {
+            Ok(Some(_)) => "; there is a group of that name",
+            _ => "",
+        };
+        return Err(format!("this host has no user \"{name}\"{hint}"));
+    };
+    let name = CString::new(user.name).map_err(|error| error.to_string())?;
+    let groups = getgrouplist(&name, user.gid).map_err(looked_up)?.into_iter().map(Gid::as_raw).collect();
+    Ok((
+        UserIds { uid: user.uid.as_raw(), gid: user.gid.as_raw(), groups },
+        user.dir.to_string_lossy().into_owned(),
+    ))
+}
+
+/// What this host has.
+pub fn host_size() -> HostSize {
+    let text = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
+    // Both files have the figure in KiB, `meminfo` of a node with its number in front.
+    let total = |meminfo: &str| {
+        let words = meminfo.lines().find_map(|line| line.split_once("MemTotal:"))?.1;
+        let kib: u64 = words.split_whitespace().next()?.parse().ok()?;
+        Some(Bytes::from_bytes(kib.saturating_mul(1024)))
+    };
+    let nodes: NumberList = text("/sys/devices/system/node/online").parse().unwrap_or_default();
+    let node = |number: &u32| {
+        let memory = total(&text(&format!("/sys/devices/system/node/node{number}/meminfo")))?;
+        Some(HostNode { number: *number, memory })
+    };
+    HostSize {
+        cpus: NumberList::of(own_cpus().into_iter().filter_map(|cpu| u32::try_from(cpu).ok())),
+        memory: total(&text("/proc/meminfo")).unwrap_or(Bytes::from_bytes(u64::MAX)),
+        nodes: nodes.numbers().iter().filter_map(node).collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::experiment::Accelerator;
+
+    const TEXT: &str = "name = \"s\"\n[network.a]\nlinks = 2\n[partition.x]\nprogram = [\"true\"]\nuser = \"root\"\nafter = [\"y\"]\n\
+                        networks = [\"a\", \"user\"]\n[partition.y]\nprogram = [\"/bin/true\"]\nfiles = \"none\"\nnice = -5\n\
+                        card = [{ network = \"a\", bytes_per_s = 5000 }]\n";
+
+    fn tools() -> Tools {
+        let accelerator = Accelerator::Tcg;
+        Tools {
+            accelerator,
+            cache: "/c".into(),
+            qemu: None,
+            kernel: None,
+            modules: None,
+            boot_deadline_s: None,
+        }
+    }
+
+    #[test]
+    fn switches_come_first_then_partitions_after_those_they_wait_for() {
+        let set = PartitionSet::from_toml(TEXT, "s").expect("a set");
+        let kept = kept(&set, &tools(), Path::new("/run/b/s")).expect("resolved");
+        let folders: Vec<&str> = kept.iter().map(|kept| kept.folder.as_str()).collect();
+        assert_eq!(folders, ["n/a.0", "n/a.1", "p/y", "p/x"]);
+        assert_eq!(kept[3].after, ["n/a.0", "n/a.1", "p/y"]);
+        let Charge::Switch(first) = &kept[0].charge else { panic!("a switch") };
+        assert_eq!(first.rates, BTreeMap::from([(2, 5000)]));
+        assert_eq!(first.trunk_at.as_deref(), Some(Path::new("/run/b/s/l/a.trunk")));
+        let Charge::Partition(x) = &kept[3].charge else { panic!("a partition") };
+        let sockets = vec![PathBuf::from("/run/b/s/l/a.0/1.sock"), PathBuf::from("/run/b/s/l/a.1/1.sock")];
+        let card = CardSpec::Switch {
+            network: "a".to_owned(),
+            sockets,
+            number: 1,
+            address: "10.77.1.1/24".to_owned(),
+        };
+        assert_eq!(x.spec.cards, [card, CardSpec::User]);
+        let Content::Program(program) = &x.spec.content else { panic!("a program") };
+        assert!(program.env.contains(&(b"HOME".to_vec(), b"/root".to_vec())), "{:?}", program.env);
+        let Charge::Partition(y) = &kept[2].charge else { panic!("a partition") };
+        assert_eq!(y.spec.resources.priority, Priority::Nice(-5));
+    }
+
+    #[test]
+    fn what_only_the_host_can_tell_is_told() {
+        let set = PartitionSet::from_toml(&TEXT.replace("root", "no-such-user"), "s").expect("a set");
+        let fault = kept(&set, &tools(), Path::new("/run")).expect_err("no user");
+        assert_eq!(
+            (fault.path.join("."), fault.problem.contains("no user")),
+            ("partition.x.user".to_owned(), true)
+        );
+        let set = PartitionSet::from_toml(TEXT, "s").expect("a set");
+        let fault = kept(&set, &tools(), Path::new(&format!("/{}", "a".repeat(100)))).expect_err("too long");
+        assert!(fault.problem.contains("at most 107"), "{}", fault.problem);
+        let host = host_size();
+        assert!(!host.cpus.numbers().is_empty() && host.memory.get() > 1 << 26, "{host:?}");
+    }
+}

@@ -1,0 +1,114 @@
+//! What runs where: read from the folders of sets alone, whoever started them.
+
+use std::fs;
+use std::path::Path;
+
+use super::{folder, keeper, process, resolve};
+use crate::model::partition::is_name;
+use crate::model::partition::set::{
+    KeptState, PartitionEntry, PartitionSet, PartitionStatus, Phase, SetStatus, SwitchStatus, Wiring,
+};
+
+/// Most sets that are looked at.
+const MOST_SETS: usize = 10_000;
+
+/// Names of all sets that are there, or of which something is.
+pub fn names(state_root: &Path) -> Vec<String> {
+    let entries = fs::read_dir(state_root).into_iter().flatten().flatten().take(MOST_SETS);
+    let mut names: Vec<String> = entries
+        .filter_map(|entry| entry.file_name().into_string().ok())
+        .filter(|name| is_name(name) && state_root.join(name).is_dir())
+        .collect();
+    names.sort();
+    names
+}
+
+/// How far what is kept in this folder is, and what its keeper wrote last.
+pub fn phase(folder: &Path) -> (Phase, Option<KeptState>) {
+    let state = folder::read_state(folder);
+    let Some(keeper) = folder::read_keeper(folder) else { return (Phase::Missing, state) };
+    match &state {
+        Some(state) if state.phase.is_final() => (state.phase, Some(state.clone())),
+        _ if process::is_alive(&keeper) => {
+            (state.as_ref().map_or(Phase::Starting, |state| state.phase), state)
+        }
+        // Its last word may have come between the two looks.
+        _ => match folder::read_state(folder) {
+            Some(state) if state.phase.is_final() => (state.phase, Some(state)),
+            state => (Phase::Lost, state),
+        },
+    }
+}
+
+/// A set; none when nothing is known of it.
+pub fn status(state_root: &Path, name: &str) -> Option<SetStatus> {
+    let path = state_root.join(name);
+    let record = folder::read_set(&path)?;
+    let wiring = record.set.wiring().unwrap_or_default();
+    let partitions = record.set.partitions.iter().map(|(name, entry)| {
+        let folder = path.join(resolve::partition_folder(name));
+        let addresses = wiring.iter().filter_map(|(network, wires)| address(network, wires, name));
+        partition(name, entry, &folder, addresses.collect())
+    });
+    Some(SetStatus {
+        set: name.to_owned(),
+        file: record.file.clone(),
+        busy: folder::busy(&path),
+        partitions: partitions.collect(),
+        switches: switches(&record.set, &path),
+    })
+}
+
+fn address(network: &str, wires: &Wiring, name: &str) -> Option<String> {
+    let member = wires.members.get(name)?;
+    Some(format!("{network} {}", wires.subnet.address(member.number)))
+}
+
+fn partition(name: &str, entry: &PartitionEntry, folder: &Path, addresses: Vec<String>) -> PartitionStatus {
+    let (phase, state) = phase(folder);
+    let since =
+        state.as_ref().filter(|_| phase != Phase::Missing).map_or(keeper::now(), |state| state.since_unix_ns);
+    let alive = |process: &_| process::is_alive(process);
+    let running = state.as_ref().and_then(|state| state.process.clone()).filter(alive);
+    PartitionStatus {
+        name: name.to_owned(),
+        phase,
+        seconds: keeper::now().saturating_sub(since).to_duration().as_secs(),
+        pid: running.map(|process| process.pid),
+        keeper_pid: folder::read_keeper(folder).filter(alive).map(|process| process.pid),
+        engine: state.as_ref().and_then(|state| state.engine.clone()),
+        cpus: entry.cpus,
+        pin: entry.pin.as_ref().map(ToString::to_string),
+        memory_mib: entry.memory_mib,
+        node: entry.node,
+        restarts: state.as_ref().map_or(0, |state| state.restarts),
+        addresses,
+        last: state.as_ref().and_then(|state| state.last.clone()),
+        given: state.and_then(|state| state.given),
+        folder: folder.to_owned(),
+    }
+}
+
+fn switches(set: &PartitionSet, path: &Path) -> Vec<SwitchStatus> {
+    let links = set
+        .networks
+        .iter()
+        .flat_map(|(name, network)| resolve::links(name, network.links).collect::<Vec<_>>());
+    links
+        .map(|link| {
+            let (phase, state) = phase(&path.join("n").join(&link));
+            let process = state.and_then(|state| state.process).filter(process::is_alive);
+            SwitchStatus { name: link, phase, pid: process.map(|process| process.pid) }
+        })
+        .collect()
+}
+
+/// Seconds as people say them: `42 s`, `3 min`, `5 h`, `2 d`.
+pub fn ago(seconds: u64) -> String {
+    match seconds {
+        0..=119 => format!("{seconds} s"),
+        120..=7199 => format!("{} min", seconds / 60),
+        7200..=172_799 => format!("{} h", seconds / 3600),
+        _ => format!("{} d", seconds / 86_400),
+    }
+}

@@ -1,0 +1,83 @@
+//! A switch of a network as its keeper runs it: this program in a process of its own, which dies with the keeper.
+
+use std::ffi::OsString;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::Signal;
+
+use super::keeper::{Keeper, LOOK_EVERY, now};
+use super::process;
+use crate::model::partition::set::{LastEnd, SwitchCharge};
+use crate::platforms::spawn::{Bond, ending, spawn};
+
+/// How long a switch may take until it is ready.
+const READY_DEADLINE: Duration = Duration::from_secs(20);
+/// In which the switch says what it counted.
+const READY_FILE: &str = "switch.json";
+/// How long it may take to end.
+const END_GRACE: Duration = Duration::from_secs(2);
+
+/// Runs the switch until it ends or the keeper is told to stop.
+pub(super) fn run(keeper: &Keeper<'_>, charge: &SwitchCharge) -> LastEnd {
+    let end = |reason: String| LastEnd { at_unix_ns: now(), program: None, reason, console: Vec::new() };
+    // There when the switch is ready; left by one that was killed.
+    let ready = keeper.folder.join(READY_FILE);
+    let _ = std::fs::remove_file(&ready);
+    let mut command = Command::new(keeper.means.exe);
+    command.args(words(charge)).arg("--state").arg(&ready).stdin(Stdio::null()).stdout(Stdio::null());
+    let mut child = match spawn(command, Bond::DiesWithUs, None) {
+        Ok(child) => child,
+        Err(error) => return end(format!("the switch cannot be started: {error}")),
+    };
+    let name = process::named(child.id());
+    keeper.note(|state| state.process.clone_from(&name));
+    let until = Instant::now() + READY_DEADLINE;
+    let mut is_ready = false;
+    let mut told: Option<Instant> = None;
+    let reason = loop {
+        match child.try_wait() {
+            Ok(Some(status)) => break format!("the switch {}", ending(status)),
+            Ok(None) => {}
+            Err(error) => break format!("the switch cannot be waited for: {error}"),
+        }
+        if !is_ready && ready.exists() {
+            is_ready = true;
+            keeper.note_running();
+        }
+        if !is_ready && Instant::now() > until {
+            break format!("the switch was not ready within {} s", READY_DEADLINE.as_secs());
+        }
+        if keeper.means.cancel.is_cancelled() {
+            if told.is_none() {
+                name.iter().for_each(|name| process::signal(name, Signal::SIGTERM));
+            }
+            if told.get_or_insert_with(Instant::now).elapsed() > END_GRACE {
+                break "the switch did not end when asked".to_owned();
+            }
+        }
+        std::thread::sleep(LOOK_EVERY);
+    };
+    // Gone already, or not to be waited for.
+    let _ = child.kill();
+    let _ = child.wait();
+    let _ = std::fs::remove_file(&ready);
+    end(reason)
+}
+
+/// The words of its command line.
+fn words(charge: &SwitchCharge) -> Vec<OsString> {
+    let mut words: Vec<OsString> = vec!["switch".into(), "--folder".into(), charge.link.clone().into()];
+    let mut add = |name: &str, value: OsString| words.extend([name.into(), value]);
+    if let Some(prefix) = charge.prefix {
+        let bytes: Vec<String> = prefix.iter().map(|byte| format!("{byte:02x}")).collect();
+        add("--prefix", bytes.join(":").into());
+    }
+    for (number, rate) in &charge.rates {
+        add("--rate", format!("{number}={rate}").into());
+    }
+    for (name, path) in [("--trunk-at", &charge.trunk_at), ("--trunk-to", &charge.trunk_to)] {
+        path.iter().for_each(|path| add(name, path.into()));
+    }
+    words
+}

@@ -1,0 +1,384 @@
+//! Starts what is missing of a set, and nothing else; undoes it when one part fails.
+//!
+//! ```text
+//!  check ─► take the set ─► what is there? ─► up.json ─► end what is not wanted so any more ─► start, each after those it
+//!           waits for ─► all run ─► up.json removed
+//!                         └─ one failed, or interrupted ─► all that was started is ended again
+//!  (this process killed at any moment: the undo process finds up.json and does the same)
+//! ```
+
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use super::down::{self, Gone, Manner};
+use super::folder::{self, LockError, SetFolder, Work};
+use super::keeper::GO;
+use super::resolve::{self, Kept};
+use super::{process, root, status};
+use crate::model::partition::ProgramEnd;
+use crate::model::partition::set::{
+    Charge, Fault, KeptState, PartitionSet, Phase, SET_SCHEMA, SetRecord, Tools, Undertaking,
+};
+use crate::partition::run;
+use crate::platforms::Cancel;
+use crate::platforms::reaper::Reaper;
+use crate::platforms::spawn::{Bond, own_cpus, spawn};
+
+/// How often it is looked how far the others are.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+/// How long a keeper without a boot deadline of its own may take until its program runs.
+const USUAL_PATIENCE: Duration = Duration::from_secs(600);
+/// What comes on top of the boot deadline: keepers watch that themselves.
+const EXTRA_PATIENCE: Duration = Duration::from_secs(60);
+/// Lines of a failed program's standard error that are shown.
+const LAST_LINES: usize = 10;
+
+/// What is to be up.
+#[derive(Debug)]
+pub struct Wanted<'a> {
+    /// The set, checked.
+    pub set: &'a PartitionSet,
+    /// The file it came from, absolute.
+    pub file: &'a Path,
+    /// With what its partitions are made.
+    pub tools: &'a Tools,
+    /// Folder of all sets.
+    pub state_root: &'a Path,
+    /// This program.
+    pub exe: &'a Path,
+}
+
+/// What is told on the way.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Step {
+    /// An earlier `up` had died; what it had begun was undone.
+    Undone(Vec<String>),
+    /// So many are to be started.
+    Begins(usize),
+    /// It is there as it should be.
+    Left(String, Phase),
+    /// It is ended, because of this.
+    Ends(String, String),
+    /// It is started.
+    Starts(String),
+    /// It runs, after this time.
+    Runs(String, Duration),
+    /// Its program has ended well already.
+    Done(String),
+    /// Everything that was started is ended again.
+    Undoing,
+}
+
+/// Why a set is not up.
+#[derive(Debug, thiserror::Error)]
+pub enum UpError {
+    /// The file is wrong, or asks for what is not there.
+    #[error("{0:?}")]
+    Fault(Fault),
+    /// Somebody else works on the set, or its folder cannot be used.
+    #[error(transparent)]
+    Lock(#[from] LockError),
+    /// The name belongs to another file's set.
+    #[error("a set of this name is up from {}: end that first (bulkhead down), or give this one another name", .0.display())]
+    OtherFile(PathBuf),
+    /// A part failed. What was started was ended again, if not said otherwise.
+    #[error("{0}")]
+    Broke(String),
+    /// The user interrupted. What was started was ended again.
+    #[error("interrupted")]
+    Interrupted,
+}
+
+/// Brings the set up.
+///
+/// # Errors
+/// Why it is not; nothing that this call started runs then.
+pub fn up(wanted: &Wanted<'_>, cancel: &Cancel, tell: &mut dyn FnMut(Step)) -> Result<(), UpError> {
+    let path = wanted.state_root.join(&wanted.set.name);
+    wanted.set.check_on(&resolve::host_size()).map_err(UpError::Fault)?;
+    let kept = resolve::kept(wanted.set, wanted.tools, &path).map_err(UpError::Fault)?;
+    for one in &kept {
+        if let Charge::Partition(charge) = &one.charge {
+            let fault = |failed: run::Failed| Fault::new(&["partition", &charge.spec.name], failed.reason);
+            run::check(&charge.spec).map_err(|failed| UpError::Fault(fault(failed)))?;
+        }
+    }
+    let broke = |error: io::Error| UpError::Broke(format!("{}: {error}", path.display()));
+    root::make_private(wanted.state_root).map_err(broke)?;
+    // Waits from before the folder is there until after it is as it should be.
+    let undoer = Reaper::start_undo(wanted.state_root, &wanted.set.name, wanted.exe).map_err(broke)?;
+    let outcome = work(wanted, kept, cancel, tell);
+    undoer.goodbye();
+    let _ = fs::remove_dir(wanted.state_root);
+    outcome
+}
+
+fn work(
+    wanted: &Wanted<'_>,
+    kept: Vec<Kept>,
+    cancel: &Cancel,
+    tell: &mut dyn FnMut(Step),
+) -> Result<(), UpError> {
+    let folder = SetFolder::take(wanted.state_root, &wanted.set.name, Work::Up, true)?;
+    let path = folder.path().to_owned();
+    let undone = down::undo(&path, Manner::Kill).map_err(UpError::Broke)?;
+    if !undone.is_empty() {
+        tell(Step::Undone(undone));
+    }
+    let before = folder::read_set(&path);
+    if let Some(other) = before.as_ref().filter(|record| record.file != wanted.file && record.file.exists()) {
+        return Err(UpError::OtherFile(other.file.clone()));
+    }
+    let by =
+        process::own().ok_or_else(|| UpError::Broke("this process cannot be found in /proc".to_owned()))?;
+    let mut works = Works { path: &path, wanted, parts: compare(&path, kept, tell) };
+    let fresh = before.is_none();
+    let undertaking = Undertaking { by, fresh, starts: works.to_start() };
+    let outcome = works.bring_up(&undertaking, cancel, tell);
+    if outcome.is_ok() {
+        folder::remove_undertaking(&path);
+        return Ok(());
+    }
+    tell(Step::Undoing);
+    let undone = down::undo(&path, Manner::Ask);
+    if undone.is_ok() && fresh {
+        let _ = folder.remove();
+    }
+    match (outcome, undone) {
+        (Err(UpError::Broke(why)), Err(left)) => {
+            Err(UpError::Broke(format!("{why}\nand something is left: {left}")))
+        }
+        (outcome, _) => outcome,
+    }
+}
+
+/// One of what is kept, and how far it is.
+struct Part {
+    kept: Kept,
+    at: At,
+}
+
+/// How far a part is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum At {
+    /// Was there before as it should be.
+    Left,
+    /// To be started.
+    ToStart,
+    /// Started then.
+    Started(Instant),
+    /// Has run since.
+    Runs,
+}
+
+/// What is there already, and as it should be?
+fn compare(path: &Path, kept: Vec<Kept>, tell: &mut dyn FnMut(Step)) -> Vec<Part> {
+    let look = |kept: Kept| {
+        let folder = path.join(&kept.folder);
+        let (phase, state) = status::phase(&folder);
+        let same = folder::read_charge(&folder).as_ref() == Some(&kept.charge);
+        let ended_well = phase == Phase::Ended && state.as_ref().is_some_and(ended_well);
+        let why = match phase {
+            Phase::Missing => None,
+            _ if !same => Some("it is another one in the file now".to_owned()),
+            Phase::Starting | Phase::Running | Phase::Waiting => {
+                tell(Step::Left(kept.folder.clone(), phase));
+                return Part { kept, at: At::Left };
+            }
+            Phase::Ended if ended_well => {
+                tell(Step::Left(kept.folder.clone(), phase));
+                return Part { kept, at: At::Left };
+            }
+            other => Some(format!("it is {}", other.word())),
+        };
+        if let Some(why) = why {
+            tell(Step::Ends(kept.folder.clone(), why));
+        }
+        Part { kept, at: At::ToStart }
+    };
+    kept.into_iter().map(look).collect()
+}
+
+fn ended_well(state: &KeptState) -> bool {
+    state.last.as_ref().is_some_and(|last| last.program == Some(ProgramEnd::Exit(0)))
+}
+
+/// An `up` at work.
+struct Works<'a> {
+    path: &'a Path,
+    wanted: &'a Wanted<'a>,
+    parts: Vec<Part>,
+}
+
+impl Works<'_> {
+    fn to_start(&self) -> Vec<String> {
+        let parts = self.parts.iter().filter(|part| part.at == At::ToStart);
+        parts.map(|part| part.kept.folder.clone()).collect()
+    }
+
+    fn bring_up(
+        &mut self,
+        undertaking: &Undertaking,
+        cancel: &Cancel,
+        tell: &mut dyn FnMut(Step),
+    ) -> Result<(), UpError> {
+        let path = self.path;
+        let broke = |error: io::Error| UpError::Broke(format!("{}: {error}", path.display()));
+        folder::write_undertaking(path, undertaking).map_err(broke)?;
+        let mut unwanted: Vec<String> = undertaking.starts.clone();
+        for folder in folder::kept(path) {
+            if !self.parts.iter().any(|part| part.kept.folder == folder) {
+                tell(Step::Ends(folder.clone(), "it is not in the file any more".to_owned()));
+                unwanted.push(folder);
+            }
+        }
+        down::end(path, &unwanted, Manner::Ask, &mut |_: Gone| ()).map_err(UpError::Broke)?;
+        let set = self.wanted.set.clone();
+        let record = SetRecord { schema_version: SET_SCHEMA, file: self.wanted.file.to_owned(), set };
+        folder::write_set(path, &record).map_err(broke)?;
+        self.make_links().map_err(broke)?;
+        tell(Step::Begins(undertaking.starts.len()));
+        while self.parts.iter().any(|part| !matches!(part.at, At::Left | At::Runs)) {
+            if cancel.is_cancelled() {
+                return Err(UpError::Interrupted);
+            }
+            self.start_what_may(tell)?;
+            self.look(tell)?;
+            std::thread::sleep(LOOK_EVERY);
+        }
+        // What ran a moment ago may have failed since.
+        self.look(tell)
+    }
+
+    /// Folders in which plugs of partitions listen.
+    fn make_links(&self) -> io::Result<()> {
+        for folder in ["p", "n", "l"] {
+            root::make_private(&self.path.join(folder))?;
+        }
+        for part in &self.parts {
+            if let Charge::Switch(charge) = &part.kept.charge {
+                root::make_private(&charge.link)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Starts what waits for nobody any more; no more partitions boot at once than there are CPUs.
+    fn start_what_may(&mut self, tell: &mut dyn FnMut(Step)) -> Result<(), UpError> {
+        let is_up = |folder: &String, parts: &[Part]| {
+            parts.iter().any(|part| part.kept.folder == *folder && matches!(part.at, At::Left | At::Runs))
+        };
+        let is_partition = |part: &Part| matches!(part.kept.charge, Charge::Partition(_));
+        let boots = |part: &&Part| matches!(part.at, At::Started(_)) && is_partition(part);
+        let mut room = own_cpus().len().max(1).saturating_sub(self.parts.iter().filter(boots).count());
+        for number in 0..self.parts.len() {
+            let Some(part) = self.parts.get(number) else { continue };
+            let may = part.kept.after.iter().all(|other| is_up(other, &self.parts));
+            if part.at != At::ToStart || !may || (is_partition(part) && room == 0) {
+                continue;
+            }
+            room -= usize::from(is_partition(part));
+            tell(Step::Starts(part.kept.folder.clone()));
+            start(self.path, &part.kept, self.wanted.exe).map_err(|error| {
+                UpError::Broke(format!("{} cannot be started: {error}", part.kept.folder))
+            })?;
+            if let Some(part) = self.parts.get_mut(number) {
+                part.at = At::Started(Instant::now());
+            }
+        }
+        Ok(())
+    }
+
+    /// How far are those that were started?
+    fn look(&mut self, tell: &mut dyn FnMut(Step)) -> Result<(), UpError> {
+        for part in &mut self.parts {
+            let since = match part.at {
+                At::Started(since) => Some(since),
+                At::Runs => None,
+                At::Left | At::ToStart => continue,
+            };
+            let folder = self.path.join(&part.kept.folder);
+            let name = part.kept.folder.clone();
+            match (status::phase(&folder), since) {
+                ((Phase::Running, _), Some(since)) => {
+                    part.at = At::Runs;
+                    tell(Step::Runs(name, since.elapsed()));
+                }
+                ((Phase::Ended, Some(state)), Some(_)) if ended_well(&state) => {
+                    part.at = At::Runs;
+                    tell(Step::Done(name));
+                }
+                ((Phase::Ended, Some(state)), None) if ended_well(&state) => {}
+                // It ran, and is started again as its policy says.
+                ((Phase::Waiting, _), Some(_)) => part.at = At::Runs,
+                ((phase, state), _) if phase.is_final() => {
+                    return Err(UpError::Broke(failure(&name, phase, state.as_ref(), &folder)));
+                }
+                (_, Some(since)) if since.elapsed() > patience(&part.kept.charge) => {
+                    return Err(UpError::Broke(format!(
+                        "{name} did not run within {} s",
+                        since.elapsed().as_secs()
+                    )));
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+}
+
+fn patience(charge: &Charge) -> Duration {
+    let own = match charge {
+        Charge::Partition(charge) => {
+            charge.tools.boot_deadline_s.map(|seconds| Duration::from_secs(seconds.into()))
+        }
+        Charge::Switch(_) => None,
+    };
+    own.unwrap_or(USUAL_PATIENCE) + EXTRA_PATIENCE
+}
+
+/// What is said of a part that failed; its folder is removed soon.
+fn failure(name: &str, phase: Phase, state: Option<&KeptState>, folder: &Path) -> String {
+    let mut text = format!("{name} {}", if phase == Phase::Lost { "lost its keeper" } else { phase.word() });
+    if let Some(last) = state.and_then(|state| state.last.as_ref()) {
+        text.push_str(&format!(": {}", last.reason));
+        last.console.iter().for_each(|line| text.push_str(&format!("\n  console: {line}")));
+    }
+    for log in ["stderr.log", "keeper.log"] {
+        let said = fs::read(folder.join(log)).unwrap_or_default();
+        let said = String::from_utf8_lossy(&said).into_owned();
+        let lines: Vec<&str> = said.lines().collect();
+        for line in lines.iter().skip(lines.len().saturating_sub(LAST_LINES)) {
+            let plain: String = line.chars().filter(|c| !c.is_control()).take(200).collect();
+            text.push_str(&format!("\n  {}: {plain}", log.trim_end_matches(".log")));
+        }
+    }
+    text
+}
+
+/// Starts a keeper. It begins only when it has been written down who it is; when this process dies before, it ends.
+fn start(set: &Path, kept: &Kept, exe: &Path) -> io::Result<()> {
+    let folder = set.join(&kept.folder);
+    root::make_private(&folder)?;
+    folder::write_charge(&folder, &kept.charge)?;
+    let (read, mut go) = io::pipe()?;
+    let log = OpenOptions::new().create(true).append(true).open(folder.join("keeper.log"))?;
+    let mut command = Command::new(exe);
+    command.arg("keeper").arg(&folder).current_dir("/").stdin(read).stdout(Stdio::null()).stderr(log);
+    let child = spawn(command, Bond::OutlivesUs, None)?;
+    let name = process::named(child.id()).ok_or_else(|| io::Error::other("its keeper ended at once"))?;
+    folder::write_keeper(&folder, &name)?;
+    go.write_all(&[GO])
+}
+
+/// A part in words: `p/plc` is `plc`, `n/control.0` is `switch control.0`.
+pub fn shown(folder: &str) -> String {
+    match folder.split_once('/') {
+        Some(("n", link)) => format!("switch {link}"),
+        Some((_, name)) => name.to_owned(),
+        None => folder.to_owned(),
+    }
+}
