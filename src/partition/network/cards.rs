@@ -16,7 +16,7 @@ use crate::platforms::vm::guest::{GuestBond, GuestNic};
 use crate::platforms::vm::qemu::{LONGEST_SOCKET_PATH, PlugArgument};
 
 /// Addresses of QEMU's own network (its manual, "Network emulation").
-const USER_ADDRESS: Ipv4Addr = Ipv4Addr::new(10, 0, 2, 15);
+pub const USER_ADDRESS: Ipv4Addr = Ipv4Addr::new(10, 0, 2, 15);
 /// The router of QEMU's own network.
 pub const USER_ROUTER: Ipv4Addr = Ipv4Addr::new(10, 0, 2, 2);
 /// Who resolves names in QEMU's own network.

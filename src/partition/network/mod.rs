@@ -10,4 +10,4 @@ mod cards;
 pub mod switch;
 pub mod watch;
 
-pub use cards::{Cards, USER_RESOLVER, USER_ROUTER, cards, hardware_prefix};
+pub use cards::{Cards, USER_ADDRESS, USER_RESOLVER, USER_ROUTER, cards, hardware_prefix};
