@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
+use super::exec::args::ExecArgs;
 pub use super::set_args::{DownArgs, PsArgs, UpArgs};
 
 const AFTER: &str = "\
@@ -14,6 +15,7 @@ Examples:
   bulkhead doctor                      is this host quiet enough to be measured?
   bulkhead compare before/ after/      what changed between two runs
   bulkhead simulate cpu-share          what would happen, and what was published about it
+  bulkhead exec -- uname -a            run a program as a partition of its own
 
 Exit codes:
   0 done   1 a platform does not meet --require, or a published figure does not hold   2 bad input
@@ -34,6 +36,8 @@ pub struct Arguments {
 pub enum Verb {
     /// Measure what running in a container or a VM costs on this machine
     Measure(Box<MeasureArgs>),
+    /// Run a program as a partition of its own: a virtual machine with the host's files, streams and exit code
+    Exec(Box<ExecArgs>),
     /// Simulate a scenario: what would happen on a host, and what was published about it
     Simulate(SimulateArgs),
     /// Bring a set of partitions up: programs and machines with their networks, walled off

@@ -13,6 +13,7 @@ mod completions;
 mod doctor;
 mod down;
 mod ending;
+mod exec;
 mod experiment;
 mod fit;
 mod interrupt;
@@ -43,13 +44,18 @@ pub fn main() -> ExitCode {
         return code;
     }
     match Arguments::try_parse() {
-        Ok(arguments) => ending::exit_code(run(arguments.verb)),
+        Ok(arguments) => match arguments.verb {
+            // The only verb whose code is another program's.
+            Verb::Exec(args) => exec::run(&args),
+            verb => ending::exit_code(run(verb)),
+        },
         Err(error) => usage_error(&error),
     }
 }
 
 fn run(verb: Verb) -> Verdict {
     match verb {
+        Verb::Exec(_) => Ok(Ending::Done),
         Verb::Measure(args) => measure::run(&args),
         Verb::Simulate(args) => simulate::run(&args),
         Verb::Up(args) => up::run(&args),
@@ -70,5 +76,10 @@ fn run(verb: Verb) -> Verdict {
 fn usage_error(error: &clap::Error) -> ExitCode {
     // Nothing can be done when the terminal is gone.
     let _ = error.print();
-    if error.use_stderr() { Ending::BadInput.into() } else { Ending::Done.into() }
+    if !error.use_stderr() {
+        return Ending::Done.into();
+    }
+    // Bad usage must not look like an answer of the program.
+    let is_exec = std::env::args_os().nth(1).is_some_and(|verb| verb == "exec");
+    if is_exec { ExitCode::from(exec::OWN_FAILURE) } else { Ending::BadInput.into() }
 }

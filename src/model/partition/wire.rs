@@ -6,7 +6,9 @@
 //!    │ ◄─────────── Ready ───────────────│   file tree is mounted, streams are open
 //!    │ ──────────── Start ──────────────►│
 //!    │ ◄────────── Started ──────────────│   or Refused: not found, not executable …; then the guest ends
-//!    │ ─── Signal, Resize, InputEnds ───►│   any time
+//!    │ ─── Signal, Resize, InputEnds ───►│   any time; a signal that was passed on is acknowledged by Passed
+//!    │ ─────────── NobodyReads ─────────►│   the host's reader is gone: the program's writes are to fail
+//!    │ ◄────────── InputUnread ──────────│   the program has closed its standard input
 //!    │ ◄─────── OutputEnds × 2 ──────────│   so many bytes came out of it
 //!    │ ◄─────────── Ended ───────────────│   exit code or signal
 //!    │ ──────────── Bye ────────────────►│   the guest ends
@@ -18,8 +20,10 @@ use super::program::TerminalSize;
 
 /// Version of these messages; both ends are the same program, so another one is a mistake.
 pub const PROGRAM_PROTOCOL: u32 = 1;
-/// Longest text in a message.
+/// Longest text in a message, in characters.
 pub const LONGEST_TEXT: usize = 2000;
+/// Longest message in bytes; both sides send small ones only.
+pub const LONGEST_MESSAGE: usize = 16 * 1024;
 
 /// A stream of a program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -54,6 +58,11 @@ pub enum ToGuest {
         /// Bytes since the start.
         bytes: u64,
     },
+    /// Nobody reads this output on the host any more.
+    NobodyReads {
+        /// Which.
+        stream: Stream,
+    },
     /// All was heard: end the guest.
     Bye,
 }
@@ -82,6 +91,13 @@ pub enum FromGuest {
         /// Why.
         reason: String,
     },
+    /// A signal was passed on to the program.
+    Passed {
+        /// Its number.
+        number: i32,
+    },
+    /// The program does not read its standard input any more.
+    InputUnread,
     /// A stream of the program has ended after so many bytes.
     OutputEnds {
         /// Which.
@@ -108,15 +124,23 @@ pub enum ProgramEnd {
 
 impl ProgramEnd {
     /// The code a shell would show: that of the program, or 128 and the signal's number.
-    pub const fn code(self) -> u8 {
+    pub fn code(self) -> u8 {
         match self {
             Self::Exit(code) => code,
-            #[expect(
-                clippy::cast_possible_truncation,
-                clippy::cast_sign_loss,
-                reason = "masked to seven bits"
-            )]
-            Self::Signal(number) => 128 | (number & 0x7f) as u8,
+            // What is no signal can only come from a guest that lies.
+            Self::Signal(number) => u8::try_from(number).ok().and_then(|n| n.checked_add(128)).unwrap_or(255),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_death_by_signal_is_128_and_its_number() {
+        assert_eq!(ProgramEnd::Exit(3).code(), 3);
+        assert_eq!(ProgramEnd::Signal(15).code(), 143);
+        assert_eq!([-1, 128, i32::MAX].map(|number| ProgramEnd::Signal(number).code()), [255; 3]);
     }
 }

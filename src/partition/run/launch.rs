@@ -1,20 +1,230 @@
-//! Creates, places, checks, lets go.
+//! Creates, places, checks, lets go; waits for the end; leaves nothing.
 
-use super::{Event, Failed, Orders, Outcome, Streams, Surroundings};
-use crate::model::partition::PartitionSpec;
+use std::path::PathBuf;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::{Duration, Instant};
+
+use super::assemble::{Assembled, assemble};
+use super::inbox::{Inbox, is_ending};
+use super::talk::{Beginning, Happened, Talk};
+use super::{Event, Failed, Order, Orders, Outcome, Streams, Surroundings, engine};
+use crate::model::experiment::PlatformSpec;
+use crate::model::names::PlatformKind;
+use crate::model::partition::{Content, Difference, PartitionSpec, ProgramEnd};
+use crate::partition::network::cards;
+use crate::partition::network::watch::watch;
+use crate::partition::place;
+use crate::platforms::Carrier;
+use crate::platforms::vm::machine::{self, Parts, RunningMachine, Started};
+use crate::platforms::vm::payload::{self, GuestModules};
+use crate::platforms::vm::qemu::{Engine, Machine, command_line};
+use crate::platforms::vm::toolbox::Toolbox;
+
+/// Time a translated guest may take until its program runs; usual are 2 to 6 s.
+const BOOT_DEADLINE_TCG: Duration = Duration::from_secs(60);
+/// The same under KVM; usual is less than 1 s.
+const BOOT_DEADLINE_KVM: Duration = Duration::from_secs(20);
+/// How long QEMU may take to answer.
+const CONTROL_TIMEOUT: Duration = Duration::from_secs(10);
+/// How often a machine of which nothing else is known is looked at.
+const LOOK: Duration = Duration::from_millis(50);
+/// How long a machine whose link has ended may take to end, so that it can be told why.
+const LAST_BREATH: Duration = Duration::from_secs(3);
 
 /// Runs a partition until its program ends or it breaks; nothing of it is left when this returns.
 pub fn run(
-    _spec: &PartitionSpec,
-    _streams: Streams,
-    _surroundings: &Surroundings,
-    _orders: Orders,
-    _tell: &mut dyn FnMut(Event),
+    spec: &PartitionSpec,
+    streams: Streams,
+    around: &Surroundings,
+    orders: Orders,
+    tell: &mut dyn FnMut(Event),
 ) -> Outcome {
-    Outcome::Failed(Failed::own("not built yet"))
+    match launch(spec, streams, around, orders, tell) {
+        Ok(how) => Outcome::Ended(how),
+        Err(failed) => failed.into(),
+    }
 }
 
-/// See [`super::check`].
-pub fn check(_spec: &PartitionSpec) -> Result<(), Failed> {
-    Ok(())
+fn launch(
+    spec: &PartitionSpec,
+    streams: Streams,
+    around: &Surroundings,
+    orders: Orders,
+    tell: &mut dyn FnMut(Event),
+) -> Result<ProgramEnd, Failed> {
+    super::check(spec)?;
+    let channel = channel();
+    let inbox = Inbox::open(orders, channel.0.clone()).map_err(|error| Failed::own(error.to_string()))?;
+    let named = named(around);
+    let tools = tools(spec, &named, around)?;
+    let engine = engine::choose(&tools, &named, around, &inbox.cancel, tell)?;
+    let made = assemble(spec)?;
+    let boot = around.boot_deadline.unwrap_or(match engine {
+        Engine::Kvm => BOOT_DEADLINE_KVM,
+        Engine::Tcg => BOOT_DEADLINE_TCG,
+    });
+    let mut created = create(spec, around, &tools, engine, made)?;
+    tell(Event::Created { pid: created.machine.pid(), engine: engine.as_str() });
+    let outcome = created.place(spec, tell).and_then(|()| match spec.content {
+        Content::Program(_) => created.converse(streams, channel, boot, tell),
+        Content::Image => created.watch(&channel.1, tell),
+    });
+    outcome.map_err(|failed| created.explain(failed))
+}
+
+/// What the partition is made of.
+pub(super) fn tools(
+    spec: &PartitionSpec,
+    named: &PlatformSpec,
+    around: &Surroundings,
+) -> Result<Toolbox, Failed> {
+    let (disks, cards) = (!spec.disks.is_empty(), cards(&spec.cards).map_err(Failed::own)?);
+    let modules = |folder: Option<&std::path::Path>| GuestModules::for_program(folder, disks, &cards.modules);
+    Toolbox::find_with(named, &around.exe, &around.cache, around.counter_hz, &modules)
+        .map_err(|error| Failed::own(error.to_string()))
+}
+
+/// What the user named, in the words of the platform.
+pub(super) fn named(around: &Surroundings) -> PlatformSpec {
+    PlatformSpec {
+        accelerator: around.accelerator,
+        qemu: around.qemu.clone(),
+        kernel: around.kernel.clone(),
+        modules: around.modules.clone(),
+        ..PlatformSpec::of_kind(PlatformKind::Vm)
+    }
+}
+
+/// A machine that was created, and our ends of its sockets.
+struct Created {
+    machine: RunningMachine,
+    link: Option<std::os::unix::net::UnixStream>,
+    ports: Option<[std::os::unix::net::UnixStream; 3]>,
+}
+
+fn create(
+    spec: &PartitionSpec,
+    around: &Surroundings,
+    tools: &Toolbox,
+    engine: Engine,
+    made: Assembled,
+) -> Result<Created, Failed> {
+    let failed = |error: std::io::Error| Failed::own(format!("qemu could not be started: {error}"));
+    let initramfs = payload::build_with(&tools.program, &tools.modules, made.config, made.alone.as_deref())
+        .map_err(failed)?;
+    let parts = Parts {
+        qemu: &tools.qemu,
+        ledger: &around.ledger,
+        disk: None,
+        group: None,
+        initramfs: &initramfs,
+        inherited: made.inherited,
+    };
+    let firmware: Option<PathBuf> = tools.firmware.clone().filter(|_| !made.extras.boots_disk);
+    let describe = |[initramfs, link, console, control]: [i32; 4]| Machine {
+        engine,
+        cpus: spec.resources.cpus,
+        memory: spec.resources.memory,
+        kernel: tools.bootable.path.clone(),
+        firmware,
+        initramfs,
+        command_line: command_line(engine, tools.modules.device, tools.counter),
+        link_device: tools.modules.device,
+        link,
+        console,
+        control,
+        disk: None,
+        nics: Vec::new(),
+        extras: made.extras,
+    };
+    let Started { carrier, link, .. } = machine::start(parts, describe).map_err(failed)?;
+    // Ends with the machine.
+    made.plug_control.map(watch).transpose().map_err(failed)?;
+    Ok(Created { machine: carrier, link: Some(link), ports: made.ports })
+}
+
+impl Created {
+    /// Places the paused machine, checks what it was given, and lets its CPUs go.
+    fn place(&mut self, spec: &PartitionSpec, tell: &mut dyn FnMut(Event)) -> Result<(), Failed> {
+        let pid = self.machine.pid();
+        let control = self.machine.control();
+        place::place(&spec.resources, pid, control).map_err(Failed::own)?;
+        let given = place::read_back(pid, control).map_err(Failed::own)?;
+        let differences = place::differences(&spec.resources, &spec.disks, &given);
+        tell(Event::Placed(Box::new(given)));
+        if !differences.is_empty() {
+            return Err(Failed::own(format!(
+                "what was given is not what was asked: {}",
+                in_words(&differences)
+            )));
+        }
+        self.machine.control().cont(CONTROL_TIMEOUT).map_err(Failed::own)
+    }
+
+    fn converse(
+        &mut self,
+        streams: Streams,
+        channel: (Sender<Happened>, Receiver<Happened>),
+        boot: Duration,
+        tell: &mut dyn FnMut(Event),
+    ) -> Result<ProgramEnd, Failed> {
+        let (Some(link), Some(ports)) = (self.link.take(), self.ports.take()) else {
+            return Err(Failed::own("it has no ports"));
+        };
+        let deadline = Instant::now() + boot;
+        let beginning = Beginning { link, ports, streams, channel, deadline, tell };
+        let talk = Talk::new(beginning).map_err(|error| Failed::own(error.to_string()))?;
+        talk.until_the_end()
+    }
+
+    /// Waits for the end of a machine of which nothing is known but that it runs.
+    fn watch(
+        &mut self,
+        orders: &Receiver<Happened>,
+        tell: &mut dyn FnMut(Event),
+    ) -> Result<ProgramEnd, Failed> {
+        tell(Event::Started);
+        let mut asked = false;
+        loop {
+            if let Some(how) = self.machine.how_it_ended() {
+                let ended_well = how.contains("exit status 0") && !how.contains("panic");
+                return if ended_well { Ok(ProgramEnd::Exit(0)) } else { Err(Failed::own(how)) };
+            }
+            match orders.recv_timeout(LOOK) {
+                Ok(Happened::Ordered(Order::Signal(number))) if is_ending(Order::Signal(number)) => {
+                    if asked {
+                        return Ok(ProgramEnd::Signal(number));
+                    }
+                    asked = true;
+                    self.machine.control().power_button(CONTROL_TIMEOUT).map_err(Failed::own)?;
+                }
+                Ok(Happened::Ordered(Order::Kill)) => return Err(Failed::own("ended from outside")),
+                _ => {}
+            }
+        }
+    }
+
+    /// Adds how the machine ended, if it has, and its last words.
+    fn explain(&mut self, mut failed: Failed) -> Failed {
+        if failed.interrupted.is_some() || failed.code != 125 {
+            return failed;
+        }
+        let until = Instant::now() + LAST_BREATH;
+        let mut how = self.machine.how_it_ended();
+        while how.is_none() && failed.reason.contains("has ended") && Instant::now() < until {
+            std::thread::sleep(LOOK);
+            how = self.machine.how_it_ended();
+        }
+        if let Some(how) = how {
+            failed.reason = format!("{}: {how}", failed.reason);
+        }
+        self.machine.end();
+        failed.console = self.machine.console_tail();
+        failed
+    }
+}
+
+fn in_words(differences: &[Difference]) -> String {
+    let words = differences.iter().map(|d| format!("{}: asked {}, given {}", d.what, d.asked, d.given));
+    words.collect::<Vec<_>>().join("; ")
 }

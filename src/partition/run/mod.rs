@@ -1,7 +1,18 @@
 //! Runs one partition from creation to its end: for the verb `exec`, and for each keeper of a set.
+//!
+//! ```text
+//!  check ─► engine ─► assemble ─► QEMU, paused ─► place ─► let go ─► talk ◄──► PID 1      relay ◄══► streams
+//! ```
 
+mod assemble;
+mod check;
 mod engine;
+mod inbox;
 mod launch;
+mod lookup;
+mod relay;
+mod talk;
+mod unattended;
 
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
@@ -9,11 +20,12 @@ use std::sync::mpsc::Receiver;
 use std::time::Duration;
 
 use crate::model::experiment::Accelerator;
-use crate::model::partition::{Given, PartitionSpec, ProgramEnd, TerminalSize};
+use crate::model::partition::{Given, PartitionSpec, ProgramEnd, Stream, TerminalSize};
 use crate::model::units::Hertz;
 use crate::platforms::ledger::Ledger;
 
 pub use launch::run;
+pub use unattended::{Unattended, unattended};
 
 /// What a partition is made with.
 #[derive(Debug, Clone)]
@@ -74,8 +86,24 @@ pub enum Event {
     },
     /// It was placed and checked, and is let go.
     Placed(Box<Given>),
+    /// Its kernel and file tree are up, the program is about to start.
+    Booted {
+        /// CPUs it sees.
+        cpus: u32,
+        /// Memory it sees, in bytes.
+        memory_bytes: u64,
+        /// Memory that is free for the program, in bytes.
+        free_bytes: u64,
+    },
     /// The program runs (for an image: its CPUs do).
     Started,
+    /// What it writes cannot be written on for another reason than that nobody reads; its own writes fail from now on.
+    Unwritable {
+        /// Which stream.
+        stream: Stream,
+        /// Why.
+        why: String,
+    },
 }
 
 /// How a partition ended.
@@ -96,12 +124,31 @@ pub struct Failed {
     pub reason: String,
     /// The last lines of the guest's console.
     pub console: Vec<String>,
+    /// The signal from outside that ended it before its program ran.
+    pub interrupted: Option<i32>,
+}
+
+impl From<Failed> for Outcome {
+    /// An interruption is an end by that signal.
+    fn from(failed: Failed) -> Self {
+        failed.interrupted.map_or(Self::Failed(failed), |number| Self::Ended(ProgramEnd::Signal(number)))
+    }
 }
 
 impl Failed {
     /// A failure of our own.
     pub fn own(reason: impl Into<String>) -> Self {
-        Self { code: 125, reason: reason.into(), console: Vec::new() }
+        Self::of(125, reason)
+    }
+
+    /// With another code, see [`Self::code`].
+    pub fn of(code: u8, reason: impl Into<String>) -> Self {
+        Self { code, reason: reason.into(), console: Vec::new(), interrupted: None }
+    }
+
+    /// Ended from outside before its program ran.
+    pub fn interrupted(number: i32) -> Self {
+        Self { interrupted: Some(number), ..Self::own("interrupted") }
     }
 }
 
@@ -111,5 +158,5 @@ pub type Orders = Receiver<Order>;
 /// Checks what can be told before anything is made: the program is there and runs on this machine, the folders that are
 /// to be served exist, CPUs and memory nodes are there, memory suffices.
 pub fn check(spec: &PartitionSpec) -> Result<(), Failed> {
-    launch::check(spec)
+    check::check(spec)
 }

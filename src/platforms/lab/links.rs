@@ -19,6 +19,9 @@ use netlink_packet_route::link::{
     BondMode, BridgeStpState, InfoBond, InfoBridge, InfoData, InfoKind, InfoVeth, LinkAttribute, LinkFlags,
     LinkInfo, LinkMessage,
 };
+use netlink_packet_route::route::{
+    RouteAddress, RouteAttribute, RouteHeader, RouteMessage, RouteProtocol, RouteScope, RouteType,
+};
 use nix::net::if_::if_nametoindex;
 use nix::sys::socket::sockopt::ReceiveTimeout;
 use nix::sys::socket::{
@@ -155,6 +158,21 @@ impl Links {
         self.create(Request::NewAddress(message), &what)
     }
 
+    /// Sends everything that is for no interface's own network to `router`.
+    ///
+    /// # Errors
+    /// When no interface reaches the router, or the kernel refuses.
+    pub fn add_default_route(&mut self, router: Ipv4Addr) -> io::Result<()> {
+        let mut message = RouteMessage::default();
+        message.header.address_family = AddressFamily::Inet;
+        message.header.table = RouteHeader::RT_TABLE_MAIN;
+        message.header.protocol = RouteProtocol::Static;
+        message.header.scope = RouteScope::Universe;
+        message.header.kind = RouteType::Unicast;
+        message.attributes.push(RouteAttribute::Gateway(RouteAddress::Inet(router)));
+        self.create(Request::NewRoute(message), &format!("making {router} the router"))
+    }
+
     /// Removes an interface, and with it the other end of a cable.
     ///
     /// # Errors
@@ -197,6 +215,7 @@ enum Request {
     SetLink(LinkMessage),
     DeleteLink(LinkMessage),
     NewAddress(AddressMessage),
+    NewRoute(RouteMessage),
 }
 
 impl NetlinkSerializable for Request {
@@ -206,6 +225,7 @@ impl NetlinkSerializable for Request {
             Self::SetLink(_) => libc::RTM_SETLINK,
             Self::DeleteLink(_) => libc::RTM_DELLINK,
             Self::NewAddress(_) => libc::RTM_NEWADDR,
+            Self::NewRoute(_) => libc::RTM_NEWROUTE,
         }
     }
 
@@ -213,6 +233,7 @@ impl NetlinkSerializable for Request {
         match self {
             Self::NewLink(link) | Self::SetLink(link) | Self::DeleteLink(link) => link.buffer_len(),
             Self::NewAddress(address) => address.buffer_len(),
+            Self::NewRoute(route) => route.buffer_len(),
         }
     }
 
@@ -220,6 +241,7 @@ impl NetlinkSerializable for Request {
         match self {
             Self::NewLink(link) | Self::SetLink(link) | Self::DeleteLink(link) => link.emit(buffer),
             Self::NewAddress(address) => address.emit(buffer),
+            Self::NewRoute(route) => route.emit(buffer),
         }
     }
 }

@@ -5,10 +5,20 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use crate::model::partition::{Bind, Program};
+
 /// Where that file is; a process that finds it and is PID 1 runs a guest, not a container.
 pub const CONFIG_PATH: &str = "/bulkhead.json";
 /// Name of the virtio port that carries the link.
 pub const LINK_PORT: &str = "bulkhead.link";
+/// Names of the virtio ports that carry a program's streams.
+pub const INPUT_PORT: &str = "bulkhead.in";
+/// See [`INPUT_PORT`].
+pub const OUTPUT_PORT: &str = "bulkhead.out";
+/// See [`INPUT_PORT`].
+pub const ERROR_PORT: &str = "bulkhead.err";
+/// Where the program's own file is, when it is all that its partition has.
+pub const PROGRAM_PATH: &str = "/program";
 /// Where the guest's disk is mounted.
 pub const SCRATCH: &str = "/scratch";
 /// Line a guest prints when it is only to say that its init runs; the boot benchmark waits for it.
@@ -40,6 +50,71 @@ pub struct GuestConfig {
     pub disk_notes: Vec<String>,
     /// A failure to rehearse.
     pub rehearse: Option<Rehearsal>,
+    /// The program that is to run instead of the agent.
+    pub program: Option<Box<GuestProgram>>,
+    /// Modules that it needs, in load order.
+    pub program_modules: Vec<GuestModule>,
+}
+
+/// A program that runs in a guest.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct GuestProgram {
+    /// The program. Its `argv[0]` is what the user typed.
+    pub program: Program,
+    /// Name of the guest.
+    pub hostname: String,
+    /// Tag of the file tree that is its root; without one the root holds nothing but the program's own file, at this
+    /// path.
+    pub root: Root,
+    /// Further trees, mounted in this order.
+    pub trees: Vec<GuestTree>,
+    /// Paths below the root tree that appear elsewhere, read-only.
+    pub inner_binds: Vec<Bind>,
+    /// Router and name server, where there is a way out.
+    pub way_out: Option<WayOut>,
+    /// Nobody is at the other end of the link: the program starts by itself, its input is empty, and what would be
+    /// told the host goes into the link as lines of JSON.
+    #[serde(default)]
+    pub unattended: bool,
+}
+
+/// What a program's root is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Root {
+    /// The file tree with this tag, under a throw-away layer.
+    Tree(String),
+    /// Nothing but the file at [`PROGRAM_PATH`], which appears at this path.
+    Alone(PathBuf),
+}
+
+impl Default for Root {
+    fn default() -> Self {
+        Self::Alone(PathBuf::from(PROGRAM_PATH))
+    }
+}
+
+/// A file tree of the host in a guest.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct GuestTree {
+    /// By which it is mounted.
+    pub tag: String,
+    /// Where.
+    pub at: PathBuf,
+    /// Whether the program may write to it.
+    pub writable: bool,
+}
+
+/// The way out of a guest's network.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct WayOut {
+    /// Router.
+    pub router: Ipv4Addr,
+    /// Name server.
+    pub names: Ipv4Addr,
 }
 
 /// A module in the first file system.

@@ -81,12 +81,9 @@ fn raise_oom_score() {
     }
 }
 
-fn open_link(device: LinkDevice) -> Result<OwnedFd, String> {
+pub(super) fn open_link(device: LinkDevice) -> Result<OwnedFd, String> {
     let path = match device {
-        LinkDevice::VirtioPort => {
-            let port = wait_for("the virtio port of the link", find_port)?;
-            Path::new("/dev").join(port)
-        }
+        LinkDevice::VirtioPort => wait_for("the virtio port of the link", || find_port(LINK_PORT))?,
         LinkDevice::Serial => PathBuf::from("/dev/ttyS1"),
     };
     let what = path.display().to_string();
@@ -99,11 +96,11 @@ fn open_link(device: LinkDevice) -> Result<OwnedFd, String> {
     Ok(file.into())
 }
 
-/// The port whose name is ours: `/sys/class/virtio-ports/vport0p1/name`.
-fn find_port() -> Option<std::ffi::OsString> {
+/// The port with this name: `/sys/class/virtio-ports/vport0p1/name`.
+pub(super) fn find_port(wanted: &str) -> Option<PathBuf> {
     fs::read_dir("/sys/class/virtio-ports").ok()?.filter_map(Result::ok).find_map(|entry| {
         let name = fs::read_to_string(entry.path().join("name")).ok()?;
-        (name.trim() == LINK_PORT).then(|| entry.file_name())
+        (name.trim() == wanted).then(|| Path::new("/dev").join(entry.file_name()))
     })
 }
 

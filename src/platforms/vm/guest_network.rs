@@ -8,6 +8,7 @@
 
 use std::fs;
 use std::io;
+use std::net::Ipv4Addr;
 use std::path::Path;
 use std::time::Duration;
 
@@ -55,6 +56,19 @@ pub fn bring_up(config: &GuestConfig) -> Result<Vec<String>, String> {
         wait_for(&format!("the carrier of {name}"), || (read(name, "carrier")? == "1").then_some(()))?;
     }
     Ok(names.iter().map(|name| describe(name)).collect())
+}
+
+/// Programs expect to reach themselves, cards or not.
+pub fn bring_up_loopback() {
+    if let Err(error) = Links::here().and_then(|mut links| links.raise("lo")) {
+        say(&format!("loopback: {error}"));
+    }
+}
+
+/// Sends everything that is for no card's own network to `router`.
+pub fn find_way_out(router: Ipv4Addr) -> Result<(), String> {
+    let mut links = Links::here().map_err(in_context("rtnetlink"))?;
+    links.add_default_route(router).map_err(in_context("the way out"))
 }
 
 /// Cards on one bridge: Linux would answer for the address of one on all of them, and the quickest would carry what

@@ -6,6 +6,8 @@
 //!                                          └ thread: disk modules ─► mount ─► (the first job waits for it)
 //! ```
 //!
+//! A guest with a program has no agent: PID 1 itself runs [`guest_program`].
+//!
 //! The agent is a child of PID 1, so that orphans go to PID 1 and never disturb the agent's own children, which the
 //! fork probe counts on, and so that an agent that dies of anything, the out-of-memory killer included, still leaves
 //! someone who says so on the console and ends the guest. Nothing here may hang: every wait has an end, and every
@@ -25,7 +27,7 @@ use nix::sys::wait::{WaitStatus, wait};
 use nix::unistd::{ForkResult, Pid, fork, getpid};
 
 use super::guest::{CONFIG_PATH, GuestConfig, INIT_RUNS, Rehearsal};
-use super::guest_agent;
+use super::{guest_agent, guest_program};
 use crate::model::job::{Job, JobReply};
 use crate::model::stage::Stage;
 use crate::model::units::Hertz;
@@ -61,6 +63,9 @@ fn bring_up(counter_hz: impl FnOnce() -> Option<Hertz>, run: &RunInGuest<'_>) ->
         loop {
             nix::unistd::pause();
         }
+    }
+    if let Some(program) = &config.program {
+        return guest_program::run(&config, program);
     }
     // SAFETY: this process has one thread, so the child may do whatever a program may.
     match unsafe { fork() }.map_err(in_context("starting the agent"))? {

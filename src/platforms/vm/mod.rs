@@ -4,7 +4,8 @@
 //! [`modules`]); [`accel`] tries KVM; [`payload`] and [`initramfs`] build the guest's first file system; [`qemu`] says
 //! what machine it is, [`machine`] runs it, [`inherit`], [`qmp`], [`disk`] and [`network`] are its parts.
 //!
-//! Guest side: [`init`] is PID 1, [`guest_agent`] its child, which prepares the disk and, with [`guest_network`], the cards; [`guest`] is what the host tells them.
+//! Guest side: [`init`] is PID 1, [`guest_agent`] its child, which prepares the disk and, with [`guest_network`], the cards; [`guest`] is what the host tells
+//! them. A guest with a program has no agent but [`guest_program`].
 
 pub mod accel;
 pub mod bzimage;
@@ -13,6 +14,7 @@ pub mod guest;
 pub mod guest_agent;
 pub mod guest_modules;
 pub mod guest_network;
+pub mod guest_program;
 pub mod inherit;
 pub mod init;
 pub mod initramfs;

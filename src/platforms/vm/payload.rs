@@ -9,7 +9,7 @@ use object::Endianness;
 use object::elf::{FileHeader64, PT_LOAD};
 use object::read::elf::{FileHeader, ProgramHeader};
 
-use super::guest::{CONFIG_PATH, GuestConfig, GuestModule, LinkDevice};
+use super::guest::{CONFIG_PATH, GuestConfig, GuestModule, LinkDevice, PROGRAM_PATH};
 use super::initramfs::{Archive, in_memory};
 use super::modules::{Module, ModuleTree, ModulesError};
 use crate::model::platform::DiskBus;
@@ -26,6 +26,8 @@ pub struct GuestModules {
     pub disk: Vec<Module>,
     /// For the network cards, beyond those of the link; empty for guests without cards.
     pub nic: Vec<Module>,
+    /// For a program's file tree and disks, beyond those of the link; empty for guests with an agent.
+    pub program: Vec<Module>,
     /// What carries the link with these modules.
     pub device: LinkDevice,
 }
@@ -55,7 +57,25 @@ impl GuestModules {
             DiskBus::Nvme => &["nvme", "ext4"],
         };
         let disk = tree.closure(drivers, &link)?;
-        Ok(Self { link, disk, nic: Vec::new(), device })
+        Ok(Self { link, disk, device, ..Self::default() })
+    }
+
+    /// Those of a guest that runs a program: file trees, disks if it has them, and what its cards need.
+    ///
+    /// # Errors
+    /// Some are missing, or damaged; there is no program without `virtio_console`.
+    pub fn for_program(folder: Option<&Path>, disks: bool, cards: &[&str]) -> Result<Self, ModulesError> {
+        let Some(folder) = folder else { return Ok(Self::default()) };
+        let tree = ModuleTree::open(folder)?;
+        let link = tree.closure(&["virtio_pci", "virtio_console"], &[])?;
+        let mut roots = vec!["9pnet_virtio", "9p", "overlay"];
+        if disks {
+            roots.push("virtio_blk");
+        }
+        let program = tree.closure(&roots, &link)?;
+        let loaded = [link.as_slice(), &program].concat();
+        let nic = if cards.is_empty() { Vec::new() } else { tree.closure(cards, &loaded)? };
+        Ok(Self { link, program, nic, ..Self::default() })
     }
 
     /// The same with the driver of a network card; without a folder it must be built into the kernel.
@@ -73,6 +93,26 @@ impl GuestModules {
 
 /// Builds the archive in memory.
 pub fn build(program: &[u8], modules: &GuestModules, config: GuestConfig) -> io::Result<OwnedFd> {
+    build_with(program, modules, config, None)
+}
+
+/// The same, with the file of a program that is to have nothing but itself.
+pub fn build_with(
+    program: &[u8],
+    modules: &GuestModules,
+    config: GuestConfig,
+    alone: Option<&[u8]>,
+) -> io::Result<OwnedFd> {
+    in_memory("bulkhead-initramfs", &archive(program, modules, config, alone)?)
+}
+
+/// The same as bytes, for a file.
+pub fn archive(
+    program: &[u8],
+    modules: &GuestModules,
+    config: GuestConfig,
+    alone: Option<&[u8]>,
+) -> io::Result<Vec<u8>> {
     let mut archive = Archive::new();
     archive.folder("dev")?;
     archive.device("dev/console", 5, 1)?;
@@ -84,6 +124,7 @@ pub fn build(program: &[u8], modules: &GuestModules, config: GuestConfig) -> io:
         (&modules.link, &mut config.link_modules),
         (&modules.disk, &mut config.disk_modules),
         (&modules.nic, &mut config.nic_modules),
+        (&modules.program, &mut config.program_modules),
     ] {
         for module in modules {
             let path = format!("modules/{}.ko", module.name);
@@ -91,8 +132,11 @@ pub fn build(program: &[u8], modules: &GuestModules, config: GuestConfig) -> io:
             listed.push(GuestModule { path: format!("/{path}"), required: module.required });
         }
     }
+    if let Some(file) = alone {
+        archive.file(PROGRAM_PATH.trim_start_matches('/'), 0o755, file)?;
+    }
     archive.file(CONFIG_PATH.trim_start_matches('/'), 0o644, &serde_json::to_vec(&config)?)?;
-    in_memory("bulkhead-initramfs", &archive.finish()?)
+    archive.finish()
 }
 
 /// Reads a program, without what running it does not need: what lies behind its last loaded segment are symbols and

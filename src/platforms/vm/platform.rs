@@ -129,6 +129,11 @@ impl Vm {
         Ok(self.ready.insert(Ready { tools, verdict, engine }))
     }
 
+    /// What runs the CPUs, tried if need be.
+    pub fn engine(&mut self, cancel: &Cancel) -> Result<Verdict, Unavailable> {
+        self.prepare(cancel).map(|ready| ready.verdict.clone())
+    }
+
     fn cpus(&self) -> u32 {
         self.spec.cpus.unwrap_or_else(host_cpus)
     }

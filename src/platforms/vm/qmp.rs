@@ -42,6 +42,11 @@ impl Qmp {
         self.execute("cont", timeout).map(drop)
     }
 
+    /// Presses the power button; a guest's operating system ends itself then, if it likes.
+    pub fn power_button(&mut self, timeout: Duration) -> Result<(), String> {
+        self.execute("system_powerdown", timeout).map(drop)
+    }
+
     /// Ends QEMU.
     pub fn quit(&mut self, timeout: Duration) -> Result<(), String> {
         self.execute("quit", timeout).map(drop)

@@ -7,6 +7,7 @@ use std::process::{Command, Stdio};
 
 use super::disk::find_program;
 use super::kernel::{self, Bootable, Kernel, Places};
+use super::modules::ModulesError;
 use super::payload::{GuestModules, read_program};
 use super::qemu::HostCounter;
 use crate::model::experiment::PlatformSpec;
@@ -62,6 +63,18 @@ impl Toolbox {
         cache: &Path,
         counter_hz: Option<Hertz>,
     ) -> Result<Self, Unavailable> {
+        let bus = spec.disk_bus.unwrap_or(DiskBus::Virtio);
+        Self::find_with(spec, exe, cache, counter_hz, &|folder| GuestModules::collect(folder, bus))
+    }
+
+    /// The same for guests with other modules.
+    pub fn find_with(
+        spec: &PlatformSpec,
+        exe: &Path,
+        cache: &Path,
+        counter_hz: Option<Hertz>,
+        modules: &dyn Fn(Option<&Path>) -> Result<GuestModules, ModulesError>,
+    ) -> Result<Self, Unavailable> {
         let missing = |reason: String| Unavailable::Missing(reason);
         if std::env::consts::ARCH != "x86_64" {
             return Err(missing(format!(
@@ -79,9 +92,7 @@ impl Toolbox {
             host_release: release.trim(),
         };
         let kernel = kernel::find(&places).map_err(|error| missing(error.to_string()))?;
-        let modules =
-            GuestModules::collect(kernel.modules.as_deref(), spec.disk_bus.unwrap_or(DiskBus::Virtio))
-                .map_err(|error| missing(error.to_string()))?;
+        let modules = modules(kernel.modules.as_deref()).map_err(|error| missing(error.to_string()))?;
         let bootable = kernel::bootable(&kernel, cache)
             .map_err(|error| missing(format!("kernel {}: {error}", kernel.image.display())))?;
         let program = read_program(exe)

@@ -28,6 +28,8 @@ pub struct Extras {
     pub plug_control: Option<RawFd>,
     /// Hardware address of a card at QEMU's own network, if there is one.
     pub user_network: Option<String>,
+    /// Boots what its first disk holds, with QEMU's usual firmware, instead of a kernel of ours.
+    pub boots_disk: bool,
     /// Created with its CPUs stopped; see [`super::super::qmp::Qmp::cont`].
     pub paused: bool,
 }

@@ -146,11 +146,13 @@ impl Machine {
             }
             LinkDevice::Serial => add(&["-serial", "chardev:link"]),
         }
-        add(&["-initrd", &format!("/proc/self/fd/{}", self.initramfs), "-append", &self.command_line]);
-        if let Some(firmware) = &self.firmware {
-            words.extend(["-bios".into(), firmware.clone().into_os_string()]);
+        if !self.extras.boots_disk {
+            add(&["-initrd", &format!("/proc/self/fd/{}", self.initramfs), "-append", &self.command_line]);
+            if let Some(firmware) = &self.firmware {
+                words.extend(["-bios".into(), firmware.clone().into_os_string()]);
+            }
+            words.extend(["-kernel".into(), self.kernel.clone().into_os_string()]);
         }
-        words.extend(["-kernel".into(), self.kernel.clone().into_os_string()]);
         if let Some(disk) = &self.disk {
             words.extend(disk_arguments(disk, "disk"));
         }

@@ -1,0 +1,159 @@
+//! Arguments of `exec`.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+
+const EXEC_AFTER: &str = "\
+The program sees the host's files read-only, with a throw-away layer of its own on top, runs in the
+current folder, as the current user, with the whole environment of this command (--env-clear: none).
+Paths given with --rw are written through. It has no network unless --net says so.
+Standard input is read as the program runs, also when the program does not want it: < /dev/null.
+
+Examples:
+  bulkhead exec -- uname -a
+  bulkhead exec --cpus 2 --memory 2GiB --rw \"$PWD\" -- make -j2
+  sort < big.txt | bulkhead exec -- ./filter --strict > out.txt
+  bulkhead exec -t -- bash
+  bulkhead exec --files none -- ./static-program
+  bulkhead exec --pin 2,3 --cpus 2 --node 0 --realtime 50 --report -- ./controller
+
+Exit codes:
+  that of the program; 128 + n when signal n killed it, which is said on stderr
+  125 bulkhead or the guest failed   126 it cannot be executed   127 it was not found";
+
+/// What runs the CPUs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Accel {
+    /// KVM if it really works, else TCG
+    Auto,
+    /// The processor's virtualization
+    Kvm,
+    /// QEMU's translator
+    Tcg,
+}
+
+/// Arguments of `exec`.
+#[derive(Debug, Args)]
+#[command(after_help = EXEC_AFTER)]
+pub struct ExecArgs {
+    /// The program and its arguments, byte for byte
+    #[arg(value_name = "PROGRAM", required = true, trailing_var_arg = true, allow_hyphen_values = true)]
+    pub command: Vec<OsString>,
+    /// Give it a terminal, of this one's size
+    #[arg(long, short)]
+    pub terminal: bool,
+    /// Write what was asked, what was given and how it ended as JSON to FILE [default: stderr]
+    #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true, default_missing_value = "-")]
+    pub report: Option<PathBuf>,
+    /// What it is granted.
+    #[command(flatten)]
+    pub resources: ResourceArgs,
+    /// What it sees.
+    #[command(flatten)]
+    pub sight: SightArgs,
+    /// What it is made of.
+    #[command(flatten)]
+    pub engine: EngineArgs,
+}
+
+/// What a partition is granted.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Resources")]
+pub struct ResourceArgs {
+    /// Virtual CPUs
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=255))]
+    pub cpus: u32,
+    /// Host CPUs they run on, 0-3,8 for example: as many as --cpus binds one to one
+    #[arg(long, value_name = "LIST")]
+    pub pin: Option<String>,
+    /// Memory, 512MiB or 2GiB for example [default: 1GiB, at most half of what is free]
+    #[arg(long, value_name = "SIZE")]
+    pub memory: Option<String>,
+    /// Host memory node that holds all of it
+    #[arg(long, value_name = "N")]
+    pub node: Option<u32>,
+    /// Memory in huge pages, reserved before the start
+    #[arg(long)]
+    pub hugepages: bool,
+    /// Nice value of its CPUs, -20 ... 19
+    #[arg(long, value_name = "N", allow_negative_numbers = true, conflicts_with = "realtime",
+          value_parser = clap::value_parser!(i8).range(-20..=19))]
+    pub nice: Option<i8>,
+    /// Real-time priority (SCHED_FIFO) of its CPUs, 1 ... 99
+    #[arg(long, value_name = "P", value_parser = clap::value_parser!(u8).range(1..=99))]
+    pub realtime: Option<u8>,
+    /// Weight of its CPUs against other partitions, 1 ... 10000
+    #[arg(long, value_name = "W", value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub cpu_weight: Option<u32>,
+    /// At most this many percent of one CPU
+    #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u32).range(1..))]
+    pub cpu_cap: Option<u32>,
+    /// Memory nodes that the guest sees
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64))]
+    pub guest_nodes: u32,
+}
+
+/// Networks of `exec`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Net {
+    /// None but itself
+    None,
+    /// Out through the host's sockets, nothing comes in
+    User,
+}
+
+/// What a program sees.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "What it sees")]
+pub struct SightArgs {
+    /// Its files: the host's, none but itself, or a folder as its root
+    #[arg(long, value_name = "host|none|DIR", default_value = "host")]
+    pub files: PathBuf,
+    /// Folder it may write to, under its own path (may be repeated)
+    #[arg(long, value_name = "PATH")]
+    pub rw: Vec<PathBuf>,
+    /// Show FROM at TO, read-only (may be repeated)
+    #[arg(long, value_name = "FROM:TO")]
+    pub bind: Vec<OsString>,
+    /// Folder it starts in [default: the current one, / without the host's files]
+    #[arg(long, value_name = "PATH")]
+    pub workdir: Option<PathBuf>,
+    /// Set a variable (may be repeated)
+    #[arg(long, value_name = "NAME=VALUE")]
+    pub env: Vec<OsString>,
+    /// Begin with an empty environment
+    #[arg(long)]
+    pub env_clear: bool,
+    /// Who runs it [default: the current user with all groups]
+    #[arg(long, value_name = "NAME|UID[:GID]")]
+    pub user: Option<String>,
+    /// Its network
+    #[arg(long, value_enum, default_value = "none")]
+    pub net: Net,
+    /// Raw image or block device as a disk, written to; FILE,ro only read (may be repeated)
+    #[arg(long, value_name = "FILE[,ro]")]
+    pub disk: Vec<OsString>,
+}
+
+/// What a partition is made of.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Machine")]
+pub struct EngineArgs {
+    /// What runs its CPUs; whether KVM works is tried once per boot of the host
+    #[arg(long, value_enum, default_value = "auto")]
+    pub accel: Accel,
+    /// Guest kernel (bzImage or vmlinux)
+    #[arg(long, value_name = "FILE")]
+    pub kernel: Option<String>,
+    /// Modules folder of that kernel [default: looked for beside the kernel]
+    #[arg(long, value_name = "DIR")]
+    pub modules: Option<String>,
+    /// QEMU binary
+    #[arg(long, value_name = "NAME|PATH")]
+    pub qemu: Option<String>,
+    /// Seconds until the program must run [default: 60 with TCG, 20 with KVM]
+    #[arg(long, value_name = "S", value_parser = clap::value_parser!(u64).range(1..=3600))]
+    pub boot_deadline_s: Option<u64>,
+}

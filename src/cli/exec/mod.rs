@@ -1,0 +1,161 @@
+//! `bulkhead exec`: a program as its own partition, from the ordinary command line.
+//!
+//! ```text
+//!  arguments ─► spec ─► check ─► runtime folder, reaper ─► partition::run ─► code of the program
+//!  signals ──────────────────────────────────────────────────► orders
+//!  stdin, stdout, stderr ◄════════════════════════════════════► streams
+//! ```
+
+pub mod args;
+mod folder;
+mod report;
+mod signals;
+mod spec;
+mod terminal;
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::os::fd::{AsFd, OwnedFd};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use nix::sys::signal::Signal;
+use nix::unistd::{dup2_stdin, dup2_stdout};
+
+use self::args::{Accel, ExecArgs};
+use self::folder::RuntimeFolder;
+use self::report::Seen;
+use self::terminal::RawTerminal;
+use super::agent::counter_rate;
+use super::measure::cache_folder;
+use super::output;
+use crate::model::experiment::Accelerator;
+use crate::model::partition::{PartitionSpec, ProgramEnd, Stream};
+use crate::partition::run::{self, Event, Failed, Outcome, Streams, Surroundings};
+
+/// Our own failure, bad usage included: what `env`, `nohup` and `timeout` say, too.
+pub const OWN_FAILURE: u8 = 125;
+
+/// Runs the program; its code is ours.
+pub fn run(args: &ExecArgs) -> ExitCode {
+    let begun = Instant::now();
+    match execute(args, begun) {
+        Ok(code) => ExitCode::from(code),
+        Err(error) => {
+            output::error(&error);
+            ExitCode::from(OWN_FAILURE)
+        }
+    }
+}
+
+fn execute(args: &ExecArgs, begun: Instant) -> Result<u8> {
+    let held = signals::hold().context("holding signals back")?;
+    let spec = spec::partition(args)?;
+    if let Err(failed) = run::check(&spec) {
+        say_failed(&failed);
+        return Ok(failed.code);
+    }
+    let exe = std::env::current_exe().context("the program's own file cannot be found")?;
+    let folder = RuntimeFolder::make(&exe).context("a folder for what is made")?;
+    let around = surroundings(args, exe, &folder);
+    let raw = args.terminal.then(|| Arc::new(RawTerminal::default()));
+    let orders = signals::pass_on(held, raw.clone()).context("a thread for signals")?;
+    if let Some(raw) = &raw {
+        raw.enter();
+    }
+    let streams = take_streams().context("the standard streams")?;
+    let mut seen = Seen::default();
+    let outcome = run::run(&spec, streams, &around, orders, &mut |event| {
+        seen.note(&event, begun.elapsed());
+        on_event(&event);
+    });
+    if let Some(raw) = &raw {
+        raw.leave();
+    }
+    drop(around);
+    folder.remove().context("removing the folder of what was made")?;
+    let code = code_of(&outcome, &spec);
+    if let Some(to) = &args.report {
+        seen.write(to, &spec, &outcome, code)?;
+    }
+    Ok(code)
+}
+
+fn surroundings(args: &ExecArgs, exe: std::path::PathBuf, folder: &RuntimeFolder) -> Surroundings {
+    Surroundings {
+        exe,
+        cache: cache_folder(),
+        ledger: folder.ledger(),
+        counter_hz: counter_rate(),
+        accelerator: match args.engine.accel {
+            Accel::Auto => Accelerator::Auto,
+            Accel::Kvm => Accelerator::Kvm,
+            Accel::Tcg => Accelerator::Tcg,
+        },
+        qemu: args.engine.qemu.clone(),
+        kernel: args.engine.kernel.clone(),
+        modules: args.engine.modules.clone(),
+        boot_deadline: args.engine.boot_deadline_s.map(Duration::from_secs),
+    }
+}
+
+/// Standard input and output are handed over, not copied: when the program closes them, whoever is at their other end is
+/// to notice. Standard error is ours, too.
+fn take_streams() -> io::Result<Streams> {
+    let input: OwnedFd = io::stdin().as_fd().try_clone_to_owned()?;
+    let output = io::stdout().as_fd().try_clone_to_owned()?;
+    let error = io::stderr().as_fd().try_clone_to_owned()?;
+    let nothing = File::options().read(true).write(true).open("/dev/null")?;
+    // A terminal stays where its mode is set.
+    if !io::IsTerminal::is_terminal(&input) {
+        dup2_stdin(&nothing)?;
+    }
+    if !io::IsTerminal::is_terminal(&output) {
+        dup2_stdout(&nothing)?;
+    }
+    Ok(Streams { input, output, error })
+}
+
+fn on_event(event: &Event) {
+    match event {
+        Event::Trying if output::stderr_is_terminal() => {
+            output::say("bulkhead: trying whether KVM works, once per boot of this host");
+        }
+        Event::Unwritable { stream, why } => {
+            let which = if *stream == Stream::Error { "standard error" } else { "standard output" };
+            output::say(&format!("bulkhead: {which} cannot be written: {why}"));
+        }
+        _ => {}
+    }
+}
+
+fn code_of(outcome: &Outcome, spec: &PartitionSpec) -> u8 {
+    match outcome {
+        Outcome::Ended(how) => {
+            if let ProgramEnd::Signal(number) = how {
+                let signal = Signal::try_from(*number)
+                    .map_or_else(|_| format!("signal {number}"), |signal| signal.to_string());
+                output::say(&format!("bulkhead: {} was ended by {signal}", spec.name));
+            }
+            how.code()
+        }
+        Outcome::Failed(failed) => {
+            say_failed(failed);
+            failed.code
+        }
+    }
+}
+
+fn say_failed(failed: &Failed) {
+    let mut text = format!("bulkhead: {}\n", failed.reason);
+    if !failed.console.is_empty() {
+        text.push_str("bulkhead: last lines of the guest's console:\n");
+    }
+    for line in &failed.console {
+        text.push_str(&format!("  {line}\n"));
+    }
+    // Nobody is left to tell when standard error is gone.
+    let _ = io::stderr().lock().write_all(text.as_bytes());
+}

@@ -1,0 +1,162 @@
+//! From a partition's description to a machine: trees, ports, disks, cards, and what its PID 1 is told.
+
+use std::fs;
+use std::io::{self, Read};
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+
+use super::check::MOST_ALONE_BYTES;
+use super::{Failed, lookup};
+use crate::model::partition::{Content, DiskSpec, Files, PartitionSpec, Program};
+use crate::model::platform::DiskBus;
+use crate::partition::network::{USER_RESOLVER, USER_ROUTER, cards};
+use crate::platforms::vm::guest::{
+    ERROR_PORT, GuestConfig, GuestProgram, GuestTree, INPUT_PORT, OUTPUT_PORT, Root, WayOut,
+};
+use crate::platforms::vm::qemu::{
+    DiskArgument, Extras, MemoryArgument, PortArgument, ShareArgument, Throttle,
+};
+
+/// Tag of the tree that is the program's root.
+const ROOT_TAG: &str = "root";
+
+/// A machine's parts.
+#[derive(Debug, Default)]
+pub struct Assembled {
+    /// For QEMU.
+    pub extras: Extras,
+    /// Guest's ends of ports, to be inherited by QEMU under their numbers.
+    pub inherited: Vec<OwnedFd>,
+    /// For PID 1.
+    pub config: GuestConfig,
+    /// The program's file, when it has no others.
+    pub alone: Option<Vec<u8>>,
+    /// Our ends of the streams' ports: input, output, error; none for an image.
+    pub ports: Option<[UnixStream; 3]>,
+    /// Our end of the channel over which cards are told what became of their switches.
+    pub plug_control: Option<UnixStream>,
+}
+
+/// Assembles a checked partition.
+pub fn assemble(spec: &PartitionSpec) -> Result<Assembled, Failed> {
+    let cards = cards(&spec.cards).map_err(Failed::own)?;
+    let way_out = cards.user_network.as_ref().map(|_| WayOut { router: USER_ROUTER, names: USER_RESOLVER });
+    let is_plugged = !cards.plugs.is_empty();
+    let resources = &spec.resources;
+    let mut made = Assembled {
+        extras: Extras {
+            memory: MemoryArgument {
+                node: resources.node,
+                hugepages: resources.hugepages,
+                guest_nodes: resources.guest_nodes,
+            },
+            disks: spec.disks.iter().map(disk).collect(),
+            plugs: cards.plugs,
+            user_network: cards.user_network,
+            boots_disk: spec.content == Content::Image,
+            paused: true,
+            ..Extras::default()
+        },
+        config: GuestConfig { nics: cards.nics, bonds: cards.bonds, ..GuestConfig::default() },
+        ..Assembled::default()
+    };
+    if let Content::Program(program) = &spec.content {
+        let mut guest = GuestProgram {
+            program: (**program).clone(),
+            hostname: spec.name.clone(),
+            ..GuestProgram::default()
+        };
+        guest.way_out = way_out;
+        serve_files(program, &mut guest, &mut made)?;
+        made.config.program = Some(Box::new(guest));
+        add_ports(&mut made).map_err(|error| Failed::own(format!("sockets for the streams: {error}")))?;
+    }
+    if is_plugged {
+        add_plug_control(&mut made)
+            .map_err(|error| Failed::own(format!("a socket for the cards: {error}")))?;
+    }
+    Ok(made)
+}
+
+fn disk(spec: &DiskSpec) -> DiskArgument {
+    DiskArgument {
+        image: spec.file.clone(),
+        direct: false,
+        bus: DiskBus::Virtio,
+        shared: false,
+        read_only: spec.read_only,
+        throttle: Throttle { bytes_per_s: spec.bytes_per_s, operations_per_s: spec.operations_per_s },
+    }
+}
+
+/// Which trees are served, and where the guest mounts them.
+fn serve_files(program: &Program, guest: &mut GuestProgram, made: &mut Assembled) -> Result<(), Failed> {
+    let mut share = |tag: String, path: PathBuf, writable: bool| {
+        made.extras.shares.push(ShareArgument { tag, path, writable });
+    };
+    match &program.files {
+        Files::Host => {
+            guest.root = Root::Tree(ROOT_TAG.to_owned());
+            share(ROOT_TAG.to_owned(), PathBuf::from("/"), false);
+        }
+        Files::Tree(folder) => {
+            guest.root = Root::Tree(ROOT_TAG.to_owned());
+            share(ROOT_TAG.to_owned(), folder.clone(), false);
+        }
+        Files::None => {
+            let found = lookup::program(program)?;
+            let found = found.ok_or_else(|| Failed::own("a program without files cannot lie in a bind"))?;
+            made.alone = Some(read_alone(&found.host)?);
+            guest.root = Root::Alone(found.inside);
+        }
+    }
+    for (number, path) in program.writable.iter().enumerate() {
+        let tag = format!("open{number}");
+        let real =
+            fs::canonicalize(path).map_err(|error| Failed::own(format!("{}: {error}", path.display())))?;
+        // Where the host's own tree is served, its links lead to the real path.
+        let at = if program.files == Files::Host { real.clone() } else { path.clone() };
+        guest.trees.push(GuestTree { tag: tag.clone(), at, writable: true });
+        share(tag, real, true);
+    }
+    for (number, bind) in program.binds.iter().enumerate() {
+        if program.files == Files::Host {
+            guest.inner_binds.push(bind.clone());
+            continue;
+        }
+        let tag = format!("bind{number}");
+        guest.trees.push(GuestTree { tag: tag.clone(), at: bind.to.clone(), writable: false });
+        share(tag, bind.from.clone(), false);
+    }
+    Ok(())
+}
+
+fn read_alone(path: &Path) -> Result<Vec<u8>, Failed> {
+    let mut content = Vec::new();
+    let read = fs::File::open(path).and_then(|file| file.take(MOST_ALONE_BYTES).read_to_end(&mut content));
+    read.map(|_| content).map_err(|error| Failed::own(format!("reading {}: {error}", path.display())))
+}
+
+fn add_ports(made: &mut Assembled) -> io::Result<()> {
+    let pairs = [UnixStream::pair()?, UnixStream::pair()?, UnixStream::pair()?];
+    let names = [INPUT_PORT, OUTPUT_PORT, ERROR_PORT];
+    made.ports = Some(pairs.map(|(ours, theirs)| {
+        made.inherited.push(theirs.into());
+        ours
+    }));
+    made.extras.ports = names
+        .into_iter()
+        .zip(&made.inherited)
+        .map(|(name, socket)| PortArgument { name, socket: socket.as_raw_fd() })
+        .collect();
+    Ok(())
+}
+
+fn add_plug_control(made: &mut Assembled) -> io::Result<()> {
+    let (ours, theirs) = UnixStream::pair()?;
+    made.extras.plug_control = Some(theirs.as_raw_fd());
+    made.inherited.push(theirs.into());
+    made.plug_control = Some(ours);
+    Ok(())
+}

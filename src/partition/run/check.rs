@@ -1,0 +1,159 @@
+//! What can be told before anything is made: refuses what would fail later, with the reason.
+
+use std::fs::{self, OpenOptions};
+use std::os::unix::fs::FileTypeExt;
+use std::path::Path;
+
+use super::{Failed, lookup};
+use crate::model::partition::{CardSpec, Content, DiskSpec, Files, PartitionSpec, Program};
+use crate::partition::place;
+
+/// Most bytes of words and environment together: Linux takes no more with the usual stack.
+const MOST_WORD_BYTES: usize = 2 * 1024 * 1024;
+/// Most trees, disks and cards: places on the PCI bus are few.
+const MOST_DEVICES: usize = 24;
+/// Largest program file that is put into a partition without files.
+pub const MOST_ALONE_BYTES: u64 = 256 * 1024 * 1024;
+
+/// Checks a partition.
+pub fn check(spec: &PartitionSpec) -> Result<(), Failed> {
+    place::possible(&spec.resources).map_err(Failed::own)?;
+    if let Content::Program(program) = &spec.content {
+        check_program(program)?;
+    } else if spec.disks.is_empty() {
+        return Err(Failed::own("an image was to be booted, but there is no disk"));
+    }
+    let trees = match &spec.content {
+        Content::Program(program) => program.writable.len() + program.binds.len(),
+        Content::Image => 0,
+    };
+    let devices = trees + spec.disks.len() + spec.cards.len();
+    if devices > MOST_DEVICES {
+        return Err(Failed::own(format!(
+            "a partition may have {MOST_DEVICES} opened paths, binds, disks and cards together, these are {devices}"
+        )));
+    }
+    spec.disks.iter().try_for_each(check_disk)?;
+    if spec.cards.iter().filter(|card| matches!(card, CardSpec::User)).count() > 1 {
+        return Err(Failed::own("a partition may have one card at QEMU's own network, not several"));
+    }
+    Ok(())
+}
+
+fn check_program(program: &Program) -> Result<(), Failed> {
+    let words = program.argv.iter().chain(program.env.iter().flat_map(|(name, value)| [name, value]));
+    let mut bytes = 0;
+    for word in words {
+        bytes += word.len() + 1;
+        if word.contains(&0) {
+            return Err(Failed::own("a word or variable holds a zero byte, which no program can be given"));
+        }
+    }
+    if bytes > MOST_WORD_BYTES {
+        let wanted =
+            format!("words and environment may have {MOST_WORD_BYTES} bytes together, these have {bytes}");
+        return Err(Failed::own(wanted));
+    }
+    if program.env.iter().any(|(name, _)| name.is_empty() || name.contains(&b'=')) {
+        return Err(Failed::own("a variable's name is empty or holds ="));
+    }
+    if let Files::Tree(folder) = &program.files {
+        wanted_folder(folder, "the file tree")?;
+    }
+    for path in &program.writable {
+        wanted_folder(path, "what is to be opened for writing")?;
+    }
+    check_binds(program)?;
+    if !program.workdir.is_absolute() {
+        let shown = program.workdir.display();
+        return Err(Failed::own(format!("the folder to start in must be an absolute path, got \"{shown}\"")));
+    }
+    let found = lookup::program(program)?;
+    let alone = program.files == Files::None;
+    if let (Some(found), true) = (&found, alone) {
+        check_alone(&found.host)?;
+    }
+    let covered = program.binds.iter().map(|bind| &bind.to).chain(&program.writable);
+    let is_covered = covered.clone().any(|mount| program.workdir.starts_with(mount));
+    let there = || {
+        let path = lookup::resolve(lookup::root_of(program), &program.workdir);
+        path.is_some_and(|path| path.is_dir())
+    };
+    if !alone && !is_covered && !there() {
+        let shown = program.workdir.display();
+        return Err(Failed::own(format!("the folder to start in, {shown}, is not there")));
+    }
+    Ok(())
+}
+
+fn check_binds(program: &Program) -> Result<(), Failed> {
+    for bind in &program.binds {
+        let (from, to) = (bind.from.display(), bind.to.display());
+        if !bind.from.is_absolute() || !bind.to.is_absolute() || bind.to == Path::new("/") {
+            return Err(Failed::own(format!(
+                "a bind needs two absolute paths, the second not /; got {from}:{to}"
+            )));
+        }
+        let meta =
+            fs::metadata(&bind.from).map_err(|error| Failed::own(format!("bind {from}:{to}: {error}")))?;
+        if !meta.is_dir() && program.files != Files::Host {
+            return Err(Failed::own(format!(
+                "bind {from}:{to}: a single file can be bound only where the host's files are served; bind its folder"
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// A program without files must need none.
+fn check_alone(host: &Path) -> Result<(), Failed> {
+    let refused = |reason: String| Err(Failed::of(126, reason));
+    let shown = host.display();
+    match lookup::kind(host) {
+        Ok(lookup::Kind::Elf { is_static: true }) => {}
+        Ok(lookup::Kind::Elf { .. }) => {
+            return refused(format!(
+                "{shown} needs a loader and libraries: without files only a static program runs"
+            ));
+        }
+        _ => {
+            return refused(format!(
+                "{shown} is no ELF file: without files there is nothing that could interpret it"
+            ));
+        }
+    }
+    match fs::metadata(host) {
+        Ok(meta) if meta.len() <= MOST_ALONE_BYTES => Ok(()),
+        Ok(meta) => {
+            refused(format!("{shown} has {} bytes, at most {MOST_ALONE_BYTES} are taken", meta.len()))
+        }
+        Err(error) => refused(format!("{shown}: {error}")),
+    }
+}
+
+fn wanted_folder(path: &Path, what: &str) -> Result<(), Failed> {
+    let shown = path.display();
+    let found = match fs::metadata(path) {
+        Ok(_) if !path.is_absolute() => "this is not an absolute path".to_owned(),
+        Ok(meta) if meta.is_dir() => return Ok(()),
+        Ok(_) => "this is no folder; folders are opened: name the one it lies in".to_owned(),
+        Err(error) => error.to_string(),
+    };
+    Err(Failed::own(format!("{what}, {shown}: {found}")))
+}
+
+fn check_disk(disk: &DiskSpec) -> Result<(), Failed> {
+    let shown = disk.file.display();
+    let failed = |why: String| Err(Failed::own(format!("disk {shown}: {why}")));
+    match fs::metadata(&disk.file) {
+        Err(error) => return failed(error.to_string()),
+        Ok(meta) if !meta.is_file() && !meta.file_type().is_block_device() => {
+            return failed("a file or block device was wanted, this is neither".to_owned());
+        }
+        Ok(_) => {}
+    }
+    match OpenOptions::new().read(true).write(!disk.read_only).open(&disk.file) {
+        Ok(_) => Ok(()),
+        Err(error) => failed(format!("it cannot be opened: {error}")),
+    }
+}

@@ -1,0 +1,84 @@
+//! A guest that runs one program: PID 1 opens the streams, mounts the program's file tree, starts it, carries its bytes
+//! and signals, says how it ended.
+//!
+//! ```text
+//!  modules ─► network ─► ports ─► tree ─► Ready … Start ─► program ─► relay until it ends ─► Ended … Bye ─► power off
+//!                                                            └─ Refused ────────────────────────────┘
+//! ```
+//! All of it is one thread: PID 1 may fork, cannot be killed by what runs beside it, and inherits every orphan.
+
+mod inward;
+mod outward;
+mod pty;
+mod serve;
+mod start;
+mod tree;
+
+use std::fs::{self, OpenOptions};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::OpenOptionsExt;
+
+use nix::sys::resource::{Resource, setrlimit};
+
+use super::guest::{ERROR_PORT, GuestConfig, GuestProgram, INPUT_PORT, OUTPUT_PORT};
+use super::guest_agent::{find_port, open_link, wait_for};
+use super::init::{in_context, say};
+use super::{guest_modules, guest_network};
+
+/// Open files a program may have at first, and at most: what distributions allow.
+const OPEN_FILES: (u64, u64) = (1024, 1_048_576);
+
+/// The ports that carry the streams, non-blocking.
+struct Ports {
+    input: OwnedFd,
+    output: OwnedFd,
+    error: OwnedFd,
+}
+
+/// Runs the guest until the host says goodbye.
+pub fn run(config: &GuestConfig, program: &GuestProgram) -> Result<(), String> {
+    guest_modules::load(&config.program_modules)?;
+    guest_network::bring_up(config)?;
+    guest_network::bring_up_loopback();
+    if let Some(way) = &program.way_out {
+        guest_network::find_way_out(way.router)?;
+    }
+    let link = open_link(config.link)?;
+    let ports = Ports {
+        input: open_port(INPUT_PORT)?,
+        output: open_port(OUTPUT_PORT)?,
+        error: open_port(ERROR_PORT)?,
+    };
+    forget_modules(config);
+    if let Err(error) = nix::unistd::sethostname(&program.hostname) {
+        say(&format!("host name {}: {error}", program.hostname));
+    }
+    tree::build(program)?;
+    let (soft, hard) = OPEN_FILES;
+    setrlimit(Resource::RLIMIT_NOFILE, soft, hard).map_err(in_context("the limit of open files"))?;
+    serve::serve(link, ports, program, is_anything_writable(program))
+}
+
+fn open_port(name: &str) -> Result<OwnedFd, String> {
+    let path = wait_for(&format!("the virtio port {name}"), || find_port(name))?;
+    let open = || {
+        let flags = nix::libc::O_NONBLOCK | nix::libc::O_NOCTTY;
+        OpenOptions::new().read(true).write(true).custom_flags(flags).open(&path).ok()
+    };
+    wait_for(&path.display().to_string(), open).map(OwnedFd::from)
+}
+
+/// What is loaded needs no file any more; files of the first file system are memory.
+fn forget_modules(config: &GuestConfig) {
+    let lists = [&config.link_modules, &config.disk_modules, &config.nic_modules, &config.program_modules];
+    for module in lists.into_iter().flatten() {
+        // One that stays costs memory, no more.
+        let _ = fs::remove_file(&module.path);
+    }
+}
+
+/// Whether anything outlives the guest, so that its writes must be out before the end is told.
+fn is_anything_writable(program: &GuestProgram) -> bool {
+    let has_disk = fs::read_dir("/sys/block").is_ok_and(|mut disks| disks.next().is_some());
+    has_disk || program.trees.iter().any(|tree| tree.writable)
+}

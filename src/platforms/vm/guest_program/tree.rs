@@ -1,0 +1,159 @@
+//! The program's file tree: the host's over 9P with a throw-away layer on top, paths that are opened or bound, and what
+//! every Linux program expects to find.
+//!
+//! ```text
+//!  /dev /proc /sys           of this kernel
+//!  --rw PATH                 9P, written through
+//!  --bind FROM:TO            9P, read-only
+//!  overlay: tmpfs            what the program changes, gone with the guest
+//!           9P, read-only    the host's tree
+//! ```
+//! 9P: the kernel's `Documentation/filesystems/9p.rst`; overlay: `overlayfs.rst`.
+
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt, symlink};
+use std::path::Path;
+
+use nix::mount::{MsFlags, mount};
+use nix::unistd::{chdir, chroot};
+
+use super::super::guest::{GuestProgram, PROGRAM_PATH, Root, WayOut};
+use super::super::init::{in_context, say};
+use crate::model::partition::Bind;
+
+/// Largest 9P message, in bytes: what virtio takes in one go.
+const MESSAGE_BYTES: u32 = 512_000;
+/// Where the new root is put together.
+const NEW: &str = "/new";
+
+/// Builds the tree and makes it the root. Nothing of the first file system is reachable afterwards.
+pub fn build(program: &GuestProgram) -> Result<(), String> {
+    match &program.root {
+        Root::Tree(tag) => layered(tag)?,
+        Root::Alone(at) => alone(at)?,
+    }
+    switch_root()?;
+    for (kind, target, options) in [
+        ("proc", "/proc", None),
+        ("sysfs", "/sys", None),
+        ("devtmpfs", "/dev", None),
+        ("devpts", "/dev/pts", Some("newinstance,ptmxmode=0666,mode=0620")),
+        ("tmpfs", "/dev/shm", Some("mode=1777")),
+    ] {
+        make_folder(Path::new(target), 0o755)?;
+        mount(Some(kind), target, Some(kind), MsFlags::empty(), options)
+            .map_err(in_context(&format!("mounting {kind} at {target}")))?;
+    }
+    make_folder(Path::new("/tmp"), 0o1777)?;
+    for (name, target) in [("fd", ""), ("stdin", "/0"), ("stdout", "/1"), ("stderr", "/2")] {
+        link_unless_there(&format!("/proc/self/fd{target}"), &format!("/dev/{name}"))?;
+    }
+    // Useful to what runs partitions itself; few need it.
+    let _ = mount(Some("cgroup2"), "/sys/fs/cgroup", Some("cgroup2"), MsFlags::empty(), None::<&str>);
+    for tree in &program.trees {
+        make_folder(&tree.at, 0o755)?;
+        mount_9p(&tree.tag, &tree.at, tree.writable)?;
+    }
+    program.inner_binds.iter().try_for_each(bind_inside)?;
+    if let Some(way) = &program.way_out {
+        name_server(way);
+    }
+    Ok(())
+}
+
+/// The tree of the host with a layer in memory on top.
+fn layered(tag: &str) -> Result<(), String> {
+    make_folder(Path::new("/lower"), 0o755)?;
+    mount_9p(tag, Path::new("/lower"), false)?;
+    make_folder(Path::new("/layer"), 0o755)?;
+    mount(Some("tmpfs"), "/layer", Some("tmpfs"), MsFlags::empty(), Some("mode=0755"))
+        .map_err(in_context("mounting the throw-away layer"))?;
+    for folder in ["/layer/upper", "/layer/work", NEW] {
+        make_folder(Path::new(folder), 0o755)?;
+    }
+    let options = "lowerdir=/lower,upperdir=/layer/upper,workdir=/layer/work";
+    mount(Some("overlay"), NEW, Some("overlay"), MsFlags::empty(), Some(options))
+        .map_err(in_context("mounting the throw-away layer over the host's tree"))
+}
+
+/// A root with the program's own file only.
+fn alone(at: &Path) -> Result<(), String> {
+    make_folder(Path::new(NEW), 0o755)?;
+    mount(Some("tmpfs"), NEW, Some("tmpfs"), MsFlags::empty(), Some("mode=0755"))
+        .map_err(in_context("mounting an empty root"))?;
+    let inside = Path::new(NEW).join(at.strip_prefix("/").unwrap_or(at));
+    if let Some(folder) = inside.parent() {
+        make_folder(folder, 0o755)?;
+    }
+    File::create(&inside).map_err(in_context(&at.display().to_string()))?;
+    mount(Some(PROGRAM_PATH), &inside, None::<&str>, MsFlags::MS_BIND, None::<&str>)
+        .map_err(in_context("showing the program its own file"))
+}
+
+fn switch_root() -> Result<(), String> {
+    let failed = || in_context::<nix::Error>("making the file tree the root");
+    chdir(NEW).map_err(failed())?;
+    mount(Some("."), "/", None::<&str>, MsFlags::MS_MOVE, None::<&str>).map_err(failed())?;
+    chroot(".").map_err(failed())?;
+    chdir("/").map_err(failed())
+}
+
+/// Read-only trees are cached without asking the host again: whoever changes them there while a guest runs must not
+/// expect it to be seen. What may be written is not cached but for shared mappings, which need it.
+fn mount_9p(tag: &str, at: &Path, writable: bool) -> Result<(), String> {
+    let cache = if writable { "mmap" } else { "loose" };
+    let options = format!("trans=virtio,version=9p2000.L,msize={MESSAGE_BYTES},cache={cache}");
+    let flags = if writable { MsFlags::empty() } else { MsFlags::MS_RDONLY };
+    mount(Some(tag), at, Some("9p"), flags, Some(options.as_str()))
+        .map_err(in_context(&format!("mounting the host's files at {}", at.display())))
+}
+
+/// Shows a path of the tree under another one, too.
+fn bind_inside(bind: &Bind) -> Result<(), String> {
+    let failed =
+        |error: io::Error| format!("showing {} at {}: {error}", bind.from.display(), bind.to.display());
+    if fs::metadata(&bind.from).map_err(failed)?.is_dir() {
+        make_folder(&bind.to, 0o755)?;
+    } else {
+        if let Some(folder) = bind.to.parent() {
+            make_folder(folder, 0o755)?;
+        }
+        File::options().create(true).append(true).open(&bind.to).map_err(failed)?;
+    }
+    let flags = MsFlags::MS_BIND | MsFlags::MS_REC;
+    let read_only = MsFlags::MS_BIND | MsFlags::MS_REMOUNT | MsFlags::MS_RDONLY;
+    mount(Some(&bind.from), &bind.to, None::<&str>, flags, None::<&str>)
+        .and_then(|()| mount(None::<&str>, &bind.to, None::<&str>, read_only, None::<&str>))
+        .map_err(|error| failed(error.into()))
+}
+
+/// Makes a folder with all above it; one that is there stays as it is.
+fn make_folder(path: &Path, mode: u32) -> Result<(), String> {
+    if path.is_dir() {
+        return Ok(());
+    }
+    fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o755)
+        .create(path)
+        .and_then(|()| fs::set_permissions(path, fs::Permissions::from_mode(mode)))
+        .map_err(in_context(&path.display().to_string()))
+}
+
+fn link_unless_there(target: &str, at: &str) -> Result<(), String> {
+    match symlink(target, at) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(format!("{at}: {error}")),
+        _ => Ok(()),
+    }
+}
+
+/// The host's own name servers may be at addresses that mean nothing here. The file is replaced, in the layer only.
+fn name_server(way: &WayOut) {
+    let path = "/etc/resolv.conf";
+    let _ = fs::create_dir_all("/etc");
+    let _ = fs::remove_file(path);
+    if let Err(error) = fs::write(path, format!("nameserver {}\n", way.names)) {
+        say(&format!("{path}: {error}"));
+    }
+}
