@@ -93,12 +93,13 @@ impl SetFolder {
             if !make && (!is_name(name) || !path.is_dir()) {
                 return Err(LockError::Absent(name.to_owned()));
             }
-            let made = if make {
+            let folders = if make {
                 root::make_private(state_root).and_then(|()| root::make_private(&path))
             } else {
                 Ok(())
             };
-            match made.and_then(|()| root::check_private(&path)).and_then(|()| Self::try_take(&path, work)) {
+            match folders.and_then(|()| root::check_private(&path)).and_then(|()| Self::try_take(&path, work))
+            {
                 Ok(Some(folder)) => return Ok(folder),
                 Ok(None) => {}
                 // Somebody removed the folder meanwhile.
