@@ -75,7 +75,7 @@ impl GuestModules {
         let program = tree.closure(&roots, &link)?;
         let loaded = [link.as_slice(), &program].concat();
         let nic = if cards { tree.closure(&["virtio_net"], &loaded)? } else { Vec::new() };
-        Ok(Self { link, program, nic, ..Self::default() })
+        Ok(Self { link, nic, program, ..Self::default() })
     }
 
     /// The same with the driver of a network card; without a folder it must be built into the kernel.
@@ -117,10 +117,10 @@ pub fn build_with(
             listed.push(GuestModule { path: format!("/{path}"), required: module.required });
         }
     }
+    archive.file(CONFIG_PATH.trim_start_matches('/'), 0o644, &serde_json::to_vec(&config)?)?;
     if let Some(file) = alone {
         archive.file(PROGRAM_PATH.trim_start_matches('/'), 0o755, file)?;
     }
-    archive.file(CONFIG_PATH.trim_start_matches('/'), 0o644, &serde_json::to_vec(&config)?)?;
     in_memory("bulkhead-initramfs", &archive.finish()?)
 }
 
