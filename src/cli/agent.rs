@@ -7,6 +7,7 @@
 //!  bulkhead keeper FOLDER                        keeps a partition or a switch of a set
 //!  bulkhead undo STATE SET                       undoes what a killed `up` had begun
 //!  bulkhead janitor FOLDER                       removes a remote agent's folder when the agent has ended
+//!  bulkhead placement-trial SEED COUNT           asked and given placement of random partitions, on this host
 //!  bulkhead noop                                 ends at once: what the fork probe executes
 //!  bulkhead compile, bulkhead link               what the compile job executes
 //! ```
@@ -22,6 +23,7 @@ use crate::model::job::{Job, JobReply};
 use crate::model::stage::Stage;
 use crate::model::units::Hertz;
 use crate::partition;
+use crate::partition::place::trial;
 use crate::partition::set::down::undo_after_death;
 use crate::partition::set::keeper::{Means, keep};
 use crate::platforms::Cancel;
@@ -47,6 +49,7 @@ pub fn take_over() -> Option<ExitCode> {
         Some("janitor") => Some(clean(&words)),
         Some("keeper") => Some(kept(&words)),
         Some("undo") => Some(undone(&words)),
+        Some("placement-trial") => Some(try_placement(words.get(1..).unwrap_or_default())),
         _ if vm::init::is_guest() => vm::init::guest_main(counter_rate, &execute_in_guest),
         _ => None,
     }
@@ -151,6 +154,24 @@ fn undone(words: &[OsString]) -> ExitCode {
             ExitCode::SUCCESS
         }
         Err(error) => failed(&format!("undo: no pipe on stdin: {error}")),
+    }
+}
+
+/// Success when what was given is what was asked for, and nothing was started that could not be had.
+fn try_placement(words: &[OsString]) -> ExitCode {
+    let number = |at: usize| -> Option<u64> { words.get(at)?.to_str()?.parse().ok() };
+    let (Some(seed), Some(count)) = (number(0), number(1)) else {
+        return failed(
+            "placement-trial: wanted a seed and a number of partitions, and a block device if you like",
+        );
+    };
+    let device = words.get(2).map(Path::new);
+    match trial::run(seed, count, device, &mut |line| output::say(&line)) {
+        Ok(tally) => {
+            let printed = output::data(&tally.words());
+            if printed.is_ok() && tally.is_clean() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+        }
+        Err(error) => failed(&format!("placement-trial: {error}")),
     }
 }
 

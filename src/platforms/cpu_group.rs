@@ -118,6 +118,11 @@ impl CpuGroup {
         Ok(Some(group))
     }
 
+    /// Its folder.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// Moves a process with all its threads into the group.
     ///
     /// # Errors

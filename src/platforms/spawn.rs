@@ -6,7 +6,8 @@
 
 #![expect(unsafe_code, reason = "what a child does between fork and exec can only be said with pre_exec")]
 
-use std::io;
+use std::fs::File;
+use std::io::{self, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, ExitStatus};
@@ -67,6 +68,16 @@ pub fn spawn(mut command: Command, bond: Bond, cpus: Option<u32>) -> io::Result<
 /// Lets the child of `command` run in a network namespace. Needs `CAP_SYS_ADMIN`.
 pub fn enter(command: &mut Command, namespace: Arc<OwnedFd>) {
     let in_child = move || Ok(setns(namespace.as_fd(), CloneFlags::CLONE_NEWNET)?);
+    // SAFETY: only a system call is made between fork and exec; nothing allocates, locks or panics there.
+    unsafe { command.pre_exec(in_child) };
+}
+
+/// Lets the child of `command` begin its life in the cgroup whose opened `cgroup.procs` this is.
+pub fn enter_group(command: &mut Command, procs: File) {
+    let in_child = move || {
+        // 0 is who writes.
+        (&procs).write_all(b"0")
+    };
     // SAFETY: only a system call is made between fork and exec; nothing allocates, locks or panics there.
     unsafe { command.pre_exec(in_child) };
 }

@@ -139,10 +139,17 @@ fn remove_cgroup(path: &Path) -> Result<Option<String>, String> {
     if !path.starts_with("/sys/fs/cgroup") || !ours || !plain {
         return Err(format!("refused to remove {}: outside our cgroups", path.display()));
     }
-    match std::fs::remove_dir(path) {
-        Ok(()) => Ok(Some(format!("removed {}", path.display()))),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(format!("cannot remove {}: {error}", path.display())),
+    // A process that was just killed is in it until all its threads are gone.
+    let until = Instant::now() + DEATH_GRACE;
+    loop {
+        match std::fs::remove_dir(path) {
+            Ok(()) => return Ok(Some(format!("removed {}", path.display()))),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) if error.kind() == io::ErrorKind::ResourceBusy && Instant::now() < until => {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            Err(error) => return Err(format!("cannot remove {}: {error}", path.display())),
+        }
     }
 }
 

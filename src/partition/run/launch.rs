@@ -87,6 +87,8 @@ fn named(around: &Surroundings) -> PlatformSpec {
 /// A machine that was created, and our ends of its sockets.
 struct Created {
     machine: RunningMachine,
+    /// Goes after the machine: it must be empty by then.
+    _group: Option<place::Group>,
     link: Option<std::os::unix::net::UnixStream>,
     ports: Option<[std::os::unix::net::UnixStream; 3]>,
 }
@@ -101,11 +103,15 @@ fn create(
     let failed = |error: std::io::Error| Failed::own(format!("qemu could not be started: {error}"));
     let initramfs = payload::build_with(&tools.program, &tools.modules, made.config, made.alone.as_deref())
         .map_err(failed)?;
+    let group = place::group(&spec.resources, &spec.disks, &around.ledger).map_err(Failed::own)?;
+    let entrances =
+        group.as_ref().map(place::Group::entrances).transpose().map_err(failed)?.unwrap_or_default();
     let parts = Parts {
         qemu: &tools.qemu,
         ledger: &around.ledger,
         disk: None,
         group: None,
+        entrances,
         initramfs: &initramfs,
         inherited: made.inherited,
     };
@@ -127,7 +133,7 @@ fn create(
         extras: made.extras,
     };
     let Started { carrier, link, .. } = machine::start(parts, describe).map_err(failed)?;
-    Ok(Created { machine: carrier, link: Some(link), ports: made.ports })
+    Ok(Created { machine: carrier, _group: group, link: Some(link), ports: made.ports })
 }
 
 impl Created {

@@ -1,5 +1,6 @@
 //! A running virtual machine: QEMU, its sockets, its disk; the carrier of an agent.
 
+use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
@@ -15,7 +16,7 @@ use crate::platforms::Carrier;
 use crate::platforms::console::Console;
 use crate::platforms::cpu_group::CpuGroup;
 use crate::platforms::ledger::{Ledger, Thing, Ticket};
-use crate::platforms::spawn::{Bond, ending, spawn};
+use crate::platforms::spawn::{Bond, ending, enter_group, spawn};
 
 /// How long QEMU may take to stop or continue the CPUs.
 const CONTROL_TIMEOUT: Duration = Duration::from_secs(10);
@@ -57,6 +58,8 @@ pub struct Parts<'a> {
     pub disk: Option<DiskImage>,
     /// Its CPU group, if it has one; goes with the machine.
     pub group: Option<CpuGroup>,
+    /// Opened `cgroup.procs` of groups that somebody else keeps and that QEMU begins its life in.
+    pub entrances: Vec<File>,
     /// The first file system.
     pub initramfs: &'a OwnedFd,
     /// Tap devices and sockets of ports; QEMU finds them under the numbers they have here.
@@ -79,6 +82,9 @@ pub fn start(parts: Parts<'_>, describe_machine: impl FnOnce([i32; 4]) -> Machin
     let mut command = Command::new(parts.qemu);
     command.args(machine.arguments()).stdin(Stdio::null()).stdout(Stdio::null()).stderr(complaints);
     inherit(&mut command, &inherited);
+    for procs in parts.entrances {
+        enter_group(&mut command, procs);
+    }
     let console = Console::follow_for(console.into(), Some(PANIC_MARK))?;
     let at = Instant::now();
     let child = spawn(command, Bond::DiesWithUs, None)?;

@@ -241,6 +241,7 @@ impl Vm {
             ledger: &self.ledger,
             disk: wanted.disk,
             group,
+            entrances: Vec::new(),
             initramfs: &initramfs,
             inherited: wanted.nics.descriptors,
         };

@@ -1,4 +1,4 @@
-//! QEMU's control channel, as much of it as is needed: stop and continue the CPUs, quit.
+//! QEMU's control channel, as much of it as is needed: stop and continue the CPUs, ask what there is, quit.
 //!
 //! One JSON object per line in both directions over an inherited socket, so nothing listens. The other end runs the
 //! guest: lines are bounded and every wait has a deadline. Source: QEMU's `docs/interop/qmp-spec.rst`.
@@ -13,8 +13,9 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-/// Longest line that is read; `query-qmp-schema`, which is never asked for, would be longer.
-const MAX_LINE_BYTES: usize = 64 * 1024;
+/// Longest line that is read: `query-cpus-fast` takes some 200 bytes per CPU. `query-qmp-schema`, which is never asked
+/// for, would be longer.
+const MAX_LINE_BYTES: usize = 128 * 1024;
 /// Most lines that are skipped while waiting for one answer.
 const MAX_LINES: usize = 1000;
 
@@ -52,19 +53,35 @@ impl Qmp {
         self.execute("quit", timeout).map(drop)
     }
 
+    /// Asks something; what it answers is as QEMU wrote it. Events that come meanwhile are dropped.
+    ///
+    /// # Errors
+    /// It refuses, says nothing in time, or has ended; the command is named.
+    pub fn query(&mut self, command: &str, arguments: &Value, timeout: Duration) -> Result<Value, String> {
+        self.execute_with(command, arguments, timeout)
+    }
+
     fn execute(&mut self, command: &str, timeout: Duration) -> Result<Value, String> {
+        self.execute_with(command, &Value::Null, timeout)
+    }
+
+    fn execute_with(&mut self, command: &str, arguments: &Value, timeout: Duration) -> Result<Value, String> {
         let deadline = Instant::now() + timeout;
         let in_context = |error: io::Error| format!("qemu's control channel, command \"{command}\": {error}");
         if !self.ready {
             self.answer(deadline, "QMP").map_err(in_context)?;
-            self.ask("qmp_capabilities", deadline).map_err(in_context)?;
+            self.ask("qmp_capabilities", &Value::Null, deadline).map_err(in_context)?;
             self.ready = true;
         }
-        self.ask(command, deadline).map_err(in_context)
+        self.ask(command, arguments, deadline).map_err(in_context)
     }
 
-    fn ask(&mut self, command: &str, deadline: Instant) -> io::Result<Value> {
-        let mut line = json!({ "execute": command }).to_string();
+    fn ask(&mut self, command: &str, arguments: &Value, deadline: Instant) -> io::Result<Value> {
+        let mut line = if arguments.is_null() {
+            json!({ "execute": command }).to_string()
+        } else {
+            json!({ "execute": command, "arguments": arguments }).to_string()
+        };
         line.push('\n');
         self.stream.set_write_timeout(Some(left(deadline)?))?;
         self.stream.write_all(line.as_bytes())?;
@@ -163,6 +180,16 @@ mod tests {
         qmp.cont(LONG).unwrap();
         let seen = qemu.join().unwrap();
         assert!(seen[0].contains("qmp_capabilities") && seen[1].contains("stop") && seen[2].contains("cont"));
+    }
+
+    #[test]
+    fn questions_carry_their_arguments_and_bring_their_answer() {
+        let answer = "{\"return\": [{\"thread-id\": 7}]}\n".to_owned();
+        let (mut qmp, qemu) = scripted(vec!["{\"return\": {}}\n".to_owned(), answer]);
+        let said = qmp.query("query-x", &json!({ "id": "a" }), LONG).unwrap();
+        assert_eq!(said[0]["thread-id"], 7);
+        let asked: Value = serde_json::from_str(&qemu.join().unwrap()[1]).unwrap();
+        assert_eq!(asked, json!({ "execute": "query-x", "arguments": { "id": "a" } }));
     }
 
     #[test]

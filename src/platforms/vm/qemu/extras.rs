@@ -70,7 +70,7 @@ pub struct PlugArgument {
 
 impl Extras {
     /// Arguments for QEMU. `ports` are numbered from `first_port` on the bus of the link.
-    pub(super) fn arguments(&self, cpus: u32, memory: Mebibytes) -> Vec<OsString> {
+    pub fn arguments(&self, cpus: u32, memory: Mebibytes) -> Vec<OsString> {
         let mut words: Vec<OsString> = Vec::new();
         for (number, port) in self.ports.iter().enumerate() {
             words.extend(

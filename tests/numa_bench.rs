@@ -1,0 +1,101 @@
+//! Asked and given placement agree: on this host, and on a guest that looks like a big one, with 16 CPUs (one of them
+//! offline), 4 memory nodes, huge pages on one of them, and cgroups of version 2 with all controllers, in which this
+//! program runs as on a real host and starts a QEMU of its own for each partition.
+//!
+//! ```text
+//!  test ─► bulkhead exec --cpus 16 --guest-nodes 4 ─► guest: bulkhead placement-trial ─► QEMU, paused, placed, read back
+//! ```
+//! `BULKHEAD_PLACEMENTS=200` makes it as many valid and as many invalid partitions (about 1.5 s each when translated),
+//! `BULKHEAD_SEED` other ones. Needs QEMU and a guest kernel; says so and skips without.
+
+#![expect(clippy::print_stderr, reason = "a skipped test says why, a failed one what was seen")]
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+/// Partitions of each sort when none is named: what takes about half a minute in a translated guest.
+const FEW: u64 = 8;
+
+/// Makes the guest such a host as the trial wants: CPU 15 offline, 16 huge pages on node 2; then the trial, with a real
+/// block device for limits of devices.
+const SCRIPT: &str = "
+set -e
+echo 0 > /sys/devices/system/cpu/cpu15/online
+echo 16 > /sys/devices/system/node/node2/hugepages/hugepages-2048kB/nr_hugepages
+echo \"bench: CPUs $(cat /sys/devices/system/cpu/online), nodes $(cat /sys/devices/system/node/online), \
+controllers $(cat /sys/fs/cgroup/cgroup.controllers)\"
+status=0
+\"$0\" placement-trial \"$1\" \"$2\" /dev/vda || status=$?
+left=$(find /sys/fs/cgroup -mindepth 1 -type d | wc -l)
+echo \"bench: $left groups left, handed down: $(cat /sys/fs/cgroup/cgroup.subtree_control)\"
+exit $status
+";
+
+fn number(name: &str, usual: u64) -> u64 {
+    std::env::var(name).ok().and_then(|value| value.parse().ok()).unwrap_or(usual)
+}
+
+fn seed() -> u64 {
+    number("BULKHEAD_SEED", 2026)
+}
+
+/// Whether QEMU is there; where the environment requires VMs it has to be.
+fn has_qemu() -> bool {
+    let found = Command::new("qemu-system-x86_64").arg("--version").stdout(Stdio::null()).status().is_ok();
+    if !found {
+        let required = std::env::var("BULKHEAD_REQUIRE").unwrap_or_default();
+        assert!(!required.contains("vm"), "no qemu-system-x86_64, but BULKHEAD_REQUIRE is {required}");
+        eprintln!("skipped: no qemu-system-x86_64");
+    }
+    found
+}
+
+fn bulkhead() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_bulkhead"));
+    command.stdin(Stdio::null());
+    command
+}
+
+#[test]
+fn asked_and_given_agree_on_this_host() {
+    if !has_qemu() {
+        return;
+    }
+    let words = ["placement-trial".to_owned(), seed().to_string(), FEW.to_string()];
+    let output = bulkhead().args(words).output().expect("it runs");
+    let (said, complained) =
+        (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{said}{complained}");
+    assert!(said.contains(&format!("agree for {FEW} of {FEW} valid")), "{said}{complained}");
+    assert!(said.contains(&format!("{FEW} of {FEW} invalid ones started nothing")), "{said}{complained}");
+}
+
+#[test]
+fn asked_and_given_agree_on_a_big_host() {
+    if !has_qemu() {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("the test's own files");
+    let disk = folder.path().join("disk.img");
+    let image = std::fs::File::create(&disk).expect("the test's own files");
+    image.set_len(16 << 20).expect("the test's own files");
+    let count = number("BULKHEAD_PLACEMENTS", FEW);
+    let mut exec = bulkhead();
+    exec.args(["exec", "--accel", "tcg", "--cpus", "16", "--memory", "4GiB", "--guest-nodes", "4"]);
+    exec.args(["--boot-deadline-s", "300", "--user", "0", "--workdir", "/", "--disk"]).arg(read_only(&disk));
+    exec.args(["--", "/bin/sh", "-c", SCRIPT, env!("CARGO_BIN_EXE_bulkhead")]);
+    let output = exec.args([seed().to_string(), count.to_string()]).output().expect("it runs");
+    let (said, complained) =
+        (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    eprintln!("{said}{complained}");
+    assert!(output.status.success(), "{said}{complained}");
+    assert!(said.contains("CPUs 0-14, nodes 0-3, controllers cpuset cpu io memory"), "no big host: {said}");
+    assert!(said.contains(&format!("agree for {count} of {count} valid")), "{said}{complained}");
+    assert!(said.contains(&format!("{count} of {count} invalid ones started nothing")), "{said}{complained}");
+    // All four were used, that of block devices as well.
+    assert!(said.contains("bench: 0 groups left, handed down: cpuset cpu io memory"), "{said}");
+}
+
+fn read_only(disk: &Path) -> String {
+    format!("{},ro", disk.display())
+}
