@@ -38,14 +38,14 @@ pub enum Verb {
     Measure(Box<MeasureArgs>),
     /// Run a program as a partition of its own: a virtual machine with the host's files, streams and exit code
     Exec(Box<ExecArgs>),
-    /// Simulate a scenario: what would happen on a host, and what was published about it
-    Simulate(SimulateArgs),
     /// Bring a set of partitions up: programs and machines with their networks, walled off
     Up(UpArgs),
     /// End a set of partitions and leave nothing of it
     Down(DownArgs),
     /// Show what partitions run where
     Ps(PsArgs),
+    /// Simulate a scenario: what would happen on a host, and what was published about it
+    Simulate(SimulateArgs),
     /// Check whether this host is fit to be measured, and what is missing
     Doctor(DoctorArgs),
     /// Compare two runs

@@ -34,26 +34,26 @@ pub fn run(args: &DownArgs) -> Verdict {
 
 /// The set that is meant: a name, a file, or the only one there is.
 fn chosen(root: &Path, named: Option<&str>) -> anyhow::Result<String> {
-    let names = status::names(root);
+    let there = status::names(root);
     let Some(named) = named else {
-        return match names.as_slice() {
+        return match there.as_slice() {
             [only] => Ok(only.clone()),
             [] => Err(anyhow!("no set is up")),
             several => Err(anyhow!("several sets are up, name one: {}", several.join(", "))),
         };
     };
-    if names.iter().any(|name| name == named) {
+    if there.iter().any(|name| name == named) {
         return Ok(named.to_owned());
     }
     let path = Path::new(named);
     if path.is_file() {
         let set = up::parse(path, &up::read(path)?)?;
-        if !names.contains(&set.name) {
+        if !there.contains(&set.name) {
             bail!("set \"{}\" of {named} is not up", set.name);
         }
         return Ok(set.name);
     }
-    let known: Vec<&str> = names.iter().map(String::as_str).collect();
+    let known: Vec<&str> = there.iter().map(String::as_str).collect();
     let hint = nearest(named, &known).map(|name| format!("; did you mean \"{name}\"?")).unwrap_or_default();
     bail!("no set \"{named}\" is up, and there is no such file{hint}")
 }

@@ -1,5 +1,6 @@
 //! `bulkhead ps`: what runs where.
 
+use std::fmt::Write as _;
 use std::path::Path;
 
 use anyhow::bail;
@@ -20,8 +21,8 @@ pub fn run(args: &PsArgs) -> Verdict {
 
 /// Prints the sets of a state folder, or one of them.
 pub fn show(root: &Path, named: Option<&str>, json: bool) -> anyhow::Result<()> {
-    let names = status::names(root);
-    let wanted = names.iter().filter(|name| named.is_none_or(|named| named == *name));
+    let there = status::names(root);
+    let wanted = there.iter().filter(|name| named.is_none_or(|named| named == *name));
     let sets: Vec<SetStatus> = wanted.filter_map(|name| status::status(root, name)).collect();
     if let Some(named) = named.filter(|_| sets.is_empty()) {
         bail!("no set \"{named}\" is up");
@@ -50,11 +51,12 @@ fn one(set: &SetStatus, width: usize, colour: bool) -> String {
     table.rows.extend(set.partitions.iter().map(row));
     text.push_str(&table.render(width, colour));
     for switch in set.switches.iter().filter(|switch| switch.phase != Phase::Running) {
-        text.push_str(&format!("switch {} is {}\n", switch.name, switch.phase.word()));
+        // Writing to a String cannot fail.
+        let _ = writeln!(text, "switch {} is {}", switch.name, switch.phase.word());
     }
     for partition in set.partitions.iter().filter(|partition| partition.phase != Phase::Running) {
         if let Some(last) = &partition.last {
-            text.push_str(&format!("{}: {}\n", partition.name, printable(&last.reason, 400)));
+            let _ = writeln!(text, "{}: {}", partition.name, printable(&last.reason, 400));
         }
     }
     text

@@ -100,7 +100,7 @@ impl Progress {
                 self.bar.iter().for_each(|bar| bar.set_length(count as u64));
             }
             Step::Left(folder, phase) => {
-                self.line(&format!("{}: left, it is {}", shown(&folder), phase.word()))
+                self.line(&format!("{}: left, it is {}", shown(&folder), phase.word()));
             }
             Step::Ends(folder, why) => self.line(&format!("{}: ended, because {why}", shown(&folder))),
             Step::Starts(folder) => {

@@ -142,7 +142,9 @@ impl Told {
     fn now(folder: &Path, manner: Manner) -> Self {
         let keeper = folder::read_keeper(folder);
         let signal = if manner == Manner::Kill { Signal::SIGKILL } else { Signal::SIGTERM };
-        keeper.iter().for_each(|keeper| process::signal(keeper, signal));
+        if let Some(keeper) = &keeper {
+            process::signal(keeper, signal);
+        }
         Self { keeper, at: Instant::now(), killed: manner == Manner::Kill }
     }
 

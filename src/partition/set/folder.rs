@@ -56,7 +56,7 @@ struct Holder {
 pub struct SetFolder {
     path: PathBuf,
     // Held for as long as it is open.
-    _lock: File,
+    lock: File,
 }
 
 /// Why a set cannot be worked on.
@@ -90,24 +90,31 @@ impl SetFolder {
         let path = state_root.join(name);
         let begun = Instant::now();
         loop {
-            if make {
-                root::make_private(state_root).map_err(broken)?;
-                root::make_private(&path).map_err(broken)?;
-            } else if !is_name(name) || !path.is_dir() {
+            if !make && (!is_name(name) || !path.is_dir()) {
                 return Err(LockError::Absent(name.to_owned()));
             }
-            root::check_private(&path).map_err(broken)?;
-            match Self::try_take(&path, work) {
+            let made = if make {
+                root::make_private(state_root).and_then(|()| root::make_private(&path))
+            } else {
+                Ok(())
+            };
+            match made.and_then(|()| root::check_private(&path)).and_then(|()| Self::try_take(&path, work)) {
                 Ok(Some(folder)) => return Ok(folder),
                 Ok(None) => {}
                 // Somebody removed the folder meanwhile.
-                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                Err(error) if error.kind() == io::ErrorKind::NotFound && begun.elapsed() < SHORT_WAIT => {
+                    continue;
+                }
                 Err(error) => return Err(broken(error)),
             }
             let holder = holder(&path);
-            let undoes =
-                work == Work::Undo || holder.as_ref().is_some_and(|holder| holder.work == Work::Undo);
-            if begun.elapsed() > if undoes { UNDO_WAIT } else { SHORT_WAIT } {
+            let patience = match (work, holder.as_ref().map(|holder| holder.work)) {
+                (_, Some(Work::Undo)) => UNDO_WAIT,
+                // Whoever works on the set now undoes first what an `up` that died had begun.
+                (Work::Undo, Some(Work::Up | Work::Down)) => Duration::ZERO,
+                _ => SHORT_WAIT,
+            };
+            if begun.elapsed() > patience {
                 let who = holder.map_or_else(
                     || "a process that did not say its name".to_owned(),
                     |holder| holder.words(),
@@ -141,7 +148,7 @@ impl SetFolder {
             lock.set_len(0)?;
             lock.write_all(&serde_json::to_vec(&Holder { work, process })?)?;
         }
-        Ok(Some(Self { path: path.to_owned(), _lock: lock }))
+        Ok(Some(Self { path: path.to_owned(), lock }))
     }
 
     /// Where it is.
@@ -160,9 +167,9 @@ impl SetFolder {
                 continue;
             }
             if entry.file_type()?.is_dir() {
-                fs::remove_dir_all(entry.path())?
+                fs::remove_dir_all(entry.path())?;
             } else {
-                fs::remove_file(entry.path())?
+                fs::remove_file(entry.path())?;
             }
         }
         fs::remove_file(self.path.join("lock"))?;
@@ -170,6 +177,13 @@ impl SetFolder {
         // The folder of all sets goes with the last of them.
         let _ = self.path.parent().map(fs::remove_dir);
         Ok(())
+    }
+}
+
+impl Drop for SetFolder {
+    /// Nobody works on it any more, also for those who only read.
+    fn drop(&mut self) {
+        let _ = self.lock.set_len(0);
     }
 }
 

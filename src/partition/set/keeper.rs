@@ -306,3 +306,7 @@ impl Keeper<'_> {
 pub fn now() -> Nanos {
     Nanos::from_duration(SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default())
 }
+
+#[cfg(test)]
+#[path = "keeper_tests.rs"]
+mod tests;

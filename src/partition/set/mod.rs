@@ -19,3 +19,4 @@ pub mod root;
 pub mod status;
 mod switch;
 pub mod up;
+mod users;

@@ -1,17 +1,15 @@
 //! From a set to what keepers are told: one charge for each partition and each switch, with paths, users and addresses.
 
 use std::collections::BTreeMap;
-use std::ffi::CString;
 use std::path::{Path, PathBuf};
 
-use nix::unistd::{Gid, Group, Uid, User, getgid, getgrouplist, getgroups, getuid};
-
+use super::users;
 use crate::model::partition::set::{
     Charge, Fault, HostNode, HostSize, PartitionCharge, PartitionEntry, PartitionSet, SwitchCharge, Tools,
     USER_NETWORK, Wiring, ascending,
 };
 use crate::model::partition::{
-    Bind, CardSpec, Content, Files, NumberList, PartitionSpec, Priority, Program, Resources, UserIds,
+    Bind, CardSpec, Content, Files, NumberList, PartitionSpec, Priority, Program, Resources,
 };
 use crate::model::units::Bytes;
 use crate::partition::network::hardware_prefix;
@@ -39,7 +37,7 @@ pub fn partition_folder(name: &str) -> String {
 }
 
 /// Names of a network's links: `control.0`, `control.1`.
-pub fn links<'a>(network: &'a str, links: u8) -> impl Iterator<Item = String> + 'a {
+pub fn links(network: &str, links: u8) -> impl Iterator<Item = String> {
     (0..links).map(move |link| format!("{network}.{link}"))
 }
 
@@ -175,11 +173,11 @@ fn content(name: &str, entry: &PartitionEntry) -> Result<Content, Fault> {
     if entry.image {
         return Ok(Content::Image);
     }
-    let (user, home) =
-        user(entry.user.as_deref()).map_err(|problem| Fault::new(&["partition", name, "user"], problem))?;
+    let found = users::find(entry.user.as_deref())
+        .map_err(|problem| Fault::new(&["partition", name, "user"], problem))?;
     let mut env = entry.env.clone();
     env.entry("PATH".to_owned()).or_insert_with(|| USUAL_PATH.to_owned());
-    env.entry("HOME".to_owned()).or_insert(home);
+    env.entry("HOME".to_owned()).or_insert(found.home);
     let bytes = |text: &String| text.clone().into_bytes();
     let bind = |text: &String| {
         let (from, to) = text.split_once(':').unwrap_or((text, text));
@@ -189,7 +187,7 @@ fn content(name: &str, entry: &PartitionEntry) -> Result<Content, Fault> {
         argv: entry.program.iter().map(bytes).collect(),
         env: env.iter().map(|(key, value)| (bytes(key), bytes(value))).collect(),
         workdir: entry.workdir.clone(),
-        user,
+        user: found.ids,
         files: match entry.files.as_str() {
             "host" => Files::Host,
             "none" => Files::None,
@@ -199,35 +197,6 @@ fn content(name: &str, entry: &PartitionEntry) -> Result<Content, Fault> {
         binds: entry.bind.iter().map(bind).collect(),
         terminal: None,
     })))
-}
-
-/// Numbers and home of a user of this host; without a name, our own.
-fn user(name: Option<&str>) -> Result<(UserIds, String), String> {
-    let looked_up = |error: nix::Error| format!("users cannot be looked up: {error}");
-    let Some(name) = name else {
-        let groups = getgroups().unwrap_or_default().into_iter().map(Gid::as_raw).collect();
-        let home =
-            User::from_uid(getuid()).ok().flatten().map_or_else(|| PathBuf::from("/"), |user| user.dir);
-        let ids = UserIds { uid: getuid().as_raw(), gid: getgid().as_raw(), groups };
-        return Ok((ids, home.to_string_lossy().into_owned()));
-    };
-    let found = match name.parse::<u32>() {
-        Ok(number) => User::from_uid(Uid::from_raw(number)).map_err(looked_up)?,
-        Err(_) => User::from_name(name).map_err(looked_up)?,
-    };
-    let Some(user) = found else {
-        let hint = match Group::from_name(name) {
-            Ok(Some(_)) => "; there is a group of that name",
-            _ => "",
-        };
-        return Err(format!("this host has no user \"{name}\"{hint}"));
-    };
-    let name = CString::new(user.name).map_err(|error| error.to_string())?;
-    let groups = getgrouplist(&name, user.gid).map_err(looked_up)?.into_iter().map(Gid::as_raw).collect();
-    Ok((
-        UserIds { uid: user.uid.as_raw(), gid: user.gid.as_raw(), groups },
-        user.dir.to_string_lossy().into_owned(),
-    ))
 }
 
 /// What this host has.

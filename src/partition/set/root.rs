@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 
 use nix::unistd::geteuid;
 
+/// Rights of the group and of everybody.
+const OTHERS: u32 = 0o077;
 /// Names another folder than the usual one.
 pub const STATE_VARIABLE: &str = "BULKHEAD_STATE";
 
@@ -19,9 +21,10 @@ pub fn state_root() -> PathBuf {
     if geteuid().is_root() {
         return PathBuf::from("/run/bulkhead");
     }
-    named("XDG_RUNTIME_DIR")
-        .map(|folder| folder.join("bulkhead"))
-        .unwrap_or_else(|| std::env::temp_dir().join(format!("bulkhead-state-{}", geteuid())))
+    match named("XDG_RUNTIME_DIR") {
+        Some(folder) => folder.join("bulkhead"),
+        None => std::env::temp_dir().join(format!("bulkhead-state-{}", geteuid())),
+    }
 }
 
 /// Makes a folder that only we can enter, with its parents; one that is there must be such a folder.
@@ -45,7 +48,7 @@ pub fn make_private(folder: &Path) -> io::Result<()> {
 /// When it is not there, is a link, belongs to somebody else, or is open to others.
 pub fn check_private(folder: &Path) -> io::Result<()> {
     let found = std::fs::symlink_metadata(folder).map_err(|error| told(folder, &error))?;
-    let ours = found.is_dir() && found.uid() == geteuid().as_raw() && found.mode() & 0o077 == 0;
+    let ours = found.is_dir() && found.uid() == geteuid().as_raw() && found.mode() & OTHERS == 0;
     if ours {
         return Ok(());
     }

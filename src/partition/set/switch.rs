@@ -50,7 +50,9 @@ pub(super) fn run(keeper: &Keeper<'_>, charge: &SwitchCharge) -> LastEnd {
         }
         if keeper.means.cancel.is_cancelled() {
             if told.is_none() {
-                name.iter().for_each(|name| process::signal(name, Signal::SIGTERM));
+                if let Some(name) = &name {
+                    process::signal(name, Signal::SIGTERM);
+                }
             }
             if told.get_or_insert_with(Instant::now).elapsed() > END_GRACE {
                 break "the switch did not end when asked".to_owned();
@@ -77,7 +79,9 @@ fn words(charge: &SwitchCharge) -> Vec<OsString> {
         add("--rate", format!("{number}={rate}").into());
     }
     for (name, path) in [("--trunk-at", &charge.trunk_at), ("--trunk-to", &charge.trunk_to)] {
-        path.iter().for_each(|path| add(name, path.into()));
+        if let Some(path) = path {
+            add(name, path.into());
+        }
     }
     words
 }

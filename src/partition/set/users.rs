@@ -1,0 +1,99 @@
+//! Users of this host: read from `/etc/passwd` and `/etc/group` (passwd(5), group(5)). A static program cannot load the C
+//! library's further sources of users; who is only known there is named by number.
+
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+
+use nix::unistd::{Gid, getgid, getgroups, getuid};
+
+use crate::model::partition::UserIds;
+
+/// Longest file of users that is read.
+const MOST_BYTES: u64 = 16 << 20;
+
+/// A user with its home.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Found {
+    /// Its numbers.
+    pub ids: UserIds,
+    /// Its home.
+    pub home: String,
+}
+
+/// A user by name or number; without one, ourselves with our own groups.
+///
+/// # Errors
+/// When there is no user of that name.
+pub fn find(name: Option<&str>) -> Result<Found, String> {
+    let (passwd, group) = (text("/etc/passwd"), text("/etc/group"));
+    match name {
+        Some(name) => look_up(&passwd, &group, name),
+        None => {
+            let groups = getgroups().unwrap_or_default().into_iter().map(Gid::as_raw).collect();
+            let ids = UserIds { uid: getuid().as_raw(), gid: getgid().as_raw(), groups };
+            let home = look_up(&passwd, &group, &ids.uid.to_string())?.home;
+            Ok(Found { ids, home })
+        }
+    }
+}
+
+fn text(path: &str) -> String {
+    let mut text = Vec::new();
+    if let Ok(file) = File::open(Path::new(path)) {
+        // What cannot be read has no users.
+        let _ = file.take(MOST_BYTES).read_to_end(&mut text);
+    }
+    String::from_utf8_lossy(&text).into_owned()
+}
+
+fn look_up(passwd: &str, group: &str, wanted: &str) -> Result<Found, String> {
+    let number: Option<u32> = wanted.parse().ok();
+    for line in passwd.lines() {
+        let fields: Vec<&str> = line.split(':').collect();
+        let [name, _, uid, gid, _, home, ..] = fields.as_slice() else { continue };
+        let (Ok(uid), Ok(gid)) = (uid.parse::<u32>(), gid.parse::<u32>()) else { continue };
+        if *name == wanted || number == Some(uid) {
+            let ids = UserIds { uid, gid, groups: groups(group, name, gid) };
+            return Ok(Found { ids, home: (*home).to_owned() });
+        }
+    }
+    match number {
+        Some(number) => {
+            let ids = UserIds { uid: number, gid: number, groups: vec![number] };
+            Ok(Found { ids, home: "/".to_owned() })
+        }
+        None => Err(format!("/etc/passwd has no user \"{wanted}\"; who is not in it is named by number")),
+    }
+}
+
+/// Numbers of the groups that list a user, its own one first.
+fn groups(group: &str, user: &str, own: u32) -> Vec<u32> {
+    let listed = group.lines().filter_map(|line| {
+        let fields: Vec<&str> = line.split(':').collect();
+        let [_, _, gid, members, ..] = fields.as_slice() else { return None };
+        members.split(',').any(|member| member == user).then(|| gid.parse::<u32>().ok()).flatten()
+    });
+    let mut groups = vec![own];
+    groups.extend(listed.filter(|gid| *gid != own));
+    groups
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PASSWD: &str = "root:x:0:0:root:/root:/bin/sh\n+bad\nalice:x:1000:100::/home/alice:/bin/sh\n";
+    const GROUP: &str = "root:x:0:\nusers:x:100:alice\nkvm:x:104:bob,alice\n";
+
+    #[test]
+    fn users_are_found_by_name_and_number() {
+        let alice = look_up(PASSWD, GROUP, "alice").expect("there");
+        assert_eq!((alice.ids.uid, alice.ids.gid, alice.home.as_str()), (1000, 100, "/home/alice"));
+        assert_eq!(alice.ids.groups, [100, 104]);
+        assert_eq!(look_up(PASSWD, GROUP, "1000"), Ok(alice));
+        assert_eq!(look_up(PASSWD, GROUP, "7").expect("any number").ids.uid, 7);
+        assert!(look_up(PASSWD, GROUP, "bob").is_err());
+        assert_eq!(find(None).expect("ourselves").ids.uid, getuid().as_raw());
+    }
+}

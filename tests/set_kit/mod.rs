@@ -1,0 +1,199 @@
+//! A bench for sets of partitions: the program itself as a child process, a state folder of its own, a stand-in for QEMU,
+//! and a look at everything that could be left behind.
+
+#![allow(dead_code, reason = "each test binary uses its own part")]
+
+pub mod pretend;
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use bulkhead::model::partition::set::{Phase, SetStatus};
+
+/// Generous: what takes longer hangs.
+pub const PATIENCE: Duration = Duration::from_secs(240);
+
+/// The folders of one test.
+pub struct Bench {
+    folder: tempfile::TempDir,
+    qemu: Option<PathBuf>,
+}
+
+/// How a call of the program ended.
+#[derive(Debug)]
+pub struct Said {
+    pub code: Option<i32>,
+    pub out: String,
+    pub err: String,
+}
+
+impl Bench {
+    /// With the stand-in for QEMU, which runs the programs themselves.
+    pub fn pretending() -> Self {
+        let mut bench = Self::real();
+        let script = bench.folder.path().join("qemu");
+        let myself = std::env::current_exe().expect("this test");
+        let text = format!(
+            "#!/bin/sh\n[ \"$1\" = --version ] && {{ echo 'QEMU emulator version 0.0'; exit 0; }}\n{}=\"$*\" exec '{}' \
+             --exact pretend_qemu --ignored --nocapture --quiet\n",
+            pretend::WORDS,
+            myself.display()
+        );
+        fs::write(&script, text).expect("the test's own files");
+        fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).expect("the test's own files");
+        bench.qemu = Some(script);
+        bench
+    }
+
+    /// With the real one.
+    pub fn real() -> Self {
+        let folder = tempfile::Builder::new().prefix("bh-").tempdir().expect("the test's own files");
+        fs::create_dir(folder.path().join("tmp")).expect("the test's own files");
+        Self { folder, qemu: None }
+    }
+
+    /// Folder of all sets.
+    pub fn state(&self) -> PathBuf {
+        self.folder.path().join("state")
+    }
+
+    /// A path for whatever a test needs.
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// Writes a file of a set; under the translator, so that nothing is tried first.
+    pub fn file(&self, name: &str, text: &str) -> PathBuf {
+        let path = self.path(name);
+        fs::write(&path, format!("accelerator = \"tcg\"\n{text}")).expect("the test's own files");
+        path
+    }
+
+    /// The program with these words.
+    pub fn command(&self, words: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_bulkhead"));
+        command.args(words).env("BULKHEAD_STATE", self.state()).env("TMPDIR", self.path("tmp"));
+        command.stdin(Stdio::null());
+        if let (Some(qemu), Some(&"up")) = (&self.qemu, words.first()) {
+            command.arg("--qemu").arg(qemu);
+        }
+        command
+    }
+
+    pub fn call(&self, words: &[&str]) -> Said {
+        said(self.command(words).output().expect("the program runs"))
+    }
+
+    pub fn up(&self, file: &Path) -> Said {
+        self.call(&["up", file.to_str().expect("plain")])
+    }
+
+    /// `up` as a child that can be killed.
+    pub fn begin(&self, words: &[&str]) -> Child {
+        let mut command = self.command(words);
+        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the program runs")
+    }
+
+    /// What `ps --json` says of the only set there is.
+    pub fn ps(&self) -> Option<SetStatus> {
+        let said = self.call(&["ps", "--json"]);
+        assert_eq!(said.code, Some(0), "{said:?}");
+        let mut sets: Vec<SetStatus> = serde_json::from_str(&said.out).expect("ps --json");
+        assert!(sets.len() < 2, "{sets:?}");
+        sets.pop()
+    }
+
+    /// Partitions with their phases: `db running, plc lost`.
+    pub fn phases(&self) -> String {
+        let partitions = self.ps().map(|set| set.partitions).unwrap_or_default();
+        let words =
+            partitions.iter().map(|partition| format!("{} {}", partition.name, partition.phase.word()));
+        words.collect::<Vec<_>>().join(", ")
+    }
+
+    /// Waits until a partition has come so far.
+    pub fn wait_for(&self, name: &str, phase: Phase) -> bulkhead::model::partition::set::PartitionStatus {
+        let until = Instant::now() + PATIENCE;
+        loop {
+            let set = self.ps();
+            let found = set.iter().flat_map(|set| &set.partitions).find(|partition| partition.name == name);
+            match found {
+                Some(found) if found.phase == phase => return found.clone(),
+                _ => assert!(Instant::now() < until, "{name} is not {}: {set:?}", phase.word()),
+            }
+            std::thread::sleep(Duration::from_millis(30));
+        }
+    }
+
+    /// Processes, files, sockets: everything that is left of this test, one line each.
+    pub fn left(&self) -> Vec<String> {
+        let mut left = self.processes();
+        for folder in ["state", "tmp"] {
+            let entries = fs::read_dir(self.path(folder)).into_iter().flatten().flatten();
+            left.extend(entries.map(|entry| entry.path().display().to_string()));
+        }
+        left
+    }
+
+    /// Everything that was started with this test's state folder in its environment and lives.
+    pub fn processes(&self) -> Vec<String> {
+        let mark = format!("BULKHEAD_STATE={}", self.state().display());
+        let mut left = Vec::new();
+        for entry in fs::read_dir("/proc").expect("proc").flatten() {
+            if !entry.file_name().to_string_lossy().bytes().all(|byte| byte.is_ascii_digit()) {
+                continue;
+            }
+            let environment = fs::read(entry.path().join("environ")).unwrap_or_default();
+            if environment.split(|byte| *byte == 0).any(|word| word == mark.as_bytes()) {
+                let words = fs::read(entry.path().join("cmdline")).unwrap_or_default();
+                let words = String::from_utf8_lossy(&words).replace('\0', " ");
+                left.push(format!(
+                    "{} {}",
+                    entry.file_name().display(),
+                    words.chars().take(150).collect::<String>()
+                ));
+            }
+        }
+        left
+    }
+
+    /// Waits until nothing is left.
+    pub fn assert_nothing_left(&self, when: &str) {
+        let until = Instant::now() + PATIENCE;
+        loop {
+            let left = self.left();
+            if left.is_empty() {
+                return;
+            }
+            assert!(Instant::now() < until, "left behind {when}:\n{}", left.join("\n"));
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+}
+
+pub fn said(output: Output) -> Said {
+    Said {
+        code: output.status.code(),
+        out: String::from_utf8_lossy(&output.stdout).into_owned(),
+        err: String::from_utf8_lossy(&output.stderr).into_owned(),
+    }
+}
+
+/// A test that needs a real guest: false, with the reason printed, where there is none.
+pub fn guests_are_there() -> bool {
+    let qemu = Command::new("qemu-system-x86_64").arg("--version").stdout(Stdio::null()).status().is_ok();
+    let required = std::env::var("BULKHEAD_REQUIRE").unwrap_or_default();
+    assert!(qemu || !required.contains("vm"), "BULKHEAD_REQUIRE names vm, and there is no QEMU");
+    qemu
+}
+
+/// Kills a process by its number, as `kill -9` does.
+pub fn kill(pid: u32) {
+    use nix::sys::signal::{Signal, kill};
+    use nix::unistd::Pid;
+    let pid = i32::try_from(pid).expect("a process number");
+    let _ = kill(Pid::from_raw(pid), Signal::SIGKILL);
+}

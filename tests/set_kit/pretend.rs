@@ -1,0 +1,230 @@
+//! A stand-in for QEMU and the guest in it: greets, answers, says what PID 1 of a guest says, and runs the program itself,
+//! as an ordinary process that dies with it. What the program is, it finds where its keeper found it.
+
+#![expect(unsafe_code, reason = "inherited descriptors have no safe owner")]
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::fd::{FromRawFd, OwnedFd};
+use std::os::unix::ffi::OsStringExt;
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::ExitStatusExt;
+use std::path::PathBuf;
+use std::process::{Command, ExitStatus, Stdio};
+use std::sync::mpsc::{Sender, channel};
+use std::thread;
+use std::time::Duration;
+
+use bulkhead::model::partition::set::Charge;
+use bulkhead::model::partition::{
+    Content, FromGuest, LONGEST_MESSAGE, PROGRAM_PROTOCOL, Program, ProgramEnd, Stream, ToGuest,
+};
+use bulkhead::partition::set::folder::read_charge;
+use bulkhead::platforms::link::{Decoder, decode, encode};
+use bulkhead::platforms::spawn::{Bond, spawn};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::{Pid, getppid, gettid};
+use serde_json::{Value, json};
+
+/// Holds the command line.
+pub const WORDS: &str = "BULKHEAD_PRETEND_WORDS";
+/// In a program's environment: milliseconds until the guest is there.
+const BOOT_MS: &str = "PRETEND_BOOT_MS";
+/// In a program's environment: the guest ends instead.
+const PANICS: &str = "PRETEND_PANIC";
+
+/// What the stand-in does, from its command line to its end.
+pub fn run() {
+    let words = std::env::var(WORDS).expect("started by its script");
+    let sockets = sockets(&words);
+    let socket = |name: &str| sockets[name].try_clone().expect("a socket");
+    let program = program();
+    let variable = |name: &str| {
+        let found = program.env.iter().find(|(key, _)| key == name.as_bytes());
+        found.map(|(_, value)| String::from_utf8_lossy(value).into_owned())
+    };
+    let (let_go, gate) = channel();
+    let control = socket("control");
+    let answers = Answers::of(&words);
+    thread::spawn(move || answer(control, &answers, &let_go));
+    gate.recv().expect("let go");
+    let boots = variable(BOOT_MS).and_then(|text| text.parse().ok()).unwrap_or(0);
+    thread::sleep(Duration::from_millis(boots));
+    if variable(PANICS).is_some() {
+        socket("console").write_all(b"Kernel panic - not syncing: pretended\n").expect("written");
+        return;
+    }
+    guest(socket("link"), &program, [socket("port1"), socket("port2")]);
+}
+
+/// Every `-chardev socket,id=NAME,fd=NUMBER`.
+fn sockets(words: &str) -> BTreeMap<String, UnixStream> {
+    let arguments = words.split(' ').filter_map(|word| word.strip_prefix("socket,id="));
+    arguments
+        .map(|word| {
+            let (name, fd) = word.split_once(",fd=").expect("a descriptor");
+            let fd: i32 = fd.parse().expect("a number");
+            // SAFETY: inherited for this, and owned by nobody else in this process.
+            let owned = unsafe { OwnedFd::from_raw_fd(fd) };
+            (name.to_owned(), UnixStream::from(owned))
+        })
+        .collect()
+}
+
+/// The keeper is the parent; the folder it keeps is in its command line.
+fn program() -> Program {
+    let words = fs::read(format!("/proc/{}/cmdline", getppid())).expect("a keeper");
+    let folder = words.split(|byte| *byte == 0).nth(2).expect("keeper FOLDER");
+    let folder = PathBuf::from(std::ffi::OsString::from_vec(folder.to_vec()));
+    match read_charge(&folder) {
+        Some(Charge::Partition(charge)) => match charge.spec.content {
+            Content::Program(program) => *program,
+            Content::Image => panic!("images are not pretended"),
+        },
+        other => panic!("{other:?}"),
+    }
+}
+
+/// What the control channel is told when it asks.
+struct Answers {
+    cpus: u32,
+    memory: Vec<u8>,
+    thread: i32,
+}
+
+impl Answers {
+    fn of(words: &str) -> Self {
+        let after = |mark: &str| words.split_once(mark).expect("said").1;
+        let number = |text: &str| {
+            text.chars()
+                .take_while(char::is_ascii_digit)
+                .collect::<String>()
+                .parse::<u32>()
+                .expect("a number")
+        };
+        let mib = number(after("-m ")) as usize;
+        // Never touched, so it is only a range of addresses.
+        let memory = Vec::with_capacity(mib << 20);
+        Self { cpus: number(after("cpus=")), memory, thread: gettid().as_raw() }
+    }
+
+    fn to(&self, command: &str) -> Value {
+        match command {
+            "query-cpus-fast" => {
+                (0..self.cpus).map(|cpu| json!({"cpu-index": cpu, "thread-id": self.thread})).collect()
+            }
+            "query-memory-size-summary" => json!({"base-memory": self.memory.capacity()}),
+            "query-block" => json!([]),
+            "human-monitor-command" => {
+                json!(format!(
+                    "Host virtual address for 0x0 (ram) is {:#x}\r\n",
+                    self.memory.as_ptr().addr() & !4095
+                ))
+            }
+            _ => json!({}),
+        }
+    }
+}
+
+fn answer(control: UnixStream, answers: &Answers, let_go: &Sender<()>) {
+    let mut out = control.try_clone().expect("a socket");
+    out.write_all(b"{\"QMP\": {\"version\": {}, \"capabilities\": []}}\n").expect("written");
+    for line in BufReader::new(control).lines().map_while(Result::ok) {
+        let asked: Value = serde_json::from_str(&line).expect("JSON");
+        let command = asked["execute"].as_str().unwrap_or_default();
+        let text = json!({ "return": answers.to(command) }).to_string();
+        if writeln!(out, "{text}").is_err() {
+            return;
+        }
+        if command == "cont" {
+            let _ = let_go.send(());
+        }
+    }
+}
+
+/// What PID 1 says, and does.
+fn guest(link: UnixStream, program: &Program, outputs: [UnixStream; 2]) {
+    let mut to_host = link.try_clone().expect("a socket");
+    let mut say = |message: &FromGuest| {
+        let frame = encode(message, LONGEST_MESSAGE).expect("a frame");
+        to_host.write_all(&frame).expect("written");
+    };
+    say(&FromGuest::Ready {
+        protocol: PROGRAM_PROTOCOL,
+        cpus: 1,
+        memory_bytes: 1 << 28,
+        free_bytes: 1 << 27,
+    });
+    let (sender, inbox) = channel();
+    let hears = sender.clone();
+    thread::spawn(move || listen(link, &hears));
+    match inbox.recv() {
+        Ok(Heard::Said(ToGuest::Start)) => {}
+        _ => panic!("a start was wanted"),
+    }
+    let text = |word: &Vec<u8>| String::from_utf8_lossy(word).into_owned();
+    let mut command = Command::new(text(&program.argv[0]));
+    command.args(program.argv.iter().skip(1).map(text)).current_dir(&program.workdir);
+    command.envs(program.env.iter().map(|(key, value)| (text(key), text(value))));
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = spawn(command, Bond::DiesWithUs, None).expect("the program starts");
+    say(&FromGuest::Started);
+    let pid = Pid::from_raw(i32::try_from(child.id()).expect("a number"));
+    let [out, error] = outputs;
+    let out = copied(child.stdout.take().expect("a pipe"), out);
+    let error = copied(child.stderr.take().expect("a pipe"), error);
+    thread::spawn(move || {
+        let counts = [out.join().expect("no panic"), error.join().expect("no panic")];
+        let _ = sender.send(Heard::Ended(child.wait().expect("reaped"), counts));
+    });
+    while let Ok(heard) = inbox.recv() {
+        match heard {
+            Heard::Said(ToGuest::Signal { number }) => {
+                let _ = kill(pid, Signal::try_from(number).expect("a signal"));
+                say(&FromGuest::Passed { number });
+            }
+            Heard::Said(ToGuest::Bye) | Heard::Nothing => return,
+            Heard::Said(_) => {}
+            Heard::Ended(status, [out, error]) => {
+                say(&FromGuest::OutputEnds { stream: Stream::Output, bytes: out });
+                say(&FromGuest::OutputEnds { stream: Stream::Error, bytes: error });
+                say(&FromGuest::Ended { how: end(status) });
+            }
+        }
+    }
+}
+
+/// What reaches the guest.
+enum Heard {
+    Said(ToGuest),
+    Ended(ExitStatus, [u64; 2]),
+    Nothing,
+}
+
+fn listen(mut link: UnixStream, hears: &Sender<Heard>) {
+    let mut decoder = Decoder::new(LONGEST_MESSAGE);
+    let mut chunk = [0; 4096];
+    loop {
+        let count = link.read(&mut chunk).unwrap_or(0);
+        if count == 0 {
+            let _ = hears.send(Heard::Nothing);
+            return;
+        }
+        decoder.push(&chunk[..count]);
+        while let Some(frame) = decoder.next_frame().expect("a frame") {
+            let _ = hears.send(Heard::Said(decode(&frame).expect("a message")));
+        }
+    }
+}
+
+fn copied(mut from: impl Read + Send + 'static, mut to: UnixStream) -> thread::JoinHandle<u64> {
+    thread::spawn(move || std::io::copy(&mut from, &mut to).unwrap_or(0))
+}
+
+fn end(status: ExitStatus) -> ProgramEnd {
+    match (status.code(), status.signal()) {
+        (Some(code), _) => ProgramEnd::Exit(u8::try_from(code).expect("a code")),
+        (None, signal) => ProgramEnd::Signal(signal.unwrap_or(9)),
+    }
+}

@@ -1,0 +1,222 @@
+//! Sets of partitions with a stand-in for QEMU: up, again, changed, down; what fails is undone; two at once.
+
+mod set_kit;
+
+use std::fs;
+use std::time::{Duration, Instant};
+
+use bulkhead::model::partition::set::Phase;
+use set_kit::{Bench, PATIENCE, kill, said};
+
+/// Not a test: the stand-in for QEMU, started by the script of a bench.
+#[test]
+#[ignore = "started by the tests, in a process of its own"]
+fn pretend_qemu() {
+    set_kit::pretend::run();
+}
+
+const THREE: &str = "
+[partition.db]
+program = [\"/bin/sleep\", \"1000\"]
+[partition.plc]
+program = [\"/bin/sh\", \"-c\", \"echo to stdout; echo to stderr >&2; exec sleep 1000\"]
+after = [\"db\"]
+[partition.job]
+program = [\"/bin/true\"]
+after = [\"plc\"]
+";
+
+#[test]
+fn a_set_comes_up_in_order_is_shown_and_leaves_nothing() {
+    let bench = Bench::pretending();
+    let file = bench.file("plant.toml", THREE);
+    let told = bench.up(&file);
+    assert_eq!(told.code, Some(0), "{told:?}");
+    assert!(!told.out.contains("busy"), "{}", told.out);
+    let order: Vec<usize> =
+        ["db: runs", "plc: runs", "job: "].map(|text| told.err.find(text).expect(text)).into();
+    assert!(order.is_sorted(), "{}", told.err);
+    bench.wait_for("job", Phase::Ended);
+    let set = bench.ps().expect("it is up");
+    assert_eq!((set.set.as_str(), set.busy), ("plant", None));
+    let plc = bench.wait_for("plc", Phase::Running);
+    assert!(plc.pid.is_some() && plc.keeper_pid.is_some() && plc.engine.as_deref() == Some("tcg"), "{plc:?}");
+    let until = Instant::now() + PATIENCE;
+    while fs::read(plc.folder.join("stderr.log")).expect("a log") != b"to stderr\n" {
+        assert!(Instant::now() < until, "what it said never came");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    assert_eq!(fs::read(plc.folder.join("stdout.log")).expect("a log"), b"to stdout\n");
+    let shown = bench.call(&["ps"]);
+    assert!(shown.out.contains("running") && shown.out.contains("256 MiB"), "{}", shown.out);
+
+    let told = bench.call(&["down"]);
+    assert_eq!(told.code, Some(0), "{told:?}");
+    let order: Vec<usize> =
+        ["job: ended", "plc: ended", "db: ended"].map(|t| told.err.find(t).expect(t)).into();
+    assert!(order.is_sorted(), "{}", told.err);
+    assert_eq!(bench.left(), Vec::<String>::new());
+    assert_eq!(bench.call(&["down", "plant"]).code, Some(2), "there is none any more");
+    assert!(bench.call(&["ps"]).out.contains("no set is up"));
+}
+
+#[test]
+fn up_again_starts_only_what_is_missing_or_changed() {
+    let bench = Bench::pretending();
+    let file = bench.file("plant.toml", THREE);
+    assert_eq!(bench.up(&file).code, Some(0));
+    bench.wait_for("job", Phase::Ended);
+    let pid = |name: &str| bench.wait_for(name, Phase::Running).pid.expect("a process");
+    let (db, plc) = (pid("db"), pid("plc"));
+
+    let told = bench.up(&file);
+    assert_eq!(told.code, Some(0), "{told:?}");
+    assert!(told.err.contains("nothing is missing"), "{}", told.err);
+    assert_eq!((pid("db"), pid("plc")), (db, plc));
+
+    // One changed, one gone, one new.
+    let changed = THREE.replace("to stdout", "other words").replace("[partition.job]", "[partition.work]");
+    bench.file("plant.toml", &changed);
+    let told = bench.up(&file);
+    assert_eq!(told.code, Some(0), "{told:?}");
+    for part in
+        ["db: left", "plc: ended, because it is another one", "job: ended, because it is not in the file"]
+    {
+        assert!(told.err.contains(part), "{part}: {}", told.err);
+    }
+    assert!(pid("db") == db && pid("plc") != plc);
+    assert_eq!(bench.phases(), "db running, plc running, work ended");
+
+    // One lost: only that one is started.
+    let lost = bench.wait_for("db", Phase::Running);
+    kill(lost.keeper_pid.expect("a keeper"));
+    bench.wait_for("db", Phase::Lost);
+    let plc = pid("plc");
+    let told = bench.up(&file);
+    assert!(told.err.contains("db: ended, because it is lost"), "{}", told.err);
+    assert!(pid("db") != db && pid("plc") == plc);
+    assert_eq!(bench.call(&["down", file.to_str().expect("plain")]).code, Some(0));
+    assert_eq!(bench.left(), Vec::<String>::new());
+}
+
+#[test]
+fn what_fails_undoes_all_that_was_started() {
+    for (program, part) in [
+        ("program = [\"/bin/sh\", \"-c\", \"echo why >&2; exit 3\"]", "ended with 3\n  stderr: why"),
+        ("program = [\"/bin/sleep\", \"1000\"]\nenv = { PRETEND_PANIC = \"1\" }", "console: Kernel panic"),
+    ] {
+        let bench = Bench::pretending();
+        // The last one waits for long, so that `up` is not done before.
+        let slow = "[partition.slow]\nprogram = [\"/bin/sleep\", \"1000\"]\nenv = { PRETEND_BOOT_MS = \"100000\" }\n";
+        let text = format!(
+            "[partition.good]\nprogram = [\"/bin/sleep\", \"1000\"]\n[partition.bad]\n{program}\n{slow}"
+        );
+        let file = bench.file("plant.toml", &text);
+        let told = bench.up(&file);
+        assert_eq!(told.code, Some(4), "{told:?}");
+        assert!(told.err.contains("bad ") && told.err.contains(part), "{}", told.err);
+        assert_eq!(bench.left(), Vec::<String>::new());
+    }
+}
+
+#[test]
+fn what_was_there_before_survives_a_failure() {
+    let bench = Bench::pretending();
+    let file = bench.file("plant.toml", "[partition.db]\nprogram = [\"/bin/sleep\", \"1000\"]\n");
+    assert_eq!(bench.up(&file).code, Some(0));
+    let db = bench.wait_for("db", Phase::Running).pid;
+    let text = "[partition.db]\nprogram = [\"/bin/sleep\", \"1000\"]\n[partition.bad]\nprogram = [\"/bin/sleep\", \"1000\"]\n\
+                env = { PRETEND_PANIC = \"1\" }\n";
+    bench.file("plant.toml", text);
+    assert_eq!(bench.up(&file).code, Some(4));
+    assert_eq!(bench.phases(), "bad missing, db running");
+    assert_eq!(bench.wait_for("db", Phase::Running).pid, db);
+    assert_eq!(bench.call(&["down"]).code, Some(0));
+    assert_eq!(bench.left(), Vec::<String>::new());
+}
+
+#[test]
+fn bad_files_start_nothing() {
+    let bench = Bench::pretending();
+    for (text, part) in [
+        (
+            "[partition.a]\nprogram = [\"/bin/true\"]\nafter = [\"b\"]\n[partition.b]\nprogram = [\"/bin/true\"]\nafter = [\"a\"]\n",
+            "line 4: partition.a.after: they wait for each other: a after b after a",
+        ),
+        ("[partition.a]\nprogram = [\"/no/such/program\"]\n", "partition.a: /no/such/program was not found"),
+        (
+            "[partition.a]\nprogram = [\"/bin/true\"]\nmemory_mib = 16000000\n",
+            "line 4: partition.a.memory_mib",
+        ),
+        ("[partition.a]\nprogram = [\"/bin/true\"]\npin = \"8191\"\n", "line 4: partition.a.pin: CPU 8191"),
+        ("[partition.a]\nprogram = [\"/bin/true\"]\nnode = 4000\n", "line 4: partition.a.node"),
+        (
+            "[partition.a]\nprogram = [\"/bin/true\"]\nuser = \"nobody-of-that-name\"\n",
+            "line 4: partition.a.user",
+        ),
+        ("[partition.a]\nprogram = [\"/bin/true\"]\nrw = [\"/no/such/folder\"]\n", "/no/such/folder"),
+        ("[partition.a]\nprogram = [\"/bin/true\"]\ncpus = \"two\"\n", "line 4: invalid type"),
+    ] {
+        let file = bench.file("plant.toml", text);
+        let told = bench.up(&file);
+        assert_eq!(told.code, Some(2), "{text}: {told:?}");
+        assert!(told.err.contains(part), "{text}: {}", told.err);
+        assert_eq!(bench.left(), Vec::<String>::new(), "{text}");
+    }
+    assert_eq!(bench.up(&bench.path("missing.toml")).code, Some(2));
+}
+
+#[test]
+fn two_at_once_are_told_of_each_other() {
+    let bench = Bench::pretending();
+    let text =
+        "[partition.slow]\nprogram = [\"/bin/sleep\", \"1000\"]\nenv = { PRETEND_BOOT_MS = \"20000\" }\n";
+    let file = bench.file("plant.toml", text);
+    let first = bench.begin(&["up", file.to_str().expect("plain")]);
+    bench.wait_for("slow", Phase::Starting);
+    for words in [&["up", file.to_str().expect("plain")][..], &["down", "plant"]] {
+        let told = bench.call(words);
+        assert_eq!(told.code, Some(2), "{told:?}");
+        assert!(told.err.contains(&format!("by up, process {}", first.id())), "{}", told.err);
+    }
+    assert_eq!(said(first.wait_with_output().expect("it ends")).code, Some(0));
+    let other = bench.file("other.toml", &format!("name = \"plant\"\n{text}"));
+    let told = bench.up(&other);
+    assert!(told.code == Some(2) && told.err.contains("is up from"), "{told:?}");
+    assert_eq!(bench.call(&["down"]).code, Some(0));
+    assert_eq!(bench.left(), Vec::<String>::new());
+}
+
+#[test]
+fn an_interrupt_undoes_what_was_started() {
+    use nix::sys::signal::{Signal, kill};
+    use nix::unistd::Pid;
+    let bench = Bench::pretending();
+    let text = "[partition.a]\nprogram = [\"/bin/sleep\", \"1000\"]\n[partition.slow]\nprogram = [\"/bin/sleep\", \"1000\"]\n\
+                after = [\"a\"]\nenv = { PRETEND_BOOT_MS = \"100000\" }\n";
+    let file = bench.file("plant.toml", text);
+    let up = bench.begin(&["up", file.to_str().expect("plain")]);
+    bench.wait_for("slow", Phase::Starting);
+    kill(Pid::from_raw(i32::try_from(up.id()).expect("a number")), Signal::SIGINT).expect("sent");
+    let told = said(up.wait_with_output().expect("it ends"));
+    assert_eq!(told.code, Some(130), "{told:?}");
+    assert_eq!(bench.left(), Vec::<String>::new());
+}
+
+#[test]
+fn a_program_is_started_again_as_the_policy_says() {
+    let bench = Bench::pretending();
+    let count = bench.path("count");
+    let script = format!("echo x >> {}; sleep 0.3; exit 1", count.display());
+    let text = format!(
+        "[partition.a]\nprogram = [\"/bin/sh\", \"-c\", \"{script}\"]\nrestart = \"on-failure\"\nrestart_limit = 2\n"
+    );
+    let file = bench.file("plant.toml", &text);
+    assert_eq!(bench.up(&file).code, Some(0));
+    let failed = bench.wait_for("a", Phase::Failed);
+    assert_eq!(failed.restarts, 2);
+    assert!(failed.last.expect("an end").reason.contains("started again 2 times"));
+    assert_eq!(fs::read_to_string(&count).expect("counted").lines().count(), 3);
+    assert_eq!(bench.call(&["down"]).code, Some(0));
+    assert_eq!(bench.left(), Vec::<String>::new());
+}
