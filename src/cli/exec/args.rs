@@ -36,7 +36,7 @@ pub enum Accel {
 
 /// Arguments of `exec`.
 #[derive(Debug, Args)]
-#[command(after_help = EXEC_AFTER)]
+#[command(after_help = EXEC_AFTER, args_override_self = true)]
 pub struct ExecArgs {
     /// The program and its arguments, byte for byte
     #[arg(value_name = "PROGRAM", required = true, trailing_var_arg = true, allow_hyphen_values = true)]
@@ -81,7 +81,7 @@ pub struct ResourceArgs {
     #[arg(long, value_name = "N", allow_negative_numbers = true, conflicts_with = "realtime",
           value_parser = clap::value_parser!(i8).range(-20..=19))]
     pub nice: Option<i8>,
-    /// Real-time priority (SCHED_FIFO) of its CPUs, 1 ... 99
+    /// Real-time priority (first in, first out) of its CPUs, 1 ... 99
     #[arg(long, value_name = "P", value_parser = clap::value_parser!(u8).range(1..=99))]
     pub realtime: Option<u8>,
     /// Weight of its CPUs against other partitions, 1 ... 10000

@@ -75,7 +75,9 @@ fn execute(args: &ExecArgs, begun: Instant) -> Result<u8> {
         raw.leave();
     }
     drop(around);
-    folder.remove().context("removing the folder of what was made")?;
+    if let Err(error) = folder.remove() {
+        output::say(&format!("bulkhead: removing the folder of what was made: {error}"));
+    }
     let code = code_of(&outcome, &spec);
     if let Some(to) = &args.report {
         seen.write(to, &spec, &outcome, code)?;
@@ -154,7 +156,9 @@ fn say_failed(failed: &Failed) {
         text.push_str("bulkhead: last lines of the guest's console:\n");
     }
     for line in &failed.console {
-        text.push_str(&format!("  {line}\n"));
+        text.push_str("  ");
+        text.push_str(line);
+        text.push('\n');
     }
     // Nobody is left to tell when standard error is gone.
     let _ = io::stderr().lock().write_all(text.as_bytes());

@@ -24,11 +24,8 @@ const PASSED_ON: [Signal; 9] = [
     Signal::SIGCONT,
 ];
 
-/// Signals held back for the thread that passes them on.
-pub struct Held(SigSet);
-
-/// Holds them back; to be called before there is a second thread.
-pub fn hold() -> io::Result<Held> {
+/// Holds them back for the thread that passes them on; to be called before there is a second thread.
+pub fn hold() -> io::Result<SigSet> {
     let ignored = ignored_mask();
     let mut set = SigSet::empty();
     for signal in PASSED_ON {
@@ -37,7 +34,7 @@ pub fn hold() -> io::Result<Held> {
         }
     }
     set.thread_block()?;
-    Ok(Held(set))
+    Ok(set)
 }
 
 /// `SigIgn` of `/proc/self/status`: bit 0 is signal 1.
@@ -48,10 +45,10 @@ fn ignored_mask() -> u64 {
 }
 
 /// Begins to pass them on. `raw` is left while we are stopped.
-pub fn pass_on(held: Held, raw: Option<Arc<RawTerminal>>) -> io::Result<Orders> {
+pub fn pass_on(held: SigSet, raw: Option<Arc<RawTerminal>>) -> io::Result<Orders> {
     let (to, orders) = channel();
     thread::Builder::new().name("signals".to_owned()).spawn(move || {
-        while let Ok(signal) = held.0.wait() {
+        while let Ok(signal) = held.wait() {
             if !forward(signal, raw.as_deref(), &to) {
                 return;
             }

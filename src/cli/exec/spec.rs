@@ -29,7 +29,7 @@ pub fn partition(args: &ExecArgs) -> Result<PartitionSpec> {
         name: name(&program),
         content: Content::Program(Box::new(program)),
         resources: resources(&args.resources)?,
-        disks: args.sight.disk.iter().map(|word| disk(word)).collect(),
+        disks: args.sight.disk.iter().map(disk).collect(),
         cards,
     })
 }
@@ -60,7 +60,7 @@ fn program(args: &ExecArgs) -> Result<Program> {
         user: user(sight.user.as_deref())?,
         files,
         writable: sight.rw.iter().map(|path| absolute(path)).collect::<Result<_>>()?,
-        binds: sight.bind.iter().map(|word| bind(word)).collect::<Result<_>>()?,
+        binds: sight.bind.iter().map(bind).collect::<Result<_>>()?,
         terminal: args.terminal.then(terminal::size),
     })
 }

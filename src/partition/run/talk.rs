@@ -341,3 +341,6 @@ fn listen(mut from: UnixStream, to: &Sender<Happened>) -> LinkError {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -56,7 +56,7 @@ pub fn build(program: &GuestProgram) -> Result<(), String> {
         mount_9p(&tree.tag, &tree.at, tree.writable)?;
     }
     program.inner_binds.iter().try_for_each(bind_inside)?;
-    if let Some(way) = &program.way_out {
+    if let Some(way) = program.way_out {
         name_server(way);
     }
     Ok(())
@@ -149,7 +149,7 @@ fn link_unless_there(target: &str, at: &str) -> Result<(), String> {
 }
 
 /// The host's own name servers may be at addresses that mean nothing here. The file is replaced, in the layer only.
-fn name_server(way: &WayOut) {
+fn name_server(way: WayOut) {
     let path = "/etc/resolv.conf";
     let _ = fs::create_dir_all("/etc");
     let _ = fs::remove_file(path);

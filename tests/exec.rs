@@ -1,0 +1,323 @@
+//! `bulkhead exec` with real guests: the program's words, streams, code, signals, files and terminal arrive as they were.
+
+#[path = "exec_kit/mod.rs"]
+mod exec_kit;
+
+use std::ffi::{OsStr, OsString};
+use std::fs::{self, File};
+use std::io::{Read, Write};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::PermissionsExt;
+use std::process::Stdio;
+use std::time::Duration;
+
+use exec_kit::{Here, assert_code, binary, complaint, end_of, guests_start, text, wait_for};
+use nix::pty::{Winsize, openpty};
+use nix::sys::signal::{Signal, kill};
+use nix::sys::termios::tcgetattr;
+use nix::unistd::Pid;
+use rand::{RngExt, SeedableRng};
+use rand_xoshiro::Xoshiro256PlusPlus;
+
+fn random_bytes(count: usize) -> Vec<u8> {
+    let mut random = Xoshiro256PlusPlus::seed_from_u64(7);
+    (0..count / 8).flat_map(|_| random.random::<u64>().to_le_bytes()).collect()
+}
+
+fn pid_of(child: &std::process::Child) -> Pid {
+    Pid::from_raw(i32::try_from(child.id()).expect("a number of a process"))
+}
+
+/// `cat` prints its own words and environment, and takes the odd words for files that are not there.
+#[test]
+fn words_and_environment_arrive_byte_for_byte() {
+    if !guests_start() {
+        return;
+    }
+    let here = Here::new();
+    let all: Vec<u8> = (1..=255).collect();
+    let odd = [&all, b"".as_slice(), b"-", b" ", b"\n", b"\"'$`\\", b"--", "ä€".as_bytes(), b"\xff\xfe"];
+    let mut words: Vec<OsString> =
+        ["--env-clear", "--env", "PATH=/usr/bin:/bin", "--env", "EMPTY="].map(OsString::from).to_vec();
+    let value = [b"ODD=".as_slice(), &all].concat();
+    words.extend([OsString::from("--env"), OsStr::from_bytes(&value).to_owned()]);
+    words.extend(["--", "cat", "/proc/self/cmdline", "/proc/self/environ", "--"].map(OsString::from));
+    words.extend(odd.iter().map(|word| OsStr::from_bytes(word).to_owned()));
+    let output = here.run(&words);
+    assert_code(&output, 1);
+    let begin = [b"cat".as_slice(), b"/proc/self/cmdline", b"/proc/self/environ", b"--"];
+    let wanted: Vec<u8> = begin
+        .into_iter()
+        .chain(odd)
+        .chain([b"PATH=/usr/bin:/bin".as_slice(), b"EMPTY=", &value])
+        .flat_map(|word| word.iter().copied().chain([0]))
+        .collect();
+    let sorted = |bytes: &[u8]| {
+        let mut words: Vec<Vec<u8>> = bytes.split(|byte| *byte == 0).map(<[u8]>::to_vec).collect();
+        words[begin.len() + odd.len()..].sort();
+        words
+    };
+    assert_eq!(sorted(&output.stdout), sorted(&wanted));
+    assert!(complaint(&output).contains("cat:"), "{}", complaint(&output));
+    here.assert_nothing_left();
+}
+
+#[test]
+fn codes_are_exact() {
+    if !guests_start() {
+        return;
+    }
+    for code in [0, 1, 255] {
+        let here = Here::new();
+        let output = here.run(&["--", "sh", "-c", &format!("exit {code}")]);
+        assert_code(&output, code);
+        assert!(output.stderr.is_empty() && output.stdout.is_empty(), "{}", complaint(&output));
+        here.assert_nothing_left();
+    }
+}
+
+#[test]
+fn a_death_by_signal_is_128_and_its_number_and_is_said() {
+    if !guests_start() {
+        return;
+    }
+    let here = Here::new();
+    // The other streams are checked on the way: both arrive, each on its own.
+    let output = here.run(&["--", "sh", "-c", "echo out; echo err >&2; kill -SEGV $$"]);
+    assert_code(&output, 139);
+    assert_eq!(text(&output), "out\n");
+    assert!(complaint(&output).starts_with("err\n") && complaint(&output).contains("SIGSEGV"));
+    // Signals without a name are signals, too.
+    let output = here.run(&["--", "sh", "-c", "kill -40 $$"]);
+    assert_code(&output, 168);
+    here.assert_nothing_left();
+}
+
+#[test]
+fn any_volume_goes_through_unharmed() {
+    if !guests_start() {
+        return;
+    }
+    let here = Here::new();
+    let bytes = random_bytes(64 << 20);
+    let script = "tee /dev/stderr | cat; exit 3";
+    let output = here.feed(&["--", "sh", "-c", script], &bytes);
+    assert_eq!(output.status.code(), Some(3));
+    assert!(output.stdout == bytes, "{} bytes of {} or other ones", output.stdout.len(), bytes.len());
+    assert!(output.stderr == bytes, "{} bytes of {} or other ones", output.stderr.len(), bytes.len());
+    here.assert_nothing_left();
+}
+
+#[test]
+fn a_closed_end_is_noticed_at_the_other() {
+    if !guests_start() {
+        return;
+    }
+    let here = Here::new();
+    // The program closes its input and goes on: whoever feeds it must not wait for ever.
+    let mut child = here
+        .command(&["--", "sh", "-c", "exec <&-; echo closed; sleep 2; echo end"])
+        .stdin(Stdio::piped())
+        .spawn()
+        .expect("it starts");
+    let mut pipe = child.stdin.take().expect("a pipe");
+    let refused = std::iter::repeat_with(|| pipe.write_all(&[b'y'; 65_536])).find_map(Result::err);
+    assert_eq!(refused.map(|error| error.kind()), Some(std::io::ErrorKind::BrokenPipe));
+    let output = here.finish(child);
+    assert_code(&output, 0);
+    assert_eq!(text(&output), "closed\nend\n");
+
+    // The reader has seen enough: the program dies of its next write, as in a pipeline.
+    let mut child = here.command(&["--", "yes"]).spawn().expect("it starts");
+    wait_for(&mut child, "y\ny\n");
+    drop(child.stdout.take());
+    let output = here.finish(child);
+    assert_code(&output, 141);
+    assert!(complaint(&output).contains("SIGPIPE"), "{}", complaint(&output));
+    here.assert_nothing_left();
+}
+
+#[test]
+fn a_child_in_the_background_does_not_hold_the_end_up() {
+    if !guests_start() {
+        return;
+    }
+    let here = Here::new();
+    let output = here.run(&["--", "sh", "-c", "sleep 1000 & yes & echo first; exit 4"]);
+    assert_code(&output, 4);
+    assert!(text(&output).contains("first\n"));
+    here.assert_nothing_left();
+}
+
+#[test]
+fn a_slow_reader_loses_nothing() {
+    if !guests_start() {
+        return;
+    }
+    let here = Here::new();
+    let mut child = here.command(&["--", "head", "-c", "20000000", "/dev/zero"]).spawn().expect("it starts");
+    let mut out = child.stdout.take().expect("a pipe");
+    let mut first = [1; 1];
+    out.read_exact(&mut first).expect("a byte");
+    // Long enough for the program to end, if nothing held it back.
+    std::thread::sleep(Duration::from_secs(4));
+    let mut rest = Vec::new();
+    out.read_to_end(&mut rest).expect("the rest");
+    assert_eq!(rest.len(), 20_000_000 - 1);
+    assert_code(&here.finish(child), 0);
+}
+
+#[test]
+fn signals_are_passed_on() {
+    if !guests_start() {
+        return;
+    }
+    let here = Here::new();
+    let script = "trap 'echo usr' USR1; trap 'echo int' INT; trap 'echo term; exit 9' TERM; echo ready; \
+                  while :; do sleep 0.05; done";
+    let mut child = here.command(&["--", "sh", "-c", script]).spawn().expect("it starts");
+    wait_for(&mut child, "ready\n");
+    for (signal, said) in [(Signal::SIGUSR1, "usr\n"), (Signal::SIGINT, "int\n"), (Signal::SIGINT, "int\n")] {
+        kill(pid_of(&child), signal).expect("it runs");
+        wait_for(&mut child, said);
+    }
+    kill(pid_of(&child), Signal::SIGTERM).expect("it runs");
+    let output = here.finish(child);
+    assert_code(&output, 9);
+    assert_eq!(text(&output), "term\n");
+
+    // Before there is a program, it ends the boot.
+    let child = here.command(&["--", "sleep", "1000"]).spawn().expect("it starts");
+    while here.left_behind().len() < 4 {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    kill(pid_of(&child), Signal::SIGTERM).expect("it runs");
+    assert_code(&here.finish(child), 143);
+    here.assert_nothing_left();
+}
+
+#[test]
+fn only_what_is_opened_can_be_written() {
+    if !guests_start() {
+        return;
+    }
+    let here = Here::new();
+    for folder in ["open", "closed", "shown"] {
+        fs::create_dir(here.path(folder)).expect("the test's own files");
+        fs::set_permissions(here.path(folder), fs::Permissions::from_mode(0o777))
+            .expect("the test's own files");
+    }
+    fs::set_permissions(here.files.path(), fs::Permissions::from_mode(0o755)).expect("the test's own files");
+    fs::write(here.path("shown/file"), "shown").expect("the test's own files");
+    let shown = format!("{}:/mnt/elsewhere", here.path("shown").display());
+    let script = "id -u; pwd; echo kept > open/new; echo lost > closed/new; cat closed/new /mnt/elsewhere/file; \
+                  echo no > /mnt/elsewhere/file; echo $?; hostname; cat /proc/1/comm";
+    let output = here.run(&[
+        OsStr::new("--rw"),
+        here.path("open").as_os_str(),
+        OsStr::new("--bind"),
+        OsStr::new(&shown),
+        OsStr::new("--workdir"),
+        here.files.path().as_os_str(),
+        OsStr::new("--user"),
+        OsStr::new("1234:1234"),
+        OsStr::new("--"),
+        OsStr::new("sh"),
+        OsStr::new("-c"),
+        OsStr::new(script),
+    ]);
+    assert_code(&output, 0);
+    let folder = here.files.path().display();
+    let wanted = format!("1234\n{folder}\nlost\nshown2\nsh\ninit\n");
+    assert_eq!(text(&output), wanted, "{}", complaint(&output));
+    assert_eq!(fs::read_to_string(here.path("open/new")).expect("written through"), "kept\n");
+    assert!(!here.path("closed/new").exists());
+    assert_eq!(fs::read_to_string(here.path("shown/file")).expect("unharmed"), "shown");
+    here.assert_nothing_left();
+}
+
+#[test]
+fn a_program_can_have_a_tree_of_its_own_or_nothing_but_itself() {
+    if !guests_start() {
+        return;
+    }
+    let here = Here::new();
+    // Without its symbols, which are most of it in a debug build.
+    let lean = bulkhead::platforms::vm::payload::read_program(binary()).expect("an ELF file");
+    fs::create_dir(here.path("tree")).expect("the test's own files");
+    fs::write(here.path("tree/it"), lean).expect("the test's own files");
+    fs::set_permissions(here.path("tree/it"), fs::Permissions::from_mode(0o755))
+        .expect("the test's own files");
+    let itself = here.path("tree/it");
+    let itself = itself.to_str().expect("a path of text");
+    let output = here.run(&["--files", "none", "--", itself, "--version"]);
+    assert_code(&output, 0);
+    assert!(text(&output).starts_with("bulkhead "), "{}", text(&output));
+
+    let dynamic = here.run(&["--files", "none", "--", "/bin/sh", "-c", ":"]);
+    assert_code(&dynamic, 126);
+    assert!(complaint(&dynamic).contains("only a static program"), "{}", complaint(&dynamic));
+
+    let tree = here.path("tree");
+    let tree = tree.to_str().expect("a path of text");
+    let output = here.run(&["--files", tree, "--", "/it", "--version"]);
+    assert_code(&output, 0);
+    assert!(text(&output).starts_with("bulkhead "), "{}", text(&output));
+    let outside = here.run(&["--files", tree, "--", "/bin/sh"]);
+    assert_code(&outside, 127);
+    assert!(complaint(&outside).contains("all that is served"), "{}", complaint(&outside));
+    here.assert_nothing_left();
+}
+
+#[test]
+fn the_way_out_leads_to_the_host_and_only_when_asked() {
+    if !guests_start() {
+        return;
+    }
+    let here = Here::new();
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = listener.local_addr().expect("bound").port();
+    let server = std::thread::spawn(move || {
+        let (mut connection, _) = listener.accept().expect("the guest calls");
+        connection.write_all(b"hello").expect("it listens");
+    });
+    let script = format!("exec 3<>/dev/tcp/10.0.2.2/{port}; cat <&3; grep nameserver /etc/resolv.conf");
+    let output = here.run(&["--net", "user", "--", "bash", "-c", &script]);
+    assert_code(&output, 0);
+    assert_eq!(text(&output), "hellonameserver 10.0.2.3\n");
+    server.join().expect("no panic");
+    let output = here.run(&["--", "ls", "/sys/class/net"]);
+    assert_eq!(text(&output), "lo\n");
+}
+
+#[test]
+fn a_terminal_is_passed_through_and_put_back() {
+    if !guests_start() {
+        return;
+    }
+    let here = Here::new();
+    let size = Winsize { ws_row: 33, ws_col: 101, ws_xpixel: 0, ws_ypixel: 0 };
+    let pty = openpty(Some(&size), None).expect("a terminal");
+    let before = tcgetattr(&pty.slave).expect("its settings");
+    let slave = || Stdio::from(pty.slave.try_clone().expect("a copy"));
+    let script = "stty size; read -r line; echo \"got $line\"; test -t 0 && test -t 1 && test -t 2 && exit 5";
+    let mut command = here.command(&["-t", "--", "sh", "-c", script]);
+    let mut child = command.stdin(slave()).stdout(slave()).stderr(slave()).spawn().expect("it starts");
+    drop(command);
+    let mut master = File::from(pty.master);
+    let mut said = String::new();
+    let mut hear = |master: &mut File, wanted: &str| {
+        while !said.contains(wanted) {
+            let mut chunk = [0; 256];
+            let count = master.read(&mut chunk).expect("it speaks");
+            said.push_str(&String::from_utf8_lossy(&chunk[..count]));
+        }
+    };
+    hear(&mut master, "33 101");
+    assert_ne!(tcgetattr(&pty.slave).expect("its settings"), before, "raw while it runs");
+    master.write_all(b"typed\r").expect("it listens");
+    hear(&mut master, "got typed");
+    assert_eq!(end_of(&mut child).code(), Some(5));
+    assert_eq!(tcgetattr(&pty.slave).expect("its settings"), before, "as it was");
+    here.assert_nothing_left();
+}

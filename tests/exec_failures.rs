@@ -1,0 +1,200 @@
+//! `bulkhead exec` when things break: each failure ends it with its code and a reason, and nothing is left behind.
+
+#[path = "exec_kit/mod.rs"]
+mod exec_kit;
+
+use std::ffi::OsStr;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::process::Child;
+use std::time::{Duration, Instant};
+
+use exec_kit::{Here, assert_code, complaint, end_of, guests_start, wait_for};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+/// Refused with this code and these words, before anything is made.
+#[track_caller]
+fn refused(words: &[&str], code: i32, part: &str) {
+    let here = Here::new();
+    let begun = Instant::now();
+    let output = here.run(words);
+    assert_code(&output, code);
+    assert!(complaint(&output).contains(part), "{words:?}: {}", complaint(&output));
+    assert!(output.stdout.is_empty());
+    assert!(begun.elapsed() < Duration::from_secs(20), "it takes no guest to know that");
+    here.assert_nothing_left();
+}
+
+#[test]
+fn what_cannot_be_is_refused_with_its_code() {
+    refused(&["--", "no-such-program-anywhere"], 127, "was not found");
+    refused(&["--", "/no/such/program"], 127, "was not found");
+    refused(&["--", "/etc/passwd"], 126, "chmod +x");
+    refused(&["--", "/etc"], 126, "folder");
+    refused(&["--workdir", "/no/such/folder", "--", "true"], 125, "is not there");
+    refused(&["--rw", "/no/such/folder", "--", "true"], 125, "/no/such/folder");
+    refused(&["--rw", "/etc/passwd", "--", "true"], 125, "folders are opened");
+    refused(&["--bind", "/nowhere:/x", "--", "true"], 125, "/nowhere");
+    refused(&["--bind", "/etc", "--", "true"], 125, "FROM:TO");
+    refused(&["--disk", "/no/such/disk", "--", "true"], 125, "/no/such/disk");
+    refused(&["--files", "/no/such/tree", "--", "true"], 125, "/no/such/tree");
+    refused(&["--user", "nobody-by-this-name", "--", "true"], 125, "nobody-by-this-name");
+    refused(&["--env", "novalue", "--", "true"], 125, "NAME=VALUE");
+    refused(&["--memory", "12", "--", "true"], 125, "512MiB");
+    refused(&["--cpus", "0", "--", "true"], 125, "--cpus");
+    refused(&["--no-such-option", "--", "true"], 125, "--no-such-option");
+    refused(&["--qemu", "/no/such/qemu", "--", "true"], 125, "/no/such/qemu");
+    refused(&["--kernel", "/no/such/kernel", "--", "true"], 125, "/no/such/kernel");
+}
+
+#[test]
+fn another_architecture_is_refused() {
+    let here = Here::new();
+    let mut program = fs::read(exec_kit::binary()).expect("an ELF file");
+    program[18] = 243;
+    program.truncate(100_000);
+    let path = here.path("riscv");
+    fs::write(&path, program).expect("the test's own files");
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).expect("the test's own files");
+    let output = here.run(&[OsStr::new("--"), path.as_os_str()]);
+    assert_code(&output, 126);
+    assert!(complaint(&output).contains("another processor"), "{}", complaint(&output));
+}
+
+#[test]
+fn a_missing_interpreter_is_told_by_the_guest() {
+    if !guests_start() {
+        return;
+    }
+    let here = Here::new();
+    let path = here.path("script");
+    fs::write(&path, "#!/no/such/interpreter\n").expect("the test's own files");
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).expect("the test's own files");
+    let output = here.run(&[OsStr::new("--"), path.as_os_str()]);
+    assert_code(&output, 127);
+    assert!(complaint(&output).contains("interpreter"), "{}", complaint(&output));
+    here.assert_nothing_left();
+}
+
+#[test]
+fn a_kernel_panic_ends_it_with_the_last_words() {
+    if !guests_start() {
+        return;
+    }
+    let here = Here::new();
+    let output = here.run(&["--", "sh", "-c", "echo c > /proc/sysrq-trigger; sleep 1000"]);
+    assert_code(&output, 125);
+    let said = complaint(&output);
+    assert!(said.contains("Kernel panic") && said.contains("last lines"), "{said}");
+    here.assert_nothing_left();
+}
+
+#[test]
+fn a_boot_that_takes_too_long_ends_in_time() {
+    if !guests_start() {
+        return;
+    }
+    let here = Here::new();
+    let begun = Instant::now();
+    // Translated guests never boot in a tenth of what they take; CPUs that stand still would not either.
+    let output = here.run(&["--boot-deadline-s", "1", "--cpus", "4", "--", "sleep", "1000"]);
+    if output.status.code() == Some(125) {
+        assert!(complaint(&output).contains("in time"), "{}", complaint(&output));
+    }
+    assert!(begun.elapsed() < Duration::from_secs(60));
+    here.assert_nothing_left();
+}
+
+#[test]
+fn no_kernel_at_all_is_told() {
+    if !guests_start() {
+        return;
+    }
+    let here = Here::new();
+    let (bad, modules) = (here.path("vmlinuz-1.0"), here.path("modules"));
+    fs::write(&bad, b"not a kernel at all").expect("the test's own files");
+    fs::create_dir(&modules).expect("the test's own files");
+    let output = here.run(&[
+        OsStr::new("--kernel"),
+        bad.as_os_str(),
+        OsStr::new("--modules"),
+        modules.as_os_str(),
+        OsStr::new("--"),
+        OsStr::new("true"),
+    ]);
+    assert_code(&output, 125);
+    assert!(complaint(&output).contains("make setup"), "{}", complaint(&output));
+    here.assert_nothing_left();
+}
+
+/// QEMU's process below `child`.
+fn qemu_of(child: &Child) -> Pid {
+    let children = format!("/proc/{0}/task/{0}/children", child.id());
+    let tasks = fs::read_dir(format!("/proc/{}/task", child.id())).expect("it runs").flatten();
+    let lists = tasks.map(|task| fs::read_to_string(task.path().join("children")).unwrap_or_default());
+    for pid in lists.flat_map(|list| list.split_whitespace().map(str::to_owned).collect::<Vec<_>>()) {
+        let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        if String::from_utf8_lossy(&line).contains("-nodefaults") {
+            return Pid::from_raw(pid.parse().expect("a number"));
+        }
+    }
+    panic!("no QEMU in {children}");
+}
+
+#[test]
+fn a_killed_qemu_is_told() {
+    if !guests_start() {
+        return;
+    }
+    let here = Here::new();
+    let mut child = here.command(&["--", "sh", "-c", "echo ready; sleep 1000"]).spawn().expect("it starts");
+    wait_for(&mut child, "ready\n");
+    kill(qemu_of(&child), Signal::SIGKILL).expect("it runs");
+    let output = here.finish(child);
+    assert_code(&output, 125);
+    assert!(complaint(&output).contains("SIGKILL"), "{}", complaint(&output));
+    here.assert_nothing_left();
+}
+
+#[test]
+fn a_stopped_guest_is_ended_by_the_second_signal() {
+    if !guests_start() {
+        return;
+    }
+    let here = Here::new();
+    let mut child = here.command(&["--", "sh", "-c", "echo ready; sleep 1000"]).spawn().expect("it starts");
+    wait_for(&mut child, "ready\n");
+    kill(qemu_of(&child), Signal::SIGSTOP).expect("it runs");
+    let us = Pid::from_raw(i32::try_from(child.id()).expect("a number"));
+    kill(us, Signal::SIGINT).expect("it runs");
+    std::thread::sleep(Duration::from_millis(300));
+    assert_eq!(child.try_wait().expect("our child"), None, "the first one is the program's");
+    kill(us, Signal::SIGINT).expect("it runs");
+    let output = here.finish(child);
+    assert_code(&output, 125);
+    assert!(complaint(&output).contains("did not react"), "{}", complaint(&output));
+    here.assert_nothing_left();
+}
+
+#[test]
+fn killed_it_leaves_nothing_behind() {
+    if !guests_start() {
+        return;
+    }
+    for when in ["booting", "running"] {
+        let here = Here::new();
+        let mut child =
+            here.command(&["--", "sh", "-c", "echo ready; sleep 1000"]).spawn().expect("it starts");
+        if when == "running" {
+            wait_for(&mut child, "ready\n");
+        } else {
+            while here.left_behind().len() < 4 {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+        }
+        child.kill().expect("it runs");
+        end_of(&mut child);
+        here.assert_nothing_left();
+    }
+}

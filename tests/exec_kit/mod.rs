@@ -1,0 +1,170 @@
+//! Starts `bulkhead exec` for tests, in a temporary folder of its own that must be empty afterwards.
+
+#![allow(dead_code, reason = "each test binary uses its own part")]
+#![expect(clippy::print_stderr, reason = "a skipped test says why")]
+
+use std::ffi::OsStr;
+use std::io::{Read, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
+
+/// Generous: a guest boots in two seconds, on a busy machine in ten.
+pub const PATIENCE: Duration = Duration::from_secs(100);
+
+/// The program.
+pub fn binary() -> &'static Path {
+    Path::new(env!("CARGO_BIN_EXE_bulkhead"))
+}
+
+/// Whether guests can be started here; says why not, and fails where they are required.
+pub fn guests_start() -> bool {
+    static WHY_NOT: OnceLock<Option<String>> = OnceLock::new();
+    let why_not = WHY_NOT.get_or_init(|| {
+        let here = Here::new();
+        let output = here.run(&["--", "true"]);
+        (output.status.code() != Some(0)).then(|| String::from_utf8_lossy(&output.stderr).into_owned())
+    });
+    if let Some(why) = why_not {
+        let required = std::env::var("BULKHEAD_REQUIRE").unwrap_or_default();
+        assert!(!required.split(',').any(|name| name == "vm"), "no guest starts: {why}");
+        eprintln!("skipped: {why}");
+    }
+    why_not.is_none()
+}
+
+/// A temporary folder for the program, and one for the test's own files.
+pub struct Here {
+    temporary: tempfile::TempDir,
+    pub files: tempfile::TempDir,
+}
+
+impl Here {
+    pub fn new() -> Self {
+        let made = || tempfile::Builder::new().prefix("exec-test-").tempdir().expect("the test's own files");
+        Self { temporary: made(), files: made() }
+    }
+
+    /// `bulkhead exec --accel tcg WORDS…`, with nothing on its standard input.
+    pub fn command<S: AsRef<OsStr>>(&self, words: &[S]) -> Command {
+        let mut command = Command::new(binary());
+        command.args(["exec", "--accel", "tcg", "--memory", "320MiB"]).args(words);
+        command.env("TMPDIR", self.temporary.path()).stdin(Stdio::null());
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+    }
+
+    pub fn run<S: AsRef<OsStr>>(&self, words: &[S]) -> Output {
+        self.finish(self.command(words).spawn().expect("it starts"))
+    }
+
+    /// Waits for the end, at most [`PATIENCE`].
+    pub fn finish(&self, mut child: Child) -> Output {
+        let mut out = child.stdout.take();
+        let mut err = child.stderr.take();
+        std::thread::scope(|scope| {
+            let out = scope.spawn(move || read_all(out.as_mut()));
+            let err = scope.spawn(move || read_all(err.as_mut()));
+            let status = end_of(&mut child);
+            let (stdout, stderr) = (out.join().expect("no panic"), err.join().expect("no panic"));
+            Output { status, stdout, stderr }
+        })
+    }
+
+    /// Runs it with these bytes on its standard input.
+    pub fn feed<S: AsRef<OsStr>>(&self, words: &[S], input: &[u8]) -> Output {
+        let mut child = self.command(words).stdin(Stdio::piped()).spawn().expect("it starts");
+        let mut pipe = child.stdin.take().expect("a pipe");
+        std::thread::scope(|scope| {
+            scope.spawn(move || {
+                // A program may end without reading all of it.
+                let _ = pipe.write_all(input);
+            });
+            self.finish(child)
+        })
+    }
+
+    /// Files and processes of it that are there now.
+    pub fn left_behind(&self) -> Vec<String> {
+        let names = std::fs::read_dir(self.temporary.path()).expect("the test's own files").flatten();
+        let mut left: Vec<String> = names.map(|entry| format!("{}", entry.path().display())).collect();
+        let mark = format!("TMPDIR={}", self.temporary.path().display());
+        for entry in std::fs::read_dir("/proc").expect("proc").flatten() {
+            let environment = std::fs::read(entry.path().join("environ")).unwrap_or_default();
+            if environment.split(|byte| *byte == 0).any(|word| word == mark.as_bytes()) {
+                let line = std::fs::read(entry.path().join("cmdline")).unwrap_or_default();
+                left.push(String::from_utf8_lossy(&line).replace('\0', " ").chars().take(200).collect());
+            }
+        }
+        left
+    }
+
+    /// Nothing may be left; what is dying may take a moment.
+    pub fn assert_nothing_left(&self) {
+        let until = Instant::now() + Duration::from_secs(30);
+        loop {
+            let left = self.left_behind();
+            if left.is_empty() {
+                return;
+            }
+            assert!(Instant::now() < until, "left behind:\n{}", left.join("\n"));
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// Path of a file of the test's own.
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.files.path().join(name)
+    }
+}
+
+fn read_all(from: Option<&mut impl Read>) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    if let Some(from) = from {
+        from.read_to_end(&mut bytes).expect("a pipe is read");
+    }
+    bytes
+}
+
+/// Waits for a child, at most [`PATIENCE`].
+pub fn end_of(child: &mut Child) -> ExitStatus {
+    let until = Instant::now() + PATIENCE;
+    loop {
+        if let Some(status) = child.try_wait().expect("our child") {
+            return status;
+        }
+        if Instant::now() > until {
+            let _ = child.kill();
+            panic!("it did not end within {PATIENCE:?}");
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Standard output as text.
+pub fn text(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+/// Standard error as text.
+pub fn complaint(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// Fails with all that was said unless the code is this one.
+#[track_caller]
+pub fn assert_code(output: &Output, code: i32) {
+    assert_eq!(output.status.code(), Some(code), "stdout: {}\nstderr: {}", text(output), complaint(output));
+}
+
+/// Reads from a child's standard output until it has said this.
+pub fn wait_for(child: &mut Child, wanted: &str) {
+    let out = child.stdout.as_mut().expect("a pipe");
+    let mut said = Vec::new();
+    while !String::from_utf8_lossy(&said).contains(wanted) {
+        let mut byte = [0];
+        assert_eq!(out.read(&mut byte).expect("a pipe is read"), 1, "it ended without saying {wanted}");
+        said.push(byte[0]);
+    }
+}
