@@ -7,7 +7,7 @@ ARGS ?=
 
 export CARGO_BUILD_TARGET := $(TARGET)
 
-.PHONY: help measure test setup setup-test setup-crosscheck build lint doc bench bench-boot bench-exec bench-gap bench-simulator crosscheck aa fuzz install clean
+.PHONY: help measure test setup setup-test setup-crosscheck build lint doc bench bench-boot bench-exec bench-failover bench-gap bench-simulator crosscheck aa fuzz install clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -40,7 +40,7 @@ lint: ## formatting and lints, warnings are errors
 doc: ## the library's documentation
 	RUSTDOCFLAGS="-D warnings" cargo doc --no-deps
 
-bench: bench-gap bench-boot ## every figure the README states, as ratios measured side by side
+bench: bench-gap bench-boot bench-failover ## every figure the README states, as ratios measured side by side
 
 bench-gap: build ## cost of the gap loop against bare counter reads and oslat
 	cargo bench --bench gap_cost
@@ -50,6 +50,9 @@ bench-boot: build ## boot to agent against a plain QEMU boot of the same kernel
 
 bench-exec: build ## exec against a plain QEMU boot, a bare port, and itself 10 000 times (ARGS="boot streams starts")
 	cargo bench --bench exec -- $(ARGS)
+
+bench-failover: build ## how long a partition with doubled links is gone when its switch dies
+	cargo bench --bench failover
 
 bench-simulator: build ## the simulator beside SimPy, SimGrid and nexosim (ARGS="--rounds 3")
 	@./setup.sh bench-simulator

@@ -92,7 +92,7 @@ fi
 
 # The guest kernel: fetched as a package, unpacked into the cache folder, never installed. The stamp counts up when the
 # list of parts below changes, so that an older kernel without them is fetched again.
-parts_stamp=2
+parts_stamp=3
 kernel_here() { compgen -G "$cache/kernel/boot/vmlinu*" >/dev/null; }
 kernel_complete() { kernel_here && [ "$(cat "$cache/kernel/parts" 2>/dev/null)" = "$parts_stamp" ]; }
 fetch_kernel() {
@@ -119,7 +119,7 @@ fetch_kernel() {
         to="$work/kernel/lib/modules/$release"
         mkdir -p "$to/kernel/drivers" "$to/kernel/net" "$work/kernel/boot"
         for part in arch crypto lib fs/ext4 fs/jbd2 fs/mbcache.ko fs/9p fs/netfs fs/fscache fs/overlayfs fs/fuse drivers/virtio \
-            drivers/block drivers/char drivers/net/virtio_net.ko drivers/net/net_failover.ko drivers/net/ethernet/intel/e1000 \
+            drivers/block drivers/char drivers/net/virtio_net.ko drivers/net/net_failover.ko drivers/net/bonding net/tls drivers/net/ethernet/intel/e1000 \
             drivers/net/ethernet/realtek drivers/net/mii.ko net/9p net/core \
             drivers/ata/libata.ko drivers/ata/libahci.ko drivers/ata/ahci.ko drivers/scsi/scsi_mod.ko \
             drivers/scsi/scsi_common.ko drivers/scsi/sd_mod.ko drivers/nvme/common drivers/nvme/host/nvme-core.ko \

@@ -9,6 +9,7 @@
 //!  bulkhead janitor FOLDER                       removes a remote agent's folder when the agent has ended
 //!  bulkhead placement-trial SEED COUNT           asked and given placement of random partitions, on this host
 //!  bulkhead noop                                 ends at once: what the fork probe executes
+//!  bulkhead switch --folder DIR …                carries frames between the partitions of a network
 //!  bulkhead compile, bulkhead link               what the compile job executes
 //! ```
 
@@ -23,6 +24,7 @@ use crate::model::job::{Job, JobReply};
 use crate::model::stage::Stage;
 use crate::model::units::Hertz;
 use crate::partition;
+use crate::partition::network::switch;
 use crate::partition::place::trial;
 use crate::partition::set::down::undo_after_death;
 use crate::partition::set::keeper::{Means, keep};
@@ -36,15 +38,19 @@ use crate::workloads::run::{Surroundings, run_job};
 /// This program, also when its file has been removed.
 const OWN_FILE: &str = "/proc/self/exe";
 
+/// Most words that are read: a switch has two for each plug with a rate.
+const MOST_WORDS: usize = 600;
+
 /// Runs the agent's side if that is what was asked for; `None` means this is an ordinary command line.
 pub fn take_over() -> Option<ExitCode> {
-    let words: Vec<OsString> = std::env::args_os().skip(1).take(8).collect();
+    let words: Vec<OsString> = std::env::args_os().skip(1).take(MOST_WORDS).collect();
     let first = words.first().and_then(|word| word.to_str());
     match first {
         Some("noop") => Some(ExitCode::SUCCESS),
         Some("compile") => Some(ended(verbs::compile_file(words.get(1..).unwrap_or_default()))),
         Some("link") => Some(ended(verbs::link_files(words.get(1..).unwrap_or_default()))),
         Some("agent") => Some(serve(&words)),
+        Some("switch") => Some(ended(carry(words.get(1..).unwrap_or_default()))),
         Some("reaper") => Some(reap(&words)),
         Some("janitor") => Some(clean(&words)),
         Some("keeper") => Some(kept(&words)),
@@ -110,6 +116,11 @@ fn reap(words: &[OsString]) -> ExitCode {
         }
         Err(error) => failed(&format!("reaper: no pipe on stdin: {error}")),
     }
+}
+
+fn carry(words: &[OsString]) -> Result<(), String> {
+    let order = switch::Order::parse(words).map_err(|error| format!("switch: {error}"))?;
+    switch::process::serve(&order).map_err(|error| format!("switch: {error}"))
 }
 
 fn clean(words: &[OsString]) -> ExitCode {

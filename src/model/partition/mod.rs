@@ -8,6 +8,7 @@
 //! Several of them with their networks are a [`set`].
 
 mod given;
+pub mod network;
 mod program;
 mod resources;
 pub mod set;

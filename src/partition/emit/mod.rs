@@ -1,1 +1,186 @@
-//! (to be written)
+//! Writes the partitions of a set for other managers: files that run without us. Pure: from a set to texts.
+//!
+//! ```text
+//!  set ─► charges ─► Emission ─┬─ libvirt:  domains and networks, XML
+//!                              ├─ qemu:     a script for each partition
+//!                              └─ systemd:  a service for each partition, a target for all
+//!                 what cannot be said there: remarks, in the files as comments and on stderr
+//! ```
+//! A program's partition boots the kernel and first file system that lie beside these files. Nobody is at the other end
+//! of its link there, so the program starts by itself: its output goes to `NAME.out` and `NAME.err`, how it ended to
+//! `NAME.end`, and its input is empty.
+
+mod libvirt;
+mod qemu;
+mod quote;
+mod systemd;
+#[cfg(test)]
+mod tests;
+mod words;
+mod xml;
+
+use std::path::{Path, PathBuf};
+
+use crate::model::experiment::Accelerator;
+use crate::model::partition::set::Restart;
+use crate::model::partition::{CardSpec, Content, PartitionSpec};
+use crate::platforms::lab::address::Mac;
+use crate::platforms::vm::qemu::ShareArgument;
+
+/// Name of the kernel's file, for all programs of a set.
+pub const KERNEL_FILE: &str = "kernel";
+
+/// For whom is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Manager {
+    /// Domain and network XML.
+    Libvirt,
+    /// Command lines.
+    Qemu,
+    /// Units.
+    Systemd,
+}
+
+/// What is to be written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Emission {
+    /// Name of the set.
+    pub set: String,
+    /// Networks with their number of links.
+    pub networks: Vec<(String, u8)>,
+    /// Names of channels, which no manager but ours has.
+    pub channels: Vec<String>,
+    /// In the order in which they are started.
+    pub partitions: Vec<Prepared>,
+    /// QEMU.
+    pub qemu: PathBuf,
+    /// What runs the CPUs.
+    pub accelerator: Accelerator,
+    /// Where the files will be; absolute.
+    pub folder: PathBuf,
+}
+
+/// A partition of a set.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Prepared {
+    /// What it is.
+    pub spec: PartitionSpec,
+    /// File trees its program sees, as the first file system expects them.
+    pub shares: Vec<ShareArgument>,
+    /// What happens at its end.
+    pub restart: Restart,
+    /// Whom it waits for.
+    pub after: Vec<String>,
+}
+
+/// A file to be written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TextFile {
+    /// Its name in the folder.
+    pub name: String,
+    /// What is in it.
+    pub text: String,
+    /// Whether it is a program.
+    pub executable: bool,
+}
+
+/// What came of it.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Emitted {
+    /// The files.
+    pub files: Vec<TextFile>,
+    /// What the manager does otherwise, or not at all, each once.
+    pub remarks: Vec<String>,
+}
+
+/// Writes a set for `manager`.
+///
+/// # Errors
+/// A path that is no text: none of these files could name it.
+pub fn emit(emission: &Emission, manager: Manager) -> Result<Emitted, String> {
+    let mut emitted = Emitted::default();
+    emission.common_remarks(&mut emitted);
+    match manager {
+        Manager::Libvirt => libvirt::write(emission, &mut emitted)?,
+        Manager::Qemu => qemu::write(emission, &mut emitted)?,
+        Manager::Systemd => systemd::write(emission, &mut emitted)?,
+    }
+    Ok(emitted)
+}
+
+/// Name of the first file system of a program's partition.
+pub fn initrd_file(partition: &str) -> String {
+    format!("{partition}.initrd")
+}
+
+impl Emission {
+    /// Under which the partition is known to the manager.
+    fn full_name(&self, partition: &Prepared) -> String {
+        format!("{}-{}", self.set, partition.spec.name)
+    }
+
+    /// A file beside those that are written.
+    fn beside(&self, name: &str) -> Result<String, String> {
+        text(&self.folder.join(name)).map(str::to_owned)
+    }
+
+    fn common_remarks(&self, emitted: &mut Emitted) {
+        for (name, links) in &self.networks {
+            if *links > 1 {
+                emitted.remark(format!(
+                    "network {name}: its {links} links are one here, because there is no switch process that could fail"
+                ));
+            }
+        }
+        for name in &self.channels {
+            emitted.remark(format!(
+                "channel {name}: left out, only Bulkhead gives readers a view that they cannot change"
+            ));
+        }
+    }
+}
+
+impl Prepared {
+    /// Whether it runs a program, and so needs kernel and first file system.
+    fn is_program(&self) -> bool {
+        matches!(self.spec.content, Content::Program(_))
+    }
+
+    /// Its plugs at networks of the set, each with its hardware address.
+    fn plugs(&self) -> Result<Vec<(&str, String)>, String> {
+        let plugs = self.spec.cards.iter().filter_map(|card| match card {
+            CardSpec::Switch { network, address, .. } => Some((network.as_str(), address)),
+            CardSpec::User => None,
+        });
+        plugs.map(|(network, address)| Ok((network, hardware(address)?))).collect()
+    }
+
+    fn has_user_card(&self) -> bool {
+        self.spec.cards.contains(&CardSpec::User)
+    }
+}
+
+impl Emitted {
+    fn remark(&mut self, text: String) {
+        if !self.remarks.contains(&text) {
+            self.remarks.push(text);
+        }
+    }
+
+    fn file(&mut self, name: String, text: String, executable: bool) {
+        self.files.push(TextFile { name, text, executable });
+    }
+}
+
+/// Hardware address that belongs to an address with prefix length.
+fn hardware(address: &str) -> Result<String, String> {
+    let bare = address.split('/').next().unwrap_or_default();
+    let bare = bare.parse().map_err(|_| format!("an IPv4 address was wanted, got {address}"))?;
+    Ok(Mac::of(bare).to_string())
+}
+
+fn text(path: &Path) -> Result<&str, String> {
+    path.to_str()
+        .filter(|text| !text.contains(['\n', '\r', '\0']))
+        .ok_or_else(|| format!("a path that is one line of text was wanted, got {}", path.display()))
+}

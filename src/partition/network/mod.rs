@@ -1,1 +1,13 @@
-//! (to be written)
+//! Networks between partitions: a switch per link, and what partitions need to be plugged in there.
+//!
+//! ```text
+//!  partition ── card0 ── 7.sock ── switch of link 0 ─┬─ other partitions
+//!            └─ card1 ── 7.sock ── switch of link 1 ─┴─ (the same ones)      the switches' trunk joins both
+//! ```
+//! [`switch`] is the switch, [`cards`] a partition's end, [`watch`] lets a guest know that a switch is gone.
+
+mod cards;
+pub mod switch;
+pub mod watch;
+
+pub use cards::{Cards, USER_ADDRESS, USER_RESOLVER, USER_ROUTER, cards, hardware_prefix};

@@ -8,13 +8,14 @@ use std::path::{Path, PathBuf};
 
 use super::check::MOST_ALONE_BYTES;
 use super::{Failed, lookup};
-use crate::model::partition::{CardSpec, Content, DiskSpec, Files, PartitionSpec, Program};
+use crate::model::partition::{Content, DiskSpec, Files, PartitionSpec, Program};
 use crate::model::platform::DiskBus;
+use crate::partition::network::{USER_RESOLVER, USER_ROUTER, cards};
 use crate::platforms::vm::guest::{
-    ERROR_PORT, GuestConfig, GuestNic, GuestProgram, GuestTree, INPUT_PORT, OUTPUT_PORT, Root, WayOut,
+    ERROR_PORT, GuestConfig, GuestProgram, GuestTree, INPUT_PORT, OUTPUT_PORT, Root, WayOut,
 };
 use crate::platforms::vm::qemu::{
-    DiskArgument, Extras, MemoryArgument, PlugArgument, PortArgument, ShareArgument, Throttle,
+    DiskArgument, Extras, MemoryArgument, PortArgument, ShareArgument, Throttle,
 };
 
 /// Tag of the tree that is the program's root.
@@ -33,24 +34,15 @@ pub struct Assembled {
     pub alone: Option<Vec<u8>>,
     /// Our ends of the streams' ports: input, output, error; none for an image.
     pub ports: Option<[UnixStream; 3]>,
-}
-
-/// Network cards: what QEMU and the guest are told.
-#[derive(Debug, Default)]
-pub struct Cards {
-    /// Cards at switches.
-    pub plugs: Vec<PlugArgument>,
-    /// Hardware address of the card at QEMU's own network.
-    pub user: Option<String>,
-    /// For the guest.
-    pub nics: Vec<GuestNic>,
-    /// For the guest.
-    pub way_out: Option<WayOut>,
+    /// Our end of the channel over which cards are told what became of their switches.
+    pub plug_control: Option<UnixStream>,
 }
 
 /// Assembles a checked partition.
 pub fn assemble(spec: &PartitionSpec) -> Result<Assembled, Failed> {
-    let cards = cards(&spec.cards)?;
+    let cards = cards(&spec.cards).map_err(Failed::own)?;
+    let way_out = cards.user_network.as_ref().map(|_| WayOut { router: USER_ROUTER, names: USER_RESOLVER });
+    let is_plugged = !cards.plugs.is_empty();
     let resources = &spec.resources;
     let mut made = Assembled {
         extras: Extras {
@@ -61,12 +53,12 @@ pub fn assemble(spec: &PartitionSpec) -> Result<Assembled, Failed> {
             },
             disks: spec.disks.iter().map(disk).collect(),
             plugs: cards.plugs,
-            user_network: cards.user,
+            user_network: cards.user_network,
             boots_disk: spec.content == Content::Image,
             paused: true,
             ..Extras::default()
         },
-        config: GuestConfig { nics: cards.nics, ..GuestConfig::default() },
+        config: GuestConfig { nics: cards.nics, bonds: cards.bonds, ..GuestConfig::default() },
         ..Assembled::default()
     };
     if let Content::Program(program) = &spec.content {
@@ -75,31 +67,16 @@ pub fn assemble(spec: &PartitionSpec) -> Result<Assembled, Failed> {
             hostname: spec.name.clone(),
             ..GuestProgram::default()
         };
-        guest.way_out = cards.way_out;
+        guest.way_out = way_out;
         serve_files(program, &mut guest, &mut made)?;
         made.config.program = Some(Box::new(guest));
         add_ports(&mut made).map_err(|error| Failed::own(format!("sockets for the streams: {error}")))?;
     }
-    Ok(made)
-}
-
-/// The cards. Those at QEMU's own network have the addresses that it gives by itself.
-fn cards(specs: &[CardSpec]) -> Result<Cards, Failed> {
-    let mut cards = Cards::default();
-    for spec in specs {
-        match spec {
-            CardSpec::User => {
-                let mac = "02:4b:0a:00:02:0f".to_owned();
-                cards.nics.push(GuestNic { mac: mac.clone(), address: [10, 0, 2, 15].into(), prefix: 24 });
-                cards.user = Some(mac);
-                cards.way_out = Some(WayOut { router: [10, 0, 2, 2].into(), names: [10, 0, 2, 3].into() });
-            }
-            CardSpec::Switch { network, .. } => {
-                return Err(Failed::own(format!("network {network}: cards at switches are not built yet")));
-            }
-        }
+    if is_plugged {
+        add_plug_control(&mut made)
+            .map_err(|error| Failed::own(format!("a socket for the cards: {error}")))?;
     }
-    Ok(cards)
+    Ok(made)
 }
 
 fn disk(spec: &DiskSpec) -> DiskArgument {
@@ -173,5 +150,13 @@ fn add_ports(made: &mut Assembled) -> io::Result<()> {
         .zip(&made.inherited)
         .map(|(name, socket)| PortArgument { name, socket: socket.as_raw_fd() })
         .collect();
+    Ok(())
+}
+
+fn add_plug_control(made: &mut Assembled) -> io::Result<()> {
+    let (ours, theirs) = UnixStream::pair()?;
+    made.extras.plug_control = Some(theirs.as_raw_fd());
+    made.inherited.push(theirs.into());
+    made.plug_control = Some(ours);
     Ok(())
 }

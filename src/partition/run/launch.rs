@@ -11,6 +11,8 @@ use super::{Event, Failed, Order, Orders, Outcome, Streams, Surroundings, engine
 use crate::model::experiment::PlatformSpec;
 use crate::model::names::PlatformKind;
 use crate::model::partition::{Content, Difference, PartitionSpec, ProgramEnd};
+use crate::partition::network::cards;
+use crate::partition::network::watch::watch;
 use crate::partition::place;
 use crate::platforms::Carrier;
 use crate::platforms::vm::machine::{self, Parts, RunningMachine, Started};
@@ -54,10 +56,7 @@ fn launch(
     let channel = channel();
     let inbox = Inbox::open(orders, channel.0.clone()).map_err(|error| Failed::own(error.to_string()))?;
     let named = named(around);
-    let (disks, cards) = (!spec.disks.is_empty(), !spec.cards.is_empty());
-    let modules = |folder: Option<&std::path::Path>| GuestModules::for_program(folder, disks, cards);
-    let tools = Toolbox::find_with(&named, &around.exe, &around.cache, around.counter_hz, &modules)
-        .map_err(|error| Failed::own(error.to_string()))?;
+    let tools = tools(spec, &named, around)?;
     let engine = engine::choose(&tools, &named, around, &inbox.cancel, tell)?;
     let made = assemble(spec)?;
     let boot = around.boot_deadline.unwrap_or(match engine {
@@ -73,8 +72,20 @@ fn launch(
     outcome.map_err(|failed| created.explain(failed))
 }
 
+/// What the partition is made of.
+pub(super) fn tools(
+    spec: &PartitionSpec,
+    named: &PlatformSpec,
+    around: &Surroundings,
+) -> Result<Toolbox, Failed> {
+    let (disks, cards) = (!spec.disks.is_empty(), cards(&spec.cards).map_err(Failed::own)?);
+    let modules = |folder: Option<&std::path::Path>| GuestModules::for_program(folder, disks, &cards.modules);
+    Toolbox::find_with(named, &around.exe, &around.cache, around.counter_hz, &modules)
+        .map_err(|error| Failed::own(error.to_string()))
+}
+
 /// What the user named, in the words of the platform.
-fn named(around: &Surroundings) -> PlatformSpec {
+pub(super) fn named(around: &Surroundings) -> PlatformSpec {
     PlatformSpec {
         accelerator: around.accelerator,
         qemu: around.qemu.clone(),
@@ -133,6 +144,8 @@ fn create(
         extras: made.extras,
     };
     let Started { carrier, link, .. } = machine::start(parts, describe).map_err(failed)?;
+    // Ends with the machine.
+    made.plug_control.map(watch).transpose().map_err(failed)?;
     Ok(Created { machine: carrier, _group: group, link: Some(link), ports: made.ports })
 }
 

@@ -12,6 +12,7 @@ mod launch;
 mod lookup;
 mod relay;
 mod talk;
+mod unattended;
 
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
@@ -24,6 +25,7 @@ use crate::model::units::Hertz;
 use crate::platforms::ledger::Ledger;
 
 pub use launch::run;
+pub use unattended::{Unattended, unattended};
 
 /// What a partition is made with.
 #[derive(Debug, Clone)]

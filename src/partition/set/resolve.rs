@@ -12,6 +12,7 @@ use crate::model::partition::{
     Bind, CardSpec, Content, Files, NumberList, PartitionSpec, Priority, Program, Resources,
 };
 use crate::model::units::Bytes;
+use crate::partition::network::hardware_prefix;
 use crate::platforms::spawn::own_cpus;
 
 /// Longest path of a Unix socket: `sun_path` of unix(7) with its final zero.
@@ -102,7 +103,7 @@ fn switch(
         wires.members.values().filter_map(|member| Some((member.number, member.bytes_per_s?.get())));
     SwitchCharge {
         link: folder.join("l").join(link),
-        prefix: None,
+        prefix: hardware_prefix(&wires.subnet.address(1)).ok(),
         rates: limited.collect(),
         trunk_at: trunk.0,
         trunk_to: trunk.1,

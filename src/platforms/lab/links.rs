@@ -7,6 +7,7 @@ use std::io;
 use std::marker::PhantomData;
 use std::net::{IpAddr, Ipv4Addr};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::time::Duration;
 
 use netlink_packet_core::{
     Emitable, NLM_F_ACK, NLM_F_CREATE, NLM_F_EXCL, NLM_F_REQUEST, NetlinkDeserializable, NetlinkHeader,
@@ -15,7 +16,8 @@ use netlink_packet_core::{
 use netlink_packet_route::AddressFamily;
 use netlink_packet_route::address::{AddressAttribute, AddressMessage};
 use netlink_packet_route::link::{
-    BridgeStpState, InfoBridge, InfoData, InfoKind, InfoVeth, LinkAttribute, LinkFlags, LinkInfo, LinkMessage,
+    BondMode, BridgeStpState, InfoBond, InfoBridge, InfoData, InfoKind, InfoVeth, LinkAttribute, LinkFlags,
+    LinkInfo, LinkMessage,
 };
 use netlink_packet_route::route::{
     RouteAddress, RouteAttribute, RouteHeader, RouteMessage, RouteProtocol, RouteScope, RouteType,
@@ -101,6 +103,34 @@ impl Links {
         let bridge_index = index(bridge)?;
         link.attributes.push(LinkAttribute::Controller(bridge_index));
         let what = format!("plugging {name} into {bridge}");
+        self.ask(Request::SetLink(link), 0).map_err(in_context(&what))
+    }
+
+    /// Makes a card of which others are part, one at a time: the next one takes over when the carrier of the one in
+    /// use has gone, which is looked at every `monitor` (the kernel's `Documentation/networking/bonding.rst`,
+    /// active-backup).
+    ///
+    /// # Errors
+    /// When the kernel refuses.
+    pub fn add_standby(&mut self, name: &str, monitor: Duration) -> io::Result<()> {
+        let milliseconds = u32::try_from(monitor.as_millis()).unwrap_or(u32::MAX);
+        let settings = vec![InfoBond::Mode(BondMode::ActiveBackup), InfoBond::MiiMon(milliseconds)];
+        let mut link = named(name);
+        link.attributes.push(LinkAttribute::LinkInfo(vec![
+            LinkInfo::Kind(InfoKind::Bond),
+            LinkInfo::Data(InfoData::Bond(settings)),
+        ]));
+        self.create(Request::NewLink(link), &format!("making the bond {name}"))
+    }
+
+    /// Makes an interface, which must be down, part of a bond, which brings it up.
+    ///
+    /// # Errors
+    /// When one of them is not there, or the kernel refuses.
+    pub fn enslave(&mut self, name: &str, bond: &str) -> io::Result<()> {
+        let mut link = existing(name)?;
+        link.attributes.push(LinkAttribute::Controller(index(bond)?));
+        let what = format!("making {name} part of {bond}");
         self.ask(Request::SetLink(link), 0).map_err(in_context(&what))
     }
 

@@ -42,6 +42,8 @@ pub struct GuestConfig {
     pub nic_modules: Vec<GuestModule>,
     /// Network cards to bring up before the agent answers.
     pub nics: Vec<GuestNic>,
+    /// Cards that are one, each at the switch of another link.
+    pub bonds: Vec<GuestBond>,
     /// Its device, by the name that the guest's driver gives it.
     pub disk_device: PathBuf,
     /// Remarks of the host that belong into every report of the disk probe.
@@ -71,6 +73,10 @@ pub struct GuestProgram {
     pub inner_binds: Vec<Bind>,
     /// Router and name server, where there is a way out.
     pub way_out: Option<WayOut>,
+    /// Nobody is at the other end of the link: the program starts by itself, its input is empty, and what would be
+    /// told the host goes into the link as lines of JSON.
+    #[serde(default)]
+    pub unattended: bool,
 }
 
 /// What a program's root is.
@@ -125,6 +131,18 @@ pub struct GuestModule {
 pub struct GuestNic {
     /// Hardware address by which the guest finds it, as Linux writes it: `02:4b:0a:4d:01:01`.
     pub mac: String,
+    /// Address it is given.
+    pub address: Ipv4Addr,
+    /// Length of its network's prefix.
+    pub prefix: u8,
+}
+
+/// Cards that are one to whoever uses them: one carries everything, the next one takes over when that one's carrier
+/// goes. All of them have the hardware address of the first.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GuestBond {
+    /// Hardware addresses by which the guest finds its cards.
+    pub macs: Vec<String>,
     /// Address it is given.
     pub address: Ipv4Addr,
     /// Length of its network's prefix.
@@ -189,6 +207,11 @@ mod tests {
                 mac: "02:4b:0a:4d:01:01".to_owned(),
                 address: Ipv4Addr::new(10, 77, 1, 1),
                 prefix: 16,
+            }],
+            bonds: vec![GuestBond {
+                macs: vec!["02:4b:0a:4d:01:01".to_owned(), "02:4c:0a:4d:01:01".to_owned()],
+                address: Ipv4Addr::new(10, 77, 1, 1),
+                prefix: 24,
             }],
             rehearse: Some(Rehearsal::Oom),
             ..GuestConfig::default()

@@ -1,12 +1,18 @@
 //! Network cards of a guest, guest side: drivers, addresses, and waiting until each has a carrier. Without cards it
 //! does nothing at all.
+//!
+//! ```text
+//!  10.77.1.2 ── bond0 ─┬─ eth0 ── switch of link 0      carries everything while it has a carrier
+//!                      └─ eth1 ── switch of link 1      takes over then, and tells the switches so
+//! ```
 
 use std::fs;
 use std::io;
 use std::net::Ipv4Addr;
 use std::path::Path;
+use std::time::Duration;
 
-use super::guest::{GuestConfig, GuestNic};
+use super::guest::{GuestBond, GuestConfig, GuestNic};
 use super::guest_agent::wait_for;
 use super::guest_modules;
 use super::init::{in_context, say};
@@ -16,10 +22,13 @@ use crate::platforms::lab::quiet;
 const INTERFACES: &str = "/sys/class/net";
 /// Longest text of an interface that is read.
 const MAX_TEXT_CHARS: usize = 60;
+/// Between two looks at the carriers of joined cards. A dead switch is noticed in half of it on average; each look is an
+/// interruption of the guest.
+const MONITOR: Duration = Duration::from_millis(100);
 
 /// Brings the cards up and says what the guest sees of them, one line each: `eth0 virtio_net 02:4b:0a:4d:01:01`.
 pub fn bring_up(config: &GuestConfig) -> Result<Vec<String>, String> {
-    if config.nics.is_empty() {
+    if config.nics.is_empty() && config.bonds.is_empty() {
         return Ok(Vec::new());
     }
     guest_modules::load(&config.nic_modules)?;
@@ -31,6 +40,15 @@ pub fn bring_up(config: &GuestConfig) -> Result<Vec<String>, String> {
     for nic in &config.nics {
         let name = wait_for(&format!("the network card {}", nic.mac), || find(&nic.mac))?;
         configure(&mut links, &name, nic).map_err(in_context("a network card"))?;
+        names.push(name);
+    }
+    if !config.bonds.is_empty() {
+        // The driver makes one of its own accord when it is loaded; nobody knows what is in it.
+        let _ = links.remove("bond0");
+    }
+    for (number, bond) in config.bonds.iter().enumerate() {
+        let name = format!("bond{number}");
+        join(&mut links, &name, bond)?;
         names.push(name);
     }
     // All of them negotiate at once.
@@ -66,6 +84,18 @@ fn answer_on_the_right_card() {
 fn configure(links: &mut Links, name: &str, nic: &GuestNic) -> io::Result<()> {
     links.add_address(name, nic.address, nic.prefix)?;
     links.raise(name)
+}
+
+/// Makes one card of several. They are found before the first is joined: from then on it has the bond's address.
+fn join(links: &mut Links, name: &str, bond: &GuestBond) -> Result<(), String> {
+    let cards = bond.macs.iter().map(|mac| wait_for(&format!("the network card {mac}"), || find(mac)));
+    let cards = cards.collect::<Result<Vec<String>, String>>()?;
+    let made = links.add_standby(name, MONITOR).and_then(|()| {
+        cards.iter().try_for_each(|card| links.enslave(card, name))?;
+        links.add_address(name, bond.address, bond.prefix)?;
+        links.raise(name)
+    });
+    made.map_err(in_context("joined network cards"))
 }
 
 /// The interface with this hardware address.

@@ -60,11 +60,11 @@ impl GuestModules {
         Ok(Self { link, disk, device, ..Self::default() })
     }
 
-    /// Those of a guest that runs a program: file trees, and disks or cards if it has them.
+    /// Those of a guest that runs a program: file trees, disks if it has them, and what its cards need.
     ///
     /// # Errors
     /// Some are missing, or damaged; there is no program without `virtio_console`.
-    pub fn for_program(folder: Option<&Path>, disks: bool, cards: bool) -> Result<Self, ModulesError> {
+    pub fn for_program(folder: Option<&Path>, disks: bool, cards: &[&str]) -> Result<Self, ModulesError> {
         let Some(folder) = folder else { return Ok(Self::default()) };
         let tree = ModuleTree::open(folder)?;
         let link = tree.closure(&["virtio_pci", "virtio_console"], &[])?;
@@ -74,14 +74,19 @@ impl GuestModules {
         }
         let program = tree.closure(&roots, &link)?;
         let loaded = [link.as_slice(), &program].concat();
-        let nic = if cards { tree.closure(&["virtio_net"], &loaded)? } else { Vec::new() };
-        Ok(Self { link, nic, program, ..Self::default() })
+        let nic = if cards.is_empty() { Vec::new() } else { tree.closure(cards, &loaded)? };
+        Ok(Self { link, program, nic, ..Self::default() })
     }
 
     /// The same with the driver of a network card; without a folder it must be built into the kernel.
     pub fn with_nic(&self, folder: Option<&Path>, driver: &str) -> Result<Self, ModulesError> {
+        self.with_cards(folder, &["virtio_pci", driver])
+    }
+
+    /// The same with all that network cards need.
+    pub fn with_cards(&self, folder: Option<&Path>, drivers: &[&str]) -> Result<Self, ModulesError> {
         let Some(folder) = folder else { return Ok(self.clone()) };
-        let nic = ModuleTree::open(folder)?.closure(&["virtio_pci", driver], &self.link)?;
+        let nic = ModuleTree::open(folder)?.closure(drivers, &self.link)?;
         Ok(Self { nic, ..self.clone() })
     }
 }
@@ -98,6 +103,16 @@ pub fn build_with(
     config: GuestConfig,
     alone: Option<&[u8]>,
 ) -> io::Result<OwnedFd> {
+    in_memory("bulkhead-initramfs", &archive(program, modules, config, alone)?)
+}
+
+/// The same as bytes, for a file.
+pub fn archive(
+    program: &[u8],
+    modules: &GuestModules,
+    config: GuestConfig,
+    alone: Option<&[u8]>,
+) -> io::Result<Vec<u8>> {
     let mut archive = Archive::new();
     archive.folder("dev")?;
     archive.device("dev/console", 5, 1)?;
@@ -121,7 +136,7 @@ pub fn build_with(
     if let Some(file) = alone {
         archive.file(PROGRAM_PATH.trim_start_matches('/'), 0o755, file)?;
     }
-    in_memory("bulkhead-initramfs", &archive.finish()?)
+    archive.finish()
 }
 
 /// Reads a program, without what running it does not need: what lies behind its last loaded segment are symbols and

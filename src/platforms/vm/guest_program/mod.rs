@@ -56,7 +56,7 @@ pub fn run(config: &GuestConfig, program: &GuestProgram) -> Result<(), String> {
     tree::build(program)?;
     let (soft, hard) = OPEN_FILES;
     setrlimit(Resource::RLIMIT_NOFILE, soft, hard).map_err(in_context("the limit of open files"))?;
-    serve::serve(link, ports, &program.program, is_anything_writable(program))
+    serve::serve(link, ports, program, is_anything_writable(program))
 }
 
 fn open_port(name: &str) -> Result<OwnedFd, String> {

@@ -8,6 +8,7 @@ use nix::sys::signal::{SigSet, SigmaskHow, Signal, kill, killpg, sigprocmask};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::unistd::Pid;
 
+use super::super::guest::GuestProgram;
 use super::super::init::in_context;
 use super::Ports;
 use super::inward::Inward;
@@ -37,15 +38,25 @@ struct Server<'a> {
     /// Which ends of outputs, and whether the program's, were told.
     told: [bool; 3],
     sync_at_the_end: bool,
+    unattended: bool,
     goodbye: bool,
 }
 
-/// Serves the host until it says goodbye or is gone.
-pub fn serve(link: OwnedFd, ports: Ports, program: &Program, sync: bool) -> Result<(), String> {
-    let mut server = Server::new(link, ports, program, sync)?;
+/// Serves the host until it says goodbye or is gone; without a host, until the program has ended.
+pub fn serve(link: OwnedFd, ports: Ports, guest: &GuestProgram, sync: bool) -> Result<(), String> {
+    let mut server = Server::new(link, ports, &guest.program, sync)?;
+    server.unattended = guest.unattended;
     server.tell(&ready())?;
+    if guest.unattended {
+        server.obey(&ToGuest::InputEnds { bytes: 0 })?;
+        server.obey(&ToGuest::Start)?;
+    }
     while !server.goodbye {
         server.turn()?;
+    }
+    while guest.unattended && !server.sink.is_drained() {
+        wait(&[(server.sink.as_fd(), PollFlags::POLLOUT)], None).map_err(in_context("waiting"))?;
+        server.sink.write().map_err(in_context("the link"))?;
     }
     Ok(())
 }
@@ -107,6 +118,7 @@ impl<'a> Server<'a> {
             ended: None,
             told: [false; 3],
             sync_at_the_end: sync,
+            unattended: false,
             goodbye: false,
         })
     }
@@ -243,6 +255,13 @@ impl<'a> Server<'a> {
     }
 
     fn tell(&mut self, message: &FromGuest) -> Result<(), String> {
+        if self.unattended {
+            self.goodbye |= matches!(message, FromGuest::Refused { .. } | FromGuest::Ended { .. });
+            let mut line = serde_json::to_vec(message).map_err(in_context("the link"))?;
+            line.push(b'\n');
+            self.sink.queue(&line);
+            return self.sink.write().map_err(in_context("the link"));
+        }
         let frame = encode(message, LONGEST_MESSAGE).map_err(in_context("the link"))?;
         self.sink.queue(&frame);
         self.sink.write().map_err(in_context("the link"))

@@ -7,6 +7,9 @@ use std::path::PathBuf;
 use super::{DiskArgument, commas_doubled, disk_arguments};
 use crate::model::units::Mebibytes;
 
+/// Longest path of a socket that Linux takes, in bytes (unix(7)).
+pub const LONGEST_SOCKET_PATH: usize = 107;
+
 /// What a machine has beyond CPUs, memory, link and a disk. Nothing by default.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Extras {
@@ -20,6 +23,9 @@ pub struct Extras {
     pub disks: Vec<DiskArgument>,
     /// Cards at switches.
     pub plugs: Vec<PlugArgument>,
+    /// Descriptor of a connected socket for a second control channel, over which the cards are told what became of
+    /// their switches.
+    pub plug_control: Option<RawFd>,
     /// Hardware address of a card at QEMU's own network, if there is one.
     pub user_network: Option<String>,
     /// Boots what its first disk holds, with QEMU's usual firmware, instead of a kernel of ours.
@@ -59,10 +65,11 @@ pub struct MemoryArgument {
     pub guest_nodes: u32,
 }
 
-/// A card at a switch, which is a process that listens at a socket in a folder of ours.
+/// A card at a switch. QEMU listens at a socket in a folder of ours, 0700, and the switch dials: of the two ends only
+/// the listening one takes a second connection after the first has gone.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PlugArgument {
-    /// The switch's socket.
+    /// Where it listens; at most [`LONGEST_SOCKET_PATH`] bytes.
     pub socket: PathBuf,
     /// Hardware address.
     pub mac: String,
@@ -89,6 +96,10 @@ impl Extras {
         }
         for (number, plug) in self.plugs.iter().enumerate() {
             words.extend(plug.arguments(number));
+        }
+        if let Some(fd) = self.plug_control {
+            let chardev = format!("socket,id=plugs,fd={fd}");
+            words.extend(["-chardev", &chardev, "-mon", "chardev=plugs,mode=control"].map(OsString::from));
         }
         if let Some(mac) = &self.user_network {
             let device = format!("virtio-net-pci,netdev=user,mac={mac},romfile=,disable-legacy=on");
@@ -148,7 +159,7 @@ fn spread(total: u64, parts: u32) -> Vec<u64> {
 
 impl PlugArgument {
     fn arguments(&self, number: usize) -> [OsString; 4] {
-        let mut back = OsString::from(format!("stream,id=plug{number},server=off,addr.type=unix,addr.path="));
+        let mut back = OsString::from(format!("stream,id=plug{number},server=on,addr.type=unix,addr.path="));
         back.push(commas_doubled(&self.socket));
         let front = format!(
             "virtio-net-pci,id=card{number},netdev=plug{number},mac={},romfile=,disable-legacy=on",
@@ -203,10 +214,11 @@ mod tests {
     }
 
     #[test]
-    fn a_plug_is_a_client_of_its_switch() {
+    fn a_plug_waits_for_its_switch() {
         let plugs = vec![PlugArgument { socket: "/run/x.sock".into(), mac: "02:00:00:00:00:01".to_owned() }];
-        let text = line(&Extras { plugs, paused: true, ..Extras::default() });
-        assert!(text.contains("stream,id=plug0,server=off,addr.type=unix,addr.path=/run/x.sock"), "{text}");
+        let text = line(&Extras { plugs, plug_control: Some(8), paused: true, ..Extras::default() });
+        assert!(text.contains("socket,id=plugs,fd=8 -mon chardev=plugs,mode=control"), "{text}");
+        assert!(text.contains("stream,id=plug0,server=on,addr.type=unix,addr.path=/run/x.sock"), "{text}");
         assert!(text.ends_with("-S"), "{text}");
     }
 }

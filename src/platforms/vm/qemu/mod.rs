@@ -10,7 +10,7 @@ use std::ffi::OsString;
 use std::os::fd::RawFd;
 use std::path::{Path, PathBuf};
 
-pub use extras::{Extras, MemoryArgument, PlugArgument, PortArgument, ShareArgument};
+pub use extras::{Extras, LONGEST_SOCKET_PATH, MemoryArgument, PlugArgument, PortArgument, ShareArgument};
 
 use super::guest::{LINK_PORT, LinkDevice};
 use crate::model::platform::DiskBus;

@@ -1,0 +1,255 @@
+//! Domains and networks for libvirt (its "Domain XML format" and "Network XML format").
+
+use super::words::{PORTS, kernel_words};
+use super::xml::Xml;
+use super::{Emission, Emitted, KERNEL_FILE, Prepared, initrd_file, text};
+use crate::model::experiment::Accelerator;
+use crate::model::partition::set::Restart;
+use crate::model::partition::{DiskSpec, Priority};
+use crate::platforms::lab::address::Mac;
+use crate::platforms::vm::guest::INPUT_PORT;
+
+/// Time over which a cap of the CPUs is held, in microseconds: what the kernel takes by itself.
+const CAP_PERIOD_US: u32 = 100_000;
+
+/// Writes all domains and networks.
+pub fn write(emission: &Emission, emitted: &mut Emitted) -> Result<(), String> {
+    for (name, _) in &emission.networks {
+        let mut xml = Xml::default();
+        xml.comment("No <forward> and no <ip>: the partitions reach each other and nothing else.");
+        xml.element("network", &[], |xml| -> Result<(), String> {
+            xml.text("name", &[], &network(emission, name));
+            xml.empty("bridge", &[("stp", "off"), ("delay", "0")]);
+            Ok(())
+        })?;
+        emitted.file(format!("{}.network.xml", network(emission, name)), xml.finish(), false);
+        emitted
+            .remark(format!("network {name}: a bridge of libvirt, on which a partition may use any address"));
+    }
+    for partition in &emission.partitions {
+        let known = emitted.remarks.len();
+        remarks(emission, partition, emitted);
+        let mut xml = Xml::default();
+        for remark in emitted.remarks.iter().skip(known) {
+            xml.comment(&format!("Not as with Bulkhead: {remark}"));
+        }
+        let kind = if emission.accelerator == Accelerator::Tcg { "qemu" } else { "kvm" };
+        xml.element("domain", &[("type", kind)], |xml| domain(xml, emission, partition))?;
+        emitted.file(format!("{}.xml", emission.full_name(partition)), xml.finish(), false);
+    }
+    Ok(())
+}
+
+fn network(emission: &Emission, name: &str) -> String {
+    format!("{}-{name}", emission.set)
+}
+
+fn remarks(emission: &Emission, partition: &Prepared, emitted: &mut Emitted) {
+    let name = &partition.spec.name;
+    if matches!(partition.spec.resources.priority, Priority::Nice(_)) {
+        emitted.remark(format!("{name}: no nice value, libvirt knows weights and real time only"));
+    }
+    if partition.restart != Restart::Never {
+        emitted.remark(format!("{name}: not started again when its program ends, only when it crashes"));
+    }
+    if !partition.after.is_empty() {
+        emitted.remark(format!("{name}: waits for nobody; start the domains in order"));
+    }
+    if emission.accelerator == Accelerator::Auto {
+        emitted.remark("accelerator = \"auto\" is kvm here; libvirt tries nothing".to_owned());
+    }
+}
+
+fn domain(xml: &mut Xml, emission: &Emission, partition: &Prepared) -> Result<(), String> {
+    let resources = &partition.spec.resources;
+    xml.text("name", &[], &emission.full_name(partition));
+    xml.text("memory", &[("unit", "MiB")], &resources.memory.get().to_string());
+    if resources.hugepages {
+        xml.element("memoryBacking", &[], |xml| -> Result<(), String> {
+            xml.empty("hugepages", &[]);
+            Ok(())
+        })?;
+    }
+    let cpus = resources.cpus.to_string();
+    let pin = resources.pin.as_ref().map(ToString::to_string);
+    let cpuset = pin.as_deref().map(|pin| ("cpuset", pin));
+    let placement: Vec<(&str, &str)> = [("placement", "static")].into_iter().chain(cpuset).collect();
+    xml.text("vcpu", &placement, &cpus);
+    tuning(xml, partition)?;
+    xml.element("os", &[], |xml| -> Result<(), String> {
+        xml.text("type", &[("arch", "x86_64"), ("machine", "q35")], "hvm");
+        if partition.is_program() {
+            xml.text("kernel", &[], &emission.beside(KERNEL_FILE)?);
+            xml.text("initrd", &[], &emission.beside(&initrd_file(&partition.spec.name))?);
+            xml.text("cmdline", &[], &kernel_words(emission.accelerator));
+        } else {
+            xml.empty("boot", &[("dev", "hd")]);
+        }
+        Ok(())
+    })?;
+    cpu(xml, emission, partition)?;
+    xml.text("on_poweroff", &[], "destroy");
+    // A program's guest ends by a restart.
+    xml.text("on_reboot", &[], if partition.is_program() { "destroy" } else { "restart" });
+    xml.text("on_crash", &[], if partition.restart == Restart::Never { "destroy" } else { "restart" });
+    xml.element("devices", &[], |xml| devices(xml, emission, partition))
+}
+
+fn tuning(xml: &mut Xml, partition: &Prepared) -> Result<(), String> {
+    let resources = &partition.spec.resources;
+    let pinned = resources.pin.as_ref().map(|pin| pin.numbers()).unwrap_or_default();
+    let one_to_one = pinned.len() == resources.cpus as usize;
+    let realtime = match resources.priority {
+        Priority::Realtime(priority) => Some(priority.to_string()),
+        _ => None,
+    };
+    if resources.cpu_weight.is_some()
+        || resources.cpu_cap_percent.is_some()
+        || one_to_one
+        || realtime.is_some()
+    {
+        xml.element("cputune", &[], |xml| -> Result<(), String> {
+            if let Some(weight) = resources.cpu_weight {
+                xml.text("shares", &[], &weight.to_string());
+            }
+            if let Some(cap) = resources.cpu_cap_percent {
+                let quota = u64::from(cap) * u64::from(CAP_PERIOD_US) / 100;
+                xml.text("global_period", &[], &CAP_PERIOD_US.to_string());
+                xml.text("global_quota", &[], &quota.max(1000).to_string());
+            }
+            for (number, cpu) in pinned.iter().enumerate().filter(|_| one_to_one) {
+                xml.empty("vcpupin", &[("vcpu", &number.to_string()), ("cpuset", &cpu.to_string())]);
+            }
+            if let Some(priority) = &realtime {
+                let all = format!("0-{}", resources.cpus.saturating_sub(1));
+                xml.empty("vcpusched", &[("vcpus", &all), ("scheduler", "fifo"), ("priority", priority)]);
+            }
+            Ok(())
+        })?;
+    }
+    let Some(node) = resources.node else { return Ok(()) };
+    xml.element("numatune", &[], |xml| {
+        xml.empty("memory", &[("mode", "strict"), ("nodeset", &node.to_string())]);
+        Ok(())
+    })
+}
+
+/// The processor, and the memory nodes that the guest sees, its CPUs and memory spread evenly over them.
+fn cpu(xml: &mut Xml, emission: &Emission, partition: &Prepared) -> Result<(), String> {
+    let resources = &partition.spec.resources;
+    let mode = if emission.accelerator == Accelerator::Tcg { "maximum" } else { "host-passthrough" };
+    let cpus = resources.cpus.to_string();
+    xml.element("cpu", &[("mode", mode)], |xml| {
+        xml.empty("topology", &[("sockets", "1"), ("cores", &cpus), ("threads", "1")]);
+        let nodes = resources.guest_nodes.max(1);
+        if nodes == 1 {
+            return Ok(());
+        }
+        xml.element("numa", &[], |xml| {
+            let mut first = 0;
+            for node in 0..nodes {
+                let own = resources.cpus / nodes + u32::from(node < resources.cpus % nodes);
+                let (count, part) = (u64::from(nodes), u64::from(node));
+                let kib = resources.memory.get() * 1024;
+                let memory = kib / count + u64::from(part < kib % count);
+                let range = format!("{first}-{}", first + own.max(1) - 1);
+                first += own;
+                let (id, memory) = (node.to_string(), memory.to_string());
+                xml.empty("cell", &[("id", &id), ("cpus", &range), ("memory", &memory), ("unit", "KiB")]);
+            }
+            Ok(())
+        })
+    })
+}
+
+fn devices(xml: &mut Xml, emission: &Emission, partition: &Prepared) -> Result<(), String> {
+    let name = &partition.spec.name;
+    xml.text("emulator", &[], text(&emission.qemu)?);
+    for (number, spec) in partition.spec.disks.iter().enumerate() {
+        disk(xml, number, spec)?;
+    }
+    for share in &partition.shares {
+        let kind = [("type", "mount"), ("accessmode", "passthrough"), ("multidevs", "remap")];
+        xml.element("filesystem", &kind, |xml| -> Result<(), String> {
+            xml.empty("source", &[("dir", text(&share.path)?)]);
+            xml.empty("target", &[("dir", &share.tag)]);
+            if !share.writable {
+                xml.empty("readonly", &[]);
+            }
+            Ok(())
+        })?;
+    }
+    for (of, mac) in partition.plugs()? {
+        xml.element("interface", &[("type", "network")], |xml| -> Result<(), String> {
+            xml.empty("mac", &[("address", &mac)]);
+            xml.empty("source", &[("network", &network(emission, of))]);
+            xml.empty("model", &[("type", "virtio")]);
+            Ok(())
+        })?;
+    }
+    if partition.has_user_card() {
+        xml.element("interface", &[("type", "user")], |xml| -> Result<(), String> {
+            xml.empty("mac", &[("address", &Mac::of(crate::partition::network::USER_ADDRESS).to_string())]);
+            xml.empty("model", &[("type", "virtio")]);
+            Ok(())
+        })?;
+    }
+    xml.element("serial", &[("type", "file")], |xml| -> Result<(), String> {
+        xml.empty("source", &[("path", &emission.beside(&format!("{name}.console"))?)]);
+        xml.empty("target", &[("port", "0")]);
+        Ok(())
+    })?;
+    if partition.is_program() {
+        xml.element("channel", &[("type", "null")], |xml| -> Result<(), String> {
+            xml.empty("target", &[("type", "virtio"), ("name", INPUT_PORT)]);
+            Ok(())
+        })?;
+    }
+    for (port, ending) in PORTS.into_iter().filter(|_| partition.is_program()) {
+        xml.element("channel", &[("type", "file")], |xml| -> Result<(), String> {
+            xml.empty("source", &[("path", &emission.beside(&format!("{name}.{ending}"))?)]);
+            xml.empty("target", &[("type", "virtio"), ("name", port)]);
+            Ok(())
+        })?;
+    }
+    xml.empty("memballoon", &[("model", "none")]);
+    Ok(())
+}
+
+fn disk(xml: &mut Xml, number: usize, spec: &DiskSpec) -> Result<(), String> {
+    let path = text(&spec.file)?;
+    let (kind, key) = if path.starts_with("/dev/") { ("block", "dev") } else { ("file", "file") };
+    xml.element("disk", &[("type", kind), ("device", "disk")], |xml| {
+        xml.empty("driver", &[("name", "qemu"), ("type", "raw"), ("cache", "none"), ("io", "native")]);
+        xml.empty("source", &[(key, path)]);
+        xml.empty("target", &[("dev", &disk_name(number)), ("bus", "virtio")]);
+        if spec.bytes_per_s.is_some() || spec.operations_per_s.is_some() {
+            xml.element("iotune", &[], |xml| -> Result<(), String> {
+                if let Some(limit) = spec.bytes_per_s {
+                    xml.text("total_bytes_sec", &[], &limit.get().to_string());
+                }
+                if let Some(limit) = spec.operations_per_s {
+                    xml.text("total_iops_sec", &[], &limit.to_string());
+                }
+                Ok(())
+            })?;
+        }
+        if spec.read_only {
+            xml.empty("readonly", &[]);
+            xml.empty("shareable", &[]);
+        }
+        Ok(())
+    })
+}
+
+/// `vda` … `vdz`, `vdaa` ….
+fn disk_name(number: usize) -> String {
+    let mut letters = Vec::new();
+    let mut left = number + 1;
+    while left > 0 {
+        left -= 1;
+        letters.push(b'a' + u8::try_from(left % 26).unwrap_or_default());
+        left /= 26;
+    }
+    format!("vd{}", letters.iter().rev().map(|letter| char::from(*letter)).collect::<String>())
+}

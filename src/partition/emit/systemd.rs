@@ -1,0 +1,109 @@
+//! A service for each partition, and a target that stands for the set (systemd.service(5), systemd.resource-control(5)).
+
+use std::fmt::Write;
+
+use super::quote::{comment, unit, unit_value};
+use super::words::groups;
+use super::{Emission, Emitted, Prepared, text};
+use crate::model::partition::Priority;
+use crate::model::partition::set::Restart;
+
+/// Writes the units.
+pub fn write(emission: &Emission, emitted: &mut Emitted) -> Result<(), String> {
+    for partition in &emission.partitions {
+        let service = service(emission, partition, emitted)?;
+        emitted.file(format!("{}.service", emission.full_name(partition)), service, false);
+    }
+    let names =
+        emission.partitions.iter().map(|partition| format!("{}.service", emission.full_name(partition)));
+    let target = format!(
+        "[Unit]\nDescription=Partitions of {}\nWants={}\n\n[Install]\nWantedBy=multi-user.target\n",
+        emission.set,
+        names.collect::<Vec<_>>().join(" ")
+    );
+    emitted.file(format!("{}.target", emission.set), target, false);
+    Ok(())
+}
+
+fn service(emission: &Emission, partition: &Prepared, emitted: &mut Emitted) -> Result<String, String> {
+    let name = &partition.spec.name;
+    let known = emitted.remarks.len();
+    let (settings, mine) = settings(partition);
+    mine.into_iter().for_each(|remark| emitted.remark(format!("{name}: {remark}")));
+    let groups = groups(emission, partition, emitted)?;
+    let mut out = String::new();
+    for remark in emitted.remarks.iter().skip(known) {
+        let _ = writeln!(out, "# Not as with Bulkhead: {}", comment(remark));
+    }
+    let _ = writeln!(
+        out,
+        "[Unit]\nDescription=Partition {name} of {}\nPartOf={}.target",
+        emission.set, emission.set
+    );
+    let waits = |other: &String| format!("{}-{other}.service", emission.set);
+    let after: Vec<String> = partition.after.iter().map(waits).collect();
+    if !after.is_empty() {
+        let _ = writeln!(out, "Requires={0}\nAfter={0}", after.join(" "));
+        emitted.remark(format!("{name}: waits until the others were started, not until their programs run"));
+    }
+    if partition.restart != Restart::Never {
+        out.push_str("StartLimitIntervalSec=60\nStartLimitBurst=5\n");
+    }
+    out.push_str("\n[Service]\nType=exec\nKillMode=mixed\n");
+    let _ = writeln!(out, "WorkingDirectory={}", unit_value(text(&emission.folder)?));
+    out.push_str(&settings);
+    let _ = write!(out, "ExecStart={}", unit(text(&emission.qemu)?));
+    for word in groups.iter().flat_map(|group| &group.words) {
+        // An option begins a line.
+        let _ = if word.starts_with('-') {
+            write!(out, " \\\n    {}", unit(word))
+        } else {
+            write!(out, " {}", unit(word))
+        };
+    }
+    let _ = write!(out, "\n\n[Install]\nWantedBy={}.target\n", emission.set);
+    Ok(out)
+}
+
+/// What the unit grants, and what cannot be said there.
+fn settings(partition: &Prepared) -> (String, Vec<&'static str>) {
+    let resources = &partition.spec.resources;
+    let (mut out, mut remarks) = (String::new(), Vec::new());
+    let mut set = |key: &str, value: String| {
+        let _ = writeln!(out, "{key}={value}");
+    };
+    if let Some(pin) = &resources.pin {
+        set("CPUAffinity", pin.to_string());
+        set("AllowedCPUs", pin.to_string());
+        if pin.numbers().len() == resources.cpus as usize {
+            remarks.push("its CPUs share those they are pinned to, none has one of its own");
+        }
+    }
+    if let Some(node) = resources.node {
+        set("AllowedMemoryNodes", node.to_string());
+    }
+    if let Some(weight) = resources.cpu_weight {
+        set("CPUWeight", weight.to_string());
+    }
+    if let Some(cap) = resources.cpu_cap_percent {
+        set("CPUQuota", format!("{cap}%"));
+    }
+    match resources.priority {
+        Priority::Usual => {}
+        Priority::Nice(nice) => set("Nice", nice.to_string()),
+        Priority::Realtime(priority) => {
+            set("CPUSchedulingPolicy", "fifo".to_owned());
+            set("CPUSchedulingPriority", priority.to_string());
+            remarks.push("all of QEMU is real-time, not its CPUs alone");
+        }
+    }
+    match partition.restart {
+        Restart::Never => {}
+        Restart::OnFailure => {
+            set("Restart", "on-failure".to_owned());
+            remarks.push("a program that fails ends QEMU well, so only a broken QEMU is started again");
+        }
+        Restart::Always => set("Restart", "always".to_owned()),
+    }
+    (out, remarks)
+}

@@ -1,0 +1,48 @@
+//! A partition that nobody of us keeps: what another manager needs to boot it.
+
+use std::path::PathBuf;
+
+use super::assemble::assemble;
+use super::launch::{named, tools};
+use super::{Failed, Surroundings};
+use crate::model::partition::{CardSpec, Content, PartitionSpec};
+use crate::platforms::vm::payload;
+use crate::platforms::vm::qemu::ShareArgument;
+
+/// What lies beside another manager's files.
+#[derive(Debug)]
+pub struct Unattended {
+    /// The first file system of a program's partition.
+    pub initramfs: Option<Vec<u8>>,
+    /// The kernel, in the form that starts fastest.
+    pub kernel: PathBuf,
+    /// QEMU.
+    pub qemu: PathBuf,
+    /// File trees that the first file system expects.
+    pub shares: Vec<ShareArgument>,
+}
+
+/// Makes what a partition boots without us. Its networks have one link each, whatever their number is with us.
+///
+/// # Errors
+/// Everything that [`super::check`] refuses, and what is missing here.
+pub fn unattended(spec: &PartitionSpec, around: &Surroundings) -> Result<Unattended, Failed> {
+    let mut spec = spec.clone();
+    for card in &mut spec.cards {
+        if let CardSpec::Switch { sockets, .. } = card {
+            sockets.truncate(1);
+        }
+    }
+    let spec = &spec;
+    super::check(spec)?;
+    let failed = |error: std::io::Error| Failed::own(format!("the first file system: {error}"));
+    let tools = tools(spec, &named(around), around)?;
+    let mut made = assemble(spec)?;
+    if let Some(program) = &mut made.config.program {
+        program.unattended = true;
+    }
+    let is_program = matches!(spec.content, Content::Program(_));
+    let build = || payload::archive(&tools.program, &tools.modules, made.config, made.alone.as_deref());
+    let initramfs = is_program.then(build).transpose().map_err(failed)?;
+    Ok(Unattended { initramfs, kernel: tools.bootable.path, qemu: tools.qemu, shares: made.extras.shares })
+}

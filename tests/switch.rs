@@ -1,0 +1,155 @@
+//! A switch as its own process, with stations at its plugs that do what guests never should.
+
+mod switch_kit;
+
+use std::os::unix::fs::PermissionsExt;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use bulkhead::partition::network::switch::{Order, Trunk};
+use switch_kit::{Running, Station, address, folder, frame, text, until};
+
+fn order(folder: &std::path::Path) -> Order {
+    Order { folder: folder.to_owned(), ..Order::default() }
+}
+
+#[test]
+fn stations_hear_each_other_and_only_what_is_theirs() {
+    let dir = tempfile::tempdir().unwrap();
+    let link = folder(dir.path(), "a");
+    let stations: Vec<Station> = (1..=3).map(|number| Station::at(&link, number)).collect();
+    let switch = Running::start(&order(&link));
+    let mut stations: Vec<Station> = stations.into_iter().map(Station::connected).collect();
+    stations[0].send(&frame(0, 1, "who is 2?"));
+    assert_eq!(stations[1].receive().map(|frame| text(&frame)).unwrap(), "who is 2?");
+    assert_eq!(stations[2].receive().map(|frame| text(&frame)).unwrap(), "who is 2?");
+    stations[1].send(&frame(1, 2, "me"));
+    assert_eq!(stations[0].receive().map(|frame| text(&frame)).unwrap(), "me");
+    stations[0].send(&frame(2, 1, "secret"));
+    stations[0].send(&frame(0, 1, "end"));
+    assert_eq!(stations[1].receive().map(|frame| text(&frame)).unwrap(), "secret");
+    assert_eq!(stations[2].receive().map(|frame| text(&frame)).unwrap(), "end", "not what was for 2");
+    let counts =
+        until("the books", || switch.state().plugs.get(&1).copied().filter(|n| n.received_frames == 3));
+    assert_eq!((counts.connected, counts.sent_frames, counts.foreign_frames), (true, 1, 0));
+    assert!(switch.terminate());
+}
+
+#[test]
+fn nobody_passes_for_another() {
+    let dir = tempfile::tempdir().unwrap();
+    let link = folder(dir.path(), "a");
+    let prefix = Some([2, 0x4b, 10, 77, 1]);
+    let _switch = Running::start(&Order { prefix, ..order(&link) });
+    let mut stations: Vec<Station> = (1..=3).map(|number| Station::at(&link, number).connected()).collect();
+    stations[1].send(&frame(0, 2, "here I am"));
+    stations[0].receive().unwrap();
+    stations[2].receive().unwrap();
+    // Station 1 says it was 2, to get what is for 2.
+    stations[0].send(&frame(0, 2, "no, here"));
+    stations[0].send(&frame(0, 1, "end"));
+    assert_eq!(text(&stations[2].receive().unwrap()), "end", "the lie goes nowhere");
+    stations[2].send(&frame(2, 3, "for 2"));
+    assert_eq!(text(&stations[1].receive().unwrap()), "end");
+    assert_eq!(text(&stations[1].receive().unwrap()), "for 2");
+}
+
+#[test]
+fn who_does_not_read_holds_up_nobody() {
+    let dir = tempfile::tempdir().unwrap();
+    let link = folder(dir.path(), "a");
+    let switch = Running::start(&order(&link));
+    let _deaf = Station::at(&link, 9).connected();
+    let mut from = Station::at(&link, 1).connected();
+    let mut to = Station::at(&link, 2).connected();
+    let load = "x".repeat(1400);
+    for _ in 0..2000 {
+        from.send(&frame(0, 1, &load));
+        assert_eq!(to.receive().unwrap().len(), 1414, "the one that reads gets all");
+    }
+    let lost =
+        until("the loss is counted", || Some(switch.state().plugs.get(&9)?.lost_frames).filter(|n| *n > 0));
+    assert!(lost < 2000);
+    assert_eq!(switch.state().plugs[&2].lost_frames, 0);
+}
+
+#[test]
+fn garbage_closes_its_own_plug_and_the_next_one_in_begins_anew() {
+    let dir = tempfile::tempdir().unwrap();
+    let link = folder(dir.path(), "a");
+    let _switch = Running::start(&order(&link));
+    let mut good = Station::at(&link, 1).connected();
+    let mut bad = Station::at(&link, 2).connected();
+    let _ = bad.raw(&[0xff; 100_000]);
+    assert_eq!(bad.receive(), None, "closed");
+    let mut bad = bad.connected();
+    bad.send(&frame(1, 2, "sorry"));
+    assert_eq!(text(&good.receive().unwrap()), "sorry");
+}
+
+#[test]
+fn a_plug_with_a_rate_is_slowed_and_loses_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let link = folder(dir.path(), "a");
+    let rates = [(1, 1_000_000)].into();
+    let _switch = Running::start(&Order { rates, ..order(&link) });
+    let mut slow = Station::at(&link, 1).connected();
+    let mut to = Station::at(&link, 2).connected();
+    let begun = Instant::now();
+    let sender = std::thread::spawn(move || {
+        (0..1000).for_each(|_| slow.send(&frame(2, 1, &"x".repeat(986))));
+        slow
+    });
+    (0..1000).for_each(|_| assert_eq!(to.receive().unwrap().len(), 1000));
+    // A million bytes, a tenth of a second's worth of them at once. Never faster; how much slower is the host's affair.
+    assert!(begun.elapsed() >= Duration::from_millis(890), "{:?}", begun.elapsed());
+    drop(sender.join());
+}
+
+#[test]
+fn two_switches_are_one_network_whoever_goes_and_comes_back() {
+    let dir = tempfile::tempdir().unwrap();
+    let (left, right) = (folder(dir.path(), "a"), folder(dir.path(), "b"));
+    let trunk = dir.path().join("a/trunk");
+    let first = Order { trunk: Some(Trunk::At(trunk.clone())), ..order(&left) };
+    let second = Order { trunk: Some(Trunk::To(trunk.clone())), ..order(&right) };
+    let mut near = Station::at(&left, 1);
+    let far = Station::at(&right, 2);
+    let _right = Running::start(&second);
+    let mut far = far.connected();
+    for round in 0..3 {
+        let mut running = Running::start(&first);
+        near = near.connected();
+        until("the trunk", || running.state().plugs.get(&0).filter(|trunk| trunk.connected).copied());
+        near.send(&frame(0, 1, &format!("round {round}")));
+        assert_eq!(text(&far.receive().unwrap()), format!("round {round}"));
+        far.send(&frame(1, 2, "answer"));
+        assert_eq!(text(&near.receive().unwrap()), "answer");
+        if round == 2 {
+            assert!(running.terminate() && !trunk.exists(), "it takes its socket along");
+            break;
+        }
+        // Killed, it leaves its socket behind; the next one takes its place.
+        running.0.kill().unwrap();
+        running.0.wait().unwrap();
+        assert!(trunk.exists());
+        assert_eq!(near.receive(), None);
+    }
+}
+
+#[test]
+fn a_folder_that_others_may_enter_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let link = folder(dir.path(), "a");
+    std::fs::set_permissions(&link, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let run = |order: &Order| {
+        let output = Command::new(env!("CARGO_BIN_EXE_bulkhead")).args(order.words()).output().unwrap();
+        assert!(!output.status.success());
+        String::from_utf8_lossy(&output.stderr).into_owned()
+    };
+    let said = run(&order(&link));
+    assert!(said.contains("0700") && said.contains("0755"), "{said}");
+    let said = run(&order(&dir.path().join("nowhere")));
+    assert!(said.contains("nowhere"), "{said}");
+    assert_eq!(address(7)[5], 7);
+}

@@ -1,0 +1,104 @@
+//! A real guest with cards at switches, made by hand.
+
+use std::io::Write;
+use std::os::fd::AsRawFd;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use bulkhead::model::experiment::{Accelerator, PlatformSpec};
+use bulkhead::model::names::PlatformKind;
+use bulkhead::model::partition::CardSpec;
+use bulkhead::model::units::Mebibytes;
+use bulkhead::partition::network::switch::socket_name;
+use bulkhead::partition::network::{cards, watch};
+use bulkhead::platforms::instance::AgentInstance;
+use bulkhead::platforms::ledger::Ledger;
+use bulkhead::platforms::link::HostEnd;
+use bulkhead::platforms::vm::guest::{GuestConfig, LinkDevice};
+use bulkhead::platforms::vm::machine::{self, Parts};
+use bulkhead::platforms::vm::payload;
+use bulkhead::platforms::vm::qemu::{Engine, Extras, Machine, command_line};
+use bulkhead::platforms::vm::toolbox::Toolbox;
+use bulkhead::platforms::{Broken, Cancel};
+
+/// Memory of a guest.
+const MEMORY: Mebibytes = Mebibytes::from_mib(256);
+/// How long it may take to answer on a busy host.
+const STARTS: Duration = Duration::from_secs(120);
+
+/// Where the set-up put kernels.
+pub fn cache() -> PathBuf {
+    let named = std::env::var_os("BULKHEAD_CACHE").map(PathBuf::from);
+    let user = || std::env::var_os("XDG_CACHE_HOME").map(|cache| PathBuf::from(cache).join("bulkhead"));
+    let home = || std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache/bulkhead"));
+    named.or_else(user).or_else(home).unwrap_or_else(|| PathBuf::from("/tmp/bulkhead-cache"))
+}
+
+/// What guests are made of; none, with the reason said, where none can be started.
+pub fn tools() -> Option<Toolbox> {
+    let mut spec = PlatformSpec::of_kind(PlatformKind::Vm);
+    spec.accelerator = Accelerator::Tcg;
+    let exe = Path::new(env!("CARGO_BIN_EXE_bulkhead"));
+    let hz = bulkhead::workloads::clock::Anchor::take().and_then(|anchor| anchor.rate_since()).ok();
+    match Toolbox::find(&spec, exe, &cache(), hz) {
+        Ok(tools) => Some(tools),
+        Err(reason) => {
+            let _ = writeln!(std::io::stderr(), "skipped: {reason}");
+            None
+        }
+    }
+}
+
+/// Starts partition `number` of the network 10.77.1.0/24, plugged in at the switches of these links, and waits until it
+/// answers.
+pub fn start(tools: &Toolbox, ledger: &Ledger, number: u8, links: &[PathBuf]) -> AgentInstance {
+    let spec = CardSpec::Switch {
+        network: "plant".to_owned(),
+        sockets: links.iter().map(|link| link.join(socket_name(number))).collect(),
+        number,
+        address: format!("10.77.1.{number}/24"),
+    };
+    let cards = cards(&[spec]).expect("cards that can be");
+    let modules = tools.modules.with_cards(tools.kernel.modules.as_deref(), &cards.modules);
+    let modules = modules.expect("the guest's kernel has them");
+    let config = GuestConfig { nics: cards.nics, bonds: cards.bonds, ..GuestConfig::default() };
+    let initramfs = payload::build(&tools.program, &modules, config).expect("a first file system");
+    let (control, guest_control) = UnixStream::pair().expect("sockets");
+    let plug_control = Some(guest_control.as_raw_fd());
+    let parts = Parts {
+        qemu: &tools.qemu,
+        ledger,
+        disk: None,
+        group: None,
+        entrances: Vec::new(),
+        initramfs: &initramfs,
+        inherited: vec![guest_control.into()],
+    };
+    let describe = |[initramfs, link, console, control]: [i32; 4]| Machine {
+        engine: Engine::Tcg,
+        cpus: 1,
+        memory: MEMORY,
+        kernel: tools.bootable.path.clone(),
+        firmware: tools.firmware.clone(),
+        initramfs,
+        command_line: command_line(Engine::Tcg, LinkDevice::VirtioPort, tools.counter),
+        link_device: LinkDevice::VirtioPort,
+        link,
+        console,
+        control,
+        disk: None,
+        nics: vec![],
+        extras: Extras { plugs: cards.plugs, plug_control, ..Extras::default() },
+    };
+    let started = machine::start(parts, describe).expect("qemu starts");
+    watch::watch(control).expect("a thread");
+    let write = started.link.try_clone().expect("a descriptor");
+    let link = HostEnd::new(started.link.into(), write.into());
+    let carrier = Box::new(started.carrier);
+    match AgentInstance::attach("guest", link, carrier, started.at, STARTS, &Cancel::new()) {
+        Ok(guest) => guest,
+        Err(Broken::Failed(failure)) => panic!("{}\n{}", failure.reason, failure.console.join("\n")),
+        Err(Broken::Interrupted) => panic!("nobody interrupted"),
+    }
+}
