@@ -32,6 +32,7 @@ fn a_set_comes_up_in_order_is_shown_and_leaves_nothing() {
     let file = bench.file("plant.toml", THREE);
     let told = bench.up(&file);
     assert_eq!(told.code, Some(0), "{told:?}");
+    assert!(!told.out.contains("busy"), "{}", told.out);
     let order: Vec<usize> =
         ["db: runs", "plc: runs", "job: "].map(|text| told.err.find(text).expect(text)).into();
     assert!(order.is_sorted(), "{}", told.err);

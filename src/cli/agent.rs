@@ -53,9 +53,9 @@ pub fn take_over() -> Option<ExitCode> {
         Some("switch") => Some(ended(carry(words.get(1..).unwrap_or_default()))),
         Some("reaper") => Some(reap(&words)),
         Some("janitor") => Some(clean(&words)),
-        Some("placement-trial") => Some(try_placement(words.get(1..).unwrap_or_default())),
         Some("keeper") => Some(kept(&words)),
         Some("undo") => Some(undone(&words)),
+        Some("placement-trial") => Some(try_placement(words.get(1..).unwrap_or_default())),
         _ if vm::init::is_guest() => vm::init::guest_main(counter_rate, &execute_in_guest),
         _ => None,
     }
@@ -134,24 +134,6 @@ fn clean(words: &[OsString]) -> ExitCode {
     }
 }
 
-/// Success when what was given is what was asked for, and nothing was started that could not be had.
-fn try_placement(words: &[OsString]) -> ExitCode {
-    let number = |at: usize| -> Option<u64> { words.get(at)?.to_str()?.parse().ok() };
-    let (Some(seed), Some(count)) = (number(0), number(1)) else {
-        return failed(
-            "placement-trial: wanted a seed and a number of partitions, and a block device if you like",
-        );
-    };
-    let device = words.get(2).map(Path::new);
-    match trial::run(seed, count, device, &mut |line| output::say(&line)) {
-        Ok(tally) => {
-            let printed = output::data(&tally.words());
-            if printed.is_ok() && tally.is_clean() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
-        }
-        Err(error) => failed(&format!("placement-trial: {error}")),
-    }
-}
-
 fn kept(words: &[OsString]) -> ExitCode {
     let Some(folder) = words.get(1).map(PathBuf::from) else {
         return failed("keeper: wanted a folder as argument");
@@ -183,6 +165,24 @@ fn undone(words: &[OsString]) -> ExitCode {
             ExitCode::SUCCESS
         }
         Err(error) => failed(&format!("undo: no pipe on stdin: {error}")),
+    }
+}
+
+/// Success when what was given is what was asked for, and nothing was started that could not be had.
+fn try_placement(words: &[OsString]) -> ExitCode {
+    let number = |at: usize| -> Option<u64> { words.get(at)?.to_str()?.parse().ok() };
+    let (Some(seed), Some(count)) = (number(0), number(1)) else {
+        return failed(
+            "placement-trial: wanted a seed and a number of partitions, and a block device if you like",
+        );
+    };
+    let device = words.get(2).map(Path::new);
+    match trial::run(seed, count, device, &mut |line| output::say(&line)) {
+        Ok(tally) => {
+            let printed = output::data(&tally.words());
+            if printed.is_ok() && tally.is_clean() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+        }
+        Err(error) => failed(&format!("placement-trial: {error}")),
     }
 }
 

@@ -12,6 +12,7 @@ mod compare;
 mod completions;
 mod doctor;
 mod down;
+mod emit;
 mod ending;
 mod exec;
 mod experiment;

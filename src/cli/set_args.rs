@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 
 const UP_AFTER: &str = "\
 In FILE, for example:
@@ -24,6 +24,12 @@ Examples:
   bulkhead up plant.toml                again: starts only what is missing or changed
   bulkhead ps
   bulkhead down plant
+  bulkhead up plant.toml --emit systemd --out /srv/plant
+
+--emit starts nothing: it writes files with which another manager runs the same partitions without Bulkhead, and beside
+them the kernel and a first file system for each program. Such a program starts by itself with an empty input; its
+output is in NAME.out and NAME.err, how it ended in NAME.end, the guest's console in NAME.console. What a manager cannot
+do is said on stderr and in the files.
 
 Exit codes:
   0 all of it runs   2 the file is wrong, or somebody else works on the set   3 the machine lacks something
@@ -48,6 +54,23 @@ pub struct UpArgs {
     /// Print what runs as JSON, as ps does
     #[arg(long)]
     pub json: bool,
+    /// Start nothing; write files for another manager instead
+    #[arg(long, value_name = "MANAGER")]
+    pub emit: Option<EmitFor>,
+    /// Folder for those files [default: NAME-MANAGER]
+    #[arg(long, value_name = "DIR", requires = "emit")]
+    pub out: Option<PathBuf>,
+}
+
+/// Whose files are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum EmitFor {
+    /// Domains and networks, XML
+    Libvirt,
+    /// A shell script for each partition
+    Qemu,
+    /// A service for each partition
+    Systemd,
 }
 
 /// Arguments of `down`.

@@ -14,7 +14,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use super::args::UpArgs;
 use super::ending::{Ending, OrStop, Verdict};
-use super::{interrupt, measure, output, ps};
+use super::{emit, interrupt, measure, output, ps};
 use crate::model::partition::set::{MAX_SET_BYTES, PartitionSet, Tools};
 use crate::model::units::Nanos;
 use crate::partition::set::root::state_root;
@@ -35,6 +35,9 @@ pub fn run(args: &UpArgs) -> Verdict {
         modules: args.modules.clone(),
         boot_deadline_s: set.boot_deadline_s,
     };
+    if let Some(manager) = args.emit {
+        return emit::run(args, manager, &set, &text, &tools, &exe);
+    }
     let root = state_root();
     let cancel =
         interrupt::token_saying("interrupted; ending what was started (again: at once)").or_lacking()?;

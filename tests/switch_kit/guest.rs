@@ -27,7 +27,8 @@ const MEMORY: Mebibytes = Mebibytes::from_mib(256);
 /// How long it may take to answer on a busy host.
 const STARTS: Duration = Duration::from_secs(120);
 
-fn cache() -> PathBuf {
+/// Where the set-up put kernels.
+pub fn cache() -> PathBuf {
     let named = std::env::var_os("BULKHEAD_CACHE").map(PathBuf::from);
     let user = || std::env::var_os("XDG_CACHE_HOME").map(|cache| PathBuf::from(cache).join("bulkhead"));
     let home = || std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache/bulkhead"));
@@ -70,6 +71,7 @@ pub fn start(tools: &Toolbox, ledger: &Ledger, number: u8, links: &[PathBuf]) ->
         ledger,
         disk: None,
         group: None,
+        entrances: Vec::new(),
         initramfs: &initramfs,
         entrances: Vec::new(),
         inherited: vec![guest_control.into()],

@@ -7,6 +7,7 @@ use crate::model::experiment::Accelerator;
 use crate::model::partition::set::Restart;
 use crate::model::partition::{DiskSpec, Priority};
 use crate::platforms::lab::address::Mac;
+use crate::platforms::vm::guest::INPUT_PORT;
 
 /// Time over which a cap of the CPUs is held, in microseconds: what the kernel takes by itself.
 const CAP_PERIOD_US: u32 = 100_000;
@@ -198,6 +199,12 @@ fn devices(xml: &mut Xml, emission: &Emission, partition: &Prepared) -> Result<(
         xml.empty("target", &[("port", "0")]);
         Ok(())
     })?;
+    if partition.is_program() {
+        xml.element("channel", &[("type", "null")], |xml| -> Result<(), String> {
+            xml.empty("target", &[("type", "virtio"), ("name", INPUT_PORT)]);
+            Ok(())
+        })?;
+    }
     for (port, ending) in PORTS.into_iter().filter(|_| partition.is_program()) {
         xml.element("channel", &[("type", "file")], |xml| -> Result<(), String> {
             xml.empty("source", &[("path", &emission.beside(&format!("{name}.{ending}"))?)]);

@@ -5,7 +5,7 @@ use crate::model::experiment::Accelerator;
 use crate::model::partition::{CardSpec, DiskSpec};
 use crate::model::platform::DiskBus;
 use crate::platforms::lab::address::Mac;
-use crate::platforms::vm::guest::LinkDevice;
+use crate::platforms::vm::guest::{ERROR_PORT, INPUT_PORT, LINK_PORT, LinkDevice, OUTPUT_PORT};
 use crate::platforms::vm::qemu::{
     DiskArgument, Engine, Extras, HostCounter, MACHINE, MemoryArgument, Throttle, command_line,
 };
@@ -13,8 +13,7 @@ use crate::platforms::vm::qemu::{
 /// UDP port of networks that are multicast groups.
 const GROUP_PORT: u16 = 17_077;
 /// Ports of a program's partition, with the end of the name of the file that each is written to.
-pub const PORTS: [(&str, &str); 3] =
-    [("bulkhead.link", "end"), ("bulkhead.out", "out"), ("bulkhead.err", "err")];
+pub const PORTS: [(&str, &str); 3] = [(LINK_PORT, "end"), (OUTPUT_PORT, "out"), (ERROR_PORT, "err")];
 
 /// Words that belong together.
 pub struct Group {
@@ -88,7 +87,9 @@ fn console(emission: &Emission, partition: &Prepared) -> Result<Group, String> {
     };
     let mut words = owned(&["-chardev", &file("console", "console")?, "-serial", "chardev:console"]);
     if partition.is_program() {
-        words.extend(owned(&["-device", "virtio-serial-pci,id=ports,max_ports=5,disable-legacy=on"]));
+        words.extend(owned(&["-device", "virtio-serial-pci,id=ports,max_ports=6,disable-legacy=on"]));
+        words.extend(owned(&["-chardev", "null,id=in", "-device"]));
+        words.push(format!("virtserialport,bus=ports.0,chardev=in,name={INPUT_PORT}"));
         for (port, ending) in PORTS {
             words.extend(owned(&["-chardev", &file(ending, ending)?, "-device"]));
             words.push(format!("virtserialport,bus=ports.0,chardev={ending},name={port}"));

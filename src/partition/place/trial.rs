@@ -212,7 +212,9 @@ impl Bench {
         inherit(&mut command, &inherited);
         if let Some(group) = &group {
             let entrances = group.entrances().map_err(failed)?;
-            entrances.into_iter().for_each(|procs| enter_group(&mut command, procs));
+            for procs in entrances {
+                enter_group(&mut command, procs);
+            }
         }
         let child = spawn(command, Bond::DiesWithUs, None).map_err(failed)?;
         let thing = Thing::process(child.id());

@@ -90,24 +90,32 @@ impl SetFolder {
         let path = state_root.join(name);
         let begun = Instant::now();
         loop {
-            if make {
-                root::make_private(state_root).map_err(broken)?;
-                root::make_private(&path).map_err(broken)?;
-            } else if !is_name(name) || !path.is_dir() {
+            if !make && (!is_name(name) || !path.is_dir()) {
                 return Err(LockError::Absent(name.to_owned()));
             }
-            root::check_private(&path).map_err(broken)?;
-            match Self::try_take(&path, work) {
+            let folders = if make {
+                root::make_private(state_root).and_then(|()| root::make_private(&path))
+            } else {
+                Ok(())
+            };
+            match folders.and_then(|()| root::check_private(&path)).and_then(|()| Self::try_take(&path, work))
+            {
                 Ok(Some(folder)) => return Ok(folder),
                 Ok(None) => {}
                 // Somebody removed the folder meanwhile.
-                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                Err(error) if error.kind() == io::ErrorKind::NotFound && begun.elapsed() < SHORT_WAIT => {
+                    continue;
+                }
                 Err(error) => return Err(broken(error)),
             }
             let holder = holder(&path);
-            let undoes =
-                work == Work::Undo || holder.as_ref().is_some_and(|holder| holder.work == Work::Undo);
-            if begun.elapsed() > if undoes { UNDO_WAIT } else { SHORT_WAIT } {
+            let patience = match (work, holder.as_ref().map(|holder| holder.work)) {
+                (_, Some(Work::Undo)) => UNDO_WAIT,
+                // Whoever works on the set now undoes first what an `up` that died had begun.
+                (Work::Undo, Some(Work::Up | Work::Down)) => Duration::ZERO,
+                _ => SHORT_WAIT,
+            };
+            if begun.elapsed() > patience {
                 let who = holder.map_or_else(
                     || "a process that did not say its name".to_owned(),
                     |holder| holder.words(),

@@ -49,10 +49,8 @@ pub(super) fn run(keeper: &Keeper<'_>, charge: &SwitchCharge) -> LastEnd {
             break format!("the switch was not ready within {} s", READY_DEADLINE.as_secs());
         }
         if keeper.means.cancel.is_cancelled() {
-            if told.is_none() {
-                if let Some(name) = &name {
-                    process::signal(name, Signal::SIGTERM);
-                }
+            if let (None, Some(name)) = (told, &name) {
+                process::signal(name, Signal::SIGTERM);
             }
             if told.get_or_insert_with(Instant::now).elapsed() > END_GRACE {
                 break "the switch did not end when asked".to_owned();

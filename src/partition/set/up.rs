@@ -7,8 +7,9 @@
 //!  (this process killed at any moment: the undo process finds up.json and does the same)
 //! ```
 
+use std::fmt::Write as _;
 use std::fs::{self, OpenOptions};
-use std::io::{self, Write};
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -344,8 +345,11 @@ fn patience(charge: &Charge) -> Duration {
 fn failure(name: &str, phase: Phase, state: Option<&KeptState>, folder: &Path) -> String {
     let mut text = format!("{name} {}", if phase == Phase::Lost { "lost its keeper" } else { phase.word() });
     if let Some(last) = state.and_then(|state| state.last.as_ref()) {
-        text.push_str(&format!(": {}", last.reason));
-        last.console.iter().for_each(|line| text.push_str(&format!("\n  console: {line}")));
+        // Writing to a String cannot fail.
+        let _ = write!(text, ": {}", last.reason);
+        for line in &last.console {
+            let _ = write!(text, "\n  console: {line}");
+        }
     }
     for log in ["stderr.log", "keeper.log"] {
         let said = fs::read(folder.join(log)).unwrap_or_default();
@@ -353,7 +357,7 @@ fn failure(name: &str, phase: Phase, state: Option<&KeptState>, folder: &Path) -
         let lines: Vec<&str> = said.lines().collect();
         for line in lines.iter().skip(lines.len().saturating_sub(LAST_LINES)) {
             let plain: String = line.chars().filter(|c| !c.is_control()).take(200).collect();
-            text.push_str(&format!("\n  {}: {plain}", log.trim_end_matches(".log")));
+            let _ = write!(text, "\n  {}: {plain}", log.trim_end_matches(".log"));
         }
     }
     text

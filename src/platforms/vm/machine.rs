@@ -82,7 +82,9 @@ pub fn start(parts: Parts<'_>, describe_machine: impl FnOnce([i32; 4]) -> Machin
     let mut command = Command::new(parts.qemu);
     command.args(machine.arguments()).stdin(Stdio::null()).stdout(Stdio::null()).stderr(complaints);
     inherit(&mut command, &inherited);
-    parts.entrances.into_iter().for_each(|procs| enter_group(&mut command, procs));
+    for procs in parts.entrances {
+        enter_group(&mut command, procs);
+    }
     let console = Console::follow_for(console.into(), Some(PANIC_MARK))?;
     let at = Instant::now();
     let child = spawn(command, Bond::DiesWithUs, None)?;

@@ -1,0 +1,121 @@
+//! `bulkhead up --emit`: what is written is understood by those it is for, and a program runs by it without us.
+
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+/// Only so that a guest that never ends fails its test.
+const HANGS: Duration = Duration::from_secs(180);
+
+const SET: &str = r#"
+accelerator = "tcg"
+
+[network.plant]
+links = 2
+
+[partition.hello]
+program = ["/bin/sh", "-c", "echo \"$0 and $1\"; echo to the other >&2; cat; exit 7", "it's", "$HOME 100%"]
+memory_mib = 192
+networks = ["plant", "user"]
+
+[partition.later]
+program = ["/bin/true"]
+after = ["hello"]
+restart = "always"
+cpu_weight = 50
+"#;
+
+fn emitted(dir: &Path, manager: &str) -> Option<Output> {
+    let file = dir.join("works.toml");
+    std::fs::write(&file, SET).unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_bulkhead"));
+    command.arg("up").arg(&file).args(["--emit", manager, "--out"]).arg(dir.join(manager));
+    let output = command.output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    if output.status.code() == Some(3) {
+        eprintln!("skipped: {said}");
+        return None;
+    }
+    assert!(output.status.success(), "{said}");
+    Some(output)
+}
+
+fn run(command: &mut Command) -> (bool, String) {
+    let output = command.output().unwrap();
+    (output.status.success(), String::from_utf8_lossy(&output.stderr).into_owned())
+}
+
+#[test]
+fn a_program_runs_by_the_script_alone() {
+    let dir = tempfile::tempdir().unwrap();
+    let Some(output) = emitted(dir.path(), "qemu") else { return };
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("network plant: its 2 links are one here"), "{said}");
+    let folder = dir.path().join("qemu");
+    for script in ["hello.sh", "later.sh", "all-partitions"] {
+        let (fine, why) = run(Command::new("/bin/sh").arg("-n").arg(folder.join(script)));
+        assert!(fine, "{script}: {why}");
+    }
+    let mut child = Command::new(folder.join("hello.sh")).stdin(Stdio::null()).spawn().unwrap();
+    let begun = Instant::now();
+    let status = loop {
+        if let Some(status) = child.try_wait().unwrap() {
+            break status;
+        }
+        if begun.elapsed() > HANGS {
+            child.kill().unwrap();
+            child.wait().unwrap();
+            panic!("{}", std::fs::read_to_string(folder.join("hello.console")).unwrap_or_default());
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    };
+    let read = |name: &str| std::fs::read_to_string(folder.join(name)).unwrap();
+    assert!(status.success(), "{}", read("hello.console"));
+    assert_eq!(read("hello.out"), "it's and $HOME 100%\n", "{}", read("hello.console"));
+    assert_eq!(read("hello.err"), "to the other\n");
+    let end = read("hello.end");
+    assert!(end.lines().last().is_some_and(|line| line.contains("\"ended\"") && line.contains('7')), "{end}");
+}
+
+#[test]
+fn systemd_understands_the_units() {
+    let dir = tempfile::tempdir().unwrap();
+    if emitted(dir.path(), "systemd").is_none() {
+        return;
+    }
+    let folder = dir.path().join("systemd");
+    let units = ["works-hello.service", "works-later.service", "works.target"];
+    let mut command = Command::new("systemd-analyze");
+    command.args(["verify", "--man=no"]).args(units.map(|unit| folder.join(unit)));
+    command.env("SYSTEMD_UNIT_PATH", format!("{}:", folder.display()));
+    match command.output() {
+        Ok(output) => {
+            let said = String::from_utf8_lossy(&output.stderr);
+            assert!(output.status.success() && !said.contains("works"), "{said}");
+        }
+        Err(error) => eprintln!("skipped: systemd-analyze: {error}"),
+    }
+}
+
+#[test]
+fn libvirt_gets_a_domain_for_each_and_its_own_checker_agrees() {
+    let dir = tempfile::tempdir().unwrap();
+    if emitted(dir.path(), "libvirt").is_none() {
+        return;
+    }
+    let folder = dir.path().join("libvirt");
+    for (file, schema) in
+        [("works-hello.xml", "domain"), ("works-later.xml", "domain"), ("works-plant.network.xml", "network")]
+    {
+        let path = folder.join(file);
+        assert!(path.is_file(), "{file}");
+        match Command::new("virt-xml-validate").arg(&path).arg(schema).output() {
+            Ok(output) => {
+                let said = String::from_utf8_lossy(&output.stdout).into_owned();
+                assert!(output.status.success(), "{file}: {said}{}", String::from_utf8_lossy(&output.stderr));
+            }
+            Err(error) => eprintln!("not checked by libvirt: virt-xml-validate: {error}"),
+        }
+    }
+    assert!(folder.join("kernel").is_file() && folder.join("hello.initrd").is_file());
+}

@@ -1,0 +1,114 @@
+//! Two partitions talk through a switch, as `exec` and `up` run them. Needs QEMU and a guest kernel; says so and skips
+//! without.
+
+mod switch_kit;
+
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+use std::sync::mpsc::channel;
+use std::thread::JoinHandle;
+
+use bulkhead::model::experiment::Accelerator;
+use bulkhead::model::partition::{
+    CardSpec, Content, Files, PartitionSpec, Priority, Program, ProgramEnd, Resources,
+};
+use bulkhead::model::units::Mebibytes;
+use bulkhead::partition::network::switch::{Order, Trunk, socket_name};
+use bulkhead::partition::run::{Outcome, Streams, Surroundings, run};
+use bulkhead::platforms::ledger::{self, Ledger};
+use switch_kit::{Running, folder, guest};
+
+/// Waits for one visitor, answers what it says.
+const SERVER: &str = "use IO::Socket::INET; my $s = IO::Socket::INET->new(LocalPort => 7000, Listen => 1) or die $!; \
+                      my $c = $s->accept or die $!; my $said = <$c>; print \"heard $said\"; print $c \"and $said\";";
+/// Tries until the server is there.
+const CLIENT: &str = "use IO::Socket::INET; my $c; for (1..600) { $c = IO::Socket::INET->new(PeerAddr => '10.77.1.1:7000', \
+                      Timeout => 2) and last; select undef, undef, undef, 0.1; } $c or die 'nobody there'; \
+                      print $c \"hello\\n\"; print <$c>;";
+
+fn partition(number: u8, links: &[&Path], script: &str) -> PartitionSpec {
+    let program = Program {
+        argv: [b"/usr/bin/perl".to_vec(), b"-e".to_vec(), script.as_bytes().to_vec()].into(),
+        env: vec![(b"PATH".to_vec(), b"/usr/bin:/bin".to_vec())],
+        workdir: "/".into(),
+        files: Files::Host,
+        ..Program::default()
+    };
+    PartitionSpec {
+        name: format!("p{number}"),
+        content: Content::Program(Box::new(program)),
+        resources: Resources {
+            cpus: 1,
+            pin: None,
+            memory: Mebibytes::from_mib(192),
+            node: None,
+            hugepages: false,
+            priority: Priority::Usual,
+            cpu_weight: None,
+            cpu_cap_percent: None,
+            guest_nodes: 1,
+        },
+        disks: Vec::new(),
+        cards: vec![CardSpec::Switch {
+            network: "plant".to_owned(),
+            sockets: links.iter().map(|link| link.join(socket_name(number))).collect(),
+            number,
+            address: format!("10.77.1.{number}/24"),
+        }],
+    }
+}
+
+/// Runs a partition in a thread; returns how it ended and what it wrote.
+fn start(spec: PartitionSpec, ledger: &Ledger) -> JoinHandle<(Outcome, String)> {
+    let around = Surroundings {
+        exe: env!("CARGO_BIN_EXE_bulkhead").into(),
+        cache: guest::cache(),
+        ledger: ledger.clone(),
+        counter_hz: None,
+        accelerator: Accelerator::Tcg,
+        qemu: None,
+        kernel: None,
+        modules: None,
+        boot_deadline: Some(switch_kit::HANGS),
+    };
+    std::thread::spawn(move || {
+        let (mut output, theirs) = std::io::pipe().expect("a pipe");
+        let error = theirs.try_clone().expect("a descriptor");
+        let input = File::open("/dev/null").expect("nothing to read");
+        let streams = Streams { input: input.into(), output: theirs.into(), error: error.into() };
+        let reading = std::thread::spawn(move || {
+            let mut said = String::new();
+            output.read_to_string(&mut said).expect("text");
+            said
+        });
+        let (_orders, inbox) = channel();
+        let outcome = run(&spec, streams, &around, inbox, &mut |_| ());
+        (outcome, reading.join().expect("read"))
+    })
+}
+
+#[test]
+fn two_partitions_talk_over_doubled_links() {
+    if guest::tools().is_none() {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let ledger = Ledger::open(dir.path()).unwrap();
+    let (a, b) = (folder(dir.path(), "a"), folder(dir.path(), "b"));
+    let prefix = Some([2, 0x4b, 10, 77, 1]);
+    let trunk = dir.path().join("trunk");
+    let first =
+        Order { folder: a.clone(), prefix, trunk: Some(Trunk::At(trunk.clone())), ..Order::default() };
+    let second = Order { folder: b.clone(), prefix, trunk: Some(Trunk::To(trunk)), ..Order::default() };
+    let switches = [Running::start(&first), Running::start(&second)];
+    let server = start(partition(1, &[&a, &b], SERVER), &ledger);
+    let client = start(partition(2, &[&a, &b], CLIENT), &ledger);
+    let (outcome, said) = client.join().unwrap();
+    assert_eq!((outcome, said.as_str()), (Outcome::Ended(ProgramEnd::Exit(0)), "and hello\n"));
+    let (outcome, said) = server.join().unwrap();
+    assert_eq!((outcome, said.as_str()), (Outcome::Ended(ProgramEnd::Exit(0)), "heard hello\n"));
+    assert!(switches.into_iter().all(Running::terminate));
+    let said = ledger::sweep(dir.path());
+    assert!(said.is_empty(), "left behind: {said:?}");
+}
