@@ -47,7 +47,7 @@ fn serve(words: &[String]) -> Result<()> {
         }
     }
     let code = std::env::var(CODE)?.parse()?;
-    let mut say = |message: &FromGuest| -> Result<()> {
+    let say = |message: &FromGuest| -> Result<()> {
         Ok(link.try_clone()?.write_all(&encode(message, LONGEST_MESSAGE)?)?)
     };
     say(&FromGuest::Ready { protocol: PROGRAM_PROTOCOL, cpus: 1, memory_bytes: 1, free_bytes: 1 })?;
