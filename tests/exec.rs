@@ -121,7 +121,8 @@ fn a_closed_end_is_noticed_at_the_other() {
         .spawn()
         .expect("it starts");
     let mut pipe = child.stdin.take().expect("a pipe");
-    let refused = std::iter::repeat_with(|| pipe.write_all(&[b'y'; 65_536])).find_map(Result::err);
+    let chunk = vec![b'y'; 65_536];
+    let refused = std::iter::repeat_with(|| pipe.write_all(&chunk)).find_map(Result::err);
     assert_eq!(refused.map(|error| error.kind()), Some(std::io::ErrorKind::BrokenPipe));
     let output = finish(child);
     assert_code(&output, 0);

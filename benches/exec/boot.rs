@@ -80,7 +80,7 @@ fn memory(kit: &Kit) -> Result<String> {
         .stdin(Stdio::null())
         .output()?;
     let report: serde_json::Value = serde_json::from_slice(&output.stderr)?;
-    let free = report["guest_free_bytes"].as_u64().unwrap_or(0) as f64 / (1 << 20) as f64;
+    let free = report["guest_free_bytes"].as_u64().unwrap_or(0) as f64 / f64::from(1 << 20);
     Ok(format!(
         "of {MEMORY_MIB} MiB the program can have {free:.0} MiB: {:.0} MiB are kernel, its tables, file system and init",
         MEMORY_MIB as f64 - free

@@ -38,11 +38,11 @@ fn serve(words: &[String]) -> Result<()> {
     let mut link = socket(words, "link")?;
     let mut out = control.try_clone()?;
     writeln!(out, r#"{{"QMP": {{"version": {{}}, "capabilities": []}}}}"#)?;
-    for line in BufReader::new(control).lines() {
-        let line = line?;
-        let answer = if line.contains("query-") { r#"{"return": []}"# } else { r#"{"return": {}}"# };
+    for asked in BufReader::new(control).lines() {
+        let asked = asked?;
+        let answer = if asked.contains("query-") { r#"{"return": []}"# } else { r#"{"return": {}}"# };
         writeln!(out, "{answer}")?;
-        if line.contains("\"cont\"") {
+        if asked.contains("\"cont\"") {
             break;
         }
     }
