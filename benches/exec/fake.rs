@@ -38,16 +38,16 @@ fn serve(words: &[String]) -> Result<()> {
     let mut link = socket(words, "link")?;
     let mut out = control.try_clone()?;
     writeln!(out, r#"{{"QMP": {{"version": {{}}, "capabilities": []}}}}"#)?;
-    for line in BufReader::new(control).lines() {
-        let line = line?;
-        let answer = if line.contains("query-") { r#"{"return": []}"# } else { r#"{"return": {}}"# };
+    for asked in BufReader::new(control).lines() {
+        let asked = asked?;
+        let answer = if asked.contains("query-") { r#"{"return": []}"# } else { r#"{"return": {}}"# };
         writeln!(out, "{answer}")?;
-        if line.contains("\"cont\"") {
+        if asked.contains("\"cont\"") {
             break;
         }
     }
     let code = std::env::var(CODE)?.parse()?;
-    let mut say = |message: &FromGuest| -> Result<()> {
+    let say = |message: &FromGuest| -> Result<()> {
         Ok(link.try_clone()?.write_all(&encode(message, LONGEST_MESSAGE)?)?)
     };
     say(&FromGuest::Ready { protocol: PROGRAM_PROTOCOL, cpus: 1, memory_bytes: 1, free_bytes: 1 })?;

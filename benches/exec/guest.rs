@@ -38,7 +38,7 @@ pub fn first_files(kit: &Kit, what: &str) -> Result<OwnedFd> {
     for module in kit.tools.modules.link.iter().chain(&kit.tools.modules.program) {
         let path = format!("modules/{}.ko", module.name);
         archive.file(&path, 0o644, &module.image)?;
-        orders.push_str(&format!("/{path}\n"));
+        orders.extend(["/", &path, "\n"]);
     }
     archive.file(ORDERS.trim_start_matches('/'), 0o644, orders.as_bytes())?;
     Ok(in_memory("bench-initramfs", &archive.finish()?)?)

@@ -44,7 +44,9 @@ fn main() -> ExitCode {
 
 /// What both sides are made of.
 pub struct Kit {
+    /// QEMU, kernel, modules.
     pub tools: Toolbox,
+    /// The program that is measured.
     pub exe: &'static Path,
     words: Vec<String>,
 }
@@ -76,6 +78,7 @@ fn run(words: &[String]) -> Result<bool> {
     Ok(met)
 }
 
+/// Prints a line.
 pub fn say(line: &str) {
     // Nobody is left to tell when standard output is gone.
     let _ = writeln!(std::io::stdout(), "{line}");
