@@ -19,6 +19,7 @@ use super::report::{HostReport, idle_for_nothing};
 use super::trace::Trace;
 use super::view::{Cpu, CpuId, State, Vcpu, VcpuId, View, Vm, VmId};
 use crate::sim::guest::{Demand, Effects, Guest};
+use crate::sim::packed::Packed;
 use crate::sim::policy::{Pick, Policy, Why};
 use crate::sim::queue::Queue;
 use crate::sim::time::{Span, Time};
@@ -112,7 +113,14 @@ pub struct Machine {
     checks: bool,
 }
 
+/// Hosts with a million virtual CPUs are to fit into the memory of small machines.
+const _: () = assert!(Machine::BYTES_PER_VCPU <= 200, "a virtual CPU takes too many bytes");
+
 impl Machine {
+    /// What is kept for a virtual CPU, its books and the one thread on it included, the thread's program and what the
+    /// policy notes left out.
+    pub const BYTES_PER_VCPU: usize = size_of::<Vcpu>() + Guest::BYTES_PER_VCPU;
+
     /// A host of so many CPUs, VM by VM with its guest; `affinities` has the sets of CPUs that `affinity_of` names per
     /// virtual CPU.
     pub fn new(
@@ -129,7 +137,7 @@ impl Machine {
             vm,
             state: State::Halted,
             since: Time::ZERO,
-            last_cpu: None,
+            last: Packed::NONE,
             in_kernel: false,
             affinity: *affinity,
             run: Span::ZERO,
@@ -387,7 +395,7 @@ impl Machine {
         let it = &mut self.view.vcpus[vcpu.index()];
         it.in_kernel = in_kernel;
         it.state = if why.is_some() { State::Ready } else { State::Halted };
-        it.last_cpu = Some(cpu);
+        it.last = Packed::some(cpu.0);
         let seat = &mut self.seats[cpu.index()];
         seat.stamp = seat.stamp.wrapping_add(1);
         self.view.idle.insert(cpu.0);
