@@ -10,7 +10,10 @@
 //! which it came up. So a simulation is a function of its parts and their seeds, nothing else.
 
 mod books;
+mod run;
 mod slices;
+
+pub use run::Pause;
 
 use std::collections::VecDeque;
 
@@ -110,6 +113,8 @@ pub struct Machine {
     events: u64,
     unfinished: u32,
     trouble: Option<Stopped>,
+    begun: bool,
+    ended: Option<Stopped>,
     checks: bool,
 }
 
@@ -167,6 +172,8 @@ impl Machine {
             events: 0,
             unfinished,
             trouble: None,
+            begun: false,
+            ended: None,
             checks: cfg!(debug_assertions),
         }
     }
@@ -179,48 +186,6 @@ impl Machine {
     /// Checks after every event that no CPU idles for nothing; debug builds always do.
     pub const fn check_everything(&mut self) {
         self.checks = true;
-    }
-
-    /// Runs to the end.
-    pub fn run(&mut self, limits: &Limits) -> Stopped {
-        self.policy.begin(&self.view);
-        if let Some(at) = self.policy.first_tick() {
-            self.queue.push(at, Event::Tick);
-        }
-        for guest in &self.guests {
-            guest.begin(&mut self.effects);
-        }
-        self.stagger();
-        self.settle();
-        let stopped = loop {
-            if let Some(trouble) = self.trouble.take() {
-                break trouble;
-            }
-            if limits.when_done && self.unfinished == 0 {
-                break Stopped::Done;
-            }
-            match self.queue.next_at() {
-                Some(at) if at <= limits.until => {}
-                _ if limits.until == Time::NEVER => break Stopped::Deadlock,
-                _ => {
-                    self.view.now = limits.until;
-                    break if self.unfinished > 0 && self.is_dead() {
-                        Stopped::Deadlock
-                    } else {
-                        Stopped::Time
-                    };
-                }
-            }
-            if self.events >= limits.events {
-                break Stopped::Events;
-            }
-            self.step();
-        };
-        self.close();
-        match HostReport::of(&self.view, self.events).imbalance() {
-            Some(words) => Stopped::Broken(words),
-            None => stopped,
-        }
     }
 
     /// Whether nothing will happen any more.
