@@ -17,6 +17,7 @@ mod fit;
 mod interrupt;
 mod man;
 mod measure;
+mod moment;
 mod output;
 mod preview;
 mod progress;

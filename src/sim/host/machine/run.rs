@@ -14,20 +14,25 @@ use crate::sim::host::trace::Mode;
 use crate::sim::host::view::{Cpu, CpuId, State};
 use crate::sim::time::{Span, Time};
 
-/// Up to where a machine runs before it can be looked at.
+/// Up to where a machine runs before it can be looked at: what comes first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Pause {
+pub struct Pause {
     /// Everything up to this moment has happened, and nothing after it.
-    At(Time),
+    pub at: Time,
     /// So many events have been handled since the beginning.
-    After(u64),
+    pub events: u64,
+}
+
+impl Pause {
+    /// None before the end.
+    pub const NEVER: Self = Self { at: Time::NEVER, events: u64::MAX };
 }
 
 impl Machine {
     /// Runs to the end.
     pub fn run(&mut self, limits: &Limits) -> Stopped {
         loop {
-            if let Some(stopped) = self.run_to(limits, Pause::At(Time::NEVER)) {
+            if let Some(stopped) = self.run_to(limits, Pause::NEVER) {
                 return stopped;
             }
         }
@@ -75,7 +80,7 @@ impl Machine {
         match self.queue.next_at() {
             Some(at) if at <= limits.until => (self.events >= limits.events).then_some(Stopped::Events),
             _ if limits.until == Time::NEVER => Some(Stopped::Deadlock),
-            _ if matches!(pause, Pause::At(moment) if moment < limits.until) => None,
+            _ if pause.at < limits.until => None,
             _ => {
                 self.view.now = limits.until;
                 let is_stuck = self.unfinished > 0 && self.is_dead();
@@ -84,11 +89,13 @@ impl Machine {
         }
     }
 
+    /// How many events were handled so far.
+    pub const fn events(&self) -> u64 {
+        self.events
+    }
+
     fn is_at(&self, pause: Pause) -> bool {
-        match pause {
-            Pause::At(moment) => self.queue.next_at().is_none_or(|next| next > moment),
-            Pause::After(events) => self.events >= events,
-        }
+        self.events >= pause.events || self.queue.next_at().is_none_or(|next| next > pause.at)
     }
 
     /// What the host looks like at `moment`, or at the last event if that is later: to be asked at a pause.

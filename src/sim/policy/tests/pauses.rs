@@ -39,11 +39,12 @@ fn with_pauses(
 ) -> (Stopped, Vec<(Time, HostState)>) {
     let (mut at, mut seen) = (Time::ZERO, Vec::new());
     loop {
-        let pause = if random.below(2) == 0 {
+        let is_at = random.below(2) == 0;
+        let pause = if is_at {
             at = at.max(machine.view().now) + Span::from_nanos(random.below(4_000_000));
-            Pause::At(at)
+            Pause { at, ..Pause::NEVER }
         } else {
-            Pause::After(machine.report().events + random.below(20))
+            Pause { events: machine.events() + random.below(20), ..Pause::NEVER }
         };
         let stopped = machine.run_to(limits, pause);
         let state = machine.state(at);
@@ -53,7 +54,7 @@ fn with_pauses(
         if let Some(stopped) = stopped {
             return (stopped, seen);
         }
-        if let Pause::At(at) = pause {
+        if is_at {
             seen.push((at, state));
         }
     }
