@@ -127,8 +127,8 @@ mod tests {
             "at 5.000001 ms · 12 events so far, nothing will happen any more",
             "A.0 (spins)",
             "6.000000 ms",
-            "waits for a CPU: B.0 2.00 ms, A.1 10.0 ns",
-            "halted 7.00 ns",
+            "waits for a CPU: B.0 2 ms, A.1 10 ns",
+            "halted 7 ns",
         ] {
             assert!(text.contains(words), "{words}:\n{text}");
         }
