@@ -15,6 +15,7 @@ mod ending;
 mod experiment;
 mod fit;
 mod interrupt;
+mod json;
 mod man;
 mod measure;
 mod moment;

@@ -21,7 +21,7 @@ use anyhow::{Context, anyhow};
 
 use super::args::SimulateArgs;
 use super::ending::{Ending, OrStop, Verdict};
-use super::{interrupt, measure, output};
+use super::{interrupt, json, measure, output};
 use crate::campaign;
 use crate::model::results::RunResults;
 use crate::model::simulation::{Simulation, TimeLine};
@@ -100,7 +100,7 @@ fn list(json: bool) -> Verdict {
     let shipped = source::shipped().or_bad_input()?;
     let text = if json {
         let named = |(name, about): &(String, String)| serde_json::json!({ "name": name, "about": about });
-        serde_json::to_string_pretty(&shipped.iter().map(named).collect::<Vec<_>>()).or_bad_input()?
+        json::pretty(&shipped.iter().map(named).collect::<Vec<_>>()).or_bad_input()?
     } else {
         simulation::list(&shipped, output::stdout_style())
     };
@@ -124,7 +124,7 @@ fn write_trace(args: &SimulateArgs, traced: Option<&TimeLine>) -> anyhow::Result
 /// Prints the tables, or the simulation as JSON.
 fn show(simulation: &Simulation, json: bool) -> anyhow::Result<()> {
     let text = if json {
-        serde_json::to_string_pretty(simulation)?
+        json::pretty(simulation)?
     } else {
         let text = simulation::text(simulation, output::stdout_style());
         if output::stdout_is_ascii() { ascii(&text) } else { text }
