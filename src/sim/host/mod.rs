@@ -10,6 +10,8 @@
 //! it was dispatched for is what it ran plus the switches at its expense.
 
 mod cpus;
+#[cfg(test)]
+mod fluid;
 mod machine;
 mod report;
 #[cfg(test)]
