@@ -65,7 +65,7 @@ aa: build ## A/A: how often does native against native find a difference?
 	cargo bench --bench a_a
 
 fuzz: ## a million inputs into everything that reads bytes from a guest or a user (needs nightly and cargo-fuzz)
-	cd fuzz && for target in link_decoder experiment_parser bzimage journal; do \
+	cd fuzz && for target in link_decoder experiment_parser bzimage journal noise_trace scenario_parser; do \
 	  CARGO_BUILD_TARGET= cargo +nightly fuzz run $$target -- -runs=1000000 -max_len=65536 || exit 1; done
 
 install: build ## install binary, man pages and shell completions below PREFIX

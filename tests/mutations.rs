@@ -4,11 +4,14 @@
 //! `BULKHEAD_MUTATIONS` sets the number of inputs.
 #![expect(clippy::print_stdout, reason = "a failed run is repeated by its printed seed")]
 
+use std::path::Path;
+
 use bulkhead::model::experiment::{Experiment, PlatformSpec};
 use bulkhead::model::job::Job;
 use bulkhead::model::names::PlatformKind;
 use bulkhead::model::params::{CpuParams, ForkParams, FwqParams, GapParams, Probes};
 use bulkhead::model::partition::{FromGuest, LONGEST_MESSAGE, ProgramEnd, Stream};
+use bulkhead::model::scenario::cases;
 use bulkhead::model::units::{Bytes, Millis};
 use bulkhead::model::wire::ToHost;
 use bulkhead::platforms::fake::Fake;
@@ -16,6 +19,9 @@ use bulkhead::platforms::link::{Decoder, TO_HOST_LIMIT, check_message, decode, e
 use bulkhead::platforms::vm::bzimage::{has_pvh_entry, vmlinux};
 use bulkhead::platforms::vm::modules::ModInfo;
 use bulkhead::platforms::{Cancel, InstanceSpec, Platform};
+use bulkhead::sim::host::Pause;
+use bulkhead::sim::nodes::NoiseTrace;
+use bulkhead::sim::scenario::{Options, Study};
 use bulkhead::stats::metrics_of;
 use rand::{Rng, RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -67,16 +73,16 @@ fn change(input: &mut Vec<u8>, random: &mut impl Rng, seeds: &[Vec<u8>]) {
     }
 }
 
-fn shipped_experiments() -> Vec<Vec<u8>> {
-    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/experiments");
-    let files = std::fs::read_dir(folder).expect("experiments are there");
+fn shipped(folder: &str) -> Vec<Vec<u8>> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join(folder);
+    let files = std::fs::read_dir(folder).expect("they are there");
     files.map(|file| std::fs::read(file.expect("readable").path()).expect("readable")).collect()
 }
 
 #[test]
 fn experiments() {
     let mut accepted = 0u64;
-    mutate("experiments", &shipped_experiments(), |input| {
+    mutate("experiments", &shipped("experiments"), |input| {
         let text = String::from_utf8_lossy(input);
         if let Ok(experiment) = Experiment::from_toml(&text) {
             accepted += 1;
@@ -216,4 +222,56 @@ fn kernels_and_modules() {
         has_pvh_entry(input);
         let _ = ModInfo::parse(input);
     });
+}
+
+#[test]
+fn traces_of_noise() {
+    let seeds = [
+        "length_ns\t60000000000\n1000\t500\n2000\t700\n5000000\t1\n",
+        "# recorded\n\n10\t5\r\n15\t5\r\n1000000\t30\r\n1152921504606846976\t1\n",
+        "0\t1\n2\t1\n4\t1\n6\t18446744073709551615\n",
+    ];
+    let mut accepted = 0u64;
+    mutate("traces", &seeds.map(|seed| seed.as_bytes().to_vec()), |input| {
+        if let Ok(trace) = NoiseTrace::parse(&String::from_utf8_lossy(input)) {
+            accepted += 1;
+            assert!(trace.interruptions().windows(2).all(|pair| pair[0].end() < pair[1].start));
+            assert!(trace.lost() < trace.length(), "there is free time");
+        }
+    });
+    assert!(accepted > 0, "the mutations never leave a trace: only the error path is seen");
+}
+
+#[test]
+fn scenarios() {
+    // Shipped ones are long; small ones let the mutations hit every key.
+    let small = [
+        "name = \"a\"\nseed = 3\nhost = { cpus = 2, policy = { name = \"credit\", slice_us = 1000, boost = true, \
+         ratelimit_us = 100 } }\n[[vm]]\nname = \"A\"\ncount = 2\nvcpus = 2\nlimit_cpus = 1.5\nlocks = { count = 1 }\n\
+         thread = [{ run = { program = \"fwq\", work_us = 700, samples = 5, jitter_us = 50 } }]\n",
+        "name = \"b\"\nhost = { cpus = 1, policy = { name = \"eevdf\", slice_us = 3000, period_us = 100000 } }\n\
+         [[vm]]\nname = \"A\"\nvcpus = 1\nthread = [{ run = { program = \"endless\" }, priority = 2 }]\n\
+         [sweep]\n\"vm.A.weight\" = [1.0, 2.0]\n\"host.cpus\" = { from = 1, to = 3 }\n",
+    ];
+    let mut seeds = shipped("scenarios");
+    seeds.extend((0..3 * seeds.len()).map(|number| small[number % 2].as_bytes().to_vec()));
+    let (mut accepted, mut begun) = (0u64, 0u64);
+    mutate("scenarios", &seeds, |input| {
+        let Ok(cases) = cases(&String::from_utf8_lossy(input), &[]) else { return };
+        accepted += 1;
+        if !accepted.is_multiple_of(100) {
+            return;
+        }
+        for case in &cases {
+            case.scenario.check().expect("what was read can be simulated");
+        }
+        // To build and to begin is slow: of one in a hundred, one case.
+        let Ok(study) = Study::new(cases, Options::default()) else { return };
+        if let Some(mut watch) = study.watch(0) {
+            begun += 1;
+            watch.go_on(Pause { events: 200, ..Pause::NEVER });
+        }
+    });
+    println!("scenarios: {accepted} accepted, {begun} begun");
+    assert!(begun > 0, "the mutations never leave a scenario that can be begun: only the error path is seen");
 }

@@ -302,3 +302,61 @@ fn a_trace_is_what_perfetto_reads() {
     assert!(events.iter().any(|event| event["args"]["name"] == "VM A"));
     assert_eq!(text, fs::read_to_string(folder.path().join("o/trace.json")).unwrap());
 }
+
+/// What a call with this input prints, and how it ends.
+fn typed(folder: &TempDir, arguments: &[&str], input: &str) -> (String, String, Option<i32>) {
+    let output = Command::cargo_bin("bulkhead")
+        .unwrap()
+        .args(arguments)
+        .current_dir(folder.path())
+        .env("NO_COLOR", "1")
+        .write_stdin(input)
+        .timeout(std::time::Duration::from_secs(120))
+        .output()
+        .unwrap();
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+    (text(output.stdout), text(output.stderr), output.status.code())
+}
+
+#[test]
+fn pauses_and_steps_show_the_host_and_change_nothing() {
+    let folder = folder(&[("s.toml", TWO)]);
+    let (whole, _, code) = typed(&folder, &["simulate", "s.toml"], "");
+    assert_eq!(code, Some(0));
+    let arguments = ["simulate", "s.toml", "--pause-at", "2500us", "--pause-at", "1ms", "--step"];
+    let (seen, _, code) = typed(&folder, &arguments, "\n5\n20ms\n");
+    assert_eq!(code, Some(0));
+    let (states, results) = seen.split_at(seen.len() - whole.len());
+    assert_eq!(results, whole, "after the end of the input it goes on to its end");
+    let heads: Vec<&str> = states.lines().filter(|line| line.starts_with("at ")).collect();
+    assert_eq!(heads.len(), 5, "{states}");
+    for (head, at) in [(0, "at 1.000000 ms"), (1, "at 2.500000 ms"), (4, "at 20.000000 ms")] {
+        assert!(heads[head].starts_with(at), "{heads:?}");
+    }
+    let events = |head: &str| head.split(' ').nth(4).unwrap().parse::<u32>().unwrap();
+    assert_eq!((events(heads[2]), events(heads[3])), (events(heads[1]) + 1, events(heads[1]) + 6));
+    // One CPU, two VMs that never halt: one of them waits.
+    assert_eq!(
+        states.matches("waits for a CPU: A.0").count() + states.matches("waits for a CPU: B.0").count(),
+        5
+    );
+}
+
+#[test]
+fn who_steps_may_leave_is_corrected_and_told_when_there_is_nothing_to_see() {
+    let folder = folder(&[("s.toml", TWO)]);
+    let (_, said, code) = typed(&folder, &["simulate", "s.toml", "--step", "--out", "o"], "what\nq\n");
+    assert!(said.contains("\"what\" is no time") && said.contains("nothing is written"), "{said}");
+    assert_eq!(code, Some(0));
+    assert_eq!(fs::read_dir(folder.path().join("o")).map_or(0, Iterator::count), 0);
+    let (_, said, code) = typed(&folder, &["simulate", "s.toml", "--pause-at", "9000s"], "");
+    assert!(said.contains("had ended before") && code == Some(0), "{said}");
+    let (_, said, code) = typed(&folder, &["simulate", "noise-at-scale", "--step"], "");
+    assert!(said.contains("nothing to see") && code == Some(2), "{said}");
+    for wrong in ["5", "-5ms", "soon"] {
+        let (_, said, code) = typed(&folder, &["simulate", "s.toml", &format!("--pause-at={wrong}")], "");
+        assert!(said.contains("wanted is a number with a unit") && code == Some(2), "{wrong}: {said}");
+    }
+    let (_, _, code) = typed(&folder, &["simulate", "s.toml", "--step", "--json"], "");
+    assert_eq!(code, Some(2));
+}

@@ -4,8 +4,12 @@ use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use nix::sys::wait::{Id, WaitPidFlag, waitid};
+use nix::unistd::Pid;
 
 /// A tool and the package that brings it.
 #[derive(Debug, Clone, Copy)]
@@ -16,8 +20,6 @@ pub struct Tool {
 
 /// Where else to look: tools for the administrator are not on everybody's path.
 const MORE_FOLDERS: [&str; 2] = ["/usr/sbin", "/sbin"];
-/// How often a running tool is looked at.
-const LOOK: Duration = Duration::from_millis(5);
 
 impl Tool {
     fn find(self) -> Result<PathBuf, String> {
@@ -83,15 +85,17 @@ pub struct Running {
 }
 
 impl Running {
+    /// Waits asleep: whoever looked now and then would keep a CPU warm for the tool, and nobody does for the probe.
     fn wait(&mut self, patience: Duration) -> Result<ExitStatus, String> {
-        let begin = Instant::now();
-        loop {
-            match self.child.try_wait() {
-                Ok(Some(status)) => return Ok(status),
-                Ok(None) if begin.elapsed() < patience => thread::sleep(LOOK),
-                Ok(None) => return Err(format!("{} was not done after {patience:?}", self.name)),
-                Err(error) => return Err(format!("{} could not be waited for: {error}", self.name)),
-            }
+        let failed = |error: std::io::Error| format!("{} could not be waited for: {error}", self.name);
+        let id = i32::try_from(self.child.id()).map(Pid::from_raw).map(Id::Pid);
+        let id = id.map_err(|_| failed(std::io::ErrorKind::InvalidInput.into()))?;
+        let (send, receive) = mpsc::channel();
+        thread::spawn(move || send.send(waitid(id, WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT)));
+        match receive.recv_timeout(patience) {
+            Ok(Ok(_)) => self.child.wait().map_err(failed),
+            Ok(Err(errno)) => Err(failed(errno.into())),
+            Err(_) => Err(format!("{} was not done after {patience:?}", self.name)),
         }
     }
 

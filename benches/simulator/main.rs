@@ -20,6 +20,8 @@ mod peers;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use bulkhead::sim::host::Machine;
+
 /// Enough for a median and its scatter.
 const ROUNDS: usize = 5;
 /// Entities of the timers.
@@ -102,6 +104,6 @@ fn main() -> ExitCode {
         compare(Work::Timers(entities), &peers, rounds);
     }
     compare(Work::Sharing, &peers, rounds);
-    println!("\nbytes per virtual CPU, its books included: {}", own::bytes_per_vcpu());
+    println!("\nbytes per virtual CPU, its books included: {}", Machine::BYTES_PER_VCPU);
     ExitCode::SUCCESS
 }

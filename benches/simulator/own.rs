@@ -63,8 +63,3 @@ fn sharing() -> f64 {
     assert_eq!(outcome.trouble, None, "the machine ran to its end");
     outcome.events as f64 / began.elapsed().as_secs_f64()
 }
-
-/// What the machine and a guest keep per virtual CPU.
-pub fn bytes_per_vcpu() -> usize {
-    std::mem::size_of::<bulkhead::sim::host::Vcpu>() + bulkhead::sim::guest::Guest::BYTES_PER_VCPU
-}

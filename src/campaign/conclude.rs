@@ -1,7 +1,5 @@
 //! From a journal to results: after a run, and again whenever someone asks.
 
-use std::fs::File;
-use std::io::BufReader;
 use std::path::Path;
 
 use super::analysis::analyse;
@@ -9,6 +7,7 @@ use super::error::CampaignError;
 use super::journal;
 use super::rundir::{
     JOURNAL_FILE, RESULTS_FILE, RunDir, RunDirError, check_results_version, io_error, read_experiment,
+    results_bytes,
 };
 use crate::model::results::RunResults;
 
@@ -57,8 +56,8 @@ pub fn read_simulated(dir: &Path) -> Result<Option<RunResults>, CampaignError> {
 
 fn read_file(path: &Path) -> Result<RunResults, CampaignError> {
     check_results_version(path)?;
-    let file = File::open(path).map_err(io_error("read", path))?;
-    let results = serde_json::from_reader(BufReader::new(file))
+    let bytes = results_bytes(path).map_err(io_error("read", path))?;
+    let results = serde_json::from_slice(&bytes)
         .map_err(|error| RunDirError::Damaged { path: path.to_owned(), reason: error.to_string() })?;
     Ok(results)
 }

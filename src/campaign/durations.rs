@@ -68,12 +68,12 @@ struct Written {
 impl Durations {
     /// Reads the file; whatever is wrong with it, there is nothing known then.
     pub fn read(path: &Path) -> Self {
-        let mut text = String::new();
-        let read = File::open(path).and_then(|file| file.take(MAX_BYTES + 1).read_to_string(&mut text));
+        let mut text = Vec::new();
+        let read = File::open(path).and_then(|file| file.take(MAX_BYTES + 1).read_to_end(&mut text));
         if read.is_err() || text.len() as u64 > MAX_BYTES {
             return Self::default();
         }
-        let Ok(written) = serde_json::from_str::<Written>(&text) else { return Self::default() };
+        let Ok(written) = serde_json::from_slice::<Written>(&text) else { return Self::default() };
         if written.version != VERSION {
             return Self::default();
         }

@@ -32,6 +32,8 @@ pub const REPORT_FILE: &str = "report.html";
 pub const CLASSES_FILE: &str = "classes.toml";
 /// Files of instances.
 pub const SCRATCH_DIR: &str = "scratch";
+/// Longest results that are read.
+const MAX_RESULTS_BYTES: u64 = 1 << 30;
 const PARTIAL: &str = ".partial";
 
 /// Why a run directory cannot be used.
@@ -303,18 +305,32 @@ pub fn read_experiment(dir: &Path) -> Result<Experiment, RunDirError> {
     Experiment::from_toml(&text).map_err(|source| RunDirError::Experiment { path, source })
 }
 
+/// The bytes of results, whose parser then is the journal's: one that reads from a file would be there twice.
+///
+/// # Errors
+/// When the system refuses, or there are more than [`MAX_RESULTS_BYTES`].
+pub(super) fn results_bytes(path: &Path) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    File::open(path)?.take(MAX_RESULTS_BYTES + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > MAX_RESULTS_BYTES {
+        let words = format!("it is longer than the {MAX_RESULTS_BYTES} bytes that results may have");
+        return Err(io::Error::new(io::ErrorKind::FileTooLarge, words));
+    }
+    Ok(bytes)
+}
+
 /// Refuses results of a version this program does not know; none at all are fine.
 pub(super) fn check_results_version(path: &Path) -> Result<(), RunDirError> {
     #[derive(serde::Deserialize)]
     struct VersionOnly {
         schema_version: u32,
     }
-    let file = match File::open(path) {
+    let bytes = match results_bytes(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-        file => file.map_err(io_error("read", path))?,
+        bytes => bytes.map_err(io_error("read", path))?,
     };
     let path = path.to_owned();
-    let found: Result<VersionOnly, _> = serde_json::from_reader(io::BufReader::new(file));
+    let found: Result<VersionOnly, _> = serde_json::from_slice(&bytes);
     match found {
         Ok(VersionOnly { schema_version }) if is_readable_schema(schema_version) => Ok(()),
         Ok(VersionOnly { schema_version: got }) => Err(RunDirError::Version { path, got }),

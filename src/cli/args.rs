@@ -5,7 +5,9 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 
 use super::exec::args::ExecArgs;
+use super::moment;
 pub use super::set_args::{DownArgs, PsArgs, UpArgs};
+use crate::model::units::Nanos;
 
 const AFTER: &str = "\
 Examples:
@@ -175,6 +177,8 @@ Examples:
   bulkhead compare before after
   bulkhead simulate rhype-fwq --replications 20 --seed 7 --json | jq .published
   bulkhead simulate three-on-two --trace trace.json
+  bulkhead simulate three-on-two --pause-at 5ms --pause-at 1s
+  bulkhead simulate three-on-two --pause-at 1s --step
   bulkhead simulate --from bulkhead-run-20260102-150405
 
 Exit codes:
@@ -213,6 +217,13 @@ pub struct SimulateArgs {
     /// Write who ran where in the first case's first replication, in Chrome's trace format
     #[arg(long, value_name = "FILE")]
     pub trace: Option<PathBuf>,
+    /// Show who runs where, who waits and the books so far at this simulated time, 5ms for example, in the first case's first
+    /// replication, then go on; no result depends on it (may be repeated)
+    #[arg(long, value_name = "TIME", value_parser = moment::parse, conflicts_with_all = ["list", "from", "json"])]
+    pub pause_at: Vec<Nanos>,
+    /// The same event by event, as commands on standard input say, from the beginning or the last --pause-at on
+    #[arg(long, conflicts_with_all = ["list", "from", "json"])]
+    pub step: bool,
     /// Print everything as JSON to stdout instead of tables
     #[arg(long)]
     pub json: bool,

@@ -4,14 +4,14 @@ use std::path::Path;
 
 use super::args::ClassesArgs;
 use super::ending::{Ending, OrStop, Verdict};
-use super::{fit, output};
+use super::{fit, json, output};
 use crate::model::classes::{ClassSet, shipped_texts};
 use crate::model::names::UnknownName;
 
 /// Lists, prints or checks.
 pub fn run(args: &ClassesArgs) -> Verdict {
     let text = match &args.name {
-        None if args.json => serde_json::to_string_pretty(&names()).or_bad_input()?,
+        None if args.json => json::pretty(&names()).or_bad_input()?,
         None => names().join("\n"),
         Some(name) => named(name, args.json).or_bad_input()?,
     };
@@ -36,7 +36,7 @@ fn named(name: &str, json: bool) -> anyhow::Result<String> {
         }
     };
     if json {
-        return Ok(serde_json::to_string_pretty(&set)?);
+        return Ok(json::pretty(&set)?);
     }
     let conditions: usize = set.classes.iter().map(|class| class.conditions.len()).sum();
     Ok(shipped.map_or_else(

@@ -6,7 +6,7 @@ use anyhow::Context;
 
 use super::args::CompareArgs;
 use super::ending::{Ending, OrStop, Verdict};
-use super::output;
+use super::{json, output};
 use crate::campaign;
 use crate::report::{change, compare};
 
@@ -23,7 +23,7 @@ pub fn run(args: &CompareArgs) -> Verdict {
         output::say(&format!("bulkhead: page written to {}", file.display()));
     }
     let text = if args.json {
-        serde_json::to_string_pretty(&changes).or_bad_input()?
+        json::pretty(&changes).or_bad_input()?
     } else {
         compare::compare_text(&a, &b, &changes, output::stdout_style())
     };

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use super::args::DoctorArgs;
 use super::ending::{Ending, OrStop, Verdict};
-use super::{interrupt, measure, output};
+use super::{interrupt, json, measure, output};
 use crate::model::experiment::{Accelerator, PlatformSpec};
 use crate::model::journal::PlatformState;
 use crate::model::names::PlatformKind;
@@ -25,8 +25,7 @@ pub fn run(args: &DoctorArgs) -> Verdict {
             return Ok(Ending::Interrupted);
         }
     }
-    let text =
-        if args.json { serde_json::to_string_pretty(&preflight).or_bad_input()? } else { table(&preflight) };
+    let text = if args.json { json::pretty(&preflight).or_bad_input()? } else { table(&preflight) };
     output::data(&text).or_bad_input()?;
     Ok(Ending::Done)
 }

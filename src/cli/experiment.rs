@@ -2,17 +2,17 @@
 
 use super::args::ExperimentArgs;
 use super::ending::{Ending, OrStop, Verdict};
-use super::{output, resolve};
+use super::{json, output, resolve};
 use crate::campaign::shipped;
 
 /// Lists, prints or checks.
 pub fn run(args: &ExperimentArgs) -> Verdict {
     let text = match &args.name {
-        None if args.json => serde_json::to_string_pretty(&names()).or_bad_input()?,
+        None if args.json => json::pretty(&names()).or_bad_input()?,
         None => names().join("\n"),
         Some(name) if args.json => {
             let experiment = resolve::load(name).or_bad_input()?;
-            serde_json::to_string_pretty(&experiment).or_bad_input()?
+            json::pretty(&experiment).or_bad_input()?
         }
         Some(name) => describe(name)?,
     };

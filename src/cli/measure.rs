@@ -15,7 +15,7 @@ use super::agent::counter_rate;
 use super::args::MeasureArgs;
 use super::ending::{Ending, OrStop, Verdict};
 use super::progress::Progress;
-use super::{fit, interrupt, output, resolve};
+use super::{fit, interrupt, json, output, resolve};
 use crate::campaign;
 use crate::campaign::event::Stop;
 use crate::campaign::rundir::{REPORT_FILE, RESULTS_FILE, RunDir};
@@ -160,7 +160,7 @@ pub fn publish(rundir: &RunDir, results: &RunResults) -> anyhow::Result<()> {
 /// Prints the summary, or the results as JSON.
 pub fn show(results: &RunResults, json: bool) -> anyhow::Result<()> {
     let text = if json {
-        serde_json::to_string_pretty(results)?
+        json::pretty(results)?
     } else {
         let text = terminal::summary(results, output::stdout_style());
         if output::stdout_is_ascii() { ascii(&text) } else { text }

@@ -5,12 +5,12 @@
 
 use super::args::{Format, SchemaArgs};
 use super::ending::{Ending, OrStop, Verdict};
-use super::output;
+use super::{json, output};
 
 /// Prints the schema of one format.
 pub fn run(args: &SchemaArgs) -> Verdict {
     let schema: serde_json::Value = serde_json::from_str(stored(args.format)).or_bad_input()?;
-    let text = serde_json::to_string_pretty(&schema).or_bad_input()?;
+    let text = json::pretty(&schema).or_bad_input()?;
     output::data(&text).or_bad_input()?;
     Ok(Ending::Done)
 }

@@ -21,6 +21,7 @@ pub mod exchange;
 pub mod experiment;
 pub mod facts;
 pub mod histogram;
+pub mod host_state;
 pub mod isolation;
 pub mod job;
 pub mod journal;

@@ -14,6 +14,7 @@ pub mod chart;
 pub mod compare;
 pub mod figures;
 mod fit;
+pub mod host_state;
 mod isolation;
 pub mod page;
 pub mod simulation;

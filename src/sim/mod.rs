@@ -12,6 +12,7 @@ pub mod closed;
 pub mod guest;
 pub mod host;
 pub mod nodes;
+pub mod packed;
 pub mod paging;
 pub mod policy;
 pub mod programs;

@@ -1,6 +1,7 @@
 //! The comparisons, one file per tool.
 
 mod chase;
+mod companion;
 mod disk;
 mod disk_cost;
 mod hpcc;

@@ -1,13 +1,9 @@
 //! cyclictest beside the wake-up probe: one thread on the same CPU, with the same priority and period, for the same time.
 //! The wake-ups that happened are compared; cyclictest leaves out the periods that passed meanwhile, the probe counts them.
 //!
-//! cyclictest's own main thread wakes on the measured CPU every 10 ms to look whether it is done. That keeps an idle CPU
-//! warm and makes its figures better than a lone sleeper's (4 µs of 28 at the median where this was found out), so here
-//! the probe has such a companion, too.
+//! cyclictest's own main thread wakes on the measured CPU every 10 ms, which makes its figures better than a lone sleeper's
+//! (4 µs of 28 at the median where this was found out), so here the probe has a companion, too.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use bulkhead::model::detail::Detail;
@@ -18,6 +14,7 @@ use bulkhead::stats::summary::histogram_quantile;
 use bulkhead::workloads::pin::{allowed_cpus, pin_to_last_cpu};
 
 use super::another;
+use super::companion::Companion;
 use crate::own;
 use crate::parse::cyclictest;
 use crate::rounds::{Check, World};
@@ -83,7 +80,9 @@ impl Check for Wakeup {
             priority: PRIORITY,
             threads: 1,
         };
-        let companion = Companion::start();
+        let companion = Companion::start(|| {
+            pin_to_last_cpu();
+        });
         let outcome = own::run(ProbeSpec::Wakeup(params), &world.scratch);
         drop(companion);
         let detail = match outcome? {
@@ -111,33 +110,5 @@ impl Check for Wakeup {
             "periods that passed without a wake-up: cyclictest left out {}, the probe counted {}",
             self.skipped, self.counted
         )]
-    }
-}
-
-/// A thread that wakes on the CPU of the probe's only thread, as often as cyclictest's main thread does.
-struct Companion {
-    stop: Arc<AtomicBool>,
-    thread: Option<JoinHandle<()>>,
-}
-
-impl Companion {
-    fn start() -> Self {
-        let stop = Arc::new(AtomicBool::new(false));
-        let told = Arc::clone(&stop);
-        let thread = thread::spawn(move || {
-            pin_to_last_cpu();
-            while !told.load(Ordering::Relaxed) {
-                thread::sleep(Duration::from_millis(10));
-            }
-        });
-        Self { stop, thread: Some(thread) }
-    }
-}
-
-impl Drop for Companion {
-    fn drop(&mut self) {
-        self.stop.store(true, Ordering::Relaxed);
-        // It has nothing that could fail.
-        let _ = self.thread.take().map(JoinHandle::join);
     }
 }

@@ -33,11 +33,11 @@ pub(super) fn all_cores() -> usize {
     thread::available_parallelism().map_or(1, std::num::NonZero::get)
 }
 
-/// Does all jobs with at most so many threads. A simulation cannot be interrupted, but this wait can: the process ends,
+/// Does all jobs with at most so many threads; `first` is the outcome of the first where that is done. A simulation cannot be interrupted, but this wait can: the process ends,
 /// and its threads with it.
-pub(super) fn run(study: &Arc<Study>, threads: usize, cancel: &Cancel) -> End {
+pub(super) fn run(study: &Arc<Study>, first: Option<Replication>, threads: usize, cancel: &Cancel) -> End {
     let count = study.jobs().len();
-    let next = Arc::new(AtomicUsize::new(0));
+    let next = Arc::new(AtomicUsize::new(usize::from(first.is_some())));
     let (send, receive) = mpsc::channel();
     for _ in 0..threads.clamp(1, count.max(1)) {
         let (study, next, send) = (Arc::clone(study), Arc::clone(&next), send.clone());
@@ -54,6 +54,10 @@ pub(super) fn run(study: &Arc<Study>, threads: usize, cancel: &Cancel) -> End {
     drop(send);
     let mut outcomes: Vec<Option<Replication>> = vec![None; count];
     let mut bar = Bar::new(count);
+    if let (Some(place), Some(first)) = (outcomes.first_mut(), first) {
+        *place = Some(first);
+        bar.advance();
+    }
     loop {
         match receive.recv_timeout(LOOK_EVERY) {
             Ok((number, replication)) => {

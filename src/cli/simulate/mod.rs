@@ -1,7 +1,8 @@
 //! `bulkhead simulate`: from a scenario to what would happen, beside what was published.
 //!
 //! ```text
-//!  FILE or NAME + --set ─► cases ─► Study ─► crew (all cores) ─► Simulation ─┬─► terminal, or --json
+//!                                         ┌─ watching: the first job, with pauses (--pause-at, --step)
+//!  FILE or NAME + --set ─► cases ─► Study ─┴─► crew (all cores) ─► Simulation ─┬─► terminal, or --json
 //!                                                                            ├─► --out DIR: scenario, results, report, trace
 //!                                                                            └─► --trace FILE
 //! ```
@@ -10,6 +11,7 @@ mod crew;
 mod folder;
 mod source;
 mod traces;
+mod watching;
 
 use std::fs;
 use std::path::Path;
@@ -19,7 +21,7 @@ use anyhow::{Context, anyhow};
 
 use super::args::SimulateArgs;
 use super::ending::{Ending, OrStop, Verdict};
-use super::{interrupt, measure, output};
+use super::{interrupt, json, measure, output};
 use crate::campaign;
 use crate::model::results::RunResults;
 use crate::model::simulation::{Simulation, TimeLine};
@@ -29,6 +31,7 @@ use crate::sim;
 use crate::sim::scenario::Study;
 use crew::End;
 use source::Source;
+use watching::Watched;
 
 /// Stretches that a trace for Perfetto keeps.
 const TRACED: usize = 200_000;
@@ -47,7 +50,16 @@ pub fn run(args: &SimulateArgs) -> Verdict {
     let cancel = interrupt::token_saying("interrupted; nothing is written").or_lacking()?;
     let folder = args.out.as_deref().map(folder::make).transpose().or_bad_input()?;
     let threads = args.threads.map_or_else(crew::all_cores, |threads| threads as usize);
-    let replications = match crew::run(&study, threads, &cancel) {
+    let first = match watching::first(&study, args, &cancel).or_bad_input()? {
+        Watched::Done(first) => Some(first),
+        Watched::Nobody => None,
+        Watched::Left => {
+            output::say("bulkhead: left; nothing is written");
+            return Ok(Ending::Done);
+        }
+        Watched::Interrupted => return Ok(Ending::Interrupted),
+    };
+    let replications = match crew::run(&study, first, threads, &cancel) {
         End::Done(replications) => replications,
         End::Interrupted => return Ok(Ending::Interrupted),
         End::Broke(number) => {
@@ -88,7 +100,7 @@ fn list(json: bool) -> Verdict {
     let shipped = source::shipped().or_bad_input()?;
     let text = if json {
         let named = |(name, about): &(String, String)| serde_json::json!({ "name": name, "about": about });
-        serde_json::to_string_pretty(&shipped.iter().map(named).collect::<Vec<_>>()).or_bad_input()?
+        json::pretty(&shipped.iter().map(named).collect::<Vec<_>>()).or_bad_input()?
     } else {
         simulation::list(&shipped, output::stdout_style())
     };
@@ -112,7 +124,7 @@ fn write_trace(args: &SimulateArgs, traced: Option<&TimeLine>) -> anyhow::Result
 /// Prints the tables, or the simulation as JSON.
 fn show(simulation: &Simulation, json: bool) -> anyhow::Result<()> {
     let text = if json {
-        serde_json::to_string_pretty(simulation)?
+        json::pretty(simulation)?
     } else {
         let text = simulation::text(simulation, output::stdout_style());
         if output::stdout_is_ascii() { ascii(&text) } else { text }

@@ -14,6 +14,7 @@ use super::lock::{Lock, LockKind, LockReport, OnLongWait, Released, Waiting};
 use super::program::{Moment, Op, Program, Seen};
 use super::thread::{Doing, Thread};
 use crate::sim::host::{Mode, VcpuId, VmId};
+use crate::sim::packed::Packed;
 use crate::sim::random::Stream;
 use crate::sim::time::{Span, Time};
 
@@ -95,7 +96,8 @@ pub struct ThreadReport {
 
 #[derive(Debug, Clone, Copy, Default)]
 struct GuestCpu {
-    current: Option<u32>,
+    /// The thread on it.
+    current: Packed,
     left: Span,
     /// Whether the host runs it just now.
     runs: bool,
@@ -140,13 +142,12 @@ impl Guest {
                 random: Stream::new(plan.seed, &[1, number]),
                 doing: Doing::Asking,
                 priority: thread.priority,
-                bound: thread.bound,
-                on: None,
+                bound: thread.bound.into(),
+                on: Packed::NONE,
                 locks: 0,
                 cpu: Span::ZERO,
                 kernel: Span::ZERO,
                 spin: Span::ZERO,
-                ended: None,
             })
             .collect();
         Self {
@@ -194,7 +195,7 @@ impl Guest {
             return self.ask(index, number, now, effects);
         }
         self.make_room(index, effects);
-        let Some(number) = self.cpus[index as usize].current else {
+        let Some(number) = self.cpus[index as usize].current.get() else {
             return match self.best(index) {
                 Some(place) => {
                     self.bring(index, place);
@@ -213,7 +214,7 @@ impl Guest {
             Doing::Spinning { lock, since, spun, before } => {
                 self.spin(index, number, (lock, since, spun, before), now)
             }
-            Doing::Sleeping | Doing::Done => {
+            Doing::Sleeping | Doing::Done(_) => {
                 self.leave_cpu(index);
                 None
             }
@@ -223,7 +224,7 @@ impl Guest {
     /// The thread on a virtual CPU whose operation has just been worked off.
     fn worked_off(&self, index: u32) -> Option<u32> {
         let is_over = |number: &u32| matches!(self.threads[*number as usize].doing, Doing::Working { left, .. } if left.is_zero());
-        self.cpus[index as usize].current.filter(is_over)
+        self.cpus[index as usize].current.get().filter(is_over)
     }
 
     /// Thread `number` is asked what it does next.
@@ -292,13 +293,12 @@ impl Guest {
                 Doing::Sleeping
             }
             Op::Finish => {
-                self.threads[number as usize].ended = Some(now);
                 self.unfinished = self.unfinished.saturating_sub(1);
-                Doing::Done
+                Doing::Done(now)
             }
         };
         self.threads[number as usize].doing = doing;
-        if matches!(doing, Doing::Sleeping | Doing::Done) {
+        if matches!(doing, Doing::Sleeping | Doing::Done(_)) {
             self.leave_cpu(index);
         }
         self.is_deadlock(number).then_some(Demand::Deadlock)
@@ -306,14 +306,14 @@ impl Guest {
 
     fn release(&mut self, number: u32, lock: u32, effects: &mut Effects) {
         let Self { locks, threads, cpus, random, .. } = self;
-        let doing = |thread: u32| match threads[thread as usize].on.map(|index| cpus[index as usize]) {
+        let doing = |thread: u32| match threads[thread as usize].on.get().map(|index| cpus[index as usize]) {
             Some(GuestCpu { runs: true, .. }) => Waiting::Spins,
             Some(GuestCpu { parked: true, .. }) => Waiting::Parked,
             _ => Waiting::Preempted,
         };
         let any = |count: usize| usize::try_from(random.below(count as u64)).unwrap_or(0);
         let Released { was_its, tell } = locks[lock as usize].release(number, doing, any);
-        let on = tell.and_then(|next| threads[next as usize].on);
+        let on = tell.and_then(|next| threads[next as usize].on.get());
         let thread = &mut threads[number as usize];
         thread.locks = thread.locks.saturating_sub(u32::from(was_its));
         effects.pokes.extend(on.map(|on| self.vcpu(on)));
@@ -321,13 +321,13 @@ impl Guest {
 
     fn leave_cpu(&mut self, index: u32) {
         if let Some(number) = self.cpus[index as usize].current.take() {
-            self.threads[number as usize].on = None;
+            self.threads[number as usize].on = Packed::NONE;
         }
     }
 
     /// The place in the queue of the thread that should run here next: the highest priority, then who waits longest.
     fn best(&self, index: u32) -> Option<usize> {
-        let may = |number: &u32| self.threads[*number as usize].bound.is_none_or(|bound| bound == index);
+        let may = |number: &u32| self.threads[*number as usize].may_use(index);
         let candidates = self.queue.iter().enumerate().filter(|(_, number)| may(number));
         candidates
             .min_by_key(|(place, number)| (u8::MAX - self.threads[**number as usize].priority, *place))
@@ -336,15 +336,16 @@ impl Guest {
 
     fn bring(&mut self, index: u32, place: usize) {
         if let Some(number) = self.queue.remove(place) {
-            self.threads[number as usize].on = Some(index);
-            self.cpus[index as usize].current = Some(number);
+            self.threads[number as usize].on = Packed::some(index);
+            self.cpus[index as usize].current = Packed::some(number);
             self.cpus[index as usize].left = self.quantum;
         }
     }
 
     /// Takes the current thread off when another should run instead.
     fn make_room(&mut self, index: u32, effects: &mut Effects) {
-        let GuestCpu { current: Some(number), left, .. } = self.cpus[index as usize] else { return };
+        let GuestCpu { current, left, .. } = self.cpus[index as usize];
+        let Some(number) = current.get() else { return };
         let thread = &self.threads[number as usize];
         if thread.is_in_kernel() || self.queue.is_empty() {
             return;
@@ -366,7 +367,7 @@ impl Guest {
     pub fn progress(&mut self, index: u32, span: Span) {
         let cpu = &mut self.cpus[index as usize];
         cpu.left = cpu.left.less(span);
-        if let Some(number) = cpu.current {
+        if let Some(number) = cpu.current.get() {
             self.threads[number as usize].pass(span);
         }
     }
@@ -375,18 +376,18 @@ impl Guest {
     pub fn off(&mut self, index: u32) -> bool {
         let cpu = &mut self.cpus[index as usize];
         cpu.runs = false;
-        cpu.current.is_some_and(|number| self.threads[number as usize].is_in_kernel())
+        cpu.current.get().is_some_and(|number| self.threads[number as usize].is_in_kernel())
     }
 
     /// Whether its virtual CPU `index` holds a lock.
     pub fn holds_lock(&self, index: u32) -> bool {
-        let current = self.cpus[index as usize].current;
+        let current = self.cpus[index as usize].current.get();
         current.is_some_and(|number| self.threads[number as usize].locks > 0)
     }
 
     /// What its virtual CPU `index` is at, for pictures.
     pub fn mode(&self, index: u32) -> Mode {
-        let current = self.cpus[index as usize].current;
+        let current = self.cpus[index as usize].current.get();
         match current.map(|number| &self.threads[number as usize]) {
             Some(thread) if matches!(thread.doing, Doing::Spinning { .. }) => Mode::Spin,
             Some(thread) if thread.is_in_kernel() => Mode::Kernel,
@@ -407,12 +408,11 @@ impl Guest {
     /// Lets a thread wait for a virtual CPU and tells one that it does: an idle one, or else the one that does the least
     /// important work, if its rank is `most` at most: 0 for an idle one, above it 1 and the priority.
     fn find_place(&mut self, number: u32, most: u16, effects: &mut Effects) {
-        let bound = self.threads[number as usize].bound;
         self.queue.push_back(number);
-        let may = |index: &u32| bound.is_none_or(|bound| bound == *index);
+        let may = |index: &u32| self.threads[number as usize].may_use(*index);
         let count = small(self.cpus.len());
         let in_turn = (0..count).map(|step| (self.turn + step) % count).filter(may);
-        let rank = |index: u32| match self.cpus[index as usize].current {
+        let rank = |index: u32| match self.cpus[index as usize].current.get() {
             None => 0u16,
             Some(current) => 1 + u16::from(self.threads[current as usize].priority),
         };
@@ -432,7 +432,7 @@ impl Guest {
             cpu: thread.cpu,
             kernel: thread.kernel,
             spin: thread.spin,
-            ended: thread.ended,
+            ended: thread.ended(),
             seen: thread.program.seen(),
         };
         self.threads.iter().map(report).collect()

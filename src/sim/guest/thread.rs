@@ -1,6 +1,7 @@
 //! A thread of a guest.
 
 use super::program::Program;
+use crate::sim::packed::Packed;
 use crate::sim::random::Stream;
 use crate::sim::time::{Span, Time};
 
@@ -15,8 +16,8 @@ pub(super) enum Doing {
     Spinning { lock: u32, since: Time, spun: Span, before: Span },
     /// Waits for its timer.
     Sleeping,
-    /// Nothing more, ever.
-    Done,
+    /// Nothing more, ever, since then.
+    Done(Time),
 }
 
 pub(super) struct Thread {
@@ -26,21 +27,30 @@ pub(super) struct Thread {
     /// Higher ones are preferred.
     pub(super) priority: u8,
     /// The only virtual CPU it may use.
-    pub(super) bound: Option<u32>,
+    pub(super) bound: Packed,
     /// Where it is, if it is on one.
-    pub(super) on: Option<u32>,
+    pub(super) on: Packed,
     /// Locks it holds.
     pub(super) locks: u32,
     pub(super) cpu: Span,
     pub(super) kernel: Span,
     pub(super) spin: Span,
-    pub(super) ended: Option<Time>,
 }
 
 impl Thread {
     /// Whether the guest's scheduler must leave it where it is.
     pub(super) fn is_in_kernel(&self) -> bool {
         self.locks > 0 || matches!(self.doing, Doing::Working { kernel: true, .. } | Doing::Spinning { .. })
+    }
+
+    /// When it finished.
+    pub(super) const fn ended(&self) -> Option<Time> {
+        if let Doing::Done(at) = self.doing { Some(at) } else { None }
+    }
+
+    /// Whether it may use its guest's virtual CPU `index`.
+    pub(super) fn may_use(&self, index: u32) -> bool {
+        self.bound.get().is_none_or(|bound| bound == index)
     }
 
     /// So much CPU time went by on it.
@@ -57,7 +67,7 @@ impl Thread {
                 *spun += span;
                 self.spin += span;
             }
-            Doing::Asking | Doing::Sleeping | Doing::Done => {}
+            Doing::Asking | Doing::Sleeping | Doing::Done(_) => {}
         }
     }
 }

@@ -10,7 +10,10 @@
 //! which it came up. So a simulation is a function of its parts and their seeds, nothing else.
 
 mod books;
+mod run;
 mod slices;
+
+pub use run::Pause;
 
 use std::collections::VecDeque;
 
@@ -19,6 +22,7 @@ use super::report::{HostReport, idle_for_nothing};
 use super::trace::Trace;
 use super::view::{Cpu, CpuId, State, Vcpu, VcpuId, View, Vm, VmId};
 use crate::sim::guest::{Demand, Effects, Guest};
+use crate::sim::packed::Packed;
 use crate::sim::policy::{Pick, Policy, Why};
 use crate::sim::queue::Queue;
 use crate::sim::time::{Span, Time};
@@ -109,10 +113,19 @@ pub struct Machine {
     events: u64,
     unfinished: u32,
     trouble: Option<Stopped>,
+    begun: bool,
+    ended: Option<Stopped>,
     checks: bool,
 }
 
+/// Hosts with a million virtual CPUs are to fit into the memory of small machines.
+const _: () = assert!(Machine::BYTES_PER_VCPU <= 200, "a virtual CPU takes too many bytes");
+
 impl Machine {
+    /// What is kept for a virtual CPU, its books and the one thread on it included, the thread's program and what the
+    /// policy notes left out.
+    pub const BYTES_PER_VCPU: usize = size_of::<Vcpu>() + Guest::BYTES_PER_VCPU;
+
     /// A host of so many CPUs, VM by VM with its guest; `affinities` has the sets of CPUs that `affinity_of` names per
     /// virtual CPU.
     pub fn new(
@@ -129,7 +142,7 @@ impl Machine {
             vm,
             state: State::Halted,
             since: Time::ZERO,
-            last_cpu: None,
+            last: Packed::NONE,
             in_kernel: false,
             affinity: *affinity,
             run: Span::ZERO,
@@ -159,6 +172,8 @@ impl Machine {
             events: 0,
             unfinished,
             trouble: None,
+            begun: false,
+            ended: None,
             checks: cfg!(debug_assertions),
         }
     }
@@ -171,48 +186,6 @@ impl Machine {
     /// Checks after every event that no CPU idles for nothing; debug builds always do.
     pub const fn check_everything(&mut self) {
         self.checks = true;
-    }
-
-    /// Runs to the end.
-    pub fn run(&mut self, limits: &Limits) -> Stopped {
-        self.policy.begin(&self.view);
-        if let Some(at) = self.policy.first_tick() {
-            self.queue.push(at, Event::Tick);
-        }
-        for guest in &self.guests {
-            guest.begin(&mut self.effects);
-        }
-        self.stagger();
-        self.settle();
-        let stopped = loop {
-            if let Some(trouble) = self.trouble.take() {
-                break trouble;
-            }
-            if limits.when_done && self.unfinished == 0 {
-                break Stopped::Done;
-            }
-            match self.queue.next_at() {
-                Some(at) if at <= limits.until => {}
-                _ if limits.until == Time::NEVER => break Stopped::Deadlock,
-                _ => {
-                    self.view.now = limits.until;
-                    break if self.unfinished > 0 && self.is_dead() {
-                        Stopped::Deadlock
-                    } else {
-                        Stopped::Time
-                    };
-                }
-            }
-            if self.events >= limits.events {
-                break Stopped::Events;
-            }
-            self.step();
-        };
-        self.close();
-        match HostReport::of(&self.view, self.events).imbalance() {
-            Some(words) => Stopped::Broken(words),
-            None => stopped,
-        }
     }
 
     /// Whether nothing will happen any more.
@@ -387,7 +360,7 @@ impl Machine {
         let it = &mut self.view.vcpus[vcpu.index()];
         it.in_kernel = in_kernel;
         it.state = if why.is_some() { State::Ready } else { State::Halted };
-        it.last_cpu = Some(cpu);
+        it.last = Packed::some(cpu.0);
         let seat = &mut self.seats[cpu.index()];
         seat.stamp = seat.stamp.wrapping_add(1);
         self.view.idle.insert(cpu.0);

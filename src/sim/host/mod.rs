@@ -10,6 +10,8 @@
 //! it was dispatched for is what it ran plus the switches at its expense.
 
 mod cpus;
+#[cfg(test)]
+mod fluid;
 mod machine;
 mod report;
 #[cfg(test)]
@@ -18,7 +20,7 @@ mod trace;
 mod view;
 
 pub use cpus::{CpuSet, MAX_CPUS};
-pub use machine::{Habits, Limits, Machine, Stopped};
+pub use machine::{Habits, Limits, Machine, Pause, Stopped};
 pub use report::{CpuReport, HostReport, VcpuReport};
 pub use trace::{Mode, Stretch, Trace};
 pub use view::{Cpu, CpuId, State, Vcpu, VcpuId, View, Vm, VmId};

@@ -1,6 +1,7 @@
 //! Who ran where, when and at what: for time lines of short runs.
 
 use super::view::{CpuId, VcpuId};
+use crate::model::simulation::StretchMode;
 use crate::sim::time::Time;
 
 /// What a virtual CPU was at.
@@ -14,6 +15,17 @@ pub enum Mode {
     Spin,
     /// Being brought onto the CPU.
     Switch,
+}
+
+impl From<Mode> for StretchMode {
+    fn from(mode: Mode) -> Self {
+        match mode {
+            Mode::User => Self::User,
+            Mode::Kernel => Self::Kernel,
+            Mode::Spin => Self::Spin,
+            Mode::Switch => Self::Switch,
+        }
+    }
 }
 
 /// A stretch of time on a CPU.

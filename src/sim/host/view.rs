@@ -1,6 +1,7 @@
 //! What a policy may see of the host: who is there, who runs, who waits, and what is idle.
 
 use super::cpus::CpuSet;
+use crate::sim::packed::Packed;
 use crate::sim::time::{Span, Time};
 
 macro_rules! id {
@@ -51,8 +52,8 @@ pub struct Vcpu {
     pub state: State,
     /// Since when.
     pub since: Time,
-    /// Where it ran last.
-    pub last_cpu: Option<CpuId>,
+    /// Where it ran last: [`Self::last_cpu`].
+    pub(super) last: Packed,
     /// Whether it was in its guest's kernel (holding a lock, say) when it was last taken off a CPU.
     pub in_kernel: bool,
     /// Which of [`View::affinities`] holds the CPUs it may use.
@@ -65,6 +66,13 @@ pub struct Vcpu {
     pub halted: Span,
     /// How often it was brought onto a CPU.
     pub dispatches: u64,
+}
+
+impl Vcpu {
+    /// Where it ran last.
+    pub fn last_cpu(&self) -> Option<CpuId> {
+        self.last.get().map(CpuId)
+    }
 }
 
 /// A VM, as far as policies go.
@@ -148,7 +156,7 @@ impl View {
 
     /// An idle CPU for it: where it ran last if that is idle, otherwise the lowest it may use.
     pub fn idle_cpu_for(&self, vcpu: VcpuId) -> Option<CpuId> {
-        let last = self.vcpu(vcpu).last_cpu;
+        let last = self.vcpu(vcpu).last_cpu();
         let free = |cpu: &CpuId| self.idle.contains(cpu.0) && self.may_run(vcpu, *cpu);
         last.filter(free).or_else(|| self.idle.first_common(self.affinity(vcpu)).map(CpuId))
     }

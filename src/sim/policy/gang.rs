@@ -61,7 +61,7 @@ impl<'a> Seating<'a> {
         let view = self.view;
         let usable = |cpu: &u32| self.free.contains(*cpu) && view.may_run(vcpu, CpuId(*cpu));
         // Where it was, then what nobody has, then what somebody can be moved from.
-        let last = view.vcpu(vcpu).last_cpu.map(|cpu| cpu.0);
+        let last = view.vcpu(vcpu).last_cpu().map(|cpu| cpu.0);
         let all: Vec<u32> = last.into_iter().chain(view.affinity(vcpu).iter()).filter(usable).collect();
         if let Some(cpu) = all.iter().find(|cpu| self.holders[**cpu as usize].is_none()) {
             self.holders[*cpu as usize] = Some(vcpu);

@@ -49,7 +49,7 @@ impl Meetings {
 
 /// An idle CPU for one that has just left its own: another than that, if somebody else waits for it there.
 pub fn place_after(vcpu: VcpuId, view: &View) -> Option<CpuId> {
-    let last = view.vcpu(vcpu).last_cpu;
+    let last = view.vcpu(vcpu).last_cpu();
     let other = view.idle.iter().map(CpuId).find(|cpu| Some(*cpu) != last && view.may_run(vcpu, *cpu));
     let waits = |at: CpuId| {
         let mut others = (0u32..).map(VcpuId).zip(&view.vcpus);

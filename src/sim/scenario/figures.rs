@@ -5,10 +5,10 @@ use super::names::Names;
 use crate::model::metric::{Better, Unit};
 use crate::model::names::ProbeKind;
 use crate::model::scenario::{ProgramSpec, Scenario, VmSpec};
-use crate::model::simulation::{StretchMode, TimeLine, TimeStretch, WaitTimes};
+use crate::model::simulation::{TimeLine, TimeStretch, WaitTimes};
 use crate::model::units::Nanos;
 use crate::sim::guest::{Guest, ThreadReport, Waits};
-use crate::sim::host::{HostReport, Machine, Mode};
+use crate::sim::host::{HostReport, Machine};
 use crate::sim::time::{Span, Time};
 
 /// What names a figure and what it is.
@@ -221,12 +221,7 @@ pub(super) fn time_line(machine: &Machine, names: &Names) -> TimeLine {
         vcpu: stretch.vcpu.0,
         start_ns: Nanos::from_nanos(stretch.from.nanos()),
         length_ns: stretch.to.since(stretch.from).into(),
-        mode: match stretch.mode {
-            Mode::User => StretchMode::User,
-            Mode::Kernel => StretchMode::Kernel,
-            Mode::Spin => StretchMode::Spin,
-            Mode::Switch => StretchMode::Switch,
-        },
+        mode: stretch.mode.into(),
     });
     TimeLine {
         cpus: u32::try_from(machine.view().cpus.len()).unwrap_or(u32::MAX),

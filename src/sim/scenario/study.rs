@@ -11,6 +11,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::published::{self, Pair};
+use super::watch::Watch;
 use super::{Replication, run};
 use crate::model::scenario::{Case, Impossible, NoiseSpec, Scenario, written};
 use crate::model::simulation::{
@@ -140,19 +141,30 @@ impl Study {
 
     /// Does the job with this number.
     pub fn run(&self, number: usize) -> Replication {
-        let Some(job) = self.jobs.get(number) else { return Replication::default() };
+        let Some((scenario, seed, stretches)) = self.parts(number) else { return Replication::default() };
+        let trace = trace_name(scenario).and_then(|name| self.traces.get(&name));
+        run(scenario, seed, stretches, trace)
+    }
+
+    /// Begins the job with this number for somebody who wants to look; none when it has no host with VMs.
+    pub fn watch(&self, number: usize) -> Option<Watch<'_>> {
+        let (scenario, seed, stretches) = self.parts(number)?;
+        scenario.host.as_ref()?;
+        Some(Watch::new(scenario, seed, stretches))
+    }
+
+    /// Scenario, seed, and how many stretches are kept of a job.
+    fn parts(&self, number: usize) -> Option<(&Scenario, u64, usize)> {
+        let job = self.jobs.get(number)?;
         let changed = job.factor.and_then(|factor| self.changes.get(factor)?.scenarios.get(&job.case));
-        let Some(scenario) = changed.or_else(|| self.cases.get(job.case).map(|case| &case.scenario)) else {
-            return Replication::default();
-        };
+        let scenario = changed.or_else(|| self.cases.get(job.case).map(|case| &case.scenario))?;
         let seed = Stream::new(scenario.seed, &[REPLICATIONS, job.replication.into()]).seed();
         let stretches = match (job.factor, job.replication, job.case) {
             (None, 0, 0) => self.stretches.max(self.kept_stretches()),
             (None, 0, _) => self.kept_stretches(),
             _ => 0,
         };
-        let trace = trace_name(scenario).and_then(|name| self.traces.get(&name));
-        run(scenario, seed, stretches, trace)
+        Some((scenario, seed, stretches))
     }
 
     fn kept_stretches(&self) -> usize {

@@ -16,7 +16,7 @@ impl Guest {
         match self.threads[number as usize].doing {
             Doing::Spinning { .. } => self.waits_for_ever(number),
             // What it still holds, nobody will give back.
-            Doing::Done => {
+            Doing::Done(_) => {
                 let holds = |lock: &&super::Lock| lock.holder == Some(number);
                 self.threads[number as usize].locks > 0
                     && self.locks.iter().filter(holds).any(|lock| lock.waiting().next().is_some())
@@ -30,7 +30,7 @@ impl Guest {
         let mut at = first;
         for _ in 0..=self.threads.len() {
             let Doing::Spinning { lock, .. } = self.threads[at as usize].doing else {
-                return self.threads[at as usize].doing == Doing::Done;
+                return self.threads[at as usize].ended().is_some();
             };
             match self.locks[lock as usize].holder {
                 None => return false,

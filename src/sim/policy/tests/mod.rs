@@ -1,6 +1,7 @@
 //! Policies against closed forms, and against what must hold whatever they are given.
 
 mod latency;
+mod pauses;
 mod properties;
 mod random;
 mod slots;

@@ -1,0 +1,89 @@
+//! One replication of a host that can be looked at on its way; its end is that of one nobody looked at.
+
+use super::names::Names;
+use super::{Replication, build, figures};
+use crate::model::host_state::HostState;
+use crate::model::scenario::Scenario;
+use crate::sim::host::{Limits, Machine, Pause, Stopped};
+use crate::sim::time::{Span, Time};
+
+/// A replication under way.
+pub struct Watch<'a> {
+    scenario: &'a Scenario,
+    names: Names,
+    machine: Machine,
+    limits: Limits,
+    stretches: usize,
+}
+
+impl<'a> Watch<'a> {
+    /// Before its first event; so many stretches of who ran where will be kept.
+    pub fn new(scenario: &'a Scenario, seed: u64, stretches: usize) -> Self {
+        let mut machine = build(scenario, seed);
+        machine.keep_trace(stretches);
+        let limits = Limits {
+            until: Time::ZERO + Span::from_secs(scenario.limits.simulated_s),
+            events: scenario.limits.events,
+            when_done: machine.guests().iter().any(|guest| guest.unfinished() > 0),
+        };
+        Self { scenario, names: Names::of(scenario), machine, limits, stretches }
+    }
+
+    /// Goes on up to a pause; says whether there is more to come.
+    pub fn go_on(&mut self, pause: Pause) -> bool {
+        self.machine.run_to(&self.limits, pause).is_none()
+    }
+
+    /// How many events were handled so far.
+    pub const fn events(&self) -> u64 {
+        self.machine.events()
+    }
+
+    /// What the host looks like at this moment, or at the last event if that is later.
+    pub fn state(&self, at: Time) -> HostState {
+        self.machine.state(at)
+    }
+
+    /// Names of the virtual CPUs, by number.
+    pub fn vcpus(&self) -> &[String] {
+        &self.names.vcpus
+    }
+
+    /// Goes on to the end and reads the figures off.
+    pub fn finish(mut self) -> Replication {
+        let stopped = self.machine.run(&self.limits);
+        let Self { scenario, names, machine, limits, stretches } = self;
+        Replication {
+            figures: figures::of(&machine, &names, scenario),
+            waits: figures::waits(&machine, &names),
+            time_line: (stretches > 0).then(|| figures::time_line(&machine, &names)),
+            trouble: trouble(&stopped, &machine, &names, limits.when_done),
+            events: machine.report().events,
+        }
+    }
+}
+
+/// Why a simulation did not end as it should, and who still waited.
+fn trouble(stopped: &Stopped, machine: &Machine, names: &Names, was_to_end: bool) -> Option<String> {
+    let why = match stopped {
+        Stopped::Done => return None,
+        Stopped::Time if !was_to_end => return None,
+        Stopped::Time => {
+            "the stated time (limits.simulated_s) was over before every program had ended".to_owned()
+        }
+        Stopped::Events => "the stated number of events (limits.events) was used up".to_owned(),
+        Stopped::Deadlock => "nothing will ever happen again: a deadlock".to_owned(),
+        Stopped::Circles => "a program went round in circles without time going on".to_owned(),
+        Stopped::Broken(words) => format!("the simulator is wrong: {words}"),
+    };
+    let waiting = machine
+        .guests()
+        .iter()
+        .zip(&names.vms)
+        .flat_map(|(guest, vm)| guest.waiting().into_iter().map(move |words| format!("{vm}: {words}")));
+    let mut waiting: Vec<String> = waiting.take(4).collect();
+    if waiting.is_empty() {
+        waiting.push("nobody waits".to_owned());
+    }
+    Some(format!("{why}; at {}: {}", machine.view().now, waiting.join("; ")))
+}
