@@ -62,9 +62,11 @@ impl Receiver {
             return self.guard.keep(Err(Fault::Small { needed }), room);
         }
         let Some(mut stash) = self.stash.take() else { return Ok(None) };
-        let progress = self.ring.receive(&mut [&mut stash]);
+        // No more than the caller has room for: a message that was given up may be followed by any other.
+        let aside = stash.len().min(room);
+        let progress = self.ring.receive(&mut [stash.get_mut(..aside).unwrap_or_default()]);
         if let Err(Fault::Small { .. }) = progress {
-            // The message was given up by the peer and a longer one begun: the stash is of no more use.
+            // The message was given up by the peer and a longer one begun, which the next call will find.
             return Ok(None);
         }
         if let Ok(Progress::Whole(length)) = progress {
@@ -72,7 +74,6 @@ impl Receiver {
         } else {
             self.stash = Some(stash);
         }
-        // A shorter message after one that was given up may still be too long for the caller: it was checked above.
         self.guard.keep(progress, room).map(whole)
     }
 

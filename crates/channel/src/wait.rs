@@ -58,6 +58,9 @@ impl Patience {
 
     /// Pauses in the way that fits the time already waited.
     pub(crate) fn pause(&mut self) -> Then {
+        if self.timeout.is_zero() {
+            return Then::GiveUp;
+        }
         self.rounds = self.rounds.wrapping_add(1);
         if !self.rounds.is_multiple_of(ROUNDS_PER_LOOK)
             && self.sleep == SHORTEST_SLEEP
