@@ -30,6 +30,8 @@ fn spin_time() -> Duration {
 /// One wait, with its deadline.
 pub(crate) struct Patience {
     started: Option<Instant>,
+    /// Since when nothing has moved.
+    idle: Option<Instant>,
     timeout: Duration,
     rounds: u32,
     sleep: Duration,
@@ -48,12 +50,12 @@ pub(crate) enum Then {
 
 impl Patience {
     pub(crate) fn new(timeout: Duration) -> Self {
-        Self { started: None, timeout: timeout.min(LONGEST_WAIT), rounds: 0, sleep: SHORTEST_SLEEP }
+        Self { started: None, idle: None, timeout: timeout.min(LONGEST_WAIT), rounds: 0, sleep: SHORTEST_SLEEP }
     }
 
     /// Something has moved: spin again.
     pub(crate) fn refresh(&mut self) {
-        self.sleep = SHORTEST_SLEEP;
+        (self.idle, self.sleep) = (None, SHORTEST_SLEEP);
     }
 
     /// Pauses in the way that fits the time already waited.
@@ -74,10 +76,11 @@ impl Patience {
         let Some(left) = self.timeout.checked_sub(waited).filter(|left| !left.is_zero()) else {
             return Then::GiveUp;
         };
-        if waited < spin_time() {
+        let idle = now - *self.idle.get_or_insert(now);
+        if idle < spin_time() {
             return Then::Look;
         }
-        if waited < YIELD {
+        if idle < YIELD {
             thread::yield_now();
             return Then::Look;
         }

@@ -185,11 +185,11 @@ impl Scene {
         let (cut, length) = (room / 3, usize::try_from(choice >> 32).expect("64 bits") % 3000);
         let (buffer, beyond) = self.buffer.split_at_mut(ROOM);
         let (front, back) = buffer[..room].split_at_mut(cut);
-        let sent = vec![7; length];
+        let sent = &[7; 3000][..length];
         let received = |progress| if let Progress::Whole(length) = progress { Some(length) } else { None };
         let result = match choice % 8 {
-            0 => self.victim.try_send(&sent).map(|_| None),
-            1 => self.victim.sender().try_send_part(&[&sent, &sent]).map(|_| None),
+            0 => self.victim.try_send(sent).map(|_| None),
+            1 => self.victim.sender().try_send_part(&[sent, sent]).map(|_| None),
             2 | 3 => self.victim.receiver().try_receive(&mut [front, back]),
             4 | 5 => self.victim.receiver().try_receive_part(&mut [front, back]).map(received),
             6 => self.victim.receiver().peek().and_then(|peek| {
