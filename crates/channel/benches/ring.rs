@@ -8,6 +8,7 @@
     clippy::print_stdout,
     clippy::unwrap_used,
     clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
     reason = "a bench prints, ends when something is missing, and its sizes are small"
 )]
 
@@ -153,7 +154,7 @@ fn connect(folder: &Path, me: u32, peer: u32) -> (Section, Channel) {
             view => break view.unwrap(),
         }
     };
-    let endpoint = Endpoint::connect(&section, peer, view, LONG).unwrap();
+    let endpoint = Endpoint::connect(&section, peer, &view, LONG).unwrap();
     (section, Channel(endpoint))
 }
 
@@ -207,9 +208,10 @@ fn main() {
     let quick = !arguments.iter().any(|argument| argument == "--bench");
     let rounds =
         arguments.iter().skip(1).find_map(|text| text.parse().ok()).unwrap_or(if quick { 1 } else { 12 });
-    let folder = tempfile::tempdir().unwrap();
-    let folder =
-        Path::new("/dev/shm").is_dir().then(|| tempfile::tempdir_in("/dev/shm").unwrap()).unwrap_or(folder);
+    // Sections in memory, where there is a place for them.
+    let shared = Path::new("/dev/shm");
+    let place = if shared.is_dir() { shared.to_owned() } else { std::env::temp_dir() };
+    let folder = tempfile::tempdir_in(place).unwrap();
     let mut children = vec![start("channel", folder.path(), Stdio::null(), Stdio::null())];
     let (_section, channel) = connect(folder.path(), 1, 2);
     let (ours, its) = UnixStream::pair().unwrap();

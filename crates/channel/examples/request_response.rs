@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use channel::{Client, Endpoint, Gone, Layout, Memory, PeerSection, Section, Server};
 
 const SOON: Duration = Duration::from_secs(10);
-const CALLS: u32 = 10_000;
+const CALLS: u32 = 2000;
 
 /// A section of our own, and what the peer gets to see of it.
 fn section(me: u32, peer: u32) -> Result<(Section, PeerSection), Box<dyn Error>> {
@@ -37,8 +37,8 @@ fn serve(mut server: Server) -> Result<(), channel::Error> {
 fn main() -> Result<(), Box<dyn Error>> {
     let (ours, our_view) = section(1, 2)?;
     let (its, its_view) = section(2, 1)?;
-    let server = thread::spawn(move || serve(Server::new(Endpoint::connect(&its, 1, our_view, SOON)?)));
-    let mut client = Client::new(Endpoint::connect(&ours, 2, its_view, SOON)?);
+    let server = thread::spawn(move || serve(Server::new(Endpoint::connect(&its, 1, &our_view, SOON)?)));
+    let mut client = Client::new(Endpoint::connect(&ours, 2, &its_view, SOON)?);
     let started = Instant::now();
     for number in 0..CALLS {
         let request = number.to_le_bytes();

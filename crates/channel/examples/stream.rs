@@ -21,7 +21,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     };
     let path = |number: u32| Path::new(folder).join(number.to_string());
     let section = Section::create(&path(me), &Layout::new(me).ring(peer, 1 << 20))?;
-    let endpoint = Endpoint::connect(&section, peer, wait_for(&path(peer))?, SOON)?;
+    let endpoint = Endpoint::connect(&section, peer, &wait_for(&path(peer))?, SOON)?;
     let mut stream = Stream::new(endpoint, SOON);
     let bytes = if me == 1 {
         let bytes = io::copy(&mut io::stdin().lock(), &mut stream)?;

@@ -28,7 +28,7 @@ impl Endpoint {
     /// # Errors
     /// Names what is in the way: no ring in one of the layouts, another version, a damaged or cut section, a link that
     /// has an endpoint already, or a peer that did not come in time.
-    pub fn connect(section: &Section, number: u32, peer: PeerSection, timeout: Duration) -> Result<Self> {
+    pub fn connect(section: &Section, number: u32, peer: &PeerSection, timeout: Duration) -> Result<Self> {
         establish(section, number, peer, timeout).map(Self::over)
     }
 

@@ -38,12 +38,12 @@
 //! // … and opens the other's. Here a thread plays the other party.
 //! let its_view = Section::open(&first)?;
 //! let party = std::thread::spawn(move || -> Result<(), channel::Error> {
-//!     let mut endpoint = Endpoint::connect(&other, 1, its_view, soon)?;
+//!     let mut endpoint = Endpoint::connect(&other, 1, &its_view, soon)?;
 //!     let mut buffer = [0; 16];
 //!     let length = endpoint.receive(&mut buffer, soon)?;
 //!     endpoint.send(&buffer[..length], soon)
 //! });
-//! let mut endpoint = Endpoint::connect(&section, 2, Section::open(&second)?, soon)?;
+//! let mut endpoint = Endpoint::connect(&section, 2, &Section::open(&second)?, soon)?;
 //! endpoint.send(b"hello", soon)?;
 //! let mut buffer = [0; 16];
 //! assert_eq!(endpoint.receive(&mut buffer, soon)?, 5);

@@ -90,7 +90,7 @@ pub(crate) type Established = (Arc<Link>, Producer, Consumer);
 pub(crate) fn establish(
     section: &Section,
     number: u32,
-    peer: PeerSection,
+    peer: &PeerSection,
     timeout: Duration,
 ) -> Result<Established> {
     let inner = &section.inner;
@@ -104,7 +104,7 @@ pub(crate) fn establish(
         return Err(Error::InUse(format!("the link to {number} has an endpoint already; drop that first")));
     }
     let claim = Arc::new(Claim { section: Arc::clone(inner), link, control });
-    shake_hands(&claim, &peer, number, timeout)
+    shake_hands(&claim, peer, number, timeout)
 }
 
 impl Link {

@@ -50,7 +50,13 @@ pub(crate) enum Then {
 
 impl Patience {
     pub(crate) fn new(timeout: Duration) -> Self {
-        Self { started: None, idle: None, timeout: timeout.min(LONGEST_WAIT), rounds: 0, sleep: SHORTEST_SLEEP }
+        Self {
+            started: None,
+            idle: None,
+            timeout: timeout.min(LONGEST_WAIT),
+            rounds: 0,
+            sleep: SHORTEST_SLEEP,
+        }
     }
 
     /// Something has moved: spin again.

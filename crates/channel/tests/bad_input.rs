@@ -18,7 +18,7 @@ fn refusal(spoil: impl FnOnce(&File)) -> Error {
     let [one, _two] = sections(folder.path(), 4096);
     let peer = open(folder.path(), 2);
     spoil(&OpenOptions::new().write(true).open(folder.path().join("2")).expect("the file"));
-    Endpoint::connect(&one, 2, peer, BRIEF).expect_err("it is spoiled")
+    Endpoint::connect(&one, 2, &peer, BRIEF).expect_err("it is spoiled")
 }
 
 fn write(at: u64, bytes: &[u8]) -> impl FnOnce(&File) {
@@ -84,12 +84,12 @@ fn missing_wrong_and_foreign_files_are_refused() {
     std::os::unix::fs::symlink(folder.path().join("1"), &link).expect("a link");
     let [one, two] = sections(folder.path(), 4096);
     assert!(matches!(Section::open(&link), Err(Error::Io { .. })), "links are not followed");
-    let error = Endpoint::connect(&one, 2, open(folder.path(), 1), BRIEF).expect_err("our own section");
+    let error = Endpoint::connect(&one, 2, &open(folder.path(), 1), BRIEF).expect_err("our own section");
     assert!(matches!(error, Error::NoRing { from: 1, to: 1 }), "{error}");
-    let error = Endpoint::connect(&one, 3, open(folder.path(), 2), BRIEF).expect_err("no ring to 3");
+    let error = Endpoint::connect(&one, 3, &open(folder.path(), 2), BRIEF).expect_err("no ring to 3");
     assert!(matches!(error, Error::NoRing { from: 1, to: 3 }), "{error}");
     let third = Section::create(&folder.path().join("3"), &Layout::new(3).ring(1, 0)).expect("a section");
-    let error = Endpoint::connect(&one, 2, open(folder.path(), 3), BRIEF).expect_err("another party's");
+    let error = Endpoint::connect(&one, 2, &open(folder.path(), 3), BRIEF).expect_err("another party's");
     assert!(matches!(error, Error::WrongPeer { wanted: 2, got: 3 }), "{error}");
     drop((two, third));
 }
@@ -100,10 +100,10 @@ fn a_section_has_one_writer_and_a_link_one_endpoint() {
     let common::Pair { sections: [one, _two], ends: [end, _other] } = common::pair(folder.path(), 4096);
     let again = Section::create(&folder.path().join("1"), &Layout::new(1).ring(2, 4096));
     assert!(matches!(again, Err(Error::InUse(_))), "{again:?}");
-    let error = Endpoint::connect(&one, 2, open(folder.path(), 2), NOW).expect_err("taken");
+    let error = Endpoint::connect(&one, 2, &open(folder.path(), 2), NOW).expect_err("taken");
     assert!(matches!(error, Error::InUse(_)), "{error}");
     drop(end);
-    let error = Endpoint::connect(&one, 2, open(folder.path(), 2), NOW).expect_err("nobody connects");
+    let error = Endpoint::connect(&one, 2, &open(folder.path(), 2), NOW).expect_err("nobody connects");
     assert!(matches!(error, Error::Timeout { .. }), "{error}");
     let read_only = Memory::readable(&folder.path().join("2")).expect("mapped");
     assert!(matches!(Section::create_in(read_only, &Layout::new(2).ring(1, 0)), Err(Error::InUse(_))));
@@ -136,7 +136,7 @@ fn a_section_grows_older_with_every_start_even_over_noise_and_ends_as_gone() {
     for round in 0..6_u64 {
         if round > 3 {
             let file = OpenOptions::new().write(true).open(&path).expect("the file");
-            file.write_all_at(&[0xff; 20480], 0).expect("noise");
+            file.write_all_at(&vec![0xff; 20480], 0).expect("noise");
         }
         let section = Section::create(&path, &layout).expect("a section");
         assert!(section.generation() > before);

@@ -78,7 +78,7 @@ fn connect(section: &Section, folder: &Path) -> Endpoint {
         assert!(Instant::now() < deadline, "no section of 2");
         std::thread::sleep(Duration::from_millis(1));
     }
-    Endpoint::connect(section, 2, open(folder, 2), HANG).expect("connected")
+    Endpoint::connect(section, 2, &open(folder, 2), HANG).expect("connected")
 }
 
 /// What the other process does. As a test of its own it does nothing.
@@ -87,7 +87,7 @@ fn the_other_party() {
     let (Ok(part), Some(folder)) = (std::env::var(PART), std::env::var_os(FOLDER)) else { return };
     let folder = Path::new(&folder);
     let section = Section::create(&folder.join("2"), &Layout::new(2).ring(1, CAPACITY)).expect("a section");
-    let mut end = Endpoint::connect(&section, 1, open(folder, 1), HANG).expect("connected");
+    let mut end = Endpoint::connect(&section, 1, &open(folder, 1), HANG).expect("connected");
     println!("\nconnected");
     let mut buffer = vec![0; LONG];
     match part.as_str() {

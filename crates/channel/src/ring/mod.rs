@@ -65,8 +65,8 @@ pub(crate) enum Fault {
 /// Bytes of a frame's header, and what every frame is a multiple of.
 const ALIGN: u64 = 16;
 
-/// Largest fragment: large enough that publishing costs nothing, small enough that both sides copy at once.
-const MOST_FRAGMENT: u64 = 64 * 1024;
+/// Largest fragment: publishing it costs little beside copying it, and both sides copy at once from the second one on.
+const MOST_FRAGMENT: u64 = 16 * 1024;
 
 /// Data bytes of a full fragment in a ring of this capacity.
 fn fragment_bytes(capacity: u64) -> u64 {

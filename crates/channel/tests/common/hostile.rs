@@ -75,8 +75,8 @@ impl Scene {
         hostile.read_exact_at(&mut proper, 0).expect("read");
         proper[64..72].copy_from_slice(&(generation << 8 | 2).to_le_bytes());
         let (there, its_view) = (friend.clone(), view(&victim_file));
-        let other = thread::spawn(move || Endpoint::connect(&there, 1, its_view, soon).expect("connected"));
-        let here = Endpoint::connect(&section, 3, view(&friend_file), soon).expect("connected");
+        let other = thread::spawn(move || Endpoint::connect(&there, 1, &its_view, soon).expect("connected"));
+        let here = Endpoint::connect(&section, 3, &view(&friend_file), soon).expect("connected");
         let friends = [here, other.join().expect("no panic")];
         let mut scene = Self {
             // Replaced at once: the link to the hostile peer is the victim's second session.
@@ -137,7 +137,7 @@ impl Scene {
             _ => choice / 4 % (RING_AT + CAPACITY - 32),
         };
         let bytes = [next().to_le_bytes(), next().to_le_bytes()].concat();
-        self.write(at, &bytes[..1 + usize::try_from(choice >> 60).expect("small")]);
+        self.write(at, &bytes[..=usize::try_from(choice >> 60).expect("small")]);
     }
 
     /// A value that could almost be, where the victim looks often.
@@ -154,8 +154,8 @@ impl Scene {
     fn frame(&mut self, next: &mut Numbers<'_>) {
         let choice = next();
         let length = u32::try_from(choice % 1100).expect("small");
-        let later = choice >> 16 & 7 == 0;
-        let total = if choice >> 20 & 3 == 0 {
+        let later = (choice >> 16).is_multiple_of(8);
+        let total = if (choice >> 20).is_multiple_of(4) {
             length + u32::try_from(choice >> 24 & 0xfff).expect("small")
         } else {
             length
@@ -168,7 +168,7 @@ impl Scene {
             kind | (self.session & 0xff_ffff) << 8 | u64::from(length) << 32,
             u64::from(self.sequence) | u64::from(total) << 32,
         ];
-        if choice >> 40 & 7 == 0 {
+        if (choice >> 40).is_multiple_of(8) {
             words[usize::from(choice >> 43 & 1 == 1)] ^= 1 << (choice >> 44 & 63);
         }
         let at = RING_AT + self.tail % CAPACITY;
@@ -211,7 +211,7 @@ impl Scene {
             Err(_) => {
                 self.refused += 1;
                 // The hostile peer heals itself now and then, to break something deeper the next time.
-                if next() % 4 == 0 {
+                if next().is_multiple_of(4) {
                     self.heal();
                 }
                 self.victim_sessions += 1;
@@ -225,7 +225,7 @@ impl Scene {
         let count = (self.session & 0xffff).wrapping_add(1).clamp(1, 0xffff);
         self.session = self.generation << 16 | if count == 0xffff { 1 } else { count };
         (self.tail, self.sequence) = (0, 0);
-        let guess = self.victim_generation << 16 | (self.victim_sessions + 1 & 0xffff);
+        let guess = self.victim_generation << 16 | ((self.victim_sessions + 1) & 0xffff);
         heal(&self.hostile, &self.proper, self.session, guess);
     }
 
@@ -261,5 +261,5 @@ fn connect_to_hostile(
     guess: u64,
 ) -> Endpoint {
     heal(hostile, proper, generation << 16 | 1, guess);
-    Endpoint::connect(section, 2, view(hostile), Duration::ZERO).expect("the guess was right")
+    Endpoint::connect(section, 2, &view(hostile), Duration::ZERO).expect("the guess was right")
 }

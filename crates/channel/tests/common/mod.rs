@@ -11,7 +11,7 @@ use channel::{Endpoint, Error, Layout, PeerSection, Section};
 pub const HANG: Duration = Duration::from_secs(60);
 pub const NOW: Duration = Duration::ZERO;
 
-/// Steele, Lea and Flood's SplitMix64 (2014): small, seeded, good enough for tests.
+/// Steele, Lea and Flood's split mix (2014): small, seeded, good enough for tests.
 pub struct Random(pub u64);
 
 impl Random {
@@ -34,7 +34,8 @@ impl Random {
 
 /// A message whose every byte depends on its number and place.
 pub fn message(number: u64, length: usize) -> Vec<u8> {
-    (0..length).map(|at| (number.wrapping_mul(31) as usize + at * 7 + at / 251) as u8).collect()
+    let byte = |at: u64| number.wrapping_mul(31).wrapping_add(at * 7 + at / 251).to_le_bytes()[0];
+    (0..length as u64).map(byte).collect()
 }
 
 /// Two parties, 1 and 2, with sections in a folder.
@@ -65,7 +66,7 @@ pub fn pair(folder: &Path, capacity: u64) -> Pair {
 pub fn connect(folder: &Path, sections: &[Section; 2]) -> [Result<Endpoint, Error>; 2] {
     let side = |at: usize, peer: u32| {
         let (section, peer_section) = (sections[at].clone(), open(folder, peer));
-        thread::spawn(move || Endpoint::connect(&section, peer, peer_section, HANG))
+        thread::spawn(move || Endpoint::connect(&section, peer, &peer_section, HANG))
     };
     [side(0, 2), side(1, 1)].map(|thread| thread.join().expect("no panic"))
 }
