@@ -7,7 +7,7 @@ ARGS ?=
 
 export CARGO_BUILD_TARGET := $(TARGET)
 
-.PHONY: help measure test setup setup-test setup-crosscheck build lint doc bench bench-boot bench-exec bench-failover bench-gap bench-simulator crosscheck aa fuzz install clean
+.PHONY: help measure test setup setup-test setup-crosscheck build lint doc bench bench-boot bench-channel bench-exec bench-failover bench-gap bench-simulator crosscheck aa fuzz fuzz-channel loom miri install clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -18,6 +18,7 @@ measure: setup build ## set up what is missing, build, measure this machine
 test: setup-test build lint ## set up what is missing, run all tests
 	BULKHEAD_REQUIRE=$(if $(filter 0,$(shell id -u)),container$(comma)vm$(comma)browser$(comma)ssh,) cargo test --release --lib --bins --tests
 	cargo test --release --doc
+	cargo test --release -p bulkhead-channel
 
 comma := ,
 
@@ -34,8 +35,9 @@ build: ## release build: one static binary
 	cargo build --release
 
 lint: ## formatting and lints, warnings are errors
-	cargo fmt --check
+	cargo fmt --all --check
 	cargo clippy --release --all-targets -- -D warnings
+	cargo clippy --release --all-targets -p bulkhead-channel -- -D warnings
 
 doc: ## the library's documentation
 	RUSTDOCFLAGS="-D warnings" cargo doc --no-deps
@@ -67,6 +69,18 @@ aa: build ## A/A: how often does native against native find a difference?
 fuzz: ## a million inputs into everything that reads bytes from a guest or a user (needs nightly and cargo-fuzz)
 	cd fuzz && for target in link_decoder experiment_parser bzimage journal noise_trace scenario_parser; do \
 	  CARGO_BUILD_TARGET= cargo +nightly fuzz run $$target -- -runs=1000000 -max_len=65536 || exit 1; done
+
+fuzz-channel: ## ten thousand scripts of a thousand steps each of a hostile peer, under AddressSanitizer (needs nightly and cargo-fuzz)
+	cd crates/channel && CARGO_BUILD_TARGET= cargo +nightly fuzz run --target-dir ../../target/fuzz-channel hostile -- -runs=10000 -max_len=65536 -len_control=0
+
+loom: ## the channel's rings under every interleaving and memory order
+	RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=target/loom cargo test --release -p bulkhead-channel --lib loom
+
+miri: ## the channel's rings under the interpreter that sees undefined behaviour (needs nightly with miri)
+	CARGO_TARGET_DIR=target/miri cargo +nightly miri test -p bulkhead-channel --lib -- ring
+
+bench-channel: ## round trips and bandwidth of the channel beside socket pair, pipe and copy, between two processes
+	cargo bench -p bulkhead-channel --bench ring -- $(ARGS)
 
 install: build ## install binary, man pages and shell completions below PREFIX
 	install -Dm755 $(BIN) $(DESTDIR)$(PREFIX)/bin/bulkhead
