@@ -7,7 +7,7 @@ ARGS ?=
 
 export CARGO_BUILD_TARGET := $(TARGET)
 
-.PHONY: help measure test setup setup-test setup-crosscheck build lint doc bench bench-boot bench-gap bench-simulator crosscheck aa fuzz install clean
+.PHONY: help measure test setup setup-test setup-crosscheck build lint doc bench bench-boot bench-exec bench-gap bench-simulator crosscheck aa fuzz install clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -47,6 +47,9 @@ bench-gap: build ## cost of the gap loop against bare counter reads and oslat
 
 bench-boot: build ## boot to agent against a plain QEMU boot of the same kernel
 	cargo bench --bench vm_boot
+
+bench-exec: build ## exec against a plain QEMU boot, a bare port, and itself 10 000 times (ARGS="boot streams starts")
+	cargo bench --bench exec -- $(ARGS)
 
 bench-simulator: build ## the simulator beside SimPy, SimGrid and nexosim (ARGS="--rounds 3")
 	@./setup.sh bench-simulator

@@ -41,9 +41,18 @@ fn refused(arguments: &[&str], code: i32, part: &str) {
 
 #[test]
 fn help_fits_a_terminal_and_shows_examples() {
-    for verb in
-        ["measure", "simulate", "doctor", "compare", "report", "experiment", "schema", "completions", "man"]
-    {
+    for verb in [
+        "measure",
+        "exec",
+        "simulate",
+        "doctor",
+        "compare",
+        "report",
+        "experiment",
+        "schema",
+        "completions",
+        "man",
+    ] {
         let output = bulkhead(&folder(), &[verb, "--help"]);
         assert_eq!(output.status.code(), Some(0), "{verb}");
         let text = stdout(&output);

@@ -11,7 +11,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::process::Stdio;
 use std::time::Duration;
 
-use exec_kit::{Here, assert_code, binary, complaint, end_of, guests_start, text, wait_for};
+use exec_kit::{Here, assert_code, binary, complaint, end_of, finish, guests_start, text, wait_for};
 use nix::pty::{Winsize, openpty};
 use nix::sys::signal::{Signal, kill};
 use nix::sys::termios::tcgetattr;
@@ -121,9 +121,10 @@ fn a_closed_end_is_noticed_at_the_other() {
         .spawn()
         .expect("it starts");
     let mut pipe = child.stdin.take().expect("a pipe");
-    let refused = std::iter::repeat_with(|| pipe.write_all(&[b'y'; 65_536])).find_map(Result::err);
+    let chunk = vec![b'y'; 65_536];
+    let refused = std::iter::repeat_with(|| pipe.write_all(&chunk)).find_map(Result::err);
     assert_eq!(refused.map(|error| error.kind()), Some(std::io::ErrorKind::BrokenPipe));
-    let output = here.finish(child);
+    let output = finish(child);
     assert_code(&output, 0);
     assert_eq!(text(&output), "closed\nend\n");
 
@@ -131,7 +132,7 @@ fn a_closed_end_is_noticed_at_the_other() {
     let mut child = here.command(&["--", "yes"]).spawn().expect("it starts");
     wait_for(&mut child, "y\ny\n");
     drop(child.stdout.take());
-    let output = here.finish(child);
+    let output = finish(child);
     assert_code(&output, 141);
     assert!(complaint(&output).contains("SIGPIPE"), "{}", complaint(&output));
     here.assert_nothing_left();
@@ -164,7 +165,7 @@ fn a_slow_reader_loses_nothing() {
     let mut rest = Vec::new();
     out.read_to_end(&mut rest).expect("the rest");
     assert_eq!(rest.len(), 20_000_000 - 1);
-    assert_code(&here.finish(child), 0);
+    assert_code(&finish(child), 0);
 }
 
 #[test]
@@ -182,7 +183,7 @@ fn signals_are_passed_on() {
         wait_for(&mut child, said);
     }
     kill(pid_of(&child), Signal::SIGTERM).expect("it runs");
-    let output = here.finish(child);
+    let output = finish(child);
     assert_code(&output, 9);
     assert_eq!(text(&output), "term\n");
 
@@ -192,7 +193,7 @@ fn signals_are_passed_on() {
         std::thread::sleep(Duration::from_millis(5));
     }
     kill(pid_of(&child), Signal::SIGTERM).expect("it runs");
-    assert_code(&here.finish(child), 143);
+    assert_code(&finish(child), 143);
     here.assert_nothing_left();
 }
 
@@ -242,7 +243,14 @@ fn a_program_can_have_a_tree_of_its_own_or_nothing_but_itself() {
         return;
     }
     let here = Here::new();
-    let itself = binary().to_str().expect("a path of text");
+    // Without its symbols, which are most of it in a debug build.
+    let lean = bulkhead::platforms::vm::payload::read_program(binary()).expect("an ELF file");
+    fs::create_dir(here.path("tree")).expect("the test's own files");
+    fs::write(here.path("tree/it"), lean).expect("the test's own files");
+    fs::set_permissions(here.path("tree/it"), fs::Permissions::from_mode(0o755))
+        .expect("the test's own files");
+    let itself = here.path("tree/it");
+    let itself = itself.to_str().expect("a path of text");
     let output = here.run(&["--files", "none", "--", itself, "--version"]);
     assert_code(&output, 0);
     assert!(text(&output).starts_with("bulkhead "), "{}", text(&output));
@@ -251,8 +259,6 @@ fn a_program_can_have_a_tree_of_its_own_or_nothing_but_itself() {
     assert_code(&dynamic, 126);
     assert!(complaint(&dynamic).contains("only a static program"), "{}", complaint(&dynamic));
 
-    fs::create_dir(here.path("tree")).expect("the test's own files");
-    fs::copy(binary(), here.path("tree/it")).expect("the test's own files");
     let tree = here.path("tree");
     let tree = tree.to_str().expect("a path of text");
     let output = here.run(&["--files", tree, "--", "/it", "--version"]);

@@ -9,7 +9,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::process::Child;
 use std::time::{Duration, Instant};
 
-use exec_kit::{Here, assert_code, complaint, end_of, guests_start, wait_for};
+use exec_kit::{Here, assert_code, complaint, end_of, finish, guests_start, wait_for};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
@@ -151,7 +151,7 @@ fn a_killed_qemu_is_told() {
     let mut child = here.command(&["--", "sh", "-c", "echo ready; sleep 1000"]).spawn().expect("it starts");
     wait_for(&mut child, "ready\n");
     kill(qemu_of(&child), Signal::SIGKILL).expect("it runs");
-    let output = here.finish(child);
+    let output = finish(child);
     assert_code(&output, 125);
     assert!(complaint(&output).contains("SIGKILL"), "{}", complaint(&output));
     here.assert_nothing_left();
@@ -171,7 +171,7 @@ fn a_stopped_guest_is_ended_by_the_second_signal() {
     std::thread::sleep(Duration::from_millis(300));
     assert_eq!(child.try_wait().expect("our child"), None, "the first one is the program's");
     kill(us, Signal::SIGINT).expect("it runs");
-    let output = here.finish(child);
+    let output = finish(child);
     assert_code(&output, 125);
     assert!(complaint(&output).contains("did not react"), "{}", complaint(&output));
     here.assert_nothing_left();

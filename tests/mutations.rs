@@ -8,6 +8,7 @@ use bulkhead::model::experiment::{Experiment, PlatformSpec};
 use bulkhead::model::job::Job;
 use bulkhead::model::names::PlatformKind;
 use bulkhead::model::params::{CpuParams, ForkParams, FwqParams, GapParams, Probes};
+use bulkhead::model::partition::{FromGuest, LONGEST_MESSAGE, ProgramEnd, Stream};
 use bulkhead::model::units::{Bytes, Millis};
 use bulkhead::model::wire::ToHost;
 use bulkhead::platforms::fake::Fake;
@@ -163,6 +164,32 @@ fn frames_and_messages_from_a_guest() {
         }
         // The checksum keeps mutations out of what lies behind it, so that is tried directly as well.
         understood += u64::from(understand(input));
+    });
+    assert!(understood > 0, "the mutations never leave a valid message: only the error path is seen");
+}
+
+/// What PID 1 of a partition says, as the host reads it. What is said is judged in `partition::run`, where guests lie.
+#[test]
+fn messages_from_a_partition() {
+    let said = [
+        FromGuest::Ready { protocol: 1, cpus: 2, memory_bytes: 1 << 30, free_bytes: 1 << 29 },
+        FromGuest::Refused { code: 127, reason: "not found".to_owned() },
+        FromGuest::OutputEnds { stream: Stream::Output, bytes: u64::MAX },
+        FromGuest::Ended { how: ProgramEnd::Signal(9) },
+    ];
+    let framed = said.iter().map(|message| encode(message, LONGEST_MESSAGE).expect("small"));
+    let bare = said.iter().map(|message| serde_json::to_vec(message).expect("JSON"));
+    let seeds: Vec<Vec<u8>> = framed.chain(bare).collect();
+    let mut understood = 0u64;
+    mutate("partition", &seeds, |input| {
+        let mut decoder = Decoder::new(LONGEST_MESSAGE);
+        decoder.push(input);
+        while let Ok(Some(payload)) = decoder.next_frame() {
+            understood += u64::from(decode::<FromGuest>(&payload).is_ok());
+        }
+        if let Ok(FromGuest::Ended { how }) = decode(input) {
+            understood += u64::from(how.code() > 0);
+        }
     });
     assert!(understood > 0, "the mutations never leave a valid message: only the error path is seen");
 }

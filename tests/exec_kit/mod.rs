@@ -56,20 +56,7 @@ impl Here {
     }
 
     pub fn run<S: AsRef<OsStr>>(&self, words: &[S]) -> Output {
-        self.finish(self.command(words).spawn().expect("it starts"))
-    }
-
-    /// Waits for the end, at most [`PATIENCE`].
-    pub fn finish(&self, mut child: Child) -> Output {
-        let mut out = child.stdout.take();
-        let mut err = child.stderr.take();
-        std::thread::scope(|scope| {
-            let out = scope.spawn(move || read_all(out.as_mut()));
-            let err = scope.spawn(move || read_all(err.as_mut()));
-            let status = end_of(&mut child);
-            let (stdout, stderr) = (out.join().expect("no panic"), err.join().expect("no panic"));
-            Output { status, stdout, stderr }
-        })
+        finish(self.command(words).spawn().expect("it starts"))
     }
 
     /// Runs it with these bytes on its standard input.
@@ -81,7 +68,7 @@ impl Here {
                 // A program may end without reading all of it.
                 let _ = pipe.write_all(input);
             });
-            self.finish(child)
+            finish(child)
         })
     }
 
@@ -117,6 +104,19 @@ impl Here {
     pub fn path(&self, name: &str) -> PathBuf {
         self.files.path().join(name)
     }
+}
+
+/// Reads all it says and waits for its end, at most [`PATIENCE`].
+pub fn finish(mut child: Child) -> Output {
+    let mut out = child.stdout.take();
+    let mut err = child.stderr.take();
+    std::thread::scope(|scope| {
+        let out = scope.spawn(move || read_all(out.as_mut()));
+        let err = scope.spawn(move || read_all(err.as_mut()));
+        let status = end_of(&mut child);
+        let (stdout, stderr) = (out.join().expect("no panic"), err.join().expect("no panic"));
+        Output { status, stdout, stderr }
+    })
 }
 
 fn read_all(from: Option<&mut impl Read>) -> Vec<u8> {

@@ -36,7 +36,7 @@ pub enum Accel {
 
 /// Arguments of `exec`.
 #[derive(Debug, Args)]
-#[command(after_help = EXEC_AFTER)]
+#[command(after_help = EXEC_AFTER, args_override_self = true)]
 pub struct ExecArgs {
     /// The program and its arguments, byte for byte
     #[arg(value_name = "PROGRAM", required = true, trailing_var_arg = true, allow_hyphen_values = true)]

@@ -6,6 +6,7 @@ use std::path::Path;
 
 use super::{Failed, lookup};
 use crate::model::partition::{CardSpec, Content, DiskSpec, Files, PartitionSpec, Program};
+use crate::model::units::Mebibytes;
 use crate::partition::place;
 
 /// Most bytes of words and environment together: Linux takes no more with the usual stack.
@@ -19,7 +20,7 @@ pub const MOST_ALONE_BYTES: u64 = 256 * 1024 * 1024;
 pub fn check(spec: &PartitionSpec) -> Result<(), Failed> {
     place::possible(&spec.resources).map_err(Failed::own)?;
     if let Content::Program(program) = &spec.content {
-        check_program(program)?;
+        check_program(program, spec.resources.memory)?;
     } else if spec.disks.is_empty() {
         return Err(Failed::own("an image was to be booted, but there is no disk"));
     }
@@ -40,7 +41,7 @@ pub fn check(spec: &PartitionSpec) -> Result<(), Failed> {
     Ok(())
 }
 
-fn check_program(program: &Program) -> Result<(), Failed> {
+fn check_program(program: &Program, memory: Mebibytes) -> Result<(), Failed> {
     let words = program.argv.iter().chain(program.env.iter().flat_map(|(name, value)| [name, value]));
     let mut bytes = 0;
     for word in words {
@@ -71,7 +72,7 @@ fn check_program(program: &Program) -> Result<(), Failed> {
     let found = lookup::program(program)?;
     let alone = program.files == Files::None;
     if let (Some(found), true) = (&found, alone) {
-        check_alone(&found.host)?;
+        check_alone(&found.host, memory)?;
     }
     let covered = program.binds.iter().map(|bind| &bind.to).chain(&program.writable);
     let is_covered = covered.clone().any(|mount| program.workdir.starts_with(mount));
@@ -106,7 +107,7 @@ fn check_binds(program: &Program) -> Result<(), Failed> {
 }
 
 /// A program without files must need none.
-fn check_alone(host: &Path) -> Result<(), Failed> {
+fn check_alone(host: &Path, memory: Mebibytes) -> Result<(), Failed> {
     let refused = |reason: String| Err(Failed::of(126, reason));
     let shown = host.display();
     match lookup::kind(host) {
@@ -123,6 +124,16 @@ fn check_alone(host: &Path) -> Result<(), Failed> {
         }
     }
     match fs::metadata(host) {
+        // The first file system may take half of the memory, and is there twice while it is unpacked.
+        Ok(meta) if meta.len() > memory.to_bytes().get() / 5 => {
+            let wanted = Mebibytes::from_mib(meta.len() / (1 << 20) * 5 + 5);
+            Err(Failed::own(format!(
+                "{shown} has {} bytes, too many for a guest with {}: give it {}",
+                meta.len(),
+                memory.to_bytes(),
+                wanted.to_bytes()
+            )))
+        }
         Ok(meta) if meta.len() <= MOST_ALONE_BYTES => Ok(()),
         Ok(meta) => {
             refused(format!("{shown} has {} bytes, at most {MOST_ALONE_BYTES} are taken", meta.len()))

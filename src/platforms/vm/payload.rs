@@ -117,10 +117,10 @@ pub fn build_with(
             listed.push(GuestModule { path: format!("/{path}"), required: module.required });
         }
     }
+    archive.file(CONFIG_PATH.trim_start_matches('/'), 0o644, &serde_json::to_vec(&config)?)?;
     if let Some(file) = alone {
         archive.file(PROGRAM_PATH.trim_start_matches('/'), 0o755, file)?;
     }
-    archive.file(CONFIG_PATH.trim_start_matches('/'), 0o644, &serde_json::to_vec(&config)?)?;
     in_memory("bulkhead-initramfs", &archive.finish()?)
 }
 

@@ -37,7 +37,7 @@ pub enum Unavailable {
 pub struct Toolbox {
     /// QEMU.
     pub qemu: PathBuf,
-    /// Its version, `7.2.15` for example.
+    /// Its version, `7.2.15` for example; empty when it was not asked for.
     pub qemu_version: String,
     /// The guests' kernel.
     pub kernel: Kernel,
@@ -64,10 +64,13 @@ impl Toolbox {
         counter_hz: Option<Hertz>,
     ) -> Result<Self, Unavailable> {
         let bus = spec.disk_bus.unwrap_or(DiskBus::Virtio);
-        Self::find_with(spec, exe, cache, counter_hz, &|folder| GuestModules::collect(folder, bus))
+        let modules = |folder: Option<&Path>| GuestModules::collect(folder, bus);
+        let mut tools = Self::find_with(spec, exe, cache, counter_hz, &modules)?;
+        tools.qemu_version = version_of(&tools.qemu).map_err(Unavailable::Missing)?;
+        Ok(tools)
     }
 
-    /// The same for guests with other modules.
+    /// The same for guests with other modules; QEMU is not asked for its version, which takes it a while.
     pub fn find_with(
         spec: &PlatformSpec,
         exe: &Path,
@@ -82,7 +85,7 @@ impl Toolbox {
                 std::env::consts::ARCH
             )));
         }
-        let (qemu, qemu_version) = find_qemu(spec.qemu.as_deref()).map_err(missing)?;
+        let qemu = find_qemu(spec.qemu.as_deref()).map_err(missing)?;
         let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
         let places = Places {
             named: spec.kernel.as_deref().map(Path::new),
@@ -101,7 +104,7 @@ impl Toolbox {
         let mke2fs = find_program("mke2fs");
         Ok(Self {
             qemu,
-            qemu_version,
+            qemu_version: String::new(),
             kernel,
             bootable,
             modules,
@@ -113,25 +116,29 @@ impl Toolbox {
     }
 }
 
-/// QEMU with its version.
-fn find_qemu(named: Option<&str>) -> Result<(PathBuf, String), String> {
+/// What to do without a QEMU.
+const ADVICE: &str = "install it (Debian: apt-get install qemu-system-x86; or run `make setup`), or name one with qemu = … or --qemu";
+
+fn find_qemu(named: Option<&str>) -> Result<PathBuf, String> {
     let name = named.unwrap_or("qemu-system-x86_64");
-    let advice = "install it (Debian: apt-get install qemu-system-x86; or run `make setup`), or name one with qemu = …";
-    let path = find_program(name).ok_or_else(|| format!("no {name} in PATH: {advice}"))?;
-    let mut child = Command::new(&path)
+    find_program(name).ok_or_else(|| format!("no {name} in PATH: {ADVICE}"))
+}
+
+fn version_of(path: &Path) -> Result<String, String> {
+    let mut child = Command::new(path)
         .arg("--version")
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
         .spawn()
-        .map_err(|error| format!("{} does not start: {error}; {advice}", path.display()))?;
+        .map_err(|error| format!("{} does not start: {error}; {ADVICE}", path.display()))?;
     let mut text = String::new();
     let read = child.stdout.take().map(|out| out.take(MAX_VERSION_BYTES).read_to_string(&mut text));
     let status = child.wait().map_err(|error| format!("{}: {error}", path.display()))?;
     let version = text.split_once("version ").and_then(|(_, rest)| rest.split_whitespace().next());
     match (read, status.success(), version) {
-        (Some(Ok(_)), true, Some(version)) => Ok((path, version.to_owned())),
-        _ => Err(format!("{} --version ended with {status} and names no version: {advice}", path.display())),
+        (Some(Ok(_)), true, Some(version)) => Ok(version.to_owned()),
+        _ => Err(format!("{} --version ended with {status} and names no version: {ADVICE}", path.display())),
     }
 }
 
@@ -188,7 +195,7 @@ mod tests {
     fn a_missing_qemu_says_what_installs_it() {
         let error = find_qemu(Some("qemu-system-nowhere")).unwrap_err();
         assert!(error.contains("apt-get install qemu-system-x86"), "{error}");
-        let error = find_qemu(Some("/bin/false")).unwrap_err();
+        let error = version_of(Path::new("/bin/false")).unwrap_err();
         assert!(error.contains("names no version"), "{error}");
     }
 }

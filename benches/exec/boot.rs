@@ -1,0 +1,88 @@
+//! The whole command against a plain QEMU boot, in turn.
+
+use std::os::fd::AsRawFd;
+use std::process::{Command, Stdio};
+use std::time::Instant;
+
+use anyhow::{Result, ensure};
+use nix::sys::resource::{UsageWho, getrusage};
+
+use crate::{Kit, guest, say, verdict};
+
+const MARK: f64 = 0.45;
+const ROUNDS: u64 = 5;
+/// Memory of both guests.
+pub const MEMORY_MIB: u64 = 512;
+
+pub fn compare(kit: &Kit) -> Result<bool> {
+    let (mut ratios, mut cpu_ratios) = (Vec::new(), Vec::new());
+    for round in 0..kit.number("--rounds", ROUNDS) {
+        let idle = children_cpu_s()?;
+        let plain = plain(kit)?;
+        let between = children_cpu_s()?;
+        let ours = ours(kit)?;
+        let (plain_cpu, ours_cpu) = (between - idle, children_cpu_s()? - between);
+        say(&format!(
+            "round {round}: plain {plain:.2} s (CPU {plain_cpu:.2} s), exec {ours:.2} s (CPU {ours_cpu:.2} s), ratio {:.3}",
+            ours / plain
+        ));
+        ratios.push(ours / plain);
+        cpu_ratios.push(ours_cpu / plain_cpu);
+    }
+    // On a busy host the waiting shows in the times, not here.
+    verdict("CPU time of both", &mut cpu_ratios, MARK, true);
+    say(&memory(kit)?);
+    Ok(verdict("exec -- /bin/true against a plain boot", &mut ratios, MARK, true))
+}
+
+/// CPU seconds of all children that have ended, and of theirs.
+fn children_cpu_s() -> Result<f64> {
+    let usage = getrusage(UsageWho::RUSAGE_CHILDREN)?;
+    let seconds = |time: nix::sys::time::TimeVal| time.tv_sec() as f64 + time.tv_usec() as f64 / 1e6;
+    Ok(seconds(usage.user_time()) + seconds(usage.system_time()))
+}
+
+fn ours(kit: &Kit) -> Result<f64> {
+    let begun = Instant::now();
+    let memory = format!("{MEMORY_MIB}MiB");
+    let status = Command::new(kit.exe)
+        .args(["exec", "--accel", "tcg", "--memory", &memory, "--", "/bin/true"])
+        .stdin(Stdio::null())
+        .status()?;
+    ensure!(status.success(), "exec -- /bin/true ended with {status}");
+    Ok(begun.elapsed().as_secs_f64())
+}
+
+fn plain(kit: &Kit) -> Result<f64> {
+    let initrd = guest::first_files(kit, "true")?;
+    let begun = Instant::now();
+    let output = Command::new(&kit.tools.qemu)
+        .arg("-kernel")
+        .arg(&kit.tools.kernel.image)
+        // The child opens it through our table of descriptors: in its own it is closed by then.
+        .args(["-initrd", &format!("/proc/{}/fd/{}", std::process::id(), initrd.as_raw_fd())])
+        .args(["-append", "console=ttyS0 panic=-1", "-nographic", "-no-reboot", "-accel", "tcg"])
+        .args(["-m", &format!("{MEMORY_MIB}M")])
+        .args(["-fsdev", "local,id=root,security_model=none,multidevs=remap,readonly=on,path=/"])
+        .args(["-device", "virtio-9p-pci,fsdev=root,mount_tag=root", "-device", "virtio-serial-pci"])
+        .stdin(Stdio::null())
+        .output()?;
+    let said = String::from_utf8_lossy(&output.stdout);
+    ensure!(said.contains("true ended with exit status: 0"), "the plain guest did not run it:\n{said}");
+    Ok(begun.elapsed().as_secs_f64())
+}
+
+/// What of a guest's memory its program does not get.
+fn memory(kit: &Kit) -> Result<String> {
+    let memory = format!("{MEMORY_MIB}MiB");
+    let output = Command::new(kit.exe)
+        .args(["exec", "--accel", "tcg", "--memory", &memory, "--report", "--", "/bin/true"])
+        .stdin(Stdio::null())
+        .output()?;
+    let report: serde_json::Value = serde_json::from_slice(&output.stderr)?;
+    let free = report["guest_free_bytes"].as_u64().unwrap_or(0) as f64 / f64::from(1 << 20);
+    Ok(format!(
+        "of {MEMORY_MIB} MiB the program can have {free:.0} MiB: {:.0} MiB are kernel, its tables, file system and init",
+        MEMORY_MIB as f64 - free
+    ))
+}

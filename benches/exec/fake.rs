@@ -1,0 +1,71 @@
+//! A scripted QEMU: takes its place on the command line, says what a guest would say, runs nothing.
+
+#![expect(unsafe_code, reason = "the sockets are inherited under numbers that only the command line names")]
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::fd::FromRawFd;
+use std::os::unix::net::UnixStream;
+use std::process::ExitCode;
+
+use anyhow::{Context, Result};
+use bulkhead::model::partition::{FromGuest, LONGEST_MESSAGE, PROGRAM_PROTOCOL, ProgramEnd, Stream, ToGuest};
+use bulkhead::platforms::link::{Decoder, decode, encode};
+
+/// Variable with the code that the program ends with.
+pub const CODE: &str = "BENCH_FAKE_CODE";
+
+pub fn run(words: &[String]) -> ExitCode {
+    if words.iter().any(|word| word == "--version") {
+        crate::say("QEMU emulator version 0.0.0 (scripted)");
+        return ExitCode::SUCCESS;
+    }
+    match serve(words) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(_) => ExitCode::FAILURE,
+    }
+}
+
+/// The socket of `-chardev socket,id=NAME,fd=N`.
+fn socket(words: &[String], name: &str) -> Result<UnixStream> {
+    let start = format!("socket,id={name},fd=");
+    let number = words.iter().find_map(|word| word.strip_prefix(&start)).context("no such socket")?;
+    // SAFETY: the number was inherited for this purpose, and nobody else here knows it.
+    Ok(unsafe { UnixStream::from_raw_fd(number.parse()?) })
+}
+
+fn serve(words: &[String]) -> Result<()> {
+    let control = socket(words, "control")?;
+    let mut link = socket(words, "link")?;
+    let mut out = control.try_clone()?;
+    writeln!(out, r#"{{"QMP": {{"version": {{}}, "capabilities": []}}}}"#)?;
+    for asked in BufReader::new(control).lines() {
+        let asked = asked?;
+        let answer = if asked.contains("query-") { r#"{"return": []}"# } else { r#"{"return": {}}"# };
+        writeln!(out, "{answer}")?;
+        if asked.contains("\"cont\"") {
+            break;
+        }
+    }
+    let code = std::env::var(CODE)?.parse()?;
+    let say = |message: &FromGuest| -> Result<()> {
+        Ok(link.try_clone()?.write_all(&encode(message, LONGEST_MESSAGE)?)?)
+    };
+    say(&FromGuest::Ready { protocol: PROGRAM_PROTOCOL, cpus: 1, memory_bytes: 1, free_bytes: 1 })?;
+    say(&FromGuest::Started)?;
+    say(&FromGuest::OutputEnds { stream: Stream::Output, bytes: 0 })?;
+    say(&FromGuest::OutputEnds { stream: Stream::Error, bytes: 0 })?;
+    say(&FromGuest::Ended { how: ProgramEnd::Exit(code) })?;
+    let mut decoder = Decoder::new(LONGEST_MESSAGE);
+    let mut chunk = [0; 4096];
+    loop {
+        while let Some(frame) = decoder.next_frame()? {
+            if decode::<ToGuest>(&frame)? == ToGuest::Bye {
+                return Ok(());
+            }
+        }
+        match link.read(&mut chunk)? {
+            0 => return Ok(()),
+            count => decoder.push(&chunk[..count]),
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! `bulkhead exec` against what one would do by hand, side by side in one run; the ratios count, not the times.
+//!
+//! `cargo bench --bench exec [-- boot|streams|starts …] [--rounds N] [--real N] [--fake N] [--mib N]`
+//!
+//! * boot: the whole command `exec -- /bin/true` against a plain QEMU boot of the same kernel to `/bin/true`. Mark: 0.45.
+//! * streams: 1 GiB through standard input to standard output against a bare virtio port. Mark: at least 0.5.
+//! * starts: many small programs in a row, in real guests and with a scripted QEMU: no wrong code, nothing left behind.
+//!
+//! This program is its own peer: PID 1 of the plain guests, and the scripted QEMU.
+
+mod boot;
+mod fake;
+mod guest;
+mod starts;
+mod streams;
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::{Result, anyhow};
+use bulkhead::model::experiment::PlatformSpec;
+use bulkhead::model::names::PlatformKind;
+use bulkhead::platforms::vm::payload::GuestModules;
+use bulkhead::platforms::vm::toolbox::Toolbox;
+
+fn main() -> ExitCode {
+    if guest::is_guest() {
+        guest::run();
+    }
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    if words.iter().any(|word| word == "-nodefaults" || word == "--version") {
+        return fake::run(&words);
+    }
+    match run(&words) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::from(1),
+        Err(error) => {
+            say(&format!("exec: {error:#}"));
+            ExitCode::from(3)
+        }
+    }
+}
+
+/// What both sides are made of.
+pub struct Kit {
+    /// QEMU, kernel, modules.
+    pub tools: Toolbox,
+    /// The program that is measured.
+    pub exe: &'static Path,
+    words: Vec<String>,
+}
+
+impl Kit {
+    /// The number after `--name`.
+    pub fn number(&self, name: &str, usual: u64) -> u64 {
+        let at = self.words.iter().position(|word| word == name);
+        at.and_then(|at| self.words.get(at + 1)?.parse().ok()).unwrap_or(usual)
+    }
+}
+
+fn run(words: &[String]) -> Result<bool> {
+    let exe = Path::new(env!("CARGO_BIN_EXE_bulkhead"));
+    let spec = PlatformSpec::of_kind(PlatformKind::Vm);
+    let modules = |folder: Option<&Path>| GuestModules::for_program(folder, false, false);
+    let tools = Toolbox::find_with(&spec, exe, &cache()?, None, &modules)?;
+    let kit = Kit { tools, exe, words: words.to_vec() };
+    let parts = ["boot", "streams", "starts"];
+    let named = parts.iter().any(|part| words.iter().any(|word| word == part));
+    let mut met = true;
+    for part in parts.into_iter().filter(|part| !named || words.iter().any(|word| word == part)) {
+        met &= match part {
+            "boot" => boot::compare(&kit)?,
+            "streams" => streams::compare(&kit)?,
+            _ => starts::count(&kit)?,
+        };
+    }
+    Ok(met)
+}
+
+/// Prints a line.
+pub fn say(line: &str) {
+    // Nobody is left to tell when standard output is gone.
+    let _ = writeln!(std::io::stdout(), "{line}");
+}
+
+fn cache() -> Result<PathBuf> {
+    let named = std::env::var_os("BULKHEAD_CACHE").map(PathBuf::from);
+    let user = || std::env::var_os("XDG_CACHE_HOME").map(|cache| PathBuf::from(cache).join("bulkhead"));
+    let home = || std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache/bulkhead"));
+    named.or_else(user).or_else(home).ok_or_else(|| anyhow!("neither BULKHEAD_CACHE nor HOME is set"))
+}
+
+/// Says the median of ratios with their range, and whether it is on the right side of the mark.
+pub fn verdict(what: &str, ratios: &mut [f64], mark: f64, at_most: bool) -> bool {
+    ratios.sort_by(f64::total_cmp);
+    let (low, high) =
+        (ratios.first().copied().unwrap_or(f64::NAN), ratios.last().copied().unwrap_or(f64::NAN));
+    let middle = ratios.len() / 2;
+    let median = match (ratios.get(middle.wrapping_sub(1)), ratios.get(middle)) {
+        (Some(below), Some(above)) if ratios.len().is_multiple_of(2) => f64::midpoint(*below, *above),
+        (_, Some(value)) => *value,
+        _ => f64::NAN,
+    };
+    let met = if at_most { median <= mark } else { median >= mark };
+    let (side, word) = (if at_most { "at most" } else { "at least" }, if met { "met" } else { "missed" });
+    let rounds = ratios.len();
+    say(&format!(
+        "{what}: ratio {median:.3} [{low:.3} … {high:.3}] over {rounds} rounds; mark {side} {mark}: {word}"
+    ));
+    met
+}

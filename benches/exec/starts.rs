@@ -1,0 +1,58 @@
+//! Many small programs in a row: every code must be right, and nothing may be left of any of them.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Instant;
+
+use anyhow::{Context, Result};
+
+use crate::fake::CODE;
+use crate::{Kit, say};
+
+const REAL: u64 = 100;
+const FAKE: u64 = 10_000;
+
+pub fn count(kit: &Kit) -> Result<bool> {
+    let real = series(kit, "real guests", kit.number("--real", REAL), None)?;
+    let myself = std::env::current_exe()?;
+    let fake = series(kit, "a scripted QEMU", kit.number("--fake", FAKE), Some(&myself))?;
+    Ok(real && fake)
+}
+
+fn series(kit: &Kit, what: &str, count: u64, qemu: Option<&Path>) -> Result<bool> {
+    let folder = tempfile::tempdir()?;
+    let begun = Instant::now();
+    let mut wrong = 0_u64;
+    let open_before = fs::read_dir("/proc/self/fd")?.count();
+    for number in 0..count {
+        let code = i32::try_from(number % 256)?;
+        let mut command = Command::new(kit.exe);
+        command.args(["exec", "--accel", "tcg", "--memory", "256MiB"]);
+        if let Some(qemu) = qemu {
+            command.arg("--qemu").arg(qemu);
+        }
+        command.args(["--", "sh", "-c", &format!("exit {code}")]);
+        let status =
+            command.env("TMPDIR", folder.path()).env(CODE, code.to_string()).stdin(Stdio::null()).status()?;
+        wrong += u64::from(status.code() != Some(code));
+    }
+    let left = left_behind(folder.path())?;
+    let open = fs::read_dir("/proc/self/fd")?.count() - open_before;
+    let each = begun.elapsed().as_secs_f64() * 1000.0 / count.max(1) as f64;
+    say(&format!(
+        "{count} starts with {what}: {wrong} wrong codes, {left} files or processes and {open} descriptors left, {each:.0} ms each"
+    ));
+    Ok(wrong == 0 && left == 0 && open == 0)
+}
+
+/// Files in the folder, and processes that have it as theirs.
+fn left_behind(folder: &Path) -> Result<usize> {
+    let files = fs::read_dir(folder).context("the folder")?.count();
+    let mark = format!("TMPDIR={}", folder.display());
+    let is_ours = |path: &Path| {
+        let environment = fs::read(path.join("environ")).unwrap_or_default();
+        environment.split(|byte| *byte == 0).any(|word| word == mark.as_bytes())
+    };
+    Ok(files + fs::read_dir("/proc")?.flatten().filter(|entry| is_ours(&entry.path())).count())
+}
