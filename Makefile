@@ -70,7 +70,8 @@ fuzz: ## a million inputs into everything that reads bytes from a guest or a use
 	cd fuzz && for target in link_decoder experiment_parser bzimage journal noise_trace scenario_parser; do \
 	  CARGO_BUILD_TARGET= cargo +nightly fuzz run $$target -- -runs=1000000 -max_len=65536 || exit 1; done
 
-fuzz-channel: ## ten thousand scripts of a thousand steps each of a hostile peer, under AddressSanitizer (needs nightly and cargo-fuzz)
+fuzz-channel: ## a hostile peer under AddressSanitizer: ten million random steps, then what the fuzzer finds (needs nightly and cargo-fuzz)
+	RUSTFLAGS=-Zsanitizer=address CARGO_TARGET_DIR=target/asan cargo +nightly test --release -p bulkhead-channel --test hostile
 	cd crates/channel && CARGO_BUILD_TARGET= cargo +nightly fuzz run --target-dir ../../target/fuzz-channel hostile -- -runs=10000 -max_len=65536 -len_control=0
 
 loom: ## the channel's rings under every interleaving and memory order

@@ -1,5 +1,9 @@
 //! Every interleaving, and every order of memory that the language allows, of the rings' core:
 //! `RUSTFLAGS="--cfg loom" cargo test --release -p bulkhead-channel --lib loom` (`make loom`).
+//!
+//! One order the checker does not know: a load that sees a store which comes later in time. So it cannot miss the fences
+//! around `head` (release before it is stored, acquire after it is loaded), which keep a receiver's loads of data from
+//! being overtaken by the sender's next lap; those rest on the argument in `mod.rs` alone.
 
 use std::sync::Arc;
 
