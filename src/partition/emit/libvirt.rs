@@ -24,7 +24,7 @@ pub fn write(emission: &Emission, emitted: &mut Emitted) -> Result<(), String> {
         })?;
         emitted.file(format!("{}.network.xml", network(emission, name)), xml.finish(), false);
         emitted
-            .remark(format!("network {name}: a bridge of libvirt, on which a partition may use any address"));
+            .remark(format!("network {name}: a bridge of libvirt, on which a partition may use any address and is held to no rate"));
     }
     for partition in &emission.partitions {
         let known = emitted.remarks.len();
