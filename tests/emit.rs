@@ -1,5 +1,7 @@
 //! `bulkhead up --emit`: what is written is understood by those it is for, and a program runs by it without us.
 
+#![expect(clippy::print_stderr, reason = "a skipped test says why")]
+
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -27,10 +29,10 @@ cpu_weight = 50
 
 fn emitted(dir: &Path, manager: &str) -> Option<Output> {
     let file = dir.join("works.toml");
-    std::fs::write(&file, SET).unwrap();
+    std::fs::write(&file, SET).expect("the test's own");
     let mut command = Command::new(env!("CARGO_BIN_EXE_bulkhead"));
     command.arg("up").arg(&file).args(["--emit", manager, "--out"]).arg(dir.join(manager));
-    let output = command.output().unwrap();
+    let output = command.output().expect("the test's own");
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     if output.status.code() == Some(3) {
         eprintln!("skipped: {said}");
@@ -41,7 +43,7 @@ fn emitted(dir: &Path, manager: &str) -> Option<Output> {
 }
 
 fn run(command: &mut Command) -> (bool, String) {
-    let output = command.output().unwrap();
+    let output = command.output().expect("the test's own");
     (output.status.success(), String::from_utf8_lossy(&output.stderr).into_owned())
 }
 

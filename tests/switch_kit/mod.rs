@@ -22,8 +22,8 @@ pub const HANGS: Duration = Duration::from_secs(60);
 /// A folder as a link has it.
 pub fn folder(parent: &Path, name: &str) -> PathBuf {
     let folder = parent.join(name);
-    std::fs::create_dir(&folder).unwrap();
-    std::fs::set_permissions(&folder, std::fs::Permissions::from_mode(0o700)).unwrap();
+    std::fs::create_dir(&folder).expect("the test's own");
+    std::fs::set_permissions(&folder, std::fs::Permissions::from_mode(0o700)).expect("the test's own");
     folder
 }
 
@@ -37,7 +37,7 @@ impl Running {
         let order = Order { state: Some(state.clone()), ..order.clone() };
         let _ = std::fs::remove_file(&state);
         let mut command = Command::new(env!("CARGO_BIN_EXE_bulkhead"));
-        let child = command.args(order.words()).stdin(Stdio::null()).spawn().unwrap();
+        let child = command.args(order.words()).stdin(Stdio::null()).spawn().expect("the test's own");
         let running = Self(child, state);
         until("the switch is ready", || running.1.exists().then_some(()));
         running
@@ -45,14 +45,14 @@ impl Running {
 
     /// What it last wrote of itself.
     pub fn state(&self) -> SwitchState {
-        serde_json::from_slice(&std::fs::read(&self.1).unwrap()).unwrap()
+        serde_json::from_slice(&std::fs::read(&self.1).expect("the test's own")).expect("the test's own")
     }
 
     /// Ends it as `down` does, and says whether it ended well.
     pub fn terminate(mut self) -> bool {
-        let pid = nix::unistd::Pid::from_raw(i32::try_from(self.0.id()).unwrap());
-        nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGTERM).unwrap();
-        self.0.wait().unwrap().success() && !self.1.exists()
+        let pid = nix::unistd::Pid::from_raw(i32::try_from(self.0.id()).expect("the test's own"));
+        nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGTERM).expect("the test's own");
+        self.0.wait().expect("the test's own").success() && !self.1.exists()
     }
 }
 
@@ -87,16 +87,20 @@ impl Station {
     pub fn at(folder: &Path, number: u8) -> Self {
         let path = folder.join(socket_name(number));
         let _ = std::fs::remove_file(&path);
-        Self { door: UnixListener::bind(path).unwrap(), wire: None, decoder: Decoder::default() }
+        Self {
+            door: UnixListener::bind(path).expect("the test's own"),
+            wire: None,
+            decoder: Decoder::default(),
+        }
     }
 
     /// Waits for the switch.
     pub fn connected(mut self) -> Self {
-        self.door.set_nonblocking(true).unwrap();
+        self.door.set_nonblocking(true).expect("the test's own");
         let (wire, _) = until("the switch dials", || self.door.accept().ok());
-        wire.set_nonblocking(false).unwrap();
-        wire.set_read_timeout(Some(HANGS)).unwrap();
-        wire.set_write_timeout(Some(HANGS)).unwrap();
+        wire.set_nonblocking(false).expect("the test's own");
+        wire.set_read_timeout(Some(HANGS)).expect("the test's own");
+        wire.set_write_timeout(Some(HANGS)).expect("the test's own");
         self.wire = Some(wire);
         self.decoder = Decoder::default();
         self
@@ -113,22 +117,22 @@ impl Station {
 
     /// Sends a frame.
     pub fn send(&mut self, frame: &[u8]) {
-        let length = u32::try_from(frame.len()).unwrap().to_be_bytes();
-        self.raw(&[&length, frame].concat()).unwrap();
+        let length = u32::try_from(frame.len()).expect("the test's own").to_be_bytes();
+        self.raw(&[&length, frame].concat()).expect("the test's own");
     }
 
     /// The next frame that comes until then, if one does.
     pub fn receive_until(&mut self, end: Instant) -> Option<Vec<u8>> {
         let mut chunk = [0; 65_536];
         loop {
-            if let Some(frame) = self.decoder.frame().unwrap() {
+            if let Some(frame) = self.decoder.frame().expect("the test's own") {
                 return Some(frame.to_vec());
             }
             let left = end.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 return None;
             }
-            self.wire().set_read_timeout(Some(left)).unwrap();
+            self.wire().set_read_timeout(Some(left)).expect("the test's own");
             match self.wire().read(&mut chunk) {
                 Ok(0) => panic!("the prober's own switch hung up"),
                 Ok(read) => self.decoder.feed(&chunk[..read]),
@@ -142,7 +146,7 @@ impl Station {
     pub fn receive(&mut self) -> Option<Vec<u8>> {
         let mut chunk = [0; 65_536];
         loop {
-            if let Some(frame) = self.decoder.frame().unwrap() {
+            if let Some(frame) = self.decoder.frame().expect("the test's own") {
                 return Some(frame.to_vec());
             }
             match self.wire().read(&mut chunk) {

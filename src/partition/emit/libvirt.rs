@@ -5,7 +5,7 @@ use super::xml::Xml;
 use super::{Emission, Emitted, KERNEL_FILE, Prepared, initrd_file, text};
 use crate::model::experiment::Accelerator;
 use crate::model::partition::set::Restart;
-use crate::model::partition::{DiskSpec, Priority};
+use crate::model::partition::{DiskSpec, NumberList, Priority};
 use crate::platforms::lab::address::Mac;
 use crate::platforms::vm::guest::INPUT_PORT;
 
@@ -24,7 +24,7 @@ pub fn write(emission: &Emission, emitted: &mut Emitted) -> Result<(), String> {
         })?;
         emitted.file(format!("{}.network.xml", network(emission, name)), xml.finish(), false);
         emitted
-            .remark(format!("network {name}: a bridge of libvirt, on which a partition may use any address"));
+            .remark(format!("network {name}: a bridge of libvirt, on which a partition may use any address and is held to no rate"));
     }
     for partition in &emission.partitions {
         let known = emitted.remarks.len();
@@ -97,7 +97,7 @@ fn domain(xml: &mut Xml, emission: &Emission, partition: &Prepared) -> Result<()
 
 fn tuning(xml: &mut Xml, partition: &Prepared) -> Result<(), String> {
     let resources = &partition.spec.resources;
-    let pinned = resources.pin.as_ref().map(|pin| pin.numbers()).unwrap_or_default();
+    let pinned = resources.pin.as_ref().map(NumberList::numbers).unwrap_or_default();
     let one_to_one = pinned.len() == resources.cpus as usize;
     let realtime = match resources.priority {
         Priority::Realtime(priority) => Some(priority.to_string()),

@@ -31,7 +31,9 @@ fn script(emission: &Emission, partition: &Prepared, emitted: &mut Emitted) -> R
     let name = &partition.spec.name;
     let known = emitted.remarks.len();
     let (before, mine) = placing(partition);
-    mine.into_iter().for_each(|remark| emitted.remark(format!("{name}: {remark}")));
+    for remark in mine {
+        emitted.remark(format!("{name}: {remark}"));
+    }
     let groups = groups(emission, partition, emitted)?;
     let mut script = format!("#!/bin/sh\n# Partition {name} of {}.\n", emission.set);
     for remark in emitted.remarks.iter().skip(known) {

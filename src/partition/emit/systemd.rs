@@ -29,7 +29,9 @@ fn service(emission: &Emission, partition: &Prepared, emitted: &mut Emitted) -> 
     let name = &partition.spec.name;
     let known = emitted.remarks.len();
     let (settings, mine) = settings(partition);
-    mine.into_iter().for_each(|remark| emitted.remark(format!("{name}: {remark}")));
+    for remark in mine {
+        emitted.remark(format!("{name}: {remark}"));
+    }
     let groups = groups(emission, partition, emitted)?;
     let mut out = String::new();
     for remark in emitted.remarks.iter().skip(known) {

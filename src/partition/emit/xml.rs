@@ -57,7 +57,11 @@ impl Xml {
 }
 
 fn written(attributes: &[(&str, &str)]) -> String {
-    attributes.iter().map(|(name, value)| format!(" {name}='{}'", escaped(value))).collect()
+    attributes.iter().fold(String::new(), |mut out, (name, value)| {
+        // Writing to a string cannot fail.
+        let _ = write!(out, " {name}='{}'", escaped(value));
+        out
+    })
 }
 
 /// Text without markup. Characters that no XML document may hold are replaced.

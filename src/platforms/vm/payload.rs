@@ -75,7 +75,7 @@ impl GuestModules {
         let program = tree.closure(&roots, &link)?;
         let loaded = [link.as_slice(), &program].concat();
         let nic = if cards.is_empty() { Vec::new() } else { tree.closure(cards, &loaded)? };
-        Ok(Self { link, program, nic, ..Self::default() })
+        Ok(Self { link, nic, program, ..Self::default() })
     }
 
     /// The same with the driver of a network card; without a folder it must be built into the kernel.

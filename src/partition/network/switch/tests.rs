@@ -78,7 +78,8 @@ impl Model {
         }
         self.heard.push((now, Some(plug), from));
         let last = self.heard.iter().rev().find(|(_, _, address)| *address == to);
-        let known = last.filter(|(when, ..)| now - *when <= AGEING).and_then(|(_, plug, _)| *plug);
+        let known =
+            last.filter(|(when, ..)| now.saturating_sub(*when) <= AGEING).and_then(|(_, plug, _)| *plug);
         for target in self.inside.iter().filter(|target| **target != plug) {
             if known.is_none_or(|plug| plug == *target) {
                 self.out.entry(*target).or_default().push(frame.to_vec());
