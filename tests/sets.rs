@@ -185,7 +185,7 @@ fn two_at_once_are_told_of_each_other() {
         assert_eq!(told.code, Some(2), "{told:?}");
         assert!(told.err.contains(&format!("by up, process {}", first.id())), "{}", told.err);
     }
-    assert_eq!(said(first.wait_with_output().expect("it ends")).code, Some(0));
+    assert_eq!(said(&first.wait_with_output().expect("it ends")).code, Some(0));
     let other = bench.file("other.toml", &format!("name = \"plant\"\n{text}"));
     let told = bench.up(&other);
     assert!(told.code == Some(2) && told.err.contains("is up from"), "{told:?}");
@@ -204,7 +204,7 @@ fn an_interrupt_undoes_what_was_started() {
     let up = bench.begin(&["up", file.to_str().expect("plain")]);
     bench.wait_for("slow", Phase::Starting);
     kill(Pid::from_raw(i32::try_from(up.id()).expect("a number")), Signal::SIGINT).expect("sent");
-    let told = said(up.wait_with_output().expect("it ends"));
+    let told = said(&up.wait_with_output().expect("it ends"));
     assert_eq!(told.code, Some(130), "{told:?}");
     assert_eq!(bench.left(), Vec::<String>::new());
 }
