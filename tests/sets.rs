@@ -85,6 +85,7 @@ fn up_again_starts_only_what_is_missing_or_changed() {
         assert!(told.err.contains(part), "{part}: {}", told.err);
     }
     assert!(pid("db") == db && pid("plc") != plc);
+    bench.wait_for("work", Phase::Ended);
     assert_eq!(bench.phases(), "db running, plc running, work ended");
 
     // One lost: only that one is started.
@@ -156,6 +157,11 @@ fn bad_files_start_nothing() {
         ),
         ("[partition.a]\nprogram = [\"/bin/true\"]\nrw = [\"/no/such/folder\"]\n", "/no/such/folder"),
         ("[partition.a]\nprogram = [\"/bin/true\"]\ncpus = \"two\"\n", "line 4: invalid type"),
+        (
+            "[partition.a]\nprogram = [\"/bin/true\"]\n[partition.b]\nprogram = [\"/bin/true\"]\n\
+             [channel.c]\nwriter = \"a\"\nreaders = [\"b\"]\nsize_mib = 1\n",
+            "line 6: channel.c: shared memory between partitions is not built yet",
+        ),
     ] {
         let file = bench.file("plant.toml", text);
         let told = bench.up(&file);
@@ -179,7 +185,7 @@ fn two_at_once_are_told_of_each_other() {
         assert_eq!(told.code, Some(2), "{told:?}");
         assert!(told.err.contains(&format!("by up, process {}", first.id())), "{}", told.err);
     }
-    assert_eq!(said(first.wait_with_output().expect("it ends")).code, Some(0));
+    assert_eq!(said(&first.wait_with_output().expect("it ends")).code, Some(0));
     let other = bench.file("other.toml", &format!("name = \"plant\"\n{text}"));
     let told = bench.up(&other);
     assert!(told.code == Some(2) && told.err.contains("is up from"), "{told:?}");
@@ -198,7 +204,7 @@ fn an_interrupt_undoes_what_was_started() {
     let up = bench.begin(&["up", file.to_str().expect("plain")]);
     bench.wait_for("slow", Phase::Starting);
     kill(Pid::from_raw(i32::try_from(up.id()).expect("a number")), Signal::SIGINT).expect("sent");
-    let told = said(up.wait_with_output().expect("it ends"));
+    let told = said(&up.wait_with_output().expect("it ends"));
     assert_eq!(told.code, Some(130), "{told:?}");
     assert_eq!(bench.left(), Vec::<String>::new());
 }
@@ -217,6 +223,44 @@ fn a_program_is_started_again_as_the_policy_says() {
     assert_eq!(failed.restarts, 2);
     assert!(failed.last.expect("an end").reason.contains("started again 2 times"));
     assert_eq!(fs::read_to_string(&count).expect("counted").lines().count(), 3);
+    assert_eq!(bench.call(&["down"]).code, Some(0));
+    assert_eq!(bench.left(), Vec::<String>::new());
+}
+
+#[test]
+fn switches_are_kept_like_partitions() {
+    let bench = Bench::pretending();
+    let text = "[network.control]\nlinks = 2\n[partition.a]\nprogram = [\"/bin/sleep\", \"1000\"]\nnetworks = [\"control\"]\n\
+                [partition.b]\nprogram = [\"/bin/sleep\", \"1000\"]\n\
+                card = [{ network = \"control\", number = 7, bytes_per_s = 1000000 }]\n";
+    let file = bench.file("plant.toml", text);
+    let told = bench.up(&file);
+    assert_eq!(told.code, Some(0), "{told:?}");
+    let set = bench.ps().expect("it is up");
+    assert_eq!(set.partitions[0].addresses, ["control 10.77.1.1/24"]);
+    assert_eq!(set.partitions[1].addresses, ["control 10.77.1.7/24"]);
+    let switch = |name: &str| {
+        let until = Instant::now() + PATIENCE;
+        loop {
+            let set = bench.ps().expect("it is up");
+            let found = set.switches.into_iter().find(|switch| switch.name == name).expect("a switch");
+            if let (Phase::Running, Some(pid)) = (found.phase, found.pid) {
+                return pid;
+            }
+            assert!(Instant::now() < until, "{name} is {}", found.phase.word());
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    };
+    // One that is killed is started again by its keeper.
+    let (first, second) = (switch("control.0"), switch("control.1"));
+    kill(second);
+    let until = Instant::now() + PATIENCE;
+    while switch("control.1") == second {
+        assert!(Instant::now() < until, "it is not started again");
+    }
+    assert_eq!(switch("control.0"), first);
+    let told = bench.up(&file);
+    assert!(told.code == Some(0) && told.err.contains("nothing is missing"), "{told:?}");
     assert_eq!(bench.call(&["down"]).code, Some(0));
     assert_eq!(bench.left(), Vec::<String>::new());
 }

@@ -99,7 +99,7 @@ impl Scene {
         std::thread::sleep(takes.mul_f64(share));
         let lived = child.try_wait().expect("asked").is_none();
         child.kill().expect("killed");
-        let told = said(child.wait_with_output().expect("reaped"));
+        let told = said(&child.wait_with_output().expect("reaped"));
         assert!(lived || told.code == Some(0), "{told:?}");
         lived
     }

@@ -84,7 +84,7 @@ impl Bench {
     }
 
     pub fn call(&self, words: &[&str]) -> Said {
-        said(self.command(words).output().expect("the program runs"))
+        said(&self.command(words).output().expect("the program runs"))
     }
 
     pub fn up(&self, file: &Path) -> Said {
@@ -174,7 +174,7 @@ impl Bench {
     }
 }
 
-pub fn said(output: Output) -> Said {
+pub fn said(output: &Output) -> Said {
     Said {
         code: output.status.code(),
         out: String::from_utf8_lossy(&output.stdout).into_owned(),

@@ -101,10 +101,12 @@ fn switch(
 ) -> SwitchCharge {
     let limited =
         wires.members.values().filter_map(|member| Some((member.number, member.bytes_per_s?.get())));
+    let mut rates: Vec<(u8, u64)> = limited.collect();
+    rates.sort_unstable();
     SwitchCharge {
         link: folder.join("l").join(link),
         prefix: hardware_prefix(&wires.subnet.address(1)).ok(),
-        rates: limited.collect(),
+        rates,
         trunk_at: trunk.0,
         trunk_to: trunk.1,
     }
@@ -249,7 +251,7 @@ mod tests {
         assert_eq!(folders, ["n/a.0", "n/a.1", "p/y", "p/x"]);
         assert_eq!(kept[3].after, ["n/a.0", "n/a.1", "p/y"]);
         let Charge::Switch(first) = &kept[0].charge else { panic!("a switch") };
-        assert_eq!(first.rates, BTreeMap::from([(2, 5000)]));
+        assert_eq!(first.rates, [(2, 5000)]);
         assert_eq!(first.trunk_at.as_deref(), Some(Path::new("/run/b/s/l/a.trunk")));
         let Charge::Partition(x) = &kept[3].charge else { panic!("a partition") };
         let sockets = vec![PathBuf::from("/run/b/s/l/a.0/1.sock"), PathBuf::from("/run/b/s/l/a.1/1.sock")];
@@ -279,5 +281,14 @@ mod tests {
         assert!(fault.problem.contains("at most 107"), "{}", fault.problem);
         let host = host_size();
         assert!(!host.cpus.numbers().is_empty() && host.memory.get() > 1 << 26, "{host:?}");
+    }
+
+    #[test]
+    fn what_keepers_are_told_reads_back_the_same() {
+        let set = PartitionSet::from_toml(TEXT, "s").expect("a set");
+        for kept in kept(&set, &tools(), Path::new("/run/b/s")).expect("resolved") {
+            let text = serde_json::to_vec(&kept.charge).expect("written");
+            assert_eq!(serde_json::from_slice::<Charge>(&text).expect("read"), kept.charge);
+        }
     }
 }

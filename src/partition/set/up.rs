@@ -100,6 +100,10 @@ pub enum UpError {
 pub fn up(wanted: &Wanted<'_>, cancel: &Cancel, tell: &mut dyn FnMut(Step)) -> Result<(), UpError> {
     let path = wanted.state_root.join(&wanted.set.name);
     wanted.set.check_on(&resolve::host_size()).map_err(UpError::Fault)?;
+    if let Some(channel) = wanted.set.channels.keys().next() {
+        let problem = "shared memory between partitions is not built yet; take it out to bring the set up";
+        return Err(UpError::Fault(Fault::new(&["channel", channel], problem)));
+    }
     let kept = resolve::kept(wanted.set, wanted.tools, &path).map_err(UpError::Fault)?;
     for one in &kept {
         if let Charge::Partition(charge) = &one.charge {

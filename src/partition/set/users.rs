@@ -27,15 +27,13 @@ pub struct Found {
 /// When there is no user of that name.
 pub fn find(name: Option<&str>) -> Result<Found, String> {
     let (passwd, group) = (text("/etc/passwd"), text("/etc/group"));
-    match name {
-        Some(name) => look_up(&passwd, &group, name),
-        None => {
-            let groups = getgroups().unwrap_or_default().into_iter().map(Gid::as_raw).collect();
-            let ids = UserIds { uid: getuid().as_raw(), gid: getgid().as_raw(), groups };
-            let home = look_up(&passwd, &group, &ids.uid.to_string())?.home;
-            Ok(Found { ids, home })
-        }
+    if let Some(name) = name {
+        return look_up(&passwd, &group, name);
     }
+    let groups = getgroups().unwrap_or_default().into_iter().map(Gid::as_raw).collect();
+    let ids = UserIds { uid: getuid().as_raw(), gid: getgid().as_raw(), groups };
+    let home = look_up(&passwd, &group, &ids.uid.to_string())?.home;
+    Ok(Found { ids, home })
 }
 
 fn text(path: &str) -> String {

@@ -8,7 +8,6 @@
 //!  a keeper that is gone without a last word: Lost (nobody writes this, whoever reads finds it)
 //! ```
 
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
@@ -65,8 +64,8 @@ pub struct SwitchCharge {
     pub link: PathBuf,
     /// First five bytes of the hardware addresses that its plugs may have; any when not set.
     pub prefix: Option<[u8; 5]>,
-    /// Bytes per second that are taken from a plug at most, by number.
-    pub rates: BTreeMap<u8, u64>,
+    /// Numbers of plugs with the bytes per second that are taken from them at most; ascending.
+    pub rates: Vec<(u8, u64)>,
     /// Socket at which it waits for the switch of the other link.
     pub trunk_at: Option<PathBuf>,
     /// Socket at which the switch of the other link waits for it.
