@@ -39,7 +39,7 @@ pub enum Accel {
 #[command(after_help = EXEC_AFTER, args_override_self = true)]
 pub struct ExecArgs {
     /// The program and its arguments, byte for byte
-    #[arg(value_name = "PROGRAM", required = true, trailing_var_arg = true, allow_hyphen_values = true)]
+    #[arg(value_name = "PROGRAM", required = true, trailing_var_arg = true)]
     pub command: Vec<OsString>,
     /// Give it a terminal, of this one's size
     #[arg(long, short)]

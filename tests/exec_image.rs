@@ -1,0 +1,93 @@
+//! A partition that boots what its disk holds: the smallest boot sector there is, which switches the machine off, or
+//! stays until it is told to go.
+
+#[path = "exec_kit/mod.rs"]
+mod exec_kit;
+
+use std::fs::{self, File};
+use std::sync::mpsc::channel;
+use std::time::Duration;
+
+use bulkhead::model::experiment::Accelerator;
+use bulkhead::model::partition::{Content, DiskSpec, PartitionSpec, Priority, ProgramEnd, Resources};
+use bulkhead::model::units::Mebibytes;
+use bulkhead::partition::run::{Order, Outcome, Streams, Surroundings, run};
+use bulkhead::platforms::ledger::{Ledger, sweep};
+
+/// `mov dx, 0x604; mov ax, 0x2000; out dx, ax; hlt; jmp -3`: the chipset's register for power, and the state "off".
+const SWITCH_OFF: [u8; 10] = [0xba, 0x04, 0x06, 0xb8, 0x00, 0x20, 0xef, 0xf4, 0xeb, 0xfd];
+/// `sti; hlt; jmp -4`.
+const STAY: [u8; 4] = [0xfb, 0xf4, 0xeb, 0xfc];
+
+fn cache() -> std::path::PathBuf {
+    let named = std::env::var_os("BULKHEAD_CACHE").map(Into::into);
+    let user =
+        || std::env::var_os("XDG_CACHE_HOME").map(|cache| std::path::PathBuf::from(cache).join("bulkhead"));
+    let home = || std::env::var_os("HOME").map(|home| std::path::PathBuf::from(home).join(".cache/bulkhead"));
+    named.or_else(user).or_else(home).unwrap_or_else(|| "/tmp/bulkhead-cache".into())
+}
+
+/// Boots this code; `orders` are sent one after the other.
+fn boot(code: &[u8], orders: &[Order]) -> Outcome {
+    let folder = tempfile::tempdir().expect("the test's own files");
+    let mut sector = vec![0; 1 << 20];
+    sector[..code.len()].copy_from_slice(code);
+    sector[510..512].copy_from_slice(&[0x55, 0xaa]);
+    let file = folder.path().join("disk");
+    fs::write(&file, sector).expect("the test's own files");
+    let disk = DiskSpec { file, read_only: false, bytes_per_s: None, operations_per_s: None };
+    let resources = Resources {
+        cpus: 1,
+        pin: None,
+        memory: Mebibytes::from_mib(128),
+        node: None,
+        hugepages: false,
+        priority: Priority::Usual,
+        cpu_weight: None,
+        cpu_cap_percent: None,
+        guest_nodes: 1,
+    };
+    let (name, content, cards) = ("image".to_owned(), Content::Image, Vec::new());
+    let spec = PartitionSpec { name, content, resources, disks: vec![disk], cards };
+    let around = Surroundings {
+        exe: exec_kit::binary().to_owned(),
+        cache: cache(),
+        ledger: Ledger::open(folder.path()).expect("a ledger"),
+        counter_hz: None,
+        accelerator: Accelerator::Tcg,
+        qemu: None,
+        kernel: None,
+        modules: None,
+        boot_deadline: None,
+    };
+    let nothing = || File::options().read(true).write(true).open("/dev/null").expect("it is there").into();
+    let streams = Streams { input: nothing(), output: nothing(), error: nothing() };
+    let (to, inbox) = channel();
+    let outcome = std::thread::scope(|scope| {
+        scope.spawn(move || {
+            for order in orders {
+                std::thread::sleep(Duration::from_secs(1));
+                // It may have ended.
+                let _ = to.send(*order);
+            }
+        });
+        run(&spec, streams, &around, inbox, &mut |_| ())
+    });
+    assert_eq!(sweep(folder.path()), Vec::<String>::new(), "nothing is left");
+    outcome
+}
+
+#[test]
+fn an_image_boots_and_switches_itself_off() {
+    if exec_kit::guests_start() {
+        assert_eq!(boot(&SWITCH_OFF, &[]), Outcome::Ended(ProgramEnd::Exit(0)));
+    }
+}
+
+#[test]
+fn an_image_that_ignores_its_power_button_is_ended_by_the_second_signal() {
+    if exec_kit::guests_start() {
+        let outcome = boot(&STAY, &[Order::Signal(15), Order::Signal(15)]);
+        assert_eq!(outcome, Outcome::Ended(ProgramEnd::Signal(15)));
+    }
+}
