@@ -22,6 +22,17 @@ pub struct Bench {
     qemu: Option<PathBuf>,
 }
 
+impl Drop for Bench {
+    /// A test that fails leaves nothing either.
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            for name in ["plant", "crash"] {
+                let _ = self.command(&["down", name]).output();
+            }
+        }
+    }
+}
+
 /// How a call of the program ended.
 #[derive(Debug)]
 pub struct Said {
