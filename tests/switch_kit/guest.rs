@@ -73,7 +73,6 @@ pub fn start(tools: &Toolbox, ledger: &Ledger, number: u8, links: &[PathBuf]) ->
         group: None,
         entrances: Vec::new(),
         initramfs: &initramfs,
-        entrances: Vec::new(),
         inherited: vec![guest_control.into()],
     };
     let describe = |[initramfs, link, console, control]: [i32; 4]| Machine {

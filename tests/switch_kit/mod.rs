@@ -123,7 +123,7 @@ impl Station {
 
     /// The next frame that comes until then, if one does.
     pub fn receive_until(&mut self, end: Instant) -> Option<Vec<u8>> {
-        let mut chunk = [0; 65_536];
+        let mut chunk = vec![0; 65_536];
         loop {
             if let Some(frame) = self.decoder.frame().expect("the test's own") {
                 return Some(frame.to_vec());
@@ -144,7 +144,7 @@ impl Station {
 
     /// The next frame; none when the switch hung up.
     pub fn receive(&mut self) -> Option<Vec<u8>> {
-        let mut chunk = [0; 65_536];
+        let mut chunk = vec![0; 65_536];
         loop {
             if let Some(frame) = self.decoder.frame().expect("the test's own") {
                 return Some(frame.to_vec());
