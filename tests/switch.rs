@@ -80,7 +80,7 @@ fn garbage_closes_its_own_plug_and_the_next_one_in_begins_anew() {
     let _switch = Running::start(&order(&link));
     let mut good = Station::at(&link, 1).connected();
     let mut bad = Station::at(&link, 2).connected();
-    let _ = bad.raw(&[0xff; 100_000]);
+    let _ = bad.raw(&vec![0xff; 100_000]);
     assert_eq!(bad.receive(), None, "closed");
     let mut bad = bad.connected();
     bad.send(&frame(1, 2, "sorry"));
