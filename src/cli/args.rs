@@ -6,7 +6,7 @@ use clap::{Args, Parser, Subcommand};
 
 use super::exec::args::ExecArgs;
 use super::moment;
-pub use super::set_args::{DownArgs, PsArgs, UpArgs};
+pub use super::set_args::{DownArgs, PsArgs, SplitAt, UpArgs};
 use crate::model::units::Nanos;
 
 const AFTER: &str = "\

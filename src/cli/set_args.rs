@@ -24,7 +24,11 @@ Examples:
   bulkhead up plant.toml                again: starts only what is missing or changed
   bulkhead ps
   bulkhead down plant
+  bulkhead up solver.toml --split node    one partition per memory node, each with its share
   bulkhead up plant.toml --emit systemd --out /srv/plant
+
+--split node is for programs that pass messages; those that share memory cannot be split. Each part has its share of CPUs
+and memory, and BULKHEAD_PART (from 0) and BULKHEAD_PARTS in its environment.
 
 --emit starts nothing: it writes files with which another manager runs the same partitions without Bulkhead, and beside
 them the kernel and a first file system for each program. Such a program starts by itself with an empty input; its
@@ -54,12 +58,22 @@ pub struct UpArgs {
     /// Print what runs as JSON, as ps does
     #[arg(long)]
     pub json: bool,
+    /// Make one partition of each job per memory node of this host
+    #[arg(long, value_name = "AT")]
+    pub split: Option<SplitAt>,
     /// Start nothing; write files for another manager instead
     #[arg(long, value_name = "MANAGER")]
     pub emit: Option<EmitFor>,
     /// Folder for those files [default: NAME-MANAGER]
     #[arg(long, value_name = "DIR", requires = "emit")]
     pub out: Option<PathBuf>,
+}
+
+/// Where jobs are split.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum SplitAt {
+    /// At the borders of memory nodes; for programs that pass messages, not for those that share memory
+    Node,
 }
 
 /// Whose files are written.

@@ -12,19 +12,26 @@ use std::time::Duration;
 use anyhow::{Context, anyhow};
 use indicatif::{ProgressBar, ProgressStyle};
 
-use super::args::UpArgs;
+use super::args::{SplitAt, UpArgs};
 use super::ending::{Ending, OrStop, Verdict};
 use super::{emit, interrupt, measure, output, ps};
 use crate::model::partition::set::{MAX_SET_BYTES, PartitionSet, Tools};
 use crate::model::units::Nanos;
+use crate::partition::place::HostTopology;
 use crate::partition::set::root::state_root;
+use crate::partition::set::split::over_nodes;
 use crate::partition::set::up::{Step, UpError, Wanted, shown, up};
 
 /// Brings a set up, shows how far it is, prints what runs.
 pub fn run(args: &UpArgs) -> Verdict {
     let text = read(&args.file).or_bad_input()?;
     let name = args.file.display();
-    let set = parse(&args.file, &text).or_bad_input()?;
+    let mut set = parse(&args.file, &text).or_bad_input()?;
+    if args.split == Some(SplitAt::Node) {
+        let host = HostTopology::of_this_host().map_err(anyhow::Error::msg).or_lacking()?;
+        let split = over_nodes(&set, &host);
+        set = split.map_err(|fault| anyhow!("{name}: {}", fault.in_text(&text))).or_bad_input()?;
+    }
     let file = args.file.canonicalize().or_bad_input()?;
     let exe = std::env::current_exe().context("the program's own file cannot be found").or_lacking()?;
     let tools = Tools {
@@ -95,6 +102,7 @@ impl Progress {
                 let names: Vec<String> = what.iter().map(|folder| shown(folder)).collect();
                 self.line(&format!("undone what an up that died had begun: {}", names.join(", ")));
             }
+            Step::Remark(folder, remark) => self.line(&format!("{}: {remark}", shown(&folder))),
             Step::Begins(0) => self.line("nothing is missing"),
             Step::Begins(count) => {
                 self.bar.iter().for_each(|bar| bar.set_length(count as u64));

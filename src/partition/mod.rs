@@ -15,3 +15,4 @@ pub mod network;
 pub mod place;
 pub mod run;
 pub mod set;
+pub mod users;

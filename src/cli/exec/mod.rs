@@ -33,6 +33,7 @@ use super::measure::cache_folder;
 use super::output;
 use crate::model::experiment::Accelerator;
 use crate::model::partition::{PartitionSpec, ProgramEnd, Stream};
+use crate::partition::place;
 use crate::partition::run::{self, Event, Failed, Outcome, Streams, Surroundings};
 
 /// Our own failure, bad usage included: what `env`, `nohup` and `timeout` say, too.
@@ -56,6 +57,9 @@ fn execute(args: &ExecArgs, begun: Instant) -> Result<u8> {
     if let Err(failed) = run::check(&spec) {
         say_failed(&failed);
         return Ok(failed.code);
+    }
+    for remark in place::remarks(&spec.resources, &spec.disks) {
+        output::say(&format!("bulkhead: {remark}"));
     }
     let exe = std::env::current_exe().context("the program's own file cannot be found")?;
     let folder = RuntimeFolder::make(&exe).context("a folder for what is made")?;

@@ -4,8 +4,7 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, anyhow, bail};
-use nix::unistd::{getegid, geteuid, getgroups};
+use anyhow::{Context, Result, anyhow};
 
 use super::args::{ExecArgs, Net, ResourceArgs, SightArgs};
 use super::terminal;
@@ -14,6 +13,7 @@ use crate::model::partition::{
     is_name,
 };
 use crate::model::units::{Bytes, Mebibytes};
+use crate::partition::users;
 use crate::platforms::vm::toolbox::memory_for;
 
 /// What a partition gets unless said otherwise, less what a guest's system takes (see `memory_for`).
@@ -143,51 +143,18 @@ fn memory(text: &str) -> Result<Mebibytes> {
     if mib < LEAST_MIB { Err(wanted()) } else { Ok(Mebibytes::from_mib(mib)) }
 }
 
-/// Numbers of a user. Names are looked up in the host's own files, which are what a static program can read.
+/// `NAME`, `UID`, or either with `:GROUP`.
 fn user(text: Option<&str>) -> Result<UserIds> {
-    let Some(text) = text else {
-        let groups = getgroups().unwrap_or_default().into_iter().map(nix::unistd::Gid::as_raw).collect();
-        return Ok(UserIds { uid: geteuid().as_raw(), gid: getegid().as_raw(), groups });
+    let (who, group) = match text {
+        Some(text) => {
+            text.split_once(':').map_or((Some(text), None), |(who, group)| (Some(who), Some(group)))
+        }
+        None => (None, None),
     };
-    let (who, group) = text.split_once(':').map_or((text, None), |(who, group)| (who, Some(group)));
-    let known = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
-    let by_name = known
-        .lines()
-        .map(|line| line.split(':').collect::<Vec<_>>())
-        .find(|fields| fields.first() == Some(&who) || (fields.get(2) == Some(&who)));
-    let number = |field: Option<&&str>| field.and_then(|text| text.parse::<u32>().ok());
-    let uid = by_name.as_ref().and_then(|fields| number(fields.get(2))).or_else(|| who.parse().ok());
-    let Some(uid) = uid else { bail!("--user {text}: there is no user \"{who}\" in /etc/passwd") };
-    let own_gid = by_name.as_ref().and_then(|fields| number(fields.get(3)));
-    let gid = match group {
-        None => own_gid.unwrap_or(uid),
-        Some(group) => gid(group).ok_or_else(|| anyhow!("--user {text}: there is no group \"{group}\""))?,
-    };
-    let name = by_name.and_then(|fields| fields.first().map(|name| (*name).to_owned()));
-    let groups =
-        if group.is_none() { name.map(|name| groups_of(&name)).unwrap_or_default() } else { Vec::new() };
-    Ok(UserIds { uid, gid, groups })
-}
-
-fn group_file() -> Vec<Vec<String>> {
-    let text = std::fs::read_to_string("/etc/group").unwrap_or_default();
-    text.lines().map(|line| line.split(':').map(str::to_owned).collect()).collect()
-}
-
-fn gid(group: &str) -> Option<u32> {
-    let lines = group_file();
-    let named = lines.iter().find(|fields| fields.first().is_some_and(|name| name == group));
-    named.and_then(|fields| fields.get(2)?.parse().ok()).or_else(|| group.parse().ok())
-}
-
-fn groups_of(name: &str) -> Vec<u32> {
-    let member =
-        |fields: &Vec<String>| fields.get(3).is_some_and(|all| all.split(',').any(|one| one == name));
-    group_file()
-        .iter()
-        .filter(|fields| member(fields))
-        .filter_map(|fields| fields.get(2)?.parse().ok())
-        .collect()
+    let found = users::find(who).map_err(|problem| anyhow!("--user: {problem}"))?;
+    let Some(group) = group else { return Ok(found.ids) };
+    let gid = users::group(group).map_err(|problem| anyhow!("--user: {problem}"))?;
+    Ok(UserIds { gid, groups: Vec::new(), ..found.ids })
 }
 
 #[cfg(test)]

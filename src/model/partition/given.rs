@@ -37,6 +37,7 @@ pub struct GivenCpu {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct GivenMemory {
     /// Size of the guest's memory.
+    #[serde(rename = "size_mib")]
     pub size: Mebibytes,
     /// Host memory nodes it may come from (the policy in `numa_maps`); empty when any.
     pub nodes: NumberList,

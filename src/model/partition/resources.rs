@@ -19,6 +19,7 @@ pub struct Resources {
     /// number lets all of them use all.
     pub pin: Option<NumberList>,
     /// Memory of the guest.
+    #[serde(rename = "memory_mib")]
     pub memory: Mebibytes,
     /// Host memory node that holds all of it.
     pub node: Option<u32>,

@@ -25,6 +25,8 @@ pub use cgroup2::overhead;
 pub use group::{Group, group};
 pub use read::read_back;
 pub use threads::place;
+#[cfg(test)]
+pub use topology::tests::big_host;
 pub use topology::{HostNode, HostTopology, HugePages, Rights};
 
 use crate::model::partition::{Difference, DiskSpec, Given, Resources};

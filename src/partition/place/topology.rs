@@ -207,7 +207,7 @@ fn rights_of(status: &str, no_realtime: bool, rtprio: u64, nice: u64) -> Rights 
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+pub mod tests {
     use super::*;
 
     /// A made-up host: 16 CPUs of which 15 does not run, 4 nodes of 1 GiB, 8 huge pages on node 1.
@@ -240,6 +240,9 @@ pub(super) mod tests {
     }
 
     /// The made-up host, with all rights.
+    ///
+    /// # Panics
+    /// Where no files can be made.
     pub fn big_host() -> HostTopology {
         let root = tempfile::tempdir().unwrap();
         made_up(root.path());

@@ -16,7 +16,7 @@ mod logs;
 mod process;
 pub mod resolve;
 pub mod root;
+pub mod split;
 pub mod status;
 mod switch;
 pub mod up;
-mod users;

@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use super::users;
 use crate::model::partition::set::{
     Charge, Fault, HostNode, HostSize, PartitionCharge, PartitionEntry, PartitionSet, SwitchCharge, Tools,
     USER_NETWORK, Wiring, ascending,
@@ -13,6 +12,7 @@ use crate::model::partition::{
 };
 use crate::model::units::Bytes;
 use crate::partition::network::hardware_prefix;
+use crate::partition::users;
 use crate::platforms::spawn::own_cpus;
 
 /// Longest path of a Unix socket: `sun_path` of unix(7) with its final zero.
@@ -152,7 +152,8 @@ fn cards(
     Ok(cards)
 }
 
-fn resources(entry: &PartitionEntry) -> Resources {
+/// What an entry is granted.
+pub fn resources(entry: &PartitionEntry) -> Resources {
     let priority = match (entry.nice, entry.realtime) {
         (_, Some(priority)) => Priority::Realtime(priority),
         (Some(nice), None) => Priority::Nice(nice),

@@ -23,6 +23,7 @@ use crate::model::partition::ProgramEnd;
 use crate::model::partition::set::{
     Charge, Fault, KeptState, PartitionSet, Phase, SET_SCHEMA, SetRecord, Tools, Undertaking,
 };
+use crate::partition::place;
 use crate::partition::run;
 use crate::platforms::Cancel;
 use crate::platforms::reaper::Reaper;
@@ -57,6 +58,8 @@ pub struct Wanted<'a> {
 pub enum Step {
     /// An earlier `up` had died; what it had begun was undone.
     Undone(Vec<String>),
+    /// What this host cannot hold as it was asked, and what holds it instead.
+    Remark(String, String),
     /// So many are to be started.
     Begins(usize),
     /// It is there as it should be.
@@ -109,6 +112,9 @@ pub fn up(wanted: &Wanted<'_>, cancel: &Cancel, tell: &mut dyn FnMut(Step)) -> R
         if let Charge::Partition(charge) = &one.charge {
             let fault = |failed: run::Failed| Fault::new(&["partition", &charge.spec.name], failed.reason);
             run::check(&charge.spec).map_err(|failed| UpError::Fault(fault(failed)))?;
+            for remark in place::remarks(&charge.spec.resources, &charge.spec.disks) {
+                tell(Step::Remark(one.folder.clone(), remark));
+            }
         }
     }
     let broke = |error: io::Error| UpError::Broke(format!("{}: {error}", path.display()));

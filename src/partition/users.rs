@@ -36,6 +36,21 @@ pub fn find(name: Option<&str>) -> Result<Found, String> {
     Ok(Found { ids, home })
 }
 
+/// Number of a group by name or number.
+///
+/// # Errors
+/// When there is no group of that name.
+pub fn group(wanted: &str) -> Result<u32, String> {
+    let groups = text("/etc/group");
+    let named = groups.lines().find_map(|line| {
+        let fields: Vec<&str> = line.split(':').collect();
+        let [name, _, gid, ..] = fields.as_slice() else { return None };
+        if *name == wanted { gid.parse().ok() } else { None }
+    });
+    let missing = || format!("/etc/group has no group \"{wanted}\"; what is not in it is named by number");
+    named.or_else(|| wanted.parse().ok()).ok_or_else(missing)
+}
+
 fn text(path: &str) -> String {
     let mut text = Vec::new();
     if let Ok(file) = File::open(Path::new(path)) {
