@@ -120,15 +120,9 @@ pub struct MeasureArgs {
     /// Begin no further round after this many seconds of measuring
     #[arg(long, value_name = "S")]
     pub budget_s: Option<u32>,
-    /// Guest kernel (bzImage or vmlinux) for VMs
-    #[arg(long, value_name = "FILE")]
-    pub kernel: Option<String>,
-    /// Modules folder of that kernel [default: looked for beside the kernel]
-    #[arg(long, value_name = "DIR")]
-    pub modules: Option<String>,
-    /// QEMU binary for VMs
-    #[arg(long, value_name = "NAME|PATH")]
-    pub qemu: Option<String>,
+    /// What guests are made of.
+    #[command(flatten)]
+    pub tools: ToolArgs,
     /// OCI runtime for containers
     #[arg(long, value_name = "NAME|PATH")]
     pub runtime: Option<String>,
@@ -144,6 +138,20 @@ pub struct MeasureArgs {
     /// Print results.json to stdout instead of the table
     #[arg(long)]
     pub json: bool,
+}
+
+/// What guests are made of, for the verbs that start some.
+#[derive(Debug, Default, Clone, Args)]
+pub struct ToolArgs {
+    /// Guest kernel (bzImage or vmlinux)
+    #[arg(long, value_name = "FILE")]
+    pub kernel: Option<String>,
+    /// Modules folder of that kernel [default: looked for beside the kernel]
+    #[arg(long, value_name = "DIR")]
+    pub modules: Option<String>,
+    /// QEMU binary
+    #[arg(long, value_name = "NAME|PATH")]
+    pub qemu: Option<String>,
 }
 
 /// What platforms are held against, for the verbs that show a run.

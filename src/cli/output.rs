@@ -1,8 +1,22 @@
 //! Where text goes: data to stdout, everything else to stderr; colour only on a terminal that wants it.
 
 use std::io::{self, IsTerminal, Write};
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::report::terminal::Style;
+
+/// A progress bar where stderr is a terminal; its length and words are its owner's.
+pub fn bar() -> Option<ProgressBar> {
+    stderr_is_terminal().then(|| {
+        let bar = ProgressBar::new(0);
+        let style = ProgressStyle::with_template("{bar:24} {pos}/{len} {wide_msg}");
+        bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()).progress_chars("=> "));
+        bar.enable_steady_tick(Duration::from_millis(500));
+        bar
+    })
+}
 
 /// Prints data.
 pub fn data(text: &str) -> io::Result<()> {

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::ProgressBar;
 
 use super::output;
 use crate::campaign::eta::Eta;
@@ -24,13 +24,7 @@ pub struct Progress {
 impl Progress {
     /// A bar when stderr is a terminal, lines otherwise.
     pub fn new() -> Self {
-        let bar = output::stderr_is_terminal().then(|| {
-            let bar = ProgressBar::new(0);
-            let style = ProgressStyle::with_template("{bar:24} {pos}/{len} {wide_msg}");
-            bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()).progress_chars("=> "));
-            bar.enable_steady_tick(Duration::from_millis(500));
-            bar
-        });
+        let bar = output::bar();
         Self { bar, last_line: Instant::now(), done: 0 }
     }
 

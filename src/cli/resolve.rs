@@ -149,9 +149,9 @@ fn parse_rounds(text: &str) -> anyhow::Result<(u32, u32)> {
 /// Settings given once for all platforms they fit.
 fn settings(experiment: &mut Experiment, args: &MeasureArgs) -> anyhow::Result<()> {
     let given = [
-        ("--kernel", &args.kernel, PlatformKind::Vm),
-        ("--modules", &args.modules, PlatformKind::Vm),
-        ("--qemu", &args.qemu, PlatformKind::Vm),
+        ("--kernel", &args.tools.kernel, PlatformKind::Vm),
+        ("--modules", &args.tools.modules, PlatformKind::Vm),
+        ("--qemu", &args.tools.qemu, PlatformKind::Vm),
         ("--runtime", &args.runtime, PlatformKind::Container),
     ];
     for (flag, value, kind) in given {

@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
+use super::args::ToolArgs;
+
 const UP_AFTER: &str = "\
 In FILE, for example:
   [network.control]
@@ -46,15 +48,9 @@ pub struct UpArgs {
     /// The set, a TOML file
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
-    /// Guest kernel (bzImage or vmlinux)
-    #[arg(long, value_name = "FILE")]
-    pub kernel: Option<String>,
-    /// Modules folder of that kernel [default: looked for beside the kernel]
-    #[arg(long, value_name = "DIR")]
-    pub modules: Option<String>,
-    /// QEMU binary
-    #[arg(long, value_name = "NAME|PATH")]
-    pub qemu: Option<String>,
+    /// What guests are made of.
+    #[command(flatten)]
+    pub tools: ToolArgs,
     /// Print what runs as JSON, as ps does
     #[arg(long)]
     pub json: bool,

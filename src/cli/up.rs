@@ -7,10 +7,9 @@
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;
-use std::time::Duration;
 
 use anyhow::{Context, anyhow};
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::ProgressBar;
 
 use super::args::{SplitAt, UpArgs};
 use super::ending::{Ending, OrStop, Verdict};
@@ -37,9 +36,9 @@ pub fn run(args: &UpArgs) -> Verdict {
     let tools = Tools {
         accelerator: set.accelerator,
         cache: measure::cache_folder(),
-        qemu: args.qemu.clone(),
-        kernel: args.kernel.clone(),
-        modules: args.modules.clone(),
+        qemu: args.tools.qemu.clone(),
+        kernel: args.tools.kernel.clone(),
+        modules: args.tools.modules.clone(),
         boot_deadline_s: set.boot_deadline_s,
     };
     if let Some(manager) = args.emit {
@@ -86,13 +85,7 @@ struct Progress {
 
 impl Progress {
     fn new() -> Self {
-        let bar = output::stderr_is_terminal().then(|| {
-            let bar = ProgressBar::new(0);
-            let style = ProgressStyle::with_template("{bar:24} {pos}/{len} {wide_msg}");
-            bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()).progress_chars("=> "));
-            bar.enable_steady_tick(Duration::from_millis(500));
-            bar
-        });
+        let bar = output::bar();
         Self { bar, booting: Vec::new() }
     }
 

@@ -8,13 +8,11 @@
 //! controller is handed down; version 1 has no such rule and the group is made below it.
 
 use std::fs;
-use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
 
-use super::ledger::{Ledger, Thing, Ticket};
-use super::sweep::OUR_PREFIX;
+use super::cgroup_folder::CgroupFolder;
+use super::ledger::Ledger;
 use crate::model::experiment::PlatformSpec;
 
 /// Where cgroups are mounted by convention.
@@ -25,8 +23,6 @@ const PERIOD_US: u64 = 100_000;
 const LEAST_QUOTA_US: u64 = 1000;
 /// `cpu.shares` that stands for the usual weight of 100.
 const USUAL_SHARES: u64 = 1024;
-/// How long a group may take to become empty after its last process was reaped.
-const EMPTY_GRACE: Duration = Duration::from_secs(1);
 
 /// What an instance is granted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -82,9 +78,7 @@ enum Version {
 /// A CPU group; removed when dropped, after its processes have ended.
 #[derive(Debug)]
 pub struct CpuGroup {
-    path: PathBuf,
-    ledger: Ledger,
-    ticket: Option<Ticket>,
+    folder: CgroupFolder,
 }
 
 impl CpuGroup {
@@ -99,28 +93,20 @@ impl CpuGroup {
         let own = fs::read_to_string("/proc/self/cgroup")
             .map_err(|error| format!("CPU groups: cannot read /proc/self/cgroup: {error}"))?;
         let (version, parent) = parent(&own, Path::new(MOUNT))?;
-        let name = format!("{OUR_PREFIX}{:016x}", RandomState::new().hash_one(Instant::now()));
-        let path = parent.join(name);
-        let failed = |what: &str, error: io::Error| {
-            format!(
-                "CPU groups: cannot {what} {}: {error}; it needs root or a delegated cgroup",
-                path.display()
-            )
-        };
-        let ticket = ledger
-            .record(Thing::Cgroup { path: path.clone() })
-            .map_err(|error| failed("write down", error))?;
-        let group = Self { path: path.clone(), ledger: ledger.clone(), ticket: Some(ticket) };
-        fs::create_dir(&path).map_err(|error| failed("make", error))?;
+        let advice = "it needs root or a delegated cgroup";
+        let folder =
+            CgroupFolder::make(&parent, ledger).map_err(|error| format!("CPU groups: {error}; {advice}"))?;
         for (file, value) in settings(version, limits) {
-            fs::write(path.join(file), value).map_err(|error| failed(&format!("set {file} of"), error))?;
+            let path = folder.path().join(file);
+            fs::write(&path, value)
+                .map_err(|error| format!("CPU groups: cannot write {}: {error}; {advice}", path.display()))?;
         }
-        Ok(Some(group))
+        Ok(Some(Self { folder }))
     }
 
     /// Its folder.
     pub fn path(&self) -> &Path {
-        &self.path
+        self.folder.path()
     }
 
     /// Moves a process with all its threads into the group.
@@ -128,30 +114,12 @@ impl CpuGroup {
     /// # Errors
     /// The kernel refuses.
     pub fn take(&self, pid: u32) -> io::Result<()> {
-        fs::write(self.path.join("cgroup.procs"), pid.to_string()).map_err(|error| {
+        fs::write(self.path().join("cgroup.procs"), pid.to_string()).map_err(|error| {
             io::Error::new(
                 error.kind(),
-                format!("cannot move process {pid} into the CPU group {}: {error}", self.path.display()),
+                format!("cannot move process {pid} into the CPU group {}: {error}", self.path().display()),
             )
         })
-    }
-}
-
-impl Drop for CpuGroup {
-    fn drop(&mut self) {
-        let until = Instant::now() + EMPTY_GRACE;
-        loop {
-            match fs::remove_dir(&self.path) {
-                Ok(()) => break,
-                Err(error) if error.kind() == io::ErrorKind::NotFound => break,
-                // Left to the ledger: the next sweep tries again.
-                Err(_) if Instant::now() >= until => return,
-                Err(_) => std::thread::sleep(Duration::from_millis(5)),
-            }
-        }
-        if let Some(ticket) = self.ticket.take() {
-            self.ledger.undone(ticket);
-        }
     }
 }
 

@@ -15,6 +15,7 @@
 pub mod agent;
 mod agent_stage;
 pub mod allowances;
+pub mod cgroup_folder;
 pub mod console;
 pub mod container;
 pub mod cpu_group;

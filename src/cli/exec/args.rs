@@ -5,6 +5,8 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
+use crate::cli::args::ToolArgs;
+
 const EXEC_AFTER: &str = "\
 The program sees the host's files read-only, with a throw-away layer of its own on top, runs in the
 current folder, as the current user, with the whole environment of this command (--env-clear: none).
@@ -144,15 +146,9 @@ pub struct EngineArgs {
     /// What runs its CPUs; whether KVM works is tried once per boot of the host
     #[arg(long, value_enum, default_value = "auto")]
     pub accel: Accel,
-    /// Guest kernel (bzImage or vmlinux)
-    #[arg(long, value_name = "FILE")]
-    pub kernel: Option<String>,
-    /// Modules folder of that kernel [default: looked for beside the kernel]
-    #[arg(long, value_name = "DIR")]
-    pub modules: Option<String>,
-    /// QEMU binary
-    #[arg(long, value_name = "NAME|PATH")]
-    pub qemu: Option<String>,
+    /// What guests are made of.
+    #[command(flatten)]
+    pub tools: ToolArgs,
     /// Seconds until the program must run [default: 60 with TCG, 20 with KVM]
     #[arg(long, value_name = "S", value_parser = clap::value_parser!(u64).range(1..=3600))]
     pub boot_deadline_s: Option<u64>,

@@ -100,9 +100,9 @@ fn surroundings(args: &ExecArgs, exe: std::path::PathBuf, folder: &RuntimeFolder
             Accel::Kvm => Accelerator::Kvm,
             Accel::Tcg => Accelerator::Tcg,
         },
-        qemu: args.engine.qemu.clone(),
-        kernel: args.engine.kernel.clone(),
-        modules: args.engine.modules.clone(),
+        qemu: args.engine.tools.qemu.clone(),
+        kernel: args.engine.tools.kernel.clone(),
+        modules: args.engine.tools.modules.clone(),
         boot_deadline: args.engine.boot_deadline_s.map(Duration::from_secs),
     }
 }

@@ -12,26 +12,23 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
 
 use nix::sys::stat::{major, minor};
 use nix::unistd::{AccessFlags, access};
 
 use crate::model::partition::{DiskSpec, NumberList, Priority, Resources};
 use crate::model::units::Bytes;
+use crate::platforms::cgroup_folder::CgroupFolder;
 use crate::platforms::cpu_group::CpuLimits;
-use crate::platforms::ledger::{Ledger, Thing, Ticket};
+use crate::platforms::ledger::Ledger;
 
 /// QEMU itself: its code, its devices, the stacks of its threads, what it reads ahead.
 const QEMU_BYTES: u64 = 256 << 20;
 /// Most that QEMU's translator keeps of translated code; less on hosts with less than 8 GiB.
 const MOST_TRANSLATED_BYTES: u64 = 1 << 30;
-/// How long a group may take to become empty after its last process was reaped.
-const EMPTY_GRACE: Duration = Duration::from_secs(1);
 
 /// A file of a group and what is to be written to it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -187,11 +184,7 @@ fn at_the_root(mount: &Path, wanted: &[&'static str], enable: bool) -> Vec<&'sta
 
 /// A group of version 2; removed when dropped, after its processes have ended.
 #[derive(Debug)]
-pub struct Group2 {
-    path: PathBuf,
-    ledger: Ledger,
-    ticket: Option<Ticket>,
-}
+pub struct Group2(CgroupFolder);
 
 impl Group2 {
     /// Makes a group below `parent` and lets it hold `settings`.
@@ -199,13 +192,10 @@ impl Group2 {
     /// # Errors
     /// It cannot be made, or the kernel does not hold what was written.
     pub fn create(parent: &Path, settings: &[Setting], ledger: &Ledger) -> Result<Self, String> {
-        let path = parent.join(format!("bulkhead-{:016x}", RandomState::new().hash_one(Instant::now())));
+        let group = CgroupFolder::make(parent, ledger).map_err(|error| format!("cgroup: {error}"))?;
+        let path = group.path();
         let failed =
             |what: &str, error: io::Error| format!("cgroup: cannot {what} {}: {error}", path.display());
-        let thing = Thing::Cgroup { path: path.clone() };
-        let ticket = ledger.record(thing).map_err(|error| failed("write down", error))?;
-        let group = Self { path: path.clone(), ledger: ledger.clone(), ticket: Some(ticket) };
-        fs::create_dir(&path).map_err(|error| failed("make", error))?;
         for setting in settings {
             fs::write(path.join(setting.file), &setting.value).map_err(|error| {
                 failed(&format!("write \"{}\" to {} of", setting.value, setting.file), error)
@@ -224,12 +214,12 @@ impl Group2 {
                 ));
             }
         }
-        Ok(group)
+        Ok(Self(group))
     }
 
     /// Its folder.
     pub fn path(&self) -> &Path {
-        &self.path
+        self.0.path()
     }
 }
 
@@ -242,24 +232,6 @@ fn holds(setting: &Setting, shown: &str) -> bool {
     let device = wanted.next();
     let line = shown.lines().find(|line| line.split_whitespace().next() == device);
     line.is_some_and(|line| wanted.all(|limit| line.split_whitespace().any(|word| word == limit)))
-}
-
-impl Drop for Group2 {
-    fn drop(&mut self) {
-        let until = Instant::now() + EMPTY_GRACE;
-        loop {
-            match fs::remove_dir(&self.path) {
-                Ok(()) => break,
-                Err(error) if error.kind() == io::ErrorKind::NotFound => break,
-                // Left to the ledger: the next sweep tries again.
-                Err(_) if Instant::now() >= until => return,
-                Err(_) => std::thread::sleep(Duration::from_millis(5)),
-            }
-        }
-        if let Some(ticket) = self.ticket.take() {
-            self.ledger.undone(ticket);
-        }
-    }
 }
 
 #[cfg(test)]
