@@ -185,7 +185,7 @@ fn a_guest_with_a_wrong_clock_is_found_out_and_breaks_nothing() {
     let run = tempfile::tempdir().expect("a run directory");
     let Some(mut vm) = vm(run.path(), Some(Rehearsal::WrongClock)) else { return };
     let mut guest = start(&mut vm, run.path(), 0);
-    let first = ClockCheck::of(&measure(guest.as_mut(), &gap(1, 2500, None))).expect("the host's clock runs");
+    let first = ClockCheck::of(&measure(guest.as_mut(), &gap(1, 5000, None))).expect("the host's clock runs");
     let step = first.step_ns.expect("its time of day was set");
     let wanted = i64::try_from(STEP.as_nanos()).expect("small");
     // The step was made of two calls in the guest; between them the clock ran on.
