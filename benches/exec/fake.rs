@@ -2,7 +2,10 @@
 
 #![expect(unsafe_code, reason = "the sockets are inherited under numbers that only the command line names")]
 
-use std::io::{BufRead, BufReader, Read, Write};
+#[path = "../../tests/set_kit/answers.rs"]
+mod answers;
+
+use std::io::{Read, Write};
 use std::os::fd::FromRawFd;
 use std::os::unix::net::UnixStream;
 use std::process::ExitCode;
@@ -10,6 +13,8 @@ use std::process::ExitCode;
 use anyhow::{Context, Result};
 use bulkhead::model::partition::{FromGuest, LONGEST_MESSAGE, PROGRAM_PROTOCOL, ProgramEnd, Stream, ToGuest};
 use bulkhead::platforms::link::{Decoder, decode, encode};
+
+use answers::{Answers, answer};
 
 /// Variable with the code that the program ends with.
 pub const CODE: &str = "BENCH_FAKE_CODE";
@@ -36,16 +41,7 @@ fn socket(words: &[String], name: &str) -> Result<UnixStream> {
 fn serve(words: &[String]) -> Result<()> {
     let control = socket(words, "control")?;
     let mut link = socket(words, "link")?;
-    let mut out = control.try_clone()?;
-    writeln!(out, r#"{{"QMP": {{"version": {{}}, "capabilities": []}}}}"#)?;
-    for asked in BufReader::new(control).lines() {
-        let asked = asked?;
-        let answer = if asked.contains("query-") { r#"{"return": []}"# } else { r#"{"return": {}}"# };
-        writeln!(out, "{answer}")?;
-        if asked.contains("\"cont\"") {
-            break;
-        }
-    }
+    answer(control, &Answers::of(&words.join(" ")), &mut || true);
     let code = std::env::var(CODE)?.parse()?;
     let say = |message: &FromGuest| -> Result<()> {
         Ok(link.try_clone()?.write_all(&encode(message, LONGEST_MESSAGE)?)?)

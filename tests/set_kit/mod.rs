@@ -3,6 +3,7 @@
 
 #![allow(dead_code, reason = "each test binary uses its own part")]
 
+mod answers;
 pub mod pretend;
 
 use std::fs;

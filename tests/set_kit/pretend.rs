@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{Read, Write};
 use std::os::fd::{FromRawFd, OwnedFd};
 use std::os::unix::ffi::OsStringExt;
 use std::os::unix::net::UnixStream;
@@ -24,8 +24,9 @@ use bulkhead::partition::set::folder::read_charge;
 use bulkhead::platforms::link::{Decoder, decode, encode};
 use bulkhead::platforms::spawn::{Bond, spawn};
 use nix::sys::signal::{Signal, kill};
-use nix::unistd::{Pid, getppid, gettid};
-use serde_json::{Value, json};
+use nix::unistd::{Pid, getppid};
+
+use super::answers::{Answers, answer};
 
 /// Holds the command line.
 pub const WORDS: &str = "BULKHEAD_PRETEND_WORDS";
@@ -47,7 +48,12 @@ pub fn run() {
     let (let_go, gate) = channel();
     let control = socket("control");
     let answers = Answers::of(&words);
-    thread::spawn(move || answer(control, &answers, &let_go));
+    thread::spawn(move || {
+        answer(control, &answers, &mut || {
+            let _ = let_go.send(());
+            false
+        });
+    });
     gate.recv().expect("let go");
     let boots = variable(BOOT_MS).and_then(|text| text.parse().ok()).unwrap_or(0);
     thread::sleep(Duration::from_millis(boots));
@@ -83,63 +89,6 @@ fn program() -> Program {
             Content::Image => panic!("images are not pretended"),
         },
         other => panic!("{other:?}"),
-    }
-}
-
-/// What the control channel is told when it asks.
-struct Answers {
-    cpus: u32,
-    memory: Vec<u8>,
-    thread: i32,
-}
-
-impl Answers {
-    fn of(words: &str) -> Self {
-        let after = |mark: &str| words.split_once(mark).expect("said").1;
-        let number = |text: &str| {
-            text.chars()
-                .take_while(char::is_ascii_digit)
-                .collect::<String>()
-                .parse::<u32>()
-                .expect("a number")
-        };
-        let mib = number(after("-m ")) as usize;
-        // Never touched, so it is only a range of addresses.
-        let memory = Vec::with_capacity(mib << 20);
-        Self { cpus: number(after("cpus=")), memory, thread: gettid().as_raw() }
-    }
-
-    fn to(&self, command: &str) -> Value {
-        match command {
-            "query-cpus-fast" => {
-                (0..self.cpus).map(|cpu| json!({"cpu-index": cpu, "thread-id": self.thread})).collect()
-            }
-            "query-memory-size-summary" => json!({"base-memory": self.memory.capacity()}),
-            "query-block" => json!([]),
-            "human-monitor-command" => {
-                json!(format!(
-                    "Host virtual address for 0x0 (ram) is {:#x}\r\n",
-                    self.memory.as_ptr().addr() & !4095
-                ))
-            }
-            _ => json!({}),
-        }
-    }
-}
-
-fn answer(control: UnixStream, answers: &Answers, let_go: &Sender<()>) {
-    let mut out = control.try_clone().expect("a socket");
-    out.write_all(b"{\"QMP\": {\"version\": {}, \"capabilities\": []}}\n").expect("written");
-    for line in BufReader::new(control).lines().map_while(Result::ok) {
-        let asked: Value = serde_json::from_str(&line).expect("JSON");
-        let command = asked["execute"].as_str().unwrap_or_default();
-        let text = json!({ "return": answers.to(command) }).to_string();
-        if writeln!(out, "{text}").is_err() {
-            return;
-        }
-        if command == "cont" {
-            let _ = let_go.send(());
-        }
     }
 }
 
