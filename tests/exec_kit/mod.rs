@@ -48,7 +48,9 @@ impl Here {
 
     /// `bulkhead exec --accel tcg WORDS…`, with nothing on its standard input.
     pub fn command<S: AsRef<OsStr>>(&self, words: &[S]) -> Command {
-        let mut command = Command::new(binary());
+        // Whoever runs the tests in the background has them ignore some signals, which exec would inherit and respect.
+        let mut command = Command::new("env");
+        command.arg("--default-signal=HUP,INT,QUIT").arg(binary());
         command.args(["exec", "--accel", "tcg", "--memory", "320MiB"]).args(words);
         command.env("TMPDIR", self.temporary.path()).stdin(Stdio::null());
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
