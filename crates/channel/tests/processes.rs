@@ -53,6 +53,20 @@ impl Party {
         nix::sys::signal::kill(id, signal).expect("signalled");
     }
 
+    /// A signal is only on its way when it was sent.
+    fn wait_until_stopped(&self) {
+        let until = Instant::now() + HANG;
+        let stat = format!("/proc/{}/stat", self.child.id());
+        let is_stopped = || {
+            let text = std::fs::read_to_string(&stat).expect("it lives");
+            text.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('T'))
+        };
+        while !is_stopped() {
+            assert!(Instant::now() < until, "it does not stop");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
     fn kill(&mut self) {
         self.child.kill().expect("killed");
         self.child.wait().expect("reaped");
@@ -185,6 +199,7 @@ fn a_peer_that_does_not_read_is_a_timeout_and_one_that_was_stopped_goes_on() {
     party.wait_for("connected");
     end.set_gone_after(Duration::from_millis(200));
     party.signal(nix::sys::signal::Signal::SIGSTOP);
+    party.wait_until_stopped();
     end.send(b"are you there", HANG).expect("into the ring");
     let mut buffer = [0; 64];
     let error = end.receive(&mut buffer, HANG).expect_err("it is stopped");
