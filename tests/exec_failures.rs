@@ -6,7 +6,7 @@ mod exec_kit;
 use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
-use std::process::Child;
+use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 
 use exec_kit::{Here, assert_code, complaint, end_of, finish, guests_start, wait_for};
@@ -197,4 +197,30 @@ fn killed_it_leaves_nothing_behind() {
         end_of(&mut child);
         here.assert_nothing_left();
     }
+}
+
+#[test]
+fn a_device_that_is_in_use_is_not_written_to() {
+    use std::os::unix::fs::OpenOptionsExt;
+
+    if !nix::unistd::geteuid().is_root() {
+        eprintln!("skipped: loop devices need root");
+        return;
+    }
+    let here = Here::new();
+    let image = here.path("disk.img");
+    fs::File::create(&image).and_then(|file| file.set_len(1 << 20)).expect("the test's own files");
+    let losetup = |words: &[&OsStr]| {
+        let output = Command::new("/sbin/losetup").args(words).output().expect("losetup runs");
+        String::from_utf8_lossy(&output.stdout).trim().to_owned()
+    };
+    let device = losetup(&[OsStr::new("--find"), OsStr::new("--show"), image.as_os_str()]);
+    let flags = nix::fcntl::OFlag::O_EXCL.bits();
+    let holder = fs::OpenOptions::new().read(true).custom_flags(flags).open(&device);
+    let output = here.run(&["--disk", device.as_str(), "--", "true"]);
+    drop(holder.expect("the test's own device"));
+    losetup(&[OsStr::new("--detach"), OsStr::new(&device)]);
+    assert_eq!(output.status.code(), Some(125));
+    assert!(complaint(&output).contains("in use on this host"), "{}", complaint(&output));
+    here.assert_nothing_left();
 }

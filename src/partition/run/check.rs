@@ -1,8 +1,11 @@
 //! What can be told before anything is made: refuses what would fail later, with the reason.
 
 use std::fs::{self, OpenOptions};
-use std::os::unix::fs::FileTypeExt;
+use std::io::ErrorKind;
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::Path;
+
+use nix::fcntl::OFlag;
 
 use super::{Failed, lookup};
 use crate::model::partition::{CardSpec, Content, DiskSpec, Files, PartitionSpec, Program};
@@ -156,15 +159,21 @@ fn wanted_folder(path: &Path, what: &str) -> Result<(), Failed> {
 fn check_disk(disk: &DiskSpec) -> Result<(), Failed> {
     let shown = disk.file.display();
     let failed = |why: String| Err(Failed::own(format!("disk {shown}: {why}")));
-    match fs::metadata(&disk.file) {
+    let is_device = match fs::metadata(&disk.file) {
         Err(error) => return failed(error.to_string()),
-        Ok(meta) if !meta.is_file() && !meta.file_type().is_block_device() => {
-            return failed("a file or block device was wanted, this is neither".to_owned());
-        }
-        Ok(_) => {}
-    }
-    match OpenOptions::new().read(true).write(!disk.read_only).open(&disk.file) {
+        Ok(meta) if meta.file_type().is_block_device() => true,
+        Ok(meta) if meta.is_file() => false,
+        Ok(_) => return failed("a file or block device was wanted, this is neither".to_owned()),
+    };
+    // Linux lets nobody open a device so who would write below a mounted file system, a volume or a swap space (open(2)).
+    let exclusive = if is_device && !disk.read_only { OFlag::O_EXCL } else { OFlag::empty() };
+    let mut options = OpenOptions::new();
+    options.read(true).write(!disk.read_only).custom_flags(exclusive.bits());
+    match options.open(&disk.file) {
         Ok(_) => Ok(()),
+        Err(error) if error.kind() == ErrorKind::ResourceBusy => {
+            failed("the device is in use on this host; unmount it, or give it read-only".to_owned())
+        }
         Err(error) => failed(format!("it cannot be opened: {error}")),
     }
 }

@@ -76,7 +76,7 @@ pub struct PlugArgument {
 }
 
 impl Extras {
-    /// Arguments for QEMU. `ports` are numbered from `first_port` on the bus of the link.
+    /// Arguments for QEMU of a machine with so many CPUs and so much memory. Ports share the bus of the link.
     pub fn arguments(&self, cpus: u32, memory: Mebibytes) -> Vec<OsString> {
         let mut words: Vec<OsString> = Vec::new();
         for (number, port) in self.ports.iter().enumerate() {
@@ -129,18 +129,16 @@ impl MemoryArgument {
         if nodes == 1 && self.node.is_none() && !self.hugepages {
             return Vec::new();
         }
+        let place = self.node.map_or_else(String::new, |node| format!(",host-nodes={node},policy=bind"));
+        let huge = if self.hugepages { ",hugetlb=on" } else { "" };
+        let taken = if self.node.is_some() || self.hugepages { ",prealloc=on" } else { "" };
         let mut words = Vec::new();
         let shares = spread(memory.get(), nodes);
         let cpu_shares = spread(u64::from(cpus), nodes);
         let mut first_cpu = 0;
         for (number, (mib, cpus)) in shares.into_iter().zip(cpu_shares).enumerate() {
-            let place = self.node.map(|node| format!(",host-nodes={node},policy=bind,prealloc=on"));
-            let huge = if self.hugepages { ",hugetlb=on,prealloc=on" } else { "" };
-            // The second `prealloc` of both would be refused.
-            let place = place.unwrap_or_default();
-            let place = if self.hugepages { place.replace(",prealloc=on", "") } else { place };
             words.push("-object".to_owned());
-            words.push(format!("memory-backend-memfd,id=mem{number},size={mib}M{place}{huge}"));
+            words.push(format!("memory-backend-memfd,id=mem{number},size={mib}M{place}{huge}{taken}"));
             words.push("-numa".to_owned());
             let last_cpu = first_cpu + cpus.max(1) - 1;
             let range = if cpus == 0 { String::new() } else { format!(",cpus={first_cpu}-{last_cpu}") };
