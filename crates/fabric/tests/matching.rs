@@ -132,7 +132,10 @@ impl Scene {
     fn settle(&mut self) {
         let mut quiet = 0;
         while quiet < 40 {
-            let moved = self.engines.iter_mut().fold(false, |moved, engine| engine.progress() || moved);
+            let mut moved = false;
+            for engine in &mut self.engines {
+                moved |= engine.progress();
+            }
             quiet = if moved { 0 } else { quiet + 1 };
         }
         let queue = self.engines[0].queue(0).expect("opened");

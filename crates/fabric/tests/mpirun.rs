@@ -1,6 +1,6 @@
 //! Debian's Open MPI runs over the provider: a real `mpirun` on this host, and a look whether it really did.
 //!
-//! Without Open MPI there is nothing to run; with BULKHEAD_REQUIRE=mpi that
+//! Without Open MPI there is nothing to run; with `BULKHEAD_REQUIRE=mpi` that
 //! is a failure.
 
 use std::path::{Path, PathBuf};
