@@ -25,6 +25,7 @@ use crate::model::units::Hertz;
 use crate::platforms::ledger::Ledger;
 
 pub use launch::run;
+pub use lookup::{Found, program as find_program};
 pub use unattended::{Unattended, unattended};
 
 /// What a partition is made with.
