@@ -12,6 +12,7 @@ use crate::cli::exec::spec;
 use crate::model::partition::{Bind, CardSpec, Content, Files, PartitionSpec, Priority, Program, Resources};
 use crate::model::units::{Bytes, Mebibytes};
 use crate::partition::mpi::layout::Layout;
+use crate::partition::mpi::sections::Sections;
 use crate::partition::mpi::words::{Transport, address, address_with_prefix, environment, number, words};
 use crate::partition::mpi::{AGENT_PATH, WAIT_AT, agent};
 use crate::partition::network::switch::socket_name;
@@ -40,6 +41,8 @@ pub struct Job {
     /// Size of a rank's section.
     pub section: Mebibytes,
     token: String,
+    /// Names this host among those whose ranks a run has.
+    host: String,
 }
 
 /// What was found on the host for it.
@@ -52,6 +55,8 @@ pub struct Found<'a> {
     pub exe: &'a Path,
     /// Folder for the plugs of the network.
     pub link: &'a Path,
+    /// Memory of the ranks, if channels are used.
+    pub sections: Option<&'a Sections>,
 }
 
 impl Job {
@@ -89,12 +94,13 @@ impl Job {
             TransportArg::Tcp => Transport::Tcp,
         };
         let token = random(agent::TOKEN_CHARS / 2).context("random numbers from /dev/urandom")?;
-        Ok(Self { layout, transport, program, resources, section, token })
+        let host = random(8).context("random numbers from /dev/urandom")?;
+        Ok(Self { layout, transport, program, resources, section, token, host })
     }
 
     /// A partition with the program itself, to check what can be told of it before anything is made.
     pub fn as_asked(&self) -> PartitionSpec {
-        self.partition("program".to_owned(), self.program.clone(), Vec::new())
+        self.partition("program".to_owned(), self.program.clone())
     }
 
     /// The partitions, that of the launcher first.
@@ -108,7 +114,8 @@ impl Job {
                 [AGENT_PATH, "agent", "mpi-wait"].map(|word| word.as_bytes().to_vec()).to_vec()
             };
             let users = self.program.env.clone();
-            let mut env = environment(users, found.library, self.section.to_bytes().get(), &self.token);
+            let bytes = self.section.to_bytes().get();
+            let mut env = environment(users, found.library, bytes, &self.token, &self.host);
             if place > 0 {
                 env.push((WAIT_AT.as_bytes().to_vec(), address(place).to_string().into_bytes()));
             }
@@ -121,18 +128,20 @@ impl Job {
                 number,
                 address: address_with_prefix(place),
             };
-            self.partition(format!("mpi-{number}"), program, vec![card])
+            let sections = found.sections.map(|sections| sections.of_partition(place)).unwrap_or_default();
+            PartitionSpec { cards: vec![card], sections, ..self.partition(format!("mpi-{number}"), program) }
         };
         (0..count).map(one).collect()
     }
 
-    fn partition(&self, name: String, program: Program, cards: Vec<CardSpec>) -> PartitionSpec {
+    fn partition(&self, name: String, program: Program) -> PartitionSpec {
         PartitionSpec {
             name,
             content: Content::Program(Box::new(program)),
             resources: self.resources.clone(),
             disks: Vec::new(),
-            cards,
+            cards: Vec::new(),
+            sections: Vec::new(),
         }
     }
 

@@ -4,8 +4,10 @@
 //!  5 ranks, 2 partitions:   0 1 2 | 3 4
 //! ```
 
-/// Most ranks: each has a section, and each section a place on every partition's PCI bus, which has few.
-pub const MOST_RANKS: u32 = 16;
+use crate::platforms::vm::guest::MOST_SECTIONS;
+
+/// Most ranks: each has a section, and each partition has all of them.
+pub const MOST_RANKS: u32 = MOST_SECTIONS as u32;
 /// Partitions unless said otherwise.
 pub const USUAL_PARTITIONS: u32 = 2;
 
@@ -24,7 +26,7 @@ impl Layout {
     pub fn of(ranks: u32, partitions: Option<u32>) -> Result<Self, String> {
         if !(1..=MOST_RANKS).contains(&ranks) {
             return Err(format!(
-                "wanted 1 to {MOST_RANKS} ranks, which is as many as partitions have places for, got {ranks}"
+                "wanted 1 to {MOST_RANKS} ranks, which is as many as a partition can see channels of, got {ranks}"
             ));
         }
         let partitions = partitions.unwrap_or(USUAL_PARTITIONS.min(ranks));
@@ -77,7 +79,7 @@ mod tests {
     #[test]
     fn what_cannot_be_spread_is_said() {
         for (ranks, partitions, part) in
-            [(0, None, "got 0"), (17, None, "got 17"), (2, Some(3), "got 3"), (2, Some(0), "got 0")]
+            [(0, None, "got 0"), (65, None, "got 65"), (2, Some(3), "got 3"), (2, Some(0), "got 0")]
         {
             let said = Layout::of(ranks, partitions).unwrap_err();
             assert!(said.contains(part), "{said}");

@@ -9,11 +9,12 @@
 //!    └═══ sections rank-0 … rank-3, each written by its own partition, read by all ═══┘
 //! ```
 //! [`layout`] spreads ranks, [`words`] is what Open MPI is told, [`agent`] starts its daemons in place of ssh, [`found`]
-//! looks for what is needed on the host, [`attached`] reads from the sections which ranks really came.
+//! looks for what is needed on the host, [`sections`] makes their memory and reads which ranks really came.
 
 pub mod agent;
 pub mod found;
 pub mod layout;
+pub mod sections;
 pub mod words;
 
 /// Variable with the token that both halves of the launch agent know.

@@ -10,13 +10,12 @@ use std::path::Path;
 use super::layout::Layout;
 use super::{AGENT_PATH, TOKEN};
 use crate::model::partition::Word;
+use crate::platforms::vm::guest::SECTIONS;
 
 /// The partitions' own network; nothing else can be reached through it.
 const NETWORK: [u8; 3] = [10, 77, 1];
 /// Length of its prefix.
 const PREFIX: u8 = 24;
-/// Where a partition finds its channels.
-const SECTIONS: &str = "/dev/bulkhead";
 /// Variables of batch systems and of an Open MPI around us: they would tell the launcher that it is a part of those.
 const FOREIGN: [&[u8]; 8] =
     [b"SLURM_", b"PBS_", b"LSB_", b"OMPI_COMM_", b"OMPI_UNIVERSE_", b"PMIX_", b"ORTE_", b"PRTE_"];
@@ -97,6 +96,7 @@ pub fn environment(
     library_folder: Option<&Path>,
     section_bytes: u64,
     token: &str,
+    host: &str,
 ) -> Vec<(Word, Word)> {
     let is_foreign = |name: &Word| FOREIGN.iter().any(|prefix| name.starts_with(prefix));
     let mut all: Vec<(Word, Word)> = users.into_iter().filter(|(name, _)| !is_foreign(name)).collect();
@@ -110,9 +110,11 @@ pub fn environment(
     set(TOKEN, token.into());
     if let Some(folder) = library_folder {
         set("FI_PROVIDER_PATH", folder.into());
+        // No other library needs to be looked at.
+        set("FI_PROVIDER", "bulkhead".into());
         set("BULKHEAD_FABRIC_SECTIONS", SECTIONS.into());
         set("BULKHEAD_FABRIC_SECTION_BYTES", section_bytes.to_string().into());
-        set("BULKHEAD_FABRIC_HOST", token.into());
+        set("BULKHEAD_FABRIC_HOST", host.into());
     }
     all
 }
@@ -145,7 +147,7 @@ mod tests {
         let pair = |name: &str| (name.as_bytes().to_vec(), b"x".to_vec());
         let users =
             ["HOME", "SLURM_JOB_ID", "OMPI_MCA_coll", "PMIX_RANK", "FI_PROVIDER_PATH"].map(pair).to_vec();
-        let all = environment(users, Some(Path::new("/lib/b")), 4096, "t");
+        let all = environment(users, Some(Path::new("/lib/b")), 4096, "t", "h");
         let of = |name: &str| all.iter().filter(|(known, _)| known == name.as_bytes()).collect::<Vec<_>>();
         assert!(of("SLURM_JOB_ID").is_empty() && of("PMIX_RANK").is_empty());
         assert!(of("HOME").len() == 1 && of("OMPI_MCA_coll").len() == 1);

@@ -11,6 +11,7 @@ mod inbox;
 mod launch;
 mod lookup;
 mod relay;
+mod sections;
 mod talk;
 mod unattended;
 
@@ -24,8 +25,10 @@ use crate::model::partition::{Given, PartitionSpec, ProgramEnd, Stream, Terminal
 use crate::model::units::Hertz;
 use crate::platforms::ledger::Ledger;
 
+pub use inbox::is_ending;
 pub use launch::run;
 pub use lookup::{Found, program as find_program};
+pub use sections::check_file;
 pub use unattended::{Unattended, unattended};
 
 /// What a partition is made with.

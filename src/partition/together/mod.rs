@@ -63,6 +63,15 @@ struct Member {
     orders: Option<Sender<Order>>,
 }
 
+/// How a team ended.
+#[derive(Debug)]
+pub struct End {
+    /// That of the first member, or why it is none.
+    pub outcome: Outcome,
+    /// Whether somebody outside had asked for it.
+    pub was_asked: bool,
+}
+
 /// Runs the team until its first member's program ends or something breaks; nothing is left when this returns.
 /// `tell` gets the number of a member, from 0, and what happened to it.
 pub fn run(
@@ -71,9 +80,11 @@ pub fn run(
     around: &Surroundings,
     orders: &Orders,
     tell: &mut dyn FnMut(usize, &Event),
-) -> Outcome {
-    let failed =
-        |error: io::Error| Outcome::Failed(Failed::own(format!("the switch of the network: {error}")));
+) -> End {
+    let failed = |error: io::Error| {
+        let outcome = Outcome::Failed(Failed::own(format!("the switch of the network: {error}")));
+        End { outcome, was_asked: false }
+    };
     let (switch, error) = match Switch::start(team.link, team.prefix, around)
         .and_then(|switch| Ok((switch, streams.error.try_clone()?)))
     {
@@ -95,6 +106,7 @@ pub fn run(
             switch,
             outcome: None,
             kill_at: None,
+            was_asked: false,
         };
         work.until_all_ended(&told, orders, tell)
     })
@@ -115,6 +127,7 @@ struct Work<'scope, 'env> {
     switch: Switch,
     outcome: Option<Outcome>,
     kill_at: Option<Instant>,
+    was_asked: bool,
 }
 
 impl Work<'_, '_> {
@@ -123,7 +136,7 @@ impl Work<'_, '_> {
         told: &Receiver<(usize, Told)>,
         orders: &Orders,
         tell: &mut dyn FnMut(usize, &Event),
-    ) -> Outcome {
+    ) -> End {
         loop {
             if self.outcome.is_none()
                 && let Err(error) = self.start_what_may()
@@ -138,6 +151,7 @@ impl Work<'_, '_> {
                 Err(RecvTimeoutError::Disconnected) => self.break_off(Failed::own("its threads are gone")),
             }
             while let Ok(order) = orders.try_recv() {
+                self.was_asked |= run::is_ending(order);
                 self.order(0, order);
             }
             if self.outcome.is_none()
@@ -153,7 +167,7 @@ impl Work<'_, '_> {
             if self.members.iter().all(is_over)
                 && let Some(outcome) = self.outcome.take()
             {
-                return outcome;
+                return End { outcome, was_asked: self.was_asked };
             }
         }
     }
