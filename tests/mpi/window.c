@@ -1,0 +1,2 @@
+#include "kit.h"
+const struct test_case window_cases[] = {{0}};
