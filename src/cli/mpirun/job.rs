@@ -159,14 +159,13 @@ impl Job {
 
 fn resources(layout: &Layout, cpus: Option<u32>, memory: Option<&str>) -> Result<Resources> {
     let partitions = layout.per_partition().len() as u64;
-    let memory = match memory {
-        Some(text) => spec::memory(text)?,
-        None => {
-            let wanted = USUAL_MIB + RANK_MIB * u64::from(layout.most());
-            // Half of what is free is for all of them.
-            let share = memory_for(Bytes::from_bytes(u64::MAX)).get() / partitions;
-            Mebibytes::from_mib(wanted.min(share).max(LEAST_MIB))
-        }
+    let memory = if let Some(text) = memory {
+        spec::memory(text)?
+    } else {
+        let wanted = USUAL_MIB + RANK_MIB * u64::from(layout.most());
+        // Half of what is free is for all of them.
+        let share = memory_for(Bytes::from_bytes(u64::MAX)).get() / partitions;
+        Mebibytes::from_mib(wanted.min(share).max(LEAST_MIB))
     };
     Ok(Resources {
         cpus: cpus.unwrap_or_else(|| layout.most().min(host_cpus())),

@@ -135,8 +135,8 @@ fn run(line: &OsStr, visitor: &TcpStream) -> Result<Option<u8>, String> {
 }
 
 /// Nothing more is to come from it but its end.
-fn has_hung_up(mut visitor: &TcpStream) -> bool {
-    match visitor.read(&mut [0]) {
+fn has_hung_up(visitor: &TcpStream) -> bool {
+    match visitor.peek(&mut [0]) {
         Ok(_) => true,
         Err(error) => !matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted),
     }
@@ -203,9 +203,9 @@ fn complain(text: &str) {
 mod tests {
     use super::*;
 
-    fn send(door: &TcpListener, message: Vec<u8>) -> TcpStream {
+    fn send(door: &TcpListener, message: &[u8]) -> TcpStream {
         let mut stream = TcpStream::connect(door.local_addr().unwrap()).unwrap();
-        stream.write_all(&message).unwrap();
+        stream.write_all(message).unwrap();
         stream
     }
 
@@ -217,11 +217,11 @@ mod tests {
     fn only_who_knows_the_token_is_served() {
         let token = "a".repeat(TOKEN_CHARS);
         let door = TcpListener::bind("127.0.0.1:0").unwrap();
-        let stranger = send(&door, message(&"b".repeat(TOKEN_CHARS), 4, "true"));
-        let liar = send(&door, message(&token, u32::MAX, "true"));
-        let cut = send(&door, message(&token, 10, "true"));
+        let stranger = send(&door, &message(&"b".repeat(TOKEN_CHARS), 4, "true"));
+        let liar = send(&door, &message(&token, u32::MAX, "true"));
+        let cut = send(&door, &message(&token, 10, "true"));
         cut.shutdown(std::net::Shutdown::Write).unwrap();
-        let friend = send(&door, message(&token, 6, "exit 7"));
+        let friend = send(&door, &message(&token, 6, "exit 7"));
         let (visitor, line) = receive(&door, &token).unwrap();
         assert_eq!(line, "exit 7");
         assert_eq!(visitor.peer_addr().unwrap(), friend.local_addr().unwrap());
@@ -233,7 +233,7 @@ mod tests {
     fn a_command_ends_with_whoever_brought_it() {
         let token = "a".repeat(TOKEN_CHARS);
         let door = TcpListener::bind("127.0.0.1:0").unwrap();
-        let friend = send(&door, message(&token, 12, "exec sleep 9"));
+        let friend = send(&door, &message(&token, 12, "exec sleep 9"));
         let (visitor, line) = receive(&door, &token).unwrap();
         drop(friend);
         assert_eq!(run(&line, &visitor), Ok(None));
