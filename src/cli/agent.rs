@@ -9,6 +9,8 @@
 //!  bulkhead janitor FOLDER                       removes a remote agent's folder when the agent has ended
 //!  bulkhead placement-trial SEED COUNT           asked and given placement of random partitions, on this host
 //!  bulkhead noop                                 ends at once: what the fork probe executes
+//!  bulkhead agent mpi-wait                       in a partition: waits for Open MPI's daemon and runs it
+//!  bulkhead agent mpi-launch HOST WORDS…         in the first one: brings it there, in place of ssh
 //!  bulkhead switch --folder DIR …                carries frames between the partitions of a network
 //!  bulkhead compile, bulkhead link               what the compile job executes
 //! ```
@@ -24,6 +26,7 @@ use crate::model::job::{Job, JobReply};
 use crate::model::stage::Stage;
 use crate::model::units::Hertz;
 use crate::partition;
+use crate::partition::mpi;
 use crate::partition::network::switch;
 use crate::partition::place::trial;
 use crate::partition::set::down::undo_after_death;
@@ -49,7 +52,11 @@ pub fn take_over() -> Option<ExitCode> {
         Some("noop") => Some(ExitCode::SUCCESS),
         Some("compile") => Some(ended(verbs::compile_file(words.get(1..).unwrap_or_default()))),
         Some("link") => Some(ended(verbs::link_files(words.get(1..).unwrap_or_default()))),
-        Some("agent") => Some(serve(&words)),
+        Some("agent") => Some(match words.get(1).and_then(|word| word.to_str()) {
+            Some("mpi-wait") => ExitCode::from(mpi::agent::wait()),
+            Some("mpi-launch") => ExitCode::from(mpi::agent::launch(words.get(2..).unwrap_or_default())),
+            _ => serve(&words),
+        }),
         Some("switch") => Some(ended(carry(words.get(1..).unwrap_or_default()))),
         Some("reaper") => Some(reap(&words)),
         Some("janitor") => Some(clean(&words)),

@@ -6,6 +6,7 @@ use clap::{Args, Parser, Subcommand};
 
 use super::exec::args::ExecArgs;
 use super::moment;
+use super::mpirun::args::MpirunArgs;
 pub use super::set_args::{DownArgs, PsArgs, SplitAt, UpArgs};
 use crate::model::units::Nanos;
 
@@ -40,6 +41,8 @@ pub enum Verb {
     Measure(Box<MeasureArgs>),
     /// Run a program as a partition of its own: a virtual machine with the host's files, streams and exit code
     Exec(Box<ExecArgs>),
+    /// Run an unmodified MPI program over several partitions that talk at memory speed
+    Mpirun(Box<MpirunArgs>),
     /// Bring a set of partitions up: programs and machines with their networks, walled off
     Up(UpArgs),
     /// End a set of partitions and leave nothing of it

@@ -22,6 +22,7 @@ mod json;
 mod man;
 mod measure;
 mod moment;
+mod mpirun;
 mod output;
 mod preview;
 mod progress;
@@ -48,8 +49,9 @@ pub fn main() -> ExitCode {
     }
     match Arguments::try_parse() {
         Ok(arguments) => match arguments.verb {
-            // The only verb whose code is another program's.
+            // The verbs whose code is another program's.
             Verb::Exec(args) => exec::run(&args),
+            Verb::Mpirun(args) => mpirun::run(&args),
             verb => ending::exit_code(run(verb)),
         },
         Err(error) => usage_error(&error),
@@ -58,7 +60,7 @@ pub fn main() -> ExitCode {
 
 fn run(verb: Verb) -> Verdict {
     match verb {
-        Verb::Exec(_) => Ok(Ending::Done),
+        Verb::Exec(_) | Verb::Mpirun(_) => Ok(Ending::Done),
         Verb::Measure(args) => measure::run(&args),
         Verb::Simulate(args) => simulate::run(&args),
         Verb::Up(args) => up::run(&args),
@@ -83,6 +85,6 @@ fn usage_error(error: &clap::Error) -> ExitCode {
         return Ending::Done.into();
     }
     // Bad usage must not look like an answer of the program.
-    let is_exec = std::env::args_os().nth(1).is_some_and(|verb| verb == "exec");
-    if is_exec { ExitCode::from(exec::OWN_FAILURE) } else { Ending::BadInput.into() }
+    let runs_another = std::env::args_os().nth(1).is_some_and(|verb| verb == "exec" || verb == "mpirun");
+    if runs_another { ExitCode::from(exec::OWN_FAILURE) } else { Ending::BadInput.into() }
 }

@@ -48,10 +48,15 @@ impl Here {
 
     /// `bulkhead exec --accel tcg WORDS…`, with nothing on its standard input.
     pub fn command<S: AsRef<OsStr>>(&self, words: &[S]) -> Command {
+        self.verb("exec", words)
+    }
+
+    /// The same with another verb.
+    pub fn verb<S: AsRef<OsStr>>(&self, verb: &str, words: &[S]) -> Command {
         // Whoever runs the tests in the background has them ignore some signals, which exec would inherit and respect.
         let mut command = Command::new("env");
         command.arg("--default-signal=HUP,INT,QUIT").arg(binary());
-        command.args(["exec", "--accel", "tcg", "--memory", "320MiB"]).args(words);
+        command.args([verb, "--accel", "tcg", "--memory", "320MiB"]).args(words);
         command.env("TMPDIR", self.temporary.path()).stdin(Stdio::null());
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
         command
@@ -87,6 +92,13 @@ impl Here {
             }
         }
         left
+    }
+
+    /// Folders of sections that belong to folders of it which are there now.
+    pub fn sections(&self) -> Vec<PathBuf> {
+        let names = std::fs::read_dir(self.temporary.path()).expect("the test's own files").flatten();
+        let folders = names.map(|entry| Path::new("/dev/shm").join(entry.file_name()));
+        folders.filter(|path| path.is_dir()).collect()
     }
 
     /// Nothing may be left; what is dying may take a moment.

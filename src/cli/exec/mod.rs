@@ -7,10 +7,10 @@
 //! ```
 
 pub mod args;
-mod folder;
+pub mod folder;
 mod report;
-mod signals;
-mod spec;
+pub mod signals;
+pub mod spec;
 mod terminal;
 
 use std::fs::File;
@@ -24,7 +24,7 @@ use anyhow::{Context, Result};
 use nix::sys::signal::Signal;
 use nix::unistd::{dup2_stdin, dup2_stdout};
 
-use self::args::{Accel, ExecArgs};
+use self::args::{Accel, EngineArgs, ExecArgs};
 use self::folder::RuntimeFolder;
 use self::report::Seen;
 use self::terminal::RawTerminal;
@@ -63,7 +63,7 @@ fn execute(args: &ExecArgs, begun: Instant) -> Result<u8> {
     }
     let exe = std::env::current_exe().context("the program's own file cannot be found")?;
     let folder = RuntimeFolder::make(&exe).context("a folder for what is made")?;
-    let around = surroundings(args, exe, &folder);
+    let around = surroundings(&args.engine, exe, &folder);
     let raw = args.terminal.then(|| Arc::new(RawTerminal::default()));
     let orders = signals::pass_on(held, raw.clone()).context("a thread for signals")?;
     if let Some(raw) = &raw {
@@ -89,27 +89,28 @@ fn execute(args: &ExecArgs, begun: Instant) -> Result<u8> {
     Ok(code)
 }
 
-fn surroundings(args: &ExecArgs, exe: std::path::PathBuf, folder: &RuntimeFolder) -> Surroundings {
+/// What partitions of a runtime folder are made with.
+pub fn surroundings(engine: &EngineArgs, exe: std::path::PathBuf, folder: &RuntimeFolder) -> Surroundings {
     Surroundings {
         exe,
         cache: cache_folder(),
         ledger: folder.ledger(),
         counter_hz: counter_rate(),
-        accelerator: match args.engine.accel {
+        accelerator: match engine.accel {
             Accel::Auto => Accelerator::Auto,
             Accel::Kvm => Accelerator::Kvm,
             Accel::Tcg => Accelerator::Tcg,
         },
-        qemu: args.engine.tools.qemu.clone(),
-        kernel: args.engine.tools.kernel.clone(),
-        modules: args.engine.tools.modules.clone(),
-        boot_deadline: args.engine.boot_deadline_s.map(Duration::from_secs),
+        qemu: engine.tools.qemu.clone(),
+        kernel: engine.tools.kernel.clone(),
+        modules: engine.tools.modules.clone(),
+        boot_deadline: engine.boot_deadline_s.map(Duration::from_secs),
     }
 }
 
 /// Standard input and output are handed over, not copied: when the program closes them, whoever is at their other end is
 /// to notice. Standard error is ours, too.
-fn take_streams() -> io::Result<Streams> {
+pub fn take_streams() -> io::Result<Streams> {
     let input: OwnedFd = io::stdin().as_fd().try_clone_to_owned()?;
     let output = io::stdout().as_fd().try_clone_to_owned()?;
     let error = io::stderr().as_fd().try_clone_to_owned()?;
@@ -124,7 +125,8 @@ fn take_streams() -> io::Result<Streams> {
     Ok(Streams { input, output, error })
 }
 
-fn on_event(event: &Event) {
+/// Says what the user is to know at once.
+pub fn on_event(event: &Event) {
     match event {
         Event::Trying if output::stderr_is_terminal() => {
             output::say("bulkhead: trying whether KVM works, once per boot of this host");
@@ -137,7 +139,8 @@ fn on_event(event: &Event) {
     }
 }
 
-fn code_of(outcome: &Outcome, spec: &PartitionSpec) -> u8 {
+/// Our exit code, saying why where it is not the program's own.
+pub fn code_of(outcome: &Outcome, spec: &PartitionSpec) -> u8 {
     match outcome {
         Outcome::Ended(how) => {
             if let ProgramEnd::Signal(number) = how {
@@ -154,7 +157,8 @@ fn code_of(outcome: &Outcome, spec: &PartitionSpec) -> u8 {
     }
 }
 
-fn say_failed(failed: &Failed) {
+/// Says why a partition could not be started, or broke.
+pub fn say_failed(failed: &Failed) {
     let mut text = format!("bulkhead: {}\n", failed.reason);
     if !failed.console.is_empty() {
         text.push_str("bulkhead: last lines of the guest's console:\n");

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, anyhow};
 
-use super::args::{ExecArgs, Net, ResourceArgs, SightArgs};
+use super::args::{ExecArgs, Net, ResourceArgs};
 use super::terminal;
 use crate::model::partition::{
     Bind, CardSpec, Content, DiskSpec, Files, PartitionSpec, Priority, Program, Resources, UserIds, Word,
@@ -56,7 +56,7 @@ fn program(args: &ExecArgs) -> Result<Program> {
     };
     Ok(Program {
         argv: args.command.iter().map(|word| word.as_bytes().to_vec()).collect(),
-        env: environment(sight)?,
+        env: environment(sight.env_clear, &sight.env)?,
         workdir,
         user: user(sight.user.as_deref())?,
         files,
@@ -66,16 +66,18 @@ fn program(args: &ExecArgs) -> Result<Program> {
     })
 }
 
-fn absolute(path: &Path) -> Result<PathBuf> {
+/// A path as seen from the root.
+pub fn absolute(path: &Path) -> Result<PathBuf> {
     std::path::absolute(path).with_context(|| format!("the path \"{}\"", path.display()))
 }
 
-fn environment(sight: &SightArgs) -> Result<Vec<(Word, Word)>> {
+/// The environment: this command's unless `clear`, and what was set.
+pub fn environment(clear: bool, set: &[OsString]) -> Result<Vec<(Word, Word)>> {
     let mut variables: Vec<(Word, Word)> = Vec::new();
-    if !sight.env_clear {
+    if !clear {
         variables.extend(std::env::vars_os().map(|(name, value)| (name.into_vec(), value.into_vec())));
     }
-    for word in &sight.env {
+    for word in set {
         let (name, value) = halves(word, b'=')
             .filter(|(name, _)| !name.is_empty())
             .ok_or_else(|| anyhow!("--env {}: NAME=VALUE was wanted", word.to_string_lossy()))?;
@@ -129,10 +131,15 @@ fn resources(args: &ResourceArgs) -> Result<Resources> {
     })
 }
 
-/// `512MiB`, `512M`, `2GiB`, `2G`: whole mebibytes, all powers of two.
-fn memory(text: &str) -> Result<Mebibytes> {
+/// Memory of a partition: a [`size`] with which a guest boots.
+pub fn memory(text: &str) -> Result<Mebibytes> {
+    size("--memory", text, LEAST_MIB)
+}
+
+/// `512MiB`, `512M`, `2GiB`, `2G`: whole mebibytes, all powers of two, at least so many of them.
+pub fn size(option: &str, text: &str, least_mib: u64) -> Result<Mebibytes> {
     let wanted =
-        || anyhow!("--memory {text}: a size such as 512MiB or 2GiB was wanted, at least {LEAST_MIB}MiB");
+        || anyhow!("{option} {text}: a size such as 512MiB or 2GiB was wanted, at least {least_mib}MiB");
     let digits = text.bytes().take_while(u8::is_ascii_digit).count();
     let (number, unit) = text.split_at(digits);
     let number: u64 = number.parse().map_err(|_| wanted())?;
@@ -141,11 +148,11 @@ fn memory(text: &str) -> Result<Mebibytes> {
         "g" | "gb" | "gib" => number.saturating_mul(1024),
         _ => return Err(wanted()),
     };
-    if mib < LEAST_MIB { Err(wanted()) } else { Ok(Mebibytes::from_mib(mib)) }
+    if mib < least_mib { Err(wanted()) } else { Ok(Mebibytes::from_mib(mib)) }
 }
 
-/// `NAME`, `UID`, or either with `:GROUP`.
-fn user(text: Option<&str>) -> Result<UserIds> {
+/// The numbers of `NAME`, `UID`, or either with `:GROUP`.
+pub fn user(text: Option<&str>) -> Result<UserIds> {
     let (who, group) = match text {
         Some(text) => {
             text.split_once(':').map_or((Some(text), None), |(who, group)| (Some(who), Some(group)))

@@ -26,7 +26,9 @@ use crate::model::units::Hertz;
 use crate::platforms::ledger::Ledger;
 
 pub use assemble::sections;
+pub use inbox::is_ending;
 pub use launch::run;
+pub use lookup::{Found, program as find_program};
 pub use sections::check_file;
 pub use unattended::{Unattended, unattended};
 

@@ -27,7 +27,7 @@ use crate::partition::run;
 /// Folder of the files in that of the set.
 pub const FOLDER: &str = "c";
 /// Memory that looks like a folder, on every Linux.
-const MEMORY: &str = "/dev/shm";
+pub(in crate::partition) const MEMORY: &str = "/dev/shm";
 /// With what the names of our folders there begin.
 const PREFIX: &str = "bulkhead-";
 /// Link from there to the set. No channel is called so: their names begin with a letter or a digit.
@@ -146,8 +146,11 @@ fn remove_others(set: &Path, names: &BTreeSet<&str>) -> io::Result<()> {
     Ok(())
 }
 
-/// All of it is taken at once: memory that is promised is there.
-fn make_file(path: &Path, size: Mebibytes) -> io::Result<()> {
+/// Makes the file of a section. All of it is taken at once: memory that is promised is there.
+///
+/// # Errors
+/// There is no room.
+pub(in crate::partition) fn make_file(path: &Path, size: Mebibytes) -> io::Result<()> {
     match fs::remove_file(path) {
         Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
         _ => {}

@@ -1,0 +1,119 @@
+//! `bulkhead mpirun`: an unmodified MPI program over several partitions of this host.
+//!
+//! ```text
+//!  arguments ─► job ─► check ─► runtime folder, reaper ─► partition::together ─► code of Open MPI's mpirun
+//!  signals ──────────────────────────────────────────────────► first partition
+//!  stdin, stdout, stderr ◄════════════════════════════════════► its streams
+//! ```
+
+pub mod args;
+mod job;
+mod progress;
+
+use std::process::ExitCode;
+
+use anyhow::{Context, Result};
+
+use self::args::MpirunArgs;
+use self::job::{Found, Job};
+use self::progress::Progress;
+use super::exec::folder::RuntimeFolder;
+use super::exec::{OWN_FAILURE, code_of, on_event, say_failed, signals, surroundings, take_streams};
+use super::output;
+use crate::model::partition::{PartitionSpec, ProgramEnd};
+use crate::partition::mpi::found;
+use crate::partition::mpi::sections::{Sections, complaint};
+use crate::partition::mpi::words::{Transport, address_with_prefix};
+use crate::partition::network::hardware_prefix;
+use crate::partition::run::{self, Failed, Outcome};
+use crate::partition::set::root::make_private;
+use crate::partition::together::{self, End, Team};
+
+/// Runs the program; the code of Open MPI's own `mpirun` is ours.
+pub fn run(args: &MpirunArgs) -> ExitCode {
+    match execute(args) {
+        Ok(code) => ExitCode::from(code),
+        Err(error) => {
+            output::error(&error);
+            ExitCode::from(OWN_FAILURE)
+        }
+    }
+}
+
+fn execute(args: &MpirunArgs) -> Result<u8> {
+    let held = signals::hold().context("holding signals back")?;
+    let job = Job::of(args)?;
+    let exe = std::env::current_exe().context("the program's own file cannot be found")?;
+    let ready = run::check(&job.as_asked()).and_then(|()| {
+        let library = match job.transport {
+            Transport::Channel => Some(found::library_folder(args.provider.as_deref(), &exe)?),
+            Transport::Tcp => None,
+        };
+        Ok((found::launcher(&job.program)?, library))
+    });
+    let (launcher, library) = match ready {
+        Ok(found) => found,
+        Err(failed) => return Ok(refuse(&failed)),
+    };
+    if let Some(remark) = job.remark() {
+        output::say(&format!("bulkhead: {remark}"));
+    }
+    let folder = RuntimeFolder::make(&exe).context("a folder for what is made")?;
+    let link = folder.ledger().dir().join("link");
+    make_private(&link).with_context(|| format!("{}", link.display()))?;
+    let sections = library
+        .as_ref()
+        .map(|_| Sections::make(&job.layout, job.section, &folder.ledger()))
+        .transpose()
+        .with_context(|| {
+            let (count, size) = (job.layout.ranks(), job.section.to_bytes());
+            format!("memory for the channels of {count} ranks, {size} each (--channel-size), in /dev/shm")
+        })?;
+    let found = Found {
+        launcher: &launcher,
+        library: library.as_deref(),
+        exe: &exe,
+        link: &link,
+        sections: sections.as_ref(),
+    };
+    let members = job.partitions(&found);
+    let around = surroundings(&args.engine, exe.clone(), &folder);
+    let prefix = hardware_prefix(&address_with_prefix(0)).map_err(anyhow::Error::msg)?;
+    let orders = signals::pass_on(held, None).context("a thread for signals")?;
+    let streams = take_streams().context("the standard streams")?;
+    let mut progress = Progress::new(&members);
+    let team = Team { members: &members, link: &link, prefix };
+    let end = together::run(&team, streams, &around, &orders, &mut |number, event| {
+        progress.on(number, event);
+        on_event(event);
+    });
+    progress.finish();
+    let code = code_of_end(&end, &members, sections.as_ref());
+    drop((around, sections));
+    if let Err(error) = folder.remove() {
+        output::say(&format!("bulkhead: removing the folder of what was made: {error}"));
+    }
+    Ok(code)
+}
+
+fn refuse(failed: &Failed) -> u8 {
+    say_failed(failed);
+    failed.code
+}
+
+/// The launcher's own code, unless a rank never came to its channel.
+fn code_of_end(end: &End, members: &[PartitionSpec], sections: Option<&Sections>) -> u8 {
+    let code = members.first().map_or(OWN_FAILURE, |first| code_of(&end.outcome, first));
+    let (Outcome::Ended(how), Some(sections), false) = (&end.outcome, sections, end.was_asked) else {
+        return code;
+    };
+    let ended = match how {
+        ProgramEnd::Exit(code) => format!("ended with {code}"),
+        ProgramEnd::Signal(number) => format!("was ended by signal {number}"),
+    };
+    match sections.missing() {
+        Ok(missing) if missing.is_empty() => code,
+        Ok(missing) => refuse(&Failed::own(complaint(&missing, sections.ranks(), &ended))),
+        Err(problem) => refuse(&Failed::own(format!("{problem} (mpirun {ended})"))),
+    }
+}

@@ -1,0 +1,156 @@
+//! What Open MPI's launcher is told: its words, and what its environment holds besides the user's.
+//!
+//! Sources: `orterun(1)` of Open MPI 4.1, its MCA parameters as `ompi_info --all` shows them.
+
+use std::ffi::OsString;
+use std::net::Ipv4Addr;
+use std::os::unix::ffi::OsStringExt;
+use std::path::Path;
+
+use super::layout::Layout;
+use super::{AGENT_PATH, TOKEN};
+use crate::model::partition::Word;
+use crate::platforms::vm::guest::SECTIONS;
+
+/// The partitions' own network; nothing else can be reached through it.
+const NETWORK: [u8; 3] = [10, 77, 1];
+/// Length of its prefix.
+const PREFIX: u8 = 24;
+/// Variables of batch systems and of an Open MPI around us: they would tell the launcher that it is a part of those.
+const FOREIGN: [&[u8]; 8] =
+    [b"SLURM_", b"PBS_", b"LSB_", b"OMPI_COMM_", b"OMPI_UNIVERSE_", b"PMIX_", b"ORTE_", b"PRTE_"];
+
+/// How ranks of several partitions send to each other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Transport {
+    /// Through memory that partitions share.
+    Channel,
+    /// Over the network: Open MPI's own TCP.
+    Tcp,
+}
+
+/// Number of a partition in the network.
+pub fn number(place: usize) -> u8 {
+    u8::try_from(place + 1).unwrap_or(u8::MAX)
+}
+
+/// Its address.
+pub fn address(place: usize) -> Ipv4Addr {
+    let [a, b, c] = NETWORK;
+    Ipv4Addr::new(a, b, c, number(place))
+}
+
+/// The same with the length of the prefix.
+pub fn address_with_prefix(place: usize) -> String {
+    format!("{}/{PREFIX}", address(place))
+}
+
+/// Words of the launcher that starts `command` with this layout. `yields` when there are more ranks than CPUs somewhere.
+pub fn words(
+    launcher: &Path,
+    layout: &Layout,
+    transport: Transport,
+    yields: bool,
+    command: &[Word],
+) -> Vec<Word> {
+    let hosts = (0..).zip(layout.per_partition()).map(|(place, slots)| format!("{}:{slots}", address(place)));
+    let hosts: Vec<String> = hosts.collect();
+    let network = format!("{}/{PREFIX}", Ipv4Addr::from([NETWORK[0], NETWORK[1], NETWORK[2], 0]));
+    let agent = format!("{AGENT_PATH} agent mpi-launch");
+    let mut words: Vec<Word> = vec![launcher.as_os_str().to_owned().into_vec()];
+    let mut add = |pieces: &[&str]| words.extend(pieces.iter().map(|piece| piece.as_bytes().to_vec()));
+    add(&["--host", &hosts.join(","), "-np", &layout.ranks().to_string()]);
+    // Neighbours together, and where a guest's CPUs take turns a bound rank would wait for its own.
+    add(&["--map-by", "slot", "--bind-to", "none"]);
+    for (name, value) in [
+        ("plm", "rsh"),
+        ("plm_rsh_agent", agent.as_str()),
+        // Each daemon is started from the first partition, and the agent stays for as long as it runs.
+        ("plm_rsh_no_tree_spawn", "1"),
+        ("orte_leave_session_attached", "1"),
+        ("oob_tcp_if_include", network.as_str()),
+    ] {
+        add(&["--mca", name, value]);
+    }
+    if yields {
+        add(&["--mca", "mpi_yield_when_idle", "1"]);
+    }
+    let how: &[(&str, &str)] = match transport {
+        // Named one by one, so that a library that does not load is an error and nothing else is taken in its place.
+        Transport::Channel => {
+            &[("pml", "cm"), ("mtl", "ofi"), ("mtl_ofi_provider_include", "bulkhead"), ("btl", "self")]
+        }
+        Transport::Tcp => &[("pml", "ob1"), ("btl", "self,vader,tcp"), ("btl_tcp_if_include", &network)],
+    };
+    for (name, value) in how {
+        add(&["--mca", name, value]);
+    }
+    add(&["--"]);
+    words.extend(command.iter().cloned());
+    words
+}
+
+/// The environment of launcher, daemons and ranks: the user's without what belongs to another launcher, and ours.
+pub fn environment(
+    users: Vec<(Word, Word)>,
+    library_folder: Option<&Path>,
+    section_bytes: u64,
+    token: &str,
+    host: &str,
+) -> Vec<(Word, Word)> {
+    let is_foreign = |name: &Word| FOREIGN.iter().any(|prefix| name.starts_with(prefix));
+    let mut all: Vec<(Word, Word)> = users.into_iter().filter(|(name, _)| !is_foreign(name)).collect();
+    let mut set = |name: &str, value: OsString| {
+        all.retain(|(known, _)| known != name.as_bytes());
+        all.push((name.as_bytes().to_vec(), value.into_vec()));
+    };
+    // In a partition root can harm nobody but itself.
+    set("OMPI_ALLOW_RUN_AS_ROOT", "1".into());
+    set("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1".into());
+    set(TOKEN, token.into());
+    if let Some(folder) = library_folder {
+        set("FI_PROVIDER_PATH", folder.into());
+        // No other library needs to be looked at.
+        set("FI_PROVIDER", "bulkhead".into());
+        set("BULKHEAD_FABRIC_SECTIONS", SECTIONS.into());
+        set("BULKHEAD_FABRIC_SECTION_BYTES", section_bytes.to_string().into());
+        set("BULKHEAD_FABRIC_HOST", host.into());
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_launcher_is_told_where_and_how() {
+        let layout = Layout::of(3, Some(2)).unwrap();
+        let command = [b"./a.out".to_vec(), b"-x".to_vec()];
+        let said = |transport| {
+            let words = words(Path::new("/usr/bin/orterun"), &layout, transport, true, &command);
+            words.iter().map(|word| String::from_utf8_lossy(word).into_owned()).collect::<Vec<_>>().join(" ")
+        };
+        let channel = said(Transport::Channel);
+        assert!(channel.starts_with("/usr/bin/orterun --host 10.77.1.1:2,10.77.1.2:1 -np 3 "), "{channel}");
+        assert!(channel.contains("--mca mtl_ofi_provider_include bulkhead"), "{channel}");
+        assert!(
+            channel.contains("mpi_yield_when_idle 1") && channel.ends_with(" -- ./a.out -x"),
+            "{channel}"
+        );
+        let tcp = said(Transport::Tcp);
+        assert!(tcp.contains("--mca btl_tcp_if_include 10.77.1.0/24") && !tcp.contains("ofi"), "{tcp}");
+    }
+
+    #[test]
+    fn what_belongs_to_another_launcher_is_left_out() {
+        let pair = |name: &str| (name.as_bytes().to_vec(), b"x".to_vec());
+        let users =
+            ["HOME", "SLURM_JOB_ID", "OMPI_MCA_coll", "PMIX_RANK", "FI_PROVIDER_PATH"].map(pair).to_vec();
+        let all = environment(users, Some(Path::new("/lib/b")), 4096, "t", "h");
+        let of = |name: &str| all.iter().filter(|(known, _)| known == name.as_bytes()).collect::<Vec<_>>();
+        assert!(of("SLURM_JOB_ID").is_empty() && of("PMIX_RANK").is_empty());
+        assert!(of("HOME").len() == 1 && of("OMPI_MCA_coll").len() == 1);
+        assert_eq!(of("FI_PROVIDER_PATH"), [&(b"FI_PROVIDER_PATH".to_vec(), b"/lib/b".to_vec())]);
+    }
+}

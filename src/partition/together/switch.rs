@@ -1,0 +1,51 @@
+//! The switch of a team's network: this program in a process of its own, which dies with us.
+
+use std::io;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+use crate::partition::network::switch::Order;
+use crate::partition::run::Surroundings;
+use crate::platforms::ledger::{Ledger, Thing, Ticket};
+use crate::platforms::spawn::{Bond, ending, spawn};
+
+/// A running switch. Dropping it ends it.
+pub struct Switch {
+    child: Child,
+    ledger: Ledger,
+    ticket: Option<Ticket>,
+}
+
+impl Switch {
+    /// Starts one for the plugs in `folder`. Plugs may come at any time later.
+    pub fn start(folder: &Path, prefix: [u8; 5], around: &Surroundings) -> io::Result<Self> {
+        let order = Order { folder: folder.to_owned(), prefix: Some(prefix), ..Order::default() };
+        let mut command = Command::new(&around.exe);
+        // What it has to say goes to our standard error.
+        command.args(order.words()).stdin(Stdio::null()).stdout(Stdio::null());
+        let child = spawn(command, Bond::DiesWithUs, None)?;
+        let thing = Thing::process(child.id());
+        let mut switch = Self { child, ledger: around.ledger.clone(), ticket: None };
+        switch.ticket = thing.map(|thing| around.ledger.record(thing)).transpose()?;
+        Ok(switch)
+    }
+
+    /// In words, when it has ended.
+    pub fn how_it_ended(&mut self) -> Option<String> {
+        match self.child.try_wait() {
+            Ok(status) => status.map(ending),
+            Err(error) => Some(format!("cannot be waited for: {error}")),
+        }
+    }
+}
+
+impl Drop for Switch {
+    fn drop(&mut self) {
+        // Ended already, or its number is still its own: it has not been waited for.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        if let Some(ticket) = self.ticket.take() {
+            self.ledger.undone(ticket);
+        }
+    }
+}
