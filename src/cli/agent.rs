@@ -8,6 +8,7 @@
 //!  bulkhead undo STATE SET                       undoes what a killed `up` had begun
 //!  bulkhead janitor FOLDER                       removes a remote agent's folder when the agent has ended
 //!  bulkhead placement-trial SEED COUNT           asked and given placement of random partitions, on this host
+//!  bulkhead channel-party                        one of those between whom a channel bench measures
 //!  bulkhead noop                                 ends at once: what the fork probe executes
 //!  bulkhead switch --folder DIR …                carries frames between the partitions of a network
 //!  bulkhead compile, bulkhead link               what the compile job executes
@@ -20,6 +21,7 @@ use std::process::ExitCode;
 use std::sync::atomic::AtomicBool;
 
 use super::output;
+use crate::channels::party;
 use crate::model::job::{Job, JobReply};
 use crate::model::stage::Stage;
 use crate::model::units::Hertz;
@@ -51,6 +53,7 @@ pub fn take_over() -> Option<ExitCode> {
         Some("link") => Some(ended(verbs::link_files(words.get(1..).unwrap_or_default()))),
         Some("agent") => Some(serve(&words)),
         Some("switch") => Some(ended(carry(words.get(1..).unwrap_or_default()))),
+        Some(party::VERB) => Some(ended(party::serve())),
         Some("reaper") => Some(reap(&words)),
         Some("janitor") => Some(clean(&words)),
         Some("keeper") => Some(kept(&words)),
