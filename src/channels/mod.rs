@@ -10,5 +10,10 @@
 //! ```
 //! One series at a time: of all these only two spin at once, each on a CPU of its own, the same two in every series.
 
+pub mod bench;
+mod desk;
+pub mod gather;
 mod lines;
+mod memory;
+mod parties;
 pub mod party;

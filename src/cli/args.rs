@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
+pub use super::channel_args::{BenchArgs, ChannelArgs, ChannelVerb};
 use super::exec::args::ExecArgs;
 use super::moment;
 pub use super::set_args::{DownArgs, PsArgs, SplitAt, UpArgs};
@@ -40,6 +41,8 @@ pub enum Verb {
     Measure(Box<MeasureArgs>),
     /// Run a program as a partition of its own: a virtual machine with the host's files, streams and exit code
     Exec(Box<ExecArgs>),
+    /// Channels between partitions: what they give on this host
+    Channel(Box<ChannelArgs>),
     /// Bring a set of partitions up: programs and machines with their networks, walled off
     Up(UpArgs),
     /// End a set of partitions and leave nothing of it
@@ -344,6 +347,8 @@ pub enum Format {
     Scenario,
     /// A set of partitions, as JSON
     Set,
+    /// Output of `channel bench --json`
+    Channel,
 }
 
 /// Arguments of `completions`.

@@ -100,6 +100,8 @@ pub struct MappingOrder {
     pub number: u64,
     /// What is mapped; none for shared memory that the party makes itself.
     pub path: Option<PathBuf>,
+    /// Whether it may be written.
+    pub writable: bool,
     /// How often.
     pub repeats: u32,
     /// CPU this party keeps to.
@@ -186,7 +188,9 @@ impl PartyAnswer {
     /// Number of the order that is answered.
     pub const fn number(&self) -> u64 {
         match self {
-            Self::Outcome { number, .. } | Self::Mappings { number, .. } | Self::Failed { number, .. } => *number,
+            Self::Outcome { number, .. } | Self::Mappings { number, .. } | Self::Failed { number, .. } => {
+                *number
+            }
         }
     }
 
@@ -208,9 +212,13 @@ pub fn read_answer(line: &[u8]) -> Result<PartyAnswer, String> {
     if line.len() > LONGEST_LINE {
         return Err(format!("wanted a line of at most {LONGEST_LINE} bytes, got {}", line.len()));
     }
-    let answer: PartyAnswer =
-        serde_json::from_slice(line).map_err(|error| format!("wanted an answer, got something else: {error}"))?;
-    if answer.is_sound() { Ok(answer) } else { Err("wanted figures that are possible, got others".to_owned()) }
+    let answer: PartyAnswer = serde_json::from_slice(line)
+        .map_err(|error| format!("wanted an answer, got something else: {error}"))?;
+    if answer.is_sound() {
+        Ok(answer)
+    } else {
+        Err("wanted figures that are possible, got others".to_owned())
+    }
 }
 
 #[cfg(test)]

@@ -13,6 +13,7 @@
 
 pub mod accounts;
 pub mod attribution;
+pub mod channel_bench;
 pub mod channel_party;
 pub mod classes;
 pub mod clock_wire;

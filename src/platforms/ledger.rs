@@ -51,7 +51,7 @@ pub enum Thing {
     },
     /// A directory with all that is in it.
     Directory {
-        /// Absolute path, in the run directory or a `bulkhead-…` folder of the temporary directory.
+        /// Absolute path, in the run directory or a `bulkhead-…` folder of the temporary directory or of `/dev/shm`.
         path: PathBuf,
     },
     /// An empty cgroup directory.

@@ -5,7 +5,6 @@
 //! one is, by loads of word after word, and by stores. Both memories are walked by the same code, one right after the
 //! other, in changing order.
 
-use std::path::Path;
 use std::time::Instant;
 
 use channel::Memory;
@@ -27,7 +26,7 @@ const ACCESSES: usize = 20_000;
 /// When it cannot be mapped or is too small.
 pub fn measure(order: &MappingOrder) -> Result<Vec<MappingTimes>, String> {
     let mapping = match &order.path {
-        Some(path) => open_either(path)?,
+        Some(path) => open(path, order.writable)?,
         None => Memory::sealed("mapping", WORDS as u64 * 8).map_err(|error| error.to_string())?,
     };
     if mapping.bytes() < WORDS as u64 * 8 {
@@ -44,11 +43,6 @@ pub fn measure(order: &MappingOrder) -> Result<Vec<MappingTimes>, String> {
         }
     };
     Ok((0..order.repeats.min(MOST_REPEATS)).map(repeat).collect())
-}
-
-/// To be written where that is allowed.
-fn open_either(path: &Path) -> Result<Memory, String> {
-    open(path, true).or_else(|_| open(path, false))
 }
 
 fn walk(memory: &Memory) -> AccessTimes {
@@ -109,7 +103,7 @@ mod tests {
 
     #[test]
     fn shared_memory_is_measured_and_what_is_too_small_is_refused() {
-        let mut order = MappingOrder { number: 0, path: None, repeats: 3, cpu: None };
+        let mut order = MappingOrder { number: 0, path: None, writable: true, repeats: 3, cpu: None };
         let times = measure(&order).unwrap();
         assert_eq!(times.len(), 3);
         assert!(times.iter().all(|times| times.mapping.stores.each_ns().is_some()));

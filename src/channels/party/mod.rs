@@ -18,9 +18,9 @@ use std::time::Duration;
 use nix::sched::{CpuSet, sched_setaffinity};
 use nix::unistd::Pid;
 
-pub use self::way::RING_BYTES;
 use self::pair::Pair;
 use self::talk::Talk;
+pub use self::way::RING_BYTES;
 use self::way::{Sections, Tcp, Way};
 use super::lines::{line_of, read_line};
 use crate::model::channel_party::{
@@ -32,6 +32,11 @@ use crate::model::channel_party::{
 pub const VERB: &str = "channel-party";
 /// Longest patience that is granted, in milliseconds.
 const MOST_PATIENCE_MS: u64 = 120_000;
+
+/// Size of a section for the ring it holds.
+pub fn section_bytes() -> u64 {
+    Sections::bytes()
+}
 
 /// What a party keeps from one order to the next.
 #[derive(Default)]
@@ -99,9 +104,7 @@ impl Party {
         let patience = Duration::from_millis(order.patience_ms.min(MOST_PATIENCE_MS));
         self.sections.take(own, order.leads)?;
         let sections = &self.sections;
-        on_cpu(order.cpu, || {
-            talk(&mut sections.connect(own, peer, order.leads, patience)?, bytes, order)
-        })
+        on_cpu(order.cpu, || talk(&mut sections.connect(own, peer, order.leads, patience)?, bytes, order))
     }
 
     fn paired(&mut self, bytes: usize, order: &SeriesOrder) -> Result<Seen, String> {

@@ -54,7 +54,8 @@ impl Pair {
     /// When it has ended.
     pub fn begin(&mut self, order: &SeriesOrder) -> Result<(), String> {
         let way = PartyWay::Ring { own: path(&self.theirs), peer: path(&self.ours) };
-        let order = SeriesOrder { way, leads: false, cpu: order.second_cpu, second_cpu: None, ..order.clone() };
+        let order =
+            SeriesOrder { way, leads: false, cpu: order.second_cpu, second_cpu: None, ..order.clone() };
         let line = line_of(&PartyOrder::Series(order))?;
         let told = self.input.as_mut().is_some_and(|input| input.write_all(&line).is_ok());
         if told { Ok(()) } else { Err(self.gone()) }

@@ -177,7 +177,9 @@ impl<'a> Talk<'a> {
         let numbered = self.message.len() >= NUMBERED_FROM;
         if first & !LAST != wanted || (numbered && number != self.number) {
             let number = self.number;
-            return Err(format!("wanted message {number}, got another one or a garbled one (first byte {first:#x})"));
+            return Err(format!(
+                "wanted message {number}, got another one or a garbled one (first byte {first:#x})"
+            ));
         }
         self.number += 1;
         Ok(first & LAST != 0)

@@ -56,7 +56,8 @@ impl Sections {
             return Ok(());
         }
         self.0.remove(own);
-        let section = Section::create_in(open(own, true)?, &layout(leads)).map_err(|error| error.to_string())?;
+        let section =
+            Section::create_in(open(own, true)?, &layout(leads)).map_err(|error| error.to_string())?;
         self.0.insert(own.to_owned(), section);
         Ok(())
     }

@@ -7,7 +7,7 @@
 //! ```
 
 pub mod args;
-mod folder;
+pub mod folder;
 mod report;
 mod signals;
 mod spec;
