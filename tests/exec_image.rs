@@ -48,7 +48,7 @@ fn boot(code: &[u8], orders: &[Order]) -> Outcome {
         guest_nodes: 1,
     };
     let (name, content, cards) = ("image".to_owned(), Content::Image, Vec::new());
-    let spec = PartitionSpec { name, content, resources, disks: vec![disk], cards };
+    let spec = PartitionSpec { name, content, resources, disks: vec![disk], cards, sections: Vec::new() };
     let around = Surroundings {
         exe: exec_kit::binary().to_owned(),
         cache: cache(),

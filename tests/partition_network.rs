@@ -56,6 +56,7 @@ fn partition(number: u8, links: &[&Path], script: &str) -> PartitionSpec {
             number,
             address: format!("10.77.1.{number}/24"),
         }],
+        sections: Vec::new(),
     }
 }
 

@@ -118,9 +118,11 @@ impl Memory {
         Self::from_file(file, &path.display().to_string(), true)
     }
 
-    /// An existing file or PCI resource (`/sys/bus/pci/devices/…/resource2`), to be written by this process alone.
+    /// An existing file or PCI resource (`/sys/bus/pci/devices/…/resource2`, or a link to it), to be written by this
+    /// process alone.
     pub fn writable(path: &Path) -> Result<Self> {
-        let file = open_options().read(true).write(true).open(path);
+        let file =
+            open_options().read(true).write(true).open(resource_behind(path).as_deref().unwrap_or(path));
         Self::from_file(
             file.map_err(Error::io(format!("open {}", path.display())))?,
             &path.display().to_string(),
@@ -128,9 +130,9 @@ impl Memory {
         )
     }
 
-    /// An existing file or PCI resource of a peer, mapped read-only.
+    /// An existing file or PCI resource (or a link to it) of a peer, mapped read-only.
     pub fn readable(path: &Path) -> Result<Self> {
-        let file = open_options().read(true).open(path);
+        let file = open_options().read(true).open(resource_behind(path).as_deref().unwrap_or(path));
         Self::from_file(
             file.map_err(Error::io(format!("open {}", path.display())))?,
             &path.display().to_string(),
@@ -181,6 +183,13 @@ impl Memory {
         let origin = Origin::Mapped { file, bytes: length.get() };
         Ok(Self { first, words: length.get() / 8, origin, writable, name: name.to_owned() })
     }
+}
+
+/// Where a link to a device leads. No other link is followed: only the kernel makes what is there.
+#[cfg(not(loom))]
+fn resource_behind(path: &Path) -> Option<std::path::PathBuf> {
+    let is_link = std::fs::symlink_metadata(path).ok()?.is_symlink();
+    std::fs::canonicalize(path).ok().filter(|real| is_link && real.starts_with("/sys/devices"))
 }
 
 /// Neither follows a link nor waits for a pipe's other end.

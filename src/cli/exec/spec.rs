@@ -31,6 +31,7 @@ pub fn partition(args: &ExecArgs) -> Result<PartitionSpec> {
         resources: resources(&args.resources)?,
         disks: args.sight.disk.iter().map(disk).collect(),
         cards,
+        sections: Vec::new(),
     })
 }
 

@@ -37,6 +37,8 @@ pub struct PartitionSpec {
     pub disks: Vec<DiskSpec>,
     /// Its network cards, in the guest's order.
     pub cards: Vec<CardSpec>,
+    /// Memory that it shares with others, by name; the place in this list is the device's number.
+    pub sections: Vec<SectionSpec>,
 }
 
 /// What runs in a partition.

@@ -84,6 +84,21 @@ pub enum CardSpec {
     },
 }
 
+/// A section of a channel: memory that one partition writes and others only read.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SectionSpec {
+    /// Name of the channel; its program finds it as `/dev/bulkhead/NAME`.
+    pub name: String,
+    /// File on the host, in memory, of exactly this size, ours alone.
+    pub path: std::path::PathBuf,
+    /// Its size, a power of two.
+    #[serde(rename = "size_mib")]
+    pub size: Mebibytes,
+    /// Whether this partition is the one that may write.
+    pub writable: bool,
+}
+
 /// Ascending numbers of CPUs or memory nodes, written `0-3,8`.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]

@@ -11,7 +11,9 @@ use super::xml::Xml;
 use super::{Emission, Manager, Prepared, emit};
 use crate::model::experiment::Accelerator;
 use crate::model::partition::set::Restart;
-use crate::model::partition::{CardSpec, Content, DiskSpec, PartitionSpec, Priority, Program, Resources};
+use crate::model::partition::{
+    CardSpec, Content, DiskSpec, PartitionSpec, Priority, Program, Resources, SectionSpec,
+};
 use crate::model::units::{Bytes, Mebibytes};
 use crate::platforms::vm::qemu::ShareArgument;
 
@@ -38,6 +40,11 @@ fn card(number: u8) -> CardSpec {
     }
 }
 
+fn section(writable: bool) -> SectionSpec {
+    let (name, size) = ("frames".to_owned(), Mebibytes::from_mib(4));
+    SectionSpec { name, path: "/works/c/frames".into(), size, writable }
+}
+
 fn emission() -> Emission {
     let plc = PartitionSpec {
         name: "plc".to_owned(),
@@ -50,6 +57,7 @@ fn emission() -> Emission {
             operations_per_s: Some(100),
         }],
         cards: vec![card(1), CardSpec::User],
+        sections: vec![section(true)],
     };
     let usual = Resources { pin: None, node: None, hugepages: false, guest_nodes: 1, ..resources() };
     let resources =
@@ -66,6 +74,7 @@ fn emission() -> Emission {
         resources,
         disks,
         cards: vec![card(2)],
+        sections: vec![section(false)],
     };
     let shares = vec![ShareArgument { tag: "root".to_owned(), path: "/".into(), writable: false }];
     Emission {

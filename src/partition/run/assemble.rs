@@ -8,14 +8,14 @@ use std::path::{Path, PathBuf};
 
 use super::check::MOST_ALONE_BYTES;
 use super::{Failed, lookup};
-use crate::model::partition::{Content, DiskSpec, Files, PartitionSpec, Program};
+use crate::model::partition::{Content, DiskSpec, Files, PartitionSpec, Program, SectionSpec};
 use crate::model::platform::DiskBus;
 use crate::partition::network::{USER_RESOLVER, USER_ROUTER, cards};
 use crate::platforms::vm::guest::{
-    ERROR_PORT, GuestConfig, GuestProgram, GuestTree, INPUT_PORT, OUTPUT_PORT, Root, WayOut,
+    ERROR_PORT, GuestConfig, GuestProgram, GuestSection, GuestTree, INPUT_PORT, OUTPUT_PORT, Root, WayOut,
 };
 use crate::platforms::vm::qemu::{
-    DiskArgument, Extras, MemoryArgument, PortArgument, ShareArgument, Throttle,
+    DiskArgument, Extras, MemoryArgument, PortArgument, SectionArgument, ShareArgument, Throttle,
 };
 
 /// Tag of the tree that is the program's root.
@@ -53,6 +53,7 @@ pub fn assemble(spec: &PartitionSpec) -> Result<Assembled, Failed> {
             },
             disks: spec.disks.iter().map(disk).collect(),
             plugs: cards.plugs,
+            sections: sections(&spec.sections),
             user_network: cards.user_network,
             boots_disk: spec.content == Content::Image,
             paused: true,
@@ -65,6 +66,7 @@ pub fn assemble(spec: &PartitionSpec) -> Result<Assembled, Failed> {
         let mut guest = GuestProgram {
             program: (**program).clone(),
             hostname: spec.name.clone(),
+            sections: spec.sections.iter().map(shown_section).collect(),
             ..GuestProgram::default()
         };
         guest.way_out = way_out;
@@ -88,6 +90,21 @@ fn disk(spec: &DiskSpec) -> DiskArgument {
         read_only: spec.read_only,
         throttle: Throttle { bytes_per_s: spec.bytes_per_s, operations_per_s: spec.operations_per_s },
     }
+}
+
+/// Devices of sections, in their order.
+pub fn sections(specs: &[SectionSpec]) -> Vec<SectionArgument> {
+    let argument = |(spec, slot): (&SectionSpec, u8)| SectionArgument {
+        path: spec.path.clone(),
+        bytes: spec.size.to_bytes(),
+        writable: spec.writable,
+        slot,
+    };
+    specs.iter().zip(0..).map(argument).collect()
+}
+
+fn shown_section(spec: &SectionSpec) -> GuestSection {
+    GuestSection { name: spec.name.clone(), bytes: spec.size.to_bytes(), writable: spec.writable }
 }
 
 /// Which trees are served, and where the guest mounts them.

@@ -11,11 +11,14 @@ use super::{Failed, lookup};
 use crate::model::partition::{CardSpec, Content, DiskSpec, Files, PartitionSpec, Program};
 use crate::model::units::Mebibytes;
 use crate::partition::place;
+use crate::platforms::vm::guest::MOST_SECTIONS;
 
 /// Most bytes of words and environment together: Linux takes no more with the usual stack.
 const MOST_WORD_BYTES: usize = 2 * 1024 * 1024;
 /// Most trees, disks and cards: places on the PCI bus are few.
 const MOST_DEVICES: usize = 24;
+/// Places that are free beside them and what every partition has.
+const FREE_PLACES: usize = 4;
 /// Largest program file that is put into a partition without files.
 pub const MOST_ALONE_BYTES: u64 = 256 * 1024 * 1024;
 
@@ -31,10 +34,17 @@ pub fn check(spec: &PartitionSpec) -> Result<(), Failed> {
         Content::Program(program) => program.writable.len() + program.binds.len(),
         Content::Image => 0,
     };
-    let devices = trees + spec.disks.len() + spec.cards.len();
-    if devices > MOST_DEVICES {
+    let devices = trees + spec.disks.len() + spec.cards.iter().map(plugs).sum::<usize>();
+    // Eight sections share a place; the first four of these are beyond those counted here.
+    let sections = spec.sections.len().div_ceil(8);
+    if spec.sections.len() > usize::from(MOST_SECTIONS) {
+        let got = spec.sections.len();
+        return Err(Failed::own(format!("a partition may have {MOST_SECTIONS} channels, these are {got}")));
+    }
+    let most = MOST_DEVICES - sections.saturating_sub(FREE_PLACES);
+    if devices > most {
         return Err(Failed::own(format!(
-            "a partition may have {MOST_DEVICES} opened paths, binds, disks and cards together, these are {devices}"
+            "a partition may have {most} opened paths, binds, disks and cards together, these are {devices}"
         )));
     }
     spec.disks.iter().try_for_each(check_disk)?;
@@ -42,6 +52,14 @@ pub fn check(spec: &PartitionSpec) -> Result<(), Failed> {
         return Err(Failed::own("a partition may have one card at QEMU's own network, not several"));
     }
     Ok(())
+}
+
+/// Cards that the guest sees: one per link.
+fn plugs(card: &CardSpec) -> usize {
+    match card {
+        CardSpec::User => 1,
+        CardSpec::Switch { sockets, .. } => sockets.len(),
+    }
 }
 
 fn check_program(program: &Program, memory: Mebibytes) -> Result<(), Failed> {

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use super::assemble::{Assembled, assemble};
 use super::inbox::{Inbox, is_ending};
 use super::talk::{Beginning, Happened, Talk};
-use super::{Event, Failed, Order, Orders, Outcome, Streams, Surroundings, engine};
+use super::{Event, Failed, Order, Orders, Outcome, Streams, Surroundings, engine, sections};
 use crate::model::experiment::PlatformSpec;
 use crate::model::names::PlatformKind;
 use crate::model::partition::{Content, Difference, PartitionSpec, ProgramEnd};
@@ -53,6 +53,7 @@ fn launch(
     tell: &mut dyn FnMut(Event),
 ) -> Result<ProgramEnd, Failed> {
     super::check(spec)?;
+    spec.sections.iter().try_for_each(sections::check_file).map_err(Failed::own)?;
     let channel = channel();
     let inbox = Inbox::open(orders, channel.0.clone()).map_err(|error| Failed::own(error.to_string()))?;
     let named = named(around);
@@ -69,7 +70,7 @@ fn launch(
         Content::Program(_) => created.converse(streams, channel, boot, tell),
         Content::Image => created.watch(&channel.1, tell),
     });
-    outcome.map_err(|failed| created.explain(failed))
+    outcome.map_err(|failed| created.explain(failed, spec))
 }
 
 /// What the partition is made of.
@@ -156,6 +157,7 @@ impl Created {
         let control = self.machine.control();
         place::place(&spec.resources, pid, control).map_err(Failed::own)?;
         let given = place::read_back(pid, control).map_err(Failed::own)?;
+        sections::check_given(&spec.sections, control)?;
         let differences = place::differences(&spec.resources, &spec.disks, &given);
         tell(Event::Placed(Box::new(given)));
         if !differences.is_empty() {
@@ -211,7 +213,7 @@ impl Created {
     }
 
     /// Adds how the machine ended, if it has, and its last words.
-    fn explain(&mut self, mut failed: Failed) -> Failed {
+    fn explain(&mut self, mut failed: Failed, spec: &PartitionSpec) -> Failed {
         if failed.interrupted.is_some() || failed.code != 125 {
             return failed;
         }
@@ -226,6 +228,9 @@ impl Created {
         }
         self.machine.end();
         failed.console = self.machine.console_tail();
+        if let Some(advice) = sections::advice(&spec.sections, &failed.console) {
+            failed.reason = format!("{}; {advice}", failed.reason);
+        }
         failed
     }
 }

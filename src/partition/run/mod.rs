@@ -11,6 +11,7 @@ mod inbox;
 mod launch;
 mod lookup;
 mod relay;
+mod sections;
 mod talk;
 mod unattended;
 
@@ -25,6 +26,7 @@ use crate::model::units::Hertz;
 use crate::platforms::ledger::Ledger;
 
 pub use launch::run;
+pub use sections::check_file;
 pub use unattended::{Unattended, unattended};
 
 /// What a partition is made with.

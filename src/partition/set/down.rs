@@ -14,7 +14,7 @@ use nix::sys::signal::Signal;
 
 use super::folder::{self, LockError, SetFolder, Work};
 use super::keeper::STOP_GRACE;
-use super::{process, resolve};
+use super::{channels, process, resolve};
 use crate::model::partition::set::{PartitionSet, ProcessName};
 use crate::platforms::ledger;
 
@@ -74,6 +74,7 @@ pub fn undo(folder: &Path, manner: Manner) -> Result<Vec<String>, String> {
     let Some(undertaking) = folder::read_undertaking(folder) else { return Ok(Vec::new()) };
     let begun = if undertaking.fresh { folder::kept(folder) } else { undertaking.starts };
     end(folder, &begun, manner, &mut |_| ())?;
+    channels::sweep(folder).map_err(|error| format!("the memory of channels: {error}"))?;
     folder::remove_undertaking(folder);
     if undertaking.fresh {
         let _ = fs::remove_file(folder.join("set.json"));

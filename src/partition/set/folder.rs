@@ -8,6 +8,7 @@
 //!    p/plc/               a partition: charge.json keeper.json state.json stdout.log stderr.log started.jsonl
 //!    n/control.0/         a switch of a network: charge.json keeper.json state.json
 //!    l/control.0/         its link: the sockets of its plugs
+//!    c/frames             a channel: its memory; c may be a link to memory elsewhere
 //! ```
 
 use std::fs::{self, File, OpenOptions, TryLockError};
@@ -19,7 +20,7 @@ use std::time::{Duration, Instant};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use super::{process, root};
+use super::{channels, process, root};
 use crate::model::partition::is_name;
 use crate::model::partition::set::{Charge, KeptState, ProcessName, SetRecord, Undertaking};
 
@@ -162,6 +163,7 @@ impl SetFolder {
     /// # Errors
     /// When something cannot be removed; what remains can be removed later.
     pub fn remove(self) -> io::Result<()> {
+        channels::remove(&self.path)?;
         for entry in fs::read_dir(&self.path)? {
             let entry = entry?;
             if entry.file_name() == "lock" {

@@ -9,6 +9,7 @@
 //!  ps, down ─► the folder of the set ─► who keeps what, how that stands; a lock says who works on it
 //! ```
 
+pub mod channels;
 pub mod down;
 pub mod folder;
 pub mod keeper;

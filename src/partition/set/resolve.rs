@@ -3,12 +3,13 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use super::channels;
 use crate::model::partition::set::{
-    Charge, Fault, HostNode, HostSize, PartitionCharge, PartitionEntry, PartitionSet, SwitchCharge, Tools,
-    USER_NETWORK, Wiring, ascending,
+    ChannelEntry, Charge, Fault, HostNode, HostSize, PartitionCharge, PartitionEntry, PartitionSet,
+    SwitchCharge, Tools, USER_NETWORK, Wiring, ascending,
 };
 use crate::model::partition::{
-    Bind, CardSpec, Content, Files, NumberList, PartitionSpec, Priority, Program, Resources,
+    Bind, CardSpec, Content, Files, NumberList, PartitionSpec, Priority, Program, Resources, SectionSpec,
 };
 use crate::model::units::Bytes;
 use crate::partition::network::hardware_prefix;
@@ -68,6 +69,7 @@ pub fn kept(set: &PartitionSet, tools: &Tools, folder: &Path) -> Result<Vec<Kept
             resources: resources(entry),
             disks: entry.disks.clone(),
             cards,
+            sections: sections(set, &name, folder),
         };
         let (restart, restart_limit) = (entry.restart, entry.restart_limit);
         let charge = PartitionCharge { spec, restart, restart_limit, tools: tools.clone() };
@@ -150,6 +152,17 @@ fn cards(
         });
     }
     Ok(cards)
+}
+
+/// Channels of a partition, by name.
+fn sections(set: &PartitionSet, partition: &str, folder: &Path) -> Vec<SectionSpec> {
+    let section = |(name, channel, writable): (&str, &ChannelEntry, bool)| SectionSpec {
+        name: name.to_owned(),
+        path: folder.join(channels::FOLDER).join(name),
+        size: channel.size_mib,
+        writable,
+    };
+    set.channels_of(partition).map(section).collect()
 }
 
 /// What an entry is granted.

@@ -18,11 +18,11 @@ use super::down::{self, Gone, Manner};
 use super::folder::{self, LockError, SetFolder, Work};
 use super::keeper::GO;
 use super::resolve::{self, Kept};
-use super::{process, root, status};
-use crate::model::partition::ProgramEnd;
+use super::{channels, process, root, status};
 use crate::model::partition::set::{
     Charge, Fault, KeptState, PartitionSet, Phase, SET_SCHEMA, SetRecord, Tools, Undertaking,
 };
+use crate::model::partition::{ProgramEnd, SectionSpec};
 use crate::partition::place;
 use crate::partition::run;
 use crate::platforms::Cancel;
@@ -103,10 +103,6 @@ pub enum UpError {
 pub fn up(wanted: &Wanted<'_>, cancel: &Cancel, tell: &mut dyn FnMut(Step)) -> Result<(), UpError> {
     let path = wanted.state_root.join(&wanted.set.name);
     wanted.set.check_on(&resolve::host_size()).map_err(UpError::Fault)?;
-    if let Some(channel) = wanted.set.channels.keys().next() {
-        let problem = "shared memory between partitions is not built yet; take it out to bring the set up";
-        return Err(UpError::Fault(Fault::new(&["channel", channel], problem)));
-    }
     let kept = resolve::kept(wanted.set, wanted.tools, &path).map_err(UpError::Fault)?;
     for one in &kept {
         if let Charge::Partition(charge) = &one.charge {
@@ -195,6 +191,9 @@ fn compare(path: &Path, kept: Vec<Kept>, tell: &mut dyn FnMut(Step)) -> Vec<Part
         let why = match phase {
             Phase::Missing => None,
             _ if !same => Some("it is another one in the file now".to_owned()),
+            _ if !phase.is_final() && sections(&kept.charge).iter().any(is_broken) => {
+                Some("the memory of its channels is not as it was made".to_owned())
+            }
             Phase::Starting | Phase::Running | Phase::Waiting => {
                 tell(Step::Left(kept.folder.clone(), phase));
                 return Part { kept, at: At::Left };
@@ -211,6 +210,10 @@ fn compare(path: &Path, kept: Vec<Kept>, tell: &mut dyn FnMut(Step)) -> Vec<Part
         Part { kept, at: At::ToStart }
     };
     kept.into_iter().map(look).collect()
+}
+
+fn is_broken(section: &SectionSpec) -> bool {
+    run::check_file(section).is_err()
 }
 
 fn ended_well(state: &KeptState) -> bool {
@@ -251,6 +254,7 @@ impl Works<'_> {
         let record = SetRecord { schema_version: SET_SCHEMA, file: self.wanted.file.to_owned(), set };
         folder::write_set(path, &record).map_err(broke)?;
         self.make_links().map_err(broke)?;
+        channels::make(path, self.sections()).map_err(broke)?;
         tell(Step::Begins(undertaking.starts.len()));
         while self.parts.iter().any(|part| !matches!(part.at, At::Left | At::Runs)) {
             if cancel.is_cancelled() {
@@ -275,6 +279,11 @@ impl Works<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Sections of channels, that of a channel once for each partition that has it.
+    fn sections(&self) -> impl Iterator<Item = &SectionSpec> {
+        self.parts.iter().flat_map(|part| sections(&part.kept.charge))
     }
 
     /// Starts what waits for nobody any more; no more partitions boot at once than there are CPUs.
@@ -338,6 +347,13 @@ impl Works<'_> {
             }
         }
         Ok(())
+    }
+}
+
+fn sections(charge: &Charge) -> &[SectionSpec] {
+    match charge {
+        Charge::Partition(charge) => &charge.spec.sections,
+        Charge::Switch(_) => &[],
     }
 }
 

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use crate::model::partition::{Bind, Program};
+use crate::model::units::Bytes;
 
 /// Where that file is; a process that finds it and is PID 1 runs a guest, not a container.
 pub const CONFIG_PATH: &str = "/bulkhead.json";
@@ -21,6 +22,10 @@ pub const ERROR_PORT: &str = "bulkhead.err";
 pub const PROGRAM_PATH: &str = "/program";
 /// Where the guest's disk is mounted.
 pub const SCRATCH: &str = "/scratch";
+/// Folder in which a program finds its sections.
+pub const SECTIONS: &str = "/dev/bulkhead";
+/// Most sections of a guest.
+pub const MOST_SECTIONS: u8 = 64;
 /// Line a guest prints when it is only to say that its init runs; the boot benchmark waits for it.
 pub const INIT_RUNS: &str = "bulkhead: init runs";
 
@@ -73,6 +78,9 @@ pub struct GuestProgram {
     pub inner_binds: Vec<Bind>,
     /// Router and name server, where there is a way out.
     pub way_out: Option<WayOut>,
+    /// Sections of channels, in the order of their devices.
+    #[serde(default)]
+    pub sections: Vec<GuestSection>,
     /// Nobody is at the other end of the link: the program starts by itself, its input is empty, and what would be
     /// told the host goes into the link as lines of JSON.
     #[serde(default)]
@@ -105,6 +113,24 @@ pub struct GuestTree {
     pub at: PathBuf,
     /// Whether the program may write to it.
     pub writable: bool,
+}
+
+/// A section of a channel in a guest: it appears as `/dev/bulkhead/NAME`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct GuestSection {
+    /// Name of the channel.
+    pub name: String,
+    /// What the device must have.
+    pub bytes: Bytes,
+    /// Whether the program may write.
+    pub writable: bool,
+}
+
+/// Where the device of a section is on the first PCI bus: place and function, from the end of the bus. The very last
+/// place is the chipset's own.
+pub const fn section_place(slot: u8) -> (u8, u8) {
+    (0x1e - slot / 8, slot % 8)
 }
 
 /// The way out of a guest's network.

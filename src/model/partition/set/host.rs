@@ -61,9 +61,27 @@ impl PartitionSet {
 
     fn check_memory(&self, host: &HostSize) -> Result<(), Fault> {
         self.fits(host.memory, "this host has", |_| true)?;
+        self.channels_fit(host.memory)?;
         for node in &host.nodes {
             let words = format!("memory node {} has", node.number);
             self.fits(node.memory, &words, |wanted| wanted == Some(node.number))?;
+        }
+        Ok(())
+    }
+
+    /// The memory of channels comes on top of that of all partitions.
+    fn channels_fit(&self, there: Bytes) -> Result<(), Fault> {
+        let partitions = self.partitions.values().map(|entry| entry.memory_mib.get() + OVERHEAD.get());
+        let mut sum = partitions.fold(0, u64::saturating_add);
+        for (name, channel) in &self.channels {
+            sum = sum.saturating_add(channel.size_mib.get());
+            let wanted = Mebibytes::from_mib(sum).to_bytes();
+            if wanted > there {
+                let problem = format!(
+                    "up to and with this channel the set needs {wanted}, this host has {there}; memory is never promised twice"
+                );
+                return Err(Fault::new(&["channel", name, "size_mib"], problem));
+            }
         }
         Ok(())
     }

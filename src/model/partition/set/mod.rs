@@ -251,6 +251,20 @@ pub struct ChannelEntry {
     pub size_mib: Mebibytes,
 }
 
+impl PartitionSet {
+    /// Channels that a partition has, by name, and whether it is the one that may write.
+    pub fn channels_of<'a>(
+        &'a self,
+        partition: &'a str,
+    ) -> impl Iterator<Item = (&'a str, &'a ChannelEntry, bool)> {
+        self.channels.iter().filter_map(move |(name, channel)| {
+            let writes = channel.writer == partition;
+            let has = writes || channel.readers.iter().any(|reader| reader == partition);
+            has.then_some((name.as_str(), channel, writes))
+        })
+    }
+}
+
 impl PartitionEntry {
     /// Its plugs: those of `networks`, then those of `card`.
     pub fn plugs(&self) -> impl Iterator<Item = CardEntry> + '_ {

@@ -10,6 +10,7 @@
 mod inward;
 mod outward;
 mod pty;
+mod sections;
 mod serve;
 mod start;
 mod tree;
@@ -54,6 +55,7 @@ pub fn run(config: &GuestConfig, program: &GuestProgram) -> Result<(), String> {
         say(&format!("host name {}: {error}", program.hostname));
     }
     tree::build(program)?;
+    sections::show(&program.sections, &program.program.user)?;
     let (soft, hard) = OPEN_FILES;
     setrlimit(Resource::RLIMIT_NOFILE, soft, hard).map_err(in_context("the limit of open files"))?;
     serve::serve(link, ports, program, is_anything_writable(program))

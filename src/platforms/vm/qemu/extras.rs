@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::os::fd::RawFd;
 use std::path::PathBuf;
 
-use super::{DiskArgument, commas_doubled, disk_arguments};
+use super::{DiskArgument, SectionArgument, commas_doubled, disk_arguments};
 use crate::model::units::Mebibytes;
 
 /// Longest path of a socket that Linux takes, in bytes (unix(7)).
@@ -23,6 +23,8 @@ pub struct Extras {
     pub disks: Vec<DiskArgument>,
     /// Cards at switches.
     pub plugs: Vec<PlugArgument>,
+    /// Sections of channels.
+    pub sections: Vec<SectionArgument>,
     /// Descriptor of a connected socket for a second control channel, over which the cards are told what became of
     /// their switches.
     pub plug_control: Option<RawFd>,
@@ -97,6 +99,7 @@ impl Extras {
         for (number, plug) in self.plugs.iter().enumerate() {
             words.extend(plug.arguments(number));
         }
+        words.extend(self.sections.iter().flat_map(SectionArgument::arguments));
         if let Some(fd) = self.plug_control {
             let chardev = format!("socket,id=plugs,fd={fd}");
             words.extend(["-chardev", &chardev, "-mon", "chardev=plugs,mode=control"].map(OsString::from));

@@ -5,12 +5,14 @@
 //! runs nothing, and no shell ever sees them.
 
 mod extras;
+mod sections;
 
 use std::ffi::OsString;
 use std::os::fd::RawFd;
 use std::path::{Path, PathBuf};
 
 pub use extras::{Extras, LONGEST_SOCKET_PATH, MemoryArgument, PlugArgument, PortArgument, ShareArgument};
+pub use sections::SectionArgument;
 
 use super::guest::{LINK_PORT, LinkDevice};
 use crate::model::platform::DiskBus;
