@@ -36,6 +36,8 @@ pub struct Desk {
     from: Receiver<Result<PartyAnswer, String>>,
     /// Why nothing can be asked any more.
     lost: Option<String>,
+    /// An order was given that is not answered yet.
+    is_busy: bool,
     cancel: Cancel,
 }
 
@@ -56,12 +58,19 @@ impl Desk {
             }
         };
         std::thread::Builder::new().name(format!("answers of {name}")).spawn(reading)?;
-        Ok(Self { name: name.to_owned(), to: to.into(), from: inbox, lost: None, cancel: cancel.clone() })
+        Ok(Self {
+            name: name.to_owned(),
+            to: to.into(),
+            from: inbox,
+            lost: None,
+            is_busy: false,
+            cancel: cancel.clone(),
+        })
     }
 
-    /// Its name, for people.
-    pub fn name(&self) -> &str {
-        &self.name
+    /// Whether nothing is under way: then it ends at once when it is told to.
+    pub fn is_idle(&self) -> bool {
+        !self.is_busy && self.lost.is_none()
     }
 
     /// Gives an order without waiting for its answer.
@@ -73,6 +82,7 @@ impl Desk {
             return Err(NoAnswer::Failed(lost.clone()));
         }
         let line = line_of(order)?;
+        self.is_busy = true;
         self.to.write_all(&line).map_err(|error| self.lose(&format!("has ended ({error})")))
     }
 
@@ -88,9 +98,13 @@ impl Desk {
         loop {
             match self.from.recv_timeout(LOOK) {
                 Ok(Ok(PartyAnswer::Failed { number: got, reason })) if got == number => {
+                    self.is_busy = false;
                     return Err(NoAnswer::Failed(format!("{}: {reason}", self.name)));
                 }
-                Ok(Ok(answer)) if answer.number() == number => return Ok(answer),
+                Ok(Ok(answer)) if answer.number() == number => {
+                    self.is_busy = false;
+                    return Ok(answer);
+                }
                 Ok(Ok(answer)) => {
                     let got = answer.number();
                     return Err(self.lose(&format!("was asked for answer {number} and gave {got}")));

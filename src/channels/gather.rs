@@ -10,7 +10,7 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
 
 pub use super::desk::NoAnswer;
-use super::memory::SectionFolder;
+use super::memory::{CHANNEL_A, CHANNEL_B, SectionFolder};
 use super::parties::{HostParty, PartitionParty, PartitionPlan, Switch};
 use crate::partition::run::Surroundings;
 use crate::platforms::Cancel;
@@ -59,7 +59,7 @@ impl Parties {
             PartitionParty::start(&plan, around, cancel)
                 .map_err(|error| failed(&format!("partition {name} cannot be started"), error))
         };
-        let (mut a, mut b) = (start("a", 1)?, start("b", 2)?);
+        let (mut a, mut b) = (start(CHANNEL_A, 1)?, start(CHANNEL_B, 2)?);
         a.wait_until_started(cancel)?;
         b.wait_until_started(cancel)?;
         Ok(Self { partitions: Some((a, b)), _switch: Some(switch), _sections: Some(sections), ..all })

@@ -9,11 +9,11 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use super::desk::{Desk, NoAnswer};
-use super::memory::SectionFolder;
+use super::memory::{self, CHANNEL_A, CHANNEL_B, SectionFolder};
 use super::party::VERB;
 use crate::model::channel_party::PartyOrder;
 use crate::model::partition::{
-    CardSpec, Content, Files, NumberList, PartitionSpec, Priority, Program, Resources,
+    CardSpec, Content, Files, NumberList, PartitionSpec, Priority, Program, Resources, SectionSpec,
 };
 use crate::model::units::Bytes;
 use crate::partition::network::hardware_prefix;
@@ -66,8 +66,9 @@ impl HostParty {
 
 impl Drop for HostParty {
     fn drop(&mut self) {
+        let is_idle = self.desk.is_idle();
         let _ = self.desk.order(&PartyOrder::Bye);
-        if ended_soon(&mut self.child).is_none() {
+        if !is_idle || ended_soon(&mut self.child).is_none() {
             let _ = self.child.kill();
             let _ = self.child.wait();
         }
@@ -239,9 +240,10 @@ impl PartitionParty {
 
 impl Drop for PartitionParty {
     fn drop(&mut self) {
+        let grace = if self.desk.is_idle() { END_GRACE } else { Duration::ZERO };
         let _ = self.desk.order(&PartyOrder::Bye);
         let Some(runs) = self.runs.take() else { return };
-        let until = Instant::now() + END_GRACE;
+        let until = Instant::now() + grace;
         while !runs.is_finished() && Instant::now() < until {
             std::thread::sleep(LOOK);
         }
@@ -280,5 +282,17 @@ fn partition(plan: &PartitionPlan<'_>, exe: &Path) -> PartitionSpec {
             number: plan.number,
             address: address(plan.number),
         }],
+        sections: sections(plan),
     }
+}
+
+/// Each writes its own section and reads the other's.
+fn sections(plan: &PartitionPlan<'_>) -> Vec<SectionSpec> {
+    let section = |name: &str| SectionSpec {
+        name: name.to_owned(),
+        path: plan.sections.section(name),
+        size: memory::size(),
+        writable: name == plan.name,
+    };
+    [CHANNEL_A, CHANNEL_B].map(section).into()
 }

@@ -13,6 +13,7 @@ mod talk;
 mod way;
 
 use std::io::{self, BufReader, Write};
+use std::path::Path;
 use std::time::Duration;
 
 use nix::sched::{CpuSet, sched_setaffinity};
@@ -93,14 +94,13 @@ impl Party {
                 let connected = if order.leads { Tcp::connect } else { Tcp::listen };
                 talk(&mut connected(address, patience)?, bytes, order)
             }),
-            PartyWay::Ring { .. } => self.ring(&order.way, bytes, order),
+            PartyWay::Ring { own, peer } => self.ring(own, peer, bytes, order),
             PartyWay::Pair => self.paired(bytes, order),
         }
     }
 
     /// Sections are taken before the thread is held to its CPU: their hearts beat on any.
-    fn ring(&mut self, way: &PartyWay, bytes: usize, order: &SeriesOrder) -> Result<Seen, String> {
-        let PartyWay::Ring { own, peer } = way else { return Err("wanted a ring".to_owned()) };
+    fn ring(&mut self, own: &Path, peer: &Path, bytes: usize, order: &SeriesOrder) -> Result<Seen, String> {
         let patience = Duration::from_millis(order.patience_ms.min(MOST_PATIENCE_MS));
         self.sections.take(own, order.leads)?;
         let sections = &self.sections;
@@ -113,10 +113,13 @@ impl Party {
             None => Pair::start()?,
         };
         pair.begin(order)?;
-        let way = pair.way();
-        let seen = self.ring(&way, bytes, order);
-        // One that has ended is not kept: the next series starts another one.
+        let (own, peer) = pair.paths();
+        let seen = self.ring(&own, &peer, bytes, order);
         let followed = pair.end();
+        if seen.is_err() || followed.is_err() {
+            // One that broke is not kept: the next series starts another one, with new sections.
+            self.sections.end(&own);
+        }
         match (seen, followed) {
             (Ok(seen), Ok(())) => {
                 self.pair = Some(pair);

@@ -43,9 +43,9 @@ impl Pair {
         Ok(Self { child, input: Some(input), output: BufReader::new(output), ours, theirs })
     }
 
-    /// The way as this process goes it.
-    pub fn way(&self) -> PartyWay {
-        PartyWay::Ring { own: path(&self.ours), peer: path(&self.theirs) }
+    /// The section that this process writes, and the other one.
+    pub fn paths(&self) -> (PathBuf, PathBuf) {
+        (path(&self.ours), path(&self.theirs))
     }
 
     /// Tells the second process to follow.

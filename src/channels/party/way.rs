@@ -17,6 +17,8 @@ const LEADER: u32 = 1;
 const FOLLOWER: u32 = 2;
 /// How long a wait for a message spins: each party has a CPU of its own.
 const SPIN: Duration = Duration::from_micros(200);
+/// How long the other side's heart may stand still: longer than usual, since both spin on a host that may be busy.
+const GONE_AFTER: Duration = Duration::from_secs(5);
 /// Between two tries to reach who has to listen first.
 const AGAIN: Duration = Duration::from_millis(20);
 /// What is read of a socket at once.
@@ -62,6 +64,11 @@ impl Sections {
         Ok(())
     }
 
+    /// Ends the section at `own`: the next one at this path is another one.
+    pub fn end(&mut self, own: &Path) {
+        self.0.remove(own);
+    }
+
     /// A link through two sections of which the first was taken.
     ///
     /// # Errors
@@ -72,6 +79,7 @@ impl Sections {
         let mut endpoint = Endpoint::connect(section, number(!leads), &view, patience)
             .map_err(|error| format!("connecting: {error}"))?;
         endpoint.set_spin(SPIN);
+        endpoint.set_gone_after(GONE_AFTER);
         Ok(Ring { endpoint, patience })
     }
 }
