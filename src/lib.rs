@@ -4,6 +4,7 @@
 //! and `tests/architecture.rs` holds the imports to it.
 
 pub mod campaign;
+pub mod channels;
 pub mod cli;
 pub mod model;
 pub mod partition;

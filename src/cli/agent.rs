@@ -8,6 +8,7 @@
 //!  bulkhead undo STATE SET                       undoes what a killed `up` had begun
 //!  bulkhead janitor FOLDER                       removes a remote agent's folder when the agent has ended
 //!  bulkhead placement-trial SEED COUNT           asked and given placement of random partitions, on this host
+//!  bulkhead channel-party                        one of those between whom a channel bench measures
 //!  bulkhead noop                                 ends at once: what the fork probe executes
 //!  bulkhead agent mpi-wait                       in a partition: waits for Open MPI's daemon and runs it
 //!  bulkhead agent mpi-launch HOST WORDS…         in the first one: brings it there, in place of ssh
@@ -22,6 +23,7 @@ use std::process::ExitCode;
 use std::sync::atomic::AtomicBool;
 
 use super::output;
+use crate::channels::party;
 use crate::model::job::{Job, JobReply};
 use crate::model::stage::Stage;
 use crate::model::units::Hertz;
@@ -58,6 +60,7 @@ pub fn take_over() -> Option<ExitCode> {
             _ => serve(&words),
         }),
         Some("switch") => Some(ended(carry(words.get(1..).unwrap_or_default()))),
+        Some(party::VERB) => Some(ended(party::serve())),
         Some("reaper") => Some(reap(&words)),
         Some("janitor") => Some(clean(&words)),
         Some("keeper") => Some(kept(&words)),

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
+pub use super::channel_args::{BenchArgs, ChannelArgs, ChannelVerb};
 use super::exec::args::ExecArgs;
 use super::moment;
 use super::mpirun::args::MpirunArgs;
@@ -43,6 +44,8 @@ pub enum Verb {
     Exec(Box<ExecArgs>),
     /// Run an unmodified MPI program over several partitions that talk at memory speed
     Mpirun(Box<MpirunArgs>),
+    /// Channels between partitions: what they give on this host
+    Channel(Box<ChannelArgs>),
     /// Bring a set of partitions up: programs and machines with their networks, walled off
     Up(UpArgs),
     /// End a set of partitions and leave nothing of it
@@ -347,6 +350,8 @@ pub enum Format {
     Scenario,
     /// A set of partitions, as JSON
     Set,
+    /// Output of `channel bench --json`
+    Channel,
 }
 
 /// Arguments of `completions`.

@@ -7,6 +7,8 @@
 
 mod agent;
 mod args;
+mod channel;
+mod channel_args;
 mod classes;
 mod compare;
 mod completions;
@@ -63,6 +65,7 @@ fn run(verb: Verb) -> Verdict {
         Verb::Exec(_) | Verb::Mpirun(_) => Ok(Ending::Done),
         Verb::Measure(args) => measure::run(&args),
         Verb::Simulate(args) => simulate::run(&args),
+        Verb::Channel(args) => channel::run(&args),
         Verb::Up(args) => up::run(&args),
         Verb::Down(args) => down::run(&args),
         Verb::Ps(args) => ps::run(&args),

@@ -24,6 +24,7 @@ const fn stored(format: Format) -> &'static str {
         Format::Scenario => include_str!("../../docs/formats/scenario.schema.json"),
         Format::Preflight => include_str!("../../docs/formats/preflight.schema.json"),
         Format::Set => include_str!("../../docs/formats/set.schema.json"),
+        Format::Channel => include_str!("../../docs/formats/channel.schema.json"),
     }
 }
 
@@ -36,6 +37,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
+    use crate::model::channel_bench::ChannelBench;
     use crate::model::classes::ClassSet;
     use crate::model::experiment::Experiment;
     use crate::model::journal::JournalLine;
@@ -53,6 +55,7 @@ mod tests {
             Format::Preflight => schema_for!(Preflight),
             Format::Scenario => scenario(),
             Format::Set => schema_for!(PartitionSet),
+            Format::Channel => schema_for!(ChannelBench),
         }
     }
 

@@ -13,6 +13,8 @@
 
 pub mod accounts;
 pub mod attribution;
+pub mod channel_bench;
+pub mod channel_party;
 pub mod classes;
 pub mod clock_wire;
 pub mod clocks;

@@ -33,7 +33,7 @@ pub mod reaper;
 pub mod spawn;
 pub mod ssh;
 pub mod storage;
-mod sweep;
+pub mod sweep;
 mod tracing;
 pub mod vm;
 

@@ -17,10 +17,10 @@ use super::storage::loop_device::detach;
 const DEATH_GRACE: Duration = Duration::from_secs(5);
 /// How long an OCI runtime may take to delete a container.
 const RUNTIME_GRACE: Duration = Duration::from_secs(20);
-/// Memory that looks like a folder, on every Linux.
-const MEMORY: &str = "/dev/shm";
 /// Prefix of the names of everything we make outside the run directory.
 pub const OUR_PREFIX: &str = "bulkhead-";
+/// Memory that looks like a folder, on every Linux.
+pub const SHARED_MEMORY: &str = "/dev/shm";
 
 /// Undoes `thing`; says what was done, nothing when it was gone already. The error says what stays behind and why.
 pub(super) fn undo(dir: &Path, thing: &Thing) -> Result<Option<String>, String> {
@@ -182,7 +182,7 @@ fn unescape(text: &str) -> String {
 }
 
 /// The real path when a sweep of `dir` may remove it: strictly below `dir`, or a `bulkhead-…` entry of the temporary
-/// directory or of [`MEMORY`], or below one.
+/// directory or of shared memory, or below one.
 fn allowed(dir: &Path, path: &Path) -> Result<PathBuf, String> {
     let refused = || format!("refused to touch {}: outside the run directory", path.display());
     let plain = path.components().all(|part| matches!(part, Component::RootDir | Component::Normal(_)));
@@ -195,9 +195,10 @@ fn allowed(dir: &Path, path: &Path) -> Result<PathBuf, String> {
     let Ok(parent) = parent.canonicalize() else { return Ok(path.to_owned()) };
     let real = parent.join(name);
     let temporary = std::env::temp_dir().canonicalize().unwrap_or_else(|_| PathBuf::from("/tmp"));
-    let in_ours = [temporary.as_path(), Path::new(MEMORY)].into_iter().any(|folder| {
-        let first = real.strip_prefix(folder).ok().and_then(|rest| rest.components().next());
+    let is_ours = |place: &Path| {
+        let first = real.strip_prefix(place).ok().and_then(|rest| rest.components().next());
         first.is_some_and(|first| first.as_os_str().to_string_lossy().starts_with(OUR_PREFIX))
-    });
+    };
+    let in_ours = is_ours(&temporary) || is_ours(Path::new(SHARED_MEMORY));
     if (real.starts_with(dir) && real != dir) || in_ours { Ok(real) } else { Err(refused()) }
 }

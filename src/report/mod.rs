@@ -10,6 +10,7 @@
 //! ```
 
 pub mod change;
+pub mod channel_bench;
 pub mod chart;
 pub mod compare;
 pub mod figures;

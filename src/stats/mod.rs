@@ -11,6 +11,7 @@
 
 pub mod attribution;
 pub mod bound;
+pub mod channel_bench;
 mod dependence;
 mod distributions;
 mod fair_share;

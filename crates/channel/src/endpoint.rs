@@ -10,7 +10,7 @@ use crate::receiver::Receiver;
 use crate::ring::{Fault, Progress};
 use crate::section::{PeerSection, Section};
 use crate::sender::Sender;
-use crate::wait::{Patience, Pulse, Then};
+use crate::wait::{Patience, Pulse, Then, spin_time};
 
 /// How long a heart may stand still before its owner counts as gone, unless set otherwise.
 pub const GONE_AFTER: Duration = Duration::from_secs(2);
@@ -39,10 +39,11 @@ impl Endpoint {
 
     /// Starts over, with the peer's present run; what was under way in either direction is lost.
     pub fn reconnect(&mut self, timeout: Duration) -> Result<()> {
-        let gone_after = self.sender.guard.gone_after;
+        let (gone_after, spin) = (self.sender.guard.gone_after, self.sender.guard.spin);
         let link = Arc::clone(&self.sender.guard.link);
         *self = Self::over(link.establish_again(timeout)?);
         self.set_gone_after(gone_after);
+        self.set_spin(spin);
         Ok(())
     }
 
@@ -50,6 +51,13 @@ impl Endpoint {
     pub fn set_gone_after(&mut self, time: Duration) {
         self.sender.guard.gone_after = time;
         self.receiver.guard.gone_after = time;
+    }
+
+    /// Sets for how long a wait spins before it yields and sleeps. Usual are 50 µs, and nothing where this process may
+    /// run on one CPU only, since the peer may need that very CPU: whoever knows that it has another one says so here.
+    pub fn set_spin(&mut self, time: Duration) {
+        self.sender.guard.spin = time;
+        self.receiver.guard.spin = time;
     }
 
     /// The peer's number.
@@ -124,13 +132,14 @@ pub(crate) struct Guard {
     pub(crate) link: Arc<Link>,
     pulse: Pulse,
     gone_after: Duration,
+    spin: Duration,
     fault: Option<Fault>,
 }
 
 impl Guard {
     fn new(link: Arc<Link>) -> Self {
         let pulse = Pulse::new(link.peer.beat());
-        Self { link, pulse, gone_after: GONE_AFTER, fault: None }
+        Self { link, pulse, gone_after: GONE_AFTER, spin: spin_time(), fault: None }
     }
 
     /// Passes a result on; a fault stays.
@@ -183,7 +192,7 @@ impl Guard {
         doing: &str,
         mut step: impl FnMut(&mut Self) -> Result<Step<T>>,
     ) -> Result<T> {
-        let mut patience = Patience::new(timeout);
+        let mut patience = Patience::spinning(timeout, self.spin);
         loop {
             match step(self)? {
                 Step::Done(value) => return Ok(value),

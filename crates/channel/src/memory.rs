@@ -9,7 +9,7 @@ use std::fs::File;
 use std::path::Path;
 use std::ptr::NonNull;
 
-use crate::atomic::AtomicU64;
+use crate::atomic::{AtomicU64, Ordering};
 use crate::error::{Error, Result};
 
 /// A mapping or allocation, alive as long as this value.
@@ -50,6 +50,21 @@ impl Memory {
         // shared bytes are valid for atomics, and nobody has a plain reference to them. When mapped read-only, only
         // `Foreign` windows are made of them, whose relaxed loads are allowed there.
         unsafe { std::slice::from_raw_parts(self.first.as_ptr(), self.words) }
+    }
+
+    /// The word at an index, read once; none beyond the end. For looking at a mapping before or beside a channel, for
+    /// instance to measure whether it is cached.
+    #[inline]
+    pub fn word(&self, at: usize) -> Option<u64> {
+        self.words().get(at).map(|word| word.load(Ordering::Relaxed))
+    }
+
+    /// Stores a word; false beyond the end, and where the memory is only read. It goes through whatever a section has
+    /// there: not for memory that is one.
+    #[inline]
+    pub fn set_word(&self, at: usize, value: u64) -> bool {
+        let place = self.words().get(at).filter(|_| self.writable);
+        place.inspect(|word| word.store(value, Ordering::Relaxed)).is_some()
     }
 
     /// Whether it may be written.

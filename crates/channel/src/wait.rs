@@ -19,7 +19,7 @@ const ROUNDS_PER_LOOK: u32 = 32;
 const LONGEST_WAIT: Duration = Duration::from_secs(7 * 24 * 3600);
 
 /// How long to spin at most: nothing where spinning would keep the peer from running.
-fn spin_time() -> Duration {
+pub(crate) fn spin_time() -> Duration {
     static TIME: OnceLock<Duration> = OnceLock::new();
     *TIME.get_or_init(|| {
         let alone = thread::available_parallelism().is_ok_and(|cpus| cpus.get() == 1);
@@ -33,6 +33,7 @@ pub(crate) struct Patience {
     /// Since when nothing has moved.
     idle: Option<Instant>,
     timeout: Duration,
+    spin: Duration,
     rounds: u32,
     sleep: Duration,
 }
@@ -50,10 +51,16 @@ pub(crate) enum Then {
 
 impl Patience {
     pub(crate) fn new(timeout: Duration) -> Self {
+        Self::spinning(timeout, spin_time())
+    }
+
+    /// With another time to spin than is usual.
+    pub(crate) fn spinning(timeout: Duration, spin: Duration) -> Self {
         Self {
             started: None,
             idle: None,
             timeout: timeout.min(LONGEST_WAIT),
+            spin,
             rounds: 0,
             sleep: SHORTEST_SLEEP,
         }
@@ -72,7 +79,7 @@ impl Patience {
         self.rounds = self.rounds.wrapping_add(1);
         if !self.rounds.is_multiple_of(ROUNDS_PER_LOOK)
             && self.sleep == SHORTEST_SLEEP
-            && !spin_time().is_zero()
+            && !self.spin.is_zero()
         {
             std::hint::spin_loop();
             return Then::Look;
@@ -83,10 +90,10 @@ impl Patience {
             return Then::GiveUp;
         };
         let idle = now - *self.idle.get_or_insert(now);
-        if idle < spin_time() {
+        if idle < self.spin {
             return Then::Look;
         }
-        if idle < YIELD {
+        if idle < YIELD.max(self.spin) {
             thread::yield_now();
             return Then::Look;
         }

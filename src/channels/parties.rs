@@ -1,0 +1,298 @@
+//! Who takes part: a process on the host, and the programs of two partitions with a section each and a network.
+
+use std::io::{self, pipe};
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use super::desk::{Desk, NoAnswer};
+use super::memory::{self, CHANNEL_A, CHANNEL_B, SectionFolder};
+use super::party::VERB;
+use crate::model::channel_party::PartyOrder;
+use crate::model::partition::{
+    CardSpec, Content, Files, NumberList, PartitionSpec, Priority, Program, Resources, SectionSpec,
+};
+use crate::model::units::Bytes;
+use crate::partition::network::hardware_prefix;
+use crate::partition::network::switch::{Order as SwitchOrder, socket_name};
+use crate::partition::run::{Event, Order, Outcome, Streams, Surroundings, run};
+use crate::platforms::Cancel;
+use crate::platforms::spawn::{Bond, ending, spawn};
+use crate::platforms::vm::toolbox::memory_for;
+
+/// Name of the network between the partitions.
+const NETWORK: &str = "bench";
+/// Memory of a partition, less what its system takes.
+const MEMORY: Bytes = Bytes::from_bytes(192 << 20);
+/// How long a switch may take to be ready.
+const SWITCH_READY: Duration = Duration::from_secs(20);
+/// How long who was told to end may take.
+const END_GRACE: Duration = Duration::from_secs(5);
+/// How often it is looked.
+const LOOK: Duration = Duration::from_millis(10);
+
+/// A process on the host; killed when dropped.
+pub struct HostParty {
+    /// Where it is asked.
+    pub desk: Desk,
+    child: Child,
+}
+
+impl HostParty {
+    /// Starts it.
+    ///
+    /// # Errors
+    /// When it cannot be started.
+    pub fn start(exe: &Path, cancel: &Cancel) -> io::Result<Self> {
+        let ((input, to), (from, output)) = (pipe()?, pipe()?);
+        let mut command = Command::new(exe);
+        command.arg(VERB).stdin(input).stdout(output);
+        let child = spawn(command, Bond::DiesWithUs, None)?;
+        Ok(Self { desk: Desk::new("the host's process", to.into(), from.into(), cancel)?, child })
+    }
+
+    /// Says how it ended, once it is lost.
+    pub fn explain(&mut self) {
+        if self.desk.lost().is_some_and(|lost| lost.contains("has ended")) {
+            if let Some(status) = ended_soon(&mut self.child) {
+                self.desk.lose(&ending(status));
+            }
+        }
+    }
+}
+
+impl Drop for HostParty {
+    fn drop(&mut self) {
+        let is_idle = self.desk.is_idle();
+        let _ = self.desk.order(&PartyOrder::Bye);
+        if !is_idle || ended_soon(&mut self.child).is_none() {
+            let _ = self.child.kill();
+            let _ = self.child.wait();
+        }
+    }
+}
+
+fn ended_soon(child: &mut Child) -> Option<std::process::ExitStatus> {
+    let until = Instant::now() + END_GRACE;
+    loop {
+        match child.try_wait() {
+            Ok(Some(status)) => return Some(status),
+            Ok(None) if Instant::now() < until => std::thread::sleep(LOOK),
+            _ => return None,
+        }
+    }
+}
+
+/// The switch of the network; killed when dropped.
+pub struct Switch(Child);
+
+impl Switch {
+    /// Starts it, with its sockets in this folder, and waits until it is ready.
+    ///
+    /// # Errors
+    /// When it is not.
+    pub fn start(exe: &Path, folder: &Path) -> Result<Self, String> {
+        let state = folder.join("switch.json");
+        let order = SwitchOrder {
+            folder: folder.to_owned(),
+            prefix: hardware_prefix(&address(1)).ok(),
+            state: Some(state.clone()),
+            ..SwitchOrder::default()
+        };
+        let mut command = Command::new(exe);
+        command.args(order.words()).stdin(Stdio::null()).stdout(Stdio::null());
+        let child = spawn(command, Bond::DiesWithUs, None);
+        let mut switch = Self(child.map_err(|error| format!("the switch cannot be started: {error}"))?);
+        let until = Instant::now() + SWITCH_READY;
+        while !state.exists() {
+            if let Ok(Some(status)) = switch.0.try_wait() {
+                return Err(format!("the switch {}", ending(status)));
+            }
+            if Instant::now() > until {
+                return Err(format!("the switch was not ready within {} s", SWITCH_READY.as_secs()));
+            }
+            std::thread::sleep(LOOK);
+        }
+        Ok(switch)
+    }
+}
+
+impl Drop for Switch {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Address of the partition that follows.
+pub const FOLLOWER_ADDRESS: &str = "10.77.9.2";
+
+/// Address of a partition in the network, with prefix length.
+pub fn address(number: u8) -> String {
+    format!("10.77.9.{number}/24")
+}
+
+/// What a partition is made of.
+pub struct PartitionPlan<'a> {
+    /// `a` or `b`.
+    pub name: &'a str,
+    /// 1 or 2.
+    pub number: u8,
+    /// Folder of the switch's sockets.
+    pub link: &'a Path,
+    /// Host CPUs of its virtual ones; empty for any.
+    pub cpus: &'a [u32],
+    /// The memory of both sections.
+    pub sections: &'a SectionFolder,
+}
+
+/// A partition whose program is a party; ended when dropped.
+pub struct PartitionParty {
+    /// Where it is asked.
+    pub desk: Desk,
+    /// `kvm` or `tcg`, once it runs.
+    pub engine: Option<String>,
+    orders: Sender<Order>,
+    runs: Option<JoinHandle<Outcome>>,
+    told: Receiver<Told>,
+}
+
+/// What is told while it runs.
+enum Told {
+    Engine(&'static str),
+    Started,
+}
+
+impl PartitionParty {
+    /// Starts it; [`Self::wait_until_started`] says whether that went well.
+    ///
+    /// # Errors
+    /// When there are no pipes or threads.
+    pub fn start(plan: &PartitionPlan<'_>, around: &Surroundings, cancel: &Cancel) -> io::Result<Self> {
+        let ((input, to), (from, output)) = (pipe()?, pipe()?);
+        let error: OwnedFd = io::stderr().as_fd().try_clone_to_owned()?;
+        let streams = Streams { input: input.into(), output: output.into(), error };
+        let desk = Desk::new(&format!("partition {}", plan.name), to.into(), from.into(), cancel)?;
+        let ((orders, inbox), (tell, told)) = (channel(), channel());
+        let (spec, around) = (partition(plan, &around.exe), around.clone());
+        let runs = std::thread::Builder::new().name(format!("partition {}", plan.name)).spawn(move || {
+            run(&spec, streams, &around, inbox, &mut |event| {
+                // Nobody listens once it has started.
+                let _ = match event {
+                    Event::Created { engine, .. } => tell.send(Told::Engine(engine)),
+                    Event::Started => tell.send(Told::Started),
+                    _ => Ok(()),
+                };
+            })
+        })?;
+        Ok(Self { desk, engine: None, orders, runs: Some(runs), told })
+    }
+
+    /// Waits until its program runs; how long that may take is the business of who runs it.
+    ///
+    /// # Errors
+    /// Why it does not.
+    pub fn wait_until_started(&mut self, cancel: &Cancel) -> Result<(), NoAnswer> {
+        loop {
+            match self.told.recv_timeout(LOOK) {
+                Ok(Told::Engine(engine)) => self.engine = Some(engine.to_owned()),
+                Ok(Told::Started) => return Ok(()),
+                Err(std::sync::mpsc::RecvTimeoutError::Timeout) if cancel.is_cancelled() => {
+                    return Err(NoAnswer::Interrupted);
+                }
+                Err(std::sync::mpsc::RecvTimeoutError::Timeout) => {}
+                Err(std::sync::mpsc::RecvTimeoutError::Disconnected) => {
+                    let how = self.how_it_ended();
+                    return Err(self.desk.lose(&how));
+                }
+            }
+        }
+    }
+
+    /// Says how it ended, once it is lost.
+    pub fn explain(&mut self) {
+        if self.desk.lost().is_some_and(|lost| lost.contains("has ended")) && self.runs.is_some() {
+            let until = Instant::now() + END_GRACE;
+            while Instant::now() < until && self.runs.as_ref().is_some_and(|runs| !runs.is_finished()) {
+                std::thread::sleep(LOOK);
+            }
+            if self.runs.as_ref().is_some_and(JoinHandle::is_finished) {
+                let how = self.how_it_ended();
+                self.desk.lose(&how);
+            }
+        }
+    }
+
+    fn how_it_ended(&mut self) -> String {
+        match self.runs.take().map(JoinHandle::join) {
+            Some(Ok(Outcome::Ended(how))) => format!("has ended: its program ended with {}", how.code()),
+            Some(Ok(Outcome::Failed(failed))) => {
+                let last = failed.console.last().map(|line| format!(" ({line})")).unwrap_or_default();
+                format!("broke: {}{last}", failed.reason)
+            }
+            _ => "broke".to_owned(),
+        }
+    }
+}
+
+impl Drop for PartitionParty {
+    fn drop(&mut self) {
+        let grace = if self.desk.is_idle() { END_GRACE } else { Duration::ZERO };
+        let _ = self.desk.order(&PartyOrder::Bye);
+        let Some(runs) = self.runs.take() else { return };
+        let until = Instant::now() + grace;
+        while !runs.is_finished() && Instant::now() < until {
+            std::thread::sleep(LOOK);
+        }
+        let _ = self.orders.send(Order::Kill);
+        let _ = runs.join();
+    }
+}
+
+fn partition(plan: &PartitionPlan<'_>, exe: &Path) -> PartitionSpec {
+    use std::os::unix::ffi::OsStrExt;
+    let program = Program {
+        argv: vec![exe.as_os_str().as_bytes().to_vec(), VERB.as_bytes().to_vec()],
+        workdir: PathBuf::from("/"),
+        files: Files::None,
+        ..Program::default()
+    };
+    let cpus = u32::try_from(plan.cpus.len()).unwrap_or(1).max(1);
+    PartitionSpec {
+        name: plan.name.to_owned(),
+        content: Content::Program(Box::new(program)),
+        resources: Resources {
+            cpus,
+            pin: (!plan.cpus.is_empty()).then(|| NumberList::of(plan.cpus.iter().copied())),
+            memory: memory_for(MEMORY),
+            node: None,
+            hugepages: false,
+            priority: Priority::Usual,
+            cpu_weight: None,
+            cpu_cap_percent: None,
+            guest_nodes: 1,
+        },
+        disks: Vec::new(),
+        cards: vec![CardSpec::Switch {
+            network: NETWORK.to_owned(),
+            sockets: vec![plan.link.join(socket_name(plan.number))],
+            number: plan.number,
+            address: address(plan.number),
+        }],
+        sections: sections(plan),
+    }
+}
+
+/// Each writes its own section and reads the other's.
+fn sections(plan: &PartitionPlan<'_>) -> Vec<SectionSpec> {
+    let section = |name: &str| SectionSpec {
+        name: name.to_owned(),
+        path: plan.sections.section(name),
+        size: memory::size(),
+        writable: name == plan.name,
+    };
+    [CHANNEL_A, CHANNEL_B].map(section).into()
+}

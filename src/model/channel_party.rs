@@ -1,0 +1,239 @@
+//! What the host of a channel bench and its parties tell each other: a line of JSON each way.
+//!
+//! ```text
+//!   host                            party (a process on the host, or the program of a partition)
+//!    │ ─────────── Mapping ─────────►│   how quick is this mapping beside ordinary memory?
+//!    │ ◄───────── Mappings ──────────│
+//!    │ ─────────── Series ──────────►│   to the one that follows first, then to the one that leads
+//!    │ ◄────────── Outcome ──────────│   from both
+//!    │ ────────────  Bye ───────────►│   it ends; so it does when its standard input ends
+//! ```
+//! Parties send raw outcomes only; figures are computed from them on the host.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use super::histogram::Histogram;
+
+/// Longest line, in bytes: histograms of some thousand buckets.
+pub const LONGEST_LINE: usize = 512 * 1024;
+/// Longest message that is measured, in bytes.
+pub const LONGEST_BYTES: u64 = 4 << 20;
+/// Most repetitions of the look at a mapping.
+pub const MOST_REPEATS: u32 = 64;
+/// Longest reason for a failure that is kept, in characters.
+pub const LONGEST_REASON: usize = 600;
+
+/// From the host to a party.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "kebab-case")]
+pub enum PartyOrder {
+    /// Measure one way at one size.
+    Series(SeriesOrder),
+    /// Measure a mapping beside ordinary memory.
+    Mapping(MappingOrder),
+    /// End.
+    Bye,
+}
+
+/// One way at one size.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SeriesOrder {
+    /// Number of the order; the answer has the same.
+    pub number: u64,
+    /// Which way messages go.
+    pub way: PartyWay,
+    /// Whether this party begins each round trip.
+    pub leads: bool,
+    /// Size of a message.
+    pub bytes: u64,
+    /// How much is measured.
+    pub limits: Limits,
+    /// CPU this party keeps to, as its own kernel counts.
+    pub cpu: Option<u32>,
+    /// CPU its own second process keeps to, where it has one.
+    pub second_cpu: Option<u32>,
+    /// Longest time that a single message may take.
+    pub patience_ms: u64,
+}
+
+/// A way between two parties.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum PartyWay {
+    /// A ring to a second process that the party starts itself, on the same machine.
+    Pair,
+    /// A ring in each of two sections.
+    Ring {
+        /// Section that this party writes.
+        own: PathBuf,
+        /// Section that the other one writes.
+        peer: PathBuf,
+    },
+    /// TCP; who follows listens at this address, who leads connects to it.
+    Tcp {
+        /// `10.77.1.2:7000`.
+        address: String,
+    },
+    /// No messages: a plain copy from memory to memory by one process.
+    Copy,
+}
+
+/// How much is measured. Each part ends with its time, or earlier where it has a number; it has at least a few messages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Limits {
+    /// Round trips that are timed one by one, at most.
+    pub trips: u64,
+    /// Time for these.
+    pub trips_ms: u64,
+    /// Time for round trips that are timed as a whole.
+    pub batch_ms: u64,
+    /// Time for the stream.
+    pub stream_ms: u64,
+}
+
+/// A mapping to be measured.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MappingOrder {
+    /// Number of the order.
+    pub number: u64,
+    /// What is mapped; none for shared memory that the party makes itself.
+    pub path: Option<PathBuf>,
+    /// Whether it may be written.
+    pub writable: bool,
+    /// How often.
+    pub repeats: u32,
+    /// CPU this party keeps to.
+    pub cpu: Option<u32>,
+}
+
+/// From a party to the host.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "kebab-case")]
+pub enum PartyAnswer {
+    /// A series is over.
+    Outcome {
+        /// Number of its order.
+        number: u64,
+        /// What was seen; none from who follows.
+        seen: Seen,
+    },
+    /// A mapping was measured.
+    Mappings {
+        /// Number of its order.
+        number: u64,
+        /// One for each repetition.
+        repeats: Vec<MappingTimes>,
+    },
+    /// It could not be done.
+    Failed {
+        /// Number of the order.
+        number: u64,
+        /// Why.
+        reason: String,
+    },
+}
+
+/// What the party that leads saw.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Seen {
+    /// Round trips, or copies, timed one by one, in nanoseconds.
+    pub trips_ns: Histogram,
+    /// Round trips timed as a whole.
+    pub batch: Totals,
+    /// Messages one way until the other side said that it has them all, or copies.
+    pub stream: Totals,
+    /// Reads of the clock.
+    pub clock: Totals,
+}
+
+/// So many in so much time.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Totals {
+    /// How many.
+    pub count: u64,
+    /// How long they took together.
+    pub ns: u64,
+}
+
+impl Totals {
+    /// Nanoseconds for one; none when there are none.
+    pub fn each_ns(self) -> Option<f64> {
+        (self.count > 0 && self.ns > 0).then(|| self.ns as f64 / self.count as f64)
+    }
+}
+
+/// One look at a mapping and at ordinary memory, one right after the other.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MappingTimes {
+    /// The mapping.
+    pub mapping: AccessTimes,
+    /// Ordinary memory.
+    pub ordinary: AccessTimes,
+}
+
+/// Accesses to 64-bit words.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AccessTimes {
+    /// Loads of which each says where the next one is.
+    pub dependent: Totals,
+    /// Loads of word after word.
+    pub loads: Totals,
+    /// Stores to word after word; none where the mapping is only read.
+    pub stores: Totals,
+}
+
+impl PartyAnswer {
+    /// Number of the order that is answered.
+    pub const fn number(&self) -> u64 {
+        match self {
+            Self::Outcome { number, .. } | Self::Mappings { number, .. } | Self::Failed { number, .. } => {
+                *number
+            }
+        }
+    }
+
+    /// Whether it is what an honest party can say. Anything a guest sends passes this before it is used.
+    pub fn is_sound(&self) -> bool {
+        match self {
+            Self::Outcome { seen, .. } => seen.trips_ns.is_well_formed(),
+            Self::Mappings { repeats, .. } => repeats.len() <= MOST_REPEATS as usize,
+            Self::Failed { .. } => true,
+        }
+    }
+}
+
+/// Reads one line.
+///
+/// # Errors
+/// What was wrong with it.
+pub fn read_answer(line: &[u8]) -> Result<PartyAnswer, String> {
+    if line.len() > LONGEST_LINE {
+        return Err(format!("wanted a line of at most {LONGEST_LINE} bytes, got {}", line.len()));
+    }
+    let answer: PartyAnswer = serde_json::from_slice(line)
+        .map_err(|error| format!("wanted an answer, got something else: {error}"))?;
+    if answer.is_sound() {
+        Ok(answer)
+    } else {
+        Err("wanted figures that are possible, got others".to_owned())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn answers_are_read_and_forged_ones_are_found_out() {
+        let seen = Seen { trips_ns: Histogram::from_values([5, 7, 900]), ..Seen::default() };
+        let answer = PartyAnswer::Outcome { number: 3, seen };
+        let line = serde_json::to_vec(&answer).unwrap();
+        assert_eq!(read_answer(&line), Ok(answer));
+        let forged = String::from_utf8(line).unwrap().replace("[5,1,5]", "[5,1,99]");
+        assert!(read_answer(forged.as_bytes()).is_err());
+        assert!(read_answer(b"hello").is_err());
+        assert!(read_answer(&vec![b' '; LONGEST_LINE + 1]).is_err());
+    }
+}
