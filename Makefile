@@ -7,7 +7,7 @@ ARGS ?=
 
 export CARGO_BUILD_TARGET := $(TARGET)
 
-.PHONY: help measure test setup setup-test setup-crosscheck build lint doc bench bench-boot bench-channel bench-exec bench-failover bench-gap bench-simulator crosscheck aa fuzz fuzz-channel loom miri install clean
+.PHONY: help measure test setup setup-test setup-crosscheck build lint doc bench bench-boot bench-channel bench-exec bench-failover bench-gap bench-simulator crosscheck aa fabric fuzz fuzz-channel loom miri install clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -82,6 +82,12 @@ miri: ## the channel's rings under the interpreter that sees undefined behaviour
 
 bench-channel: ## round trips and bandwidth of the channel beside socket pair, pipe and copy, between two processes
 	cargo bench -p bulkhead-channel --bench ring -- $(ARGS)
+
+# A shared library that stays once it is loaded, because a section's heart beats in a thread of its own.
+FABRIC := target/fabric/$(TARGET)/release
+fabric: ## the libfabric provider: target/fabric/…/release/libbulkhead-fi.so, for FI_PROVIDER_PATH
+	RUSTFLAGS= cargo rustc --release -p bulkhead-fabric --lib --crate-type cdylib --target-dir target/fabric -- -C link-arg=-Wl,-z,nodelete
+	install -m755 $(FABRIC)/libbulkhead_fi.so $(FABRIC)/libbulkhead-fi.so
 
 install: build ## install binary, man pages and shell completions below PREFIX
 	install -Dm755 $(BIN) $(DESTDIR)$(PREFIX)/bin/bulkhead

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use crate::error::{Error, Gone, Result};
 use crate::layout::MOST_MESSAGE;
-use crate::link::{Established, Health, Link, establish};
+use crate::link::{Established, Handshake, Health, Link, claim, establish};
 use crate::receiver::Receiver;
 use crate::ring::{Fault, Progress};
 use crate::section::{PeerSection, Section};
@@ -90,6 +90,31 @@ impl Endpoint {
     /// Both halves, for two threads. The link is closed when both are dropped.
     pub fn split(self) -> (Sender, Receiver) {
         (self.sender, self.receiver)
+    }
+}
+
+/// A link that is being made by a caller that must not wait. Dropping it gives the link up.
+#[derive(Debug)]
+pub struct Connecting {
+    handshake: Handshake,
+}
+
+impl Connecting {
+    /// Begins to connect to peer `number`, which writes the section `peer`.
+    ///
+    /// # Errors
+    /// Our layout has no ring to the peer, or the link has an endpoint already.
+    pub fn begin(section: &Section, number: u32, peer: &PeerSection) -> Result<Self> {
+        Ok(Self { handshake: Handshake::begin(claim(section, number)?, peer, number) })
+    }
+
+    /// Goes on, without waiting; the endpoint once the peer has connected to us, too. Not to be called after that.
+    ///
+    /// # Errors
+    /// As [`Endpoint::connect`]. [`Error::NotReady`], [`Error::NotASection`] and [`Error::Damaged`] may pass when the
+    /// peer is just starting: call again.
+    pub fn step(&mut self) -> Result<Option<Endpoint>> {
+        Ok(self.handshake.step()?.map(Endpoint::over))
     }
 }
 

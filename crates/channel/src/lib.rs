@@ -21,6 +21,7 @@
 //!
 //! * Messages have 0 to 16 MiB; what is longer than the ring is streamed while the peer reads.
 //! * A peer's end, death and restart are seen: [`Error::PeerGone`], [`Error::PeerRestarted`].
+//! * Who must not wait connects with [`Connecting`] and uses what begins with `try`.
 //! * Waiting spins for a few dozen microseconds, then yields, then sleeps, and always has a deadline.
 //!
 //! ```
@@ -78,7 +79,7 @@ mod stream;
 mod wait;
 mod words;
 
-pub use endpoint::{Endpoint, GONE_AFTER};
+pub use endpoint::{Connecting, Endpoint, GONE_AFTER};
 pub use error::{Error, Gone, Result};
 pub use layout::{LEAST_BYTES, Layout, MOST_LINKS, MOST_MESSAGE, VERSION};
 pub use memory::Memory;

@@ -34,7 +34,7 @@ pub(crate) struct Link {
 
 /// The right to use a link of our section.
 #[derive(Debug)]
-struct Claim {
+pub(crate) struct Claim {
     section: Arc<Inner>,
     link: usize,
     control: Own,
@@ -93,6 +93,11 @@ pub(crate) fn establish(
     peer: &PeerSection,
     timeout: Duration,
 ) -> Result<Established> {
+    shake_hands(Handshake::begin(claim(section, number)?, peer, number), timeout)
+}
+
+/// The right to use our link to a party.
+pub(crate) fn claim(section: &Section, number: u32) -> Result<Arc<Claim>> {
     let inner = &section.inner;
     let Some((link, _)) = inner.layout.link_to(number) else {
         return Err(Error::NoRing { from: inner.layout.writer, to: number });
@@ -103,14 +108,13 @@ pub(crate) fn establish(
     if !inner.claim(link) {
         return Err(Error::InUse(format!("the link to {number} has an endpoint already; drop that first")));
     }
-    let claim = Arc::new(Claim { section: Arc::clone(inner), link, control });
-    shake_hands(&claim, peer, number, timeout)
+    Ok(Arc::new(Claim { section: Arc::clone(inner), link, control }))
 }
 
 impl Link {
     /// Connects anew over the same sections.
     pub(crate) fn establish_again(&self, timeout: Duration) -> Result<Established> {
-        shake_hands(&self.claim, &self.peer, self.number, timeout)
+        shake_hands(Handshake::begin(Arc::clone(&self.claim), &self.peer, self.number), timeout)
     }
 }
 
@@ -130,41 +134,64 @@ fn wait_for(error: Error, peer: &PeerSection, patience: &mut Patience, timeout: 
     }
 }
 
-fn shake_hands(
-    claim: &Arc<Claim>,
-    peer: &PeerSection,
+/// A handshake under way. Dropping it before the link is up tells the peer.
+#[derive(Debug)]
+pub(crate) struct Handshake {
+    claim: Arc<Claim>,
+    peer: PeerSection,
     number: u32,
-    timeout: Duration,
-) -> Result<Established> {
-    let mut patience = Patience::new(timeout);
-    let control = &claim.control;
-    let mine = claim.section.new_session();
-    // Who still reads in an earlier session looks at the session after the indices.
-    control.store(SESSION, mine);
-    release();
-    for at in [TAIL, HEAD, ACK] {
-        control.store(at, 0);
+    mine: u64,
+    offer: Option<Offer>,
+    adopted: u64,
+    up: bool,
+}
+
+impl Handshake {
+    /// Takes a new session, which the peer sees from now on.
+    pub(crate) fn begin(claim: Arc<Claim>, peer: &PeerSection, number: u32) -> Self {
+        let mine = claim.section.new_session();
+        // Who still reads in an earlier session looks at the session after the indices.
+        claim.control.store(SESSION, mine);
+        release();
+        for at in [TAIL, HEAD, ACK] {
+            claim.control.store(at, 0);
+        }
+        Self { claim, peer: peer.clone(), number, mine, offer: None, adopted: 0, up: false }
     }
-    let mut offer: Option<Offer> = None;
-    let mut adopted = 0;
-    let result = loop {
-        let waits = match agree(claim, peer, number, mine, &mut offer, &mut adopted) {
-            Ok(Some(offer)) => break assemble(claim, peer, offer, mine, adopted),
+
+    /// One round; the link when it is up.
+    pub(crate) fn step(&mut self) -> Result<Option<Established>> {
+        let Self { claim, peer, number, mine, offer, adopted, up } = self;
+        let Some(offer) = agree(claim, peer, *number, *mine, offer, adopted)? else { return Ok(None) };
+        let established = assemble(claim, peer, offer, *mine, *adopted)?;
+        *up = true;
+        Ok(Some(established))
+    }
+}
+
+impl Drop for Handshake {
+    fn drop(&mut self) {
+        if !self.up {
+            close(&self.claim.control, self.mine);
+        }
+    }
+}
+
+fn shake_hands(mut handshake: Handshake, timeout: Duration) -> Result<Established> {
+    let mut patience = Patience::new(timeout);
+    loop {
+        let made = handshake.step();
+        let (peer, number) = (&handshake.peer, handshake.number);
+        match made {
+            Ok(Some(established)) => return Ok(established),
             Ok(None) => match patience.pause() {
                 Then::GiveUp => Err(Error::Timeout { doing: waiting(peer, number), after: timeout }),
                 Then::LookAtPeer => peer.memory().check_size(),
                 Then::Look => Ok(()),
             },
             Err(error) => wait_for(error, peer, &mut patience, timeout),
-        };
-        if let Err(error) = waits {
-            break Err(error);
-        }
-    };
-    if result.is_err() {
-        close(control, mine);
+        }?;
     }
-    result
 }
 
 /// One round of the handshake; the peer's offer when the link is up.

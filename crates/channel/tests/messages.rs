@@ -254,3 +254,26 @@ proptest! {
         prop_assert!(model.is_empty(), "{} messages were lost", model.len());
     }
 }
+
+#[test]
+fn two_parties_connect_without_ever_waiting() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let sections = common::sections(folder.path(), 4096);
+    let mut first =
+        channel::Connecting::begin(&sections[0], 2, &common::open(folder.path(), 2)).expect("a link");
+    assert!(first.step().expect("the peer is ready").is_none(), "the peer has not connected yet");
+    let mut second =
+        channel::Connecting::begin(&sections[1], 1, &common::open(folder.path(), 1)).expect("a link");
+    let (mut here, mut there) = (None, None);
+    for _ in 0..4 {
+        here = here.or_else(|| first.step().expect("well"));
+        there = there.or_else(|| second.step().expect("well"));
+        if here.is_some() && there.is_some() {
+            break;
+        }
+    }
+    let (mut here, mut there) = (here.expect("up"), there.expect("up"));
+    assert!(here.try_send(b"hello").expect("well"));
+    let mut buffer = [0; 8];
+    assert_eq!(there.try_receive(&mut buffer).expect("well"), Some(5));
+}
