@@ -173,6 +173,29 @@ fn bad_files_start_nothing() {
 }
 
 #[test]
+fn what_the_machine_lacks_is_said_before_anything_is_made() {
+    let bench = Bench::real();
+    let file = bench.file("plant.toml", "[partition.a]\nprogram = [\"/bin/true\"]\n");
+    let without_modules = bench.path("empty");
+    fs::create_dir(&without_modules).expect("the test's own files");
+    for (option, value, part) in [
+        (
+            "--qemu",
+            "no-such-qemu",
+            "no no-such-qemu in PATH: install it (Debian: apt-get install qemu-system-x86",
+        ),
+        ("--kernel", "/no/such/kernel", "kernel /no/such/kernel"),
+        ("--modules", without_modules.to_str().expect("plain"), "\"virtio_pci\" is neither in"),
+    ] {
+        let told = bench.call(&["up", file.to_str().expect("plain"), option, value]);
+        assert_eq!(told.code, Some(3), "{option}: {told:?}");
+        assert!(told.err.contains(part), "{option}: {}", told.err);
+        assert_eq!(bench.left(), Vec::<String>::new(), "{option}");
+    }
+    assert!(!bench.state().exists());
+}
+
+#[test]
 fn two_at_once_are_told_of_each_other() {
     let bench = Bench::pretending();
     let text =

@@ -7,16 +7,14 @@ use std::time::{Duration, Instant};
 use super::assemble::{Assembled, assemble};
 use super::inbox::{Inbox, is_ending};
 use super::talk::{Beginning, Happened, Talk};
+use super::tools::{named, tools};
 use super::{Event, Failed, Order, Orders, Outcome, Streams, Surroundings, engine};
-use crate::model::experiment::PlatformSpec;
-use crate::model::names::PlatformKind;
 use crate::model::partition::{Content, Difference, PartitionSpec, ProgramEnd};
-use crate::partition::network::cards;
 use crate::partition::network::watch::watch;
 use crate::partition::place;
 use crate::platforms::Carrier;
 use crate::platforms::vm::machine::{self, Parts, RunningMachine, Started};
-use crate::platforms::vm::payload::{self, GuestModules};
+use crate::platforms::vm::payload;
 use crate::platforms::vm::qemu::{Engine, Machine, command_line};
 use crate::platforms::vm::toolbox::Toolbox;
 
@@ -70,29 +68,6 @@ fn launch(
         Content::Image => created.watch(&channel.1, tell),
     });
     outcome.map_err(|failed| created.explain(failed))
-}
-
-/// What the partition is made of.
-pub(super) fn tools(
-    spec: &PartitionSpec,
-    named: &PlatformSpec,
-    around: &Surroundings,
-) -> Result<Toolbox, Failed> {
-    let (disks, cards) = (!spec.disks.is_empty(), cards(&spec.cards).map_err(Failed::own)?);
-    let modules = |folder: Option<&std::path::Path>| GuestModules::for_program(folder, disks, &cards.modules);
-    Toolbox::find_with(named, &around.exe, &around.cache, around.counter_hz, &modules)
-        .map_err(|error| Failed::own(error.to_string()))
-}
-
-/// What the user named, in the words of the platform.
-pub(super) fn named(around: &Surroundings) -> PlatformSpec {
-    PlatformSpec {
-        accelerator: around.accelerator,
-        qemu: around.qemu.clone(),
-        kernel: around.kernel.clone(),
-        modules: around.modules.clone(),
-        ..PlatformSpec::of_kind(PlatformKind::Vm)
-    }
 }
 
 /// A machine that was created, and our ends of its sockets.

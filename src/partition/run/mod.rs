@@ -12,6 +12,7 @@ mod launch;
 mod lookup;
 mod relay;
 mod talk;
+mod tools;
 mod unattended;
 
 use std::os::fd::OwnedFd;
@@ -25,6 +26,7 @@ use crate::model::units::Hertz;
 use crate::platforms::ledger::Ledger;
 
 pub use launch::run;
+pub use tools::all_there;
 pub use unattended::{Unattended, unattended};
 
 /// What a partition is made with.

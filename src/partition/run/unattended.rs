@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use super::assemble::assemble;
-use super::launch::{named, tools};
+use super::tools::{named, tools};
 use super::{Failed, Surroundings};
 use crate::model::partition::{CardSpec, Content, PartitionSpec};
 use crate::platforms::vm::payload;
