@@ -237,6 +237,38 @@ fn only_what_is_opened_can_be_written() {
     here.assert_nothing_left();
 }
 
+/// The host's own files of names are not those of the guest, even where the guest may write to them.
+#[test]
+fn names_of_the_guest_do_not_reach_the_host() {
+    if !guests_start() || !nix::unistd::geteuid().is_root() {
+        return;
+    }
+    let here = Here::new();
+    let etc = here.path("etc");
+    fs::create_dir(&etc).expect("the test's own files");
+    for name in ["passwd", "group"] {
+        fs::copy(format!("/etc/{name}"), etc.join(name)).expect("the test's own files");
+    }
+    fs::write(etc.join("resolv.conf"), "the host's").expect("the test's own files");
+    // What would be harmed is in a name space of the test's own.
+    let command = here.command(&["--net", "user", "--rw", "/etc", "--", "cat", "/etc/resolv.conf"]);
+    let script = "mount --make-rprivate / && mount --bind \"$0\" /etc && exec \"$@\"";
+    let mut inside = std::process::Command::new("unshare");
+    inside
+        .args(["--mount", "sh", "-c", script])
+        .arg(&etc)
+        .arg(command.get_program())
+        .args(command.get_args());
+    for (name, value) in command.get_envs() {
+        inside.env(name, value.unwrap_or_default());
+    }
+    let output = inside.stdin(Stdio::null()).output().expect("it starts");
+    assert_code(&output, 0);
+    assert_eq!(text(&output), "the host's");
+    assert_eq!(fs::read_to_string(etc.join("resolv.conf")).expect("still there"), "the host's");
+    here.assert_nothing_left();
+}
+
 #[test]
 fn a_program_can_have_a_tree_of_its_own_or_nothing_but_itself() {
     if !guests_start() {

@@ -101,6 +101,57 @@ fn up_again_starts_only_what_is_missing_or_changed() {
 }
 
 #[test]
+fn a_new_peer_is_no_reason_to_start_the_others_anew() {
+    let bench = Bench::pretending();
+    let sleeper = |name: &str| {
+        format!("[partition.{name}]\nprogram = [\"/bin/sleep\", \"1000\"]\nnetworks = [\"control\"]\n")
+    };
+    let text = format!("[network.control]\n{}{}", sleeper("db"), sleeper("plc"));
+    let file = bench.file("plant.toml", &text);
+    assert_eq!(bench.up(&file).code, Some(0));
+    bench.file("plant.toml", &format!("{text}{}", sleeper("tester")));
+    let told = bench.up(&file);
+    assert_eq!(told.code, Some(0), "{told:?}");
+    for part in ["db: left", "plc: left", "tester: runs"] {
+        assert!(told.err.contains(part), "{part}: {}", told.err);
+    }
+    assert_eq!(bench.call(&["down"]).code, Some(0));
+    assert_eq!(bench.left(), Vec::<String>::new());
+}
+
+#[test]
+fn partitions_know_each_other_by_name() {
+    if !set_kit::guests_are_there() {
+        eprintln!("skipped: there is no QEMU");
+        return;
+    }
+    let bench = Bench::real();
+    let script = "for name in db plc other localhost; do getent ahostsv4 $name || echo no $name; done";
+    let text = format!(
+        "[network.control]\n[network.office]\n[partition.plc]\nprogram = [\"/bin/sh\", \"-c\", \"{script}\"]\n\
+         networks = [\"control\"]\n[partition.db]\nprogram = [\"/bin/true\"]\nnetworks = [\"control\", \"office\"]\n\
+         [partition.other]\nprogram = [\"/bin/true\"]\nnetworks = [\"office\"]\n"
+    );
+    let file = bench.file("plant.toml", &text);
+    let told = bench.up(&file);
+    assert_eq!(told.code, Some(0), "{told:?}");
+    let plc = bench.wait_for("plc", Phase::Ended);
+    let said = fs::read_to_string(plc.folder.join("stdout.log")).expect("a log");
+    let streams: Vec<&str> =
+        said.lines().filter(|line| !line.contains("DGRAM") && !line.contains("RAW")).collect();
+    let words: Vec<Vec<&str>> = streams.iter().map(|line| line.split_whitespace().collect()).collect();
+    let wanted: [&[&str]; 4] = [
+        &["10.77.1.1", "STREAM", "db"],
+        &["10.77.1.2", "STREAM", "plc"],
+        &["no", "other"],
+        &["127.0.0.1", "STREAM", "localhost"],
+    ];
+    assert_eq!(words, wanted, "{said}");
+    assert_eq!(bench.call(&["down"]).code, Some(0));
+    assert_eq!(bench.left(), Vec::<String>::new());
+}
+
+#[test]
 fn what_fails_undoes_all_that_was_started() {
     for (program, part) in [
         ("program = [\"/bin/sh\", \"-c\", \"echo why >&2; exit 3\"]", "ended with 3\n  stderr: why"),

@@ -104,6 +104,7 @@ fn surroundings(args: &ExecArgs, exe: std::path::PathBuf, folder: &RuntimeFolder
         kernel: args.engine.tools.kernel.clone(),
         modules: args.engine.tools.modules.clone(),
         boot_deadline: args.engine.boot_deadline_s.map(Duration::from_secs),
+        names: Vec::new(),
     }
 }
 

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use super::check::MOST_ALONE_BYTES;
 use super::{Failed, lookup};
+use crate::model::partition::network::NamedAddress;
 use crate::model::partition::{Content, DiskSpec, Files, PartitionSpec, Program};
 use crate::model::platform::DiskBus;
 use crate::partition::network::{USER_RESOLVER, USER_ROUTER, cards};
@@ -38,8 +39,8 @@ pub struct Assembled {
     pub plug_control: Option<UnixStream>,
 }
 
-/// Assembles a checked partition.
-pub fn assemble(spec: &PartitionSpec) -> Result<Assembled, Failed> {
+/// Assembles a checked partition, whose program finds others by these names.
+pub fn assemble(spec: &PartitionSpec, names: &[NamedAddress]) -> Result<Assembled, Failed> {
     let cards = cards(&spec.cards).map_err(Failed::own)?;
     let way_out = cards.user_network.as_ref().map(|_| WayOut { router: USER_ROUTER, names: USER_RESOLVER });
     let is_plugged = !cards.plugs.is_empty();
@@ -65,6 +66,7 @@ pub fn assemble(spec: &PartitionSpec) -> Result<Assembled, Failed> {
         let mut guest = GuestProgram {
             program: (**program).clone(),
             hostname: spec.name.clone(),
+            names: names.to_vec(),
             ..GuestProgram::default()
         };
         guest.way_out = way_out;

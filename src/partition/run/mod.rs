@@ -21,6 +21,7 @@ use std::sync::mpsc::Receiver;
 use std::time::Duration;
 
 use crate::model::experiment::Accelerator;
+use crate::model::partition::network::NamedAddress;
 use crate::model::partition::{Given, PartitionSpec, ProgramEnd, Stream, TerminalSize};
 use crate::model::units::Hertz;
 use crate::platforms::ledger::Ledger;
@@ -50,6 +51,9 @@ pub struct Surroundings {
     pub modules: Option<String>,
     /// Time from creation until the program runs.
     pub boot_deadline: Option<Duration>,
+    /// By which names its program finds others, and itself. No part of what the partition is: who comes or goes beside
+    /// it is no reason to start it anew.
+    pub names: Vec<NamedAddress>,
 }
 
 /// The program's standard streams on the host's side.

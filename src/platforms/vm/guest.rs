@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use crate::model::partition::network::NamedAddress;
 use crate::model::partition::{Bind, Program};
 
 /// Where that file is; a process that finds it and is PID 1 runs a guest, not a container.
@@ -73,6 +74,9 @@ pub struct GuestProgram {
     pub inner_binds: Vec<Bind>,
     /// Router and name server, where there is a way out.
     pub way_out: Option<WayOut>,
+    /// For its `/etc/hosts`; without any, that stays as it is.
+    #[serde(default)]
+    pub names: Vec<NamedAddress>,
     /// Nobody is at the other end of the link: the program starts by itself, its input is empty, and what would be
     /// told the host goes into the link as lines of JSON.
     #[serde(default)]
