@@ -333,6 +333,15 @@ fn switches_are_kept_like_partitions() {
         assert!(Instant::now() < until, "it is not started again");
     }
     assert_eq!(switch("control.0"), first);
+    // One that hangs is given up.
+    let hanging = switch("control.1");
+    let pid = nix::unistd::Pid::from_raw(i32::try_from(hanging).expect("a number"));
+    nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGSTOP).expect("it runs");
+    let until = Instant::now() + PATIENCE;
+    while switch("control.1") == hanging {
+        assert!(Instant::now() < until, "it is not started again");
+    }
+    assert_eq!(switch("control.0"), first);
     let told = bench.up(&file);
     assert!(told.code == Some(0) && told.err.contains("nothing is missing"), "{told:?}");
     assert_eq!(bench.call(&["down"]).code, Some(0));

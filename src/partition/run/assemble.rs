@@ -37,6 +37,8 @@ pub struct Assembled {
     pub ports: Option<[UnixStream; 3]>,
     /// Our end of the channel over which cards are told what became of their switches.
     pub plug_control: Option<UnixStream>,
+    /// Where the switches of the plugs beat, see [`crate::partition::network::Cards::beats`].
+    pub beats: Vec<Option<PathBuf>>,
 }
 
 /// Assembles a checked partition, whose program finds others by these names.
@@ -59,6 +61,7 @@ pub fn assemble(spec: &PartitionSpec, names: &[NamedAddress]) -> Result<Assemble
             paused: true,
             ..Extras::default()
         },
+        beats: cards.beats,
         config: GuestConfig { nics: cards.nics, bonds: cards.bonds, ..GuestConfig::default() },
         ..Assembled::default()
     };

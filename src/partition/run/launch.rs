@@ -120,7 +120,8 @@ fn create(
     };
     let Started { carrier, link, .. } = machine::start(parts, describe).map_err(failed)?;
     // Ends with the machine.
-    made.plug_control.map(watch).transpose().map_err(failed)?;
+    let beats = made.beats;
+    made.plug_control.map(|control| watch(control, beats)).transpose().map_err(failed)?;
     Ok(Created { machine: carrier, _group: group, link: Some(link), ports: made.ports })
 }
 
