@@ -103,6 +103,11 @@ pub enum Event {
     },
     /// The program runs (for an image: its CPUs do).
     Started,
+    /// The program was given this signal, which was ordered before.
+    Passed {
+        /// Its number.
+        number: i32,
+    },
     /// What it writes cannot be written on for another reason than that nobody reads; its own writes fail from now on.
     Unwritable {
         /// Which stream.

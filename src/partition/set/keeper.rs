@@ -274,7 +274,7 @@ impl Keeper<'_> {
 
     fn hear(&self, event: Event, started: &AtomicBool) {
         match event {
-            Event::Trying | Event::Booted { .. } | Event::Unwritable { .. } => {}
+            Event::Trying | Event::Booted { .. } | Event::Passed { .. } | Event::Unwritable { .. } => {}
             Event::Created { pid, engine } => self.note(|state| {
                 state.process = process::named(pid);
                 state.engine = Some(engine.to_owned());
