@@ -38,7 +38,7 @@ have crun || have runc || have youki || have runsc || wanted+=("crun crun")
 hybrid=/sys/fs/cgroup/unified/cgroup.controllers
 if [ -r $hybrid ] && grep -q . $hybrid; then wanted+=("runc runc"); fi
 if [ "$goal" = test ]; then
-    wanted+=("crun crun" "runc runc" "chromium chromium" "oslat rt-tests" "ip iproute2" "ssh openssh-client" "losetup mount" "addpart util-linux")
+    wanted+=("crun crun" "runc runc" "chromium chromium" "oslat rt-tests" "ip iproute2" "ssh openssh-client" "losetup mount" "addpart util-linux" "virt-xml-validate libvirt-clients" "xmllint libxml2-utils")
     # The libfabric provider is tested with real MPI programs.
     wanted+=("make make" "mpirun openmpi-bin" "mpicc libopenmpi-dev")
 fi

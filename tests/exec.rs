@@ -9,7 +9,7 @@ use std::io::{Read, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::process::Stdio;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use exec_kit::{Here, assert_code, binary, complaint, end_of, finish, guests_start, text, wait_for};
 use nix::pty::{Winsize, openpty};
@@ -197,6 +197,40 @@ fn signals_are_passed_on() {
     here.assert_nothing_left();
 }
 
+/// Ctrl-Z without `-t`: the program stops first, then we; SIGCONT wakes both.
+#[test]
+fn what_is_stopped_stops_the_program_too() {
+    if !guests_start() {
+        return;
+    }
+    let here = Here::new();
+    let open = here.path("open");
+    fs::create_dir(&open).expect("the test's own files");
+    let open = open.to_str().expect("a path of text");
+    // Somebody in another session, whom no signal reaches, tells when the program stands still.
+    let script = format!(
+        "setsid sh -c ': > {open}/looks; until grep -q \"^State:.T\" /proc/$0/status; do sleep 0.05; done; : > {open}/stands' $$ & \
+         trap 'echo on; exit 3' CONT; until [ -e {open}/looks ]; do sleep 0.05; done; echo ready; while :; do sleep 0.05; done"
+    );
+    let mut child = here.command(&["--rw", open, "--", "sh", "-c", &script]).spawn().expect("it starts");
+    wait_for(&mut child, "ready\n");
+    kill(pid_of(&child), Signal::SIGTSTP).expect("it runs");
+    let ours_stopped = || {
+        let status = fs::read_to_string(format!("/proc/{}/status", child.id())).expect("it is there");
+        status.contains("State:\tT")
+    };
+    let until = Instant::now() + exec_kit::PATIENCE;
+    while !(ours_stopped() && here.path("open/stands").exists()) {
+        assert!(Instant::now() < until, "ours stopped: {}", ours_stopped());
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    kill(pid_of(&child), Signal::SIGCONT).expect("it is there");
+    let output = finish(child);
+    assert_code(&output, 3);
+    assert_eq!(text(&output), "on\n");
+    here.assert_nothing_left();
+}
+
 #[test]
 fn only_what_is_opened_can_be_written() {
     if !guests_start() {
@@ -234,6 +268,38 @@ fn only_what_is_opened_can_be_written() {
     assert_eq!(fs::read_to_string(here.path("open/new")).expect("written through"), "kept\n");
     assert!(!here.path("closed/new").exists());
     assert_eq!(fs::read_to_string(here.path("shown/file")).expect("unharmed"), "shown");
+    here.assert_nothing_left();
+}
+
+/// The host's own files of names are not those of the guest, even where the guest may write to them.
+#[test]
+fn names_of_the_guest_do_not_reach_the_host() {
+    if !guests_start() || !nix::unistd::geteuid().is_root() {
+        return;
+    }
+    let here = Here::new();
+    let etc = here.path("etc");
+    fs::create_dir(&etc).expect("the test's own files");
+    for name in ["passwd", "group"] {
+        fs::copy(format!("/etc/{name}"), etc.join(name)).expect("the test's own files");
+    }
+    fs::write(etc.join("resolv.conf"), "the host's").expect("the test's own files");
+    // What would be harmed is in a name space of the test's own.
+    let command = here.command(&["--net", "user", "--rw", "/etc", "--", "cat", "/etc/resolv.conf"]);
+    let script = "mount --make-rprivate / && mount --bind \"$0\" /etc && exec \"$@\"";
+    let mut inside = std::process::Command::new("unshare");
+    inside
+        .args(["--mount", "sh", "-c", script])
+        .arg(&etc)
+        .arg(command.get_program())
+        .args(command.get_args());
+    for (name, value) in command.get_envs() {
+        inside.env(name, value.unwrap_or_default());
+    }
+    let output = inside.stdin(Stdio::null()).output().expect("it starts");
+    assert_code(&output, 0);
+    assert_eq!(text(&output), "the host's");
+    assert_eq!(fs::read_to_string(etc.join("resolv.conf")).expect("still there"), "the host's");
     here.assert_nothing_left();
 }
 
@@ -301,7 +367,8 @@ fn a_terminal_is_passed_through_and_put_back() {
     let pty = openpty(Some(&size), None).expect("a terminal");
     let before = tcgetattr(&pty.slave).expect("its settings");
     let slave = || Stdio::from(pty.slave.try_clone().expect("a copy"));
-    let script = "stty size; read -r line; echo \"got $line\"; test -t 0 && test -t 1 && test -t 2 && exit 5";
+    let script = "stty size; read -r line; echo \"got $line\"; \
+                  stty raw -echo; echo key?; head -c 1 | od -An -tx1; test -t 0 && test -t 1 && test -t 2 && exit 5";
     let mut command = here.command(&["-t", "--", "sh", "-c", script]);
     let mut child = command.stdin(slave()).stdout(slave()).stderr(slave()).spawn().expect("it starts");
     drop(command);
@@ -318,6 +385,10 @@ fn a_terminal_is_passed_through_and_put_back() {
     assert_ne!(tcgetattr(&pty.slave).expect("its settings"), before, "raw while it runs");
     master.write_all(b"typed\r").expect("it listens");
     hear(&mut master, "got typed");
+    // Ctrl-Z is the program's own, too.
+    hear(&mut master, "key?");
+    master.write_all(b"\x1a").expect("it listens");
+    hear(&mut master, " 1a");
     assert_eq!(end_of(&mut child).code(), Some(5));
     assert_eq!(tcgetattr(&pty.slave).expect("its settings"), before, "as it was");
     here.assert_nothing_left();

@@ -106,6 +106,64 @@ fn a_boot_that_takes_too_long_ends_in_time() {
     here.assert_nothing_left();
 }
 
+/// The smallest kernel: an ELF file with a PVH entry (QEMU enters it at 1 MiB, in 32-bit mode) that says `text` at the
+/// first serial port and then goes round for ever.
+fn endless_kernel(text: &str) -> Vec<u8> {
+    const HEADERS: usize = 64 + 2 * 56;
+    const NOTE: usize = 24;
+    const ENTRY: u64 = 0x10_0000;
+    // mov dx, 0x3f8; for each letter mov al, LETTER; out dx, al; then jmp to itself.
+    let mut code = vec![0x66, 0xba, 0xf8, 0x03];
+    code.extend(text.bytes().flat_map(|letter| [0xb0, letter, 0xee]));
+    code.extend([0xeb, 0xfe]);
+    let at = (HEADERS + NOTE) as u64;
+    let segment = |kind: u32, flags: u32, offset: u64, address: u64, bytes: u64, align: u64| {
+        let mut header = [kind.to_le_bytes(), flags.to_le_bytes()].concat();
+        header.extend(
+            [offset, address, address, bytes, bytes, align].iter().flat_map(|word| word.to_le_bytes()),
+        );
+        header
+    };
+    let mut elf = b"\x7fELF\x02\x01\x01\0\0\0\0\0\0\0\0\0\x02\0\x3e\0\x01\0\0\0".to_vec();
+    elf.extend([ENTRY, 64, 0].iter().flat_map(|word: &u64| word.to_le_bytes()));
+    elf.extend([0_u16, 0, 64, 56, 2, 0, 0, 0].iter().flat_map(|half| half.to_le_bytes()));
+    elf.extend(segment(1, 5, at, ENTRY, code.len() as u64, 1));
+    elf.extend(segment(4, 4, HEADERS as u64, 0, NOTE as u64, 4));
+    // XEN_ELFNOTE_PHYS32_ENTRY is 18.
+    elf.extend([4_u32, 8, 18].iter().flat_map(|word| word.to_le_bytes()));
+    elf.extend(b"Xen\0");
+    elf.extend(ENTRY.to_le_bytes());
+    elf.extend(code);
+    elf
+}
+
+#[test]
+fn a_kernel_that_never_comes_to_a_program_ends_with_its_last_words() {
+    if !guests_start() {
+        return;
+    }
+    let here = Here::new();
+    let kernel = here.path("vmlinux-endless");
+    fs::write(&kernel, endless_kernel("so far and no further\n")).expect("the test's own files");
+    let kernel = kernel.to_str().expect("a path of text");
+    let begun = Instant::now();
+    let output = here.run(&["--boot-deadline-s", "2", "--kernel", kernel, "--", "true"]);
+    assert_code(&output, 125);
+    let said = complaint(&output);
+    assert!(said.contains("the guest did not boot in time (--boot-deadline-s)"), "{said}");
+    assert!(
+        said.contains("last lines of the guest's console:\n") && said.contains("so far and no further"),
+        "{said}"
+    );
+    // Not before its time, and not long after.
+    assert!(
+        (Duration::from_secs(2)..Duration::from_secs(60)).contains(&begun.elapsed()),
+        "{:?}",
+        begun.elapsed()
+    );
+    here.assert_nothing_left();
+}
+
 #[test]
 fn no_kernel_at_all_is_told() {
     if !guests_start() {

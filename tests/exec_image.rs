@@ -59,6 +59,7 @@ fn boot(code: &[u8], orders: &[Order]) -> Outcome {
         kernel: None,
         modules: None,
         boot_deadline: None,
+        names: Vec::new(),
     };
     let nothing = || File::options().read(true).write(true).open("/dev/null").expect("it is there").into();
     let streams = Streams { input: nothing(), output: nothing(), error: nothing() };

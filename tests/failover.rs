@@ -3,12 +3,17 @@
 
 mod switch_kit;
 
+use std::time::Duration;
+
 use bulkhead::partition::network::switch::Order;
 use bulkhead::platforms::Instance;
 use bulkhead::platforms::ledger::{self, Ledger};
 use switch_kit::doubled::Doubled;
 use switch_kit::prober::Prober;
 use switch_kit::{Running, folder, guest};
+
+/// Within which a card leaves a switch that hangs, on a quiet machine.
+const STATED: Duration = Duration::from_millis(700);
 
 #[test]
 fn a_guest_with_doubled_links_outlives_each_switch() {
@@ -22,6 +27,11 @@ fn a_guest_with_doubled_links_outlives_each_switch() {
     for link in [0, 1, 0] {
         eprintln!("switch {link} dies: {:?} without an answer", network.outage(link));
     }
+    // One that hangs is left as one that died, and taken again when it works on.
+    let gap = network.standstill(1);
+    eprintln!("switch 1 stands still: {gap:?} without an answer");
+    assert!(gap < STATED * 10, "{gap:?}, where {STATED:?} are stated");
+    eprintln!("switch 0 dies: {:?} without an answer", network.outage(0));
     assert!(network.end());
     let said = ledger::sweep(dir.path());
     assert!(said.is_empty(), "left behind: {said:?}");

@@ -72,6 +72,7 @@ fn start(spec: PartitionSpec, ledger: &Ledger) -> JoinHandle<(Outcome, String)> 
         kernel: None,
         modules: None,
         boot_deadline: Some(switch_kit::HANGS),
+        names: Vec::new(),
     };
     std::thread::spawn(move || {
         let (mut output, theirs) = std::io::pipe().expect("a pipe");

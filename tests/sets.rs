@@ -101,6 +101,57 @@ fn up_again_starts_only_what_is_missing_or_changed() {
 }
 
 #[test]
+fn a_new_peer_is_no_reason_to_start_the_others_anew() {
+    let bench = Bench::pretending();
+    let sleeper = |name: &str| {
+        format!("[partition.{name}]\nprogram = [\"/bin/sleep\", \"1000\"]\nnetworks = [\"control\"]\n")
+    };
+    let text = format!("[network.control]\n{}{}", sleeper("db"), sleeper("plc"));
+    let file = bench.file("plant.toml", &text);
+    assert_eq!(bench.up(&file).code, Some(0));
+    bench.file("plant.toml", &format!("{text}{}", sleeper("tester")));
+    let told = bench.up(&file);
+    assert_eq!(told.code, Some(0), "{told:?}");
+    for part in ["db: left", "plc: left", "tester: runs"] {
+        assert!(told.err.contains(part), "{part}: {}", told.err);
+    }
+    assert_eq!(bench.call(&["down"]).code, Some(0));
+    assert_eq!(bench.left(), Vec::<String>::new());
+}
+
+#[test]
+fn partitions_know_each_other_by_name() {
+    if !set_kit::guests_are_there() {
+        eprintln!("skipped: there is no QEMU");
+        return;
+    }
+    let bench = Bench::real();
+    let script = "for name in db plc other localhost; do getent ahostsv4 $name || echo no $name; done";
+    let text = format!(
+        "[network.control]\n[network.office]\n[partition.plc]\nprogram = [\"/bin/sh\", \"-c\", \"{script}\"]\n\
+         networks = [\"control\"]\n[partition.db]\nprogram = [\"/bin/true\"]\nnetworks = [\"control\", \"office\"]\n\
+         [partition.other]\nprogram = [\"/bin/true\"]\nnetworks = [\"office\"]\n"
+    );
+    let file = bench.file("plant.toml", &text);
+    let told = bench.up(&file);
+    assert_eq!(told.code, Some(0), "{told:?}");
+    let plc = bench.wait_for("plc", Phase::Ended);
+    let said = fs::read_to_string(plc.folder.join("stdout.log")).expect("a log");
+    let streams: Vec<&str> =
+        said.lines().filter(|line| !line.contains("DGRAM") && !line.contains("RAW")).collect();
+    let words: Vec<Vec<&str>> = streams.iter().map(|line| line.split_whitespace().collect()).collect();
+    let wanted: [&[&str]; 4] = [
+        &["10.77.1.1", "STREAM", "db"],
+        &["10.77.1.2", "STREAM", "plc"],
+        &["no", "other"],
+        &["127.0.0.1", "STREAM", "localhost"],
+    ];
+    assert_eq!(words, wanted, "{said}");
+    assert_eq!(bench.call(&["down"]).code, Some(0));
+    assert_eq!(bench.left(), Vec::<String>::new());
+}
+
+#[test]
 fn what_fails_undoes_all_that_was_started() {
     for (program, part) in [
         ("program = [\"/bin/sh\", \"-c\", \"echo why >&2; exit 3\"]", "ended with 3\n  stderr: why"),
@@ -165,6 +216,29 @@ fn bad_files_start_nothing() {
         assert_eq!(bench.left(), Vec::<String>::new(), "{text}");
     }
     assert_eq!(bench.up(&bench.path("missing.toml")).code, Some(2));
+}
+
+#[test]
+fn what_the_machine_lacks_is_said_before_anything_is_made() {
+    let bench = Bench::real();
+    let file = bench.file("plant.toml", "[partition.a]\nprogram = [\"/bin/true\"]\n");
+    let without_modules = bench.path("empty");
+    fs::create_dir(&without_modules).expect("the test's own files");
+    for (option, value, part) in [
+        (
+            "--qemu",
+            "no-such-qemu",
+            "no no-such-qemu in PATH: install it (Debian: apt-get install qemu-system-x86",
+        ),
+        ("--kernel", "/no/such/kernel", "kernel /no/such/kernel"),
+        ("--modules", without_modules.to_str().expect("plain"), "\"virtio_pci\" is neither in"),
+    ] {
+        let told = bench.call(&["up", file.to_str().expect("plain"), option, value]);
+        assert_eq!(told.code, Some(3), "{option}: {told:?}");
+        assert!(told.err.contains(part), "{option}: {}", told.err);
+        assert_eq!(bench.left(), Vec::<String>::new(), "{option}");
+    }
+    assert!(!bench.state().exists());
 }
 
 #[test]
@@ -251,6 +325,15 @@ fn switches_are_kept_like_partitions() {
     kill(second);
     let until = Instant::now() + PATIENCE;
     while switch("control.1") == second {
+        assert!(Instant::now() < until, "it is not started again");
+    }
+    assert_eq!(switch("control.0"), first);
+    // One that hangs is given up.
+    let hanging = switch("control.1");
+    let pid = nix::unistd::Pid::from_raw(i32::try_from(hanging).expect("a number"));
+    nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGSTOP).expect("it runs");
+    let until = Instant::now() + PATIENCE;
+    while switch("control.1") == hanging {
         assert!(Instant::now() < until, "it is not started again");
     }
     assert_eq!(switch("control.0"), first);

@@ -131,5 +131,6 @@ fn surroundings(args: &BenchArgs, exe: std::path::PathBuf, folder: &RuntimeFolde
         kernel: args.tools.kernel.clone(),
         modules: args.tools.modules.clone(),
         boot_deadline: None,
+        names: Vec::new(),
     }
 }

@@ -77,7 +77,7 @@ fn prepare(
 ) -> anyhow::Result<(Vec<Prepared>, PathBuf)> {
     // Nothing is started, so nothing is written down there.
     let scratch = tempfile::tempdir().context("a temporary folder")?;
-    let around = Surroundings {
+    let mut around = Surroundings {
         exe: exe.to_owned(),
         cache: tools.cache.clone(),
         ledger: Ledger::open(scratch.path()).context("a temporary folder")?,
@@ -87,10 +87,12 @@ fn prepare(
         kernel: tools.kernel.clone(),
         modules: tools.modules.clone(),
         boot_deadline: None,
+        names: Vec::new(),
     };
     let (mut prepared, mut qemu) = (Vec::new(), PathBuf::new());
     for charge in charges {
         let name = charge.spec.name.clone();
+        around.names = set.names_for(&name).unwrap_or_default();
         let parts = unattended(&charge.spec, &around)
             .map_err(|failed| anyhow!("partition {name}: {}", failed.reason))?;
         if let Some(initramfs) = parts.initramfs {

@@ -55,6 +55,7 @@ pub fn run(args: &UpArgs) -> Verdict {
         Ok(()) => {}
         Err(UpError::Fault(fault)) => return Err(anyhow!("{name}: {}", fault.in_text(&text))).or_bad_input(),
         Err(UpError::Interrupted) => return Ok(Ending::Interrupted),
+        Err(error @ UpError::Lacking(_)) => return Err(error).or_lacking(),
         Err(error @ UpError::Broke(_)) => return Err(error).or_broke(),
         Err(error) => return Err(error).or_bad_input(),
     }

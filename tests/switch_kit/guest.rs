@@ -92,7 +92,7 @@ pub fn start(tools: &Toolbox, ledger: &Ledger, number: u8, links: &[PathBuf]) ->
         extras: Extras { plugs: cards.plugs, plug_control, ..Extras::default() },
     };
     let started = machine::start(parts, describe).expect("qemu starts");
-    watch::watch(control).expect("a thread");
+    watch::watch(control, cards.beats).expect("a thread");
     let write = started.link.try_clone().expect("a descriptor");
     let link = HostEnd::new(started.link.into(), write.into());
     let carrier = Box::new(started.carrier);

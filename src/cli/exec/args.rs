@@ -12,6 +12,10 @@ The program sees the host's files read-only, with a throw-away layer of its own 
 current folder, as the current user, with the whole environment of this command (--env-clear: none).
 Paths given with --rw are written through. It has no network unless --net says so.
 Standard input is read as the program runs, also when the program does not want it: < /dev/null.
+Signals are the program's. Ctrl-Z stops it and then this command; the guest itself runs on, so fg or
+kill -CONT wakes both at once. With -t every key is the program's, Ctrl-Z and Ctrl-C included.
+A single file cannot be opened with --rw: its folder is what is served, and its neighbours would be
+open, too. Put the file into a folder of its own.
 
 Examples:
   bulkhead exec -- uname -a

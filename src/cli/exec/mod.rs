@@ -18,6 +18,7 @@ use std::io::{self, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
@@ -65,7 +66,8 @@ fn execute(args: &ExecArgs, begun: Instant) -> Result<u8> {
     let folder = RuntimeFolder::make(&exe).context("a folder for what is made")?;
     let around = surroundings(&args.engine, exe, &folder);
     let raw = args.terminal.then(|| Arc::new(RawTerminal::default()));
-    let orders = signals::pass_on(held, raw.clone()).context("a thread for signals")?;
+    let (was_passed, passed) = channel();
+    let orders = signals::pass_on(held, raw.clone(), passed).context("a thread for signals")?;
     if let Some(raw) = &raw {
         raw.enter();
     }
@@ -73,6 +75,10 @@ fn execute(args: &ExecArgs, begun: Instant) -> Result<u8> {
     let mut seen = Seen::default();
     let outcome = run::run(&spec, streams, &around, orders, &mut |event| {
         seen.note(&event, begun.elapsed());
+        if let Event::Passed { number } = event {
+            // Nobody waits for it any more.
+            let _ = was_passed.send(number);
+        }
         on_event(&event);
     });
     if let Some(raw) = &raw {
@@ -105,6 +111,7 @@ pub fn surroundings(engine: &EngineArgs, exe: std::path::PathBuf, folder: &Runti
         kernel: engine.tools.kernel.clone(),
         modules: engine.tools.modules.clone(),
         boot_deadline: engine.boot_deadline_s.map(Duration::from_secs),
+        names: Vec::new(),
     }
 }
 

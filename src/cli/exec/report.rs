@@ -54,7 +54,7 @@ impl Seen {
                 self.guest_free_bytes = Some(*free_bytes);
             }
             Event::Started => self.start_ns = Some(Nanos::from_duration(since)),
-            Event::Trying | Event::Unwritable { .. } => {}
+            Event::Trying | Event::Passed { .. } | Event::Unwritable { .. } => {}
         }
     }
 

@@ -11,6 +11,7 @@ mod job;
 mod progress;
 
 use std::process::ExitCode;
+use std::sync::mpsc::channel;
 
 use anyhow::{Context, Result};
 
@@ -25,7 +26,7 @@ use crate::partition::mpi::found;
 use crate::partition::mpi::sections::{Sections, complaint};
 use crate::partition::mpi::words::{Transport, address_with_prefix};
 use crate::partition::network::hardware_prefix;
-use crate::partition::run::{self, Failed, Outcome};
+use crate::partition::run::{self, Event, Failed, Outcome};
 use crate::partition::set::root::make_private;
 use crate::partition::together::{self, End, Team};
 
@@ -79,12 +80,17 @@ fn execute(args: &MpirunArgs) -> Result<u8> {
     let members = job.partitions(&found);
     let around = surroundings(&args.engine, exe.clone(), &folder);
     let prefix = hardware_prefix(&address_with_prefix(0)).map_err(anyhow::Error::msg)?;
-    let orders = signals::pass_on(held, None).context("a thread for signals")?;
+    let (was_passed, passed) = channel();
+    let orders = signals::pass_on(held, None, passed).context("a thread for signals")?;
     let streams = take_streams().context("the standard streams")?;
     let mut progress = Progress::new(&members);
     let team = Team { members: &members, link: &link, prefix };
     let end = together::run(&team, streams, &around, &orders, &mut |number, event| {
         progress.on(number, event);
+        if let Event::Passed { number } = event {
+            // Nobody waits for it any more.
+            let _ = was_passed.send(*number);
+        }
         on_event(event);
     });
     progress.finish();

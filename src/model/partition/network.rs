@@ -1,8 +1,19 @@
-//! What a network's switch says of itself, in a file beside its sockets.
+//! What a network's switch says of itself, in a file beside its sockets, and who has which address.
 
 use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
 
 use serde::{Deserialize, Serialize};
+
+/// A partition's name with one of its addresses.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NamedAddress {
+    /// Where it is.
+    pub address: Ipv4Addr,
+    /// How it is called.
+    pub name: String,
+}
 
 /// State of a switch.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]

@@ -8,8 +8,9 @@
 
 use std::net::Ipv4Addr;
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
+use super::pulse::beat_file;
 use crate::model::partition::CardSpec;
 use crate::platforms::lab::address::Mac;
 use crate::platforms::vm::guest::{GuestBond, GuestNic};
@@ -33,6 +34,9 @@ pub struct Cards {
     /// [`plug_control`](crate::platforms::vm::qemu::Extras::plug_control), and somebody who keeps it
     /// ([`super::watch::watch`]).
     pub plugs: Vec<PlugArgument>,
+    /// Where the switch of each plug shows that it works. Only for cards with another link to take: the frames of others
+    /// do better to wait until their switch goes on.
+    pub beats: Vec<Option<PathBuf>>,
     /// For [`Extras::user_network`](crate::platforms::vm::qemu::Extras::user_network).
     pub user_network: Option<String>,
     /// For the guest.
@@ -89,12 +93,7 @@ impl Cards {
         self.nics.push(GuestNic { mac, address: USER_ADDRESS, prefix: USER_PREFIX });
     }
 
-    fn add_switch(
-        &mut self,
-        sockets: &[std::path::PathBuf],
-        number: u8,
-        address: &str,
-    ) -> Result<(), String> {
+    fn add_switch(&mut self, sockets: &[PathBuf], number: u8, address: &str) -> Result<(), String> {
         let (address, prefix) = split(address)?;
         if address.octets().last() != Some(&number) {
             return Err(format!(
@@ -108,6 +107,8 @@ impl Cards {
         for (link, socket) in (0..).zip(sockets) {
             check_path(socket)?;
             let mac = of_link(Mac::of(address), link);
+            let beat = socket.parent().filter(|_| sockets.len() > 1).map(beat_file);
+            self.beats.push(beat);
             self.plugs.push(PlugArgument { socket: socket.clone(), mac: mac.clone() });
             macs.push(mac);
         }
@@ -174,6 +175,7 @@ mod tests {
         let addresses: Vec<Ipv4Addr> = cards.nics.iter().map(|nic| nic.address).collect();
         assert_eq!(addresses, [USER_ADDRESS, Ipv4Addr::new(10, 77, 1, 7)]);
         assert_eq!(cards.bonds[0].macs, macs[1..]);
+        assert_eq!(cards.beats, [None, Some("/r/beat".into()), Some("/r/beat".into())]);
         assert_eq!(cards.modules, ["virtio_pci", "virtio_net", "bonding"]);
         assert_eq!(hardware_prefix("10.77.2.1/24").unwrap(), [2, 0x4b, 10, 77, 2]);
         assert_eq!(super::cards(&[]).unwrap(), Cards::default());

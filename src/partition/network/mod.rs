@@ -4,9 +4,11 @@
 //!  partition ── card0 ── 7.sock ── switch of link 0 ─┬─ other partitions
 //!            └─ card1 ── 7.sock ── switch of link 1 ─┴─ (the same ones)      the switches' trunk joins both
 //! ```
-//! [`switch`] is the switch, [`cards`] a partition's end, [`watch`] lets a guest know that a switch is gone.
+//! [`switch`] is the switch, [`cards`] a partition's end, [`pulse`] says whether a switch works, [`watch`] lets a guest
+//! know when none does.
 
 mod cards;
+pub mod pulse;
 pub mod switch;
 pub mod watch;
 

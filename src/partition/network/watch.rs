@@ -4,19 +4,23 @@
 //! ```text
 //!  switch dies ─► QEMU: NETDEV_STREAM_DISCONNECTED plug1 ─► set_link card1 off ─► guest: carrier lost ─► standby
 //!  switch dials ─► QEMU: NETDEV_STREAM_CONNECTED plug1 ───► set_link card1 on
+//!  switch hangs ─► no beats (pulse) ──────────────────────► set_link card1 off, on again with the next beat
 //! ```
 //! Source: QEMU's `qapi/net.json`. The other end runs the guest: lines are bounded, and what is no such event does
-//! nothing. A switch that hangs without dying is not noticed here.
+//! nothing.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
+use super::pulse::{BEAT_EVERY, HANGS_AFTER, Pulse};
+
 /// Longest line that is read.
-const LONGEST_LINE: u64 = 64 * 1024;
+const LONGEST_LINE: usize = 64 * 1024;
 /// How long QEMU may take to read a command.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(10);
 /// QEMU's words for a switch that is there.
@@ -24,18 +28,45 @@ const CONNECTED: &str = "NETDEV_STREAM_CONNECTED";
 /// QEMU's words for a switch that has gone.
 const DISCONNECTED: &str = "NETDEV_STREAM_DISCONNECTED";
 
-/// Watches the plugs of a machine over its second control channel, in a thread that ends with the machine.
+/// Watches the plugs of a machine over its second control channel, in a thread that ends with the machine. For each plug
+/// goes the file in which its switch beats, if that is to be watched, too.
 ///
 /// # Errors
 /// When no thread can be started.
-pub fn watch(control: UnixStream) -> io::Result<JoinHandle<()>> {
+pub fn watch(control: UnixStream, beats: Vec<Option<PathBuf>>) -> io::Result<JoinHandle<()>> {
     std::thread::Builder::new().name("plugs".to_owned()).spawn(move || {
         // However it ends: without QEMU there is nobody left to tell.
-        let _ = follow(&control);
+        let _ = follow(&control, beats.into_iter().map(Plug::new).collect());
     })
 }
 
-fn follow(control: &UnixStream) -> io::Result<()> {
+/// A plug, and what its card was told.
+struct Plug {
+    pulse: Option<Pulse>,
+    /// Whether QEMU says that a switch is there.
+    there: Option<bool>,
+    hangs: bool,
+    told: Option<bool>,
+}
+
+impl Plug {
+    fn new(beats: Option<PathBuf>) -> Self {
+        let pulse = beats.map(|path| Pulse::of(path, HANGS_AFTER));
+        Self { pulse, there: None, hangs: false, told: None }
+    }
+
+    fn look(&mut self) {
+        self.hangs = self.pulse.as_mut().is_some_and(|pulse| !pulse.look());
+    }
+
+    /// What its card is to be told now.
+    fn news(&mut self) -> Option<bool> {
+        let up = self.there? && !self.hangs;
+        (self.told.replace(up) != Some(up)).then_some(up)
+    }
+}
+
+fn follow(control: &UnixStream, mut plugs: Vec<Plug>) -> io::Result<()> {
     control.set_write_timeout(Some(WRITE_TIMEOUT))?;
     let mut lines = BufReader::new(control);
     say(control, &json!({ "execute": "qmp_capabilities" }))?;
@@ -46,20 +77,38 @@ fn follow(control: &UnixStream) -> io::Result<()> {
             "execute": "human-monitor-command", "arguments": { "command-line": "info network" }, "id": "now",
         }),
     )?;
+    let is_looking = plugs.iter().any(|plug| plug.pulse.is_some());
+    let mut look_at = Instant::now() + BEAT_EVERY;
+    let mut line = Vec::new();
     loop {
-        let mut line = Vec::new();
-        let read = (&mut lines).take(LONGEST_LINE).read_until(b'\n', &mut line)?;
-        if read == 0 || !line.ends_with(b"\n") {
-            return Ok(());
+        let now = Instant::now();
+        if is_looking && now >= look_at {
+            plugs.iter_mut().for_each(Plug::look);
+            look_at = now + BEAT_EVERY;
         }
-        let message = serde_json::from_slice(&line).unwrap_or(Value::Null);
-        for (plug, there) in changes(&message) {
-            say(
-                control,
-                &json!({
-                    "execute": "set_link", "arguments": { "name": format!("card{plug}"), "up": there },
-                }),
-            )?;
+        for (number, plug) in plugs.iter_mut().enumerate() {
+            if let Some(up) = plug.news() {
+                let arguments = json!({ "name": format!("card{number}"), "up": up });
+                say(control, &json!({ "execute": "set_link", "arguments": arguments }))?;
+            }
+        }
+        let patience = look_at.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
+        control.set_read_timeout(is_looking.then_some(patience))?;
+        let room = LONGEST_LINE.saturating_sub(line.len());
+        match (&mut lines).take(room as u64).read_until(b'\n', &mut line) {
+            Ok(_) if line.ends_with(b"\n") => {
+                let message = serde_json::from_slice(&line).unwrap_or(Value::Null);
+                for (number, there) in changes(&message) {
+                    if let Some(plug) = plugs.get_mut(number) {
+                        plug.there = Some(there);
+                    }
+                }
+                line.clear();
+            }
+            Ok(_) => return Ok(()),
+            // What has come of the line stays.
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            Err(error) => return Err(error),
         }
     }
 }
@@ -69,7 +118,7 @@ fn say(mut control: &UnixStream, command: &Value) -> io::Result<()> {
 }
 
 /// Plugs of which a message says whether their switch is there.
-fn changes(message: &Value) -> Vec<(u32, bool)> {
+fn changes(message: &Value) -> Vec<(usize, bool)> {
     let text = |value: &Value| value.as_str().map(str::to_owned);
     if let Some(event) = message.get("event").and_then(text) {
         let plug = message.get("data").and_then(|data| text(data.get("netdev-id")?));
@@ -85,13 +134,13 @@ fn changes(message: &Value) -> Vec<(u32, bool)> {
 }
 
 /// ` \ plug0: index=0,type=stream,` of a plug that waits; behind the last comma is who is there.
-fn state(line: &str) -> Option<(u32, bool)> {
+fn state(line: &str) -> Option<(usize, bool)> {
     let (name, rest) = line.trim_start_matches([' ', '\\']).split_once(':')?;
     let (_, who) = rest.split_once("type=stream,")?;
     Some((number(name)?, !matches!(who.trim(), "" | "listening")))
 }
 
-fn number(plug: &str) -> Option<u32> {
+fn number(plug: &str) -> Option<usize> {
     plug.strip_prefix("plug")?.parse().ok()
 }
 
@@ -125,7 +174,7 @@ mod tests {
     fn it_ends_with_qemu_and_a_flood_ends_it() {
         for last in [Vec::new(), vec![b'x'; 200_000]] {
             let (ours, theirs) = UnixStream::pair().unwrap();
-            let watching = watch(ours).unwrap();
+            let watching = watch(ours, vec![None, None]).unwrap();
             let mut out = theirs.try_clone().unwrap();
             let mut lines = BufReader::new(theirs).lines();
             for _ in 0..2 {
@@ -139,5 +188,39 @@ mod tests {
             drop((out, lines));
             watching.join().unwrap();
         }
+    }
+
+    #[test]
+    fn a_switch_that_hangs_is_told_and_that_it_is_back() {
+        use super::super::pulse::{Beat, beat_file};
+
+        let link = tempfile::tempdir().unwrap();
+        let mut beat = Beat::begin(link.path()).unwrap();
+        beat.beat();
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        let watching = watch(ours, vec![Some(beat_file(link.path()))]).unwrap();
+        let mut out = theirs.try_clone().unwrap();
+        let mut lines = BufReader::new(theirs).lines();
+        for _ in 0..2 {
+            lines.next().unwrap().unwrap();
+        }
+        let mut told = || {
+            let said: Value = serde_json::from_str(&lines.next().unwrap().unwrap()).unwrap();
+            said["arguments"]["up"].as_bool().unwrap()
+        };
+        // In two parts, between which it is looked for beats.
+        let event = json!({ "event": CONNECTED, "data": { "netdev-id": "plug0" } }).to_string();
+        let (first, second) = event.split_at(20);
+        out.write_all(first.as_bytes()).unwrap();
+        std::thread::sleep(BEAT_EVERY * 2);
+        beat.beat();
+        writeln!(out, "{second}").unwrap();
+        assert_eq!([told(), told()], [true, false]);
+        beat.beat();
+        assert!(told());
+        writeln!(out, "{}", json!({ "event": DISCONNECTED, "data": { "netdev-id": "plug0" } })).unwrap();
+        assert!(!told(), "whatever it is, it is gone");
+        drop((out, lines));
+        watching.join().unwrap();
     }
 }

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use super::check::MOST_ALONE_BYTES;
 use super::{Failed, lookup};
+use crate::model::partition::network::NamedAddress;
 use crate::model::partition::{Content, DiskSpec, Files, PartitionSpec, Program, SectionSpec};
 use crate::model::platform::DiskBus;
 use crate::partition::network::{USER_RESOLVER, USER_ROUTER, cards};
@@ -36,10 +37,12 @@ pub struct Assembled {
     pub ports: Option<[UnixStream; 3]>,
     /// Our end of the channel over which cards are told what became of their switches.
     pub plug_control: Option<UnixStream>,
+    /// Where the switches of the plugs beat, see [`crate::partition::network::Cards::beats`].
+    pub beats: Vec<Option<PathBuf>>,
 }
 
-/// Assembles a checked partition.
-pub fn assemble(spec: &PartitionSpec) -> Result<Assembled, Failed> {
+/// Assembles a checked partition, whose program finds others by these names.
+pub fn assemble(spec: &PartitionSpec, names: &[NamedAddress]) -> Result<Assembled, Failed> {
     let cards = cards(&spec.cards).map_err(Failed::own)?;
     let way_out = cards.user_network.as_ref().map(|_| WayOut { router: USER_ROUTER, names: USER_RESOLVER });
     let is_plugged = !cards.plugs.is_empty();
@@ -59,6 +62,7 @@ pub fn assemble(spec: &PartitionSpec) -> Result<Assembled, Failed> {
             paused: true,
             ..Extras::default()
         },
+        beats: cards.beats,
         config: GuestConfig { nics: cards.nics, bonds: cards.bonds, ..GuestConfig::default() },
         ..Assembled::default()
     };
@@ -67,6 +71,7 @@ pub fn assemble(spec: &PartitionSpec) -> Result<Assembled, Failed> {
             program: (**program).clone(),
             hostname: spec.name.clone(),
             sections: spec.sections.iter().map(shown_section).collect(),
+            names: names.to_vec(),
             ..GuestProgram::default()
         };
         guest.way_out = way_out;

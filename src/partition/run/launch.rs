@@ -7,16 +7,14 @@ use std::time::{Duration, Instant};
 use super::assemble::{Assembled, assemble};
 use super::inbox::{Inbox, is_ending};
 use super::talk::{Beginning, Happened, Talk};
+use super::tools::{named, tools};
 use super::{Event, Failed, Order, Orders, Outcome, Streams, Surroundings, engine, sections};
-use crate::model::experiment::PlatformSpec;
-use crate::model::names::PlatformKind;
 use crate::model::partition::{Content, Difference, PartitionSpec, ProgramEnd};
-use crate::partition::network::cards;
 use crate::partition::network::watch::watch;
 use crate::partition::place;
 use crate::platforms::Carrier;
 use crate::platforms::vm::machine::{self, Parts, RunningMachine, Started};
-use crate::platforms::vm::payload::{self, GuestModules};
+use crate::platforms::vm::payload;
 use crate::platforms::vm::qemu::{Engine, Machine, command_line};
 use crate::platforms::vm::toolbox::Toolbox;
 
@@ -59,7 +57,7 @@ fn launch(
     let named = named(around);
     let tools = tools(spec, &named, around)?;
     let engine = engine::choose(&tools, &named, around, &inbox.cancel, tell)?;
-    let made = assemble(spec)?;
+    let made = assemble(spec, &around.names)?;
     let boot = around.boot_deadline.unwrap_or(match engine {
         Engine::Kvm => BOOT_DEADLINE_KVM,
         Engine::Tcg => BOOT_DEADLINE_TCG,
@@ -71,29 +69,6 @@ fn launch(
         Content::Image => created.watch(&channel.1, tell),
     });
     outcome.map_err(|failed| created.explain(failed, spec))
-}
-
-/// What the partition is made of.
-pub(super) fn tools(
-    spec: &PartitionSpec,
-    named: &PlatformSpec,
-    around: &Surroundings,
-) -> Result<Toolbox, Failed> {
-    let (disks, cards) = (!spec.disks.is_empty(), cards(&spec.cards).map_err(Failed::own)?);
-    let modules = |folder: Option<&std::path::Path>| GuestModules::for_program(folder, disks, &cards.modules);
-    Toolbox::find_with(named, &around.exe, &around.cache, around.counter_hz, &modules)
-        .map_err(|error| Failed::own(error.to_string()))
-}
-
-/// What the user named, in the words of the platform.
-pub(super) fn named(around: &Surroundings) -> PlatformSpec {
-    PlatformSpec {
-        accelerator: around.accelerator,
-        qemu: around.qemu.clone(),
-        kernel: around.kernel.clone(),
-        modules: around.modules.clone(),
-        ..PlatformSpec::of_kind(PlatformKind::Vm)
-    }
 }
 
 /// A machine that was created, and our ends of its sockets.
@@ -146,7 +121,8 @@ fn create(
     };
     let Started { carrier, link, .. } = machine::start(parts, describe).map_err(failed)?;
     // Ends with the machine.
-    made.plug_control.map(watch).transpose().map_err(failed)?;
+    let beats = made.beats;
+    made.plug_control.map(|control| watch(control, beats)).transpose().map_err(failed)?;
     Ok(Created { machine: carrier, _group: group, link: Some(link), ports: made.ports })
 }
 

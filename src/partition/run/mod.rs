@@ -13,6 +13,7 @@ mod lookup;
 mod relay;
 mod sections;
 mod talk;
+mod tools;
 mod unattended;
 
 use std::os::fd::OwnedFd;
@@ -21,6 +22,7 @@ use std::sync::mpsc::Receiver;
 use std::time::Duration;
 
 use crate::model::experiment::Accelerator;
+use crate::model::partition::network::NamedAddress;
 use crate::model::partition::{Given, PartitionSpec, ProgramEnd, Stream, TerminalSize};
 use crate::model::units::Hertz;
 use crate::platforms::ledger::Ledger;
@@ -30,6 +32,7 @@ pub use inbox::is_ending;
 pub use launch::run;
 pub use lookup::{Found, program as find_program};
 pub use sections::check_file;
+pub use tools::all_there;
 pub use unattended::{Unattended, unattended};
 
 /// What a partition is made with.
@@ -53,6 +56,9 @@ pub struct Surroundings {
     pub modules: Option<String>,
     /// Time from creation until the program runs.
     pub boot_deadline: Option<Duration>,
+    /// By which names its program finds others, and itself. No part of what the partition is: who comes or goes beside
+    /// it is no reason to start it anew.
+    pub names: Vec<NamedAddress>,
 }
 
 /// The program's standard streams on the host's side.
@@ -102,6 +108,11 @@ pub enum Event {
     },
     /// The program runs (for an image: its CPUs do).
     Started,
+    /// The program was given this signal, which was ordered before.
+    Passed {
+        /// Its number.
+        number: i32,
+    },
     /// What it writes cannot be written on for another reason than that nobody reads; its own writes fail from now on.
     Unwritable {
         /// Which stream.

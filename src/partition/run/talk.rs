@@ -183,8 +183,9 @@ impl<'a> Talk<'a> {
                 code.clamp(125, 127),
                 harmless(reason.chars().take(LONGEST_TEXT).collect::<String>().as_bytes()),
             )),
-            (Phase::Running | Phase::Draining(_), FromGuest::Passed { .. }) => {
+            (Phase::Running | Phase::Draining(_), FromGuest::Passed { number }) => {
                 self.unanswered = false;
+                (self.tell)(Event::Passed { number });
                 Ok(())
             }
             (Phase::Running, FromGuest::InputUnread) => {

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use super::assemble::assemble;
-use super::launch::{named, tools};
+use super::tools::{named, tools};
 use super::{Failed, Surroundings};
 use crate::model::partition::{CardSpec, Content, PartitionSpec};
 use crate::platforms::vm::payload;
@@ -37,7 +37,7 @@ pub fn unattended(spec: &PartitionSpec, around: &Surroundings) -> Result<Unatten
     super::check(spec)?;
     let failed = |error: std::io::Error| Failed::own(format!("the first file system: {error}"));
     let tools = tools(spec, &named(around), around)?;
-    let mut made = assemble(spec)?;
+    let mut made = assemble(spec, &around.names)?;
     if let Some(program) = &mut made.config.program {
         program.unattended = true;
     }

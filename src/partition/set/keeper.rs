@@ -23,6 +23,7 @@ use super::folder;
 use super::logs::Log;
 use super::process;
 use super::switch;
+use crate::model::partition::network::NamedAddress;
 use crate::model::partition::set::{Charge, KeptState, LastEnd, PartitionCharge, Phase, Restart};
 use crate::model::partition::{PartitionSpec, ProgramEnd};
 use crate::model::units::{Hertz, Nanos};
@@ -245,6 +246,7 @@ impl Keeper<'_> {
             kernel: tools.kernel,
             modules: tools.modules,
             boot_deadline: tools.boot_deadline_s.map(|seconds| Duration::from_secs(seconds.into())),
+            names: self.names(&charge.spec.name),
         };
         let (orders, inbox) = channel();
         let (started, over) = (AtomicBool::new(false), AtomicBool::new(false));
@@ -264,9 +266,15 @@ impl Keeper<'_> {
         })
     }
 
+    /// Who is called how in the set as it is now; nobody when the folder does not lie in that of a set.
+    fn names(&self, partition: &str) -> Vec<NamedAddress> {
+        let set = self.folder.parent().and_then(Path::parent).and_then(folder::read_set);
+        set.and_then(|record| record.set.names_for(partition).ok()).unwrap_or_default()
+    }
+
     fn hear(&self, event: Event, started: &AtomicBool) {
         match event {
-            Event::Trying | Event::Booted { .. } | Event::Unwritable { .. } => {}
+            Event::Trying | Event::Booted { .. } | Event::Passed { .. } | Event::Unwritable { .. } => {}
             Event::Created { pid, engine } => self.note(|state| {
                 state.process = process::named(pid);
                 state.engine = Some(engine.to_owned());

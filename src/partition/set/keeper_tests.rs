@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicU32;
 
 use super::*;
 use crate::model::experiment::Accelerator;
-use crate::model::partition::set::{PartitionSet, Tools};
+use crate::model::partition::set::{PartitionSet, SET_SCHEMA, SetRecord, Tools};
 use crate::partition::set::resolve;
 
 /// A folder with a charge, for a partition that is restarted as `restart` says, at most `limit` times.
@@ -106,6 +106,34 @@ fn it_ends_when_told_and_is_not_started_again() {
         Outcome::Failed(Failed::own("killed"))
     };
     assert_eq!(kept(dir.path(), &cancel, run).phase, Phase::Stopped);
+}
+
+#[test]
+fn each_start_knows_who_is_in_the_set_by_then() {
+    let root = tempfile::tempdir().expect("a directory");
+    let own = root.path().join("p/x");
+    fs::create_dir_all(&own).expect("a directory");
+    fs::copy(folder("on-failure", 1).path().join("charge.json"), own.join("charge.json")).expect("copied");
+    let write = |others: &str| {
+        let text = format!(
+            "name = \"s\"\n[network.a]\n[partition.x]\nprogram = [\"x\"]\nnetworks = [\"a\"]\n{others}"
+        );
+        let set = PartitionSet::from_toml(&text, "s").expect("a set");
+        let record = SetRecord { schema_version: SET_SCHEMA, file: "/s.toml".into(), set };
+        folder::write_set(root.path(), &record).expect("written");
+    };
+    write("");
+    let heard = Mutex::new(Vec::new());
+    let run: &Runner<'_> = &|_, _, around, _, tell| {
+        tell(Event::Started);
+        let names: Vec<String> = around.names.iter().map(|named| named.name.clone()).collect();
+        let mut heard = heard.lock().expect("no panic");
+        heard.push(names.join(" "));
+        write("[partition.y]\nprogram = [\"y\"]\nnetworks = [\"a\"]\n");
+        Outcome::Ended(ProgramEnd::Exit(u8::from(heard.len() == 1)))
+    };
+    assert_eq!(kept(&own, &Cancel::new(), run).phase, Phase::Ended);
+    assert_eq!(*heard.lock().expect("no panic"), ["x", "x y"]);
 }
 
 #[test]

@@ -9,12 +9,15 @@ use nix::sys::signal::Signal;
 use super::keeper::{Keeper, LOOK_EVERY, now};
 use super::process;
 use crate::model::partition::set::{LastEnd, SwitchCharge};
+use crate::partition::network::pulse::{BEAT_EVERY, Pulse, beat_file};
 use crate::platforms::spawn::{Bond, ending, spawn};
 
 /// How long a switch may take until it is ready.
 const READY_DEADLINE: Duration = Duration::from_secs(20);
 /// In which the switch says what it counted.
 const READY_FILE: &str = "switch.json";
+/// Looks without a beat after which a switch that hangs is started anew: 5 s. A standby has long taken over then.
+const GIVEN_UP_AFTER: u32 = 50;
 /// How long it may take to end.
 const END_GRACE: Duration = Duration::from_secs(2);
 
@@ -35,6 +38,8 @@ pub(super) fn run(keeper: &Keeper<'_>, charge: &SwitchCharge) -> LastEnd {
     let until = Instant::now() + READY_DEADLINE;
     let mut is_ready = false;
     let mut told: Option<Instant> = None;
+    let mut pulse = Pulse::of(beat_file(&charge.link), GIVEN_UP_AFTER);
+    let mut look_at = Instant::now();
     let reason = loop {
         match child.try_wait() {
             Ok(Some(status)) => break format!("the switch {}", ending(status)),
@@ -47,6 +52,16 @@ pub(super) fn run(keeper: &Keeper<'_>, charge: &SwitchCharge) -> LastEnd {
         }
         if !is_ready && Instant::now() > until {
             break format!("the switch was not ready within {} s", READY_DEADLINE.as_secs());
+        }
+        // Until then there may be beats of one that was killed.
+        if is_ready && Instant::now() >= look_at {
+            look_at = Instant::now() + BEAT_EVERY;
+            if !pulse.look() {
+                break format!(
+                    "the switch did not work on for {} s",
+                    (BEAT_EVERY * GIVEN_UP_AFTER).as_secs()
+                );
+            }
         }
         if keeper.means.cancel.is_cancelled() {
             if let (None, Some(name)) = (told, &name) {

@@ -82,6 +82,9 @@ pub enum UpError {
     /// The file is wrong, or asks for what is not there.
     #[error("{0:?}")]
     Fault(Fault),
+    /// QEMU, a guest kernel or what belongs to it is not on this host.
+    #[error("{0}")]
+    Lacking(String),
     /// Somebody else works on the set, or its folder cannot be used.
     #[error(transparent)]
     Lock(#[from] LockError),
@@ -113,6 +116,11 @@ pub fn up(wanted: &Wanted<'_>, cancel: &Cancel, tell: &mut dyn FnMut(Step)) -> R
             }
         }
     }
+    let specs = kept.iter().filter_map(|one| match &one.charge {
+        Charge::Partition(charge) => Some(&charge.spec),
+        Charge::Switch(_) => None,
+    });
+    run::all_there(specs, wanted.tools, wanted.exe).map_err(|failed| UpError::Lacking(failed.reason))?;
     let broke = |error: io::Error| UpError::Broke(format!("{}: {error}", path.display()));
     root::make_private(wanted.state_root).map_err(broke)?;
     // Waits from before the folder is there until after it is as it should be.

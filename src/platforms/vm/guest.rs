@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use crate::model::partition::network::NamedAddress;
 use crate::model::partition::{Bind, Program};
 use crate::model::units::Bytes;
 
@@ -81,6 +82,9 @@ pub struct GuestProgram {
     /// Sections of channels, in the order of their devices.
     #[serde(default)]
     pub sections: Vec<GuestSection>,
+    /// For its `/etc/hosts`; without any, that stays as it is.
+    #[serde(default)]
+    pub names: Vec<NamedAddress>,
     /// Nobody is at the other end of the link: the program starts by itself, its input is empty, and what would be
     /// told the host goes into the link as lines of JSON.
     #[serde(default)]

@@ -6,12 +6,16 @@ use std::net::Ipv4Addr;
 use std::str::FromStr;
 
 use super::{Fault, PartitionSet, USER_NETWORK};
+use crate::model::partition::network::NamedAddress;
 use crate::model::units::Bytes;
 
 /// Highest number of a partition in a network.
 pub const HIGHEST_MEMBER: u8 = 250;
 /// QEMU's own network, which a partition may have beside others.
 const QEMUS_OWN: Subnet = Subnet { base: u32::from_be_bytes([10, 0, 2, 0]), prefix: 24 };
+
+/// Where a partition without a network of the set finds itself, as on Debian.
+const ITSELF: Ipv4Addr = Ipv4Addr::new(127, 0, 1, 1);
 
 /// IPv4 addresses of a network.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,7 +27,11 @@ pub struct Subnet {
 impl Subnet {
     /// The address of the partition with this number, with prefix length: `10.77.1.2/24`.
     pub fn address(&self, number: u8) -> String {
-        format!("{}/{}", Ipv4Addr::from(self.base + u32::from(number)), self.prefix)
+        format!("{}/{}", self.host(number), self.prefix)
+    }
+
+    fn host(self, number: u8) -> Ipv4Addr {
+        Ipv4Addr::from(self.base + u32::from(number))
     }
 
     const fn overlaps(self, other: Self) -> bool {
@@ -89,6 +97,28 @@ impl PartitionSet {
             .into_iter()
             .map(|(name, subnet)| Ok((name.clone(), Wiring { subnet, members: self.members(&name)? })))
             .collect()
+    }
+
+    /// By which names partition `name` finds whom: all that share a network with it, and itself.
+    ///
+    /// # Errors
+    /// As [`Self::wiring`].
+    pub fn names_for(&self, name: &str) -> Result<Vec<NamedAddress>, Fault> {
+        let wiring = self.wiring()?;
+        let shared = wiring.values().filter(|wires| wires.members.contains_key(name));
+        let all = shared.flat_map(|wires| {
+            let named = |(name, member): (&String, &Member)| NamedAddress {
+                address: wires.subnet.host(member.number),
+                name: name.clone(),
+            };
+            wires.members.iter().map(named)
+        });
+        // Whoever is called so must not take the place of every program's own machine.
+        let mut names: Vec<NamedAddress> = all.filter(|named| named.name != "localhost").collect();
+        if names.is_empty() {
+            names.push(NamedAddress { address: ITSELF, name: name.to_owned() });
+        }
+        Ok(names)
     }
 
     fn subnets(&self) -> Result<BTreeMap<String, Subnet>, Fault> {

@@ -98,6 +98,22 @@ fn addresses_are_those_written_then_the_lowest_free() {
 }
 
 #[test]
+fn a_partition_knows_those_it_shares_a_network_with_and_itself() {
+    let names = |set: &PartitionSet, who: &str| {
+        let names = set.names_for(who).expect("addresses");
+        names.iter().map(|named| format!("{} {}", named.address, named.name)).collect::<Vec<_>>().join(", ")
+    };
+    let set = plant();
+    assert_eq!(names(&set, "plc"), "10.77.1.1 gate, 10.77.1.2 plc, 10.77.2.1 db, 10.77.2.7 plc");
+    assert_eq!(names(&set, "db"), "10.77.2.1 db, 10.77.2.7 plc");
+    let alone = "[partition.a]\nprogram = [\"x\"]\nnetworks = [\"user\"]\n";
+    assert_eq!(names(&PartitionSet::from_toml(alone, "s").expect("a set"), "a"), "127.0.1.1 a");
+    let strange = PLANT.replace("partition.gate", "partition.localhost");
+    let set = PartitionSet::from_toml(&strange, "s").expect("a set");
+    assert_eq!(names(&set, "plc"), "10.77.1.2 plc, 10.77.2.1 db, 10.77.2.7 plc");
+}
+
+#[test]
 fn what_is_wrong_is_told_with_its_line() {
     for (from, to, line, part) in [
         ("cpus = 2", "cpu = 2", 16, "did you mean \"cpus\"?"),

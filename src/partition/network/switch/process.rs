@@ -23,9 +23,10 @@ use super::core::{PlugNumber, Switch, TRUNK};
 use super::dial::{check_folder, dial, listen, plugs};
 use super::order::{Order, Trunk};
 use crate::model::partition::network::SwitchState;
+use crate::partition::network::pulse::{BEAT_EVERY, Beat, beat_file};
 
 /// Between two looks for plugs that nobody is in.
-const FIND_PLUGS: Duration = Duration::from_millis(100);
+const FIND_PLUGS: Duration = BEAT_EVERY;
 /// Between two writings of the state.
 const WRITE_STATE: Duration = Duration::from_secs(1);
 /// Most bytes that are read from one plug before the next one's turn.
@@ -49,8 +50,11 @@ pub fn serve(order: &Order) -> Result<(), String> {
         }
         _ => None,
     };
+    let beat = Beat::begin(&order.folder)
+        .map_err(|error| format!("the link's folder {}: {error}", order.folder.display()))?;
     let mut server = Server {
         order,
+        beat,
         switch: Switch::default(),
         wires: BTreeMap::new(),
         door,
@@ -61,6 +65,7 @@ pub fn serve(order: &Order) -> Result<(), String> {
     };
     let outcome = server.run(&ends);
     server.state.remove(order.state.as_deref());
+    let _ = fs::remove_file(beat_file(&order.folder));
     if let Some(Trunk::At(path)) = &order.trunk {
         let _ = fs::remove_file(path);
     }
@@ -69,6 +74,7 @@ pub fn serve(order: &Order) -> Result<(), String> {
 
 struct Server<'a> {
     order: &'a Order,
+    beat: Beat,
     switch: Switch,
     /// One per plug with somebody in it.
     wires: BTreeMap<PlugNumber, UnixStream>,
@@ -141,9 +147,10 @@ impl Server<'_> {
         })
     }
 
-    /// Dials every plug that nobody is in.
+    /// Dials every plug that nobody is in, and shows that this goes on.
     fn find(&mut self, now: Duration) -> Result<(), String> {
         self.find_at = now + FIND_PLUGS;
+        self.beat.beat();
         let folder = &self.order.folder;
         let mut there =
             plugs(folder).map_err(|error| format!("the link's folder {}: {error}", folder.display()))?;

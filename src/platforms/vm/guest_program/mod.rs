@@ -8,6 +8,7 @@
 //! All of it is one thread: PID 1 may fork, cannot be killed by what runs beside it, and inherits every orphan.
 
 mod inward;
+mod names;
 mod outward;
 mod pty;
 mod sections;

@@ -18,8 +18,9 @@ use std::path::Path;
 use nix::mount::{MsFlags, mount};
 use nix::unistd::{chdir, chroot};
 
-use super::super::guest::{GuestProgram, PROGRAM_PATH, Root, WayOut};
-use super::super::init::{in_context, say};
+use super::super::guest::{GuestProgram, PROGRAM_PATH, Root};
+use super::super::init::in_context;
+use super::names;
 use crate::model::partition::Bind;
 
 /// Largest 9P message, in bytes: what virtio takes in one go.
@@ -51,15 +52,13 @@ pub fn build(program: &GuestProgram) -> Result<(), String> {
     }
     // Useful to what runs partitions itself; few need it.
     let _ = mount(Some("cgroup2"), "/sys/fs/cgroup", Some("cgroup2"), MsFlags::empty(), None::<&str>);
+    // Before anything of the host's is mounted that may be written to: `--rw /etc` must not reach the host's own files.
+    names::write(program.way_out, &program.names);
     for tree in &program.trees {
         make_folder(&tree.at, 0o755)?;
         mount_9p(&tree.tag, &tree.at, tree.writable)?;
     }
-    program.inner_binds.iter().try_for_each(bind_inside)?;
-    if let Some(way) = program.way_out {
-        name_server(way);
-    }
-    Ok(())
+    program.inner_binds.iter().try_for_each(bind_inside)
 }
 
 /// The tree of the host with a layer in memory on top.
@@ -145,15 +144,5 @@ fn link_unless_there(target: &str, at: &str) -> Result<(), String> {
     match symlink(target, at) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(format!("{at}: {error}")),
         _ => Ok(()),
-    }
-}
-
-/// The host's own name servers may be at addresses that mean nothing here. The file is replaced, in the layer only.
-fn name_server(way: WayOut) {
-    let path = "/etc/resolv.conf";
-    let _ = fs::create_dir_all("/etc");
-    let _ = fs::remove_file(path);
-    if let Err(error) = fs::write(path, format!("nameserver {}\n", way.names)) {
-        say(&format!("{path}: {error}"));
     }
 }

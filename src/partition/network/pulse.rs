@@ -1,0 +1,106 @@
+//! Whether a switch still works: it counts on in a file of its link's folder, others look there. Nobody asks and nobody
+//! answers, so it costs the same for any number of watchers, and a switch that hangs shows as one that was stopped does.
+//!
+//! ```text
+//!  switch: every 100 ms, from the loop that moves frames ─► l/control.0/beat ◄─ every 100 ms: does it still change?
+//!                                                                               4 looks without: it hangs
+//! ```
+//! Looks are counted, not time: after a moment in which the whole host stood still the switch gets its chance first.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read};
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// Its name in the folder of a link.
+const FILE: &str = "beat";
+/// Between two beats at most while the switch works, and between two looks at least.
+pub const BEAT_EVERY: Duration = Duration::from_millis(100);
+/// Looks without a new beat after which a card is told that its switch is gone: 300 to 500 ms after the switch began to
+/// hang.
+pub const HANGS_AFTER: u32 = 4;
+
+/// Where the switch of a link's folder beats.
+pub fn beat_file(link: &Path) -> PathBuf {
+    link.join(FILE)
+}
+
+/// The switch's side.
+#[derive(Debug)]
+pub struct Beat {
+    file: File,
+    count: u64,
+}
+
+impl Beat {
+    /// Begins in the folder of a link.
+    ///
+    /// # Errors
+    /// When the file cannot be made.
+    pub fn begin(link: &Path) -> io::Result<Self> {
+        let mut options = OpenOptions::new();
+        let file = options.create(true).truncate(false).write(true).mode(0o600).open(beat_file(link))?;
+        Ok(Self { file, count: 0 })
+    }
+
+    /// Shows that the switch works.
+    pub fn beat(&mut self) {
+        self.count += 1;
+        // On a full disk the switch seems to hang, and the other one takes over.
+        let _ = self.file.write_at(&self.count.to_ne_bytes(), 0);
+    }
+}
+
+/// The watchers' side.
+#[derive(Debug)]
+pub struct Pulse {
+    path: PathBuf,
+    most_missed: u32,
+    last: Option<Vec<u8>>,
+    missed: u32,
+}
+
+impl Pulse {
+    /// Of the switch that beats in this file; it hangs after so many looks without a new beat.
+    pub fn of(path: PathBuf, most_missed: u32) -> Self {
+        Self { path, most_missed, last: None, missed: 0 }
+    }
+
+    /// Whether it works, as far as is known: one that never beat is not judged. To be asked every [`BEAT_EVERY`].
+    pub fn look(&mut self) -> bool {
+        let mut now = Vec::new();
+        let read = File::open(&self.path).and_then(|file| file.take(8).read_to_end(&mut now));
+        if read.is_ok_and(|bytes| bytes == 8) && self.last.as_ref() != Some(&now) {
+            self.last = Some(now);
+            self.missed = 0;
+        } else if self.last.is_some() {
+            self.missed = self.missed.saturating_add(1);
+        }
+        self.missed < self.most_missed
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_switch_hangs_when_it_no_longer_beats_and_is_back_with_the_next_beat() {
+        let link = tempfile::tempdir().unwrap();
+        let mut pulse = Pulse::of(beat_file(link.path()), 3);
+        assert!((0..10).all(|_| pulse.look()), "what never beat is not judged");
+        let mut beat = Beat::begin(link.path()).unwrap();
+        for _ in 0..2 {
+            beat.beat();
+            let looks: Vec<bool> = (0..5).map(|_| pulse.look()).collect();
+            assert_eq!(looks, [true, true, true, false, false]);
+        }
+        // One that was started anew counts from the beginning.
+        let mut beat = Beat::begin(link.path()).unwrap();
+        beat.beat();
+        assert!(pulse.look());
+        std::fs::remove_file(beat_file(link.path())).unwrap();
+        assert!([(); 3].iter().any(|()| !pulse.look()), "no beat is none");
+    }
+}

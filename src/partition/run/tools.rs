@@ -1,0 +1,80 @@
+//! What partitions are made of, looked for: by whoever starts one, and by `up` before it begins.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use super::{Failed, Surroundings};
+use crate::model::experiment::PlatformSpec;
+use crate::model::names::PlatformKind;
+use crate::model::partition::PartitionSpec;
+use crate::model::partition::set::Tools;
+use crate::partition::network::cards;
+use crate::platforms::vm::modules::ModulesError;
+use crate::platforms::vm::payload::GuestModules;
+use crate::platforms::vm::toolbox::{Toolbox, Unavailable};
+
+/// Whether QEMU, a kernel and the modules that these partitions need are on this host.
+///
+/// # Errors
+/// What is missing, and what installs it.
+pub fn all_there<'a>(
+    specs: impl Iterator<Item = &'a PartitionSpec>,
+    tools: &Tools,
+    exe: &Path,
+) -> Result<(), Failed> {
+    let named = PlatformSpec {
+        accelerator: tools.accelerator,
+        qemu: tools.qemu.clone(),
+        kernel: tools.kernel.clone(),
+        modules: tools.modules.clone(),
+        ..PlatformSpec::of_kind(PlatformKind::Vm)
+    };
+    // Partitions of one kind need the same: looked for once.
+    let kinds: BTreeSet<Needs> = specs.map(Needs::of).collect::<Result<_, _>>()?;
+    for needs in kinds {
+        let find = |folder: Option<&Path>| needs.modules(folder);
+        Toolbox::find_with(&named, exe, &tools.cache, None, &find).map_err(|missing| in_words(&missing))?;
+    }
+    Ok(())
+}
+
+/// What one partition is made of.
+pub fn tools(spec: &PartitionSpec, named: &PlatformSpec, around: &Surroundings) -> Result<Toolbox, Failed> {
+    let needs = Needs::of(spec)?;
+    let find = |folder: Option<&Path>| needs.modules(folder);
+    Toolbox::find_with(named, &around.exe, &around.cache, around.counter_hz, &find)
+        .map_err(|missing| in_words(&missing))
+}
+
+/// What the user named, in the words of the platform.
+pub fn named(around: &Surroundings) -> PlatformSpec {
+    PlatformSpec {
+        accelerator: around.accelerator,
+        qemu: around.qemu.clone(),
+        kernel: around.kernel.clone(),
+        modules: around.modules.clone(),
+        ..PlatformSpec::of_kind(PlatformKind::Vm)
+    }
+}
+
+fn in_words(unavailable: &Unavailable) -> Failed {
+    Failed::own(unavailable.to_string())
+}
+
+/// For what a partition needs modules.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct Needs {
+    disks: bool,
+    cards: Vec<&'static str>,
+}
+
+impl Needs {
+    fn of(spec: &PartitionSpec) -> Result<Self, Failed> {
+        let cards = cards(&spec.cards).map_err(Failed::own)?.modules;
+        Ok(Self { disks: !spec.disks.is_empty(), cards })
+    }
+
+    fn modules(&self, folder: Option<&Path>) -> Result<GuestModules, ModulesError> {
+        GuestModules::for_program(folder, self.disks, &self.cards)
+    }
+}

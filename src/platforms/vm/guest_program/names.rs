@@ -1,0 +1,103 @@
+//! Who is called how in a guest: `/etc/hosts` and `/etc/resolv.conf`, replaced in the throw-away layer only.
+//!
+//! ```text
+//!  127.0.0.1 localhost       if the host's file does not say so
+//!  10.77.1.1 db              partitions of the set, those of this guest's networks
+//!  …                         the host's own lines, without the names above
+//! ```
+//! The C library takes all addresses of a name together (`multi on`, host.conf(5)), so none may be there twice.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::io::{self, Read};
+
+use super::super::guest::WayOut;
+use super::super::init::say;
+use crate::model::partition::network::NamedAddress;
+
+const HOSTS: &str = "/etc/hosts";
+const RESOLVER: &str = "/etc/resolv.conf";
+/// Longest file of names that is read; a longer one is cut there.
+const MOST_BYTES: u64 = 1 << 20;
+
+/// Writes what is to be known. A guest whose program has nothing to write to does without.
+pub fn write(way: Option<WayOut>, names: &[NamedAddress]) {
+    if let Some(way) = way {
+        // The host's own name servers may be at addresses that mean nothing here.
+        replace(RESOLVER, &format!("nameserver {}\n", way.names));
+    }
+    if !names.is_empty() {
+        let mut old = Vec::new();
+        // Without one, ours is the first.
+        let _ = fs::File::open(HOSTS).and_then(|file| file.take(MOST_BYTES).read_to_end(&mut old));
+        replace(HOSTS, &merged(&String::from_utf8_lossy(&old), names));
+    }
+}
+
+fn replace(path: &str, text: &str) {
+    let replaced = fs::create_dir_all("/etc").and_then(|()| {
+        match fs::remove_file(path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        fs::write(path, text)
+    });
+    if let Err(error) = replaced {
+        say(&format!("{path}: {error}"));
+    }
+}
+
+/// The lines of `old` behind ours, without our names.
+fn merged(old: &str, names: &[NamedAddress]) -> String {
+    let is_ours = |word: &str| names.iter().any(|named| named.name == word);
+    let mut text = String::new();
+    if !old.lines().any(|line| words(line).skip(1).any(|word| word == "localhost")) {
+        text.push_str("127.0.0.1\tlocalhost\n");
+    }
+    for named in names {
+        // Writing to a String cannot fail.
+        let _ = writeln!(text, "{}\t{}", named.address, named.name);
+    }
+    for line in old.lines() {
+        if !words(line).skip(1).any(is_ours) {
+            let _ = writeln!(text, "{line}");
+            continue;
+        }
+        let rest: Vec<&str> = words(line)
+            .enumerate()
+            .filter(|(place, word)| *place == 0 || !is_ours(word))
+            .map(|(_, word)| word)
+            .collect();
+        if rest.len() > 1 {
+            let _ = writeln!(text, "{}", rest.join("\t"));
+        }
+    }
+    text
+}
+
+/// Address and names of a line, without what is said about them (hosts(5)).
+fn words(line: &str) -> impl Iterator<Item = &str> {
+    line.split('#').next().unwrap_or_default().split_whitespace()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+
+    use super::*;
+
+    #[test]
+    fn the_sets_names_come_first_and_once() {
+        let at = |last: u8, name: &str| NamedAddress {
+            address: Ipv4Addr::new(10, 77, 1, last),
+            name: name.to_owned(),
+        };
+        let names = [at(1, "db"), at(2, "plc")];
+        let old = "127.0.0.1 localhost\n127.0.1.1 plc # once\n192.0.2.7 db.example.org db files\n# db\n::1 ip6-localhost";
+        assert_eq!(
+            merged(old, &names),
+            "10.77.1.1\tdb\n10.77.1.2\tplc\n127.0.0.1 localhost\n192.0.2.7\tdb.example.org\tfiles\n# db\n::1 ip6-localhost\n"
+        );
+        assert_eq!(merged("", &names[..1]), "127.0.0.1\tlocalhost\n10.77.1.1\tdb\n");
+    }
+}
