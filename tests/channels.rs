@@ -197,6 +197,28 @@ fn two_partitions_talk_and_see_each_others_death() {
 }
 
 #[test]
+fn a_qemu_that_would_let_a_reader_write_is_refused() {
+    if !set_kit::guests_are_there() {
+        eprintln!("skipped: there is no QEMU");
+        return;
+    }
+    for (instead, wanted) in [
+        ("", "does not give the read-only view of channel"),
+        ("no-such-word=on,", "channels need a QEMU of version 6.0 or later"),
+    ] {
+        let bench = Bench::real().through(&format!(
+            "#!/bin/sh\nfor word; do\nshift\ncase \"$word\" in memory-backend-file,*)\n\
+             word=$(printf %s \"$word\" | sed s/readonly=on,/{instead}/);; esac\nset -- \"$@\" \"$word\"\ndone\n\
+             exec qemu-system-x86_64 \"$@\"\n"
+        ));
+        let told = bench.up(&bench.file("plant.toml", &sleepers()));
+        assert_eq!(told.code, Some(4), "{told:?}");
+        assert!(told.err.contains(wanted), "{}", told.err);
+        assert_eq!(bench.left(), Vec::<String>::new());
+    }
+}
+
+#[test]
 fn memory_stays_while_it_fits_and_goes_with_the_set() {
     let bench = Bench::pretending();
     let file = bench.file("plant.toml", &sleepers());

@@ -95,7 +95,7 @@ fn shared_memory(emission: &Emission, partition: &Prepared) -> Result<String, St
         shell(text(&memory)?)
     );
     for section in &partition.spec.sections {
-        let (bytes, name) = (section.size.to_bytes().get(), shell(&section.name));
+        let (bytes, name) = (section.size_mib.to_bytes().get(), shell(&section.name));
         let _ = writeln!(script, "(umask 077 && fallocate -l {bytes} \"$memory\"/{name})");
     }
     Ok(script)

@@ -86,7 +86,7 @@ fn shared_memory(emission: &Emission, partition: &Prepared) -> Result<String, St
     );
     for section in &partition.spec.sections {
         let file = memory(emission).join(&section.name);
-        let bytes = section.size.to_bytes().get();
+        let bytes = section.size_mib.to_bytes().get();
         let _ = writeln!(out, "ExecStartPre=/usr/bin/fallocate -l {bytes} {}", unit(text(&file)?));
     }
     Ok(out)

@@ -48,14 +48,14 @@ pub fn make<'a>(set: &Path, wanted: impl Iterator<Item = &'a SectionSpec>) -> io
     remove_others(set, &names)?;
     for section in wanted {
         if run::check_file(section).is_err() {
-            make_file(&section.path, section.size).map_err(|error| told(section, &error))?;
+            make_file(&section.path, section.size_mib).map_err(|error| told(section, &error))?;
         }
     }
     Ok(())
 }
 
 fn told(section: &SectionSpec, error: &io::Error) -> io::Error {
-    let (name, size) = (&section.name, section.size.to_bytes());
+    let (name, size) = (&section.name, section.size_mib.to_bytes());
     let at = section.path.parent().map(|folder| fs::canonicalize(folder).unwrap_or(folder.to_owned()));
     let at = at.unwrap_or_default();
     let advice = match error.kind() {
@@ -182,7 +182,7 @@ mod tests {
 
     fn section(set: &Path, name: &str, mib: u64) -> SectionSpec {
         let (path, size) = (set.join(FOLDER).join(name), Mebibytes::from_mib(mib));
-        SectionSpec { name: name.to_owned(), path, size, writable: true }
+        SectionSpec { name: name.to_owned(), path, size_mib: size, writable: true }
     }
 
     fn bench(parent: &str) -> tempfile::TempDir {
