@@ -1,11 +1,7 @@
 //! Channels of a set: two real partitions talk through memory that only one of them can write, see each other's death and
 //! return; what `up`, `down` and others make of the memory's files, with a stand-in for QEMU.
 
-#![expect(
-    clippy::print_stderr,
-    clippy::print_stdout,
-    reason = "a skipped test says why, a partition's program reports"
-)]
+#![expect(clippy::print_stdout, reason = "a partition's program reports")]
 
 mod set_kit;
 
@@ -38,8 +34,8 @@ fn pretend_qemu() {
 #[ignore = "started by the tests, in a partition"]
 fn party() {
     match std::env::var(PARTY).as_deref() {
-        Ok("talker") => talk(1, 2, ["talk", "echo"].map(in_guest)),
-        Ok("echo") => echo(2, 1, ["echo", "talk"].map(in_guest)),
+        Ok("talker") => talk(1, 2, &["talk", "echo"].map(in_guest)),
+        Ok("echo") => echo(2, 1, &["echo", "talk"].map(in_guest)),
         other => panic!("no party {other:?}"),
     }
 }
@@ -55,8 +51,8 @@ fn sections(me: u32, peer: u32, [own, its]: &[PathBuf; 2]) -> (Section, PeerSect
     (section, PeerSection::new(Memory::readable(its).expect("the peer's")).expect("a section"))
 }
 
-fn talk(me: u32, peer: u32, paths: [PathBuf; 2]) {
-    let (section, its) = sections(me, peer, &paths);
+fn talk(me: u32, peer: u32, paths: &[PathBuf; 2]) {
+    let (section, its) = sections(me, peer, paths);
     let mut end = Endpoint::connect(&section, peer, &its, PATIENCE).expect("connected");
     end.set_gone_after(PATIENCE);
     let mut buffer = vec![0; LONGEST];
@@ -95,8 +91,8 @@ fn try_to_write(its: &PeerSection, path: &Path, layout: &Layout) {
     println!("\nits writing had no effect");
 }
 
-fn echo(me: u32, peer: u32, paths: [PathBuf; 2]) {
-    let (section, its) = sections(me, peer, &paths);
+fn echo(me: u32, peer: u32, paths: &[PathBuf; 2]) {
+    let (section, its) = sections(me, peer, paths);
     let mut end = Endpoint::connect(&section, peer, &its, PATIENCE).expect("connected");
     let mut buffer = vec![0; LONGEST];
     let mut is_silent = false;
@@ -201,6 +197,28 @@ fn two_partitions_talk_and_see_each_others_death() {
 }
 
 #[test]
+fn a_qemu_that_would_let_a_reader_write_is_refused() {
+    if !set_kit::guests_are_there() {
+        eprintln!("skipped: there is no QEMU");
+        return;
+    }
+    for (instead, wanted) in [
+        ("", "does not give the read-only view of channel"),
+        ("no-such-word=on,", "channels need a QEMU of version 6.0 or later"),
+    ] {
+        let bench = Bench::real().through(&format!(
+            "#!/bin/sh\nfor word; do\nshift\ncase \"$word\" in memory-backend-file,*)\n\
+             word=$(printf %s \"$word\" | sed s/readonly=on,/{instead}/);; esac\nset -- \"$@\" \"$word\"\ndone\n\
+             exec qemu-system-x86_64 \"$@\"\n"
+        ));
+        let told = bench.up(&bench.file("plant.toml", &sleepers()));
+        assert_eq!(told.code, Some(4), "{told:?}");
+        assert!(told.err.contains(wanted), "{}", told.err);
+        assert_eq!(bench.left(), Vec::<String>::new());
+    }
+}
+
+#[test]
 fn memory_stays_while_it_fits_and_goes_with_the_set() {
     let bench = Bench::pretending();
     let file = bench.file("plant.toml", &sleepers());
@@ -280,11 +298,9 @@ fn a_failed_up_leaves_no_memory() {
     assert_eq!(bench.left(), Vec::<String>::new());
     // Memory that is not there is not promised.
     let huge = sleepers().replace("size_mib = 1\n", "size_mib = 1024\n");
-    let many: String = (0..60)
-        .map(|number| {
-            format!("[channel.c{number}]\nwriter = \"echo\"\nreaders = [\"talker\"]\nsize_mib = 1024\n")
-        })
-        .collect();
+    let many = (0..60).fold(String::new(), |text, number| {
+        format!("{text}[channel.c{number}]\nwriter = \"echo\"\nreaders = [\"talker\"]\nsize_mib = 1024\n")
+    });
     let told = bench.up(&bench.file("plant.toml", &format!("{huge}{many}")));
     assert!(told.code == Some(2) && told.err.contains("memory is never promised twice"), "{told:?}");
     assert_eq!(bench.left(), Vec::<String>::new());

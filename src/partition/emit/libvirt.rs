@@ -257,7 +257,7 @@ fn written_sections(xml: &mut Xml, emission: &Emission, partition: &Prepared) ->
         }
         xml.element("shmem", &[("name", &name), ("role", "master")], |xml| -> Result<(), String> {
             xml.empty("model", &[("type", "ivshmem-plain")]);
-            xml.text("size", &[("unit", "M")], &section.size.get().to_string());
+            xml.text("size", &[("unit", "M")], &section.size_mib.get().to_string());
             xml.empty("address", &address);
             Ok(())
         })?;

@@ -88,15 +88,15 @@ fn shared_memory(emission: &Emission, partition: &Prepared) -> Result<String, St
     }
     let _ = write!(
         script,
-        "\n# memory it shares with others, in a folder of ours alone\nmemory={}\numask 077\n\
-         mkdir \"$memory\" 2>/dev/null || true\n\
+        "\n# memory it shares with others, in a folder of ours alone\nmemory={}\n\
+         mkdir -m 700 \"$memory\" 2>/dev/null || true\n\
          if [ -L \"$memory\" ] || [ ! -d \"$memory\" ] || [ ! -O \"$memory\" ]; then\n    \
          echo \"$memory is not ours\" >&2\n    exit 1\nfi\n",
         shell(text(&memory)?)
     );
     for section in &partition.spec.sections {
-        let (bytes, name) = (section.size.to_bytes().get(), shell(&section.name));
-        let _ = writeln!(script, "fallocate -l {bytes} \"$memory\"/{name}");
+        let (bytes, name) = (section.size_mib.to_bytes().get(), shell(&section.name));
+        let _ = writeln!(script, "(umask 077 && fallocate -l {bytes} \"$memory\"/{name})");
     }
     Ok(script)
 }

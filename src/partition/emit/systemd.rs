@@ -81,12 +81,12 @@ fn memory(emission: &Emission) -> PathBuf {
 /// Makes the memory of channels, unless another partition has; it outlives a service, because others have it mapped.
 fn shared_memory(emission: &Emission, partition: &Prepared) -> Result<String, String> {
     let mut out = format!(
-        "RuntimeDirectory=bulkhead-{}\nRuntimeDirectoryMode=0700\nRuntimeDirectoryPreserve=yes\nUMask=0077\n",
+        "RuntimeDirectory=bulkhead-{}\nRuntimeDirectoryMode=0700\nRuntimeDirectoryPreserve=yes\n",
         unit_value(&emission.set)
     );
     for section in &partition.spec.sections {
         let file = memory(emission).join(&section.name);
-        let bytes = section.size.to_bytes().get();
+        let bytes = section.size_mib.to_bytes().get();
         let _ = writeln!(out, "ExecStartPre=/usr/bin/fallocate -l {bytes} {}", unit(text(&file)?));
     }
     Ok(out)

@@ -42,7 +42,7 @@ fn card(number: u8) -> CardSpec {
 
 fn section(writable: bool) -> SectionSpec {
     let (name, size) = ("frames".to_owned(), Mebibytes::from_mib(4));
-    SectionSpec { name, path: "/works/c/frames".into(), size, writable }
+    SectionSpec { name, path: "/works/c/frames".into(), size_mib: size, writable }
 }
 
 fn emission() -> Emission {
