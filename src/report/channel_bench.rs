@@ -91,10 +91,10 @@ fn round_trips(out: &mut String, bench: &ChannelBench) {
 }
 
 fn bandwidths(out: &mut String, bench: &ChannelBench) {
-    let _ = writeln!(out, "\nBandwidth{:>11}{:>FIGURE$}{:>FIGURE$}", "", "GB/s", "trip in a row, µs");
+    let _ = writeln!(out, "\nBandwidth{:>11}{:>FIGURE$}{:>FIGURE$}", "", "MB/s", "trip in a row, µs");
     for series in &bench.series {
         let (speed, batch) =
-            (figure(&series.bandwidth_bytes_per_s, 1e-9), figure(&series.batch_mean_ns, 1e-3));
+            (figure(&series.bandwidth_bytes_per_s, 1e-6), figure(&series.batch_mean_ns, 1e-3));
         let batch = if series.way.has_trips() { batch } else { String::new() };
         let _ = writeln!(out, "{}{speed:>FIGURE$}{batch:>FIGURE$}", label(series));
     }
@@ -180,5 +180,85 @@ fn size(bytes: u64) -> String {
         _ if bytes >= 1 << 20 && bytes.is_multiple_of(1 << 20) => format!("{} MiB", bytes >> 20),
         _ if bytes >= 1 << 10 && bytes.is_multiple_of(1 << 10) => format!("{} KiB", bytes >> 10),
         _ => format!("{bytes} B"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::channel_bench::{BenchLimits, CHANNEL_BENCH_VERSION, SeriesFailure, Taken};
+    use crate::model::channel_party::{AccessTimes, MappingTimes, Seen, Totals};
+    use crate::model::histogram::Histogram;
+    use crate::stats::channel_bench as figures;
+
+    fn bench() -> ChannelBench {
+        let one = |round: u32, way: Way, bytes: u64, trip_ns: u64| {
+            let seen = Seen {
+                trips_ns: Histogram::from_values(
+                    (0..12_000).map(|step| trip_ns + step % 40 + u64::from(round)),
+                ),
+                batch: Totals { count: 100, ns: 100 * trip_ns },
+                stream: Totals { count: 10, ns: 10 * (trip_ns + u64::from(round)) },
+                clock: Totals { count: 100, ns: 3000 },
+            };
+            Taken { round, way, bytes, outcome: Ok(seen) }
+        };
+        let trips = [700, 600, 400, 500_000, 30, 25];
+        let taken: Vec<Taken> = (0..5)
+            .flat_map(|round| Way::ALL.into_iter().zip(trips).map(move |(way, trip)| (round, way, trip)))
+            .flat_map(|(round, way, trip)| [one(round, way, 8, trip), one(round, way, 1 << 20, trip * 1000)])
+            .collect();
+        let access = |ns: u64| {
+            let each = Totals { count: 100, ns };
+            AccessTimes { dependent: each, loads: each, stores: each }
+        };
+        let times: Vec<MappingTimes> =
+            (0..5).map(|step| MappingTimes { mapping: access(9000 + step), ordinary: access(200) }).collect();
+        let reason = "peer 2\u{1b}[31m closed the link ".repeat(20);
+        let failure = SeriesFailure { way: Way::Tcp, size_bytes: Some(8), round: 2, reason };
+        ChannelBench {
+            schema_version: CHANNEL_BENCH_VERSION,
+            bulkhead_version: "0".to_owned(),
+            seed: 7,
+            rounds: 5,
+            interrupted: false,
+            engine: Some("tcg".to_owned()),
+            host_cpus: vec![0, 1],
+            ring_bytes: 1 << 20,
+            limits: BenchLimits { trips: 1, trips_ms: 1, batch_ms: 1, stream_ms: 1, tcp_factor: 1 },
+            mappings: vec![figures::mapping("partition a".to_owned(), &times)],
+            clocks: figures::clocks(&taken),
+            series: figures::series(&taken),
+            marks: figures::marks(&taken),
+            failures: vec![failure],
+        }
+    }
+
+    #[test]
+    fn everything_is_said_within_eighty_columns() {
+        let shown = text(&bench(), Style { width: 80, colour: false });
+        for line in shown.lines() {
+            assert!(line.chars().count() <= 80, "{line}");
+        }
+        for wanted in [
+            "partition a: UNCACHED",
+            "A look at the clock costs 30",
+            "round trip 8 B: channel / one guest",
+            "reached",
+            "TCP, 8 B, round 2: peer 2\u{FFFD}[31m closed",
+        ] {
+            assert!(shown.contains(wanted), "{wanted} is not in\n{shown}");
+        }
+    }
+
+    #[test]
+    fn tails_come_first_and_what_is_not_known_is_a_dash() {
+        let mut all = bench();
+        all.series.iter_mut().for_each(|series| series.p999_ns = Answer::Unsupported("few".to_owned()));
+        let shown = text(&all, Style { width: 80, colour: false });
+        let head = shown.lines().find(|line| line.starts_with("Round trip")).unwrap();
+        assert!(head.find("p99.9").unwrap() < head.find("p50").unwrap());
+        let row = shown.lines().find(|line| line.starts_with("channel")).unwrap();
+        assert_eq!(row.split_whitespace().nth(3), Some("-"), "{row}");
     }
 }

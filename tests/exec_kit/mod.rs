@@ -114,6 +114,11 @@ impl Here {
         }
     }
 
+    /// Where the program keeps what it makes.
+    pub fn temporary(&self) -> &Path {
+        self.temporary.path()
+    }
+
     /// Path of a file of the test's own.
     pub fn path(&self, name: &str) -> PathBuf {
         self.files.path().join(name)

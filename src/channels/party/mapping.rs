@@ -16,7 +16,7 @@ use crate::model::channel_party::{AccessTimes, MOST_REPEATS, MappingOrder, Mappi
 /// Words that are walked through; a power of two.
 const WORDS: usize = 2048;
 /// Step of the walk of dependent loads: odd, so that it meets every word, and further than a cache line.
-const STRIDE: usize = 2048 / 3;
+const STRIDE: usize = 681;
 /// Accesses of one kind.
 const ACCESSES: usize = 20_000;
 

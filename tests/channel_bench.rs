@@ -1,0 +1,215 @@
+//! `bulkhead channel bench` on the real thing: processes and partitions of this host. Structure is checked, never speed.
+//!
+//! Runs with partitions need QEMU and a guest kernel; they say so and skip without, and fail where BULKHEAD_REQUIRE asks
+//! for `vm`.
+
+mod exec_kit;
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use bulkhead::model::channel_bench::{CHANNEL_BENCH_VERSION, ChannelBench, Way};
+use exec_kit::{Here, assert_code, binary, complaint, finish, guests_start, text};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+/// Only so that what hangs fails.
+const HANGS: Duration = Duration::from_secs(180);
+
+fn bench(here: &Here, words: &[&str]) -> Child {
+    let mut command = Command::new("env");
+    command.arg("--default-signal=HUP,INT,QUIT").arg(binary()).args(["channel", "bench"]).args(words);
+    let temporary = here.temporary();
+    command.env("TMPDIR", temporary).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command.spawn().expect("it starts")
+}
+
+fn read(json: &str) -> ChannelBench {
+    serde_json::from_str(json).unwrap_or_else(|error| panic!("{error}: {json}"))
+}
+
+/// Parties that run with this temporary folder, the second processes included.
+fn parties(here: &Here) -> Vec<Pid> {
+    let mark = format!("TMPDIR={}", here.temporary().display());
+    let entries = fs::read_dir("/proc").expect("proc").flatten();
+    let numbers = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
+    numbers
+        .filter(|number| {
+            let read = |file: &str| fs::read(format!("/proc/{number}/{file}")).unwrap_or_default();
+            let is_party = read("cmdline").split(|byte| *byte == 0).nth(1) == Some(b"channel-party");
+            is_party && read("environ").split(|byte| *byte == 0).any(|word| word == mark.as_bytes())
+        })
+        .map(Pid::from_raw)
+        .collect()
+}
+
+fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+    let begun = Instant::now();
+    loop {
+        if let Some(found) = look() {
+            return found;
+        }
+        assert!(begun.elapsed() < HANGS, "{what}: not within {HANGS:?}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// Our folders of sections in memory.
+fn sections() -> BTreeSet<String> {
+    let entries = fs::read_dir("/dev/shm").into_iter().flatten().flatten();
+    let names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
+    names.filter(|name| name.starts_with("bulkhead-sections-")).collect()
+}
+
+/// Folders of sections that this bench made.
+fn sections_of(here: &Here) -> Vec<String> {
+    let own: Vec<String> = fs::read_dir(here.temporary())
+        .into_iter()
+        .flatten()
+        .flatten()
+        .map(|entry| entry.file_name().to_string_lossy().trim_start_matches("bulkhead-").to_owned())
+        .collect();
+    sections().into_iter().filter(|name| own.iter().any(|own| name.ends_with(own.as_str()))).collect()
+}
+
+#[test]
+fn the_host_alone_is_measured() {
+    let here = Here::new();
+    let output = finish(bench(&here, &["--host-only", "--quick", "--rounds", "3", "--seed", "7", "--json"]));
+    assert_code(&output, 0);
+    let bench = read(&text(&output));
+    assert_eq!((bench.schema_version, bench.seed, bench.rounds), (CHANNEL_BENCH_VERSION, 7, 3));
+    assert!(complaint(&output).contains("seed 7"));
+    assert!(bench.engine.is_none() && bench.marks.is_empty() && bench.failures.is_empty());
+    let ways: BTreeSet<Way> = bench.series.iter().map(|series| series.way).collect();
+    assert_eq!(ways, BTreeSet::from([Way::Host, Way::HostCopy]));
+    for series in &bench.series {
+        assert_eq!(series.rounds, 3);
+        assert!(series.trips_ns.count() >= 12, "{series:?}");
+        assert!(series.bandwidth_bytes_per_s.estimate().is_some_and(|speed| speed.value > 0.0));
+    }
+    assert_eq!(bench.mappings.len(), 1);
+    here.assert_nothing_left();
+}
+
+#[test]
+fn tables_keep_to_eighty_columns() {
+    let here = Here::new();
+    let output = finish(bench(&here, &["--host-only", "--quick", "--rounds", "3"]));
+    assert_code(&output, 0);
+    let shown = text(&output);
+    let wide: Vec<&str> = shown.lines().filter(|line| line.chars().count() > 80).collect();
+    assert!(wide.is_empty(), "{}", wide.join("\n"));
+    for wanted in ["Round trip, µs", "p99.9", "Bandwidth", "host", "ns per access"] {
+        assert!(shown.contains(wanted), "{wanted} is not in\n{shown}");
+    }
+}
+
+#[test]
+fn a_second_process_that_dies_is_a_recorded_failure_and_the_rest_goes_on() {
+    let here = Here::new();
+    let bench = bench(&here, &["--host-only", "--quick", "--rounds", "12", "--json"]);
+    let second = until("both parties run", || parties(&here).get(1).copied());
+    kill(second, Signal::SIGKILL).expect("it runs");
+    let output = finish(bench);
+    assert_code(&output, 4);
+    let found = read(&text(&output));
+    assert!(!found.failures.is_empty());
+    assert!(found.failures.iter().all(|failure| failure.way == Way::Host), "{:?}", found.failures);
+    assert!(complaint(&output).contains("host failed"), "{}", complaint(&output));
+    // Another one took its place.
+    assert!(found.series.iter().any(|series| series.way == Way::Host && series.rounds > 6), "{found:?}");
+    here.assert_nothing_left();
+}
+
+#[test]
+fn a_party_that_dies_is_told_and_the_run_ends() {
+    let here = Here::new();
+    let bench = bench(&here, &["--host-only", "--quick", "--rounds", "40", "--json"]);
+    let first = until("the first party runs", || parties(&here).first().copied());
+    kill(first, Signal::SIGKILL).expect("it runs");
+    let output = finish(bench);
+    assert_code(&output, 4);
+    let found = read(&text(&output));
+    assert!(found.failures.iter().any(|failure| failure.reason.contains("SIGKILL")), "{:?}", found.failures);
+    here.assert_nothing_left();
+}
+
+#[test]
+fn a_run_with_partitions_measures_every_way() {
+    if !guests_start() {
+        return;
+    }
+    let here = Here::new();
+    let output = finish(bench(&here, &["--accel", "tcg", "--quick", "--rounds", "3", "--json"]));
+    assert_code(&output, 0);
+    let bench = read(&text(&output));
+    assert_eq!(bench.engine.as_deref(), Some("tcg"));
+    let ways: BTreeSet<Way> = bench.series.iter().map(|series| series.way).collect();
+    assert_eq!(ways, BTreeSet::from(Way::ALL));
+    assert!(bench.series.iter().all(|series| series.rounds == 3 && !series.trips_ns.is_empty()));
+    assert_eq!(bench.mappings.len(), 3);
+    assert!(bench.mappings.iter().all(|mapping| mapping.dependent_load.ratio.estimate().is_some()));
+    assert!(bench.mappings[1].store.is_none(), "what a partition only reads is not stored to");
+    assert_eq!(bench.marks.len(), 6);
+    assert!(bench.marks.iter().all(|mark| mark.reached.is_some()), "{:?}", bench.marks);
+    here.assert_nothing_left();
+}
+
+#[test]
+fn a_bench_that_is_killed_leaves_nothing() {
+    if !guests_start() {
+        return;
+    }
+    let here = Here::new();
+    let mut bench = bench(&here, &["--accel", "tcg", "--rounds", "100"]);
+    let made = until("the sections are there", || sections_of(&here).first().cloned());
+    // Both machines run.
+    until("the partitions are there", || {
+        (here.left_behind().iter().filter(|line| line.contains("qemu-system")).count() >= 2).then_some(())
+    });
+    bench.kill().expect("it runs");
+    bench.wait().expect("our child");
+    here.assert_nothing_left();
+    until("the sections are gone", || (!Path::new("/dev/shm").join(&made).exists()).then_some(()));
+}
+
+#[test]
+fn an_interrupted_bench_shows_what_it_has() {
+    let here = Here::new();
+    let bench = bench(&here, &["--host-only", "--rounds", "1000", "--json"]);
+    until("a party runs", || parties(&here).get(1).copied());
+    let number = i32::try_from(bench.id()).expect("a process number");
+    kill(Pid::from_raw(number), Signal::SIGINT).expect("it runs");
+    let output = finish(bench);
+    assert_code(&output, 130);
+    assert!(read(&text(&output)).interrupted);
+    here.assert_nothing_left();
+}
+
+#[test]
+fn help_fits_a_terminal_and_shows_examples() {
+    let here = Here::new();
+    let output = finish(bench(&here, &["--help"]));
+    assert_code(&output, 0);
+    let shown = text(&output);
+    assert!(shown.contains("Examples:") && shown.contains("--host-only"), "{shown}");
+    assert!(shown.lines().all(|line| line.chars().count() <= 100), "{shown}");
+}
+
+#[test]
+fn bad_words_and_missing_tools_are_told() {
+    let here = Here::new();
+    let refused = |words: &[&str], code: i32, wanted: &str| {
+        let output = finish(bench(&here, words));
+        assert_code(&output, code);
+        assert!(complaint(&output).contains(wanted), "{}", complaint(&output));
+    };
+    refused(&["--rounds", "2"], 2, "3..=1000");
+    refused(&["--host-only", "--qemu", "x"], 2, "cannot be used with");
+    refused(&["--qemu", "/nonexistent/qemu", "--accel", "tcg"], 3, "--host-only");
+    here.assert_nothing_left();
+}
