@@ -59,7 +59,8 @@ impl Rest {
     /// Does it.
     pub fn take(self) {
         match self {
-            Self::Poll => std::hint::spin_loop(),
+            // Not even a pause: emulated processors leave their loop for it.
+            Self::Poll => {}
             Self::Yield => thread::yield_now(),
             Self::Nap => thread::sleep(NAP),
         }
