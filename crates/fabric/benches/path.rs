@@ -1,4 +1,5 @@
 //! What a message costs besides the memory: both ends in one thread, so that nothing waits for another processor.
+#![allow(clippy::print_stdout, reason = "a benchmark says what it found")]
 #![expect(unsafe_code, reason = "memory is lent as a program lends it")]
 
 use std::time::Instant;
@@ -29,7 +30,7 @@ fn engine(folder: &std::path::Path, rank: &str) -> (Engine, channel::Section) {
 }
 
 fn main() {
-    let rounds: usize = std::env::args().filter_map(|word| word.parse().ok()).next().unwrap_or(1_000_000);
+    let rounds: usize = std::env::args().find_map(|word| word.parse().ok()).unwrap_or(1_000_000);
     let folder = tempfile::tempdir_in("/dev/shm").expect("a folder");
     let ((mut one, _a), (mut other, _b)) = (engine(folder.path(), "0"), engine(folder.path(), "1"));
     for _ in 0..1000 {
