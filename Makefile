@@ -87,7 +87,7 @@ bench-channel: ## round trips and bandwidth of the channel beside socket pair, p
 # A shared library that stays once it is loaded, because a section's heart beats in a thread of its own.
 FABRIC := target/fabric/$(TARGET)/release
 fabric: ## the libfabric provider: target/fabric/…/release/libbulkhead-fi.so, for FI_PROVIDER_PATH
-	RUSTFLAGS= cargo rustc --release -p bulkhead-fabric --lib --crate-type cdylib --target-dir target/fabric -- -C link-arg=-Wl,-z,nodelete
+	RUSTFLAGS= CARGO_PROFILE_RELEASE_LTO=fat CARGO_PROFILE_RELEASE_CODEGEN_UNITS=1 cargo rustc --release -p bulkhead-fabric --lib --crate-type cdylib --target-dir target/fabric -- -C link-arg=-Wl,-z,nodelete
 	install -m755 $(FABRIC)/libbulkhead_fi.so $(FABRIC)/libbulkhead-fi.so
 
 install: build ## install binary, man pages and shell completions below PREFIX
