@@ -147,7 +147,17 @@ impl Bench {
             let entries = fs::read_dir(self.path(folder)).into_iter().flatten().flatten();
             left.extend(entries.map(|entry| entry.path().display().to_string()));
         }
+        left.extend(self.memory().iter().map(|folder| folder.display().to_string()));
         left
+    }
+
+    /// Folders of channels in memory that belong to sets of this test.
+    fn memory(&self) -> Vec<PathBuf> {
+        let entries = fs::read_dir("/dev/shm").into_iter().flatten().flatten().map(|entry| entry.path());
+        let is_ours = |folder: &PathBuf| {
+            fs::read_link(folder.join(".of")).is_ok_and(|set| set.starts_with(self.state()))
+        };
+        entries.filter(is_ours).collect()
     }
 
     /// Everything that was started with this test's state folder in its environment and lives.
