@@ -19,6 +19,7 @@ test: setup-test build fabric lint ## set up what is missing, run all tests
 	BULKHEAD_REQUIRE=$(if $(filter 0,$(shell id -u)),container$(comma)vm$(comma)browser$(comma)ssh$(comma)mpi,) cargo test --release --lib --bins --tests
 	cargo test --release --doc
 	cargo test --release -p bulkhead-channel
+	BULKHEAD_REQUIRE=$(if $(filter 0,$(shell id -u)),mpi,) cargo test --release -p bulkhead-fabric
 
 comma := ,
 
@@ -37,7 +38,7 @@ build: ## release build: one static binary
 lint: ## formatting and lints, warnings are errors
 	cargo fmt --all --check
 	cargo clippy --release --all-targets -- -D warnings
-	cargo clippy --release --all-targets -p bulkhead-channel -- -D warnings
+	cargo clippy --release --all-targets -p bulkhead-channel -p bulkhead-fabric -- -D warnings
 
 doc: ## the library's documentation
 	RUSTDOCFLAGS="-D warnings" cargo doc --no-deps

@@ -38,7 +38,9 @@ have crun || have runc || have youki || have runsc || wanted+=("crun crun")
 hybrid=/sys/fs/cgroup/unified/cgroup.controllers
 if [ -r $hybrid ] && grep -q . $hybrid; then wanted+=("runc runc"); fi
 if [ "$goal" = test ]; then
-    wanted+=("crun crun" "runc runc" "chromium chromium" "oslat rt-tests" "ip iproute2" "ssh openssh-client" "losetup mount" "addpart util-linux" "orterun openmpi-bin" "mpicc.openmpi libopenmpi-dev")
+    wanted+=("crun crun" "runc runc" "chromium chromium" "oslat rt-tests" "ip iproute2" "ssh openssh-client" "losetup mount" "addpart util-linux")
+    # The libfabric provider is tested with real MPI programs; their plain names may be another MPI's.
+    wanted+=("make make" "orterun openmpi-bin" "mpicc.openmpi libopenmpi-dev")
 fi
 if [ "$goal" = crosscheck ]; then
     # hpcc is started through MPI and takes its BLAS from whatever provides libblas.so.3; OpenBLAS is the quickest.
@@ -57,6 +59,11 @@ done
 # A static binary needs the C library's archive, which no command gives away.
 if have cc && [ ! -e "$(cc -print-file-name=libc.a)" ]; then missing+=(libc6-dev); fi
 if ! have cc; then missing+=(libc6-dev); fi
+# Headers and libraries bring no commands.
+if [ "$goal" = test ]; then
+    [ -e /usr/include/rdma/fabric.h ] || missing+=(libfabric-dev)
+    case $(PATH=$PATH:/usr/sbin:/sbin ldconfig -p 2>/dev/null) in *libfabric.so.1*) ;; *) missing+=(libfabric1) ;; esac
+fi
 if [ "$goal" = crosscheck ]; then
     case $(PATH=$PATH:/usr/sbin:/sbin ldconfig -p 2>/dev/null) in *libopenblas*) ;; *) missing+=(libopenblas0) ;; esac
 fi

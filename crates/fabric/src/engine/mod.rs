@@ -124,14 +124,12 @@ impl Engine {
 
     fn send_to_self(&mut self, mut outgoing: Outgoing) {
         let label = Label { source: self.rank, tag: outgoing.tag };
-        match self.core.matcher.arrive(&label) {
-            Some(receive) => self.hand_over(&outgoing, receive, label),
-            None => {
-                self.core.keep(&mut outgoing);
-                let arrived = Arrived { data: outgoing.data, body: Body::Local(outgoing) };
-                self.core.matcher.keep(label, arrived);
-            }
+        if let Some(receive) = self.core.matcher.arrive(&label) {
+            return self.hand_over(&outgoing, receive, label);
         }
+        self.core.keep(&mut outgoing);
+        let arrived = Arrived { data: outgoing.data, body: Body::Local(outgoing) };
+        self.core.matcher.keep(label, arrived);
     }
 
     fn hand_over(&mut self, outgoing: &Outgoing, mut receive: Receive, label: Label) {

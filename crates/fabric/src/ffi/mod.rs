@@ -9,7 +9,6 @@ pub mod entry;
 pub mod info;
 pub mod queue;
 pub mod tagged;
-#[expect(non_camel_case_types, reason = "the names are libfabric's")]
 pub mod types;
 pub mod vector;
 

@@ -14,7 +14,7 @@ use super::types::{
     fi_cq_tagged_entry, fi_ops, fi_ops_cq, fid, fid_cq,
 };
 use super::{Shared, guard, guard_size, size};
-use crate::engine::completion::Completion;
+use crate::engine::completion::{Completion, Queue};
 
 #[repr(C)]
 pub(super) struct Cq {
@@ -107,7 +107,9 @@ unsafe extern "C" fn readfrom(
                 let known = |source| state.ranks.iter().position(|rank| *rank == Some(source));
                 let source = completion.source.and_then(known).map_or(FI_ADDR_UNSPEC, |at| at as u64);
                 // SAFETY: the caller passes room for `count` addresses, or none.
-                unsafe { sources.add(given).write(source) };
+                let to = unsafe { sources.add(given) };
+                // SAFETY: as above.
+                unsafe { to.write(source) };
             }
             given += 1;
         }
@@ -134,7 +136,7 @@ unsafe extern "C" fn readerr(queue: *mut fid_cq, place: *mut fi_cq_err_entry, _f
         // SAFETY: made in `open` and not closed yet.
         let queue = unsafe { &*queue.cast::<Cq>() };
         let mut state = queue.shared.lock();
-        let failed = state.engine.queue(queue.number).and_then(|queue| queue.pop_failed());
+        let failed = state.engine.queue(queue.number).and_then(Queue::pop_failed);
         let Some(failed) = failed else { return size(-libc::EAGAIN) };
         let fi_cq_tagged_entry { op_context, flags, len, buf, data, tag } = entry(&failed);
         // SAFETY: the caller passes room for an entry.
@@ -166,7 +168,9 @@ unsafe extern "C" fn strerror(
         // SAFETY: the caller passes `length` bytes, and `strncpy` writes no more.
         unsafe { libc::strncpy(place, text.as_ptr(), length) };
         // SAFETY: the last of them.
-        unsafe { place.add(length - 1).write(0) };
+        let last = unsafe { place.add(length - 1) };
+        // SAFETY: as above.
+        unsafe { last.write(0) };
     }
     text.as_ptr()
 }

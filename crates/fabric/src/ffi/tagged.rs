@@ -258,11 +258,10 @@ unsafe extern "C" fn recvmsg(endpoint: *mut fid_ep, message: *const fi_msg_tagge
             Err(error) => return size(-error),
         };
         let look = match (claim, discard) {
-            (false, false) => Look::Only,
-            (true, false) => Look::Claim,
-            (false, true) => Look::Discard,
             (true, true) if peek => return size(-FI_EBADFLAGS),
-            (true, true) => Look::Claim,
+            (false, false) => Look::Only,
+            (false, true) => Look::Discard,
+            (true, _) => Look::Claim,
         };
         if peek {
             state.engine.look(&wanted, context, look);

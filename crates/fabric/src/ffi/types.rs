@@ -1,5 +1,6 @@
 //! libfabric 1.17's structures and numbers, as in `rdma/fabric.h` and its neighbours. `tests/abi.rs` compares each with
 //! the real headers.
+#![allow(non_camel_case_types, reason = "the names are libfabric's")]
 #![expect(missing_docs, reason = "the names are libfabric's, and so is their documentation")]
 
 use libc::{c_char, c_int, c_void, iovec, size_t, ssize_t};
@@ -7,7 +8,7 @@ use libc::{c_char, c_int, c_void, iovec, size_t, ssize_t};
 /// A function that libfabric leaves out when there is none.
 pub type Unused = Option<unsafe extern "C" fn() -> ssize_t>;
 
-pub const FI_VERSION_1_17: u32 = 1 << 16 | 17;
+pub const FI_VERSION_1_17: u32 = 0x1_0011;
 
 pub const FI_TAGGED: u64 = 1 << 3;
 pub const FI_RECV: u64 = 1 << 10;

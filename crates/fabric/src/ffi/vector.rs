@@ -66,7 +66,9 @@ unsafe extern "C" fn insert(
         let mut inserted = 0;
         for at in 0..count {
             // SAFETY: the caller passes `count` addresses of the size that `fi_getname` tells.
-            let address = unsafe { addresses.cast::<[u8; ADDRESS]>().add(at).read() };
+            let address = unsafe { addresses.cast::<[u8; ADDRESS]>().add(at) };
+            // SAFETY: as above; bytes need no alignment.
+            let address = unsafe { address.read() };
             let number = match accept(shared, &address) {
                 Ok(number) => {
                     inserted += 1;
@@ -79,7 +81,9 @@ unsafe extern "C" fn insert(
             };
             if !numbers.is_null() {
                 // SAFETY: the caller passes room for `count` numbers, or none.
-                unsafe { numbers.add(at).write(number) };
+                let to = unsafe { numbers.add(at) };
+                // SAFETY: as above.
+                unsafe { to.write(number) };
             }
         }
         inserted
@@ -109,7 +113,9 @@ unsafe extern "C" fn remove(vector: *mut fid_av, numbers: *mut u64, count: size_
         let mut state = unsafe { shared(vector) }.lock();
         for at in 0..count {
             // SAFETY: the caller passes `count` numbers.
-            let number = unsafe { numbers.add(at).read() };
+            let number = unsafe { numbers.add(at) };
+            // SAFETY: as above.
+            let number = unsafe { number.read() };
             let rank = usize::try_from(number).ok().and_then(|number| state.ranks.get_mut(number));
             if let Some(rank) = rank {
                 *rank = None;
@@ -175,6 +181,8 @@ unsafe extern "C" fn straddr(
     // SAFETY: as many bytes as the caller says, the last of them zero.
     unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr().cast(), place, room.min(bytes.len())) };
     // SAFETY: inside of the caller's place.
-    unsafe { place.add(room.min(bytes.len()) - 1).write(0) };
+    let last = unsafe { place.add(room.min(bytes.len()) - 1) };
+    // SAFETY: as above.
+    unsafe { last.write(0) };
     place
 }

@@ -138,6 +138,7 @@ impl Ring {
     }
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "it stands in `map_err`")]
 fn fault(error: Error) -> Fault {
     let orderly = matches!(error, Error::PeerGone { how: Gone::Closed, .. });
     Fault { words: error.to_string(), orderly }
@@ -156,7 +157,7 @@ impl Transport for Ring {
                 self.state = State::Up(Box::new(endpoint));
                 return Ok(true);
             }
-            Ok(None) => self.obstacle = "it has not connected to us".to_owned(),
+            Ok(None) => "it has not connected to us".clone_into(&mut self.obstacle),
             // Its owner has not started, is about to, or left this behind in an earlier run.
             Err(
                 error @ (Error::NotReady { .. }
