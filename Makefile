@@ -15,8 +15,8 @@ help: ## list the targets
 measure: setup build ## set up what is missing, build, measure this machine
 	$(BIN) measure $(ARGS)
 
-test: setup-test build lint ## set up what is missing, run all tests
-	BULKHEAD_REQUIRE=$(if $(filter 0,$(shell id -u)),container$(comma)vm$(comma)browser$(comma)ssh,) cargo test --release --lib --bins --tests
+test: setup-test build fabric lint ## set up what is missing, run all tests
+	BULKHEAD_REQUIRE=$(if $(filter 0,$(shell id -u)),container$(comma)vm$(comma)browser$(comma)ssh$(comma)mpi,) cargo test --release --lib --bins --tests
 	cargo test --release --doc
 	cargo test --release -p bulkhead-channel
 	BULKHEAD_REQUIRE=$(if $(filter 0,$(shell id -u)),mpi,) cargo test --release -p bulkhead-fabric
@@ -90,8 +90,9 @@ fabric: ## the libfabric provider: target/fabric/…/release/libbulkhead-fi.so, 
 	RUSTFLAGS= CARGO_PROFILE_RELEASE_LTO=fat CARGO_PROFILE_RELEASE_CODEGEN_UNITS=1 cargo rustc --release -p bulkhead-fabric --lib --crate-type cdylib --target-dir target/fabric -- -C link-arg=-Wl,-z,nodelete
 	install -m755 $(FABRIC)/libbulkhead_fi.so $(FABRIC)/libbulkhead-fi.so
 
-install: build ## install binary, man pages and shell completions below PREFIX
+install: build fabric ## install binary, library for MPI, man pages and shell completions below PREFIX
 	install -Dm755 $(BIN) $(DESTDIR)$(PREFIX)/bin/bulkhead
+	install -Dm755 $(FABRIC)/libbulkhead-fi.so $(DESTDIR)$(PREFIX)/lib/bulkhead/libbulkhead-fi.so
 	$(BIN) man --out $(DESTDIR)$(PREFIX)/share/man/man1
 	install -d $(DESTDIR)$(PREFIX)/share/bash-completion/completions $(DESTDIR)$(PREFIX)/share/zsh/site-functions \
 	  $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d

@@ -44,6 +44,7 @@ fn help_fits_a_terminal_and_shows_examples() {
     for verb in [
         "measure",
         "exec",
+        "mpirun",
         "simulate",
         "doctor",
         "compare",
