@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use super::{folder, keeper, process, resolve};
+use super::{folder, keeper, logs, process, resolve};
 use crate::model::partition::is_name;
 use crate::model::partition::set::{
     KeptState, PartitionEntry, PartitionSet, PartitionStatus, Phase, SetStatus, SwitchStatus, Wiring,
@@ -57,6 +57,12 @@ pub fn status(state_root: &Path, name: &str) -> Option<SetStatus> {
         partitions: partitions.collect(),
         switches: switches(&record.set, &path),
     })
+}
+
+/// The last lines that a partition has written: its program's output (of an image: what came over its console), and its
+/// program's errors.
+pub fn last_words(partition: &PartitionStatus) -> [Vec<String>; 2] {
+    ["stdout.log", "stderr.log"].map(|log| logs::last_lines(&partition.folder.join(log)))
 }
 
 fn address(network: &str, wires: &Wiring, name: &str) -> Option<String> {
