@@ -5,6 +5,7 @@
 mod exec_kit;
 
 use std::fs::{self, File};
+use std::io::Read;
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
@@ -27,8 +28,11 @@ fn cache() -> std::path::PathBuf {
     named.or_else(user).or_else(home).unwrap_or_else(|| "/tmp/bulkhead-cache".into())
 }
 
-/// Boots this code; `orders` are sent one after the other.
-fn boot(code: &[u8], orders: &[Order]) -> Outcome {
+/// Says `Hi` at the first serial port: `mov dx, 0x3f8`, then `mov al, LETTER; out dx, al` each.
+const SAY: [u8; 9] = [0xba, 0xf8, 0x03, 0xb0, b'H', 0xee, 0xb0, b'i', 0xee];
+
+/// Boots this code; `orders` are sent one after the other. How it ended, and what came over its console.
+fn boot(code: &[u8], orders: &[Order]) -> (Outcome, String) {
     let folder = tempfile::tempdir().expect("the test's own files");
     let mut sector = vec![0; 1 << 20];
     sector[..code.len()].copy_from_slice(code);
@@ -62,7 +66,8 @@ fn boot(code: &[u8], orders: &[Order]) -> Outcome {
         names: Vec::new(),
     };
     let nothing = || File::options().read(true).write(true).open("/dev/null").expect("it is there").into();
-    let streams = Streams { input: nothing(), output: nothing(), error: nothing() };
+    let (mut console, output) = std::io::pipe().expect("a pipe");
+    let streams = Streams { input: nothing(), output: output.into(), error: nothing() };
     let (to, inbox) = channel();
     let outcome = std::thread::scope(|scope| {
         scope.spawn(move || {
@@ -75,20 +80,25 @@ fn boot(code: &[u8], orders: &[Order]) -> Outcome {
         run(&spec, streams, &around, inbox, &mut |_| ())
     });
     assert_eq!(sweep(folder.path()), Vec::<String>::new(), "nothing is left");
-    outcome
+    let mut said = String::new();
+    console.read_to_string(&mut said).expect("text");
+    (outcome, said)
 }
 
 #[test]
 fn an_image_boots_and_switches_itself_off() {
     if exec_kit::guests_start() {
-        assert_eq!(boot(&SWITCH_OFF, &[]), Outcome::Ended(ProgramEnd::Exit(0)));
+        let (outcome, said) = boot(&[&SAY[..], &SWITCH_OFF].concat(), &[]);
+        assert_eq!(outcome, Outcome::Ended(ProgramEnd::Exit(0)));
+        // The firmware may have said something, too.
+        assert!(said.ends_with("Hi"), "{said}");
     }
 }
 
 #[test]
 fn an_image_that_ignores_its_power_button_is_ended_by_the_second_signal() {
     if exec_kit::guests_start() {
-        let outcome = boot(&STAY, &[Order::Signal(15), Order::Signal(15)]);
+        let (outcome, _) = boot(&STAY, &[Order::Signal(15), Order::Signal(15)]);
         assert_eq!(outcome, Outcome::Ended(ProgramEnd::Signal(15)));
     }
 }

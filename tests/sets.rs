@@ -47,6 +47,10 @@ fn a_set_comes_up_in_order_is_shown_and_leaves_nothing() {
         std::thread::sleep(Duration::from_millis(20));
     }
     assert_eq!(fs::read(plc.folder.join("stdout.log")).expect("a log"), b"to stdout\n");
+    let words = bench.call(&["ps", "--console", "plc"]);
+    assert_eq!((words.code, words.out.as_str()), (Some(0), "output:\nto stdout\nerrors:\nto stderr\n"));
+    let nobody = bench.call(&["ps", "plant", "--console", "nobody"]);
+    assert!(nobody.code == Some(2) && nobody.err.contains("a partition \"nobody\""), "{nobody:?}");
     let shown = bench.call(&["ps"]);
     assert!(shown.out.contains("running") && shown.out.contains("256 MiB"), "{}", shown.out);
 

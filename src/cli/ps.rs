@@ -13,8 +13,16 @@ use crate::partition::set::root::state_root;
 use crate::partition::set::status;
 use crate::report::text::{Paint, TextCell, TextTable, ascii, printable};
 
-/// Prints all sets, or one.
+/// Most characters of a partition's line that are printed.
+const LONGEST_LINE: usize = 400;
+
+/// Prints all sets, or one; or what one partition wrote last.
 pub fn run(args: &PsArgs) -> Verdict {
+    if let Some(partition) = &args.console {
+        let text = last_words(&state_root(), args.set.as_deref(), partition).or_bad_input()?;
+        output::data(&text).or_lacking()?;
+        return Ok(Ending::Done);
+    }
     show(&state_root(), args.set.as_deref(), args.json).or_bad_input()?;
     Ok(Ending::Done)
 }
@@ -30,6 +38,31 @@ pub fn show(root: &Path, named: Option<&str>, json: bool) -> anyhow::Result<()> 
     let text = if json { serde_json::to_string_pretty(&sets)? } else { words(&sets) };
     output::data(&text)?;
     Ok(())
+}
+
+/// What a partition of a set, named or not, wrote last.
+fn last_words(root: &Path, set: Option<&str>, name: &str) -> anyhow::Result<String> {
+    let there = status::names(root).into_iter().filter(|there| set.is_none_or(|set| set == there));
+    let sets: Vec<SetStatus> = there.filter_map(|set| status::status(root, &set)).collect();
+    let all = sets.iter().flat_map(|set| &set.partitions);
+    let found: Vec<&PartitionStatus> = all.filter(|partition| partition.name == name).collect();
+    let [partition] = found[..] else {
+        let what = if found.is_empty() { "no set that is up has" } else { "several sets have" };
+        bail!("{what} a partition \"{name}\": name one set that does (bulkhead ps SET --console {name})");
+    };
+    let parts = status::last_words(partition);
+    let both = parts.iter().all(|lines| !lines.is_empty());
+    let mut text = String::new();
+    for (what, lines) in ["output", "errors"].iter().zip(parts) {
+        if both {
+            // Writing to a String cannot fail.
+            let _ = writeln!(text, "{what}:");
+        }
+        for line in lines {
+            let _ = writeln!(text, "{}", printable(&line, LONGEST_LINE));
+        }
+    }
+    Ok(text)
 }
 
 fn words(sets: &[SetStatus]) -> String {

@@ -102,7 +102,8 @@ pub struct DownArgs {
 /// Arguments of `ps`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  bulkhead ps\n  bulkhead ps plant --json | jq '.[0].partitions[] | select(.phase == \"lost\")'"
+    after_help = "Examples:\n  bulkhead ps\n  bulkhead ps plant --json | jq '.[0].partitions[] | select(.phase == \"lost\")'\n  \
+                        bulkhead ps --console db     what db wrote last: its output, its errors; of an image, its console"
 )]
 pub struct PsArgs {
     /// Name of a set [default: all]
@@ -111,4 +112,7 @@ pub struct PsArgs {
     /// Print as JSON
     #[arg(long)]
     pub json: bool,
+    /// Print the last lines that this partition has written instead
+    #[arg(long, value_name = "PARTITION", conflicts_with = "json")]
+    pub console: Option<String>,
 }

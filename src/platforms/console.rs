@@ -4,7 +4,8 @@
 //! most [`LINES`] lines of [`CHARS`] characters; everything else is read and dropped, so that the child never blocks.
 
 use std::collections::VecDeque;
-use std::io::{self, PipeWriter, Read};
+use std::fs::File;
+use std::io::{self, PipeWriter, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
@@ -43,6 +44,8 @@ struct Tail {
     lines: VecDeque<String>,
     /// The line that is being written, cut to what may be kept of it.
     current: Vec<u8>,
+    /// Gets everything as it comes.
+    copy: Option<File>,
     has_ended: bool,
 }
 
@@ -70,6 +73,12 @@ impl Console {
             keeper.ended.notify_all();
         })?;
         Ok(Self { shared, alarm: Some(alarm), thread: Some(thread) })
+    }
+
+    /// Writes everything that comes from now on to `to`, too, until that takes no more. Whoever reads there must not
+    /// wait for this.
+    pub fn copy_to(&self, to: OwnedFd) {
+        self.shared.lock().copy = Some(to.into());
     }
 
     /// The last lines, oldest first. A line that has not ended yet counts. A marked line that was pushed out comes first.
@@ -136,6 +145,9 @@ fn read_all(mut source: Source, mut wake: &io::PipeReader, shared: &Shared) {
 
 impl Tail {
     fn push(&mut self, bytes: &[u8]) {
+        if self.copy.as_mut().is_some_and(|copy| copy.write_all(bytes).is_err()) {
+            self.copy = None;
+        }
         let mut pieces = bytes.split(|byte| *byte == b'\n');
         if let Some(first) = pieces.next() {
             self.extend(first);

@@ -64,9 +64,16 @@ fn launch(
     });
     let mut created = create(spec, around, &tools, engine, made)?;
     tell(Event::Created { pid: created.machine.pid(), engine: engine.as_str() });
-    let outcome = created.place(spec, tell).and_then(|()| match spec.content {
-        Content::Program(_) => created.converse(streams, channel, boot, tell),
-        Content::Image => created.watch(&channel.1, tell),
+    let streams = match spec.content {
+        Content::Program(_) => Some(streams),
+        Content::Image => {
+            created.machine.copy_console(streams.output);
+            None
+        }
+    };
+    let outcome = created.place(spec, tell).and_then(|()| match streams {
+        Some(streams) => created.converse(streams, channel, boot, tell),
+        None => created.watch(&channel.1, tell),
     });
     outcome.map_err(|failed| created.explain(failed, spec))
 }

@@ -66,7 +66,7 @@ pub struct Surroundings {
 pub struct Streams {
     /// Read until its end.
     pub input: OwnedFd,
-    /// Written to; when nobody reads there any more, the program's own writes fail, too.
+    /// Written to; when nobody reads there any more, the program's own writes fail, too. An image's console goes there.
     pub output: OwnedFd,
     /// See `output`.
     pub error: OwnedFd,

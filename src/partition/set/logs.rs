@@ -1,7 +1,7 @@
 //! What programs write, kept in files that do not grow without bounds.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read, Write};
+use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::thread::JoinHandle;
@@ -10,6 +10,10 @@ use std::thread::JoinHandle;
 const MOST_BYTES: u64 = 1 << 20;
 /// What is read at once.
 const PIECE: usize = 64 << 10;
+/// From this many bytes at the end of a log its last lines are taken.
+const END_BYTES: u64 = 16 << 10;
+/// So many lines at most.
+const END_LINES: usize = 40;
 
 /// A log that is written from the other end of a pipe until nobody holds that any more.
 #[derive(Debug)]
@@ -54,6 +58,26 @@ impl Drop for Log {
     }
 }
 
+/// The last lines of the log at `path`, oldest first, as they were written.
+pub fn last_lines(path: &Path) -> Vec<String> {
+    let mut bytes = end_of(&aside(path));
+    bytes.extend(end_of(path));
+    let text = String::from_utf8_lossy(&bytes);
+    let lines: Vec<&str> = text.lines().collect();
+    lines.iter().skip(lines.len().saturating_sub(END_LINES)).map(|line| (*line).to_owned()).collect()
+}
+
+/// Nothing of a log that is not there.
+fn end_of(path: &Path) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let read = File::open(path).and_then(|mut file| {
+        let start = file.metadata()?.len().saturating_sub(END_BYTES);
+        file.seek(SeekFrom::Start(start))?;
+        file.take(END_BYTES).read_to_end(&mut bytes)
+    });
+    if read.is_ok() { bytes } else { Vec::new() }
+}
+
 fn appended(path: &Path) -> io::Result<File> {
     OpenOptions::new().create(true).append(true).open(path)
 }
@@ -85,5 +109,10 @@ mod tests {
             assert!(kept.len() as u64 <= MOST_BYTES + PIECE as u64, "{}", kept.len());
         }
         assert_eq!(fs::read_dir(dir.path()).expect("listed").count(), 2);
+        let wanted: Vec<String> = (499_960..500_000).map(|number: u32| number.to_string()).collect();
+        assert_eq!(last_lines(&path), wanted);
+        fs::write(&path, "new").expect("written");
+        assert_eq!(last_lines(&path).last().map(String::as_str), Some("new"));
+        assert!(last_lines(&dir.path().join("none")).is_empty());
     }
 }

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use channel::{Memory, PeerSection};
 
-use super::{channels, folder, keeper, process, resolve};
+use super::{channels, folder, keeper, logs, process, resolve};
 use crate::model::partition::is_name;
 use crate::model::partition::set::{
     ChannelEntry, ChannelStatus, KeptState, PartitionEntry, PartitionSet, PartitionStatus, Phase, SetStatus,
@@ -61,6 +61,12 @@ pub fn status(state_root: &Path, name: &str) -> Option<SetStatus> {
         switches: switches(&record.set, &path),
         channels: channels(&record.set, &path),
     })
+}
+
+/// The last lines that a partition has written: its program's output (of an image: what came over its console), and its
+/// program's errors.
+pub fn last_words(partition: &PartitionStatus) -> [Vec<String>; 2] {
+    ["stdout.log", "stderr.log"].map(|log| logs::last_lines(&partition.folder.join(log)))
 }
 
 fn address(network: &str, wires: &Wiring, name: &str) -> Option<String> {

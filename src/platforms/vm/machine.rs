@@ -120,6 +120,11 @@ impl RunningMachine {
     pub fn pid(&self) -> u32 {
         self.child.id()
     }
+
+    /// Writes what comes over the console from now on to `to`, too.
+    pub fn copy_console(&self, to: OwnedFd) {
+        self.console.copy_to(to);
+    }
 }
 
 impl Carrier for RunningMachine {
