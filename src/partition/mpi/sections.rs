@@ -49,7 +49,7 @@ impl Sections {
         let one = |(rank, home): (usize, &usize)| SectionSpec {
             name: section_name(rank),
             path: self.path(rank),
-            size: self.size,
+            size_mib: self.size,
             writable: *home == place,
         };
         self.homes.iter().enumerate().map(one).collect()
