@@ -4,6 +4,8 @@ BIN := target/$(TARGET)/release/bulkhead
 PREFIX ?= /usr/local
 # More arguments for the program: make measure ARGS="--quick"
 ARGS ?=
+# Mutated inputs per parser in `make test`; without the variable, `cargo test --release --test mutations` takes a million of each.
+MUTATIONS ?= 200000
 
 export CARGO_BUILD_TARGET := $(TARGET)
 
@@ -16,7 +18,7 @@ measure: setup build ## set up what is missing, build, measure this machine
 	$(BIN) measure $(ARGS)
 
 test: setup-test build fabric lint ## set up what is missing, run all tests
-	BULKHEAD_REQUIRE=$(if $(filter 0,$(shell id -u)),container$(comma)vm$(comma)browser$(comma)ssh$(comma)mpi,) cargo test --release --lib --bins --tests
+	BULKHEAD_MUTATIONS=$(MUTATIONS) BULKHEAD_REQUIRE=$(if $(filter 0,$(shell id -u)),container$(comma)vm$(comma)browser$(comma)ssh$(comma)mpi,) cargo test --release --lib --bins --tests
 	cargo test --release --doc
 	cargo test --release -p bulkhead-channel
 	BULKHEAD_REQUIRE=$(if $(filter 0,$(shell id -u)),mpi,) cargo test --release -p bulkhead-fabric
