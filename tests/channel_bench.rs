@@ -1,6 +1,6 @@
 //! `bulkhead channel bench` on the real thing: processes and partitions of this host. Structure is checked, never speed.
 //!
-//! Runs with partitions need QEMU and a guest kernel; they say so and skip without, and fail where BULKHEAD_REQUIRE asks
+//! Runs with partitions need QEMU and a guest kernel; they say so and skip without, and fail where `BULKHEAD_REQUIRE` asks
 //! for `vm`.
 
 mod exec_kit;
@@ -12,12 +12,12 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use bulkhead::model::channel_bench::{CHANNEL_BENCH_VERSION, ChannelBench, Way};
-use exec_kit::{Here, assert_code, binary, complaint, finish, guests_start, text};
+use exec_kit::{Here, assert_code, binary, complaint, finish_within, guests_start, text};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
 /// Only so that what hangs fails.
-const HANGS: Duration = Duration::from_secs(180);
+const HANGS: Duration = Duration::from_secs(400);
 
 fn bench(here: &Here, words: &[&str]) -> Child {
     let mut command = Command::new("env");
@@ -78,7 +78,10 @@ fn sections_of(here: &Here) -> Vec<String> {
 #[test]
 fn the_host_alone_is_measured() {
     let here = Here::new();
-    let output = finish(bench(&here, &["--host-only", "--quick", "--rounds", "3", "--seed", "7", "--json"]));
+    let output = finish_within(
+        bench(&here, &["--host-only", "--quick", "--rounds", "3", "--seed", "7", "--json"]),
+        HANGS,
+    );
     assert_code(&output, 0);
     let bench = read(&text(&output));
     assert_eq!((bench.schema_version, bench.seed, bench.rounds), (CHANNEL_BENCH_VERSION, 7, 3));
@@ -98,7 +101,7 @@ fn the_host_alone_is_measured() {
 #[test]
 fn tables_keep_to_eighty_columns() {
     let here = Here::new();
-    let output = finish(bench(&here, &["--host-only", "--quick", "--rounds", "3"]));
+    let output = finish_within(bench(&here, &["--host-only", "--quick", "--rounds", "3"]), HANGS);
     assert_code(&output, 0);
     let shown = text(&output);
     let wide: Vec<&str> = shown.lines().filter(|line| line.chars().count() > 80).collect();
@@ -114,7 +117,7 @@ fn a_second_process_that_dies_is_a_recorded_failure_and_the_rest_goes_on() {
     let bench = bench(&here, &["--host-only", "--quick", "--rounds", "12", "--json"]);
     let second = until("both parties run", || parties(&here).get(1).copied());
     kill(second, Signal::SIGKILL).expect("it runs");
-    let output = finish(bench);
+    let output = finish_within(bench, HANGS);
     assert_code(&output, 4);
     let found = read(&text(&output));
     assert!(!found.failures.is_empty());
@@ -131,7 +134,7 @@ fn a_party_that_dies_is_told_and_the_run_ends() {
     let bench = bench(&here, &["--host-only", "--quick", "--rounds", "40", "--json"]);
     let first = until("the first party runs", || parties(&here).first().copied());
     kill(first, Signal::SIGKILL).expect("it runs");
-    let output = finish(bench);
+    let output = finish_within(bench, HANGS);
     assert_code(&output, 4);
     let found = read(&text(&output));
     assert!(found.failures.iter().any(|failure| failure.reason.contains("SIGKILL")), "{:?}", found.failures);
@@ -144,7 +147,8 @@ fn a_run_with_partitions_measures_every_way() {
         return;
     }
     let here = Here::new();
-    let output = finish(bench(&here, &["--accel", "tcg", "--quick", "--rounds", "3", "--json"]));
+    let output =
+        finish_within(bench(&here, &["--accel", "tcg", "--quick", "--rounds", "3", "--json"]), HANGS);
     assert_code(&output, 0);
     let bench = read(&text(&output));
     assert_eq!(bench.engine.as_deref(), Some("tcg"));
@@ -184,7 +188,7 @@ fn an_interrupted_bench_shows_what_it_has() {
     until("a party runs", || parties(&here).get(1).copied());
     let number = i32::try_from(bench.id()).expect("a process number");
     kill(Pid::from_raw(number), Signal::SIGINT).expect("it runs");
-    let output = finish(bench);
+    let output = finish_within(bench, HANGS);
     assert_code(&output, 130);
     assert!(read(&text(&output)).interrupted);
     here.assert_nothing_left();
@@ -193,7 +197,7 @@ fn an_interrupted_bench_shows_what_it_has() {
 #[test]
 fn help_fits_a_terminal_and_shows_examples() {
     let here = Here::new();
-    let output = finish(bench(&here, &["--help"]));
+    let output = finish_within(bench(&here, &["--help"]), HANGS);
     assert_code(&output, 0);
     let shown = text(&output);
     assert!(shown.contains("Examples:") && shown.contains("--host-only"), "{shown}");
@@ -204,7 +208,7 @@ fn help_fits_a_terminal_and_shows_examples() {
 fn bad_words_and_missing_tools_are_told() {
     let here = Here::new();
     let refused = |words: &[&str], code: i32, wanted: &str| {
-        let output = finish(bench(&here, words));
+        let output = finish_within(bench(&here, words), HANGS);
         assert_code(&output, code);
         assert!(complaint(&output).contains(wanted), "{}", complaint(&output));
     };
