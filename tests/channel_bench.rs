@@ -11,7 +11,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use bulkhead::model::channel_bench::{CHANNEL_BENCH_VERSION, ChannelBench, Way};
+use bulkhead::model::channel_bench::{CHANNEL_BENCH_VERSION, ChannelBench, SeriesFailure, Way};
 use exec_kit::{Here, assert_code, binary, complaint, finish_within, guests_start, text};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -33,14 +33,23 @@ fn read(json: &str) -> ChannelBench {
 
 /// Parties that run with this temporary folder, the second processes included.
 fn parties(here: &Here) -> Vec<Pid> {
+    running(here, |words| words.get(1).is_some_and(|word| word == b"channel-party"))
+}
+
+/// Virtual machines that run with this temporary folder.
+fn machines(here: &Here) -> Vec<Pid> {
+    running(here, |words| words.first().is_some_and(|word| word.ends_with(b"qemu-system-x86_64")))
+}
+
+fn running(here: &Here, wanted: impl Fn(&[Vec<u8>]) -> bool) -> Vec<Pid> {
     let mark = format!("TMPDIR={}", here.temporary().display());
     let entries = fs::read_dir("/proc").expect("proc").flatten();
     let numbers = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
     numbers
         .filter(|number| {
             let read = |file: &str| fs::read(format!("/proc/{number}/{file}")).unwrap_or_default();
-            let is_party = read("cmdline").split(|byte| *byte == 0).nth(1) == Some(b"channel-party");
-            is_party && read("environ").split(|byte| *byte == 0).any(|word| word == mark.as_bytes())
+            let words: Vec<Vec<u8>> = read("cmdline").split(|byte| *byte == 0).map(<[u8]>::to_vec).collect();
+            wanted(&words) && read("environ").split(|byte| *byte == 0).any(|word| word == mark.as_bytes())
         })
         .map(Pid::from_raw)
         .collect()
@@ -164,6 +173,27 @@ fn a_run_with_partitions_measures_every_way() {
 }
 
 #[test]
+fn a_partition_that_dies_is_told_and_the_host_goes_on() {
+    if !guests_start() {
+        return;
+    }
+    let here = Here::new();
+    let bench = bench(&here, &["--accel", "tcg", "--quick", "--rounds", "3", "--json"]);
+    // Its second process shows that the host's party is at work, so both partitions run.
+    until("measuring has begun", || parties(&here).get(1).copied());
+    let machine = machines(&here)[0];
+    kill(machine, Signal::SIGKILL).expect("it runs");
+    let output = finish_within(bench, HANGS);
+    assert_code(&output, 4);
+    let found = read(&text(&output));
+    let told = |failure: &SeriesFailure| failure.reason.contains("partition") && !failure.way.is_on_host();
+    assert!(!found.failures.is_empty() && found.failures.iter().all(told), "{:?}", found.failures);
+    assert!(found.failures.iter().any(|failure| failure.reason.contains("SIGKILL")), "{:?}", found.failures);
+    assert!(found.series.iter().any(|series| series.way == Way::Host && series.rounds == 3), "{found:?}");
+    here.assert_nothing_left();
+}
+
+#[test]
 fn a_bench_that_is_killed_leaves_nothing() {
     if !guests_start() {
         return;
@@ -172,9 +202,7 @@ fn a_bench_that_is_killed_leaves_nothing() {
     let mut bench = bench(&here, &["--accel", "tcg", "--rounds", "100"]);
     let made = until("the sections are there", || sections_of(&here).first().cloned());
     // Both machines run.
-    until("the partitions are there", || {
-        (here.left_behind().iter().filter(|line| line.contains("qemu-system")).count() >= 2).then_some(())
-    });
+    until("the partitions are there", || (machines(&here).len() >= 2).then_some(()));
     bench.kill().expect("it runs");
     bench.wait().expect("our child");
     here.assert_nothing_left();

@@ -16,7 +16,7 @@ accelerator = "tcg"
 links = 2
 
 [partition.hello]
-program = ["/bin/sh", "-c", "echo \"$0 and $1\"; echo to the other >&2; cat; exit 7", "it's", "$HOME 100%"]
+program = ["/bin/sh", "-c", "echo \"$0 and $1\"; echo to the other >&2; cat; stat -Lc '%s %a' /dev/bulkhead/*; exit 7", "it's", "$HOME 100%"]
 memory_mib = 192
 networks = ["plant", "user"]
 
@@ -25,6 +25,16 @@ program = ["/bin/true"]
 after = ["hello"]
 restart = "always"
 cpu_weight = 50
+
+[channel.frames]
+writer = "hello"
+readers = ["later"]
+size_mib = 1
+
+[channel.back]
+writer = "later"
+readers = ["hello"]
+size_mib = 2
 "#;
 
 fn emitted(dir: &Path, manager: &str) -> Option<Output> {
@@ -73,8 +83,17 @@ fn a_program_runs_by_the_script_alone() {
     };
     let read = |name: &str| std::fs::read_to_string(folder.join(name)).unwrap();
     assert!(status.success(), "{}", read("hello.console"));
-    assert_eq!(read("hello.out"), "it's and $HOME 100%\n", "{}", read("hello.console"));
+    assert_eq!(
+        read("hello.out"),
+        "it's and $HOME 100%\n2097152 400\n1048576 600\n",
+        "{}",
+        read("hello.console")
+    );
     assert_eq!(read("hello.err"), "to the other\n");
+    let script = read("all-partitions");
+    let memory = script.lines().find_map(|line| line.strip_prefix("rm -rf ")).expect("it clears up");
+    assert_eq!(std::fs::metadata(Path::new(memory).join("frames")).unwrap().len(), 1 << 20);
+    std::fs::remove_dir_all(memory).unwrap();
     let end = read("hello.end");
     assert!(end.lines().last().is_some_and(|line| line.contains("\"ended\"") && line.contains('7')), "{end}");
 }

@@ -157,11 +157,6 @@ fn bad_files_start_nothing() {
         ),
         ("[partition.a]\nprogram = [\"/bin/true\"]\nrw = [\"/no/such/folder\"]\n", "/no/such/folder"),
         ("[partition.a]\nprogram = [\"/bin/true\"]\ncpus = \"two\"\n", "line 4: invalid type"),
-        (
-            "[partition.a]\nprogram = [\"/bin/true\"]\n[partition.b]\nprogram = [\"/bin/true\"]\n\
-             [channel.c]\nwriter = \"a\"\nreaders = [\"b\"]\nsize_mib = 1\n",
-            "line 6: channel.c: shared memory between partitions is not built yet",
-        ),
     ] {
         let file = bench.file("plant.toml", text);
         let told = bench.up(&file);

@@ -22,13 +22,14 @@ fn pretend_qemu() {
     set_kit::pretend::run();
 }
 
-/// Partitions that sleep, half of them after another one.
+/// Partitions that sleep, half of them after another one, the first two with a channel.
 fn sleepers(count: usize, more: &str) -> String {
     let one = |number: usize| {
         let after = if number % 2 == 1 { format!("after = [\"p{}\"]\n", number - 1) } else { String::new() };
         format!("[partition.p{number}]\nprogram = [\"/bin/sleep\", \"100000\"]\n{after}{more}")
     };
-    (0..count).map(one).collect()
+    let channel = "[channel.first]\nwriter = \"p0\"\nreaders = [\"p1\"]\nsize_mib = 1\n";
+    (0..count).map(one).chain([channel.to_owned()]).collect()
 }
 
 fn seed() -> u64 {

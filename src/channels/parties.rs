@@ -291,7 +291,7 @@ fn sections(plan: &PartitionPlan<'_>) -> Vec<SectionSpec> {
     let section = |name: &str| SectionSpec {
         name: name.to_owned(),
         path: plan.sections.section(name),
-        size: memory::size(),
+        size_mib: memory::size(),
         writable: name == plan.name,
     };
     [CHANNEL_A, CHANNEL_B].map(section).into()

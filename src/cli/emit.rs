@@ -44,7 +44,6 @@ pub fn run(
     let emission = Emission {
         set: set.name.clone(),
         networks: set.networks.iter().map(|(name, network)| (name.clone(), network.links)).collect(),
-        channels: set.channels.keys().cloned().collect(),
         partitions,
         qemu,
         accelerator: set.accelerator,

@@ -54,6 +54,11 @@ fn one(set: &SetStatus, width: usize, colour: bool) -> String {
         // Writing to a String cannot fail.
         let _ = writeln!(text, "switch {} is {}", switch.name, switch.phase.word());
     }
+    for channel in &set.channels {
+        let (readers, state) = (channel.readers.join(", "), printable(&channel.state, 200));
+        let size = channel.size_mib.to_bytes();
+        let _ = writeln!(text, "channel {}: {} → {readers}, {size}, {state}", channel.name, channel.writer);
+    }
     for partition in set.partitions.iter().filter(|partition| partition.phase != Phase::Running) {
         if let Some(last) = &partition.last {
             let _ = writeln!(text, "{}: {}", partition.name, printable(&last.reason, 400));

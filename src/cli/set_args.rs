@@ -19,6 +19,10 @@ In FILE, for example:
   pin = \"2-3\"
   after = [\"db\"]
   networks = [\"control\"]
+  [channel.values]                      # shared memory that plc writes and db reads, /dev/bulkhead/values in both
+  writer = \"plc\"
+  readers = [\"db\"]
+  size_mib = 1
 All keys: bulkhead schema set
 
 Examples:

@@ -11,6 +11,7 @@ pub struct Answers {
     cpus: u32,
     memory: Vec<u8>,
     thread: i32,
+    words: String,
 }
 
 impl Answers {
@@ -27,16 +28,17 @@ impl Answers {
         let mib = number(after("-m ")) as usize;
         // Never touched, so it is only a range of addresses.
         let memory = Vec::with_capacity(mib << 20);
-        Self { cpus: number(after("cpus=")), memory, thread: gettid().as_raw() }
+        Self { cpus: number(after("cpus=")), memory, thread: gettid().as_raw(), words: words.to_owned() }
     }
 
-    fn to(&self, command: &str) -> Value {
+    fn to(&self, command: &str, arguments: &Value) -> Value {
         match command {
             "query-cpus-fast" => {
                 (0..self.cpus).map(|cpu| json!({"cpu-index": cpu, "thread-id": self.thread})).collect()
             }
             "query-memory-size-summary" => json!({"base-memory": self.memory.capacity()}),
             "query-block" => json!([]),
+            "qom-get" => self.property(arguments),
             "human-monitor-command" => {
                 json!(format!(
                     "Host virtual address for 0x0 (ram) is {:#x}\r\n",
@@ -44,6 +46,19 @@ impl Answers {
                 ))
             }
             _ => json!({}),
+        }
+    }
+
+    /// Of an object, as the command line made it.
+    fn property(&self, of: &Value) -> Value {
+        let id = of["path"].as_str().and_then(|path| path.strip_prefix("/objects/")).expect("an object");
+        let id = format!("id={id}");
+        let made = self.words.split(' ').find(|word| word.split(',').any(|part| part == id)).expect("made");
+        let name = format!("{}=", of["property"].as_str().expect("a property"));
+        match made.split(',').find_map(|part| part.strip_prefix(&name)) {
+            None => json!(false),
+            Some("on") => json!(true),
+            Some(number) => json!(number.parse::<u64>().expect("a number")),
         }
     }
 }
@@ -55,7 +70,7 @@ pub fn answer(control: UnixStream, answers: &Answers, let_go: &mut dyn FnMut() -
     for line in BufReader::new(control).lines().map_while(Result::ok) {
         let asked: Value = serde_json::from_str(&line).expect("JSON");
         let command = asked["execute"].as_str().unwrap_or_default();
-        let text = json!({ "return": answers.to(command) }).to_string();
+        let text = json!({ "return": answers.to(command, &asked["arguments"]) }).to_string();
         if writeln!(out, "{text}").is_err() || (command == "cont" && let_go()) {
             return;
         }

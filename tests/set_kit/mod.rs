@@ -45,8 +45,6 @@ pub struct Said {
 impl Bench {
     /// With the stand-in for QEMU, which runs the programs themselves.
     pub fn pretending() -> Self {
-        let mut bench = Self::real();
-        let script = bench.folder.path().join("qemu");
         let myself = std::env::current_exe().expect("this test");
         let text = format!(
             "#!/bin/sh\n[ \"$1\" = --version ] && {{ echo 'QEMU emulator version 0.0'; exit 0; }}\n{}=\"$*\" exec '{}' \
@@ -54,10 +52,7 @@ impl Bench {
             pretend::WORDS,
             myself.display()
         );
-        fs::write(&script, text).expect("the test's own files");
-        fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).expect("the test's own files");
-        bench.qemu = Some(script);
-        bench
+        Self::real().through(&text)
     }
 
     /// With the real one.
@@ -65,6 +60,15 @@ impl Bench {
         let folder = tempfile::Builder::new().prefix("bh-").tempdir().expect("the test's own files");
         fs::create_dir(folder.path().join("tmp")).expect("the test's own files");
         Self { folder, qemu: None }
+    }
+
+    /// The same through a script, which gets QEMU's words.
+    pub fn through(mut self, script: &str) -> Self {
+        let path = self.path("qemu");
+        fs::write(&path, script).expect("the test's own files");
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).expect("the test's own files");
+        self.qemu = Some(path);
+        self
     }
 
     /// Folder of all sets.
@@ -147,7 +151,17 @@ impl Bench {
             let entries = fs::read_dir(self.path(folder)).into_iter().flatten().flatten();
             left.extend(entries.map(|entry| entry.path().display().to_string()));
         }
+        left.extend(self.memory().iter().map(|folder| folder.display().to_string()));
         left
+    }
+
+    /// Folders of channels in memory that belong to sets of this test.
+    fn memory(&self) -> Vec<PathBuf> {
+        let entries = fs::read_dir("/dev/shm").into_iter().flatten().flatten().map(|entry| entry.path());
+        let is_ours = |folder: &PathBuf| {
+            fs::read_link(folder.join(".of")).is_ok_and(|set| set.starts_with(self.state()))
+        };
+        entries.filter(is_ours).collect()
     }
 
     /// Everything that was started with this test's state folder in its environment and lives.

@@ -19,6 +19,10 @@
 //! messages, nothing else. (One exception where a section is a plain file: who can cut a file short ends the processes
 //! that have it mapped. Parties that do not trust each other use [`Memory::sealed`] or devices.)
 //!
+//! In a partition of Bulkhead the section of channel NAME is `/dev/bulkhead/NAME`, a device's memory: its writer takes it
+//! over with [`Section::create_in`] and [`Memory::writable`], readers see it with [`PeerSection::new`] and
+//! [`Memory::readable`].
+//!
 //! * Messages have 0 to 16 MiB; what is longer than the ring is streamed while the peer reads.
 //! * A peer's end, death and restart are seen: [`Error::PeerGone`], [`Error::PeerRestarted`].
 //! * Waiting spins for a few dozen microseconds, then yields, then sleeps, and always has a deadline.

@@ -82,6 +82,10 @@ fn missing_wrong_and_foreign_files_are_refused() {
     assert!(matches!(Section::open(Path::new("/dev/null")), Err(Error::Io { .. })));
     let link = folder.path().join("link");
     std::os::unix::fs::symlink(folder.path().join("1"), &link).expect("a link");
+    let device = folder.path().join("device");
+    std::os::unix::fs::symlink("/sys/devices/system/cpu/online", &device).expect("a link");
+    let followed = Section::open(&device).expect_err("no resource").to_string();
+    assert!(followed.starts_with("map "), "only a link to a device is followed: {followed}");
     let [one, two] = sections(folder.path(), 4096);
     assert!(matches!(Section::open(&link), Err(Error::Io { .. })), "links are not followed");
     let error = Endpoint::connect(&one, 2, &open(folder.path(), 1), BRIEF).expect_err("our own section");

@@ -93,8 +93,7 @@ pub struct SectionSpec {
     /// File on the host, in memory, of exactly this size, ours alone.
     pub path: std::path::PathBuf,
     /// Its size, a power of two.
-    #[serde(rename = "size_mib")]
-    pub size: Mebibytes,
+    pub size_mib: Mebibytes,
     /// Whether this partition is the one that may write.
     pub writable: bool,
 }

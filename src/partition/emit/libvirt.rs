@@ -1,5 +1,7 @@
 //! Domains and networks for libvirt (its "Domain XML format" and "Network XML format").
 
+use std::path::PathBuf;
+
 use super::words::{PORTS, kernel_words};
 use super::xml::Xml;
 use super::{Emission, Emitted, KERNEL_FILE, Prepared, initrd_file, text};
@@ -7,7 +9,8 @@ use crate::model::experiment::Accelerator;
 use crate::model::partition::set::Restart;
 use crate::model::partition::{DiskSpec, NumberList, Priority};
 use crate::platforms::lab::address::Mac;
-use crate::platforms::vm::guest::INPUT_PORT;
+use crate::platforms::vm::guest::{INPUT_PORT, section_place};
+use crate::platforms::vm::qemu::SectionArgument;
 
 /// Time over which a cap of the CPUs is held, in microseconds: what the kernel takes by itself.
 const CAP_PERIOD_US: u32 = 100_000;
@@ -34,7 +37,11 @@ pub fn write(emission: &Emission, emitted: &mut Emitted) -> Result<(), String> {
             xml.comment(&format!("Not as with Bulkhead: {remark}"));
         }
         let kind = if emission.accelerator == Accelerator::Tcg { "qemu" } else { "kvm" };
-        xml.element("domain", &[("type", kind)], |xml| domain(xml, emission, partition))?;
+        let mut attributes = vec![("type", kind)];
+        if partition.spec.sections.iter().any(|section| !section.writable) {
+            attributes.push(("xmlns:qemu", "http://libvirt.org/schemas/domain/qemu/1.0"));
+        }
+        xml.element("domain", &attributes, |xml| domain(xml, emission, partition))?;
         emitted.file(format!("{}.xml", emission.full_name(partition)), xml.finish(), false);
     }
     Ok(())
@@ -54,6 +61,18 @@ fn remarks(emission: &Emission, partition: &Prepared, emitted: &mut Emitted) {
     }
     if !partition.after.is_empty() {
         emitted.remark(format!("{name}: waits for nobody; start the domains in order"));
+    }
+    for section in &partition.spec.sections {
+        let (channel, file) = (&section.name, memory(emission, &section.name));
+        let file = file.display();
+        emitted.remark(if section.writable {
+            format!("{name}: channel {channel} is libvirt's own file {file}, which stays there")
+        } else {
+            format!(
+                "{name}: libvirt has no read-only view of channel {channel}, so QEMU is told itself; it opens {file}, which \
+                 its writer's domain makes and a profile of AppArmor or SELinux may have to allow"
+            )
+        });
     }
     if emission.accelerator == Accelerator::Auto {
         emitted.remark("accelerator = \"auto\" is kvm here; libvirt tries nothing".to_owned());
@@ -92,7 +111,8 @@ fn domain(xml: &mut Xml, emission: &Emission, partition: &Prepared) -> Result<()
     // A program's guest ends by a restart.
     xml.text("on_reboot", &[], if partition.is_program() { "destroy" } else { "restart" });
     xml.text("on_crash", &[], if partition.restart == Restart::Never { "destroy" } else { "restart" });
-    xml.element("devices", &[], |xml| devices(xml, emission, partition))
+    xml.element("devices", &[], |xml| devices(xml, emission, partition))?;
+    read_only_sections(xml, emission, partition)
 }
 
 fn tuning(xml: &mut Xml, partition: &Prepared) -> Result<(), String> {
@@ -212,8 +232,53 @@ fn devices(xml: &mut Xml, emission: &Emission, partition: &Prepared) -> Result<(
             Ok(())
         })?;
     }
+    written_sections(xml, emission, partition)?;
     xml.empty("memballoon", &[("model", "none")]);
     Ok(())
+}
+
+/// Libvirt's file of a channel.
+fn memory(emission: &Emission, channel: &str) -> PathBuf {
+    PathBuf::from(format!("/dev/shm/{}-{channel}", emission.set))
+}
+
+/// Sections that it writes.
+fn written_sections(xml: &mut Xml, emission: &Emission, partition: &Prepared) -> Result<(), String> {
+    let sections = partition.spec.sections.iter().zip(0..).filter(|(section, _)| section.writable);
+    for (section, slot) in sections {
+        let name = format!("{}-{}", emission.set, section.name);
+        let (place, function) = section_place(slot);
+        let (place, function) = (format!("0x{place:02x}"), format!("0x{function:x}"));
+        let mut address =
+            vec![("type", "pci"), ("domain", "0x0000"), ("bus", "0x00"), ("slot", place.as_str())];
+        address.push(("function", &function));
+        if function == "0x0" {
+            address.push(("multifunction", "on"));
+        }
+        xml.element("shmem", &[("name", &name), ("role", "master")], |xml| -> Result<(), String> {
+            xml.empty("model", &[("type", "ivshmem-plain")]);
+            xml.text("size", &[("unit", "M")], &section.size_mib.get().to_string());
+            xml.empty("address", &address);
+            Ok(())
+        })?;
+    }
+    Ok(())
+}
+
+/// Sections that it only reads: said in QEMU's own words.
+fn read_only_sections(xml: &mut Xml, emission: &Emission, partition: &Prepared) -> Result<(), String> {
+    let sections = partition.sections(|name| memory(emission, name));
+    let words: Vec<_> =
+        sections.iter().filter(|section| !section.writable).flat_map(SectionArgument::arguments).collect();
+    if words.is_empty() {
+        return Ok(());
+    }
+    xml.element("qemu:commandline", &[], |xml| {
+        for word in &words {
+            xml.empty("qemu:arg", &[("value", text(word.as_ref())?)]);
+        }
+        Ok(())
+    })
 }
 
 fn disk(xml: &mut Xml, number: usize, spec: &DiskSpec) -> Result<(), String> {

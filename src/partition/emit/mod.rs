@@ -23,9 +23,10 @@ use std::path::{Path, PathBuf};
 
 use crate::model::experiment::Accelerator;
 use crate::model::partition::set::Restart;
-use crate::model::partition::{CardSpec, Content, PartitionSpec};
+use crate::model::partition::{CardSpec, Content, PartitionSpec, SectionSpec};
+use crate::partition::run;
 use crate::platforms::lab::address::Mac;
-use crate::platforms::vm::qemu::ShareArgument;
+use crate::platforms::vm::qemu::{SectionArgument, ShareArgument};
 
 /// Name of the kernel's file, for all programs of a set.
 pub const KERNEL_FILE: &str = "kernel";
@@ -48,8 +49,6 @@ pub struct Emission {
     pub set: String,
     /// Networks with their number of links.
     pub networks: Vec<(String, u8)>,
-    /// Names of channels, which no manager but ours has.
-    pub channels: Vec<String>,
     /// In the order in which they are started.
     pub partitions: Vec<Prepared>,
     /// QEMU.
@@ -132,11 +131,6 @@ impl Emission {
                 ));
             }
         }
-        for name in &self.channels {
-            emitted.remark(format!(
-                "channel {name}: left out, only Bulkhead gives readers a view that they cannot change"
-            ));
-        }
     }
 }
 
@@ -153,6 +147,12 @@ impl Prepared {
             CardSpec::User => None,
         });
         plugs.map(|(network, address)| Ok((network, hardware(address)?))).collect()
+    }
+
+    /// Its sections, each in a file that `file` names after its channel.
+    fn sections(&self, file: impl Fn(&str) -> PathBuf) -> Vec<SectionArgument> {
+        let moved = |section: &SectionSpec| SectionSpec { path: file(&section.name), ..section.clone() };
+        run::sections(&self.spec.sections.iter().map(moved).collect::<Vec<_>>())
     }
 
     fn has_user_card(&self) -> bool {

@@ -1,6 +1,7 @@
 //! A script for each partition: one command line, with what each part of it is for.
 
 use std::fmt::Write;
+use std::path::PathBuf;
 
 use super::quote::{comment, shell};
 use super::words::groups;
@@ -23,6 +24,14 @@ pub fn write(emission: &Emission, emitted: &mut Emitted) -> Result<(), String> {
         }
     }
     all.push_str("wait\n");
+    let memory = memory(emission);
+    if emission.partitions.iter().any(|partition| !partition.spec.sections.is_empty()) {
+        let _ = writeln!(all, "rm -rf {}", shell(text(&memory)?));
+        let shown = memory.display();
+        emitted.remark(format!(
+            "channels: their memory stays in {shown} unless all-partitions comes to its end"
+        ));
+    }
     emitted.file("all-partitions".to_owned(), all, true);
     Ok(())
 }
@@ -34,12 +43,14 @@ fn script(emission: &Emission, partition: &Prepared, emitted: &mut Emitted) -> R
     for remark in mine {
         emitted.remark(format!("{name}: {remark}"));
     }
-    let groups = groups(emission, partition, emitted)?;
+    let groups = groups(emission, partition, &memory(emission), emitted)?;
     let mut script = format!("#!/bin/sh\n# Partition {name} of {}.\n", emission.set);
     for remark in emitted.remarks.iter().skip(known) {
         let _ = writeln!(script, "# Not as with Bulkhead: {}", comment(remark));
     }
-    script.push_str("set -eu\n\nset -- \\\n");
+    script.push_str("set -eu\n");
+    script.push_str(&shared_memory(emission, partition)?);
+    script.push_str("\nset -- \\\n");
     let mut lines = vec![before.iter().map(|word| shell(word)).collect::<Vec<_>>().join(" ")];
     lines.push(shell(text(&emission.qemu)?));
     lines.retain(|line| !line.is_empty());
@@ -59,6 +70,34 @@ fn script(emission: &Emission, partition: &Prepared, emitted: &mut Emitted) -> R
         script.push('\n');
     }
     script.push_str("\nexec \"$@\"\n");
+    Ok(script)
+}
+
+/// Folder of channels: another one for each place that is written to.
+fn memory(emission: &Emission) -> PathBuf {
+    let place = crc32fast::hash(emission.folder.as_os_str().as_encoded_bytes());
+    PathBuf::from(format!("/dev/shm/bulkhead-{}-{place:08x}", emission.set))
+}
+
+/// Makes the memory of channels, unless another partition has.
+fn shared_memory(emission: &Emission, partition: &Prepared) -> Result<String, String> {
+    let mut script = String::new();
+    let memory = memory(emission);
+    if partition.spec.sections.is_empty() {
+        return Ok(script);
+    }
+    let _ = write!(
+        script,
+        "\n# memory it shares with others, in a folder of ours alone\nmemory={}\n\
+         mkdir -m 700 \"$memory\" 2>/dev/null || true\n\
+         if [ -L \"$memory\" ] || [ ! -d \"$memory\" ] || [ ! -O \"$memory\" ]; then\n    \
+         echo \"$memory is not ours\" >&2\n    exit 1\nfi\n",
+        shell(text(&memory)?)
+    );
+    for section in &partition.spec.sections {
+        let (bytes, name) = (section.size_mib.to_bytes().get(), shell(&section.name));
+        let _ = writeln!(script, "(umask 077 && fallocate -l {bytes} \"$memory\"/{name})");
+    }
     Ok(script)
 }
 

@@ -1,6 +1,7 @@
 //! A service for each partition, and a target that stands for the set (systemd.service(5), systemd.resource-control(5)).
 
 use std::fmt::Write;
+use std::path::PathBuf;
 
 use super::quote::{comment, unit, unit_value};
 use super::words::groups;
@@ -32,7 +33,7 @@ fn service(emission: &Emission, partition: &Prepared, emitted: &mut Emitted) -> 
     for remark in mine {
         emitted.remark(format!("{name}: {remark}"));
     }
-    let groups = groups(emission, partition, emitted)?;
+    let groups = groups(emission, partition, &memory(emission), emitted)?;
     let mut out = String::new();
     for remark in emitted.remarks.iter().skip(known) {
         let _ = writeln!(out, "# Not as with Bulkhead: {}", comment(remark));
@@ -54,6 +55,11 @@ fn service(emission: &Emission, partition: &Prepared, emitted: &mut Emitted) -> 
     out.push_str("\n[Service]\nType=exec\nKillMode=mixed\n");
     let _ = writeln!(out, "WorkingDirectory={}", unit_value(text(&emission.folder)?));
     out.push_str(&settings);
+    if !partition.spec.sections.is_empty() {
+        out.push_str(&shared_memory(emission, partition)?);
+        let shown = memory(emission).display().to_string();
+        emitted.remark(format!("channels: their memory stays in {shown} until the host is started again"));
+    }
     let _ = write!(out, "ExecStart={}", unit(text(&emission.qemu)?));
     for word in groups.iter().flat_map(|group| &group.words) {
         // An option begins a line.
@@ -64,6 +70,25 @@ fn service(emission: &Emission, partition: &Prepared, emitted: &mut Emitted) -> 
         };
     }
     let _ = write!(out, "\n\n[Install]\nWantedBy={}.target\n", emission.set);
+    Ok(out)
+}
+
+/// Folder of channels, in memory, of the service manager's own.
+fn memory(emission: &Emission) -> PathBuf {
+    PathBuf::from(format!("/run/bulkhead-{}", emission.set))
+}
+
+/// Makes the memory of channels, unless another partition has; it outlives a service, because others have it mapped.
+fn shared_memory(emission: &Emission, partition: &Prepared) -> Result<String, String> {
+    let mut out = format!(
+        "RuntimeDirectory=bulkhead-{}\nRuntimeDirectoryMode=0700\nRuntimeDirectoryPreserve=yes\n",
+        unit_value(&emission.set)
+    );
+    for section in &partition.spec.sections {
+        let file = memory(emission).join(&section.name);
+        let bytes = section.size_mib.to_bytes().get();
+        let _ = writeln!(out, "ExecStartPre=/usr/bin/fallocate -l {bytes} {}", unit(text(&file)?));
+    }
     Ok(out)
 }
 

@@ -42,7 +42,7 @@ fn card(number: u8) -> CardSpec {
 
 fn section(writable: bool) -> SectionSpec {
     let (name, size) = ("frames".to_owned(), Mebibytes::from_mib(4));
-    SectionSpec { name, path: "/works/c/frames".into(), size, writable }
+    SectionSpec { name, path: "/works/c/frames".into(), size_mib: size, writable }
 }
 
 fn emission() -> Emission {
@@ -80,7 +80,6 @@ fn emission() -> Emission {
     Emission {
         set: "works".to_owned(),
         networks: vec![("plant".to_owned(), 2)],
-        channels: vec!["frames".to_owned()],
         partitions: vec![
             Prepared { spec: db, shares: Vec::new(), restart: Restart::OnFailure, after: Vec::new() },
             Prepared { spec: plc, shares, restart: Restart::Always, after: vec!["db".to_owned()] },
@@ -111,7 +110,10 @@ fn assert_well_formed(xml: &str) {
         let quotes = tag.matches('\'').count();
         assert!(quotes % 2 == 0 && !tag.contains('<'), "{tag}");
         let name = tag.trim_matches('/').split(' ').next().unwrap_or_default().to_owned();
-        assert!(!name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_'), "{tag}");
+        assert!(
+            !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || "_:".contains(c)),
+            "{tag}"
+        );
         if tag.starts_with('/') {
             assert_eq!(open.pop(), Some(name));
         } else if !tag.ends_with('/') {

@@ -1,5 +1,7 @@
 //! QEMU's words for a partition that runs without us, in groups with what each is for.
 
+use std::path::Path;
+
 use super::{Emission, Emitted, KERNEL_FILE, Prepared, initrd_file, text};
 use crate::model::experiment::Accelerator;
 use crate::model::partition::{CardSpec, DiskSpec};
@@ -7,7 +9,8 @@ use crate::model::platform::DiskBus;
 use crate::platforms::lab::address::Mac;
 use crate::platforms::vm::guest::{ERROR_PORT, INPUT_PORT, LINK_PORT, LinkDevice, OUTPUT_PORT};
 use crate::platforms::vm::qemu::{
-    DiskArgument, Engine, Extras, HostCounter, MACHINE, MemoryArgument, Throttle, command_line,
+    DiskArgument, Engine, Extras, HostCounter, MACHINE, MemoryArgument, SectionArgument, Throttle,
+    command_line,
 };
 
 /// UDP port of networks that are multicast groups.
@@ -23,10 +26,11 @@ pub struct Group {
     pub words: Vec<String>,
 }
 
-/// All words after QEMU's name.
+/// All words after QEMU's name; `memory` is the folder of channels.
 pub fn groups(
     emission: &Emission,
     partition: &Prepared,
+    memory: &Path,
     emitted: &mut Emitted,
 ) -> Result<Vec<Group>, String> {
     let mut groups = vec![machine(emission, partition)];
@@ -39,6 +43,7 @@ pub fn groups(
     if !networks.words.is_empty() {
         groups.push(networks);
     }
+    groups.push(channels(partition, memory)?);
     groups.retain(|group| !group.words.is_empty());
     Ok(groups)
 }
@@ -129,6 +134,14 @@ fn disk(spec: &DiskSpec) -> DiskArgument {
         read_only: spec.read_only,
         throttle: Throttle { bytes_per_s: spec.bytes_per_s, operations_per_s: spec.operations_per_s },
     }
+}
+
+/// Memory that it shares with others, with the words that we would use.
+fn channels(partition: &Prepared, memory: &Path) -> Result<Group, String> {
+    let sections = partition.sections(|name| memory.join(name));
+    let words = sections.iter().flat_map(SectionArgument::arguments);
+    let words = words.map(|word| text(word.as_ref()).map(str::to_owned));
+    Ok(Group { about: "memory it shares with others", words: words.collect::<Result<_, _>>()? })
 }
 
 /// Without a switch, a network is a multicast group on this machine.

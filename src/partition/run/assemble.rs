@@ -96,7 +96,7 @@ fn disk(spec: &DiskSpec) -> DiskArgument {
 pub fn sections(specs: &[SectionSpec]) -> Vec<SectionArgument> {
     let argument = |(spec, slot): (&SectionSpec, u8)| SectionArgument {
         path: spec.path.clone(),
-        bytes: spec.size.to_bytes(),
+        bytes: spec.size_mib.to_bytes(),
         writable: spec.writable,
         slot,
     };
@@ -104,7 +104,7 @@ pub fn sections(specs: &[SectionSpec]) -> Vec<SectionArgument> {
 }
 
 fn shown_section(spec: &SectionSpec) -> GuestSection {
-    GuestSection { name: spec.name.clone(), bytes: spec.size.to_bytes(), writable: spec.writable }
+    GuestSection { name: spec.name.clone(), bytes: spec.size_mib.to_bytes(), writable: spec.writable }
 }
 
 /// Which trees are served, and where the guest mounts them.

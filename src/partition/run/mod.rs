@@ -25,6 +25,7 @@ use crate::model::partition::{Given, PartitionSpec, ProgramEnd, Stream, Terminal
 use crate::model::units::Hertz;
 use crate::platforms::ledger::Ledger;
 
+pub use assemble::sections;
 pub use launch::run;
 pub use sections::check_file;
 pub use unattended::{Unattended, unattended};

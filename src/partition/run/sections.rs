@@ -39,7 +39,7 @@ pub fn check_file(section: &SectionSpec) -> Result<(), String> {
     if found.uid() != geteuid().as_raw() || found.mode() & OTHERS != 0 {
         return wrong("is not ours alone: others may have written to it".to_owned());
     }
-    let wanted = section.size.to_bytes().get();
+    let wanted = section.size_mib.to_bytes().get();
     if found.len() != wanted {
         return wrong(format!("has {} bytes instead of {wanted}", found.len()));
     }
@@ -98,7 +98,7 @@ mod tests {
         SectionSpec {
             name: "x".to_owned(),
             path: path.to_owned(),
-            size: Mebibytes::from_mib(1),
+            size_mib: Mebibytes::from_mib(1),
             writable: true,
         }
     }

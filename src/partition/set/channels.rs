@@ -48,16 +48,23 @@ pub fn make<'a>(set: &Path, wanted: impl Iterator<Item = &'a SectionSpec>) -> io
     remove_others(set, &names)?;
     for section in wanted {
         if run::check_file(section).is_err() {
-            make_file(&section.path, section.size).map_err(|error| {
-                let (name, size) = (&section.name, section.size.to_bytes());
-                io::Error::new(
-                    error.kind(),
-                    format!("channel {name}, {size} at {}: {error}", section.path.display()),
-                )
-            })?;
+            make_file(&section.path, section.size_mib).map_err(|error| told(section, &error))?;
         }
     }
     Ok(())
+}
+
+fn told(section: &SectionSpec, error: &io::Error) -> io::Error {
+    let (name, size) = (&section.name, section.size_mib.to_bytes());
+    let at = section.path.parent().map(|folder| fs::canonicalize(folder).unwrap_or(folder.to_owned()));
+    let at = at.unwrap_or_default();
+    let advice = match error.kind() {
+        ErrorKind::StorageFull => {
+            "; make that file system larger (mount -o remount,size=…), or the channel smaller"
+        }
+        _ => "",
+    };
+    io::Error::new(error.kind(), format!("channel {name}, {size} in {}: {error}{advice}", at.display()))
 }
 
 /// Removes what no partition that is kept has.
@@ -175,7 +182,7 @@ mod tests {
 
     fn section(set: &Path, name: &str, mib: u64) -> SectionSpec {
         let (path, size) = (set.join(FOLDER).join(name), Mebibytes::from_mib(mib));
-        SectionSpec { name: name.to_owned(), path, size, writable: true }
+        SectionSpec { name: name.to_owned(), path, size_mib: size, writable: true }
     }
 
     fn bench(parent: &str) -> tempfile::TempDir {
@@ -235,6 +242,9 @@ mod tests {
         let dir = bench(MEMORY);
         let huge = section(dir.path(), "huge", 1 << 24);
         let error = make(dir.path(), [&huge].into_iter()).expect_err("16 TiB").to_string();
-        assert!(error.contains("channel huge") && !huge.path.exists(), "{error}");
+        assert!(
+            error.contains("channel huge") && error.contains("remount") && !huge.path.exists(),
+            "{error}"
+        );
     }
 }

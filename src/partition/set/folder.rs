@@ -112,8 +112,10 @@ impl SetFolder {
             let holder = holder(&path);
             let patience = match (work, holder.as_ref().map(|holder| holder.work)) {
                 (_, Some(Work::Undo)) => UNDO_WAIT,
-                // Whoever works on the set now undoes first what an `up` that died had begun.
-                (Work::Undo, Some(Work::Up | Work::Down)) => Duration::ZERO,
+                // An `up` that is being killed closes its files one after the other: its end is seen before its lock
+                // is free.
+                (Work::Undo, Some(Work::Up)) if has_begun(&path, holder.as_ref()) => UNDO_WAIT,
+                // Whoever else works on the set now undoes first what an `up` that died had begun.
                 _ => SHORT_WAIT,
             };
             if begun.elapsed() > patience {
@@ -199,6 +201,12 @@ impl Holder {
         };
         format!("{work}, process {}", self.process.pid)
     }
+}
+
+/// Whether it is the holder who wrote down what is to be undone.
+fn has_begun(path: &Path, holder: Option<&Holder>) -> bool {
+    let undertaking = read_undertaking(path);
+    undertaking.is_some_and(|undertaking| holder.is_some_and(|holder| holder.process == undertaking.by))
 }
 
 /// Who holds the lock of a set's folder, if it lives.
@@ -289,6 +297,20 @@ mod tests {
         SetFolder::take(&state, "other", Work::Up, true).expect("another set").remove().expect("removed");
         folder.remove().expect("removed");
         assert!(!state.exists());
+    }
+
+    #[test]
+    fn an_undo_waits_until_the_dying_up_has_let_go() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let state = dir.path().join("state");
+        let folder = SetFolder::take(&state, "plant", Work::Up, true).expect("taken");
+        let undo = {
+            let state = state.clone();
+            std::thread::spawn(move || SetFolder::take(&state, "plant", Work::Undo, false))
+        };
+        std::thread::sleep(Duration::from_millis(120));
+        drop(folder);
+        undo.join().expect("no panic").expect("taken");
     }
 
     #[test]

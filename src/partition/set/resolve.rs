@@ -159,7 +159,7 @@ fn sections(set: &PartitionSet, partition: &str, folder: &Path) -> Vec<SectionSp
     let section = |(name, channel, writable): (&str, &ChannelEntry, bool)| SectionSpec {
         name: name.to_owned(),
         path: folder.join(channels::FOLDER).join(name),
-        size: channel.size_mib,
+        size_mib: channel.size_mib,
         writable,
     };
     set.channels_of(partition).map(section).collect()
@@ -280,6 +280,26 @@ mod tests {
         assert!(program.env.contains(&(b"HOME".to_vec(), b"/root".to_vec())), "{:?}", program.env);
         let Charge::Partition(y) = &kept[2].charge else { panic!("a partition") };
         assert_eq!(y.spec.resources.priority, Priority::Nice(-5));
+    }
+
+    #[test]
+    fn a_channel_is_a_section_of_all_that_have_it_by_name() {
+        let text = "[partition.z]\nprogram = [\"/bin/true\"]\n[channel.b]\nwriter = \"x\"\nreaders = [\"y\"]\nsize_mib = 2\n\
+                    [channel.a]\nwriter = \"y\"\nreaders = [\"x\"]\nsize_mib = 4\n";
+        let set = PartitionSet::from_toml(&format!("{TEXT}{text}"), "s").expect("a set");
+        let kept = kept(&set, &tools(), Path::new("/run/b/s")).expect("resolved");
+        let sections = |folder: &str| -> Vec<String> {
+            let charge = &kept.iter().find(|kept| kept.folder == folder).expect("kept").charge;
+            let Charge::Partition(charge) = charge else { panic!("a partition") };
+            let words = |section: &SectionSpec| {
+                let SectionSpec { path, size_mib, writable, .. } = section;
+                format!("{} {} {writable}", path.display(), size_mib.get())
+            };
+            charge.spec.sections.iter().map(words).collect()
+        };
+        assert_eq!(sections("p/x"), ["/run/b/s/c/a 4 false", "/run/b/s/c/b 2 true"]);
+        assert_eq!(sections("p/y"), ["/run/b/s/c/a 4 true", "/run/b/s/c/b 2 false"]);
+        assert!(sections("p/z").is_empty());
     }
 
     #[test]

@@ -3,10 +3,13 @@
 use std::fs;
 use std::path::Path;
 
-use super::{folder, keeper, process, resolve};
+use channel::{Memory, PeerSection};
+
+use super::{channels, folder, keeper, process, resolve};
 use crate::model::partition::is_name;
 use crate::model::partition::set::{
-    KeptState, PartitionEntry, PartitionSet, PartitionStatus, Phase, SetStatus, SwitchStatus, Wiring,
+    ChannelEntry, ChannelStatus, KeptState, PartitionEntry, PartitionSet, PartitionStatus, Phase, SetStatus,
+    SwitchStatus, Wiring,
 };
 
 /// Most sets that are looked at.
@@ -56,6 +59,7 @@ pub fn status(state_root: &Path, name: &str) -> Option<SetStatus> {
         busy: folder::busy(&path),
         partitions: partitions.collect(),
         switches: switches(&record.set, &path),
+        channels: channels(&record.set, &path),
     })
 }
 
@@ -101,6 +105,28 @@ fn switches(set: &PartitionSet, path: &Path) -> Vec<SwitchStatus> {
             SwitchStatus { name: link, phase, pid: process.map(|process| process.pid) }
         })
         .collect()
+}
+
+/// The state word is all that is read: what a writer's program puts beside it may be anything.
+fn channels(set: &PartitionSet, path: &Path) -> Vec<ChannelStatus> {
+    let one = |(name, channel): (&String, &ChannelEntry)| {
+        let file = path.join(channels::FOLDER).join(name);
+        let word = Memory::readable(&file).and_then(PeerSection::new).and_then(|section| section.state());
+        let (state, generation) = match word {
+            Ok(word) => (word.state.to_string(), word.generation),
+            Err(error) => (error.to_string(), 0),
+        };
+        ChannelStatus {
+            name: name.clone(),
+            writer: channel.writer.clone(),
+            readers: channel.readers.clone(),
+            size_mib: channel.size_mib,
+            file,
+            state,
+            generation,
+        }
+    };
+    set.channels.iter().map(one).collect()
 }
 
 /// Seconds as people say them: `42 s`, `3 min`, `5 h`, `2 d`.

@@ -34,7 +34,7 @@ mod tests {
         let (read, write) = io::pipe().unwrap();
         let write = OwnedFd::from(write);
         let mut shell = Command::new("sh");
-        shell.arg("-c").arg(format!("echo here >&{}", write.as_raw_fd()));
+        shell.arg("-c").arg(format!("echo here >/proc/self/fd/{}", write.as_raw_fd()));
         let descriptors = vec![write];
         inherit(&mut shell, &descriptors);
         let mut child = shell.spawn().unwrap();

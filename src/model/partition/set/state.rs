@@ -202,6 +202,9 @@ pub struct SetStatus {
     pub partitions: Vec<PartitionStatus>,
     /// Switches, by name.
     pub switches: Vec<SwitchStatus>,
+    /// Channels, by name.
+    #[serde(default)]
+    pub channels: Vec<ChannelStatus>,
 }
 
 /// A partition as `ps` shows it.
@@ -237,6 +240,25 @@ pub struct PartitionStatus {
     pub given: Option<Given>,
     /// Folder with its logs.
     pub folder: PathBuf,
+}
+
+/// A channel as `ps` shows it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ChannelStatus {
+    /// Its name.
+    pub name: String,
+    /// The partition that may write.
+    pub writer: String,
+    /// Those that may read.
+    pub readers: Vec<String>,
+    /// Its size.
+    pub size_mib: Mebibytes,
+    /// Its memory on the host.
+    pub file: PathBuf,
+    /// What its writer made of it: `absent` (nothing yet), `ready`, `gone`, …; or why that cannot be told.
+    pub state: String,
+    /// Which start of its writer that is; 0 when there was none.
+    pub generation: u64,
 }
 
 /// A switch as `ps` shows it.
