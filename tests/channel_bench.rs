@@ -1,6 +1,6 @@
 //! `bulkhead channel bench` on the real thing: processes and partitions of this host. Structure is checked, never speed.
 //!
-//! Runs with partitions need QEMU and a guest kernel; they say so and skip without, and fail where BULKHEAD_REQUIRE asks
+//! Runs with partitions need QEMU and a guest kernel; they say so and skip without, and fail where `BULKHEAD_REQUIRE` asks
 //! for `vm`.
 
 mod exec_kit;
@@ -11,13 +11,13 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use bulkhead::model::channel_bench::{CHANNEL_BENCH_VERSION, ChannelBench, Way};
-use exec_kit::{Here, assert_code, binary, complaint, finish, guests_start, text};
+use bulkhead::model::channel_bench::{CHANNEL_BENCH_VERSION, ChannelBench, SeriesFailure, Way};
+use exec_kit::{Here, assert_code, binary, complaint, finish_within, guests_start, text};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
 /// Only so that what hangs fails.
-const HANGS: Duration = Duration::from_secs(180);
+const HANGS: Duration = Duration::from_secs(400);
 
 fn bench(here: &Here, words: &[&str]) -> Child {
     let mut command = Command::new("env");
@@ -33,14 +33,23 @@ fn read(json: &str) -> ChannelBench {
 
 /// Parties that run with this temporary folder, the second processes included.
 fn parties(here: &Here) -> Vec<Pid> {
+    running(here, |words| words.get(1).is_some_and(|word| word == b"channel-party"))
+}
+
+/// Virtual machines that run with this temporary folder.
+fn machines(here: &Here) -> Vec<Pid> {
+    running(here, |words| words.first().is_some_and(|word| word.ends_with(b"qemu-system-x86_64")))
+}
+
+fn running(here: &Here, wanted: impl Fn(&[Vec<u8>]) -> bool) -> Vec<Pid> {
     let mark = format!("TMPDIR={}", here.temporary().display());
     let entries = fs::read_dir("/proc").expect("proc").flatten();
     let numbers = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
     numbers
         .filter(|number| {
             let read = |file: &str| fs::read(format!("/proc/{number}/{file}")).unwrap_or_default();
-            let is_party = read("cmdline").split(|byte| *byte == 0).nth(1) == Some(b"channel-party");
-            is_party && read("environ").split(|byte| *byte == 0).any(|word| word == mark.as_bytes())
+            let words: Vec<Vec<u8>> = read("cmdline").split(|byte| *byte == 0).map(<[u8]>::to_vec).collect();
+            wanted(&words) && read("environ").split(|byte| *byte == 0).any(|word| word == mark.as_bytes())
         })
         .map(Pid::from_raw)
         .collect()
@@ -78,7 +87,10 @@ fn sections_of(here: &Here) -> Vec<String> {
 #[test]
 fn the_host_alone_is_measured() {
     let here = Here::new();
-    let output = finish(bench(&here, &["--host-only", "--quick", "--rounds", "3", "--seed", "7", "--json"]));
+    let output = finish_within(
+        bench(&here, &["--host-only", "--quick", "--rounds", "3", "--seed", "7", "--json"]),
+        HANGS,
+    );
     assert_code(&output, 0);
     let bench = read(&text(&output));
     assert_eq!((bench.schema_version, bench.seed, bench.rounds), (CHANNEL_BENCH_VERSION, 7, 3));
@@ -98,7 +110,7 @@ fn the_host_alone_is_measured() {
 #[test]
 fn tables_keep_to_eighty_columns() {
     let here = Here::new();
-    let output = finish(bench(&here, &["--host-only", "--quick", "--rounds", "3"]));
+    let output = finish_within(bench(&here, &["--host-only", "--quick", "--rounds", "3"]), HANGS);
     assert_code(&output, 0);
     let shown = text(&output);
     let wide: Vec<&str> = shown.lines().filter(|line| line.chars().count() > 80).collect();
@@ -114,7 +126,7 @@ fn a_second_process_that_dies_is_a_recorded_failure_and_the_rest_goes_on() {
     let bench = bench(&here, &["--host-only", "--quick", "--rounds", "12", "--json"]);
     let second = until("both parties run", || parties(&here).get(1).copied());
     kill(second, Signal::SIGKILL).expect("it runs");
-    let output = finish(bench);
+    let output = finish_within(bench, HANGS);
     assert_code(&output, 4);
     let found = read(&text(&output));
     assert!(!found.failures.is_empty());
@@ -131,7 +143,7 @@ fn a_party_that_dies_is_told_and_the_run_ends() {
     let bench = bench(&here, &["--host-only", "--quick", "--rounds", "40", "--json"]);
     let first = until("the first party runs", || parties(&here).first().copied());
     kill(first, Signal::SIGKILL).expect("it runs");
-    let output = finish(bench);
+    let output = finish_within(bench, HANGS);
     assert_code(&output, 4);
     let found = read(&text(&output));
     assert!(found.failures.iter().any(|failure| failure.reason.contains("SIGKILL")), "{:?}", found.failures);
@@ -144,7 +156,8 @@ fn a_run_with_partitions_measures_every_way() {
         return;
     }
     let here = Here::new();
-    let output = finish(bench(&here, &["--accel", "tcg", "--quick", "--rounds", "3", "--json"]));
+    let output =
+        finish_within(bench(&here, &["--accel", "tcg", "--quick", "--rounds", "3", "--json"]), HANGS);
     assert_code(&output, 0);
     let bench = read(&text(&output));
     assert_eq!(bench.engine.as_deref(), Some("tcg"));
@@ -160,6 +173,27 @@ fn a_run_with_partitions_measures_every_way() {
 }
 
 #[test]
+fn a_partition_that_dies_is_told_and_the_host_goes_on() {
+    if !guests_start() {
+        return;
+    }
+    let here = Here::new();
+    let bench = bench(&here, &["--accel", "tcg", "--quick", "--rounds", "3", "--json"]);
+    // Its second process shows that the host's party is at work, so both partitions run.
+    until("measuring has begun", || parties(&here).get(1).copied());
+    let machine = machines(&here)[0];
+    kill(machine, Signal::SIGKILL).expect("it runs");
+    let output = finish_within(bench, HANGS);
+    assert_code(&output, 4);
+    let found = read(&text(&output));
+    let told = |failure: &SeriesFailure| failure.reason.contains("partition") && !failure.way.is_on_host();
+    assert!(!found.failures.is_empty() && found.failures.iter().all(told), "{:?}", found.failures);
+    assert!(found.failures.iter().any(|failure| failure.reason.contains("SIGKILL")), "{:?}", found.failures);
+    assert!(found.series.iter().any(|series| series.way == Way::Host && series.rounds == 3), "{found:?}");
+    here.assert_nothing_left();
+}
+
+#[test]
 fn a_bench_that_is_killed_leaves_nothing() {
     if !guests_start() {
         return;
@@ -168,9 +202,7 @@ fn a_bench_that_is_killed_leaves_nothing() {
     let mut bench = bench(&here, &["--accel", "tcg", "--rounds", "100"]);
     let made = until("the sections are there", || sections_of(&here).first().cloned());
     // Both machines run.
-    until("the partitions are there", || {
-        (here.left_behind().iter().filter(|line| line.contains("qemu-system")).count() >= 2).then_some(())
-    });
+    until("the partitions are there", || (machines(&here).len() >= 2).then_some(()));
     bench.kill().expect("it runs");
     bench.wait().expect("our child");
     here.assert_nothing_left();
@@ -184,7 +216,7 @@ fn an_interrupted_bench_shows_what_it_has() {
     until("a party runs", || parties(&here).get(1).copied());
     let number = i32::try_from(bench.id()).expect("a process number");
     kill(Pid::from_raw(number), Signal::SIGINT).expect("it runs");
-    let output = finish(bench);
+    let output = finish_within(bench, HANGS);
     assert_code(&output, 130);
     assert!(read(&text(&output)).interrupted);
     here.assert_nothing_left();
@@ -193,7 +225,7 @@ fn an_interrupted_bench_shows_what_it_has() {
 #[test]
 fn help_fits_a_terminal_and_shows_examples() {
     let here = Here::new();
-    let output = finish(bench(&here, &["--help"]));
+    let output = finish_within(bench(&here, &["--help"]), HANGS);
     assert_code(&output, 0);
     let shown = text(&output);
     assert!(shown.contains("Examples:") && shown.contains("--host-only"), "{shown}");
@@ -204,7 +236,7 @@ fn help_fits_a_terminal_and_shows_examples() {
 fn bad_words_and_missing_tools_are_told() {
     let here = Here::new();
     let refused = |words: &[&str], code: i32, wanted: &str| {
-        let output = finish(bench(&here, words));
+        let output = finish_within(bench(&here, words), HANGS);
         assert_code(&output, code);
         assert!(complaint(&output).contains(wanted), "{}", complaint(&output));
     };

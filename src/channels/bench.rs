@@ -250,19 +250,19 @@ fn alone(desk: &mut Desk, order: SeriesOrder) -> Result<Seen, NoAnswer> {
 fn together(
     leader: &mut Desk,
     follower: &mut Desk,
-    (lead, follow): (SeriesOrder, SeriesOrder),
+    (begin, answer): (SeriesOrder, SeriesOrder),
 ) -> Result<Seen, NoAnswer> {
     if let Some(lost) = leader.lost() {
         return Err(NoAnswer::Failed(lost.to_owned()));
     }
-    let number = lead.number;
-    follower.order(&PartyOrder::Series(follow))?;
-    let led = ask(leader, &PartyOrder::Series(lead), number);
-    let followed = follower.answer(number, ANSWER_PATIENCE);
-    match (led, followed) {
+    let number = begin.number;
+    follower.order(&PartyOrder::Series(answer))?;
+    let first = ask(leader, &PartyOrder::Series(begin), number);
+    let second = follower.answer(number, ANSWER_PATIENCE);
+    match (first, second) {
         (Ok(answer), Ok(_)) => seen(answer),
-        (Err(NoAnswer::Failed(led)), Err(NoAnswer::Failed(followed))) => {
-            Err(NoAnswer::Failed(format!("{led}; {followed}")))
+        (Err(NoAnswer::Failed(one)), Err(NoAnswer::Failed(other))) => {
+            Err(NoAnswer::Failed(format!("{one}; {other}")))
         }
         (Err(error), _) | (_, Err(error)) => Err(error),
     }

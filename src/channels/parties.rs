@@ -56,10 +56,10 @@ impl HostParty {
 
     /// Says how it ended, once it is lost.
     pub fn explain(&mut self) {
-        if self.desk.lost().is_some_and(|lost| lost.contains("has ended")) {
-            if let Some(status) = ended_soon(&mut self.child) {
-                self.desk.lose(&ending(status));
-            }
+        if self.desk.lost().is_some_and(|lost| lost.contains("has ended"))
+            && let Some(status) = ended_soon(&mut self.child)
+        {
+            self.desk.lose(&ending(status));
         }
     }
 }

@@ -195,10 +195,10 @@ fn allowed(dir: &Path, path: &Path) -> Result<PathBuf, String> {
     let Ok(parent) = parent.canonicalize() else { return Ok(path.to_owned()) };
     let real = parent.join(name);
     let temporary = std::env::temp_dir().canonicalize().unwrap_or_else(|_| PathBuf::from("/tmp"));
-    let is_ours = |place: &Path| {
+    let begins_so = |place: &Path| {
         let first = real.strip_prefix(place).ok().and_then(|rest| rest.components().next());
         first.is_some_and(|first| first.as_os_str().to_string_lossy().starts_with(OUR_PREFIX))
     };
-    let in_ours = is_ours(&temporary) || is_ours(Path::new(SHARED_MEMORY));
+    let in_ours = begins_so(&temporary) || begins_so(Path::new(SHARED_MEMORY));
     if (real.starts_with(dir) && real != dir) || in_ours { Ok(real) } else { Err(refused()) }
 }

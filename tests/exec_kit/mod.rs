@@ -126,13 +126,18 @@ impl Here {
 }
 
 /// Reads all it says and waits for its end, at most [`PATIENCE`].
-pub fn finish(mut child: Child) -> Output {
+pub fn finish(child: Child) -> Output {
+    finish_within(child, PATIENCE)
+}
+
+/// The same with another patience.
+pub fn finish_within(mut child: Child, patience: Duration) -> Output {
     let mut out = child.stdout.take();
     let mut err = child.stderr.take();
     std::thread::scope(|scope| {
         let out = scope.spawn(move || read_all(out.as_mut()));
         let err = scope.spawn(move || read_all(err.as_mut()));
-        let status = end_of(&mut child);
+        let status = end_within(&mut child, patience);
         let (stdout, stderr) = (out.join().expect("no panic"), err.join().expect("no panic"));
         Output { status, stdout, stderr }
     })
@@ -148,14 +153,18 @@ fn read_all(from: Option<&mut impl Read>) -> Vec<u8> {
 
 /// Waits for a child, at most [`PATIENCE`].
 pub fn end_of(child: &mut Child) -> ExitStatus {
-    let until = Instant::now() + PATIENCE;
+    end_within(child, PATIENCE)
+}
+
+fn end_within(child: &mut Child, patience: Duration) -> ExitStatus {
+    let until = Instant::now() + patience;
     loop {
         if let Some(status) = child.try_wait().expect("our child") {
             return status;
         }
         if Instant::now() > until {
             let _ = child.kill();
-            panic!("it did not end within {PATIENCE:?}");
+            panic!("it did not end within {patience:?}");
         }
         std::thread::sleep(Duration::from_millis(5));
     }
