@@ -244,8 +244,8 @@ fn in_turn(sides: &[Side], round: usize) -> Vec<&Side> {
     order
 }
 
-fn line_of(place: Place, round: usize, sides: &[Side], found: &[Figures], sizes: &[u64]) -> String {
-    let (small, large) = (sizes.first().copied().unwrap_or(8), sizes.last().copied().unwrap_or(LARGE));
+fn line_of(place: Place, round: usize, sides: &[Side], found: &[Figures], lengths: &[u64]) -> String {
+    let (small, large) = (lengths.first().copied().unwrap_or(8), lengths.last().copied().unwrap_or(LARGE));
     let each = sides.iter().zip(found).map(|(side, figures)| {
         let (latency, bandwidth) = (figures.latency(small) / 1e3, figures.bandwidth(large) / 1e9);
         format!("{}: {small} B {latency:.2} us, {large} B {bandwidth:.2} GB/s", side.name)
