@@ -3,6 +3,8 @@
  *   suite --list
  *   suite CASE…|all [--quick|--full] [--seed S] [--deadline SECONDS] [--threads] [--spoil] [--without CASE]…
  *
+ * Made by: mpicc -std=gnu11 -O1 -o suite -pthread and all files of tests/mpi/suite that end in .c
+ *
  * With 1 to 8 ranks (more work, too). Rank 0 prints a line for each case, in the form of the Test Anything Protocol, and
  * the first thing that each rank found wrong. The exit code is 0 only if no case failed. A case that takes longer than
  * its deadline ends the program with the place at which each late rank was.

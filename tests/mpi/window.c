@@ -1,2 +1,0 @@
-#include "kit.h"
-const struct test_case window_cases[] = {{0}};
