@@ -39,8 +39,9 @@ hybrid=/sys/fs/cgroup/unified/cgroup.controllers
 if [ -r $hybrid ] && grep -q . $hybrid; then wanted+=("runc runc"); fi
 if [ "$goal" = test ]; then
     wanted+=("crun crun" "runc runc" "chromium chromium" "oslat rt-tests" "ip iproute2" "ssh openssh-client" "losetup mount" "addpart util-linux" "virt-xml-validate libvirt-clients" "xmllint libxml2-utils")
-    # The libfabric provider is tested with real MPI programs; their plain names may be another MPI's.
-    wanted+=("make make" "orterun openmpi-bin" "mpicc.openmpi libopenmpi-dev")
+    # The MPI suite's compiler and launcher (its library brings libfabric), and programs to run over it; the plain names may be
+    # another MPI's.
+    wanted+=("make make" "orterun openmpi-bin" "mpicc.openmpi libopenmpi-dev" "hpcc hpcc")
 fi
 if [ "$goal" = crosscheck ]; then
     # hpcc is started through MPI and takes its BLAS from whatever provides libblas.so.3; OpenBLAS is the quickest.

@@ -8,6 +8,9 @@ use std::sync::Arc;
 use crate::atomic::Ordering;
 use crate::memory::{Memory, Span};
 
+/// Most words that are stored around a ring's end at once: those of the longest short message, and its frame's.
+const MOST_STRAIGHT: usize = 130;
+
 /// A window into our own section.
 #[derive(Debug, Clone)]
 pub(crate) struct Own(Span);
@@ -53,6 +56,13 @@ impl Own {
     #[inline]
     pub(crate) fn store_around(&self, at: usize, values: impl Iterator<Item = u64>) {
         let words = self.0.words();
+        let first = at & words.len().wrapping_sub(1);
+        if let Some(straight) = words.get(first..).filter(|straight| straight.len() >= MOST_STRAIGHT) {
+            for (word, value) in straight.iter().zip(values) {
+                word.store(value, Ordering::Relaxed);
+            }
+            return;
+        }
         for (at, value) in (at..).zip(values) {
             if let Some(word) = words.get(at & words.len().wrapping_sub(1)) {
                 word.store(value, Ordering::Relaxed);
@@ -86,6 +96,13 @@ impl Foreign {
     #[inline]
     pub(crate) fn load_around(&self, at: usize, size: usize, values: &mut [u64]) {
         let words = self.0.words();
+        let straight = words.get(at & size.wrapping_sub(1)..size).and_then(|words| words.get(..values.len()));
+        if let Some(straight) = straight {
+            for (word, value) in straight.iter().zip(values) {
+                *value = word.load(Ordering::Relaxed);
+            }
+            return;
+        }
         for (at, value) in (at..).zip(values) {
             *value = words.get(at & size.wrapping_sub(1)).map_or(0, |word| word.load(Ordering::Relaxed));
         }

@@ -49,6 +49,10 @@ fn have_mpi() -> bool {
 
 /// Runs the program with so many ranks; sections lie in memory.
 fn run(ranks: u32, arguments: &[&str], settings: &[(&str, &str)]) -> Run {
+    run_on_hosts(ranks, ranks, arguments, settings)
+}
+
+fn run_on_hosts(ranks: u32, ranks_per_host: u32, arguments: &[&str], settings: &[(&str, &str)]) -> Run {
     let folder =
         tempfile::Builder::new().prefix("bulkhead-fabric.").tempdir_in("/dev/shm").expect("a folder");
     let program = folder.path().join("smoke");
@@ -57,15 +61,17 @@ fn run(ranks: u32, arguments: &[&str], settings: &[(&str, &str)]) -> Run {
     let compiled = compiled.expect("mpicc");
     assert!(compiled.status.success(), "{}", String::from_utf8_lossy(&compiled.stderr));
     let mut command = Command::new("timeout");
+    // Which host a rank believes to be on: in a guest that is said per machine, here it is told by the rank.
+    let place =
+        format!("BULKHEAD_FABRIC_HOST=host-$((OMPI_COMM_WORLD_RANK / {ranks_per_host})) exec \"$0\" \"$@\"");
     command.args(["-k", "5", "120", "mpirun", "--oversubscribe", "--mca", "oob_tcp_if_include", "lo", "-n"]);
-    command.arg(ranks.to_string()).arg(&program).args(arguments);
+    command.arg(ranks.to_string()).args(["sh", "-c", &place]).arg(&program).args(arguments);
     for (name, value) in [
         ("OMPI_ALLOW_RUN_AS_ROOT", "1"),
         ("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"),
         ("OMPI_MCA_pml", "cm"),
         ("OMPI_MCA_mtl", "ofi"),
         ("OMPI_MCA_mtl_ofi_provider_include", "bulkhead"),
-        ("BULKHEAD_FABRIC_HOST", "here"),
         ("BULKHEAD_FABRIC_RUN", "smoke"),
     ] {
         command.env(name, value);
@@ -90,6 +96,27 @@ fn programs_run_with_two_and_four_ranks_and_every_rank_was_attached() {
             assert_eq!(run.state(rank), State::Gone, "{} of {ranks}: {}", rank, run.program);
         }
     }
+}
+
+#[test]
+fn ranks_of_different_hosts_speak_tcp_and_only_where_that_was_allowed() {
+    if !have_mpi() {
+        return;
+    }
+    let here = [("BULKHEAD_FABRIC_ADDRESS", "127.0.0.1"), ("BULKHEAD_FABRIC_DEBUG", "1")];
+    for (ranks, per_host) in [(2, 1), (4, 2)] {
+        let run = run_on_hosts(ranks, per_host, &[], &here);
+        assert!(run.output.status.success() && run.said().contains("all right"), "{}", run.said());
+        assert!(run.said().contains("speaks TCP with rank"), "{}", run.said());
+    }
+    let refused = run_on_hosts(2, 1, &[], &[]);
+    assert!(
+        !refused.output.status.success() && refused.said().contains("listens nowhere"),
+        "{}",
+        refused.said()
+    );
+    let killed = run_on_hosts(2, 1, &["die"], &here);
+    assert!(!killed.output.status.success() && killed.output.status.code() != Some(124), "{}", killed.said());
 }
 
 #[test]

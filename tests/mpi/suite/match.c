@@ -294,25 +294,26 @@ static void cancel_send(void)
     for (int i = 0; i < 3; i++) {
         size_t bytes = (size_t)lengths[i];
         char *out = room(bytes), *in = room(bytes);
-        int gone = 0, theirs = 0, flag;
+        /* Each time another one: a neighbour that is ahead sends already. */
+        int gone = 0, theirs = 0, flag, tag = 10 + i;
         MPI_Request request;
         MPI_Status status;
         MARK();
         fill(out, bytes, key_of('C', (uint64_t)rank, bytes, 0));
-        MPI_Isend(out, (int)bytes, MPI_BYTE, after_us(1), 3, world, &request);
+        MPI_Isend(out, (int)bytes, MPI_BYTE, after_us(1), tag, world, &request);
         MPI_Cancel(&request);
         MPI_Test(&request, &flag, &status);
         if (flag)
             MPI_Test_cancelled(&status, &gone);
         MPI_Sendrecv(&gone, 1, MPI_INT, after_us(1), 4, &theirs, 1, MPI_INT, after_us(-1), 4, world, MPI_STATUS_IGNORE);
         if (!theirs) {
-            MPI_Recv(in, (int)bytes, MPI_BYTE, after_us(-1), 3, world, &status);
-            CHECK_STATUS(&status, after_us(-1), 3, (long long)bytes);
+            MPI_Recv(in, (int)bytes, MPI_BYTE, after_us(-1), tag, world, &status);
+            CHECK_STATUS(&status, after_us(-1), tag, (long long)bytes);
             CHECK_IS(in, bytes, key_of('C', (uint64_t)after_us(-1), bytes, 0), "a send not taken back came differently");
         }
         MPI_Wait(&request, MPI_STATUS_IGNORE);
         MPI_Barrier(world);
-        MPI_Iprobe(after_us(-1), 3, world, &flag, MPI_STATUS_IGNORE);
+        MPI_Iprobe(after_us(-1), tag, world, &flag, MPI_STATUS_IGNORE);
         CHECK(!flag, "a send that was taken back arrived all the same");
         leave(in);
         leave(out);

@@ -208,7 +208,7 @@ static void run_round(struct round *round)
 
 static void mixed(void)
 {
-    int rounds = setting.full ? 400 : 30;
+    int rounds = setting.full ? 400 : 16;
     struct round round = {.count = 12 * size + 40};
     round.messages = calloc((size_t)round.count, sizeof *round.messages);
     round.comms[0] = world;

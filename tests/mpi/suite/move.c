@@ -33,7 +33,7 @@ static void one_barrier(const struct call *call)
 
 static void barrier(void)
 {
-    for (int i = 0; i < 10; i++)
+    for (int i = 0; i < (setting.full ? 50 : 4); i++)
         for_comms(one_barrier);
 }
 

@@ -87,14 +87,15 @@ static void one_reduce_scatter(const struct reduction *what)
 {
     const struct call *call = what->call;
     int counts[call->size];
-    size_t all = 0, before = 0;
+    size_t all = 0, before = 0, mine = 0;
     for (int r = 0; r < call->size; r++) {
         counts[r] = (int)(what->count * ((size_t)r + call->key) % (what->count + 1));
         if (r < call->rank)
             before += (size_t)counts[r];
+        if (r == call->rank)
+            mine = (size_t)counts[r];
         all += (size_t)counts[r];
     }
-    size_t mine = (size_t)counts[call->rank];
     void *out = elements(what, all), *in = elements(what, mine);
     put(what, out, call->rank, 0, all);
     COLLECTIVE(call, MPI_Reduce_scatter, MPI_Ireduce_scatter, out, in, counts, what->number->type,

@@ -1,0 +1,118 @@
+//! The HPC Challenge suite as Debian ships it: a small input for two processes, and what its output says about the
+//! results and the messages' latency.
+
+use std::fmt::Write;
+use std::fs;
+use std::path::Path;
+
+/// What a run found.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Found {
+    /// Average one-way latency of 8 B between two processes, seconds.
+    pub latency_s: f64,
+    /// Average bandwidth of 2 MB messages, bytes per second.
+    pub bandwidth_bytes_per_s: f64,
+}
+
+/// Writes the input into a launch's folder: a system of order `n` on a grid of `1 x ranks`.
+pub fn prepare(folder: &Path, n: u32, ranks: u32) {
+    let lines = [
+        "HPLinpack benchmark input file".to_owned(),
+        "small".to_owned(),
+        "HPL.out output file name".to_owned(),
+        "8 device out".to_owned(),
+        "1 number of problem sizes".to_owned(),
+        format!("{n} Ns"),
+        "1 number of NBs".to_owned(),
+        "64 NBs".to_owned(),
+        "0 PMAP".to_owned(),
+        "1 number of process grids".to_owned(),
+        "1 Ps".to_owned(),
+        format!("{ranks} Qs"),
+        "16.0 threshold".to_owned(),
+        "1 number of panel factorisations".to_owned(),
+        "2 PFACTs".to_owned(),
+        "1 number of recursive stopping criteria".to_owned(),
+        "4 NBMINs".to_owned(),
+        "1 number of panels in recursion".to_owned(),
+        "2 NDIVs".to_owned(),
+        "1 number of recursive panel factorisations".to_owned(),
+        "1 RFACTs".to_owned(),
+        "1 number of broadcasts".to_owned(),
+        "1 BCASTs".to_owned(),
+        "1 number of lookahead depths".to_owned(),
+        "1 DEPTHs".to_owned(),
+        "2 SWAP".to_owned(),
+        "64 swapping threshold".to_owned(),
+        "0 L1 form".to_owned(),
+        "0 U form".to_owned(),
+        "1 equilibration".to_owned(),
+        "8 memory alignment".to_owned(),
+        "##### separator #####".to_owned(),
+        "0 further sizes for PTRANS".to_owned(),
+        "1200 values of N".to_owned(),
+        "0 further block sizes for PTRANS".to_owned(),
+        "40 values of NB".to_owned(),
+    ];
+    let mut text = String::new();
+    for line in lines {
+        let _ = writeln!(text, "{line}");
+    }
+    fs::write(folder.join("hpccinf.txt"), text).expect("the input file");
+}
+
+/// The output of a run in this folder.
+pub fn output_in(folder: &Path) -> Result<String, String> {
+    fs::read_to_string(folder.join("hpccoutf.txt")).map_err(|error| format!("hpccoutf.txt: {error}"))
+}
+
+/// Reads an output; an error says which result is wrong.
+pub fn read(text: &str) -> Result<Found, String> {
+    let value = |name: &str| -> Result<f64, String> {
+        let mut pairs = text.lines().filter_map(|line| line.split_once('='));
+        let found =
+            pairs.find(|(key, _)| key.trim() == name).and_then(|(_, value)| value.trim().parse().ok());
+        found.ok_or_else(|| format!("the output has no {name}"))
+    };
+    if value("Success")? < 1.0 {
+        return Err("Success is 0".to_owned());
+    }
+    if let Some(line) = text.lines().find(|line| line.contains("FAILED")) {
+        return Err(format!("a check failed: {}", line.trim()));
+    }
+    let passed = text.lines().filter(|line| line.contains("PASSED")).count();
+    // Each of PTRANS's five tests by two clocks, and HPL's residual.
+    if passed < 11 {
+        return Err(format!("{passed} checks passed, wanted at least 11"));
+    }
+    if let Some(wrong) = errors(text).into_iter().find(|(_, count)| *count != 0.0) {
+        return Err(format!("{} is {}", wrong.0, wrong.1));
+    }
+    for (name, most) in [("PTRANS_residual", 1e-3), ("HPL_RnormI", 1e-3), ("MPIFFT_maxErr", 1e-9)] {
+        let found = value(name)?;
+        // Not "found > most": what is not a number must fail, too.
+        if !(0.0..=most).contains(&found) {
+            return Err(format!("{name} is {found}, wanted at most {most}"));
+        }
+    }
+    Ok(Found {
+        latency_s: value("AvgPingPongLatency_usec")? / 1e6,
+        bandwidth_bytes_per_s: value("AvgPingPongBandwidth_GBytes")? * 1e9,
+    })
+}
+
+/// All counts of errors: variables that are named so, and the sentences of the random access tests.
+fn errors(text: &str) -> Vec<(String, f64)> {
+    let named =
+        text.lines().filter_map(|line| line.split_once('=')).filter(|(key, _)| key.contains("_Errors"));
+    let counted = text.lines().filter_map(|line| {
+        let rest = line.trim().strip_prefix("Found ")?;
+        let (count, _) = rest.split_once(" errors")?;
+        Some((line, count))
+    });
+    // What is no number is an error, too.
+    named
+        .chain(counted)
+        .map(|(key, count)| (key.to_owned(), count.trim().parse().unwrap_or(f64::NAN)))
+        .collect()
+}
