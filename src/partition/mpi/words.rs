@@ -78,7 +78,14 @@ pub fn words(
     let how: &[(&str, &str)] = match transport {
         // Named one by one, so that a library that does not load is an error and nothing else is taken in its place.
         Transport::Channel => {
-            &[("pml", "cm"), ("mtl", "ofi"), ("mtl_ofi_provider_include", "bulkhead"), ("btl", "self")]
+            &[
+                ("pml", "cm"),
+                ("mtl", "ofi"),
+                ("mtl_ofi_provider_include", "bulkhead"),
+                ("btl", "self"),
+                // Windows over messages: the other way would look for a faster device than "self", and complain.
+                ("osc", "^rdma"),
+            ]
         }
         Transport::Tcp => &[("pml", "ob1"), ("btl", "self,vader,tcp"), ("btl_tcp_if_include", &network)],
     };
