@@ -78,7 +78,14 @@ pub fn words(
     let how: &[(&str, &str)] = match transport {
         // Named one by one, so that a library that does not load is an error and nothing else is taken in its place.
         Transport::Channel => {
-            &[("pml", "cm"), ("mtl", "ofi"), ("mtl_ofi_provider_include", "bulkhead"), ("btl", "self")]
+            &[
+                ("pml", "cm"),
+                ("mtl", "ofi"),
+                ("mtl_ofi_provider_include", "bulkhead"),
+                ("btl", "self"),
+                // Windows within a partition, or over messages: the other ways would look for a device, and find TCP.
+                ("osc", "sm,pt2pt"),
+            ]
         }
         Transport::Tcp => &[("pml", "ob1"), ("btl", "self,vader,tcp"), ("btl_tcp_if_include", &network)],
     };
@@ -134,6 +141,7 @@ mod tests {
         let channel = said(Transport::Channel);
         assert!(channel.starts_with("/usr/bin/orterun --host 10.77.1.1:2,10.77.1.2:1 -np 3 "), "{channel}");
         assert!(channel.contains("--mca mtl_ofi_provider_include bulkhead"), "{channel}");
+        assert!(channel.contains("--mca osc sm,pt2pt"), "UCX would take TCP without a word: {channel}");
         assert!(
             channel.contains("mpi_yield_when_idle 1") && channel.ends_with(" -- ./a.out -x"),
             "{channel}"
