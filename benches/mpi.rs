@@ -151,7 +151,7 @@ fn sides(place: Place, library: &Path) -> Vec<Side> {
 fn run_by(plan: &Plan, way: &Way, program: &Path, words: &[&str], folder: &Path) -> Result<String> {
     match way {
         Way::OnHost(over) => {
-            let launch = Launch::new(over, 2);
+            let launch = Launch::new(over, 2).bound();
             let ended = launch.run_in(folder, program, words, PATIENCE);
             ensure!(ended.code() == Some(0), "{over:?}: {:?}\n{}\n{}", ended.status, ended.out, ended.err);
             Ok(ended.out)
