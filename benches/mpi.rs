@@ -151,7 +151,7 @@ fn sides(place: Place, library: &Path) -> Vec<Side> {
 fn run_by(plan: &Plan, way: &Way, program: &Path, words: &[&str], folder: &Path) -> Result<String> {
     match way {
         Way::OnHost(over) => {
-            let launch = Launch::new(over, 2);
+            let launch = Launch::new(over, 2).bound();
             let ended = launch.run_in(folder, program, words, PATIENCE);
             ensure!(ended.code() == Some(0), "{over:?}: {:?}\n{}\n{}", ended.status, ended.out, ended.err);
             Ok(ended.out)
@@ -180,6 +180,8 @@ fn run_by(plan: &Plan, way: &Way, program: &Path, words: &[&str], folder: &Path)
 struct Figures {
     /// Size, median half round trip in nanoseconds.
     latency_ns: Vec<(u64, f64)>,
+    /// Size, shortest half round trip in nanoseconds: what is left of the latency on a host that is busy otherwise.
+    shortest_ns: Vec<(u64, f64)>,
     /// Size, bytes per second.
     bytes_per_s: Vec<(u64, f64)>,
 }
@@ -192,7 +194,10 @@ impl Figures {
             let number = |key: &str| found[key].as_f64().ok_or_else(|| anyhow!("no {key} in {line}"));
             let bytes = found["bytes"].as_u64().ok_or_else(|| anyhow!("no bytes in {line}"))?;
             match found["what"].as_str() {
-                Some("latency") => figures.latency_ns.push((bytes, number("p50_ns")?)),
+                Some("latency") => {
+                    figures.latency_ns.push((bytes, number("p50_ns")?));
+                    figures.shortest_ns.push((bytes, number("min_ns")?));
+                }
                 Some("bandwidth") => figures.bytes_per_s.push((bytes, number("bytes_per_s")?)),
                 _ => {}
             }
@@ -202,6 +207,10 @@ impl Figures {
 
     fn latency(&self, bytes: u64) -> f64 {
         of_size(&self.latency_ns, bytes)
+    }
+
+    fn shortest(&self, bytes: u64) -> f64 {
+        of_size(&self.shortest_ns, bytes)
     }
 
     fn bandwidth(&self, bytes: u64) -> f64 {
@@ -247,8 +256,12 @@ fn in_turn(sides: &[Side], round: usize) -> Vec<&Side> {
 fn line_of(place: Place, round: usize, sides: &[Side], found: &[Figures], lengths: &[u64]) -> String {
     let (small, large) = (lengths.first().copied().unwrap_or(8), lengths.last().copied().unwrap_or(LARGE));
     let each = sides.iter().zip(found).map(|(side, figures)| {
-        let (latency, bandwidth) = (figures.latency(small) / 1e3, figures.bandwidth(large) / 1e9);
-        format!("{}: {small} B {latency:.2} us, {large} B {bandwidth:.2} GB/s", side.name)
+        let (latency, shortest) = (figures.latency(small) / 1e3, figures.shortest(small) / 1e3);
+        let bandwidth = figures.bandwidth(large) / 1e9;
+        format!(
+            "{}: {small} B {latency:.2} us (shortest {shortest:.2}), {large} B {bandwidth:.2} GB/s",
+            side.name
+        )
     });
     format!("{place:?}, round {round}: {}", each.collect::<Vec<_>>().join("; "))
 }
@@ -261,6 +274,8 @@ fn judge(plan: &Plan, place: Place, name: &str, rounds: &[Vec<Figures>], at: usi
         let mut latency = ratios(rounds, at, |figures| figures.latency(bytes));
         let mark = (is_vader && number == 0).then_some((LATENCY_MARK, true));
         met &= verdict(&format!("{place:?}: {bytes} B latency / {name}'s"), &mut latency, mark);
+        let mut shortest = ratios(rounds, at, |figures| figures.shortest(bytes));
+        verdict(&format!("{place:?}: {bytes} B shortest latency / {name}'s"), &mut shortest, None);
         let mut bandwidth = ratios(rounds, at, |figures| figures.bandwidth(bytes));
         let mark = (is_vader && bytes >= LARGE).then_some((BANDWIDTH_MARK, false));
         met &= verdict(&format!("{place:?}: {bytes} B bandwidth / {name}'s"), &mut bandwidth, mark);

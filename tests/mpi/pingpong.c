@@ -4,12 +4,13 @@
  *
  * Made by: mpicc -std=gnu11 -O2 -o pingpong tests/mpi/pingpong.c
  *
- * Rank 0 prints a JSON line for each size and measurement; --dump adds all samples. Each size takes about --seconds.
+ * Rank 0 prints a JSON line for each size and measurement; --dump adds all samples. Each size takes about --seconds, and at least 20 rounds.
  * Latency: one message there and back, the clock read once each time round, halved. Bandwidth: --window messages under
  * way at once, each from and to memory of its own (fewer of them above 1 MiB), and one answer to each window. The last
  * message of each size is looked at.
  */
 #include <getopt.h>
+#include <limits.h>
 #include <mpi.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -67,16 +68,13 @@ static void there_and_back(char *out, char *in, int bytes)
         MPI_Send(out, bytes, MPI_BYTE, peer, TAG, MPI_COMM_WORLD);
 }
 
-/* Rounds that fit into the time, by what one took; rank 0 decides. */
-static long rounds_for(const struct plan *plan, double round_ns)
+/* Whether the first byte of a message says that others follow it. Rank 0 decides, as long as there is time. */
+enum { MORE = 77, LAST = 78 };
+
+static char next_word(const struct plan *plan, double begun, long done, long most)
 {
-    long rounds = (long)(plan->seconds * 1e9 / round_ns);
-    if (rounds > plan->samples)
-        rounds = plan->samples;
-    if (rounds < LEAST_ROUNDS)
-        rounds = LEAST_ROUNDS;
-    MPI_Bcast(&rounds, 1, MPI_LONG, 0, MPI_COMM_WORLD);
-    return rounds;
+    bool time_left = now_ns() - begun < plan->seconds * 1e9 || done < LEAST_ROUNDS;
+    return time_left && done + 1 < most ? MORE : LAST;
 }
 
 static void print_latency(const struct plan *plan, long bytes, double *samples, long count)
@@ -97,21 +95,24 @@ static void print_latency(const struct plan *plan, long bytes, double *samples, 
 
 static void measure_latency(const struct plan *plan, long bytes)
 {
-    char *out = memory_of((size_t)bytes, 10 + rank), *in = memory_of((size_t)bytes, 0);
-    double begun = now_ns();
-    for (int i = 0; i < WARM_UP; i++)
-        there_and_back(out, in, (int)bytes);
-    long rounds = rounds_for(plan, (now_ns() - begun) / WARM_UP);
-    double *samples = malloc((size_t)rounds * sizeof *samples), last = now_ns();
+    char *out = memory_of((size_t)bytes, 10 + rank), *in = memory_of((size_t)bytes, 0), word = MORE;
+    double *samples = malloc((size_t)plan->samples * sizeof *samples);
     if (!samples)
         fail("not enough memory for the samples");
-    for (long i = 0; i < rounds; i++) {
+    for (int i = 0; i < WARM_UP; i++)
         there_and_back(out, in, (int)bytes);
+    double begun = now_ns(), last = begun;
+    long rounds = 0;
+    for (; word == MORE; rounds++) {
+        out[0] = word = next_word(plan, begun, rounds, plan->samples);
+        there_and_back(out, in, (int)bytes);
+        if (rank == 1)
+            word = in[0];
         double now = now_ns();
-        samples[i] = (now - last) / 2;
+        samples[rounds] = (now - last) / 2;
         last = now;
     }
-    if (in[0] != 10 + peer || in[bytes - 1] != 10 + peer)
+    if (bytes > 1 && in[bytes - 1] != 10 + peer)
         fail("a message came differently");
     if (rank == 0)
         print_latency(plan, bytes, samples, rounds);
@@ -144,19 +145,21 @@ static void measure_bandwidth(const struct plan *plan, long bytes)
     if ((long)window * bytes > WINDOW_BYTES)
         window = (int)(WINDOW_BYTES / bytes) > 0 ? (int)(WINDOW_BYTES / bytes) : 1;
     size_t all = (size_t)window * (size_t)bytes;
-    char *memory = memory_of(all, rank == 0 ? 77 : 0);
+    char *memory = memory_of(all, rank == 0 ? MORE : 0), word = MORE;
     MPI_Request *requests = malloc((size_t)window * sizeof(MPI_Request));
     if (!requests)
         fail("not enough memory for the requests");
     one_window(memory, (int)bytes, window, requests);
     double begun = now_ns();
-    one_window(memory, (int)bytes, window, requests);
-    long rounds = rounds_for(plan, now_ns() - begun);
-    begun = now_ns();
-    for (long i = 0; i < rounds; i++)
+    long rounds = 0;
+    for (; word == MORE; rounds++) {
+        if (rank == 0)
+            memory[0] = word = next_word(plan, begun, rounds, LONG_MAX);
         one_window(memory, (int)bytes, window, requests);
+        word = memory[0];
+    }
     double seconds = (now_ns() - begun) / 1e9;
-    if (memory[0] != 77 || memory[all - 1] != 77)
+    if (memory[0] != LAST || (all > 1 && memory[all - 1] != MORE))
         fail("a message came differently");
     if (rank == 0)
         printf("{\"what\":\"bandwidth\",\"bytes\":%ld,\"window\":%d,\"windows\":%ld,\"bytes_per_s\":%.0f}\n", bytes, window,

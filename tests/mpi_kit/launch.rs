@@ -35,6 +35,8 @@ pub struct Launch {
     /// In memory: sections and shared segments.
     memory: tempfile::TempDir,
     mark: String,
+    /// Whether each rank has a core of its own.
+    bound: bool,
 }
 
 /// How a launch ended.
@@ -73,7 +75,15 @@ impl Launch {
             folder: tempfile::Builder::new().prefix("mpi-test-").tempdir().expect("the test's own files"),
             memory,
             mark: format!("{}-{number}", std::process::id()),
+            bound: false,
         }
+    }
+
+    /// Each rank stays on a core of its own, if there are so many: what is measured then is not where ranks were put.
+    pub fn bound(mut self) -> Self {
+        let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        self.bound = usize::try_from(self.ranks).is_ok_and(|ranks| ranks <= cores);
+        self
     }
 
     /// The folder with the ranks' sections.
@@ -84,7 +94,8 @@ impl Launch {
     /// The launcher's command line, without the program.
     pub fn command(&self) -> Command {
         let mut command = Command::new("mpirun");
-        command.args(["--oversubscribe", "--bind-to", "none", "-n", &self.ranks.to_string()]);
+        command.args(["--oversubscribe", "-n", &self.ranks.to_string()]);
+        command.args(["--bind-to", if self.bound { "core" } else { "none" }]);
         // Nothing listens beyond this machine.
         command.args(["--mca", "oob_tcp_if_include", "lo"]);
         command.arg("--mca").arg("orte_tmpdir_base").arg(self.folder.path());
