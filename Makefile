@@ -19,6 +19,7 @@ test: setup-test build lint ## set up what is missing, run all tests
 	BULKHEAD_REQUIRE=$(if $(filter 0,$(shell id -u)),container$(comma)vm$(comma)browser$(comma)ssh,) cargo test --release --lib --bins --tests
 	cargo test --release --doc
 	cargo test --release -p bulkhead-channel
+	BULKHEAD_REQUIRE=$(if $(filter 0,$(shell id -u)),mpi,) cargo test --release -p bulkhead-fabric
 
 comma := ,
 
@@ -37,7 +38,7 @@ build: ## release build: one static binary
 lint: ## formatting and lints, warnings are errors
 	cargo fmt --all --check
 	cargo clippy --release --all-targets -- -D warnings
-	cargo clippy --release --all-targets -p bulkhead-channel -- -D warnings
+	cargo clippy --release --all-targets -p bulkhead-channel -p bulkhead-fabric -- -D warnings
 
 doc: ## the library's documentation
 	RUSTDOCFLAGS="-D warnings" cargo doc --no-deps
@@ -89,7 +90,7 @@ bench-channel: ## round trips and bandwidth of the channel beside socket pair, p
 # A shared library that stays once it is loaded, because a section's heart beats in a thread of its own.
 FABRIC := target/fabric/$(TARGET)/release
 fabric: ## the libfabric provider: target/fabric/…/release/libbulkhead-fi.so, for FI_PROVIDER_PATH
-	RUSTFLAGS= cargo rustc --release -p bulkhead-fabric --lib --crate-type cdylib --target-dir target/fabric -- -C link-arg=-Wl,-z,nodelete
+	RUSTFLAGS= CARGO_PROFILE_RELEASE_LTO=fat CARGO_PROFILE_RELEASE_CODEGEN_UNITS=1 cargo rustc --release -p bulkhead-fabric --lib --crate-type cdylib --target-dir target/fabric -- -C link-arg=-Wl,-z,nodelete
 	install -m755 $(FABRIC)/libbulkhead_fi.so $(FABRIC)/libbulkhead-fi.so
 
 install: build ## install binary, man pages and shell completions below PREFIX

@@ -40,7 +40,7 @@ if [ -r $hybrid ] && grep -q . $hybrid; then wanted+=("runc runc"); fi
 if [ "$goal" = test ]; then
     wanted+=("crun crun" "runc runc" "chromium chromium" "oslat rt-tests" "ip iproute2" "ssh openssh-client" "losetup mount" "addpart util-linux")
     # The MPI suite's compiler and launcher (its library brings libfabric), and programs to run over it.
-    wanted+=("mpirun openmpi-bin" "mpicc libopenmpi-dev" "hpcc hpcc")
+    wanted+=("make make" "mpirun openmpi-bin" "mpicc libopenmpi-dev" "hpcc hpcc")
 fi
 if [ "$goal" = crosscheck ]; then
     # hpcc is started through MPI and takes its BLAS from whatever provides libblas.so.3; OpenBLAS is the quickest.
@@ -59,6 +59,11 @@ done
 # A static binary needs the C library's archive, which no command gives away.
 if have cc && [ ! -e "$(cc -print-file-name=libc.a)" ]; then missing+=(libc6-dev); fi
 if ! have cc; then missing+=(libc6-dev); fi
+# Headers and libraries bring no commands.
+if [ "$goal" = test ]; then
+    [ -e /usr/include/rdma/fabric.h ] || missing+=(libfabric-dev)
+    case $(PATH=$PATH:/usr/sbin:/sbin ldconfig -p 2>/dev/null) in *libfabric.so.1*) ;; *) missing+=(libfabric1) ;; esac
+fi
 if [ "$goal" = crosscheck ]; then
     case $(PATH=$PATH:/usr/sbin:/sbin ldconfig -p 2>/dev/null) in *libopenblas*) ;; *) missing+=(libopenblas0) ;; esac
 fi

@@ -134,6 +134,7 @@ impl Guard {
     }
 
     /// Passes a result on; a fault stays.
+    #[inline]
     pub(crate) fn keep<T>(&mut self, result: std::result::Result<T, Fault>, room: usize) -> Result<T> {
         result.map_err(|fault| {
             if !matches!(fault, Fault::Small { .. }) {
@@ -144,6 +145,7 @@ impl Guard {
     }
 
     /// The fault that has ended this half, if one has.
+    #[inline]
     pub(crate) fn standing(&self) -> Result<()> {
         self.fault.map_or(Ok(()), |fault| Err(self.error(fault, 0)))
     }

@@ -85,7 +85,7 @@ pub use layout::{LEAST_BYTES, Layout, MOST_LINKS, MOST_MESSAGE, VERSION};
 pub use memory::Memory;
 pub use receiver::{Peek, Receiver};
 pub use request::{Client, Server};
-pub use ring::Progress;
+pub use ring::{Progress, Short};
 pub use section::{PeerSection, Section};
 pub use sender::Sender;
 pub use state::{Change, State, StateWord, Step};

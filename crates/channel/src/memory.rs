@@ -8,6 +8,7 @@
 use std::fs::File;
 use std::path::Path;
 use std::ptr::NonNull;
+use std::sync::Arc;
 
 use crate::atomic::AtomicU64;
 use crate::error::{Error, Result};
@@ -81,6 +82,36 @@ impl Memory {
         let got = file.metadata().map_err(Error::io(format!("look at {}", self.name)))?.len();
         let wanted = *bytes as u64;
         if got < wanted { Err(Error::TooSmall { what: self.name.clone(), wanted, got }) } else { Ok(()) }
+    }
+}
+
+/// Some words of a memory, which lives as long as they do: the way to them is short, since every message takes it often.
+#[derive(Debug, Clone)]
+pub(crate) struct Span {
+    memory: Arc<Memory>,
+    first: NonNull<AtomicU64>,
+    words: usize,
+}
+
+// SAFETY: the words belong to no thread, and the memory that is held is `Send` and `Sync`.
+unsafe impl Send for Span {}
+// SAFETY: as above; shared access is through atomics only.
+unsafe impl Sync for Span {}
+
+impl Span {
+    /// Words `[from, from + words)`, if the memory has them.
+    pub(crate) fn new(memory: &Arc<Memory>, from: usize, words: usize) -> Option<Self> {
+        let found = memory.words().get(from..from.checked_add(words)?)?;
+        let first = NonNull::from(found).cast::<AtomicU64>();
+        Some(Self { memory: Arc::clone(memory), first, words })
+    }
+
+    /// The words.
+    #[inline]
+    pub(crate) fn words(&self) -> &[AtomicU64] {
+        debug_assert!(self.words <= self.memory.words);
+        // SAFETY: a part of `Memory::words`, found in `new`; that memory stays where it is as long as it is held here.
+        unsafe { std::slice::from_raw_parts(self.first.as_ptr(), self.words) }
     }
 }
 
@@ -182,7 +213,7 @@ impl Drop for Memory {
     fn drop(&mut self) {
         match &self.origin {
             Origin::Mapped { bytes, .. } => {
-                // SAFETY: exactly what was mapped in `from_file`; every window holds an `Arc` of this value, so none is
+                // SAFETY: exactly what was mapped in `from_file`; every span holds an `Arc` of this value, so none is
                 // left. An error would only mean that the mapping stays.
                 #[cfg(not(loom))]
                 let _unmapped = unsafe { nix::sys::mman::munmap(self.first.cast(), *bytes) };

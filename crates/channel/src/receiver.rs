@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::endpoint::{Guard, Step};
 use crate::error::Result;
-use crate::ring::{Consumer, Fault, Progress};
+use crate::ring::{Consumer, Fault, Progress, Short};
 
 /// Receives messages from one peer.
 #[derive(Debug)]
@@ -85,6 +85,18 @@ impl Receiver {
         self.unstash(parts)?;
         let progress = self.ring.receive(parts);
         self.guard.keep(progress, room(parts))
+    }
+
+    /// Takes a message that is wholly there and fits into the words, the last of them padded with whatever was sent there.
+    /// The shortest way there is; what is longer is left for the others.
+    #[inline]
+    pub fn try_receive_short(&mut self, words: &mut [u64]) -> Result<Short> {
+        self.guard.standing()?;
+        if self.stash.is_some() || self.ring.open().is_some() {
+            return Ok(Short::Longer);
+        }
+        let received = self.ring.receive_short(words);
+        self.guard.keep(received, 0)
     }
 
     /// Looks at the next message without taking it; none while one is being received in parts.

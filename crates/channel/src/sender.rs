@@ -3,9 +3,12 @@
 use std::time::Duration;
 
 use crate::endpoint::{Guard, Step, check_length};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::layout::MOST_MESSAGE;
 use crate::ring::{Fault, Producer, Progress, total_of};
+
+/// Longest short message: it fits into every ring and every first frame.
+const MOST_SHORT: usize = 1024;
 
 /// Sends messages to one peer.
 #[derive(Debug)]
@@ -50,6 +53,24 @@ impl Sender {
         self.guard.standing()?;
         check_length(total_of(parts), self.ring.most_whole())?;
         let sent = self.ring.send_whole(parts);
+        self.guard.keep(sent, 0)
+    }
+
+    /// Sends a short message if there is room for all of it: `length` bytes in words of little end, of which there must
+    /// be as many as they need. The shortest way there is; the receiver sees a message like any other.
+    ///
+    /// # Errors
+    /// As [`Sender::try_send`], and a message of another length than its words', or of more than 1 KiB.
+    #[inline]
+    pub fn try_send_short(&mut self, length: usize, words: &[u64]) -> Result<bool> {
+        self.guard.standing()?;
+        if length.div_ceil(8) != words.len() || length > MOST_SHORT {
+            return Err(Error::TooLong {
+                length: length as u64,
+                most: (words.len() * 8).min(MOST_SHORT) as u64,
+            });
+        }
+        let sent = self.ring.send_short(length, words);
         self.guard.keep(sent, 0)
     }
 

@@ -5,47 +5,28 @@
 
 use std::sync::Arc;
 
-use crate::atomic::{AtomicU64, Ordering};
-use crate::memory::Memory;
+use crate::atomic::Ordering;
+use crate::memory::{Memory, Span};
 
-#[derive(Debug, Clone)]
-struct Window {
-    memory: Arc<Memory>,
-    from: usize,
-    to: usize,
-}
-
-impl Window {
-    /// Words `[from, from + words)`, if the memory has them.
-    fn new(memory: &Arc<Memory>, from: usize, words: usize) -> Option<Self> {
-        let to = from.checked_add(words)?;
-        memory.words().get(from..to)?;
-        Some(Self { memory: Arc::clone(memory), from, to })
-    }
-
-    fn words(&self) -> &[AtomicU64] {
-        self.memory.words().get(self.from..self.to).unwrap_or_default()
-    }
-
-    fn load(&self, at: usize) -> u64 {
-        self.words().get(at).map_or(0, |word| word.load(Ordering::Relaxed))
-    }
-}
+/// Most words that are stored around a ring's end at once: those of the longest short message, and its frame's.
+const MOST_STRAIGHT: usize = 130;
 
 /// A window into our own section.
 #[derive(Debug, Clone)]
-pub(crate) struct Own(Window);
+pub(crate) struct Own(Span);
 
 impl Own {
     /// None if the memory has no such words or may not be written.
     pub(crate) fn new(memory: &Arc<Memory>, from: usize, words: usize) -> Option<Self> {
-        if memory.is_writable() { Window::new(memory, from, words).map(Self) } else { None }
+        if memory.is_writable() { Span::new(memory, from, words).map(Self) } else { None }
     }
 
+    #[inline]
     pub(crate) fn load(&self, at: usize) -> u64 {
-        self.0.load(at)
+        self.0.words().get(at).map_or(0, |word| word.load(Ordering::Relaxed))
     }
 
+    #[inline]
     pub(crate) fn store(&self, at: usize, value: u64) {
         if let Some(word) = self.0.words().get(at) {
             word.store(value, Ordering::Relaxed);
@@ -71,7 +52,26 @@ impl Own {
         }
     }
 
+    /// Stores a few words one after the other, from `at` on and then from the beginning; their number is a power of two.
+    #[inline]
+    pub(crate) fn store_around(&self, at: usize, values: impl Iterator<Item = u64>) {
+        let words = self.0.words();
+        let first = at & words.len().wrapping_sub(1);
+        if let Some(straight) = words.get(first..).filter(|straight| straight.len() >= MOST_STRAIGHT) {
+            for (word, value) in straight.iter().zip(values) {
+                word.store(value, Ordering::Relaxed);
+            }
+            return;
+        }
+        for (at, value) in (at..).zip(values) {
+            if let Some(word) = words.get(at & words.len().wrapping_sub(1)) {
+                word.store(value, Ordering::Relaxed);
+            }
+        }
+    }
+
     /// Number of words.
+    #[inline]
     pub(crate) fn len(&self) -> usize {
         self.0.words().len()
     }
@@ -79,16 +79,33 @@ impl Own {
 
 /// A window into a peer's section.
 #[derive(Debug, Clone)]
-pub(crate) struct Foreign(Window);
+pub(crate) struct Foreign(Span);
 
 impl Foreign {
     /// None if the memory has no such words.
     pub(crate) fn new(memory: &Arc<Memory>, from: usize, words: usize) -> Option<Self> {
-        Window::new(memory, from, words).map(Self)
+        Span::new(memory, from, words).map(Self)
     }
 
+    #[inline]
     pub(crate) fn load(&self, at: usize) -> u64 {
-        self.0.load(at)
+        self.0.words().get(at).map_or(0, |word| word.load(Ordering::Relaxed))
+    }
+
+    /// Loads a few words one after the other, from `at` on and then from the beginning of the first `size`, a power of two.
+    #[inline]
+    pub(crate) fn load_around(&self, at: usize, size: usize, values: &mut [u64]) {
+        let words = self.0.words();
+        let straight = words.get(at & size.wrapping_sub(1)..size).and_then(|words| words.get(..values.len()));
+        if let Some(straight) = straight {
+            for (word, value) in straight.iter().zip(values) {
+                *value = word.load(Ordering::Relaxed);
+            }
+            return;
+        }
+        for (at, value) in (at..).zip(values) {
+            *value = words.get(at & size.wrapping_sub(1)).map_or(0, |word| word.load(Ordering::Relaxed));
+        }
     }
 
     /// Loads as many whole words as `bytes` has room for.

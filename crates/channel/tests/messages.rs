@@ -277,3 +277,46 @@ fn two_parties_connect_without_ever_waiting() {
     let mut buffer = [0; 8];
     assert_eq!(there.try_receive(&mut buffer).expect("well"), Some(5));
 }
+
+#[test]
+fn short_messages_are_messages_like_any_other() {
+    use channel::Short;
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut pair = pair(folder.path(), 4096);
+    let [here, there] = &mut pair.ends;
+    let words = |bytes: &[u8]| -> Vec<u64> {
+        let word = |part: &[u8]| part.iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte));
+        bytes.chunks(8).map(word).collect()
+    };
+    let mut into = [0; 16];
+    assert_eq!(there.receiver().try_receive_short(&mut into).expect("well"), Short::Nothing);
+    assert!(here.sender().try_send_short(9, &[1]).is_err(), "nine bytes are two words");
+    // Often enough for every place in the ring, in all four ways of sending and receiving.
+    for number in 0..4000_u64 {
+        let bytes = message(number, usize::try_from(number % 129).expect("small"));
+        if number % 3 == 0 {
+            assert!(here.try_send(&bytes).expect("well"));
+        } else {
+            assert!(here.sender().try_send_short(bytes.len(), &words(&bytes)).expect("well"));
+        }
+        let mut buffer = [0; 200];
+        if number % 2 == 0 {
+            assert_eq!(
+                there.receiver().try_receive_short(&mut into).expect("well"),
+                Short::Message(bytes.len())
+            );
+            for (to, word) in buffer.chunks_mut(8).zip(into) {
+                to.copy_from_slice(&word.to_le_bytes());
+            }
+        } else {
+            assert_eq!(there.try_receive(&mut buffer).expect("well"), Some(bytes.len()));
+        }
+        assert!(buffer[..bytes.len()] == bytes, "message {number}");
+    }
+    // What is longer is left; where there is no room, nothing is sent.
+    assert!(here.try_send(&[7; 129]).expect("well"));
+    assert_eq!(there.receiver().try_receive_short(&mut into).expect("well"), Short::Longer);
+    assert_eq!(there.try_receive(&mut [0; 200]).expect("well"), Some(129));
+    while here.sender().try_send_short(8, &[7]).expect("well") {}
+    assert_eq!(there.receiver().try_receive_short(&mut into).expect("well"), Short::Message(8));
+}

@@ -1,7 +1,7 @@
 //! The receiving half of a ring. Everything it reads was written by a peer that may want to harm it.
 
 use super::bytes::{Drainer, scatter};
-use super::{Fault, Frame, Kind, Progress, frame_bytes, index, stamp_of, still};
+use super::{Fault, Frame, Kind, Progress, Short, frame_bytes, index, stamp_of, still};
 use crate::atomic::{acquire, release};
 use crate::layout::{HEAD, MOST_MESSAGE, SESSION, TAIL};
 use crate::words::{Foreign, Own};
@@ -165,6 +165,25 @@ impl Consumer {
         if self.head.wrapping_sub(self.given_back) >= self.capacity / 8 {
             self.give_back();
         }
+    }
+
+    /// Receives a message that is wholly there and fits into so few words.
+    #[inline]
+    pub(crate) fn receive_short(&mut self, words: &mut [u64]) -> Result<Short, Fault> {
+        if !self.has_frame()? {
+            return Ok(Short::Nothing);
+        }
+        let frame = self.frame()?;
+        let length = index(frame.length.into());
+        let into = words.get_mut(..length.div_ceil(8));
+        let (Some(into), Kind::First, true) = (into, frame.kind, frame.length == frame.number) else {
+            return Ok(Short::Longer);
+        };
+        let at = usize::try_from(self.head / 8).unwrap_or(0).wrapping_add(2);
+        self.ring.load_around(at, self.words, into);
+        self.check()?;
+        self.take(&frame);
+        Ok(Short::Message(length))
     }
 
     /// Receives as much of one message as is there. A message that has come in part goes on at its place in `parts`.

@@ -49,6 +49,17 @@ pub enum Progress {
     Whole(usize),
 }
 
+/// What a look for a short message found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Short {
+    /// No message is there.
+    Nothing,
+    /// One of so many bytes was taken.
+    Message(usize),
+    /// What is there is longer, or in parts; it was left.
+    Longer,
+}
+
 /// Why a ring cannot go on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fault {

@@ -82,6 +82,28 @@ impl Producer {
         Ok(matches!(self.advance(parts)?, Progress::Whole(_)))
     }
 
+    /// Sends a short message, all of it or nothing: `length` bytes in as many words as they need.
+    ///
+    /// A message that was begun in parts is given up.
+    #[inline]
+    pub(crate) fn send_short(&mut self, length: usize, words: &[u64]) -> Result<bool, Fault> {
+        self.check()?;
+        let length = length as u64;
+        if !self.has_room(frame_bytes(length))? {
+            return Ok(false);
+        }
+        self.open = None;
+        self.sequence = self.sequence.wrapping_add(1);
+        let (stamp, sequence, length) = (self.stamp, self.sequence, low_half(length));
+        let frame = Frame { kind: Kind::First, stamp, length, sequence, number: length };
+        let at = usize::try_from(self.tail / 8).unwrap_or(0);
+        self.ring.store_around(at, frame.encode().into_iter().chain(words.iter().copied()));
+        self.tail = self.tail.wrapping_add(frame_bytes(length.into()));
+        release();
+        self.control.store(TAIL, self.tail);
+        Ok(true)
+    }
+
     /// Begins a message or goes on with it, as far as there is room.
     pub(crate) fn send_part(&mut self, parts: &[&[u8]]) -> Result<Progress, Fault> {
         self.check()?;

@@ -9,7 +9,7 @@ use std::os::unix::fs::FileExt;
 use std::thread;
 use std::time::Duration;
 
-use channel::{Endpoint, Layout, Memory, PeerSection, Progress, Section};
+use channel::{Endpoint, Layout, Memory, PeerSection, Progress, Section, Short};
 
 const CAPACITY: u64 = 4096;
 const STATE_AT: u64 = 64;
@@ -190,7 +190,20 @@ impl Scene {
         let result = match choice % 8 {
             0 => self.victim.try_send(sent).map(|_| None),
             1 => self.victim.sender().try_send_part(&[sent, sent]).map(|_| None),
-            2 | 3 => self.victim.receiver().try_receive(&mut [front, back]),
+            2 => self.victim.receiver().try_receive(&mut [front, back]),
+            3 => {
+                let mut words = [0; 16];
+                let most = room.min(16);
+                self.victim.receiver().try_receive_short(&mut words[..most]).map(|short| match short {
+                    Short::Message(length) => {
+                        assert!(length <= most * 8, "{length} bytes received into {most} words");
+                        assert!(words[length.div_ceil(8)..].iter().all(|word| *word == 0), "words behind it");
+                        self.received += 1;
+                        None
+                    }
+                    Short::Nothing | Short::Longer => None,
+                })
+            }
             4 | 5 => self.victim.receiver().try_receive_part(&mut [front, back]).map(received),
             6 => self.victim.receiver().peek().and_then(|peek| {
                 peek.map_or(Ok(0), |mut peek| peek.read(cut, front)).map(|read| {

@@ -146,6 +146,12 @@ impl Core {
         self.last_id
     }
 
+    /// Whether a receive has ended that the program does not know of yet.
+    #[inline]
+    pub(crate) fn has_received(&self) -> bool {
+        self.queues.get(self.receive_queue).is_some_and(|queue| !queue.is_empty())
+    }
+
     fn push(&mut self, queue: usize, completion: Completion) {
         if let Some(queue) = self.queues.get_mut(queue) {
             queue.push(completion);

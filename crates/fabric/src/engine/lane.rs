@@ -319,6 +319,10 @@ impl Lane {
             if let Some((payload, sink)) = self.incoming.take() {
                 self.finish(core, sink, payload)?;
             }
+            // Who waits for this one should not wait until we have looked for another.
+            if core.has_received() {
+                break;
+            }
         }
         Ok(true)
     }

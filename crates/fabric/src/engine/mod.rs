@@ -101,6 +101,14 @@ impl Engine {
         self.bind(receives, false, true);
     }
 
+    /// Another way to a rank than was thought, before anything was said to it.
+    pub fn reroute(&mut self, rank: u32, run: u64, way: Box<dyn Transport>) {
+        let hello = Hello { run, rank: self.rank };
+        if let Some(lane) = self.lanes.get_mut(rank as usize).filter(|_| rank != self.rank) {
+            *lane = Some(Lane::new(rank, hello, way));
+        }
+    }
+
     /// Sends a message to a rank.
     ///
     /// # Errors

@@ -11,14 +11,16 @@ use libc::{c_int, c_void, size_t, ssize_t};
 use super::entry::{NOT_HERE, only_close};
 use super::queue::Cq;
 use super::types::{
-    FI_CLASS_AV, FI_CLASS_CQ, FI_CLASS_EP, FI_ENABLE, FI_RECV, FI_SELECTIVE_COMPLETION, FI_SEND, fi_ops,
-    fi_ops_cm, fi_ops_ep, fi_ops_msg, fi_ops_rma, fid, fid_ep,
+    FI_CLASS_AV, FI_CLASS_CQ, FI_CLASS_EP, FI_ENABLE, FI_EOPBADSTATE, FI_RECV, FI_SELECTIVE_COMPLETION,
+    FI_SEND, fi_ops, fi_ops_cm, fi_ops_ep, fi_ops_msg, fi_ops_rma, fid, fid_ep,
 };
 use super::{Shared, State, guard, guard_size, say, size, tagged, vector};
 use crate::address::Address;
 use crate::engine::Engine;
+use crate::settings::Settings;
 use crate::transport::Transport;
 use crate::transport::ring::{Ring, own_section};
+use crate::transport::tcp::{Hub, Tcp};
 
 /// How long what was injected may take to be sent when an endpoint is closed.
 const CLOSE_WITHIN: Duration = Duration::from_secs(5);
@@ -103,7 +105,8 @@ unsafe extern "C" fn close(fid: *mut fid) -> c_int {
             let mut state = endpoint.shared.lock();
             state.engine.drain(CLOSE_WITHIN);
             state.engine.attach(settings.rank, settings.run, Vec::new());
-            state.section = None;
+            (state.section, state.address, state.hub) = (None, None, None);
+            state.met.clear();
             endpoint.shared.debug(|| "closed".to_owned());
         }
         0
@@ -168,28 +171,47 @@ fn enable(shared: &Shared) -> Result<(), String> {
     state.engine.attach(settings.rank, settings.run, ways.collect());
     shared.debug(|| format!("attached to {}", section.memory().name()));
     state.section = Some(section);
+    state.address = Some(base_address(shared));
+    if let Some(at) = settings.address {
+        let (hub, address) = Hub::open(at, base_address(shared))?;
+        shared.debug(|| format!("listens at {:?}", address.socket));
+        (state.hub, state.address) = (Some(hub), Some(address));
+    }
     Ok(())
 }
 
+/// Our address as far as it is known before anything listens.
+fn base_address(shared: &Shared) -> Address {
+    let Settings { rank, host, run, .. } = shared.settings;
+    Address { rank, host, run, socket: None, token: [0; 16] }
+}
+
 /// What has to be known about a rank before it can be spoken to.
-pub(super) fn meet(shared: &Shared, _state: &mut State, address: &Address) -> Result<(), String> {
-    if address.host != shared.settings.host {
-        return Err("it is on another host".to_owned());
+pub(super) fn meet(shared: &Shared, state: &mut State, address: &Address) -> Result<(), String> {
+    let (rank, run) = (address.rank, shared.settings.run);
+    if address.host == shared.settings.host || state.met.contains(&rank) {
+        return Ok(());
     }
+    let nowhere =
+        |who: &str| format!("{who} listens nowhere for other hosts; set BULKHEAD_FABRIC_ADDRESS there");
+    let (Some(hub), Some(own)) = (&state.hub, state.address) else {
+        return Err(nowhere("this rank"));
+    };
+    if address.socket.is_none() {
+        return Err(nowhere(&format!("rank {rank}")));
+    }
+    let way = Box::new(Tcp::new(hub, own, *address));
+    state.engine.reroute(rank, run, way);
+    state.met.push(rank);
+    shared.debug(|| format!("speaks TCP with rank {rank} at {:?}", address.socket));
     Ok(())
 }
 
 unsafe extern "C" fn getname(fid: *mut fid, place: *mut c_void, length: *mut size_t) -> c_int {
     guard(|| {
         // SAFETY: made in `open` and not closed yet.
-        let settings = unsafe { of(fid.cast()) }.shared.settings.clone();
-        let address = Address {
-            rank: settings.rank,
-            host: settings.host,
-            run: settings.run,
-            socket: None,
-            token: [0; 16],
-        };
+        let shared = &unsafe { of(fid.cast()) }.shared;
+        let Some(address) = shared.lock().address else { return -FI_EOPBADSTATE };
         // SAFETY: the caller passes a place and its length.
         unsafe { vector::give(&address.encode(), place, length) }
     })

@@ -19,9 +19,11 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use channel::Section;
 use libc::{c_int, ssize_t};
 
+use crate::address::Address;
 use crate::engine::Engine;
 use crate::idle::Idle;
 use crate::settings::Settings;
+use crate::transport::tcp::SharedHub;
 
 /// What all objects of one domain share.
 #[derive(Debug)]
@@ -37,6 +39,11 @@ pub(crate) struct State {
     pub(crate) ranks: Vec<Option<u32>>,
     /// Ours, while an endpoint is enabled.
     pub(crate) section: Option<Section>,
+    /// Our address, then, and where ranks of other hosts call us.
+    pub(crate) address: Option<Address>,
+    pub(crate) hub: Option<SharedHub>,
+    /// Ranks of other hosts to which there is a way.
+    pub(crate) met: Vec<u32>,
     pub(crate) idle: Idle,
 }
 
@@ -50,7 +57,15 @@ impl Shared {
     fn new(settings: Settings) -> Self {
         let engine = Engine::new(settings.rank, settings.run, Vec::new(), say);
         let idle = Idle::new(settings.local_size);
-        let state = State { engine, ranks: Vec::new(), section: None, idle };
+        let state = State {
+            engine,
+            ranks: Vec::new(),
+            section: None,
+            address: None,
+            hub: None,
+            met: Vec::new(),
+            idle,
+        };
         Self { settings, state: Mutex::new(state) }
     }
 

@@ -1,6 +1,7 @@
 //! How messages travel to one peer: through rings on the same host, over TCP to another. Nothing here waits.
 
 pub mod ring;
+pub mod tcp;
 
 use crate::wire::HEADER;
 

@@ -11,7 +11,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use channel::{Connecting, Endpoint, Error, Gone, Layout, Memory, PeerSection, Progress, Section};
+use channel::{Connecting, Endpoint, Error, Gone, Layout, Memory, PeerSection, Progress, Section, Short};
 
 use super::{Fault, Transport};
 use crate::settings::Settings;
@@ -22,6 +22,9 @@ const GONE_AFTER: Duration = Duration::from_secs(8);
 
 /// Calls of `connect` between two looks at the file.
 const CALLS_PER_LOOK: u32 = 16;
+
+/// Messages up to here, header included, are taken and given as a whole.
+const SHORT: usize = 128;
 
 /// Larger rings only push what was copied out of the processor's caches.
 const MOST_RING: u64 = 1 << 20;
@@ -81,6 +84,9 @@ pub struct Ring {
     /// Header of the message being taken, as it was when it was decided what to do with it.
     header: [u8; HEADER],
     again: [u8; HEADER],
+    /// A short message that was taken as a whole: header and payload, and the bytes of both.
+    words: [u64; SHORT / 8],
+    short: Option<usize>,
 }
 
 impl Ring {
@@ -95,6 +101,8 @@ impl Ring {
             obstacle: String::new(),
             header: [0; HEADER],
             again: [0; HEADER],
+            words: [0; SHORT / 8],
+            short: None,
         }
     }
 
@@ -138,6 +146,38 @@ impl Ring {
     }
 }
 
+/// A short message as words, and how many.
+#[inline]
+fn as_words(header: &[u8; HEADER], payload: &[u8]) -> ([u64; SHORT / 8], usize) {
+    let mut words = [0; SHORT / 8];
+    let (whole, rest) = payload.as_chunks::<8>();
+    let all = header.as_chunks::<8>().0.iter().chain(whole);
+    for (word, bytes) in words.iter_mut().zip(all) {
+        *word = u64::from_le_bytes(*bytes);
+    }
+    let count = HEADER / 8 + whole.len();
+    let Some(last) = words.get_mut(count).filter(|_| !rest.is_empty()) else { return (words, count) };
+    for (at, byte) in rest.iter().enumerate() {
+        *last |= u64::from(*byte) << (8 * at);
+    }
+    (words, count + 1)
+}
+
+/// The first bytes of words.
+#[inline]
+fn copy_out(words: &[u64], bytes: &mut [u8]) {
+    let (whole, rest) = bytes.as_chunks_mut::<8>();
+    let count = whole.len();
+    for (to, word) in whole.iter_mut().zip(words) {
+        *to = word.to_le_bytes();
+    }
+    if let Some(word) = words.get(count) {
+        for (to, from) in rest.iter_mut().zip(word.to_le_bytes()) {
+            *to = from;
+        }
+    }
+}
+
 #[expect(clippy::needless_pass_by_value, reason = "it stands in `map_err`")]
 fn fault(error: Error) -> Fault {
     let orderly = matches!(error, Error::PeerGone { how: Gone::Closed, .. });
@@ -176,13 +216,33 @@ impl Transport for Ring {
     }
 
     fn send(&mut self, header: &[u8; HEADER], payload: &[u8]) -> Result<bool, Fault> {
-        let progress = self.endpoint()?.sender().try_send_part(&[header, payload]);
+        let endpoint = self.endpoint()?;
+        let length = HEADER + payload.len();
+        if length <= SHORT && !endpoint.sender().is_open() {
+            let (words, count) = as_words(header, payload);
+            let words = words.get(..count).unwrap_or_default();
+            return endpoint.sender().try_send_short(length, words).map_err(fault);
+        }
+        let progress = endpoint.sender().try_send_part(&[header, payload]);
         progress.map(|progress| matches!(progress, Progress::Whole(_))).map_err(fault)
     }
 
     fn next(&mut self) -> Result<Option<([u8; HEADER], usize)>, Fault> {
-        let mut header = [0; HEADER];
         let State::Up(endpoint) = &mut self.state else { return Ok(None) };
+        match endpoint.receiver().try_receive_short(&mut self.words).map_err(fault)? {
+            Short::Nothing => return Ok(None),
+            Short::Message(length) => {
+                let Some(payload) = length.checked_sub(HEADER) else {
+                    return Err(Fault::new(format!("wanted a header of {HEADER} bytes, got {length}")));
+                };
+                self.short = Some(payload);
+                let mut header = [0; HEADER];
+                copy_out(&self.words, &mut header);
+                return Ok(Some((header, payload)));
+            }
+            Short::Longer => {}
+        }
+        let mut header = [0; HEADER];
         let Some(mut peek) = endpoint.receiver().peek().map_err(fault)? else { return Ok(None) };
         let length = peek.length();
         let read = peek.read(0, &mut header).map_err(fault)?;
@@ -194,6 +254,21 @@ impl Transport for Ring {
     }
 
     fn take(&mut self, into: &mut [u8], rest: &mut [u8]) -> Result<bool, Fault> {
+        if let Some(payload) = self.short.take() {
+            let words = self.words.get(HEADER / 8..).unwrap_or_default();
+            if rest.is_empty() && into.len() == payload {
+                copy_out(words, into);
+                return Ok(true);
+            }
+            // Seldom: what does not fit where it should go is cut into two.
+            let mut all = [0; SHORT];
+            copy_out(words, &mut all);
+            let (front, back) = all.split_at(into.len().min(payload));
+            for (to, from) in into.iter_mut().chain(rest).zip(front.iter().chain(back)) {
+                *to = *from;
+            }
+            return Ok(true);
+        }
         let wanted = HEADER + into.len() + rest.len();
         let State::Up(endpoint) = &mut self.state else { return Err(Fault::new("not connected")) };
         let progress = endpoint.receiver().try_receive_part(&mut [&mut self.again, into, rest]);
