@@ -5,6 +5,7 @@ use std::time::Duration;
 use crate::endpoint::{Guard, Step};
 use crate::error::Result;
 use crate::ring::{Consumer, Fault, Progress, Short};
+use crate::sender::SMALL;
 
 /// Receives messages from one peer.
 #[derive(Debug)]
@@ -39,6 +40,20 @@ impl Receiver {
         let room = room(parts);
         let ring = &mut self.ring;
         let received = self.guard.wait(timeout, "wait for a message of", |guard| {
+            if ring.open().is_none() {
+                let mut words = [0; SMALL / 8];
+                // A message that does not fit into the parts is not taken.
+                let words = words.get_mut(..(room / 8).min(SMALL / 8)).unwrap_or_default();
+                let short = ring.receive_short(words);
+                match guard.keep(short, room)? {
+                    Short::Message(length) => {
+                        spread(words, length, parts);
+                        return Ok(Step::Done(length));
+                    }
+                    Short::Nothing => return Ok(Step::Idle),
+                    Short::Longer => {}
+                }
+            }
             let progress = guard.keep(ring.receive(parts), room)?;
             Ok(Step::of(progress, |length| length))
         });
@@ -66,8 +81,8 @@ impl Receiver {
         let aside = stash.len().min(room);
         let progress = self.ring.receive(&mut [stash.get_mut(..aside).unwrap_or_default()]);
         if let Err(Fault::Small { .. }) = progress {
-            // The message was given up by the peer and a longer one begun, which the next call will find.
-            return Ok(None);
+            // The message was given up by the peer and a longer one begun, of which nothing is kept aside.
+            return self.try_receive(parts);
         }
         if let Ok(Progress::Whole(length)) = progress {
             copy(stash.get(..length).unwrap_or_default(), parts);
@@ -176,6 +191,16 @@ fn whole(progress: Progress) -> Option<usize> {
 
 fn room(parts: &[&mut [u8]]) -> usize {
     parts.iter().map(|part| part.len()).fold(0, usize::saturating_add)
+}
+
+/// Puts `length` bytes of words of little end into the parts.
+#[inline]
+fn spread(words: &[u64], length: usize, parts: &mut [&mut [u8]]) {
+    let mut bytes = [0; SMALL];
+    for (to, word) in bytes.chunks_exact_mut(8).zip(words) {
+        to.copy_from_slice(&word.to_le_bytes());
+    }
+    copy(bytes.get(..length).unwrap_or_default(), parts);
 }
 
 fn copy(mut from: &[u8], parts: &mut [&mut [u8]]) {

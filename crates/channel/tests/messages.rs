@@ -256,6 +256,24 @@ proptest! {
 }
 
 #[test]
+fn a_longer_message_is_found_behind_one_that_was_given_up() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let [mut one, mut two] = pair(folder.path(), 4096).ends;
+    let mut buffer = vec![0; 8192];
+    assert!(one.try_send(&message(1, 3000)).expect("a link"));
+    let begun = message(2, 1500);
+    let progress = one.sender().try_send_part(&[&begun]).expect("a link");
+    assert!(matches!(progress, Progress::Part { .. }), "{progress:?}");
+    assert_eq!(two.try_receive(&mut buffer).expect("a link"), Some(3000));
+    assert_eq!(two.try_receive(&mut buffer).expect("a link"), None);
+    one.sender().give_up();
+    let longer = message(3, 2000);
+    assert!(one.try_send(&longer).expect("a link"));
+    assert_eq!(two.try_receive(&mut buffer).expect("a link"), Some(2000));
+    assert!(buffer[..2000] == longer);
+}
+
+#[test]
 fn two_parties_connect_without_ever_waiting() {
     let folder = tempfile::tempdir().expect("a folder");
     let sections = common::sections(folder.path(), 4096);
