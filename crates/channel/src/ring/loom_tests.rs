@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use loom::thread;
 
-use super::{Consumer, Fault, Producer, Progress};
+use super::{Consumer, Fault, Producer, Progress, Short};
 use crate::atomic::release;
 use crate::layout::{CLOSED, HEAD, SESSION, TAIL};
 use crate::memory::Memory;
@@ -87,6 +87,45 @@ fn messages_arrive_whole_and_in_order() {
         }
         sending.join().expect("no panic");
     });
+}
+
+/// The same the short way, and the short way to one end only: both write and read the same frames.
+#[test]
+fn short_messages_arrive_whole_and_in_order() {
+    for (sends_short, receives_short) in [(true, true), (true, false), (false, true)] {
+        check(3, move || {
+            let sections = Sections::new();
+            let (mut producer, mut consumer) = (sections.producer(), sections.consumer());
+            let sending = thread::spawn(move || {
+                for number in 1..=3_u64 {
+                    while !(if sends_short {
+                        producer.send_short(8, &[number]).expect("well")
+                    } else {
+                        producer.send_whole(&[&number.to_le_bytes()]).expect("well")
+                    }) {
+                        thread::yield_now();
+                    }
+                }
+            });
+            for number in 1..=3_u64 {
+                assert_eq!(receive_one(&mut consumer, receives_short), number);
+            }
+            sending.join().expect("no panic");
+        });
+    }
+}
+
+fn receive_one(consumer: &mut Consumer, short: bool) -> u64 {
+    loop {
+        let (mut word, mut bytes) = ([0], [0; 8]);
+        if short && consumer.receive_short(&mut word).expect("well") == Short::Message(8) {
+            return word[0];
+        }
+        if !short && consumer.receive(&mut [&mut bytes]).expect("well") == Progress::Whole(8) {
+            return u64::from_le_bytes(bytes);
+        }
+        thread::yield_now();
+    }
 }
 
 /// A message of two fragments is received in parts, never with bytes that were not yet written.
