@@ -89,11 +89,12 @@ miri: ## the channel's rings under the interpreter that sees undefined behaviour
 bench-channel: ## round trips and bandwidth of the channel beside socket pair, pipe and copy, between two processes
 	cargo bench -p bulkhead-channel --bench ring -- $(ARGS)
 
+# Put in its place in one step: programs that have the old one loaded go on, and none finds half of the new one.
 # A shared library that stays once it is loaded, because a section's heart beats in a thread of its own.
 FABRIC := target/fabric/$(TARGET)/release
 fabric: ## the libfabric provider: target/fabric/…/release/libbulkhead-fi.so, for FI_PROVIDER_PATH
 	RUSTFLAGS= CARGO_PROFILE_RELEASE_LTO=fat CARGO_PROFILE_RELEASE_CODEGEN_UNITS=1 cargo rustc --release -p bulkhead-fabric --lib --crate-type cdylib --target-dir target/fabric -- -C link-arg=-Wl,-z,nodelete
-	install -m755 $(FABRIC)/libbulkhead_fi.so $(FABRIC)/libbulkhead-fi.so
+	install -m755 $(FABRIC)/libbulkhead_fi.so $(FABRIC)/libbulkhead-fi.so.$$$$ && mv -f $(FABRIC)/libbulkhead-fi.so.$$$$ $(FABRIC)/libbulkhead-fi.so
 
 install: build fabric ## install binary, library for MPI, man pages and shell completions below PREFIX
 	install -Dm755 $(BIN) $(DESTDIR)$(PREFIX)/bin/bulkhead

@@ -5,6 +5,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::sync::OnceLock;
 
 use channel::{Section, State};
 
@@ -12,8 +13,13 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().expect("the project's folder")
 }
 
-/// Builds the provider as `make fabric` does, and returns its folder.
-fn provider() -> PathBuf {
+/// Builds the provider as `make fabric` does, once for all tests, and returns its folder.
+fn provider() -> &'static Path {
+    static FOLDER: OnceLock<PathBuf> = OnceLock::new();
+    FOLDER.get_or_init(build)
+}
+
+fn build() -> PathBuf {
     let made =
         Command::new("make").arg("fabric").current_dir(root()).env_remove("CARGO_BUILD_TARGET").output();
     let made = made.expect("make");
