@@ -11,6 +11,7 @@
 
 #[path = "../tests/mpi_kit/mod.rs"]
 mod mpi_kit;
+mod verdict;
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -20,6 +21,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, anyhow, ensure};
 use mpi_kit::launch::{Launch, Over};
 use mpi_kit::{Programs, find, hpcc, programs, provider};
+use verdict::{Mark, verdict};
 
 /// Rounds unless said otherwise.
 const ROUNDS: usize = 7;
@@ -272,12 +274,12 @@ fn judge(plan: &Plan, place: Place, name: &str, rounds: &[Vec<Figures>], at: usi
     let mut met = true;
     for (number, bytes) in plan.bytes()?.into_iter().enumerate() {
         let mut latency = ratios(rounds, at, |figures| figures.latency(bytes));
-        let mark = (is_vader && number == 0).then_some((LATENCY_MARK, true));
+        let mark = (is_vader && number == 0).then_some(Mark::AtMost(LATENCY_MARK));
         met &= verdict(&format!("{place:?}: {bytes} B latency / {name}'s"), &mut latency, mark);
         let mut shortest = ratios(rounds, at, |figures| figures.shortest(bytes));
         verdict(&format!("{place:?}: {bytes} B shortest latency / {name}'s"), &mut shortest, None);
         let mut bandwidth = ratios(rounds, at, |figures| figures.bandwidth(bytes));
-        let mark = (is_vader && bytes >= LARGE).then_some((BANDWIDTH_MARK, false));
+        let mark = (is_vader && bytes >= LARGE).then_some(Mark::AtLeast(BANDWIDTH_MARK));
         met &= verdict(&format!("{place:?}: {bytes} B bandwidth / {name}'s"), &mut bandwidth, mark);
     }
     Ok(met)
@@ -316,32 +318,8 @@ fn compare_hpcc(plan: &Plan, place: Place, sides: &[Side]) -> Result<bool> {
     for (at, other) in sides.iter().enumerate().skip(1) {
         let mut ratios: Vec<f64> =
             rounds.iter().filter_map(|found| Some(found.get(at)? / found.first()?)).collect();
-        let mark = (at == 2).then_some((HPCC_MARK, false));
+        let mark = (at == 2).then_some(Mark::AtLeast(HPCC_MARK));
         met &= verdict(&format!("{place:?}: HPCC's latency of {} / ours", other.name), &mut ratios, mark);
     }
     Ok(met)
-}
-
-/// Says the median of ratios with their range, and whether it is on the right side of its mark (true: at most).
-fn verdict(what: &str, ratios: &mut [f64], mark: Option<(f64, bool)>) -> bool {
-    ratios.sort_by(f64::total_cmp);
-    let (low, high) =
-        (ratios.first().copied().unwrap_or(f64::NAN), ratios.last().copied().unwrap_or(f64::NAN));
-    let middle = ratios.len() / 2;
-    let median = match (ratios.get(middle.wrapping_sub(1)), ratios.get(middle)) {
-        (Some(below), Some(above)) if ratios.len().is_multiple_of(2) => f64::midpoint(*below, *above),
-        (_, Some(value)) => *value,
-        _ => f64::NAN,
-    };
-    let rounds = ratios.len();
-    let Some((mark, at_most)) = mark else {
-        say(&format!("{what}: ratio {median:.3} [{low:.3} … {high:.3}] over {rounds} rounds"));
-        return true;
-    };
-    let met = if at_most { median <= mark } else { median >= mark };
-    let (side, word) = (if at_most { "at most" } else { "at least" }, if met { "met" } else { "missed" });
-    say(&format!(
-        "{what}: ratio {median:.3} [{low:.3} … {high:.3}] over {rounds} rounds; mark {side} {mark}: {word}"
-    ));
-    met
 }

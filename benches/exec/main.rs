@@ -13,6 +13,8 @@ mod fake;
 mod guest;
 mod starts;
 mod streams;
+#[path = "../verdict/mod.rs"]
+mod verdict;
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -89,24 +91,4 @@ fn cache() -> Result<PathBuf> {
     let user = || std::env::var_os("XDG_CACHE_HOME").map(|cache| PathBuf::from(cache).join("bulkhead"));
     let home = || std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache/bulkhead"));
     named.or_else(user).or_else(home).ok_or_else(|| anyhow!("neither BULKHEAD_CACHE nor HOME is set"))
-}
-
-/// Says the median of ratios with their range, and whether it is on the right side of the mark.
-pub fn verdict(what: &str, ratios: &mut [f64], mark: f64, at_most: bool) -> bool {
-    ratios.sort_by(f64::total_cmp);
-    let (low, high) =
-        (ratios.first().copied().unwrap_or(f64::NAN), ratios.last().copied().unwrap_or(f64::NAN));
-    let middle = ratios.len() / 2;
-    let median = match (ratios.get(middle.wrapping_sub(1)), ratios.get(middle)) {
-        (Some(below), Some(above)) if ratios.len().is_multiple_of(2) => f64::midpoint(*below, *above),
-        (_, Some(value)) => *value,
-        _ => f64::NAN,
-    };
-    let met = if at_most { median <= mark } else { median >= mark };
-    let (side, word) = (if at_most { "at most" } else { "at least" }, if met { "met" } else { "missed" });
-    let rounds = ratios.len();
-    say(&format!(
-        "{what}: ratio {median:.3} [{low:.3} … {high:.3}] over {rounds} rounds; mark {side} {mark}: {word}"
-    ));
-    met
 }

@@ -9,8 +9,8 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 
 use super::desk::{Desk, NoAnswer};
 use super::gather::Parties;
-use super::memory::{CHANNEL_A, CHANNEL_B};
 use super::parties::FOLLOWER_ADDRESS;
+use super::parties::{CHANNEL_A, CHANNEL_B};
 use super::party::RING_BYTES;
 use crate::model::channel_bench::{
     BenchLimits, CHANNEL_BENCH_VERSION, ChannelBench, Mapping, SeriesFailure, Taken, Way,

@@ -10,9 +10,11 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
 
 pub use super::desk::NoAnswer;
-use super::memory::{CHANNEL_A, CHANNEL_B, SectionFolder};
-use super::parties::{HostParty, PartitionParty, PartitionPlan, Switch};
+use super::parties::{CHANNEL_A, CHANNEL_B, HostParty, PartitionParty, PartitionPlan, address, section_size};
+use crate::partition::network::hardware_prefix;
+use crate::partition::network::own_switch::OwnSwitch;
 use crate::partition::run::Surroundings;
+use crate::partition::section_folder::SectionFolder;
 use crate::platforms::Cancel;
 use crate::platforms::spawn::own_cpus;
 
@@ -23,7 +25,7 @@ pub struct Parties {
     /// The partitions that lead and follow, where there are some.
     pub(super) partitions: Option<(PartitionParty, PartitionParty)>,
     /// Go after the partitions.
-    _switch: Option<Switch>,
+    _switch: Option<OwnSwitch>,
     _sections: Option<SectionFolder>,
 }
 
@@ -45,15 +47,18 @@ impl Parties {
     pub fn with_partitions(around: &Surroundings, cpus: &[u32], cancel: &Cancel) -> Result<Self, NoAnswer> {
         let failed = |what: &str, error: std::io::Error| NoAnswer::Failed(format!("{what}: {error}"));
         let all = Self::on_host(&around.exe, cancel)?;
-        let sections = SectionFolder::make(&around.ledger)
-            .map_err(|error| failed("the memory of the sections cannot be made", error))?;
+        let sections =
+            SectionFolder::make(&around.ledger, [CHANNEL_A, CHANNEL_B].map(str::to_owned), section_size())
+                .map_err(|error| failed("the memory of the sections cannot be made", error))?;
         // In the ledger's folder, which goes with all that is in it.
         let link = around.ledger.dir().join("link");
         DirBuilder::new()
             .mode(0o700)
             .create(&link)
             .map_err(|error| failed("a folder for the network", error))?;
-        let switch = Switch::start(&around.exe, &link)?;
+        let prefix = hardware_prefix(&address(1))?;
+        let mut switch = OwnSwitch::start(&link, prefix, around)
+            .map_err(|error| failed("the switch of the network cannot be started", error))?;
         let start = |name: &str, number: u8| {
             let plan = PartitionPlan { name, number, link: &link, cpus, sections: &sections };
             PartitionParty::start(&plan, around, cancel)
@@ -62,6 +67,9 @@ impl Parties {
         let (mut a, mut b) = (start(CHANNEL_A, 1)?, start(CHANNEL_B, 2)?);
         a.wait_until_started(cancel)?;
         b.wait_until_started(cancel)?;
+        if let Some(how) = switch.how_it_ended() {
+            return Err(NoAnswer::Failed(format!("the switch of the network {how}")));
+        }
         Ok(Self { partitions: Some((a, b)), _switch: Some(switch), _sections: Some(sections), ..all })
     }
 }

@@ -14,6 +14,5 @@ pub mod bench;
 mod desk;
 pub mod gather;
 mod lines;
-mod memory;
 mod parties;
 pub mod party;

@@ -3,22 +3,21 @@
 use std::io::{self, pipe};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use super::desk::{Desk, NoAnswer};
-use super::memory::{self, CHANNEL_A, CHANNEL_B, SectionFolder};
-use super::party::VERB;
+use super::party::{self, VERB};
 use crate::model::channel_party::PartyOrder;
 use crate::model::partition::{
-    CardSpec, Content, Files, NumberList, PartitionSpec, Priority, Program, Resources, SectionSpec,
+    CardSpec, Content, Files, NumberList, PartitionSpec, Program, Resources, SectionSpec,
 };
-use crate::model::units::Bytes;
-use crate::partition::network::hardware_prefix;
-use crate::partition::network::switch::{Order as SwitchOrder, socket_name};
+use crate::model::units::{Bytes, Mebibytes};
+use crate::partition::network::switch::socket_name;
 use crate::partition::run::{Event, Order, Outcome, Streams, Surroundings, run};
+use crate::partition::section_folder::SectionFolder;
 use crate::platforms::Cancel;
 use crate::platforms::spawn::{Bond, ending, spawn};
 use crate::platforms::vm::toolbox::memory_for;
@@ -27,8 +26,10 @@ use crate::platforms::vm::toolbox::memory_for;
 const NETWORK: &str = "bench";
 /// Memory of a partition, less what its system takes.
 const MEMORY: Bytes = Bytes::from_bytes(192 << 20);
-/// How long a switch may take to be ready.
-const SWITCH_READY: Duration = Duration::from_secs(20);
+/// The section that partition a writes, and its partition.
+pub const CHANNEL_A: &str = "a";
+/// The section that partition b writes, and its partition.
+pub const CHANNEL_B: &str = "b";
 /// How long who was told to end may take.
 const END_GRACE: Duration = Duration::from_secs(5);
 /// How often it is looked.
@@ -83,47 +84,6 @@ fn ended_soon(child: &mut Child) -> Option<std::process::ExitStatus> {
             Ok(None) if Instant::now() < until => std::thread::sleep(LOOK),
             _ => return None,
         }
-    }
-}
-
-/// The switch of the network; killed when dropped.
-pub struct Switch(Child);
-
-impl Switch {
-    /// Starts it, with its sockets in this folder, and waits until it is ready.
-    ///
-    /// # Errors
-    /// When it is not.
-    pub fn start(exe: &Path, folder: &Path) -> Result<Self, String> {
-        let state = folder.join("switch.json");
-        let order = SwitchOrder {
-            folder: folder.to_owned(),
-            prefix: hardware_prefix(&address(1)).ok(),
-            state: Some(state.clone()),
-            ..SwitchOrder::default()
-        };
-        let mut command = Command::new(exe);
-        command.args(order.words()).stdin(Stdio::null()).stdout(Stdio::null());
-        let child = spawn(command, Bond::DiesWithUs, None);
-        let mut switch = Self(child.map_err(|error| format!("the switch cannot be started: {error}"))?);
-        let until = Instant::now() + SWITCH_READY;
-        while !state.exists() {
-            if let Ok(Some(status)) = switch.0.try_wait() {
-                return Err(format!("the switch {}", ending(status)));
-            }
-            if Instant::now() > until {
-                return Err(format!("the switch was not ready within {} s", SWITCH_READY.as_secs()));
-            }
-            std::thread::sleep(LOOK);
-        }
-        Ok(switch)
-    }
-}
-
-impl Drop for Switch {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
     }
 }
 
@@ -265,15 +225,8 @@ fn partition(plan: &PartitionPlan<'_>, exe: &Path) -> PartitionSpec {
         name: plan.name.to_owned(),
         content: Content::Program(Box::new(program)),
         resources: Resources {
-            cpus,
             pin: (!plan.cpus.is_empty()).then(|| NumberList::of(plan.cpus.iter().copied())),
-            memory: memory_for(MEMORY),
-            node: None,
-            hugepages: false,
-            priority: Priority::Usual,
-            cpu_weight: None,
-            cpu_cap_percent: None,
-            guest_nodes: 1,
+            ..Resources::usual(cpus, memory_for(MEMORY))
         },
         disks: Vec::new(),
         cards: vec![CardSpec::Switch {
@@ -286,12 +239,17 @@ fn partition(plan: &PartitionPlan<'_>, exe: &Path) -> PartitionSpec {
     }
 }
 
+/// Size of a section: devices have powers of two.
+pub fn section_size() -> Mebibytes {
+    Mebibytes::from_mib(party::section_bytes().div_ceil(1 << 20).next_power_of_two())
+}
+
 /// Each writes its own section and reads the other's.
 fn sections(plan: &PartitionPlan<'_>) -> Vec<SectionSpec> {
     let section = |name: &str| SectionSpec {
         name: name.to_owned(),
-        path: plan.sections.section(name),
-        size_mib: memory::size(),
+        path: plan.sections.file(name),
+        size_mib: section_size(),
         writable: name == plan.name,
     };
     [CHANNEL_A, CHANNEL_B].map(section).into()

@@ -6,17 +6,15 @@
 
 use anyhow::{Context, anyhow};
 
-use super::agent::counter_rate;
 use super::args::{BenchArgs, ChannelArgs, ChannelVerb};
 use super::ending::{Ending, OrStop, Verdict};
-use super::exec::args::Accel;
 use super::exec::folder::RuntimeFolder;
-use super::measure::{cache_folder, fresh_seed};
+use super::exec::surroundings;
+use super::measure::fresh_seed;
 use super::{interrupt, json, output};
 use crate::channels::bench::{self, Plan};
 use crate::channels::gather::{NoAnswer, Parties, two_cpus};
 use crate::model::channel_bench::{BenchLimits, ChannelBench};
-use crate::model::experiment::Accelerator;
 use crate::partition::run::Surroundings;
 use crate::platforms::Cancel;
 use crate::report::channel_bench::text;
@@ -50,7 +48,7 @@ fn run_bench(args: &BenchArgs) -> Verdict {
         );
     }
     let folder = RuntimeFolder::make(&exe).context("a folder for what is made").or_lacking()?;
-    let around = surroundings(args, exe, &folder);
+    let around = surroundings(&args.engine, exe, &folder);
     let measured = measure(args, &plan, &around, &cancel);
     drop(around);
     if let Err(error) = folder.remove() {
@@ -114,23 +112,4 @@ fn measure(
         bar.finish_and_clear();
     }
     Ok(bench)
-}
-
-fn surroundings(args: &BenchArgs, exe: std::path::PathBuf, folder: &RuntimeFolder) -> Surroundings {
-    Surroundings {
-        exe,
-        cache: cache_folder(),
-        ledger: folder.ledger(),
-        counter_hz: counter_rate(),
-        accelerator: match args.accel {
-            Accel::Auto => Accelerator::Auto,
-            Accel::Kvm => Accelerator::Kvm,
-            Accel::Tcg => Accelerator::Tcg,
-        },
-        qemu: args.tools.qemu.clone(),
-        kernel: args.tools.kernel.clone(),
-        modules: args.tools.modules.clone(),
-        boot_deadline: None,
-        names: Vec::new(),
-    }
 }

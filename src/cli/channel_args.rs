@@ -2,8 +2,7 @@
 
 use clap::{Args, Subcommand};
 
-use super::args::ToolArgs;
-use super::exec::args::Accel;
+use super::exec::args::EngineArgs;
 
 /// Arguments of `channel`.
 #[derive(Debug, Args)]
@@ -53,18 +52,15 @@ pub struct BenchArgs {
     #[arg(long, short)]
     pub quick: bool,
     /// Only what needs no partition
-    #[arg(long, conflicts_with_all = ["kernel", "modules", "qemu", "accel"])]
+    #[arg(long, conflicts_with_all = ["kernel", "modules", "qemu", "accel", "boot_deadline_s"])]
     pub host_only: bool,
     /// Seed of the order [default: drawn and printed]
     #[arg(long, value_name = "N")]
     pub seed: Option<u64>,
-    /// What runs the partitions' CPUs
-    #[arg(long, value_enum, default_value = "auto")]
-    pub accel: Accel,
-    /// What guests are made of.
-    #[command(flatten)]
-    pub tools: ToolArgs,
     /// Print everything as JSON to stdout instead of tables: see `bulkhead schema channel`
     #[arg(long)]
     pub json: bool,
+    /// What partitions are made of.
+    #[command(flatten)]
+    pub engine: EngineArgs,
 }

@@ -1,9 +1,13 @@
 //! The HPC Challenge suite as Debian ships it: a small input for two processes, and what its output says about the
 //! results and the messages' latency.
 
-use std::fmt::Write;
 use std::fs;
 use std::path::Path;
+
+use super::hpcc_input::input;
+
+/// Blocks of a small system.
+const BLOCK: u32 = 64;
 
 /// What a run found.
 #[derive(Debug, Clone, PartialEq)]
@@ -16,49 +20,7 @@ pub struct Found {
 
 /// Writes the input into a launch's folder: a system of order `n` on a grid of `1 x ranks`.
 pub fn prepare(folder: &Path, n: u32, ranks: u32) {
-    let lines = [
-        "HPLinpack benchmark input file".to_owned(),
-        "small".to_owned(),
-        "HPL.out output file name".to_owned(),
-        "8 device out".to_owned(),
-        "1 number of problem sizes".to_owned(),
-        format!("{n} Ns"),
-        "1 number of NBs".to_owned(),
-        "64 NBs".to_owned(),
-        "0 PMAP".to_owned(),
-        "1 number of process grids".to_owned(),
-        "1 Ps".to_owned(),
-        format!("{ranks} Qs"),
-        "16.0 threshold".to_owned(),
-        "1 number of panel factorisations".to_owned(),
-        "2 PFACTs".to_owned(),
-        "1 number of recursive stopping criteria".to_owned(),
-        "4 NBMINs".to_owned(),
-        "1 number of panels in recursion".to_owned(),
-        "2 NDIVs".to_owned(),
-        "1 number of recursive panel factorisations".to_owned(),
-        "1 RFACTs".to_owned(),
-        "1 number of broadcasts".to_owned(),
-        "1 BCASTs".to_owned(),
-        "1 number of lookahead depths".to_owned(),
-        "1 DEPTHs".to_owned(),
-        "2 SWAP".to_owned(),
-        "64 swapping threshold".to_owned(),
-        "0 L1 form".to_owned(),
-        "0 U form".to_owned(),
-        "1 equilibration".to_owned(),
-        "8 memory alignment".to_owned(),
-        "##### separator #####".to_owned(),
-        "0 further sizes for PTRANS".to_owned(),
-        "1200 values of N".to_owned(),
-        "0 further block sizes for PTRANS".to_owned(),
-        "40 values of NB".to_owned(),
-    ];
-    let mut text = String::new();
-    for line in lines {
-        let _ = writeln!(text, "{line}");
-    }
-    fs::write(folder.join("hpccinf.txt"), text).expect("the input file");
+    fs::write(folder.join("hpccinf.txt"), input(n, BLOCK, ranks)).expect("the input file");
 }
 
 /// The output of a run in this folder.

@@ -5,6 +5,7 @@
 #![allow(clippy::print_stderr, reason = "a skipped test says why")]
 
 pub mod hpcc;
+mod hpcc_input;
 pub mod launch;
 
 use std::fs;

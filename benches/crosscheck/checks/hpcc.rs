@@ -1,7 +1,6 @@
 //! The HPC Challenge suite beside the probes of linear equations and memory throughput: HPL with the distribution's BLAS
 //! on one process and one thread, and STREAM's copy of arrays of the same size.
 
-use std::fmt::Write;
 use std::fs;
 use std::time::Duration;
 
@@ -12,6 +11,7 @@ use bulkhead::model::units::{Mebibytes, Millis};
 use bulkhead::stats::summary::median;
 
 use super::another;
+use super::hpcc_input::input;
 use crate::own;
 use crate::parse::hpcc;
 use crate::rounds::{Check, World};
@@ -45,7 +45,7 @@ impl Check for Suite {
         let failed = |error: std::io::Error| format!("hpcc's files: {error}");
         let output = world.folder().join("hpccoutf.txt");
         let _ = fs::remove_file(&output);
-        fs::write(world.folder().join("hpccinf.txt"), input()).map_err(failed)?;
+        fs::write(world.folder().join("hpccinf.txt"), input(N, NB, 1)).map_err(failed)?;
         HPCC.run(&[], world.folder(), PATIENCE)?;
         let seen = hpcc::parse(&fs::read_to_string(&output).map_err(failed)?)?;
         Ok(vec![seen.hpl_per_s, seen.copy_bytes_per_s])
@@ -87,51 +87,4 @@ pub fn copy(world: &World, mib: u64) -> Result<f64, String> {
             .ok_or_else(|| format!("there is not enough memory to copy {}", size.to_bytes())),
         other => Err(another(&other)),
     }
-}
-
-/// hpcc's input file: one system, one process, HPL's own recommendations for the rest.
-fn input() -> String {
-    let lines = [
-        "HPLinpack benchmark input file".to_owned(),
-        "one process".to_owned(),
-        "HPL.out output file name".to_owned(),
-        "8 device out".to_owned(),
-        "1 number of problem sizes".to_owned(),
-        format!("{N} Ns"),
-        "1 number of NBs".to_owned(),
-        format!("{NB} NBs"),
-        "0 PMAP".to_owned(),
-        "1 number of process grids".to_owned(),
-        "1 Ps".to_owned(),
-        "1 Qs".to_owned(),
-        "16.0 threshold".to_owned(),
-        "1 number of panel factorisations".to_owned(),
-        "2 PFACTs".to_owned(),
-        "1 number of recursive stopping criteria".to_owned(),
-        "4 NBMINs".to_owned(),
-        "1 number of panels in recursion".to_owned(),
-        "2 NDIVs".to_owned(),
-        "1 number of recursive panel factorisations".to_owned(),
-        "1 RFACTs".to_owned(),
-        "1 number of broadcasts".to_owned(),
-        "1 BCASTs".to_owned(),
-        "1 number of lookahead depths".to_owned(),
-        "1 DEPTHs".to_owned(),
-        "2 SWAP".to_owned(),
-        "64 swapping threshold".to_owned(),
-        "0 L1 form".to_owned(),
-        "0 U form".to_owned(),
-        "1 equilibration".to_owned(),
-        "8 memory alignment".to_owned(),
-        "##### separator #####".to_owned(),
-        "0 further sizes for PTRANS".to_owned(),
-        "1200 values of N".to_owned(),
-        "0 further block sizes for PTRANS".to_owned(),
-        "40 values of NB".to_owned(),
-    ];
-    let mut text = String::new();
-    for line in lines {
-        let _ = writeln!(text, "{line}");
-    }
-    text
 }

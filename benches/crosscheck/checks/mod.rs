@@ -5,6 +5,8 @@ mod companion;
 mod disk;
 mod disk_cost;
 mod hpcc;
+#[path = "../../../tests/mpi_kit/hpcc_input.rs"]
+mod hpcc_input;
 mod network;
 mod oslat;
 mod stream;

@@ -117,12 +117,26 @@ pub struct SightArgs {
     /// Its files: the host's, none but itself, or a folder as its root
     #[arg(long, value_name = "host|none|DIR", default_value = "host")]
     pub files: PathBuf,
-    /// Folder it may write to, under its own path (may be repeated)
-    #[arg(long, value_name = "PATH")]
-    pub rw: Vec<PathBuf>,
+    /// What any program in a partition is given.
+    #[command(flatten)]
+    pub program: ProgramArgs,
     /// Show FROM at TO, read-only (may be repeated)
     #[arg(long, value_name = "FROM:TO")]
     pub bind: Vec<OsString>,
+    /// Its network
+    #[arg(long, value_enum, default_value = "none")]
+    pub net: Net,
+    /// Raw image or block device as a disk, written to; FILE,ro only read (may be repeated)
+    #[arg(long, value_name = "FILE[,ro]")]
+    pub disk: Vec<OsString>,
+}
+
+/// What any program in a partition is given, that of `exec` and the ranks of `mpirun`.
+#[derive(Debug, Args)]
+pub struct ProgramArgs {
+    /// Folder it may write to, under its own path (may be repeated)
+    #[arg(long, value_name = "PATH")]
+    pub rw: Vec<PathBuf>,
     /// Folder it starts in [default: the current one, / without the host's files]
     #[arg(long, value_name = "PATH")]
     pub workdir: Option<PathBuf>,
@@ -135,12 +149,6 @@ pub struct SightArgs {
     /// Who runs it [default: the current user with all groups]
     #[arg(long, value_name = "NAME|UID[:GID]")]
     pub user: Option<String>,
-    /// Its network
-    #[arg(long, value_enum, default_value = "none")]
-    pub net: Net,
-    /// Raw image or block device as a disk, written to; FILE,ro only read (may be repeated)
-    #[arg(long, value_name = "FILE[,ro]")]
-    pub disk: Vec<OsString>,
 }
 
 /// What a partition is made of.

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, anyhow};
 
-use super::args::{ExecArgs, Net, ResourceArgs};
+use super::args::{ExecArgs, Net, ProgramArgs, ResourceArgs};
 use super::terminal;
 use crate::model::partition::{
     Bind, CardSpec, Content, DiskSpec, Files, PartitionSpec, Priority, Program, Resources, UserIds, Word,
@@ -49,30 +49,39 @@ fn program(args: &ExecArgs) -> Result<Program> {
         b"none" => Files::None,
         _ => Files::Tree(absolute(&sight.files)?),
     };
-    let workdir = match (&sight.workdir, &files) {
+    Ok(Program {
+        binds: sight.bind.iter().map(bind).collect::<Result<_>>()?,
+        terminal: args.terminal.then(terminal::size),
+        ..given(&args.command, &sight.program, files)?
+    })
+}
+
+/// A program with what any in a partition is given.
+pub fn given(command: &[OsString], args: &ProgramArgs, files: Files) -> Result<Program> {
+    let workdir = match (&args.workdir, &files) {
         (Some(folder), _) => folder.clone(),
         (None, Files::Host) => std::env::current_dir().context("the current folder")?,
         (None, _) => PathBuf::from("/"),
     };
     Ok(Program {
-        argv: args.command.iter().map(|word| word.as_bytes().to_vec()).collect(),
-        env: environment(sight.env_clear, &sight.env)?,
+        argv: command.iter().map(|word| word.as_bytes().to_vec()).collect(),
+        env: environment(args.env_clear, &args.env)?,
         workdir,
-        user: user(sight.user.as_deref())?,
+        user: user(args.user.as_deref())?,
         files,
-        writable: sight.rw.iter().map(|path| absolute(path)).collect::<Result<_>>()?,
-        binds: sight.bind.iter().map(bind).collect::<Result<_>>()?,
-        terminal: args.terminal.then(terminal::size),
+        writable: args.rw.iter().map(|path| absolute(path)).collect::<Result<_>>()?,
+        binds: Vec::new(),
+        terminal: None,
     })
 }
 
 /// A path as seen from the root.
-pub fn absolute(path: &Path) -> Result<PathBuf> {
+fn absolute(path: &Path) -> Result<PathBuf> {
     std::path::absolute(path).with_context(|| format!("the path \"{}\"", path.display()))
 }
 
 /// The environment: this command's unless `clear`, and what was set.
-pub fn environment(clear: bool, set: &[OsString]) -> Result<Vec<(Word, Word)>> {
+fn environment(clear: bool, set: &[OsString]) -> Result<Vec<(Word, Word)>> {
     let mut variables: Vec<(Word, Word)> = Vec::new();
     if !clear {
         variables.extend(std::env::vars_os().map(|(name, value)| (name.into_vec(), value.into_vec())));
@@ -152,7 +161,7 @@ pub fn size(option: &str, text: &str, least_mib: u64) -> Result<Mebibytes> {
 }
 
 /// The numbers of `NAME`, `UID`, or either with `:GROUP`.
-pub fn user(text: Option<&str>) -> Result<UserIds> {
+fn user(text: Option<&str>) -> Result<UserIds> {
     let (who, group) = match text {
         Some(text) => {
             text.split_once(':').map_or((Some(text), None), |(who, group)| (Some(who), Some(group)))

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
-use crate::cli::exec::args::EngineArgs;
+use crate::cli::exec::args::{EngineArgs, ProgramArgs};
 use crate::partition::mpi::layout::{MOST_RANKS, USUAL_PARTITIONS};
 
 const MPIRUN_AFTER: &str = "\
@@ -79,21 +79,9 @@ pub struct EachArgs {
     /// Memory of the channels that one rank writes, a power of two
     #[arg(long, value_name = "SIZE", default_value = "16MiB")]
     pub channel_size: String,
-    /// Folder that ranks may write to, under its own path (may be repeated)
-    #[arg(long, value_name = "PATH")]
-    pub rw: Vec<PathBuf>,
-    /// Folder ranks start in [default: the current one]
-    #[arg(long, value_name = "PATH")]
-    pub workdir: Option<PathBuf>,
-    /// Set a variable (may be repeated)
-    #[arg(long, value_name = "NAME=VALUE")]
-    pub env: Vec<OsString>,
-    /// Begin with an empty environment
-    #[arg(long)]
-    pub env_clear: bool,
-    /// Who runs it [default: the current user with all groups]
-    #[arg(long, value_name = "NAME|UID[:GID]")]
-    pub user: Option<String>,
+    /// What each rank is given.
+    #[command(flatten)]
+    pub program: ProgramArgs,
 }
 
 fn ranks_help() -> String {

@@ -9,7 +9,7 @@ use anyhow::{Context, Result, anyhow};
 
 use super::args::{MpirunArgs, TransportArg};
 use crate::cli::exec::spec;
-use crate::model::partition::{Bind, CardSpec, Content, Files, PartitionSpec, Priority, Program, Resources};
+use crate::model::partition::{Bind, CardSpec, Content, Files, PartitionSpec, Program, Resources};
 use crate::model::units::{Bytes, Mebibytes};
 use crate::partition::mpi::layout::Layout;
 use crate::partition::mpi::sections::Sections;
@@ -75,20 +75,7 @@ impl Job {
             return Err(anyhow!("--channel-size {}: a power of two was wanted", each.channel_size));
         }
         let resources = resources(&layout, each.cpus, each.memory.as_deref())?;
-        let workdir = match &each.workdir {
-            Some(folder) => folder.clone(),
-            None => std::env::current_dir().context("the current folder")?,
-        };
-        let program = Program {
-            argv: args.command.iter().map(|word| word.as_bytes().to_vec()).collect(),
-            env: spec::environment(each.env_clear, &each.env)?,
-            workdir,
-            user: spec::user(each.user.as_deref())?,
-            files: Files::Host,
-            writable: each.rw.iter().map(|path| spec::absolute(path)).collect::<Result<_>>()?,
-            binds: Vec::new(),
-            terminal: None,
-        };
+        let program = spec::given(&args.command, &each.program, Files::Host)?;
         let transport = match args.transport {
             TransportArg::Channel => Transport::Channel,
             TransportArg::Tcp => Transport::Tcp,
@@ -167,17 +154,7 @@ fn resources(layout: &Layout, cpus: Option<u32>, memory: Option<&str>) -> Result
         let share = memory_for(Bytes::from_bytes(u64::MAX)).get() / partitions;
         Mebibytes::from_mib(wanted.min(share).max(LEAST_MIB))
     };
-    Ok(Resources {
-        cpus: cpus.unwrap_or_else(|| layout.most().min(host_cpus())),
-        pin: None,
-        memory,
-        node: None,
-        hugepages: false,
-        priority: Priority::Usual,
-        cpu_weight: None,
-        cpu_cap_percent: None,
-        guest_nodes: 1,
-    })
+    Ok(Resources::usual(cpus.unwrap_or_else(|| layout.most().min(host_cpus())), memory))
 }
 
 /// So many random bytes, in hexadecimal digits.

@@ -35,6 +35,23 @@ pub struct Resources {
     pub guest_nodes: u32,
 }
 
+impl Resources {
+    /// So many CPUs and so much memory, and nothing special.
+    pub const fn usual(cpus: u32, memory: Mebibytes) -> Self {
+        Self {
+            cpus,
+            pin: None,
+            memory,
+            node: None,
+            hugepages: false,
+            priority: Priority::Usual,
+            cpu_weight: None,
+            cpu_cap_percent: None,
+            guest_nodes: 1,
+        }
+    }
+}
+
 /// How the threads of a partition's CPUs are scheduled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]

@@ -1,32 +1,23 @@
 //! The sections of a run: one file in memory for each rank, made before any partition starts. After the end they tell
 //! which ranks came.
-//!
-//! ```text
-//!  /dev/shm/bulkhead-…/   0700, named like the runtime folder, in the ledger before it is made
-//!    rank-0               the state word says whether its rank ever wrote it
-//! ```
 
-use std::fs::{self, DirBuilder};
 use std::io;
-use std::os::unix::fs::DirBuilderExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use channel::{Memory, PeerSection, State};
 
 use super::layout::Layout;
 use crate::model::partition::SectionSpec;
 use crate::model::units::Mebibytes;
-use crate::partition::set::channels::{MEMORY, make_file};
-use crate::platforms::ledger::{Ledger, Thing, Ticket};
+use crate::partition::section_folder::SectionFolder;
+use crate::platforms::ledger::Ledger;
 
 /// The files of a run; they go when this is dropped.
 #[derive(Debug)]
 pub struct Sections {
-    folder: PathBuf,
+    folder: SectionFolder,
     homes: Vec<usize>,
     size: Mebibytes,
-    ledger: Ledger,
-    ticket: Option<Ticket>,
 }
 
 impl Sections {
@@ -35,13 +26,9 @@ impl Sections {
     /// # Errors
     /// There is no room, or the folder is there already.
     pub fn make(layout: &Layout, size: Mebibytes, ledger: &Ledger) -> io::Result<Self> {
-        let name = ledger.dir().file_name().ok_or(io::ErrorKind::InvalidInput)?;
-        let folder = Path::new(MEMORY).join(name);
-        let ticket = Some(ledger.record(Thing::Directory { path: folder.clone() })?);
-        DirBuilder::new().mode(0o700).create(&folder)?;
-        let made = Self { folder, homes: layout.homes(), size, ledger: ledger.clone(), ticket };
-        (0..made.homes.len()).try_for_each(|rank| make_file(&made.path(rank), size))?;
-        Ok(made)
+        let homes = layout.homes();
+        let folder = SectionFolder::make(ledger, (0..homes.len()).map(section_name), size)?;
+        Ok(Self { folder, homes, size })
     }
 
     /// What the partition with this place, from 0, gets: all sections, those of its own ranks to write to.
@@ -78,18 +65,7 @@ impl Sections {
     }
 
     fn path(&self, rank: usize) -> PathBuf {
-        self.folder.join(section_name(rank))
-    }
-}
-
-impl Drop for Sections {
-    fn drop(&mut self) {
-        // What cannot be removed now stays in the ledger for the reaper.
-        if fs::remove_dir_all(&self.folder).is_ok()
-            && let Some(ticket) = self.ticket.take()
-        {
-            self.ledger.undone(ticket);
-        }
+        self.folder.file(&section_name(rank))
     }
 }
 
@@ -118,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_never_came_is_known_and_nothing_is_left() {
+    fn who_never_came_is_known() {
         let folder = tempfile::Builder::new().prefix("bulkhead-test-").tempdir().unwrap();
         let ledger = Ledger::open(folder.path()).unwrap();
         let layout = Layout::of(3, Some(2)).unwrap();
@@ -134,16 +110,8 @@ mod tests {
         );
         drop(came.unwrap());
         assert_eq!(sections.missing().unwrap(), [0, 2]);
-        fs::write(&second[0].path, vec![0xee; 1 << 20]).unwrap();
+        std::fs::write(&second[0].path, vec![0xee; 1 << 20]).unwrap();
         assert!(sections.missing().unwrap_err().contains("rank 0"));
-        let there = sections.folder.clone();
-        drop(sections);
-        assert!(!there.exists());
-        let again = Sections::make(&layout, Mebibytes::from_mib(1), &ledger).unwrap();
-        // As when killed: only the ledger knows.
-        std::mem::forget(again);
-        let said = crate::platforms::ledger::sweep(folder.path());
-        assert!(said.len() == 1 && !there.exists(), "{said:?}");
     }
 
     #[test]

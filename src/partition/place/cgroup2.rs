@@ -236,14 +236,13 @@ fn holds(setting: &Setting, shown: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::possible::tests::plain;
     use super::*;
     use crate::model::units::Mebibytes;
 
     const HOST: Bytes = Bytes::from_bytes(4 << 30);
 
     fn asked() -> Resources {
-        let mut asked = plain(2, Mebibytes::from_mib(64));
+        let mut asked = Resources::usual(2, Mebibytes::from_mib(64));
         (asked.node, asked.cpu_weight, asked.cpu_cap_percent) = (Some(1), Some(50), Some(150));
         asked
     }

@@ -233,29 +233,14 @@ fn priority(host: &HostTopology, asked: Priority) -> Result<(), String> {
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+mod tests {
     use super::super::topology::Rights;
     use super::super::topology::tests::big_host;
     use super::*;
     use crate::model::units::Mebibytes;
 
-    /// Resources that ask for nothing special.
-    pub const fn plain(cpus: u32, memory: Mebibytes) -> Resources {
-        Resources {
-            cpus,
-            pin: None,
-            memory,
-            node: None,
-            hugepages: false,
-            priority: Priority::Usual,
-            cpu_weight: None,
-            cpu_cap_percent: None,
-            guest_nodes: 1,
-        }
-    }
-
     fn asked(change: impl FnOnce(&mut Resources)) -> Resources {
-        let mut asked = plain(2, Mebibytes::from_mib(64));
+        let mut asked = Resources::usual(2, Mebibytes::from_mib(64));
         change(&mut asked);
         asked
     }

@@ -113,27 +113,26 @@ fn dealt(total: u64, weights: &[u64]) -> Vec<u64> {
 mod tests {
     use proptest::prelude::*;
 
-    use super::super::possible::tests::plain;
     use super::super::topology::tests::big_host;
     use super::*;
 
     #[test]
     fn a_job_becomes_one_part_per_node() {
         // Nodes of 4, 4, 4 and 3 CPUs.
-        let mut job = plain(15, Mebibytes::from_mib(1500));
+        let mut job = Resources::usual(15, Mebibytes::from_mib(1500));
         job.cpu_cap_percent = Some(1500);
         let parts = by_node(&job, &big_host()).unwrap();
         let each: Vec<_> =
             parts.iter().map(|part| (part.node.unwrap(), part.cpus, part.memory.get())).collect();
         assert_eq!(each, [(0, 4, 400), (1, 4, 400), (2, 4, 400), (3, 3, 300)]);
         assert_eq!(parts[3].cpu_cap_percent, Some(300));
-        let few = by_node(&plain(2, Mebibytes::from_mib(64)), &big_host()).unwrap();
+        let few = by_node(&Resources::usual(2, Mebibytes::from_mib(64)), &big_host()).unwrap();
         assert_eq!(few.len(), 2, "a node without a CPU has no part");
     }
 
     #[test]
     fn named_cpus_stay_the_ones_that_are_used() {
-        let mut job = plain(4, Mebibytes::from_mib(100));
+        let mut job = Resources::usual(4, Mebibytes::from_mib(100));
         job.pin = Some("2-5".parse().unwrap());
         let parts = by_node(&job, &big_host()).unwrap();
         let pins: Vec<String> = parts.iter().map(|part| part.pin.as_ref().unwrap().to_string()).collect();
@@ -149,7 +148,7 @@ mod tests {
     #[test]
     fn what_cannot_be_split_is_said() {
         let refused = |change: fn(&mut Resources)| {
-            let mut job = plain(4, Mebibytes::from_mib(100));
+            let mut job = Resources::usual(4, Mebibytes::from_mib(100));
             change(&mut job);
             by_node(&job, &big_host()).unwrap_err()
         };
@@ -163,7 +162,7 @@ mod tests {
         #[test]
         fn nothing_is_lost_and_no_node_gets_more_cpus_than_it_has(cpus in 1_u32..=15, mib in 15_u64..=640) {
             let host = big_host();
-            let parts = by_node(&plain(cpus, Mebibytes::from_mib(mib)), &host).unwrap();
+            let parts = by_node(&Resources::usual(cpus, Mebibytes::from_mib(mib)), &host).unwrap();
             prop_assert_eq!(parts.iter().map(|part| part.cpus).sum::<u32>(), cpus);
             prop_assert_eq!(parts.iter().map(|part| part.memory.get()).sum::<u64>(), mib);
             for part in &parts {

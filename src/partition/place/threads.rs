@@ -130,7 +130,6 @@ fn hold(thread: u32, set: &NumberList) -> Result<(), String> {
 mod tests {
     use serde_json::json;
 
-    use super::super::possible::tests::plain;
     use super::*;
     use crate::model::units::Mebibytes;
 
@@ -141,7 +140,7 @@ mod tests {
             let each = wanted(asked, node).into_iter();
             each.map(|set| set.map_or("any".to_owned(), |set| set.to_string())).collect()
         };
-        let mut asked = plain(3, Mebibytes::from_mib(64));
+        let mut asked = Resources::usual(3, Mebibytes::from_mib(64));
         let node = list("4-6");
         assert_eq!(words(&asked, None), ["any", "any", "any"]);
         assert_eq!(words(&asked, Some(&node)), ["4-6", "4-6", "4-6"], "a node is no pin");

@@ -9,27 +9,22 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::fs::OpenOptions;
 use std::io::{self, ErrorKind};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt, symlink};
+use std::os::unix::fs::{MetadataExt, symlink};
 use std::path::{Path, PathBuf};
 
-use nix::fcntl::{OFlag, posix_fallocate};
 use nix::sys::statfs::{TMPFS_MAGIC, statfs};
 use nix::unistd::geteuid;
 
 use super::{folder, root};
 use crate::model::partition::SectionSpec;
 use crate::model::partition::set::Charge;
-use crate::model::units::Mebibytes;
 use crate::partition::run;
+use crate::partition::section_folder::make_file;
+use crate::platforms::sweep::{OUR_PREFIX, SHARED_MEMORY};
 
 /// Folder of the files in that of the set.
 pub const FOLDER: &str = "c";
-/// Memory that looks like a folder, on every Linux.
-pub(in crate::partition) const MEMORY: &str = "/dev/shm";
-/// With what the names of our folders there begin.
-const PREFIX: &str = "bulkhead-";
 /// Link from there to the set. No channel is called so: their names begin with a letter or a digit.
 const BACK: &str = ".of";
 
@@ -108,8 +103,8 @@ pub fn remove(set: &Path) -> io::Result<()> {
 }
 
 fn is_our_name(folder: &Path) -> bool {
-    let name = folder.file_name().map(|name| name.to_string_lossy().starts_with(PREFIX));
-    folder.parent() == Some(Path::new(MEMORY)) && name == Some(true)
+    let name = folder.file_name().map(|name| name.to_string_lossy().starts_with(OUR_PREFIX));
+    folder.parent() == Some(Path::new(SHARED_MEMORY)) && name == Some(true)
 }
 
 fn make_folder(set: &Path) -> io::Result<()> {
@@ -121,8 +116,8 @@ fn make_folder(set: &Path) -> io::Result<()> {
         return root::make_private(&at);
     }
     let found = fs::metadata(set)?;
-    let name = format!("{PREFIX}{}-{:x}-{:x}", geteuid(), found.dev(), found.ino());
-    let there = PathBuf::from(MEMORY).join(name);
+    let name = format!("{OUR_PREFIX}{}-{:x}-{:x}", geteuid(), found.dev(), found.ino());
+    let there = PathBuf::from(SHARED_MEMORY).join(name);
     if fs::read_link(&at).is_ok_and(|link| link == there) && there.exists() {
         return root::check_private(&there);
     }
@@ -153,35 +148,12 @@ fn remove_others(set: &Path, names: &BTreeSet<&str>) -> io::Result<()> {
     Ok(())
 }
 
-/// Makes the file of a section. All of it is taken at once: memory that is promised is there.
-///
-/// # Errors
-/// There is no room.
-pub(in crate::partition) fn make_file(path: &Path, size: Mebibytes) -> io::Result<()> {
-    match fs::remove_file(path) {
-        Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
-        _ => {}
-    }
-    let flags = OFlag::O_NOFOLLOW.bits();
-    let file = OpenOptions::new()
-        .read(true)
-        .write(true)
-        .create_new(true)
-        .mode(0o600)
-        .custom_flags(flags)
-        .open(path)?;
-    let bytes = i64::try_from(size.to_bytes().get()).map_err(io::Error::other)?;
-    posix_fallocate(&file, 0, bytes).map_err(io::Error::from).inspect_err(|_| {
-        // A file that is too short would be made anew as well.
-        let _ = fs::remove_file(path);
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use std::os::unix::fs::PermissionsExt;
 
     use super::*;
+    use crate::model::units::Mebibytes;
 
     fn section(set: &Path, name: &str, mib: u64) -> SectionSpec {
         let (path, size) = (set.join(FOLDER).join(name), Mebibytes::from_mib(mib));
@@ -197,13 +169,13 @@ mod tests {
     #[test]
     fn what_fits_stays_and_what_does_not_is_made_anew_wherever_the_set_is() {
         // One is memory, the other usually is not.
-        for parent in [MEMORY, "/var/tmp"] {
+        for parent in [SHARED_MEMORY, "/var/tmp"] {
             let dir = bench(parent);
             let set = dir.path();
             let (a, b) = (section(set, "a", 1), section(set, "b", 2));
             make(set, [&a, &b].into_iter()).expect("made");
             let there = fs::canonicalize(set.join(FOLDER)).expect("a folder");
-            assert!(there.starts_with(MEMORY), "{}", there.display());
+            assert!(there.starts_with(SHARED_MEMORY), "{}", there.display());
             let inode = |section: &SectionSpec| fs::metadata(&section.path).expect("a file").ino();
             let before = (inode(&a), inode(&b));
             fs::File::options().write(true).open(&b.path).expect("open").set_len(100).expect("cut");
@@ -225,7 +197,7 @@ mod tests {
         make(set, [&a].into_iter()).expect("made");
         let there = fs::canonicalize(set.join(FOLDER)).expect("a folder");
         let before = fs::metadata(&a.path).expect("a file").ino();
-        if there.parent() == Some(Path::new(MEMORY)) {
+        if there.parent() == Some(Path::new(SHARED_MEMORY)) {
             fs::remove_file(set.join(FOLDER)).expect("removed");
             make(set, [&a].into_iter()).expect("made");
             assert!(fs::metadata(&a.path).expect("a file").ino() != before);
@@ -234,7 +206,7 @@ mod tests {
         sweep(set).expect("nobody has it");
         assert!(!there.exists());
         // What is not ours is neither used nor removed.
-        let other = bench(MEMORY);
+        let other = bench(SHARED_MEMORY);
         symlink(other.path(), set.join(FOLDER)).expect("a link");
         remove(set).expect("the link");
         assert!(other.path().exists() && fs::symlink_metadata(set.join(FOLDER)).is_err());
@@ -242,7 +214,7 @@ mod tests {
 
     #[test]
     fn no_room_is_said_with_the_name() {
-        let dir = bench(MEMORY);
+        let dir = bench(SHARED_MEMORY);
         let huge = section(dir.path(), "huge", 1 << 24);
         let error = make(dir.path(), [&huge].into_iter()).expect_err("16 TiB").to_string();
         assert!(

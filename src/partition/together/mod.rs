@@ -8,8 +8,6 @@
 //! ```
 //! Everything is a child of this process, and written down in its ledger: nothing outlives it.
 
-mod switch;
-
 use std::fs::File;
 use std::io;
 use std::os::fd::OwnedFd;
@@ -18,7 +16,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::Scope;
 use std::time::{Duration, Instant};
 
-use self::switch::Switch;
+use super::network::own_switch::OwnSwitch;
 use super::run::{self, Event, Failed, Order, Orders, Outcome, Streams, Surroundings};
 use crate::model::partition::{PartitionSpec, ProgramEnd};
 use crate::platforms::spawn::own_cpus;
@@ -85,7 +83,7 @@ pub fn run(
         let outcome = Outcome::Failed(Failed::own(format!("the switch of the network: {error}")));
         End { outcome, was_asked: false }
     };
-    let (switch, error) = match Switch::start(team.link, team.prefix, around)
+    let (switch, error) = match OwnSwitch::start(team.link, team.prefix, around)
         .and_then(|switch| Ok((switch, streams.error.try_clone()?)))
     {
         Ok(made) => made,
@@ -124,7 +122,7 @@ struct Work<'scope, 'env> {
     /// Whether KVM works is tried by the first member alone.
     is_engine_known: bool,
     members: Vec<Member>,
-    switch: Switch,
+    switch: OwnSwitch,
     outcome: Option<Outcome>,
     kill_at: Option<Instant>,
     was_asked: bool,

@@ -1,23 +1,26 @@
-//! The switch of a team's network: this program in a process of its own, which dies with us.
+//! The switch of a run that belongs to no set: this program in a process of its own, which dies with us.
 
 use std::io;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-use crate::partition::network::switch::Order;
+use super::switch::Order;
 use crate::partition::run::Surroundings;
 use crate::platforms::ledger::{Ledger, Thing, Ticket};
 use crate::platforms::spawn::{Bond, ending, spawn};
 
 /// A running switch. Dropping it ends it.
-pub struct Switch {
+pub struct OwnSwitch {
     child: Child,
     ledger: Ledger,
     ticket: Option<Ticket>,
 }
 
-impl Switch {
+impl OwnSwitch {
     /// Starts one for the plugs in `folder`. Plugs may come at any time later.
+    ///
+    /// # Errors
+    /// When it cannot be started or written down.
     pub fn start(folder: &Path, prefix: [u8; 5], around: &Surroundings) -> io::Result<Self> {
         let order = Order { folder: folder.to_owned(), prefix: Some(prefix), ..Order::default() };
         let mut command = Command::new(&around.exe);
@@ -39,7 +42,7 @@ impl Switch {
     }
 }
 
-impl Drop for Switch {
+impl Drop for OwnSwitch {
     fn drop(&mut self) {
         // Ended already, or its number is still its own: it has not been waited for.
         let _ = self.child.kill();
