@@ -70,7 +70,8 @@ fn follow(control: &UnixStream, mut plugs: Vec<Plug>) -> io::Result<()> {
     control.set_write_timeout(Some(WRITE_TIMEOUT))?;
     let mut lines = BufReader::new(control);
     say(control, &json!({ "execute": "qmp_capabilities" }))?;
-    // Answered with how things stand; what changes after that is told by events.
+    // Answered with how things stand; what changes after that is told by events. QEMU looks first and sends its answer
+    // later: an event that comes before the answer may be of after the look, and is as new in any case.
     say(
         control,
         &json!({
@@ -98,8 +99,10 @@ fn follow(control: &UnixStream, mut plugs: Vec<Plug>) -> io::Result<()> {
         match (&mut lines).take(room as u64).read_until(b'\n', &mut line) {
             Ok(_) if line.ends_with(b"\n") => {
                 let message = serde_json::from_slice(&line).unwrap_or(Value::Null);
+                let is_event = message.get("event").is_some();
                 for (number, there) in changes(&message) {
-                    if let Some(plug) = plugs.get_mut(number) {
+                    if let Some(plug) = plugs.get_mut(number).filter(|plug| is_event || plug.there.is_none())
+                    {
                         plug.there = Some(there);
                     }
                 }
@@ -168,6 +171,23 @@ mod tests {
         ] {
             assert_eq!(changes(&strange), [], "{strange}");
         }
+    }
+
+    /// Regression: a switch that dialled between QEMU's look and its answer was never there.
+    #[test]
+    fn an_answer_that_comes_late_changes_nothing() {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        let watching = watch(ours, vec![None]).unwrap();
+        let mut out = theirs.try_clone().unwrap();
+        let connected = json!({ "event": CONNECTED, "data": { "netdev-id": "plug0" } });
+        writeln!(out, "{connected}").unwrap();
+        writeln!(out, "{}", json!({ "return": " \\ plug0: index=0,type=stream,\r\n", "id": "now" })).unwrap();
+        out.shutdown(std::net::Shutdown::Write).unwrap();
+        watching.join().unwrap();
+        let said = BufReader::new(theirs).lines().skip(2).map(|line| line.unwrap());
+        let told = said
+            .map(|line| serde_json::from_str::<Value>(&line).unwrap()["arguments"]["up"].as_bool().unwrap());
+        assert_eq!(told.collect::<Vec<_>>(), [true]);
     }
 
     #[test]
