@@ -86,11 +86,12 @@ fn the_host_alone_is_measured() {
     assert!(complaint(&output).contains("seed 7"));
     assert!(bench.engine.is_none() && bench.marks.is_empty() && bench.failures.is_empty());
     let ways: BTreeSet<Way> = bench.series.iter().map(|series| series.way).collect();
-    assert_eq!(ways, BTreeSet::from([Way::Host, Way::HostCopy]));
+    assert_eq!(ways, BTreeSet::from([Way::Host, Way::HostCopy, Way::HostFlag]));
     for series in &bench.series {
         assert_eq!(series.rounds, 3);
         assert!(series.trips_ns.count() >= 12, "{series:?}");
-        assert!(series.bandwidth_bytes_per_s.estimate().is_some_and(|speed| speed.value > 0.0));
+        let has_bandwidth = series.bandwidth_bytes_per_s.estimate().is_some_and(|speed| speed.value > 0.0);
+        assert_eq!(has_bandwidth, series.way.has_stream(), "{series:?}");
     }
     assert_eq!(bench.mappings.len(), 1);
     here.assert_nothing_left();

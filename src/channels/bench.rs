@@ -15,7 +15,9 @@ use super::party::RING_BYTES;
 use crate::model::channel_bench::{
     BenchLimits, CHANNEL_BENCH_VERSION, ChannelBench, Mapping, SeriesFailure, Taken, Way,
 };
-use crate::model::channel_party::{MappingOrder, PartyAnswer, PartyOrder, PartyWay, Seen, SeriesOrder};
+use crate::model::channel_party::{
+    MappingOrder, PartyAnswer, PartyOrder, PartyWay, Seen, SeriesOrder, Through,
+};
 use crate::platforms::Cancel;
 use crate::stats::channel_bench as figures;
 
@@ -106,6 +108,7 @@ pub fn run(
         clocks: figures::clocks(&taken),
         series: figures::series(&taken),
         marks: figures::marks(&taken),
+        floors: figures::floors(&taken),
         failures,
     }
 }
@@ -118,7 +121,7 @@ fn orders(plan: &Plan, ways: &[Way]) -> Vec<(u32, Way, u64)> {
         let mut sizes = plan.sizes.clone();
         sizes.shuffle(&mut random);
         for bytes in sizes {
-            let mut ways = ways.to_vec();
+            let mut ways: Vec<Way> = ways.iter().copied().filter(|way| way.carries(bytes)).collect();
             ways.shuffle(&mut random);
             all.extend(ways.into_iter().map(|way| (round, way, bytes)));
         }
@@ -178,20 +181,27 @@ impl Bench<'_> {
             second_cpu: self.plan.cpu(false, on_host),
             patience_ms: u64::try_from(MESSAGE_PATIENCE.as_millis()).unwrap_or(u64::MAX),
         };
-        let ring =
-            |own: &str, peer: &str| PartyWay::Ring { own: section_path(own), peer: section_path(peer) };
+        let between = |through: Through| {
+            let shared = |own: &str, peer: &str, leads: bool| {
+                let (own, peer) = (section_path(own), section_path(peer));
+                order(PartyWay::Shared { through, own, peer }, leads)
+            };
+            (shared(CHANNEL_A, CHANNEL_B, true), shared(CHANNEL_B, CHANNEL_A, false))
+        };
         let address = format!("{FOLLOWER_ADDRESS}:{PORT}");
         let tcp = PartyWay::Tcp { address };
-        let (pair, copy) = (order(PartyWay::Pair, true), order(PartyWay::Copy, true));
-        let through = (order(ring(CHANNEL_A, CHANNEL_B), true), order(ring(CHANNEL_B, CHANNEL_A), false));
+        let pair = |through: Through| order(PartyWay::Pair(through), true);
+        let copy = order(PartyWay::Copy, true);
         let over_tcp = (order(tcp.clone(), true), order(tcp, false));
         let host = &mut self.parties.host;
         let outcome = match (way, self.parties.partitions.as_mut()) {
-            (Way::Host, _) => alone(&mut host.desk, pair),
+            (Way::Host, _) => alone(&mut host.desk, pair(Through::Ring)),
+            (Way::HostFlag, _) => alone(&mut host.desk, pair(Through::Flag)),
             (Way::HostCopy, _) => alone(&mut host.desk, copy),
-            (Way::OneGuest, Some((a, _))) => alone(&mut a.desk, pair),
+            (Way::OneGuest, Some((a, _))) => alone(&mut a.desk, pair(Through::Ring)),
             (Way::GuestCopy, Some((a, _))) => alone(&mut a.desk, copy),
-            (Way::Channel, Some((a, b))) => together(&mut a.desk, &mut b.desk, through),
+            (Way::Channel, Some((a, b))) => together(&mut a.desk, &mut b.desk, between(Through::Ring)),
+            (Way::Flag, Some((a, b))) => together(&mut a.desk, &mut b.desk, between(Through::Flag)),
             (Way::Tcp, Some((a, b))) => together(&mut a.desk, &mut b.desk, over_tcp),
             (_, None) => Err(NoAnswer::Failed("there are no partitions".to_owned())),
         };
@@ -290,12 +300,14 @@ mod tests {
         let mut sorted = all.clone();
         sorted.sort_unstable();
         sorted.dedup();
-        assert_eq!((all.len(), sorted.len()), (3 * 3 * 6, 3 * 3 * 6));
+        // The flags carry one size.
+        let wanted = 3 * (3 * 6 + 2);
+        assert_eq!((all.len(), sorted.len()), (wanted, wanted));
         assert!(all.is_sorted_by_key(|(round, ..)| *round));
         assert_eq!(
             (plan.cpu(true, true), plan.cpu(false, true), plan.cpu(false, false)),
             (Some(2), Some(3), Some(1))
         );
-        assert_eq!(Plan::ways(false), [Way::Host, Way::HostCopy]);
+        assert_eq!(Plan::ways(false), [Way::Host, Way::HostCopy, Way::HostFlag]);
     }
 }

@@ -22,14 +22,19 @@ pub enum ChannelVerb {
 
 const BENCH_AFTER: &str = "\
 What is measured, each way beside the others in every round, from 1 B to 4 MiB:
-  channel       the ring between two partitions, through sections that one writes and the other only reads
+  channel       the ring between two partitions, through sections that one
+                writes and the other only reads
   one guest     the same ring between two processes inside one of these partitions
   host          the same ring between two processes on the host
   TCP           a connection over virtio-net between the same two partitions
-  copy          a plain copy by one process, inside the partition and on the host
+  copy          a plain copy by one process, inside the partition and on the
+                host
+  flag          a bare word each way, at 8 B, between the partitions and on the
+                host: what any channel over this memory takes at least
 
-First it is measured whether the mapping of a section is cached. Whoever leads and whoever follows have the same two
-host CPUs in every way; a failed series is recorded with its reason.
+First it is measured whether the mapping of a section is cached. Whoever leads
+and whoever follows have the same two host CPUs in every way; a failed series
+is recorded with its reason.
 
 Examples:
   bulkhead channel bench                        about two minutes

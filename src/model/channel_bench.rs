@@ -28,21 +28,46 @@ pub enum Way {
     GuestCopy,
     /// A plain copy by one process on the host.
     HostCopy,
+    /// A bare flag between the two partitions: a word that each side stores and the other waits for.
+    Flag,
+    /// A bare flag between two processes on the host.
+    HostFlag,
 }
+
+/// Size of a bare flag.
+pub const FLAG_BYTES: u64 = 8;
 
 impl Way {
     /// All of them.
-    pub const ALL: [Self; 6] =
-        [Self::Channel, Self::OneGuest, Self::Host, Self::Tcp, Self::GuestCopy, Self::HostCopy];
+    pub const ALL: [Self; 8] = [
+        Self::Channel,
+        Self::OneGuest,
+        Self::Host,
+        Self::Tcp,
+        Self::GuestCopy,
+        Self::HostCopy,
+        Self::Flag,
+        Self::HostFlag,
+    ];
 
     /// Whether messages go there and back.
     pub const fn has_trips(self) -> bool {
         !matches!(self, Self::GuestCopy | Self::HostCopy)
     }
 
+    /// Whether messages can follow each other: a flag says nothing more before the last word was answered.
+    pub const fn has_stream(self) -> bool {
+        !matches!(self, Self::Flag | Self::HostFlag)
+    }
+
+    /// Whether messages of this size can go there.
+    pub const fn carries(self, bytes: u64) -> bool {
+        self.has_stream() || bytes == FLAG_BYTES
+    }
+
     /// Whether it needs no partition.
     pub const fn is_on_host(self) -> bool {
-        matches!(self, Self::Host | Self::HostCopy)
+        matches!(self, Self::Host | Self::HostCopy | Self::HostFlag)
     }
 
     /// Its name in tables.
@@ -54,6 +79,8 @@ impl Way {
             Self::Tcp => "TCP",
             Self::GuestCopy => "copy, guest",
             Self::HostCopy => "copy, host",
+            Self::Flag => "flag",
+            Self::HostFlag => "flag, host",
         }
     }
 }
@@ -107,6 +134,8 @@ pub struct ChannelBench {
     pub series: Vec<Series>,
     /// What is held against what.
     pub marks: Vec<Mark>,
+    /// How far the rings are from a bare flag, and what a flag makes of the partitions.
+    pub floors: Vec<Floor>,
     /// Everything that failed.
     pub failures: Vec<SeriesFailure>,
 }
@@ -237,6 +266,20 @@ pub struct Mark {
     pub reached: Option<bool>,
     /// Whether its whole interval says so.
     pub certain: bool,
+}
+
+/// A ratio without a mark, of median round trips.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Floor {
+    /// At which size.
+    pub size_bytes: u64,
+    /// What is above the line of the ratio.
+    pub this: Way,
+    /// What is below it.
+    pub other: Way,
+    /// From pairs of the same round.
+    pub ratio: Answer,
 }
 
 /// A series that failed in a round.

@@ -62,13 +62,15 @@ pub struct SeriesOrder {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum PartyWay {
-    /// A ring to a second process that the party starts itself, on the same machine.
-    Pair,
-    /// A ring in each of two sections.
-    Ring {
-        /// Section that this party writes.
+    /// To a second process that the party starts itself, on the same machine, through memory that both have.
+    Pair(Through),
+    /// Through two pieces of memory that both parties have.
+    Shared {
+        /// What is made of them.
+        through: Through,
+        /// The one that this party writes.
         own: PathBuf,
-        /// Section that the other one writes.
+        /// The one that the other party writes.
         peer: PathBuf,
     },
     /// TCP; who follows listens at this address, who leads connects to it.
@@ -78,6 +80,16 @@ pub enum PartyWay {
     },
     /// No messages: a plain copy from memory to memory by one process.
     Copy,
+}
+
+/// What is made of shared memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Through {
+    /// A section with a ring in each piece.
+    Ring,
+    /// A bare flag in each piece.
+    Flag,
 }
 
 /// How much is measured. Each part ends with its time, or earlier where it has a number; it has at least a few messages.

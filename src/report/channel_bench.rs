@@ -24,6 +24,7 @@ pub fn text(bench: &ChannelBench, style: Style) -> String {
     round_trips(&mut out, bench);
     bandwidths(&mut out, bench);
     marks(&mut out, bench);
+    floors(&mut out, bench);
     failures(&mut out, bench, style);
     out
 }
@@ -92,7 +93,7 @@ fn round_trips(out: &mut String, bench: &ChannelBench) {
 
 fn bandwidths(out: &mut String, bench: &ChannelBench) {
     let _ = writeln!(out, "\nBandwidth{:>11}{:>FIGURE$}{:>FIGURE$}", "", "MB/s", "trip in a row, µs");
-    for series in &bench.series {
+    for series in bench.series.iter().filter(|series| series.way.has_stream()) {
         let (speed, batch) =
             (figure(&series.bandwidth_bytes_per_s, 1e-6), figure(&series.batch_mean_ns, 1e-3));
         let batch = if series.way.has_trips() { batch } else { String::new() };
@@ -115,20 +116,32 @@ fn marks(out: &mut String, bench: &ChannelBench) {
         let _ = writeln!(
             out,
             "{:<40}{wanted:>8}{:>FIGURE$}  {}",
-            what(mark),
+            what(mark.quantity, mark.size_bytes, mark.this, mark.other),
             figure(&mark.ratio, 1.0),
             verdict(mark)
         );
     }
 }
 
-fn what(mark: &Mark) -> String {
-    let quantity = match mark.quantity {
+/// How far everything is from what the memory alone takes.
+fn floors(out: &mut String, bench: &ChannelBench) {
+    if bench.floors.is_empty() {
+        return;
+    }
+    let _ = writeln!(out, "\n{:<48}{:>FIGURE$}", "Beside a bare flag, a word each way", "ratio");
+    for floor in &bench.floors {
+        let words = what(Quantity::RoundTrip, floor.size_bytes, floor.this, floor.other);
+        let _ = writeln!(out, "{words:<48}{:>FIGURE$}", figure(&floor.ratio, 1.0));
+    }
+}
+
+fn what(quantity: Quantity, bytes: u64, this: Way, other: Way) -> String {
+    let quantity = match quantity {
         Quantity::RoundTrip => "round trip",
         Quantity::Bandwidth => "bandwidth",
     };
-    let other = if mark.other == Way::GuestCopy { "copy" } else { mark.other.as_str() };
-    format!("{quantity} {}: {} / {other}", size(mark.size_bytes), mark.this)
+    let other = if other == Way::GuestCopy { "copy" } else { other.as_str() };
+    format!("{quantity} {}: {this} / {other}", size(bytes))
 }
 
 /// With a question mark where the interval holds the mark.
@@ -203,7 +216,7 @@ mod tests {
             };
             Taken { round, way, bytes, outcome: Ok(seen) }
         };
-        let trips = [700, 600, 400, 500_000, 30, 25];
+        let trips = [700, 600, 400, 500_000, 30, 25, 550, 300];
         let taken: Vec<Taken> = (0..5)
             .flat_map(|round| Way::ALL.into_iter().zip(trips).map(move |(way, trip)| (round, way, trip)))
             .flat_map(|(round, way, trip)| [one(round, way, 8, trip), one(round, way, 1 << 20, trip * 1000)])
@@ -230,6 +243,7 @@ mod tests {
             clocks: figures::clocks(&taken),
             series: figures::series(&taken),
             marks: figures::marks(&taken),
+            floors: figures::floors(&taken),
             failures: vec![failure],
         }
     }

@@ -8,7 +8,7 @@ use super::interval::{median_interval, unsupported};
 use super::pairs::compare;
 use super::summary::{histogram_max, histogram_quantile};
 use crate::model::channel_bench::{
-    AccessCost, ClockCost, Mapping, Mark, Quantity, Series, SeriesFailure, Taken, Way,
+    AccessCost, ClockCost, FLAG_BYTES, Floor, Mapping, Mark, Quantity, Series, SeriesFailure, Taken, Way,
 };
 use crate::model::channel_party::{AccessTimes, MappingTimes, Seen, Totals};
 use crate::model::histogram::Histogram;
@@ -31,6 +31,14 @@ pub const MARKS: [(Quantity, u64, Way, Way, bool, f64); 6] = [
     (Quantity::Bandwidth, 1 << 20, Way::Channel, Way::GuestCopy, false, 0.8),
     (Quantity::Bandwidth, 4 << 20, Way::Channel, Way::GuestCopy, false, 0.8),
     (Quantity::Bandwidth, 1 << 20, Way::Channel, Way::Tcp, false, 50.0),
+];
+
+/// What is held against a bare flag: this, other.
+const FLOORS: [(Way, Way); 4] = [
+    (Way::Channel, Way::Flag),
+    (Way::Host, Way::HostFlag),
+    (Way::Flag, Way::HostFlag),
+    (Way::Tcp, Way::Flag),
 ];
 
 /// One series for each way and size that was tried.
@@ -90,10 +98,29 @@ fn bandwidth(seen: &Seen, bytes: u64) -> Option<f64> {
 
 /// All marks whose ways and sizes were tried.
 pub fn marks(taken: &[Taken]) -> Vec<Mark> {
-    let tried = |way: Way, bytes: u64| taken.iter().any(|one| one.way == way && one.bytes == bytes);
-    let asked =
-        MARKS.iter().filter(|(_, bytes, this, other, ..)| tried(*this, *bytes) && tried(*other, *bytes));
+    let asked = MARKS
+        .iter()
+        .filter(|(_, bytes, this, other, ..)| tried(taken, *this, *bytes) && tried(taken, *other, *bytes));
     asked.map(|mark| held(taken, *mark)).collect()
+}
+
+fn tried(taken: &[Taken], way: Way, bytes: u64) -> bool {
+    taken.iter().any(|one| one.way == way && one.bytes == bytes)
+}
+
+/// Everything that was tried beside a bare flag.
+pub fn floors(taken: &[Taken]) -> Vec<Floor> {
+    let size_bytes = FLAG_BYTES;
+    let asked = FLOORS
+        .into_iter()
+        .filter(|(this, other)| tried(taken, *this, size_bytes) && tried(taken, *other, size_bytes));
+    let floor = |(this, other)| Floor {
+        size_bytes,
+        this,
+        other,
+        ratio: ratio(taken, Quantity::RoundTrip, size_bytes, this, other),
+    };
+    asked.map(floor).collect()
 }
 
 fn held(taken: &[Taken], mark: (Quantity, u64, Way, Way, bool, f64)) -> Mark {

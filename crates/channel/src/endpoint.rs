@@ -7,7 +7,7 @@ use crate::error::{Error, Gone, Result};
 use crate::layout::MOST_MESSAGE;
 use crate::link::{Established, Handshake, Health, Link, claim, establish};
 use crate::receiver::Receiver;
-use crate::ring::{Fault, Progress};
+use crate::ring::{Fault, Progress, Watch};
 use crate::section::{PeerSection, Section};
 use crate::sender::Sender;
 use crate::wait::{Patience, Pulse, Then, spin_time};
@@ -196,12 +196,16 @@ impl Guard {
     ) -> Result<T> {
         let mut patience = Patience::spinning(timeout, self.spin);
         loop {
-            match step(self)? {
+            let watch = match step(self)? {
                 Step::Done(value) => return Ok(value),
-                Step::Moved => patience.refresh(),
-                Step::Idle => {}
-            }
-            let then = patience.pause();
+                Step::Moved(watch) => {
+                    patience.refresh();
+                    watch
+                }
+                Step::Idle(watch) => watch,
+            };
+            let block = self.link.block();
+            let then = patience.pause_until(|| block.load(watch.at) != watch.seen);
             let health = if then == Then::Look { Ok(()) } else { self.look_at_peer() };
             if then == Then::Look || (then == Then::LookAtPeer && health.is_ok()) {
                 continue;
@@ -224,18 +228,18 @@ pub(crate) enum Step<T> {
     /// What was waited for.
     Done(T),
     /// Something moved.
-    Moved,
+    Moved(Watch),
     /// Nothing moved.
-    Idle,
+    Idle(Watch),
 }
 
 impl<T> Step<T> {
     /// Whether a ring's progress is what was waited for.
-    pub(crate) fn of(progress: Progress, done: impl FnOnce(usize) -> T) -> Self {
+    pub(crate) fn of(progress: Progress, watch: Watch, done: impl FnOnce(usize) -> T) -> Self {
         match progress {
             Progress::Whole(length) => Self::Done(done(length)),
-            Progress::Part { .. } => Self::Moved,
-            Progress::Nothing => Self::Idle,
+            Progress::Part { .. } => Self::Moved(watch),
+            Progress::Nothing => Self::Idle(watch),
         }
     }
 }

@@ -20,7 +20,7 @@ use crate::ring::{Consumer, Producer};
 use crate::section::{Inner, Offer, PeerSection, Section};
 use crate::state::{Change, State, StateWord};
 use crate::wait::{Patience, Then};
-use crate::words::Own;
+use crate::words::{Foreign, Own};
 
 /// A link that is up. Dropping it tells the peer.
 #[derive(Debug)]
@@ -28,6 +28,8 @@ pub(crate) struct Link {
     claim: Arc<Claim>,
     pub(crate) peer: PeerSection,
     pub(crate) number: u32,
+    /// The peer's link block.
+    block: Foreign,
     generation: u64,
     session: u64,
 }
@@ -70,6 +72,12 @@ pub(crate) enum Health {
 }
 
 impl Link {
+    /// What the peer writes for this link.
+    #[inline]
+    pub(crate) fn block(&self) -> &Foreign {
+        &self.block
+    }
+
     /// What the peer's state word says about the generation that this link belongs to.
     pub(crate) fn health(&self) -> Health {
         let before = StateWord { state: State::Ready, generation: self.generation };
@@ -246,11 +254,13 @@ fn assemble(
     let ring = Own::new(&section.memory, from, words).ok_or_else(damaged)?;
     let control = claim.control.clone();
     let producer = Producer::new(ring, control.clone(), offer.block.clone(), mine, session);
+    let block = offer.block.clone();
     let consumer = Consumer::new(offer.ring, offer.capacity, offer.block, control, session);
     let link = Link {
         claim: Arc::clone(claim),
         peer: peer.clone(),
         number: offer.writer,
+        block,
         generation: offer.generation,
         session: mine,
     };

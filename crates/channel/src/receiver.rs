@@ -5,7 +5,6 @@ use std::time::Duration;
 use crate::endpoint::{Guard, Step};
 use crate::error::Result;
 use crate::ring::{Consumer, Fault, Progress, Short};
-use crate::sender::SMALL;
 
 /// Receives messages from one peer.
 #[derive(Debug)]
@@ -34,28 +33,34 @@ impl Receiver {
     /// Waits for a message, puts it into the parts, one filled after the other, and returns its length.
     ///
     /// When the time is over, nothing is lost: the next call goes on.
+    #[inline]
     pub fn receive(&mut self, parts: &mut [&mut [u8]], timeout: Duration) -> Result<usize> {
         self.guard.standing()?;
+        if self.stash.is_none()
+            && let [part] = parts
+        {
+            let received = self.ring.receive_bytes(part);
+            if let Short::Message(length) = self.guard.keep(received, part.len())? {
+                return Ok(length);
+            }
+        }
+        self.receive_in_parts(parts, timeout)
+    }
+
+    fn receive_in_parts(&mut self, parts: &mut [&mut [u8]], timeout: Duration) -> Result<usize> {
         self.unstash(parts)?;
         let room = room(parts);
         let ring = &mut self.ring;
         let received = self.guard.wait(timeout, "wait for a message of", |guard| {
-            if ring.open().is_none() {
-                let mut words = [0; SMALL / 8];
-                // A message that does not fit into the parts is not taken.
-                let words = words.get_mut(..(room / 8).min(SMALL / 8)).unwrap_or_default();
-                let short = ring.receive_short(words);
-                match guard.keep(short, room)? {
-                    Short::Message(length) => {
-                        spread(words, length, parts);
-                        return Ok(Step::Done(length));
-                    }
-                    Short::Nothing => return Ok(Step::Idle),
+            if let [part] = parts {
+                match guard.keep(ring.receive_bytes(part), room)? {
+                    Short::Message(length) => return Ok(Step::Done(length)),
+                    Short::Nothing => return Ok(Step::Idle(ring.watched())),
                     Short::Longer => {}
                 }
             }
             let progress = guard.keep(ring.receive(parts), room)?;
-            Ok(Step::of(progress, |length| length))
+            Ok(Step::of(progress, ring.watched(), |length| length))
         });
         self.stash_what_came(parts);
         received
@@ -191,16 +196,6 @@ fn whole(progress: Progress) -> Option<usize> {
 
 fn room(parts: &[&mut [u8]]) -> usize {
     parts.iter().map(|part| part.len()).fold(0, usize::saturating_add)
-}
-
-/// Puts `length` bytes of words of little end into the parts.
-#[inline]
-fn spread(words: &[u64], length: usize, parts: &mut [&mut [u8]]) {
-    let mut bytes = [0; SMALL];
-    for (to, word) in bytes.chunks_exact_mut(8).zip(words) {
-        to.copy_from_slice(&word.to_le_bytes());
-    }
-    copy(bytes.get(..length).unwrap_or_default(), parts);
 }
 
 fn copy(mut from: &[u8], parts: &mut [&mut [u8]]) {

@@ -6,19 +6,10 @@ use crate::endpoint::{Guard, Step, check_length};
 use crate::error::{Error, Result};
 use crate::layout::MOST_MESSAGE;
 use crate::ring::{Fault, Producer, Progress, total_of};
+use crate::words::SMALL;
 
 /// Longest short message: it fits into every ring and every first frame.
 const MOST_SHORT: usize = 1024;
-
-/// Messages of one part of up to so many bytes go the short way.
-pub(crate) const SMALL: usize = 64;
-
-/// Up to eight bytes as the lowest of a word.
-#[inline]
-fn little_end(bytes: &[u8]) -> u64 {
-    let some = || bytes.iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte));
-    <[u8; 8]>::try_from(bytes).map_or_else(|_| some(), u64::from_le_bytes)
-}
 
 /// Sends messages to one peer.
 #[derive(Debug)]
@@ -45,33 +36,30 @@ impl Sender {
     /// Sends the parts as one message of 0 to 16 MiB. One longer than the ring is streamed while the peer reads.
     ///
     /// When the time is over or the peer goes, the peer drops what it got of the message as soon as the next begins.
+    #[inline]
     pub fn send(&mut self, parts: &[&[u8]], timeout: Duration) -> Result<()> {
         self.guard.standing()?;
-        if self.send_at_once(parts)? {
-            return Ok(());
+        if let [part] = parts
+            && part.len() <= SMALL
+        {
+            let sent = self.ring.send_short(&[], part);
+            if self.guard.keep(sent, 0)? {
+                return Ok(());
+            }
         }
+        self.send_in_parts(parts, timeout)
+    }
+
+    fn send_in_parts(&mut self, parts: &[&[u8]], timeout: Duration) -> Result<()> {
         check_length(total_of(parts), MOST_MESSAGE)?;
         self.ring.give_up();
         let ring = &mut self.ring;
         let sent = self.guard.wait(timeout, "wait for room to send to", |guard| {
             let progress = guard.keep(ring.send_part(parts), 0)?;
-            Ok(Step::of(progress, |_| ()))
+            Ok(Step::of(progress, ring.watched(), |_| ()))
         });
         self.ring.give_up();
         sent
-    }
-
-    /// Sends a message of one small part the short way, if there is room; anything else is left for the others.
-    #[inline]
-    fn send_at_once(&mut self, parts: &[&[u8]]) -> Result<bool> {
-        let [part] = parts else { return Ok(false) };
-        let mut words = [0; SMALL / 8];
-        let Some(words) = words.get_mut(..part.len().div_ceil(8)) else { return Ok(false) };
-        for (word, bytes) in words.iter_mut().zip(part.chunks(8)) {
-            *word = little_end(bytes);
-        }
-        let sent = self.ring.send_short(part.len(), words);
-        self.guard.keep(sent, 0)
     }
 
     /// Sends the parts as one message if there is room for all of it; false if there is none now.
@@ -82,21 +70,19 @@ impl Sender {
         self.guard.keep(sent, 0)
     }
 
-    /// Sends a short message if there is room for all of it: `length` bytes in words of little end, of which there must
-    /// be as many as they need. The shortest way there is; the receiver sees a message like any other.
+    /// Sends a short message if there is room for all of it: words, of little end, and behind them bytes. The shortest way
+    /// there is; the receiver sees a message like any other.
     ///
     /// # Errors
-    /// As [`Sender::try_send`], and a message of another length than its words', or of more than 1 KiB.
+    /// As [`Sender::try_send`], and more than 1 KiB.
     #[inline]
-    pub fn try_send_short(&mut self, length: usize, words: &[u64]) -> Result<bool> {
+    pub fn try_send_short(&mut self, head: &[u64], rest: &[u8]) -> Result<bool> {
         self.guard.standing()?;
-        if length.div_ceil(8) != words.len() || length > MOST_SHORT {
-            return Err(Error::TooLong {
-                length: length as u64,
-                most: (words.len() * 8).min(MOST_SHORT) as u64,
-            });
+        let length = head.len().saturating_mul(8).saturating_add(rest.len());
+        if length > MOST_SHORT {
+            return Err(Error::TooLong { length: length as u64, most: MOST_SHORT as u64 });
         }
-        let sent = self.ring.send_short(length, words);
+        let sent = self.ring.send_short(head, rest);
         self.guard.keep(sent, 0)
     }
 
@@ -132,7 +118,7 @@ impl Sender {
             // Who has closed reads no more.
             match ring.check() {
                 Err(fault @ Fault::Closed) => guard.keep(Err(fault), 0),
-                _ => Ok(Step::Idle),
+                _ => Ok(Step::Idle(ring.watched())),
             }
         })
     }

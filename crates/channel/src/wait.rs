@@ -91,19 +91,37 @@ impl Patience {
 
     /// Pauses in the way that fits the time already waited.
     pub(crate) fn pause(&mut self) -> Then {
+        self.pause_until(|| false)
+    }
+
+    /// The same, and not longer than until there is news: that is looked for all the time while spinning, and nothing
+    /// else is.
+    #[inline]
+    pub(crate) fn pause_until(&mut self, news: impl Fn() -> bool) -> Then {
         if self.timeout.is_zero() {
             return Then::GiveUp;
         }
         self.rounds = self.rounds.wrapping_add(1);
+        // However often there is news: the time passes.
         if !self.rounds.is_multiple_of(ROUNDS_PER_LOOK)
             && self.sleep == SHORTEST_SLEEP
             && !self.spin.is_zero()
         {
-            if pause_is_quick() {
-                std::hint::spin_loop();
+            let pauses = pause_is_quick();
+            for _ in 0..ROUNDS_PER_LOOK {
+                if news() {
+                    return Then::Look;
+                }
+                if pauses {
+                    std::hint::spin_loop();
+                }
             }
-            return Then::Look;
         }
+        self.rest()
+    }
+
+    /// What comes after a while of spinning.
+    fn rest(&mut self) -> Then {
         let now = Instant::now();
         let waited = now - *self.started.get_or_insert(now);
         let Some(left) = self.timeout.checked_sub(waited).filter(|left| !left.is_zero()) else {

@@ -8,8 +8,14 @@ use std::sync::Arc;
 use crate::atomic::Ordering;
 use crate::memory::{Memory, Span};
 
-/// Most words that are stored around a ring's end at once: those of the longest short message, and its frame's.
-const MOST_STRAIGHT: usize = 130;
+/// Bytes of messages that go the short way of their own accord.
+pub(crate) const SMALL: usize = 64;
+
+/// Up to eight bytes as a word, the first one lowest.
+#[inline]
+fn little_end(bytes: &[u8]) -> u64 {
+    bytes.iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte))
+}
 
 /// A window into our own section.
 #[derive(Debug, Clone)]
@@ -52,22 +58,28 @@ impl Own {
         }
     }
 
-    /// Stores a few words one after the other, from `at` on and then from the beginning; their number is a power of two.
+    /// Stores words, and behind them bytes, the last word of which is filled up with zeros; false, and nothing is
+    /// stored, where the window ends before all of them.
     #[inline]
-    pub(crate) fn store_around(&self, at: usize, values: impl Iterator<Item = u64>) {
-        let words = self.0.words();
-        let first = at & words.len().wrapping_sub(1);
-        if let Some(straight) = words.get(first..).filter(|straight| straight.len() >= MOST_STRAIGHT) {
-            for (word, value) in straight.iter().zip(values) {
-                word.store(value, Ordering::Relaxed);
-            }
-            return;
-        }
-        for (at, value) in (at..).zip(values) {
-            if let Some(word) = words.get(at & words.len().wrapping_sub(1)) {
-                word.store(value, Ordering::Relaxed);
+    pub(crate) fn store_straight(&self, at: usize, front: [u64; 2], head: &[u64], rest: &[u8]) -> bool {
+        let count = 2 + head.len() + rest.len().div_ceil(8);
+        let Some(places) = self.0.words().get(at..).and_then(|words| words.get(..count)) else {
+            return false;
+        };
+        let (whole, last) = rest.as_chunks::<8>();
+        let mut places = places.iter();
+        for value in front.iter().chain(head) {
+            if let Some(place) = places.next() {
+                place.store(*value, Ordering::Relaxed);
             }
         }
+        for (bytes, place) in whole.iter().zip(places.by_ref()) {
+            place.store(u64::from_le_bytes(*bytes), Ordering::Relaxed);
+        }
+        if let Some(place) = places.next() {
+            place.store(little_end(last), Ordering::Relaxed);
+        }
+        true
     }
 
     /// Number of words.
@@ -92,19 +104,53 @@ impl Foreign {
         self.0.words().get(at).map_or(0, |word| word.load(Ordering::Relaxed))
     }
 
-    /// Loads a few words one after the other, from `at` on and then from the beginning of the first `size`, a power of two.
+    /// Loads a pair of words; zeros where there are none.
     #[inline]
-    pub(crate) fn load_around(&self, at: usize, size: usize, values: &mut [u64]) {
-        let words = self.0.words();
-        let straight = words.get(at & size.wrapping_sub(1)..size).and_then(|words| words.get(..values.len()));
-        if let Some(straight) = straight {
-            for (word, value) in straight.iter().zip(values) {
-                *value = word.load(Ordering::Relaxed);
+    pub(crate) fn load_pair(&self, at: usize) -> [u64; 2] {
+        let pair = self.0.words().get(at..).and_then(|words| words.first_chunk::<2>());
+        pair.map_or([0; 2], |[first, second]| [first.load(Ordering::Relaxed), second.load(Ordering::Relaxed)])
+    }
+
+    /// Loads words from `at` on and then from the beginning of the first `size`, a power of two.
+    #[inline]
+    pub(crate) fn load_words(&self, at: usize, size: usize, values: &mut [u64]) {
+        match self.0.words().get(at..size).and_then(|words| words.get(..values.len())) {
+            Some(places) => {
+                for (place, value) in places.iter().zip(values) {
+                    *value = place.load(Ordering::Relaxed);
+                }
+            }
+            None => self.load_around(at, size, values.iter_mut()),
+        }
+    }
+
+    /// Loads up to [`SMALL`] bytes, the same way.
+    #[inline]
+    pub(crate) fn load_few(&self, at: usize, size: usize, bytes: &mut [u8]) {
+        let (whole, rest) = bytes.as_chunks_mut::<8>();
+        let count = whole.len() + usize::from(!rest.is_empty());
+        if let Some(places) = self.0.words().get(at..size).and_then(|words| words.get(..count)) {
+            for (to, place) in whole.iter_mut().zip(places) {
+                *to = place.load(Ordering::Relaxed).to_le_bytes();
+            }
+            if let Some(place) = places.get(whole.len()) {
+                for (to, from) in rest.iter_mut().zip(place.load(Ordering::Relaxed).to_le_bytes()) {
+                    *to = from;
+                }
             }
             return;
         }
+        let mut words = [0; SMALL / 8];
+        self.load_around(at, size, words.iter_mut().take(count));
+        for (to, from) in bytes.iter_mut().zip(words.into_iter().flat_map(u64::to_le_bytes)) {
+            *to = from;
+        }
+    }
+
+    #[cold]
+    fn load_around<'v>(&self, at: usize, size: usize, values: impl Iterator<Item = &'v mut u64>) {
         for (at, value) in (at..).zip(values) {
-            *value = words.get(at & size.wrapping_sub(1)).map_or(0, |word| word.load(Ordering::Relaxed));
+            *value = self.load(at & size.wrapping_sub(1));
         }
     }
 

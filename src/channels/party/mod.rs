@@ -7,6 +7,7 @@
 //! ```
 
 mod copy;
+mod flag;
 mod mapping;
 mod pair;
 mod talk;
@@ -19,6 +20,7 @@ use std::time::Duration;
 use nix::sched::{CpuSet, sched_setaffinity};
 use nix::unistd::Pid;
 
+use self::flag::Flag;
 use self::pair::Pair;
 use self::talk::Talk;
 pub use self::way::RING_BYTES;
@@ -26,7 +28,7 @@ use self::way::{Sections, Tcp, Way};
 use super::lines::{line_of, read_line};
 use crate::model::channel_party::{
     LONGEST_BYTES, LONGEST_REASON, MappingOrder, MappingTimes, PartyAnswer, PartyOrder, PartyWay, Seen,
-    SeriesOrder,
+    SeriesOrder, Through,
 };
 
 /// The first word of a party's command line.
@@ -94,27 +96,40 @@ impl Party {
                 let connected = if order.leads { Tcp::connect } else { Tcp::listen };
                 talk(&mut connected(address, patience)?, bytes, order)
             }),
-            PartyWay::Ring { own, peer } => self.ring(own, peer, bytes, order),
-            PartyWay::Pair => self.paired(bytes, order),
+            PartyWay::Shared { through, own, peer } => self.shared(*through, (own, peer), bytes, order),
+            PartyWay::Pair(through) => self.paired(*through, bytes, order),
         }
     }
 
     /// Sections are taken before the thread is held to its CPU: their hearts beat on any.
-    fn ring(&mut self, own: &Path, peer: &Path, bytes: usize, order: &SeriesOrder) -> Result<Seen, String> {
+    fn shared(
+        &mut self,
+        through: Through,
+        (own, peer): (&Path, &Path),
+        bytes: usize,
+        order: &SeriesOrder,
+    ) -> Result<Seen, String> {
         let patience = Duration::from_millis(order.patience_ms.min(MOST_PATIENCE_MS));
+        if through == Through::Flag {
+            // Nothing else of ours may write there.
+            self.sections.end(own);
+            return on_cpu(order.cpu, || {
+                talk(&mut Flag::over(own, peer, order.number, patience)?, bytes, order)
+            });
+        }
         self.sections.take(own, order.leads)?;
         let sections = &self.sections;
         on_cpu(order.cpu, || talk(&mut sections.connect(own, peer, order.leads, patience)?, bytes, order))
     }
 
-    fn paired(&mut self, bytes: usize, order: &SeriesOrder) -> Result<Seen, String> {
+    fn paired(&mut self, through: Through, bytes: usize, order: &SeriesOrder) -> Result<Seen, String> {
         let mut pair = match self.pair.take() {
             Some(pair) => pair,
             None => Pair::start()?,
         };
-        pair.begin(order)?;
+        pair.begin(through, order)?;
         let (own, peer) = pair.paths();
-        let seen = self.ring(&own, &peer, bytes, order);
+        let seen = self.shared(through, (&own, &peer), bytes, order);
         let followed = pair.end();
         if seen.is_err() || followed.is_err() {
             // One that broke is not kept: the next series starts another one, with new sections.

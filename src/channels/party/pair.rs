@@ -10,7 +10,7 @@ use channel::Memory;
 use super::VERB;
 use super::way::Sections;
 use crate::channels::lines::{line_of, read_line};
-use crate::model::channel_party::{PartyAnswer, PartyOrder, PartyWay, SeriesOrder, read_answer};
+use crate::model::channel_party::{PartyAnswer, PartyOrder, PartyWay, SeriesOrder, Through, read_answer};
 use crate::platforms::spawn::{Bond, ending, spawn};
 
 /// This program, also when its file has been removed.
@@ -52,8 +52,8 @@ impl Pair {
     ///
     /// # Errors
     /// When it has ended.
-    pub fn begin(&mut self, order: &SeriesOrder) -> Result<(), String> {
-        let way = PartyWay::Ring { own: path(&self.theirs), peer: path(&self.ours) };
+    pub fn begin(&mut self, through: Through, order: &SeriesOrder) -> Result<(), String> {
+        let way = PartyWay::Shared { through, own: path(&self.theirs), peer: path(&self.ours) };
         let order =
             SeriesOrder { way, leads: false, cpu: order.second_cpu, second_cpu: None, ..order.clone() };
         let line = line_of(&PartyOrder::Series(order))?;

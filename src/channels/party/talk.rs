@@ -75,6 +75,14 @@ impl<'a> Talk<'a> {
         let mut each = DenseHistogram::new();
         self.trips(Part::timed(limits.trips, limits.trips_ms), &mut |took| each.record(nanos(took)))?;
         let batch = self.batch(Part::timed(u64::MAX, limits.batch_ms))?;
+        if !self.way.streams() {
+            return Ok(Seen {
+                trips_ns: each.to_histogram(),
+                batch,
+                stream: Totals::default(),
+                clock: clock(),
+            });
+        }
         // Every page of the ring was used once before the stream is timed.
         let warm = (RING_BYTES / self.message.len() as u64).clamp(2, 4096);
         self.stream(Part::counted(warm))?;
@@ -93,7 +101,8 @@ impl<'a> Talk<'a> {
             }
             self.way.send(&self.message)?;
         }
-        for _part in ["warm-up", "stream"] {
+        let streams: &[&str] = if self.way.streams() { &["warm-up", "stream"] } else { &[] };
+        for _part in streams {
             while !self.receive()? {}
             self.way.send(&[1])?;
         }

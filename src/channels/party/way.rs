@@ -26,6 +26,11 @@ const READ_BYTES: usize = 256 * 1024;
 
 /// Sends and receives whole messages of a size that both sides know.
 pub trait Way {
+    /// Whether messages can follow each other without an answer.
+    fn streams(&self) -> bool {
+        true
+    }
+
     /// Sends one.
     ///
     /// # Errors

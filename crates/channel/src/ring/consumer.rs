@@ -1,10 +1,10 @@
 //! The receiving half of a ring. Everything it reads was written by a peer that may want to harm it.
 
 use super::bytes::{Drainer, scatter};
-use super::{Fault, Frame, Kind, Progress, Short, frame_bytes, index, stamp_of, still};
+use super::{Fault, Frame, Kind, Progress, Short, Watch, first_half, frame_bytes, index, stamp_of, still};
 use crate::atomic::{acquire, release};
 use crate::layout::{HEAD, MOST_MESSAGE, SESSION, TAIL};
-use crate::words::{Foreign, Own};
+use crate::words::{Foreign, Own, SMALL};
 
 /// Where the words of one direction lie, and which session they belong to.
 #[derive(Debug)]
@@ -17,6 +17,8 @@ pub(crate) struct Consumer {
     /// Session of the sender, whose tail and frames are read.
     session: u64,
     stamp: u32,
+    /// Lower half of the header of a message's first frame.
+    first: u64,
     head: u64,
     /// What the sender was told.
     given_back: u64,
@@ -39,6 +41,7 @@ impl Consumer {
             capacity,
             session,
             stamp: stamp_of(session),
+            first: first_half(stamp_of(session)),
             head: 0,
             given_back: 0,
             tail: 0,
@@ -58,7 +61,13 @@ impl Consumer {
         self.dropped
     }
 
+    /// The word of the sender's that changes when a frame comes, and what it was when it was last looked at.
+    pub(crate) fn watched(&self) -> Watch {
+        Watch { at: TAIL, seen: self.tail }
+    }
+
     /// Whether what was read up to now belongs to the session: to be asked after reading, before believing.
+    #[inline]
     fn check(&self) -> Result<bool, Fault> {
         acquire();
         still(self.theirs.load(SESSION), self.session)
@@ -101,11 +110,7 @@ impl Consumer {
 
     /// The frame at the head, read once and found possible.
     fn frame(&self) -> Result<Frame, Fault> {
-        let mut words = [0; 2];
-        let at = usize::try_from(self.head / 8).unwrap_or(0) & self.words.wrapping_sub(1);
-        for (word, at) in words.iter_mut().zip(at..) {
-            *word = self.ring.load(at);
-        }
+        let words = self.ring.load_pair(self.place());
         self.check()?;
         let frame = Frame::decode(words)?;
         let garbled = |what, wanted: u64, got: u64| Err(Fault::Garbled { what, wanted, got });
@@ -161,28 +166,80 @@ impl Consumer {
         };
         let got = got + u64::from(frame.length);
         self.open = (got < total).then_some((total, got));
-        self.head = self.head.wrapping_add(frame_bytes(frame.length.into()));
+        self.advance(frame.length.into());
+    }
+
+    /// Goes on behind a frame with so much data.
+    #[inline]
+    fn advance(&mut self, length: u64) {
+        self.head = self.head.wrapping_add(frame_bytes(length));
         if self.head.wrapping_sub(self.given_back) >= self.capacity / 8 {
             self.give_back();
         }
     }
 
+    /// Index of the word at the head.
+    #[inline]
+    fn place(&self) -> usize {
+        usize::try_from(self.head / 8).unwrap_or(0) & self.words.wrapping_sub(1)
+    }
+
     /// Receives a message that is wholly there and fits into so few words.
     #[inline]
     pub(crate) fn receive_short(&mut self, words: &mut [u64]) -> Result<Short, Fault> {
-        if !self.has_frame()? {
-            return Ok(Short::Nothing);
+        self.receive_few(words.len() * 8, |ring, at, size, length| {
+            ring.load_words(at, size, words.get_mut(..length.div_ceil(8)).unwrap_or_default());
+        })
+    }
+
+    /// The same into bytes, [`SMALL`] at most.
+    #[inline]
+    pub(crate) fn receive_bytes(&mut self, bytes: &mut [u8]) -> Result<Short, Fault> {
+        self.receive_few(bytes.len().min(SMALL), |ring, at, size, length| {
+            ring.load_few(at, size, bytes.get_mut(..length).unwrap_or_default());
+        })
+    }
+
+    /// `load` gets the ring, the first word of the data, the ring's size in words, and how many bytes they are.
+    ///
+    /// All that is not exactly as it should be is left to the long way, which finds out what it is. Nothing of what is read
+    /// counts before the session was looked at behind it.
+    #[inline]
+    fn receive_few(
+        &mut self,
+        most: usize,
+        load: impl FnOnce(&Foreign, usize, usize, usize),
+    ) -> Result<Short, Fault> {
+        let mut tail = self.tail;
+        if tail == self.head {
+            tail = self.theirs.load(TAIL);
+            if tail == self.head {
+                return self.has_frame().map(|there| if there { Short::Longer } else { Short::Nothing });
+            }
+            acquire();
         }
-        let frame = self.frame()?;
-        let length = index(frame.length.into());
-        let into = words.get_mut(..length.div_ceil(8));
-        let (Some(into), Kind::First, true) = (into, frame.kind, frame.length == frame.number) else {
+        let at = self.place();
+        let [first, second] = self.ring.load_pair(at);
+        let length = index(first >> 32);
+        let wanted = first & !u64::from(u32::MAX) | u64::from(self.sequence.wrapping_add(1));
+        let ahead = tail.wrapping_sub(self.head);
+        let is_usual = first & u64::from(u32::MAX) == self.first
+            && second == wanted
+            && length <= most
+            && frame_bytes(length as u64) <= ahead
+            && ahead <= self.capacity
+            && tail.is_multiple_of(super::ALIGN)
+            && self.open.is_none();
+        if !is_usual {
             return Ok(Short::Longer);
-        };
-        let at = usize::try_from(self.head / 8).unwrap_or(0).wrapping_add(2);
-        self.ring.load_around(at, self.words, into);
-        self.check()?;
-        self.take(&frame);
+        }
+        load(&self.ring, (at + 2) & self.words.wrapping_sub(1), self.words, length);
+        acquire();
+        if self.theirs.load(SESSION) != self.session {
+            return Ok(Short::Longer);
+        }
+        (self.tail, self.sequence) = (tail, self.sequence.wrapping_add(1));
+        self.advance(length as u64);
         Ok(Short::Message(length))
     }
 

@@ -99,7 +99,7 @@ fn short_messages_arrive_whole_and_in_order() {
             let sending = thread::spawn(move || {
                 for number in 1..=3_u64 {
                     while !(if sends_short {
-                        producer.send_short(8, &[number]).expect("well")
+                        producer.send_short(&[number], &[]).expect("well")
                     } else {
                         producer.send_whole(&[&number.to_le_bytes()]).expect("well")
                     }) {

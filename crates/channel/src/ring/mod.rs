@@ -60,6 +60,13 @@ pub enum Short {
     Longer,
 }
 
+/// A word of the peer's link block, and the value with which there is nothing to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Watch {
+    pub(crate) at: usize,
+    pub(crate) seen: u64,
+}
+
 /// Why a ring cannot go on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fault {
@@ -85,9 +92,15 @@ fn fragment_bytes(capacity: u64) -> u64 {
 }
 
 /// Ring bytes that a frame with this much data takes.
+#[inline]
 fn frame_bytes(data: u64) -> u64 {
     ALIGN + data.next_multiple_of(ALIGN)
 }
+
+/// [`Kind::First`] in a header.
+const FIRST: u32 = 1;
+/// [`Kind::Next`] in a header.
+const NEXT: u32 = 2;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
@@ -110,21 +123,23 @@ struct Frame {
 impl Frame {
     fn encode(self) -> [u64; 2] {
         let kind = match self.kind {
-            Kind::First => 1,
-            Kind::Next => 2,
+            Kind::First => FIRST,
+            Kind::Next => NEXT,
         };
         [
-            kind | u64::from(self.stamp & STAMP_BITS) << 8 | u64::from(self.length) << 32,
+            u64::from(kind) | u64::from(self.stamp & STAMP_BITS) << 8 | u64::from(self.length) << 32,
             u64::from(self.sequence) | u64::from(self.number) << 32,
         ]
     }
 
     fn decode(words: [u64; 2]) -> Result<Self, Fault> {
         let [first, second] = words;
-        let kind = match first & 0xff {
-            1 => Kind::First,
-            2 => Kind::Next,
-            got => return Err(Fault::Garbled { what: "kind of frame", wanted: 2, got }),
+        let kind = match low_half(first & 0xff) {
+            FIRST => Kind::First,
+            NEXT => Kind::Next,
+            got => {
+                return Err(Fault::Garbled { what: "kind of frame", wanted: NEXT.into(), got: got.into() });
+            }
         };
         Ok(Self {
             kind,
@@ -138,11 +153,17 @@ impl Frame {
 
 const STAMP_BITS: u32 = 0x00ff_ffff;
 
+/// Lower half of the header of a message's first frame.
+fn first_half(stamp: u32) -> u64 {
+    u64::from(FIRST | (stamp & STAMP_BITS) << 8)
+}
+
 /// The bits of a session that each of its frames carries.
 fn stamp_of(session: u64) -> u32 {
     low_half(session) & STAMP_BITS
 }
 
+#[inline]
 fn low_half(word: u64) -> u32 {
     u32::try_from(word & u64::from(u32::MAX)).unwrap_or(u32::MAX)
 }
@@ -153,6 +174,7 @@ pub(crate) const LEAST_CAPACITY: u64 = 4096;
 pub(crate) const MOST_CAPACITY: u64 = 1 << 30;
 
 /// Whether a session word still names the session, and whether that was closed.
+#[inline]
 fn still(word: u64, session: u64) -> Result<bool, Fault> {
     if word & !CLOSED == session { Ok(word & CLOSED != 0) } else { Err(Fault::Restarted) }
 }
@@ -163,6 +185,7 @@ pub(crate) fn total_of(parts: &[&[u8]]) -> u64 {
 }
 
 /// A length within a message as an index. Messages are far smaller than any address space.
+#[inline]
 fn index(length: u64) -> usize {
     usize::try_from(length.min(MOST_MESSAGE)).unwrap_or(0)
 }

@@ -2,7 +2,8 @@
 
 use super::bytes::{Filler, range};
 use super::{
-    Fault, Frame, Kind, Progress, fragment_bytes, frame_bytes, index, low_half, stamp_of, still, total_of,
+    Fault, Frame, Kind, Progress, Watch, first_half, fragment_bytes, frame_bytes, index, low_half, stamp_of,
+    still, total_of,
 };
 use crate::atomic::{acquire, release};
 use crate::layout::{HEAD, SESSION, TAIL};
@@ -18,6 +19,8 @@ pub(crate) struct Producer {
     /// Session of the receiver, whose head is read.
     session: u64,
     stamp: u32,
+    /// Lower half of the header of a message's first frame.
+    first: u64,
     tail: u64,
     /// The receiver's head as last seen, which was possible.
     head: u64,
@@ -31,7 +34,20 @@ impl Producer {
     pub(crate) fn new(ring: Own, control: Own, theirs: Foreign, mine: u64, session: u64) -> Self {
         let capacity = ring.len() as u64 * 8;
         let stamp = stamp_of(mine);
-        Self { ring, control, theirs, capacity, session, stamp, tail: 0, head: 0, sequence: 0, open: None }
+        let first = first_half(stamp);
+        Self {
+            ring,
+            control,
+            theirs,
+            capacity,
+            session,
+            stamp,
+            first,
+            tail: 0,
+            head: 0,
+            sequence: 0,
+            open: None,
+        }
     }
 
     /// Longest message that `try_send` can send, in an empty ring.
@@ -43,16 +59,23 @@ impl Producer {
     }
 
     /// Whether the receiver is still in the same session and did not close.
+    #[inline]
     pub(crate) fn check(&self) -> Result<(), Fault> {
         let closed = still(self.theirs.load(SESSION), self.session)?;
         if closed { Err(Fault::Closed) } else { Ok(()) }
     }
 
     /// Whether so much room is there. Looks at the receiver's head only when what was seen last is not enough.
+    #[inline]
     fn has_room(&mut self, bytes: u64) -> Result<bool, Fault> {
         if self.capacity - self.tail.wrapping_sub(self.head) >= bytes {
-            return Ok(true);
+            Ok(true)
+        } else {
+            self.look_for_room(bytes)
         }
+    }
+
+    fn look_for_room(&mut self, bytes: u64) -> Result<bool, Fault> {
         let head = self.theirs.load(HEAD);
         acquire();
         still(self.theirs.load(SESSION), self.session)?;
@@ -62,6 +85,11 @@ impl Producer {
         }
         self.head = head;
         Ok(self.capacity - self.tail.wrapping_sub(head) >= bytes)
+    }
+
+    /// The word of the receiver's that changes when there is more room, and what it was when it was last looked at.
+    pub(crate) fn watched(&self) -> Watch {
+        Watch { at: HEAD, seen: self.head }
     }
 
     /// Whether the receiver has taken everything.
@@ -82,26 +110,39 @@ impl Producer {
         Ok(matches!(self.advance(parts)?, Progress::Whole(_)))
     }
 
-    /// Sends a short message, all of it or nothing: `length` bytes in as many words as they need.
+    /// Sends a short message, all of it or nothing: words, then bytes.
     ///
     /// A message that was begun in parts is given up.
     #[inline]
-    pub(crate) fn send_short(&mut self, length: usize, words: &[u64]) -> Result<bool, Fault> {
+    pub(crate) fn send_short(&mut self, head: &[u64], rest: &[u8]) -> Result<bool, Fault> {
         self.check()?;
-        let length = length as u64;
+        let length = (head.len() * 8 + rest.len()) as u64;
         if !self.has_room(frame_bytes(length))? {
             return Ok(false);
         }
         self.open = None;
         self.sequence = self.sequence.wrapping_add(1);
-        let (stamp, sequence, length) = (self.stamp, self.sequence, low_half(length));
-        let frame = Frame { kind: Kind::First, stamp, length, sequence, number: length };
-        let at = usize::try_from(self.tail / 8).unwrap_or(0);
-        self.ring.store_around(at, frame.encode().into_iter().chain(words.iter().copied()));
-        self.tail = self.tail.wrapping_add(frame_bytes(length.into()));
+        // As `Frame::encode` writes it.
+        let front = [self.first | length << 32, u64::from(self.sequence) | length << 32];
+        let at = usize::try_from(self.tail / 8).unwrap_or(0) & self.ring.len().wrapping_sub(1);
+        if !self.ring.store_straight(at, front, head, rest) {
+            self.store_around(front, head, rest);
+        }
+        self.tail = self.tail.wrapping_add(frame_bytes(length));
         release();
         self.control.store(TAIL, self.tail);
         Ok(true)
+    }
+
+    /// Stores a frame that goes on at the ring's beginning.
+    #[cold]
+    fn store_around(&self, front: [u64; 2], head: &[u64], rest: &[u8]) {
+        let mut filler = Filler::new(&self.ring, self.tail);
+        for word in front.iter().chain(head) {
+            filler.put(&word.to_le_bytes());
+        }
+        filler.put(rest);
+        filler.finish();
     }
 
     /// Begins a message or goes on with it, as far as there is room.

@@ -146,21 +146,14 @@ impl Ring {
     }
 }
 
-/// A short message as words, and how many.
+/// A header as words.
 #[inline]
-fn as_words(header: &[u8; HEADER], payload: &[u8]) -> ([u64; SHORT / 8], usize) {
-    let mut words = [0; SHORT / 8];
-    let (whole, rest) = payload.as_chunks::<8>();
-    let all = header.as_chunks::<8>().0.iter().chain(whole);
-    for (word, bytes) in words.iter_mut().zip(all) {
+fn as_words(header: &[u8; HEADER]) -> [u64; HEADER / 8] {
+    let mut words = [0; HEADER / 8];
+    for (word, bytes) in words.iter_mut().zip(header.as_chunks::<8>().0) {
         *word = u64::from_le_bytes(*bytes);
     }
-    let count = HEADER / 8 + whole.len();
-    let Some(last) = words.get_mut(count).filter(|_| !rest.is_empty()) else { return (words, count) };
-    for (at, byte) in rest.iter().enumerate() {
-        *last |= u64::from(*byte) << (8 * at);
-    }
-    (words, count + 1)
+    words
 }
 
 /// The first bytes of words.
@@ -219,9 +212,7 @@ impl Transport for Ring {
         let endpoint = self.endpoint()?;
         let length = HEADER + payload.len();
         if length <= SHORT && !endpoint.sender().is_open() {
-            let (words, count) = as_words(header, payload);
-            let words = words.get(..count).unwrap_or_default();
-            return endpoint.sender().try_send_short(length, words).map_err(fault);
+            return endpoint.sender().try_send_short(&as_words(header), payload).map_err(fault);
         }
         let progress = endpoint.sender().try_send_part(&[header, payload]);
         progress.map(|progress| matches!(progress, Progress::Whole(_))).map_err(fault)
