@@ -30,6 +30,13 @@ impl Receiver {
         self.ring.dropped()
     }
 
+    /// Whether anything came since the last look: the cheapest of all looks, for those who look at many peers. It does not
+    /// see that the peer is gone; one of the others has to be called now and then.
+    #[inline]
+    pub fn has_news(&self) -> bool {
+        self.ring.has_news()
+    }
+
     /// Waits for a message, puts it into the parts, one filled after the other, and returns its length.
     ///
     /// When the time is over, nothing is lost: the next call goes on.

@@ -62,21 +62,23 @@ impl Own {
     /// stored, where the window ends before all of them.
     #[inline]
     pub(crate) fn store_straight(&self, at: usize, front: [u64; 2], head: &[u64], rest: &[u8]) -> bool {
-        let count = 2 + head.len() + rest.len().div_ceil(8);
-        let Some(places) = self.0.words().get(at..).and_then(|words| words.get(..count)) else {
+        let (whole, last) = rest.as_chunks::<8>();
+        let count = head.len() + whole.len() + usize::from(!last.is_empty());
+        let places = self.0.words().get(at..).and_then(|words| words.split_first_chunk::<2>());
+        let Some((begin, places)) = places.and_then(|(begin, rest)| Some((begin, rest.get(..count)?))) else {
             return false;
         };
-        let (whole, last) = rest.as_chunks::<8>();
-        let mut places = places.iter();
-        for value in front.iter().chain(head) {
-            if let Some(place) = places.next() {
-                place.store(*value, Ordering::Relaxed);
-            }
+        for (place, value) in begin.iter().zip(front) {
+            place.store(value, Ordering::Relaxed);
         }
-        for (bytes, place) in whole.iter().zip(places.by_ref()) {
+        let (heads, places) = places.split_at_checked(head.len()).unwrap_or_default();
+        for (place, value) in heads.iter().zip(head) {
+            place.store(*value, Ordering::Relaxed);
+        }
+        for (place, bytes) in places.iter().zip(whole) {
             place.store(u64::from_le_bytes(*bytes), Ordering::Relaxed);
         }
-        if let Some(place) = places.next() {
+        if let Some(place) = places.get(whole.len()) {
             place.store(little_end(last), Ordering::Relaxed);
         }
         true

@@ -31,6 +31,10 @@ pub const VERSION: u32 = 1;
 pub const MOST_HELLO: usize = 16;
 
 const MARK: u64 = 0xb10c;
+/// [`Message::Eager`] in a header.
+const EAGER: u64 = 2;
+/// Says that there are data for the completion.
+const FLAG: u64 = 1 << 8;
 
 /// A header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -93,7 +97,7 @@ impl Message {
             Self::Hello { run, rank, version } => {
                 (1, 0, [*run, u64::from(*rank) | u64::from(*version) << 32, 0, 0])
             }
-            Self::Eager { tag, data } => (2, flag(data), [*tag, data.unwrap_or(0), 0, 0]),
+            Self::Eager { tag, data } => (EAGER, flag(data), [*tag, data.unwrap_or(0), 0, 0]),
             Self::Announce { tag, data, length, id } => {
                 (3, flag(data), [*tag, data.unwrap_or(0), *length, *id])
             }
@@ -107,6 +111,17 @@ impl Message {
             *to = word.to_le_bytes();
         }
         bytes
+    }
+
+    /// Tag and data of a whole message, if the header is one's and it may have so many bytes of payload: what
+    /// [`Message::decode`] would say, for the kind that comes most.
+    #[inline]
+    pub fn eager(bytes: &[u8; HEADER], payload: usize) -> Option<(u64, Option<u64>)> {
+        let [head, tag, data, ..] = bytes.as_chunks::<8>().0 else { return None };
+        let head = u64::from_le_bytes(*head);
+        let has_data = head & FLAG != 0;
+        let is_eager = head & !FLAG == EAGER | MARK << 48 && payload <= MOST_EAGER;
+        is_eager.then(|| (u64::from_le_bytes(*tag), has_data.then(|| u64::from_le_bytes(*data))))
     }
 
     /// Reads a header that is followed by so many bytes of payload.
@@ -128,7 +143,7 @@ impl Message {
                 let (rank, version) = (low_half(two), low_half(two >> 32));
                 (Self::Hello { run: one, rank, version }, MOST_HELLO)
             }
-            2 => (Self::Eager { tag: one, data }, MOST_EAGER),
+            EAGER => (Self::Eager { tag: one, data }, MOST_EAGER),
             3 => (Self::Announce { tag: one, data, length: three, id: four }, 0),
             4 => (Self::Invite { id: one, to: two, accepted: three }, 0),
             5 => (Self::Piece { to: one, offset: two }, MOST_PIECE),
@@ -178,6 +193,25 @@ mod tests {
             if let Ok(message) = Message::decode(&bytes, payload) {
                 prop_assert!(payload <= MOST_PIECE);
                 prop_assert_eq!(Message::decode(&message.encode(), payload), Ok(message));
+            }
+        }
+
+        #[test]
+        fn the_short_look_says_what_the_long_one_says(
+            tag: u64,
+            data: Option<u64>,
+            payload in 0..2 * MOST_EAGER,
+            flipped in 0..HEADER * 8,
+            flips: bool,
+        ) {
+            let mut bytes = Message::Eager { tag, data }.encode();
+            if flips {
+                bytes[flipped / 8] ^= 1 << (flipped % 8);
+            }
+            let long = Message::decode(&bytes, payload).ok();
+            match (Message::eager(&bytes, payload), long) {
+                (Some((tag, data)), long) => prop_assert_eq!(Some(Message::Eager { tag, data }), long),
+                (None, long) => prop_assert!(!matches!(long, Some(Message::Eager { .. })), "{:?}", long),
             }
         }
     }

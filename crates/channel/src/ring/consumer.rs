@@ -66,6 +66,12 @@ impl Consumer {
         Watch { at: TAIL, seen: self.tail }
     }
 
+    /// Whether the sender has written anything that was not looked at, or something is left of what was.
+    #[inline]
+    pub(crate) fn has_news(&self) -> bool {
+        self.head != self.tail || self.theirs.load(TAIL) != self.tail
+    }
+
     /// Whether what was read up to now belongs to the session: to be asked after reading, before believing.
     #[inline]
     fn check(&self) -> Result<bool, Fault> {

@@ -189,6 +189,11 @@ impl Lane {
     fn release(&mut self, core: &mut Core, length: usize) -> Result<(), Fault> {
         self.held = self.held.saturating_sub(cost(length));
         self.returned += cost(length);
+        self.tell_returned(core)
+    }
+
+    /// Tells the peer what it may use again, now and then.
+    fn tell_returned(&mut self, core: &mut Core) -> Result<(), Fault> {
         if self.returned - self.told >= EAGER_BUDGET / 4 && self.dead.is_none() {
             self.told = self.returned;
             return self.control(core, &Message::Credit { returned: self.returned });
@@ -309,20 +314,69 @@ impl Lane {
         for round in 0..MOST_AT_ONCE {
             if self.incoming.is_none() {
                 let Some((header, payload)) = self.transport.next()? else { return Ok(round > 0) };
+                if let Some((tag, data)) = Message::eager(&header, payload).filter(|_| self.greeted) {
+                    if !self.receive_eager(core, tag, data, payload)? {
+                        return Ok(round > 0);
+                    }
+                    if core.has_received() {
+                        break;
+                    }
+                    continue;
+                }
                 let message = Message::decode(&header, payload).map_err(Fault::new)?;
                 let sink = self.begin(core, message, payload)?;
                 self.incoming = Some((payload, sink));
             }
-            if !self.take(core)? {
+            if !self.go_on(core)? {
                 return Ok(round > 0);
-            }
-            if let Some((payload, sink)) = self.incoming.take() {
-                self.finish(core, sink, payload)?;
             }
             // Who waits for this one should not wait until we have looked for another.
             if core.has_received() {
                 break;
             }
+        }
+        Ok(true)
+    }
+
+    /// A whole message begins. True when all of it is where it belongs; what is not goes on as [`Lane::incoming`].
+    fn receive_eager(
+        &mut self,
+        core: &mut Core,
+        tag: u64,
+        data: Option<u64>,
+        payload: usize,
+    ) -> Result<bool, Fault> {
+        let held = self.held + cost(payload);
+        if held > EAGER_BUDGET {
+            let words = format!("wanted at most {EAGER_BUDGET} bytes without invitation, got {held}");
+            return Err(Fault::new(words));
+        }
+        let label = Label { source: self.rank, tag };
+        let Some(mut receive) = core.matcher.arrive(&label) else {
+            self.held = held;
+            self.incoming = Some((payload, Sink::Memory { bytes: vec![0; payload], label, data }));
+            return self.go_on(core);
+        };
+        if payload <= receive.target.len() {
+            let into = receive.target.bytes().get_mut(..payload).unwrap_or_default();
+            if self.transport.take(into, &mut [])? {
+                core.received(&receive, label, data, payload);
+                self.returned += cost(payload);
+                return self.tell_returned(core).map(|()| true);
+            }
+        }
+        self.held = held;
+        self.incoming = Some((payload, Sink::Posted { receive, label, data }));
+        self.go_on(core)
+    }
+
+    /// Goes on with the message that is coming, and ends it if all of it is there.
+    fn go_on(&mut self, core: &mut Core) -> Result<bool, Fault> {
+        if !self.take(core)? {
+            return Ok(false);
+        }
+        if let Some((payload, sink)) = self.incoming.take() {
+            self.finish(core, sink, payload)?;
         }
         Ok(true)
     }
@@ -357,19 +411,6 @@ impl Lane {
             return Err(Fault::new("wanted a hello first, got something else"));
         }
         match message {
-            Message::Eager { tag, data } => {
-                let label = Label { source: self.rank, tag };
-                self.held += cost(payload);
-                if self.held > EAGER_BUDGET {
-                    let held = self.held;
-                    let words = format!("wanted at most {EAGER_BUDGET} bytes without invitation, got {held}");
-                    return Err(Fault::new(words));
-                }
-                Ok(match core.matcher.arrive(&label) {
-                    Some(receive) => Sink::Posted { receive, label, data },
-                    None => Sink::Memory { bytes: vec![0; payload], label, data },
-                })
-            }
             Message::Piece { to, offset } => {
                 let wrong =
                     || Fault::new(format!("a piece at {offset} of a message that is not expected there"));

@@ -60,6 +60,16 @@ impl<T> Line<T> {
     }
 
     fn take(&mut self, fits: impl Fn(&T) -> bool) -> Option<T> {
+        // Mostly it is the first one, and alone.
+        if self.filled == 0 {
+            return None;
+        }
+        if self.entries.len() == 1
+            && self.entries.front().is_some_and(|entry| entry.as_ref().is_some_and(&fits))
+        {
+            self.filled = 0;
+            return self.entries.pop_front().flatten();
+        }
         let at = self.position(fits)?;
         let taken = self.entries.get_mut(at)?.take();
         self.filled -= usize::from(taken.is_some());

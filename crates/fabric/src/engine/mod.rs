@@ -273,11 +273,13 @@ impl Engine {
             if lane.dead.is_some() {
                 continue;
             }
-            let polled = lane.poll(&mut self.core);
-            let polled =
-                if check && matches!(polled, Ok(false)) { lane.check().map(|()| false) } else { polled };
-            match polled {
-                Ok(lane_moved) => moved |= lane_moved,
+            match lane.poll(&mut self.core) {
+                Ok(true) => moved = true,
+                Ok(false) if !check => {}
+                Ok(false) => {
+                    let checked = lane.check();
+                    self.mind(u32::try_from(peer).unwrap_or(u32::MAX), checked);
+                }
                 Err(fault) => self.mind(u32::try_from(peer).unwrap_or(u32::MAX), Err(fault)),
             }
         }
