@@ -156,6 +156,11 @@ impl Guard {
     /// The fault that has ended this half, if one has.
     #[inline]
     pub(crate) fn standing(&self) -> Result<()> {
+        if self.fault.is_none() { Ok(()) } else { self.fallen() }
+    }
+
+    #[cold]
+    fn fallen(&self) -> Result<()> {
         self.fault.map_or(Ok(()), |fault| Err(self.error(fault, 0)))
     }
 
@@ -205,7 +210,7 @@ impl Guard {
                 Step::Idle(watch) => watch,
             };
             let block = self.link.block();
-            let then = patience.pause_until(|| block.load(watch.at) != watch.seen);
+            let then = patience.pause_until(|| block.load_around(watch.at) != watch.seen);
             let health = if then == Then::Look { Ok(()) } else { self.look_at_peer() };
             if then == Then::Look || (then == Then::LookAtPeer && health.is_ok()) {
                 continue;

@@ -106,6 +106,8 @@ pub(crate) struct Span {
     memory: Arc<Memory>,
     first: NonNull<AtomicU64>,
     words: usize,
+    /// One less than the largest power of two that is not above `words`.
+    mask: usize,
 }
 
 // SAFETY: the words belong to no thread, and the memory that is held is `Send` and `Sync`.
@@ -114,11 +116,12 @@ unsafe impl Send for Span {}
 unsafe impl Sync for Span {}
 
 impl Span {
-    /// Words `[from, from + words)`, if the memory has them.
+    /// Words `[from, from + words)`, if there is one and the memory has them.
     pub(crate) fn new(memory: &Arc<Memory>, from: usize, words: usize) -> Option<Self> {
         let found = memory.words().get(from..from.checked_add(words)?)?;
+        let mask = (1 << words.checked_ilog2()?) - 1;
         let first = NonNull::from(found).cast::<AtomicU64>();
-        Some(Self { memory: Arc::clone(memory), first, words })
+        Some(Self { memory: Arc::clone(memory), first, words, mask })
     }
 
     /// The words.
@@ -127,6 +130,18 @@ impl Span {
         debug_assert!(self.words <= self.memory.words);
         // SAFETY: a part of `Memory::words`, found in `new`; that memory stays where it is as long as it is held here.
         unsafe { std::slice::from_raw_parts(self.first.as_ptr(), self.words) }
+    }
+}
+
+impl Span {
+    /// The word at an index that goes around: where the number of words is a power of two, all of them one after the other
+    /// and then the first one again. Every index has one.
+    #[inline]
+    pub(crate) fn around(&self, at: usize) -> &AtomicU64 {
+        // SAFETY: what is masked is at most `mask`, which is less than `words`: it stays inside.
+        let word = unsafe { self.first.add(at & self.mask) };
+        // SAFETY: one of `words()`, and alive as long as this value.
+        unsafe { word.as_ref() }
     }
 }
 

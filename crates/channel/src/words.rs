@@ -58,30 +58,38 @@ impl Own {
         }
     }
 
-    /// Stores words, and behind them bytes, the last word of which is filled up with zeros; false, and nothing is
-    /// stored, where the window ends before all of them.
+    /// Stores the word at an index that goes around ([`Span::around`]).
     #[inline]
-    pub(crate) fn store_straight(&self, at: usize, front: [u64; 2], head: &[u64], rest: &[u8]) -> bool {
+    pub(crate) fn store_around(&self, at: usize, value: u64) {
+        self.0.around(at).store(value, Ordering::Relaxed);
+    }
+
+    /// Stores a frame from an index that goes around: words, and behind them bytes, the last word of which is filled up
+    /// with zeros.
+    #[inline]
+    pub(crate) fn store_frame(&self, at: usize, front: [u64; 2], head: &[u64], rest: &[u8]) {
+        let mut at = at;
+        for value in front {
+            self.store_around(at, value);
+            at += 1;
+        }
+        for value in head {
+            self.store_around(at, *value);
+            at += 1;
+        }
+        if let Ok(word) = <[u8; 8]>::try_from(rest) {
+            // What counts to the nanosecond is mostly one word, and a loop's preparations are longer than that.
+            self.store_around(at, u64::from_le_bytes(word));
+            return;
+        }
         let (whole, last) = rest.as_chunks::<8>();
-        let count = head.len() + whole.len() + usize::from(!last.is_empty());
-        let places = self.0.words().get(at..).and_then(|words| words.split_first_chunk::<2>());
-        let Some((begin, places)) = places.and_then(|(begin, rest)| Some((begin, rest.get(..count)?))) else {
-            return false;
-        };
-        for (place, value) in begin.iter().zip(front) {
-            place.store(value, Ordering::Relaxed);
+        for bytes in whole {
+            self.store_around(at, u64::from_le_bytes(*bytes));
+            at += 1;
         }
-        let (heads, places) = places.split_at_checked(head.len()).unwrap_or_default();
-        for (place, value) in heads.iter().zip(head) {
-            place.store(*value, Ordering::Relaxed);
+        if !last.is_empty() {
+            self.store_around(at, little_end(last));
         }
-        for (place, bytes) in places.iter().zip(whole) {
-            place.store(u64::from_le_bytes(*bytes), Ordering::Relaxed);
-        }
-        if let Some(place) = places.get(whole.len()) {
-            place.store(little_end(last), Ordering::Relaxed);
-        }
-        true
     }
 
     /// Number of words.
@@ -106,53 +114,36 @@ impl Foreign {
         self.0.words().get(at).map_or(0, |word| word.load(Ordering::Relaxed))
     }
 
-    /// Loads a pair of words; zeros where there are none.
+    /// Loads the word at an index that goes around ([`Span::around`]).
     #[inline]
-    pub(crate) fn load_pair(&self, at: usize) -> [u64; 2] {
-        let pair = self.0.words().get(at..).and_then(|words| words.first_chunk::<2>());
-        pair.map_or([0; 2], |[first, second]| [first.load(Ordering::Relaxed), second.load(Ordering::Relaxed)])
+    pub(crate) fn load_around(&self, at: usize) -> u64 {
+        self.0.around(at).load(Ordering::Relaxed)
     }
 
-    /// Loads words from `at` on and then from the beginning of the first `size`, a power of two.
+    /// Loads words from an index that goes around.
     #[inline]
-    pub(crate) fn load_words(&self, at: usize, size: usize, values: &mut [u64]) {
-        match self.0.words().get(at..size).and_then(|words| words.get(..values.len())) {
-            Some(places) => {
-                for (place, value) in places.iter().zip(values) {
-                    *value = place.load(Ordering::Relaxed);
-                }
-            }
-            None => self.load_around(at, size, values.iter_mut()),
+    pub(crate) fn load_words(&self, at: usize, values: &mut [u64]) {
+        for (value, at) in values.iter_mut().zip(at..) {
+            *value = self.load_around(at);
         }
     }
 
-    /// Loads up to [`SMALL`] bytes, the same way.
+    /// Loads bytes the same way: a few, word by word.
     #[inline]
-    pub(crate) fn load_few(&self, at: usize, size: usize, bytes: &mut [u8]) {
-        let (whole, rest) = bytes.as_chunks_mut::<8>();
-        let count = whole.len() + usize::from(!rest.is_empty());
-        if let Some(places) = self.0.words().get(at..size).and_then(|words| words.get(..count)) {
-            for (to, place) in whole.iter_mut().zip(places) {
-                *to = place.load(Ordering::Relaxed).to_le_bytes();
-            }
-            if let Some(place) = places.get(whole.len()) {
-                for (to, from) in rest.iter_mut().zip(place.load(Ordering::Relaxed).to_le_bytes()) {
-                    *to = from;
-                }
-            }
+    pub(crate) fn load_few(&self, at: usize, bytes: &mut [u8]) {
+        if let Ok(word) = <&mut [u8; 8]>::try_from(&mut *bytes) {
+            *word = self.load_around(at).to_le_bytes();
             return;
         }
-        let mut words = [0; SMALL / 8];
-        self.load_around(at, size, words.iter_mut().take(count));
-        for (to, from) in bytes.iter_mut().zip(words.into_iter().flat_map(u64::to_le_bytes)) {
-            *to = from;
+        let (whole, rest) = bytes.as_chunks_mut::<8>();
+        let behind = at + whole.len();
+        for (to, at) in whole.iter_mut().zip(at..) {
+            *to = self.load_around(at).to_le_bytes();
         }
-    }
-
-    #[cold]
-    fn load_around<'v>(&self, at: usize, size: usize, values: impl Iterator<Item = &'v mut u64>) {
-        for (at, value) in (at..).zip(values) {
-            *value = self.load(at & size.wrapping_sub(1));
+        if !rest.is_empty() {
+            for (to, from) in rest.iter_mut().zip(self.load_around(behind).to_le_bytes()) {
+                *to = from;
+            }
         }
     }
 

@@ -1,7 +1,9 @@
 //! The receiving half of a ring. Everything it reads was written by a peer that may want to harm it.
 
 use super::bytes::{Drainer, scatter};
-use super::{Fault, Frame, Kind, Progress, Short, Watch, first_half, frame_bytes, index, stamp_of, still};
+use super::{
+    Fault, Frame, Kind, Progress, Short, Watch, first_half, frame_bytes, index, stamp_of, still, word_at,
+};
 use crate::atomic::{acquire, release};
 use crate::layout::{HEAD, MOST_MESSAGE, SESSION, TAIL};
 use crate::words::{Foreign, Own, SMALL};
@@ -69,7 +71,7 @@ impl Consumer {
     /// Whether the sender has written anything that was not looked at, or something is left of what was.
     #[inline]
     pub(crate) fn has_news(&self) -> bool {
-        self.head != self.tail || self.theirs.load(TAIL) != self.tail
+        self.head != self.tail || self.theirs.load_around(TAIL) != self.tail
     }
 
     /// Whether what was read up to now belongs to the session: to be asked after reading, before believing.
@@ -116,7 +118,8 @@ impl Consumer {
 
     /// The frame at the head, read once and found possible.
     fn frame(&self) -> Result<Frame, Fault> {
-        let words = self.ring.load_pair(self.place());
+        let at = word_at(self.head);
+        let words = [self.ring.load_around(at), self.ring.load_around(at + 1)];
         self.check()?;
         let frame = Frame::decode(words)?;
         let garbled = |what, wanted: u64, got: u64| Err(Fault::Garbled { what, wanted, got });
@@ -184,29 +187,23 @@ impl Consumer {
         }
     }
 
-    /// Index of the word at the head.
-    #[inline]
-    fn place(&self) -> usize {
-        usize::try_from(self.head / 8).unwrap_or(0) & self.words.wrapping_sub(1)
-    }
-
     /// Receives a message that is wholly there and fits into so few words.
     #[inline]
     pub(crate) fn receive_short(&mut self, words: &mut [u64]) -> Result<Short, Fault> {
-        self.receive_few(words.len() * 8, |ring, at, size, length| {
-            ring.load_words(at, size, words.get_mut(..length.div_ceil(8)).unwrap_or_default());
+        self.receive_few(words.len() * 8, |ring, at, length| {
+            ring.load_words(at, words.get_mut(..length.div_ceil(8)).unwrap_or_default());
         })
     }
 
     /// The same into bytes, [`SMALL`] at most.
     #[inline]
     pub(crate) fn receive_bytes(&mut self, bytes: &mut [u8]) -> Result<Short, Fault> {
-        self.receive_few(bytes.len().min(SMALL), |ring, at, size, length| {
-            ring.load_few(at, size, bytes.get_mut(..length).unwrap_or_default());
+        self.receive_few(bytes.len().min(SMALL), |ring, at, length| {
+            ring.load_few(at, bytes.get_mut(..length).unwrap_or_default());
         })
     }
 
-    /// `load` gets the ring, the first word of the data, the ring's size in words, and how many bytes they are.
+    /// `load` gets the ring, the first word of the data, and how many bytes they are.
     ///
     /// All that is not exactly as it should be is left to the long way, which finds out what it is. Nothing of what is read
     /// counts before the session was looked at behind it.
@@ -214,18 +211,18 @@ impl Consumer {
     fn receive_few(
         &mut self,
         most: usize,
-        load: impl FnOnce(&Foreign, usize, usize, usize),
+        load: impl FnOnce(&Foreign, usize, usize),
     ) -> Result<Short, Fault> {
         let mut tail = self.tail;
         if tail == self.head {
-            tail = self.theirs.load(TAIL);
+            tail = self.theirs.load_around(TAIL);
             if tail == self.head {
                 return self.has_frame().map(|there| if there { Short::Longer } else { Short::Nothing });
             }
             acquire();
         }
-        let at = self.place();
-        let [first, second] = self.ring.load_pair(at);
+        let at = word_at(self.head);
+        let (first, second) = (self.ring.load_around(at), self.ring.load_around(at + 1));
         let length = index(first >> 32);
         let wanted = first & !u64::from(u32::MAX) | u64::from(self.sequence.wrapping_add(1));
         let ahead = tail.wrapping_sub(self.head);
@@ -239,9 +236,9 @@ impl Consumer {
         if !is_usual {
             return Ok(Short::Longer);
         }
-        load(&self.ring, (at + 2) & self.words.wrapping_sub(1), self.words, length);
+        load(&self.ring, at + 2, length);
         acquire();
-        if self.theirs.load(SESSION) != self.session {
+        if self.theirs.load_around(SESSION) != self.session {
             return Ok(Short::Longer);
         }
         (self.tail, self.sequence) = (tail, self.sequence.wrapping_add(1));

@@ -17,7 +17,7 @@ use crate::words::{Foreign, Own};
 
 /// Far smaller than a real ring, so that it is full after two small messages.
 const RING_WORDS: usize = 8;
-const BLOCK_WORDS: usize = 18;
+const BLOCK_WORDS: usize = 32;
 const SENDER: u64 = 5 << 16 | 1;
 const RECEIVER: u64 = 7 << 16 | 1;
 

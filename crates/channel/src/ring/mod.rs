@@ -179,6 +179,12 @@ fn still(word: u64, session: u64) -> Result<bool, Fault> {
     if word & !CLOSED == session { Ok(word & CLOSED != 0) } else { Err(Fault::Restarted) }
 }
 
+/// Index of the word that holds a position, going around.
+#[inline]
+fn word_at(position: u64) -> usize {
+    usize::try_from(position / 8).unwrap_or(0)
+}
+
 /// Total length of all parts.
 pub(crate) fn total_of(parts: &[&[u8]]) -> u64 {
     parts.iter().map(|part| part.len() as u64).fold(0, u64::saturating_add)

@@ -3,7 +3,7 @@
 use super::bytes::{Filler, range};
 use super::{
     Fault, Frame, Kind, Progress, Watch, first_half, fragment_bytes, frame_bytes, index, low_half, stamp_of,
-    still, total_of,
+    still, total_of, word_at,
 };
 use crate::atomic::{acquire, release};
 use crate::layout::{HEAD, SESSION, TAIL};
@@ -61,7 +61,7 @@ impl Producer {
     /// Whether the receiver is still in the same session and did not close.
     #[inline]
     pub(crate) fn check(&self) -> Result<(), Fault> {
-        let closed = still(self.theirs.load(SESSION), self.session)?;
+        let closed = still(self.theirs.load_around(SESSION), self.session)?;
         if closed { Err(Fault::Closed) } else { Ok(()) }
     }
 
@@ -124,25 +124,11 @@ impl Producer {
         self.sequence = self.sequence.wrapping_add(1);
         // As `Frame::encode` writes it.
         let front = [self.first | length << 32, u64::from(self.sequence) | length << 32];
-        let at = usize::try_from(self.tail / 8).unwrap_or(0) & self.ring.len().wrapping_sub(1);
-        if !self.ring.store_straight(at, front, head, rest) {
-            self.store_around(front, head, rest);
-        }
+        self.ring.store_frame(word_at(self.tail), front, head, rest);
         self.tail = self.tail.wrapping_add(frame_bytes(length));
         release();
-        self.control.store(TAIL, self.tail);
+        self.control.store_around(TAIL, self.tail);
         Ok(true)
-    }
-
-    /// Stores a frame that goes on at the ring's beginning.
-    #[cold]
-    fn store_around(&self, front: [u64; 2], head: &[u64], rest: &[u8]) {
-        let mut filler = Filler::new(&self.ring, self.tail);
-        for word in front.iter().chain(head) {
-            filler.put(&word.to_le_bytes());
-        }
-        filler.put(rest);
-        filler.finish();
     }
 
     /// Begins a message or goes on with it, as far as there is room.

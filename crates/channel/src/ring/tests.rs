@@ -10,7 +10,7 @@ use crate::memory::Memory;
 use crate::words::{Foreign, Own};
 
 const RING_WORDS: usize = 64;
-const BLOCK_WORDS: usize = 18;
+const BLOCK_WORDS: usize = 32;
 const SENDER: u64 = 5 << 16 | 1;
 const RECEIVER: u64 = 7 << 16 | 1;
 
