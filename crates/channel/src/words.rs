@@ -1,7 +1,7 @@
 //! Windows into memory: what is ours can be written, what is a peer's can only be read.
 //!
-//! A place outside the window reads as zero and swallows stores, so that no index, whoever made it, reaches anything
-//! else. Bytes are copied word by word, each word once.
+//! A place outside the window reads as zero and swallows stores, or the index goes around and is inside: no index, whoever
+//! made it, reaches anything else. Bytes are copied word by word, each word once.
 
 use std::sync::Arc;
 
