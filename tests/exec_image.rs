@@ -40,17 +40,7 @@ fn boot(code: &[u8], orders: &[Order]) -> (Outcome, String) {
     let file = folder.path().join("disk");
     fs::write(&file, sector).expect("the test's own files");
     let disk = DiskSpec { file, read_only: false, bytes_per_s: None, operations_per_s: None };
-    let resources = Resources {
-        cpus: 1,
-        pin: None,
-        memory: Mebibytes::from_mib(128),
-        node: None,
-        hugepages: false,
-        priority: Priority::Usual,
-        cpu_weight: None,
-        cpu_cap_percent: None,
-        guest_nodes: 1,
-    };
+    let resources = Resources::usual(1, Mebibytes::from_mib(128));
     let (name, content, cards) = ("image".to_owned(), Content::Image, Vec::new());
     let spec = PartitionSpec { name, content, resources, disks: vec![disk], cards, sections: Vec::new() };
     let around = Surroundings {

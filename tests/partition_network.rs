@@ -10,9 +10,7 @@ use std::sync::mpsc::channel;
 use std::thread::JoinHandle;
 
 use bulkhead::model::experiment::Accelerator;
-use bulkhead::model::partition::{
-    CardSpec, Content, Files, PartitionSpec, Priority, Program, ProgramEnd, Resources,
-};
+use bulkhead::model::partition::{CardSpec, Content, Files, PartitionSpec, Program, ProgramEnd, Resources};
 use bulkhead::model::units::Mebibytes;
 use bulkhead::partition::network::switch::{Order, Trunk, socket_name};
 use bulkhead::partition::run::{Outcome, Streams, Surroundings, run};
@@ -38,17 +36,7 @@ fn partition(number: u8, links: &[&Path], script: &str) -> PartitionSpec {
     PartitionSpec {
         name: format!("p{number}"),
         content: Content::Program(Box::new(program)),
-        resources: Resources {
-            cpus: 1,
-            pin: None,
-            memory: Mebibytes::from_mib(192),
-            node: None,
-            hugepages: false,
-            priority: Priority::Usual,
-            cpu_weight: None,
-            cpu_cap_percent: None,
-            guest_nodes: 1,
-        },
+        resources: Resources::usual(1, Mebibytes::from_mib(192)),
         disks: Vec::new(),
         cards: vec![CardSpec::Switch {
             network: "plant".to_owned(),

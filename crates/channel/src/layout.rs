@@ -12,7 +12,6 @@
 //! Tail and head are 128 bytes apart, because processors fetch cache lines in pairs.
 
 use crate::error::{Error, Result};
-use crate::ring::{LEAST_CAPACITY, MOST_CAPACITY};
 use crate::words::{Foreign, Own};
 
 /// Version of the layout; both sides must agree.
@@ -24,6 +23,10 @@ pub const MOST_MESSAGE: u64 = 16 << 20;
 /// Most rings that one section can hold.
 pub const MOST_LINKS: usize = 64;
 
+/// Ring capacities are powers of two from here …
+const LEAST_CAPACITY: u64 = 4096;
+/// … to here.
+const MOST_CAPACITY: u64 = 1 << 30;
 /// Bytes of the smallest section: header, link blocks, one ring of 4 KiB.
 pub const LEAST_BYTES: u64 = RINGS_AT + LEAST_CAPACITY;
 

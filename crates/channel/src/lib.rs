@@ -70,6 +70,7 @@
 mod atomic;
 mod endpoint;
 mod error;
+mod guard;
 mod layout;
 mod link;
 mod memory;
@@ -83,8 +84,9 @@ mod stream;
 mod wait;
 mod words;
 
-pub use endpoint::{Connecting, Endpoint, GONE_AFTER};
+pub use endpoint::{Connecting, Endpoint};
 pub use error::{Error, Gone, Result};
+pub use guard::GONE_AFTER;
 pub use layout::{LEAST_BYTES, Layout, MOST_LINKS, MOST_MESSAGE, VERSION};
 pub use memory::Memory;
 pub use receiver::{Peek, Receiver};

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use crate::endpoint::{Guard, Step};
 use crate::error::Result;
+use crate::guard::{Guard, Step};
 use crate::ring::{Consumer, Fault, Progress, Short};
 
 /// Receives messages from one peer.

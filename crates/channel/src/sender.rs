@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use crate::endpoint::{Guard, Step, check_length};
 use crate::error::{Error, Result};
+use crate::guard::{Guard, Step, check_length};
 use crate::layout::MOST_MESSAGE;
 use crate::ring::{Fault, Producer, Progress, total_of};
 use crate::words::SMALL;

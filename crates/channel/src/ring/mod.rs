@@ -168,11 +168,6 @@ fn low_half(word: u64) -> u32 {
     u32::try_from(word & u64::from(u32::MAX)).unwrap_or(u32::MAX)
 }
 
-/// Ring capacities are powers of two from here …
-pub(crate) const LEAST_CAPACITY: u64 = 4096;
-/// … to here.
-pub(crate) const MOST_CAPACITY: u64 = 1 << 30;
-
 /// Whether a session word still names the session, and whether that was closed.
 #[inline]
 fn still(word: u64, session: u64) -> Result<bool, Fault> {
