@@ -10,7 +10,7 @@ use std::sync::mpsc::channel;
 use std::time::Duration;
 
 use bulkhead::model::experiment::Accelerator;
-use bulkhead::model::partition::{Content, DiskSpec, PartitionSpec, Priority, ProgramEnd, Resources};
+use bulkhead::model::partition::{Content, DiskSpec, PartitionSpec, ProgramEnd, Resources};
 use bulkhead::model::units::Mebibytes;
 use bulkhead::partition::run::{Order, Outcome, Streams, Surroundings, run};
 use bulkhead::platforms::ledger::{Ledger, sweep};
