@@ -15,6 +15,8 @@ const SHORTEST_SLEEP: Duration = Duration::from_micros(20);
 const LONGEST_SLEEP: Duration = Duration::from_millis(1);
 /// Rounds between two looks at the clock while spinning: a look costs about as much as this many pauses.
 const ROUNDS_PER_LOOK: u32 = 32;
+/// Looks for news in such a round where the CPU's pause is not used: about as long.
+const LOOKS_WITHOUT_PAUSE: u32 = 256;
 /// A pause from here on is an emulator's; the longest of a CPU is about 45 ns (Intel's since Skylake, 140 cycles).
 const LONG_PAUSE: Duration = Duration::from_nanos(80);
 /// A wait without an end is a mistake; this one is a week.
@@ -108,7 +110,8 @@ impl Patience {
             && !self.spin.is_zero()
         {
             let pauses = pause_is_quick();
-            for _ in 0..ROUNDS_PER_LOOK {
+            let looks = if pauses { ROUNDS_PER_LOOK } else { LOOKS_WITHOUT_PAUSE };
+            for _ in 0..looks {
                 if news() {
                     return Then::Look;
                 }
