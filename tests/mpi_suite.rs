@@ -231,15 +231,21 @@ fn the_challenge_suite_finds_its_results_right() {
 
 #[test]
 fn wrong_results_of_the_challenge_suite_are_seen() {
-    let right: String = ["PASSED"; 11].join("\n")
-        + "\nFound 0 errors in 100 locations (passed).\nSuccess=1\nPTRANS_residual=0\nHPL_RnormI=1e-14\n\
+    let right: String = ["WALL   600   600  40  40   1   2     0.01 PASSED"; 5].join("\n")
+        + "\nCPU    600   600  40  40   1   2     0.01 PASSED\n||Ax-b||_oo/(eps*(||A||_oo*||x||_oo+||b||_oo)*N)= 0.006 \
+           ...... PASSED\nFound 0 errors in 100 locations (passed).\nSuccess=1\nPTRANS_residual=0\nHPL_RnormI=1e-14\n\
            MPIFFT_maxErr=1e-15\nMPIRandomAccess_Errors=0\nAvgPingPongLatency_usec=2.5\n\
            AvgPingPongBandwidth_GBytes=1.5\n";
     let found = hpcc::read(&right).expect("all right");
     assert!((found.latency_s - 2.5e-6).abs() < 1e-12 && (found.bandwidth_bytes_per_s - 1.5e9).abs() < 1.0);
     for (from, to) in [
-        ("PASSED\nPASSED", "PASSED\nFAILED"),
-        ("PASSED\n", ""),
+        ("PASSED", "FAILED"),
+        ("WALL", "wall"),
+        ("||Ax-b||", ""),
+        (
+            "CPU    600   600  40  40   1   2     0.01 PASSED",
+            "CPU    600   600  40  40   1   2     0.01 FAILED",
+        ),
         ("Found 0", "Found 3"),
         ("Success=1", "Success=0"),
         ("PTRANS_residual=0", "PTRANS_residual=nan"),
