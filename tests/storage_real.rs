@@ -69,21 +69,10 @@ impl Foreign {
         hasher.finish()
     }
 
-    /// Whether nobody has claimed it.
+    /// Whether nobody has claimed it. A child that another test is just starting has our files, too, until it runs its own
+    /// program: who wants it free waits for that.
     fn is_free(&self) -> bool {
         OpenOptions::new().read(true).custom_flags(nix::libc::O_EXCL).open(&self.path).is_ok()
-    }
-
-    /// The same, soon: a child that another test is just starting has our files, too, until it runs its own program.
-    fn becomes_free(&self) -> bool {
-        let deadline = Instant::now() + Duration::from_secs(20);
-        loop {
-            let free = self.is_free();
-            if free || Instant::now() >= deadline {
-                return free;
-            }
-            std::thread::sleep(Duration::from_millis(5));
-        }
     }
 }
 
@@ -295,7 +284,7 @@ fn an_empty_device_is_measured_and_kept_from_others_meanwhile() {
     let bench = Bench::new(false);
     let mut platform = make(&on_device(PlatformKind::Native, &device.path), &bench.context);
     assert_eq!(reason(platform.as_mut()), None);
-    assert!(device.becomes_free(), "a survey lets go of it");
+    wait_until("a survey lets go of it", || device.is_free());
     let mut first = start(platform.as_mut(), &bench.instance(0)).expect("it starts");
     let mut second = start(platform.as_mut(), &bench.instance(1)).expect("instances of a run share it");
     assert!(!device.is_free(), "nobody else may have it now");
@@ -306,7 +295,7 @@ fn an_empty_device_is_measured_and_kept_from_others_meanwhile() {
     first.end();
     assert!(!device.is_free(), "the second instance still has it");
     second.end();
-    assert!(device.becomes_free());
+    wait_until("the device is free", || device.is_free());
     // What the probe left is no reason to refuse the next run.
     assert_eq!(reason(platform.as_mut()), None);
 }
