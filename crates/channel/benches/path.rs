@@ -1,6 +1,8 @@
 //! What a message costs besides the memory: both ends in one thread, so that nothing waits for another processor.
-//! Instructions are counted by running it in a tool that counts them; the time is a first look.
 //! `cargo bench -p bulkhead-channel --bench path -- ROUNDS BYTES…`
+//!
+//! The time is a first look. Instructions are counted by `valgrind --tool=callgrind` on the program that this builds, with
+//! two numbers of rounds: what the second has more, by round, is a message's.
 #![allow(clippy::print_stdout, reason = "a benchmark says what it found")]
 
 use std::path::Path;
