@@ -157,3 +157,20 @@ fn libvirt_gets_a_domain_for_each_and_its_own_checker_agrees() {
     }
     assert!(folder.join("kernel").is_file() && folder.join("hello.initrd").is_file());
 }
+
+#[test]
+fn what_only_we_can_show_a_partition_is_refused() {
+    let dir = tempfile::tempdir().expect("the test's own");
+    let (file, data) = (dir.path().join("works.toml"), dir.path().join("data"));
+    std::fs::write(&data, "").expect("the test's own");
+    let set = format!("[partition.a]\nprogram = [\"/bin/true\"]\nrw = [\"{}\"]\n", data.display());
+    std::fs::write(&file, set).expect("the test's own");
+    for manager in ["qemu", "systemd", "libvirt"] {
+        let out = dir.path().join(manager);
+        let mut command = Command::new(env!("CARGO_BIN_EXE_bulkhead"));
+        command.arg("up").arg(&file).args(["--emit", manager, "--out"]).arg(&out);
+        let (is_done, said) = run(&mut command);
+        assert!(!is_done && said.contains("open the folder it lies in"), "{manager}: {said}");
+        assert!(!out.exists());
+    }
+}

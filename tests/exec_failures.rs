@@ -34,7 +34,7 @@ fn what_cannot_be_is_refused_with_its_code() {
     refused(&["--", "/etc"], 126, "folder");
     refused(&["--workdir", "/no/such/folder", "--", "true"], 125, "is not there");
     refused(&["--rw", "/no/such/folder", "--", "true"], 125, "/no/such/folder");
-    refused(&["--rw", "/etc/passwd", "--", "true"], 125, "folders are opened");
+    refused(&["--files", "/etc/passwd", "--", "true"], 125, "no folder");
     refused(&["--bind", "/nowhere:/x", "--", "true"], 125, "/nowhere");
     refused(&["--bind", "/etc", "--", "true"], 125, "FROM:TO");
     refused(&["--disk", "/no/such/disk", "--", "true"], 125, "/no/such/disk");

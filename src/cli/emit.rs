@@ -12,7 +12,7 @@ use super::output;
 use super::set_args::{EmitFor, UpArgs};
 use crate::model::partition::set::{Charge, PartitionCharge, PartitionSet, Tools};
 use crate::partition::emit::{Emission, KERNEL_FILE, Manager, Prepared, emit, initrd_file};
-use crate::partition::run::{Surroundings, unattended};
+use crate::partition::run::{Surroundings, can_be_left_alone, unattended};
 use crate::partition::set::resolve::kept;
 use crate::platforms::ledger::Ledger;
 
@@ -38,9 +38,15 @@ pub fn run(
         Charge::Partition(charge) => Some(*charge),
         Charge::Switch(_) => None,
     });
+    let charges: Vec<_> = charges.collect();
+    for charge in &charges {
+        can_be_left_alone(&charge.spec)
+            .map_err(|failed| anyhow!("partition {}: {}", charge.spec.name, failed.reason))
+            .or_bad_input()?;
+    }
     let folder = args.out.clone().unwrap_or_else(|| PathBuf::from(format!("{}-{word}", set.name)));
     let folder = made(&folder).or_bad_input()?;
-    let (partitions, qemu) = prepare(charges, set, tools, exe, &folder).or_lacking()?;
+    let (partitions, qemu) = prepare(charges.into_iter(), set, tools, exe, &folder).or_lacking()?;
     let emission = Emission {
         set: set.name.clone(),
         networks: set.networks.iter().map(|(name, network)| (name.clone(), network.links)).collect(),

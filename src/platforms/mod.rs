@@ -28,6 +28,7 @@ pub mod ledger;
 pub mod link;
 pub mod make;
 pub mod native;
+pub mod opened_files;
 pub mod process;
 pub mod reaper;
 pub mod spawn;

@@ -72,6 +72,7 @@ pub fn start(tools: &Toolbox, ledger: &Ledger, number: u8, links: &[PathBuf]) ->
         disk: None,
         group: None,
         entrances: Vec::new(),
+        opened: None,
         initramfs: &initramfs,
         inherited: vec![guest_control.into()],
     };

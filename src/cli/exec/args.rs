@@ -14,8 +14,8 @@ Paths given with --rw are written through. It has no network unless --net says s
 Standard input is read as the program runs, also when the program does not want it: < /dev/null.
 Signals are the program's. Ctrl-Z stops it and then this command; the guest itself runs on, so fg or
 kill -CONT wakes both at once. With -t every key is the program's, Ctrl-Z and Ctrl-C included.
-A single file cannot be opened with --rw: its folder is what is served, and its neighbours would be
-open, too. Put the file into a folder of its own.
+A single file given with --rw can be written, made longer and shorter, but not replaced or removed:
+programs that save by renaming need its folder.
 
 Examples:
   bulkhead exec -- uname -a
@@ -134,7 +134,7 @@ pub struct SightArgs {
 /// What any program in a partition is given, that of `exec` and the ranks of `mpirun`.
 #[derive(Debug, Args)]
 pub struct ProgramArgs {
-    /// Folder it may write to, under its own path (may be repeated)
+    /// Folder or file it may write to, under its own path (may be repeated)
     #[arg(long, value_name = "PATH")]
     pub rw: Vec<PathBuf>,
     /// Folder it starts in [default: the current one, / without the host's files]

@@ -12,6 +12,7 @@ use crate::model::partition::network::NamedAddress;
 use crate::model::partition::{Content, DiskSpec, Files, PartitionSpec, Program, SectionSpec};
 use crate::model::platform::DiskBus;
 use crate::partition::network::{USER_RESOLVER, USER_ROUTER, cards};
+use crate::platforms::opened_files::OpenedFiles;
 use crate::platforms::vm::guest::{
     ERROR_PORT, GuestConfig, GuestProgram, GuestSection, GuestTree, INPUT_PORT, OUTPUT_PORT, Root, WayOut,
 };
@@ -41,8 +42,19 @@ pub struct Assembled {
     pub beats: Vec<Option<PathBuf>>,
 }
 
-/// Assembles a checked partition, whose program finds others by these names.
-pub fn assemble(spec: &PartitionSpec, names: &[NamedAddress]) -> Result<Assembled, Failed> {
+/// The single files that a checked partition's program may write to.
+pub fn opened_files(spec: &PartitionSpec) -> Result<Vec<PathBuf>, Failed> {
+    let Content::Program(program) = &spec.content else { return Ok(Vec::new()) };
+    let real = program.writable.iter().map(|path| real(path));
+    Ok(real.collect::<Result<Vec<_>, _>>()?.into_iter().filter(|path| !path.is_dir()).collect())
+}
+
+/// Assembles a checked partition, whose program finds others by these names. `opened`: what [`opened_files`] says.
+pub fn assemble(
+    spec: &PartitionSpec,
+    names: &[NamedAddress],
+    opened: Option<&OpenedFiles>,
+) -> Result<Assembled, Failed> {
     let cards = cards(&spec.cards).map_err(Failed::own)?;
     let way_out = cards.user_network.as_ref().map(|_| WayOut { router: USER_ROUTER, names: USER_RESOLVER });
     let is_plugged = !cards.plugs.is_empty();
@@ -75,7 +87,7 @@ pub fn assemble(spec: &PartitionSpec, names: &[NamedAddress]) -> Result<Assemble
             ..GuestProgram::default()
         };
         guest.way_out = way_out;
-        serve_files(program, &mut guest, &mut made)?;
+        serve_files(program, opened, &mut guest, &mut made)?;
         made.config.program = Some(Box::new(guest));
         add_ports(&mut made).map_err(|error| Failed::own(format!("sockets for the streams: {error}")))?;
     }
@@ -113,18 +125,20 @@ fn shown_section(spec: &SectionSpec) -> GuestSection {
 }
 
 /// Which trees are served, and where the guest mounts them.
-fn serve_files(program: &Program, guest: &mut GuestProgram, made: &mut Assembled) -> Result<(), Failed> {
-    let mut share = |tag: String, path: PathBuf, writable: bool| {
-        made.extras.shares.push(ShareArgument { tag, path, writable });
+fn serve_files(
+    program: &Program,
+    opened: Option<&OpenedFiles>,
+    guest: &mut GuestProgram,
+    made: &mut Assembled,
+) -> Result<(), Failed> {
+    let shares = &mut made.extras.shares;
+    let mut share = |tag: &str, path: PathBuf, writable: bool| {
+        shares.push(ShareArgument { tag: tag.to_owned(), path, writable });
     };
     match &program.files {
-        Files::Host => {
+        Files::Host | Files::Tree(_) => {
             guest.root = Root::Tree(ROOT_TAG.to_owned());
-            share(ROOT_TAG.to_owned(), PathBuf::from("/"), false);
-        }
-        Files::Tree(folder) => {
-            guest.root = Root::Tree(ROOT_TAG.to_owned());
-            share(ROOT_TAG.to_owned(), folder.clone(), false);
+            share(ROOT_TAG, lookup::root_of(program).to_owned(), false);
         }
         Files::None => {
             let found = lookup::program(program)?;
@@ -133,14 +147,23 @@ fn serve_files(program: &Program, guest: &mut GuestProgram, made: &mut Assembled
             guest.root = Root::Alone(found.inside);
         }
     }
+    let mut files = 0;
     for (number, path) in program.writable.iter().enumerate() {
         let tag = format!("open{number}");
-        let real =
-            fs::canonicalize(path).map_err(|error| Failed::own(format!("{}: {error}", path.display())))?;
+        let real = real(path)?;
         // Where the host's own tree is served, its links lead to the real path.
         let at = if program.files == Files::Host { real.clone() } else { path.clone() };
-        guest.trees.push(GuestTree { tag: tag.clone(), at, writable: true });
-        share(tag, real, true);
+        let is_file = !real.is_dir();
+        let shown = if is_file {
+            // A file that was a folder a moment ago.
+            let opened = opened.ok_or_else(|| Failed::own(format!("{}: it has changed", path.display())))?;
+            files += 1;
+            opened.folder(files - 1)
+        } else {
+            real
+        };
+        share(&tag, shown, true);
+        guest.trees.push(GuestTree { tag, at, writable: true, is_file });
     }
     for (number, bind) in program.binds.iter().enumerate() {
         if program.files == Files::Host {
@@ -148,10 +171,14 @@ fn serve_files(program: &Program, guest: &mut GuestProgram, made: &mut Assembled
             continue;
         }
         let tag = format!("bind{number}");
-        guest.trees.push(GuestTree { tag: tag.clone(), at: bind.to.clone(), writable: false });
-        share(tag, bind.from.clone(), false);
+        share(&tag, bind.from.clone(), false);
+        guest.trees.push(GuestTree { tag, at: bind.to.clone(), writable: false, is_file: false });
     }
     Ok(())
+}
+
+fn real(path: &Path) -> Result<PathBuf, Failed> {
+    fs::canonicalize(path).map_err(|error| Failed::own(format!("{}: {error}", path.display())))
 }
 
 fn read_alone(path: &Path) -> Result<Vec<u8>, Failed> {

@@ -6,6 +6,7 @@ use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::Path;
 
 use nix::fcntl::OFlag;
+use nix::unistd::{AccessFlags, access};
 
 use super::{Failed, lookup};
 use crate::model::partition::{CardSpec, Content, DiskSpec, Files, PartitionSpec, Program};
@@ -82,9 +83,7 @@ fn check_program(program: &Program, memory: Mebibytes) -> Result<(), Failed> {
     if let Files::Tree(folder) = &program.files {
         wanted_folder(folder, "the file tree")?;
     }
-    for path in &program.writable {
-        wanted_folder(path, "what is to be opened for writing")?;
-    }
+    program.writable.iter().try_for_each(|path| check_opened(path))?;
     check_binds(program)?;
     if !program.workdir.is_absolute() {
         let shown = program.workdir.display();
@@ -163,12 +162,30 @@ fn check_alone(host: &Path, memory: Mebibytes) -> Result<(), Failed> {
     }
 }
 
+/// A folder, or a file that may be written to.
+fn check_opened(path: &Path) -> Result<(), Failed> {
+    const WHAT: &str = "what is to be opened for writing";
+    let Ok(meta) = fs::metadata(path) else { return wanted_folder(path, WHAT) };
+    if meta.is_dir() || !path.is_absolute() {
+        return wanted_folder(path, WHAT);
+    }
+    let found = if meta.is_file() {
+        match access(path, AccessFlags::R_OK | AccessFlags::W_OK) {
+            Ok(()) => return Ok(()),
+            Err(error) => format!("it cannot be read and written: {error}"),
+        }
+    } else {
+        "this is neither a file nor a folder; a disk is given as a disk".to_owned()
+    };
+    Err(Failed::own(format!("{WHAT}, {}: {found}", path.display())))
+}
+
 fn wanted_folder(path: &Path, what: &str) -> Result<(), Failed> {
     let shown = path.display();
     let found = match fs::metadata(path) {
         Ok(_) if !path.is_absolute() => "this is not an absolute path".to_owned(),
         Ok(meta) if meta.is_dir() => return Ok(()),
-        Ok(_) => "this is no folder; folders are opened: name the one it lies in".to_owned(),
+        Ok(_) => "this is no folder".to_owned(),
         Err(error) => error.to_string(),
     };
     Err(Failed::own(format!("{what}, {shown}: {found}")))

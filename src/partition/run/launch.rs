@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
-use super::assemble::{Assembled, assemble};
+use super::assemble::{Assembled, assemble, opened_files};
 use super::inbox::{Inbox, is_ending};
 use super::talk::{Beginning, Happened, Talk};
 use super::tools::{named, tools};
@@ -13,6 +13,7 @@ use crate::model::partition::{Content, Difference, PartitionSpec, ProgramEnd};
 use crate::partition::network::watch::watch;
 use crate::partition::place;
 use crate::platforms::Carrier;
+use crate::platforms::opened_files::OpenedFiles;
 use crate::platforms::vm::machine::{self, Parts, RunningMachine, Started};
 use crate::platforms::vm::payload;
 use crate::platforms::vm::qemu::{Engine, Machine, command_line};
@@ -57,12 +58,14 @@ fn launch(
     let named = named(around);
     let tools = tools(spec, &named, around)?;
     let engine = engine::choose(&tools, &named, around, &inbox.cancel, tell)?;
-    let made = assemble(spec, &around.names)?;
+    let opened = OpenedFiles::make(opened_files(spec)?, &around.ledger)
+        .map_err(|error| Failed::own(format!("a folder for the files opened for writing: {error}")))?;
+    let made = assemble(spec, &around.names, opened.as_ref())?;
     let boot = around.boot_deadline.unwrap_or(match engine {
         Engine::Kvm => BOOT_DEADLINE_KVM,
         Engine::Tcg => BOOT_DEADLINE_TCG,
     });
-    let mut created = create(spec, around, &tools, engine, made)?;
+    let mut created = create(spec, around, &tools, engine, made, opened)?;
     tell(Event::Created { pid: created.machine.pid(), engine: engine.as_str() });
     let streams = match spec.content {
         Content::Program(_) => Some(streams),
@@ -83,6 +86,8 @@ struct Created {
     machine: RunningMachine,
     /// Goes after the machine: it must be empty by then.
     _group: Option<place::Group>,
+    /// Likewise.
+    _opened: Option<OpenedFiles>,
     link: Option<std::os::unix::net::UnixStream>,
     ports: Option<[std::os::unix::net::UnixStream; 3]>,
 }
@@ -93,6 +98,7 @@ fn create(
     tools: &Toolbox,
     engine: Engine,
     made: Assembled,
+    opened: Option<OpenedFiles>,
 ) -> Result<Created, Failed> {
     let failed = |error: std::io::Error| Failed::own(format!("qemu could not be started: {error}"));
     let initramfs = payload::build_with(&tools.program, &tools.modules, made.config, made.alone.as_deref())
@@ -106,6 +112,7 @@ fn create(
         disk: None,
         group: None,
         entrances,
+        opened: opened.as_ref(),
         initramfs: &initramfs,
         inherited: made.inherited,
     };
@@ -130,7 +137,7 @@ fn create(
     // Ends with the machine.
     let beats = made.beats;
     made.plug_control.map(|control| watch(control, beats)).transpose().map_err(failed)?;
-    Ok(Created { machine: carrier, _group: group, link: Some(link), ports: made.ports })
+    Ok(Created { machine: carrier, _group: group, _opened: opened, link: Some(link), ports: made.ports })
 }
 
 impl Created {

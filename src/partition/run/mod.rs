@@ -33,7 +33,7 @@ pub use launch::run;
 pub use lookup::{Found, program as find_program};
 pub use sections::check_file;
 pub use tools::all_there;
-pub use unattended::{Unattended, unattended};
+pub use unattended::{Unattended, can_be_left_alone, unattended};
 
 /// What a partition is made with.
 #[derive(Debug, Clone)]

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use super::assemble::assemble;
+use super::assemble::{assemble, opened_files};
 use super::tools::{named, tools};
 use super::{Failed, Surroundings};
 use crate::model::partition::{CardSpec, Content, PartitionSpec};
@@ -22,10 +22,22 @@ pub struct Unattended {
     pub shares: Vec<ShareArgument>,
 }
 
+/// Checks a partition like [`super::check`], and that it needs nothing that we alone can give it.
+pub fn can_be_left_alone(spec: &PartitionSpec) -> Result<(), Failed> {
+    super::check(spec)?;
+    let opened = opened_files(spec)?;
+    let Some(file) = opened.first() else { return Ok(()) };
+    let shown = file.display();
+    Err(Failed::own(format!(
+        "{shown} is a single file opened for writing, which no other manager can show a partition: \
+         open the folder it lies in"
+    )))
+}
+
 /// Makes what a partition boots without us. Its networks have one link each, whatever their number is with us.
 ///
 /// # Errors
-/// Everything that [`super::check`] refuses, and what is missing here.
+/// Everything that [`can_be_left_alone`] refuses, and what is missing here.
 pub fn unattended(spec: &PartitionSpec, around: &Surroundings) -> Result<Unattended, Failed> {
     let mut spec = spec.clone();
     for card in &mut spec.cards {
@@ -34,10 +46,10 @@ pub fn unattended(spec: &PartitionSpec, around: &Surroundings) -> Result<Unatten
         }
     }
     let spec = &spec;
-    super::check(spec)?;
+    can_be_left_alone(spec)?;
     let failed = |error: std::io::Error| Failed::own(format!("the first file system: {error}"));
     let tools = tools(spec, &named(around), around)?;
-    let mut made = assemble(spec, &around.names)?;
+    let mut made = assemble(spec, &around.names, None)?;
     if let Some(program) = &mut made.config.program {
         program.unattended = true;
     }

@@ -117,6 +117,8 @@ pub struct GuestTree {
     pub at: PathBuf,
     /// Whether the program may write to it.
     pub writable: bool,
+    /// Whether it holds a single file, [`crate::platforms::opened_files::NAME`], which is what is shown at this path.
+    pub is_file: bool,
 }
 
 /// A section of a channel in a guest: it appears as `/dev/bulkhead/NAME`.

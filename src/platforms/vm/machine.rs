@@ -16,6 +16,7 @@ use crate::platforms::Carrier;
 use crate::platforms::console::Console;
 use crate::platforms::cpu_group::CpuGroup;
 use crate::platforms::ledger::{Ledger, Thing, Ticket};
+use crate::platforms::opened_files::OpenedFiles;
 use crate::platforms::spawn::{Bond, ending, enter_group, spawn};
 
 /// How long QEMU may take to stop or continue the CPUs.
@@ -62,6 +63,8 @@ pub struct Parts<'a> {
     pub entrances: Vec<File>,
     /// The first file system.
     pub initramfs: &'a OwnedFd,
+    /// Files that QEMU alone sees; they must go after the machine.
+    pub opened: Option<&'a OpenedFiles>,
     /// Tap devices and sockets of ports; QEMU finds them under the numbers they have here.
     pub inherited: Vec<OwnedFd>,
 }
@@ -85,9 +88,16 @@ pub fn start(parts: Parts<'_>, describe_machine: impl FnOnce([i32; 4]) -> Machin
     for procs in parts.entrances {
         enter_group(&mut command, procs);
     }
+    // Last: as a normal user it takes rights from the child, in exchange for those over its own view.
+    if let Some(opened) = parts.opened {
+        opened.show_to(&mut command)?;
+    }
     let console = Console::follow_for(console.into(), Some(PANIC_MARK))?;
     let at = Instant::now();
-    let child = spawn(command, Bond::DiesWithUs, None)?;
+    let child = spawn(command, Bond::DiesWithUs, None).map_err(|error| match parts.opened {
+        Some(opened) => opened.explain(error),
+        None => error,
+    })?;
     drop(inherited);
     // Until it is written down, the kernel ends it with us.
     let thing = Thing::process(child.id());

@@ -242,6 +242,7 @@ impl Vm {
             disk: wanted.disk,
             group,
             entrances: Vec::new(),
+            opened: None,
             initramfs: &initramfs,
             inherited: wanted.nics.descriptors,
         };

@@ -285,8 +285,11 @@ mod tests {
             let seen = (phase.away_ticks.sum() + phase.running_ticks.sum()) as f64;
             let wanted = window * f64::from(phase.first_threads);
             assert!((seen - wanted).abs() <= wanted * 1e-3 + 10.0, "{seen} of {wanted}");
-            assert_eq!(phase.rounds == 0, phase.first_threads == 0);
+            assert!(phase.first_threads > 0 || phase.rounds == 0);
+            // On a busy machine a thread may sleep through a window; then it was away all the time.
+            assert!(phase.rounds > 0 || phase.running_ticks.sum() == 0);
         }
+        assert!(detail.phases.iter().any(|phase| phase.rounds > 0));
         let alone = Context { part: None, ..context };
         assert!(measure(&params, &alone).unwrap_err().to_string().contains("1x2"));
     }

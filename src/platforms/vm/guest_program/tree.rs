@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!  /dev /proc /sys           of this kernel
-//!  --rw PATH                 9P, written through
+//!  --rw PATH                 9P, written through; a single file: out of a tree that holds nothing else
 //!  --bind FROM:TO            9P, read-only
 //!  overlay: tmpfs            what the program changes, gone with the guest
 //!           9P, read-only    the host's tree
@@ -15,13 +15,15 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt, symlink};
 use std::path::Path;
 
-use nix::mount::{MsFlags, mount};
+use nix::errno::Errno;
+use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use nix::unistd::{chdir, chroot};
 
-use super::super::guest::{GuestProgram, PROGRAM_PATH, Root};
+use super::super::guest::{GuestProgram, GuestTree, PROGRAM_PATH, Root};
 use super::super::init::in_context;
 use super::names;
 use crate::model::partition::Bind;
+use crate::platforms::opened_files;
 
 /// Largest 9P message, in bytes: what virtio takes in one go.
 const MESSAGE_BYTES: u32 = 512_000;
@@ -55,8 +57,12 @@ pub fn build(program: &GuestProgram) -> Result<(), String> {
     // Before anything of the host's is mounted that may be written to: `--rw /etc` must not reach the host's own files.
     names::write(program.way_out, &program.names);
     for tree in &program.trees {
-        make_folder(&tree.at, 0o755)?;
-        mount_9p(&tree.tag, &tree.at, tree.writable)?;
+        if tree.is_file {
+            show_file(tree)?;
+        } else {
+            make_folder(&tree.at, 0o755)?;
+            mount_9p(&tree.tag, &tree.at, tree.writable)?;
+        }
     }
     program.inner_binds.iter().try_for_each(bind_inside)
 }
@@ -108,6 +114,19 @@ fn mount_9p(tag: &str, at: &Path, writable: bool) -> Result<(), String> {
         .map_err(in_context(&format!("mounting the host's files at {}", at.display())))
 }
 
+/// Shows the one file of a tree at its path. The tree itself is not to be seen.
+fn show_file(tree: &GuestTree) -> Result<(), String> {
+    const ASIDE: &str = "/dev/.opened";
+    let failed = |error: Errno| format!("showing the host's {}: {error}", tree.at.display());
+    make_folder(Path::new(ASIDE), 0o700)?;
+    mount_9p(&tree.tag, Path::new(ASIDE), tree.writable)?;
+    make_file(&tree.at)?;
+    let file = Path::new(ASIDE).join(opened_files::NAME);
+    mount(Some(&file), &tree.at, None::<&str>, MsFlags::MS_BIND, None::<&str>).map_err(failed)?;
+    umount2(ASIDE, MntFlags::MNT_DETACH).map_err(failed)?;
+    fs::remove_dir(ASIDE).map_err(in_context(ASIDE))
+}
+
 /// Shows a path of the tree under another one, too.
 fn bind_inside(bind: &Bind) -> Result<(), String> {
     let failed =
@@ -115,10 +134,7 @@ fn bind_inside(bind: &Bind) -> Result<(), String> {
     if fs::metadata(&bind.from).map_err(failed)?.is_dir() {
         make_folder(&bind.to, 0o755)?;
     } else {
-        if let Some(folder) = bind.to.parent() {
-            make_folder(folder, 0o755)?;
-        }
-        File::options().create(true).append(true).open(&bind.to).map_err(failed)?;
+        make_file(&bind.to)?;
     }
     let flags = MsFlags::MS_BIND | MsFlags::MS_REC;
     let read_only = MsFlags::MS_BIND | MsFlags::MS_REMOUNT | MsFlags::MS_RDONLY;
@@ -138,6 +154,18 @@ fn make_folder(path: &Path, mode: u32) -> Result<(), String> {
         .create(path)
         .and_then(|()| fs::set_permissions(path, fs::Permissions::from_mode(mode)))
         .map_err(in_context(&path.display().to_string()))
+}
+
+/// Makes an empty file, with the folders above it; one that is there stays as it is.
+fn make_file(path: &Path) -> Result<(), String> {
+    // Opening it would copy it into the throw-away layer.
+    if path.exists() {
+        return Ok(());
+    }
+    if let Some(folder) = path.parent() {
+        make_folder(folder, 0o755)?;
+    }
+    File::create(path).map(drop).map_err(in_context(&path.display().to_string()))
 }
 
 fn link_unless_there(target: &str, at: &str) -> Result<(), String> {
