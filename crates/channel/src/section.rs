@@ -250,7 +250,8 @@ impl PeerSection {
         Ok(self.layout()?.1.writer)
     }
 
-    pub(crate) fn beat(&self) -> u64 {
+    /// The owner's heartbeat: a number that changes many times a second while the owner lives.
+    pub fn beat(&self) -> u64 {
         self.header.load(BEAT_AT)
     }
 

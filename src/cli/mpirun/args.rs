@@ -9,23 +9,26 @@ use crate::cli::exec::args::{EngineArgs, ProgramArgs};
 use crate::partition::mpi::layout::{MOST_RANKS, USUAL_PARTITIONS};
 
 const MPIRUN_AFTER: &str = "\
-Needs Open MPI 4 on this host (Debian: openmpi-bin) and, for channels, the library libbulkhead-fi.so, which is looked for
-beside this program and in ../lib/bulkhead, or where --provider or BULKHEAD_FABRIC name it (make install puts it there).
+Needs Open MPI 4 on this host (Debian: openmpi-bin) and, for channels, the library libbulkhead-fi.so, which is \
+looked for beside this program and in ../lib/bulkhead, or where --provider or BULKHEAD_FABRIC name it (make install \
+puts it there).
 
-Neighbouring ranks are together: of 5 ranks in 2 partitions, 0 1 2 are in the first and 3 4 in the second. As with exec,
-programs see the host's files read-only with a throw-away layer on top; paths given with --rw are written through.
-Standard input goes to rank 0. Partitions see nothing but each other.
+Neighbouring ranks are together: of 5 ranks in 2 partitions, 0 1 2 are in the first and 3 4 in the second. As with \
+exec, programs see the host's files read-only with a throw-away layer on top; paths given with --rw are written \
+through. Standard input goes to rank 0. Partitions see nothing but each other.
 
-With channels every rank must come to its channel; one that does not is an error, nothing slower is taken in its place.
+With channels every rank must come to its channel; one that does not is an error, nothing slower is taken in its \
+place. Ctrl-C asks Open MPI to end the ranks; what has not ended 10 s later, or at the second Ctrl-C, is ended.
 
 Examples:
   bulkhead mpirun -n 4 -- ./solver --steps 1000
   bulkhead mpirun -n 8 --partitions 4 --memory 2GiB --rw \"$PWD\" -- ./solver
-  bulkhead mpirun -n 2 --transport tcp -- ./ping-pong     to compare with
+  bulkhead mpirun -n 2 --transport tcp -- ./ping-pong    to compare with
   bulkhead mpirun -n 2 --env OMPI_MCA_coll=^hcoll -- ./solver
 
 Exit codes:
-  that of Open MPI's mpirun: 0, that of the first rank that failed, or 128 + n when signal n killed it
+  that of Open MPI's mpirun: 0, that of the first rank that failed, or 128 + n
+  when signal n killed it, or came and ended the run
   125 bulkhead or a partition failed, or a rank never came to its channel
   126 the program cannot be executed   127 it was not found";
 
@@ -69,7 +72,7 @@ pub struct MpirunArgs {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Each partition")]
 pub struct EachArgs {
-    /// Virtual CPUs of each partition [default: one per rank in it, at most those of the host]
+    /// Virtual CPUs of each partition [default: one per rank of the fullest, at most those of the host]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=255))]
     pub cpus: Option<u32>,
     /// Memory of each partition, 512MiB or 2GiB for example [default: 512MiB and 128MiB per rank, at most half of what is

@@ -12,8 +12,10 @@ mod progress;
 
 use std::process::ExitCode;
 use std::sync::mpsc::channel;
+use std::time::Instant;
 
 use anyhow::{Context, Result};
+use nix::sys::signal::Signal;
 
 use self::args::MpirunArgs;
 use self::job::{Found, Job};
@@ -23,6 +25,8 @@ use super::exec::{OWN_FAILURE, code_of, on_event, say_failed, signals, surroundi
 use super::output;
 use crate::model::partition::{PartitionSpec, ProgramEnd};
 use crate::partition::mpi::found;
+use crate::partition::mpi::library;
+use crate::partition::mpi::pulse::Pulse;
 use crate::partition::mpi::sections::{Sections, complaint};
 use crate::partition::mpi::words::{Transport, address_with_prefix};
 use crate::partition::network::hardware_prefix;
@@ -50,7 +54,9 @@ fn execute(args: &MpirunArgs) -> Result<u8> {
             Transport::Channel => Some(found::library_folder(args.provider.as_deref(), &exe)?),
             Transport::Tcp => None,
         };
-        Ok((found::launcher(&job.program)?, library))
+        let launcher = found::launcher(&job.program)?;
+        library.as_deref().map(library::check).transpose()?;
+        Ok((launcher, library))
     });
     let (launcher, library) = match ready {
         Ok(found) => found,
@@ -85,14 +91,17 @@ fn execute(args: &MpirunArgs) -> Result<u8> {
     let streams = take_streams().context("the standard streams")?;
     let mut progress = Progress::new(&members);
     let team = Team { members: &members, link: &link, prefix };
-    let end = together::run(&team, streams, &around, &orders, &mut |number, event| {
+    let mut pulse = sections.as_ref().map(Sections::pulse);
+    let mut watch = || frozen(sections.as_ref()?, pulse.as_mut()?, &members);
+    let mut tell = |number: usize, event: &Event| {
         progress.on(number, event);
         if let Event::Passed { number } = event {
             // Nobody waits for it any more.
             let _ = was_passed.send(*number);
         }
         on_event(event);
-    });
+    };
+    let end = together::run(&team, streams, &around, &orders, &mut tell, &mut watch);
     progress.finish();
     let code = code_of_end(&end, &members, sections.as_ref());
     drop((around, sections));
@@ -107,12 +116,36 @@ fn refuse(failed: &Failed) -> u8 {
     failed.code
 }
 
+/// A rank that stands still while the job waits for it.
+fn frozen(sections: &Sections, pulse: &mut Pulse, members: &[PartitionSpec]) -> Option<Failed> {
+    let (rank, silent) = pulse.frozen(Instant::now())?;
+    let partition = members.get(sections.home(rank)).map_or("", |member| member.name.as_str());
+    Some(Failed::own(format!(
+        "rank {rank} in partition {partition} has given no sign of life for {} s, and the others did not end by that",
+        silent.as_secs()
+    )))
+}
+
+/// Open MPI's mpirun ends with 1 when a signal made it end its ranks: what was asked says more. What ends well all the
+/// same has caught the signal.
+fn code_when_asked(how: ProgramEnd, number: i32, code: u8) -> u8 {
+    let asked = ProgramEnd::Signal(number);
+    if how == ProgramEnd::Exit(0) || how == asked {
+        return code;
+    }
+    let name = Signal::try_from(number).map_or("a signal", Signal::as_str);
+    output::say(&format!("bulkhead: ended because {name} came"));
+    asked.code()
+}
+
 /// The launcher's own code, unless a rank never came to its channel.
 fn code_of_end(end: &End, members: &[PartitionSpec], sections: Option<&Sections>) -> u8 {
     let code = members.first().map_or(OWN_FAILURE, |first| code_of(&end.outcome, first));
-    let (Outcome::Ended(how), Some(sections), false) = (&end.outcome, sections, end.was_asked) else {
-        return code;
-    };
+    let Outcome::Ended(how) = &end.outcome else { return code };
+    if let Some(number) = end.asked {
+        return code_when_asked(*how, number, code);
+    }
+    let Some(sections) = sections else { return code };
     let ended = match how {
         ProgramEnd::Exit(code) => format!("ended with {code}"),
         ProgramEnd::Signal(number) => format!("was ended by signal {number}"),

@@ -86,6 +86,12 @@ pub fn library_folder(named: Option<&Path>, exe: &Path) -> Result<PathBuf, Faile
     if let (Some(folder), Some(_)) = (&folder, found.filter(is_named)) {
         return Ok(folder.clone());
     }
+    if let Some(other) = found {
+        return Err(Failed::own(format!(
+            "wanted a library of the name {LIBRARY}, which is what libfabric looks for, got {}",
+            other.display()
+        )));
+    }
     let shown: Vec<String> = candidates.iter().map(|path| path.display().to_string()).collect();
     Err(Failed::own(format!(
         "wanted the library {LIBRARY}, looked for {}: `make fabric` builds it, `make install` installs it; name it with \

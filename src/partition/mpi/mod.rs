@@ -14,6 +14,8 @@
 pub mod agent;
 pub mod found;
 pub mod layout;
+pub mod library;
+pub mod pulse;
 pub mod sections;
 pub mod words;
 

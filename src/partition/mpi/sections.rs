@@ -3,10 +3,12 @@
 
 use std::io;
 use std::path::PathBuf;
+use std::time::Instant;
 
 use channel::{Memory, PeerSection, State};
 
 use super::layout::Layout;
+use super::pulse::Pulse;
 use crate::model::partition::SectionSpec;
 use crate::model::units::Mebibytes;
 use crate::partition::section_folder::SectionFolder;
@@ -59,6 +61,17 @@ impl Sections {
         Ok(missing)
     }
 
+    /// Their hearts, to be looked at while the job runs.
+    pub fn pulse(&self) -> Pulse {
+        let section = |rank| PeerSection::new(Memory::readable(&self.path(rank)).ok()?).ok();
+        Pulse::new((0..self.homes.len()).map(section).collect(), Instant::now())
+    }
+
+    /// The partition, from 0, that a rank is in.
+    pub fn home(&self, rank: usize) -> usize {
+        self.homes.get(rank).copied().unwrap_or_default()
+    }
+
     /// How many there are.
     pub fn ranks(&self) -> usize {
         self.homes.len()
@@ -77,13 +90,13 @@ fn section_name(rank: usize) -> String {
 /// What is said when these ranks of `all` never came; `ended` is how the launcher ended, in words.
 pub fn complaint(missing: &[usize], all: usize, ended: &str) -> String {
     let shown: Vec<String> = missing.iter().map(ToString::to_string).collect();
-    let (who, came) = match missing.len() {
-        1 => (format!("rank {}", shown.join("")), "its channel"),
-        count if count == all => ("all ranks".to_owned(), "their channels"),
-        _ => (format!("ranks {}", shown.join(", ")), "their channels"),
+    let who = match missing.len() {
+        count if count == all => "no rank came to its channel".to_owned(),
+        1 => format!("rank {} never came to its channel", shown.join("")),
+        _ => format!("ranks {} never came to their channels", shown.join(", ")),
     };
     format!(
-        "{who} never came to {came} (mpirun {ended}). Either the program does not call MPI_Init or ended before it, or its \
+        "{who} (mpirun {ended}). Either the program does not call MPI_Init or ended before it, or its \
          MPI library is not the Open MPI of this host, or that could not load the library for channels; what it said is \
          above, and with --env FI_LOG_LEVEL=info --env BULKHEAD_FABRIC_DEBUG=1 it says more"
     )
@@ -120,7 +133,7 @@ mod tests {
             complaint(&[1], 2, "ended with 0")
                 .starts_with("rank 1 never came to its channel (mpirun ended with 0)")
         );
-        assert!(complaint(&[0, 1], 2, "").starts_with("all ranks never came to their channels"));
+        assert!(complaint(&[0, 1], 2, "").starts_with("no rank came to its channel"));
         assert!(complaint(&[0, 2], 3, "").starts_with("ranks 0, 2 never"));
     }
 }

@@ -107,6 +107,10 @@ pub fn environment(
 ) -> Vec<(Word, Word)> {
     let is_foreign = |name: &Word| FOREIGN.iter().any(|prefix| name.starts_with(prefix));
     let mut all: Vec<(Word, Word)> = users.into_iter().filter(|(name, _)| !is_foreign(name)).collect();
+    if !all.iter().any(|(name, _)| name == b"SHELL") {
+        // Open MPI warns where it finds none that it knows.
+        all.push((b"SHELL".to_vec(), b"/bin/sh".to_vec()));
+    }
     let mut set = |name: &str, value: OsString| {
         all.retain(|(known, _)| known != name.as_bytes());
         all.push((name.as_bytes().to_vec(), value.into_vec()));

@@ -4,7 +4,8 @@
 //! ```text
 //!  switch ─► first: Created ─► the others, a few boot at once ─► all run ─┬─ first ended ───────► grace ─► others killed
 //!                                                                         ├─ another one broke ─► all killed, the reason
-//!                                                                         └─ switch ended ──────► all killed, the reason
+//!                                                                         ├─ switch ended ──────► all killed, the reason
+//!                                                                         └─ asked, 10 s or twice ► all killed
 //! ```
 //! Everything is a child of this process, and written down in its ledger: nothing outlives it.
 
@@ -23,6 +24,8 @@ use crate::platforms::spawn::own_cpus;
 
 /// How long the others may take to end by themselves after the first one has.
 const GRACE: Duration = Duration::from_secs(2);
+/// How long the first one may take to end after it was asked to; asked twice, it is ended at once.
+const ENDS_WITHIN: Duration = Duration::from_secs(10);
 /// How often orders and the switch are looked at.
 const SLICE: Duration = Duration::from_millis(20);
 /// So many boot at once on the smallest host: the one that waits costs little.
@@ -66,22 +69,24 @@ struct Member {
 pub struct End {
     /// That of the first member, or why it is none.
     pub outcome: Outcome,
-    /// Whether somebody outside had asked for it.
-    pub was_asked: bool,
+    /// The signal with which somebody outside had asked for it.
+    pub asked: Option<i32>,
 }
 
 /// Runs the team until its first member's program ends or something breaks; nothing is left when this returns.
-/// `tell` gets the number of a member, from 0, and what happened to it.
+/// `tell` gets the number of a member, from 0, and what happened to it; what `watch` says, which is asked all the time
+/// while the first member runs, ends it.
 pub fn run(
     team: &Team<'_>,
     streams: Streams,
     around: &Surroundings,
     orders: &Orders,
     tell: &mut dyn FnMut(usize, &Event),
+    watch: &mut dyn FnMut() -> Option<Failed>,
 ) -> End {
     let failed = |error: io::Error| {
         let outcome = Outcome::Failed(Failed::own(format!("the switch of the network: {error}")));
-        End { outcome, was_asked: false }
+        End { outcome, asked: None }
     };
     let (switch, error) = match OwnSwitch::start(team.link, team.prefix, around)
         .and_then(|switch| Ok((switch, streams.error.try_clone()?)))
@@ -104,9 +109,9 @@ pub fn run(
             switch,
             outcome: None,
             kill_at: None,
-            was_asked: false,
+            asked: None,
         };
-        work.until_all_ended(&told, orders, tell)
+        work.until_all_ended(&told, orders, tell, watch)
     })
 }
 
@@ -125,7 +130,8 @@ struct Work<'scope, 'env> {
     switch: OwnSwitch,
     outcome: Option<Outcome>,
     kill_at: Option<Instant>,
-    was_asked: bool,
+    /// The ending signal that came, and when all is killed that has not ended by it.
+    asked: Option<(i32, Instant)>,
 }
 
 impl Work<'_, '_> {
@@ -134,6 +140,7 @@ impl Work<'_, '_> {
         told: &Receiver<(usize, Told)>,
         orders: &Orders,
         tell: &mut dyn FnMut(usize, &Event),
+        watch: &mut dyn FnMut() -> Option<Failed>,
     ) -> End {
         loop {
             if self.outcome.is_none()
@@ -149,8 +156,19 @@ impl Work<'_, '_> {
                 Err(RecvTimeoutError::Disconnected) => self.break_off(Failed::own("its threads are gone")),
             }
             while let Ok(order) = orders.try_recv() {
-                self.was_asked |= run::is_ending(order);
-                self.order(0, order);
+                self.pass_on(order);
+            }
+            if self.outcome.is_none()
+                && let Some(failed) = watch()
+            {
+                self.break_off(failed);
+            }
+            if let Some((number, at)) = self.asked
+                && self.outcome.is_none()
+                && Instant::now() >= at
+            {
+                self.outcome = Some(Outcome::Ended(ProgramEnd::Signal(number)));
+                self.kill_at = Some(Instant::now());
             }
             if self.outcome.is_none()
                 && let Some(how) = self.switch.how_it_ended()
@@ -165,7 +183,7 @@ impl Work<'_, '_> {
             if self.members.iter().all(is_over)
                 && let Some(outcome) = self.outcome.take()
             {
-                return End { outcome, was_asked: self.was_asked };
+                return End { outcome, asked: self.asked.map(|(number, _)| number) };
             }
         }
     }
@@ -241,6 +259,15 @@ impl Work<'_, '_> {
             }
             Outcome::Ended(ProgramEnd::Exit(_)) => {}
         }
+    }
+
+    /// The first member's program is told, which may not be able to end: another partition stands still, and it waits.
+    fn pass_on(&mut self, order: Order) {
+        if let (Order::Signal(number), true) = (order, run::is_ending(order)) {
+            let now = Instant::now();
+            self.asked = Some(self.asked.map_or((number, now + ENDS_WITHIN), |(first, _)| (first, now)));
+        }
+        self.order(0, order);
     }
 
     /// Ends all of it at once.

@@ -333,7 +333,13 @@ impl Engine {
         let after: usize = core.queues.iter().map(Queue::failures).sum();
         if !fault.orderly || after > before {
             let lost = after - before;
-            (self.complain)(&format!("rank {peer}: {}; {lost} operations fail", fault.words));
+            let rank = self.rank;
+            let lost = match lost {
+                0 => "nothing was under way with it".to_owned(),
+                1 => "1 operation with it fails".to_owned(),
+                _ => format!("{lost} operations with it fail"),
+            };
+            (self.complain)(&format!("rank {rank} lost rank {peer}: {}; {lost}", fault.words));
         }
     }
 

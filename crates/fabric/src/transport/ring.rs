@@ -174,10 +174,18 @@ fn copy_out(words: &[u64], bytes: &mut [u8]) {
     }
 }
 
-#[expect(clippy::needless_pass_by_value, reason = "it stands in `map_err`")]
 fn fault(error: Error) -> Fault {
     let orderly = matches!(error, Error::PeerGone { how: Gone::Closed, .. });
-    Fault { words: error.to_string(), orderly }
+    // The channel names its peers by their places, people by their ranks; and no rank can be started again.
+    let words = match error {
+        Error::PeerGone { how: Gone::Closed, .. } => "it closed its channel".to_owned(),
+        Error::PeerGone { how: Gone::Silent(time), .. } => {
+            format!("it gave no heartbeat for {:.1} s: it was killed or stopped", time.as_secs_f64())
+        }
+        Error::PeerRestarted { .. } => "it began anew".to_owned(),
+        other => other.to_string(),
+    };
+    Fault { words, orderly }
 }
 
 impl Transport for Ring {
