@@ -207,10 +207,11 @@ fn what_is_stopped_stops_the_program_too() {
     let open = here.path("open");
     fs::create_dir(&open).expect("the test's own files");
     let open = open.to_str().expect("a path of text");
-    // Somebody in another session, whom no signal reaches, tells when the program stands still.
+    // Somebody in another session, whom no signal reaches, tells when the program stands still. A shell that is about to
+    // start something is not seen to: it sleeps (D, not T) until its child, stopped as well, has become a program.
     let script = format!(
         "setsid sh -c ': > {open}/looks; until grep -q \"^State:.T\" /proc/$0/status; do sleep 0.05; done; : > {open}/stands' $$ & \
-         trap 'echo on; exit 3' CONT; until [ -e {open}/looks ]; do sleep 0.05; done; echo ready; while :; do sleep 0.05; done"
+         trap 'echo on; exit 3' CONT; until [ -e {open}/looks ]; do sleep 0.05; done; echo ready; while :; do :; done"
     );
     let mut child = here.command(&["--rw", open, "--", "sh", "-c", &script]).spawn().expect("it starts");
     wait_for(&mut child, "ready\n");

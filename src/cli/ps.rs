@@ -88,12 +88,19 @@ fn one(set: &SetStatus, width: usize, colour: bool) -> String {
         let _ = writeln!(text, "switch {} is {}", switch.name, switch.phase.word());
     }
     for channel in &set.channels {
-        let (readers, state) = (channel.readers.join(", "), printable(&channel.state, 200));
+        let state = match channel.state.as_str() {
+            "absent" => "nothing written to it yet".to_owned(),
+            other => printable(other, 200),
+        };
+        let readers = channel.readers.join(", ");
         let size = channel.size_mib.to_bytes();
         let _ = writeln!(text, "channel {}: {} → {readers}, {size}, {state}", channel.name, channel.writer);
     }
     for partition in set.partitions.iter().filter(|partition| partition.phase != Phase::Running) {
-        if let Some(last) = &partition.last {
+        if partition.phase == Phase::Lost {
+            // What it said last is of an earlier start.
+            let _ = writeln!(text, "{}: its keeper was killed; bulkhead up starts both anew", partition.name);
+        } else if let Some(last) = &partition.last {
             let _ = writeln!(text, "{}: {}", partition.name, printable(&last.reason, 400));
         }
     }

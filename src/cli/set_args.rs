@@ -19,7 +19,8 @@ In FILE, for example:
   pin = \"2-3\"
   after = [\"db\"]
   networks = [\"control\"]
-  [channel.values]                      # shared memory that plc writes and db reads, /dev/bulkhead/values in both
+  # memory that plc writes and db reads; both map /dev/bulkhead/values
+  [channel.values]
   writer = \"plc\"
   readers = [\"db\"]
   size_mib = 1
@@ -33,17 +34,20 @@ Examples:
   bulkhead up solver.toml --split node    one partition per memory node, each with its share
   bulkhead up plant.toml --emit systemd --out /srv/plant
 
---split node is for programs that pass messages; those that share memory cannot be split. Each part has its share of CPUs
-and memory, and BULKHEAD_PART (from 0) and BULKHEAD_PARTS in its environment.
+--split node is for programs that pass messages; those that share memory cannot be split. Each part has its share of \
+CPUs and memory, and BULKHEAD_PART (from 0) and BULKHEAD_PARTS in its environment.
 
---emit starts nothing: it writes files with which another manager runs the same partitions without Bulkhead, and beside
-them the kernel and a first file system for each program. Such a program starts by itself with an empty input; its
-output is in NAME.out and NAME.err, how it ended in NAME.end, the guest's console in NAME.console. What a manager cannot
-do is said on stderr and in the files.
+--emit starts nothing: it writes files with which another manager runs the same partitions without Bulkhead, and \
+beside them the kernel and a first file system for each program. Such a program starts by itself with an empty input; \
+its output is in NAME.out and NAME.err, how it ended in NAME.end, the guest's console in NAME.console. What a manager \
+cannot do is said on stderr and in the files.
 
 Exit codes:
-  0 all of it runs   2 the file is wrong, or somebody else works on the set   3 the machine lacks something
-  4 a part failed, everything that was started is ended again   130 interrupted, likewise";
+  0 all of it runs
+  2 the file is wrong, or somebody else works on the set
+  3 the machine lacks something
+  4 a part failed, everything that was started is ended again
+  130 interrupted, likewise";
 
 /// Arguments of `up`.
 #[derive(Debug, Args)]

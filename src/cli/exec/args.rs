@@ -8,14 +8,14 @@ use clap::{Args, ValueEnum};
 use crate::cli::args::ToolArgs;
 
 const EXEC_AFTER: &str = "\
-The program sees the host's files read-only, with a throw-away layer of its own on top, runs in the
-current folder, as the current user, with the whole environment of this command (--env-clear: none).
-Paths given with --rw are written through. It has no network unless --net says so.
-Standard input is read as the program runs, also when the program does not want it: < /dev/null.
-Signals are the program's. Ctrl-Z stops it and then this command; the guest itself runs on, so fg or
-kill -CONT wakes both at once. With -t every key is the program's, Ctrl-Z and Ctrl-C included.
-A single file given with --rw can be written, made longer and shorter, but not replaced or removed:
-programs that save by renaming need its folder.
+The program sees the host's files read-only, with a throw-away layer of its own on top, runs in the current folder, \
+as the current user, with the whole environment of this command (--env-clear: none; --user leaves HOME as it is). \
+Paths given with --rw are written through; a single file can be written, made longer and shorter, but not replaced or \
+removed: programs that save by renaming need its folder. It has no network unless --net says so.
+
+Standard input is read as the program runs, also when the program does not want it: < /dev/null. Signals are the \
+program's: INT, TERM, HUP, QUIT, USR1, USR2, WINCH, TSTP and CONT. Ctrl-Z stops it and then this command; the guest \
+itself runs on, so fg or kill -CONT wakes both at once. With -t every key is the program's, Ctrl-Z and Ctrl-C included.
 
 Examples:
   bulkhead exec -- uname -a
@@ -137,7 +137,7 @@ pub struct ProgramArgs {
     /// Folder or file it may write to, under its own path (may be repeated)
     #[arg(long, value_name = "PATH")]
     pub rw: Vec<PathBuf>,
-    /// Folder it starts in [default: the current one, / without the host's files]
+    /// Folder it starts in [default: the current one, in another tree /]
     #[arg(long, value_name = "PATH")]
     pub workdir: Option<PathBuf>,
     /// Set a variable (may be repeated)

@@ -59,9 +59,10 @@ fn program(args: &ExecArgs) -> Result<Program> {
 /// A program with what any in a partition is given.
 pub fn given(command: &[OsString], args: &ProgramArgs, files: Files) -> Result<Program> {
     let workdir = match (&args.workdir, &files) {
-        (Some(folder), _) => folder.clone(),
-        (None, Files::Host) => std::env::current_dir().context("the current folder")?,
-        (None, _) => PathBuf::from("/"),
+        (Some(folder), _) => absolute(folder)?,
+        // Another tree has its own folders.
+        (None, Files::Tree(_)) => PathBuf::from("/"),
+        (None, _) => std::env::current_dir().context("the current folder")?,
     };
     Ok(Program {
         argv: command.iter().map(|word| word.as_bytes().to_vec()).collect(),

@@ -6,6 +6,7 @@ use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::Path;
 
 use nix::fcntl::OFlag;
+use nix::sys::statfs::{FsType, PROC_SUPER_MAGIC, SYSFS_MAGIC, statfs};
 use nix::unistd::{AccessFlags, access};
 
 use super::{Failed, lookup};
@@ -20,6 +21,10 @@ const MOST_WORD_BYTES: usize = 2 * 1024 * 1024;
 const MOST_DEVICES: usize = 24;
 /// Places that are free beside them and what every partition has.
 const FREE_PLACES: usize = 4;
+/// File systems whose files nobody has written.
+const MADE_UP: [FsType; 2] = [PROC_SUPER_MAGIC, SYSFS_MAGIC];
+/// What disks of files are made of.
+const SECTOR_BYTES: u64 = 512;
 /// Largest program file that is put into a partition without files.
 pub const MOST_ALONE_BYTES: u64 = 256 * 1024 * 1024;
 
@@ -169,7 +174,10 @@ fn check_opened(path: &Path) -> Result<(), Failed> {
     if meta.is_dir() || !path.is_absolute() {
         return wanted_folder(path, WHAT);
     }
-    let found = if meta.is_file() {
+    let is_made_up = statfs(path).is_ok_and(|found| MADE_UP.contains(&found.filesystem_type()));
+    let found = if is_made_up {
+        "this is a file of the running kernel, which means something else, or nothing, to a guest".to_owned()
+    } else if meta.is_file() {
         match access(path, AccessFlags::R_OK | AccessFlags::W_OK) {
             Ok(()) => return Ok(()),
             Err(error) => format!("it cannot be read and written: {error}"),
@@ -197,6 +205,14 @@ fn check_disk(disk: &DiskSpec) -> Result<(), Failed> {
     let is_device = match fs::metadata(&disk.file) {
         Err(error) => return failed(error.to_string()),
         Ok(meta) if meta.file_type().is_block_device() => true,
+        // QEMU would make it longer without a word.
+        Ok(meta) if meta.is_file() && !disk.read_only && meta.len() % SECTOR_BYTES != 0 => {
+            let got = meta.len();
+            return failed(format!(
+                "a disk has whole sectors of {SECTOR_BYTES} bytes, this file has {got} bytes; make it longer, or give it \
+                 read-only"
+            ));
+        }
         Ok(meta) if meta.is_file() => false,
         Ok(_) => return failed("a file or block device was wanted, this is neither".to_owned()),
     };

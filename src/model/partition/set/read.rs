@@ -73,6 +73,14 @@ fn syntax(text: &str, error: &toml::de::Error) -> SetError {
     let mut quoted = error.message().split('`').skip(1).step_by(2);
     let got = quoted.next().unwrap_or_default().to_owned();
     let expected: Vec<&str> = quoted.collect();
-    let hint = nearest(&got, &expected).map(|name| format!("; did you mean \"{name}\"?")).unwrap_or_default();
-    SetError { line, problem: format!("{}{hint}", error.message().trim().replace('\n', "; ")) }
+    let said = error.message().trim().replace('\n', "; ");
+    // All names that would have been right are many.
+    let problem = match nearest(&got, &expected) {
+        Some(name) => {
+            let short = said.split(", expected one of").next().unwrap_or(&said);
+            format!("{short}; did you mean \"{name}\"? All keys: bulkhead schema set")
+        }
+        None => said,
+    };
+    SetError { line, problem }
 }

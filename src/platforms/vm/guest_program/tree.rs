@@ -37,6 +37,9 @@ pub fn build(program: &GuestProgram) -> Result<(), String> {
         Root::Alone(at) => alone(at)?,
     }
     switch_root()?;
+    if let Root::Alone(_) = &program.root {
+        make_folder(&program.program.workdir, 0o755)?;
+    }
     for (kind, target, options) in [
         ("proc", "/proc", None),
         ("sysfs", "/sys", None),
