@@ -176,3 +176,13 @@ fn processes() -> Vec<u32> {
 fn target(link: &Path) -> String {
     fs::read_link(link).map(|target| target.to_string_lossy().into_owned()).unwrap_or_default()
 }
+
+/// Processes whose temporary folder this is.
+pub fn processes_of(folder: &Path) -> Vec<String> {
+    let mark = format!("TMPDIR={}", folder.display());
+    let is_ours = |pid: &u32| {
+        let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+        environment.split(|byte| *byte == 0).any(|word| word == mark.as_bytes())
+    };
+    processes().into_iter().filter(is_ours).map(|pid| format!("process {pid}")).collect()
+}
