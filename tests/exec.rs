@@ -322,6 +322,12 @@ fn a_program_can_have_a_tree_of_its_own_or_nothing_but_itself() {
     assert_code(&output, 0);
     assert!(text(&output).starts_with("bulkhead "), "{}", text(&output));
 
+    // As in the help: from the current folder, which it then has, too.
+    let mut near = here.command(&["--files", "none", "--", "./it", "--version"]);
+    let output = exec_kit::finish(near.current_dir(here.path("tree")).spawn().expect("it starts"));
+    assert_code(&output, 0);
+    assert!(text(&output).starts_with("bulkhead "), "{}", text(&output));
+
     let dynamic = here.run(&["--files", "none", "--", "/bin/sh", "-c", ":"]);
     assert_code(&dynamic, 126);
     assert!(complaint(&dynamic).contains("only a static program"), "{}", complaint(&dynamic));

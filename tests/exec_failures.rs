@@ -35,6 +35,7 @@ fn what_cannot_be_is_refused_with_its_code() {
     refused(&["--workdir", "/no/such/folder", "--", "true"], 125, "is not there");
     refused(&["--rw", "/no/such/folder", "--", "true"], 125, "/no/such/folder");
     refused(&["--files", "/etc/passwd", "--", "true"], 125, "no folder");
+    refused(&["--rw", "/proc/self/mem", "--", "true"], 125, "a file of the running kernel");
     refused(&["--bind", "/nowhere:/x", "--", "true"], 125, "/nowhere");
     refused(&["--bind", "/etc", "--", "true"], 125, "FROM:TO");
     refused(&["--disk", "/no/such/disk", "--", "true"], 125, "/no/such/disk");
@@ -46,6 +47,19 @@ fn what_cannot_be_is_refused_with_its_code() {
     refused(&["--no-such-option", "--", "true"], 125, "--no-such-option");
     refused(&["--qemu", "/no/such/qemu", "--", "true"], 125, "/no/such/qemu");
     refused(&["--kernel", "/no/such/kernel", "--", "true"], 125, "/no/such/kernel");
+}
+
+/// QEMU would make it longer.
+#[test]
+fn a_disk_that_is_no_whole_sectors_is_refused_and_left_as_it_is() {
+    let here = Here::new();
+    let disk = here.path("disk");
+    fs::write(&disk, "ten bytes!").expect("the test's own files");
+    let output = here.run(&[OsStr::new("--disk"), disk.as_os_str(), OsStr::new("--"), OsStr::new("true")]);
+    assert_code(&output, 125);
+    assert!(complaint(&output).contains("this file has 10 bytes"), "{}", complaint(&output));
+    assert_eq!(fs::read(&disk).expect("still there"), b"ten bytes!");
+    here.assert_nothing_left();
 }
 
 #[test]

@@ -59,9 +59,10 @@ fn program(args: &ExecArgs) -> Result<Program> {
 /// A program with what any in a partition is given.
 pub fn given(command: &[OsString], args: &ProgramArgs, files: Files) -> Result<Program> {
     let workdir = match (&args.workdir, &files) {
-        (Some(folder), _) => absolute(folder)?,
-        // Another tree has its own folders.
+        // Another tree has its own folders, and none of them is the current one.
+        (Some(folder), Files::Tree(_)) => folder.clone(),
         (None, Files::Tree(_)) => PathBuf::from("/"),
+        (Some(folder), _) => absolute(folder)?,
         (None, _) => std::env::current_dir().context("the current folder")?,
     };
     Ok(Program {
