@@ -2,10 +2,12 @@
 
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::str::FromStr;
 
 use clap::{Args, ValueEnum};
 
 use crate::cli::args::ToolArgs;
+use crate::model::partition::is_name;
 
 const EXEC_AFTER: &str = "\
 The program sees the host's files read-only, with a throw-away layer of its own on top, runs in the current folder, \
@@ -23,6 +25,7 @@ Examples:
   sort < big.txt | bulkhead exec -- ./filter --strict > out.txt
   bulkhead exec -t -- bash
   bulkhead exec --files none -- ./static-program
+  bulkhead exec --net plant/control -- curl http://db:8080/
   bulkhead exec --pin 2,3 --cpus 2 --node 0 --realtime 50 --report -- ./controller
 
 Exit codes:
@@ -102,12 +105,35 @@ pub struct ResourceArgs {
 }
 
 /// Networks of `exec`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Net {
-    /// None but itself
+    /// None but itself.
     None,
-    /// Out through the host's sockets, nothing comes in
+    /// Out through the host's sockets, nothing comes in.
     User,
+    /// With the partitions of a set that is up.
+    Of {
+        /// The set.
+        set: String,
+        /// Its network.
+        network: String,
+    },
+}
+
+impl FromStr for Net {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match (text, text.split_once('/')) {
+            ("none", _) => Ok(Self::None),
+            ("user", _) => Ok(Self::User),
+            (_, Some((set, network))) if is_name(set) && is_name(network) => {
+                Ok(Self::Of { set: set.to_owned(), network: network.to_owned() })
+            }
+            _ => Err("none, user, or SET/NETWORK with the names of a set that is up and one of its networks was wanted"
+                .to_owned()),
+        }
+    }
 }
 
 /// What a program sees.
@@ -123,8 +149,9 @@ pub struct SightArgs {
     /// Show FROM at TO, read-only (may be repeated)
     #[arg(long, value_name = "FROM:TO")]
     pub bind: Vec<OsString>,
-    /// Its network
-    #[arg(long, value_enum, default_value = "none")]
+    /// Its network: none, a way out through the host's sockets, or one of a set that is up, where it finds the set's
+    /// partitions by name
+    #[arg(long, value_name = "none|user|SET/NETWORK", default_value = "none")]
     pub net: Net,
     /// Raw image or block device as a disk, written to; FILE,ro only read (may be repeated)
     #[arg(long, value_name = "FILE[,ro]")]

@@ -21,11 +21,11 @@ use std::sync::Arc;
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, anyhow};
 use nix::sys::signal::Signal;
 use nix::unistd::{dup2_stdin, dup2_stdout};
 
-use self::args::{Accel, EngineArgs, ExecArgs};
+use self::args::{Accel, EngineArgs, ExecArgs, Net};
 use self::folder::RuntimeFolder;
 use self::report::Seen;
 use self::terminal::RawTerminal;
@@ -36,6 +36,8 @@ use crate::model::experiment::Accelerator;
 use crate::model::partition::{PartitionSpec, ProgramEnd, Stream};
 use crate::partition::place;
 use crate::partition::run::{self, Event, Failed, Outcome, Streams, Surroundings};
+use crate::partition::set::root::state_root;
+use crate::partition::set::visit::visit;
 
 /// Our own failure, bad usage included: what `env`, `nohup` and `timeout` say, too.
 pub const OWN_FAILURE: u8 = 125;
@@ -54,7 +56,14 @@ pub fn run(args: &ExecArgs) -> ExitCode {
 
 fn execute(args: &ExecArgs, begun: Instant) -> Result<u8> {
     let held = signals::hold().context("holding signals back")?;
-    let spec = spec::partition(args)?;
+    let visit = match &args.sight.net {
+        Net::Of { set, network } => Some(
+            visit(&state_root(), set, network)
+                .map_err(|problem| anyhow!("--net {set}/{network}: {problem}"))?,
+        ),
+        Net::None | Net::User => None,
+    };
+    let spec = spec::partition(args, visit.as_ref())?;
     if let Err(failed) = run::check(&spec) {
         say_failed(&failed);
         return Ok(failed.code);
@@ -64,7 +73,8 @@ fn execute(args: &ExecArgs, begun: Instant) -> Result<u8> {
     }
     let exe = std::env::current_exe().context("the program's own file cannot be found")?;
     let folder = RuntimeFolder::make(&exe).context("a folder for what is made")?;
-    let around = surroundings(&args.engine, exe, &folder);
+    let names = visit.as_ref().map(|visit| visit.names_for(&spec.name)).unwrap_or_default();
+    let around = Surroundings { names, ..surroundings(&args.engine, exe, &folder) };
     let raw = args.terminal.then(|| Arc::new(RawTerminal::default()));
     let (was_passed, passed) = channel();
     let orders = signals::pass_on(held, raw.clone(), passed).context("a thread for signals")?;

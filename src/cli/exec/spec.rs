@@ -13,6 +13,7 @@ use crate::model::partition::{
     is_name,
 };
 use crate::model::units::{Bytes, Mebibytes};
+use crate::partition::set::visit::Visit;
 use crate::partition::users;
 use crate::platforms::vm::toolbox::memory_for;
 
@@ -21,10 +22,14 @@ const USUAL_MEMORY: Bytes = Bytes::from_bytes(768 << 20);
 /// Least memory a guest boots with.
 const LEAST_MIB: u64 = 128;
 
-/// The partition that was asked for.
-pub fn partition(args: &ExecArgs) -> Result<PartitionSpec> {
+/// The partition that was asked for; `visit` is its place in the network of a set, if it has one.
+pub fn partition(args: &ExecArgs, visit: Option<&Visit>) -> Result<PartitionSpec> {
     let program = program(args)?;
-    let cards = if args.sight.net == Net::User { vec![CardSpec::User] } else { Vec::new() };
+    let cards = match (&args.sight.net, visit) {
+        (Net::User, _) => vec![CardSpec::User],
+        (Net::Of { .. }, Some(visit)) => vec![visit.card.clone()],
+        _ => Vec::new(),
+    };
     Ok(PartitionSpec {
         name: name(&program),
         content: Content::Program(Box::new(program)),

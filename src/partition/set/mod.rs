@@ -21,3 +21,4 @@ pub mod split;
 pub mod status;
 mod switch;
 pub mod up;
+pub mod visit;

@@ -30,7 +30,8 @@ impl Subnet {
         format!("{}/{}", self.host(number), self.prefix)
     }
 
-    fn host(self, number: u8) -> Ipv4Addr {
+    /// The same without it.
+    pub fn host(self, number: u8) -> Ipv4Addr {
         Ipv4Addr::from(self.base + u32::from(number))
     }
 
@@ -86,6 +87,19 @@ pub struct Wiring {
     pub members: BTreeMap<String, Member>,
 }
 
+impl Wiring {
+    /// Who is in it, by name, for those that are to find them.
+    pub fn names(&self) -> Vec<NamedAddress> {
+        // Whoever is called so must not take the place of every program's own machine.
+        let members = self.members.iter().filter(|(name, _)| *name != "localhost");
+        let named = |(name, member): (&String, &Member)| NamedAddress {
+            address: self.subnet.host(member.number),
+            name: name.clone(),
+        };
+        members.map(named).collect()
+    }
+}
+
 impl PartitionSet {
     /// All networks with who is in them, by name.
     ///
@@ -106,15 +120,7 @@ impl PartitionSet {
     pub fn names_for(&self, name: &str) -> Result<Vec<NamedAddress>, Fault> {
         let wiring = self.wiring()?;
         let shared = wiring.values().filter(|wires| wires.members.contains_key(name));
-        let all = shared.flat_map(|wires| {
-            let named = |(name, member): (&String, &Member)| NamedAddress {
-                address: wires.subnet.host(member.number),
-                name: name.clone(),
-            };
-            wires.members.iter().map(named)
-        });
-        // Whoever is called so must not take the place of every program's own machine.
-        let mut names: Vec<NamedAddress> = all.filter(|named| named.name != "localhost").collect();
+        let mut names: Vec<NamedAddress> = shared.flat_map(Wiring::names).collect();
         if names.is_empty() {
             names.push(NamedAddress { address: ITSELF, name: name.to_owned() });
         }

@@ -1,0 +1,100 @@
+//! A program that is no part of a set, in one of its networks: while it runs it has a number there that no partition of
+//! the set has.
+//!
+//! ```text
+//!  l/control.0/254.taken   locked by who has the number; free again when he ends, however he does
+//!  l/control.0/254.sock    his plug; the switch finds it like any other
+//! ```
+
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io;
+use std::net::Ipv4Addr;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use super::folder;
+use super::resolve::links;
+use crate::model::names::nearest;
+use crate::model::partition::CardSpec;
+use crate::model::partition::network::NamedAddress;
+use crate::model::partition::set::Wiring;
+use crate::partition::network::switch::socket_name;
+
+/// A number in a network, for as long as this lives.
+#[derive(Debug)]
+pub struct Visit {
+    /// The card that is plugged in.
+    pub card: CardSpec,
+    address: Ipv4Addr,
+    others: Vec<NamedAddress>,
+    sockets: Vec<PathBuf>,
+    /// Locked.
+    _taken: File,
+}
+
+/// Takes a free number in `network` of the set `name`, which must be up.
+///
+/// # Errors
+/// There is no such set or network, it cannot be reached, or all its numbers are taken.
+pub fn visit(state_root: &Path, name: &str, network: &str) -> Result<Visit, String> {
+    let path = state_root.join(name);
+    let record = folder::read_set(&path)
+        .ok_or_else(|| format!("no set \"{name}\" is up; bulkhead ps shows which are"))?;
+    let known: Vec<&str> = record.set.networks.keys().map(String::as_str).collect();
+    let Some(entry) = record.set.networks.get(network) else {
+        let hint =
+            nearest(network, &known).map(|near| format!("; did you mean \"{near}\"?")).unwrap_or_default();
+        return Err(format!("set \"{name}\" has no network \"{network}\"{hint}"));
+    };
+    let wiring = record.set.wiring().map_err(|fault| format!("set \"{name}\": {}", fault.problem))?;
+    let wires = wiring.get(network).ok_or_else(|| format!("network \"{network}\" has no addresses"))?;
+    let folders: Vec<PathBuf> = links(network, entry.links).map(|link| path.join("l").join(link)).collect();
+    let first = folders.first().ok_or_else(|| format!("network \"{network}\" has no links"))?;
+    let (number, taken) = take_number(first, wires)
+        .map_err(|error| format!("network \"{network}\" of set \"{name}\", {}: {error}", first.display()))?
+        .ok_or_else(|| format!("all numbers of network \"{network}\" are taken"))?;
+    let sockets: Vec<PathBuf> = folders.iter().map(|folder| folder.join(socket_name(number))).collect();
+    let card = CardSpec::Switch {
+        network: network.to_owned(),
+        sockets: sockets.clone(),
+        number,
+        address: wires.subnet.address(number),
+    };
+    Ok(Visit { card, address: wires.subnet.host(number), others: wires.names(), sockets, _taken: taken })
+}
+
+/// From the top: partitions of the set have the lowest ones.
+fn take_number(link: &Path, wires: &Wiring) -> io::Result<Option<(u8, File)>> {
+    let is_theirs = |number: &u8| wires.members.values().any(|member| member.number == *number);
+    for number in (1..=254).rev().filter(|number| !is_theirs(number)) {
+        let mut options = OpenOptions::new();
+        let file = options.create(true).truncate(false).write(true).mode(0o600);
+        let file = file.open(link.join(format!("{number}.taken")))?;
+        match file.try_lock() {
+            Ok(()) => return Ok(Some((number, file))),
+            Err(TryLockError::WouldBlock) => {}
+            Err(TryLockError::Error(error)) => return Err(error),
+        }
+    }
+    Ok(None)
+}
+
+impl Visit {
+    /// Who is there, by name: the set's partitions, and the visitor, unless one of them is called so.
+    pub fn names_for(&self, visitor: &str) -> Vec<NamedAddress> {
+        let mut names = self.others.clone();
+        if names.iter().all(|named| named.name != visitor) {
+            names.push(NamedAddress { address: self.address, name: visitor.to_owned() });
+        }
+        names
+    }
+}
+
+impl Drop for Visit {
+    fn drop(&mut self) {
+        // The machine has ended; whoever gets the number next makes them anew.
+        for socket in &self.sockets {
+            let _ = fs::remove_file(socket);
+        }
+    }
+}
