@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!  everybody                        the child
-//!  …/opened-a1b2c3/   empty         …/opened-a1b2c3/   tmpfs, read-only, gone with the child
+//!  …/opened-4711-0/   empty         …/opened-4711-0/   tmpfs, read-only, gone with the child
 //!                                     0/file           the host's file itself, which may be written to
 //! ```
 //! A normal user gets such a view within a user namespace of the child's own, in which the child stays who it is.
@@ -13,8 +13,10 @@ use std::ffi::{CStr, CString};
 use std::fs;
 use std::io::{self, ErrorKind};
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use nix::errno::Errno;
 use nix::fcntl::{OFlag, open};
@@ -22,7 +24,6 @@ use nix::mount::{MsFlags, mount};
 use nix::sched::{CloneFlags, unshare};
 use nix::sys::stat::Mode;
 use nix::unistd::{getegid, geteuid, mkdir, write};
-use tempfile::TempDir;
 
 use crate::platforms::ledger::{Ledger, Thing, Ticket};
 use crate::platforms::spawn::enter_view;
@@ -36,7 +37,7 @@ const FOLDER_OPTIONS: &CStr = c"mode=0700,size=64k";
 /// ended by then.
 #[derive(Debug)]
 pub struct OpenedFiles {
-    folder: TempDir,
+    folder: PathBuf,
     ledger: Ledger,
     ticket: Option<Ticket>,
     files: Vec<PathBuf>,
@@ -48,18 +49,21 @@ impl OpenedFiles {
     /// # Errors
     /// It cannot be made or written down.
     pub fn make(files: Vec<PathBuf>, ledger: &Ledger) -> io::Result<Option<Self>> {
+        // Partitions of a run share its folder.
+        static MADE: AtomicU64 = AtomicU64::new(0);
         if files.is_empty() {
             return Ok(None);
         }
-        // Written down under the name it will have: the place is ours alone.
-        let folder = tempfile::Builder::new().prefix("opened-").tempdir_in(ledger.dir())?;
-        let ticket = Some(ledger.record(Thing::Directory { path: folder.path().to_owned() })?);
+        let number = MADE.fetch_add(1, Ordering::Relaxed);
+        let folder = ledger.dir().join(format!("opened-{}-{number}", std::process::id()));
+        let ticket = Some(ledger.record(Thing::Directory { path: folder.clone() })?);
+        fs::DirBuilder::new().mode(0o700).create(&folder)?;
         Ok(Some(Self { folder, ledger: ledger.clone(), ticket, files }))
     }
 
     /// The folder in which the child finds the file with this number, as [`NAME`].
     pub fn folder(&self, number: usize) -> PathBuf {
-        self.folder.path().join(number.to_string())
+        self.folder.join(number.to_string())
     }
 
     /// Lets the child of `command` see them.
@@ -88,7 +92,7 @@ impl OpenedFiles {
 impl Drop for OpenedFiles {
     fn drop(&mut self) {
         // What cannot be removed now stays in the ledger for the reaper.
-        if fs::remove_dir(self.folder.path()).is_ok()
+        if fs::remove_dir(&self.folder).is_ok()
             && let Some(ticket) = self.ticket.take()
         {
             self.ledger.undone(ticket);
@@ -120,7 +124,7 @@ impl View {
             Ok(ViewOfFile { source: bytes(source)?, folder: bytes(&folder)?, target: bytes(&target)? })
         });
         Ok(Self {
-            root: bytes(opened.folder.path())?,
+            root: bytes(&opened.folder)?,
             files: files.collect::<io::Result<_>>()?,
             identities: [geteuid().as_raw(), getegid().as_raw()].map(|id| format!("{id} {id} 1")),
         })
@@ -177,6 +181,8 @@ fn bytes(path: &Path) -> io::Result<CString> {
 mod tests {
     use std::os::unix::fs::MetadataExt;
 
+    use tempfile::TempDir;
+
     use super::*;
     use crate::platforms::ledger::sweep;
 
@@ -218,7 +224,7 @@ mod tests {
         assert_eq!(fs::read_to_string(&file).unwrap(), "openedmore\n");
         assert_eq!(file.metadata().unwrap().ino(), before);
         assert!(!opened.folder(0).exists(), "nobody else sees it");
-        let folder = opened.folder.path().to_owned();
+        let folder = opened.folder.clone();
         drop(opened);
         assert!(!folder.exists() && sweep(bench.runtime.path()).is_empty());
     }
@@ -227,7 +233,7 @@ mod tests {
     fn after_a_crash_the_folder_goes_and_the_file_stays() {
         let bench = Bench::new();
         let opened = bench.opened();
-        let folder = opened.folder.path().to_owned();
+        let folder = opened.folder.clone();
         // As when killed: only the ledger knows.
         std::mem::forget(opened);
         assert_eq!(sweep(bench.runtime.path()).len(), 1);

@@ -9,7 +9,8 @@
 //!    └═══ sections rank-0 … rank-3, each written by its own partition, read by all ═══┘
 //! ```
 //! [`layout`] spreads ranks, [`words`] is what Open MPI is told, [`agent`] starts its daemons in place of ssh, [`found`]
-//! looks for what is needed on the host, [`sections`] makes their memory and reads which ranks really came.
+//! looks for what is needed on the host, [`library`] whether it can be loaded, [`sections`] makes their memory and reads
+//! which ranks really came, [`pulse`] notices one that stands still.
 
 pub mod agent;
 pub mod found;

@@ -7,6 +7,7 @@
 //!      └─► undo: waits for the death of `up`, undoes what it had begun
 //!
 //!  ps, down ─► the folder of the set ─► who keeps what, how that stands; a lock says who works on it
+//!  exec --net SET/NETWORK ─► a number in a network of the set for as long as it runs ([`visit`])
 //! ```
 
 pub mod channels;
