@@ -1,5 +1,5 @@
-//! Well-known tools beside our probes: the same work with the same settings, one after the other in random order, round
-//! after round; then a table of ratios with intervals.
+//! Well-known tools beside our probes: the same work with the same settings, one after the other in random order (or at
+//! once, where neither takes from the other), round after round; then a table of ratios with intervals.
 //!
 //! ```text
 //!   make crosscheck ARGS="--rounds 3 disk hpcc"       some of it, shorter

@@ -1,4 +1,4 @@
-//! Rounds: in each, every comparison once, ours and theirs one after the other, in random order.
+//! Rounds: in each, every comparison once, ours and theirs one after the other, in random order, or at once.
 
 use std::path::{Path, PathBuf};
 
@@ -23,6 +23,9 @@ impl World {
     }
 }
 
+/// Our figures and theirs, one per row, or why there are none.
+pub type Both = Result<(Vec<f64>, Vec<f64>), String>;
+
 /// A tool beside one or more of our probes. Both sides yield a figure per row.
 pub trait Check {
     /// Its name, by which it can be chosen.
@@ -33,6 +36,11 @@ pub trait Check {
     fn theirs(&mut self, world: &World) -> Result<Vec<f64>, String>;
     /// Runs our probes.
     fn ours(&mut self, world: &World) -> Result<Vec<f64>, String>;
+    /// Runs both at the same time, where that is possible without one taking from the other: what happens to the machine
+    /// meanwhile then happens to both.
+    fn at_once(&mut self, _world: &World) -> Option<Both> {
+        None
+    }
     /// How many pairs it makes in a round: several where they are short and scatter.
     fn pairs_per_round(&self) -> u32 {
         1
@@ -84,7 +92,9 @@ pub fn run(
 
 impl Outcome {
     fn measure(&mut self, world: &World, ours_first: bool) {
-        let both = if ours_first {
+        let both = if let Some(both) = self.check.at_once(world) {
+            both
+        } else if ours_first {
             self.check.ours(world).and_then(|ours| Ok((ours, self.check.theirs(world)?)))
         } else {
             self.check.theirs(world).and_then(|theirs| Ok((self.check.ours(world)?, theirs)))

@@ -73,7 +73,17 @@ fn platforms(names: &[String], experiment: &Experiment) -> anyhow::Result<Vec<Pl
 /// `KIND` or `KIND:VARIANT`.
 fn parse_platform(text: &str) -> anyhow::Result<PlatformSpec> {
     let (kind, variant) = text.split_once(':').map_or((text, None), |(kind, variant)| (kind, Some(variant)));
-    let mut platform = PlatformSpec::of_kind(kind.parse::<PlatformKind>()?);
+    let kind = kind.parse::<PlatformKind>().map_err(|unknown| {
+        let is_experiment =
+            Path::new(text).extension().is_some_and(|end| end == "toml") || shipped::text(text).is_ok();
+        let hint = if is_experiment {
+            format!("; an experiment is named with --experiment {text}")
+        } else {
+            String::new()
+        };
+        anyhow!("{unknown}{hint}")
+    })?;
+    let mut platform = PlatformSpec::of_kind(kind);
     match (platform.kind, variant) {
         (_, None) => {}
         (PlatformKind::Container, Some(runtime)) => {

@@ -110,8 +110,8 @@ pub struct CellResult {
     pub failed: u32,
     /// Its metrics.
     pub metrics: Vec<MetricResult>,
-    /// Raw outcome for the pictures: gap histograms of all rounds pooled; otherwise the round whose main metric is
-    /// the median. None when every measurement broke.
+    /// Raw outcome for the pictures: gap histograms and share phases of all rounds pooled; otherwise the round whose main
+    /// metric is the median. None when every measurement broke.
     pub detail: Option<Detail>,
     /// The clock of that round.
     pub clock: Option<ClockFacts>,

@@ -5,6 +5,8 @@
 //!                             │                                          long as measured), noise, cost of a switch
 //!                             └─ the fullest, held out ────────────────► simulated, and set beside the measurement
 //! ```
+//! In a VM a thread also waits for the others on its virtual CPU. So the quantum of the host is looked for where no virtual
+//! CPU has two threads, and the turn of the guest's own scheduler after that, where some have.
 
 use std::collections::BTreeMap;
 
@@ -41,6 +43,8 @@ struct Model {
     parameter: Option<f64>,
     misfit: f64,
     quantum: Micros,
+    /// What a thread gets of its virtual CPU at a time.
+    turn: Micros,
     /// CPUs that others on the host took all the time.
     lost_cpus: f64,
     switch: Nanos,
@@ -74,7 +78,7 @@ pub fn calibrate(run: &RunResults, seed: u64) -> Result<Simulation, String> {
         let Some(model) = learn(&joint, &rest, seed) else { continue };
         let figures = simulate(&joint, &model, &held.0, seed);
         published.extend(beside(&label, held, &joint, &figures));
-        assumptions.extend(told(&label, &model));
+        assumptions.extend(told(&label, &model, joint.is_vm));
         cases.push(case(&label, &model, &held.0, figures));
     }
     if cases.is_empty() {
@@ -138,29 +142,41 @@ fn learn(joint: &Measured<'_>, rest: &[&Phase<'_>], random_seed: u64) -> Option<
         parameter: fit.parameter,
         misfit: fit.misfit_share,
         quantum: Micros::from_micros(4000),
+        turn: Micros::from_micros(4000),
         lost_cpus: if is_full && !is_capped { (cpus - most).clamp(0.0, cpus / 2.0) } else { 0.0 },
         switch: Nanos::ZERO,
     };
-    model.quantum = quantum(joint, rest, &model, random_seed)?;
+    let is_within = |phase: &&&Phase<'_>| !joint.is_vm || phase.0.first_threads <= phase.0.cpus;
+    let (within, beyond): (Vec<&Phase<'_>>, Vec<&Phase<'_>>) = rest.iter().partition(is_within);
+    let best =
+        |phases: &[&Phase<'_>], with: &dyn Fn(Micros) -> Model| length(joint, phases, with, random_seed);
+    model.quantum = best(&within, &|quantum| Model { quantum, ..model.clone() })?;
+    model.turn = best(&beyond, &|turn| Model { turn, ..model.clone() }).unwrap_or(model.turn);
     model.switch = switch_cost(rest, model.quantum);
     Some(model)
 }
 
-/// The quantum with which the simulated stretches away are as long as the measured ones, in the phase with most time away.
-fn quantum(joint: &Measured<'_>, rest: &[&Phase<'_>], model: &Model, seed: u64) -> Option<Micros> {
-    let both = rest.iter().filter(|phase| phase.0.first_threads > 0 && phase.0.other_threads > 0);
+/// The length of a turn with which the simulated stretches away are as long as the measured ones, in the phase with most
+/// time away; `with` says what it is a length of.
+fn length(
+    joint: &Measured<'_>,
+    phases: &[&Phase<'_>],
+    with: &dyn Fn(Micros) -> Model,
+    seed: u64,
+) -> Option<Micros> {
+    let both = phases.iter().filter(|phase| phase.0.first_threads > 0 && phase.0.other_threads > 0);
     let phase = both.max_by_key(|phase| phase.1.away_ticks.sum())?;
     let typical = typical_away(phase.1, joint.detail)?;
     let tried = (0..QUANTA).map(|step| {
-        let quantum = typical * 2.0 * 2f64.powf(-f64::from(step) / 4.0);
-        Micros::from_micros(saturate(quantum / 1000.0).max(50))
+        let length = typical * 2.0 * 2f64.powf(-f64::from(step) / 4.0);
+        Micros::from_micros(saturate(length / 1000.0).max(50))
     });
-    let miss = |quantum: Micros| {
-        let figures = simulate(joint, &Model { quantum, ..model.clone() }, &phase.0, seed);
+    let miss = |length: Micros| {
+        let figures = simulate(joint, &with(length), &phase.0, seed);
         let away = value(&figures, "vm.first.away_typical_ns").filter(|away| *away > 0.0);
         away.map_or(f64::INFINITY, |away| (away / typical).ln().abs())
     };
-    let best = tried.map(|quantum| (miss(quantum), quantum)).min_by(|a, b| a.0.total_cmp(&b.0))?;
+    let best = tried.map(|length| (miss(length), length)).min_by(|a, b| a.0.total_cmp(&b.0))?;
     Some(best.1)
 }
 
@@ -212,6 +228,7 @@ fn scenario(joint: &Measured<'_>, model: &Model, seen: &Observation) -> Scenario
     let parameter = |wanted: SharingPolicy| model.parameter.filter(|_| model.policy == wanted);
     let vm = |name: &str, count: u32, threads: u32| VmSpec {
         limit_cpus: parameter(SharingPolicy::Capped),
+        turn_us: model.turn,
         ..instance(name, count, threads, if joint.is_vm { seen.cpus } else { threads.max(1) })
     };
     let mut vms = Vec::new();
@@ -244,7 +261,7 @@ fn scenario(joint: &Measured<'_>, model: &Model, seen: &Observation) -> Scenario
             switch_ns: model.switch,
             grace_us: Micros::from_micros(0),
             help: HelpSpec::None,
-            staggered: false,
+            staggered: true,
             policy,
         }),
         vms,
@@ -331,7 +348,7 @@ fn beside(label: &str, held: &Phase<'_>, joint: &Measured<'_>, figures: &[Figure
 }
 
 /// What was estimated, in words.
-fn told(label: &str, model: &Model) -> Vec<AssumptionOutcome> {
+fn told(label: &str, model: &Model, is_vm: bool) -> Vec<AssumptionOutcome> {
     let row = |key: &str, value: String, why: String| AssumptionOutcome {
         key: format!("{label}: {key}"),
         value,
@@ -341,7 +358,8 @@ fn told(label: &str, model: &Model) -> Vec<AssumptionOutcome> {
     let parameter =
         model.parameter.map(|parameter| format!(" ({})", three_digits(parameter))).unwrap_or_default();
     let misfit = three_digits(model.misfit * 100.0);
-    vec![
+    let micros = |micros: Micros| Nanos::from_nanos(micros.get().saturating_mul(1000)).to_string();
+    let mut rows = vec![
         row(
             "policy",
             format!("{}{parameter}", crate::stats::policy::words(model.policy)),
@@ -349,7 +367,7 @@ fn told(label: &str, model: &Model) -> Vec<AssumptionOutcome> {
         ),
         row(
             "quantum",
-            Nanos::from_nanos(model.quantum.get().saturating_mul(1000)).to_string(),
+            micros(model.quantum),
             "with it, simulated stretches away are as long as the measured ones".to_owned(),
         ),
         row(
@@ -362,7 +380,12 @@ fn told(label: &str, model: &Model) -> Vec<AssumptionOutcome> {
             model.switch.to_string(),
             "work per CPU time is so much less where threads take turns".to_owned(),
         ),
-    ]
+    ];
+    if is_vm {
+        let why = "with it, they are as long where threads share a virtual CPU, too";
+        rows.push(row("the guest's own turn", micros(model.turn), why.to_owned()));
+    }
+    rows
 }
 
 fn case(label: &str, model: &Model, seen: &Observation, figures: Vec<Figure>) -> CaseOutcome {

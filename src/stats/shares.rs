@@ -53,6 +53,40 @@ pub fn observations(detail: &ShareDetail) -> Vec<Observation> {
     seen
 }
 
+/// The rounds of one joint measurement as one long round, phase by phase: those in which as many instances went through
+/// the same phases as in the fullest.
+pub fn pooled(rounds: Vec<ShareDetail>) -> Option<ShareDetail> {
+    let most = rounds.iter().map(|round| round.others.len()).max()?;
+    let mut whole = rounds.into_iter().filter(|round| round.others.len() == most);
+    let first = whole.next()?;
+    Some(whole.fold(first, |sum, round| if is_like(&sum, &round) { add(sum, &round) } else { sum }))
+}
+
+/// Whether two rounds are of the same instances in the same phases.
+fn is_like(one: &ShareDetail, two: &ShareDetail) -> bool {
+    let steps = |detail: &ShareDetail| -> Vec<(u32, u32)> {
+        detail.phases.iter().map(|phase| (phase.first_threads, phase.other_threads)).collect()
+    };
+    let is_same =
+        (one.rank, one.ranks, one.cpus) == (two.rank, two.ranks, two.cpus) && steps(one) == steps(two);
+    is_same
+        && one.others.len() == two.others.len()
+        && one.others.iter().zip(&two.others).all(|(one, two)| is_like(one, two))
+}
+
+fn add(mut sum: ShareDetail, round: &ShareDetail) -> ShareDetail {
+    for (phase, more) in sum.phases.iter_mut().zip(&round.phases) {
+        phase.elapsed_ns = phase.elapsed_ns.saturating_add(more.elapsed_ns);
+        phase.cpu_time_ns = phase.cpu_time_ns.saturating_add(more.cpu_time_ns);
+        phase.rounds = phase.rounds.saturating_add(more.rounds);
+        phase.away_ticks = phase.away_ticks.merged(&more.away_ticks);
+        phase.running_ticks = phase.running_ticks.merged(&more.running_ticks);
+    }
+    let others = std::mem::take(&mut sum.others);
+    sum.others = others.into_iter().zip(&round.others).map(|(other, more)| add(other, more)).collect();
+    sum
+}
+
 /// Names the policy of a platform from all its joint measurements, on a host with `host_cpus` CPUs.
 pub fn verdict(platform: &str, measured: &[(Layout, &ShareDetail)], host_cpus: u32) -> PolicyVerdict {
     let mut groups: BTreeMap<(Layout, u32, u32), Vec<Observation>> = BTreeMap::new();
@@ -236,6 +270,24 @@ mod tests {
         let four = verdict.guarantees.iter().find(|g| g.instances == 4 && g.needed_cpus == 2).unwrap();
         assert!((four.guaranteed_cpus - 0.5).abs() < 1e-9);
         assert_eq!(verdict.points.len(), 6);
+    }
+
+    #[test]
+    fn rounds_are_pooled_where_the_same_instances_went_through_the_same_phases() {
+        let round = |cpus: f64, with_other: bool| {
+            let mut first = detail(0, vec![(1, 2, cpus), (2, 2, 1.0)]);
+            first.others = if with_other { vec![detail(1, vec![(1, 2, 1.0), (2, 2, 1.0)])] } else { vec![] };
+            first
+        };
+        let mut shorter = round(1.0, true);
+        shorter.phases.pop();
+        let all = pooled(vec![round(0.2, false), round(0.4, true), shorter, round(0.8, true)]).unwrap();
+        assert_eq!(all.phases[0].elapsed_ns.get(), 2_000_000_000);
+        assert_eq!(all.phases[0].away_ticks.count(), 80);
+        let seen = observations(&all);
+        assert_eq!(seen.len(), 2);
+        assert!((seen[0].first - 0.6).abs() < 0.01 && (seen[0].other - 1.0).abs() < 0.01, "{seen:?}");
+        assert_eq!(pooled(Vec::new()), None);
     }
 
     #[test]

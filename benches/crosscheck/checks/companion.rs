@@ -1,13 +1,13 @@
-//! A thread that wakes every 10 ms, as the main threads of cyclictest and fio do to look whether their work is done. That
-//! keeps an idle CPU warm and makes their figures better than those of a program that does nothing meanwhile, so where they
-//! are compared with, the probe has such a companion, too.
+//! A thread that wakes every 10 ms, as fio's main thread does to look whether its work is done. That keeps an idle CPU
+//! warm and makes fio's figures better than those of a program that does nothing meanwhile, so where the probe is compared
+//! with it, the probe has such a companion, too.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-/// How often those main threads wake.
+/// How often that main thread wakes.
 const PERIOD: Duration = Duration::from_millis(10);
 
 /// The thread; gone when this is dropped.

@@ -1,11 +1,13 @@
-//! One raw outcome per cell for the pictures: gap histograms of all rounds pooled, otherwise the median round's.
+//! One raw outcome per cell for the pictures: gap histograms and share phases of all rounds pooled, otherwise the median
+//! round's.
 
 use super::table::{Round, Row};
-use crate::model::detail::{Detail, GapDetail, Stretch, WORST_KEPT};
+use crate::model::detail::{Detail, GapDetail, ShareDetail, Stretch, WORST_KEPT};
 use crate::model::histogram::Histogram;
 use crate::model::job::PlacedDose;
 use crate::model::units::{Hertz, Nanos};
 use crate::stats::joint::{remarks, whole_detail};
+use crate::stats::shares;
 
 /// Most remarks that are kept of a cell.
 const MOST_NOTES: usize = 32;
@@ -13,11 +15,22 @@ const MOST_NOTES: usize = 32;
 /// The raw outcome that stands for all rounds.
 pub(super) fn detail(row: &Row<'_>) -> Option<Detail> {
     let gaps = gaps(row);
-    if gaps.is_empty() {
-        row.median_round().and_then(|round| whole_detail(round.measurement))
-    } else {
-        Some(Detail::Gap(pooled(&gaps)))
+    if !gaps.is_empty() {
+        return Some(Detail::Gap(pooled(&gaps)));
     }
+    if let Some(pooled) = shares::pooled(shares_of(row)) {
+        return Some(Detail::Share(pooled));
+    }
+    row.median_round().and_then(|round| whole_detail(round.measurement))
+}
+
+/// What the share probe saw in every round, in order.
+fn shares_of(row: &Row<'_>) -> Vec<ShareDetail> {
+    let whole = row.rounds.iter().filter_map(|round| match whole_detail(round.measurement)? {
+        Detail::Share(share) => Some(share),
+        _ => None,
+    });
+    whole.collect()
 }
 
 /// Gap outcomes of every round, in order.

@@ -35,7 +35,8 @@ pub struct HostSpec {
     #[serde(default)]
     pub help: HelpSpec,
     /// Whether the CPUs' slices are out of step from the beginning, as those of real CPUs are, each of which has a timer
-    /// of its own: virtual CPUs come up in random order, and the first slice on CPU i of n is cut to (i + 1)/n.
+    /// of its own: virtual CPUs come up in random order, and the first slice on CPU i of n is cut to (i + 1)/n, as is the
+    /// first period of limits and reservations of VM i of n.
     #[serde(default)]
     pub staggered: bool,
     /// How CPUs are dealt out.

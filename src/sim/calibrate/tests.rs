@@ -32,8 +32,8 @@ fn phase_of(machine: &Machine, vm: Option<usize>, (first, other): (u32, u32)) ->
     }
 }
 
-/// A run of two instances on two CPUs that this model would yield.
-fn run(model: &Model) -> RunResults {
+/// A run of two instances on two CPUs that this model would yield, as processes or in VMs.
+fn run(model: &Model, is_vm: bool) -> RunResults {
     let empty = |rank: u32| ShareDetail {
         rank,
         ranks: 2,
@@ -53,7 +53,7 @@ fn run(model: &Model) -> RunResults {
             other: 0.0,
         };
         let here = empty(0);
-        let measured = Measured { detail: &here, seen: Vec::new(), host_cpus: 2, is_vm: false };
+        let measured = Measured { detail: &here, seen: Vec::new(), host_cpus: 2, is_vm };
         let mut machine = build(&scenario(&measured, model, &seen), 3);
         machine.run(&Limits { until: Time::ZERO + Span::from_secs(4), events: u64::MAX, when_done: false });
         let place = |wanted: u32, at: usize| (wanted > 0).then_some(at);
@@ -63,6 +63,7 @@ fn run(model: &Model) -> RunResults {
     first.others.push(other);
     let mut run = crate::stats::made_run::run();
     run.host.cpus = 2;
+    run.platforms[0].kind = if is_vm { PlatformKind::Vm } else { PlatformKind::Native };
     let platform = run.platforms[0].label.clone();
     let cell = Cell { probe: ProbeKind::Share, neighbour: None, platform, layout: Layout::new(1, 2) };
     run.cells = vec![CellResult { detail: Some(Detail::Share(first)), ..CellResult::unmeasured(&cell) }];
@@ -76,6 +77,7 @@ fn what_made_a_run_is_found_and_the_load_held_out_is_predicted() {
         parameter,
         misfit: 0.0,
         quantum: Micros::from_micros(quantum_us),
+        turn: Micros::from_micros(4000),
         lost_cpus: 0.0,
         switch: Nanos::ZERO,
     };
@@ -85,13 +87,38 @@ fn what_made_a_run_is_found_and_the_load_held_out_is_predicted() {
         truth(SharingPolicy::Weighted, Some(3.0), 4000),
         truth(SharingPolicy::Capped, Some(0.6), 4000),
     ] {
-        let found = calibrate(&run(&model), 1).unwrap();
+        let found = calibrate(&run(&model, false), 1).unwrap();
         assert_eq!(found.published.len(), 3, "{model:?}");
         for row in &found.published {
             assert_eq!(row.holds, Some(true), "{model:?}: {row:?}");
         }
         let words = crate::stats::policy::words(model.policy);
         assert_eq!(found.cases[0].settings["policy"], words, "{:?}", found.assumptions);
+    }
+}
+
+#[test]
+fn the_turn_of_a_guests_own_scheduler_is_found_beside_the_hosts_quantum() {
+    for (quantum, turn) in [(3000, 6000), (8000, 2000)] {
+        let model = Model {
+            policy: SharingPolicy::ProportionalToNeed,
+            parameter: None,
+            misfit: 0.0,
+            quantum: Micros::from_micros(quantum),
+            turn: Micros::from_micros(turn),
+            lost_cpus: 0.0,
+            switch: Nanos::ZERO,
+        };
+        let run = run(&model, true);
+        let Some(Detail::Share(detail)) = &run.cells[0].detail else { panic!("made above") };
+        let joint = joint_of(detail, 2, true);
+        let (held, rest) = hold_out(&joint.seen).unwrap();
+        assert_eq!((held.0.first_threads, held.0.other_threads), (4, 4));
+        let found = learn(&joint, &rest, 1).unwrap();
+        let near = |found: Micros, truth: u64| (found.get() as f64 / truth as f64).log2().abs() < 0.5;
+        assert!(near(found.quantum, quantum) && near(found.turn, turn), "{model:?}: {found:?}");
+        let simulated = calibrate(&run, 1).unwrap();
+        assert!(simulated.is_met(), "{:?}", simulated.published);
     }
 }
 

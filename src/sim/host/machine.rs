@@ -157,6 +157,7 @@ impl Machine {
             vms,
             affinities,
             idle: CpuSet::first(cpus),
+            in_step: habits.staggered.is_none(),
         };
         let unfinished = guests.iter().map(Guest::unfinished).sum();
         Self {

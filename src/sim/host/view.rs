@@ -131,6 +131,8 @@ pub struct View {
     pub affinities: Vec<CpuSet>,
     /// CPUs on which nobody runs.
     pub idle: CpuSet,
+    /// Whether the CPUs' timers, and the VMs' periods, all begin at the same moment.
+    pub in_step: bool,
 }
 
 impl View {

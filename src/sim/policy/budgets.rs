@@ -2,16 +2,17 @@
 //! owed. Who is owed something comes first, who has used up its limit waits for the next period.
 //!
 //! ```text
-//!  period    ├───────────────┼───────────────┤      at each │: every purse is filled anew, debts are carried over
+//!  period    ├───────────────┼───────────────┤      at each │: the VM's purses are filled anew, debts are carried over
 //!  limit     ████████ waits   ████████ waits        a turn is paid when it begins, what it leaves is paid back
 //!  reserved  ▒▒▒▒ first, then as everybody else
 //! ```
 //! Limits as in Linux' control groups (`cpu.max`: quota and period; kernel documentation, admin-guide/cgroup-v2), paid in
 //! advance so that no CPU can overdraw. Reservations are bandwidth that is served first within each period, the VM with
 //! the least slack before the others (least laxity first: Dertouzos and Mok 1989), because a single virtual CPU cannot
-//! catch up on two CPUs at once.
+//! catch up on two CPUs at once. Where CPUs are out of step, the VMs' periods are as well, evenly over a period, as Linux
+//! starts the period of each group at a moment of its own; the first one is cut, and with it what belongs to it.
 
-use crate::sim::host::{CpuId, State, VcpuId, View, VmId};
+use crate::sim::host::{CpuId, State, VcpuId, View, Vm, VmId};
 use crate::sim::time::{Span, Time};
 
 /// A stated amount per period, in nanoseconds; below zero is debt.
@@ -26,9 +27,8 @@ impl Purse {
         clippy::cast_possible_truncation,
         reason = "bounded by the scenario's check, and saturating is right"
     )]
-    fn new(cpus: f64, period: Span) -> Self {
-        let size = (cpus * period.as_f64()) as i64;
-        Self { size, left: size }
+    fn new(cpus: f64, period: Span, first: Span) -> Self {
+        Self { size: (cpus * period.as_f64()) as i64, left: (cpus * first.as_f64()) as i64 }
     }
 
     /// A full one of this size.
@@ -69,6 +69,8 @@ struct Grant {
 #[derive(Debug, Clone)]
 pub struct Budgets {
     period: Span,
+    /// When each VM's period is over.
+    ends: Vec<Time>,
     limits: Vec<Option<Purse>>,
     reserved: Vec<Option<Purse>>,
     grants: Vec<Grant>,
@@ -79,12 +81,29 @@ pub struct Budgets {
 impl Budgets {
     /// Those of the VMs there are; without reservations where a policy has none.
     pub fn new(period: Span, view: &View, with_reservations: bool) -> Self {
-        let limits = view.vms.iter().map(|vm| vm.limit_cpus.map(|cpus| Purse::new(cpus, period)));
-        let owed = |cpus: f64| (with_reservations && cpus > 0.0).then(|| Purse::new(cpus, period));
-        let reserved = view.vms.iter().map(|vm| owed(vm.reserved_cpus));
+        Self::make(period, view, with_reservations, view.in_step)
+    }
+
+    /// Limits alone, whose periods begin together even where CPUs are out of step.
+    pub fn in_step(period: Span, view: &View) -> Self {
+        Self::make(period, view, false, true)
+    }
+
+    fn make(period: Span, view: &View, with_reservations: bool, in_step: bool) -> Self {
+        let count = view.vms.len() as u64;
+        let first = |number: u64| if in_step { period } else { part(period, number + 1, count) };
+        let firsts: Vec<Span> = (0..count).map(first).collect();
+        let limits = view.vms.iter().zip(&firsts);
+        let limits = limits.map(|(vm, first)| vm.limit_cpus.map(|cpus| Purse::new(cpus, period, *first)));
+        let owed = |(vm, first): (&Vm, &Span)| {
+            let cpus = vm.reserved_cpus;
+            (with_reservations && cpus > 0.0).then(|| Purse::new(cpus, period, *first))
+        };
+        let reserved = view.vms.iter().zip(&firsts).map(owed);
         let cpus = view.cpus.len() as u64;
         Self {
             period,
+            ends: firsts.iter().map(|first| Time::ZERO + *first).collect(),
             limits: limits.collect(),
             reserved: reserved.collect(),
             grants: vec![Grant::default(); view.vcpus.len()],
@@ -99,8 +118,9 @@ impl Budgets {
 
     /// When the first period is over; nothing when there is neither a limit nor a reservation.
     pub fn first_tick(&self) -> Option<Time> {
-        let any = self.has_limits() || self.reserved.iter().any(Option::is_some);
-        any.then(|| Time::ZERO + self.period)
+        let purses = self.limits.iter().zip(&self.reserved).zip(&self.ends);
+        let counted = purses.filter(|((limit, reserved), _)| limit.is_some() || reserved.is_some());
+        counted.map(|(_, end)| *end).min()
     }
 
     /// Whether it has something left of its limit.
@@ -179,9 +199,13 @@ impl Budgets {
         may.find(|(_, place)| place.running.is_some_and(is_ordinary)).map(|(cpu, _)| cpu)
     }
 
-    /// A period is over. CPUs that should pick anew go into `again`; answers when the next one is over.
+    /// A VM's period is over. CPUs that should pick anew go into `again`; answers when the next one is over.
     pub fn renew(&mut self, view: &View, again: &mut Vec<CpuId>) -> Time {
-        self.limits.iter_mut().chain(&mut self.reserved).flatten().for_each(Purse::fill);
+        let purses = self.limits.iter_mut().zip(&mut self.reserved).zip(&mut self.ends);
+        for ((limit, reserved), end) in purses.filter(|(_, end)| **end <= view.now) {
+            limit.iter_mut().chain(reserved).for_each(Purse::fill);
+            *end = *end + self.period;
+        }
         again.extend(view.idle.iter().map(CpuId));
         for (number, vm) in (0u32..).zip(&view.vms) {
             if self.urgency(VmId(number)).is_zero() {
@@ -192,6 +216,12 @@ impl Budgets {
                 again.extend(cpu);
             }
         }
-        view.now + self.period
+        self.first_tick().unwrap_or(Time::NEVER)
     }
+}
+
+/// So many of `count` equal parts.
+fn part(span: Span, parts: u64, count: u64) -> Span {
+    let nanos = u128::from(span.nanos()) * u128::from(parts) / u128::from(count.max(1));
+    Span::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
 }

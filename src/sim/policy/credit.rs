@@ -150,7 +150,8 @@ impl Policy for Credit {
                 view.vcpus.len()
             ];
         let period = Span::from_nanos(TICK.nanos() * TICKS);
-        self.budgets = Some(Budgets::new(period, view, false)).filter(Budgets::has_limits);
+        // Xen's credit accounts for everybody at once.
+        self.budgets = Some(Budgets::in_step(period, view)).filter(Budgets::has_limits);
     }
 
     fn ready(&mut self, vcpu: VcpuId, why: Why, view: &View) -> Option<CpuId> {

@@ -120,6 +120,8 @@ pub(super) struct Case {
     pub(super) switch: Span,
     pub(super) vms: Vec<VmCase>,
     pub(super) seed: u64,
+    /// CPUs and periods out of step.
+    pub(super) staggered: bool,
 }
 
 impl Case {
@@ -163,7 +165,7 @@ impl Case {
             let threads = threads.collect();
             vms.push(VmCase { vcpus, weight, reserved, limit, places, threads });
         }
-        Self { kind, cpus, slice, switch, vms, seed: number }
+        Self { kind, cpus, slice, switch, vms, seed: number, staggered: false }
     }
 
     /// Its policy.
@@ -234,7 +236,8 @@ impl Case {
                 u32::try_from(at).unwrap_or(0)
             })
             .collect();
-        let habits = Habits { switch: self.switch, ..Habits::default() };
+        let staggered = self.staggered.then_some(self.seed);
+        let habits = Habits { switch: self.switch, staggered, ..Habits::default() };
         Machine::new(self.cpus, vms, sets, &affinity_of, guests, self.policy(), habits)
     }
 }
