@@ -4,6 +4,7 @@
 //! ```text
 //!   timers      N entities, each sleeps for a random time and does so again        queue alone
 //!   sharing     32 CPU-bound entities on 16 CPUs, turn by turn, accounts kept      the whole machine
+//!   barriers    N nodes with noise, each message by itself, or the slowest alone   ours alone, with its memory
 //! ```
 //! The peers are installed on demand into the build folder (`SimPy` by pip, nexosim by cargo; `SimGrid` is a package), each used
 //! as its manual says is quickest; one that cannot be had is named with the reason.
@@ -95,6 +96,25 @@ fn compare(work: Work, peers: &[peers::Peer], rounds: usize) {
     }
 }
 
+/// Barriers of a bulk-synchronous program, which no peer has at this size.
+fn barriers(nodes: u32, by_messages: bool, rounds: usize) {
+    let (how, what) =
+        if by_messages { ("dissemination", "messages") } else { ("as the maximum", "nodes' steps") };
+    println!("\nbarriers {how}, {nodes} nodes with noise");
+    let all: Vec<(f64, Option<u64>)> = (0..rounds).map(|_| own::barriers(nodes, by_messages)).collect();
+    let mut speeds: Vec<f64> = all.iter().map(|(speed, _)| *speed).collect();
+    let middle = median(&mut speeds);
+    let memory = all.iter().filter_map(|(_, bytes)| *bytes).max();
+    let memory = memory.map_or("unknown".to_owned(), |bytes| format!("{:.2} GB", bytes as f64 / 1e9));
+    println!(
+        "  {:<10} {:>9.3} M {what}/s  ({:.3} … {:.3}), {memory} of memory at most",
+        "ours",
+        middle / 1e6,
+        speeds[0] / 1e6,
+        speeds[speeds.len() - 1] / 1e6
+    );
+}
+
 fn main() -> ExitCode {
     let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("simulator-peers");
     let peers = peers::all(&folder);
@@ -104,6 +124,8 @@ fn main() -> ExitCode {
         compare(Work::Timers(entities), &peers, rounds);
     }
     compare(Work::Sharing, &peers, rounds);
+    barriers(1_000_000, true, rounds);
+    barriers(10_000_000, false, rounds);
     println!("\nbytes per virtual CPU, its books included: {}", Machine::BYTES_PER_VCPU);
     ExitCode::SUCCESS
 }

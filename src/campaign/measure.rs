@@ -30,6 +30,9 @@ use crate::platforms::host::watch::Watch;
 use crate::platforms::{Broken, Cancel, Instance};
 use crate::stats::joint::start_skew;
 
+/// What is written down of an instance that did not break itself.
+const ENDED: &str = "it was ended because another instance of its layout broke";
+
 /// A neighbour outlives the probe's deadline by this much.
 const NEIGHBOUR_GRACE_MS: u64 = 60_000;
 
@@ -316,9 +319,7 @@ impl Bench<'_> {
                         Broken::Failed(failure) => outcomes.push(Outcome::Failed(failure)),
                         Broken::Interrupted => {
                             interrupted = true;
-                            let reason =
-                                "it was ended because another instance of its layout broke".to_owned();
-                            outcomes.push(Outcome::Failed(failure(FailureKind::Died, reason)));
+                            outcomes.push(Outcome::Failed(failure(FailureKind::Died, ENDED.to_owned())));
                         }
                     }
                 }
@@ -410,15 +411,26 @@ pub(super) fn run_pilot(
     slowness(&fwq.samples_ns, fwq.iterations, flavour)
 }
 
+/// How near a failure is to its cause: who broke comes before who complains that others are gone, and before who was
+/// ended because of that.
+fn distance(failed: &Failure) -> u8 {
+    match failed.kind {
+        _ if failed.reason == ENDED => 2,
+        FailureKind::Refused => 1,
+        _ => 0,
+    }
+}
+
 /// The outcome of a layout is its first instance's, unless one broke: then it is that one's, with its number.
 fn whole(mut outcomes: Vec<Outcome>) -> (Outcome, Vec<Outcome>) {
     let all = outcomes.len();
-    let broken = outcomes.iter().enumerate().find_map(|(rank, outcome)| match outcome {
-        Outcome::Failed(failed) => Some(Failure {
-            reason: format!("instance {} of {all}: {}", rank + 1, failed.reason),
-            ..failed.clone()
-        }),
+    let failures = outcomes.iter().enumerate().filter_map(|(rank, outcome)| match outcome {
+        Outcome::Failed(failed) => Some((rank, failed)),
         Outcome::Done(_) => None,
+    });
+    let broken = failures.min_by_key(|(_, failed)| distance(failed)).map(|(rank, failed)| Failure {
+        reason: format!("instance {} of {all}: {}", rank + 1, failed.reason),
+        ..failed.clone()
     });
     let others = outcomes.split_off(1.min(all));
     let first = outcomes.pop();
@@ -466,5 +478,22 @@ fn blamed_on_neighbour(broken: Broken) -> Broken {
             console: failed.console,
         }),
         Broken::Interrupted => Broken::Interrupted,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_instance_that_broke_is_told_not_those_that_were_ended_or_lost_it() {
+        let failed = |kind, reason: &str| Outcome::Failed(failure(kind, reason.to_owned()));
+        let outcomes = vec![
+            failed(FailureKind::Died, ENDED),
+            failed(FailureKind::Refused, "instance 3 is gone"),
+            failed(FailureKind::Died, "killed by SIGKILL"),
+        ];
+        let (Outcome::Failed(told), others) = whole(outcomes) else { panic!("all failed") };
+        assert_eq!((told.reason.as_str(), others.len()), ("instance 3 of 3: killed by SIGKILL", 2));
     }
 }

@@ -1,7 +1,7 @@
 //! What a simulation yields: figures per case and replication, waiting times, a time line; and the published figures
 //! they are held against.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
@@ -53,12 +53,9 @@ impl Simulation {
     /// Ids of the figures that a summary shows: those that published ones are held against, then the most telling, in
     /// the order in which cases yield them.
     pub fn main_figures(&self) -> Vec<&str> {
-        let mut all: Vec<&str> = Vec::new();
-        for figure in self.cases.iter().flat_map(|case| &case.figures) {
-            if !all.contains(&figure.id.as_str()) {
-                all.push(&figure.id);
-            }
-        }
+        let mut known: BTreeSet<&str> = BTreeSet::new();
+        let ids = self.cases.iter().flat_map(|case| &case.figures).map(|figure| figure.id.as_str());
+        let mut all: Vec<&str> = ids.filter(|id| known.insert(id)).collect();
         let asked =
             |id: &&str| self.published.iter().any(|figure| figure.metrics.iter().any(|asked| asked == id));
         let mut main: Vec<&str> = all.iter().copied().filter(asked).collect();

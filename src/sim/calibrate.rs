@@ -42,6 +42,8 @@ struct Model {
     policy: SharingPolicy,
     parameter: Option<f64>,
     misfit: f64,
+    /// Why the policy is not certain, if it is not.
+    doubt: Option<String>,
     quantum: Micros,
     /// What a thread gets of its virtual CPU at a time.
     turn: Micros,
@@ -141,6 +143,7 @@ fn learn(joint: &Measured<'_>, rest: &[&Phase<'_>], random_seed: u64) -> Option<
         policy: fit.policy,
         parameter: fit.parameter,
         misfit: fit.misfit_share,
+        doubt: named.doubt.clone(),
         quantum: Micros::from_micros(4000),
         turn: Micros::from_micros(4000),
         lost_cpus: if is_full && !is_capped { (cpus - most).clamp(0.0, cpus / 2.0) } else { 0.0 },
@@ -363,7 +366,10 @@ fn told(label: &str, model: &Model, is_vm: bool) -> Vec<AssumptionOutcome> {
         row(
             "policy",
             format!("{}{parameter}", crate::stats::policy::words(model.policy)),
-            format!("closed forms fit best: off by {misfit} % of all CPUs on average"),
+            match &model.doubt {
+                None => format!("closed forms fit best: off by {misfit} % of all CPUs on average"),
+                Some(doubt) => format!("NOT CERTAIN, take the prediction with care: {doubt}"),
+            },
         ),
         row(
             "quantum",

@@ -9,6 +9,7 @@ use crate::model::journal::{Cell, Neighbour};
 use crate::model::layout::Layout;
 use crate::model::metric::{Better, Estimate, Unit};
 use crate::model::names::ProbeKind;
+use crate::model::params::ProbeSpec;
 use crate::model::results::{CellResult, Comparison, Difference, MetricResult, RunResults};
 
 use super::fair_share::{fair_share, parties};
@@ -54,22 +55,28 @@ struct Plan {
 fn rows(results: &RunResults) -> Vec<Plan> {
     let mut rows: Vec<Plan> = Vec::new();
     for probe in ProbeKind::ALL {
-        let of_probe =
-            |cell: &&CellResult| cell.cell.probe == *probe && cell.cell.neighbour.is_some() && cell.done > 0;
+        let spec = results.experiment.probes.specs().into_iter().find(|spec| spec.kind() == *probe);
+        let is_wide = !matches!(spec, Some(ProbeSpec::Linpack(linpack)) if linpack.threads == 1);
+        let of_probe = |cell: &&CellResult| {
+            cell.cell.probe == *probe && cell.cell.neighbour.is_some() && cell.done + cell.failed > 0
+        };
+        // Where every neighbour broke, the figures are those of the undisturbed one.
+        let alone = |cell: &&CellResult| cell.cell.probe == *probe && cell.cell.neighbour.is_none();
         for cell in results.cells.iter().filter(of_probe) {
             let layout = cell.cell.layout;
             if rows.iter().any(|row| row.probe == *probe && row.layout == layout) {
                 continue;
             }
-            let cells: Vec<&CellResult> =
-                results.cells.iter().filter(of_probe).filter(|other| other.cell.layout == layout).collect();
-            rows.extend(plan(*probe, layout, &cells));
+            let cells = results.cells.iter().filter(of_probe).chain(results.cells.iter().filter(alone));
+            let cells: Vec<&CellResult> = cells.filter(|other| other.cell.layout == layout).collect();
+            rows.extend(plan((*probe, is_wide), layout, &cells));
         }
     }
     rows
 }
 
-fn plan(probe: ProbeKind, layout: Option<Layout>, cells: &[&CellResult]) -> Option<Plan> {
+/// `is_wide`: it wants more than one CPU.
+fn plan((probe, is_wide): (ProbeKind, bool), layout: Option<Layout>, cells: &[&CellResult]) -> Option<Plan> {
     let directed = |metric: &&MetricResult| metric.better != Better::Neither;
     let all = || cells.iter().flat_map(|cell| cell.metrics.iter().filter(directed));
     let main = all().find(|metric| metric.headline).or_else(|| all().next())?;
@@ -80,22 +87,23 @@ fn plan(probe: ProbeKind, layout: Option<Layout>, cells: &[&CellResult]) -> Opti
         .filter(|(_, metric)| supported(&metric.id) > 0)
         .min_by_key(|(rank, metric)| (usize::MAX - supported(&metric.id), *rank))
         .map(|(_, metric)| metric);
-    let main_figure = figure(probe, main);
-    let judged = tail.map(|tail| figure(probe, tail)).filter(|tail| tail.id != main_figure.id);
+    let figure = |metric| figure((probe, is_wide), metric);
+    let main_figure = figure(main);
+    let judged = tail.map(figure).filter(|tail| tail.id != main_figure.id);
     Some(match judged {
         Some(judged) => Plan { probe, layout, judged, main: Some(main_figure) },
         None => Plan { probe, layout, judged: main_figure, main: None },
     })
 }
 
-fn figure(probe: ProbeKind, metric: &MetricResult) -> JudgedFigure {
+fn figure((probe, is_wide): (ProbeKind, bool), metric: &MetricResult) -> JudgedFigure {
     JudgedFigure {
         id: metric.id.clone(),
         title: metric.title.clone(),
         unit: metric.unit,
         better: metric.better,
         is_tail: tail_rank(metric).is_some(),
-        is_shared: is_shared(probe, metric),
+        is_shared: is_wide && is_shared(probe, metric),
     }
 }
 

@@ -7,11 +7,12 @@ use crate::model::names::ProbeKind;
 use crate::model::policy::PolicyVerdict;
 use crate::stats::shares::verdict;
 
-/// One verdict per platform that was measured, in the order of `platforms`.
+/// One verdict per platform that was measured, in the order of `platforms`; `host_cpus` says how many CPUs the machine has
+/// that carries a platform.
 pub(super) fn policies(
     platforms: &[String],
     measurements: &[Measurement],
-    host_cpus: u32,
+    host_cpus: &dyn Fn(&str) -> u32,
 ) -> Vec<PolicyVerdict> {
     platforms
         .iter()
@@ -26,7 +27,7 @@ pub(super) fn policies(
                 .collect();
             let measured: Vec<(Layout, &ShareDetail)> =
                 joint.iter().map(|(layout, detail)| (*layout, detail)).collect();
-            (!measured.is_empty()).then(|| verdict(platform, &measured, host_cpus))
+            (!measured.is_empty()).then(|| verdict(platform, &measured, host_cpus(platform)))
         })
         .collect()
 }

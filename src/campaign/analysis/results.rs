@@ -17,6 +17,7 @@ use crate::model::experiment::Experiment;
 use crate::model::histogram::Histogram;
 use crate::model::journal::{Cell, Header};
 use crate::model::metric::{Estimate, Figure, Metric};
+use crate::model::names::PlatformKind;
 use crate::model::results::{Answer, CellResult, FailedMeasurement, MetricResult, RunResults};
 use crate::model::units::Hertz;
 use crate::stats::bound::bound_interval;
@@ -39,6 +40,13 @@ pub fn analyse(experiment: &Experiment, contents: &Contents) -> Option<RunResult
         wanted.iter().map(|cell| cell_result(cell, table.row(cell), &comparer, seed)).collect();
     let history = History::of(&contents.measurements);
     let plan = Plan::new(experiment, &labels, &used_baseline);
+    // Machines reached by ssh have CPUs of their own.
+    let host_cpus = |label: &str| {
+        let state = states.iter().find(|state| state.label == label);
+        let facts =
+            state.filter(|state| state.kind == PlatformKind::Ssh).and_then(|state| state.facts.as_ref());
+        facts.map_or(header.host.cpus, |facts| facts.cpus)
+    };
     let mut results = RunResults {
         schema_version: SCHEMA_VERSION,
         bulkhead_version: header.bulkhead_version.clone(),
@@ -51,9 +59,9 @@ pub fn analyse(experiment: &Experiment, contents: &Contents) -> Option<RunResult
         dirty: dirty(&contents.headers),
         sessions: contents.sessions.clone(),
         clocks: clocks(&states, &contents.measurements),
-        platforms: states,
+        platforms: states.clone(),
         verdicts: Vec::new(),
-        policies: policies(&labels, &contents.measurements, header.host.cpus),
+        policies: policies(&labels, &contents.measurements, &host_cpus),
         failures: failures(&wanted, &table),
         cells,
         isolation: Vec::new(),

@@ -7,6 +7,7 @@
 use std::collections::BTreeSet;
 
 use super::wording::{clause, figure};
+use crate::model::clocks::ClockLevel;
 use crate::model::journal::Cell;
 use crate::model::metric::{Better, Estimate};
 use crate::model::names::ProbeKind;
@@ -94,6 +95,9 @@ fn of_platform(label: &str, baseline: &str, results: &RunResults) -> Verdict {
         let first = results.failures.iter().find(|failed| failed.cell.platform == label);
         let first = first.map(|failed| format!(", first: {}: {}", failed.cell.probe, failed.failure.reason));
         parts.push(format!("{broken} of {made} measurements broke{}", first.unwrap_or_default()));
+    }
+    if results.clocks.iter().any(|clock| clock.platform == label && clock.level == ClockLevel::Lies) {
+        parts.push("its clock lies, and its figures are in its own time".to_owned());
     }
     Verdict {
         platform: label.to_owned(),

@@ -71,11 +71,11 @@ pub fn run(args: &SimulateArgs) -> Verdict {
     };
     let simulation = study.conclude(&replications);
     let traced = replications.first().and_then(|replication| replication.time_line.as_ref());
-    write_trace(args, traced).or_bad_input()?;
     if let Some(folder) = folder {
         folder.fill(Some(&source), args, &simulation, traced).or_bad_input()?;
     }
     show(&simulation, args.json).or_bad_input()?;
+    write_trace(args, traced).or_bad_input()?;
     if let Some(out) = &args.out {
         output::say(&format!("\nreport: {}", out.join(folder::REPORT_FILE).display()));
     }

@@ -24,7 +24,7 @@ impl Source {
     /// A shipped scenario by name, or a file.
     pub(super) fn load(name: &str) -> anyhow::Result<Self> {
         let looks_like_file =
-            name.contains('/') || Path::new(name).extension().is_some() || Path::new(name).exists();
+            name.contains('/') || Path::new(name).extension().is_some() || Path::new(name).is_file();
         let text = if looks_like_file {
             read(Path::new(name))?
         } else {

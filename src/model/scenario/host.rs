@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde::{Deserialize, Serialize};
 
 use super::program::ThreadSpec;
-use super::{Impossible, bounded, bounded_f64};
+use super::{Impossible, bounded, bounded_f64, promises};
 use crate::model::units::{Micros, Nanos};
 
 /// Most CPUs of a host.
@@ -173,7 +173,8 @@ pub struct VmSpec {
     /// The only CPUs it may use.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpus: Option<Vec<u32>>,
-    /// Whether its virtual CPU i has the i-th of these CPUs, or of all, for itself (round and round if there are fewer).
+    /// Whether its virtual CPU i stays on the i-th of these CPUs, or of all (round and round if there are fewer). Others
+    /// keep away only if their `cpus` say so.
     #[serde(default)]
     pub pinned: bool,
     /// Turn of a thread in its own scheduler.
@@ -270,9 +271,11 @@ pub(super) fn check(host: &HostSpec, vms: &[VmSpec]) -> Result<(), Impossible> {
     let reserved: f64 = vms.iter().map(|vm| vm.reserved_cpus * f64::from(vm.count)).sum();
     if reserved > f64::from(host.cpus) {
         let problem = format!("VMs reserve {reserved} CPUs in all, the host has {}", host.cpus);
-        return Err(Impossible::new("vm.0.reserved_cpus", problem));
+        let last = vms.iter().rposition(|vm| vm.reserved_cpus > 0.0).unwrap_or(0);
+        return Err(Impossible::new(format!("vm.{last}.reserved_cpus"), problem));
     }
-    vms.iter().enumerate().try_for_each(|(number, vm)| check_shared_cpus(number, vm, vms))
+    vms.iter().enumerate().try_for_each(|(number, vm)| check_shared_cpus(number, vm, vms))?;
+    promises::check(host, vms)
 }
 
 /// Whoever may use no other CPUs than this VM cannot reserve more than those together with it.

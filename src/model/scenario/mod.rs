@@ -7,12 +7,14 @@
 //! a host's memory (`[memory]`). Every `check` names the key at fault as a path (`vm.1.cpus`), from which the line in the
 //! file is found.
 
+mod blame;
 mod change;
 mod figure;
 mod host;
 mod memory;
 mod nodes;
 mod program;
+mod promises;
 mod sweep;
 
 pub use change::written;

@@ -10,6 +10,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use toml::{Table, Value};
 
+use super::blame::Blame;
 use super::{Impossible, Scenario};
 
 /// Most cases of a file.
@@ -94,13 +95,13 @@ pub fn cases(text: &str, overrides: &[(String, Value)]) -> Result<Vec<Case>, Sce
         _ => return Err(at("sweep", format!("the sweep has no cases, or more than {MOST_CASES}"))),
     }
     let mut cases = Vec::new();
-    for named in &named {
+    for (number, named) in named.iter().enumerate() {
         for values in combinations(&sweep) {
             let mut settings = named.set.clone();
             let varied: Vec<String> = values.iter().map(|(path, _)| path.clone()).collect();
             settings.extend(values);
             settings.extend(overrides.iter().cloned());
-            cases.push(case(text, &table, named, settings, &varied)?);
+            cases.push(case(text, &table, (number, named), settings, overrides, &varied)?);
         }
     }
     Ok(cases)
@@ -109,37 +110,32 @@ pub fn cases(text: &str, overrides: &[(String, Value)]) -> Result<Vec<Case>, Sce
 fn case(
     text: &str,
     table: &Table,
-    named: &NamedCase,
+    (number, named): (usize, &NamedCase),
     settings: BTreeMap<String, Value>,
+    overrides: &[(String, Value)],
     varied: &[String],
 ) -> Result<Case, ScenarioError> {
     let mut root = Value::Table(table.clone());
     for (path, value) in &settings {
-        put(&mut root, path, value.clone()).map_err(|problem| ScenarioError {
-            line: line_with(text, path).or_else(|| line_of(text, path)),
-            problem: format!("{path}: {problem}"),
-        })?;
+        if let Err(problem) = put(&mut root, path, value.clone()) {
+            let case = (number, named.label.as_str());
+            return Err(Blame { text, root: &root, case, settings: &settings, overrides }.at(path, &problem));
+        }
     }
+    let blame = Blame { text, root: &root, case: (number, &named.label), settings: &settings, overrides };
     // Written out and read again, so that a mistake is told with its place; that of a plain file is its own.
-    let whole = match (&root, settings.is_empty()) {
-        (_, true) if !table.is_empty() && varied.is_empty() && named.label.is_empty() => text.to_owned(),
-        _ => toml::to_string(&root)
-            .map_err(|error| ScenarioError { line: None, problem: error.to_string() })?,
+    let is_plain = settings.is_empty() && !table.is_empty() && varied.is_empty() && named.label.is_empty();
+    let whole = if is_plain {
+        text.to_owned()
+    } else {
+        toml::to_string(&root).map_err(|error| ScenarioError { line: None, problem: error.to_string() })?
     };
     let scenario: Scenario = toml::from_str(&whole).map_err(|error| {
-        let mut told = syntax(&whole, &error);
-        if whole != text {
-            told.line = None;
-        }
-        told
+        let told = syntax(&whole, &error);
+        let place = error.span().filter(|_| !is_plain);
+        place.map_or_else(|| told.clone(), |span| blame.at_byte(&whole, span.start, &told.problem))
     })?;
-    let told = |Impossible { path, problem }: Impossible| ScenarioError {
-        line: line_with(text, &path)
-            .filter(|_| settings.contains_key(&path))
-            .or_else(|| line_of(text, &path)),
-        problem: format!("{path}: {problem}"),
-    };
-    scenario.check().map_err(told)?;
+    scenario.check().map_err(|Impossible { path, problem }| blame.at(&path, &problem))?;
     Ok(Case { label: label(named, &settings, varied, &scenario), settings, scenario })
 }
 
@@ -260,12 +256,6 @@ fn syntax(text: &str, error: &toml::de::Error) -> ScenarioError {
     ScenarioError { line, problem: error.message().trim().replace('\n', "; ") }
 }
 
-/// The line on which a path is written out in quotes, as cases and sweeps do.
-fn line_with(text: &str, path: &str) -> Option<usize> {
-    let quoted = format!("\"{path}\"");
-    text.lines().position(|line| line.contains(&quoted)).map(|line| line + 1)
-}
-
 /// The line on which the value at `path` is written, or the nearest part of the path that is.
 pub fn line_of(text: &str, path: &str) -> Option<usize> {
     line_at(text, path.split('.'))
@@ -367,5 +357,40 @@ thread = [{ run = { program = "endless" } }]
         assert!(problem.contains("there is no \"C\" on the way"), "{problem}");
         assert!(error(&format!("{TWO}\n[sweep]\n\"vm.B.vcpus\" = []\n")).1.contains("wanted a list"));
         assert!(error("name = \"x\"").1.contains("exactly one of [host], [nodes] and [memory], got 0"));
+    }
+
+    #[test]
+    fn what_is_wrong_in_a_case_is_told_with_its_own_line_and_case() {
+        let lines = TWO.lines().count();
+        let case = |label: &str, set: &str| format!("\n[[case]]\nlabel = \"{label}\"\nset = {{ {set} }}");
+        // The second of two cases, by name and by a table of which one part is wrong.
+        let good = case("good", "\"vm.A.cpus\" = [1], \"host.policy.quantum_us\" = 5");
+        for (set, path) in [
+            ("\"vm.A.cpus\" = [97]", "vm.0.cpus"),
+            ("\"vm.1.vcpus\" = 0", "vm.1.vcpus"),
+            ("\"host.policy\" = { name = \"credit2\", slice_us = 0 }", "host.policy.slice_us"),
+            ("\"host.cpus\" = \"four\"", "host.cpus"),
+        ] {
+            let (line, problem) = error(&format!("{TWO}{good}{}", case("bad", set)));
+            assert_eq!(line, Some(lines + 7), "{set}: {problem}");
+            assert!(problem.starts_with(&format!("case \"bad\": {path}: ")), "{problem}");
+        }
+        // In what is common to all cases, and in a sweep.
+        let (line, problem) =
+            error(&format!("{}{good}", TWO.replace("vcpus = 4", "vcpus = 4\nwieght = 2.0")));
+        assert_eq!(line, Some(11), "{problem}");
+        assert!(problem.contains("unknown field `wieght`"), "{problem}");
+        let (line, problem) =
+            error(&format!("{TWO}{good}\n[sweep]\n\"host.cpus\" = [8]\n\"vm.B.weight\" = [1.0, -2.0]\n"));
+        assert_eq!(line, Some(lines + 7), "{problem}");
+        // On the command line.
+        let told =
+            cases(TWO, &[("vm.A.cpus".to_owned(), Value::Array(vec![Value::Integer(97)]))]).unwrap_err();
+        assert_eq!(told.line, None);
+        assert!(
+            told.problem.starts_with("--set vm.A.cpus: vm.0.cpus: there is no CPU 97"),
+            "{}",
+            told.problem
+        );
     }
 }

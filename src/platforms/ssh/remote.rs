@@ -128,8 +128,12 @@ impl Ssh {
         let folder = self.copy(destination, cancel).map_err(|error| {
             if cancel.is_cancelled() { Broken::Interrupted } else { self.failure(&error) }
         })?;
+        // An agent removes its folder when it ends; who does not even run cannot.
         let remote = format!(
-            "exec {folder}/bulkhead agent --link stdio --scratch {folder}/scratch --leave-nothing {folder}"
+            "{folder}/bulkhead --version >/dev/null 2>&1 || {{ rm -rf {folder}; \
+             echo 'programs do not run in its scratch folder (mounted noexec?): name another with ssh.scratch' >&2; \
+             exit 126; }}; \
+             exec {folder}/bulkhead agent --link stdio --scratch {folder}/scratch --leave-nothing {folder}"
         );
         let command = command(ssh, destination, &remote);
         let name = format!("the connection to {destination}");

@@ -1,5 +1,6 @@
-//! Who uses a block device, as far as this process can see: mounts, swap, other devices on top of it. What it cannot
-//! see (another mount namespace, a program that has claimed it) the kernel's exclusive opening refuses.
+//! Who uses a block device, as far as this process can see: mounts, swap, other devices on top of it, programs that have it
+//! open. What it cannot see (another mount namespace, a program of somebody else) the kernel's exclusive opening refuses if
+//! it was claimed.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -71,7 +72,39 @@ pub fn users(number: Number) -> Vec<String> {
         found.extend(holders(name, *number));
     }
     found.extend(loops(&numbers));
+    found.extend(openers(&numbers));
     found
+}
+
+/// Programs that have it open, besides this one and what it has started: not everybody claims a device, QEMU does not.
+fn openers(numbers: &BTreeSet<Number>) -> Vec<String> {
+    let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let pids = processes.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+    let others = pids.filter(|pid| has_open(*pid, numbers) && !is_ours(*pid));
+    let mut found: Vec<String> = others
+        .map(|pid| {
+            let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+            format!("open in {} (process {pid})", name.trim())
+        })
+        .collect();
+    found.truncate(8);
+    found
+}
+
+/// Only links into `/dev` are followed: a look at a file on a network that is gone would never end.
+fn has_open(pid: u32, numbers: &BTreeSet<Number>) -> bool {
+    let links = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
+    let devices = links.filter(|link| fs::read_link(link.path()).is_ok_and(|to| to.starts_with("/dev")));
+    devices.filter_map(|link| number_of(&link.path())).any(|number| numbers.contains(&number))
+}
+
+/// Whether it is this process or one below it.
+fn is_ours(pid: u32) -> bool {
+    let parent = |pid: u32| {
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+        stat.rsplit_once(") ")?.1.split(' ').nth(1)?.parse::<u32>().ok()
+    };
+    std::iter::successors(Some(pid), |pid| parent(*pid)).take(64).any(|pid| pid == std::process::id())
 }
 
 /// Mounts by number, or, for file systems with numbers of their own, by the path of their source.
@@ -150,6 +183,14 @@ mod tests {
     fn swap_is_found() {
         let text = "Filename Type Size Used Priority\n/dev/sdb2 partition 1 0 -2\n/swapfile file 1 0 -3\n";
         assert_eq!(swaps(text, &BTreeSet::from([(8, 18)]), by_path), ["swapped to as /dev/sdb2"]);
+    }
+
+    #[test]
+    fn this_process_and_its_children_are_ours_and_others_are_not() {
+        let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+        assert!(is_ours(std::process::id()) && is_ours(child.id()) && !is_ours(1));
+        child.kill().unwrap();
+        child.wait().unwrap();
     }
 
     #[test]

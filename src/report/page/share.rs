@@ -30,7 +30,7 @@ pub(super) fn share(results: &RunResults) -> Markup {
         }
         @if !results.policies.is_empty() {
             (behind("Table: how well each policy explains it", &fits(results)))
-            (behind("Table: what an instance is sure to get", &guarantees(results)))
+            (behind("Table: what an instance gets beside others that want all", &guarantees(results)))
             (behind("Table: all points", &points(results)))
         }
     }
@@ -143,7 +143,10 @@ fn guarantees(results: &RunResults) -> Markup {
             })
         })
         .collect();
-    plain_table(&["Platform", "Instances", "CPUs it needs", "CPUs it is sure to get"], &rows)
+    plain_table(
+        &["Platform", "Instances", "CPUs it needs", "CPUs it gets beside others that want all"],
+        &rows,
+    )
 }
 
 fn points(results: &RunResults) -> Markup {

@@ -1,7 +1,8 @@
 //! A recorded trace of noise: when a node was interrupted, and for how long.
 //!
 //! ```text
-//!  start_ns<TAB>duration_ns      lines, ascending; empty ones and those that begin with # are passed over
+//!  start_ns<TAB>duration_ns      lines, ascending; empty ones, those that begin with #, and these very words as the first
+//!                                line are passed over
 //!  length_ns<TAB>60000000000     optional, first: how long was recorded, with starts counted from its beginning
 //! ```
 //! How long the trace is decides how often its interruptions come when it goes round and round. Without a stated length
@@ -94,7 +95,8 @@ impl NoiseTrace {
         let mut stated = None;
         for (number, line) in (1..).zip(text.lines()) {
             let line = line.trim_end_matches('\r');
-            if line.trim().is_empty() || line.starts_with('#') {
+            let is_head = number == 1 && line == "start_ns\tduration_ns";
+            if line.trim().is_empty() || line.starts_with('#') || is_head {
                 continue;
             }
             let wrong = |problem: String| format!("line {number}: {problem}");
@@ -194,6 +196,8 @@ mod tests {
     #[test]
     fn what_is_wrong_is_told_with_its_line() {
         let error = |text: &str| NoiseTrace::parse(text).unwrap_err();
+        let headed = NoiseTrace::parse("start_ns\tduration_ns\nlength_ns\t100\n1\t2\n").unwrap();
+        assert_eq!(headed.interruptions().len(), 1);
         assert_eq!(error("1\t2\n2 3\n"), "line 2: wanted start_ns, a tab and duration_ns, got \"2 3\"");
         assert_eq!(error("1\t5\n\n3\t1\n"), "line 3: it begins at 3 ns, before the one above has ended");
         assert_eq!(error("1\t0"), "line 1: an interruption of 0 ns is none");

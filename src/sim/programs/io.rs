@@ -11,6 +11,9 @@ use crate::sim::guest::{Moment, Op, Program, Seen};
 use crate::sim::random::Stream;
 use crate::sim::time::{Span, Time};
 
+/// Samples that are kept, the first ones: a program without an end would fill the memory.
+const MOST_SAMPLES: usize = 4_000_000;
+
 /// The program.
 #[derive(Debug, Clone)]
 pub struct Io {
@@ -20,6 +23,7 @@ pub struct Io {
     /// 0: without an end.
     rounds: u32,
     stage: Stage,
+    done: u64,
     samples: Vec<Span>,
 }
 
@@ -37,7 +41,7 @@ enum Stage {
 impl Io {
     /// Works and waits so long, exponentially around these means when `random`; for ever if `rounds` is 0.
     pub const fn new(work: Span, wait: Span, random: bool, rounds: u32) -> Self {
-        Self { work, wait, random, rounds, stage: Stage::Begins, samples: Vec::new() }
+        Self { work, wait, random, rounds, stage: Stage::Begins, done: 0, samples: Vec::new() }
     }
 
     fn length(&self, mean: Span, random: &mut Stream) -> Span {
@@ -56,10 +60,15 @@ impl Program for Io {
                 self.stage = Stage::Works(answer);
                 return Op::Work(self.length(self.work, moment.random));
             }
-            Stage::Works(answer) => self.samples.push(moment.now.since(answer)),
+            Stage::Works(answer) => {
+                self.done += 1;
+                if self.samples.len() < MOST_SAMPLES {
+                    self.samples.push(moment.now.since(answer));
+                }
+            }
             Stage::First => {}
         }
-        if self.rounds > 0 && self.samples.len() >= self.rounds as usize {
+        if self.rounds > 0 && self.done >= u64::from(self.rounds) {
             return Op::Finish;
         }
         let answer = moment.now + self.length(self.wait, moment.random);
@@ -68,7 +77,7 @@ impl Program for Io {
     }
 
     fn seen(&self) -> Seen {
-        Seen { samples: self.samples.clone(), done: self.samples.len() as u64, missed: 0 }
+        Seen { samples: self.samples.clone(), done: self.done, missed: 0 }
     }
 
     fn is_finite(&self) -> bool {

@@ -4,7 +4,7 @@ use super::names::Names;
 use super::{Replication, build, figures};
 use crate::model::host_state::HostState;
 use crate::model::scenario::Scenario;
-use crate::sim::host::{Limits, Machine, Pause, Stopped};
+use crate::sim::host::{Limits, Machine, Pause, State, Stopped};
 use crate::sim::time::{Span, Time};
 
 /// A replication under way.
@@ -82,8 +82,19 @@ fn trouble(stopped: &Stopped, machine: &Machine, names: &Names, was_to_end: bool
         .zip(&names.vms)
         .flat_map(|(guest, vm)| guest.waiting().into_iter().map(move |words| format!("{vm}: {words}")));
     let mut waiting: Vec<String> = waiting.take(4).collect();
+    waiting.extend(without_a_cpu(machine, names));
     if waiting.is_empty() {
         waiting.push("nobody waits".to_owned());
     }
     Some(format!("{why}; at {}: {}", machine.view().now, waiting.join("; ")))
+}
+
+/// How many virtual CPUs are ready and have no CPU, and who has waited longest.
+fn without_a_cpu(machine: &Machine, names: &Names) -> Option<String> {
+    let view = machine.view();
+    let ready = || view.vcpus.iter().filter(|vcpu| vcpu.state == State::Ready);
+    let longest = ready().min_by_key(|vcpu| vcpu.since)?;
+    let vm = names.vms.get(longest.vm.index()).map_or("?", |name| name.as_str());
+    let (count, waited) = (ready().count(), view.now.since(longest.since));
+    Some(format!("{count} virtual CPUs wait for a CPU, one of {vm} for {waited}"))
 }

@@ -6,10 +6,10 @@
 use crate::model::detail::{FramesDetail, FtqDetail, WakeupDetail, due_times_passed};
 use crate::model::histogram::Histogram;
 use crate::model::metric::{Better, Figure, Metric, Unit};
-use crate::model::units::Nanos;
+use crate::model::units::{Nanos, three_digits};
 
 use super::super::interval::quantile_of_sorted;
-use super::super::spectrum::{Source, analyse, missing};
+use super::super::spectrum::{LEAST_PERIODS, Source, analyse, missing};
 use super::super::summary::{histogram_max, histogram_quantile, median, spread};
 use super::entry::{figure, metric, time, too_few_beyond};
 
@@ -18,6 +18,18 @@ const NO_ACTIVATIONS: &str = "no activation was due";
 const NO_FRAMES: &str = "no frame was made";
 /// Most missed frames that are counted out; a probe has no more due times.
 const MOST_FRAMES: u64 = 1_000_000;
+
+/// What can be seen lies between ten periods in the whole measurement and two quanta to a period.
+fn nothing_periodic(detail: &FtqDetail) -> String {
+    let quantum_s = detail.quantum_ns.as_secs_f64();
+    let length_s = quantum_s * detail.work.len() as f64;
+    let (least, most) = (LEAST_PERIODS as f64 / length_s, 0.5 / quantum_s);
+    format!(
+        "nothing periodic stands out of the noise between {} Hz and {} Hz",
+        three_digits(least),
+        three_digits(most)
+    )
+}
 
 /// Fixed time quantum: time missing, and who takes it regularly.
 pub(super) fn ftq(detail: &FtqDetail) -> Vec<Metric> {
@@ -29,11 +41,7 @@ pub(super) fn ftq(detail: &FtqDetail) -> Vec<Metric> {
         lost.as_ref().and_then(|lost| lost.iter().copied().reduce(f64::max)).map(|worst| worst.max(0.0));
     let rounds: Vec<f64> = detail.work.iter().map(|rounds| f64::from(*rounds)).collect();
     let strongest = match analyse(&detail.work, detail.quantum_ns.as_secs_f64()) {
-        Ok(noise) => noise
-            .sources
-            .first()
-            .copied()
-            .ok_or_else(|| "nothing periodic stands out of the noise".to_owned()),
+        Ok(noise) => noise.sources.first().copied().ok_or_else(|| nothing_periodic(detail)),
         Err(reason) => Err(reason),
     };
     let of = |part: fn(&Source) -> f64| match &strongest {

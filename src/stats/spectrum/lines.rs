@@ -26,7 +26,7 @@ const QUANTILE_OVER_MEAN: f64 = 0.405_465_108_108_164_4;
 /// Least and most width of a neighbourhood to either side, in resolved frequencies.
 const NEIGHBOURS: (usize, usize) = (12, 400);
 /// So many periods must fit into the measurement for a frequency to be looked at.
-pub(super) const LEAST_PERIODS: usize = 10;
+pub const LEAST_PERIODS: usize = 10;
 
 /// Power at equal steps of frequency from zero up to half the rate of the quanta.
 #[derive(Debug, Clone, PartialEq)]

@@ -23,7 +23,7 @@ mod source;
 use self::comb::{Field, Found};
 use self::source::Folded;
 
-pub use self::lines::Lines;
+pub use self::lines::{LEAST_PERIODS, Lines};
 
 /// Best work per quantum: what one quantum in a hundred exceeds. The very largest count may owe something to its
 /// neighbour.

@@ -1,0 +1,207 @@
+//! What VMs are promised and asked for, against what the policy and the host can give: refused before it runs, because
+//! what a policy does not know it would leave out without a word.
+
+use super::Impossible;
+use super::host::{HostSpec, PolicySpec, VmSpec};
+use super::program::ProgramSpec;
+
+/// Threads of all guests together: each takes some hundred bytes.
+const MOST_THREADS: u64 = 4_000_000;
+
+/// Checks all VMs together; each was checked by itself before.
+pub(super) fn check(host: &HostSpec, vms: &[VmSpec]) -> Result<(), Impossible> {
+    check_names(vms)?;
+    vms.iter().enumerate().try_for_each(|(number, vm)| {
+        check_keys(number, vm, &host.policy)?;
+        check_backlog(number, vm, host)
+    })?;
+    check_servers(host, vms)?;
+    check_slots(&host.policy, vms)?;
+    let of = |vm: &VmSpec| -> u64 {
+        vm.threads.iter().map(|thread| u64::from(thread.count.unwrap_or(vm.vcpus))).sum::<u64>()
+    };
+    let threads: u64 =
+        vms.iter().map(|vm| of(vm).saturating_mul(vm.count.into())).fold(0, u64::saturating_add);
+    if threads > MOST_THREADS {
+        return Err(Impossible::new("vm", format!("{threads} threads in all; allowed are {MOST_THREADS}")));
+    }
+    Ok(())
+}
+
+/// Copies are named `NAME-1`, `NAME-2` …; nobody else may be.
+fn check_names(vms: &[VmSpec]) -> Result<(), Impossible> {
+    for (number, vm) in vms.iter().enumerate() {
+        let is_copy_of = |other: &&VmSpec| {
+            let copy = vm.name.strip_prefix(other.name.as_str()).and_then(|rest| rest.strip_prefix('-'));
+            let copy = copy.and_then(|copy| copy.parse::<u32>().ok());
+            other.count > 1 && copy.is_some_and(|copy| (1..=other.count).contains(&copy))
+        };
+        if let Some(other) = vms.iter().find(is_copy_of) {
+            let problem = format!("one of the {} copies of \"{}\" has this name", other.count, other.name);
+            return Err(Impossible::new(format!("vm.{number}.name"), problem));
+        }
+    }
+    Ok(())
+}
+
+/// Weights, reservations and limits only where the policy has them.
+fn check_keys(number: usize, vm: &VmSpec, policy: &PolicySpec) -> Result<(), Impossible> {
+    let has_reservations = matches!(
+        policy,
+        PolicySpec::EqualPerVm { .. }
+            | PolicySpec::Proportional { .. }
+            | PolicySpec::PerThread { .. }
+            | PolicySpec::Eevdf { .. }
+    );
+    let has_weights = !matches!(policy, PolicySpec::Slots { .. } | PolicySpec::Rtds);
+    let refused = |key: &str, others: &str| {
+        let problem = format!("the policy \"{}\" has none: {others}", policy.name());
+        Err(Impossible::new(format!("vm.{number}.{key}"), problem))
+    };
+    if vm.reserved_cpus > 0.0 && !has_reservations {
+        return refused(
+            "reserved_cpus",
+            "equal-per-vm, proportional, per-thread and eevdf have reservations",
+        );
+    }
+    if vm.limit_cpus.is_some() && !has_weights {
+        return refused("limit_cpus", "all but slots and rtds have limits");
+    }
+    #[expect(clippy::float_cmp, reason = "1 is what stands there when nothing is given")]
+    if vm.weight != 1.0 && !has_weights {
+        return refused("weight", "all but slots and rtds have weights");
+    }
+    Ok(())
+}
+
+/// Periodic tasks that together want more than their VM can ever have pile up without bound.
+fn check_backlog(number: usize, vm: &VmSpec, host: &HostSpec) -> Result<(), Impossible> {
+    let wants = |thread: &super::program::ThreadSpec| match &thread.run {
+        ProgramSpec::Periodic { period_us, work_us, .. } => {
+            let count = thread.count.unwrap_or(vm.vcpus);
+            f64::from(count) * work_us.get() as f64 / period_us.get().max(1) as f64
+        }
+        _ => 0.0,
+    };
+    let wanted: f64 = vm.threads.iter().map(wants).sum();
+    let places = vm.cpus.as_ref().map_or(host.cpus as usize, Vec::len).min(vm.vcpus as usize) as f64;
+    let most = vm.limit_cpus.map_or(places, |limit| limit.min(places));
+    if wanted > most * (1.0 + 1e-9) {
+        let problem = format!(
+            "its periodic tasks want {wanted:.3} CPUs, it can have {most:.3} at most: the backlog grows without bound"
+        );
+        return Err(Impossible::new(format!("vm.{number}.thread"), problem));
+    }
+    Ok(())
+}
+
+/// Budgets of `rtds` are promises, too.
+fn check_servers(host: &HostSpec, vms: &[VmSpec]) -> Result<(), Impossible> {
+    let promised = |vm: &VmSpec| match (vm.budget_us, vm.period_us) {
+        (Some(budget), Some(period)) => {
+            let each = budget.get() as f64 / period.get().max(1) as f64;
+            each * f64::from(vm.vcpus) * f64::from(vm.count)
+        }
+        _ => 0.0,
+    };
+    let all: f64 = vms.iter().map(promised).sum();
+    if all > f64::from(host.cpus) * (1.0 + 1e-9) {
+        let problem = format!("budgets over periods are {all:.3} CPUs in all, the host has {}", host.cpus);
+        let last = vms.iter().rposition(|vm| vm.budget_us.is_some()).unwrap_or(0);
+        return Err(Impossible::new(format!("vm.{last}.budget_us"), problem));
+    }
+    Ok(())
+}
+
+/// Who owns no slot never runs, not even where idle slots are given away.
+fn check_slots(policy: &PolicySpec, vms: &[VmSpec]) -> Result<(), Impossible> {
+    let PolicySpec::Slots { round, .. } = policy else { return Ok(()) };
+    let without = vms.iter().enumerate().find(|(_, vm)| !round.contains(&vm.name));
+    let Some((number, vm)) = without else { return Ok(()) };
+    let problem = format!("\"{}\" has no slot in host.policy.round, so it would never run", vm.name);
+    Err(Impossible::new(format!("vm.{number}.name"), problem))
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::model::scenario::Scenario;
+
+    /// What is said of two VMs on two CPUs, A with these keys, under this policy.
+    fn said(policy: &str, keys: &str, run: &str) -> Result<(), String> {
+        let vm = |name: &str, keys: &str, run: &str| {
+            format!("[[vm]]\nname = \"{name}\"\nvcpus = 1\n{keys}\n[[vm.thread]]\n{run}\n")
+        };
+        let rest = if policy.contains("rtds") { "budget_us = 6000\nperiod_us = 10000" } else { "" };
+        let endless = "run = { program = \"endless\" }";
+        let text = format!(
+            "name = \"test\"\n[host]\ncpus = 2\npolicy = {{ {policy} }}\n{}{}",
+            vm("A", keys, if run.is_empty() { endless } else { run }),
+            vm("B-1", rest, endless)
+        );
+        let scenario: Scenario = toml::from_str(&text).expect("it is a scenario");
+        scenario.check().map_err(|impossible| impossible.to_string())
+    }
+
+    #[test]
+    fn what_a_policy_does_not_know_is_refused() {
+        let slots = "name = \"slots\", slot_us = 1000, round = [\"A\", \"B-1\"]";
+        let fair = "name = \"per-thread\", quantum_us = 1000";
+        let credit2 = "name = \"credit2\", slice_us = 1000";
+        for (policy, keys, key) in [
+            (slots, "reserved_cpus = 0.5", "reserved_cpus"),
+            (slots, "limit_cpus = 0.5", "limit_cpus"),
+            (slots, "weight = 2.0", "weight"),
+            (credit2, "reserved_cpus = 0.5", "reserved_cpus"),
+            ("name = \"rtds\"", "budget_us = 1000\nperiod_us = 2000\nlimit_cpus = 0.5", "limit_cpus"),
+        ] {
+            let problem = said(policy, keys, "").unwrap_err();
+            assert!(problem.contains(key) && problem.contains("has none"), "{policy} {keys}: {problem}");
+        }
+        for (policy, keys) in [
+            (slots, ""),
+            (fair, "reserved_cpus = 0.5\nlimit_cpus = 0.5\nweight = 2.0"),
+            (credit2, "weight = 2.0"),
+        ] {
+            assert_eq!(said(policy, keys, ""), Ok(()), "{policy} {keys}");
+        }
+    }
+
+    #[test]
+    fn what_can_never_be_kept_is_refused() {
+        let tasks = |count: u32| {
+            format!(
+                "count = {count}\nrun = {{ program = \"periodic\", period_us = 10000, work_us = 4000, jobs = 10 }}"
+            )
+        };
+        let fair = "name = \"per-thread\", quantum_us = 1000";
+        let rtds = "name = \"rtds\"";
+        let server = |budget: u32| format!("budget_us = {budget}\nperiod_us = 10000");
+        assert_eq!(said(fair, "", &tasks(2)), Ok(()));
+        assert!(said(fair, "", &tasks(3)).unwrap_err().contains("1.200 CPUs, it can have 1.000"));
+        assert!(said(fair, "limit_cpus = 0.5", &tasks(2)).unwrap_err().contains("it can have 0.500"));
+        assert_eq!(said(rtds, &server(10_000), ""), Ok(()));
+        assert!(
+            said(rtds, &format!("count = 2\n{}", server(10_000)), "").unwrap_err().contains("2.600 CPUs")
+        );
+        let unowned = "name = \"slots\", slot_us = 1000, round = [\"A\", \"\"]";
+        assert!(said(unowned, "", "").unwrap_err().contains("\"B-1\" has no slot"));
+        assert!(said(fair, "", "count = 100000\nrun = { program = \"endless\" }").is_ok());
+        let many = said(fair, "count = 1000", "count = 100000\nrun = { program = \"endless\" }");
+        assert!(many.unwrap_err().contains("threads in all"));
+    }
+
+    #[test]
+    fn nobody_is_named_like_a_copy() {
+        let fair = "name = \"per-thread\", quantum_us = 1000";
+        let text = |count: u32| {
+            format!(
+                "name = \"test\"\n[host]\ncpus = 2\npolicy = {{ {fair} }}\n\
+                 [[vm]]\nname = \"B\"\ncount = {count}\nvcpus = 1\n[[vm.thread]]\nrun = {{ program = \"endless\" }}\n\
+                 [[vm]]\nname = \"B-2\"\nvcpus = 1\n[[vm.thread]]\nrun = {{ program = \"endless\" }}\n"
+            )
+        };
+        let check = |count| toml::from_str::<Scenario>(&text(count)).expect("a scenario").check();
+        assert!(check(1).is_ok());
+        assert!(check(2).unwrap_err().to_string().contains("copies of \"B\""));
+    }
+}
