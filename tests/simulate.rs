@@ -283,6 +283,25 @@ fn an_interruption_ends_it_at_once_and_leaves_nothing() {
 }
 
 #[test]
+fn any_case_can_be_traced_and_looked_at() {
+    let folder = folder(&[("s.toml", TWO)]);
+    let longest = |more: &[&str], file: &str| {
+        good(&folder, &[&["simulate", "s.toml", "--trace", file], more].concat());
+        let text = fs::read_to_string(folder.path().join(file)).unwrap();
+        let trace: Value = serde_json::from_str(&text).unwrap();
+        let events = trace["traceEvents"].as_array().unwrap().iter().filter(|event| event["ph"] == "X");
+        events.map(|event| event["dur"].as_f64().unwrap()).fold(0.0, f64::max)
+    };
+    let (short, long) = (longest(&[], "a.json"), longest(&["--case", "long turns"], "b.json"));
+    assert!(long > 2.0 * short, "{short} {long}");
+    let looked = good(&folder, &["simulate", "s.toml", "--case", "long turns", "--pause-at", "5ms"]);
+    assert_ne!(looked, good(&folder, &["simulate", "s.toml", "--pause-at", "5ms"]));
+    let wrong = bulkhead(&folder, &["simulate", "s.toml", "--case", "long"]);
+    assert_eq!(wrong.status.code(), Some(2));
+    assert!(stderr(&wrong).contains("there are \"short turns\", \"long turns\""), "{}", stderr(&wrong));
+}
+
+#[test]
 fn a_trace_is_what_perfetto_reads() {
     let folder = folder(&[("s.toml", TWO)]);
     good(&folder, &["simulate", "s.toml", "--trace", "t.json", "--set", "host.switch_ns=2000", "--out", "o"]);

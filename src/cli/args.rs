@@ -228,11 +228,14 @@ pub struct SimulateArgs {
     /// Threads that simulate; results do not depend on it [default: one per CPU]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub threads: Option<u32>,
-    /// Write who ran where in the first case's first replication, in Chrome's trace format
+    /// The case that --trace, --pause-at and --step look at, by its label [default: the first]
+    #[arg(long, value_name = "LABEL", conflicts_with_all = ["list", "from"])]
+    pub case: Option<String>,
+    /// Write who ran where in the first replication of a case, in Chrome's trace format
     #[arg(long, value_name = "FILE")]
     pub trace: Option<PathBuf>,
-    /// Show who runs where, who waits and the books so far at this simulated time, 5ms for example, in the first case's first
-    /// replication, then go on; no result depends on it (may be repeated)
+    /// Show who runs where, who waits and the books so far at this simulated time, 5ms for example, in the first replication
+    /// of a case, then go on; no result depends on it (may be repeated)
     #[arg(long, value_name = "TIME", value_parser = moment::parse, conflicts_with_all = ["list", "from", "json"])]
     pub pause_at: Vec<Nanos>,
     /// The same event by event, as commands on standard input say, from the beginning or the last --pause-at on

@@ -287,6 +287,7 @@ fn instance(name: &str, count: u32, threads: u32, vcpus: u32) -> VmSpec {
         period_us: None,
         cpus: None,
         pinned: false,
+        dedicated: false,
         turn_us: Micros::from_micros(4000),
         locks: LockSpec::default(),
         threads: vec![ThreadSpec {

@@ -33,17 +33,21 @@ pub(super) fn all_cores() -> usize {
     thread::available_parallelism().map_or(1, std::num::NonZero::get)
 }
 
-/// Does all jobs with at most so many threads; `first` is the outcome of the first where that is done. A simulation cannot be interrupted, but this wait can: the process ends,
-/// and its threads with it.
-pub(super) fn run(study: &Arc<Study>, first: Option<Replication>, threads: usize, cancel: &Cancel) -> End {
+/// Does all jobs with at most so many threads; `watched` is the outcome of the watched one where that is done. A simulation
+/// cannot be interrupted, but this wait can: the process ends, and its threads with it.
+pub(super) fn run(study: &Arc<Study>, watched: Option<Replication>, threads: usize, cancel: &Cancel) -> End {
     let count = study.jobs().len();
-    let next = Arc::new(AtomicUsize::new(usize::from(first.is_some())));
+    let next = Arc::new(AtomicUsize::new(0));
+    let done = watched.as_ref().map(|_| study.watched());
     let (send, receive) = mpsc::channel();
     for _ in 0..threads.clamp(1, count.max(1)) {
         let (study, next, send) = (Arc::clone(study), Arc::clone(&next), send.clone());
         thread::spawn(move || {
             loop {
                 let number = next.fetch_add(1, Ordering::Relaxed);
+                if done == Some(number) {
+                    continue;
+                }
                 // Nobody listens any more after an interruption.
                 if number >= study.jobs().len() || send.send((number, study.run(number))).is_err() {
                     break;
@@ -54,8 +58,8 @@ pub(super) fn run(study: &Arc<Study>, first: Option<Replication>, threads: usize
     drop(send);
     let mut outcomes: Vec<Option<Replication>> = vec![None; count];
     let mut bar = Bar::new(count);
-    if let (Some(place), Some(first)) = (outcomes.first_mut(), first) {
-        *place = Some(first);
+    if let (Some(place), Some(watched)) = (outcomes.get_mut(study.watched()), watched) {
+        *place = Some(watched);
         bar.advance();
     }
     loop {

@@ -70,7 +70,7 @@ pub fn run(args: &SimulateArgs) -> Verdict {
         }
     };
     let simulation = study.conclude(&replications);
-    let traced = replications.first().and_then(|replication| replication.time_line.as_ref());
+    let traced = replications.get(study.watched()).and_then(|replication| replication.time_line.as_ref());
     if let Some(folder) = folder {
         folder.fill(Some(&source), args, &simulation, traced).or_bad_input()?;
     }

@@ -43,11 +43,7 @@ impl Source {
     pub(super) fn study(&self, args: &SimulateArgs, stretches: usize) -> anyhow::Result<Study> {
         let overrides = args.set.iter().map(|text| assignment(text)).collect::<anyhow::Result<Vec<_>>>()?;
         let told = |error: ScenarioError| anyhow!("{}: {error}", self.name);
-        let mut cases = cases(&self.text, &overrides).map_err(|error| {
-            // What was not written in the file has no line in it.
-            let is_own = overrides.iter().any(|(path, _)| error.problem.starts_with(&format!("{path}: ")));
-            if is_own { anyhow!("{}: --set {}", self.name, error.problem) } else { told(error) }
-        })?;
+        let mut cases = cases(&self.text, &overrides).map_err(told)?;
         for case in &mut cases {
             let Scenario { seed, replications, .. } = &mut case.scenario;
             *seed = args.seed.unwrap_or(*seed);
@@ -56,7 +52,16 @@ impl Source {
                 .check()
                 .map_err(|Impossible { problem, .. }| anyhow!("--replications: {problem}"))?;
         }
-        let options = Options { stretches, may_miss: !overrides.is_empty() };
+        let watched = match &args.case {
+            None => 0,
+            Some(label) => cases.iter().position(|case| case.label == *label).ok_or_else(|| {
+                let labels: Vec<String> =
+                    cases.iter().take(12).map(|case| format!("\"{}\"", case.label)).collect();
+                let more = if cases.len() > 12 { ", …" } else { "" };
+                anyhow!("--case {label}: there is no such case; there are {}{more}", labels.join(", "))
+            })?,
+        };
+        let options = Options { stretches, may_miss: !overrides.is_empty(), watched };
         Study::new(cases, options).map_err(|error| {
             told(ScenarioError { line: line_of(&self.text, &error.path), problem: error.to_string() })
         })

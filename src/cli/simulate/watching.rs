@@ -1,4 +1,4 @@
-//! Looks at the first simulation on its way: at stated moments, and event by event as somebody types.
+//! Looks at one simulation on its way: at stated moments, and event by event as somebody types.
 //!
 //! ```text
 //!  --pause-at 5ms ─► state ─► --pause-at 1s ─► state ─► --step: commands ─► to the end, like any other
@@ -60,12 +60,12 @@ enum Way {
     Interrupted,
 }
 
-/// Simulates the first job under the eyes of whoever asked for it.
+/// Simulates the watched job under the eyes of whoever asked for it.
 pub(super) fn first(study: &Study, args: &SimulateArgs, cancel: &Cancel) -> anyhow::Result<Watched> {
     if args.pause_at.is_empty() && !args.step {
         return Ok(Watched::Nobody);
     }
-    let mut watch = study.watch(0).ok_or_else(|| {
+    let mut watch = study.watch(study.watched()).ok_or_else(|| {
         anyhow!(
             "--pause-at, --step: this scenario has no CPUs on which something runs; there is nothing to see"
         )

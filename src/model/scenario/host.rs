@@ -174,9 +174,12 @@ pub struct VmSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpus: Option<Vec<u32>>,
     /// Whether its virtual CPU i stays on the i-th of these CPUs, or of all (round and round if there are fewer). Others
-    /// keep away only if their `cpus` say so.
+    /// keep away only if their `cpus` say so, or this VM is `dedicated`.
     #[serde(default)]
     pub pinned: bool,
+    /// Whether nobody else may use its `cpus`.
+    #[serde(default)]
+    pub dedicated: bool,
     /// Turn of a thread in its own scheduler.
     #[serde(default = "four_milliseconds")]
     pub turn_us: Micros,
@@ -186,6 +189,13 @@ pub struct VmSpec {
     /// Its threads.
     #[serde(rename = "thread")]
     pub threads: Vec<ThreadSpec>,
+}
+
+impl VmSpec {
+    /// CPUs that nobody else may use.
+    pub fn dedicated_cpus(&self) -> &[u32] {
+        self.cpus.as_deref().filter(|_| self.dedicated).unwrap_or_default()
+    }
 }
 
 const fn one() -> u32 {

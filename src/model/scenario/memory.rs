@@ -75,6 +75,9 @@ pub enum WorkersSpec {
     Threads,
 }
 
+/// Most pages of a host: five bytes of memory each while it is simulated.
+const MOST_PAGES: u64 = 1 << 30;
+
 impl MemorySpec {
     pub(super) fn check(&self) -> Result<(), Impossible> {
         let path = |key: &str| format!("memory.{key}");
@@ -89,6 +92,10 @@ impl MemorySpec {
         bounded(path("pages_per_worker"), self.pages_per_worker, 1, 1 << 26)?;
         let wanted = self.pages_per_worker * u64::from(self.workers_in_all);
         let there = self.pages_per_node * u64::from(self.nodes);
+        if there > MOST_PAGES {
+            let problem = format!("{there} pages on all nodes; {MOST_PAGES} can be simulated");
+            return Err(Impossible::new(path("pages_per_node"), problem));
+        }
         if wanted > there {
             let problem = format!("{wanted} pages are wanted in all, the host has {there}");
             return Err(Impossible::new(path("pages_per_worker"), problem));

@@ -1,6 +1,8 @@
 //! What VMs are promised and asked for, against what the policy and the host can give: refused before it runs, because
 //! what a policy does not know it would leave out without a word.
 
+use std::collections::BTreeSet;
+
 use super::Impossible;
 use super::host::{HostSpec, PolicySpec, VmSpec};
 use super::program::ProgramSpec;
@@ -11,6 +13,7 @@ const MOST_THREADS: u64 = 4_000_000;
 /// Checks all VMs together; each was checked by itself before.
 pub(super) fn check(host: &HostSpec, vms: &[VmSpec]) -> Result<(), Impossible> {
     check_names(vms)?;
+    check_dedicated(host, vms)?;
     vms.iter().enumerate().try_for_each(|(number, vm)| {
         check_keys(number, vm, &host.policy)?;
         check_backlog(number, vm, host)
@@ -42,6 +45,44 @@ fn check_names(vms: &[VmSpec]) -> Result<(), Impossible> {
         }
     }
     Ok(())
+}
+
+/// Dedicated CPUs belong to one VM, are no other's only ones, and what is left is enough for what the others reserve.
+fn check_dedicated(host: &HostSpec, vms: &[VmSpec]) -> Result<(), Impossible> {
+    let refused = |number: usize, key: &str, problem: String| {
+        Err(Impossible::new(format!("vm.{number}.{key}"), problem))
+    };
+    let taken: BTreeSet<u32> = vms.iter().flat_map(VmSpec::dedicated_cpus).copied().collect();
+    for (number, vm) in vms.iter().enumerate().filter(|(_, vm)| vm.dedicated) {
+        if vm.cpus.is_none() || vm.count > 1 {
+            let problem = "dedicated CPUs are named with cpus, and belong to a single VM".to_owned();
+            return refused(number, "dedicated", problem);
+        }
+        let others = vms.iter().enumerate().filter(|(other, _)| *other != number);
+        let mut named = others.flat_map(|(_, other)| other.cpus.iter().flatten());
+        if let Some(cpu) = named.find(|cpu| vm.dedicated_cpus().contains(cpu)) {
+            let problem =
+                format!("CPU {cpu} is named by another VM, too, and cannot be dedicated to this one");
+            return refused(number, "dedicated", problem);
+        }
+    }
+    let left = f64::from(host.cpus) - taken.len() as f64;
+    let shares = |vm: &&VmSpec| vm.cpus.is_none();
+    let reserved: f64 = vms.iter().filter(shares).map(|vm| vm.reserved_cpus * f64::from(vm.count)).sum();
+    let first = vms.iter().position(|vm| vm.cpus.is_none());
+    match first {
+        Some(number) if left < 1.0 => refused(
+            number,
+            "name",
+            "every CPU is dedicated to other VMs: none is left for this one".to_owned(),
+        ),
+        Some(number) if reserved > left => {
+            let problem =
+                format!("{reserved} CPUs are reserved by VMs that share the {left} CPUs dedicated to nobody");
+            refused(number, "reserved_cpus", problem)
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Weights, reservations and limits only where the policy has them.
@@ -188,6 +229,20 @@ mod tests {
         assert!(said(fair, "", "count = 100000\nrun = { program = \"endless\" }").is_ok());
         let many = said(fair, "count = 1000", "count = 100000\nrun = { program = \"endless\" }");
         assert!(many.unwrap_err().contains("threads in all"));
+    }
+
+    #[test]
+    fn dedicated_cpus_are_one_vms_and_leave_some_to_the_others() {
+        let fair = "name = \"per-thread\", quantum_us = 1000";
+        assert_eq!(said(fair, "cpus = [1]\ndedicated = true", ""), Ok(()));
+        for (keys, part) in [
+            ("dedicated = true", "are named with cpus"),
+            ("cpus = [1]\ncount = 2\ndedicated = true", "belong to a single VM"),
+            ("cpus = [0, 1]\ndedicated = true", "none is left"),
+        ] {
+            let problem = said(fair, keys, "").unwrap_err();
+            assert!(problem.contains(part), "{keys}: {problem}");
+        }
     }
 
     #[test]

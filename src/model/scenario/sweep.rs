@@ -48,14 +48,38 @@ struct NamedCase {
     set: BTreeMap<String, Value>,
 }
 
-/// A range instead of a list: `{ from = 2, to = 200, factor = 10 }`.
+/// A range instead of a list: `{ from = 2, to = 200, factor = 10 }`, `{ from = 0.5, to = 2, step = 0.25 }`.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Range {
-    from: i64,
-    to: i64,
-    step: Option<i64>,
-    factor: Option<i64>,
+    from: Number,
+    to: Number,
+    step: Option<Number>,
+    factor: Option<Number>,
+}
+
+/// A whole number or another one.
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[serde(untagged)]
+enum Number {
+    Whole(i64),
+    Real(f64),
+}
+
+impl Number {
+    const fn whole(self) -> Option<i64> {
+        match self {
+            Self::Whole(whole) => Some(whole),
+            Self::Real(_) => None,
+        }
+    }
+
+    const fn real(self) -> f64 {
+        match self {
+            Self::Whole(whole) => whole as f64,
+            Self::Real(real) => real,
+        }
+    }
 }
 
 /// Reads a file; `overrides` are put in last, by path, as a command line gives them. They are the same in all cases: labels
@@ -178,23 +202,33 @@ fn listed(values: &Value) -> Result<Vec<Value>, String> {
     }
 }
 
+/// Whole numbers where all that is given is whole.
 fn range_of(range: &Range) -> Result<Vec<Value>, String> {
-    let next: Box<dyn Fn(i64) -> Option<i64>> = match (range.step, range.factor) {
-        (Some(step), None) if step > 0 => Box::new(move |value| value.checked_add(step)),
-        (None, Some(factor)) if factor > 1 && range.from > 0 => {
-            Box::new(move |value| value.checked_mul(factor))
-        }
-        _ => {
-            return Err(
-                "a range wants either a step above 0 or a factor above 1 (and to begin above 0)".to_owned()
-            );
-        }
+    let Range { from, to, step, factor } = *range;
+    let (by_step, by_factor) = (step.is_some(), factor.is_some());
+    let by = step.or(factor).map_or(0.0, Number::real);
+    let goes_on = (by_step && by > 0.0) || (by_factor && by > 1.0 && from.real() > 0.0);
+    if by_step == by_factor || !goes_on || !by.is_finite() {
+        return Err(
+            "a range wants either a step above 0 or a factor above 1 (and to begin above 0)".to_owned()
+        );
+    }
+    let whole = (from.whole(), to.whole(), step.or(factor).and_then(Number::whole));
+    let values: Vec<Value> = if let (Some(first), Some(last), Some(by)) = whole {
+        let next = |value: &i64| if by_step { value.checked_add(by) } else { value.checked_mul(by) };
+        let all = std::iter::successors(Some(first), next).take_while(|value| *value <= last);
+        all.take(MOST_CASES + 1).map(Value::Integer).collect()
+    } else {
+        // Each from the first one, so that rounding does not add up; the last counts where it is met but for rounding.
+        let (first, last) = (from.real(), to.real() + 1e-9 * to.real().abs());
+        let at = |number: u32| {
+            if by_step { by.mul_add(f64::from(number), first) } else { first * by.powf(f64::from(number)) }
+        };
+        let all = (0u32..).map(at).take_while(|value| *value <= last);
+        all.take(MOST_CASES + 1).map(Value::Float).collect()
     };
-    let values =
-        std::iter::successors(Some(range.from), |value| next(*value)).take_while(|value| *value <= range.to);
-    let values: Vec<Value> = values.take(MOST_CASES + 1).map(Value::Integer).collect();
     if values.is_empty() {
-        Err(format!("from {} to {} there is nothing", range.from, range.to))
+        Err(format!("from {} to {} there is nothing", from.real(), to.real()))
     } else {
         Ok(values)
     }
@@ -329,6 +363,33 @@ thread = [{ run = { program = "endless" } }]
         let last = &all[5].scenario;
         assert_eq!((last.host.as_ref().unwrap().cpus, last.vms[1].vcpus), (8, 4));
         assert!((last.vms[0].weight - 3.0).abs() < 1e-12);
+    }
+
+    #[test]
+    fn ranges_are_of_whole_and_of_other_numbers() {
+        let of = |range: &str| {
+            let text = format!("{TWO}\n[sweep]\n\"vm.B.weight\" = {range}\n");
+            cases(&text, &[])
+                .map(|cases| cases.iter().map(|case| case.scenario.vms[1].weight).collect::<Vec<f64>>())
+        };
+        let near = |got: Vec<f64>, wanted: &[f64]| {
+            got.len() == wanted.len()
+                && got.iter().zip(wanted).all(|(got, wanted)| (got - wanted).abs() < 1e-9)
+        };
+        assert!(near(of("{ from = 0.5, to = 4, factor = 2 }").unwrap(), &[0.5, 1.0, 2.0, 4.0]));
+        assert!(near(of("{ from = 0.1, to = 0.5, step = 0.2 }").unwrap(), &[0.1, 0.3, 0.5]));
+        assert!(near(of("{ from = 1.0, to = 3.5, step = 1 }").unwrap(), &[1.0, 2.0, 3.0]));
+        for bad in [
+            "{ from = 1.0, to = 2.0 }",
+            "{ from = 1.0, to = 2.0, step = 0.0 }",
+            "{ from = 1.0, to = 2.0, step = 1, factor = 2 }",
+            "{ from = 1.0, to = 2.0, factor = inf }",
+            "{ from = 1.0, to = 2.0, step = nan }",
+            "{ from = nan, to = 2.0, step = 1.0 }",
+            "{ from = 3.0, to = 2.0, step = 1.0 }",
+        ] {
+            assert!(of(bad).is_err(), "{bad}");
+        }
     }
 
     #[test]

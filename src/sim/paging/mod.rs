@@ -22,26 +22,25 @@ use run::{Host, Outcome};
 
 use crate::model::metric::{Better, Unit};
 use crate::model::names::ProbeKind;
-use crate::model::scenario::MemorySpec;
+use crate::model::scenario::{LimitSpec, MemorySpec};
 use crate::sim::scenario::{Figure, Replication};
+use crate::sim::time::Span;
 
-/// Most pages of a host: five bytes of memory each while it is simulated.
-pub const MOST_PAGES: u64 = 1 << 30;
-
-/// Runs all workers as often as the scenario says. It was checked.
-pub fn run(spec: &MemorySpec, seed: u64) -> Replication {
-    let pages = spec.pages_per_node.saturating_mul(spec.nodes.into());
-    if pages > MOST_PAGES {
-        let trouble = format!("{pages} pages are more than {MOST_PAGES}, which is what can be simulated");
-        return Replication { trouble: Some(trouble), ..Replication::default() };
-    }
+/// Runs all workers as often as the scenario says, at most until a run after which a limit is passed. It was checked. An event
+/// is a page.
+pub fn run(spec: &MemorySpec, seed: u64, limits: &LimitSpec) -> Replication {
     let mut host = Host::new(spec, seed);
     let cold = host.run(0);
-    let mut events = cold.pages;
-    let mut warm = None;
+    let (mut events, mut simulated) = (cold.pages, cold.time);
+    let (mut warm, mut trouble) = (None, None);
     for number in 1..spec.runs {
+        if let Some(why) = passed(limits, events, simulated) {
+            trouble = Some(format!("{why} after {number} of {} runs", spec.runs));
+            break;
+        }
         let outcome = host.run(number);
         events = events.saturating_add(outcome.pages);
+        simulated += outcome.time;
         warm = Some(outcome);
     }
     let mut figures = figures("cold", "first run", &cold, spec);
@@ -56,7 +55,18 @@ pub fn run(spec: &MemorySpec, seed: u64) -> Replication {
         let host = "time in the host for faults of the last run, in times of the first";
         figures.extend(ratio("host_warm_over_cold", host, warm.host_time.as_f64(), cold.host_time.as_f64()));
     }
-    Replication { figures, events, ..Replication::default() }
+    Replication { figures, trouble, events, ..Replication::default() }
+}
+
+/// Which limit is passed, if one is.
+fn passed(limits: &LimitSpec, events: u64, simulated: Span) -> Option<String> {
+    if simulated > Span::from_secs(limits.simulated_s) {
+        Some(format!("more than {} s of simulated time (limits.simulated_s) were over", limits.simulated_s))
+    } else if events > limits.events {
+        Some(format!("more than {} pages (limits.events) were handled", limits.events))
+    } else {
+        None
+    }
 }
 
 fn figure(id: &str, title: String, unit: Unit, better: Better, value: f64) -> Figure {

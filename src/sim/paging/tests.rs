@@ -4,9 +4,16 @@
 
 use proptest::prelude::*;
 
+use super::run as run_within;
 use super::*;
 use crate::model::scenario::{VmsSpec, WorkersSpec};
 use crate::model::units::Nanos;
+
+const UNLIMITED: LimitSpec = LimitSpec { simulated_s: u64::MAX, events: u64::MAX };
+
+fn run(spec: &MemorySpec, seed: u64) -> Replication {
+    run_within(spec, seed, &UNLIMITED)
+}
 
 fn spec() -> MemorySpec {
     let nanos = Nanos::from_nanos;
@@ -103,9 +110,15 @@ fn the_host_moves_only_what_it_sees() {
 }
 
 #[test]
-fn more_pages_than_can_be_simulated_are_told() {
-    let huge = MemorySpec { nodes: 64, pages_per_node: 1 << 26, ..spec() };
-    assert!(run(&huge, 1).trouble.unwrap().contains("are more than"));
+fn limits_are_kept_between_runs() {
+    let many = MemorySpec { runs: 50, ..spec() };
+    let each = run_within(&MemorySpec { runs: 1, ..spec() }, 1, &UNLIMITED).events;
+    let stopped = run_within(&many, 1, &LimitSpec { events: 3 * each, ..UNLIMITED });
+    assert_eq!(stopped.events, 4 * each);
+    assert!(stopped.trouble.unwrap().contains("after 4 of 50 runs"));
+    let late = run_within(&many, 1, &LimitSpec { simulated_s: 0, ..UNLIMITED });
+    assert!(late.trouble.unwrap().contains("limits.simulated_s"));
+    assert_eq!(run(&many, 1).trouble, None);
 }
 
 fn any_spec() -> impl Strategy<Value = MemorySpec> {

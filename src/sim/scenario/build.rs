@@ -17,10 +17,11 @@ pub fn build(scenario: &Scenario, seed: u64) -> Machine {
     let mhz = scenario.host.as_ref().map_or(1000, |host| host.mhz);
     let mut affinities = vec![CpuSet::first(cpus)];
     let (mut vms, mut guests, mut affinity_of) = (Vec::new(), Vec::new(), Vec::new());
+    let dedicated: Vec<u32> = scenario.vms.iter().flat_map(VmSpec::dedicated_cpus).copied().collect();
     let mut first = 0;
     for number in 0..names.vms.len() {
         let Some(spec) = names.spec(scenario, number) else { continue };
-        affinity_of.extend(places(spec, cpus, &mut affinities));
+        affinity_of.extend(places(spec, cpus, &dedicated, &mut affinities));
         let id = VmId(u32::try_from(number).unwrap_or(u32::MAX));
         let seed = Stream::new(seed, &[2, u64::from(id.0)]).seed();
         guests.push(Guest::new(guest(spec, id, VcpuId(first), mhz, seed)));
@@ -54,9 +55,13 @@ fn habits(host: &HostSpec, seed: u64) -> Habits {
     }
 }
 
-/// Which set of CPUs each virtual CPU of a VM may use; new sets are added to the list.
-fn places(spec: &VmSpec, cpus: u32, affinities: &mut Vec<CpuSet>) -> Vec<u32> {
-    let allowed: Vec<u32> = spec.cpus.clone().unwrap_or_else(|| (0..cpus).collect());
+/// Which set of CPUs each virtual CPU of a VM may use, of those that are dedicated to nobody or to it; new sets are added to
+/// the list.
+fn places(spec: &VmSpec, cpus: u32, dedicated: &[u32], affinities: &mut Vec<CpuSet>) -> Vec<u32> {
+    let mut allowed: Vec<u32> = spec.cpus.clone().unwrap_or_else(|| (0..cpus).collect());
+    if !spec.dedicated {
+        allowed.retain(|cpu| !dedicated.contains(cpu));
+    }
     let mut place = |set: CpuSet| {
         let at = affinities.iter().position(|known| *known == set).unwrap_or_else(|| {
             affinities.push(set);

@@ -66,7 +66,7 @@ pub struct Replication {
 pub fn run(scenario: &Scenario, seed: u64, stretches: usize, trace: Option<&NoiseTrace>) -> Replication {
     match (&scenario.nodes, &scenario.memory) {
         (Some(spec), _) => nodes::run_within(spec, trace, seed, &scenario.limits),
-        (_, Some(spec)) => paging::run(spec, seed),
+        (_, Some(spec)) => paging::run(spec, seed, &scenario.limits),
         (None, None) => run_host(scenario, seed, stretches),
     }
 }

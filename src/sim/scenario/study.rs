@@ -57,8 +57,10 @@ struct Change {
 /// How a study is made.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Options {
-    /// Stretches of who ran where that the first case's first replication keeps at least.
+    /// Stretches of who ran where that the first replication of the watched case keeps at least.
     pub stretches: usize,
+    /// Number of the case that somebody wants to look at.
+    pub watched: usize,
     /// Whether a published figure may be about a case that is not there: somebody changed the file's values.
     pub may_miss: bool,
 }
@@ -71,6 +73,7 @@ pub struct Study {
     changes: Vec<Change>,
     jobs: Vec<Job>,
     stretches: usize,
+    watched: usize,
     traces: BTreeMap<TraceName, NoiseTrace>,
 }
 
@@ -116,7 +119,8 @@ impl Study {
         }
         let mut jobs: Vec<Job> = (0..cases.len()).flat_map(|case| of(case, None)).collect();
         jobs.extend(changed_cases().flat_map(|(case, factor)| of(case, Some(factor))));
-        Ok(Self { cases, pairs, changes, jobs, stretches: options.stretches, traces: BTreeMap::new() })
+        let Options { stretches, watched, .. } = options;
+        Ok(Self { cases, pairs, changes, jobs, stretches, watched, traces: BTreeMap::new() })
     }
 
     /// Recorded traces that the cases name, each once.
@@ -137,6 +141,12 @@ impl Study {
     /// The jobs; what each yields depends on nothing but its number.
     pub fn jobs(&self) -> &[Job] {
         &self.jobs
+    }
+
+    /// Number of the job that somebody wants to look at: the first replication of the watched case.
+    pub fn watched(&self) -> usize {
+        let is_it = |job: &Job| job.case == self.watched && job.replication == 0 && job.factor.is_none();
+        self.jobs.iter().position(is_it).unwrap_or(0)
     }
 
     /// Does the job with this number.
@@ -160,7 +170,7 @@ impl Study {
         let scenario = changed.or_else(|| self.cases.get(job.case).map(|case| &case.scenario))?;
         let seed = Stream::new(scenario.seed, &[REPLICATIONS, job.replication.into()]).seed();
         let stretches = match (job.factor, job.replication, job.case) {
-            (None, 0, 0) => self.stretches.max(self.kept_stretches()),
+            (None, 0, case) if case == self.watched => self.stretches.max(self.kept_stretches()),
             (None, 0, _) => self.kept_stretches(),
             _ => 0,
         };

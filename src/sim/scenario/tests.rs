@@ -62,7 +62,7 @@ why = "Nobody says."
 try_factors = [0.5, 3.0]
 "#;
 
-const KEPT: Options = Options { stretches: 100, may_miss: false };
+const KEPT: Options = Options { stretches: 100, watched: 0, may_miss: false };
 
 fn study() -> Study {
     Study::new(cases(FILE, &[]).unwrap(), KEPT).unwrap()

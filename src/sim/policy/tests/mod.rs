@@ -54,6 +54,18 @@ fn host(cpus: u32, policy: &str) -> String {
 const ENDLESS: &str = "program = \"endless\"";
 
 #[test]
+fn dedicated_cpus_are_used_by_nobody_else() {
+    for policy in
+        ["name = \"per-thread\", quantum_us = 1000", "name = \"eevdf\", slice_us = 1000, period_us = 100000"]
+    {
+        let vms = vm("A", 1, "cpus = [1]\ndedicated = true", ENDLESS) + &vm("B", 3, "", ENDLESS);
+        let mut machine = machine(&(host(2, policy) + &vms));
+        run(&mut machine, Span::from_secs(1));
+        assert!(shares(&machine).iter().all(|share| (share - 1.0).abs() < 1e-9), "{:?}", shares(&machine));
+    }
+}
+
+#[test]
 fn every_policy_that_a_scenario_can_name_is_made_and_is_that_policy() {
     let server = "budget_us = 1000\nperiod_us = 4000";
     // CPU time of A (weight 3, one virtual CPU) and of B (weight 1, two) on one CPU.
