@@ -230,7 +230,7 @@ fn the_policy_is_named_on_real_processes() {
     machines();
 }
 
-/// Virtual machines: plain ones share per virtual CPU, in groups of equal weight per machine.
+/// Virtual machines: plain ones share per virtual CPU, those in groups per machine, by weight, or up to their cap.
 fn machines() {
     let vm =
         |label: &str| PlatformSpec { label: label.to_owned(), ..PlatformSpec::of_kind(PlatformKind::Vm) };
@@ -244,12 +244,13 @@ fn machines() {
     // The host shares equally among its threads, and those of a machine are its virtual CPUs, not the threads inside: so
     // a machine gets in proportion to the CPUs it needs.
     expect(&vm("plain"), SharingPolicy::ProportionalToNeed, None);
-    // QEMU's translator has threads of its own that take part in the sharing; this one needs a quiet machine.
+    let capped = PlatformSpec { cpu_cap_percent: Some(60), ..vm("capped") };
+    expect(&capped, SharingPolicy::Capped, Some(&(0.5..0.72)));
+    // QEMU's translator has threads of its own that take part in the sharing; these need a quiet machine.
     if strict_runs().is_some() {
-        expect(
-            &PlatformSpec { cpu_weight: Some(100), ..vm("grouped") },
-            SharingPolicy::EqualPerInstance,
-            None,
-        );
+        let grouped = PlatformSpec { cpu_weight: Some(100), ..vm("grouped") };
+        expect(&grouped, SharingPolicy::EqualPerInstance, None);
+        let weighted = PlatformSpec { cpu_weight: Some(300), other_cpu_weight: Some(100), ..vm("weighted") };
+        expect(&weighted, SharingPolicy::Weighted, Some(&(1.6..6.0)));
     }
 }

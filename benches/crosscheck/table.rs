@@ -5,6 +5,7 @@ use std::fmt::Write;
 use bulkhead::model::metric::{Better, Estimate, Unit};
 use bulkhead::model::results::Answer;
 use bulkhead::model::units::three_digits;
+use bulkhead::stats::interval::median_interval;
 use bulkhead::stats::pairs::compare;
 use bulkhead::stats::summary::median;
 
@@ -34,7 +35,7 @@ impl Row {
 
     /// At most this ratio.
     pub fn at_most(what: &str, unit: Unit, most: f64) -> Self {
-        Self { what: what.to_owned(), unit, better: Better::Lower, mark: (0.0, most) }
+        Self { what: what.to_owned(), unit, better: Better::Lower, mark: (f64::NEG_INFINITY, most) }
     }
 
     /// The same, give or take this share.
@@ -46,7 +47,7 @@ impl Row {
     fn mark_text(&self) -> String {
         match self.mark {
             (low, f64::INFINITY) => format!("≥ {low}"),
-            (0.0, high) => format!("≤ {high}"),
+            (f64::NEG_INFINITY, high) => format!("≤ {high}"),
             (low, high) => format!("{low:.2} … {high:.2}"),
         }
     }
@@ -105,11 +106,23 @@ pub fn head() -> String {
     )
 }
 
+/// The ratio over all pairs. Figures that are differences scatter around what they are, below zero as well: of them the
+/// median quotient is taken as it is, which a few pairs below zero do not move.
+fn ratio(row: &Row, pairs: &[(f64, f64)]) -> Answer {
+    let is_difference =
+        pairs.iter().any(|(ours, _)| *ours <= 0.0) && pairs.iter().all(|(_, theirs)| *theirs > 0.0);
+    if is_difference {
+        let quotients: Vec<f64> = pairs.iter().map(|(ours, theirs)| ours / theirs).collect();
+        return median_interval(&quotients, CONFIDENCE, 0);
+    }
+    compare(pairs, row.better, CONFIDENCE).ratio
+}
+
 /// A row and below it the figures behind it. `pairs` are `(ours, theirs)`; `reason` says what went wrong, if anything.
 pub fn row(row: &Row, pairs: &[(f64, f64)], reason: Option<&str>) -> (String, Verdict) {
-    let comparison = compare(pairs, row.better, CONFIDENCE);
+    let ratio = ratio(row, pairs);
     let mut text = String::new();
-    let (cells, verdict) = match &comparison.ratio {
+    let (cells, verdict) = match &ratio {
         Answer::Estimate(ratio) => {
             let verdict = Verdict::of(ratio, row.mark);
             let interval = format!("{}…{}", three_digits(ratio.low), three_digits(ratio.high));
@@ -131,7 +144,7 @@ pub fn row(row: &Row, pairs: &[(f64, f64)], reason: Option<&str>) -> (String, Ve
         let (ours, theirs) = (row.unit.format(ours), row.unit.format(theirs));
         let _ = writeln!(text, "  medians: {ours} against {theirs}; {} pairs", pairs.len());
     }
-    if let Answer::Unsupported(why) = &comparison.ratio
+    if let Answer::Unsupported(why) = &ratio
         && !pairs.is_empty()
     {
         wrapped(&mut text, why);

@@ -2,8 +2,10 @@
 //! round, on one core; then events per second and ratios with their scatter.
 //!
 //! ```text
-//!   timers      N entities, each sleeps for a random time and does so again        queue alone
+//!   timers      N entities, each sleeps for a random time and does so again        queue, entities with books of their own
 //!   sharing     32 CPU-bound entities on 16 CPUs, turn by turn, accounts kept      the whole machine
+//!   policies    the same by each policy                                            ours alone
+//!   memory      a host with 1 000 000 virtual CPUs                                 ours alone, what the process took
 //!   barriers    N nodes with noise, each message by itself, or the slowest alone   ours alone, with its memory
 //! ```
 //! The peers are installed on demand into the build folder (`SimPy` by pip, nexosim by cargo; `SimGrid` is a package), each used
@@ -115,6 +117,26 @@ fn barriers(nodes: u32, by_messages: bool, rounds: usize) {
     );
 }
 
+/// The same 32 on 16 CPUs by each policy. One event may bring on many virtual CPUs, so these are counted as well.
+fn policies(rounds: usize) {
+    println!("\nsharing by policy, 32 on 16 CPUs");
+    for (name, policy) in own::POLICIES {
+        let all: Vec<(f64, f64)> = (0..rounds).map(|_| own::sharing(policy)).collect();
+        let events = median(&mut all.iter().map(|(events, _)| *events).collect::<Vec<f64>>());
+        let dispatches = median(&mut all.iter().map(|(_, dispatches)| *dispatches).collect::<Vec<f64>>());
+        println!("  {name:<14} {:>7.3} M events/s {:>9.3} M dispatches/s", events / 1e6, dispatches / 1e6);
+    }
+}
+
+/// What a virtual CPU takes of this process' memory on a host that has a million.
+fn memory() {
+    let (bytes, state) = (own::bytes_per_vcpu(), Machine::BYTES_PER_VCPU);
+    let bytes = bytes.map_or("unknown".to_owned(), |bytes| format!("{bytes:.0} bytes"));
+    println!(
+        "\nmemory per virtual CPU of 1 000 000, from the file to the figures: {bytes}; its state and books: {state}"
+    );
+}
+
 fn main() -> ExitCode {
     let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("simulator-peers");
     let peers = peers::all(&folder);
@@ -124,8 +146,9 @@ fn main() -> ExitCode {
         compare(Work::Timers(entities), &peers, rounds);
     }
     compare(Work::Sharing, &peers, rounds);
+    policies(rounds);
     barriers(1_000_000, true, rounds);
     barriers(10_000_000, false, rounds);
-    println!("\nbytes per virtual CPU, its books included: {}", Machine::BYTES_PER_VCPU);
+    memory();
     ExitCode::SUCCESS
 }

@@ -17,10 +17,25 @@ const EVENTS: u64 = 4_000_000;
 /// Longest sleep of a timer.
 const LONGEST_NS: u64 = 1_000_000;
 
+/// Policies as their documentation sets them, turns of 1 ms where that is free.
+pub const POLICIES: [(&str, &str); 10] = [
+    ("per-thread", PER_THREAD),
+    ("equal-per-vm", r#"{ name = "equal-per-vm", quantum_us = 1000 }"#),
+    ("proportional", r#"{ name = "proportional", quantum_us = 1000 }"#),
+    ("eevdf", r#"{ name = "eevdf", slice_us = 1000, period_us = 100000 }"#),
+    ("credit", r#"{ name = "credit", slice_us = 30000, boost = true, ratelimit_us = 1000 }"#),
+    ("credit2", r#"{ name = "credit2", slice_us = 1000 }"#),
+    ("rtds", r#"{ name = "rtds" }"#),
+    ("slots", r#"{ name = "slots", slot_us = 1000, round = ["A", "B"] }"#),
+    ("gang", r#"{ name = "gang", slice_us = 1000 }"#),
+    ("gang, 30 ms", r#"{ name = "gang", slice_us = 30000 }"#),
+];
+const PER_THREAD: &str = r#"{ name = "per-thread", quantum_us = 1000 }"#;
+
+/// Two VMs that want all of the host; the host's line comes first.
 const SHARING: &str = r#"
 name = "sharing"
-limits = { simulated_s = 250, events = 10_000_000_000 }
-host = { cpus = 16, policy = { name = "per-thread", quantum_us = 1000 } }
+limits = { simulated_s = 100, events = 10_000_000_000 }
 [[vm]]
 name = "A"
 vcpus = 16
@@ -70,33 +85,90 @@ fn most_memory() -> Option<u64> {
 pub fn events_per_second(work: Work) -> f64 {
     match work {
         Work::Timers(entities) => timers(entities),
-        Work::Sharing => sharing(),
+        Work::Sharing => sharing(PER_THREAD).0,
+    }
+}
+
+/// Somebody who sleeps again and again: its own randomness, and the books of its waits.
+struct Sleeper {
+    random: Stream,
+    asleep_since: Time,
+    slept: Span,
+    waits: u64,
+}
+
+impl Sleeper {
+    /// It is awake; answers when it is to be woken next.
+    fn wake(&mut self, now: Time) -> Time {
+        self.slept += now.since(self.asleep_since);
+        self.waits += 1;
+        self.asleep_since = now;
+        now + Span::from_nanos(1 + self.random.below(LONGEST_NS))
     }
 }
 
 fn timers(entities: u32) -> f64 {
-    let mut random = Stream::new(7, &[]);
+    let sleeper = |number: u32| Sleeper {
+        random: Stream::new(7, &[u64::from(number)]),
+        asleep_since: Time::ZERO,
+        slept: Span::ZERO,
+        waits: 0,
+    };
+    let mut sleepers: Vec<Sleeper> = (0..entities).map(sleeper).collect();
     let mut queue: Queue<u32> = Queue::with_capacity(entities as usize);
-    for entity in 0..entities {
-        queue.push(Time::from_nanos(random.below(LONGEST_NS)), entity);
+    for (number, sleeper) in (0..).zip(&mut sleepers) {
+        queue.push(Time::from_nanos(sleeper.random.below(LONGEST_NS)), number);
     }
     let began = Instant::now();
     for _ in 0..EVENTS {
-        let Some((now, entity)) = queue.pop() else { break };
-        queue.push(now + Span::from_nanos(1 + random.below(LONGEST_NS)), entity);
+        let Some((now, number)) = queue.pop() else { break };
+        queue.push(sleepers[number as usize].wake(now), number);
     }
-    EVENTS as f64 / began.elapsed().as_secs_f64()
+    let speed = EVENTS as f64 / began.elapsed().as_secs_f64();
+    assert_eq!(sleepers.iter().map(|sleeper| sleeper.waits).sum::<u64>(), EVENTS, "each event woke somebody");
+    speed
 }
 
-fn scenario() -> Scenario {
-    let cases = cases(SHARING, &[]).expect("it is a scenario");
+fn scenario(text: &str) -> Scenario {
+    let cases = cases(text, &[]).expect("it is a scenario");
     cases.into_iter().next().expect("it has a case").scenario
 }
 
-fn sharing() -> f64 {
-    let scenario = scenario();
+/// Events and dispatches per second.
+pub fn sharing(policy: &str) -> (f64, f64) {
+    // Servers of 5 ms every 10 ms, which only this policy knows.
+    let vms = match policy.contains("rtds") {
+        true => SHARING.replace("vcpus = 16", "vcpus = 16\nbudget_us = 5000\nperiod_us = 10000"),
+        false => SHARING.to_owned(),
+    };
+    let scenario = scenario(&format!("host = {{ cpus = 16, policy = {policy} }}\n{vms}"));
     let began = Instant::now();
     let outcome = run_host(&scenario, 1, 0);
+    let seconds = began.elapsed().as_secs_f64();
     assert_eq!(outcome.trouble, None, "the machine ran to its end");
-    outcome.events as f64 / began.elapsed().as_secs_f64()
+    let dispatches = outcome.figures.iter().filter(|figure| figure.id.ends_with(".dispatches"));
+    (outcome.events as f64 / seconds, dispatches.map(|figure| figure.value).sum::<f64>() / seconds)
+}
+
+/// Ten thousand VMs of a hundred virtual CPUs each.
+const MILLION: &str = r#"
+name = "million"
+limits = { simulated_s = 1, events = 2_000_000 }
+host = { cpus = 1024, policy = { name = "per-thread", quantum_us = 100000 } }
+[[vm]]
+name = "A"
+vcpus = 100
+count = 10_000
+thread = [{ run = { program = "endless" } }]
+"#;
+
+/// Bytes that the process takes more while a host of a million virtual CPUs is made and runs, for each of them, if the
+/// kernel says it.
+pub fn bytes_per_vcpu() -> Option<f64> {
+    fs::write("/proc/self/clear_refs", "5").ok()?;
+    let before = most_memory()?;
+    let scenario = scenario(MILLION);
+    let outcome = run_host(&scenario, 1, 0);
+    assert!(outcome.events > 0, "somebody ran");
+    Some(most_memory()?.saturating_sub(before) as f64 / 1e6)
 }

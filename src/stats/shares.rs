@@ -143,9 +143,11 @@ fn sentence(platform: &str, named: &Named, cpus: u32) -> String {
         SharingPolicy::EqualPerInstance => {
             "equally: each instance gets the same, as far as it needs it".to_owned()
         }
-        SharingPolicy::ProportionalToNeed => "in proportion to the CPUs that each instance needs: \
-             equal among threads of the host, each virtual CPU being one"
-            .to_owned(),
+        SharingPolicy::ProportionalToNeed => {
+            "per thread of the host, each virtual CPU being one: an instance \
+             gets in proportion to the CPUs that it needs"
+                .to_owned()
+        }
         SharingPolicy::Weighted => {
             format!("by weight: the first instance weighs {p} times as much as another")
         }

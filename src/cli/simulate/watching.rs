@@ -160,7 +160,7 @@ fn go_on(watch: &mut Watch<'_>, pause: Pause, cancel: &Cancel) -> Way {
 }
 
 fn show(watch: &Watch<'_>, at: Time) -> anyhow::Result<()> {
-    let text = host_state::text(&watch.state(at), watch.vcpus(), output::stdout_style());
+    let text = host_state::text(&watch.state(at), &watch.vcpus(), output::stdout_style());
     let text = if output::stdout_is_ascii() { ascii(&text) } else { text };
     Ok(output::data(&format!("{text}\n"))?)
 }

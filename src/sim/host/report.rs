@@ -59,32 +59,27 @@ impl HostReport {
         });
         Self { wall: view.now.since(Time::ZERO), cpus: cpus.collect(), vcpus: vcpus.collect(), events }
     }
+}
 
-    /// Conservation: per CPU run + switching + idle = wall, per virtual CPU run + steal + halted = wall, and what the
-    /// ones gave the others got. The first that does not hold, in words.
-    pub fn imbalance(&self) -> Option<String> {
-        for (number, cpu) in self.cpus.iter().enumerate() {
-            let sum = cpu.run + cpu.switching + cpu.idle;
-            if sum != self.wall {
-                return Some(format!(
-                    "CPU {number}: run, switching and idle make {sum}, the wall clock {}",
-                    self.wall
-                ));
-            }
+/// Conservation: per CPU run + switching + idle = wall, per virtual CPU run + steal + halted = wall, and what the ones gave
+/// the others got, on a host whose current stretches have just been closed. The first that does not hold, in words.
+pub(super) fn imbalance(view: &View) -> Option<String> {
+    let wall = view.now.since(Time::ZERO);
+    for (number, cpu) in view.cpus.iter().enumerate() {
+        let sum = cpu.run + cpu.switching + cpu.idle;
+        if sum != wall {
+            return Some(format!("CPU {number}: run, switching and idle make {sum}, the wall clock {wall}"));
         }
-        for (number, vcpu) in self.vcpus.iter().enumerate() {
-            let sum = vcpu.run + vcpu.steal + vcpu.halted;
-            if sum != self.wall {
-                return Some(format!(
-                    "virtual CPU {number}: run, steal and halted make {sum}, not {}",
-                    self.wall
-                ));
-            }
-        }
-        let given = self.cpus.iter().fold(Span::ZERO, |sum, cpu| sum + cpu.run + cpu.switching);
-        let got = self.vcpus.iter().fold(Span::ZERO, |sum, vcpu| sum + vcpu.run);
-        (given != got).then(|| format!("the CPUs gave {given}, the virtual CPUs got {got}"))
     }
+    for (number, vcpu) in view.vcpus.iter().enumerate() {
+        let sum = vcpu.run + vcpu.steal + vcpu.halted;
+        if sum != wall {
+            return Some(format!("virtual CPU {number}: run, steal and halted make {sum}, not {wall}"));
+        }
+    }
+    let given = view.cpus.iter().fold(Span::ZERO, |sum, cpu| sum + cpu.run + cpu.switching);
+    let got = view.vcpus.iter().fold(Span::ZERO, |sum, vcpu| sum + vcpu.run);
+    (given != got).then(|| format!("the CPUs gave {given}, the virtual CPUs got {got}"))
 }
 
 /// A CPU that idles although somebody waits who may use it, in words.

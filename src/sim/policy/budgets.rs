@@ -73,6 +73,7 @@ pub struct Budgets {
     ends: Vec<Time>,
     limits: Vec<Option<Purse>>,
     reserved: Vec<Option<Purse>>,
+    /// By virtual CPU; empty where no VM has a limit or a reservation.
     grants: Vec<Grant>,
     /// CPUs that each VM can use at once.
     width: Vec<u64>,
@@ -100,13 +101,14 @@ impl Budgets {
             (with_reservations && cpus > 0.0).then(|| Purse::new(cpus, period, *first))
         };
         let reserved = view.vms.iter().zip(&firsts).map(owed);
+        let is_free = view.vms.iter().all(|vm| vm.limit_cpus.is_none() && vm.reserved_cpus <= 0.0);
         let cpus = view.cpus.len() as u64;
         Self {
             period,
             ends: firsts.iter().map(|first| Time::ZERO + *first).collect(),
             limits: limits.collect(),
             reserved: reserved.collect(),
-            grants: vec![Grant::default(); view.vcpus.len()],
+            grants: if is_free { Vec::new() } else { vec![Grant::default(); view.vcpus.len()] },
             width: view.vms.iter().map(|vm| u64::from(vm.count).min(cpus).max(1)).collect(),
         }
     }
@@ -154,7 +156,9 @@ impl Budgets {
             grant.limit = span;
             purse.pay(span);
         }
-        self.grants[vcpu.index()] = grant;
+        if let Some(place) = self.grants.get_mut(vcpu.index()) {
+            *place = grant;
+        }
         span
     }
 
@@ -167,21 +171,21 @@ impl Budgets {
                 purse.pay(rest);
             }
         };
-        let grant = &mut self.grants[vcpu.index()];
+        let Some(grant) = self.grants.get_mut(vcpu.index()) else { return };
         pay(&mut grant.limit, &mut self.limits[vm.index()]);
         pay(&mut grant.reserved, &mut self.reserved[vm.index()]);
     }
 
     /// It does not run any more: what is left of what was set aside goes back.
     pub fn back(&mut self, vcpu: VcpuId, vm: VmId) {
-        let grant = std::mem::take(&mut self.grants[vcpu.index()]);
+        let Some(grant) = self.grants.get_mut(vcpu.index()).map(std::mem::take) else { return };
         self.limits[vm.index()].iter_mut().for_each(|purse| purse.pay_back(grant.limit));
         self.reserved[vm.index()].iter_mut().for_each(|purse| purse.pay_back(grant.reserved));
     }
 
     /// Whether it runs for what its VM is owed.
     pub fn serves(&self, vcpu: VcpuId) -> bool {
-        !self.grants[vcpu.index()].reserved.is_zero()
+        self.grants.get(vcpu.index()).is_some_and(|grant| !grant.reserved.is_zero())
     }
 
     /// A CPU that `vcpu`, which waits and whose VM is owed something, may take from somebody whose VM is owed nothing.

@@ -8,7 +8,7 @@ use crate::model::scenario::{ProgramSpec, Scenario, VmSpec};
 use crate::model::simulation::{TimeLine, TimeStretch, WaitTimes};
 use crate::model::units::Nanos;
 use crate::sim::guest::{Guest, ThreadReport, Waits};
-use crate::sim::host::{HostReport, Machine};
+use crate::sim::host::{Machine, View};
 use crate::sim::time::{Span, Time};
 
 /// What names a figure and what it is.
@@ -51,11 +51,11 @@ const SWITCHING: Kind =
 
 /// All figures of a host and its VMs.
 pub(super) fn of(machine: &Machine, names: &Names, scenario: &Scenario) -> Vec<Figure> {
-    let report = machine.report();
+    let view = machine.view();
     let mut figures = Vec::new();
-    let whole: f64 = report.wall.as_f64() * report.cpus.len() as f64;
-    let sum = |part: fn(&crate::sim::host::CpuReport) -> Span| {
-        report.cpus.iter().map(|cpu| part(cpu).as_f64()).sum::<f64>()
+    let whole: f64 = view.now.since(Time::ZERO).as_f64() * view.cpus.len() as f64;
+    let sum = |part: fn(&crate::sim::host::Cpu) -> Span| {
+        view.cpus.iter().map(|cpu| part(cpu).as_f64()).sum::<f64>()
     };
     let mut host = |kind: &Kind, value: f64| figures.push(figure("host", kind, ProbeKind::Cpu, value));
     host(&USED, ratio(sum(|cpu| cpu.run), whole));
@@ -64,7 +64,7 @@ pub(super) fn of(machine: &Machine, names: &Names, scenario: &Scenario) -> Vec<F
         let (Some(name), Some(spec)) = (names.vms.get(number), names.spec(scenario, number)) else {
             continue;
         };
-        figures.extend(of_vm(machine, &report, number, guest, (name, spec)));
+        figures.extend(of_vm(view, number, guest, (name, spec)));
     }
     figures
 }
@@ -93,18 +93,13 @@ fn probe(spec: &VmSpec) -> ProbeKind {
     }
 }
 
-fn of_vm(
-    machine: &Machine,
-    report: &HostReport,
-    number: usize,
-    guest: &Guest,
-    (name, spec): (&str, &VmSpec),
-) -> Vec<Figure> {
+fn of_vm(view: &View, number: usize, guest: &Guest, (name, spec): (&str, &VmSpec)) -> Vec<Figure> {
     let whose = format!("vm.{name}");
     let probe = probe(spec);
-    let vcpus = machine.view().vms[number].vcpus().filter_map(|vcpu| report.vcpus.get(vcpu.index()));
+    let wall = view.now.since(Time::ZERO);
     let (mut cpu, mut steal, mut dispatches) = (0.0, 0.0, 0.0);
-    for vcpu in vcpus {
+    for vcpu in view.vms[number].vcpus() {
+        let vcpu = view.vcpu(vcpu);
         cpu += vcpu.run.as_f64();
         steal += vcpu.steal.as_f64();
         dispatches += vcpu.dispatches as f64;
@@ -114,9 +109,9 @@ fn of_vm(
     let mut add = |kind: &Kind, value: f64| figures.push(figure(&whose, kind, probe, value));
     let ends: Vec<Time> = threads.iter().filter_map(|thread| thread.ended).collect();
     let finite = threads.iter().filter(|thread| thread.ended.is_some()).count() == threads.len();
-    let wall = ends.iter().max().filter(|_| finite).map_or(report.wall, |end| end.since(Time::ZERO));
+    let wall = ends.iter().max().filter(|_| finite).map_or(wall, |end| end.since(Time::ZERO));
     add(&CPUS, ratio(cpu, wall.as_f64()));
-    add(&HOST_SHARE, ratio(cpu, wall.as_f64() * report.cpus.len() as f64));
+    add(&HOST_SHARE, ratio(cpu, wall.as_f64() * view.cpus.len() as f64));
     add(&CPU, cpu);
     add(&STEAL, steal);
     add(&DISPATCHES, dispatches);
@@ -213,8 +208,8 @@ pub(super) fn waits(machine: &Machine, names: &Names) -> Vec<WaitTimes> {
     machine.guests().iter().zip(&names.vms).filter_map(of_guest).collect()
 }
 
-/// Who ran where.
-pub(super) fn time_line(machine: &Machine, names: &Names) -> TimeLine {
+/// Who ran where; `vcpus` are the names of the virtual CPUs.
+pub(super) fn time_line(machine: &Machine, vcpus: Vec<String>) -> TimeLine {
     let trace = machine.trace();
     let stretches = trace.stretches.iter().map(|stretch| TimeStretch {
         cpu: stretch.cpu.0,
@@ -225,7 +220,7 @@ pub(super) fn time_line(machine: &Machine, names: &Names) -> TimeLine {
     });
     TimeLine {
         cpus: u32::try_from(machine.view().cpus.len()).unwrap_or(u32::MAX),
-        vcpus: names.vcpus.clone(),
+        vcpus,
         stretches: stretches.collect(),
         left_out: trace.left_out,
     }

@@ -45,8 +45,8 @@ impl<'a> Watch<'a> {
     }
 
     /// Names of the virtual CPUs, by number.
-    pub fn vcpus(&self) -> &[String] {
-        &self.names.vcpus
+    pub fn vcpus(&self) -> Vec<String> {
+        self.names.vcpus(self.scenario)
     }
 
     /// Goes on to the end and reads the figures off.
@@ -56,9 +56,9 @@ impl<'a> Watch<'a> {
         Replication {
             figures: figures::of(&machine, &names, scenario),
             waits: figures::waits(&machine, &names),
-            time_line: (stretches > 0).then(|| figures::time_line(&machine, &names)),
+            time_line: (stretches > 0).then(|| figures::time_line(&machine, names.vcpus(scenario))),
             trouble: trouble(&stopped, &machine, &names, limits.when_done),
-            events: machine.report().events,
+            events: machine.events(),
         }
     }
 }

@@ -9,7 +9,7 @@
 use super::{Event, Limits, Machine, Stopped};
 use crate::model::host_state::{CpuState, HostState, VcpuPlace, VcpuState};
 use crate::model::units::Nanos;
-use crate::sim::host::report::HostReport;
+use crate::sim::host::report::imbalance;
 use crate::sim::host::trace::Mode;
 use crate::sim::host::view::{Cpu, CpuId, State};
 use crate::sim::time::{Span, Time};
@@ -46,7 +46,7 @@ impl Machine {
         while self.ended.is_none() {
             if let Some(stopped) = self.end(limits, pause) {
                 self.close();
-                let wrong = HostReport::of(&self.view, self.events).imbalance();
+                let wrong = imbalance(&self.view);
                 self.ended = Some(wrong.map_or(stopped, Stopped::Broken));
             } else if self.is_at(pause) {
                 return None;
