@@ -111,7 +111,7 @@ fn an_interval_is_held_against_its_mark() {
     assert_eq!(verdict(&most, &[0.1, 0.11, 0.1, 0.09]), Verdict::Kept);
     // A difference may be below zero, which is no reason to have no ratio.
     assert_eq!(verdict(&most, &[0.3, -0.05, 0.2, 0.0, 0.25, 0.1]), Verdict::Kept);
-    assert_eq!(verdict(&most, &[1.3, -0.05, 1.2, 1.1, 1.25, 1.1, 1.2, 1.3]), Verdict::Unlikely);
+    assert_eq!(verdict(&most, &[1.3, -0.05, 1.2, 1.1, 1.25, 1.1, 1.2, 1.3]), Verdict::Missed);
 }
 
 #[test]
