@@ -1,7 +1,5 @@
 //! A host and its VMs, as written in a scenario.
 
-use std::collections::BTreeSet;
-
 use serde::{Deserialize, Serialize};
 
 use super::program::ThreadSpec;
@@ -196,6 +194,20 @@ impl VmSpec {
     pub fn dedicated_cpus(&self) -> &[u32] {
         self.cpus.as_deref().filter(|_| self.dedicated).unwrap_or_default()
     }
+
+    /// CPUs of so many that its virtual CPUs may use: one list for all of them, or one CPU each where they are pinned.
+    /// `dedicated` are those dedicated to any VM.
+    pub fn places(&self, cpus: u32, dedicated: &[u32]) -> Vec<u32> {
+        let mut allowed: Vec<u32> = self.cpus.clone().unwrap_or_else(|| (0..cpus).collect());
+        if !self.dedicated {
+            allowed.retain(|cpu| !dedicated.contains(cpu));
+        }
+        if self.pinned {
+            allowed.iter().cycle().take(self.vcpus as usize).copied().collect()
+        } else {
+            allowed
+        }
+    }
 }
 
 const fn one() -> u32 {
@@ -278,29 +290,7 @@ pub(super) fn check(host: &HostSpec, vms: &[VmSpec]) -> Result<(), Impossible> {
     if vcpus > u64::from(MOST_VCPUS) {
         return Err(Impossible::new("vm", format!("{vcpus} virtual CPUs in all; allowed are {MOST_VCPUS}")));
     }
-    let reserved: f64 = vms.iter().map(|vm| vm.reserved_cpus * f64::from(vm.count)).sum();
-    if reserved > f64::from(host.cpus) {
-        let problem = format!("VMs reserve {reserved} CPUs in all, the host has {}", host.cpus);
-        let last = vms.iter().rposition(|vm| vm.reserved_cpus > 0.0).unwrap_or(0);
-        return Err(Impossible::new(format!("vm.{last}.reserved_cpus"), problem));
-    }
-    vms.iter().enumerate().try_for_each(|(number, vm)| check_shared_cpus(number, vm, vms))?;
     promises::check(host, vms)
-}
-
-/// Whoever may use no other CPUs than this VM cannot reserve more than those together with it.
-fn check_shared_cpus(number: usize, vm: &VmSpec, vms: &[VmSpec]) -> Result<(), Impossible> {
-    let Some(own) = &vm.cpus else { return Ok(()) };
-    let own: BTreeSet<u32> = own.iter().copied().collect();
-    let within =
-        |other: &&VmSpec| other.cpus.as_ref().is_some_and(|cpus| cpus.iter().all(|cpu| own.contains(cpu)));
-    let reserved: f64 = vms.iter().filter(within).map(|vm| vm.reserved_cpus * f64::from(vm.count)).sum();
-    if reserved > own.len() as f64 {
-        let problem =
-            format!("VMs that may use its {} CPUs only reserve {reserved} of them in all", own.len());
-        return Err(Impossible::new(format!("vm.{number}.reserved_cpus"), problem));
-    }
-    Ok(())
 }
 
 fn check_policy(policy: &PolicySpec, vms: &[VmSpec]) -> Result<(), Impossible> {
@@ -363,11 +353,6 @@ fn check_vm(number: usize, vm: &VmSpec, host: &HostSpec, vms: &[VmSpec]) -> Resu
         if let Some(cpu) = cpus.iter().find(|cpu| **cpu >= host.cpus) {
             let problem = format!("there is no CPU {cpu}: the host has 0 to {}", host.cpus - 1);
             return Err(Impossible::new(path("cpus"), problem));
-        }
-        if vm.reserved_cpus > cpus.len() as f64 {
-            let problem =
-                format!("{} are reserved, but it may use {} CPUs only", vm.reserved_cpus, cpus.len());
-            return Err(Impossible::new(path("reserved_cpus"), problem));
         }
     }
     check_server(number, vm, host)?;

@@ -15,6 +15,7 @@ mod memory;
 mod nodes;
 mod program;
 mod promises;
+pub mod reserved;
 mod sweep;
 
 pub use change::written;

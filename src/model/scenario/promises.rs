@@ -6,9 +6,13 @@ use std::collections::BTreeSet;
 use super::Impossible;
 use super::host::{HostSpec, PolicySpec, VmSpec};
 use super::program::ProgramSpec;
+use super::reserved::{Crowd, Demand, allot, billionths};
+use crate::model::partition::NumberList;
 
 /// Threads of all guests together: each takes some hundred bytes.
 const MOST_THREADS: u64 = 4_000_000;
+/// VMs that are named in a refusal.
+const NAMED: usize = 4;
 
 /// Checks all VMs together; each was checked by itself before.
 pub(super) fn check(host: &HostSpec, vms: &[VmSpec]) -> Result<(), Impossible> {
@@ -18,7 +22,7 @@ pub(super) fn check(host: &HostSpec, vms: &[VmSpec]) -> Result<(), Impossible> {
         check_keys(number, vm, &host.policy)?;
         check_backlog(number, vm, host)
     })?;
-    check_servers(host, vms)?;
+    check_reserved(host, vms)?;
     check_slots(&host.policy, vms)?;
     let of = |vm: &VmSpec| -> u64 {
         vm.threads.iter().map(|thread| u64::from(thread.count.unwrap_or(vm.vcpus))).sum::<u64>()
@@ -47,7 +51,7 @@ fn check_names(vms: &[VmSpec]) -> Result<(), Impossible> {
     Ok(())
 }
 
-/// Dedicated CPUs belong to one VM, are no other's only ones, and what is left is enough for what the others reserve.
+/// Dedicated CPUs belong to one VM, and leave some to the others.
 fn check_dedicated(host: &HostSpec, vms: &[VmSpec]) -> Result<(), Impossible> {
     let refused = |number: usize, key: &str, problem: String| {
         Err(Impossible::new(format!("vm.{number}.{key}"), problem))
@@ -66,23 +70,70 @@ fn check_dedicated(host: &HostSpec, vms: &[VmSpec]) -> Result<(), Impossible> {
             return refused(number, "dedicated", problem);
         }
     }
-    let left = f64::from(host.cpus) - taken.len() as f64;
-    let shares = |vm: &&VmSpec| vm.cpus.is_none();
-    let reserved: f64 = vms.iter().filter(shares).map(|vm| vm.reserved_cpus * f64::from(vm.count)).sum();
-    let first = vms.iter().position(|vm| vm.cpus.is_none());
-    match first {
-        Some(number) if left < 1.0 => refused(
+    match vms.iter().position(|vm| vm.cpus.is_none()) {
+        Some(number) if taken.len() >= host.cpus as usize => refused(
             number,
             "name",
             "every CPU is dedicated to other VMs: none is left for this one".to_owned(),
         ),
-        Some(number) if reserved > left => {
-            let problem =
-                format!("{reserved} CPUs are reserved by VMs that share the {left} CPUs dedicated to nobody");
-            refused(number, "reserved_cpus", problem)
-        }
         _ => Ok(()),
     }
+}
+
+/// What VMs reserve must be there on the CPUs that they may use, all of it at once.
+fn check_reserved(host: &HostSpec, vms: &[VmSpec]) -> Result<(), Impossible> {
+    let dedicated: Vec<u32> = vms.iter().flat_map(VmSpec::dedicated_cpus).copied().collect();
+    let mut owners: Vec<usize> = Vec::new();
+    let mut demands: Vec<Demand> = Vec::new();
+    for (number, vm) in vms.iter().enumerate() {
+        let copies = u64::from(vm.count);
+        let places = || vm.places(host.cpus, &dedicated);
+        if vm.reserved_cpus > 0.0 {
+            let billionths = billionths(vm.reserved_cpus).saturating_mul(copies);
+            owners.push(number);
+            demands.push(Demand { cpus: places().into_iter().collect(), billionths });
+        }
+        let (Some(budget), Some(period)) = (vm.budget_us, vm.period_us) else { continue };
+        let each = billionths(budget.get() as f64 / period.get().max(1) as f64);
+        // Pinned servers have a CPU each, others are alike.
+        let servers: Vec<(Vec<u32>, u64)> = if vm.pinned {
+            places().into_iter().map(|cpu| (vec![cpu], copies)).collect()
+        } else {
+            vec![(places(), u64::from(vm.vcpus).saturating_mul(copies))]
+        };
+        for (cpus, count) in servers {
+            owners.push(number);
+            demands.push(Demand { cpus: cpus.into_iter().collect(), billionths: each.saturating_mul(count) });
+        }
+    }
+    allot(&demands).map(|_| ()).map_err(|crowd| too_much(&crowd, &owners, vms))
+}
+
+/// The refusal, at the last of those who reserve too much.
+fn too_much(crowd: &Crowd, owners: &[usize], vms: &[VmSpec]) -> Impossible {
+    let mut members: Vec<usize> = crowd.members.iter().map(|member| owners[*member]).collect();
+    members.dedup();
+    let last = members.last().copied().unwrap_or(0);
+    let named = |number: &usize| match vms[*number].count {
+        1 => format!("\"{}\"", vms[*number].name),
+        count => format!("\"{}\" ({count} times)", vms[*number].name),
+    };
+    let mut names: Vec<String> = members.iter().take(NAMED).map(named).collect();
+    if members.len() > NAMED {
+        names.push(format!("{} more", members.len() - NAMED));
+    }
+    let (key, promise) = match vms[last].budget_us {
+        Some(_) => ("budget_us", "budgets over periods"),
+        None => ("reserved_cpus", "reservations"),
+    };
+    let problem = format!(
+        "{promise} of {} are {} CPUs in all, but all that they may use are {} of the host's CPUs ({}); wanted: less, or more CPUs",
+        names.join(", "),
+        crowd.billionths as f64 / 1e9,
+        crowd.cpus.len(),
+        NumberList::of(crowd.cpus.iter().copied()),
+    );
+    Impossible::new(format!("vm.{last}.{key}"), problem)
 }
 
 /// Weights, reservations and limits only where the policy has them.
@@ -132,24 +183,6 @@ fn check_backlog(number: usize, vm: &VmSpec, host: &HostSpec) -> Result<(), Impo
             "its periodic tasks want {wanted:.3} CPUs, it can have {most:.3} at most: the backlog grows without bound"
         );
         return Err(Impossible::new(format!("vm.{number}.thread"), problem));
-    }
-    Ok(())
-}
-
-/// Budgets of `rtds` are promises, too.
-fn check_servers(host: &HostSpec, vms: &[VmSpec]) -> Result<(), Impossible> {
-    let promised = |vm: &VmSpec| match (vm.budget_us, vm.period_us) {
-        (Some(budget), Some(period)) => {
-            let each = budget.get() as f64 / period.get().max(1) as f64;
-            each * f64::from(vm.vcpus) * f64::from(vm.count)
-        }
-        _ => 0.0,
-    };
-    let all: f64 = vms.iter().map(promised).sum();
-    if all > f64::from(host.cpus) * (1.0 + 1e-9) {
-        let problem = format!("budgets over periods are {all:.3} CPUs in all, the host has {}", host.cpus);
-        let last = vms.iter().rposition(|vm| vm.budget_us.is_some()).unwrap_or(0);
-        return Err(Impossible::new(format!("vm.{last}.budget_us"), problem));
     }
     Ok(())
 }
@@ -222,7 +255,9 @@ mod tests {
         assert!(said(fair, "limit_cpus = 0.5", &tasks(2)).unwrap_err().contains("it can have 0.500"));
         assert_eq!(said(rtds, &server(10_000), ""), Ok(()));
         assert!(
-            said(rtds, &format!("count = 2\n{}", server(10_000)), "").unwrap_err().contains("2.600 CPUs")
+            said(rtds, &format!("count = 2\n{}", server(10_000)), "")
+                .unwrap_err()
+                .contains("are 2.6 CPUs in all")
         );
         let unowned = "name = \"slots\", slot_us = 1000, round = [\"A\", \"\"]";
         assert!(said(unowned, "", "").unwrap_err().contains("\"B-1\" has no slot"));
@@ -243,6 +278,47 @@ mod tests {
             let problem = said(fair, keys, "").unwrap_err();
             assert!(problem.contains(part), "{keys}: {problem}");
         }
+    }
+
+    /// A host of 8 CPUs with these VMs, a virtual CPU on each of their CPUs.
+    fn said_of(vms: &[(&str, &str)]) -> Result<(), String> {
+        let vm = |(name, keys): &(&str, &str)| {
+            format!(
+                "[[vm]]\nname = \"{name}\"\nvcpus = 2\n{keys}\n[[vm.thread]]\nrun = {{ program = \"endless\" }}\n"
+            )
+        };
+        let host =
+            "name = \"test\"\n[host]\ncpus = 8\npolicy = { name = \"per-thread\", quantum_us = 1000 }\n";
+        let text = host.to_owned() + &vms.iter().map(vm).collect::<String>();
+        toml::from_str::<Scenario>(&text)
+            .expect("a scenario")
+            .check()
+            .map_err(|impossible| impossible.to_string())
+    }
+
+    #[test]
+    fn reservations_have_room_on_the_cpus_they_may_use() {
+        let pinned = "cpus = [0, 1]\npinned = true\nreserved_cpus = 0.8";
+        let free = "reserved_cpus = 1.5";
+        assert_eq!(said_of(&[("A", pinned), ("B", pinned), ("C", free)]), Ok(()));
+        let crowd = said_of(&[("A", pinned), ("C", free), ("B", pinned), ("D", pinned)]).unwrap_err();
+        assert!(
+            crowd.starts_with("vm.3.reserved_cpus: reservations of \"A\", \"B\", \"D\" are 2.4 CPUs"),
+            "{crowd}"
+        );
+        assert!(crowd.contains("2 of the host's CPUs (0-1)"), "{crowd}");
+        // Thirds add up to a whole; dedicated CPUs are nobody else's; a pinned VM uses no more than it has virtual CPUs.
+        let third = "count = 3\ncpus = [3]\nreserved_cpus = 0.3333333333333333";
+        assert_eq!(said_of(&[("A", third)]), Ok(()));
+        let most = "count = 4\nreserved_cpus = 1.7";
+        let own = "cpus = [6, 7]\ndedicated = true";
+        assert_eq!(said_of(&[("A", most)]), Ok(()));
+        assert!(
+            said_of(&[("A", most), ("B", own)]).unwrap_err().contains("\"A\" (4 times) are 6.8 CPUs in all")
+        );
+        let two = "cpus = [0, 1, 2]\npinned = true\nreserved_cpus = 1.2";
+        let crowd = said_of(&[("A", two), ("B", two)]).unwrap_err();
+        assert!(crowd.contains("2.4 CPUs") && crowd.contains("(0-1)"), "{crowd}");
     }
 
     #[test]

@@ -407,12 +407,16 @@ thread = [{ run = { program = "endless" } }]
                 .replace("cpus = 8\npolicy", "cpus = 2\npolicy"),
         );
         assert_eq!(line, Some(11));
-        assert!(problem.contains("VMs reserve 4 CPUs in all, the host has 2"), "{problem}");
+        assert!(problem.contains("reservations of \"A\" are 4 CPUs in all"), "{problem}");
+        assert!(problem.contains("2 of the host's CPUs (0-1)"), "{problem}");
         let crowded = TWO.replace("name = \"A\"", "name = \"A\"\ncpus = [1, 2]\nreserved_cpus = 1.5");
         let crowded = crowded.replace("name = \"B\"", "name = \"B\"\ncpus = [2]\nreserved_cpus = 1.0");
         let (line, problem) = error(&crowded);
-        assert_eq!(line, Some(11));
-        assert!(problem.contains("use its 2 CPUs only reserve 2.5 of them in all"), "{problem}");
+        assert_eq!(line, Some(18));
+        assert!(
+            problem.contains("\"A\", \"B\" are 2.5 CPUs in all") && problem.contains("(1-2)"),
+            "{problem}"
+        );
         let (line, problem) = error(&format!("{TWO}\n[sweep]\n\"vm.C.vcpus\" = [1]\n"));
         assert_eq!(line, Some(19));
         assert!(problem.contains("there is no \"C\" on the way"), "{problem}");

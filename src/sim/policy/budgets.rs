@@ -9,10 +9,19 @@
 //! Limits as in Linux' control groups (`cpu.max`: quota and period; kernel documentation, admin-guide/cgroup-v2), paid in
 //! advance so that no CPU can overdraw. Reservations are bandwidth that is served first within each period, the VM with
 //! the least slack before the others (least laxity first: Dertouzos and Mok 1989), because a single virtual CPU cannot
-//! catch up on two CPUs at once. Where CPUs are out of step, the VMs' periods are as well, evenly over a period, as Linux
-//! starts the period of each group at a moment of its own; the first one is cut, and with it what belongs to it.
+//! catch up on two CPUs at once. What a VM had besides is no debt. Where CPUs are out of step, the VMs' periods are as
+//! well, evenly over a period, as Linux starts the period of each group at a moment of its own; the first one is cut, and
+//! with it what belongs to it.
+//!
+//! Where not all may use the same CPUs, who may go elsewhere would use up the only CPU of who may not. So a flow of CPU
+//! time (`model::scenario::reserved`) says beforehand what each VM is owed on which CPU, and each CPU serves its own part
+//! first, then what is owed elsewhere.
 
-use crate::sim::host::{CpuId, State, VcpuId, View, Vm, VmId};
+mod owed;
+
+use owed::Owed;
+
+use crate::sim::host::{CpuId, State, VcpuId, View, VmId};
 use crate::sim::time::{Span, Time};
 
 /// A stated amount per period, in nanoseconds; below zero is debt.
@@ -47,6 +56,11 @@ impl Purse {
         self.left = self.left.saturating_sub_unsigned(span.nanos());
     }
 
+    /// Takes so much out, as far as it is there.
+    fn pay_what_is_there(&mut self, span: Span) {
+        self.pay(span.min(self.left()));
+    }
+
     /// What was set aside comes back; never more than belongs to a period.
     fn pay_back(&mut self, span: Span) {
         self.left = self.size.min(self.left.saturating_add_unsigned(span.nanos()));
@@ -63,6 +77,8 @@ impl Purse {
 struct Grant {
     limit: Span,
     reserved: Span,
+    /// Where.
+    cpu: CpuId,
 }
 
 /// Limits and reservations of all VMs.
@@ -72,11 +88,9 @@ pub struct Budgets {
     /// When each VM's period is over.
     ends: Vec<Time>,
     limits: Vec<Option<Purse>>,
-    reserved: Vec<Option<Purse>>,
+    reserved: Vec<Option<Owed>>,
     /// By virtual CPU; empty where no VM has a limit or a reservation.
     grants: Vec<Grant>,
-    /// CPUs that each VM can use at once.
-    width: Vec<u64>,
 }
 
 impl Budgets {
@@ -96,20 +110,17 @@ impl Budgets {
         let firsts: Vec<Span> = (0..count).map(first).collect();
         let limits = view.vms.iter().zip(&firsts);
         let limits = limits.map(|(vm, first)| vm.limit_cpus.map(|cpus| Purse::new(cpus, period, *first)));
-        let owed = |(vm, first): (&Vm, &Span)| {
-            let cpus = vm.reserved_cpus;
-            (with_reservations && cpus > 0.0).then(|| Purse::new(cpus, period, *first))
-        };
-        let reserved = view.vms.iter().zip(&firsts).map(owed);
         let is_free = view.vms.iter().all(|vm| vm.limit_cpus.is_none() && vm.reserved_cpus <= 0.0);
-        let cpus = view.cpus.len() as u64;
         Self {
             period,
             ends: firsts.iter().map(|first| Time::ZERO + *first).collect(),
             limits: limits.collect(),
-            reserved: reserved.collect(),
+            reserved: if with_reservations {
+                owed::of(view, period, &firsts)
+            } else {
+                vec![None; view.vms.len()]
+            },
             grants: if is_free { Vec::new() } else { vec![Grant::default(); view.vcpus.len()] },
-            width: view.vms.iter().map(|vm| u64::from(vm.count).min(cpus).max(1)).collect(),
         }
     }
 
@@ -130,11 +141,18 @@ impl Budgets {
         self.limits[vm.index()].is_none_or(|purse| purse.left > 0)
     }
 
-    /// How urgently it has to have what it is owed in this period: the time that it takes on all CPUs it can use; nothing
-    /// when it is owed nothing.
-    pub fn urgency(&self, vm: VmId) -> Span {
-        let owed = self.reserved[vm.index()].map_or(Span::ZERO, |purse| purse.left());
-        Span::from_nanos(owed.nanos() / self.width[vm.index()])
+    /// How urgently it has to have what it is owed in this period, on this CPU and then anywhere: the time that all it is
+    /// owed takes; nothing when it is owed nothing there.
+    pub fn urgency(&self, vm: VmId, cpu: CpuId) -> (Span, Span) {
+        let takes = |owed: &Owed| {
+            let takes = owed.takes();
+            (if owed.on(cpu).is_zero() { Span::ZERO } else { takes }, takes)
+        };
+        self.reserved[vm.index()].as_ref().map_or((Span::ZERO, Span::ZERO), takes)
+    }
+
+    fn is_owed_on(&self, vm: VmId, cpu: CpuId) -> bool {
+        self.reserved[vm.index()].as_ref().is_some_and(|owed| !owed.on(cpu).is_zero())
     }
 
     /// What is left of its limit; for ever when it has none.
@@ -142,15 +160,16 @@ impl Budgets {
         self.limits[vm.index()].map_or(Span::FOREVER, |purse| purse.left())
     }
 
-    /// `vcpu` of `vm` is to run for at most `wanted`: so long it may, which is set aside.
-    pub fn grant(&mut self, vcpu: VcpuId, vm: VmId, wanted: Span) -> Span {
+    /// `vcpu` of `vm` is to run on `cpu` for at most `wanted`: so long it may, which is set aside.
+    pub fn grant(&mut self, vcpu: VcpuId, vm: VmId, cpu: CpuId, wanted: Span) -> Span {
         let mut span = wanted.min(self.left(vm));
-        let owed = self.reserved[vm.index()].map_or(Span::ZERO, |purse| purse.left());
-        let mut grant = Grant::default();
-        if !owed.is_zero() {
-            span = span.min(owed);
+        let mut grant = Grant { cpu, ..Grant::default() };
+        if let Some(owed) = &mut self.reserved[vm.index()]
+            && !owed.on(cpu).is_zero()
+        {
+            span = span.min(owed.on(cpu));
             grant.reserved = span;
-            self.reserved[vm.index()].iter_mut().for_each(|purse| purse.pay(span));
+            owed.pay_on(cpu, span);
         }
         if let Some(purse) = &mut self.limits[vm.index()] {
             grant.limit = span;
@@ -164,23 +183,22 @@ impl Budgets {
 
     /// It ran so long: out of what was set aside, and beyond that out of the purses.
     pub fn ran(&mut self, vcpu: VcpuId, vm: VmId, span: Span) {
-        let pay = |grant: &mut Span, purse: &mut Option<Purse>| {
+        let beyond = |grant: &mut Span| {
             let rest = span.less(*grant);
             *grant = grant.less(span);
-            if let Some(purse) = purse {
-                purse.pay(rest);
-            }
+            rest
         };
         let Some(grant) = self.grants.get_mut(vcpu.index()) else { return };
-        pay(&mut grant.limit, &mut self.limits[vm.index()]);
-        pay(&mut grant.reserved, &mut self.reserved[vm.index()]);
+        let (limit, reserved) = (beyond(&mut grant.limit), beyond(&mut grant.reserved));
+        self.limits[vm.index()].iter_mut().for_each(|purse| purse.pay(limit));
+        self.reserved[vm.index()].iter_mut().for_each(|owed| owed.pay(reserved));
     }
 
     /// It does not run any more: what is left of what was set aside goes back.
     pub fn back(&mut self, vcpu: VcpuId, vm: VmId) {
         let Some(grant) = self.grants.get_mut(vcpu.index()).map(std::mem::take) else { return };
         self.limits[vm.index()].iter_mut().for_each(|purse| purse.pay_back(grant.limit));
-        self.reserved[vm.index()].iter_mut().for_each(|purse| purse.pay_back(grant.reserved));
+        self.reserved[vm.index()].iter_mut().for_each(|owed| owed.pay_back(grant.cpu, grant.reserved));
     }
 
     /// Whether it runs for what its VM is owed.
@@ -188,33 +206,33 @@ impl Budgets {
         self.grants.get(vcpu.index()).is_some_and(|grant| !grant.reserved.is_zero())
     }
 
-    /// A CPU that `vcpu`, which waits and whose VM is owed something, may take from somebody whose VM is owed nothing.
+    /// A CPU that `vcpu`, which waits and whose VM is owed something there, may take from somebody whose VM is not.
     pub fn evict(&self, vcpu: VcpuId, view: &View, but: &[CpuId]) -> Option<CpuId> {
         let vm = view.vm_of(vcpu);
-        if self.urgency(vm).is_zero() || !self.allows(vm) {
+        if self.reserved[vm.index()].is_none() || !self.allows(vm) {
             return None;
         }
-        let is_ordinary = |other: VcpuId| {
+        let is_ordinary = |other: VcpuId, cpu: CpuId| {
             let owner = view.vm_of(other);
-            owner != vm && !self.serves(other) && self.urgency(owner).is_zero()
+            owner != vm && !self.serves(other) && !self.is_owed_on(owner, cpu)
         };
         let cpus = (0u32..).map(CpuId).zip(&view.cpus);
-        let mut may = cpus.filter(|(cpu, _)| view.may_run(vcpu, *cpu) && !but.contains(cpu));
-        may.find(|(_, place)| place.running.is_some_and(is_ordinary)).map(|(cpu, _)| cpu)
+        let mut may = cpus
+            .filter(|(cpu, _)| view.may_run(vcpu, *cpu) && self.is_owed_on(vm, *cpu) && !but.contains(cpu));
+        may.find(|(cpu, place)| place.running.is_some_and(|other| is_ordinary(other, *cpu)))
+            .map(|(cpu, _)| cpu)
     }
 
     /// A VM's period is over. CPUs that should pick anew go into `again`; answers when the next one is over.
     pub fn renew(&mut self, view: &View, again: &mut Vec<CpuId>) -> Time {
         let purses = self.limits.iter_mut().zip(&mut self.reserved).zip(&mut self.ends);
         for ((limit, reserved), end) in purses.filter(|(_, end)| **end <= view.now) {
-            limit.iter_mut().chain(reserved).for_each(Purse::fill);
+            limit.iter_mut().for_each(Purse::fill);
+            reserved.iter_mut().for_each(Owed::fill);
             *end = *end + self.period;
         }
         again.extend(view.idle.iter().map(CpuId));
-        for (number, vm) in (0u32..).zip(&view.vms) {
-            if self.urgency(VmId(number)).is_zero() {
-                continue;
-            }
+        for vm in view.vms.iter().zip(&self.reserved).filter_map(|(vm, owed)| owed.as_ref().map(|_| vm)) {
             for vcpu in vm.vcpus().filter(|vcpu| view.vcpu(*vcpu).state == State::Ready) {
                 let cpu = self.evict(vcpu, view, again);
                 again.extend(cpu);

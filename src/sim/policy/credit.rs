@@ -190,7 +190,7 @@ impl Policy for Credit {
             self.take(vcpu, view);
             let vm = view.vm_of(vcpu);
             let slice = self.slice;
-            let span = self.budgets.as_mut().map_or(slice, |budgets| budgets.grant(vcpu, vm, slice));
+            let span = self.budgets.as_mut().map_or(slice, |budgets| budgets.grant(vcpu, vm, cpu, slice));
             Pick::Run(vcpu, view.now + span)
         })
     }

@@ -149,7 +149,7 @@ impl Policy for Credit2 {
         self.take(vcpu, view);
         let span = self.span(vcpu, next);
         let vm = view.vm_of(vcpu);
-        let span = self.budgets.as_mut().map_or(span, |budgets| budgets.grant(vcpu, vm, span));
+        let span = self.budgets.as_mut().map_or(span, |budgets| budgets.grant(vcpu, vm, cpu, span));
         Pick::Run(vcpu, view.now + span)
     }
 

@@ -262,13 +262,13 @@ impl Policy for Eevdf {
         let best = candidates.min_by_key(|(vm, vcpu)| {
             let starves = self.meetings.starves(*vcpu, self.slice, view);
             let it = &self.vms[vm.index()];
-            let urgency = self.budgets.as_ref().map_or(Span::ZERO, |budgets| budgets.urgency(*vm));
+            let urgency = self.budgets.as_ref().map(|budgets| budgets.urgency(*vm, cpu));
             (Reverse(urgency), Reverse(starves), it.v > mean, it.deadline, *vm)
         });
         let Some((vm, vcpu)) = best else { return Pick::Idle };
         self.take(vcpu, view);
         let slice = self.slice;
-        let span = self.budgets.as_mut().map_or(slice, |budgets| budgets.grant(vcpu, vm, slice));
+        let span = self.budgets.as_mut().map_or(slice, |budgets| budgets.grant(vcpu, vm, cpu, slice));
         for it in [&mut self.vms[vm.index()], &mut self.vcpus[vcpu.index()]] {
             it.request(slice);
             it.charge(span);

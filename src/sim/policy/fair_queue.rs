@@ -159,13 +159,13 @@ impl FairQueue {
         let waiting = vms.filter(|vm| self.waiting_of[vm.index()] > 0 && self.budgets.allows(*vm));
         let key = |vm: VmId, vcpu| {
             let starves = self.meetings.starves(vcpu, self.quantum, view);
-            (Reverse(self.budgets.urgency(vm)), Reverse(starves), self.vms[vm.index()], vcpu)
+            (Reverse(self.budgets.urgency(vm, cpu)), Reverse(starves), self.vms[vm.index()], vcpu)
         };
         let best = waiting.filter_map(|vm| candidate(vm.index()).map(|vcpu| key(vm, vcpu))).min();
         best.map_or(Pick::Idle, |(.., vcpu)| {
             self.take(vcpu, view);
             let vm = view.vm_of(vcpu);
-            let span = self.budgets.grant(vcpu, vm, self.quantum);
+            let span = self.budgets.grant(vcpu, vm, cpu, self.quantum);
             let price = self.virtual_time(vm.index(), span);
             self.vms[vm.index()] += price;
             self.paid[vcpu.index()] = price;

@@ -58,10 +58,7 @@ fn habits(host: &HostSpec, seed: u64) -> Habits {
 /// Which set of CPUs each virtual CPU of a VM may use, of those that are dedicated to nobody or to it; new sets are added to
 /// the list.
 fn places(spec: &VmSpec, cpus: u32, dedicated: &[u32], affinities: &mut Vec<CpuSet>) -> Vec<u32> {
-    let mut allowed: Vec<u32> = spec.cpus.clone().unwrap_or_else(|| (0..cpus).collect());
-    if !spec.dedicated {
-        allowed.retain(|cpu| !dedicated.contains(cpu));
-    }
+    let allowed = spec.places(cpus, dedicated);
     let mut place = |set: CpuSet| {
         let at = affinities.iter().position(|known| *known == set).unwrap_or_else(|| {
             affinities.push(set);
@@ -73,8 +70,7 @@ fn places(spec: &VmSpec, cpus: u32, dedicated: &[u32], affinities: &mut Vec<CpuS
         let at = place(allowed.into_iter().collect());
         return vec![at; spec.vcpus as usize];
     }
-    let own = allowed.iter().cycle().take(spec.vcpus as usize);
-    own.map(|cpu| place(std::iter::once(*cpu).collect())).collect()
+    allowed.into_iter().map(|cpu| place(std::iter::once(cpu).collect())).collect()
 }
 
 fn guest(spec: &VmSpec, vm: VmId, first: VcpuId, mhz: u32, seed: u64) -> GuestPlan {

@@ -153,6 +153,22 @@ fn what_a_vm_could_not_use_is_no_claim_for_later() {
 }
 
 #[test]
+fn what_a_vm_had_besides_its_reservation_is_no_debt() {
+    // While B sleeps for a second A has everything; when B wakes, a hundred times as heavy, A still has its half.
+    for policy in [
+        "name = \"equal-per-vm\", quantum_us = 1000",
+        "name = \"eevdf\", slice_us = 1000, period_us = 100000",
+    ] {
+        let sleeper = "program = \"io\", work_us = 100000, wait_us = 1000000, rounds = 1";
+        let vms = vm("A", 1, "reserved_cpus = 0.5", ENDLESS) + &vm("B", 1, "weight = 100.0", sleeper);
+        let mut machine = machine(&(host(1, policy) + &vms));
+        finish(&mut machine, Span::from_secs(3));
+        let answer = machine.guests()[1].threads()[0].seen.samples[0];
+        assert!(answer >= Span::from_millis(180), "{policy}: {answer}");
+    }
+}
+
+#[test]
 fn a_policy_with_a_clock_hides_no_deadlock() {
     use crate::sim::guest::{Guest, GuestPlan, LockKind, Moment, OnLongWait, Op, Program, Seen, ThreadPlan};
     use crate::sim::host::{CpuSet, Habits, Vm, VmId};

@@ -96,28 +96,45 @@ fn no_wake_up_is_lost_and_every_program_that_has_an_end_comes_to_it() {
     assert!(finite > 1000);
 }
 
-#[test]
-fn reservations_are_honoured() {
-    let mut reserved = 0;
-    for kind in Kind::ALL.into_iter().filter(|kind| kind.knows_reservations()) {
-        for number in 0..CASES {
-            let case = Case::random(kind, number, true);
-            if case.vms.iter().all(|vm| vm.reserved == 0.0) {
-                continue;
-            }
-            let mut machine = case.machine();
-            // Three periods.
-            let span = Span::from_millis(300);
-            run(&case, &mut machine, span, false);
-            for (vm, got) in case.vms.iter().zip(shares(&machine)) {
-                reserved += u32::from(vm.reserved > 0.0);
-                // In each period, what a slice on each CPU may delay at its end.
-                let bound = 3.0 * f64::from(case.cpus) * case.slice.as_f64() / span.as_f64();
-                assert!(got >= vm.reserved - bound, "{got} of {}: {case:?}", vm.reserved);
-            }
+/// Looks at the reservations of a case over three periods; how many there are.
+fn reservations_hold(case: &Case, wrong: &mut Vec<String>) -> usize {
+    let mut machine = case.machine();
+    let span = Span::from_millis(300);
+    run(case, &mut machine, span, false);
+    for (vm, got) in case.vms.iter().zip(shares(&machine)) {
+        // In each period, what a slice on each CPU may delay at its end.
+        let bound = 3.0 * f64::from(case.cpus) * case.slice.as_f64() / span.as_f64();
+        if got < vm.reserved - bound {
+            wrong.push(format!("{got} of {}: {case:?}", vm.reserved));
         }
     }
-    assert!(reserved > 100, "{reserved} reservations were looked at");
+    case.vms.iter().filter(|vm| vm.reserved > 0.0).count()
+}
+
+#[test]
+fn reservations_are_honoured() {
+    let (mut cases, mut wrong) = (0, Vec::new());
+    for kind in Kind::ALL.into_iter().filter(|kind| kind.knows_reservations()) {
+        for number in 0..2 * CASES {
+            let case = Case::random(kind, number, true);
+            cases += usize::from(reservations_hold(&case, &mut wrong) > 0);
+        }
+    }
+    assert!(wrong.is_empty(), "{} are wrong:\n{}", wrong.len(), wrong.join("\n"));
+    assert!(cases > 400, "{cases} cases had reservations");
+}
+
+#[test]
+fn reservations_are_honoured_where_vms_are_kept_to_some_cpus_and_pinned() {
+    let (mut cases, mut wrong) = (0, Vec::new());
+    for kind in Kind::ALL.into_iter().filter(|kind| kind.knows_reservations()) {
+        for number in 0..3 * CASES {
+            let case = Case::bound(kind, number);
+            cases += usize::from(reservations_hold(&case, &mut wrong) > 0);
+        }
+    }
+    assert!(wrong.is_empty(), "{} are wrong:\n{}", wrong.len(), wrong.join("\n"));
+    assert!(cases > 1000, "{cases} cases had reservations");
 }
 
 #[test]

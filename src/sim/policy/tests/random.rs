@@ -1,5 +1,8 @@
 //! Random small scenarios, by number: hosts of 1 to 6 CPUs with 1 to 5 VMs.
 
+use std::collections::BTreeSet;
+
+use crate::model::scenario::reserved::{Demand, allot, billionths};
 use crate::sim::guest::{Guest, GuestPlan, LockKind, Moment, OnLongWait, Op, Program, Seen, ThreadPlan};
 use crate::sim::host::{CpuSet, Habits, Machine, VcpuId, Vm, VmId};
 use crate::sim::policy::rtds::Reserve;
@@ -166,6 +169,38 @@ impl Case {
             vms.push(VmCase { vcpus, weight, reserved, limit, places, threads });
         }
         Self { kind, cpus, slice, switch, vms, seed: number, staggered: false }
+    }
+
+    /// The same with endless loops on VMs that are free, kept to some CPUs, or pinned, and with as many reservations as can
+    /// be kept at once, but for a twentieth.
+    pub(super) fn bound(kind: Kind, number: u64) -> Self {
+        let mut case = Self::random(kind, number, true);
+        let mut random = Stream::new(number, &[kind as u64, 2]);
+        let mut up_to = |most: u32| 1 + u32::try_from(random.below(u64::from(most))).unwrap_or(0);
+        let mut demands: Vec<Demand> = Vec::new();
+        for vm in &mut case.vms {
+            let how = up_to(3);
+            let own = up_to(case.cpus) - 1;
+            let set: Vec<u32> =
+                (0..case.cpus).filter(|cpu| how == 1 || *cpu == own || up_to(2) == 1).collect();
+            vm.places = match how {
+                3 => set.iter().cycle().take(vm.vcpus as usize).map(|cpu| vec![*cpu]).collect(),
+                _ => vec![set; vm.vcpus as usize],
+            };
+            vm.reserved = 0.0;
+            let cpus: BTreeSet<u32> = vm.places.iter().flatten().copied().collect();
+            let most = vm.vcpus.min(u32::try_from(cpus.len()).unwrap_or(1));
+            for _ in 0..3 {
+                let wanted = f64::from(up_to(10)) / 10.0 * f64::from(most);
+                demands.push(Demand { cpus: cpus.clone(), billionths: billionths(wanted) });
+                if allot(&demands).is_ok() {
+                    vm.reserved = wanted * 0.95;
+                    break;
+                }
+                demands.pop();
+            }
+        }
+        case
     }
 
     /// Its policy.
