@@ -21,8 +21,8 @@ fn simulated(name: &str, demands: usize) -> Simulation {
     for case in &mut cases {
         case.scenario.assumptions.clear();
     }
-    let study = Study::new(cases, Options { stretches: 0, watched: 0, may_miss: true })
-        .expect("it names what is there");
+    let study =
+        Study::new(cases, Options { may_miss: true, ..Options::default() }).expect("it names what is there");
     let replications: Vec<_> = (0..study.jobs().len()).map(|job| study.run(job)).collect();
     let simulation = study.conclude(&replications);
     assert!(!simulation.had_trouble(), "{name}: {:?}", simulation.cases);

@@ -203,7 +203,9 @@ fn the_summary_fits_a_terminal_and_says_what_was_published_and_assumed() {
         "± 0.100   yes",
         "[1] arithmetic",
         "vm.B.weight = 1.0",
-        "times 2:",
+        "times 2: half of it 0.5",
+        "host.switch_ns = 0: the default",
+        "Set by the scenario without a word on them: host.cpus = 1",
     ] {
         assert!(text.contains(part), "{part}: {text}");
     }

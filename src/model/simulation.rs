@@ -28,7 +28,7 @@ pub struct Simulation {
     pub calibrated: bool,
     /// Published (or measured) figures beside the simulated ones.
     pub published: Vec<PublishedOutcome>,
-    /// What was assumed, and how much it matters.
+    /// Its parameters: where their values are from, and how much depends on them.
     pub assumptions: Vec<AssumptionOutcome>,
 }
 
@@ -207,22 +207,92 @@ pub struct PublishedOutcome {
     pub simulated: Option<f64>,
     /// Half the width of its 95 % interval; none for one replication.
     pub half_width: Option<f64>,
-    /// How far off it may be; with a bound, on which side.
+    /// Whether parameters were set from it, so that the simulated value is no prediction.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub set_from: bool,
+    /// Between which values the simulated one must lie; none where nothing is demanded, or where the file is of a version
+    /// that wrote it in words only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub demand: Option<Demand>,
+    /// The same in words.
     pub demanded: String,
     /// Whether that holds; none where nothing is demanded.
     pub holds: Option<bool>,
 }
 
-/// A parameter that no source gives.
+/// Between which values, in the figure's unit, a simulated one must lie.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Demand {
+    /// At least this; none: nothing is too small.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub least: Option<f64>,
+    /// At most this; none: nothing is too large.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub most: Option<f64>,
+}
+
+impl Demand {
+    /// Whether a value is between the two.
+    pub fn is_met_by(&self, value: f64) -> bool {
+        self.least.is_none_or(|least| value >= least) && self.most.is_none_or(|most| value <= most)
+    }
+}
+
+/// A parameter: its value, where it is from, and how much depends on it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct AssumptionOutcome {
     /// The key.
     pub key: String,
-    /// Its value, as written.
+    /// Its value, as written; several where cases differ.
     pub value: String,
+    /// Where the value is from.
+    #[serde(default)]
+    pub origin: Origin,
     /// Why this one.
     pub why: String,
     /// What becomes of each published figure when it is changed: factor, and the simulated values in their order.
     pub sensitivity: Vec<(f64, Vec<Option<f64>>)>,
+    /// The same for changes that are no stated factors.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tried: Vec<Tried>,
+    /// Why nothing was tried, or not everything.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub untried: Option<String>,
+}
+
+/// Where the value of a parameter is from.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
+pub enum Origin {
+    /// The scenario says so, with its reason.
+    #[default]
+    Assumed,
+    /// It was not given: the default.
+    Default,
+    /// The scenario sets it without a word on it.
+    Set,
+    /// It was estimated from a measured run.
+    Estimated,
+}
+
+/// A change of a parameter and what became of the published figures.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Tried {
+    /// The change, in words: `times 0.5`, `set to true`.
+    pub change: String,
+    /// The simulated values, in the order of the published figures.
+    pub simulated: Vec<Option<f64>>,
+}
+
+impl AssumptionOutcome {
+    /// Every change that was tried: in words, and the simulated values in the order of the published figures.
+    pub fn changes(&self) -> impl Iterator<Item = (String, &[Option<f64>])> {
+        let factors =
+            self.sensitivity.iter().map(|(factor, values)| (format!("times {factor}"), values.as_slice()));
+        factors.chain(self.tried.iter().map(|tried| (tried.change.clone(), tried.simulated.as_slice())))
+    }
 }

@@ -7,10 +7,10 @@ use super::figures::{ratio_number, value_text};
 use super::terminal::{Style, heading, tables_that_fit};
 use super::text::{Paint, TextCell, TextTable, paragraph, printable};
 use crate::model::metric::Unit;
-use crate::model::simulation::{
-    AssumptionOutcome, CaseOutcome, PublishedOutcome, SimulatedFigure, Simulation,
-};
+use crate::model::simulation::{CaseOutcome, PublishedOutcome, SimulatedFigure, Simulation};
 use crate::stats::summary::mean_with_half_width;
+
+pub(super) mod parameters;
 
 /// Cases that are shown; the others are counted.
 const CASES_MOST: usize = 40;
@@ -37,7 +37,7 @@ pub fn text(simulation: &Simulation, style: Style) -> String {
     cases(&mut out, simulation, style);
     troubles(&mut out, simulation, style);
     published(&mut out, simulation, style);
-    assumptions(&mut out, simulation, style);
+    parameters::listing(&mut out, simulation, style);
     out
 }
 
@@ -177,7 +177,7 @@ fn published(out: &mut String, simulation: &Simulation, style: Style) {
             sources.push(&figure.source);
             sources.len() - 1
         });
-        let title = format!("{} [{}]", printable(&figure.title, SENTENCE_MOST), source + 1);
+        let title = format!("{} [{}]", title(figure), source + 1);
         let cells = [published_text(figure), simulated_text(figure), printable(&figure.demanded, LABEL_MOST)];
         let paint = match figure.holds {
             None => Paint::None,
@@ -205,62 +205,28 @@ fn published(out: &mut String, simulation: &Simulation, style: Style) {
     let _ = writeln!(out, "  {}", tally(simulation));
 }
 
-/// `9 of 10 demands hold; one figure is only shown`.
+/// A figure's title, and that it is no prediction where the model was set from it.
+pub(super) fn title(figure: &PublishedOutcome) -> String {
+    let title = printable(&figure.title, SENTENCE_MOST);
+    if figure.set_from { format!("{title} (the model was set from it)") } else { title }
+}
+
+/// `9 of 10 demands hold, 2 of them no predictions; one figure is only shown`.
 pub(super) fn tally(simulation: &Simulation) -> String {
-    let demanding = simulation.published.iter().filter(|figure| figure.holds.is_some()).count();
-    let hold = simulation.published.iter().filter(|figure| figure.holds == Some(true)).count();
+    let count = |is: &dyn Fn(&PublishedOutcome) -> bool| {
+        simulation.published.iter().filter(|figure| is(figure)).count()
+    };
+    let demanding = count(&|figure| figure.holds.is_some());
+    let hold = count(&|figure| figure.holds == Some(true));
+    let set = match count(&|figure| figure.holds == Some(true) && figure.set_from) {
+        0 => String::new(),
+        1 => ", one of them no prediction".to_owned(),
+        set => format!(", {set} of them no predictions"),
+    };
     let rest = match simulation.published.len() - demanding {
         0 => String::new(),
         1 => "; one figure is only shown".to_owned(),
         shown => format!("; {shown} figures are only shown"),
     };
-    format!("{hold} of {demanding} demands hold{rest}")
-}
-
-fn assumptions(out: &mut String, simulation: &Simulation, style: Style) {
-    if simulation.assumptions.is_empty() {
-        return;
-    }
-    let what =
-        if simulation.calibrated { "Estimated from the run" } else { "Assumed, because no source says so" };
-    heading(out, what, style);
-    for assumption in &simulation.assumptions {
-        let value = format!(
-            "{} = {}: ",
-            printable(&assumption.key, LABEL_MOST),
-            printable(&assumption.value, LABEL_MOST)
-        );
-        let why = printable(&assumption.why, SENTENCE_MOST);
-        out.push_str(&paragraph("  ", &format!("{value}{why}"), style.columns()));
-        for line in sensitivity(simulation, assumption) {
-            out.push_str(&paragraph("    ", &line, style.columns()));
-        }
-    }
-}
-
-/// What becomes of the published figures when an assumption is changed: a sentence per factor, about the one that moves
-/// furthest.
-pub(super) fn sensitivity(simulation: &Simulation, assumption: &AssumptionOutcome) -> Vec<String> {
-    let sentence = |(factor, values): &(f64, Vec<Option<f64>>)| {
-        let changes = simulation.published.iter().zip(values).filter_map(|(figure, value)| {
-            let (own, value) = (figure.simulated?, (*value)?);
-            let change = if own == 0.0 { value - own } else { value / own - 1.0 };
-            Some((figure, own, value, change))
-        });
-        let furthest = changes.max_by(|a, b| a.3.abs().total_cmp(&b.3.abs()));
-        let times = format!("times {factor}");
-        match furthest {
-            None => format!("{times}: no figure to look at"),
-            Some((_, _, _, change)) if change.abs() < NARROW => format!("{times}: no figure moves by 0.05 %"),
-            Some((figure, own, value, change)) => format!(
-                "{times}: figures move by at most {} % ({}, {}: {} instead of {})",
-                ratio_number(change.abs() * 100.0),
-                printable(&figure.title, LABEL_MOST),
-                printable(&figure.case, LABEL_MOST),
-                value_text(figure.unit, value),
-                value_text(figure.unit, own)
-            ),
-        }
-    };
-    assumption.sensitivity.iter().map(sentence).collect()
+    format!("{hold} of {demanding} demands hold{set}{rest}")
 }

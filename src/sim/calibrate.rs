@@ -8,6 +8,8 @@
 //! In a VM a thread also waits for the others on its virtual CPU. So the quantum of the host is looked for where no virtual
 //! CPU has two threads, and the turn of the guest's own scheduler after that, where some have.
 
+mod sensitivity;
+
 use std::collections::BTreeMap;
 
 use super::scenario::{Figure, run_host};
@@ -21,7 +23,7 @@ use crate::model::scenario::{
     HelpSpec, HostSpec, LimitSpec, LockSpec, PolicySpec, ProgramSpec, Scenario, ThreadSpec, VmSpec,
 };
 use crate::model::simulation::{
-    AssumptionOutcome, CaseOutcome, PublishedOutcome, SimulatedFigure, Simulation,
+    AssumptionOutcome, CaseOutcome, Demand, Origin, PublishedOutcome, SimulatedFigure, Simulation,
 };
 use crate::model::units::{Micros, Millis, Nanos, three_digits};
 use crate::stats::policy::{Observation, name};
@@ -41,6 +43,8 @@ const SHARE_TOLERANCE: f64 = 0.1;
 struct Model {
     policy: SharingPolicy,
     parameter: Option<f64>,
+    /// The policy that fits next best, with its parameter.
+    next_best: Option<(SharingPolicy, Option<f64>)>,
     misfit: f64,
     /// Why the policy is not certain, if it is not.
     doubt: Option<String>,
@@ -66,7 +70,8 @@ struct Measured<'a> {
 /// # Errors
 /// The run has no share probe with at least three phases in which all instances worked.
 pub fn calibrate(run: &RunResults, seed: u64) -> Result<Simulation, String> {
-    let (mut cases, mut published, mut assumptions) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut cases, mut published, mut assumptions) =
+        (Vec::new(), Vec::new(), Vec::<AssumptionOutcome>::new());
     for cell in &run.cells {
         let Some(Detail::Share(detail)) = &cell.detail else { continue };
         let kind =
@@ -79,14 +84,24 @@ pub fn calibrate(run: &RunResults, seed: u64) -> Result<Simulation, String> {
         };
         let Some(model) = learn(&joint, &rest, seed) else { continue };
         let figures = simulate(&joint, &model, &held.0, seed);
-        published.extend(beside(&label, held, &joint, &figures));
-        assumptions.extend(told(&label, &model, joint.is_vm));
+        let rows = beside(&label, held, &joint, &figures);
+        let predict = |model: &Model| {
+            let figures = simulate(&joint, model, &held.0, seed);
+            let own = rows.iter().map(|row| row.metrics.first().and_then(|id| value(&figures, id)));
+            // Predictions for other platforms have nothing to do with this model.
+            published.iter().map(|_: &PublishedOutcome| None).chain(own).collect()
+        };
+        assumptions.extend(sensitivity::tried(told(&label, &model, joint.is_vm), &model, &predict));
+        published.extend(rows);
         cases.push(case(&label, &model, &held.0, figures));
     }
     if cases.is_empty() {
         return Err("the run has no share probe with three phases or more in which all instances worked: measure one \
                     with [probe.share] in a layout such as 1x2"
             .to_owned());
+    }
+    for tried in assumptions.iter_mut().flat_map(|parameter| &mut parameter.tried) {
+        tried.simulated.resize(published.len(), None);
     }
     Ok(Simulation {
         calibrated: true,
@@ -142,6 +157,7 @@ fn learn(joint: &Measured<'_>, rest: &[&Phase<'_>], random_seed: u64) -> Option<
     let mut model = Model {
         policy: fit.policy,
         parameter: fit.parameter,
+        next_best: named.fits.get(1).map(|next| (next.policy, next.parameter)),
         misfit: fit.misfit_share,
         doubt: named.doubt.clone(),
         quantum: Micros::from_micros(4000),
@@ -312,7 +328,7 @@ fn beside(label: &str, held: &Phase<'_>, joint: &Measured<'_>, figures: &[Figure
                got: f64,
                simulated: Option<f64>,
                demanded: &str,
-               holds: Option<bool>| {
+               demand: Demand| {
         PublishedOutcome {
             title,
             case: label.to_owned(),
@@ -322,30 +338,30 @@ fn beside(label: &str, held: &Phase<'_>, joint: &Measured<'_>, figures: &[Figure
             published: got,
             simulated,
             half_width: None,
+            set_from: false,
+            demand: Some(demand),
             demanded: demanded.to_owned(),
-            holds,
+            holds: simulated.map(|simulated| demand.is_met_by(simulated)),
         }
     };
     let share = |who: &str, id: &str, got: f64| {
-        let simulated = value(figures, id);
-        let holds = simulated.map(|simulated| (simulated - got).abs() <= SHARE_TOLERANCE * got);
         let title = format!("CPUs of {who} instance ({load})");
-        row((title, id), Unit::Count, got, simulated, "within 10 %", holds)
+        let off = SHARE_TOLERANCE * got;
+        let demand = Demand { least: Some(got - off), most: Some(got + off) };
+        row((title, id), Unit::Count, got, value(figures, id), "within 10 %", demand)
     };
     let other = if seen.instances > 2 { "vm.other-1.cpus" } else { "vm.other.cpus" };
     let mut rows = vec![share("the first", "vm.first.cpus", seen.first), share("another", other, seen.other)];
     let all = (phase.away_ticks.sum() + phase.running_ticks.sum()) as f64;
     if let Some(bound) = longest_with(&phase.away_ticks, 0.05 * all, joint.detail) {
-        let simulated = value(figures, "vm.first.bound_95_ns");
-        let holds = simulated.map(|simulated| (simulated / bound).log2().abs() <= 1.0);
         let title = format!("bound_95 of the first instance ({load})");
         rows.push(row(
             (title, "vm.first.bound_95_ns"),
             Unit::Nanoseconds,
             bound,
-            simulated,
+            value(figures, "vm.first.bound_95_ns"),
             "within one log2 bin",
-            holds,
+            Demand { least: Some(bound / 2.0), most: Some(bound * 2.0) },
         ));
     }
     rows
@@ -356,8 +372,11 @@ fn told(label: &str, model: &Model, is_vm: bool) -> Vec<AssumptionOutcome> {
     let row = |key: &str, value: String, why: String| AssumptionOutcome {
         key: format!("{label}: {key}"),
         value,
+        origin: Origin::Estimated,
         why,
         sensitivity: Vec::new(),
+        tried: Vec::new(),
+        untried: None,
     };
     let parameter =
         model.parameter.map(|parameter| format!(" ({})", three_digits(parameter))).unwrap_or_default();
@@ -365,7 +384,7 @@ fn told(label: &str, model: &Model, is_vm: bool) -> Vec<AssumptionOutcome> {
     let micros = |micros: Micros| Nanos::from_nanos(micros.get().saturating_mul(1000)).to_string();
     let mut rows = vec![
         row(
-            "policy",
+            sensitivity::POLICY,
             format!("{}{parameter}", crate::stats::policy::words(model.policy)),
             match &model.doubt {
                 None => format!("closed forms fit best: off by {misfit} % of all CPUs on average"),
@@ -373,24 +392,24 @@ fn told(label: &str, model: &Model, is_vm: bool) -> Vec<AssumptionOutcome> {
             },
         ),
         row(
-            "quantum",
+            sensitivity::QUANTUM,
             micros(model.quantum),
             "with it, simulated stretches away are as long as the measured ones".to_owned(),
         ),
         row(
-            "noise",
+            sensitivity::NOISE,
             format!("{} CPUs", three_digits(model.lost_cpus)),
             "all instances together never had the rest of the CPUs".to_owned(),
         ),
         row(
-            "cost of a switch",
+            sensitivity::SWITCH,
             model.switch.to_string(),
             "work per CPU time is so much less where threads take turns".to_owned(),
         ),
     ];
     if is_vm {
         let why = "with it, they are as long where threads share a virtual CPU, too";
-        rows.push(row("the guest's own turn", micros(model.turn), why.to_owned()));
+        rows.push(row(sensitivity::TURN, micros(model.turn), why.to_owned()));
     }
     rows
 }

@@ -61,7 +61,8 @@ impl Source {
                 anyhow!("--case {label}: there is no such case; there are {}{more}", labels.join(", "))
             })?,
         };
-        let options = Options { stretches, may_miss: !overrides.is_empty(), watched };
+        let may_miss = !overrides.is_empty();
+        let options = Options { stretches, may_miss, watched, small_changes: true };
         Study::new(cases, options).map_err(|error| {
             told(ScenarioError { line: line_of(&self.text, &error.path), problem: error.to_string() })
         })

@@ -70,7 +70,7 @@ fn touches(one: &str, two: &str) -> bool {
 }
 
 /// A path with numbers where it names the members of a list.
-fn numbered(root: &Value, path: &str) -> String {
+pub(super) fn numbered(root: &Value, path: &str) -> String {
     let mut at = Some(root);
     let mut parts: Vec<String> = Vec::new();
     for part in path.split('.') {

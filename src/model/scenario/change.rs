@@ -31,11 +31,23 @@ impl Case {
             Some(other) => return Err(wrong(format!("{other} is no number that could be multiplied"))),
             None => return Err(wrong("there is no such value".to_owned())),
         };
-        let mut root = as_table(&self.scenario).map_err(|error| wrong(error.to_string()))?;
-        put(&mut root, path, product.clone()).map_err(wrong)?;
-        let mut changed: Scenario = root
-            .try_into()
-            .map_err(|error: toml::de::Error| wrong(format!("{product}: {}", error.message())))?;
+        self.with(&[(path.to_owned(), product)])
+    }
+
+    /// The same scenario with these values at their paths, checked again.
+    ///
+    /// # Errors
+    /// When something on the way is not there, or a value is not allowed there.
+    pub fn with(&self, values: &[(String, Value)]) -> Result<Scenario, Impossible> {
+        let (path, value) =
+            values.first().map_or_else(Default::default, |(path, value)| (path.as_str(), value.to_string()));
+        let mut root = as_table(&self.scenario).map_err(|error| Impossible::new(path, error.to_string()))?;
+        for (path, value) in values {
+            put(&mut root, path, value.clone()).map_err(|problem| Impossible::new(path, problem))?;
+        }
+        let mut changed: Scenario = root.try_into().map_err(|error: toml::de::Error| {
+            Impossible::new(path, format!("{value}: {}", error.message()))
+        })?;
         changed.seed = self.scenario.seed;
         changed.check()?;
         Ok(changed)
@@ -43,7 +55,7 @@ impl Case {
 }
 
 /// The scenario as a table. TOML has no integers beyond 2^63, which a seed may be.
-fn as_table(scenario: &Scenario) -> Result<Value, toml::ser::Error> {
+pub(super) fn as_table(scenario: &Scenario) -> Result<Value, toml::ser::Error> {
     Value::try_from(Scenario { seed: 0, ..scenario.clone() })
 }
 

@@ -26,19 +26,26 @@ pub struct FigureSpec {
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[cfg_attr(test, schemars(with = "BTreeMap<String, serde_json::Value>"))]
     pub over_case: BTreeMap<String, toml::Value>,
-    /// The published value, in the unit of the metric (shares from 0 to 1, times in nanoseconds).
+    /// The published value, as the source says it, in the unit of the metric (shares from 0 to 1, times in nanoseconds).
     pub published: f64,
-    /// How far the simulated value may be off, absolutely; none: it is shown, and nothing is demanded.
+    /// The value that is demanded, where that is another one than the published; `tolerance` and `bound` say how.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub demand: Option<f64>,
+    /// How far the simulated value may be off what is demanded, absolutely. With neither tolerance nor bound it is shown,
+    /// and nothing is demanded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tolerance: Option<f64>,
-    /// It only has to be at least (or at most) the published value.
+    /// It only has to be at least (or at most) what is demanded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bound: Option<BoundSpec>,
+    /// Whether parameters were set from it, so that its simulated value is no prediction.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub set_from: bool,
     /// Where it was published.
     pub source: String,
 }
 
-/// On which side of a published value the simulated one must lie.
+/// On which side of the demanded value the simulated one must lie.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
@@ -58,9 +65,14 @@ pub struct AssumptionSpec {
     pub key: String,
     /// Why this value, and from which single-guest figure or document it was set.
     pub why: String,
-    /// Factors by which it is changed to see how much the result depends on it.
+    /// Factors by which it is changed to see how much the result depends on it. Without factors and values a small change
+    /// is tried: the other one of yes and no, a step from zero, half of any other number.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub try_factors: Vec<f64>,
+    /// Values that are put in its place to see the same, where a factor makes no sense.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[cfg_attr(test, schemars(with = "Vec<serde_json::Value>"))]
+    pub try_values: Vec<toml::Value>,
 }
 
 impl FigureSpec {
@@ -68,6 +80,16 @@ impl FigureSpec {
         let path = |key: &str| format!("figure.{number}.{key}");
         if !self.published.is_finite() {
             return Err(Impossible::new(path("published"), format!("{} is no figure", self.published)));
+        }
+        if let Some(demand) = self.demand {
+            if !demand.is_finite() {
+                return Err(Impossible::new(path("demand"), format!("{demand} is no figure")));
+            }
+            if self.bound.is_none() && self.tolerance.is_none() {
+                let problem =
+                    "it does not say how: wanted bound, \"at-least\" or \"at-most\", or a tolerance, too";
+                return Err(Impossible::new(path("demand"), problem));
+            }
         }
         self.tolerance.map_or(Ok(()), |tolerance| bounded_f64(path("tolerance"), tolerance, 0.0, 1e18))
     }

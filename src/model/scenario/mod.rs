@@ -10,6 +10,7 @@
 mod blame;
 mod change;
 mod figure;
+mod free;
 mod host;
 mod memory;
 mod nodes;
@@ -20,6 +21,7 @@ mod sweep;
 
 pub use change::written;
 pub use figure::*;
+pub use free::{Parameter, is_question, small_change};
 pub use host::*;
 pub use memory::*;
 pub use nodes::*;

@@ -5,12 +5,13 @@
 //!                                                              at fault: path ─► line in the file
 //! ```
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 use toml::{Table, Value};
 
 use super::blame::Blame;
+use super::free::written;
 use super::{Impossible, Scenario};
 
 /// Most cases of a file.
@@ -27,6 +28,8 @@ pub struct Case {
     pub settings: BTreeMap<String, Value>,
     /// The scenario.
     pub scenario: Scenario,
+    /// Paths of its parameters that somebody wrote down; all others are defaults.
+    pub written: BTreeSet<String>,
 }
 
 /// Why a file holds no scenario.
@@ -160,7 +163,8 @@ fn case(
         place.map_or_else(|| told.clone(), |span| blame.at_byte(&whole, span.start, &told.problem))
     })?;
     scenario.check().map_err(|Impossible { path, problem }| blame.at(&path, &problem))?;
-    Ok(Case { label: label(named, &settings, varied, &scenario), settings, scenario })
+    let label = label(named, &settings, varied, &scenario);
+    Ok(Case { label, settings, scenario, written: written(&root) })
 }
 
 fn label(

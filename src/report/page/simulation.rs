@@ -6,7 +6,8 @@ use maud::{Markup, html};
 use crate::model::metric::Unit;
 use crate::model::results::RunResults;
 use crate::model::simulation::{
-    CaseOutcome, PublishedOutcome, Simulation, StretchMode, TimeLine, TimeStretch, WaitTimes,
+    AssumptionOutcome, CaseOutcome, PublishedOutcome, Simulation, StretchMode, TimeLine, TimeStretch,
+    WaitTimes,
 };
 
 use super::super::chart::axis::{Axis, Quantity, Scale};
@@ -16,7 +17,7 @@ use super::super::chart::plot::{Series, Stroke};
 use super::super::chart::svg::Picture;
 use super::super::figures::value_text;
 use super::super::simulation::{
-    extent, figure_text, holds_word, published_text, sensitivity, short, simulated_text, tally,
+    extent, figure_text, holds_word, parameters, published_text, short, simulated_text, tally, title,
 };
 use super::super::utc::format_utc;
 use super::document::Section;
@@ -56,7 +57,7 @@ pub(super) fn sections(simulation: &Simulation) -> Vec<Section> {
         section("curves", "Curves", curves(simulation)),
         section("waits", "How long locks were waited for", waits(simulation)),
         section("lines", "Who ran where", lines(simulation)),
-        section("assumptions", "What was assumed", assumptions(simulation)),
+        section("assumptions", "Parameters", assumptions(simulation)),
     ]
 }
 
@@ -95,7 +96,7 @@ fn published(figures: &[PublishedOutcome], known: &str) -> Markup {
             tbody {
                 @for figure in figures.iter().take(ROWS_MOST) {
                     tr {
-                        th scope="row" { (bounded(&figure.title)) }
+                        th scope="row" { (title(figure)) }
                         td.text { (bounded(&figure.case)) }
                         td { (published_text(figure)) }
                         td { (simulated_text(figure)) }
@@ -337,32 +338,39 @@ fn assumptions(simulation: &Simulation) -> Option<Markup> {
     if simulation.assumptions.is_empty() {
         return None;
     }
+    let told = simulation.assumptions.iter().filter(|parameter| parameters::is_told_by_itself(parameter));
+    let groups = parameters::in_groups(simulation);
     Some(html! {
-        p { "What no source says, and how much depends on it." }
-        @for assumption in &simulation.assumptions {
-            h3 { code { (bounded(&assumption.key)) } " = " (bounded(&assumption.value)) }
-            p { (bounded(&assumption.why)) }
-            @if !assumption.sensitivity.is_empty() {
-                ul { @for line in sensitivity(simulation, assumption) { li { (bounded(&line)) } } }
-                (behind("Every published figure", &plain_table(
-                    &["Figure", "Case", "As it stands"].into_iter().map(str::to_owned)
-                        .chain(assumption.sensitivity.iter().map(|(factor, _)| format!("times {factor}")))
-                        .collect::<Vec<_>>().iter().map(String::as_str).collect::<Vec<_>>(),
-                    &changed(simulation, &assumption.sensitivity),
-                )))
+        p { (parameters::heading_words(simulation)) "." }
+        @for parameter in told.take(ROWS_MOST) {
+            h3 { code { (parameters::assignment(parameter)) } }
+            p { (parameters::reason(parameter)) }
+            @let lines = parameters::sensitivity(simulation, parameter);
+            @if !lines.is_empty() { ul { @for line in lines { li { (line) } } } }
+            @if parameter.changes().next().is_some() {
+                (behind("Every published figure", &changed(simulation, parameter)))
             }
+        }
+        @for (words, group) in groups {
+            h3 { (words) }
+            p { @for parameter in group { code { (parameters::assignment(parameter)) } " · " } }
         }
     })
 }
 
-fn changed(simulation: &Simulation, sensitivity: &[(f64, Vec<Option<f64>>)]) -> Vec<Vec<String>> {
+/// What every published figure becomes when a parameter is changed.
+fn changed(simulation: &Simulation, parameter: &AssumptionOutcome) -> Markup {
+    let words: Vec<String> = parameter.changes().map(|(words, _)| bounded(&words)).collect();
+    let head: Vec<&str> =
+        ["Figure", "Case", "As it stands"].into_iter().chain(words.iter().map(String::as_str)).collect();
     let row = |(at, figure): (usize, &PublishedOutcome)| {
-        let values = sensitivity.iter().map(|(_, values)| match values.get(at) {
+        let values = parameter.changes().map(|(_, values)| match values.get(at) {
             Some(Some(value)) => value_text(figure.unit, *value),
             _ => "–".to_owned(),
         });
-        let first = [bounded(&figure.title), bounded(&figure.case), simulated_text(figure)];
+        let first = [title(figure), bounded(&figure.case), simulated_text(figure)];
         first.into_iter().chain(values).collect()
     };
-    simulation.published.iter().enumerate().take(ROWS_MOST).map(row).collect()
+    let rows: Vec<Vec<String>> = simulation.published.iter().enumerate().take(ROWS_MOST).map(row).collect();
+    plain_table(&head, &rows)
 }

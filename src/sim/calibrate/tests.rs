@@ -75,6 +75,7 @@ fn what_made_a_run_is_found_and_the_load_held_out_is_predicted() {
     let truth = |policy, parameter, quantum_us| Model {
         policy,
         parameter,
+        next_best: None,
         misfit: 0.0,
         doubt: None,
         quantum: Micros::from_micros(quantum_us),
@@ -93,6 +94,12 @@ fn what_made_a_run_is_found_and_the_load_held_out_is_predicted() {
         for row in &found.published {
             assert_eq!(row.holds, Some(true), "{model:?}: {row:?}");
         }
+        for parameter in &found.assumptions {
+            let all = parameter
+                .changes()
+                .all(|(_, values)| values.len() == 3 && values.iter().all(Option::is_some));
+            assert!(parameter.changes().next().is_some() && all, "{parameter:?}");
+        }
         let words = crate::stats::policy::words(model.policy);
         assert_eq!(found.cases[0].settings["policy"], words, "{:?}", found.assumptions);
     }
@@ -104,6 +111,7 @@ fn the_turn_of_a_guests_own_scheduler_is_found_beside_the_hosts_quantum() {
         let model = Model {
             policy: SharingPolicy::ProportionalToNeed,
             parameter: None,
+            next_best: None,
             misfit: 0.0,
             doubt: None,
             quantum: Micros::from_micros(quantum),

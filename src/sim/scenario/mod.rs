@@ -6,6 +6,7 @@
 //!                  ─► paging::run ────────────► figures      [memory]
 //! ```
 
+mod assumed;
 mod build;
 mod cells;
 mod figures;

@@ -7,7 +7,8 @@ use toml::Value;
 use super::study::Outcomes;
 use crate::model::metric::Unit;
 use crate::model::scenario::{BoundSpec, Case, FigureSpec, Impossible};
-use crate::model::simulation::PublishedOutcome;
+use crate::model::simulation::{Demand, PublishedOutcome};
+use crate::model::units::three_digits;
 use crate::stats::summary::mean_with_half_width;
 
 /// Confidence of intervals.
@@ -132,8 +133,10 @@ pub(super) fn outcomes(cases: &[Case], pairs: &[Pair], outcomes: &Outcomes<'_>) 
             published: spec.published,
             simulated: simulated.map(|(mean, _)| mean),
             half_width: simulated.and_then(|(_, half)| half),
+            set_from: spec.set_from,
+            demand: demand(spec),
             demanded: demanded(spec, unit),
-            holds: holds(spec, simulated.map(|(mean, _)| mean)),
+            holds: holds(demand(spec), simulated.map(|(mean, _)| mean)),
         })
     };
     pairs.iter().filter_map(outcome).collect()
@@ -152,32 +155,40 @@ fn unit(pair: &Pair, spec: &FigureSpec, outcomes: &Outcomes<'_>) -> Unit {
 /// What is demanded, in words; empty where nothing is.
 fn demanded(spec: &FigureSpec, unit: Unit) -> String {
     let off = spec.tolerance.map(|tolerance| match unit {
-        Unit::Share => format!("{} points", crate::model::units::three_digits(tolerance * 100.0)),
+        Unit::Share => format!("{} points", three_digits(tolerance * 100.0)),
         _ => unit.format(tolerance),
     });
-    let published = unit.format(spec.published);
+    let wanted = unit.format(spec.demand.unwrap_or(spec.published));
     match (spec.bound, off) {
         (None, None) => String::new(),
-        (None, Some(off)) => format!("± {off}"),
-        (Some(BoundSpec::AtLeast), None) => format!("at least {published}"),
-        (Some(BoundSpec::AtLeast), Some(off)) => format!("at least {published} less {off}"),
-        (Some(BoundSpec::AtMost), None) => format!("at most {published}"),
-        (Some(BoundSpec::AtMost), Some(off)) => format!("at most {published} and {off}"),
+        (None, Some(off)) if spec.demand.is_none() => format!("± {off}"),
+        (None, Some(off)) => format!("{wanted} ± {off}"),
+        (Some(BoundSpec::AtLeast), None) => format!("at least {wanted}"),
+        (Some(BoundSpec::AtLeast), Some(off)) => format!("at least {wanted} less {off}"),
+        (Some(BoundSpec::AtMost), None) => format!("at most {wanted}"),
+        (Some(BoundSpec::AtMost), Some(off)) => format!("at most {wanted} and {off}"),
     }
 }
 
-/// Whether what is demanded holds; what was not simulated does not. None where nothing is demanded.
-fn holds(spec: &FigureSpec, simulated: Option<f64>) -> Option<bool> {
+/// Between which values the simulated one must lie; none where nothing is demanded.
+fn demand(spec: &FigureSpec) -> Option<Demand> {
     if spec.tolerance.is_none() && spec.bound.is_none() {
         return None;
     }
-    let Some(simulated) = simulated else { return Some(false) };
-    // What comes out of decimal fractions may lie a last binary digit beside them.
-    let rounding = 1e-12 * spec.published.abs();
-    let off = spec.tolerance.unwrap_or(0.0) + rounding;
-    Some(match spec.bound {
-        None => (simulated - spec.published).abs() <= off,
-        Some(BoundSpec::AtLeast) => simulated >= spec.published - off,
-        Some(BoundSpec::AtMost) => simulated <= spec.published + off,
+    let wanted = spec.demand.unwrap_or(spec.published);
+    let off = spec.tolerance.unwrap_or(0.0);
+    Some(Demand {
+        least: (spec.bound != Some(BoundSpec::AtMost)).then_some(wanted - off),
+        most: (spec.bound != Some(BoundSpec::AtLeast)).then_some(wanted + off),
     })
+}
+
+/// Whether what is demanded holds; what was not simulated does not. None where nothing is demanded.
+fn holds(demand: Option<Demand>, simulated: Option<f64>) -> Option<bool> {
+    let Demand { least, most } = demand?;
+    // What comes out of decimal fractions may lie a last binary digit beside them.
+    let rounding = |end: f64| 1e-12 * end.abs();
+    let with_room =
+        Demand { least: least.map(|end| end - rounding(end)), most: most.map(|end| end + rounding(end)) };
+    Some(simulated.is_some_and(|simulated| with_room.is_met_by(simulated)))
 }

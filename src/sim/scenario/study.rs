@@ -1,7 +1,7 @@
 //! A whole scenario file as a flat list of independent jobs, and their outcomes put together again.
 //!
 //! ```text
-//!  cases ─► jobs: case × replication (× assumption changed by a factor) ─► Replication each, on any thread, in any order
+//!  cases ─► jobs: case × replication (× a parameter changed) ─► Replication each, on any thread, in any order
 //!                                                                               │ by the job's number
 //!                                                    Simulation ◄── conclude ◄──┘
 //! ```
@@ -10,13 +10,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::assumed::Tries;
 use super::published::{self, Pair};
 use super::watch::Watch;
 use super::{Replication, run};
 use crate::model::scenario::{Case, Impossible, NoiseSpec, Scenario, written};
-use crate::model::simulation::{
-    AssumptionOutcome, CaseOutcome, SimulatedFigure, Simulation, TimeLine, WaitTimes,
-};
+use crate::model::simulation::{CaseOutcome, SimulatedFigure, Simulation, TimeLine, WaitTimes};
 use crate::model::units::Nanos;
 use crate::sim::nodes::NoiseTrace;
 use crate::sim::random::Stream;
@@ -29,8 +28,6 @@ const MOST_STRETCHES: usize = 1200;
 const STRETCHES_IN_ALL: usize = 24_000;
 /// Different troubles of a case that are told.
 const MOST_TROUBLES: usize = 5;
-/// Different values of an assumption that are told.
-const MOST_VALUES: usize = 4;
 /// Which randomness of a scenario is drawn for its replications.
 const REPLICATIONS: u64 = 1;
 
@@ -45,15 +42,6 @@ pub struct Job {
     pub factor: Option<usize>,
 }
 
-/// An assumption changed by a factor.
-#[derive(Debug, Clone, PartialEq)]
-struct Change {
-    assumption: usize,
-    factor: f64,
-    /// The changed scenario of each case that figures are drawn from and that has the key.
-    scenarios: BTreeMap<usize, Scenario>,
-}
-
 /// How a study is made.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Options {
@@ -63,6 +51,8 @@ pub struct Options {
     pub watched: usize,
     /// Whether a published figure may be about a case that is not there: somebody changed the file's values.
     pub may_miss: bool,
+    /// Whether small changes of parameters are tried for which the file states none.
+    pub small_changes: bool,
 }
 
 /// A scenario file, ready to be simulated.
@@ -70,7 +60,7 @@ pub struct Options {
 pub struct Study {
     cases: Vec<Case>,
     pairs: Vec<Pair>,
-    changes: Vec<Change>,
+    tries: Tries,
     jobs: Vec<Job>,
     stretches: usize,
     watched: usize,
@@ -101,14 +91,15 @@ impl Study {
         let mut wanted: Vec<usize> = pairs.iter().flat_map(|pair| [pair.case, pair.over_case]).collect();
         wanted.sort_unstable();
         wanted.dedup();
-        let changes = changes(&cases, &wanted)?;
+        let tries = Tries::new(&cases, &wanted, options.small_changes)?;
         let of = |case: usize, factor: Option<usize>| {
             let count = cases.get(case).map_or(0, |case| case.scenario.replications);
             (0..count).map(move |replication| Job { case, replication, factor })
         };
         let in_all = |case: usize| cases.get(case).map_or(0, |case| case.scenario.replications as usize);
         let changed_cases = || {
-            changes.iter().enumerate().flat_map(|(n, change)| change.scenarios.keys().map(move |c| (*c, n)))
+            let all = tries.changes.iter().enumerate();
+            all.flat_map(|(n, change)| change.scenarios.keys().map(move |case| (*case, n)))
         };
         let count = (0..cases.len()).map(in_all).sum::<usize>()
             + changed_cases().map(|(case, _)| in_all(case)).sum::<usize>();
@@ -120,7 +111,7 @@ impl Study {
         let mut jobs: Vec<Job> = (0..cases.len()).flat_map(|case| of(case, None)).collect();
         jobs.extend(changed_cases().flat_map(|(case, factor)| of(case, Some(factor))));
         let Options { stretches, watched, .. } = options;
-        Ok(Self { cases, pairs, changes, jobs, stretches, watched, traces: BTreeMap::new() })
+        Ok(Self { cases, pairs, tries, jobs, stretches, watched, traces: BTreeMap::new() })
     }
 
     /// Recorded traces that the cases name, each once.
@@ -166,7 +157,7 @@ impl Study {
     /// Scenario, seed, and how many stretches are kept of a job.
     fn parts(&self, number: usize) -> Option<(&Scenario, u64, usize)> {
         let job = self.jobs.get(number)?;
-        let changed = job.factor.and_then(|factor| self.changes.get(factor)?.scenarios.get(&job.case));
+        let changed = job.factor.and_then(|factor| self.tries.changes.get(factor)?.scenarios.get(&job.case));
         let scenario = changed.or_else(|| self.cases.get(job.case).map(|case| &case.scenario))?;
         let seed = Stream::new(scenario.seed, &[REPLICATIONS, job.replication.into()]).seed();
         let stretches = match (job.factor, job.replication, job.case) {
@@ -200,69 +191,9 @@ impl Study {
             replications: first.map_or(0, |scenario| scenario.replications),
             cases: cases.collect(),
             published: published::outcomes(&self.cases, &self.pairs, &outcomes),
-            assumptions: self.assumptions(&outcomes),
+            assumptions: self.tries.outcomes(&self.cases, &self.pairs, &outcomes),
         }
     }
-
-    fn assumptions(&self, outcomes: &Outcomes<'_>) -> Vec<AssumptionOutcome> {
-        let Some(first) = self.cases.first() else { return Vec::new() };
-        let outcome = |(number, spec): (usize, &crate::model::scenario::AssumptionSpec)| {
-            let mine = self.changes.iter().enumerate().filter(|(_, change)| change.assumption == number);
-            let figures = &first.scenario.figures;
-            let sensitivity = mine.map(|(at, change)| {
-                let value = |pair: &Pair| published::mean(pair, figures, outcomes, Some(at));
-                (change.factor, self.pairs.iter().map(value).collect())
-            });
-            AssumptionOutcome {
-                key: spec.key.clone(),
-                value: values(&self.cases, &spec.key).join(", "),
-                why: spec.why.clone(),
-                sensitivity: sensitivity.collect(),
-            }
-        };
-        first.scenario.assumptions.iter().enumerate().map(outcome).collect()
-    }
-}
-
-/// The different values that cases have at `key`, as written.
-fn values(cases: &[Case], key: &str) -> Vec<String> {
-    let mut values: Vec<String> = Vec::new();
-    for value in cases.iter().filter_map(|case| case.value(key)) {
-        let text = written(&value).into_owned();
-        if !values.contains(&text) {
-            values.push(text);
-        }
-    }
-    if values.len() > MOST_VALUES {
-        values.truncate(MOST_VALUES);
-        values.push("…".to_owned());
-    }
-    values
-}
-
-/// Every assumption changed by each of its factors, in the cases that matter.
-fn changes(cases: &[Case], wanted: &[usize]) -> Result<Vec<Change>, Impossible> {
-    let assumptions = cases.first().map_or(&[][..], |case| &case.scenario.assumptions);
-    let mut changes = Vec::new();
-    for (assumption, spec) in assumptions.iter().enumerate() {
-        let at = |key: &str| format!("assumption.{assumption}.{key}");
-        if cases.iter().all(|case| case.value(&spec.key).is_none()) {
-            return Err(Impossible::new(at("key"), format!("no case has a value at \"{}\"", spec.key)));
-        }
-        for factor in &spec.try_factors {
-            let mut scenarios = BTreeMap::new();
-            for case in wanted {
-                let Some(it) = cases.get(*case).filter(|it| it.value(&spec.key).is_some()) else { continue };
-                let product = it.multiplied(&spec.key, *factor);
-                let product = product.map_err(|wrong| {
-                    Impossible::new(at("try_factors"), format!("times {factor}: {wrong}"))
-                })?;
-                scenarios.insert(*case, product);
-            }
-            changes.push(Change { assumption, factor: *factor, scenarios });
-        }
-    }
-    Ok(changes)
 }
 
 fn case_outcome(case: &Case, replications: &[(u32, &Replication)], stretches: usize) -> CaseOutcome {

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::{Options, Replication, Study};
 use crate::model::scenario::cases;
-use crate::model::simulation::Simulation;
+use crate::model::simulation::{Demand, Origin, Simulation};
 
 const FILE: &str = r#"
 name = "two"
@@ -62,7 +62,7 @@ why = "Nobody says."
 try_factors = [0.5, 3.0]
 "#;
 
-const KEPT: Options = Options { stretches: 100, watched: 0, may_miss: false };
+const KEPT: Options = Options { stretches: 100, watched: 0, may_miss: false, small_changes: false };
 
 fn study() -> Study {
     Study::new(cases(FILE, &[]).unwrap(), KEPT).unwrap()
@@ -150,13 +150,64 @@ fn published_figures_are_held_against_the_cases_they_are_about() {
 #[test]
 fn assumptions_are_changed_by_their_factors() {
     let simulation = simulated(&study(), 2);
-    let [assumption] = simulation.assumptions.as_slice() else { panic!("one assumption") };
+    let assumption = &simulation.assumptions[0];
     assert_eq!((assumption.key.as_str(), assumption.value.as_str()), ("vm.B.weight", "1.0"));
     let [(half, light), (triple, heavy)] = assumption.sensitivity.as_slice() else { panic!("two factors") };
     assert_eq!((*half, *triple, light.len()), (0.5, 3.0, simulation.published.len()));
     let own = simulation.published[0].simulated.unwrap();
     // The other one weighs half as much, or three times as much.
     assert!(light[0].unwrap() > own + 0.05 && heavy[0].unwrap() < own - 0.1, "{light:?} {own} {heavy:?}");
+}
+
+#[test]
+fn what_is_demanded_may_be_another_value_than_the_published_one() {
+    let text = FILE.replace("published = 3\n", "published = 3\ndemand = 0.5\n");
+    let study = Study::new(cases(&text, &[]).unwrap(), Options::default()).unwrap();
+    let figure = &simulated(&study, 2).published[1];
+    assert!((figure.published - 3.0).abs() < 1e-12 && figure.holds == Some(true), "{figure:?}");
+    assert_eq!(figure.demanded, "at least 0.500");
+    assert_eq!(figure.demand, Some(Demand { least: Some(0.5), most: None }));
+    let unclear = text.replace("bound = \"at-least\"\n", "");
+    let wrong = cases(&unclear, &[]).unwrap_err();
+    assert!(wrong.problem.contains("figure.1.demand") && wrong.problem.contains("at-most"), "{wrong}");
+}
+
+#[test]
+fn every_parameter_is_listed_with_its_origin_and_defaults_are_changed_by_a_little() {
+    let options = Options { small_changes: true, ..KEPT };
+    let study = Study::new(cases(FILE, &[]).unwrap(), options).unwrap();
+    let simulation = simulated(&study, 2);
+    let of = |key: &str| simulation.assumptions.iter().find(|one| one.key == key);
+    let switch = of("host.switch_ns").unwrap();
+    assert_eq!((switch.origin, switch.value.as_str()), (Origin::Default, "0"));
+    let [tried] = switch.tried.as_slice() else { panic!("one change of {switch:?}") };
+    assert_eq!((tried.change.as_str(), tried.simulated.len()), ("set to 1000", simulation.published.len()));
+    // A microsecond at every change of turns is lost to both.
+    assert_ne!(tried.simulated[0], simulation.published[0].simulated);
+    assert_eq!(of("host.staggered").unwrap().tried[0].change, "set to true");
+    let question = of("vm.*.reserved_cpus").unwrap();
+    assert!(question.tried.is_empty() && question.untried.is_some(), "{question:?}");
+    let quantum = of("host.policy.quantum_us").unwrap();
+    assert_eq!((quantum.origin, quantum.value.as_str()), (Origin::Set, "1000, 4000"));
+    // There are no locks; B's weight is assumed, A's is a default of its own.
+    assert!(of("host.mhz").is_none() && of("vm.*.weight").is_none());
+    assert_eq!(of("vm.A.weight").map(|weight| weight.origin), Some(Origin::Default));
+}
+
+#[test]
+fn assumptions_are_changed_to_their_values_or_by_a_little_where_none_is_stated() {
+    let tried = |lines: &str, small_changes: bool| {
+        let text = FILE.replace("try_factors = [0.5, 3.0]", lines);
+        let options = Options { small_changes, ..KEPT };
+        let simulation = simulated(&Study::new(cases(&text, &[]).unwrap(), options).unwrap(), 2);
+        simulation.assumptions[0].changes().map(|(words, _)| words).collect::<Vec<_>>()
+    };
+    assert_eq!(tried("try_values = [2.5, 7.0]", true), ["set to 2.5", "set to 7.0"]);
+    assert_eq!(tried("", true), ["times 0.5"]);
+    assert!(tried("", false).is_empty());
+    let wrong = FILE.replace("try_factors = [0.5, 3.0]", "try_values = [\"heavy\"]");
+    let wrong = Study::new(cases(&wrong, &[]).unwrap(), KEPT).unwrap_err();
+    assert_eq!(wrong.path, "assumption.0.try_values");
 }
 
 #[test]
