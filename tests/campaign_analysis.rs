@@ -84,6 +84,7 @@ fn measure(experiment: &Experiment, on: &mut dyn Instance, cell: Cell, round: u3
         others: Vec::new(),
         start_skew_ns: None,
         host: None,
+        instances: Vec::new(),
     }
 }
 

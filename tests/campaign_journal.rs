@@ -148,6 +148,7 @@ fn a_line_that_would_not_read_back_is_not_written() {
         others: Vec::new(),
         start_skew_ns: None,
         host: None,
+        instances: Vec::new(),
     };
     let error = journal.append_measurement(&measurement).unwrap_err();
     assert!(matches!(error, JournalError::Unwritable { .. }), "{error}");

@@ -16,7 +16,8 @@ use bulkhead::model::job::Job;
 use bulkhead::model::journal::{FailureKind, Measurement, Outcome};
 use bulkhead::model::layout::Layout;
 use bulkhead::model::names::LoadPlace;
-use bulkhead::model::results::RunResults;
+use bulkhead::model::results::{CellResult, RunResults};
+use bulkhead::model::units::Nanos;
 use bulkhead::platforms::fake::Fake;
 use bulkhead::platforms::{Cancel, Platform};
 use bulkhead::stats::joint::{MEMBER_SPREAD, START_SKEW};
@@ -277,23 +278,47 @@ fn a_scripted_wrong_clock_is_a_result_and_nothing_else_changes() {
         )
     };
     let (_, honest) = run_fakes(&text(""));
-    let (_, results) = run_fakes(&text(", clock_ppm = -2500, clock_step_ms = 3000"));
+    let (_, results) =
+        run_fakes(&text(", clock_ppm = -2500, clock_step_ms = 3000, clock_step_between_ms = -500"));
     let clock = |results: &RunResults, label: &str| {
         results.clocks.iter().find(|clock| clock.platform == label).unwrap().clone()
     };
     assert_eq!(clock(&results, "a").level, ClockLevel::Agrees);
     assert_eq!(clock(&honest, "wrong").level, ClockLevel::Agrees);
     let wrong = clock(&results, "wrong");
-    assert_eq!((wrong.level, wrong.measurements, wrong.step_count), (ClockLevel::Lies, 4, 4));
+    assert_eq!((wrong.level, wrong.measurements, wrong.step_count), (ClockLevel::Lies, 4, 7));
     let drift = wrong.drift_ppm.unwrap();
     assert!(drift.low <= -2500.0 && -2500.0 <= drift.high && drift.high - drift.low < 100.0, "{drift:?}");
     assert!(wrong.steps[0].step_ns.abs_diff(3_000_000_000) < 100_000, "{:?}", wrong.steps[0]);
     assert!(wrong.sentence.contains("its clock runs slow"), "{}", wrong.sentence);
-    assert!(
-        wrong.sentence.contains("set 4 times during measurements, at most 3 s forward"),
-        "{}",
-        wrong.sentence
+    for words in [
+        "set 4 times during measurements, at most 3 s forward (± 20 µs)",
+        "set 3 times between measurements, at most 500 ms back (± 20 µs), after fwq of round 1 and before fwq of round 2",
+    ] {
+        assert!(wrong.sentence.contains(words), "{}", wrong.sentence);
+    }
+    for step in wrong.steps.iter().filter_map(|step| Some((step, step.since.as_ref()?))) {
+        let (step, since) = step;
+        assert_eq!((step.step_ns, step.error_ns, since.round + 1), (-500_000_000, 20_000, step.round));
+    }
+    let spans = |label: &str| {
+        let cell = results.cells.iter().find(|cell| cell.cell.platform == label).unwrap();
+        cell.outside.iter().map(|span| (span.round, span.ratio().unwrap(), span.error_ns)).collect::<Vec<_>>()
+    };
+    assert_eq!(
+        (spans("a").len(), spans("wrong").len()),
+        (4, 4),
+        "every measurement carries its outside time"
     );
-    assert_eq!(results.cells, honest.cells, "figures are what the probes say, whatever the clocks do");
+    assert!(spans("wrong").iter().all(|(_, ratio, _)| (ratio - 0.9975).abs() < 1e-6), "{:?}", spans("wrong"));
+    assert!(spans("a").iter().all(|(_, _, error)| *error == Nanos::from_nanos(20_000)), "{:?}", spans("a"));
+    let figures = |results: &RunResults| -> Vec<CellResult> {
+        results.cells.iter().map(|cell| CellResult { outside: Vec::new(), ..cell.clone() }).collect()
+    };
+    assert_eq!(
+        figures(&results),
+        figures(&honest),
+        "figures are what the probes say, whatever the clocks do"
+    );
     assert!(results.failures.is_empty());
 }

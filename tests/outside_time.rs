@@ -25,9 +25,9 @@ use bulkhead::platforms::native::ProcessCarrier;
 use bulkhead::platforms::process::Process;
 use bulkhead::platforms::vm::guest::Rehearsal;
 use bulkhead::platforms::vm::platform::Vm;
-use bulkhead::platforms::vm::wrong_clock::{STEP, WRONG_BY_PPM};
+use bulkhead::platforms::vm::wrong_clock::{STEP, STEP_BACK, WRONG_BY_PPM};
 use bulkhead::platforms::{Broken, Cancel, Instance, InstanceSpec, Platform};
-use bulkhead::stats::outside::{ClockCheck, began_on_host, drift, level, skew};
+use bulkhead::stats::outside::{ClockCheck, began_on_host, drift, jump_between, level, set_between, skew};
 
 fn cache() -> PathBuf {
     let named = std::env::var_os("BULKHEAD_CACHE").map(PathBuf::from);
@@ -84,7 +84,7 @@ fn assert_agrees(times: &[OutsideTime]) {
         assert!(time.before.exchanges > 0 && time.after.exchanges > 0);
         assert!(time.began_ns >= time.before.monotonic_ns && time.ended_ns <= time.after.monotonic_ns);
         let check = ClockCheck::of(time).expect("the host's clock runs");
-        assert_eq!(check.step_ns, None, "nobody set the clock");
+        assert_eq!(check.step, None, "nobody set the clock");
         let disagreement = (check.inside_ns - check.outside_ns).abs();
         assert!(disagreement <= check.error_ns + check.inside_ns * 1e-3, "{disagreement} ns: {check:?}");
         gains.push(check.against_host);
@@ -169,14 +169,27 @@ fn a_guests_clock_is_compared_with_its_hosts_across_pauses() {
     let run = tempfile::tempdir().expect("a run directory");
     let Some(mut vm) = vm(run.path(), None) else { return };
     let mut guest = start(&mut vm, run.path(), 0);
-    let mut times = Vec::new();
+    let (mut times, mut pauses) = (Vec::new(), Vec::new());
     for id in 1..=3 {
         times.push(measure(guest.as_mut(), &gap(id, 300, None)));
+        let asked = Instant::now();
         guest.pause().expect("it pauses");
+        let paused = Instant::now();
         std::thread::sleep(Duration::from_millis(200));
+        let at_least = paused.elapsed();
         guest.resume().expect("it resumes");
+        pauses.push([at_least, asked.elapsed()].map(|time| time.as_nanos() as f64));
     }
     assert_agrees(&times);
+    let drift =
+        drift(&times.iter().filter_map(|time| Some(ClockCheck::of(time)?.against_host)).collect::<Vec<_>>())
+            .expect("long enough");
+    for (pair, [at_least, at_most]) in times.windows(2).zip(pauses) {
+        let (from, to) = (&pair[0].after, &pair[1].before);
+        assert_eq!(set_between(from, to), None, "nobody set it between measurements: {from:?} {to:?}");
+        let jump = |paused| jump_between(from, to, paused, &drift);
+        assert_eq!(jump((at_least, at_most)), None, "a pause is no jump: {from:?} {to:?}");
+    }
     guest.end();
 }
 
@@ -185,15 +198,21 @@ fn a_guest_with_a_wrong_clock_is_found_out_and_breaks_nothing() {
     let run = tempfile::tempdir().expect("a run directory");
     let Some(mut vm) = vm(run.path(), Some(Rehearsal::WrongClock)) else { return };
     let mut guest = start(&mut vm, run.path(), 0);
-    let first = ClockCheck::of(&measure(guest.as_mut(), &gap(1, 5000, None))).expect("the host's clock runs");
-    let step = first.step_ns.expect("its time of day was set");
+    let first_time = measure(guest.as_mut(), &gap(1, 5000, None));
+    let first = ClockCheck::of(&first_time).expect("the host's clock runs");
+    let step = first.step.expect("its time of day was set").step_ns;
     let wanted = i64::try_from(STEP.as_nanos()).expect("small");
     // The step was made of two calls in the guest; between them the clock ran on.
     assert!(step.abs_diff(wanted) < 50_000_000, "{step} ns of {wanted}: {first:?}");
-    let times: Vec<ClockCheck> = (2..=4)
-        .map(|id| ClockCheck::of(&measure(guest.as_mut(), &gap(id, 800, None))).expect("it runs"))
-        .collect();
-    assert!(times.iter().all(|check| check.step_ns.is_none()), "set once: {times:?}");
+    let times: Vec<OutsideTime> = (2..=4).map(|id| measure(guest.as_mut(), &gap(id, 800, None))).collect();
+    let back =
+        set_between(&first_time.after, &times[0].before).expect("it was set back before the second job");
+    let wanted_back = i64::try_from(STEP_BACK.as_nanos()).expect("small");
+    assert!(back.step_ns.abs_diff(-wanted_back) < 50_000_000, "{back:?}");
+    let again = times.windows(2).filter_map(|pair| set_between(&pair[0].after, &pair[1].before)).next();
+    assert_eq!(again, None, "then it was left alone");
+    let times: Vec<ClockCheck> = times.iter().map(|time| ClockCheck::of(time).expect("it runs")).collect();
+    assert!(times.iter().all(|check| check.step.is_none()), "set once: {times:?}");
 
     // Against its own raw clock the guest is wrong by exactly what was ordered, within the error bar.
     let slew = drift(&times.iter().map(|check| check.against_raw).collect::<Vec<_>>()).expect("long enough");

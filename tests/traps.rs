@@ -148,6 +148,7 @@ fn page_of(reports: &[(ProbeReport, ProbeReport)]) -> String {
                 others: Vec::new(),
                 start_skew_ns: None,
                 host: None,
+                instances: Vec::new(),
             });
         }
     }

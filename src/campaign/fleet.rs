@@ -20,9 +20,9 @@ use super::demand::Room;
 use super::event::{Event, Role};
 use super::network::{Networks, own_address};
 use crate::model::experiment::PlatformSpec;
-use crate::model::journal::{Failure, FailureKind};
+use crate::model::journal::{Failure, FailureKind, InstanceLife};
 use crate::model::layout::Layout;
-use crate::model::units::Bytes;
+use crate::model::units::{Bytes, Nanos};
 use crate::platforms::lab::Port;
 use crate::platforms::{Broken, Cancel, Instance, InstanceSpec, Platform, Reach};
 
@@ -67,6 +67,19 @@ struct Occupant {
     failed_starts: u32,
     given_up: Option<String>,
     next_job: u64,
+    life: InstanceLife,
+    /// When the pause that lasts was asked for, and when it was confirmed.
+    pausing: Option<(Instant, Instant)>,
+}
+
+impl Occupant {
+    /// Its pause has ended: that was asked for at `asked`.
+    fn paused_until(&mut self, asked: Instant) {
+        let Some((from, confirmed)) = self.pausing.take() else { return };
+        let add = |sum: &mut Nanos, time: Duration| *sum = sum.saturating_add(Nanos::from_duration(time));
+        add(&mut self.life.paused_at_least_ns, asked.saturating_duration_since(confirmed));
+        add(&mut self.life.paused_at_most_ns, from.elapsed());
+    }
 }
 
 /// Platforms and their instances.
@@ -80,6 +93,8 @@ pub(super) struct Fleet {
     cancel: Cancel,
     /// How long each start took that nobody has asked for yet, by label of the platform.
     starts: Vec<(String, Duration)>,
+    /// Number of the next start.
+    next_start: u32,
 }
 
 /// What instances of each role need.
@@ -130,7 +145,17 @@ impl Fleet {
         cancel: Cancel,
     ) -> Self {
         let (seats, networks) = (BTreeMap::new(), Networks::default());
-        Self { platforms, host, seats, networks, rooms, scratch, cancel, starts: Vec::new() }
+        Self { platforms, host, seats, networks, rooms, scratch, cancel, starts: Vec::new(), next_start: 0 }
+    }
+
+    /// Numbers starts from here on, so that no instance is taken for one of an earlier session.
+    pub(super) fn number_starts_from(&mut self, first: u32) {
+        self.next_start = first;
+    }
+
+    /// Which instance sits there, and for how long it was paused.
+    pub(super) fn life(&self, seat: Seat) -> InstanceLife {
+        self.seats.get(&seat).map(|occupant| occupant.life).unwrap_or_default()
     }
 
     /// How long the starts since the last call took, by label of the platform.
@@ -261,9 +286,12 @@ impl Fleet {
         }
         let occupant = self.seats.entry(seat).or_default();
         match occupant.parked.take() {
-            Some(mut instance) => match instance.resume() {
-                Ok(()) => Ok(instance),
-                Err(broken) => {
+            Some(mut instance) => match (Instant::now(), instance.resume()) {
+                (asked, Ok(())) => {
+                    occupant.paused_until(asked);
+                    Ok(instance)
+                }
+                (_, Err(broken)) => {
                     instance.end();
                     Err(broken)
                 }
@@ -282,11 +310,15 @@ impl Fleet {
         if started.is_ok() {
             self.starts.push((platform.clone(), asked.elapsed()));
         }
+        let start = self.next_start;
+        self.next_start = start.saturating_add(1);
         let occupant = self.seats.entry(seat).or_default();
         match started {
             Ok(instance) => {
                 occupant.failed_starts = 0;
                 occupant.next_job = 0;
+                occupant.life = InstanceLife { start, ..InstanceLife::default() };
+                occupant.pausing = None;
                 on_event(&Event::InstanceStarted { platform, role, start_time: instance.start_time() });
                 Ok(instance)
             }
@@ -366,8 +398,11 @@ impl Fleet {
 
     /// Parks an instance that is in order. One that cannot be paused is ended: it would disturb the others.
     pub(super) fn give_back(&mut self, seat: Seat, mut instance: Box<dyn Instance>) {
+        let asked = Instant::now();
         if instance.pause().is_ok() {
-            self.seats.entry(seat).or_default().parked = Some(instance);
+            let occupant = self.seats.entry(seat).or_default();
+            occupant.pausing = Some((asked, Instant::now()));
+            occupant.parked = Some(instance);
         } else {
             instance.end();
         }

@@ -8,20 +8,17 @@
 
 use std::time::Instant;
 
-use super::cost::Flavour;
 use super::demand::{crowding, deadline_of};
 use super::effect::under_load;
 use super::event::Event;
 use super::fleet::{Fleet, Seat};
 use super::joint::{Member, Together, together};
 use super::network::peer;
-use super::predict::{pilot, slowness};
 use crate::model::accounts::HostAccount;
-use crate::model::detail::Detail;
 use crate::model::experiment::Experiment;
 use crate::model::facts::MachineFacts;
 use crate::model::job::{Dose, Job, JobReply, LoadSpec, Part, Peer, PlacedDose};
-use crate::model::journal::{Cell, Failure, FailureKind, Outcome, PlatformState, Skew};
+use crate::model::journal::{Cell, Failure, FailureKind, InstanceLife, Outcome, PlatformState, Skew};
 use crate::model::layout::Layout;
 use crate::model::names::{LoadPlace, PlatformKind, ProbeKind};
 use crate::model::params::ProbeSpec;
@@ -53,6 +50,7 @@ pub(super) struct Attempt {
     pub(super) start_skew_ns: Option<Skew>,
     pub(super) doses: Vec<PlacedDose>,
     pub(super) host: Option<HostAccount>,
+    pub(super) instances: Vec<InstanceLife>,
     /// From the request to the reply; none when it did not come to a request.
     pub(super) duration: Option<Nanos>,
     /// What the measured instance says of itself and how long it took to start.
@@ -107,6 +105,7 @@ impl Bench<'_> {
             start_skew_ns: None,
             doses: Vec::new(),
             host: None,
+            instances: Vec::new(),
             duration: None,
             met: None,
         };
@@ -140,6 +139,7 @@ impl Bench<'_> {
             return Err(failure(FailureKind::Start, format!("{cell:?} is not in the experiment")).into());
         };
         let instances = self.fetch(&wanted, on_event)?;
+        attempt.instances = instances.iter().map(|(seat, _)| self.fleet.life(*seat)).collect();
         if let Some((_, first)) = instances.first() {
             attempt.met = Some((first.facts().clone(), first.start_time()));
         }
@@ -384,31 +384,6 @@ impl Bench<'_> {
             }
         }
     }
-}
-
-/// Has a platform of which nothing is known work for a moment; how many times as slow as typical it is. None when that
-/// did not work: the measurements will say why.
-pub(super) fn run_pilot(
-    fleet: &mut Fleet,
-    index: usize,
-    flavour: Flavour,
-    cancel: &Cancel,
-    on_event: &mut dyn FnMut(&Event),
-) -> Option<f64> {
-    let seat = Seat::Measured(index);
-    let mut instance = fleet.checkout(seat, on_event).ok()?;
-    let probe = pilot();
-    let deadline_ms = deadline_of(&probe, instance.facts(), 1);
-    let id = fleet.next_job(seat);
-    let job = Job { id, probe: Some(probe), deadline_ms, ..Job::default() };
-    let Ok(reply) = instance.begin(&job, cancel).and_then(|()| instance.finish(cancel)) else {
-        instance.end();
-        return None;
-    };
-    fleet.give_back(seat, instance);
-    let report = reply.report.and_then(Result::ok)?;
-    let Detail::Fwq(fwq) = report.detail else { return None };
-    slowness(&fwq.samples_ns, fwq.iterations, flavour)
 }
 
 /// How near a failure is to its cause: who broke comes before who complains that others are gone, and before who was

@@ -26,6 +26,7 @@ pub mod journal;
 mod learn;
 mod measure;
 mod network;
+mod pilot;
 pub mod plan;
 pub mod predict;
 pub mod preview;

@@ -21,7 +21,8 @@ use super::fleet::{Fleet, MemberRoom, Rooms};
 use super::history::History;
 use super::journal::{Contents, Journal, JournalError};
 use super::learn::Learner;
-use super::measure::{Attempt, Bench, run_pilot};
+use super::measure::{Attempt, Bench};
+use super::pilot::run_pilot;
 use super::plan::{Next, Plan};
 use super::predict::Oracle;
 use super::rundir::RunDir;
@@ -148,6 +149,9 @@ impl<'a> Runner<'a> {
             members: member_rooms(experiment, &header.host),
         };
         let mut fleet = Fleet::new(platforms, host, rooms, rundir.scratch(), cancel.clone());
+        let lives = contents.measurements.iter().flat_map(|measurement| &measurement.instances);
+        let last_start = lives.map(|life| life.start).max();
+        fleet.number_starts_from(last_start.map_or(0, |last| last.saturating_add(1)));
         for (index, state) in states.iter().enumerate() {
             if let Some(reason) = gone(state) {
                 fleet.give_up_platform(index, &format!("not available after the resume: {reason}"));
@@ -304,7 +308,7 @@ impl<'a> Runner<'a> {
         let Some(attempt) = bench.attempt(cell, on_event) else {
             return Ok(None);
         };
-        let Attempt { outcome, others, start_skew_ns, doses, host, duration, met } = attempt;
+        let Attempt { outcome, others, start_skew_ns, doses, host, instances, duration, met } = attempt;
         let duration_ns = duration.unwrap_or_else(|| Nanos::from_duration(before.elapsed()));
         if let Some((facts, start_time)) = met {
             self.meet(&cell.platform, facts, start_time)?;
@@ -319,6 +323,7 @@ impl<'a> Runner<'a> {
             others,
             start_skew_ns,
             host,
+            instances,
         }))
     }
 

@@ -16,7 +16,7 @@ pub enum ClockLevel {
     Agrees,
     /// It runs up to 500 ppm faster or slower, which is what a time daemon may do to it.
     Drifts,
-    /// It runs further off than any time daemon would make it, or it was set in the middle of a measurement.
+    /// It runs further off than any time daemon would make it, or it was set during measurements or between them.
     Lies,
     /// It was not compared, or not long enough.
     Unknown,
@@ -34,14 +34,42 @@ pub struct Ppm {
     pub high: f64,
 }
 
-/// A step of `CLOCK_REALTIME` against `CLOCK_MONOTONIC` during a measurement: somebody set the clock.
+/// A clock that was set.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
+pub enum SteppedClock {
+    /// `CLOCK_REALTIME`, against the instance's own `CLOCK_MONOTONIC`: somebody set the time of day.
+    #[default]
+    Realtime,
+    /// `CLOCK_MONOTONIC`, against the host's: nobody can set it, but who carries the instance can make it jump.
+    Monotonic,
+}
+
+/// One measurement of a run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct MeasurementName {
+    /// What was measured.
+    pub cell: Cell,
+    /// In which round.
+    pub round: u32,
+}
+
+/// A step of one of an instance's clocks, during a measurement or between two that the same instance made.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct ClockStep {
-    /// During which measurement.
+    /// During which measurement; with `since`, before which one.
     pub cell: Cell,
     /// Of which round.
     pub round: u32,
+    /// The instance's measurement before, where the clock was set between the two; none for a step during a measurement.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub since: Option<MeasurementName>,
+    /// Which clock.
+    #[serde(default)]
+    pub clock: SteppedClock,
     /// How far, nanoseconds; above 0 when the clock was set forward.
     pub step_ns: i64,
     /// Error bar, nanoseconds.
@@ -72,7 +100,7 @@ pub struct ClockVerdict {
     pub disagreement_error_ns: u64,
     /// Median round trip to the host's clock, nanoseconds.
     pub round_trip_ns: u64,
-    /// Steps of its `CLOCK_REALTIME`, the largest first, at most [`STEPS_KEPT`].
+    /// Steps of its clocks, the largest first, at most [`STEPS_KEPT`].
     pub steps: Vec<ClockStep>,
     /// Steps in all.
     pub step_count: u32,

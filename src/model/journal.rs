@@ -136,6 +136,29 @@ pub struct Measurement {
     /// What the host saw of the first instance meanwhile; none where it cannot look.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host: Option<HostAccount>,
+    /// The instances that made it, in the order of the outcomes; empty when they could not be had, and in journals of
+    /// older versions.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub instances: Vec<InstanceLife>,
+}
+
+impl Measurement {
+    /// Outcomes of all instances, in order.
+    pub fn outcomes(&self) -> impl Iterator<Item = &Outcome> {
+        std::iter::once(&self.outcome).chain(&self.others)
+    }
+}
+
+/// An instance when it began a measurement, as its host knows it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct InstanceLife {
+    /// Number of its start among all starts of the run: measurements with the same one were made by the same instance.
+    pub start: u32,
+    /// For how long it had no CPU since its start, from each pause's confirmation until its end was asked for.
+    pub paused_at_least_ns: Nanos,
+    /// The same from when each pause was asked for until its end was confirmed.
+    pub paused_at_most_ns: Nanos,
 }
 
 /// How far apart instances started.

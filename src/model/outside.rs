@@ -54,3 +54,28 @@ pub struct OutsideTime {
     /// When the probe ended, `CLOCK_MONOTONIC` of the instance.
     pub ended_ns: Nanos,
 }
+
+/// How long a probe took in one instance, by the instance's clock and by the host's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct OutsideSpan {
+    /// Number of the round, from 0.
+    pub round: u32,
+    /// Number of the instance in its layout; 0 for one that measured alone.
+    pub rank: u32,
+    /// How the host's clock was asked.
+    pub transport: ClockTransport,
+    /// Length of the probe on the instance's `CLOCK_MONOTONIC`.
+    pub inside_ns: Nanos,
+    /// The same on the host's clock.
+    pub outside_ns: Nanos,
+    /// Error bar of that: half of both round trips.
+    pub error_ns: Nanos,
+}
+
+impl OutsideSpan {
+    /// Length inside over length outside: above 1 when the instance's clock ran faster. None for a probe of no length.
+    pub fn ratio(&self) -> Option<f64> {
+        (self.outside_ns > Nanos::ZERO).then(|| self.inside_ns.as_f64() / self.outside_ns.as_f64())
+    }
+}

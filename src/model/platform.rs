@@ -195,6 +195,8 @@ pub struct FakeScript {
     pub clock_ppm: i32,
     /// How far its time of day is set during each measurement, −1 000 000 … 1 000 000 ms.
     pub clock_step_ms: i32,
+    /// How far it is set between two measurements of the same instance, −1 000 000 … 1 000 000 ms.
+    pub clock_step_between_ms: i32,
     /// Measurements (counted from 1 per instance) that break, and how.
     pub failures: Vec<FakeFailure>,
     /// Loads that do nothing: their dose is zero.
@@ -258,12 +260,12 @@ fn check_bounds(platform: &PlatformSpec) -> Result<(), ExperimentError> {
         within("script.noise_percent", script.noise_percent.into(), 0, 100)?;
         within("script.delay_ms", script.delay_ms.into(), 0, 60_000)?;
         within("script.clock_ppm, either sign,", script.clock_ppm.unsigned_abs().into(), 0, 100_000)?;
-        within(
-            "script.clock_step_ms, either sign,",
-            script.clock_step_ms.unsigned_abs().into(),
-            0,
-            1_000_000,
-        )?;
+        for (what, step_ms) in [
+            ("script.clock_step_ms, either sign,", script.clock_step_ms),
+            ("script.clock_step_between_ms, either sign,", script.clock_step_between_ms),
+        ] {
+            within(what, step_ms.unsigned_abs().into(), 0, 1_000_000)?;
+        }
         within("number of script.failures", script.failures.len() as u64, 0, 1000)?;
     }
     Ok(())

@@ -12,6 +12,7 @@ use super::isolation::IsolationMatrix;
 use super::job::PlacedDose;
 use super::journal::{Cell, Failure, PlatformState};
 use super::metric::{Better, Estimate, Unit};
+use super::outside::OutsideSpan;
 use super::policy::PolicyVerdict;
 use super::prediction::SessionTime;
 use super::preflight::Preflight;
@@ -119,6 +120,9 @@ pub struct CellResult {
     pub cost: Option<OwnCost>,
     /// How strong the neighbours were, median over the rounds.
     pub doses: Vec<PlacedDose>,
+    /// How long each measurement took, inside and on the host's clock; those are left out whose clocks say nothing.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub outside: Vec<OutsideSpan>,
     /// Who took the time that the gap probe lost, all rounds together; none for other probes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub attribution: Option<Attribution>,
@@ -141,6 +145,7 @@ impl CellResult {
             clock: None,
             cost: None,
             doses: Vec::new(),
+            outside: Vec::new(),
             attribution: None,
             sides: None,
             notes: Vec::new(),

@@ -276,6 +276,7 @@ mod tests {
             start_skew_ns: skew_ns
                 .map(|skew| Skew { skew_ns: Nanos::from_nanos(skew), error_ns: Nanos::from_nanos(9) }),
             host: None,
+            instances: Vec::new(),
         }
     }
 

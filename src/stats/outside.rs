@@ -64,8 +64,8 @@ pub struct ClockCheck {
     pub against_host: Gain,
     /// The instance's `CLOCK_MONOTONIC` against its `CLOCK_MONOTONIC_RAW`.
     pub against_raw: Gain,
-    /// Step of `CLOCK_REALTIME` against `CLOCK_MONOTONIC`, nanoseconds; none when there is none beyond its error.
-    pub step_ns: Option<i64>,
+    /// Step of `CLOCK_REALTIME` against `CLOCK_MONOTONIC`; none when there is none beyond its error.
+    pub step: Option<Step>,
 }
 
 impl ClockCheck {
@@ -77,25 +77,65 @@ impl ClockCheck {
         if host <= 0.0 {
             return None;
         }
-        let error_ns = error_of(time);
+        let error_ns = error_of(&time.before, &time.after);
         let rate = if inside > 0.0 { host / inside } else { 1.0 };
         let probe = between(time.began_ns, time.ended_ns);
         let raw = ran(|r| r.raw_ns);
-        let step = ran(|r| r.realtime_ns) - inside;
         Some(Self {
             inside_ns: probe,
             outside_ns: probe * rate,
             error_ns,
             against_host: Gain { span_ns: host, gained_ns: inside - host, error_ns },
             against_raw: Gain { span_ns: raw, gained_ns: inside - raw, error_ns },
-            step_ns: (step.abs() > error_ns + ROUNDING_NS as f64).then(|| to_signed(step)),
+            step: set_between(&time.before, &time.after),
         })
     }
 }
 
+/// A step of a clock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Step {
+    /// How far, nanoseconds; above 0 when it was set forward.
+    pub step_ns: i64,
+    /// Bound of the error of that.
+    pub error_ns: u64,
+}
+
+/// How far the instance's `CLOCK_REALTIME` was set between two readings, told by its own `CLOCK_MONOTONIC`: a time
+/// daemon that slews moves both alike, and a pause stops both or none. None when there is no step beyond the error.
+pub fn set_between(from: &ClockReading, to: &ClockReading) -> Option<Step> {
+    let step = between(from.realtime_ns, to.realtime_ns) - between(from.monotonic_ns, to.monotonic_ns);
+    let error = error_of(from, to);
+    let found = step.abs() > error + ROUNDING_NS as f64;
+    found.then(|| Step { step_ns: to_signed(step), error_ns: saturate(error) })
+}
+
+/// How far the instance's `CLOCK_MONOTONIC` jumped against the host's between two readings, beyond what its drift and its
+/// pauses explain. None when there is no such jump, or when the host's clock did not run.
+///
+/// `paused` is how long the instance had no CPU meanwhile, at least and at most, nanoseconds. Its clock may stand still
+/// then (a guest's whose hypervisor stops its counter) or run on (a process's): whichever explains more is taken. Between
+/// measurements nobody watched, so a time daemon may have slewed the clock by what Linux allows it.
+pub fn jump_between(from: &ClockReading, to: &ClockReading, paused: (f64, f64), drift: &Ppm) -> Option<Step> {
+    let (host, inside) = (between(from.host_ns, to.host_ns), between(from.monotonic_ns, to.monotonic_ns));
+    if host <= 0.0 {
+        return None;
+    }
+    let error = error_of(from, to) + ROUNDING_NS as f64;
+    let off = |at_least: f64, at_most: f64| {
+        let low = at_least.max(0.0) * (1.0 + (drift.low - DRIFTS_PPM) / 1e6) - error;
+        let high = at_most.max(0.0) * (1.0 + (drift.high + DRIFTS_PPM) / 1e6) + error;
+        (inside - f64::midpoint(low, high), (high - low) / 2.0)
+    };
+    let beyond = |(step, error): &(f64, f64)| step.abs() - error;
+    let (running, standing) = (off(host, host), off(host - paused.1, host - paused.0));
+    let (step, error) = if beyond(&running) <= beyond(&standing) { running } else { standing };
+    (step.abs() > error).then(|| Step { step_ns: to_signed(step), error_ns: saturate(error) })
+}
+
 /// Half of both round trips.
-fn error_of(time: &OutsideTime) -> f64 {
-    f64::midpoint(time.before.round_trip_ns.as_f64(), time.after.round_trip_ns.as_f64())
+fn error_of(from: &ClockReading, to: &ClockReading) -> f64 {
+    f64::midpoint(from.round_trip_ns.as_f64(), to.round_trip_ns.as_f64())
 }
 
 /// From one moment to the other. Taken as integers: nanoseconds since 1970 as a float are off by hundreds.
@@ -211,7 +251,7 @@ mod tests {
         assert!((drift.high - drift.low - 20.0).abs() < 0.01, "2 × 20 µs in 2 s: {drift:?}");
         assert!((check.inside_ns - 1.1e9).abs() < 10.0, "{check:?}");
         assert!((check.outside_ns - 1e9).abs() < 10.0, "{check:?}");
-        assert_eq!(check.step_ns, None);
+        assert_eq!(check.step, None);
         assert!(check.against_raw.ppm().unwrap().value.abs() < 1.0, "both were made wrong alike");
         assert_eq!(level(Some(&drift), 0), ClockLevel::Lies);
     }
@@ -222,9 +262,56 @@ mod tests {
             [(3_000_000_000, true), (-3_000_000_000, true), (60_000, true), (-15_000, false), (0, false)]
         {
             let check = ClockCheck::of(&time(1.0, 0.0, step, 20_000)).unwrap();
-            let error = check.step_ns.map_or(0, |got| got.abs_diff(step));
-            assert_eq!((check.step_ns.is_some(), error), (found, 0), "{step}");
+            let error = check.step.map_or(0, |got| got.step_ns.abs_diff(step));
+            assert_eq!((check.step.is_some(), error), (found, 0), "{step}");
         }
+    }
+
+    /// A reading when the host's clock and the instance's show this, microseconds; its time of day is `ahead` of that.
+    fn reading(host_us: u64, inside_us: u64, ahead_us: u64) -> ClockReading {
+        let nanos = |us: u64| Nanos::from_nanos(us * 1000);
+        ClockReading {
+            host_ns: nanos(host_us),
+            monotonic_ns: nanos(inside_us),
+            raw_ns: nanos(inside_us),
+            realtime_ns: nanos(1_700_000_000_000_000 + inside_us + ahead_us),
+            round_trip_ns: nanos(20),
+            exchanges: 8,
+        }
+    }
+
+    #[test]
+    fn a_time_of_day_set_between_two_readings_is_found_whatever_the_pause_was() {
+        let before = reading(10_000_000, 4_000_000, 5_000_000);
+        for (inside_us, ahead_us, found) in [
+            (4_000_300, 5_000_000, None),
+            (9_000_000, 5_000_015, None),
+            (4_000_300, 6_500_000, Some(1_500_000_000)),
+            (9_000_000, 4_999_000, Some(-1_000_000)),
+        ] {
+            let step = set_between(&before, &reading(15_000_000, inside_us, ahead_us));
+            assert_eq!(step.map(|step| step.step_ns), found, "{inside_us} {ahead_us}");
+            assert!(step.is_none_or(|step| step.error_ns == 20_000), "{step:?}");
+        }
+    }
+
+    #[test]
+    fn a_clock_may_stand_still_or_run_on_during_a_pause_and_anything_else_is_a_jump() {
+        let before = reading(10_000_000, 4_000_000, 0);
+        let fast = Ppm { value: 100.0, low: 90.0, high: 110.0 };
+        // Ten seconds of the host's, of which nine and a half to nine and six tenths were a pause.
+        let jump =
+            |inside_us: u64| jump_between(&before, &reading(20_000_000, inside_us, 0), (9.5e9, 9.6e9), &fast);
+        assert_eq!(jump(4_450_000), None, "it stood still");
+        assert_eq!(jump(14_001_000), None, "it ran on, and was as fast as always");
+        assert_eq!(jump(14_005_000), None, "a time daemon may have done that");
+        let forward = jump(14_050_000).expect("it ran faster than any time daemon would make it");
+        assert!(forward.step_ns.abs_diff(49_000_000) < 100_000, "{forward:?}");
+        assert!((5_000_000..6_000_000).contains(&forward.error_ns), "{forward:?}");
+        let back = jump(4_100_000).expect("it stood for longer than the pause");
+        assert!(back.step_ns < 0 && back.error_ns >= 50_000_000, "{back:?}");
+        assert!(jump(9_000_000).is_some(), "neither one nor the other");
+        assert_eq!(jump_between(&before, &reading(10_000_000, 9_000_000, 0), (0.0, 0.0), &fast), None);
     }
 
     #[test]

@@ -2,10 +2,11 @@
 
 use bulkhead::model::accounts::{HostAccount, HostSlice};
 use bulkhead::model::attribution::{AttributedSource, Attribution};
+use bulkhead::model::clocks::{ClockStep, MeasurementName, SteppedClock};
 use bulkhead::model::detail::Stretch;
 use bulkhead::model::journal::Cell;
 use bulkhead::model::names::{LoadKind, ProbeKind};
-use bulkhead::model::outside::{ClockReading, ClockTransport, OutsideTime};
+use bulkhead::model::outside::{ClockReading, ClockTransport, OutsideSpan, OutsideTime};
 use bulkhead::model::sides::BothSides;
 use bulkhead::model::units::Nanos;
 
@@ -84,4 +85,31 @@ pub fn sides(cell: &Cell) -> Option<BothSides> {
             slices: slices.collect(),
         },
     })
+}
+
+/// How long the measurements of a cell took: the guest's clock is a tenth too fast.
+pub fn outside(cell: &Cell) -> Vec<OutsideSpan> {
+    let inside_ns = if cell.platform == "vm" { 1_100_000_000 } else { 1_000_000_500 };
+    let span = |round| OutsideSpan {
+        round,
+        rank: 0,
+        transport: ClockTransport::Link,
+        inside_ns: ns(inside_ns),
+        outside_ns: ns(1_000_000_000),
+        error_ns: ns(42_000),
+    };
+    (0..9).map(span).collect()
+}
+
+/// The guest's time of day was set while nobody measured.
+pub fn step() -> ClockStep {
+    let cell = |probe| Cell { probe, neighbour: None, platform: "vm".to_owned(), layout: None };
+    ClockStep {
+        cell: cell(ProbeKind::Fwq),
+        round: 3,
+        since: Some(MeasurementName { cell: cell(ProbeKind::Gap), round: 2 }),
+        clock: SteppedClock::Realtime,
+        step_ns: -1_500_000_000,
+        error_ns: 84_000,
+    }
 }

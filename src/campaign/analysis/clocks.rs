@@ -2,10 +2,12 @@
 
 use std::cmp::Reverse;
 
-use crate::model::clocks::{ClockLevel, ClockStep, ClockVerdict, Ppm, STEPS_KEPT};
+use super::steps::{between, step_words};
+use super::table::Row;
+use crate::model::clocks::{ClockLevel, ClockStep, ClockVerdict, Ppm, STEPS_KEPT, SteppedClock};
 use crate::model::journal::{Measurement, Outcome, PlatformState};
 use crate::model::metric::saturate;
-use crate::model::outside::{ClockTransport, OutsideTime};
+use crate::model::outside::{ClockTransport, OutsideSpan, OutsideTime};
 use crate::model::units::{Nanos, three_digits};
 use crate::stats::outside::{ClockCheck, Gain, drift, level};
 
@@ -24,10 +26,36 @@ pub(super) fn clocks(platforms: &[PlatformState], measurements: &[Measurement]) 
 
 /// Outside times of a measurement, those of the other instances included.
 fn times(measurement: &Measurement) -> impl Iterator<Item = &OutsideTime> {
-    std::iter::once(&measurement.outcome).chain(&measurement.others).filter_map(|outcome| match outcome {
+    measurement.outcomes().filter_map(outside_of)
+}
+
+/// When an instance measured, on both clocks.
+pub(super) fn outside_of(outcome: &Outcome) -> Option<&OutsideTime> {
+    match outcome {
         Outcome::Done(report) => report.outside.as_ref(),
         Outcome::Failed(_) => None,
-    })
+    }
+}
+
+/// How long each measurement of a cell took, inside and outside, by round and instance.
+pub(super) fn spans(row: &Row<'_>) -> Vec<OutsideSpan> {
+    let whole = |nanos: f64| Nanos::from_nanos(saturate(nanos));
+    let span = |round: u32, rank: u32, time: &OutsideTime| {
+        let check = ClockCheck::of(time)?;
+        Some(OutsideSpan {
+            round,
+            rank,
+            transport: time.transport,
+            inside_ns: whole(check.inside_ns),
+            outside_ns: whole(check.outside_ns),
+            error_ns: whole(check.error_ns),
+        })
+    };
+    let measured = row.rounds.iter().flat_map(|round| {
+        let ranked = (0..).zip(round.measurement.outcomes());
+        ranked.filter_map(move |(rank, outcome)| span(round.number, rank, outside_of(outcome)?))
+    });
+    measured.collect()
 }
 
 fn verdict(label: &str, measurements: &[&Measurement]) -> ClockVerdict {
@@ -38,33 +66,35 @@ fn verdict(label: &str, measurements: &[&Measurement]) -> ClockVerdict {
         .collect();
     let against_host: Vec<Gain> = all.iter().map(|(_, _, check)| check.against_host).collect();
     let against_raw: Vec<Gain> = all.iter().map(|(_, _, check)| check.against_raw).collect();
-    let mut steps: Vec<ClockStep> = all
-        .iter()
-        .filter_map(|(measurement, _, check)| {
-            Some(ClockStep {
-                cell: measurement.cell.clone(),
-                round: measurement.round,
-                step_ns: check.step_ns?,
-                error_ns: saturate(check.error_ns),
-            })
+    let drift_ppm = drift(&against_host);
+    let during = all.iter().filter_map(|(measurement, _, check)| {
+        let step = check.step?;
+        Some(ClockStep {
+            cell: measurement.cell.clone(),
+            round: measurement.round,
+            since: None,
+            clock: SteppedClock::Realtime,
+            step_ns: step.step_ns,
+            error_ns: step.error_ns,
         })
-        .collect();
-    let step_count = u32::try_from(steps.len()).unwrap_or(u32::MAX);
+    });
+    let mut steps: Vec<ClockStep> = during.chain(between(measurements, drift_ppm.as_ref())).collect();
     steps.sort_by_key(|step| Reverse(step.step_ns.unsigned_abs()));
+    let step_count = u32::try_from(steps.len()).unwrap_or(u32::MAX);
+    let sentence = sentence(label, drift_ppm.as_ref(), &steps);
     steps.truncate(STEPS_KEPT);
     let disagreement = |check: &ClockCheck| check.inside_ns - check.outside_ns;
     let largest = all
         .iter()
         .map(|(_, _, check)| check)
         .max_by(|a, b| disagreement(a).abs().total_cmp(&disagreement(b).abs()));
-    let drift_ppm = drift(&against_host);
     let level = level(drift_ppm.as_ref(), step_count);
     ClockVerdict {
         platform: label.to_owned(),
         measurements: u32::try_from(all.len()).unwrap_or(u32::MAX),
         by_datagrams: count(all.iter().filter(|(_, time, _)| time.transport == ClockTransport::Udp)),
         level,
-        sentence: sentence(label, drift_ppm.as_ref(), &steps, step_count),
+        sentence,
         drift_ppm,
         slew_ppm: drift(&against_raw),
         largest_disagreement_ns: largest.map_or(0, |check| to_signed(disagreement(check))),
@@ -89,7 +119,7 @@ fn to_signed(value: f64) -> i64 {
     value.round() as i64
 }
 
-fn sentence(label: &str, drift: Option<&Ppm>, steps: &[ClockStep], step_count: u32) -> String {
+fn sentence(label: &str, drift: Option<&Ppm>, steps: &[ClockStep]) -> String {
     // The steps have a clause of their own.
     let rate = match (level(drift, 0), drift) {
         (_, None) => "its clock was not compared with the host's for long enough to say".to_owned(),
@@ -105,13 +135,7 @@ fn sentence(label: &str, drift: Option<&Ppm>, steps: &[ClockStep], step_count: u
             format!("its clock runs {direction}: {}, that is {per_day} a day", ppm_words(drift))
         }
     };
-    let set = steps.first().map(|largest| {
-        let direction = if largest.step_ns > 0 { "forward" } else { "back" };
-        let by = Nanos::from_nanos(largest.step_ns.unsigned_abs());
-        let times = if step_count == 1 { "once".to_owned() } else { format!("{step_count} times") };
-        format!("; its time of day was set {times} during measurements, at most {by} {direction}")
-    });
-    format!("{label}: {rate}{}", set.unwrap_or_default())
+    format!("{label}: {rate}{}", step_words(steps))
 }
 
 /// `+40 ppm [38 … 42]`.

@@ -11,6 +11,7 @@ mod comparisons;
 mod detail;
 mod policies;
 mod results;
+mod steps;
 mod table;
 mod verdicts;
 mod wording;

@@ -1,7 +1,7 @@
 //! Puts the parts together: cells with estimates and comparisons, failures, dirtiness, verdicts.
 
 use super::attribution::{attribution, sides};
-use super::clocks::clocks;
+use super::clocks::{clocks, spans};
 use super::comparisons::{CONFIDENCE, Comparer};
 use super::detail::{detail, doses, gaps, median_rate, notes};
 use super::policies::policies;
@@ -144,6 +144,7 @@ fn cell_result(cell: &Cell, row: Option<&Row<'_>>, comparer: &Comparer<'_>, seed
         clock: typical.map(|round| round.report.clock.clone()),
         cost: typical.map(|round| round.report.cost.clone()),
         doses: doses(row),
+        outside: spans(row),
         attribution: attribution(row),
         sides: sides(row),
         notes,

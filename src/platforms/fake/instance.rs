@@ -98,11 +98,14 @@ impl Platform for Fake {
     }
 }
 
-/// A measurement of one second by the host's clock, begun one microsecond later for each further instance.
-fn made_up_time(script: &FakeScript, rank: u32) -> OutsideTime {
+/// A measurement of one second by the host's clock, begun one microsecond later for each further instance; the instance
+/// has measured `measured` times before, and what its time of day was set by then stays.
+fn made_up_time(script: &FakeScript, rank: u32, measured: u32) -> OutsideTime {
     const SECOND: u64 = 1_000_000_000;
     let ahead = |host_ns: u64| host_ns.saturating_add_signed(i64::from(script.clock_ppm) * 1000);
-    let step_ns = i64::from(script.clock_step_ms) * 1_000_000;
+    let during_ns = i64::from(script.clock_step_ms) * 1_000_000;
+    let between_ns = i64::from(script.clock_step_between_ms) * 1_000_000;
+    let set_before_ns = during_ns.saturating_add(between_ns).saturating_mul(i64::from(measured));
     let reading = |host_ns: u64, local_ns: u64, step_ns: i64| ClockReading {
         host_ns: Nanos::from_nanos(host_ns),
         monotonic_ns: Nanos::from_nanos(local_ns),
@@ -114,8 +117,8 @@ fn made_up_time(script: &FakeScript, rank: u32) -> OutsideTime {
     let (before, after) = (1000 * SECOND, 1001 * SECOND);
     OutsideTime {
         transport: ClockTransport::Link,
-        before: reading(before, before, 0),
-        after: reading(after, ahead(after), step_ns),
+        before: reading(before, before, set_before_ns),
+        after: reading(after, ahead(after), set_before_ns.saturating_add(during_ns)),
         began_ns: Nanos::from_nanos(before + 1000 * u64::from(rank)),
         ended_ns: Nanos::from_nanos(ahead(after)),
     }
@@ -234,7 +237,8 @@ impl Instance for FakeInstance {
         if job.part.is_some() && !self.is_started {
             return Err(self.fail(FailureKind::Refused, "it was never told when to start"));
         }
-        let outside = made_up_time(&self.script, job.part.as_ref().map_or(0, |part| part.rank));
+        let rank = job.part.as_ref().map_or(0, |part| part.rank);
+        let outside = made_up_time(&self.script, rank, self.measured);
         let report = match self.scripted()? {
             Some(refusal) => Err(refusal),
             None => report(&self.pretence, probe, &job)

@@ -5,7 +5,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use nix::mount::{MsFlags, mount};
@@ -32,7 +32,7 @@ pub fn run(config: &GuestConfig, counter_hz: Option<Hertz>, run: &RunInGuest<'_>
     let garbage_way =
         config.rehearse.map(|_| link.try_clone()).transpose().map_err(in_context("the link"))?;
     let disk = OnceLock::new();
-    let rehearsed = AtomicBool::new(false);
+    let jobs = AtomicU32::new(0);
     std::thread::scope(|scope| {
         let preparing = scope.spawn(|| prepare_disk(config));
         let preparing = std::sync::Mutex::new(Some(preparing));
@@ -46,10 +46,8 @@ pub fn run(config: &GuestConfig, counter_hz: Option<Hertz>, run: &RunInGuest<'_>
             })
         };
         let job = |job: &Job, stop: &AtomicBool, stage: &mut dyn Stage| {
-            if let (Some(how), false, Some(way)) =
-                (config.rehearse, rehearsed.swap(true, Ordering::SeqCst), &garbage_way)
-            {
-                rehearsal::perform(how, way);
+            if let (Some(how), Some(way)) = (config.rehearse, &garbage_way) {
+                rehearsal::perform(how, jobs.fetch_add(1, Ordering::SeqCst), way);
             }
             match ready_disk() {
                 Ok(folder) => with_notes(run(folder, job, stop, stage), job, &config.disk_notes),

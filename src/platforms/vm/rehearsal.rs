@@ -13,8 +13,17 @@ use super::init::say;
 /// One piece of memory that is taken at a time.
 const PIECE_BYTES: usize = 16 * 1024 * 1024;
 
-/// Breaks this guest. Returns where the failure does not end the agent.
-pub fn perform(how: Rehearsal, link: &OwnedFd) {
+/// Breaks this guest when its first job comes; a wrong clock is set once more when the second one comes. Returns where
+/// the failure does not end the agent.
+pub fn perform(how: Rehearsal, jobs_before: u32, link: &OwnedFd) {
+    match (how, jobs_before) {
+        (_, 0) => break_now(how, link),
+        (Rehearsal::WrongClock, 1) => super::wrong_clock::set_back(),
+        _ => {}
+    }
+}
+
+fn break_now(how: Rehearsal, link: &OwnedFd) {
     say(&format!("rehearsal: {how:?}"));
     match how {
         Rehearsal::Panic => {

@@ -1,5 +1,5 @@
-//! A guest with a clock that is wrong on purpose: it runs a tenth too fast, and its time of day is set in the middle of
-//! the first job. Proves that the host's clock finds it out.
+//! A guest with a clock that is wrong on purpose: it runs a tenth too fast, and its time of day is set forward in the
+//! middle of the first job and back before the second. Proves that the host's clock finds it out.
 
 #![expect(unsafe_code, reason = "adjtimex has no safe wrapper")]
 
@@ -15,7 +15,9 @@ use super::init::say;
 const TICK_US: libc::c_long = 11_000;
 /// How far the time of day is set forward.
 pub const STEP: Duration = Duration::from_secs(3);
-/// When, after the first job came: well after its clock was compared with the host's, which takes long in a slow guest.
+/// How far it is set back before the second job.
+pub const STEP_BACK: Duration = Duration::from_secs(1);
+/// When it is set forward, after the first job came: well after its clock was compared with the host's, which takes long in a slow guest.
 const STEP_AFTER: Duration = Duration::from_secs(2);
 
 /// Parts per million by which the clock runs too fast from now on.
@@ -28,9 +30,7 @@ pub fn make_wrong() {
     }
     let later = std::thread::Builder::new().name("clock".to_owned()).spawn(|| {
         std::thread::sleep(STEP_AFTER);
-        if let Err(error) = step() {
-            say(&format!("rehearsal: clock_settime: {error}"));
-        }
+        set(|now| now + STEP);
     });
     if let Err(error) = later {
         say(&format!("rehearsal: no thread for the clock: {error}"));
@@ -47,7 +47,15 @@ fn hurry() -> io::Result<()> {
     if state < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-fn step() -> nix::Result<()> {
-    let now = clock_gettime(ClockId::CLOCK_REALTIME)?;
-    clock_settime(ClockId::CLOCK_REALTIME, TimeSpec::from_duration(Duration::from(now) + STEP))
+/// Sets the time of day back; to be called between two jobs.
+pub fn set_back() {
+    set(|now| now.saturating_sub(STEP_BACK));
+}
+
+fn set(wanted: impl FnOnce(Duration) -> Duration) {
+    let set = clock_gettime(ClockId::CLOCK_REALTIME)
+        .and_then(|now| clock_settime(ClockId::CLOCK_REALTIME, TimeSpec::from_duration(wanted(now.into()))));
+    if let Err(error) = set {
+        say(&format!("rehearsal: clock_settime: {error}"));
+    }
 }

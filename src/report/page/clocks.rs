@@ -2,8 +2,9 @@
 
 use maud::{Markup, html};
 
-use crate::model::clocks::{ClockLevel, ClockVerdict, Ppm};
-use crate::model::results::RunResults;
+use crate::model::clocks::{ClockLevel, ClockStep, ClockVerdict, Ppm, SteppedClock};
+use crate::model::outside::OutsideSpan;
+use crate::model::results::{CellResult, RunResults};
 use crate::model::units::{Nanos, three_digits};
 
 use super::parts::{behind, bounded, cell_words, plain_table, scrolling};
@@ -19,11 +20,14 @@ pub(super) fn section(results: &RunResults) -> Option<Markup> {
             "A guest's clock may lie, so the host's clock was asked before and after every probe. Half the round trip of \
              a question is its error bar. A clock " strong { "agrees" } " when it runs within 100 ppm of the host's, "
             strong { "drifts" } " up to 500 ppm, which is what a time daemon may do, and " strong { "lies" }
-            " beyond that or when it was set during a measurement."
+            " beyond that, or when it was set during measurements or between them."
         }
         ul { @for clock in &results.clocks { li { (mark(clock.level)) " " (bounded(&clock.sentence)) } } }
         (scrolling("Clocks of the platforms", &table(&results.clocks)))
         @if stepped { (behind("When clocks were set", &steps(&results.clocks))) }
+        @if results.cells.iter().any(|cell| !cell.outside.is_empty()) {
+            (behind("How long measurements took, inside and on the host's clock", &durations(&results.cells)))
+        }
     })
 }
 
@@ -75,11 +79,60 @@ fn steps(clocks: &[ClockVerdict]) -> Markup {
         .iter()
         .flat_map(|clock| &clock.steps)
         .map(|step| {
-            let round = (u64::from(step.round) + 1).to_string();
-            vec![cell_words(&step.cell), round, signed(step.step_ns, step.error_ns)]
+            let clock = match step.clock {
+                SteppedClock::Realtime => "time of day",
+                SteppedClock::Monotonic => "monotonic clock",
+            };
+            vec![when(step), clock.to_owned(), signed(step.step_ns, step.error_ns)]
         })
         .collect();
-    plain_table(&["During", "Round", "Set by"], &rows)
+    plain_table(&["When", "Clock", "Set by"], &rows)
+}
+
+/// During which measurement, or between which two.
+fn when(step: &ClockStep) -> String {
+    let named = |cell, round: u32| format!("{}, round {}", cell_words(cell), u64::from(round) + 1);
+    let this = named(&step.cell, step.round);
+    match &step.since {
+        None => format!("during {this}"),
+        Some(since) => format!("between {} and {this}", named(&since.cell, since.round)),
+    }
+}
+
+/// One row per cell: the measurement of median length, the widest error bar, and the one whose clocks differ most.
+fn durations(cells: &[CellResult]) -> Markup {
+    let rows: Vec<Vec<String>> = cells.iter().filter_map(duration_row).collect();
+    plain_table(
+        &[
+            "Measurement",
+            "How many",
+            "On the host's clock, median",
+            "Error bar, widest",
+            "Inside over outside, median",
+            "Furthest from 1",
+        ],
+        &rows,
+    )
+}
+
+fn duration_row(cell: &CellResult) -> Option<Vec<String>> {
+    let mut lengths: Vec<Nanos> = cell.outside.iter().map(|span| span.outside_ns).collect();
+    lengths.sort_unstable();
+    let median = *lengths.get(lengths.len().saturating_sub(1) / 2)?;
+    let error = cell.outside.iter().map(|span| span.error_ns).max()?;
+    let mut ratios: Vec<f64> = cell.outside.iter().filter_map(OutsideSpan::ratio).collect();
+    ratios.sort_by(f64::total_cmp);
+    let furthest = ratios.iter().copied().max_by(|a, b| (a - 1.0).abs().total_cmp(&(b - 1.0).abs()));
+    let words =
+        |ratio: Option<f64>| ratio.map_or_else(|| "not known".to_owned(), |ratio| format!("{ratio:.6}"));
+    Some(vec![
+        cell_words(&cell.cell),
+        cell.outside.len().to_string(),
+        median.to_string(),
+        format!("± {error}"),
+        words(ratios.get(ratios.len().saturating_sub(1) / 2).copied()),
+        words(furthest),
+    ])
 }
 
 fn ppm(ppm: Option<&Ppm>) -> String {
