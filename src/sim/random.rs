@@ -50,9 +50,38 @@ impl Stream {
     }
 }
 
+/// A stream that is made when it is first drawn from: who never draws keeps eight bytes for it.
+#[derive(Debug)]
+pub struct Draw<'a> {
+    stream: &'a mut Option<Box<Stream>>,
+    seed: u64,
+    path: [u64; 2],
+}
+
+impl<'a> Draw<'a> {
+    /// From what is kept of the stream that belongs to `path` under `seed`.
+    pub const fn new(stream: &'a mut Option<Box<Stream>>, seed: u64, path: [u64; 2]) -> Self {
+        Self { stream, seed, path }
+    }
+
+    /// The stream.
+    pub fn stream(self) -> &'a mut Stream {
+        self.stream.get_or_insert_with(|| Box::new(Stream::new(self.seed, &self.path)))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_stream_that_is_made_later_is_the_same_and_goes_on() {
+        let mut kept = None;
+        let mut draw = || Draw::new(&mut kept, 7, [1, 2]).stream().seed();
+        let drawn = [draw(), draw()];
+        let mut stream = Stream::new(7, &[1, 2]);
+        assert_eq!(drawn, [stream.seed(), stream.seed()]);
+    }
 
     #[test]
     fn streams_are_their_own_and_have_the_right_means() {

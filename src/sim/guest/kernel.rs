@@ -12,10 +12,10 @@ use std::collections::VecDeque;
 
 use super::lock::{Lock, LockKind, LockReport, OnLongWait, Released, Waiting};
 use super::program::{Moment, Op, Program, Seen};
-use super::thread::{Doing, Thread};
+use super::thread::{Doing, Thread, Wait};
 use crate::sim::host::{Mode, VcpuId, VmId};
 use crate::sim::packed::Packed;
-use crate::sim::random::Stream;
+use crate::sim::random::{Draw, Stream};
 use crate::sim::time::{Span, Time};
 
 /// Operations without any time in a row after which a program is taken for one that never does anything.
@@ -121,25 +121,28 @@ pub struct Guest {
     locks: Vec<Lock>,
     on_long_wait: OnLongWait,
     mhz: u32,
+    /// How each thread waits for a lock; empty where there are none.
+    waits: Vec<Wait>,
     random: Stream,
+    seed: u64,
     unfinished: u32,
     /// Whom to ask next to make room.
     turn: u32,
 }
 
 impl Guest {
-    /// What it keeps for a virtual CPU and the one thread on it, the thread's program left out.
-    pub const BYTES_PER_VCPU: usize = size_of::<GuestCpu>() + size_of::<Thread>();
+    /// What it keeps for a virtual CPU and the one thread on it, in a guest with locks; what the thread's program keeps
+    /// and the randomness of one that draws (32 bytes) are left out.
+    pub const BYTES_PER_VCPU: usize = size_of::<GuestCpu>() + size_of::<Thread>() + size_of::<Wait>();
 
     /// Makes it; all threads want to run.
     pub fn new(plan: GuestPlan) -> Self {
         let threads: Vec<Thread> = plan
             .threads
             .into_iter()
-            .zip(0u64..)
-            .map(|(thread, number)| Thread {
+            .map(|thread| Thread {
                 program: thread.program,
-                random: Stream::new(plan.seed, &[1, number]),
+                random: None,
                 doing: Doing::Asking,
                 priority: thread.priority,
                 bound: thread.bound.into(),
@@ -157,11 +160,13 @@ impl Guest {
             cpus: vec![GuestCpu::default(); plan.vcpus as usize],
             queue: (0u32..).take(threads.len()).collect(),
             unfinished: small(threads.iter().filter(|thread| thread.program.is_finite()).count()),
+            waits: vec![Wait::NONE; if plan.locks > 0 { threads.len() } else { 0 }],
             threads,
             locks: (0..plan.locks).map(|_| Lock::new(plan.lock_kind)).collect(),
             on_long_wait: plan.on_long_wait,
             mhz: plan.mhz,
             random: Stream::new(plan.seed, &[0]),
+            seed: plan.seed,
             turn: 0,
         }
     }
@@ -211,9 +216,7 @@ impl Guest {
                 let turn = self.cpus[index as usize].left;
                 Some(Demand::Run(if others { left.min(turn) } else { left }))
             }
-            Doing::Spinning { lock, since, spun, before } => {
-                self.spin(index, number, (lock, since, spun, before), now)
-            }
+            Doing::Spinning { lock } => self.spin(index, number, lock, now),
             Doing::Sleeping | Doing::Done(_) => {
                 self.leave_cpu(index);
                 None
@@ -230,35 +233,36 @@ impl Guest {
     /// Thread `number` is asked what it does next.
     fn ask(&mut self, index: u32, number: u32, now: Time, effects: &mut Effects) -> Option<Demand> {
         let Thread { program, random, cpu, .. } = &mut self.threads[number as usize];
+        let random = Draw::new(random, self.seed, [1, number.into()]);
         let op = program.next(Moment { now, cpu: *cpu, random });
         self.begin_op(index, number, op, now, effects)
     }
 
-    fn spin(&mut self, index: u32, number: u32, at: (u32, Time, Span, Span), now: Time) -> Option<Demand> {
-        let (lock, since, spun, before) = at;
+    fn spin(&mut self, index: u32, number: u32, lock: u32, now: Time) -> Option<Demand> {
+        let wait = &mut self.waits[number as usize];
         let thread = &mut self.threads[number as usize];
         let it = &mut self.locks[lock as usize];
         if it.look(number) {
-            it.report.waits.add(now.since(since), self.mhz);
-            it.report.spins.add(thread.spin.less(before), self.mhz);
+            it.report.waits.add(now.since(wait.since), self.mhz);
+            it.report.spins.add(thread.spin.less(wait.before), self.mhz);
             thread.locks += 1;
             thread.doing = Doing::Asking;
             return None;
         }
         match self.on_long_wait {
             OnLongWait::Spin => Some(Demand::Run(Span::FOREVER)),
-            OnLongWait::Help(limit) if spun >= limit => {
-                thread.doing = Doing::Spinning { lock, since, spun: Span::ZERO, before };
+            OnLongWait::Help(limit) if wait.spun >= limit => {
+                wait.spun = Span::ZERO;
                 Some(Demand::Help)
             }
-            OnLongWait::Halt(limit) if spun >= limit => {
+            OnLongWait::Halt(limit) if wait.spun >= limit => {
                 // Spins anew when it is woken and others were quicker.
-                thread.doing = Doing::Spinning { lock, since, spun: Span::ZERO, before };
+                wait.spun = Span::ZERO;
                 let cpu = &mut self.cpus[index as usize];
                 (cpu.runs, cpu.parked) = (false, true);
                 Some(Demand::Halt)
             }
-            OnLongWait::Help(limit) | OnLongWait::Halt(limit) => Some(Demand::Run(limit.less(spun))),
+            OnLongWait::Help(limit) | OnLongWait::Halt(limit) => Some(Demand::Run(limit.less(wait.spun))),
         }
     }
 
@@ -280,7 +284,8 @@ impl Guest {
                     Doing::Asking
                 } else {
                     let before = self.threads[number as usize].spin;
-                    Doing::Spinning { lock, since: now, spun: Span::ZERO, before }
+                    self.waits[number as usize] = Wait { since: now, spun: Span::ZERO, before };
+                    Doing::Spinning { lock }
                 }
             }
             Op::Release(lock) => {
@@ -368,7 +373,11 @@ impl Guest {
         let cpu = &mut self.cpus[index as usize];
         cpu.left = cpu.left.less(span);
         if let Some(number) = cpu.current.get() {
-            self.threads[number as usize].pass(span);
+            let thread = &mut self.threads[number as usize];
+            thread.pass(span);
+            if matches!(thread.doing, Doing::Spinning { .. }) {
+                self.waits[number as usize].spun += span;
+            }
         }
     }
 

@@ -1,6 +1,6 @@
 //! Programs: what a thread does, as a sequence of operations.
 
-use crate::sim::random::Stream;
+use crate::sim::random::Draw;
 use crate::sim::time::{Span, Time};
 
 /// What a thread does next.
@@ -28,7 +28,7 @@ pub struct Moment<'a> {
     /// CPU time the thread has had, spinning included.
     pub cpu: Span,
     /// Its own randomness.
-    pub random: &'a mut Stream,
+    pub random: Draw<'a>,
 }
 
 /// What a program has seen. What a sample is, each program says.

@@ -12,17 +12,34 @@ pub(super) enum Doing {
     Asking,
     /// So much CPU time is left of an operation.
     Working { left: Span, kernel: bool },
-    /// Spins for a lock since then; `spun` since it last asked for help, `before` in all its earlier waits.
-    Spinning { lock: u32, since: Time, spun: Span, before: Span },
+    /// Spins for this lock; its guest knows since when.
+    Spinning { lock: u32 },
     /// Waits for its timer.
     Sleeping,
     /// Nothing more, ever, since then.
     Done(Time),
 }
 
+/// How a thread waits for a lock.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Wait {
+    /// Since when.
+    pub(super) since: Time,
+    /// Spinning since it last asked for help.
+    pub(super) spun: Span,
+    /// Spinning in all its earlier waits.
+    pub(super) before: Span,
+}
+
+impl Wait {
+    /// Of somebody who has not waited yet.
+    pub(super) const NONE: Self = Self { since: Time::ZERO, spun: Span::ZERO, before: Span::ZERO };
+}
+
 pub(super) struct Thread {
     pub(super) program: Box<dyn Program>,
-    pub(super) random: Stream,
+    /// Made when its program first draws from it.
+    pub(super) random: Option<Box<Stream>>,
     pub(super) doing: Doing,
     /// Higher ones are preferred.
     pub(super) priority: u8,
@@ -63,10 +80,7 @@ impl Thread {
                     self.kernel += span;
                 }
             }
-            Doing::Spinning { spun, .. } => {
-                *spun += span;
-                self.spin += span;
-            }
+            Doing::Spinning { .. } => self.spin += span,
             Doing::Asking | Doing::Sleeping | Doing::Done(_) => {}
         }
     }

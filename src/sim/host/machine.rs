@@ -119,7 +119,7 @@ pub struct Machine {
 }
 
 /// Hosts with a million virtual CPUs are to fit into the memory of small machines.
-const _: () = assert!(Machine::BYTES_PER_VCPU <= 200, "a virtual CPU takes too many bytes");
+const _: () = assert!(Machine::BYTES_PER_VCPU <= 184, "a virtual CPU takes too many bytes");
 
 impl Machine {
     /// What is kept for a virtual CPU, its books and the one thread on it included, the thread's program and what the

@@ -17,6 +17,7 @@
 //! that leaves goes to those who are over, one as much as the other.
 
 use std::cmp::Reverse;
+use std::collections::BTreeSet;
 
 use super::budgets::Budgets;
 use super::meetings::place_after;
@@ -53,6 +54,45 @@ struct Account {
     active: bool,
 }
 
+impl Account {
+    const fn priority(&self) -> Priority {
+        match (self.boosted, self.credit > 0) {
+            (true, _) => Priority::Boost,
+            (false, true) => Priority::Under,
+            (false, false) => Priority::Over,
+        }
+    }
+}
+
+/// What a tick is worth to each virtual CPU, kept for as long as as many of each VM have something to do.
+#[derive(Debug, Clone, Default)]
+struct Grants {
+    active_of: Vec<u32>,
+    of_each: Vec<i64>,
+}
+
+impl Grants {
+    /// By weight, none to a VM beyond what it can use; `active_of` counts each VM's virtual CPUs that want to run.
+    #[expect(clippy::cast_possible_truncation, reason = "a tick's worth of CPU time")]
+    fn update(&mut self, active_of: Vec<u32>, view: &View) {
+        if active_of == self.active_of {
+            return;
+        }
+        let needs = view.vms.iter().zip(&active_of);
+        let claims: Vec<Claim> = needs
+            .map(|(vm, active)| {
+                let need = f64::from(*active).min(vm.limit_cpus.unwrap_or(f64::INFINITY));
+                Claim { need, weight: vm.weight }
+            })
+            .collect();
+        let cpus = fill(&claims, view.cpus.len() as f64).into_iter().zip(&active_of);
+        let of_each =
+            cpus.map(|(cpus, active)| (cpus * TICK.as_f64() / f64::from((*active).max(1))).round() as i64);
+        self.of_each = of_each.collect();
+        self.active_of = active_of;
+    }
+}
+
 /// The policy.
 #[derive(Debug, Clone)]
 pub struct Credit {
@@ -60,6 +100,9 @@ pub struct Credit {
     boost: bool,
     rate_limit: Span,
     accounts: Vec<Account>,
+    /// Who waits, the next first.
+    waiting: BTreeSet<(Priority, u64, VcpuId)>,
+    grants: Grants,
     budgets: Option<Budgets>,
     line: u64,
     ticks: u64,
@@ -71,18 +114,23 @@ pub struct Credit {
 impl Credit {
     /// With this slice, boosting or not, and a least time for who has just begun to run.
     pub const fn new(slice: Span, boost: bool, rate_limit: Span) -> Self {
-        let next = Time::from_nanos(TICK.nanos());
-        let accounts = Vec::new();
-        Self { slice, boost, rate_limit, accounts, budgets: None, line: 0, ticks: 0, next, later: None }
+        Self {
+            slice,
+            boost,
+            rate_limit,
+            accounts: Vec::new(),
+            waiting: BTreeSet::new(),
+            grants: Grants { active_of: Vec::new(), of_each: Vec::new() },
+            budgets: None,
+            line: 0,
+            ticks: 0,
+            next: Time::from_nanos(TICK.nanos()),
+            later: None,
+        }
     }
 
     fn priority(&self, vcpu: VcpuId) -> Priority {
-        let it = &self.accounts[vcpu.index()];
-        match (it.boosted, it.credit > 0) {
-            (true, _) => Priority::Boost,
-            (false, true) => Priority::Under,
-            (false, false) => Priority::Over,
-        }
+        self.accounts[vcpu.index()].priority()
     }
 
     fn allows(&self, vcpu: VcpuId, view: &View) -> bool {
@@ -109,34 +157,26 @@ impl Credit {
         Some(cpu)
     }
 
-    /// Hands out the credits of a tick: by weight, none to a VM beyond what it can use.
-    #[expect(clippy::cast_possible_truncation, reason = "a tick's worth of CPU time")]
+    /// Hands out the credits of a tick.
     fn hand_out(&mut self, view: &View) {
         let most = i64::try_from(self.slice.nanos().max(TICK.nanos())).unwrap_or(i64::MAX);
-        let active: Vec<Vec<VcpuId>> = view
-            .vms
-            .iter()
-            .map(|vm| vm.vcpus().filter(|vcpu| self.accounts[vcpu.index()].active).collect())
-            .collect();
-        let claims: Vec<Claim> = view
-            .vms
-            .iter()
-            .zip(&active)
-            .map(|(vm, active)| {
-                let need = (active.len() as f64).min(vm.limit_cpus.unwrap_or(f64::INFINITY));
-                Claim { need, weight: vm.weight }
-            })
-            .collect();
-        for (cpus, vcpus) in fill(&claims, view.cpus.len() as f64).into_iter().zip(active) {
-            let each = (cpus * TICK.as_f64() / vcpus.len().max(1) as f64).round() as i64;
-            for vcpu in vcpus {
-                let it = &mut self.accounts[vcpu.index()];
-                it.credit = (it.credit + each).clamp(-most, most);
-            }
+        let mut active_of = vec![0; view.vms.len()];
+        for (it, vcpu) in self.accounts.iter().zip(&view.vcpus) {
+            active_of[vcpu.vm.index()] += u32::from(it.active);
         }
-        for (it, vcpu) in self.accounts.iter_mut().zip(&view.vcpus) {
+        self.grants.update(active_of, view);
+        for ((it, vcpu), number) in self.accounts.iter_mut().zip(&view.vcpus).zip(0..) {
+            let before = it.priority();
+            if it.active {
+                it.credit = (it.credit + self.grants.of_each[vcpu.vm.index()]).clamp(-most, most);
+            }
             it.active = vcpu.state != State::Halted;
             it.boosted &= vcpu.state == State::Ready;
+            let after = it.priority();
+            if it.waits && after != before {
+                self.waiting.remove(&(before, it.line, VcpuId(number)));
+                self.waiting.insert((after, it.line, VcpuId(number)));
+            }
         }
     }
 }
@@ -168,6 +208,7 @@ impl Policy for Credit {
         it.active = true;
         it.waits = true;
         it.line = self.line;
+        self.waiting.insert((it.priority(), it.line, vcpu));
         let idle = if why == Why::Woken { view.idle_cpu_for(vcpu) } else { place_after(vcpu, view) };
         if let Some(idle) = idle {
             return Some(idle);
@@ -177,15 +218,15 @@ impl Policy for Credit {
 
     fn take(&mut self, vcpu: VcpuId, view: &View) {
         let it = &mut self.accounts[vcpu.index()];
+        self.waiting.remove(&(it.priority(), it.line, vcpu));
         it.waits = false;
         it.began = view.now;
     }
 
     fn pick(&mut self, cpu: CpuId, view: &View) -> Pick {
-        let vcpus = (0u32..).map(VcpuId).take(view.vcpus.len());
-        let waiting = vcpus.filter(|vcpu| self.accounts[vcpu.index()].waits && view.may_run(*vcpu, cpu));
-        let may = waiting.filter(|vcpu| self.allows(*vcpu, view));
-        let best = may.min_by_key(|vcpu| (self.priority(*vcpu), self.accounts[vcpu.index()].line));
+        let waiting = self.waiting.iter().map(|(_, _, vcpu)| *vcpu);
+        let mut may = waiting.filter(|vcpu| view.may_run(*vcpu, cpu));
+        let best = may.find(|vcpu| self.allows(*vcpu, view));
         best.map_or(Pick::Idle, |vcpu| {
             self.take(vcpu, view);
             let vm = view.vm_of(vcpu);
@@ -224,11 +265,10 @@ impl Policy for Credit {
             }
         } else {
             // Somebody who is boosted waited for the end of a rate limit.
-            let vcpus = (0u32..).map(VcpuId).take(view.vcpus.len());
-            let boosted = vcpus.filter(|vcpu| self.accounts[vcpu.index()].waits);
-            let boosted: Vec<VcpuId> = boosted
-                .filter(|vcpu| self.accounts[vcpu.index()].boosted && self.allows(*vcpu, view))
-                .collect();
+            let boosted = self.waiting.iter().take_while(|(priority, ..)| *priority == Priority::Boost);
+            let boosted = boosted.map(|(_, _, vcpu)| *vcpu).filter(|vcpu| self.allows(*vcpu, view));
+            let mut boosted: Vec<VcpuId> = boosted.collect();
+            boosted.sort_unstable();
             for vcpu in boosted {
                 let prey = self.prey(vcpu, view, again);
                 again.extend(prey);

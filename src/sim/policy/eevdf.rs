@@ -18,7 +18,7 @@ use std::cmp::Reverse;
 use super::budgets::Budgets;
 use super::meetings::{Meetings, place_after};
 use super::{Pick, Policy, Why};
-use crate::sim::host::{CpuId, State, VcpuId, View, VmId};
+use crate::sim::host::{CpuId, VcpuId, View, VmId};
 use crate::sim::time::{Span, Time};
 
 /// Weight 1 in whole units.
@@ -48,7 +48,9 @@ impl Entity {
 
     /// A span in its measure.
     const fn by_weight(&self, span: Span) -> i128 {
-        ((span.nanos() as i128) << FINE) / self.weight
+        let fine = (span.nanos() as i128) << FINE;
+        // The same, and quicker: weight 1 is a power of two, and almost everybody has it.
+        if self.weight.count_ones() == 1 { fine >> self.weight.trailing_zeros() } else { fine / self.weight }
     }
 
     /// It asks for a slice, if the last request is fulfilled.
@@ -97,6 +99,8 @@ pub struct Eevdf {
     waits: Vec<bool>,
     waiting_of: Vec<u32>,
     active_of: Vec<u32>,
+    /// Sum of v over each VM's virtual CPUs that have something to do; they all weigh the same.
+    sum_of: Vec<i128>,
     /// What of a slice that was charged has not been used yet.
     ahead: Vec<Span>,
     meetings: Meetings,
@@ -114,6 +118,7 @@ impl Eevdf {
             waits: Vec::new(),
             waiting_of: Vec::new(),
             active_of: Vec::new(),
+            sum_of: Vec::new(),
             ahead: Vec::new(),
             meetings: Meetings::default(),
             budgets: None,
@@ -135,26 +140,34 @@ impl Eevdf {
     }
 
     /// V within a VM.
-    fn mean_within(&self, vm: usize, but: Option<VcpuId>, view: &View) -> Option<i128> {
-        let active = |vcpu: &VcpuId| Some(*vcpu) != but && view.vcpu(*vcpu).state != State::Halted;
-        mean(view.vms[vm].vcpus().filter(active).map(|vcpu| &self.vcpus[vcpu.index()]))
+    fn mean_within(&self, vm: usize) -> Option<i128> {
+        (self.active_of[vm] > 0).then(|| self.sum_of[vm].div_euclid(self.active_of[vm].into()))
     }
 
-    fn woken(&mut self, vcpu: VcpuId, vm: usize, view: &View) {
+    /// A virtual CPU that has something to do moves on by so much, or back.
+    fn advance(&mut self, vcpu: VcpuId, vm: VmId, by: i128) {
+        self.vcpus[vcpu.index()].v += by;
+        self.sum_of[vm.index()] += by;
+    }
+
+    fn woken(&mut self, vcpu: VcpuId, vm: usize) {
         if self.active_of[vm] == 0 {
             let mean = self.mean_around(vm);
             self.vms[vm].wake(mean, self.slice);
         }
+        let mean = self.mean_within(vm);
+        let it = &mut self.vcpus[vcpu.index()];
+        it.wake(mean, self.slice);
         self.active_of[vm] += 1;
-        let mean = self.mean_within(vm, Some(vcpu), view);
-        self.vcpus[vcpu.index()].wake(mean, self.slice);
+        self.sum_of[vm] += it.v;
     }
 
     /// It does not run any more: what it did not use of its slice is given back.
     fn off(&mut self, vcpu: VcpuId, vm: VmId) {
         let rest = std::mem::take(&mut self.ahead[vcpu.index()]);
         self.vms[vm.index()].pay_back(rest);
-        self.vcpus[vcpu.index()].pay_back(rest);
+        let back = self.vcpus[vcpu.index()].by_weight(rest);
+        self.advance(vcpu, vm, -back);
         if let Some(budgets) = &mut self.budgets {
             budgets.back(vcpu, vm);
         }
@@ -197,12 +210,13 @@ impl Eevdf {
 
     /// Who of `vm` comes next on `cpu`.
     fn next_of(&self, vm: VmId, cpu: CpuId, view: &View) -> Option<VcpuId> {
-        let mean = self.mean_within(vm.index(), None, view)?;
+        let (sum, count) = (self.sum_of[vm.index()], i128::from(self.active_of[vm.index()]));
         let vcpus = view.vms[vm.index()].vcpus();
         let waiting = vcpus.filter(|vcpu| self.waits[vcpu.index()] && view.may_run(*vcpu, cpu));
         waiting.min_by_key(|vcpu| {
             let it = &self.vcpus[vcpu.index()];
-            (it.v > mean, it.deadline, *vcpu)
+            // Beyond the mean of its VM.
+            (it.v * count > sum, it.deadline, *vcpu)
         })
     }
 }
@@ -214,6 +228,7 @@ impl Policy for Eevdf {
         self.waits = vec![false; view.vcpus.len()];
         self.waiting_of = vec![0; view.vms.len()];
         self.active_of = vec![0; view.vms.len()];
+        self.sum_of = vec![0; view.vms.len()];
         self.ahead = vec![Span::ZERO; view.vcpus.len()];
         self.meetings = Meetings::new(view);
         let budgets = Budgets::new(self.period, view, true);
@@ -223,7 +238,7 @@ impl Policy for Eevdf {
     fn ready(&mut self, vcpu: VcpuId, why: Why, view: &View) -> Option<CpuId> {
         let vm = view.vm_of(vcpu);
         if why == Why::Woken {
-            self.woken(vcpu, vm.index(), view);
+            self.woken(vcpu, vm.index());
         } else {
             self.off(vcpu, vm);
         }
@@ -269,10 +284,11 @@ impl Policy for Eevdf {
         self.take(vcpu, view);
         let slice = self.slice;
         let span = self.budgets.as_mut().map_or(slice, |budgets| budgets.grant(vcpu, vm, cpu, slice));
-        for it in [&mut self.vms[vm.index()], &mut self.vcpus[vcpu.index()]] {
-            it.request(slice);
-            it.charge(span);
-        }
+        self.vms[vm.index()].request(slice);
+        self.vms[vm.index()].charge(span);
+        self.vcpus[vcpu.index()].request(slice);
+        let on = self.vcpus[vcpu.index()].by_weight(span);
+        self.advance(vcpu, vm, on);
         self.ahead[vcpu.index()] = span;
         Pick::Run(vcpu, view.now + span)
     }
@@ -283,7 +299,8 @@ impl Policy for Eevdf {
         let more = span.less(*ahead);
         *ahead = ahead.less(span);
         self.vms[vm.index()].charge(more);
-        self.vcpus[vcpu.index()].charge(more);
+        let on = self.vcpus[vcpu.index()].by_weight(more);
+        self.advance(vcpu, vm, on);
         if let Some(budgets) = &mut self.budgets {
             budgets.ran(vcpu, vm, span);
         }
@@ -292,12 +309,10 @@ impl Policy for Eevdf {
     fn halted(&mut self, vcpu: VcpuId, view: &View) {
         let vm = view.vm_of(vcpu);
         self.off(vcpu, vm);
-        // It is halted already: its own v is put into the mean by hand.
-        let others = self.mean_within(vm.index(), Some(vcpu), view).map(|_| ());
-        let active = view.vms[vm.index()].vcpus().filter(|other| view.vcpu(*other).state != State::Halted);
-        let with_itself = active.chain([vcpu]).map(|vcpu| &self.vcpus[vcpu.index()]);
-        let within = others.and_then(|()| mean(with_itself));
+        // Alone it has nobody to be owed by.
+        let within = self.mean_within(vm.index()).filter(|_| self.active_of[vm.index()] > 1);
         self.vcpus[vcpu.index()].sleep(within, self.slice);
+        self.sum_of[vm.index()] -= self.vcpus[vcpu.index()].v;
         let around = self.mean_around(vm.index());
         self.active_of[vm.index()] -= 1;
         if self.active_of[vm.index()] == 0 {

@@ -78,7 +78,7 @@ impl Compile {
 impl Program for Compile {
     fn next(&mut self, moment: Moment<'_>) -> Op {
         let began = *self.began.get_or_insert(moment.now);
-        let random = moment.random;
+        let random = moment.random.stream();
         match self.stage {
             Stage::Release(lock, more) => {
                 self.stage = Stage::Locks(more);

@@ -42,7 +42,7 @@ impl Program for Fwq {
         match self.stage {
             Stage::Pause if !self.jitter.is_zero() => {
                 self.stage = Stage::Work;
-                Op::Work(Span::from_nanos(moment.random.below(self.jitter.nanos())))
+                Op::Work(Span::from_nanos(moment.random.stream().below(self.jitter.nanos())))
             }
             _ => {
                 self.stage = Stage::Timed(moment.now);

@@ -8,7 +8,7 @@
 
 use super::exponential;
 use crate::sim::guest::{Moment, Op, Program, Seen};
-use crate::sim::random::Stream;
+use crate::sim::random::Draw;
 use crate::sim::time::{Span, Time};
 
 /// Samples that are kept, the first ones: a program without an end would fill the memory.
@@ -44,8 +44,8 @@ impl Io {
         Self { work, wait, random, rounds, stage: Stage::Begins, done: 0, samples: Vec::new() }
     }
 
-    fn length(&self, mean: Span, random: &mut Stream) -> Span {
-        if self.random { exponential(mean, random) } else { mean }
+    fn length(&self, mean: Span, random: Draw<'_>) -> Span {
+        if self.random { exponential(mean, random.stream()) } else { mean }
     }
 }
 

@@ -29,7 +29,7 @@ impl Guest {
     fn waits_for_ever(&self, first: u32) -> bool {
         let mut at = first;
         for _ in 0..=self.threads.len() {
-            let Doing::Spinning { lock, .. } = self.threads[at as usize].doing else {
+            let Doing::Spinning { lock } = self.threads[at as usize].doing else {
                 return self.threads[at as usize].ended().is_some();
             };
             match self.locks[lock as usize].holder {
@@ -46,7 +46,8 @@ impl Guest {
     /// Threads that wait, and for what: for those who want to know why a simulation does not end.
     pub fn waiting(&self) -> Vec<String> {
         let words = |(number, thread): (usize, &Thread)| match thread.doing {
-            Doing::Spinning { lock, since, .. } => {
+            Doing::Spinning { lock } => {
+                let since = self.waits[number].since;
                 let holder = self.locks[lock as usize].holder;
                 let held =
                     holder.map_or_else(|| "free".to_owned(), |holder| format!("held by thread {holder}"));

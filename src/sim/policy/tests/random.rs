@@ -74,7 +74,7 @@ impl Program for Naps {
             return Op::Finish;
         }
         self.slept = !self.slept;
-        let mut up_to = |most: Span| Span::from_nanos(moment.random.below(most.nanos()));
+        let up_to = |most: Span| Span::from_nanos(moment.random.stream().below(most.nanos()));
         if self.slept {
             return Op::SleepUntil(moment.now + up_to(self.sleep));
         }
