@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::accounts::HostAccount;
 use super::attribution::Attribution;
 use super::classes::ClassVerdict;
 use super::clocks::ClockVerdict;
@@ -129,6 +130,10 @@ pub struct CellResult {
     /// One round of the gap probe as the instance and its host saw it; none where the host cannot look.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sides: Option<BothSides>,
+    /// What the host saw of the first instance in that round, its slices left out; only where it tells on which nodes the
+    /// guest's memory lay.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host: Option<HostAccount>,
     /// Remarks, each once.
     pub notes: Vec<String>,
 }
@@ -148,6 +153,7 @@ impl CellResult {
             outside: Vec::new(),
             attribution: None,
             sides: None,
+            host: None,
             notes: Vec::new(),
         }
     }
