@@ -149,6 +149,7 @@ fn cell_result(cell: &Cell, row: Option<&Row<'_>>, comparer: &Comparer<'_>, seed
         attribution: attribution(row),
         sides: sides(row),
         host: typical.and_then(|round| round.host).and_then(of_memory),
+        scheduling: row.scheduling(),
         notes,
     }
 }
