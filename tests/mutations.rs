@@ -12,9 +12,10 @@ use bulkhead::model::names::PlatformKind;
 use bulkhead::model::params::{CpuParams, ForkParams, FwqParams, GapParams, Probes};
 use bulkhead::model::partition::{FromGuest, LONGEST_MESSAGE, ProgramEnd, Stream};
 use bulkhead::model::scenario::cases;
-use bulkhead::model::units::{Bytes, Millis};
+use bulkhead::model::units::{Bytes, Mebibytes, Millis};
 use bulkhead::model::wire::ToHost;
 use bulkhead::platforms::fake::Fake;
+use bulkhead::platforms::host::numa_maps::guest_memory;
 use bulkhead::platforms::link::{Decoder, TO_HOST_LIMIT, check_message, decode, encode};
 use bulkhead::platforms::vm::bzimage::{has_pvh_entry, vmlinux};
 use bulkhead::platforms::vm::modules::ModInfo;
@@ -227,6 +228,32 @@ fn kernels_and_modules() {
         has_pvh_entry(input);
         let _ = ModInfo::parse(input);
     });
+}
+
+/// QEMU's lines are the kernel's, but a guest decides how much of its memory is there, and files are named by anybody.
+#[test]
+fn memory_maps_of_a_process() {
+    let seeds = [
+        "7f8a55fff000 bind:0 file=/memfd:memory-backend-memfd\\040(deleted) dirty=8192 N0=8190 N1=2 kernelpagesize_kB=4\n",
+        "561f27bbc000 default heap anon=9 N0=9 kernelpagesize_kB=4\n7efdc3e00000 default anon=131072 N0=131000 N1=72 \
+         kernelpagesize_kB=4\n7f0000000000 bind=static:1-2 file=/x huge N1=3 kernelpagesize_kB=2048\n",
+    ];
+    let seeds = seeds.map(|seed| seed.as_bytes().to_vec());
+    let (mut understood, mut refused) = (0u64, 0u64);
+    mutate_so_often("memory maps", 100_000, &seeds, |input| {
+        let text = String::from_utf8_lossy(input);
+        match guest_memory(&text, Some(0x7efd_c3e0_0000), Mebibytes::from_mib(512)) {
+            Ok(given) => {
+                understood += 1;
+                assert!(given.present_bytes.windows(2).all(|pair| pair[0].0 < pair[1].0), "each node once");
+            }
+            Err(reason) => {
+                refused += 1;
+                assert!(!reason.is_empty() && reason.len() < 1000, "{reason}");
+            }
+        }
+    });
+    assert!(understood > 0 && refused > 0, "{understood} understood, {refused} refused");
 }
 
 #[test]

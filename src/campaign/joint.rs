@@ -11,9 +11,11 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
 
 use super::fleet::Seat;
+use super::host_memory::Before;
 use crate::model::accounts::HostAccount;
 use crate::model::job::{Job, JobReply};
 use crate::model::names::PlatformKind;
+use crate::model::params::ProbeSpec;
 use crate::model::units::Nanos;
 use crate::platforms::host::watch::Watch;
 use crate::platforms::instance::monotonic_now;
@@ -48,6 +50,10 @@ pub(super) struct Together {
 /// Has all members measure at once and waits for all of them. A member that was ended because another one broke, or
 /// because the user interrupted, is [`Broken::Interrupted`].
 pub(super) fn together(mut members: Vec<Member>, kind: PlatformKind, cancel: &Cancel) -> Together {
+    let memory = members.first_mut().map(|first| {
+        let probe = first.job.probe.as_ref().map(ProbeSpec::kind);
+        Before::look(first.instance.as_mut(), probe)
+    });
     let begun = each(&mut members, cancel, |member, cancel| member.instance.begin(&member.job, cancel));
     let at = start_moment(kind, members.len());
     let mut waiting: Vec<Result<(), Broken>> = Vec::with_capacity(begun.len());
@@ -60,7 +66,10 @@ pub(super) fn together(mut members: Vec<Member>, kind: PlatformKind, cancel: &Ca
     let replies = each(&mut ready, cancel, |(member, waiting), cancel| {
         std::mem::replace(waiting, Ok(())).and_then(|()| member.instance.finish(cancel))
     });
-    let host = watch.stop();
+    let mut host = watch.stop();
+    if let (Some(memory), Some(first)) = (memory, members.first_mut()) {
+        memory.look_again(first.instance.as_mut(), &mut host);
+    }
     Together { members, replies, host }
 }
 

@@ -12,6 +12,7 @@ use super::demand::{crowding, deadline_of};
 use super::effect::under_load;
 use super::event::Event;
 use super::fleet::{Fleet, Seat};
+use super::host_memory::Before;
 use super::joint::{Member, Together, together};
 use super::network::peer;
 use crate::model::accounts::HostAccount;
@@ -262,6 +263,7 @@ impl Bench<'_> {
         };
         let facts = instance.facts().clone();
         let job = self.job(wanted, seat, &facts);
+        let memory = Before::look(instance.as_mut(), Some(wanted.probe.kind()));
         let asked = Instant::now();
         let reply = instance.begin(&job, self.cancel).and_then(|()| {
             let watch = Watch::start(&instance.processes(), wanted.kind);
@@ -270,6 +272,7 @@ impl Bench<'_> {
             reply
         });
         attempt.duration = Some(Nanos::from_duration(asked.elapsed()));
+        memory.look_again(instance.as_mut(), &mut attempt.host);
         match reply.and_then(|reply| checked(reply, &wanted.probe, wanted.same.len())) {
             Ok((outcome, doses)) => {
                 self.fleet.give_back(seat, instance);

@@ -21,6 +21,7 @@ pub mod eta;
 pub mod event;
 mod fleet;
 pub mod history;
+mod host_memory;
 mod joint;
 pub mod journal;
 mod learn;

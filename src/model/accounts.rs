@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::units::{Hertz, Micros, Nanos};
+use super::units::{Bytes, Hertz, Micros, Nanos};
 
 /// Most CPUs of which an instance's own account is kept.
 pub const MOST_CPU_ACCOUNTS: usize = 256;
@@ -119,6 +119,20 @@ pub struct HostSlice {
     pub faults: u64,
 }
 
+/// On which memory nodes of its host a guest's memory lay. A guest cannot know: it is told the nodes it was made to see.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(default)]
+pub struct HostMemory {
+    /// Bytes on each node before the measurement as `(node, bytes)`, ascending.
+    pub before_bytes: Vec<(u32, Bytes)>,
+    /// The same after it.
+    pub after_bytes: Vec<(u32, Bytes)>,
+    /// Why that is not known; none when it is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unknown: Option<String>,
+}
+
 /// What the host saw of an instance during a measurement.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
@@ -134,4 +148,23 @@ pub struct HostAccount {
     pub slices: Vec<HostSlice>,
     /// CPU time that looking took.
     pub own_cost_ns: Nanos,
+    /// Memory node of the CPU on which its busiest thread ran last; none when not known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub node: Option<u32>,
+    /// Where a guest's memory lay; none where that was not asked: of other probes, and of instances that see it themselves.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub memory: Option<HostMemory>,
+}
+
+impl HostAccount {
+    /// The part of the guest's memory that lies on the node of the CPU its busiest thread ran on; none when either is not
+    /// known, or there is none of it yet.
+    pub fn local_share(&self) -> Option<f64> {
+        let memory = self.memory.as_ref().filter(|memory| memory.unknown.is_none())?;
+        let node = self.node?;
+        let all: f64 = memory.after_bytes.iter().map(|(_, bytes)| bytes.as_f64()).sum();
+        let near = memory.after_bytes.iter().filter(|(at, _)| *at == node);
+        let near: f64 = near.map(|(_, bytes)| bytes.as_f64()).sum();
+        Some(near / all).filter(|share| share.is_finite())
+    }
 }

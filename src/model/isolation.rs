@@ -90,6 +90,8 @@ pub enum CellState {
     Compared,
     /// Measured, but the data supports no comparison.
     Unsupported,
+    /// Measured with the neighbour and without, but not in the same way.
+    NotComparable,
     /// Every measurement broke.
     Failed,
     /// Not part of the experiment, or not measured yet.

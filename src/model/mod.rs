@@ -39,6 +39,7 @@ pub mod prediction;
 pub mod preflight;
 pub mod results;
 pub mod scenario;
+pub mod scheduling;
 pub mod sides;
 pub mod simulation;
 pub mod stage;

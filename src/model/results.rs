@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::accounts::HostAccount;
 use super::attribution::Attribution;
 use super::classes::ClassVerdict;
 use super::clocks::ClockVerdict;
@@ -16,6 +17,7 @@ use super::outside::OutsideSpan;
 use super::policy::PolicyVerdict;
 use super::prediction::SessionTime;
 use super::preflight::Preflight;
+use super::scheduling::Scheduling;
 use super::sides::BothSides;
 use super::simulation::Simulation;
 use super::units::Nanos;
@@ -129,6 +131,14 @@ pub struct CellResult {
     /// One round of the gap probe as the instance and its host saw it; none where the host cannot look.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sides: Option<BothSides>,
+    /// What the host saw of the first instance in that round, its slices left out; only where it tells on which nodes the
+    /// guest's memory lay.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host: Option<HostAccount>,
+    /// Every way in which the probe's threads were scheduled, each once; empty for probes that ask nothing of the
+    /// scheduler, and in older files.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub scheduling: Vec<Scheduling>,
     /// Remarks, each once.
     pub notes: Vec<String>,
 }
@@ -148,8 +158,18 @@ impl CellResult {
             outside: Vec::new(),
             attribution: None,
             sides: None,
+            host: None,
+            scheduling: Vec::new(),
             notes: Vec::new(),
         }
+    }
+
+    /// Every way in which the probe's threads were scheduled; in older files that of the round that is kept.
+    pub fn scheduled(&self) -> Vec<Scheduling> {
+        if self.scheduling.is_empty() {
+            return self.detail.as_ref().and_then(Detail::scheduling).into_iter().collect();
+        }
+        self.scheduling.clone()
     }
 }
 
@@ -214,6 +234,13 @@ pub struct Comparison {
     pub pairs: u32,
     /// What the interval allows to say.
     pub difference: Difference,
+}
+
+impl Comparison {
+    /// What cannot be compared.
+    pub const fn impossible(reason: String) -> Self {
+        Self { ratio: Answer::Unsupported(reason), pairs: 0, difference: Difference::Unknown }
+    }
 }
 
 /// What an interval allows to say about a difference.

@@ -21,7 +21,7 @@ use crate::model::facts::MachineFacts;
 use crate::model::job::{Job, JobReply};
 use crate::model::journal::{Failure, FailureKind};
 use crate::model::names::{LoadKind, ProbeKind};
-use crate::model::units::Nanos;
+use crate::model::units::{Bytes, Nanos};
 use crate::model::wire::{PROTOCOL_VERSION, ToAgent, ToHost};
 
 /// Most questions for the clock that one job may ask; an honest one asks some tens.
@@ -413,6 +413,13 @@ impl Instance for AgentInstance {
         match self.state {
             State::Gone(_) => Vec::new(),
             _ => self.carrier.processes(),
+        }
+    }
+
+    fn memory_by_node(&mut self) -> Option<Result<Vec<(u32, Bytes)>, String>> {
+        match self.state {
+            State::Gone(_) => None,
+            _ => self.carrier.memory_by_node(),
         }
     }
 

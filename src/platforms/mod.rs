@@ -186,6 +186,15 @@ pub trait Instance: Send {
         Vec::new()
     }
 
+    /// Bytes of its memory on each memory node of this machine as `(node, bytes)`, ascending; none where the instance sees
+    /// the nodes itself, or does not run on this machine.
+    ///
+    /// # Errors
+    /// Why they cannot be known.
+    fn memory_by_node(&mut self) -> Option<Result<Vec<(u32, Bytes)>, String>> {
+        None
+    }
+
     /// Waits for the reply of the job that was begun. A job without a probe is asked to stop first.
     ///
     /// # Errors
@@ -219,6 +228,14 @@ pub trait Carrier: Send {
     /// Processes of this machine that carry the instance, threads' parents only.
     fn processes(&self) -> Vec<u32> {
         Vec::new()
+    }
+
+    /// Bytes of the instance's memory on each memory node of this machine; none where it sees the nodes itself.
+    ///
+    /// # Errors
+    /// Why they cannot be known.
+    fn memory_by_node(&mut self) -> Option<Result<Vec<(u32, Bytes)>, String>> {
+        None
     }
 
     /// Kills what still runs, reaps it, and removes what was made for it. Safe to call twice.

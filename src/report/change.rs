@@ -10,6 +10,7 @@
 use crate::model::journal::Cell;
 use crate::model::metric::{Better, Estimate, Unit};
 use crate::model::results::{Answer, CellResult, Difference, MetricResult, RunResults};
+use crate::model::scheduling::incomparable;
 
 use super::figures::{cell, sound};
 
@@ -54,8 +55,10 @@ pub fn changes(a: &RunResults, b: &RunResults) -> Vec<MetricChange> {
     let mut all = Vec::new();
     for before in &a.cells {
         let after = cell(b, &before.cell);
+        let why = after.and_then(|after| incomparable(&after.scheduled(), &before.scheduled()));
         all.extend(before.metrics.iter().map(|metric| {
-            change(&before.cell, Some(metric), after.and_then(|after| metric_of(after, &metric.id)))
+            let after = after.and_then(|after| metric_of(after, &metric.id));
+            change(&before.cell, Some(metric), after, why.as_ref())
         }));
     }
     for after in &b.cells {
@@ -65,7 +68,7 @@ pub fn changes(a: &RunResults, b: &RunResults) -> Vec<MetricChange> {
                 .metrics
                 .iter()
                 .filter(|metric| before.and_then(|before| metric_of(before, &metric.id)).is_none())
-                .map(|metric| change(&after.cell, None, Some(metric))),
+                .map(|metric| change(&after.cell, None, Some(metric), None)),
         );
     }
     all.retain(|change| !change.id.is_empty());
@@ -76,7 +79,13 @@ fn metric_of<'a>(cell: &'a CellResult, id: &str) -> Option<&'a MetricResult> {
     cell.metrics.iter().find(|metric| metric.id == id)
 }
 
-fn change(cell: &Cell, before: Option<&MetricResult>, after: Option<&MetricResult>) -> MetricChange {
+/// `why` they may not be compared, where both are there.
+fn change(
+    cell: &Cell,
+    before: Option<&MetricResult>,
+    after: Option<&MetricResult>,
+    why: Option<&String>,
+) -> MetricChange {
     let shown = before.or(after);
     let values = |metric: Option<&MetricResult>| -> Vec<f64> {
         metric.map_or_else(Vec::new, |metric| metric.samples.iter().map(|(_, value)| *value).collect())
@@ -85,7 +94,7 @@ fn change(cell: &Cell, before: Option<&MetricResult>, after: Option<&MetricResul
     let ratio = match (before, after) {
         (Some(_), None) => Answer::Unsupported("only in the first run".to_owned()),
         (None, _) => Answer::Unsupported("only in the second run".to_owned()),
-        (Some(_), Some(_)) => ratio(&old, &new),
+        (Some(_), Some(_)) => why.map_or_else(|| ratio(&old, &new), |why| Answer::Unsupported(why.clone())),
     };
     let better = shown.map_or(Better::Neither, |metric| metric.better);
     let missing = || Answer::Unsupported("not in this run".to_owned());
@@ -200,6 +209,9 @@ mod tests {
     use rand::SeedableRng as _;
 
     use super::*;
+    use crate::model::names::ProbeKind;
+    use crate::model::scheduling::Scheduling;
+    use crate::stats::made_run;
 
     fn estimate(old: &[f64], new: &[f64]) -> Estimate {
         *ratio(old, new).estimate().unwrap()
@@ -224,6 +236,26 @@ mod tests {
         assert_eq!(difference(&Answer::Estimate(estimate), Better::Lower), Difference::Worse);
         assert_eq!(difference(&Answer::Estimate(estimate), Better::Higher), Difference::Better);
         assert_eq!(difference(&Answer::Estimate(estimate), Better::Neither), Difference::Different);
+    }
+
+    #[test]
+    fn runs_with_different_rights_are_not_compared_and_say_so() {
+        let wakeup = made_run::cell("vm", ProbeKind::Wakeup, None);
+        let run = |priority: Option<u32>| {
+            let mut run = made_run::run();
+            made_run::measured(&mut run, &wakeup, "response_p99_ns", 100.0);
+            let way = priority.map_or(Scheduling::Normal, |priority| Scheduling::Fifo { priority });
+            run.cells[0].scheduling = vec![way];
+            run
+        };
+        let alike = changes(&run(Some(80)), &run(Some(80)));
+        assert_eq!(alike[0].difference, Difference::NotFound);
+        let apart = changes(&run(Some(80)), &run(None));
+        let reason = "not comparable: normal priority against FIFO 80".to_owned();
+        assert_eq!(
+            (&apart[0].ratio, apart[0].difference),
+            (&Answer::Unsupported(reason), Difference::Unknown)
+        );
     }
 
     #[test]

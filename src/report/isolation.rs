@@ -23,7 +23,7 @@ pub(super) enum Heat {
     Worse(u8),
     /// Worse by an unknown factor, because a figure was zero.
     WorseUnknown,
-    /// Too little data.
+    /// Too little data, or not comparable.
     Unsupported,
     /// Every measurement broke.
     Failed,
@@ -104,7 +104,7 @@ pub(super) fn cell_words(row: &IsolationRow, cell: &IsolationCell) -> String {
         let state = match cell.state {
             CellState::Failed => "every measurement broke: ",
             CellState::Unsupported => "too little data: ",
-            CellState::Compared | CellState::NotMeasured => "",
+            CellState::Compared | CellState::NotComparable | CellState::NotMeasured => "",
         };
         parts.push(format!("{state}{}", cell.why));
     }
@@ -153,7 +153,7 @@ fn column_name(neighbour: Neighbour) -> String {
     format!("{kind}/{place}")
 }
 
-const LEGEND: &str = "Times worse than undisturbed (▼ worse, ▲ better, · no difference found, ? too little data, \
+const LEGEND: &str = "Times worse than undisturbed (▼ worse, ▲ better, · no difference found, ? too little data or not comparable, \
     ! less than its fair share, blank: not measured). Loads: /2 in a second instance, /h on the host, /s in the same one.";
 
 /// The matrices of all platforms; nothing when none was measured beside a neighbour.

@@ -11,6 +11,7 @@ use crate::model::metric::{Better, Estimate, Unit};
 use crate::model::names::ProbeKind;
 use crate::model::params::ProbeSpec;
 use crate::model::results::{CellResult, Comparison, Difference, MetricResult, RunResults};
+use crate::model::scheduling::incomparable;
 
 use super::fair_share::{fair_share, parties};
 
@@ -173,6 +174,9 @@ impl Plan {
         if beside.done == 0 {
             return nothing(CellState::NotMeasured, "not measured yet".to_owned());
         }
+        if let Some(why) = quiet.and_then(|quiet| incomparable(&beside.scheduled(), &quiet.scheduled())) {
+            return nothing(CellState::NotComparable, why);
+        }
         let judged = harm(beside, quiet, &self.judged);
         let main = self.main.as_ref().and_then(|main| harm(beside, quiet, main).ok());
         match judged {
@@ -237,6 +241,7 @@ mod tests {
     use super::super::made_run::{CPU, DISK, broken, cell, measured, run};
     use super::*;
     use crate::model::journal::FailureKind;
+    use crate::model::scheduling::Scheduling;
 
     fn on_vm(run: &RunResults) -> IsolationMatrix {
         matrices(run).into_iter().find(|matrix| matrix.platform == "vm").unwrap()
@@ -295,6 +300,20 @@ mod tests {
         }
         measured(&mut run, &cell("vm", ProbeKind::Gap, Some(CPU)), "bound_99_9_ns", 1e3);
         assert_eq!(on_vm(&run).rows[0].judged.id, "max_gap_ns");
+    }
+
+    #[test]
+    fn wake_ups_of_different_priorities_have_no_ratio_but_a_reason() {
+        let mut run = run();
+        let (quiet, loud) = (cell("vm", ProbeKind::Wakeup, None), cell("vm", ProbeKind::Wakeup, Some(CPU)));
+        measured(&mut run, &quiet, "response_p99_ns", 100.0);
+        measured(&mut run, &loud, "response_p99_ns", 900.0);
+        run.cells[0].scheduling = vec![Scheduling::Fifo { priority: 80 }];
+        assert_eq!(on_vm(&run).rows[0].cells[0].state, CellState::Compared, "of one nothing is known");
+        run.cells[1].scheduling = vec![Scheduling::Normal];
+        let cell = &on_vm(&run).rows[0].cells[0];
+        assert_eq!((cell.state, &cell.judged), (CellState::NotComparable, &None));
+        assert_eq!(cell.why, "not comparable: normal priority against FIFO 80");
     }
 
     #[test]

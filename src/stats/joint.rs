@@ -8,6 +8,7 @@
 //! Fair share: of n instances each should get 1/n of what all got together (methodology: isolation). An instance that got
 //! less than a quarter of that starves.
 
+use super::host_memory::seen_from_host;
 use super::metrics::metrics_of;
 use super::outside::{began_on_host, skew};
 use crate::model::detail::Detail;
@@ -31,8 +32,12 @@ pub const START_SKEW: &str = "start_skew_ns";
 pub fn metrics_of_measurement(measurement: &Measurement) -> Option<Vec<Metric>> {
     let reports = reports(measurement)?;
     let first = reports.first()?;
+    // The host looks at the first instance alone.
+    let host = measurement.host.as_ref();
     let Some(layout) = measurement.cell.layout else {
-        return Some(metrics_of(&first.detail, &first.clock));
+        let mut metrics = metrics_of(&first.detail, &first.clock);
+        seen_from_host(&mut metrics, &first.detail, host);
+        return Some(metrics);
     };
     let mut metrics = if measurement.cell.probe.is_made_together() {
         metrics_of(&whole_detail(measurement)?, &first.clock)
@@ -41,6 +46,7 @@ pub fn metrics_of_measurement(measurement: &Measurement) -> Option<Vec<Metric>> 
             reports.iter().map(|report| metrics_of(&report.detail, &report.clock)).collect();
         let mut metrics = medians(&all);
         metrics.extend(spread(&all));
+        seen_from_host(&mut metrics, &first.detail, host);
         metrics
     };
     if layout.instances() > 1 {

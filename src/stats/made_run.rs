@@ -54,13 +54,13 @@ pub(crate) fn run() -> RunResults {
     }
 }
 
-pub(super) fn cell(platform: &str, probe: ProbeKind, neighbour: Option<Neighbour>) -> Cell {
+pub(crate) fn cell(platform: &str, probe: ProbeKind, neighbour: Option<Neighbour>) -> Cell {
     Cell { probe, neighbour, platform: platform.to_owned(), layout: None }
 }
 
 /// Adds a figure of this typical value, ± 1 % over nine rounds, to a cell of the run. A cell that is disturbed is
 /// compared with the undisturbed one, which must be there already.
-pub(super) fn measured(run: &mut RunResults, cell: &Cell, id: &str, value: f64) {
+pub(crate) fn measured(run: &mut RunResults, cell: &Cell, id: &str, value: f64) {
     let samples: Vec<(u32, f64)> =
         (0..9).map(|round| (round, value * (0.99 + 0.0025 * f64::from((round * 4) % 9)))).collect();
     let better = if id.ends_with("_per_s") { Better::Higher } else { Better::Lower };

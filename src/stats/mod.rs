@@ -15,6 +15,7 @@ pub mod channel_bench;
 mod dependence;
 mod distributions;
 mod fair_share;
+mod host_memory;
 pub mod influence;
 pub mod interval;
 pub mod isolation;

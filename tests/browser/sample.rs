@@ -196,6 +196,8 @@ fn cell_result(random: &mut Xoshiro256PlusPlus, cell: Cell) -> CellResult {
         outside: sample_sides::outside(&cell),
         attribution: sample_sides::attribution(&cell),
         sides: sample_sides::sides(&cell),
+        host: sample_sides::memory(&cell),
+        scheduling: Vec::new(),
         notes: if cell.probe == ProbeKind::MemLatency && cell.platform == "vm" {
             vec!["the largest array was capped at 128 MiB by the memory of the guest".to_owned()]
         } else {

@@ -1,6 +1,6 @@
 //! Who took the time in the sample run, and what the host saw of the guest meanwhile.
 
-use bulkhead::model::accounts::{HostAccount, HostSlice};
+use bulkhead::model::accounts::{HostAccount, HostMemory, HostSlice};
 use bulkhead::model::attribution::{AttributedSource, Attribution};
 use bulkhead::model::clocks::{ClockStep, MeasurementName, SteppedClock};
 use bulkhead::model::detail::Stretch;
@@ -8,7 +8,7 @@ use bulkhead::model::journal::Cell;
 use bulkhead::model::names::{LoadKind, ProbeKind};
 use bulkhead::model::outside::{ClockReading, ClockTransport, OutsideSpan, OutsideTime};
 use bulkhead::model::sides::BothSides;
-use bulkhead::model::units::Nanos;
+use bulkhead::model::units::{Bytes, Nanos};
 
 fn ns(nanos: u64) -> Nanos {
     Nanos::from_nanos(nanos)
@@ -83,7 +83,25 @@ pub fn sides(cell: &Cell) -> Option<BothSides> {
             wait_ns: ns(40_000_000),
             faults: 3,
             slices: slices.collect(),
+            ..HostAccount::default()
         },
+    })
+}
+
+/// Where the memory of the guest lay on the host, as the host says it.
+pub fn memory(cell: &Cell) -> Option<HostAccount> {
+    let is_guests = cell.platform == "vm" && cell.probe == ProbeKind::MemLatency;
+    let mib = |mib: u64| Bytes::from_bytes(mib << 20);
+    let memory = HostMemory {
+        before_bytes: vec![(0, mib(180))],
+        after_bytes: vec![(0, mib(480)), (1, mib(30))],
+        unknown: None,
+    };
+    is_guests.then(|| HostAccount {
+        node: Some(0),
+        faults: 84_000,
+        memory: Some(memory),
+        ..HostAccount::default()
     })
 }
 

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use bulkhead::model::experiment::PlatformSpec;
 use bulkhead::model::job::{Job, LoadSpec, Part};
 use bulkhead::model::names::{LoadKind, PlatformKind, ProbeKind};
-use bulkhead::model::params::{DiskParams, GapParams, ProbeSpec};
+use bulkhead::model::params::{DiskParams, GapParams, PagesParams, ProbeSpec};
 use bulkhead::model::units::{Bytes, Mebibytes, Millis, Nanos};
 use bulkhead::platforms::instance::monotonic_now;
 use bulkhead::platforms::ledger::Ledger;
@@ -57,7 +57,7 @@ pub fn conforms(spec: &PlatformSpec) {
 
     measures(spec, platform.as_mut(), run.path());
     leftovers::assert_none(run.path(), "after measuring");
-    two_at_once(platform.as_mut(), run.path());
+    two_at_once(spec, platform.as_mut(), run.path());
     leftovers::assert_none(run.path(), "after two instances");
     starts_together(spec, platform.as_mut(), run.path());
     leftovers::assert_none(run.path(), "after a common start");
@@ -122,7 +122,7 @@ fn measures(spec: &PlatformSpec, platform: &mut dyn Platform, run: &Path) {
     assert!(matches!(instance.begin(&gap(7, 10), &cancel), Err(Broken::Failed(_))), "it has ended");
 }
 
-fn two_at_once(platform: &mut dyn Platform, run: &Path) {
+fn two_at_once(spec: &PlatformSpec, platform: &mut dyn Platform, run: &Path) {
     let cancel = Cancel::new();
     let mut measured = start(platform, 0, run);
     let mut neighbour = start(platform, 1, run);
@@ -135,12 +135,39 @@ fn two_at_once(platform: &mut dyn Platform, run: &Path) {
         deadline_ms: Millis::from_millis(60_000),
         ..Job::default()
     };
+    shows_its_memory(spec, measured.as_mut());
     neighbour.begin(&job, &cancel).expect("the load comes up");
-    let reply = measure(measured.as_mut(), &gap(1, 20)).expect("it replies");
+    let reply = measure(measured.as_mut(), &gap(2, 20)).expect("it replies");
     assert!(matches!(reply.report, Some(Ok(_))));
     assert_eq!(neighbour.finish(&cancel).expect("it stops").doses.len(), 1);
     measured.end();
     neighbour.end();
+}
+
+/// Pages that a fresh guest touches appear on the host's nodes; who sees these nodes itself is not asked.
+fn shows_its_memory(spec: &PlatformSpec, instance: &mut dyn Instance) {
+    let present = |instance: &mut dyn Instance| {
+        let all = instance.memory_by_node().filter(|_| Path::new("/proc/self/numa_maps").exists())?;
+        Some(all.expect("the host's kernel says it").iter().map(|(_, bytes)| bytes.get()).sum::<u64>())
+    };
+    let before = present(instance);
+    let size_mib = Mebibytes::from_mib(64);
+    let size = size_mib.to_bytes().get();
+    let params = PagesParams { size_mib, warm_passes: 1 };
+    let job = Job { probe: Some(ProbeSpec::Pages(params)), ..gap(1, 20) };
+    let reply = measure(instance, &job).expect("it replies");
+    assert!(matches!(reply.report, Some(Ok(_))), "{:?}", reply.report);
+    match (before, present(instance)) {
+        (Some(before), Some(after)) => {
+            assert_eq!(spec.kind, PlatformKind::Vm);
+            assert!(before > 8 << 20, "a kernel runs in it: {before}");
+            assert!(after > before + size / 2, "{before} before, {after} after {size} were touched");
+        }
+        other => {
+            let asked = spec.kind == PlatformKind::Vm && Path::new("/proc/self/numa_maps").exists();
+            assert!(!asked && other == (None, None), "{other:?}");
+        }
+    }
 }
 
 /// Two instances begin at one moment of the host's clock, and say when they began on it.

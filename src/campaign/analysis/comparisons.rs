@@ -13,6 +13,7 @@ use crate::model::journal::{Cell, PlatformState};
 use crate::model::metric::{Better, Metric};
 use crate::model::names::PlatformKind;
 use crate::model::results::Comparison;
+use crate::model::scheduling::incomparable;
 use crate::stats::joint::{MEMBER_SPREAD, START_SKEW};
 use crate::stats::pairs::{compare, family_confidence};
 
@@ -59,7 +60,7 @@ impl<'a> Comparer<'a> {
     }
 
     fn headline_comparisons(&self, cell: &Cell, other: Option<Cell>) -> usize {
-        let Some(other) = other else { return 0 };
+        let Some(other) = other.filter(|other| self.incomparable(cell, other).is_none()) else { return 0 };
         let headlines: Vec<&Metric> = self
             .table
             .row(cell)
@@ -84,6 +85,9 @@ impl<'a> Comparer<'a> {
         if [MEMBER_SPREAD, START_SKEW].contains(&metric.id.as_str()) {
             return None;
         }
+        if let Some(reason) = self.incomparable(cell, &other) {
+            return Some(Comparison::impossible(reason));
+        }
         let fair = if metric.better == Better::Higher { self.sharing(cell) } else { 1.0 };
         let pairs: Vec<(f64, f64)> = self
             .pairs(cell, &other, &metric.id)
@@ -104,7 +108,15 @@ impl<'a> Comparer<'a> {
         (cell.platform != self.baseline).then(|| Cell { platform: self.baseline.to_owned(), ..cell.clone() })
     }
 
+    /// Why two cells may not be compared; none when they may.
+    fn incomparable(&self, this: &Cell, other: &Cell) -> Option<String> {
+        incomparable(&self.table.row(this)?.scheduling(), &self.table.row(other)?.scheduling())
+    }
+
     fn compare(&self, this: &Cell, other: &Cell, metric: &Metric, confidence: f64) -> Comparison {
+        if let Some(reason) = self.incomparable(this, other) {
+            return Comparison::impossible(reason);
+        }
         compare(&self.pairs(this, other, &metric.id), metric.better, confidence)
     }
 
@@ -123,4 +135,78 @@ fn alone(cell: &Cell) -> Option<Cell> {
 
 fn undisturbed(cell: &Cell) -> Option<Cell> {
     cell.neighbour.map(|_| Cell { neighbour: None, ..cell.clone() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::detail::{Detail, WakeupDetail, WakeupThread};
+    use crate::model::facts::{ClockFacts, OwnCost};
+    use crate::model::histogram::Histogram;
+    use crate::model::job::ProbeReport;
+    use crate::model::journal::{Measurement, Outcome};
+    use crate::model::names::ProbeKind;
+    use crate::model::results::{Answer, Difference};
+    use crate::model::units::{Bytes, Nanos};
+    use crate::stats::joint::metrics_of_measurement;
+
+    /// Wake-ups of a round, a little later each round.
+    fn woken(platform: &str, round: u32, priority: Option<u32>, late_ns: u64) -> Measurement {
+        let late = Histogram::from_values((0..20_000).map(|wake| late_ns + u64::from(round) + wake % 7));
+        let thread = WakeupThread {
+            cpu: None,
+            due: 20_000,
+            missed: 0,
+            service_ns: late.clone(),
+            response_ns: late,
+            worst: Vec::new(),
+        };
+        let period_ns = Nanos::from_nanos(1_000_000);
+        let detail = Detail::Wakeup(WakeupDetail { period_ns, priority, threads: vec![thread] });
+        let clock = ClockFacts { name: String::new(), read_ns: 1.0, resolution_ns: 1.0 };
+        let memory_bytes = Bytes::from_bytes(0);
+        let cost = OwnCost { per_sample_ns: 1.0, cpu_time_ns: Nanos::ZERO, memory_bytes };
+        let report = ProbeReport::new(clock, cost, detail, Vec::new());
+        let cell =
+            Cell { probe: ProbeKind::Wakeup, neighbour: None, platform: platform.to_owned(), layout: None };
+        Measurement {
+            cell,
+            round,
+            started_unix_ns: Nanos::ZERO,
+            duration_ns: Nanos::ZERO,
+            doses: Vec::new(),
+            outcome: Outcome::Done(Box::new(report)),
+            others: Vec::new(),
+            start_skew_ns: None,
+            host: None,
+            instances: Vec::new(),
+        }
+    }
+
+    fn against_native(of_vm: impl Fn(u32) -> Option<u32>) -> Comparison {
+        let all: Vec<Measurement> = (0..8)
+            .flat_map(|round| {
+                [woken("native", round, Some(80), 3000), woken("vm", round, of_vm(round), 9000)]
+            })
+            .collect();
+        let table = Table::of(&all);
+        let cells: Vec<Cell> = all.iter().take(2).map(|measurement| measurement.cell.clone()).collect();
+        let comparer = Comparer::new(&table, &cells, "native", &[]);
+        let metrics = metrics_of_measurement(&all[1]).unwrap();
+        let main = metrics.iter().find(|metric| metric.headline && metric.figure.value().is_some()).unwrap();
+        comparer.against_baseline(&cells[1], main).unwrap()
+    }
+
+    #[test]
+    fn wake_ups_of_different_priorities_are_not_compared() {
+        let alike = against_native(|_| Some(80));
+        assert_eq!((alike.difference, alike.pairs), (Difference::Worse, 8), "{alike:?}");
+        let refused = against_native(|_| None);
+        let reason = "not comparable: normal priority against FIFO 80".to_owned();
+        assert_eq!(refused, Comparison::impossible(reason));
+        // The rights were lost on the way, after a resume by somebody else for example.
+        let mixed = against_native(|round| (round < 4).then_some(80));
+        let Answer::Unsupported(reason) = mixed.ratio else { panic!("compared") };
+        assert_eq!(reason, "not comparable: normal priority and FIFO 80 against FIFO 80");
+    }
 }

@@ -13,6 +13,7 @@ use crate::campaign::plan::{Next, Plan};
 use crate::campaign::seed::Seed;
 use crate::campaign::survey::{baseline, measured};
 use crate::model::SCHEMA_VERSION;
+use crate::model::accounts::HostAccount;
 use crate::model::experiment::Experiment;
 use crate::model::histogram::Histogram;
 use crate::model::journal::{Cell, Header};
@@ -147,8 +148,15 @@ fn cell_result(cell: &Cell, row: Option<&Row<'_>>, comparer: &Comparer<'_>, seed
         outside: spans(row),
         attribution: attribution(row),
         sides: sides(row),
+        host: typical.and_then(|round| round.host).and_then(of_memory),
+        scheduling: row.scheduling(),
         notes,
     }
+}
+
+/// The host's account where it tells of memory, without its slices.
+fn of_memory(host: &HostAccount) -> Option<HostAccount> {
+    host.memory.is_some().then(|| HostAccount { slices: Vec::new(), ..host.clone() })
 }
 
 fn count(length: usize) -> u32 {

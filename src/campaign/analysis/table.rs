@@ -1,12 +1,13 @@
 //! Measurements sorted by cell and round, each with its metrics: what every later step reads from.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::campaign::history::main_metric;
 use crate::model::accounts::HostAccount;
 use crate::model::job::{PlacedDose, ProbeReport};
 use crate::model::journal::{Cell, Failure, Measurement, Outcome};
 use crate::model::metric::{Figure, Metric};
+use crate::model::scheduling::Scheduling;
 use crate::stats::joint::metrics_of_measurement;
 
 /// One measurement that was done.
@@ -48,6 +49,16 @@ impl Row<'_> {
             }
         }
         all
+    }
+
+    /// Every way in which the threads of the probe were scheduled, each once, in any instance.
+    pub(super) fn scheduling(&self) -> Vec<Scheduling> {
+        let outcomes = self.rounds.iter().flat_map(|round| round.measurement.outcomes());
+        let ways = outcomes.filter_map(|outcome| match outcome {
+            Outcome::Done(report) => report.detail.scheduling(),
+            Outcome::Failed(_) => None,
+        });
+        ways.collect::<BTreeSet<_>>().into_iter().collect()
     }
 
     /// `(round, value)` of a metric.

@@ -18,6 +18,7 @@ pub use timing::*;
 use serde::{Deserialize, Serialize};
 
 use super::names::ProbeKind;
+use super::scheduling::Scheduling;
 
 /// How many of the worst events a probe keeps with their time stamps.
 pub const WORST_KEPT: usize = 64;
@@ -39,6 +40,14 @@ macro_rules! details {
             }
         }
     };
+}
+
+impl Detail {
+    /// How its threads were scheduled; none for probes that ask nothing of the scheduler.
+    pub fn scheduling(&self) -> Option<Scheduling> {
+        let Self::Wakeup(wakeup) = self else { return None };
+        Some(wakeup.priority.map_or(Scheduling::Normal, |priority| Scheduling::Fifo { priority }))
+    }
 }
 
 details! {

@@ -11,7 +11,6 @@ mod cgroup2;
 mod compare;
 mod group;
 mod group_files;
-mod numa_maps;
 mod possible;
 mod priority;
 mod read;

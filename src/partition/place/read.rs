@@ -7,16 +7,16 @@
 
 use std::path::Path;
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::group_files;
-use super::numa_maps;
 use super::priority;
 use super::threads;
 use super::threads::ANSWER_GRACE;
 use super::topology::text;
 use crate::model::partition::{Given, GivenCpu, GivenDisk, GivenMemory};
-use crate::model::units::{Bytes, Mebibytes};
+use crate::model::units::Bytes;
+use crate::platforms::vm::guest_memory;
 use crate::platforms::vm::qmp::Qmp;
 
 /// Where cgroups are mounted by convention.
@@ -50,24 +50,10 @@ fn cpu(pid: u32, thread: u32) -> Result<GivenCpu, String> {
 }
 
 fn memory(pid: u32, control: &mut Qmp) -> Result<GivenMemory, String> {
-    let summary = control.query("query-memory-size-summary", &Value::Null, ANSWER_GRACE)?;
-    let bytes = summary.get("base-memory").and_then(Value::as_u64);
-    let bytes = bytes.ok_or("qemu's answer to query-memory-size-summary has no base-memory")?;
-    let command = json!({ "command-line": "gpa2hva 0" });
-    let answer = control.query("human-monitor-command", &command, ANSWER_GRACE)?;
-    let size = Mebibytes::from_mib(bytes >> 20);
-    let path = format!("/proc/{pid}/numa_maps");
-    if !Path::new(&path).exists() {
-        // A kernel without memory nodes says nothing of them; where one was asked for, that is a difference.
-        return Ok(GivenMemory { size, ..GivenMemory::default() });
-    }
-    numa_maps::guest_memory(&text(path.as_ref())?, address(&answer), size)
-}
-
-/// From `Host virtual address for 0x0 (pc.ram) is 0x7efdc3e00000`.
-fn address(answer: &Value) -> Option<u64> {
-    let (_, hex) = answer.as_str()?.trim().rsplit_once("is 0x")?;
-    u64::from_str_radix(hex, 16).ok()
+    let guest = guest_memory::whereabouts(control)?;
+    // A kernel without memory nodes says nothing of them; where one was asked for, that is a difference.
+    let without = || GivenMemory { size: guest.size, ..GivenMemory::default() };
+    Ok(guest_memory::on_host(pid, guest)?.unwrap_or_else(without))
 }
 
 /// In the order of their making; zero is QEMU's word for no limit.
@@ -84,13 +70,12 @@ fn disks(answer: &Value) -> Vec<GivenDisk> {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]
     fn qemus_answers_are_understood() {
-        let answer = json!("Host virtual address for 0x0 (mem0) is 0x7f8a9cf7d000\r\n");
-        assert_eq!(address(&answer), Some(0x7f8a_9cf7_d000));
-        assert_eq!(address(&json!("Memory at address 0x0 is not RAM")), None);
         let answer =
             json!([{ "inserted": { "bps": 1000, "iops": 0 } }, { "device": "empty" }, { "inserted": {} }]);
         let limited = GivenDisk { bytes_per_s: Some(Bytes::from_bytes(1000)), operations_per_s: None };

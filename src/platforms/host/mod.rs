@@ -9,6 +9,7 @@ mod activity;
 mod clocks;
 mod frequency;
 mod memory;
+pub mod numa_maps;
 mod place;
 mod preflight;
 mod read;

@@ -34,6 +34,8 @@ const MAX_BYTES: usize = 4096;
 pub struct Watch {
     processes: Vec<u32>,
     before: Totals,
+    /// What each thread had run before.
+    threads: Known,
     sampler: Option<Sampler>,
 }
 
@@ -47,9 +49,11 @@ impl Watch {
     /// Begins to look at `processes`, which carry an instance of a platform of this kind.
     pub fn start(processes: &[u32], kind: PlatformKind) -> Self {
         let wants_slices = kind == PlatformKind::Vm && !processes.is_empty();
+        let mut threads = Known::default();
         Self {
             processes: processes.to_vec(),
-            before: Totals::of(processes, &mut Known::default()),
+            before: Totals::of(processes, &mut threads),
+            threads,
             sampler: wants_slices.then(|| Sampler::start(processes.to_vec())).flatten(),
         }
     }
@@ -60,7 +64,8 @@ impl Watch {
         if self.processes.is_empty() {
             return None;
         }
-        let after = Totals::of(&self.processes, &mut Known::default());
+        let mut threads = Known::default();
+        let after = Totals::of(&self.processes, &mut threads);
         if after.seen < self.before.seen || after.seen == 0 {
             return None;
         }
@@ -73,6 +78,8 @@ impl Watch {
             faults: after.faults.saturating_sub(self.before.faults),
             slices,
             own_cost_ns,
+            node: threads.busiest_since(&self.threads).and_then(|thread| node_of(&self.processes, thread)),
+            memory: None,
         })
     }
 }
@@ -146,6 +153,17 @@ fn merged(slices: &[HostSlice]) -> Option<HostSlice> {
 #[derive(Debug, Default)]
 struct Known(BTreeMap<u32, (u64, u64)>);
 
+impl Known {
+    /// The thread that has run most since `before`; none when none has.
+    fn busiest_since(&self, before: &Self) -> Option<u32> {
+        let ran = |(thread, (run, _)): (&u32, &(u64, u64))| {
+            let earlier = before.0.get(thread).map_or(0, |(run, _)| *run);
+            (run.saturating_sub(earlier), *thread)
+        };
+        self.0.iter().map(ran).max().filter(|(run, _)| *run > 0).map(|(_, thread)| thread)
+    }
+}
+
 /// Everything so far, of all processes together.
 #[derive(Debug, Clone, Copy, Default)]
 struct Totals {
@@ -211,6 +229,20 @@ fn read(path: &str) -> Option<String> {
     fs::read_to_string(path).ok().filter(|text| text.len() <= MAX_BYTES)
 }
 
+/// Memory node of the CPU on which a thread of one of these processes ran last.
+fn node_of(processes: &[u32], thread: u32) -> Option<u32> {
+    let stat = |process: &u32| read(&format!("/proc/{process}/task/{thread}/stat"));
+    let cpu = last_cpu(&processes.iter().find_map(stat)?)?;
+    let entries = fs::read_dir(format!("/sys/devices/system/cpu/cpu{cpu}")).ok()?;
+    entries.flatten().find_map(|entry| entry.file_name().to_str()?.strip_prefix("node")?.parse().ok())
+}
+
+/// Field 39 of `stat`.
+fn last_cpu(stat: &str) -> Option<u32> {
+    let (_, rest) = stat.rsplit_once(')')?;
+    rest.split_ascii_whitespace().nth(39 - 3)?.parse().ok()
+}
+
 /// `run_ns wait_ns timeslices`.
 fn schedstat(text: &str) -> Option<(u64, u64)> {
     let mut numbers = text.split_ascii_whitespace().map(str::parse::<u64>);
@@ -249,6 +281,18 @@ mod tests {
     }
 
     #[test]
+    fn the_busiest_thread_is_the_one_that_ran_most_meanwhile_and_its_cpu_is_told() {
+        let known =
+            |all: &[(u32, u64)]| Known(all.iter().map(|(thread, run)| (*thread, (*run, 0))).collect());
+        let before = known(&[(1, 900), (2, 5)]);
+        assert_eq!(known(&[(1, 910), (2, 50), (3, 20)]).busiest_since(&before), Some(2));
+        assert_eq!(known(&[(1, 900), (2, 5)]).busiest_since(&before), None);
+        let fields: Vec<String> = (3..=52).map(|number| number.to_string()).collect();
+        assert_eq!(last_cpu(&format!("7 (a b) c) {}", fields.join(" "))), Some(39));
+        assert_eq!((last_cpu("7 (x) S 1"), last_cpu("")), (None, None));
+    }
+
+    #[test]
     fn slices_are_bounded_and_merging_loses_nothing() {
         let mut slices = Slices::default();
         let count = MOST_SLICES as u64 * 5;
@@ -281,6 +325,9 @@ mod tests {
         let sum: u64 = account.slices.iter().map(|slice| slice.run_ns.get()).sum();
         assert!(sum > 0 && sum <= account.cpu_time_ns.get() * 2, "{sum} of {:?}", account.cpu_time_ns);
         assert!(account.own_cost_ns < account.cpu_time_ns, "looking costs less than what is looked at");
+        if std::path::Path::new("/sys/devices/system/cpu/cpu0/node0").exists() {
+            assert!(account.node.is_some(), "a thread ran, so it ran on a node");
+        }
         let cheap = Watch::start(&[std::process::id()], PlatformKind::Native);
         assert!(cheap.sampler.is_none(), "no thread where it would only disturb");
         assert!(cheap.stop().unwrap().slices.is_empty());

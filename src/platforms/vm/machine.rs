@@ -9,9 +9,11 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use super::disk::DiskImage;
+use super::guest_memory::{self, Whereabouts};
 use super::inherit::inherit;
 use super::qemu::Machine;
 use super::qmp::Qmp;
+use crate::model::units::Bytes;
 use crate::platforms::Carrier;
 use crate::platforms::console::Console;
 use crate::platforms::cpu_group::CpuGroup;
@@ -37,6 +39,8 @@ pub struct RunningMachine {
     group: Option<CpuGroup>,
     ledger: Ledger,
     ticket: Option<Ticket>,
+    /// Where the guest's memory is, once QEMU was asked.
+    memory: Option<Whereabouts>,
 }
 
 /// A machine just started: the carrier, and the host's end of the link.
@@ -112,6 +116,7 @@ pub fn start(parts: Parts<'_>, describe_machine: impl FnOnce([i32; 4]) -> Machin
         group: parts.group,
         ledger,
         ticket: None,
+        memory: None,
     };
     if let Some(group) = &carrier.group {
         group.take(carrier.child.id())?;
@@ -129,6 +134,17 @@ impl RunningMachine {
     /// QEMU's process number; nobody else can get it until the machine was ended.
     pub fn pid(&self) -> u32 {
         self.child.id()
+    }
+
+    fn present_bytes(&mut self) -> Result<Vec<(u32, Bytes)>, String> {
+        let memory = match self.memory {
+            Some(memory) => memory,
+            None => *self.memory.insert(guest_memory::whereabouts(&mut self.control)?),
+        };
+        let given = guest_memory::on_host(self.child.id(), memory)?;
+        given
+            .map(|given| given.present_bytes)
+            .ok_or_else(|| "this host's kernel knows no memory nodes".to_owned())
     }
 
     /// Writes what comes over the console from now on to `to`, too.
@@ -167,6 +183,10 @@ impl Carrier for RunningMachine {
 
     fn processes(&self) -> Vec<u32> {
         if self.ended.is_none() { vec![self.child.id()] } else { Vec::new() }
+    }
+
+    fn memory_by_node(&mut self) -> Option<Result<Vec<(u32, Bytes)>, String>> {
+        self.ended.is_none().then(|| self.present_bytes())
     }
 
     fn end(&mut self) {

@@ -2,7 +2,8 @@
 //!
 //! Host side: [`platform`] is the platform; [`toolbox`] finds what guests are made of ([`kernel`], [`bzimage`], [`unpack`],
 //! [`modules`]); [`accel`] tries KVM; [`payload`] and [`initramfs`] build the guest's first file system; [`qemu`] says
-//! what machine it is, [`machine`] runs it, [`inherit`], [`qmp`], [`disk`] and [`network`] are its parts.
+//! what machine it is, [`machine`] runs it, [`inherit`], [`qmp`], [`disk`] and [`network`] are its parts;
+//! [`guest_memory`] looks where its memory lies on the host.
 //!
 //! Guest side: [`init`] is PID 1, [`guest_agent`] its child, which prepares the disk and, with [`guest_network`], the cards; [`guest`] is what the host tells
 //! them. A guest with a program has no agent but [`guest_program`].
@@ -12,6 +13,7 @@ pub mod bzimage;
 pub mod disk;
 pub mod guest;
 pub mod guest_agent;
+pub mod guest_memory;
 pub mod guest_modules;
 pub mod guest_network;
 pub mod guest_program;

@@ -38,7 +38,7 @@ fn key() -> Markup {
         (Heat::Worse(3), "▼ below 5 ×"),
         (Heat::Worse(4), "▼ 5 × or more"),
         (Heat::Failed, "fail: every measurement broke"),
-        (Heat::Unsupported, "? too little data"),
+        (Heat::Unsupported, "? too little data or not comparable"),
     ];
     html! {
         ul.legend.heat {

@@ -13,6 +13,7 @@ use super::super::chart::axis::{Axis, Quantity, Scale};
 use super::super::chart::palette::Ink;
 use super::super::chart::plot::{Rule, Series, Stroke};
 use super::super::figures::{details, value_text};
+use super::host_memory;
 use super::parts::{Drawing, behind, figure, plain_table, xs, ys};
 
 /// A curve over array sizes.
@@ -42,7 +43,10 @@ pub(super) fn latency(results: &RunResults) -> Markup {
         .collect();
     let caption = "Each mark is the time of one load that waits for the one before. Level stretches are listed below \
                    with the size at which they end: the size of a cache.";
-    section("Time of a load by array size", caption, "time of a load", Unit::Nanoseconds, &curves)
+    html! {
+        (section("Time of a load by array size", caption, "time of a load", Unit::Nanoseconds, &curves))
+        (host_memory::table(results, ProbeKind::MemLatency))
+    }
 }
 
 pub(super) fn bandwidth(results: &RunResults) -> Markup {
@@ -58,6 +62,7 @@ pub(super) fn bandwidth(results: &RunResults) -> Markup {
                 (section(words, "Throughput by size of the array.", "throughput", Unit::BytesPerSecond, &curves))
             }
         }
+        (host_memory::table(results, ProbeKind::MemBandwidth))
     }
 }
 

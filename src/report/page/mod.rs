@@ -15,6 +15,7 @@ mod failures;
 mod fit;
 mod fwq;
 mod gap;
+mod host_memory;
 mod isolation;
 mod jobs;
 mod memory;

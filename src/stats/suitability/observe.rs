@@ -8,6 +8,7 @@ use crate::model::journal::{Cell, FailureKind, Neighbour};
 use crate::model::metric::{Better, Estimate, Unit};
 use crate::model::names::{LoadKind, nearest};
 use crate::model::results::{Answer, CellResult, MetricResult, RunResults};
+use crate::model::scheduling::incomparable;
 
 use super::super::fair_share::{fair_share, parties};
 use super::super::pairs::compare;
@@ -136,23 +137,34 @@ impl Looked<'_> {
             Against::Baseline if cell.platform == baseline => (Seen::Value(ONE), None),
             Against::Baseline => {
                 let other = Cell { platform: baseline.to_owned(), ..cell.clone() };
-                (self.ratio(found, &other), None)
+                (self.ratio(result, found, &other), None)
             }
-            Against::Undisturbed => (self.ratio(found, &Cell { neighbour: None, ..cell.clone() }), None),
+            Against::Undisturbed => {
+                (self.ratio(result, found, &Cell { neighbour: None, ..cell.clone() }), None)
+            }
             Against::FairShare => {
                 let parties = parties(cell);
                 let other = match cell.neighbour {
                     Some(_) => Cell { neighbour: None, ..cell.clone() },
                     None => Cell { layout: None, ..cell.clone() },
                 };
-                (self.ratio(found, &other).of_fair_share(found.better, parties), None)
+                (self.ratio(result, found, &other).of_fair_share(found.better, parties), None)
             }
         }
     }
 
     /// This figure over the same in another cell, from the rounds in which both were measured.
-    fn ratio(&self, this: &MetricResult, other: &Cell) -> Seen {
+    fn ratio(&self, result: &CellResult, this: &MetricResult, other: &Cell) -> Seen {
         let other = self.results.cells.iter().find(|result| result.cell == *other);
+        let why = other.and_then(|other| incomparable(&result.scheduled(), &other.scheduled()));
+        if let Some(why) = why {
+            let probe = result.cell.probe;
+            let todo = format!(
+                "measure both with the same right to real-time priority (CAP_SYS_NICE or an rtprio limit), or with \
+                 priority = 0 in [probe.{probe}]"
+            );
+            return Seen::Nothing { why: format!("{probe}: {why}"), todo };
+        }
         let Some(other) = other.and_then(|result| result.metrics.iter().find(|metric| metric.id == this.id))
         else {
             return Seen::Unsupported("what it is compared with was not measured".to_owned());

@@ -6,6 +6,7 @@ use crate::model::classes::{Held, Suitability};
 use crate::model::journal::FailureKind;
 use crate::model::layout::Layout;
 use crate::model::names::ProbeKind;
+use crate::model::scheduling::Scheduling;
 
 const TAIL: &str = r#"
     [[class]]
@@ -265,4 +266,20 @@ fn what_was_not_measured_is_said_with_the_probe_to_add() {
         "{}",
         verdict.conditions[1].measured
     );
+}
+
+#[test]
+fn figures_of_other_priorities_leave_a_condition_open_and_say_what_to_do() {
+    let mut run = run();
+    for (platform, value) in [("native", 100.0), ("vm", 101.0)] {
+        measured(&mut run, &cell(platform, ProbeKind::Wakeup, None), "response_p99_ns", value);
+    }
+    let wanted = condition("wakeup.response_p99_ns", "against = \"baseline\"\nat_most = 1.5");
+    assert_eq!(on_vm(&run, &class(&wanted)).level, Suitability::Suited);
+    run.cells[0].scheduling = vec![Scheduling::Fifo { priority: 80 }];
+    run.cells[1].scheduling = vec![Scheduling::Normal];
+    let verdict = on_vm(&run, &class(&wanted));
+    assert_eq!((verdict.level, verdict.conditions[0].held), (Suitability::Unknown, Held::NotMeasured));
+    assert!(verdict.reason.contains("not comparable: normal priority against FIFO 80"), "{}", verdict.reason);
+    assert!(verdict.would_change.contains("CAP_SYS_NICE"), "{}", verdict.would_change);
 }

@@ -13,6 +13,7 @@ use super::super::super::chart::columns::outlines;
 use super::super::super::chart::palette::Ink;
 use super::super::super::chart::plot::Series;
 use super::super::super::figures::details;
+use super::super::host_memory;
 use super::super::parts::{Drawing, behind, figure, line, plain_table, xs, ys};
 use super::{COUNT, NS, quantile_text};
 
@@ -58,6 +59,7 @@ pub(in super::super) fn pictures(results: &RunResults) -> Markup {
         (figure(warm_name, "The same memory given back and taken again: the instance's own kernel has the pages now.",
             &legend, &draw(warm, warm_name)))
         (behind("Table: passes", &table(&all)))
+        (host_memory::table(results, ProbeKind::Pages))
     }
 }
 

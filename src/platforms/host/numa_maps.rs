@@ -1,4 +1,4 @@
-//! `/proc/PID/numa_maps`: where the memory of a process may lie and where it does. Pure.
+//! `/proc/PID/numa_maps`: where the memory of a process may lie and where it does. Pure but for the reading.
 //!
 //! ```text
 //!  7f8a55fff000 bind:0 file=/memfd:memory-backend-memfd\040(deleted) dirty=8192 N0=8192 kernelpagesize_kB=4
@@ -8,6 +8,8 @@
 //! Source: `numa(7)`.
 
 use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{ErrorKind, Read};
 
 use crate::model::partition::{GivenMemory, NumberList};
 use crate::model::units::{Bytes, Mebibytes};
@@ -16,6 +18,28 @@ use crate::model::units::{Bytes, Mebibytes};
 const BACKEND: &str = "file=/memfd:memory-backend-memfd";
 /// Size of the pages that are not huge.
 const USUAL_KIB: u64 = 4;
+/// Longest file that is read: a line is some hundred bytes, and the kernel allows 65530 mappings unless told otherwise.
+const MAX_BYTES: u64 = 16 << 20;
+
+/// The text of a process; none where the kernel knows no memory nodes.
+///
+/// # Errors
+/// Why it cannot be read, rights or length for example.
+pub fn read(pid: u32) -> Result<Option<String>, String> {
+    let path = format!("/proc/{pid}/numa_maps");
+    let mut text = String::new();
+    let file = match File::open(&path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        other => other,
+    };
+    let length = file
+        .and_then(|file| file.take(MAX_BYTES + 1).read_to_string(&mut text))
+        .map_err(|error| format!("{path} cannot be read: {error}"))?;
+    if length as u64 > MAX_BYTES {
+        return Err(format!("{path} is longer than {}", Bytes::from_bytes(MAX_BYTES)));
+    }
+    Ok(Some(text))
+}
 
 /// The guest's memory, of this size: QEMU's memory backends, or where it has none of them, the mapping that holds the
 /// address of the guest's first byte.
@@ -94,6 +118,8 @@ fn mapping(line: &str) -> Result<Mapping, String> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     const SIZE: Mebibytes = Mebibytes::from_mib(64);
@@ -135,6 +161,31 @@ mod tests {
     fn nonsense_is_refused() {
         for line in ["7f00", "7f00 bind:x", "7f00 bind:1 N0=x", "7f00 default kernelpagesize_kB=x"] {
             assert!(guest_memory(line, Some(0x7f00), SIZE).is_err(), "{line}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn pages_are_counted_once_each_whatever_stands_around_them(
+            parts in prop::collection::vec(prop::collection::vec((0u32..9, 0u64..1 << 40), 0..5), 1..8),
+            noise in prop::collection::vec("[ -~]{0,60}", 0..8),
+        ) {
+            let line = |pages: &Vec<(u32, u64)>| {
+                let pages = pages.iter().map(|(node, count)| format!(" N{node}={count}")).collect::<String>();
+                format!("7f00 bind:0 {BACKEND}{pages} kernelpagesize_kB=4\n")
+            };
+            let noise = noise.iter().filter(|line| !line.contains(BACKEND)).map(|line| format!("{line}\n"));
+            let text: String = noise.chain(parts.iter().map(line)).collect();
+            let given = guest_memory(&text, None, SIZE).unwrap();
+            let wanted: u64 = parts.iter().flatten().map(|(_, count)| count * 4096).sum();
+            let got: u64 = given.present_bytes.iter().map(|(_, bytes)| bytes.get()).sum();
+            prop_assert_eq!(got, wanted);
+            prop_assert!(given.present_bytes.windows(2).all(|pair| pair[0].0 < pair[1].0), "each node once");
+        }
+
+        #[test]
+        fn any_text_is_understood_or_refused(text in ".{0,400}", first in any::<Option<u64>>()) {
+            let _ = guest_memory(&text, first, SIZE);
         }
     }
 }
