@@ -1,14 +1,15 @@
 //! Every load on every real platform, in the measured instance and in a second one: it has an effect, says how it was
-//! done, and ends when it is told to.
+//! done, and ends when it is told to. The second one has a network where there can be one, and what floods leaves it there.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use bulkhead::model::experiment::PlatformSpec;
-use bulkhead::model::job::{Dose, Job, JobReply, LoadSpec};
+use bulkhead::model::job::{Dose, Job, JobReply, Line, LoadSpec};
 use bulkhead::model::names::{LoadKind, PlatformKind};
 use bulkhead::model::params::{GapParams, ProbeSpec};
 use bulkhead::model::units::{Bytes, Millis};
+use bulkhead::platforms::lab::{Lab, Port};
 use bulkhead::platforms::ledger::Ledger;
 use bulkhead::platforms::{Cancel, Instance, InstanceSpec, Platform, PlatformContext, make};
 use bulkhead::workloads::clock::Anchor;
@@ -56,17 +57,25 @@ fn every_load_on(kind: PlatformKind) {
         println!("SKIPPED: {reason}");
         return;
     }
-    let mut measured = start(platform.as_mut(), 0, run.path());
-    let mut second = start(platform.as_mut(), 1, run.path());
+    let mut lab = (kind != PlatformKind::Native && nix::unistd::geteuid().is_root())
+        .then(|| Lab::build(1).expect("a network"));
+    let port = lab.as_mut().map(|lab| lab.port(0, false).expect("a place in it"));
+    let line = port.as_ref().map(|port| Line {
+        sink: port.sink.expect("its host takes floods"),
+        way: "the line".to_owned(),
+        has_card: kind == PlatformKind::Vm,
+    });
+    let mut measured = start(platform.as_mut(), 0, run.path(), None);
+    let mut second = start(platform.as_mut(), 1, run.path(), port);
     for (id, load) in (1..).zip(LoadKind::ALL) {
         same(measured.as_mut(), id, *load);
-        beside(measured.as_mut(), second.as_mut(), id + 100, *load);
+        beside(measured.as_mut(), second.as_mut(), id + 100, *load, line.clone());
     }
     measured.end();
     second.end();
 }
 
-fn start(platform: &mut dyn Platform, number: u32, run: &Path) -> Box<dyn Instance> {
+fn start(platform: &mut dyn Platform, number: u32, run: &Path, port: Option<Port>) -> Box<dyn Instance> {
     let scratch = run.join(format!("scratch-{number}"));
     std::fs::create_dir_all(&scratch).expect("a scratch folder");
     let spec = InstanceSpec {
@@ -74,6 +83,7 @@ fn start(platform: &mut dyn Platform, number: u32, run: &Path) -> Box<dyn Instan
         memory_wanted: Bytes::from_bytes(512 << 20),
         disk_wanted: Bytes::from_bytes(320 << 20),
         scratch,
+        port,
         ..InstanceSpec::default()
     };
     platform.start(&spec, &Cancel::new()).unwrap_or_else(|broken| panic!("no instance {number}: {broken:?}"))
@@ -84,13 +94,19 @@ fn same(instance: &mut dyn Instance, id: u64, load: LoadKind) {
     let cancel = Cancel::new();
     instance.begin(&Job { loads: loads(load), ..gap(id, load) }, &cancel).expect("it begins");
     let reply = instance.finish(&cancel).expect("it replies");
-    check(load, &reply);
+    check(load, &reply, None);
 }
 
 /// The load in a second instance, while the first one measures.
-fn beside(measured: &mut dyn Instance, second: &mut dyn Instance, id: u64, load: LoadKind) {
+fn beside(
+    measured: &mut dyn Instance,
+    second: &mut dyn Instance,
+    id: u64,
+    load: LoadKind,
+    line: Option<Line>,
+) {
     let cancel = Cancel::new();
-    let job = Job { probe: None, loads: loads(load), ..gap(id, load) };
+    let job = Job { probe: None, loads: loads(load), line: line.clone(), ..gap(id, load) };
     second.begin(&job, &cancel).unwrap_or_else(|broken| panic!("{load}: {broken:?}"));
     measured.begin(&gap(id, load), &cancel).expect("it begins");
     assert!(matches!(measured.finish(&cancel).expect("it replies").report, Some(Ok(_))));
@@ -98,10 +114,10 @@ fn beside(measured: &mut dyn Instance, second: &mut dyn Instance, id: u64, load:
     let reply = second.finish(&cancel).unwrap_or_else(|broken| panic!("{load}: {broken:?}"));
     assert!(asked.elapsed() < PROMPTLY, "{load} took {:?} to stop", asked.elapsed());
     assert_eq!(reply.report, None, "{load}");
-    check(load, &reply);
+    check(load, &reply, line.as_ref());
 }
 
-fn check(load: LoadKind, reply: &JobReply) {
+fn check(load: LoadKind, reply: &JobReply, line: Option<&Line>) {
     assert!(!matches!(reply.report, Some(Err(_))), "{load}: {:?}", reply.report.as_ref().map(Result::is_err));
     let [dose] = reply.doses.as_slice() else { panic!("{load}: {} doses", reply.doses.len()) };
     assert_eq!((dose.kind, dose.unit.as_str()), (load, load.unit()));
@@ -111,7 +127,13 @@ fn check(load: LoadKind, reply: &JobReply) {
     }
     assert!(dose.rate_per_s > 0.0, "the {load} load did nothing");
     assert!(dose.cpu_time_ns.get() > 0 && dose.elapsed_ns.get() > 0, "{dose:?}");
-    assert_eq!(dose.way.is_some(), load == LoadKind::Interrupt, "{dose:?}");
+    let way = dose.way.as_deref().unwrap_or_default();
+    let wanted = match (load.sends_packets(), line) {
+        (false, _) => "",
+        (true, None) => "loopback",
+        (true, Some(_)) => "the line (eth0)",
+    };
+    assert!(dose.way.is_some() == load.sends_packets() && way.contains(wanted), "{dose:?}");
     check_parts(dose);
     show(dose);
 }
@@ -146,4 +168,68 @@ fn gap(id: u64, beside: LoadKind) -> Job {
 
 fn loads(kind: LoadKind) -> Vec<LoadSpec> {
     vec![LoadSpec { kind, threads: Some(if kind == LoadKind::Mixed { 4 } else { 2 }) }]
+}
+
+const EXPERIMENT: &str = r#"
+name = "flood"
+seed = 3
+
+[repeat]
+min = 2
+max = 2
+budget_s = 60
+
+[[platform]]
+label = "box"
+kind = "container"
+
+[probe.gap]
+duration_ms = 100
+
+[[load]]
+kind = "network"
+place = "second"
+
+[[load]]
+kind = "interrupt"
+place = "same"
+"#;
+
+#[test]
+#[expect(clippy::print_stdout, reason = "a skipped test says why")]
+fn in_a_run_floods_leave_the_instance_and_the_results_say_on_which_way() {
+    if !nix::unistd::geteuid().is_root() {
+        println!("SKIPPED: a network needs root");
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("flood.toml");
+    std::fs::write(&file, EXPERIMENT).expect("written");
+    let output = std::process::Command::new(env!("CARGO_BIN_EXE_bulkhead"))
+        .args(["measure", "--json", "--out", "run", "--experiment"])
+        .arg(&file)
+        .current_dir(folder.path())
+        .output()
+        .expect("it runs");
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    if said.contains("nothing can be measured") {
+        println!("SKIPPED: {said}");
+        return;
+    }
+    let results: serde_json::Value = serde_json::from_slice(&output.stdout).expect(&said);
+    let ways: Vec<&str> = results["cells"]
+        .as_array()
+        .expect("a list")
+        .iter()
+        .flat_map(|cell| cell["doses"].as_array().into_iter().flatten())
+        .map(|dose| dose["dose"]["way"].as_str().expect("it says how"))
+        .collect();
+    let [network, interrupt] = ways.as_slice() else { panic!("{ways:?}: {said}") };
+    assert_eq!(*network, "veth to the host (eth0)");
+    assert!(
+        interrupt.starts_with("ICMP echo") && interrupt.contains("veth to the host (eth0)"),
+        "{interrupt}"
+    );
+    let page = std::fs::read_to_string(folder.path().join("run/report.html")).expect("a report");
+    assert!(page.contains("veth to the host (eth0)"), "the table of doses has it");
 }

@@ -18,6 +18,7 @@ use std::time::{Duration, Instant};
 
 use super::demand::Room;
 use super::event::{Event, Role};
+use super::floods::Floods;
 use super::network::{Networks, own_address};
 use crate::model::experiment::PlatformSpec;
 use crate::model::journal::{Failure, FailureKind, InstanceLife};
@@ -84,11 +85,11 @@ impl Occupant {
 
 /// Platforms and their instances.
 pub(super) struct Fleet {
-    platforms: Vec<(PlatformSpec, Box<dyn Platform>)>,
+    pub(super) platforms: Vec<(PlatformSpec, Box<dyn Platform>)>,
     host: Option<Box<dyn Platform>>,
     seats: BTreeMap<Seat, Occupant>,
-    networks: Networks,
-    rooms: Rooms,
+    pub(super) networks: Networks,
+    pub(super) rooms: Rooms,
     scratch: PathBuf,
     cancel: Cancel,
     /// How long each start took that nobody has asked for yet, by label of the platform.
@@ -106,6 +107,8 @@ pub(super) struct Rooms {
     pub(super) neighbour: Room,
     /// The instance that carries loads on the host.
     pub(super) host: Room,
+    /// Where loads that send packets run, so that instances there get a way out.
+    pub(super) floods: Floods,
     /// Members of each layout, in the experiment's order.
     pub(super) members: Vec<MemberRoom>,
 }
@@ -124,7 +127,7 @@ pub(super) struct MemberRoom {
 impl Rooms {
     /// What members of this layout need, and the number of the first of them: 0 and 1 are the measured instance and
     /// its neighbour, the members of all layouts follow.
-    fn of(&self, layout: Layout) -> Option<(MemberRoom, u32)> {
+    pub(super) fn of(&self, layout: Layout) -> Option<(MemberRoom, u32)> {
         let mut number = 2;
         for member in &self.members {
             if member.layout == layout {
@@ -367,14 +370,7 @@ impl Fleet {
             Seat::Member { rank, .. } => rank,
         };
         // A network that cannot be had is a failure of the probes that need it, not of the instance.
-        let port = match seat {
-            Seat::Member { layout, .. }
-                if plugged && self.rooms.of(layout).is_some_and(|(member, _)| member.networked) =>
-            {
-                self.reached_at(seat).ok().flatten().and_then(|(_, port)| port)
-            }
-            _ => None,
-        };
+        let port = if plugged { self.port_of(seat) } else { None };
         // No label has a dot, so the host's folder cannot be a platform's.
         let name = if seat == Seat::Host {
             "host.load".to_owned()

@@ -219,6 +219,7 @@ impl Bench<'_> {
             loads: vec![load.clone()],
             seed: self.seed,
             deadline_ms: Millis::from_millis(deadline),
+            line: self.fleet.line(seat, load.kind),
             ..Job::default()
         };
         match instance.begin(&job, self.cancel) {
@@ -238,6 +239,7 @@ impl Bench<'_> {
 
     fn job(&mut self, wanted: &Wanted, seat: Seat, facts: &MachineFacts) -> Job {
         let id = self.fleet.next_job(seat);
+        let line = wanted.same.iter().find_map(|load| self.fleet.line(seat, load.kind));
         Job {
             id,
             probe: Some(wanted.probe.clone()),
@@ -246,6 +248,7 @@ impl Bench<'_> {
             deadline_ms: self.deadline(wanted, facts),
             part: None,
             clock: None,
+            line,
             fresh: id == 1,
             trace: self.experiment.trace,
         }

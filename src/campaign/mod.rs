@@ -20,6 +20,7 @@ mod error;
 pub mod eta;
 pub mod event;
 mod fleet;
+mod floods;
 pub mod history;
 mod host_memory;
 mod joint;

@@ -18,6 +18,7 @@ use super::error::CampaignError;
 use super::eta::{Eta, eta};
 use super::event::{Event, Stop};
 use super::fleet::{Fleet, MemberRoom, Rooms};
+use super::floods::Floods;
 use super::history::History;
 use super::journal::{Contents, Journal, JournalError};
 use super::learn::Learner;
@@ -146,6 +147,7 @@ impl<'a> Runner<'a> {
             measured: room_for_probes(experiment, &header.host),
             neighbour: room_for_loads(experiment, LoadPlace::Second, &header.host),
             host: room_for_loads(experiment, LoadPlace::Host, &header.host),
+            floods: Floods::of(experiment),
             members: member_rooms(experiment, &header.host),
         };
         let mut fleet = Fleet::new(platforms, host, rooms, rundir.scratch(), cancel.clone());
@@ -366,6 +368,7 @@ fn member_rooms(experiment: &Experiment, host: &MachineFacts) -> Vec<MemberRoom>
             layouts.push(layout);
         }
     }
+    let floods = Floods::of(experiment).measured;
     let networked = |layout| {
         probes_in(experiment, layout)
             .iter()
@@ -376,7 +379,7 @@ fn member_rooms(experiment: &Experiment, host: &MachineFacts) -> Vec<MemberRoom>
         .map(|layout| MemberRoom {
             layout,
             room: room_for_members(experiment, layout, host),
-            networked: networked(layout),
+            networked: floods || networked(layout),
         })
         .collect()
 }

@@ -1,6 +1,6 @@
 //! A job: what an agent is asked to do, and what it answers. One job is one measurement, or one neighbour.
 
-use std::net::SocketAddr;
+use std::net::{SocketAddr, SocketAddrV4};
 
 use serde::{Deserialize, Serialize};
 
@@ -30,6 +30,19 @@ pub struct Peer {
     pub host: u32,
     /// Where it listens during a job; this port and the 99 after it are its own.
     pub address: SocketAddr,
+}
+
+/// A way on which packets of a load leave the instance.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Line {
+    /// Its other end: datagrams to this port are taken or dropped there, echo requests to this address are answered, and
+    /// nobody listens at the port after it.
+    pub sink: SocketAddrV4,
+    /// In words, as the dose repeats it: `veth to the host`.
+    pub way: String,
+    /// Whether it may begin at a network card: what comes back is then an interrupt of the instance's own machine.
+    pub has_card: bool,
 }
 
 /// The part of an instance in a measurement that several make at once.
@@ -65,6 +78,9 @@ pub struct Job {
     /// Where the host's clock answers datagrams; none means it is asked over the link.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clock: Option<SocketAddr>,
+    /// The way out of the instance for loads that send packets; none means that they stay on its loopback device.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub line: Option<Line>,
     /// Whether the instance has just been started.
     #[serde(default)]
     pub fresh: bool,
@@ -90,7 +106,7 @@ pub struct Dose {
     pub unit: String,
     /// CPU time its threads took, and the processes they started.
     pub cpu_time_ns: Nanos,
-    /// How it was done, where there is more than one way: `ICMP echo through a raw socket`.
+    /// How it was done, where there is more than one way: `ICMP echo through a raw socket over veth to the host (eth0)`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub way: Option<String>,
     /// The same work in another unit, or the loads that a mixed one is made of.

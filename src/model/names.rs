@@ -159,7 +159,7 @@ names!(
         Memory = "memory",
         /// Sequential writes with fsync.
         Disk = "disk",
-        /// UDP datagrams between two sockets of the instance, as many as pass.
+        /// UDP datagrams, as many as pass: out of the instance where it has a network, else over its own loopback device.
         Network = "network",
         /// Packets that only kernels answer, as a ping flood does: interrupts and soft interrupts, no user code.
         Interrupt = "interrupt",
@@ -195,6 +195,11 @@ impl LoadKind {
             Self::Lock => "turns",
             Self::Mixed => "pieces of work",
         }
+    }
+
+    /// Whether it sends packets, which leave the instance where there is a way out.
+    pub const fn sends_packets(self) -> bool {
+        matches!(self, Self::Network | Self::Interrupt | Self::Mixed)
     }
 
     /// What else its dose counts: the same work in another unit, or the loads it is mixed of.

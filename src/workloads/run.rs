@@ -80,7 +80,7 @@ fn start_loads(job: &Job, surroundings: &Surroundings, bounds: Bounds<'_>) -> Re
     let mut teams = job
         .loads
         .iter()
-        .map(|spec| Team::start(spec, surroundings.scratch.as_deref()))
+        .map(|spec| Team::start(spec, surroundings.scratch.as_deref(), job.line.as_ref()))
         .collect::<Result<Vec<Team>, WorkError>>()?;
     for team in &mut teams {
         team.wait_until_working(bounds)?;

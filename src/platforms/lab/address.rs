@@ -17,6 +17,8 @@ pub const PREFIX: u8 = 16;
 pub const MOST_ADDRESSES: u32 = 0x0fff;
 /// Most instances on one host that share its address.
 pub const MOST_SHARING: u32 = 256;
+/// Port at which a host drops what comes (RFC 863).
+pub const DISCARD_PORT: u16 = 9;
 /// Port of a host's clock.
 pub const CLOCK_PORT: u16 = 6100;
 /// First port of the first instance; the ports of all of them end below those that Linux gives to clients (32768).

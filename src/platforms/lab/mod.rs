@@ -22,12 +22,15 @@ pub use namespace::inside;
 
 use std::fs;
 use std::io;
-use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::net::{IpAddr, SocketAddr, SocketAddrV4, UdpSocket};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use self::address::{CLOCK_PORT, FIRST_PORT, Mac, PREFIX};
+use nix::sys::socket::setsockopt;
+use nix::sys::socket::sockopt::RcvBuf;
+
+use self::address::{CLOCK_PORT, DISCARD_PORT, FIRST_PORT, Mac, PREFIX};
 use self::clock::Clock;
 use self::links::Links;
 use crate::model::layout::MAX_HOSTS;
@@ -50,6 +53,8 @@ struct Host {
     /// Instances so far that share its address.
     sharing: u32,
     _clock: Clock,
+    /// Takes floods: nobody reads it, so that what does not fit is dropped without an answer.
+    _sink: UdpSocket,
 }
 
 /// Where an instance is plugged in. Clones name the same place.
@@ -65,6 +70,8 @@ pub struct Port {
     pub first_port: u16,
     /// Where the host's clock answers datagrams.
     pub clock: SocketAddr,
+    /// Where floods may go that are to leave the instance; none when everything it reaches is in its own namespace.
+    pub sink: Option<SocketAddrV4>,
     /// The network namespace of its host.
     pub namespace: Arc<OwnedFd>,
 }
@@ -110,6 +117,7 @@ impl Lab {
         let place = usize::try_from(host).ok().and_then(|index| self.hosts.get_mut(index));
         let place = place.ok_or_else(|| format!("host {host} was wanted of a network of {hosts} hosts"))?;
         let bridge = address::bridge(host);
+        let sink = if shares_address { other_host(host, hosts) } else { Some(host) };
         let full = || format!("the network has no room for another instance on host {host}");
         let (address, first_port) = if shares_address {
             let first_port = address::first_port(place.sharing).ok_or_else(full)?;
@@ -126,6 +134,7 @@ impl Lab {
             prefix: PREFIX,
             first_port,
             clock: (bridge, CLOCK_PORT).into(),
+            sink: sink.map(|host| SocketAddrV4::new(address::bridge(host), DISCARD_PORT)),
             namespace: place.namespace.clone(),
         })
     }
@@ -135,17 +144,26 @@ impl Host {
     fn build(number: u32) -> io::Result<Self> {
         let namespace = Arc::new(namespace::fresh()?);
         let address = address::bridge(number);
-        let socket = inside(&namespace, || {
+        let (socket, sink) = inside(&namespace, || {
             quiet();
             let mut links = Links::here()?;
             links.raise("lo")?;
             links.add_bridge(BRIDGE, Mac::of(address))?;
             links.add_address(BRIDGE, address, PREFIX)?;
             links.raise(BRIDGE)?;
-            UdpSocket::bind((address, CLOCK_PORT))
+            let sink = UdpSocket::bind((address, DISCARD_PORT))?;
+            // The kernel makes it the smallest there is: what is kept is memory that nobody uses.
+            setsockopt(&sink, RcvBuf, &0)?;
+            Ok((UdpSocket::bind((address, CLOCK_PORT))?, sink))
         })?;
-        Ok(Self { namespace, sharing: 0, _clock: Clock::start(socket)? })
+        Ok(Self { namespace, sharing: 0, _clock: Clock::start(socket)?, _sink: sink })
     }
+}
+
+/// The host after this one, if it is another.
+fn other_host(host: u32, hosts: usize) -> Option<u32> {
+    let next = (host + 1) % u32::try_from(hosts).ok()?.max(1);
+    (next != host).then_some(next)
 }
 
 /// Switches IPv6 off in the calling thread's namespace: nobody here speaks it, and its searches for neighbours and

@@ -7,8 +7,12 @@
 //!  UDP socket  ─► datagram to a closed port ─► kernel ─► ICMP port unreachable ─► ECONNREFUSED at the socket
 //! ```
 //!
-//! The first way that is answered is taken. What counts is answers. The loopback device is exempt from the kernel's
-//! limits on ICMP messages (`icmp_msgs_per_sec`).
+//! The packets go to the host, so that the answers come in through the instance's network card and interrupt it; where
+//! there is no way out they go to the instance itself, over its loopback device, and there are soft interrupts only.
+//!
+//! The first way that is answered is taken. What counts is answers. Echo replies are exempt from the kernel's limits on
+//! ICMP messages (`icmp_msgs_per_sec`, `icmp_ratelimit`), and the loopback device is exempt for all of them; refusals that
+//! come from elsewhere are few. A raw socket hears all echoes to its address, so each thread knows its own by an identifier.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddrV4, UdpSocket};
@@ -18,7 +22,9 @@ use std::time::{Duration, Instant};
 use nix::sys::socket::{
     AddressFamily, SockFlag, SockProtocol, SockType, SockaddrIn, bind, socket as open_socket,
 };
+use nix::unistd::gettid;
 
+use super::outlet::Outlet;
 use super::packets::{Sent, receive, send, wait};
 use super::stressors::{Done, Stressor};
 use crate::workloads::error::WorkError;
@@ -41,40 +47,58 @@ const ECHO_REPLY: u8 = 0;
 /// A flood of packets that kernels answer, one thread.
 pub struct Pinging {
     way: Way,
+    goes: String,
+}
+
+/// Both ends of the way of packets.
+#[derive(Debug, Clone, Copy)]
+struct Ends {
+    own: Ipv4Addr,
+    other: Ipv4Addr,
+    /// A port at the other end at which nobody listens; at the instance itself one is sought.
+    closed: Option<u16>,
 }
 
 /// How answers are had.
 enum Way {
     PingSocket(UdpSocket),
-    RawSocket(UdpSocket),
+    /// With the identifier of its echoes.
+    RawSocket(UdpSocket, u16),
     ClosedPort(Vec<UdpSocket>),
 }
 
-type Open = fn(Ipv4Addr) -> io::Result<Way>;
+type Open = fn(Ends) -> io::Result<Way>;
 
 impl Way {
     const fn words(&self) -> &'static str {
         match self {
             Self::PingSocket(_) => "ICMP echo through a ping socket",
-            Self::RawSocket(_) => "ICMP echo through a raw socket",
+            Self::RawSocket(..) => "ICMP echo through a raw socket",
             Self::ClosedPort(_) => "UDP to a closed port, answered with ICMP port unreachable",
         }
     }
 }
 
 impl Pinging {
-    /// Thread `number`; finds the first way that is answered.
+    /// Thread `number`, on this way out or over loopback; finds the first way that is answered.
     ///
     /// # Errors
     /// No way is; says why for each.
-    pub fn new(number: u32) -> Result<Self, WorkError> {
-        loopback::ensure_up()?;
-        let address = own_address(number);
+    pub fn new(number: u32, outlet: Option<&Outlet>) -> Result<Self, WorkError> {
+        let (ends, goes) = match outlet {
+            Some(outlet) => (Ends::out(outlet), outlet.words()),
+            None => {
+                loopback::ensure_up()?;
+                (Ends::inside(number), "loopback".to_owned())
+            }
+        };
+        let has_card = outlet.is_some_and(Outlet::has_card);
+        let goes = if has_card { goes } else { format!("{goes}: soft interrupts only") };
         let ways: [(&str, Open); 3] =
             [("ping socket", ping_socket), ("raw socket", raw_socket), ("closed UDP port", closed_port)];
         let mut refused = Vec::new();
         for (name, open) in ways {
-            let tried = open(address).map(|way| Self { way }).and_then(|mut ping| {
+            let tried = open(ends).map(|way| Self { way, goes: goes.clone() }).and_then(|mut ping| {
                 let answered = ping.is_answered()?;
                 if answered { Ok(ping) } else { Err(io::Error::other("no answer comes")) }
             });
@@ -99,8 +123,11 @@ impl Pinging {
     /// Sends a burst; returns how many answers have come.
     fn burst(&self) -> io::Result<u64> {
         match &self.way {
-            Way::PingSocket(socket) => echo(socket, icmp_type),
-            Way::RawSocket(socket) => echo(socket, icmp_type_behind_ip),
+            // The kernel gives each ping socket an identifier of its own, and hands it those echoes only.
+            Way::PingSocket(socket) => echo(socket, 0, |message| is_reply(message, None)),
+            Way::RawSocket(socket, own) => {
+                echo(socket, *own, |packet| is_reply(behind_ip(packet), Some(*own)))
+            }
             Way::ClosedPort(sockets) => knock(sockets),
         }
     }
@@ -114,8 +141,19 @@ impl Stressor for Pinging {
         Ok(Done::of(answers))
     }
 
-    fn way(&self) -> Option<&'static str> {
-        Some(self.way.words())
+    fn way(&self) -> Option<String> {
+        Some(format!("{} over {}", self.way.words(), self.goes))
+    }
+}
+
+impl Ends {
+    const fn out(outlet: &Outlet) -> Self {
+        let (ip, port) = (*outlet.sink().ip(), outlet.sink().port());
+        Self { own: outlet.own(), other: ip, closed: port.checked_add(1) }
+    }
+
+    fn inside(number: u32) -> Self {
+        Self { own: own_address(number), other: own_address(number), closed: None }
     }
 }
 
@@ -125,52 +163,57 @@ fn own_address(number: u32) -> Ipv4Addr {
     Ipv4Addr::new(127, 66, high, low)
 }
 
-fn ping_socket(address: Ipv4Addr) -> io::Result<Way> {
-    icmp_socket(SockType::Datagram, address).map(Way::PingSocket)
+fn ping_socket(ends: Ends) -> io::Result<Way> {
+    icmp_socket(SockType::Datagram, ends).map(Way::PingSocket)
 }
 
-fn raw_socket(address: Ipv4Addr) -> io::Result<Way> {
-    icmp_socket(SockType::Raw, address).map(Way::RawSocket)
+/// The number of a thread tells its echoes from those of all others on this kernel.
+fn raw_socket(ends: Ends) -> io::Result<Way> {
+    let [.., high, low] = gettid().as_raw().to_be_bytes();
+    Ok(Way::RawSocket(icmp_socket(SockType::Raw, ends)?, u16::from_be_bytes([high, low])))
 }
 
-/// A socket that sends to, and hears from, its own address only. The standard library's socket type does for any
+/// A socket that sends to, and hears from, the other end only. The standard library's socket type does for any
 /// protocol what is needed here.
-fn icmp_socket(kind: SockType, address: Ipv4Addr) -> io::Result<UdpSocket> {
+fn icmp_socket(kind: SockType, ends: Ends) -> io::Result<UdpSocket> {
     let opened = open_socket(AddressFamily::Inet, kind, SockFlag::SOCK_CLOEXEC, SockProtocol::Icmp)?;
-    bind(opened.as_raw_fd(), &SockaddrIn::from(SocketAddrV4::new(address, 0)))?;
+    bind(opened.as_raw_fd(), &SockaddrIn::from(SocketAddrV4::new(ends.own, 0)))?;
     let socket = UdpSocket::from(opened);
-    socket.connect((address, 0))?;
+    socket.connect((ends.other, 0))?;
     socket.set_nonblocking(true)?;
     Ok(socket)
 }
 
-/// A port that was free a moment ago; it is given back only when the senders have ports of their own.
-fn closed_port(address: Ipv4Addr) -> io::Result<Way> {
-    let target = UdpSocket::bind((address, 0))?;
+/// At the instance itself a port that was free a moment ago; it is given back only when the senders have ports of their
+/// own.
+fn closed_port(ends: Ends) -> io::Result<Way> {
+    let free = if ends.closed.is_none() { Some(UdpSocket::bind((ends.own, 0))?) } else { None };
+    let freed = free.as_ref().map(UdpSocket::local_addr).transpose()?.map(|address| address.port());
+    let port = ends.closed.or(freed).unwrap_or(0);
     let sockets = (0..SOCKETS).map(|_| {
-        let socket = UdpSocket::bind((address, 0))?;
-        socket.connect(target.local_addr()?)?;
+        let socket = UdpSocket::bind((ends.own, 0))?;
+        socket.connect((ends.other, port))?;
         socket.set_nonblocking(true)?;
         Ok(socket)
     });
     sockets.collect::<io::Result<Vec<_>>>().map(Way::ClosedPort)
 }
 
-/// An echo request. Identifier and sequence number stay: the kernel answers each one alike, and a ping socket puts in
-/// its own identifier. Checksum after RFC 1071, of the header and zeros.
-const fn request() -> [u8; MESSAGE] {
+/// An echo request. The sequence number stays: the kernel answers each one alike. Checksum after RFC 1071, of the header
+/// and zeros.
+const fn request(identifier: u16) -> [u8; MESSAGE] {
     let mut message = [0; MESSAGE];
     message[0] = ECHO_REQUEST;
-    let [high, low] = (!((ECHO_REQUEST as u16) << 8)).to_be_bytes();
-    message[2] = high;
-    message[3] = low;
+    let (sum, carried) = ((ECHO_REQUEST as u16) << 8).overflowing_add(identifier);
+    [message[2], message[3]] = (!(sum.wrapping_add(carried as u16))).to_be_bytes();
+    [message[4], message[5]] = identifier.to_be_bytes();
     message
 }
 
-fn echo(socket: &UdpSocket, kind_of: fn(&[u8]) -> Option<u8>) -> io::Result<u64> {
-    const REQUEST: [u8; MESSAGE] = request();
+fn echo(socket: &UdpSocket, identifier: u16, is_answer: impl Fn(&[u8]) -> bool) -> io::Result<u64> {
+    let request = request(identifier);
     for _ in 0..BURST {
-        if send(socket, &REQUEST)? != Sent::Gone {
+        if send(socket, &request)? != Sent::Gone {
             break;
         }
     }
@@ -180,7 +223,7 @@ fn echo(socket: &UdpSocket, kind_of: fn(&[u8]) -> Option<u8>) -> io::Result<u64>
         && let Some(length) = receive(socket, &mut packet)?
     {
         read += 1;
-        answers += u64::from(packet.get(..length).and_then(kind_of) == Some(ECHO_REPLY));
+        answers += u64::from(packet.get(..length).is_some_and(&is_answer));
     }
     if read == 0 {
         wait(socket)?;
@@ -188,14 +231,16 @@ fn echo(socket: &UdpSocket, kind_of: fn(&[u8]) -> Option<u8>) -> io::Result<u64>
     Ok(answers)
 }
 
-fn icmp_type(message: &[u8]) -> Option<u8> {
-    message.first().copied()
+/// Whether this is a reply, and to the one with this identifier if it matters.
+fn is_reply(message: &[u8], identifier: Option<u16>) -> bool {
+    let is_ours = |own: u16| message.get(4..6).is_some_and(|got| got == own.to_be_bytes());
+    message.first() == Some(&ECHO_REPLY) && identifier.is_none_or(is_ours)
 }
 
 /// A raw socket gets the IP header, too; its length is in its first byte, in words of four bytes.
-fn icmp_type_behind_ip(packet: &[u8]) -> Option<u8> {
-    let words = usize::from(packet.first()? & 0x0f);
-    packet.get(words * 4).copied()
+fn behind_ip(packet: &[u8]) -> &[u8] {
+    let words = packet.first().map_or(0, |first| usize::from(first & 0x0f));
+    packet.get(words * 4..).unwrap_or_default()
 }
 
 /// One datagram per socket, then one question per socket whether the answer has come.
@@ -233,16 +278,18 @@ mod tests {
 
     #[test]
     fn the_checksum_of_the_request_is_right() {
-        let words =
-            request().chunks(2).map(|pair| u32::from(u16::from_be_bytes([pair[0], pair[1]]))).sum::<u32>();
+        let words = request(0xfff3)
+            .chunks(2)
+            .map(|pair| u32::from(u16::from_be_bytes([pair[0], pair[1]])))
+            .sum::<u32>();
         assert_eq!((words & 0xffff) + (words >> 16), 0xffff);
     }
 
     #[test]
     fn a_closed_port_answers_once_per_datagram() {
         loopback::ensure_up().unwrap();
-        let way = closed_port(own_address(900)).unwrap();
-        let mut pinging = Pinging { way };
+        let way = closed_port(Ends::inside(900)).unwrap();
+        let mut pinging = Pinging { way, goes: "loopback".to_owned() };
         let answers: u64 = (0..50).map(|_| pinging.round().unwrap().whole).sum();
         assert!(answers > 0 && answers <= 50 * SOCKETS as u64, "{answers}");
         assert!(pinging.way().unwrap().contains("closed port"));
@@ -259,12 +306,24 @@ mod tests {
     }
 
     #[test]
+    fn echoes_of_other_threads_are_no_answers() {
+        let mut packet = [0; 28];
+        packet[0] = 0x45;
+        packet[24..26].copy_from_slice(&[0x12, 0x34]);
+        assert!(is_reply(behind_ip(&packet), Some(0x1234)) && is_reply(behind_ip(&packet), None));
+        assert!(!is_reply(behind_ip(&packet), Some(0x1235)));
+        packet[20] = ECHO_REQUEST;
+        assert!(!is_reply(behind_ip(&packet), Some(0x1234)));
+        assert!(!is_reply(behind_ip(&[0x4f]), None) && !is_reply(behind_ip(&[]), None));
+    }
+
+    #[test]
     fn requests_seen_by_a_raw_socket_are_no_answers() {
-        let Ok(way) = raw_socket(own_address(902)) else {
+        let Ok(way) = raw_socket(Ends::inside(902)) else {
             println!("SKIPPED: no raw sockets without CAP_NET_RAW");
             return;
         };
-        let mut pinging = Pinging { way };
+        let mut pinging = Pinging { way, goes: String::new() };
         let answers: u64 = (0..20).map(|_| pinging.round().unwrap().whole).sum();
         assert!(answers > 0 && answers <= 20 * u64::from(BURST), "{answers} answers to 20 bursts");
     }

@@ -79,6 +79,11 @@ impl Stressor for Mixture {
         }
         Ok(done)
     }
+
+    fn way(&self) -> Option<String> {
+        let way = self.members.iter().find_map(|member| member.stressor.way())?;
+        Some(format!("its network part: {way}"))
+    }
 }
 
 #[cfg(test)]
@@ -89,7 +94,7 @@ mod tests {
     fn a_thread_alone_does_all_four_in_turns() {
         let folder = tempfile::tempdir().unwrap();
         let lock = std::sync::Arc::default();
-        let post = Post { number: 0, threads: 1, scratch: Some(folder.path()), lock: &lock };
+        let post = Post { number: 0, threads: 1, scratch: Some(folder.path()), lock: &lock, outlet: None };
         let mut mixture = Mixture::new(&post).unwrap();
         let mut sums = [0; PARTS.len()];
         let end = Instant::now() + Duration::from_secs(60);

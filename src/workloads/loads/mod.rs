@@ -11,6 +11,7 @@ pub mod interrupt;
 pub mod lock;
 pub mod mixed;
 pub mod network;
+pub mod outlet;
 pub mod packets;
 pub mod streaming;
 pub mod stressors;

@@ -7,7 +7,7 @@ use std::os::fd::AsFd;
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, poll};
 
-/// How long a round waits for the first packet when none is there, so that silence costs no CPU: 5 ms.
+/// How long a round waits for a packet to come, or for room to send one, so that silence costs no CPU: 5 ms.
 const WAIT_MS: u8 = 5;
 
 /// What became of a packet that was to be sent.
@@ -62,7 +62,19 @@ pub fn receive(socket: &UdpSocket, packet: &mut [u8]) -> io::Result<Option<usize
 /// # Errors
 /// As the system says.
 pub fn wait(socket: &UdpSocket) -> io::Result<()> {
-    let mut wanted = [PollFd::new(socket.as_fd(), PollFlags::POLLIN)];
+    wait_for(socket, PollFlags::POLLIN)
+}
+
+/// Waits a little for room to send.
+///
+/// # Errors
+/// As the system says.
+pub fn wait_for_room(socket: &UdpSocket) -> io::Result<()> {
+    wait_for(socket, PollFlags::POLLOUT)
+}
+
+fn wait_for(socket: &UdpSocket, what: PollFlags) -> io::Result<()> {
+    let mut wanted = [PollFd::new(socket.as_fd(), what)];
     match poll(&mut wanted, WAIT_MS) {
         Ok(_) | Err(Errno::EINTR) => Ok(()),
         Err(errno) => Err(errno.into()),

@@ -8,6 +8,7 @@ use super::interrupt::Pinging;
 use super::lock::{Fighting, SpinLock};
 use super::mixed::Mixture;
 use super::network::Flooding;
+use super::outlet::Outlet;
 use super::streaming::Streaming;
 use super::writing::Writing;
 use crate::model::names::LoadKind;
@@ -42,7 +43,7 @@ pub trait Stressor {
     fn round(&mut self) -> Result<Done, WorkError>;
 
     /// How it is done, where there is more than one way.
-    fn way(&self) -> Option<&'static str> {
+    fn way(&self) -> Option<String> {
         None
     }
 
@@ -68,6 +69,8 @@ pub struct Post<'a> {
     pub scratch: Option<&'a Path>,
     /// What the threads of a team fight for.
     pub lock: &'a std::sync::Arc<SpinLock>,
+    /// The way out of the instance; none where packets stay on its loopback device.
+    pub outlet: Option<&'a Outlet>,
 }
 
 /// Makes the stressor of one thread; none for the control, which has no threads.
@@ -80,8 +83,8 @@ pub fn make(kind: LoadKind, post: &Post<'_>) -> Result<Option<Box<dyn Stressor>>
         LoadKind::Cpu => Some(Box::new(Arithmetic::new())),
         LoadKind::Memory => Some(Box::new(Streaming::new(post.threads)?)),
         LoadKind::Disk => Some(Box::new(Writing::new(post.number, post.scratch)?)),
-        LoadKind::Network => Some(Box::new(Flooding::new()?)),
-        LoadKind::Interrupt => Some(Box::new(Pinging::new(post.number)?)),
+        LoadKind::Network => Some(Box::new(Flooding::new(post.outlet)?)),
+        LoadKind::Interrupt => Some(Box::new(Pinging::new(post.number, post.outlet)?)),
         LoadKind::Fork => Some(Box::new(Forking::new())),
         LoadKind::Lock => Some(Box::new(Fighting::new(post.lock))),
         LoadKind::Mixed => Some(Box::new(Mixture::new(post)?)),

@@ -13,8 +13,9 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use super::lock::SpinLock;
+use super::outlet::Outlet;
 use super::stressors::{Done, MOST_PARTS, Post, default_threads, make};
-use crate::model::job::{Dose, DosePart, LoadSpec};
+use crate::model::job::{Dose, DosePart, Line, LoadSpec};
 use crate::model::names::LoadKind;
 use crate::model::units::Nanos;
 use crate::workloads::bounds::Bounds;
@@ -61,7 +62,7 @@ impl Tally {
 struct State {
     working: u32,
     cpu_time: Nanos,
-    way: Option<&'static str>,
+    way: Option<String>,
     failure: Option<String>,
 }
 
@@ -79,31 +80,42 @@ pub struct Team {
     kind: LoadKind,
     threads: Vec<JoinHandle<()>>,
     shared: Arc<Shared>,
+    outlet: Option<Arc<Outlet>>,
     began: Instant,
-    done_before: Done,
+    before: Before,
+}
+
+/// What had been done when counting began.
+#[derive(Debug, Clone, Copy, Default)]
+struct Before {
+    done: Done,
+    /// Packets that the way out had sent.
+    sent: Option<u64>,
 }
 
 impl Team {
-    /// Starts the threads; [`Team::wait_until_working`] tells when they work.
+    /// Starts the threads; [`Team::wait_until_working`] tells when they work. Packets go out on `line`.
     ///
     /// # Errors
-    /// A thread could not be started.
-    pub fn start(spec: &LoadSpec, scratch: Option<&Path>) -> Result<Self, WorkError> {
+    /// A thread could not be started, or there is no interface on that line.
+    pub fn start(spec: &LoadSpec, scratch: Option<&Path>, line: Option<&Line>) -> Result<Self, WorkError> {
         let count = match spec.kind {
             LoadKind::Idle => 0,
             kind => spec.threads.unwrap_or_else(|| default_threads(kind, granted_cpus())),
         };
         let shared = Arc::new(Shared::default());
-        let (began, done_before) = (Instant::now(), Done::default());
-        let mut team = Self { kind: spec.kind, threads: Vec::new(), shared, began, done_before };
+        let outlet = line.filter(|_| spec.kind.sends_packets()).map(Outlet::find).transpose()?.map(Arc::new);
+        let (began, before) = (Instant::now(), Before::default());
+        let mut team = Self { kind: spec.kind, threads: Vec::new(), shared, outlet, began, before };
         for number in 0..count {
             let (shared, scratch, kind) =
                 (Arc::clone(&team.shared), scratch.map(Path::to_path_buf), spec.kind);
+            let outlet = team.outlet.clone();
             let thread = thread::Builder::new()
                 .name(format!("{kind}-load-{number}"))
                 .spawn(move || {
-                    let lock = &shared.lock;
-                    let post = Post { number, threads: count, scratch: scratch.as_deref(), lock };
+                    let (lock, outlet) = (&shared.lock, outlet.as_deref());
+                    let post = Post { number, threads: count, scratch: scratch.as_deref(), lock, outlet };
                     if let Err(error) = work(kind, &post, &shared) {
                         shared.with(|state| state.failure.get_or_insert(error.to_string()).len());
                     }
@@ -132,7 +144,7 @@ impl Team {
         }
         drop(state);
         self.began = Instant::now();
-        self.done_before = self.shared.done.read();
+        self.before = Before { done: self.shared.done.read(), sent: self.sent() };
         Ok(())
     }
 
@@ -142,32 +154,48 @@ impl Team {
         Some(format!("the {} load broke off: {failure}", self.kind))
     }
 
+    /// Packets that the way out has sent so far.
+    fn sent(&self) -> Option<u64> {
+        self.outlet.as_ref().and_then(|outlet| outlet.sent())
+    }
+
+    /// What was done since counting began: of packets no more than the way out has sent meanwhile.
+    fn done_since(&self) -> Done {
+        let (now, before) = (self.shared.done.read(), self.before.done);
+        let parts = std::array::from_fn(|part| {
+            let [now, before] = [now, before].map(|done| done.parts.get(part).copied().unwrap_or(0));
+            now.saturating_sub(before)
+        });
+        let done = Done { whole: now.whole.saturating_sub(before.whole), parts };
+        match self.sent().zip(self.before.sent) {
+            Some((now, before)) => confirmed(self.kind, done, now.saturating_sub(before)),
+            None => done,
+        }
+    }
+
     /// Stops the threads and adds up what they did until now. When no round has ended yet, the rounds that were going
     /// on count with all their time.
     pub fn stop(mut self) -> Dose {
-        let (mut elapsed, mut done) = (self.began.elapsed(), self.shared.done.read());
+        let (mut elapsed, mut done) = (self.began.elapsed(), self.done_since());
         let threads = u32::try_from(self.threads.len()).unwrap_or(u32::MAX);
         self.join();
-        if done.whole <= self.done_before.whole {
-            (elapsed, done) = (self.began.elapsed(), self.shared.done.read());
+        if done.whole == 0 {
+            (elapsed, done) = (self.began.elapsed(), self.done_since());
         }
-        let per_second =
-            |now: u64, before: u64| now.saturating_sub(before) as f64 / elapsed.as_secs_f64().max(1e-9);
-        let parts = self.kind.parts().iter().zip(done.parts.iter().zip(self.done_before.parts)).map(
-            |((kind, unit), (now, before))| DosePart {
-                kind: *kind,
-                rate_per_s: per_second(*now, before),
-                unit: (*unit).to_owned(),
-            },
-        );
+        let per_second = |count: u64| count as f64 / elapsed.as_secs_f64().max(1e-9);
+        let parts = self.kind.parts().iter().zip(done.parts).map(|((kind, unit), count)| DosePart {
+            kind: *kind,
+            rate_per_s: per_second(count),
+            unit: (*unit).to_owned(),
+        });
         Dose {
             kind: self.kind,
             threads,
             elapsed_ns: Nanos::from_duration(elapsed),
-            rate_per_s: per_second(done.whole, self.done_before.whole),
+            rate_per_s: per_second(done.whole),
             unit: self.kind.unit().to_owned(),
             cpu_time_ns: self.shared.with(|state| state.cpu_time),
-            way: self.shared.with(|state| state.way).map(str::to_owned),
+            way: self.shared.with(|state| state.way.take()),
             parts: parts.collect(),
         }
     }
@@ -187,13 +215,33 @@ impl Drop for Team {
     }
 }
 
+/// Packets that a network load counts, and the bytes in them, as far as `sent` packets allow; a mixed load's network part
+/// likewise. What an interrupt load counts are answers, which are confirmed by themselves.
+fn confirmed(kind: LoadKind, mut done: Done, sent: u64) -> Done {
+    let reduced = |count: u64, packets: u64| {
+        let whole = u128::from(count) * u128::from(sent.min(packets)) / u128::from(packets.max(1));
+        u64::try_from(whole).unwrap_or(u64::MAX)
+    };
+    if kind == LoadKind::Network {
+        done.parts = done.parts.map(|count| reduced(count, done.whole));
+        done.whole = done.whole.min(sent);
+    }
+    if kind == LoadKind::Mixed {
+        let network = kind.parts().iter().position(|(part, _)| *part == LoadKind::Network);
+        if let Some(packets) = network.and_then(|at| done.parts.get_mut(at)) {
+            *packets = sent.min(*packets);
+        }
+    }
+    done
+}
+
 fn work(kind: LoadKind, post: &Post<'_>, shared: &Shared) -> Result<(), WorkError> {
     let Some(mut stressor) = make(kind, post)? else { return Ok(()) };
     stressor.round()?;
     let before = thread_cpu_time()?.saturating_add(stressor.children_cpu_time());
     shared.with(|state| {
         state.working += 1;
-        state.way = state.way.or(stressor.way());
+        state.way = state.way.take().or(stressor.way());
     });
     let mut outcome = Ok(());
     while outcome.is_ok() && !shared.stop.load(Ordering::Relaxed) {
@@ -202,4 +250,21 @@ fn work(kind: LoadKind, post: &Post<'_>, shared: &Shared) -> Result<(), WorkErro
     let took = thread_cpu_time()?.saturating_add(stressor.children_cpu_time()).saturating_sub(before);
     shared.with(|state| state.cpu_time = state.cpu_time.saturating_add(took));
     outcome
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn packets_that_the_way_out_did_not_send_do_not_count() {
+        let done = Done { whole: 1000, parts: [1_400_000, 0, 0, 0] };
+        assert_eq!(confirmed(LoadKind::Network, done, 250), Done { whole: 250, parts: [350_000, 0, 0, 0] });
+        assert_eq!(confirmed(LoadKind::Network, done, 5000), done);
+        assert_eq!(confirmed(LoadKind::Network, done, 0), Done::default());
+        assert_eq!(confirmed(LoadKind::Network, Done::default(), 5), Done::default());
+        assert_eq!(confirmed(LoadKind::Interrupt, done, 0), done, "answers are confirmed by themselves");
+        let mixed = Done { whole: 9, parts: [5, 6, 7, 80] };
+        assert_eq!(confirmed(LoadKind::Mixed, mixed, 3), Done { whole: 9, parts: [5, 6, 7, 3] });
+    }
 }
