@@ -230,7 +230,7 @@ pub struct SimulateArgs {
     pub threads: Option<u32>,
     /// The case that --trace, --pause-at and --step look at, by its label [default: the first]
     #[arg(long, value_name = "LABEL", conflicts_with_all = ["list", "from"])]
-    pub case: Option<String>,
+    pub case: Vec<String>,
     /// Write who ran where in the first replication of a case, in Chrome's trace format
     #[arg(long, value_name = "FILE")]
     pub trace: Option<PathBuf>,

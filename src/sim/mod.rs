@@ -7,6 +7,7 @@
 //!  paging   guest and host memory on NUMA nodes, cold and warm
 //! ```
 
+pub mod brake;
 pub mod calibrate;
 pub mod closed;
 pub mod guest;

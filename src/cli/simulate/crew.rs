@@ -1,9 +1,15 @@
 //! Threads that do a study's jobs, one after the other, whoever is free takes the next; a bar tells how far they are.
 //! Outcomes are put together by number, so nothing depends on who did what when.
+//!
+//! ```text
+//!  jobs ─► threads ─► outcomes ─► all of them
+//!             ▲ brake    └─ interrupted: what was still waiting, told within seconds; who has not answered by then is left
+//!             └─ pulled by an interruption
+//! ```
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -11,6 +17,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::cli::output;
 use crate::platforms::Cancel;
+use crate::sim::brake::Brake;
 use crate::sim::scenario::{Replication, Study};
 
 /// What takes no longer needs no bar.
@@ -18,12 +25,17 @@ const BAR_AFTER: Duration = Duration::from_secs(2);
 /// How often it is looked whether somebody interrupted.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
+/// How long an interruption waits for those under way to say what they were waiting for.
+const LAST_WORDS: Duration = Duration::from_secs(2);
+/// Simulations under way that an interruption names.
+const NAMED: usize = 4;
+
 /// How a crew ended.
 pub(super) enum End {
     /// All jobs are done; their outcomes in the order of the jobs.
     Done(Vec<Replication>),
-    /// Somebody interrupted.
-    Interrupted,
+    /// Somebody interrupted: how far it was, and what was still waiting.
+    Interrupted(Vec<String>),
     /// The job with this number never came back.
     Broke(usize),
 }
@@ -33,41 +45,28 @@ pub(super) fn all_cores() -> usize {
     thread::available_parallelism().map_or(1, std::num::NonZero::get)
 }
 
-/// Does all jobs with at most so many threads; `watched` is the outcome of the watched one where that is done. A simulation
-/// cannot be interrupted, but this wait can: the process ends, and its threads with it.
+/// Jobs that are being done.
+struct Crew {
+    study: Arc<Study>,
+    brake: Brake,
+    /// The first job that nobody has taken.
+    next: Arc<AtomicUsize>,
+    receive: Receiver<(usize, Replication)>,
+    outcomes: Vec<Option<Replication>>,
+}
+
+/// Does all jobs with at most so many threads; `watched` is the outcome of the watched one where that is done.
 pub(super) fn run(study: &Arc<Study>, watched: Option<Replication>, threads: usize, cancel: &Cancel) -> End {
-    let count = study.jobs().len();
-    let next = Arc::new(AtomicUsize::new(0));
-    let done = watched.as_ref().map(|_| study.watched());
-    let (send, receive) = mpsc::channel();
-    for _ in 0..threads.clamp(1, count.max(1)) {
-        let (study, next, send) = (Arc::clone(study), Arc::clone(&next), send.clone());
-        thread::spawn(move || {
-            loop {
-                let number = next.fetch_add(1, Ordering::Relaxed);
-                if done == Some(number) {
-                    continue;
-                }
-                // Nobody listens any more after an interruption.
-                if number >= study.jobs().len() || send.send((number, study.run(number))).is_err() {
-                    break;
-                }
-            }
-        });
-    }
-    drop(send);
-    let mut outcomes: Vec<Option<Replication>> = vec![None; count];
-    let mut bar = Bar::new(count);
-    if let (Some(place), Some(watched)) = (outcomes.get_mut(study.watched()), watched) {
-        *place = Some(watched);
+    let mut crew = Crew::begin(study, watched.is_some().then(|| study.watched()), threads);
+    let mut bar = Bar::new(crew.outcomes.len());
+    if let Some(watched) = watched {
+        crew.enter(study.watched(), watched);
         bar.advance();
     }
     loop {
-        match receive.recv_timeout(LOOK_EVERY) {
+        match crew.receive.recv_timeout(LOOK_EVERY) {
             Ok((number, replication)) => {
-                if let Some(place) = outcomes.get_mut(number) {
-                    *place = Some(replication);
-                }
+                crew.enter(number, replication);
                 bar.advance();
             }
             Err(RecvTimeoutError::Timeout) => bar.look(),
@@ -75,14 +74,97 @@ pub(super) fn run(study: &Arc<Study>, watched: Option<Replication>, threads: usi
         }
         if cancel.is_cancelled() {
             bar.clear();
-            return End::Interrupted;
+            return End::Interrupted(crew.last_words());
         }
     }
     bar.clear();
-    if let Some(number) = outcomes.iter().position(Option::is_none) {
+    if let Some(number) = crew.outcomes.iter().position(Option::is_none) {
         return End::Broke(number);
     }
-    End::Done(outcomes.into_iter().flatten().collect())
+    End::Done(crew.outcomes.into_iter().flatten().collect())
+}
+
+impl Crew {
+    /// Starts the threads; job `done` is done.
+    fn begin(study: &Arc<Study>, done: Option<usize>, threads: usize) -> Self {
+        let count = study.jobs().len();
+        let (next, brake) = (Arc::new(AtomicUsize::new(0)), Brake::default());
+        let (send, receive) = mpsc::channel();
+        for _ in 0..threads.clamp(1, count.max(1)) {
+            let (study, next, send, brake) =
+                (Arc::clone(study), Arc::clone(&next), send.clone(), brake.clone());
+            thread::spawn(move || {
+                while !brake.is_pulled() {
+                    let number = next.fetch_add(1, Ordering::Relaxed);
+                    if done == Some(number) {
+                        continue;
+                    }
+                    if number >= study.jobs().len()
+                        || send.send((number, study.run_until(number, &brake))).is_err()
+                    {
+                        break;
+                    }
+                }
+            });
+        }
+        Self { study: Arc::clone(study), brake, next, receive, outcomes: vec![None; count] }
+    }
+
+    fn enter(&mut self, number: usize, replication: Replication) {
+        if let Some(place) = self.outcomes.get_mut(number) {
+            *place = Some(replication);
+        }
+    }
+
+    /// Stops everybody and says how far they were, and who waited for what.
+    fn last_words(mut self) -> Vec<String> {
+        self.brake.pull();
+        let began = Instant::now();
+        while let Some(left) = LAST_WORDS.checked_sub(began.elapsed()) {
+            let Ok((number, replication)) = self.receive.recv_timeout(left) else { break };
+            self.enter(number, replication);
+        }
+        let count = self.outcomes.len();
+        let taken = self.next.load(Ordering::Relaxed).min(count);
+        let under_way = (0..taken).filter_map(|number| {
+            let words = match self.outcomes.get(number)? {
+                Some(replication) if replication.interrupted => replication.trouble.clone()?,
+                Some(_) => return None,
+                None => "does not answer".to_owned(),
+            };
+            Some(format!("{}: {words}", self.study.job_name(number)))
+        });
+        let mut under_way: Vec<String> = under_way.collect();
+        let done = self.outcomes.iter().flatten().filter(|replication| !replication.interrupted).count();
+        let more = under_way.len().saturating_sub(NAMED);
+        under_way.truncate(NAMED);
+        under_way.insert(0, format!("{done} of {count} simulations were done"));
+        if more > 0 {
+            under_way.push(format!("{more} more were under way"));
+        }
+        under_way
+    }
+}
+
+/// Does something long that touches nothing outside, on a thread of its own: none if somebody interrupts before it is done.
+pub(super) fn unless_interrupted<T: Send + 'static>(
+    cancel: &Cancel,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Option<T> {
+    let (send, receive) = mpsc::channel();
+    let worker = thread::spawn(move || send.send(work()));
+    loop {
+        match receive.recv_timeout(LOOK_EVERY) {
+            Ok(done) => return Some(done).filter(|_| !cancel.is_cancelled()),
+            Err(RecvTimeoutError::Timeout) if cancel.is_cancelled() => return None,
+            Err(RecvTimeoutError::Timeout) => {}
+            // It panicked: so does who waits for it.
+            Err(RecvTimeoutError::Disconnected) => match worker.join() {
+                Err(panic) => std::panic::resume_unwind(panic),
+                Ok(_) => return None,
+            },
+        }
+    }
 }
 
 /// A bar on a terminal, once it is worth one.

@@ -12,7 +12,6 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 
-use super::source::Source;
 use crate::campaign::rundir;
 use crate::cli::args::SimulateArgs;
 use crate::cli::measure;
@@ -41,30 +40,47 @@ pub(super) fn make(path: &Path) -> anyhow::Result<Folder> {
     Ok(Folder(path.to_owned()))
 }
 
+/// A file of the folder: its name and what it holds.
+pub(super) type Content = (&'static str, Vec<u8>);
+
+/// Everything that belongs into the folder; no scenario where the model was taken from a run.
+pub(super) fn contents(
+    scenario: Option<&str>,
+    simulation: &Simulation,
+    traced: Option<&TimeLine>,
+) -> anyhow::Result<Vec<Content>> {
+    let results = sim::scenario::results(simulation, env!("CARGO_PKG_VERSION"), measure::now());
+    let mut contents: Vec<Content> = Vec::new();
+    contents.extend(scenario.map(|text| (SCENARIO_FILE, text.as_bytes().to_vec())));
+    contents.push((rundir::RESULTS_FILE, serde_json::to_vec(&results)?));
+    contents.push((REPORT_FILE, page::html(&results).into_bytes()));
+    contents.extend(traced.map(|line| (TRACE_FILE, trace_events::json(line).into_bytes())));
+    Ok(contents)
+}
+
+/// A scenario's text with how it was called.
+pub(super) fn kept_scenario(text: &str, args: &SimulateArgs) -> String {
+    format!("{}\n{}\n", text.trim_end(), call(args))
+}
+
 impl Folder {
-    /// Writes everything; no scenario where the model was taken from a run.
+    /// Writes everything; nothing stays, and the answer is no, when `is_interrupted` before the last file is there.
     pub(super) fn fill(
         &self,
-        source: Option<&Source>,
-        args: &SimulateArgs,
-        simulation: &Simulation,
-        traced: Option<&TimeLine>,
-    ) -> anyhow::Result<()> {
-        if let Some(source) = source {
-            let text = format!("{}\n{}\n", source.text.trim_end(), call(args));
-            self.write(SCENARIO_FILE, text.as_bytes())?;
+        contents: &[Content],
+        is_interrupted: impl Fn() -> bool,
+    ) -> anyhow::Result<bool> {
+        for (name, content) in contents {
+            write(&self.0, name, content)?;
+            if is_interrupted() {
+                for (name, _) in contents {
+                    // What was not written yet is not there.
+                    let _ = fs::remove_file(self.0.join(name));
+                }
+                return Ok(false);
+            }
         }
-        let results = sim::scenario::results(simulation, env!("CARGO_PKG_VERSION"), measure::now());
-        self.write(rundir::RESULTS_FILE, &serde_json::to_vec(&results)?)?;
-        self.write(REPORT_FILE, page::html(&results).as_bytes())?;
-        if let Some(line) = traced {
-            self.write(TRACE_FILE, trace_events::json(line).as_bytes())?;
-        }
-        Ok(())
-    }
-
-    fn write(&self, name: &str, content: &[u8]) -> anyhow::Result<()> {
-        write(&self.0, name, content)
+        Ok(true)
     }
 }
 

@@ -9,28 +9,32 @@
 
 mod crew;
 mod folder;
+mod outcome;
 mod source;
+mod trace_file;
 mod traces;
 mod watching;
 
-use std::fs;
+use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
 
-use anyhow::{Context, anyhow};
+use anyhow::anyhow;
 
 use super::args::SimulateArgs;
-use super::ending::{Ending, OrStop, Verdict};
+use super::ending::{Ending, OrStop, Stop, Verdict};
 use super::{interrupt, json, measure, output};
 use crate::campaign;
 use crate::model::results::RunResults;
-use crate::model::simulation::{Simulation, TimeLine};
-use crate::report::text::ascii;
-use crate::report::{simulation, trace_events};
+use crate::model::simulation::Simulation;
+use crate::platforms::Cancel;
+use crate::report::simulation;
 use crate::sim;
-use crate::sim::scenario::Study;
+use crate::sim::scenario::{Replication, Study};
 use crew::End;
+use outcome::{Places, Wanted};
 use source::Source;
+use trace_file::TraceFile;
 use watching::Watched;
 
 /// Stretches that a trace for Perfetto keeps.
@@ -47,52 +51,94 @@ pub fn run(args: &SimulateArgs) -> Verdict {
     let mut study = study.or_bad_input()?;
     traces::read_all(&mut study, &source.folder()).or_bad_input()?;
     let study = Arc::new(study);
-    let cancel = interrupt::token_saying("interrupted; nothing is written").or_lacking()?;
-    let folder = args.out.as_deref().map(folder::make).transpose().or_bad_input()?;
-    let threads = args.threads.map_or_else(crew::all_cores, |threads| threads as usize);
-    let first = match watching::first(&study, args, &cancel).or_bad_input()? {
+    let cancel = interrupt::token_saying(INTERRUPTED).or_lacking()?;
+    let places = places(args, Some(&study))?;
+    let replications = match simulated(&study, args, name, &cancel)? {
+        ControlFlow::Continue(replications) => replications,
+        ControlFlow::Break(ending) => return Ok(ending),
+    };
+    let wanted = Wanted::of(args, Some(&source.text));
+    let concluded = Arc::clone(&study);
+    let made = crew::unless_interrupted(&cancel, move || {
+        let first = replications.get(concluded.watched());
+        let traced = first.and_then(|replication| replication.time_line.as_ref());
+        outcome::make(concluded.conclude(&replications), traced, &wanted)
+    });
+    let Some(made) = made else { return Ok(outcome::nothing_written()) };
+    let mut made = made.or_bad_input()?;
+    if let Some(interrupted) = outcome::publish(&mut made, places, &cancel)? {
+        return Ok(interrupted);
+    }
+    Ok(ending(&study, &made.simulation))
+}
+
+/// What is said to who interrupts.
+const INTERRUPTED: &str = "interrupted (again: at once)";
+
+/// Folder and files that are to be written, tried before anything is simulated.
+fn places(args: &SimulateArgs, study: Option<&Study>) -> Result<Places, Stop> {
+    let is_blind = |study: &&Study| args.trace.is_some() && study.watch(study.watched()).is_none();
+    if study.filter(is_blind).is_some() {
+        return Err(anyhow!("--trace: this scenario has no CPUs on which something runs")).or_bad_input();
+    }
+    let folder = args.out.as_deref().map(|out| folder::make(out).map(|folder| (folder, out.to_owned())));
+    let folder = folder.transpose().or_bad_input()?;
+    let trace = args.trace.as_deref().map(TraceFile::open).transpose().or_bad_input()?;
+    Ok(Places { folder, trace })
+}
+
+/// Outcomes of all jobs, or how it ended before.
+fn simulated(
+    study: &Arc<Study>,
+    args: &SimulateArgs,
+    name: &str,
+    cancel: &Cancel,
+) -> Result<ControlFlow<Ending, Vec<Replication>>, Stop> {
+    let interrupted = |words: Vec<String>| {
+        for words in words {
+            output::say(&format!("bulkhead: {words}"));
+        }
+        Ok(ControlFlow::Break(outcome::nothing_written()))
+    };
+    let first = match watching::first(study, args, cancel).or_bad_input()? {
         Watched::Done(first) => Some(first),
         Watched::Nobody => None,
         Watched::Left => {
             output::say("bulkhead: left; nothing is written");
-            return Ok(Ending::Done);
+            return Ok(ControlFlow::Break(Ending::Done));
         }
-        Watched::Interrupted => return Ok(Ending::Interrupted),
+        Watched::Interrupted(words) => return interrupted(vec![words]),
     };
-    let replications = match crew::run(&study, first, threads, &cancel) {
-        End::Done(replications) => replications,
-        End::Interrupted => return Ok(Ending::Interrupted),
+    let threads = args.threads.map_or_else(crew::all_cores, |threads| threads as usize);
+    match crew::run(study, first, threads, cancel) {
+        End::Done(replications) => Ok(ControlFlow::Continue(replications)),
+        End::Interrupted(words) => interrupted(words),
         End::Broke(number) => {
             output::say(&format!(
                 "bulkhead: {name}: simulation {number} broke down; this is a defect of the simulator"
             ));
-            return Ok(Ending::Broke);
+            Ok(ControlFlow::Break(Ending::Broke))
         }
-    };
-    let simulation = study.conclude(&replications);
-    let traced = replications.get(study.watched()).and_then(|replication| replication.time_line.as_ref());
-    if let Some(folder) = folder {
-        folder.fill(Some(&source), args, &simulation, traced).or_bad_input()?;
     }
-    show(&simulation, args.json).or_bad_input()?;
-    write_trace(args, traced).or_bad_input()?;
-    if let Some(out) = &args.out {
-        output::say(&format!("\nreport: {}", out.join(folder::REPORT_FILE).display()));
-    }
-    Ok(ending(&study, &simulation))
 }
 
 /// Takes the parameters of a model from a measured run and predicts what the model was not given.
 fn calibrate(args: &SimulateArgs, run: &Path) -> Verdict {
-    let folder = args.out.as_deref().map(folder::make).transpose().or_bad_input()?;
-    let measured = campaign::read_results(run).or_bad_input()?;
-    let simulation = sim::calibrate::calibrate(&measured, args.seed.unwrap_or(0));
-    let simulation = simulation.map_err(|why| anyhow!("{}: {why}", run.display())).or_bad_input()?;
-    if let Some(folder) = folder {
-        folder.fill(None, args, &simulation, None).or_bad_input()?;
+    let cancel = interrupt::token_saying(INTERRUPTED).or_lacking()?;
+    let places = places(args, None)?;
+    let (wanted, seed, run) = (Wanted::of(args, None), args.seed.unwrap_or(0), run.to_owned());
+    let made = crew::unless_interrupted(&cancel, move || {
+        let measured = campaign::read_results(&run)?;
+        let simulation = sim::calibrate::calibrate(&measured, seed);
+        let simulation = simulation.map_err(|why| anyhow!("{}: {why}", run.display()))?;
+        outcome::make(simulation, None, &wanted)
+    });
+    let Some(made) = made else { return Ok(outcome::nothing_written()) };
+    let mut made = made.or_bad_input()?;
+    if let Some(interrupted) = outcome::publish(&mut made, places, &cancel)? {
+        return Ok(interrupted);
     }
-    show(&simulation, args.json).or_bad_input()?;
-    Ok(if simulation.is_met() { Ending::Done } else { Ending::NotMet })
+    Ok(if made.simulation.is_met() { Ending::Done } else { Ending::NotMet })
 }
 
 /// Shipped scenarios, each with what it shows.
@@ -108,35 +154,14 @@ fn list(json: bool) -> Verdict {
     Ok(Ending::Done)
 }
 
-fn write_trace(args: &SimulateArgs, traced: Option<&TimeLine>) -> anyhow::Result<()> {
-    let Some(file) = &args.trace else { return Ok(()) };
-    let line = traced.ok_or_else(|| anyhow!("--trace: this scenario has no CPUs on which something runs"))?;
-    fs::write(file, trace_events::json(line))
-        .with_context(|| format!("the trace cannot be written to {}", file.display()))?;
-    let left_out = match line.left_out {
-        0 => String::new(),
-        more => format!("; {more} later ones had no room"),
-    };
-    output::say(&format!("trace: {}, {} stretches{left_out}", file.display(), line.stretches.len()));
-    Ok(())
-}
-
-/// Prints the tables, or the simulation as JSON.
-fn show(simulation: &Simulation, json: bool) -> anyhow::Result<()> {
-    let text = if json {
-        json::pretty(simulation)?
-    } else {
-        let text = simulation::text(simulation, output::stdout_style());
-        if output::stdout_is_ascii() { ascii(&text) } else { text }
-    };
-    Ok(output::data(&text)?)
-}
-
 /// Shows a simulated scenario's folder again: the page is written anew from its results.
 pub fn report(dir: &Path, results: &RunResults, json: bool) -> Verdict {
     folder::write_page(dir, results).or_bad_input()?;
     match &results.simulation {
-        Some(simulation) if !json => show(simulation, false).or_bad_input()?,
+        Some(simulation) if !json => {
+            let text = outcome::shown(simulation, false).or_bad_input()?;
+            output::data(&text).or_bad_input()?;
+        }
         _ => measure::show(results, json).or_bad_input()?,
     }
     output::say(&format!("bulkhead: {} written anew", dir.join(folder::REPORT_FILE).display()));

@@ -9,9 +9,12 @@ use toml::{Table, Value};
 
 use crate::cli::args::SimulateArgs;
 use crate::model::names::UnknownName;
-use crate::model::scenario::{Impossible, MAX_BYTES, Scenario, ScenarioError, cases, line_of};
+use crate::model::scenario::{Case, Impossible, MAX_BYTES, Scenario, ScenarioError, cases, line_of};
 use crate::model::simulation::Simulation;
 use crate::sim::scenario::{Options, Study, shipped as files};
+
+/// Cases that are listed where a wrong one was asked for.
+const LABELS_MOST: usize = 12;
 
 /// A scenario's text and what it is called in messages.
 pub(super) struct Source {
@@ -52,20 +55,37 @@ impl Source {
                 .check()
                 .map_err(|Impossible { problem, .. }| anyhow!("--replications: {problem}"))?;
         }
-        let watched = match &args.case {
-            None => 0,
-            Some(label) => cases.iter().position(|case| case.label == *label).ok_or_else(|| {
-                let labels: Vec<String> =
-                    cases.iter().take(12).map(|case| format!("\"{}\"", case.label)).collect();
-                let more = if cases.len() > 12 { ", …" } else { "" };
-                anyhow!("--case {label}: there is no such case; there are {}{more}", labels.join(", "))
-            })?,
-        };
+        let watched = watched(&cases, &args.case)?;
         let may_miss = !overrides.is_empty();
         let options = Options { stretches, may_miss, watched, small_changes: true };
         Study::new(cases, options).map_err(|error| {
             told(ScenarioError { line: line_of(&self.text, &error.path), problem: error.to_string() })
         })
+    }
+}
+
+/// Number of the one case that `--case` names; the first unless it is given.
+fn watched(cases: &[Case], asked: &[String]) -> anyhow::Result<usize> {
+    let there_are = || {
+        let labels = cases.iter().take(LABELS_MOST).map(|case| format!("\"{}\"", case.label));
+        let labels = labels.collect::<Vec<_>>().join(", ");
+        match cases.len().saturating_sub(LABELS_MOST) {
+            0 => format!("there are {labels}"),
+            more => format!("there are {labels} and {more} more"),
+        }
+    };
+    match asked {
+        [] => Ok(0),
+        [label] => {
+            let found = cases.iter().position(|case| case.label == *label);
+            found.ok_or_else(|| anyhow!("--case {label}: there is no such case; {}", there_are()))
+        }
+        several => bail!(
+            "--case is given {} times ({}); wanted once, because one case is looked at; {}",
+            several.len(),
+            several.join("; "),
+            there_are()
+        ),
     }
 }
 

@@ -20,6 +20,7 @@ use crate::cli::{moment, output};
 use crate::platforms::Cancel;
 use crate::report::host_state;
 use crate::report::text::ascii;
+use crate::sim::brake::Brake;
 use crate::sim::host::Pause;
 use crate::sim::scenario::{Replication, Study, Watch};
 use crate::sim::time::{Span, Time};
@@ -40,8 +41,8 @@ pub(super) enum Watched {
     Done(Replication),
     /// Whoever looked has seen enough.
     Left,
-    /// Somebody interrupted.
-    Interrupted,
+    /// Somebody interrupted; what was still waiting.
+    Interrupted(String),
 }
 
 /// What is to be done next.
@@ -80,9 +81,9 @@ pub(super) fn first(study: &Study, args: &SimulateArgs, cancel: &Cancel) -> anyh
             Way::Ended => {
                 show(&watch, at)?;
                 output::say(&format!("bulkhead: it had ended before {at}"));
-                return Ok(Watched::Done(watch.finish()));
+                return Ok(Watched::Done(watch.finish(&Brake::default())));
             }
-            Way::Interrupted => return Ok(Watched::Interrupted),
+            Way::Interrupted => return Ok(interrupted(&watch)),
         }
     }
     if args.step {
@@ -97,7 +98,7 @@ fn step(mut watch: Watch<'_>, mut at: Time, cancel: &Cancel) -> anyhow::Result<W
     if at == Time::ZERO {
         match go_on(&mut watch, Pause { events: 0, ..Pause::NEVER }, cancel) {
             Way::There | Way::Ended => show(&watch, at)?,
-            Way::Interrupted => return Ok(Watched::Interrupted),
+            Way::Interrupted => return Ok(interrupted(&watch)),
         }
     }
     let lines = lines();
@@ -105,7 +106,7 @@ fn step(mut watch: Watch<'_>, mut at: Time, cancel: &Cancel) -> anyhow::Result<W
         let line = match lines.recv_timeout(LOOK_EVERY) {
             Ok(line) => line,
             Err(RecvTimeoutError::Disconnected) => return Ok(to_the_end(watch, cancel)),
-            Err(RecvTimeoutError::Timeout) if cancel.is_cancelled() => return Ok(Watched::Interrupted),
+            Err(RecvTimeoutError::Timeout) if cancel.is_cancelled() => return Ok(interrupted(&watch)),
             Err(RecvTimeoutError::Timeout) => continue,
         };
         let command = match command(&line) {
@@ -129,18 +130,23 @@ fn step(mut watch: Watch<'_>, mut at: Time, cancel: &Cancel) -> anyhow::Result<W
             Way::Ended => {
                 show(&watch, at)?;
                 output::say("bulkhead: this was the end");
-                return Ok(Watched::Done(watch.finish()));
+                return Ok(Watched::Done(watch.finish(&Brake::default())));
             }
-            Way::Interrupted => return Ok(Watched::Interrupted),
+            Way::Interrupted => return Ok(interrupted(&watch)),
         }
     }
 }
 
 fn to_the_end(mut watch: Watch<'_>, cancel: &Cancel) -> Watched {
     match go_on(&mut watch, Pause::NEVER, cancel) {
-        Way::There | Way::Ended => Watched::Done(watch.finish()),
-        Way::Interrupted => Watched::Interrupted,
+        Way::There | Way::Ended => Watched::Done(watch.finish(&Brake::default())),
+        Way::Interrupted => interrupted(&watch),
     }
+}
+
+/// Somebody interrupts: what was still waiting.
+fn interrupted(watch: &Watch<'_>) -> Watched {
+    Watched::Interrupted(watch.interrupted())
 }
 
 /// Goes on in small pieces, so that it can be interrupted.

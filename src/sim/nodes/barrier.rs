@@ -17,6 +17,7 @@
 
 use super::interruptions::{Cpu, Place, Quiet};
 use crate::model::scenario::LogGp;
+use crate::sim::brake::Brake;
 use crate::sim::time::{Span, Time};
 
 /// Costs of a message, in time.
@@ -107,8 +108,19 @@ impl Mail {
     }
 }
 
-/// One dissemination barrier; says how many messages it took.
-pub fn dissemination(nodes: &mut [Node], mail: &mut Mail, costs: &Costs, cpu: &impl Cpu) -> u64 {
+/// Messages of one barrier among so many nodes: of a tree, or of a dissemination.
+pub const fn messages(nodes: u32, is_tree: bool) -> u64 {
+    if is_tree { 2 * (nodes as u64).saturating_sub(1) } else { nodes as u64 * rounds(nodes) as u64 }
+}
+
+/// One dissemination barrier; says how many messages it took. Left half done when the brake is pulled.
+pub fn dissemination(
+    nodes: &mut [Node],
+    mail: &mut Mail,
+    costs: &Costs,
+    cpu: &impl Cpu,
+    brake: &Brake,
+) -> u64 {
     let count = u32::try_from(nodes.len()).unwrap_or(u32::MAX);
     let rounds = rounds(count);
     if rounds == 0 {
@@ -117,7 +129,7 @@ pub fn dissemination(nodes: &mut [Node], mail: &mut Mail, costs: &Costs, cpu: &i
     for (node, arrival) in nodes.iter_mut().zip(&mut mail.now) {
         *arrival = node.send(cpu, costs);
     }
-    for round in 0..rounds {
+    for round in (0..rounds).take_while(|_| !brake.is_pulled()) {
         // Node i takes what i − 2^k has sent: the list of senders, rotated.
         let distance = 1_usize << round;
         let (first, last) = mail.now.split_at(nodes.len() - distance);
@@ -135,7 +147,7 @@ pub fn dissemination(nodes: &mut [Node], mail: &mut Mail, costs: &Costs, cpu: &i
             }
         }
     }
-    u64::from(count) * u64::from(rounds)
+    messages(count, false)
 }
 
 /// The same where all nodes are alike and nothing interrupts them: one stands for all.
@@ -174,5 +186,5 @@ pub fn tree(nodes: &mut [Node], mail: &mut Mail, costs: &Costs, cpu: &impl Cpu) 
             }
         }
     }
-    2 * (count as u64).saturating_sub(1)
+    messages(u32::try_from(count).unwrap_or(u32::MAX), true)
 }

@@ -22,30 +22,45 @@ mod trace;
 pub use trace::{Interruption, MOST_INTERRUPTIONS, NoiseTrace};
 
 use barrier::{Costs, Mail, Node};
-use books::{Books, Moments};
+use books::{Books, Bounds, Moments};
 use interruptions::{Cpu, Interruptions, Place, Quiet};
 use noise::{Drawn, Noise, micros};
 
 use crate::model::metric::{Better, Unit};
 use crate::model::names::ProbeKind;
 use crate::model::scenario::{BarrierSpec, LimitSpec, NodesSpec, NoiseSpec};
+use crate::sim::brake::Brake;
 use crate::sim::closed::noise as closed;
 use crate::sim::scenario::{Figure, Replication};
 use crate::sim::time::{Span, Time};
 
+/// Nodes after which it is looked whether the brake was pulled: a hundredth of a second's worth.
+const PIECE_NODES: u32 = 1 << 18;
+/// The same as a length.
+const PIECE: usize = PIECE_NODES as usize;
+
 /// Runs the program once, to its end. The scenario was checked; `trace` is what its noise names, if it names one.
 pub fn run(spec: &NodesSpec, trace: Option<&NoiseTrace>, seed: u64) -> Replication {
-    run_within(spec, trace, seed, &LimitSpec { simulated_s: u64::MAX, events: u64::MAX })
+    let limits = LimitSpec { simulated_s: u64::MAX, events: u64::MAX };
+    run_within(spec, trace, seed, &limits, &Brake::default())
 }
 
-/// Runs the program once, at most until a step after which a limit is passed. An event is a message or a node's step.
+/// Runs the program once, as many steps as fit into the limits and until the brake is pulled. An event is a message or a
+/// node's step.
 pub fn run_within(
     spec: &NodesSpec,
     trace: Option<&NoiseTrace>,
     seed: u64,
     limits: &LimitSpec,
+    brake: &Brake,
 ) -> Replication {
-    let program = Program { spec, seed, limits };
+    let is_tree = matches!(spec.barrier, BarrierSpec::Tree(_));
+    let messages = match spec.barrier {
+        BarrierSpec::Maximum => 0,
+        _ => barrier::messages(spec.count, is_tree),
+    };
+    let each = messages.saturating_add(spec.count.into());
+    let program = Program { spec, seed, bounds: Bounds { steps: spec.steps, each, limits, brake } };
     let noise = match Noise::of(spec, trace) {
         Ok(noise) => noise,
         Err(trouble) => return Replication { trouble: Some(trouble), ..Replication::default() },
@@ -58,7 +73,9 @@ pub fn run_within(
     };
     let quiet = program.quiet(books.steps());
     Replication {
-        figures: figures(spec, &books, quiet),
+        // Of no step there is nothing to tell.
+        figures: if books.steps() > 0 { figures(spec, &books, quiet) } else { Vec::new() },
+        interrupted: brake.is_pulled() && books.trouble.is_some(),
         trouble: books.trouble,
         events: books.events,
         ..Replication::default()
@@ -69,61 +86,65 @@ pub fn run_within(
 struct Program<'a> {
     spec: &'a NodesSpec,
     seed: u64,
-    limits: &'a LimitSpec,
+    bounds: Bounds<'a>,
 }
 
 impl Program<'_> {
     /// Barriers that cost nothing, noise that is drawn: nodes need no memory at all.
     fn maximum_drawn(&self, drawn: &Drawn) -> Books {
-        let Self { spec, seed, limits } = self;
+        let Self { spec, seed, bounds } = self;
         let work = micros(spec.work_us);
-        let mut books = Books::new(Time::ZERO, spec.count);
-        while books.may_go_on(limits, spec.steps) {
+        let mut books = Books::new(Time::ZERO, spec.count, bounds.limits);
+        while books.may_go_on(bounds) {
             let begin = books.now() + work;
             let mut stream = noise::draws_of(*seed, books.steps());
-            let mut arrived = Moments::default();
+            let mut arrived = books.moments();
             if spec.together || matches!(drawn, Drawn::Nothing) {
-                self.alike(&mut arrived, begin + drawn.draw(&mut stream));
+                arrived.add_all(spec.count, begin + drawn.draw(&mut stream));
             } else {
-                (0..spec.count).for_each(|_| arrived.add(begin + drawn.draw(&mut stream)));
+                for first in (0..spec.count).step_by(PIECE).take_while(|_| !bounds.brake.is_pulled()) {
+                    let piece = first..spec.count.min(first.saturating_add(PIECE_NODES));
+                    piece.for_each(|node| arrived.add(node, begin + drawn.draw(&mut stream)));
+                }
             }
-            books.step(arrived, self.leaving(arrived.last), 0);
+            books.step(bounds, arrived, self.leaving(&books, arrived.last), 0);
         }
         books
     }
 
     /// Barriers that cost nothing, interruptions in time.
     fn maximum_interrupted(&self, noise: &Interruptions) -> Books {
-        let Self { spec, limits, .. } = self;
+        let Self { spec, bounds, .. } = self;
         let work = micros(spec.work_us);
         let begin = Time::ZERO + noise.round();
-        let mut books = Books::new(begin, spec.count);
+        let mut books = Books::new(begin, spec.count, bounds.limits);
         // Nodes that meet the same at the same time are one.
         let mut places: Vec<Place> =
             self.places(Some(noise), begin).take(if spec.together { 1 } else { usize::MAX }).collect();
-        while books.may_go_on(limits, spec.steps) {
+        while books.may_go_on(bounds) {
             let now = books.now();
-            let mut arrived = Moments::default();
+            let mut arrived = books.moments();
             if let ([place], true) = (places.as_mut_slice(), spec.together) {
-                self.alike(&mut arrived, noise.run(place, now, work));
+                arrived.add_all(spec.count, noise.run(place, now, work));
             } else {
-                for place in &mut places {
-                    arrived.add(noise.run(place, now, work));
+                let mut node = 0;
+                for piece in places.chunks_mut(PIECE).take_while(|_| !bounds.brake.is_pulled()) {
+                    for place in piece {
+                        arrived.add(node, noise.run(place, now, work));
+                        node += 1;
+                    }
                 }
             }
-            books.step(arrived, self.leaving(arrived.last), 0);
+            books.step(bounds, arrived, self.leaving(&books, arrived.last), 0);
         }
         books
     }
 
-    /// All nodes at this moment.
-    fn alike(&self, moments: &mut Moments, at: Time) {
-        *moments = self.leaving(at);
-    }
-
     /// All nodes leave at this moment.
-    fn leaving(&self, at: Time) -> Moments {
-        Moments { last: at, sum: u128::from(at.nanos()) * u128::from(self.spec.count) }
+    fn leaving(&self, books: &Books, at: Time) -> Moments {
+        let mut left = books.moments();
+        left.add_all(self.spec.count, at);
+        left
     }
 
     /// Where the nodes begin in the noise.
@@ -146,36 +167,36 @@ impl Program<'_> {
 
     /// Barriers made of messages.
     fn messages(&self, drawn: Option<&Drawn>, cpu: &impl Cpu, noise: Option<&Interruptions>) -> Books {
-        let Self { spec, seed, limits } = self;
+        let Self { spec, seed, bounds } = self;
         let (costs, is_tree) = match &spec.barrier {
             BarrierSpec::Dissemination(costs) => (Costs::of(costs), false),
             BarrierSpec::Tree(costs) => (Costs::of(costs), true),
-            BarrierSpec::Maximum => return Books::new(Time::ZERO, spec.count),
+            BarrierSpec::Maximum => return Books::new(Time::ZERO, spec.count, bounds.limits),
         };
         let work = micros(spec.work_us);
         let begin = Time::ZERO + noise.map_or(Span::ZERO, Interruptions::round);
-        let mut books = Books::new(begin, spec.count);
+        let mut books = Books::new(begin, spec.count, bounds.limits);
         let mut nodes: Vec<Node> = self.places(noise, begin).map(|place| Node::new(begin, place)).collect();
         let mut mail = Mail::for_nodes(nodes.len());
-        while books.may_go_on(limits, spec.steps) {
+        while books.may_go_on(bounds) {
             let mut stream = noise::draws_of(*seed, books.steps());
             let mut draw = || drawn.map_or(Span::ZERO, |drawn| drawn.draw(&mut stream));
             let common = spec.together.then(&mut draw);
-            let mut arrived = Moments::default();
-            for node in &mut nodes {
+            let mut arrived = books.moments();
+            for (number, node) in (0u32..).zip(&mut nodes) {
                 node.ready = cpu.run(&mut node.place, node.ready, work) + common.unwrap_or_else(&mut draw);
-                arrived.add(node.ready);
+                arrived.add(number, node.ready);
             }
             let messages = if is_tree {
                 barrier::tree(&mut nodes, &mut mail, &costs, cpu)
             } else {
-                barrier::dissemination(&mut nodes, &mut mail, &costs, cpu)
+                barrier::dissemination(&mut nodes, &mut mail, &costs, cpu, bounds.brake)
             };
-            let mut left = Moments::default();
-            for node in &nodes {
-                left.add(node.ready);
+            let mut left = books.moments();
+            for (number, node) in (0u32..).zip(&nodes) {
+                left.add(number, node.ready);
             }
-            books.step(arrived, left, messages);
+            books.step(bounds, arrived, left, messages);
         }
         books
     }
@@ -196,7 +217,8 @@ impl Program<'_> {
             BarrierSpec::Tree(_) => {
                 // Nodes leave a tree one after the other, so the steps have to be made.
                 let spec = NodesSpec { noise: NoiseSpec::None, steps, ..self.spec.clone() };
-                let program = Program { spec: &spec, ..*self };
+                let program =
+                    Program { spec: &spec, bounds: Bounds { steps, ..self.bounds }, seed: self.seed };
                 program.messages(None, &Quiet, None).whole()
             }
         }

@@ -23,18 +23,23 @@ use run::{Host, Outcome};
 use crate::model::metric::{Better, Unit};
 use crate::model::names::ProbeKind;
 use crate::model::scenario::{LimitSpec, MemorySpec};
+use crate::sim::brake::Brake;
 use crate::sim::scenario::{Figure, Replication};
 use crate::sim::time::Span;
 
-/// Runs all workers as often as the scenario says, at most until a run after which a limit is passed. It was checked. An event
-/// is a page.
-pub fn run(spec: &MemorySpec, seed: u64, limits: &LimitSpec) -> Replication {
+/// Runs all workers as often as the scenario says, at most until a run after which a limit is passed or the brake is pulled.
+/// It was checked. An event is a page.
+pub fn run(spec: &MemorySpec, seed: u64, limits: &LimitSpec, brake: &Brake) -> Replication {
     let mut host = Host::new(spec, seed);
     let cold = host.run(0);
     let (mut events, mut simulated) = (cold.pages, cold.time);
     let (mut warm, mut trouble) = (None, None);
+    let mut interrupted = false;
     for number in 1..spec.runs {
-        if let Some(why) = passed(limits, events, simulated) {
+        interrupted = brake.is_pulled();
+        let why =
+            if interrupted { Some("interrupted".to_owned()) } else { passed(limits, events, simulated) };
+        if let Some(why) = why {
             trouble = Some(format!("{why} after {number} of {} runs", spec.runs));
             break;
         }
@@ -55,7 +60,7 @@ pub fn run(spec: &MemorySpec, seed: u64, limits: &LimitSpec) -> Replication {
         let host = "time in the host for faults of the last run, in times of the first";
         figures.extend(ratio("host_warm_over_cold", host, warm.host_time.as_f64(), cold.host_time.as_f64()));
     }
-    Replication { figures, trouble, events, ..Replication::default() }
+    Replication { figures, trouble, interrupted, events, ..Replication::default() }
 }
 
 /// Which limit is passed, if one is.

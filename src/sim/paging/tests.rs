@@ -12,7 +12,7 @@ use crate::model::units::Nanos;
 const UNLIMITED: LimitSpec = LimitSpec { simulated_s: u64::MAX, events: u64::MAX };
 
 fn run(spec: &MemorySpec, seed: u64) -> Replication {
-    run_within(spec, seed, &UNLIMITED)
+    run_within(spec, seed, &UNLIMITED, &Brake::default())
 }
 
 fn spec() -> MemorySpec {
@@ -112,11 +112,11 @@ fn the_host_moves_only_what_it_sees() {
 #[test]
 fn limits_are_kept_between_runs() {
     let many = MemorySpec { runs: 50, ..spec() };
-    let each = run_within(&MemorySpec { runs: 1, ..spec() }, 1, &UNLIMITED).events;
-    let stopped = run_within(&many, 1, &LimitSpec { events: 3 * each, ..UNLIMITED });
+    let each = run_within(&MemorySpec { runs: 1, ..spec() }, 1, &UNLIMITED, &Brake::default()).events;
+    let stopped = run_within(&many, 1, &LimitSpec { events: 3 * each, ..UNLIMITED }, &Brake::default());
     assert_eq!(stopped.events, 4 * each);
     assert!(stopped.trouble.unwrap().contains("after 4 of 50 runs"));
-    let late = run_within(&many, 1, &LimitSpec { simulated_s: 0, ..UNLIMITED });
+    let late = run_within(&many, 1, &LimitSpec { simulated_s: 0, ..UNLIMITED }, &Brake::default());
     assert!(late.trouble.unwrap().contains("limits.simulated_s"));
     assert_eq!(run(&many, 1).trouble, None);
 }

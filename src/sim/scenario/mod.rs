@@ -28,6 +28,7 @@ use crate::model::metric::{Better, Unit};
 use crate::model::names::ProbeKind;
 use crate::model::scenario::Scenario;
 use crate::model::simulation::{TimeLine, WaitTimes};
+use crate::sim::brake::Brake;
 use crate::sim::nodes::NoiseTrace;
 use crate::sim::{nodes, paging};
 
@@ -59,20 +60,28 @@ pub struct Replication {
     pub time_line: Option<TimeLine>,
     /// Why it ended otherwise than by being done or by the stated time.
     pub trouble: Option<String>,
+    /// Whether somebody interrupted it: its trouble says what still waited, and its figures say nothing.
+    pub interrupted: bool,
     /// Events that were handled.
     pub events: u64,
 }
 
 /// Runs a scenario once, keeping so many stretches of who ran where; `trace` is the one that its noise names, if it names one.
-pub fn run(scenario: &Scenario, seed: u64, stretches: usize, trace: Option<&NoiseTrace>) -> Replication {
+pub fn run(
+    scenario: &Scenario,
+    seed: u64,
+    stretches: usize,
+    trace: Option<&NoiseTrace>,
+    brake: &Brake,
+) -> Replication {
     match (&scenario.nodes, &scenario.memory) {
-        (Some(spec), _) => nodes::run_within(spec, trace, seed, &scenario.limits),
-        (_, Some(spec)) => paging::run(spec, seed, &scenario.limits),
-        (None, None) => run_host(scenario, seed, stretches),
+        (Some(spec), _) => nodes::run_within(spec, trace, seed, &scenario.limits, brake),
+        (_, Some(spec)) => paging::run(spec, seed, &scenario.limits, brake),
+        (None, None) => Watch::new(scenario, seed, stretches).finish(brake),
     }
 }
 
 /// Runs a host with its VMs once, keeping so many stretches of who ran where.
 pub fn run_host(scenario: &Scenario, seed: u64, stretches: usize) -> Replication {
-    Watch::new(scenario, seed, stretches).finish()
+    Watch::new(scenario, seed, stretches).finish(&Brake::default())
 }

@@ -17,6 +17,7 @@ use super::{Replication, run};
 use crate::model::scenario::{Case, Impossible, NoiseSpec, Scenario, written};
 use crate::model::simulation::{CaseOutcome, SimulatedFigure, Simulation, TimeLine, WaitTimes};
 use crate::model::units::Nanos;
+use crate::sim::brake::Brake;
 use crate::sim::nodes::NoiseTrace;
 use crate::sim::random::Stream;
 
@@ -142,9 +143,22 @@ impl Study {
 
     /// Does the job with this number.
     pub fn run(&self, number: usize) -> Replication {
+        self.run_until(number, &Brake::default())
+    }
+
+    /// Does the job with this number unless the brake is pulled before its end.
+    pub fn run_until(&self, number: usize, brake: &Brake) -> Replication {
         let Some((scenario, seed, stretches)) = self.parts(number) else { return Replication::default() };
         let trace = trace_name(scenario).and_then(|name| self.traces.get(&name));
-        run(scenario, seed, stretches, trace)
+        run(scenario, seed, stretches, trace, brake)
+    }
+
+    /// What the job with this number is, in words.
+    pub fn job_name(&self, number: usize) -> String {
+        let Some(job) = self.jobs.get(number) else { return format!("job {number}") };
+        let case = self.cases.get(job.case).map_or("?", |case| case.label.as_str());
+        let changed = if job.factor.is_some() { ", a parameter changed" } else { "" };
+        format!("{case}, replication {}{changed}", job.replication + 1)
     }
 
     /// Begins the job with this number for somebody who wants to look; none when it has no host with VMs.

@@ -4,8 +4,12 @@ use super::names::Names;
 use super::{Replication, build, figures};
 use crate::model::host_state::HostState;
 use crate::model::scenario::Scenario;
+use crate::sim::brake::Brake;
 use crate::sim::host::{Limits, Machine, Pause, State, Stopped};
 use crate::sim::time::{Span, Time};
+
+/// Events after which it is looked whether the brake was pulled.
+const PIECE: u64 = 10_000;
 
 /// A replication under way.
 pub struct Watch<'a> {
@@ -49,15 +53,30 @@ impl<'a> Watch<'a> {
         self.names.vcpus(self.scenario)
     }
 
-    /// Goes on to the end and reads the figures off.
-    pub fn finish(mut self) -> Replication {
-        let stopped = self.machine.run(&self.limits);
+    /// What was still waiting, for whoever interrupts it here.
+    pub fn interrupted(&self) -> String {
+        still_waiting("interrupted", &self.machine, &self.names)
+    }
+
+    /// Goes on to the end, or until the brake is pulled, and reads the figures off.
+    pub fn finish(mut self, brake: &Brake) -> Replication {
+        let stopped = loop {
+            let events = self.machine.events().saturating_add(PIECE);
+            if let Some(stopped) = self.machine.run_to(&self.limits, Pause { events, ..Pause::NEVER }) {
+                break stopped;
+            }
+            if brake.is_pulled() {
+                let (trouble, events) = (Some(self.interrupted()), self.machine.events());
+                return Replication { trouble, events, interrupted: true, ..Replication::default() };
+            }
+        };
         let Self { scenario, names, machine, limits, stretches } = self;
         Replication {
             figures: figures::of(&machine, &names, scenario),
             waits: figures::waits(&machine, &names),
             time_line: (stretches > 0).then(|| figures::time_line(&machine, names.vcpus(scenario))),
             trouble: trouble(&stopped, &machine, &names, limits.when_done),
+            interrupted: false,
             events: machine.events(),
         }
     }
@@ -76,6 +95,11 @@ fn trouble(stopped: &Stopped, machine: &Machine, names: &Names, was_to_end: bool
         Stopped::Circles => "a program went round in circles without time going on".to_owned(),
         Stopped::Broken(words) => format!("the simulator is wrong: {words}"),
     };
+    Some(still_waiting(&why, machine, names))
+}
+
+/// Why it ended, when, and who still waited for what.
+fn still_waiting(why: &str, machine: &Machine, names: &Names) -> String {
     let waiting = machine
         .guests()
         .iter()
@@ -86,7 +110,7 @@ fn trouble(stopped: &Stopped, machine: &Machine, names: &Names, was_to_end: bool
     if waiting.is_empty() {
         waiting.push("nobody waits".to_owned());
     }
-    Some(format!("{why}; at {}: {}", machine.view().now, waiting.join("; ")))
+    format!("{why}; at {}: {}", machine.view().now, waiting.join("; "))
 }
 
 /// How many virtual CPUs are ready and have no CPU, and who has waited longest.
