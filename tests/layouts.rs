@@ -74,19 +74,22 @@ fn a_member_that_breaks_is_named_the_others_are_kept_and_it_is_replaced() {
             breaks.then(|| Err(broken(FailureKind::Died, "guest panicked")))
         });
         let (measurements, results, asked) = run_with(b, 2, PAIR);
-        let failed: Vec<&Measurement> = joint_of_b(&measurements)
-            .into_iter()
-            .filter(|m| matches!(m.outcome, Outcome::Failed(_)))
-            .collect();
+        let failed: Vec<&Measurement> =
+            joint_of_b(&measurements).into_iter().filter(|m| m.broken_instances().count() > 0).collect();
         assert_eq!(failed.len(), 1, "{ask:?}");
-        let Outcome::Failed(failure) = &failed[0].outcome else { panic!("it failed") };
+        assert!(matches!(failed[0].outcome, Outcome::Done(_)), "{ask:?}: the other one measured for itself");
+        let [Outcome::Failed(failure)] = &failed[0].others[..] else { panic!("it failed") };
         assert_eq!(failure.kind, FailureKind::Died);
         assert_eq!(failure.reason, "instance 2 of 2: guest panicked");
         assert_eq!(failure.console, ["last words"]);
-        assert_eq!(failed[0].others.len(), 1, "{ask:?}: what came of the others is kept");
         let started = |member: &str| asked.iter().filter(|line| **line == format!("{member} Start")).count();
         assert_eq!((started("b.2"), started("b.3")), (1, 2), "{ask:?}: {asked:?}");
-        assert_eq!(results.failures.len(), 1);
+        let told: Vec<&str> = results.failures.iter().map(|failed| failed.failure.reason.as_str()).collect();
+        assert_eq!(told, ["instance 2 of 2: guest panicked"], "{ask:?}: it alone");
+        let joint = |cell: &&CellResult| cell.cell.platform == "b" && cell.cell.layout.is_some();
+        let joint = results.cells.iter().find(joint).unwrap();
+        assert_eq!((joint.done, joint.failed), (2, 0), "{ask:?}: the others' figures count");
+        assert!(joint.notes.iter().any(|note| note.contains("instance 2 of 2 broke")), "{:?}", joint.notes);
     }
 }
 

@@ -10,10 +10,14 @@ use crate::model::units::Nanos;
 /// After this long each part of a mixed load has had its turn, in a translated guest on a busy host as well.
 const A_TURN_FOR_EACH: Nanos = Nanos::from_nanos(5_000_000_000);
 
-/// A measurement beside a load that did nothing was made undisturbed: it does not count as one under load.
-pub(super) fn under_load(outcome: Outcome, doses: &[PlacedDose]) -> Outcome {
-    match (&outcome, doses.iter().find_map(without_effect)) {
-        (Outcome::Done(_), Some(reason)) => Outcome::Failed(failure(FailureKind::Neighbour, reason)),
+/// A measurement beside a load that did nothing was made undisturbed: it does not count as one under load, in none of its
+/// instances.
+pub(super) fn under_load(outcome: Outcome, others: &[Outcome], doses: &[PlacedDose]) -> Outcome {
+    let is_done = |outcome: &Outcome| matches!(outcome, Outcome::Done(_));
+    match doses.iter().find_map(without_effect) {
+        Some(reason) if is_done(&outcome) || others.iter().any(is_done) => {
+            Outcome::Failed(failure(FailureKind::Neighbour, reason))
+        }
         _ => outcome,
     }
 }
@@ -87,6 +91,6 @@ mod tests {
     #[test]
     fn a_failure_stays_what_it_was() {
         let broken = Outcome::Failed(failure(FailureKind::Died, "killed".to_owned()));
-        assert_eq!(under_load(broken.clone(), &[dose(LoadKind::Cpu, 0.0, 1, &[])]), broken);
+        assert_eq!(under_load(broken.clone(), &[], &[dose(LoadKind::Cpu, 0.0, 1, &[])]), broken);
     }
 }

@@ -149,6 +149,15 @@ pub enum Event {
         /// How long it took.
         duration: Duration,
     },
+    /// One of the instances of a measurement broke; the others came through.
+    InstanceBroke {
+        /// What was measured.
+        cell: Cell,
+        /// In which round.
+        round: u32,
+        /// Which one, and how it broke.
+        failure: Failure,
+    },
     /// A measurement broke, and that is in the journal.
     MeasurementFailed {
         /// What was measured.

@@ -4,7 +4,8 @@
 //!  begin ─┬─ Running ─┐                         ┌─ finish ─┐
 //!  begin ─┼─ Running ─┼─ start = now + margin ──┼─ finish ─┼─► replies, one per instance
 //!  begin ─┴─ Running ─┘                         └─ finish ─┘
-//!         one breaks ─► the others go on, but not for long: who has not ended GRACE later is ended
+//!         one breaks ─► each for itself: the others go on to their end
+//!                       made together:   not for long, who has not ended GRACE later is ended
 //! ```
 
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -27,7 +28,8 @@ const MARGIN: Duration = Duration::from_millis(50);
 const FAR_MARGIN: Duration = Duration::from_millis(250);
 /// More of it for each further instance: they are told one after the other and share the CPUs.
 const MARGIN_EACH: Duration = Duration::from_millis(5);
-/// How long the others may go on when one has broken; those that wait for it would wait for ever.
+/// How long the others of a probe that is made together may go on when one has broken; those that wait for it would wait
+/// for ever.
 const GRACE: Duration = Duration::from_secs(15);
 /// How often it is looked whether the user interrupted.
 const LOOK: Duration = Duration::from_millis(50);
@@ -47,14 +49,21 @@ pub(super) struct Together {
     pub(super) host: Option<HostAccount>,
 }
 
-/// Has all members measure at once and waits for all of them. A member that was ended because another one broke, or
-/// because the user interrupted, is [`Broken::Interrupted`].
-pub(super) fn together(mut members: Vec<Member>, kind: PlatformKind, cancel: &Cancel) -> Together {
+/// Has all members measure at once and waits for all of them; `needs_all` says that they make their probe together. A
+/// member that was ended because another one broke then, or because the user interrupted, is [`Broken::Interrupted`].
+pub(super) fn together(
+    mut members: Vec<Member>,
+    kind: PlatformKind,
+    needs_all: bool,
+    cancel: &Cancel,
+) -> Together {
+    let grace = needs_all.then_some(GRACE);
     let memory = members.first_mut().map(|first| {
         let probe = first.job.probe.as_ref().map(ProbeSpec::kind);
         Before::look(first.instance.as_mut(), probe)
     });
-    let begun = each(&mut members, cancel, |member, cancel| member.instance.begin(&member.job, cancel));
+    let begun =
+        each(&mut members, grace, cancel, |member, cancel| member.instance.begin(&member.job, cancel));
     let at = start_moment(kind, members.len());
     let mut waiting: Vec<Result<(), Broken>> = Vec::with_capacity(begun.len());
     for (member, begun) in members.iter_mut().zip(begun) {
@@ -63,7 +72,7 @@ pub(super) fn together(mut members: Vec<Member>, kind: PlatformKind, cancel: &Ca
     let watch =
         Watch::start(&members.first().map(|first| first.instance.processes()).unwrap_or_default(), kind);
     let mut ready: Vec<(&mut Member, Result<(), Broken>)> = members.iter_mut().zip(waiting).collect();
-    let replies = each(&mut ready, cancel, |(member, waiting), cancel| {
+    let replies = each(&mut ready, grace, cancel, |(member, waiting), cancel| {
         std::mem::replace(waiting, Ok(())).and_then(|()| member.instance.finish(cancel))
     });
     let mut host = watch.stop();
@@ -82,9 +91,11 @@ fn start_moment(kind: PlatformKind, members: usize) -> Nanos {
     monotonic_now().saturating_add(Nanos::from_duration(base.saturating_add(more)))
 }
 
-/// Does something with each of them in a thread of its own, and keeps the order of the results.
+/// Does something with each of them in a thread of its own, and keeps the order of the results. With a grace nobody goes on
+/// for longer than that after one has broken.
 fn each<T: Send, R: Send>(
     items: &mut [T],
+    grace: Option<Duration>,
     cancel: &Cancel,
     act: impl Fn(&mut T, &Cancel) -> Result<R, Broken> + Sync,
 ) -> Vec<Result<R, Broken>> {
@@ -108,22 +119,22 @@ fn each<T: Send, R: Send>(
             }
         }
         drop(done);
-        collect(&mut results, &news, cancel, &token);
+        collect(&mut results, &news, (cancel, grace), &token);
     });
     let lost = || Err(super::measure::not_started("its thread ended without an answer".to_owned()));
     results.into_iter().map(|result| result.unwrap_or_else(lost)).collect()
 }
 
-/// Hears the results; passes the user's interruption on, and ends who goes on for too long after one has broken.
+/// Hears the results; passes the user's interruption on, and ends who goes on beyond the grace after one has broken.
 fn collect<R>(
     results: &mut [Option<Result<R, Broken>>],
     news: &Receiver<(usize, Result<R, Broken>)>,
-    cancel: &Cancel,
+    (cancel, grace): (&Cancel, Option<Duration>),
     token: &Cancel,
 ) {
     let mut broke_at: Option<Instant> = None;
     loop {
-        if cancel.is_cancelled() || broke_at.is_some_and(|at| at.elapsed() >= GRACE) {
+        if cancel.is_cancelled() || broke_at.zip(grace).is_some_and(|(at, grace)| at.elapsed() >= grace) {
             token.cancel();
         }
         match news.recv_timeout(LOOK) {
@@ -153,11 +164,30 @@ mod tests {
     #[test]
     fn results_keep_their_order_and_one_that_breaks_takes_nobody_along() {
         let mut items = [30u64, 1, 15];
-        let results = each(&mut items, &Cancel::new(), |item, _| {
+        let results = each(&mut items, Some(GRACE), &Cancel::new(), |item, _| {
             std::thread::sleep(Duration::from_millis(*item));
             if *item == 1 { Err(broken()) } else { Ok(*item) }
         });
         assert_eq!(results, [Ok(30), Err(broken()), Ok(15)]);
+    }
+
+    #[test]
+    fn only_those_that_need_each_other_are_ended_when_one_breaks() {
+        let until_ended = |grace: Option<Duration>| {
+            let mut items = [400u64, 0];
+            each(&mut items, grace, &Cancel::new(), |item, token| {
+                let end = Instant::now() + Duration::from_millis(*item);
+                while Instant::now() < end {
+                    if token.is_cancelled() {
+                        return Err(Broken::Interrupted);
+                    }
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+                if *item == 0 { Err(broken()) } else { Ok(*item) }
+            })
+        };
+        assert_eq!(until_ended(None), [Ok(400), Err(broken())], "each for itself");
+        assert_eq!(until_ended(Some(Duration::from_millis(1))), [Err(Broken::Interrupted), Err(broken())]);
     }
 
     #[test]
@@ -167,7 +197,7 @@ mod tests {
         let mut items = [0, 0];
         let results: Vec<Result<(), Broken>> = std::thread::scope(|scope| {
             scope.spawn(move || canceller.cancel());
-            each(&mut items, &cancel, |_, token| {
+            each(&mut items, None, &cancel, |_, token| {
                 while !token.is_cancelled() {
                     std::thread::sleep(Duration::from_millis(1));
                 }

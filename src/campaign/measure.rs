@@ -111,7 +111,7 @@ impl Bench<'_> {
             met: None,
         };
         match self.measure(cell, &mut attempt, on_event) {
-            Ok(()) => attempt.outcome = under_load(attempt.outcome, &attempt.doses),
+            Ok(()) => attempt.outcome = under_load(attempt.outcome, &attempt.others, &attempt.doses),
             Err(Broken::Failed(failure)) => attempt.outcome = Outcome::Failed(failure),
             Err(Broken::Interrupted) => return None,
         }
@@ -305,8 +305,9 @@ impl Bench<'_> {
                 return Err(failure(FailureKind::Refused, reason).into());
             }
         };
+        let needs_all = wanted.probe.is_made_together();
         let asked = Instant::now();
-        let Together { members, replies, host } = together(members, wanted.kind, self.cancel);
+        let Together { members, replies, host } = together(members, wanted.kind, needs_all, self.cancel);
         attempt.duration = Some(Nanos::from_duration(asked.elapsed()));
         attempt.host = host;
         let mut interrupted = false;
@@ -331,12 +332,13 @@ impl Bench<'_> {
                 }
             }
         }
-        // Members are also interrupted when one of them broke and the others did not end by themselves.
+        // Members are also interrupted when one broke that the others need, and they did not end by themselves.
         if interrupted && self.cancel.is_cancelled() {
             return Err(Broken::Interrupted);
         }
         attempt.start_skew_ns = start_skew(&outcomes);
-        (attempt.outcome, attempt.others) = whole(outcomes);
+        (attempt.outcome, attempt.others) =
+            if needs_all { whole(outcomes) } else { each_for_itself(outcomes) };
         Ok(())
     }
 
@@ -415,9 +417,23 @@ fn whole(mut outcomes: Vec<Outcome>) -> (Outcome, Vec<Outcome>) {
     });
     let others = outcomes.split_off(1.min(all));
     let first = outcomes.pop();
-    let nobody =
-        || Outcome::Failed(failure(FailureKind::Start, "there is no instance to measure".to_owned()));
     (broken.map_or_else(|| first.unwrap_or_else(nobody), Outcome::Failed), others)
+}
+
+/// The outcome of a layout whose instances measure each for itself is the first one's; who broke is named.
+fn each_for_itself(mut outcomes: Vec<Outcome>) -> (Outcome, Vec<Outcome>) {
+    let all = outcomes.len();
+    for (rank, outcome) in outcomes.iter_mut().enumerate() {
+        if let Outcome::Failed(failed) = outcome {
+            failed.reason = format!("instance {} of {all}: {}", rank + 1, failed.reason);
+        }
+    }
+    let others = outcomes.split_off(1.min(all));
+    (outcomes.pop().unwrap_or_else(nobody), others)
+}
+
+fn nobody() -> Outcome {
+    Outcome::Failed(failure(FailureKind::Start, "there is no instance to measure".to_owned()))
 }
 
 fn placed(place: LoadPlace, doses: Vec<Dose>) -> impl Iterator<Item = PlacedDose> {

@@ -224,7 +224,7 @@ impl<'a> Runner<'a> {
     /// measure for what works.
     fn learn(&mut self, measurement: &Measurement, began: Instant) {
         let starts = self.learn_starts();
-        if matches!(measurement.outcome, Outcome::Done(_)) {
+        if measurement.broke().is_none() {
             let nothing = Durations::default();
             let oracle = Oracle::new(self.experiment, &self.header.host, &self.states, &nothing);
             let key = oracle.key_of(&measurement.cell);
@@ -265,7 +265,7 @@ impl<'a> Runner<'a> {
             };
             let measurement = self.record(measurement)?;
             self.learn(&measurement, began);
-            on_event(&told(&measurement));
+            told(&measurement, on_event);
             self.history.add(&measurement);
         }
         Ok(Stop::Settled)
@@ -384,14 +384,15 @@ fn member_rooms(experiment: &Experiment, host: &MachineFacts) -> Vec<MemberRoom>
         .collect()
 }
 
-fn told(measurement: &Measurement) -> Event {
+fn told(measurement: &Measurement, on_event: &mut dyn FnMut(&Event)) {
     let (cell, round) = (measurement.cell.clone(), measurement.round);
-    match &measurement.outcome {
-        Outcome::Done(_) => {
-            Event::MeasurementDone { cell, round, duration: measurement.duration_ns.to_duration() }
-        }
-        Outcome::Failed(failure) => Event::MeasurementFailed { cell, round, failure: failure.clone() },
+    if let Some(failure) = measurement.broke() {
+        return on_event(&Event::MeasurementFailed { cell, round, failure: failure.clone() });
     }
+    for (_, failure) in measurement.broken_instances() {
+        on_event(&Event::InstanceBroke { cell: cell.clone(), round, failure: failure.clone() });
+    }
+    on_event(&Event::MeasurementDone { cell, round, duration: measurement.duration_ns.to_duration() });
 }
 
 fn unix_now() -> Nanos {

@@ -61,6 +61,9 @@ impl Progress {
                 self.line(&format!("FAILED {} in round {}: {}", cell_text(cell), round + 1, failure.reason));
                 self.advance();
             }
+            Event::InstanceBroke { cell, round, failure } => {
+                self.line(&format!("BROKE {} in round {}: {}", cell_text(cell), round + 1, failure.reason));
+            }
             Event::MeasurementDone { .. } => self.advance(),
             Event::Finished { stop } => self.finished(stop.as_sentence()),
             Event::RoundStarted { .. } | Event::GroupSettled { .. } | Event::InstanceStarted { .. } => {}

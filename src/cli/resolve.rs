@@ -146,6 +146,12 @@ fn keep_probes(experiment: &mut Experiment, wanted: &[String]) -> anyhow::Result
         }
     }
     experiment.loads.retain(|load| load.probes.as_ref().is_none_or(|probes| !probes.is_empty()));
+    for layout in &mut experiment.layouts {
+        if let Some(probes) = &mut layout.probes {
+            probes.retain(|probe| wanted.contains(probe));
+        }
+    }
+    experiment.layouts.retain(|layout| layout.probes.as_ref().is_none_or(|probes| !probes.is_empty()));
     Ok(())
 }
 
@@ -189,6 +195,8 @@ mod tests {
 
     use super::*;
     use crate::cli::args::{Arguments, Verb};
+    use crate::model::classes::{Beside, Condition};
+    use crate::model::journal::Cell;
 
     fn resolve(line: &str) -> anyhow::Result<Experiment> {
         let words = ["bulkhead", "measure"].into_iter().chain(line.split_whitespace());
@@ -225,6 +233,45 @@ mod tests {
         assert_eq!(experiment.probes.specs().len(), 1);
         assert_eq!((experiment.repeat.min, experiment.repeat.max), (3, 9));
         assert!(experiment.loads.iter().all(|load| load.probes.as_deref() == Some(&[ProbeKind::Gap])));
+    }
+
+    #[test]
+    fn layouts_keep_the_probes_that_are_measured_and_go_with_the_last_one() {
+        let with = |line: &str| resolve(&format!("native --experiment full {line}")).unwrap();
+        let one = with("--probe gap --probe net");
+        assert!(one.layouts.iter().all(|layout| layout.probes.as_deref() == Some(&[ProbeKind::Net])));
+        assert_eq!(one.layouts.len(), 2);
+        assert!(with("--probe gap").layouts.is_empty());
+    }
+
+    /// What a verdict says would measure all that its class looks at does so.
+    #[test]
+    fn the_experiment_full_measures_what_every_shipped_class_looks_at() {
+        for class in crate::model::classes::shipped().unwrap().classes {
+            let metrics = |condition: &Condition| -> Vec<ProbeKind> {
+                let tail = condition.tail.iter().map(|entry| entry.metric.probe);
+                condition.metric.iter().map(|metric| metric.probe).chain(tail).collect()
+            };
+            let probes: String = class
+                .conditions
+                .iter()
+                .flat_map(metrics)
+                .collect::<std::collections::BTreeSet<_>>()
+                .iter()
+                .map(|probe| format!(" --probe {probe}"))
+                .collect();
+            let cells = resolve(&format!("native --experiment full{probes}")).unwrap().cells();
+            for condition in &class.conditions {
+                for probe in metrics(condition) {
+                    let counts = |cell: &Cell| match cell.neighbour {
+                        Some(neighbour) => condition.neighbours.counts(neighbour),
+                        None => condition.neighbours == Beside::Alone,
+                    };
+                    let measured = cells.iter().any(|cell| cell.probe == probe && counts(cell));
+                    assert!(measured, "{}: {probe} for \"{}\"", class.name, condition.title);
+                }
+            }
+        }
     }
 
     #[test]

@@ -147,6 +147,24 @@ impl Measurement {
     pub fn outcomes(&self) -> impl Iterator<Item = &Outcome> {
         std::iter::once(&self.outcome).chain(&self.others)
     }
+
+    /// Instances that broke, each with its number in the layout.
+    pub fn broken_instances(&self) -> impl Iterator<Item = (usize, &Failure)> {
+        self.outcomes().enumerate().filter_map(|(rank, outcome)| match outcome {
+            Outcome::Failed(failure) => Some((rank, failure)),
+            Outcome::Done(_) => None,
+        })
+    }
+
+    /// How it broke; none when it yields figures. Instances that measure each for itself yield some as long as no more than
+    /// half of them broke; those that need each other, only when none did.
+    pub fn broke(&self) -> Option<&Failure> {
+        let (_, first) = self.broken_instances().next()?;
+        let needs_all = self.cell.layout.is_none() || self.cell.probe.is_made_together();
+        let is_about_all = first.kind == FailureKind::Neighbour;
+        let most_broke = self.broken_instances().count() * 2 > self.others.len() + 1;
+        (needs_all || is_about_all || most_broke).then_some(first)
+    }
 }
 
 /// An instance when it began a measurement, as its host knows it.

@@ -59,7 +59,7 @@ pub struct RunResults {
     pub clocks: Vec<ClockVerdict>,
     /// One entry per cell.
     pub cells: Vec<CellResult>,
-    /// Every failed measurement.
+    /// Every failed measurement; also every instance that broke in one that the others came through.
     pub failures: Vec<FailedMeasurement>,
     /// Who hurts whom, one matrix per platform that was measured beside a neighbour.
     #[serde(default)]

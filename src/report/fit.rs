@@ -12,6 +12,8 @@ use super::text::{Paint, TextCell, TextTable, paragraph, printable};
 const NAME_MOST: usize = 24;
 /// Longest sentence that is shown whole.
 const SENTENCE_MOST: usize = 400;
+/// Longest command that is shown whole: it may name every probe.
+const COMMAND_MOST: usize = 600;
 
 /// The mark of a verdict, legible without colour.
 pub(super) const fn suitability_mark(level: Suitability) -> &'static str {
@@ -118,8 +120,8 @@ fn alike<'a>(verdicts: &[&'a ClassVerdict]) -> Vec<Vec<&'a ClassVerdict>> {
     for verdict in verdicts {
         let same = |group: &&mut Vec<&ClassVerdict>| {
             group.first().is_some_and(|first| {
-                (first.level, &first.reason, &first.would_change)
-                    == (verdict.level, &verdict.reason, &verdict.would_change)
+                (first.level, &first.reason, &first.would_change, &first.missing)
+                    == (verdict.level, &verdict.reason, &verdict.would_change, &verdict.missing)
             })
         };
         match groups.iter_mut().find(same) {
@@ -166,5 +168,43 @@ fn line(out: &mut String, alike: &[&ClassVerdict], style: Style) {
     if verdict.level == Suitability::Unsuited {
         let change = printable(&verdict.would_change, SENTENCE_MOST);
         out.push_str(&paragraph("     -> ", &change, style.columns()));
+    }
+    if let (Some(words), Some(command)) = (verdict.missing_words(), &verdict.measure_with) {
+        let words = format!("{}; all it looks at is measured by", printable(&words, SENTENCE_MOST));
+        out.push_str(&paragraph("     -> ", &words, style.columns()));
+        out.push_str(&command_lines(&printable(command, COMMAND_MOST), style.columns()));
+    }
+}
+
+/// A command over as many lines as it takes; they can be pasted as they are.
+fn command_lines(command: &str, columns: usize) -> String {
+    const INDENT: usize = 8;
+    let most = columns.saturating_sub(INDENT + 2).max(20);
+    let mut lines: Vec<String> = Vec::new();
+    for word in command.split(' ') {
+        match lines.last_mut() {
+            Some(line) if line.len() + 1 + word.len() <= most => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    let lead = " ".repeat(INDENT);
+    format!("{lead}{}\n", lines.join(&format!(" \\\n{lead}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_command_can_be_pasted() {
+        assert_eq!(command_lines("a b", 80), "        a b\n");
+        let lines = command_lines("bulkhead measure --experiment full --probe linpack --probe mpi", 50);
+        assert!(lines.lines().all(|line| line.len() <= 50), "{lines}");
+        let pasted = lines.replace(" \\\n", " ");
+        let words: Vec<&str> = pasted.split_whitespace().collect();
+        assert_eq!(words.join(" "), "bulkhead measure --experiment full --probe linpack --probe mpi");
     }
 }

@@ -5,6 +5,7 @@
 //!  made together (net, mpi, share)   the first instance's outcome speaks for all; share needs everybody's
 //!  each for itself (all others)      per metric the median over the instances, and how far the worst is from the best
 //! ```
+//! Where instances measure each for itself, one that broke is left out, as long as half of them came through.
 //! Fair share: of n instances each should get 1/n of what all got together (methodology: isolation). An instance that got
 //! less than a quarter of that starves.
 
@@ -30,10 +31,10 @@ pub const START_SKEW: &str = "start_skew_ns";
 
 /// Metrics of a measurement, whether one instance or several made it; none when it broke.
 pub fn metrics_of_measurement(measurement: &Measurement) -> Option<Vec<Metric>> {
-    let reports = reports(measurement)?;
+    let reports: Vec<&ProbeReport> = reports(measurement)?.into_iter().map(|(_, report)| report).collect();
     let first = reports.first()?;
     // The host looks at the first instance alone.
-    let host = measurement.host.as_ref();
+    let host = measurement.host.as_ref().filter(|_| report_of(&measurement.outcome).is_some());
     let Some(layout) = measurement.cell.layout else {
         let mut metrics = metrics_of(&first.detail, &first.clock);
         seen_from_host(&mut metrics, &first.detail, host);
@@ -55,12 +56,13 @@ pub fn metrics_of_measurement(measurement: &Measurement) -> Option<Vec<Metric>> 
     Some(metrics)
 }
 
-/// Reports of all instances in order; none when the measurement broke.
-fn reports(measurement: &Measurement) -> Option<Vec<&ProbeReport>> {
-    if matches!(measurement.outcome, Outcome::Failed(_)) {
+/// Reports of all instances that came through, in order, each with its rank; none when the measurement broke.
+fn reports(measurement: &Measurement) -> Option<Vec<(usize, &ProbeReport)>> {
+    if measurement.broke().is_some() {
         return None;
     }
-    std::iter::once(&measurement.outcome).chain(&measurement.others).map(report_of).collect()
+    let ranked = measurement.outcomes().enumerate();
+    Some(ranked.filter_map(|(rank, outcome)| Some((rank, report_of(outcome)?))).collect())
 }
 
 fn report_of(outcome: &Outcome) -> Option<&ProbeReport> {
@@ -74,12 +76,12 @@ fn report_of(outcome: &Outcome) -> Option<&ProbeReport> {
 /// the measurement broke.
 pub fn whole_detail(measurement: &Measurement) -> Option<Detail> {
     let reports = reports(measurement)?;
-    let (first, others) = reports.split_first()?;
+    let ((_, first), others) = reports.split_first()?;
     let mut detail = first.detail.clone();
     if let Detail::Share(share) = &mut detail {
         share.others = others
             .iter()
-            .filter_map(|report| match &report.detail {
+            .filter_map(|(_, report)| match &report.detail {
                 Detail::Share(other) => Some(other.clone()),
                 _ => None,
             })
@@ -157,31 +159,40 @@ fn skew_metric(skew: Option<Skew>) -> Metric {
     }
 }
 
-/// How far apart the instances began, on the host's clock; none when one of them does not know or there is only one.
+/// How far apart the instances that came through began, on the host's clock; none when one of them does not know or there
+/// is only one.
 pub fn start_skew(outcomes: &[Outcome]) -> Option<Skew> {
-    if outcomes.len() < 2 {
+    let reports: Vec<&ProbeReport> = outcomes.iter().filter_map(report_of).collect();
+    if reports.len() < 2 {
         return None;
     }
-    let began: Option<Vec<(f64, f64)>> = outcomes
-        .iter()
-        .map(|outcome| match outcome {
-            Outcome::Done(report) => began_on_host(report.outside.as_ref()?),
-            Outcome::Failed(_) => None,
-        })
-        .collect();
+    let began: Option<Vec<(f64, f64)>> =
+        reports.iter().map(|report| began_on_host(report.outside.as_ref()?)).collect();
     let (skew_ns, error_ns) = skew(&began?)?;
     Some(Skew { skew_ns, error_ns })
 }
 
-/// What a reader must know of a joint measurement: instances that began apart, and instances that starved.
+/// What a reader must know of a joint measurement: instances that broke, that began apart, and that starved.
 pub fn remarks(measurement: &Measurement) -> Vec<String> {
     let Some(layout) = measurement.cell.layout.filter(|layout| layout.instances() > 1) else {
         return Vec::new();
     };
     let Some(reports) = reports(measurement) else { return Vec::new() };
     let round = u64::from(measurement.round) + 1;
-    let mut remarks = Vec::new();
+    let mut remarks: Vec<String> = measurement
+        .broken_instances()
+        .map(|(rank, _)| {
+            format!(
+                "round {round}: instance {} of {} broke; the figures are those of the {} that came through, which had less \
+                 company from then on",
+                rank + 1,
+                layout.instances(),
+                reports.len()
+            )
+        })
+        .collect();
     match measurement.start_skew_ns {
+        None if reports.len() < 2 => {}
         None => remarks.push(format!(
             "round {round}: how far apart the {} instances began is not known: one of them got no answer from the \
              host's clock",
@@ -206,22 +217,20 @@ pub fn remarks(measurement: &Measurement) -> Vec<String> {
 
 /// Instances that got less than a quarter of their fair share, with what they got of it. Only where the main metric is
 /// a throughput, or the time of fixed work, which is one over it.
-fn starving(probe: ProbeKind, reports: &[&ProbeReport]) -> Vec<(usize, f64)> {
+fn starving(probe: ProbeKind, reports: &[(usize, &ProbeReport)]) -> Vec<(usize, f64)> {
     if !is_about_shares(probe) {
         return Vec::new();
     }
-    let rates: Vec<Option<f64>> = reports
-        .iter()
-        .map(|report| {
-            let metrics = metrics_of(&report.detail, &report.clock);
-            let main = metrics.iter().find(|metric| metric.headline)?;
-            let value = main.figure.value().filter(|value| *value > 0.0)?;
-            Some(if main.better == Better::Lower { 1.0 / value } else { value })
-        })
-        .collect();
-    let fair = rates.iter().flatten().sum::<f64>() / rates.len().max(1) as f64;
-    let share = |rate: &Option<f64>| rate.map(|rate| rate / fair);
-    let shares = rates.iter().map(share).enumerate();
+    let rate = |report: &ProbeReport| {
+        let metrics = metrics_of(&report.detail, &report.clock);
+        let main = metrics.iter().find(|metric| metric.headline)?;
+        let value = main.figure.value().filter(|value| *value > 0.0)?;
+        Some(if main.better == Better::Lower { 1.0 / value } else { value })
+    };
+    let rates: Vec<(usize, Option<f64>)> =
+        reports.iter().map(|(rank, report)| (*rank, rate(report))).collect();
+    let fair = rates.iter().filter_map(|(_, rate)| *rate).sum::<f64>() / rates.len().max(1) as f64;
+    let shares = rates.into_iter().map(|(rank, rate)| (rank, rate.map(|rate| rate / fair)));
     shares.filter_map(|(rank, share)| Some((rank, share.filter(|share| *share < STARVES_BELOW)?))).collect()
 }
 
@@ -315,11 +324,35 @@ mod tests {
     }
 
     #[test]
+    fn who_measures_for_itself_takes_nobody_along_when_it_breaks() {
+        let failure = Failure { kind: FailureKind::Died, reason: "gone".to_owned(), console: vec![] };
+        let mut one = measurement(&[1000, 1000, 3000, 9000], Some(700));
+        one.outcome = Outcome::Failed(failure.clone());
+        let metrics = metrics_of_measurement(&one).unwrap();
+        assert_eq!(metrics.iter().find(|metric| metric.headline).unwrap().figure.value(), Some(3000.0));
+        assert_eq!(value(&metrics, MEMBER_SPREAD), Some(9.0));
+        let said = remarks(&one);
+        assert!(said[0].contains("instance 1 of 4 broke; the figures are those of the 3"), "{said:?}");
+        assert!(said[1].contains("instance 4 of 4 starved"), "{said:?}");
+        one.others[0] = Outcome::Failed(failure.clone());
+        assert!(metrics_of_measurement(&one).is_some(), "half of them came through");
+        one.others[1] = Outcome::Failed(failure.clone());
+        assert_eq!((metrics_of_measurement(&one), remarks(&one)), (None, vec![]), "one of four is too few");
+        // A load that did nothing is nobody's measurement, and those that need each other break together.
+        let mut undisturbed = measurement(&[1000, 1000, 1000], None);
+        undisturbed.outcome = Outcome::Failed(Failure { kind: FailureKind::Neighbour, ..failure.clone() });
+        assert_eq!(metrics_of_measurement(&undisturbed), None);
+        let mut needed = measurement(&[1000, 1000, 1000], None);
+        needed.cell.probe = ProbeKind::Mpi;
+        needed.others[1] = Outcome::Failed(failure);
+        assert_eq!(needed.broke().map(|failure| failure.reason.as_str()), Some("gone"));
+    }
+
+    #[test]
     fn a_measurement_that_broke_has_no_metrics() {
         let mut broken = measurement(&[1000, 1000], None);
         let failure = Failure { kind: FailureKind::Died, reason: "gone".to_owned(), console: vec![] };
         broken.others[0] = Outcome::Failed(failure.clone());
-        assert_eq!(metrics_of_measurement(&broken), None, "not even when only one of them broke");
         broken.outcome = Outcome::Failed(failure);
         assert_eq!((metrics_of_measurement(&broken), whole_detail(&broken)), (None, None));
         assert_eq!(remarks(&broken), Vec::<String>::new());

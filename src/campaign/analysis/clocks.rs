@@ -81,7 +81,8 @@ fn verdict(label: &str, measurements: &[&Measurement]) -> ClockVerdict {
     let mut steps: Vec<ClockStep> = during.chain(between(measurements, drift_ppm.as_ref())).collect();
     steps.sort_by_key(|step| Reverse(step.step_ns.unsigned_abs()));
     let step_count = u32::try_from(steps.len()).unwrap_or(u32::MAX);
-    let sentence = sentence(label, drift_ppm.as_ref(), &steps);
+    let asked: Vec<&OutsideTime> = all.iter().map(|(_, time, _)| *time).collect();
+    let sentence = format!("{}{}", sentence(label, drift_ppm.as_ref(), &steps), way_words(&asked));
     steps.truncate(STEPS_KEPT);
     let disagreement = |check: &ClockCheck| check.inside_ns - check.outside_ns;
     let largest = all
@@ -138,6 +139,27 @@ fn sentence(label: &str, drift: Option<&Ppm>, steps: &[ClockStep]) -> String {
     format!("{label}: {rate}{}", step_words(steps))
 }
 
+/// Which way the host's clock was asked, and how well it was known each time: `; asked over its link 12 times, ± 40 µs`.
+fn way_words(times: &[&OutsideTime]) -> String {
+    let ways = [(ClockTransport::Link, "over its link"), (ClockTransport::Udp, "by datagrams")];
+    let told = ways.iter().filter_map(|(way, words)| {
+        let trips: Vec<u64> = times
+            .iter()
+            .filter(|time| time.transport == *way)
+            .flat_map(|time| [time.before.round_trip_ns.get(), time.after.round_trip_ns.get()])
+            .collect();
+        let count = trips.len();
+        (count > 0)
+            .then(|| format!("{words} {count} times, ± {}", Nanos::from_nanos(median(trips).div_ceil(2))))
+    });
+    let told: Vec<String> = told.collect();
+    if told.is_empty() {
+        String::new()
+    } else {
+        format!("; the host's clock was asked {}", told.join(", and "))
+    }
+}
+
 /// `+40 ppm [38 … 42]`.
 fn ppm_words(ppm: &Ppm) -> String {
     let digits = |value: f64| {
@@ -146,4 +168,39 @@ fn ppm_words(ppm: &Ppm) -> String {
     };
     let sign = if ppm.value >= 0.0 { "+" } else { "" };
     format!("{sign}{} ppm [{} … {}]", digits(ppm.value), digits(ppm.low), digits(ppm.high))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::outside::ClockReading;
+
+    fn time(transport: ClockTransport, round_trip: u64) -> OutsideTime {
+        let reading = ClockReading {
+            host_ns: Nanos::ZERO,
+            monotonic_ns: Nanos::ZERO,
+            raw_ns: Nanos::ZERO,
+            realtime_ns: Nanos::ZERO,
+            round_trip_ns: Nanos::from_nanos(round_trip),
+            exchanges: 8,
+        };
+        OutsideTime {
+            transport,
+            before: reading,
+            after: reading,
+            began_ns: Nanos::ZERO,
+            ended_ns: Nanos::ZERO,
+        }
+    }
+
+    #[test]
+    fn the_way_the_clock_took_is_told_with_its_error_bar() {
+        let (link, udp) = (time(ClockTransport::Link, 80_000), time(ClockTransport::Udp, 30_000));
+        assert_eq!(way_words(&[&link]), "; the host's clock was asked over its link 2 times, ± 40 µs");
+        let both = way_words(&[&udp, &link, &udp]);
+        let wanted =
+            "; the host's clock was asked over its link 2 times, ± 40 µs, and by datagrams 4 times, ± 15 µs";
+        assert_eq!(both, wanted);
+        assert_eq!(way_words(&[]), "");
+    }
 }

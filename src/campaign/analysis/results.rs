@@ -104,7 +104,7 @@ fn failures(cells: &[Cell], table: &Table<'_>) -> Vec<FailedMeasurement> {
         .iter()
         .filter_map(|cell| Some((cell, table.row(cell)?)))
         .flat_map(|(cell, row)| {
-            row.failures.iter().map(|(round, failure)| FailedMeasurement {
+            row.failures.iter().chain(&row.broken_instances).map(|(round, failure)| FailedMeasurement {
                 cell: cell.clone(),
                 round: *round,
                 failure: (*failure).clone(),

@@ -34,6 +34,8 @@ pub(super) struct Row<'a> {
     pub(super) rounds: Vec<Round<'a>>,
     /// Those that broke.
     pub(super) failures: Vec<(u32, &'a Failure)>,
+    /// Single instances that broke in measurements that were done by the others.
+    pub(super) broken_instances: Vec<(u32, &'a Failure)>,
 }
 
 impl Row<'_> {
@@ -79,6 +81,13 @@ impl Row<'_> {
     }
 }
 
+fn first_report(measurement: &Measurement) -> Option<(usize, &ProbeReport)> {
+    measurement.outcomes().enumerate().find_map(|(rank, outcome)| match outcome {
+        Outcome::Done(report) => Some((rank, report.as_ref())),
+        Outcome::Failed(_) => None,
+    })
+}
+
 /// Every cell that was measured at least once.
 pub(super) struct Table<'a> {
     rows: BTreeMap<&'a Cell, Row<'a>>,
@@ -89,17 +98,22 @@ impl<'a> Table<'a> {
         let mut rows: BTreeMap<&Cell, Row<'a>> = BTreeMap::new();
         for measurement in measurements {
             let row = rows.entry(&measurement.cell).or_default();
-            match &measurement.outcome {
-                Outcome::Failed(failure) => row.failures.push((measurement.round, failure)),
-                Outcome::Done(report) => row.rounds.push(Round {
-                    number: measurement.round,
-                    measurement,
-                    report,
-                    doses: &measurement.doses,
-                    host: measurement.host.as_ref(),
-                    metrics: metrics_of_measurement(measurement).unwrap_or_default(),
-                }),
+            if let Some(failure) = measurement.broke() {
+                row.failures.push((measurement.round, failure));
+                continue;
             }
+            row.broken_instances
+                .extend(measurement.broken_instances().map(|(_, failure)| (measurement.round, failure)));
+            // The first one that came through; the host looked at the first of all.
+            let Some((rank, report)) = first_report(measurement) else { continue };
+            row.rounds.push(Round {
+                number: measurement.round,
+                measurement,
+                report,
+                doses: &measurement.doses,
+                host: measurement.host.as_ref().filter(|_| rank == 0),
+                metrics: metrics_of_measurement(measurement).unwrap_or_default(),
+            });
         }
         for row in rows.values_mut() {
             row.rounds.sort_by_key(|round| round.number);

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Weight;
 use crate::model::journal::Cell;
+use crate::model::names::ProbeKind;
 
 /// Is this platform fit for this class of work?
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -27,6 +28,34 @@ pub struct ClassVerdict {
     pub decided_by: Option<u32>,
     /// What would change the verdict.
     pub would_change: String,
+    /// What the class looks at and the run has not, in the order of the conditions, each probe once.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub missing: Vec<Missing>,
+    /// The command that measures all that the class looks at; none when nothing is missing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub measure_with: Option<String>,
+}
+
+impl ClassVerdict {
+    /// `not measured: linpack, mpi, gap beside a neighbour`; none when nothing is missing.
+    pub fn missing_words(&self) -> Option<String> {
+        let named = |missing: &Missing| {
+            let beside = if missing.beside_neighbours { " beside a neighbour" } else { "" };
+            format!("{}{beside}", missing.probe)
+        };
+        let all: Vec<String> = self.missing.iter().map(named).collect();
+        (!all.is_empty()).then(|| format!("not measured: {}", all.join(", ")))
+    }
+}
+
+/// Something a class looks at that was not measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Missing {
+    /// The probe.
+    pub probe: ProbeKind,
+    /// It was measured, but beside none of the neighbours that count.
+    pub beside_neighbours: bool,
 }
 
 /// A verdict.

@@ -18,7 +18,8 @@ pub(super) fn section(results: &RunResults) -> Option<Markup> {
     Some(html! {
         p {
             "A guest's clock may lie, so the host's clock was asked before and after every probe. Half the round trip of \
-             a question is its error bar. A clock " strong { "agrees" } " when it runs within 100 ppm of the host's, "
+             a question is its error bar. It is asked by datagrams where the probe has a network (net and mpi in layouts), \
+             over the agent's link elsewhere: a network card in every guest would change what is measured. A clock " strong { "agrees" } " when it runs within 100 ppm of the host's, "
             strong { "drifts" } " up to 500 ppm, which is what a time daemon may do, and " strong { "lies" }
             " beyond that, or when it was set during measurements or between them."
         }

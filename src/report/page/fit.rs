@@ -89,11 +89,20 @@ fn deciding(results: &RunResults, classes: &[String], platforms: &[String]) -> M
                             th scope="row" { (verdict.platform) }
                             td { (badge(verdict.level)) }
                             td.why { (bounded(&verdict.reason)) }
-                            td.why.soft { (bounded(&verdict.would_change)) }
+                            td.why.soft { (bounded(&verdict.would_change)) (missing(verdict)) }
                         }
                     }
                 }
             }
+        }
+    }
+}
+
+/// What was left out, and the command that measures all the class looks at; nothing when nothing was.
+fn missing(verdict: &ClassVerdict) -> Markup {
+    html! {
+        @if let (Some(words), Some(command)) = (verdict.missing_words(), &verdict.measure_with) {
+            span.sub { (bounded(&words)) "; all it looks at is measured by " code { (bounded(command)) } }
         }
     }
 }

@@ -1,7 +1,7 @@
 //! One condition: every observation that counts is held against the bound, and the worst decides.
 
 use crate::model::classes::{
-    Against, Condition, ConditionResult, Deadline, Deciding, Held, TailMetric, Weight,
+    Against, Condition, ConditionResult, Deadline, Deciding, Held, Missing, TailMetric, Weight,
 };
 use crate::model::journal::Cell;
 use crate::model::metric::{Estimate, Unit};
@@ -16,6 +16,8 @@ pub(super) struct Judged {
     pub(super) deadline_met_ns: Option<f64>,
     /// What to do where nothing was measured.
     pub(super) todo: Option<String>,
+    /// What the experiment left out.
+    pub(super) missing: Vec<Missing>,
 }
 
 impl Judged {
@@ -122,12 +124,17 @@ pub(super) fn judged(looked: &Looked<'_>, condition: &Condition, deadline: Optio
         Seen::Unsupported(reason) => Some(format!("measure longer or more rounds ({reason})")),
         _ => None,
     });
+    let missing = weighed.iter().filter_map(|weighed| match &weighed.observation.value {
+        Seen::Nothing { missing, .. } => *missing,
+        _ => None,
+    });
+    let missing = missing.collect();
     let mut result = result(condition, deadline, bound, &weighed);
     // What is asked only of neighbours holds when there are none.
     if result.decided_by.is_none() && !looked.left_out.is_empty() {
         result.held = Held::Yes;
     }
-    Judged { result, deadline_met_ns, todo }
+    Judged { result, deadline_met_ns, todo, missing }
 }
 
 /// The observation that decides.

@@ -15,7 +15,7 @@ mod wording;
 
 use std::collections::BTreeSet;
 
-use crate::model::classes::{ClassSet, ClassSpec, ClassVerdict};
+use crate::model::classes::{ClassSet, ClassSpec, ClassVerdict, Missing};
 use crate::model::journal::Neighbour;
 use crate::model::results::RunResults;
 
@@ -49,6 +49,7 @@ fn of_platform(results: &RunResults, class: &ClassSpec, platform: &str) -> Class
         (kept_away, Outcome::of(&quiet).level)
     });
     let reason = wording::reason(&all, &outcome);
+    let missing = missing(&all);
     ClassVerdict {
         class: class.name.clone(),
         title: class.title.clone(),
@@ -57,6 +58,8 @@ fn of_platform(results: &RunResults, class: &ClassSpec, platform: &str) -> Class
         sentence: wording::sentence(class, platform, outcome.level, &reason),
         reason,
         would_change: wording::would_change(class, &all, &outcome, without.as_ref()),
+        measure_with: (!missing.is_empty()).then(|| wording::command(class)),
+        missing,
         decided_by: outcome.decided_by.and_then(|index| u32::try_from(index).ok()),
         conditions: all.into_iter().map(|judged| judged.result).collect(),
     }
@@ -70,6 +73,17 @@ fn conditions(
 ) -> Vec<Judged> {
     let looked = Looked { results, platform, left_out };
     class.conditions.iter().map(|condition| judged(&looked, condition, class.deadline)).collect()
+}
+
+/// What the experiment left out, each probe once; one that is missing altogether is not missing beside neighbours, too.
+fn missing(all: &[Judged]) -> Vec<Missing> {
+    let mut found: Vec<Missing> = Vec::new();
+    for missing in all.iter().flat_map(|judged| &judged.missing) {
+        if found.iter().all(|known| known.probe != missing.probe) {
+            found.push(*missing);
+        }
+    }
+    found
 }
 
 /// Neighbours beside which a required condition is broken.

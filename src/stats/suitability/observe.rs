@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::model::classes::{Against, Beside, MetricName};
+use crate::model::classes::{Against, Beside, MetricName, Missing};
 use crate::model::detail::Detail;
 use crate::model::journal::{Cell, FailureKind, Neighbour};
 use crate::model::metric::{Better, Estimate, Unit};
@@ -57,6 +57,8 @@ pub(super) enum Seen {
         why: String,
         /// What to do about it.
         todo: String,
+        /// What the experiment left out; none when it was tried.
+        missing: Option<Missing>,
     },
 }
 
@@ -163,7 +165,7 @@ impl Looked<'_> {
                 "measure both with the same right to real-time priority (CAP_SYS_NICE or an rtprio limit), or with \
                  priority = 0 in [probe.{probe}]"
             );
-            return Seen::Nothing { why: format!("{probe}: {why}"), todo };
+            return Seen::Nothing { why: format!("{probe}: {why}"), todo, missing: None };
         }
         let Some(other) = other.and_then(|result| result.metrics.iter().find(|metric| metric.id == this.id))
         else {
@@ -184,6 +186,7 @@ impl Looked<'_> {
             return Seen::Nothing {
                 why: format!("{} yields no figure \"{}\"", metric.probe, metric.id),
                 todo: format!("name a figure that it yields in the file of classes{hint}"),
+                missing: None,
             };
         }
         let failed = self.results.failures.iter().find(|failed| failed.cell == result.cell);
@@ -194,10 +197,12 @@ impl Looked<'_> {
             Some(failure) => Seen::Nothing {
                 why: format!("every measurement of {} broke: {}", metric.probe, failure.reason),
                 todo: "mend what broke and measure again".to_owned(),
+                missing: None,
             },
             None => Seen::Nothing {
                 why: format!("{} is not measured yet", metric.probe),
                 todo: "go on with --resume".to_owned(),
+                missing: None,
             },
         }
     }
@@ -206,6 +211,7 @@ impl Looked<'_> {
     fn nothing(&self, metric: &MetricName, beside: &Beside, at_all: bool) -> Observation {
         let probe = metric.probe;
         let in_experiment = self.results.cells.iter().any(|cell| cell.cell.probe == probe);
+        let missing = Some(Missing { probe, beside_neighbours: in_experiment });
         let (why, todo) = if at_all && !in_experiment {
             (format!("{probe} was not measured"), format!("add [probe.{probe}] to the experiment"))
         } else {
@@ -219,7 +225,7 @@ impl Looked<'_> {
             cell: Cell { probe, neighbour: None, platform: self.platform.to_owned(), layout: None },
             title: String::new(),
             unit: None,
-            value: Seen::Nothing { why, todo },
+            value: Seen::Nothing { why, todo, missing },
         }
     }
 }

@@ -283,3 +283,30 @@ fn figures_of_other_priorities_leave_a_condition_open_and_say_what_to_do() {
     assert!(verdict.reason.contains("not comparable: normal priority against FIFO 80"), "{}", verdict.reason);
     assert!(verdict.would_change.contains("CAP_SYS_NICE"), "{}", verdict.would_change);
 }
+
+#[test]
+fn what_was_left_out_is_named_with_the_command_that_measures_it() {
+    let mut run = run();
+    for platform in ["native", "vm"] {
+        measured(&mut run, &cell(platform, ProbeKind::Cpu, None), "time_all_cpus_ns", 1e6);
+        measured(&mut run, &cell(platform, ProbeKind::Gap, None), "lost_share", 0.01);
+    }
+    let conditions = [
+        condition("linpack.solve_ns", "against = \"baseline\"\nat_most = 1.1"),
+        condition("cpu.time_all_cpus_ns", "against = \"baseline\"\nat_most = 1.1"),
+        condition("linpack.residual_count", "at_most = 1.1\nweight = \"wanted\""),
+        condition("gap.lost_share", "at_most = 0.05\nneighbours = \"@second\""),
+    ];
+    let verdict = on_vm(&run, &class(&conditions.join("")));
+    assert_eq!(verdict.level, Suitability::Unknown);
+    let words = verdict.missing_words().unwrap();
+    assert_eq!(words, "not measured: linpack, gap beside a neighbour");
+    let command = "bulkhead measure --experiment full --probe linpack --probe cpu --probe gap";
+    assert_eq!(verdict.measure_with.as_deref(), Some(command));
+    // A broken condition decides, and what is missing is told all the same.
+    let slow = condition("cpu.time_all_cpus_ns", "at_most = 1.0");
+    let verdict = on_vm(&run, &class(&[conditions[0].as_str(), slow.as_str()].join("")));
+    assert_eq!((verdict.level, verdict.missing.len()), (Suitability::Unsuited, 1));
+    let whole = on_vm(&run, &class(&conditions[1]));
+    assert_eq!((whole.missing_words(), whole.measure_with), (None, None));
+}

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use crate::model::classes::{Against, ClassSpec, Held, Suitability, Weight};
 use crate::model::journal::{Cell, Neighbour};
 use crate::model::metric::{Estimate, Unit};
-use crate::model::names::LoadPlace;
+use crate::model::names::{LoadPlace, ProbeKind};
 use crate::model::units::three_digits;
 
 use super::condition::{Bound, Judged};
@@ -83,7 +83,7 @@ pub(super) fn measured(observation: &Observation, against: Against) -> String {
         Seen::Perished(reason) => {
             format!("{}{place}: the instance did not survive: {reason}", observation.cell.probe)
         }
-        Seen::Nothing { why, todo } => format!("{why}{place}: {todo}"),
+        Seen::Nothing { why, todo, .. } => format!("{why}{place}: {todo}"),
     }
 }
 
@@ -155,6 +155,25 @@ fn others(all: &[Judged], outcome: &Outcome) -> String {
         1 => format!("; 1 more condition is {what}"),
         more => format!("; {more} more conditions are {what}"),
     }
+}
+
+/// The command that measures all that a class looks at. The experiment `full` has every probe and every kind of neighbour.
+pub(super) fn command(class: &ClassSpec) -> String {
+    let named = class.conditions.iter().flat_map(|condition| {
+        condition
+            .metric
+            .iter()
+            .chain(condition.tail.iter().map(|entry| &entry.metric))
+            .map(|metric| metric.probe)
+    });
+    let mut probes: Vec<ProbeKind> = Vec::new();
+    for probe in named {
+        if !probes.contains(&probe) {
+            probes.push(probe);
+        }
+    }
+    let probes: String = probes.iter().map(|probe| format!(" --probe {probe}")).collect();
+    format!("bulkhead measure --experiment full{probes}")
 }
 
 /// What would change the verdict.
