@@ -1,21 +1,31 @@
-//! The books of a probe on this machine: what the kernel counted, what its tracer saw, and that nothing stays behind.
+//! The books of a probe on this machine: what the kernel counted, who made wake-ups late, what the tracer saw, and that
+//! nothing stays behind.
 
 use std::path::{Path, PathBuf};
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::thread;
+use std::time::{Duration, Instant};
 
 use bulkhead::model::accounts::Accounts;
+use bulkhead::model::detail::Detail;
 use bulkhead::model::job::Job;
-use bulkhead::model::params::{GapParams, ProbeSpec};
-use bulkhead::model::tracing::TracingInstance;
-use bulkhead::model::units::Millis;
+use bulkhead::model::params::{DiskParams, GapParams, ProbeSpec, WakeupParams};
+use bulkhead::model::tracing::{TRACE_ROOTS, TracingInstance};
+use bulkhead::model::units::{Mebibytes, Millis};
+use bulkhead::platforms::ledger::sweep;
 use bulkhead::platforms::link::check_report;
-use bulkhead::workloads::accounts::Tracer;
+use bulkhead::stats::attribution::attribute;
+use bulkhead::workloads::accounts::{Tracefs, Tracer};
 use bulkhead::workloads::clock::Anchor;
 use bulkhead::workloads::pin::pin_to_last_cpu;
+use bulkhead::workloads::realtime::become_real_time;
 use bulkhead::workloads::run::{Surroundings, run_job};
 use nix::mount::{MsFlags, mount};
 use nix::sched::{CloneFlags, unshare};
+
+/// Whoever prepares to trace removes what dead agents left: one test at a time may have left something.
+static TRACING: Mutex<()> = Mutex::new(());
 
 fn accounts_of_a_gap_probe(trace: bool) -> Accounts {
     let probe = ProbeSpec::Gap(GapParams { duration_ms: Millis::from_millis(120), reads: None, batches: 8 });
@@ -62,12 +72,14 @@ fn ours(root: &Path) -> usize {
 
 #[test]
 fn the_tracer_sees_the_timer_and_not_the_threads_that_are_ours() {
+    let _alone = TRACING.lock().unwrap_or_else(PoisonError::into_inner);
     thread::spawn(|| {
         let root = tempfile::tempdir().expect("a folder");
         private_tracefs(root.path());
         let cpu = pin_to_last_cpu().cpu.expect("pinned");
         let anchor = Anchor::take().expect("a clock");
-        let tracer = Tracer::prepare_in(root.path(), cpu).expect("root may trace");
+        let there = || Tracefs::at(root.path());
+        let tracer = Tracer::prepare_in(there(), cpu).expect("root may trace");
         assert_eq!(ours(root.path()), 1);
         tracer.go().expect("on");
         let began = std::time::Instant::now();
@@ -96,11 +108,109 @@ fn the_tracer_sees_the_timer_and_not_the_threads_that_are_ours() {
         let mine_ns = mine.map_or(0, |source| source.total_ns.get());
         assert!(mine_ns < 20_000_000, "{mine_ns} ns are counted for the thread itself");
 
-        let dropped = Tracer::prepare_in(root.path(), cpu).expect("again");
+        let dropped = Tracer::prepare_in(there(), cpu).expect("again");
         assert_eq!(ours(root.path()), 1);
         drop(dropped);
         assert_eq!(ours(root.path()), 0, "it is removed when dropped");
     })
     .join()
     .expect("no panic");
+}
+
+/// Takes the last CPU away for a quarter of the time, in stretches of 10 ms, until told to stop.
+fn take_the_last_cpu_away(stop: &AtomicBool) {
+    pin_to_last_cpu();
+    let granted = become_real_time(50);
+    assert_eq!(granted.priority, Some(50), "root may: {:?}", granted.note);
+    while !stop.load(Ordering::Relaxed) {
+        let began = Instant::now();
+        while began.elapsed() < Duration::from_millis(10) {
+            std::hint::spin_loop();
+        }
+        thread::sleep(Duration::from_millis(30));
+    }
+}
+
+fn measured(probe: ProbeSpec, scratch: Option<PathBuf>) -> (Detail, Accounts) {
+    let job = Job { id: 1, probe: Some(probe), deadline_ms: Millis::from_millis(60_000), ..Job::default() };
+    let surroundings = Surroundings { scratch, exe: PathBuf::from("/bin/true") };
+    let reply = run_job(&job, &surroundings, &AtomicBool::new(false), &mut || {});
+    let report = reply.report.expect("there was a probe").expect("it was measured");
+    assert_eq!(check_report(&report), Ok(()));
+    (report.detail, report.accounts.expect("books were kept"))
+}
+
+#[test]
+fn wake_ups_that_another_thread_made_late_are_its() {
+    let stop = AtomicBool::new(false);
+    let (detail, accounts) = thread::scope(|scope| {
+        scope.spawn(|| take_the_last_cpu_away(&stop));
+        let params =
+            WakeupParams { duration_ms: Millis::from_millis(600), priority: 10, ..WakeupParams::default() };
+        let measured = measured(ProbeSpec::Wakeup(params), None);
+        stop.store(true, Ordering::Relaxed);
+        measured
+    });
+    let told = attribute(&detail, &accounts).expect("wake-ups are shared out");
+    let Detail::Wakeup(wakeup) = &detail else { panic!("not a wake-up detail") };
+    let latest = wakeup.threads[0].worst[0];
+    assert!(latest.length_ns.get() > 5_000_000, "the thief was there: {latest:?}");
+    assert!(wakeup.threads[0].witnessed.iter().any(|seen| seen.stretch == latest), "{:?}", wakeup.threads[0]);
+    let thief = told.sources.iter().find(|source| source.name == "other threads (scheduler)");
+    // A hypervisor may take its part of the rest.
+    assert!(thief.is_some_and(|thief| thief.share > 0.6), "{told:?}");
+}
+
+#[test]
+fn operations_of_a_disk_come_with_what_the_scheduler_counted() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let params = DiskParams {
+        file_size_mib: Mebibytes::from_mib(4),
+        duration_ms: Millis::from_millis(40),
+        ..DiskParams::default()
+    };
+    let (detail, accounts) = measured(ProbeSpec::Disk(params), Some(folder.path().to_owned()));
+    let Detail::Disk(disk) = &detail else { panic!("not a disk detail") };
+    for phase in disk.phases.iter().filter(|phase| phase.unsupported.is_none()) {
+        assert_eq!(phase.witnessed.len(), phase.stalls.len(), "each of the longest has its counters");
+        assert!(phase.stalls.iter().all(|stall| phase.witnessed.iter().any(|seen| seen.stretch == *stall)));
+    }
+    let told = attribute(&detail, &accounts).expect("operations are shared out");
+    let given: u64 = told.sources.iter().map(|source| source.lost_ns.get()).sum();
+    assert_eq!(given + told.unattributed_ns.get(), told.lost_ns.get());
+    let says = |what: &str| told.unknown.iter().any(|why| why.starts_with(what));
+    assert_eq!(accounts.probe_block_delay_ns.is_none(), says("block delay:"), "{:?}", told.unknown);
+    assert!(!says("waiting for a CPU:"), "{:?}", told.unknown);
+}
+
+#[test]
+fn tracing_needs_no_mount_of_tracefs_and_leaves_none() {
+    let _alone = TRACING.lock().unwrap_or_else(PoisonError::into_inner);
+    let mounts = || std::fs::read_to_string("/proc/self/mountinfo").expect("readable");
+    let before = mounts();
+    let accounts = accounts_of_a_gap_probe(true);
+    assert!(!accounts.traced.is_empty(), "{:?}", accounts.unknown);
+    assert!(!accounts.unknown.iter().any(|why| why.starts_with("tracing:")), "{:?}", accounts.unknown);
+    assert_eq!(mounts(), before);
+}
+
+#[test]
+fn what_a_killed_agent_left_in_tracefs_is_swept_up_where_it_is_mounted_nowhere() {
+    let _alone = TRACING.lock().unwrap_or_else(PoisonError::into_inner);
+    let [root, _] = TRACE_ROOTS;
+    let tracefs = Tracefs::mount_privately().expect("root may mount it");
+    // Nobody has number 1 but the first process, which did not start now.
+    let dead = TracingInstance { pid: 1, start_ticks: u64::MAX };
+    let left = tracefs.path().join("instances").join(dead.to_string());
+    let own = tracefs.path().join("instances/not-an-agents");
+    for folder in [&left, &own] {
+        std::fs::create_dir(folder).expect("root may trace");
+    }
+    let run = tempfile::tempdir().expect("a folder");
+    let said = sweep(run.path());
+    let stays = own.exists();
+    std::fs::remove_dir(&own).expect("it was made here");
+    assert!(!left.exists() && stays, "{said:?}");
+    let words = format!("removed the tracing instance {root}/instances/{dead}");
+    assert!(said.contains(&words), "{said:?}");
 }

@@ -143,6 +143,7 @@ fn disk() -> impl Strategy<Value = Detail> {
             latency_ns,
             windows,
             stalls,
+            witnessed: Vec::new(),
         },
     );
     vec(phase, 0..8)
@@ -271,6 +272,7 @@ fn disk_falls_back_to_what_ran_and_keeps_the_reason() {
         latency_ns: Histogram::default(),
         windows: vec![DiskWindows { window_ms: Millis::from_millis(50), bytes: vec![500, 100, 300] }],
         stalls: vec![Stretch { start_ns: Nanos::ZERO, length_ns: Nanos::from_nanos(50_000_000) }],
+        witnessed: Vec::new(),
     };
     let refused = "this file system has no O_DIRECT";
     let phases = vec![
@@ -303,6 +305,7 @@ fn a_reason_from_a_guest_is_readable_whatever_it_sends() {
             latency_ns: Histogram::default(),
             windows: Vec::new(),
             stalls: Vec::new(),
+            witnessed: Vec::new(),
         };
         let detail = DiskDetail { target: String::new(), phases: vec![phase], alignment: None };
         figure(&metrics_of(&Detail::Disk(detail), &clock()), "read_direct_bytes_per_s").clone()

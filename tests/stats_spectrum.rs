@@ -4,13 +4,23 @@
 //! Frequencies lie between the bins of the transform, and include those that divide the rate of the quanta, where pulses
 //! always hit the same part of a quantum.
 
+use bulkhead::campaign::shipped::get;
+use bulkhead::model::params::ProbeSpec;
 use bulkhead::stats::spectrum::{Noise, Source, analyse};
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
 /// The probe's defaults: 2 s in quanta of 100 µs.
 const QUANTUM_S: f64 = 1e-4;
-const QUANTA: u32 = 20_000;
+const DEFAULT: Setting = Setting { quantum_s: QUANTUM_S, quanta: 20_000 };
+
+/// How the probe measures.
+#[derive(Debug, Clone, Copy)]
+struct Setting {
+    quantum_s: f64,
+    quanta: u32,
+}
+
 /// Rounds in an undisturbed quantum.
 const BEST: f64 = 2000.0;
 
@@ -41,15 +51,22 @@ struct Pulses {
 }
 
 /// Share of each quantum that is lost.
-struct Lost(Vec<f64>);
+struct Lost {
+    quantum_s: f64,
+    shares: Vec<f64>,
+}
 
 impl Lost {
+    fn none(setting: Setting) -> Self {
+        Self { quantum_s: setting.quantum_s, shares: vec![0.0; setting.quanta as usize] }
+    }
+
     fn stretch(&mut self, from_s: f64, length_s: f64) {
-        let (mut at, end) = (from_s / QUANTUM_S, (from_s + length_s) / QUANTUM_S);
+        let (mut at, end) = (from_s / self.quantum_s, (from_s + length_s) / self.quantum_s);
         while at < end {
             let next = (at.floor() + 1.0).min(end);
             #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a small index")]
-            let Some(quantum) = self.0.get_mut(at as usize) else { return };
+            let Some(quantum) = self.shares.get_mut(at as usize) else { return };
             *quantum = (*quantum + next - at).min(1.0);
             at = next;
         }
@@ -61,9 +78,14 @@ fn exponential(random: &mut Xoshiro256PlusPlus) -> f64 {
 }
 
 fn measured(seed: u64, sources: &[Pulses], background: Background) -> Vec<u32> {
+    measured_as(DEFAULT, seed, sources, background)
+}
+
+fn measured_as(setting: Setting, seed: u64, sources: &[Pulses], background: Background) -> Vec<u32> {
     let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
-    let mut lost = Lost(vec![0.0; QUANTA as usize]);
-    let all_s = QUANTUM_S * f64::from(QUANTA);
+    let Setting { quantum_s, quanta } = setting;
+    let mut lost = Lost::none(setting);
+    let all_s = quantum_s * f64::from(quanta);
     for source in sources {
         let period = 1.0 / source.frequency_hz;
         let mut at = random.random::<f64>() * period;
@@ -90,7 +112,7 @@ fn measured(seed: u64, sources: &[Pulses], background: Background) -> Vec<u32> {
         let whole = rounds.max(0.0) as u32;
         whole
     };
-    lost.0.iter().map(|lost| count(*lost)).collect()
+    lost.shares.iter().map(|lost| count(*lost)).collect()
 }
 
 fn noise(work: &[u32]) -> Noise {
@@ -119,6 +141,37 @@ fn a_source_of_one_percent_is_named_wherever_it_is() {
                 "{frequency_hz} Hz in {background:?}: {share} of the share"
             );
             assert_eq!(noise.sources.len(), 1, "{frequency_hz} Hz in {background:?}: {:?}", noise.sources);
+        }
+    }
+}
+
+/// What is promised of the probe must hold where it is one of many and measures for a short time.
+#[test]
+fn the_full_experiment_measures_long_enough_for_ten_hertz_and_finely_enough_for_two_kilohertz() {
+    let full = get("full").expect("it is shipped");
+    let ftq = full.probes.specs().into_iter().find_map(|spec| match spec {
+        ProbeSpec::Ftq(params) => Some(params),
+        _ => None,
+    });
+    let ftq = ftq.expect("it measures everything");
+    let quanta = ftq.duration_ms.get() * 1000 / ftq.quantum_us.get();
+    let setting = Setting {
+        quantum_s: ftq.quantum_us.as_f64() * 1e-6,
+        quanta: u32::try_from(quanta).expect("a small number"),
+    };
+    for (seed, frequency_hz) in (0..).zip([10.0, 11.3, 14.7, 50.0, 97.0, 250.0, 1000.0, 2000.0]) {
+        let source = Pulses { frequency_hz, share: 0.01 };
+        for background in
+            [Background::White, Background::Poisson { per_s: 300.0, length_s: 2e-5 }, Background::Red]
+        {
+            let work = measured_as(setting, seed, &[source], background);
+            let noise = analyse(&work, setting.quantum_s).expect("enough quanta with work");
+            let found = named(&noise, &source);
+            assert!(
+                found.is_some_and(|found| (0.8..=1.2).contains(&(found.share / source.share))),
+                "{frequency_hz} Hz in {background:?} is not among {:?}",
+                noise.sources
+            );
         }
     }
 }
@@ -157,12 +210,12 @@ fn several_sources_are_told_apart() {
 #[test]
 fn a_few_long_stalls_are_no_beat_however_regular_they_look() {
     // Three stalls at equal distances: some comb fits them exactly, but most of the time nothing happened.
-    let mut lost = Lost(vec![0.0; QUANTA as usize]);
+    let mut lost = Lost::none(DEFAULT);
     for at in [0.4, 0.9, 1.4] {
         lost.stretch(at, 0.004);
     }
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "at most some thousands")]
-    let work: Vec<u32> = lost.0.iter().map(|lost| (BEST * (1.0 - lost)) as u32).collect();
+    let work: Vec<u32> = lost.shares.iter().map(|lost| (BEST * (1.0 - lost)) as u32).collect();
     assert_eq!(noise(&work).sources, []);
 }
 

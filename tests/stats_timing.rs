@@ -67,6 +67,7 @@ fn wakeup_counts_what_a_stall_covers() {
         response_ns: Histogram::from_values(response),
         service_ns: Histogram::from_values(service),
         worst: vec![Stretch { start_ns: Nanos::from_nanos(1), length_ns: Nanos::from_nanos(10_500_000) }],
+        witnessed: vec![],
     };
     let detail =
         WakeupDetail { period_ns: Nanos::from_nanos(1_000_000), priority: None, threads: vec![thread] };
@@ -129,6 +130,7 @@ fn anything() -> impl Strategy<Value = Detail> {
             service_ns,
             response_ns,
             worst: worst.into_iter().map(|time| Stretch { start_ns: time, length_ns: time }).collect(),
+            witnessed: vec![],
         },
     );
     let wakeup = (number(), vec(thread, 0..4)).prop_map(|(period, threads)| {

@@ -10,6 +10,8 @@ pub const MOST_CPU_ACCOUNTS: usize = 256;
 pub const MOST_INTERRUPTS: usize = 32;
 /// Most kinds of soft interrupts kept.
 pub const MOST_SOFT_INTERRUPTS: usize = 16;
+/// Most block devices kept.
+pub const MOST_DEVICES: usize = 16;
 /// Most traced sources kept.
 pub const MOST_TRACED: usize = 32;
 
@@ -40,6 +42,20 @@ pub struct CpuAccount {
     /// All interrupts, the timer's among them; none when they are not counted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interrupts: Option<u64>,
+}
+
+/// What a block device or one of its partitions did while the probe ran.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct DeviceCount {
+    /// Its name as the kernel prints it: `vda1`.
+    pub name: String,
+    /// Requests to read.
+    pub reads: u64,
+    /// Requests to write.
+    pub writes: u64,
+    /// Time in which it had at least one request.
+    pub busy_ns: Nanos,
 }
 
 /// Throttling of real-time threads: `sched_rt_runtime_us` of `sched_rt_period_us`.
@@ -87,6 +103,12 @@ pub struct Accounts {
     /// Time runnable threads of the probe itself waited for a CPU.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub probe_run_delay_ns: Option<Nanos>,
+    /// Time threads of the probe itself waited for a block device, in steps of 10 ms (delay accounting).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub probe_block_delay_ns: Option<Nanos>,
+    /// Block devices, busiest first, at most [`MOST_DEVICES`]; those that did nothing are left out.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub devices: Vec<DeviceCount>,
     /// CPUs granted one by one, ascending, at most [`MOST_CPU_ACCOUNTS`].
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub per_cpu: Vec<CpuAccount>,

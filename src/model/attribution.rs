@@ -22,10 +22,14 @@ pub struct AttributedSource {
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Attribution {
-    /// Time in gaps longer than 1 µs, the same time as the metric `lost_share` counts.
+    /// What was lost. Gap probe: time in gaps longer than 1 µs, the same time as the metric `lost_share` counts. Wake-ups
+    /// and disk operations: of those that took several times as long as the quickest quarter, what lies beyond that.
     pub lost_ns: Nanos,
     /// Who took it, most first; none that took nothing.
     pub sources: Vec<AttributedSource>,
     /// What nobody owns to.
     pub unattributed_ns: Nanos,
+    /// What could not be asked, and why: the rest may be its.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unknown: Vec<String>,
 }

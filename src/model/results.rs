@@ -125,7 +125,8 @@ pub struct CellResult {
     /// How long each measurement took, inside and on the host's clock; those are left out whose clocks say nothing.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub outside: Vec<OutsideSpan>,
-    /// Who took the time that the gap probe lost, all rounds together; none for other probes.
+    /// Who took the time that the gap probe lost, made wake-ups late or held up the disk's operations, all rounds
+    /// together; none for other probes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub attribution: Option<Attribution>,
     /// One round of the gap probe as the instance and its host saw it; none where the host cannot look.

@@ -1,15 +1,38 @@
 //! Removes the tracing instances of agents that were killed in the middle of a traced job: they could not do it
 //! themselves. An agent's process is named in the instance's name, so those of living agents stay.
+//!
+//! Where tracefs is mounted nowhere, agents mount it for themselves; their mounts go with them, their instances do not. To
+//! look for those it is mounted once more, for a thread of its own alone, with whose end the mount is gone.
 
 use std::fs;
 use std::path::Path;
+use std::thread;
+
+use nix::mount::{MsFlags, mount};
+use nix::sched::{CloneFlags, unshare};
 
 use super::sweep::start_ticks;
 use crate::model::tracing::{TRACE_ROOTS, TracingInstance};
 
 /// Removes what dead agents left and says what was done, or what stays behind and why.
 pub(super) fn remove_left_behind() -> Vec<String> {
-    TRACE_ROOTS.iter().flat_map(|root| remove_below(&Path::new(root).join("instances"))).collect()
+    let folders = TRACE_ROOTS.map(|root| Path::new(root).join("instances"));
+    if folders.iter().any(|folder| folder.is_dir()) {
+        return folders.iter().flat_map(|folder| remove_below(folder)).collect();
+    }
+    let thread = thread::Builder::new().name("tracefs".to_owned()).spawn(remove_where_not_mounted);
+    thread.ok().and_then(|thread| thread.join().ok()).unwrap_or_default()
+}
+
+/// In a mount namespace of the calling thread. Without the right to make one, no agent could either.
+fn remove_where_not_mounted() -> Vec<String> {
+    let [root, _] = TRACE_ROOTS;
+    let mounted = unshare(CloneFlags::CLONE_FS | CloneFlags::CLONE_NEWNS)
+        .and_then(|()| {
+            mount(None::<&str>, "/", None::<&str>, MsFlags::MS_REC | MsFlags::MS_PRIVATE, None::<&str>)
+        })
+        .and_then(|()| mount(Some("tracefs"), root, Some("tracefs"), MsFlags::empty(), None::<&str>));
+    mounted.map_or_else(|_| Vec::new(), |()| remove_below(&Path::new(root).join("instances")))
 }
 
 fn remove_below(instances: &Path) -> Vec<String> {

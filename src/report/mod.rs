@@ -24,3 +24,4 @@ pub mod text;
 mod together;
 pub mod trace_events;
 pub mod utc;
+mod who;

@@ -17,6 +17,7 @@ use super::isolation;
 use super::page::clocks::mark as clock_mark;
 use super::text::{Paint, TextCell, TextTable, paragraph, printable, width, wrap};
 use super::utc::format_utc;
+use super::who;
 
 /// How the terminal wants it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,7 +52,7 @@ pub fn summary(results: &RunResults, style: Style) -> String {
     headline_table(&mut out, results, style, &mut notes);
     isolation::matrices(&mut out, results, style);
     doses(&mut out, results, style);
-    attributions(&mut out, results, style);
+    who::attributions(&mut out, results, style);
     notes.write(&mut out, style);
     together(&mut out, results, style);
     clocks(&mut out, results, style);
@@ -282,35 +283,6 @@ fn doses(out: &mut String, results: &RunResults, style: Style) {
                 out.push_str(&paragraph("  dose ", &printable(&line, SENTENCE_MOST), style.columns()));
             }
         }
-    }
-}
-
-/// Sources named in a line.
-const SOURCES_NAMED: usize = 4;
-
-/// Who took the time of each platform that was measured alone.
-fn attributions(out: &mut String, results: &RunResults, style: Style) {
-    let alone = results.cells.iter().filter(|cell| cell.cell.neighbour.is_none());
-    let shared: Vec<_> = alone.filter_map(|cell| Some((cell, cell.attribution.as_ref()?))).collect();
-    if shared.is_empty() {
-        return;
-    }
-    heading(out, "Who took the time that the gap probe lost?", style);
-    for (cell, attribution) in shared {
-        let share = |nanos: crate::model::units::Nanos| {
-            format!("{:.0} %", nanos.as_f64() / attribution.lost_ns.as_f64().max(1.0) * 100.0)
-        };
-        let named = attribution.sources.iter().filter(|source| source.share >= 0.005).take(SOURCES_NAMED);
-        let mut parts: Vec<String> =
-            named.map(|source| format!("{} {}", source.name, share(source.lost_ns))).collect();
-        match attribution.sources.len() - parts.len() {
-            0 => {}
-            1 => parts.push("1 smaller source".to_owned()),
-            more => parts.push(format!("{more} smaller sources")),
-        }
-        parts.push(format!("not attributed {}", share(attribution.unattributed_ns)));
-        let text = format!("{}: {} lost: {}", cell.cell.platform, attribution.lost_ns, parts.join(", "));
-        out.push_str(&paragraph("  ", &printable(&text, SENTENCE_MOST), style.columns()));
     }
 }
 

@@ -105,6 +105,7 @@ pub(super) fn with_activations(run: &mut RunResults, cell: &Cell, due: u64) {
         service_ns: Histogram::default(),
         response_ns: Histogram::default(),
         worst: Vec::new(),
+        witnessed: Vec::new(),
     };
     let detail =
         WakeupDetail { period_ns: Nanos::from_nanos(1_000_000), priority: None, threads: vec![thread] };

@@ -231,6 +231,7 @@ fn disk(random: &mut Xoshiro256PlusPlus, slow: f64) -> DiskDetail {
         latency_ns: Histogram::from_values(random_reads),
         windows: Vec::new(),
         stalls: Vec::new(),
+        witnessed: Vec::new(),
     });
     DiskDetail { target: "file on ext4".to_owned(), phases, alignment: Some(alignment(slow)) }
 }
@@ -284,6 +285,7 @@ fn phase(
         latency_ns: Histogram::default(),
         windows: Vec::new(),
         stalls: Vec::new(),
+        witnessed: Vec::new(),
     };
     if refused {
         return empty;

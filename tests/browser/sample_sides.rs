@@ -16,7 +16,7 @@ fn ns(nanos: u64) -> Nanos {
 
 /// Lost time of a gap cell, shared out.
 pub fn attribution(cell: &Cell) -> Option<Attribution> {
-    if cell.probe != ProbeKind::Gap {
+    if ![ProbeKind::Gap, ProbeKind::Wakeup, ProbeKind::Disk].contains(&cell.probe) {
         return None;
     }
     let (lost, parts): (u64, [u64; 4]) = match (cell.platform.as_str(), cell.neighbour.is_some()) {
@@ -25,7 +25,15 @@ pub fn attribution(cell: &Cell) -> Option<Attribution> {
         (_, false) => (560_000, [410_000, 0, 60_000, 50_000]),
         (_, true) => (305_000_000, [400_000, 0, 303_000_000, 700_000]),
     };
-    let names = ["timer tick", "hypervisor (steal)", "other threads", "interrupts"];
+    let names = match cell.probe {
+        ProbeKind::Disk => [
+            "the operation's own work",
+            "device or its file system",
+            "other threads (scheduler)",
+            "hypervisor (steal)",
+        ],
+        _ => ["timer tick", "hypervisor (steal)", "other threads (scheduler)", "interrupts"],
+    };
     let sources: Vec<AttributedSource> = names
         .iter()
         .zip(parts)
@@ -37,7 +45,15 @@ pub fn attribution(cell: &Cell) -> Option<Attribution> {
             evidence: format!("a counter of the kernel says so, {took} ns in all"),
         })
         .collect();
-    Some(Attribution { lost_ns: ns(lost), sources, unattributed_ns: ns(lost - parts.iter().sum::<u64>()) })
+    Some(Attribution {
+        lost_ns: ns(lost),
+        sources,
+        unattributed_ns: ns(lost - parts.iter().sum::<u64>()),
+        unknown: vec![
+            "tracing: not asked for (trace = true in the experiment asks for it)".to_owned(),
+            "interrupts: /proc/interrupts: Permission denied".to_owned(),
+        ],
+    })
 }
 
 /// The guest's worst round beside what its host saw.

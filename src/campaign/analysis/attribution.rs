@@ -1,4 +1,4 @@
-//! Who took the time of a gap cell: every round's lost time is shared out, then added up; and of the round with the
+//! Who took the time of a cell: every round's lost time is shared out, then added up; and of the gap probe's round with the
 //! longest gap, what the instance and its host saw at the same time.
 
 use super::table::{Round, Row};
@@ -12,12 +12,15 @@ use crate::stats::attribution::attribute;
 /// Most sources that results keep one by one.
 const SOURCES_KEPT: usize = 32;
 
+/// Most reasons why something is not known.
+const REASONS_KEPT: usize = 16;
+
 /// Lost time of all rounds and who took it; none for other probes, and where no kernel's books were kept.
 pub(super) fn attribution(row: &Row<'_>) -> Option<Attribution> {
     let rounds: Vec<Attribution> = row
         .rounds
         .iter()
-        .filter_map(|round| Some(attribute(gap_of(round)?, round.report.accounts.as_ref()?)))
+        .filter_map(|round| attribute(&round.report.detail, round.report.accounts.as_ref()?))
         .collect();
     (!rounds.is_empty()).then(|| added_up(&rounds))
 }
@@ -63,7 +66,21 @@ fn added_up(rounds: &[Attribution]) -> Attribution {
         .collect();
     sources.sort_by_key(|source| std::cmp::Reverse(source.lost_ns));
     sources.truncate(SOURCES_KEPT);
-    Attribution { lost_ns, sources, unattributed_ns: sum(&|round| round.unattributed_ns) }
+    let unknown = unknown(rounds.iter().flat_map(|round| &round.unknown));
+    Attribution { lost_ns, sources, unattributed_ns: sum(&|round| round.unattributed_ns), unknown }
+}
+
+/// Each reason once. Of those that begin with the same words (`interrupts: `) the first one stands for all.
+fn unknown<'a>(reasons: impl Iterator<Item = &'a String>) -> Vec<String> {
+    let what =
+        |reason: &str| reason.split_once(": ").map_or_else(|| reason.to_owned(), |(what, _)| what.to_owned());
+    let mut kept: Vec<String> = Vec::new();
+    for reason in reasons {
+        if kept.len() < REASONS_KEPT && !kept.iter().any(|known| what(known) == what(reason)) {
+            kept.push(reason.clone());
+        }
+    }
+    kept
 }
 
 /// The round with the longest gap among those that were seen from both sides.
@@ -125,6 +142,7 @@ mod tests {
                 })
                 .collect(),
             unattributed_ns: ns(lost - took),
+            unknown: vec![format!("steal: not told in {lost}"), format!("interrupts: {took}")],
         }
     }
 
@@ -136,6 +154,7 @@ mod tests {
             all.sources.iter().map(|s| (s.name.as_str(), s.lost_ns.get(), s.share)).collect();
         assert_eq!(shown, [("steal", 260, 0.65), ("tick", 60, 0.15)]);
         assert!(all.sources[0].evidence.starts_with("250 "), "{}", all.sources[0].evidence);
+        assert_eq!(all.unknown, ["steal: not told in 100", "interrupts: 70"], "each once");
     }
 
     #[test]

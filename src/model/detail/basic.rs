@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::Alignment;
+use super::witnessed::Witnessed;
 use crate::model::histogram::Histogram;
 use crate::model::params::{ChaseOrder, DiskMode};
 use crate::model::units::{Bytes, Hertz, Millis, Nanos};
@@ -201,6 +202,9 @@ pub struct DiskPhase {
     pub windows: Vec<DiskWindows>,
     /// The longest operations, longest first, at most [`super::WORST_KEPT`]: each a stall as long as it lasts.
     pub stalls: Vec<Stretch>,
+    /// What the scheduler counted around each of those, as far as it tells; none in journals of older versions.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub witnessed: Vec<Witnessed>,
 }
 
 /// Outcome of the disk probe.

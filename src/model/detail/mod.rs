@@ -8,12 +8,14 @@ mod basic;
 mod compute;
 mod peers;
 mod timing;
+mod witnessed;
 
 pub use alignment::*;
 pub use basic::*;
 pub use compute::*;
 pub use peers::*;
 pub use timing::*;
+pub use witnessed::*;
 
 use serde::{Deserialize, Serialize};
 

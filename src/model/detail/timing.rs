@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::basic::Stretch;
+use super::witnessed::Witnessed;
 use crate::model::histogram::Histogram;
 use crate::model::units::Nanos;
 
@@ -47,6 +48,9 @@ pub struct WakeupThread {
     /// The latest wake-ups, latest first, at most [`super::WORST_KEPT`]: due time since the start of the probe, and how
     /// late. Of a stall that several activations missed this is the first one, which waited longest.
     pub worst: Vec<Stretch>,
+    /// What the scheduler counted around each of those, as far as it tells; none in journals of older versions.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub witnessed: Vec<Witnessed>,
 }
 
 /// Outcome of the wake-up probe.

@@ -344,6 +344,7 @@ impl Maker {
             latency_ns,
             windows: windows.into(),
             stalls,
+            witnessed: Vec::new(),
         }
     }
 }

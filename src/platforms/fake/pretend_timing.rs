@@ -76,6 +76,7 @@ fn wakeup_thread(maker: &mut Maker, number: u32, period_ns: Nanos, due: u64) -> 
         service_ns: Histogram::from_values(service),
         response_ns: Histogram::from_values(response),
         worst,
+        witnessed: Vec::new(),
     }
 }
 

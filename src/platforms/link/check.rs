@@ -189,6 +189,7 @@ fn check_phase(phase: &DiskPhase) -> Checked {
     phase.unsupported.iter().try_for_each(|reason| text("disk.unsupported", reason, TEXT_CHARS))?;
     histogram("disk.latency_ns", &phase.latency_ns)?;
     stretches("disk.stalls", &phase.stalls)?;
+    at_most("disk.witnessed", phase.witnessed.len(), WORST_KEPT)?;
     at_most("disk.windows", phase.windows.len(), 16)?;
     phase
         .windows

@@ -2,7 +2,8 @@
 
 use super::check::{Checked, NAME_CHARS, TEXT_CHARS, at_most, text};
 use crate::model::accounts::{
-    Accounts, InterruptCount, MOST_CPU_ACCOUNTS, MOST_INTERRUPTS, MOST_SOFT_INTERRUPTS, MOST_TRACED,
+    Accounts, InterruptCount, MOST_CPU_ACCOUNTS, MOST_DEVICES, MOST_INTERRUPTS, MOST_SOFT_INTERRUPTS,
+    MOST_TRACED,
 };
 
 /// Most reasons why something is not known.
@@ -15,6 +16,8 @@ pub(super) fn accounts(accounts: &Accounts) -> Checked {
     if !accounts.per_cpu.windows(2).all(|pair| matches!(pair, [a, b] if a.cpu < b.cpu)) {
         return Err("accounts.per_cpu does not name each CPU once, in ascending order".to_owned());
     }
+    at_most("accounts.devices", accounts.devices.len(), MOST_DEVICES)?;
+    accounts.devices.iter().try_for_each(|device| text("accounts.devices", &device.name, NAME_CHARS))?;
     at_most("accounts.traced", accounts.traced.len(), MOST_TRACED)?;
     for source in &accounts.traced {
         text("accounts.traced.name", &source.name, NAME_CHARS)?;
@@ -45,11 +48,15 @@ fn counts(name: &str, counts: &[InterruptCount], most: usize) -> Checked {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::accounts::{CpuAccount, RtThrottle, TracedSource};
+    use crate::model::accounts::{CpuAccount, DeviceCount, RtThrottle, TracedSource};
     use crate::model::units::{Micros, Nanos};
 
     fn interrupt(name: &str) -> InterruptCount {
         InterruptCount { name: name.to_owned(), about: String::new(), count: 1 }
+    }
+
+    fn device(name: &str) -> DeviceCount {
+        DeviceCount { name: name.to_owned(), reads: 1, writes: 1, busy_ns: Nanos::ZERO }
     }
 
     fn cpu(cpu: u32) -> CpuAccount {
@@ -82,6 +89,11 @@ mod tests {
                 "control character",
             ),
             (Accounts { per_cpu: vec![cpu(7), cpu(7)], ..Accounts::default() }, "ascending"),
+            (Accounts { devices: vec![device("\u{1b}[m")], ..Accounts::default() }, "control character"),
+            (
+                Accounts { devices: vec![device("sda"); MOST_DEVICES + 1], ..Accounts::default() },
+                "17 where 16",
+            ),
             (Accounts { traced: vec![traced], ..Accounts::default() }, "one stretch"),
             (Accounts { rt_throttle: Some(throttle), ..Accounts::default() }, "throttles nothing"),
             (Accounts { unknown: vec!["x".repeat(TEXT_CHARS + 1)], ..Accounts::default() }, "are allowed"),

@@ -1,7 +1,7 @@
 //! Rules for what the probes ftq, wakeup, frames send.
 
 use super::check::{Checked, MOST_VALUES, at_most, histogram, stretches};
-use crate::model::detail::{FramesDetail, FtqDetail, WakeupDetail, WakeupThread};
+use crate::model::detail::{FramesDetail, FtqDetail, WORST_KEPT, WakeupDetail, WakeupThread};
 use crate::model::units::Nanos;
 
 /// Most threads of the wake-up probe.
@@ -23,6 +23,7 @@ fn thread(thread: &WakeupThread) -> Checked {
     histogram("wakeup.service_ns", &thread.service_ns)?;
     histogram("wakeup.response_ns", &thread.response_ns)?;
     stretches("wakeup.worst", &thread.worst)?;
+    at_most("wakeup.witnessed", thread.witnessed.len(), WORST_KEPT)?;
     let (service, response) = (thread.service_ns.count(), thread.response_ns.count());
     if response != thread.due {
         return Err(format!("wakeup: {} activations were due, {response} have a response time", thread.due));
@@ -81,6 +82,7 @@ mod tests {
             service_ns: Histogram::from_values([10, 150]),
             response_ns: Histogram::from_values([10, 150, 50]),
             worst: vec![],
+            witnessed: vec![],
         }
     }
 

@@ -16,6 +16,7 @@ use super::super::chart::lanes::{Block, Lane, Lanes};
 use super::super::chart::palette::Ink;
 use super::super::chart::svg::Picture;
 use super::super::figures::{neighbour_words, platform_labels};
+use super::super::who::{LOSSES, Loss, unknown_words};
 use super::parts::{behind, bounded, figure, plain_table, scrolling};
 
 /// Colours for sources; more of them share the last one.
@@ -25,43 +26,46 @@ const NAMED: usize = 12;
 /// Time lines beside neighbours that are drawn.
 const LINES_BESIDE: usize = 12;
 
+/// A loss with the cells that have it.
+type Shared<'a> = Vec<(&'a CellResult, &'a Attribution)>;
+
 /// The bars and the time lines; left out when neither is there.
 pub(super) fn section(results: &RunResults) -> Option<Markup> {
-    let of_gap = |cell: &&CellResult| cell.cell.probe == ProbeKind::Gap;
-    let shared: Vec<(&CellResult, &Attribution)> = results
-        .cells
-        .iter()
-        .filter(of_gap)
-        .filter_map(|cell| Some((cell, cell.attribution.as_ref()?)))
+    let losses: Vec<(Loss, Shared<'_>)> = LOSSES
+        .into_iter()
+        .map(|loss| (loss, loss.cells(results).collect::<Shared<'_>>()))
+        .filter(|(_, shared)| shared.iter().any(|(_, told)| told.lost_ns > Nanos::ZERO))
         .collect();
     let lines: Vec<(&CellResult, Timeline)> = results
         .cells
         .iter()
-        .filter(of_gap)
+        .filter(|cell| cell.cell.probe == ProbeKind::Gap)
         .filter_map(|cell| Some((cell, timeline(cell.sides.as_ref()?)?)))
         .collect();
-    if shared.is_empty() && lines.is_empty() {
+    if losses.is_empty() && lines.is_empty() {
         return None;
     }
-    let sources = sources(&shared);
-    let (alone, beside): (Vec<_>, Vec<_>) =
-        shared.into_iter().partition(|(cell, _)| cell.cell.neighbour.is_none());
     Some(html! {
-        @if !sources.is_empty() {
-            p {
-                "The gap probe loses time whenever it does not run. The instance's kernel counts what it can; each bar is all "
-                "the lost time of a platform, shared out. What nobody owns to is shown as such: inside a guest the host "
-                "may have taken it."
-            }
-            (legend(&sources))
-            (bars(&alone, &sources))
-            @if !beside.is_empty() {
-                details { summary { "Beside neighbours" } (bars(&beside, &sources)) }
-            }
-            (behind("Table: sources and evidence", &evidence(&alone, &beside)))
-        }
+        @for (loss, shared) in losses { (shared_out(&loss, shared)) }
         @if !lines.is_empty() { (time_lines(results, &lines)) }
     })
+}
+
+/// One kind of loss: its bars, and behind them the evidence.
+fn shared_out(loss: &Loss, shared: Shared<'_>) -> Markup {
+    let sources = sources(&shared);
+    let (alone, beside): (Shared<'_>, Shared<'_>) =
+        shared.into_iter().partition(|(cell, _)| cell.cell.neighbour.is_none());
+    html! {
+        h3 { (loss.question) }
+        p { (loss.about) }
+        (legend(&sources))
+        (bars(loss, &alone, &sources))
+        @if !beside.is_empty() {
+            details { summary { "Beside neighbours" } (bars(loss, &beside, &sources)) }
+        }
+        (behind(&format!("Table: sources and evidence, {} probe", loss.probe), &evidence(&alone, &beside)))
+    }
 }
 
 /// Names of all sources, those that took most first.
@@ -107,17 +111,31 @@ fn place(cell: &CellResult) -> String {
     }
 }
 
-fn bars(shared: &[(&CellResult, &Attribution)], sources: &[String]) -> Markup {
+fn bars(loss: &Loss, shared: &[(&CellResult, &Attribution)], sources: &[String]) -> Markup {
     html! {
         div.stacks {
             @for (cell, attribution) in shared {
                 div.stack {
                     p {
-                        strong { (place(cell)) } " lost " (attribution.lost_ns)
+                        strong { (place(cell)) } " "
+                        @if attribution.lost_ns == Nanos::ZERO { (loss.nothing) } @else { (attribution.lost_ns) " " (loss.verb) }
                         @if let Some(share) = lost_share(cell, attribution) { ", " (Unit::Share.format(share)) " of the time" }
                     }
-                    (bar(attribution, sources))
+                    @if attribution.lost_ns > Nanos::ZERO { (bar(attribution, sources)) }
+                    @if attribution.unattributed_ns > Nanos::ZERO { (unknown(attribution)) }
                 }
+            }
+        }
+    }
+}
+
+/// What could not be asked, and why.
+fn unknown(attribution: &Attribution) -> Markup {
+    html! {
+        @if !attribution.unknown.is_empty() {
+            details {
+                summary { "Not known here" }
+                ul { @for reason in &attribution.unknown { li { (bounded(&unknown_words(reason))) } } }
             }
         }
     }
@@ -176,7 +194,13 @@ fn evidence(alone: &[(&CellResult, &Attribution)], beside: &[(&CellResult, &Attr
                 "not attributed".to_owned(),
                 attribution.unattributed_ns.to_string(),
                 Unit::Share.format(share.min(1.0)),
-                "no counter of the instance's kernel accounts for it".to_owned(),
+                match attribution.unknown.as_slice() {
+                    [] => "no counter of the instance's kernel accounts for it".to_owned(),
+                    reasons => {
+                        let all: Vec<String> = reasons.iter().map(|reason| unknown_words(reason)).collect();
+                        bounded(&all.join("; "))
+                    }
+                },
             ];
             sources.chain([rest]).collect::<Vec<_>>()
         })

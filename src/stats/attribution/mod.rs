@@ -1,4 +1,4 @@
-//! Who took the time that a gap probe lost: counters of the kernel held against the lengths of the gaps.
+//! Who took the time: counters of the kernel held against the stretches that a probe lost.
 //!
 //! ```text
 //!  gaps > 1 µs ──► pool of lost time, by length
@@ -13,15 +13,19 @@
 //! ```
 //! Each source takes from the pool what is still there, so no time is given away twice and never more than was lost.
 //! Sources 3 to 6 are limits set by the kernel's counters, laid on the gaps they fit best: which gap was whose is not
-//! known without a tracer. The evidence says on which counter each rests.
+//! known without a tracer. The evidence says on which counter each rests. Wake-ups that came late and operations of a disk
+//! that stalled have counters of their own beside each of the longest: see [`late`].
 
+mod here;
+mod late;
 mod pool;
 mod rhythm;
 
-use crate::model::accounts::{Accounts, CpuAccount};
+use crate::model::accounts::Accounts;
 use crate::model::attribution::{AttributedSource, Attribution};
-use crate::model::detail::{GapDetail, Stretch};
+use crate::model::detail::{Detail, GapDetail, Stretch};
 use crate::model::units::Nanos;
+use here::Here;
 use pool::Pool;
 
 /// A switch to another thread and back takes at least so long (Li, Ding and Shen 2007: 3.8 µs for one, on a machine of
@@ -33,16 +37,30 @@ const SHORTEST_STEAL_NS: f64 = 5_000.0;
 const LONGEST_INTERRUPT_NS: f64 = 1_000_000.0;
 /// A gap longer than so many typical ones is none of an interrupt.
 const ATYPICAL: f64 = 10.0;
+/// Accounts that say something about disks alone.
+const DISK_ONLY: [&str; 2] = ["block delay:", "devices:"];
 /// Most traced sources that are shown one by one.
 const MOST_TRACED: usize = 8;
 
-/// Says who took the lost time, as far as it can be known.
-pub fn attribute(gap: &GapDetail, accounts: &Accounts) -> Attribution {
-    let mut books = Books { pool: Pool::of(gap), taken: Vec::new() };
-    let lost_ns = books.pool.left();
-    let here = Here::of(gap, accounts);
+/// Says who took the lost time, as far as it can be known; none for probes that lose none in single stretches.
+pub fn attribute(detail: &Detail, accounts: &Accounts) -> Option<Attribution> {
+    let (told, of_disk) = match detail {
+        Detail::Gap(gap) => (of_gap(gap, accounts), false),
+        Detail::Wakeup(wakeup) => (late::wakeups(wakeup, accounts), false),
+        Detail::Disk(disk) => (late::operations(disk, accounts), true),
+        _ => return None,
+    };
+    let concerns = |reason: &&String| of_disk || !DISK_ONLY.iter().any(|what| reason.starts_with(what));
+    let mut unknown = told.unknown;
+    unknown.extend(accounts.unknown.iter().filter(concerns).cloned());
+    Some(Attribution { unknown, ..told })
+}
+
+fn of_gap(gap: &GapDetail, accounts: &Accounts) -> Attribution {
+    let mut books = Books::open(Pool::of(gap));
+    let here = Here::of(gap.cpu.as_slice(), gap.observed_ns, accounts);
     if accounts.traced.is_empty() {
-        throttle(&mut books, gap, accounts);
+        throttle(&mut books, &gap.worst, accounts);
         steal(&mut books, &here);
         other_threads(&mut books, accounts);
         let typical = books.pool.median_up_to(LONGEST_INTERRUPT_NS);
@@ -50,28 +68,33 @@ pub fn attribute(gap: &GapDetail, accounts: &Accounts) -> Attribution {
         interrupts(&mut books, &here, typical);
     } else {
         traced(&mut books, accounts);
-        throttle(&mut books, gap, accounts);
+        throttle(&mut books, &gap.worst, accounts);
         steal(&mut books, &here);
     }
-    books.close(lost_ns)
+    books.close()
 }
 
 /// The pool and what was taken from it so far.
 struct Books {
+    lost: f64,
     pool: Pool,
     taken: Vec<(String, f64, String)>,
 }
 
 impl Books {
+    fn open(pool: Pool) -> Self {
+        Self { lost: pool.left(), pool, taken: Vec::new() }
+    }
+
     fn book(&mut self, name: &str, nanos: f64, evidence: String) {
         if nanos >= 1.0 {
             self.taken.push((name.to_owned(), nanos, evidence));
         }
     }
 
-    fn close(self, lost: f64) -> Attribution {
+    fn close(self) -> Attribution {
         let whole = |nanos: f64| crate::model::metric::saturate(nanos.floor());
-        let lost_ns = whole(lost);
+        let lost_ns = whole(self.lost);
         let mut left = lost_ns;
         let mut sources = Vec::new();
         for (name, nanos, evidence) in self.taken {
@@ -82,71 +105,13 @@ impl Books {
         }
         sources.retain(|source| source.lost_ns > Nanos::ZERO);
         sources.sort_by_key(|source| std::cmp::Reverse(source.lost_ns));
-        Attribution { lost_ns: Nanos::from_nanos(lost_ns), sources, unattributed_ns: Nanos::from_nanos(left) }
-    }
-}
-
-/// The counters that concern the CPU of the probe, and how to call that place.
-struct Here {
-    steal: Option<Nanos>,
-    ticks: Option<u64>,
-    others: Option<u64>,
-    /// `CPU 3`, or `all CPUs` where only sums are known.
-    place: String,
-    /// The busiest kinds of interrupts, for the evidence.
-    names: String,
-}
-
-impl Here {
-    fn of(gap: &GapDetail, accounts: &Accounts) -> Self {
-        let own = gap.cpu.and_then(|cpu| accounts.per_cpu.iter().find(|account| account.cpu == cpu));
-        let names = busiest(accounts);
-        match own {
-            Some(CpuAccount { cpu, steal_ns, ticks, interrupts }) => Self {
-                steal: *steal_ns,
-                ticks: *ticks,
-                others: interrupts.map(|all| all.saturating_sub(ticks.unwrap_or(0))),
-                place: format!("CPU {cpu}"),
-                names,
-            },
-            None => Self::anywhere(gap, accounts, names),
+        Attribution {
+            lost_ns: Nanos::from_nanos(lost_ns),
+            sources,
+            unattributed_ns: Nanos::from_nanos(left),
+            unknown: Vec::new(),
         }
     }
-
-    /// Only sums over all CPUs are known: they are upper limits of what happened on one.
-    fn anywhere(gap: &GapDetail, accounts: &Accounts, names: String) -> Self {
-        let timer = |name: &str| name == "LOC";
-        let sum = |wanted: bool| {
-            let counts = accounts.interrupts.iter().filter(|row| timer(&row.name) == wanted);
-            counts.fold(0u64, |sum, row| sum.saturating_add(row.count))
-        };
-        let ticks = accounts
-            .tick_hz
-            .map(|hz| crate::model::metric::saturate(hz.as_f64() * gap.observed_ns.as_secs_f64()));
-        Self {
-            steal: accounts.steal_ns,
-            ticks,
-            others: (!accounts.interrupts.is_empty()).then(|| sum(false)),
-            place: "all CPUs".to_owned(),
-            names,
-        }
-    }
-}
-
-/// `RES, 36 (virtio1-req.0)`: the most frequent interrupts besides the timer.
-fn busiest(accounts: &Accounts) -> String {
-    let others =
-        accounts.interrupts.iter().filter(|row| row.name != "LOC" && !row.about.ends_with("arch_timer"));
-    let names: Vec<String> = others
-        .take(3)
-        .map(|row| match row.about.rsplit(' ').next() {
-            Some(device) if row.name.bytes().all(|b| b.is_ascii_digit()) && !device.is_empty() => {
-                format!("{} ({device})", row.name)
-            }
-            _ => row.name.clone(),
-        })
-        .collect();
-    names.join(", ")
 }
 
 /// What the tracer saw, each source with its own time; together never more than was lost.
@@ -170,18 +135,18 @@ fn traced(books: &mut Books, accounts: &Accounts) {
 }
 
 /// Gaps as long as the real-time throttle makes them, a multiple of its period apart.
-fn throttle(books: &mut Books, gap: &GapDetail, accounts: &Accounts) {
+fn throttle(books: &mut Books, worst: &[Stretch], accounts: &Accounts) {
     let Some(throttle) = accounts.rt_throttle else { return };
     let period = throttle.period_us.as_f64() * 1e3;
     let pause = period - throttle.runtime_us.as_f64() * 1e3;
-    let fitting = rhythm::recurring(&gap.worst, pause, period);
+    let fitting = rhythm::recurring(worst, pause, period);
     if fitting.is_empty() {
         return;
     }
     let time: f64 = fitting.iter().map(|stretch| stretch.length_ns.as_f64()).sum();
     let took = books.pool.take_longest(time, pause / 2.0);
     let evidence = format!(
-        "{} gaps of about {} came a multiple of {} apart: real-time threads may run {} of every {} µs",
+        "{} of about {} came a multiple of {} apart: real-time threads may run {} of every {} µs",
         fitting.len(),
         Nanos::from_nanos(crate::model::metric::saturate(pause)),
         Nanos::from_nanos(crate::model::metric::saturate(period)),

@@ -4,6 +4,9 @@ use crate::model::detail::GapDetail;
 use crate::model::histogram::Histogram;
 use crate::model::units::Ticks;
 
+/// Stretches of one bucket differ by no more than this (its relative error is below 0.8 %).
+const SAME_LENGTH: f64 = 0.02;
+
 /// Gaps of about one length.
 #[derive(Debug, Clone, Copy)]
 struct Cell {
@@ -28,7 +31,7 @@ impl Cell {
 }
 
 /// Lost time, ascending by length.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Pool {
     cells: Vec<Cell>,
 }
@@ -48,6 +51,31 @@ impl Pool {
             Cell { length: time / count, count, time }
         };
         Self { cells: long.map(|bucket| cell((bucket.count as f64, bucket.sum as f64))).collect() }
+    }
+
+    /// What lies beyond `typical` in all values longer than `longest_usual`, nanoseconds.
+    pub(super) fn beyond(lengths: &Histogram, longest_usual: f64, typical: f64) -> Self {
+        let cell = |(count, sum): (f64, f64)| {
+            let length = sum / count;
+            Cell { length, count, time: (length - typical) * count }
+        };
+        let filled = lengths.buckets().iter().filter(|bucket| bucket.count > 0);
+        let cells = filled.map(|bucket| cell((bucket.count as f64, bucket.sum as f64)));
+        Self { cells: cells.filter(|cell| cell.length > longest_usual && cell.time > 0.0).collect() }
+    }
+
+    /// Both together.
+    pub(super) fn joined(mut self, other: Self) -> Self {
+        self.cells.extend(other.cells);
+        self.cells.sort_by(|a, b| a.length.total_cmp(&b.length));
+        self
+    }
+
+    /// Takes up to `nanos` from what is nearest in length to one stretch; nothing where none is about as long.
+    pub(super) fn take_at(&mut self, length: f64, nanos: f64) -> f64 {
+        let distance = |cell: &Cell| (cell.length / length.max(1.0)).ln().abs();
+        let near = self.cells.iter_mut().filter(|cell| distance(cell) < SAME_LENGTH);
+        near.min_by(|a, b| distance(a).total_cmp(&distance(b))).map_or(0.0, |cell| cell.take(nanos))
     }
 
     /// All time that is left.
@@ -139,6 +167,20 @@ mod tests {
         assert!(near(pool.take_typical(2.0, 3000.0, 1e6), 6000.0));
         assert!(near(pool.take_evenly(1e9), 3000.0));
         assert!(near(pool.left(), 0.0));
+    }
+
+    #[test]
+    fn what_lies_beyond_the_typical_is_what_was_lost() {
+        let lengths = Histogram::from_values([100, 100, 100, 1000, 5000]);
+        let mut pool = Pool::beyond(&lengths, 300.0, 100.0);
+        assert!(near(pool.left(), 900.0 + 4900.0));
+        assert!(near(pool.take_at(5000.0, 1e9), 4900.0));
+        assert!(near(pool.take_at(5000.0, 1e9), 0.0), "it is gone");
+        assert!(near(pool.take_at(2000.0, 1e9), 0.0), "nothing is as long");
+        let other = Pool::beyond(&Histogram::from_values([10, 10, 10, 700]), 100.0, 10.0);
+        let mut both = pool.joined(other);
+        assert!(near(both.take_longest(1000.0, 800.0), 900.0));
+        assert!(near(both.left(), 690.0));
     }
 
     #[test]

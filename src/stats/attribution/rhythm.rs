@@ -14,6 +14,8 @@ const ENOUGH: usize = 8;
 const OFF_BEAT: f64 = 0.1;
 /// By chance a fifth of the gaps lie on a beat; this share does not.
 const ON_BEAT_SHARE: f64 = 0.6;
+/// A beat has at least so many places at which something that begins at even distances can begin.
+const LEAST_PLACES: f64 = 4.0;
 /// How far a pause may differ in length from what the throttle makes.
 const LENGTH_ERROR: f64 = 0.1;
 /// How far two pauses may differ from a multiple of the period, as a share of it.
@@ -54,8 +56,24 @@ pub(super) fn beat(worst: &[Stretch]) -> Option<Beat> {
     })
 }
 
+/// The stretches on the slowest usual tick's beat, where most of them begin on it. They begin at multiples of `period_ns`
+/// only, so of the ticks only those count whose beat most of such beginnings miss.
+pub(super) fn beat_among(worst: &[Stretch], period_ns: f64) -> Option<(u32, Vec<Stretch>)> {
+    if worst.len() < 2 * ENOUGH {
+        return None;
+    }
+    let coarse = TICK_RATES.into_iter().filter(|hz| 1e9 / f64::from(*hz) >= LEAST_PLACES * period_ns);
+    coarse
+        .map(|hz| (hz, near_mean_phase(worst, 1e9 / f64::from(hz))))
+        .find(|(_, on)| on.len() as f64 >= ON_BEAT_SHARE * worst.len() as f64)
+}
+
 /// How many gaps begin near the mean phase of all.
 fn on_beat(worst: &[Stretch], period: f64) -> usize {
+    near_mean_phase(worst, period).len()
+}
+
+fn near_mean_phase(worst: &[Stretch], period: f64) -> Vec<Stretch> {
     let phase = |stretch: &Stretch| TAU * (stretch.start_ns.as_f64() / period).fract();
     let (sine, cosine) = worst.iter().fold((0.0, 0.0), |(sine, cosine), stretch| {
         (sine + phase(stretch).sin(), cosine + phase(stretch).cos())
@@ -65,7 +83,7 @@ fn on_beat(worst: &[Stretch], period: f64) -> usize {
         let turn = ((phase(stretch) - mean) / TAU).rem_euclid(1.0);
         turn.min(1.0 - turn) <= OFF_BEAT
     };
-    worst.iter().filter(away).count()
+    worst.iter().filter(away).copied().collect()
 }
 
 /// Gaps about as long as `pause` that have another such gap a multiple of `period` away.
@@ -104,6 +122,16 @@ mod tests {
             assert_eq!(found.hz, hz);
             assert!(found.on >= 48, "{found}");
         }
+    }
+
+    #[test]
+    fn due_times_at_even_distances_are_no_beat_of_themselves() {
+        let every = |n: u64| (0..64).map(|at: u64| stretch(at * n * 1_000_000, 3000)).collect::<Vec<_>>();
+        assert_eq!(beat_among(&every(1), 1e6), None, "every due time of 1 ms");
+        assert_eq!(beat_among(&every(4), 4e6), None, "every due time of 4 ms");
+        let (hz, on) = beat_among(&every(4), 1e6).expect("one in four was late, always the same");
+        assert_eq!((hz, on.len()), (250, 64));
+        assert_eq!(beat_among(&every(4)[..15], 1e6), None, "too few");
     }
 
     #[test]

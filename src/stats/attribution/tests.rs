@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::model::accounts::{InterruptCount, RtThrottle, TracedSource};
+use crate::model::accounts::{CpuAccount, InterruptCount, RtThrottle, TracedSource};
 
 use crate::model::histogram::Histogram;
 use crate::model::units::{Hertz, Micros};
@@ -55,7 +55,7 @@ fn share(attribution: &Attribution, name: &str) -> f64 {
 
 #[test]
 fn a_quiet_machine_loses_its_time_to_the_timer() {
-    let told = attribute(&gap(&ticks(), SECOND), &books(quiet_cpu()));
+    let told = of_gap(&gap(&ticks(), SECOND), &books(quiet_cpu()));
     assert!(share(&told, "timer tick") > 0.99, "{told:?}");
     assert!(told.sources[0].evidence.contains("250 timer interrupts on CPU 1"), "{told:?}");
     assert!(told.sources[0].evidence.contains("beat of 4 ms (250 Hz)"), "{told:?}");
@@ -67,7 +67,7 @@ fn stolen_time_is_the_long_gaps_and_what_nobody_owns_to_stays() {
     let mut gaps = ticks();
     gaps.extend([(1_500_000, 30_000_000), (333_000_000, 30_000_000)]);
     let account = CpuAccount { steal_ns: Some(Nanos::from_nanos(40_000_000)), ..quiet_cpu() };
-    let told = attribute(&gap(&gaps, SECOND), &books(account));
+    let told = of_gap(&gap(&gaps, SECOND), &books(account));
     let lost = told.lost_ns.as_f64();
     assert!((share(&told, "hypervisor (steal)") - 40e6 / lost).abs() < 1e-3, "{told:?}");
     assert!((told.unattributed_ns.as_f64() - 20e6).abs() < 1e5, "{told:?}");
@@ -82,9 +82,9 @@ fn another_thread_is_named_only_when_the_probe_was_made_to_yield() {
         probe_involuntary_switches: Some(switches),
         ..books(quiet_cpu())
     };
-    let told = attribute(&gap(&gaps, SECOND), &account(1));
+    let told = of_gap(&gap(&gaps, SECOND), &account(1));
     assert!(share(&told, "other threads (scheduler)") > 0.9, "{told:?}");
-    let told = attribute(&gap(&gaps, SECOND), &account(0));
+    let told = of_gap(&gap(&gaps, SECOND), &account(0));
     assert!(share(&told, "other threads (scheduler)") <= 0.0, "{told:?}");
 }
 
@@ -94,7 +94,7 @@ fn throttling_is_nobodys_fault_and_is_named() {
     let throttle =
         RtThrottle { runtime_us: Micros::from_micros(950_000), period_us: Micros::from_micros(1_000_000) };
     let told =
-        attribute(&gap(&gaps, 3 * SECOND), &Accounts { rt_throttle: Some(throttle), ..Accounts::default() });
+        of_gap(&gap(&gaps, 3 * SECOND), &Accounts { rt_throttle: Some(throttle), ..Accounts::default() });
     assert!(share(&told, "real-time throttling") > 0.99, "{told:?}");
 }
 
@@ -105,7 +105,7 @@ fn other_interrupts_come_with_their_names() {
     let network =
         InterruptCount { name: "38".to_owned(), about: "PCI-MSIX virtio2-input.0".to_owned(), count: 100 };
     let account = CpuAccount { interrupts: Some(350), ..quiet_cpu() };
-    let told = attribute(&gap(&gaps, SECOND), &Accounts { interrupts: vec![network], ..books(account) });
+    let told = of_gap(&gap(&gaps, SECOND), &Accounts { interrupts: vec![network], ..books(account) });
     assert!(told.unattributed_ns.get() * 50 < told.lost_ns.get(), "{told:?}");
     let other = told.sources.iter().find(|source| source.name == "other interrupts").expect("named");
     assert!(other.evidence.contains("38 (virtio2-input.0)"), "{told:?}");
@@ -113,7 +113,7 @@ fn other_interrupts_come_with_their_names() {
 
 #[test]
 fn many_ticks_too_short_to_be_a_loss_do_not_take_a_few_long_gaps() {
-    let told = attribute(&gap(&[(1_234_567, 80_000), (77_777_777, 90_000)], SECOND), &books(quiet_cpu()));
+    let told = of_gap(&gap(&[(1_234_567, 80_000), (77_777_777, 90_000)], SECOND), &books(quiet_cpu()));
     assert_eq!(told.sources, [], "{told:?}");
     assert_eq!(told.unattributed_ns, told.lost_ns);
 }
@@ -130,7 +130,7 @@ fn what_the_tracer_saw_replaces_guesses() {
         traced: vec![traced("local timer", 500_000), traced("softirq RCU", 100_000)],
         ..books(quiet_cpu())
     };
-    let told = attribute(&gap(&ticks(), SECOND), &accounts);
+    let told = of_gap(&gap(&ticks(), SECOND), &accounts);
     let names: Vec<&str> = told.sources.iter().map(|source| source.name.as_str()).collect();
     assert_eq!(names, ["local timer", "softirq RCU"]);
     assert_eq!(told.sources[0].lost_ns.get().abs_diff(500_000) / 10, 0);
@@ -139,9 +139,9 @@ fn what_the_tracer_saw_replaces_guesses() {
 #[test]
 fn without_gaps_nothing_is_lost() {
     let mut empty = gap(&[], SECOND);
-    assert_eq!(attribute(&empty, &books(quiet_cpu())), Attribution::default());
+    assert_eq!(of_gap(&empty, &books(quiet_cpu())), Attribution::default());
     empty.counter_hz = Hertz::from_hz(0);
-    assert_eq!(attribute(&empty, &Accounts::default()), Attribution::default());
+    assert_eq!(of_gap(&empty, &Accounts::default()), Attribution::default());
 }
 
 fn any_accounts() -> impl Strategy<Value = Accounts> {
@@ -185,7 +185,7 @@ proptest! {
         gaps in prop::collection::vec((0u64..SECOND, prop_oneof![0u64..5000, 0u64..100_000_000]), 0..200),
         accounts in any_accounts()) {
         let detail = gap(&gaps, SECOND);
-        let told = attribute(&detail, &accounts);
+        let told = of_gap(&detail, &accounts);
         let given: u64 = told.sources.iter().map(|source| source.lost_ns.get()).sum();
         prop_assert_eq!(given + told.unattributed_ns.get(), told.lost_ns.get());
         prop_assert!(told.sources.iter().all(|source| source.share > 0.0 && source.share <= 1.0 && !source.evidence.is_empty()));

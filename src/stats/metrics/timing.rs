@@ -9,7 +9,7 @@ use crate::model::metric::{Better, Figure, Metric, Unit};
 use crate::model::units::{Nanos, three_digits};
 
 use super::super::interval::quantile_of_sorted;
-use super::super::spectrum::{LEAST_PERIODS, Source, analyse, missing};
+use super::super::spectrum::{Source, analyse, band_hz, missing};
 use super::super::summary::{histogram_max, histogram_quantile, median, spread};
 use super::entry::{figure, metric, time, too_few_beyond};
 
@@ -19,11 +19,9 @@ const NO_FRAMES: &str = "no frame was made";
 /// Most missed frames that are counted out; a probe has no more due times.
 const MOST_FRAMES: u64 = 1_000_000;
 
-/// What can be seen lies between ten periods in the whole measurement and two quanta to a period.
+/// The whole band that was looked at is named: what lies outside may be there all the same.
 fn nothing_periodic(detail: &FtqDetail) -> String {
-    let quantum_s = detail.quantum_ns.as_secs_f64();
-    let length_s = quantum_s * detail.work.len() as f64;
-    let (least, most) = (LEAST_PERIODS as f64 / length_s, 0.5 / quantum_s);
+    let (least, most) = band_hz(detail.work.len(), detail.quantum_ns.as_secs_f64());
     format!(
         "nothing periodic stands out of the noise between {} Hz and {} Hz",
         three_digits(least),

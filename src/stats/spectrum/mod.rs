@@ -23,7 +23,9 @@ mod source;
 use self::comb::{Field, Found};
 use self::source::Folded;
 
-pub use self::lines::{LEAST_PERIODS, Lines};
+use self::lines::LEAST_PERIODS;
+
+pub use self::lines::Lines;
 
 /// Best work per quantum: what one quantum in a hundred exceeds. The very largest count may owe something to its
 /// neighbour.
@@ -70,6 +72,12 @@ pub struct Noise {
     pub lines: Lines,
     /// Periodic sources, the one that takes most time first.
     pub sources: Vec<Source>,
+}
+
+/// Between these frequencies a source can be seen: at least ten periods of it fit into the measurement, and at least two
+/// quanta into a period.
+pub fn band_hz(quanta: usize, quantum_s: f64) -> (f64, f64) {
+    (LEAST_PERIODS as f64 / (quantum_s * quanta as f64), 0.5 / quantum_s)
 }
 
 /// The share of every quantum that is missing, and the best work; none when no work was done.

@@ -30,6 +30,13 @@ pub fn read_at_most(path: &Path, most: u64) -> Result<String, String> {
         .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned()))
 }
 
+/// The begin of a file, at most so many bytes; empty when it cannot be read.
+pub fn head(path: &Path, most: u64) -> String {
+    let mut bytes = Vec::new();
+    let read = File::open(path).and_then(|file| file.take(most).read_to_end(&mut bytes));
+    read.map_or_else(|_| String::new(), |_| String::from_utf8_lossy(&bytes).into_owned())
+}
+
 /// Writes a setting into a file of the kernel, which must be there already.
 ///
 /// # Errors
@@ -54,6 +61,7 @@ mod tests {
         std::fs::write(&path, b"abc\xff").unwrap();
         assert_eq!(read_at_most(&path, 4).unwrap(), "abc\u{fffd}");
         assert!(read_at_most(&path, 3).unwrap_err().contains("longer than 3 bytes"));
+        assert_eq!((head(&path, 2).as_str(), head(&folder.path().join("none"), 2).as_str()), ("ab", ""));
         assert!(read(&folder.path().join("none")).unwrap_err().contains("none: No such file"));
     }
 }

@@ -5,20 +5,25 @@
 //!       └ (asked for) tracer on ───────── tracer off ┘
 //! ```
 //!
-//! Files of `/proc` are parsed by pure functions over their text ([`table`], [`steal`], [`trace_text`]); what a
+//! Files of `/proc` are parsed by pure functions over their text ([`table`], [`steal`], [`devices`], [`trace_text`]); what a
 //! container or a guest hides is written down as unknown, with the reason.
 
+mod devices;
 mod files;
 mod snapshot;
 mod steal;
 mod table;
 mod toll;
 mod trace_text;
+mod tracefs;
 mod tracer;
 mod watch;
+mod witness;
 
 pub use files::read as read_bounded;
 pub use snapshot::Snapshot;
 pub use toll::{Toll, bank};
+pub use tracefs::Tracefs;
 pub use tracer::Tracer;
 pub use watch::Watch;
+pub use witness::Witness;

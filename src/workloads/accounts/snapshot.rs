@@ -5,10 +5,12 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::OnceLock;
 use std::time::Instant;
 
 use nix::sys::resource::{UsageWho, getrusage};
 
+use super::devices;
 use super::files;
 use super::steal;
 use super::table::{self, Row};
@@ -22,6 +24,8 @@ use crate::workloads::pin::allowed_cpus;
 
 /// Most threads whose waiting time is read; reading one takes some microseconds.
 const MOST_THREADS: usize = 512;
+/// So much of `/proc/cpuinfo` holds the first CPU.
+const CPUINFO_BYTES: u64 = 8192;
 
 /// All counters at one moment.
 #[derive(Debug, Clone)]
@@ -34,6 +38,8 @@ pub struct Snapshot {
     waits: Result<BTreeMap<u32, Nanos>, String>,
     switches: Result<(u64, u64), String>,
     rt_throttle: Result<Option<RtThrottle>, String>,
+    disks: Result<String, String>,
+    delays: Result<(), String>,
     toll: Toll,
     ended: Instant,
 }
@@ -52,6 +58,8 @@ impl Snapshot {
             waits: waits(Path::new("/proc/self/task")),
             switches: switches(),
             rt_throttle: rt_throttle(&|name| proc(&format!("sys/kernel/{name}"))),
+            disks: proc("diskstats"),
+            delays: delays(&proc("sys/kernel/task_delayacct")),
             toll: Toll::so_far(),
             ended: Instant::now(),
         }
@@ -86,6 +94,12 @@ impl Snapshot {
             run_delay_ns: self.run_delay_since(before, &toll, &mut unknown),
             probe_involuntary_switches: toll.involuntary,
             probe_run_delay_ns: toll.run_delay,
+            probe_block_delay_ns: toll
+                .block_delay
+                .filter(|_| noted("block delay", &self.delays, &mut unknown).is_some()),
+            devices: both("devices", &before.disks, &self.disks, &mut unknown)
+                .map(|(then, now)| devices::added(then, now))
+                .unwrap_or_default(),
             tick_hz: tick_hz(&per_cpu, elapsed_ns),
             per_cpu,
             interrupts: counts(interrupts.unwrap_or_default(), MOST_INTERRUPTS),
@@ -106,6 +120,13 @@ impl Snapshot {
             unknown.push("steal: /proc/stat says nothing about the CPUs that are granted".to_owned());
             return None;
         }
+        if now.values().all(|stolen| *stolen == Nanos::ZERO) && is_guest() {
+            unknown.push(
+                "steal: this guest has counted none since it began; a hypervisor that does not tell its guests \
+                 looks the same"
+                    .to_owned(),
+            );
+        }
         Some(all)
     }
 
@@ -118,6 +139,28 @@ impl Snapshot {
             .map(|(thread, wait)| wait.saturating_sub(then.get(thread).copied().unwrap_or(Nanos::ZERO)));
         // The calling thread is in its own toll already.
         Some(lived.fold(toll.run_delay.unwrap_or(Nanos::ZERO), Nanos::saturating_add))
+    }
+}
+
+/// Whether the CPU says that it is a virtual one (x86 alone does).
+fn is_guest() -> bool {
+    static IS_GUEST: OnceLock<bool> = OnceLock::new();
+    *IS_GUEST.get_or_init(|| {
+        let told = files::head(Path::new("/proc/cpuinfo"), CPUINFO_BYTES);
+        let flags = told.lines().find(|line| line.starts_with("flags"));
+        flags.is_some_and(|flags| flags.split_ascii_whitespace().any(|flag| flag == "hypervisor"))
+    })
+}
+
+/// Whether waiting for block devices is counted, from the switch of that accounting (Linux 5.14).
+fn delays(switch: &Result<String, String>) -> Result<(), String> {
+    match switch.as_deref().map(str::trim) {
+        Ok("0") => {
+            Err("the kernel counts it only while kernel.task_delayacct = 1 (sysctl), which it is not"
+                .to_owned())
+        }
+        Ok(_) => Ok(()),
+        Err(reason) => Err(reason.clone()),
     }
 }
 
@@ -247,6 +290,7 @@ mod tests {
             stat: Ok(stat.to_owned()),
             interrupts: Ok(interrupts.to_owned()),
             soft_interrupts: Err("/proc/softirqs: hidden".to_owned()),
+            delays: Err("off".to_owned()),
             ..Snapshot::take()
         }
     }
@@ -278,7 +322,24 @@ mod tests {
         );
         let hz = accounts.tick_hz.unwrap().as_f64();
         assert!((hz * accounts.elapsed_ns.as_secs_f64() / 10.0 - 1.0).abs() < 0.1, "{hz}");
-        assert_eq!(accounts.unknown, ["soft interrupts: /proc/softirqs: hidden"]);
+        let unknown: Vec<&str> = accounts.unknown.iter().map(String::as_str).collect();
+        assert_eq!(unknown, ["soft interrupts: /proc/softirqs: hidden", "block delay: off"]);
+        assert_eq!(accounts.probe_block_delay_ns, None);
+    }
+
+    #[test]
+    fn a_guest_that_was_never_stolen_from_is_told_that_this_may_mean_nothing() {
+        let quiet = || made_up("cpu0 0 0 0 0 0 0 0 0\ncpu1 0 0 0 0 0 0 0 0\n", "CPU0 CPU1\nLOC: 1 2 timer\n");
+        let accounts = quiet().accounts_since(&quiet());
+        assert_eq!(accounts.steal_ns, Some(Nanos::ZERO));
+        assert_eq!(accounts.unknown.iter().any(|why| why.starts_with("steal: this guest")), is_guest());
+    }
+
+    #[test]
+    fn waiting_for_devices_is_known_only_while_it_is_counted() {
+        assert_eq!(delays(&Ok("1\n".to_owned())), Ok(()));
+        assert!(delays(&Ok("0\n".to_owned())).unwrap_err().contains("kernel.task_delayacct = 1"));
+        assert_eq!(delays(&Err("hidden".to_owned())), Err("hidden".to_owned()));
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use crate::model::units::Nanos;
 
 /// Length of a tick of user space.
-const USER_TICK_NS: u64 = 10_000_000;
+pub const USER_TICK_NS: u64 = 10_000_000;
 /// Place of the stolen time behind the name.
 const STEAL_PLACE: usize = 7;
 

@@ -8,6 +8,7 @@ use nix::sys::resource::{UsageWho, getrusage};
 use nix::unistd::gettid;
 
 use super::files;
+use super::steal::USER_TICK_NS;
 use crate::model::units::Nanos;
 
 /// Most threads whose numbers are kept.
@@ -20,6 +21,8 @@ pub struct Toll {
     pub run_delay: Option<Nanos>,
     /// How often they were made to give up their CPU.
     pub involuntary: Option<u64>,
+    /// Time they waited for a block device; none when the kernel does not say.
+    pub block_delay: Option<Nanos>,
     /// Their numbers.
     pub threads: Vec<i32>,
 }
@@ -38,6 +41,10 @@ impl Toll {
             involuntary: usage
                 .ok()
                 .and_then(|usage| u64::try_from(usage.involuntary_context_switches()).ok()),
+            block_delay: files::read(Path::new("/proc/thread-self/stat"))
+                .ok()
+                .as_deref()
+                .and_then(block_delay),
             threads: vec![gettid().as_raw()],
         }
     }
@@ -55,6 +62,7 @@ impl Toll {
         Self {
             run_delay: self.run_delay.zip(before.run_delay).map(|(now, then)| now.saturating_sub(then)),
             involuntary: self.involuntary.zip(before.involuntary).map(|(now, then)| now.saturating_sub(then)),
+            block_delay: self.block_delay.zip(before.block_delay).map(|(now, then)| now.saturating_sub(then)),
             threads: self.threads,
         }
     }
@@ -62,6 +70,7 @@ impl Toll {
     fn add(&mut self, other: &Self) {
         self.run_delay = either_or_sum(self.run_delay, other.run_delay, Nanos::saturating_add);
         self.involuntary = either_or_sum(self.involuntary, other.involuntary, u64::saturating_add);
+        self.block_delay = either_or_sum(self.block_delay, other.block_delay, Nanos::saturating_add);
         let room = MOST_THREADS.saturating_sub(self.threads.len());
         self.threads.extend(other.threads.iter().take(room));
     }
@@ -85,9 +94,24 @@ pub fn run_delay(text: &str) -> Option<Nanos> {
     text.split_ascii_whitespace().nth(1)?.parse().ok().map(Nanos::from_nanos)
 }
 
+/// Time a thread waited for a block device, from the text of its `stat` file: field 42 of proc(5), in ticks of user space.
+fn block_delay(text: &str) -> Option<Nanos> {
+    // The name in parentheses may contain anything; the fields behind the last one cannot.
+    let ticks: u64 = text.rsplit_once(')')?.1.split_ascii_whitespace().nth(39)?.parse().ok()?;
+    Some(Nanos::from_nanos(ticks.saturating_mul(USER_TICK_NS)))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn field_42_of_a_thread_is_its_wait_for_devices() {
+        let numbers: Vec<String> = (4..=52).map(|field| field.to_string()).collect();
+        let text = format!("7 (odd ) name) S {}\n", numbers.join(" "));
+        assert_eq!(block_delay(&text), Some(Nanos::from_nanos(420_000_000)));
+        assert_eq!(["", "7 (x)", "7 (x) S 1 2 3"].map(block_delay), [None; 3]);
+    }
 
     #[test]
     fn the_second_figure_is_the_wait() {
@@ -100,6 +124,7 @@ mod tests {
         let toll = |delay, switches| Toll {
             run_delay: Some(Nanos::from_nanos(delay)),
             involuntary: Some(switches),
+            block_delay: None,
             threads: vec![1],
         };
         std::thread::spawn(move || {

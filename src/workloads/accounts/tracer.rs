@@ -6,17 +6,20 @@
 //!  go ─► probe ─► halt ─► read ─► remove (also when dropped)
 //! ```
 //! An agent that is killed cannot remove its instance: the next one that traces does, and so does the sweep of the run
-//! directory (`platforms`). Until then a bounded buffer is left, and tracing on one CPU.
+//! directory (`platforms`), both also where tracefs is mounted nowhere. Until then a bounded buffer is left, and tracing on
+//! one CPU.
 //!
-//! The osnoise and timerlat tracers are not used: they compute the same from the same events, but their threads would
-//! take the CPU from the probe, and the switch that turns those off is one for the whole machine.
+//! The osnoise and timerlat tracers are not used, though many kernels have them (Debian's, which our guests boot, too): they
+//! compute the same from the same events, but their threads would take the CPU from the probe, and the switch that turns
+//! those off is one for the whole machine.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::files;
 use super::trace_text::{self, Told};
-use crate::model::tracing::{TRACE_ROOTS, TracingInstance};
+use super::tracefs::Tracefs;
+use crate::model::tracing::TracingInstance;
 use crate::model::units::Hertz;
 
 /// Buffer of the traced CPU: some tens of thousands of events.
@@ -44,33 +47,32 @@ pub struct Tracer {
     folder: PathBuf,
     cpu: u32,
     counts_ticks: bool,
+    /// Outlives the instance, which is removed before this is dropped.
+    _tracefs: Tracefs,
 }
 
 impl Tracer {
-    /// Prepares tracing of one CPU where tracefs is mounted. Tracing is still off.
+    /// Prepares tracing of one CPU, where tracefs is mounted or in a mount of our own. Tracing is still off.
     ///
     /// # Errors
     /// Why it is not possible.
     pub fn prepare(cpu: u32) -> Result<Self, String> {
-        let mounted = TRACE_ROOTS.iter().map(Path::new).find(|root| root.join("instances").is_dir());
-        let root =
-            mounted.ok_or_else(|| format!("tracefs is not mounted at {}", TRACE_ROOTS.join(" or ")))?;
-        Self::prepare_in(root, cpu)
+        Self::prepare_in(Tracefs::open()?, cpu)
     }
 
-    /// The same where tracefs is mounted at `root`.
+    /// The same in this one.
     ///
     /// # Errors
     /// Why it is not possible.
-    pub fn prepare_in(root: &Path, cpu: u32) -> Result<Self, String> {
-        let instances = root.join("instances");
+    pub fn prepare_in(tracefs: Tracefs, cpu: u32) -> Result<Self, String> {
+        let instances = tracefs.path().join("instances");
         remove_left_behind(&instances);
         let pid = std::process::id();
         let start_ticks = start_ticks(pid).ok_or("/proc does not say when this process started")?;
         let folder = instances.join(TracingInstance { pid, start_ticks }.to_string());
         fs::create_dir(&folder).map_err(|error| format!("cannot make {}: {error}", folder.display()))?;
         // From here on it is removed when something goes wrong.
-        let mut tracer = Self { folder, cpu, counts_ticks: false };
+        let mut tracer = Self { folder, cpu, counts_ticks: false, _tracefs: tracefs };
         tracer.set_up()?;
         Ok(tracer)
     }
@@ -176,9 +178,9 @@ mod tests {
     #[test]
     fn without_tracefs_the_reason_is_named_and_nothing_stays() {
         let folder = tempfile::tempdir().unwrap();
-        assert!(Tracer::prepare_in(folder.path(), 0).unwrap_err().contains("cannot make"));
+        assert!(Tracer::prepare_in(Tracefs::at(folder.path()), 0).unwrap_err().contains("cannot make"));
         fs::create_dir(folder.path().join("instances")).unwrap();
-        let refused = Tracer::prepare_in(folder.path(), 0).unwrap_err();
+        let refused = Tracer::prepare_in(Tracefs::at(folder.path()), 0).unwrap_err();
         assert!(refused.contains("tracing_on"), "{refused}");
         assert_eq!(fs::read_dir(folder.path().join("instances")).unwrap().count(), 0);
     }

@@ -29,12 +29,14 @@ impl Worst {
         Self { kept, threshold: 0 }
     }
 
-    /// Keeps a stretch if it is among the longest so far. One comparison when it is not.
+    /// Keeps a stretch if it is among the longest so far, and says whether it is. One comparison when it is not.
     #[inline]
-    pub fn offer(&mut self, start: u64, length: u64) {
-        if length > self.threshold {
+    pub fn offer(&mut self, start: u64, length: u64) -> bool {
+        let is_kept = length > self.threshold;
+        if is_kept {
             self.keep(start, length);
         }
+        is_kept
     }
 
     fn keep(&mut self, start: u64, length: u64) {

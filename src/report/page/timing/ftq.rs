@@ -6,7 +6,7 @@ use crate::model::detail::{Detail, FtqDetail};
 use crate::model::metric::Unit;
 use crate::model::names::ProbeKind;
 use crate::model::results::RunResults;
-use crate::stats::spectrum::{Noise, Source, analyse};
+use crate::stats::spectrum::{Noise, Source, analyse, band_hz};
 
 use super::super::super::chart::axis::{Axis, Quantity, Scale};
 use super::super::super::chart::palette::Ink;
@@ -50,8 +50,22 @@ pub(in super::super) fn pictures(results: &RunResults) -> Markup {
             the frequency itself. Everything else is noise without a beat.",
             &legend, &spectrum(&all).draw("Spectrum of the time taken away, with the periodic sources marked"))) }
         h4 { "Periodic sources" }
+        @if let Some(band) = band(&all) { p { (band) } }
         (scrolling("Periodic sources", &sources(&all)))
     }
+}
+
+/// Which sources could be seen at all; that of the shortest measurement.
+fn band(all: &[Quanta<'_>]) -> Option<String> {
+    let bands = noises(all)
+        .map(|(quanta, noise)| band_hz(noise.missing.len(), quanta.detail.quantum_ns.as_secs_f64()));
+    let (least, most) = bands.reduce(|a, b| (a.0.max(b.0), a.1.min(b.1)))?;
+    Some(format!(
+        "Between {} and {} a source can be seen: ten periods of it fit into the measurement (duration_ms), and two quanta \
+         into a period (quantum_us). What is slower or faster may be there all the same.",
+        Unit::Hertz.format(least),
+        Unit::Hertz.format(most)
+    ))
 }
 
 fn noises<'a>(all: &'a [Quanta<'a>]) -> impl Iterator<Item = (&'a Quanta<'a>, &'a Noise)> {

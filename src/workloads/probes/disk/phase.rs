@@ -110,6 +110,7 @@ impl Task<'_> {
                 latency_ns: traced.latency_ns,
                 windows: traced.windows,
                 stalls: traced.stalls,
+                witnessed: traced.witnessed,
             },
             Moved::Unsupported(reason) => unsupported(direction, self.mode, block_bytes, reason),
         }
@@ -137,5 +138,6 @@ pub fn unsupported(
         latency_ns: Histogram::default(),
         windows: Vec::new(),
         stalls: Vec::new(),
+        witnessed: Vec::new(),
     }
 }

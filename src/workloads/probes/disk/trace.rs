@@ -1,13 +1,15 @@
-//! What is kept of a phase while it runs: latencies, bytes per window, the longest operations.
+//! What is kept of a phase while it runs: latencies, bytes per window, the longest operations and what the scheduler
+//! counted around them.
 //!
 //! An operation begins when the one before ended, so no stretch of the phase belongs to nobody. Its bytes count for
 //! the window in which it ended.
 
 use std::time::{Duration, Instant};
 
-use crate::model::detail::{DiskWindows, Stretch};
+use crate::model::detail::{DiskWindows, Stretch, Witnessed};
 use crate::model::histogram::{DenseHistogram, Histogram};
 use crate::model::units::{Bytes, Millis, Nanos};
+use crate::workloads::accounts::Witness;
 use crate::workloads::probes::worst::Worst;
 
 /// Lengths of the windows.
@@ -22,6 +24,7 @@ pub struct Trace {
     latency: DenseHistogram,
     windows: [Vec<u64>; WINDOWS_MS.len()],
     stalls: Worst,
+    witness: Witness,
 }
 
 /// A phase when it is over.
@@ -37,6 +40,8 @@ pub struct Traced {
     pub windows: Vec<DiskWindows>,
     /// The longest operations.
     pub stalls: Vec<Stretch>,
+    /// What the scheduler counted around them.
+    pub witnessed: Vec<Witnessed>,
 }
 
 impl Trace {
@@ -44,7 +49,9 @@ impl Trace {
     pub fn starting_now() -> Self {
         let (latency, stalls) = (DenseHistogram::new(), Worst::new());
         let windows = std::array::from_fn(|_| Vec::new());
-        Self { begin: Instant::now(), last: Duration::ZERO, bytes: 0, latency, windows, stalls }
+        let mut witness = Witness::of_this_thread();
+        witness.begin(0);
+        Self { begin: Instant::now(), last: Duration::ZERO, bytes: 0, latency, windows, stalls, witness }
     }
 
     /// An operation of this many bytes has just ended.
@@ -63,7 +70,10 @@ impl Trace {
         let nanos = |time: Duration| Nanos::from_duration(time).get();
         let length = nanos(now.saturating_sub(self.last));
         self.latency.record(length);
-        self.stalls.offer(nanos(self.last), length);
+        let is_among_longest = self.stalls.offer(nanos(self.last), length);
+        let stretch =
+            Stretch { start_ns: Nanos::from_nanos(nanos(self.last)), length_ns: Nanos::from_nanos(length) };
+        self.witness.ended(nanos(now), stretch, is_among_longest);
         self.bytes += bytes;
         let millis = nanos(now) / 1_000_000;
         for (window_ms, filled) in WINDOWS_MS.iter().zip(&mut self.windows) {
@@ -99,12 +109,14 @@ impl Trace {
             start_ns: Nanos::from_nanos(start),
             length_ns: Nanos::from_nanos(length),
         };
+        let stalls: Vec<Stretch> = self.stalls.longest_first().into_iter().map(stretch).collect();
         Traced {
             bytes: Bytes::from_bytes(self.bytes),
             elapsed_ns,
             latency_ns: self.latency.to_histogram(),
             windows,
-            stalls: self.stalls.longest_first().into_iter().map(stretch).collect(),
+            witnessed: self.witness.finish(&stalls),
+            stalls,
         }
     }
 }

@@ -11,7 +11,7 @@
 //! A program that is asked at every due time feels the response; looking at the service alone hides every stall but its
 //! first moment (coordinated omission).
 
-use crate::model::detail::{Stretch, WakeupThread, due_times_passed};
+use crate::model::detail::{Stretch, WakeupThread, Witnessed, due_times_passed};
 use crate::model::histogram::DenseHistogram;
 use crate::model::units::Nanos;
 use crate::workloads::probes::worst::Worst;
@@ -66,18 +66,22 @@ impl Activations {
         (self.left > 0).then_some(self.next)
     }
 
-    /// The thread runs at `now`. Before the due time nothing has happened yet.
+    /// The thread runs at `now`. Before the due time nothing has happened yet: none. Otherwise from the due time until
+    /// now, and whether this is among the latest wake-ups so far.
     #[inline]
-    pub fn woke(&mut self, now: u64) {
-        let Some(late) = now.checked_sub(self.next) else { return };
+    pub fn woke(&mut self, now: u64) -> Option<(Stretch, bool)> {
+        let late = now.checked_sub(self.next)?;
         self.service.record(late);
-        self.worst.offer(self.next - self.start, late);
+        let due = self.next - self.start;
+        let is_among_latest = self.worst.offer(due, late);
         let passed = due_times_passed(Nanos::from_nanos(late), self.period);
         if passed > 0 {
             self.stalled(late, passed.min(self.left - 1));
         }
         self.left -= 1;
         self.next = self.next.saturating_add(self.period.get());
+        let stretch = Stretch { start_ns: Nanos::from_nanos(due), length_ns: Nanos::from_nanos(late) };
+        Some((stretch, is_among_latest))
     }
 
     #[cold]
@@ -92,26 +96,29 @@ impl Activations {
         }
     }
 
-    /// What became of them.
-    pub fn finish(mut self, cpu: Option<u32>) -> WakeupThread {
+    /// What became of them; `witnessed` says what is known of the latest ones.
+    pub fn finish(
+        mut self,
+        cpu: Option<u32>,
+        witnessed: impl FnOnce(&[Stretch]) -> Vec<Witnessed>,
+    ) -> WakeupThread {
         for (late, passed) in std::mem::take(&mut self.stalls) {
             count_out(&mut self.missed_response, self.period, late, passed);
         }
         let service_ns = self.service.to_histogram();
-        let worst = self.worst.longest_first();
+        let stretch = |(start, length)| Stretch {
+            start_ns: Nanos::from_nanos(start),
+            length_ns: Nanos::from_nanos(length),
+        };
+        let worst: Vec<Stretch> = self.worst.longest_first().into_iter().map(stretch).collect();
         WakeupThread {
             cpu,
             due: self.due - self.left,
             missed: self.missed,
             response_ns: service_ns.merged(&self.missed_response.to_histogram()),
             service_ns,
-            worst: worst
-                .into_iter()
-                .map(|(start, length)| Stretch {
-                    start_ns: Nanos::from_nanos(start),
-                    length_ns: Nanos::from_nanos(length),
-                })
-                .collect(),
+            witnessed: witnessed(&worst),
+            worst,
         }
     }
 }
@@ -140,7 +147,7 @@ mod tests {
             wakes.push(now);
             activations.woke(now);
         }
-        (activations.finish(Some(3)), wakes)
+        (activations.finish(Some(3), |_| Vec::new()), wakes)
     }
 
     /// The definitions, one due time after the other.
@@ -178,7 +185,7 @@ mod tests {
     #[test]
     fn waking_early_is_no_activation() {
         let mut activations = Activations::new(0, Nanos::from_nanos(100), 2);
-        activations.woke(99);
+        assert_eq!(activations.woke(99), None);
         assert_eq!(activations.next_due(), Some(100));
         activations.woke(100);
         assert_eq!(activations.next_due(), Some(200));

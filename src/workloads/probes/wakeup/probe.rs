@@ -1,8 +1,9 @@
 //! The wake-up probe around its loop: one thread per CPU asked for, real-time where that is allowed, memory in place.
 //!
 //! The loop does between two sleeps what `cyclictest` does (read the clock, count in a histogram), so that its service
-//! times can be held against that program's. Unlike it the probe leaves the CPU's sleep states alone: what a tenant gets is
-//! what is measured; `cyclictest --laptop` does the same.
+//! times can be held against that program's; besides, after the clock was read, it looks at the scheduler's counters now
+//! and then ([`Witness`]), so that late wake-ups have somebody to blame. Unlike that program the
+//! probe leaves the CPU's sleep states alone: what a tenant gets is what is measured; `cyclictest --laptop` does the same.
 
 use std::time::Duration;
 
@@ -12,6 +13,7 @@ use crate::model::facts::OwnCost;
 use crate::model::job::ProbeReport;
 use crate::model::params::WakeupParams;
 use crate::model::units::{Bytes, Nanos};
+use crate::workloads::accounts::Witness;
 use crate::workloads::alarm::{now_ns, sleep_until};
 use crate::workloads::clock::monotonic_facts;
 use crate::workloads::crew::{self, Muster};
@@ -69,23 +71,28 @@ fn one_thread(
     let period = period(params);
     let due = params.duration_ms.get().saturating_mul(1_000_000) / period.get().max(1);
     let mut activations = Activations::new(0, period, due.max(1));
+    let mut witness = Witness::of_this_thread();
     let locked = Locked::now();
     muster.wait()?;
     let granted = become_real_time(params.priority);
     let start = now_ns()?;
     activations.begin_at(start);
+    witness.begin(start);
     let left = u64::try_from(context.bounds.left().as_nanos()).unwrap_or(u64::MAX);
     let deadline = start.saturating_add(left);
     while let Some(next) = activations.next_due() {
         sleep_until(next)?;
         let now = now_ns()?;
-        activations.woke(now);
+        if let Some((stretch, is_among_latest)) = activations.woke(now) {
+            witness.ended(now, stretch, is_among_latest);
+        }
         if context.bounds.is_stopped() || now >= deadline {
             return Err(context.bounds.broken());
         }
     }
     drop(locked);
-    Ok(Woken { thread: activations.finish(pinned.cpu), granted, pin_note: pinned.note })
+    let thread = activations.finish(pinned.cpu, |worst| witness.finish(worst));
+    Ok(Woken { thread, granted, pin_note: pinned.note })
 }
 
 fn notes(params: &WakeupParams, all: &[Woken]) -> Vec<String> {
