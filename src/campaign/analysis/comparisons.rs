@@ -160,6 +160,7 @@ mod tests {
             service_ns: late.clone(),
             response_ns: late,
             worst: Vec::new(),
+            witnessed: Vec::new(),
         };
         let period_ns = Nanos::from_nanos(1_000_000);
         let detail = Detail::Wakeup(WakeupDetail { period_ns, priority, threads: vec![thread] });
