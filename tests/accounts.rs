@@ -8,6 +8,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use bulkhead::model::accounts::Accounts;
+use bulkhead::model::attribution::Attribution;
 use bulkhead::model::detail::Detail;
 use bulkhead::model::job::Job;
 use bulkhead::model::params::{DiskParams, GapParams, ProbeSpec, WakeupParams};
@@ -88,7 +89,8 @@ fn the_tracer_sees_the_timer_and_not_the_threads_that_are_ours() {
         }
         tracer.halt().expect("off");
         let own = nix::unistd::gettid().as_raw();
-        let told = tracer.read(&[own], anchor.rate_since().ok()).expect("readable");
+        let (told, late) = tracer.read(&[own], anchor.rate_since().ok(), &[]).expect("readable");
+        assert_eq!(late, [], "no window was asked for");
         let timer = told
             .sources
             .iter()
@@ -131,8 +133,9 @@ fn take_the_last_cpu_away(stop: &AtomicBool) {
     }
 }
 
-fn measured(probe: ProbeSpec, scratch: Option<PathBuf>) -> (Detail, Accounts) {
-    let job = Job { id: 1, probe: Some(probe), deadline_ms: Millis::from_millis(60_000), ..Job::default() };
+fn measured(probe: ProbeSpec, scratch: Option<PathBuf>, trace: bool) -> (Detail, Accounts) {
+    let job =
+        Job { id: 1, probe: Some(probe), deadline_ms: Millis::from_millis(60_000), trace, ..Job::default() };
     let surroundings = Surroundings { scratch, exe: PathBuf::from("/bin/true") };
     let reply = run_job(&job, &surroundings, &AtomicBool::new(false), &mut || {});
     let report = reply.report.expect("there was a probe").expect("it was measured");
@@ -140,25 +143,41 @@ fn measured(probe: ProbeSpec, scratch: Option<PathBuf>) -> (Detail, Accounts) {
     (report.detail, report.accounts.expect("books were kept"))
 }
 
-#[test]
-fn wake_ups_that_another_thread_made_late_are_its() {
+fn wake_ups_beside_a_thief(trace: bool) -> (Detail, Accounts) {
     let stop = AtomicBool::new(false);
-    let (detail, accounts) = thread::scope(|scope| {
-        scope.spawn(|| take_the_last_cpu_away(&stop));
+    thread::scope(|scope| {
+        let thief = thread::Builder::new().name("thief".to_owned());
+        thief.spawn_scoped(scope, || take_the_last_cpu_away(&stop)).expect("a thread more");
         let params =
             WakeupParams { duration_ms: Millis::from_millis(600), priority: 10, ..WakeupParams::default() };
-        let measured = measured(ProbeSpec::Wakeup(params), None);
+        let measured = measured(ProbeSpec::Wakeup(params), None, trace);
         stop.store(true, Ordering::Relaxed);
         measured
-    });
+    })
+}
+
+/// A hypervisor may take its part of the rest.
+fn is_blamed(told: &Attribution, name: &str) {
+    let thief = told.sources.iter().find(|source| source.name == name);
+    assert!(thief.is_some_and(|thief| thief.share > 0.6), "{told:?}");
+}
+
+#[test]
+fn wake_ups_that_another_thread_made_late_are_its() {
+    let (detail, accounts) = wake_ups_beside_a_thief(false);
     let told = attribute(&detail, &accounts).expect("wake-ups are shared out");
     let Detail::Wakeup(wakeup) = &detail else { panic!("not a wake-up detail") };
     let latest = wakeup.threads[0].worst[0];
     assert!(latest.length_ns.get() > 5_000_000, "the thief was there: {latest:?}");
     assert!(wakeup.threads[0].witnessed.iter().any(|seen| seen.stretch == latest), "{:?}", wakeup.threads[0]);
-    let thief = told.sources.iter().find(|source| source.name == "other threads (scheduler)");
-    // A hypervisor may take its part of the rest.
-    assert!(thief.is_some_and(|thief| thief.share > 0.6), "{told:?}");
+    is_blamed(&told, "other threads (scheduler)");
+}
+
+#[test]
+fn a_tracer_knows_the_name_of_the_thread_that_made_wake_ups_late() {
+    let _alone = TRACING.lock().unwrap_or_else(PoisonError::into_inner);
+    let (detail, accounts) = wake_ups_beside_a_thief(true);
+    is_blamed(&attribute(&detail, &accounts).expect("wake-ups are shared out"), "thread thief");
 }
 
 #[test]
@@ -169,7 +188,7 @@ fn operations_of_a_disk_come_with_what_the_scheduler_counted() {
         duration_ms: Millis::from_millis(40),
         ..DiskParams::default()
     };
-    let (detail, accounts) = measured(ProbeSpec::Disk(params), Some(folder.path().to_owned()));
+    let (detail, accounts) = measured(ProbeSpec::Disk(params), Some(folder.path().to_owned()), false);
     let Detail::Disk(disk) = &detail else { panic!("not a disk detail") };
     for phase in disk.phases.iter().filter(|phase| phase.unsupported.is_none()) {
         assert_eq!(phase.witnessed.len(), phase.stalls.len(), "each of the longest has its counters");

@@ -62,6 +62,7 @@ fn wakeup_counts_what_a_stall_covers() {
     let response = service.iter().copied().chain((1..=10).map(|passed| 10_500_000 - passed * 1_000_000));
     let thread = WakeupThread {
         cpu: Some(1),
+        began_ns: None,
         due: 1000,
         missed: 10,
         response_ns: Histogram::from_values(response),
@@ -125,6 +126,7 @@ fn anything() -> impl Strategy<Value = Detail> {
     let thread = (number(), number(), histogram(), histogram(), times()).prop_map(
         |(due, missed, service_ns, response_ns, worst)| WakeupThread {
             cpu: None,
+            began_ns: None,
             due,
             missed,
             service_ns,

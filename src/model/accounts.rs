@@ -123,6 +123,10 @@ pub struct Accounts {
     /// What tracers say, longest first, at most [`MOST_TRACED`]; empty when tracing was not asked for, or not
     /// possible.
     pub traced: Vec<TracedSource>,
+    /// The same within the latest wake-ups of the wake-up probe alone, from their due times until the thread ran; empty
+    /// for other probes.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub traced_late: Vec<TracedSource>,
     /// Why something is not known: `tracing: tracefs is not mounted`.
     pub unknown: Vec<String>,
 }

@@ -100,6 +100,7 @@ pub(crate) fn measured(run: &mut RunResults, cell: &Cell, id: &str, value: f64) 
 pub(super) fn with_activations(run: &mut RunResults, cell: &Cell, due: u64) {
     let thread = WakeupThread {
         cpu: None,
+        began_ns: None,
         due,
         missed: 0,
         service_ns: Histogram::default(),

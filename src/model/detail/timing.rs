@@ -36,6 +36,9 @@ pub struct FtqDetail {
 pub struct WakeupThread {
     /// The CPU the thread was pinned to; none when pinning was refused.
     pub cpu: Option<u32>,
+    /// `CLOCK_MONOTONIC` of the instance at the start of the probe; none in journals of older versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub began_ns: Option<Nanos>,
     /// Activations that were due; as many as the duration has periods, whatever happens.
     pub due: u64,
     /// Activations that had passed already when the thread got to run for an earlier one.

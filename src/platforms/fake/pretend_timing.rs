@@ -71,6 +71,7 @@ fn wakeup_thread(maker: &mut Maker, number: u32, period_ns: Nanos, due: u64) -> 
     worst.truncate(WORST_KEPT);
     WakeupThread {
         cpu: Some(number),
+        began_ns: None,
         due,
         missed: due - service.len() as u64,
         service_ns: Histogram::from_values(service),

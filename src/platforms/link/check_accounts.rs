@@ -19,7 +19,8 @@ pub(super) fn accounts(accounts: &Accounts) -> Checked {
     at_most("accounts.devices", accounts.devices.len(), MOST_DEVICES)?;
     accounts.devices.iter().try_for_each(|device| text("accounts.devices", &device.name, NAME_CHARS))?;
     at_most("accounts.traced", accounts.traced.len(), MOST_TRACED)?;
-    for source in &accounts.traced {
+    at_most("accounts.traced_late", accounts.traced_late.len(), MOST_TRACED)?;
+    for source in accounts.traced.iter().chain(&accounts.traced_late) {
         text("accounts.traced.name", &source.name, NAME_CHARS)?;
         if source.longest_ns > source.total_ns {
             return Err(format!(

@@ -77,6 +77,7 @@ mod tests {
     fn honest() -> WakeupThread {
         WakeupThread {
             cpu: None,
+            began_ns: None,
             due: 3,
             missed: 1,
             service_ns: Histogram::from_values([10, 150]),

@@ -4,6 +4,7 @@
 //!  latency of all ──► quickest quarter: the usual one ──► much longer ones ──► pool: what lies beyond the usual
 //!                                                                               │
 //!   the longest ones, each between two readings of the scheduler's counters:    │
+//!     (traced) had the CPU meanwhile ───────────────────► each by its name ◄────┤
 //!     ready, but waiting for a CPU ─────────────────────► other threads      ◄──┤
 //!     asleep in the kernel (disk) ──────────────────────► the device         ◄──┤
 //!   stolen meanwhile, from the longest down ────────────► hypervisor         ◄──┤
@@ -14,9 +15,9 @@
 //! ```
 //! What the counters say holds for one stretch as far as no other between the same readings can have taken it
 //! ([`Witnessed`]). Interrupts are counted, but not which wake-up they met: what they took stays with the rest, unless it was
-//! the tick, which shows by its beat. A timer that fires late because the CPU slept deeply is nobody's, too.
+//! the tick, which shows by its beat, or was traced. A timer that fires late because the CPU slept deeply is nobody's, too.
 
-use crate::model::accounts::Accounts;
+use crate::model::accounts::{Accounts, TracedSource};
 use crate::model::attribution::Attribution;
 use crate::model::detail::{DiskDetail, Stretch, WakeupDetail, Witnessed};
 use crate::model::histogram::Histogram;
@@ -77,6 +78,7 @@ fn lost(latency: &Histogram, factor: f64) -> Pool {
 pub(super) fn wakeups(detail: &WakeupDetail, accounts: &Accounts) -> Attribution {
     let latency = Histogram::merge_all(detail.threads.iter().map(|thread| &thread.service_ns));
     let mut books = Books::open(lost(&latency, LATE));
+    traced(&mut books, &accounts.traced_late);
     for thread in &detail.threads {
         throttle(&mut books, &thread.worst, accounts);
     }
@@ -94,9 +96,24 @@ pub(super) fn wakeups(detail: &WakeupDetail, accounts: &Accounts) -> Attribution
     for thread in &detail.threads {
         tick(&mut books, &thread.worst, detail.period_ns, &latency);
     }
-    let unknown = unknown_of_wakeups(detail, &here);
+    let unknown =
+        if accounts.traced_late.is_empty() { unknown_of_wakeups(detail, &here) } else { Vec::new() };
     let told = books.close();
     Attribution { unknown: if told.lost_ns > Nanos::ZERO { unknown } else { Vec::new() }, ..told }
+}
+
+/// What the tracer saw while the latest wake-ups were awaited; together never more than was lost.
+fn traced(books: &mut Books, sources: &[TracedSource]) {
+    let all: f64 = sources.iter().map(|source| source.total_ns.as_f64()).sum();
+    let fits = if all > 0.0 { (books.pool.left() / all).min(1.0) } else { 0.0 };
+    for source in sources {
+        let took = books.pool.take_longest(source.total_ns.as_f64() * fits, 0.0);
+        let evidence = format!(
+            "traced: while the latest wake-ups were awaited it had the CPU for {} in all, {} at the longest",
+            source.total_ns, source.longest_ns
+        );
+        books.book(&source.name, took, evidence);
+    }
 }
 
 fn unknown_of_wakeups(detail: &WakeupDetail, here: &Here) -> Vec<String> {
@@ -220,6 +237,7 @@ mod tests {
         worst.sort_by_key(|stretch| std::cmp::Reverse(stretch.length_ns));
         let thread = WakeupThread {
             cpu: Some(1),
+            began_ns: None,
             due: 1000 + worst.len() as u64,
             missed: 0,
             service_ns: Histogram::from_values(lengths),
@@ -265,6 +283,28 @@ mod tests {
         let told = wakeups(&late(&[(7_000_000, 8_010_000)], vec![]), &accounts);
         assert!((share(&told, "hypervisor (steal)") - 0.5).abs() < 1e-3, "{told:?}");
         assert!(told.unknown.iter().any(|why| why.starts_with("interrupts: 11 besides")), "{told:?}");
+    }
+
+    #[test]
+    fn what_was_traced_within_late_wake_ups_replaces_guesses() {
+        let source = |name: &str, total| TracedSource {
+            name: name.to_owned(),
+            count: 1,
+            total_ns: ns(total),
+            longest_ns: ns(total),
+        };
+        let accounts = Accounts {
+            traced_late: vec![source("thread thief", 1_500_000), source("softirq RCU", 250_000)],
+            ..Accounts::default()
+        };
+        let detail = late(&[(5_000_000, 2_010_000)], vec![seen(5_000_000, 2_010_000, 0, 0, 1_900_000)]);
+        let told = wakeups(&detail, &accounts);
+        assert!((share(&told, "thread thief") - 0.75).abs() < 1e-3, "{told:?}");
+        assert!((share(&told, "softirq RCU") - 0.125).abs() < 1e-3, "{told:?}");
+        assert!(
+            (share(&told, "other threads (scheduler)") - 0.125).abs() < 1e-3,
+            "only what is left: {told:?}"
+        );
     }
 
     #[test]

@@ -15,6 +15,7 @@ mod steal;
 mod table;
 mod toll;
 mod trace_text;
+mod trace_windows;
 mod tracefs;
 mod tracer;
 mod watch;

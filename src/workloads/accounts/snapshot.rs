@@ -106,6 +106,7 @@ impl Snapshot {
             soft_interrupts: counts(soft.unwrap_or_default(), MOST_SOFT_INTERRUPTS),
             rt_throttle: noted("throttling", &self.rt_throttle, &mut unknown).copied().flatten(),
             traced: Vec::new(),
+            traced_late: Vec::new(),
             unknown,
         }
     }

@@ -17,11 +17,11 @@ use crate::model::accounts::{MOST_TRACED, TracedSource};
 use crate::model::units::{Hertz, Nanos, Ticks};
 
 /// Interrupts within interrupts within soft interrupts: deeper is broken data.
-const MOST_NESTED: usize = 16;
+pub(super) const MOST_NESTED: usize = 16;
 /// Most sources that are told apart; the rest count as one.
-const MOST_SOURCES: usize = 1024;
+pub(super) const MOST_SOURCES: usize = 1024;
 /// Longest name of a source kept.
-const NAME_CHARS: usize = 64;
+pub(super) const NAME_CHARS: usize = 64;
 
 /// What a trace says.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -70,14 +70,15 @@ fn lost_events(text: &str) -> u64 {
     parsed.map_or(0, |(kept, written): (u64, u64)| written.saturating_sub(kept))
 }
 
-struct Event<'a> {
-    at_ns: u64,
-    name: &'a str,
-    rest: &'a str,
+/// A line of the trace.
+pub(super) struct Event<'a> {
+    pub(super) at_ns: u64,
+    pub(super) name: &'a str,
+    pub(super) rest: &'a str,
 }
 
 /// A line: task, `[CPU]`, flags, time and colon, name and colon, the rest. None for anything else.
-fn event(line: &str, counter: Option<Hertz>) -> Option<Event<'_>> {
+pub(super) fn event(line: &str, counter: Option<Hertz>) -> Option<Event<'_>> {
     if line.starts_with('#') {
         return None;
     }
@@ -169,7 +170,7 @@ impl Reader {
 }
 
 /// `irq 36 virtio1-req.0`, `softirq TIMER`, `local timer`.
-fn source_name(kind: &str, rest: &str) -> String {
+pub(super) fn source_name(kind: &str, rest: &str) -> String {
     let value = |key: &str| {
         let (_, value) = rest.split_once(key)?;
         value.split(|c: char| c.is_whitespace() || c == ']').next()
@@ -186,7 +187,7 @@ fn source_name(kind: &str, rest: &str) -> String {
 }
 
 /// Name and number of the thread that runs from now on. The name may hold anything but comes before the last number.
-fn next_thread(rest: &str) -> Option<(&str, i32)> {
+pub(super) fn next_thread(rest: &str) -> Option<(&str, i32)> {
     let (_, next) = rest.rsplit_once("==> next_comm=")?;
     let (name, numbers) = next.rsplit_once(" next_pid=")?;
     Some((name, numbers.split_ascii_whitespace().next()?.parse().ok()?))

@@ -18,9 +18,14 @@ use std::path::{Path, PathBuf};
 
 use super::files;
 use super::trace_text::{self, Told};
+use super::trace_windows::{self, Window};
 use super::tracefs::Tracefs;
+use crate::model::accounts::TracedSource;
+use crate::model::detail::Stretch;
 use crate::model::tracing::TracingInstance;
-use crate::model::units::Hertz;
+use crate::model::units::{Hertz, Ticks};
+use crate::workloads::alarm::now_ns;
+use crate::workloads::clock;
 
 /// Buffer of the traced CPU: some tens of thousands of events.
 const BUFFER_KIB: &str = "4096";
@@ -114,14 +119,40 @@ impl Tracer {
         self.write("tracing_on", "0")
     }
 
-    /// Reads what was traced, without the threads in `own`, and removes the instance.
+    /// The CPU that is traced.
+    pub const fn cpu(&self) -> u32 {
+        self.cpu
+    }
+
+    /// Reads what was traced, without the threads in `own`, and removes the instance. `late` are stretches on
+    /// `CLOCK_MONOTONIC`; who had the CPU within them is told apart.
     ///
     /// # Errors
     /// The trace cannot be read.
-    pub fn read(self, own: &[i32], counter: Option<Hertz>) -> Result<Told, String> {
+    pub fn read(
+        self,
+        own: &[i32],
+        counter: Option<Hertz>,
+        late: &[Stretch],
+    ) -> Result<(Told, Vec<TracedSource>), String> {
         let path = self.folder.join(format!("per_cpu/cpu{}/trace", self.cpu));
         let text = files::read_at_most(&path, MOST_TEXT)?;
-        Ok(trace_text::read(&text, own, counter.filter(|_| self.counts_ticks)))
+        let counter = counter.filter(|_| self.counts_ticks);
+        let windows = self.windows(counter, late).unwrap_or_default();
+        Ok((trace_text::read(&text, own, counter), trace_windows::within(&text, own, counter, &windows)))
+    }
+
+    /// These stretches on the clock of the trace: both clocks are read now, and run alike for the length of a probe.
+    fn windows(&self, counter: Option<Hertz>, late: &[Stretch]) -> Option<Vec<Window>> {
+        let (ticks, now_ns) = (clock::ticks(), now_ns().ok()?);
+        let trace_ns =
+            if self.counts_ticks { Ticks::from_ticks(ticks).to_nanos(counter?).get() } else { now_ns };
+        let on_trace = |at_ns: u64| trace_ns.saturating_sub(now_ns.saturating_sub(at_ns));
+        let window = |stretch: &Stretch| Window {
+            from_ns: on_trace(stretch.start_ns.get()),
+            to_ns: on_trace(stretch.start_ns.saturating_add(stretch.length_ns).get()),
+        };
+        Some(late.iter().map(window).collect())
     }
 
     fn write(&self, file: &str, text: &str) -> Result<(), String> {

@@ -2,6 +2,7 @@
 
 use super::snapshot::Snapshot;
 use super::tracer::Tracer;
+use crate::model::detail::{Detail, Stretch};
 use crate::model::job::ProbeReport;
 use crate::workloads::clock::Anchor;
 use crate::workloads::error::WorkError;
@@ -37,10 +38,12 @@ impl Watch {
         let after = Snapshot::take();
         let mut report = outcome?;
         let mut accounts = after.accounts_since(&before);
-        let told =
-            halted.and_then(|(tracer, anchor)| tracer.read(after.own_threads(), anchor.rate_since().ok()));
+        let told = halted.and_then(|(tracer, anchor)| {
+            let late = latest_wakeups(&report.detail, tracer.cpu());
+            tracer.read(after.own_threads(), anchor.rate_since().ok(), &late)
+        });
         match told {
-            Ok(told) => {
+            Ok((told, late)) => {
                 if told.lost_events > 0 {
                     accounts.unknown.push(format!(
                         "tracing: {} events did not fit into the kernel's buffer; measure for a shorter time",
@@ -48,12 +51,27 @@ impl Watch {
                     ));
                 }
                 accounts.traced = told.sources;
+                accounts.traced_late = late;
             }
             Err(reason) => accounts.unknown.push(super::table::tamed(&format!("tracing: {reason}"), 400)),
         }
         report.accounts = Some(accounts);
         Ok(report)
     }
+}
+
+/// The latest wake-ups of the thread on this CPU, on `CLOCK_MONOTONIC`.
+fn latest_wakeups(detail: &Detail, cpu: u32) -> Vec<Stretch> {
+    let Detail::Wakeup(wakeup) = detail else { return Vec::new() };
+    let here = wakeup.threads.iter().filter(|thread| thread.cpu == Some(cpu));
+    here.filter_map(|thread| Some((thread, thread.began_ns?)))
+        .flat_map(|(thread, began_ns)| {
+            thread.worst.iter().map(move |late| Stretch {
+                start_ns: began_ns.saturating_add(late.start_ns),
+                length_ns: late.length_ns,
+            })
+        })
+        .collect()
 }
 
 /// Probes that measure on one CPU pin themselves to the last one they may use.

@@ -113,6 +113,7 @@ impl Activations {
         let worst: Vec<Stretch> = self.worst.longest_first().into_iter().map(stretch).collect();
         WakeupThread {
             cpu,
+            began_ns: Some(Nanos::from_nanos(self.start)),
             due: self.due - self.left,
             missed: self.missed,
             response_ns: service_ns.merged(&self.missed_response.to_histogram()),
