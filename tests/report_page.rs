@@ -135,7 +135,7 @@ fn a_simulated_scenario_has_a_page_of_its_own() {
     );
     let drawn: Vec<(String, u64)> = serde_json::from_str(drawn.as_str().unwrap()).unwrap();
     let count = |id: &str| drawn.iter().filter(|(section, shapes)| section == id && *shapes > 5).count();
-    assert!(count("curves") >= 2 && count("waits") == 2 && count("lines") == 3, "{drawn:?}");
+    assert!(count("curves") >= 2 && count("waits") == 2 && count("lines") == 6, "{drawn:?}");
     let holds = browser.evaluate("document.querySelectorAll('#summary td.better, #summary td.worse').length");
     assert_eq!(holds.as_u64(), Some(3));
     // Nothing widens the page on a phone.

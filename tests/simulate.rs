@@ -2,98 +2,15 @@
 //! threads, and what it leaves in a folder for `report` and `compare`.
 #![allow(clippy::unwrap_used, reason = "tests panic")]
 
+mod simulate_kit;
+
 use std::fs;
-use std::process::Output;
 
 use assert_cmd::Command;
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// Two VMs on one CPU; one ends, so that it takes no time.
-const TWO: &str = r#"
-name = "two"
-about = "Two VMs share a CPU."
-seed = 7
-replications = 4
-
-[host]
-cpus = 1
-policy = { name = "equal-per-vm", quantum_us = 1000 }
-
-[[vm]]
-name = "A"
-vcpus = 1
-thread = [{ run = { program = "fwq", work_us = 700, samples = 50, jitter_us = 5000 } }]
-
-[[vm]]
-name = "B"
-vcpus = 1
-thread = [{ run = { program = "endless" } }]
-
-[[case]]
-label = "short turns"
-[[case]]
-label = "long turns"
-set = { "host.policy.quantum_us" = 4000 }
-
-[[figure]]
-title = "half of it"
-metric = "vm.A.cpus"
-case = { case = "long turns" }
-published = 0.5
-tolerance = 0.1
-source = "arithmetic"
-
-[[assumption]]
-key = "vm.B.weight"
-why = "Nobody says."
-try_factors = [2.0]
-"#;
-
-/// Five seconds of work, of which one is simulated.
-const STUCK: &str = r#"
-name = "stuck"
-limits = { simulated_s = 1 }
-host = { cpus = 1, policy = { name = "per-thread", quantum_us = 1000 } }
-[[vm]]
-name = "A"
-vcpus = 1
-thread = [{ run = { program = "fixed", work_us = 5000000 } }]
-"#;
-
-fn bulkhead(folder: &TempDir, arguments: &[&str]) -> Output {
-    Command::cargo_bin("bulkhead")
-        .unwrap()
-        .args(arguments)
-        .current_dir(folder.path())
-        .env("NO_COLOR", "1")
-        .timeout(std::time::Duration::from_secs(120))
-        .output()
-        .unwrap()
-}
-
-fn folder(files: &[(&str, &str)]) -> TempDir {
-    let folder = tempfile::tempdir().unwrap();
-    for (name, text) in files {
-        fs::write(folder.path().join(name), text).unwrap();
-    }
-    folder
-}
-
-fn stdout(output: &Output) -> String {
-    String::from_utf8(output.stdout.clone()).unwrap()
-}
-
-fn stderr(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stderr).into_owned()
-}
-
-#[track_caller]
-fn good(folder: &TempDir, arguments: &[&str]) -> String {
-    let output = bulkhead(folder, arguments);
-    assert_eq!(output.status.code(), Some(0), "{arguments:?}: {}{}", stdout(&output), stderr(&output));
-    stdout(&output)
-}
+use simulate_kit::{STUCK, TWO, bulkhead, folder, good, stderr, stdout};
 
 #[track_caller]
 fn refused(text: &str, more: &[&str], part: &str) {
@@ -259,82 +176,6 @@ fn a_folder_can_be_shown_again_and_compared() {
     // With a measured run there is nothing in common but the form.
     good(&folder, &["measure", "fake", "--probe", "fwq", "--rounds", "2", "--out", "m"]);
     good(&folder, &["compare", "a", "m"]);
-}
-
-/// A program that nobody can wait for.
-const STEPS: &str = r#"
-name = "steps"
-limits = { simulated_s = 300000000, events = 1000000000000 }
-nodes = { count = 100000, work_us = 1000, steps = 10000000, barrier = { kind = "maximum" }, noise = { kind = "exponential", mean_us = 9 } }
-"#;
-
-/// Simulates in the background, and interrupts once there are so many files in the folder; what it said, and how it ended.
-fn interrupted(folder: &TempDir, more: &[&str], files: usize) -> (String, Option<i32>) {
-    let mut child = std::process::Command::new(assert_cmd::cargo::cargo_bin!("bulkhead"))
-        .args([&["simulate", "s.toml", "--out", "o"], more].concat())
-        .current_dir(folder.path())
-        .stdout(std::process::Stdio::piped())
-        .stderr(std::process::Stdio::piped())
-        .spawn()
-        .unwrap();
-    // Once the folder is there, interruptions are listened for.
-    while fs::read_dir(folder.path().join("o")).map_or(0, Iterator::count) < files
-        || !folder.path().join("o").exists()
-    {
-        assert!(child.try_wait().unwrap().is_none(), "it ended by itself");
-        std::thread::sleep(std::time::Duration::from_millis(10));
-    }
-    let pid = nix::unistd::Pid::from_raw(child.id().try_into().unwrap());
-    nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGTERM).unwrap();
-    let code = child.wait().unwrap().code();
-    let mut said = String::new();
-    std::io::Read::read_to_string(&mut child.stderr.take().unwrap(), &mut said).unwrap();
-    (said, code)
-}
-
-#[test]
-fn an_interruption_ends_it_at_once_says_who_waited_and_leaves_nothing() {
-    let endless = STUCK.replace("simulated_s = 1", "simulated_s = 300000000, events = 1000000000000");
-    let endless = endless.replace("quantum_us = 1000", "quantum_us = 1");
-    let endless = endless.replace("work_us = 5000000", "work_us = 31536000000000");
-    for (text, waiting) in [
-        (endless.replace("vcpus = 1", "vcpus = 2"), "A: thread 0 has "),
-        (STEPS.to_owned(), "100000 nodes have their next step before them"),
-    ] {
-        let folder = folder(&[("s.toml", &text)]);
-        let (said, code) =
-            interrupted(&folder, &["--trace", "o/t.json"][..if text == STEPS { 0 } else { 2 }], 0);
-        assert_eq!(code, Some(130), "{said}");
-        assert!(said.contains("0 of 1 simulations were done") && said.contains(waiting), "{said}");
-        assert!(said.contains("nothing is written"), "{said}");
-        assert_eq!(fs::read_dir(folder.path().join("o")).unwrap().count(), 0);
-    }
-}
-
-#[test]
-fn an_interruption_while_results_are_shown_ends_it_too_and_what_is_there_is_whole() {
-    let folder = folder(&[("s.toml", TWO)]);
-    // Nobody reads what it prints, which is more than a pipe holds.
-    let (said, code) = interrupted(&folder, &["--json"], 4);
-    assert_eq!(code, Some(130), "{said}");
-    assert!(said.contains("o is complete"), "{said}");
-    good(&folder, &["report", "o"]);
-}
-
-#[test]
-fn a_trace_that_cannot_be_written_is_told_before_anything_is_simulated() {
-    let folder = folder(&[("s.toml", STUCK), ("n.toml", STEPS)]);
-    for (file, part) in [("no/such/t.json", "No such file"), (".", "it is a folder")] {
-        let output = bulkhead(&folder, &["simulate", "s.toml", "--trace", file]);
-        assert_eq!(output.status.code(), Some(2));
-        let said = stderr(&output);
-        assert!(said.contains(&format!("--trace {file} cannot be written")) && said.contains(part), "{said}");
-        assert!(output.stdout.is_empty() && !said.contains("limits.simulated_s"), "{said}");
-    }
-    let output = bulkhead(&folder, &["simulate", "n.toml", "--trace", "t.json"]);
-    assert_eq!(output.status.code(), Some(2));
-    assert!(stderr(&output).contains("no CPUs on which something runs"), "{}", stderr(&output));
-    assert!(!folder.path().join("t.json").exists());
 }
 
 #[test]

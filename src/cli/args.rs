@@ -187,6 +187,7 @@ const SIMULATE_AFTER: &str = "\
 In DIR afterwards:
   scenario.toml     what was simulated, as given         results.json   every figure, for report and compare
   report.html       open it in a browser                 trace.json     who ran where; open it in Perfetto
+  noise/            recorded noise that it names, so that DIR/scenario.toml can be simulated again
 
 Examples:
   bulkhead simulate --list
@@ -289,7 +290,9 @@ pub struct CompareArgs {
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  bulkhead report bulkhead-run-20260102-150405\n  bulkhead report DIR --json | jq .verdicts\n  \
-                  bulkhead report DIR --deadline 2ms --miss-rate 1e-4 --require real-time"
+                  bulkhead report DIR --deadline 2ms --miss-rate 1e-4 --require real-time\n\n\
+                  Exit codes:\n  0 shown, also where measurements failed, a simulation got stuck or a published figure does not hold: the\n    \
+                  verb that made DIR has said so   1 a platform does not meet --require   2 bad input"
 )]
 pub struct ReportArgs {
     /// Run directory

@@ -108,6 +108,9 @@ pub struct CaseOutcome {
     /// Why replications ended otherwise than by being done or by the stated time, each once.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub troubles: Vec<String>,
+    /// What has to be known of its figures, each once.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
     /// Events that were handled in all.
     pub events: u64,
 }

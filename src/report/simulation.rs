@@ -36,6 +36,7 @@ pub fn text(simulation: &Simulation, style: Style) -> String {
     }
     cases(&mut out, simulation, style);
     troubles(&mut out, simulation, style);
+    notes(&mut out, simulation, style);
     published(&mut out, simulation, style);
     parameters::listing(&mut out, simulation, style);
     out
@@ -137,6 +138,15 @@ fn troubles(out: &mut String, simulation: &Simulation, style: Style) {
             for line in text.lines() {
                 let _ = writeln!(out, "{}", Paint::Red.on(line, style.colour));
             }
+        }
+    }
+}
+
+fn notes(out: &mut String, simulation: &Simulation, style: Style) {
+    for case in simulation.cases.iter().filter(|case| !case.notes.is_empty()).take(CASES_MOST) {
+        for note in &case.notes {
+            let words = printable(&format!("{}: {note}", case.label), SENTENCE_MOST);
+            out.push_str(&paragraph("  note: ", &words, style.columns()));
         }
     }
 }

@@ -436,6 +436,7 @@ fn case(label: &str, model: &Model, seen: &Observation, figures: Vec<Figure>) ->
         waits: Vec::new(),
         time_line: None,
         troubles: Vec::new(),
+        notes: Vec::new(),
         events: 0,
     }
 }

@@ -4,7 +4,8 @@
 //!  DIR/scenario.toml   as given; how it was called stands in its last line
 //!      results.json    ┐ written whole or not at all: NAME.partial, then renamed
 //!      report.html     │
-//!      trace.json      ┘ only where something ran on CPUs
+//!      trace.json      │ only where something ran on CPUs
+//!      noise/…         ┘ copies of the recorded noise that the scenario names: see `traces`
 //! ```
 
 use std::fs;
@@ -12,6 +13,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 
+use super::traces;
 use crate::campaign::rundir;
 use crate::cli::args::SimulateArgs;
 use crate::cli::measure;
@@ -41,7 +43,7 @@ pub(super) fn make(path: &Path) -> anyhow::Result<Folder> {
 }
 
 /// A file of the folder: its name and what it holds.
-pub(super) type Content = (&'static str, Vec<u8>);
+pub(super) type Content = (String, Vec<u8>);
 
 /// Everything that belongs into the folder; no scenario where the model was taken from a run.
 pub(super) fn contents(
@@ -51,10 +53,10 @@ pub(super) fn contents(
 ) -> anyhow::Result<Vec<Content>> {
     let results = sim::scenario::results(simulation, env!("CARGO_PKG_VERSION"), measure::now());
     let mut contents: Vec<Content> = Vec::new();
-    contents.extend(scenario.map(|text| (SCENARIO_FILE, text.as_bytes().to_vec())));
-    contents.push((rundir::RESULTS_FILE, serde_json::to_vec(&results)?));
-    contents.push((REPORT_FILE, page::html(&results).into_bytes()));
-    contents.extend(traced.map(|line| (TRACE_FILE, trace_events::json(line).into_bytes())));
+    contents.extend(scenario.map(|text| (SCENARIO_FILE.to_owned(), text.as_bytes().to_vec())));
+    contents.push((rundir::RESULTS_FILE.to_owned(), serde_json::to_vec(&results)?));
+    contents.push((REPORT_FILE.to_owned(), page::html(&results).into_bytes()));
+    contents.extend(traced.map(|line| (TRACE_FILE.to_owned(), trace_events::json(line).into_bytes())));
     Ok(contents)
 }
 
@@ -71,12 +73,16 @@ impl Folder {
         is_interrupted: impl Fn() -> bool,
     ) -> anyhow::Result<bool> {
         for (name, content) in contents {
+            if let Some(folder) = self.0.join(name).parent() {
+                fs::create_dir_all(folder).with_context(|| format!("{} cannot be made", folder.display()))?;
+            }
             write(&self.0, name, content)?;
             if is_interrupted() {
                 for (name, _) in contents {
                     // What was not written yet is not there.
                     let _ = fs::remove_file(self.0.join(name));
                 }
+                let _ = fs::remove_dir(self.0.join(traces::KEPT));
                 return Ok(false);
             }
         }

@@ -62,7 +62,7 @@ pub fn run(args: &SimulateArgs) -> Verdict {
     let made = crew::unless_interrupted(&cancel, move || {
         let first = replications.get(concluded.watched());
         let traced = first.and_then(|replication| replication.time_line.as_ref());
-        outcome::make(concluded.conclude(&replications), traced, &wanted)
+        outcome::make(concluded.conclude(&replications), traced, &wanted, || traces::kept(&concluded))
     });
     let Some(made) = made else { return Ok(outcome::nothing_written()) };
     let mut made = made.or_bad_input()?;
@@ -131,7 +131,7 @@ fn calibrate(args: &SimulateArgs, run: &Path) -> Verdict {
         let measured = campaign::read_results(&run)?;
         let simulation = sim::calibrate::calibrate(&measured, seed);
         let simulation = simulation.map_err(|why| anyhow!("{}: {why}", run.display()))?;
-        outcome::make(simulation, None, &wanted)
+        outcome::make(simulation, None, &wanted, Vec::new)
     });
     let Some(made) = made else { return Ok(outcome::nothing_written()) };
     let mut made = made.or_bad_input()?;

@@ -54,17 +54,18 @@ pub(super) struct Made {
     trace: Option<(String, String)>,
 }
 
-/// Makes everything that is wanted.
+/// Makes everything that is wanted; `kept` is what else belongs into the folder.
 pub(super) fn make(
     simulation: Simulation,
     traced: Option<&TimeLine>,
     wanted: &Wanted,
+    kept: impl FnOnce() -> Vec<folder::Content>,
 ) -> anyhow::Result<Made> {
-    let files = if wanted.folder {
-        folder::contents(wanted.scenario.as_deref(), &simulation, traced)?
-    } else {
-        Vec::new()
-    };
+    let mut files = Vec::new();
+    if wanted.folder {
+        files = folder::contents(wanted.scenario.as_deref(), &simulation, traced)?;
+        files.extend(kept());
+    }
     let trace = traced.filter(|_| wanted.trace).map(|line| {
         let left_out = match line.left_out {
             0 => String::new(),

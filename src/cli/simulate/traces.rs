@@ -1,4 +1,11 @@
 //! Recorded noise that a scenario names: a file of `start_ns<TAB>duration_ns` lines, or a run that measured gap or fwq.
+//!
+//! ```text
+//!  nodes.noise.file ─► noise/NAME-HASH.tsv beside the scenario, if it is there ─┐
+//!                  └─► else the file or the run itself ─────────────────────────┴─► trace ─► kept in --out DIR/noise
+//! ```
+//! So a scenario in a folder that `--out` made finds what it was simulated with, wherever it is moved and whatever becomes of
+//! the original, and its text stays as it was given.
 
 use std::fs::File;
 use std::io::Read;
@@ -6,11 +13,16 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow, bail};
 
+use super::folder::Content;
 use crate::campaign::read_results;
 use crate::model::detail::Detail;
 use crate::sim::nodes::NoiseTrace;
 use crate::sim::scenario::{Study, TraceName};
 
+/// Folder of copies.
+pub(super) const KEPT: &str = "noise";
+/// Letters of a trace's name that the name of its copy has.
+const KEPT_LETTERS: usize = 40;
 /// Largest file that is read.
 const MAX_BYTES: u64 = 256 << 20;
 
@@ -23,7 +35,30 @@ pub(super) fn read_all(study: &mut Study, folder: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn read((file, platform): &TraceName, folder: &Path) -> anyhow::Result<NoiseTrace> {
+/// Copies of all traces of a study, for a folder.
+pub(super) fn kept(study: &Study) -> Vec<Content> {
+    let copy = |(name, trace): (&TraceName, &NoiseTrace)| (kept_name(name), trace.text().into_bytes());
+    study.traces().map(copy).collect()
+}
+
+/// Where a folder keeps the trace that its scenario calls so: what of the name a file name may have, and a hash of all of it.
+fn kept_name((file, platform): &TraceName) -> String {
+    let letters = file.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' });
+    let words: String = letters.rev().take(KEPT_LETTERS).collect::<Vec<_>>().into_iter().rev().collect();
+    // FNV-1a: who calls different traces the same has to want to.
+    let whole = format!("{file}\0{}", platform.as_deref().unwrap_or_default());
+    let hash = whole.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    });
+    format!("{KEPT}/{}-{hash:016x}.tsv", words.trim_matches('-'))
+}
+
+fn read(name: &TraceName, folder: &Path) -> anyhow::Result<NoiseTrace> {
+    let (file, platform) = name;
+    let kept = folder.join(kept_name(name));
+    if kept.is_file() {
+        return of_file(&kept);
+    }
     let path: PathBuf = folder.join(file);
     if path.is_dir() {
         return of_run(&path, platform.as_deref());
@@ -31,8 +66,12 @@ fn read((file, platform): &TraceName, folder: &Path) -> anyhow::Result<NoiseTrac
     if platform.is_some() {
         bail!("a platform is named, but {} is no run", path.display());
     }
+    of_file(&path)
+}
+
+fn of_file(path: &Path) -> anyhow::Result<NoiseTrace> {
     let mut text = String::new();
-    let file = File::open(&path).with_context(|| format!("{} cannot be opened", path.display()))?;
+    let file = File::open(path).with_context(|| format!("{} cannot be opened", path.display()))?;
     let length = file.take(MAX_BYTES + 1).read_to_string(&mut text).context("it is no text")?;
     if length as u64 > MAX_BYTES {
         bail!("it has more than {MAX_BYTES} bytes: cut it, a trace goes round and round anyway");

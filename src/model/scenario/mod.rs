@@ -12,6 +12,7 @@ mod change;
 mod figure;
 mod free;
 mod host;
+pub mod label;
 mod memory;
 mod nodes;
 mod program;

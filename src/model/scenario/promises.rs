@@ -24,6 +24,7 @@ pub(super) fn check(host: &HostSpec, vms: &[VmSpec]) -> Result<(), Impossible> {
     })?;
     check_reserved(host, vms)?;
     check_slots(&host.policy, vms)?;
+    check_gangs(host, vms)?;
     let of = |vm: &VmSpec| -> u64 {
         vm.threads.iter().map(|thread| u64::from(thread.count.unwrap_or(vm.vcpus))).sum::<u64>()
     };
@@ -196,6 +197,30 @@ fn check_slots(policy: &PolicySpec, vms: &[VmSpec]) -> Result<(), Impossible> {
     Err(Impossible::new(format!("vm.{number}.name"), problem))
 }
 
+/// All of a gang runs or none does: a limit that leaves each of its virtual CPUs less than the policy deals out is never used,
+/// and whoever waits for one of its locks would wait for ever.
+fn check_gangs(host: &HostSpec, vms: &[VmSpec]) -> Result<(), Impossible> {
+    let PolicySpec::Gang { slice_us } = &host.policy else { return Ok(()) };
+    let dedicated: Vec<u32> = vms.iter().flat_map(VmSpec::dedicated_cpus).copied().collect();
+    // As in `sim::policy::gang`: limits hold for ten slices or this long, and a gang that may run for less is left out.
+    let period_us = slice_us.get().saturating_mul(10).max(100_000);
+    for (number, vm) in vms.iter().enumerate() {
+        let Some(limit) = vm.limit_cpus else { continue };
+        let places: BTreeSet<u32> = vm.places(host.cpus, &dedicated).into_iter().collect();
+        let together = places.len().min(vm.vcpus as usize);
+        let each_us = limit * period_us as f64 / together.max(1) as f64;
+        if each_us < 1.0 {
+            let problem = format!(
+                "{limit} CPUs are {each_us:.3} µs in each {} ms for each of the {together} virtual CPUs that run together, and less \
+                 than 1 µs is never dealt out: it would never run",
+                period_us / 1000
+            );
+            return Err(Impossible::new(format!("vm.{number}.limit_cpus"), problem));
+        }
+    }
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use crate::model::scenario::Scenario;
@@ -264,6 +289,21 @@ mod tests {
         assert!(said(fair, "", "count = 100000\nrun = { program = \"endless\" }").is_ok());
         let many = said(fair, "count = 1000", "count = 100000\nrun = { program = \"endless\" }");
         assert!(many.unwrap_err().contains("threads in all"));
+    }
+
+    #[test]
+    fn a_gang_whose_limit_would_never_let_it_run_is_refused() {
+        let limited = |limit: &str| {
+            let text = format!(
+                "name = \"test\"\n[host]\ncpus = 200\npolicy = {{ name = \"gang\", slice_us = 1000 }}\n[[vm]]\nname = \"A\"\n\
+                 vcpus = 150\nlimit_cpus = {limit}\n[[vm.thread]]\nrun = {{ program = \"endless\" }}\n"
+            );
+            toml::from_str::<Scenario>(&text).expect("a scenario").check()
+        };
+        assert_eq!(limited("0.0016"), Ok(()));
+        let problem = limited("0.0014").unwrap_err().to_string();
+        assert!(problem.starts_with("vm.0.limit_cpus: 0.0014 CPUs are 0.933 µs in each 100 ms"), "{problem}");
+        assert!(limited("0.0").unwrap_err().to_string().contains("out of bounds"));
     }
 
     #[test]

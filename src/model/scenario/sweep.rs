@@ -12,7 +12,7 @@ use toml::{Table, Value};
 
 use super::blame::Blame;
 use super::free::written;
-use super::{Impossible, Scenario};
+use super::{Impossible, Scenario, label};
 
 /// Most cases of a file.
 pub const MOST_CASES: usize = 10_000;
@@ -121,17 +121,40 @@ pub fn cases(text: &str, overrides: &[(String, Value)]) -> Result<Vec<Case>, Sce
         Some(1..=MOST_CASES) => {}
         _ => return Err(at("sweep", format!("the sweep has no cases, or more than {MOST_CASES}"))),
     }
-    let mut cases = Vec::new();
+    check_apart(&named, &sweep).map_err(|(path, problem)| at(&path, problem))?;
+    let (mut cases, mut names) = (Vec::new(), Vec::new());
     for (number, named) in named.iter().enumerate() {
         for values in combinations(&sweep) {
             let mut settings = named.set.clone();
-            let varied: Vec<String> = values.iter().map(|(path, _)| path.clone()).collect();
             settings.extend(values);
             settings.extend(overrides.iter().cloned());
-            cases.push(case(text, &table, (number, named), settings, overrides, &varied)?);
+            cases.push(case(text, &table, (number, named), settings, overrides, sweep.is_empty())?);
+            names.push(named.label.as_str());
         }
     }
+    let of_cases: Vec<_> = names.into_iter().zip(cases.iter().map(|case: &Case| &case.settings)).collect();
+    let fallback = cases.first().map_or("", |case| case.scenario.name.as_str());
+    let labels = label::labels(&of_cases, &sweep, fallback);
+    for (case, label) in cases.iter_mut().zip(labels) {
+        case.label = label;
+    }
     Ok(cases)
+}
+
+/// No two cases of a file are the same: the path at fault, and what is wrong.
+fn check_apart(named: &[NamedCase], sweep: &[(String, Vec<Value>)]) -> Result<(), (String, String)> {
+    let mut known = BTreeSet::new();
+    if let Some((number, twice)) = named.iter().enumerate().find(|(_, case)| !known.insert(&case.label)) {
+        let problem = format!("two cases are called \"{}\"; wanted a label of its own for each", twice.label);
+        return Err((format!("case.{number}.label"), format!("case.{number}.label: {problem}")));
+    }
+    for (path, values) in sweep {
+        let mut known = BTreeSet::new();
+        if let Some(twice) = values.iter().find(|value| !known.insert(value.to_string())) {
+            return Err(("sweep".to_owned(), format!("sweep.\"{path}\": {twice} stands there twice")));
+        }
+    }
+    Ok(())
 }
 
 fn case(
@@ -140,7 +163,7 @@ fn case(
     (number, named): (usize, &NamedCase),
     settings: BTreeMap<String, Value>,
     overrides: &[(String, Value)],
-    varied: &[String],
+    is_alone: bool,
 ) -> Result<Case, ScenarioError> {
     let mut root = Value::Table(table.clone());
     for (path, value) in &settings {
@@ -151,7 +174,7 @@ fn case(
     }
     let blame = Blame { text, root: &root, case: (number, &named.label), settings: &settings, overrides };
     // Written out and read again, so that a mistake is told with its place; that of a plain file is its own.
-    let is_plain = settings.is_empty() && !table.is_empty() && varied.is_empty() && named.label.is_empty();
+    let is_plain = settings.is_empty() && !table.is_empty() && is_alone && named.label.is_empty();
     let whole = if is_plain {
         text.to_owned()
     } else {
@@ -163,35 +186,7 @@ fn case(
         place.map_or_else(|| told.clone(), |span| blame.at_byte(&whole, span.start, &told.problem))
     })?;
     scenario.check().map_err(|Impossible { path, problem }| blame.at(&path, &problem))?;
-    let label = label(named, &settings, varied, &scenario);
-    Ok(Case { label, settings, scenario, written: written(&root) })
-}
-
-fn label(
-    named: &NamedCase,
-    settings: &BTreeMap<String, Value>,
-    varied: &[String],
-    scenario: &Scenario,
-) -> String {
-    let varied = settings.iter().filter(|(path, _)| varied.contains(path));
-    let mut parts: Vec<String> = Vec::new();
-    if !named.label.is_empty() {
-        parts.push(named.label.clone());
-    }
-    parts.extend(varied.map(|(path, value)| {
-        let key = path.rsplit('.').next().unwrap_or(path);
-        match value {
-            Value::Table(table) => {
-                match table.get("name").or_else(|| table.get("kind")).and_then(Value::as_str) {
-                    Some(name) => name.to_owned(),
-                    None => format!("{key} {value}"),
-                }
-            }
-            Value::String(text) => format!("{key} {text}"),
-            other => format!("{key} {other}"),
-        }
-    }));
-    if parts.is_empty() { scenario.name.clone() } else { parts.join(", ") }
+    Ok(Case { label: String::new(), settings, scenario, written: written(&root) })
 }
 
 fn listed(values: &Value) -> Result<Vec<Value>, String> {

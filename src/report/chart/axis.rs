@@ -19,6 +19,19 @@ pub enum Scale {
     Log,
 }
 
+/// Values that are further apart than this are spread by their ratios: two decades.
+const WIDE: f64 = 100.0;
+
+impl Scale {
+    /// Logarithmic for values above zero that span more than two decades, `otherwise` for others.
+    pub fn wide_or(otherwise: Self, values: impl IntoIterator<Item = f64>) -> Self {
+        let ends = |(low, high): (f64, f64), value: f64| (low.min(value), high.max(value));
+        let finite = values.into_iter().filter(|value| value.is_finite());
+        let (low, high) = finite.fold((f64::INFINITY, f64::NEG_INFINITY), ends);
+        if low > 0.0 && high > low * WIDE { Self::Log } else { otherwise }
+    }
+}
+
 /// What the numbers along an axis are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Quantity {
@@ -223,6 +236,16 @@ mod tests {
             labels(Scale::Log, Quantity::Of(Unit::Bytes), &[4096.0, 65536.0]),
             ["4 KiB", "8 KiB", "16 KiB", "32 KiB", "64 KiB"]
         );
+    }
+
+    #[test]
+    fn what_spans_more_than_two_decades_is_logarithmic() {
+        let scale = |values: &[f64]| Scale::wide_or(Scale::FromZero, values.iter().copied());
+        assert_eq!(scale(&[1.0, 101.0]), Scale::Log);
+        assert_eq!(scale(&[1.0, f64::INFINITY, 101.0]), Scale::Log);
+        for values in [&[1.0, 100.0][..], &[0.0, 1e9], &[-1.0, 1e9], &[f64::NAN], &[]] {
+            assert_eq!(scale(values), Scale::FromZero, "{values:?}");
+        }
     }
 
     #[test]

@@ -6,6 +6,7 @@
 pub mod axis;
 pub mod bars;
 pub mod columns;
+pub mod gantt;
 pub mod lanes;
 pub mod palette;
 pub mod plot;

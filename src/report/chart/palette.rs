@@ -32,6 +32,9 @@ pub const GRID: RGBColor = RGBColor(0xE3, 0xE6, 0xEA);
 /// Lines that mark a level or a reference.
 pub const RULE: RGBColor = RGBColor(0x6B, 0x73, 0x7F);
 
+/// Text on blocks of colour.
+pub const PAPER: RGBColor = RGBColor(0xFD, 0xFE, 0xFF);
+
 /// A platform's place in the order of the run; decides its colour, dash and marker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ink(pub usize);
@@ -69,7 +72,7 @@ pub fn variables(inks: usize, dark: bool) -> String {
 /// Rules that map what is drawn to the theme's variables.
 pub fn rules(inks: usize) -> String {
     let mut css = String::new();
-    for (colour, name) in [(TEXT, "ink"), (AXIS, "axis"), (GRID, "grid"), (RULE, "rule")] {
+    for (colour, name) in [(TEXT, "ink"), (AXIS, "axis"), (GRID, "grid"), (RULE, "rule"), (PAPER, "paper")] {
         let RGBColor(red, green, blue) = colour;
         let code = format!("#{red:02X}{green:02X}{blue:02X}");
         let _ = write!(
@@ -99,8 +102,10 @@ mod tests {
     fn every_platform_of_the_largest_experiment_has_a_colour_of_its_own() {
         let colours: BTreeSet<String> = (0..32).map(|index| Ink(index).hex()).collect();
         assert_eq!(colours.len(), 32);
-        let reserved: Vec<String> =
-            [TEXT, AXIS, GRID, RULE].iter().map(|c| format!("#{:02X}{:02X}{:02X}", c.0, c.1, c.2)).collect();
+        let reserved: Vec<String> = [TEXT, AXIS, GRID, RULE, PAPER]
+            .iter()
+            .map(|c| format!("#{:02X}{:02X}{:02X}", c.0, c.1, c.2))
+            .collect();
         assert!(reserved.iter().all(|colour| !colours.contains(colour)));
     }
 }

@@ -28,6 +28,7 @@ mod rates;
 mod share;
 mod simulation;
 mod summary;
+mod time_line;
 mod timing;
 mod together;
 mod traps;

@@ -39,6 +39,29 @@ pub(crate) fn figure(title: &str, caption: &str, legend: &[(Ink, String)], pictu
     }
 }
 
+/// A picture of blocks, whose colours the legend names.
+pub(crate) fn figure_of_blocks(
+    title: &str,
+    caption: &str,
+    legend: &[(Ink, String)],
+    picture: &Picture,
+) -> Markup {
+    html! {
+        figure {
+            figcaption { strong { (title) } (caption) }
+            ul.legend {
+                @for (ink, label) in legend {
+                    li { svg viewBox="0 0 80 24" aria-hidden="true" { rect x="2" y="1" width="76" height="22" fill=(ink.hex()) {} } (label) }
+                }
+            }
+            @match picture {
+                Picture::Svg(svg) => { div.drawing { (PreEscaped(svg)) } }
+                Picture::Nothing(reason) => { p.soft { "No picture: " (reason) "." } }
+            }
+        }
+    }
+}
+
 fn legend_of(legend: &[(Ink, String)]) -> Markup {
     html! {
         ul.legend {

@@ -5,13 +5,10 @@ use maud::{Markup, html};
 
 use crate::model::metric::Unit;
 use crate::model::results::RunResults;
-use crate::model::simulation::{
-    AssumptionOutcome, CaseOutcome, PublishedOutcome, Simulation, StretchMode, TimeLine, TimeStretch,
-    WaitTimes,
-};
+use crate::model::scenario::label;
+use crate::model::simulation::{AssumptionOutcome, CaseOutcome, PublishedOutcome, Simulation, WaitTimes};
 
 use super::super::chart::axis::{Axis, Quantity, Scale};
-use super::super::chart::lanes::{Block, Lane, Lanes};
 use super::super::chart::palette::Ink;
 use super::super::chart::plot::{Series, Stroke};
 use super::super::chart::svg::Picture;
@@ -22,13 +19,10 @@ use super::super::simulation::{
 use super::super::utc::format_utc;
 use super::document::Section;
 use super::parts::{Drawing, behind, bounded, figure, line, plain_table, scrolling, xs, ys};
+use super::time_line;
 
-/// Cases whose time lines or waiting times are drawn; the files have all.
+/// Cases whose waiting times are drawn; the files have all.
 const DRAWN: usize = 6;
-/// CPUs whose time lines are drawn, as many as a picture of lanes has.
-const LANES: usize = 8;
-/// Stretches of a CPU that a picture shows.
-const STRETCHES: usize = 120;
 /// Curves in one picture.
 const CURVES: usize = 12;
 /// Rows of a table.
@@ -56,7 +50,7 @@ pub(super) fn sections(simulation: &Simulation) -> Vec<Section> {
         section("cases", "The cases", Some(cases(simulation))),
         section("curves", "Curves", curves(simulation)),
         section("waits", "How long locks were waited for", waits(simulation)),
-        section("lines", "Who ran where", lines(simulation)),
+        section("lines", "Who ran where", time_line::section(simulation)),
         section("assumptions", "Parameters", assumptions(simulation)),
     ]
 }
@@ -137,6 +131,9 @@ fn cases(simulation: &Simulation) -> Markup {
                 dd { (simulation.cases.iter().find_map(|case| case.figure(id)).map(|figure| bounded(&figure.title)).unwrap_or_default()) }
             }
         }
+        @for case in simulation.cases.iter().take(ROWS_MOST) {
+            @for note in &case.notes { p.soft { (bounded(&case.label)) ": " (bounded(note)) } }
+        }
         (behind("All figures", &plain_table(&["Case", "Figure", "Mean", "Id"], &all)))
     }
 }
@@ -166,21 +163,17 @@ fn curves(simulation: &Simulation) -> Option<Markup> {
     Some(html! { @for id in main.iter().take(4) { (curve(simulation, path, id)) } })
 }
 
-/// A case's label without what it says of one setting.
-fn without(label: &str, path: &str, value: &str) -> String {
-    let part = format!("{} {value}", path.rsplit('.').next().unwrap_or(path));
-    label.split(", ").filter(|other| *other != part).collect::<Vec<_>>().join(", ")
-}
-
 fn curve(simulation: &Simulation, path: &str, id: &str) -> Markup {
     let mut lines: Vec<(String, Vec<(f64, f64)>)> = Vec::new();
     let mut unit = Unit::Count;
+    let scale = label::nanos_per(path);
     for case in &simulation.cases {
         let (Some(x), Some(found)) = (number(case, path), case.figure(id)) else { continue };
-        let label = without(&case.label, path, case.settings.get(path).map_or("", String::as_str));
+        let label = label::without(&case.label, path, case.settings.get(path).map_or("", String::as_str));
         let values: Vec<f64> = found.values.iter().map(|(_, value)| *value).collect();
         let y = values.iter().sum::<f64>() / values.len().max(1) as f64;
         unit = found.unit;
+        let x = x * scale.unwrap_or(1.0);
         match lines.iter_mut().find(|(known, _)| *known == label) {
             Some((_, points)) => points.push((x, y)),
             None => lines.push((label, vec![(x, y)])),
@@ -196,9 +189,20 @@ fn curve(simulation: &Simulation, path: &str, id: &str) -> Markup {
         .collect();
     let title = simulation.cases.iter().find_map(|case| case.figure(id)).map(|found| bounded(&found.title));
     let title = title.unwrap_or_default();
+    let along = if scale.is_some() { Unit::Nanoseconds } else { Unit::Count };
     let picture = Drawing {
-        x: Axis::enclosing(Scale::Linear, Quantity::Of(Unit::Count), path, xs(&series)),
-        y: Axis::enclosing(Scale::FromZero, Quantity::Of(unit), &short(id), ys(&series)),
+        x: Axis::enclosing(
+            Scale::wide_or(Scale::Linear, xs(&series)),
+            Quantity::Of(along),
+            path,
+            xs(&series),
+        ),
+        y: Axis::enclosing(
+            Scale::wide_or(Scale::FromZero, ys(&series)),
+            Quantity::Of(unit),
+            &short(id),
+            ys(&series),
+        ),
         series,
         rules: Vec::new(),
     };
@@ -231,107 +235,26 @@ fn vms(case: &CaseOutcome) -> Vec<(Ink, String)> {
     case.waits.iter().take(CURVES).enumerate().map(|(at, waits)| (Ink(at), bounded(&waits.vm))).collect()
 }
 
-/// Steps over log2 bins, a line for each VM.
+/// Steps over log2 bins, a line for each VM. The heights are logarithmic: a few long waits beside millions of short ones
+/// are a hump of their own. Empty bins stand at half of the least height.
 fn bins(case: &CaseOutcome, what: &str, unit: Unit, values: impl Fn(&WaitTimes) -> Vec<f64>) -> Picture {
-    let series: Vec<Series> = case
-        .waits
-        .iter()
-        .take(CURVES)
-        .enumerate()
-        .map(|(at, waits)| {
-            let values = values(waits);
-            let last = values.iter().rposition(|value| *value > 0.0).map_or(0, |last| last + 1);
-            let first = values.iter().position(|value| *value > 0.0).unwrap_or(0).saturating_sub(1);
-            let steps = values.iter().enumerate().take(last + 1).skip(first);
-            line(
-                at,
-                steps.flat_map(|(bin, value)| [(bin as f64, *value), (bin as f64 + 1.0, *value)]).collect(),
-            )
-        })
-        .collect();
+    let all: Vec<Vec<f64>> = case.waits.iter().take(CURVES).map(values).collect();
+    let filled = || all.iter().flatten().copied().filter(|value| *value > 0.0);
+    let floor = filled().fold(f64::INFINITY, f64::min) / 2.0;
+    let steps = |values: &Vec<f64>| {
+        let last = values.iter().rposition(|value| *value > 0.0).map_or(0, |last| last + 1);
+        let first = values.iter().position(|value| *value > 0.0).unwrap_or(0).saturating_sub(1);
+        let height = |bin: usize| values.get(bin).map_or(floor, |value| value.max(floor));
+        (first..=last).flat_map(|bin| [(bin as f64, height(bin)), (bin as f64 + 1.0, height(bin))]).collect()
+    };
+    let series: Vec<Series> = all.iter().enumerate().map(|(at, values)| line(at, steps(values))).collect();
     let drawing = Drawing {
         x: Axis::enclosing(Scale::Linear, Quantity::Of(Unit::Count), "wait, log2 of cycles", xs(&series)),
-        y: Axis::enclosing(Scale::FromZero, Quantity::Of(unit), what, ys(&series)),
+        y: Axis::enclosing(Scale::Log, Quantity::Of(unit), what, ys(&series)),
         series,
         rules: Vec::new(),
     };
     drawing.draw(&format!("{what} of locks by log2 of cycles, {}", case.label))
-}
-
-fn lines(simulation: &Simulation) -> Option<Markup> {
-    let with: Vec<(&CaseOutcome, &TimeLine)> =
-        simulation.cases.iter().filter_map(|case| Some((case, case.time_line.as_ref()?))).collect();
-    if with.is_empty() {
-        return None;
-    }
-    Some(html! {
-        p { "The beginning of each case's first replication. Kernel code is two thirds as high as programs, spinning one third." }
-        @for (case, time_line) in with.iter().take(DRAWN) { (gantt(case, time_line)) }
-        @if with.len() > DRAWN { p.soft.small { (DRAWN) " of " (with.len()) " cases are drawn." } }
-    })
-}
-
-/// `A` of `A.0`.
-fn vm_of(vcpu: &str) -> &str {
-    vcpu.rsplit_once('.').map_or(vcpu, |(vm, _)| vm)
-}
-
-fn end_of(stretch: &TimeStretch) -> f64 {
-    stretch.start_ns.as_f64() + stretch.length_ns.as_f64()
-}
-
-/// More stretches than this beside each other cannot be told apart: the picture ends where the busiest CPU has had so many.
-fn shown_until(time_line: &TimeLine) -> f64 {
-    let all = time_line.stretches.iter().map(end_of).fold(0.0, f64::max);
-    let crowded = |cpu: u32| {
-        let mut ends: Vec<f64> = time_line.stretches.iter().filter(|s| s.cpu == cpu).map(end_of).collect();
-        ends.sort_by(f64::total_cmp);
-        ends.get(STRETCHES).copied()
-    };
-    (0..time_line.cpus).filter_map(crowded).fold(all, f64::min)
-}
-
-fn gantt(case: &CaseOutcome, time_line: &TimeLine) -> Markup {
-    let mut vms: Vec<&str> = Vec::new();
-    for vcpu in &time_line.vcpus {
-        if !vms.contains(&vm_of(vcpu)) {
-            vms.push(vm_of(vcpu));
-        }
-    }
-    let end = shown_until(time_line);
-    let ink_of = |vcpu: u32| {
-        let name = time_line.vcpus.get(vcpu as usize).map_or("", String::as_str);
-        vms.iter().position(|vm| *vm == vm_of(name)).unwrap_or(0)
-    };
-    let lanes = (0..time_line.cpus).take(LANES).map(|cpu| {
-        let blocks =
-            time_line.stretches.iter().filter(|s| s.cpu == cpu && s.start_ns.as_f64() < end).map(|stretch| {
-                Block {
-                    from: stretch.start_ns.as_f64(),
-                    to: end_of(stretch).min(end),
-                    height: match stretch.mode {
-                        StretchMode::User => 1.0,
-                        StretchMode::Kernel => 0.67,
-                        StretchMode::Spin => 0.33,
-                        StretchMode::Switch => 0.15,
-                    },
-                    ink: Some(Ink(ink_of(stretch.vcpu))),
-                }
-            });
-        Lane { caption: format!("CPU {cpu}"), top: String::new(), pale: false, blocks: blocks.collect() }
-    });
-    let lanes: Vec<Lane> = lanes.collect();
-    let name = format!("Who ran where, {}", case.label);
-    let axis =
-        Axis::enclosing(Scale::FromZero, Quantity::Of(Unit::Nanoseconds), "simulated time", [0.0, end]);
-    let picture = axis.map_or_else(
-        || Picture::Nothing("nothing ran".to_owned()),
-        |axis| Lanes { name, axis, ink: Ink(0), lanes }.draw(),
-    );
-    let legend: Vec<(Ink, String)> =
-        vms.iter().take(CURVES).enumerate().map(|(at, vm)| (Ink(at), bounded(vm))).collect();
-    let caption = format!("The first {}.", value_text(Unit::Nanoseconds, end));
-    figure(&bounded(&case.label), &caption, &legend, &picture)
 }
 
 fn assumptions(simulation: &Simulation) -> Option<Markup> {

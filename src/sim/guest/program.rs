@@ -34,8 +34,10 @@ pub struct Moment<'a> {
 /// What a program has seen. What a sample is, each program says.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Seen {
-    /// Samples, in order.
+    /// Samples, in order; the first ones where not all had room.
     pub samples: Vec<Span>,
+    /// Samples that had no room.
+    pub left_out: u64,
     /// Rounds, jobs or operations that were completed.
     pub done: u64,
     /// Of these, or instead of these, how many were late or left out.

@@ -9,6 +9,8 @@
 //! it begins with its first interruption and ends after the last one by as much as lies free between two of them on
 //! average: n interruptions, n free stretches. Starts may then be of any clock. Interruptions that touch become one.
 
+use std::fmt::Write as _;
+
 use crate::sim::time::Span;
 
 /// Most interruptions of a trace.
@@ -53,6 +55,15 @@ impl NoiseTrace {
     /// Time that its interruptions take.
     pub fn lost(&self) -> Span {
         self.interruptions.iter().fold(Span::ZERO, |sum, interruption| sum + interruption.length)
+    }
+
+    /// As a file that [`Self::parse`] reads as the same trace.
+    pub fn text(&self) -> String {
+        let mut text = format!("length_ns\t{}\n", self.length.nanos());
+        for Interruption { start, length } in &self.interruptions {
+            let _ = writeln!(text, "{}\t{}", start.nanos(), length.nanos());
+        }
+        text
     }
 
     /// From interruptions that ascend and do not overlap, within `length`.
@@ -218,6 +229,7 @@ mod tests {
         fn foreign_text_is_read_or_refused(text in "(([0-9]{1,22}|length_ns|x)?\t?[0-9]{0,22}\n){0,8}") {
             if let Ok(trace) = NoiseTrace::parse(&text) {
                 prop_assert!(trace.lost() < trace.length());
+                prop_assert_eq!(NoiseTrace::parse(&trace.text()), Ok(trace));
             }
         }
     }

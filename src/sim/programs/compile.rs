@@ -113,7 +113,7 @@ impl Program for Compile {
     }
 
     fn seen(&self) -> Seen {
-        Seen { samples: self.took.into_iter().collect(), done: self.entries, missed: 0 }
+        Seen { samples: self.took.into_iter().collect(), done: self.entries, ..Seen::default() }
     }
 
     fn is_finite(&self) -> bool {

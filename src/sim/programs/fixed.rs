@@ -33,7 +33,11 @@ impl Program for Fixed {
     }
 
     fn seen(&self) -> Seen {
-        Seen { samples: self.took.into_iter().collect(), done: u64::from(self.took.is_some()), missed: 0 }
+        Seen {
+            samples: self.took.into_iter().collect(),
+            done: u64::from(self.took.is_some()),
+            ..Seen::default()
+        }
     }
 
     fn is_finite(&self) -> bool {

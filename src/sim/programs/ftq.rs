@@ -7,6 +7,7 @@
 //! ```
 //! After Sottile and Minnich's FTQ (2004), as the methodology's probe of the same name does it.
 
+use super::samples::Samples;
 use crate::sim::guest::{Moment, Op, Program, Seen};
 use crate::sim::time::{Span, Time};
 
@@ -23,20 +24,20 @@ pub struct Ftq {
     end: Option<Time>,
     /// Work that was done in it.
     here: Span,
-    samples: Vec<Span>,
+    samples: Samples,
     missed: u64,
 }
 
 impl Ftq {
     /// `count` quanta.
-    pub fn new(quantum: Span, count: u32) -> Self {
+    pub fn new(quantum: Span, count: u32, samples: Samples) -> Self {
         let quantum = quantum.max(Span::from_nanos(1));
         let unit = Span::from_nanos((quantum.nanos() / UNITS).max(1));
-        Self { quantum, count, unit, end: None, here: Span::ZERO, samples: Vec::new(), missed: 0 }
+        Self { quantum, count, unit, end: None, here: Span::ZERO, samples, missed: 0 }
     }
 
     fn is_over(&self) -> bool {
-        self.samples.len() >= self.count as usize
+        self.samples.count() >= u64::from(self.count)
     }
 
     /// Closes the current quantum.
@@ -67,7 +68,7 @@ impl Program for Ftq {
     }
 
     fn seen(&self) -> Seen {
-        Seen { samples: self.samples.clone(), done: self.samples.len() as u64, missed: self.missed }
+        self.samples.seen(self.samples.count(), self.missed)
     }
 
     fn is_finite(&self) -> bool {

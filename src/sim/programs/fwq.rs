@@ -2,6 +2,7 @@
 //!
 //! Samples back to back would lock to the phase of the host's rounds, so a pause of random length lies before each.
 
+use super::samples::Samples;
 use crate::sim::guest::{Moment, Op, Program, Seen};
 use crate::sim::time::{Span, Time};
 
@@ -13,7 +14,7 @@ pub struct Fwq {
     /// Pauses are work of 0 to this long that is not timed.
     jitter: Span,
     stage: Stage,
-    samples: Vec<Span>,
+    samples: Samples,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -25,8 +26,8 @@ enum Stage {
 
 impl Fwq {
     /// `count` times `work`, each after a pause of up to `jitter`.
-    pub const fn new(work: Span, count: u32, jitter: Span) -> Self {
-        Self { work, count, jitter, stage: Stage::Pause, samples: Vec::new() }
+    pub const fn new(work: Span, count: u32, jitter: Span, samples: Samples) -> Self {
+        Self { work, count, jitter, stage: Stage::Pause, samples }
     }
 }
 
@@ -36,7 +37,7 @@ impl Program for Fwq {
             self.samples.push(moment.now.since(began));
             self.stage = Stage::Pause;
         }
-        if self.samples.len() >= self.count as usize {
+        if self.samples.count() >= u64::from(self.count) {
             return Op::Finish;
         }
         match self.stage {
@@ -52,7 +53,7 @@ impl Program for Fwq {
     }
 
     fn seen(&self) -> Seen {
-        Seen { samples: self.samples.clone(), done: self.samples.len() as u64, missed: 0 }
+        self.samples.seen(self.samples.count(), 0)
     }
 
     fn is_finite(&self) -> bool {

@@ -1,5 +1,6 @@
 //! A loop that watches the clock, as the gap and share probes do. Samples are the stretches in which it did not run.
 
+use super::samples::Samples;
 use crate::sim::guest::{Moment, Op, Program, Seen};
 use crate::sim::time::{Span, Time};
 
@@ -9,13 +10,13 @@ pub struct Gap {
     piece: Span,
     until: Time,
     last: Option<Time>,
-    away: Vec<Span>,
+    away: Samples,
 }
 
 impl Gap {
     /// Looks at the clock after each `piece` of work, for `duration`. What is away for less than a piece is not told apart.
-    pub fn new(piece: Span, duration: Span) -> Self {
-        Self { piece, until: Time::ZERO + duration, last: None, away: Vec::new() }
+    pub fn new(piece: Span, duration: Span, away: Samples) -> Self {
+        Self { piece, until: Time::ZERO + duration, last: None, away }
     }
 }
 
@@ -32,7 +33,7 @@ impl Program for Gap {
     }
 
     fn seen(&self) -> Seen {
-        Seen { samples: self.away.clone(), done: self.away.len() as u64, missed: 0 }
+        self.away.seen(self.away.count(), 0)
     }
 
     fn is_finite(&self) -> bool {

@@ -7,12 +7,10 @@
 //! ```
 
 use super::exponential;
+use super::samples::Samples;
 use crate::sim::guest::{Moment, Op, Program, Seen};
 use crate::sim::random::Draw;
 use crate::sim::time::{Span, Time};
-
-/// Samples that are kept, the first ones: a program without an end would fill the memory.
-const MOST_SAMPLES: usize = 4_000_000;
 
 /// The program.
 #[derive(Debug, Clone)]
@@ -23,8 +21,7 @@ pub struct Io {
     /// 0: without an end.
     rounds: u32,
     stage: Stage,
-    done: u64,
-    samples: Vec<Span>,
+    samples: Samples,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -40,8 +37,8 @@ enum Stage {
 
 impl Io {
     /// Works and waits so long, exponentially around these means when `random`; for ever if `rounds` is 0.
-    pub const fn new(work: Span, wait: Span, random: bool, rounds: u32) -> Self {
-        Self { work, wait, random, rounds, stage: Stage::Begins, done: 0, samples: Vec::new() }
+    pub const fn new(work: Span, wait: Span, random: bool, rounds: u32, samples: Samples) -> Self {
+        Self { work, wait, random, rounds, stage: Stage::Begins, samples }
     }
 
     fn length(&self, mean: Span, random: Draw<'_>) -> Span {
@@ -60,15 +57,10 @@ impl Program for Io {
                 self.stage = Stage::Works(answer);
                 return Op::Work(self.length(self.work, moment.random));
             }
-            Stage::Works(answer) => {
-                self.done += 1;
-                if self.samples.len() < MOST_SAMPLES {
-                    self.samples.push(moment.now.since(answer));
-                }
-            }
+            Stage::Works(answer) => self.samples.push(moment.now.since(answer)),
             Stage::First => {}
         }
-        if self.rounds > 0 && self.done >= u64::from(self.rounds) {
+        if self.rounds > 0 && self.samples.count() >= u64::from(self.rounds) {
             return Op::Finish;
         }
         let answer = moment.now + self.length(self.wait, moment.random);
@@ -77,7 +69,7 @@ impl Program for Io {
     }
 
     fn seen(&self) -> Seen {
-        Seen { samples: self.samples.clone(), done: self.done, missed: 0 }
+        self.samples.seen(self.samples.count(), 0)
     }
 
     fn is_finite(&self) -> bool {

@@ -8,6 +8,7 @@ mod fwq;
 mod gap;
 mod io;
 mod periodic;
+mod samples;
 #[cfg(test)]
 mod tests;
 
@@ -19,6 +20,7 @@ pub use fwq::Fwq;
 pub use gap::Gap;
 pub use io::Io;
 pub use periodic::Periodic;
+pub use samples::{Samples, room};
 
 use crate::model::scenario::ProgramSpec;
 use crate::sim::guest::Program;
@@ -26,24 +28,27 @@ use crate::sim::random::Stream;
 use crate::sim::scenario::micros;
 use crate::sim::time::Span;
 
-/// The program that a scenario names, for a guest with so many locks.
-pub fn make(spec: &ProgramSpec, locks: u32) -> Box<dyn Program> {
+/// The program that a scenario names, for a guest with so many locks; it keeps so many samples.
+pub fn make(spec: &ProgramSpec, locks: u32, room: usize) -> Box<dyn Program> {
+    let samples = Samples::new(room);
     match spec {
         ProgramSpec::Endless => Box::new(Endless),
         ProgramSpec::Fixed { work_us } => Box::new(Fixed::new(micros(*work_us))),
-        ProgramSpec::Fwq { work_us, samples, jitter_us } => {
-            Box::new(Fwq::new(micros(*work_us), *samples, micros(*jitter_us)))
+        ProgramSpec::Fwq { work_us, samples: count, jitter_us } => {
+            Box::new(Fwq::new(micros(*work_us), *count, micros(*jitter_us), samples))
         }
         ProgramSpec::Gap { piece_us, duration_ms } => {
-            Box::new(Gap::new(micros(*piece_us), Span::from_millis(duration_ms.get())))
+            Box::new(Gap::new(micros(*piece_us), Span::from_millis(duration_ms.get()), samples))
         }
-        ProgramSpec::Ftq { quantum_us, samples } => Box::new(Ftq::new(micros(*quantum_us), *samples)),
+        ProgramSpec::Ftq { quantum_us, samples: count } => {
+            Box::new(Ftq::new(micros(*quantum_us), *count, samples))
+        }
         ProgramSpec::Periodic { period_us, work_us, deadline_us, jobs } => {
             let deadline = deadline_us.unwrap_or(*period_us);
-            Box::new(Periodic::new(micros(*period_us), micros(*work_us), micros(deadline), *jobs))
+            Box::new(Periodic::new(micros(*period_us), micros(*work_us), micros(deadline), *jobs, samples))
         }
         ProgramSpec::Io { work_us, wait_us, random, rounds } => {
-            Box::new(Io::new(micros(*work_us), micros(*wait_us), *random, *rounds))
+            Box::new(Io::new(micros(*work_us), micros(*wait_us), *random, *rounds, samples))
         }
         ProgramSpec::Compile { work_us, between_ns, kernel_ns, hold_ns, locks_per_entry, hot_share } => {
             Box::new(Compile::new(CompilePlan {

@@ -8,6 +8,7 @@
 //! ```
 //! The task model of Liu and Layland (1973), with deadlines of their own.
 
+use super::samples::Samples;
 use crate::sim::guest::{Moment, Op, Program, Seen};
 use crate::sim::time::{Span, Time};
 
@@ -21,7 +22,7 @@ pub struct Periodic {
     stage: Stage,
     /// Release of the current job.
     release: Time,
-    responses: Vec<Span>,
+    responses: Samples,
     missed: u64,
 }
 
@@ -33,17 +34,8 @@ enum Stage {
 
 impl Periodic {
     /// So many jobs.
-    pub const fn new(period: Span, work: Span, deadline: Span, jobs: u32) -> Self {
-        Self {
-            period,
-            work,
-            deadline,
-            jobs,
-            stage: Stage::Waits,
-            release: Time::ZERO,
-            responses: Vec::new(),
-            missed: 0,
-        }
+    pub const fn new(period: Span, work: Span, deadline: Span, jobs: u32, responses: Samples) -> Self {
+        Self { period, work, deadline, jobs, stage: Stage::Waits, release: Time::ZERO, responses, missed: 0 }
     }
 }
 
@@ -56,7 +48,7 @@ impl Program for Periodic {
             self.release = self.release + self.period;
             self.stage = Stage::Waits;
         }
-        if self.responses.len() >= self.jobs as usize {
+        if self.responses.count() >= u64::from(self.jobs) {
             return Op::Finish;
         }
         if moment.now < self.release {
@@ -67,7 +59,7 @@ impl Program for Periodic {
     }
 
     fn seen(&self) -> Seen {
-        Seen { samples: self.responses.clone(), done: self.responses.len() as u64, missed: self.missed }
+        self.responses.seen(self.responses.count(), self.missed)
     }
 
     fn is_finite(&self) -> bool {

@@ -18,13 +18,16 @@ pub fn build(scenario: &Scenario, seed: u64) -> Machine {
     let mut affinities = vec![CpuSet::first(cpus)];
     let (mut vms, mut guests, mut affinity_of) = (Vec::new(), Vec::new(), Vec::new());
     let dedicated: Vec<u32> = scenario.vms.iter().flat_map(VmSpec::dedicated_cpus).copied().collect();
+    let room = programs::room(
+        (0..names.vms.len()).filter_map(|number| threads(names.spec(scenario, number)?)).sum(),
+    );
     let mut first = 0;
     for number in 0..names.vms.len() {
         let Some(spec) = names.spec(scenario, number) else { continue };
         affinity_of.extend(places(spec, cpus, &dedicated, &mut affinities));
         let id = VmId(u32::try_from(number).unwrap_or(u32::MAX));
         let seed = Stream::new(seed, &[2, u64::from(id.0)]).seed();
-        guests.push(Guest::new(guest(spec, id, VcpuId(first), mhz, seed)));
+        guests.push(Guest::new(guest(spec, (id, VcpuId(first)), mhz, seed, room)));
         vms.push(Vm {
             first: VcpuId(first),
             count: spec.vcpus,
@@ -73,11 +76,18 @@ fn places(spec: &VmSpec, cpus: u32, dedicated: &[u32], affinities: &mut Vec<CpuS
     allowed.into_iter().map(|cpu| place(std::iter::once(cpu).collect())).collect()
 }
 
-fn guest(spec: &VmSpec, vm: VmId, first: VcpuId, mhz: u32, seed: u64) -> GuestPlan {
+/// Threads of a VM.
+fn threads(spec: &VmSpec) -> Option<u64> {
+    let counts = spec.threads.iter().map(|thread| u64::from(thread.count.unwrap_or(spec.vcpus)));
+    Some(counts.sum())
+}
+
+/// The guest of a VM, whose threads keep so many samples each.
+fn guest(spec: &VmSpec, (vm, first): (VmId, VcpuId), mhz: u32, seed: u64, room: usize) -> GuestPlan {
     let threads = spec.threads.iter().flat_map(|thread| {
         let count = thread.count.unwrap_or(spec.vcpus);
         (0..count).map(|_| ThreadPlan {
-            program: programs::make(&thread.run, spec.locks.count),
+            program: programs::make(&thread.run, spec.locks.count, room),
             priority: thread.priority,
             bound: thread.bound,
         })

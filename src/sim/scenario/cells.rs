@@ -150,7 +150,7 @@ fn cells_of(
         CellResult {
             done: u32::try_from(done).unwrap_or(u32::MAX),
             metrics,
-            notes: case.troubles.clone(),
+            notes: case.troubles.iter().chain(&case.notes).cloned().collect(),
             ..CellResult::unmeasured(&cell)
         }
     };

@@ -38,6 +38,12 @@ const BOUND: Kind = Kind(
 );
 const AWAY: Kind =
     Kind("away_typical_ns", "time-weighted median of the stretches away", Unit::Nanoseconds, Better::Lower);
+const LEFT_OUT: Kind = Kind(
+    "samples_left_out",
+    "samples that had no room; figures of its samples are of the first ones",
+    Unit::Count,
+    Better::Lower,
+);
 const LEAST: Kind = Kind("sample_min_ns", "shortest sample", Unit::Nanoseconds, Better::Lower);
 const MEAN: Kind = Kind("sample_mean_ns", "mean sample", Unit::Nanoseconds, Better::Lower);
 const MEDIAN: Kind = Kind("sample_p50_ns", "median sample", Unit::Nanoseconds, Better::Lower);
@@ -165,6 +171,10 @@ fn of_samples(threads: &[ThreadReport]) -> Vec<(Kind, f64)> {
     }
     let mut samples: Vec<u64> =
         threads.iter().flat_map(|thread| thread.seen.samples.iter().map(|span| span.nanos())).collect();
+    let left_out: u64 = threads.iter().map(|thread| thread.seen.left_out).sum();
+    if left_out > 0 {
+        figures.push((LEFT_OUT, left_out as f64));
+    }
     samples.sort_unstable();
     let count = samples.len();
     let (Some(least), Some(most)) = (samples.first(), samples.last()) else { return figures };
@@ -191,6 +201,16 @@ fn of_samples(threads: &[ThreadReport]) -> Vec<(Kind, f64)> {
         (DEVIATION, variance.sqrt()),
     ]);
     figures
+}
+
+/// What has to be known of these figures: VMs not all of whose samples had room.
+pub(super) fn notes(figures: &[Figure]) -> Vec<String> {
+    let cut = figures.iter().filter_map(|figure| figure.id.strip_suffix(LEFT_OUT.0)?.strip_suffix('.'));
+    let words = |whose: &str| {
+        let counted = format!("{whose}.{} counts the others", LEFT_OUT.0);
+        format!("{whose}: not all samples had room; their figures are of the first ones, {counted}")
+    };
+    cut.map(words).collect()
 }
 
 /// Waiting times of locks, by VM that has any: time spent spinning, whose sum is the spinning that figures tell. The

@@ -60,6 +60,8 @@ pub struct Replication {
     pub time_line: Option<TimeLine>,
     /// Why it ended otherwise than by being done or by the stated time.
     pub trouble: Option<String>,
+    /// What has to be known of its figures.
+    pub notes: Vec<String>,
     /// Whether somebody interrupted it: its trouble says what still waited, and its figures say nothing.
     pub interrupted: bool,
     /// Events that were handled.

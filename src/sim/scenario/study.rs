@@ -125,6 +125,11 @@ impl Study {
         self.traces.insert(name, trace);
     }
 
+    /// Recorded traces that were handed over.
+    pub fn traces(&self) -> impl Iterator<Item = (&TraceName, &NoiseTrace)> {
+        self.traces.iter()
+    }
+
     /// The cases.
     pub fn cases(&self) -> &[Case] {
         &self.cases
@@ -219,7 +224,8 @@ fn case_outcome(case: &Case, replications: &[(u32, &Replication)], stretches: us
         figures: figures(replications),
         waits: waits(replications),
         time_line: first.map(|line| shortened(line, stretches)).filter(|line| !line.stretches.is_empty()),
-        troubles: troubles(replications),
+        troubles: each_once(replications.iter().filter_map(|(_, replication)| replication.trouble.as_ref())),
+        notes: each_once(replications.iter().flat_map(|(_, replication)| &replication.notes)),
         events: replications.iter().map(|(_, replication)| replication.events).sum(),
     }
 }
@@ -276,16 +282,16 @@ fn shortened(line: &TimeLine, most: usize) -> TimeLine {
     TimeLine { cpus: line.cpus, vcpus: line.vcpus.clone(), stretches, left_out }
 }
 
-/// Troubles, each once.
-fn troubles(replications: &[(u32, &Replication)]) -> Vec<String> {
+/// Troubles or notes of replications, each once.
+fn each_once<'a>(words: impl Iterator<Item = &'a String>) -> Vec<String> {
     let mut told: Vec<String> = Vec::new();
     let mut more = 0u32;
-    for trouble in replications.iter().filter_map(|(_, replication)| replication.trouble.as_ref()) {
-        if told.contains(trouble) {
+    for words in words {
+        if told.contains(words) {
             continue;
         }
         if told.len() < MOST_TROUBLES {
-            told.push(trouble.clone());
+            told.push(words.clone());
         } else {
             more += 1;
         }

@@ -71,8 +71,10 @@ impl<'a> Watch<'a> {
             }
         };
         let Self { scenario, names, machine, limits, stretches } = self;
+        let figures = figures::of(&machine, &names, scenario);
         Replication {
-            figures: figures::of(&machine, &names, scenario),
+            notes: figures::notes(&figures),
+            figures,
             waits: figures::waits(&machine, &names),
             time_line: (stretches > 0).then(|| figures::time_line(&machine, names.vcpus(scenario))),
             trouble: trouble(&stopped, &machine, &names, limits.when_done),

@@ -43,14 +43,24 @@ impl Guest {
         false
     }
 
-    /// Threads that wait, and for what: for those who want to know why a simulation does not end.
+    /// Who holds a lock, and whether it gets on.
+    fn holder_words(&self, holder: u32) -> String {
+        let on = self.threads.get(holder as usize).and_then(|thread| thread.on.get());
+        match on.map(|on| (on, self.cpus.get(on as usize).is_some_and(|cpu| cpu.runs))) {
+            Some((_, true)) => format!("held by thread {holder}, which runs"),
+            Some((on, false)) => format!("held by thread {holder}, whose virtual CPU {on} has no CPU"),
+            None => format!("held by thread {holder}, which is on no virtual CPU"),
+        }
+    }
+
+    /// Threads that wait, and for what, those that wait for others first: for those who want to know why a simulation does not
+    /// end.
     pub fn waiting(&self) -> Vec<String> {
         let words = |(number, thread): (usize, &Thread)| match thread.doing {
             Doing::Spinning { lock } => {
                 let since = self.waits[number].since;
                 let holder = self.locks[lock as usize].holder;
-                let held =
-                    holder.map_or_else(|| "free".to_owned(), |holder| format!("held by thread {holder}"));
+                let held = holder.map_or_else(|| "free".to_owned(), |holder| self.holder_words(holder));
                 Some(format!("thread {number} spins for lock {lock} ({held}) since {since}"))
             }
             Doing::Working { left, .. } if thread.program.is_finite() => {
@@ -59,6 +69,9 @@ impl Guest {
             Doing::Sleeping if thread.program.is_finite() => Some(format!("thread {number} sleeps")),
             _ => None,
         };
-        self.threads.iter().enumerate().filter_map(words).collect()
+        let is_spinning = |thread: &Thread| matches!(thread.doing, Doing::Spinning { .. });
+        let all = || self.threads.iter().enumerate();
+        let spinning = all().filter(|(_, thread)| is_spinning(thread));
+        spinning.chain(all().filter(|(_, thread)| !is_spinning(thread))).filter_map(words).collect()
     }
 }

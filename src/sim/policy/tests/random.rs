@@ -9,7 +9,7 @@ use crate::sim::policy::rtds::Reserve;
 use crate::sim::policy::{
     Credit, Credit2, Eevdf, Gang, Policy, Rtds, Slots, equal_per_vm, per_thread, proportional,
 };
-use crate::sim::programs::{Endless, Fixed, Fwq};
+use crate::sim::programs::{Endless, Fixed, Fwq, Samples};
 use crate::sim::random::Stream;
 use crate::sim::time::Span;
 
@@ -96,7 +96,7 @@ impl Does {
         match self {
             Self::Endless => Box::new(Endless),
             Self::Fixed(work) => Box::new(Fixed::new(work)),
-            Self::Fwq(work, count) => Box::new(Fwq::new(work, count, work)),
+            Self::Fwq(work, count) => Box::new(Fwq::new(work, count, work, Samples::new(1000))),
             Self::Naps(work, sleep, left) => Box::new(Naps { work, sleep, left, slept: true }),
         }
     }
