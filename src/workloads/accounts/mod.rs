@@ -11,7 +11,7 @@
 mod files;
 mod snapshot;
 mod steal;
-mod table;
+pub mod table;
 mod toll;
 mod trace_text;
 mod tracer;
