@@ -12,6 +12,7 @@ use super::demand::{crowding, deadline_of};
 use super::effect::under_load;
 use super::event::Event;
 use super::fleet::{Fleet, Seat};
+use super::host_cpu::tell;
 use super::joint::{Member, Together, together};
 use super::network::peer;
 use crate::model::accounts::HostAccount;
@@ -303,7 +304,7 @@ impl Bench<'_> {
             }
         };
         let asked = Instant::now();
-        let Together { members, replies, host } = together(members, wanted.kind, self.cancel);
+        let Together { members, replies, host, logs } = together(members, wanted.kind, self.cancel);
         attempt.duration = Some(Nanos::from_duration(asked.elapsed()));
         attempt.host = host;
         let mut interrupted = false;
@@ -332,6 +333,7 @@ impl Bench<'_> {
         if interrupted && self.cancel.is_cancelled() {
             return Err(Broken::Interrupted);
         }
+        tell(&mut outcomes, &logs);
         attempt.start_skew_ns = start_skew(&outcomes);
         (attempt.outcome, attempt.others) = whole(outcomes);
         Ok(())
