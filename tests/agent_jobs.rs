@@ -100,6 +100,8 @@ fn a_number_that_is_not_finite_does_not_break_the_link() {
             unit: "rounds".to_owned(),
             cpu_time_ns: Nanos::ZERO,
             way: None,
+            interrupts_per_s: None,
+            soft_interrupts_per_s: None,
             parts: Vec::new(),
         };
         JobReply { report: None, doses: job.loads.iter().map(dose).collect() }

@@ -43,6 +43,8 @@ fn a_dose_shows_its_parts_and_its_way() {
             unit: kind.unit().to_owned(),
             cpu_time_ns: Nanos::from_nanos(2_000_000_000),
             way: way.map(str::to_owned),
+            interrupts_per_s: way.map(|_| 4321.0),
+            soft_interrupts_per_s: way.map(|_| 98_765.0),
             parts: kind.parts().iter().map(part).collect(),
         };
         terminal::dose_words(&PlacedDose { place: LoadPlace::Same, dose })
@@ -53,5 +55,7 @@ fn a_dose_shows_its_parts_and_its_way() {
         mixed.contains("(cpu 2.0e6 rounds/s, memory 1.91 MiB/s, disk 1.91 MiB/s, network 2.0e6"),
         "{mixed}"
     );
-    assert!(words(LoadKind::Interrupt, Some("ICMP echo")).ends_with(", ICMP echo"));
+    let interrupt = words(LoadKind::Interrupt, Some("ICMP echo"));
+    assert!(interrupt.contains(", ICMP echo, 4321 interrupts/s of its network card, 9"), "{interrupt}");
+    assert!(interrupt.ends_with(" soft interrupts/s for packets"), "{interrupt}");
 }

@@ -135,13 +135,27 @@ fn check(load: LoadKind, reply: &JobReply, line: Option<&Line>) {
     };
     assert!(dose.way.is_some() == load.sends_packets() && way.contains(wanted), "{dose:?}");
     check_parts(dose);
+    check_interrupts(dose, line.is_some_and(|line| line.has_card));
     show(dose);
+}
+
+/// Both kinds are measured and told apart: without a card there are soft ones only.
+fn check_interrupts(dose: &Dose, has_card: bool) {
+    let sends = dose.kind.sends_packets();
+    assert_eq!(dose.interrupts_per_s.is_some(), sends && has_card, "{dose:?}");
+    assert_eq!(dose.soft_interrupts_per_s.is_some(), sends, "{dose:?}");
+    if dose.kind == LoadKind::Interrupt {
+        assert!(dose.interrupts_per_s.is_none_or(|rate| rate > 0.0), "{dose:?}");
+        assert!(dose.soft_interrupts_per_s.is_some_and(|rate| rate > 0.0), "{dose:?}");
+    }
 }
 
 #[expect(clippy::print_stdout, reason = "the doses are worth a look")]
 fn show(dose: &Dose) {
     let way = dose.way.as_deref().unwrap_or_default();
-    println!("{:<10} {:>16.0} {}/s {way}", dose.kind, dose.rate_per_s, dose.unit);
+    let per_second = |rate: Option<f64>| rate.map_or_else(|| "-".to_owned(), |rate| format!("{rate:.0}"));
+    let (hard, soft) = (per_second(dose.interrupts_per_s), per_second(dose.soft_interrupts_per_s));
+    println!("{:<10} {:>16.0} {}/s {way} {hard} {soft}", dose.kind, dose.rate_per_s, dose.unit);
 }
 
 fn check_parts(dose: &Dose) {

@@ -39,7 +39,15 @@ fn point(protocol: Protocol, direction: NetDirection, message_bytes: u32) -> Net
         second_cpu_ns: Nanos::from_nanos(350_000_000),
         first_system_ns: None,
         second_system_ns: None,
+        span: None,
+        first_host_ns: None,
+        second_host_ns: None,
     }
+}
+
+/// The outcome of one pair.
+fn pair(points: Vec<NetPoint>) -> NetDetail {
+    NetDetail { points, others: vec![] }
 }
 
 fn figures(detail: &Detail) -> Vec<Metric> {
@@ -68,7 +76,7 @@ fn net_streams_count_at_the_largest_message_and_round_trips_at_the_smallest() {
         p.round_trip_ns = Histogram::from_values([7; 2000]);
     });
     points[0].first_system_ns = Some(Nanos::from_nanos(9));
-    let metrics = figures(&Detail::Net(NetDetail { points }));
+    let metrics = figures(&Detail::Net(pair(points)));
     assert_eq!(metrics[0].id, "tcp_stream_out_bytes_per_s");
     assert!(metrics[0].headline);
     let near = |id: &str, wanted: f64| {
@@ -89,17 +97,17 @@ fn net_streams_count_at_the_largest_message_and_round_trips_at_the_smallest() {
 
 #[test]
 fn the_main_figure_is_one_that_was_measured() {
-    let only_round_trips = NetDetail { points: vec![point(Protocol::Tcp, NetDirection::Both, 8)] };
+    let only_round_trips = pair(vec![point(Protocol::Tcp, NetDirection::Both, 8)]);
     assert_eq!(figures(&Detail::Net(only_round_trips))[0].id, "tcp_round_trip_p50_ns");
     let beyond = NetPoint {
         unsupported: Some("too \u{7}long".to_owned()),
         ..point(Protocol::Udp, NetDirection::Out, 65_508)
     };
-    let detail = NetDetail { points: vec![beyond.clone(), point(Protocol::Udp, NetDirection::Both, 8)] };
+    let detail = pair(vec![beyond.clone(), point(Protocol::Udp, NetDirection::Both, 8)]);
     assert_eq!(figures(&Detail::Net(detail))[0].id, "udp_round_trip_p50_ns");
-    let metrics = figures(&Detail::Net(NetDetail { points: vec![beyond] }));
+    let metrics = figures(&Detail::Net(pair(vec![beyond])));
     assert_eq!(metrics[0].figure, Figure::Unsupported("too long".to_owned()));
-    let metrics = figures(&Detail::Net(NetDetail { points: vec![] }));
+    let metrics = figures(&Detail::Net(pair(vec![])));
     assert_eq!(metrics.len(), 1);
     assert!(metrics[0].figure.value().is_none() && metrics[0].headline);
 }
@@ -143,6 +151,36 @@ fn ping_pong_is_given_as_half_the_round_trip() {
     assert!(figures(&Detail::Mpi(nothing)).iter().all(|metric| metric.figure.value().is_none()));
 }
 
+#[test]
+fn every_pair_has_figures_and_all_of_them_together_too() {
+    let of = |bytes: u64, trip: u64, host: Option<u64>| {
+        let stream = NetPoint {
+            bytes: Bytes::from_bytes(bytes),
+            first_host_ns: host.map(Nanos::from_nanos),
+            second_host_ns: host.map(Nanos::from_nanos),
+            ..point(Protocol::Tcp, NetDirection::Out, 1000)
+        };
+        let trips = Histogram::from_values(std::iter::repeat_n(trip, 1900));
+        let both = NetPoint { round_trip_ns: trips, ..point(Protocol::Tcp, NetDirection::Both, 8) };
+        pair(vec![stream, both])
+    };
+    let detail =
+        NetDetail { others: vec![of(2000, 50, None), of(3000, 10, Some(9000))], ..of(1000, 20, Some(500)) };
+    let metrics = figures(&Detail::Net(detail));
+    let rates = ["tcp", "pair2_tcp", "pair3_tcp", "all_pairs_tcp"]
+        .map(|pair| value(&metrics, &format!("{pair}_stream_out_bytes_per_s")));
+    for (rate, wanted) in rates.into_iter().zip([1000.0, 2000.0, 3000.0, 6000.0]) {
+        assert!((rate - wanted).abs() < 1e-6, "{rates:?}");
+    }
+    let trip = value(&metrics, "slowest_pair_tcp_round_trip_p50_ns");
+    assert!((trip / 50.0 - 1.0).abs() < 0.02, "{trip}");
+    let per_byte =
+        ["tcp", "pair3_tcp"].map(|pair| value(&metrics, &format!("{pair}_stream_out_host_ns_per_byte")));
+    assert!((per_byte[0] - 1.0).abs() < 1e-9 && (per_byte[1] - 6.0).abs() < 1e-9, "{per_byte:?}");
+    assert!(!metrics.iter().any(|metric| metric.id == "pair2_tcp_stream_out_host_ns_per_byte"), "not known");
+    assert!(metrics.iter().all(|metric| !metric.headline || !metric.id.contains("pair")));
+}
+
 fn number() -> impl Strategy<Value = u64> {
     prop_oneof![Just(0u64), Just(1), Just(u64::MAX), any::<u64>(), 1u64..100_000]
 }
@@ -179,6 +217,9 @@ prop_compose! {
             second_cpu_ns: Nanos::from_nanos(numbers[5]),
             first_system_ns: system.map(Nanos::from_nanos),
             second_system_ns: system.map(|_| Nanos::from_nanos(numbers[6])),
+            span: None,
+            first_host_ns: system.map(|_| Nanos::from_nanos(numbers[6])),
+            second_host_ns: system.map(Nanos::from_nanos),
         }
     }
 }
@@ -215,9 +256,10 @@ proptest! {
     #[test]
     fn no_detail_makes_a_panic_or_a_figure_that_is_none(
         points in vec(any_point(), 0..8),
+        others in vec(vec(any_point(), 0..3), 0..3),
         rounds in vec(any_round(), 0..8),
     ) {
-        let net = Detail::Net(NetDetail { points });
+        let net = Detail::Net(NetDetail { points, others: others.into_iter().map(pair).collect() });
         let mpi = Detail::Mpi(MpiDetail { ranks: 2, ranks_per_instance: 1, points: rounds });
         let html = page::html(&run(|probe, _, _| if probe == ProbeKind::Net { net.clone() } else { mpi.clone() }));
         assert!(!html.contains("NaN"));
@@ -273,7 +315,7 @@ fn realistic(probe: ProbeKind, layout: Layout, slow: u64) -> Detail {
             }
         }
     }
-    Detail::Net(NetDetail { points })
+    Detail::Net(NetDetail { points: points.clone(), others: vec![pair(points)] })
 }
 
 #[test]
@@ -286,6 +328,8 @@ fn the_page_draws_each_layout_and_says_where_the_instances_are() {
         "Each instance is on a host of its own",
         "a UDP datagram carries at most 65507 bytes",
         "half the round trip",
+        "native, pair 2",
+        "pictures show the first pair",
     ] {
         assert!(html.contains(text), "{text}");
     }

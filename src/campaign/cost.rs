@@ -10,6 +10,9 @@ use crate::model::layout::Layout;
 use crate::model::names::{LoadKind, LoadPlace, PlatformKind, ProbeKind};
 use crate::model::params::{Exchange, NetParams, ProbeSpec, Protocol};
 
+/// Time per byte of a message between two processes of a host, once it is large.
+const NETWORK_BYTE_NS: f64 = 0.6;
+
 /// What runs a platform's code, as far as time goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Flavour {
@@ -75,6 +78,7 @@ fn slowdown(flavour: Flavour, probe: ProbeKind) -> f64 {
         (Flavour::Translated, ProbeKind::Build | ProbeKind::Pages) => 15.0,
         (Flavour::Translated, ProbeKind::MemLatency | ProbeKind::MemBandwidth) => 4.0,
         (Flavour::Translated, ProbeKind::Disk) => 2.0,
+        (Flavour::Translated, ProbeKind::Net | ProbeKind::Mpi) => 25.0,
         (Flavour::Translated, _) => 8.0,
     }
 }
@@ -100,7 +104,8 @@ pub fn measurement(
     let instances = f64::from(layout.map_or(1, Layout::instances));
     let beside = neighbour.map_or(1.0, |neighbour| busy(neighbour.kind));
     let slow = slowdown(flavour, probe.kind()) * slowness;
-    let work = cost.by_work * slow * beside * f64::from(crowding.max(1));
+    let slow = slow * beside * f64::from(crowding.max(1));
+    let work = cost.by_work * slow + over_network(probe, instances, slow);
     let by_clock = if flavour == Flavour::Fake { 0.0 } else { cost.by_clock };
     let joint = if layout.is_some() { 0.05 + overhead(flavour) * instances } else { 0.0 };
     let load = neighbour.map_or(0.0, |neighbour| around(neighbour, flavour));
@@ -208,11 +213,51 @@ fn of_memory(probe: &ProbeSpec, facts: &MachineFacts) -> Cost {
     }
 }
 
+/// What large messages add to the times that exchanges are told: none ends in the middle of a message, and a round trip is
+/// made at least once to warm up and once to be timed. `slow` is how many times as slow as typical messages go.
+fn over_network(probe: &ProbeSpec, instances: f64, slow: f64) -> f64 {
+    // So many whole ones as fill this time.
+    let whole = |time: f64, each: f64| if each > 0.0 { (time / each).ceil() * each } else { time };
+    let way = |size: u32| f64::from(size) * NETWORK_BYTE_NS / 1e9 * slow;
+    match probe {
+        // Nothing is run.
+        _ if slow <= 0.0 => 0.0,
+        ProbeSpec::Net(p) => {
+            let time = p.duration_ms.to_duration().as_secs_f64();
+            let sizes = |protocol| p.message_bytes.iter().filter(move |size| fits(protocol, **size));
+            let of = |exchange: Exchange, size: u32| match exchange {
+                Exchange::Stream => 2.0 * (way(size) - time).max(0.0),
+                Exchange::RequestResponse => {
+                    let trip = 2.0 * way(size);
+                    whole(time / 10.0, trip) + whole(time, trip) - time
+                }
+            };
+            let all = p.protocols.iter().flat_map(|protocol| sizes(*protocol));
+            all.flat_map(|size| p.exchanges.iter().map(move |exchange| (*exchange, *size)))
+                .map(|(exchange, size)| of(exchange, size))
+                .sum()
+        }
+        ProbeSpec::Mpi(p) => {
+            let time = p.duration_ms.to_duration().as_secs_f64();
+            let ranks = instances * f64::from(p.ranks_per_instance);
+            // There and back; to everybody from everybody, all at once.
+            let beyond = |each: f64| whole(time, each) - time;
+            p.message_bytes.iter().map(|size| beyond(2.0 * way(*size)) + beyond(ranks * way(*size))).sum()
+        }
+        _ => 0.0,
+    }
+}
+
+/// UDP leaves out what no datagram can hold.
+fn fits(protocol: Protocol, size: u32) -> bool {
+    protocol == Protocol::Tcp || size <= 65_507
+}
+
 /// Streams go in both directions, UDP leaves out what no datagram can hold.
 fn net_points(p: &NetParams) -> u32 {
     let mut points = 0;
     for protocol in &p.protocols {
-        let sizes = p.message_bytes.iter().filter(|size| *protocol == Protocol::Tcp || **size <= 65_507);
+        let sizes = p.message_bytes.iter().filter(|size| fits(*protocol, **size));
         let sizes = u32::try_from(sizes.count()).unwrap_or(u32::MAX);
         for exchange in &p.exchanges {
             points += sizes * if *exchange == Exchange::Stream { 2 } else { 1 };
@@ -224,7 +269,33 @@ fn net_points(p: &NetParams) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::params::FwqParams;
+    use crate::model::params::{FwqParams, MpiParams};
+    use crate::model::units::Millis;
+
+    #[test]
+    fn large_messages_take_as_long_as_they_take_and_small_ones_their_time() {
+        let seconds = |sizes: &[u32], exchange, slow| {
+            let net = NetParams {
+                protocols: vec![Protocol::Tcp, Protocol::Udp],
+                exchanges: vec![exchange],
+                message_bytes: sizes.to_vec(),
+                duration_ms: Millis::from_millis(100),
+            };
+            over_network(&ProbeSpec::Net(net), 2.0, slow)
+        };
+        let (small, large) = ([1], [32 << 20]);
+        assert!(seconds(&small, Exchange::Stream, 8.0).abs() < 1e-9);
+        let warm_up = seconds(&small, Exchange::RequestResponse, 8.0);
+        assert!((warm_up - 0.02).abs() < 1e-3, "a tenth more to warm up, of both protocols: {warm_up}");
+        let message = f64::from(32 << 20) * NETWORK_BYTE_NS / 1e9 * 100.0;
+        let streams = seconds(&large, Exchange::Stream, 100.0);
+        assert!((streams - 2.0 * (message - 0.1)).abs() < 1e-9, "TCP alone, in both directions: {streams}");
+        let trips = seconds(&large, Exchange::RequestResponse, 100.0);
+        assert!((trips - (2.0 * 2.0 * message - 0.1)).abs() < 1e-9, "two round trips: {trips}");
+        let mpi = MpiParams { message_bytes: large.to_vec(), ..MpiParams::default() };
+        assert!(over_network(&ProbeSpec::Mpi(mpi), 2.0, 100.0) > 2.0 * message);
+        assert!(over_network(&ProbeSpec::default_of(ProbeKind::Fwq), 1.0, 1.0).abs() < 1e-9);
+    }
 
     #[test]
     fn work_takes_longer_where_it_is_translated_and_beside_loads_and_the_clock_does_not() {

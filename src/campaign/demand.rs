@@ -141,6 +141,14 @@ fn nominal_of_sizes(probe: &ProbeSpec, facts: &MachineFacts) -> Nominal {
 
 /// The same for the probes that several instances make together.
 fn joint_nominal(probe: &ProbeSpec, cpus: u32) -> Nominal {
+    // No exchange ends within a message: two streams and two round trips of each size, in an emulated card at a fraction of
+    // this rate.
+    let bytes = |sizes: &[u32]| sizes.iter().map(|size| u64::from(*size) * 6).fold(0, u64::saturating_add);
+    let by_work = match probe {
+        ProbeSpec::Net(p) => nanos(bytes(&p.message_bytes), 5),
+        ProbeSpec::Mpi(p) => nanos(bytes(&p.message_bytes).saturating_mul(p.ranks_per_instance.into()), 5),
+        _ => Duration::ZERO,
+    };
     let by_clock = match probe {
         ProbeSpec::Net(p) => {
             let kinds = p.protocols.len() * (p.exchanges.len() + 1) * p.message_bytes.len();
@@ -155,7 +163,7 @@ fn joint_nominal(probe: &ProbeSpec, cpus: u32) -> Nominal {
         }
         _ => Duration::ZERO,
     };
-    Nominal { by_clock, by_work: Duration::ZERO }
+    Nominal { by_clock, by_work }
 }
 
 /// Array sizes of a memory probe.

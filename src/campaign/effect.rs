@@ -69,6 +69,8 @@ mod tests {
             unit: kind.unit().to_owned(),
             cpu_time_ns: Nanos::ZERO,
             way: None,
+            interrupts_per_s: None,
+            soft_interrupts_per_s: None,
             parts: kind.parts().iter().zip(parts).map(of).collect(),
         };
         PlacedDose { place: LoadPlace::Second, dose }

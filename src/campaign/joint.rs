@@ -15,9 +15,10 @@ use super::fleet::Seat;
 use super::host_memory::Before;
 use crate::model::accounts::HostAccount;
 use crate::model::job::{Job, JobReply};
-use crate::model::names::PlatformKind;
+use crate::model::names::{PlatformKind, ProbeKind};
 use crate::model::params::ProbeSpec;
 use crate::model::units::Nanos;
+use crate::platforms::host::cpu_log::CpuLog;
 use crate::platforms::host::watch::Watch;
 use crate::platforms::instance::monotonic_now;
 use crate::platforms::{Broken, Cancel, Instance};
@@ -47,6 +48,8 @@ pub(super) struct Together {
     pub(super) replies: Vec<Result<JobReply, Broken>>,
     /// What the host saw of the first one.
     pub(super) host: Option<HostAccount>,
+    /// CPU time of each over time, where it was asked for and can be told.
+    pub(super) logs: Vec<Option<CpuLog>>,
 }
 
 /// Has all members measure at once and waits for all of them; `needs_all` says that they make their probe together. A
@@ -64,22 +67,53 @@ pub(super) fn together(
     });
     let begun =
         each(&mut members, grace, cancel, |member, cancel| member.instance.begin(&member.job, cancel));
+    // Whoever is told to start does so soon: the host looks before that.
+    let watching = Watching::start(&members, kind);
     let at = start_moment(kind, members.len());
     let mut waiting: Vec<Result<(), Broken>> = Vec::with_capacity(begun.len());
     for (member, begun) in members.iter_mut().zip(begun) {
         waiting.push(begun.and_then(|()| member.instance.start_at(at)));
     }
-    let watch =
-        Watch::start(&members.first().map(|first| first.instance.processes()).unwrap_or_default(), kind);
     let mut ready: Vec<(&mut Member, Result<(), Broken>)> = members.iter_mut().zip(waiting).collect();
     let replies = each(&mut ready, grace, cancel, |(member, waiting), cancel| {
         std::mem::replace(waiting, Ok(())).and_then(|()| member.instance.finish(cancel))
     });
-    let mut host = watch.stop();
+    let (mut host, logs) = watching.stop();
     if let (Some(memory), Some(first)) = (memory, members.first_mut()) {
         memory.look_again(first.instance.as_mut(), &mut host);
     }
-    Together { members, replies, host }
+    Together { members, replies, host, logs }
+}
+
+/// The host's look at the members: at the first one, or closely at all of them when each exchange of a network probe is to
+/// have its CPU time.
+struct Watching {
+    watches: Vec<Watch>,
+    closely: bool,
+    keeps_slices: bool,
+}
+
+impl Watching {
+    fn start(members: &[Member], kind: PlatformKind) -> Self {
+        let probe = members.first().and_then(|first| first.job.probe.as_ref());
+        let closely = probe.is_some_and(|probe| probe.kind() == ProbeKind::Net);
+        let watched = members.iter().take(if closely { members.len() } else { 1 });
+        let watches = watched.map(|member| {
+            let processes = member.instance.processes();
+            if closely { Watch::closely(&processes, kind) } else { Watch::start(&processes, kind) }
+        });
+        Self { watches: watches.collect(), closely, keeps_slices: kind == PlatformKind::Vm }
+    }
+
+    fn stop(self) -> (Option<HostAccount>, Vec<Option<CpuLog>>) {
+        let seen: Vec<_> = self.watches.into_iter().map(Watch::stop_with_log).collect();
+        let mut host = seen.first().cloned().flatten().map(|(account, _)| account);
+        if let Some(host) = host.as_mut().filter(|_| !self.keeps_slices) {
+            host.slices.clear();
+        }
+        let logs = seen.into_iter().map(|seen| Some(seen?.1)).filter(|_| self.closely);
+        (host, logs.collect())
+    }
 }
 
 fn start_moment(kind: PlatformKind, members: usize) -> Nanos {

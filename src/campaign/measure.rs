@@ -12,6 +12,7 @@ use super::demand::{crowding, deadline_of};
 use super::effect::under_load;
 use super::event::Event;
 use super::fleet::{Fleet, Seat};
+use super::host_cpu::tell;
 use super::host_memory::Before;
 use super::joint::{Member, Together, together};
 use super::network::peer;
@@ -307,7 +308,8 @@ impl Bench<'_> {
         };
         let needs_all = wanted.probe.is_made_together();
         let asked = Instant::now();
-        let Together { members, replies, host } = together(members, wanted.kind, needs_all, self.cancel);
+        let Together { members, replies, host, logs } =
+            together(members, wanted.kind, needs_all, self.cancel);
         attempt.duration = Some(Nanos::from_duration(asked.elapsed()));
         attempt.host = host;
         let mut interrupted = false;
@@ -336,6 +338,7 @@ impl Bench<'_> {
         if interrupted && self.cancel.is_cancelled() {
             return Err(Broken::Interrupted);
         }
+        tell(&mut outcomes, &logs);
         attempt.start_skew_ns = start_skew(&outcomes);
         (attempt.outcome, attempt.others) =
             if needs_all { whole(outcomes) } else { each_for_itself(outcomes) };

@@ -22,6 +22,7 @@ pub mod event;
 mod fleet;
 mod floods;
 pub mod history;
+mod host_cpu;
 mod host_memory;
 mod joint;
 pub mod journal;

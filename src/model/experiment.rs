@@ -9,10 +9,11 @@ use serde::{Deserialize, Serialize};
 use super::journal::{Cell, Neighbour};
 use super::layout::Layout;
 use super::names::{LoadKind, LoadPlace, ProbeKind, nearest};
-use super::params::{OutOfBounds, Probes, within};
+use super::params::{OutOfBounds, ProbeSpec, Probes, within};
 pub use super::platform::{
     Accelerator, DiskBacking, DiskBus, FakeFailure, FakeScript, NicModel, PlatformSpec, SshSpec,
 };
+use super::scenario::line_of;
 
 /// Largest experiment file that is read; longer ones are refused before parsing.
 pub const MAX_FILE_BYTES: usize = 256 * 1024;
@@ -96,6 +97,21 @@ pub struct LayoutEntry {
     pub probes: Option<Vec<ProbeKind>>,
 }
 
+impl LayoutEntry {
+    /// Whether a probe is measured in it.
+    fn measures(&self, probe: ProbeKind) -> bool {
+        self.probes.as_ref().map_or(probe.is_made_together(), |probes| probes.contains(&probe))
+    }
+}
+
+/// How many make a probe together in a layout; none for one that each instance makes for itself.
+fn parties(probe: &ProbeSpec, layout: Layout) -> Option<u32> {
+    match probe {
+        ProbeSpec::Mpi(params) => Some(layout.instances().saturating_mul(params.ranks_per_instance)),
+        probe => probe.kind().is_made_together().then_some(layout.instances()),
+    }
+}
+
 /// A neighbour and the probes that are measured beside it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
@@ -145,6 +161,14 @@ pub enum ExperimentError {
     /// Parts that contradict each other.
     #[error("{0}")]
     Contradiction(String),
+    /// A part that cannot be as it is, by its path in the file.
+    #[error("{problem}")]
+    Impossible {
+        /// `layout.0.size`.
+        path: String,
+        /// What was wanted, what was got, what to do.
+        problem: String,
+    },
 }
 
 impl Experiment {
@@ -154,7 +178,7 @@ impl Experiment {
             return Err(ExperimentError::TooLarge(text.len()));
         }
         let experiment: Self = toml::from_str(text).map_err(|error| syntax_error(&error))?;
-        experiment.check()?;
+        experiment.check().map_err(|error| with_line(error, text))?;
         Ok(experiment)
     }
 
@@ -249,7 +273,7 @@ impl Experiment {
         within("number of layouts", self.layouts.len() as u64, 0, MAX_LAYOUTS as u64)?;
         let mut seen = BTreeSet::new();
         let probes: Vec<ProbeKind> = self.probes.specs().iter().map(super::params::ProbeSpec::kind).collect();
-        for entry in &self.layouts {
+        for (number, entry) in self.layouts.iter().enumerate() {
             if !seen.insert(entry.size) {
                 return Err(contradiction(format!(
                     "layout \"{}\" is there twice: merge their probes",
@@ -262,17 +286,33 @@ impl Experiment {
                     entry.size
                 )));
             }
-            let needs_two = |probe: &&ProbeKind| matches!(probe, ProbeKind::Net | ProbeKind::Share);
-            if let Some(probe) = entry.probes.iter().flatten().find(needs_two)
-                && entry.size.instances() < 2
-            {
-                return Err(contradiction(format!(
-                    "probe \"{probe}\" needs two instances, layout \"{}\" has one: use \"1x2\" for example",
-                    entry.size
-                )));
-            }
+            self.check_parties(number, entry)?;
         }
         Ok(())
+    }
+
+    /// What is made together needs somebody to make it with.
+    fn check_parties(&self, number: usize, entry: &LayoutEntry) -> Result<(), ExperimentError> {
+        let specs = self.probes.specs();
+        let alone =
+            specs.iter().find(|spec| entry.measures(spec.kind()) && parties(spec, entry.size) == Some(1));
+        let Some(spec) = alone else { return Ok(()) };
+        let (probe, size) = (spec.kind(), entry.size);
+        let or_ranks = match probe {
+            ProbeKind::Mpi => ", or set ranks_per_instance = 2 in [probe.mpi]",
+            _ => "",
+        };
+        let other = specs.iter().map(ProbeSpec::kind).find(|other| !other.is_made_together());
+        let or_name = other
+            .map(|other| format!(", or let others measure in it: probes = [\"{other}\"]"))
+            .unwrap_or_default();
+        Err(ExperimentError::Impossible {
+            path: format!("layout.{number}.size"),
+            problem: format!(
+                "probe \"{probe}\" needs two parties, layout \"{size}\" has one instance: use size = \"1x2\" for \
+                 example{or_ranks}{or_name}"
+            ),
+        })
     }
 
     /// Label of the baseline.
@@ -286,11 +326,7 @@ impl Experiment {
     /// Layouts in which a probe is measured, in the order written; `None` is one instance alone. A probe that one
     /// instance makes for itself is measured alone, too, so that the layouts can be compared with that.
     pub fn layouts_of(&self, probe: ProbeKind) -> Vec<Option<Layout>> {
-        let named = |entry: &&LayoutEntry| match &entry.probes {
-            Some(probes) => probes.contains(&probe),
-            None => probe.is_made_together(),
-        };
-        let written = self.layouts.iter().filter(named).map(|entry| Some(entry.size));
+        let written = self.layouts.iter().filter(|entry| entry.measures(probe)).map(|entry| Some(entry.size));
         if !probe.is_made_together() {
             return std::iter::once(None).chain(written).collect();
         }
@@ -323,6 +359,17 @@ impl Experiment {
                 })
             })
             .collect()
+    }
+}
+
+/// Says on which line of the file the problem is.
+fn with_line(error: ExperimentError, text: &str) -> ExperimentError {
+    match error {
+        ExperimentError::Impossible { path, problem } => {
+            let line = line_of(text, &path).map(|line| format!("line {line}: ")).unwrap_or_default();
+            ExperimentError::Impossible { problem: format!("{line}{problem}"), path }
+        }
+        other => other,
     }
 }
 
@@ -403,6 +450,28 @@ mod tests {
             let error = Experiment::from_toml(wrong).unwrap_err();
             assert!(error.to_string().contains(&format!("did you mean \"{hint}\"?")), "{wrong}: {error}");
         }
+    }
+
+    #[test]
+    fn probes_made_together_by_one_are_refused_with_the_line_before_anything_starts() {
+        let layout = |probe: &str, entry: &str| {
+            let text =
+                format!("[[platform]]\nlabel = \"a\"\nkind = \"fake\"\n[probe.gap]\n{probe}\n{entry}\n");
+            Experiment::from_toml(&text).map(|_| ()).map_err(|error| error.to_string())
+        };
+        let one = "[[layout]]\nsize = \"1x2\"\n[[layout]]\nsize = \"1x1\"";
+        for (probe, help) in
+            [("net", "use size = \"1x2\" for example"), ("mpi", "ranks_per_instance = 2"), ("share", "1x2")]
+        {
+            for entry in [one.to_owned(), format!("{one}\nprobes = [\"gap\", \"{probe}\"]")] {
+                let refused = layout(&format!("[probe.{probe}]"), &entry).unwrap_err();
+                let wanted = format!("line 9: probe \"{probe}\" needs two parties");
+                assert!(refused.starts_with(&wanted) && refused.contains(help), "{refused}");
+            }
+        }
+        let other = format!("{one}\nprobes = [\"gap\"]");
+        assert_eq!(layout("[probe.net]", &other), Ok(()), "another probe may be alone");
+        assert_eq!(layout("[probe.mpi]\nranks_per_instance = 2", one), Ok(()), "two ranks in one instance");
     }
 
     #[test]

@@ -109,6 +109,14 @@ pub struct Dose {
     /// How it was done, where there is more than one way: `ICMP echo through a raw socket over veth to the host (eth0)`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub way: Option<String>,
+    /// Interrupts per second of the network card that its packets used, in the machine where it ran; none without a card,
+    /// and where the kernel does not say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub interrupts_per_s: Option<f64>,
+    /// Soft interrupts per second for packets, in the machine where it ran, that of all its containers; none for loads
+    /// that send none, and where the kernel does not say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub soft_interrupts_per_s: Option<f64>,
     /// The same work in another unit, or the loads that a mixed one is made of.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub parts: Vec<DosePart>,

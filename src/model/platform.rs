@@ -39,7 +39,8 @@ pub struct PlatformSpec {
     /// Modules folder of that kernel (`…/lib/modules/RELEASE`); unset means it is looked for beside the kernel.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub modules: Option<String>,
-    /// Network card of a VM; used in layouts whose probes need a network. Unset means `virtio`.
+    /// Network card of a VM; used in layouts whose probes need a network, and for
+    /// loads that send packets. Unset means `virtio`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nic: Option<NicModel>,
     /// How many of them, 1 … 8; the first one carries the measurement. Unset means 1.

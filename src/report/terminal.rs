@@ -287,7 +287,7 @@ fn doses(out: &mut String, results: &RunResults, style: Style) {
 }
 
 /// A dose in words: `2 threads, 1.20e9 rounds/s, 1.98 CPUs`; the parts of a mixed load in parentheses, and how it was
-/// done at the end.
+/// done, with the interrupts that came of it, at the end.
 pub fn dose_words(dose: &PlacedDose) -> String {
     let dose = &dose.dose;
     let mut rate = rate_words(dose.rate_per_s, &dose.unit);
@@ -303,7 +303,18 @@ pub fn dose_words(dose: &PlacedDose) -> String {
         "CPU time not known".to_owned()
     };
     let way = dose.way.as_ref().map(|way| format!(", {way}")).unwrap_or_default();
-    format!("{} {threads}, {rate}, {cpus}{way}", dose.threads)
+    format!("{} {threads}, {rate}, {cpus}{way}{}", dose.threads, interrupt_words(dose))
+}
+
+/// Interrupts of the card and soft ones are told apart; what is not known is left out.
+fn interrupt_words(dose: &Dose) -> String {
+    let known = [
+        (dose.interrupts_per_s, "interrupts", "of its network card"),
+        (dose.soft_interrupts_per_s, "soft interrupts", "for packets"),
+    ];
+    let told =
+        known.map(|(rate, unit, which)| rate.map(|rate| format!(", {} {which}", rate_words(rate, unit))));
+    told.into_iter().flatten().collect()
 }
 
 /// A part of the same load is that load in another unit; others are named.

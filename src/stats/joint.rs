@@ -2,7 +2,8 @@
 //! who got less than its share.
 //!
 //! ```text
-//!  made together (net, mpi, share)   the first instance's outcome speaks for all; share needs everybody's
+//!  made together (net, mpi, share)   the first instance's outcome speaks for all; share needs everybody's, net that of
+//!                                    each pair
 //!  each for itself (all others)      per metric the median over the instances, and how far the worst is from the best
 //! ```
 //! Where instances measure each for itself, one that broke is left out, as long as half of them came through.
@@ -72,8 +73,8 @@ fn report_of(outcome: &Outcome) -> Option<&ProbeReport> {
     }
 }
 
-/// The raw outcome that stands for the measurement: the first instance's, and for shares the others' with it. None when
-/// the measurement broke.
+/// The raw outcome that stands for the measurement: the first instance's, with the others' for shares and those of the other
+/// pairs for the network. None when the measurement broke.
 pub fn whole_detail(measurement: &Measurement) -> Option<Detail> {
     let reports = reports(measurement)?;
     let ((_, first), others) = reports.split_first()?;
@@ -86,6 +87,15 @@ pub fn whole_detail(measurement: &Measurement) -> Option<Detail> {
                 _ => None,
             })
             .collect();
+    }
+    if let Detail::Net(net) = &mut detail {
+        // The first of the others is the partner of the first instance; the last of an odd number has none.
+        let pairs = others.get(1..).unwrap_or_default().chunks_exact(2);
+        let of_first = pairs.filter_map(|pair| match &pair.first()?.1.detail {
+            Detail::Net(other) => Some(other.clone()),
+            _ => None,
+        });
+        net.others = of_first.collect();
     }
     Some(detail)
 }
@@ -262,9 +272,10 @@ pub const fn is_about_shares(probe: ProbeKind) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::detail::FwqDetail;
+    use crate::model::detail::{FwqDetail, NetDetail, NetDirection, NetPoint};
     use crate::model::facts::{ClockFacts, OwnCost};
     use crate::model::journal::{Cell, Failure, FailureKind};
+    use crate::model::params::{Exchange, Protocol};
     use crate::model::units::Bytes;
 
     fn report(each_ns: u64) -> Outcome {
@@ -297,6 +308,26 @@ mod tests {
 
     fn value(metrics: &[Metric], id: &str) -> Option<f64> {
         metrics.iter().find(|metric| metric.id == id)?.figure.value()
+    }
+
+    #[test]
+    fn every_pair_of_a_network_probe_is_kept() {
+        let net = |size: u32| {
+            let point = NetPoint::empty(Protocol::Tcp, Exchange::Stream, NetDirection::Out, size);
+            let Outcome::Done(mut report) = report(1) else { panic!("it is done") };
+            report.detail = Detail::Net(NetDetail { points: vec![point], others: Vec::new() });
+            Outcome::Done(report)
+        };
+        let sizes = |ranks: u32| {
+            let mut measurement = measurement(&[1], None);
+            measurement.cell.probe = ProbeKind::Net;
+            measurement.outcome = net(0);
+            measurement.others = (1..ranks).map(net).collect();
+            let Some(Detail::Net(whole)) = whole_detail(&measurement) else { panic!("a net detail") };
+            let others = whole.others.iter().flat_map(|other| &other.points);
+            whole.points.iter().chain(others).map(|point| point.message_bytes).collect::<Vec<u32>>()
+        };
+        assert_eq!([sizes(2), sizes(3), sizes(4), sizes(7)], [vec![0], vec![0], vec![0, 2], vec![0, 2, 4]]);
     }
 
     #[test]

@@ -151,6 +151,19 @@ fn to_signed(value: f64) -> i64 {
 /// When the probe began on the host's clock, with the bound of the error; between the two readings, because the
 /// instance's clock may run at another rate.
 pub fn began_on_host(time: &OutsideTime) -> Option<(f64, f64)> {
+    let error = time.before.round_trip_ns.as_f64().max(time.after.round_trip_ns.as_f64()) / 2.0;
+    Some((time.before.host_ns.as_f64() + since_before(time, time.began_ns)?, error))
+}
+
+/// A moment of the instance's `CLOCK_MONOTONIC` on the host's; none when a clock went backwards, or before the host's
+/// clock began.
+pub fn on_host(time: &OutsideTime, moment: Nanos) -> Option<Nanos> {
+    let host = time.before.host_ns.get().checked_add_signed(to_signed(since_before(time, moment)?))?;
+    Some(Nanos::from_nanos(host))
+}
+
+/// From the first reading to a moment of the instance's `CLOCK_MONOTONIC`, at the rate of the host's.
+fn since_before(time: &OutsideTime, moment: Nanos) -> Option<f64> {
     let (before, after) = (&time.before, &time.after);
     let inside = between(before.monotonic_ns, after.monotonic_ns);
     let host = between(before.host_ns, after.host_ns);
@@ -158,9 +171,7 @@ pub fn began_on_host(time: &OutsideTime) -> Option<(f64, f64)> {
         return None;
     }
     let rate = if inside > 0.0 { host / inside } else { 1.0 };
-    let since = between(before.monotonic_ns, time.began_ns);
-    let error = before.round_trip_ns.as_f64().max(after.round_trip_ns.as_f64()) / 2.0;
-    Some((before.host_ns.as_f64() + since * rate, error))
+    Some(between(before.monotonic_ns, moment) * rate)
 }
 
 /// Slope of the regression through the origin of what was gained over how long it ran, each point weighted by its error.

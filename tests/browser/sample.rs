@@ -174,6 +174,8 @@ fn dose(kind: LoadKind, place: LoadPlace) -> PlacedDose {
             unit: unit.to_owned(),
             cpu_time_ns: Nanos::from_nanos(1_990_000_000),
             way: None,
+            interrupts_per_s: None,
+            soft_interrupts_per_s: None,
             parts: Vec::new(),
         },
     }

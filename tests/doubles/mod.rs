@@ -197,6 +197,8 @@ pub fn reply(job: &Job) -> JobReply {
             unit: "rounds".to_owned(),
             cpu_time_ns: Nanos::ZERO,
             way: None,
+            interrupts_per_s: None,
+            soft_interrupts_per_s: None,
             parts: Vec::new(),
         })
         .collect();

@@ -54,6 +54,26 @@ pub struct NetPoint {
     pub first_system_ns: Option<Nanos>,
     /// The same of the second instance.
     pub second_system_ns: Option<Nanos>,
+    /// From its begin to its end at the first instance; none where it was not measured, and in journals of older versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub span: Option<NetSpan>,
+    /// CPU time that the host's kernel counts meanwhile for everything that carries the first instance: its process, its
+    /// container, its QEMU with all threads. Filled in by the host, none on the wire, and where the host cannot tell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub first_host_ns: Option<Nanos>,
+    /// The same of the second instance.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub second_host_ns: Option<Nanos>,
+}
+
+/// When an exchange was made, `CLOCK_MONOTONIC` of the first instance.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct NetSpan {
+    /// Its begin.
+    pub began_ns: Nanos,
+    /// Its end.
+    pub ended_ns: Nanos,
 }
 
 impl NetPoint {
@@ -79,17 +99,23 @@ impl NetPoint {
             second_cpu_ns: Nanos::ZERO,
             first_system_ns: None,
             second_system_ns: None,
+            span: None,
+            first_host_ns: None,
+            second_host_ns: None,
         }
     }
 }
 
 /// Outcome of the network probe, as the first instance of a pair tells it; the second, and one without a partner, have no
 /// points. Instances 0 and 1, 2 and 3 and so on are pairs that measure at the same time.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct NetDetail {
     /// One entry per protocol, exchange, size and direction.
     pub points: Vec<NetPoint>,
+    /// The outcomes of the other pairs, in order; filled in by the host, empty on the wire.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub others: Vec<NetDetail>,
 }
 
 /// Pattern of message passing.

@@ -85,6 +85,8 @@ pub(crate) fn dose(load: &LoadSpec, cpus: u32, powerless: bool) -> Dose {
         unit: load.kind.unit().to_owned(),
         cpu_time_ns: Nanos::from_nanos(u64::from(threads) * 1_000_000_000),
         way: None,
+        interrupts_per_s: None,
+        soft_interrupts_per_s: None,
         parts: load.kind.parts().iter().map(part).collect(),
     }
 }

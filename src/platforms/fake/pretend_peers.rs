@@ -61,7 +61,7 @@ pub(super) fn net(maker: &mut Maker, params: &NetParams) -> Result<Detail, Strin
             }
         }
     }
-    Ok(Detail::Net(NetDetail { points }))
+    Ok(Detail::Net(NetDetail { points, others: Vec::new() }))
 }
 
 impl Maker {

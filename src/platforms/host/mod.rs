@@ -7,6 +7,7 @@
 
 mod activity;
 mod clocks;
+pub mod cpu_log;
 mod frequency;
 mod memory;
 pub mod numa_maps;

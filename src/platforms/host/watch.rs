@@ -5,7 +5,8 @@
 //!                    └─────────── one thread ──────────────┘
 //! ```
 //! Only a VM gets slices: there host and guest see different things, and side by side they tell who took the time. A
-//! process or container sees itself as the host sees it; there a thread that looks would only disturb.
+//! process or container sees itself as the host sees it; there a thread that looks would only disturb, so it looks only
+//! when how CPU time went over time is asked for ([`Watch::closely`]).
 //! Sources: `/proc/PID/task/TID/schedstat` (`Documentation/scheduler/sched-stats.rst`), `/proc/PID/stat` (proc(5)).
 
 use std::collections::BTreeMap;
@@ -18,12 +19,15 @@ use std::time::{Duration, Instant};
 use nix::time::{ClockId, clock_gettime};
 use nix::unistd::{SysconfVar, sysconf};
 
+use super::cpu_log::CpuLog;
 use crate::model::accounts::{HostAccount, HostSlice};
 use crate::model::names::PlatformKind;
 use crate::model::units::Nanos;
 
 /// Length of a slice at first; doubled whenever there are too many.
 const SLICE: Duration = Duration::from_millis(20);
+/// The same where how CPU time went over time is asked for.
+const CLOSE_SLICE: Duration = Duration::from_millis(10);
 /// Most slices that are kept.
 pub const MOST_SLICES: usize = 4096;
 /// Largest file of `/proc` that is read here.
@@ -42,25 +46,45 @@ pub struct Watch {
 #[derive(Debug)]
 struct Sampler {
     stop: Sender<()>,
-    thread: JoinHandle<(Vec<HostSlice>, Nanos)>,
+    thread: JoinHandle<Seen>,
+}
+
+/// What a sampler has seen.
+#[derive(Debug, Default)]
+struct Seen {
+    began_ns: Nanos,
+    slices: Vec<HostSlice>,
+    own_cost_ns: Nanos,
 }
 
 impl Watch {
     /// Begins to look at `processes`, which carry an instance of a platform of this kind.
     pub fn start(processes: &[u32], kind: PlatformKind) -> Self {
-        let wants_slices = kind == PlatformKind::Vm && !processes.is_empty();
+        Self::looking(processes.to_vec(), (kind == PlatformKind::Vm).then_some(SLICE))
+    }
+
+    /// The same with a log of CPU time over time, whatever the kind; kernel threads that work for a VM count as its own.
+    pub fn closely(processes: &[u32], kind: PlatformKind) -> Self {
+        let helpers = if kind == PlatformKind::Vm { helpers(processes) } else { Vec::new() };
+        Self::looking(processes.iter().copied().chain(helpers).collect(), Some(CLOSE_SLICE))
+    }
+
+    fn looking(processes: Vec<u32>, slice: Option<Duration>) -> Self {
+        let slice = slice.filter(|_| !processes.is_empty());
         let mut threads = Known::default();
-        Self {
-            processes: processes.to_vec(),
-            before: Totals::of(processes, &mut threads),
-            threads,
-            sampler: wants_slices.then(|| Sampler::start(processes.to_vec())).flatten(),
-        }
+        let before = Totals::of(&processes, &mut threads);
+        let sampler = slice.and_then(|slice| Sampler::start(processes.clone(), slice));
+        Self { processes, before, threads, sampler }
     }
 
     /// What was seen; none when there is nothing to look at, or it has ended meanwhile.
     pub fn stop(self) -> Option<HostAccount> {
-        let (slices, own_cost_ns) = self.sampler.map(Sampler::stop).unwrap_or_default();
+        self.stop_with_log().map(|(account, _)| account)
+    }
+
+    /// The same, and how CPU time went over time.
+    pub fn stop_with_log(self) -> Option<(HostAccount, CpuLog)> {
+        let seen = self.sampler.map(Sampler::stop).unwrap_or_default();
         if self.processes.is_empty() {
             return None;
         }
@@ -71,26 +95,29 @@ impl Watch {
         }
         let run = after.run_ns.saturating_sub(self.before.run_ns);
         let ticks = after.ticks_ns.saturating_sub(self.before.ticks_ns);
-        Some(HostAccount {
+        let log = CpuLog::new(seen.began_ns, seen.slices.clone());
+        let account = HostAccount {
             // Threads and children that have ended are only in the coarse figure.
             cpu_time_ns: Nanos::from_nanos(run.max(ticks)),
             wait_ns: Nanos::from_nanos(after.wait_ns.saturating_sub(self.before.wait_ns)),
             faults: after.faults.saturating_sub(self.before.faults),
-            slices,
-            own_cost_ns,
+            slices: seen.slices,
+            own_cost_ns: seen.own_cost_ns,
             node: threads.busiest_since(&self.threads).and_then(|thread| node_of(&self.processes, thread)),
             memory: None,
-        })
+        };
+        Some((account, log))
     }
 }
 
 impl Sampler {
-    fn start(processes: Vec<u32>) -> Option<Self> {
+    fn start(processes: Vec<u32>, slice: Duration) -> Option<Self> {
         let (stop, stopped) = channel();
         let work = move || {
-            let mut slices = Slices::default();
+            let mut slices = Slices::of(slice);
             let mut known = Known::default();
             let mut last = Totals::of(&processes, &mut known);
+            let began_ns = Nanos::from_nanos(last.at_ns);
             let mut next = Instant::now() + slices.length();
             let wait = |until: Instant| stopped.recv_timeout(until.saturating_duration_since(Instant::now()));
             while wait(next) == Err(RecvTimeoutError::Timeout) {
@@ -100,13 +127,14 @@ impl Sampler {
                 // A look that came late makes one long slice and no row of short ones.
                 next = (next + slices.length()).max(Instant::now());
             }
-            (slices.kept, own_cpu_time())
+            slices.add(Totals::of(&processes, &mut known).since(&last));
+            Seen { began_ns, slices: slices.kept, own_cost_ns: own_cpu_time() }
         };
         let thread = std::thread::Builder::new().name("watch".to_owned()).spawn(work).ok()?;
         Some(Self { stop, thread })
     }
 
-    fn stop(self) -> (Vec<HostSlice>, Nanos) {
+    fn stop(self) -> Seen {
         drop(self.stop);
         self.thread.join().unwrap_or_default()
     }
@@ -118,15 +146,20 @@ fn own_cpu_time() -> Nanos {
 }
 
 /// At most [`MOST_SLICES`]: when there are more, two become one, and every further one is twice as long.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Slices {
     kept: Vec<HostSlice>,
+    first: Duration,
     doublings: u32,
 }
 
 impl Slices {
+    const fn of(first: Duration) -> Self {
+        Self { kept: Vec::new(), first, doublings: 0 }
+    }
+
     fn length(&self) -> Duration {
-        SLICE * 2u32.saturating_pow(self.doublings)
+        self.first * 2u32.saturating_pow(self.doublings)
     }
 
     fn add(&mut self, slice: HostSlice) {
@@ -220,6 +253,18 @@ fn tick_ns() -> u64 {
     1_000_000_000 / per_second.filter(|hz| *hz > 0).unwrap_or(100)
 }
 
+/// Threads of the kernel that carry packets for these processes: `vhost-PID`. Since Linux 6.4 they are threads of the
+/// process itself.
+fn helpers(processes: &[u32]) -> Vec<u32> {
+    let names: Vec<String> = processes.iter().map(|process| format!("vhost-{process}")).collect();
+    let is_helper = |candidate: &u32| {
+        read(&format!("/proc/{candidate}/comm"))
+            .is_some_and(|comm| names.iter().any(|name| name == comm.trim_end()))
+    };
+    threads(Path::new("/proc")).into_iter().filter(is_helper).collect()
+}
+
+/// Entries of a folder that are numbers.
 fn threads(folder: &Path) -> Vec<u32> {
     let Ok(entries) = fs::read_dir(folder) else { return Vec::new() };
     entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
@@ -294,7 +339,7 @@ mod tests {
 
     #[test]
     fn slices_are_bounded_and_merging_loses_nothing() {
-        let mut slices = Slices::default();
+        let mut slices = Slices::of(SLICE);
         let count = MOST_SLICES as u64 * 5;
         for at in 0..count {
             let (at_ns, run_ns) = (Nanos::from_nanos(at), Nanos::from_nanos(3));
@@ -331,6 +376,25 @@ mod tests {
         let cheap = Watch::start(&[std::process::id()], PlatformKind::Native);
         assert!(cheap.sampler.is_none(), "no thread where it would only disturb");
         assert!(cheap.stop().unwrap().slices.is_empty());
+    }
+
+    #[test]
+    fn a_close_look_tells_when_cpu_time_was_taken_without_holes() {
+        let watch = Watch::closely(&[std::process::id()], PlatformKind::Native);
+        let from = now();
+        let until = Instant::now() + Duration::from_millis(400);
+        while Instant::now() < until {
+            std::hint::black_box(now());
+        }
+        let to = now();
+        let (account, log) = watch.stop_with_log().unwrap();
+        let (from, to) = (Nanos::from_nanos(from), Nanos::from_nanos(to));
+        let during = log.between(from, to);
+        // A look that came very late leaves no answer, which is allowed; a wrong one is not.
+        assert!(during.is_none_or(|during| during > Nanos::ZERO), "{during:?}");
+        assert!(account.slices.first().is_some_and(|first| first.at_ns > from));
+        assert!(account.slices.last().is_some_and(|last| last.at_ns >= to), "the last look is at the end");
+        assert_eq!(Watch::closely(&[], PlatformKind::Vm).stop_with_log(), None);
     }
 
     #[test]

@@ -96,6 +96,8 @@ fn check_facts(facts: &MachineFacts) -> Checked {
 
 fn check_dose(dose: &Dose) -> Checked {
     rate("dose", dose.rate_per_s, &dose.unit)?;
+    let interrupts = dose.interrupts_per_s.iter().chain(&dose.soft_interrupts_per_s);
+    interrupts.into_iter().try_for_each(|count| rate("dose.interrupts", *count, &dose.unit))?;
     dose.way.iter().try_for_each(|way| text("dose.way", way, NAME_CHARS))?;
     at_most("dose.parts", dose.parts.len(), MOST_PARTS)?;
     dose.parts.iter().try_for_each(|part| rate("dose.parts", part.rate_per_s, &part.unit))?;

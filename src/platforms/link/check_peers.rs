@@ -16,6 +16,7 @@ const MOST_RANKS_EACH: u32 = 64;
 
 pub(super) fn net(detail: &NetDetail) -> Checked {
     at_most("net.points", detail.points.len(), MOST_EXCHANGES)?;
+    at_most("net.others", detail.others.len(), 0)?;
     detail.points.iter().try_for_each(net_point)?;
     let key = |point: &NetPoint| (point.protocol, point.exchange, point.direction, point.message_bytes);
     let mut keys: Vec<_> = detail.points.iter().map(key).collect();
@@ -26,6 +27,9 @@ pub(super) fn net(detail: &NetDetail) -> Checked {
 fn net_point(point: &NetPoint) -> Checked {
     message("net.message_bytes", point.message_bytes)?;
     histogram("net.round_trip_ns", &point.round_trip_ns)?;
+    require(point.span.is_none_or(|span| span.began_ns <= span.ended_ns), "net.span ends before it begins")?;
+    let says_it = point.first_host_ns.is_some() || point.second_host_ns.is_some();
+    require(!says_it, "net: an instance cannot know its host's CPU time")?;
     let is_question = point.exchange == Exchange::RequestResponse;
     if is_question != (point.direction == NetDirection::Both) {
         return Err("net: a stream goes there and back, or a request-response one way".to_owned());
@@ -89,7 +93,7 @@ fn distinct<T: PartialEq>(name: &str, sorted: &[T]) -> Checked {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::detail::MpiPattern;
+    use crate::model::detail::{MpiPattern, NetSpan};
     use crate::model::histogram::Histogram;
     use crate::model::units::{Bytes, Nanos};
 
@@ -109,6 +113,9 @@ mod tests {
             second_cpu_ns: Nanos::ZERO,
             first_system_ns: None,
             second_system_ns: None,
+            span: None,
+            first_host_ns: None,
+            second_host_ns: None,
         }
     }
 
@@ -125,7 +132,7 @@ mod tests {
 
     #[test]
     fn honest_points_pass_and_lies_do_not() {
-        let check = |points: Vec<NetPoint>| net(&NetDetail { points });
+        let check = |points: Vec<NetPoint>| net(&NetDetail { points, others: Vec::new() });
         assert_eq!(check(vec![round_trips(), stream()]), Ok(()));
         let refused = [
             vec![round_trips(), round_trips()],
@@ -138,6 +145,11 @@ mod tests {
             vec![NetPoint { arrived: u64::MAX, ..stream() }],
             vec![NetPoint { elapsed_ns: Nanos::ZERO, ..stream() }],
             vec![NetPoint { unsupported: Some("no".to_owned()), ..stream() }],
+            vec![NetPoint { second_host_ns: Some(Nanos::ZERO), ..stream() }],
+            vec![NetPoint {
+                span: Some(NetSpan { began_ns: Nanos::from_nanos(2), ended_ns: Nanos::from_nanos(1) }),
+                ..stream()
+            }],
             (1..=97).map(|message_bytes| NetPoint { message_bytes, ..stream() }).collect(),
         ];
         for (number, points) in refused.into_iter().enumerate() {

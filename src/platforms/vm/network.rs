@@ -49,7 +49,11 @@ impl Cards {
     /// In words for people: `virtio-net x 1`.
     pub fn describe(self, engine: Engine) -> String {
         let vhost = if self.has_vhost(engine) { ", carried by the host's kernel (vhost)" } else { "" };
-        format!("{} x {}{vhost}; in layouts that need a network", self.model.device(), self.count)
+        format!(
+            "{} x {}{vhost}; in layouts and for loads that need a network",
+            self.model.device(),
+            self.count
+        )
     }
 
     /// Only under KVM: without it the guest's rings cannot be watched by the host's kernel.

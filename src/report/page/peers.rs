@@ -125,10 +125,14 @@ fn net_pictures(all: &[Of<'_, NetDetail>]) -> Markup {
                 (draw(all, series, &Sketch {
                     title: &format!("{name} streams: CPU time per byte"),
                     caption: "CPU time of both ends together for each byte that arrived. Lines with marks: the first instance \
-                        sends; plain lines: it receives. The table says what the kernels count for the whole instances.",
+                        sends; plain lines: it receives. The table says what the kernels count for the whole instances, and the host's \
+                        for all that carries them.",
                     y: "CPU time per byte (logarithmic)", unit: Unit::Nanoseconds,
                 }))
             }
+        }
+        @if all.iter().any(|of| !of.detail.others.is_empty()) {
+            p.soft.small { "The pictures show the first pair of instances; the tables have every pair, all of them at once." }
         }
         (behind("Table: exchanges", &net_table(all)))
     }
@@ -277,7 +281,8 @@ fn cell(unit: Unit, value: Option<f64>) -> String {
 fn net_table(all: &[Of<'_, NetDetail>]) -> Markup {
     let rows: Vec<Vec<String>> = all
         .iter()
-        .flat_map(|of| of.detail.points.iter().map(|point| net_row(&of.label, point)))
+        .flat_map(|of| pairs(of))
+        .flat_map(|(label, detail)| detail.points.iter().map(move |point| net_row(&label, point)))
         .take(ROWS)
         .collect();
     let head = [
@@ -291,8 +296,19 @@ fn net_table(all: &[Of<'_, NetDetail>]) -> Markup {
         "Lost",
         "CPU per byte",
         "Whole instances",
+        "On the host",
     ];
     plain_table(&head, &rows)
+}
+
+/// Every pair of a platform, with its number where there are several.
+fn pairs<'a>(of: &Of<'a, NetDetail>) -> Vec<(String, &'a NetDetail)> {
+    let all = std::iter::once(of.detail).chain(&of.detail.others);
+    let label = |number: usize| match of.detail.others.len() {
+        0 => of.label.clone(),
+        _ => format!("{}, pair {number}", of.label),
+    };
+    (1..).zip(all).map(|(number, detail)| (label(number), detail)).collect()
 }
 
 fn net_row(label: &str, point: &NetPoint) -> Vec<String> {
@@ -314,6 +330,7 @@ fn net_row(label: &str, point: &NetPoint) -> Vec<String> {
     let is_stream = point.direction != NetDirection::Both;
     let lost = (point.sent as f64 - point.arrived as f64) / point.sent as f64;
     let system = point.first_system_ns.zip(point.second_system_ns);
+    let host = point.first_host_ns.zip(point.second_host_ns);
     let bytes = point.bytes.as_f64();
     row.extend([
         cell(Unit::BytesPerSecond, throughput(point).filter(|_| is_stream)),
@@ -323,6 +340,7 @@ fn net_row(label: &str, point: &NetPoint) -> Vec<String> {
         cell(Unit::Share, Some(lost.max(0.0)).filter(|_| point.protocol == Protocol::Udp && point.sent > 0)),
         cell(Unit::Nanoseconds, cpu_per_byte(point)),
         cell(Unit::Nanoseconds, system.map(|(first, second)| (first.as_f64() + second.as_f64()) / bytes)),
+        cell(Unit::Nanoseconds, host.map(|(first, second)| (first.as_f64() + second.as_f64()) / bytes)),
     ]);
     row
 }

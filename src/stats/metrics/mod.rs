@@ -8,6 +8,7 @@ mod entry;
 mod gap;
 mod jobs;
 mod memory;
+mod pairs;
 mod peers;
 mod share;
 mod timing;

@@ -12,6 +12,7 @@ use crate::model::units::Bytes;
 
 use super::super::summary::{histogram_max, histogram_quantile};
 use super::entry::{figure, metric, throughput, time, too_few_beyond};
+use super::pairs;
 
 /// Reasons come from the agent; more than this is not shown.
 const LONGEST_REASON: usize = 200;
@@ -26,14 +27,10 @@ const STREAMS: [(Protocol, NetDirection, &str, &str); 4] = [
     (Protocol::Udp, NetDirection::In, "udp_stream_in", "UDP stream in"),
 ];
 
-/// Network. The first figure there is, of streams first, then of round trips, is the main one.
+/// Network. The first figure there is, of streams first, then of round trips, is the main one. Figures of the first pair are
+/// followed by those of all pairs together and of each other one.
 pub(super) fn net(detail: &NetDetail) -> Vec<Metric> {
-    let mut all: Vec<Metric> = STREAMS.iter().filter_map(|kind| stream_rate(detail, *kind)).collect();
-    for (protocol, id, name) in [(Protocol::Tcp, "tcp", "TCP"), (Protocol::Udp, "udp", "UDP")] {
-        all.extend(round_trips(detail, protocol, id, name));
-    }
-    all.extend(STREAMS.iter().filter_map(|kind| lost(detail, *kind)));
-    all.extend(STREAMS.iter().flat_map(|kind| cpu_per_byte(detail, *kind)));
+    let mut all = of_one_pair(detail);
     // A kind that could not be measured at all does not stand for the whole probe if another could.
     if let Some(main) = all.iter().position(|metric| metric.figure.value().is_some()) {
         let metric = all.remove(main);
@@ -47,6 +44,17 @@ pub(super) fn net(detail: &NetDetail) -> Vec<Metric> {
     if let Some(first) = all.first_mut() {
         first.headline = true;
     }
+    all.extend(pairs::of_all_and_each(detail, of_one_pair));
+    all
+}
+
+fn of_one_pair(detail: &NetDetail) -> Vec<Metric> {
+    let mut all: Vec<Metric> = STREAMS.iter().filter_map(|kind| stream_rate(detail, *kind)).collect();
+    for (protocol, id, name) in [(Protocol::Tcp, "tcp", "TCP"), (Protocol::Udp, "udp", "UDP")] {
+        all.extend(round_trips(detail, protocol, id, name));
+    }
+    all.extend(STREAMS.iter().filter_map(|kind| lost(detail, *kind)));
+    all.extend(STREAMS.iter().flat_map(|kind| cpu_per_byte(detail, *kind)));
     all
 }
 
@@ -143,7 +151,8 @@ fn lost(detail: &NetDetail, kind: (Protocol, NetDirection, &str, &str)) -> Optio
     Some(loss(&format!("{id}_lost_share"), &title, of_point(point, || lost_share(point))))
 }
 
-/// CPU time per byte of the two threads, and of the two instances where their kernels say.
+/// CPU time per byte of the two threads, of the two instances where their kernels say, and of what carries them where the
+/// host says.
 fn cpu_per_byte(detail: &NetDetail, kind: (Protocol, NetDirection, &str, &str)) -> Vec<Metric> {
     let (protocol, direction, id, title) = kind;
     let Some(point) = largest(detail, protocol, direction) else { return Vec::new() };
@@ -163,6 +172,14 @@ fn cpu_per_byte(detail: &NetDetail, kind: (Protocol, NetDirection, &str, &str)) 
         all.push(time(
             &format!("{id}_system_ns_per_byte"),
             &format!("{title}, CPU time per byte, both whole instances"),
+            false,
+            per_byte(first.as_f64() + second.as_f64()),
+        ));
+    }
+    if let Some((first, second)) = point.first_host_ns.zip(point.second_host_ns) {
+        all.push(time(
+            &format!("{id}_host_ns_per_byte"),
+            &format!("{title}, CPU time per byte, both ends, as the host counts it"),
             false,
             per_byte(first.as_f64() + second.as_f64()),
         ));

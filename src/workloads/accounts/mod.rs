@@ -12,7 +12,7 @@ mod devices;
 mod files;
 mod snapshot;
 mod steal;
-mod table;
+pub mod table;
 mod toll;
 mod trace_text;
 mod trace_windows;

@@ -42,6 +42,15 @@ impl Row {
 
 /// The rows of a table, counts of the granted CPUs only.
 pub fn rows(text: &str, granted: &[u32]) -> Vec<Row> {
+    rows_of(text, &|cpu| granted.contains(&cpu))
+}
+
+/// The rows of a table, counts of all CPUs.
+pub fn rows_of_all(text: &str) -> Vec<Row> {
+    rows_of(text, &|_| true)
+}
+
+fn rows_of(text: &str, is_wanted: &dyn Fn(u32) -> bool) -> Vec<Row> {
     let mut lines = text.lines();
     let columns: Vec<Option<u32>> =
         lines.next().unwrap_or_default().split_ascii_whitespace().map(cpu).collect();
@@ -49,19 +58,19 @@ pub fn rows(text: &str, granted: &[u32]) -> Vec<Row> {
         return Vec::new();
     }
     let columns: Vec<u32> = columns.into_iter().flatten().collect();
-    lines.take(MOST_ROWS).filter_map(|line| row(line, &columns, granted)).collect()
+    lines.take(MOST_ROWS).filter_map(|line| row(line, &columns, is_wanted)).collect()
 }
 
 fn cpu(name: &str) -> Option<u32> {
     name.strip_prefix("CPU")?.parse().ok()
 }
 
-fn row(line: &str, columns: &[u32], granted: &[u32]) -> Option<Row> {
+fn row(line: &str, columns: &[u32], is_wanted: &dyn Fn(u32) -> bool) -> Option<Row> {
     let (name, mut rest) = line.split_once(':')?;
     let mut counts = BTreeMap::new();
     for cpu in columns {
         let (count, after) = number(rest)?;
-        if granted.contains(cpu) {
+        if is_wanted(*cpu) {
             counts.insert(*cpu, count);
         }
         rest = after;

@@ -92,7 +92,7 @@ impl Pinging {
                 (Ends::inside(number), "loopback".to_owned())
             }
         };
-        let has_card = outlet.is_some_and(Outlet::has_card);
+        let has_card = outlet.is_some_and(|outlet| !outlet.card().is_empty());
         let goes = if has_card { goes } else { format!("{goes}: soft interrupts only") };
         let ways: [(&str, Open); 3] =
             [("ping socket", ping_socket), ("raw socket", raw_socket), ("closed UDP port", closed_port)];

@@ -7,6 +7,7 @@
 
 pub mod arithmetic;
 pub mod forking;
+pub mod hits;
 pub mod interrupt;
 pub mod lock;
 pub mod mixed;

@@ -8,6 +8,7 @@
 //! as that count confirms it. Sources: getifaddrs(3); `/proc/net/dev`, proc(5), which belongs to the network namespace of
 //! who reads it, as `/sys` need not.
 
+use std::fs;
 use std::net::{IpAddr, Ipv4Addr, SocketAddrV4, UdpSocket};
 use std::path::Path;
 
@@ -30,6 +31,8 @@ pub struct Outlet {
     line: Line,
     own: Ipv4Addr,
     interface: String,
+    /// Under which names the kernel counts the interrupts of its network card; empty when it is none.
+    card: Vec<String>,
 }
 
 impl Outlet {
@@ -48,7 +51,8 @@ impl Outlet {
         let interface = interface_of(own).map_err(refused)?.ok_or_else(|| {
             WorkError::Unfit(format!("no interface of this instance has its own address {own}"))
         })?;
-        Ok(Self { line: line.clone(), own, interface })
+        let card = if line.has_card { card_names(&interface) } else { Vec::new() };
+        Ok(Self { line: line.clone(), own, interface, card })
     }
 
     /// Where datagrams are taken or dropped.
@@ -61,14 +65,9 @@ impl Outlet {
         self.own
     }
 
-    /// Name of the interface.
-    pub fn interface(&self) -> &str {
-        &self.interface
-    }
-
-    /// Whether the interface may be a network card of this machine.
-    pub const fn has_card(&self) -> bool {
-        self.line.has_card
+    /// Under which names the kernel counts the interrupts of its network card; empty when it is none.
+    pub fn card(&self) -> &[String] {
+        &self.card
     }
 
     /// In words: `veth to the host (eth0)`.
@@ -94,6 +93,15 @@ fn interface_of(address: Ipv4Addr) -> std::io::Result<Option<String>> {
     let mut all = getifaddrs()?;
     let found = all.find(|interface| interface.address.is_some_and(has_it));
     Ok(found.map(|interface| interface.interface_name.chars().take(NAME_CHARS).collect()))
+}
+
+/// The interface's name, under which most drivers ask for interrupts, and that of its device (`virtio1`), under which
+/// paravirtual ones do. A virtual interface has no device.
+fn card_names(interface: &str) -> Vec<String> {
+    let folder = Path::new("/sys/class/net").join(interface).join("device");
+    let Ok(device) = fs::read_link(folder) else { return Vec::new() };
+    let device = device.file_name().map(|name| name.to_string_lossy().into_owned());
+    std::iter::once(interface.to_owned()).chain(device).collect()
 }
 
 /// Packets sent, out of the text of `/proc/net/dev`: `eth0: bytes packets errs drop fifo frame compressed multicast`,
@@ -128,7 +136,9 @@ mod tests {
     fn the_interface_is_found_by_the_way_the_system_takes() {
         crate::workloads::loopback::ensure_up().unwrap();
         let outlet = Outlet::find(&line(SocketAddrV4::new(Ipv4Addr::LOCALHOST, 9))).unwrap();
-        assert_eq!((outlet.interface(), outlet.words().as_str()), ("lo", "a way (lo)"));
+        assert_eq!((outlet.interface.as_str(), outlet.words().as_str()), ("lo", "a way (lo)"));
+        let card = Line { has_card: true, ..line(outlet.sink()) };
+        assert!(Outlet::find(&card).unwrap().card().is_empty(), "the loopback device is no card");
         let before = outlet.sent().unwrap();
         UdpSocket::bind((outlet.own(), 0)).unwrap().send_to(&[1], outlet.sink()).unwrap();
         assert!(outlet.sent().unwrap() > before);

@@ -12,6 +12,7 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use super::hits::Hits;
 use super::lock::SpinLock;
 use super::outlet::Outlet;
 use super::stressors::{Done, MOST_PARTS, Post, default_threads, make};
@@ -91,6 +92,8 @@ struct Before {
     done: Done,
     /// Packets that the way out had sent.
     sent: Option<u64>,
+    /// Interrupts for packets.
+    hits: Hits,
 }
 
 impl Team {
@@ -144,7 +147,7 @@ impl Team {
         }
         drop(state);
         self.began = Instant::now();
-        self.before = Before { done: self.shared.done.read(), sent: self.sent() };
+        self.before = Before { done: self.shared.done.read(), sent: self.sent(), hits: self.hits() };
         Ok(())
     }
 
@@ -157,6 +160,11 @@ impl Team {
     /// Packets that the way out has sent so far.
     fn sent(&self) -> Option<u64> {
         self.outlet.as_ref().and_then(|outlet| outlet.sent())
+    }
+
+    /// Interrupts so far, for loads that send packets.
+    fn hits(&self) -> Hits {
+        if self.kind.sends_packets() { Hits::so_far(self.outlet.as_deref()) } else { Hits::default() }
     }
 
     /// What was done since counting began: of packets no more than the way out has sent meanwhile.
@@ -177,11 +185,14 @@ impl Team {
     /// on count with all their time.
     pub fn stop(mut self) -> Dose {
         let (mut elapsed, mut done) = (self.began.elapsed(), self.done_since());
+        let mut hits = self.hits();
         let threads = u32::try_from(self.threads.len()).unwrap_or(u32::MAX);
         self.join();
         if done.whole == 0 {
             (elapsed, done) = (self.began.elapsed(), self.done_since());
+            hits = self.hits();
         }
+        let hits = hits.since(self.before.hits);
         let per_second = |count: u64| count as f64 / elapsed.as_secs_f64().max(1e-9);
         let parts = self.kind.parts().iter().zip(done.parts).map(|((kind, unit), count)| DosePart {
             kind: *kind,
@@ -196,6 +207,8 @@ impl Team {
             unit: self.kind.unit().to_owned(),
             cpu_time_ns: self.shared.with(|state| state.cpu_time),
             way: self.shared.with(|state| state.way.take()),
+            interrupts_per_s: hits.of_card.map(per_second),
+            soft_interrupts_per_s: hits.soft.map(per_second),
             parts: parts.collect(),
         }
     }

@@ -2,12 +2,15 @@
 
 use std::net::SocketAddr;
 
+use nix::time::{ClockId, clock_gettime};
+
 use super::control::{Message, Tally};
 use super::pair::Pair;
 use super::plan::{Phase, Role};
-use crate::model::detail::{NetDirection, NetPoint};
+use crate::model::detail::{NetDirection, NetPoint, NetSpan};
 use crate::model::histogram::DenseHistogram;
 use crate::model::params::Protocol;
+use crate::model::units::Nanos;
 use crate::workloads::error::WorkError;
 use crate::workloads::rendezvous::knock;
 
@@ -45,16 +48,25 @@ fn one(
         pair.link.say(&Message::Go(number))?;
     }
     round_trips.clear();
+    let began_ns = now();
     let mine = pair.play(role, phase, data.as_ref(), round_trips)?;
+    let span = Some(NetSpan { began_ns, ended_ns: now() });
     drop(data);
     if role != Role::Send {
         pair.link.say(&Message::Enough(number))?;
     }
     let what = "tell what it counted";
     match pair.link.hear(what)? {
-        Message::Done(done, theirs) if done == number => Ok(point(phase, &mine, &theirs, round_trips)),
+        Message::Done(done, theirs) if done == number => {
+            Ok(NetPoint { span, ..point(phase, &mine, &theirs, round_trips) })
+        }
         heard => Err(pair.link.out_of_step(what, &heard)),
     }
+}
+
+/// `CLOCK_MONOTONIC`.
+fn now() -> Nanos {
+    clock_gettime(ClockId::CLOCK_MONOTONIC).map_or(Nanos::ZERO, |time| Nanos::from_duration(time.into()))
 }
 
 /// Puts together what the two have counted: time and arrivals of the receiver, messages sent of the sender.

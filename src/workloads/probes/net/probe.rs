@@ -63,7 +63,7 @@ fn measure_here(
     let mut notes = Vec::new();
     let Some(places) = places(part, peers) else {
         notes.push(format!("instance {} has no partner and rested", part.rank));
-        return report(NetDetail { points: Vec::new() }, Bytes::from_bytes(0), notes);
+        return report(NetDetail::default(), Bytes::from_bytes(0), notes);
     };
     let largest = params.message_bytes.iter().copied().max().unwrap_or(1) as usize;
     // A datagram longer than any that is sent must be seen as longer.
@@ -78,7 +78,7 @@ fn measure_here(
     let arenas = (message.bytes_mut(), buffer.bytes_mut());
     let points = together(params, word, &places, patience, arenas, &mut notes)?;
     add_notes(&mut notes, part, params);
-    report(NetDetail { points }, memory, notes)
+    report(NetDetail { points, others: Vec::new() }, memory, notes)
 }
 
 /// Meets the partner and makes all phases; the second of a pair has no points.
@@ -149,7 +149,7 @@ fn compare_kernels(pair: &mut Pair<'_>, notes: &mut Vec<String>) -> Result<(), W
 fn add_notes(notes: &mut Vec<String>, part: &Part, params: &NetParams) {
     if part.ranks > 2 && part.rank == 0 {
         notes.push(format!(
-            "{} pairs of instances measured at the same time; these are the figures of the first",
+            "{} pairs of instances measured at the same time; figures that name no pair are those of the first",
             part.ranks / 2
         ));
     }
