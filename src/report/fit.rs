@@ -186,7 +186,8 @@ fn missing(out: &mut String, verdicts: &[&ClassVerdict], style: Style) {
         let on =
             if labels.len() == verdicts.len() { String::new() } else { format!(" on {}", labels.join(", ")) };
         let class = printable(&verdict.class, NAME_MOST);
-        let text = format!("{class}{on}: {}; this measures all it looks at:", printable(&words, SENTENCE_MOST));
+        let text =
+            format!("{class}{on}: {}; this measures all it looks at:", printable(&words, SENTENCE_MOST));
         out.push_str(&paragraph("  ?  ", &text, style.columns()));
         out.push_str(&command_lines(&printable(command, COMMAND_MOST), style.columns()));
         told.push(words);
