@@ -252,15 +252,9 @@ mod tests {
                 let tail = condition.tail.iter().map(|entry| entry.metric.probe);
                 condition.metric.iter().map(|metric| metric.probe).chain(tail).collect()
             };
-            let probes: String = class
-                .conditions
-                .iter()
-                .flat_map(metrics)
-                .collect::<std::collections::BTreeSet<_>>()
-                .iter()
-                .map(|probe| format!(" --probe {probe}"))
-                .collect();
-            let cells = resolve(&format!("native --experiment full{probes}")).unwrap().cells();
+            let probes: Vec<ProbeKind> = class.conditions.iter().flat_map(metrics).collect();
+            let words: Vec<String> = probes.iter().map(|probe| format!("--probe {probe}")).collect();
+            let cells = resolve(&format!("native --experiment full {}", words.join(" "))).unwrap().cells();
             for condition in &class.conditions {
                 for probe in metrics(condition) {
                     let counts = |cell: &Cell| match cell.neighbour {

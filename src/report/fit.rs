@@ -111,6 +111,7 @@ pub(super) fn classes(out: &mut String, results: &RunResults, style: Style) {
         for alike in alike(&verdicts) {
             line(out, &alike, style);
         }
+        missing(out, &verdicts, style);
     }
 }
 
@@ -120,8 +121,8 @@ fn alike<'a>(verdicts: &[&'a ClassVerdict]) -> Vec<Vec<&'a ClassVerdict>> {
     for verdict in verdicts {
         let same = |group: &&mut Vec<&ClassVerdict>| {
             group.first().is_some_and(|first| {
-                (first.level, &first.reason, &first.would_change, &first.missing)
-                    == (verdict.level, &verdict.reason, &verdict.would_change, &verdict.missing)
+                (first.level, &first.reason, &first.would_change)
+                    == (verdict.level, &verdict.reason, &verdict.would_change)
             })
         };
         match groups.iter_mut().find(same) {
@@ -169,10 +170,27 @@ fn line(out: &mut String, alike: &[&ClassVerdict], style: Style) {
         let change = printable(&verdict.would_change, SENTENCE_MOST);
         out.push_str(&paragraph("     -> ", &change, style.columns()));
     }
-    if let (Some(words), Some(command)) = (verdict.missing_words(), &verdict.measure_with) {
-        let words = format!("{}; all it looks at is measured by", printable(&words, SENTENCE_MOST));
-        out.push_str(&paragraph("     -> ", &words, style.columns()));
+}
+
+/// What was left out of a class, once for all platforms that lack the same, and the command that measures it all.
+fn missing(out: &mut String, verdicts: &[&ClassVerdict], style: Style) {
+    let mut told: Vec<String> = Vec::new();
+    for verdict in verdicts {
+        let (Some(words), Some(command)) = (verdict.missing_words(), &verdict.measure_with) else { continue };
+        if told.contains(&words) {
+            continue;
+        }
+        let lack = |other: &&&ClassVerdict| other.missing == verdict.missing;
+        let labels: Vec<String> =
+            verdicts.iter().filter(lack).map(|verdict| printable(&verdict.platform, NAME_MOST)).collect();
+        let on =
+            if labels.len() == verdicts.len() { String::new() } else { format!(" on {}", labels.join(", ")) };
+        let class = printable(&verdict.class, NAME_MOST);
+        let text =
+            format!("{class}{on}: {}; this measures all it looks at:", printable(&words, SENTENCE_MOST));
+        out.push_str(&paragraph("  ?  ", &text, style.columns()));
         out.push_str(&command_lines(&printable(command, COMMAND_MOST), style.columns()));
+        told.push(words);
     }
 }
 
@@ -181,13 +199,15 @@ fn command_lines(command: &str, columns: usize) -> String {
     const INDENT: usize = 8;
     let most = columns.saturating_sub(INDENT + 2).max(20);
     let mut lines: Vec<String> = Vec::new();
-    for word in command.split(' ') {
+    for (number, option) in command.split(" --").enumerate() {
+        // An option stays with its value.
+        let option = if number == 0 { option.to_owned() } else { format!("--{option}") };
         match lines.last_mut() {
-            Some(line) if line.len() + 1 + word.len() <= most => {
+            Some(line) if line.len() + 1 + option.len() <= most => {
                 line.push(' ');
-                line.push_str(word);
+                line.push_str(&option);
             }
-            _ => lines.push(word.to_owned()),
+            _ => lines.push(option),
         }
     }
     let lead = " ".repeat(INDENT);
@@ -204,6 +224,7 @@ mod tests {
         let lines = command_lines("bulkhead measure --experiment full --probe linpack --probe mpi", 50);
         assert!(lines.lines().all(|line| line.len() <= 50), "{lines}");
         let pasted = lines.replace(" \\\n", " ");
+        assert!(lines.lines().all(|line| !line.ends_with("--probe \\")), "{lines}");
         let words: Vec<&str> = pasted.split_whitespace().collect();
         assert_eq!(words.join(" "), "bulkhead measure --experiment full --probe linpack --probe mpi");
     }

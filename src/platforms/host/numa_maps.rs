@@ -171,8 +171,8 @@ mod tests {
             noise in prop::collection::vec("[ -~]{0,60}", 0..8),
         ) {
             let line = |pages: &Vec<(u32, u64)>| {
-                let pages = pages.iter().map(|(node, count)| format!(" N{node}={count}")).collect::<String>();
-                format!("7f00 bind:0 {BACKEND}{pages} kernelpagesize_kB=4\n")
+                let pages: Vec<String> = pages.iter().map(|(node, count)| format!("N{node}={count}")).collect();
+                format!("7f00 bind:0 {BACKEND} {} kernelpagesize_kB=4\n", pages.join(" "))
             };
             let noise = noise.iter().filter(|line| !line.contains(BACKEND)).map(|line| format!("{line}\n"));
             let text: String = noise.chain(parts.iter().map(line)).collect();

@@ -33,9 +33,9 @@ pub(super) fn table(results: &RunResults, probe: ProbeKind) -> Markup {
             (behind("Table: memory of guests by node of the host", &html! {
                 (plain_table(&head, &rows))
                 p.soft.small {
-                    "Read on the host (numa_maps of QEMU): the guest is told the nodes that it was made to see. Page faults of \
-                     the host near the number of pages of the first pass are the mark of a cold guest; few, of a warm one or \
-                     of large pages."
+                    "Read on the host (numa_maps of QEMU): the guest is told the nodes that it was made to see. A cold guest takes \
+                     memory from its host meanwhile: the sum grows, and the host has page faults, one for each page of the \
+                     first pass where it gives single pages, few where it gives large ones."
                 }
             }))
         }

@@ -166,14 +166,13 @@ pub(super) fn command(class: &ClassSpec) -> String {
             .chain(condition.tail.iter().map(|entry| &entry.metric))
             .map(|metric| metric.probe)
     });
-    let mut probes: Vec<ProbeKind> = Vec::new();
-    for probe in named {
-        if !probes.contains(&probe) {
-            probes.push(probe);
+    let mut words = vec!["bulkhead", "measure", "--experiment", "full"];
+    for probe in named.map(ProbeKind::as_str) {
+        if !words.contains(&probe) {
+            words.extend(["--probe", probe]);
         }
     }
-    let probes: String = probes.iter().map(|probe| format!(" --probe {probe}")).collect();
-    format!("bulkhead measure --experiment full{probes}")
+    words.join(" ")
 }
 
 /// What would change the verdict.
