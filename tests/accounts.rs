@@ -169,7 +169,8 @@ fn wake_ups_that_another_thread_made_late_are_its() {
     let Detail::Wakeup(wakeup) = &detail else { panic!("not a wake-up detail") };
     let latest = wakeup.threads[0].worst[0];
     assert!(latest.length_ns.get() > 5_000_000, "the thief was there: {latest:?}");
-    assert!(wakeup.threads[0].witnessed.iter().any(|seen| seen.stretch == latest), "{:?}", wakeup.threads[0]);
+    let witnessed = &wakeup.threads[0].witnessed;
+    assert!(witnessed.iter().any(|seen| seen.stretch == latest), "{latest:?} among {witnessed:?}");
     is_blamed(&told, "other threads (scheduler)");
 }
 

@@ -100,9 +100,9 @@ pub(super) fn unknown_words(reason: &str) -> String {
     }
 }
 
-/// What could not be asked, without what was not asked for; only where something is left that may be its.
+/// What could not be asked, without what was not asked for; only where something was lost that may be its.
 fn missed(attribution: &Attribution) -> impl Iterator<Item = &String> {
-    let is_missed = attribution.unattributed_ns > Nanos::ZERO;
+    let is_missed = attribution.lost_ns > Nanos::ZERO;
     let asked = |reason: &&String| !reason.starts_with(NOT_ASKED_FOR);
     attribution.unknown.iter().filter(asked).filter(move |_| is_missed)
 }
@@ -152,7 +152,7 @@ mod tests {
         assert_eq!(missed(&told).collect::<Vec<_>>(), ["steal: /proc/stat: Permission denied"]);
         assert_eq!(line(&wakeup, &Attribution::default()), "no wake-up came late");
         assert_eq!(unknown_words("steal: no: really"), "steal: unknown, because no: really");
-        let whole = Attribution { unattributed_ns: Nanos::ZERO, ..told };
-        assert_eq!(missed(&whole).count(), 0);
+        let nothing = Attribution { lost_ns: Nanos::ZERO, ..told };
+        assert_eq!(missed(&nothing).count(), 0);
     }
 }

@@ -27,7 +27,7 @@ pub fn attribution(cell: &Cell) -> Option<Attribution> {
     };
     let names = match cell.probe {
         ProbeKind::Disk => [
-            "the operation's own work",
+            "on its CPU (own work)",
             "device or its file system",
             "other threads (scheduler)",
             "hypervisor (steal)",

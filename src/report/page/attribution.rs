@@ -122,7 +122,7 @@ fn bars(loss: &Loss, shared: &[(&CellResult, &Attribution)], sources: &[String])
                         @if let Some(share) = lost_share(cell, attribution) { ", " (Unit::Share.format(share)) " of the time" }
                     }
                     @if attribution.lost_ns > Nanos::ZERO { (bar(attribution, sources)) }
-                    @if attribution.unattributed_ns > Nanos::ZERO { (unknown(attribution)) }
+                    @if attribution.lost_ns > Nanos::ZERO { (unknown(attribution)) }
                 }
             }
         }

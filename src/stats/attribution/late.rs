@@ -8,7 +8,7 @@
 //!     ready, but waiting for a CPU ─────────────────────► other threads      ◄──┤
 //!     asleep in the kernel (disk) ──────────────────────► the device         ◄──┤
 //!   stolen meanwhile, from the longest down ────────────► hypervisor         ◄──┤
-//!   on its CPU in the kernel (disk) ────────────────────► the operation's work ◄┤
+//!   on its CPU all the same (disk) ─────────────────────► own work           ◄──┤
 //!   due on a beat of the timer tick (wake-ups) ─────────► timer tick         ◄──┤
 //!                                                                               ▼
 //!                                                                         not attributed
@@ -178,9 +178,11 @@ pub(super) fn operations(detail: &DiskDetail, accounts: &Accounts) -> Attributio
     for phase in &detail.phases {
         ran.take(&mut books.pool, &phase.witnessed, Witnessed::ran_at_least);
     }
-    let evidence =
-        ran.evidence("stalled operation", "was on its CPU: the kernel's work, and interrupts in it");
-    books.book("the operation's own work", ran.took, evidence);
+    let evidence = ran.evidence(
+        "stalled operation",
+        "was on its CPU: its own work, interrupts in it, and what a hypervisor took without telling",
+    );
+    books.book("on its CPU (own work)", ran.took, evidence);
     let told = books.close();
     let is_dumb = detail.phases.iter().all(|phase| phase.witnessed.is_empty());
     let unknown =
@@ -190,17 +192,14 @@ pub(super) fn operations(detail: &DiskDetail, accounts: &Accounts) -> Attributio
 
 /// What the device itself and the accounting of delays say.
 fn device_words(accounts: &Accounts) -> String {
-    let mut said = String::new();
-    if let Some(device) = accounts.devices.first() {
-        let share = device.busy_ns.as_f64() / accounts.elapsed_ns.as_f64();
-        if share.is_finite() {
-            said = format!("; {} was busy for {:.0} % of the probe", device.name, share.min(1.0) * 100.0);
-        }
-    }
-    if let Some(delay) = accounts.probe_block_delay_ns {
-        said += &format!("; in all the thread waited {delay} for block devices (delay accounting)");
-    }
-    said
+    let device = accounts.devices.first().map(|device| {
+        let share = (device.busy_ns.as_f64() / accounts.elapsed_ns.as_f64().max(1.0)).min(1.0);
+        format!("; {} was busy for {:.0} % of the probe", device.name, share * 100.0)
+    });
+    let delay = accounts
+        .probe_block_delay_ns
+        .map(|delay| format!("; in all the thread waited {delay} for block devices (delay accounting)"));
+    device.into_iter().chain(delay).collect()
 }
 
 #[cfg(test)]
@@ -354,7 +353,7 @@ mod tests {
         assert!((lost - 9_970_000.0).abs() < 100.0, "{told:?}");
         assert!((share(&told, "device or its file system") - 4.9e6 / lost).abs() < 2e-3, "{told:?}");
         assert!((share(&told, "other threads (scheduler)") - 2.99e6 / lost).abs() < 2e-3, "{told:?}");
-        assert!((share(&told, "the operation's own work") - 1.99e6 / lost).abs() < 2e-3, "{told:?}");
+        assert!((share(&told, "on its CPU (own work)") - 1.99e6 / lost).abs() < 2e-3, "{told:?}");
         assert!(told.sources[0].evidence.contains("vda was busy for 50 % of the probe"), "{told:?}");
     }
 
