@@ -81,9 +81,9 @@ Platforms:
   A platform named twice is measured twice (native native is an A/A test).
 
 Clocks:
-  The host's clock is asked before and after each probe: by datagrams where the probe has a network (net and mpi in
-  layouts), over the agent's link elsewhere (of a VM, its virtio port). Half the round trip is the error bar; the summary
-  says both for each platform.
+  The host's clock is asked before and after each probe: by datagrams where the probe has a
+  network (net and mpi in layouts), over the agent's link elsewhere (of a VM, its virtio port).
+  Half the round trip is the error bar; the summary says both for each platform.
 
 In DIR afterwards:
   experiment.toml   what was measured, seed included     journal.jsonl   one line per measurement
