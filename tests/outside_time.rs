@@ -209,7 +209,7 @@ fn a_guest_with_a_wrong_clock_is_found_out_and_breaks_nothing() {
         set_between(&first_time.after, &times[0].before).expect("it was set back before the second job");
     let wanted_back = i64::try_from(STEP_BACK.as_nanos()).expect("small");
     assert!(back.step_ns.abs_diff(-wanted_back) < 50_000_000, "{back:?}");
-    let again = times.windows(2).filter_map(|pair| set_between(&pair[0].after, &pair[1].before)).next();
+    let again = times.windows(2).find_map(|pair| set_between(&pair[0].after, &pair[1].before));
     assert_eq!(again, None, "then it was left alone");
     let times: Vec<ClockCheck> = times.iter().map(|time| ClockCheck::of(time).expect("it runs")).collect();
     assert!(times.iter().all(|check| check.step.is_none()), "set once: {times:?}");

@@ -160,6 +160,7 @@ mod tests {
             service_ns: late.clone(),
             response_ns: late,
             worst: Vec::new(),
+            began_ns: None,
             witnessed: Vec::new(),
         };
         let period_ns = Nanos::from_nanos(1_000_000);

@@ -76,7 +76,7 @@ fn leaves(root: &Value) -> Vec<(String, Value)> {
     for (key, value) in MODEL.iter().filter_map(|key| Some((key, root.get(key)?))) {
         collect((*key).to_owned(), value, &mut found);
     }
-    found.retain(|(path, _)| !(path.starts_with("vm.") && path.ends_with(".name")));
+    found.retain(|(path, _)| !(path.starts_with("vm.") && path.rsplit('.').next() == Some("name")));
     found
 }
 

@@ -240,7 +240,9 @@ mod tests {
                     for (demand, given) in demands.iter().zip(&given) {
                         prop_assert_eq!(given.values().sum::<u64>(), demand.billionths);
                         prop_assert!(given.keys().all(|cpu| demand.cpus.contains(cpu)));
-                        given.iter().for_each(|(cpu, part)| *of_cpu.entry(*cpu).or_default() += part);
+                        for (cpu, part) in given {
+                            *of_cpu.entry(*cpu).or_default() += part;
+                        }
                     }
                     prop_assert!(of_cpu.values().all(|sum| *sum <= WHOLE), "{:?}", of_cpu);
                 }
