@@ -69,7 +69,7 @@ fn every_load_on(kind: PlatformKind) {
     let mut second = start(platform.as_mut(), 1, run.path(), port);
     for (id, load) in (1..).zip(LoadKind::ALL) {
         same(measured.as_mut(), id, *load);
-        beside(measured.as_mut(), second.as_mut(), id + 100, *load, line.clone());
+        beside(measured.as_mut(), second.as_mut(), id + 100, *load, line.as_ref());
     }
     measured.end();
     second.end();
@@ -103,10 +103,10 @@ fn beside(
     second: &mut dyn Instance,
     id: u64,
     load: LoadKind,
-    line: Option<Line>,
+    line: Option<&Line>,
 ) {
     let cancel = Cancel::new();
-    let job = Job { probe: None, loads: loads(load), line: line.clone(), ..gap(id, load) };
+    let job = Job { probe: None, loads: loads(load), line: line.cloned(), ..gap(id, load) };
     second.begin(&job, &cancel).unwrap_or_else(|broken| panic!("{load}: {broken:?}"));
     measured.begin(&gap(id, load), &cancel).expect("it begins");
     assert!(matches!(measured.finish(&cancel).expect("it replies").report, Some(Ok(_))));
@@ -114,7 +114,7 @@ fn beside(
     let reply = second.finish(&cancel).unwrap_or_else(|broken| panic!("{load}: {broken:?}"));
     assert!(asked.elapsed() < PROMPTLY, "{load} took {:?} to stop", asked.elapsed());
     assert_eq!(reply.report, None, "{load}");
-    check(load, &reply, line.as_ref());
+    check(load, &reply, line);
 }
 
 fn check(load: LoadKind, reply: &JobReply, line: Option<&Line>) {
@@ -210,7 +210,6 @@ place = "same"
 "#;
 
 #[test]
-#[expect(clippy::print_stdout, reason = "a skipped test says why")]
 fn in_a_run_floods_leave_the_instance_and_the_results_say_on_which_way() {
     if !nix::unistd::geteuid().is_root() {
         println!("SKIPPED: a network needs root");

@@ -155,7 +155,6 @@ size = "1x4"
 "#;
 
 #[test]
-#[expect(clippy::print_stdout, reason = "a skipped test says why")]
 fn a_run_has_every_pair_and_what_the_host_counted_meanwhile() {
     if !nix::unistd::geteuid().is_root() {
         println!("SKIPPED: a network between instances needs root");
@@ -176,7 +175,9 @@ fn a_run_has_every_pair_and_what_the_host_counted_meanwhile() {
     let Some(Detail::Net(net)) = &cell.detail else { panic!("a net detail: {:?}", results.failures) };
     let [second] = net.others.as_slice() else { panic!("{} other pairs", net.others.len()) };
     let points: Vec<&NetPoint> = net.points.iter().chain(&second.points).collect();
-    points.iter().for_each(|point| check_point(point));
+    for point in &points {
+        check_point(point);
+    }
     assert_eq!(points.len(), 6);
     let told: Vec<Nanos> = points
         .iter()

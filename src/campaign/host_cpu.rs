@@ -85,9 +85,9 @@ mod tests {
         Outcome::Done(Box::new(report))
     }
 
-    fn log(each: u64) -> Option<CpuLog> {
+    fn log(each: u64) -> CpuLog {
         let slice = |at: u64| HostSlice { at_ns: ns(at), run_ns: ns(each), wait_ns: ns(0), faults: 0 };
-        Some(CpuLog::new(ns(1000), (1..=20).map(|number| slice(1000 + number * 100)).collect()))
+        CpuLog::new(ns(1000), (1..=20).map(|number| slice(1000 + number * 100)).collect())
     }
 
     fn told(span: Option<NetSpan>, logs: &[Option<CpuLog>]) -> (Option<u64>, Option<u64>) {
@@ -103,11 +103,11 @@ mod tests {
     fn each_end_has_its_own_time_by_the_hosts_clock_and_what_an_instance_claims_is_thrown_away() {
         let span = Some(NetSpan { began_ns: ns(250), ended_ns: ns(750) });
         // 500 … 1500 after the first look, ten slices.
-        assert_eq!(told(span, &[log(10), log(3)]), (Some(100), Some(30)));
-        assert_eq!(told(span, &[log(10), None]), (Some(100), None));
+        assert_eq!(told(span, &[Some(log(10)), Some(log(3))]), (Some(100), Some(30)));
+        assert_eq!(told(span, &[Some(log(10)), None]), (Some(100), None));
         assert_eq!(told(span, &[]), (None, None));
-        assert_eq!(told(None, &[log(10), log(3)]), (None, None));
+        assert_eq!(told(None, &[Some(log(10)), Some(log(3))]), (None, None));
         let beyond = Some(NetSpan { began_ns: ns(250), ended_ns: ns(u64::MAX) });
-        assert_eq!(told(beyond, &[log(10), log(3)]), (None, None));
+        assert_eq!(told(beyond, &[Some(log(10)), Some(log(3))]), (None, None));
     }
 }

@@ -97,8 +97,8 @@ impl Watching {
     fn start(members: &[Member], kind: PlatformKind) -> Self {
         let probe = members.first().and_then(|first| first.job.probe.as_ref());
         let closely = probe.is_some_and(|probe| probe.kind() == ProbeKind::Net);
-        let watched = members.iter().take(if closely { members.len() } else { 1 });
-        let watches = watched.map(|member| {
+        let looked_at = members.iter().take(if closely { members.len() } else { 1 });
+        let watches = looked_at.map(|member| {
             let processes = member.instance.processes();
             if closely { Watch::closely(&processes, kind) } else { Watch::start(&processes, kind) }
         });

@@ -85,12 +85,11 @@ impl Pinging {
     /// # Errors
     /// No way is; says why for each.
     pub fn new(number: u32, outlet: Option<&Outlet>) -> Result<Self, WorkError> {
-        let (ends, goes) = match outlet {
-            Some(outlet) => (Ends::out(outlet), outlet.words()),
-            None => {
-                loopback::ensure_up()?;
-                (Ends::inside(number), "loopback".to_owned())
-            }
+        let (ends, goes) = if let Some(outlet) = outlet {
+            (Ends::out(outlet), outlet.words())
+        } else {
+            loopback::ensure_up()?;
+            (Ends::inside(number), "loopback".to_owned())
         };
         let has_card = outlet.is_some_and(|outlet| !outlet.card().is_empty());
         let goes = if has_card { goes } else { format!("{goes}: soft interrupts only") };
