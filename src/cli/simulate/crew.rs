@@ -94,14 +94,17 @@ impl Crew {
             let (study, next, send, brake) =
                 (Arc::clone(study), Arc::clone(&next), send.clone(), brake.clone());
             thread::spawn(move || {
-                while !brake.is_pulled() {
+                // Who comes too late for an interruption still takes one, and says that it has not begun.
+                loop {
                     let number = next.fetch_add(1, Ordering::Relaxed);
-                    if done == Some(number) {
-                        continue;
+                    if number >= study.jobs().len() {
+                        break;
                     }
-                    if number >= study.jobs().len()
-                        || send.send((number, study.run_until(number, &brake))).is_err()
-                    {
+                    let is_done = done == Some(number);
+                    if !is_done && send.send((number, study.run_until(number, &brake))).is_err() {
+                        break;
+                    }
+                    if brake.is_pulled() {
                         break;
                     }
                 }

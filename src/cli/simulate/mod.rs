@@ -77,8 +77,8 @@ const INTERRUPTED: &str = "interrupted (again: at once)";
 
 /// Folder and files that are to be written, tried before anything is simulated.
 fn places(args: &SimulateArgs, study: Option<&Study>) -> Result<Places, Stop> {
-    let is_blind = |study: &&Study| args.trace.is_some() && study.watch(study.watched()).is_none();
-    if study.filter(is_blind).is_some() {
+    let is_blind = |study: &Study| args.trace.is_some() && study.watch(study.watched()).is_none();
+    if study.is_some_and(is_blind) {
         return Err(anyhow!("--trace: this scenario has no CPUs on which something runs")).or_bad_input();
     }
     let folder = args.out.as_deref().map(|out| folder::make(out).map(|folder| (folder, out.to_owned())));

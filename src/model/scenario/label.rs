@@ -36,7 +36,9 @@ pub(super) fn labels(
     };
     let mut labels: Vec<String> = cases.iter().map(|case| label(case, false)).collect();
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
-    labels.iter().for_each(|label| *counts.entry(label).or_default() += 1);
+    for label in &labels {
+        *counts.entry(label).or_default() += 1;
+    }
     let is_shared: Vec<bool> =
         labels.iter().map(|label| counts.get(label.as_str()).is_some_and(|count| *count > 1)).collect();
     for ((place, case), _) in labels.iter_mut().zip(cases).zip(is_shared).filter(|(_, is_shared)| *is_shared)

@@ -122,17 +122,17 @@ pub fn cases(text: &str, overrides: &[(String, Value)]) -> Result<Vec<Case>, Sce
         _ => return Err(at("sweep", format!("the sweep has no cases, or more than {MOST_CASES}"))),
     }
     check_apart(&named, &sweep).map_err(|(path, problem)| at(&path, problem))?;
-    let (mut cases, mut names) = (Vec::new(), Vec::new());
+    let (mut cases, mut given) = (Vec::new(), Vec::new());
     for (number, named) in named.iter().enumerate() {
         for values in combinations(&sweep) {
             let mut settings = named.set.clone();
             settings.extend(values);
             settings.extend(overrides.iter().cloned());
             cases.push(case(text, &table, (number, named), settings, overrides, sweep.is_empty())?);
-            names.push(named.label.as_str());
+            given.push(named.label.as_str());
         }
     }
-    let of_cases: Vec<_> = names.into_iter().zip(cases.iter().map(|case: &Case| &case.settings)).collect();
+    let of_cases: Vec<_> = given.into_iter().zip(cases.iter().map(|case: &Case| &case.settings)).collect();
     let fallback = cases.first().map_or("", |case| case.scenario.name.as_str());
     let labels = label::labels(&of_cases, &sweep, fallback);
     for (case, label) in cases.iter_mut().zip(labels) {

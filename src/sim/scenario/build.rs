@@ -19,7 +19,7 @@ pub fn build(scenario: &Scenario, seed: u64) -> Machine {
     let (mut vms, mut guests, mut affinity_of) = (Vec::new(), Vec::new(), Vec::new());
     let dedicated: Vec<u32> = scenario.vms.iter().flat_map(VmSpec::dedicated_cpus).copied().collect();
     let room = programs::room(
-        (0..names.vms.len()).filter_map(|number| threads(names.spec(scenario, number)?)).sum(),
+        (0..names.vms.len()).filter_map(|number| names.spec(scenario, number)).map(threads).sum(),
     );
     let mut first = 0;
     for number in 0..names.vms.len() {
@@ -77,9 +77,9 @@ fn places(spec: &VmSpec, cpus: u32, dedicated: &[u32], affinities: &mut Vec<CpuS
 }
 
 /// Threads of a VM.
-fn threads(spec: &VmSpec) -> Option<u64> {
+fn threads(spec: &VmSpec) -> u64 {
     let counts = spec.threads.iter().map(|thread| u64::from(thread.count.unwrap_or(spec.vcpus)));
-    Some(counts.sum())
+    counts.sum()
 }
 
 /// The guest of a VM, whose threads keep so many samples each.
