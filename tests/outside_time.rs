@@ -174,9 +174,9 @@ fn a_guests_clock_is_compared_with_its_hosts_across_pauses() {
         times.push(measure(guest.as_mut(), &gap(id, 300, None)));
         let asked = Instant::now();
         guest.pause().expect("it pauses");
-        let paused = Instant::now();
+        let since = Instant::now();
         std::thread::sleep(Duration::from_millis(200));
-        let at_least = paused.elapsed();
+        let at_least = since.elapsed();
         guest.resume().expect("it resumes");
         pauses.push([at_least, asked.elapsed()].map(|time| time.as_nanos() as f64));
     }

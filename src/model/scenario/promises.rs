@@ -115,11 +115,11 @@ fn too_much(crowd: &Crowd, owners: &[usize], vms: &[VmSpec]) -> Impossible {
     let mut members: Vec<usize> = crowd.members.iter().map(|member| owners[*member]).collect();
     members.dedup();
     let last = members.last().copied().unwrap_or(0);
-    let named = |number: &usize| match vms[*number].count {
+    let quoted = |number: &usize| match vms[*number].count {
         1 => format!("\"{}\"", vms[*number].name),
         count => format!("\"{}\" ({count} times)", vms[*number].name),
     };
-    let mut names: Vec<String> = members.iter().take(NAMED).map(named).collect();
+    let mut names: Vec<String> = members.iter().take(NAMED).map(quoted).collect();
     if members.len() > NAMED {
         names.push(format!("{} more", members.len() - NAMED));
     }

@@ -85,8 +85,8 @@ mod tests {
         {
             assert_eq!(added("", text), [], "{text}");
         }
-        let many: String = (0..9999).map(|n| format!("8 0 d\u{7}{n} 1 0 0 0 0 0 0 0 0 {n}\n")).collect();
-        let told = added("", &many);
+        let many: Vec<String> = (0..9999).map(|n| format!("8 0 d\u{7}{n} 1 0 0 0 0 0 0 0 0 {n}\n")).collect();
+        let told = added("", &many.concat());
         assert_eq!(told.len(), MOST_DEVICES);
         assert_eq!(told[0].name, "d 4095");
         let huge = format!("8 0 sda {0} 0 0 0 {0} 0 0 0 0 {0}", u64::MAX);
