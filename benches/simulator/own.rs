@@ -137,9 +137,10 @@ fn scenario(text: &str) -> Scenario {
 /// Events and dispatches per second.
 pub fn sharing(policy: &str) -> (f64, f64) {
     // Servers of 5 ms every 10 ms, which only this policy knows.
-    let vms = match policy.contains("rtds") {
-        true => SHARING.replace("vcpus = 16", "vcpus = 16\nbudget_us = 5000\nperiod_us = 10000"),
-        false => SHARING.to_owned(),
+    let vms = if policy.contains("rtds") {
+        SHARING.replace("vcpus = 16", "vcpus = 16\nbudget_us = 5000\nperiod_us = 10000")
+    } else {
+        SHARING.to_owned()
     };
     let scenario = scenario(&format!("host = {{ cpus = 16, policy = {policy} }}\n{vms}"));
     let began = Instant::now();
