@@ -156,10 +156,10 @@ fn wake_ups_beside_a_thief(trace: bool) -> (Detail, Accounts) {
     })
 }
 
-/// A hypervisor may take its part of the rest.
+/// It is found with at least one of its stretches; how much of the rest a hypervisor took is the machine's affair.
 fn is_blamed(told: &Attribution, name: &str) {
     let thief = told.sources.iter().find(|source| source.name == name);
-    assert!(thief.is_some_and(|thief| thief.share > 0.6), "{told:?}");
+    assert!(thief.is_some_and(|thief| thief.lost_ns.get() >= 8_000_000), "{told:?}");
 }
 
 #[test]

@@ -8,7 +8,7 @@ use std::fs;
 use std::path::Path;
 
 use bulkhead::campaign::rundir::RunDirError;
-use bulkhead::campaign::{CampaignError, RunDir, conclude, read_run};
+use bulkhead::campaign::{CampaignError, RunDir, conclude, read_results, read_run};
 use doubles::{experiment, names_in, obedient};
 
 const PROBES: &str = "[probe.fwq]";
@@ -125,8 +125,7 @@ fn a_concluded_run_has_only_the_files_of_the_contract() {
     let results = conclude(&rundir).unwrap();
     rundir.publish("report.html", b"<!doctype html>").unwrap();
     assert_eq!(names_in(dir.path()), ["experiment.toml", "journal.jsonl", "report.html", "results.json"]);
-    let written: bulkhead::model::results::RunResults =
-        serde_json::from_slice(&fs::read(dir.path().join("results.json")).unwrap()).unwrap();
+    let written = read_results(&dir.path().join("results.json")).unwrap();
     assert_eq!(written, results);
     assert_eq!(read_run(dir.path()).unwrap(), results);
     assert!(results.complete);

@@ -9,6 +9,7 @@ use std::fs;
 use std::process::Output;
 
 use assert_cmd::Command;
+use bulkhead::campaign::read_results;
 use bulkhead::model::classes::shipped;
 use bulkhead::model::facts::ClockFacts;
 use bulkhead::model::journal::Cell;
@@ -60,7 +61,7 @@ fn run(folder: &TempDir, more: &[&str]) -> Output {
 }
 
 fn results(folder: &TempDir) -> RunResults {
-    serde_json::from_str(&fs::read_to_string(folder.path().join("run/results.json")).unwrap()).unwrap()
+    read_results(&folder.path().join("run/results.json")).unwrap()
 }
 
 const MINE: &str = "

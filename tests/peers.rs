@@ -3,6 +3,7 @@
 
 mod peers_kit;
 
+use bulkhead::campaign::read_results;
 use bulkhead::model::detail::{Detail, MpiDetail, MpiPattern, NetDetail, NetDirection, NetPoint};
 use bulkhead::model::job::ProbeReport;
 use bulkhead::model::params::{Exchange, MpiParams, NetParams, ProbeSpec, Protocol};
@@ -170,7 +171,7 @@ fn a_run_has_every_pair_and_what_the_host_counted_meanwhile() {
         .output()
         .expect("it runs");
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    let results: bulkhead::model::results::RunResults = serde_json::from_slice(&output.stdout).expect(&said);
+    let results = read_results(&folder.path().join("run/results.json")).expect(&said);
     let [cell] = results.cells.as_slice() else { panic!("one cell: {said}") };
     let Some(Detail::Net(net)) = &cell.detail else { panic!("a net detail: {:?}", results.failures) };
     let [second] = net.others.as_slice() else { panic!("{} other pairs", net.others.len()) };

@@ -3,10 +3,11 @@
 use std::process::Command;
 use std::sync::atomic::AtomicBool;
 
+use bulkhead::campaign::read_results;
 use bulkhead::model::job::Job;
 use bulkhead::model::metric::Estimate;
 use bulkhead::model::params::{DiskParams, FwqParams, ProbeSpec};
-use bulkhead::model::results::{RunResults, VerdictLevel};
+use bulkhead::model::results::VerdictLevel;
 use bulkhead::model::units::{Mebibytes, Millis};
 use bulkhead::workloads::run::{Surroundings, run_job};
 
@@ -71,7 +72,8 @@ fn not_finding_a_difference_in_the_dark_was_called_free() {
         .current_dir(folder.path())
         .output()
         .expect("it runs");
-    let results: RunResults = serde_json::from_slice(&output.stdout).expect("results on stdout");
+    let said = String::from_utf8_lossy(&output.stderr);
+    let results = read_results(&folder.path().join("run/results.json")).expect(&said);
     let verdict = results.verdicts.first().expect("a verdict on b");
     assert_ne!(verdict.level, VerdictLevel::Free, "{}", verdict.sentence);
     assert!(verdict.sentence.contains("would stay hidden"), "{}", verdict.sentence);

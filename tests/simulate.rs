@@ -144,7 +144,13 @@ fn a_folder_can_be_shown_again_and_compared() {
     let shown = good(&folder, &["report", "a"]);
     assert!(shown.contains("scenario two") && shown.contains("1 of 1 demands hold"), "{shown}");
     assert_eq!(before, read("a/results.json"), "report must not touch what it cannot make again");
-    assert_eq!(bulkhead(&folder, &["report", "a", "--require", "real-time"]).status.code(), Some(2));
+    for (flag, value) in
+        [("--require", "real-time"), ("--deadline", "5ms"), ("--miss-rate", "0.1"), ("--classes", "s.toml")]
+    {
+        let refused = bulkhead(&folder, &["report", "a", flag, value]);
+        assert_eq!(refused.status.code(), Some(2), "{flag}");
+        assert!(stderr(&refused).contains(&format!("{flag}: a was simulated")), "{}", stderr(&refused));
+    }
     let page = read("a/report.html");
     assert!(
         page.contains("What would happen: two") && page.contains("Who ran where") && page.contains("<svg")
@@ -195,6 +201,9 @@ fn any_case_can_be_traced_and_looked_at() {
     let wrong = bulkhead(&folder, &["simulate", "s.toml", "--case", "long"]);
     assert_eq!(wrong.status.code(), Some(2));
     assert!(stderr(&wrong).contains("there are \"short turns\", \"long turns\""), "{}", stderr(&wrong));
+    let idle = bulkhead(&folder, &["simulate", "s.toml", "--case", "long turns"]);
+    assert_eq!(idle.status.code(), Some(2));
+    assert!(stderr(&idle).contains("give one of them"), "{}", stderr(&idle));
     for second in ["long turns", "short turns"] {
         let twice = bulkhead(
             &folder,

@@ -3,8 +3,8 @@
 use std::fs;
 
 use assert_cmd::Command;
+use bulkhead::campaign::read_results;
 use bulkhead::model::names::ProbeKind;
-use bulkhead::model::results::RunResults;
 
 const EXPERIMENT: &str = r#"
 name = "timing"
@@ -37,9 +37,7 @@ fn they_are_measured_compared_and_drawn() {
         .arg(&out)
         .assert()
         .success();
-    let results: RunResults =
-        serde_json::from_str(&fs::read_to_string(out.join("results.json")).expect("there"))
-            .expect("readable");
+    let results = read_results(&out.join("results.json")).expect("readable");
     assert!(results.failures.is_empty(), "{:?}", results.failures);
     for probe in [ProbeKind::Ftq, ProbeKind::Wakeup, ProbeKind::Frames] {
         for platform in ["fast", "slow"] {

@@ -183,6 +183,23 @@ pub struct FitArgs {
     pub require: Vec<String>,
 }
 
+impl FitArgs {
+    /// The first of these arguments that was given.
+    pub const fn first_given(&self) -> Option<&'static str> {
+        if self.classes.is_some() {
+            Some("--classes")
+        } else if self.deadline.is_some() {
+            Some("--deadline")
+        } else if self.miss_rate.is_some() {
+            Some("--miss-rate")
+        } else if self.require.is_empty() {
+            None
+        } else {
+            Some("--require")
+        }
+    }
+}
+
 const SIMULATE_AFTER: &str = "\
 In DIR afterwards:
   scenario.toml     what was simulated, as given         results.json   every figure, for report and compare
@@ -234,7 +251,8 @@ pub struct SimulateArgs {
     /// Threads that simulate; results do not depend on it [default: one per CPU]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub threads: Option<u32>,
-    /// The case that --trace, --pause-at and --step look at, by its label [default: the first]
+    /// The case that --trace, --pause-at, --step and the page of --out look at, by its label; all are simulated [default: the
+    /// first]
     #[arg(long, value_name = "LABEL", conflicts_with_all = ["list", "from"])]
     pub case: Vec<String>,
     /// Write who ran where in the first replication of a case, in Chrome's trace format

@@ -11,9 +11,9 @@ use crate::stats::suitability;
 /// Rebuilds results.json and report.html from the journal and prints the summary.
 pub fn run(args: &ReportArgs) -> Verdict {
     if let Some(results) = campaign::read_simulated(&args.dir).or_bad_input()? {
-        if !args.fit.require.is_empty() {
+        if let Some(flag) = args.fit.first_given() {
             let error = anyhow::anyhow!(
-                "--require: {} was simulated; only what was measured is held against classes",
+                "{flag}: {} was simulated; only what was measured is held against classes",
                 args.dir.display()
             );
             return Err(error).or_bad_input();

@@ -81,6 +81,15 @@ fn places(args: &SimulateArgs, study: Option<&Study>) -> Result<Places, Stop> {
     if study.is_some_and(is_blind) {
         return Err(anyhow!("--trace: this scenario has no CPUs on which something runs")).or_bad_input();
     }
+    if !args.case.is_empty()
+        && args.trace.is_none()
+        && args.out.is_none()
+        && args.pause_at.is_empty()
+        && !args.step
+    {
+        let problem = "--case says of which case --trace, --pause-at, --step or the page of --out show who ran where; give one of them, too";
+        return Err(anyhow!(problem)).or_bad_input();
+    }
     let folder = args.out.as_deref().map(|out| folder::make(out).map(|folder| (folder, out.to_owned())));
     let folder = folder.transpose().or_bad_input()?;
     let trace = args.trace.as_deref().map(TraceFile::open).transpose().or_bad_input()?;
