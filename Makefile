@@ -5,7 +5,7 @@ PREFIX ?= /usr/local
 # More arguments for the program: make measure ARGS="--quick"
 ARGS ?=
 # Mutated inputs per parser in `make test`; without the variable, `cargo test --release --test mutations` takes a million of each.
-MUTATIONS ?= 100000
+MUTATIONS ?= 200000
 
 export CARGO_BUILD_TARGET := $(TARGET)
 

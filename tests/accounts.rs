@@ -160,6 +160,9 @@ fn wake_ups_beside_a_thief(trace: bool) -> (Detail, Accounts) {
 fn is_blamed(told: &Attribution, name: &str) {
     let thief = told.sources.iter().find(|source| source.name == name);
     assert!(thief.is_some_and(|thief| thief.lost_ns.get() >= 8_000_000), "{told:?}");
+    let threads = told.sources.iter().filter(|source| source.name.contains("thread"));
+    let most = threads.max_by_key(|source| source.lost_ns).map(|source| source.name.as_str());
+    assert_eq!(most, Some(name), "no other thread took more: {told:?}");
 }
 
 #[test]

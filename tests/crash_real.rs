@@ -18,8 +18,8 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 #[path = "conformance/leftovers.rs"]
 mod leftovers;
 
-const KILLS: usize = 5;
-const ROUNDS: u32 = 9;
+const KILLS: usize = 6;
+const ROUNDS: u32 = 12;
 const SEED: u64 = 20_261_121;
 /// A hang must not hang the test; far more than cleaning up ever takes.
 const DEADLINE: Duration = Duration::from_secs(120);
