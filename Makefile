@@ -17,8 +17,7 @@ help: ## list the targets
 measure: setup build ## set up what is missing, build, measure this machine
 	$(BIN) measure $(ARGS)
 
-# No `build` before: tests turn features of shared libraries on, so everything would be compiled once more.
-test: setup-test fabric lint ## set up what is missing, run all tests
+test: setup-test fabric lint build ## set up what is missing, run all tests
 	BULKHEAD_MUTATIONS=$(MUTATIONS) BULKHEAD_REQUIRE=$(if $(filter 0,$(shell id -u)),container$(comma)vm$(comma)browser$(comma)ssh$(comma)mpi,) cargo test --release --lib --bins --tests
 	cargo test --release --doc
 	cargo test --release -p bulkhead-channel
@@ -40,7 +39,6 @@ build: ## release build: one static binary
 
 lint: ## formatting and lints, warnings are errors
 	cargo fmt --all --check
-	cargo check --release
 	cargo clippy --release --all-targets -- -D warnings
 	cargo clippy --release --all-targets -p bulkhead-channel -p bulkhead-fabric -- -D warnings
 

@@ -11,7 +11,10 @@ use crate::model::names::{LoadKind, LoadPlace, PlatformKind, ProbeKind};
 use crate::model::params::{Exchange, NetParams, ProbeSpec, Protocol};
 
 /// Time per byte of a message between two processes of a host, once it is large.
-const NETWORK_BYTE_NS: f64 = 0.6;
+const NETWORK_BYTE_NS: f64 = 1.0;
+
+/// Time per byte of a file in the page cache or on a quick disk.
+const DISK_BYTE_NS: f64 = 1.2;
 
 /// What runs a platform's code, as far as time goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,14 +47,14 @@ pub fn flavour(state: &PlatformState) -> Flavour {
     }
 }
 
-/// Starting an instance until its agent answers, and ending it once.
+/// Starting an instance until its agent answers, where none was started yet.
 pub fn start(flavour: Flavour) -> Duration {
     Duration::from_millis(match flavour {
         Flavour::Fake => 0,
         Flavour::Process => 30,
         Flavour::Container => 150,
         Flavour::Virtual | Flavour::Remote => 1500,
-        Flavour::Translated => 4500,
+        Flavour::Translated => 2500,
     })
 }
 
@@ -59,9 +62,9 @@ pub fn start(flavour: Flavour) -> Duration {
 fn overhead(flavour: Flavour) -> f64 {
     match flavour {
         Flavour::Fake => 0.001,
-        Flavour::Process | Flavour::Container => 0.015,
-        Flavour::Virtual => 0.03,
-        Flavour::Translated => 0.12,
+        Flavour::Process | Flavour::Container => 0.006,
+        Flavour::Virtual => 0.02,
+        Flavour::Translated => 0.035,
         Flavour::Remote => 0.1,
     }
 }
@@ -75,10 +78,11 @@ fn slowdown(flavour: Flavour, probe: ProbeKind) -> f64 {
         (Flavour::Virtual, ProbeKind::Build | ProbeKind::Pages) => 1.6,
         (Flavour::Virtual, _) => 1.15,
         (Flavour::Translated, ProbeKind::Linpack) => 60.0,
-        (Flavour::Translated, ProbeKind::Build | ProbeKind::Pages) => 15.0,
-        (Flavour::Translated, ProbeKind::MemLatency | ProbeKind::MemBandwidth) => 4.0,
-        (Flavour::Translated, ProbeKind::Disk) => 2.0,
-        (Flavour::Translated, ProbeKind::Net | ProbeKind::Mpi) => 25.0,
+        (Flavour::Translated, ProbeKind::Build | ProbeKind::Pages) => 25.0,
+        (Flavour::Translated, ProbeKind::MemLatency) => 4.0,
+        (Flavour::Translated, ProbeKind::MemBandwidth) => 20.0,
+        (Flavour::Translated, ProbeKind::Disk) => 5.0,
+        (Flavour::Translated, ProbeKind::Net | ProbeKind::Mpi) => 10.0,
         (Flavour::Translated, _) => 8.0,
     }
 }
@@ -105,8 +109,9 @@ pub fn measurement(
     let beside = neighbour.map_or(1.0, |neighbour| busy(neighbour.kind));
     let slow = slowdown(flavour, probe.kind()) * slowness;
     let slow = slow * beside * f64::from(crowding.max(1));
-    let work = cost.by_work * slow + over_network(probe, instances, slow);
-    let by_clock = if flavour == Flavour::Fake { 0.0 } else { cost.by_clock };
+    let work = cost.by_work * slow + on_disk(probe, slow) + over_network(probe, instances, slow);
+    let by_clock =
+        if flavour == Flavour::Fake { 0.0 } else { cost.by_clock * polling(probe, flavour, neighbour) };
     let joint = if layout.is_some() { 0.05 + overhead(flavour) * instances } else { 0.0 };
     let load = neighbour.map_or(0.0, |neighbour| around(neighbour, flavour));
     Duration::from_secs_f64((by_clock + work + overhead(flavour) + joint + load).clamp(0.0, 1e6))
@@ -121,15 +126,24 @@ const fn busy(load: LoadKind) -> f64 {
     }
 }
 
+/// How many times as long ranks take that poll for their messages and yield: among processes of one group each yield gives a
+/// busy neighbour the CPU for a turn, and what was begun is ended.
+fn polling(probe: &ProbeSpec, flavour: Flavour, neighbour: Option<Neighbour>) -> f64 {
+    use LoadKind::{Cpu, Interrupt, Lock, Memory, Network};
+    let is_busy = neighbour.is_some_and(|n| matches!(n.kind, Cpu | Memory | Network | Interrupt | Lock));
+    let yields = matches!(probe, ProbeSpec::Mpi(_)) && flavour == Flavour::Process;
+    if yields && is_busy { 9.0 } else { 1.0 }
+}
+
 /// Bringing a load up, and hearing how strong it was.
 fn around(neighbour: Neighbour, flavour: Flavour) -> f64 {
     let own = if neighbour.place == LoadPlace::Host { Flavour::Process } else { flavour };
     let preparing = match neighbour.kind {
-        LoadKind::Memory | LoadKind::Mixed => 0.2,
-        LoadKind::Disk => 0.1,
-        _ => 0.02,
+        LoadKind::Memory | LoadKind::Mixed => 0.06,
+        LoadKind::Disk => 0.025,
+        _ => 0.008,
     };
-    let slow = if own == Flavour::Translated { 4.0 } else { 1.0 };
+    let slow = if own == Flavour::Translated { 5.0 } else { 1.0 };
     overhead(own) + if own == Flavour::Fake { 0.0 } else { preparing * slow }
 }
 
@@ -141,15 +155,20 @@ fn work(count: f64, nanos_each: f64) -> Cost {
     Cost { by_clock: 0.0, by_work: count * nanos_each / 1e9 }
 }
 
+/// So many exchanges of this time each: connecting and agreeing on them is work.
+fn exchanges(each: Duration, count: u32) -> Cost {
+    Cost { by_work: f64::from(count) * 0.006, ..clock(each.saturating_mul(count)) }
+}
+
 fn of_probe(probe: &ProbeSpec, facts: &MachineFacts) -> Cost {
     let cpus = facts.cpus.max(1);
     match probe {
         ProbeSpec::Gap(p) => match p.reads {
             Some(reads) => work(reads as f64, 12.0),
-            None => Cost { by_work: 0.02, ..clock(p.duration_ms.to_duration()) },
+            None => Cost { by_work: 0.001, ..clock(p.duration_ms.to_duration()) },
         },
         ProbeSpec::Fwq(p) => work(p.iterations as f64 * f64::from(p.samples), 0.5),
-        ProbeSpec::Ftq(p) => Cost { by_work: 0.02, ..clock(p.duration_ms.to_duration()) },
+        ProbeSpec::Ftq(p) => Cost { by_work: 0.001, ..clock(p.duration_ms.to_duration()) },
         ProbeSpec::Wakeup(p) => clock(p.duration_ms.to_duration()),
         ProbeSpec::Frames(p) => {
             Cost { by_clock: f64::from(p.frames) / f64::from(p.rate_hz.max(1)), by_work: 0.0 }
@@ -159,9 +178,10 @@ fn of_probe(probe: &ProbeSpec, facts: &MachineFacts) -> Cost {
         ProbeSpec::Syscall(p) => clock(p.duration_ms.to_duration() * p.max_threads.unwrap_or(cpus)),
         ProbeSpec::Fork(p) => clock(p.duration_ms.to_duration() * p.max_threads.unwrap_or(cpus)),
         ProbeSpec::Share(p) => clock(p.duration_ms.to_duration() * (cpus * 4 + 4)),
-        ProbeSpec::Net(p) => clock(p.duration_ms.to_duration() * net_points(p)),
+        ProbeSpec::Net(p) => exchanges(p.duration_ms.to_duration(), net_points(p)),
         ProbeSpec::Mpi(p) => {
-            clock(p.duration_ms.to_duration() * 2 * u32::try_from(p.message_bytes.len()).unwrap_or(u32::MAX))
+            let sizes = u32::try_from(p.message_bytes.len()).unwrap_or(u32::MAX);
+            exchanges(p.duration_ms.to_duration(), sizes.saturating_mul(2))
         }
         ProbeSpec::Cpu(p) => {
             let most = p.max_threads.unwrap_or(cpus * 2);
@@ -194,7 +214,7 @@ fn of_memory(probe: &ProbeSpec, facts: &MachineFacts) -> Cost {
             let most = p.max_size_mib.map(crate::model::units::Mebibytes::get);
             let (count, bytes) = sizes(p.min_size_kib.get(), most, p.steps_per_octave);
             let elements = bytes / f64::from(p.stride_bytes.max(1));
-            Cost { by_clock: p.duration_ms.to_duration().as_secs_f64() * count, ..work(elements, 150.0) }
+            Cost { by_clock: p.duration_ms.to_duration().as_secs_f64() * count, ..work(elements, 40.0) }
         }
         ProbeSpec::MemBandwidth(p) => {
             let most = p.max_size_mib.map(crate::model::units::Mebibytes::get);
@@ -204,13 +224,18 @@ fn of_memory(probe: &ProbeSpec, facts: &MachineFacts) -> Cost {
                 ..work(bytes * f64::from(p.threads), 0.6)
             }
         }
-        ProbeSpec::Disk(p) => {
-            let phases = 2.0 * (p.modes.len() * p.block_sizes_kib.len()) as f64;
-            let by_clock = p.duration_ms.to_duration().as_secs_f64() * phases;
-            Cost { by_clock, ..work(p.file_size_mib.to_bytes().as_f64() * (phases / 2.0 + 1.0), 1.0) }
-        }
+        // Random and misaligned blocks, each for half of the time.
+        ProbeSpec::Disk(p) => clock(p.duration_ms.to_duration()),
         _ => Cost::default(),
     }
+}
+
+/// Writing and reading a file: each phase ends with its time or with the file, whichever comes first.
+fn on_disk(probe: &ProbeSpec, slow: f64) -> f64 {
+    let ProbeSpec::Disk(p) = probe else { return 0.0 };
+    let phases = 2.0 * (p.modes.len() * p.block_sizes_kib.len()) as f64;
+    let whole = p.file_size_mib.to_bytes().as_f64() * DISK_BYTE_NS / 1e9 * slow;
+    (phases + 1.0) * whole.min(p.duration_ms.to_duration().as_secs_f64())
 }
 
 /// What large messages add to the times that exchanges are told: none ends in the middle of a message, and a round trip is

@@ -52,6 +52,8 @@ struct Known {
     cpus: u32,
     /// How many times as slow as typical it works.
     slowness: f64,
+    /// How long its first instance took to start, where one was started.
+    start: Option<Duration>,
 }
 
 /// Predicts.
@@ -77,6 +79,7 @@ impl<'a> Oracle<'a> {
                 flavour: flavour(state),
                 cpus: spec.and_then(|spec| spec.cpus).unwrap_or(host.cpus),
                 slowness: 1.0,
+                start: None,
             };
             (state.label.clone(), known)
         });
@@ -88,6 +91,16 @@ impl<'a> Oracle<'a> {
         for (label, factor) in slowness {
             if let Some(known) = self.platforms.get_mut(label) {
                 known.slowness = *factor;
+            }
+        }
+        self
+    }
+
+    /// Takes in how long the pilots' instances took to start.
+    pub(super) fn with_starts(mut self, starts: &[(String, Duration)]) -> Self {
+        for (label, took) in starts {
+            if let Some(known) = self.platforms.get_mut(label) {
+                known.start = Some(*took);
             }
         }
         self
@@ -202,6 +215,7 @@ impl<'a> Oracle<'a> {
             let each = self
                 .start_key(label)
                 .and_then(|key| self.durations.get(&key))
+                .or(platform.start)
                 .unwrap_or_else(|| start(platform.flavour));
             total = total.saturating_add(each.saturating_mul(self.starts_of(&here)));
         }

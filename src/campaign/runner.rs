@@ -188,10 +188,12 @@ impl<'a> Runner<'a> {
                 slowness.insert(label, factor);
             }
         }
-        let predicted = oracle.with_slowness(&slowness).predict(&self.plan, &self.history, round, &cells);
+        let starts = self.fleet.take_starts();
+        let oracle = oracle.with_slowness(&slowness).with_starts(&starts);
+        let predicted = oracle.predict(&self.plan, &self.history, round, &cells);
         self.journal.append(&JournalLine::Predicted { predicted })?;
         on_event(&Event::Predicted { predicted });
-        self.learn_starts();
+        self.learn_starts(&starts);
         self.learner.begin(predicted);
         Ok(Stop::Settled)
     }
@@ -199,7 +201,8 @@ impl<'a> Runner<'a> {
     /// Compares with what was said, and keeps what was learnt. A journal that cannot take one more line (disk full) has
     /// said so already.
     fn look_back(&mut self, on_event: &mut dyn FnMut(&Event)) {
-        self.learn_starts();
+        let starts = self.fleet.take_starts();
+        self.learn_starts(&starts);
         if let Some((predicted, took)) = self.learner.so_far() {
             let _ = self.journal.append(&JournalLine::Took { took_ns: Nanos::from_duration(took) });
             on_event(&Event::Took { predicted, took });
@@ -210,11 +213,10 @@ impl<'a> Runner<'a> {
     }
 
     /// Takes down how long instances took to start; returns the sum.
-    fn learn_starts(&mut self) -> Duration {
-        let starts = self.fleet.take_starts();
+    fn learn_starts(&mut self, starts: &[(String, Duration)]) -> Duration {
         let nothing = Durations::default();
         let oracle = Oracle::new(self.experiment, &self.header.host, &self.states, &nothing);
-        for (label, took) in &starts {
+        for (label, took) in starts {
             self.learner.add(oracle.start_key(label), *took);
         }
         starts.iter().map(|(_, took)| *took).sum()
@@ -223,7 +225,8 @@ impl<'a> Runner<'a> {
     /// Takes down how long a measurement took that began at `began`, starts of instances left out. What broke is no
     /// measure for what works.
     fn learn(&mut self, measurement: &Measurement, began: Instant) {
-        let starts = self.learn_starts();
+        let starts = self.fleet.take_starts();
+        let starts = self.learn_starts(&starts);
         if measurement.broke().is_none() {
             let nothing = Durations::default();
             let oracle = Oracle::new(self.experiment, &self.header.host, &self.states, &nothing);

@@ -6,6 +6,7 @@ use plotters::prelude::{Color as _, IntoDrawingArea as _, SVGBackend};
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
 use super::super::text::printable;
+use super::across::Across;
 use super::axis::Axis;
 use super::palette::{AXIS, GRID, Ink, RULE, TEXT};
 use super::svg::{Area, Picture, WIDTH, font, line, mark, put};
@@ -78,14 +79,13 @@ impl Bars {
         }
     }
 
-    #[expect(clippy::cast_possible_truncation, reason = "places on the axis lie on the canvas")]
-    fn x(&self, place: f64) -> i32 {
-        let (low, high) = self.axis.ends();
-        LEFT + ((place - low) / (high - low) * f64::from(RIGHT - LEFT)).round() as i32
+    fn across(&self, bottom: i32) -> Across<'_> {
+        Across { axis: &self.axis, left: LEFT, right: RIGHT, top: TOP, bottom }
     }
 
     fn draw_on(&self, area: &Area<'_>, bottom: i32) -> Result<(), String> {
-        self.draw_axis(area, bottom)?;
+        let across = self.across(bottom);
+        self.draw_axis(area, &across)?;
         let mut top = TOP;
         for (number, row) in self.rows.iter().take(ROWS_MOST).enumerate() {
             if number > 0 {
@@ -96,7 +96,7 @@ impl Bars {
             put(area, &Text::new(printable(&row.title, TITLE_MOST), (LEFT - 18, middle), style))?;
             let mut y = top + BETWEEN / 2 + ITEM / 2;
             for item in &row.items {
-                self.draw_item(area, item, y)?;
+                self.draw_item(area, &across, item, y)?;
                 y += ITEM;
             }
             top += height_of(row);
@@ -104,29 +104,23 @@ impl Bars {
         area.present().map_err(|error| error.to_string())
     }
 
-    fn draw_axis(&self, area: &Area<'_>, bottom: i32) -> Result<(), String> {
-        for tick in self.axis.ticks(7) {
-            let x = self.x(tick);
-            line(area, [(x, TOP), (x, bottom)], GRID, 2)?;
-            let style = font().color(&TEXT).pos(Pos::new(HPos::Center, VPos::Top));
-            put(area, &Text::new(self.axis.label(tick), (x, bottom + 10), style))?;
-        }
+    fn draw_axis(&self, area: &Area<'_>, across: &Across<'_>) -> Result<(), String> {
+        let bottom = across.bottom;
+        across.draw(area)?;
         line(area, [(LEFT, bottom), (RIGHT, bottom)], AXIS, 2)?;
-        let style = font().color(&TEXT).pos(Pos::new(HPos::Center, VPos::Top));
-        put(area, &Text::new(self.axis.caption.clone(), (i32::midpoint(LEFT, RIGHT), bottom + 54), style))?;
         if let Form::Dots(reference) = self.form
             && let Some(place) = self.axis.place(reference)
         {
-            line(area, [(self.x(place), TOP), (self.x(place), bottom)], RULE, 4)?;
+            line(area, [(across.at(place), TOP), (across.at(place), bottom)], RULE, 4)?;
         }
         Ok(())
     }
 
-    fn draw_item(&self, area: &Area<'_>, item: &Item, y: i32) -> Result<(), String> {
+    fn draw_item(&self, area: &Area<'_>, across: &Across<'_>, item: &Item, y: i32) -> Result<(), String> {
         let Some(place) = self.axis.place(item.value) else { return Ok(()) };
-        let (x, colour) = (self.x(place), item.ink.colour());
+        let (x, colour) = (across.at(place), item.ink.colour());
         let ends = [item.interval.0, item.interval.1]
-            .map(|end| self.axis.place_or_end(end).map(|(end, moved)| (self.x(end), moved)));
+            .map(|end| self.axis.place_or_end(end).map(|(end, moved)| (across.at(end), moved)));
         if self.form == Form::Bars {
             put(area, &Rectangle::new([(LEFT, y - 11), (x, y + 11)], colour.filled()))?;
         }

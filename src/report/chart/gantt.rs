@@ -5,6 +5,7 @@ use plotters::prelude::{Color as _, IntoDrawingArea as _, SVGBackend};
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
 use super::super::text::printable;
+use super::across::Across;
 use super::axis::Axis;
 use super::palette::{AXIS, GRID, Ink, PAPER, TEXT};
 use super::svg::{Area, Picture, WIDTH, font, line, put};
@@ -78,40 +79,30 @@ impl Gantt {
         }
     }
 
-    #[expect(clippy::cast_possible_truncation, reason = "places on the axis lie on the canvas")]
-    fn x(&self, value: f64) -> Option<i32> {
-        let (low, high) = self.axis.ends();
-        let (place, _) = self.axis.place_or_end(value)?;
-        Some(LEFT + ((place - low) / (high - low) * f64::from(RIGHT - LEFT)).round() as i32)
+    fn across(&self, bottom: i32) -> Across<'_> {
+        Across { axis: &self.axis, left: LEFT, right: RIGHT, top: TOP, bottom }
     }
 
     fn draw_on(&self, area: &Area<'_>, bottom: i32) -> Result<(), String> {
-        for tick in self.axis.ticks(7) {
-            let Some(x) = self.x(tick) else { continue };
-            line(area, [(x, TOP), (x, bottom)], GRID, 2)?;
-            let style = font().color(&TEXT).pos(Pos::new(HPos::Center, VPos::Top));
-            put(area, &Text::new(self.axis.label(tick), (x, bottom + 10), style))?;
-        }
+        let across = self.across(bottom);
+        across.draw(area)?;
         let mut top = TOP;
         for row in self.rows.iter().take(ROWS_MOST) {
             let style = font().color(&TEXT).pos(Pos::new(HPos::Right, VPos::Center));
             put(area, &Text::new(printable(&row.name, NAME_MOST), (LEFT - 16, top + ROW / 2), style))?;
             for stretch in row.stretches.iter().take(STRETCHES_MOST) {
-                self.draw_stretch(area, stretch, top + (ROW - BLOCK) / 2)?;
+                Self::draw_stretch(area, &across, stretch, top + (ROW - BLOCK) / 2)?;
             }
             top += ROW;
             line(area, [(LEFT, top), (RIGHT, top)], GRID, 2)?;
         }
         line(area, [(LEFT, bottom), (RIGHT, bottom)], AXIS, 2)?;
         line(area, [(LEFT, TOP), (LEFT, bottom)], AXIS, 2)?;
-        let style = font().color(&TEXT).pos(Pos::new(HPos::Center, VPos::Top));
-        let middle = (i32::midpoint(LEFT, RIGHT), bottom + 52);
-        put(area, &Text::new(self.axis.caption.clone(), middle, style))?;
         area.present().map_err(|error| error.to_string())
     }
 
-    fn draw_stretch(&self, area: &Area<'_>, stretch: &Stretch, top: i32) -> Result<(), String> {
-        let (Some(from), Some(to)) = (self.x(stretch.from), self.x(stretch.to)) else { return Ok(()) };
+    fn draw_stretch(area: &Area<'_>, across: &Across<'_>, stretch: &Stretch, top: i32) -> Result<(), String> {
+        let (Some(from), Some(to)) = (across.of(stretch.from), across.of(stretch.to)) else { return Ok(()) };
         // A seam after what has a name, so that neighbours of one colour can be told apart.
         let wide = to - from;
         let seam = if stretch.words.is_empty() || wide <= 3 * NARROWEST { 0 } else { NARROWEST };

@@ -5,8 +5,9 @@ use plotters::prelude::{Color as _, IntoDrawingArea as _, SVGBackend};
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
 use super::super::text::printable;
+use super::across::Across;
 use super::axis::Axis;
-use super::palette::{AXIS, GRID, Ink, TEXT};
+use super::palette::{AXIS, Ink, TEXT};
 use super::svg::{Area, Picture, WIDTH, font, line, put};
 
 /// A stretch of time with a height.
@@ -75,45 +76,41 @@ impl Lanes {
         }
     }
 
-    #[expect(clippy::cast_possible_truncation, reason = "places on the axis lie on the canvas")]
-    fn x(&self, value: f64) -> Option<i32> {
-        let (low, high) = self.axis.ends();
-        let (place, _) = self.axis.place_or_end(value)?;
-        Some(LEFT + ((place - low) / (high - low) * f64::from(RIGHT - LEFT)).round() as i32)
+    fn across(&self, bottom: i32) -> Across<'_> {
+        Across { axis: &self.axis, left: LEFT, right: RIGHT, top: CAPTION, bottom }
     }
 
     fn draw_on(&self, area: &Area<'_>, bottom: i32) -> Result<(), String> {
-        for tick in self.axis.ticks(7) {
-            let Some(x) = self.x(tick) else { continue };
-            line(area, [(x, CAPTION), (x, bottom)], GRID, 2)?;
-            let style = font().color(&TEXT).pos(Pos::new(HPos::Center, VPos::Top));
-            put(area, &Text::new(self.axis.label(tick), (x, bottom + 10), style))?;
-        }
-        let style = font().color(&TEXT).pos(Pos::new(HPos::Center, VPos::Top));
-        let middle = (i32::midpoint(LEFT, RIGHT), bottom + 52);
-        put(area, &Text::new(self.axis.caption.clone(), middle, style))?;
+        let across = self.across(bottom);
+        across.draw(area)?;
         let mut top = 0;
         for lane in self.lanes.iter().take(8) {
-            self.draw_lane(area, lane, top + CAPTION)?;
+            self.draw_lane(area, &across, lane, top + CAPTION)?;
             top += CAPTION + LANE;
         }
         area.present().map_err(|error| error.to_string())
     }
 
-    fn draw_lane(&self, area: &Area<'_>, lane: &Lane, top: i32) -> Result<(), String> {
+    fn draw_lane(&self, area: &Area<'_>, across: &Across<'_>, lane: &Lane, top: i32) -> Result<(), String> {
         let base = top + LANE;
         let style = font().color(&TEXT).pos(Pos::new(HPos::Left, VPos::Bottom));
         put(area, &Text::new(printable(&lane.caption, 80), (LEFT, top - 8), style))?;
         let style = font().color(&TEXT).pos(Pos::new(HPos::Right, VPos::Top));
         put(area, &Text::new(printable(&lane.top, 12), (LEFT - 14, top), style))?;
         for block in lane.blocks.iter().take(BLOCKS_MOST) {
-            self.draw_block(area, block, lane.pale, base)?;
+            self.draw_block(area, across, block, (lane.pale, base))?;
         }
         line(area, [(LEFT, base), (RIGHT, base)], AXIS, 2)
     }
 
-    fn draw_block(&self, area: &Area<'_>, block: &Block, pale: bool, base: i32) -> Result<(), String> {
-        let (Some(from), Some(to)) = (self.x(block.from), self.x(block.to)) else { return Ok(()) };
+    fn draw_block(
+        &self,
+        area: &Area<'_>,
+        across: &Across<'_>,
+        block: &Block,
+        (pale, base): (bool, i32),
+    ) -> Result<(), String> {
+        let (Some(from), Some(to)) = (across.of(block.from), across.of(block.to)) else { return Ok(()) };
         let height = (block.height.clamp(0.0, 1.0) * f64::from(LANE)).round();
         if !height.is_finite() || height < 1.0 {
             return Ok(());

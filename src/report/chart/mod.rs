@@ -3,6 +3,7 @@
 //! Everything is drawn once, in fixed colours; the style sheet maps each colour to the theme's (see [`palette`]).
 //! Points are thinned to what a picture can show (see [`thin`]); extremes always stay.
 
+mod across;
 pub mod axis;
 pub mod bars;
 pub mod columns;
