@@ -1,7 +1,8 @@
 //! iperf3 and sockperf beside the network probe, over loopback: a TCP stream in iperf3's own message size, and messages of
 //! 64 bytes there and back over TCP and UDP. Both ends of the probe are threads of this process.
 
-use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::net::{Ipv4Addr, SocketAddr};
+use std::os::fd::AsRawFd;
 use std::path::Path;
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::thread;
@@ -12,6 +13,8 @@ use bulkhead::model::job::Peer;
 use bulkhead::model::metric::Unit;
 use bulkhead::model::params::{Exchange, NetParams, ProbeSpec, Protocol};
 use bulkhead::model::units::Millis;
+
+use nix::sys::socket::{AddressFamily, SockFlag, SockType, SockaddrIn, bind, socket};
 
 use super::another;
 use crate::own;
@@ -138,7 +141,11 @@ fn ours(world: &World, protocol: Protocol, exchange: Exchange, size: u32) -> Res
 fn free_ports(count: u16) -> Result<SocketAddr, String> {
     static TURN: AtomicU16 = AtomicU16::new(0);
     let first = u16::try_from(std::process::id() % 100).unwrap_or(0);
-    let free = |port: u16| TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok();
+    // Without SO_REUSEADDR, as such tools bind: a connection that ended a moment ago still holds its port.
+    let free = |port: u16| {
+        let made = socket(AddressFamily::Inet, SockType::Stream, SockFlag::SOCK_CLOEXEC, None);
+        made.is_ok_and(|made| bind(made.as_raw_fd(), &SockaddrIn::new(127, 0, 0, 1, port)).is_ok())
+    };
     (0..100)
         .map(|_| 12_000 + first.wrapping_add(TURN.fetch_add(1, Ordering::Relaxed)) % 100 * 2 * PORTS)
         .find(|base| (*base..base + count).step_by(10).all(free))
