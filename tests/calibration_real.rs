@@ -83,6 +83,60 @@ fn a_measured_run_calibrates_a_model_that_predicts_what_it_was_not_given() {
     assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
 }
 
+/// Two and three instances of this kind, quiet enough rounds of long enough phases that predictions are held against.
+fn several(kind: &str, cap: &str) -> String {
+    format!(
+        r#"
+name = "several"
+baseline = "{kind}"
+[repeat]
+min = 3
+max = 3
+budget_s = 1200
+[[platform]]
+label = "{kind}"
+kind = "{kind}"
+{cap}
+[probe.share]
+duration_ms = 1500
+[[layout]]
+size = "1x2"
+probes = ["share"]
+[[layout]]
+size = "1x3"
+probes = ["share"]
+"#
+    )
+}
+
+/// Six minutes of a quiet machine, so only when asked for: `BULKHEAD_CALIBRATIONS=1`.
+#[test]
+fn every_prediction_holds_on_a_quiet_machine_when_that_is_asked_for() {
+    if std::env::var_os("BULKHEAD_CALIBRATIONS").is_none() || !nix::unistd::geteuid().is_root() {
+        println!("SKIPPED: BULKHEAD_CALIBRATIONS is not set, or CPU groups need root");
+        return;
+    }
+    let cap = "cpu_cap_percent = 60";
+    let mut missed = Vec::new();
+    for (kind, cap) in [("native", cap), ("vm", cap), ("vm", "")] {
+        let folder = tempfile::tempdir().expect("a folder");
+        fs::write(folder.path().join("several.toml"), several(kind, cap)).expect("written");
+        let words = ["measure", "--experiment", "several.toml", "--out", "run"];
+        let mut command = Command::cargo_bin("bulkhead").expect("the program is built");
+        command.args(words).current_dir(folder.path()).env("NO_COLOR", "1").timeout(HANGS * 4);
+        let measured = command.output().expect("it runs");
+        assert_eq!(measured.status.code(), Some(0), "{}", said(&measured));
+        let predicted = bulkhead(folder.path(), &["simulate", "--from", "run"]);
+        let text = String::from_utf8_lossy(&predicted.stdout).into_owned();
+        let figures = text.split("Estimated from").next().unwrap_or_default();
+        println!("{kind} {cap}\n{figures}");
+        if !figures.contains("6 of 6 demands hold") {
+            missed.push(format!("{kind} {cap}"));
+        }
+    }
+    assert!(missed.is_empty(), "predictions that do not hold: {missed:?}");
+}
+
 #[test]
 fn a_run_without_shares_says_what_to_measure() {
     let folder = tempfile::tempdir().expect("a folder");

@@ -294,8 +294,8 @@ fn net_points(p: &NetParams) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::params::{FwqParams, MpiParams};
-    use crate::model::units::Millis;
+    use crate::model::params::{DiskParams, FwqParams, MpiParams};
+    use crate::model::units::{Mebibytes, Millis};
 
     #[test]
     fn large_messages_take_as_long_as_they_take_and_small_ones_their_time() {
@@ -320,6 +320,35 @@ mod tests {
         let mpi = MpiParams { message_bytes: large.to_vec(), ..MpiParams::default() };
         assert!(over_network(&ProbeSpec::Mpi(mpi), 2.0, 100.0) > 2.0 * message);
         assert!(over_network(&ProbeSpec::default_of(ProbeKind::Fwq), 1.0, 1.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_phase_of_the_disk_ends_with_its_time_or_with_the_file() {
+        let seconds = |mib: u64, slow| {
+            let file_size_mib = Mebibytes::from_mib(mib);
+            let duration_ms = Millis::from_millis(50);
+            on_disk(
+                &ProbeSpec::Disk(DiskParams { file_size_mib, duration_ms, ..DiskParams::default() }),
+                slow,
+            )
+        };
+        let by_time = seconds(1 << 20, 1.0);
+        assert!((seconds(1 << 21, 9.0) - by_time).abs() < 1e-9, "a large file is never read to its end");
+        assert!(seconds(1, 1.0) < by_time / 10.0);
+        assert!((seconds(2, 1.0) - 2.0 * seconds(1, 1.0)).abs() < 1e-9);
+        assert!(seconds(1, 0.0).abs() < 1e-9, "nothing is run");
+    }
+
+    #[test]
+    fn ranks_that_are_processes_wait_for_busy_neighbours_and_nobody_else_does() {
+        let (mpi, net) = (ProbeSpec::default_of(ProbeKind::Mpi), ProbeSpec::default_of(ProbeKind::Net));
+        let beside = |kind| Some(Neighbour { kind, place: LoadPlace::Second });
+        let is_longer = |probe: &ProbeSpec, flavour, beside| polling(probe, flavour, beside) > 1.0;
+        assert!(is_longer(&mpi, Flavour::Process, beside(LoadKind::Cpu)));
+        assert!(!is_longer(&mpi, Flavour::Process, beside(LoadKind::Idle)));
+        assert!(!is_longer(&mpi, Flavour::Process, None));
+        assert!(!is_longer(&mpi, Flavour::Container, beside(LoadKind::Cpu)), "it has a group of its own");
+        assert!(!is_longer(&net, Flavour::Process, beside(LoadKind::Cpu)));
     }
 
     #[test]

@@ -7,7 +7,7 @@
 //!  cost ────────────► typical × how far typical was off for this probe, for this platform, or for the pilot's work
 //! ```
 //! The pilot: a platform of which nothing is known runs a fixed loop for a moment before the prediction; it says how fast
-//! its CPUs work, and its instance is started for it, which is needed anyway.
+//! its CPUs work. Its instance is started for it, which is needed anyway, and says how long further starts will take.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -79,7 +79,7 @@ impl<'a> Oracle<'a> {
                 flavour: flavour(state),
                 cpus: spec.and_then(|spec| spec.cpus).unwrap_or(host.cpus),
                 slowness: 1.0,
-                start: None,
+                start: state.start_ns.map(Nanos::to_duration),
             };
             (state.label.clone(), known)
         });
@@ -317,6 +317,32 @@ mod tests {
         assert_eq!((predicted.measurements, predicted.known), (16, 16));
         assert_eq!(predicted.most_ns, predicted.least_ns);
         assert!(!oracle.wants_pilot("a") && !oracle.wants_pilot("b"));
+    }
+
+    #[test]
+    fn starts_take_what_the_pilots_took_or_an_earlier_session_and_what_runs_learnt_counts_for_more() {
+        let experiment = experiment(TEXT);
+        let (host, mut states) = (host(), states(&experiment));
+        let plan = Plan::new(&experiment, &["a".to_owned(), "b".to_owned()], "a");
+        let predicted = |oracle: Oracle<'_>| {
+            let predicted = oracle.predict(&plan, &History::default(), 0, &plan.order(0));
+            seconds(predicted.least_ns.to_duration())
+        };
+        let nothing = Durations::default();
+        let oracle = |states: &[PlatformState]| Oracle::new(&experiment, &host, states, &nothing);
+        let typical = predicted(oracle(&states));
+        let hundred = [("b".to_owned(), Duration::from_secs(100))];
+        let piloted = predicted(oracle(&states).with_starts(&hundred));
+        // The measured instance, the neighbour, and a fresh one in each of two rounds.
+        let more = 4.0 * (100.0 - seconds(start(Flavour::Translated)));
+        assert!((piloted - typical - more).abs() < 1e-6, "{piloted} {typical}");
+        states[1].start_ns = Some(Nanos::from_duration(Duration::from_secs(100)));
+        assert!((predicted(oracle(&states)) - piloted).abs() < 1e-6, "an earlier session's start");
+        let mut learnt = Durations::default();
+        let key = oracle(&states).start_key("b").unwrap();
+        learnt.learn(&BTreeMap::from([(key, vec![Duration::from_secs(1)])]));
+        let known = Oracle::new(&experiment, &host, &states, &learnt);
+        assert!(predicted(known.with_starts(&hundred)) < typical, "what was learnt");
     }
 
     #[test]

@@ -226,12 +226,12 @@ impl<'a> Runner<'a> {
     /// measure for what works.
     fn learn(&mut self, measurement: &Measurement, began: Instant) {
         let starts = self.fleet.take_starts();
-        let starts = self.learn_starts(&starts);
+        let starting = self.learn_starts(&starts);
         if measurement.broke().is_none() {
             let nothing = Durations::default();
             let oracle = Oracle::new(self.experiment, &self.header.host, &self.states, &nothing);
             let key = oracle.key_of(&measurement.cell);
-            self.learner.add(key, began.elapsed().saturating_sub(starts));
+            self.learner.add(key, began.elapsed().saturating_sub(starting));
         }
     }
 

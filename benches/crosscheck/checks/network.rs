@@ -13,7 +13,6 @@ use bulkhead::model::job::Peer;
 use bulkhead::model::metric::Unit;
 use bulkhead::model::params::{Exchange, NetParams, ProbeSpec, Protocol};
 use bulkhead::model::units::Millis;
-
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, SockaddrIn, bind, socket};
 
 use super::another;

@@ -66,8 +66,8 @@ fn is_end(kind: ErrorKind) -> bool {
 
 /// Reads for the task's duration, counted from the first byte, and at least one whole message; checks the last piece read.
 ///
-/// The buffer is filled from its beginning to its end before it is used again, as programs do that read blocks: short reads
-/// each into the whole buffer, wake the receiver for less, and cost a quarter of the throughput on loopback.
+/// The buffer is filled from its beginning to its end before it is used again, as programs do that read blocks. Reading
+/// whatever has come into the whole buffer each time wakes the receiver for less, and costs a quarter of the throughput on loopback.
 ///
 /// # Errors
 /// The sender is gone, something else arrived than was sent, or the job is to end.
