@@ -177,7 +177,7 @@ fn of_probe(probe: &ProbeSpec, facts: &MachineFacts) -> Cost {
         ProbeSpec::Lock(p) => clock(p.duration_ms.to_duration() * 2),
         ProbeSpec::Syscall(p) => clock(p.duration_ms.to_duration() * p.max_threads.unwrap_or(cpus)),
         ProbeSpec::Fork(p) => clock(p.duration_ms.to_duration() * p.max_threads.unwrap_or(cpus)),
-        ProbeSpec::Share(p) => clock(p.duration_ms.to_duration() * (cpus * 4 + 4)),
+        ProbeSpec::Share(p) => clock(p.takes(cpus)),
         ProbeSpec::Net(p) => exchanges(p.duration_ms.to_duration(), net_points(p)),
         ProbeSpec::Mpi(p) => {
             let sizes = u32::try_from(p.message_bytes.len()).unwrap_or(u32::MAX);

@@ -158,9 +158,7 @@ fn joint_nominal(probe: &ProbeSpec, cpus: u32) -> Nominal {
             let kinds = 2 * u32::try_from(p.message_bytes.len()).unwrap_or(u32::MAX);
             p.duration_ms.to_duration().saturating_mul(kinds)
         }
-        ProbeSpec::Share(p) => {
-            p.duration_ms.to_duration().saturating_mul(cpus.saturating_mul(4).saturating_add(4))
-        }
+        ProbeSpec::Share(p) => p.takes(cpus),
         _ => Duration::ZERO,
     };
     Nominal { by_clock, by_work }

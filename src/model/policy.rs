@@ -94,4 +94,10 @@ pub struct PolicyVerdict {
     pub humps: Vec<Hump>,
     /// What an instance is sure to get; empty when no policy was named.
     pub guarantees: Vec<Guarantee>,
+    /// Joint measurements that it rests on; 0 in older files.
+    #[serde(default)]
+    pub measurements: u32,
+    /// Those of them that name this policy by themselves; 0 when none was named, and in older files.
+    #[serde(default)]
+    pub agreeing: u32,
 }

@@ -15,6 +15,7 @@ use super::figures::{
 use super::fit;
 use super::isolation;
 use super::page::clocks::mark as clock_mark;
+use super::page::share::guaranteed;
 use super::text::{Paint, TextCell, TextTable, paragraph, printable, width, wrap};
 use super::utc::format_utc;
 use super::who;
@@ -48,6 +49,7 @@ pub fn summary(results: &RunResults, style: Style) -> String {
     head(&mut out, results, style);
     verdicts(&mut out, results, style);
     fit::classes(&mut out, results, style);
+    policies(&mut out, results, style);
     dirty(&mut out, results, style);
     headline_table(&mut out, results, style, &mut notes);
     isolation::matrices(&mut out, results, style);
@@ -349,6 +351,20 @@ fn clocks(out: &mut String, results: &RunResults, style: Style) {
         let first = format!("  {}  ", clock_mark(clock.level));
         let sentence = printable(&clock.sentence, SENTENCE_MOST);
         out.push_str(&paragraph(&first, &sentence, style.columns()));
+    }
+}
+
+/// By which policy each platform shares the CPUs, and what that guarantees; only where it was measured.
+fn policies(out: &mut String, results: &RunResults, style: Style) {
+    if results.policies.is_empty() {
+        return;
+    }
+    heading(out, "How are the CPUs shared?", style);
+    for verdict in &results.policies {
+        let first = if verdict.policy.is_some() { "  =  " } else { "  ?  " };
+        let sentence = printable(&verdict.sentence, SENTENCE_MOST);
+        let guaranteed = guaranteed(verdict).map(|text| format!(" {text}")).unwrap_or_default();
+        out.push_str(&paragraph(first, &format!("{sentence}{guaranteed}"), style.columns()));
     }
 }
 

@@ -88,27 +88,22 @@ fn add(mut sum: ShareDetail, round: &ShareDetail) -> ShareDetail {
 }
 
 /// Names the policy of a platform from all its joint measurements, on a host with `host_cpus` CPUs.
+///
+/// The curve is the median over the measurements, point by point: in any single one the host's kernel may not have spread
+/// the threads yet. How many of them say the same by themselves tells how sure the name is; when more of them name
+/// another policy, there is none.
 pub fn verdict(platform: &str, measured: &[(Layout, &ShareDetail)], host_cpus: u32) -> PolicyVerdict {
-    let mut groups: BTreeMap<(Layout, u32, u32), Vec<Observation>> = BTreeMap::new();
-    for (layout, detail) in measured {
-        for seen in observations(detail) {
-            groups.entry((*layout, seen.first_threads, seen.other_threads)).or_default().push(seen);
-        }
-    }
-    let typical: Vec<(Layout, Observation)> = groups
-        .iter()
-        .filter_map(|((layout, _, _), group)| {
-            let middle = |pick: fn(&Observation) -> f64| median(&group.iter().map(pick).collect::<Vec<_>>());
-            let first = group.first()?;
-            Some((
-                *layout,
-                Observation { first: middle(|o| o.first)?, other: middle(|o| o.other)?, ..*first },
-            ))
-        })
-        .collect();
+    let rounds: Vec<(Layout, Vec<Observation>)> =
+        measured.iter().map(|(layout, detail)| (*layout, observations(detail))).collect();
+    let typical = typical(&rounds);
     let seen: Vec<Observation> = typical.iter().map(|(_, seen)| *seen).collect();
     let cpus = f64::from(host_cpus.max(1));
-    let named = name(&seen, cpus);
+    let mut named = name(&seen, cpus);
+    let votes = Votes::count(&rounds, named.candidate, cpus);
+    if let (Some(candidate), Some(other)) = (named.candidate, votes.outvoted) {
+        named.doubt = Some(votes.doubt(candidate.policy, other));
+        named.candidate = None;
+    }
     let points = typical.iter().map(|(layout, seen)| SharePoint {
         layout: *layout,
         first_threads: seen.first_threads,
@@ -121,15 +116,76 @@ pub fn verdict(platform: &str, measured: &[(Layout, &ShareDetail)], host_cpus: u
     PolicyVerdict {
         platform: platform.to_owned(),
         policy: named.candidate.map(|candidate| candidate.policy),
-        sentence: sentence(platform, &named, instance_cpus),
+        sentence: sentence(platform, &named, instance_cpus, &votes),
         points: points.collect(),
         humps: humps(measured),
         guarantees: named.candidate.map(|c| guarantees(c, instance_cpus, cpus)).unwrap_or_default(),
         fits: named.fits,
+        measurements: votes.all,
+        agreeing: if named.candidate.is_some() { votes.agreeing } else { 0 },
     }
 }
 
-fn sentence(platform: &str, named: &Named, cpus: u32) -> String {
+/// The median of every point over all measurements of its layout.
+fn typical(rounds: &[(Layout, Vec<Observation>)]) -> Vec<(Layout, Observation)> {
+    let mut groups: BTreeMap<(Layout, u32, u32), Vec<Observation>> = BTreeMap::new();
+    for (layout, seen) in rounds {
+        for seen in seen {
+            groups.entry((*layout, seen.first_threads, seen.other_threads)).or_default().push(*seen);
+        }
+    }
+    let middle_of = |group: &[Observation], pick: fn(&Observation) -> f64| {
+        median(&group.iter().map(pick).collect::<Vec<_>>())
+    };
+    groups
+        .iter()
+        .filter_map(|((layout, _, _), group)| {
+            let (first, other) = (middle_of(group, |o| o.first)?, middle_of(group, |o| o.other)?);
+            Some((*layout, Observation { first, other, ..*group.first()? }))
+        })
+        .collect()
+}
+
+/// What each measurement says by itself.
+struct Votes {
+    all: u32,
+    agreeing: u32,
+    /// A policy that more of them name, and how many.
+    outvoted: Option<(SharingPolicy, u32)>,
+}
+
+impl Votes {
+    fn count(rounds: &[(Layout, Vec<Observation>)], named: Option<Candidate>, cpus: f64) -> Self {
+        let mut counts: BTreeMap<SharingPolicy, u32> = BTreeMap::new();
+        for candidate in rounds.iter().filter_map(|(_, seen)| name(seen, cpus).candidate) {
+            *counts.entry(candidate.policy).or_default() += 1;
+        }
+        let agreeing = named.and_then(|named| counts.get(&named.policy)).copied().unwrap_or(0);
+        let most = counts.into_iter().max_by_key(|(_, count)| *count);
+        let all = u32::try_from(rounds.len()).unwrap_or(u32::MAX);
+        Self { all, agreeing, outvoted: most.filter(|(_, count)| *count > agreeing) }
+    }
+
+    fn doubt(&self, named: SharingPolicy, (other, count): (SharingPolicy, u32)) -> String {
+        format!(
+            "its {} measurements together look like \"{}\", but by themselves {} of them say so and {count} say \"{}\": \
+             measure longer or more rounds",
+            self.all,
+            words(named),
+            self.agreeing,
+            words(other)
+        )
+    }
+
+    fn words(&self) -> String {
+        match self.all {
+            1 => "from a single measurement".to_owned(),
+            all => format!("{} of {all} measurements say so by themselves", self.agreeing),
+        }
+    }
+}
+
+fn sentence(platform: &str, named: &Named, cpus: u32, votes: &Votes) -> String {
     let Some(candidate) = named.candidate else {
         let why = named.doubt.as_deref().unwrap_or("nothing was measured");
         return format!("How {platform} shares the CPUs cannot be said: {why}.");
@@ -157,9 +213,10 @@ fn sentence(platform: &str, named: &Named, cpus: u32) -> String {
         }
     };
     format!(
-        "{platform} shares the CPUs {how} ({}; off by {} % of all CPUs on average).",
+        "{platform} shares the CPUs {how} ({}; off by {} % of all CPUs on average; {}).",
         words(candidate.policy),
-        three_digits(misfit)
+        three_digits(misfit),
+        votes.words()
     )
 }
 
@@ -272,6 +329,40 @@ mod tests {
         let four = verdict.guarantees.iter().find(|g| g.instances == 4 && g.needed_cpus == 2).unwrap();
         assert!((four.guaranteed_cpus - 0.5).abs() < 1e-9);
         assert_eq!(verdict.points.len(), 6);
+        assert!(verdict.sentence.ends_with("; from a single measurement)."), "{}", verdict.sentence);
+    }
+
+    /// Two instances in phases of 1 + 2, 2 + 2 and 1 + 4 threads; the first gets `cpus` of two while it needs one.
+    fn pair(cpus: f64) -> ShareDetail {
+        let phases = |alone: f64| vec![(1, 2, alone), (2, 2, 1.0), (1, 4, alone), (3, 2, 1.0)];
+        ShareDetail { others: vec![detail(1, phases(2.0 - cpus))], ..detail(0, phases(cpus)) }
+    }
+
+    #[test]
+    fn a_name_says_how_many_measurements_say_it_by_themselves() {
+        let (equal, need) = (pair(1.0), pair(2.0 / 3.0));
+        let rounds = [&equal, &need, &equal, &equal, &need].map(|round| (Layout::PAIR, round));
+        let most = verdict("vm", &rounds, 2);
+        assert_eq!(
+            (most.policy, most.measurements, most.agreeing),
+            (Some(SharingPolicy::EqualPerInstance), 5, 3)
+        );
+        assert!(most.sentence.ends_with("3 of 5 measurements say so by themselves)."), "{}", most.sentence);
+    }
+
+    #[test]
+    fn a_middle_that_most_measurements_do_not_share_is_not_named() {
+        // Each says "proportional to need" in one of its two telling phases, and the medians say "equal".
+        let round = |first: f64, second: f64| {
+            let phases = |one: f64, two: f64| vec![(1, 2, one), (2, 2, 1.0), (1, 4, two), (3, 2, 1.0)];
+            let other = detail(1, phases(2.0 - first, 2.0 - second));
+            ShareDetail { others: vec![other], ..detail(0, phases(first, second)) }
+        };
+        let rounds =
+            [round(1.0, 0.45), round(0.45, 1.0), round(1.0, 1.0), round(0.45, 0.98), round(0.98, 0.45)];
+        let rounds: Vec<_> = rounds.iter().map(|round| (Layout::PAIR, round)).collect();
+        let verdict = verdict("vm", &rounds, 2);
+        assert_eq!(verdict.policy, None, "{}", verdict.sentence);
     }
 
     #[test]

@@ -6,11 +6,13 @@
 mod basic;
 mod compute;
 mod peers;
+mod share;
 mod timing;
 
 pub use basic::*;
 pub use compute::*;
 pub use peers::*;
+pub use share::*;
 pub use timing::*;
 
 use serde::{Deserialize, Serialize};

@@ -1,4 +1,4 @@
-//! Parameters of the probes that several instances make together: network, message passing, shares.
+//! Parameters of the probes that several instances make together: network and message passing.
 
 use serde::{Deserialize, Serialize};
 
@@ -96,27 +96,5 @@ impl MpiParams {
         }
         within("probe.mpi.duration_ms", self.duration_ms.get(), 10, HOUR_MS)?;
         within("probe.mpi.ranks_per_instance", self.ranks_per_instance.into(), 1, 64)
-    }
-}
-
-/// Parameters of the share probe, made by all instances of a layout: the first needs 1 … 2 E threads, the others E
-/// and then 2 E each, where E is the number of CPUs they share.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[serde(deny_unknown_fields, default)]
-pub struct ShareParams {
-    /// How long per point of the curve, 50 ms … 1 h; several scheduling periods are needed.
-    pub duration_ms: Millis,
-}
-
-impl Default for ShareParams {
-    fn default() -> Self {
-        Self { duration_ms: Millis::from_millis(500) }
-    }
-}
-
-impl ShareParams {
-    pub(super) fn check(&self) -> Result<(), OutOfBounds> {
-        within("probe.share.duration_ms", self.duration_ms.get(), 50, HOUR_MS)
     }
 }

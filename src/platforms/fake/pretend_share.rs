@@ -13,12 +13,9 @@ const SLICE_NS: f64 = 3e6;
 pub(super) fn share(maker: &mut Maker, params: &ShareParams) -> Detail {
     let (rank, ranks) = maker.part.as_ref().map_or((0, 2), |part| (part.rank, part.ranks));
     let cpus = maker.cpus.max(1);
-    let mut steps = vec![(cpus, 0), (0, cpus)];
-    for other in [cpus, 2 * cpus] {
-        steps.extend((1..=2 * cpus).map(|first| (first, other)));
-    }
     let window = params.duration_ms.get() as f64 * 1e6;
-    let phases = steps.into_iter().map(|(first_threads, other_threads)| {
+    let phases = ShareParams::steps(cpus).into_iter().map(|step| {
+        let (first_threads, other_threads) = (step.first, step.other);
         let mine = if rank == 0 { first_threads } else { other_threads };
         let all = first_threads + other_threads * ranks.saturating_sub(1);
         // A thread gets its part of the CPUs, at most a whole one.

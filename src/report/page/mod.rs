@@ -25,7 +25,7 @@ mod peers;
 mod probes;
 mod provenance;
 mod rates;
-mod share;
+pub(super) mod share;
 mod simulation;
 mod summary;
 mod time_line;

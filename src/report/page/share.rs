@@ -4,7 +4,7 @@
 use maud::{Markup, html};
 
 use crate::model::metric::Unit;
-use crate::model::policy::{PolicyVerdict, SharePoint};
+use crate::model::policy::{Guarantee, PolicyVerdict, SharePoint};
 use crate::model::results::RunResults;
 use crate::model::units::three_digits;
 use crate::stats::policy::words;
@@ -19,7 +19,10 @@ pub(super) fn share(results: &RunResults) -> Markup {
     let labels = platform_labels(results);
     html! {
         @for verdict in &results.policies {
-            p { strong { (verdict.sentence) } }
+            p {
+                strong { (verdict.sentence) }
+                @if let Some(sure) = guaranteed(verdict) { " " (sure) }
+            }
             @if !verdict.humps.is_empty() { p { (slices(verdict)) } }
         }
         @for ((layout, other_threads), caption) in curves(results) {
@@ -92,6 +95,22 @@ fn curve(results: &RunResults, labels: &[String], layout: &str, other_threads: u
         series,
         rules: Vec::new(),
     }
+}
+
+/// What an instance is sure of beside one other and beside three, in a sentence; none where no policy was named.
+pub(in crate::report) fn guaranteed(verdict: &PolicyVerdict) -> Option<String> {
+    let needed = verdict.guarantees.iter().map(|guarantee| guarantee.needed_cpus).max()?;
+    let beside = |others: u32| {
+        let is_wanted =
+            |g: &&Guarantee| g.needed_cpus == needed && g.instances.checked_sub(1) == Some(others);
+        let found = verdict.guarantees.iter().find(is_wanted)?;
+        Some(three_digits(found.guaranteed_cpus))
+    };
+    Some(format!(
+        "An instance that needs {needed} CPUs gets {} of them beside one other that wants all, {} beside three.",
+        beside(1)?,
+        beside(3)?
+    ))
 }
 
 /// The lengths of time slices in a sentence.

@@ -3,8 +3,9 @@
 //! (Lourot 2010; closed forms in `stats::policy`).
 //!
 //! ```text
-//!  start ── lead ──┬── phase 0 ──┬ pause ┬── phase 1 ──┬ pause ┬ …      the same clock grid in every instance
-//!                  │ first alone │       │ others alone│       │ both, more and more threads
+//!  start ─ lead ─┬─ settle ─┬─ phase 0 ─┬ pause ┬─ settle ─┬─ phase 1 ─┬ pause ┬ …   the same clock grid in every instance
+//!                │ first alone: works,  │       │ others alone         │       │ both, more and more threads
+//!                           └ and counts
 //! ```
 //!
 //! A working thread does small pieces of arithmetic and reads the cycle counter after each. A piece that takes 50 µs or
@@ -19,7 +20,7 @@ use crate::model::detail::{Detail, ShareDetail, SharePhase};
 use crate::model::facts::OwnCost;
 use crate::model::histogram::{DenseHistogram, Histogram};
 use crate::model::job::ProbeReport;
-use crate::model::params::ShareParams;
+use crate::model::params::{ShareParams, ShareStep};
 use crate::model::units::{Bytes, Hertz, Nanos};
 use crate::workloads::bounds::Bounds;
 use crate::workloads::clock::{Anchor, counter_facts, thread_cpu_time, ticks};
@@ -27,41 +28,10 @@ use crate::workloads::crew;
 use crate::workloads::error::WorkError;
 use crate::workloads::pin::granted_cpus;
 
-/// From the common start to the first phase: threads are started and the counter's rate is measured meanwhile.
-const LEAD: Duration = Duration::from_millis(100);
-/// Between two phases, so that a thread that was away at the end of one is there for the next.
-const PAUSE: Duration = Duration::from_millis(30);
 /// A piece that takes this much longer than it should was interrupted by someone who matters.
 const AWAY: Duration = Duration::from_micros(50);
 /// Length of a piece of work at least.
 const PIECE: Duration = Duration::from_micros(4);
-/// Thread counts per curve at most.
-const MOST_STEPS: u32 = 6;
-
-/// Threads of the first instance and of each other one in a phase.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Step {
-    first: u32,
-    other: u32,
-}
-
-/// The phases for instances with `cpus` CPUs: each side alone, then every combination.
-fn schedule(cpus: u32) -> Vec<Step> {
-    let cpus = cpus.max(1);
-    let most = cpus.saturating_mul(2);
-    let mut counts: Vec<u32> = if most <= MOST_STEPS {
-        (1..=most).collect()
-    } else {
-        vec![1, cpus / 2, cpus, cpus + cpus / 2, most]
-    };
-    counts.dedup();
-    let mut steps = vec![Step { first: cpus, other: 0 }, Step { first: 0, other: cpus }];
-    for other in [cpus, most] {
-        steps.extend(counts.iter().map(|first| Step { first: *first, other }));
-    }
-    steps
-}
-
 /// What one thread did in one phase.
 struct Stint {
     rounds: u64,
@@ -70,10 +40,10 @@ struct Stint {
     running: Histogram,
 }
 
-/// A phase on the clock grid.
+/// A phase on the clock grid: from `settles` on the threads work, from `begin_ticks` on it counts.
 #[derive(Debug, Clone, Copy)]
 struct Window {
-    begin: Instant,
+    settles: Instant,
     begin_ticks: u64,
     end_ticks: u64,
 }
@@ -83,18 +53,19 @@ struct Grid {
     began: Instant,
     began_ticks: u64,
     rate: Hertz,
-    phase: Duration,
+    params: ShareParams,
 }
 
 impl Grid {
     fn window(&self, index: usize) -> Window {
         let turns = u32::try_from(index).unwrap_or(u32::MAX);
-        let offset = LEAD + (self.phase + PAUSE) * turns;
-        let begin_ticks = self.began_ticks.saturating_add(self.to_ticks(offset));
+        let settling = ShareParams::LEAD + self.params.phase() * turns;
+        let counted = settling + self.params.settle_ms.to_duration();
+        let begin_ticks = self.began_ticks.saturating_add(self.to_ticks(counted));
         Window {
-            begin: self.began + offset,
+            settles: self.began + settling,
             begin_ticks,
-            end_ticks: begin_ticks.saturating_add(self.to_ticks(self.phase)),
+            end_ticks: begin_ticks.saturating_add(self.to_ticks(self.params.duration_ms.to_duration())),
         }
     }
 
@@ -118,9 +89,9 @@ pub fn measure(params: &ShareParams, context: &Context<'_>) -> Result<ProbeRepor
     };
     let cpus = granted_cpus();
     let rate = Anchor::take()?.rate_since()?;
-    let grid = Grid { began, began_ticks, rate, phase: params.duration_ms.to_duration() };
-    let steps = schedule(cpus);
-    let mine = |step: &Step| if part.rank == 0 { step.first } else { step.other };
+    let grid = Grid { began, began_ticks, rate, params: params.clone() };
+    let steps = ShareParams::steps(cpus);
+    let mine = |step: &ShareStep| if part.rank == 0 { step.first } else { step.other };
     let threads = steps.iter().map(mine).max().unwrap_or(1);
     let piece = piece_rounds(rate);
     let outcome = crew::run(threads, context.bounds, |number, _muster| {
@@ -183,7 +154,11 @@ fn stint(
     // Every page of these is touched now, not while time counts.
     let (mut away, mut running) = (DenseHistogram::new(), DenseHistogram::new());
     let threshold = grid.to_ticks(AWAY);
-    sleep_until(window.begin, bounds)?;
+    sleep_until(window.settles, bounds)?;
+    while ticks() < window.begin_ticks {
+        bounds.check()?;
+        arithmetic(piece, words);
+    }
     let cpu_before = thread_cpu_time()?;
     let mut rounds = 0;
     // Whoever is late for the beginning was away from it on.
@@ -225,7 +200,7 @@ fn sleep_until(moment: Instant, bounds: Bounds<'_>) -> Result<(), WorkError> {
 }
 
 /// All threads' stints of one phase together.
-fn phase(step: Step, index: usize, grid: &Grid, threads: &[Vec<Option<Stint>>]) -> SharePhase {
+fn phase(step: ShareStep, index: usize, grid: &Grid, threads: &[Vec<Option<Stint>>]) -> SharePhase {
     let stints: Vec<&Stint> =
         threads.iter().filter_map(|stints| stints.get(index).and_then(Option::as_ref)).collect();
     let pooled = |pick: fn(&Stint) -> &Histogram| {
@@ -235,7 +210,7 @@ fn phase(step: Step, index: usize, grid: &Grid, threads: &[Vec<Option<Stint>>]) 
     SharePhase {
         first_threads: step.first,
         other_threads: step.other,
-        elapsed_ns: Nanos::from_duration(grid.phase),
+        elapsed_ns: Nanos::from_duration(grid.params.duration_ms.to_duration()),
         cpu_time_ns: stints.iter().fold(Nanos::ZERO, |sum, stint| sum.saturating_add(stint.cpu_time)),
         rounds: stints.iter().map(|stint| stint.rounds).sum(),
         away_ticks: pooled(|stint| &stint.away),
@@ -253,19 +228,6 @@ mod tests {
     use crate::workloads::run::Surroundings;
 
     #[test]
-    fn each_side_is_measured_alone_and_then_in_every_combination() {
-        let steps = schedule(2);
-        let text: Vec<String> = steps.iter().map(|step| format!("{}+{}", step.first, step.other)).collect();
-        assert_eq!(text, ["2+0", "0+2", "1+2", "2+2", "3+2", "4+2", "1+4", "2+4", "3+4", "4+4"]);
-        assert_eq!(schedule(1).len(), 6);
-        for cpus in [3, 4, 16, 1000] {
-            let steps = schedule(cpus);
-            assert!(steps.len() <= 14, "{cpus}: {}", steps.len());
-            assert!(steps.iter().any(|step| step.first == 2 * cpus && step.other == 2 * cpus));
-        }
-    }
-
-    #[test]
     fn running_and_away_fill_every_window() {
         let stop = AtomicBool::new(false);
         let part = Part { rank: 0, ranks: 2, peers: Vec::new() };
@@ -277,7 +239,7 @@ mod tests {
             part: Some(&part),
             fresh: false,
         };
-        let params = ShareParams { duration_ms: Millis::from_millis(50) };
+        let params = ShareParams { duration_ms: Millis::from_millis(50), settle_ms: Millis::from_millis(10) };
         let report = measure(&params, &context).unwrap();
         let Detail::Share(detail) = report.detail else { panic!("another probe's detail") };
         for phase in &detail.phases {
