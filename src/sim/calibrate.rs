@@ -144,7 +144,7 @@ fn hold_out<'a, 'b>(seen: &'b [Phase<'a>]) -> Option<(&'b Phase<'a>, Vec<&'b Pha
 fn learn(joint: &Measured<'_>, rest: &[&Phase<'_>], random_seed: u64) -> Option<Model> {
     let seen: Vec<Observation> = rest.iter().map(|phase| phase.0).collect();
     let cpus = f64::from(joint.host_cpus);
-    let named = name(&seen, cpus);
+    let named = name(&seen, cpus, 0.0);
     let fit = named.fits.first()?;
     let most =
         seen.iter().map(|seen| seen.first + seen.other * f64::from(seen.instances - 1)).fold(0.0, f64::max);

@@ -46,8 +46,11 @@ pub struct Candidate {
 
 /// A policy that is farther off than this, as a share of all CPUs, explains nothing.
 const WORST_MISFIT: f64 = 0.12;
-/// A policy with a fitted parameter can bend itself to much, also to what other work on the host takes; it must be nearer.
+/// A policy with a fitted parameter can bend itself to much, also to what other work on the host takes; it must be nearer,
+/// as far as the measurements agree among themselves.
 const WORST_FITTED_MISFIT: f64 = 0.05;
+/// Standard errors that a curve may lie beside the truth.
+const ERRORS_ALLOWED: f64 = 2.0;
 /// Misfits below this are noise: no policy is better for being nearer than that.
 const NOISE: f64 = 0.02;
 /// A cap nearer to what an instance could have anyway is none: the machine itself never gives all it has.
@@ -114,8 +117,9 @@ pub struct Named {
 /// Names the policy behind the observations on a machine with `cpus` CPUs.
 ///
 /// The machine itself takes a little for its own work, so what is shared is the most that all instances together got in
-/// any phase, where that is near `cpus`.
-pub fn name(seen: &[Observation], cpus: f64) -> Named {
+/// any phase, where that is near `cpus`. `scatter_share` is the standard error of the observations, as a share of all CPUs
+/// like a misfit; 0 where there was one measurement only.
+pub fn name(seen: &[Observation], cpus: f64, scatter_share: f64) -> Named {
     let total =
         |phase: &Observation| phase.first + f64::from(phase.instances.saturating_sub(1)) * phase.other;
     let most = seen.iter().map(total).fold(0.0, f64::max);
@@ -136,18 +140,22 @@ pub fn name(seen: &[Observation], cpus: f64) -> Named {
             misfit_share: *misfit,
         })
         .collect();
-    let doubt = doubt(seen, &ranked);
+    let doubt = doubt(seen, &ranked, scatter_share);
     let candidate = if doubt.is_none() { ranked.first().map(|best| best.0) } else { None };
     Named { candidate, doubt, fits }
 }
 
-fn doubt(seen: &[Observation], ranked: &[(Candidate, f64, f64)]) -> Option<String> {
+fn doubt(seen: &[Observation], ranked: &[(Candidate, f64, f64)], scatter_share: f64) -> Option<String> {
     let both = seen.iter().filter(|phase| phase.first_threads > 0 && phase.other_threads > 0).count();
     let [best, second, ..] = ranked else { return Some("there is nothing to compare".to_owned()) };
     if both < 2 {
         return Some(format!("{both} phases in which both sides worked; at least 2 are needed"));
     }
-    let allowed = if has_parameter(best.0.policy) { WORST_FITTED_MISFIT } else { WORST_MISFIT };
+    let allowed = if has_parameter(best.0.policy) {
+        WORST_FITTED_MISFIT.hypot(ERRORS_ALLOWED * scatter_share).min(WORST_MISFIT)
+    } else {
+        WORST_MISFIT
+    };
     if best.1 > allowed {
         return Some(format!(
             "no known policy explains what was measured (the nearest, {}, is off by {:.0} % of all CPUs); was other \
@@ -294,7 +302,7 @@ mod tests {
                             Observation { first: noisy(first), other: noisy(other), ..phase }
                         })
                         .collect();
-                    let named = name(&seen, capacity);
+                    let named = name(&seen, capacity, 0.0);
                     let got = named.candidate.map(|candidate| candidate.policy);
                     assert_eq!(
                         got,
@@ -317,9 +325,34 @@ mod tests {
                 ..phase
             })
             .collect();
-        let named = name(&seen, 4.0);
+        let named = name(&seen, 4.0, 0.0);
         assert_eq!(named.candidate, None);
         assert!(named.doubt.unwrap().contains("no known policy"));
-        assert_eq!(name(&[], 2.0).candidate, None);
+        assert_eq!(name(&[], 2.0, 0.0).candidate, None);
+    }
+
+    #[test]
+    fn a_fitted_policy_may_be_as_far_off_as_the_measurements_scatter_and_no_farther() {
+        let weighted = Candidate { policy: SharingPolicy::Weighted, parameter: 2.0, per_instance: false };
+        let mut sign = 1.0;
+        let seen: Vec<Observation> = phases(2, 2)
+            .into_iter()
+            .map(|phase| {
+                let (first, other) = predict(weighted, &phase, 2.0);
+                sign = -sign;
+                let off = if phase.first_threads > 1 && phase.other_threads > 0 { 0.16 * sign } else { 0.0 };
+                Observation { first: first + off, other: other - off, ..phase }
+            })
+            .collect();
+        let named = |scatter_share| name(&seen, 2.0, scatter_share);
+        assert_eq!(named(0.0).fits[0].policy, SharingPolicy::Weighted);
+        assert_eq!(
+            named(0.0).candidate,
+            None,
+            "one measurement is off by {}",
+            named(0.0).fits[0].misfit_share
+        );
+        let scattered = named(0.04).candidate.map(|candidate| candidate.policy);
+        assert_eq!(scattered, Some(SharingPolicy::Weighted));
     }
 }

@@ -90,15 +90,15 @@ fn add(mut sum: ShareDetail, round: &ShareDetail) -> ShareDetail {
 /// Names the policy of a platform from all its joint measurements, on a host with `host_cpus` CPUs.
 ///
 /// The curve is the median over the measurements, point by point: in any single one the host's kernel may not have spread
-/// the threads yet. How many of them say the same by themselves tells how sure the name is; when more of them name
-/// another policy, there is none.
+/// the threads yet. How many of them say the same by themselves tells how sure the name is; when more than half of them
+/// name another policy, there is none.
 pub fn verdict(platform: &str, measured: &[(Layout, &ShareDetail)], host_cpus: u32) -> PolicyVerdict {
     let rounds: Vec<(Layout, Vec<Observation>)> =
         measured.iter().map(|(layout, detail)| (*layout, observations(detail))).collect();
     let typical = typical(&rounds);
     let seen: Vec<Observation> = typical.iter().map(|(_, seen)| *seen).collect();
     let cpus = f64::from(host_cpus.max(1));
-    let mut named = name(&seen, cpus);
+    let mut named = name(&seen, cpus, scatter(&rounds, cpus));
     let votes = Votes::count(&rounds, named.candidate, cpus);
     if let (Some(candidate), Some(other)) = (named.candidate, votes.outvoted) {
         named.doubt = Some(votes.doubt(candidate.policy, other));
@@ -126,18 +126,25 @@ pub fn verdict(platform: &str, measured: &[(Layout, &ShareDetail)], host_cpus: u
     }
 }
 
-/// The median of every point over all measurements of its layout.
-fn typical(rounds: &[(Layout, Vec<Observation>)]) -> Vec<(Layout, Observation)> {
-    let mut groups: BTreeMap<(Layout, u32, u32), Vec<Observation>> = BTreeMap::new();
+/// Observations of the same point in several measurements.
+type Points = BTreeMap<(Layout, u32, u32), Vec<Observation>>;
+
+fn points_of(rounds: &[(Layout, Vec<Observation>)]) -> Points {
+    let mut points = Points::new();
     for (layout, seen) in rounds {
         for seen in seen {
-            groups.entry((*layout, seen.first_threads, seen.other_threads)).or_default().push(*seen);
+            points.entry((*layout, seen.first_threads, seen.other_threads)).or_default().push(*seen);
         }
     }
+    points
+}
+
+/// The median of every point over all measurements of its layout.
+fn typical(rounds: &[(Layout, Vec<Observation>)]) -> Vec<(Layout, Observation)> {
     let middle_of = |group: &[Observation], pick: fn(&Observation) -> f64| {
         median(&group.iter().map(pick).collect::<Vec<_>>())
     };
-    groups
+    points_of(rounds)
         .iter()
         .filter_map(|((layout, _, _), group)| {
             let (first, other) = (middle_of(group, |o| o.first)?, middle_of(group, |o| o.other)?);
@@ -146,24 +153,47 @@ fn typical(rounds: &[(Layout, Vec<Observation>)]) -> Vec<(Layout, Observation)> 
         .collect()
 }
 
+/// Standard error of those medians, root mean square over all points and both sides, as a share of all CPUs; points that
+/// were measured less than three times tell of none.
+fn scatter(rounds: &[(Layout, Vec<Observation>)], cpus: f64) -> f64 {
+    /// Of the median over that of the mean, for normal samples.
+    const OF_MEDIAN: f64 = 1.2533;
+    let squared_error = |values: &[f64]| {
+        let n = values.len() as f64;
+        let mean = values.iter().sum::<f64>() / n;
+        let variance = values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / (n - 1.0);
+        OF_MEDIAN.powi(2) * variance / n
+    };
+    let points = points_of(rounds);
+    let errors = points.values().filter(|group| group.len() >= 3).map(|group| {
+        let first: Vec<f64> = group.iter().map(|seen| seen.first).collect();
+        let others: Vec<f64> =
+            group.iter().map(|seen| seen.other * f64::from(seen.instances.saturating_sub(1))).collect();
+        squared_error(&first) + squared_error(&others)
+    });
+    (errors.sum::<f64>() / (2 * points.len().max(1)) as f64).sqrt() / cpus
+}
+
 /// What each measurement says by itself.
 struct Votes {
     all: u32,
     agreeing: u32,
-    /// A policy that more of them name, and how many.
+    /// Another policy that more than half of them name, and how many.
     outvoted: Option<(SharingPolicy, u32)>,
 }
 
 impl Votes {
     fn count(rounds: &[(Layout, Vec<Observation>)], named: Option<Candidate>, cpus: f64) -> Self {
         let mut counts: BTreeMap<SharingPolicy, u32> = BTreeMap::new();
-        for candidate in rounds.iter().filter_map(|(_, seen)| name(seen, cpus).candidate) {
+        for candidate in rounds.iter().filter_map(|(_, seen)| name(seen, cpus, 0.0).candidate) {
             *counts.entry(candidate.policy).or_default() += 1;
         }
         let agreeing = named.and_then(|named| counts.get(&named.policy)).copied().unwrap_or(0);
-        let most = counts.into_iter().max_by_key(|(_, count)| *count);
         let all = u32::try_from(rounds.len()).unwrap_or(u32::MAX);
-        Self { all, agreeing, outvoted: most.filter(|(_, count)| *count > agreeing) }
+        let outvoted = counts
+            .into_iter()
+            .find(|(policy, count)| named.is_some_and(|named| named.policy != *policy) && *count > all / 2);
+        Self { all, agreeing, outvoted }
     }
 
     fn doubt(&self, named: SharingPolicy, (other, count): (SharingPolicy, u32)) -> String {
