@@ -38,6 +38,7 @@ kind = "native"
 {quota}
 [probe.share]
 duration_ms = 400
+settle_ms = 100
 [[layout]]
 size = "1x2"
 probes = ["share"]

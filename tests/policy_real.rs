@@ -72,7 +72,7 @@ fn measure(pair: &mut [Box<dyn Instance>; 2], id: u64, millis: u64) -> ShareDeta
         id,
         probe: Some(ProbeSpec::Share(ShareParams {
             duration_ms: Millis::from_millis(millis),
-            ..ShareParams::default()
+            settle_ms: Millis::from_millis(if strict_runs().is_some() { 500 } else { 200 }),
         })),
         seed: 1,
         deadline_ms: Millis::from_millis(120_000),

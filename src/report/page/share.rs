@@ -106,8 +106,9 @@ pub(in crate::report) fn guaranteed(verdict: &PolicyVerdict) -> Option<String> {
         let found = verdict.guarantees.iter().find(is_wanted)?;
         Some(three_digits(found.guaranteed_cpus))
     };
+    let needed = if needed == 1 { "one CPU".to_owned() } else { format!("{needed} CPUs") };
     Some(format!(
-        "An instance that needs {needed} CPUs gets {} of them beside one other that wants all, {} beside three.",
+        "An instance that needs {needed} gets {} beside one other that wants all, {} beside three.",
         beside(1)?,
         beside(3)?
     ))
