@@ -3,6 +3,7 @@
 //! ```text
 //!  bulkhead agent --link stdio --scratch DIR     child process or container: the link is stdin and stdout
 //!  PID 1 with a guest configuration              VM: boots the guest, then serves the link
+//!  bulkhead wall …                               becomes a program that sees only what it is given; wall-users beside it
 //!  bulkhead reaper DIR                           undoes what a crashed run left behind
 //!  bulkhead keeper FOLDER                        keeps a partition or a switch of a set
 //!  bulkhead undo STATE SET                       undoes what a killed `up` had begun
@@ -35,7 +36,7 @@ use crate::partition::set::down::undo_after_death;
 use crate::partition::set::keeper::{Means, keep};
 use crate::platforms::Cancel;
 use crate::platforms::ssh::janitor::{Janitor, janitor_main};
-use crate::platforms::{agent, facts, reaper, vm};
+use crate::platforms::{agent, facts, reaper, vm, wall};
 use crate::workloads::clock::Anchor;
 use crate::workloads::probes::build::verbs;
 use crate::workloads::run::{Surroundings, run_job};
@@ -63,6 +64,8 @@ pub fn take_over() -> Option<ExitCode> {
         Some(party::VERB) => Some(ended(party::serve())),
         Some("reaper") => Some(reap(&words)),
         Some("janitor") => Some(clean(&words)),
+        Some(wall::VERB) => Some(wall::main(std::env::args_os().skip(2).collect())),
+        Some(wall::USERS_VERB) => Some(wall::hold_users()),
         Some("keeper") => Some(kept(&words)),
         Some("undo") => Some(undone(&words)),
         Some("placement-trial") => Some(try_placement(words.get(1..).unwrap_or_default())),

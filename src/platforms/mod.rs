@@ -28,7 +28,6 @@ pub mod ledger;
 pub mod link;
 pub mod make;
 pub mod native;
-pub mod opened_files;
 pub mod process;
 pub mod reaper;
 pub mod spawn;
@@ -37,6 +36,7 @@ pub mod storage;
 pub mod sweep;
 mod tracing;
 pub mod vm;
+pub mod wall;
 
 pub use make::{PlatformContext, make};
 

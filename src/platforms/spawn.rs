@@ -19,8 +19,6 @@ use nix::sys::prctl::set_pdeathsig;
 use nix::sys::signal::Signal;
 use nix::unistd::{Pid, getppid, setsid};
 
-use crate::platforms::opened_files::View;
-
 /// What a child is bound by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Bond {
@@ -81,13 +79,6 @@ pub fn enter_group(command: &mut Command, procs: File) {
         (&procs).write_all(b"0")
     };
     // SAFETY: only a system call is made between fork and exec; nothing allocates, locks or panics there.
-    unsafe { command.pre_exec(in_child) };
-}
-
-/// Lets the child of `command` see the file systems like this.
-pub fn enter_view(command: &mut Command, view: View) {
-    let in_child = move || Ok(view.enter()?);
-    // SAFETY: only system calls are made between fork and exec; nothing allocates, locks or panics there.
     unsafe { command.pre_exec(in_child) };
 }
 

@@ -10,10 +10,17 @@ use crate::cli::args::ToolArgs;
 use crate::model::partition::is_name;
 
 const EXEC_AFTER: &str = "\
-The program sees the host's files read-only, with a throw-away layer of its own on top, runs in the current folder, \
-as the current user, with the whole environment of this command (--env-clear: none; --user leaves HOME as it is). \
+The program sees the system's programs and libraries, /etc as everybody may read it, and the folder it starts in, \
+read-only, with a throw-away layer of its own on top; nothing else of the host, unless --ro, --rw or --files all says so. \
+It runs in the current folder (which is not shown when it is a home or everybody's, such as /tmp), as the current \
+user, with PATH, HOME, USER, TERM, TZ, the locale and such alone of the environment (--env NAME, --env-all: more). \
+It has no network unless --net says so.
+
 Paths given with --rw are written through; a single file can be written, made longer and shorter, but not replaced or \
-removed: programs that save by renaming need its folder. It has no network unless --net says so.
+removed: programs that save by renaming need its folder. What is written there belongs to whoever called bulkhead and \
+gives nobody rights: set-user-ID and set-group-ID bits, device nodes, file capabilities and other owners are refused \
+with EPERM (in the throw-away layer they work). Called by root, it has root's own files and what everybody may \
+use, not root's power over the files of others.
 
 Standard input is read as the program runs, also when the program does not want it: < /dev/null. Signals are the \
 program's: INT, TERM, HUP, QUIT, USR1, USR2, WINCH, TSTP and CONT. Ctrl-Z stops it and then this command; the guest \
@@ -24,6 +31,7 @@ Examples:
   bulkhead exec --cpus 2 --memory 2GiB --rw \"$PWD\" -- make -j2
   sort < big.txt | bulkhead exec -- ./filter --strict > out.txt
   bulkhead exec -t -- bash
+  bulkhead exec --ro ~/data --env OMP_NUM_THREADS -- ./solver
   bulkhead exec --files none -- ./static-program
   bulkhead exec --net plant/control -- curl http://db:8080/
   bulkhead exec --pin 2,3 --cpus 2 --node 0 --realtime 50 --report -- ./controller
@@ -140,8 +148,8 @@ impl FromStr for Net {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "What it sees")]
 pub struct SightArgs {
-    /// Its files: the host's, none but itself, or a folder as its root
-    #[arg(long, value_name = "host|none|DIR", default_value = "host")]
+    /// Its files: the system's with what is named, all of the host's, none but itself, or a folder as its root
+    #[arg(long, value_name = "system|all|none|DIR", default_value = "system")]
     pub files: PathBuf,
     /// What any program in a partition is given.
     #[command(flatten)]
@@ -161,15 +169,21 @@ pub struct SightArgs {
 /// What any program in a partition is given, that of `exec` and the ranks of `mpirun`.
 #[derive(Debug, Args)]
 pub struct ProgramArgs {
+    /// Folder or file it sees besides the system's, read-only (may be repeated)
+    #[arg(long, value_name = "PATH")]
+    pub ro: Vec<PathBuf>,
     /// Folder or file it may write to, under its own path (may be repeated)
     #[arg(long, value_name = "PATH")]
     pub rw: Vec<PathBuf>,
     /// Folder it starts in [default: the current one, in another tree /]
     #[arg(long, value_name = "PATH")]
     pub workdir: Option<PathBuf>,
-    /// Set a variable (may be repeated)
-    #[arg(long, value_name = "NAME=VALUE")]
+    /// Set a variable, or pass one of this command's on (may be repeated)
+    #[arg(long, value_name = "NAME[=VALUE]")]
     pub env: Vec<OsString>,
+    /// Pass on the whole environment, secrets included
+    #[arg(long, conflicts_with = "env_clear")]
+    pub env_all: bool,
     /// Begin with an empty environment
     #[arg(long)]
     pub env_clear: bool,

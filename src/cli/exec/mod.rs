@@ -33,7 +33,7 @@ use super::agent::counter_rate;
 use super::measure::cache_folder;
 use super::output;
 use crate::model::experiment::Accelerator;
-use crate::model::partition::{PartitionSpec, ProgramEnd, Stream};
+use crate::model::partition::{Content, PartitionSpec, ProgramEnd, Stream};
 use crate::partition::place;
 use crate::partition::run::{self, Event, Failed, Outcome, Streams, Surroundings};
 use crate::partition::set::root::state_root;
@@ -67,6 +67,11 @@ fn execute(args: &ExecArgs, begun: Instant) -> Result<u8> {
     if let Err(failed) = run::check(&spec) {
         say_failed(&failed);
         return Ok(failed.code);
+    }
+    if let Content::Program(program) = &spec.content
+        && let Some(remark) = spec::remark(program)
+    {
+        output::say(&format!("bulkhead: {remark}"));
     }
     for remark in place::remarks(&spec.resources, &spec.disks) {
         output::say(&format!("bulkhead: {remark}"));

@@ -14,7 +14,7 @@ use crate::model::partition::{
 };
 use crate::model::units::{Bytes, Mebibytes};
 use crate::partition::set::visit::Visit;
-use crate::partition::users;
+use crate::partition::{run, users};
 use crate::platforms::vm::toolbox::memory_for;
 
 /// What a partition gets unless said otherwise, less what a guest's system takes (see `memory_for`).
@@ -50,7 +50,9 @@ fn name(program: &Program) -> String {
 fn program(args: &ExecArgs) -> Result<Program> {
     let sight = &args.sight;
     let files = match sight.files.as_os_str().as_bytes() {
-        b"host" => Files::Host,
+        b"system" => Files::System,
+        // "host" is what it was called before.
+        b"all" | b"host" => Files::All,
         b"none" => Files::None,
         _ => Files::Tree(absolute(&sight.files)?),
     };
@@ -70,12 +72,18 @@ pub fn given(command: &[OsString], args: &ProgramArgs, files: Files) -> Result<P
         (Some(folder), _) => absolute(folder)?,
         (None, _) => std::env::current_dir().context("the current folder")?,
     };
+    if !args.ro.is_empty() && !matches!(files, Files::System | Files::All) {
+        return Err(anyhow!("--ro shows more of this host's files, which the program does not see at all; use --bind"));
+    }
+    let shown = (files == Files::System && run::shown_unasked(&workdir).is_ok()).then(|| workdir.clone());
+    let named = args.ro.iter().map(|path| absolute(path)).collect::<Result<Vec<_>>>()?;
     Ok(Program {
         argv: command.iter().map(|word| word.as_bytes().to_vec()).collect(),
-        env: environment(args.env_clear, &args.env)?,
+        env: environment(args)?,
         workdir,
         user: user(args.user.as_deref())?,
         files,
+        readable: named.into_iter().chain(shown).collect(),
         writable: args.rw.iter().map(|path| absolute(path)).collect::<Result<_>>()?,
         binds: Vec::new(),
         terminal: None,
@@ -87,20 +95,46 @@ fn absolute(path: &Path) -> Result<PathBuf> {
     std::path::absolute(path).with_context(|| format!("the path \"{}\"", path.display()))
 }
 
-/// The environment: this command's unless `clear`, and what was set.
-fn environment(clear: bool, set: &[OsString]) -> Result<Vec<(Word, Word)>> {
-    let mut variables: Vec<(Word, Word)> = Vec::new();
-    if !clear {
-        variables.extend(std::env::vars_os().map(|(name, value)| (name.into_vec(), value.into_vec())));
-    }
-    for word in set {
-        let (name, value) = halves(word, b'=')
-            .filter(|(name, _)| !name.is_empty())
-            .ok_or_else(|| anyhow!("--env {}: NAME=VALUE was wanted", word.to_string_lossy()))?;
+/// Says that the folder the program starts in is not shown to it.
+pub fn remark(program: &Program) -> Option<String> {
+    let is_named = |named: &PathBuf| program.workdir.starts_with(named);
+    let is_shown = program.files != Files::System || program.readable.iter().chain(&program.writable).any(is_named);
+    if is_shown { None } else { run::shown_unasked(&program.workdir).err() }
+}
+
+/// Variables that are passed on unasked, besides those of the locale: what programs need to speak and to be found.
+const USUAL_VARIABLES: [&[u8]; 14] = [
+    b"PATH", b"HOME", b"USER", b"LOGNAME", b"SHELL", b"PWD", b"TERM", b"COLORTERM", b"NO_COLOR", b"COLUMNS", b"LINES", b"TZ",
+    b"LANG", b"LANGUAGE",
+];
+/// Beginnings of such names: the locale, and how many threads a program has.
+const USUAL_BEGINNINGS: [&[u8]; 2] = [b"LC_", b"OMP_"];
+
+/// The environment: what is usual of this command's, or all or nothing of it, and what was set.
+fn environment(args: &ProgramArgs) -> Result<Vec<(Word, Word)>> {
+    let own = std::env::vars_os().map(|(name, value)| (name.into_vec(), value.into_vec()));
+    let mut variables: Vec<(Word, Word)> =
+        own.filter(|(name, _)| !args.env_clear && (args.env_all || is_usual(name))).collect();
+    for word in &args.env {
+        let (name, value) = match halves(word, b'=') {
+            Some(pair) => pair,
+            None => {
+                let value = std::env::var_os(word)
+                    .ok_or_else(|| anyhow!("--env {}: this command has no such variable", word.display()))?;
+                (word.as_bytes().to_vec(), value.into_vec())
+            }
+        };
+        if name.is_empty() {
+            return Err(anyhow!("--env {}: NAME or NAME=VALUE was wanted", word.display()));
+        }
         variables.retain(|(known, _)| *known != name);
         variables.push((name, value));
     }
     Ok(variables)
+}
+
+fn is_usual(name: &[u8]) -> bool {
+    USUAL_VARIABLES.contains(&name) || USUAL_BEGINNINGS.iter().any(|beginning| name.starts_with(beginning))
 }
 
 fn halves(word: &OsStr, by: u8) -> Option<(Vec<u8>, Vec<u8>)> {

@@ -75,7 +75,7 @@ impl Job {
             return Err(anyhow!("--channel-size {}: a power of two was wanted", each.channel_size));
         }
         let resources = resources(&layout, each.cpus, each.memory.as_deref())?;
-        let program = spec::given(&args.command, &each.program, Files::Host)?;
+        let program = spec::given(&args.command, &each.program, Files::System)?;
         let transport = match args.transport {
             TransportArg::Channel => Transport::Channel,
             TransportArg::Tcp => Transport::Tcp,

@@ -21,6 +21,10 @@ pub struct Program {
     pub user: UserIds,
     /// The file tree it sees.
     pub files: Files,
+    /// Folders and files of the host that it sees besides the system's own, read-only, under their own paths. Only with
+    /// [`Files::System`].
+    #[serde(default)]
+    pub readable: Vec<PathBuf>,
     /// Folders of the host that it may write to; each appears under its own path.
     pub writable: Vec<PathBuf>,
     /// Folders and files of the host that appear, read-only, elsewhere.
@@ -44,9 +48,11 @@ pub struct UserIds {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Files {
-    /// The host's own.
+    /// The system's programs and libraries, its `/etc` as everybody may read it, and what was named.
     #[default]
-    Host,
+    System,
+    /// All of the host's own, but what the kernel makes up.
+    All,
     /// A folder of the host as its root.
     Tree(PathBuf),
     /// Nothing but the program itself.

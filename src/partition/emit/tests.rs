@@ -15,7 +15,7 @@ use crate::model::partition::{
     CardSpec, Content, DiskSpec, PartitionSpec, Priority, Program, Resources, SectionSpec,
 };
 use crate::model::units::{Bytes, Mebibytes};
-use crate::platforms::vm::qemu::ShareArgument;
+use crate::platforms::vm::qemu::{ShareArgument, SharedTree};
 
 fn resources() -> Resources {
     Resources {
@@ -76,7 +76,7 @@ fn emission() -> Emission {
         cards: vec![card(2)],
         sections: vec![section(false)],
     };
-    let shares = vec![ShareArgument { tag: "root".to_owned(), path: "/".into(), writable: false }];
+    let shares = vec![ShareArgument { tag: "root".to_owned(), path: "/".into(), tree: SharedTree::All, writable: false }];
     Emission {
         set: "works".to_owned(),
         networks: vec![("plant".to_owned(), 2)],

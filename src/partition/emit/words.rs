@@ -133,6 +133,7 @@ fn disk(spec: &DiskSpec) -> DiskArgument {
         shared: spec.read_only,
         read_only: spec.read_only,
         throttle: Throttle { bytes_per_s: spec.bytes_per_s, operations_per_s: spec.operations_per_s },
+        handed: None,
     }
 }
 

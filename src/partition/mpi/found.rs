@@ -29,7 +29,7 @@ pub const LIBRARY_VARIABLE: &str = "BULKHEAD_FABRIC";
 pub fn launcher(program: &Program) -> Result<PathBuf, Failed> {
     let mut others = Vec::new();
     for name in LAUNCHERS {
-        let wanted = Program { argv: vec![name.to_vec()], files: Files::Host, ..program.clone() };
+        let wanted = Program { argv: vec![name.to_vec()], files: Files::All, ..program.clone() };
         let Ok(Some(found)) = find_program(&wanted) else { continue };
         match version(&found.host) {
             Ok(text) if VERSION_MARKS.iter().any(|mark| text.contains(mark)) => return Ok(found.inside),

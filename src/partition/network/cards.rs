@@ -109,7 +109,7 @@ impl Cards {
             let mac = of_link(Mac::of(address), link);
             let beat = socket.parent().filter(|_| sockets.len() > 1).map(beat_file);
             self.beats.push(beat);
-            self.plugs.push(PlugArgument { socket: socket.clone(), mac: mac.clone() });
+            self.plugs.push(PlugArgument { socket: socket.clone(), listener: None, mac: mac.clone() });
             macs.push(mac);
         }
         match <[String; 1]>::try_from(macs) {

@@ -278,6 +278,7 @@ fn extras(case: &Case, disks: &[DiskSpec]) -> Extras {
         shared: true,
         read_only: disk.read_only,
         throttle: Throttle { bytes_per_s: disk.bytes_per_s, operations_per_s: disk.operations_per_s },
+        handed: None,
     };
     Extras {
         memory: MemoryArgument { node, hugepages, guest_nodes },

@@ -7,17 +7,17 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 
 use super::check::MOST_ALONE_BYTES;
-use super::{Failed, lookup};
+use super::{Failed, lookup, view};
 use crate::model::partition::network::NamedAddress;
 use crate::model::partition::{Content, DiskSpec, Files, PartitionSpec, Program, SectionSpec};
 use crate::model::platform::DiskBus;
 use crate::partition::network::{USER_RESOLVER, USER_ROUTER, cards};
-use crate::platforms::opened_files::OpenedFiles;
 use crate::platforms::vm::guest::{
     ERROR_PORT, GuestConfig, GuestProgram, GuestSection, GuestTree, INPUT_PORT, OUTPUT_PORT, Root, WayOut,
 };
 use crate::platforms::vm::qemu::{
-    DiskArgument, Extras, MemoryArgument, PortArgument, SectionArgument, ShareArgument, Throttle,
+    DiskArgument, Extras, MemoryArgument, PortArgument, SectionArgument, ShareArgument, SharedTree,
+    Throttle,
 };
 
 /// Tag of the tree that is the program's root.
@@ -43,18 +43,14 @@ pub struct Assembled {
 }
 
 /// The single files that a checked partition's program may write to.
-pub fn opened_files(spec: &PartitionSpec) -> Result<Vec<PathBuf>, Failed> {
+pub fn single_files(spec: &PartitionSpec) -> Result<Vec<PathBuf>, Failed> {
     let Content::Program(program) = &spec.content else { return Ok(Vec::new()) };
     let real = program.writable.iter().map(|path| real(path));
     Ok(real.collect::<Result<Vec<_>, _>>()?.into_iter().filter(|path| !path.is_dir()).collect())
 }
 
-/// Assembles a checked partition, whose program finds others by these names. `opened`: what [`opened_files`] says.
-pub fn assemble(
-    spec: &PartitionSpec,
-    names: &[NamedAddress],
-    opened: Option<&OpenedFiles>,
-) -> Result<Assembled, Failed> {
+/// Assembles a checked partition, whose program finds others by these names.
+pub fn assemble(spec: &PartitionSpec, names: &[NamedAddress]) -> Result<Assembled, Failed> {
     let cards = cards(&spec.cards).map_err(Failed::own)?;
     let way_out = cards.user_network.as_ref().map(|_| WayOut { router: USER_ROUTER, names: USER_RESOLVER });
     let is_plugged = !cards.plugs.is_empty();
@@ -87,7 +83,7 @@ pub fn assemble(
             ..GuestProgram::default()
         };
         guest.way_out = way_out;
-        serve_files(program, opened, &mut guest, &mut made)?;
+        serve_files(program, &mut guest, &mut made)?;
         made.config.program = Some(Box::new(guest));
         add_ports(&mut made).map_err(|error| Failed::own(format!("sockets for the streams: {error}")))?;
     }
@@ -106,6 +102,7 @@ fn disk(spec: &DiskSpec) -> DiskArgument {
         shared: false,
         read_only: spec.read_only,
         throttle: Throttle { bytes_per_s: spec.bytes_per_s, operations_per_s: spec.operations_per_s },
+        handed: None,
     }
 }
 
@@ -125,20 +122,17 @@ fn shown_section(spec: &SectionSpec) -> GuestSection {
 }
 
 /// Which trees are served, and where the guest mounts them.
-fn serve_files(
-    program: &Program,
-    opened: Option<&OpenedFiles>,
-    guest: &mut GuestProgram,
-    made: &mut Assembled,
-) -> Result<(), Failed> {
+fn serve_files(program: &Program, guest: &mut GuestProgram, made: &mut Assembled) -> Result<(), Failed> {
     let shares = &mut made.extras.shares;
-    let mut share = |tag: &str, path: PathBuf, writable: bool| {
-        shares.push(ShareArgument { tag: tag.to_owned(), path, writable });
+    let mut share = |tag: &str, path: PathBuf, tree: SharedTree, writable: bool| {
+        shares.push(ShareArgument { tag: tag.to_owned(), path, tree, writable });
     };
     match &program.files {
-        Files::Host | Files::Tree(_) => {
+        Files::System | Files::All | Files::Tree(_) => {
+            let view = view::of(program)?;
+            let tree = view.map_or(SharedTree::All, SharedTree::Only);
             guest.root = Root::Tree(ROOT_TAG.to_owned());
-            share(ROOT_TAG, lookup::root_of(program).to_owned(), false);
+            share(ROOT_TAG, lookup::root_of(program).to_owned(), tree, false);
         }
         Files::None => {
             let found = lookup::program(program)?;
@@ -147,32 +141,28 @@ fn serve_files(
             guest.root = Root::Alone(found.inside);
         }
     }
-    let mut files = 0;
+    let is_host = matches!(program.files, Files::System | Files::All);
+    let kind = |path: &Path| if path.is_dir() { SharedTree::All } else { SharedTree::File };
     for (number, path) in program.writable.iter().enumerate() {
         let tag = format!("open{number}");
         let real = real(path)?;
         // Where the host's own tree is served, its links lead to the real path.
-        let at = if program.files == Files::Host { real.clone() } else { path.clone() };
-        let is_file = !real.is_dir();
-        let shown = if is_file {
-            // A file that was a folder a moment ago.
-            let opened = opened.ok_or_else(|| Failed::own(format!("{}: it has changed", path.display())))?;
-            files += 1;
-            opened.folder(files - 1)
-        } else {
-            real
-        };
-        share(&tag, shown, true);
+        let at = if is_host { real.clone() } else { path.clone() };
+        let tree = kind(&real);
+        let is_file = tree == SharedTree::File;
+        share(&tag, real, tree, true);
         guest.trees.push(GuestTree { tag, at, writable: true, is_file });
     }
     for (number, bind) in program.binds.iter().enumerate() {
-        if program.files == Files::Host {
+        if program.files == Files::All {
             guest.inner_binds.push(bind.clone());
             continue;
         }
         let tag = format!("bind{number}");
-        share(&tag, bind.from.clone(), false);
-        guest.trees.push(GuestTree { tag, at: bind.to.clone(), writable: false, is_file: false });
+        let tree = kind(&bind.from);
+        let is_file = tree == SharedTree::File;
+        share(&tag, bind.from.clone(), tree, false);
+        guest.trees.push(GuestTree { tag, at: bind.to.clone(), writable: false, is_file });
     }
     Ok(())
 }

@@ -120,13 +120,7 @@ fn check_binds(program: &Program) -> Result<(), Failed> {
                 "a bind needs two absolute paths, the second not /; got {from}:{to}"
             )));
         }
-        let meta =
-            fs::metadata(&bind.from).map_err(|error| Failed::own(format!("bind {from}:{to}: {error}")))?;
-        if !meta.is_dir() && program.files != Files::Host {
-            return Err(Failed::own(format!(
-                "bind {from}:{to}: a single file can be bound only where the host's files are served; bind its folder"
-            )));
-        }
+        fs::metadata(&bind.from).map_err(|error| Failed::own(format!("bind {from}:{to}: {error}")))?;
     }
     Ok(())
 }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
-use super::assemble::{Assembled, assemble, opened_files};
+use super::assemble::{Assembled, assemble};
 use super::inbox::{Inbox, is_ending};
 use super::talk::{Beginning, Happened, Talk};
 use super::tools::{named, tools};
@@ -13,7 +13,6 @@ use crate::model::partition::{Content, Difference, PartitionSpec, ProgramEnd};
 use crate::partition::network::watch::watch;
 use crate::partition::place;
 use crate::platforms::Carrier;
-use crate::platforms::opened_files::OpenedFiles;
 use crate::platforms::vm::machine::{self, Parts, RunningMachine, Started};
 use crate::platforms::vm::payload;
 use crate::platforms::vm::qemu::{Engine, Machine, command_line};
@@ -58,14 +57,12 @@ fn launch(
     let named = named(around);
     let tools = tools(spec, &named, around)?;
     let engine = engine::choose(&tools, &named, around, &inbox.cancel, tell)?;
-    let opened = OpenedFiles::make(opened_files(spec)?, &around.ledger)
-        .map_err(|error| Failed::own(format!("a folder for the files opened for writing: {error}")))?;
-    let made = assemble(spec, &around.names, opened.as_ref())?;
+    let made = assemble(spec, &around.names)?;
     let boot = around.boot_deadline.unwrap_or(match engine {
         Engine::Kvm => BOOT_DEADLINE_KVM,
         Engine::Tcg => BOOT_DEADLINE_TCG,
     });
-    let mut created = create(spec, around, &tools, engine, made, opened)?;
+    let mut created = create(spec, around, &tools, engine, made)?;
     tell(Event::Created { pid: created.machine.pid(), engine: engine.as_str() });
     let streams = match spec.content {
         Content::Program(_) => Some(streams),
@@ -86,8 +83,6 @@ struct Created {
     machine: RunningMachine,
     /// Goes after the machine: it must be empty by then.
     _group: Option<place::Group>,
-    /// Likewise.
-    _opened: Option<OpenedFiles>,
     link: Option<std::os::unix::net::UnixStream>,
     ports: Option<[std::os::unix::net::UnixStream; 3]>,
 }
@@ -98,7 +93,6 @@ fn create(
     tools: &Toolbox,
     engine: Engine,
     made: Assembled,
-    opened: Option<OpenedFiles>,
 ) -> Result<Created, Failed> {
     let failed = |error: std::io::Error| Failed::own(format!("qemu could not be started: {error}"));
     let initramfs = payload::build_with(&tools.program, &tools.modules, made.config, made.alone.as_deref())
@@ -108,11 +102,11 @@ fn create(
         group.as_ref().map(place::Group::entrances).transpose().map_err(failed)?.unwrap_or_default();
     let parts = Parts {
         qemu: &tools.qemu,
+        exe: &around.exe,
         ledger: &around.ledger,
         disk: None,
         group: None,
         entrances,
-        opened: opened.as_ref(),
         initramfs: &initramfs,
         inherited: made.inherited,
     };
@@ -137,7 +131,7 @@ fn create(
     // Ends with the machine.
     let beats = made.beats;
     made.plug_control.map(|control| watch(control, beats)).transpose().map_err(failed)?;
-    Ok(Created { machine: carrier, _group: group, _opened: opened, link: Some(link), ports: made.ports })
+    Ok(Created { machine: carrier, _group: group, link: Some(link), ports: made.ports })
 }
 
 impl Created {

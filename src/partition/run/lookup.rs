@@ -12,7 +12,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Component, Path, PathBuf};
 
-use super::Failed;
+use super::{Failed, view};
 use crate::model::partition::{Files, Program};
 
 /// Most symbolic links followed on the way to a file, as Linux has it.
@@ -54,11 +54,23 @@ pub fn program(program: &Program) -> Result<Option<Found>, Failed> {
             .collect()
     };
     let mut refused = None;
+    let view = view::of(program)?;
     for inside in candidates {
         if is_covered(program, &inside) {
             return Ok(None);
         }
         let Some(host) = resolve(root_of(program), &inside) else { continue };
+        if let Some(Err(folder)) = view.as_ref().map(|view| view::sees(view, program, &inside, &host)) {
+            if host.is_file() {
+                let hidden = format!(
+                    "{} is there on this host, but not shown to the program: --ro {} shows its folder, --files all everything",
+                    inside.display(),
+                    folder.display()
+                );
+                refused = refused.or(Some(Failed::of(127, hidden)));
+            }
+            continue;
+        }
         match runnable(&host, &shown) {
             Ok(()) => return Ok(Some(Found { inside, host })),
             Err(failed) => refused = refused.or(Some(failed)),
@@ -70,7 +82,7 @@ pub fn program(program: &Program) -> Result<Option<Found>, Failed> {
 fn not_found(program: &Program, shown: &str) -> String {
     let place = match &program.files {
         Files::Tree(folder) => format!(" in {}, which is all that is served", folder.display()),
-        Files::Host | Files::None => String::new(),
+        Files::System | Files::All | Files::None => String::new(),
     };
     if shown.contains('/') {
         format!("{shown} was not found{place}")
@@ -92,7 +104,7 @@ fn path_of(program: &Program) -> &[u8] {
 pub fn root_of(program: &Program) -> &Path {
     match &program.files {
         Files::Tree(folder) => folder,
-        Files::Host | Files::None => Path::new("/"),
+        Files::System | Files::All | Files::None => Path::new("/"),
     }
 }
 

@@ -15,6 +15,7 @@ mod sections;
 mod talk;
 mod tools;
 mod unattended;
+mod view;
 
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
@@ -34,6 +35,7 @@ pub use lookup::{Found, program as find_program};
 pub use sections::check_file;
 pub use tools::all_there;
 pub use unattended::{Unattended, can_be_left_alone, unattended};
+pub use view::shown_unasked;
 
 /// What a partition is made with.
 #[derive(Debug, Clone)]

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use super::assemble::{assemble, opened_files};
+use super::assemble::{assemble, single_files};
 use super::tools::{named, tools};
 use super::{Failed, Surroundings};
 use crate::model::partition::{CardSpec, Content, PartitionSpec};
@@ -25,7 +25,7 @@ pub struct Unattended {
 /// Checks a partition like [`super::check`], and that it needs nothing that we alone can give it.
 pub fn can_be_left_alone(spec: &PartitionSpec) -> Result<(), Failed> {
     super::check(spec)?;
-    let opened = opened_files(spec)?;
+    let opened = single_files(spec)?;
     let Some(file) = opened.first() else { return Ok(()) };
     let shown = file.display();
     Err(Failed::own(format!(
@@ -49,7 +49,7 @@ pub fn unattended(spec: &PartitionSpec, around: &Surroundings) -> Result<Unatten
     can_be_left_alone(spec)?;
     let failed = |error: std::io::Error| Failed::own(format!("the first file system: {error}"));
     let tools = tools(spec, &named(around), around)?;
-    let mut made = assemble(spec, &around.names, None)?;
+    let mut made = assemble(spec, &around.names)?;
     if let Some(program) = &mut made.config.program {
         program.unattended = true;
     }

@@ -13,6 +13,7 @@ use crate::model::partition::{
 };
 use crate::model::units::Bytes;
 use crate::partition::network::hardware_prefix;
+use crate::partition::run::shown_unasked;
 use crate::partition::users;
 use crate::platforms::spawn::own_cpus;
 
@@ -205,14 +206,23 @@ fn content(name: &str, entry: &PartitionEntry) -> Result<Content, Fault> {
         workdir: entry.workdir.clone(),
         user: found.ids,
         files: match entry.files.as_str() {
-            "host" => Files::Host,
+            "system" => Files::System,
+            "all" | "host" => Files::All,
             "none" => Files::None,
             tree => Files::Tree(PathBuf::from(tree)),
         },
+        readable: readable(entry),
         writable: entry.rw.clone(),
         binds: entry.bind.iter().map(bind).collect(),
         terminal: None,
     })))
+}
+
+/// What a program sees besides the system: what was named, and the folder it starts in.
+fn readable(entry: &PartitionEntry) -> Vec<PathBuf> {
+    let shown = entry.files == PartitionEntry::default().files && shown_unasked(&entry.workdir).is_ok();
+    let folder = shown.then(|| entry.workdir.clone());
+    entry.ro.iter().cloned().chain(folder).collect()
 }
 
 /// What this host has.

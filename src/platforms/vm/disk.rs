@@ -84,7 +84,7 @@ impl DiskImage {
 }
 
 fn argument(image: PathBuf, direct: bool, bus: DiskBus, shared: bool) -> DiskArgument {
-    DiskArgument { image, direct, bus, shared, read_only: false, throttle: Throttle::default() }
+    DiskArgument { image, direct, bus, shared, read_only: false, throttle: Throttle::default(), handed: None }
 }
 
 impl Drop for DiskImage {

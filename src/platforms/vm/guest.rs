@@ -107,6 +107,9 @@ impl Default for Root {
     }
 }
 
+/// Name of the only file in a tree that shows one.
+pub const SINGLE_FILE: &str = "file";
+
 /// A file tree of the host in a guest.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -117,7 +120,7 @@ pub struct GuestTree {
     pub at: PathBuf,
     /// Whether the program may write to it.
     pub writable: bool,
-    /// Whether it holds a single file, [`crate::platforms::opened_files::NAME`], which is what is shown at this path.
+    /// Whether it holds a single file, [`SINGLE_FILE`], which is what is shown at this path.
     pub is_file: bool,
 }
 

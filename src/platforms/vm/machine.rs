@@ -5,10 +5,11 @@ use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Child, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use super::disk::DiskImage;
+use super::enclosure::enclose;
 use super::guest_memory::{self, Whereabouts};
 use super::inherit::inherit;
 use super::qemu::Machine;
@@ -18,8 +19,8 @@ use crate::platforms::Carrier;
 use crate::platforms::console::Console;
 use crate::platforms::cpu_group::CpuGroup;
 use crate::platforms::ledger::{Ledger, Thing, Ticket};
-use crate::platforms::opened_files::OpenedFiles;
-use crate::platforms::spawn::{Bond, ending, enter_group, spawn};
+use crate::platforms::spawn::{ending, enter_group};
+use crate::platforms::wall;
 
 /// How long QEMU may take to stop or continue the CPUs.
 const CONTROL_TIMEOUT: Duration = Duration::from_secs(10);
@@ -57,6 +58,8 @@ pub struct Started {
 pub struct Parts<'a> {
     /// QEMU.
     pub qemu: &'a Path,
+    /// This program, which builds the wall around it.
+    pub exe: &'a Path,
     /// Where the process is written down.
     pub ledger: &'a Ledger,
     /// The disk; goes with the machine.
@@ -67,8 +70,6 @@ pub struct Parts<'a> {
     pub entrances: Vec<File>,
     /// The first file system.
     pub initramfs: &'a OwnedFd,
-    /// Files that QEMU alone sees; they must go after the machine.
-    pub opened: Option<&'a OpenedFiles>,
     /// Tap devices and sockets of ports; QEMU finds them under the numbers they have here.
     pub inherited: Vec<OwnedFd>,
 }
@@ -85,23 +86,17 @@ pub fn start(parts: Parts<'_>, describe_machine: impl FnOnce([i32; 4]) -> Machin
         vec![initramfs, guest_link.into(), guest_console.into(), guest_control.into()];
     let numbers = [0, 1, 2, 3].map(|index| inherited.get(index).map_or(-1, AsRawFd::as_raw_fd));
     inherited.extend(parts.inherited);
-    let machine = describe_machine(numbers);
-    let mut command = Command::new(parts.qemu);
-    command.args(machine.arguments()).stdin(Stdio::null()).stdout(Stdio::null()).stderr(complaints);
+    let mut machine = describe_machine(numbers);
+    let order = enclose(parts.qemu, &mut machine, &mut inherited)?;
+    let mut command = wall::command(parts.exe, &order);
+    command.stdin(Stdio::null()).stderr(complaints);
     inherit(&mut command, &inherited);
     for procs in parts.entrances {
         enter_group(&mut command, procs);
     }
-    // Last: as a normal user it takes rights from the child, in exchange for those over its own view.
-    if let Some(opened) = parts.opened {
-        opened.show_to(&mut command)?;
-    }
     let console = Console::follow_for(console.into(), Some(PANIC_MARK))?;
     let at = Instant::now();
-    let child = spawn(command, Bond::DiesWithUs, None).map_err(|error| match parts.opened {
-        Some(opened) => opened.explain(error),
-        None => error,
-    })?;
+    let child = wall::start(command)?;
     drop(inherited);
     // Until it is written down, the kernel ends it with us.
     let thing = Thing::process(child.id());

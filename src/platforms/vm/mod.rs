@@ -2,7 +2,8 @@
 //!
 //! Host side: [`platform`] is the platform; [`toolbox`] finds what guests are made of ([`kernel`], [`bzimage`], [`unpack`],
 //! [`modules`]); [`accel`] tries KVM; [`payload`] and [`initramfs`] build the guest's first file system; [`qemu`] says
-//! what machine it is, [`machine`] runs it, [`inherit`], [`qmp`], [`disk`] and [`network`] are its parts;
+//! what machine it is, [`enclosure`] what it sees behind its wall, [`machine`] runs it, [`inherit`], [`qmp`], [`disk`] and
+//! [`network`] are its parts; [`system_view`] is what programs see of the host;
 //! [`guest_memory`] looks where its memory lies on the host.
 //!
 //! Guest side: [`init`] is PID 1, [`guest_agent`] its child, which prepares the disk and, with [`guest_network`], the cards; [`guest`] is what the host tells
@@ -11,6 +12,7 @@
 pub mod accel;
 pub mod bzimage;
 pub mod disk;
+pub mod enclosure;
 pub mod guest;
 pub mod guest_agent;
 pub mod guest_memory;
@@ -29,6 +31,7 @@ pub mod platform;
 pub mod qemu;
 pub mod qmp;
 pub mod rehearsal;
+pub mod system_view;
 pub mod toolbox;
 pub mod unpack;
 pub mod wrong_clock;

@@ -241,8 +241,8 @@ impl Vm {
             ledger: &self.ledger,
             disk: wanted.disk,
             group,
+            exe: &self.exe,
             entrances: Vec::new(),
-            opened: None,
             initramfs: &initramfs,
             inherited: wanted.nics.descriptors,
         };

@@ -201,6 +201,7 @@ impl PartitionEntry {
         let usual = Self::default();
         let of_programs = [
             ("files", self.files != usual.files),
+            ("ro", !self.ro.is_empty()),
             ("rw", !self.rw.is_empty()),
             ("bind", !self.bind.is_empty()),
             ("workdir", self.workdir != usual.workdir),
@@ -254,16 +255,17 @@ impl PartitionEntry {
 
     fn check_files(&self, name: &str) -> Result<(), Fault> {
         let at = |key: &'static str| ["partition", name, key];
-        if !matches!(self.files.as_str(), "host" | "none") {
+        if !matches!(self.files.as_str(), "system" | "all" | "host" | "none") {
             if !self.files.starts_with('/') {
                 let hint =
-                    nearest(&self.files, &["host", "none"]).map(|name| format!("; did you mean \"{name}\"?"));
-                let problem = format!("wanted \"host\", \"none\" or a folder, got \"{}\"", self.files);
+                    nearest(&self.files, &["system", "all", "none"]).map(|name| format!("; did you mean \"{name}\"?"));
+                let problem = format!("wanted \"system\", \"all\", \"none\" or a folder, got \"{}\"", self.files);
                 return Err(Fault::new(&at("files"), problem + &hint.unwrap_or_default()));
             }
             absolute(&at("files"), Path::new(&self.files))?;
         }
         absolute(&at("workdir"), &self.workdir)?;
+        self.ro.iter().try_for_each(|path| absolute(&at("ro"), path))?;
         self.rw.iter().try_for_each(|path| absolute(&at("rw"), path))?;
         for bind in &self.bind {
             let Some((from, to)) = bind.split_once(':') else {

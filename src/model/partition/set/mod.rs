@@ -124,8 +124,12 @@ pub struct PartitionEntry {
     pub cpu_cap_percent: Option<u32>,
     /// Memory nodes that the guest sees, 1 … `cpus`.
     pub guest_nodes: u32,
-    /// File tree the program sees, read-only: `host`, `none`, or a folder of the host as its root.
+    /// File tree the program sees, read-only: `system` (programs, libraries, `/etc` as everybody may read it, the folder it
+    /// starts in, `ro`), `all` of the host's, `none`, or a folder of the host as its root.
     pub files: String,
+    /// Folders and files of the host that it sees besides the system's, read-only.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub ro: Vec<PathBuf>,
     /// Folders of the host that the program may write to.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub rw: Vec<PathBuf>,
@@ -174,7 +178,8 @@ impl Default for PartitionEntry {
             cpu_weight: None,
             cpu_cap_percent: None,
             guest_nodes: 1,
-            files: "host".to_owned(),
+            files: "system".to_owned(),
+            ro: Vec::new(),
             rw: Vec::new(),
             bind: Vec::new(),
             workdir: PathBuf::from("/"),

@@ -19,11 +19,10 @@ use nix::errno::Errno;
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use nix::unistd::{chdir, chroot};
 
-use super::super::guest::{GuestProgram, GuestTree, PROGRAM_PATH, Root};
+use super::super::guest::{GuestProgram, GuestTree, PROGRAM_PATH, Root, SINGLE_FILE};
 use super::super::init::in_context;
 use super::names;
 use crate::model::partition::Bind;
-use crate::platforms::opened_files;
 
 /// Largest 9P message, in bytes: what virtio takes in one go.
 const MESSAGE_BYTES: u32 = 512_000;
@@ -124,7 +123,7 @@ fn show_file(tree: &GuestTree) -> Result<(), String> {
     make_folder(Path::new(ASIDE), 0o700)?;
     mount_9p(&tree.tag, Path::new(ASIDE), tree.writable)?;
     make_file(&tree.at)?;
-    let file = Path::new(ASIDE).join(opened_files::NAME);
+    let file = Path::new(ASIDE).join(SINGLE_FILE);
     mount(Some(&file), &tree.at, None::<&str>, MsFlags::MS_BIND, None::<&str>).map_err(failed)?;
     umount2(ASIDE, MntFlags::MNT_DETACH).map_err(failed)?;
     fs::remove_dir(ASIDE).map_err(in_context(ASIDE))

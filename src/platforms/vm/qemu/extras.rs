@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use super::{DiskArgument, SectionArgument, commas_doubled, disk_arguments};
 use crate::model::units::Mebibytes;
+use crate::platforms::vm::system_view::SystemView;
 
 /// Longest path of a socket that Linux takes, in bytes (unix(7)).
 pub const LONGEST_SOCKET_PATH: usize = 107;
@@ -50,10 +51,23 @@ pub struct PortArgument {
 pub struct ShareArgument {
     /// By which the guest mounts it; at most 31 letters and digits.
     pub tag: String,
-    /// Folder on the host.
+    /// Folder on the host; what of it is in the tree, see `tree`.
     pub path: PathBuf,
+    /// What the tree is.
+    pub tree: SharedTree,
     /// Whether the guest may write to it.
     pub writable: bool,
+}
+
+/// What a file tree is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum SharedTree {
+    /// All of the folder.
+    All,
+    /// A single file, in a tree in which nothing else is.
+    File,
+    /// Parts of the host's tree.
+    Only(SystemView),
 }
 
 /// Where memory lies, and how the guest sees it.
@@ -73,6 +87,8 @@ pub struct MemoryArgument {
 pub struct PlugArgument {
     /// Where it listens; at most [`LONGEST_SOCKET_PATH`] bytes.
     pub socket: PathBuf,
+    /// Descriptor of that socket where it was made before QEMU.
+    pub listener: Option<RawFd>,
     /// Hardware address.
     pub mac: String,
 }
@@ -160,8 +176,13 @@ fn spread(total: u64, parts: u32) -> Vec<u64> {
 
 impl PlugArgument {
     fn arguments(&self, number: usize) -> [OsString; 4] {
-        let mut back = OsString::from(format!("stream,id=plug{number},server=on,addr.type=unix,addr.path="));
-        back.push(commas_doubled(&self.socket));
+        let mut back = OsString::from(format!("stream,id=plug{number},server=on,"));
+        if let Some(listener) = self.listener {
+            back.push(format!("addr.type=fd,addr.str={listener}"));
+        } else {
+            back.push("addr.type=unix,addr.path=");
+            back.push(commas_doubled(&self.socket));
+        }
         let front = format!(
             "virtio-net-pci,id=card{number},netdev=plug{number},mac={},romfile=,disable-legacy=on",
             self.mac
@@ -186,7 +207,12 @@ mod tests {
 
     #[test]
     fn trees_are_read_only_unless_opened() {
-        let share = |writable| ShareArgument { tag: "root".to_owned(), path: "/a,b".into(), writable };
+        let share = |writable| ShareArgument {
+            tag: "root".to_owned(),
+            path: "/a,b".into(),
+            tree: SharedTree::All,
+            writable,
+        };
         let text = line(&Extras { shares: vec![share(false), share(true)], ..Extras::default() });
         assert!(
             text.contains("readonly=on,path=/a,,b") && text.contains("readonly=off,path=/a,,b"),
@@ -216,7 +242,14 @@ mod tests {
 
     #[test]
     fn a_plug_waits_for_its_switch() {
-        let plugs = vec![PlugArgument { socket: "/run/x.sock".into(), mac: "02:00:00:00:00:01".to_owned() }];
+        let plug = |listener| PlugArgument {
+            socket: "/run/x.sock".into(),
+            listener,
+            mac: "02:00:00:00:00:01".to_owned(),
+        };
+        let handed = line(&Extras { plugs: vec![plug(Some(12))], ..Extras::default() });
+        assert!(handed.contains("stream,id=plug0,server=on,addr.type=fd,addr.str=12 -device"), "{handed}");
+        let plugs = vec![plug(None)];
         let text = line(&Extras { plugs, plug_control: Some(8), paused: true, ..Extras::default() });
         assert!(text.contains("socket,id=plugs,fd=8 -mon chardev=plugs,mode=control"), "{text}");
         assert!(text.contains("stream,id=plug0,server=on,addr.type=unix,addr.path=/run/x.sock"), "{text}");

@@ -11,7 +11,9 @@ use std::ffi::OsString;
 use std::os::fd::RawFd;
 use std::path::{Path, PathBuf};
 
-pub use extras::{Extras, LONGEST_SOCKET_PATH, MemoryArgument, PlugArgument, PortArgument, ShareArgument};
+pub use extras::{
+    Extras, LONGEST_SOCKET_PATH, MemoryArgument, PlugArgument, PortArgument, ShareArgument, SharedTree,
+};
 pub use sections::SectionArgument;
 
 use super::guest::{LINK_PORT, LinkDevice};
@@ -52,6 +54,19 @@ pub struct DiskArgument {
     pub read_only: bool,
     /// What it may take at most.
     pub throttle: Throttle,
+    /// Opened already, for a QEMU that does not see the image's path.
+    pub handed: Option<HandedDisk>,
+}
+
+/// A disk whose descriptors QEMU is given.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HandedDisk {
+    /// Number of the set of descriptors, another one for each disk.
+    pub set: u32,
+    /// Whether it is a block device; else it is a file.
+    pub is_device: bool,
+    /// One that can be read, and one that can be written where that is allowed.
+    pub descriptors: Vec<RawFd>,
 }
 
 /// What a disk may take at most; nothing set is no limit.
@@ -121,12 +136,16 @@ pub struct Machine {
 /// The machine type with what is not needed switched off.
 pub const MACHINE: &str = "q35,sata=off,smbus=off,usb=off,vmport=off,graphics=off";
 
+/// QEMU's own filter of system calls, as far as it goes: it starts nothing, and is placed from outside.
+const SANDBOX: &str = "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny";
+
 impl Machine {
     /// Arguments for QEMU.
     pub fn arguments(&self) -> Vec<OsString> {
         let mut words: Vec<OsString> = Vec::new();
         let mut add = |words_: &[&str]| words.extend(words_.iter().map(OsString::from));
         add(&["-nodefaults", "-no-user-config", "-display", "none", "-no-reboot"]);
+        add(&["-sandbox", SANDBOX]);
         add(&["-machine", MACHINE]);
         match self.engine {
             Engine::Kvm => add(&["-accel", "kvm", "-cpu", "host"]),
@@ -178,8 +197,16 @@ fn disk_arguments(disk: &DiskArgument, id: &str) -> Vec<OsString> {
         drive.push(format!("throttling.iops-total={limit},"));
     }
     drive.push(if disk.direct { "cache=none,aio=native" } else { "cache=writeback,aio=threads" });
-    drive.push(",file=");
-    drive.push(commas_doubled(&disk.image));
+    match &disk.handed {
+        Some(HandedDisk { set, is_device, .. }) => {
+            let driver = if *is_device { "host_device" } else { "file" };
+            drive.push(format!(",file.driver={driver},file.filename=/dev/fdset/{set}"));
+        }
+        None => {
+            drive.push(",file=");
+            drive.push(commas_doubled(&disk.image));
+        }
+    }
     let devices: Vec<String> = match disk.bus {
         DiskBus::Virtio => vec![format!("virtio-blk-pci,drive={id},disable-legacy=on")],
         DiskBus::Sata => {
@@ -187,7 +214,12 @@ fn disk_arguments(disk: &DiskArgument, id: &str) -> Vec<OsString> {
         }
         DiskBus::Nvme => vec![format!("nvme,drive={id},serial=bulkhead-{id}")],
     };
-    let mut words: Vec<OsString> = vec!["-drive".into(), drive];
+    let mut words: Vec<OsString> = Vec::new();
+    if let Some(HandedDisk { set, descriptors, .. }) = &disk.handed {
+        let add = descriptors.iter().map(|fd| format!("fd={fd},set={set}"));
+        words.extend(add.flat_map(|pair| ["-add-fd".into(), pair.into()]));
+    }
+    words.extend(["-drive".into(), drive]);
     for (index, device) in devices.iter().enumerate() {
         let share = if disk.shared && index + 1 == devices.len() { ",share-rw=on" } else { "" };
         words.extend(["-device".into(), format!("{device}{share}").into()]);
@@ -276,6 +308,7 @@ mod tests {
                 shared: false,
                 read_only: false,
                 throttle: Throttle::default(),
+                handed: None,
             }),
             nics: vec![],
             extras: Extras::default(),
@@ -348,6 +381,7 @@ mod tests {
                 shared,
                 read_only,
                 throttle,
+                handed: None,
             });
             line(&Machine { disk, ..machine() })
         };

@@ -1,0 +1,148 @@
+//! What QEMU finds behind its wall: every path and disk that its machine names, under a place of its own there, and nothing
+//! else. Disks and the plugs' sockets are opened here and handed over.
+//!
+//! ```text
+//!  /usr /lib* …      QEMU and its libraries, as everybody may read them
+//!  /machine/…        kernel, firmware
+//!  /trees/N          file trees of the guest, read-only or written to; /trees/N/file where it is a single file
+//!  /sections/N       memory of channels: a reader's mount is read-only
+//!  /dev/fdset/N      disks (QEMU's own way of naming descriptors)
+//! ```
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, ErrorKind};
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::net::UnixListener;
+use std::path::{Path, PathBuf};
+
+use super::guest::SINGLE_FILE;
+use super::qemu::{DiskArgument, Engine, HandedDisk, Machine, SharedTree};
+use crate::platforms::wall::{Network, Order, Rights};
+
+/// Folders of programs and libraries; on many systems links to those in `/usr`.
+pub const PROGRAM_FOLDERS: [&str; 7] = ["/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32"];
+/// Whole systems that live elsewhere.
+pub const OTHER_STORES: [&str; 2] = ["/nix/store", "/gnu/store"];
+/// What the loader reads to find libraries.
+const LOADER_FILES: [&str; 3] = ["/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d"];
+/// Where QEMU's own network learns who resolves names.
+const RESOLVER_FILE: &str = "/etc/resolv.conf";
+
+/// Describes the wall around `qemu` as `machine`, whose paths become those behind it. Further descriptors that QEMU needs are
+/// added to `inherited`.
+///
+/// # Errors
+/// A disk cannot be opened, or a plug's socket cannot be made.
+pub fn enclose(qemu: &Path, machine: &mut Machine, inherited: &mut Vec<OwnedFd>) -> io::Result<Order> {
+    let mut order = Order::default();
+    show_programs(&mut order, qemu);
+    order.show(&machine.kernel, "/machine/kernel", Rights::Read);
+    machine.kernel = "/machine/kernel".into();
+    if let Some(firmware) = &mut machine.firmware {
+        order.show(firmware, "/machine/firmware", Rights::Read);
+        *firmware = "/machine/firmware".into();
+    }
+    if machine.engine == Engine::Kvm {
+        order.devices.push("/dev/kvm".into());
+    }
+    let extras = &mut machine.extras;
+    for (disk, set) in machine.disk.iter_mut().chain(&mut extras.disks).zip(0..) {
+        hand_over(disk, set, inherited).map_err(|error| about(&disk.image, &error))?;
+    }
+    for (share, number) in extras.shares.iter_mut().zip(0..) {
+        let at = PathBuf::from(format!("/trees/{number}"));
+        let rights = if share.writable { Rights::Write } else { Rights::Read };
+        match &share.tree {
+            SharedTree::All => order.show(&share.path, &at, rights),
+            SharedTree::File => order.show(&share.path, at.join(SINGLE_FILE), rights),
+            SharedTree::Only(view) => view.put(&at, &mut order),
+        }
+        share.path = at;
+    }
+    for section in &mut extras.sections {
+        let rights = if section.writable { Rights::Write } else { Rights::Read };
+        let at = format!("/sections/{}", section.slot);
+        order.show(&section.path, &at, rights);
+        section.path = at.into();
+    }
+    for plug in &mut extras.plugs {
+        let listener = listen(&plug.socket).map_err(|error| about(&plug.socket, &error))?;
+        plug.listener = Some(listener.as_raw_fd());
+        inherited.push(listener.into());
+    }
+    if extras.user_network.is_some() {
+        order.network = Network::Host;
+        if Path::new(RESOLVER_FILE).exists() {
+            order.show(Path::new(RESOLVER_FILE), RESOLVER_FILE, Rights::Public);
+        }
+    }
+    order.words = std::iter::once(qemu.as_os_str().to_owned()).chain(machine.arguments()).collect();
+    Ok(order)
+}
+
+fn about(path: &Path, error: &io::Error) -> io::Error {
+    io::Error::new(error.kind(), format!("{}: {error}", path.display()))
+}
+
+/// QEMU itself, what it is linked with, and its firmware.
+fn show_programs(order: &mut Order, qemu: &Path) {
+    let real = fs::canonicalize(qemu).unwrap_or_else(|_| qemu.to_owned());
+    for folder in PROGRAM_FOLDERS.into_iter().chain(OTHER_STORES).chain(LOADER_FILES) {
+        show_or_link(order, Path::new(folder), Path::new("/"), Rights::Execute);
+    }
+    let is_shown = |path: &Path| {
+        PROGRAM_FOLDERS.iter().chain(&OTHER_STORES).any(|folder| path.starts_with(folder))
+    };
+    if !is_shown(&real) {
+        // Built by hand: PREFIX/bin/qemu, with its firmware in PREFIX/share; a lone program has no more than its folder.
+        let folder = real.parent().unwrap_or(&real);
+        let prefix = folder.parent().filter(|_| folder.ends_with("bin")).filter(|prefix| *prefix != Path::new("/"));
+        let shown = prefix.unwrap_or(folder);
+        order.show(shown, shown, Rights::Execute);
+    }
+    if !is_shown(qemu) && qemu != real {
+        order.links.push((real, qemu.to_owned()));
+    }
+}
+
+/// Shows a folder of the host under its own path below `root`; a link is repeated, what is not there is left out.
+pub fn show_or_link(order: &mut Order, path: &Path, root: &Path, rights: Rights) {
+    let at = root.join(path.strip_prefix("/").unwrap_or(path));
+    match fs::symlink_metadata(path) {
+        Ok(meta) if meta.is_symlink() => {
+            if let Ok(target) = fs::read_link(path) {
+                order.links.push((target, at));
+            }
+        }
+        Ok(_) => order.show(path, at, rights),
+        Err(_) => {}
+    }
+}
+
+/// Opens a disk, twice where it is written to: QEMU begins by reading.
+fn hand_over(disk: &mut DiskArgument, set: u32, inherited: &mut Vec<OwnedFd>) -> io::Result<()> {
+    let image = fs::canonicalize(&disk.image)?;
+    let open = |writable: bool| OpenOptions::new().read(true).write(writable).custom_flags(libc::O_NONBLOCK).open(&image);
+    let mut files: Vec<File> = vec![open(false)?];
+    if !disk.read_only {
+        files.push(open(true)?);
+    }
+    let is_device = files.iter().any(|file| file.metadata().is_ok_and(|meta| meta.file_type().is_block_device()));
+    let descriptors: Vec<RawFd> = files.iter().map(AsRawFd::as_raw_fd).collect();
+    inherited.extend(files.into_iter().map(OwnedFd::from));
+    disk.handed = Some(HandedDisk { set, is_device, descriptors });
+    Ok(())
+}
+
+/// Makes a plug's socket, for us alone; one that was left by a machine that was killed goes.
+fn listen(path: &Path) -> io::Result<UnixListener> {
+    match fs::symlink_metadata(path) {
+        Ok(meta) if meta.file_type().is_socket() => fs::remove_file(path)?,
+        Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let listener = UnixListener::bind(path)?;
+    fs::set_permissions(path, fs::Permissions::from_mode(0o600))?;
+    Ok(listener)
+}

@@ -1,0 +1,198 @@
+//! System calls that a process behind the wall has no use for: those with which it could leave it, and those with which what it
+//! writes could give somebody rights. QEMU's own sandbox, which it starts later, refuses more.
+//!
+//! Refused with EPERM, as if the right were missing; with ENOSYS where programs fall back to an older call that can be
+//! looked into (`clone3` hands its flags over in memory).
+
+use std::collections::BTreeMap;
+use std::io;
+
+use libc::c_long;
+use seccompiler::{
+    BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule,
+    TargetArch, apply_filter,
+};
+
+/// Set-user-ID and set-group-ID.
+const SET_ID: [u64; 2] = [libc::S_ISUID as u64, libc::S_ISGID as u64];
+/// Part of a mode that says what is made.
+const KIND: u64 = libc::S_IFMT as u64;
+/// Character and block devices.
+const DEVICES: [u64; 2] = [libc::S_IFCHR as u64, libc::S_IFBLK as u64];
+/// Flags of open(2) with which it takes a mode.
+const MAKES: [u64; 2] = [libc::O_CREAT as u64, (libc::O_TMPFILE & !libc::O_DIRECTORY) as u64];
+/// Flags of clone(2) that make namespaces.
+const NAMESPACES: [u64; 7] = [
+    libc::CLONE_NEWNS as u64,
+    libc::CLONE_NEWCGROUP as u64,
+    libc::CLONE_NEWUTS as u64,
+    libc::CLONE_NEWIPC as u64,
+    libc::CLONE_NEWUSER as u64,
+    libc::CLONE_NEWPID as u64,
+    libc::CLONE_NEWNET as u64,
+];
+/// Number of `fchmodat2`, the same on all processors; the C library's crate may not know it.
+const FCHMODAT2: c_long = 452;
+
+/// Refused altogether.
+const REFUSED: &[c_long] = &[
+    libc::SYS_mount,
+    libc::SYS_umount2,
+    libc::SYS_pivot_root,
+    libc::SYS_chroot,
+    libc::SYS_open_tree,
+    libc::SYS_move_mount,
+    libc::SYS_fsopen,
+    libc::SYS_fsconfig,
+    libc::SYS_fsmount,
+    libc::SYS_fspick,
+    libc::SYS_mount_setattr,
+    libc::SYS_unshare,
+    libc::SYS_setns,
+    libc::SYS_ptrace,
+    libc::SYS_process_vm_readv,
+    libc::SYS_process_vm_writev,
+    libc::SYS_kcmp,
+    libc::SYS_pidfd_open,
+    libc::SYS_pidfd_getfd,
+    libc::SYS_pidfd_send_signal,
+    libc::SYS_tkill,
+    libc::SYS_bpf,
+    libc::SYS_perf_event_open,
+    libc::SYS_userfaultfd,
+    libc::SYS_add_key,
+    libc::SYS_keyctl,
+    libc::SYS_request_key,
+    libc::SYS_init_module,
+    libc::SYS_finit_module,
+    libc::SYS_delete_module,
+    libc::SYS_kexec_load,
+    libc::SYS_open_by_handle_at,
+    libc::SYS_name_to_handle_at,
+    libc::SYS_acct,
+    libc::SYS_swapon,
+    libc::SYS_swapoff,
+    libc::SYS_reboot,
+    libc::SYS_settimeofday,
+    libc::SYS_clock_settime,
+    libc::SYS_adjtimex,
+    libc::SYS_clock_adjtime,
+    libc::SYS_sethostname,
+    libc::SYS_setdomainname,
+    libc::SYS_quotactl,
+    libc::SYS_vhangup,
+    libc::SYS_personality,
+];
+
+/// Not there.
+const ABSENT: &[c_long] = &[
+    libc::SYS_clone3,
+    libc::SYS_openat2,
+    libc::SYS_io_uring_setup,
+    libc::SYS_io_uring_enter,
+    libc::SYS_io_uring_register,
+    FCHMODAT2,
+];
+
+/// Refuses them from now on, to this thread and all that it starts.
+///
+/// # Errors
+/// The kernel has no seccomp filters.
+pub fn install() -> io::Result<()> {
+    let plain = |calls: &[c_long]| calls.iter().map(|call| (*call, Vec::new())).collect();
+    let mut refused: BTreeMap<c_long, Vec<SeccompRule>> = plain(REFUSED);
+    refused.extend(conditional().map_err(io::Error::other)?);
+    for (rules, errno) in [(plain(ABSENT), libc::ENOSYS), (refused, libc::EPERM)] {
+        let program = compiled(rules, errno).map_err(io::Error::other)?;
+        apply_filter(&program).map_err(io::Error::other)?;
+    }
+    Ok(())
+}
+
+fn compiled(rules: BTreeMap<c_long, Vec<SeccompRule>>, errno: i32) -> Result<BpfProgram, seccompiler::BackendError> {
+    let arch = if cfg!(target_arch = "x86_64") { TargetArch::x86_64 } else { TargetArch::aarch64 };
+    let refusal = SeccompAction::Errno(errno.unsigned_abs());
+    let program: BpfProgram = SeccompFilter::new(rules, SeccompAction::Allow, refusal, arch)?.try_into()?;
+    Ok(other_numbers().into_iter().chain(program).collect())
+}
+
+/// On x86-64 the same calls go under other numbers as well (x32), which would pass by every rule.
+fn other_numbers() -> Vec<seccompiler::sock_filter> {
+    use libc::{BPF_ABS, BPF_JGE, BPF_JMP, BPF_K, BPF_LD, BPF_RET, BPF_W, SECCOMP_RET_ERRNO};
+    if !cfg!(target_arch = "x86_64") {
+        return Vec::new();
+    }
+    const X32: u32 = 0x4000_0000;
+    let code = |bits: u32| u16::try_from(bits).unwrap_or_default();
+    let op = |bits, jt, jf, k| seccompiler::sock_filter { code: code(bits), jt, jf, k };
+    vec![
+        // The call's number is the first word of what a filter sees.
+        op(BPF_LD | BPF_W | BPF_ABS, 0, 0, 0),
+        op(BPF_JMP | BPF_JGE | BPF_K, 0, 1, X32),
+        op(BPF_RET | BPF_K, 0, 0, SECCOMP_RET_ERRNO | libc::ENOSYS.unsigned_abs()),
+    ]
+}
+
+/// Refused with some arguments.
+fn conditional() -> Result<BTreeMap<c_long, Vec<SeccompRule>>, seccompiler::BackendError> {
+    let mut rules: BTreeMap<c_long, Vec<SeccompRule>> = BTreeMap::new();
+    let mut refuse = |call: c_long, conditions: Vec<SeccompCondition>| {
+        SeccompRule::new(conditions).map(|rule| rules.entry(call).or_default().push(rule))
+    };
+    // Where each call has its mode.
+    let mut modes = vec![(libc::SYS_fchmod, 1), (libc::SYS_fchmodat, 2), (libc::SYS_mknodat, 2)];
+    let mut makers = vec![(libc::SYS_mknodat, 2)];
+    let mut openers = vec![(libc::SYS_openat, 2)];
+    #[cfg(target_arch = "x86_64")]
+    {
+        modes.extend([(libc::SYS_chmod, 1), (libc::SYS_creat, 1), (libc::SYS_mknod, 1)]);
+        makers.push((libc::SYS_mknod, 1));
+        openers.push((libc::SYS_open, 1));
+    }
+    for (call, place) in modes {
+        for bit in SET_ID {
+            refuse(call, vec![has(place, bit, bit)?])?;
+        }
+    }
+    for (call, place) in makers {
+        for kind in DEVICES {
+            refuse(call, vec![has(place, KIND, kind)?])?;
+        }
+    }
+    for (call, flags) in openers {
+        for (makes, bit) in MAKES.into_iter().flat_map(|makes| SET_ID.map(|bit| (makes, bit))) {
+            refuse(call, vec![has(flags, makes, makes)?, has(flags + 1, bit, bit)?])?;
+        }
+    }
+    for flag in NAMESPACES {
+        refuse(libc::SYS_clone, vec![has(0, flag, flag)?])?;
+    }
+    // Nobody is signalled but itself, nobody's limits are changed.
+    let own = u64::from(std::process::id());
+    for call in [libc::SYS_kill, libc::SYS_tgkill, libc::SYS_rt_sigqueueinfo, libc::SYS_rt_tgsigqueueinfo] {
+        refuse(call, vec![condition(0, SeccompCmpOp::Ne, own)?])?;
+    }
+    refuse(libc::SYS_prlimit64, vec![condition(0, SeccompCmpOp::Ne, 0)?, condition(0, SeccompCmpOp::Ne, own)?])?;
+    Ok(rules)
+}
+
+fn has(place: u8, mask: u64, value: u64) -> Result<SeccompCondition, seccompiler::BackendError> {
+    condition(place, SeccompCmpOp::MaskedEq(mask), value)
+}
+
+fn condition(place: u8, op: SeccompCmpOp, value: u64) -> Result<SeccompCondition, seccompiler::BackendError> {
+    SeccompCondition::new(place, SeccompCmpArgLen::Dword, op, value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_filters_are_ones() {
+        let rules = conditional().unwrap();
+        assert!(rules.contains_key(&libc::SYS_fchmodat) && !rules.contains_key(&libc::SYS_read));
+        // The kernel takes 4096 instructions.
+        assert!(compiled(rules, libc::EPERM).unwrap().len() < 4096);
+    }
+}
