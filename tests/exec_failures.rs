@@ -85,7 +85,7 @@ fn a_missing_interpreter_is_told_by_the_guest() {
     let path = here.path("script");
     fs::write(&path, "#!/no/such/interpreter\n").expect("the test's own files");
     fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).expect("the test's own files");
-    let output = here.run(&[OsStr::new("--"), path.as_os_str()]);
+    let output = here.run(&[OsStr::new("--ro"), path.as_os_str(), OsStr::new("--"), path.as_os_str()]);
     assert_code(&output, 127);
     assert!(complaint(&output).contains("interpreter"), "{}", complaint(&output));
     here.assert_nothing_left();

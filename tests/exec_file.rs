@@ -127,6 +127,8 @@ fn a_normal_user_can_open_his_own_file_only() {
     );
     let copied = Command::new("cp").arg("-rL").arg(kept.join("bulkhead")).arg(&cache).output();
     assert!(copied.expect("cp runs").status.success());
+    let given = Command::new("chown").args(["-R", "65534:65534"]).arg(&cache).status();
+    assert!(given.expect("chown runs").success());
     let as_nobody = |file: &str| -> Output {
         let id = NOBODY.to_string();
         let mut command = Command::new("setpriv");

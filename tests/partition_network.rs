@@ -30,7 +30,7 @@ fn partition(number: u8, links: &[&Path], script: &str) -> PartitionSpec {
         argv: [b"/usr/bin/perl".to_vec(), b"-e".to_vec(), script.as_bytes().to_vec()].into(),
         env: vec![(b"PATH".to_vec(), b"/usr/bin:/bin".to_vec())],
         workdir: "/".into(),
-        files: Files::Host,
+        files: Files::System,
         ..Program::default()
     };
     PartitionSpec {

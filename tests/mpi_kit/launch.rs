@@ -6,7 +6,6 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, kill};
@@ -14,8 +13,6 @@ use nix::unistd::Pid;
 
 /// Generous: what takes longer hangs.
 pub const PATIENCE: Duration = Duration::from_secs(300);
-/// Variable by which everything that a launch started is found again.
-const MARK: &str = "BULKHEAD_MPI_TEST";
 
 /// What carries the messages.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -34,7 +31,6 @@ pub struct Launch {
     pub folder: tempfile::TempDir,
     /// In memory: sections and shared segments.
     memory: tempfile::TempDir,
-    mark: String,
     /// Whether each rank has a core of its own.
     bound: bool,
 }
@@ -62,8 +58,6 @@ impl Ended {
 impl Launch {
     /// Of so many ranks.
     pub fn new(over: &Over, ranks: u32) -> Self {
-        static COUNT: AtomicU32 = AtomicU32::new(0);
-        let number = COUNT.fetch_add(1, Ordering::Relaxed);
         let in_memory = || tempfile::Builder::new().prefix("bulkhead-mpi-").tempdir_in("/dev/shm");
         let memory = in_memory().expect("a folder in memory");
         let sections = memory.path().join("sections");
@@ -74,7 +68,6 @@ impl Launch {
             ranks,
             folder: tempfile::Builder::new().prefix("mpi-test-").tempdir().expect("the test's own files"),
             memory,
-            mark: format!("{}-{number}", std::process::id()),
             bound: false,
         }
     }
@@ -113,7 +106,7 @@ impl Launch {
             }
         }
         command.env("OMPI_ALLOW_RUN_AS_ROOT", "1").env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
-        command.env("OPENBLAS_NUM_THREADS", "1").env("TMPDIR", self.folder.path()).env(MARK, &self.mark);
+        command.env("OPENBLAS_NUM_THREADS", "1").env("TMPDIR", self.folder.path());
         command
     }
 
@@ -166,7 +159,7 @@ impl Launch {
 
     /// Processes of this launch, by what their environment says.
     fn there(&self) -> Vec<(u32, String)> {
-        let wanted = format!("{MARK}={}", self.mark);
+        let wanted = format!("TMPDIR={}", self.folder.path().display());
         let numbers = fs::read_dir("/proc").expect("/proc").flatten();
         let ids = numbers.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
         let of_us = ids.filter(|id| {

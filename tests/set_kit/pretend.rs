@@ -1,5 +1,6 @@
 //! A stand-in for QEMU and the guest in it: greets, answers, says what PID 1 of a guest says, and runs the program itself,
-//! as an ordinary process that dies with it. What the program is, it finds where its keeper found it.
+//! as an ordinary process that dies with it. What the program is, it finds where PID 1 would: in the first file system. Like
+//! QEMU it is behind a wall, where it can signal nobody: a program that is to end is killed by the kernel with it.
 
 #![expect(unsafe_code, reason = "inherited descriptors have no safe owner")]
 
@@ -7,24 +8,21 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::io::{Read, Write};
 use std::os::fd::{FromRawFd, OwnedFd};
-use std::os::unix::ffi::OsStringExt;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::ExitStatusExt;
-use std::path::PathBuf;
 use std::process::{Command, ExitStatus, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Sender, channel};
 use std::thread;
 use std::time::Duration;
 
-use bulkhead::model::partition::set::Charge;
 use bulkhead::model::partition::{
-    Content, FromGuest, LONGEST_MESSAGE, PROGRAM_PROTOCOL, Program, ProgramEnd, Stream, ToGuest,
+    FromGuest, LONGEST_MESSAGE, PROGRAM_PROTOCOL, Program, ProgramEnd, Stream, ToGuest,
 };
-use bulkhead::partition::set::folder::read_charge;
 use bulkhead::platforms::link::{Decoder, decode, encode};
 use bulkhead::platforms::spawn::{Bond, spawn};
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::{Pid, getppid};
+use bulkhead::platforms::vm::guest::GuestConfig;
 
 use super::answers::{Answers, answer};
 
@@ -40,7 +38,7 @@ pub fn run() {
     let words = std::env::var(WORDS).expect("started by its script");
     let sockets = sockets(&words);
     let socket = |name: &str| sockets[name].try_clone().expect("a socket");
-    let program = program();
+    let program = program(&words);
     let variable = |name: &str| {
         let found = program.env.iter().find(|(key, _)| key == name.as_bytes());
         found.map(|(_, value)| String::from_utf8_lossy(value).into_owned())
@@ -78,17 +76,24 @@ fn sockets(words: &str) -> BTreeMap<String, UnixStream> {
         .collect()
 }
 
-/// The keeper is the parent; the folder it keeps is in its command line.
-fn program() -> Program {
-    let words = fs::read(format!("/proc/{}/cmdline", getppid())).expect("a keeper");
-    let folder = words.split(|byte| *byte == 0).nth(2).expect("keeper FOLDER");
-    let folder = PathBuf::from(std::ffi::OsString::from_vec(folder.to_vec()));
-    match read_charge(&folder) {
-        Some(Charge::Partition(charge)) => match charge.spec.content {
-            Content::Program(program) => *program,
-            Content::Image => panic!("images are not pretended"),
-        },
-        other => panic!("{other:?}"),
+/// The configuration in the archive that QEMU is given (cpio(5), the new form: eight digits a field, sizes of file and name
+/// in the seventh and twelfth).
+fn program(words: &str) -> Program {
+    let path = words.split(' ').skip_while(|word| *word != "-initrd").nth(1).expect("a first file system");
+    let archive = fs::read(path).expect("it can be read");
+    let mut rest = archive.as_slice();
+    loop {
+        let field = |number: usize| {
+            let digits = &rest[6 + 8 * number..14 + 8 * number];
+            usize::from_str_radix(std::str::from_utf8(digits).expect("digits"), 16).expect("digits")
+        };
+        let (size, name) = (field(6), field(11));
+        let begin = (110 + name).next_multiple_of(4);
+        if rest[110..].starts_with(b"bulkhead.json\0") {
+            let config: GuestConfig = serde_json::from_slice(&rest[begin..begin + size]).expect("a configuration");
+            return config.program.expect("a program").program;
+        }
+        rest = &rest[(begin + size).next_multiple_of(4)..];
     }
 }
 
@@ -119,10 +124,10 @@ fn guest(link: UnixStream, program: &Program, outputs: [UnixStream; 2]) {
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = spawn(command, Bond::DiesWithUs, None).expect("the program starts");
     say(&FromGuest::Started);
-    let pid = Pid::from_raw(i32::try_from(child.id()).expect("a number"));
     let [out, error] = outputs;
-    let out = copied(child.stdout.take().expect("a pipe"), out);
-    let error = copied(child.stderr.take().expect("a pipe"), error);
+    let counted: [Arc<AtomicU64>; 2] = Default::default();
+    let out = copied(child.stdout.take().expect("a pipe"), out, &counted[0]);
+    let error = copied(child.stderr.take().expect("a pipe"), error, &counted[1]);
     thread::spawn(move || {
         let counts = [out.join().expect("no panic"), error.join().expect("no panic")];
         let _ = sender.send(Heard::Ended(child.wait().expect("reaped"), counts));
@@ -130,8 +135,11 @@ fn guest(link: UnixStream, program: &Program, outputs: [UnixStream; 2]) {
     while let Ok(heard) = inbox.recv() {
         match heard {
             Heard::Said(ToGuest::Signal { number }) => {
-                let _ = kill(pid, Signal::try_from(number).expect("a signal"));
                 say(&FromGuest::Passed { number });
+                let [out, error] = [0, 1].map(|stream: usize| counted[stream].load(Ordering::SeqCst));
+                say(&FromGuest::OutputEnds { stream: Stream::Output, bytes: out });
+                say(&FromGuest::OutputEnds { stream: Stream::Error, bytes: error });
+                say(&FromGuest::Ended { how: ProgramEnd::Signal(number) });
             }
             Heard::Said(ToGuest::Bye) | Heard::Nothing => return,
             Heard::Said(_) => {}
@@ -167,8 +175,16 @@ fn listen(mut link: UnixStream, hears: &Sender<Heard>) {
     }
 }
 
-fn copied(mut from: impl Read + Send + 'static, mut to: UnixStream) -> thread::JoinHandle<u64> {
-    thread::spawn(move || std::io::copy(&mut from, &mut to).unwrap_or(0))
+fn copied(mut from: impl Read + Send + 'static, mut to: UnixStream, counted: &Arc<AtomicU64>) -> thread::JoinHandle<u64> {
+    let counted = Arc::clone(counted);
+    thread::spawn(move || {
+        let mut chunk = [0; 4096];
+        while let Ok(count @ 1..) = from.read(&mut chunk) {
+            to.write_all(&chunk[..count]).expect("written");
+            counted.fetch_add(count as u64, Ordering::SeqCst);
+        }
+        counted.load(Ordering::SeqCst)
+    })
 }
 
 fn end(status: ExitStatus) -> ProgramEnd {

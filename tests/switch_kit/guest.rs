@@ -72,7 +72,7 @@ pub fn start(tools: &Toolbox, ledger: &Ledger, number: u8, links: &[PathBuf]) ->
         disk: None,
         group: None,
         entrances: Vec::new(),
-        opened: None,
+        exe: Path::new(env!("CARGO_BIN_EXE_bulkhead")),
         initramfs: &initramfs,
         inherited: vec![guest_control.into()],
     };

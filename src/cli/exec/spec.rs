@@ -75,7 +75,10 @@ pub fn given(command: &[OsString], args: &ProgramArgs, files: Files) -> Result<P
     if !args.ro.is_empty() && !matches!(files, Files::System | Files::All) {
         return Err(anyhow!("--ro shows more of this host's files, which the program does not see at all; use --bind"));
     }
-    let shown = (files == Files::System && run::shown_unasked(&workdir).is_ok()).then(|| workdir.clone());
+    let is_system = files == Files::System;
+    let folder = (is_system && run::shown_unasked(&workdir).is_ok()).then(|| workdir.clone());
+    let itself = command.first().and_then(|name| run::named_by_path(Path::new(name), &workdir)).filter(|_| is_system);
+    let shown = folder.into_iter().chain(itself);
     let named = args.ro.iter().map(|path| absolute(path)).collect::<Result<Vec<_>>>()?;
     Ok(Program {
         argv: command.iter().map(|word| word.as_bytes().to_vec()).collect(),
@@ -119,8 +122,11 @@ fn environment(args: &ProgramArgs) -> Result<Vec<(Word, Word)>> {
         let (name, value) = match halves(word, b'=') {
             Some(pair) => pair,
             None => {
-                let value = std::env::var_os(word)
-                    .ok_or_else(|| anyhow!("--env {}: this command has no such variable", word.display()))?;
+                let missing = || {
+                    let name = word.display();
+                    anyhow!("--env {name}: NAME=VALUE was wanted, or the name of a variable that this command has")
+                };
+                let value = std::env::var_os(word).ok_or_else(missing)?;
                 (word.as_bytes().to_vec(), value.into_vec())
             }
         };

@@ -107,7 +107,9 @@ impl Job {
                 env.push((WAIT_AT.as_bytes().to_vec(), address(place).to_string().into_bytes()));
             }
             let binds = vec![Bind { from: found.exe.to_owned(), to: PathBuf::from(AGENT_PATH) }];
-            let program = Program { argv, env, binds, ..self.program.clone() };
+            let library = found.library.map(Path::to_owned);
+            let readable = self.program.readable.iter().cloned().chain(library).collect();
+            let program = Program { argv, env, binds, readable, ..self.program.clone() };
             let number = number(place);
             let card = CardSpec::Switch {
                 network: NETWORK.to_owned(),

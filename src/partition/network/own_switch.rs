@@ -2,12 +2,13 @@
 
 use std::io;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 
 use super::switch::Order;
 use crate::partition::run::Surroundings;
 use crate::platforms::ledger::{Ledger, Thing, Ticket};
-use crate::platforms::spawn::{Bond, ending, spawn};
+use crate::platforms::spawn::ending;
+use crate::platforms::wall;
 
 /// A running switch. Dropping it ends it.
 pub struct OwnSwitch {
@@ -23,10 +24,10 @@ impl OwnSwitch {
     /// When it cannot be started or written down.
     pub fn start(folder: &Path, prefix: [u8; 5], around: &Surroundings) -> io::Result<Self> {
         let order = Order { folder: folder.to_owned(), prefix: Some(prefix), ..Order::default() };
-        let mut command = Command::new(&around.exe);
+        let mut command = order.walled(&around.exe);
         // What it has to say goes to our standard error.
-        command.args(order.words()).stdin(Stdio::null()).stdout(Stdio::null());
-        let child = spawn(command, Bond::DiesWithUs, None)?;
+        command.stdin(Stdio::null());
+        let child = wall::start(command)?;
         let thing = Thing::process(child.id());
         let mut switch = Self { child, ledger: around.ledger.clone(), ticket: None };
         switch.ticket = thing.map(|thing| around.ledger.record(thing)).transpose()?;

@@ -1,13 +1,13 @@
 //! What can be told before anything is made: refuses what would fail later, with the reason.
 
-use std::fs::{self, OpenOptions};
+use std::fs::{self, Metadata, OpenOptions};
 use std::io::ErrorKind;
-use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
 use nix::fcntl::OFlag;
 use nix::sys::statfs::{FsType, PROC_SUPER_MAGIC, SYSFS_MAGIC, statfs};
-use nix::unistd::{AccessFlags, access};
+use nix::unistd::{AccessFlags, access, geteuid};
 
 use super::{Failed, lookup};
 use crate::model::partition::{CardSpec, Content, DiskSpec, Files, PartitionSpec, Program};
@@ -166,12 +166,13 @@ fn check_opened(path: &Path) -> Result<(), Failed> {
     const WHAT: &str = "what is to be opened for writing";
     let Ok(meta) = fs::metadata(path) else { return wanted_folder(path, WHAT) };
     if meta.is_dir() || !path.is_absolute() {
-        return wanted_folder(path, WHAT);
+        return wanted_folder(path, WHAT).and_then(|()| check_owner(path, &meta));
     }
     let is_made_up = statfs(path).is_ok_and(|found| MADE_UP.contains(&found.filesystem_type()));
     let found = if is_made_up {
         "this is a file of the running kernel, which means something else, or nothing, to a guest".to_owned()
     } else if meta.is_file() {
+        check_owner(path, &meta)?;
         match access(path, AccessFlags::R_OK | AccessFlags::W_OK) {
             Ok(()) => return Ok(()),
             Err(error) => format!("it cannot be read and written: {error}"),
@@ -180,6 +181,20 @@ fn check_opened(path: &Path) -> Result<(), Failed> {
         "this is neither a file nor a folder; a disk is given as a disk".to_owned()
     };
     Err(Failed::own(format!("{WHAT}, {}: {found}", path.display())))
+}
+
+/// As root a partition writes as root, but without its power over what others own: said before the program finds out.
+fn check_owner(path: &Path, meta: &Metadata) -> Result<(), Failed> {
+    const FOR_ALL: u32 = 0o002;
+    if !geteuid().is_root() || meta.uid() == 0 || meta.mode() & FOR_ALL != 0 {
+        return Ok(());
+    }
+    let (shown, owner) = (path.display(), meta.uid());
+    Err(Failed::own(format!(
+        "what is to be opened for writing, {shown}: it belongs to user {owner}, and what a partition writes belongs to whoever \
+         called bulkhead, which is root; call it as that user: setpriv --reuid {owner} --regid {} --init-groups bulkhead …",
+        meta.gid()
+    )))
 }
 
 fn wanted_folder(path: &Path, what: &str) -> Result<(), Failed> {

@@ -60,23 +60,19 @@ pub fn program(program: &Program) -> Result<Option<Found>, Failed> {
             return Ok(None);
         }
         let Some(host) = resolve(root_of(program), &inside) else { continue };
-        if let Some(Err(folder)) = view.as_ref().map(|view| view::sees(view, program, &inside, &host)) {
-            if host.is_file() {
-                let hidden = format!(
-                    "{} is there on this host, but not shown to the program: --ro {} shows its folder, --files all everything",
-                    inside.display(),
-                    folder.display()
-                );
-                refused = refused.or(Some(Failed::of(127, hidden)));
-            }
-            continue;
-        }
-        match runnable(&host, &shown) {
+        let seen = view.as_ref().map_or(Ok(()), |view| view::sees(view, program, &inside, &host));
+        match runnable(&host, &shown).and_then(|()| seen.map_err(|folder| hidden(&inside, &folder))) {
             Ok(()) => return Ok(Some(Found { inside, host })),
             Err(failed) => refused = refused.or(Some(failed)),
         }
     }
     Err(refused.unwrap_or_else(|| Failed::of(127, not_found(program, &shown))))
+}
+
+fn hidden(program: &Path, folder: &Path) -> Failed {
+    let (program, folder) = (program.display(), folder.display());
+    let what = format!("{program} is there on this host, but not shown to the program");
+    Failed::of(127, format!("{what}: --ro {folder} shows its folder, --files all everything"))
 }
 
 fn not_found(program: &Program, shown: &str) -> String {

@@ -35,7 +35,7 @@ pub use lookup::{Found, program as find_program};
 pub use sections::check_file;
 pub use tools::all_there;
 pub use unattended::{Unattended, can_be_left_alone, unattended};
-pub use view::shown_unasked;
+pub use view::{named_by_path, shown_unasked};
 
 /// What a partition is made with.
 #[derive(Debug, Clone)]

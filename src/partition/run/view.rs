@@ -66,6 +66,12 @@ pub fn shown_unasked(folder: &Path) -> Result<(), String> {
     Err(format!("{shown} {what}, so it is not shown to the program unless it is named: --ro {shown}"))
 }
 
+/// The program's own file, where it is named by its path and not looked for: who names it means to show it.
+pub fn named_by_path(name: &Path, workdir: &Path) -> Option<PathBuf> {
+    let path = workdir.join(name);
+    (name.as_os_str().as_bytes().contains(&b'/') && path.is_file()).then_some(path)
+}
+
 /// Whether the program can be seen, whose path there and on the host this is. `Err` with what would show it.
 ///
 /// # Errors
@@ -74,7 +80,9 @@ pub fn sees(view: &SystemView, program: &Program, inside: &Path, host: &Path) ->
     let opened = |path: &Path| {
         program.writable.iter().filter_map(|opened| fs::canonicalize(opened).ok()).any(|opened| path.starts_with(opened))
     };
-    let folder = inside.parent().and_then(|folder| fs::canonicalize(folder).ok());
+    // A link must be seen itself, not only what it leads to.
+    let is_link = fs::symlink_metadata(inside).is_ok_and(|meta| meta.is_symlink());
+    let folder = inside.parent().filter(|_| is_link).and_then(|folder| fs::canonicalize(folder).ok());
     for path in folder.iter().map(PathBuf::as_path).chain([host]) {
         if !view.shows(path) && !opened(path) {
             return Err(if path == host { host.parent().unwrap_or(host).to_owned() } else { path.to_owned() });

@@ -84,6 +84,8 @@ pub(super) struct Keeper<'a> {
 /// # Errors
 /// When the folder does not say what is to be kept, or cannot be written to.
 pub fn keep(folder: &Path, go: OwnedFd, means: &Means<'_>) -> Result<(), String> {
+    // What it starts is no more than it is, whatever bits a file carries.
+    rustix::thread::set_no_new_privs(true).map_err(|error| format!("no new privileges: {error}"))?;
     let mut said = Vec::new();
     let _ = File::from(go).take(1).read_to_end(&mut said);
     if said != [GO] {

@@ -13,7 +13,7 @@ use crate::model::partition::{
 };
 use crate::model::units::Bytes;
 use crate::partition::network::hardware_prefix;
-use crate::partition::run::shown_unasked;
+use crate::partition::run::{named_by_path, shown_unasked};
 use crate::partition::users;
 use crate::platforms::spawn::own_cpus;
 
@@ -92,7 +92,7 @@ pub fn kept(set: &PartitionSet, tools: &Tools, folder: &Path) -> Result<Vec<Kept
 
 /// Where the two switches of a doubled network meet: the first waits for the second.
 fn trunks(network: &str, links: u8, place: u8, folder: &Path) -> (Option<PathBuf>, Option<PathBuf>) {
-    let meeting = (links > 1).then(|| folder.join(format!("l/{network}.trunk")));
+    let meeting = (links > 1).then(|| folder.join(format!("l/{network}.0/trunk")));
     if place == 0 { (meeting, None) } else { (None, meeting) }
 }
 
@@ -222,7 +222,8 @@ fn content(name: &str, entry: &PartitionEntry) -> Result<Content, Fault> {
 fn readable(entry: &PartitionEntry) -> Vec<PathBuf> {
     let shown = entry.files == PartitionEntry::default().files && shown_unasked(&entry.workdir).is_ok();
     let folder = shown.then(|| entry.workdir.clone());
-    entry.ro.iter().cloned().chain(folder).collect()
+    let itself = entry.program.first().and_then(|name| named_by_path(Path::new(name), &entry.workdir));
+    entry.ro.iter().cloned().chain(folder).chain(itself).collect()
 }
 
 /// What this host has.
@@ -276,7 +277,7 @@ mod tests {
         assert_eq!(kept[3].after, ["n/a.0", "n/a.1", "p/y"]);
         let Charge::Switch(first) = &kept[0].charge else { panic!("a switch") };
         assert_eq!(first.rates, [(2, 5000)]);
-        assert_eq!(first.trunk_at.as_deref(), Some(Path::new("/run/b/s/l/a.trunk")));
+        assert_eq!(first.trunk_at.as_deref(), Some(Path::new("/run/b/s/l/a.0/trunk")));
         let Charge::Partition(x) = &kept[3].charge else { panic!("a partition") };
         let sockets = vec![PathBuf::from("/run/b/s/l/a.0/1.sock"), PathBuf::from("/run/b/s/l/a.1/1.sock")];
         let card = CardSpec::Switch {

@@ -1,7 +1,7 @@
 //! A switch of a network as its keeper runs it: this program in a process of its own, which dies with the keeper.
 
-use std::ffi::OsString;
-use std::process::{Command, Stdio};
+use std::path::Path;
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
@@ -10,7 +10,9 @@ use super::keeper::{Keeper, LOOK_EVERY, now};
 use super::process;
 use crate::model::partition::set::{LastEnd, SwitchCharge};
 use crate::partition::network::pulse::{BEAT_EVERY, Pulse, beat_file};
-use crate::platforms::spawn::{Bond, ending, spawn};
+use crate::partition::network::switch::{Order, Trunk};
+use crate::platforms::spawn::ending;
+use crate::platforms::wall;
 
 /// How long a switch may take until it is ready.
 const READY_DEADLINE: Duration = Duration::from_secs(20);
@@ -25,11 +27,11 @@ const END_GRACE: Duration = Duration::from_secs(2);
 pub(super) fn run(keeper: &Keeper<'_>, charge: &SwitchCharge) -> LastEnd {
     let end = |reason: String| LastEnd { at_unix_ns: now(), program: None, reason, console: Vec::new() };
     // There when the switch is ready; left by one that was killed.
-    let ready = keeper.folder.join(READY_FILE);
+    let ready = charge.link.join(READY_FILE);
     let _ = std::fs::remove_file(&ready);
-    let mut command = Command::new(keeper.means.exe);
-    command.args(words(charge)).arg("--state").arg(&ready).stdin(Stdio::null()).stdout(Stdio::null());
-    let mut child = match spawn(command, Bond::DiesWithUs, None) {
+    let mut command = order(charge, &ready).walled(keeper.means.exe);
+    command.stdin(Stdio::null());
+    let mut child = match wall::start(command) {
         Ok(child) => child,
         Err(error) => return end(format!("the switch cannot be started: {error}")),
     };
@@ -80,21 +82,14 @@ pub(super) fn run(keeper: &Keeper<'_>, charge: &SwitchCharge) -> LastEnd {
     end(reason)
 }
 
-/// The words of its command line.
-fn words(charge: &SwitchCharge) -> Vec<OsString> {
-    let mut words: Vec<OsString> = vec!["switch".into(), "--folder".into(), charge.link.clone().into()];
-    let mut add = |name: &str, value: OsString| words.extend([name.into(), value]);
-    if let Some(prefix) = charge.prefix {
-        let bytes: Vec<String> = prefix.iter().map(|byte| format!("{byte:02x}")).collect();
-        add("--prefix", bytes.join(":").into());
+/// What it is to do.
+fn order(charge: &SwitchCharge, ready: &Path) -> Order {
+    let trunk_at = charge.trunk_at.clone().map(Trunk::At);
+    Order {
+        folder: charge.link.clone(),
+        prefix: charge.prefix,
+        rates: charge.rates.iter().copied().collect(),
+        trunk: trunk_at.or_else(|| charge.trunk_to.clone().map(Trunk::To)),
+        state: Some(ready.to_owned()),
     }
-    for (number, rate) in &charge.rates {
-        add("--rate", format!("{number}={rate}").into());
-    }
-    for (name, path) in [("--trunk-at", &charge.trunk_at), ("--trunk-to", &charge.trunk_to)] {
-        if let Some(path) = path {
-            add(name, path.into());
-        }
-    }
-    words
 }

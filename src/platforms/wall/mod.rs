@@ -52,6 +52,9 @@ const MOST_REASON_BYTES: u64 = 4096;
 pub fn command(exe: &Path, order: &Order) -> Command {
     let mut command = Command::new(exe);
     command.arg(VERB).args(order.words(std::process::id())).env_clear().stdout(Stdio::piped());
+    // Numbers in words, weights in files: nothing that reads them cares for a language. The folder is not there behind the
+    // wall; it tells whoever looks (`ps e`) to which call a process belongs.
+    command.env("LC_ALL", "C").envs(std::env::var_os("TMPDIR").map(|folder| ("TMPDIR", folder)));
     command
 }
 

@@ -13,7 +13,7 @@ use std::ffi::CStr;
 use std::fs::{self, File};
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
-use std::os::unix::fs::{FileTypeExt, MetadataExt, chown, symlink};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt, chown, symlink};
 use std::path::{Path, PathBuf};
 
 use nix::errno::Errno;
@@ -131,18 +131,44 @@ impl Copy {
     }
 
     /// Says what may be done with it. Mapping owners is tried first where it is wanted.
-    fn restrict(&self, rights: Rights, identity: &Identity, with_all_below: bool) -> io::Result<()> {
+    fn restrict(&self, from: &Path, rights: Rights, identity: &Identity, with_all_below: bool) -> io::Result<()> {
         let flags = attributes(rights);
         if let (Identity::Nobody { users, .. }, Rights::Read | Rights::Write) = (identity, rights) {
             match set_attributes(&self.tree, flags | libc::MOUNT_ATTR_IDMAP, Some(users), with_all_below) {
-                // As much of it as everybody may read is shown then.
-                Err(error) if rights == Rights::Read && cannot_map(&error) => {}
-                Err(error) if cannot_map(&error) => return Err(io::Error::new(error.kind(), UNMAPPED)),
+                Err(error) if cannot_map(&error) => {
+                    let is_open = !self.is_folder && open_to_all_behind_us(from)?;
+                    // Of other things as much is shown as everybody may read.
+                    if rights == Rights::Write && !is_open {
+                        return Err(io::Error::new(error.kind(), UNMAPPED));
+                    }
+                }
                 other => return other,
             }
         }
         set_attributes(&self.tree, flags, None, with_all_below)
     }
+}
+
+/// Whether owners of what is written can be mapped.
+pub fn can_map(order: &Order, identity: &Identity) -> bool {
+    let Identity::Nobody { users, .. } = identity else { return true };
+    let can = |shown: &Shown| {
+        let copy = Copy::of(&shown.from, false).map(|copy| copy.tree);
+        copy.is_ok_and(|tree| set_attributes(&tree, libc::MOUNT_ATTR_IDMAP, Some(users), false).is_ok())
+    };
+    order.shown.iter().filter(|shown| shown.rights == Rights::Write).all(can)
+}
+
+/// Opens a file to everybody when nobody but root comes by its folder: memory of channels on kernels that map no owners of
+/// files in memory. Who may write is then said by the mounts alone.
+fn open_to_all_behind_us(file: &Path) -> io::Result<bool> {
+    let Some(folder) = file.parent() else { return Ok(false) };
+    let above = fs::symlink_metadata(folder)?;
+    let is_private = above.is_dir() && above.uid() == 0 && above.mode() & 0o077 == 0;
+    if is_private {
+        fs::set_permissions(file, fs::Permissions::from_mode(0o606))?;
+    }
+    Ok(is_private)
 }
 
 /// What is said where owners cannot be mapped.
@@ -191,7 +217,7 @@ fn copy(shown: &Shown, identity: &Identity, below: &Below) -> io::Result<Vec<Pla
     // A user namespace may not show what lies under a mount: then all of them come along, and some are hidden again.
     let all = matches!(&single, Err(error) if error.raw_os_error() == Some(libc::EINVAL));
     let top = if all { Copy::of(&from, true)? } else { single? };
-    top.restrict(shown.rights, identity, all)?;
+    top.restrict(&from, shown.rights, identity, all)?;
     placed.push(Placed { at: at.to_owned(), what: What::Copy(top) });
     for (path, is_made_up) in mounts {
         let here = place(path);
@@ -216,7 +242,7 @@ fn copy_below(path: &Path, at: PathBuf, rights: Rights, identity: &Identity) -> 
         }
         Err(error) => return Err(error),
     };
-    copy.restrict(rights, identity, false).or_else(|_| copy.restrict(Rights::Public, identity, false))?;
+    copy.restrict(path, rights, identity, false).or_else(|_| copy.restrict(path, Rights::Public, identity, false))?;
     Ok(Some(Placed { at, what: What::Copy(copy) }))
 }
 
@@ -258,7 +284,7 @@ impl Device {
             Self::Made { at, number, kind, mode } => {
                 make_parent(&at, identity)?;
                 mknod(&at, kind, Mode::from_bits_truncate(mode), number)?;
-                fs::set_permissions(&at, std::os::unix::fs::PermissionsExt::from_mode(mode))?;
+                fs::set_permissions(&at, fs::Permissions::from_mode(mode))?;
                 give(&at, identity)
             }
         }
@@ -367,6 +393,31 @@ mod tests {
         assert_eq!(of("/srv"), [("/srv/a b".to_owned(), false)]);
         let all = ["/proc", "/srv", "/srv/a b", "/srvx"];
         assert_eq!(of("/"), all.map(|path| (path.to_owned(), path == "/proc" || path == "/srvx")));
+    }
+
+    #[test]
+    fn where_owners_cannot_be_mapped_only_private_files_are_opened() {
+        if !nix::unistd::geteuid().is_root() {
+            return;
+        }
+        // Nobody may map owners as they are on the host itself.
+        let users = File::open("/proc/self/ns/user").unwrap().into();
+        let identity = Identity::Nobody { number: 1, users };
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("section");
+        fs::write(&file, "x").unwrap();
+        let restrict = |path: &Path, rights| Copy::of(path, false).unwrap().restrict(path, rights, &identity, false);
+        assert!(restrict(folder.path(), Rights::Write).unwrap_err().to_string().contains("map owners"));
+        restrict(folder.path(), Rights::Read).unwrap();
+        restrict(&file, Rights::Write).unwrap();
+        assert_eq!(file.metadata().unwrap().mode() & 0o777, 0o606);
+        fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
+        assert!(restrict(&file, Rights::Write).is_err());
+        let mut order = Order::default();
+        order.show(folder.path(), "/x", Rights::Read);
+        assert!(can_map(&order, &identity));
+        order.show(folder.path(), "/y", Rights::Write);
+        assert!(!can_map(&order, &identity));
     }
 
     #[test]

@@ -68,6 +68,8 @@ pub struct Order {
     pub devices: Vec<PathBuf>,
     /// Its network.
     pub network: Network,
+    /// Where owners cannot be mapped, it stays the caller: for our own programs that see nothing but what they write to.
+    pub or_as_caller: bool,
     /// Program, as seen there, and its arguments.
     pub words: Vec<OsString>,
 }
@@ -96,6 +98,9 @@ impl Order {
         if self.network == Network::Host {
             words.push("--host-network".into());
         }
+        if self.or_as_caller {
+            words.push("--or-as-caller".into());
+        }
         words.push("--".into());
         words.extend(self.words.iter().cloned());
         words
@@ -117,6 +122,7 @@ impl Order {
                 Some("--folder") => order.folders.push(absolute(value()?)?),
                 Some("--device") => order.devices.push(absolute(value()?)?),
                 Some("--host-network") => order.network = Network::Host,
+                Some("--or-as-caller") => order.or_as_caller = true,
                 Some("--") => {
                     order.words = words.collect();
                     break;
@@ -159,6 +165,7 @@ mod tests {
             folders: vec!["/tmp".into()],
             devices: vec!["/dev/kvm".into()],
             network: Network::Host,
+            or_as_caller: true,
             words: vec!["/usr/bin/qemu".into(), "--".into(), "--read".into()],
             ..Order::default()
         };

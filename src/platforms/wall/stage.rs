@@ -44,6 +44,8 @@ fn prepare(words: Vec<OsString>) -> Result<(CString, Vec<CString>), String> {
     let null = OwnedFd::from(null.map_err(|error| format!("/dev/null: {error}"))?);
     let identity = Identity::take().map_err(|error| format!("{error}; {ADVICE}"))?;
     unshare(namespaces(order.network)).map_err(|error| format!("{}; {ADVICE}", error.desc()))?;
+    let as_caller = order.or_as_caller && !mounts::can_map(&order, &identity);
+    let identity = if as_caller { Identity::Caller } else { identity };
     mounts::build(&order, &identity)?;
     identity.assume().map_err(|error| format!("becoming a user of its own: {}", error.desc()))?;
     rights::give_up().map_err(|error| format!("giving up rights: {error}"))?;
@@ -71,8 +73,12 @@ fn bind_to(parent: i32) -> Result<(), String> {
 
 /// Only comes back with the reason why it could not.
 fn become_it(program: &CString, words: &[CString]) -> String {
-    // Numbers in words, weights in files: nothing that reads them cares for a language.
-    let environment = [c"LC_ALL=C"];
+    let pair = |(mut name, value): (OsString, OsString)| {
+        name.push("=");
+        name.push(value);
+        CString::new(name.into_vec()).ok()
+    };
+    let environment: Vec<CString> = std::env::vars_os().filter_map(pair).collect();
     match execve(program, words, &environment) {
         Err(error) => format!("{} cannot be executed: {}", program.to_string_lossy(), error.desc()),
         Ok(never) => match never {},

@@ -2,9 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use super::core::{PlugNumber, Rules, TRUNK};
+use crate::platforms::wall::{self, Rights};
 
 /// The switch of one link of a network.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -57,6 +59,24 @@ impl Order {
             add("--state", path.into());
         }
         words
+    }
+
+    /// A command that runs it behind a wall: it sees the folder of its link, and that of its trunk. To be started with
+    /// [`wall::start`].
+    pub fn walled(&self, exe: &Path) -> Command {
+        const PROGRAM: &str = "/bulkhead";
+        let mut around = wall::Order { or_as_caller: true, ..wall::Order::default() };
+        around.show(exe, PROGRAM, Rights::Execute);
+        around.show(&self.folder, &self.folder, Rights::Write);
+        let trunk = match &self.trunk {
+            Some(Trunk::At(path) | Trunk::To(path)) => path.parent(),
+            None => None,
+        };
+        if let Some(folder) = trunk.filter(|folder| *folder != self.folder) {
+            around.show(folder, folder, Rights::Write);
+        }
+        around.words = std::iter::once(PROGRAM.into()).chain(self.words()).collect();
+        wall::command(exe, &around)
     }
 
     /// Reads the words after `switch`.

@@ -1,0 +1,294 @@
+//! The wall around QEMU, and what a program walled off sees: the promises of docs/security.md, each tried by somebody who
+//! wants to break it.
+
+#[path = "exec_kit/mod.rs"]
+mod exec_kit;
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+
+use bulkhead::platforms::wall::{self, Order, Rights};
+use exec_kit::{Here, assert_code, binary, complaint, finish, guests_start, text, wait_for};
+use nix::unistd::geteuid;
+
+/// First user of those that own nothing.
+const FIRST_USER: u32 = 0x7000_0000;
+
+/// The process of QEMU below a running `exec`.
+fn qemu_of(child: &Child) -> u32 {
+    let mut looked = vec![child.id()];
+    while let Some(id) = looked.pop() {
+        let name = fs::read_to_string(format!("/proc/{id}/comm")).unwrap_or_default();
+        if name.starts_with("qemu") {
+            return id;
+        }
+        for thread in fs::read_dir(format!("/proc/{id}/task")).into_iter().flatten().flatten() {
+            let children = fs::read_to_string(thread.path().join("children")).unwrap_or_default();
+            looked.extend(children.split_whitespace().filter_map(|id| id.parse::<u32>().ok()));
+        }
+    }
+    panic!("no QEMU runs")
+}
+
+fn status(id: u32, field: &str) -> String {
+    let text = fs::read_to_string(format!("/proc/{id}/status")).expect("it runs");
+    let line = text.lines().find_map(|line| line.strip_prefix(&format!("{field}:")));
+    line.unwrap_or_else(|| panic!("no {field}")).split_whitespace().next().unwrap_or_default().to_owned()
+}
+
+fn namespace(id: &str, kind: &str) -> PathBuf {
+    fs::read_link(format!("/proc/{id}/ns/{kind}")).expect("it can be asked")
+}
+
+#[test]
+fn qemu_is_nobody_with_nothing() {
+    if !guests_start() {
+        return;
+    }
+    let here = Here::new();
+    let mut child = here.command(&["--", "sh", "-c", "echo ready; sleep 1000"]).spawn().expect("it starts");
+    wait_for(&mut child, "ready\n");
+    let qemu = qemu_of(&child);
+    for set in ["CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"] {
+        assert_eq!(u64::from_str_radix(&status(qemu, set), 16), Ok(0), "{set}");
+    }
+    assert_eq!((status(qemu, "NoNewPrivs"), status(qemu, "Seccomp")), ("1".into(), "2".into()));
+    let groups = fs::read_to_string(format!("/proc/{qemu}/status")).expect("it runs");
+    if geteuid().is_root() {
+        assert!(status(qemu, "Uid").parse::<u32>().is_ok_and(|uid| uid >= FIRST_USER), "{groups}");
+        assert!(groups.lines().any(|line| line.trim() == "Groups:"), "{groups}");
+    }
+    for kind in ["mnt", "net", "ipc", "uts", "user"] {
+        assert_ne!(namespace(&qemu.to_string(), kind), namespace("self", kind), "{kind}");
+    }
+    let limits = fs::read_to_string(format!("/proc/{qemu}/limits")).expect("it runs");
+    let limit = |name: &str| limits.lines().find(|line| line.starts_with(name)).unwrap_or_default().to_owned();
+    assert!(limit("Max core file size").contains(" 0 "), "{limits}");
+    let words = fs::read(format!("/proc/{qemu}/cmdline")).expect("it runs");
+    assert!(String::from_utf8_lossy(&words).contains("-sandbox\0on,"), "its own sandbox is on");
+    // What it sees as its root: nothing of the host but programs, its machine and the given trees.
+    let root = format!("/proc/{qemu}/root");
+    let there: BTreeSet<String> = fs::read_dir(&root)
+        .expect("root may look")
+        .map(|entry| entry.expect("an entry").file_name().to_string_lossy().into_owned())
+        .collect();
+    let allowed = [
+        "bin", "dev", "etc", "gnu", "lib", "lib32", "lib64", "libx32", "machine", "nix", "proc", "sbin", "sections", "trees", "usr",
+    ];
+    assert!(there.iter().all(|name| allowed.contains(&name.as_str())), "{there:?}");
+    let processes: Vec<String> = fs::read_dir(format!("{root}/proc"))
+        .expect("root may look")
+        .map(|entry| entry.expect("an entry").file_name().to_string_lossy().into_owned())
+        .collect();
+    assert_eq!(processes, ["self"], "it sees no process but itself");
+    assert!(!Path::new(&format!("{root}/etc/shadow")).exists());
+    child.kill().expect("it runs");
+    finish(child);
+    here.assert_nothing_left();
+}
+
+/// A program behind the wall in QEMU's place, as if the guest had taken QEMU over.
+fn taken_over(order: &Order) -> Output {
+    let mut command = wall::command(binary(), order);
+    command.stdin(Stdio::null()).stderr(Stdio::piped());
+    let child = wall::start(command).expect("the wall is built");
+    finish(child)
+}
+
+/// A Perl script behind the wall: Perl is on every Debian, and can make any system call. It says what succeeded on standard
+/// error, which stays.
+fn attack(shown: &[(&Path, &str, Rights)], script: &str) -> String {
+    let mut order = Order::default();
+    for folder in ["/usr", "/bin", "/lib", "/lib64", "/etc/ld.so.cache"] {
+        if fs::symlink_metadata(folder).is_ok_and(|meta| meta.is_symlink()) {
+            order.links.push((fs::read_link(folder).expect("a link"), folder.into()));
+        } else if Path::new(folder).exists() {
+            order.show(Path::new(folder), folder, Rights::Execute);
+        }
+    }
+    for (from, at, rights) in shown {
+        order.show(from, at, *rights);
+    }
+    let helper = "sub z { my $copy = shift; $copy } sub try { my ($what, $done) = @_; print STDERR \"$what\\n\" if $done }\n";
+    order.words = ["/usr/bin/perl", "-e"].map(Into::into).to_vec();
+    order.words.push(format!("{helper}{script}; print STDERR \"end\\n\";").into());
+    complaint(&taken_over(&order))
+}
+
+#[test]
+fn who_takes_qemu_over_gets_no_further() {
+    let mut other = Command::new("sleep").arg("1000").spawn().expect("sleep starts");
+    let victim = other.id();
+    // Numbers of calls as on x86-64, which the product's machines are.
+    let script = format!(
+        "try('unshare user', syscall(272, 0x10000000) == 0); try('unshare mount', syscall(272, 0x20000) == 0);
+         try('clone user', syscall(56, 0x10000000 | 17, 0, 0, 0, 0) > 0);
+         try('mount', syscall(165, z('none'), z('/proc'), z('tmpfs'), 0, 0) == 0);
+         try('umount', syscall(166, z('/usr'), 2) == 0); try('chroot', syscall(161, z('/')) == 0);
+         try('ptrace', syscall(101, 16, {victim}, 0, 0) == 0); try('kill', kill(9, {victim}));
+         try('kill parent', kill(0, getppid())); try('kill all', kill(9, -1));
+         try('setuid 0', ($< = 0, $> = 0) && $> == 0 && syscall(105, 0) == 0 && -w '/usr');
+         try('keyring', syscall(250, 0, -3, 0) >= 0); try('io_uring', syscall(425, 4, z('x' x 120)) >= 0);
+         try('bpf', syscall(321, 0, z('x' x 64), 64) >= 0); try('perf', syscall(298, z('x' x 112), 0, -1, -1, 0) >= 0);
+         try('x32', syscall(0x40000000 + 39) > 0); try('shadow', open(my $f, '<', '/etc/shadow'));
+         try('home', -e '/root' || -e '/home'); try('init', -e '/proc/1'); try('sys', -e '/sys/kernel');
+         try('raise limit', syscall(160, 7, z(pack('QQ', 1<<20, 1<<20))) == 0);
+         try('write usr', open(my $g, '>', '/usr/bin/true')); try('write root', open(my $h, '>', '/x'));
+         try('device', syscall(133, z('/dev/x'), 020666, 0x103) == 0); try('set host name', syscall(170, z('x'), 1) == 0)"
+    );
+    assert_eq!(attack(&[], &script), "end\n");
+    assert!(other.try_wait().expect("it can be asked").is_none(), "nobody was killed");
+    other.kill().expect("it runs");
+    other.wait().expect("it ends");
+}
+
+#[test]
+fn who_takes_qemu_over_writes_no_section_that_it_may_only_read() {
+    let folder = tempfile::tempdir_in("/dev/shm").expect("memory");
+    let section = folder.path().join("section");
+    fs::write(&section, [7_u8; 4096]).expect("the test's own files");
+    fs::set_permissions(&section, fs::Permissions::from_mode(0o600)).expect("the test's own files");
+    let script = "try('write', open(my $f, '+<', '/sections/0')); try('append', open(my $g, '>>', '/sections/0'));
+         try('no reading', !open(my $r, '<', '/sections/0'));
+         my $fd = fileno($r); try('again', open(my $h, '+<', \"/proc/self/fd/$fd\"));
+         try('map', syscall(9, 0, 4096, 3, 1, $fd, 0) != -1);
+         my $at = syscall(9, 0, 4096, 1, 1, $fd, 0); try('not mapped', $at == -1);
+         try('mprotect', syscall(10, $at, 4096, 3) == 0);
+         try('truncate', truncate('/sections/0', 1)); try('chmod', chmod(0666, '/sections/0'));
+         try('remove', unlink('/sections/0')); try('remount', syscall(165, z('none'), z('/sections/0'), 0, 0x1020, 0) == 0)";
+    assert_eq!(attack(&[(&section, "/sections/0", Rights::Read)], script), "end\n");
+    assert_eq!(fs::read(&section).expect("it is there"), [7_u8; 4096]);
+    // The writer's is written.
+    let script = "open(my $f, '+<', '/sections/0') or die; print $f 'x'";
+    assert_eq!(attack(&[(&section, "/sections/0", Rights::Write)], script), "end\n");
+    assert!(fs::read(&section).expect("it is there").starts_with(b"x\x07"));
+}
+
+#[test]
+fn who_takes_qemu_over_leaves_nothing_that_gives_rights() {
+    let folder = tempfile::tempdir().expect("the test's own files");
+    let script = "chdir('/trees/0') or die; umask(0); open(my $f, '>', 'program') or die; print $f '#!/bin/sh'; close $f;
+         try('chmod', chmod(04755, 'program')); try('chmod group', chmod(02755, 'program')); chmod(0755, 'program');
+         try('fchmodat2', syscall(452, -100, z('program'), 04755, 0) == 0);
+         try('open', syscall(2, z('made'), 0101, 04755) >= 0); try('openat', syscall(257, -100, z('made'), 0101, 04755) >= 0);
+         try('creat', syscall(85, z('made'), 06755) >= 0); try('openat2', syscall(437, -100, z('made'), z(pack('QQQ', 0101, 04755, 0)), 24) >= 0);
+         try('tmpfile', syscall(257, -100, z('.'), 020200002, 04755) >= 0);
+         try('mknod', syscall(133, z('null'), 020666, 0x103) == 0); try('mknod file', syscall(133, z('made'), 0104755, 0) == 0);
+         try('mknodat', syscall(259, -100, z('disk'), 060666, 0x800) == 0);
+         try('chown', chown(1, 1, 'program')); try('capability',
+             syscall(188, z('program'), z('security.capability'), z(pack('V5', 0x02000001, 1<<13, 0, 0, 0)), 20, 0) == 0);
+         try('outside', open(my $g, '>', '../../x'))";
+    let said = attack(&[(folder.path(), "/trees/0", Rights::Write)], script);
+    assert_eq!(said, "end\n");
+    let own = geteuid().as_raw();
+    for entry in fs::read_dir(folder.path()).expect("it is there").flatten() {
+        let meta = entry.metadata().expect("it is there");
+        assert_eq!((meta.uid(), meta.mode() & 0o6000), (own, 0), "{}", entry.path().display());
+    }
+    assert!(folder.path().join("program").exists());
+}
+
+#[test]
+fn what_a_guest_leaves_gives_nobody_rights() {
+    if !guests_start() {
+        return;
+    }
+    let here = Here::new();
+    let open = here.path("open");
+    fs::create_dir(&open).expect("the test's own files");
+    let script = "cp /bin/true a; chmod 4755 a 2>/dev/null && echo chmod; chmod 2755 a 2>/dev/null && echo group
+        install -m 4755 /bin/true b 2>/dev/null && echo install; rm -f b; mknod c c 1 3 2>/dev/null && echo mknod
+        chown 1:1 a 2>/dev/null && echo chown; cp -p a d; tar cf - -C /usr/bin su | tar xpf - 2>/dev/null; umask 0
+        python3 -c 'import os; os.open(\"e\", os.O_CREAT | os.O_WRONLY, 0o6755)' 2>/dev/null && echo open
+        chmod 0755 a && cp /bin/true /tmp/t && chmod 4755 /tmp/t && echo own layer";
+    let words = ["--rw", open.to_str().expect("text"), "--workdir", open.to_str().expect("text"), "--", "sh", "-c", script];
+    let output = here.run(&words);
+    assert_code(&output, 0);
+    assert_eq!(text(&output), "own layer\n", "{}", complaint(&output));
+    let own = geteuid().as_raw();
+    let mut count = 0;
+    for entry in fs::read_dir(&open).expect("it is there").flatten() {
+        let meta = entry.metadata().expect("it is there");
+        count += 1;
+        assert!(meta.is_file() && meta.uid() == own && meta.mode() & 0o6000 == 0, "{}", entry.path().display());
+    }
+    assert!(count >= 2, "something did come out");
+    here.assert_nothing_left();
+}
+
+#[test]
+fn a_program_sees_the_system_and_what_was_named() {
+    if !guests_start() {
+        return;
+    }
+    let here = Here::new();
+    for name in ["named", "hidden", "work"] {
+        let folder = here.path(name);
+        fs::create_dir(&folder).expect("the test's own files");
+        fs::write(folder.join("file"), format!("{name}\n")).expect("the test's own files");
+        fs::set_permissions(folder.join("file"), fs::Permissions::from_mode(0o600)).expect("the test's own files");
+    }
+    std::os::unix::fs::symlink("named", here.path("link")).expect("the test's own files");
+    let files = here.files.path().to_str().expect("text");
+    let script = format!(
+        "cat {files}/work/file {files}/link/file; cat {files}/hidden/file; cat file; head -c 5 /etc/passwd; echo; cat /etc/shadow
+         ls -A /root /home; env | cut -d= -f1 | sort | tr '\\n' ' '; echo; ls /proc/1/root/var/lib; true > file && echo written"
+    );
+    let mut command = here.command(&["--ro", here.path("link").to_str().expect("text"), "--env", "PASSED", "--", "sh", "-c", &script]);
+    command.current_dir(here.path("work")).env("SECRET_TOKEN", "s").env("PASSED", "p").env("LC_ALL", "C");
+    let output = finish(command.spawn().expect("it starts"));
+    let out = text(&output);
+    assert!(out.starts_with("work\nnamed\nwork\nroot:\n"), "{out}{}", complaint(&output));
+    assert!(!out.contains("hidden\n") && !out.contains("TOKEN") && out.contains("PASSED"), "{out}");
+    assert!(out.ends_with("written\n"), "the throw-away layer: {out}");
+    assert!(complaint(&output).contains("shadow"), "{}", complaint(&output));
+    assert_eq!(fs::read_to_string(here.path("work/file")).expect("it is there"), "work\n");
+    // By name, everything: but what the kernel makes up is the guest's own.
+    let hidden = format!("{files}/hidden/file");
+    let mut command = here.command(&["--files", "all", "--env-all", "--", "sh", "-c", &format!("cat {hidden}; echo $SECRET_TOKEN")]);
+    let output = finish(command.env("SECRET_TOKEN", "s").spawn().expect("it starts"));
+    assert_eq!(text(&output), "hidden\ns\n", "{}", complaint(&output));
+    // One that is named is shown, and nothing beside it; one that is only found is not: it is told what would show it.
+    fs::copy("/bin/ls", here.path("hidden/tool")).expect("the test's own files");
+    let tool = format!("{files}/hidden/tool");
+    let output = here.run(&["--", &tool, "-A", &format!("{files}/hidden")]);
+    assert_eq!(text(&output), "tool\n", "{}", complaint(&output));
+    let mut command = here.command(&["--", "tool"]);
+    let output = finish(command.env("PATH", here.path("hidden")).spawn().expect("it starts"));
+    assert_code(&output, 127);
+    assert!(complaint(&output).contains(&format!("--ro {files}/hidden")), "{}", complaint(&output));
+    here.assert_nothing_left();
+}
+
+/// `--files all` has 9P look at the host's own tree: not even there are the host's processes and devices.
+#[test]
+fn no_mount_of_the_host_is_reached_but_those_shown() {
+    let home = tempfile::tempdir().expect("the test's own files");
+    fs::create_dir(home.path().join("below")).expect("the test's own files");
+    let script = "opendir(my $d, '/trees/0/proc') or die; my @there = grep { !/^\\.+$/ } readdir $d; try('proc', scalar @there);
+         try('sys', -e '/trees/0/sys/kernel'); try('dev', -e '/trees/0/dev/null'); try('no etc', !-e '/trees/0/etc/passwd');
+         try('write', open(my $f, '>', '/trees/0/tmp/x'))";
+    assert_eq!(attack(&[(Path::new("/"), "/trees/0", Rights::Read)], script), "end\n");
+}
+
+#[test]
+fn a_home_is_not_shown_for_working_there() {
+    if !guests_start() {
+        return;
+    }
+    let here = Here::new();
+    let home = here.path("home");
+    fs::create_dir(&home).expect("the test's own files");
+    fs::write(home.join("key"), "secret\n").expect("the test's own files");
+    let mut command = here.command(&["--", "sh", "-c", "pwd; ls -A"]);
+    let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
+    let cache = cache.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cache"))).expect("a cache folder");
+    command.env("XDG_CACHE_HOME", cache);
+    let output = finish(command.current_dir(&home).env("HOME", &home).spawn().expect("it starts"));
+    assert_code(&output, 0);
+    assert_eq!(text(&output), format!("{}\n", home.display()), "{}", complaint(&output));
+    assert!(complaint(&output).contains("--ro"), "{}", complaint(&output));
+}
