@@ -189,6 +189,30 @@ fn unsafe_code_stays_in_few_modules() {
     assert!(unlisted.is_empty(), "not in ARCHITECTURE.md's list of modules with unsafe code: {unlisted:?}");
 }
 
+/// Every `file::test` that a line of docs/security.md promises something by.
+#[test]
+fn promises_have_tests_that_exist() {
+    let text = fs::read_to_string(root().join("docs/security.md")).expect("docs/security.md is there");
+    let words =
+        text.lines().filter(|line| line.starts_with('|')).flat_map(|line| line.split('`').skip(1).step_by(2));
+    let named: BTreeSet<&str> = words.filter(|word| word.contains("::")).collect();
+    assert!(named.len() >= 10, "{named:?}");
+    let sources: Vec<(PathBuf, String)> = all_sources()
+        .into_iter()
+        .map(|path| (path.clone(), fs::read_to_string(&path).expect("readable")))
+        .collect();
+    for name in named {
+        let (place, test) = name.rsplit_once("::").expect("a test");
+        let file = place.split("::").find(|part| *part != "tests").expect("a file");
+        let is_there = |(path, text): &(PathBuf, String)| {
+            path.components()
+                .any(|part| Path::new(part.as_os_str()).file_stem().is_some_and(|stem| stem == file))
+                && text.contains(&format!("fn {test}("))
+        };
+        assert!(sources.iter().any(is_there), "{name}: no such test");
+    }
+}
+
 #[test]
 fn the_changelog_begins_with_unreleased_or_this_version() {
     let text = fs::read_to_string(root().join("CHANGELOG.md")).expect("CHANGELOG.md is there");

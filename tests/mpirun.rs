@@ -281,7 +281,7 @@ fn a_partition_that_stands_still_does_not_keep_a_signal_from_ending_all() {
     here.assert_nothing_left();
 }
 
-/// The machine of the second partition: the child that has the second plug.
+/// The machine of the second partition: the child whose card's address ends with 2.
 fn second_machine(parent: u32) -> Pid {
     let children = fs::read_to_string(format!("/proc/{parent}/task/{parent}/children")).unwrap_or_default();
     let all = fs::read_dir(format!("/proc/{parent}/task")).expect("its threads").flatten();
@@ -289,7 +289,10 @@ fn second_machine(parent: u32) -> Pid {
     let all: Vec<String> = of_threads.chain([children]).collect();
     let has_plug = |pid: &&str| {
         let words = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-        String::from_utf8_lossy(&words).contains("/2.sock")
+        let words = String::from_utf8_lossy(&words).into_owned();
+        words
+            .split_once("netdev=plug0,mac=")
+            .is_some_and(|(_, mac)| mac.get(..17).is_some_and(|mac| mac.ends_with(":02")))
     };
     let found = all.iter().flat_map(|text| text.split_whitespace()).find(has_plug);
     Pid::from_raw(found.expect("a second machine").parse().expect("a number"))

@@ -10,6 +10,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 
+use bulkhead::partition::network::switch;
 use bulkhead::platforms::wall::{self, Order, Rights};
 use exec_kit::{Here, assert_code, binary, complaint, finish, guests_start, text, wait_for};
 use nix::unistd::geteuid;
@@ -65,7 +66,8 @@ fn qemu_is_nobody_with_nothing() {
         assert_ne!(namespace(&qemu.to_string(), kind), namespace("self", kind), "{kind}");
     }
     let limits = fs::read_to_string(format!("/proc/{qemu}/limits")).expect("it runs");
-    let limit = |name: &str| limits.lines().find(|line| line.starts_with(name)).unwrap_or_default().to_owned();
+    let limit =
+        |name: &str| limits.lines().find(|line| line.starts_with(name)).unwrap_or_default().to_owned();
     assert!(limit("Max core file size").contains(" 0 "), "{limits}");
     let words = fs::read(format!("/proc/{qemu}/cmdline")).expect("it runs");
     assert!(String::from_utf8_lossy(&words).contains("-sandbox\0on,"), "its own sandbox is on");
@@ -76,7 +78,8 @@ fn qemu_is_nobody_with_nothing() {
         .map(|entry| entry.expect("an entry").file_name().to_string_lossy().into_owned())
         .collect();
     let allowed = [
-        "bin", "dev", "etc", "gnu", "lib", "lib32", "lib64", "libx32", "machine", "nix", "proc", "sbin", "sections", "trees", "usr",
+        "bin", "dev", "etc", "gnu", "lib", "lib32", "lib64", "libx32", "machine", "nix", "proc", "sbin",
+        "sections", "trees", "usr",
     ];
     assert!(there.iter().all(|name| allowed.contains(&name.as_str())), "{there:?}");
     let processes: Vec<String> = fs::read_dir(format!("{root}/proc"))
@@ -88,6 +91,41 @@ fn qemu_is_nobody_with_nothing() {
     child.kill().expect("it runs");
     finish(child);
     here.assert_nothing_left();
+}
+
+#[test]
+fn a_switch_sees_its_link_alone() {
+    let link = tempfile::tempdir().expect("the test's own files");
+    fs::set_permissions(link.path(), fs::Permissions::from_mode(0o700)).expect("the test's own files");
+    let order = switch::Order {
+        folder: link.path().to_owned(),
+        state: Some(link.path().join("state")),
+        ..switch::Order::default()
+    };
+    let mut command = order.walled(binary());
+    command.stdin(Stdio::null());
+    let mut child = wall::start(command).expect("it starts");
+    while !link.path().join("state").exists() {
+        assert!(child.try_wait().expect("it can be asked").is_none(), "it has ended");
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    let id = child.id();
+    assert_eq!((status(id, "NoNewPrivs"), status(id, "Seccomp")), ("1".into(), "2".into()));
+    assert_eq!(u64::from_str_radix(&status(id, "CapEff"), 16), Ok(0));
+    if geteuid().is_root() {
+        assert!(status(id, "Uid").parse::<u32>().is_ok_and(|uid| uid >= FIRST_USER));
+        assert_eq!(fs::metadata(link.path().join("state")).expect("it is there").uid(), 0, "the caller's");
+    }
+    let mounts = fs::read_to_string(format!("/proc/{id}/mountinfo")).expect("it runs");
+    let places: BTreeSet<&str> = mounts.lines().filter_map(|line| line.split(' ').nth(4)).collect();
+    let link_path = link.path().to_str().expect("text");
+    for place in places {
+        let known =
+            ["/", "/bulkhead", "/proc/self", link_path].contains(&place) || place.starts_with("/dev/");
+        assert!(known, "{place}: {mounts}");
+    }
+    child.kill().expect("it runs");
+    child.wait().expect("it ends");
 }
 
 /// A program behind the wall in QEMU's place, as if the guest had taken QEMU over.
@@ -204,7 +242,16 @@ fn what_a_guest_leaves_gives_nobody_rights() {
         chown 1:1 a 2>/dev/null && echo chown; cp -p a d; tar cf - -C /usr/bin su | tar xpf - 2>/dev/null; umask 0
         python3 -c 'import os; os.open(\"e\", os.O_CREAT | os.O_WRONLY, 0o6755)' 2>/dev/null && echo open
         chmod 0755 a && cp /bin/true /tmp/t && chmod 4755 /tmp/t && echo own layer";
-    let words = ["--rw", open.to_str().expect("text"), "--workdir", open.to_str().expect("text"), "--", "sh", "-c", script];
+    let words = [
+        "--rw",
+        open.to_str().expect("text"),
+        "--workdir",
+        open.to_str().expect("text"),
+        "--",
+        "sh",
+        "-c",
+        script,
+    ];
     let output = here.run(&words);
     assert_code(&output, 0);
     assert_eq!(text(&output), "own layer\n", "{}", complaint(&output));
@@ -213,7 +260,11 @@ fn what_a_guest_leaves_gives_nobody_rights() {
     for entry in fs::read_dir(&open).expect("it is there").flatten() {
         let meta = entry.metadata().expect("it is there");
         count += 1;
-        assert!(meta.is_file() && meta.uid() == own && meta.mode() & 0o6000 == 0, "{}", entry.path().display());
+        assert!(
+            meta.is_file() && meta.uid() == own && meta.mode() & 0o6000 == 0,
+            "{}",
+            entry.path().display()
+        );
     }
     assert!(count >= 2, "something did come out");
     here.assert_nothing_left();
@@ -229,7 +280,8 @@ fn a_program_sees_the_system_and_what_was_named() {
         let folder = here.path(name);
         fs::create_dir(&folder).expect("the test's own files");
         fs::write(folder.join("file"), format!("{name}\n")).expect("the test's own files");
-        fs::set_permissions(folder.join("file"), fs::Permissions::from_mode(0o600)).expect("the test's own files");
+        fs::set_permissions(folder.join("file"), fs::Permissions::from_mode(0o600))
+            .expect("the test's own files");
     }
     std::os::unix::fs::symlink("named", here.path("link")).expect("the test's own files");
     let files = here.files.path().to_str().expect("text");
@@ -237,7 +289,16 @@ fn a_program_sees_the_system_and_what_was_named() {
         "cat {files}/work/file {files}/link/file; cat {files}/hidden/file; cat file; head -c 5 /etc/passwd; echo; cat /etc/shadow
          ls -A /root /home; env | cut -d= -f1 | sort | tr '\\n' ' '; echo; ls /proc/1/root/var/lib; true > file && echo written"
     );
-    let mut command = here.command(&["--ro", here.path("link").to_str().expect("text"), "--env", "PASSED", "--", "sh", "-c", &script]);
+    let mut command = here.command(&[
+        "--ro",
+        here.path("link").to_str().expect("text"),
+        "--env",
+        "PASSED",
+        "--",
+        "sh",
+        "-c",
+        &script,
+    ]);
     command.current_dir(here.path("work")).env("SECRET_TOKEN", "s").env("PASSED", "p").env("LC_ALL", "C");
     let output = finish(command.spawn().expect("it starts"));
     let out = text(&output);
@@ -248,7 +309,15 @@ fn a_program_sees_the_system_and_what_was_named() {
     assert_eq!(fs::read_to_string(here.path("work/file")).expect("it is there"), "work\n");
     // By name, everything: but what the kernel makes up is the guest's own.
     let hidden = format!("{files}/hidden/file");
-    let mut command = here.command(&["--files", "all", "--env-all", "--", "sh", "-c", &format!("cat {hidden}; echo $SECRET_TOKEN")]);
+    let mut command = here.command(&[
+        "--files",
+        "all",
+        "--env-all",
+        "--",
+        "sh",
+        "-c",
+        &format!("cat {hidden}; echo $SECRET_TOKEN"),
+    ]);
     let output = finish(command.env("SECRET_TOKEN", "s").spawn().expect("it starts"));
     assert_eq!(text(&output), "hidden\ns\n", "{}", complaint(&output));
     // One that is named is shown, and nothing beside it; one that is only found is not: it is told what would show it.
@@ -256,8 +325,7 @@ fn a_program_sees_the_system_and_what_was_named() {
     let tool = format!("{files}/hidden/tool");
     let output = here.run(&["--", &tool, "-A", &format!("{files}/hidden")]);
     assert_eq!(text(&output), "tool\n", "{}", complaint(&output));
-    let mut command = here.command(&["--", "tool"]);
-    let output = finish(command.env("PATH", here.path("hidden")).spawn().expect("it starts"));
+    let output = here.run(&["--env", &format!("PATH={files}/hidden"), "--", "tool"]);
     assert_code(&output, 127);
     assert!(complaint(&output).contains(&format!("--ro {files}/hidden")), "{}", complaint(&output));
     here.assert_nothing_left();
@@ -285,7 +353,9 @@ fn a_home_is_not_shown_for_working_there() {
     fs::write(home.join("key"), "secret\n").expect("the test's own files");
     let mut command = here.command(&["--", "sh", "-c", "pwd; ls -A"]);
     let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
-    let cache = cache.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cache"))).expect("a cache folder");
+    let cache = cache
+        .or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cache")))
+        .expect("a cache folder");
     command.env("XDG_CACHE_HOME", cache);
     let output = finish(command.current_dir(&home).env("HOME", &home).spawn().expect("it starts"));
     assert_code(&output, 0);

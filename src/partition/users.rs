@@ -53,10 +53,18 @@ pub fn group(wanted: &str) -> Result<u32, String> {
 
 /// Homes of those who may log in or own something: not those that stand for none.
 pub fn homes() -> Vec<String> {
-    let is_home = |home: &&str| home.starts_with("/home/") || home.starts_with("/root") || home.starts_with("/var/home/");
+    let is_home = |home: &&str| {
+        home.starts_with("/home/") || home.starts_with("/root") || home.starts_with("/var/home/")
+    };
     let passwd = text("/etc/passwd");
     let own = std::env::var("HOME").ok().filter(|home| home.len() > 1);
-    passwd.lines().filter_map(|line| line.split(':').nth(5)).filter(is_home).map(ToOwned::to_owned).chain(own).collect()
+    passwd
+        .lines()
+        .filter_map(|line| line.split(':').nth(5))
+        .filter(is_home)
+        .map(ToOwned::to_owned)
+        .chain(own)
+        .collect()
 }
 
 fn text(path: &str) -> String {

@@ -49,8 +49,11 @@ impl Bench {
         let bench = Self::real();
         // Behind its wall it sees its own folder and the system.
         let beside = bench.path("stand-in");
-        fs::hard_link(&myself, &beside).or_else(|_| fs::copy(&myself, &beside).map(drop)).expect("the test's own files");
-        fs::set_permissions(bench.folder.path(), fs::Permissions::from_mode(0o755)).expect("the test's own files");
+        fs::hard_link(&myself, &beside)
+            .or_else(|_| fs::copy(&myself, &beside).map(drop))
+            .expect("the test's own files");
+        fs::set_permissions(bench.folder.path(), fs::Permissions::from_mode(0o755))
+            .expect("the test's own files");
         let text = format!(
             "#!/bin/sh\n[ \"$1\" = --version ] && {{ echo 'QEMU emulator version 0.0'; exit 0; }}\n{}=\"$*\" exec '{}' \
              --exact pretend_qemu --ignored --nocapture --quiet\n",

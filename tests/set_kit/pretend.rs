@@ -90,7 +90,8 @@ fn program(words: &str) -> Program {
         let (size, name) = (field(6), field(11));
         let begin = (110 + name).next_multiple_of(4);
         if rest[110..].starts_with(b"bulkhead.json\0") {
-            let config: GuestConfig = serde_json::from_slice(&rest[begin..begin + size]).expect("a configuration");
+            let config: GuestConfig =
+                serde_json::from_slice(&rest[begin..begin + size]).expect("a configuration");
             return config.program.expect("a program").program;
         }
         rest = &rest[(begin + size).next_multiple_of(4)..];
@@ -175,7 +176,11 @@ fn listen(mut link: UnixStream, hears: &Sender<Heard>) {
     }
 }
 
-fn copied(mut from: impl Read + Send + 'static, mut to: UnixStream, counted: &Arc<AtomicU64>) -> thread::JoinHandle<u64> {
+fn copied(
+    mut from: impl Read + Send + 'static,
+    mut to: UnixStream,
+    counted: &Arc<AtomicU64>,
+) -> thread::JoinHandle<u64> {
     let counted = Arc::clone(counted);
     thread::spawn(move || {
         let mut chunk = [0; 4096];

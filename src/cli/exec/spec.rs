@@ -73,11 +73,14 @@ pub fn given(command: &[OsString], args: &ProgramArgs, files: Files) -> Result<P
         (None, _) => std::env::current_dir().context("the current folder")?,
     };
     if !args.ro.is_empty() && !matches!(files, Files::System | Files::All) {
-        return Err(anyhow!("--ro shows more of this host's files, which the program does not see at all; use --bind"));
+        return Err(anyhow!(
+            "--ro shows more of this host's files, which the program does not see at all; use --bind"
+        ));
     }
     let is_system = files == Files::System;
     let folder = (is_system && run::shown_unasked(&workdir).is_ok()).then(|| workdir.clone());
-    let itself = command.first().and_then(|name| run::named_by_path(Path::new(name), &workdir)).filter(|_| is_system);
+    let itself =
+        command.first().and_then(|name| run::named_by_path(Path::new(name), &workdir)).filter(|_| is_system);
     let shown = folder.into_iter().chain(itself);
     let named = args.ro.iter().map(|path| absolute(path)).collect::<Result<Vec<_>>>()?;
     Ok(Program {
@@ -101,14 +104,27 @@ fn absolute(path: &Path) -> Result<PathBuf> {
 /// Says that the folder the program starts in is not shown to it.
 pub fn remark(program: &Program) -> Option<String> {
     let is_named = |named: &PathBuf| program.workdir.starts_with(named);
-    let is_shown = program.files != Files::System || program.readable.iter().chain(&program.writable).any(is_named);
+    let is_shown =
+        program.files != Files::System || program.readable.iter().chain(&program.writable).any(is_named);
     if is_shown { None } else { run::shown_unasked(&program.workdir).err() }
 }
 
 /// Variables that are passed on unasked, besides those of the locale: what programs need to speak and to be found.
 const USUAL_VARIABLES: [&[u8]; 14] = [
-    b"PATH", b"HOME", b"USER", b"LOGNAME", b"SHELL", b"PWD", b"TERM", b"COLORTERM", b"NO_COLOR", b"COLUMNS", b"LINES", b"TZ",
-    b"LANG", b"LANGUAGE",
+    b"PATH",
+    b"HOME",
+    b"USER",
+    b"LOGNAME",
+    b"SHELL",
+    b"PWD",
+    b"TERM",
+    b"COLORTERM",
+    b"NO_COLOR",
+    b"COLUMNS",
+    b"LINES",
+    b"TZ",
+    b"LANG",
+    b"LANGUAGE",
 ];
 /// Beginnings of such names: the locale, and how many threads a program has.
 const USUAL_BEGINNINGS: [&[u8]; 2] = [b"LC_", b"OMP_"];
@@ -124,7 +140,9 @@ fn environment(args: &ProgramArgs) -> Result<Vec<(Word, Word)>> {
             None => {
                 let missing = || {
                     let name = word.display();
-                    anyhow!("--env {name}: NAME=VALUE was wanted, or the name of a variable that this command has")
+                    anyhow!(
+                        "--env {name}: NAME=VALUE was wanted, or the name of a variable that this command has"
+                    )
                 };
                 let value = std::env::var_os(word).ok_or_else(missing)?;
                 (word.as_bytes().to_vec(), value.into_vec())

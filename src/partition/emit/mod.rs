@@ -26,7 +26,7 @@ use crate::model::partition::set::Restart;
 use crate::model::partition::{CardSpec, Content, PartitionSpec, SectionSpec};
 use crate::partition::run;
 use crate::platforms::lab::address::Mac;
-use crate::platforms::vm::qemu::{SectionArgument, ShareArgument};
+use crate::platforms::vm::qemu::{SectionArgument, ShareArgument, SharedTree};
 
 /// Name of the kernel's file, for all programs of a set.
 pub const KERNEL_FILE: &str = "kernel";
@@ -130,6 +130,13 @@ impl Emission {
                     "network {name}: its {links} links are one here, because there is no switch process that could fail"
                 ));
             }
+        }
+        let sees_all = |share: &ShareArgument| matches!(share.tree, SharedTree::Only(_));
+        for partition in self.partitions.iter().filter(|partition| partition.shares.iter().any(sees_all)) {
+            let name = &partition.spec.name;
+            emitted.remark(format!(
+                "{name}: its program sees all of this host's files, read-only, not only the system's"
+            ));
         }
     }
 }

@@ -76,7 +76,12 @@ fn emission() -> Emission {
         cards: vec![card(2)],
         sections: vec![section(false)],
     };
-    let shares = vec![ShareArgument { tag: "root".to_owned(), path: "/".into(), tree: SharedTree::All, writable: false }];
+    let shares = vec![ShareArgument {
+        tag: "root".to_owned(),
+        path: "/".into(),
+        tree: SharedTree::All,
+        writable: false,
+    }];
     Emission {
         set: "works".to_owned(),
         networks: vec![("plant".to_owned(), 2)],

@@ -16,8 +16,7 @@ use crate::platforms::vm::guest::{
     ERROR_PORT, GuestConfig, GuestProgram, GuestSection, GuestTree, INPUT_PORT, OUTPUT_PORT, Root, WayOut,
 };
 use crate::platforms::vm::qemu::{
-    DiskArgument, Extras, MemoryArgument, PortArgument, SectionArgument, ShareArgument, SharedTree,
-    Throttle,
+    DiskArgument, Extras, MemoryArgument, PortArgument, SectionArgument, ShareArgument, SharedTree, Throttle,
 };
 
 /// Tag of the tree that is the program's root.

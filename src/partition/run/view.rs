@@ -14,8 +14,8 @@ use crate::platforms::vm::system_view::SystemView;
 const MOST_LINKS: usize = 40;
 /// Folders that hold what belongs to everybody, or to the system: never shown for the only reason that somebody works there.
 const SHARED_FOLDERS: [&str; 16] = [
-    "/", "/boot", "/dev", "/dev/shm", "/etc", "/home", "/media", "/mnt", "/proc", "/root", "/run", "/srv", "/sys", "/tmp", "/var",
-    "/var/tmp",
+    "/", "/boot", "/dev", "/dev/shm", "/etc", "/home", "/media", "/mnt", "/proc", "/root", "/run", "/srv",
+    "/sys", "/tmp", "/var", "/var/tmp",
 ];
 
 /// The view of a program that sees the system; none of one that sees another tree.
@@ -78,14 +78,22 @@ pub fn named_by_path(name: &Path, workdir: &Path) -> Option<PathBuf> {
 /// The folder to be named.
 pub fn sees(view: &SystemView, program: &Program, inside: &Path, host: &Path) -> Result<(), PathBuf> {
     let opened = |path: &Path| {
-        program.writable.iter().filter_map(|opened| fs::canonicalize(opened).ok()).any(|opened| path.starts_with(opened))
+        program
+            .writable
+            .iter()
+            .filter_map(|opened| fs::canonicalize(opened).ok())
+            .any(|opened| path.starts_with(opened))
     };
     // A link must be seen itself, not only what it leads to.
     let is_link = fs::symlink_metadata(inside).is_ok_and(|meta| meta.is_symlink());
     let folder = inside.parent().filter(|_| is_link).and_then(|folder| fs::canonicalize(folder).ok());
     for path in folder.iter().map(PathBuf::as_path).chain([host]) {
         if !view.shows(path) && !opened(path) {
-            return Err(if path == host { host.parent().unwrap_or(host).to_owned() } else { path.to_owned() });
+            return Err(if path == host {
+                host.parent().unwrap_or(host).to_owned()
+            } else {
+                path.to_owned()
+            });
         }
     }
     Ok(())
@@ -159,8 +167,11 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let top = folder.path().canonicalize().unwrap();
         fs::create_dir(top.join("in")).unwrap();
-        let program =
-            Program { readable: vec![top.join("in"), top.clone()], workdir: "/nowhere/x".into(), ..Program::default() };
+        let program = Program {
+            readable: vec![top.join("in"), top.clone()],
+            workdir: "/nowhere/x".into(),
+            ..Program::default()
+        };
         let view = of(&program).unwrap().unwrap();
         assert_eq!(view.named, [top.clone()]);
         assert_eq!(view.folders, [PathBuf::from("/nowhere/x")]);

@@ -91,13 +91,13 @@ fn show_programs(order: &mut Order, qemu: &Path) {
     for folder in PROGRAM_FOLDERS.into_iter().chain(OTHER_STORES).chain(LOADER_FILES) {
         show_or_link(order, Path::new(folder), Path::new("/"), Rights::Execute);
     }
-    let is_shown = |path: &Path| {
-        PROGRAM_FOLDERS.iter().chain(&OTHER_STORES).any(|folder| path.starts_with(folder))
-    };
+    let is_shown =
+        |path: &Path| PROGRAM_FOLDERS.iter().chain(&OTHER_STORES).any(|folder| path.starts_with(folder));
     if !is_shown(&real) {
         // Built by hand: PREFIX/bin/qemu, with its firmware in PREFIX/share; a lone program has no more than its folder.
         let folder = real.parent().unwrap_or(&real);
-        let prefix = folder.parent().filter(|_| folder.ends_with("bin")).filter(|prefix| *prefix != Path::new("/"));
+        let prefix =
+            folder.parent().filter(|_| folder.ends_with("bin")).filter(|prefix| *prefix != Path::new("/"));
         let shown = prefix.unwrap_or(folder);
         order.show(shown, shown, Rights::Execute);
     }
@@ -123,12 +123,15 @@ pub fn show_or_link(order: &mut Order, path: &Path, root: &Path, rights: Rights)
 /// Opens a disk, twice where it is written to: QEMU begins by reading.
 fn hand_over(disk: &mut DiskArgument, set: u32, inherited: &mut Vec<OwnedFd>) -> io::Result<()> {
     let image = fs::canonicalize(&disk.image)?;
-    let open = |writable: bool| OpenOptions::new().read(true).write(writable).custom_flags(libc::O_NONBLOCK).open(&image);
+    let open = |writable: bool| {
+        OpenOptions::new().read(true).write(writable).custom_flags(libc::O_NONBLOCK).open(&image)
+    };
     let mut files: Vec<File> = vec![open(false)?];
     if !disk.read_only {
         files.push(open(true)?);
     }
-    let is_device = files.iter().any(|file| file.metadata().is_ok_and(|meta| meta.file_type().is_block_device()));
+    let is_device =
+        files.iter().any(|file| file.metadata().is_ok_and(|meta| meta.file_type().is_block_device()));
     let descriptors: Vec<RawFd> = files.iter().map(AsRawFd::as_raw_fd).collect();
     inherited.extend(files.into_iter().map(OwnedFd::from));
     disk.handed = Some(HandedDisk { set, is_device, descriptors });

@@ -10,8 +10,22 @@ use crate::platforms::wall::{Order, Rights};
 const PUBLIC_FOLDERS: [&str; 3] = ["/etc", "/opt", "/usr/local"];
 /// There, and empty: programs expect them.
 const EMPTY_FOLDERS: [&str; 16] = [
-    "/dev", "/home", "/media", "/mnt", "/proc", "/root", "/run", "/srv", "/sys", "/tmp", "/var/cache", "/var/lib", "/var/log",
-    "/var/spool", "/var/tmp", "/boot",
+    "/dev",
+    "/home",
+    "/media",
+    "/mnt",
+    "/proc",
+    "/root",
+    "/run",
+    "/srv",
+    "/sys",
+    "/tmp",
+    "/var/cache",
+    "/var/lib",
+    "/var/log",
+    "/var/spool",
+    "/var/tmp",
+    "/boot",
 ];
 
 /// Such a view.
@@ -72,10 +86,12 @@ mod tests {
 
     #[test]
     fn a_folder_is_put_under_its_own_path() {
-        let view = SystemView { named: vec!["/srv/data".into(), "/usr/share".into()], ..SystemView::default() };
+        let view =
+            SystemView { named: vec!["/srv/data".into(), "/usr/share".into()], ..SystemView::default() };
         let mut order = Order::default();
         view.put(Path::new("/trees/0"), &mut order);
-        let rights = |at: &str| order.shown.iter().find(|shown| shown.at == Path::new(at)).map(|shown| shown.rights);
+        let rights =
+            |at: &str| order.shown.iter().find(|shown| shown.at == Path::new(at)).map(|shown| shown.rights);
         assert_eq!(rights("/trees/0/srv/data"), Some(Rights::Read));
         assert_eq!(rights("/trees/0/etc"), Some(Rights::Public));
         assert_eq!(rights("/trees/0/usr"), Some(Rights::Read));

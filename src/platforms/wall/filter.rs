@@ -109,7 +109,10 @@ pub fn install() -> io::Result<()> {
     Ok(())
 }
 
-fn compiled(rules: BTreeMap<c_long, Vec<SeccompRule>>, errno: i32) -> Result<BpfProgram, seccompiler::BackendError> {
+fn compiled(
+    rules: BTreeMap<c_long, Vec<SeccompRule>>,
+    errno: i32,
+) -> Result<BpfProgram, seccompiler::BackendError> {
     let arch = if cfg!(target_arch = "x86_64") { TargetArch::x86_64 } else { TargetArch::aarch64 };
     let refusal = SeccompAction::Errno(errno.unsigned_abs());
     let program: BpfProgram = SeccompFilter::new(rules, SeccompAction::Allow, refusal, arch)?.try_into()?;
@@ -172,7 +175,10 @@ fn conditional() -> Result<BTreeMap<c_long, Vec<SeccompRule>>, seccompiler::Back
     for call in [libc::SYS_kill, libc::SYS_tgkill, libc::SYS_rt_sigqueueinfo, libc::SYS_rt_tgsigqueueinfo] {
         refuse(call, vec![condition(0, SeccompCmpOp::Ne, own)?])?;
     }
-    refuse(libc::SYS_prlimit64, vec![condition(0, SeccompCmpOp::Ne, 0)?, condition(0, SeccompCmpOp::Ne, own)?])?;
+    refuse(
+        libc::SYS_prlimit64,
+        vec![condition(0, SeccompCmpOp::Ne, 0)?, condition(0, SeccompCmpOp::Ne, own)?],
+    )?;
     Ok(rules)
 }
 

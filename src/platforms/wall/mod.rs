@@ -87,7 +87,9 @@ fn verdict(mut from: ChildStdout) -> io::Result<String> {
             let seconds = DEADLINE.as_secs();
             return Err(io::Error::new(
                 io::ErrorKind::TimedOut,
-                format!("its wall was not built within {seconds} s: a file system that was to be shown may hang"),
+                format!(
+                    "its wall was not built within {seconds} s: a file system that was to be shown may hang"
+                ),
             ));
         }
         let read = (&mut from).take(MOST_REASON_BYTES).read_to_string(&mut reason);

@@ -36,9 +36,30 @@ const SELF: &str = "/proc/self";
 const USUAL_DEVICES: [&str; 5] = ["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"];
 /// Kinds of file systems whose files nobody has written: they show the kernel and what it runs.
 const MADE_UP: [&str; 24] = [
-    "proc", "sysfs", "devtmpfs", "devpts", "cgroup", "cgroup2", "securityfs", "debugfs", "tracefs", "pstore", "bpf",
-    "mqueue", "hugetlbfs", "configfs", "fusectl", "binfmt_misc", "autofs", "rpc_pipefs", "nsfs", "efivarfs", "selinuxfs",
-    "smackfs", "nfsd", "resctrl",
+    "proc",
+    "sysfs",
+    "devtmpfs",
+    "devpts",
+    "cgroup",
+    "cgroup2",
+    "securityfs",
+    "debugfs",
+    "tracefs",
+    "pstore",
+    "bpf",
+    "mqueue",
+    "hugetlbfs",
+    "configfs",
+    "fusectl",
+    "binfmt_misc",
+    "autofs",
+    "rpc_pipefs",
+    "nsfs",
+    "efivarfs",
+    "selinuxfs",
+    "smackfs",
+    "nfsd",
+    "resctrl",
 ];
 
 /// Why something could not be shown.
@@ -75,7 +96,8 @@ pub fn build(order: &Order, identity: &Identity) -> Result<(), Problem> {
     chdir("/").map_err(failed("its root"))?;
     // Only now: links of the host's that are repeated here must not lead back there.
     furnish(order, identity, copies, own, devices).map_err(|error| format!("its root: {error}"))?;
-    let sealed = MsFlags::MS_BIND | MsFlags::MS_REMOUNT | MsFlags::MS_RDONLY | MsFlags::MS_NOSUID | MsFlags::MS_NOEXEC;
+    let sealed =
+        MsFlags::MS_BIND | MsFlags::MS_REMOUNT | MsFlags::MS_RDONLY | MsFlags::MS_NOSUID | MsFlags::MS_NOEXEC;
     mount(none, "/", none, sealed, none).map_err(failed("sealing its root"))
 }
 
@@ -131,7 +153,13 @@ impl Copy {
     }
 
     /// Says what may be done with it. Mapping owners is tried first where it is wanted.
-    fn restrict(&self, from: &Path, rights: Rights, identity: &Identity, with_all_below: bool) -> io::Result<()> {
+    fn restrict(
+        &self,
+        from: &Path,
+        rights: Rights,
+        identity: &Identity,
+        with_all_below: bool,
+    ) -> io::Result<()> {
         let flags = attributes(rights);
         if let (Identity::Nobody { users, .. }, Rights::Read | Rights::Write) = (identity, rights) {
             match set_attributes(&self.tree, flags | libc::MOUNT_ATTR_IDMAP, Some(users), with_all_below) {
@@ -201,7 +229,14 @@ fn set_attributes(tree: &OwnedFd, set: u64, users: Option<&OwnedFd>, with_all_be
     let (path, size): (&CStr, usize) = (c"", size_of::<libc::mount_attr>());
     // SAFETY: path and attributes live until the call returns, and the size is the latter's.
     let done = unsafe {
-        libc::syscall(libc::SYS_mount_setattr, tree.as_raw_fd(), path.as_ptr(), flags, &raw const attributes, size)
+        libc::syscall(
+            libc::SYS_mount_setattr,
+            tree.as_raw_fd(),
+            path.as_ptr(),
+            flags,
+            &raw const attributes,
+            size,
+        )
     };
     if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
@@ -237,12 +272,18 @@ fn copy_below(path: &Path, at: PathBuf, rights: Rights, identity: &Identity) -> 
     let copy = match Copy::of(path, false) {
         Ok(copy) => copy,
         // Hidden under another mount, or gone by now.
-        Err(error) if matches!(error.raw_os_error(), Some(libc::ENOENT | libc::EINVAL | libc::EACCES | libc::ENOTDIR)) => {
+        Err(error)
+            if matches!(
+                error.raw_os_error(),
+                Some(libc::ENOENT | libc::EINVAL | libc::EACCES | libc::ENOTDIR)
+            ) =>
+        {
             return Ok(None);
         }
         Err(error) => return Err(error),
     };
-    copy.restrict(path, rights, identity, false).or_else(|_| copy.restrict(path, Rights::Public, identity, false))?;
+    copy.restrict(path, rights, identity, false)
+        .or_else(|_| copy.restrict(path, Rights::Public, identity, false))?;
     Ok(Some(Placed { at, what: What::Copy(copy) }))
 }
 
@@ -388,7 +429,11 @@ mod tests {
     fn mounts_below_a_folder_are_found_above_first() {
         let below = Below::read(TABLE);
         let of = |folder: &str| -> Vec<(String, bool)> {
-            below.of(Path::new(folder)).into_iter().map(|(path, made_up)| (path.display().to_string(), made_up)).collect()
+            below
+                .of(Path::new(folder))
+                .into_iter()
+                .map(|(path, made_up)| (path.display().to_string(), made_up))
+                .collect()
         };
         assert_eq!(of("/srv"), [("/srv/a b".to_owned(), false)]);
         let all = ["/proc", "/srv", "/srv/a b", "/srvx"];
@@ -406,7 +451,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("section");
         fs::write(&file, "x").unwrap();
-        let restrict = |path: &Path, rights| Copy::of(path, false).unwrap().restrict(path, rights, &identity, false);
+        let restrict =
+            |path: &Path, rights| Copy::of(path, false).unwrap().restrict(path, rights, &identity, false);
         assert!(restrict(folder.path(), Rights::Write).unwrap_err().to_string().contains("map owners"));
         restrict(folder.path(), Rights::Read).unwrap();
         restrict(&file, Rights::Write).unwrap();

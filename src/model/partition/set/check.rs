@@ -257,9 +257,10 @@ impl PartitionEntry {
         let at = |key: &'static str| ["partition", name, key];
         if !matches!(self.files.as_str(), "system" | "all" | "host" | "none") {
             if !self.files.starts_with('/') {
-                let hint =
-                    nearest(&self.files, &["system", "all", "none"]).map(|name| format!("; did you mean \"{name}\"?"));
-                let problem = format!("wanted \"system\", \"all\", \"none\" or a folder, got \"{}\"", self.files);
+                let hint = nearest(&self.files, &["system", "all", "none"])
+                    .map(|name| format!("; did you mean \"{name}\"?"));
+                let problem =
+                    format!("wanted \"system\", \"all\", \"none\" or a folder, got \"{}\"", self.files);
                 return Err(Fault::new(&at("files"), problem + &hint.unwrap_or_default()));
             }
             absolute(&at("files"), Path::new(&self.files))?;
