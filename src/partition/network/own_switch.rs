@@ -26,6 +26,7 @@ impl OwnSwitch {
         let mut command = Command::new(&around.exe);
         // What it has to say goes to our standard error.
         command.args(order.words()).stdin(Stdio::null()).stdout(Stdio::null());
+        around.ledger.mark(&mut command);
         let child = spawn(command, Bond::DiesWithUs, None)?;
         let thing = Thing::process(child.id());
         let mut switch = Self { child, ledger: around.ledger.clone(), ticket: None };

@@ -10,6 +10,7 @@ use super::keeper::{Keeper, LOOK_EVERY, now};
 use super::process;
 use crate::model::partition::set::{LastEnd, SwitchCharge};
 use crate::partition::network::pulse::{BEAT_EVERY, Pulse, beat_file};
+use crate::platforms::held_process::mark;
 use crate::platforms::spawn::{Bond, ending, spawn};
 
 /// How long a switch may take until it is ready.
@@ -29,6 +30,7 @@ pub(super) fn run(keeper: &Keeper<'_>, charge: &SwitchCharge) -> LastEnd {
     let _ = std::fs::remove_file(&ready);
     let mut command = Command::new(keeper.means.exe);
     command.args(words(charge)).arg("--state").arg(&ready).stdin(Stdio::null()).stdout(Stdio::null());
+    mark(&mut command, keeper.folder);
     let mut child = match spawn(command, Bond::DiesWithUs, None) {
         Ok(child) => child,
         Err(error) => return end(format!("the switch cannot be started: {error}")),
@@ -65,7 +67,8 @@ pub(super) fn run(keeper: &Keeper<'_>, charge: &SwitchCharge) -> LastEnd {
         }
         if keeper.means.cancel.is_cancelled() {
             if let (None, Some(name)) = (told, &name) {
-                process::signal(name, Signal::SIGTERM);
+                // One that cannot be asked is killed when the grace is over.
+                let _ = process::signal(name, keeper.folder, Signal::SIGTERM);
             }
             if told.get_or_insert_with(Instant::now).elapsed() > END_GRACE {
                 break "the switch did not end when asked".to_owned();

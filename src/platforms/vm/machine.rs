@@ -87,6 +87,7 @@ pub fn start(parts: Parts<'_>, describe_machine: impl FnOnce([i32; 4]) -> Machin
     inherited.extend(parts.inherited);
     let machine = describe_machine(numbers);
     let mut command = Command::new(parts.qemu);
+    parts.ledger.mark(&mut command);
     command.args(machine.arguments()).stdin(Stdio::null()).stdout(Stdio::null()).stderr(complaints);
     inherit(&mut command, &inherited);
     for procs in parts.entrances {
