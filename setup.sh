@@ -12,6 +12,9 @@ set -euo pipefail
 goal=${1:-measure}
 cache=${BULKHEAD_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/bulkhead}
 
+# What lands in the cache folder is booted later: nobody else may write there.
+umask 022
+
 say() { printf 'setup: %s\n' "$*" >&2; }
 have() { command -v "$1" >/dev/null 2>&1; }
 

@@ -1,4 +1,4 @@
-//! The journal survives being cut anywhere, refuses damage in the middle, and a full disk takes nothing away.
+//! The journal survives being cut anywhere, loses no more than the line that is garbled, and a full disk takes nothing away.
 
 #![expect(
     clippy::unwrap_used,
@@ -12,8 +12,9 @@ use std::fs;
 use std::path::Path;
 
 use bulkhead::campaign::journal::{Journal, JournalError, read};
-use bulkhead::campaign::{CampaignError, RunDir, run};
+use bulkhead::campaign::{CampaignError, RunDir, conclude, read_run, run};
 use bulkhead::model::journal::{JournalLine, Measurement, Outcome};
+use bulkhead::platforms::ledger::{Ledger, Thing, sweep};
 use doubles::{contents, experiment, header, obedient, report, set_of};
 
 const PROBES: &str = "[probe.fwq]\n[probe.gap]";
@@ -87,30 +88,67 @@ fn cut_anywhere_it_resumes_to_the_identical_set() {
 }
 
 #[test]
-fn damage_in_the_middle_is_refused_with_its_line() {
+fn a_garbled_line_costs_that_line_alone_and_is_measured_anew() {
+    let dir = tempfile::tempdir().unwrap();
+    let rundir = complete_run(dir.path());
+    let experiment = rundir.experiment().clone();
+    drop(rundir);
+    let path = dir.path().join("journal.jsonl");
+    let whole = contents(dir.path());
+    let text = fs::read_to_string(&path).unwrap();
+    let lines: Vec<&str> = text.lines().collect();
+    let is_measurement = |(at, line): (usize, &&str)| line.contains("\"line\":\"measurement\"").then_some(at);
+    let at: Vec<usize> = lines.iter().enumerate().filter_map(is_measurement).collect();
+    let long = "x".repeat(bulkhead::campaign::journal::MAX_LINE_BYTES + 10);
+    // In the first round, so that later rounds are there already.
+    let garbled = [(at[0], "{\"line\":\"measurement\",\"cell\":{}}"), (at[1], "\0\0\0\0"), (at[2], &long)];
+    for (at, damage) in garbled {
+        let mut damaged = lines.clone();
+        damaged[at] = damage;
+        fs::write(&path, damaged.join("\n") + "\n").unwrap();
+        let read = contents(dir.path());
+        assert_eq!(read.lost.len(), 1, "{:?}", read.lost);
+        assert_eq!(read.lost[0].line, at as u64 + 1);
+        assert_eq!(read.measurements.len(), whole.measurements.len() - 1);
+        assert!(!read_run(dir.path()).unwrap().complete, "what it held is missing");
+
+        let rundir = RunDir::resume(dir.path()).unwrap();
+        let mut told = Vec::new();
+        run(&rundir, obedient(&experiment), &mut |event| told.push(format!("{event:?}"))).unwrap();
+        assert!(told[0].contains("LostLine"), "{}", told[0]);
+        let results = conclude(&rundir).unwrap();
+        assert!(results.complete);
+        assert_eq!(results.lost, read.lost, "it stays told");
+        assert_eq!(set_of(&contents(dir.path())), set_of(&whole));
+        assert_eq!(contents(dir.path()).measurements.len(), whole.measurements.len(), "only that one anew");
+    }
+}
+
+#[test]
+fn a_lost_header_or_a_repeated_measurement_costs_no_more_than_its_line() {
     let dir = tempfile::tempdir().unwrap();
     complete_run(dir.path());
     let path = dir.path().join("journal.jsonl");
     let text = fs::read_to_string(&path).unwrap();
     let lines: Vec<&str> = text.lines().collect();
-    let message = |lines: &[&str]| {
-        fs::write(&path, lines.join("\n") + "\n").unwrap();
-        read(&path).unwrap_err().to_string()
-    };
-    let mut damaged = lines.clone();
-    damaged[4] = "{\"line\":\"measurement\",\"cell\":{}}";
-    assert!(message(&damaged).contains("damaged in line 5"), "{}", message(&damaged));
-    let mut nulls = lines.clone();
-    nulls[3] = "\0\0\0\0";
-    assert!(message(&nulls).contains("damaged in line 4"));
-    let mut headless = lines.clone();
-    headless.remove(0);
-    assert!(message(&headless).contains("damaged in line 1: the first line must be the header"));
+    let whole = contents(dir.path());
     let mut twice = lines.clone();
     // The last line says how long it took.
     let last = lines.len() - 2;
     twice.push(lines[last]);
-    assert!(message(&twice).contains(&format!("repeats the measurement of line {}", last + 1)));
+    fs::write(&path, twice.join("\n") + "\n").unwrap();
+    let read = contents(dir.path());
+    assert_eq!(read.measurements, whole.measurements);
+    assert!(read.lost[0].reason.contains(&format!("repeats the measurement of line {}", last + 1)));
+    let mut headless = lines.clone();
+    headless[0] = "{\"line\":\"hea";
+    fs::write(&path, headless.join("\n") + "\n").unwrap();
+    let read = contents(dir.path());
+    assert_eq!((read.measurements, read.lost[0].line), (whole.measurements, 1));
+    let rundir = RunDir::resume(dir.path()).unwrap();
+    let experiment = rundir.experiment().clone();
+    doubles::run(&rundir, obedient(&experiment));
+    assert!(conclude(&rundir).unwrap().complete, "the resume wrote a header of its own");
 }
 
 #[test]
@@ -161,7 +199,7 @@ struct SmallDisk(tempfile::TempDir);
 impl SmallDisk {
     fn mount(kib: u32) -> Option<Self> {
         let dir = tempfile::tempdir().unwrap();
-        let options = format!("size={kib}k");
+        let options = format!("size={kib}k,mode=700");
         let flags = nix::mount::MsFlags::empty();
         match nix::mount::mount(
             Some("bulkhead-test"),
@@ -206,4 +244,33 @@ fn a_full_disk_ends_the_run_with_everything_before_whole() {
     doubles::run(&rundir, obedient(&experiment));
     assert_eq!(set_of(&contents(&dir)).len(), 200);
     assert_eq!(contents(&dir).measurements[..kept.measurements.len()], kept.measurements);
+}
+
+/// A disk that takes the half of a line, and then has room again: what is written next is a line of its own.
+#[test]
+fn the_half_line_of_a_full_disk_swallows_no_record() {
+    let Some(disk) = SmallDisk::mount(64) else { return };
+    let ledger = Ledger::open(disk.0.path()).unwrap();
+    let root = ledger.dir().to_owned();
+    // Lines of any length, so that the end of the disk falls into one.
+    let thing = |number: usize| Thing::Directory { path: root.join(format!("{number:0200}")) };
+    let first = ledger.record(thing(0)).unwrap();
+    let refused =
+        (1..10_000).find(|number| ledger.record(thing(*number)).is_err()).expect("the disk is small");
+    let remount = nix::mount::MsFlags::MS_REMOUNT;
+    let nothing: Option<&str> = None;
+    nix::mount::mount(nothing, disk.0.path(), nothing, remount, Some("size=1m")).unwrap();
+    let wanted = root.join("made");
+    let _ticket = ledger.record(Thing::Directory { path: wanted.clone() }).unwrap();
+    std::fs::create_dir(&wanted).unwrap();
+    ledger.undone(first);
+    let text = fs::read_to_string(root.join("started.jsonl")).unwrap();
+    let broken: Vec<&str> = text
+        .lines()
+        .filter(|line| !line.is_empty() && !(line.starts_with('{') && line.ends_with('}')))
+        .collect();
+    assert!(broken.is_empty(), "{broken:?}");
+    assert!(!text.contains(&format!("{refused:0200}")), "what was refused is not written down");
+    assert_eq!(sweep(&root).len(), 1, "the record after the full disk is undone");
+    assert!(!wanted.exists());
 }

@@ -121,7 +121,7 @@ fn a_concluded_run_has_only_the_files_of_the_contract() {
     let experiment = experiment((2, 2), PROBES);
     let rundir = RunDir::create(dir.path(), &experiment, 1).unwrap();
     doubles::run(&rundir, obedient(&experiment));
-    fs::write(rundir.ledger(), "").unwrap();
+    fs::write(dir.path().join("started.jsonl"), "").unwrap();
     let results = conclude(&rundir).unwrap();
     rundir.publish("report.html", b"<!doctype html>").unwrap();
     assert_eq!(names_in(dir.path()), ["experiment.toml", "journal.jsonl", "report.html", "results.json"]);

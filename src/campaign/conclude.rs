@@ -17,7 +17,7 @@ use crate::model::results::RunResults;
 /// # Errors
 /// When the journal cannot be read, has no header yet, or the results cannot be written.
 pub fn conclude(rundir: &RunDir) -> Result<RunResults, CampaignError> {
-    let contents = journal::read(&rundir.journal())?;
+    let contents = rundir.read_journal()?;
     let results = analyse(rundir.experiment(), &contents)
         .ok_or_else(|| CampaignError::Empty(rundir.path().to_owned()))?;
     let json = serde_json::to_vec(&results).map_err(|error| RunDirError::Damaged {

@@ -6,6 +6,7 @@ use super::eta::Eta;
 use super::plan::Group;
 use crate::model::journal::{Cell, Failure, PlatformState};
 use crate::model::prediction::Prediction;
+use crate::model::results::LostLine;
 use crate::model::units::Nanos;
 
 /// Why a run ended.
@@ -55,6 +56,8 @@ pub enum Event {
         measurements: usize,
         /// What the killed run had left behind and was removed now.
         swept: Vec<String>,
+        /// Lines of its journal that cannot be read.
+        lost: Vec<LostLine>,
     },
     /// A platform is about to be looked at; trying KVM takes seconds.
     PlatformSurveying {

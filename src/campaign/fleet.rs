@@ -25,6 +25,7 @@ use crate::model::journal::{Failure, FailureKind, InstanceLife};
 use crate::model::layout::Layout;
 use crate::model::units::{Bytes, Nanos};
 use crate::platforms::lab::Port;
+use crate::platforms::own_folder::remove_ours;
 use crate::platforms::{Broken, Cancel, Instance, InstanceSpec, Platform, Reach};
 
 /// Starts that may fail in a row before a seat is given up.
@@ -446,11 +447,11 @@ fn available_memory() -> Option<Bytes> {
 }
 
 fn fresh_folder(path: &Path) -> Result<(), Broken> {
-    let removed = match fs::remove_dir_all(path) {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
-        other => other,
+    let removed = match (path.parent(), path.file_name()) {
+        (Some(parent), Some(name)) => remove_ours(parent, name),
+        _ => Err(std::io::ErrorKind::InvalidInput.into()),
     };
-    removed.and_then(|()| fs::create_dir_all(path)).map_err(|error| {
+    removed.and_then(|_| fs::create_dir_all(path)).map_err(|error| {
         start_failure(format!("cannot make the folder {} for its files: {error}", path.display())).into()
     })
 }

@@ -33,6 +33,7 @@ pub struct Entry {
 pub struct History {
     cells: BTreeMap<Cell, BTreeMap<u32, Entry>>,
     better: BTreeMap<Cell, Better>,
+    lost_lines: bool,
 }
 
 /// The main metric of a probe: the first headline one.
@@ -48,6 +49,18 @@ impl History {
             history.add(measurement);
         }
         history
+    }
+
+    /// The same when lines of the journal are lost: any round may have gaps then.
+    #[must_use]
+    pub const fn with_lost_lines(mut self, lost: bool) -> Self {
+        self.lost_lines = lost;
+        self
+    }
+
+    /// Whether lines of the journal are lost.
+    pub const fn has_lost_lines(&self) -> bool {
+        self.lost_lines
     }
 
     /// Adds one measurement.

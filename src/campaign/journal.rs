@@ -6,24 +6,30 @@
 //!  line 3   Predicted       again at each resume; Took at the end of a session that was not killed
 //!  line 4…  Measurement     one write, one fdatasync
 //!  last     cut off by a crash? dropped on reading, truncated before the next append
+//!  any      garbled? that line is lost, and told; a resume measures anew what it held
 //! ```
 //!
 //! A line is appended only after it was read back from its own bytes, so nothing is ever written that a later reader
 //! would have to refuse. When a write fails half way (disk full), the file is cut back to its last whole line.
 
 use std::collections::BTreeMap;
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
+use nix::fcntl::OFlag;
 use serde::{Deserialize, Serialize};
 
 use crate::model::journal::{Cell, Header, JournalLine, Measurement, PlatformState};
 use crate::model::prediction::SessionTime;
+use crate::model::results::LostLine;
 use crate::model::{READABLE_SCHEMAS, SCHEMA_VERSION, is_readable_schema};
+use crate::platforms::own_folder::{Others, OwnFolder, file_to_read};
 
 /// Longest line that is written or read. A fixed-work-quantum report of a million samples has 10 MB.
 pub const MAX_LINE_BYTES: usize = 64 << 20;
+/// Most lost lines that are told.
+const MOST_LOST: usize = 1000;
 
 /// Why a journal cannot be read or written.
 #[derive(Debug, thiserror::Error)]
@@ -43,16 +49,6 @@ pub enum JournalError {
         path: PathBuf,
         /// What the system said.
         source: io::Error,
-    },
-    /// A whole line that is no journal line.
-    #[error("{} is damaged in line {line}: {reason}; restore the file or start a new run", path.display())]
-    Corrupt {
-        /// The journal.
-        path: PathBuf,
-        /// Which line, from 1.
-        line: u64,
-        /// What is wrong with it.
-        reason: String,
     },
     /// Written by a program with other formats.
     #[error("{} was written by schema {got}, this program reads {READABLE_SCHEMAS}: use the {} program", path.display(), age(*got))]
@@ -97,6 +93,8 @@ pub struct Contents {
     pub sessions: Vec<SessionTime>,
     /// Every finished measurement, in the order they were made.
     pub measurements: Vec<Measurement>,
+    /// Whole lines that cannot be read.
+    pub lost: Vec<LostLine>,
     /// Length of all whole lines.
     pub whole_bytes: u64,
     /// Length of the last line when it was cut off.
@@ -106,9 +104,9 @@ pub struct Contents {
 /// Reads a journal; a missing one is empty.
 ///
 /// # Errors
-/// When a whole line is damaged or of another version. A last line that was cut off is none.
+/// When a header is of another version. Lines that cannot be read are none of the errors, but told in what is returned.
 pub fn read(path: &Path) -> Result<Contents, JournalError> {
-    match File::open(path) {
+    match file_to_read(path) {
         Ok(file) => read_from(path, file),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Contents::default()),
         Err(source) => Err(JournalError::Read { path: path.to_owned(), source }),
@@ -135,11 +133,36 @@ pub fn read_from(path: &Path, source: impl Read) -> Result<Contents, JournalErro
         if bytes.last() == Some(&b'\n') {
             parser.accept(&bytes)?;
             parser.contents.whole_bytes += got as u64;
-        } else if bytes.len() > MAX_LINE_BYTES {
-            return Err(parser.corrupt(format!("it has more than {MAX_LINE_BYTES} bytes")));
+            continue;
+        }
+        let (length, is_whole) = if bytes.len() > MAX_LINE_BYTES {
+            let (rest, is_whole) = skip_line(&mut reader)
+                .map_err(|source| JournalError::Read { path: path.to_owned(), source })?;
+            (got as u64 + rest, is_whole)
         } else {
-            parser.contents.cut_bytes = got as u64;
+            (got as u64, false)
+        };
+        if !is_whole {
+            parser.contents.cut_bytes = length;
             return Ok(parser.contents);
+        }
+        parser.lose(format!("it has more than {MAX_LINE_BYTES} bytes"));
+        parser.contents.whole_bytes += length;
+    }
+}
+
+/// Reads on to the end of a line, and keeps nothing of it; how long that was, and whether it has an end.
+fn skip_line(reader: &mut impl BufRead) -> io::Result<(u64, bool)> {
+    let mut length = 0;
+    loop {
+        let piece = reader.fill_buf()?;
+        let end = piece.iter().position(|byte| *byte == b'\n');
+        let taken = end.map_or(piece.len(), |end| end + 1);
+        let is_over = piece.is_empty();
+        reader.consume(taken);
+        length += taken as u64;
+        if end.is_some() || is_over {
+            return Ok((length, end.is_some()));
         }
     }
 }
@@ -158,8 +181,11 @@ struct VersionOnly {
 }
 
 impl Parser<'_> {
-    fn corrupt(&self, reason: String) -> JournalError {
-        JournalError::Corrupt { path: self.path.to_owned(), line: self.line, reason }
+    fn lose(&mut self, reason: String) {
+        // More are counted by nobody: such a file is no journal.
+        if self.contents.lost.len() < MOST_LOST {
+            self.contents.lost.push(LostLine { line: self.line, reason });
+        }
     }
 
     fn accept(&mut self, bytes: &[u8]) -> Result<(), JournalError> {
@@ -171,10 +197,13 @@ impl Parser<'_> {
         {
             return Err(JournalError::Version { path: self.path.to_owned(), got });
         }
-        let line = parsed.map_err(|error| self.corrupt(error.to_string()))?;
-        if self.contents.headers.is_empty() && !matches!(line, JournalLine::Header(_)) {
-            return Err(self.corrupt("the first line must be the header".to_owned()));
-        }
+        let line = match parsed {
+            Ok(line) => line,
+            Err(error) => {
+                self.lose(error.to_string());
+                return Ok(());
+            }
+        };
         match line {
             JournalLine::Header(header) => self.contents.headers.push(*header),
             JournalLine::Platforms { platforms } => self.contents.platforms = Some(platforms),
@@ -188,9 +217,11 @@ impl Parser<'_> {
             }
             JournalLine::Measurement(measurement) => {
                 let key = (measurement.cell.clone(), measurement.round);
-                if let Some(before) = self.seen.insert(key, self.line) {
-                    return Err(self.corrupt(format!("it repeats the measurement of line {before}")));
+                if let Some(before) = self.seen.get(&key) {
+                    self.lose(format!("it repeats the measurement of line {before}, which counts"));
+                    return Ok(());
                 }
+                self.seen.insert(key, self.line);
                 self.contents.measurements.push(*measurement);
             }
         }
@@ -211,6 +242,7 @@ pub struct Journal {
     path: PathBuf,
     file: File,
     whole_bytes: u64,
+    is_whole: bool,
 }
 
 impl Journal {
@@ -219,15 +251,27 @@ impl Journal {
     /// # Errors
     /// As [`read`], and when it cannot be written.
     pub fn open(path: &Path) -> Result<(Self, Contents), JournalError> {
-        let contents = read(path)?;
-        let file = OpenOptions::new()
-            .create(true)
-            .truncate(false)
-            .write(true)
-            .open(path)
+        let folder = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let folder = OwnFolder::open(folder, Others::MayLook)
+            .map_err(|source| JournalError::Read { path: path.to_owned(), source })?;
+        Self::open_in(&folder, path)
+    }
+
+    /// The same in a folder that is open; `path` is for messages.
+    ///
+    /// # Errors
+    /// As [`Journal::open`].
+    pub fn open_in(folder: &OwnFolder, path: &Path) -> Result<(Self, Contents), JournalError> {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        let file = folder
+            .file(&name, OFlag::O_CREAT | OFlag::O_RDWR)
             .map_err(|source| JournalError::Write { path: path.to_owned(), source })?;
-        let mut journal = Self { path: path.to_owned(), file, whole_bytes: contents.whole_bytes };
-        journal.cut_back().map_err(|source| journal.failed(source))?;
+        let contents = read_from(path, &file)?;
+        let mut journal =
+            Self { path: path.to_owned(), file, whole_bytes: contents.whole_bytes, is_whole: true };
+        // The name of a new file survives a crash of the machine only when its folder is on the disk, too.
+        let ready = journal.cut_back().and_then(|()| folder.sync());
+        ready.map_err(|source| journal.failed(source))?;
         Ok((journal, contents))
     }
 
@@ -252,8 +296,13 @@ impl Journal {
             .map_err(|error| JournalError::Unwritable { bytes: 0, reason: error.to_string() })?;
         bytes.push(b'\n');
         check_readable(&bytes)?;
+        // What the last attempt left could not be taken back then.
+        if !self.is_whole {
+            self.cut_back().map_err(|source| self.failed(source))?;
+        }
         if let Err(source) = self.file.write_all(&bytes).and_then(|()| self.file.sync_data()) {
-            // Best effort: the reader drops a cut line anyway.
+            // When this fails as well, it is done before the next line, or by the next reader.
+            self.is_whole = false;
             let _ = self.cut_back();
             return Err(self.failed(source));
         }
@@ -264,7 +313,9 @@ impl Journal {
     fn cut_back(&mut self) -> io::Result<()> {
         self.file.set_len(self.whole_bytes)?;
         self.file.seek(SeekFrom::Start(self.whole_bytes))?;
-        self.file.sync_data()
+        self.file.sync_data()?;
+        self.is_whole = true;
+        Ok(())
     }
 
     fn failed(&self, source: io::Error) -> JournalError {

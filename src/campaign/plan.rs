@@ -130,12 +130,15 @@ impl Plan {
         cells
     }
 
-    /// What is to be done next. Rounds are made one after the other, so only the last one can have gaps.
+    /// What is to be done next. Rounds are made one after the other, so only the last one can have gaps; unless lines of the
+    /// journal were lost, whose measurements are made anew first.
     pub fn next(&self, history: &History) -> Next {
         let current = history.last_round().unwrap_or(0);
-        let left = self.left_of(current, history);
-        if !left.is_empty() {
-            return Next::Measure { round: current, cells: left };
+        for round in if history.has_lost_lines() { 0..=current } else { current..=current } {
+            let left = self.left_of(round, history);
+            if !left.is_empty() {
+                return Next::Measure { round, cells: left };
+            }
         }
         let round = if history.is_empty() { 0 } else { current + 1 };
         if round >= self.repeat.max {

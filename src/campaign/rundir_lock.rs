@@ -4,7 +4,6 @@
 use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
 
 use nix::errno::Errno;
 use nix::fcntl::{Flock, FlockArg};
@@ -19,13 +18,12 @@ pub(super) struct DirLock(#[expect(dead_code, reason = "held for its drop")] Flo
 pub(super) enum LockError {
     /// Another program has it; its process id when the system shows it.
     Taken(Option<u32>),
-    /// The directory could not be opened or locked.
+    /// The directory could not be locked.
     Io(io::Error),
 }
 
-/// Takes the lock or says who has it.
-pub(super) fn lock(dir: &Path) -> Result<DirLock, LockError> {
-    let file = File::open(dir).map_err(LockError::Io)?;
+/// Takes the lock on an open directory or says who has it.
+pub(super) fn lock(file: File) -> Result<DirLock, LockError> {
     match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
         Ok(lock) => Ok(DirLock(lock)),
         Err((file, Errno::EWOULDBLOCK)) => Err(LockError::Taken(holder_of(&file))),
@@ -67,13 +65,14 @@ mod tests {
     #[test]
     fn a_second_lock_names_this_process() {
         let dir = tempfile::tempdir().unwrap();
-        let first = lock(dir.path()).unwrap();
-        match lock(dir.path()) {
+        let lock = || lock(File::open(dir.path()).unwrap());
+        let first = lock().unwrap();
+        match lock() {
             Err(LockError::Taken(holder)) => assert_eq!(holder, Some(std::process::id())),
             other => panic!("wanted a refusal, got {other:?}"),
         }
         drop(first);
-        lock(dir.path()).unwrap();
+        lock().unwrap();
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0, "a lock leaves no file");
     }
 }

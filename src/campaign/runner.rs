@@ -71,10 +71,14 @@ pub struct RunEnd {
 /// When nothing can be measured here, or the journal cannot be written (disk full).
 pub fn run(rundir: &RunDir, setup: Setup, on_event: &mut dyn FnMut(&Event)) -> Result<RunEnd, CampaignError> {
     check_setup(rundir.experiment(), &setup)?;
-    let (mut journal, contents) = Journal::open(&rundir.journal())?;
+    let (mut journal, contents) = rundir.open_journal()?;
     if rundir.is_resumed() {
         let measurements = contents.measurements.len();
-        on_event(&Event::Resumed { measurements, swept: rundir.swept().to_vec() });
+        on_event(&Event::Resumed {
+            measurements,
+            swept: rundir.swept().to_vec(),
+            lost: contents.lost.clone(),
+        });
     }
     rundir.fresh_scratch()?;
     journal.append(&JournalLine::Header(Box::new(setup.header.clone())))?;
@@ -161,7 +165,7 @@ impl<'a> Runner<'a> {
         }
         fleet.give_up_large_layouts();
         let plan = Plan::new(experiment, &measured(&states), &baseline);
-        let history = History::of(&contents.measurements);
+        let history = History::of(&contents.measurements).with_lost_lines(!contents.lost.is_empty());
         let learner = Learner::new(durations);
         Ok(Some(Self { experiment, plan, history, journal, states, fleet, header, learner, cancel }))
     }

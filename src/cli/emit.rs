@@ -2,10 +2,11 @@
 
 use std::fs;
 use std::io::Write;
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow};
+use nix::unistd::geteuid;
 
 use super::ending::{Ending, OrStop, Verdict};
 use super::output;
@@ -54,6 +55,7 @@ pub fn run(
         qemu,
         accelerator: set.accelerator,
         folder: folder.clone(),
+        user: Some(geteuid()).filter(|user| !user.is_root()).map(nix::unistd::Uid::as_raw),
     };
     let emitted = emit(&emission, manager).map_err(anyhow::Error::msg).or_bad_input()?;
     for remark in &emitted.remarks {
@@ -61,7 +63,11 @@ pub fn run(
     }
     for file in &emitted.files {
         let path = folder.join(&file.name);
-        let mode = if file.executable { 0o755 } else { 0o644 };
+        let mode = match (file.executable, file.readable) {
+            (true, _) => 0o700,
+            (_, true) => 0o644,
+            _ => 0o600,
+        };
         write(&path, file.text.as_bytes(), mode).or_lacking()?;
         output::data(&format!("{}\n", path.display())).or_lacking()?;
     }
@@ -102,10 +108,11 @@ fn prepare(
         let parts = unattended(&charge.spec, &around)
             .map_err(|failed| anyhow!("partition {name}: {}", failed.reason))?;
         if let Some(initramfs) = parts.initramfs {
-            write(&folder.join(initrd_file(&name)), &initramfs, 0o644)?;
-            let kernel = folder.join(KERNEL_FILE);
-            fs::copy(&parts.kernel, &kernel)
-                .with_context(|| format!("{} cannot be written", kernel.display()))?;
+            // The program's environment is in it.
+            write(&folder.join(initrd_file(&name)), &initramfs, 0o600)?;
+            let kernel = fs::read(&parts.kernel)
+                .with_context(|| format!("{} cannot be read", parts.kernel.display()))?;
+            write(&folder.join(KERNEL_FILE), &kernel, 0o644)?;
         }
         let after = set.partitions.get(&name).map(|entry| entry.after.clone()).unwrap_or_default();
         prepared.push(Prepared { spec: charge.spec, shares: parts.shares, restart: charge.restart, after });
@@ -114,8 +121,13 @@ fn prepare(
     Ok((prepared, qemu))
 }
 
+/// Writes it under another name first: a file of an earlier time keeps its rights, and whoever has it open.
 fn write(path: &Path, content: &[u8], mode: u32) -> anyhow::Result<()> {
-    let open = fs::OpenOptions::new().create(true).write(true).truncate(true).mode(mode).open(path);
-    open.and_then(|mut file| file.write_all(content))
-        .with_context(|| format!("{} cannot be written", path.display()))
+    let keep = || {
+        let mut file = tempfile::NamedTempFile::new_in(path.parent().unwrap_or(Path::new(".")))?;
+        file.write_all(content)?;
+        file.as_file().set_permissions(fs::Permissions::from_mode(mode))?;
+        file.persist(path).map(drop).map_err(|error| error.error)
+    };
+    keep().with_context(|| format!("{} cannot be written", path.display()))
 }

@@ -6,10 +6,13 @@
 //!                                                             └─ events ─► progress
 //! ```
 
+use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 use std::time::SystemTime;
 
 use anyhow::Context;
+use nix::unistd::geteuid;
 
 use super::agent::counter_rate;
 use super::args::MeasureArgs;
@@ -28,6 +31,7 @@ use crate::model::results::RunResults;
 use crate::model::units::Nanos;
 use crate::platforms::ledger::Ledger;
 use crate::platforms::make::{self, PlatformContext};
+use crate::platforms::own_folder::{Others, OwnFolder, check_way, folder_of_anybody};
 use crate::platforms::reaper::Reaper;
 use crate::platforms::{Cancel, facts, host};
 use crate::report::text::ascii;
@@ -36,6 +40,8 @@ use crate::stats::suitability;
 
 /// Where it is kept how long measurements take on this host.
 pub const DURATIONS_FILE: &str = "durations.json";
+/// How deep in the cache folder it is looked whose the files are: the kernel, what is unpacked, the folders of modules.
+const CACHE_LEVELS: usize = 2;
 
 /// Measures, writes everything down, prints the summary.
 pub fn run(args: &MeasureArgs) -> Verdict {
@@ -125,13 +131,47 @@ pub fn platform_context(work: &Path, seed: u64, may_destroy: bool) -> anyhow::Re
     Ok(PlatformContext { exe, ledger, cache: cache_folder(), counter_hz: counter_rate(), seed, may_destroy })
 }
 
-/// Where set-up puts the guest kernel and unpacked kernels are kept.
+/// Where set-up puts the guest kernel and unpacked kernels are kept: `BULKHEAD_CACHE`, else `$XDG_CACHE_HOME/bulkhead`, else
+/// `~/.cache/bulkhead`. What lies there is booted, so it must be ours alone; else it is said why it is not used, and one of
+/// this user's own is: in `$XDG_RUNTIME_DIR`, in the temporary folder, or at last a fresh one that nobody can foretell.
 pub fn cache_folder() -> PathBuf {
+    static CHOSEN: OnceLock<PathBuf> = OnceLock::new();
+    CHOSEN.get_or_init(chosen_cache).clone()
+}
+
+fn chosen_cache() -> PathBuf {
     let named = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-    named("BULKHEAD_CACHE")
+    let usual = named("BULKHEAD_CACHE")
         .or_else(|| named("XDG_CACHE_HOME").map(|folder| folder.join("bulkhead")))
-        .or_else(|| named("HOME").map(|home| home.join(".cache/bulkhead")))
-        .unwrap_or_else(|| std::env::temp_dir().join("bulkhead-cache"))
+        .or_else(|| named("HOME").map(|home| home.join(".cache/bulkhead")));
+    let runtime = named("XDG_RUNTIME_DIR").map(|folder| folder.join("bulkhead-cache"));
+    let temporary = std::env::temp_dir().join(format!("bulkhead-cache-{}", geteuid()));
+    for folder in [usual, runtime, Some(temporary)].into_iter().flatten() {
+        match own_cache(&folder) {
+            Ok(cache) => return cache,
+            Err(error) => output::say(&format!(
+                "bulkhead: the cache folder {} is not used: {error} (BULKHEAD_CACHE names another)",
+                folder.display()
+            )),
+        }
+    }
+    let fresh = tempfile::Builder::new().prefix("bulkhead-cache-").tempdir().map(tempfile::TempDir::keep);
+    // Beneath a device nothing is found and nothing can be kept, which every user of the cache puts up with.
+    fresh.unwrap_or_else(|_| PathBuf::from("/dev/null/cache"))
+}
+
+/// The folder, when it and what is in it is ours alone.
+fn own_cache(folder: &Path) -> io::Result<PathBuf> {
+    let folder = std::path::absolute(folder)?;
+    check_way(&folder)?;
+    match OwnFolder::open(&folder, Others::MayLook) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => drop(OwnFolder::make_private(&folder)?),
+        opened => opened?.check_all(CACHE_LEVELS)?,
+    }
+    // Folders of other names may be there for others to read from, too.
+    let is_named_so = folder.file_name().is_some_and(|name| name.to_string_lossy().starts_with("bulkhead"));
+    let others = if is_named_so { Others::StayOut } else { Others::MayLook };
+    Ok(OwnFolder::claim(folder_of_anybody(&folder)?, others)?.path().to_owned())
 }
 
 fn header(dir: &Path) -> Header {

@@ -31,10 +31,16 @@ impl Progress {
     /// Takes one event.
     pub fn on(&mut self, event: &Event) {
         match event {
-            Event::Resumed { measurements, swept } => {
+            Event::Resumed { measurements, swept, lost } => {
                 self.line(&format!("going on; {measurements} measurements are there already"));
                 for thing in swept {
-                    self.line(&format!("removed what was left behind: {thing}"));
+                    self.line(&format!("left behind by the run before: {thing}"));
+                }
+                for lost in lost {
+                    self.line(&format!(
+                        "line {} of the journal is lost and what it held is measured anew: {}",
+                        lost.line, lost.reason
+                    ));
                 }
             }
             Event::PlatformSurveying { platform } => self.now(&format!("looking at {platform}")),

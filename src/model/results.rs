@@ -57,6 +57,9 @@ pub struct RunResults {
     /// What is known of the clock of each platform that was measured; empty in files of schema 1.
     #[serde(default)]
     pub clocks: Vec<ClockVerdict>,
+    /// Lines of the journal that cannot be read: what they held is in none of the figures.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub lost: Vec<LostLine>,
     /// One entry per cell.
     pub cells: Vec<CellResult>,
     /// Every failed measurement; also every instance that broke in one that the others came through.
@@ -70,6 +73,16 @@ pub struct RunResults {
     /// What was simulated, where nothing was measured: cases are the platforms then, replications the rounds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub simulation: Option<Simulation>,
+}
+
+/// A line of the journal that cannot be read.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct LostLine {
+    /// Which one, from 1.
+    pub line: u64,
+    /// What is wrong with it.
+    pub reason: String,
 }
 
 /// What a platform costs, in a sentence.

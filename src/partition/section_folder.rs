@@ -14,6 +14,7 @@ use nix::fcntl::{OFlag, posix_fallocate};
 
 use crate::model::units::Mebibytes;
 use crate::platforms::ledger::{Ledger, Thing, Ticket};
+use crate::platforms::own_folder::remove_ours;
 use crate::platforms::sweep::SHARED_MEMORY;
 
 /// The folder; gone with its files when dropped.
@@ -53,7 +54,8 @@ impl SectionFolder {
 impl Drop for SectionFolder {
     fn drop(&mut self) {
         // What cannot be removed now stays in the ledger for the reaper.
-        if fs::remove_dir_all(&self.path).is_ok()
+        let removed = self.path.file_name().map(|name| remove_ours(Path::new(SHARED_MEMORY), name));
+        if removed.is_some_and(|removed| removed.is_ok())
             && let Some(ticket) = self.ticket.take()
         {
             self.ledger.undone(ticket);

@@ -8,18 +8,25 @@
 //! A line is one `write` to a file opened for appending: it survives the death of the program. A crash of the whole
 //! machine needs no undoing but of directories, and those are found by the owner of the run directory.
 //!
+//! The file is believed only in a folder that is ours and that nobody else can write to, and even then nothing in it is used
+//! unseen: see `sweep`. Everything that is started says in its environment for which folder: [`Ledger::mark`].
+//!
 //! What can only be named once it exists (a process) is made so that the kernel ends it with its parent until it is
 //! written down: see `spawn`.
 
 use std::collections::BTreeMap;
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use nix::fcntl::OFlag;
 use serde::{Deserialize, Serialize};
 
+use super::held_process::{boot_id, mark, start_ticks};
+use super::own_folder::{Others, OwnFolder};
 use super::sweep;
 
 /// Name of the ledger in a run directory.
@@ -31,7 +38,8 @@ const MAX_LEDGER_BYTES: u64 = 64 * 1024 * 1024;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum Thing {
-    /// A process and its process group: to be killed. Number and start time together name it.
+    /// A process and its process group: to be killed. Number and start time together name it, its environment says for
+    /// which folder it was started.
     Process {
         /// Process number; also its group's when it leads one.
         pid: u32,
@@ -42,7 +50,7 @@ pub enum Thing {
     },
     /// A container: to be deleted by force.
     Container {
-        /// The OCI runtime.
+        /// The OCI runtime. Only the last part of it is used, to look it up again.
         runtime: PathBuf,
         /// Its `--root`.
         root: PathBuf,
@@ -76,8 +84,8 @@ pub enum Thing {
 impl Thing {
     /// The process `pid` as it runs now; `None` when there is none.
     pub fn process(pid: u32) -> Option<Self> {
-        let start_ticks = sweep::start_ticks(pid)?;
-        Some(Self::Process { pid, start_ticks, boot_id: sweep::boot_id() })
+        let start_ticks = start_ticks(pid)?;
+        Some(Self::Process { pid, start_ticks, boot_id: boot_id() })
     }
 }
 
@@ -102,29 +110,63 @@ pub struct Ledger {
 
 #[derive(Debug)]
 struct Shared {
-    dir: PathBuf,
-    file: Mutex<File>,
+    dir: OwnFolder,
+    file: Mutex<Lines>,
     next: AtomicU64,
+}
+
+/// The file, and whether it ends with a line that was cut off.
+#[derive(Debug)]
+struct Lines {
+    file: File,
+    is_cut: bool,
+}
+
+impl Lines {
+    /// Adds a line, or nothing: a full disk may take the half of it. What cannot be taken back is ended by the next line.
+    fn append(&mut self, line: &[u8]) -> io::Result<()> {
+        let before = self.file.metadata()?.len();
+        let end: &[u8] = if self.is_cut { b"\n" } else { b"" };
+        let written = self.file.write_all(&[end, line, b"\n"].concat());
+        self.is_cut = match &written {
+            Ok(()) => false,
+            Err(_) => self.file.set_len(before).is_err() || self.is_cut,
+        };
+        written
+    }
 }
 
 impl Ledger {
     /// Opens, or begins, the ledger of a run directory.
     ///
     /// # Errors
-    /// When the directory is missing or its ledger cannot be read or written.
+    /// When the directory is missing or not ours alone, or its ledger cannot be read or written.
     pub fn open(dir: &Path) -> io::Result<Self> {
-        let dir = dir.canonicalize()?;
-        let path = dir.join(FILE_NAME);
-        let next = entries(&path)?.last_ticket.map_or(0, |last| last.saturating_add(1));
-        let mut file = OpenOptions::new().create(true).append(true).open(&path)?;
+        let dir = OwnFolder::open(dir, Others::MayLook)?;
+        let next = entries(&dir)?.last_ticket.map_or(0, |last| last.saturating_add(1));
+        let file = dir.file(FILE_NAME, OFlag::O_CREAT | OFlag::O_WRONLY | OFlag::O_APPEND)?;
         // A line that a crash cut off must not swallow the next one. Empty lines are skipped on reading.
-        file.write_all(b"\n")?;
-        Ok(Self { shared: Arc::new(Shared { dir, file: Mutex::new(file), next: AtomicU64::new(next) }) })
+        let mut lines = Lines { file, is_cut: true };
+        lines.append(b"")?;
+        Ok(Self { shared: Arc::new(Shared { dir, file: Mutex::new(lines), next: AtomicU64::new(next) }) })
     }
 
     /// The run directory; what is made below it may be removed by a sweep.
     pub fn dir(&self) -> &Path {
-        &self.shared.dir
+        self.shared.dir.path()
+    }
+
+    /// Removes something below the run directory, following no link; false when there is nothing.
+    ///
+    /// # Errors
+    /// It does not lie there, or cannot be removed.
+    pub fn remove(&self, path: &Path) -> io::Result<bool> {
+        self.shared.dir.remove(path.strip_prefix(self.dir()).map_err(io::Error::other)?)
+    }
+
+    /// Has the command say in its environment that it is started for this folder: a sweep ends nothing else.
+    pub fn mark(&self, command: &mut Command) {
+        mark(command, self.dir());
     }
 
     /// Records a thing. Make it only when this succeeded.
@@ -143,9 +185,8 @@ impl Ledger {
     }
 
     fn append(&self, line: &Line) -> io::Result<()> {
-        let mut text = serde_json::to_vec(line)?;
-        text.push(b'\n');
-        self.shared.file.lock().unwrap_or_else(PoisonError::into_inner).write_all(&text)
+        let text = serde_json::to_vec(line)?;
+        self.shared.file.lock().unwrap_or_else(PoisonError::into_inner).append(&text)
     }
 }
 
@@ -156,9 +197,9 @@ struct Entries {
     last_ticket: Option<u64>,
 }
 
-fn entries(path: &Path) -> io::Result<Entries> {
+fn entries(dir: &OwnFolder) -> io::Result<Entries> {
     let mut entries = Entries::default();
-    let file = match File::open(path) {
+    let file = match dir.file(FILE_NAME, OFlag::O_RDONLY) {
         Ok(file) => file,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(entries),
         Err(error) => return Err(error),
@@ -182,18 +223,24 @@ fn entries(path: &Path) -> io::Result<Entries> {
 /// Undoes whatever a ledger still lists, latest first, and says what was done. Safe to call at any time and again.
 /// The owner of the run directory must be dead or must be the caller.
 pub fn sweep(dir: &Path) -> Vec<String> {
+    match OwnFolder::open(dir, Others::MayLook) {
+        Ok(dir) => sweep_open(&dir),
+        Err(error) => vec![format!("cannot sweep {}: {error}", dir.display())],
+    }
+}
+
+/// The same for a folder that is open.
+pub fn sweep_open(dir: &OwnFolder) -> Vec<String> {
     let mut said = super::tracing::remove_left_behind();
     match try_sweep(dir) {
         Ok(undone) => said.extend(undone),
-        Err(error) => said.push(format!("cannot sweep {}: {error}", dir.display())),
+        Err(error) => said.push(format!("cannot sweep {}: {error}", dir.path().display())),
     }
     said
 }
 
-fn try_sweep(dir: &Path) -> io::Result<Vec<String>> {
-    let dir = dir.canonicalize()?;
-    let path = dir.join(FILE_NAME);
-    let file = match OpenOptions::new().append(true).open(&path) {
+fn try_sweep(dir: &OwnFolder) -> io::Result<Vec<String>> {
+    let file = match dir.file(FILE_NAME, OFlag::O_WRONLY | OFlag::O_APPEND) {
         Ok(file) => file,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
         Err(error) => return Err(error),
@@ -201,14 +248,13 @@ fn try_sweep(dir: &Path) -> io::Result<Vec<String>> {
     // The reaper and a resume may come at the same time.
     file.lock()?;
     let mut said = Vec::new();
-    for (ticket, thing) in entries(&path)?.outstanding.into_iter().rev() {
-        match sweep::undo(&dir, &thing) {
+    let mut lines = Lines { file, is_cut: true };
+    for (ticket, thing) in entries(dir)?.outstanding.into_iter().rev() {
+        match sweep::undo(dir, &thing) {
             Ok(what) => {
                 said.extend(what);
-                let mut line = serde_json::to_vec(&Line::Undone { undone: ticket })?;
-                line.insert(0, b'\n');
-                line.push(b'\n');
-                (&file).write_all(&line)?;
+                // On a full disk the rest is undone all the same; the next sweep finds this one gone.
+                let _ = lines.append(&serde_json::to_vec(&Line::Undone { undone: ticket })?);
             }
             Err(why) => said.push(why),
         }
@@ -218,12 +264,14 @@ fn try_sweep(dir: &Path) -> io::Result<Vec<String>> {
 
 #[cfg(test)]
 mod tests {
-    use std::process::{Command, Stdio};
+    use std::process::Stdio;
 
     use super::*;
 
-    fn sleeper() -> std::process::Child {
-        Command::new("sleep").arg("1000").stdout(Stdio::null()).spawn().expect("sleep runs")
+    fn sleeper(ledger: &Ledger) -> std::process::Child {
+        let mut command = Command::new("sleep");
+        ledger.mark(&mut command);
+        command.arg("1000").stdout(Stdio::null()).spawn().expect("sleep runs")
     }
 
     #[test]
@@ -236,7 +284,7 @@ mod tests {
         std::fs::create_dir_all(&kept).expect("made");
         let _ = ledger.record(Thing::Directory { path: inside.clone() }).expect("written");
         std::fs::create_dir_all(inside.join("deep")).expect("made");
-        let mut child = sleeper();
+        let mut child = sleeper(&ledger);
         let _ = ledger.record(Thing::process(child.id()).expect("runs")).expect("written");
         ledger.undone(ticket);
 
@@ -264,7 +312,7 @@ mod tests {
     fn a_process_that_only_has_the_same_number_is_left_alone() {
         let dir = tempfile::tempdir().expect("a directory");
         let ledger = Ledger::open(dir.path()).expect("a ledger");
-        let mut child = sleeper();
+        let mut child = sleeper(&ledger);
         let Some(Thing::Process { pid, start_ticks, boot_id }) = Thing::process(child.id()) else {
             panic!("it runs")
         };

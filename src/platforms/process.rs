@@ -45,6 +45,7 @@ impl Process {
         ledger: &Ledger,
     ) -> io::Result<(Self, HostEnd)> {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        ledger.mark(&mut command);
         let mut child = spawn(command, Bond::DiesWithUs, cpus)?;
         let streams = (child.stdin.take(), child.stdout.take(), child.stderr.take());
         let (Some(stdin), Some(stdout), Some(stderr)) = streams else {

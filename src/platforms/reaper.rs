@@ -12,7 +12,8 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use super::ledger::sweep;
+use super::ledger::sweep_open;
+use super::own_folder::{Others, OwnFolder};
 use super::spawn::{Bond, spawn};
 
 /// Says that nothing is left to be undone.
@@ -83,12 +84,15 @@ pub fn goodbye_was_said(pipe: OwnedFd) -> bool {
 
 /// What the reaper does: waits at `pipe`, then sweeps `dir` unless goodbye was said.
 pub fn reaper_main(dir: &Path, pipe: OwnedFd) {
+    // Opened before the wait: whatever has that name afterwards, this is the folder that was meant.
+    let dir = OwnFolder::open(dir, Others::MayLook);
     if goodbye_was_said(pipe) {
         return;
     }
+    let Ok(dir) = dir else { return };
     for _ in 0..ATTEMPTS {
         std::thread::sleep(SETTLE);
-        if sweep(dir).is_empty() {
+        if sweep_open(&dir).is_empty() {
             return;
         }
     }

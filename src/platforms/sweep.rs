@@ -1,16 +1,28 @@
-//! Undoing one thing of a ledger: careful, because the ledger is a file that anyone with access could have written.
+//! Undoing one thing of a ledger. The ledger is a file: what it says is found and checked anew before anything is done.
+//!
+//! ```text
+//!  process    number ─► pidfd ─► started for this folder? ─► signal through the pidfd
+//!  container  name of a runtime we know ─► looked up again; its state below this folder
+//!  the rest   path ─► this folder, or a bulkhead-… folder of ours in /tmp or /dev/shm ─► opened step by step, no links
+//! ```
 
+use std::ffi::OsString;
+use std::fs::{self, File};
 use std::io;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
 use nix::mount::{MntFlags, umount2};
-use nix::sys::signal::{Signal, kill, killpg};
-use nix::unistd::Pid;
+use nix::unistd::geteuid;
 
+use super::container::runtime::known;
+use super::held_process::HeldProcess;
 use super::ledger::Thing;
+use super::own_folder::{OwnFolder, Whose, below, remove_in};
 use super::storage::loop_device::detach;
 
 /// How long a killed process may take to be gone.
@@ -23,76 +35,69 @@ pub const OUR_PREFIX: &str = "bulkhead-";
 pub const SHARED_MEMORY: &str = "/dev/shm";
 
 /// Undoes `thing`; says what was done, nothing when it was gone already. The error says what stays behind and why.
-pub(super) fn undo(dir: &Path, thing: &Thing) -> Result<Option<String>, String> {
+pub(super) fn undo(folder: &OwnFolder, thing: &Thing) -> Result<Option<String>, String> {
     match thing {
-        Thing::Process { pid, start_ticks, boot_id } => kill_process(*pid, *start_ticks, boot_id),
-        Thing::Container { runtime, root, id } => delete_container(dir, runtime, root, id),
-        Thing::Directory { path } => remove_directory(dir, path),
+        Thing::Process { pid, start_ticks, boot_id } => kill_process(folder, *pid, *start_ticks, boot_id),
+        Thing::Container { runtime, root, id } => delete_container(folder, runtime, root, id),
+        Thing::Directory { path } => remove_directory(folder, path),
         Thing::Cgroup { path } => remove_cgroup(path),
         Thing::LoopDevice { path, image } => {
-            allowed(dir, image)?;
+            place(folder, image)?;
             let detached =
                 detach(path, image).map_err(|error| format!("cannot detach {}: {error}", path.display()))?;
             Ok(detached.then(|| format!("detached {}", path.display())))
         }
-        Thing::Mount { path } => {
-            allowed(dir, path)?;
-            unmount(path)
-        }
+        Thing::Mount { path } => match place(folder, path)? {
+            Some(place) => unmount(&place),
+            None => Ok(None),
+        },
     }
 }
 
-/// Number that names this boot of the machine; empty when it does not say.
-pub(super) fn boot_id() -> String {
-    std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default().trim().to_owned()
-}
-
-/// When process `pid` started, in ticks since boot; `None` when there is none or it is only waiting to be reaped.
-pub(super) fn start_ticks(pid: u32) -> Option<u64> {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The name in parentheses may contain anything; the fields after the last one cannot.
-    let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
-    if matches!(fields.first().copied(), Some("Z" | "X")) {
-        return None;
-    }
-    fields.get(19)?.parse().ok()
-}
-
-fn kill_process(pid: u32, wanted_start: u64, wanted_boot: &str) -> Result<Option<String>, String> {
-    let is_it = || boot_id() == wanted_boot && start_ticks(pid) == Some(wanted_start);
-    let Some(target) = i32::try_from(pid).ok().filter(|pid| *pid > 1).map(Pid::from_raw) else {
-        return Err(format!("refused to kill process {pid}"));
-    };
-    if !is_it() {
-        return Ok(None);
-    }
-    // It may not lead a group; then only itself is meant.
-    let outcome = killpg(target, Signal::SIGKILL).or_else(|_| kill(target, Signal::SIGKILL));
-    if let Err(error) = outcome
-        && error != Errno::ESRCH
-    {
-        return Err(format!("cannot kill process {pid}: {error}"));
-    }
-    let until = Instant::now() + DEATH_GRACE;
-    while is_it() {
-        if Instant::now() > until {
-            return Err(format!("process {pid} was killed and is still there"));
-        }
-        std::thread::sleep(Duration::from_millis(5));
+fn kill_process(folder: &OwnFolder, pid: u32, start: u64, boot: &str) -> Result<Option<String>, String> {
+    let Some(process) = HeldProcess::find(pid, start, boot, folder.path())? else { return Ok(None) };
+    process.kill_group().map_err(|error| format!("cannot kill process {pid}: {error}"))?;
+    if !process.is_gone(DEATH_GRACE) {
+        return Err(format!("process {pid} was killed and is still there"));
     }
     Ok(Some(format!("killed process {pid}")))
 }
 
-fn delete_container(dir: &Path, runtime: &Path, root: &Path, id: &str) -> Result<Option<String>, String> {
+fn delete_container(
+    folder: &OwnFolder,
+    runtime: &Path,
+    root: &Path,
+    id: &str,
+) -> Result<Option<String>, String> {
     let plain = id.chars().all(|c| c.is_ascii_alphanumeric() || c == '-');
     if !id.starts_with(OUR_PREFIX) || !plain {
         return Err(format!("refused to delete container {id:?}: not one of ours"));
     }
-    allowed(dir, root)?;
-    if !root.join(id).exists() {
+    let Some(place) = place(folder, root)? else { return Ok(None) };
+    let Some(state) = place.open()? else { return Ok(None) };
+    let state = File::from(state);
+    let found = state.metadata().map_err(|error| place.failed("look at", &error))?;
+    if found.uid() != geteuid().as_raw() || found.mode() & 0o022 != 0 {
+        return Err(format!("refused to use {}: it is not ours alone", place.shown.display()));
+    }
+    if !PathBuf::from(format!("/proc/self/fd/{}", state.as_raw_fd())).join(id).exists() {
         return Ok(None);
     }
-    let child = Command::new(runtime)
+    // What the file names is only a name: the program is the one that is found under it today.
+    let by_hand = format!("{} --root {} delete --force {id}", runtime.display(), place.shown.display());
+    let found = runtime.file_name().and_then(|name| known(&name.to_string_lossy()));
+    let Some(program) = found else {
+        return Err(format!(
+            "container {id} stays: {} is none of the runtimes that are looked for, so it is not run; if you trust it: \
+             {by_hand}",
+            runtime.display()
+        ));
+    };
+    delete_with(&program, &place.shown, id)
+}
+
+fn delete_with(program: &Path, root: &Path, id: &str) -> Result<Option<String>, String> {
+    let child = Command::new(program)
         .arg("--root")
         .arg(root)
         .args(["delete", "--force", id])
@@ -100,38 +105,37 @@ fn delete_container(dir: &Path, runtime: &Path, root: &Path, id: &str) -> Result
         .stdout(Stdio::null())
         .stderr(Stdio::null())
         .spawn();
-    let mut child = child.map_err(|error| format!("cannot run {}: {error}", runtime.display()))?;
+    let mut child = child.map_err(|error| format!("cannot run {}: {error}", program.display()))?;
     let until = Instant::now() + RUNTIME_GRACE;
     loop {
         match child.try_wait() {
             Ok(Some(status)) if status.success() => return Ok(Some(format!("deleted container {id}"))),
             Ok(Some(status)) => {
-                return Err(format!("{} delete --force {id} ended with {status}", runtime.display()));
+                return Err(format!("{} delete --force {id} ended with {status}", program.display()));
             }
             Ok(None) if Instant::now() < until => std::thread::sleep(Duration::from_millis(10)),
             Ok(None) => {
                 let _ = child.kill();
                 let _ = child.wait();
-                return Err(format!("{} delete --force {id} did not end in time", runtime.display()));
+                return Err(format!("{} delete --force {id} did not end in time", program.display()));
             }
-            Err(error) => return Err(format!("cannot wait for {}: {error}", runtime.display())),
+            Err(error) => return Err(format!("cannot wait for {}: {error}", program.display())),
         }
     }
 }
 
-fn remove_directory(dir: &Path, path: &Path) -> Result<Option<String>, String> {
-    let real = allowed(dir, path)?;
-    if !path.exists() {
-        return Ok(None);
-    }
+fn remove_directory(folder: &OwnFolder, path: &Path) -> Result<Option<String>, String> {
+    let Some(found) = place(folder, path)? else { return Ok(None) };
     // Removing through a mount would empty what is mounted there.
-    for mounted in mounts_below(&real).into_iter().rev() {
-        unmount(&mounted)?;
+    for mounted in mounts_below(&found.shown).into_iter().rev() {
+        if let Some(point) = place(folder, &mounted)? {
+            unmount(&point)?;
+        }
     }
-    match std::fs::remove_dir_all(path) {
-        Ok(()) => Ok(Some(format!("removed {}", path.display()))),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(format!("cannot remove {}: {error}", path.display())),
+    match remove_in(found.parent.as_fd(), &found.name, found.whose) {
+        Ok(true) => Ok(Some(format!("removed {}", path.display()))),
+        Ok(false) => Ok(None),
+        Err(error) => Err(found.failed("remove", &error)),
     }
 }
 
@@ -144,7 +148,7 @@ fn remove_cgroup(path: &Path) -> Result<Option<String>, String> {
     // A process that was just killed is in it until all its threads are gone.
     let until = Instant::now() + DEATH_GRACE;
     loop {
-        match std::fs::remove_dir(path) {
+        match fs::remove_dir(path) {
             Ok(()) => return Ok(Some(format!("removed {}", path.display()))),
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) if error.kind() == io::ErrorKind::ResourceBusy && Instant::now() < until => {
@@ -155,17 +159,17 @@ fn remove_cgroup(path: &Path) -> Result<Option<String>, String> {
     }
 }
 
-fn unmount(path: &Path) -> Result<Option<String>, String> {
-    match umount2(path, MntFlags::MNT_DETACH | MntFlags::UMOUNT_NOFOLLOW) {
-        Ok(()) => Ok(Some(format!("unmounted {}", path.display()))),
+fn unmount(place: &Place) -> Result<Option<String>, String> {
+    match umount2(&place.held(), MntFlags::MNT_DETACH | MntFlags::UMOUNT_NOFOLLOW) {
+        Ok(()) => Ok(Some(format!("unmounted {}", place.shown.display()))),
         Err(Errno::EINVAL | Errno::ENOENT) => Ok(None),
-        Err(error) => Err(format!("cannot unmount {}: {error}", path.display())),
+        Err(error) => Err(place.failed("unmount", &error.into())),
     }
 }
 
 /// Mount points at or below `path`, in the order they were mounted.
 pub(super) fn mounts_below(path: &Path) -> Vec<PathBuf> {
-    let table = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+    let table = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
     table
         .lines()
         .filter_map(|line| line.split(' ').nth(4))
@@ -181,24 +185,89 @@ fn unescape(text: &str) -> String {
         .fold(text.to_owned(), |text, (code, plain)| text.replace(code, plain))
 }
 
-/// The real path when a sweep of `dir` may remove it: strictly below `dir`, or a `bulkhead-…` entry of the temporary
-/// directory or of shared memory, or below one.
-fn allowed(dir: &Path, path: &Path) -> Result<PathBuf, String> {
-    let refused = || format!("refused to touch {}: outside the run directory", path.display());
-    let plain = path.components().all(|part| matches!(part, Component::RootDir | Component::Normal(_)));
-    let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else { return Err(refused()) };
-    if !path.is_absolute() || !plain {
-        return Err(refused());
+/// Something that a sweep may touch: a name in an open folder.
+struct Place {
+    parent: OwnedFd,
+    name: OsString,
+    whose: Whose,
+    shown: PathBuf,
+}
+
+impl Place {
+    /// A path to it on which no link can be put.
+    fn held(&self) -> PathBuf {
+        PathBuf::from(format!("/proc/self/fd/{}", self.parent.as_raw_fd())).join(&self.name)
     }
-    // Links in the parents are followed before comparing; the last part is removed as it is, link or not. A parent
-    // that is gone takes the thing with it.
-    let Ok(parent) = parent.canonicalize() else { return Ok(path.to_owned()) };
-    let real = parent.join(name);
+
+    fn open(&self) -> Result<Option<OwnedFd>, String> {
+        match below(self.parent.as_fd(), Path::new(&self.name)) {
+            Ok(folder) => Ok(Some(folder)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(self.failed("open", &error)),
+        }
+    }
+
+    fn failed(&self, what: &str, error: &io::Error) -> String {
+        format!("cannot {what} {}: {error}", self.shown.display())
+    }
+}
+
+/// The place that a path names when a sweep of `folder` may touch it: strictly below `folder`, or a `bulkhead-…` entry of
+/// ours in the temporary directory or in shared memory, or below one. None when the way there is gone.
+fn place(folder: &OwnFolder, path: &Path) -> Result<Option<Place>, String> {
+    let refused = |why: &str| format!("refused to touch {}: {why}", path.display());
+    let outside = || refused("outside the run directory");
+    let plain = path.components().all(|part| matches!(part, Component::RootDir | Component::Normal(_)));
+    if !path.is_absolute() || !plain || path.file_name().is_none() {
+        return Err(outside());
+    }
     let temporary = std::env::temp_dir().canonicalize().unwrap_or_else(|_| PathBuf::from("/tmp"));
-    let begins_so = |place: &Path| {
-        let first = real.strip_prefix(place).ok().and_then(|rest| rest.components().next());
-        first.is_some_and(|first| first.as_os_str().to_string_lossy().starts_with(OUR_PREFIX))
-    };
-    let in_ours = begins_so(&temporary) || begins_so(Path::new(SHARED_MEMORY));
-    if (real.starts_with(dir) && real != dir) || in_ours { Ok(real) } else { Err(refused()) }
+    let shared = [temporary.as_path(), Path::new(SHARED_MEMORY)];
+    // A path may have been written down with links above the run directory; which place that is today is only a hint: it
+    // is opened without links below.
+    let hint = path.parent().and_then(|parent| Some(parent.canonicalize().ok()?.join(path.file_name()?)));
+    for path in [Some(path), hint.as_deref()].into_iter().flatten() {
+        if let Ok(relative) = path.strip_prefix(folder.path())
+            && let (Some(parent), Some(name)) = (relative.parent(), relative.file_name())
+        {
+            return opened(folder.below(parent), name.to_owned(), Whose::Any, path)
+                .map_err(|why| refused(&why));
+        }
+        for base in shared {
+            let Ok(relative) = path.strip_prefix(base) else { continue };
+            let mut parts = relative.components();
+            let Some(Component::Normal(first)) = parts.next() else { continue };
+            if !first.to_string_lossy().starts_with(OUR_PREFIX) {
+                continue;
+            }
+            let base = File::open(base).map_err(|error| refused(&error.to_string()))?;
+            let rest = parts.as_path();
+            let (Some(parent), Some(name)) = (rest.parent(), rest.file_name()) else {
+                return opened(Ok(base.into()), first.to_owned(), Whose::Ours, path)
+                    .map_err(|why| refused(&why));
+            };
+            let parent = below(base.as_fd(), Path::new(first)).and_then(|top| {
+                let owner = File::from(top.try_clone()?).metadata()?.uid();
+                if owner != geteuid().as_raw() {
+                    return Err(io::Error::other(format!("it belongs to user {owner}")));
+                }
+                below(top.as_fd(), parent)
+            });
+            return opened(parent, name.to_owned(), Whose::Any, path).map_err(|why| refused(&why));
+        }
+    }
+    Err(outside())
+}
+
+fn opened(
+    parent: io::Result<OwnedFd>,
+    name: OsString,
+    whose: Whose,
+    shown: &Path,
+) -> Result<Option<Place>, String> {
+    match parent {
+        Ok(parent) => Ok(Some(Place { parent, name, whose, shown: shown.to_owned() })),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(format!("outside what is ours: {error}")),
+    }
 }

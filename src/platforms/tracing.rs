@@ -11,7 +11,7 @@ use std::thread;
 use nix::mount::{MsFlags, mount};
 use nix::sched::{CloneFlags, unshare};
 
-use super::sweep::start_ticks;
+use super::held_process::start_ticks;
 use crate::model::tracing::{TRACE_ROOTS, TracingInstance};
 
 /// Removes what dead agents left and says what was done, or what stays behind and why.

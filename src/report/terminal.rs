@@ -51,6 +51,7 @@ pub fn summary(results: &RunResults, style: Style) -> String {
     fit::classes(&mut out, results, style);
     policies(&mut out, results, style);
     dirty(&mut out, results, style);
+    lost(&mut out, results, style);
     headline_table(&mut out, results, style, &mut notes);
     isolation::matrices(&mut out, results, style);
     doses(&mut out, results, style);
@@ -136,6 +137,25 @@ fn dirty(out: &mut String, results: &RunResults, style: Style) {
     let _ = writeln!(out, "\n{}", Paint::Yellow.on(text, style.colour));
     for reason in &results.dirty {
         out.push_str(&paragraph("  - ", &printable(reason, SENTENCE_MOST), style.columns()));
+    }
+}
+
+/// Lines of the journal that could not be read.
+fn lost(out: &mut String, results: &RunResults, style: Style) {
+    if results.lost.is_empty() {
+        return;
+    }
+    let text = "! LOST: lines of the journal cannot be read; what they held is in no figure. --resume measures it anew";
+    out.push('\n');
+    for line in wrap(text, style.columns()) {
+        let _ = writeln!(out, "{}", Paint::Yellow.on(&line, style.colour));
+    }
+    for lost in results.lost.iter().take(FAILURES_MOST) {
+        let line = format!("line {}: {}", lost.line, printable(&lost.reason, SENTENCE_MOST));
+        out.push_str(&paragraph("  - ", &line, style.columns()));
+    }
+    if let Some(more) = results.lost.len().checked_sub(FAILURES_MOST).filter(|more| *more > 0) {
+        let _ = writeln!(out, "  - and {more} more");
     }
 }
 

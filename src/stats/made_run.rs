@@ -43,6 +43,7 @@ pub(crate) fn run() -> RunResults {
         dirty: Vec::new(),
         platforms: vec![platform("native", PlatformKind::Native), platform("vm", PlatformKind::Vm)],
         sessions: Vec::new(),
+        lost: Vec::new(),
         clocks: Vec::new(),
         policies: Vec::new(),
         verdicts: Vec::new(),

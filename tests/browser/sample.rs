@@ -427,6 +427,7 @@ pub fn of(probes: &[ProbeKind]) -> RunResults {
             gvisor,
         ],
         sessions: Vec::new(),
+        lost: Vec::new(),
         clocks: clocks(),
         verdicts: verdicts(),
         policies: vec![],

@@ -39,7 +39,7 @@ pub fn analyse(experiment: &Experiment, contents: &Contents) -> Option<RunResult
     let comparer = Comparer::new(&table, &wanted, &used_baseline, &states);
     let cells: Vec<CellResult> =
         wanted.iter().map(|cell| cell_result(cell, table.row(cell), &comparer, seed)).collect();
-    let history = History::of(&contents.measurements);
+    let history = History::of(&contents.measurements).with_lost_lines(!contents.lost.is_empty());
     let plan = Plan::new(experiment, &labels, &used_baseline);
     // Machines reached by ssh have CPUs of their own.
     let host_cpus = |label: &str| {
@@ -59,6 +59,7 @@ pub fn analyse(experiment: &Experiment, contents: &Contents) -> Option<RunResult
         preflight: header.preflight.clone(),
         dirty: dirty(&contents.headers),
         sessions: contents.sessions.clone(),
+        lost: contents.lost.clone(),
         clocks: clocks(&states, &contents.measurements),
         platforms: states.clone(),
         verdicts: Vec::new(),

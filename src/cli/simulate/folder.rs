@@ -9,9 +9,12 @@
 //! ```
 
 use std::fs;
+use std::io::Write;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
+use nix::fcntl::OFlag;
 
 use super::traces;
 use crate::campaign::rundir;
@@ -19,6 +22,7 @@ use crate::cli::args::SimulateArgs;
 use crate::cli::measure;
 use crate::model::results::RunResults;
 use crate::model::simulation::{Simulation, TimeLine};
+use crate::platforms::own_folder::{Others, OwnFolder, folder_of_anybody, held_name, own_file};
 use crate::report::{page, trace_events};
 use crate::sim;
 
@@ -32,13 +36,16 @@ pub(super) struct Folder(PathBuf);
 
 /// Makes the folder; one that holds something is refused.
 pub(super) fn make(path: &Path) -> anyhow::Result<Folder> {
-    fs::create_dir_all(path).with_context(|| format!("--out {} cannot be made", path.display()))?;
-    let mut entries =
-        fs::read_dir(path).with_context(|| format!("--out {} cannot be read", path.display()))?;
+    let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(path);
+    made.with_context(|| format!("--out {} cannot be made", path.display()))?;
+    let folder = folder_of_anybody(path).context("--out")?;
+    let mut entries = fs::read_dir(held_name(&folder))
+        .with_context(|| format!("--out {} cannot be read", path.display()))?;
     if let Some(Ok(found)) = entries.next() {
         let found = found.file_name().to_string_lossy().into_owned();
         bail!("--out {} is not empty (it has \"{found}\"): choose another", path.display());
     }
+    OwnFolder::claim(folder, Others::MayLook).context("--out")?;
     Ok(Folder(path.to_owned()))
 }
 
@@ -92,12 +99,14 @@ impl Folder {
 
 /// Writes the page of these results.
 pub(super) fn write_page(dir: &Path, results: &RunResults) -> anyhow::Result<()> {
+    OwnFolder::open(dir, Others::MayLook)?;
     write(dir, REPORT_FILE, page::html(results).as_bytes())
 }
 
 fn write(dir: &Path, name: &str, content: &[u8]) -> anyhow::Result<()> {
     let (partial, whole) = (dir.join(format!("{name}.partial")), dir.join(name));
-    fs::write(&partial, content)
+    own_file(&partial, OFlag::O_CREAT | OFlag::O_WRONLY | OFlag::O_TRUNC)
+        .and_then(|mut file| file.write_all(content))
         .and_then(|()| fs::rename(&partial, &whole))
         .with_context(|| format!("{} cannot be written", whole.display()))
 }

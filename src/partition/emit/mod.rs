@@ -57,6 +57,8 @@ pub struct Emission {
     pub accelerator: Accelerator,
     /// Where the files will be; absolute.
     pub folder: PathBuf,
+    /// Whose the files are, when they are not root's: as whom QEMU is to run.
+    pub user: Option<u32>,
 }
 
 /// A partition of a set.
@@ -81,6 +83,8 @@ pub struct TextFile {
     pub text: String,
     /// Whether it is a program.
     pub executable: bool,
+    /// Whether its reader is another user, who is told nothing there: units are read by the service manager.
+    pub readable: bool,
 }
 
 /// What came of it.
@@ -175,7 +179,11 @@ impl Emitted {
     }
 
     fn file(&mut self, name: String, text: String, executable: bool) {
-        self.files.push(TextFile { name, text, executable });
+        self.files.push(TextFile { name, text, executable, readable: false });
+    }
+
+    fn unit(&mut self, name: String, text: String) {
+        self.files.push(TextFile { name, text, executable: false, readable: true });
     }
 }
 

@@ -25,6 +25,11 @@ pub fn unit(word: &str) -> String {
     if plain { quoted } else { format!("\"{quoted}\"") }
 }
 
+/// For a path in a list of paths in a unit, where nothing is put in for `$`.
+pub fn unit_path(path: &str) -> String {
+    format!("\"{}\"", path.replace('%', "%%").replace('\\', r"\\").replace('"', "\\\""))
+}
+
 /// For the value of a setting in a unit, where only `%` means something.
 pub fn unit_value(value: &str) -> String {
     value.replace('%', "%%")

@@ -1,19 +1,41 @@
 //! A service for each partition, and a target that stands for the set (systemd.service(5), systemd.resource-control(5)).
 
 use std::fmt::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use super::quote::{comment, unit, unit_value};
+use super::quote::{comment, unit, unit_path, unit_value};
 use super::words::groups;
 use super::{Emission, Emitted, Prepared, text};
+use crate::model::experiment::Accelerator;
 use crate::model::partition::Priority;
 use crate::model::partition::set::Restart;
+
+/// Walls that fit around QEMU whatever a partition has. What it writes is for its owner alone.
+const ALWAYS: &str = "\
+NoNewPrivileges=yes
+ProtectSystem=strict
+ProtectProc=invisible
+ProtectKernelTunables=yes
+ProtectKernelModules=yes
+ProtectKernelLogs=yes
+ProtectControlGroups=yes
+ProtectClock=yes
+ProtectHostname=yes
+RestrictSUIDSGID=yes
+RestrictNamespaces=yes
+LockPersonality=yes
+KeyringMode=private
+DevicePolicy=closed
+SystemCallArchitectures=native
+SystemCallFilter=~@clock @cpu-emulation @debug @module @mount @obsolete @raw-io @reboot @swap
+UMask=0077
+";
 
 /// Writes the units.
 pub fn write(emission: &Emission, emitted: &mut Emitted) -> Result<(), String> {
     for partition in &emission.partitions {
         let service = service(emission, partition, emitted)?;
-        emitted.file(format!("{}.service", emission.full_name(partition)), service, false);
+        emitted.unit(format!("{}.service", emission.full_name(partition)), service);
     }
     let names =
         emission.partitions.iter().map(|partition| format!("{}.service", emission.full_name(partition)));
@@ -22,7 +44,7 @@ pub fn write(emission: &Emission, emitted: &mut Emitted) -> Result<(), String> {
         emission.set,
         names.collect::<Vec<_>>().join(" ")
     );
-    emitted.file(format!("{}.target", emission.set), target, false);
+    emitted.unit(format!("{}.target", emission.set), target);
     Ok(())
 }
 
@@ -55,6 +77,7 @@ fn service(emission: &Emission, partition: &Prepared, emitted: &mut Emitted) -> 
     out.push_str("\n[Service]\nType=exec\nKillMode=mixed\n");
     let _ = writeln!(out, "WorkingDirectory={}", unit_value(text(&emission.folder)?));
     out.push_str(&settings);
+    out.push_str(&walls(emission, partition)?);
     if !partition.spec.sections.is_empty() {
         out.push_str(&shared_memory(emission, partition)?);
         let shown = memory(emission).display().to_string();
@@ -70,6 +93,62 @@ fn service(emission: &Emission, partition: &Prepared, emitted: &mut Emitted) -> 
         };
     }
     let _ = write!(out, "\n\n[Install]\nWantedBy={}.target\n", emission.set);
+    Ok(out)
+}
+
+/// What QEMU may not do there (systemd.exec(5)): it gets this partition's files and devices, and no rights beyond.
+fn walls(emission: &Emission, partition: &Prepared) -> Result<String, String> {
+    let spec = &partition.spec;
+    let mut out = String::from(ALWAYS);
+    let mut set = |key: &str, value: &str| {
+        let _ = writeln!(out, "{key}={value}");
+    };
+    if let Some(user) = emission.user {
+        set("User", &user.to_string());
+    }
+    // As root it gets to others' files in the trees that it shows by these rights alone.
+    let writes = partition.shares.iter().any(|share| share.writable);
+    let rights = match (emission.user, partition.shares.is_empty(), writes) {
+        (Some(_), ..) | (_, true, _) => "",
+        (_, _, false) => "CAP_DAC_READ_SEARCH",
+        (_, _, true) => "CAP_DAC_READ_SEARCH CAP_DAC_OVERRIDE CAP_CHOWN CAP_FOWNER",
+    };
+    set("CapabilityBoundingSet", rights);
+    let shares = partition.shares.iter().map(|share| (share.path.as_path(), share.writable));
+    let disks = spec.disks.iter().map(|disk| (disk.file.as_path(), !disk.read_only));
+    let paths: Vec<(&Path, bool)> = shares.chain(disks).chain([(emission.folder.as_path(), true)]).collect();
+    let touches = |place: &str| {
+        paths.iter().any(|(path, _)| path.starts_with(place) || Path::new(place).starts_with(path))
+    };
+    set(
+        "ProtectHome",
+        if ["/home", "/root", "/run/user"].into_iter().any(touches) { "read-only" } else { "yes" },
+    );
+    if !["/tmp", "/var/tmp"].into_iter().any(touches) {
+        set("PrivateTmp", "yes");
+    }
+    for (path, _) in paths.iter().filter(|(path, writable)| *writable && !path.starts_with("/dev")) {
+        set("ReadWritePaths", &unit_path(text(path)?));
+    }
+    if emission.accelerator != Accelerator::Tcg {
+        set("DeviceAllow", "/dev/kvm rw");
+    }
+    for (path, writable) in paths.iter().filter(|(path, _)| path.starts_with("/dev")) {
+        set("DeviceAllow", &format!("{} {}", unit_path(text(path)?), if *writable { "rw" } else { "r" }));
+    }
+    if spec.cards.is_empty() {
+        set("PrivateNetwork", "yes");
+        set("RestrictAddressFamilies", "AF_UNIX");
+    } else {
+        set("RestrictAddressFamilies", "AF_UNIX AF_INET AF_INET6");
+    }
+    if !matches!(spec.resources.priority, Priority::Realtime(_)) {
+        set("RestrictRealtime", "yes");
+    }
+    // The translator writes the code that it runs.
+    if emission.accelerator == Accelerator::Kvm {
+        set("MemoryDenyWriteExecute", "yes");
+    }
     Ok(out)
 }
 

@@ -92,6 +92,7 @@ fn emission() -> Emission {
         qemu: "/usr/bin/qemu-system-x86_64".into(),
         accelerator: Accelerator::Tcg,
         folder: PathBuf::from("/srv/works $HOME"),
+        user: None,
     }
 }
 

@@ -27,6 +27,7 @@ impl OwnSwitch {
         let mut command = order.walled(&around.exe);
         // What it has to say goes to our standard error.
         command.stdin(Stdio::null());
+        around.ledger.mark(&mut command);
         let child = wall::start(command)?;
         let thing = Thing::process(child.id());
         let mut switch = Self { child, ledger: around.ledger.clone(), ticket: None };

@@ -205,6 +205,7 @@ impl Bench {
         let complaints = self.folder.join("complaints");
         let failed = |error: io::Error| format!("cannot start {}: {error}", self.qemu.display());
         let mut command = Command::new(&self.qemu);
+        self.ledger.mark(&mut command);
         command.args(base_words(case, theirs.as_raw_fd()));
         command.args(extras(case, disks).arguments(case.asked.cpus, case.asked.memory));
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(File::create(&complaints).map_err(failed)?);

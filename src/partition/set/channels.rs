@@ -21,6 +21,7 @@ use crate::model::partition::SectionSpec;
 use crate::model::partition::set::Charge;
 use crate::partition::run;
 use crate::partition::section_folder::make_file;
+use crate::platforms::own_folder::remove_ours;
 use crate::platforms::sweep::{OUR_PREFIX, SHARED_MEMORY};
 
 /// Folder of the files in that of the set.
@@ -88,13 +89,15 @@ pub fn remove(set: &Path) -> io::Result<()> {
     match fs::symlink_metadata(&at) {
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
         Err(error) => Err(error),
-        Ok(found) if found.is_dir() => fs::remove_dir_all(&at),
+        Ok(found) if found.is_dir() => root::check_private(set)?.remove(Path::new(FOLDER)).map(drop),
         Ok(_) => {
             // Where the link leads was checked when the folder was made; it is checked again, as it is to be removed.
             let there = fs::read_link(&at)?;
-            match root::check_private(&there) {
-                Ok(()) if is_our_name(&there) => fs::remove_dir_all(&there)?,
-                Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
+            match (root::check_private(&there), there.file_name()) {
+                (Ok(_), Some(name)) if is_our_name(&there) => {
+                    remove_ours(Path::new(SHARED_MEMORY), name)?;
+                }
+                (Err(error), _) if error.kind() != ErrorKind::NotFound => return Err(error),
                 _ => {}
             }
             fs::remove_file(&at)
@@ -110,25 +113,25 @@ fn is_our_name(folder: &Path) -> bool {
 fn make_folder(set: &Path) -> io::Result<()> {
     let at = set.join(FOLDER);
     if fs::symlink_metadata(&at).is_ok_and(|found| found.is_dir()) {
-        return root::check_private(&at);
+        return root::check_private(&at).map(drop);
     }
     if statfs(set).is_ok_and(|found| found.filesystem_type() == TMPFS_MAGIC) {
-        return root::make_private(&at);
+        return root::make_private(&at).map(drop);
     }
     let found = fs::metadata(set)?;
     let name = format!("{OUR_PREFIX}{}-{:x}-{:x}", geteuid(), found.dev(), found.ino());
     let there = PathBuf::from(SHARED_MEMORY).join(name);
     if fs::read_link(&at).is_ok_and(|link| link == there) && there.exists() {
-        return root::check_private(&there);
+        return root::check_private(&there).map(drop);
     }
     match fs::remove_file(&at) {
         Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
         _ => symlink(&there, &at)?,
     }
-    root::make_private(&there)?;
+    let own = root::make_private(&there)?;
     // Left by a set whose folder somebody removed by hand.
-    for entry in fs::read_dir(&there)? {
-        fs::remove_file(entry?.path())?;
+    for entry in fs::read_dir(own.held())? {
+        own.remove(Path::new(&entry?.file_name()))?;
     }
     symlink(set, there.join(BACK))
 }

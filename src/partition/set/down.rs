@@ -7,14 +7,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
 
 use super::folder::{self, LockError, SetFolder, Work};
 use super::keeper::STOP_GRACE;
-use super::{channels, process, resolve};
+use super::{channels, process, resolve, root};
 use crate::model::partition::set::{PartitionSet, ProcessName};
 use crate::platforms::ledger;
 
@@ -109,10 +109,10 @@ pub fn end(
             let waits = dependants.get(name).into_iter().flatten().any(|other| left.contains(other));
             if let Some(told) = told.get_mut(name) {
                 match told.look() {
-                    Some(true) => {}
-                    Some(false) => continue,
-                    None => {
-                        stuck.push(format!("the keeper of {name} was killed and is still there"));
+                    Ok(true) => {}
+                    Ok(false) => continue,
+                    Err(why) => {
+                        stuck.push(format!("the keeper of {name}: {why}"));
                         left.remove(name);
                         continue;
                     }
@@ -134,7 +134,9 @@ pub fn end(
 
 /// A keeper that was told to end.
 struct Told {
+    folder: PathBuf,
     keeper: Option<ProcessName>,
+    refused: Option<String>,
     at: Instant,
     killed: bool,
 }
@@ -143,23 +145,28 @@ impl Told {
     fn now(folder: &Path, manner: Manner) -> Self {
         let keeper = folder::read_keeper(folder);
         let signal = if manner == Manner::Kill { Signal::SIGKILL } else { Signal::SIGTERM };
-        if let Some(keeper) = &keeper {
-            process::signal(keeper, signal);
-        }
-        Self { keeper, at: Instant::now(), killed: manner == Manner::Kill }
+        let refused = keeper.as_ref().and_then(|keeper| process::signal(keeper, folder, signal).err());
+        let killed = manner == Manner::Kill;
+        Self { folder: folder.to_owned(), keeper, refused, at: Instant::now(), killed }
     }
 
-    /// Whether it is gone; none when it will never be.
-    fn look(&mut self) -> Option<bool> {
+    /// Whether it is gone; why not, when it will never be.
+    fn look(&mut self) -> Result<bool, String> {
         let Some(keeper) = self.keeper.as_ref().filter(|keeper| process::is_alive(keeper)) else {
-            return Some(true);
+            return Ok(true);
         };
+        if let Some(why) = &self.refused {
+            return Err(why.clone());
+        }
         let patience = STOP_GRACE + KEEPER_GRACE;
         if !self.killed && self.at.elapsed() > patience {
-            process::signal(keeper, Signal::SIGKILL);
+            process::signal(keeper, &self.folder, Signal::SIGKILL)?;
             self.killed = true;
         }
-        (self.at.elapsed() < patience + DEATH_GRACE).then_some(false)
+        if self.at.elapsed() < patience + DEATH_GRACE {
+            return Ok(false);
+        }
+        Err("it was killed and is still there".to_owned())
     }
 }
 
@@ -177,7 +184,8 @@ fn clear(folder: &Path) -> Result<(), String> {
         }
         std::thread::sleep(LOOK_EVERY);
     }
-    match fs::remove_dir_all(folder) {
+    let (Some(parent), Some(name)) = (folder.parent(), folder.file_name()) else { return Ok(()) };
+    match root::check_private(parent).and_then(|parent| parent.remove(Path::new(name))) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error.to_string()),
         _ => Ok(()),
     }

@@ -11,18 +11,20 @@
 //!    c/frames             a channel: its memory; c may be a link to memory elsewhere
 //! ```
 
-use std::fs::{self, File, OpenOptions, TryLockError};
+use std::fs::{self, File, TryLockError};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use nix::fcntl::OFlag;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::{channels, process, root};
 use crate::model::partition::is_name;
 use crate::model::partition::set::{Charge, KeptState, ProcessName, SetRecord, Undertaking};
+use crate::platforms::own_folder::{OwnFolder, own_file};
 
 /// Longest file of a set's folder that is read.
 const MOST_BYTES: u64 = 4 << 20;
@@ -56,6 +58,7 @@ struct Holder {
 #[derive(Debug)]
 pub struct SetFolder {
     path: PathBuf,
+    own: OwnFolder,
     // Held for as long as it is open.
     lock: File,
 }
@@ -95,12 +98,11 @@ impl SetFolder {
                 return Err(LockError::Absent(name.to_owned()));
             }
             let folders = if make {
-                root::make_private(state_root).and_then(|()| root::make_private(&path))
+                root::make_private(state_root).and_then(|_| root::make_private(&path))
             } else {
-                Ok(())
+                root::check_private(state_root).and_then(|_| root::check_private(&path))
             };
-            match folders.and_then(|()| root::check_private(&path)).and_then(|()| Self::try_take(&path, work))
-            {
+            match folders.and_then(|own| Self::try_take(own, &path, work)) {
                 Ok(Some(folder)) => return Ok(folder),
                 Ok(None) => {}
                 // Somebody removed the folder meanwhile.
@@ -129,22 +131,15 @@ impl SetFolder {
         }
     }
 
-    fn try_take(path: &Path, work: Work) -> io::Result<Option<Self>> {
-        let lock_path = path.join("lock");
-        let mut lock = OpenOptions::new()
-            .create(true)
-            .truncate(false)
-            .read(true)
-            .write(true)
-            .mode(0o600)
-            .open(&lock_path)?;
+    fn try_take(own: OwnFolder, path: &Path, work: Work) -> io::Result<Option<Self>> {
+        let mut lock = own.file("lock", OFlag::O_CREAT | OFlag::O_RDWR)?;
         match lock.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => return Ok(None),
             Err(TryLockError::Error(error)) => return Err(error),
         }
         // Whoever held it may have removed the folder before letting go.
-        let (held, there) = (lock.metadata()?, fs::metadata(&lock_path)?);
+        let (held, there) = (lock.metadata()?, fs::metadata(path.join("lock"))?);
         if (held.dev(), held.ino()) != (there.dev(), there.ino()) {
             return Ok(None);
         }
@@ -152,7 +147,7 @@ impl SetFolder {
             lock.set_len(0)?;
             lock.write_all(&serde_json::to_vec(&Holder { work, process })?)?;
         }
-        Ok(Some(Self { path: path.to_owned(), lock }))
+        Ok(Some(Self { path: path.to_owned(), own, lock }))
     }
 
     /// Where it is.
@@ -166,18 +161,13 @@ impl SetFolder {
     /// When something cannot be removed; what remains can be removed later.
     pub fn remove(self) -> io::Result<()> {
         channels::remove(&self.path)?;
-        for entry in fs::read_dir(&self.path)? {
-            let entry = entry?;
-            if entry.file_name() == "lock" {
-                continue;
-            }
-            if entry.file_type()?.is_dir() {
-                fs::remove_dir_all(entry.path())?;
-            } else {
-                fs::remove_file(entry.path())?;
+        for entry in fs::read_dir(self.own.held())? {
+            let name = entry?.file_name();
+            if name != "lock" {
+                self.own.remove(Path::new(&name))?;
             }
         }
-        fs::remove_file(self.path.join("lock"))?;
+        self.own.remove(Path::new("lock"))?;
         fs::remove_dir(&self.path)?;
         // The folder of all sets goes with the last of them.
         let _ = self.path.parent().map(fs::remove_dir);
@@ -232,17 +222,19 @@ pub fn kept(path: &Path) -> Vec<String> {
     found
 }
 
-/// Reads a JSON file of ours; none when it is missing, too long, or not what it should be.
+/// Reads a JSON file of ours; none when it is missing, somebody else's, too long, or not what it should be.
 fn read<T: DeserializeOwned>(path: &Path) -> Option<T> {
     let mut text = Vec::new();
-    File::open(path).ok()?.take(MOST_BYTES).read_to_end(&mut text).ok()?;
+    own_file(path, OFlag::O_RDONLY).ok()?.take(MOST_BYTES).read_to_end(&mut text).ok()?;
     serde_json::from_slice(&text).ok()
 }
 
 /// Writes a JSON file whole or not at all.
 fn write<T: Serialize>(path: &Path, value: &T) -> io::Result<()> {
     let half = path.with_extension("half");
-    fs::write(&half, serde_json::to_vec(value)?)?;
+    // Charges hold environments.
+    let mut file = own_file(&half, OFlag::O_CREAT | OFlag::O_WRONLY | OFlag::O_TRUNC)?;
+    file.write_all(&serde_json::to_vec(value)?)?;
     fs::rename(&half, path)
 }
 

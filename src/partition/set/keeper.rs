@@ -22,6 +22,7 @@ use std::time::{Duration, Instant, SystemTime};
 use super::folder;
 use super::logs::Log;
 use super::process;
+use super::root;
 use super::switch;
 use crate::model::partition::network::NamedAddress;
 use crate::model::partition::set::{Charge, KeptState, LastEnd, PartitionCharge, Phase, Restart};
@@ -91,6 +92,7 @@ pub fn keep(folder: &Path, go: OwnedFd, means: &Means<'_>) -> Result<(), String>
     if said != [GO] {
         return Ok(());
     }
+    root::check_private(folder).map_err(|error| error.to_string())?;
     let charge = folder::read_charge(folder);
     let charge = charge.ok_or_else(|| format!("{} does not say what is to be kept", folder.display()))?;
     let own = process::own().ok_or("this process cannot be found in /proc")?;

@@ -112,7 +112,7 @@ fn it_ends_when_told_and_is_not_started_again() {
 fn each_start_knows_who_is_in_the_set_by_then() {
     let root = tempfile::tempdir().expect("a directory");
     let own = root.path().join("p/x");
-    fs::create_dir_all(&own).expect("a directory");
+    crate::partition::set::root::make_private(&own).expect("a directory");
     fs::copy(folder("on-failure", 1).path().join("charge.json"), own.join("charge.json")).expect("copied");
     let write = |others: &str| {
         let text = format!(

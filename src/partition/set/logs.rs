@@ -1,10 +1,14 @@
 //! What programs write, kept in files that do not grow without bounds.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::thread::JoinHandle;
+
+use nix::fcntl::OFlag;
+
+use crate::platforms::own_folder::own_file;
 
 /// A log is moved aside when it has so many bytes; two of them are kept.
 const MOST_BYTES: u64 = 1 << 20;
@@ -70,7 +74,7 @@ pub fn last_lines(path: &Path) -> Vec<String> {
 /// Nothing of a log that is not there.
 fn end_of(path: &Path) -> Vec<u8> {
     let mut bytes = Vec::new();
-    let read = File::open(path).and_then(|mut file| {
+    let read = own_file(path, OFlag::O_RDONLY).and_then(|mut file| {
         let start = file.metadata()?.len().saturating_sub(END_BYTES);
         file.seek(SeekFrom::Start(start))?;
         file.take(END_BYTES).read_to_end(&mut bytes)
@@ -79,7 +83,7 @@ fn end_of(path: &Path) -> Vec<u8> {
 }
 
 fn appended(path: &Path) -> io::Result<File> {
-    OpenOptions::new().create(true).append(true).open(path)
+    own_file(path, OFlag::O_CREAT | OFlag::O_WRONLY | OFlag::O_APPEND)
 }
 
 fn aside(path: &Path) -> PathBuf {

@@ -1,9 +1,11 @@
 //! Processes that no other one can be taken for: number, start time and boot together name one.
 
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
+use std::path::Path;
+
+use nix::sys::signal::Signal;
 
 use crate::model::partition::set::ProcessName;
+use crate::platforms::held_process::HeldProcess;
 use crate::platforms::ledger::Thing;
 
 /// The process `pid` as it runs now; none when there is none.
@@ -24,10 +26,14 @@ pub fn is_alive(process: &ProcessName) -> bool {
     named(process.pid).as_ref() == Some(process)
 }
 
-/// Sends it a signal if it still runs.
-pub fn signal(process: &ProcessName, signal: Signal) {
-    let Some(pid) = i32::try_from(process.pid).ok().filter(|pid| *pid > 1) else { return };
-    if is_alive(process) {
-        let _ = kill(Pid::from_raw(pid), signal);
-    }
+/// Sends it a signal if it still runs and was started for `folder`, links resolved; says why not when it was not.
+///
+/// # Errors
+/// There is such a process, but it is none of that folder's, or cannot be sent signals.
+pub fn signal(process: &ProcessName, folder: &Path, signal: Signal) -> Result<(), String> {
+    let folder = folder.canonicalize().map_err(|error| format!("{}: {error}", folder.display()))?;
+    let found = HeldProcess::find(process.pid, process.start_ticks, &process.boot_id, &folder)?;
+    found.map_or(Ok(()), |held| {
+        held.signal(signal).map_err(|error| format!("process {}: {error}", process.pid))
+    })
 }

@@ -11,6 +11,7 @@ use super::process;
 use crate::model::partition::set::{LastEnd, SwitchCharge};
 use crate::partition::network::pulse::{BEAT_EVERY, Pulse, beat_file};
 use crate::partition::network::switch::{Order, Trunk};
+use crate::platforms::held_process::mark;
 use crate::platforms::spawn::ending;
 use crate::platforms::wall;
 
@@ -31,6 +32,7 @@ pub(super) fn run(keeper: &Keeper<'_>, charge: &SwitchCharge) -> LastEnd {
     let _ = std::fs::remove_file(&ready);
     let mut command = order(charge, &ready).walled(keeper.means.exe);
     command.stdin(Stdio::null());
+    mark(&mut command, keeper.folder);
     let mut child = match wall::start(command) {
         Ok(child) => child,
         Err(error) => return end(format!("the switch cannot be started: {error}")),
@@ -67,7 +69,8 @@ pub(super) fn run(keeper: &Keeper<'_>, charge: &SwitchCharge) -> LastEnd {
         }
         if keeper.means.cancel.is_cancelled() {
             if let (None, Some(name)) = (told, &name) {
-                process::signal(name, Signal::SIGTERM);
+                // One that cannot be asked is killed when the grace is over.
+                let _ = process::signal(name, keeper.folder, Signal::SIGTERM);
             }
             if told.get_or_insert_with(Instant::now).elapsed() > END_GRACE {
                 break "the switch did not end when asked".to_owned();

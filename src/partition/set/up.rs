@@ -8,11 +8,13 @@
 //! ```
 
 use std::fmt::Write as _;
-use std::fs::{self, OpenOptions};
+use std::fs;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
+
+use nix::fcntl::OFlag;
 
 use super::down::{self, Gone, Manner};
 use super::folder::{self, LockError, SetFolder, Work};
@@ -26,6 +28,7 @@ use crate::model::partition::{ProgramEnd, SectionSpec};
 use crate::partition::place;
 use crate::partition::run;
 use crate::platforms::Cancel;
+use crate::platforms::held_process::mark;
 use crate::platforms::reaper::Reaper;
 use crate::platforms::spawn::{Bond, own_cpus, spawn};
 
@@ -88,6 +91,9 @@ pub enum UpError {
     /// Somebody else works on the set, or its folder cannot be used.
     #[error(transparent)]
     Lock(#[from] LockError),
+    /// The folder of all sets is somebody else's, or open to others.
+    #[error("{0}")]
+    NotOurs(String),
     /// The name belongs to another file's set.
     #[error("a set of this name is up from {}: end that first (bulkhead down), or give this one another name", .0.display())]
     OtherFile(PathBuf),
@@ -122,7 +128,10 @@ pub fn up(wanted: &Wanted<'_>, cancel: &Cancel, tell: &mut dyn FnMut(Step)) -> R
     });
     run::all_there(specs, wanted.tools, wanted.exe).map_err(|failed| UpError::Lacking(failed.reason))?;
     let broke = |error: io::Error| UpError::Broke(format!("{}: {error}", path.display()));
-    root::make_private(wanted.state_root).map_err(broke)?;
+    root::make_private(wanted.state_root).map_err(|error| match error.kind() {
+        io::ErrorKind::PermissionDenied => UpError::NotOurs(error.to_string()),
+        _ => broke(error),
+    })?;
     // Waits from before the folder is there until after it is as it should be.
     let undoer = Reaper::start_undo(wanted.state_root, &wanted.set.name, wanted.exe).map_err(broke)?;
     let outcome = work(wanted, kept, cancel, tell);
@@ -400,12 +409,13 @@ fn failure(name: &str, phase: Phase, state: Option<&KeptState>, folder: &Path) -
 /// Starts a keeper. It begins only when it has been written down who it is; when this process dies before, it ends.
 fn start(set: &Path, kept: &Kept, exe: &Path) -> io::Result<()> {
     let folder = set.join(&kept.folder);
-    root::make_private(&folder)?;
+    let own = root::make_private(&folder)?;
     folder::write_charge(&folder, &kept.charge)?;
     let (read, mut go) = io::pipe()?;
-    let log = OpenOptions::new().create(true).append(true).open(folder.join("keeper.log"))?;
+    let log = own.file("keeper.log", OFlag::O_CREAT | OFlag::O_WRONLY | OFlag::O_APPEND)?;
     let mut command = Command::new(exe);
     command.arg("keeper").arg(&folder).current_dir("/").stdin(read).stdout(Stdio::null()).stderr(log);
+    mark(&mut command, own.path());
     let child = spawn(command, Bond::OutlivesUs, None)?;
     let name = process::named(child.id()).ok_or_else(|| io::Error::other("its keeper ended at once"))?;
     folder::write_keeper(&folder, &name)?;

@@ -14,6 +14,7 @@ use std::path::{Path, PathBuf};
 
 use super::folder;
 use super::resolve::links;
+use super::root;
 use crate::model::names::nearest;
 use crate::model::partition::CardSpec;
 use crate::model::partition::network::NamedAddress;
@@ -38,6 +39,11 @@ pub struct Visit {
 /// There is no such set or network, it cannot be reached, or all its numbers are taken.
 pub fn visit(state_root: &Path, name: &str, network: &str) -> Result<Visit, String> {
     let path = state_root.join(name);
+    if let Err(error) = root::check_private(&path)
+        && error.kind() != io::ErrorKind::NotFound
+    {
+        return Err(format!("set \"{name}\": {error}"));
+    }
     let record = folder::read_set(&path)
         .ok_or_else(|| format!("no set \"{name}\" is up; bulkhead ps shows which are"))?;
     let known: Vec<&str> = record.set.networks.keys().map(String::as_str).collect();

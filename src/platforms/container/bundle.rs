@@ -10,6 +10,7 @@
 
 use std::fs;
 use std::io;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
 
 use nix::unistd::{getegid, geteuid};
@@ -71,7 +72,8 @@ pub fn write(dir: &Path, executable: &Executable, wanted: &Wanted<'_>) -> io::Re
     for folder in ["proc", "dev", "sys", "tmp", "scratch"] {
         fs::create_dir_all(root.join(folder))?;
     }
-    fs::create_dir(dir.join("state"))?;
+    // A sweep uses it only if nobody else can have written there.
+    fs::DirBuilder::new().mode(0o700).create(dir.join("state"))?;
     place_binary(executable, &root.join("bulkhead"))?;
     fs::write(dir.join("config.json"), serde_json::to_vec_pretty(&config(wanted))?)
 }

@@ -54,9 +54,9 @@ impl Made {
         if self.container.is_none()
             && let Some(ticket) = self.directory.take()
         {
-            match std::fs::remove_dir_all(&self.dir) {
-                Err(error) if error.kind() != std::io::ErrorKind::NotFound => self.directory = Some(ticket),
-                _ => self.ledger.undone(ticket),
+            match self.ledger.remove(&self.dir) {
+                Err(_) => self.directory = Some(ticket),
+                Ok(_) => self.ledger.undone(ticket),
             }
         }
     }

@@ -3,6 +3,6 @@
 mod bundle;
 mod carrier;
 mod platform;
-mod runtime;
+pub(super) mod runtime;
 
 pub use platform::Container;

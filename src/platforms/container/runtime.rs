@@ -96,6 +96,11 @@ impl Runtime {
     }
 }
 
+/// The program of one of the [`KNOWN`] runtimes, as it is found now; none for other names.
+pub fn known(name: &str) -> Option<PathBuf> {
+    KNOWN.contains(&name).then(|| locate(name)).flatten()
+}
+
 /// The file a name or path stands for.
 fn locate(name: &str) -> Option<PathBuf> {
     let is_program = |path: &PathBuf| {

@@ -11,6 +11,7 @@ use std::path::{Component, Path};
 use std::process::{Command, Stdio};
 
 use super::remote::FOLDER_PREFIX;
+use crate::platforms::own_folder::remove_ours;
 use crate::platforms::spawn::{Bond, spawn};
 
 /// Holds the janitor back; it works when this is dropped, or when the process ends.
@@ -63,7 +64,10 @@ pub fn janitor_main(folder: &Path, pipe: PipeReader) -> io::Result<()> {
     if !is_ours(folder) {
         return Err(io::Error::other(format!("refused to remove {}", folder.display())));
     }
-    fs::remove_dir_all(folder)
+    let (Some(parent), Some(name)) = (folder.parent(), folder.file_name()) else {
+        return Err(io::ErrorKind::InvalidInput.into());
+    };
+    remove_ours(parent, name).map(drop)
 }
 
 #[cfg(test)]

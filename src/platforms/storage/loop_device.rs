@@ -14,7 +14,7 @@
 use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -234,7 +234,11 @@ pub fn detach(device: &Path, image: &Path) -> io::Result<bool> {
     if !is_loop || !is_attached(device, image) {
         return Ok(false);
     }
-    let file = OpenOptions::new().read(true).open(device)?;
+    // While it is open here nobody can put another image under it, so it is looked at again then.
+    let file = OpenOptions::new().read(true).custom_flags(nix::libc::O_NOFOLLOW).open(device)?;
+    if !file.metadata()?.file_type().is_block_device() || !is_attached(device, image) {
+        return Ok(false);
+    }
     // SAFETY: takes no argument; the descriptor is open.
     match unsafe { call::clear_fd(file.as_raw_fd()) } {
         Ok(_) => Ok(true),

@@ -90,6 +90,7 @@ pub fn start(parts: Parts<'_>, describe_machine: impl FnOnce([i32; 4]) -> Machin
     let order = enclose(parts.qemu, &mut machine, &mut inherited)?;
     let mut command = wall::command(parts.exe, &order);
     command.stdin(Stdio::null()).stderr(complaints);
+    parts.ledger.mark(&mut command);
     inherit(&mut command, &inherited);
     for procs in parts.entrances {
         enter_group(&mut command, procs);

@@ -85,6 +85,14 @@ fn banners(results: &RunResults) -> Markup {
                 ul { @for reason in &results.dirty { li { (reason) } } }
             }
         }
+        @if !results.lost.is_empty() {
+            div.banner.costly role="note" {
+                strong { (results.lost.len()) " lost " (if results.lost.len() == 1 { "line" } else { "lines" }) "." }
+                " They cannot be read in the journal, and what they held is in no figure; "
+                code { "--resume" } " measures it anew."
+                ul { @for lost in &results.lost { li { "line " (lost.line) ": " (lost.reason) } } }
+            }
+        }
         @if !results.failures.is_empty() {
             div.banner.heavy role="note" {
                 strong { (results.failures.len()) " failed " (plural(results.failures.len())) "." }

@@ -66,6 +66,7 @@ pub fn results(simulation: &Simulation, version: &str, made: Nanos) -> RunResult
         verdicts: Vec::new(),
         policies: Vec::new(),
         sessions: Vec::new(),
+        lost: Vec::new(),
         clocks: Vec::new(),
         cells: cells(simulation, &labels),
         failures: Vec::new(),

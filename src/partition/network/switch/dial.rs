@@ -58,7 +58,7 @@ pub fn listen(path: &Path) -> io::Result<UnixListener> {
 /// It is not there, or others may enter it.
 pub fn check_folder(folder: &Path) -> Result<(), String> {
     let shown = folder.display();
-    let meta = fs::metadata(folder).map_err(|error| format!("the link's folder {shown}: {error}"))?;
+    let meta = fs::symlink_metadata(folder).map_err(|error| format!("the link's folder {shown}: {error}"))?;
     let ours = meta.uid() == nix::unistd::geteuid().as_raw();
     if !meta.is_dir() || !ours || meta.mode() & 0o077 != 0 {
         return Err(format!(

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::process;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -38,7 +39,9 @@ impl Folder {
         let number = FOLDERS_MADE.fetch_add(1, Ordering::Relaxed);
         let parent = place.unwrap_or(Path::new(WITHOUT_FILE_SYSTEM));
         let path = parent.join(format!("bulkhead-build-{}-{number}", process::id()));
-        fs::create_dir(&path)
+        fs::DirBuilder::new()
+            .mode(0o700)
+            .create(&path)
             .map_err(|error| WorkError::system(format!("make the folder {}", path.display()), error))?;
         let instead = match scratch {
             Some(device) if place != scratch => format!(", since {} holds no files", device.display()),
