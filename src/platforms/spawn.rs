@@ -19,6 +19,7 @@ use nix::sys::prctl::set_pdeathsig;
 use nix::sys::signal::Signal;
 use nix::unistd::{Pid, getppid, setsid};
 
+use crate::platforms::container::Reach;
 use crate::platforms::opened_files::View;
 
 /// What a child is bound by.
@@ -87,6 +88,13 @@ pub fn enter_group(command: &mut Command, procs: File) {
 /// Lets the child of `command` see the file systems like this.
 pub fn enter_view(command: &mut Command, view: View) {
     let in_child = move || Ok(view.enter()?);
+    // SAFETY: only system calls are made between fork and exec; nothing allocates, locks or panics there.
+    unsafe { command.pre_exec(in_child) };
+}
+
+/// Lets the child of `command`, an OCI runtime, find a container's files there.
+pub fn enter_reach(command: &mut Command, reach: Reach) {
+    let in_child = move || Ok(reach.enter()?);
     // SAFETY: only system calls are made between fork and exec; nothing allocates, locks or panics there.
     unsafe { command.pre_exec(in_child) };
 }
