@@ -23,6 +23,7 @@ pub mod facts;
 pub mod fake;
 pub mod host;
 pub mod instance;
+pub mod instance_group;
 pub mod lab;
 pub mod ledger;
 pub mod link;
