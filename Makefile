@@ -69,8 +69,8 @@ bench-simulator: build ## the simulator beside SimPy, SimGrid and nexosim (ARGS=
 crosscheck: setup-crosscheck build ## well-known tools beside our probes, as ratios (ARGS="--rounds 3 disk hpcc")
 	cargo bench --bench crosscheck -- $(ARGS)
 
-aa: build ## A/A: how often does native against native find a difference?
-	cargo bench --bench a_a
+aa: build ## A/A: how often does native against native find a difference? ARGS=carriers: is anything in how agents are started?
+	cargo bench --bench a_a -- $(ARGS)
 
 fuzz: ## a million inputs into everything that reads bytes from a guest or a user (needs nightly and cargo-fuzz)
 	cd fuzz && for target in link_decoder experiment_parser bzimage journal noise_trace scenario_parser; do \

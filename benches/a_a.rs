@@ -6,6 +6,13 @@
 //! counts as wrong when any headline metric of any probe is called different.
 //!
 //! `cargo bench --bench a_a -- [ROUNDS] [REAL]`: rounds of the recording (default 40), real repetitions (default 5).
+//!
+//! `cargo bench --bench a_a -- carriers [ROUNDS] [PERCENT]` is the same across carriers: native against an agent that an
+//! OCI runtime starts with no wall but files of its own. What differs then is how the two are started, and that must not show.
+//! Each headline metric is judged by its whole interval against ± PERCENT (default 5): exit code 0 when all lie within, 1 when
+//! one lies outside, 4 when one is not decided. The wake-up probe's threads are ordinary ones here, because kernels with
+//! real-time budgets per group give containers none. `net`, `mpi` and `share` are left out: they take two instances, which
+//! reach each other by other ways on either carrier.
 #![expect(
     clippy::print_stdout,
     clippy::unwrap_used,
@@ -19,7 +26,7 @@ use bulkhead::campaign::analysis::analyse;
 use bulkhead::campaign::journal::{Contents, read};
 use bulkhead::model::experiment::Experiment;
 use bulkhead::model::journal::Measurement;
-use bulkhead::model::results::{Difference, RunResults};
+use bulkhead::model::results::{Answer, Difference, RunResults};
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
@@ -80,9 +87,156 @@ fn resampled(
     Contents { measurements: measurements.collect(), ..contents.clone() }
 }
 
-fn main() {
+/// Rounds of the comparison across carriers, and the mark in percent.
+const CARRIER_ROUNDS: u32 = 15;
+const CARRIER_MARK: u32 = 5;
+
+/// Two carriers, no walls, every probe that one instance makes for itself. The windows of `syscall` and `fork` are long
+/// enough that something ends in each on a busy machine, too.
+const CARRIERS: &str = r#"
+name = "carriers"
+[[platform]]
+label = "native"
+kind = "native"
+[[platform]]
+label = "carried"
+kind = "container"
+seccomp = false
+capabilities = "all"
+user_namespace = false
+namespaces = false
+[probe.gap]
+duration_ms = 300
+[probe.fwq]
+iterations = 50_000
+samples = 400
+[probe.ftq]
+quantum_us = 200
+duration_ms = 600
+[probe.wakeup]
+period_us = 500
+duration_ms = 520
+priority = 0
+[probe.frames]
+rate_hz = 200
+iterations = 200_000
+frames = 200
+[probe.cpu]
+iterations = 1_000_000
+samples = 5
+[probe.syscall]
+duration_ms = 800
+max_threads = 1
+[probe.fork]
+duration_ms = 800
+max_threads = 1
+[probe.exit]
+duration_ms = 100
+[probe.lock]
+duration_ms = 200
+[probe.linpack]
+n = 300
+samples = 3
+[probe.build]
+files = 4
+functions = 10
+[probe.mem-latency]
+max_size_mib = 16
+duration_ms = 4
+[probe.mem-bandwidth]
+max_size_mib = 16
+duration_ms = 4
+[probe.pages]
+size_mib = 32
+warm_passes = 2
+[probe.disk]
+file_size_mib = 16
+block_sizes_kib = [64]
+modes = ["buffered", "fsync", "direct"]
+duration_ms = 200
+"#;
+
+/// What an interval of a ratio says of a mark.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Judged {
+    Within,
+    Undecided,
+    Outside,
+}
+
+fn judged(low: f64, high: f64, mark: f64) -> Judged {
+    let (least, most) = (1.0 / (1.0 + mark), 1.0 + mark);
+    if low >= least && high <= most {
+        Judged::Within
+    } else if high < least || low > most {
+        Judged::Outside
+    } else {
+        Judged::Undecided
+    }
+}
+
+/// Native against native through the container's carrier; the exit code.
+fn carriers(rounds: u32, percent: u32) -> std::process::ExitCode {
+    let work = tempfile::tempdir().unwrap();
+    let file = work.path().join("carriers.toml");
+    let repeat = format!("[repeat]\nmin = {rounds}\nmax = {rounds}\nbudget_s = 36000\n");
+    std::fs::write(&file, format!("{CARRIERS}{repeat}")).unwrap();
+    let out = work.path().join("run");
+    let status = Command::new(env!("CARGO_BIN_EXE_bulkhead"))
+        .args(["measure", "--seed", &SEED.to_string(), "--experiment"])
+        .arg(&file)
+        .arg("--out")
+        .arg(&out)
+        .stdout(std::process::Stdio::null())
+        .status()
+        .unwrap();
+    println!("bulkhead measure: {status}");
+    let (experiment, contents) = load(&out);
+    let results = analyse(&experiment, &contents).unwrap();
+    let mark = f64::from(percent) / 100.0;
+    let mut worst = Vec::new();
+    for cell in results.cells.iter().filter(|cell| cell.cell.platform == "carried") {
+        for metric in cell.metrics.iter().filter(|metric| metric.headline) {
+            let name = format!("{} {}", cell.cell.probe, metric.id);
+            let Some(comparison) = &metric.against_baseline else { continue };
+            let judgement = match &comparison.ratio {
+                Answer::Estimate(estimate) => {
+                    let (low, high) = (estimate.low, estimate.high);
+                    let judgement = judged(low, high, mark);
+                    let value = estimate.value;
+                    println!("{name:<36} {value:.3} [{low:.3} … {high:.3}] {judgement:?}");
+                    judgement
+                }
+                Answer::Unsupported(why) => {
+                    println!("{name:<36} not known: {why}");
+                    Judged::Undecided
+                }
+            };
+            worst.push(judgement);
+        }
+    }
+    let count = |judgement: Judged| worst.iter().filter(|one| **one == judgement).count();
+    println!(
+        "native against native through the container's carrier, {rounds} rounds, mark ± {percent} %: {} within, {} \
+         outside, {} undecided",
+        count(Judged::Within),
+        count(Judged::Outside),
+        count(Judged::Undecided)
+    );
+    match worst.iter().max() {
+        Some(Judged::Within) => std::process::ExitCode::SUCCESS,
+        Some(Judged::Outside) => std::process::ExitCode::from(1),
+        Some(Judged::Undecided) | None => std::process::ExitCode::from(4),
+    }
+}
+
+fn main() -> std::process::ExitCode {
     // `cargo bench` and `cargo test --benches` add flags of their own.
     let numbers: Vec<u32> = std::env::args().skip(1).filter_map(|text| text.parse().ok()).collect();
+    if std::env::args().any(|word| word == "carriers") {
+        let rounds = numbers.first().copied().unwrap_or(CARRIER_ROUNDS);
+        return carriers(rounds, numbers.get(1).copied().unwrap_or(CARRIER_MARK));
+    }
     let rounds = numbers.first().copied().unwrap_or(40).max(ROUNDS_EACH);
     let real = numbers.get(1).copied().unwrap_or(5);
     let work = tempfile::tempdir().unwrap();
@@ -115,6 +269,7 @@ fn main() {
         "resampled repetitions without a difference: {clean} of {REPETITIONS} \
          ({ROUNDS_EACH} of {rounds} recorded rounds each, seed {SEED})"
     );
+    std::process::ExitCode::SUCCESS
 }
 
 fn verdict(found: &[String]) -> String {

@@ -4,15 +4,17 @@ use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use bulkhead::model::facts::MachineFacts;
-use bulkhead::model::job::{Dose, Job, JobReply, LoadSpec};
+use bulkhead::model::detail::{Detail, RateDetail, RatePoint};
+use bulkhead::model::facts::{ClockFacts, MachineFacts, OwnCost};
+use bulkhead::model::histogram::Histogram;
+use bulkhead::model::job::{Dose, Job, JobReply, LoadSpec, ProbeReport};
 use bulkhead::model::names::LoadKind;
 use bulkhead::model::stage::Stage;
-use bulkhead::model::units::{Millis, Nanos};
+use bulkhead::model::units::{Bytes, Millis, Nanos};
 use bulkhead::model::wire::{ToAgent, ToHost};
 use bulkhead::platforms::Cancel;
 use bulkhead::platforms::agent::serve;
-use bulkhead::platforms::link::{HostEnd, LinkError};
+use bulkhead::platforms::link::{HostEnd, LinkError, check_report};
 
 /// Generous: what takes longer hangs.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -150,6 +152,37 @@ fn a_job_without_a_probe_beats_until_it_is_stopped() {
             host.say(&ToAgent::Stop { id });
             assert!(matches!(host.hear(), ToHost::Done { id: done, .. } if done == id));
         }
+        host.say(&ToAgent::Bye);
+    });
+    assert_eq!(outcome, Ok(()));
+}
+
+/// Under load `fork` reported zero operations in 8 of 8 windows, as a rate.
+#[test]
+fn a_rate_of_zero_does_not_leave_the_agent_and_is_not_believed_of_one() {
+    let nothing = ProbeReport::new(
+        ClockFacts { name: "tsc".to_owned(), read_ns: 20.0, resolution_ns: 1.0 },
+        OwnCost { per_sample_ns: 1.0, cpu_time_ns: Nanos::ZERO, memory_bytes: Bytes::from_bytes(1) },
+        Detail::Fork(RateDetail {
+            points: vec![RatePoint {
+                threads: 1,
+                operations: vec![0; 8],
+                elapsed_ns: vec![Nanos::from_nanos(10_000_000); 8],
+            }],
+            latency_ns: Histogram::default(),
+        }),
+        Vec::new(),
+    );
+    let wanted = "no process ended in 8 of 8 windows with 1 threads";
+    let refused = check_report(&nothing).expect_err("the host refuses it");
+    assert!(refused.contains(wanted), "{refused}");
+    let run = |_: &Job, _: &AtomicBool, _: &mut dyn Stage| JobReply {
+        report: Some(Ok(nothing.clone())),
+        doses: vec![],
+    };
+    let outcome = with_agent(run, |host| {
+        let reason = host.answer_to(job(1)).report.expect("a probe").expect_err("nothing was seen");
+        assert!(reason.contains(wanted), "{reason}");
         host.say(&ToAgent::Bye);
     });
     assert_eq!(outcome, Ok(()));

@@ -90,13 +90,31 @@ fn cpu_takes_longer_with_more_threads_than_cpus() {
     assert!(crowded > alone, "{crowded} ns with {} threads, {alone} ns with one", cpu.points.len());
 }
 
+/// A report of a probe that had enough time to see something: a machine may be busy with other work for longer than a short
+/// one looks. One that saw nothing must say so, as a failure and never as a rate of zero.
+#[expect(clippy::print_stdout, reason = "a failed test shows what was tried")]
+fn report_in_time(of: &dyn Fn(Millis) -> ProbeSpec) -> ProbeReport {
+    for duration_ms in [160, 640, 2_560, 10_240, 40_960] {
+        let reply = run(&job(Some(of(Millis::from_millis(duration_ms))), &[]), None);
+        match reply.report.expect("there was a probe") {
+            Ok(report) => return report,
+            Err(reason) => {
+                println!("{duration_ms} ms: {reason}");
+                assert!(reason.contains(" windows with ") || reason.contains("no process ended"), "{reason}");
+            }
+        }
+    }
+    panic!("nothing was seen in 41 s");
+}
+
 #[test]
 fn syscalls_and_forks_happen_in_every_number_of_threads() {
-    let duration_ms = Millis::from_millis(160);
-    let syscall = ProbeSpec::Syscall(SyscallParams { duration_ms, max_threads: Some(2) });
-    let fork = ProbeSpec::Fork(ForkParams { duration_ms, max_threads: Some(2) });
-    for (spec, timed) in [(syscall, false), (fork, true)] {
-        let (Detail::Syscall(rate) | Detail::Fork(rate)) = report(spec, None).detail else {
+    let max_threads = Some(2);
+    let syscall = |duration_ms| ProbeSpec::Syscall(SyscallParams { duration_ms, max_threads });
+    let fork = |duration_ms| ProbeSpec::Fork(ForkParams { duration_ms, max_threads });
+    let specs: [(&dyn Fn(Millis) -> ProbeSpec, bool); 2] = [(&syscall, false), (&fork, true)];
+    for (spec, timed) in specs {
+        let (Detail::Syscall(rate) | Detail::Fork(rate)) = report_in_time(spec).detail else {
             panic!("not a rate detail")
         };
         let threads: Vec<u32> = rate.points.iter().map(|point| point.threads).collect();

@@ -261,6 +261,28 @@ fn threads_and_calls_come_out_per_thread() {
 }
 
 #[test]
+fn windows_in_which_nothing_ended_are_not_left_out() {
+    let cost_of = |operations: &[u64]| {
+        let point = RatePoint {
+            threads: 1,
+            operations: operations.to_vec(),
+            elapsed_ns: vec![Nanos::from_nanos(1_000_000); operations.len()],
+        };
+        let rate = RateDetail { points: vec![point], latency_ns: Histogram::default() };
+        figure(&metrics_of(&Detail::Fork(rate), &clock()), "fork_ns").clone()
+    };
+    // Left out, the costs would be 100, 200 and 250 µs, and the busier the machine the lower the figure.
+    assert_eq!(cost_of(&[10, 5, 4, 0, 0]), Figure::Value(250_000.0));
+    for mostly_nothing in [[10, 5, 0, 0, 0], [0; 5]] {
+        let figure = cost_of(&mostly_nothing);
+        assert!(
+            matches!(&figure, Figure::Unsupported(why) if why.contains("half of its batches")),
+            "{figure:?}"
+        );
+    }
+}
+
+#[test]
 fn disk_falls_back_to_what_ran_and_keeps_the_reason() {
     let phase = |mode, block_kib: u64, unsupported: Option<&str>| DiskPhase {
         direction: DiskDirection::Write,

@@ -11,7 +11,7 @@ use super::layout::Layout;
 use super::names::{LoadKind, LoadPlace, ProbeKind, nearest};
 use super::params::{OutOfBounds, ProbeSpec, Probes, within};
 pub use super::platform::{
-    Accelerator, DiskBacking, DiskBus, FakeFailure, FakeScript, NicModel, PlatformSpec, SshSpec,
+    Accelerator, Capabilities, DiskBacking, DiskBus, FakeFailure, FakeScript, NicModel, PlatformSpec, SshSpec,
 };
 use super::scenario::line_of;
 

@@ -27,6 +27,20 @@ pub struct PlatformSpec {
     /// OCI runtime: a name found in PATH, or a path. Unset means the first found of crun, runc, youki, runsc.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub runtime: Option<String>,
+    /// Whether a container's system calls are filtered as Docker and Podman filter them. Unset means they are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seccomp: Option<bool>,
+    /// What a container's root may do. Unset means `default`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub capabilities: Option<Capabilities>,
+    /// Whether a container that root starts has users of its own, so that its root is nobody outside. Unset means where
+    /// host and runtime allow it; `true` means that or nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub user_namespace: Option<bool>,
+    /// Whether a container has processes, a network, names and shared memory of its own. Unset means it has; without, only
+    /// its files are its own, for comparisons.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub namespaces: Option<bool>,
     /// QEMU binary: a name found in PATH, or a path. Unset means `qemu-system-` with the host's architecture.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub qemu: Option<String>,
@@ -82,6 +96,10 @@ impl PlatformSpec {
             cpus: None,
             memory_mib: None,
             runtime: None,
+            seccomp: None,
+            capabilities: None,
+            user_namespace: None,
+            namespaces: None,
             qemu: None,
             accelerator: Accelerator::Auto,
             kernel: None,
@@ -98,6 +116,18 @@ impl PlatformSpec {
             script: None,
         }
     }
+}
+
+/// What a container's root may do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
+pub enum Capabilities {
+    /// The set that Docker gives.
+    #[default]
+    Default,
+    /// All that the kernel knows and this program has.
+    All,
 }
 
 /// How a VM's CPUs are run.
@@ -276,7 +306,7 @@ fn check_bounds(platform: &PlatformSpec) -> Result<(), ExperimentError> {
 fn check_owners(platform: &PlatformSpec) -> Result<(), ExperimentError> {
     use PlatformKind::{Container, Fake, Native, Ssh, Vm};
     let p = platform;
-    let settings: [(&str, bool, &[PlatformKind]); 17] = [
+    let settings: [(&str, bool, &[PlatformKind]); 21] = [
         ("memory_mib", p.memory_mib.is_some(), &[Vm]),
         ("qemu", p.qemu.is_some(), &[Vm]),
         ("kernel", p.kernel.is_some(), &[Vm]),
@@ -292,6 +322,10 @@ fn check_owners(platform: &PlatformSpec) -> Result<(), ExperimentError> {
         ("cpu_cap_percent", p.cpu_cap_percent.is_some(), &[Native, Container, Vm]),
         ("cpus", p.cpus.is_some(), &[Native, Container, Vm, Fake]),
         ("runtime", p.runtime.is_some(), &[Container]),
+        ("seccomp", p.seccomp.is_some(), &[Container]),
+        ("capabilities", p.capabilities.is_some(), &[Container]),
+        ("user_namespace", p.user_namespace.is_some(), &[Container]),
+        ("namespaces", p.namespaces.is_some(), &[Container]),
         ("ssh", p.ssh.is_some(), &[Ssh]),
         ("script", p.script.is_some(), &[Fake]),
     ];

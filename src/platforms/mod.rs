@@ -24,6 +24,7 @@ pub mod fake;
 pub mod held_process;
 pub mod host;
 pub mod instance;
+pub mod instance_group;
 pub mod lab;
 pub mod ledger;
 pub mod link;

@@ -1,4 +1,6 @@
-//! Native: the agent as a process on the host itself.
+//! Native: the agent as a process on the host itself, the baseline of the others. So that nothing but the wall between
+//! differs, it is started as an OCI runtime starts the agent of a container: the same file, with nothing of this program's
+//! environment, in a session of its own and, by root, in cgroups of its own at the same place.
 
 use std::fs::File;
 use std::io;
@@ -8,11 +10,12 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use super::cpu_group::{CpuGroup, CpuLimits};
+use super::cpu_group::CpuLimits;
 use super::instance::AgentInstance;
+use super::instance_group::InstanceGroup;
 use super::ledger::Ledger;
 use super::process::Process;
-use super::spawn::enter;
+use super::spawn::{enter, enter_group};
 use super::storage::{Held, Storage};
 use super::{Broken, Cancel, Carrier, Instance, InstanceSpec, Platform, Reach};
 use crate::model::experiment::PlatformSpec;
@@ -86,7 +89,11 @@ impl Platform for Native {
             || "all this process may use".to_owned(),
             |cpus| format!("held to the first {cpus} this process may use"),
         );
-        let mut properties = properties(cpus, CpuLimits::of(&self.spec, 0));
+        let limits = CpuLimits::of(&self.spec, 0);
+        // Why it cannot be had is said when it is needed.
+        let group = InstanceGroup::make(limits, true, &self.ledger);
+        let words = group.map_or_else(|_| "none of its own".to_owned(), |group| group.words());
+        let mut properties = properties(cpus, &words, limits);
         let disk = self.storage.survey();
         properties.extend(disk.as_ref().ok().cloned().flatten());
         PlatformState {
@@ -111,18 +118,24 @@ impl Platform for Native {
         let disk = self.storage.provide(spec).map_err(|why| self.failure(&why))?;
         let place = disk.as_ref().map_or(spec.scratch.as_path(), Held::path);
         let mut command = executable.command();
-        command.args(["agent", "--link", "stdio", "--scratch"]).arg(place);
-        let group = CpuGroup::create(CpuLimits::of(&self.spec, spec.rank), &self.ledger)
+        command
+            .args(["agent", "--link", "stdio", "--scratch"])
+            .arg(place.canonicalize().unwrap_or(place.into()));
+        command.env_clear().env("PATH", "/").current_dir("/");
+        let group = InstanceGroup::make(CpuLimits::of(&self.spec, spec.rank), true, &self.ledger)
             .map_err(|error| self.failure(&error))?;
+        let entrances = group
+            .entrances()
+            .map_err(|error| self.failure(&format!("CPU groups: cannot open its cgroup: {error}")))?;
+        for procs in entrances {
+            enter_group(&mut command, procs);
+        }
         if let Some(port) = &spec.port {
             enter(&mut command, port.namespace.clone());
         }
         let (process, link) = Process::start("the agent's process", command, self.spec.cpus, &self.ledger)
             .map_err(|error| self.failure(&format!("cannot start the agent's process: {error}")))?;
-        if let Some(group) = &group {
-            group.take(process.id()).map_err(|error| self.failure(&error.to_string()))?;
-        }
-        let carrier = Box::new(ProcessCarrier { process, group, disk });
+        let carrier = Box::new(ProcessCarrier { process, group: Some(group), disk });
         let label = format!("{}/{}", self.spec.label, spec.number);
         let instance = AgentInstance::attach(&label, link, carrier, started, START_DEADLINE, cancel)?;
         Ok(Box::new(instance))
@@ -133,8 +146,13 @@ impl Platform for Native {
     }
 }
 
-fn properties(cpus: String, limits: CpuLimits) -> Vec<(String, String)> {
-    let mut all = vec![("cpus".to_owned(), cpus), ("paused by".to_owned(), "sleeping".to_owned())];
+fn properties(cpus: String, cgroups: &str, limits: CpuLimits) -> Vec<(String, String)> {
+    let mut all = vec![
+        ("cpus".to_owned(), cpus),
+        ("cgroups".to_owned(), cgroups.to_owned()),
+        ("session".to_owned(), "its own".to_owned()),
+        ("paused by".to_owned(), "sleeping".to_owned()),
+    ];
     if limits.is_some() {
         all.push(("CPU group".to_owned(), limits.words()));
     }
@@ -145,7 +163,7 @@ fn properties(cpus: String, limits: CpuLimits) -> Vec<(String, String)> {
 #[derive(Debug)]
 pub struct ProcessCarrier {
     process: Process,
-    group: Option<CpuGroup>,
+    group: Option<InstanceGroup>,
     /// Its block device; given back when the process has ended.
     disk: Option<Held>,
 }

@@ -1,5 +1,9 @@
-//! Starting children that do not outlive us: in a process group of their own, killed by the kernel with their parent,
-//! held to some CPUs.
+//! Starting children that do not outlive us: in a session of their own, killed by the kernel with their parent, held to
+//! some CPUs.
+//!
+//! A session, and not just a process group, because kernels with automatic groups (`sched(7)`, "autogroup") share CPUs out
+//! between sessions: OCI runtimes give each container a session, and a native agent that shared its own with whatever else
+//! was started from the same terminal would be measured beside all of that.
 //!
 //! The kernel's "signal on the parent's death" means the *thread* that started the child. So every child is started
 //! by one thread that lives as long as the program, whoever asks.
@@ -19,12 +23,14 @@ use nix::sys::prctl::set_pdeathsig;
 use nix::sys::signal::Signal;
 use nix::unistd::{Pid, getppid, setsid};
 
-/// What a child is bound by.
+use crate::platforms::container::Reach;
+
+/// What a child is bound by. Either way it has a session of its own, so that Ctrl-C does not reach it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Bond {
-    /// Killed with us; in a process group of its own, so that Ctrl-C does not reach it.
+    /// Killed with us.
     DiesWithUs,
-    /// Outlives us; in a session of its own.
+    /// Outlives us.
     OutlivesUs,
 }
 
@@ -35,19 +41,14 @@ pub enum Bond {
 pub fn spawn(mut command: Command, bond: Bond, cpus: Option<u32>) -> io::Result<Child> {
     let cpus = cpus.map(first_cpus).transpose()?;
     let parent = Pid::this();
-    if bond == Bond::DiesWithUs {
-        command.process_group(0);
-    }
     let in_child = move || {
-        match bond {
-            Bond::DiesWithUs => {
-                set_pdeathsig(Signal::SIGKILL)?;
-                // The parent may have died before the line above.
-                if getppid() != parent {
-                    return Err(io::ErrorKind::NotConnected.into());
-                }
+        setsid()?;
+        if bond == Bond::DiesWithUs {
+            set_pdeathsig(Signal::SIGKILL)?;
+            // The parent may have died before the line above.
+            if getppid() != parent {
+                return Err(io::ErrorKind::NotConnected.into());
             }
-            Bond::OutlivesUs => drop(setsid()?),
         }
         if let Some(set) = &cpus {
             sched_setaffinity(Pid::from_raw(0), set)?;
@@ -79,6 +80,13 @@ pub fn enter_group(command: &mut Command, procs: File) {
         (&procs).write_all(b"0")
     };
     // SAFETY: only a system call is made between fork and exec; nothing allocates, locks or panics there.
+    unsafe { command.pre_exec(in_child) };
+}
+
+/// Lets the child of `command`, an OCI runtime, find a container's files there.
+pub fn enter_reach(command: &mut Command, reach: Reach) {
+    let in_child = move || Ok(reach.enter()?);
+    // SAFETY: only system calls are made between fork and exec; nothing allocates, locks or panics there.
     unsafe { command.pre_exec(in_child) };
 }
 

@@ -72,6 +72,9 @@ fn probe(
     let outcome = measure(spec, &context);
     outside.ended();
     let mut report = books.end(outcome)?;
+    if let Some(why) = report.detail.saw_nothing() {
+        return Err(WorkError::Unfit(why));
+    }
     outside.end(stage, &mut report);
     Ok(report)
 }

@@ -7,6 +7,7 @@ mod alignment;
 mod basic;
 mod compute;
 mod peers;
+mod seen;
 mod timing;
 mod witnessed;
 

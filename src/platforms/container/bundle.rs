@@ -10,36 +10,20 @@
 
 use std::fs;
 use std::io;
-use std::os::unix::fs::DirBuilderExt;
-use std::path::Path;
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::path::{Path, PathBuf};
 
 use nix::unistd::{getegid, geteuid};
 use serde_json::{Value, json};
 
+use super::reach::{rootfs_at, scratch_at};
 use super::runtime::Cgroups;
+use super::walls::{Users, Walls};
 use crate::platforms::cpu_group::CpuLimits;
 use crate::platforms::native::Executable;
 
 /// Name of the host's folder inside: where the disk probe writes.
 pub const SCRATCH: &str = "/scratch";
-/// What a process in a container may do by default; the same set as Docker's.
-const CAPABILITIES: [&str; 14] = [
-    "CAP_AUDIT_WRITE",
-    "CAP_CHOWN",
-    "CAP_DAC_OVERRIDE",
-    "CAP_FOWNER",
-    "CAP_FSETID",
-    "CAP_KILL",
-    "CAP_MKNOD",
-    "CAP_NET_BIND_SERVICE",
-    "CAP_NET_RAW",
-    "CAP_SETFCAP",
-    "CAP_SETGID",
-    "CAP_SETPCAP",
-    "CAP_SETUID",
-    "CAP_SYS_CHROOT",
-];
-
 /// What a container is made of.
 #[derive(Debug, Clone, Copy)]
 pub struct Wanted<'a> {
@@ -59,6 +43,19 @@ pub struct Wanted<'a> {
     pub device: Option<(&'a Path, (u64, u64))>,
     /// Whether the host has cgroup version 2 only.
     pub unified_cgroups: bool,
+    /// What it is walled off with.
+    pub walls: &'a Walls,
+}
+
+impl Wanted<'_> {
+    /// Users of its own, where root starts it.
+    fn users(&self) -> Option<&Users> {
+        self.walls.users.as_ref().ok()
+    }
+
+    fn has_user_namespace(&self) -> bool {
+        !is_root() || self.users().is_some()
+    }
 }
 
 /// Whether this process is root; otherwise containers get a user namespace.
@@ -68,32 +65,54 @@ pub fn is_root() -> bool {
 
 /// Writes the bundle into the empty folder `dir`.
 pub fn write(dir: &Path, executable: &Executable, wanted: &Wanted<'_>) -> io::Result<()> {
-    let root = dir.join("rootfs");
-    for folder in ["proc", "dev", "sys", "tmp", "scratch"] {
-        fs::create_dir_all(root.join(folder))?;
+    let root = rootfs(dir);
+    fs::create_dir(&root)?;
+    let is_for_others = wanted.users().is_some();
+    for folder in ["", "proc", "dev", "sys", "tmp", "scratch"] {
+        let path = root.join(folder);
+        fs::create_dir_all(&path)?;
+        if is_for_others {
+            // Whatever the umask says: its root is nobody here.
+            fs::set_permissions(path, executable_by_all())?;
+        }
     }
     // A sweep uses it only if nobody else can have written there.
     fs::DirBuilder::new().mode(0o700).create(dir.join("state"))?;
-    place_binary(executable, &root.join("bulkhead"))?;
+    place_binary(executable, &root.join("bulkhead"), is_for_others)?;
     fs::write(dir.join("config.json"), serde_json::to_vec_pretty(&config(wanted))?)
 }
 
-/// A hard link where the file systems allow one, else a copy.
-fn place_binary(executable: &Executable, target: &Path) -> io::Result<()> {
+/// The root file system of the bundle `dir`.
+pub fn rootfs(dir: &Path) -> PathBuf {
+    dir.join("rootfs")
+}
+
+fn executable_by_all() -> fs::Permissions {
+    fs::Permissions::from_mode(0o755)
+}
+
+/// A hard link where the file systems allow one, so that a container runs the very file that others run; else a copy.
+fn place_binary(executable: &Executable, target: &Path, is_for_others: bool) -> io::Result<()> {
     // The real path: linking through /proc is only allowed to the privileged.
     let real = fs::read_link(executable.path()).unwrap_or_else(|_| executable.path());
-    if executable.is_at(&real) && fs::hard_link(&real, target).is_ok() {
+    let serves = |path: &Path| {
+        !is_for_others || path.metadata().is_ok_and(|m| m.permissions().mode() & 0o005 == 0o005)
+    };
+    if executable.is_at(&real) && serves(&real) && fs::hard_link(&real, target).is_ok() {
         return Ok(());
     }
     fs::copy(executable.path(), target)?;
-    let executable_by_all = <fs::Permissions as std::os::unix::fs::PermissionsExt>::from_mode(0o755);
-    fs::set_permissions(target, executable_by_all)
+    fs::set_permissions(target, executable_by_all())
 }
 
 /// The configuration.
 pub fn config(wanted: &Wanted<'_>) -> Value {
     let place = wanted.device.map_or_else(|| SCRATCH.to_owned(), |(path, _)| inside(path));
-    json!({
+    let reached_at = wanted.users().map(|users| users.reached_at.as_path());
+    let root = reached_at.map_or_else(|| PathBuf::from("rootfs"), rootfs_at);
+    let scratch = reached_at.map_or_else(|| wanted.scratch.to_owned(), scratch_at);
+    let may = &wanted.walls.capabilities;
+    let mut config = json!({
         "ociVersion": "1.0.2",
         "process": {
             "terminal": false,
@@ -101,16 +120,17 @@ pub fn config(wanted: &Wanted<'_>) -> Value {
             "args": ["/bulkhead", "agent", "--link", "stdio", "--scratch", place],
             "env": ["PATH=/"],
             "cwd": "/",
-            "noNewPrivileges": true,
-            "capabilities": {
-                "bounding": CAPABILITIES, "effective": CAPABILITIES, "permitted": CAPABILITIES
-            },
+            "noNewPrivileges": false,
+            "capabilities": { "bounding": may, "effective": may, "permitted": may },
         },
-        "root": { "path": "rootfs", "readonly": true },
-        "hostname": "bulkhead",
-        "mounts": mounts(wanted.scratch),
+        "root": { "path": root.to_string_lossy(), "readonly": true },
+        "mounts": mounts(&scratch, wanted.has_user_namespace()),
         "linux": linux(wanted),
-    })
+    });
+    if let (true, Some(fields)) = (wanted.walls.namespaces, config.as_object_mut()) {
+        fields.insert("hostname".to_owned(), json!("bulkhead"));
+    }
+    config
 }
 
 /// Where a device of the host is inside, under its own name.
@@ -118,15 +138,15 @@ fn inside(device: &Path) -> String {
     format!("/dev/{}", device.file_name().unwrap_or_default().to_string_lossy())
 }
 
-fn mounts(scratch: &Path) -> Value {
+fn mounts(scratch: &Path, has_user_namespace: bool) -> Value {
     // A user namespace may only mount a fresh sysfs under conditions that nested hosts do not meet; the host's own,
     // read-only, shows the same CPUs and caches.
-    let sys = if is_root() {
-        json!({ "destination": "/sys", "type": "sysfs", "source": "sysfs",
-                "options": ["nosuid", "noexec", "nodev", "ro"] })
-    } else {
+    let sys = if has_user_namespace {
         json!({ "destination": "/sys", "type": "none", "source": "/sys",
                 "options": ["rbind", "nosuid", "noexec", "nodev", "ro"] })
+    } else {
+        json!({ "destination": "/sys", "type": "sysfs", "source": "sysfs",
+                "options": ["nosuid", "noexec", "nodev", "ro"] })
     };
     json!([
         { "destination": "/proc", "type": "proc", "source": "proc" },
@@ -142,15 +162,35 @@ fn mounts(scratch: &Path) -> Value {
     ])
 }
 
+/// Kinds of namespaces it gets. Without a mount namespace runtimes make no container.
+pub fn namespaces(wanted: &Wanted<'_>) -> Vec<&'static str> {
+    let mut kinds = vec!["mount"];
+    if wanted.walls.namespaces {
+        kinds.extend(["pid", "ipc", "uts"]);
+        if wanted.unified_cgroups {
+            kinds.push("cgroup");
+        }
+    }
+    if wanted.walls.namespaces || wanted.network.is_some() {
+        kinds.push("network");
+    }
+    if wanted.has_user_namespace() {
+        kinds.push("user");
+    }
+    kinds
+}
+
+/// Who is who in a container's user namespace: (users, groups), as `linux.uidMappings` wants them.
+fn mappings(users: Option<&Users>) -> (Value, Value) {
+    let map = |host: u32, size: u32| json!([{ "containerID": 0, "hostID": host, "size": size }]);
+    match users {
+        Some(users) => (map(users.first, Users::count()), map(users.first, Users::count())),
+        None => (map(geteuid().as_raw(), 1), map(getegid().as_raw(), 1)),
+    }
+}
+
 fn linux(wanted: &Wanted<'_>) -> Value {
-    let mut namespaces = vec!["pid", "ipc", "uts", "mount", "network"];
-    if wanted.unified_cgroups {
-        namespaces.push("cgroup");
-    }
-    if !is_root() {
-        namespaces.push("user");
-    }
-    let namespaces: Vec<Value> = namespaces
+    let namespaces: Vec<Value> = namespaces(wanted)
         .into_iter()
         .map(|kind| match (kind, wanted.network) {
             ("network", Some(path)) => json!({ "type": kind, "path": path.to_string_lossy() }),
@@ -169,10 +209,13 @@ fn linux(wanted: &Wanted<'_>) -> Value {
                                 "fileMode": 0o600, "uid": 0, "gid": 0 }]);
             fields.insert("devices".to_owned(), node);
         }
-        if !is_root() {
-            let map = |host: u32| json!([{ "containerID": 0, "hostID": host, "size": 1 }]);
-            fields.insert("uidMappings".to_owned(), map(geteuid().as_raw()));
-            fields.insert("gidMappings".to_owned(), map(getegid().as_raw()));
+        if wanted.has_user_namespace() {
+            let (users, groups) = mappings(wanted.users());
+            fields.insert("uidMappings".to_owned(), users);
+            fields.insert("gidMappings".to_owned(), groups);
+        }
+        if let Ok(filter) = &wanted.walls.seccomp {
+            fields.insert("seccomp".to_owned(), filter.clone());
         }
         if wanted.cgroups == Cgroups::Own {
             fields.insert("cgroupsPath".to_owned(), json!(format!("/{}", wanted.id)));
@@ -209,20 +252,29 @@ fn cpu_resources(wanted: &Wanted<'_>) -> Option<Value> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::experiment::PlatformSpec;
+    use crate::model::names::PlatformKind;
 
-    fn namespace(network: Option<&Path>) -> Value {
-        let scratch = Path::new("/s");
-        let wanted = Wanted {
+    fn configured(network: Option<&Path>, walls: &Walls) -> Value {
+        config(&Wanted {
             device: None,
             id: "c",
-            scratch,
+            scratch: Path::new("/s"),
             cgroups: Cgroups::Ours,
             cpus: None,
             limits: CpuLimits::default(),
             network,
             unified_cgroups: false,
-        };
-        let config = config(&wanted);
+            walls,
+        })
+    }
+
+    fn walls() -> Walls {
+        Walls::of(&PlatformSpec::of_kind(PlatformKind::Container), Path::new("/tmp")).without_users("a test")
+    }
+
+    fn namespace(network: Option<&Path>) -> Value {
+        let config = configured(network, &walls());
         let all = config["linux"]["namespaces"].as_array().cloned().unwrap_or_default();
         all.into_iter().find(|namespace| namespace["type"] == "network").unwrap_or_default()
     }
@@ -232,5 +284,25 @@ mod tests {
         assert_eq!(namespace(None), json!({ "type": "network" }));
         let named = namespace(Some(Path::new("/proc/7/fd/9")));
         assert_eq!(named, json!({ "type": "network", "path": "/proc/7/fd/9" }));
+    }
+
+    #[test]
+    fn a_container_of_root_with_users_of_its_own_is_reached_by_them() {
+        let users = Users { first: 70_000, reached_at: PathBuf::from("/mnt") };
+        let config = configured(None, &Walls { users: Ok(users), ..walls() });
+        let map = json!([{ "containerID": 0, "hostID": 70_000, "size": 65_536 }]);
+        assert_eq!((&config["linux"]["uidMappings"], &config["linux"]["gidMappings"]), (&map, &map));
+        assert_eq!(config["root"]["path"], "/mnt/rootfs");
+        assert_eq!(config["mounts"][5]["source"], "/mnt/scratch");
+        assert_eq!(config["linux"]["seccomp"]["defaultAction"], "SCMP_ACT_ERRNO");
+    }
+
+    #[test]
+    fn without_namespaces_only_its_files_are_its_own() {
+        let config = configured(None, &Walls { namespaces: false, ..walls() });
+        let kinds: Vec<&Value> =
+            config["linux"]["namespaces"].as_array().unwrap().iter().map(|n| &n["type"]).collect();
+        assert!(kinds.iter().all(|kind| *kind == "mount" || (*kind == "user" && !is_root())), "{kinds:?}");
+        assert_eq!(config.get("hostname"), None, "it would be the host's");
     }
 }

@@ -1,13 +1,16 @@
 //! A container as carrier of an agent. The runtime's `run` stays in front of it as our child: its death tells how the
 //! container ended.
 
-use std::path::PathBuf;
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, lchown};
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::runtime::{Cgroups, Runtime, call};
+use super::walls::Users;
 use crate::platforms::Carrier;
 use crate::platforms::lab::plug::Plug;
-use crate::platforms::ledger::{Ledger, Ticket};
+use crate::platforms::ledger::{Ledger, Thing, Ticket};
 use crate::platforms::process::Process;
 use crate::platforms::storage::Held;
 
@@ -36,12 +39,46 @@ pub struct Made {
     pub(super) dir: PathBuf,
     pub(super) directory: Option<Ticket>,
     pub(super) container: Option<Ticket>,
+    /// A folder for its files that belongs to users of its own.
+    scratch: Option<(PathBuf, Ticket)>,
 }
 
 impl Made {
+    /// Makes the folder of a bundle.
+    ///
+    /// # Errors
+    /// It cannot be written down or made.
+    pub(super) fn new(ledger: &Ledger, id: &str, dir: &Path) -> io::Result<Self> {
+        let directory = Some(ledger.record(Thing::Directory { path: dir.to_owned() })?);
+        let (ledger, id, dir) = (ledger.clone(), id.to_owned(), dir.to_owned());
+        let made = Self { ledger, id, dir, directory, container: None, scratch: None };
+        std::fs::create_dir(&made.dir)?;
+        Ok(made)
+    }
+
+    /// Where the container's files go: the folder itself, or one in it that its own users may write to. What others see
+    /// of the folder is as before.
+    ///
+    /// # Errors
+    /// It cannot be written down, made or given away.
+    pub(super) fn scratch(&mut self, folder: &Path, users: Option<&Users>) -> io::Result<PathBuf> {
+        let Some(users) = users else { return Ok(folder.to_owned()) };
+        let path = folder.join(&self.id);
+        let ticket = self.ledger.record(Thing::Directory { path: path.clone() })?;
+        self.scratch = Some((path.clone(), ticket));
+        std::fs::DirBuilder::new().mode(0o700).create(&path)?;
+        lchown(&path, Some(users.first), Some(users.first))?;
+        Ok(path)
+    }
+
     /// Whether the runtime knows the container.
     fn is_known(&self) -> bool {
         self.dir.join("state").join(&self.id).exists()
+    }
+
+    /// Removes a folder of the run; true when it is gone.
+    fn removed(&self, folder: &Path) -> bool {
+        self.ledger.remove(folder).is_ok()
     }
 
     /// Strikes out what is gone, and removes the bundle when the container is.
@@ -51,12 +88,21 @@ impl Made {
         {
             self.ledger.undone(ticket);
         }
-        if self.container.is_none()
-            && let Some(ticket) = self.directory.take()
-        {
-            match self.ledger.remove(&self.dir) {
-                Err(_) => self.directory = Some(ticket),
-                Ok(_) => self.ledger.undone(ticket),
+        if self.container.is_some() {
+            return;
+        }
+        if let Some(ticket) = self.directory.take() {
+            if self.removed(&self.dir) {
+                self.ledger.undone(ticket);
+            } else {
+                self.directory = Some(ticket);
+            }
+        }
+        if let Some((path, ticket)) = self.scratch.take() {
+            if self.removed(&path) {
+                self.ledger.undone(ticket);
+            } else {
+                self.scratch = Some((path, ticket));
             }
         }
     }

@@ -3,6 +3,11 @@
 mod bundle;
 mod carrier;
 mod platform;
+mod reach;
+mod read_back;
 pub(super) mod runtime;
+mod seccomp;
+mod walls;
 
 pub use platform::Container;
+pub use reach::Reach;

@@ -6,7 +6,10 @@ use std::time::{Duration, Instant};
 
 use super::bundle::{self, Wanted, is_root};
 use super::carrier::{ContainerCarrier, Made};
+use super::reach::Reach as Reached;
+use super::read_back;
 use super::runtime::{Cgroups, Runtime};
+use super::walls::{Users, Walls};
 use crate::model::experiment::PlatformSpec;
 use crate::model::journal::{Failure, FailureKind, PlatformState};
 use crate::model::units::Bytes;
@@ -16,7 +19,7 @@ use crate::platforms::lab::plug::Plug;
 use crate::platforms::ledger::{Ledger, Thing};
 use crate::platforms::native::Executable;
 use crate::platforms::process::Process;
-use crate::platforms::spawn::own_cpus;
+use crate::platforms::spawn::{enter_reach, own_cpus};
 use crate::platforms::storage::{Held, Storage};
 use crate::platforms::sweep::OUR_PREFIX;
 use crate::platforms::{Broken, Cancel, Instance, InstanceSpec, Platform, Reach};
@@ -41,6 +44,9 @@ struct Chosen {
     cgroups: Cgroups,
     executable: Executable,
     why: String,
+    walls: Walls,
+    /// What the kernel says of the walls of the container that was tried.
+    read_back: Option<String>,
 }
 
 impl Container {
@@ -63,34 +69,72 @@ impl Container {
             let reason = format!("{} needs cgroups of its own for containers: run as root", limits.words());
             return Err(self.failure(&reason, vec![]));
         }
+        let walls = Walls::of(&self.spec, self.ledger.dir());
+        self.check_users(&walls)?;
         let mut refused = Vec::new();
         for runtime in runtimes {
             for cgroups in manners(&runtime, limits) {
-                let executable = Executable::open(&self.exe).map_err(|error| {
-                    let reason = format!("cannot open the agent's binary {}: {error}", self.exe.display());
-                    self.failure(&reason, vec![])
-                })?;
-                let why = why(self.spec.runtime.is_some(), &refused);
-                let chosen = Chosen { runtime: runtime.clone(), cgroups, executable, why };
-                match self.trial(&chosen, cancel) {
-                    Ok(()) => return Ok(chosen),
-                    Err(Broken::Interrupted) => return Err(Broken::Interrupted),
-                    Err(Broken::Failed(failure)) => {
-                        // The runtime's own last word says more than that its agent did not answer.
-                        let reason = failure.console.last().unwrap_or(&failure.reason);
-                        let refusal = format!("{} could not start one: {reason}", runtime.version);
-                        if !refused.contains(&refusal) {
-                            refused.push(refusal);
-                        }
-                    }
+                let attempt = self.attempt(&runtime, cgroups, walls.clone(), &mut refused, cancel)?;
+                if let Some(chosen) = attempt {
+                    return Ok(chosen);
+                }
+                if walls.users.is_err() || self.spec.user_namespace.is_some() {
+                    continue;
+                }
+                let without = walls.without_users(refused.last().map_or("", String::as_str));
+                if let Some(chosen) = self.attempt(&runtime, cgroups, without, &mut refused, cancel)? {
+                    return Ok(chosen);
                 }
             }
         }
-        Err(self.failure(&refused.join("; "), vec![]))
+        Err(self.failure(&unique(&refused).join("; "), vec![]))
     }
 
-    /// Starts a container and ends it.
-    fn trial(&self, chosen: &Chosen, cancel: &Cancel) -> Result<(), Broken> {
+    /// Tries one way; none when the runtime refuses, which is then among `refused`.
+    fn attempt(
+        &self,
+        runtime: &Runtime,
+        cgroups: Cgroups,
+        walls: Walls,
+        refused: &mut Vec<String>,
+        cancel: &Cancel,
+    ) -> Result<Option<Chosen>, Broken> {
+        let executable = Executable::open(&self.exe).map_err(|error| {
+            let reason = format!("cannot open the agent's binary {}: {error}", self.exe.display());
+            self.failure(&reason, vec![])
+        })?;
+        let why = why(self.spec.runtime.is_some(), refused);
+        let mut chosen =
+            Chosen { runtime: runtime.clone(), cgroups, executable, why, walls, read_back: None };
+        match self.trial(&chosen, cancel) {
+            Ok(read_back) => chosen.read_back = read_back,
+            Err(Broken::Interrupted) => return Err(Broken::Interrupted),
+            Err(Broken::Failed(failure)) => {
+                // The runtime's own last word says more than that its agent did not answer.
+                let reason = failure.console.last().unwrap_or(&failure.reason);
+                refused.push(format!("{} could not start one: {reason}", runtime.version));
+                return Ok(None);
+            }
+        }
+        Ok(Some(chosen))
+    }
+
+    /// Users of its own or nothing, where the experiment says so.
+    fn check_users(&self, walls: &Walls) -> Result<(), Broken> {
+        match (self.spec.user_namespace, &walls.users) {
+            (Some(true), Err(why)) if is_root() => {
+                Err(self.failure(&format!("user_namespace = true, but {why}"), vec![]))
+            }
+            (Some(false), _) if !is_root() => {
+                let reason = "user_namespace = false, but only root makes containers without: run as root";
+                Err(self.failure(reason, vec![]))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Starts a container, looks how it is walled off, and ends it.
+    fn trial(&self, chosen: &Chosen, cancel: &Cancel) -> Result<Option<String>, Broken> {
         let scratch = tempfile::Builder::new()
             .prefix(OUR_PREFIX)
             .tempdir_in(self.ledger.dir())
@@ -104,7 +148,10 @@ impl Container {
             disk_wanted: Bytes::from_bytes(0),
             scratch: scratch.path().to_owned(),
         };
-        self.start_chosen(chosen, &spec, None, cancel).map(|mut instance| instance.end())
+        let mut instance = self.start_chosen(chosen, &spec, None, cancel)?;
+        let found = read_back::compare(&chosen.walls, &instance.processes());
+        instance.end();
+        found.map_err(|why| self.failure(&why, vec![]))
     }
 
     fn start_chosen(
@@ -132,23 +179,15 @@ impl Container {
         disk: Option<Held>,
         (id, dir): (&str, &Path),
     ) -> std::io::Result<(ContainerCarrier, crate::platforms::link::HostEnd)> {
-        let scratch = spec.scratch.canonicalize()?;
-        let cpus = self.spec.cpus.map(|count| {
-            let first: Vec<String> =
-                own_cpus().into_iter().take(count as usize).map(|cpu| cpu.to_string()).collect();
-            first.join(",")
-        });
         let plug = spec.port.as_ref().map(Plug::make).transpose()?;
         let network = plug.as_ref().map(Plug::path);
-        let directory = self.ledger.record(Thing::Directory { path: dir.to_owned() })?;
-        let mut made = Made {
-            ledger: self.ledger.clone(),
-            id: id.to_owned(),
-            dir: dir.to_owned(),
-            directory: Some(directory),
-            container: None,
+        let walls = match &plug {
+            Some(_) => chosen.walls.without_users("plugged into a network, which is the host's"),
+            None => chosen.walls.clone(),
         };
-        std::fs::create_dir(dir)?;
+        let mut made = Made::new(&self.ledger, id, dir)?;
+        let scratch = made.scratch(&spec.scratch.canonicalize()?, walls.users.as_ref().ok())?;
+        let cpus = self.cpus();
         let wanted = Wanted {
             id,
             scratch: &scratch,
@@ -158,6 +197,7 @@ impl Container {
             network: network.as_deref(),
             device: disk.as_ref().map(|held| (held.path(), held.number())),
             unified_cgroups: has_unified_cgroups(),
+            walls: &walls,
         };
         bundle::write(dir, &chosen.executable, &wanted)?;
         let state = dir.join("state");
@@ -170,6 +210,9 @@ impl Container {
         if plug.is_some() {
             chosen.runtime.let_network(&mut command);
         }
+        if let Ok(Users { reached_at, .. }) = &walls.users {
+            enter_reach(&mut command, Reached::new(reached_at, &bundle::rootfs(dir), &scratch)?);
+        }
         command.arg("run").arg("--bundle").arg(dir).arg(id);
         let name = format!("the container's {}", chosen.runtime.name);
         let (process, link) = Process::start(&name, command, self.spec.cpus, &self.ledger)?;
@@ -177,31 +220,43 @@ impl Container {
         Ok((ContainerCarrier { runtime, cgroups: chosen.cgroups, process, made, plug, disk }, link))
     }
 
+    /// CPUs that an instance is held to.
+    fn cpus(&self) -> Option<String> {
+        let first = |count: u32| own_cpus().into_iter().take(count as usize);
+        self.spec.cpus.map(|count| first(count).map(|cpu| cpu.to_string()).collect::<Vec<_>>().join(","))
+    }
+
     fn properties(&self, chosen: &Chosen) -> Vec<(String, String)> {
-        let namespaces = match (has_unified_cgroups(), is_root()) {
-            (true, true) => "pid, ipc, uts, mount, network, cgroup",
-            (true, false) => "pid, ipc, uts, mount, network, cgroup, user",
-            (false, true) => "pid, ipc, uts, mount, network",
-            (false, false) => "pid, ipc, uts, mount, network, user",
+        let wanted = Wanted {
+            id: "",
+            scratch: Path::new(""),
+            cgroups: chosen.cgroups,
+            cpus: None,
+            limits: CpuLimits::default(),
+            network: None,
+            device: None,
+            unified_cgroups: has_unified_cgroups(),
+            walls: &chosen.walls,
         };
         let version = if has_unified_cgroups() { "version 2" } else { "version 1 or hybrid" };
         let cgroups = match chosen.cgroups {
             Cgroups::Own => format!("{version}, one of its own"),
             Cgroups::Ours => format!("{version}, none of its own"),
         };
-        let user = if is_root() { "root" } else { "rootless: a user namespace with one user" };
+        let read_back = chosen.read_back.clone().unwrap_or_else(|| "not possible here".to_owned());
         let mut properties = vec![
             ("runtime", chosen.runtime.version.clone()),
+            ("cgroups", cgroups),
+            ("namespaces", bundle::namespaces(&wanted).join(", ")),
+        ];
+        properties.extend(chosen.walls.properties());
+        properties.extend([
+            ("walls read back", read_back),
             ("why", chosen.why.clone()),
             ("path", chosen.runtime.path.display().to_string()),
-            ("user", user.to_owned()),
-            ("cgroups", cgroups),
-            ("namespaces", namespaces.to_owned()),
-            ("capabilities", "14, the same set as Docker's; no new privileges".to_owned()),
-            ("seccomp", "none: system calls are not filtered".to_owned()),
             ("root file system", "read-only, holds this binary only".to_owned()),
             ("paused by", "sleeping".to_owned()),
-        ];
+        ]);
         if let Some(cpus) = self.spec.cpus {
             properties.push(("cpus", format!("held to the first {cpus} this process may use")));
         }
@@ -271,8 +326,19 @@ fn why(is_named: bool, refused: &[String]) -> String {
     match (is_named, refused) {
         (true, []) => "named in the experiment".to_owned(),
         (false, []) => format!("first found of {}", super::runtime::KNOWN.join(", ")),
-        (_, refused) => refused.join("; "),
+        (_, refused) => unique(refused).join("; "),
     }
+}
+
+/// Without those that were said before.
+fn unique(refused: &[String]) -> Vec<&str> {
+    let mut all: Vec<&str> = Vec::new();
+    for one in refused {
+        if !all.contains(&one.as_str()) {
+            all.push(one);
+        }
+    }
+    all
 }
 
 fn has_unified_cgroups() -> bool {

@@ -74,7 +74,11 @@ pub fn check_report(report: &ProbeReport) -> Result<(), String> {
     at_most("notes", report.notes.len(), MOST_NOTES)?;
     report.notes.iter().try_for_each(|note| text("note", note, TEXT_CHARS))?;
     report.accounts.iter().try_for_each(check_accounts::accounts)?;
-    check_detail(&report.detail)
+    check_detail(&report.detail)?;
+    match report.detail.saw_nothing() {
+        Some(why) => Err(format!("the {} probe saw nothing: {why}", report.detail.kind())),
+        None => Ok(()),
+    }
 }
 
 fn check_facts(facts: &MachineFacts) -> Checked {

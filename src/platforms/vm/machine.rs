@@ -17,7 +17,7 @@ use super::qmp::Qmp;
 use crate::model::units::Bytes;
 use crate::platforms::Carrier;
 use crate::platforms::console::Console;
-use crate::platforms::cpu_group::CpuGroup;
+use crate::platforms::instance_group::InstanceGroup;
 use crate::platforms::ledger::{Ledger, Thing, Ticket};
 use crate::platforms::spawn::{ending, enter_group};
 use crate::platforms::wall;
@@ -37,7 +37,7 @@ pub struct RunningMachine {
     control: Qmp,
     console: Console,
     disk: Option<DiskImage>,
-    group: Option<CpuGroup>,
+    group: Option<InstanceGroup>,
     ledger: Ledger,
     ticket: Option<Ticket>,
     /// Where the guest's memory is, once QEMU was asked.
@@ -64,8 +64,8 @@ pub struct Parts<'a> {
     pub ledger: &'a Ledger,
     /// The disk; goes with the machine.
     pub disk: Option<DiskImage>,
-    /// Its CPU group, if it has one; goes with the machine.
-    pub group: Option<CpuGroup>,
+    /// Groups of its own, if it has them, which QEMU begins its life in; they go with the machine.
+    pub group: Option<InstanceGroup>,
     /// Opened `cgroup.procs` of groups that somebody else keeps and that QEMU begins its life in.
     pub entrances: Vec<File>,
     /// The first file system.
@@ -92,7 +92,8 @@ pub fn start(parts: Parts<'_>, describe_machine: impl FnOnce([i32; 4]) -> Machin
     command.stdin(Stdio::null()).stderr(complaints);
     parts.ledger.mark(&mut command);
     inherit(&mut command, &inherited);
-    for procs in parts.entrances {
+    let own = parts.group.as_ref().map(InstanceGroup::entrances).transpose()?;
+    for procs in own.into_iter().flatten().chain(parts.entrances) {
         enter_group(&mut command, procs);
     }
     let console = Console::follow_for(console.into(), Some(PANIC_MARK))?;
@@ -114,9 +115,6 @@ pub fn start(parts: Parts<'_>, describe_machine: impl FnOnce([i32; 4]) -> Machin
         ticket: None,
         memory: None,
     };
-    if let Some(group) = &carrier.group {
-        group.take(carrier.child.id())?;
-    }
     carrier.ticket = thing.map(|thing| parts.ledger.record(thing)).transpose()?;
     Ok(Started { carrier, link, at })
 }

@@ -22,8 +22,9 @@ use crate::model::experiment::PlatformSpec;
 use crate::model::journal::{Failure, FailureKind, PlatformState};
 use crate::model::platform::DiskBus;
 use crate::model::units::{Bytes, Hertz, Mebibytes};
-use crate::platforms::cpu_group::{CpuGroup, CpuLimits};
+use crate::platforms::cpu_group::CpuLimits;
 use crate::platforms::instance::AgentInstance;
+use crate::platforms::instance_group::InstanceGroup;
 use crate::platforms::ledger::Ledger;
 use crate::platforms::link::HostEnd;
 use crate::platforms::make::PlatformContext;
@@ -233,15 +234,15 @@ impl Vm {
         let initramfs = payload::build(&tools.program, &modules, config).map_err(not_started)?;
         let disk_argument = wanted.disk.as_ref().map(DiskImage::argument);
         let link_device = tools.modules.device;
-        let group = CpuGroup::create(wanted.limits, &self.ledger)
+        let group = InstanceGroup::make(wanted.limits, false, &self.ledger)
             .map_err(|error| not_started(std::io::Error::other(error)))?;
         let nic_arguments = wanted.nics.arguments;
         let parts = Parts {
             qemu: &tools.qemu,
             ledger: &self.ledger,
             disk: wanted.disk,
-            group,
             exe: &self.exe,
+            group: Some(group),
             entrances: Vec::new(),
             initramfs: &initramfs,
             inherited: wanted.nics.descriptors,

@@ -118,19 +118,22 @@ fn costs(detail: &RateDetail) -> (Figure, Figure) {
     let crowded = detail.points.iter().max_by_key(|point| point.threads);
     let of = |point: Option<&RatePoint>, missing: &str| figure(point.and_then(cost), missing);
     (
-        of(alone, "one thread alone finished no operation"),
-        of(crowded, "the largest number of threads finished no operation"),
+        of(alone, "one thread alone finished no operation in half of its batches or more"),
+        of(crowded, "the largest number of threads finished no operation in half of its batches or more"),
     )
 }
 
-/// Median over the batches of the time an operation takes its thread. Batches without operations are left out.
+/// Median over the batches of the time an operation takes its thread. One in which none ended took for ever: left out,
+/// the busier a machine, the faster it would look.
 fn cost(point: &RatePoint) -> Option<f64> {
     let batches = point.operations.iter().zip(&point.elapsed_ns);
-    let each: Vec<f64> = batches
-        .filter(|(operations, elapsed)| **operations > 0 && elapsed.get() > 0)
+    let mut each: Vec<f64> = batches
+        .filter(|(_, elapsed)| elapsed.get() > 0)
         .map(|(operations, elapsed)| elapsed.as_f64() * f64::from(point.threads) / *operations as f64)
         .collect();
-    median(&each)
+    each.sort_by(f64::total_cmp);
+    let (below, above) = (each.get(each.len().checked_sub(1)? / 2)?, each.get(each.len() / 2)?);
+    Some(f64::midpoint(*below, *above)).filter(|cost| cost.is_finite())
 }
 
 fn floats(times: &[Nanos]) -> Vec<f64> {
