@@ -5,6 +5,9 @@
 //! of a pair ran on the same platform in random order, so the exchange changes nothing but the names. A repetition
 //! counts as wrong when any headline metric of any probe is called different.
 //!
+//! Wanted are 95 of 100 without a difference. A share is held against that with its exact interval, so fewer than 72
+//! repetitions decide nothing even if all are right; resampled ones share rounds and are less certain than it says.
+//!
 //! `cargo bench --bench a_a -- [ROUNDS] [REAL]`: rounds of the recording (default 40), real repetitions (default 5).
 #![expect(
     clippy::print_stdout,
@@ -12,8 +15,10 @@
     reason = "a bench prints, and ends when something is missing"
 )]
 
+mod verdict;
+
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, ExitCode};
 
 use bulkhead::campaign::analysis::analyse;
 use bulkhead::campaign::journal::{Contents, read};
@@ -22,8 +27,11 @@ use bulkhead::model::journal::Measurement;
 use bulkhead::model::results::{Difference, RunResults};
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
+use verdict::{Judge, Mark};
 
 const REPETITIONS: u32 = 100;
+/// Share of repetitions that are to find no difference.
+const MARK: Mark = Mark::AtLeast(0.95);
 const SEED: u64 = 20_261_121;
 /// Rounds of one repetition: what the default experiment makes at least.
 const ROUNDS_EACH: u32 = 5;
@@ -80,7 +88,7 @@ fn resampled(
     Contents { measurements: measurements.collect(), ..contents.clone() }
 }
 
-fn main() {
+fn main() -> ExitCode {
     // `cargo bench` and `cargo test --benches` add flags of their own.
     let numbers: Vec<u32> = std::env::args().skip(1).filter_map(|text| text.parse().ok()).collect();
     let rounds = numbers.first().copied().unwrap_or(40).max(ROUNDS_EACH);
@@ -93,9 +101,10 @@ fn main() {
         let (experiment, contents) = load(&out);
         let found = differences(&analyse(&experiment, &contents).unwrap());
         wrong += u32::from(!found.is_empty());
-        println!("real repetition {}: {}", repetition + 1, verdict(&found));
+        println!("real repetition {}: {}", repetition + 1, told(&found));
     }
-    println!("real repetitions without a difference: {} of {real}", real - wrong);
+    let mut judge = Judge::default();
+    judge.share("real repetitions without a difference", real - wrong, real, MARK);
 
     let out = work.path().join("recording");
     measure(&out, rounds, SEED - 1);
@@ -108,16 +117,15 @@ fn main() {
         let found = differences(&analyse(&experiment, &part).unwrap());
         clean += u32::from(found.is_empty());
         if !found.is_empty() {
-            println!("resampled repetition {}: {}", repetition + 1, verdict(&found));
+            println!("resampled repetition {}: {}", repetition + 1, told(&found));
         }
     }
-    println!(
-        "resampled repetitions without a difference: {clean} of {REPETITIONS} \
-         ({ROUNDS_EACH} of {rounds} recorded rounds each, seed {SEED})"
-    );
+    println!("resampled: {ROUNDS_EACH} of {rounds} recorded rounds each, seed {SEED}");
+    judge.share("resampled repetitions without a difference", clean, REPETITIONS, MARK);
+    judge.close()
 }
 
-fn verdict(found: &[String]) -> String {
+fn told(found: &[String]) -> String {
     if found.is_empty() {
         "no difference".to_owned()
     } else {
