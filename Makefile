@@ -9,7 +9,7 @@ MUTATIONS ?= 200000
 
 export CARGO_BUILD_TARGET := $(TARGET)
 
-.PHONY: help measure test setup setup-test setup-crosscheck build lint doc bench bench-boot bench-channel bench-exec bench-failover bench-figures bench-gap bench-mpi bench-partitions-channel bench-prediction bench-simulator crosscheck aa fabric fuzz fuzz-channel loom miri install clean
+.PHONY: help measure test setup setup-test setup-crosscheck build lint doc bench bench-boot bench-channel bench-exec bench-failover bench-figures bench-gap bench-mpi bench-partitions-channel bench-prediction bench-simulator bench-tcp crosscheck aa fabric fuzz fuzz-channel loom miri install clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -71,6 +71,9 @@ bench-partitions-channel: build ## what `bulkhead channel bench` measures, judge
 
 bench-prediction: build ## how long runs were said to take and took, idle and beside busy loops (ARGS="--passes 6 --pause-s 1800")
 	cargo bench --bench prediction -- $(ARGS)
+
+bench-tcp: build ## TCP between VMs over tap and bridge beside our switch and the channel; needs root (ARGS="--rounds 9")
+	cargo bench --bench tcp -- $(ARGS)
 
 bench-simulator: build ## the simulator beside SimPy, SimGrid and nexosim (ARGS="--rounds 3")
 	@./setup.sh bench-simulator

@@ -50,6 +50,24 @@ fn hpcc_is_read() {
 }
 
 #[test]
+fn the_blas_that_was_mapped_is_named_and_the_reference_is_known_as_such() {
+    let line = |file: &str| {
+        format!("7f0000000000-7f0000001000 r-xp 00000000 fe:00 1234    /usr/lib/x86_64-linux-gnu/{file}\n")
+    };
+    let seen = parse::blas::parse(
+        &(line("libc.so.6")
+            + &line("openblas-pthread/libblas.so.3")
+            + &line("openblas-pthread/libopenblasp-r0.3.21.so")),
+    );
+    let seen = seen.expect("a BLAS");
+    assert!(seen.name.contains("OpenBLAS") && seen.name.contains("0.3.21") && !seen.is_reference, "{seen:?}");
+    // Debian's alternative where nothing else is installed.
+    let seen = parse::blas::parse(&line("blas/libblas.so.3.11.0")).expect("a BLAS");
+    assert!(seen.is_reference && seen.name.contains("reference"), "{seen:?}");
+    assert_eq!(parse::blas::parse(&line("libc.so.6")), None);
+}
+
+#[test]
 fn iperf3_and_sockperf_are_read() {
     let bytes = parse::iperf3::parse(sample!("iperf3.json")).expect("a sample");
     assert!(close(bytes, 9_425_557_747.512_55 / 8.0), "{bytes}");
