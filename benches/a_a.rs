@@ -5,6 +5,9 @@
 //! of a pair ran on the same platform in random order, so the exchange changes nothing but the names. A repetition
 //! counts as wrong when any headline metric of any probe is called different.
 //!
+//! Wanted are 95 of 100 without a difference. A share is held against that with its exact interval, so fewer than 72
+//! repetitions decide nothing even if all are right; resampled ones share rounds and are less certain than it says.
+//!
 //! `cargo bench --bench a_a -- [ROUNDS] [REAL]`: rounds of the recording (default 40), real repetitions (default 5).
 //!
 //! `cargo bench --bench a_a -- carriers [ROUNDS] [PERCENT]` is the same across carriers: native against an agent that an
@@ -19,8 +22,10 @@
     reason = "a bench prints, and ends when something is missing"
 )]
 
+mod verdict;
+
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, ExitCode};
 
 use bulkhead::campaign::analysis::analyse;
 use bulkhead::campaign::journal::{Contents, read};
@@ -29,8 +34,11 @@ use bulkhead::model::journal::Measurement;
 use bulkhead::model::results::{Answer, Difference, RunResults};
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
+use verdict::{Judge, Mark};
 
 const REPETITIONS: u32 = 100;
+/// Share of repetitions that are to find no difference.
+const MARK: Mark = Mark::AtLeast(0.95);
 const SEED: u64 = 20_261_121;
 /// Rounds of one repetition: what the default experiment makes at least.
 const ROUNDS_EACH: u32 = 5;
@@ -156,27 +164,8 @@ modes = ["buffered", "fsync", "direct"]
 duration_ms = 200
 "#;
 
-/// What an interval of a ratio says of a mark.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Judged {
-    Within,
-    Undecided,
-    Outside,
-}
-
-fn judged(low: f64, high: f64, mark: f64) -> Judged {
-    let (least, most) = (1.0 / (1.0 + mark), 1.0 + mark);
-    if low >= least && high <= most {
-        Judged::Within
-    } else if high < least || low > most {
-        Judged::Outside
-    } else {
-        Judged::Undecided
-    }
-}
-
-/// Native against native through the container's carrier; the exit code.
-fn carriers(rounds: u32, percent: u32) -> std::process::ExitCode {
+/// Native against native through the container's carrier.
+fn carriers(rounds: u32, percent: u32) -> ExitCode {
     let work = tempfile::tempdir().unwrap();
     let file = work.path().join("carriers.toml");
     let repeat = format!("[repeat]\nmin = {rounds}\nmax = {rounds}\nbudget_s = 36000\n");
@@ -193,44 +182,20 @@ fn carriers(rounds: u32, percent: u32) -> std::process::ExitCode {
     println!("bulkhead measure: {status}");
     let (experiment, contents) = load(&out);
     let results = analyse(&experiment, &contents).unwrap();
-    let mark = f64::from(percent) / 100.0;
-    let mut worst = Vec::new();
+    let share = f64::from(percent) / 100.0;
+    let mut judge = Judge::default();
     for cell in results.cells.iter().filter(|cell| cell.cell.platform == "carried") {
         for metric in cell.metrics.iter().filter(|metric| metric.headline) {
-            let name = format!("{} {}", cell.cell.probe, metric.id);
             let Some(comparison) = &metric.against_baseline else { continue };
-            let judgement = match &comparison.ratio {
-                Answer::Estimate(estimate) => {
-                    let (low, high) = (estimate.low, estimate.high);
-                    let judgement = judged(low, high, mark);
-                    let value = estimate.value;
-                    println!("{name:<36} {value:.3} [{low:.3} … {high:.3}] {judgement:?}");
-                    judgement
-                }
-                Answer::Unsupported(why) => {
-                    println!("{name:<36} not known: {why}");
-                    Judged::Undecided
-                }
-            };
-            worst.push(judgement);
+            let what = format!("through the container's carrier, {} {}", cell.cell.probe, metric.id);
+            let mark = Mark::Within(1.0 - share, 1.0 + share);
+            judge.answer(&what, &comparison.ratio, comparison.pairs as usize, mark);
         }
     }
-    let count = |judgement: Judged| worst.iter().filter(|one| **one == judgement).count();
-    println!(
-        "native against native through the container's carrier, {rounds} rounds, mark ± {percent} %: {} within, {} \
-         outside, {} undecided",
-        count(Judged::Within),
-        count(Judged::Outside),
-        count(Judged::Undecided)
-    );
-    match worst.iter().max() {
-        Some(Judged::Within) => std::process::ExitCode::SUCCESS,
-        Some(Judged::Outside) => std::process::ExitCode::from(1),
-        Some(Judged::Undecided) | None => std::process::ExitCode::from(4),
-    }
+    judge.close()
 }
 
-fn main() -> std::process::ExitCode {
+fn main() -> ExitCode {
     // `cargo bench` and `cargo test --benches` add flags of their own.
     let numbers: Vec<u32> = std::env::args().skip(1).filter_map(|text| text.parse().ok()).collect();
     if std::env::args().any(|word| word == "carriers") {
@@ -247,9 +212,10 @@ fn main() -> std::process::ExitCode {
         let (experiment, contents) = load(&out);
         let found = differences(&analyse(&experiment, &contents).unwrap());
         wrong += u32::from(!found.is_empty());
-        println!("real repetition {}: {}", repetition + 1, verdict(&found));
+        println!("real repetition {}: {}", repetition + 1, told(&found));
     }
-    println!("real repetitions without a difference: {} of {real}", real - wrong);
+    let mut judge = Judge::default();
+    judge.share("real repetitions without a difference", real - wrong, real, MARK);
 
     let out = work.path().join("recording");
     measure(&out, rounds, SEED - 1);
@@ -262,17 +228,15 @@ fn main() -> std::process::ExitCode {
         let found = differences(&analyse(&experiment, &part).unwrap());
         clean += u32::from(found.is_empty());
         if !found.is_empty() {
-            println!("resampled repetition {}: {}", repetition + 1, verdict(&found));
+            println!("resampled repetition {}: {}", repetition + 1, told(&found));
         }
     }
-    println!(
-        "resampled repetitions without a difference: {clean} of {REPETITIONS} \
-         ({ROUNDS_EACH} of {rounds} recorded rounds each, seed {SEED})"
-    );
-    std::process::ExitCode::SUCCESS
+    println!("resampled: {ROUNDS_EACH} of {rounds} recorded rounds each, seed {SEED}");
+    judge.share("resampled repetitions without a difference", clean, REPETITIONS, MARK);
+    judge.close()
 }
 
-fn verdict(found: &[String]) -> String {
+fn told(found: &[String]) -> String {
     if found.is_empty() {
         "no difference".to_owned()
     } else {

@@ -1,7 +1,7 @@
 //! What one round of the gap loop costs, against bare back-to-back reads of the counter and against `oslat`.
 //!
 //! Run with `cargo bench --bench gap_cost`. Everything is interleaved on one CPU in one run; ratios are compared,
-//! never figures of different runs. Exits with a failure when a promise is broken:
+//! never figures of different runs. The promises:
 //!
 //! | promise | limit |
 //! | --- | --- |
@@ -13,6 +13,7 @@
 
 #[path = "crosscheck/parse/oslat.rs"]
 mod oslat;
+mod verdict;
 
 use std::process::{Command, ExitCode};
 use std::sync::atomic::AtomicBool;
@@ -25,11 +26,13 @@ use bulkhead::workloads::pin::{allowed_cpus, pin_to_last_cpu};
 use bulkhead::workloads::probes::gap::observe::observe;
 use bulkhead::workloads::probes::gap::pace::ByTime;
 use bulkhead::workloads::probes::gap::record::{Record, short_tables};
+use verdict::{Judge, Mark};
 
 /// Many short rounds: most of them fall between two disturbances.
 const ROUNDS: usize = 2001;
 const READS: u64 = 20_000;
-const OSLAT_ROUNDS: usize = 3;
+/// Enough for an interval by order statistics.
+const OSLAT_ROUNDS: usize = 7;
 const OSLAT_SECONDS: u64 = 3;
 
 fn main() -> ExitCode {
@@ -37,30 +40,17 @@ fn main() -> ExitCode {
     let own = std::thread::spawn(against_bare_reads).join();
     let Ok(Some(own)) = own else {
         println!("the cycle counter cannot be used as a clock here");
-        return ExitCode::FAILURE;
+        return ExitCode::from(3);
     };
-    let mut kept = true;
-    kept &= judged("gap loop / bare reads", &own.ratios, 1.15);
-    kept &= judged("smallest single gap that stands out, ns", &own.floors_ns, 100.0);
+    let mut judge = Judge::default();
+    judge.rounds("gap loop / bare reads", &own.ratios, Mark::AtMost(1.15));
+    judge.rounds("smallest single gap that stands out, ns", &own.floors_ns, Mark::AtMost(100.0));
+    let what = "gap loop / oslat iteration";
     match against_oslat() {
-        Ok(ratios) => kept &= judged("gap loop / oslat iteration", &ratios, 0.65),
-        Err(reason) => println!("skipped: gap loop / oslat iteration: {reason}"),
-    }
-    if kept { ExitCode::SUCCESS } else { ExitCode::FAILURE }
-}
-
-fn judged(what: &str, values: &[f64], limit: f64) -> bool {
-    let mut sorted = values.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    let (Some(least), Some(most)) = (sorted.first(), sorted.last()) else { return false };
-    let median = sorted[sorted.len() / 2];
-    let kept = median <= limit;
-    let verdict = if kept { "kept" } else { "BROKEN" };
-    println!(
-        "{what}: median {median:.3} of {} ({least:.3} … {most:.3}), limit {limit}: {verdict}",
-        sorted.len()
-    );
-    kept
+        Ok(ratios) => judge.rounds(what, &ratios, Mark::AtMost(0.65)),
+        Err(reason) => judge.not_taken(what, &reason),
+    };
+    judge.close()
 }
 
 struct Own {

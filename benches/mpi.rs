@@ -13,7 +13,6 @@
 mod mpi_kit;
 mod verdict;
 
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 use std::time::Duration;
@@ -21,7 +20,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, anyhow, ensure};
 use mpi_kit::launch::{Launch, Over};
 use mpi_kit::{Programs, find, hpcc, programs, provider};
-use verdict::{Mark, verdict};
+use verdict::{Judge, Mark, say, show};
 
 /// Rounds unless said otherwise.
 const ROUNDS: usize = 7;
@@ -38,19 +37,7 @@ const HPCC_MARK: f64 = 10.0;
 const ORDER: u32 = 400;
 
 fn main() -> ExitCode {
-    match run() {
-        Ok(true) => ExitCode::SUCCESS,
-        Ok(false) => ExitCode::from(1),
-        Err(error) => {
-            say(&format!("mpi: {error:#}"));
-            ExitCode::from(3)
-        }
-    }
-}
-
-fn say(line: &str) {
-    // Nobody is left to tell when standard output is gone.
-    let _ = writeln!(std::io::stdout(), "{line}");
+    verdict::ended("mpi", run())
 }
 
 /// What the command line asked for.
@@ -117,19 +104,21 @@ impl Plan {
     }
 }
 
-fn run() -> Result<bool> {
+fn run() -> Result<Judge> {
     let plan = Plan::read()?;
     let programs = programs().ok_or_else(|| anyhow!("no Open MPI to compare with"))?;
     let library = provider().ok_or_else(|| anyhow!("no provider to measure"))?;
-    let mut met = true;
+    let mut judge = Judge::default();
     for place in &plan.places {
         let sides = sides(*place, &library);
-        met &= compare_messages(&plan, programs, *place, &sides)?;
+        compare_messages(&plan, programs, *place, &sides, &mut judge)?;
         if plan.hpcc && find("hpcc").is_some() {
-            met &= compare_hpcc(&plan, *place, &sides)?;
+            compare_hpcc(&plan, *place, &sides, &mut judge)?;
+        } else if plan.hpcc {
+            judge.not_taken(&format!("{place:?}: HPCC's latency"), "hpcc is not installed (package hpcc)");
         }
     }
-    Ok(met)
+    Ok(judge)
 }
 
 /// Ours first, then vader, then what else there is.
@@ -224,7 +213,13 @@ fn of_size(list: &[(u64, f64)], bytes: u64) -> f64 {
     list.iter().find(|(size, _)| *size == bytes).map_or(f64::NAN, |(_, value)| *value)
 }
 
-fn compare_messages(plan: &Plan, programs: &Programs, place: Place, sides: &[Side]) -> Result<bool> {
+fn compare_messages(
+    plan: &Plan,
+    programs: &Programs,
+    place: Place,
+    sides: &[Side],
+    judge: &mut Judge,
+) -> Result<()> {
     let folder = tempfile::tempdir()?;
     let words = ["--sizes", &plan.sizes, "--seconds", &plan.seconds];
     let mut rounds: Vec<Vec<Figures>> = Vec::new();
@@ -240,11 +235,10 @@ fn compare_messages(plan: &Plan, programs: &Programs, place: Place, sides: &[Sid
         say(&line_of(place, round, sides, &found, &plan.bytes()?));
         rounds.push(found);
     }
-    let mut met = true;
     for (at, other) in sides.iter().enumerate().skip(1) {
-        met &= judge(plan, place, other.name, &rounds, at)?;
+        hold(plan, place, other.name, (&rounds, at), judge)?;
     }
-    Ok(met)
+    Ok(())
 }
 
 fn in_turn(sides: &[Side], round: usize) -> Vec<&Side> {
@@ -269,27 +263,40 @@ fn line_of(place: Place, round: usize, sides: &[Side], found: &[Figures], length
 }
 
 /// Ratios against one other side. Only vader has marks here.
-fn judge(plan: &Plan, place: Place, name: &str, rounds: &[Vec<Figures>], at: usize) -> Result<bool> {
+fn hold(
+    plan: &Plan,
+    place: Place,
+    name: &str,
+    (rounds, at): (&[Vec<Figures>], usize),
+    judge: &mut Judge,
+) -> Result<()> {
     let is_vader = at == 1;
-    let mut met = true;
     for (number, bytes) in plan.bytes()?.into_iter().enumerate() {
-        let mut latency = ratios(rounds, at, |figures| figures.latency(bytes));
-        let mark = (is_vader && number == 0).then_some(Mark::AtMost(LATENCY_MARK));
-        met &= verdict(&format!("{place:?}: {bytes} B latency / {name}'s"), &mut latency, mark);
-        let mut shortest = ratios(rounds, at, |figures| figures.shortest(bytes));
-        verdict(&format!("{place:?}: {bytes} B shortest latency / {name}'s"), &mut shortest, None);
-        let mut bandwidth = ratios(rounds, at, |figures| figures.bandwidth(bytes));
-        let mark = (is_vader && bytes >= LARGE).then_some(Mark::AtLeast(BANDWIDTH_MARK));
-        met &= verdict(&format!("{place:?}: {bytes} B bandwidth / {name}'s"), &mut bandwidth, mark);
+        let latency = ratios(rounds, at, |figures| figures.latency(bytes));
+        let what = format!("{place:?}: {bytes} B latency / {name}'s");
+        if is_vader && number == 0 {
+            judge.rounds(&what, &latency, Mark::AtMost(LATENCY_MARK));
+        } else {
+            show(&what, &latency);
+        }
+        let shortest = ratios(rounds, at, |figures| figures.shortest(bytes));
+        show(&format!("{place:?}: {bytes} B shortest latency / {name}'s"), &shortest);
+        let bandwidth = ratios(rounds, at, |figures| figures.bandwidth(bytes));
+        let what = format!("{place:?}: {bytes} B bandwidth / {name}'s");
+        if is_vader && bytes >= LARGE {
+            judge.rounds(&what, &bandwidth, Mark::AtLeast(BANDWIDTH_MARK));
+        } else {
+            show(&what, &bandwidth);
+        }
     }
-    Ok(met)
+    Ok(())
 }
 
 fn ratios(rounds: &[Vec<Figures>], at: usize, of: impl Fn(&Figures) -> f64) -> Vec<f64> {
     rounds.iter().filter_map(|found| Some(of(found.first()?) / of(found.get(at)?))).collect()
 }
 
-fn compare_hpcc(plan: &Plan, place: Place, sides: &[Side]) -> Result<bool> {
+fn compare_hpcc(plan: &Plan, place: Place, sides: &[Side], judge: &mut Judge) -> Result<()> {
     let mut rounds: Vec<Vec<f64>> = Vec::new();
     for round in 0..plan.rounds.div_ceil(2) {
         let mut found = Vec::new();
@@ -314,12 +321,15 @@ fn compare_hpcc(plan: &Plan, place: Place, sides: &[Side]) -> Result<bool> {
         ));
         rounds.push(found);
     }
-    let mut met = true;
     for (at, other) in sides.iter().enumerate().skip(1) {
-        let mut ratios: Vec<f64> =
+        let ratios: Vec<f64> =
             rounds.iter().filter_map(|found| Some(found.get(at)? / found.first()?)).collect();
-        let mark = (at == 2).then_some(Mark::AtLeast(HPCC_MARK));
-        met &= verdict(&format!("{place:?}: HPCC's latency of {} / ours", other.name), &mut ratios, mark);
+        let what = format!("{place:?}: HPCC's latency of {} / ours", other.name);
+        if at == 2 {
+            judge.rounds(&what, &ratios, Mark::AtLeast(HPCC_MARK));
+        } else {
+            show(&what, &ratios);
+        }
     }
-    Ok(met)
+    Ok(())
 }

@@ -4,7 +4,9 @@
 //! `cargo bench --bench vm_boot [-- ROUNDS]`. The mark: at most 0.45. Plain means
 //! `qemu-system-x86_64 -kernel bzImage -initrd … -append console=ttyS0 -nographic` with QEMU's default devices.
 
-use std::io::{BufRead, BufReader, Write};
+mod verdict;
+
+use std::io::{BufRead, BufReader};
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
@@ -23,33 +25,22 @@ use bulkhead::platforms::vm::toolbox::{Toolbox, host_cpus};
 use bulkhead::platforms::{Broken, Cancel, InstanceSpec, Platform};
 
 use nix::sys::resource::{UsageWho, getrusage};
+use verdict::{Judge, Mark, say, show};
 
-/// The mark for the ratio of the medians.
+/// The mark for the median of the ratios.
 const MARK: f64 = 0.45;
 /// Rounds unless said otherwise.
-const ROUNDS: usize = 5;
+const ROUNDS: usize = 7;
 /// Memory of both guests.
 const MEMORY_MIB: u64 = 768;
 /// How long a plain guest may take.
 const PLAIN_DEADLINE: Duration = Duration::from_secs(120);
 
 fn main() -> ExitCode {
-    match run() {
-        Ok(true) => ExitCode::SUCCESS,
-        Ok(false) => ExitCode::from(1),
-        Err(error) => {
-            say(&format!("vm_boot: {error:#}"));
-            ExitCode::from(3)
-        }
-    }
+    verdict::ended("vm_boot", run())
 }
 
-fn say(line: &str) {
-    // Nobody is left to tell when standard output is gone.
-    let _ = writeln!(std::io::stdout(), "{line}");
-}
-
-fn run() -> Result<bool> {
+fn run() -> Result<Judge> {
     let rounds = std::env::args().skip(1).find_map(|word| word.parse().ok()).unwrap_or(ROUNDS);
     let exe = Path::new(env!("CARGO_BIN_EXE_bulkhead"));
     let cache = cache()?;
@@ -92,13 +83,12 @@ fn run() -> Result<bool> {
         plains.push(plain);
         ours.push(own);
     }
-    let ratio = median(&mut ratios);
-    let (low, high) = (ratios.first().copied().unwrap_or(0.0), ratios.last().copied().unwrap_or(0.0));
-    say(&format!("plain {:.2} s, agent {:.2} s (medians)", median(&mut plains), median(&mut ours)));
-    say(&format!("CPU time of QEMU, including the end of the guest: ratio {:.3}", median(&mut cpu_ratios)));
-    let verdict = if ratio <= MARK { "met" } else { "missed" };
-    say(&format!("ratio {ratio:.3} [{low:.3} … {high:.3}] over {rounds} rounds; mark {MARK}: {verdict}"));
-    Ok(ratio <= MARK)
+    show("plain boot, s", &plains);
+    show("until the agent answers, s", &ours);
+    show("CPU time of QEMU, including the end of the guest: ratio", &cpu_ratios);
+    let mut judge = Judge::default();
+    judge.rounds("until the agent answers / plain boot", &ratios, Mark::AtMost(MARK));
+    Ok(judge)
 }
 
 fn cache() -> Result<PathBuf> {
@@ -113,16 +103,6 @@ fn children_cpu_s() -> Result<f64> {
     let usage = getrusage(UsageWho::RUSAGE_CHILDREN)?;
     let seconds = |time: nix::sys::time::TimeVal| time.tv_sec() as f64 + time.tv_usec() as f64 / 1e6;
     Ok(seconds(usage.user_time()) + seconds(usage.system_time()))
-}
-
-fn median(values: &mut [f64]) -> f64 {
-    values.sort_by(f64::total_cmp);
-    let middle = values.len() / 2;
-    match (values.get(middle.wrapping_sub(1)), values.get(middle)) {
-        (Some(below), Some(above)) if values.len().is_multiple_of(2) => f64::midpoint(*below, *above),
-        (_, Some(value)) => *value,
-        _ => f64::NAN,
-    }
 }
 
 fn boot_ours(vm: &mut Vm, folder: &Path) -> Result<f64> {

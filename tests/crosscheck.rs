@@ -4,9 +4,12 @@
 mod parse;
 #[path = "../benches/crosscheck/table.rs"]
 mod table;
+#[path = "../benches/verdict/mod.rs"]
+mod verdict;
 
 use bulkhead::model::metric::Unit;
-use table::{Row, Verdict};
+use table::Row;
+use verdict::Verdict;
 
 macro_rules! sample {
     ($name:literal) => {
@@ -44,6 +47,24 @@ fn hpcc_is_read() {
     let failed = sample!("hpcc.txt").replace("Success=1", "Success=0");
     assert!(parse::hpcc::parse(&failed).unwrap_err().contains("failed"));
     assert!(parse::hpcc::parse("Success=1").unwrap_err().contains("HPL_N"));
+}
+
+#[test]
+fn the_blas_that_was_mapped_is_named_and_the_reference_is_known_as_such() {
+    let line = |file: &str| {
+        format!("7f0000000000-7f0000001000 r-xp 00000000 fe:00 1234    /usr/lib/x86_64-linux-gnu/{file}\n")
+    };
+    let seen = parse::blas::parse(
+        &(line("libc.so.6")
+            + &line("openblas-pthread/libblas.so.3")
+            + &line("openblas-pthread/libopenblasp-r0.3.21.so")),
+    );
+    let seen = seen.expect("a BLAS");
+    assert!(seen.name.contains("OpenBLAS") && seen.name.contains("0.3.21") && !seen.is_reference, "{seen:?}");
+    // Debian's alternative where nothing else is installed.
+    let seen = parse::blas::parse(&line("blas/libblas.so.3.11.0")).expect("a BLAS");
+    assert!(seen.is_reference && seen.name.contains("reference"), "{seen:?}");
+    assert_eq!(parse::blas::parse(&line("libc.so.6")), None);
 }
 
 #[test]
@@ -89,7 +110,7 @@ fn oslat_stress_ng_and_the_reference_chase_are_read() {
     assert!(parse::chase::parse("16384 nan").is_err());
 }
 
-fn verdict(mark: &Row, ratios: &[f64]) -> Verdict {
+fn judged(mark: &Row, ratios: &[f64]) -> Verdict {
     let pairs: Vec<(f64, f64)> = ratios.iter().map(|ratio| (*ratio, 1.0)).collect();
     let (text, verdict) = table::row(mark, &pairs, None);
     assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
@@ -99,19 +120,19 @@ fn verdict(mark: &Row, ratios: &[f64]) -> Verdict {
 #[test]
 fn an_interval_is_held_against_its_mark() {
     let within = Row::within("disk write 64 KiB direct / fio", Unit::BytesPerSecond, 0.03);
-    assert_eq!(verdict(&within, &[1.0, 1.01, 0.99, 1.0, 1.005, 0.995]), Verdict::Kept);
-    assert_eq!(verdict(&within, &[1.2, 1.21, 1.19, 1.2, 1.205, 1.195]), Verdict::Missed);
-    assert_eq!(verdict(&within, &[1.0, 1.3, 0.7, 1.0, 1.2, 0.8]), Verdict::Likely);
-    assert_eq!(verdict(&within, &[1.1, 1.4, 0.8, 1.1, 1.3, 0.9]), Verdict::Unlikely);
-    assert_eq!(verdict(&within, &[1.0]), Verdict::Unknown);
+    assert_eq!(judged(&within, &[1.0, 1.01, 0.99, 1.0, 1.005, 0.995]), Verdict::Met);
+    assert_eq!(judged(&within, &[1.2, 1.21, 1.19, 1.2, 1.205, 1.195]), Verdict::Missed);
+    assert_eq!(judged(&within, &[1.0, 1.3, 0.7, 1.0, 1.2, 0.8]), Verdict::NotDecided);
+    assert_eq!(judged(&within, &[1.1, 1.4, 0.8, 1.1, 1.3, 0.9]), Verdict::NotDecided, "noise");
+    assert_eq!(judged(&within, &[1.0]), Verdict::NotDecided);
     let least = Row::at_least("linear equations / HPL", Unit::PerSecond, 0.8);
-    assert_eq!(verdict(&least, &[1.5, 1.6, 1.55, 1.5]), Verdict::Kept);
-    assert_eq!(verdict(&least, &[0.5, 0.51, 0.49, 0.5]), Verdict::Missed);
+    assert_eq!(judged(&least, &[1.5, 1.6, 1.55, 1.5]), Verdict::Met);
+    assert_eq!(judged(&least, &[0.5, 0.51, 0.49, 0.5]), Verdict::Missed);
     let most = Row::at_most("own CPU per read / fio", Unit::Nanoseconds, 0.6);
-    assert_eq!(verdict(&most, &[0.1, 0.11, 0.1, 0.09]), Verdict::Kept);
+    assert_eq!(judged(&most, &[0.1, 0.11, 0.1, 0.09]), Verdict::Met);
     // A difference may be below zero, which is no reason to have no ratio.
-    assert_eq!(verdict(&most, &[0.3, -0.05, 0.2, 0.0, 0.25, 0.1]), Verdict::Kept);
-    assert_eq!(verdict(&most, &[1.3, -0.05, 1.2, 1.1, 1.25, 1.1, 1.2, 1.3]), Verdict::Missed);
+    assert_eq!(judged(&most, &[0.3, -0.05, 0.2, 0.0, 0.25, 0.1]), Verdict::Met);
+    assert_eq!(judged(&most, &[1.3, -0.05, 1.2, 1.1, 1.25, 1.1, 1.2, 1.3]), Verdict::Missed);
 }
 
 #[test]
@@ -120,7 +141,7 @@ fn the_table_fits_into_eighty_columns_and_says_what_went_wrong() {
     let row = Row::within("wake-up latency, p99 / cyclictest", Unit::Nanoseconds, 0.1);
     let reason = "cyclictest is not installed here; package rt-tests. ".repeat(3);
     let (text, verdict) = table::row(&row, &[], Some(&reason));
-    assert_eq!(verdict, Verdict::Unknown);
+    assert_eq!(verdict, Verdict::NotDecided);
     assert!(text.contains("n/a") && text.contains("package rt-tests"), "{text}");
     assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
 }

@@ -14,10 +14,15 @@
 
 #![expect(unsafe_code, reason = "timers that signal one thread, and signal handlers, have no safe interface")]
 
+#[path = "../benches/verdict/mod.rs"]
+mod verdict;
+
 use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use bulkhead::model::histogram::Histogram;
+use bulkhead::model::metric::Estimate;
+use bulkhead::model::results::Answer;
 use bulkhead::model::units::Millis;
 use bulkhead::workloads::bounds::Bounds;
 use bulkhead::workloads::clock::{Anchor, ticks};
@@ -27,6 +32,7 @@ use bulkhead::workloads::probes::gap::pace::{Pace, Turn};
 use bulkhead::workloads::probes::gap::record::{Record, short_tables};
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
+use verdict::{Judge, Mark};
 
 /// Interruptions in all; log-uniform lengths from 2 µs to 10 ms add up to some 12 s.
 const INTERRUPTIONS: usize = 10_000;
@@ -365,6 +371,17 @@ fn tell(verdict: &Verdict, delivery: &[u64], ticks_per_ns: f64) {
         delivery.len(),
         micros(p95(delivery, 0.0)),
     );
+    let mut judge = Judge::default();
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "some 1e4")]
+    let found = (verdict.recall * INTERRUPTIONS as f64).round() as u32;
+    let of = u32::try_from(INTERRUPTIONS).unwrap_or(u32::MAX);
+    judge.share("injected interruptions found", found, of, Mark::AtLeast(0.999));
+    let ratio = |this: f64, other: f64| p95(&verdict.excess, this) as f64 / p95(delivery, other) as f64;
+    // Both ends at once are farther out than 95 %.
+    let (value, low, high) = (ratio(0.0, 0.0), ratio(-1.96, 1.96), ratio(1.96, -1.96));
+    let answer = Answer::Estimate(Estimate { value, low, high, confidence: 0.95 });
+    let what = "found gap beyond its stamps, p95 / cost of a delivery, p95";
+    judge.answer(what, &answer, delivery.len().min(verdict.excess.len()), Mark::AtMost(1.0));
 }
 
 /// The same evidence, tampered with, is found out.

@@ -13,7 +13,7 @@ use bulkhead::workloads::run::{Surroundings, run_job};
 use nix::time::{ClockId, clock_gettime};
 
 /// No probe here may take longer.
-const PATIENCE: Millis = Millis::from_millis(120_000);
+const PATIENCE: Millis = Millis::from_millis(600_000);
 
 /// A host without anything to say but "go".
 struct Alone;

@@ -1,16 +1,16 @@
-//! The table: one row per comparison, with ratio, interval, mark and what that means, in 80 columns.
+//! The table: one row per comparison, with ratio, interval, mark and what the judge says of it, in 80 columns.
 
 use std::fmt::Write;
 
-use bulkhead::model::metric::{Better, Estimate, Unit};
+use bulkhead::model::metric::{Better, Unit};
 use bulkhead::model::results::Answer;
 use bulkhead::model::units::three_digits;
 use bulkhead::stats::interval::median_interval;
 use bulkhead::stats::pairs::compare;
 use bulkhead::stats::summary::median;
 
-/// Confidence of the intervals.
-const CONFIDENCE: f64 = 0.95;
+use crate::verdict::{CONFIDENCE, Mark, Verdict};
+
 /// Columns of the first cell.
 const FIRST: usize = 36;
 
@@ -23,73 +23,31 @@ pub struct Row {
     pub unit: Unit,
     /// Which direction is good.
     pub better: Better,
-    /// Smallest and largest ratio that keeps the mark.
-    pub mark: (f64, f64),
+    /// Where the ratio is to be.
+    pub mark: Mark,
 }
 
 impl Row {
     /// At least this ratio.
     pub fn at_least(what: &str, unit: Unit, least: f64) -> Self {
-        Self { what: what.to_owned(), unit, better: Better::Higher, mark: (least, f64::INFINITY) }
+        Self { what: what.to_owned(), unit, better: Better::Higher, mark: Mark::AtLeast(least) }
     }
 
     /// At most this ratio.
     pub fn at_most(what: &str, unit: Unit, most: f64) -> Self {
-        Self { what: what.to_owned(), unit, better: Better::Lower, mark: (f64::NEG_INFINITY, most) }
+        Self { what: what.to_owned(), unit, better: Better::Lower, mark: Mark::AtMost(most) }
     }
 
     /// The same, give or take this share.
     pub fn within(what: &str, unit: Unit, share: f64) -> Self {
-        let mark = (1.0 - share, 1.0 + share);
+        let mark = Mark::Within(1.0 - share, 1.0 + share);
         Self { what: what.to_owned(), unit, better: Better::Neither, mark }
     }
 
     fn mark_text(&self) -> String {
         match self.mark {
-            (low, f64::INFINITY) => format!("≥ {low}"),
-            (f64::NEG_INFINITY, high) => format!("≤ {high}"),
-            (low, high) => format!("{low:.2} … {high:.2}"),
-        }
-    }
-}
-
-/// What an interval says about a mark.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Verdict {
-    /// All of the interval keeps it.
-    Kept,
-    /// The estimate keeps it, some of the interval does not.
-    Likely,
-    /// The estimate misses it, some of the interval does not.
-    Unlikely,
-    /// All of the interval misses it.
-    Missed,
-    /// There is no ratio.
-    Unknown,
-}
-
-impl Verdict {
-    fn of(ratio: &Estimate, (low, high): (f64, f64)) -> Self {
-        let inside = |value: f64| (low..=high).contains(&value);
-        if inside(ratio.low) && inside(ratio.high) {
-            Self::Kept
-        } else if ratio.high < low || ratio.low > high {
-            Self::Missed
-        } else if inside(ratio.value) {
-            Self::Likely
-        } else {
-            Self::Unlikely
-        }
-    }
-
-    /// In one word.
-    pub const fn word(self) -> &'static str {
-        match self {
-            Self::Kept => "kept",
-            Self::Likely => "likely",
-            Self::Unlikely => "unlikely",
-            Self::Missed => "MISSED",
-            Self::Unknown => "?",
+            Mark::Within(least, most) => format!("{least:.2} … {most:.2}"),
+            mark => mark.to_string(),
         }
     }
 }
@@ -97,7 +55,7 @@ impl Verdict {
 /// The head of the table.
 pub fn head() -> String {
     format!(
-        "{:<FIRST$}{:<8}{:<15}{:<13}verdict\n{}\n",
+        "{:<FIRST$}{:<7}{:<14}{:<12}verdict\n{}\n",
         "ours / theirs",
         "ratio",
         "interval",
@@ -124,16 +82,16 @@ pub fn row(row: &Row, pairs: &[(f64, f64)], reason: Option<&str>) -> (String, Ve
     let mut text = String::new();
     let (cells, verdict) = match &ratio {
         Answer::Estimate(ratio) => {
-            let verdict = Verdict::of(ratio, row.mark);
+            let verdict = row.mark.judge((ratio.low, ratio.high));
             let interval = format!("{}…{}", three_digits(ratio.low), three_digits(ratio.high));
             ((three_digits(ratio.value), interval), verdict)
         }
-        Answer::Unsupported(_) => (("n/a".to_owned(), String::new()), Verdict::Unknown),
+        Answer::Unsupported(_) => (("n/a".to_owned(), String::new()), Verdict::NotDecided),
     };
     let what = &row.what;
     let _ = writeln!(
         text,
-        "{what:<FIRST$}{:<8}{:<15}{:<13}{}",
+        "{what:<FIRST$}{:<7}{:<14}{:<12}{}",
         cells.0,
         cells.1,
         row.mark_text(),

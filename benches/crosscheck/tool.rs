@@ -18,6 +18,10 @@ pub struct Tool {
     pub package: &'static str,
 }
 
+/// A program has loaded its libraries by then; on a machine that is busy it takes a few looks.
+const MAPS_AFTER: Duration = Duration::from_millis(300);
+const MAPS_LOOKS: u32 = 20;
+
 /// Where else to look: tools for the administrator are not on everybody's path.
 const MORE_FOLDERS: [&str; 2] = ["/usr/sbin", "/sbin"];
 
@@ -37,6 +41,20 @@ impl Tool {
         }
         let last = printed.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("nothing").to_owned();
         Err(format!("{} ended with {status}; its last words: {last}", self.name))
+    }
+
+    /// The same, and what it has mapped once it runs: a single look, so that nobody keeps a CPU warm for it.
+    pub fn run_mapped(
+        self,
+        arguments: &[&str],
+        folder: &Path,
+        patience: Duration,
+    ) -> Result<(String, String), String> {
+        let mut running = self.start(arguments, folder)?;
+        let maps = running.maps();
+        let status = running.wait(patience)?;
+        let printed = running.printed()?;
+        if status.success() { Ok((printed, maps)) } else { Err(format!("{} ended with {status}", self.name)) }
     }
 
     /// Starts it in this folder.
@@ -85,6 +103,21 @@ pub struct Running {
 }
 
 impl Running {
+    /// The files that it has mapped, once it is itself and its libraries are there; empty when it ended before.
+    fn maps(&self) -> String {
+        let path = format!("/proc/{}/maps", self.child.id());
+        for _ in 0..MAPS_LOOKS {
+            thread::sleep(MAPS_AFTER);
+            let maps = std::fs::read_to_string(&path).unwrap_or_default();
+            let is_itself =
+                maps.lines().next().is_some_and(|line| line.ends_with(&format!("/{}", self.name)));
+            if is_itself || maps.is_empty() {
+                return maps;
+            }
+        }
+        String::new()
+    }
+
     /// Waits asleep: whoever looked now and then would keep a CPU warm for the tool, and nobody does for the probe.
     fn wait(&mut self, patience: Duration) -> Result<ExitStatus, String> {
         let failed = |error: std::io::Error| format!("{} could not be waited for: {error}", self.name);

@@ -16,7 +16,6 @@ mod streams;
 #[path = "../verdict/mod.rs"]
 mod verdict;
 
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -25,6 +24,7 @@ use bulkhead::model::experiment::PlatformSpec;
 use bulkhead::model::names::PlatformKind;
 use bulkhead::platforms::vm::payload::GuestModules;
 use bulkhead::platforms::vm::toolbox::Toolbox;
+use verdict::{Judge, say};
 
 fn main() -> ExitCode {
     if guest::is_guest() {
@@ -34,14 +34,7 @@ fn main() -> ExitCode {
     if words.iter().any(|word| word == "-nodefaults" || word == "--version") {
         return fake::run(&words);
     }
-    match run(&words) {
-        Ok(true) => ExitCode::SUCCESS,
-        Ok(false) => ExitCode::from(1),
-        Err(error) => {
-            say(&format!("exec: {error:#}"));
-            ExitCode::from(3)
-        }
-    }
+    verdict::ended("exec", run(&words))
 }
 
 /// What both sides are made of.
@@ -61,7 +54,7 @@ impl Kit {
     }
 }
 
-fn run(words: &[String]) -> Result<bool> {
+fn run(words: &[String]) -> Result<Judge> {
     let exe = Path::new(env!("CARGO_BIN_EXE_bulkhead"));
     let spec = PlatformSpec::of_kind(PlatformKind::Vm);
     let modules = |folder: Option<&Path>| GuestModules::for_program(folder, false, &[]);
@@ -69,21 +62,15 @@ fn run(words: &[String]) -> Result<bool> {
     let kit = Kit { tools, exe, words: words.to_vec() };
     let parts = ["boot", "streams", "starts"];
     let named = parts.iter().any(|part| words.iter().any(|word| word == part));
-    let mut met = true;
+    let mut judge = Judge::default();
     for part in parts.into_iter().filter(|part| !named || words.iter().any(|word| word == part)) {
-        met &= match part {
-            "boot" => boot::compare(&kit)?,
-            "streams" => streams::compare(&kit)?,
-            _ => starts::count(&kit)?,
-        };
+        match part {
+            "boot" => boot::compare(&kit, &mut judge)?,
+            "streams" => streams::compare(&kit, &mut judge)?,
+            _ => starts::count(&kit, &mut judge)?,
+        }
     }
-    Ok(met)
-}
-
-/// Prints a line.
-pub fn say(line: &str) {
-    // Nobody is left to tell when standard output is gone.
-    let _ = writeln!(std::io::stdout(), "{line}");
+    Ok(judge)
 }
 
 fn cache() -> Result<PathBuf> {

@@ -1,32 +1,43 @@
-//! Speed of the simulator beside `SimPy`, `SimGrid` and nexosim: the same work, one after the other in random order, round after
-//! round, on one core; then events per second and ratios with their scatter.
+//! Speed of the simulator beside `SimPy`, `SimGrid` and nexosim: the same work (as many entities, cores and events), one after
+//! the other, round after round, on one core; then events per second, and ratios of the same round with their interval.
 //!
 //! ```text
-//!   timers      N entities, each sleeps for a random time and does so again        queue, entities with books of their own
-//!   sharing     32 CPU-bound entities on 16 CPUs, turn by turn, accounts kept      the whole machine
+//!   timers      N entities, each sleeps for a random time and does so again:       queue, entities with books of their own
+//!               1 000 000 times in all
+//!   sharing     32 CPU-bound tasks on 16 cores in turns of 1 ms, 400 000 in all    the whole machine, accounts kept
 //!   policies    the same by each policy                                            ours alone
-//!   memory      a host with 1 000 000 virtual CPUs                                 ours alone, what the process took
+//!   memory      a host with 1 000 000 virtual CPUs                                 ours alone, processes of their own
 //!   barriers    N nodes with noise, each message by itself, or the slowest alone   ours alone, with its memory
 //! ```
 //! The peers are installed on demand into the build folder (`SimPy` by pip, nexosim by cargo; `SimGrid` is a package), each used
 //! as its manual says is quickest; one that cannot be had is named with the reason.
 //!
 //! ```text
-//!   make bench-simulator ARGS="--rounds 3"
+//!   make bench-simulator ARGS="--rounds 3 sharing memory"     some of it, fewer rounds
 //! ```
 
 #![expect(clippy::print_stdout, reason = "a bench reports on standard output")]
 
 mod own;
 mod peers;
+#[path = "../verdict/mod.rs"]
+mod verdict;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use bulkhead::sim::host::Machine;
+use peers::{SIMGRID, SLEEPS};
+use verdict::{Judge, Mark, show};
 
 /// Enough for a median and its scatter.
 const ROUNDS: usize = 5;
+/// Events of the timers together.
+pub const TIMER_EVENTS: u64 = 1_000_000;
+/// Tasks that share cores.
+pub const TASKS: u32 = 32;
+/// Turns of all tasks together: 25 s on 16 cores.
+pub const TURNS: u64 = 400_000;
 /// Entities of the timers.
 const ENTITIES: [u32; 3] = [100, 10_000, 1_000_000];
 
@@ -42,8 +53,8 @@ pub enum Work {
 impl Work {
     fn title(self) -> String {
         match self {
-            Self::Timers(entities) => format!("timers, {entities} entities"),
-            Self::Sharing => "sharing, 32 on 16 CPUs".to_owned(),
+            Self::Timers(entities) => format!("timers, {entities} entities, {TIMER_EVENTS} events"),
+            Self::Sharing => format!("sharing, {TASKS} on 16 cores, {TURNS} turns of 1 ms"),
         }
     }
 }
@@ -58,63 +69,65 @@ fn median(values: &mut [f64]) -> f64 {
     values.get(values.len() / 2).copied().unwrap_or(0.0)
 }
 
-/// Events per second of everybody in every round, by name; `None` is ours.
-fn compare(work: Work, peers: &[peers::Peer], rounds: usize) {
+/// Events per second of everybody in every round; ours first. Ratios come from pairs of the same round.
+fn compare(work: Work, peers: &[peers::Peer], rounds: usize, judge: &mut Judge) {
     println!("\n{}", work.title());
-    let mut speeds: Vec<(String, Vec<f64>)> = vec![("ours".to_owned(), Vec::new())];
-    speeds.extend(peers.iter().map(|peer| (peer.name.to_owned(), Vec::new())));
-    let mut reasons = Vec::new();
+    let peers: Vec<&peers::Peer> = peers.iter().filter(|peer| peer.does(work)).collect();
+    let mut reasons: Vec<Option<String>> = vec![None; peers.len()];
+    let mut speeds: Vec<Vec<Option<f64>>> = vec![Vec::new(); peers.len() + 1];
     for round in 0..rounds {
-        for turn in 0..speeds.len() {
+        for turn in 0..=peers.len() {
             // Another first one in each round.
-            let who = (turn + round) % speeds.len();
-            let speed = match who.checked_sub(1).and_then(|peer| peers.get(peer)) {
-                None => Ok(own::events_per_second(work)),
-                Some(peer) => peer.events_per_second(work),
+            let who = (turn + round) % (peers.len() + 1);
+            let speed = match who.checked_sub(1) {
+                None => Some(own::events_per_second(work)),
+                Some(peer) => match peers[peer].events_per_second(work) {
+                    Ok(speed) => Some(speed),
+                    Err(reason) => {
+                        reasons[peer] = Some(reason);
+                        None
+                    }
+                },
             };
-            match speed {
-                Ok(speed) => speeds[who].1.push(speed),
-                Err(reason) => reasons.push(format!("  {}: {reason}", speeds[who].0)),
+            speeds[who].push(speed);
+        }
+    }
+    let millions =
+        |speeds: &[Option<f64>]| -> Vec<f64> { speeds.iter().flatten().map(|speed| speed / 1e6).collect() };
+    show("  ours, M events/s", &millions(&speeds[0]));
+    for ((peer, theirs), reason) in peers.iter().zip(&speeds[1..]).zip(&reasons) {
+        let pairs = speeds[0].iter().zip(theirs);
+        let ratios: Vec<f64> = pairs.filter_map(|(ours, theirs)| Some((*ours)? / (*theirs)?)).collect();
+        let what = format!("sharing: turns per second, ours / {}", peer.name);
+        let is_marked = work == Work::Sharing && [SIMGRID, SLEEPS].contains(&peer.name);
+        match reason {
+            Some(reason) if is_marked => drop(judge.not_taken(&what, reason)),
+            Some(reason) => println!("  {}: {reason}", peer.name),
+            None => {
+                show(&format!("  {}, M events/s", peer.name), &millions(theirs));
+                if is_marked {
+                    judge.rounds(&what, &ratios, Mark::AtLeast(10.0));
+                } else {
+                    show(&format!("  ours / {}", peer.name), &ratios);
+                }
             }
         }
-    }
-    let ours = median(&mut speeds[0].1.clone());
-    for (name, values) in &mut speeds {
-        if values.is_empty() {
-            continue;
-        }
-        let middle = median(values);
-        println!(
-            "  {name:<10} {:>9.3} M events/s  ({:.3} … {:.3})  ours is {:.1} × as fast",
-            middle / 1e6,
-            values[0] / 1e6,
-            values[values.len() - 1] / 1e6,
-            ours / middle
-        );
-    }
-    reasons.dedup();
-    for reason in &reasons {
-        println!("{reason}");
     }
 }
 
 /// Barriers of a bulk-synchronous program, which no peer has at this size.
-fn barriers(nodes: u32, by_messages: bool, rounds: usize) {
-    let (how, what) =
-        if by_messages { ("dissemination", "messages") } else { ("as the maximum", "nodes' steps") };
-    println!("\nbarriers {how}, {nodes} nodes with noise");
-    let all: Vec<(f64, Option<u64>)> = (0..rounds).map(|_| own::barriers(nodes, by_messages)).collect();
-    let mut speeds: Vec<f64> = all.iter().map(|(speed, _)| *speed).collect();
-    let middle = median(&mut speeds);
-    let memory = all.iter().filter_map(|(_, bytes)| *bytes).max();
-    let memory = memory.map_or("unknown".to_owned(), |bytes| format!("{:.2} GB", bytes as f64 / 1e9));
-    println!(
-        "  {:<10} {:>9.3} M {what}/s  ({:.3} … {:.3}), {memory} of memory at most",
-        "ours",
-        middle / 1e6,
-        speeds[0] / 1e6,
-        speeds[speeds.len() - 1] / 1e6
-    );
+fn barriers(rounds: usize, judge: &mut Judge) {
+    let speeds = |nodes, by_messages| -> Vec<f64> {
+        (0..rounds).map(|_| own::barriers(nodes, by_messages) / 1e6).collect()
+    };
+    println!("\nbarriers of nodes with noise");
+    let what = "barriers of 1 000 000 nodes by messages, M messages/s";
+    judge.rounds(what, &speeds(1_000_000, true), Mark::AtLeast(3.0));
+    show("  10 000 000 nodes, as the maximum, M steps of nodes/s", &speeds(10_000_000, false));
+    let memory: Vec<f64> =
+        (0..rounds).filter_map(|_| Some(own::bytes_of_barriers(1_000_000)? / 1e9)).collect();
+    let what = "memory of the 1 000 000 nodes, a process of its own, GB";
+    judge.rounds(what, &memory, Mark::AtMost(4.0));
 }
 
 /// The same 32 on 16 CPUs by each policy. One event may bring on many virtual CPUs, so these are counted as well.
@@ -128,27 +141,40 @@ fn policies(rounds: usize) {
     }
 }
 
-/// What a virtual CPU takes of this process' memory on a host that has a million.
-fn memory() {
-    let (bytes, state) = (own::bytes_per_vcpu(), Machine::BYTES_PER_VCPU);
-    let bytes = bytes.map_or("unknown".to_owned(), |bytes| format!("{bytes:.0} bytes"));
-    println!(
-        "\nmemory per virtual CPU of 1 000 000, from the file to the figures: {bytes}; its state and books: {state}"
-    );
+/// What a virtual CPU takes on a host that has a million, from the file to the figures.
+fn memory(rounds: usize, judge: &mut Judge) {
+    println!("\nmemory; the state and books of a virtual CPU alone: {} bytes", Machine::BYTES_PER_VCPU);
+    let bytes: Vec<f64> = (0..rounds).filter_map(|_| own::bytes_per_vcpu()).collect();
+    let what = "bytes per virtual CPU of 1 000 000, processes of their own";
+    judge.rounds(what, &bytes, Mark::AtMost(200.0));
 }
 
 fn main() -> ExitCode {
+    if own::is_child() {
+        return ExitCode::SUCCESS;
+    }
     let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("simulator-peers");
     let peers = peers::all(&folder);
     let rounds = rounds();
-    println!("{rounds} rounds, one core each; medians and extremes");
-    for entities in ENTITIES {
-        compare(Work::Timers(entities), &peers, rounds);
+    let mut judge = Judge::default();
+    println!("{rounds} rounds, one core each");
+    let words: Vec<String> = std::env::args().collect();
+    let named = |part: &str| words.iter().any(|word| word == part);
+    let all = !["timers", "sharing", "policies", "barriers", "memory"].into_iter().any(named);
+    for entities in ENTITIES.into_iter().filter(|_| all || named("timers")) {
+        compare(Work::Timers(entities), &peers, rounds, &mut judge);
     }
-    compare(Work::Sharing, &peers, rounds);
-    policies(rounds);
-    barriers(1_000_000, true, rounds);
-    barriers(10_000_000, false, rounds);
-    memory();
-    ExitCode::SUCCESS
+    if all || named("sharing") {
+        compare(Work::Sharing, &peers, rounds, &mut judge);
+    }
+    if all || named("policies") {
+        policies(rounds);
+    }
+    if all || named("barriers") {
+        barriers(rounds, &mut judge);
+    }
+    if all || named("memory") {
+        memory(rounds, &mut judge);
+    }
+    judge.close()
 }

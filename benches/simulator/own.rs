@@ -1,6 +1,7 @@
 //! Our side: the event queue alone, and the machine with its policies and books.
 
 use std::fs;
+use std::process::Command;
 use std::time::Instant;
 
 use bulkhead::model::scenario::{Scenario, cases};
@@ -10,10 +11,8 @@ use bulkhead::sim::random::Stream;
 use bulkhead::sim::scenario::run_host;
 use bulkhead::sim::time::{Span, Time};
 
-use super::Work;
+use super::{TIMER_EVENTS, TURNS, Work};
 
-/// Events that are timed.
-const EVENTS: u64 = 4_000_000;
 /// Longest sleep of a timer.
 const LONGEST_NS: u64 = 1_000_000;
 
@@ -32,10 +31,10 @@ pub const POLICIES: [(&str, &str); 10] = [
 ];
 const PER_THREAD: &str = r#"{ name = "per-thread", quantum_us = 1000 }"#;
 
-/// Two VMs that want all of the host; the host's line comes first.
+/// Two VMs that want all of the host, 400 000 turns of 1 ms in all; the host's line comes first.
 const SHARING: &str = r#"
 name = "sharing"
-limits = { simulated_s = 100, events = 10_000_000_000 }
+limits = { simulated_s = 25, events = 10_000_000_000 }
 [[vm]]
 name = "A"
 vcpus = 16
@@ -57,24 +56,22 @@ noise = { kind = "periodic", period_us = 200000, length_us = 20000 }
 barrier = { kind = "dissemination", latency_ns = 35000, overhead_ns = 5000, gap_ns = 5000, per_byte_ps = 9091, bytes = 8 }
 "#;
 
-/// Barriers by messages, or as the maximum over so many nodes: events (messages or nodes' steps) per second, and the most
-/// memory that this process has had meanwhile, in bytes, if the kernel says it.
-pub fn barriers(nodes: u32, by_messages: bool) -> (f64, Option<u64>) {
+/// Barriers by messages, or as the maximum over so many nodes: events (messages or nodes' steps) per second.
+pub fn barriers(nodes: u32, by_messages: bool) -> f64 {
     let cases = cases(BARRIERS, &[]).expect("it is a scenario");
     let mut spec = cases.into_iter().next().and_then(|case| case.scenario.nodes).expect("it has nodes");
     spec.count = nodes;
     if !by_messages {
         spec.barrier = bulkhead::model::scenario::BarrierSpec::Maximum;
     }
-    // The mark of the most memory goes back to what is in use now (proc(5)).
-    let is_reset = fs::write("/proc/self/clear_refs", "5").is_ok();
     let began = Instant::now();
     let outcome = nodes::run(&spec, None, 1);
     let speed = outcome.events as f64 / began.elapsed().as_secs_f64();
     assert_eq!(outcome.trouble, None, "the program ran to its end");
-    (speed, most_memory().filter(|_| is_reset))
+    speed
 }
 
+/// The most memory that this process ever had.
 fn most_memory() -> Option<u64> {
     let status = fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
@@ -85,7 +82,7 @@ fn most_memory() -> Option<u64> {
 pub fn events_per_second(work: Work) -> f64 {
     match work {
         Work::Timers(entities) => timers(entities),
-        Work::Sharing => sharing(PER_THREAD).0,
+        Work::Sharing => turns_per_second(),
     }
 }
 
@@ -120,12 +117,16 @@ fn timers(entities: u32) -> f64 {
         queue.push(Time::from_nanos(sleeper.random.below(LONGEST_NS)), number);
     }
     let began = Instant::now();
-    for _ in 0..EVENTS {
+    for _ in 0..TIMER_EVENTS {
         let Some((now, number)) = queue.pop() else { break };
         queue.push(sleepers[number as usize].wake(now), number);
     }
-    let speed = EVENTS as f64 / began.elapsed().as_secs_f64();
-    assert_eq!(sleepers.iter().map(|sleeper| sleeper.waits).sum::<u64>(), EVENTS, "each event woke somebody");
+    let speed = TIMER_EVENTS as f64 / began.elapsed().as_secs_f64();
+    assert_eq!(
+        sleepers.iter().map(|sleeper| sleeper.waits).sum::<u64>(),
+        TIMER_EVENTS,
+        "each event woke somebody"
+    );
     speed
 }
 
@@ -134,8 +135,22 @@ fn scenario(text: &str) -> Scenario {
     cases.into_iter().next().expect("it has a case").scenario
 }
 
+/// Turns per second of the work that the peers do, too: each brings a task onto a core.
+fn turns_per_second() -> f64 {
+    let (_, dispatches, turns) = sharing_counted(PER_THREAD);
+    // The first turn of a core begins, the last one ends with the time.
+    assert!(turns.abs_diff(TURNS) <= 32, "{turns} turns, where the peers make {TURNS}");
+    dispatches
+}
+
 /// Events and dispatches per second.
 pub fn sharing(policy: &str) -> (f64, f64) {
+    let (events, dispatches, _) = sharing_counted(policy);
+    (events, dispatches)
+}
+
+/// The same, and how many dispatches there were.
+fn sharing_counted(policy: &str) -> (f64, f64, u64) {
     // Servers of 5 ms every 10 ms, which only this policy knows.
     let vms = if policy.contains("rtds") {
         SHARING.replace("vcpus = 16", "vcpus = 16\nbudget_us = 5000\nperiod_us = 10000")
@@ -148,28 +163,59 @@ pub fn sharing(policy: &str) -> (f64, f64) {
     let seconds = began.elapsed().as_secs_f64();
     assert_eq!(outcome.trouble, None, "the machine ran to its end");
     let dispatches = outcome.figures.iter().filter(|figure| figure.id.ends_with(".dispatches"));
-    (outcome.events as f64 / seconds, dispatches.map(|figure| figure.value).sum::<f64>() / seconds)
+    let turns = dispatches.map(|figure| figure.value).sum::<f64>();
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a count")]
+    let counted = turns as u64;
+    (outcome.events as f64 / seconds, turns / seconds, counted)
 }
 
-/// Ten thousand VMs of a hundred virtual CPUs each.
-const MILLION: &str = r#"
-name = "million"
+/// VMs of a hundred virtual CPUs each; how many comes after it.
+const MANY: &str = r#"
+name = "many"
 limits = { simulated_s = 1, events = 2_000_000 }
 host = { cpus = 1024, policy = { name = "per-thread", quantum_us = 100000 } }
 [[vm]]
 name = "A"
 vcpus = 100
-count = 10_000
 thread = [{ run = { program = "endless" } }]
 "#;
+/// Virtual CPUs of a VM.
+const PER_VM: u64 = 100;
+/// Word on the command line of a process that does one thing and says how much memory it had at most.
+const CHILD: &str = "--memory-of";
 
-/// Bytes that the process takes more while a host of a million virtual CPUs is made and runs, for each of them, if the
-/// kernel says it.
+/// Does what the command line asks of such a process, if this is one.
+pub fn is_child() -> bool {
+    let mut words = std::env::args().skip_while(|word| word != CHILD).skip(1);
+    let (Some(what), Some(count)) = (words.next(), words.next().and_then(|count| count.parse().ok())) else {
+        return false;
+    };
+    if what == "vcpus" {
+        let outcome = run_host(&scenario(&format!("{MANY}count = {}", u64::from(count) / PER_VM)), 1, 0);
+        assert!(outcome.events > 0, "somebody ran");
+    } else {
+        barriers(count, true);
+    }
+    crate::verdict::say(&most_memory().unwrap_or(0).to_string());
+    true
+}
+
+/// The most memory of a process of its own that does this and nothing else.
+fn memory_of(what: &str, count: u32) -> Option<f64> {
+    let myself = std::env::current_exe().ok()?;
+    let output = Command::new(myself).args([CHILD, what, &count.to_string()]).output().ok()?;
+    let said = String::from_utf8_lossy(&output.stdout);
+    said.trim().parse().ok().filter(|bytes: &f64| *bytes > 0.0)
+}
+
+/// Bytes for each virtual CPU of a host with a million of them: what a process with it has at most, less what one with a
+/// single VM has.
 pub fn bytes_per_vcpu() -> Option<f64> {
-    fs::write("/proc/self/clear_refs", "5").ok()?;
-    let before = most_memory()?;
-    let scenario = scenario(MILLION);
-    let outcome = run_host(&scenario, 1, 0);
-    assert!(outcome.events > 0, "somebody ran");
-    Some(most_memory()?.saturating_sub(before) as f64 / 1e6)
+    let (many, few) = (1_000_000, 100);
+    Some((memory_of("vcpus", many)? - memory_of("vcpus", few)?) / f64::from(many - few))
+}
+
+/// Bytes that a process has at most in which so many nodes have barriers by messages.
+pub fn bytes_of_barriers(nodes: u32) -> Option<f64> {
+    memory_of("barriers", nodes)
 }

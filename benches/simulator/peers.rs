@@ -1,4 +1,4 @@
-//! The peers: programs that do the same work and print their events per second.
+//! The peers: programs that do the same work, as many events of as many entities, and print their events per second.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,16 @@ pub struct Peer {
     pub name: &'static str,
     /// The command that runs its program, or why there is none.
     command: Result<Vec<PathBuf>, String>,
+    /// How it shares CPUs.
+    sharing: &'static str,
+    /// Whether it is there for sharing alone.
+    shares_only: bool,
 }
+
+/// `SimGrid`, whose turns are executions on a host of 16 cores.
+pub const SIMGRID: &str = "SimGrid";
+/// The same without its model of CPUs: a turn only takes time.
+pub const SLEEPS: &str = "SimGrid, turns asleep";
 
 /// All of them, installed where that is possible.
 pub fn all(folder: &Path) -> Vec<Peer> {
@@ -21,11 +30,9 @@ pub fn all(folder: &Path) -> Vec<Peer> {
     let with = |install: fn(&Path, &Path) -> Result<Vec<PathBuf>, String>| {
         made.clone().and_then(|()| install(&here, folder))
     };
-    vec![
-        Peer { name: "SimPy", command: with(simpy) },
-        Peer { name: "SimGrid", command: with(simgrid) },
-        Peer { name: "nexosim", command: with(nexosim) },
-    ]
+    let peer = |name, command| Peer { name, command, sharing: "sharing", shares_only: false };
+    let sleeps = Peer { sharing: "sharing-asleep", shares_only: true, ..peer(SLEEPS, with(simgrid)) };
+    vec![peer("SimPy", with(simpy)), peer(SIMGRID, with(simgrid)), sleeps, peer("nexosim", with(nexosim))]
 }
 
 fn done(what: &str, command: &mut Command) -> Result<(), String> {
@@ -81,13 +88,18 @@ fn nexosim(here: &Path, folder: &Path) -> Result<Vec<PathBuf>, String> {
 }
 
 impl Peer {
+    /// Whether this work is its.
+    pub fn does(&self, work: Work) -> bool {
+        !self.shares_only || work == Work::Sharing
+    }
+
     /// Runs it; it prints a number.
     pub fn events_per_second(&self, work: Work) -> Result<f64, String> {
         let words = self.command.as_ref().map_err(Clone::clone)?;
         let (program, rest) = words.split_first().ok_or("there is no program")?;
         let argument = match work {
-            Work::Timers(entities) => format!("timers {entities}"),
-            Work::Sharing => "sharing 32".to_owned(),
+            Work::Timers(entities) => format!("timers {entities} {}", super::TIMER_EVENTS),
+            Work::Sharing => format!("{} {} {}", self.sharing, super::TASKS, super::TURNS),
         };
         let mut command = Command::new(program);
         command.args(rest).args(argument.split(' ')).stdin(Stdio::null()).stderr(Stdio::null());

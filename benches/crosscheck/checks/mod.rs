@@ -1,5 +1,6 @@
 //! The comparisons, one file per tool.
 
+mod cache;
 mod chase;
 mod companion;
 mod disk;
@@ -19,7 +20,7 @@ pub fn all() -> Vec<Box<dyn Check>> {
     vec![
         Box::new(disk::Disk),
         Box::new(disk_cost::DiskCost::default()),
-        Box::new(hpcc::Suite),
+        Box::new(hpcc::Suite::default()),
         Box::new(stream::Stream),
         Box::new(chase::Chase::default()),
         Box::new(network::Stream),

@@ -1,4 +1,4 @@
-//! stress-ng's variant of STREAM beside the memory probe's copy, on arrays far larger than most caches. stress-ng counts
+//! stress-ng's variant of STREAM beside the memory probe's copy, on arrays of four times the last-level cache. stress-ng counts
 //! reads and writes of copy, scale, add and triad together, and warns itself that it is no STREAM; the best of it and of
 //! hpcc's STREAM is what the memory probe is measured by.
 
@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use bulkhead::model::metric::Unit;
 
+use super::cache;
 use super::hpcc::copy;
 use crate::parse::stress_ng;
 use crate::rounds::{Check, World};
@@ -13,8 +14,6 @@ use crate::table::Row;
 use crate::tool::Tool;
 
 const STRESS_NG: Tool = Tool { name: "stress-ng", package: "stress-ng" };
-/// Both arrays of our copy together.
-const COPIED_MIB: u64 = 256;
 
 pub struct Stream;
 
@@ -29,11 +28,12 @@ impl Check for Stream {
 
     fn theirs(&mut self, world: &World) -> Result<Vec<f64>, String> {
         // Its three arrays are four times the cache each. In less than five seconds it tells nothing.
+        let cache = cache::last_level_bytes()?.to_string();
         let arguments = [
             "--stream",
             "1",
             "--stream-l3-size",
-            "32M",
+            &cache,
             "--stream-madvise",
             "hugepage",
             "-t",
@@ -45,6 +45,7 @@ impl Check for Stream {
     }
 
     fn ours(&mut self, world: &World) -> Result<Vec<f64>, String> {
-        Ok(vec![copy(world, COPIED_MIB)?])
+        let copied = 2 * cache::BEYOND * cache::last_level_bytes()?;
+        Ok(vec![copy(world, copied.div_ceil(1 << 20))?])
     }
 }

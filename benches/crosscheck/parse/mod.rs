@@ -1,6 +1,7 @@
 //! What the tools print, read into figures. Pure: text in, figures or the reason out; tests read recorded samples
 //! (`tests/crosscheck.rs`).
 
+pub mod blas;
 pub mod chase;
 pub mod cyclictest;
 pub mod fio;

@@ -173,10 +173,15 @@ fn quantile(sorted: &[f64], share: f64) -> f64 {
     sorted[((sorted.len() - 1) as f64 * share).round() as usize]
 }
 
-/// Median, and the order statistics that enclose it with at least 95 %; all values where there are fewer than six.
-fn median_and_interval(mut values: Vec<f64>) -> (f64, f64, f64) {
+/// Median, and in words the order statistics that enclose it with at least 95 %. Fewer than six values enclose it with less,
+/// whichever are taken: then there is no interval.
+fn median_and_interval(mut values: Vec<f64>) -> (f64, String) {
     values.sort_by(f64::total_cmp);
     let count = values.len();
+    let median = quantile(&values, 0.5);
+    if count < 6 {
+        return (median, format!("{count} rounds: no interval"));
+    }
     let mut tail = 0.5_f64.powi(i32::try_from(count).unwrap());
     let (mut outside, mut below) = (0, tail);
     for rank in 0..count / 2 {
@@ -187,7 +192,7 @@ fn median_and_interval(mut values: Vec<f64>) -> (f64, f64, f64) {
         tail *= (count - rank) as f64 / (rank + 1) as f64;
         below += tail;
     }
-    (quantile(&values, 0.5), values[outside], values[count - 1 - outside])
+    (median, format!("{:.3} to {:.3}", values[outside], values[count - 1 - outside]))
 }
 
 /// What one way did at one size, per round.
@@ -273,10 +278,10 @@ fn report(ways: &[Box<dyn Way>], seen: &[Vec<Seen>], plain: &[Vec<f64>], rounds:
             let mut trips = one.trips.clone();
             trips.sort_by(f64::total_cmp);
             let ratios = seen[0].medians.iter().zip(&one.medians).map(|(ours, its)| ours / its).collect();
-            let (ratio, low, high) = median_and_interval(ratios);
+            let (ratio, interval) = median_and_interval(ratios);
             let [p50, p99, max] = [0.5, 0.99, 1.0].map(|share| quantile(&trips, share));
             println!(
-                "{:<12} {size:>9} {p50:>13.0} {p99:>10.0} {max:>11.0}   {ratio:.3} ({low:.3} to {high:.3})",
+                "{:<12} {size:>9} {p50:>13.0} {p99:>10.0} {max:>11.0}   {ratio:.3} ({interval})",
                 way.name()
             );
         }
@@ -285,11 +290,11 @@ fn report(ways: &[Box<dyn Way>], seen: &[Vec<Seen>], plain: &[Vec<f64>], rounds:
     for ((size, seen), plain) in SIZES.iter().zip(seen).zip(plain) {
         for (way, one) in ways.iter().zip(seen) {
             let ratios = one.bandwidths.iter().zip(plain).map(|(its, copy)| its / copy).collect();
-            let (ratio, low, high) = median_and_interval(ratios);
-            let (speed, _, _) = median_and_interval(one.bandwidths.clone());
-            println!("{:<12} {size:>9} {speed:>13.3}   {ratio:.3} ({low:.3} to {high:.3})", way.name());
+            let (ratio, interval) = median_and_interval(ratios);
+            let (speed, _) = median_and_interval(one.bandwidths.clone());
+            println!("{:<12} {size:>9} {speed:>13.3}   {ratio:.3} ({interval})", way.name());
         }
-        let (speed, _, _) = median_and_interval(plain.clone());
+        let (speed, _) = median_and_interval(plain.clone());
         println!("{:<12} {size:>9} {speed:>13.3}", "plain copy");
     }
 }

@@ -1,0 +1,148 @@
+//! The figures that the documentation states: every verdict in `docs/figures.md` and in the README is what the judge says
+//! of the interval beside it, missed ones are there, and every command names a bench that exists.
+
+#[path = "../benches/verdict/mod.rs"]
+mod verdict;
+
+use std::fs;
+use std::path::Path;
+
+use verdict::{Mark, Verdict};
+
+fn text(name: &str) -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(name);
+    fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+/// One row of a table of figures.
+#[derive(Debug)]
+struct Row {
+    figure: String,
+    mark: String,
+    measured: String,
+    verdict: String,
+    rest: Vec<String>,
+}
+
+/// The rows of all tables whose fourth column is the verdict.
+fn rows(text: &str) -> Vec<Row> {
+    let (mut found, mut inside) = (Vec::new(), false);
+    for line in text.lines() {
+        let cells: Vec<&str> = line.trim().trim_matches('|').split(" | ").map(str::trim).collect();
+        inside = line.starts_with('|') && (inside || cells.get(3) == Some(&"verdict"));
+        if let [figure, mark, measured, verdict, rest @ ..] = cells.as_slice()
+            && inside
+            && *verdict != "verdict"
+            && !figure.starts_with("---")
+        {
+            found.push(Row {
+                figure: (*figure).to_owned(),
+                mark: (*mark).to_owned(),
+                measured: (*measured).to_owned(),
+                verdict: (*verdict).to_owned(),
+                rest: rest.iter().map(|cell| (*cell).to_owned()).collect(),
+            });
+        }
+    }
+    found
+}
+
+fn number(text: &str) -> Option<f64> {
+    text.trim().parse().ok()
+}
+
+/// `≤ 1.15`, `≥ 0.97`, `0.95 … 1.05`; none for `none` and the like.
+fn mark(text: &str) -> Option<Mark> {
+    if let Some(most) = text.strip_prefix('≤') {
+        return number(most).map(Mark::AtMost);
+    }
+    if let Some(least) = text.strip_prefix('≥') {
+        return number(least).map(Mark::AtLeast);
+    }
+    let (least, most) = text.split_once('…')?;
+    Some(Mark::Within(number(least)?, number(most)?))
+}
+
+/// The first `[low … high]`.
+fn interval(text: &str) -> Option<(f64, f64)> {
+    let (_, rest) = text.split_once('[')?;
+    let (low, high) = rest.split_once(']')?.0.split_once('…')?;
+    Some((number(low)?, number(high)?))
+}
+
+/// `0 of 107`: so many failures of a promise.
+fn failures(text: &str) -> Option<u64> {
+    let (_, number_before) =
+        text.split_once(" of ").map(|(before, _)| before.rsplit_once(' ').unwrap_or(("", before)))?;
+    number_before.parse().ok()
+}
+
+/// What the judge says of a row; none when its prose has to be believed.
+fn judged(row: &Row) -> Option<Verdict> {
+    match (mark(&row.mark), interval(&row.measured)) {
+        (Some(mark), Some(span)) => Some(mark.judge(span)),
+        (Some(_), None) => Some(Verdict::NotDecided),
+        (None, _) if row.mark == "none" => {
+            failures(&row.measured).map(|failed| Mark::AtMost(0.0).judge((failed as f64, failed as f64)))
+        }
+        _ => None,
+    }
+}
+
+#[test]
+fn every_stated_verdict_is_what_the_judge_says_of_the_interval_beside_it() {
+    for name in ["docs/figures.md", "README.md"] {
+        let rows = rows(&text(name));
+        assert!(rows.len() >= 8, "{name} has {} rows of figures", rows.len());
+        for row in rows {
+            let known = Verdict::ALL.iter().any(|verdict| verdict.word() == row.verdict);
+            assert!(known, "{name}, {}: \"{}\" is no verdict", row.figure, row.verdict);
+            // Rows of figures that do not measure what they should say so, and decide nothing.
+            let wanted = judged(&row)
+                .filter(|wanted| *wanted == Verdict::NotDecided || row.verdict != Verdict::NotDecided.word());
+            if let Some(wanted) = wanted {
+                assert_eq!(row.verdict, wanted.word(), "{name}, {row:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn missed_figures_stay() {
+    let all = text("docs/figures.md");
+    assert!(all.contains("6 of 12") && all.contains("0.935 [0.908 … 0.963]"), "figures that were missed");
+    for name in ["docs/figures.md", "README.md"] {
+        let missed = rows(&text(name)).iter().filter(|row| row.verdict == "missed").count();
+        assert!(missed >= 2, "{name} tells of {missed} missed figures");
+    }
+    assert!(text("README.md").contains("docs/figures.md"));
+}
+
+#[test]
+fn every_command_beside_a_figure_is_there() {
+    let cargo = text("Cargo.toml");
+    for row in rows(&text("docs/figures.md")) {
+        let command = row.rest.last().unwrap_or_else(|| panic!("{row:?}"));
+        if let Some((_, rest)) = command.split_once("cargo bench --bench ") {
+            let bench = rest.split([' ', '`']).next().unwrap_or_default();
+            assert!(cargo.contains(&format!("[[bench]]\nname = \"{bench}\"")), "no bench {bench}: {row:?}");
+        }
+    }
+}
+
+#[test]
+fn the_judge_of_rows_sees_what_it_should() {
+    let row = |mark: &str, measured: &str| {
+        let table = format!(
+            "| figure | mark | measured | verdict |\n| --- | --- | --- | --- |\n| x | {mark} | {measured} | met |"
+        );
+        judged(&rows(&table)[0])
+    };
+    assert_eq!(row("≤ 1.15", "1.1 [1.0 … 1.2]"), Some(Verdict::NotDecided));
+    assert_eq!(row("≤ 1.15", "1.07 [1.0 … 1.1], fine"), Some(Verdict::Met));
+    assert_eq!(row("≤ 1.15", "1.07 (1.0 … 1.1)"), Some(Verdict::NotDecided), "a range of rounds");
+    assert_eq!(row("0.97 … 1.03", "0.93 [0.92 … 0.95]"), Some(Verdict::Missed));
+    assert_eq!(row("none", "0 of 107, up to 2.8 %"), Some(Verdict::Met));
+    assert_eq!(row("none", "84, 99 ms: 1 of 3"), Some(Verdict::Missed));
+    assert_eq!(row("(no mark)", "1.0 [0.9 … 1.1]"), None);
+}
