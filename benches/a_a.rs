@@ -31,7 +31,7 @@ use bulkhead::campaign::analysis::analyse;
 use bulkhead::campaign::journal::{Contents, read};
 use bulkhead::model::experiment::Experiment;
 use bulkhead::model::journal::Measurement;
-use bulkhead::model::results::{Answer, Difference, RunResults};
+use bulkhead::model::results::{Difference, RunResults};
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use verdict::{Judge, Mark};
