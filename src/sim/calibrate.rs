@@ -18,7 +18,7 @@ use crate::model::histogram::Histogram;
 use crate::model::metric::{Unit, saturate};
 use crate::model::names::PlatformKind;
 use crate::model::policy::SharingPolicy;
-use crate::model::results::RunResults;
+use crate::model::results::{RunResults, made_up};
 use crate::model::scenario::{
     HelpSpec, HostSpec, LimitSpec, LockSpec, PolicySpec, ProgramSpec, Scenario, ThreadSpec, VmSpec,
 };
@@ -106,15 +106,25 @@ pub fn calibrate(run: &RunResults, seed: u64) -> Result<Simulation, String> {
     Ok(Simulation {
         calibrated: true,
         scenario: format!("calibrated from {}", run.experiment.name),
-        about: "Policy, quantum, noise and cost of a switch are taken from all phases of the share probe but the fullest, \
-                which is then predicted."
-            .to_owned(),
+        about: about(run),
         seed,
         replications: 1,
         cases,
         published,
         assumptions,
     })
+}
+
+fn about(run: &RunResults) -> String {
+    let about = "Policy, quantum, noise and cost of a switch are taken from all phases of the share probe but the fullest, \
+                 which is then predicted.";
+    match made_up(&run.platforms).as_slice() {
+        [] => about.to_owned(),
+        labels => format!(
+            "{about} What it was learned from on {} is made up: nothing was measured.",
+            labels.join(", ")
+        ),
+    }
 }
 
 fn joint_of(detail: &ShareDetail, host_cpus: u32, is_vm: bool) -> Measured<'_> {

@@ -45,6 +45,7 @@ pub(crate) fn run() -> RunResults {
         sessions: Vec::new(),
         clocks: Vec::new(),
         policies: Vec::new(),
+        made_up: Vec::new(),
         verdicts: Vec::new(),
         cells: Vec::new(),
         failures: Vec::new(),
