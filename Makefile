@@ -9,7 +9,7 @@ MUTATIONS ?= 200000
 
 export CARGO_BUILD_TARGET := $(TARGET)
 
-.PHONY: help measure test setup setup-test setup-crosscheck build lint doc bench bench-boot bench-channel bench-exec bench-failover bench-gap bench-mpi bench-simulator crosscheck aa fabric fuzz fuzz-channel loom miri install clean
+.PHONY: help measure test setup setup-test setup-crosscheck build lint doc bench bench-boot bench-channel bench-exec bench-failover bench-gap bench-mpi bench-policy bench-simulator crosscheck aa fabric fuzz fuzz-channel loom miri install clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -61,6 +61,9 @@ bench-failover: build ## how long a partition with doubled links is gone when it
 
 bench-mpi: build fabric ## MPI over channels beside Open MPI's own transports (ARGS="host partitions --rounds 3")
 	cargo bench --bench mpi -- $(ARGS)
+
+bench-policy: build ## how often the policy by which CPUs are shared is named right (ARGS="processes machines --runs 8")
+	cargo bench --bench policy -- $(ARGS)
 
 bench-simulator: build ## the simulator beside SimPy, SimGrid and nexosim (ARGS="--rounds 3")
 	@./setup.sh bench-simulator

@@ -154,7 +154,7 @@ fn hold_out<'a, 'b>(seen: &'b [Phase<'a>]) -> Option<(&'b Phase<'a>, Vec<&'b Pha
 fn learn(joint: &Measured<'_>, rest: &[&Phase<'_>], random_seed: u64) -> Option<Model> {
     let seen: Vec<Observation> = rest.iter().map(|phase| phase.0).collect();
     let cpus = f64::from(joint.host_cpus);
-    let named = name(&seen, cpus, 0.0);
+    let named = name(&seen, cpus);
     let fit = named.fits.first()?;
     let most =
         seen.iter().map(|seen| seen.first + seen.other * f64::from(seen.instances - 1)).fold(0.0, f64::max);
@@ -397,7 +397,7 @@ fn told(label: &str, model: &Model, is_vm: bool) -> Vec<AssumptionOutcome> {
             sensitivity::POLICY,
             format!("{}{parameter}", crate::stats::policy::words(model.policy)),
             match &model.doubt {
-                None => format!("closed forms fit best: off by {misfit} % of all CPUs on average"),
+                None => format!("closed forms fit best: off by {misfit} % on average"),
                 Some(doubt) => format!("NOT CERTAIN, take the prediction with care: {doubt}"),
             },
         ),
