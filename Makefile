@@ -9,7 +9,7 @@ MUTATIONS ?= 200000
 
 export CARGO_BUILD_TARGET := $(TARGET)
 
-.PHONY: help measure test setup setup-test setup-crosscheck build lint doc bench bench-boot bench-channel bench-exec bench-failover bench-figures bench-gap bench-mpi bench-partitions-channel bench-prediction bench-simulator bench-tcp crosscheck aa fabric fuzz fuzz-channel loom miri install clean
+.PHONY: help measure test setup setup-test setup-crosscheck build lint doc bench bench-boot bench-channel bench-exec bench-failover bench-figures bench-gap bench-mpi bench-partitions-channel bench-policy bench-prediction bench-simulator bench-tcp crosscheck aa fabric fuzz fuzz-channel loom miri install clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -74,6 +74,9 @@ bench-prediction: build ## how long runs were said to take and took, idle and be
 
 bench-tcp: build ## TCP between VMs over tap and bridge beside our switch and the channel; needs root (ARGS="--rounds 9")
 	cargo bench --bench tcp -- $(ARGS)
+
+bench-policy: build ## how often the policy by which CPUs are shared is named right (ARGS="processes machines --runs 8")
+	cargo bench --bench policy -- $(ARGS)
 
 bench-simulator: build ## the simulator beside SimPy, SimGrid and nexosim (ARGS="--rounds 3")
 	@./setup.sh bench-simulator

@@ -7,7 +7,7 @@ use std::sync::LazyLock;
 
 use browser::sample;
 use bulkhead::model::detail::Detail;
-use bulkhead::model::names::ProbeKind;
+use bulkhead::model::names::{PlatformKind, ProbeKind};
 use bulkhead::model::results::{Answer, RunResults};
 use bulkhead::report::terminal::{Style, summary};
 use bulkhead::report::{change, compare, page};
@@ -38,6 +38,38 @@ fn everything(run: &RunResults) -> String {
 #[test]
 fn the_summary_reads_like_this() {
     insta::assert_snapshot!(summary(&sample::of(&sample::FIRST), PLAIN));
+}
+
+/// Figures of the scripted platform look like measured ones: whoever reads them is told first.
+#[test]
+fn made_up_figures_are_called_made_up_wherever_they_are_shown() {
+    let real = sample::of(&[ProbeKind::Gap]);
+    let mut run = real.clone();
+    for platform in run.platforms.iter_mut().filter(|platform| platform.label != "native") {
+        platform.kind = PlatformKind::Fake;
+    }
+    let head: Vec<String> = summary(&run, PLAIN).lines().take(5).map(str::to_owned).collect();
+    insta::assert_snapshot!(head.join("\n"), @r"
+    Bulkhead 0.1.0 · experiment default · 2026-11-21 03:04:05 UTC
+    ! MADE UP: the figures of container, vm, gvisor are made up from the seed:
+               nothing was measured
+
+    Verdict, compared with native
+    ");
+    let changes = change::changes(&real, &run);
+    let compared = compare::compare_text(&real, &run, &changes, PLAIN);
+    assert!(
+        compared.contains("! the second run: the figures of container, vm, gvisor are made up"),
+        "{compared}"
+    );
+    assert!(compare::compare_html(&real, &run, &changes).contains("are made up from the seed"));
+    assert!(page::html(&run).contains("Made up."));
+    assert!(changes.iter().all(|change| change.made_up == (change.cell.platform != "native")), "{changes:?}");
+    // Nothing of the kind is said where all was measured.
+    let changes = change::changes(&real, &real);
+    let told =
+        [summary(&real, PLAIN), page::html(&real), compare::compare_text(&real, &real, &changes, PLAIN)];
+    assert!(!told.concat().to_lowercase().contains("made up from"));
 }
 
 #[test]

@@ -29,7 +29,7 @@ fn they_are_measured_compared_and_drawn() {
     let folder = tempfile::tempdir().expect("a folder");
     let (experiment, out) = (folder.path().join("timing.toml"), folder.path().join("run"));
     fs::write(&experiment, EXPERIMENT).expect("written");
-    Command::cargo_bin("bulkhead")
+    let measured = Command::cargo_bin("bulkhead")
         .expect("built")
         .args(["measure", "--experiment"])
         .arg(&experiment)
@@ -37,8 +37,11 @@ fn they_are_measured_compared_and_drawn() {
         .arg(&out)
         .assert()
         .success();
+    let said = String::from_utf8_lossy(&measured.get_output().stdout).into_owned();
+    assert!(said.contains("MADE UP: the figures of fast, slow"), "{said}");
     let results = read_results(&out.join("results.json")).expect("readable");
     assert!(results.failures.is_empty(), "{:?}", results.failures);
+    assert_eq!(results.made_up, ["fast", "slow"], "nothing was run");
     for probe in [ProbeKind::Ftq, ProbeKind::Wakeup, ProbeKind::Frames] {
         for platform in ["fast", "slow"] {
             let is_it = |cell: &&bulkhead::model::results::CellResult| {

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::layout::Layout;
+use super::metric::Estimate;
 use super::units::Nanos;
 
 /// How a scheduler divides CPUs among instances.
@@ -32,7 +33,7 @@ pub struct PolicyFit {
     pub policy: SharingPolicy,
     /// Its parameter where it has one, as fitted.
     pub parameter: Option<f64>,
-    /// Root mean square of prediction minus measurement, as a share of the machine's CPUs.
+    /// How far it is off on average, as a share of what all instances got together; of a cap, as a share of all CPUs.
     pub misfit_share: f64,
 }
 
@@ -86,6 +87,9 @@ pub struct PolicyVerdict {
     pub policy: Option<SharingPolicy>,
     /// The sentence.
     pub sentence: String,
+    /// Its parameter with a 95 % interval, where it has one; none in older files.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parameter: Option<Estimate>,
     /// Every candidate, best first.
     pub fits: Vec<PolicyFit>,
     /// The curves.

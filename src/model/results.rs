@@ -13,6 +13,7 @@ use super::isolation::IsolationMatrix;
 use super::job::PlacedDose;
 use super::journal::{Cell, Failure, PlatformState};
 use super::metric::{Better, Estimate, Unit};
+use super::names::PlatformKind;
 use super::outside::OutsideSpan;
 use super::policy::PolicyVerdict;
 use super::prediction::SessionTime;
@@ -46,6 +47,9 @@ pub struct RunResults {
     pub dirty: Vec<String>,
     /// Platforms in the experiment's order, also those that could not be measured.
     pub platforms: Vec<PlatformState>,
+    /// Labels of the platforms whose figures are made up from the seed: nothing was run on them, nothing measured.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub made_up: Vec<String>,
     /// One sentence per platform, for people in a hurry; the baseline has none.
     pub verdicts: Vec<Verdict>,
     /// By which policy each platform shares the CPUs, where that was measured.
@@ -83,6 +87,12 @@ pub struct LostLine {
     pub line: u64,
     /// What is wrong with it.
     pub reason: String,
+}
+
+/// Labels of the platforms whose figures are made up.
+pub fn made_up(platforms: &[PlatformState]) -> Vec<String> {
+    let fakes = platforms.iter().filter(|platform| platform.kind == PlatformKind::Fake);
+    fakes.map(|platform| platform.label.clone()).collect()
 }
 
 /// What a platform costs, in a sentence.

@@ -9,7 +9,7 @@
 
 use crate::model::journal::Cell;
 use crate::model::metric::{Better, Estimate, Unit};
-use crate::model::results::{Answer, CellResult, Difference, MetricResult, RunResults};
+use crate::model::results::{Answer, CellResult, Difference, MetricResult, RunResults, made_up};
 use crate::model::scheduling::incomparable;
 
 use super::figures::{cell, sound};
@@ -44,6 +44,8 @@ pub struct MetricChange {
     pub after: Answer,
     /// Second over first.
     pub ratio: Answer,
+    /// Whether a side of it is made up, not measured.
+    pub made_up: bool,
     /// Rounds behind each side.
     pub rounds: (u32, u32),
     /// What the interval allows to say.
@@ -72,6 +74,10 @@ pub fn changes(a: &RunResults, b: &RunResults) -> Vec<MetricChange> {
         );
     }
     all.retain(|change| !change.id.is_empty());
+    let pretended = [a, b].map(|run| made_up(&run.platforms)).concat();
+    for change in &mut all {
+        change.made_up = pretended.contains(&change.cell.platform);
+    }
     all
 }
 
@@ -108,6 +114,7 @@ fn change(
         before: before.map_or_else(missing, |metric| metric.estimate.clone()),
         after: after.map_or_else(missing, |metric| metric.estimate.clone()),
         difference: difference(&ratio, better),
+        made_up: false,
         rounds: (count(&old), count(&new)),
         ratio,
     }

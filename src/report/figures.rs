@@ -9,9 +9,20 @@ use crate::model::layout::Layout;
 use crate::model::metric::{Better, Estimate, Unit};
 use crate::model::names::ProbeKind;
 use crate::model::results::{
-    Answer, CellResult, Comparison, Difference, MetricResult, RunResults, VerdictLevel,
+    Answer, CellResult, Comparison, Difference, MetricResult, RunResults, VerdictLevel, made_up,
 };
 use crate::model::units::three_digits;
+
+/// Which platforms' figures are made up, in words; none when none are.
+pub(super) fn made_up_words(results: &RunResults) -> Option<String> {
+    match made_up(&results.platforms).as_slice() {
+        [] => None,
+        labels => Some(format!(
+            "the figures of {} are made up from the seed: nothing was measured",
+            labels.join(", ")
+        )),
+    }
+}
 
 /// A row of a table: one metric of one probe, alone or beside a neighbour.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -9,8 +9,8 @@ use crate::model::names::LoadKind;
 use crate::model::results::{CellResult, RunResults, Verdict, VerdictLevel};
 
 use super::figures::{
-    self, Finding, Row, Which, comparison_text, difference_mark, finding, level_mark, measured_labels, rows,
-    sound,
+    self, Finding, Row, Which, comparison_text, difference_mark, finding, level_mark, made_up_words,
+    measured_labels, rows, sound,
 };
 use super::fit;
 use super::isolation;
@@ -82,6 +82,12 @@ fn head(out: &mut String, results: &RunResults, style: Style) {
     if !results.complete {
         let text = "interrupted: some measurements are missing. Continue it with --resume";
         let _ = writeln!(out, "{}", Paint::Yellow.on(text, style.colour));
+    }
+    if let Some(text) = made_up_words(results) {
+        let text = paragraph("! MADE UP: ", &printable(&text, SENTENCE_MOST), style.columns());
+        for line in text.lines() {
+            let _ = writeln!(out, "{}", Paint::Yellow.on(line, style.colour));
+        }
     }
 }
 

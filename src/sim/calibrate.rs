@@ -18,7 +18,7 @@ use crate::model::histogram::Histogram;
 use crate::model::metric::{Unit, saturate};
 use crate::model::names::PlatformKind;
 use crate::model::policy::SharingPolicy;
-use crate::model::results::RunResults;
+use crate::model::results::{RunResults, made_up};
 use crate::model::scenario::{
     HelpSpec, HostSpec, LimitSpec, LockSpec, PolicySpec, ProgramSpec, Scenario, ThreadSpec, VmSpec,
 };
@@ -106,15 +106,25 @@ pub fn calibrate(run: &RunResults, seed: u64) -> Result<Simulation, String> {
     Ok(Simulation {
         calibrated: true,
         scenario: format!("calibrated from {}", run.experiment.name),
-        about: "Policy, quantum, noise and cost of a switch are taken from all phases of the share probe but the fullest, \
-                which is then predicted."
-            .to_owned(),
+        about: about(run),
         seed,
         replications: 1,
         cases,
         published,
         assumptions,
     })
+}
+
+fn about(run: &RunResults) -> String {
+    let about = "Policy, quantum, noise and cost of a switch are taken from all phases of the share probe but the fullest, \
+                 which is then predicted.";
+    match made_up(&run.platforms).as_slice() {
+        [] => about.to_owned(),
+        labels => format!(
+            "{about} What it was learned from on {} is made up: nothing was measured.",
+            labels.join(", ")
+        ),
+    }
 }
 
 fn joint_of(detail: &ShareDetail, host_cpus: u32, is_vm: bool) -> Measured<'_> {
@@ -144,7 +154,7 @@ fn hold_out<'a, 'b>(seen: &'b [Phase<'a>]) -> Option<(&'b Phase<'a>, Vec<&'b Pha
 fn learn(joint: &Measured<'_>, rest: &[&Phase<'_>], random_seed: u64) -> Option<Model> {
     let seen: Vec<Observation> = rest.iter().map(|phase| phase.0).collect();
     let cpus = f64::from(joint.host_cpus);
-    let named = name(&seen, cpus, 0.0);
+    let named = name(&seen, cpus);
     let fit = named.fits.first()?;
     let most =
         seen.iter().map(|seen| seen.first + seen.other * f64::from(seen.instances - 1)).fold(0.0, f64::max);
@@ -387,7 +397,7 @@ fn told(label: &str, model: &Model, is_vm: bool) -> Vec<AssumptionOutcome> {
             sensitivity::POLICY,
             format!("{}{parameter}", crate::stats::policy::words(model.policy)),
             match &model.doubt {
-                None => format!("closed forms fit best: off by {misfit} % of all CPUs on average"),
+                None => format!("closed forms fit best: off by {misfit} % on average"),
                 Some(doubt) => format!("NOT CERTAIN, take the prediction with care: {doubt}"),
             },
         ),

@@ -46,6 +46,7 @@ pub(crate) fn run() -> RunResults {
         lost: Vec::new(),
         clocks: Vec::new(),
         policies: Vec::new(),
+        made_up: Vec::new(),
         verdicts: Vec::new(),
         cells: Vec::new(),
         failures: Vec::new(),

@@ -11,6 +11,7 @@
 
 pub mod attribution;
 pub mod bound;
+mod cap;
 pub mod channel_bench;
 mod dependence;
 mod distributions;

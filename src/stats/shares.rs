@@ -7,7 +7,7 @@ use super::summary::median;
 use crate::model::detail::{ShareDetail, SharePhase};
 use crate::model::histogram::Histogram;
 use crate::model::layout::Layout;
-use crate::model::metric::saturate;
+use crate::model::metric::{Estimate, saturate};
 use crate::model::policy::{Guarantee, Hump, PolicyVerdict, SharePoint, SharingPolicy};
 use crate::model::units::{Nanos, three_digits};
 
@@ -89,21 +89,16 @@ fn add(mut sum: ShareDetail, round: &ShareDetail) -> ShareDetail {
 
 /// Names the policy of a platform from all its joint measurements, on a host with `host_cpus` CPUs.
 ///
-/// The curve is the median over the measurements, point by point: in any single one the host's kernel may not have spread
-/// the threads yet. How many of them say the same by themselves tells how sure the name is; when more than half of them
-/// name another policy, there is none.
+/// All phases of all measurements are one heap for the name; the curve is their median, point by point. How many of the
+/// measurements say the same by themselves is told beside the name.
 pub fn verdict(platform: &str, measured: &[(Layout, &ShareDetail)], host_cpus: u32) -> PolicyVerdict {
     let rounds: Vec<(Layout, Vec<Observation>)> =
         measured.iter().map(|(layout, detail)| (*layout, observations(detail))).collect();
     let typical = typical(&rounds);
-    let seen: Vec<Observation> = typical.iter().map(|(_, seen)| *seen).collect();
+    let seen: Vec<Observation> = rounds.iter().flat_map(|(_, seen)| seen).copied().collect();
     let cpus = f64::from(host_cpus.max(1));
-    let mut named = name(&seen, cpus, scatter(&rounds, cpus));
+    let named = name(&seen, cpus);
     let votes = Votes::count(&rounds, named.candidate, cpus);
-    if let (Some(candidate), Some(other)) = (named.candidate, votes.outvoted) {
-        named.doubt = Some(votes.doubt(candidate.policy, other));
-        named.candidate = None;
-    }
     let points = typical.iter().map(|(layout, seen)| SharePoint {
         layout: *layout,
         first_threads: seen.first_threads,
@@ -117,6 +112,7 @@ pub fn verdict(platform: &str, measured: &[(Layout, &ShareDetail)], host_cpus: u
         platform: platform.to_owned(),
         policy: named.candidate.map(|candidate| candidate.policy),
         sentence: sentence(platform, &named, instance_cpus, &votes),
+        parameter: parameter(&named),
         points: points.collect(),
         humps: humps(measured),
         guarantees: named.candidate.map(|c| guarantees(c, instance_cpus, cpus)).unwrap_or_default(),
@@ -153,58 +149,27 @@ fn typical(rounds: &[(Layout, Vec<Observation>)]) -> Vec<(Layout, Observation)> 
         .collect()
 }
 
-/// Standard error of those medians, root mean square over all points and both sides, as a share of all CPUs; points that
-/// were measured less than three times tell of none.
-fn scatter(rounds: &[(Layout, Vec<Observation>)], cpus: f64) -> f64 {
-    /// Of the median over that of the mean, for normal samples.
-    const OF_MEDIAN: f64 = 1.2533;
-    let squared_error = |values: &[f64]| {
-        let n = values.len() as f64;
-        let mean = values.iter().sum::<f64>() / n;
-        let variance = values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / (n - 1.0);
-        OF_MEDIAN.powi(2) * variance / n
-    };
-    let points = points_of(rounds);
-    let errors = points.values().filter(|group| group.len() >= 3).map(|group| {
-        let first: Vec<f64> = group.iter().map(|seen| seen.first).collect();
-        let others: Vec<f64> =
-            group.iter().map(|seen| seen.other * f64::from(seen.instances.saturating_sub(1))).collect();
-        squared_error(&first) + squared_error(&others)
-    });
-    (errors.sum::<f64>() / (2 * points.len().max(1)) as f64).sqrt() / cpus
+/// The parameter of the named policy with its interval.
+fn parameter(named: &Named) -> Option<Estimate> {
+    let (value, (low, high)) = (named.candidate?.parameter, named.interval?);
+    Some(Estimate { value, low: low.min(value), high: high.max(value), confidence: 0.95 })
 }
 
 /// What each measurement says by itself.
 struct Votes {
     all: u32,
     agreeing: u32,
-    /// Another policy that more than half of them name, and how many.
-    outvoted: Option<(SharingPolicy, u32)>,
 }
 
 impl Votes {
     fn count(rounds: &[(Layout, Vec<Observation>)], named: Option<Candidate>, cpus: f64) -> Self {
-        let mut counts: BTreeMap<SharingPolicy, u32> = BTreeMap::new();
-        for candidate in rounds.iter().filter_map(|(_, seen)| name(seen, cpus, 0.0).candidate) {
-            *counts.entry(candidate.policy).or_default() += 1;
-        }
-        let agreeing = named.and_then(|named| counts.get(&named.policy)).copied().unwrap_or(0);
-        let all = u32::try_from(rounds.len()).unwrap_or(u32::MAX);
-        let outvoted = counts
-            .into_iter()
-            .find(|(policy, count)| named.is_some_and(|named| named.policy != *policy) && *count > all / 2);
-        Self { all, agreeing, outvoted }
-    }
-
-    fn doubt(&self, named: SharingPolicy, (other, count): (SharingPolicy, u32)) -> String {
-        format!(
-            "its {} measurements together look like \"{}\", but by themselves {} of them say so and {count} say \"{}\": \
-             measure longer or more rounds",
-            self.all,
-            words(named),
-            self.agreeing,
-            words(other)
-        )
+        let says_so = |seen: &[Observation]| {
+            let policy = |candidate: Candidate| candidate.policy;
+            named.is_some_and(|named| name(seen, cpus).candidate.map(policy) == Some(named.policy))
+        };
+        let count = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
+        let agreeing = rounds.iter().filter(|(_, seen)| says_so(seen)).count();
+        Self { all: count(rounds.len()), agreeing: count(agreeing) }
     }
 
     fn words(&self) -> String {
@@ -221,7 +186,8 @@ fn sentence(platform: &str, named: &Named, cpus: u32, votes: &Votes) -> String {
         return format!("How {platform} shares the CPUs cannot be said: {why}.");
     };
     let misfit = named.fits.first().map_or(0.0, |fit| fit.misfit_share * 100.0);
-    let p = three_digits(candidate.parameter);
+    let ends = |(low, high): (f64, f64)| format!(" [{} … {}]", three_digits(low), three_digits(high));
+    let p = format!("{}{}", three_digits(candidate.parameter), named.interval.map(ends).unwrap_or_default());
     let how = match candidate.policy {
         SharingPolicy::EqualPerThread => {
             "per thread: whoever runs more threads gets more, up to one CPU each".to_owned()
@@ -242,8 +208,14 @@ fn sentence(platform: &str, named: &Named, cpus: u32, votes: &Votes) -> String {
             format!("with a reservation: {p} CPUs are the first instance's when it needs them")
         }
     };
+    let unseen = named.cap_unseen_above.map_or_else(String::new, |cpus| {
+        format!(
+            " Other work took so much that a cap above {} CPUs would not have been seen.",
+            three_digits(cpus)
+        )
+    });
     format!(
-        "{platform} shares the CPUs {how} ({}; off by {} % of all CPUs on average; {}).",
+        "{platform} shares the CPUs {how} ({}; off by {} % on average; {}).{unseen}",
         words(candidate.policy),
         three_digits(misfit),
         votes.words()
@@ -371,28 +343,40 @@ mod tests {
     #[test]
     fn a_name_says_how_many_measurements_say_it_by_themselves() {
         let (equal, need) = (pair(1.0), pair(2.0 / 3.0));
-        let rounds = [&equal, &need, &equal, &equal, &need].map(|round| (Layout::PAIR, round));
-        let most = verdict("vm", &rounds, 2);
+        let of = |rounds: &[&ShareDetail]| {
+            let rounds: Vec<_> = rounds.iter().map(|round| (Layout::PAIR, *round)).collect();
+            verdict("vm", &rounds, 2)
+        };
+        let most = of(&[&equal, &need, &equal, &equal, &equal, &equal]);
         assert_eq!(
             (most.policy, most.measurements, most.agreeing),
-            (Some(SharingPolicy::EqualPerInstance), 5, 3)
+            (Some(SharingPolicy::EqualPerInstance), 6, 5),
+            "{}",
+            most.sentence
         );
-        assert!(most.sentence.ends_with("3 of 5 measurements say so by themselves)."), "{}", most.sentence);
+        assert!(most.sentence.contains("5 of 6 measurements say so by themselves)."), "{}", most.sentence);
+        let split = of(&[&equal, &need, &equal, &equal, &need]);
+        assert_eq!(split.policy, None, "{}", split.sentence);
+        assert!(split.sentence.contains("cannot be said"), "{}", split.sentence);
     }
 
     #[test]
-    fn a_middle_that_most_measurements_do_not_share_is_not_named() {
-        // Each says "proportional to need" in one of its two telling phases, and the medians say "equal".
-        let round = |first: f64, second: f64| {
-            let phases = |one: f64, two: f64| vec![(1, 2, one), (2, 2, 1.0), (1, 4, two), (3, 2, 1.0)];
-            let other = detail(1, phases(2.0 - first, 2.0 - second));
-            ShareDetail { others: vec![other], ..detail(0, phases(first, second)) }
+    fn a_fitted_weight_comes_with_its_interval() {
+        let phases =
+            |first: f64| vec![(2, 0, 1.9), (1, 2, 0.98), (2, 2, first), (3, 2, first), (4, 4, first)];
+        let round = |first: f64| {
+            let other: Vec<_> = phases(2.0 - first)
+                .into_iter()
+                .map(|(one, two, got)| (one, two, if one == 1 { 0.99 } else { got }))
+                .collect();
+            ShareDetail { others: vec![detail(1, other)], ..detail(0, phases(first)) }
         };
-        let rounds =
-            [round(1.0, 0.45), round(0.45, 1.0), round(1.0, 1.0), round(0.45, 0.98), round(0.98, 0.45)];
+        let rounds = [round(1.5), round(1.48), round(1.53), round(1.45)];
         let rounds: Vec<_> = rounds.iter().map(|round| (Layout::PAIR, round)).collect();
         let verdict = verdict("vm", &rounds, 2);
-        assert_eq!(verdict.policy, None, "{}", verdict.sentence);
+        let weight = verdict.parameter.expect(&verdict.sentence);
+        assert!(weight.low < weight.high && (weight.low..=weight.high).contains(&3.0), "{weight:?}");
+        assert!(verdict.sentence.contains(" … "), "{}", verdict.sentence);
     }
 
     #[test]

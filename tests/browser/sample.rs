@@ -429,6 +429,7 @@ pub fn of(probes: &[ProbeKind]) -> RunResults {
         sessions: Vec::new(),
         lost: Vec::new(),
         clocks: clocks(),
+        made_up: Vec::new(),
         verdicts: verdicts(),
         policies: vec![],
         cells: cells(probes).into_iter().map(|cell| cell_result(&mut random, cell)).collect(),

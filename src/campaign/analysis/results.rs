@@ -19,7 +19,7 @@ use crate::model::histogram::Histogram;
 use crate::model::journal::{Cell, Header};
 use crate::model::metric::{Estimate, Figure, Metric};
 use crate::model::names::PlatformKind;
-use crate::model::results::{Answer, CellResult, FailedMeasurement, MetricResult, RunResults};
+use crate::model::results::{Answer, CellResult, FailedMeasurement, MetricResult, RunResults, made_up};
 use crate::model::units::Hertz;
 use crate::stats::bound::bound_interval;
 use crate::stats::interval::median_interval;
@@ -62,6 +62,7 @@ pub fn analyse(experiment: &Experiment, contents: &Contents) -> Option<RunResult
         lost: contents.lost.clone(),
         clocks: clocks(&states, &contents.measurements),
         platforms: states.clone(),
+        made_up: made_up(&states),
         verdicts: Vec::new(),
         policies: policies(&labels, &contents.measurements, &host_cpus),
         failures: failures(&wanted, &table),

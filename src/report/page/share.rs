@@ -145,7 +145,7 @@ fn fits(results: &RunResults) -> Markup {
             })
         })
         .collect();
-    plain_table(&["Platform", "Policy", "Parameter", "Off by (of all CPUs)"], &rows)
+    plain_table(&["Platform", "Policy", "Parameter", "Off by"], &rows)
 }
 
 fn guarantees(results: &RunResults) -> Markup {

@@ -6,8 +6,8 @@ use crate::model::names::ProbeKind;
 use crate::model::results::{Comparison, Difference, RunResults, Verdict, VerdictLevel};
 
 use super::super::figures::{
-    Finding, Row, Which, difference_words, finding, level_mark, level_words, ratio_number, rows, sound,
-    value_text,
+    Finding, Row, Which, difference_words, finding, level_mark, level_words, made_up_words, ratio_number,
+    rows, sound, value_text,
 };
 use super::super::utc::format_utc;
 
@@ -77,6 +77,9 @@ fn banners(results: &RunResults) -> Markup {
                 strong { "Interrupted." } " Some measurements are missing; the run can be continued with "
                 code { "--resume" } "."
             }
+        }
+        @if let Some(words) = made_up_words(results) {
+            div.banner.heavy role="note" { strong { "Made up." } " " (words) "." }
         }
         @if !results.dirty.is_empty() {
             div.banner.costly role="note" {

@@ -63,6 +63,7 @@ pub fn results(simulation: &Simulation, version: &str, made: Nanos) -> RunResult
         preflight: Preflight::default(),
         dirty: Vec::new(),
         platforms: labels.iter().zip(&simulation.cases).map(platform).collect(),
+        made_up: Vec::new(),
         verdicts: Vec::new(),
         policies: Vec::new(),
         sessions: Vec::new(),
