@@ -1,10 +1,6 @@
 //! The journal survives being cut anywhere, refuses damage in the middle, and a full disk takes nothing away.
 
-#![expect(
-    clippy::unwrap_used,
-    clippy::print_stdout,
-    reason = "helpers of tests may panic and print as tests do"
-)]
+#![expect(clippy::unwrap_used, reason = "helpers of tests may panic as tests do")]
 
 mod doubles;
 
@@ -15,6 +11,7 @@ use bulkhead::campaign::journal::{Journal, JournalError, read};
 use bulkhead::campaign::{CampaignError, RunDir, run};
 use bulkhead::model::journal::{JournalLine, Measurement, Outcome};
 use doubles::{contents, experiment, header, obedient, report, set_of};
+use skips::{Need, skip};
 
 const PROBES: &str = "[probe.fwq]\n[probe.gap]";
 
@@ -155,7 +152,7 @@ fn a_line_that_would_not_read_back_is_not_written() {
     assert_eq!(fs::read(&path).unwrap(), before);
 }
 
-/// A file system of a few hundred kilobytes; none, with the reason printed, when this user cannot mount one.
+/// A file system of a few hundred kilobytes; none, and the test is skipped, when this user cannot mount one.
 struct SmallDisk(tempfile::TempDir);
 
 impl SmallDisk {
@@ -172,7 +169,7 @@ impl SmallDisk {
         ) {
             Ok(()) => Some(Self(dir)),
             Err(error) => {
-                println!("SKIPPED: a small tmpfs cannot be mounted here ({error}); needs root");
+                skip(Need::Mount, format!("a small tmpfs cannot be mounted here: {error}"));
                 None
             }
         }

@@ -19,6 +19,7 @@ use bulkhead::model::units::{Bytes, Millis};
 use bulkhead::platforms::ledger::Ledger;
 use bulkhead::platforms::{Cancel, Instance, InstanceSpec, Platform, PlatformContext, make};
 use bulkhead::stats::shares::verdict;
+use skips::{Need, skip};
 /// Two of these tests at once would share with each other, too.
 static ALONE: Mutex<()> = Mutex::new(());
 
@@ -174,7 +175,7 @@ fn measured_in_quiet(pair: &mut [Box<dyn Instance>; 2], id: u64, millis: u64) ->
             return Some(detail);
         }
     }
-    println!("left out: others use the CPUs of this machine all the time");
+    skip(Need::Quiet, "others use the CPUs of this machine all the time");
     None
 }
 
@@ -250,14 +251,14 @@ fn expect(
 
 /// What is missing for any of this, which is said.
 fn left_out(needs_root: bool) -> bool {
-    let reason = if cpus() < 2 {
-        "one CPU cannot be shared in more than one way"
+    let (need, reason) = if cpus() < 2 {
+        (Need::Cpu, "one CPU cannot be shared in more than one way")
     } else if needs_root && !is_root() {
-        "CPU groups need root"
+        (Need::Root, "CPU groups need root")
     } else {
         return false;
     };
-    println!("left out: {reason}");
+    skip(need, reason);
     true
 }
 
@@ -301,9 +302,7 @@ fn without_machines() -> bool {
     let run = tempfile::tempdir().expect("a folder");
     let unavailable = platform(&machine("plain"), run.path()).survey(&Cancel::new()).unavailable;
     if let Some(reason) = &unavailable {
-        let required = std::env::var("BULKHEAD_REQUIRE").unwrap_or_default();
-        assert!(!required.split(',').any(|name| name == "vm"), "{reason}");
-        println!("left out: {reason}");
+        skip(Need::Vm, reason);
     }
     unavailable.is_some()
 }
@@ -323,7 +322,7 @@ fn expect_of_machines(spec: &PlatformSpec, wanted: SharingPolicy, value: Option<
 fn is_strict() -> bool {
     let is_strict = strict_runs().is_some();
     if !is_strict {
-        println!("left out: BULKHEAD_POLICY_RUNS is not set");
+        skip(Need::Long, "BULKHEAD_POLICY_RUNS is not set");
     }
     is_strict
 }
