@@ -172,7 +172,7 @@ fn the_summary_fits_a_terminal_and_says_what_was_published_and_assumed() {
         "Two VMs share a CPU.",
         "short turns",
         "half of it [1]",
-        "± 0.100   predicted  yes",
+        "± 0.100 predicted   yes",
         "[1] arithmetic",
         "vm.B.weight = 1.0",
         "times 2: half of it 0.5",
