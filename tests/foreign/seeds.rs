@@ -98,7 +98,7 @@ pub fn switch() -> Seeds {
         let mut bytes = vec![from, 0, 0, 0, 60];
         bytes.extend(to);
         bytes.extend([2, 0, 0, 0, 0, from]);
-        bytes.resize(97.min(5 + 60), 7);
+        bytes.resize(5 + 60, 7);
         bytes.resize(97, 0);
         bytes
     };
