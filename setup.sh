@@ -3,6 +3,7 @@
 #
 #   ./setup.sh measure      QEMU, an OCI runtime, mke2fs, a C linker, and a guest kernel in the cache folder
 #   ./setup.sh test         the same, a second OCI runtime, a browser for the report test, and tools to compare with
+#   ./setup.sh fuzz         nightly Rust and cargo-fuzz
 #   ./setup.sh bench-simulator   what measuring needs, and the simulators whose speed ours is compared with
 #   ./setup.sh crosscheck   what measuring needs, and the well-known tools that our probes are compared with
 #
@@ -20,7 +21,12 @@ have() { command -v "$1" >/dev/null 2>&1; }
 
 case $goal in
     measure | test | crosscheck | bench-simulator) ;;
-    *) say "unknown goal \"$goal\": wanted measure, test, crosscheck or bench-simulator"; exit 2 ;;
+    fuzz)
+        # Following the coverage needs flags that only a nightly compiler takes.
+        if ! rustup toolchain list | grep -q '^nightly'; then say "installing nightly Rust"; rustup toolchain install nightly --profile minimal; fi
+        if ! cargo fuzz --version >/dev/null 2>&1; then say "installing cargo-fuzz"; cargo install cargo-fuzz --locked; fi
+        exit 0 ;;
+    *) say "unknown goal \"$goal\": wanted measure, test, fuzz, crosscheck or bench-simulator"; exit 2 ;;
 esac
 
 case $(uname -m) in

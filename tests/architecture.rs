@@ -208,15 +208,78 @@ fn promises_have_tests_that_exist() {
         .map(|path| (path.clone(), fs::read_to_string(&path).expect("readable")))
         .collect();
     for name in named {
-        let (place, test) = name.rsplit_once("::").expect("a test");
-        let file = place.split("::").find(|part| *part != "tests").expect("a file");
+        let (place, test) = name.rsplit_once("::").unwrap_or(("", name));
+        let file = place.split("::").find(|part| !part.is_empty() && *part != "tests");
         let is_there = |(path, text): &(PathBuf, String)| {
-            path.components()
-                .any(|part| Path::new(part.as_os_str()).file_stem().is_some_and(|stem| stem == file))
-                && text.contains(&format!("fn {test}("))
+            let mut parts = path.components().filter_map(|part| Path::new(part.as_os_str()).file_stem());
+            file.is_none_or(|file| parts.any(|part| part == file)) && text.contains(&format!("fn {test}("))
         };
         assert!(sources.iter().any(is_there), "{name}: no such test");
     }
+}
+
+/// Lines by which a test is left out in another way than by [`skips::skip`], which counts them.
+fn unseen_skips(text: &str) -> Vec<usize> {
+    let lines: Vec<&str> = text.lines().map(str::trim).collect();
+    let says = |line: &str| {
+        let line = line.to_lowercase();
+        let prints =
+            ["println!(", "eprint!(", "print!(", "writeln!("].iter().any(|print| line.contains(print));
+        prints && ["skip", "left out", "not checked", "nothing to do"].iter().any(|word| line.contains(word))
+    };
+    // The last resort of those who want their tests green.
+    let returns = |at: usize| {
+        let asks =
+            ["geteuid()", "is_root()", ".exists()", "env::var"].iter().any(|ask| lines[at].contains(ask));
+        let leaves =
+            lines.get(at + 1).is_some_and(|next| *next == "return;") || lines[at].ends_with("{ return };");
+        asks && leaves && (lines[at].starts_with("if ") || lines[at].contains("else { return }"))
+    };
+    let is_other = |at: usize| {
+        let line = lines[at];
+        let is_ignored = line.starts_with("#[ignore") && !line.contains("\"started by the test");
+        says(line) || is_ignored || line.contains("BULKHEAD_REQUIRE") || returns(at)
+    };
+    (0..lines.len()).filter(|at| !lines[*at].starts_with("//") && is_other(*at)).map(|at| at + 1).collect()
+}
+
+#[test]
+fn tests_are_skipped_in_one_way() {
+    let mut found = Vec::new();
+    let files = ["tests", "crates", "src"].iter().flat_map(|folder| rust_files(&root().join(folder)));
+    let own =
+        |file: &Path| file.starts_with(root().join("crates/skips")) || file.ends_with("architecture.rs");
+    for file in files.filter(|file| !own(file)) {
+        let text = fs::read_to_string(&file).expect("readable source");
+        let is_test =
+            !file.starts_with(root().join("src")) && !file.components().any(|part| part.as_os_str() == "src");
+        let is_test = is_test || file.ends_with("tests.rs");
+        let from = if is_test { 0 } else { text.find("#[cfg(test)]\nmod tests {").unwrap_or(text.len()) };
+        let above = text[..from].lines().count();
+        let lines = unseen_skips(&text[from..]);
+        found.extend(lines.into_iter().map(|line| format!("{}:{}", file.display(), above + line)));
+    }
+    assert!(found.is_empty(), "skips::skip is how a test is left out:\n{}", found.join("\n"));
+}
+
+#[test]
+fn the_check_of_skips_sees_them() {
+    let seen = |text: &str| unseen_skips(text).len();
+    assert_eq!(seen("eprintln!(\"skipped: no QEMU\");\nprintln!(\"left out: {why}\");"), 2);
+    assert_eq!(seen("if !geteuid().is_root() {\n    return;\n}\n#[ignore = \"slow\"]"), 2);
+    assert_eq!(seen("let Ok(word) = std::env::var(\"X\") else { return };"), 1);
+    assert_eq!(seen("if !is_root() {\n    return skip(Need::Root, \"x\");\n}\nprintln!(\"{seed}\");"), 0);
+}
+
+#[test]
+fn every_need_is_explained() {
+    let text = fs::read_to_string(root().join("CONTRIBUTING.md")).expect("CONTRIBUTING.md is there");
+    let unexplained: Vec<&str> = skips::Need::ALL
+        .iter()
+        .map(|need| need.name())
+        .filter(|name| !text.contains(&format!("| `{name}` |")))
+        .collect();
+    assert!(unexplained.is_empty(), "not in CONTRIBUTING.md: {unexplained:?}");
 }
 
 #[test]

@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use assert_cmd::Command;
 use serde_json::Value;
+use skips::{Need, skip};
 
 /// A hang must not hang the test.
 const HANGS: Duration = Duration::from_secs(180);
@@ -124,9 +125,11 @@ fn demands(predicted: &Output) -> (u64, u64) {
 /// Ten minutes of a quiet machine, so only when asked for: `BULKHEAD_CALIBRATIONS=1`.
 #[test]
 fn every_prediction_holds_on_a_quiet_machine_when_that_is_asked_for() {
-    if std::env::var_os("BULKHEAD_CALIBRATIONS").is_none() || !nix::unistd::geteuid().is_root() {
-        println!("SKIPPED: BULKHEAD_CALIBRATIONS is not set, or CPU groups need root");
-        return;
+    if std::env::var_os("BULKHEAD_CALIBRATIONS").is_none() {
+        return skip(Need::Long, "BULKHEAD_CALIBRATIONS is not set");
+    }
+    if !nix::unistd::geteuid().is_root() {
+        return skip(Need::Root, "CPU groups need root");
     }
     let cap = "cpu_cap_percent = 60";
     let weights = "cpu_weight = 300\nother_cpu_weight = 100";

@@ -1,10 +1,6 @@
 //! The journal survives being cut anywhere, loses no more than the line that is garbled, and a full disk takes nothing away.
 
-#![expect(
-    clippy::unwrap_used,
-    clippy::print_stdout,
-    reason = "helpers of tests may panic and print as tests do"
-)]
+#![expect(clippy::unwrap_used, reason = "helpers of tests may panic as tests do")]
 
 mod doubles;
 
@@ -16,6 +12,7 @@ use bulkhead::campaign::{CampaignError, RunDir, conclude, read_run, run};
 use bulkhead::model::journal::{JournalLine, Measurement, Outcome};
 use bulkhead::platforms::ledger::{Ledger, Thing, sweep};
 use doubles::{contents, experiment, header, obedient, report, set_of};
+use skips::{Need, skip};
 
 const PROBES: &str = "[probe.fwq]\n[probe.gap]";
 
@@ -193,7 +190,7 @@ fn a_line_that_would_not_read_back_is_not_written() {
     assert_eq!(fs::read(&path).unwrap(), before);
 }
 
-/// A file system of a few hundred kilobytes; none, with the reason printed, when this user cannot mount one.
+/// A file system of a few hundred kilobytes; none, and the test is skipped, when this user cannot mount one.
 struct SmallDisk(tempfile::TempDir);
 
 impl SmallDisk {
@@ -210,7 +207,7 @@ impl SmallDisk {
         ) {
             Ok(()) => Some(Self(dir)),
             Err(error) => {
-                println!("SKIPPED: a small tmpfs cannot be mounted here ({error}); needs root");
+                skip(Need::Mount, format!("a small tmpfs cannot be mounted here: {error}"));
                 None
             }
         }

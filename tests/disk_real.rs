@@ -1,8 +1,6 @@
 //! The disk probe on real block devices: random reads, and partitions that do not lie on the blocks of their device.
 //! Loop devices stand in for disks, so this needs root.
 
-#![expect(clippy::print_stdout, reason = "a skipped test says why")]
-
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::AtomicBool;
@@ -17,6 +15,7 @@ use bulkhead::model::params::{DiskMode, DiskParams, ProbeSpec};
 use bulkhead::model::units::{Bytes, Kibibytes, Mebibytes, Millis};
 use bulkhead::stats::metrics::metrics_of;
 use bulkhead::workloads::run::{Surroundings, run_job};
+use skips::{Need, skip};
 
 /// A loop device; detached when dropped.
 struct Loop {
@@ -35,7 +34,7 @@ impl Loop {
             .output()
             .expect("losetup is there");
         if !output.status.success() {
-            println!("SKIPPED: no loop devices here: {}", String::from_utf8_lossy(&output.stderr).trim());
+            skip(Need::Loop, String::from_utf8_lossy(&output.stderr));
             return None;
         }
         let path = PathBuf::from(String::from_utf8_lossy(&output.stdout).trim());
@@ -178,7 +177,7 @@ fn a_partition_off_the_blocks_of_its_disk_is_misaligned() {
     assert!(added.expect("addpart is there").status.success());
     let partition = PathBuf::from(format!("{}p1", device.path.display()));
     if !partition.exists() {
-        println!("SKIPPED: the kernel did not make {}", partition.display());
+        skip(Need::Loop, format!("the kernel did not make {}", partition.display()));
         return;
     }
     let (detail, _) = measured(&partition, params());

@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use exec_kit::{Here, assert_code, complaint, end_of, finish, guests_start, wait_for};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+use skips::{Need, skip};
 
 /// Refused with this code and these words, before anything is made.
 #[track_caller]
@@ -276,8 +277,7 @@ fn a_device_that_is_in_use_is_not_written_to() {
     use std::os::unix::fs::OpenOptionsExt;
 
     if !nix::unistd::geteuid().is_root() {
-        eprintln!("skipped: loop devices need root");
-        return;
+        return skip(Need::Root, "loop devices need root");
     }
     let here = Here::new();
     let image = here.path("disk.img");

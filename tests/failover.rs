@@ -1,5 +1,4 @@
-//! A real guest with doubled links: what becomes of it when switches die and come back. Needs QEMU and a guest kernel;
-//! says so and skips without.
+//! A real guest with doubled links: what becomes of it when switches die and come back. Needs QEMU and a guest kernel.
 
 mod switch_kit;
 

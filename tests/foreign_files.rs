@@ -1,8 +1,6 @@
 //! What lies in a folder that somebody else could have written gives nobody anything: no program is started because of it,
 //! no process ended, nothing removed beyond it. `docs/security.md` names these tests.
 
-#![expect(clippy::print_stdout, reason = "a skipped test says why")]
-
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, chown, symlink};
 use std::os::unix::process::CommandExt;
@@ -16,6 +14,7 @@ use bulkhead::campaign::rundir::read_experiment;
 use bulkhead::model::experiment::Experiment;
 use bulkhead::platforms::held_process::{MARK, boot_id, start_ticks};
 use bulkhead::platforms::ledger::{Ledger, Thing};
+use skips::{Need, skip};
 
 /// A user who owns nothing here.
 const STRANGER: u32 = 12_345;
@@ -38,12 +37,13 @@ fn sweep(run: &Path) {
     assert!(program().arg("reaper").arg(run).output().expect("it runs").status.success());
 }
 
-fn is_root() -> bool {
+/// Whether files cannot be given away here, which is said.
+fn keeps_its_own() -> bool {
     let root = nix::unistd::geteuid().is_root();
     if !root {
-        println!("SKIPPED: only root can give a file away");
+        skip(Need::Root, "only root can give a file away");
     }
-    root
+    !root
 }
 
 fn give_away(path: &Path) {
@@ -115,7 +115,7 @@ fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
 
 #[test]
 fn a_run_folder_of_somebody_else_is_refused_and_nothing_in_it_runs() {
-    if !is_root() {
+    if keeps_its_own() {
         return;
     }
     let dir = tempfile::tempdir().expect("a folder");
@@ -254,7 +254,7 @@ fn what_was_started_is_killed_with_its_group() {
 
 #[test]
 fn what_others_made_in_the_shared_temporary_folder_stays() {
-    if !is_root() {
+    if keeps_its_own() {
         return;
     }
     let shared = tempfile::tempdir().expect("a folder");
@@ -340,7 +340,7 @@ fn a_stranger_that_a_set_calls_its_keeper_lives() {
 
 #[test]
 fn a_set_of_somebody_else_is_refused() {
-    if !is_root() {
+    if keeps_its_own() {
         return;
     }
     let dir = tempfile::tempdir().expect("a folder");
@@ -362,7 +362,7 @@ fn a_set_of_somebody_else_is_refused() {
 /// Without HOME the cache is in the temporary folder, where somebody may have put a kernel.
 #[test]
 fn a_kernel_that_somebody_else_put_into_the_shared_temporary_folder_is_not_used() {
-    if !is_root() {
+    if keeps_its_own() {
         return;
     }
     let (dir, shared) = (tempfile::tempdir().expect("a folder"), tempfile::tempdir().expect("a folder"));

@@ -1,5 +1,5 @@
 //! Labs: instances on one machine reach each other over namespaces, bridges, cables and cards, and nothing of it is
-//! left afterwards. Needs root; says so and skips without.
+//! left afterwards. Needs root.
 
 #[path = "lab/scene.rs"]
 mod scene;
@@ -17,12 +17,13 @@ use bulkhead::model::platform::{Accelerator, NicModel, PlatformSpec};
 use bulkhead::model::units::Mebibytes;
 use bulkhead::platforms::lab::{Lab, Port, inside, tap};
 use bulkhead::platforms::reaper::Reaper;
-use bulkhead::platforms::{Instance, Reach};
+use bulkhead::platforms::{Cancel, Instance, Reach, make};
 use nix::mount::{MsFlags, mount};
 use nix::sched::{CloneFlags, unshare};
 use scene::{
     Bench, DEADLINE, assert_answers, bench, held_by, interfaces, is_there, lab, name_of, processes_in,
 };
+use skips::{Need, skip};
 
 /// Makes this test program the one that is killed; its value is a file that it writes when everything is up.
 const VICTIM: &str = "BULKHEAD_TEST_LAB_VICTIM";
@@ -197,6 +198,27 @@ fn guests_answer_with_every_kind_of_card() {
     }
     assert!(!is_there(&hosts[0], running[0].2.address), "it is gone");
     assert_eq!(hosts.each_ref().map(interfaces), before, "nothing is left plugged in");
+}
+
+/// Only under KVM, and where the kernel has the module.
+#[test]
+fn a_guests_card_is_carried_by_the_hosts_kernel() {
+    if let Err(error) = fs::OpenOptions::new().read(true).write(true).open("/dev/vhost-net") {
+        return skip(Need::Vhost, format!("/dev/vhost-net: {error}"));
+    }
+    let spec = PlatformSpec { accelerator: Accelerator::Kvm, ..vm(NicModel::Virtio, 1) };
+    let run = tempfile::tempdir().expect("a folder");
+    let context = scene::context(run.path());
+    let state = make(&spec, &context).survey(&Cancel::new());
+    if let Some(reason) = state.unavailable {
+        return skip(Need::Kvm, reason);
+    }
+    assert!(state.properties.iter().any(|(_, value)| value.contains("(vhost)")), "{:?}", state.properties);
+    let (Some(mut lab), Some(mut guests)) = (lab(1), bench(&spec)) else { return };
+    let (host, port) = (lab.port(0, true).expect("a port"), lab.port(0, false).expect("a port"));
+    let mut instance = guests.start(0, &port);
+    assert_answers(&host, port.address);
+    instance.end();
 }
 
 /// In a thread whose file systems are its own, so that the machine keeps its device.

@@ -13,6 +13,7 @@ use bulkhead::platforms::lab::{Lab, Port};
 use bulkhead::platforms::ledger::Ledger;
 use bulkhead::platforms::{Cancel, Instance, InstanceSpec, Platform, PlatformContext, make};
 use bulkhead::workloads::clock::Anchor;
+use skips::{Need, skip};
 
 /// A load that is told to stop must have stopped then: far beyond any round, far below any deadline.
 const PROMPTLY: Duration = Duration::from_secs(20);
@@ -39,7 +40,6 @@ fn cache() -> PathBuf {
     named.or_else(user).or_else(home).unwrap_or_else(|| std::env::temp_dir().join("bulkhead-cache"))
 }
 
-#[expect(clippy::print_stdout, reason = "a skipped test says why")]
 fn every_load_on(kind: PlatformKind) {
     let run = tempfile::Builder::new().prefix("bulkhead-run-").tempdir().expect("a run directory");
     let context = PlatformContext {
@@ -52,9 +52,7 @@ fn every_load_on(kind: PlatformKind) {
     };
     let mut platform = make(&PlatformSpec::of_kind(kind), &context);
     if let Some(reason) = platform.survey(&Cancel::new()).unavailable {
-        let required = std::env::var("BULKHEAD_REQUIRE").unwrap_or_default();
-        assert!(!required.split(',').any(|label| label == kind.as_str()), "required, but: {reason}");
-        println!("SKIPPED: {reason}");
+        skip(Need::named(kind.as_str()).expect("what can be missing"), reason);
         return;
     }
     let mut lab = (kind != PlatformKind::Native && nix::unistd::geteuid().is_root())
@@ -212,7 +210,7 @@ place = "same"
 #[test]
 fn in_a_run_floods_leave_the_instance_and_the_results_say_on_which_way() {
     if !nix::unistd::geteuid().is_root() {
-        println!("SKIPPED: a network needs root");
+        skip(Need::Root, "a network between instances needs root");
         return;
     }
     let folder = tempfile::tempdir().expect("a folder");
@@ -226,7 +224,7 @@ fn in_a_run_floods_leave_the_instance_and_the_results_say_on_which_way() {
         .expect("it runs");
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     if said.contains("nothing can be measured") {
-        println!("SKIPPED: {said}");
+        skip(Need::Container, said);
         return;
     }
     let results: serde_json::Value = serde_json::from_slice(&output.stdout).expect(&said);

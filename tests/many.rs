@@ -18,6 +18,7 @@ use bulkhead::platforms::Cancel;
 use bulkhead::platforms::ledger::{Ledger, sweep};
 use bulkhead::platforms::make::{PlatformContext, make};
 use bulkhead::stats::joint::{MEMBER_SPREAD, START_SKEW};
+use skips::{Need, skip};
 
 fn measure(dir: &Path, text: &str) -> (Vec<Measurement>, RunResults) {
     let experiment = Experiment::from_toml(text).unwrap();
@@ -95,7 +96,7 @@ fn eight_containers_on_few_cpus() {
                 samples = 100\n[[layout]]\nsize = \"2x4\"\nprobes = [\"fwq\"]\n";
     let (measurements, results) = measure(dir.path(), text);
     if let Some(reason) = results.platforms.iter().find_map(|state| state.unavailable.clone()) {
-        eprintln!("skipped: {reason}");
+        skip(Need::Container, format!("in part: {reason}"));
     }
     is_reported(&measurements, &results, 8);
 }

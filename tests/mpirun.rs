@@ -1,8 +1,6 @@
 //! `bulkhead mpirun` with real guests and this host's Open MPI: ranks find each other, streams and codes are the program's,
 //! what cannot be is refused, and whatever dies, nothing hangs and nothing is left behind.
 
-#![expect(clippy::print_stderr, reason = "a skipped test says why")]
-
 #[path = "exec_kit/mod.rs"]
 mod exec_kit;
 
@@ -18,13 +16,9 @@ use std::time::{Duration, Instant};
 use exec_kit::{Here, assert_code, binary, complaint, finish, guests_start, text, wait_for};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+use skips::{Need, skip};
 
-/// Where MPI is required, a test without it fails.
-fn required() -> bool {
-    std::env::var("BULKHEAD_REQUIRE").unwrap_or_default().split(',').any(|name| name == "mpi")
-}
-
-/// The ranks' program, compiled once; none, with the reason said, without guests or Open MPI's compiler.
+/// The ranks' program, compiled once; none, and the test is skipped, without guests or Open MPI's compiler.
 fn ranks() -> Option<&'static Path> {
     static MADE: OnceLock<Result<(tempfile::TempDir, PathBuf), String>> = OnceLock::new();
     if !guests_start() {
@@ -46,14 +40,13 @@ fn ranks() -> Option<&'static Path> {
     match made {
         Ok((_, program)) => Some(program),
         Err(why) => {
-            assert!(!required(), "no MPI program can be made: {why}");
-            eprintln!("skipped: {why}");
+            skip(Need::Mpi, format!("no MPI program can be made: {why}"));
             None
         }
     }
 }
 
-/// The library for channels, which `make fabric` builds; none, with the reason said, without it.
+/// The library for channels, which `make fabric` builds; none, and the test is skipped, without it.
 fn library() -> Option<PathBuf> {
     let named = std::env::var_os("BULKHEAD_FABRIC").map(PathBuf::from);
     let target = binary().parent().and_then(Path::parent).expect("target/TRIPLE/PROFILE");
@@ -63,8 +56,7 @@ fn library() -> Option<PathBuf> {
     if found.exists() {
         return Some(found);
     }
-    assert!(!required(), "{} is missing: make fabric", found.display());
-    eprintln!("skipped: {} is missing: make fabric", found.display());
+    skip(Need::Mpi, format!("{} is missing: make fabric", found.display()));
     None
 }
 

@@ -6,12 +6,12 @@
 //!  test ─► bulkhead exec --cpus 16 --guest-nodes 4 ─► guest: bulkhead placement-trial ─► QEMU, paused, placed, read back
 //! ```
 //! `BULKHEAD_PLACEMENTS=200` makes it as many valid and as many invalid partitions (about 1.5 s each when translated),
-//! `BULKHEAD_SEED` other ones. Needs QEMU and a guest kernel; says so and skips without.
-
-#![expect(clippy::print_stderr, reason = "a skipped test says why, a failed one what was seen")]
+//! `BULKHEAD_SEED` other ones. Needs QEMU and a guest kernel.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
+
+use skips::{Need, skip};
 
 /// Partitions of each sort when none is named: what takes about half a minute in a translated guest.
 const FEW: u64 = 8;
@@ -39,13 +39,12 @@ fn seed() -> u64 {
     number("BULKHEAD_SEED", 2026)
 }
 
-/// Whether QEMU is there; where the environment requires VMs it has to be.
+/// Whether QEMU is there; the test is skipped where not.
+#[track_caller]
 fn has_qemu() -> bool {
     let found = Command::new("qemu-system-x86_64").arg("--version").stdout(Stdio::null()).status().is_ok();
     if !found {
-        let required = std::env::var("BULKHEAD_REQUIRE").unwrap_or_default();
-        assert!(!required.contains("vm"), "no qemu-system-x86_64, but BULKHEAD_REQUIRE is {required}");
-        eprintln!("skipped: no qemu-system-x86_64");
+        skip(Need::Vm, "no qemu-system-x86_64");
     }
     found
 }
@@ -58,9 +57,33 @@ fn bulkhead() -> Command {
 
 #[test]
 fn asked_and_given_agree_on_this_host() {
-    if !has_qemu() {
-        return;
+    if has_qemu() {
+        try_this_host();
     }
+}
+
+/// What the guest of the other test has anyway: most hosts of containers give no controllers away.
+#[test]
+fn asked_and_given_agree_in_groups_of_this_host() {
+    let there = std::fs::read_to_string("/sys/fs/cgroup/cgroup.controllers").unwrap_or_default();
+    let there: Vec<&str> = there.split_whitespace().collect();
+    let missing: Vec<_> =
+        ["cpuset", "cpu", "memory"].into_iter().filter(|name| !there.contains(name)).collect();
+    if !missing.is_empty() {
+        return skip(
+            Need::Cgroup,
+            format!("no cgroups of version 2 with {} in /sys/fs/cgroup", missing.join(", ")),
+        );
+    }
+    if !nix::unistd::geteuid().is_root() {
+        return skip(Need::Root, "cgroups need root");
+    }
+    if has_qemu() {
+        try_this_host();
+    }
+}
+
+fn try_this_host() {
     let words = ["placement-trial".to_owned(), seed().to_string(), FEW.to_string()];
     let output = bulkhead().args(words).output().expect("it runs");
     let (said, complained) =

@@ -1,8 +1,6 @@
 //! Time as seen from outside, on real instances: honest clocks agree within their error bars, a guest with a wrong
 //! clock is found out, several instances begin together, and an agent that asks without end is not believed.
 
-#![expect(clippy::print_stderr, reason = "a skipped test says why")]
-
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -28,6 +26,7 @@ use bulkhead::platforms::vm::platform::Vm;
 use bulkhead::platforms::vm::wrong_clock::{STEP, STEP_BACK, WRONG_BY_PPM};
 use bulkhead::platforms::{Broken, Cancel, Instance, InstanceSpec, Platform};
 use bulkhead::stats::outside::{ClockCheck, began_on_host, drift, jump_between, level, set_between, skew};
+use skips::{Need, skip};
 
 fn cache() -> PathBuf {
     let named = std::env::var_os("BULKHEAD_CACHE").map(PathBuf::from);
@@ -146,7 +145,7 @@ fn a_job_that_waits_for_its_start_hears_the_end_of_its_time() {
     measure(instance.as_mut(), &gap(2, 10, None));
 }
 
-/// None, with the reason printed, where no guest can be started.
+/// None, and the test is skipped, where no guest can be started.
 fn vm(run: &Path, rehearse: Option<Rehearsal>) -> Option<Vm> {
     let spec = PlatformSpec {
         accelerator: Accelerator::Tcg,
@@ -159,7 +158,7 @@ fn vm(run: &Path, rehearse: Option<Rehearsal>) -> Option<Vm> {
     }
     let unavailable = vm.survey(&Cancel::new()).unavailable;
     if let Some(reason) = &unavailable {
-        eprintln!("skipped: {reason}");
+        skip(Need::Vm, reason);
     }
     unavailable.is_none().then_some(vm)
 }

@@ -1,5 +1,5 @@
-//! Two partitions talk through a switch, as `exec` and `up` run them. Needs QEMU and a guest kernel; says so and skips
-//! without.
+//! Two partitions talk through a switch, as `exec` and `up` run them. Needs QEMU and a guest
+//! kernel.
 
 mod switch_kit;
 

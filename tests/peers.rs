@@ -9,6 +9,7 @@ use bulkhead::model::job::ProbeReport;
 use bulkhead::model::params::{Exchange, MpiParams, NetParams, ProbeSpec, Protocol};
 use bulkhead::model::units::{Millis, Nanos};
 use peers_kit::{Members, report_of};
+use skips::{Need, skip};
 
 fn net(message_bytes: &[u32], duration_ms: u64) -> NetParams {
     NetParams {
@@ -158,8 +159,7 @@ size = "1x4"
 #[test]
 fn a_run_has_every_pair_and_what_the_host_counted_meanwhile() {
     if !nix::unistd::geteuid().is_root() {
-        println!("SKIPPED: a network between instances needs root");
-        return;
+        return skip(Need::Root, "a network between instances needs root");
     }
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("pairs.toml");

@@ -20,6 +20,7 @@ use bulkhead::stats::shares::verdict;
 use rand::{RngExt as _, SeedableRng as _};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use serde::Deserialize;
+use skips::{Need, skip};
 
 /// Two of these tests at once would share with each other, too.
 static ALONE: Mutex<()> = Mutex::new(());
@@ -174,14 +175,14 @@ fn observation((first_threads, other_threads, first, other): (u32, u32, f64, f64
 
 /// What is missing for any of this, which is said.
 fn left_out(needs_root: bool) -> bool {
-    let reason = if share_kit::cpus() < 2 {
-        "one CPU cannot be shared in more than one way"
+    let (need, reason) = if share_kit::cpus() < 2 {
+        (Need::Cpu, "one CPU cannot be shared in more than one way")
     } else if needs_root && !nix::unistd::geteuid().is_root() {
-        "CPU groups need root"
+        (Need::Root, "CPU groups need root")
     } else {
         return false;
     };
-    println!("left out: {reason}");
+    skip(need, reason);
     true
 }
 
@@ -254,10 +255,7 @@ fn capped_machines_get_an_answer_and_no_more_than_their_cap() {
         return;
     }
     if let Some(reason) = share_kit::unavailable(&spec).expect("a look") {
-        let required = std::env::var("BULKHEAD_REQUIRE").unwrap_or_default();
-        assert!(!required.split(',').any(|name| name == "vm"), "{reason}");
-        println!("left out: {reason}");
-        return;
+        return skip(Need::Vm, reason);
     }
     nobody_gets_more(&answer(&spec), 0.6);
 }

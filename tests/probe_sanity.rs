@@ -14,6 +14,7 @@ use bulkhead::model::params::{
 };
 use bulkhead::model::units::{Kibibytes, Mebibytes, Millis};
 use bulkhead::workloads::run::{Surroundings, run_job};
+use skips::{Need, skip};
 
 const GENEROUS: Millis = Millis::from_millis(120_000);
 
@@ -220,8 +221,7 @@ fn a_full_disk_is_said_in_words() {
         .arg(folder.path())
         .status();
     if !mounted.is_ok_and(|status| status.success()) {
-        println!("skipped: mounting a small file system needs root");
-        return;
+        return skip(Need::Mount, "mounting a small file system needs root");
     }
     let params = DiskParams { modes: vec![DiskMode::Buffered], ..DiskParams::default() };
     let reply = run(&job(Some(ProbeSpec::Disk(params)), &[]), Some(folder.path()));

@@ -14,6 +14,7 @@ use bulkhead::model::units::Bytes;
 use bulkhead::platforms::ledger::{Ledger, Thing};
 use bulkhead::platforms::reaper::Reaper;
 use bulkhead::platforms::{Cancel, InstanceSpec, PlatformContext, make};
+use skips::{Need, skip};
 
 /// Tells the victim its run directory.
 const VICTIM: &str = "BULKHEAD_TEST_VICTIM";
@@ -47,7 +48,7 @@ fn victim() {
     for (number, kind) in [(0, PlatformKind::Native), (1, PlatformKind::Container)] {
         let mut platform = make(&PlatformSpec::of_kind(kind), &context);
         if let Some(reason) = platform.survey(&Cancel::new()).unavailable {
-            println!("SKIPPED: {reason}");
+            skip(Need::Container, format!("in part, {kind}: {reason}"));
             continue;
         }
         let scratch = run.join(format!("scratch-{number}"));

@@ -1,4 +1,5 @@
-//! The shipped scenarios, simulated as the verb simulates them: whatever they demand of published figures holds.
+//! The shipped scenarios, simulated as the verb simulates them: which published figures are missed or not decided is written
+//! down here, and no other is, nor fewer.
 //!
 //! Lock-holder preemption has more to show than its file can say (order of the cases, humps of the waiting times): the
 //! guest's free parameters are set from the single guest's column and stated sources, and the two-guest figures must come
@@ -6,16 +7,27 @@
 
 use std::collections::BTreeSet;
 
-use bulkhead::model::scenario::cases;
-use bulkhead::model::simulation::{Simulation, WaitTimes};
+use bulkhead::model::scenario::{FigureLabel, cases};
+use bulkhead::model::simulation::{PublishedOutcome, Simulation, WaitTimes};
 use bulkhead::sim::scenario::{Options, Study, shipped};
 
 /// More nodes than that would take an unoptimised test too long; closed forms hold below as above.
 const MOST_NODES: u32 = if cfg!(debug_assertions) { 10_000 } else { 1_000_000 };
 
-/// Simulates all cases of a shipped scenario; how much its assumptions matter is left out. Every demand holds, and there
-/// are at least so many.
-fn simulated(name: &str, demands: usize) -> Simulation {
+/// What comes of a shipped scenario's figures.
+struct Expected {
+    name: &'static str,
+    /// Predictions that hold.
+    predicted: usize,
+    /// Titles of what is missed, whatever its label, in the order of the file.
+    missed: &'static [&'static str],
+    /// Titles of what the interval does not decide.
+    undecided: &'static [&'static str],
+}
+
+/// Simulates all cases of a shipped scenario; how much its assumptions matter is left out.
+fn simulated(expected: &Expected) -> Simulation {
+    let name = expected.name;
     let mut cases = cases(shipped::text(name).expect("it is shipped"), &[]).expect("it is right");
     cases.retain(|case| case.scenario.nodes.as_ref().is_none_or(|nodes| nodes.count <= MOST_NODES));
     for case in &mut cases {
@@ -26,11 +38,17 @@ fn simulated(name: &str, demands: usize) -> Simulation {
     let replications: Vec<_> = (0..study.jobs().len()).map(|job| study.run(job)).collect();
     let simulation = study.conclude(&replications);
     assert!(!simulation.had_trouble(), "{name}: {:?}", simulation.cases);
-    for figure in &simulation.published {
-        assert_ne!(figure.holds, Some(false), "{name}: {figure:?}");
+    let titles = |is: &dyn Fn(&PublishedOutcome) -> bool| -> Vec<&str> {
+        simulation.published.iter().filter(|figure| is(figure)).map(|figure| figure.title.as_str()).collect()
+    };
+    assert_eq!(titles(&|figure| figure.holds == Some(false)), expected.missed, "{name}: missed");
+    // With fewer nodes and replications, fewer are decided.
+    if !cfg!(debug_assertions) {
+        assert_eq!(titles(&|figure| figure.undecided), expected.undecided, "{name}: undecided");
     }
-    let held = simulation.published.iter().filter(|figure| figure.holds == Some(true)).count();
-    assert!(held >= demands, "{name}: {held} demands");
+    let held = titles(&|figure| figure.holds == Some(true) && figure.label == FigureLabel::Predicted);
+    assert_eq!(held.len(), expected.predicted, "{name}: {held:?}");
+    assert_eq!(simulation.is_met(), expected.missed.is_empty());
     simulation
 }
 
@@ -48,22 +66,94 @@ fn waits<'a>(simulation: &'a Simulation, case: &str) -> &'a WaitTimes {
     case.waits.first().expect("somebody waited")
 }
 
+const SHOWN: [Expected; 6] = [
+    Expected {
+        name: "cold-warm-numa",
+        predicted: 0,
+        missed: &[
+            "cold: faults that reach the host, up to",
+            "cold: faults that reach the host, on average (the guest handles 19 %)",
+            "the same by the averages of the conclusion: 54 % against 27 % over native",
+            "time in the host for faults: later runs have less than a quarter of the first one's",
+            "pages that a host alone can bring nearer: about 1 %, at most 2 %",
+            "migration by the host alone does not improve the time",
+            "threads of UPC, which share little: warm runs are 31 % slower than cold ones",
+        ],
+        undecided: &[],
+    },
+    Expected {
+        name: "cpu-share",
+        predicted: 0,
+        missed: &["the same as measured on KVM, its overhead included"],
+        undecided: &[],
+    },
+    Expected {
+        name: "noise-at-scale",
+        predicted: 0,
+        missed: &[],
+        undecided: &[
+            "one node, loaded: twice the time",
+            "a million nodes, exponential noise: w + 14.393 mean",
+            "exponential noise against closed form",
+            "rare hits against closed form",
+            "slots together: a million nodes lose what one loses",
+        ],
+    },
+    Expected {
+        name: "rhype-fwq",
+        predicted: 0,
+        missed: &[
+            "mean run time measured, overhead of virtualization included, which is not modelled",
+            "deviation at 20 ms under a flood of interrupts, which is not modelled: 1 to 2 % of the mean",
+        ],
+        undecided: &[],
+    },
+    Expected {
+        name: "share-curve",
+        predicted: 0,
+        missed: &[
+            "ESXi: what one of 2 VMs got, within a tenth",
+            "ESXi: what one of 4 VMs got, within a tenth",
+            "ESXi: what one of 6 VMs got, within a tenth",
+            "ESXi: what one of 8 VMs got, within a tenth",
+        ],
+        undecided: &[],
+    },
+    Expected { name: "three-on-two", predicted: 2, missed: &[], undecided: &[] },
+];
+
+const LOCK_HOLDERS: Expected = Expected {
+    name: "lock-holder-preemption",
+    predicted: 3,
+    missed: &[
+        "wall clock with helping against that without; published is with the hypervisor's own work, ours without",
+        "wall clock, two guests; published is with the hypervisor's own work, ours without",
+        "wall clock, helping; published is with the hypervisor's own work, ours without",
+    ],
+    undecided: &[],
+};
+
+const TICKETS: Expected = Expected {
+    name: "ticket-locks",
+    predicted: 2,
+    missed: &[
+        "the same, within a tenth",
+        "guest time against test-and-set",
+        "guest time",
+        "wall clock; published is with the hypervisor's own work, ours without",
+        "spinning with helping",
+    ],
+    undecided: &["wall clock with helping against test-and-set"],
+};
+
 #[test]
 fn published_figures_come_out() {
-    let shown = [
-        ("cold-warm-numa", 12),
-        ("cpu-share", 10),
-        ("noise-at-scale", 16),
-        ("rhype-fwq", 11),
-        ("share-curve", 12),
-        ("three-on-two", 4),
-    ];
-    for (name, demands) in shown {
-        simulated(name, demands);
+    for expected in &SHOWN {
+        simulated(expected);
     }
     // The two that the tests below are about.
     let tested: BTreeSet<&str> =
-        shown.map(|(name, _)| name).into_iter().chain(["lock-holder-preemption", "ticket-locks"]).collect();
+        SHOWN.iter().chain([&LOCK_HOLDERS, &TICKETS]).map(|expected| expected.name).collect();
     assert_eq!(tested, shipped::names().collect(), "every shipped scenario is tested");
 }
 
@@ -74,7 +164,7 @@ fn in_bins(waits: &WaitTimes, bins: std::ops::Range<usize>) -> u64 {
 #[test]
 #[cfg_attr(debug_assertions, ignore = "a minute in debug builds, seconds in release builds")]
 fn lock_holder_preemption_is_as_published() {
-    let simulated = &simulated("lock-holder-preemption", 7);
+    let simulated = &simulated(&LOCK_HOLDERS);
     let spin = |case: &str| mean(simulated, case, "spin_share");
     let guest = |case: &str| mean(simulated, case, "cpu_ns");
     assert!(guest("helping") < guest("single guest") && guest("single guest") < guest("two guests"));
@@ -101,7 +191,7 @@ fn lock_holder_preemption_is_as_published() {
 #[test]
 #[cfg_attr(debug_assertions, ignore = "a minute in debug builds, seconds in release builds")]
 fn ticket_locks_collapse_and_helping_saves_them() {
-    let simulated = &simulated("ticket-locks", 5);
+    let simulated = &simulated(&TICKETS);
     let guest = |case: &str| mean(simulated, case, "cpu_ns");
     // The published order: without tickets, tickets with helping, tickets.
     assert!(guest("test-and-set") < guest("ticket") && guest("helping") < guest("ticket"));

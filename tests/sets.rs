@@ -126,7 +126,6 @@ fn a_new_peer_is_no_reason_to_start_the_others_anew() {
 #[test]
 fn partitions_know_each_other_by_name() {
     if !set_kit::guests_are_there() {
-        eprintln!("skipped: there is no QEMU");
         return;
     }
     let bench = Bench::real();

@@ -14,6 +14,7 @@ use bulkhead::model::partition::set::{Phase, SetStatus};
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use set_kit::{Bench, PATIENCE, kill, said};
+use skips::{Need, skip};
 
 /// Not a test: the stand-in for QEMU, started by the script of a bench.
 #[test]
@@ -224,7 +225,6 @@ fn a_killed_qemu_is_an_end_like_any_other() {
 #[test]
 fn real_guests_come_up_are_shown_and_leave_nothing() {
     if !set_kit::guests_are_there() {
-        eprintln!("skipped: there is no QEMU");
         return;
     }
     let scene = Scene::new(Bench::real(), 3, "memory_mib = 192\n");
@@ -235,8 +235,10 @@ fn real_guests_come_up_are_shown_and_leave_nothing() {
 /// Twenty moments with eight real guests; only where it is asked for.
 #[test]
 fn eight_real_guests_survive_twenty_kills() {
-    if std::env::var_os("BULKHEAD_SETS_FULL").is_none() || !set_kit::guests_are_there() {
-        eprintln!("skipped: BULKHEAD_SETS_FULL is not set, or there is no QEMU");
+    if std::env::var_os("BULKHEAD_SETS_FULL").is_none() {
+        return skip(Need::Long, "BULKHEAD_SETS_FULL is not set");
+    }
+    if !set_kit::guests_are_there() {
         return;
     }
     rehearse(&Scene::new(Bench::real(), 8, "memory_mib = 192\n"), 20);

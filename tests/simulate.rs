@@ -48,7 +48,7 @@ fn what_is_wrong_is_told_with_file_and_line() {
     refused(
         &TWO.replace("vm.B.weight", "vm.B.height"),
         &[],
-        "line 36: assumption.0.key: no case has a value at",
+        "line 37: assumption.0.key: no case has a value at",
     );
     refused(
         &TWO.replace("{ case = \"long turns\" }", "{ case = \"long\" }"),
@@ -91,7 +91,7 @@ fn a_published_figure_that_does_not_hold_and_a_simulation_in_trouble_have_codes_
     let dir = folder(&[("s.toml", TWO), ("stuck.toml", STUCK)]);
     let output = bulkhead(&dir, &["simulate", "s.toml", "--set", "vm.B.weight=9.0"]);
     assert_eq!(output.status.code(), Some(1));
-    assert!(stdout(&output).contains("0 of 1 demands hold"), "{}", stdout(&output));
+    assert!(stdout(&output).contains("0 of 1 predictions hold"), "{}", stdout(&output));
     let output = bulkhead(&dir, &["simulate", "stuck.toml"]);
     assert_eq!(output.status.code(), Some(4), "{}", stderr(&output));
     assert!(
@@ -110,6 +110,61 @@ fn a_published_figure_that_does_not_hold_and_a_simulation_in_trouble_have_codes_
     );
 }
 
+/// Half of the time comes out, whatever the label; only what was predicted is counted as held.
+#[test]
+fn only_what_is_predicted_counts_as_held_and_the_interval_decides() {
+    let of = |change: (&str, &str), more: &[&str]| {
+        let dir = folder(&[("s.toml", &TWO.replace(change.0, change.1))]);
+        let output = bulkhead(&dir, &[&["simulate", "s.toml"], more].concat());
+        (output.status.code(), stdout(&output))
+    };
+    let label = "label = \"predicted\"\n";
+    for (instead, counted) in [
+        ("label = \"fitted\"\n", "no predictions; of those that prove nothing come out 1 of 1 fitted"),
+        ("label = \"set\"\n", "no predictions; of those that prove nothing come out 1 of 1 set"),
+        ("bound = \"at-least\"\nlabel = \"bound\"\n", "come out 1 of 1 bound"),
+        // Whoever says nothing has fitted it.
+        ("", "no predictions; of those that prove nothing come out 1 of 1 fitted"),
+        ("set_from = true\n", "no predictions; of those that prove nothing come out 1 of 1 fitted"),
+    ] {
+        let (code, text) = of((label, instead), &[]);
+        assert!(code == Some(0) && text.contains(counted), "{instead}: {text}");
+    }
+    // The mean lies on one side of what is demanded, a part of the interval on the other.
+    let (code, text) = of(("published = 0.5\ntolerance = 0.1", "published = 0.6\ntolerance = 0.1"), &[]);
+    let undecided = "0 of 1 predictions hold, 1 not decided";
+    assert!(code == Some(0) && text.contains("not decided") && text.contains(undecided), "{text}");
+    // One replication has no interval.
+    let (code, text) = of(("", ""), &["--replications", "1"]);
+    assert!(
+        code == Some(0) && text.contains(undecided) && text.contains("one replication has no interval"),
+        "{text}"
+    );
+    // What was fitted and does not come out is as wrong as what was predicted.
+    let fitted = TWO.replace(label, "label = \"fitted\"\n").replace("published = 0.5", "published = 0.9");
+    let output = bulkhead(&folder(&[("s.toml", &fitted)]), &["simulate", "s.toml"]);
+    assert!(
+        output.status.code() == Some(1) && stdout(&output).contains("0 of 1 fitted"),
+        "{}",
+        stdout(&output)
+    );
+    refused(
+        &TWO.replace("tolerance = 0.1", "bound = \"at-least\""),
+        &[],
+        "it is one-sided, so it is not predicted",
+    );
+    refused(
+        &TWO.replace(label, "label = \"bound\"\n"),
+        &[],
+        "wanted bound, \"at-least\" or \"at-most\", too",
+    );
+    refused(
+        &TWO.replace(label, "label = \"predicted\"\nset_from = true\n"),
+        &[],
+        "parameters were set from it",
+    );
+}
+
 #[test]
 fn the_summary_fits_a_terminal_and_says_what_was_published_and_assumed() {
     let text = good(&folder(&[("s.toml", TWO)]), &["simulate", "s.toml"]);
@@ -117,7 +172,7 @@ fn the_summary_fits_a_terminal_and_says_what_was_published_and_assumed() {
         "Two VMs share a CPU.",
         "short turns",
         "half of it [1]",
-        "± 0.100   yes",
+        "± 0.100 predicted   yes",
         "[1] arithmetic",
         "vm.B.weight = 1.0",
         "times 2: half of it 0.5",
@@ -142,7 +197,7 @@ fn a_folder_can_be_shown_again_and_compared() {
     assert!(read("b/scenario.toml").contains("--set 'vm.B.weight=1.2'"));
     let before = read("a/results.json");
     let shown = good(&folder, &["report", "a"]);
-    assert!(shown.contains("scenario two") && shown.contains("1 of 1 demands hold"), "{shown}");
+    assert!(shown.contains("scenario two") && shown.contains("1 of 1 predictions hold"), "{shown}");
     assert_eq!(before, read("a/results.json"), "report must not touch what it cannot make again");
     for (flag, value) in
         [("--require", "real-time"), ("--deadline", "5ms"), ("--miss-rate", "0.1"), ("--classes", "s.toml")]

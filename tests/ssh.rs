@@ -5,8 +5,6 @@
 //! ```
 //! Needs root, iproute2 and sshd (the set-up for tests brings both).
 
-#![expect(clippy::print_stdout, reason = "a test that is left out says why")]
-
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -20,6 +18,7 @@ use bulkhead::model::params::{GapParams, ProbeSpec};
 use bulkhead::model::units::{Bytes, Millis};
 use bulkhead::platforms::ledger::Ledger;
 use bulkhead::platforms::{Broken, Cancel, Instance, InstanceSpec, Platform, PlatformContext, make};
+use skips::{Need, skip};
 
 /// A network namespace with an sshd in it; all of it goes when this is dropped.
 struct Server {
@@ -44,19 +43,18 @@ fn sshd() -> Option<PathBuf> {
     std::iter::once(PathBuf::from("/usr/sbin/sshd")).chain(unpacked).find(|path| path.is_file())
 }
 
-/// Why these tests cannot run here; in CI that is a failure.
-fn missing() -> Option<String> {
+/// Whether these tests cannot run here; they are skipped then.
+#[track_caller]
+fn missing() -> bool {
     let reason = if !nix::unistd::geteuid().is_root() {
-        Some("a network namespace needs root".to_owned())
+        "a network namespace needs root"
     } else if sshd().is_none() {
-        Some("sshd is missing: ./setup.sh test".to_owned())
+        "sshd is missing: ./setup.sh test"
     } else {
-        None
-    }?;
-    let required = std::env::var("BULKHEAD_REQUIRE").unwrap_or_default();
-    assert!(!required.split(',').any(|name| name == "ssh"), "{reason}");
-    println!("left out: {reason}");
-    Some(reason)
+        return false;
+    };
+    skip(Need::Ssh, reason);
+    true
 }
 
 impl Server {
@@ -210,7 +208,7 @@ fn reason(broken: &Broken) -> (FailureKind, String) {
 
 #[test]
 fn a_machine_behind_ssh_is_measured_and_left_as_it_was() {
-    if missing().is_some() {
+    if missing() {
         return;
     }
     let server = Server::start(1);
@@ -237,7 +235,7 @@ fn a_machine_behind_ssh_is_measured_and_left_as_it_was() {
 
 #[test]
 fn strangers_are_refused_on_both_sides() {
-    if missing().is_some() {
+    if missing() {
         return;
     }
     let server = Server::start(2);
@@ -270,7 +268,7 @@ fn strangers_are_refused_on_both_sides() {
 
 #[test]
 fn a_machine_that_vanishes_half_way_is_a_recorded_failure() {
-    if missing().is_some() {
+    if missing() {
         return;
     }
     let server = Server::start(3);

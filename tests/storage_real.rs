@@ -1,8 +1,6 @@
 //! Disks of instances on real block devices: what is in use or carries something is not touched, what is ours is
 //! measured raw on every platform, and nothing stays attached. Loop devices stand in for disks, so this needs root.
 
-#![expect(clippy::print_stdout, reason = "a skipped test says why")]
-
 use std::fs::{File, OpenOptions};
 use std::hash::{DefaultHasher, Hasher};
 use std::io::Read;
@@ -21,6 +19,7 @@ use bulkhead::model::units::{Bytes, Kibibytes, Mebibytes, Millis};
 use bulkhead::platforms::ledger::{Ledger, Thing, sweep};
 use bulkhead::platforms::{Broken, Cancel, Instance, InstanceSpec, Platform, PlatformContext, make};
 use bulkhead::workloads::clock::Anchor;
+use skips::{Need, skip};
 
 const ALLOWING: &str = "--i-know-this-destroys-data";
 
@@ -46,7 +45,7 @@ impl Foreign {
             .output()
             .expect("losetup");
         if !output.status.success() {
-            println!("SKIPPED: no loop devices here: {}", String::from_utf8_lossy(&output.stderr).trim());
+            skip(Need::Loop, String::from_utf8_lossy(&output.stderr));
             return None;
         }
         let path = PathBuf::from(String::from_utf8_lossy(&output.stdout).trim());
@@ -328,7 +327,7 @@ fn measured_on(spec: &PlatformSpec) -> Option<DiskDetail> {
     let bench = Bench::new(false);
     let mut platform = make(spec, &bench.context);
     if let Some(reason) = reason(platform.as_mut()) {
-        println!("SKIPPED: {reason}");
+        skip(Need::named(spec.kind.as_str()).expect("what can be missing"), reason);
         return None;
     }
     let mut first = start(platform.as_mut(), &bench.instance(0)).expect("it starts");
@@ -490,7 +489,7 @@ fn guests_have_files_on_every_bus() {
         let spec = PlatformSpec { disk_bus: Some(bus), ..PlatformSpec::of_kind(PlatformKind::Vm) };
         let mut platform = make(&spec, &bench.context);
         if let Some(reason) = reason(platform.as_mut()) {
-            println!("SKIPPED: {reason}");
+            skip(Need::Vm, format!("in part, {bus:?}: {reason}"));
             continue;
         }
         let mut instance = start(platform.as_mut(), &bench.instance(0)).expect("it starts");

@@ -1,5 +1,5 @@
 //! Real guests under a real QEMU: they start, pause, answer; and each way in which one can break is recorded as what it
-//! is. Needs QEMU and a guest kernel; says so and skips without.
+//! is. Needs QEMU and a guest kernel.
 
 #![expect(clippy::print_stderr, reason = "a skipped test says why, a failed one what was seen")]
 
@@ -18,6 +18,7 @@ use bulkhead::platforms::make::PlatformContext;
 use bulkhead::platforms::vm::guest::Rehearsal;
 use bulkhead::platforms::vm::platform::Vm;
 use bulkhead::platforms::{Broken, Cancel, Instance, InstanceSpec, Platform};
+use skips::{Need, skip};
 
 /// A folder for one test, and a platform in it.
 struct Bench {
@@ -32,7 +33,8 @@ fn cache() -> PathBuf {
     named.or_else(user).or_else(home).unwrap_or_else(|| PathBuf::from("/tmp/bulkhead-cache"))
 }
 
-/// None, with the reason printed, where no guest can be started.
+/// None, and the test is skipped, where no guest can be started.
+#[track_caller]
 fn bench(change: impl FnOnce(&mut PlatformSpec), rehearse: Option<Rehearsal>) -> Option<Bench> {
     let folder = tempfile::tempdir().expect("the test's own files");
     let ledger = Ledger::open(folder.path()).expect("the test's own files");
@@ -55,7 +57,7 @@ fn bench(change: impl FnOnce(&mut PlatformSpec), rehearse: Option<Rehearsal>) ->
     }
     let state = vm.survey(&Cancel::new());
     if let Some(reason) = state.unavailable {
-        eprintln!("skipped: {reason}");
+        skip(Need::Vm, reason);
         return None;
     }
     Some(Bench { folder, vm })
@@ -242,7 +244,7 @@ fn set_up_modules() -> Option<PathBuf> {
     let folder = cache().join("kernel/lib/modules");
     let found = std::fs::read_dir(&folder).ok().and_then(|mut entries| entries.next()).and_then(Result::ok);
     if found.is_none() {
-        eprintln!("skipped: no kernel modules in {}", folder.display());
+        skip(Need::Modules, format!("no kernel modules in {}", folder.display()));
     }
     found.map(|entry| entry.path())
 }
@@ -254,7 +256,7 @@ fn a_guest_whose_modules_do_not_load_says_why() {
     module_files(&real, &mut files);
     // In the place of virtio.ko lies another module, so those that build upon it find their symbols missing.
     let (Some(ring), true) = (files.get("virtio_ring.ko").cloned(), files.contains_key("virtio.ko")) else {
-        eprintln!("skipped: the modules of {} are packed", real.display());
+        skip(Need::Modules, format!("the modules of {} are packed", real.display()));
         return;
     };
     files.insert("virtio.ko".to_owned(), ring);

@@ -216,6 +216,11 @@ impl PartyAnswer {
     }
 }
 
+/// A complaint quotes what it complains of: only its beginning is shown, and nothing that moves a terminal's cursor.
+fn begin_of(complaint: &str) -> String {
+    complaint.chars().take(200).map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
+}
+
 /// Reads one line.
 ///
 /// # Errors
@@ -225,7 +230,7 @@ pub fn read_answer(line: &[u8]) -> Result<PartyAnswer, String> {
         return Err(format!("wanted a line of at most {LONGEST_LINE} bytes, got {}", line.len()));
     }
     let answer: PartyAnswer = serde_json::from_slice(line)
-        .map_err(|error| format!("wanted an answer, got something else: {error}"))?;
+        .map_err(|error| format!("wanted an answer, got something else: {}", begin_of(&error.to_string())))?;
     if answer.is_sound() {
         Ok(answer)
     } else {
@@ -246,6 +251,9 @@ mod tests {
         let forged = String::from_utf8(line).unwrap().replace("[5,1,5]", "[5,1,99]");
         assert!(read_answer(forged.as_bytes()).is_err());
         assert!(read_answer(b"hello").is_err());
+        let loud = format!("{{\"\\u001b[2J{}\":1}}", "x".repeat(5000));
+        let quoted = read_answer(loud.as_bytes()).unwrap_err();
+        assert!(quoted.len() < 1000 && !quoted.contains('\u{1b}'), "{quoted}");
         assert!(read_answer(&vec![b' '; LONGEST_LINE + 1]).is_err());
     }
 }

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::metric::{Better, Unit};
 use super::names::ProbeKind;
+use super::scenario::FigureLabel;
 use super::units::Nanos;
 
 /// Everything a scenario yielded.
@@ -71,7 +72,7 @@ impl Simulation {
         all
     }
 
-    /// Whether every published figure that demands something holds.
+    /// Whether no published figure is missed, whatever its label.
     pub fn is_met(&self) -> bool {
         self.published.iter().all(|figure| figure.holds != Some(false))
     }
@@ -210,17 +211,21 @@ pub struct PublishedOutcome {
     pub simulated: Option<f64>,
     /// Half the width of its 95 % interval; none for one replication.
     pub half_width: Option<f64>,
-    /// Whether parameters were set from it, so that the simulated value is no prediction.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub set_from: bool,
+    /// What its coming out says of the model.
+    #[serde(default)]
+    pub label: FigureLabel,
     /// Between which values the simulated one must lie; none where nothing is demanded, or where the file is of a version
     /// that wrote it in words only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub demand: Option<Demand>,
     /// The same in words.
     pub demanded: String,
-    /// Whether that holds; none where nothing is demanded.
+    /// Whether that holds: the whole interval lies within what is demanded, or wholly outside. None where nothing is
+    /// demanded, or where the interval does not decide.
     pub holds: Option<bool>,
+    /// Whether something is demanded and the interval does not decide, or there is none because of one replication.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub undecided: bool,
 }
 
 /// Between which values, in the figure's unit, a simulated one must lie.
@@ -236,6 +241,18 @@ pub struct Demand {
 }
 
 impl Demand {
+    /// Whether a whole interval is between the two, or none of it; none where a part is.
+    pub fn is_met_by_interval(&self, middle: f64, half_width: f64) -> Option<bool> {
+        // What comes out of decimal fractions may lie a last binary digit beside them.
+        let rounding = |end: f64| 1e-12 * end.abs();
+        let (low, high) = (middle - half_width, middle + half_width);
+        let is_outside = self.least.is_some_and(|least| high < least - rounding(least))
+            || self.most.is_some_and(|most| low > most + rounding(most));
+        let is_inside = self.least.is_none_or(|least| low >= least - rounding(least))
+            && self.most.is_none_or(|most| high <= most + rounding(most));
+        (is_inside || is_outside).then_some(is_inside)
+    }
+
     /// Whether a value is between the two.
     pub fn is_met_by(&self, value: f64) -> bool {
         self.least.is_none_or(|least| value >= least) && self.most.is_none_or(|most| value <= most)

@@ -129,16 +129,14 @@ mod tests {
     #[test]
     fn an_instance_begins_its_life_in_groups_of_its_own_and_leaves_none() {
         if !geteuid().is_root() {
-            println!("SKIPPED: groups for native instances are root's");
-            return;
+            return skips::skip(skips::Need::Root, "groups for native instances are root's");
         }
         let dir = tempfile::tempdir().unwrap();
         let ledger = Ledger::open(dir.path()).unwrap();
         let group = InstanceGroup::make(CpuLimits::default(), true, &ledger).unwrap();
         let folders: Vec<PathBuf> = group.folders.iter().map(|folder| folder.path().to_owned()).collect();
         if folders.is_empty() {
-            println!("SKIPPED: no cgroup can be made here");
-            return;
+            return skips::skip(skips::Need::Cgroup, "no cgroup can be made here");
         }
         let mut command = std::process::Command::new("cat");
         command.arg("/proc/self/cgroup").stdout(std::process::Stdio::piped());

@@ -7,6 +7,7 @@ use super::figures::{ratio_number, value_text};
 use super::terminal::{Style, heading, tables_that_fit};
 use super::text::{Paint, TextCell, TextTable, paragraph, printable};
 use crate::model::metric::Unit;
+use crate::model::scenario::FigureLabel;
 use crate::model::simulation::{CaseOutcome, PublishedOutcome, SimulatedFigure, Simulation};
 use crate::stats::summary::mean_with_half_width;
 
@@ -152,8 +153,9 @@ fn notes(out: &mut String, simulation: &Simulation, style: Style) {
 }
 
 /// Whether a figure holds, in a word.
-pub(super) const fn holds_word(holds: Option<bool>) -> &'static str {
-    match holds {
+pub(super) const fn holds_word(figure: &PublishedOutcome) -> &'static str {
+    match figure.holds {
+        None if figure.undecided => "not decided",
         None => "",
         Some(true) => "yes",
         Some(false) => "NO",
@@ -178,7 +180,7 @@ fn published(out: &mut String, simulation: &Simulation, style: Style) {
     let known = if simulation.calibrated { "Measured" } else { "Published" };
     heading(out, &format!("{known} figures beside the simulated ones"), style);
     let mut table = TextTable::default();
-    let head = ["", &known.to_lowercase(), "simulated", "demanded", "holds"];
+    let head = ["", &known.to_lowercase(), "simulated", "demanded", "label", "holds"];
     table.rows.push(head.map(|text| TextCell { text: text.to_owned(), paint: Paint::Bold }).to_vec());
     let mut sources: Vec<&str> = Vec::new();
     let mut last = ("", "");
@@ -187,15 +189,18 @@ fn published(out: &mut String, simulation: &Simulation, style: Style) {
             sources.push(&figure.source);
             sources.len() - 1
         });
-        let title = format!("{} [{}]", title(figure), source + 1);
+        let title = format!("{} [{}]", printable(&figure.title, SENTENCE_MOST), source + 1);
         let cells = [published_text(figure), simulated_text(figure), printable(&figure.demanded, LABEL_MOST)];
         let paint = match figure.holds {
             None => Paint::None,
+            // What was fitted or set proves nothing.
+            Some(true) if figure.label != FigureLabel::Predicted => Paint::None,
             Some(true) => Paint::Green,
             Some(false) => Paint::Red,
         };
         let mut cells: Vec<TextCell> = cells.into_iter().map(TextCell::plain).collect();
-        cells.push(TextCell { text: holds_word(figure.holds).to_owned(), paint });
+        cells.push(TextCell::plain(figure.label.word().to_owned()));
+        cells.push(TextCell { text: holds_word(figure).to_owned(), paint });
         if simulation.cases.len() > 1 {
             if last != (figure.title.as_str(), figure.source.as_str()) {
                 table.rows.push(vec![TextCell { text: title, paint: Paint::Bold }]);
@@ -215,28 +220,46 @@ fn published(out: &mut String, simulation: &Simulation, style: Style) {
     let _ = writeln!(out, "  {}", tally(simulation));
 }
 
-/// A figure's title, and that it is no prediction where the model was set from it.
-pub(super) fn title(figure: &PublishedOutcome) -> String {
-    let title = printable(&figure.title, SENTENCE_MOST);
-    if figure.set_from { format!("{title} (the model was set from it)") } else { title }
-}
-
-/// `9 of 10 demands hold, 2 of them no predictions; one figure is only shown`.
+/// `2 of 3 predictions hold, 1 not decided; also 1 of 1 fitted, 1 of 1 set, 0 of 1 bound; one figure is only shown`.
 pub(super) fn tally(simulation: &Simulation) -> String {
     let count = |is: &dyn Fn(&PublishedOutcome) -> bool| {
-        simulation.published.iter().filter(|figure| is(figure)).count()
+        simulation.published.iter().filter(|figure| figure.demand.is_some() && is(figure)).count()
     };
-    let demanding = count(&|figure| figure.holds.is_some());
-    let hold = count(&|figure| figure.holds == Some(true));
-    let set = match count(&|figure| figure.holds == Some(true) && figure.set_from) {
-        0 => String::new(),
-        1 => ", one of them no prediction".to_owned(),
-        set => format!(", {set} of them no predictions"),
+    let of = |label: FigureLabel| {
+        let all = count(&|figure| figure.label == label);
+        let hold = count(&|figure| figure.label == label && figure.holds == Some(true));
+        let open = match count(&|figure| figure.label == label && figure.undecided) {
+            0 => String::new(),
+            open => format!(", {open} not decided"),
+        };
+        (all, hold, open)
     };
-    let rest = match simulation.published.len() - demanding {
-        0 => String::new(),
-        1 => "; one figure is only shown".to_owned(),
-        shown => format!("; {shown} figures are only shown"),
-    };
-    format!("{hold} of {demanding} demands hold{set}{rest}")
+    let (all, hold, open) = of(FigureLabel::Predicted);
+    let known = if simulation.calibrated { "predictions of what was measured" } else { "predictions" };
+    let mut text =
+        if all == 0 { format!("no {known}") } else { format!("{hold} of {all} {known} hold{open}") };
+    let others: Vec<String> = FigureLabel::ALL
+        .into_iter()
+        .filter(|label| *label != FigureLabel::Predicted)
+        .map(|label| (label, of(label)))
+        .filter(|(_, (all, ..))| *all > 0)
+        .map(|(label, (all, hold, open))| format!("{hold} of {all} {}{open}", label.word()))
+        .collect();
+    if !others.is_empty() {
+        let _ = write!(text, "; of those that prove nothing come out {}", others.join(", "));
+    }
+    match simulation.published.iter().filter(|figure| figure.demand.is_none()).count() {
+        0 => {}
+        1 => text.push_str("; one figure is only shown"),
+        shown => {
+            let _ = write!(text, "; {shown} figures are only shown");
+        }
+    }
+    if simulation.replications < 2
+        && !simulation.calibrated
+        && simulation.published.iter().any(|one| one.undecided)
+    {
+        text.push_str("; one replication has no interval: replications = 2 or more decides");
+    }
+    text
 }

@@ -20,7 +20,8 @@ use crate::model::names::PlatformKind;
 use crate::model::policy::SharingPolicy;
 use crate::model::results::{RunResults, made_up};
 use crate::model::scenario::{
-    HelpSpec, HostSpec, LimitSpec, LockSpec, PolicySpec, ProgramSpec, Scenario, ThreadSpec, VmSpec,
+    FigureLabel, HelpSpec, HostSpec, LimitSpec, LockSpec, PolicySpec, ProgramSpec, Scenario, ThreadSpec,
+    VmSpec,
 };
 use crate::model::simulation::{
     AssumptionOutcome, CaseOutcome, Demand, Origin, PublishedOutcome, SimulatedFigure, Simulation,
@@ -348,10 +349,11 @@ fn beside(label: &str, held: &Phase<'_>, joint: &Measured<'_>, figures: &[Figure
             published: got,
             simulated,
             half_width: None,
-            set_from: false,
+            label: FigureLabel::Predicted,
             demand: Some(demand),
             demanded: demanded.to_owned(),
             holds: simulated.map(|simulated| demand.is_met_by(simulated)),
+            undecided: false,
         }
     };
     let share = |who: &str, id: &str, got: f64| {

@@ -109,8 +109,7 @@ mod tests {
     #[test]
     fn it_is_brought_up_in_a_fresh_namespace() {
         if !geteuid().is_root() {
-            println!("SKIPPED: a network namespace of one's own needs root");
-            return;
+            return skips::skip(skips::Need::Root, "a network namespace of one's own needs root");
         }
         // A namespace belongs to the thread that made it.
         let outcome = std::thread::spawn(|| {

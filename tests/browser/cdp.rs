@@ -15,6 +15,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
+use skips::{Need, skip};
 
 /// Everything a test waits for comes within this time, or the test fails.
 const DEADLINE: Duration = Duration::from_secs(60);
@@ -42,13 +43,11 @@ pub fn find() -> Option<PathBuf> {
         .find(|candidate| candidate.is_file())
 }
 
-/// The browser, or none with a printed reason; fails when the environment says that it must be there.
-#[expect(clippy::print_stdout, reason = "a skipped test says why")]
+/// The browser; none, and the test is skipped, where there is none.
+#[track_caller]
 pub fn start_or_skip() -> Option<Browser> {
     let Some(program) = find() else {
-        let required = std::env::var("BULKHEAD_REQUIRE").is_ok_and(|list| list.contains("browser"));
-        assert!(!required, "no chromium in PATH, but BULKHEAD_REQUIRE asks for a browser");
-        println!("SKIPPED: no chromium in PATH; install the package chromium to run this test");
+        skip(Need::Browser, "no chromium in PATH; install the package chromium to run this test");
         return None;
     };
     Some(Browser::start(&program))

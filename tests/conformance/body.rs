@@ -12,6 +12,7 @@ use bulkhead::platforms::instance::monotonic_now;
 use bulkhead::platforms::ledger::Ledger;
 use bulkhead::platforms::{Broken, Cancel, Instance, InstanceSpec, Platform, PlatformContext, make};
 use bulkhead::stats::outside::began_on_host;
+use skips::{Need, skip};
 
 use crate::leftovers;
 
@@ -32,7 +33,6 @@ fn cache() -> PathBuf {
 }
 
 /// Runs the whole body against the platform that `spec` describes.
-#[expect(clippy::print_stdout, reason = "a skipped test says why")]
 pub fn conforms(spec: &PlatformSpec) {
     let run = tempfile::Builder::new().prefix("bulkhead-run-").tempdir().expect("a run directory");
     let context = PlatformContext {
@@ -47,10 +47,13 @@ pub fn conforms(spec: &PlatformSpec) {
     let state = platform.survey(&Cancel::new());
     assert_eq!((state.label.as_str(), state.kind), (spec.label.as_str(), spec.kind));
     if let Some(reason) = state.unavailable {
-        let required = std::env::var("BULKHEAD_REQUIRE").unwrap_or_default();
-        assert!(!required.split(',').any(|label| label == spec.label), "required, but: {reason}");
-        println!("SKIPPED: {reason}");
-        return;
+        let need = Need::named(spec.kind.as_str()).expect("what can be missing");
+        let need = match spec.label.as_str() {
+            "container-runc" => Need::Runc,
+            "vm-kvm" => Need::Kvm,
+            _ => need,
+        };
+        return skip(need, reason);
     }
     assert!(!state.properties.is_empty());
     leftovers::assert_none(run.path(), "after the survey");

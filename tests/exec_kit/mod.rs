@@ -1,7 +1,6 @@
 //! Starts `bulkhead exec` for tests, in a temporary folder of its own that must be empty afterwards.
 
 #![allow(dead_code, reason = "each test binary uses its own part")]
-#![expect(clippy::print_stderr, reason = "a skipped test says why")]
 
 use std::ffi::OsStr;
 use std::io::{Read, Write};
@@ -9,6 +8,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
+
+use skips::{Need, skip};
 
 /// Generous: a guest boots in two seconds, on a busy machine in ten.
 pub const PATIENCE: Duration = Duration::from_secs(100);
@@ -18,7 +19,8 @@ pub fn binary() -> &'static Path {
     Path::new(env!("CARGO_BIN_EXE_bulkhead"))
 }
 
-/// Whether guests can be started here; says why not, and fails where they are required.
+/// Whether guests can be started here; a test that needs them is skipped where not.
+#[track_caller]
 pub fn guests_start() -> bool {
     static WHY_NOT: OnceLock<Option<String>> = OnceLock::new();
     let why_not = WHY_NOT.get_or_init(|| {
@@ -27,9 +29,7 @@ pub fn guests_start() -> bool {
         (output.status.code() != Some(0)).then(|| String::from_utf8_lossy(&output.stderr).into_owned())
     });
     if let Some(why) = why_not {
-        let required = std::env::var("BULKHEAD_REQUIRE").unwrap_or_default();
-        assert!(!required.split(',').any(|name| name == "vm"), "no guest starts: {why}");
-        eprintln!("skipped: {why}");
+        skip(Need::Vm, format!("no guest starts: {why}"));
     }
     why_not.is_none()
 }

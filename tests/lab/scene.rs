@@ -13,21 +13,20 @@ use bulkhead::model::units::Bytes;
 use bulkhead::platforms::lab::{Lab, Port, inside};
 use bulkhead::platforms::ledger::Ledger;
 use bulkhead::platforms::{Cancel, Instance, InstanceSpec, Platform, PlatformContext, make};
+use skips::{Need, skip};
 
 /// Far more than anything here takes; a hang must not hang the test.
 pub const DEADLINE: Duration = Duration::from_secs(120);
 /// A port that nobody listens on (discard).
 const CLOSED_PORT: u16 = 9;
 
-/// The lab, or why there is none here: printed, and a failure where platforms are required.
-#[expect(clippy::print_stdout, reason = "a skipped test says why")]
+/// The lab; none, and the test is skipped, where there is none.
+#[track_caller]
 pub fn lab(hosts: u32) -> Option<Lab> {
-    let required = std::env::var("BULKHEAD_REQUIRE").unwrap_or_default();
     match Lab::build(hosts) {
         Ok(lab) => Some(lab),
         Err(reason) => {
-            assert!(required.is_empty() || !nix::unistd::geteuid().is_root(), "required, but: {reason}");
-            println!("SKIPPED: {reason}");
+            skip(Need::Network, reason);
             None
         }
     }
@@ -39,24 +38,25 @@ pub struct Bench {
     pub platform: Box<dyn Platform>,
 }
 
-/// None, with the reason printed, where there is no such platform; a failure where it is required.
-#[expect(clippy::print_stdout, reason = "a skipped test says why")]
-pub fn bench(spec: &PlatformSpec) -> Option<Bench> {
-    let run = tempfile::Builder::new().prefix("bulkhead-run-").tempdir().expect("a run directory");
-    let context = PlatformContext {
+pub fn context(run: &Path) -> PlatformContext {
+    PlatformContext {
         may_destroy: false,
         counter_hz: None,
         exe: PathBuf::from(env!("CARGO_BIN_EXE_bulkhead")),
-        ledger: Ledger::open(run.path()).expect("a ledger"),
+        ledger: Ledger::open(run).expect("a ledger"),
         cache: cache(),
         seed: 7,
-    };
-    let mut platform = make(spec, &context);
+    }
+}
+
+/// None, and the test is skipped, where there is no such platform.
+#[track_caller]
+pub fn bench(spec: &PlatformSpec) -> Option<Bench> {
+    let run = tempfile::Builder::new().prefix("bulkhead-run-").tempdir().expect("a run directory");
+    let mut platform = make(spec, &context(run.path()));
     let state = platform.survey(&Cancel::new());
     if let Some(reason) = state.unavailable {
-        let required = std::env::var("BULKHEAD_REQUIRE").unwrap_or_default();
-        assert!(!required.split(',').any(|label| label == spec.label), "required, but: {reason}");
-        println!("SKIPPED: {reason}");
+        skip(Need::named(spec.kind.as_str()).expect("what can be missing"), reason);
         return None;
     }
     Some(Bench { run, platform })

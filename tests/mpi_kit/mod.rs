@@ -2,7 +2,6 @@
 //! one transport or the other, ended after a deadline, and a look at what they leave behind.
 
 #![allow(dead_code, reason = "each test binary uses its own part")]
-#![allow(clippy::print_stderr, reason = "a skipped test says why")]
 
 pub mod hpcc;
 mod hpcc_input;
@@ -12,6 +11,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
+
+use skips::{Need, skip};
 
 /// The programs, compiled.
 #[derive(Debug)]
@@ -26,7 +27,8 @@ pub struct Programs {
     pub not_mpi: PathBuf,
 }
 
-/// None, with the reason printed, where MPI is not installed.
+/// None, and the test is skipped, where MPI is not installed.
+#[track_caller]
 pub fn programs() -> Option<&'static Programs> {
     static PROGRAMS: OnceLock<Option<Programs>> = OnceLock::new();
     let programs = PROGRAMS.get_or_init(|| {
@@ -34,29 +36,23 @@ pub fn programs() -> Option<&'static Programs> {
         missing.is_none().then(|| compile_all(&PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("mpi")))
     });
     if programs.is_none() {
-        skip("no mpicc and mpirun in PATH (packages libopenmpi-dev, openmpi-bin)");
+        skip(Need::Mpi, "no mpicc and mpirun in PATH (packages libopenmpi-dev, openmpi-bin)");
     }
     programs.as_ref()
 }
 
-/// The provider's shared library; None, with the reason printed, where it was not built.
+/// The provider's shared library; none, and the test is skipped, where it was not built.
+#[track_caller]
 pub fn provider() -> Option<PathBuf> {
     let named = std::env::var_os("BULKHEAD_FABRIC_LIBRARY").map(PathBuf::from);
     let target =
         format!("target/fabric/{}-unknown-linux-gnu/release/libbulkhead-fi.so", std::env::consts::ARCH);
     let library = named.unwrap_or_else(|| root().join(target));
     if !library.is_file() {
-        skip(&format!("no {}: make fabric builds it", library.display()));
+        skip(Need::Mpi, format!("no {}: make fabric builds it", library.display()));
         return None;
     }
     Some(library)
-}
-
-/// Says why a test is left out; fails it where MPI is required.
-pub fn skip(why: &str) {
-    let required = std::env::var("BULKHEAD_REQUIRE").unwrap_or_default();
-    assert!(!required.split(',').any(|name| name == "mpi"), "{why}, but BULKHEAD_REQUIRE is {required}");
-    eprintln!("skipped: {why}");
 }
 
 /// A program on the search path.

@@ -43,6 +43,7 @@ case = { case = "long turns" }
 published = 0.5
 tolerance = 0.1
 source = "arithmetic"
+label = "predicted"
 
 [[assumption]]
 key = "vm.B.weight"

@@ -1,6 +1,5 @@
 //! A real guest with cards at switches, made by hand.
 
-use std::io::Write;
 use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -21,6 +20,7 @@ use bulkhead::platforms::vm::payload;
 use bulkhead::platforms::vm::qemu::{Engine, Extras, Machine, command_line};
 use bulkhead::platforms::vm::toolbox::Toolbox;
 use bulkhead::platforms::{Broken, Cancel};
+use skips::{Need, skip};
 
 /// Memory of a guest.
 const MEMORY: Mebibytes = Mebibytes::from_mib(256);
@@ -35,7 +35,8 @@ pub fn cache() -> PathBuf {
     named.or_else(user).or_else(home).unwrap_or_else(|| PathBuf::from("/tmp/bulkhead-cache"))
 }
 
-/// What guests are made of; none, with the reason said, where none can be started.
+/// What guests are made of; none, and the test is skipped, where none can be started.
+#[track_caller]
 pub fn tools() -> Option<Toolbox> {
     let mut spec = PlatformSpec::of_kind(PlatformKind::Vm);
     spec.accelerator = Accelerator::Tcg;
@@ -44,7 +45,7 @@ pub fn tools() -> Option<Toolbox> {
     match Toolbox::find(&spec, exe, &cache(), hz) {
         Ok(tools) => Some(tools),
         Err(reason) => {
-            let _ = writeln!(std::io::stderr(), "skipped: {reason}");
+            skip(Need::Vm, reason);
             None
         }
     }

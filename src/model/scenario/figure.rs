@@ -38,11 +38,46 @@ pub struct FigureSpec {
     /// It only has to be at least (or at most) what is demanded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bound: Option<BoundSpec>,
-    /// Whether parameters were set from it, so that its simulated value is no prediction.
+    /// What its coming out says of the model. Only what is predicted counts as held. Without a label it counts as fitted:
+    /// for nothing.
+    #[serde(default)]
+    pub label: FigureLabel,
+    /// An older word for the label `fitted`.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub set_from: bool,
     /// Where it was published.
     pub source: String,
+}
+
+/// What it says of a model that a published figure comes out of it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
+pub enum FigureLabel {
+    /// Nothing was chosen for it: the model could have missed it on either side.
+    Predicted,
+    /// A parameter was chosen for it, or nobody says.
+    #[default]
+    Fitted,
+    /// True by construction: the model cannot yield anything else.
+    Set,
+    /// One-sided: half of all that could come out satisfies it.
+    Bound,
+}
+
+impl FigureLabel {
+    /// All of them, in the order in which they are counted.
+    pub const ALL: [Self; 4] = [Self::Predicted, Self::Fitted, Self::Set, Self::Bound];
+
+    /// As it is written.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Predicted => "predicted",
+            Self::Fitted => "fitted",
+            Self::Set => "set",
+            Self::Bound => "bound",
+        }
+    }
 }
 
 /// On which side of the demanded value the simulated one must lie.
@@ -80,6 +115,16 @@ impl FigureSpec {
         let path = |key: &str| format!("figure.{number}.{key}");
         if !self.published.is_finite() {
             return Err(Impossible::new(path("published"), format!("{} is no figure", self.published)));
+        }
+        if self.label == FigureLabel::Predicted && (self.bound.is_some() || self.set_from) {
+            let problem = if self.set_from { "parameters were set from it" } else { "it is one-sided" };
+            let problem = format!("{problem}, so it is not predicted: wanted label fitted, set or bound");
+            return Err(Impossible::new(path("label"), problem));
+        }
+        if self.label == FigureLabel::Bound && self.bound.is_none() {
+            let problem =
+                "it says on no side of what it must lie: wanted bound, \"at-least\" or \"at-most\", too";
+            return Err(Impossible::new(path("label"), problem));
         }
         if let Some(demand) = self.demand {
             if !demand.is_finite() {

@@ -61,7 +61,7 @@ pub(super) fn command(ssh: &SshSpec, destination: &str, remote: &str) -> Command
 }
 
 /// What a complaint of the client means, with what to do; the complaint itself is part of it.
-pub(super) fn explain(destination: &str, complaint: &str) -> String {
+pub fn explain(destination: &str, complaint: &str) -> String {
     let complaint = complaint.trim();
     let has = |words: &[&str]| words.iter().any(|word| complaint.contains(word));
     let advice = if has(&["REMOTE HOST IDENTIFICATION HAS CHANGED"]) {

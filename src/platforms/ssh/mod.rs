@@ -14,4 +14,5 @@ mod client;
 mod remote;
 
 pub mod janitor;
-pub use remote::Ssh;
+pub use client::explain;
+pub use remote::{Ssh, is_our_folder};

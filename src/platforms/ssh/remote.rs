@@ -191,7 +191,7 @@ fn is_plain_path(path: &str) -> bool {
 }
 
 /// Whether the answer of a machine that nobody trusts is a folder that `mktemp` made below `parent`.
-fn is_our_folder(folder: &str, parent: &str) -> bool {
+pub fn is_our_folder(folder: &str, parent: &str) -> bool {
     let random = folder
         .strip_prefix(parent)
         .and_then(|rest| rest.strip_prefix('/'))

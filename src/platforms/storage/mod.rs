@@ -19,6 +19,7 @@ use std::sync::Arc;
 
 use claim::{Claim, Purpose};
 use loop_device::LoopDevice;
+pub use usage::mounts;
 
 use super::InstanceSpec;
 use super::ledger::Ledger;

@@ -108,7 +108,7 @@ fn is_ours(pid: u32) -> bool {
 }
 
 /// Mounts by number, or, for file systems with numbers of their own, by the path of their source.
-fn mounts(
+pub fn mounts(
     mountinfo: &str,
     numbers: &BTreeSet<Number>,
     number_of: impl Fn(&Path) -> Option<Number>,

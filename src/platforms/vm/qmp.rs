@@ -13,6 +13,8 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
+use crate::platforms::console::harmless;
+
 /// Longest line that is read: `query-cpus-fast` takes some 200 bytes per CPU. `query-qmp-schema`, which is never asked
 /// for, would be longer.
 const MAX_LINE_BYTES: usize = 128 * 1024;
@@ -93,17 +95,15 @@ impl Qmp {
         for _ in 0..MAX_LINES {
             let line = self.line(deadline)?;
             let mut object: Value = serde_json::from_slice(&line).map_err(|error| {
-                io::Error::other(format!(
-                    "not JSON ({error}): {}",
-                    String::from_utf8_lossy(&line).chars().take(200).collect::<String>()
-                ))
+                let begins: String = harmless(&line).chars().take(200).collect();
+                io::Error::other(format!("not JSON ({error}): {begins}"))
             })?;
             if let Some(found) = object.get_mut(key) {
                 return Ok(found.take());
             }
             if let Some(error) = object.get("error") {
                 let said = error.get("desc").and_then(Value::as_str).unwrap_or("no description");
-                return Err(io::Error::other(format!("refused: {said}")));
+                return Err(io::Error::other(format!("refused: {}", harmless(said.as_bytes()))));
             }
         }
         Err(io::Error::other(format!("{MAX_LINES} lines and no \"{key}\" among them")))
@@ -168,6 +168,17 @@ mod tests {
     }
 
     const LONG: Duration = Duration::from_secs(10);
+
+    /// A QEMU that executes its guest's code must not move the terminal of who reads why it failed.
+    #[test]
+    fn what_is_said_cannot_move_a_terminals_cursor() {
+        for said in ["{\"error\":{\"desc\":\"\\u001b[2Jgone\"}}\n", "\u{1b}[2Jgone\n"] {
+            let (ours, mut theirs) = UnixStream::pair().unwrap();
+            theirs.write_all(said.as_bytes()).unwrap();
+            let reason = Qmp::new(ours).stop(Duration::from_secs(60)).unwrap_err();
+            assert!(reason.contains("gone") && !reason.contains('\u{1b}'), "{reason:?}");
+        }
+    }
 
     #[test]
     fn events_between_question_and_answer_are_skipped() {

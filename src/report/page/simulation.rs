@@ -5,7 +5,7 @@ use maud::{Markup, html};
 
 use crate::model::metric::Unit;
 use crate::model::results::RunResults;
-use crate::model::scenario::label;
+use crate::model::scenario::{FigureLabel, label};
 use crate::model::simulation::{AssumptionOutcome, CaseOutcome, PublishedOutcome, Simulation, WaitTimes};
 
 use super::super::chart::axis::{Axis, Quantity, Scale};
@@ -14,7 +14,7 @@ use super::super::chart::plot::{Series, Stroke};
 use super::super::chart::svg::Picture;
 use super::super::figures::value_text;
 use super::super::simulation::{
-    extent, figure_text, holds_word, parameters, published_text, short, simulated_text, tally, title,
+    extent, figure_text, holds_word, parameters, published_text, short, simulated_text, tally,
 };
 use super::super::utc::format_utc;
 use super::document::Section;
@@ -83,24 +83,34 @@ fn published(figures: &[PublishedOutcome], known: &str) -> Markup {
                 tr {
                     th scope="col" { "Figure" }
                     th.text scope="col" { "Case" }
-                    @for head in [known, "Simulated", "Demanded", "Holds"] { th scope="col" { (head) } }
+                    @for head in [known, "Simulated", "Demanded", "Label", "Holds"] { th scope="col" { (head) } }
                     th.text scope="col" { "Source" }
                 }
             }
             tbody {
                 @for figure in figures.iter().take(ROWS_MOST) {
                     tr {
-                        th scope="row" { (title(figure)) }
+                        th scope="row" { (bounded(&figure.title)) }
                         td.text { (bounded(&figure.case)) }
                         td { (published_text(figure)) }
                         td { (simulated_text(figure)) }
                         td { (bounded(&figure.demanded)) }
-                        td.(match figure.holds { Some(true) => "better", Some(false) => "worse", None => "soft" }) { (holds_word(figure.holds)) }
+                        td { (figure.label.word()) }
+                        td.(holds_class(figure)) { (holds_word(figure)) }
                         td.text { (bounded(&figure.source)) }
                     }
                 }
             }
         }
+    }
+}
+
+/// What was fitted or set proves nothing, so it is not shown as a success.
+const fn holds_class(figure: &PublishedOutcome) -> &'static str {
+    match (figure.holds, figure.label) {
+        (Some(true), FigureLabel::Predicted) => "better",
+        (Some(false), _) => "worse",
+        _ => "soft",
     }
 }
 
@@ -291,7 +301,7 @@ fn changed(simulation: &Simulation, parameter: &AssumptionOutcome) -> Markup {
             Some(Some(value)) => value_text(figure.unit, *value),
             _ => "–".to_owned(),
         });
-        let first = [title(figure), bounded(&figure.case), simulated_text(figure)];
+        let first = [bounded(&figure.title), bounded(&figure.case), simulated_text(figure)];
         first.into_iter().chain(values).collect()
     };
     let rows: Vec<Vec<String>> = simulation.published.iter().enumerate().take(ROWS_MOST).map(row).collect();

@@ -3,7 +3,8 @@
 
 use super::super::terminal::{Style, heading};
 use super::super::text::{paragraph, printable};
-use super::{LABEL_MOST, NARROW, SENTENCE_MOST, title, value_text};
+use super::{LABEL_MOST, NARROW, SENTENCE_MOST, value_text};
+use crate::model::scenario::FigureLabel;
 use crate::model::simulation::{AssumptionOutcome, Origin, PublishedOutcome, Simulation};
 
 /// Figures that a sentence tells of.
@@ -107,12 +108,12 @@ pub(in super::super) fn sensitivity(simulation: &Simulation, parameter: &Assumpt
     parameter.changes().map(sentence).chain(untried).collect()
 }
 
-/// The figures that are predicted, with their numbers: those of which something is demanded and from which nothing was
-/// set; where there are none, all from which nothing was set; where there are none, all.
+/// The figures that are predicted, with their numbers, and among those the ones of which something is demanded; where
+/// there are none, all.
 fn predictions(simulation: &Simulation) -> Vec<(usize, &PublishedOutcome)> {
     let all = || simulation.published.iter().enumerate();
-    let free: Vec<_> = all().filter(|(_, figure)| !figure.set_from).collect();
-    let demanded: Vec<_> = free.iter().copied().filter(|(_, figure)| figure.holds.is_some()).collect();
+    let free: Vec<_> = all().filter(|(_, figure)| figure.label == FigureLabel::Predicted).collect();
+    let demanded: Vec<_> = free.iter().copied().filter(|(_, figure)| figure.demand.is_some()).collect();
     [demanded, free].into_iter().find(|list| !list.is_empty()).unwrap_or_else(|| all().collect())
 }
 
@@ -129,7 +130,7 @@ fn move_words(simulation: &Simulation, figure: &PublishedOutcome, own: f64, valu
     let is_lost = figure.holds == Some(true) && figure.demand.is_some_and(|demand| !demand.is_met_by(value));
     format!(
         "{}{case} {} → {}{}",
-        title(figure),
+        printable(&figure.title, SENTENCE_MOST),
         value_text(figure.unit, own),
         value_text(figure.unit, value),
         if is_lost { ", not as demanded" } else { "" }

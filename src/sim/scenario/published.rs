@@ -133,10 +133,11 @@ pub(super) fn outcomes(cases: &[Case], pairs: &[Pair], outcomes: &Outcomes<'_>) 
             published: spec.published,
             simulated: simulated.map(|(mean, _)| mean),
             half_width: simulated.and_then(|(_, half)| half),
-            set_from: spec.set_from,
+            label: spec.label,
             demand: demand(spec),
             demanded: demanded(spec, unit),
-            holds: holds(demand(spec), simulated.map(|(mean, _)| mean)),
+            holds: holds(demand(spec), simulated),
+            undecided: demand(spec).is_some() && holds(demand(spec), simulated).is_none(),
         })
     };
     pairs.iter().filter_map(outcome).collect()
@@ -183,12 +184,12 @@ fn demand(spec: &FigureSpec) -> Option<Demand> {
     })
 }
 
-/// Whether what is demanded holds; what was not simulated does not. None where nothing is demanded.
-fn holds(demand: Option<Demand>, simulated: Option<f64>) -> Option<bool> {
-    let Demand { least, most } = demand?;
-    // What comes out of decimal fractions may lie a last binary digit beside them.
-    let rounding = |end: f64| 1e-12 * end.abs();
-    let with_room =
-        Demand { least: least.map(|end| end - rounding(end)), most: most.map(|end| end + rounding(end)) };
-    Some(simulated.is_some_and(|simulated| with_room.is_met_by(simulated)))
+/// Whether what is demanded holds for the whole interval, or for none of it; what was not simulated does not. None where
+/// nothing is demanded, where the interval lies on both sides of an end, and of one replication, which has no interval.
+fn holds(demand: Option<Demand>, simulated: Option<(f64, Option<f64>)>) -> Option<bool> {
+    match (demand?, simulated) {
+        (_, None) => Some(false),
+        (_, Some((_, None))) => None,
+        (demand, Some((mean, Some(half)))) => demand.is_met_by_interval(mean, half),
+    }
 }

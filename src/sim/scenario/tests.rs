@@ -4,7 +4,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::{Options, Replication, Study};
-use crate::model::scenario::cases;
+use crate::model::scenario::{FigureLabel, cases};
 use crate::model::simulation::{Demand, Origin, Simulation};
 
 const FILE: &str = r#"
@@ -39,6 +39,7 @@ metric = "vm.A.cpus"
 case = { case = "long" }
 published = 0.5
 tolerance = 0.1
+label = "predicted"
 source = "arithmetic"
 
 [[figure]]
@@ -157,6 +158,34 @@ fn assumptions_are_changed_by_their_factors() {
     let own = simulation.published[0].simulated.unwrap();
     // The other one weighs half as much, or three times as much.
     assert!(light[0].unwrap() > own + 0.05 && heavy[0].unwrap() < own - 0.1, "{light:?} {own} {heavy:?}");
+}
+
+#[test]
+fn the_whole_interval_decides_whether_a_figure_holds() {
+    let held = |published: f64, tolerance: f64, replications: u32| {
+        let text = FILE
+            .replace(
+                "published = 0.5\ntolerance = 0.1",
+                &format!("published = {published}\ntolerance = {tolerance}"),
+            )
+            .replace("replications = 3", &format!("replications = {replications}"));
+        let study = Study::new(cases(&text, &[]).unwrap(), Options::default()).unwrap();
+        let figure = simulated(&study, 2).published[0].clone();
+        assert_eq!(figure.label, FigureLabel::Predicted);
+        (figure.holds, figure.undecided, figure.simulated.unwrap(), figure.half_width)
+    };
+    let (_, _, mean, half) = held(0.5, 0.1, 3);
+    let half = half.unwrap();
+    assert!(half > 1e-6);
+    assert_eq!(held(mean, 1.1 * half, 3).0, Some(true));
+    // The mean is within, a part of the interval is not.
+    assert_eq!(held(mean, 0.5 * half, 3).0, None);
+    assert!(held(mean, 0.5 * half, 3).1);
+    // The mean is outside, a part of the interval is not.
+    assert_eq!(held(mean + half, 0.5 * half, 3).0, None);
+    assert_eq!(held(mean + 2.0 * half, 0.5 * half, 3).0, Some(false));
+    assert_eq!(held(mean, 0.5, 1).0, None);
+    assert!(held(mean, 0.5, 1).1, "one replication has no interval");
 }
 
 #[test]

@@ -105,7 +105,7 @@ mod tests {
         let seen = || std::fs::read_to_string("/proc/self/mountinfo").unwrap();
         let before = seen();
         match Tracefs::mount_privately() {
-            Err(reason) => println!("SKIPPED: {reason}"),
+            Err(reason) => skips::skip(skips::Need::Tracefs, reason),
             Ok(own) => {
                 assert!(own.is_own() && own.path().join("instances").is_dir());
                 assert_eq!(seen(), before, "this namespace has the mounts it had");

@@ -148,7 +148,7 @@ mod tests {
             // SAFETY: AVX2 was just found.
             assert_eq!(unsafe { sum_avx2(&words) }, truth);
         } else {
-            println!("skipped: this CPU has no AVX2");
+            skips::skip(skips::Need::Cpu, "in part: no AVX2");
         }
         let width = Width::widest();
         width.read(&words);

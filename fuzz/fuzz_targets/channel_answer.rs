@@ -1,0 +1,11 @@
+//! Lines of a party of a channel bench: understood or refused, never a panic.
+#![no_main]
+
+#[path = "../../tests/foreign/mod.rs"]
+mod foreign;
+
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|bytes: &[u8]| {
+    foreign::channel_answer(bytes);
+});

@@ -1,0 +1,11 @@
+//! What PID 1 of a guest is told: understood or refused, never a panic.
+#![no_main]
+
+#[path = "../../tests/foreign/mod.rs"]
+mod foreign;
+
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|bytes: &[u8]| {
+    foreign::guest_config(bytes);
+});

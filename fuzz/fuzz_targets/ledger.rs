@@ -1,0 +1,11 @@
+//! What a ledger says was made: understood or refused, never a panic.
+#![no_main]
+
+#[path = "../../tests/foreign/mod.rs"]
+mod foreign;
+
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|bytes: &[u8]| {
+    foreign::ledger(bytes);
+});

@@ -1,0 +1,11 @@
+//! The kernel's table of mounts, whose names are anybody's: understood or refused, never a panic.
+#![no_main]
+
+#[path = "../../tests/foreign/mod.rs"]
+mod foreign;
+
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|bytes: &[u8]| {
+    foreign::mountinfo(bytes);
+});

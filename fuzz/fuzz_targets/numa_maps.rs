@@ -1,0 +1,11 @@
+//! Where a guest's memory lies: understood or refused, never a panic.
+#![no_main]
+
+#[path = "../../tests/foreign/mod.rs"]
+mod foreign;
+
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|bytes: &[u8]| {
+    foreign::numa_maps(bytes);
+});

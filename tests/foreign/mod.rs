@@ -1,0 +1,247 @@
+//! What strangers write, into what reads it: each function takes any bytes, panics when a promise is broken, and says
+//! whether it understood them. `tests/mutations.rs` mutates good inputs, the targets in `fuzz/` follow the coverage.
+
+#![allow(dead_code, reason = "each user takes its own part")]
+
+use std::io::Write;
+use std::net::Shutdown;
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+
+use bulkhead::model::channel_party::{PartyOrder, read_answer};
+use bulkhead::model::classes::ClassSet;
+use bulkhead::model::clock_wire::{Answer, Question};
+use bulkhead::model::partition::network::SwitchState;
+use bulkhead::model::partition::set::{KeptState, PartitionSet, SetRecord, Undertaking};
+use bulkhead::model::partition::{FromGuest, LONGEST_MESSAGE, ToGuest};
+use bulkhead::model::results::RunResults;
+use bulkhead::model::units::Mebibytes;
+use bulkhead::partition::network::switch::{LONGEST_FRAME, Rules, Switch};
+use bulkhead::platforms::console::{CHARS, Console, LINES, harmless};
+use bulkhead::platforms::host::numa_maps::guest_memory;
+use bulkhead::platforms::ledger::Thing;
+use bulkhead::platforms::link::{Decoder, decode};
+use bulkhead::platforms::ssh::{explain, is_our_folder};
+use bulkhead::platforms::storage::mounts;
+use bulkhead::platforms::vm::guest::GuestConfig;
+use bulkhead::platforms::vm::qmp::Qmp;
+use bulkhead::report::terminal::{Style, summary};
+use bulkhead::report::{change, compare, page};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// Nothing that moves a terminal's cursor.
+fn assert_harmless(text: &str) {
+    assert!(!text.chars().any(|c| c.is_control() && c != '\n'), "{text:?}");
+}
+
+/// Whether it is read; what is read can be written, and reads back the same.
+fn round_trip<T: Serialize + DeserializeOwned + PartialEq + std::fmt::Debug>(bytes: &[u8]) -> bool {
+    let Ok(value) = serde_json::from_slice::<T>(bytes) else { return false };
+    let written = serde_json::to_vec(&value).expect("what was read can be written");
+    let again = serde_json::from_slice::<T>(&written).expect("what was written can be read");
+    assert_eq!(again, value);
+    true
+}
+
+/// Lines of a QEMU that executes its guest's code: greeting, events, answers.
+pub fn qmp(bytes: &[u8]) -> bool {
+    let (ours, mut theirs) = UnixStream::pair().expect("a pair");
+    // More than the socket takes would wait for a reader.
+    theirs.write_all(&bytes[..bytes.len().min(64 << 10)]).expect("room");
+    theirs.shutdown(Shutdown::Write).expect("open");
+    let mut qmp = Qmp::new(ours);
+    let mut understood = false;
+    for _ in 0..2 {
+        match qmp.query("query-status", &serde_json::Value::Null, 10 * SECOND) {
+            Ok(_) => understood = true,
+            Err(reason) => assert_harmless(&reason),
+        }
+    }
+    understood
+}
+
+/// What a guest's kernel or a child says on its console.
+pub fn console(bytes: &[u8]) -> bool {
+    assert_harmless(&harmless(bytes));
+    let (from, mut to) = std::io::pipe().expect("a pipe");
+    let console = Console::follow_for(from.into(), Some("Kernel panic")).expect("a thread");
+    to.write_all(&bytes[..bytes.len().min(48 << 10)]).expect("room");
+    drop(to);
+    console.settle(10 * SECOND);
+    let lines = console.tail();
+    assert!(lines.len() <= LINES && lines.iter().all(|line| line.chars().count() <= CHARS + 1), "{lines:?}");
+    lines.iter().chain(console.marked().iter()).for_each(|line| assert_harmless(line));
+    !lines.is_empty()
+}
+
+/// What a ledger says was made.
+pub fn ledger(bytes: &[u8]) -> bool {
+    round_trip::<Thing>(bytes)
+}
+
+/// A set of partitions as a user writes it.
+pub fn set_file(bytes: &[u8]) -> bool {
+    match PartitionSet::from_toml(&String::from_utf8_lossy(bytes), "fuzz") {
+        Ok(set) => {
+            set.wiring().expect("what was checked has its addresses");
+            true
+        }
+        Err(error) => {
+            assert_harmless(&error.to_string());
+            false
+        }
+    }
+}
+
+/// Classes of work as a user writes them.
+pub fn classes(bytes: &[u8]) -> bool {
+    let Ok(set) = ClassSet::from_toml(&String::from_utf8_lossy(bytes)) else { return false };
+    let written = set.to_toml().expect("what was read can be written");
+    assert_eq!(ClassSet::from_toml(&written).expect("what was written can be read"), set);
+    true
+}
+
+/// A results.json of anybody, shown in all ways and compared with itself.
+pub fn results(bytes: &[u8]) -> bool {
+    let Ok(results) = serde_json::from_slice::<RunResults>(bytes) else { return false };
+    let style = Style { width: 100, colour: false };
+    assert_harmless(&summary(&results, style));
+    let html = page::html(&results);
+    assert!(!html.contains("<script>alert"), "a page runs nothing that came from a file");
+    let changes = change::changes(&results, &results);
+    assert_harmless(&compare::compare_text(&results, &results, &changes, style));
+    let _ = compare::compare_html(&results, &results, &changes);
+    true
+}
+
+/// What lies in the folder of a set that is up.
+pub fn set_state(bytes: &[u8]) -> bool {
+    let record = serde_json::from_slice::<SetRecord>(bytes);
+    if let Ok(record) = &record {
+        let _ = record.set.wiring();
+    }
+    round_trip::<SetRecord>(bytes)
+        | round_trip::<KeptState>(bytes)
+        | round_trip::<Undertaking>(bytes)
+        | serde_json::from_slice::<SwitchState>(bytes).is_ok()
+}
+
+/// Streams of frames of three plugs, one of them with an address and a rate: the first byte of each piece says whose.
+pub fn switch(bytes: &[u8]) -> bool {
+    let mut switch = Switch::default();
+    let address = Some([2, 0, 0, 0, 0, 1]);
+    switch.plug_in(0, Rules::default());
+    switch.plug_in(1, Rules { address, bytes_per_s: Some(10_000) });
+    switch.plug_in(2, Rules::default());
+    let mut forwarded = false;
+    for (number, piece) in bytes.chunks(97).enumerate() {
+        let Some((from, piece)) = piece.split_first() else { continue };
+        let (from, now) = (from % 3, Duration::from_millis(number as u64));
+        if switch.receive(from, piece, now).is_err() {
+            switch.unplug(from);
+            switch.plug_in(from, Rules::default());
+        }
+        let _ = (switch.resume(from, now), switch.holds_back(from, now));
+        for plug in 0..3 {
+            let waiting = switch.waiting(plug).len();
+            forwarded |= waiting > 0;
+            // What waits is bounded, whatever comes.
+            assert!(waiting <= 64 << 20, "{waiting} bytes wait for plug {plug}");
+            switch.sent(plug, waiting.min(LONGEST_FRAME / 2));
+        }
+    }
+    forwarded
+}
+
+/// What a partition's PID 1 and its host say to each other.
+pub fn partition(bytes: &[u8]) -> bool {
+    let mut decoder = Decoder::new(LONGEST_MESSAGE);
+    let mut understood = false;
+    let mut read = |payload: &[u8]| {
+        understood |= decode::<ToGuest>(payload).is_ok();
+        match decode::<FromGuest>(payload) {
+            Ok(FromGuest::Ended { how }) => understood |= how.code() > 0,
+            other => understood |= other.is_ok(),
+        }
+    };
+    for chunk in bytes.chunks(61) {
+        decoder.push(chunk);
+        while let Ok(Some(payload)) = decoder.next_frame() {
+            read(&payload);
+        }
+    }
+    // The checksum keeps a fuzzer out of what lies behind it, so that is tried directly as well.
+    read(bytes);
+    understood
+}
+
+/// What PID 1 of a guest is to do.
+pub fn guest_config(bytes: &[u8]) -> bool {
+    round_trip::<GuestConfig>(bytes)
+}
+
+/// Where the memory of a guest lies: a guest decides how much is there, and files are named by anybody.
+pub fn numa_maps(bytes: &[u8]) -> bool {
+    match guest_memory(&String::from_utf8_lossy(bytes), Some(0x7efd_c3e0_0000), Mebibytes::from_mib(512)) {
+        Ok(given) => {
+            assert!(given.present_bytes.windows(2).all(|pair| pair[0].0 < pair[1].0), "each node once");
+            true
+        }
+        Err(reason) => {
+            assert!(!reason.is_empty() && reason.len() < 1000, "{reason}");
+            false
+        }
+    }
+}
+
+/// Mounts, which anybody who may mount names.
+pub fn mountinfo(bytes: &[u8]) -> bool {
+    let numbers = std::collections::BTreeSet::from([(8, 17)]);
+    let found =
+        mounts(&String::from_utf8_lossy(bytes), &numbers, |path| path.starts_with("/dev").then_some((8, 17)));
+    for line in &found {
+        assert_harmless(line);
+    }
+    !found.is_empty()
+}
+
+/// A line of a party of a channel's bench, in a guest or beside it.
+pub fn channel_answer(bytes: &[u8]) -> bool {
+    let order = serde_json::from_slice::<PartyOrder>(bytes).is_ok();
+    match read_answer(bytes) {
+        Ok(answer) => answer.is_sound(),
+        Err(reason) => {
+            assert_harmless(&reason);
+            assert!(reason.len() < 1000, "{reason}");
+            order
+        }
+    }
+}
+
+/// Datagrams of the clock by which guests are timed from outside.
+pub fn clock(bytes: &[u8]) -> bool {
+    let question = Question::decode(bytes);
+    if let Some(question) = &question {
+        assert_eq!(Question::decode(&question.encode()).as_ref(), Some(question));
+    }
+    let answer = Answer::decode(bytes);
+    if let Some(answer) = &answer {
+        assert_eq!(Answer::decode(&answer.encode()).as_ref(), Some(answer));
+    }
+    question.is_some() || answer.is_some()
+}
+
+/// What a remote machine and the SSH client say.
+pub fn ssh(bytes: &[u8]) -> bool {
+    // As the output of a command is taken.
+    let said: Vec<String> = bytes.split(|byte| *byte == b'\n').map(harmless).collect();
+    let said = said.join("\n");
+    assert_harmless(&explain("host", &said));
+    let folder = said.trim();
+    let ours = is_our_folder(folder, "/tmp");
+    assert!(!ours || folder.chars().all(|c| c.is_ascii_alphanumeric() || "/.-_".contains(c)), "{folder:?}");
+    ours
+}

@@ -1,0 +1,170 @@
+//! Good inputs of each kind, which mutations and fuzzers begin with.
+
+#![allow(dead_code, reason = "each user takes its own part")]
+
+use bulkhead::model::channel_party::{PartyAnswer, Seen};
+use bulkhead::model::clock_wire::{Answer, Question};
+use bulkhead::model::histogram::Histogram;
+use bulkhead::model::partition::{FromGuest, LONGEST_MESSAGE, ProgramEnd, Stream, ToGuest};
+use bulkhead::model::units::Nanos;
+use bulkhead::platforms::ledger::Thing;
+use bulkhead::platforms::link::encode;
+use bulkhead::platforms::vm::guest::GuestConfig;
+use serde::Serialize;
+
+type Seeds = Vec<Vec<u8>>;
+
+fn texts<const N: usize>(texts: [&str; N]) -> Seeds {
+    texts.map(|text| text.as_bytes().to_vec()).to_vec()
+}
+
+fn json(value: &impl Serialize) -> Vec<u8> {
+    serde_json::to_vec(value).expect("JSON")
+}
+
+fn files(folder: &str) -> Seeds {
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join(folder);
+    let files = std::fs::read_dir(folder).expect("they are there");
+    files.map(|file| std::fs::read(file.expect("readable").path()).expect("readable")).collect()
+}
+
+pub fn qmp() -> Seeds {
+    texts([
+        "{\"QMP\": {\"version\": {}, \"capabilities\": [\"oob\"]}}\n{\"return\": {}}\n{\"event\": \"STOP\"}\n\
+         {\"return\": {\"status\": \"running\"}}\n{\"return\": 1}\n",
+        "{\"QMP\":{}}\n{\"return\":{}}\n{\"error\":{\"class\":\"GenericError\",\"desc\":\"no such command\"}}\n{\"return\":[]}\n",
+    ])
+}
+
+pub fn console() -> Seeds {
+    texts([
+        "[    0.000000] Linux version 6.1\r\n\u{1b}[31mred\u{1b}[0m\n\n",
+        "Kernel panic - not syncing: VFS\nbulkhead: init runs\n\u{7}\u{202e}text without an end",
+    ])
+}
+
+pub fn ledger() -> Seeds {
+    let path = || "/tmp/bulkhead-1".into();
+    let things = [
+        Thing::Process { pid: 4711, start_ticks: 99, boot_id: "a-b".to_owned() },
+        Thing::Container { runtime: "/usr/bin/crun".into(), root: path(), id: "c".to_owned() },
+        Thing::Directory { path: path() },
+        Thing::LoopDevice { path: "/dev/loop1".into(), image: path() },
+        Thing::Mount { path: path() },
+    ];
+    things.iter().map(json).collect()
+}
+
+pub fn set_file() -> Seeds {
+    texts([
+        "name = \"plant\"\n[network.control]\nlinks = 2\n[partition.db]\nprogram = [\"/bin/sleep\", \"9\"]\nmemory_mib = 192\n\
+         networks = [\"control\"]\nrw = [\"/srv\"]\ncpus = 2\npin = \"0-1\"\n[partition.plc]\nprogram = [\"/bin/true\"]\n\
+         after = [\"db\"]\nnetworks = [\"control\"]\nrestart = \"always\"\n",
+        "[channel.back]\nwriter = \"a\"\nreaders = [\"b\"]\nsize_mib = 2\n[partition.a]\nprogram = [\"/bin/true\"]\n\
+         [partition.b]\nprogram = [\"/bin/true\"]\nenv = { A = \"1\" }\nnode = 0\n[network.office]\nsubnet = \"10.77.9\"\n",
+    ])
+}
+
+pub fn classes() -> Seeds {
+    files("classes")
+}
+
+pub fn results() -> Seeds {
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/schema1/results.json");
+    let whole: serde_json::Value =
+        serde_json::from_slice(&std::fs::read(folder).expect("it is there")).expect("JSON");
+    // The whole is long; with one cell each, mutations hit what matters.
+    let mut seeds = vec![json(&whole)];
+    for cell in whole["cells"].as_array().into_iter().flatten().take(6) {
+        let mut small = whole.clone();
+        small["cells"] = serde_json::json!([cell]);
+        seeds.push(json(&small));
+    }
+    seeds
+}
+
+pub fn set_state() -> Seeds {
+    texts([
+        "{\"phase\":\"running\",\"since_unix_ns\":1,\"keeper\":{\"pid\":7,\"start_ticks\":8,\"boot_id\":\"x\"},\"process\":null,\
+         \"engine\":\"tcg\",\"given\":null,\"restarts\":0,\"last\":{\"at_unix_ns\":3,\"program\":{\"code\":7},\"reason\":\"r\"}}",
+        "{\"by\":{\"pid\":7,\"start_ticks\":8,\"boot_id\":\"x\"},\"fresh\":true,\"starts\":[\"p-db\"]}",
+        "{\"schema_version\":1,\"file\":\"/a.toml\",\"set\":{\"name\":\"plant\",\"partition\":{\"db\":{\"program\":[\"/bin/true\"],\
+         \"networks\":[\"control\"]}},\"network\":{\"control\":{\"links\":2}}}}",
+    ])
+}
+
+pub fn switch() -> Seeds {
+    let frame = |from: u8, to: [u8; 6]| {
+        let mut bytes = vec![from, 0, 0, 0, 60];
+        bytes.extend(to);
+        bytes.extend([2, 0, 0, 0, 0, from]);
+        bytes.resize(5 + 60, 7);
+        bytes.resize(97, 0);
+        bytes
+    };
+    let broadcast = frame(1, [255; 6]);
+    vec![broadcast.clone(), [broadcast, frame(2, [2, 0, 0, 0, 0, 1]), frame(0, [2, 0, 0, 0, 0, 2])].concat()]
+}
+
+pub fn partition() -> Seeds {
+    let said = [
+        FromGuest::Ready { protocol: 1, cpus: 2, memory_bytes: 1 << 30, free_bytes: 1 << 29 },
+        FromGuest::Refused { code: 127, reason: "not found".to_owned() },
+        FromGuest::OutputEnds { stream: Stream::Output, bytes: u64::MAX },
+        FromGuest::Ended { how: ProgramEnd::Signal(9) },
+    ];
+    let told =
+        [ToGuest::Start, ToGuest::Signal { number: 15 }, ToGuest::InputEnds { bytes: 3 }, ToGuest::Bye];
+    let framed = said.iter().map(|message| encode(message, LONGEST_MESSAGE).expect("small"));
+    framed.chain(said.iter().map(json)).chain(told.iter().map(json)).collect()
+}
+
+pub fn guest_config() -> Seeds {
+    let more = "{\"link\":\"serial\",\"disk_notes\":[\"n\"],\"rehearse\":\"panic\",\"nics\":[],\"bonds\":[]}";
+    vec![json(&GuestConfig::default()), more.as_bytes().to_vec()]
+}
+
+pub fn numa_maps() -> Seeds {
+    texts([
+        "7f8a55fff000 bind:0 file=/memfd:memory-backend-memfd\\040(deleted) dirty=8192 N0=8190 N1=2 kernelpagesize_kB=4\n",
+        "561f27bbc000 default heap anon=9 N0=9 kernelpagesize_kB=4\n7efdc3e00000 default anon=131072 N0=131000 N1=72 \
+         kernelpagesize_kB=4\n7f0000000000 bind=static:1-2 file=/x huge N1=3 kernelpagesize_kB=2048\n",
+    ])
+}
+
+pub fn mountinfo() -> Seeds {
+    texts([
+        "29 1 8:17 / /data rw,noatime shared:1 - ext4 /dev/sdb1 rw\n30 1 0:45 /sub /pool rw - btrfs /dev/sdb2 rw\n",
+        "32 1 0:5 / /proc\\040x rw - proc proc rw\nbroken\n",
+    ])
+}
+
+pub fn channel_answer() -> Seeds {
+    let seen = Seen { trips_ns: Histogram::from_values([5, 7, 900]), ..Seen::default() };
+    let answers = [
+        json(&PartyAnswer::Outcome { number: 3, seen }),
+        json(&PartyAnswer::Failed { number: 1, reason: "broke".to_owned() }),
+    ];
+    answers.to_vec()
+}
+
+pub fn clock() -> Seeds {
+    let question = Question { nonce: 1, number: 2 };
+    let answer = Answer::to(&question, Nanos::from_nanos(10), Nanos::from_nanos(20));
+    vec![question.encode().to_vec(), answer.encode().to_vec()]
+}
+
+pub fn ssh() -> Seeds {
+    texts([
+        "/tmp/bulkhead-ABCDEF0123\n",
+        "Host key verification failed.\r\n@@@@@@\nConnection closed by remote host",
+        "user@host: Permission denied (publickey).",
+    ])
+}
+
+pub fn journal() -> Seeds {
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/schema1/journal.jsonl");
+    let whole = std::fs::read(path).expect("it is there");
+    let lines: Seeds = whole.split_inclusive(|byte| *byte == b'\n').map(<[u8]>::to_vec).collect();
+    vec![lines.iter().take(6).flatten().copied().collect(), lines.iter().take(3).flatten().copied().collect()]
+}
