@@ -230,7 +230,7 @@ fn a_report_of_another_probe_is_garbage() {
     let report = ProbeReport {
         clock: ClockFacts { name: "tsc".to_owned(), read_ns: 1.0, resolution_ns: 1.0 },
         cost: OwnCost { per_sample_ns: 1.0, cpu_time_ns: Nanos::ZERO, memory_bytes: Bytes::from_bytes(0) },
-        detail: Detail::Fwq(FwqDetail { iterations: 1, cpu: None, samples_ns: vec![] }),
+        detail: Detail::Fwq(FwqDetail { iterations: 1, cpu: None, samples_ns: vec![Nanos::from_nanos(7)] }),
         notes: vec![],
         outside: None,
         accounts: None,

@@ -208,11 +208,11 @@ fn promises_have_tests_that_exist() {
         .map(|path| (path.clone(), fs::read_to_string(&path).expect("readable")))
         .collect();
     for name in named {
-        let (place, test) = name.rsplit_once("::").unwrap_or(("", name));
+        let (place, case) = name.rsplit_once("::").unwrap_or(("", name));
         let file = place.split("::").find(|part| !part.is_empty() && *part != "tests");
         let is_there = |(path, text): &(PathBuf, String)| {
             let mut parts = path.components().filter_map(|part| Path::new(part.as_os_str()).file_stem());
-            file.is_none_or(|file| parts.any(|part| part == file)) && text.contains(&format!("fn {test}("))
+            file.is_none_or(|file| parts.any(|part| part == file)) && text.contains(&format!("fn {case}("))
         };
         assert!(sources.iter().any(is_there), "{name}: no such test");
     }

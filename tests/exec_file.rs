@@ -120,7 +120,8 @@ fn a_normal_user_can_open_his_own_file_only() {
     let cache = here.path("cache");
     for made in [&temporary, &cache] {
         fs::create_dir(made).expect("the test's own files");
-        fs::set_permissions(made, fs::Permissions::from_mode(0o777)).expect("the test's own files");
+        std::os::unix::fs::chown(made, Some(NOBODY), Some(NOBODY)).expect("root may");
+        fs::set_permissions(made, fs::Permissions::from_mode(0o700)).expect("the test's own files");
     }
     // What was installed may lie where that user cannot reach it.
     let program = here.path("bulkhead");

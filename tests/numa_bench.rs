@@ -106,7 +106,15 @@ fn asked_and_given_agree_on_a_big_host() {
     let mut exec = bulkhead();
     exec.args(["exec", "--accel", "tcg", "--cpus", "16", "--memory", "4GiB", "--guest-nodes", "4"]);
     exec.args(["--boot-deadline-s", "300", "--user", "0", "--workdir", "/", "--disk"]).arg(read_only(&disk));
-    exec.args(["--", "/bin/sh", "-c", SCRIPT, env!("CARGO_BIN_EXE_bulkhead")]);
+    exec.args([
+        "--ro",
+        env!("CARGO_BIN_EXE_bulkhead"),
+        "--",
+        "/bin/sh",
+        "-c",
+        SCRIPT,
+        env!("CARGO_BIN_EXE_bulkhead"),
+    ]);
     let output = exec.args([seed().to_string(), count.to_string()]).output().expect("it runs");
     let (said, complained) =
         (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));

@@ -173,6 +173,14 @@ fn who_takes_qemu_over_gets_no_further() {
          try('bpf', syscall(321, 0, z('x' x 64), 64) >= 0); try('perf', syscall(298, z('x' x 112), 0, -1, -1, 0) >= 0);
          try('x32', syscall(0x40000000 + 39) > 0); try('shadow', open(my $f, '<', '/etc/shadow'));
          try('home', -e '/root' || -e '/home'); try('init', -e '/proc/1'); try('sys', -e '/sys/kernel');
+         try('own', syscall(41, 1, 1, 0) >= 0); try('inet', syscall(41, 2, 1, 0) >= 0); try('vsock', syscall(41, 40, 1, 0) >= 0);
+         open(my $null, '<', '/dev/null') or die; my $n = fileno($null);
+         try('signal by file', syscall(72, $n, 8, {victim}) == 0); try('signal number', syscall(72, $n, 10, 9) == 0);
+         try('owner', syscall(72, $n, 15, z(pack('ii', 1, {victim}))) == 0); try('lease', syscall(72, $n, 1024, 0) == 0);
+         try('ioctl owner', syscall(16, $n, 0x8901, z(pack('i', {victim}))) == 0);
+         try('affinity', syscall(203, {victim}, 8, z(pack('Q', 1))) == 0); try('policy', syscall(144, {victim}, 5, z(pack('i', 0))) == 0);
+         try('nice', syscall(141, 0, {victim}, 19) == 0); opendir(my $d, '/proc/self/fd') or die;
+         my @open = grep {{ /^[0-9]+$/ && $_ > 2 }} readdir $d; try('open: ' . join(',', @open), @open > 2);
          try('raise limit', syscall(160, 7, z(pack('QQ', 1<<20, 1<<20))) == 0);
          try('write usr', open(my $g, '>', '/usr/bin/true')); try('write root', open(my $h, '>', '/x'));
          try('device', syscall(133, z('/dev/x'), 020666, 0x103) == 0); try('set host name', syscall(170, z('x'), 1) == 0)"
@@ -267,6 +275,50 @@ fn what_a_guest_leaves_gives_nobody_rights() {
         );
     }
     assert!(count >= 2, "something did come out");
+    here.assert_nothing_left();
+}
+
+#[test]
+fn what_the_caller_has_open_does_not_go_behind_the_wall() {
+    use std::os::fd::AsRawFd;
+    let folder = fs::File::open("/").expect("a folder");
+    nix::fcntl::fcntl(&folder, nix::fcntl::FcntlArg::F_SETFD(nix::fcntl::FdFlag::empty()))
+        .expect("inheritable");
+    let number = folder.as_raw_fd();
+    let script = format!("try('there', -e '/proc/self/fd/{number}/etc/passwd')");
+    assert_eq!(attack(&[], &script), "end\n");
+}
+
+#[test]
+fn what_would_give_a_guest_more_is_not_opened_for_writing() {
+    if !guests_start() {
+        return;
+    }
+    let here = Here::new();
+    let refused = |path: &Path, why: &str| {
+        let output = here.run(&["--rw", path.to_str().expect("text"), "--", "true"]);
+        assert_code(&output, 125);
+        assert!(complaint(&output).contains(why), "{}", complaint(&output));
+    };
+    // Where what must be undone is written down.
+    refused(here.temporary(), "bulkhead's own folder");
+    refused(here.temporary().parent().expect("a folder"), "bulkhead's own folder");
+    let open = here.path("open");
+    fs::create_dir(&open).expect("the test's own files");
+    fs::copy("/bin/true", open.join("program")).expect("the test's own files");
+    fs::set_permissions(open.join("program"), fs::Permissions::from_mode(0o4755))
+        .expect("the test's own files");
+    refused(&open, "carries its owner's");
+    fs::remove_file(open.join("program")).expect("the test's own files");
+    // A report is written to the file that was opened, not through what the guest puts there.
+    let victim = here.path("victim");
+    fs::write(&victim, "precious\n").expect("the test's own files");
+    let text = |path: &Path| path.to_str().expect("text").to_owned();
+    let script = format!("ln -sf {} {}", text(&victim), text(&open.join("report")));
+    let report = format!("--report={}", text(&open.join("report")));
+    let output = here.run(&["--rw", &text(&open), &report, "--", "sh", "-c", &script]);
+    assert_code(&output, 0);
+    assert_eq!(fs::read_to_string(&victim).expect("it is there"), "precious\n");
     here.assert_nothing_left();
 }
 

@@ -1,9 +1,9 @@
 //! Users of this host: read from `/etc/passwd` and `/etc/group` (passwd(5), group(5)). A static program cannot load the C
 //! library's further sources of users; who is only known there is named by number.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::Read;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use nix::unistd::{Gid, getgid, getgroups, getuid};
 
@@ -51,20 +51,28 @@ pub fn group(wanted: &str) -> Result<u32, String> {
     named.or_else(|| wanted.parse().ok()).ok_or_else(missing)
 }
 
-/// Homes of those who may log in or own something: not those that stand for none.
-pub fn homes() -> Vec<String> {
-    let is_home = |home: &&str| {
-        home.starts_with("/home/") || home.starts_with("/root") || home.starts_with("/var/home/")
-    };
+/// Homes of all users of this host but those that stand for none, and the one that the environment names; without links.
+pub fn homes() -> Vec<PathBuf> {
+    const NONE: [&str; 12] = [
+        "/",
+        "/nonexistent",
+        "/bin",
+        "/sbin",
+        "/usr/bin",
+        "/usr/sbin",
+        "/usr/games",
+        "/dev",
+        "/proc",
+        "/run",
+        "/tmp",
+        "/var/tmp",
+    ];
+    let is_home = |home: &&str| !NONE.contains(home);
     let passwd = text("/etc/passwd");
     let own = std::env::var("HOME").ok().filter(|home| home.len() > 1);
-    passwd
-        .lines()
-        .filter_map(|line| line.split(':').nth(5))
-        .filter(is_home)
-        .map(ToOwned::to_owned)
-        .chain(own)
-        .collect()
+    let named =
+        passwd.lines().filter_map(|line| line.split(':').nth(5)).filter(is_home).map(ToOwned::to_owned);
+    named.chain(own).map(|home| fs::canonicalize(&home).unwrap_or(home.into())).collect()
 }
 
 fn text(path: &str) -> String {

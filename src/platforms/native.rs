@@ -121,7 +121,7 @@ impl Platform for Native {
         command
             .args(["agent", "--link", "stdio", "--scratch"])
             .arg(place.canonicalize().unwrap_or(place.into()));
-        command.env_clear().env("PATH", "/").current_dir("/");
+        command.env_clear().envs([("HOME", "/"), ("PATH", "/")]).current_dir("/");
         let group = InstanceGroup::make(CpuLimits::of(&self.spec, spec.rank), true, &self.ledger)
             .map_err(|error| self.failure(&error))?;
         let entrances = group

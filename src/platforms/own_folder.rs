@@ -390,7 +390,7 @@ fn judge(found: &fs::Metadata, shown: &Path, others: Others) -> io::Result<()> {
         Others::MayLook => ("can be written to", "chmod -R go-w"),
         Others::StayOut => ("can be entered", "chmod 700"),
     };
-    let whom = if open % 0o10 == 0 { "its group" } else { "everybody" };
+    let whom = if open.is_multiple_of(0o10) { "its group" } else { "everybody" };
     let text = format!(
         "{} {can} by {whom}, so what is in it may be anybody's: if you trust it, {remedy} it",
         shown.display()

@@ -56,7 +56,9 @@ pub fn bench(spec: &PlatformSpec) -> Option<Bench> {
     let mut platform = make(spec, &context(run.path()));
     let state = platform.survey(&Cancel::new());
     if let Some(reason) = state.unavailable {
-        skip(Need::named(spec.kind.as_str()).expect("what can be missing"), reason);
+        // One that is named is one more; the platform itself takes another where it must.
+        let of_kind = Need::named(spec.kind.as_str()).expect("what can be missing");
+        skip(if spec.runtime.is_some() { Need::Runc } else { of_kind }, reason);
         return None;
     }
     Some(Bench { run, platform })

@@ -76,6 +76,7 @@ fn execute(args: &ExecArgs, begun: Instant) -> Result<u8> {
     for remark in place::remarks(&spec.resources, &spec.disks) {
         output::say(&format!("bulkhead: {remark}"));
     }
+    let mut report = args.report.as_deref().map(report::open).transpose()?;
     let exe = std::env::current_exe().context("the program's own file cannot be found")?;
     let folder = RuntimeFolder::make(&exe).context("a folder for what is made")?;
     let names = visit.as_ref().map(|visit| visit.names_for(&spec.name)).unwrap_or_default();
@@ -104,8 +105,8 @@ fn execute(args: &ExecArgs, begun: Instant) -> Result<u8> {
         output::say(&format!("bulkhead: removing the folder of what was made: {error}"));
     }
     let code = code_of(&outcome, &spec);
-    if let Some(to) = &args.report {
-        seen.write(to, &spec, &outcome, code)?;
+    if let Some(to) = &mut report {
+        seen.write(to.as_mut(), &spec, &outcome, code)?;
     }
     Ok(code)
 }

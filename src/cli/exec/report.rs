@@ -1,5 +1,6 @@
 //! What `--report` writes: asked, given, what differs, how it ended.
 
+use std::fs::File;
 use std::io::Write;
 use std::path::Path;
 use std::time::Duration;
@@ -58,8 +59,14 @@ impl Seen {
         }
     }
 
-    /// Writes the report to a file, or to stderr for `-`.
-    pub fn write(&self, to: &Path, spec: &PartitionSpec, outcome: &Outcome, code: u8) -> Result<()> {
+    /// Writes the report to a file that was opened before, or to stderr.
+    pub fn write(
+        &self,
+        to: Option<&mut File>,
+        spec: &PartitionSpec,
+        outcome: &Outcome,
+        code: u8,
+    ) -> Result<()> {
         let (failure, console) = match outcome {
             Outcome::Ended(_) => (None, [].as_slice()),
             Outcome::Failed(failed) => (Some(failed.reason.as_str()), failed.console.as_slice()),
@@ -70,11 +77,19 @@ impl Seen {
             given.map(|given| differences(&spec.resources, &spec.disks, given)).unwrap_or_default();
         let report = Report { asked, seen: self, differences, code, failure, console };
         let text = serde_json::to_string_pretty(&report)?;
-        if to == Path::new("-") {
+        let Some(file) = to else {
             output::say(&text);
             return Ok(());
-        }
-        let mut file = std::fs::File::create(to).with_context(|| format!("the report {}", to.display()))?;
-        writeln!(file, "{text}").with_context(|| format!("the report {}", to.display()))
+        };
+        writeln!(file, "{text}").context("writing the report")
     }
+}
+
+/// Opens the file of the report; none for `-`. Before there is a program: it may open the folder for itself, and put a link
+/// in the file's place.
+pub fn open(to: &Path) -> Result<Option<File>> {
+    if to == Path::new("-") {
+        return Ok(None);
+    }
+    File::create(to).map(Some).with_context(|| format!("the report {}", to.display()))
 }

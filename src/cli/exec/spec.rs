@@ -106,28 +106,18 @@ pub fn remark(program: &Program) -> Option<String> {
     let is_named = |named: &PathBuf| program.workdir.starts_with(named);
     let is_shown =
         program.files != Files::System || program.readable.iter().chain(&program.writable).any(is_named);
-    if is_shown { None } else { run::shown_unasked(&program.workdir).err() }
+    // Who starts at the top does not mean to see all of it.
+    if is_shown || program.workdir == Path::new("/") {
+        None
+    } else {
+        run::shown_unasked(&program.workdir).err()
+    }
 }
 
-/// Variables that are passed on unasked, besides those of the locale: what programs need to speak and to be found.
-const USUAL_VARIABLES: [&[u8]; 14] = [
-    b"PATH",
-    b"HOME",
-    b"USER",
-    b"LOGNAME",
-    b"SHELL",
-    b"PWD",
-    b"TERM",
-    b"COLORTERM",
-    b"NO_COLOR",
-    b"COLUMNS",
-    b"LINES",
-    b"TZ",
-    b"LANG",
-    b"LANGUAGE",
-];
-/// Beginnings of such names: the locale, and how many threads a program has.
-const USUAL_BEGINNINGS: [&[u8]; 2] = [b"LC_", b"OMP_"];
+/// Variables that are passed on unasked: what programs need to speak and to be found; and `OMP_…`, how many threads they have.
+const USUAL_VARIABLES: &str = "PATH HOME USER LOGNAME SHELL PWD TERM COLORTERM NO_COLOR COLUMNS LINES TZ \
+    LANG LANGUAGE LC_ALL LC_ADDRESS LC_COLLATE LC_CTYPE LC_IDENTIFICATION LC_MEASUREMENT LC_MESSAGES LC_MONETARY LC_NAME LC_NUMERIC \
+    LC_PAPER LC_TELEPHONE LC_TIME";
 
 /// The environment: what is usual of this command's, or all or nothing of it, and what was set.
 fn environment(args: &ProgramArgs) -> Result<Vec<(Word, Word)>> {
@@ -135,18 +125,16 @@ fn environment(args: &ProgramArgs) -> Result<Vec<(Word, Word)>> {
     let mut variables: Vec<(Word, Word)> =
         own.filter(|(name, _)| !args.env_clear && (args.env_all || is_usual(name))).collect();
     for word in &args.env {
-        let (name, value) = match halves(word, b'=') {
-            Some(pair) => pair,
-            None => {
-                let missing = || {
-                    let name = word.display();
-                    anyhow!(
-                        "--env {name}: NAME=VALUE was wanted, or the name of a variable that this command has"
-                    )
-                };
-                let value = std::env::var_os(word).ok_or_else(missing)?;
-                (word.as_bytes().to_vec(), value.into_vec())
-            }
+        let (name, value) = if let Some(pair) = halves(word, b'=') {
+            pair
+        } else {
+            let missing = || {
+                let name = word.display();
+                anyhow!(
+                    "--env {name}: NAME=VALUE was wanted, or the name of a variable that this command has"
+                )
+            };
+            (word.as_bytes().to_vec(), std::env::var_os(word).ok_or_else(missing)?.into_vec())
         };
         if name.is_empty() {
             return Err(anyhow!("--env {}: NAME or NAME=VALUE was wanted", word.display()));
@@ -158,7 +146,7 @@ fn environment(args: &ProgramArgs) -> Result<Vec<(Word, Word)>> {
 }
 
 fn is_usual(name: &[u8]) -> bool {
-    USUAL_VARIABLES.contains(&name) || USUAL_BEGINNINGS.iter().any(|beginning| name.starts_with(beginning))
+    name.starts_with(b"OMP_") || USUAL_VARIABLES.split(' ').any(|usual| usual.as_bytes() == name)
 }
 
 fn halves(word: &OsStr, by: u8) -> Option<(Vec<u8>, Vec<u8>)> {

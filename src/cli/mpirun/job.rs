@@ -109,7 +109,7 @@ impl Job {
             let binds = vec![Bind { from: found.exe.to_owned(), to: PathBuf::from(AGENT_PATH) }];
             let library = found.library.map(Path::to_owned);
             let readable = self.program.readable.iter().cloned().chain(library).collect();
-            let program = Program { argv, env, binds, readable, ..self.program.clone() };
+            let program = Program { argv, env, readable, binds, ..self.program.clone() };
             let number = number(place);
             let card = CardSpec::Switch {
                 network: NETWORK.to_owned(),

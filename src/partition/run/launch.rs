@@ -1,6 +1,6 @@
 //! Creates, places, checks, lets go; waits for the end; leaves nothing.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
@@ -52,6 +52,7 @@ fn launch(
 ) -> Result<ProgramEnd, Failed> {
     super::check(spec)?;
     spec.sections.iter().try_for_each(sections::check_file).map_err(Failed::own)?;
+    check_own_folder(spec, around)?;
     let channel = channel();
     let inbox = Inbox::open(orders, channel.0.clone()).map_err(|error| Failed::own(error.to_string()))?;
     let named = named(around);
@@ -76,6 +77,27 @@ fn launch(
         None => created.watch(&channel.1, tell),
     });
     outcome.map_err(|failed| created.explain(failed, spec))
+}
+
+/// What a crash must undo is written down in our folder: no guest may write there.
+fn check_own_folder(spec: &PartitionSpec, around: &Surroundings) -> Result<(), Failed> {
+    let Content::Program(program) = &spec.content else { return Ok(()) };
+    let own = [around.ledger.dir(), &around.cache];
+    for path in &program.writable {
+        let Ok(real) = path.canonicalize() else { continue };
+        let is_in = |own: &&Path| {
+            own.canonicalize().is_ok_and(|own| own.starts_with(&real) || real.starts_with(&own))
+        };
+        if let Some(own) = own.iter().find(|own| is_in(own)) {
+            return Err(Failed::own(format!(
+                "what is to be opened for writing, {}: bulkhead's own folder {} is in it, which says what is to be undone after a \
+                 crash; open a folder below, or set TMPDIR and BULKHEAD_CACHE to folders elsewhere",
+                path.display(),
+                own.display()
+            )));
+        }
+    }
+    Ok(())
 }
 
 /// A machine that was created, and our ends of its sockets.

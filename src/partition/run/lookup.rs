@@ -236,7 +236,7 @@ mod tests {
         write("riscv", &elf, 0o755);
         let look = |name: &str| {
             let argv = vec![folder.path().join(name).as_os_str().as_bytes().to_vec()];
-            program(&Program { argv, workdir: "/".into(), ..Program::default() })
+            program(&Program { argv, workdir: "/".into(), files: Files::All, ..Program::default() })
         };
         assert!(look("good").unwrap().is_some());
         assert_eq!(look("gone").unwrap_err().code, 127);

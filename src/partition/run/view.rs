@@ -57,7 +57,7 @@ pub fn of(program: &Program) -> Result<Option<SystemView>, Failed> {
 pub fn shown_unasked(folder: &Path) -> Result<(), String> {
     let Ok(real) = fs::canonicalize(folder) else { return Ok(()) };
     let shared = SHARED_FOLDERS.iter().any(|shared| real == Path::new(shared));
-    let is_home = users::homes().iter().any(|home| Path::new(home).starts_with(&real));
+    let is_home = users::homes().iter().any(|home| home.starts_with(&real));
     if !shared && !is_home {
         return Ok(());
     }
@@ -173,7 +173,7 @@ mod tests {
             ..Program::default()
         };
         let view = of(&program).unwrap().unwrap();
-        assert_eq!(view.named, [top.clone()]);
+        assert_eq!(view.named, std::slice::from_ref(&top));
         assert_eq!(view.folders, [PathBuf::from("/nowhere/x")]);
         assert_eq!(sees(&view, &program, &top.join("in/x"), &top.join("in/x")), Ok(()));
         assert_eq!(sees(&view, &program, Path::new("/root/x"), Path::new("/root/x")), Err("/root".into()));

@@ -25,6 +25,7 @@ fn folder(restart: &str, limit: u32) -> tempfile::TempDir {
     };
     let kept = resolve::kept(&set, &tools, Path::new("/x")).expect("resolved");
     let dir = tempfile::tempdir().expect("a directory");
+    fs::set_permissions(dir.path(), std::os::unix::fs::PermissionsExt::from_mode(0o700)).expect("ours alone");
     folder::write_charge(dir.path(), &kept[0].charge).expect("written");
     dir
 }

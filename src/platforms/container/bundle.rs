@@ -20,6 +20,7 @@ use super::reach::{rootfs_at, scratch_at};
 use super::runtime::Cgroups;
 use super::walls::{Users, Walls};
 use crate::platforms::cpu_group::CpuLimits;
+use crate::platforms::held_process::MARK;
 use crate::platforms::native::Executable;
 
 /// Name of the host's folder inside: where the disk probe writes.
@@ -45,6 +46,8 @@ pub struct Wanted<'a> {
     pub unified_cgroups: bool,
     /// What it is walled off with.
     pub walls: &'a Walls,
+    /// Folder of the run: its agent says for which it was started, as a native one does.
+    pub run: &'a Path,
 }
 
 impl Wanted<'_> {
@@ -118,7 +121,7 @@ pub fn config(wanted: &Wanted<'_>) -> Value {
             "terminal": false,
             "user": { "uid": 0, "gid": 0 },
             "args": ["/bulkhead", "agent", "--link", "stdio", "--scratch", place],
-            "env": ["PATH=/"],
+            "env": [format!("{MARK}={}", wanted.run.display()), "HOME=/".to_owned(), "PATH=/".to_owned()],
             "cwd": "/",
             "noNewPrivileges": false,
             "capabilities": { "bounding": may, "effective": may, "permitted": may },
@@ -266,6 +269,7 @@ mod tests {
             network,
             unified_cgroups: false,
             walls,
+            run: Path::new("/run"),
         })
     }
 

@@ -198,6 +198,7 @@ impl Container {
             device: disk.as_ref().map(|held| (held.path(), held.number())),
             unified_cgroups: has_unified_cgroups(),
             walls: &walls,
+            run: self.ledger.dir(),
         };
         bundle::write(dir, &chosen.executable, &wanted)?;
         let state = dir.join("state");
@@ -237,6 +238,7 @@ impl Container {
             device: None,
             unified_cgroups: has_unified_cgroups(),
             walls: &chosen.walls,
+            run: Path::new(""),
         };
         let version = if has_unified_cgroups() { "version 2" } else { "version 1 or hybrid" };
         let cgroups = match chosen.cgroups {

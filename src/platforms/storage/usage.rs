@@ -122,6 +122,8 @@ pub fn mounts(
         let source = back.split(' ').nth(1).filter(|source| source.starts_with('/'));
         let below = source.and_then(|source| number_of(Path::new(source)));
         if [own, below].into_iter().flatten().any(|number| numbers.contains(&number)) {
+            // Whoever mounted it has named it: nothing in it may move a terminal's cursor.
+            let point: String = point.chars().map(|c| if c.is_control() { '?' } else { c }).collect();
             found.push(format!("mounted at {point}"));
         }
     }

@@ -87,7 +87,8 @@ pub fn start(parts: Parts<'_>, describe_machine: impl FnOnce([i32; 4]) -> Machin
     let numbers = [0, 1, 2, 3].map(|index| inherited.get(index).map_or(-1, AsRawFd::as_raw_fd));
     inherited.extend(parts.inherited);
     let mut machine = describe_machine(numbers);
-    let order = enclose(parts.qemu, &mut machine, &mut inherited)?;
+    let mut order = enclose(parts.qemu, &mut machine, &mut inherited)?;
+    order.descriptors = inherited.iter().map(AsRawFd::as_raw_fd).collect();
     let mut command = wall::command(parts.exe, &order);
     command.stdin(Stdio::null()).stderr(complaints);
     parts.ledger.mark(&mut command);

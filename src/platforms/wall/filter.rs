@@ -13,6 +13,8 @@ use seccompiler::{
     TargetArch, apply_filter,
 };
 
+use super::order::{Network, Order};
+
 /// Set-user-ID and set-group-ID.
 const SET_ID: [u64; 2] = [libc::S_ISUID as u64, libc::S_ISGID as u64];
 /// Part of a mode that says what is made.
@@ -21,6 +23,14 @@ const KIND: u64 = libc::S_IFMT as u64;
 const DEVICES: [u64; 2] = [libc::S_IFCHR as u64, libc::S_IFBLK as u64];
 /// Flags of open(2) with which it takes a mode.
 const MAKES: [u64; 2] = [libc::O_CREAT as u64, (libc::O_TMPFILE & !libc::O_DIRECTORY) as u64];
+/// Not in the C library's crate.
+const F_SETOWN_EX: u64 = 15;
+/// Likewise.
+const F_SETSIG: u64 = 10;
+/// Commands of fcntl(2) that have the kernel signal somebody, or make others wait for files that are only read here.
+const FCNTLS: [u64; 4] = [libc::F_SETOWN as u64, F_SETOWN_EX, F_SETSIG, libc::F_SETLEASE as u64];
+/// The first by ioctl(2): `FIOSETOWN` and `SIOCSPGRP`.
+const IOCTLS: [u64; 2] = [0x8901, 0x8902];
 /// Flags of clone(2) that make namespaces.
 const NAMESPACES: [u64; 7] = [
     libc::CLONE_NEWNS as u64,
@@ -82,6 +92,15 @@ const REFUSED: &[c_long] = &[
     libc::SYS_quotactl,
     libc::SYS_vhangup,
     libc::SYS_personality,
+    libc::SYS_sched_setaffinity,
+    libc::SYS_sched_setscheduler,
+    libc::SYS_sched_setparam,
+    libc::SYS_sched_setattr,
+    libc::SYS_setpriority,
+    libc::SYS_ioprio_set,
+    libc::SYS_fanotify_init,
+    libc::SYS_migrate_pages,
+    libc::SYS_move_pages,
 ];
 
 /// Not there.
@@ -98,10 +117,10 @@ const ABSENT: &[c_long] = &[
 ///
 /// # Errors
 /// The kernel has no seccomp filters.
-pub fn install() -> io::Result<()> {
+pub fn install(order: &Order) -> io::Result<()> {
     let plain = |calls: &[c_long]| calls.iter().map(|call| (*call, Vec::new())).collect();
     let mut refused: BTreeMap<c_long, Vec<SeccompRule>> = plain(REFUSED);
-    refused.extend(conditional().map_err(io::Error::other)?);
+    refused.extend(conditional(order).map_err(io::Error::other)?);
     for (rules, errno) in [(plain(ABSENT), libc::ENOSYS), (refused, libc::EPERM)] {
         let program = compiled(rules, errno).map_err(io::Error::other)?;
         apply_filter(&program).map_err(io::Error::other)?;
@@ -119,13 +138,15 @@ fn compiled(
     Ok(other_numbers().into_iter().chain(program).collect())
 }
 
+/// Where the numbers of x32 begin.
+const X32: u32 = 0x4000_0000;
+
 /// On x86-64 the same calls go under other numbers as well (x32), which would pass by every rule.
 fn other_numbers() -> Vec<seccompiler::sock_filter> {
     use libc::{BPF_ABS, BPF_JGE, BPF_JMP, BPF_K, BPF_LD, BPF_RET, BPF_W, SECCOMP_RET_ERRNO};
     if !cfg!(target_arch = "x86_64") {
         return Vec::new();
     }
-    const X32: u32 = 0x4000_0000;
     let code = |bits: u32| u16::try_from(bits).unwrap_or_default();
     let op = |bits, jt, jf, k| seccompiler::sock_filter { code: code(bits), jt, jf, k };
     vec![
@@ -137,7 +158,7 @@ fn other_numbers() -> Vec<seccompiler::sock_filter> {
 }
 
 /// Refused with some arguments.
-fn conditional() -> Result<BTreeMap<c_long, Vec<SeccompRule>>, seccompiler::BackendError> {
+fn conditional(order: &Order) -> Result<BTreeMap<c_long, Vec<SeccompRule>>, seccompiler::BackendError> {
     let mut rules: BTreeMap<c_long, Vec<SeccompRule>> = BTreeMap::new();
     let mut refuse = |call: c_long, conditions: Vec<SeccompCondition>| {
         SeccompRule::new(conditions).map(|rule| rules.entry(call).or_default().push(rule))
@@ -170,6 +191,12 @@ fn conditional() -> Result<BTreeMap<c_long, Vec<SeccompRule>>, seccompiler::Back
     for flag in NAMESPACES {
         refuse(libc::SYS_clone, vec![has(0, flag, flag)?])?;
     }
+    for (call, commands) in [(libc::SYS_fcntl, FCNTLS.as_slice()), (libc::SYS_ioctl, &IOCTLS)] {
+        for command in commands {
+            refuse(call, vec![condition(1, SeccompCmpOp::Eq, *command)?])?;
+        }
+    }
+    refuse(libc::SYS_socket, foreign_families(order)?)?;
     // Nobody is signalled but itself, nobody's limits are changed.
     let own = u64::from(std::process::id());
     for call in [libc::SYS_kill, libc::SYS_tgkill, libc::SYS_rt_sigqueueinfo, libc::SYS_rt_tgsigqueueinfo] {
@@ -180,6 +207,16 @@ fn conditional() -> Result<BTreeMap<c_long, Vec<SeccompRule>>, seccompiler::Back
         vec![condition(0, SeccompCmpOp::Ne, 0)?, condition(0, SeccompCmpOp::Ne, own)?],
     )?;
     Ok(rules)
+}
+
+/// Sockets that it is not given: what others listen at is handed over, and there are families that leave a network of its own.
+fn foreign_families(order: &Order) -> Result<Vec<SeccompCondition>, seccompiler::BackendError> {
+    let internet = [libc::AF_INET, libc::AF_INET6].into_iter().filter(|_| order.network == Network::Host);
+    let local = Some(libc::AF_UNIX).filter(|_| order.local_sockets);
+    let known: Vec<u64> = internet.chain(local).map(|family| u64::from(family.unsigned_abs())).collect();
+    // None is known: whichever it is, it is not this one.
+    let known = if known.is_empty() { vec![u64::from(u32::MAX)] } else { known };
+    known.into_iter().map(|family| condition(0, SeccompCmpOp::Ne, family)).collect()
 }
 
 fn has(place: u8, mask: u64, value: u64) -> Result<SeccompCondition, seccompiler::BackendError> {
@@ -196,7 +233,7 @@ mod tests {
 
     #[test]
     fn the_filters_are_ones() {
-        let rules = conditional().unwrap();
+        let rules = conditional(&Order::default()).unwrap();
         assert!(rules.contains_key(&libc::SYS_fchmodat) && !rules.contains_key(&libc::SYS_read));
         // The kernel takes 4096 instructions.
         assert!(compiled(rules, libc::EPERM).unwrap().len() < 4096);

@@ -28,10 +28,14 @@ use super::order::{Order, Rights, Shown};
 
 /// Where the new root is put together: a folder that every system has. What lies there is not needed any more by then.
 const WORKSHOP: &str = "/proc";
+/// Rights of the group and of everybody.
+const OTHERS: u32 = 0o077;
 /// Options of the root: a few folders and links.
 const ROOT_OPTIONS: &str = "mode=0755,size=4m";
 /// Where a process finds itself, and nobody else, behind the wall.
 const SELF: &str = "/proc/self";
+/// An empty file, which hides others.
+const EMPTY: &str = "/.empty";
 /// Devices that every program may use.
 const USUAL_DEVICES: [&str; 5] = ["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"];
 /// Kinds of file systems whose files nobody has written: they show the kernel and what it runs.
@@ -192,7 +196,7 @@ pub fn can_map(order: &Order, identity: &Identity) -> bool {
 fn open_to_all_behind_us(file: &Path) -> io::Result<bool> {
     let Some(folder) = file.parent() else { return Ok(false) };
     let above = fs::symlink_metadata(folder)?;
-    let is_private = above.is_dir() && above.uid() == 0 && above.mode() & 0o077 == 0;
+    let is_private = above.is_dir() && above.uid() == 0 && above.mode() & OTHERS == 0;
     if is_private {
         fs::set_permissions(file, fs::Permissions::from_mode(0o606))?;
     }
@@ -254,6 +258,11 @@ fn copy(shown: &Shown, identity: &Identity, below: &Below) -> io::Result<Vec<Pla
     let top = if all { Copy::of(&from, true)? } else { single? };
     top.restrict(&from, shown.rights, identity, all)?;
     placed.push(Placed { at: at.to_owned(), what: What::Copy(top) });
+    if shown.rights == Rights::Public && matches!(identity, Identity::Caller) {
+        // Its groups and files of its own may open to the caller what is not everybody's.
+        let hidden = not_everybodys(&from);
+        placed.extend(hidden.iter().map(|path| Placed { at: place(path), what: What::Nothing }));
+    }
     for (path, is_made_up) in mounts {
         let here = place(path);
         if is_made_up {
@@ -265,6 +274,25 @@ fn copy(shown: &Shown, identity: &Identity, below: &Below) -> io::Result<Vec<Pla
         }
     }
     Ok(placed)
+}
+
+/// What in a folder not everybody may read or enter. Looks at so many files.
+fn not_everybodys(top: &Path) -> Vec<PathBuf> {
+    const MOST_FILES: usize = 20_000;
+    let (mut found, mut folders, mut looked) = (Vec::new(), vec![top.to_owned()], 0);
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
+            looked += 1;
+            let Ok(meta) = entry.metadata() else { continue };
+            let wanted = if meta.is_dir() { 0o005 } else { 0o004 };
+            if looked > MOST_FILES || (!meta.is_symlink() && meta.mode() & wanted != wanted) {
+                found.push(entry.path());
+            } else if meta.is_dir() {
+                folders.push(entry.path());
+            }
+        }
+    }
+    found
 }
 
 /// A mount below what is shown; none where it cannot be looked into. Where owners cannot be mapped it can only be read.
@@ -303,8 +331,13 @@ impl Placed {
             }
             What::Nothing => {
                 let flags = MsFlags::MS_RDONLY | MsFlags::MS_NOSUID | MsFlags::MS_NODEV | MsFlags::MS_NOEXEC;
-                let nothing = if at.is_dir() { "tmpfs" } else { return Ok(()) };
-                Ok(mount(Some(nothing), at, Some(nothing), flags, Some("mode=0555,size=4k,nr_inodes=2"))?)
+                if at.is_dir() {
+                    let options = Some("mode=0555,size=4k,nr_inodes=2");
+                    return Ok(mount(Some("tmpfs"), at, Some("tmpfs"), flags, options)?);
+                }
+                // The root is not sealed yet.
+                File::create(EMPTY)?;
+                Ok(mount(Some(EMPTY), at, None::<&str>, MsFlags::MS_BIND, None::<&str>)?)
             }
         }
     }
@@ -449,6 +482,7 @@ mod tests {
         let users = File::open("/proc/self/ns/user").unwrap().into();
         let identity = Identity::Nobody { number: 1, users };
         let folder = tempfile::tempdir().unwrap();
+        fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o700)).unwrap();
         let file = folder.path().join("section");
         fs::write(&file, "x").unwrap();
         let restrict =

@@ -66,8 +66,12 @@ pub struct Order {
     pub folders: Vec<PathBuf>,
     /// Devices of the host that it may use, as the caller may; those that are not there are left out.
     pub devices: Vec<PathBuf>,
+    /// Descriptors that it has besides the standard streams, under the numbers they have here.
+    pub descriptors: Vec<i32>,
     /// Its network.
     pub network: Network,
+    /// Whether it may make sockets by itself that reach others on this host (unix(7)).
+    pub local_sockets: bool,
     /// Where owners cannot be mapped, it stays the caller: for our own programs that see nothing but what they write to.
     pub or_as_caller: bool,
     /// Program, as seen there, and its arguments.
@@ -95,6 +99,12 @@ impl Order {
         for device in &self.devices {
             words.extend(["--device".into(), device.into()]);
         }
+        for descriptor in &self.descriptors {
+            words.extend(["--descriptor".into(), descriptor.to_string().into()]);
+        }
+        if self.local_sockets {
+            words.push("--local-sockets".into());
+        }
         if self.network == Network::Host {
             words.push("--host-network".into());
         }
@@ -121,6 +131,8 @@ impl Order {
                 Some("--link") => order.links.push((value()?.into(), absolute(value()?)?)),
                 Some("--folder") => order.folders.push(absolute(value()?)?),
                 Some("--device") => order.devices.push(absolute(value()?)?),
+                Some("--descriptor") => order.descriptors.push(number(&value()?)?),
+                Some("--local-sockets") => order.local_sockets = true,
                 Some("--host-network") => order.network = Network::Host,
                 Some("--or-as-caller") => order.or_as_caller = true,
                 Some("--") => {
@@ -166,6 +178,8 @@ mod tests {
             devices: vec!["/dev/kvm".into()],
             network: Network::Host,
             or_as_caller: true,
+            descriptors: vec![5, 9],
+            local_sockets: true,
             words: vec!["/usr/bin/qemu".into(), "--".into(), "--read".into()],
             ..Order::default()
         };

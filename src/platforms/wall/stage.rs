@@ -19,6 +19,7 @@ use nix::unistd::{dup2_stdout, execve, getppid};
 use super::identity::Identity;
 use super::order::{Network, Order};
 use super::{filter, mounts, rights};
+use crate::platforms::spawn::hand_on_only;
 
 /// What is said when the kernel gives no namespaces.
 const ADVICE: &str = "a wall takes namespaces of its own: for a normal user sysctl kernel.unprivileged_userns_clone=1 (Debian), \
@@ -40,6 +41,7 @@ pub fn main(words: Vec<OsString>) -> ExitCode {
 /// Everything up to the program's start: its name and all of its words.
 fn prepare(words: Vec<OsString>) -> Result<(CString, Vec<CString>), String> {
     let (order, parent) = Order::parse(words)?;
+    hand_on_only(&order.descriptors).map_err(|error| format!("its descriptors: {error}"))?;
     let null = File::options().read(true).write(true).open("/dev/null");
     let null = OwnedFd::from(null.map_err(|error| format!("/dev/null: {error}"))?);
     let identity = Identity::take().map_err(|error| format!("{error}; {ADVICE}"))?;
@@ -50,7 +52,7 @@ fn prepare(words: Vec<OsString>) -> Result<(CString, Vec<CString>), String> {
     identity.assume().map_err(|error| format!("becoming a user of its own: {}", error.desc()))?;
     rights::give_up().map_err(|error| format!("giving up rights: {error}"))?;
     bind_to(parent)?;
-    filter::install().map_err(|error| format!("the filter of system calls: {error}"))?;
+    filter::install(&order).map_err(|error| format!("the filter of system calls: {error}"))?;
     let words = order.words.into_iter().map(|word| CString::new(word.into_vec()));
     let words: Vec<CString> = words.collect::<Result<_, _>>().map_err(|_| "a word with a zero byte")?;
     let program = words.first().cloned().ok_or("no program")?;

@@ -65,7 +65,7 @@ impl Order {
     /// [`wall::start`].
     pub fn walled(&self, exe: &Path) -> Command {
         const PROGRAM: &str = "/bulkhead";
-        let mut around = wall::Order { or_as_caller: true, ..wall::Order::default() };
+        let mut around = wall::Order { or_as_caller: true, local_sockets: true, ..wall::Order::default() };
         around.show(exe, PROGRAM, Rights::Execute);
         around.show(&self.folder, &self.folder, Rights::Write);
         let trunk = match &self.trunk {

@@ -197,15 +197,12 @@ fn disk_arguments(disk: &DiskArgument, id: &str) -> Vec<OsString> {
         drive.push(format!("throttling.iops-total={limit},"));
     }
     drive.push(if disk.direct { "cache=none,aio=native" } else { "cache=writeback,aio=threads" });
-    match &disk.handed {
-        Some(HandedDisk { set, is_device, .. }) => {
-            let driver = if *is_device { "host_device" } else { "file" };
-            drive.push(format!(",file.driver={driver},file.filename=/dev/fdset/{set}"));
-        }
-        None => {
-            drive.push(",file=");
-            drive.push(commas_doubled(&disk.image));
-        }
+    if let Some(HandedDisk { set, is_device, .. }) = &disk.handed {
+        let driver = if *is_device { "host_device" } else { "file" };
+        drive.push(format!(",file.driver={driver},file.filename=/dev/fdset/{set}"));
+    } else {
+        drive.push(",file=");
+        drive.push(commas_doubled(&disk.image));
     }
     let devices: Vec<String> = match disk.bus {
         DiskBus::Virtio => vec![format!("virtio-blk-pci,drive={id},disable-legacy=on")],
