@@ -17,6 +17,7 @@
 //!
 //! Sources: `mount_setattr(2)` (mapped owners), `pivot_root(2)`, `user_namespaces(7)`, `capabilities(7)`, `seccomp(2)`.
 
+mod below;
 mod filter;
 mod identity;
 mod mounts;

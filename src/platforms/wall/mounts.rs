@@ -23,6 +23,7 @@ use nix::unistd::{chdir, pivot_root};
 use rustix::fs::CWD;
 use rustix::mount::{MoveMountFlags, OpenTreeFlags, move_mount, open_tree};
 
+use super::below::Below;
 use super::identity::Identity;
 use super::order::{Order, Rights, Shown};
 
@@ -38,33 +39,6 @@ const SELF: &str = "/proc/self";
 const EMPTY: &str = "/.empty";
 /// Devices that every program may use.
 const USUAL_DEVICES: [&str; 5] = ["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"];
-/// Kinds of file systems whose files nobody has written: they show the kernel and what it runs.
-const MADE_UP: [&str; 24] = [
-    "proc",
-    "sysfs",
-    "devtmpfs",
-    "devpts",
-    "cgroup",
-    "cgroup2",
-    "securityfs",
-    "debugfs",
-    "tracefs",
-    "pstore",
-    "bpf",
-    "mqueue",
-    "hugetlbfs",
-    "configfs",
-    "fusectl",
-    "binfmt_misc",
-    "autofs",
-    "rpc_pipefs",
-    "nsfs",
-    "efivarfs",
-    "selinuxfs",
-    "smackfs",
-    "nfsd",
-    "resctrl",
-];
 
 /// Why something could not be shown.
 type Problem = String;
@@ -399,79 +373,9 @@ fn give(at: &Path, identity: &Identity) -> io::Result<()> {
     identity.number().map_or(Ok(()), |number| chown(at, Some(number), Some(number)))
 }
 
-/// Every mount of the host.
-struct Below {
-    /// Where, and whether its files are made up by the kernel; those above come first.
-    mounts: Vec<(PathBuf, bool)>,
-}
-
-impl Below {
-    /// From the text of `/proc/self/mountinfo` (proc(5)).
-    fn read(table: &str) -> Self {
-        let line = |line: &str| {
-            let (front, back) = line.split_once(" - ")?;
-            let path = unescaped(front.split(' ').nth(4)?);
-            let kind = back.split(' ').next()?;
-            Some((path, MADE_UP.contains(&kind)))
-        };
-        let mut mounts: Vec<(PathBuf, bool)> = table.lines().filter_map(line).collect();
-        // The last one of several at the same place is what is seen there.
-        mounts.reverse();
-        mounts.sort_by(|(a, _), (b, _)| a.cmp(b));
-        mounts.dedup_by(|(later, _), (first, _)| later == first);
-        Self { mounts }
-    }
-
-    /// Those strictly below a folder, without those below what is made up.
-    fn of(&self, folder: &Path) -> Vec<(&Path, bool)> {
-        let mut found: Vec<(&Path, bool)> = Vec::new();
-        for (path, is_made_up) in &self.mounts {
-            let is_below = path.starts_with(folder) && path != folder;
-            let is_hidden = found.iter().any(|(above, made_up)| *made_up && path.starts_with(above));
-            if is_below && !is_hidden {
-                found.push((path, *is_made_up));
-            }
-        }
-        found
-    }
-}
-
-/// Spaces, tabs, line ends and backslashes are written as three octal digits.
-fn unescaped(word: &str) -> PathBuf {
-    use std::os::unix::ffi::OsStringExt;
-    let mut bytes = Vec::new();
-    let mut left = word.as_bytes();
-    while let Some((first, rest)) = left.split_first() {
-        let digits = rest.get(..3).filter(|_| *first == b'\\');
-        let code = digits.and_then(|digits| u8::from_str_radix(std::str::from_utf8(digits).ok()?, 8).ok());
-        bytes.push(code.unwrap_or(*first));
-        left = if code.is_some() { rest.get(3..).unwrap_or_default() } else { rest };
-    }
-    PathBuf::from(std::ffi::OsString::from_vec(bytes))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    const TABLE: &str = "1 0 8:1 / / rw - ext4 /dev/a rw\n2 1 0:1 / /proc rw - proc proc rw\n\
-                         3 2 0:2 / /proc/sys/x rw - ext4 b rw\n4 1 0:3 / /srv/a\\040b rw - xfs c rw\n\
-                         5 1 0:4 / /srv rw - tmpfs d rw\n6 1 0:4 / /srvx rw shared:1 - sysfs d rw\nrubbish\n";
-
-    #[test]
-    fn mounts_below_a_folder_are_found_above_first() {
-        let below = Below::read(TABLE);
-        let of = |folder: &str| -> Vec<(String, bool)> {
-            below
-                .of(Path::new(folder))
-                .into_iter()
-                .map(|(path, made_up)| (path.display().to_string(), made_up))
-                .collect()
-        };
-        assert_eq!(of("/srv"), [("/srv/a b".to_owned(), false)]);
-        let all = ["/proc", "/srv", "/srv/a b", "/srvx"];
-        assert_eq!(of("/"), all.map(|path| (path.to_owned(), path == "/proc" || path == "/srvx")));
-    }
 
     #[test]
     fn where_owners_cannot_be_mapped_only_private_files_are_opened() {
@@ -498,11 +402,5 @@ mod tests {
         assert!(can_map(&order, &identity));
         order.show(folder.path(), "/y", Rights::Write);
         assert!(!can_map(&order, &identity));
-    }
-
-    #[test]
-    fn what_lies_on_top_counts() {
-        let below = Below::read("1 0 8:1 / /a rw - ext4 x rw\n2 1 8:1 / /a rw - proc x rw\n");
-        assert_eq!(below.of(Path::new("/")), [(Path::new("/a"), true)]);
     }
 }
