@@ -92,7 +92,8 @@ fn cpu_takes_longer_with_more_threads_than_cpus() {
 }
 
 /// A report of a probe that had enough time to see something: a machine may be busy with other work for longer than a short
-/// one looks. One that saw nothing must say so, as a failure and never as a rate of zero.
+/// one looks. One that saw nothing must say so, as a failure and never as a rate of zero. Before: one look of 160 ms, in which
+/// a rate of zero passed for a fork and failed the test.
 #[expect(clippy::print_stdout, reason = "a failed test shows what was tried")]
 fn report_in_time(of: &dyn Fn(Millis) -> ProbeSpec) -> ProbeReport {
     for duration_ms in [160, 640, 2_560, 10_240, 40_960] {

@@ -20,7 +20,8 @@ Paths given with --rw are written through; a single file can be written, made lo
 removed: programs that save by renaming need its folder. What is written there belongs to whoever called bulkhead and \
 gives nobody rights: set-user-ID and set-group-ID bits, device nodes, file capabilities and other owners are refused \
 with EPERM (in the throw-away layer they work). Called by root, it has root's own files and what everybody may \
-use, not root's power over the files of others.
+use, not root's power over the files of others. In folders with the set-group-ID bit no folder can be made; locks are \
+the guest's own; sockets and FIFOs cannot be made there.
 
 Standard input is read as the program runs, also when the program does not want it: < /dev/null. Signals are the \
 program's: INT, TERM, HUP, QUIT, USR1, USR2, WINCH, TSTP and CONT. Ctrl-Z stops it and then this command; the guest \
@@ -157,7 +158,7 @@ pub struct SightArgs {
     /// Show FROM at TO, read-only (may be repeated)
     #[arg(long, value_name = "FROM:TO")]
     pub bind: Vec<OsString>,
-    /// Its network: none, a way out through the host's sockets, or one of a set that is up, where it finds the set's
+    /// Its network: none, a way out through the host's sockets (its loopback included), or one of a set that is up, where it finds the set's
     /// partitions by name
     #[arg(long, value_name = "none|user|SET/NETWORK", default_value = "none")]
     pub net: Net,
