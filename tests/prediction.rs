@@ -95,10 +95,12 @@ fn a_damaged_file_is_replaced_and_one_that_cannot_be_written_is_said() {
 fn a_plan_is_printed_and_nothing_is_measured() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("e.toml"), TEXT).unwrap();
+    let cache = tempfile::tempdir().unwrap();
     let plan = |arguments: &[&str]| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_bulkhead"));
         command.args(["measure", "--experiment", "e.toml", "--plan"]).args(arguments);
-        command.env("BULKHEAD_CACHE", folder.path().join("cache")).current_dir(folder.path());
+        // An empty cache folder is made where there is none.
+        command.env("BULKHEAD_CACHE", cache.path()).current_dir(folder.path());
         let output = command.output().unwrap();
         (output.status.code(), String::from_utf8(output.stdout).unwrap())
     };

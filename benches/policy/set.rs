@@ -84,14 +84,13 @@ impl Grant {
         }
     }
 
-    /// The host shares equally among its threads; those of a machine are its virtual CPUs, not the threads inside.
-    pub const fn policy(self, kind: Kind) -> SharingPolicy {
-        match (self, kind) {
-            (Self::Plain, Kind::Processes) => SharingPolicy::EqualPerThread,
-            (Self::Plain, Kind::Machines) => SharingPolicy::ProportionalToNeed,
-            (Self::Equal | Self::Weight(1), _) => SharingPolicy::EqualPerInstance,
-            (Self::Weight(_), _) => SharingPolicy::Weighted,
-            (Self::Cap(_), _) => SharingPolicy::Capped,
+    /// Instances that root starts begin in CPU groups of their own, all of the same weight. Before they did (and were compared with
+    /// containers, which always have), plain processes shared per thread and plain machines in proportion to need.
+    pub const fn policy(self, _kind: Kind) -> SharingPolicy {
+        match self {
+            Self::Plain | Self::Equal | Self::Weight(1) => SharingPolicy::EqualPerInstance,
+            Self::Weight(_) => SharingPolicy::Weighted,
+            Self::Cap(_) => SharingPolicy::Capped,
         }
     }
 

@@ -8,9 +8,14 @@ use crate::model::scenario::line_at;
 /// Largest file of a set that is read.
 pub const MAX_SET_BYTES: usize = 1 << 20;
 
+/// What a file says is repeated without what could move a terminal's cursor.
+fn plain(problem: &str) -> String {
+    problem.chars().map(|c| if c.is_control() && c != '\n' { '?' } else { c }).collect()
+}
+
 /// Why a file holds no set.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{}{problem}", .line.map(|line| format!("line {line}: ")).unwrap_or_default())]
+#[error("{}{}", .line.map(|line| format!("line {line}: ")).unwrap_or_default(), plain(.problem))]
 pub struct SetError {
     /// The line, counted from 1, where one can be named.
     pub line: Option<usize>,
