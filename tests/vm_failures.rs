@@ -218,9 +218,10 @@ fn a_killed_qemu_is_a_death() {
     let Some(mut bench) = bench(|_| (), None) else { return };
     let mut guest = bench.start().unwrap();
     guest.begin(&job(1, 60_000), &Cancel::new()).unwrap();
-    // The ledger knows which process it is; the sweep kills it by its number and start time.
+    // The ledger knows which process it is, and in which groups; the sweep ends that one.
     let said = ledger::sweep(bench.folder.path());
-    assert_eq!(said.len(), 1, "{said:?}");
+    assert_eq!(said.iter().filter(|line| line.starts_with("killed process")).count(), 1, "{said:?}");
+    assert!(said.iter().skip(1).all(|line| line.starts_with("removed /sys/fs/cgroup/")), "{said:?}");
     let failure = failure(guest.finish(&Cancel::new()).unwrap_err());
     assert_eq!(failure.kind, FailureKind::Died);
     assert!(failure.reason.contains("SIGKILL"), "{}", failure.reason);
