@@ -9,10 +9,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::time::Duration;
 
-use exec_kit::{Here, assert_code, binary, complaint, end_of, finish, guests_start, text, wait_for};
+use exec_kit::normal_user::{NOBODY, NormalUser};
+use exec_kit::{Here, assert_code, complaint, end_of, finish, guests_start, text, wait_for};
 use skips::{Need, skip};
-
-const NOBODY: u32 = 65534;
 
 /// A file to open and one beside it, where everybody may write.
 fn two_files(here: &Here) -> PathBuf {
@@ -116,33 +115,11 @@ fn a_normal_user_can_open_his_own_file_only() {
     let here = Here::new();
     let folder = two_files(&here);
     std::os::unix::fs::chown(folder.join("opened"), Some(NOBODY), Some(NOBODY)).expect("root may");
-    let temporary = here.path("temporary");
-    let cache = here.path("cache");
-    for made in [&temporary, &cache] {
-        fs::create_dir(made).expect("the test's own files");
-        std::os::unix::fs::chown(made, Some(NOBODY), Some(NOBODY)).expect("root may");
-        fs::set_permissions(made, fs::Permissions::from_mode(0o700)).expect("the test's own files");
-    }
-    // What was installed may lie where that user cannot reach it.
-    let program = here.path("bulkhead");
-    fs::copy(binary(), &program).expect("the test's own files");
-    let kept = std::env::var_os("XDG_CACHE_HOME").map_or_else(
-        || PathBuf::from(std::env::var_os("HOME").unwrap_or_default()).join(".cache"),
-        PathBuf::from,
-    );
-    let copied = Command::new("cp").arg("-rL").arg(kept.join("bulkhead")).arg(&cache).output();
-    assert!(copied.expect("cp runs").status.success());
-    let given = Command::new("chown").args(["-R", "65534:65534"]).arg(&cache).status();
-    assert!(given.expect("chown runs").success());
+    let user = NormalUser::new(&here);
     let as_nobody = |file: &str| -> Output {
-        let id = NOBODY.to_string();
-        let mut command = Command::new("setpriv");
-        command.args(["--reuid", &id, "--regid", &id, "--clear-groups", "--"]).arg(&program);
-        command.args(["exec", "--accel", "tcg", "--memory", "320MiB", "--rw", file, "--"]);
-        command.args(["sh", "-c", "id -u; echo mine >> opened; cat opened; echo lost > beside"]);
-        command.current_dir(&folder).env("TMPDIR", &temporary).env("XDG_CACHE_HOME", &cache);
-        command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped());
-        finish(command.spawn().expect("setpriv runs"))
+        let script = "id -u; echo mine >> opened; cat opened; echo lost > beside";
+        let mut command = user.exec(&[], &["--rw", file, "--", "sh", "-c", script]);
+        finish(command.current_dir(&folder).spawn().expect("setpriv runs"))
     };
     let output = as_nobody("opened");
     assert_code(&output, 0);
@@ -154,7 +131,7 @@ fn a_normal_user_can_open_his_own_file_only() {
     let refused = as_nobody("beside");
     assert_code(&refused, 125);
     assert!(complaint(&refused).contains("it cannot be read and written"), "{}", complaint(&refused));
-    assert_eq!(fs::read_dir(&temporary).expect("it is there").count(), 0);
+    assert_eq!(fs::read_dir(&user.temporary).expect("it is there").count(), 0);
 }
 
 #[test]

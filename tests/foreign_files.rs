@@ -359,7 +359,7 @@ fn a_set_of_somebody_else_is_refused() {
     }
 }
 
-/// Without HOME the cache is in the temporary folder, where somebody may have put a kernel.
+/// Where others can write, somebody may have put a kernel: where the cache was named, and where it was without HOME.
 #[test]
 fn a_kernel_that_somebody_else_put_into_the_shared_temporary_folder_is_not_used() {
     if keeps_its_own() {
@@ -367,7 +367,7 @@ fn a_kernel_that_somebody_else_put_into_the_shared_temporary_folder_is_not_used(
     }
     let (dir, shared) = (tempfile::tempdir().expect("a folder"), tempfile::tempdir().expect("a folder"));
     fs::set_permissions(shared.path(), fs::Permissions::from_mode(0o1777)).expect("changed");
-    for name in ["bulkhead-cache", "bulkhead-cache-0"] {
+    for name in ["bulkhead", "bulkhead-cache", "bulkhead-cache-0"] {
         let boot = shared.path().join(name).join("kernel/boot");
         fs::create_dir_all(&boot).expect("made");
         fs::write(boot.join("vmlinuz-99.0.0-evil"), "evil").expect("written");
@@ -378,16 +378,21 @@ fn a_kernel_that_somebody_else_put_into_the_shared_temporary_folder_is_not_used(
     let file = dir.path().join("works.toml");
     fs::write(&file, "accelerator = \"tcg\"\n[partition.hello]\nprogram = [\"/bin/true\"]\n")
         .expect("written");
-    let mut command = program();
-    command.arg("up").arg(&file).args(["--emit", "qemu", "--out"]).arg(dir.path().join("out"));
-    command.env("TMPDIR", shared.path());
-    for name in ["HOME", "XDG_CACHE_HOME", "BULKHEAD_CACHE", "XDG_RUNTIME_DIR"] {
-        command.env_remove(name);
+    for named in [true, false] {
+        let out = dir.path().join(format!("out-{named}"));
+        let mut command = program();
+        command.arg("up").arg(&file).args(["--emit", "qemu", "--out"]).arg(&out).env("TMPDIR", shared.path());
+        for name in ["HOME", "XDG_CACHE_HOME", "BULKHEAD_CACHE", "XDG_RUNTIME_DIR"] {
+            command.env_remove(name);
+        }
+        if named {
+            command.env("XDG_CACHE_HOME", shared.path());
+        }
+        let (_, text) = said(&command.output().expect("it runs"));
+        let booted = fs::read(out.join("kernel")).unwrap_or_default();
+        assert!(booted != b"evil" && !text.contains("99.0.0-evil"), "a stranger's kernel was taken: {text}");
+        assert_eq!(text.contains("is not used") && text.contains("belongs to user 12345"), named, "{text}");
     }
-    let (_, text) = said(&command.output().expect("it runs"));
-    let booted = fs::read(dir.path().join("out/kernel")).unwrap_or_default();
-    assert!(booted != b"evil" && !text.contains("99.0.0-evil"), "a stranger's kernel was taken: {text}");
-    assert!(text.contains("is not used") && text.contains("belongs to user 12345"), "{text}");
 }
 
 #[test]
@@ -409,8 +414,10 @@ fn a_cache_folder_becomes_ours_alone_and_one_open_to_others_is_not_used() {
     fs::set_permissions(cache.join("kernel"), fs::Permissions::from_mode(0o777)).expect("changed");
     let (code, text) = plan(&cache);
     assert!(code == Some(0) && text.contains("is not used") && text.contains("chmod"), "{code:?} {text}");
-    let instead = dir.path().join(format!("bulkhead-cache-{}", nix::unistd::geteuid()));
-    assert_eq!(mode(&instead), 0o700);
+    let made = fs::read_dir(dir.path()).expect("there").flatten().map(|entry| entry.path());
+    let instead: Vec<_> =
+        made.filter(|path| path.display().to_string().contains("bulkhead-cache-")).collect();
+    assert_eq!(instead.iter().map(|path| mode(path)).collect::<Vec<_>>(), [0o700], "{instead:?}");
     symlink(&cache, dir.path().join("link")).expect("a link");
     let (_, text) = plan(&dir.path().join("link"));
     assert!(text.contains("symbolic link"), "{text}");

@@ -3,6 +3,7 @@
 mod set_kit;
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::time::{Duration, Instant};
 
 use bulkhead::model::partition::set::Phase;
@@ -101,6 +102,30 @@ fn up_again_starts_only_what_is_missing_or_changed() {
     assert!(told.err.contains("db: ended, because it is lost"), "{}", told.err);
     assert!(pid("db") != db && pid("plc") == plc);
     assert_eq!(bench.call(&["down", file.to_str().expect("plain")]).code, Some(0));
+    assert_eq!(bench.left(), Vec::<String>::new());
+}
+
+/// A package manager puts a new program in the place of the one that runs; the keepers go on with what they were made of.
+#[test]
+fn a_partition_is_started_again_by_the_program_that_started_it() {
+    let mut bench = Bench::pretending().with_own_program();
+    let text = "[partition.db]\nprogram = [\"/bin/sleep\", \"1000\"]\nrestart = \"on-failure\"\n";
+    let file = bench.file("plant.toml", text);
+    assert_eq!(bench.up(&file).code, Some(0));
+    let first = bench.wait_for("db", Phase::Running);
+
+    let old = bench.path("old");
+    fs::rename(&bench.program, &old).expect("the test's own files");
+    fs::write(&bench.program, "#!/bin/sh\nexit 99\n").expect("the test's own files");
+    fs::set_permissions(&bench.program, fs::Permissions::from_mode(0o755)).expect("the test's own files");
+    bench.program = old;
+    kill(first.pid.expect("a process"));
+    let until = Instant::now() + PATIENCE;
+    while bench.wait_for("db", Phase::Running).restarts == 0 {
+        assert!(Instant::now() < until, "it was never started again");
+        std::thread::sleep(Duration::from_millis(30));
+    }
+    assert_eq!(bench.call(&["down"]).code, Some(0));
     assert_eq!(bench.left(), Vec::<String>::new());
 }
 

@@ -12,8 +12,10 @@ use std::process::{Child, Command, Output, Stdio};
 
 use bulkhead::partition::network::switch;
 use bulkhead::platforms::wall::{self, Order, Rights};
+use exec_kit::normal_user::{NormalUser, kept_cache};
 use exec_kit::{Here, assert_code, binary, complaint, finish, guests_start, text, wait_for};
 use nix::unistd::geteuid;
+use skips::{Need, skip};
 
 /// First user of those that own nothing.
 const FIRST_USER: u32 = 0x7000_0000;
@@ -352,6 +354,8 @@ fn a_program_sees_the_system_and_what_was_named() {
         &script,
     ]);
     command.current_dir(here.path("work")).env("SECRET_TOKEN", "s").env("PASSED", "p").env("LC_ALL", "C");
+    // Looks like a locale, and is not.
+    command.env("LC_TOKEN", "s");
     let output = finish(command.spawn().expect("it starts"));
     let out = text(&output);
     assert!(out.starts_with("work\nnamed\nwork\nroot:\n"), "{out}{}", complaint(&output));
@@ -403,14 +407,36 @@ fn a_home_is_not_shown_for_working_there() {
     let home = here.path("home");
     fs::create_dir(&home).expect("the test's own files");
     fs::write(home.join("key"), "secret\n").expect("the test's own files");
-    let mut command = here.command(&["--", "sh", "-c", "pwd; ls -A"]);
-    let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
-    let cache = cache
-        .or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cache")))
-        .expect("a cache folder");
-    command.env("XDG_CACHE_HOME", cache);
-    let output = finish(command.current_dir(&home).env("HOME", &home).spawn().expect("it starts"));
-    assert_code(&output, 0);
-    assert_eq!(text(&output), format!("{}\n", home.display()), "{}", complaint(&output));
-    assert!(complaint(&output).contains("--ro"), "{}", complaint(&output));
+    std::os::unix::fs::symlink("home", here.path("link")).expect("the test's own files");
+    // By its own name, by another one, and from above.
+    for (named, start) in [("home", "home"), ("link", "home"), ("home", "link"), ("home", "")] {
+        let start = here.path(start);
+        let mut command =
+            here.command(&["--", "sh", "-c", "ls -A; ls -A home 2>/dev/null; cat key home/key"]);
+        command.env("XDG_CACHE_HOME", kept_cache()).env("HOME", here.path(named));
+        let output = finish(command.current_dir(&start).spawn().expect("it starts"));
+        assert_code(&output, 1);
+        assert!(!text(&output).contains("secret"), "{named} from {}: {}", start.display(), text(&output));
+        assert!(complaint(&output).contains("--ro"), "{}", complaint(&output));
+    }
+}
+
+/// Somebody may be in a group that reads what is not for everybody; the program walled off is not.
+#[test]
+fn of_etc_a_callers_groups_show_nothing() {
+    if !geteuid().is_root() {
+        return skip(Need::Root, "only root can become a normal user for a moment");
+    }
+    if !guests_start() {
+        return;
+    }
+    let here = Here::new();
+    let group = fs::metadata("/etc/shadow").expect("it is there").gid();
+    let user = NormalUser::new(&here);
+    let script = "id -u; head -c 5 /etc/passwd; echo; cat /etc/shadow; ls /etc/shadow-";
+    let mut command = user.exec(&[group], &["--", "sh", "-c", script]);
+    let output = finish(command.current_dir("/").spawn().expect("setpriv runs"));
+    assert_eq!(text(&output), "65534\nroot:\n", "{}", complaint(&output));
+    assert_ne!(output.status.code(), Some(0));
+    assert_eq!(fs::read_dir(&user.temporary).expect("it is there").count(), 0);
 }

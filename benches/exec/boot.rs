@@ -1,6 +1,7 @@
-//! The whole command against a plain QEMU boot, in turn.
+//! The whole command against a plain QEMU boot, or against another version of itself, in turn.
 
 use std::os::fd::AsRawFd;
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
@@ -12,6 +13,9 @@ use crate::{Kit, guest, say};
 
 const MARK: f64 = 0.45;
 const ROUNDS: u64 = 7;
+/// Of what QEMU's wall may cost, and how many pairs it takes to tell.
+const WALL_MARK: f64 = 1.05;
+const WALL_ROUNDS: u64 = 36;
 /// Memory of both guests.
 pub const MEMORY_MIB: u64 = 512;
 
@@ -21,7 +25,7 @@ pub fn compare(kit: &Kit, judge: &mut Judge) -> Result<()> {
         let idle = children_cpu_s()?;
         let plain = plain(kit)?;
         let between = children_cpu_s()?;
-        let ours = ours(kit)?;
+        let ours = ours(kit.exe)?;
         let (plain_cpu, ours_cpu) = (between - idle, children_cpu_s()? - between);
         say(&format!(
             "round {round}: plain {plain:.2} s (CPU {plain_cpu:.2} s), exec {ours:.2} s (CPU {ours_cpu:.2} s), ratio {:.3}",
@@ -44,10 +48,34 @@ fn children_cpu_s() -> Result<f64> {
     Ok(seconds(usage.user_time()) + seconds(usage.system_time()))
 }
 
-fn ours(kit: &Kit) -> Result<f64> {
+/// Against another version of the program: one of before QEMU had a wall tells what that costs.
+pub fn wall(kit: &Kit, judge: &mut Judge) -> Result<()> {
+    const WHAT: &str = "exec -- /bin/true / the same by the program named";
+    let Some(other) = kit.word("--against") else {
+        judge.not_taken(WHAT, "wanted --against PROGRAM, bulkhead as it was at 625ed3a");
+        return Ok(());
+    };
+    let mut ratios = Vec::new();
+    for round in 0..kit.number("--rounds", WALL_ROUNDS) {
+        // Each goes first as often as the other.
+        let (now, before) = if round % 2 == 0 {
+            let now = ours(kit.exe)?;
+            (now, ours(Path::new(other))?)
+        } else {
+            let before = ours(Path::new(other))?;
+            (ours(kit.exe)?, before)
+        };
+        say(&format!("round {round}: now {now:.2} s, before {before:.2} s, ratio {:.3}", now / before));
+        ratios.push(now / before);
+    }
+    judge.rounds(WHAT, &ratios, Mark::AtMost(WALL_MARK));
+    Ok(())
+}
+
+fn ours(exe: &Path) -> Result<f64> {
     let begun = Instant::now();
     let memory = format!("{MEMORY_MIB}MiB");
-    let status = Command::new(kit.exe)
+    let status = Command::new(exe)
         .args(["exec", "--accel", "tcg", "--memory", &memory, "--", "/bin/true"])
         .stdin(Stdio::null())
         .status()?;

@@ -1,9 +1,10 @@
 //! `bulkhead exec` against what one would do by hand, side by side in one run; the ratios count, not the times.
 //!
-//! `cargo bench --bench exec [-- boot|streams|starts …] [--rounds N] [--real N] [--fake N] [--mib N]`
+//! `cargo bench --bench exec [-- boot|streams|starts|wall …] [--rounds N] [--real N] [--fake N] [--mib N] [--against PROGRAM]`
 //!
 //! * boot: the whole command `exec -- /bin/true` against a plain QEMU boot of the same kernel to `/bin/true`. Mark: 0.45.
 //! * streams: 1 GiB through standard input to standard output against a bare virtio port. Mark: at least 0.5.
+//! * wall: `exec -- /bin/true` against the same by another version of the program. Mark: 1.05. Only when it is named.
 //! * starts: many small programs in a row, in real guests and with a scripted QEMU: no wrong code, nothing left behind.
 //!
 //! This program is its own peer: PID 1 of the plain guests, and the scripted QEMU.
@@ -49,8 +50,13 @@ pub struct Kit {
 impl Kit {
     /// The number after `--name`.
     pub fn number(&self, name: &str, usual: u64) -> u64 {
-        let at = self.words.iter().position(|word| word == name);
-        at.and_then(|at| self.words.get(at + 1)?.parse().ok()).unwrap_or(usual)
+        self.word(name).and_then(|word| word.parse().ok()).unwrap_or(usual)
+    }
+
+    /// The word after `--name`.
+    pub fn word(&self, name: &str) -> Option<&str> {
+        let at = self.words.iter().position(|word| word == name)?;
+        self.words.get(at + 1).map(String::as_str)
     }
 }
 
@@ -61,8 +67,12 @@ fn run(words: &[String]) -> Result<Judge> {
     let tools = Toolbox::find_with(&spec, exe, &cache()?, None, &modules)?;
     let kit = Kit { tools, exe, words: words.to_vec() };
     let parts = ["boot", "streams", "starts"];
-    let named = parts.iter().any(|part| words.iter().any(|word| word == part));
+    let wall = words.iter().any(|word| word == "wall");
+    let named = wall || parts.iter().any(|part| words.iter().any(|word| word == part));
     let mut judge = Judge::default();
+    if wall {
+        boot::wall(&kit, &mut judge)?;
+    }
     for part in parts.into_iter().filter(|part| !named || words.iter().any(|word| word == part)) {
         match part {
             "boot" => boot::compare(&kit, &mut judge)?,

@@ -156,11 +156,13 @@ fn kept(words: &[OsString]) -> ExitCode {
     if let Err(error) = ctrlc::set_handler(move || handed.cancel()) {
         return failed(&format!("keeper: no handler for signals: {error}"));
     }
-    let (go, exe) = match (std::io::stdin().as_fd().try_clone_to_owned(), std::env::current_exe()) {
-        (Ok(go), Ok(exe)) => (go, exe),
-        (Err(error), _) | (_, Err(error)) => return failed(&format!("keeper: {error}")),
+    let go = match std::io::stdin().as_fd().try_clone_to_owned() {
+        Ok(go) => go,
+        Err(error) => return failed(&format!("keeper: {error}")),
     };
-    let means = Means { cancel: &cancel, exe: &exe, counter_hz: counter_rate(), run: &partition::run::run };
+    // Not by its path: a set outlives updates of the program, and what it starts anew must understand its words.
+    let exe = Path::new(OWN_FILE);
+    let means = Means { cancel: &cancel, exe, counter_hz: counter_rate(), run: &partition::run::run };
     ended(keep(&folder, go, &means).map_err(|error| format!("keeper: {error}")))
 }
 

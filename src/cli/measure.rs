@@ -12,7 +12,6 @@ use std::sync::OnceLock;
 use std::time::SystemTime;
 
 use anyhow::Context;
-use nix::unistd::geteuid;
 
 use super::agent::counter_rate;
 use super::args::MeasureArgs;
@@ -29,6 +28,7 @@ use crate::model::journal::Header;
 use crate::model::names::PlatformKind;
 use crate::model::results::RunResults;
 use crate::model::units::Nanos;
+use crate::partition::users;
 use crate::platforms::ledger::Ledger;
 use crate::platforms::make::{self, PlatformContext};
 use crate::platforms::own_folder::{Others, OwnFolder, check_way, folder_of_anybody};
@@ -133,7 +133,7 @@ pub fn platform_context(work: &Path, seed: u64, may_destroy: bool) -> anyhow::Re
 
 /// Where set-up puts the guest kernel and unpacked kernels are kept: `BULKHEAD_CACHE`, else `$XDG_CACHE_HOME/bulkhead`, else
 /// `~/.cache/bulkhead`. What lies there is booted, so it must be ours alone; else it is said why it is not used, and one of
-/// this user's own is: in `$XDG_RUNTIME_DIR`, in the temporary folder, or at last a fresh one that nobody can foretell.
+/// this user's own is: in `$XDG_RUNTIME_DIR`, or at last a fresh one in the temporary folder, whose name nobody can foretell.
 pub fn cache_folder() -> PathBuf {
     static CHOSEN: OnceLock<PathBuf> = OnceLock::new();
     CHOSEN.get_or_init(chosen_cache).clone()
@@ -143,10 +143,9 @@ fn chosen_cache() -> PathBuf {
     let named = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     let usual = named("BULKHEAD_CACHE")
         .or_else(|| named("XDG_CACHE_HOME").map(|folder| folder.join("bulkhead")))
-        .or_else(|| named("HOME").map(|home| home.join(".cache/bulkhead")));
+        .or_else(|| users::own_home().map(|home| home.join(".cache/bulkhead")));
     let runtime = named("XDG_RUNTIME_DIR").map(|folder| folder.join("bulkhead-cache"));
-    let temporary = std::env::temp_dir().join(format!("bulkhead-cache-{}", geteuid()));
-    for folder in [usual, runtime, Some(temporary)].into_iter().flatten() {
+    for folder in [usual, runtime].into_iter().flatten() {
         match own_cache(&folder) {
             Ok(cache) => return cache,
             Err(error) => output::say(&format!(

@@ -51,6 +51,12 @@ pub fn group(wanted: &str) -> Result<u32, String> {
     named.or_else(|| wanted.parse().ok()).ok_or_else(missing)
 }
 
+/// Our own home: the one that the environment names, else that of `/etc/passwd`, when it is there.
+pub fn own_home() -> Option<PathBuf> {
+    let named = std::env::var_os("HOME").filter(|home| !home.is_empty()).map(PathBuf::from);
+    named.or_else(|| find(None).ok().map(|found| PathBuf::from(found.home)).filter(|home| home.is_dir()))
+}
+
 /// Homes of all users of this host but those that stand for none, and the one that the environment names; without links.
 pub fn homes() -> Vec<PathBuf> {
     const NONE: [&str; 12] = [

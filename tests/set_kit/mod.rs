@@ -22,6 +22,8 @@ pub const PATIENCE: Duration = Duration::from_secs(240);
 pub struct Bench {
     folder: tempfile::TempDir,
     qemu: Option<PathBuf>,
+    /// The program that is called.
+    pub program: PathBuf,
 }
 
 impl Drop for Bench {
@@ -68,7 +70,15 @@ impl Bench {
     pub fn real() -> Self {
         let folder = tempfile::Builder::new().prefix("bh-").tempdir().expect("the test's own files");
         fs::create_dir(folder.path().join("tmp")).expect("the test's own files");
-        Self { folder, qemu: None }
+        Self { folder, qemu: None, program: env!("CARGO_BIN_EXE_bulkhead").into() }
+    }
+
+    /// With a copy of the program that is the test's own.
+    pub fn with_own_program(mut self) -> Self {
+        let own = self.path("bulkhead");
+        fs::copy(&self.program, &own).expect("the test's own files");
+        self.program = own;
+        self
     }
 
     /// The same through a script, which gets QEMU's words.
@@ -99,7 +109,7 @@ impl Bench {
 
     /// The program with these words.
     pub fn command(&self, words: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_bulkhead"));
+        let mut command = Command::new(&self.program);
         command.args(words).env("BULKHEAD_STATE", self.state()).env("TMPDIR", self.path("tmp"));
         command.stdin(Stdio::null());
         if let (Some(qemu), Some(&"up")) = (&self.qemu, words.first()) {

@@ -9,12 +9,12 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::hash::{BuildHasher, RandomState};
 use std::io::{self, ErrorKind};
-use std::os::unix::fs::{MetadataExt, symlink};
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
 use nix::sys::statfs::{TMPFS_MAGIC, statfs};
-use nix::unistd::geteuid;
 
 use super::{folder, root};
 use crate::model::partition::SectionSpec;
@@ -118,21 +118,28 @@ fn make_folder(set: &Path) -> io::Result<()> {
     if statfs(set).is_ok_and(|found| found.filesystem_type() == TMPFS_MAGIC) {
         return root::make_private(&at).map(drop);
     }
-    let found = fs::metadata(set)?;
-    let name = format!("{OUR_PREFIX}{}-{:x}-{:x}", geteuid(), found.dev(), found.ino());
-    let there = PathBuf::from(SHARED_MEMORY).join(name);
-    if fs::read_link(&at).is_ok_and(|link| link == there) && there.exists() {
+    let leads_here = |there: &Path| fs::read_link(there.join(BACK)).is_ok_and(|back| back == set);
+    if let Ok(there) = fs::read_link(&at)
+        && is_our_name(&there)
+        && leads_here(&there)
+    {
         return root::check_private(&there).map(drop);
     }
+    // Left by a set whose folder somebody removed by hand.
+    for entry in fs::read_dir(SHARED_MEMORY)?.flatten() {
+        let there = entry.path();
+        if is_our_name(&there) && leads_here(&there) && root::check_private(&there).is_ok() {
+            remove_ours(Path::new(SHARED_MEMORY), &entry.file_name())?;
+        }
+    }
+    // Nobody can foretell it, so nobody can be there first.
+    let name = format!("{OUR_PREFIX}{:016x}", RandomState::new().hash_one(std::process::id()));
+    let there = PathBuf::from(SHARED_MEMORY).join(name);
     match fs::remove_file(&at) {
         Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
         _ => symlink(&there, &at)?,
     }
-    let own = root::make_private(&there)?;
-    // Left by a set whose folder somebody removed by hand.
-    for entry in fs::read_dir(own.held())? {
-        own.remove(Path::new(&entry?.file_name()))?;
-    }
+    root::make_private(&there)?;
     symlink(set, there.join(BACK))
 }
 
@@ -153,7 +160,7 @@ fn remove_others(set: &Path, names: &BTreeSet<&str>) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::PermissionsExt;
+    use std::os::unix::fs::{MetadataExt, PermissionsExt};
 
     use super::*;
     use crate::model::units::Mebibytes;
@@ -203,9 +210,12 @@ mod tests {
         if there.parent() == Some(Path::new(SHARED_MEMORY)) {
             fs::remove_file(set.join(FOLDER)).expect("removed");
             make(set, [&a].into_iter()).expect("made");
+            let anew = fs::canonicalize(set.join(FOLDER)).expect("a folder");
+            assert!(!there.exists() && anew != there, "what was left is gone, and no name is used twice");
             assert!(fs::metadata(&a.path).expect("a file").ino() != before);
-            assert_eq!(fs::read_link(there.join(BACK)).expect("a link"), set);
+            assert_eq!(fs::read_link(anew.join(BACK)).expect("a link"), set);
         }
+        let there = fs::canonicalize(set.join(FOLDER)).expect("a folder");
         sweep(set).expect("nobody has it");
         assert!(!there.exists());
         // What is not ours is neither used nor removed.

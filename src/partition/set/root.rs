@@ -1,17 +1,19 @@
-//! Where sets that are up are written down: one folder, only ours, gone after a reboot.
+//! Where sets that are up are written down: one folder, only ours.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
 use nix::unistd::geteuid;
 
+use crate::partition::users;
 use crate::platforms::own_folder::{Others, OwnFolder};
 
 /// Names another folder than the usual one.
 pub const STATE_VARIABLE: &str = "BULKHEAD_STATE";
 
-/// The folder of all sets: `BULKHEAD_STATE`; else `/run/bulkhead` for root, `$XDG_RUNTIME_DIR/bulkhead` for others; else a
-/// folder of this user in the temporary directory. It need not exist, and is used only when it is ours alone.
+/// The folder of all sets: `BULKHEAD_STATE`; else `/run/bulkhead` for root, `$XDG_RUNTIME_DIR/bulkhead` for others; else
+/// `$XDG_STATE_HOME/bulkhead` or `~/.local/state/bulkhead`. It need not exist, and is used only when it is ours alone. Never a
+/// folder that others can write to: whoever knows the name could be there first.
 pub fn state_root() -> PathBuf {
     let named = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     if let Some(folder) = named(STATE_VARIABLE) {
@@ -22,7 +24,10 @@ pub fn state_root() -> PathBuf {
     }
     match named("XDG_RUNTIME_DIR").filter(|folder| OwnFolder::open(folder, Others::StayOut).is_ok()) {
         Some(folder) => folder.join("bulkhead"),
-        None => std::env::temp_dir().join(format!("bulkhead-state-{}", geteuid())),
+        None => named("XDG_STATE_HOME")
+            .or_else(|| users::own_home().map(|home| home.join(".local/state")))
+            .unwrap_or_else(|| PathBuf::from("/run"))
+            .join("bulkhead"),
     }
 }
 
@@ -44,7 +49,7 @@ pub fn check_private(folder: &Path) -> io::Result<OwnFolder> {
 
 fn advised(error: io::Error) -> io::Error {
     match error.kind() {
-        io::ErrorKind::PermissionDenied => {
+        io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
             io::Error::new(error.kind(), format!("{error}; or set {STATE_VARIABLE} to another folder"))
         }
         _ => error,

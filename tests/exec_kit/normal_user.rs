@@ -1,0 +1,66 @@
+//! A normal user of this host for whom guests start: nobody, with a copy of the program, of its cache and folders of its own.
+
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, chown};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use super::{Here, binary};
+
+/// Number of that user and of its group.
+pub const NOBODY: u32 = 65534;
+
+/// What that user has.
+pub struct NormalUser {
+    program: PathBuf,
+    cache: PathBuf,
+    pub temporary: PathBuf,
+}
+
+impl NormalUser {
+    /// Below `here`, where it has files of its own; to be made as root.
+    pub fn new(here: &Here) -> Self {
+        let (temporary, cache) = (here.path("temporary"), here.path("cache"));
+        fs::set_permissions(here.files.path(), fs::Permissions::from_mode(0o755))
+            .expect("the test's own files");
+        for made in [&temporary, &cache] {
+            fs::create_dir(made).expect("the test's own files");
+            chown(made, Some(NOBODY), Some(NOBODY)).expect("root may");
+            fs::set_permissions(made, fs::Permissions::from_mode(0o700)).expect("the test's own files");
+        }
+        // What was installed may lie where that user cannot reach it.
+        let program = here.path("bulkhead");
+        fs::copy(binary(), &program).expect("the test's own files");
+        let copied = Command::new("cp").arg("-rL").arg(kept_cache().join("bulkhead")).arg(&cache).output();
+        assert!(copied.expect("cp runs").status.success());
+        let given = Command::new("chown").args(["-R", "65534:65534"]).arg(&cache).status();
+        assert!(given.expect("chown runs").success());
+        Self { program, cache, temporary }
+    }
+
+    /// `bulkhead exec --accel tcg WORDS…` as that user, who is in these groups besides its own.
+    pub fn exec(&self, groups: &[u32], words: &[&str]) -> Command {
+        let id = NOBODY.to_string();
+        let mut command = Command::new("setpriv");
+        command.args(["--reuid", &id, "--regid", &id]);
+        let groups: Vec<String> = groups.iter().map(ToString::to_string).collect();
+        match groups.as_slice() {
+            [] => command.arg("--clear-groups"),
+            some => command.arg("--groups").arg(some.join(",")),
+        };
+        command
+            .arg("--")
+            .arg(&self.program)
+            .args(["exec", "--accel", "tcg", "--memory", "320MiB"])
+            .args(words);
+        command.env("TMPDIR", &self.temporary).env("XDG_CACHE_HOME", &self.cache);
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+    }
+}
+
+/// The folder that the cache of the one who runs the tests lies in.
+pub fn kept_cache() -> PathBuf {
+    let home = || Path::new(&std::env::var_os("HOME").unwrap_or_default()).join(".cache");
+    std::env::var_os("XDG_CACHE_HOME").map_or_else(home, PathBuf::from)
+}
