@@ -414,9 +414,9 @@ fn a_cache_folder_becomes_ours_alone_and_one_open_to_others_is_not_used() {
     fs::set_permissions(cache.join("kernel"), fs::Permissions::from_mode(0o777)).expect("changed");
     let (code, text) = plan(&cache);
     assert!(code == Some(0) && text.contains("is not used") && text.contains("chmod"), "{code:?} {text}");
-    let made = fs::read_dir(dir.path()).expect("there").flatten().map(|entry| entry.path());
+    let entries = fs::read_dir(dir.path()).expect("there").flatten().map(|entry| entry.path());
     let instead: Vec<_> =
-        made.filter(|path| path.display().to_string().contains("bulkhead-cache-")).collect();
+        entries.filter(|path| path.display().to_string().contains("bulkhead-cache-")).collect();
     assert_eq!(instead.iter().map(|path| mode(path)).collect::<Vec<_>>(), [0o700], "{instead:?}");
     symlink(&cache, dir.path().join("link")).expect("a link");
     let (_, text) = plan(&dir.path().join("link"));
