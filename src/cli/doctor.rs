@@ -9,6 +9,7 @@ use crate::model::experiment::{Accelerator, PlatformSpec};
 use crate::model::journal::PlatformState;
 use crate::model::names::PlatformKind;
 use crate::model::preflight::{Check, CheckLevel, Preflight};
+use crate::platforms::sweep::new_folder;
 use crate::platforms::{host, make};
 
 /// Runs all checks and prints them. Missing platforms are shown, not an error: what is there can be measured.
@@ -16,7 +17,7 @@ pub fn run(args: &DoctorArgs) -> Verdict {
     let cancel = interrupt::token().or_lacking()?;
     let folder = std::env::current_dir().or_lacking()?;
     let mut preflight = host::preflight(&folder);
-    let work = tempfile::tempdir().or_lacking()?;
+    let work = new_folder("doctor").or_lacking()?;
     let context = measure::platform_context(work.path(), 0, false).or_lacking()?;
     for spec in specs(args.no_trial) {
         let state = make::make(&spec, &context).survey(&cancel);

@@ -16,6 +16,7 @@ use crate::partition::emit::{Emission, KERNEL_FILE, Manager, Prepared, emit, ini
 use crate::partition::run::{Surroundings, can_be_left_alone, unattended};
 use crate::partition::set::resolve::kept;
 use crate::platforms::ledger::Ledger;
+use crate::platforms::sweep::new_folder;
 
 /// Writes the files, says which, and what is otherwise than with us.
 pub fn run(
@@ -88,7 +89,7 @@ fn prepare(
     folder: &Path,
 ) -> anyhow::Result<(Vec<Prepared>, PathBuf)> {
     // Nothing is started, so nothing is written down there.
-    let scratch = tempfile::tempdir().context("a temporary folder")?;
+    let scratch = new_folder("emit").context("a temporary folder")?;
     let mut around = Surroundings {
         exe: exe.to_owned(),
         cache: tools.cache.clone(),

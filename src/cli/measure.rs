@@ -33,6 +33,7 @@ use crate::platforms::ledger::Ledger;
 use crate::platforms::make::{self, PlatformContext};
 use crate::platforms::own_folder::{Others, OwnFolder, check_way, folder_of_anybody};
 use crate::platforms::reaper::Reaper;
+use crate::platforms::sweep::new_folder;
 use crate::platforms::{Cancel, facts, host};
 use crate::report::text::ascii;
 use crate::report::{page, terminal};
@@ -154,7 +155,7 @@ fn chosen_cache() -> PathBuf {
             )),
         }
     }
-    let fresh = tempfile::Builder::new().prefix("bulkhead-cache-").tempdir().map(tempfile::TempDir::keep);
+    let fresh = new_folder("cache").map(tempfile::TempDir::keep);
     // Beneath a device nothing is found and nothing can be kept, which every user of the cache puts up with.
     fresh.unwrap_or_else(|_| PathBuf::from("/dev/null/cache"))
 }

@@ -11,6 +11,7 @@ use super::progress::{Progress, cell_text};
 use super::{agent::counter_rate, interrupt, output, resolve};
 use crate::campaign::preview::{Preview, preview};
 use crate::model::experiment::Experiment;
+use crate::platforms::sweep::new_folder;
 use crate::platforms::{Cancel, facts, make};
 
 /// Looks, plans, predicts, prints.
@@ -28,7 +29,7 @@ pub fn run(args: &MeasureArgs) -> Verdict {
 }
 
 fn look(experiment: &Experiment, cancel: &Cancel) -> anyhow::Result<Preview> {
-    let work = tempfile::tempdir().context("no folder for what trying platforms leaves")?;
+    let work = new_folder("plan").context("no folder for what trying platforms leaves")?;
     let context = platform_context(work.path(), experiment.seed.unwrap_or_default(), false)?;
     let platforms =
         experiment.platforms.iter().map(|spec| (spec.clone(), make::make(spec, &context))).collect();

@@ -10,7 +10,7 @@ use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Component, Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -18,6 +18,7 @@ use std::time::{Duration, Instant};
 use nix::errno::Errno;
 use nix::mount::{MntFlags, umount2};
 use nix::unistd::geteuid;
+use tempfile::TempDir;
 
 use super::container::runtime::known;
 use super::held_process::HeldProcess;
@@ -33,6 +34,15 @@ const RUNTIME_GRACE: Duration = Duration::from_secs(20);
 pub const OUR_PREFIX: &str = "bulkhead-";
 /// Memory that looks like a folder, on every Linux.
 pub const SHARED_MEMORY: &str = "/dev/shm";
+
+/// A new folder in the temporary one, `bulkhead-KIND-` and what nobody can foretell, that only we can enter; gone when dropped.
+///
+/// # Errors
+/// It cannot be made.
+pub fn new_folder(kind: &str) -> io::Result<TempDir> {
+    let only_us = fs::Permissions::from_mode(0o700);
+    tempfile::Builder::new().prefix(&format!("{OUR_PREFIX}{kind}-")).permissions(only_us).tempdir()
+}
 
 /// Undoes `thing`; says what was done, nothing when it was gone already. The error says what stays behind and why.
 pub(super) fn undo(folder: &OwnFolder, thing: &Thing) -> Result<Option<String>, String> {
@@ -269,5 +279,17 @@ fn opened(
         Ok(parent) => Ok(Some(Place { parent, name, whose, shown: shown.to_owned() })),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(format!("outside what is ours: {error}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_new_folder_is_for_us_alone() {
+        let folder = new_folder("test").unwrap();
+        assert_eq!(fs::metadata(folder.path()).unwrap().mode() & 0o7777, 0o700);
+        assert!(folder.path().file_name().unwrap().to_string_lossy().starts_with("bulkhead-test-"));
     }
 }

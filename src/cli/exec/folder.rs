@@ -7,6 +7,7 @@ use tempfile::TempDir;
 
 use crate::platforms::ledger::{Ledger, Thing};
 use crate::platforms::reaper::Reaper;
+use crate::platforms::sweep::new_folder;
 
 /// The folder, its list of what must be undone, and who does it when we die.
 pub struct RuntimeFolder {
@@ -19,7 +20,7 @@ impl RuntimeFolder {
     /// Makes one that only this user can look into.
     pub fn make(exe: &Path) -> io::Result<Self> {
         // The name is what lets the reaper remove it.
-        let folder = tempfile::Builder::new().prefix("bulkhead-exec-").tempdir()?;
+        let folder = new_folder("exec")?;
         let ledger = Ledger::open(folder.path())?;
         // Undone last: nothing is ever marked, the folder takes the list with it.
         let _ticket = ledger.record(Thing::Directory { path: ledger.dir().to_owned() })?;

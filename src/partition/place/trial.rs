@@ -26,6 +26,7 @@ use crate::model::partition::DiskSpec;
 use crate::model::platform::DiskBus;
 use crate::platforms::ledger::{FILE_NAME, Ledger, Thing, Ticket};
 use crate::platforms::spawn::{Bond, enter_group, spawn};
+use crate::platforms::sweep::new_folder;
 use crate::platforms::vm::disk::find_program;
 use crate::platforms::vm::inherit::inherit;
 use crate::platforms::vm::qemu::{DiskArgument, Extras, MACHINE, MemoryArgument, Throttle};
@@ -116,9 +117,7 @@ pub fn run(
     say: &mut dyn FnMut(String),
 ) -> Result<Tally, String> {
     let qemu = find_program("qemu-system-x86_64").ok_or("no qemu-system-x86_64 in PATH")?;
-    let name = format!("bulkhead-trial-{}", std::process::id());
-    let folder =
-        tempfile::Builder::new().prefix(&name).tempdir().map_err(|error| format!("no folder: {error}"))?;
+    let folder = new_folder("trial").map_err(|error| format!("no folder: {error}"))?;
     let ledger = Ledger::open(folder.path()).map_err(|error| format!("no ledger: {error}"))?;
     let bench =
         Bench { qemu, folder: folder.path().to_owned(), ledger, device: device.map(ToOwned::to_owned) };
