@@ -102,6 +102,30 @@ fn a_killed_program_leaves_nothing_behind() {
     leftovers::assert_none(run.path(), "by a killed program");
 }
 
+/// A runtime that is killed while it makes a container has made its groups before it writes down that there is one.
+#[test]
+fn groups_of_a_container_that_its_runtime_never_wrote_down_go_too() {
+    if !nix::unistd::geteuid().is_root() {
+        return skip(Need::Root, "groups of processes are made as root");
+    }
+    let run = tempfile::tempdir().expect("a run directory");
+    let ledger = Ledger::open(run.path()).expect("a ledger");
+    let id = format!("bulkhead-{:016x}", std::process::id());
+    let top = PathBuf::from("/sys/fs/cgroup");
+    let group = if top.join("pids").is_dir() { top.join("pids") } else { top }.join(&id);
+    let root = ledger.dir().join("state");
+    std::fs::create_dir(&root).expect("made");
+    let made = Thing::Container { runtime: PathBuf::from("/usr/bin/crun"), root, id };
+    let _ticket = ledger.record(made).expect("written");
+    std::fs::create_dir(&group).expect("made");
+    let mut half_made = Command::new("sleep").arg("1000").spawn().expect("it starts");
+    std::fs::write(group.join("cgroup.procs"), half_made.id().to_string()).expect("moved");
+    drop(ledger);
+    let said = bulkhead::platforms::ledger::sweep(run.path());
+    assert!(!group.exists() && said.iter().any(|line| line.contains("removed")), "{said:?}");
+    half_made.wait().expect("it was ended");
+}
+
 #[test]
 fn goodbye_sends_the_reaper_away_without_a_sweep() {
     let run = tempfile::tempdir().expect("a run directory");

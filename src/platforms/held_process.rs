@@ -117,6 +117,29 @@ impl HeldProcess {
         }
     }
 
+    /// Every process in a cgroup, which must be one that we made: what is in it is ours.
+    ///
+    /// # Errors
+    /// As the system says; a group that is gone has none.
+    pub fn all_in_group(group: &Path) -> io::Result<Vec<Self>> {
+        let members = || match fs::read_to_string(group.join("cgroup.procs")) {
+            Ok(text) => Ok(text.lines().filter_map(|line| line.parse::<u32>().ok()).collect::<Vec<_>>()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+            Err(error) => Err(error),
+        };
+        let mut found = Vec::new();
+        for pid in members()?.into_iter().filter(|pid| *pid > 1 && *pid != std::process::id()) {
+            // Asked again: the number may have changed hands before it was held.
+            if let Some(held) = Self::hold(pid)?
+                && members()?.contains(&pid)
+                && !held.is_gone(Duration::ZERO)
+            {
+                found.push(held);
+            }
+        }
+        Ok(found)
+    }
+
     /// Sends it a signal. That it has ended meanwhile is no error.
     ///
     /// # Errors

@@ -17,6 +17,7 @@ use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
 use nix::mount::{MntFlags, umount2};
+use nix::sys::signal::Signal;
 use nix::unistd::geteuid;
 use tempfile::TempDir;
 
@@ -32,6 +33,8 @@ const DEATH_GRACE: Duration = Duration::from_secs(5);
 const RUNTIME_GRACE: Duration = Duration::from_secs(20);
 /// Prefix of the names of everything we make outside the run directory.
 pub const OUR_PREFIX: &str = "bulkhead-";
+/// Where the kernel shows its groups of processes, of either version.
+const CGROUPS: &str = "/sys/fs/cgroup";
 /// Memory that looks like a folder, on every Linux.
 pub const SHARED_MEMORY: &str = "/dev/shm";
 
@@ -83,6 +86,33 @@ fn delete_container(
     if !id.starts_with(OUR_PREFIX) || !plain {
         return Err(format!("refused to delete container {id:?}: not one of ours"));
     }
+    let deleted = delete_known(folder, runtime, root, id)?;
+    let groups = remove_groups_of(id)?;
+    Ok(deleted.or(groups))
+}
+
+/// Groups of a container whose runtime was killed before it wrote down what it had made: they lie where the container was to
+/// have them, under a name that is ours alone, with whatever was in them.
+fn remove_groups_of(id: &str) -> Result<Option<String>, String> {
+    let hierarchies = fs::read_dir(CGROUPS).into_iter().flatten().flatten().map(|entry| entry.path());
+    let mut said = None;
+    for group in hierarchies.chain([PathBuf::from(CGROUPS)]).map(|folder| folder.join(id)) {
+        if !group.is_dir() {
+            continue;
+        }
+        let members = HeldProcess::all_in_group(&group);
+        for member in members.map_err(|error| format!("cannot look into {}: {error}", group.display()))? {
+            member
+                .signal(Signal::SIGKILL)
+                .map_err(|error| format!("cannot empty {}: {error}", group.display()))?;
+        }
+        said = remove_cgroup(&group)?.or(said);
+    }
+    Ok(said)
+}
+
+/// Has the runtime delete a container that it knows.
+fn delete_known(folder: &OwnFolder, runtime: &Path, root: &Path, id: &str) -> Result<Option<String>, String> {
     let Some(place) = place(folder, root)? else { return Ok(None) };
     let Some(state) = place.open()? else { return Ok(None) };
     let state = File::from(state);
@@ -152,7 +182,7 @@ fn remove_directory(folder: &OwnFolder, path: &Path) -> Result<Option<String>, S
 fn remove_cgroup(path: &Path) -> Result<Option<String>, String> {
     let ours = path.file_name().and_then(|name| name.to_str()).is_some_and(|name| name.contains("bulkhead"));
     let plain = path.components().all(|part| matches!(part, Component::RootDir | Component::Normal(_)));
-    if !path.starts_with("/sys/fs/cgroup") || !ours || !plain {
+    if !path.starts_with(CGROUPS) || !ours || !plain {
         return Err(format!("refused to remove {}: outside our cgroups", path.display()));
     }
     // A process that was just killed is in it until all its threads are gone.
