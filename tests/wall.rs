@@ -391,6 +391,31 @@ fn a_program_sees_the_system_and_what_was_named() {
     here.assert_nothing_left();
 }
 
+/// Names of files are bytes: somebody's mount of any name keeps nobody from starting a guest.
+#[test]
+fn a_mount_whose_name_is_no_text_is_no_hindrance() {
+    use std::os::unix::ffi::OsStrExt;
+    if !geteuid().is_root() {
+        return skip(Need::Root, "only root mounts");
+    }
+    if !guests_start() {
+        return;
+    }
+    let here = Here::new();
+    let mounted = here.files.path().join(std::ffi::OsStr::from_bytes(b"n\xffme"));
+    fs::create_dir(&mounted).expect("the test's own files");
+    let mut command = Command::new("unshare");
+    command.args(["--mount", "sh", "-c", "mount -t tmpfs none \"$0\" && exec \"$@\""]).arg(&mounted);
+    command
+        .arg(binary())
+        .args(["exec", "--accel", "tcg", "--memory", "320MiB", "--ro"])
+        .arg(here.files.path());
+    command.args(["--", "ls", "-A"]).arg(&mounted).env("TMPDIR", here.temporary()).stdin(Stdio::null());
+    let output = finish(command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts"));
+    assert_code(&output, 0);
+    here.assert_nothing_left();
+}
+
 /// `--files all` has 9P look at the host's own tree: not even there are the host's processes and devices.
 #[test]
 fn no_mount_of_the_host_is_reached_but_those_shown() {

@@ -40,7 +40,9 @@ struct Stat {
 
 impl Stat {
     fn of(pid: u32) -> Option<Self> {
-        let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+        let text = fs::read(format!("/proc/{pid}/stat")).ok()?;
+        // A process may call itself anything.
+        let text = String::from_utf8_lossy(&text);
         // The name in parentheses may contain anything; the fields after the last one cannot.
         let fields: Vec<&str> = text.rsplit_once(')')?.1.split_whitespace().collect();
         Some(Self {

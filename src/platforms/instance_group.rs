@@ -40,8 +40,9 @@ impl InstanceGroup {
         let limits = CpuGroup::create(limits, ledger)?;
         let mut folders = Vec::new();
         if geteuid().is_root() {
-            let table = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
-            for hierarchy in hierarchies(&table) {
+            // Others' mounts may have any name.
+            let table = fs::read("/proc/self/mountinfo").unwrap_or_default();
+            for hierarchy in hierarchies(&String::from_utf8_lossy(&table)) {
                 if limits.as_ref().is_some_and(|group| group.path().starts_with(&hierarchy)) {
                     continue;
                 }

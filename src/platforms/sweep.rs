@@ -26,6 +26,7 @@ use super::held_process::HeldProcess;
 use super::ledger::Thing;
 use super::own_folder::{OwnFolder, Whose, below, remove_in};
 use super::storage::loop_device::detach;
+use super::wall::mount_point;
 
 /// How long a killed process may take to be gone.
 const DEATH_GRACE: Duration = Duration::from_secs(5);
@@ -209,20 +210,9 @@ fn unmount(place: &Place) -> Result<Option<String>, String> {
 
 /// Mount points at or below `path`, in the order they were mounted.
 pub(super) fn mounts_below(path: &Path) -> Vec<PathBuf> {
-    let table = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
-    table
-        .lines()
-        .filter_map(|line| line.split(' ').nth(4))
-        .map(|escaped| PathBuf::from(unescape(escaped)))
-        .filter(|point| point.starts_with(path))
-        .collect()
-}
-
-/// `mountinfo` writes space, tab, newline and backslash as octal numbers.
-fn unescape(text: &str) -> String {
-    [("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")]
-        .into_iter()
-        .fold(text.to_owned(), |text, (code, plain)| text.replace(code, plain))
+    let table = fs::read("/proc/self/mountinfo").unwrap_or_default();
+    let points = table.split(|byte| *byte == b'\n').filter_map(mount_point);
+    points.filter(|point| point.starts_with(path)).collect()
 }
 
 /// Something that a sweep may touch: a name in an open folder.

@@ -9,6 +9,8 @@ use std::path::{Path, PathBuf};
 
 use nix::sys::stat::{major, minor};
 
+use crate::platforms::console::harmless;
+
 /// Major and minor.
 pub type Number = (u64, u64);
 
@@ -65,7 +67,8 @@ pub fn is_read_only(number: Number) -> bool {
 pub fn users(number: Number) -> Vec<String> {
     let family = family(number);
     let numbers: BTreeSet<Number> = family.iter().map(|(_, number)| *number).chain([number]).collect();
-    let text = |path: &str| fs::read_to_string(path).unwrap_or_default();
+    // Others' files may have any name.
+    let text = |path: &str| String::from_utf8_lossy(&fs::read(path).unwrap_or_default()).into_owned();
     let mut found = mounts(&text("/proc/self/mountinfo"), &numbers, number_of);
     found.extend(swaps(&text("/proc/swaps"), &numbers, number_of));
     for (name, number) in &family {
@@ -83,8 +86,8 @@ fn openers(numbers: &BTreeSet<Number>) -> Vec<String> {
     let others = pids.filter(|pid| has_open(*pid, numbers) && !is_ours(*pid));
     let mut found: Vec<String> = others
         .map(|pid| {
-            let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
-            format!("open in {} (process {pid})", name.trim())
+            let name = fs::read(format!("/proc/{pid}/comm")).unwrap_or_default();
+            format!("open in {} (process {pid})", harmless(&name).trim())
         })
         .collect();
     found.truncate(8);
@@ -101,7 +104,8 @@ fn has_open(pid: u32, numbers: &BTreeSet<Number>) -> bool {
 /// Whether it is this process or one below it.
 fn is_ours(pid: u32) -> bool {
     let parent = |pid: u32| {
-        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+        let stat = fs::read(format!("/proc/{pid}/stat")).ok()?;
+        let stat = String::from_utf8_lossy(&stat);
         stat.rsplit_once(") ")?.1.split(' ').nth(1)?.parse::<u32>().ok()
     };
     std::iter::successors(Some(pid), |pid| parent(*pid)).take(64).any(|pid| pid == std::process::id())

@@ -17,8 +17,11 @@ const TICK_US: libc::c_long = 11_000;
 pub const STEP: Duration = Duration::from_secs(3);
 /// How far it is set back before the second job.
 pub const STEP_BACK: Duration = Duration::from_secs(1);
-/// When it is set forward, after the first job came: well after its clock was compared with the host's, which takes long in a slow guest.
-const STEP_AFTER: Duration = Duration::from_secs(2);
+/// When it is set forward, after the first probe's thread was seen: the clock was compared with the host's before, however long
+/// that took.
+const STEP_AFTER: Duration = Duration::from_secs(1);
+/// How often it is looked for.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 /// Parts per million by which the clock runs too fast from now on.
 pub const WRONG_BY_PPM: f64 = 100_000.0;
@@ -29,12 +32,22 @@ pub fn make_wrong() {
         say(&format!("rehearsal: adjtimex: {error}"));
     }
     let later = std::thread::Builder::new().name("clock".to_owned()).spawn(|| {
+        while !probe_runs() {
+            std::thread::sleep(LOOK_EVERY);
+        }
         std::thread::sleep(STEP_AFTER);
         set(|now| now + STEP);
     });
     if let Err(error) = later {
         say(&format!("rehearsal: no thread for the clock: {error}"));
     }
+}
+
+/// Whether a thread of a probe is there.
+fn probe_runs() -> bool {
+    let tasks = std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
+    let mut names = tasks.filter_map(|task| std::fs::read(task.path().join("comm")).ok());
+    names.any(|name| name.starts_with(b"probe"))
 }
 
 fn hurry() -> io::Result<()> {

@@ -37,15 +37,15 @@ pub struct Below {
 }
 
 impl Below {
-    /// From the text of `/proc/self/mountinfo` (proc(5)).
-    pub fn read(table: &str) -> Self {
-        let line = |line: &str| {
-            let (front, back) = line.split_once(" - ")?;
-            let path = unescaped(front.split(' ').nth(4)?);
-            let kind = back.split(' ').next()?;
-            Some((path, MADE_UP.contains(&kind)))
+    /// From what `/proc/self/mountinfo` says (proc(5)); names of files are bytes there, whatever their encoding.
+    pub fn read(table: &[u8]) -> Self {
+        let line = |line: &[u8]| {
+            let point = mount_point(line)?;
+            let back = line.windows(3).position(|three| three == b" - ")?;
+            let kind = line.get(back + 3..)?.split(|byte| *byte == b' ').next()?;
+            Some((point, MADE_UP.iter().any(|known| known.as_bytes() == kind)))
         };
-        let mut mounts: Vec<(PathBuf, bool)> = table.lines().filter_map(line).collect();
+        let mut mounts: Vec<(PathBuf, bool)> = table.split(|byte| *byte == b'\n').filter_map(line).collect();
         // The last one of several at the same place is what is seen there.
         mounts.reverse();
         mounts.sort_by(|(a, _), (b, _)| a.cmp(b));
@@ -67,11 +67,16 @@ impl Below {
     }
 }
 
+/// Where the mount of a line of `/proc/self/mountinfo` lies.
+pub fn mount_point(line: &[u8]) -> Option<PathBuf> {
+    line.split(|byte| *byte == b' ').nth(4).map(unescaped)
+}
+
 /// Spaces, tabs, line ends and backslashes are written as three octal digits.
-fn unescaped(word: &str) -> PathBuf {
+fn unescaped(word: &[u8]) -> PathBuf {
     use std::os::unix::ffi::OsStringExt;
     let mut bytes = Vec::new();
-    let mut left = word.as_bytes();
+    let mut left = word;
     while let Some((first, rest)) = left.split_first() {
         let digits = rest.get(..3).filter(|_| *first == b'\\');
         let code = digits.and_then(|digits| u8::from_str_radix(std::str::from_utf8(digits).ok()?, 8).ok());
@@ -85,7 +90,7 @@ fn unescaped(word: &str) -> PathBuf {
 mod tests {
     use super::*;
 
-    const TABLE: &str = "1 0 8:1 / / rw - ext4 /dev/a rw\n2 1 0:1 / /proc rw - proc proc rw\n\
+    const TABLE: &[u8] = b"1 0 8:1 / / rw - ext4 /dev/a rw\n2 1 0:1 / /proc rw - proc proc rw\n\
                          3 2 0:2 / /proc/sys/x rw - ext4 b rw\n4 1 0:3 / /srv/a\\040b rw - xfs c rw\n\
                          5 1 0:4 / /srv rw - tmpfs d rw\n6 1 0:4 / /srvx rw shared:1 - sysfs d rw\nrubbish\n";
 
@@ -105,8 +110,16 @@ mod tests {
     }
 
     #[test]
+    fn names_are_bytes() {
+        use std::os::unix::ffi::OsStrExt;
+        let below = Below::read(b"1 0 8:1 / /a\xff rw - ext4 x rw\n2 1 8:1 / /a\xff/b rw - proc x rw\n");
+        let folder = Path::new(std::ffi::OsStr::from_bytes(b"/a\xff"));
+        assert_eq!(below.of(folder), [(folder.join("b").as_path(), true)]);
+    }
+
+    #[test]
     fn what_lies_on_top_counts() {
-        let below = Below::read("1 0 8:1 / /a rw - ext4 x rw\n2 1 8:1 / /a rw - proc x rw\n");
+        let below = Below::read(b"1 0 8:1 / /a rw - ext4 x rw\n2 1 8:1 / /a rw - proc x rw\n");
         assert_eq!(below.of(Path::new("/")), [(Path::new("/a"), true)]);
     }
 }

@@ -55,7 +55,7 @@ pub fn build(order: &Order, identity: &Identity) -> Result<(), Problem> {
     // What happens here stays here; what the host unmounts goes here, too.
     let none = None::<&str>;
     mount(none, "/", none, MsFlags::MS_REC | MsFlags::MS_SLAVE, none).map_err(failed("a view of its own"))?;
-    let table = fs::read_to_string("/proc/self/mountinfo").map_err(|error| format!("the mounts: {error}"))?;
+    let table = fs::read("/proc/self/mountinfo").map_err(|error| format!("the mounts: {error}"))?;
     let below = Below::read(&table);
     let mut copies = Vec::new();
     for shown in &order.shown {
