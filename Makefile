@@ -91,7 +91,7 @@ FUZZ_RUNS ?= 1000000
 # None of these parsers has unsafe code, and without a sanitizer they run several times faster; address looks behind libraries.
 FUZZ_SANITIZER ?= none
 fuzz: setup-fuzz ## a million inputs, guided by coverage, into all that reads what a guest, a peer or a user wrote (needs nightly and cargo-fuzz)
-	BULKHEAD_WRITE_SEEDS=$(CURDIR)/fuzz/corpus BULKHEAD_MUTATIONS=1 cargo test --release --test mutations
+	BULKHEAD_WRITE_SEEDS=$(CURDIR)/fuzz/corpus BULKHEAD_MUTATIONS=2000 cargo test --release --test mutations
 	cd fuzz && for target in $$(sed -n 's/^name = "\([a-z_]*\)"$$/\1/p' Cargo.toml); do \
 	  CARGO_BUILD_TARGET= cargo +nightly fuzz run -s $(FUZZ_SANITIZER) $$target -- -runs=$(FUZZ_RUNS) -max_len=16384 -len_control=0 -print_final_stats=1 || exit 1; done
 

@@ -70,11 +70,12 @@ fn interval(text: &str) -> Option<(f64, f64)> {
     Some((number(low)?, number(high)?))
 }
 
-/// `0 of 107`: so many failures of a promise.
-fn failures(text: &str) -> Option<u64> {
-    let (_, number_before) =
-        text.split_once(" of ").map(|(before, _)| before.rsplit_once(' ').unwrap_or(("", before)))?;
-    number_before.parse().ok()
+/// `0 of 107`: so many failures of a promise in so many trials.
+fn failures(text: &str) -> Option<(u64, u64)> {
+    let (before, after) = text.split_once(" of ")?;
+    let failed = before.rsplit(' ').next()?.parse().ok()?;
+    let trials = after.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok()?;
+    Some((failed, trials))
 }
 
 /// What the judge says of a row; none when its prose has to be believed.
@@ -83,7 +84,9 @@ fn judged(row: &Row) -> Option<Verdict> {
         (Some(mark), Some(span)) => Some(mark.judge(span)),
         (Some(_), None) => Some(Verdict::NotDecided),
         (None, _) if row.mark == "none" => {
-            failures(&row.measured).map(|failed| Mark::AtMost(0.0).judge((failed as f64, failed as f64)))
+            let (failed, trials) = failures(&row.measured)?;
+            let seen = verdict::never(failed, trials);
+            Some(seen.map_or(Verdict::NotDecided, |seen| Mark::AtMost(0.0).judge(seen)))
         }
         _ => None,
     }
@@ -143,6 +146,7 @@ fn the_judge_of_rows_sees_what_it_should() {
     assert_eq!(row("≤ 1.15", "1.07 (1.0 … 1.1)"), Some(Verdict::NotDecided), "a range of rounds");
     assert_eq!(row("0.97 … 1.03", "0.93 [0.92 … 0.95]"), Some(Verdict::Missed));
     assert_eq!(row("none", "0 of 107, up to 2.8 %"), Some(Verdict::Met));
+    assert_eq!(row("none", "0 of 20, up to 14 %"), Some(Verdict::NotDecided), "too few trials");
     assert_eq!(row("none", "84, 99 ms: 1 of 3"), Some(Verdict::Missed));
     assert_eq!(row("(no mark)", "1.0 [0.9 … 1.1]"), None);
 }

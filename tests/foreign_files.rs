@@ -422,3 +422,36 @@ fn a_cache_folder_becomes_ours_alone_and_one_open_to_others_is_not_used() {
     let (_, text) = plan(&dir.path().join("link"));
     assert!(text.contains("symbolic link"), "{text}");
 }
+
+/// What somebody has mounted in a run folder is not ours to empty.
+#[test]
+fn nothing_is_removed_through_a_mount() {
+    if !nix::unistd::geteuid().is_root() {
+        return skip(Need::Root, "only root mounts");
+    }
+    let dir = tempfile::tempdir().expect("a folder");
+    let (run, precious) = (dir.path().join("run"), dir.path().join("precious"));
+    fs::create_dir_all(run.join("below/mounted")).expect("made");
+    fs::create_dir(&precious).expect("made");
+    fs::write(precious.join("file"), "kept").expect("written");
+    // In a view of its own, which ends with the process.
+    let script = "mount --bind \"$1\" \"$0/below/mounted\" && exec \"$2\" --exact removes_what_it_is_told --ignored --nocapture";
+    let myself = std::env::current_exe().expect("this test");
+    let mut command = Command::new("unshare");
+    command.args(["--mount", "sh", "-c", script]).arg(&run).arg(&precious).arg(myself).env("REMOVED", &run);
+    let output = command.output().expect("unshare runs");
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success() && said.contains("something is mounted there"), "{said}");
+    assert_eq!(fs::read_to_string(precious.join("file")).expect("it is there"), "kept");
+}
+
+#[test]
+#[ignore = "started by the test above, in a view of its own"]
+fn removes_what_it_is_told() {
+    let run = std::path::PathBuf::from(std::env::var_os("REMOVED").expect("started by the other test"));
+    let open = bulkhead::platforms::own_folder::OwnFolder::open(
+        &run,
+        bulkhead::platforms::own_folder::Others::MayLook,
+    );
+    println!("{:?}", open.expect("ours").remove(Path::new("below")));
+}

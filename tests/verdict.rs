@@ -137,6 +137,10 @@ fn a_promise_is_broken_by_one_failure_and_says_what_could_go_unseen() {
     assert_eq!(judge.never("lost", 0, 107), Verdict::Met);
     assert_eq!(judge.never("lost", 1, 107), Verdict::Missed);
     assert_eq!(judge.never("lost", 0, 0), Verdict::NotDecided);
+    // The fewer trials, the less they say.
+    assert_eq!(judge.never("lost", 0, 58), Verdict::NotDecided);
+    assert_eq!(judge.never("lost", 0, 59), Verdict::Met);
+    assert_eq!(judge.never("lost", 1, 1), Verdict::Missed);
     assert_eq!(judge.exact("bytes", 190.0, Mark::AtMost(200.0)), Verdict::Met);
     assert_eq!(judge.not_taken("against oslat", "it is not installed"), Verdict::NotDecided);
 }

@@ -9,6 +9,7 @@ use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
+use std::time::Duration;
 
 use bulkhead::partition::network::switch;
 use bulkhead::platforms::wall::{self, Order, Rights};
@@ -176,6 +177,7 @@ fn who_takes_qemu_over_gets_no_further() {
          try('x32', syscall(0x40000000 + 39) > 0); try('shadow', open(my $f, '<', '/etc/shadow'));
          try('home', -e '/root' || -e '/home'); try('init', -e '/proc/1'); try('sys', -e '/sys/kernel');
          try('own', syscall(41, 1, 1, 0) >= 0); try('inet', syscall(41, 2, 1, 0) >= 0); try('vsock', syscall(41, 40, 1, 0) >= 0);
+         try('pair', syscall(53, 1, 2, 0, z('x' x 8)) == 0); try('flagged pair', syscall(53, 1, 0x80802, 0, z('x' x 8)) == 0);
          open(my $null, '<', '/dev/null') or die; my $n = fileno($null);
          try('signal by file', syscall(72, $n, 8, {victim}) == 0); try('signal number', syscall(72, $n, 10, 9) == 0);
          try('owner', syscall(72, $n, 15, z(pack('ii', 1, {victim}))) == 0); try('lease', syscall(72, $n, 1024, 0) == 0);
@@ -425,6 +427,36 @@ fn no_mount_of_the_host_is_reached_but_those_shown() {
          try('sys', -e '/trees/0/sys/kernel'); try('dev', -e '/trees/0/dev/null'); try('no etc', !-e '/trees/0/etc/passwd');
          try('write', open(my $f, '>', '/trees/0/tmp/x'))";
     assert_eq!(attack(&[(Path::new("/"), "/trees/0", Rights::Read)], script), "end\n");
+}
+
+/// On most hosts mounts are passed on to whoever has a copy of the folder: here, whoever is behind the wall has none of what
+/// is mounted later, the kernel's own made-up files least of all.
+#[test]
+fn what_the_host_mounts_later_does_not_come_in() {
+    if !geteuid().is_root() {
+        return skip(Need::Root, "only root mounts");
+    }
+    let folder = tempfile::tempdir().expect("the test's own files");
+    let shown = folder.path().join("shown");
+    fs::create_dir_all(shown.join("later")).expect("the test's own files");
+    let run = |words: &[&str]| {
+        let status = Command::new(words[0]).args(&words[1..]).arg(&shown).status();
+        assert!(status.expect("it runs").success(), "{words:?}");
+    };
+    run(&["mount", "--bind", shown.to_str().expect("text")]);
+    run(&["mount", "--make-shared"]);
+    let script = "select(undef, undef, undef, 0.05) until -e '/shown/go'; try('in', -e '/shown/later/1')";
+    let said = std::thread::scope(|scope| {
+        let behind = scope.spawn(|| attack(&[(&shown, "/shown", Rights::Read)], script));
+        std::thread::sleep(Duration::from_secs(2));
+        let later = Command::new("mount").args(["-t", "proc", "proc"]).arg(shown.join("later")).status();
+        fs::write(shown.join("go"), "").expect("the test's own files");
+        let said = behind.join().expect("no panic");
+        assert!(later.expect("mount runs").success() && shown.join("later/1").exists(), "the host has it");
+        said
+    });
+    run(&["umount", "--recursive"]);
+    assert_eq!(said, "end\n");
 }
 
 #[test]

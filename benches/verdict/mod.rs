@@ -26,6 +26,8 @@ use bulkhead::stats::summary::median;
 
 /// Confidence of all intervals.
 pub const CONFIDENCE: f64 = 0.95;
+/// Rate of failures that may go unseen where none is promised: 59 trials without one.
+pub const MOST_UNSEEN: f64 = 0.05;
 /// Rounds below which there is no interval.
 const FEWEST: usize = 3;
 /// With what the line of a judged figure begins.
@@ -140,14 +142,12 @@ impl Judge {
 
     /// A promise that a single failure breaks.
     pub fn never(&mut self, what: &str, failures: u64, of: u64) -> Verdict {
-        // All of them without a failure has at least this chance at this rate of failures: 1 - 0.05^(1/n).
-        let unseen = 1.0 - ((1.0 - CONFIDENCE).ln() / of.max(1) as f64).exp();
+        let unseen = unseen(of);
         let unseen = match failures {
             0 if of > 0 => format!("; up to {} % could go unseen", digits(unseen * 100.0)),
             _ => String::new(),
         };
-        let seen = (of > 0).then_some((failures as f64, failures as f64));
-        self.tell(&format!("{what}: {failures} of {of}{unseen}"), Mark::AtMost(0.0), seen)
+        self.tell(&format!("{what}: {failures} of {of}{unseen}"), Mark::AtMost(0.0), never(failures, of))
     }
 
     /// What is the same each time.
@@ -274,6 +274,17 @@ fn digits(value: f64) -> String {
     let order = value.abs().log10().floor() as i32;
     let decimals = usize::try_from(2 - order).unwrap_or(0);
     format!("{value:.decimals$}")
+}
+
+/// The rate of failures that can go unseen in so many trials: all of them without one has a chance of 5 % then, 1 - 0.05^(1/n).
+pub fn unseen(of: u64) -> f64 {
+    1.0 - ((1.0 - CONFIDENCE).ln() / of.max(1) as f64).exp()
+}
+
+/// What trials say of a promise that a single failure breaks, as failures: few trials without one say nothing.
+pub fn never(failures: u64, of: u64) -> Option<(f64, f64)> {
+    let says = failures > 0 || unseen(of) <= MOST_UNSEEN;
+    (of > 0 && says).then_some((failures as f64, failures as f64))
 }
 
 /// The exact interval of a share: the rates at which as many hits or more, or as few or fewer, have a chance of 2.5 %.

@@ -33,6 +33,7 @@ pub mod native;
 pub mod own_folder;
 pub mod process;
 pub mod reaper;
+mod removal;
 pub mod spawn;
 pub mod ssh;
 pub mod storage;

@@ -17,16 +17,18 @@ use std::path::{Component, Path, PathBuf};
 use nix::errno::Errno;
 use nix::fcntl::{OFlag, open, openat};
 use nix::sys::stat::{Mode, fchmod};
-use nix::unistd::{UnlinkatFlags, getegid, geteuid, unlinkat};
+use nix::unistd::{getegid, geteuid};
+
+use super::removal;
 
 /// Rights of the group and of everybody.
 const OTHERS: u32 = 0o077;
 /// Their rights to write.
 const OTHERS_WRITE: u32 = 0o022;
 /// Folders within folders that are removed at most: nothing of ours is so deep.
-const MOST_LEVELS: usize = 128;
+pub(super) const MOST_LEVELS: usize = 128;
 /// How folders are opened.
-const FOLDER: OFlag = OFlag::O_DIRECTORY.union(OFlag::O_NOFOLLOW).union(OFlag::O_CLOEXEC);
+pub(super) const FOLDER: OFlag = OFlag::O_DIRECTORY.union(OFlag::O_NOFOLLOW).union(OFlag::O_CLOEXEC);
 
 /// What others may do with a folder of ours.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -197,43 +199,7 @@ pub fn remove_ours(parent: &Path, name: &OsStr) -> io::Result<bool> {
 /// # Errors
 /// It is somebody else's, or cannot be removed.
 pub fn remove_in(parent: BorrowedFd<'_>, name: &OsStr, whose: Whose) -> io::Result<bool> {
-    remove_level(parent, name, whose, 0)
-}
-
-fn remove_level(parent: BorrowedFd<'_>, name: &OsStr, whose: Whose, level: usize) -> io::Result<bool> {
-    if level > MOST_LEVELS {
-        return Err(io::Error::other(format!("more than {MOST_LEVELS} folders within each other")));
-    }
-    let folder = match openat(parent, name, FOLDER | OFlag::O_RDONLY, Mode::empty()) {
-        Ok(folder) => folder,
-        Err(Errno::ENOENT) => return Ok(false),
-        // A link or a file: it goes itself, wherever it leads.
-        Err(Errno::ENOTDIR | Errno::ELOOP) => {
-            if whose == Whose::Ours {
-                let found = fs::symlink_metadata(held(parent).join(name))?;
-                ours(found.uid(), &name_of(parent)?.join(name))?;
-            }
-            return gone(unlinkat(parent, name, UnlinkatFlags::NoRemoveDir));
-        }
-        Err(error) => return Err(told(&name_of(parent)?.join(name), &error.into())),
-    };
-    let file = File::from(folder);
-    if whose == Whose::Ours {
-        ours(file.metadata()?.uid(), &name_of(parent)?.join(name))?;
-    }
-    for entry in names_in(file.as_fd())? {
-        remove_level(file.as_fd(), &entry, Whose::Any, level + 1)?;
-    }
-    gone(unlinkat(parent, name, UnlinkatFlags::RemoveDir))
-        .map_err(|error| told(&name_of(parent).unwrap_or_default().join(name), &error))
-}
-
-fn gone(removed: nix::Result<()>) -> io::Result<bool> {
-    match removed {
-        Ok(()) => Ok(true),
-        Err(Errno::ENOENT) => Ok(false),
-        Err(error) => Err(error.into()),
-    }
+    removal::remove_level(parent, name, whose, 0)
 }
 
 /// Opens a file that belongs to us and that nobody else can write to; the last part of its path is no link.
@@ -363,15 +329,15 @@ fn check_below(folder: BorrowedFd<'_>, shown: &Path, levels: usize) -> io::Resul
     Ok(())
 }
 
-fn names_in(folder: BorrowedFd<'_>) -> io::Result<Vec<OsString>> {
+pub(super) fn names_in(folder: BorrowedFd<'_>) -> io::Result<Vec<OsString>> {
     fs::read_dir(held(folder))?.map(|entry| entry.map(|entry| entry.file_name())).collect()
 }
 
-fn held(fd: BorrowedFd<'_>) -> PathBuf {
+pub(super) fn held(fd: BorrowedFd<'_>) -> PathBuf {
     PathBuf::from(format!("/proc/self/fd/{}", fd.as_raw_fd()))
 }
 
-fn name_of(fd: BorrowedFd<'_>) -> io::Result<PathBuf> {
+pub(super) fn name_of(fd: BorrowedFd<'_>) -> io::Result<PathBuf> {
     fs::read_link(held(fd))
 }
 
@@ -398,7 +364,7 @@ fn judge(found: &fs::Metadata, shown: &Path, others: Others) -> io::Result<()> {
     Err(refusal(text))
 }
 
-fn ours(uid: u32, shown: &Path) -> io::Result<()> {
+pub(super) fn ours(uid: u32, shown: &Path) -> io::Result<()> {
     let own = geteuid().as_raw();
     if uid == own {
         return Ok(());
@@ -419,7 +385,7 @@ fn refusal(text: String) -> io::Error {
     io::Error::new(io::ErrorKind::PermissionDenied, text)
 }
 
-fn told(path: &Path, error: &io::Error) -> io::Error {
+pub(super) fn told(path: &Path, error: &io::Error) -> io::Error {
     io::Error::new(error.kind(), format!("{}: {error}", path.display()))
 }
 

@@ -13,6 +13,8 @@ use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use nix::fcntl::OFlag;
+
 /// Its name in the folder of a link.
 const FILE: &str = "beat";
 /// Between two beats at most while the switch works, and between two looks at least.
@@ -70,7 +72,14 @@ impl Pulse {
     /// Whether it works, as far as is known: one that never beat is not judged. To be asked every [`BEAT_EVERY`].
     pub fn look(&mut self) -> bool {
         let mut now = Vec::new();
-        let read = File::open(&self.path).and_then(|file| file.take(8).read_to_end(&mut now));
+        // Whoever writes it may have been taken over: no link of it is followed, no pipe of it waited for.
+        let mut options = OpenOptions::new();
+        let opened =
+            options.read(true).custom_flags((OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK).bits()).open(&self.path);
+        let is_file = |file: &File| file.metadata().is_ok_and(|meta| meta.is_file());
+        let opened = opened
+            .and_then(|file| if is_file(&file) { Ok(file) } else { Err(io::ErrorKind::InvalidData.into()) });
+        let read = opened.and_then(|file| file.take(8).read_to_end(&mut now));
         if read.is_ok_and(|bytes| bytes == 8) && self.last.as_ref() != Some(&now) {
             self.last = Some(now);
             self.missed = 0;

@@ -13,6 +13,8 @@ use super::{Failed, lookup};
 use crate::model::partition::{CardSpec, Content, DiskSpec, Files, PartitionSpec, Program};
 use crate::model::units::Mebibytes;
 use crate::partition::place;
+use crate::platforms::ledger::FILE_NAME as LEDGER_FILE;
+use crate::platforms::sweep::OUR_PREFIX;
 use crate::platforms::vm::guest::MOST_SECTIONS;
 
 /// Most bytes of words and environment together: Linux takes no more with the usual stack.
@@ -200,6 +202,14 @@ fn check_set_id(top: &Path) -> Result<(), Failed> {
                 return Ok(());
             }
             let Ok(meta) = entry.metadata() else { continue };
+            if meta.is_dir() && is_ours(&entry.path(), &meta) {
+                let (top, shown) = (top.display(), entry.path());
+                return Err(Failed::own(format!(
+                    "what is to be opened for writing, {top}: {} is a folder of bulkhead's own, whose memory and lists other \
+                     partitions depend on; open a folder without it",
+                    shown.display()
+                )));
+            }
             if meta.is_dir() {
                 folders.push(entry.path());
             } else if meta.is_file() && meta.mode() & SET_ID != 0 {
@@ -214,6 +224,15 @@ fn check_set_id(top: &Path) -> Result<(), Failed> {
         }
     }
     Ok(())
+}
+
+/// Whether a folder is one that this program has made for itself: in the temporary folder, in memory, or what a run wrote.
+fn is_ours(folder: &Path, meta: &Metadata) -> bool {
+    const OTHERS: u32 = 0o077;
+    let is_named_so =
+        folder.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(OUR_PREFIX.as_bytes()));
+    let is_private = meta.uid() == geteuid().as_raw() && meta.mode() & OTHERS == 0;
+    is_private && (is_named_so || folder.join(LEDGER_FILE).is_file())
 }
 
 /// As root a partition writes as root, but without its power over what others own: said before the program finds out.

@@ -12,6 +12,8 @@ use std::net::Ipv4Addr;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
+use nix::fcntl::OFlag;
+
 use super::folder;
 use super::resolve::links;
 use super::root;
@@ -74,8 +76,18 @@ fn take_number(link: &Path, wires: &Wiring) -> io::Result<Option<(u8, File)>> {
     let is_theirs = |number: &u8| wires.members.values().any(|member| member.number == *number);
     for number in (1..=254).rev().filter(|number| !is_theirs(number)) {
         let mut options = OpenOptions::new();
+        // The switch writes there, too, and may have been taken over: no link of it is followed, no pipe of it waited for.
         let file = options.create(true).truncate(false).write(true).mode(0o600);
-        let file = file.open(link.join(format!("{number}.taken")))?;
+        let file = file.custom_flags((OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK).bits());
+        let file = match file.open(link.join(format!("{number}.taken"))) {
+            Ok(file) if file.metadata()?.is_file() => file,
+            // What it is instead, is in use as far as we are concerned.
+            Ok(_) => continue,
+            Err(error) if matches!(error.raw_os_error(), Some(libc::ELOOP | libc::ENXIO | libc::EISDIR)) => {
+                continue;
+            }
+            Err(error) => return Err(error),
+        };
         match file.try_lock() {
             Ok(()) => return Ok(Some((number, file))),
             Err(TryLockError::WouldBlock) => {}

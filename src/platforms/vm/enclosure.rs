@@ -12,9 +12,14 @@
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind};
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
-use std::os::unix::fs::{FileTypeExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
+
+use nix::sys::socket::{
+    AddressFamily, Backlog, SockFlag, SockType, UnixAddr, bind, listen as listen_at, socket,
+};
+use nix::sys::stat::{Mode, fchmod};
 
 use super::guest::SINGLE_FILE;
 use super::qemu::{DiskArgument, Engine, HandedDisk, Machine, SharedTree};
@@ -145,7 +150,11 @@ fn listen(path: &Path) -> io::Result<UnixListener> {
         Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
         _ => {}
     }
-    let listener = UnixListener::bind(path)?;
-    fs::set_permissions(path, fs::Permissions::from_mode(0o600))?;
-    Ok(listener)
+    // The rights of a socket that is not bound yet are those of its name: there is no moment at which others have more, and
+    // nothing is changed by name (unix(7); `unix_bind` in the kernel).
+    let socket = socket(AddressFamily::Unix, SockType::Stream, SockFlag::SOCK_CLOEXEC, None)?;
+    fchmod(&socket, Mode::S_IRUSR | Mode::S_IWUSR)?;
+    bind(socket.as_raw_fd(), &UnixAddr::new(path)?)?;
+    listen_at(&socket, Backlog::new(1)?)?;
+    Ok(socket.into())
 }

@@ -138,6 +138,8 @@ fn compiled(
     Ok(other_numbers().into_iter().chain(program).collect())
 }
 
+/// The bits of a socket's kind that are no flags.
+const SOCKET_KIND: u64 = 0xf;
 /// Where the numbers of x32 begin.
 const X32: u32 = 0x4000_0000;
 
@@ -197,6 +199,10 @@ fn conditional(order: &Order) -> Result<BTreeMap<c_long, Vec<SeccompRule>>, secc
         }
     }
     refuse(libc::SYS_socket, foreign_families(order)?)?;
+    // A socket of such a pair sends to whoever listens at a path.
+    for kind in [libc::SOCK_DGRAM, libc::SOCK_RAW] {
+        refuse(libc::SYS_socketpair, vec![has(1, SOCKET_KIND, u64::from(kind.unsigned_abs()))?])?;
+    }
     // Nobody is signalled but itself, nobody's limits are changed.
     let own = u64::from(std::process::id());
     for call in [libc::SYS_kill, libc::SYS_tgkill, libc::SYS_rt_sigqueueinfo, libc::SYS_rt_tgsigqueueinfo] {

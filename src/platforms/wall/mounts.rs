@@ -52,9 +52,10 @@ pub fn build(order: &Order, identity: &Identity) -> Result<(), Problem> {
         let what = what.to_owned();
         move |error: Errno| format!("{what}: {}", error.desc())
     };
-    // What happens here stays here; what the host unmounts goes here, too.
+    // What happens here stays here, and what the host mounts later does not come here.
     let none = None::<&str>;
-    mount(none, "/", none, MsFlags::MS_REC | MsFlags::MS_SLAVE, none).map_err(failed("a view of its own"))?;
+    mount(none, "/", none, MsFlags::MS_REC | MsFlags::MS_PRIVATE, none)
+        .map_err(failed("a view of its own"))?;
     let table = fs::read("/proc/self/mountinfo").map_err(|error| format!("the mounts: {error}"))?;
     let below = Below::read(&table);
     let mut copies = Vec::new();
