@@ -267,16 +267,12 @@ fn what_a_guest_leaves_gives_nobody_rights() {
     let output = here.run(&words);
     assert_code(&output, 0);
     assert_eq!(text(&output), "own layer\n", "{}", complaint(&output));
-    let own = geteuid().as_raw();
-    let mut count = 0;
+    let (own, mut count) = (geteuid().as_raw(), 0);
     for entry in fs::read_dir(&open).expect("it is there").flatten() {
         let meta = entry.metadata().expect("it is there");
         count += 1;
-        assert!(
-            meta.is_file() && meta.uid() == own && meta.mode() & 0o6000 == 0,
-            "{}",
-            entry.path().display()
-        );
+        let gives_nothing = meta.is_file() && meta.uid() == own && meta.mode() & 0o6000 == 0;
+        assert!(gives_nothing, "{}", entry.path().display());
     }
     assert!(count >= 2, "something did come out");
     here.assert_nothing_left();
@@ -439,12 +435,10 @@ fn what_the_host_mounts_later_does_not_come_in() {
     let folder = tempfile::tempdir().expect("the test's own files");
     let shown = folder.path().join("shown");
     fs::create_dir_all(shown.join("later")).expect("the test's own files");
-    let run = |words: &[&str]| {
-        let status = Command::new(words[0]).args(&words[1..]).arg(&shown).status();
-        assert!(status.expect("it runs").success(), "{words:?}");
-    };
-    run(&["mount", "--bind", shown.to_str().expect("text")]);
-    run(&["mount", "--make-shared"]);
+    let run =
+        |words: &[&str]| Command::new(words[0]).args(&words[1..]).arg(&shown).status().expect("it runs");
+    assert!(run(&["mount", "--bind", shown.to_str().expect("text")]).success());
+    assert!(run(&["mount", "--make-shared"]).success());
     let script = "select(undef, undef, undef, 0.05) until -e '/shown/go'; try('in', -e '/shown/later/1')";
     let said = std::thread::scope(|scope| {
         let behind = scope.spawn(|| attack(&[(&shown, "/shown", Rights::Read)], script));
@@ -455,7 +449,7 @@ fn what_the_host_mounts_later_does_not_come_in() {
         assert!(later.expect("mount runs").success() && shown.join("later/1").exists(), "the host has it");
         said
     });
-    run(&["umount", "--recursive"]);
+    assert!(run(&["umount", "--recursive"]).success());
     assert_eq!(said, "end\n");
 }
 
