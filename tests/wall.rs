@@ -491,7 +491,7 @@ fn of_etc_a_callers_groups_show_nothing() {
     let script = "id -u; head -c 5 /etc/passwd; echo; cat /etc/shadow /etc/shadow-";
     let mut command = user.exec(&[group], &["--", "sh", "-c", script]);
     let output = finish(command.current_dir("/").spawn().expect("setpriv runs"));
+    // What is hidden is there, and empty.
     assert_eq!(text(&output), "65534\nroot:\n", "{}", complaint(&output));
-    assert_ne!(output.status.code(), Some(0));
     assert_eq!(fs::read_dir(&user.temporary).expect("it is there").count(), 0);
 }
