@@ -1,0 +1,310 @@
+//! What a file is: as the host has it, with the guests' notion of it laid over.
+
+use std::os::fd::OwnedFd;
+use std::time::Duration;
+
+use rustix::fs::{
+    AtFlags, FileType, Mode, OFlags, Stat, Timespec, Timestamps, UTIME_NOW, UTIME_OMIT, chmodat, fstat,
+    fstatvfs, ftruncate, major, minor, statat, utimensat,
+};
+use rustix::io::Errno;
+
+use crate::message::{Body, Fields, Result};
+use crate::nodes::{Key, ROOT, Stamp, link_to, open_again};
+use crate::notion::{self, Notion, PLAIN, SPECIAL};
+use crate::server::Files;
+
+/// How long the guest may believe what it was told of a tree that is written to.
+const SHORT: Duration = Duration::from_secs(1);
+/// The same of one that it only reads.
+const LONG: Duration = Duration::from_secs(86_400);
+
+/// Which attributes are set (`FATTR_…`).
+mod set {
+    pub const MODE: u32 = 1 << 0;
+    pub const USER: u32 = 1 << 1;
+    pub const GROUP: u32 = 1 << 2;
+    pub const SIZE: u32 = 1 << 3;
+    pub const ACCESSED: u32 = 1 << 4;
+    pub const MODIFIED: u32 = 1 << 5;
+    pub const HANDLE: u32 = 1 << 6;
+    pub const ACCESSED_NOW: u32 = 1 << 7;
+    pub const MODIFIED_NOW: u32 = 1 << 8;
+    pub const KILL_SET_ID: u32 = 1 << 11;
+}
+
+/// What is known of a file.
+#[derive(Debug, Clone, Copy)]
+pub struct Known {
+    /// What the host says.
+    pub host: Stat,
+    /// What the guests think.
+    pub notion: Notion,
+}
+
+impl Known {
+    /// Its mode as the guest sees it.
+    pub const fn mode(&self) -> u32 {
+        (self.host.st_mode & !SPECIAL) | self.notion.bits
+    }
+}
+
+impl Files {
+    /// How long attributes and names of a tree may be believed.
+    pub(crate) fn validity(&self, tree: Option<usize>) -> Duration {
+        let is_writable = tree.and_then(|tree| self.trees.get(tree)).is_some_and(|tree| tree.is_writable);
+        if is_writable { SHORT } else { LONG }
+    }
+
+    /// Looks at what `name` is in a folder.
+    pub(crate) fn look(&self, folder: &OwnedFd, name: &[u8]) -> Result<Known> {
+        let host = statat(folder, name, AtFlags::SYMLINK_NOFOLLOW)?;
+        let path = [link_to(folder).as_bytes(), b"/", name].concat();
+        Ok(self.known(host, &path, false))
+    }
+
+    /// Looks at what a descriptor stands for.
+    pub(crate) fn look_at(&self, descriptor: &OwnedFd) -> Result<Known> {
+        let host = fstat(descriptor)?;
+        Ok(self.known(host, link_to(descriptor).as_bytes(), true))
+    }
+
+    fn known(&self, host: Stat, path: &[u8], is_link: bool) -> Known {
+        let notion = if host.st_uid == self.own.user { notion::read(path, is_link, &host) } else { None };
+        Known { host, notion: notion.unwrap_or_else(|| Notion::of_host(&host)) }
+    }
+
+    /// Looks at a node: through a handle if it is open, else under its name.
+    pub(crate) fn look_at_node(&mut self, id: u64) -> Result<Known> {
+        if id == ROOT {
+            return self.look_at(&self.nodes.root());
+        }
+        let node = self.nodes.get(id)?;
+        if let Some(handle) = node.open.first().and_then(|handle| self.handles.get(handle)) {
+            return self.look_at(&handle.file);
+        }
+        let (key, parent) = (node.key, node.parent);
+        if let Some(name) = node.name.clone() {
+            let folder = self.nodes.folder(parent)?;
+            match self.look(&folder, &name) {
+                Ok(known) if is(&known.host, key) => return Ok(known),
+                Ok(_) | Err(Errno::NOENT) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        let path = self.nodes.path(id)?;
+        self.look_at(&path)
+    }
+
+    /// Adds attributes as the guest is to see them.
+    pub(crate) fn add_attributes(&mut self, body: &mut Body, known: &Known) {
+        let host = &known.host;
+        let device = {
+            let (major, minor) = (major(host.st_rdev), minor(host.st_rdev));
+            (minor & 0xff) | major << 8 | (minor & !0xff) << 12
+        };
+        body.long(self.nodes.number(host.st_dev, host.st_ino));
+        body.long(host.st_size.cast_unsigned()).long(host.st_blocks.cast_unsigned());
+        for seconds in [host.st_atime, host.st_mtime, host.st_ctime] {
+            body.long(seconds.cast_unsigned());
+        }
+        for nanoseconds in [host.st_atime_nsec, host.st_mtime_nsec, host.st_ctime_nsec] {
+            body.number(u32::try_from(nanoseconds).unwrap_or_default());
+        }
+        body.number(known.mode()).number(u32::try_from(host.st_nlink).unwrap_or(u32::MAX));
+        body.number(known.notion.user).number(known.notion.group).number(device);
+        body.number(u32::try_from(host.st_blksize).unwrap_or(4096)).number(0);
+    }
+
+    fn attributes_of(&mut self, id: u64, known: &Known) -> Result<Body> {
+        let validity = self.validity(self.nodes.tree_of(id)?);
+        if let Ok(node) = self.nodes.get_mut(id) {
+            node.told = Some(Stamp::of(&known.host));
+        }
+        let mut body = Body::default();
+        body.long(validity.as_secs()).number(validity.subsec_nanos()).number(0);
+        self.add_attributes(&mut body, known);
+        Ok(body)
+    }
+
+    pub(crate) fn get_attributes(&mut self, id: u64, mut fields: Fields<'_>) -> Result<Body> {
+        let flags = fields.number()?;
+        fields.skip(4)?;
+        let handle = fields.long()?;
+        let known = match self.handles.get(&handle).filter(|handle| flags & 1 != 0 && handle.node == id) {
+            Some(handle) => self.look_at(&handle.file)?,
+            None => self.look_at_node(id)?,
+        };
+        self.attributes_of(id, &known)
+    }
+
+    pub(crate) fn set_attributes(&mut self, id: u64, mut fields: Fields<'_>) -> Result<Body> {
+        self.writable(id)?;
+        let valid = fields.number()?;
+        fields.skip(4)?;
+        let (handle, size) = (fields.long()?, fields.long()?);
+        fields.skip(8)?;
+        let (accessed, modified, _) = (fields.long()?, fields.long()?, fields.long()?);
+        let (accessed_nsec, modified_nsec, _) = (fields.number()?, fields.number()?, fields.number()?);
+        let mode = fields.number()?;
+        fields.skip(4)?;
+        let (user, group) = (fields.number()?, fields.number()?);
+        let has = |what: u32| valid & what != 0;
+
+        let before = self.look_at_node(id)?;
+        let was = Stamp::of(&before.host);
+        let mut now = before.notion;
+        if has(set::USER) || has(set::GROUP) {
+            now.user = if has(set::USER) { user } else { now.user };
+            now.group = if has(set::GROUP) { group } else { now.group };
+            if FileType::from_raw_mode(before.host.st_mode) == FileType::RegularFile {
+                now = now.without_set_id(before.host.st_mode);
+            }
+        }
+        if has(set::KILL_SET_ID) {
+            now = now.without_set_id(before.host.st_mode);
+        }
+        let mut plain = before.host.st_mode & PLAIN;
+        if has(set::MODE) {
+            plain = mode & PLAIN;
+            now.bits = mode & SPECIAL;
+        }
+        self.set_notion(id, &before, plain, now)?;
+        if has(set::SIZE) {
+            let file = self.handles.get(&handle).filter(|open| has(set::HANDLE) && open.node == id);
+            self.truncate(id, file.map(|open| std::sync::Arc::clone(&open.file)), size)?;
+        }
+        let time = |which: u32, to_now: u32, seconds: u64, nanoseconds: u32| -> Timespec {
+            let (tv_sec, tv_nsec) = if valid & to_now != 0 {
+                (0, UTIME_NOW)
+            } else if valid & which != 0 {
+                (seconds.cast_signed(), i64::from(nanoseconds.min(999_999_999)))
+            } else {
+                (0, UTIME_OMIT)
+            };
+            Timespec { tv_sec, tv_nsec }
+        };
+        if has(set::ACCESSED | set::MODIFIED | set::ACCESSED_NOW | set::MODIFIED_NOW) {
+            let times = Timestamps {
+                last_access: time(set::ACCESSED, set::ACCESSED_NOW, accessed, accessed_nsec),
+                last_modification: time(set::MODIFIED, set::MODIFIED_NOW, modified, modified_nsec),
+            };
+            self.set_times(id, &times)?;
+        }
+        let known = self.look_at_node(id)?;
+        self.moved_on(id, was, Stamp::of(&known.host));
+        self.attributes_of(id, &known)
+    }
+
+    /// Changes mode and notion of a node, as far as they change.
+    pub(crate) fn set_notion(&mut self, id: u64, before: &Known, plain: u32, now: Notion) -> Result<()> {
+        let host = &before.host;
+        // What the host's file has by itself goes when the guest's mode has it not.
+        let is_plain =
+            plain == host.st_mode & PLAIN && now.bits & host.st_mode & SPECIAL == host.st_mode & SPECIAL;
+        if is_plain && now == before.notion {
+            return Ok(());
+        }
+        let path = self.any_path(id)?;
+        let link = link_to(&path);
+        if now != before.notion && (notion::is_possible(host) || now != Notion::of_host(host)) {
+            with_access(&link, host, 0o600, || notion::write(link.as_bytes(), host, now))?;
+        }
+        if is_plain {
+            return Ok(());
+        }
+        chmodat(rustix::fs::CWD, link.as_str(), Mode::from_raw_mode(plain), AtFlags::empty())
+    }
+
+    /// A descriptor of a node that has no name any more, through one of its handles.
+    fn open_path_of(&self, id: u64) -> Option<std::sync::Arc<OwnedFd>> {
+        let node = self.nodes.get(id).ok()?;
+        node.open
+            .iter()
+            .find_map(|handle| self.handles.get(handle))
+            .map(|handle| std::sync::Arc::clone(&handle.file))
+    }
+
+    /// The same, or one by its name.
+    pub(crate) fn any_path(&mut self, id: u64) -> Result<std::sync::Arc<OwnedFd>> {
+        self.open_path_of(id).map_or_else(|| self.nodes.path(id), Ok)
+    }
+
+    fn truncate(&mut self, id: u64, file: Option<std::sync::Arc<OwnedFd>>, size: u64) -> Result<()> {
+        if let Some(file) = file {
+            return ftruncate(&file, size);
+        }
+        let path = self.any_path(id)?;
+        let host = fstat(&path)?;
+        if FileType::from_raw_mode(host.st_mode) != FileType::RegularFile {
+            return Err(Errno::INVAL);
+        }
+        let link = link_to(&path);
+        let file = with_access(&link, &host, 0o200, || open_again(&path, OFlags::WRONLY | OFlags::NONBLOCK))?;
+        ftruncate(&file, size)
+    }
+
+    fn set_times(&mut self, id: u64, times: &Timestamps) -> Result<()> {
+        let path = self.any_path(id)?;
+        if self.nodes.get(id)?.kind == FileType::Symlink {
+            // Links cannot be reached through /proc without being followed.
+            let node = self.nodes.get(id)?;
+            let (parent, name) = (node.parent, node.name.clone().ok_or(Errno::STALE)?);
+            let folder = self.nodes.folder(parent)?;
+            return utimensat(&folder, name.as_slice(), times, AtFlags::SYMLINK_NOFOLLOW);
+        }
+        utimensat(rustix::fs::CWD, link_to(&path).as_str(), times, AtFlags::empty())
+    }
+
+    /// After a change of the guest's own: what it was told and what it has cached are as good as before.
+    pub(crate) fn moved_on(&mut self, id: u64, was: Stamp, is: Stamp) {
+        let Ok(node) = self.nodes.get_mut(id) else { return };
+        if node.told == Some(was) {
+            node.told = Some(is);
+        }
+        if let Some(cached) = &mut node.cached
+            && cached.stamp == was
+        {
+            if was != is {
+                cached.is_settled = false;
+            }
+            cached.stamp = is;
+        }
+    }
+
+    pub(crate) fn file_system(&mut self, id: u64) -> Result<Body> {
+        let path = self.any_path(id)?;
+        let found = fstatvfs(&path)?;
+        let mut body = Body::default();
+        for count in [found.f_blocks, found.f_bfree, found.f_bavail, found.f_files, found.f_ffree] {
+            body.long(count);
+        }
+        for size in [found.f_bsize, found.f_namemax, found.f_frsize] {
+            body.number(u32::try_from(size).unwrap_or(u32::MAX));
+        }
+        Ok(body.zeros(28).done())
+    }
+}
+
+/// Whether this is what the node stands for.
+fn is(found: &Stat, key: Key) -> bool {
+    (found.st_dev, found.st_ino) == (key.1, key.2)
+}
+
+/// Does something that the owner's own mode forbids, which the guest's kernel has allowed: its root may do everything. Rights
+/// of the owner alone are added meanwhile, and only where the file is this server's own.
+pub fn with_access<T>(link: &str, host: &Stat, rights: u32, act: impl Fn() -> Result<T>) -> Result<T> {
+    let first = act();
+    let is_own = host.st_uid == rustix::process::geteuid().as_raw();
+    if !matches!(first, Err(Errno::ACCESS)) || !is_own || host.st_mode & rights == rights {
+        return first;
+    }
+    let change =
+        |mode: u32| chmodat(rustix::fs::CWD, link, Mode::from_raw_mode(mode & PLAIN), AtFlags::empty());
+    if change(host.st_mode | rights).is_err() {
+        return first;
+    }
+    let second = act();
+    change(host.st_mode)?;
+    second
+}

@@ -1,0 +1,136 @@
+//! Folders: what is in them, with all that is known of each, so that the guest need not ask one by one.
+
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use rustix::fs::{Dir, FileType, OFlags, fstat};
+use rustix::io::Errno;
+
+use crate::attributes::with_access;
+use crate::message::{Body, Fields, Result};
+use crate::nodes::{ROOT, link_to, open_again};
+use crate::server::Files;
+
+/// Most entries of one folder that are listed.
+const MOST_ENTRIES: usize = 8_000_000;
+/// OPENDIR's answer: what was listed may be kept (`FOPEN_KEEP_CACHE`, `FOPEN_CACHE_DIR`).
+const KEEP: u32 = 1 << 1 | 1 << 3;
+
+/// A folder that is being listed.
+#[derive(Debug)]
+pub struct Listing {
+    /// It.
+    pub folder: Arc<OwnedFd>,
+    node: u64,
+    entries: Option<Vec<Entry>>,
+}
+
+#[derive(Debug)]
+struct Entry {
+    name: Vec<u8>,
+    inode: u64,
+    kind: FileType,
+}
+
+impl Files {
+    pub(crate) fn open_folder(&mut self, id: u64) -> Result<Body> {
+        let is_kept = id != ROOT && !self.is_writable(id)?;
+        if id != ROOT && !is_kept {
+            self.nodes.check_names(id)?;
+        }
+        let path = self.nodes.folder(id)?;
+        let host = fstat(&path)?;
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NONBLOCK;
+        let folder = Arc::new(with_access(&link_to(&path), &host, 0o400, || open_again(&path, flags))?);
+        let number = self.handle_number();
+        self.listings.insert(number, Listing { folder, node: id, entries: None });
+        Ok(Body::default().long(number).number(if is_kept { KEEP } else { 0 }).number(0).done())
+    }
+
+    pub(crate) fn close_folder(&mut self, mut fields: Fields<'_>) -> Result<Body> {
+        self.listings.remove(&fields.long()?).map(|_| Body::default()).ok_or(Errno::BADF)
+    }
+
+    pub(crate) fn list(
+        &mut self,
+        id: u64,
+        mut fields: Fields<'_>,
+        room: usize,
+        with_all: bool,
+    ) -> Result<Body> {
+        let (number, offset, size) = (fields.long()?, fields.long()?, fields.number()?);
+        let room = room.min(usize::try_from(size).unwrap_or(usize::MAX));
+        let listing =
+            self.listings.get_mut(&number).filter(|listing| listing.node == id).ok_or(Errno::BADF)?;
+        if offset == 0 || listing.entries.is_none() {
+            listing.entries = Some(read_all(&listing.folder)?);
+        }
+        let folder = Arc::clone(&listing.folder);
+        let device = fstat(&folder)?.st_dev;
+        // Given back when all is done.
+        let entries = listing.entries.take().unwrap_or_default();
+        let mut body = Body::default();
+        let first = usize::try_from(offset).unwrap_or(usize::MAX);
+        for (place, entry) in entries.iter().enumerate().skip(first) {
+            let next = u64::try_from(place).unwrap_or(u64::MAX).saturating_add(1);
+            let length = (24 + entry.name.len()).next_multiple_of(8) + if with_all { 128 } else { 0 };
+            if body.0.len() + length > room {
+                break;
+            }
+            if with_all {
+                self.add_all(&mut body, id, &folder, entry);
+            }
+            let number = self.nodes.number(device, entry.inode);
+            body.long(number).long(next).number(u32::try_from(entry.name.len()).unwrap_or_default());
+            body.number(kind_number(entry.kind));
+            body.0.extend(&entry.name);
+            body.zeros((24 + entry.name.len()).next_multiple_of(8) - 24 - entry.name.len());
+        }
+        if let Some(listing) = self.listings.get_mut(&number) {
+            listing.entries = Some(entries);
+        }
+        Ok(body)
+    }
+
+    /// What LOOKUP would say, or nothing.
+    fn add_all(&mut self, body: &mut Body, id: u64, folder: &OwnedFd, entry: &Entry) {
+        let is_itself = entry.name == b"." || entry.name == b"..";
+        let known = if is_itself { None } else { self.look(folder, &entry.name).ok() };
+        let told = known.and_then(|known| {
+            let child = self.enter(id, &entry.name, &known).ok()?;
+            self.entry(child, &known).ok()
+        });
+        match told {
+            Some(told) => body.0.extend(told.0),
+            None => drop(body.zeros(128)),
+        }
+    }
+}
+
+fn read_all(folder: &OwnedFd) -> Result<Vec<Entry>> {
+    let mut entries = Vec::new();
+    let mut reading = Dir::read_from(folder)?;
+    while let Some(entry) = reading.read() {
+        let entry = entry?;
+        if entries.len() == MOST_ENTRIES {
+            return Err(Errno::OVERFLOW);
+        }
+        let name = entry.file_name().to_bytes().to_owned();
+        entries.push(Entry { name, inode: entry.ino(), kind: entry.file_type() });
+    }
+    Ok(entries)
+}
+
+/// `DT_…`.
+const fn kind_number(kind: FileType) -> u32 {
+    match kind {
+        FileType::Fifo => 1,
+        FileType::CharacterDevice => 2,
+        FileType::Directory => 4,
+        FileType::BlockDevice => 6,
+        FileType::RegularFile => 8,
+        FileType::Symlink => 10,
+        FileType::Socket => 12,
+        FileType::Unknown => 0,
+    }
+}

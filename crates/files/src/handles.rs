@@ -1,0 +1,318 @@
+//! Open files: reading, writing, and what the guest may keep of them in its cache.
+//!
+//! The guest's cache holds what it wrote itself and what it read. When it opens a file anew the host's size and times are compared
+//! with those of the moment when the cache was last known to be right; unless they are the same, what is cached goes. A name
+//! that leads elsewhere by now, or a size that the guest's kernel does not know yet, is ESTALE, once: it looks the path up again.
+
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use rustix::fs::{
+    FallocateFlags, FileType, OFlags, SeekFrom, Stat, copy_file_range, fallocate, fdatasync, fstat, fsync,
+    seek, syncfs,
+};
+use rustix::io::{Errno, ReadWriteFlags, pread, pwrite, pwritev2};
+
+use crate::attributes::with_access;
+use crate::message::{Body, Fields, MOST_DATA, Result};
+use crate::nodes::{Cached, Stamp, link_to, open_again};
+use crate::server::{Files, Outcome};
+
+/// What OPEN answers (`FOPEN_…`).
+mod opened {
+    pub const KEEP_CACHE: u32 = 1 << 1;
+    pub const NO_FLUSH: u32 = 1 << 5;
+}
+
+/// Clocks of files tick so often at least: within that time a change may not show.
+const TICK_NS: i128 = 20_000_000;
+/// From this size on the guest keeps what it has just written itself without reading it again, though the clock has not
+/// moved on since.
+const LARGE: i64 = 1 << 20;
+/// What a WRITE carries (`FUSE_WRITE_…`).
+const FROM_CACHE: u32 = 1 << 0;
+/// Likewise.
+const KILL_SET_ID: u32 = 1 << 2;
+/// OPEN's (`FUSE_OPEN_…`).
+const OPEN_KILL_SET_ID: u32 = 1 << 0;
+/// RELEASE's modes of allocation that the guest's kernel sends.
+const ALLOCATIONS: FallocateFlags =
+    FallocateFlags::KEEP_SIZE.union(FallocateFlags::PUNCH_HOLE).union(FallocateFlags::ZERO_RANGE);
+
+/// An open file.
+#[derive(Debug)]
+pub struct Handle {
+    /// Of which node.
+    pub node: u64,
+    /// The host's.
+    pub file: Arc<OwnedFd>,
+    /// Whether what is written goes to the end.
+    appends: bool,
+    /// Owners of record locks that were set through it.
+    pub lockers: Vec<u64>,
+}
+
+/// Flags of open(2) as the host is to have them: the guest's kernel does the rest.
+pub fn host_flags(flags: u32) -> OFlags {
+    let flags = OFlags::from_bits_retain(flags);
+    flags & (OFlags::RWMODE | OFlags::TRUNC | OFlags::SYNC | OFlags::DSYNC)
+}
+
+impl Files {
+    pub(crate) fn open(&mut self, id: u64, mut fields: Fields<'_>) -> Result<Body> {
+        let (flags, how) = (fields.number()?, fields.number()?);
+        let wanted = host_flags(flags);
+        let is_writable = self.is_writable(id)?;
+        if !is_writable && wanted.intersects(OFlags::RWMODE | OFlags::TRUNC) {
+            return Err(Errno::ROFS);
+        }
+        if is_writable {
+            self.nodes.check_names(id)?;
+        }
+        let path = self.any_path(id)?;
+        let host = fstat(&path)?;
+        // The guest's kernel serves the others itself.
+        if FileType::from_raw_mode(host.st_mode) != FileType::RegularFile {
+            return Err(Errno::INVAL);
+        }
+        if is_writable {
+            let stamp = Stamp::of(&host);
+            let node = self.nodes.get_mut(id)?;
+            if node.told != Some(stamp) {
+                node.told = Some(stamp);
+                return Err(Errno::STALE);
+            }
+        }
+        let needed = if wanted.contains(OFlags::RDWR) {
+            0o600
+        } else if wanted.contains(OFlags::WRONLY) {
+            0o200
+        } else {
+            0o400
+        };
+        let link = link_to(&path);
+        let file = with_access(&link, &host, needed, || open_again(&path, wanted | OFlags::NONBLOCK))?;
+        if how & OPEN_KILL_SET_ID != 0 && wanted.contains(OFlags::TRUNC) {
+            let known = self.look_at(&file)?;
+            let now = known.notion.without_set_id(known.host.st_mode);
+            self.set_notion(id, &known, known.host.st_mode & crate::notion::PLAIN, now)?;
+        }
+        let now = fstat(&file)?;
+        self.moved_on(id, Stamp::of(&host), Stamp::of(&now));
+        self.opened(id, file, flags, &now)
+    }
+
+    /// Notes an open file, and says what the guest may do with its cache.
+    pub(crate) fn opened(&mut self, id: u64, file: OwnedFd, flags: u32, host: &Stat) -> Result<Body> {
+        let is_writable = self.is_writable(id)?;
+        let wanted = OFlags::from_bits_retain(flags);
+        let number = self.handle_number();
+        let node = self.nodes.get_mut(id)?;
+        let stamp = Stamp::of(host);
+        let is_known = node
+            .cached
+            .is_some_and(|cached| cached.stamp == stamp && (cached.is_settled || stamp.size >= LARGE));
+        if !is_known {
+            node.cached = Some(Cached { stamp, is_settled: is_settled(stamp) });
+        }
+        node.open.push(number);
+        let mut answer = 0;
+        if is_known || !is_writable {
+            answer |= opened::KEEP_CACHE;
+        }
+        // Through such a descriptor nothing is mapped for writing, so that nothing waits to be written when it is closed; its record
+        // locks go with the handle.
+        let is_read = !wanted.intersects(OFlags::RWMODE);
+        let is_made = wanted.contains(OFlags::WRONLY) && wanted.intersects(OFlags::TRUNC | OFlags::EXCL);
+        if is_read || is_made {
+            answer |= opened::NO_FLUSH;
+        }
+        let appends = wanted.contains(OFlags::APPEND);
+        self.handles.insert(number, Handle { node: id, file: Arc::new(file), appends, lockers: Vec::new() });
+        Ok(Body::default().long(number).number(answer).number(0).done())
+    }
+
+    /// An open file of the guest's.
+    pub(crate) fn handle_of(&self, number: u64) -> Result<&Handle> {
+        self.handles.get(&number).ok_or(Errno::BADF)
+    }
+
+    pub(crate) fn read(&mut self, mut fields: Fields<'_>, room: usize) -> Result<Body> {
+        let (handle, offset, size) = (fields.long()?, fields.long()?, fields.number()?);
+        let file = &self.handle_of(handle)?.file;
+        let size = usize::try_from(size).unwrap_or(usize::MAX).min(MOST_DATA).min(room);
+        let mut data = vec![0; size];
+        let mut filled = 0;
+        while let Some(rest) = data.get_mut(filled..).filter(|rest| !rest.is_empty()) {
+            let at = offset.checked_add(u64::try_from(filled).unwrap_or(u64::MAX)).ok_or(Errno::INVAL)?;
+            match pread(file, rest, at) {
+                Ok(0) => break,
+                Ok(count) => filled += count,
+                Err(Errno::INTR) => {}
+                Err(_) if filled > 0 => break,
+                Err(error) => return Err(error),
+            }
+        }
+        data.truncate(filled);
+        Ok(Body(data))
+    }
+
+    pub(crate) fn write(&mut self, id: u64, mut fields: Fields<'_>) -> Result<Body> {
+        let (handle, offset, size, how) =
+            (fields.long()?, fields.long()?, fields.number()?, fields.number()?);
+        fields.skip(16)?;
+        let data = fields.bytes(usize::try_from(size).unwrap_or(usize::MAX))?;
+        let open = self.handle_of(handle)?;
+        if open.node != id {
+            return Err(Errno::BADF);
+        }
+        self.writable(id)?;
+        let (file, appends) = (Arc::clone(&open.file), open.appends && how & FROM_CACHE == 0);
+        let before = fstat(&file)?;
+        let was = Stamp::of(&before);
+        if how & KILL_SET_ID != 0 {
+            let known = self.look_at(&file)?;
+            let now = known.notion.without_set_id(known.host.st_mode);
+            self.set_notion(id, &known, known.host.st_mode & crate::notion::PLAIN, now)?;
+        }
+        let mut written = 0;
+        while let Some(rest) = data.get(written..).filter(|rest| !rest.is_empty()) {
+            let at = offset.checked_add(u64::try_from(written).unwrap_or(u64::MAX)).ok_or(Errno::FBIG)?;
+            let result = if appends {
+                pwritev2(&file, &[std::io::IoSlice::new(rest)], at, ReadWriteFlags::APPEND)
+            } else {
+                pwrite(&file, rest, at)
+            };
+            match result {
+                Ok(0) => break,
+                Ok(count) => written += count,
+                Err(Errno::INTR) => {}
+                Err(_) if written > 0 => break,
+                Err(error) => return Err(error),
+            }
+        }
+        self.moved_on(id, was, Stamp::of(&fstat(&file)?));
+        if appends && before.st_size.cast_unsigned() != offset {
+            // The host had added something: it lies elsewhere than the guest believes.
+            let node = self.nodes.get_mut(id)?;
+            (node.told, node.cached) = (None, None);
+        }
+        Ok(Body::default().number(u32::try_from(written).unwrap_or(u32::MAX)).number(0).done())
+    }
+
+    pub(crate) fn flush(&mut self, id: u64, mut fields: Fields<'_>) -> Result<Body> {
+        let handle = fields.long()?;
+        fields.skip(8)?;
+        let owner = fields.long()?;
+        self.handle_of(handle)?;
+        self.locks.release(id, owner);
+        Ok(Body::default())
+    }
+
+    pub(crate) fn release(&mut self, mut fields: Fields<'_>) -> Result<Body> {
+        let number = fields.long()?;
+        let handle = self.handles.remove(&number).ok_or(Errno::BADF)?;
+        if let Ok(node) = self.nodes.get_mut(handle.node) {
+            node.open.retain(|open| *open != number);
+        }
+        for owner in handle.lockers {
+            // Those of others that are open go on.
+            let is_held = self
+                .handles
+                .values()
+                .any(|other| other.node == handle.node && other.lockers.contains(&owner));
+            if !is_held {
+                self.locks.release(handle.node, owner);
+            }
+        }
+        Ok(Body::default())
+    }
+
+    pub(crate) fn sync(&mut self, mut fields: Fields<'_>) -> Result<Outcome> {
+        let (handle, flags) = (fields.long()?, fields.number()?);
+        let file = Arc::clone(&self.handle_of(handle)?.file);
+        Ok(later(move || if flags & 1 == 0 { fsync(&file) } else { fdatasync(&file) }))
+    }
+
+    pub(crate) fn sync_folder(&mut self, mut fields: Fields<'_>) -> Result<Outcome> {
+        let listing = self.listings.get(&fields.long()?).ok_or(Errno::BADF)?;
+        let folder = Arc::clone(&listing.folder);
+        Ok(later(move || fsync(&folder)))
+    }
+
+    /// Everything that was written, to the disk.
+    pub(crate) fn sync_all(&mut self, process: u32) -> Result<Outcome> {
+        // The guest's end: the host's kernel has it, and natively nothing waits for the disk either when a program ends.
+        if process == 1 {
+            return Ok(Body::default().into());
+        }
+        let mut folders = Vec::new();
+        for (number, _) in self.trees.iter().enumerate().filter(|(_, tree)| tree.is_writable) {
+            let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+            let name = number.to_string();
+            folders.push(rustix::fs::openat(
+                self.nodes.root(),
+                name.as_str(),
+                flags,
+                rustix::fs::Mode::empty(),
+            )?);
+        }
+        Ok(later(move || folders.iter().try_for_each(syncfs)))
+    }
+
+    pub(crate) fn allocate(&mut self, id: u64, mut fields: Fields<'_>) -> Result<Body> {
+        let (handle, offset, length, mode) =
+            (fields.long()?, fields.long()?, fields.long()?, fields.number()?);
+        let file = Arc::clone(&self.handle_of(handle)?.file);
+        self.writable(id)?;
+        let mode = FallocateFlags::from_bits_retain(mode);
+        if !ALLOCATIONS.contains(mode) {
+            return Err(Errno::OPNOTSUPP);
+        }
+        let was = Stamp::of(&fstat(&file)?);
+        fallocate(&file, mode, offset, length)?;
+        self.moved_on(id, was, Stamp::of(&fstat(&file)?));
+        Ok(Body::default())
+    }
+
+    pub(crate) fn seek(&mut self, mut fields: Fields<'_>) -> Result<Body> {
+        const DATA: u32 = 3;
+        const HOLE: u32 = 4;
+        let (handle, offset, whence) = (fields.long()?, fields.long()?, fields.number()?);
+        let to = match whence {
+            DATA => SeekFrom::Data(offset),
+            HOLE => SeekFrom::Hole(offset),
+            _ => return Err(Errno::INVAL),
+        };
+        let at = seek(&self.handle_of(handle)?.file, to)?;
+        Ok(Body::default().long(at).done())
+    }
+
+    pub(crate) fn copy_range(&mut self, mut fields: Fields<'_>) -> Result<Body> {
+        let (from, mut at, _) = (fields.long()?, fields.long()?, fields.long()?);
+        let (to, mut target, length) = (fields.long()?, fields.long()?, fields.long()?);
+        let source = Arc::clone(&self.handle_of(from)?.file);
+        let open = self.handle_of(to)?;
+        let (file, id) = (Arc::clone(&open.file), open.node);
+        self.writable(id)?;
+        let was = Stamp::of(&fstat(&file)?);
+        // No longer than others may have to wait.
+        let length = usize::try_from(length).unwrap_or(usize::MAX).min(64 << 20);
+        let count = copy_file_range(&source, Some(&mut at), &file, Some(&mut target), length)?;
+        self.moved_on(id, was, Stamp::of(&fstat(&file)?));
+        Ok(Body::default().number(u32::try_from(count).unwrap_or(u32::MAX)).number(0).done())
+    }
+}
+
+fn later(act: impl FnOnce() -> Result<()> + Send + 'static) -> Outcome {
+    Outcome::Waits(Box::new(move || act().map(|()| Body::default())))
+}
+
+/// Whether a change from now on would show in the times.
+fn is_settled(stamp: Stamp) -> bool {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let now = i128::try_from(now.as_nanos()).unwrap_or(i128::MAX);
+    let (seconds, nanoseconds) = stamp.changed();
+    now - (i128::from(seconds) * 1_000_000_000 + i128::from(nanoseconds)) > TICK_NS
+}

@@ -1,0 +1,28 @@
+//! Files of a host, shown to a guest over virtio-fs: as they are natively, and nothing that gives rights comes out.
+//!
+//! ```text
+//!  guest's kernel ─ virtio queue ─► `vhost` ─ bytes ─► `Files::handle` ─ system calls ─► the trees
+//!                                                        │ nodes     what the guest knows
+//!                                                        │ notion    owners and set-ID bits that stay among guests
+//!                                                        │ handles   what is open, and what its cache may keep
+//!                                                        └ locks     the host's own
+//! ```
+//! One process serves one guest: it ends with it. The trees lie in one folder as `0`, `1`, …; who may reach what on the host is
+//! said by whoever starts the process. A request is answered at once by one thread, so requests keep their order; those
+//! that wait (locks of others, a disk that is to have everything) are handed out as jobs.
+
+mod attributes;
+mod directories;
+mod handles;
+mod locks;
+mod message;
+mod names;
+mod nodes;
+mod notion;
+mod ranges;
+mod server;
+mod vhost;
+mod xattrs;
+
+pub use server::{Answer, Files, Job, Tree};
+pub use vhost::serve;

@@ -1,0 +1,222 @@
+//! Locks: the host's own, so that host and guests agree.
+//!
+//! Record locks of a process in the guest become locks of an open file description of its own (`F_OFD_SETLK`, fcntl(2)), one for each
+//! file and owner: closing that gives all of them back. `flock` is that of the handle's description, which is the guest's.
+//! Who waits does so on a thread, and no more than so many.
+
+use std::collections::HashMap;
+use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use nix::fcntl::{FcntlArg, fcntl};
+use rustix::fs::{FlockOperation, OFlags, flock};
+use rustix::io::Errno;
+
+use crate::message::{Body, Fields, Result};
+use crate::nodes::open_again;
+use crate::ranges::{NONE, READ, Range, Ranges, WRITE};
+use crate::server::{Files, Outcome};
+
+/// Most that wait at once.
+const MOST_WAITING: usize = 128;
+/// The end of a lock that has none.
+const NO_END: u64 = i64::MAX.cast_unsigned();
+/// `FUSE_LK_FLOCK`.
+const IS_FLOCK: u32 = 1;
+
+/// Descriptions that hold locks.
+#[derive(Debug, Default)]
+pub struct Locks {
+    held: HashMap<(u64, u64), Holder>,
+    ranges: Arc<Mutex<Ranges>>,
+    waiting: Arc<AtomicUsize>,
+}
+
+#[derive(Debug)]
+struct Holder {
+    file: Arc<OwnedFd>,
+    /// Process in the guest.
+    process: u32,
+}
+
+impl Locks {
+    /// Gives back all that an owner has of a file.
+    pub fn release(&mut self, node: u64, owner: u64) {
+        if let Some(holder) = self.held.remove(&(node, owner)) {
+            // Somebody may still wait with the same description.
+            let all = nix::libc::flock { l_type: short(NONE), l_whence: 0, l_start: 0, l_len: 0, l_pid: 0 };
+            let _ = fcntl(&holder.file, FcntlArg::F_OFD_SETLK(&all));
+            self.ranges().release(node, owner);
+        }
+    }
+
+    fn ranges(&self) -> MutexGuard<'_, Ranges> {
+        self.ranges.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn place(&self) -> Result<Waiting> {
+        if self.waiting.fetch_add(1, Ordering::Relaxed) >= MOST_WAITING {
+            self.waiting.fetch_sub(1, Ordering::Relaxed);
+            return Err(Errno::NOLCK);
+        }
+        Ok(Waiting(Arc::clone(&self.waiting)))
+    }
+}
+
+/// One that waits.
+struct Waiting(Arc<AtomicUsize>);
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// A lock as the guest asks for it.
+struct Asked {
+    handle: u64,
+    owner: u64,
+    start: u64,
+    end: u64,
+    kind: u32,
+    process: u32,
+    flags: u32,
+}
+
+impl Asked {
+    fn read(fields: &mut Fields<'_>) -> Result<Self> {
+        let (handle, owner, start, end) = (fields.long()?, fields.long()?, fields.long()?, fields.long()?);
+        let (kind, process, flags) = (fields.number()?, fields.number()?, fields.number()?);
+        if start > end || start > NO_END || kind > NONE {
+            return Err(Errno::INVAL);
+        }
+        Ok(Self { handle, owner, start, end, kind, process, flags })
+    }
+
+    const fn range(&self) -> Range {
+        let end = if self.end >= NO_END { u64::MAX } else { self.end };
+        Range { start: self.start, end, kind: self.kind }
+    }
+
+    /// The range as fcntl(2) has it: a length of 0 leads to the end.
+    fn for_host(&self) -> nix::libc::flock {
+        let length = if self.end >= NO_END { 0 } else { self.end - self.start + 1 };
+        nix::libc::flock {
+            l_type: short(self.kind),
+            l_whence: 0,
+            l_start: self.start.cast_signed(),
+            l_len: length.cast_signed(),
+            l_pid: 0,
+        }
+    }
+}
+
+fn short(kind: u32) -> i16 {
+    i16::try_from(kind).unwrap_or(0)
+}
+
+fn errno(error: nix::errno::Errno) -> Errno {
+    Errno::from_raw_os_error(error as i32)
+}
+
+impl Files {
+    /// The description through which an owner locks a file.
+    fn holder(&mut self, id: u64, asked: &Asked) -> Result<Arc<OwnedFd>> {
+        let key = (id, asked.owner);
+        if let Some(holder) = self.locks.held.get(&key) {
+            return Ok(Arc::clone(&holder.file));
+        }
+        let handle = self.handle_of(asked.handle)?;
+        let modes = [OFlags::RDWR, OFlags::RDONLY, OFlags::WRONLY];
+        let open = |mode: OFlags| open_again(&handle.file, mode | OFlags::NONBLOCK);
+        let file = modes.into_iter().find_map(|mode| open(mode).ok()).ok_or(Errno::NOLCK)?;
+        let file = Arc::new(file);
+        self.locks.held.insert(key, Holder { file: Arc::clone(&file), process: asked.process });
+        Ok(file)
+    }
+
+    pub(crate) fn get_lock(&mut self, id: u64, mut fields: Fields<'_>) -> Result<Body> {
+        let asked = Asked::read(&mut fields)?;
+        let file = self.holder(id, &asked)?;
+        let mut found = asked.for_host();
+        fcntl(&file, FcntlArg::F_OFD_GETLK(&mut found)).map_err(errno)?;
+        let kind = u32::try_from(found.l_type).unwrap_or(NONE);
+        let (start, end) = if kind == NONE {
+            (asked.start, asked.end)
+        } else {
+            let start = found.l_start.cast_unsigned();
+            let length = found.l_len.cast_unsigned();
+            (start, if length == 0 { NO_END } else { start + length - 1 })
+        };
+        // Of a process on the host the guest knows nothing.
+        let holder =
+            self.locks.ranges().in_the_way(id, asked.owner, asked.range()).first().map(|(owner, _)| *owner);
+        let holder = holder.filter(|_| kind != NONE).and_then(|owner| self.locks.held.get(&(id, owner)));
+        let process = holder.map_or(0, |holder| holder.process);
+        Ok(Body::default().long(start).long(end).number(kind).number(process).done())
+    }
+
+    pub(crate) fn set_lock(&mut self, id: u64, mut fields: Fields<'_>, waits: bool) -> Result<Outcome> {
+        let asked = Asked::read(&mut fields)?;
+        if self.handle_of(asked.handle)?.node != id {
+            return Err(Errno::BADF);
+        }
+        if asked.flags & IS_FLOCK != 0 {
+            return self.set_flock(&asked, waits);
+        }
+        if asked.kind == NONE && !self.locks.held.contains_key(&(id, asked.owner)) {
+            return Ok(Body::default().into());
+        }
+        let file = self.holder(id, &asked)?;
+        if let Some(handle) = self.handles.get_mut(&asked.handle)
+            && !handle.lockers.contains(&asked.owner)
+        {
+            handle.lockers.push(asked.owner);
+        }
+        let (for_host, range, owner) = (asked.for_host(), asked.range(), asked.owner);
+        match fcntl(&file, FcntlArg::F_OFD_SETLK(&for_host)).map_err(errno) {
+            Ok(_) => {
+                self.locks.ranges().set(id, owner, range);
+                Ok(Body::default().into())
+            }
+            Err(Errno::AGAIN | Errno::ACCESS) if waits => {
+                let place = self.locks.place()?;
+                let ticket = self.locks.ranges().begin_to_wait(id, owner, range).ok_or(Errno::DEADLK)?;
+                let ranges = Arc::clone(&self.locks.ranges);
+                Ok(Outcome::Waits(Box::new(move || {
+                    let _place = place;
+                    let got = fcntl(&file, FcntlArg::F_OFD_SETLKW(&for_host)).map_err(errno);
+                    let mut ranges = ranges.lock().unwrap_or_else(PoisonError::into_inner);
+                    ranges.end_to_wait(ticket);
+                    got.map(|_| {
+                        ranges.set(id, owner, range);
+                        Body::default()
+                    })
+                })))
+            }
+            Err(Errno::ACCESS) => Err(Errno::AGAIN),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn set_flock(&mut self, asked: &Asked, waits: bool) -> Result<Outcome> {
+        let file = Arc::clone(&self.handle_of(asked.handle)?.file);
+        let (now, later) = match asked.kind {
+            READ => (FlockOperation::NonBlockingLockShared, FlockOperation::LockShared),
+            WRITE => (FlockOperation::NonBlockingLockExclusive, FlockOperation::LockExclusive),
+            _ => (FlockOperation::NonBlockingUnlock, FlockOperation::Unlock),
+        };
+        match flock(&file, now) {
+            Ok(()) => Ok(Body::default().into()),
+            Err(Errno::AGAIN) if waits => {
+                let place = self.locks.place()?;
+                Ok(Outcome::Waits(Box::new(move || {
+                    let _place = place;
+                    flock(&file, later).map(|()| Body::default())
+                })))
+            }
+            Err(error) => Err(error),
+        }
+    }
+}

@@ -1,0 +1,320 @@
+//! What the guest's kernel knows of the host's files: one node for each, found again by its folder and name.
+//!
+//! A node holds no descriptor of its own unless it must: folders that are used, files of read-only trees that were looked
+//! up, and what lost its name. So the guest may know as many files as it likes. What is found under the name is compared with
+//! what was there when the guest looked; something else is ESTALE, at which the guest's kernel looks anew.
+
+use std::collections::{HashMap, VecDeque};
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::sync::Arc;
+
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, Stat, fstat, openat, statat};
+use rustix::io::Errno;
+
+use crate::message::Result;
+
+/// Number of the folder that holds the trees.
+pub const ROOT: u64 = 1;
+/// Most descriptors that are kept without need.
+const MOST_PINS: usize = 8192;
+/// Most folders above a file that are looked at: longer than any path.
+const DEEPEST: usize = 4096;
+
+/// What a file is on the host: its tree here, device and inode.
+pub type Key = (usize, u64, u64);
+
+/// Size and times of a file, by which a change is seen: bytes, then nanoseconds of mtime and ctime.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stamp {
+    /// Bytes.
+    pub size: i64,
+    modified: (i64, u64),
+    changed: (i64, u64),
+}
+
+impl Stamp {
+    /// That of a file.
+    pub fn of(found: &Stat) -> Self {
+        Self {
+            size: found.st_size,
+            modified: (found.st_mtime, found.st_mtime_nsec),
+            changed: (found.st_ctime, found.st_ctime_nsec),
+        }
+    }
+
+    /// Seconds and nanoseconds of the last change of anything.
+    pub const fn changed(self) -> (i64, u64) {
+        self.changed
+    }
+}
+
+/// State of a file that the guest's page cache was filled from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Cached {
+    /// How it was.
+    pub stamp: Stamp,
+    /// Whether the clock has moved on since, so that a later change must show.
+    pub is_settled: bool,
+}
+
+/// A file, folder or other thing that the guest knows.
+#[derive(Debug)]
+pub struct Node {
+    /// What it is on the host.
+    pub key: Key,
+    /// Its folder.
+    pub parent: u64,
+    /// Its name there when it was last looked up; none once it has none.
+    pub name: Option<Vec<u8>>,
+    /// File, folder, …
+    pub kind: FileType,
+    /// Handles through which it is open.
+    pub open: Vec<u64>,
+    /// What the guest's kernel was told last.
+    pub told: Option<Stamp>,
+    /// What its cache holds.
+    pub cached: Option<Cached>,
+    lookups: u64,
+    pin: Option<Arc<OwnedFd>>,
+}
+
+/// All nodes.
+#[derive(Debug)]
+pub struct Nodes {
+    all: HashMap<u64, Node>,
+    by_key: HashMap<Key, u64>,
+    next: u64,
+    root: Arc<OwnedFd>,
+    /// Those pinned without need, oldest first.
+    pinned: VecDeque<u64>,
+    /// Devices seen, in their order.
+    devices: Vec<u64>,
+}
+
+impl Nodes {
+    /// None but the root, which is this folder.
+    pub fn new(root: OwnedFd) -> Self {
+        Self {
+            all: HashMap::new(),
+            by_key: HashMap::new(),
+            next: ROOT + 1,
+            root: Arc::new(root),
+            pinned: VecDeque::new(),
+            devices: Vec::new(),
+        }
+    }
+
+    /// The folder that holds the trees.
+    pub fn root(&self) -> Arc<OwnedFd> {
+        Arc::clone(&self.root)
+    }
+
+    /// A node that the guest was told of.
+    pub fn get(&self, id: u64) -> Result<&Node> {
+        self.all.get(&id).ok_or(Errno::STALE)
+    }
+
+    /// The same, to be changed.
+    pub fn get_mut(&mut self, id: u64) -> Result<&mut Node> {
+        self.all.get_mut(&id).ok_or(Errno::STALE)
+    }
+
+    /// The node of what was found as `name` in `parent`, with one more use by the guest.
+    pub fn enter(&mut self, tree: usize, parent: u64, name: &[u8], found: &Stat) -> u64 {
+        let key = (tree, found.st_dev, found.st_ino);
+        let kind = FileType::from_raw_mode(found.st_mode);
+        if let Some(id) = self.by_key.get(&key).copied()
+            && let Some(node) = self.all.get_mut(&id)
+            && node.kind == kind
+        {
+            node.lookups += 1;
+            node.parent = parent;
+            node.name = Some(name.to_owned());
+            return id;
+        }
+        let id = self.next;
+        self.next += 1;
+        let name = Some(name.to_owned());
+        let (told, cached, open) = (None, None, Vec::new());
+        self.all.insert(id, Node { key, parent, name, kind, open, told, cached, lookups: 1, pin: None });
+        self.by_key.insert(key, id);
+        id
+    }
+
+    /// Takes uses back; the node goes with the last.
+    pub fn forget(&mut self, id: u64, uses: u64) {
+        let Some(node) = self.all.get_mut(&id) else { return };
+        node.lookups = node.lookups.saturating_sub(uses);
+        if node.lookups == 0
+            && let Some(node) = self.all.remove(&id)
+            && self.by_key.get(&node.key) == Some(&id)
+        {
+            self.by_key.remove(&node.key);
+        }
+    }
+
+    /// The guest has no use for any of them any more.
+    pub fn forget_all(&mut self) {
+        self.all.clear();
+        self.by_key.clear();
+        self.pinned.clear();
+    }
+
+    /// The node of what a file is on the host.
+    pub fn by_key(&self, key: Key) -> Option<u64> {
+        self.by_key.get(&key).copied()
+    }
+
+    /// Which tree a node lies in; none for the root.
+    pub fn tree_of(&self, id: u64) -> Result<Option<usize>> {
+        if id == ROOT { Ok(None) } else { Ok(Some(self.get(id)?.key.0)) }
+    }
+
+    /// A descriptor of a folder, kept for the next time.
+    pub fn folder(&mut self, id: u64) -> Result<Arc<OwnedFd>> {
+        self.descend(id, 0)
+    }
+
+    fn descend(&mut self, id: u64, depth: usize) -> Result<Arc<OwnedFd>> {
+        if id == ROOT {
+            return Ok(self.root());
+        }
+        let node = self.get(id)?;
+        if node.kind != FileType::Directory {
+            return Err(Errno::NOTDIR);
+        }
+        if let Some(pin) = &node.pin {
+            return Ok(Arc::clone(pin));
+        }
+        let pin = self.open_path(id, depth)?;
+        self.keep(id, &pin);
+        Ok(pin)
+    }
+
+    /// A descriptor of a node, by which it can only be named.
+    pub fn path(&mut self, id: u64) -> Result<Arc<OwnedFd>> {
+        if id == ROOT {
+            return Ok(self.root());
+        }
+        let node = self.get(id)?;
+        if node.kind == FileType::Directory {
+            return self.folder(id);
+        }
+        if let Some(pin) = &node.pin {
+            return Ok(Arc::clone(pin));
+        }
+        self.open_path(id, 0)
+    }
+
+    fn open_path(&mut self, id: u64, depth: usize) -> Result<Arc<OwnedFd>> {
+        let node = self.get(id)?;
+        let (key, parent) = (node.key, node.parent);
+        let name = node.name.clone().ok_or(Errno::STALE)?;
+        if depth > DEEPEST {
+            return Err(Errno::STALE);
+        }
+        let folder = self.descend(parent, depth + 1)?;
+        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let path = openat(&folder, name.as_slice(), flags, Mode::empty()).map_err(gone)?;
+        let found = fstat(&path)?;
+        if (found.st_dev, found.st_ino) == (key.1, key.2) { Ok(Arc::new(path)) } else { Err(Errno::STALE) }
+    }
+
+    /// Keeps a descriptor; the oldest of those that can be had again goes when there are too many.
+    fn keep(&mut self, id: u64, pin: &Arc<OwnedFd>) {
+        let Some(node) = self.all.get_mut(&id) else { return };
+        node.pin = Some(Arc::clone(pin));
+        self.pinned.push_back(id);
+        if self.pinned.len() > MOST_PINS
+            && let Some(oldest) = self.pinned.pop_front()
+            && let Some(node) = self.all.get_mut(&oldest)
+            && node.name.is_some()
+        {
+            node.pin = None;
+        }
+    }
+
+    /// Keeps a descriptor of a node, if one can be had: it stays what it is whatever becomes of its name.
+    pub fn pin(&mut self, id: u64) {
+        if self.get(id).is_ok_and(|node| node.pin.is_none())
+            && let Ok(pin) = self.path(id)
+            && self.get(id).is_ok_and(|node| node.pin.is_none())
+        {
+            self.keep(id, &pin);
+        }
+    }
+
+    /// It has lost this name. Whoever still uses it must have pinned it before.
+    pub fn unname(&mut self, id: u64, parent: u64, name: &[u8]) {
+        if let Some(node) = self.all.get_mut(&id)
+            && node.parent == parent
+            && node.name.as_deref() == Some(name)
+        {
+            node.name = None;
+        }
+    }
+
+    /// It has another name now.
+    pub fn rename(&mut self, id: u64, parent: u64, name: &[u8]) {
+        if let Some(node) = self.all.get_mut(&id) {
+            node.parent = parent;
+            node.name = Some(name.to_owned());
+        }
+    }
+
+    /// Whether the names that led the guest to a node still lead there.
+    ///
+    /// # Errors
+    /// ESTALE where they do not.
+    pub fn check_names(&mut self, id: u64) -> Result<()> {
+        let mut at = id;
+        for _ in 0..DEEPEST {
+            let Ok(node) = self.get(at) else { return Ok(()) };
+            let (parent, key) = (node.parent, node.key);
+            let Some(name) = node.name.clone().filter(|_| parent != ROOT) else { return Ok(()) };
+            let folder = self.folder(parent)?;
+            let leads = statat(&folder, name.as_slice(), AtFlags::SYMLINK_NOFOLLOW)
+                .is_ok_and(|found| (found.st_dev, found.st_ino) == (key.1, key.2));
+            if !leads {
+                // Whoever has it open may open it again through /proc: by no name.
+                if let Ok(node) = self.get_mut(at)
+                    && (node.pin.is_some() || !node.open.is_empty())
+                {
+                    node.name = None;
+                }
+                return Err(Errno::STALE);
+            }
+            at = parent;
+        }
+        Ok(())
+    }
+
+    /// An inode's number for the guest, which sees one file system where the host may have several.
+    pub fn number(&mut self, device: u64, inode: u64) -> u64 {
+        let place = self.devices.iter().position(|known| *known == device).unwrap_or_else(|| {
+            self.devices.push(device);
+            self.devices.len() - 1
+        });
+        let place = u64::try_from(place).unwrap_or(u64::MAX);
+        if inode >> 48 == 0 && place < 1 << 15 {
+            inode | place << 48
+        } else {
+            inode.rotate_left(17) ^ place | 1 << 63
+        }
+    }
+}
+
+/// What is gone under its name is not what the guest asks for.
+fn gone(error: Errno) -> Errno {
+    if matches!(error, Errno::NOENT | Errno::NOTDIR | Errno::LOOP) { Errno::STALE } else { error }
+}
+
+/// A path of this process that leads to what a descriptor stands for.
+pub fn link_to(descriptor: &OwnedFd) -> String {
+    format!("/proc/self/fd/{}", descriptor.as_raw_fd())
+}
+
+/// Opens anew what a descriptor stands for.
+pub fn open_again(descriptor: &OwnedFd, flags: OFlags) -> Result<OwnedFd> {
+    openat(CWD, link_to(descriptor).as_str(), flags | OFlags::CLOEXEC | OFlags::NOCTTY, Mode::empty())
+}

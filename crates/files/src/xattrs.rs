@@ -1,0 +1,104 @@
+//! Extended attributes: those of users, as the host has them. Those that give rights are not there.
+
+use std::sync::Arc;
+
+use rustix::fs::{XattrFlags, fstat, getxattr, listxattr, removexattr, setxattr};
+use rustix::io::Errno;
+
+use crate::attributes::with_access;
+use crate::message::{Body, Fields, Result};
+use crate::nodes::{Stamp, link_to};
+use crate::notion::{ATTRIBUTE, is_possible};
+use crate::server::Files;
+
+/// Longest value (`XATTR_SIZE_MAX`) and longest list of names.
+const LONGEST: usize = 65_536;
+/// What guests may have.
+const PREFIX: &[u8] = b"user.";
+
+impl Files {
+    pub(crate) fn get_xattr(&mut self, id: u64, mut fields: Fields<'_>) -> Result<Body> {
+        let size = fields.number()?;
+        fields.skip(4)?;
+        let name = fields.text()?;
+        if name == ATTRIBUTE {
+            return Err(Errno::NODATA);
+        }
+        if !name.starts_with(PREFIX) {
+            return Err(Errno::OPNOTSUPP);
+        }
+        let path = self.any_path(id)?;
+        let host = fstat(&path)?;
+        if !is_possible(&host) {
+            return Err(Errno::NODATA);
+        }
+        let mut value = vec![0; LONGEST];
+        let link = link_to(&path);
+        let length = getxattr(link.as_str(), name, &mut value)?;
+        value.truncate(length);
+        sized(value, size)
+    }
+
+    pub(crate) fn list_xattrs(&mut self, id: u64, mut fields: Fields<'_>) -> Result<Body> {
+        let size = fields.number()?;
+        let path = self.any_path(id)?;
+        if !is_possible(&fstat(&path)?) {
+            return sized(Vec::new(), size);
+        }
+        let mut names = vec![0; LONGEST];
+        let length = listxattr(link_to(&path).as_str(), &mut names)?;
+        names.truncate(length);
+        let shown: Vec<&[u8]> = names
+            .split_inclusive(|byte| *byte == 0)
+            .filter(|name| name.starts_with(PREFIX) && name.strip_suffix(&[0]) != Some(ATTRIBUTE))
+            .collect();
+        sized(shown.concat(), size)
+    }
+
+    pub(crate) fn set_xattr(&mut self, id: u64, mut fields: Fields<'_>) -> Result<Body> {
+        let (size, flags) = (fields.number()?, fields.number()?);
+        let name = fields.text()?;
+        let value = fields.bytes(usize::try_from(size).unwrap_or(usize::MAX))?;
+        if value.len() > LONGEST {
+            return Err(Errno::TOOBIG);
+        }
+        self.change_xattr(id, name, |link| setxattr(link, name, value, XattrFlags::from_bits_retain(flags)))
+    }
+
+    pub(crate) fn remove_xattr(&mut self, id: u64, mut fields: Fields<'_>) -> Result<Body> {
+        let name = fields.text()?;
+        if name == ATTRIBUTE {
+            return Err(Errno::NODATA);
+        }
+        self.change_xattr(id, name, |link| removexattr(link, name))
+    }
+
+    fn change_xattr(&mut self, id: u64, name: &[u8], act: impl Fn(&str) -> Result<()>) -> Result<Body> {
+        self.writable(id)?;
+        if name == ATTRIBUTE {
+            return Err(Errno::PERM);
+        }
+        if !name.starts_with(PREFIX) {
+            return Err(Errno::OPNOTSUPP);
+        }
+        let path = Arc::clone(&self.any_path(id)?);
+        let host = fstat(&path)?;
+        if !is_possible(&host) {
+            return Err(Errno::PERM);
+        }
+        let link = link_to(&path);
+        with_access(&link, &host, 0o200, || act(&link))?;
+        self.moved_on(id, Stamp::of(&host), Stamp::of(&fstat(&path)?));
+        Ok(Body::default())
+    }
+}
+
+/// A value, or how long it is when that is what was asked.
+fn sized(value: Vec<u8>, size: u32) -> Result<Body> {
+    let length = u32::try_from(value.len()).map_err(|_| Errno::TOOBIG)?;
+    match size {
+        0 => Ok(Body::default().number(length).number(0).done()),
+        size if size < length => Err(Errno::RANGE),
+        _ => Ok(Body(value)),
+    }
+}

@@ -1,0 +1,476 @@
+//! The server asked as a guest's kernel asks it, over a folder of this host.
+
+use std::ffi::OsStr;
+use std::fs::{self, File};
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use files::{Answer, Files, Tree};
+
+const LOOKUP: u32 = 1;
+const GETATTR: u32 = 3;
+const SETATTR: u32 = 4;
+const MKNOD: u32 = 8;
+const MKDIR: u32 = 9;
+const UNLINK: u32 = 10;
+const OPEN: u32 = 14;
+const READ: u32 = 15;
+const WRITE: u32 = 16;
+const RELEASE: u32 = 18;
+const SETXATTR: u32 = 21;
+const GETXATTR: u32 = 22;
+const LISTXATTR: u32 = 23;
+const FLUSH: u32 = 25;
+const INIT: u32 = 26;
+const OPENDIR: u32 = 27;
+const SETLK: u32 = 32;
+const SETLKW: u32 = 33;
+const CREATE: u32 = 35;
+const READDIRPLUS: u32 = 44;
+const RENAME2: u32 = 45;
+
+const KEEP_CACHE: u32 = 2;
+
+/// A guest's kernel in small.
+struct Guest {
+    files: Files,
+    user: u32,
+    group: u32,
+    folder: tempfile::TempDir,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Attributes {
+    size: u64,
+    mode: u32,
+    user: u32,
+    group: u32,
+}
+
+fn number(bytes: &[u8], at: usize) -> u32 {
+    u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap())
+}
+
+fn long(bytes: &[u8], at: usize) -> u64 {
+    u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap())
+}
+
+/// Attributes that begin there.
+fn attributes(bytes: &[u8], at: usize) -> Attributes {
+    Attributes {
+        size: long(bytes, at + 8),
+        mode: number(bytes, at + 60),
+        user: number(bytes, at + 68),
+        group: number(bytes, at + 72),
+    }
+}
+
+fn words(values: &[u32]) -> Vec<u8> {
+    values.iter().flat_map(|value| value.to_le_bytes()).collect()
+}
+
+fn longs(values: &[u64]) -> Vec<u8> {
+    values.iter().flat_map(|value| value.to_le_bytes()).collect()
+}
+
+fn named(front: Vec<u8>, name: &str) -> Vec<u8> {
+    [front, name.as_bytes().to_vec(), vec![0]].concat()
+}
+
+impl Guest {
+    /// Tree 0 may be written to, tree 1 not.
+    fn new() -> Self {
+        // On a disk: memory may keep no attributes of users.
+        let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+        for tree in ["0", "1"] {
+            fs::create_dir(folder.path().join(tree)).unwrap();
+        }
+        let top = OwnedFd::from(File::open(folder.path()).unwrap());
+        let trees = vec![Tree { is_writable: true }, Tree { is_writable: false }];
+        let (user, group) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
+        let mut guest = Self { files: Files::new(top, trees), user, group, folder };
+        guest.ask(INIT, 0, &words(&[7, 36, 131_072, u32::MAX])).unwrap();
+        guest
+    }
+
+    fn path(&self, path: &str) -> PathBuf {
+        self.folder.path().join(path)
+    }
+
+    fn request(&self, opcode: u32, node: u64, body: &[u8]) -> Vec<u8> {
+        let length = u32::try_from(40 + body.len()).unwrap();
+        let head = [words(&[length, opcode]), longs(&[77, node]), words(&[self.user, self.group, 1, 0])];
+        [head.concat(), body.to_vec()].concat()
+    }
+
+    /// What is answered, or the number of the error.
+    fn ask(&mut self, opcode: u32, node: u64, body: &[u8]) -> Result<Vec<u8>, i32> {
+        let request = self.request(opcode, node, body);
+        let answer = match self.files.handle(&request, 1 << 20) {
+            Answer::None => panic!("no answer"),
+            Answer::Now(answer) => answer,
+            Answer::Later(job) => job(),
+        };
+        assert_eq!((number(&answer, 0) as usize, long(&answer, 8)), (answer.len(), 77));
+        match number(&answer, 4).cast_signed() {
+            0 => Ok(answer[16..].to_vec()),
+            error => Err(-error),
+        }
+    }
+
+    fn lookup(&mut self, node: u64, name: &str) -> Result<(u64, Attributes), i32> {
+        let entry = self.ask(LOOKUP, node, &named(Vec::new(), name))?;
+        Ok((long(&entry, 0), attributes(&entry, 40)))
+    }
+
+    /// The node of a path, each step looked up.
+    fn walk(&mut self, path: &str) -> u64 {
+        path.split('/').fold(1, |node, name| self.lookup(node, name).unwrap().0)
+    }
+
+    fn create(&mut self, parent: u64, name: &str, flags: i32, mode: u32) -> Result<(u64, u64), i32> {
+        let body = words(&[flags.cast_unsigned() | 0o100, mode, 0, 0]);
+        let made = self.ask(CREATE, parent, &named(body, name))?;
+        Ok((long(&made, 0), long(&made, 128)))
+    }
+
+    /// Handle, and what OPEN said.
+    fn open(&mut self, node: u64, flags: i32) -> Result<(u64, u32), i32> {
+        let opened = self.ask(OPEN, node, &words(&[flags.cast_unsigned(), 0]))?;
+        Ok((long(&opened, 0), number(&opened, 8)))
+    }
+
+    fn read(&mut self, node: u64, handle: u64) -> Vec<u8> {
+        let body = [longs(&[handle, 0]), words(&[65_536, 0]), longs(&[0]), words(&[0, 0])].concat();
+        self.ask(READ, node, &body).unwrap()
+    }
+
+    fn write(&mut self, node: u64, handle: u64, at: u64, data: &[u8], how: u32) -> Result<(), i32> {
+        let size = u32::try_from(data.len()).unwrap();
+        let front = [longs(&[handle, at]), words(&[size, how]), longs(&[0]), words(&[0, 0])].concat();
+        self.ask(WRITE, node, &[front, data.to_vec()].concat()).map(drop)
+    }
+
+    fn set(&mut self, node: u64, valid: u32, mode: u32, owner: (u32, u32)) -> Result<Attributes, i32> {
+        let body =
+            [words(&[valid, 0]), longs(&[0, 0, 0, 0, 0, 0]), words(&[0, 0, 0, mode, 0, owner.0, owner.1, 0])];
+        self.ask(SETATTR, node, &body.concat()).map(|answer| attributes(&answer, 16))
+    }
+
+    fn get(&mut self, node: u64) -> Result<Attributes, i32> {
+        self.ask(GETATTR, node, &[0; 16]).map(|answer| attributes(&answer, 16))
+    }
+
+    fn lock(&mut self, node: u64, handle: u64, owner: u64, kind: u32, flags: u32) -> Result<(), i32> {
+        let body =
+            [longs(&[handle, owner, 0, i64::MAX.cast_unsigned()]), words(&[kind, 5, flags, 0])].concat();
+        self.ask(SETLK, node, &body).map(drop)
+    }
+}
+
+const STALE: i32 = 116;
+
+#[test]
+fn what_is_written_is_the_hosts_and_read_again() {
+    let mut guest = Guest::new();
+    let tree = guest.walk("0");
+    let (node, handle) = guest.create(tree, "a", 2, 0o640).unwrap();
+    guest.write(node, handle, 0, b"hello", 0).unwrap();
+    assert_eq!(fs::read(guest.path("0/a")).unwrap(), b"hello");
+    assert_eq!(guest.read(node, handle), b"hello");
+    assert_eq!(guest.get(node).unwrap().size, 5);
+    let meta = fs::metadata(guest.path("0/a")).unwrap();
+    assert_eq!((meta.mode() & 0o7777, meta.uid()), (0o640, guest.user));
+}
+
+#[test]
+fn names_lead_nowhere_else_and_trees_are_those_that_were_given() {
+    let mut guest = Guest::new();
+    fs::create_dir(guest.path("2")).unwrap();
+    for name in ["2", "00", "x", "..", "."] {
+        assert!(guest.lookup(1, name).is_err(), "{name}");
+    }
+    let tree = guest.walk("0");
+    for name in ["..", ".", "a/b", ""] {
+        assert!(guest.lookup(tree, name).is_err(), "{name}");
+        assert!(guest.create(tree, name, 2, 0o600).is_err(), "{name}");
+    }
+    // A link that leads out is a link.
+    std::os::unix::fs::symlink("/etc", guest.path("0/out")).unwrap();
+    let (out, what) = guest.lookup(tree, "out").unwrap();
+    assert_eq!(what.mode & 0o170_000, 0o120_000);
+    assert_eq!(guest.lookup(out, "passwd").unwrap_err(), 20);
+    assert!(guest.open(out, 0).is_err());
+}
+
+#[test]
+fn nothing_is_written_in_a_tree_that_is_only_read() {
+    let mut guest = Guest::new();
+    fs::write(guest.path("1/a"), "x").unwrap();
+    let tree = guest.walk("1");
+    let node = guest.walk("1/a");
+    assert_eq!(guest.open(node, 1), Err(30));
+    assert_eq!(guest.open(node, 0o1000), Err(30));
+    assert_eq!(guest.create(tree, "b", 2, 0o600), Err(30));
+    assert_eq!(guest.set(node, 1, 0o600, (0, 0)), Err(30));
+    assert_eq!(guest.ask(UNLINK, tree, &named(Vec::new(), "a")), Err(30));
+    let (_, said) = guest.open(node, 0).unwrap();
+    assert_eq!(said & KEEP_CACHE, KEEP_CACHE);
+}
+
+#[test]
+fn owners_and_set_id_bits_stay_among_guests() {
+    let mut guest = Guest::new();
+    let tree = guest.walk("0");
+    let host = (guest.user, guest.group);
+    (guest.user, guest.group) = (4321, 4322);
+    let (node, handle) = guest.create(tree, "a", 2, 0o4755).unwrap();
+    let seen = guest.get(node).unwrap();
+    assert_eq!((seen.mode & 0o7777, seen.user, seen.group), (0o4755, 4321, 4322));
+    let on_host = |guest: &Guest, path: &str| {
+        let meta = fs::metadata(guest.path(path)).unwrap();
+        (meta.mode() & 0o7777, meta.uid())
+    };
+    assert_eq!(on_host(&guest, "0/a"), (0o755, host.0));
+    // A write by somebody else takes the bit away.
+    guest.write(node, handle, 0, b"x", 4).unwrap();
+    assert_eq!(guest.get(node).unwrap().mode & 0o7777, 0o755);
+    guest.set(node, 1, 0o2711, (0, 0)).unwrap();
+    assert_eq!((guest.get(node).unwrap().mode & 0o7777, on_host(&guest, "0/a").0), (0o2711, 0o711));
+    // Back to the caller: nothing is left of it.
+    let seen = guest.set(node, 7, 0o644, host).unwrap();
+    assert_eq!((seen.user, seen.group, seen.mode & 0o7777), (host.0, host.1, 0o644));
+    let list = guest.ask(LISTXATTR, node, &words(&[1000, 0])).unwrap();
+    assert_eq!(list, b"");
+    // A folder with a group of its own hands it on.
+    let made = guest.ask(MKDIR, tree, &named(words(&[0o2775, 0]), "d")).unwrap();
+    let folder = long(&made, 0);
+    guest.group = 9;
+    let below = guest.ask(MKDIR, folder, &named(words(&[0o755, 0]), "e")).unwrap();
+    let below = attributes(&below, 40);
+    assert_eq!((below.group, below.mode & 0o7777), (4322, 0o2755));
+    assert_eq!(on_host(&guest, "0/d/e").0, 0o755);
+}
+
+#[test]
+fn devices_are_refused_and_sockets_and_pipes_made() {
+    let mut guest = Guest::new();
+    let tree = guest.walk("0");
+    let make = |guest: &mut Guest, name: &str, mode: u32| {
+        guest.ask(MKNOD, tree, &named(words(&[mode, 0x103, 0, 0]), name)).map(drop)
+    };
+    assert_eq!(make(&mut guest, "c", 0o020_666), Err(1));
+    assert_eq!(make(&mut guest, "b", 0o060_666), Err(1));
+    assert_eq!((make(&mut guest, "p", 0o010_600), make(&mut guest, "s", 0o140_600)), (Ok(()), Ok(())));
+    assert!(fs::metadata(guest.path("0/p")).unwrap().file_type().is_fifo());
+    assert!(fs::metadata(guest.path("0/s")).unwrap().file_type().is_socket());
+    // The guest's kernel serves them: here they are never opened.
+    let pipe = guest.walk("0/p");
+    assert!(guest.open(pipe, 0).is_err());
+    assert_eq!(guest.set(pipe, 2, 0, (guest.user + 1, 0)), Err(1));
+}
+
+#[test]
+fn the_guests_cache_goes_when_the_host_has_written() {
+    let mut guest = Guest::new();
+    let path = guest.path("0/a");
+    fs::write(&path, "first").unwrap();
+    std::thread::sleep(std::time::Duration::from_millis(40));
+    let node = guest.walk("0/a");
+    let (_, said) = guest.open(node, 0).unwrap();
+    assert_eq!(said & KEEP_CACHE, 0, "nothing is known yet");
+    assert_eq!(guest.open(node, 0).unwrap().1 & KEEP_CACHE, KEEP_CACHE);
+    fs::write(&path, "other").unwrap();
+    // Its kernel asks again what the file is, and forgets what it was.
+    assert_eq!(guest.open(node, 0), Err(STALE));
+    assert_eq!(guest.lookup(2, "a").unwrap().0, node);
+    assert_eq!(guest.open(node, 0).unwrap().1 & KEEP_CACHE, 0);
+}
+
+#[test]
+fn a_name_that_leads_elsewhere_by_now_is_stale() {
+    let mut guest = Guest::new();
+    fs::create_dir(guest.path("0/d")).unwrap();
+    fs::write(guest.path("0/d/a"), "old").unwrap();
+    let node = guest.walk("0/d/a");
+    fs::write(guest.path("0/d/b"), "new").unwrap();
+    fs::rename(guest.path("0/d/b"), guest.path("0/d/a")).unwrap();
+    assert_eq!(guest.open(node, 0), Err(STALE));
+    let node = guest.walk("0/d/a");
+    let (handle, _) = guest.open(node, 0).unwrap();
+    assert_eq!(guest.read(node, handle), b"new");
+    // Also when it is a folder above that has changed.
+    fs::rename(guest.path("0/d"), guest.path("0/e")).unwrap();
+    fs::create_dir(guest.path("0/d")).unwrap();
+    assert_eq!(guest.open(node, 0), Err(STALE));
+}
+
+#[test]
+fn what_is_open_goes_on_without_a_name() {
+    let mut guest = Guest::new();
+    let tree = guest.walk("0");
+    let (node, handle) = guest.create(tree, "a", 2, 0o600).unwrap();
+    guest.ask(UNLINK, tree, &named(Vec::new(), "a")).unwrap();
+    guest.write(node, handle, 0, b"still", 0).unwrap();
+    assert_eq!((guest.get(node).unwrap().size, guest.read(node, handle)), (5, b"still".to_vec()));
+    assert_eq!(guest.set(node, 1, 0o640, (0, 0)).unwrap().mode & 0o777, 0o640);
+    // Opened again through /proc.
+    let (again, _) = guest.open(node, 0).unwrap();
+    assert_eq!(guest.read(node, again), b"still");
+    assert!(!guest.path("0/a").exists());
+}
+
+#[test]
+fn what_a_file_is_renamed_to_is_found() {
+    let mut guest = Guest::new();
+    let tree = guest.walk("0");
+    let (one, _) = guest.create(tree, "one", 2, 0o600).unwrap();
+    let (two, handle) = guest.create(tree, "two", 2, 0o600).unwrap();
+    guest.write(two, handle, 0, b"2", 0).unwrap();
+    let both = |flags: u32| [[longs(&[tree]), words(&[flags, 0])].concat(), b"one\0two\0".to_vec()].concat();
+    assert_eq!(guest.ask(RENAME2, tree, &both(1)), Err(17));
+    guest.ask(RENAME2, tree, &both(2)).unwrap();
+    assert_eq!(fs::read(guest.path("0/one")).unwrap(), b"2");
+    assert_eq!((guest.lookup(tree, "one").unwrap().0, guest.lookup(tree, "two").unwrap().0), (two, one));
+    guest.ask(RENAME2, tree, &both(0)).unwrap();
+    assert_eq!(guest.lookup(tree, "one").unwrap_err(), 2);
+    assert_eq!(guest.lookup(tree, "two").unwrap().0, two);
+    assert!(guest.ask(RENAME2, tree, &both(4)).is_err(), "whiteouts are devices");
+}
+
+#[test]
+fn locks_are_the_hosts() {
+    use rustix::fs::{FlockOperation, flock};
+    let mut guest = Guest::new();
+    let tree = guest.walk("0");
+    let (node, handle) = guest.create(tree, "a", 2, 0o600).unwrap();
+    let host = File::open(guest.path("0/a")).unwrap();
+    flock(&host, FlockOperation::NonBlockingLockExclusive).unwrap();
+    assert_eq!(guest.lock(node, handle, 1, 1, 1), Err(11));
+    flock(&host, FlockOperation::Unlock).unwrap();
+    assert_eq!(guest.lock(node, handle, 1, 1, 1), Ok(()));
+    assert!(flock(&host, FlockOperation::NonBlockingLockShared).is_err());
+    // Records: owners exclude each other, and closing gives back.
+    assert_eq!((guest.lock(node, handle, 1, 1, 0), guest.lock(node, handle, 2, 0, 0)), (Ok(()), Err(11)));
+    guest.ask(FLUSH, node, &longs(&[handle, 0, 1])).unwrap();
+    assert_eq!(guest.lock(node, handle, 2, 0, 0), Ok(()));
+    guest.ask(RELEASE, node, &[longs(&[handle]), words(&[0, 0]), longs(&[0])].concat()).unwrap();
+    flock(&host, FlockOperation::NonBlockingLockExclusive).unwrap();
+}
+
+#[test]
+fn who_waits_for_a_lock_waits_elsewhere() {
+    let mut guest = Guest::new();
+    let tree = guest.walk("0");
+    let (node, handle) = guest.create(tree, "a", 2, 0o600).unwrap();
+    guest.lock(node, handle, 1, 1, 0).unwrap();
+    let body = [longs(&[handle, 2, 0, 9]), words(&[1, 5, 0, 0])].concat();
+    let request = guest.request(SETLKW, node, &body);
+    let Answer::Later(job) = guest.files.handle(&request, 4096) else { panic!("it waits") };
+    let waiting = std::thread::spawn(job);
+    guest.lock(node, handle, 1, 2, 0).unwrap();
+    assert_eq!(number(&waiting.join().unwrap(), 4), 0);
+}
+
+#[test]
+fn who_waits_for_each_other_is_told() {
+    let mut guest = Guest::new();
+    let tree = guest.walk("0");
+    let (one, first) = guest.create(tree, "a", 2, 0o600).unwrap();
+    let (two, second) = guest.create(tree, "b", 2, 0o600).unwrap();
+    guest.lock(one, first, 1, 1, 0).unwrap();
+    guest.lock(two, second, 2, 1, 0).unwrap();
+    let wait = |handle: u64, owner: u64| [longs(&[handle, owner, 0, 9]), words(&[1, 5, 0, 0])].concat();
+    let request = guest.request(SETLKW, two, &wait(second, 1));
+    let Answer::Later(job) = guest.files.handle(&request, 4096) else { panic!("it waits") };
+    assert_eq!(guest.ask(SETLKW, one, &wait(first, 2)), Err(35));
+    guest.lock(two, second, 2, 2, 0).unwrap();
+    assert_eq!(number(&job(), 4), 0);
+}
+
+#[test]
+fn attributes_of_users_are_the_hosts_and_others_are_not_there() {
+    let mut guest = Guest::new();
+    let tree = guest.walk("0");
+    let (node, _) = guest.create(tree, "a", 2, 0o600).unwrap();
+    let set = |guest: &mut Guest, name: &str| {
+        guest.ask(SETXATTR, node, &[named(words(&[1, 0]), name), b"v".to_vec()].concat()).map(drop)
+    };
+    set(&mut guest, "user.x").unwrap();
+    assert_eq!(guest.ask(GETXATTR, node, &named(words(&[10, 0]), "user.x")).unwrap(), b"v");
+    assert_eq!(guest.ask(LISTXATTR, node, &words(&[100, 0])).unwrap(), b"user.x\0");
+    for name in ["user.bulkhead", "trusted.x", "security.capability", "system.posix_acl_access"] {
+        assert!(set(&mut guest, name).is_err(), "{name}");
+        assert!(guest.ask(GETXATTR, node, &named(words(&[10, 0]), name)).is_err(), "{name}");
+    }
+}
+
+#[test]
+fn root_may_what_the_owners_mode_forbids() {
+    let mut guest = Guest::new();
+    fs::write(guest.path("0/a"), "x").unwrap();
+    fs::set_permissions(guest.path("0/a"), fs::Permissions::from_mode(0o444)).unwrap();
+    let node = guest.walk("0/a");
+    let opened = guest.open(node, 1).or_else(|_| {
+        guest.walk("0/a");
+        guest.open(node, 1)
+    });
+    assert!(opened.is_ok(), "{opened:?}");
+    assert_eq!(fs::metadata(guest.path("0/a")).unwrap().mode() & 0o777, 0o444);
+}
+
+#[test]
+fn a_folder_is_listed_with_all_that_is_known() {
+    let mut guest = Guest::new();
+    let names: Vec<String> = (0..50).map(|number| format!("file-{number}")).collect();
+    for name in &names {
+        fs::write(guest.path("0").join(name), "x").unwrap();
+    }
+    let tree = guest.walk("0");
+    let opened = guest.ask(OPENDIR, tree, &words(&[0, 0])).unwrap();
+    let (handle, mut offset, mut found) = (long(&opened, 0), 0, Vec::new());
+    loop {
+        let body = [longs(&[handle, offset]), words(&[4096, 0]), longs(&[0]), words(&[0, 0])].concat();
+        let listed = guest.ask(READDIRPLUS, tree, &body).unwrap();
+        assert!(listed.len() <= 4096);
+        let mut rest = listed.as_slice();
+        while !rest.is_empty() {
+            let length = number(rest, 128 + 16) as usize;
+            let name = Path::new(OsStr::from_bytes(&rest[152..152 + length])).to_path_buf();
+            if long(rest, 0) != 0 {
+                assert_eq!((attributes(rest, 40).size, number(rest, 128 + 20)), (1, 8));
+                found.push(name.to_string_lossy().into_owned());
+            }
+            offset = long(rest, 128 + 8);
+            rest = &rest[128 + (24 + length).next_multiple_of(8)..];
+        }
+        if listed.is_empty() {
+            break;
+        }
+    }
+    found.sort();
+    let mut names = names;
+    names.sort();
+    assert_eq!(found, names);
+}
+
+#[test]
+fn rubbish_is_refused() {
+    let mut guest = Guest::new();
+    for opcode in 0..60 {
+        for node in [0, 1, 2, u64::MAX] {
+            for body in [&[][..], &[0; 7], &[0xff; 48], &[0; 200], &[0xff; 5000]] {
+                let request = guest.request(opcode, node, body);
+                if let Answer::Now(answer) = guest.files.handle(&request, 64) {
+                    assert!(answer.len() <= 80, "{opcode}");
+                }
+                // A length that lies.
+                let mut lying = request;
+                lying[0] ^= 1;
+                let _ = guest.files.handle(&lying, 64);
+            }
+        }
+    }
+}
