@@ -305,8 +305,8 @@ fn what_would_give_a_guest_more_is_not_opened_for_writing() {
         assert!(complaint(&output).contains(why), "{}", complaint(&output));
     };
     // Where what must be undone is written down.
-    refused(&temporary, "bulkhead's own folder");
-    refused(&above, "bulkhead's own folder");
+    refused(&temporary, "bulkhead's own");
+    refused(&above, "bulkhead's own");
     let open = here.path("open");
     fs::create_dir(&open).expect("the test's own files");
     fs::copy("/bin/true", open.join("program")).expect("the test's own files");
