@@ -1,6 +1,6 @@
 //! `bulkhead up --emit`: what is written is understood by those it is for, and a program runs by it without us.
 
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -68,6 +68,61 @@ fn run(command: &mut Command) -> (bool, String) {
     (output.status.success(), String::from_utf8_lossy(&output.stderr).into_owned())
 }
 
+/// Runs the script of a partition.
+fn run_to_its_end(folder: &Path, name: &str) {
+    let console = folder.join(format!("{name}.output/console"));
+    let console = || std::fs::read_to_string(&console).unwrap_or_default();
+    let script = folder.join(format!("{name}.sh"));
+    let mut child = Command::new(script).stdin(Stdio::null()).spawn().expect("a script that was written");
+    let begun = Instant::now();
+    while begun.elapsed() < HANGS {
+        if let Some(status) = child.try_wait().expect("it is ours") {
+            assert!(status.success(), "{}", console());
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    let _ = child.kill();
+    let _ = child.wait();
+    panic!("{}", console());
+}
+
+#[test]
+fn what_a_program_leaves_by_the_script_gives_nobody_rights() {
+    let dir = tempfile::tempdir().expect("the test's own");
+    let (file, data) = (dir.path().join("works.toml"), dir.path().join("data"));
+    std::fs::create_dir(&data).expect("the test's own");
+    let set = format!(
+        "accelerator = \"tcg\"\n[partition.a]\nrw = [\"{0}\"]\nmemory_mib = 192\nprogram = [\"/bin/sh\", \"-c\", \
+         \"cd {0} && cp /bin/true tool && chmod 6755 tool && stat -c %a tool; mknod null c 1 3; chown 7:7 tool; \
+         ls -l; echo kept >text\"]\n",
+        data.display()
+    );
+    std::fs::write(&file, set).expect("the test's own");
+    let folder = dir.path().join("qemu");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_bulkhead"));
+    command.arg("up").arg(&file).args(["--emit", "qemu", "--out"]).arg(&folder);
+    let output = command.output().expect("the test's own");
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    if output.status.code() == Some(3) {
+        return skip(Need::Vm, said);
+    }
+    assert!(output.status.success() && said.contains("user.virtfs") && said.contains("not root"), "{said}");
+    run_to_its_end(&folder, "a");
+    let seen = std::fs::read_to_string(folder.join("a.output/out")).expect("what it said");
+    assert_eq!(std::fs::read_to_string(data.join("text")).expect(&seen), "kept\n", "{seen}");
+    let mut found = 0;
+    for entry in std::fs::read_dir(&data).expect("the test's own") {
+        let (entry, mine) = (entry.expect("an entry"), dir.path().metadata().expect("the test's own"));
+        let meta = entry.metadata().expect("an entry");
+        let shown = entry.path().display().to_string();
+        assert!(meta.is_file() && meta.mode() & 0o7077 == 0, "{shown}: {:o}\n{seen}", meta.mode());
+        assert_eq!(meta.uid(), mine.uid(), "{shown}\n{seen}");
+        found += 1;
+    }
+    assert!(found >= 2, "{seen}");
+}
+
 #[test]
 fn a_program_runs_by_the_script_alone() {
     let dir = tempfile::tempdir().unwrap();
@@ -79,33 +134,20 @@ fn a_program_runs_by_the_script_alone() {
         let (fine, why) = run(Command::new("/bin/sh").arg("-n").arg(folder.join(script)));
         assert!(fine, "{script}: {why}");
     }
-    let mut child = Command::new(folder.join("hello.sh")).stdin(Stdio::null()).spawn().unwrap();
-    let begun = Instant::now();
-    let status = loop {
-        if let Some(status) = child.try_wait().unwrap() {
-            break status;
-        }
-        if begun.elapsed() > HANGS {
-            child.kill().unwrap();
-            child.wait().unwrap();
-            panic!("{}", std::fs::read_to_string(folder.join("hello.console")).unwrap_or_default());
-        }
-        std::thread::sleep(Duration::from_millis(50));
-    };
+    run_to_its_end(&folder, "hello");
     let read = |name: &str| std::fs::read_to_string(folder.join(name)).unwrap();
-    assert!(status.success(), "{}", read("hello.console"));
     assert_eq!(
-        read("hello.out"),
+        read("hello.output/out"),
         "it's and $HOME 100%\n2097152 400\n1048576 600\n",
         "{}",
-        read("hello.console")
+        read("hello.output/console")
     );
-    assert_eq!(read("hello.err"), "to the other\n");
+    assert_eq!(read("hello.output/err"), "to the other\n");
     let script = read("all-partitions");
     let memory = script.lines().find_map(|line| line.strip_prefix("rm -rf ")).expect("it clears up");
     assert_eq!(std::fs::metadata(Path::new(memory).join("frames")).unwrap().len(), 1 << 20);
     std::fs::remove_dir_all(memory).unwrap();
-    let end = read("hello.end");
+    let end = read("hello.output/end");
     assert!(end.lines().last().is_some_and(|line| line.contains("\"ended\"") && line.contains('7')), "{end}");
 }
 
@@ -149,6 +191,7 @@ fn what_is_written_for_others_is_no_wider_open_than_it_must_be() {
     }
     let mode = |name: &str| std::fs::metadata(folder.join(name)).unwrap().permissions().mode() & 0o777;
     assert_eq!((mode("hello.initrd"), mode("hello.sh"), mode("kernel")), (0o600, 0o700, 0o644));
+    assert_eq!(mode("hello.output"), 0o700);
     assert_eq!(others.metadata().unwrap().len(), 0, "who had the old file open sees nothing of the new one");
     for (manager, file, wanted) in
         [("libvirt", "works-hello.xml", 0o600), ("systemd", "works-hello.service", 0o644)]

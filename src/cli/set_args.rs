@@ -39,8 +39,8 @@ CPUs and memory, and BULKHEAD_PART (from 0) and BULKHEAD_PARTS in its environmen
 
 --emit starts nothing: it writes files with which another manager runs the same partitions without Bulkhead, and \
 beside them the kernel and a first file system for each program. Such a program starts by itself with an empty input; \
-its output is in NAME.out and NAME.err, how it ended in NAME.end, the guest's console in NAME.console. What a manager \
-cannot do is said on stderr and in the files.
+its output is in NAME.output/out and err, how it ended in end, the guest's console in console. What a manager cannot \
+do is said on stderr and in the files.
 
 Exit codes:
   0 all of it runs

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use super::words::{PORTS, kernel_words};
+use super::words::{CONSOLE_FILE, PORTS, kernel_words};
 use super::xml::Xml;
 use super::{Emission, Emitted, KERNEL_FILE, Prepared, initrd_file, text};
 use crate::model::experiment::Accelerator;
@@ -183,13 +183,13 @@ fn cpu(xml: &mut Xml, emission: &Emission, partition: &Prepared) -> Result<(), S
 }
 
 fn devices(xml: &mut Xml, emission: &Emission, partition: &Prepared) -> Result<(), String> {
-    let name = &partition.spec.name;
     xml.text("emulator", &[], text(&emission.qemu)?);
     for (number, spec) in partition.spec.disks.iter().enumerate() {
         disk(xml, number, spec)?;
     }
     for share in &partition.shares {
-        let kind = [("type", "mount"), ("accessmode", "passthrough"), ("multidevs", "remap")];
+        let mode = if share.writable { "mapped" } else { "passthrough" };
+        let kind = [("type", "mount"), ("accessmode", mode), ("multidevs", "remap")];
         xml.element("filesystem", &kind, |xml| -> Result<(), String> {
             xml.empty("source", &[("dir", text(&share.path)?)]);
             xml.empty("target", &[("dir", &share.tag)]);
@@ -215,7 +215,7 @@ fn devices(xml: &mut Xml, emission: &Emission, partition: &Prepared) -> Result<(
         })?;
     }
     xml.element("serial", &[("type", "file")], |xml| -> Result<(), String> {
-        xml.empty("source", &[("path", &emission.beside(&format!("{name}.console"))?)]);
+        xml.empty("source", &[("path", &emission.output(partition, CONSOLE_FILE)?)]);
         xml.empty("target", &[("port", "0")]);
         Ok(())
     })?;
@@ -225,9 +225,9 @@ fn devices(xml: &mut Xml, emission: &Emission, partition: &Prepared) -> Result<(
             Ok(())
         })?;
     }
-    for (port, ending) in PORTS.into_iter().filter(|_| partition.is_program()) {
+    for (port, name) in PORTS.into_iter().filter(|_| partition.is_program()) {
         xml.element("channel", &[("type", "file")], |xml| -> Result<(), String> {
-            xml.empty("source", &[("path", &emission.beside(&format!("{name}.{ending}"))?)]);
+            xml.empty("source", &[("path", &emission.output(partition, name)?)]);
             xml.empty("target", &[("type", "virtio"), ("name", port)]);
             Ok(())
         })?;

@@ -7,8 +7,8 @@
 //!                 what cannot be said there: remarks, in the files as comments and on stderr
 //! ```
 //! A program's partition boots the kernel and first file system that lie beside these files. Nobody is at the other end
-//! of its link there, so the program starts by itself: its output goes to `NAME.out` and `NAME.err`, how it ended to
-//! `NAME.end`, and its input is empty.
+//! of its link there, so the program starts by itself: its output goes to `out` and `err` in the folder
+//! `NAME.output`, how it ended to `end`, its guest's console to `console`; its input is empty. Nothing else there is written to.
 
 mod libvirt;
 mod qemu;
@@ -116,6 +116,11 @@ pub fn initrd_file(partition: &str) -> String {
     format!("{partition}.initrd")
 }
 
+/// Name of the folder that a partition writes to.
+pub fn output_folder(partition: &str) -> String {
+    format!("{partition}.output")
+}
+
 impl Emission {
     /// Under which the partition is known to the manager.
     fn full_name(&self, partition: &Prepared) -> String {
@@ -127,6 +132,16 @@ impl Emission {
         text(&self.folder.join(name)).map(str::to_owned)
     }
 
+    /// Where a partition writes: a folder of its own, so that it can be kept from all others.
+    fn output_folder(&self, partition: &Prepared) -> PathBuf {
+        self.folder.join(output_folder(&partition.spec.name))
+    }
+
+    /// A file that it writes to.
+    fn output(&self, partition: &Prepared, name: &str) -> Result<String, String> {
+        text(&self.output_folder(partition).join(name)).map(str::to_owned)
+    }
+
     fn common_remarks(&self, emitted: &mut Emitted) {
         for (name, links) in &self.networks {
             if *links > 1 {
@@ -135,12 +150,19 @@ impl Emission {
                 ));
             }
         }
-        let sees_all = |share: &ShareArgument| matches!(share.tree, SharedTree::Only(_));
-        for partition in self.partitions.iter().filter(|partition| partition.shares.iter().any(sees_all)) {
+        for partition in &self.partitions {
             let name = &partition.spec.name;
-            emitted.remark(format!(
-                "{name}: its program sees all of this host's files, read-only, not only the system's"
-            ));
+            let shares = &partition.shares;
+            if shares.iter().any(|share| matches!(share.tree, SharedTree::Only(_))) {
+                emitted.remark(format!(
+                    "{name}: its program sees all of this host's files, read-only, not only the system's"
+                ));
+            }
+            if shares.iter().any(|share| share.writable) {
+                emitted.remark(format!(
+                    "{name}: what it writes is 0600 here, and modes, owners, devices and symbolic links stand beside                      the files (attributes user.virtfs.*), which only such a QEMU reads"
+                ));
+            }
         }
     }
 }

@@ -11,6 +11,10 @@ use crate::model::partition::set::Restart;
 
 /// Writes the scripts, and one that starts all of them.
 pub fn write(emission: &Emission, emitted: &mut Emitted) -> Result<(), String> {
+    emitted.remark(
+        "QEMU runs as whoever starts these scripts, with all that user may do: not root, if what runs in the partitions \
+         is not trusted; units of systemd hold it back".to_owned(),
+    );
     for partition in &emission.partitions {
         let script = script(emission, partition, emitted)?;
         emitted.file(format!("{}.sh", partition.spec.name), script, true);

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::quote::{comment, unit, unit_path, unit_value};
 use super::words::groups;
-use super::{Emission, Emitted, Prepared, text};
+use super::{Emission, Emitted, Prepared, initrd_file, text};
 use crate::model::experiment::Accelerator;
 use crate::model::partition::Priority;
 use crate::model::partition::set::Restart;
@@ -111,12 +111,15 @@ fn walls(emission: &Emission, partition: &Prepared) -> Result<String, String> {
     let rights = match (emission.user, partition.shares.is_empty(), writes) {
         (Some(_), ..) | (_, true, _) => "",
         (_, _, false) => "CAP_DAC_READ_SEARCH",
-        (_, _, true) => "CAP_DAC_READ_SEARCH CAP_DAC_OVERRIDE CAP_CHOWN CAP_FOWNER",
+        (_, _, true) => "CAP_DAC_READ_SEARCH CAP_DAC_OVERRIDE",
     };
     set("CapabilityBoundingSet", rights);
     let shares = partition.shares.iter().map(|share| (share.path.as_path(), share.writable));
     let disks = spec.disks.iter().map(|disk| (disk.file.as_path(), !disk.read_only));
-    let paths: Vec<(&Path, bool)> = shares.chain(disks).chain([(emission.folder.as_path(), true)]).collect();
+    let output = emission.output_folder(partition);
+    // Beside what it writes lies what it boots.
+    let beside = [(emission.folder.as_path(), false), (output.as_path(), true)];
+    let paths: Vec<(&Path, bool)> = shares.chain(disks).chain(beside).collect();
     let touches = |place: &str| {
         paths.iter().any(|(path, _)| path.starts_with(place) || Path::new(place).starts_with(path))
     };
@@ -129,6 +132,11 @@ fn walls(emission: &Emission, partition: &Prepared) -> Result<String, String> {
     }
     for (path, _) in paths.iter().filter(|(path, writable)| *writable && !path.starts_with("/dev")) {
         set("ReadWritePaths", &unit_path(text(path)?));
+    }
+    // What programs find in their environments is theirs alone.
+    for other in emission.partitions.iter().filter(|other| other.is_program() && other.spec.name != spec.name)
+    {
+        set("InaccessiblePaths", &unit_path(&emission.beside(&initrd_file(&other.spec.name))?));
     }
     if emission.accelerator != Accelerator::Tcg {
         set("DeviceAllow", "/dev/kvm rw");

@@ -9,13 +9,15 @@ use crate::model::platform::DiskBus;
 use crate::platforms::lab::address::Mac;
 use crate::platforms::vm::guest::{ERROR_PORT, INPUT_PORT, LINK_PORT, LinkDevice, OUTPUT_PORT};
 use crate::platforms::vm::qemu::{
-    DiskArgument, Engine, Extras, HostCounter, MACHINE, MemoryArgument, SectionArgument, Throttle,
+    DiskArgument, Engine, Extras, HostCounter, MACHINE, MemoryArgument, SANDBOX, SectionArgument, Throttle,
     command_line,
 };
 
 /// UDP port of networks that are multicast groups.
 const GROUP_PORT: u16 = 17_077;
-/// Ports of a program's partition, with the end of the name of the file that each is written to.
+/// Name of the file that the guest's console is written to, in the partition's folder.
+pub const CONSOLE_FILE: &str = "console";
+/// Ports of a program's partition, with the name of the file that each is written to.
 pub const PORTS: [(&str, &str); 3] = [(LINK_PORT, "end"), (OUTPUT_PORT, "out"), (ERROR_PORT, "err")];
 
 /// Words that belong together.
@@ -37,6 +39,7 @@ pub fn groups(
     if partition.is_program() {
         groups.push(kernel(emission, partition)?);
     }
+    groups.push(sandbox());
     groups.push(console(emission, partition)?);
     groups.push(rest(partition)?);
     let networks = networks(partition, emitted)?;
@@ -74,6 +77,11 @@ fn machine(emission: &Emission, partition: &Prepared) -> Group {
     Group { about: "the machine", words }
 }
 
+/// QEMU's own filter of system calls, as with us.
+fn sandbox() -> Group {
+    Group { about: "what it may not do any more, once it has started", words: owned(&["-sandbox", SANDBOX]) }
+}
+
 fn kernel(emission: &Emission, partition: &Prepared) -> Result<Group, String> {
     let (kernel, initrd) =
         (emission.beside(KERNEL_FILE)?, emission.beside(&initrd_file(&partition.spec.name))?);
@@ -85,19 +93,18 @@ fn kernel(emission: &Emission, partition: &Prepared) -> Result<Group, String> {
 }
 
 fn console(emission: &Emission, partition: &Prepared) -> Result<Group, String> {
-    let name = &partition.spec.name;
-    let file = |id: &str, ending: &str| -> Result<String, String> {
-        let path = emission.beside(&format!("{name}.{ending}"))?.replace(',', ",,");
-        Ok(format!("file,id={id},path={path}"))
+    let file = |name: &str| -> Result<String, String> {
+        let path = emission.output(partition, name)?.replace(',', ",,");
+        Ok(format!("file,id={name},path={path}"))
     };
-    let mut words = owned(&["-chardev", &file("console", "console")?, "-serial", "chardev:console"]);
+    let mut words = owned(&["-chardev", &file(CONSOLE_FILE)?, "-serial", "chardev:console"]);
     if partition.is_program() {
         words.extend(owned(&["-device", "virtio-serial-pci,id=ports,max_ports=6,disable-legacy=on"]));
         words.extend(owned(&["-chardev", "null,id=in", "-device"]));
         words.push(format!("virtserialport,bus=ports.0,chardev=in,name={INPUT_PORT}"));
-        for (port, ending) in PORTS {
-            words.extend(owned(&["-chardev", &file(ending, ending)?, "-device"]));
-            words.push(format!("virtserialport,bus=ports.0,chardev={ending},name={port}"));
+        for (port, name) in PORTS {
+            words.extend(owned(&["-chardev", &file(name)?, "-device"]));
+            words.push(format!("virtserialport,bus=ports.0,chardev={name},name={port}"));
         }
     }
     Ok(Group { about: "where its console and the program's output go", words })
@@ -116,6 +123,7 @@ fn rest(partition: &Prepared) -> Result<Group, String> {
             guest_nodes: resources.guest_nodes,
         },
         disks: spec.disks.iter().map(disk).collect(),
+        without_wall: true,
         user_network: user.map(|_| Mac::of(crate::partition::network::USER_ADDRESS).to_string()),
         ..Extras::default()
     };

@@ -33,6 +33,9 @@ pub struct Extras {
     pub user_network: Option<String>,
     /// Boots what its first disk holds, with QEMU's usual firmware, instead of a kernel of ours.
     pub boots_disk: bool,
+    /// QEMU will run without our wall, which keeps set-ID bits, devices and owners out of what is written: it then notes
+    /// them beside the files (`user.virtfs.*`) instead of giving them.
+    pub without_wall: bool,
     /// Created with its CPUs stopped; see [`super::super::qmp::Qmp::cont`].
     pub paused: bool,
 }
@@ -106,7 +109,7 @@ impl Extras {
             words.extend(["-device".into(), device.into()]);
         }
         for (number, share) in self.shares.iter().enumerate() {
-            words.extend(share.arguments(number));
+            words.extend(share.arguments(number, self.without_wall));
         }
         words.extend(self.memory.arguments(cpus, memory).into_iter().map(OsString::from));
         for (number, disk) in self.disks.iter().enumerate() {
@@ -133,8 +136,10 @@ impl Extras {
 
 impl ShareArgument {
     /// `multidevs=remap`: a tree may span several file systems whose inode numbers clash.
-    fn arguments(&self, number: usize) -> [OsString; 4] {
-        let mut back = OsString::from(format!("local,id=share{number},security_model=none,multidevs=remap,"));
+    fn arguments(&self, number: usize, without_wall: bool) -> [OsString; 4] {
+        let model = if self.writable && without_wall { "mapped-xattr" } else { "none" };
+        let mut back =
+            OsString::from(format!("local,id=share{number},security_model={model},multidevs=remap,"));
         back.push(if self.writable { "readonly=off,path=" } else { "readonly=on,path=" });
         back.push(commas_doubled(&self.path));
         let front = format!("virtio-9p-pci,fsdev=share{number},mount_tag={},disable-legacy=on", self.tag);
@@ -219,6 +224,10 @@ mod tests {
             "{text}"
         );
         assert!(text.contains("virtio-9p-pci,fsdev=share1,mount_tag=root"), "{text}");
+        let shares = vec![share(false), share(true)];
+        let text = line(&Extras { shares, without_wall: true, ..Extras::default() });
+        assert!(text.contains("=none,multidevs=remap,readonly=on"), "{text}");
+        assert!(text.contains("=mapped-xattr,multidevs=remap,readonly=off"), "{text}");
     }
 
     #[test]

@@ -137,7 +137,7 @@ pub struct Machine {
 pub const MACHINE: &str = "q35,sata=off,smbus=off,usb=off,vmport=off,graphics=off";
 
 /// QEMU's own filter of system calls, as far as it goes: it starts nothing, and is placed from outside.
-const SANDBOX: &str = "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny";
+pub const SANDBOX: &str = "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny";
 
 impl Machine {
     /// Arguments for QEMU.
