@@ -141,6 +141,13 @@ fn memory(bench: &Bench, channel: &str) -> PathBuf {
     bench.state().join("plant/c").join(channel)
 }
 
+/// The longest file that a process may write, in bytes, as its kernel says.
+fn longest_file(id: u32) -> String {
+    let limits = fs::read_to_string(format!("/proc/{id}/limits")).expect("it runs");
+    let line = limits.lines().find_map(|line| line.strip_prefix("Max file size"));
+    line.and_then(|line| line.split_whitespace().next()).unwrap_or_default().to_owned()
+}
+
 #[test]
 fn two_partitions_talk_and_see_each_others_death() {
     if !set_kit::guests_are_there() {
@@ -179,6 +186,7 @@ fn two_partitions_talk_and_see_each_others_death() {
 
     let before = fs::metadata(memory(&bench, "talk")).expect("a file").ino();
     let talker = bench.wait_for("talker", Phase::Running);
+    assert_eq!(longest_file(talker.pid.expect("a process")), "1048576", "no longer than its section");
     kill(talker.pid.expect("a process"));
     said("echo", "peer 1 gave no heartbeat", 1);
     said("echo", "peer 1 began anew", 1);

@@ -23,7 +23,7 @@ use nix::sys::stat::{Mode, fchmod};
 
 use super::guest::SINGLE_FILE;
 use super::qemu::{DiskArgument, Engine, HandedDisk, Machine, SharedTree};
-use crate::platforms::wall::{Network, Order, Rights};
+use crate::platforms::wall::{FixedSizes, Network, Order, Rights};
 
 /// Folders of programs and libraries; on many systems links to those in `/usr`.
 pub const PROGRAM_FOLDERS: [&str; 7] = ["/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32"];
@@ -71,6 +71,8 @@ pub fn enclose(qemu: &Path, machine: &mut Machine, inherited: &mut Vec<OwnedFd>)
         order.show(&section.path, &at, rights);
         section.path = at.into();
     }
+    order.fixed_sizes = fixed_sizes(machine)?;
+    let extras = &mut machine.extras;
     for plug in &mut extras.plugs {
         let listener = listen(&plug.socket).map_err(|error| about(&plug.socket, &error))?;
         plug.listener = Some(listener.as_raw_fd());
@@ -84,6 +86,24 @@ pub fn enclose(qemu: &Path, machine: &mut Machine, inherited: &mut Vec<OwnedFd>)
     }
     order.words = std::iter::once(qemu.as_os_str().to_owned()).chain(machine.arguments()).collect();
     Ok(order)
+}
+
+/// Others have a writer's sections mapped, so it keeps them as long as they are. Which file a call is about cannot be told, only
+/// the size that it asks for: so not where it writes files of any size, or has memory made of files no longer than a section.
+fn fixed_sizes(machine: &Machine) -> io::Result<Option<FixedSizes>> {
+    let extras = &machine.extras;
+    let sections = extras.sections.iter().filter(|section| section.writable);
+    let Some(longest) = sections.map(|section| section.bytes.get()).max() else { return Ok(None) };
+    let own = extras.memory.file_sizes(machine.memory);
+    if extras.shares.iter().any(|share| share.writable) || own.iter().any(|size| *size <= longest) {
+        return Ok(None);
+    }
+    let mut longest = own.iter().copied().fold(longest, u64::max);
+    for disk in machine.disk.iter().chain(&extras.disks).filter(|disk| !disk.read_only) {
+        let size = fs::metadata(&disk.image).map_err(|error| about(&disk.image, &error))?.len();
+        longest = longest.max(size);
+    }
+    Ok(Some(FixedSizes { longest, own }))
 }
 
 fn about(path: &Path, error: &io::Error) -> io::Error {

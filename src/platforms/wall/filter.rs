@@ -13,7 +13,7 @@ use seccompiler::{
     TargetArch, apply_filter,
 };
 
-use super::order::{Network, Order};
+use super::order::{FixedSizes, Network, Order};
 
 /// Set-user-ID and set-group-ID.
 const SET_ID: [u64; 2] = [libc::S_ISUID as u64, libc::S_ISGID as u64];
@@ -113,6 +113,13 @@ const ABSENT: &[c_long] = &[
     FCHMODAT2,
 ];
 
+/// Refused where files keep their sizes.
+const RESIZING: &[c_long] = &[
+    libc::SYS_truncate,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_creat,
+];
+
 /// Refuses them from now on, to this thread and all that it starts.
 ///
 /// # Errors
@@ -121,7 +128,15 @@ pub fn install(order: &Order) -> io::Result<()> {
     let plain = |calls: &[c_long]| calls.iter().map(|call| (*call, Vec::new())).collect();
     let mut refused: BTreeMap<c_long, Vec<SeccompRule>> = plain(REFUSED);
     refused.extend(conditional(order).map_err(io::Error::other)?);
-    for (rules, errno) in [(plain(ABSENT), libc::ENOSYS), (refused, libc::EPERM)] {
+    let mut unsupported = BTreeMap::new();
+    if let Some(sizes) = &order.fixed_sizes {
+        refused.extend(plain(RESIZING));
+        refused.extend(resizing(sizes).map_err(io::Error::other)?);
+        // QEMU then writes zeros where it would have had the file system do so.
+        unsupported = plain(&[libc::SYS_fallocate]);
+    }
+    let all = [(plain(ABSENT), libc::ENOSYS), (refused, libc::EPERM), (unsupported, libc::EOPNOTSUPP)];
+    for (rules, errno) in all.into_iter().filter(|(rules, _)| !rules.is_empty()) {
         let program = compiled(rules, errno).map_err(io::Error::other)?;
         apply_filter(&program).map_err(io::Error::other)?;
     }
@@ -186,6 +201,10 @@ fn conditional(order: &Order) -> Result<BTreeMap<c_long, Vec<SeccompRule>>, secc
         }
     }
     for (call, flags) in openers {
+        if order.fixed_sizes.is_some() {
+            let cuts = libc::O_TRUNC.unsigned_abs().into();
+            refuse(call, vec![has(flags, cuts, cuts)?])?;
+        }
         for (makes, bit) in MAKES.into_iter().flat_map(|makes| SET_ID.map(|bit| (makes, bit))) {
             refuse(call, vec![has(flags, makes, makes)?, has(flags + 1, bit, bit)?])?;
         }
@@ -215,6 +234,18 @@ fn conditional(order: &Order) -> Result<BTreeMap<c_long, Vec<SeccompRule>>, secc
     Ok(rules)
 }
 
+/// Where files keep their sizes: other ways to change one, and to give memory of a file back.
+fn resizing(sizes: &FixedSizes) -> Result<BTreeMap<c_long, Vec<SeccompRule>>, seccompiler::BackendError> {
+    let other = |size: &u64| SeccompCondition::new(1, SeccompCmpArgLen::Qword, SeccompCmpOp::Ne, *size);
+    let own: Vec<_> = sizes.own.iter().map(other).collect::<Result<_, _>>()?;
+    let rules = if own.is_empty() { Vec::new() } else { vec![SeccompRule::new(own)?] };
+    let gives_back = vec![condition(2, SeccompCmpOp::Eq, libc::MADV_REMOVE.unsigned_abs().into())?];
+    Ok(BTreeMap::from([
+        (libc::SYS_ftruncate, rules),
+        (libc::SYS_madvise, vec![SeccompRule::new(gives_back)?]),
+    ]))
+}
+
 /// Sockets that it is not given: what others listen at is handed over, and there are families that leave a network of its own.
 fn foreign_families(order: &Order) -> Result<Vec<SeccompCondition>, seccompiler::BackendError> {
     let internet = [libc::AF_INET, libc::AF_INET6].into_iter().filter(|_| order.network == Network::Host);
@@ -241,6 +272,9 @@ mod tests {
     fn the_filters_are_ones() {
         let rules = conditional(&Order::default()).unwrap();
         assert!(rules.contains_key(&libc::SYS_fchmodat) && !rules.contains_key(&libc::SYS_read));
+        let fixed = FixedSizes { longest: 1 << 40, own: vec![1 << 33] };
+        let fixed = Order { fixed_sizes: Some(fixed), ..Order::default() };
+        assert_eq!(conditional(&fixed).unwrap()[&libc::SYS_openat].len(), 5);
         // The kernel takes 4096 instructions.
         assert!(compiled(rules, libc::EPERM).unwrap().len() < 4096);
     }

@@ -27,7 +27,7 @@ mod stage;
 
 pub use below::mount_point;
 pub use identity::hold_users;
-pub use order::{Network, Order, Rights, Shown};
+pub use order::{FixedSizes, Network, Order, Rights, Shown};
 pub use stage::main;
 
 use std::io::{self, Read};

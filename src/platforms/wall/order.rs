@@ -3,6 +3,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
+use std::str::FromStr;
 
 /// What a process may do with something that it is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,6 +56,15 @@ pub enum Network {
     Host,
 }
 
+/// Sizes of files that stay as they are: others have them mapped, whom a shorter one would end (mmap(2), SIGBUS).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FixedSizes {
+    /// No file becomes longer than so many bytes.
+    pub longest: u64,
+    /// Sizes in bytes that files in memory of its own are made of; only these can be set.
+    pub own: Vec<u64>,
+}
+
 /// What a process behind a wall is.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Order {
@@ -72,6 +82,8 @@ pub struct Order {
     pub network: Network,
     /// Whether it may make sockets by itself that reach others on this host (unix(7)).
     pub local_sockets: bool,
+    /// Whether what it writes keeps its size.
+    pub fixed_sizes: Option<FixedSizes>,
     /// Where owners cannot be mapped, it stays the caller: for our own programs that see nothing but what they write to.
     pub or_as_caller: bool,
     /// Program, as seen there, and its arguments.
@@ -101,6 +113,12 @@ impl Order {
         }
         for descriptor in &self.descriptors {
             words.extend(["--descriptor".into(), descriptor.to_string().into()]);
+        }
+        if let Some(sizes) = &self.fixed_sizes {
+            words.extend(["--longest-file".into(), sizes.longest.to_string().into()]);
+            for size in &sizes.own {
+                words.extend(["--own-size".into(), size.to_string().into()]);
+            }
         }
         if self.local_sockets {
             words.push("--local-sockets".into());
@@ -132,6 +150,14 @@ impl Order {
                 Some("--folder") => order.folders.push(absolute(value()?)?),
                 Some("--device") => order.devices.push(absolute(value()?)?),
                 Some("--descriptor") => order.descriptors.push(number(&value()?)?),
+                Some("--longest-file") => {
+                    order.fixed_sizes = Some(FixedSizes { longest: number(&value()?)?, own: Vec::new() });
+                }
+                Some("--own-size") => {
+                    let sizes =
+                        order.fixed_sizes.as_mut().ok_or("wanted --longest-file before --own-size")?;
+                    sizes.own.push(number(&value()?)?);
+                }
                 Some("--local-sockets") => order.local_sockets = true,
                 Some("--host-network") => order.network = Network::Host,
                 Some("--or-as-caller") => order.or_as_caller = true,
@@ -151,9 +177,9 @@ impl Order {
     }
 }
 
-fn number(word: &OsStr) -> Result<i32, String> {
+fn number<T: FromStr>(word: &OsStr) -> Result<T, String> {
     let number = word.to_str().and_then(|text| text.parse().ok());
-    number.ok_or_else(|| format!("a process number was wanted, got {}", word.display()))
+    number.ok_or_else(|| format!("a number was wanted, got {}", word.display()))
 }
 
 fn absolute(word: OsString) -> Result<PathBuf, String> {
@@ -180,6 +206,7 @@ mod tests {
             or_as_caller: true,
             descriptors: vec![5, 9],
             local_sockets: true,
+            fixed_sizes: Some(FixedSizes { longest: 1 << 40, own: vec![4096, 8192] }),
             words: vec!["/usr/bin/qemu".into(), "--".into(), "--read".into()],
             ..Order::default()
         };
@@ -194,7 +221,8 @@ mod tests {
         let said = |words: &[&str]| Order::parse(words.iter().map(OsString::from)).unwrap_err();
         assert!(said(&["--parent", "1"]).contains("a program"));
         assert!(said(&["--", "/x"]).contains("--parent"));
-        assert!(said(&["--parent", "x", "--", "/x"]).contains("process number"));
+        assert!(said(&["--parent", "x", "--", "/x"]).contains("a number was wanted"));
+        assert!(said(&["--own-size", "1"]).contains("--longest-file before"));
         assert!(said(&["--read", "/a"]).contains("a value after --read"));
         assert!(said(&["--read", "a", "/b"]).contains("absolute"));
         assert!(said(&["--read", "/a/../b", "/b"]).contains("absolute"));

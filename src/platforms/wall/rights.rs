@@ -14,17 +14,19 @@ const MOST_FILES: u64 = 65_536;
 /// Most threads: a virtual CPU has one, workers some.
 const MOST_THREADS: u64 = 4096;
 
-/// Gives everything up.
+/// Gives everything up; `longest_file` is the longest file that may be written, in bytes, where that is limited.
 ///
 /// # Errors
 /// The kernel refuses.
-pub fn give_up() -> io::Result<()> {
-    for (resource, most) in [
+pub fn give_up(longest_file: Option<u64>) -> io::Result<()> {
+    let longest = longest_file.map(|bytes| (Resource::RLIMIT_FSIZE, bytes));
+    let always = [
         (Resource::RLIMIT_CORE, 0),
         (Resource::RLIMIT_MSGQUEUE, 0),
         (Resource::RLIMIT_NOFILE, MOST_FILES),
         (Resource::RLIMIT_NPROC, MOST_THREADS),
-    ] {
+    ];
+    for (resource, most) in always.into_iter().chain(longest) {
         let (_, hard) = getrlimit(resource)?;
         setrlimit(resource, most.min(hard), most.min(hard))?;
     }

@@ -50,7 +50,8 @@ fn prepare(words: Vec<OsString>) -> Result<(CString, Vec<CString>), String> {
     let identity = if as_caller { Identity::Caller } else { identity };
     mounts::build(&order, &identity)?;
     identity.assume().map_err(|error| format!("becoming a user of its own: {}", error.desc()))?;
-    rights::give_up().map_err(|error| format!("giving up rights: {error}"))?;
+    let longest = order.fixed_sizes.as_ref().map(|sizes| sizes.longest);
+    rights::give_up(longest).map_err(|error| format!("giving up rights: {error}"))?;
     bind_to(parent)?;
     filter::install(&order).map_err(|error| format!("the filter of system calls: {error}"))?;
     let words = order.words.into_iter().map(|word| CString::new(word.into_vec()));

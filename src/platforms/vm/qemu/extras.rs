@@ -148,9 +148,18 @@ impl ShareArgument {
 }
 
 impl MemoryArgument {
-    fn arguments(&self, cpus: u32, memory: Mebibytes) -> Vec<String> {
+    /// Sizes in bytes of the files in memory that a machine with so much of it is made of; none where it has plain memory.
+    pub fn file_sizes(&self, memory: Mebibytes) -> Vec<u64> {
         let nodes = self.guest_nodes.max(1);
         if nodes == 1 && self.node.is_none() && !self.hugepages {
+            return Vec::new();
+        }
+        spread(memory.get(), nodes).into_iter().map(|mib| Mebibytes::from_mib(mib).to_bytes().get()).collect()
+    }
+
+    fn arguments(&self, cpus: u32, memory: Mebibytes) -> Vec<String> {
+        let nodes = self.guest_nodes.max(1);
+        if self.file_sizes(memory).is_empty() {
             return Vec::new();
         }
         let place = self.node.map_or_else(String::new, |node| format!(",host-nodes={node},policy=bind"));
