@@ -4,7 +4,8 @@ BIN := target/$(TARGET)/release/bulkhead
 PREFIX ?= /usr/local
 # More arguments for the program: make measure ARGS="--quick"
 ARGS ?=
-# Mutated inputs per parser in `make test`; without the variable, `cargo test --release --test mutations` takes a million of each.
+# Mutated inputs per parser in `make test`, fewer of slow ones (tests/mutations.rs says how many); with more than these, or without
+# the variable, `cargo test --release --test mutations` takes as many of each: a million, which is an hour and more.
 MUTATIONS ?= 200000
 
 export CARGO_BUILD_TARGET := $(TARGET)

@@ -8,7 +8,7 @@ mod table;
 mod verdict;
 
 use bulkhead::model::metric::Unit;
-use table::Row;
+use table::{Failed, Row};
 use verdict::Verdict;
 
 macro_rules! sample {
@@ -112,7 +112,7 @@ fn oslat_stress_ng_and_the_reference_chase_are_read() {
 
 fn judged(mark: &Row, ratios: &[f64]) -> Verdict {
     let pairs: Vec<(f64, f64)> = ratios.iter().map(|ratio| (*ratio, 1.0)).collect();
-    let (text, verdict) = table::row(mark, &pairs, None);
+    let (text, verdict) = table::row(mark, &pairs, &Failed::default());
     assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
     verdict
 }
@@ -140,8 +140,27 @@ fn the_table_fits_into_eighty_columns_and_says_what_went_wrong() {
     assert!(table::head().lines().all(|line| line.chars().count() <= 80), "{}", table::head());
     let row = Row::within("wake-up latency, p99 / cyclictest", Unit::Nanoseconds, 0.1);
     let reason = "cyclictest is not installed here; package rt-tests. ".repeat(3);
-    let (text, verdict) = table::row(&row, &[], Some(&reason));
+    let failed = Failed { pairs: 1, last: Some(reason) };
+    let (text, verdict) = table::row(&row, &[], &failed);
     assert_eq!(verdict, Verdict::NotDecided);
     assert!(text.contains("n/a") && text.contains("package rt-tests"), "{text}");
+    assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+}
+
+#[test]
+fn pairs_that_failed_are_counted_and_more_than_one_of_them_decide_nothing() {
+    let row = Row::at_least("TCP stream / iperf3", Unit::BytesPerSecond, 0.97);
+    let pairs: Vec<(f64, f64)> = [1.3, 1.31, 1.29, 1.3, 1.3].map(|ours| (ours, 1.0)).to_vec();
+    let with = |failed: u32| {
+        let last = (failed > 0).then(|| "iperf3 ended with 1".to_owned());
+        table::row(&row, &pairs, &Failed { pairs: failed, last })
+    };
+    let (text, verdict) = with(0);
+    assert!(verdict == Verdict::Met && !text.contains("failed"), "{text}");
+    let (text, verdict) = with(1);
+    assert!(verdict == Verdict::Met && text.contains("1 of 6 pairs failed; the last one: iperf3"), "{text}");
+    let (text, verdict) = with(2);
+    assert_eq!(verdict, Verdict::NotDecided, "{text}");
+    assert!(text.contains("2 of 7 pairs failed") && text.contains("too many"), "{text}");
     assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
 }

@@ -1,5 +1,6 @@
 //! The figures that the documentation states: every verdict in `docs/figures.md` and in the README is what the judge says
-//! of the interval beside it, missed ones are there, and every command names a bench that exists.
+//! of the interval beside it, missed ones are there, every command names a bench that exists, and no table states a figure that
+//! has no row there.
 
 #[path = "../benches/verdict/mod.rs"]
 mod verdict;
@@ -108,6 +109,68 @@ fn every_stated_verdict_is_what_the_judge_says_of_the_interval_beside_it() {
             }
         }
     }
+}
+
+/// What a cell of a table states as measured: intervals `[low … high]`, and `so many of so many`.
+fn stated(cell: &str) -> Vec<String> {
+    let spans = cell.match_indices('[').filter_map(|(at, _)| {
+        let span = &cell[at..=at + cell[at..].find(']')?];
+        interval(span).map(|_| span.to_owned())
+    });
+    let counted = cell.match_indices(" of ").filter_map(|(at, of)| {
+        let hits = cell[..at].rsplit(' ').next()?;
+        let rest = &cell[at + of.len()..];
+        let trials = &rest[..rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len())];
+        let is_count = hits.parse::<u64>().is_ok() && !trials.is_empty();
+        is_count.then(|| format!("{hits} of {trials}"))
+    });
+    spans.chain(counted).collect()
+}
+
+/// What the tables of a page state, that of figures with its verdict.
+fn stated_in_tables(page: &str) -> Vec<(String, Option<String>)> {
+    let judged = rows(page);
+    let of_row = |line: &str| {
+        let row = judged.iter().find(|row| line.contains(&row.figure) && line.contains(&row.measured));
+        let verdict = row.map(|row| row.verdict.clone());
+        let cells = row.map_or_else(|| line.to_owned(), |row| row.measured.clone());
+        stated(&cells).into_iter().map(move |figure| (figure, verdict.clone())).collect::<Vec<_>>()
+    };
+    page.lines().filter(|line| line.starts_with('|')).flat_map(of_row).collect()
+}
+
+/// What is stated in the tables of a page and has no row in the table of all figures, or one that is judged otherwise.
+fn without_a_row(page: &str, all: &str) -> Vec<String> {
+    let all = rows(all);
+    let has_row = |(figure, verdict): &(String, Option<String>)| {
+        all.iter().any(|row| {
+            stated(&row.measured).contains(figure) && verdict.as_ref().is_none_or(|said| *said == row.verdict)
+        })
+    };
+    let missing = stated_in_tables(page).into_iter().filter(|stated| !has_row(stated));
+    missing.map(|(figure, verdict)| format!("{figure} ({})", verdict.unwrap_or_default())).collect()
+}
+
+#[test]
+fn every_figure_in_a_table_has_a_row_with_the_same_verdict() {
+    let all = text("docs/figures.md");
+    for name in ["README.md", "CONTRIBUTING.md", "ARCHITECTURE.md", "CHANGELOG.md", "docs/security.md"] {
+        let missing = without_a_row(&text(name), &all);
+        assert!(missing.is_empty(), "{name} states what docs/figures.md has no row for: {missing:?}");
+    }
+    assert!(stated_in_tables(&text("README.md")).len() >= 25, "nothing is looked at");
+}
+
+#[test]
+fn a_figure_without_a_row_is_found() {
+    let head = "| figure | mark | measured | verdict | command |\n| --- | --- | --- | --- | --- |\n";
+    let all = format!("{head}| a | ≤ 2 | 1 [0.9 … 1.1] | met | x |\n| b | none | 8 of 12 | missed | x |\n");
+    let page = |text: &str| without_a_row(text, &all);
+    assert_eq!(page(&format!("{head}| a, in short | ≤ 2 | 1 [0.9 … 1.1] | met | x |")), Vec::<String>::new());
+    assert_eq!(page(&format!("{head}| a | ≤ 2 | 1 [0.9 … 1.1] | missed | x |")), ["[0.9 … 1.1] (missed)"]);
+    assert_eq!(page("| way | time |\n| --- | --- |\n| x | 1 µs [0.9 … 1.1] |"), Vec::<String>::new());
+    assert_eq!(page("| x | 1 µs [0.9 … 1.2]; 7 of 12 |"), ["[0.9 … 1.2] ()", "7 of 12 ()"]);
+    assert_eq!(page("no table: [0.9 … 1.2]"), Vec::<String>::new());
 }
 
 #[test]

@@ -9,9 +9,11 @@
 //! What an injection takes from whoever runs there is measured by a loop of this test that reads the counter, right before
 //! and right after the probe, on the same CPU under the same injector; the injector's own stamps say how often it came.
 //! Real-time priority keeps everybody else on this machine out of the way; what lies below the machine (a hypervisor)
-//! may still disturb. So the rule is: an attempt in which the two measurements of the truth differ by more than 10 %
-//! does not count, and of at most six attempts per frequency one must name the source within 2 % in frequency and 20 % in
-//! share (what the machine has at that frequency of itself, a timer tick for example, is measured before and allowed for).
+//! may still disturb, the measurement of the truth as well. So three attempts are made at each frequency, all of them count, and
+//! the truth is what lies between what was measured before and after. The figure is how many attempts do not name the source within
+//! 2 % in frequency, and in share within 20 % of the truth (what the machine has at that frequency of itself, a timer tick for
+//! example, is measured before and allowed for); the test wants most to name it. Before, the best of six attempts stood for all,
+//! and one in which before and after differed by more than 10 % did not count.
 //! Naming it by chance is out of the question: without an injector hardly anything is named, and the judge is shown
 //! to refuse other frequencies and shares.
 #![allow(clippy::print_stdout, reason = "what was found is worth a look")]
@@ -37,7 +39,7 @@ use skips::{Need, skip};
 
 const FREQUENCIES_HZ: [u64; 6] = [10, 50, 97, 250, 1000, 2000];
 const SHARE: f64 = 0.01;
-const ATTEMPTS: usize = 6;
+const ATTEMPTS: usize = 3;
 /// How long the truth is measured before and after the probe.
 const TRUTH_NS: u64 = 600_000_000;
 /// A gap in the reads of the counter that may be an injection.
@@ -116,7 +118,8 @@ struct Attempt {
     /// Share of the time missing in all.
     noise: f64,
     frequency_hz: f64,
-    share: f64,
+    /// Share that the injections took, by what one took before or after, whichever is less, and more.
+    share: (f64, f64),
     sources: Vec<Source>,
 }
 
@@ -136,15 +139,10 @@ fn attempt(frequency_hz: u64, ticks_per_ns: f64) -> Result<Attempt, String> {
     let real_hz = (stamps.len() - 1) as f64 / (last.0 - first.0) as f64 * ticks_per_ns * 1e9;
     let before = taken_each(&before, &stamps).ok_or_else(none)?;
     let after = taken_each(&after, &stamps).ok_or_else(none)?;
-    if (before / after - 1.0).abs() > 0.1 {
-        return Err(format!(
-            "{frequency_hz} Hz: an injection took {before:.0} ticks before and {after:.0} after: does not count"
-        ));
-    }
-    let taken_ns = f64::midpoint(before, after) / ticks_per_ns;
     let noise = analyse(&work.1, work.0).expect("enough quanta with work");
     let missing = noise.missing.iter().sum::<f64>() / noise.missing.len() as f64;
-    let share = taken_ns * 1e-9 * real_hz;
+    let share = |taken: f64| taken / ticks_per_ns * 1e-9 * real_hz;
+    let share = (share(before.min(after)), share(before.max(after)));
     Ok(Attempt { noise: missing, frequency_hz: real_hz, share, sources: noise.sources })
 }
 
@@ -165,10 +163,10 @@ fn probe() -> (f64, Vec<u32>) {
 
 /// The named source that is this one, if there is. The machine's own noise at this frequency or a part of it (`own`, a
 /// timer tick for example) counts with it or not, as its place in the period decides.
-fn judge(sources: &[Source], frequency_hz: f64, share: f64, own: f64) -> Option<&Source> {
+fn judge(sources: &[Source], frequency_hz: f64, (low, high): (f64, f64), own: f64) -> Option<&Source> {
     sources.iter().find(|source| {
         (source.frequency_hz / frequency_hz - 1.0).abs() <= 0.02
-            && (0.8 * share..=1.2 * (share + own)).contains(&source.share)
+            && (0.8 * low..=1.2 * (high + own)).contains(&source.share)
     })
 }
 
@@ -181,8 +179,9 @@ fn own_share(sources: &[Source], frequency_hz: f64) -> f64 {
     sources.iter().filter(divides).map(|source| source.share).sum()
 }
 
-/// Whether one of the attempts names the source; what was seen is added to `seen`.
-fn is_found(frequency_hz: u64, ticks_per_ns: f64, own: &[Source], seen: &mut Vec<String>) -> bool {
+/// In how many of the attempts the source is named; what was seen is added to `seen`.
+fn times_found(frequency_hz: u64, ticks_per_ns: f64, own: &[Source], seen: &mut Vec<String>) -> usize {
+    let mut times = 0;
     for _ in 0..ATTEMPTS {
         let attempt = match attempt(frequency_hz, ticks_per_ns) {
             Ok(attempt) => attempt,
@@ -194,9 +193,10 @@ fn is_found(frequency_hz: u64, ticks_per_ns: f64, own: &[Source], seen: &mut Vec
         let own = own_share(own, attempt.frequency_hz);
         let found = judge(&attempt.sources, attempt.frequency_hz, attempt.share, own);
         seen.push(format!(
-            "{:.2} Hz taking {:.3} % (and {:.3} % before; {:.1} % missing in all): {}",
+            "{:.2} Hz taking {:.3} … {:.3} % (and {:.3} % before; {:.1} % missing in all): {}",
             attempt.frequency_hz,
-            attempt.share * 100.0,
+            attempt.share.0 * 100.0,
+            attempt.share.1 * 100.0,
             own * 100.0,
             attempt.noise * 100.0,
             found.map_or_else(
@@ -206,20 +206,20 @@ fn is_found(frequency_hz: u64, ticks_per_ns: f64, own: &[Source], seen: &mut Vec
         ));
         if found.is_some() {
             canary(&attempt, own);
-            return true;
+            times += 1;
         }
     }
-    false
+    times
 }
 
-/// The judge refuses what was not injected. Where the machine's own noise of this frequency is allowed for, half the share
-/// may be within what is allowed; then only other frequencies are tried.
+/// The judge refuses what was not injected. Where the machine's own noise of this frequency is allowed for, or the truth is
+/// not known well, half the share may be within what is allowed; then only other frequencies are tried.
 fn canary(attempt: &Attempt, own: f64) {
-    let Attempt { frequency_hz, share, sources, .. } = attempt;
-    let is_quiet = own < 0.1 * share;
-    let shares: &[(f64, f64)] = if is_quiet { &[(1.0, 2.0), (1.0, 0.5)] } else { &[] };
+    let Attempt { frequency_hz, share: (low, high), sources, .. } = attempt;
+    let is_sharp = own < 0.1 * low && high / low < 1.1;
+    let shares: &[(f64, f64)] = if is_sharp { &[(1.0, 2.0), (1.0, 0.5)] } else { &[] };
     for (factor, of_share) in [(1.05, 1.0), (0.5, 1.0), (2.0, 1.0)].iter().chain(shares) {
-        let wrong = judge(sources, frequency_hz * factor, share * of_share, own);
+        let wrong = judge(sources, frequency_hz * factor, (low * of_share, high * of_share), own);
         assert_eq!(wrong, None, "{factor} of the frequency, {of_share} of the share");
     }
 }
@@ -236,17 +236,20 @@ fn injected_noise_is_named_by_frequency_and_share() {
         let (quantum_s, quiet) = probe();
         let own = analyse(&quiet, quantum_s).expect("enough quanta with work").sources;
         let mut seen = Vec::new();
-        let lost: Vec<u64> =
-            FREQUENCIES_HZ.into_iter().filter(|hz| !is_found(*hz, ticks_per_ns, &own, &mut seen)).collect();
-        Ok((lost, seen.join("\n")))
+        let times: Vec<usize> =
+            FREQUENCIES_HZ.into_iter().map(|hz| times_found(hz, ticks_per_ns, &own, &mut seen)).collect();
+        Ok((times, seen.join("\n")))
     };
     match std::thread::spawn(test).join().expect("the test's thread did not panic") {
-        Ok((lost, seen)) => {
+        Ok((times, seen)) => {
             println!("{seen}");
-            let what =
-                "injected frequencies not named within 2 %, their share within 20 %, in six attempts each";
-            verdict::Judge::default().never(what, lost.len() as u64, FREQUENCIES_HZ.len() as u64);
-            assert!(lost.is_empty(), "not named in {ATTEMPTS} attempts each: {lost:?} Hz");
+            let (named, all) = (times.iter().sum::<usize>(), times.len() * ATTEMPTS);
+            let what = "attempts at injected noise that do not name it within 2 %, its share within 20 %, all counted";
+            verdict::Judge::default().never(what, (all - named) as u64, all as u64);
+            assert!(
+                2 * named > all,
+                "named in {times:?} of {ATTEMPTS} attempts each at {FREQUENCIES_HZ:?} Hz"
+            );
         }
         Err(why) => {
             skip(Need::Realtime, why);

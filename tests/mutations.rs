@@ -1,7 +1,8 @@
 //! Fuzzing that runs on stable Rust with every test run: a million mutated inputs into each parser of foreign bytes.
 //!
 //! The coverage-guided twins live in `fuzz/`. The seed is printed; `BULKHEAD_MUTATION_SEED` repeats a run,
-//! `BULKHEAD_MUTATIONS` sets the number of inputs.
+//! `BULKHEAD_MUTATIONS` sets the number of inputs. Up to [`EVERYDAY`] of them, as `make test` takes, slow parsers get fewer,
+//! the number that stands beside them; who asks for more, or for nothing, gets as many of each: a million.
 #![expect(clippy::print_stdout, reason = "a failed run is repeated by its printed seed")]
 
 #[path = "foreign/mod.rs"]
@@ -32,21 +33,39 @@ use rand::{Rng, RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
 const DEFAULT_INPUTS: u64 = 1_000_000;
+/// Up to so many inputs, a run is one of every day, which must not take an hour.
+const EVERYDAY: u64 = 200_000;
 
 fn from_environment(name: &str) -> Option<u64> {
     std::env::var(name).ok().and_then(|text| text.parse().ok())
 }
 
-/// Feeds mutations of `seeds` to `target`, which panics when something is wrong.
-fn mutate(name: &str, seeds: &[Vec<u8>], target: impl FnMut(&[u8])) {
-    mutate_so_often(name, DEFAULT_INPUTS, seeds, target);
+/// How many inputs a parser gets: what was asked for; of an everyday run no more than `most`.
+fn inputs(asked: Option<u64>, most: u64) -> u64 {
+    match asked.unwrap_or(DEFAULT_INPUTS) {
+        asked if asked <= EVERYDAY => asked.min(most),
+        asked => asked,
+    }
 }
 
-/// The same with this many inputs where the environment does not say.
-fn mutate_so_often(name: &str, usual: u64, seeds: &[Vec<u8>], mut target: impl FnMut(&[u8])) {
+#[test]
+fn every_parser_gets_a_million_inputs_unless_an_everyday_run_is_asked_for() {
+    assert_eq!(inputs(None, 2_000), DEFAULT_INPUTS, "nobody asked for fewer");
+    assert_eq!(inputs(Some(1_000_000), 2_000), 1_000_000);
+    assert_eq!(inputs(Some(5_000_000), EVERYDAY), 5_000_000, "more are possible, too");
+    assert_eq!([inputs(Some(EVERYDAY), 2_000), inputs(Some(EVERYDAY), EVERYDAY)], [2_000, EVERYDAY]);
+    assert_eq!(inputs(Some(100), 2_000), 100, "seeds are written with few");
+}
+
+/// Feeds mutations of `seeds` to `target`, which panics when something is wrong.
+fn mutate(name: &str, seeds: &[Vec<u8>], target: impl FnMut(&[u8])) {
+    mutate_slow(name, EVERYDAY, seeds, target);
+}
+
+/// The same where a single input takes long: no more than so many in an everyday run.
+fn mutate_slow(name: &str, most: u64, seeds: &[Vec<u8>], mut target: impl FnMut(&[u8])) {
     let seed = from_environment("BULKHEAD_MUTATION_SEED").unwrap_or(0x0B01_C4EA_D000);
-    // The environment lowers what would take too long, and raises nothing that was found to.
-    let inputs = from_environment("BULKHEAD_MUTATIONS").map_or(usual, |wanted: u64| wanted.min(usual));
+    let inputs = inputs(from_environment("BULKHEAD_MUTATIONS"), most);
     println!("{name}: {inputs} inputs, BULKHEAD_MUTATION_SEED={seed}");
     // Fuzzers that begin with good inputs see more of what lies behind the first check.
     if let Some(folder) = std::env::var_os("BULKHEAD_WRITE_SEEDS") {
@@ -249,8 +268,7 @@ fn scenarios() {
     let mut seeds = shipped("scenarios");
     seeds.extend((0..3 * seeds.len()).map(|number| small[number % 2].as_bytes().to_vec()));
     let (mut accepted, mut begun) = (0u64, 0u64);
-    // A scenario takes 170 µs: a million took 169 s without a panic, which is too long for every day.
-    mutate_so_often("scenario_parser", 200_000, &seeds, |input| {
+    mutate("scenario_parser", &seeds, |input| {
         let Ok(cases) = cases(&String::from_utf8_lossy(input), &[]) else { return };
         accepted += 1;
         if !accepted.is_multiple_of(100) {
@@ -271,44 +289,48 @@ fn scenarios() {
 }
 
 /// Mutations of `seeds` for one of the functions that the fuzzers' targets are, too; some must be understood.
-fn strangers(name: &str, usual: u64, seeds: &[Vec<u8>], target: fn(&[u8]) -> bool) {
+fn strangers(name: &str, most: u64, seeds: &[Vec<u8>], target: fn(&[u8]) -> bool) {
     let mut understood = 0u64;
-    mutate_so_often(name, usual, seeds, |input| understood += u64::from(target(input)));
+    mutate_slow(name, most, seeds, |input| understood += u64::from(target(input)));
     assert!(understood > 0, "{name}: the mutations leave nothing to understand: only the error path is seen");
 }
 
 macro_rules! strangers {
-    ($($name:ident: $usual:literal,)+) => {
+    ($($name:ident: $most:expr,)+) => {
         $(#[test]
         fn $name() {
-            strangers(stringify!($name), $usual, &seeds::$name(), foreign::$name);
+            strangers(stringify!($name), $most, &seeds::$name(), foreign::$name);
         })+
     };
 }
 
 // What needs a socket or a thread for each input, or shows a whole page of it, is slower.
 strangers! {
-    channel_answer: 1_000_000,
-    classes: 200_000,
-    clock: 1_000_000,
+    channel_answer: EVERYDAY,
+    classes: EVERYDAY,
+    clock: EVERYDAY,
     console: 20_000,
-    guest_config: 1_000_000,
-    ledger: 1_000_000,
-    mountinfo: 1_000_000,
-    numa_maps: 200_000,
-    partition: 1_000_000,
+    daemon_command: EVERYDAY,
+    guest_config: EVERYDAY,
+    ledger: EVERYDAY,
+    mountinfo: EVERYDAY,
+    numa_maps: EVERYDAY,
+    partition: EVERYDAY,
+    plug_events: EVERYDAY,
     qmp: 100_000,
     results: 2_000,
-    set_file: 200_000,
-    set_state: 1_000_000,
-    ssh: 1_000_000,
-    switch: 1_000_000,
+    set_file: EVERYDAY,
+    set_state: EVERYDAY,
+    ssh: EVERYDAY,
+    sweep_mounts: EVERYDAY,
+    switch: EVERYDAY,
+    wall_mounts: EVERYDAY,
 }
 
 #[test]
 fn journal() {
     let mut read = 0u64;
-    mutate_so_often("journal", 50_000, &seeds::journal(), |input| {
+    mutate_slow("journal", 50_000, &seeds::journal(), |input| {
         read += u64::from(read_from(Path::new("fuzz"), input).is_ok());
     });
     assert!(read > 0, "the mutations never leave a journal: only the error path is seen");

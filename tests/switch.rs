@@ -2,11 +2,12 @@
 
 mod switch_kit;
 
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
 use bulkhead::partition::network::switch::{Order, Trunk};
+use bulkhead::platforms::wall;
 use switch_kit::{Running, Station, folder, frame, text, until};
 
 fn order(folder: &std::path::Path) -> Order {
@@ -151,4 +152,31 @@ fn a_folder_that_others_may_enter_is_refused() {
     assert!(said.contains("0700") && said.contains("0755"), "{said}");
     let said = run(&order(&dir.path().join("nowhere")));
     assert!(said.contains("nowhere"), "{said}");
+}
+
+/// Behind its wall a switch may be another user; what it makes is its caller's all the same, and nobody else's, whatever
+/// the caller's umask says.
+#[test]
+fn what_a_switch_makes_is_for_its_caller_alone() {
+    let dir = tempfile::tempdir().unwrap();
+    let (left, right) = (folder(dir.path(), "l"), folder(dir.path(), "r"));
+    let trunk = left.join("trunk");
+    let start = |link: &std::path::Path, trunk: Trunk| {
+        let state = link.join("switch.json");
+        let order = Order { state: Some(state.clone()), trunk: Some(trunk), ..order(link) };
+        let mut command = order.walled(env!("CARGO_BIN_EXE_bulkhead").as_ref());
+        command.stdin(std::process::Stdio::null());
+        let running = Running(wall::start(command).unwrap(), state);
+        until("the switch is ready", || running.1.exists().then_some(()));
+        running
+    };
+    let switches = [start(&left, Trunk::At(trunk.clone())), start(&right, Trunk::To(trunk.clone()))];
+    for switch in &switches {
+        until("the trunk", || switch.state().plugs.get(&0).filter(|trunk| trunk.connected).copied());
+    }
+    for made in [&trunk, &left.join("beat"), &left.join("switch.json"), &right.join("switch.json")] {
+        let meta = std::fs::symlink_metadata(made).unwrap();
+        let mode = meta.permissions().mode() & 0o7777;
+        assert_eq!((mode, meta.uid()), (0o600, nix::unistd::geteuid().as_raw()), "{}", made.display());
+    }
 }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-use crate::table::Row;
+use crate::table::{FEW_FAILED, Failed, Row};
 
 /// Where things lie.
 #[derive(Debug)]
@@ -56,13 +56,9 @@ pub struct Outcome {
     pub check: Box<dyn Check>,
     /// Per row its `(ours, theirs)`.
     pub pairs: Vec<Vec<(f64, f64)>>,
-    /// The last thing that went wrong.
-    pub reason: Option<String>,
-    failures: u32,
+    /// What went wrong.
+    pub failed: Failed,
 }
-
-/// After so many failures a check is left alone.
-const FAILURES_MOST: u32 = 2;
 
 /// Runs all rounds; `say` hears what happens.
 pub fn run(
@@ -76,11 +72,12 @@ pub fn run(
         .into_iter()
         .map(|check| {
             let pairs = check.rows().iter().map(|_| Vec::new()).collect();
-            Outcome { check, pairs, reason: None, failures: 0 }
+            Outcome { check, pairs, failed: Failed::default() }
         })
         .collect();
     for round in 1..=rounds {
-        for outcome in outcomes.iter_mut().filter(|outcome| outcome.failures < FAILURES_MOST) {
+        // With more failures than a few nothing is decided any more, however many pairs there are.
+        for outcome in outcomes.iter_mut().filter(|outcome| outcome.failed.pairs <= FEW_FAILED) {
             say(&format!("round {round} of {rounds}: {}", outcome.check.name()));
             for _ in 0..outcome.check.pairs_per_round() {
                 outcome.measure(world, random.random());
@@ -106,8 +103,8 @@ impl Outcome {
                 }
             }
             Err(reason) => {
-                self.failures += 1;
-                self.reason = Some(reason);
+                self.failed.pairs += 1;
+                self.failed.last = Some(reason);
             }
         }
     }

@@ -14,6 +14,19 @@ use crate::verdict::{CONFIDENCE, Mark, Verdict};
 /// Columns of the first cell.
 const FIRST: usize = 36;
 
+/// So many pairs may fail in a run before its figures decide nothing: one, as tools stumble; two have a cause, and the
+/// pairs that are left are those that it spared.
+pub const FEW_FAILED: u32 = 1;
+
+/// Pairs that are missing from a figure.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Failed {
+    /// How many.
+    pub pairs: u32,
+    /// Why the last one did.
+    pub last: Option<String>,
+}
+
 /// What is compared, and what the ratio ours / theirs must be.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Row {
@@ -76,13 +89,17 @@ fn ratio(row: &Row, pairs: &[(f64, f64)]) -> Answer {
     compare(pairs, row.better, CONFIDENCE).ratio
 }
 
-/// A row and below it the figures behind it. `pairs` are `(ours, theirs)`; `reason` says what went wrong, if anything.
-pub fn row(row: &Row, pairs: &[(f64, f64)], reason: Option<&str>) -> (String, Verdict) {
+/// A row and below it the figures behind it. `pairs` are `(ours, theirs)`; those that failed are not among them.
+pub fn row(row: &Row, pairs: &[(f64, f64)], failed: &Failed) -> (String, Verdict) {
     let ratio = ratio(row, pairs);
     let mut text = String::new();
     let (cells, verdict) = match &ratio {
         Answer::Estimate(ratio) => {
-            let verdict = row.mark.judge((ratio.low, ratio.high));
+            let verdict = if failed.pairs > FEW_FAILED {
+                Verdict::NotDecided
+            } else {
+                row.mark.judge((ratio.low, ratio.high))
+            };
             let interval = format!("{}…{}", three_digits(ratio.low), three_digits(ratio.high));
             ((three_digits(ratio.value), interval), verdict)
         }
@@ -107,8 +124,14 @@ pub fn row(row: &Row, pairs: &[(f64, f64)], reason: Option<&str>) -> (String, Ve
     {
         wrapped(&mut text, why);
     }
-    if let Some(reason) = reason {
-        wrapped(&mut text, reason);
+    if failed.pairs > 0 {
+        let undecided = if failed.pairs > FEW_FAILED { ", too many to decide anything" } else { "" };
+        let all = pairs.len() + failed.pairs as usize;
+        let why = failed.last.as_deref().unwrap_or_default();
+        wrapped(
+            &mut text,
+            &format!("{} of {all} pairs failed{undecided}; the last one: {why}", failed.pairs),
+        );
     }
     (text, verdict)
 }

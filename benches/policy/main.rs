@@ -16,6 +16,8 @@ mod share_kit;
 
 mod score;
 mod set;
+#[path = "../verdict/mod.rs"]
+mod verdict;
 
 use std::io::Write;
 use std::process::ExitCode;
@@ -25,14 +27,15 @@ use anyhow::{Context, Result, bail};
 use bulkhead::model::detail::ShareDetail;
 use bulkhead::model::layout::Layout;
 use bulkhead::model::params::ShareParams;
-use bulkhead::stats::shares::verdict;
+use bulkhead::stats::shares;
 use rand::SeedableRng as _;
 use rand::seq::SliceRandom as _;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use serde::{Deserialize, Serialize};
 
-use score::{Run, Word};
+use score::Run;
 use set::{Grant, Kind};
+use verdict::{Judge, say};
 
 /// Runs of each setting unless said otherwise.
 const RUNS: usize = 8;
@@ -82,39 +85,25 @@ fn wanted() -> Result<Wanted> {
 }
 
 fn main() -> ExitCode {
-    match wanted().and_then(|wanted| run(&wanted)) {
-        Ok(words) if words.contains(&Word::Missed) => ExitCode::from(1),
-        Ok(words) if words.contains(&Word::NotDecided) => ExitCode::from(4),
-        Ok(_) => ExitCode::SUCCESS,
-        Err(error) => {
-            say(&format!("policy: {error:#}"));
-            ExitCode::from(3)
-        }
-    }
+    verdict::ended("policy", wanted().and_then(|wanted| run(&wanted)))
 }
 
-fn say(line: &str) {
-    // Nobody is left to tell when standard output is gone.
-    let _ = writeln!(std::io::stdout(), "{line}");
-}
-
-fn run(wanted: &Wanted) -> Result<Vec<Word>> {
+fn run(wanted: &Wanted) -> Result<Judge> {
     let runs = match &wanted.from {
         Some(file) => saved(file, &wanted.kinds)?,
         None => measured(wanted)?,
     };
-    let mut words = Vec::new();
+    let mut judge = Judge::default();
     for kind in &wanted.kinds {
         let of_kind: Vec<&Run> = runs.iter().filter(|run| run.kind == *kind).collect();
         if of_kind.is_empty() {
             bail!("{}: no run was measured", kind.word());
         }
-        let (text, all) = score::score(*kind, &of_kind);
-        say(&format!("\n{text}"));
-        words.extend(all);
+        say("");
+        score::score(*kind, &of_kind, &mut judge);
     }
     say("promised before, with rounds that others disturbed thrown away: 20 of 20 right, for each setting");
-    Ok(words)
+    Ok(judge)
 }
 
 /// Looks at measurements as a run of `bulkhead measure` would; what was set is only kept beside it.
@@ -126,7 +115,7 @@ fn looked_at(record: &Record) -> Result<Run> {
         kind: kind.with_context(|| format!("{}: no kind of instances", record.kind))?,
         grant: grant.with_context(|| format!("{}: no setting", record.set))?,
         left: record.left,
-        said: verdict("the platform", &rounds, record.cpus),
+        said: shares::verdict("the platform", &rounds, record.cpus),
     })
 }
 

@@ -4,10 +4,10 @@ use std::fmt::Write as _;
 
 use bulkhead::model::metric::Estimate;
 use bulkhead::model::policy::{PolicyVerdict, SharingPolicy};
-use bulkhead::stats::interval::median_interval;
 use bulkhead::stats::policy::words;
 
 use crate::set::{Grant, Kind};
+use crate::verdict::{Judge, Mark, say};
 
 const POLICIES: [SharingPolicy; 6] = [
     SharingPolicy::EqualPerThread,
@@ -17,42 +17,12 @@ const POLICIES: [SharingPolicy; 6] = [
     SharingPolicy::Capped,
     SharingPolicy::Reserved,
 ];
-/// Least share of the runs that is named right.
-const RIGHT: f64 = 0.95;
-/// Most of them that may be named something else.
-const WRONG: f64 = 0.02;
+/// Share of the runs that is named right.
+const RIGHT: Mark = Mark::AtLeast(0.95);
+/// Share of them that is named something else.
+const WRONG: Mark = Mark::AtMost(0.02);
 /// A fitted weight or cap over the one that was set, in the median.
-const FITTED: (f64, f64) = (0.85, 1.15);
-/// 97.5 % of a normal distribution lie below.
-const Z: f64 = 1.959_964;
-
-/// What an interval says of a mark.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Word {
-    Met,
-    Missed,
-    NotDecided,
-}
-
-impl Word {
-    const fn text(self) -> &'static str {
-        match self {
-            Self::Met => "met",
-            Self::Missed => "missed",
-            Self::NotDecided => "not decided",
-        }
-    }
-
-    fn of((low, high): (f64, f64), least: f64, most: f64) -> Self {
-        if low >= least && high <= most {
-            Self::Met
-        } else if high < least || low > most {
-            Self::Missed
-        } else {
-            Self::NotDecided
-        }
-    }
-}
+const FITTED: Mark = Mark::Within(0.85, 1.15);
 
 /// A run that was looked at without knowing what was set.
 pub struct Run {
@@ -72,78 +42,39 @@ impl Run {
         self.said.policy.is_some() && !self.is_right()
     }
 
-    /// What was fitted, where a weight or a cap was set and one was named.
-    fn fitted(&self) -> Option<Estimate> {
+    /// The weight or cap that fits best over the one that was set, whatever name the run was given, or none; where nothing
+    /// of the kind fits at all, there is none.
+    pub fn fitted_over_set(&self) -> Option<f64> {
+        let (policy, set) = (self.grant.policy(self.kind), self.grant.parameter()?);
+        let fit = self.said.fits.iter().find(|fit| fit.policy == policy)?;
+        Some(fit.parameter? / set)
+    }
+
+    /// What a run that was named right says the weight or cap is, with its interval.
+    fn said_to_be(&self) -> Option<Estimate> {
         self.said.parameter.filter(|_| self.is_right())
     }
 }
 
-/// The interval of a share (Wilson 1927).
-pub fn wilson(hits: usize, of: usize) -> (f64, f64) {
-    if of == 0 {
-        return (0.0, 1.0);
-    }
-    let (n, share) = (of as f64, hits as f64 / of as f64);
-    let middle = (share + Z * Z / (2.0 * n)) / (1.0 + Z * Z / n);
-    let half = Z / (1.0 + Z * Z / n) * (share * (1.0 - share) / n + Z * Z / (4.0 * n * n)).sqrt();
-    ((middle - half).max(0.0), (middle + half).min(1.0))
-}
-
-/// The score of all runs of a kind in words, and what became of its marks.
-pub fn score(kind: Kind, runs: &[&Run]) -> (String, Vec<Word>) {
-    let mut out = matrix(kind, runs);
-    let mut words = Vec::new();
+/// Says the score of all runs of a kind, and has its figures judged.
+pub fn score(kind: Kind, runs: &[&Run], judge: &mut Judge) {
+    say(&matrix(kind, runs));
     let left: Vec<f64> = runs.iter().filter_map(|run| Some(run.left? * 100.0)).collect();
-    let _ = writeln!(
-        out,
-        "\nothers left {} % of the CPUs to whoever wanted them, before each run",
-        spread(&left, 0)
-    );
-    let mut share = |what: &str, hits: usize, (least, most): (f64, f64), mark: &str| {
-        let (low, high) = wilson(hits, runs.len());
-        let word = Word::of((low, high), least, most);
-        let of = runs.len();
-        let _ = writeln!(
-            out,
-            "figure: {}, {what}: {hits} of {of} [{low:.3} … {high:.3}]; mark {mark}: {}",
-            kind.word(),
-            word.text()
-        );
-        words.push(word);
+    say(&format!("others left {} % of the CPUs to whoever wanted them, before each run", spread(&left, 0)));
+    let count = |is: &dyn Fn(&Run) -> bool| {
+        u32::try_from(runs.iter().filter(|run| is(run)).count()).unwrap_or(u32::MAX)
     };
-    let count = |is: fn(&Run) -> bool| runs.iter().filter(|run| is(run)).count();
-    share("named right", count(Run::is_right), (RIGHT, 1.0), &format!("≥ {RIGHT}"));
-    share("wrongly named", count(Run::is_wrong), (0.0, WRONG), &format!("≤ {WRONG}"));
+    let (kind_word, of) = (kind.word(), count(&|_| true));
+    judge.share(&format!("{kind_word}, named right"), count(&Run::is_right), of, RIGHT);
+    judge.share(&format!("{kind_word}, wrongly named"), count(&Run::is_wrong), of, WRONG);
     for (what, policy) in [("weight", SharingPolicy::Weighted), ("cap", SharingPolicy::Capped)] {
-        let ratios: Vec<f64> = runs
-            .iter()
-            .filter(|run| run.grant.policy(kind) == policy)
-            .filter_map(|run| Some(run.fitted()?.value / run.grant.parameter()?))
-            .collect();
-        let (text, word) = fitted(&ratios);
-        let _ = writeln!(
-            out,
-            "figure: {}, fitted {what} / set: {text}; mark {} … {}: {}",
-            kind.word(),
-            FITTED.0,
-            FITTED.1,
-            word.text()
-        );
-        words.push(word);
+        let is_set = |run: &Run| run.grant.policy(kind) == policy;
+        let ratios: Vec<f64> =
+            runs.iter().filter(|run| is_set(run)).filter_map(|run| run.fitted_over_set()).collect();
+        let none = count(&is_set) as usize - ratios.len();
+        let what = format!("{kind_word}, fitted {what} / set, whatever the name ({none} more had no fit)");
+        judge.rounds(&what, &ratios, FITTED);
     }
-    (out, words)
-}
-
-fn fitted(ratios: &[f64]) -> (String, Word) {
-    let text = format!("{} in {} runs that named it", spread(ratios, 3), ratios.len());
-    let interval = median_interval(ratios, 0.95, 0);
-    interval.estimate().map_or_else(
-        || (format!("{text}, too few for an interval"), Word::NotDecided),
-        |median| {
-            let word = Word::of((median.low, median.high), FITTED.0, FITTED.1);
-            (format!("{text}, interval of the median [{:.3} … {:.3}]", median.low, median.high), word)
-        },
-    )
 }
 
 /// Median and range.
@@ -162,7 +93,7 @@ fn spread(values: &[f64], digits: usize) -> String {
 fn matrix(kind: Kind, runs: &[&Run]) -> String {
     let head: Vec<&str> = POLICIES.iter().map(|policy| words(*policy)).collect();
     let mut out = format!(
-        "| {}: set | {} | cannot be said | right | fitted / set, median (range) | set lies in the interval |\n",
+        "| {}: set | {} | cannot be said | right | fitted / set, median (range), runs with a fit | set lies in the interval, of those named right |\n",
         kind.word(),
         head.join(" | ")
     );
@@ -186,8 +117,8 @@ fn matrix(kind: Kind, runs: &[&Run]) -> String {
 
 fn parameters(grant: Grant, runs: &[&&Run]) -> String {
     let Some(set) = grant.parameter() else { return " – | – |".to_owned() };
-    let fitted: Vec<Estimate> = runs.iter().filter_map(|run| run.fitted()).collect();
-    let covered = fitted.iter().filter(|fit| (fit.low..=fit.high).contains(&set)).count();
-    let ratios: Vec<f64> = fitted.iter().map(|fit| fit.value / set).collect();
-    format!(" {} | {covered} of {} |", spread(&ratios, 3), fitted.len())
+    let ratios: Vec<f64> = runs.iter().filter_map(|run| run.fitted_over_set()).collect();
+    let said: Vec<Estimate> = runs.iter().filter_map(|run| run.said_to_be()).collect();
+    let covered = said.iter().filter(|fit| (fit.low..=fit.high).contains(&set)).count();
+    format!(" {}, {} of {} | {covered} of {} |", spread(&ratios, 3), ratios.len(), runs.len(), said.len())
 }

@@ -1,5 +1,7 @@
 //! What is set: the configurations whose names are scored, and the name that each should get.
 
+#![allow(dead_code, reason = "the test of the score needs a part of it")]
+
 use bulkhead::model::experiment::PlatformSpec;
 use bulkhead::model::names::PlatformKind;
 use bulkhead::model::policy::SharingPolicy;

@@ -210,7 +210,11 @@ fn unmount(place: &Place) -> Result<Option<String>, String> {
 
 /// Mount points at or below `path`, in the order they were mounted.
 pub(super) fn mounts_below(path: &Path) -> Vec<PathBuf> {
-    let table = fs::read("/proc/self/mountinfo").unwrap_or_default();
+    mounts_listed_below(&fs::read("/proc/self/mountinfo").unwrap_or_default(), path)
+}
+
+/// The same of a table as the kernel writes it (proc(5)).
+pub fn mounts_listed_below(table: &[u8], path: &Path) -> Vec<PathBuf> {
     let points = table.split(|byte| *byte == b'\n').filter_map(mount_point);
     points.filter(|point| point.starts_with(path)).collect()
 }

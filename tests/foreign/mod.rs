@@ -5,7 +5,9 @@
 
 use std::io::Write;
 use std::net::Shutdown;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use bulkhead::model::channel_party::{PartyOrder, read_answer};
@@ -16,15 +18,19 @@ use bulkhead::model::partition::set::{KeptState, PartitionSet, SetRecord, Undert
 use bulkhead::model::partition::{FromGuest, LONGEST_MESSAGE, ToGuest};
 use bulkhead::model::results::RunResults;
 use bulkhead::model::units::Mebibytes;
+use bulkhead::partition::mpi::agent::{TOKEN_CHARS, read_command};
 use bulkhead::partition::network::switch::{LONGEST_FRAME, Rules, Switch};
+use bulkhead::partition::network::watch::changes;
 use bulkhead::platforms::console::{CHARS, Console, LINES, harmless};
 use bulkhead::platforms::host::numa_maps::guest_memory;
 use bulkhead::platforms::ledger::Thing;
 use bulkhead::platforms::link::{Decoder, decode};
 use bulkhead::platforms::ssh::{explain, is_our_folder};
 use bulkhead::platforms::storage::mounts;
+use bulkhead::platforms::sweep::mounts_listed_below;
 use bulkhead::platforms::vm::guest::GuestConfig;
 use bulkhead::platforms::vm::qmp::Qmp;
+use bulkhead::platforms::wall::Below;
 use bulkhead::report::terminal::{Style, summary};
 use bulkhead::report::{change, compare, page};
 use serde::Serialize;
@@ -244,4 +250,85 @@ pub fn ssh(bytes: &[u8]) -> bool {
     let ours = is_our_folder(folder, "/tmp");
     assert!(!ours || folder.chars().all(|c| c.is_ascii_alphanumeric() || "/.-_".contains(c)), "{folder:?}");
     ours
+}
+
+/// A path as the kernel writes it into its table of mounts (proc(5)): four bytes as three octal digits each.
+fn as_the_kernel_writes(path: &[u8]) -> Vec<u8> {
+    let one = |byte: &u8| match byte {
+        b' ' | b'\t' | b'\n' | b'\\' => format!("\\{byte:03o}").into_bytes(),
+        byte => vec![*byte],
+    };
+    path.iter().flat_map(one).collect()
+}
+
+/// A mount below `/srv` whose name is these bytes, which whoever may mount chooses: the name and its line.
+fn mount_named(bytes: &[u8]) -> (PathBuf, Vec<u8>) {
+    let name = bytes.iter().filter(|byte| !b"/\0".contains(byte)).take(200);
+    let path: Vec<u8> = b"/srv/x".iter().chain(name).copied().collect();
+    let line =
+        [b"40 1 8:1 / ".as_slice(), &as_the_kernel_writes(&path), b" rw shared:1 - ext4 /dev/a rw"].concat();
+    (PathBuf::from(std::ffi::OsString::from_vec(path)), line)
+}
+
+/// The table of mounts as the wall reads it: which lie below what is shown, and which of them the kernel makes up.
+pub fn wall_mounts(bytes: &[u8]) -> bool {
+    let mut understood = false;
+    let below = Below::read(bytes);
+    for folder in ["/", "/srv", "/proc/self"].map(Path::new) {
+        let found = below.of(folder);
+        assert!(found.iter().all(|(path, _)| path.starts_with(folder) && *path != folder), "{found:?}");
+        assert!(
+            found.windows(2).all(|pair| pair[0].0 < pair[1].0),
+            "each once, those above first: {found:?}"
+        );
+        let made_up: Vec<&Path> =
+            found.iter().filter(|(_, made_up)| *made_up).map(|(path, _)| *path).collect();
+        let is_hidden = |path: &Path| made_up.iter().any(|above| *above != path && path.starts_with(above));
+        assert!(!found.iter().any(|(path, _)| is_hidden(path)), "below what is made up: {found:?}");
+        understood |= !found.is_empty();
+    }
+    let (path, line) = mount_named(bytes);
+    assert_eq!(Below::read(&line).of(Path::new("/srv")), [(path.as_path(), false)], "whatever its name");
+    understood
+}
+
+/// The same table as a sweep reads it, which unmounts what it finds there.
+pub fn sweep_mounts(bytes: &[u8]) -> bool {
+    let top = Path::new("/tmp/bulkhead-1");
+    let found = mounts_listed_below(bytes, top);
+    assert!(found.iter().all(|path| path.starts_with(top)), "{found:?}");
+    assert!(found.len() <= bytes.split(|byte| *byte == b'\n').count(), "one a line: {found:?}");
+    let (path, line) = mount_named(bytes);
+    assert_eq!(mounts_listed_below(&line, Path::new("/srv")), [path], "whatever its name");
+    !found.is_empty()
+}
+
+/// What a QEMU that executes its guest's code says of its plugs, line by line.
+pub fn plug_events(bytes: &[u8]) -> bool {
+    let mut understood = false;
+    for line in bytes.split(|byte| *byte == b'\n') {
+        let Ok(message) = serde_json::from_slice::<serde_json::Value>(line) else { continue };
+        let said = changes(&message);
+        let plugs = message.to_string().matches("plug").count();
+        assert!(said.len() <= plugs, "{said:?} of {message}");
+        assert!(message.get("event").is_none() || said.len() <= 1, "an event is of one plug: {message}");
+        understood |= !said.is_empty();
+    }
+    understood
+}
+
+/// What comes to the door at which a partition waits for Open MPI's daemon: a token, a length, a line for a shell.
+pub fn daemon_command(bytes: &[u8]) -> bool {
+    const HEAD: usize = TOKEN_CHARS + 4;
+    let token = "t".repeat(TOKEN_CHARS);
+    let Ok(command) = read_command(bytes, &token) else { return false };
+    assert!(bytes.starts_with(token.as_bytes()), "nobody is served who does not know the token");
+    let length = u32::from_le_bytes(bytes[TOKEN_CHARS..HEAD].try_into().expect("four bytes"));
+    assert!(length <= 1 << 20, "{length} bytes");
+    assert_eq!(
+        command.as_bytes(),
+        &bytes[HEAD..HEAD + length as usize],
+        "what was said, no more and no less"
+    );
+    true
 }

@@ -168,3 +168,38 @@ pub fn journal() -> Seeds {
     let lines: Seeds = whole.split_inclusive(|byte| *byte == b'\n').map(<[u8]>::to_vec).collect();
     vec![lines.iter().take(6).flatten().copied().collect(), lines.iter().take(3).flatten().copied().collect()]
 }
+
+pub fn wall_mounts() -> Seeds {
+    texts([
+        "1 0 8:1 / / rw - ext4 /dev/a rw\n2 1 0:1 / /proc rw - proc proc rw\n3 2 0:2 / /proc/self/x rw - ext4 b rw\n\
+         4 1 0:3 / /srv/a\\040b rw - xfs c rw\n5 1 0:4 / /srv rw shared:1 - tmpfs d rw\n",
+        "6 1 0:4 / /srv/made rw master:2 - sysfs d rw\n7 6 0:5 / /srv/made/below rw - ext4 x rw\n\
+         8 1 0:4 / /srv/made rw - tmpfs d rw\nrubbish - - proc\n9 1 8:1 / /\\134\\011 rw - cgroup2 x rw\n",
+    ])
+}
+
+pub fn sweep_mounts() -> Seeds {
+    texts([
+        "4 1 0:3 / /tmp/bulkhead-1/a\\040b rw - xfs c rw\n5 1 0:4 / /tmp/bulkhead-1 rw shared:1 - tmpfs d rw\n",
+        "6 1 0:4 / /tmp/bulkhead-1/../x rw - sysfs d rw\n7 6 0:5 / /tmp/bulkhead-10 rw - ext4 x rw\nrubbish\n",
+    ])
+}
+
+pub fn plug_events() -> Seeds {
+    texts([
+        "{\"event\": \"NETDEV_STREAM_CONNECTED\", \"data\": {\"netdev-id\": \"plug3\"}}\n{\"return\": {}}\n\
+         {\"event\": \"NETDEV_STREAM_DISCONNECTED\", \"data\": {\"netdev-id\": \"plug0\"}}\n",
+        "{\"return\": \"card0: index=0,type=nic,model=virtio-net-pci\\r\\n \\\\ plug0: index=0,type=stream,\\r\\n \\\\ plug1: \
+         index=0,type=stream,unix:/x/1.sock\\r\\n\", \"id\": \"now\"}\n{\"event\": 7, \"data\": []}\n",
+    ])
+}
+
+pub fn daemon_command() -> Seeds {
+    let said = |length: u32, line: &str| {
+        let token = "t".repeat(bulkhead::partition::mpi::agent::TOKEN_CHARS);
+        [token.as_bytes(), &length.to_le_bytes(), line.as_bytes()].concat()
+    };
+    let line = "orted -mca ess env -mca ess_base_jobid 7";
+    let length = u32::try_from(line.len()).expect("short");
+    vec![said(length, line), said(0, ""), said(4, "true and more"), said(u32::MAX, "true")]
+}

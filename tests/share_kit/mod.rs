@@ -1,8 +1,10 @@
 //! Two real instances that share this machine's CPUs by settings that are known: for the test of the sharing policies
 //! and for the bench that scores their names.
 
-use std::path::Path;
-use std::time::Duration;
+#![allow(dead_code, reason = "test and bench need a part each")]
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, bail};
 use bulkhead::model::detail::{Detail, ShareDetail};
@@ -12,6 +14,8 @@ use bulkhead::model::params::{ProbeSpec, ShareParams};
 use bulkhead::model::units::{Bytes, Millis, Nanos};
 use bulkhead::platforms::ledger::Ledger;
 use bulkhead::platforms::{Cancel, Instance, InstanceSpec, Platform, PlatformContext, make};
+use nix::time::{clock_getcpuclockid, clock_gettime};
+use nix::unistd::Pid;
 
 /// CPUs of this machine.
 pub fn cpus() -> u32 {
@@ -91,6 +95,58 @@ fn now() -> Result<Nanos> {
 
 /// So many rounds of two instances, each as it came out, whatever else ran on this machine.
 pub fn rounds(spec: &PlatformSpec, count: usize, params: &ShareParams) -> Result<Vec<ShareDetail>> {
+    Ok(watched(spec, count, params)?.0)
+}
+
+/// A CPU group of an instance, as the kernel says, while the instance measured.
+#[derive(Debug)]
+pub struct Group {
+    path: PathBuf,
+    /// Weight: `cpu.shares` of version 1, `cpu.weight` of version 2.
+    pub weight: String,
+    /// Quota and period: `cpu.cfs_quota_us` and `cpu.cfs_period_us`, or `cpu.max`.
+    pub max: String,
+    /// Whether it is one of version 2.
+    pub is_second: bool,
+    /// CPU time of its processes from before the first round to after the last one.
+    pub used: Duration,
+    /// How long that was.
+    pub elapsed: Duration,
+}
+
+impl Group {
+    /// What the kernel says of a group; none where it shares out no CPUs.
+    fn read(path: &Path) -> Option<Self> {
+        let said = |name: &str| Some(std::fs::read_to_string(path.join(name)).ok()?.trim().to_owned());
+        let first = || {
+            let max = format!("{} {}", said("cpu.cfs_quota_us")?, said("cpu.cfs_period_us")?);
+            Some((said("cpu.shares")?, max, false))
+        };
+        let second = || Some((said("cpu.weight")?, said("cpu.max")?, true));
+        let (weight, max, is_second) = first().or_else(second)?;
+        let (used, elapsed) = (Duration::ZERO, Duration::ZERO);
+        Some(Self { path: path.to_owned(), weight, max, is_second, used, elapsed })
+    }
+
+    /// CPU time of the processes that are in it now.
+    fn cpu_time(&self) -> Result<Duration> {
+        let processes = std::fs::read_to_string(self.path.join("cgroup.procs"))?;
+        let mut sum = Duration::ZERO;
+        for process in processes.lines() {
+            let clock = clock_getcpuclockid(Pid::from_raw(process.parse()?))?;
+            sum += Duration::from(clock_gettime(clock)?);
+        }
+        anyhow::ensure!(!processes.is_empty(), "{}: nobody is in the group", self.path.display());
+        Ok(sum)
+    }
+}
+
+/// The same, and what the kernel said of the instances' CPU groups meanwhile, first instance first.
+pub fn watched(
+    spec: &PlatformSpec,
+    count: usize,
+    params: &ShareParams,
+) -> Result<(Vec<ShareDetail>, Vec<Group>)> {
     let run = tempfile::tempdir()?;
     let mut platform = platform(spec, run.path())?;
     let state = platform.survey(&Cancel::new());
@@ -98,25 +154,31 @@ pub fn rounds(spec: &PlatformSpec, count: usize, params: &ShareParams) -> Result
         bail!("{}: {reason}", spec.label);
     }
     let mut pair = [start(&mut *platform, 0, run.path())?, start(&mut *platform, 1, run.path())?];
-    let details = (1..=count as u64).map(|id| measure(&mut pair, id, params)).collect();
+    let mut groups: Vec<Group> = groups(run.path())?.iter().filter_map(|path| Group::read(path)).collect();
+    let before = groups.iter().map(Group::cpu_time).collect::<Result<Vec<_>>>()?;
+    let begun = Instant::now();
+    let details: Result<Vec<ShareDetail>> =
+        (1..=count as u64).map(|id| measure(&mut pair, id, params)).collect();
+    for (group, before) in groups.iter_mut().zip(before) {
+        group.used = group.cpu_time()?.saturating_sub(before);
+        group.elapsed = begun.elapsed();
+    }
     for mut instance in pair {
         instance.end();
     }
     drop(platform);
-    let left = leftover_groups(run.path())?;
+    let mut left = self::groups(run.path())?;
+    left.retain(|path| path.exists());
     if !left.is_empty() {
         bail!("groups are left behind: {left:?}");
     }
-    details
+    Ok((details?, groups))
 }
 
-/// Groups of this run that are still there: the ledger names every one that was made.
-fn leftover_groups(run: &Path) -> Result<Vec<String>> {
+/// Every group that this run has made: the ledger names them.
+fn groups(run: &Path) -> Result<Vec<PathBuf>> {
     let ledger = std::fs::read_to_string(run.join("started.jsonl"))?;
     let lines = ledger.lines().filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok());
-    let paths = lines.filter(|line| line["thing"]["kind"] == "cgroup");
-    Ok(paths
-        .filter_map(|line| line["thing"]["path"].as_str().map(str::to_owned))
-        .filter(|path| Path::new(path).exists())
-        .collect())
+    let made = lines.filter(|line| line["thing"]["kind"] == "cgroup");
+    Ok(made.filter_map(|line| line["thing"]["path"].as_str().map(PathBuf::from)).collect())
 }

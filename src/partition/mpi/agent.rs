@@ -91,9 +91,17 @@ fn receive(door: &TcpListener, token: &str) -> Result<(TcpStream, OsString), Str
     }
 }
 
-fn hear(mut visitor: &TcpStream, token: &str) -> io::Result<OsString> {
+fn hear(visitor: &TcpStream, token: &str) -> io::Result<OsString> {
     visitor.set_nonblocking(false)?;
     visitor.set_read_timeout(Some(COMMAND_TIMEOUT))?;
+    read_command(visitor, token)
+}
+
+/// The command of a visitor who knows the token.
+///
+/// # Errors
+/// It does not know it, says too much, or hangs up before all has come.
+pub fn read_command(mut visitor: impl Read, token: &str) -> io::Result<OsString> {
     let mut head = [0; TOKEN_CHARS + 4];
     visitor.read_exact(&mut head)?;
     let (said, length) = head.split_at(TOKEN_CHARS);

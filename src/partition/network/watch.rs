@@ -121,9 +121,10 @@ fn say(mut control: &UnixStream, command: &Value) -> io::Result<()> {
 }
 
 /// Plugs of which a message says whether their switch is there.
-fn changes(message: &Value) -> Vec<(usize, bool)> {
+pub fn changes(message: &Value) -> Vec<(usize, bool)> {
     let text = |value: &Value| value.as_str().map(str::to_owned);
-    if let Some(event) = message.get("event").and_then(text) {
+    if let Some(event) = message.get("event") {
+        let event = text(event).unwrap_or_default();
         let plug = message.get("data").and_then(|data| text(data.get("netdev-id")?));
         let plug = plug.and_then(|plug| number(&plug));
         let there = [(CONNECTED, true), (DISCONNECTED, false)].into_iter().find(|(name, _)| *name == event);

@@ -25,7 +25,7 @@ mod order;
 mod rights;
 mod stage;
 
-pub use below::mount_point;
+pub use below::{Below, mount_point};
 pub use identity::hold_users;
 pub use order::{FixedSizes, Network, Order, Rights, Shown};
 pub use stage::main;

@@ -18,6 +18,7 @@ use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
+use nix::sys::stat::{Mode, umask};
 
 use super::core::{PlugNumber, Switch, TRUNK};
 use super::dial::{check_folder, dial, listen, plugs};
@@ -38,6 +39,8 @@ const TURN_BYTES: usize = 64 * 1024;
 /// When it cannot begin, or its folder goes.
 pub fn serve(order: &Order) -> Result<(), String> {
     check_folder(&order.folder)?;
+    // What it makes, the trunk's socket and the books, is its caller's alone, whatever lies around the folder.
+    umask(Mode::from_bits_truncate(0o177));
     let mut signals = SigSet::empty();
     signals.add(Signal::SIGTERM);
     signals.add(Signal::SIGINT);
