@@ -3,6 +3,7 @@
 //! the walls differ.
 
 use std::fs;
+use std::io::Read;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -328,4 +329,81 @@ fn a_native_agent_is_started_as_a_containers_is() {
     }
     bare.end();
     boxed.end();
+}
+
+#[test]
+fn a_container_sees_none_of_the_hosts_mounts_below_sys() {
+    sees_none_of_the_hosts_mounts_below_sys(None);
+}
+
+/// It has ways of its own to mount.
+#[test]
+fn nor_does_one_of_runc() {
+    let is_there = Command::new("runc").arg("--version").output().is_ok_and(|output| output.status.success());
+    if !is_there {
+        return skip(Need::Runc, "no runc");
+    }
+    if !is_root() {
+        return skip(Need::Root, "runc wants a cgroup of its own");
+    }
+    sees_none_of_the_hosts_mounts_below_sys(Some("runc"));
+}
+
+fn sees_none_of_the_hosts_mounts_below_sys(runtime: Option<&str>) {
+    let usual = PlatformSpec { runtime: runtime.map(str::to_owned), ..container() };
+    let shared = PlatformSpec { user_namespace: Some(false), ..usual.clone() };
+    for spec in [Some(usual), is_root().then_some(shared)].into_iter().flatten() {
+        let run = run_folder();
+        let Some((mut platform, state)) = surveyed(&spec, run.path()) else { return };
+        let mut instance = started(platform.as_mut(), run.path());
+        assert_sys_is_walled_off(
+            agent_of(instance.as_ref()),
+            property(&state, "users").starts_with("its own"),
+        );
+        instance.end();
+    }
+}
+
+/// Mounts of a process as the kernel tells them: place, kind, whether it can be written through.
+fn mounts_of(pid: u32) -> Vec<(String, String, bool)> {
+    let line = |line: &str| {
+        let (before, after) = line.split_once(" - ")?;
+        let mut fields = before.split(' ').skip(4);
+        let (place, options) = (fields.next()?.to_owned(), fields.next()?);
+        let kind = after.split(' ').next()?.to_owned();
+        Some((place, kind, options.split(',').any(|option| option == "rw")))
+    };
+    read(pid, "mountinfo").lines().filter_map(line).collect()
+}
+
+fn assert_sys_is_walled_off(pid: u32, has_users: bool) {
+    let of_sys: Vec<_> = mounts_of(pid).into_iter().filter(|(place, ..)| place.starts_with("/sys")).collect();
+    println!("{of_sys:?}");
+    for (place, kind, is_writable) in &of_sys {
+        assert!(!is_writable, "{place} can be written: {of_sys:?}");
+        // What hides something is empty memory.
+        assert!(kind == "sysfs" || kind == "tmpfs", "{place} is {kind}: {of_sys:?}");
+        assert!(has_users || kind == "tmpfs" || place == "/sys", "a sysfs of its own: {of_sys:?}");
+    }
+    let inside = PathBuf::from(format!("/proc/{pid}/root"));
+    let entries = |path: &str| fs::read_dir(inside.join(path)).into_iter().flatten().count();
+    // Places of the host's mounts, and what Docker hides.
+    for empty in [
+        "sys/fs/cgroup",
+        "sys/kernel/tracing",
+        "sys/firmware",
+        "sys/devices/virtual/powercap",
+        "proc/asound",
+        "proc/acpi",
+        "proc/scsi",
+    ] {
+        assert_eq!(entries(empty), 0, "{empty}");
+    }
+    for hidden in ["proc/keys", "proc/timer_list", "proc/timer_stats", "proc/kcore"] {
+        let head = fs::File::open(inside.join(hidden)).map(|mut file| file.read(&mut [0]).unwrap_or(0));
+        assert_eq!(head.unwrap_or(0), 0, "{hidden}");
+    }
+    // What probes read is there.
+    assert!(entries("sys/devices/system/cpu") > 0 && entries("sys/devices/system/clocksource") > 0);
+    assert!(read(pid, "root/proc/interrupts").contains("CPU0"));
 }

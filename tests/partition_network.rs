@@ -15,7 +15,7 @@ use bulkhead::model::units::Mebibytes;
 use bulkhead::partition::network::switch::{Order, Trunk, socket_name};
 use bulkhead::partition::run::{Outcome, Streams, Surroundings, run};
 use bulkhead::platforms::ledger::{self, Ledger};
-use switch_kit::{Running, folder, guest};
+use switch_kit::{Running, folder, guest, until};
 
 /// Waits for one visitor, answers what it says.
 const SERVER: &str = "use IO::Socket::INET; my $s = IO::Socket::INET->new(LocalPort => 7000, Listen => 1) or die $!; \
@@ -24,6 +24,25 @@ const SERVER: &str = "use IO::Socket::INET; my $s = IO::Socket::INET->new(LocalP
 const CLIENT: &str = "use IO::Socket::INET; my $c; for (1..600) { $c = IO::Socket::INET->new(PeerAddr => '10.77.1.1:7000', \
                       Timeout => 2) and last; select undef, undef, undef, 0.1; } $c or die 'nobody there'; \
                       print $c \"hello\\n\"; print <$c>;";
+
+/// Hears who says what, answers, and asks meanwhile who 9 is; at the end says whether somebody answered that.
+const HEARER: &str = "use IO::Socket::INET; my $s = IO::Socket::INET->new(Proto => 'udp', LocalPort => 7000) or die $!; \
+                      while (defined $s->recv(my $said, 100)) { print $s->peerhost, \" $said\\n\"; \
+                      my $nine = IO::Socket::INET->new(Proto => 'udp', PeerAddr => '10.77.1.9:7'); $nine->send('x') if $nine; \
+                      $s->send('heard'); last if $said eq 'end' } \
+                      open(my $f, '<', '/proc/net/arp'); for (<$f>) { my @w = split; print \"9 is $w[2]\\n\" if $w[0] eq '10.77.1.9' }";
+/// Answers in the name of 9, sends as 9, and says who it is: ten times.
+const LIAR: &str = "use IO::Socket::INET; my $s = IO::Socket::INET->new(Proto => 'udp', PeerAddr => '10.77.1.1:7000') or die $!; \
+                    sub ask { my $a; until ($a) { $s->send($_[0]); vec(my $r = '', fileno($s), 1) = 1; \
+                    select($r, undef, undef, 1) and $s->recv($a, 100) } } ask('hello'); \
+                    socket(my $p, 17, 3, 0) or die \"packets: $!\"; open(my $f, '<', '/sys/class/net/eth0/ifindex') or die; \
+                    my ($one, $own) = map { pack('C6', 2, 0x4b, 10, 77, 1, $_) } 1, 2; my ($at, $nine) = map { pack('C4', 10, 77, 1, $_) } \
+                    1, 9; my $way = pack('SniSCCa8', 17, 0, <$f>, 1, 0, 6, $one); sub ether { send($p, $one . $own . $_[0], 0, $way) or \
+                    die \"sending: $!\" } my $ip = pack('CCnnnCCn', 0x45, 0, 31, 0, 0, 64, 17, 0) . $nine . $at; my $sum = 0; \
+                    $sum += $_ for unpack('n*', $ip); $sum = ($sum & 0xffff) + ($sum >> 16) for 1, 2; \
+                    substr($ip, 10, 2) = pack('n', 0xffff - $sum); for (1 .. 10) { \
+                    ether(pack('nnnCCn', 0x806, 1, 0x800, 6, 4, 2) . $own . $nine . $one . $at); \
+                    ether(pack('n', 0x800) . $ip . pack('nnnn', 7, 7000, 11, 0) . 'lie'); ask('truth') } ask('end')";
 
 fn partition(number: u8, links: &[&Path], script: &str) -> PartitionSpec {
     let program = Program {
@@ -101,4 +120,28 @@ fn two_partitions_talk_over_doubled_links() {
     assert!(switches.into_iter().all(Running::terminate));
     let said = ledger::sweep(dir.path());
     assert!(said.is_empty(), "left behind: {said:?}");
+}
+
+/// What a program with every right in its partition tries: another one's address in ARP and as a source.
+#[test]
+fn a_partition_speaks_in_no_other_ones_name() {
+    if guest::tools().is_none() {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let ledger = Ledger::open(dir.path()).unwrap();
+    let link = folder(dir.path(), "a");
+    let prefix = Some([2, 0x4b, 10, 77, 1]);
+    let switch = Running::start(&Order { folder: link.clone(), prefix, ..Order::default() });
+    let hearer = start(partition(1, &[&link], HEARER), &ledger);
+    let (outcome, said) = start(partition(2, &[&link], LIAR), &ledger).join().unwrap();
+    assert_eq!((outcome, said.as_str()), (Outcome::Ended(ProgramEnd::Exit(0)), ""));
+    let (outcome, said) = hearer.join().unwrap();
+    assert_eq!(outcome, Outcome::Ended(ProgramEnd::Exit(0)), "{said}");
+    assert!(said.contains("10.77.1.2 truth\n") && said.contains("10.77.1.2 end\n"), "{said}");
+    assert!(!said.contains("lie"), "sent as another one: {said}");
+    assert!(said.contains("9 is 0x0\n"), "it was asked who 9 is, and nobody answered: {said}");
+    let lies =
+        |switch: &Running| Some(switch.state().plugs.get(&2)?.foreign_frames).filter(|lies| *lies >= 20);
+    until("the books", || lies(&switch));
 }

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use bulkhead::partition::network::switch::{Order, Trunk};
 use bulkhead::platforms::wall;
-use switch_kit::{Running, Station, folder, frame, text, until};
+use switch_kit::{Running, Station, address, folder, frame, text, until};
 
 fn order(folder: &std::path::Path) -> Order {
     Order { folder: folder.to_owned(), ..Order::default() }
@@ -179,4 +179,35 @@ fn what_a_switch_makes_is_for_its_caller_alone() {
         let mode = meta.permissions().mode() & 0o7777;
         assert_eq!((mode, meta.uid()), (0o600, nix::unistd::geteuid().as_raw()), "{}", made.display());
     }
+}
+
+#[test]
+fn nobody_sends_or_answers_from_anothers_internet_address() {
+    let dir = tempfile::tempdir().unwrap();
+    let link = folder(dir.path(), "a");
+    let switch = Running::start(&Order { prefix: Some([2, 0x4b, 10, 77, 1]), ..order(&link) });
+    let mut stations: Vec<Station> = (1..=3).map(|number| Station::at(&link, number).connected()).collect();
+    let head = |kind: [u8; 2]| [&address(3)[..], &address(1), &kind].concat();
+    // Station 1 is asked for nobody, and says that it was 2; then sends as 2, also behind a tag.
+    let answer = |own: u8| {
+        [&[0, 1, 8, 0, 6, 4, 0, 2], &address(1)[..], &[10, 77, 1, own], &address(3), &[10, 77, 1, 3]].concat()
+    };
+    let packet =
+        |own: u8| [&[0x45, 0, 0, 20, 0, 0, 0, 0, 64, 17, 0, 0, 10, 77, 1, own], &[10, 77, 1, 3][..]].concat();
+    let tagged = [&[0, 0, 8, 0], &packet(2)[..]].concat();
+    for lie in [
+        [head([8, 6]), answer(2)].concat(),
+        [head([8, 0]), packet(2)].concat(),
+        [head([0x81, 0]), tagged].concat(),
+    ] {
+        stations[0].send(&lie);
+    }
+    let truth = [[head([8, 6]), answer(1)].concat(), [head([8, 0]), packet(1)].concat()];
+    truth.iter().for_each(|frame| stations[0].send(frame));
+    for frame in truth {
+        assert_eq!(stations[2].receive(), Some(frame), "only what is its own arrives");
+    }
+    let counts =
+        until("the books", || switch.state().plugs.get(&1).copied().filter(|n| n.received_frames == 5));
+    assert_eq!(counts.foreign_frames, 3);
 }

@@ -102,8 +102,27 @@ pub fn switch() -> Seeds {
         bytes.resize(97, 0);
         bytes
     };
+    // What is looked into of a plug with an address: behind two tags, in ARP, and a neighbour's word behind a header.
+    let within = |packet: &[u8]| {
+        let mut bytes = frame(1, [255; 6]);
+        bytes[4] = 92;
+        bytes[17..17 + packet.len()].copy_from_slice(packet);
+        bytes
+    };
+    let own = [0xfe, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xfe, 0, 0, 1];
+    let neighbour =
+        [&[0x86, 0xdd, 0x60, 0, 0, 0, 0, 32, 0, 255], &own[..], &own, &[58, 0, 0, 0, 0, 0, 0, 0, 136]]
+            .concat();
     let broadcast = frame(1, [255; 6]);
-    vec![broadcast.clone(), [broadcast, frame(2, [2, 0, 0, 0, 0, 1]), frame(0, [2, 0, 0, 0, 0, 2])].concat()]
+    vec![
+        within(&[
+            0x88, 0xa8, 0, 1, 0x81, 0, 0, 2, 8, 0, 0x45, 0, 0, 20, 0, 0, 0, 0, 64, 17, 0, 0, 0, 0, 0, 1,
+        ]),
+        within(&[8, 6, 0, 1, 8, 0, 6, 4, 0, 2, 2, 0, 0, 0, 0, 1, 0, 0, 0, 1]),
+        within(&neighbour),
+        broadcast.clone(),
+        [broadcast, frame(2, [2, 0, 0, 0, 0, 1]), frame(0, [2, 0, 0, 0, 0, 2])].concat(),
+    ]
 }
 
 pub fn partition() -> Seeds {

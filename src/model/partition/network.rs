@@ -43,6 +43,7 @@ pub struct PlugCounts {
     pub lost_frames: u64,
     /// Frames of it that were none, or are never forwarded.
     pub invalid_frames: u64,
-    /// Frames of it with the address of another as their source.
+    /// Frames of it with another one's address as their source: hardware, IPv4, IPv6, or in what ARP and neighbour
+    /// discovery say.
     pub foreign_frames: u64,
 }

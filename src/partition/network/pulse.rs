@@ -112,4 +112,26 @@ mod tests {
         std::fs::remove_file(beat_file(link.path())).unwrap();
         assert!([(); 3].iter().any(|()| !pulse.look()), "no beat is none");
     }
+
+    /// A switch that was taken over puts what it likes in the place of its beats.
+    #[test]
+    fn no_link_is_followed_for_a_beat_and_no_pipe_waited_for() {
+        let link = tempfile::tempdir().unwrap();
+        let beats = beat_file(link.path());
+        let elsewhere = link.path().join("elsewhere");
+        std::fs::write(&elsewhere, 7_u64.to_ne_bytes()).unwrap();
+        let never_beat = || {
+            let (mut pulse, (say, hear)) = (Pulse::of(beats.clone(), 3), std::sync::mpsc::channel());
+            std::thread::spawn(move || say.send((0..10).all(|_| pulse.look())));
+            let looked = hear.recv_timeout(Duration::from_secs(20));
+            std::fs::remove_file(&beats).unwrap();
+            looked.expect("it does not wait")
+        };
+        std::os::unix::fs::symlink(&elsewhere, &beats).unwrap();
+        assert!(never_beat(), "what lies elsewhere is no beat");
+        nix::unistd::mkfifo(&beats, nix::sys::stat::Mode::S_IRWXU).unwrap();
+        assert!(never_beat());
+        let _listener = std::os::unix::net::UnixListener::bind(&beats).unwrap();
+        assert!(never_beat());
+    }
 }

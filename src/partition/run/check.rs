@@ -9,12 +9,11 @@ use nix::fcntl::OFlag;
 use nix::sys::statfs::{FsType, PROC_SUPER_MAGIC, SYSFS_MAGIC, statfs};
 use nix::unistd::{AccessFlags, access, geteuid};
 
+use super::own_places::{around, is_ours};
 use super::{Failed, lookup};
 use crate::model::partition::{CardSpec, Content, DiskSpec, Files, PartitionSpec, Program};
 use crate::model::units::Mebibytes;
 use crate::partition::place;
-use crate::platforms::ledger::FILE_NAME as LEDGER_FILE;
-use crate::platforms::sweep::OUR_PREFIX;
 use crate::platforms::vm::guest::MOST_SECTIONS;
 
 /// Most bytes of words and environment together: Linux takes no more with the usual stack.
@@ -87,6 +86,7 @@ fn check_program(program: &Program, memory: Mebibytes) -> Result<(), Failed> {
     if program.env.iter().any(|(name, _)| name.is_empty() || name.contains(&b'=')) {
         return Err(Failed::own("a variable's name is empty or holds ="));
     }
+    check_names(program)?;
     if let Files::Tree(folder) = &program.files {
         wanted_folder(folder, "the file tree")?;
     }
@@ -110,6 +110,29 @@ fn check_program(program: &Program, memory: Mebibytes) -> Result<(), Failed> {
     if !alone && !is_covered && !there() {
         let shown = program.workdir.display();
         return Err(Failed::own(format!("the folder to start in, {shown}, is not there")));
+    }
+    Ok(())
+}
+
+/// A guest is told as text where its trees lie. Names within them may be any bytes.
+fn check_names(program: &Program) -> Result<(), Failed> {
+    let opened = program.writable.iter().map(|path| ("what is to be opened for writing", path));
+    let shown = program.readable.iter().map(|path| ("what is to be shown", path));
+    let bound =
+        program.binds.iter().flat_map(|bind| [("a bind", &bind.from), ("the place of a bind", &bind.to)]);
+    let start = std::iter::once(("the folder to start in", &program.workdir));
+    let tree = match &program.files {
+        Files::Tree(folder) => Some(("the file tree", folder)),
+        _ => None,
+    };
+    for (what, path) in opened.chain(shown).chain(bound).chain(start).chain(tree) {
+        if path.to_str().is_none() {
+            // Escaped: as it is, it is no text either.
+            return Err(Failed::own(format!(
+                "{what}, {path:?}: its name is not UTF-8, and a guest is told as text what it gets; rename it, or give a \
+                 folder above it: names within may be any bytes"
+            )));
+        }
     }
     Ok(())
 }
@@ -167,6 +190,9 @@ fn check_alone(host: &Path, memory: Mebibytes) -> Result<(), Failed> {
 fn check_opened(path: &Path) -> Result<(), Failed> {
     const WHAT: &str = "what is to be opened for writing";
     let Ok(meta) = fs::metadata(path) else { return wanted_folder(path, WHAT) };
+    if let Some(own) = around(path) {
+        return Err(is_our_own(path, &own));
+    }
     if meta.is_dir() || !path.is_absolute() {
         return wanted_folder(path, WHAT)
             .and_then(|()| check_owner(path, &meta))
@@ -203,12 +229,7 @@ fn check_set_id(top: &Path) -> Result<(), Failed> {
             }
             let Ok(meta) = entry.metadata() else { continue };
             if meta.is_dir() && is_ours(&entry.path(), &meta) {
-                let (top, shown) = (top.display(), entry.path());
-                return Err(Failed::own(format!(
-                    "what is to be opened for writing, {top}: {} is a folder of bulkhead's own, whose memory and lists other \
-                     partitions depend on; open a folder without it",
-                    shown.display()
-                )));
+                return Err(is_our_own(top, &entry.path()));
             }
             if meta.is_dir() {
                 folders.push(entry.path());
@@ -226,13 +247,13 @@ fn check_set_id(top: &Path) -> Result<(), Failed> {
     Ok(())
 }
 
-/// Whether a folder is one that this program has made for itself: in the temporary folder, in memory, or what a run wrote.
-fn is_ours(folder: &Path, meta: &Metadata) -> bool {
-    const OTHERS: u32 = 0o077;
-    let is_named_so =
-        folder.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(OUR_PREFIX.as_bytes()));
-    let is_private = meta.uid() == geteuid().as_raw() && meta.mode() & OTHERS == 0;
-    is_private && (is_named_so || folder.join(LEDGER_FILE).is_file())
+fn is_our_own(path: &Path, folder: &Path) -> Failed {
+    Failed::own(format!(
+        "what is to be opened for writing, {}: {} is a folder of bulkhead's own, whose memory and lists other partitions depend \
+         on; open a folder without it, and outside of it",
+        path.display(),
+        folder.display()
+    ))
 }
 
 /// As root a partition writes as root, but without its power over what others own: said before the program finds out.

@@ -116,3 +116,39 @@ impl Drop for Visit {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::os::unix::fs::symlink;
+    use std::os::unix::net::UnixListener;
+    use std::sync::mpsc::channel;
+    use std::time::Duration;
+
+    use nix::sys::stat::Mode;
+    use nix::unistd::mkfifo;
+
+    use super::*;
+
+    /// A switch that was taken over puts what it likes where numbers are taken.
+    #[test]
+    fn no_link_is_followed_for_a_number_and_no_pipe_waited_for() {
+        let link = tempfile::tempdir().unwrap();
+        let at = |number: u8| link.path().join(format!("{number}.taken"));
+        let (victim, target) = (link.path().join("victim"), link.path().join("target"));
+        fs::write(&target, "precious").unwrap();
+        mkfifo(&at(254), Mode::S_IRWXU).unwrap();
+        symlink(&victim, at(253)).unwrap();
+        symlink(&target, at(252)).unwrap();
+        fs::create_dir(at(251)).unwrap();
+        let _listener = UnixListener::bind(at(250)).unwrap();
+        let wires = Wiring { subnet: "10.77.1.0/24".parse().unwrap(), members: BTreeMap::new() };
+        let (say, hear) = channel();
+        let folder = link.path().to_owned();
+        std::thread::spawn(move || say.send(take_number(&folder, &wires)));
+        let taken = hear.recv_timeout(Duration::from_secs(20)).expect("it does not wait");
+        assert_eq!(taken.unwrap().map(|(number, _)| number), Some(249), "what else lies there is in use");
+        assert!(!victim.exists(), "nothing is made through a link");
+        assert_eq!(fs::read_to_string(target).unwrap(), "precious");
+    }
+}

@@ -4,7 +4,7 @@
 //! ```text
 //!  RUN/bulkhead-…/config.json
 //!                 rootfs/bulkhead        read-only
-//!                 rootfs/{proc,dev,sys,tmp,scratch}
+//!                 rootfs/{proc,dev,sys,tmp,scratch}   what is shown of /sys: see `sys_view`
 //!                 state/                 the runtime's --root
 //! ```
 
@@ -18,6 +18,7 @@ use serde_json::{Value, json};
 
 use super::reach::{rootfs_at, scratch_at};
 use super::runtime::Cgroups;
+use super::sys_view;
 use super::walls::{Users, Walls};
 use crate::platforms::cpu_group::CpuLimits;
 use crate::platforms::held_process::MARK;
@@ -57,7 +58,12 @@ impl Wanted<'_> {
     }
 
     fn has_user_namespace(&self) -> bool {
-        !is_root() || self.users().is_some()
+        self.walls.has_user_namespace()
+    }
+
+    /// What it sees of `/sys`, where it has none of its own.
+    fn shown_of_sys(&self) -> Option<Vec<PathBuf>> {
+        self.has_user_namespace().then(|| sys_view::shown(self.scratch))
     }
 }
 
@@ -71,18 +77,24 @@ pub fn write(dir: &Path, executable: &Executable, wanted: &Wanted<'_>) -> io::Re
     let root = rootfs(dir);
     fs::create_dir(&root)?;
     let is_for_others = wanted.users().is_some();
-    for folder in ["", "proc", "dev", "sys", "tmp", "scratch"] {
-        let path = root.join(folder);
-        fs::create_dir_all(&path)?;
-        if is_for_others {
-            // Whatever the umask says: its root is nobody here.
-            fs::set_permissions(path, executable_by_all())?;
-        }
+    let shown_of_sys = wanted.shown_of_sys().unwrap_or_default();
+    let usual = ["", "proc", "dev", "sys", "tmp", "scratch"].map(Path::new);
+    for folder in usual.into_iter().chain(shown_of_sys.iter().map(PathBuf::as_path)) {
+        make_folder(&root, folder.strip_prefix("/").unwrap_or(folder), is_for_others)?;
     }
     // A sweep uses it only if nobody else can have written there.
     fs::DirBuilder::new().mode(0o700).create(dir.join("state"))?;
     place_binary(executable, &root.join("bulkhead"), is_for_others)?;
     fs::write(dir.join("config.json"), serde_json::to_vec_pretty(&config(wanted))?)
+}
+
+/// Makes a folder below `root` with all above it.
+fn make_folder(root: &Path, folder: &Path, is_for_others: bool) -> io::Result<()> {
+    let path = root.join(folder);
+    fs::create_dir_all(&path)?;
+    // Whatever the umask says: its root is nobody here.
+    let made = path.ancestors().take_while(|path| path.starts_with(root)).filter(|_| is_for_others);
+    made.into_iter().try_for_each(|path| fs::set_permissions(path, executable_by_all()))
 }
 
 /// The root file system of the bundle `dir`.
@@ -127,7 +139,7 @@ pub fn config(wanted: &Wanted<'_>) -> Value {
             "capabilities": { "bounding": may, "effective": may, "permitted": may },
         },
         "root": { "path": root.to_string_lossy(), "readonly": true },
-        "mounts": mounts(&scratch, wanted.has_user_namespace()),
+        "mounts": mounts(&scratch, wanted.shown_of_sys().as_deref()),
         "linux": linux(wanted),
     });
     if let (true, Some(fields)) = (wanted.walls.namespaces, config.as_object_mut()) {
@@ -141,28 +153,21 @@ fn inside(device: &Path) -> String {
     format!("/dev/{}", device.file_name().unwrap_or_default().to_string_lossy())
 }
 
-fn mounts(scratch: &Path, has_user_namespace: bool) -> Value {
-    // A user namespace may only mount a fresh sysfs under conditions that nested hosts do not meet; the host's own,
-    // read-only, shows the same CPUs and caches.
-    let sys = if has_user_namespace {
-        json!({ "destination": "/sys", "type": "none", "source": "/sys",
-                "options": ["rbind", "nosuid", "noexec", "nodev", "ro"] })
-    } else {
-        json!({ "destination": "/sys", "type": "sysfs", "source": "sysfs",
-                "options": ["nosuid", "noexec", "nodev", "ro"] })
-    };
-    json!([
-        { "destination": "/proc", "type": "proc", "source": "proc" },
-        { "destination": "/dev", "type": "tmpfs", "source": "tmpfs",
-          "options": ["nosuid", "strictatime", "mode=755", "size=65536k"] },
-        { "destination": "/dev/shm", "type": "tmpfs", "source": "shm",
-          "options": ["nosuid", "noexec", "nodev", "mode=1777", "size=65536k"] },
-        sys,
-        { "destination": "/tmp", "type": "tmpfs", "source": "tmpfs",
-          "options": ["nosuid", "nodev", "mode=1777", "size=65536k"] },
-        { "destination": SCRATCH, "type": "bind", "source": scratch.to_string_lossy(),
-          "options": ["bind", "rw", "nosuid", "nodev"] },
-    ])
+fn mounts(scratch: &Path, shown_of_sys: Option<&[PathBuf]>) -> Vec<Value> {
+    let mut mounts = vec![
+        json!({ "destination": "/proc", "type": "proc", "source": "proc",
+                "options": ["nosuid", "noexec", "nodev"] }),
+        json!({ "destination": "/dev", "type": "tmpfs", "source": "tmpfs",
+                "options": ["nosuid", "strictatime", "mode=755", "size=65536k"] }),
+        json!({ "destination": "/dev/shm", "type": "tmpfs", "source": "shm",
+                "options": ["nosuid", "noexec", "nodev", "mode=1777", "size=65536k"] }),
+        json!({ "destination": "/tmp", "type": "tmpfs", "source": "tmpfs",
+                "options": ["nosuid", "nodev", "mode=1777", "size=65536k"] }),
+        json!({ "destination": SCRATCH, "type": "bind", "source": scratch.to_string_lossy(),
+                "options": ["bind", "rw", "nosuid", "nodev"] }),
+    ];
+    mounts.extend(shown_of_sys.map_or_else(|| vec![sys_view::whole()], sys_view::mounts));
+    mounts
 }
 
 /// Kinds of namespaces it gets. Without a mount namespace runtimes make no container.
@@ -202,9 +207,8 @@ fn linux(wanted: &Wanted<'_>) -> Value {
         .collect();
     let mut linux = json!({
         "namespaces": namespaces,
-        "maskedPaths": ["/proc/acpi", "/proc/kcore", "/proc/keys", "/proc/latency_stats", "/proc/timer_list",
-                        "/proc/sched_debug", "/proc/scsi", "/sys/firmware"],
-        "readonlyPaths": ["/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"],
+        "maskedPaths": sys_view::hidden(),
+        "readonlyPaths": sys_view::read_only(),
     });
     if let Some(fields) = linux.as_object_mut() {
         if let Some((path, (major, minor))) = wanted.device {
@@ -297,7 +301,11 @@ mod tests {
         let map = json!([{ "containerID": 0, "hostID": 70_000, "size": 65_536 }]);
         assert_eq!((&config["linux"]["uidMappings"], &config["linux"]["gidMappings"]), (&map, &map));
         assert_eq!(config["root"]["path"], "/mnt/rootfs");
-        assert_eq!(config["mounts"][5]["source"], "/mnt/scratch");
+        let mounts = config["mounts"].as_array().cloned().unwrap_or_default();
+        let at = |place: &str| mounts.iter().find(|mount| mount["destination"] == place);
+        assert_eq!(at(SCRATCH).map(|mount| &mount["source"]), Some(&json!("/mnt/scratch")));
+        assert_eq!(at("/sys"), None, "none of its own, and not the host's");
+        assert!(at("/sys/devices/system").is_some());
         assert_eq!(config["linux"]["seccomp"]["defaultAction"], "SCMP_ACT_ERRNO");
     }
 

@@ -7,6 +7,7 @@ mod reach;
 mod read_back;
 pub(super) mod runtime;
 mod seccomp;
+mod sys_view;
 mod walls;
 
 pub use platform::Container;

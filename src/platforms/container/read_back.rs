@@ -3,6 +3,7 @@
 
 use std::fs;
 
+use super::sys_view;
 use super::walls::{Users, Walls, mask};
 
 /// What the agent's process calls itself.
@@ -20,6 +21,13 @@ pub fn compare(walls: &Walls, processes: &[u32]) -> Result<Option<String>, Strin
     let is_agent = |pid: &u32| read(*pid, "comm").is_some_and(|name| name.trim() == AGENT);
     let Some(pid) = processes.iter().copied().find(is_agent) else { return Ok(None) };
     let (Some(status), Some(map)) = (read(pid, "status"), read(pid, "uid_map")) else { return Ok(None) };
+    let mounts = fs::read(format!("/proc/{pid}/mountinfo")).unwrap_or_default();
+    if let Some(place) = sys_view::unasked(&mounts, walls.has_user_namespace()) {
+        return Err(format!(
+            "it was to see nothing of this host's mounts below /sys, and something is mounted at {}: name another runtime",
+            place.display()
+        ));
+    }
     judge(walls, &status, &map).map(Some)
 }
 

@@ -92,6 +92,11 @@ impl Walls {
         }
     }
 
+    /// Whether a container has users of its own: one of an ordinary user always has.
+    pub fn has_user_namespace(&self) -> bool {
+        !is_root() || self.users.is_ok()
+    }
+
     /// The same without users of its own.
     pub fn without_users(&self, why: &str) -> Self {
         Self { users: Err(why.to_owned()), ..self.clone() }

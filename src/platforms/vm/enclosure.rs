@@ -178,3 +178,46 @@ fn listen(path: &Path) -> io::Result<UnixListener> {
     listen_at(&socket, Backlog::new(1)?)?;
     Ok(socket.into())
 }
+
+#[cfg(test)]
+mod tests {
+    use std::mem::MaybeUninit;
+    use std::os::unix::fs::PermissionsExt;
+
+    use rustix::fs::inotify::{CreateFlags, ReadFlags, Reader, WatchFlags, add_watch, init};
+
+    use super::*;
+
+    #[test]
+    fn a_plugs_socket_is_for_us_alone_from_its_first_moment() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("7.sock");
+        // One that was left there.
+        drop(UnixListener::bind(&path).unwrap());
+        let watch = init(CreateFlags::NONBLOCK | CreateFlags::CLOEXEC).unwrap();
+        add_watch(&watch, folder.path(), WatchFlags::CREATE | WatchFlags::ATTRIB).unwrap();
+        let _listener = listen(&path).unwrap();
+        assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o600);
+        // What it is now it was when it came: nothing was changed between.
+        let mut buffer = [MaybeUninit::uninit(); 4096];
+        let mut reader = Reader::new(&watch, &mut buffer);
+        let mut seen = Vec::new();
+        while let Ok(event) = reader.next() {
+            if event.file_name() == Some(c"7.sock") {
+                seen.push(event.events());
+            }
+        }
+        let comes = seen.iter().position(|events| events.contains(ReadFlags::CREATE)).expect("it came");
+        assert!(!seen[comes..].iter().any(|events| events.contains(ReadFlags::ATTRIB)), "{seen:?}");
+    }
+
+    /// A link there leads whoever listens nowhere else.
+    #[test]
+    fn what_else_lies_at_a_plugs_place_is_left_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, elsewhere) = (folder.path().join("7.sock"), folder.path().join("elsewhere"));
+        std::os::unix::fs::symlink(&elsewhere, &path).unwrap();
+        assert_eq!(listen(&path).unwrap_err().raw_os_error(), Some(libc::EADDRINUSE));
+        assert!(!elsewhere.exists());
+    }
+}

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use super::bucket::Bucket;
 use super::queue::Queue;
+use super::source::Source;
 use super::table::{Address, Table};
 use super::wire::{Decoder, SHORTEST_FRAME, TooLong};
 use crate::model::partition::network::PlugCounts;
@@ -25,7 +26,8 @@ const GROUP: u8 = 1;
 /// What a plug may do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Rules {
-    /// The one source address its frames may have; any if not set.
+    /// The one hardware address its frames may come from, and with it the internet addresses ([`Source::of`]); any if not
+    /// set.
     pub address: Option<Address>,
     /// Bytes of frames per second that are taken from it at most.
     pub bytes_per_s: Option<u64>,
@@ -50,7 +52,8 @@ pub struct Switch {
 }
 
 /// Why a frame goes nowhere.
-enum Loss {
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Loss {
     Invalid,
     Foreign,
 }
@@ -184,10 +187,13 @@ fn checked(frame: &[u8], rules: &Rules) -> Result<(Address, Address), Loss> {
     if frame.len() < SHORTEST_FRAME || is_group(*source) || is_for_switches(*to) {
         return Err(Loss::Invalid);
     }
-    match rules.address {
-        Some(own) if own != *source => Err(Loss::Foreign),
-        _ => Ok((*to, *source)),
+    if let Some(own) = rules.address {
+        if own != *source {
+            return Err(Loss::Foreign);
+        }
+        Source::of(own).check(frame, is_group(*to))?;
     }
+    Ok((*to, *source))
 }
 
 const fn is_group(address: Address) -> bool {

@@ -17,6 +17,9 @@ mod dial;
 pub mod order;
 pub mod process;
 mod queue;
+mod source;
+#[cfg(test)]
+mod source_tests;
 mod table;
 #[cfg(test)]
 mod tests;

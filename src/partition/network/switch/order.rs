@@ -13,8 +13,8 @@ use crate::platforms::wall::{self, Rights};
 pub struct Order {
     /// Folder of the link, 0700 and our own: every `NUMBER.sock` in it is a plug.
     pub folder: PathBuf,
-    /// First five bytes of the hardware addresses: the plug with number `n` may send as `prefix:n` only. Without them
-    /// every plug may use any address.
+    /// First five bytes of the hardware addresses: the plug with number `n` may send as `prefix:n` only, and as the internet
+    /// addresses that go with it. Without them every plug may use any address.
     pub prefix: Option<[u8; 5]>,
     /// Bytes per second that are taken from a plug at most.
     pub rates: BTreeMap<PlugNumber, u64>,

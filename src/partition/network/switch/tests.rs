@@ -28,7 +28,7 @@ fn address(station: u8) -> [u8; 6] {
 }
 
 fn frame(to: u8, from: u8, size: usize) -> Vec<u8> {
-    let mut frame = [address(to), address(from)].concat();
+    let mut frame = [&address(to)[..], &address(from), &[0x88, 0xb5]].concat();
     frame.resize(size.max(14), from);
     frame
 }
