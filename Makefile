@@ -5,7 +5,7 @@ PREFIX ?= /usr/local
 # More arguments for the program: make measure ARGS="--quick"
 ARGS ?=
 # Mutated inputs per parser in `make test`, fewer of slow ones (tests/mutations.rs says how many); with more than these, or without
-# the variable, `cargo test --release --test mutations` takes as many of each: a million, which is an hour and more.
+# the variable, `cargo test --release --test mutations` takes as many of each: a million, which takes long.
 MUTATIONS ?= 200000
 
 export CARGO_BUILD_TARGET := $(TARGET)

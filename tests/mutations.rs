@@ -33,7 +33,7 @@ use rand::{Rng, RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
 const DEFAULT_INPUTS: u64 = 1_000_000;
-/// Up to so many inputs, a run is one of every day, which must not take an hour.
+/// Up to so many inputs, a run is one of every day, which must not take long.
 const EVERYDAY: u64 = 200_000;
 
 fn from_environment(name: &str) -> Option<u64> {
