@@ -93,8 +93,24 @@ fn receive(door: &TcpListener, token: &str) -> Result<(TcpStream, OsString), Str
 
 fn hear(visitor: &TcpStream, token: &str) -> io::Result<OsString> {
     visitor.set_nonblocking(false)?;
-    visitor.set_read_timeout(Some(COMMAND_TIMEOUT))?;
-    read_command(visitor, token)
+    read_command(Within { stream: visitor, until: Instant::now() + COMMAND_TIMEOUT }, token)
+}
+
+/// Reads from a visitor until a moment, however slowly it speaks.
+struct Within<'a> {
+    stream: &'a TcpStream,
+    until: Instant,
+}
+
+impl Read for Within<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let left = self.until.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        self.stream.set_read_timeout(Some(left))?;
+        self.stream.read(buffer)
+    }
 }
 
 /// The command of a visitor who knows the token.
@@ -235,6 +251,21 @@ mod tests {
         assert_eq!(visitor.peer_addr().unwrap(), friend.local_addr().unwrap());
         assert_eq!(run(&line, &visitor), Ok(Some(7)));
         drop((stranger, liar, cut));
+    }
+
+    #[test]
+    fn a_visitor_that_speaks_slowly_has_no_more_time() {
+        let door = TcpListener::bind("127.0.0.1:0").unwrap();
+        let _slow = send(&door, b"byte after byte");
+        let (stream, _) = door.accept().unwrap();
+        let mut within = Within { stream: &stream, until: Instant::now() + Duration::from_secs(60) };
+        within.read_exact(&mut [0; 4]).unwrap();
+        within.until = Instant::now();
+        assert_eq!(
+            within.read(&mut [0]).unwrap_err().kind(),
+            io::ErrorKind::TimedOut,
+            "though more has come"
+        );
     }
 
     #[test]
