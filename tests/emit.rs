@@ -151,6 +151,34 @@ fn a_program_runs_by_the_script_alone() {
     assert!(end.lines().last().is_some_and(|line| line.contains("\"ended\"") && line.contains('7')), "{end}");
 }
 
+/// What runs the CPUs is tried here, once, and not again by each script: QEMU takes a KVM that opens and hangs.
+#[test]
+fn a_script_says_one_engine_and_fails_with_its_qemu() {
+    let dir = tempfile::tempdir().expect("the test's own");
+    let file = dir.path().join("works.toml");
+    std::fs::write(
+        &file,
+        "[partition.a]\nprogram = [\"/bin/true\"]\n[partition.b]\nprogram = [\"/bin/true\"]\n",
+    )
+    .expect("the test's own");
+    let folder = dir.path().join("qemu");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_bulkhead"));
+    let output = command.arg("up").arg(&file).args(["--emit", "qemu", "--out"]).arg(&folder).output();
+    let output = output.expect("the test's own");
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    if output.status.code() == Some(3) {
+        return skip(Need::Vm, said);
+    }
+    let script = std::fs::read_to_string(folder.join("a.sh")).expect(&said);
+    assert_eq!(script.matches("-accel ").count(), 1, "{script}");
+    let put = |name: &str, text: &str| std::fs::write(folder.join(name), text).expect("the test's own");
+    put("b.sh", "#!/bin/sh\nexit 0\n");
+    for (a, wanted) in [("#!/bin/sh\nexit 0\n", true), ("#!/bin/sh\nexit 3\n", false)] {
+        put("a.sh", a);
+        assert_eq!(run(&mut Command::new(folder.join("all-partitions"))).0, wanted);
+    }
+}
+
 #[test]
 fn systemd_understands_the_units() {
     let dir = tempfile::tempdir().unwrap();

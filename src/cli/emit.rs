@@ -17,6 +17,7 @@ use crate::partition::run::{Surroundings, can_be_left_alone, unattended};
 use crate::partition::set::resolve::kept;
 use crate::platforms::ledger::Ledger;
 use crate::platforms::sweep::new_folder;
+use crate::platforms::vm::qemu::Engine;
 
 /// Writes the files, says which, and what is otherwise than with us.
 pub fn run(
@@ -48,13 +49,13 @@ pub fn run(
     }
     let folder = args.out.clone().unwrap_or_else(|| PathBuf::from(format!("{}-{word}", set.name)));
     let folder = made(&folder).or_bad_input()?;
-    let (partitions, qemu) = prepare(charges.into_iter(), set, tools, exe, &folder).or_lacking()?;
+    let (partitions, qemu, engine) = prepare(charges.into_iter(), set, tools, exe, &folder).or_lacking()?;
     let emission = Emission {
         set: set.name.clone(),
         networks: set.networks.iter().map(|(name, network)| (name.clone(), network.links)).collect(),
         partitions,
         qemu,
-        accelerator: set.accelerator,
+        engine,
         folder: folder.clone(),
         user: Some(geteuid()).filter(|user| !user.is_root()).map(nix::unistd::Uid::as_raw),
     };
@@ -97,14 +98,14 @@ fn private_folder(path: &Path) -> anyhow::Result<()> {
     make().with_context(|| format!("the folder {} cannot be made", path.display()))
 }
 
-/// Writes what partitions boot, and returns them with QEMU's path.
+/// Writes what partitions boot, and returns them with QEMU's path and what runs the CPUs.
 fn prepare(
     charges: impl Iterator<Item = PartitionCharge>,
     set: &PartitionSet,
     tools: &Tools,
     exe: &Path,
     folder: &Path,
-) -> anyhow::Result<(Vec<Prepared>, PathBuf)> {
+) -> anyhow::Result<(Vec<Prepared>, PathBuf, Engine)> {
     // Nothing is started, so nothing is written down there.
     let scratch = new_folder("emit").context("a temporary folder")?;
     let mut around = Surroundings {
@@ -119,7 +120,7 @@ fn prepare(
         boot_deadline: None,
         names: Vec::new(),
     };
-    let (mut prepared, mut qemu) = (Vec::new(), PathBuf::new());
+    let (mut prepared, mut qemu, mut engine) = (Vec::new(), PathBuf::new(), Engine::Tcg);
     for charge in charges {
         let name = charge.spec.name.clone();
         around.names = set.names_for(&name).unwrap_or_default();
@@ -134,9 +135,9 @@ fn prepare(
         }
         let after = set.partitions.get(&name).map(|entry| entry.after.clone()).unwrap_or_default();
         prepared.push(Prepared { spec: charge.spec, shares: parts.shares, restart: charge.restart, after });
-        qemu = parts.qemu;
+        (qemu, engine) = (parts.qemu, parts.engine);
     }
-    Ok((prepared, qemu))
+    Ok((prepared, qemu, engine))
 }
 
 /// Writes it under another name first: a file of an earlier time keeps its rights, and whoever has it open.

@@ -5,12 +5,11 @@ use std::path::PathBuf;
 use super::words::{CONSOLE_FILE, PORTS, kernel_words};
 use super::xml::Xml;
 use super::{Emission, Emitted, KERNEL_FILE, Prepared, initrd_file, text};
-use crate::model::experiment::Accelerator;
 use crate::model::partition::set::Restart;
 use crate::model::partition::{DiskSpec, NumberList, Priority};
 use crate::platforms::lab::address::Mac;
 use crate::platforms::vm::guest::{INPUT_PORT, section_place};
-use crate::platforms::vm::qemu::SectionArgument;
+use crate::platforms::vm::qemu::{Engine, SectionArgument};
 
 /// Time over which a cap of the CPUs is held, in microseconds: what the kernel takes by itself.
 const CAP_PERIOD_US: u32 = 100_000;
@@ -36,7 +35,7 @@ pub fn write(emission: &Emission, emitted: &mut Emitted) -> Result<(), String> {
         for remark in emitted.remarks.iter().skip(known) {
             xml.comment(&format!("Not as with Bulkhead: {remark}"));
         }
-        let kind = if emission.accelerator == Accelerator::Tcg { "qemu" } else { "kvm" };
+        let kind = if emission.engine == Engine::Tcg { "qemu" } else { "kvm" };
         let mut attributes = vec![("type", kind)];
         if partition.spec.sections.iter().any(|section| !section.writable) {
             attributes.push(("xmlns:qemu", "http://libvirt.org/schemas/domain/qemu/1.0"));
@@ -74,9 +73,6 @@ fn remarks(emission: &Emission, partition: &Prepared, emitted: &mut Emitted) {
             )
         });
     }
-    if emission.accelerator == Accelerator::Auto {
-        emitted.remark("accelerator = \"auto\" is kvm here; libvirt tries nothing".to_owned());
-    }
 }
 
 fn domain(xml: &mut Xml, emission: &Emission, partition: &Prepared) -> Result<(), String> {
@@ -100,7 +96,7 @@ fn domain(xml: &mut Xml, emission: &Emission, partition: &Prepared) -> Result<()
         if partition.is_program() {
             xml.text("kernel", &[], &emission.beside(KERNEL_FILE)?);
             xml.text("initrd", &[], &emission.beside(&initrd_file(&partition.spec.name))?);
-            xml.text("cmdline", &[], &kernel_words(emission.accelerator));
+            xml.text("cmdline", &[], &kernel_words(emission.engine));
         } else {
             xml.empty("boot", &[("dev", "hd")]);
         }
@@ -157,7 +153,7 @@ fn tuning(xml: &mut Xml, partition: &Prepared) -> Result<(), String> {
 /// The processor, and the memory nodes that the guest sees, its CPUs and memory spread evenly over them.
 fn cpu(xml: &mut Xml, emission: &Emission, partition: &Prepared) -> Result<(), String> {
     let resources = &partition.spec.resources;
-    let mode = if emission.accelerator == Accelerator::Tcg { "maximum" } else { "host-passthrough" };
+    let mode = if emission.engine == Engine::Tcg { "maximum" } else { "host-passthrough" };
     let cpus = resources.cpus.to_string();
     xml.element("cpu", &[("mode", mode)], |xml| {
         xml.empty("topology", &[("sockets", "1"), ("cores", &cpus), ("threads", "1")]);

@@ -21,12 +21,11 @@ mod xml;
 
 use std::path::{Path, PathBuf};
 
-use crate::model::experiment::Accelerator;
 use crate::model::partition::set::Restart;
 use crate::model::partition::{CardSpec, Content, PartitionSpec, SectionSpec};
 use crate::partition::run;
 use crate::platforms::lab::address::Mac;
-use crate::platforms::vm::qemu::{SectionArgument, ShareArgument, SharedTree};
+use crate::platforms::vm::qemu::{Engine, SectionArgument, ShareArgument, SharedTree};
 
 /// Name of the kernel's file, for all programs of a set.
 pub const KERNEL_FILE: &str = "kernel";
@@ -54,7 +53,7 @@ pub struct Emission {
     /// QEMU.
     pub qemu: PathBuf,
     /// What runs the CPUs.
-    pub accelerator: Accelerator,
+    pub engine: Engine,
     /// Where the files will be; absolute.
     pub folder: PathBuf,
     /// Whose the files are, when they are not root's: as whom QEMU is to run.

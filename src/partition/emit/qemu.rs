@@ -19,15 +19,17 @@ pub fn write(emission: &Emission, emitted: &mut Emitted) -> Result<(), String> {
         let script = script(emission, partition, emitted)?;
         emitted.file(format!("{}.sh", partition.spec.name), script, true);
     }
-    let mut all = String::from("#!/bin/sh\n# Starts all partitions and waits for their ends.\nset -eu\n");
+    let mut all = String::from(
+        "#!/bin/sh\n# Starts all partitions and waits for their ends; fails when one's QEMU does.\nset -eu\npids=\n",
+    );
     for partition in &emission.partitions {
         let path = emission.beside(&format!("{}.sh", partition.spec.name))?;
-        let _ = writeln!(all, "{} &", shell(&path));
+        let _ = writeln!(all, "{} &\npids=\"$pids $!\"", shell(&path));
         if !partition.after.is_empty() {
             emitted.remark(format!("{}: started in order, but not when the others run", partition.spec.name));
         }
     }
-    all.push_str("wait\n");
+    all.push_str("status=0\nfor pid in $pids; do wait \"$pid\" || status=$?; done\n");
     let memory = memory(emission);
     if emission.partitions.iter().any(|partition| !partition.spec.sections.is_empty()) {
         let _ = writeln!(all, "rm -rf {}", shell(text(&memory)?));
@@ -36,6 +38,7 @@ pub fn write(emission: &Emission, emitted: &mut Emitted) -> Result<(), String> {
             "channels: their memory stays in {shown} unless all-partitions comes to its end"
         ));
     }
+    all.push_str("exit $status\n");
     emitted.file("all-partitions".to_owned(), all, true);
     Ok(())
 }

@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 use super::quote::{comment, unit, unit_path, unit_value};
 use super::words::groups;
 use super::{Emission, Emitted, Prepared, initrd_file, text};
-use crate::model::experiment::Accelerator;
 use crate::model::partition::Priority;
 use crate::model::partition::set::Restart;
+use crate::platforms::vm::qemu::Engine;
 
 /// Walls that fit around QEMU whatever a partition has. What it writes is for its owner alone.
 const ALWAYS: &str = "\
@@ -138,7 +138,7 @@ fn walls(emission: &Emission, partition: &Prepared) -> Result<String, String> {
     {
         set("InaccessiblePaths", &unit_path(&emission.beside(&initrd_file(&other.spec.name))?));
     }
-    if emission.accelerator != Accelerator::Tcg {
+    if emission.engine == Engine::Kvm {
         set("DeviceAllow", "/dev/kvm rw");
     }
     for (path, writable) in paths.iter().filter(|(path, _)| path.starts_with("/dev")) {
@@ -154,7 +154,7 @@ fn walls(emission: &Emission, partition: &Prepared) -> Result<String, String> {
         set("RestrictRealtime", "yes");
     }
     // The translator writes the code that it runs.
-    if emission.accelerator == Accelerator::Kvm {
+    if emission.engine == Engine::Kvm {
         set("MemoryDenyWriteExecute", "yes");
     }
     Ok(out)

@@ -9,13 +9,12 @@ use proptest::prelude::*;
 use super::quote::{shell, unit};
 use super::xml::Xml;
 use super::{Emission, Manager, Prepared, emit};
-use crate::model::experiment::Accelerator;
 use crate::model::partition::set::Restart;
 use crate::model::partition::{
     CardSpec, Content, DiskSpec, PartitionSpec, Priority, Program, Resources, SectionSpec,
 };
 use crate::model::units::{Bytes, Mebibytes};
-use crate::platforms::vm::qemu::{ShareArgument, SharedTree};
+use crate::platforms::vm::qemu::{Engine, ShareArgument, SharedTree};
 
 fn resources() -> Resources {
     Resources {
@@ -90,7 +89,7 @@ fn emission() -> Emission {
             Prepared { spec: plc, shares, restart: Restart::Always, after: vec!["db".to_owned()] },
         ],
         qemu: "/usr/bin/qemu-system-x86_64".into(),
-        accelerator: Accelerator::Tcg,
+        engine: Engine::Tcg,
         folder: PathBuf::from("/srv/works $HOME"),
         user: None,
     }

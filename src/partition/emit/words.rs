@@ -3,7 +3,6 @@
 use std::path::Path;
 
 use super::{Emission, Emitted, KERNEL_FILE, Prepared, initrd_file, text};
-use crate::model::experiment::Accelerator;
 use crate::model::partition::{CardSpec, DiskSpec};
 use crate::model::platform::DiskBus;
 use crate::platforms::lab::address::Mac;
@@ -52,8 +51,7 @@ pub fn groups(
 }
 
 /// What the guest's kernel is told.
-pub fn kernel_words(accelerator: Accelerator) -> String {
-    let engine = if accelerator == Accelerator::Tcg { Engine::Tcg } else { Engine::Kvm };
+pub fn kernel_words(engine: Engine) -> String {
     command_line(engine, LinkDevice::VirtioPort, HostCounter::default())
 }
 
@@ -66,11 +64,9 @@ fn machine(emission: &Emission, partition: &Prepared) -> Group {
         // The guest ends by a restart.
         words.push("-no-reboot".to_owned());
     }
-    words.extend(match emission.accelerator {
-        Accelerator::Kvm => owned(&["-accel", "kvm", "-cpu", "host"]),
-        Accelerator::Tcg => owned(&["-accel", "tcg,thread=multi", "-cpu", "max"]),
-        // The second one where the first cannot be.
-        Accelerator::Auto => owned(&["-accel", "kvm", "-accel", "tcg,thread=multi", "-cpu", "max"]),
+    words.extend(match emission.engine {
+        Engine::Kvm => owned(&["-accel", "kvm", "-cpu", "host"]),
+        Engine::Tcg => owned(&["-accel", "tcg,thread=multi", "-cpu", "max"]),
     });
     words.extend(["-smp".to_owned(), format!("cpus={cpus},sockets=1,cores={cpus},threads=1")]);
     words.extend(["-m".to_owned(), format!("{}M", resources.memory.get())]);
@@ -85,7 +81,7 @@ fn sandbox() -> Group {
 fn kernel(emission: &Emission, partition: &Prepared) -> Result<Group, String> {
     let (kernel, initrd) =
         (emission.beside(KERNEL_FILE)?, emission.beside(&initrd_file(&partition.spec.name))?);
-    let append = kernel_words(emission.accelerator);
+    let append = kernel_words(emission.engine);
     Ok(Group {
         about: "what it boots",
         words: owned(&["-kernel", &kernel, "-initrd", &initrd, "-append", &append]),

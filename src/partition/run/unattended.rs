@@ -3,11 +3,14 @@
 use std::path::PathBuf;
 
 use super::assemble::{assemble, single_files};
+use super::engine::choose;
 use super::tools::{named, tools};
 use super::{Failed, Surroundings};
+use crate::model::experiment::Accelerator;
 use crate::model::partition::{CardSpec, Content, PartitionSpec};
+use crate::platforms::Cancel;
 use crate::platforms::vm::payload;
-use crate::platforms::vm::qemu::ShareArgument;
+use crate::platforms::vm::qemu::{Engine, ShareArgument};
 
 /// What lies beside another manager's files.
 #[derive(Debug)]
@@ -18,6 +21,8 @@ pub struct Unattended {
     pub kernel: PathBuf,
     /// QEMU.
     pub qemu: PathBuf,
+    /// What runs its CPUs: as was asked for, or, by a trial here, what works.
+    pub engine: Engine,
     /// File trees that the first file system expects.
     pub shares: Vec<ShareArgument>,
 }
@@ -48,7 +53,13 @@ pub fn unattended(spec: &PartitionSpec, around: &Surroundings) -> Result<Unatten
     let spec = &spec;
     can_be_left_alone(spec)?;
     let failed = |error: std::io::Error| Failed::own(format!("the first file system: {error}"));
-    let tools = tools(spec, &named(around), around)?;
+    let named = named(around);
+    let tools = tools(spec, &named, around)?;
+    let engine = match around.accelerator {
+        Accelerator::Kvm => Engine::Kvm,
+        Accelerator::Tcg => Engine::Tcg,
+        Accelerator::Auto => choose(&tools, &named, around, &Cancel::new(), &mut |_| {})?,
+    };
     let mut made = assemble(spec, &around.names)?;
     if let Some(program) = &mut made.config.program {
         program.unattended = true;
@@ -56,5 +67,6 @@ pub fn unattended(spec: &PartitionSpec, around: &Surroundings) -> Result<Unatten
     let is_program = matches!(spec.content, Content::Program(_));
     let build = || payload::archive(&tools.program, &tools.modules, made.config, made.alone.as_deref());
     let initramfs = is_program.then(build).transpose().map_err(failed)?;
-    Ok(Unattended { initramfs, kernel: tools.bootable.path, qemu: tools.qemu, shares: made.extras.shares })
+    let (kernel, qemu) = (tools.bootable.path, tools.qemu);
+    Ok(Unattended { initramfs, kernel, qemu, engine, shares: made.extras.shares })
 }
