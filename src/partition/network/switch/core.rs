@@ -36,7 +36,8 @@ pub struct Rules {
 /// A plug with somebody in it.
 #[derive(Debug)]
 struct Plug {
-    rules: Rules,
+    /// Whom its frames may come from; anybody if not set.
+    source: Option<Source>,
     bucket: Bucket,
     decoder: Decoder,
     queue: Queue,
@@ -63,7 +64,8 @@ impl Switch {
     pub fn plug_in(&mut self, number: PlugNumber, rules: Rules) {
         self.unplug(number);
         let bucket = Bucket::new(rules.bytes_per_s);
-        let plug = Plug { rules, bucket, decoder: Decoder::default(), queue: Queue::default() };
+        let source = rules.address.map(Source::of);
+        let plug = Plug { source, bucket, decoder: Decoder::default(), queue: Queue::default() };
         self.plugs.insert(number, plug);
         self.counts.entry(number).or_default().connections += 1;
     }
@@ -97,7 +99,7 @@ impl Switch {
             match plug.decoder.frame() {
                 Ok(Some(frame)) => {
                     plug.bucket.take(frame.len(), now);
-                    self.forward(from, &plug.rules, frame, now);
+                    self.forward(from, plug.source.as_ref(), frame, now);
                 }
                 Ok(None) => break,
                 Err(error) => {
@@ -142,11 +144,11 @@ impl Switch {
         self.counts.iter().map(with_state).collect()
     }
 
-    fn forward(&mut self, from: PlugNumber, rules: &Rules, frame: &[u8], now: Duration) {
+    fn forward(&mut self, from: PlugNumber, own: Option<&Source>, frame: &[u8], now: Duration) {
         let counts = self.counts.entry(from).or_default();
         counts.received_frames += 1;
         counts.received_bytes += u64::try_from(frame.len()).unwrap_or(u64::MAX);
-        let (to, source) = match checked(frame, rules) {
+        let (to, source) = match checked(frame, own) {
             Ok(addresses) => addresses,
             Err(Loss::Invalid) => return counts.invalid_frames += 1,
             Err(Loss::Foreign) => return counts.foreign_frames += 1,
@@ -181,17 +183,14 @@ impl Switch {
 }
 
 /// Destination and source of a frame that may be forwarded.
-fn checked(frame: &[u8], rules: &Rules) -> Result<(Address, Address), Loss> {
+fn checked(frame: &[u8], own: Option<&Source>) -> Result<(Address, Address), Loss> {
     let (to, rest) = frame.split_first_chunk::<6>().ok_or(Loss::Invalid)?;
     let (source, _) = rest.split_first_chunk::<6>().ok_or(Loss::Invalid)?;
     if frame.len() < SHORTEST_FRAME || is_group(*source) || is_for_switches(*to) {
         return Err(Loss::Invalid);
     }
-    if let Some(own) = rules.address {
-        if own != *source {
-            return Err(Loss::Foreign);
-        }
-        Source::of(own).check(frame, is_group(*to))?;
+    if let Some(own) = own {
+        own.check(*source, frame, is_group(*to))?;
     }
     Ok((*to, *source))
 }

@@ -53,8 +53,9 @@ impl Source {
         Self { hardware, ipv4: [c, d, e, f], ipv6 }
     }
 
-    /// Refuses a frame of another one, of which `to_group` says that it is for several.
-    pub(super) fn check(&self, frame: &[u8], to_group: bool) -> Result<(), Loss> {
+    /// Refuses a frame from `hardware` that is another one's; `to_group` says that it is for several.
+    pub(super) fn check(&self, hardware: Address, frame: &[u8], to_group: bool) -> Result<(), Loss> {
+        own(hardware == self.hardware)?;
         let (kind, packet) = untagged(frame)?;
         match kind {
             IPV4 => self.check_ipv4(packet, to_group),
