@@ -378,7 +378,6 @@ fn mounts_of(pid: u32) -> Vec<(String, String, bool)> {
 
 fn assert_sys_is_walled_off(pid: u32, has_users: bool) {
     let of_sys: Vec<_> = mounts_of(pid).into_iter().filter(|(place, ..)| place.starts_with("/sys")).collect();
-    println!("{of_sys:?}");
     for (place, kind, is_writable) in &of_sys {
         assert!(!is_writable, "{place} can be written: {of_sys:?}");
         // What hides something is empty memory.

@@ -203,7 +203,9 @@ fn nobody_sends_or_answers_from_anothers_internet_address() {
         stations[0].send(&lie);
     }
     let truth = [[head([8, 6]), answer(1)].concat(), [head([8, 0]), packet(1)].concat()];
-    truth.iter().for_each(|frame| stations[0].send(frame));
+    for frame in &truth {
+        stations[0].send(frame);
+    }
     for frame in truth {
         assert_eq!(stations[2].receive(), Some(frame), "only what is its own arrives");
     }

@@ -115,6 +115,7 @@ fn check_program(program: &Program, memory: Mebibytes) -> Result<(), Failed> {
 }
 
 /// A guest is told as text where its trees lie. Names within them may be any bytes.
+#[expect(clippy::unnecessary_debug_formatting, reason = "a name that is no text is shown escaped")]
 fn check_names(program: &Program) -> Result<(), Failed> {
     let opened = program.writable.iter().map(|path| ("what is to be opened for writing", path));
     let shown = program.readable.iter().map(|path| ("what is to be shown", path));

@@ -11,7 +11,7 @@
 //! A user namespace may mount a sysfs only where the host's is covered nowhere, which nested hosts are not; and where it may
 //! not, crun shows the host's own instead, with all that is mounted there, without a word. So none is asked for.
 //!
-//! Hidden is what Docker and Podman hide (moby's `oci/defaults.go`, `DefaultMaskedPaths` of containers-common), but for
+//! Hidden is what Docker and Podman hide (moby's `oci/defaults.go`; for Podman what its containers show), but for
 //! `/proc/interrupts`: probes read there which interrupts hit them, and its figures are those of the whole host, natively and in
 //! every container alike.
 

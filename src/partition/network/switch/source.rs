@@ -48,9 +48,11 @@ pub struct Source {
 impl Source {
     /// Those that go with a hardware address of ours.
     pub const fn of(hardware: Address) -> Self {
-        let [a, b, c, d, e, f] = hardware;
-        let ipv6 = [0xfe, 0x80, 0, 0, 0, 0, 0, 0, a ^ 2, b, c, 0xff, 0xfe, d, e, f];
-        Self { hardware, ipv4: [c, d, e, f], ipv6 }
+        let [first, second, third, rest @ ..] = hardware;
+        let [_, _, ipv4 @ ..] = hardware;
+        let ipv6 =
+            [0xfe, 0x80, 0, 0, 0, 0, 0, 0, first ^ 2, second, third, 0xff, 0xfe, rest[0], rest[1], rest[2]];
+        Self { hardware, ipv4, ipv6 }
     }
 
     /// Refuses a frame from `hardware` that is another one's; `to_group` says that it is for several.
@@ -137,7 +139,7 @@ fn untagged(frame: &[u8]) -> Result<(u16, &[u8]), Loss> {
     Err(Loss::Foreign)
 }
 
-/// The ICMPv6 message of a packet whose first header is of this kind; none when it has none.
+/// The `ICMPv6` message of a packet whose first header is of this kind; none when it has none.
 fn message(mut next: u8, mut rest: &[u8]) -> Result<Option<&[u8]>, Loss> {
     const EACH_HOP: u8 = 0;
     const ROUTING: u8 = 43;
