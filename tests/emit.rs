@@ -144,7 +144,7 @@ fn a_program_runs_by_the_script_alone() {
     );
     assert_eq!(read("hello.output/err"), "to the other\n");
     let script = read("all-partitions");
-    let memory = script.lines().find_map(|line| line.strip_prefix("rm -rf ")).expect("it clears up");
+    let memory = script.lines().find_map(|line| line.strip_prefix("memory=")).expect("it clears up");
     assert_eq!(std::fs::metadata(Path::new(memory).join("frames")).unwrap().len(), 1 << 20);
     std::fs::remove_dir_all(memory).unwrap();
     let end = read("hello.output/end");
@@ -186,7 +186,15 @@ fn systemd_understands_the_units() {
         return;
     }
     let folder = dir.path().join("systemd");
-    let units = ["works-hello.service", "works-later.service", "works.target"];
+    let units = ["works-hello.service", "works-later.service", "works.channels.service", "works.target"];
+    // Whose memory it is writes it; to the others it is read-only, as all else is.
+    let unit = |name: &str| std::fs::read_to_string(folder.join(name)).expect("it was written");
+    for (service, own, others) in [("works-hello", "frames", "back"), ("works-later", "back", "frames")] {
+        let unit = unit(&format!("{service}.service"));
+        let writes =
+            |channel: &str| unit.contains(&format!("ReadWritePaths=\"/run/bulkhead-works/{channel}\""));
+        assert!(writes(own) && !writes(others) && !unit.contains("RuntimeDirectory"), "{unit}");
+    }
     let mut command = Command::new("systemd-analyze");
     command.args(["verify", "--man=no"]).args(units.map(|unit| folder.join(unit)));
     command.env("SYSTEMD_UNIT_PATH", format!("{}:", folder.display()));

@@ -11,6 +11,8 @@ use std::path::Path;
 
 use bulkhead::platforms::ledger::Ledger;
 use exec_kit::{Here, assert_code, complaint, guests_start};
+use nix::unistd::geteuid;
+use skips::{Need, skip};
 
 fn opened(here: &Here, path: &Path, program: &[&str]) -> std::process::Output {
     let mut words: Vec<OsString> = vec!["--rw".into(), path.into(), "--".into()];
@@ -99,5 +101,73 @@ fn a_name_that_is_no_text_is_told_escaped() {
     assert_code(&opened(&here, &open, &["sh", "-c", &script]), 0);
     let within = open.join(OsStr::from_bytes(b"a\xff/b\xfe"));
     assert_eq!(fs::read_to_string(within).expect("it is there"), "in\n");
+    here.assert_nothing_left();
+}
+
+/// Whose content is exchanged keeps what it carries: a guest that writes through a mapping would leave its own program with it.
+#[test]
+fn what_carries_rights_is_not_opened_in_any_way() {
+    if !guests_start() {
+        return;
+    }
+    let here = Here::new();
+    let tree = here.path("tree");
+    fs::create_dir(&tree).expect("the test's own files");
+    let program = |name: &str| {
+        let path = tree.join(name);
+        fs::write(&path, [0; 512]).expect("the test's own files");
+        path
+    };
+    let refused = |path: &Path, why: &str| {
+        for way in ["--rw", "--disk"].into_iter().filter(|way| *way == "--rw" || path.is_file()) {
+            let words = [OsStr::new(way), path.as_os_str(), OsStr::new("--"), OsStr::new("true")];
+            let output = here.run(&words);
+            assert_code(&output, 125);
+            assert!(complaint(&output).contains(why), "{way}: {}", complaint(&output));
+        }
+    };
+    let set_id = program("set-id");
+    fs::set_permissions(&set_id, fs::Permissions::from_mode(0o4755)).expect("the test's own files");
+    refused(&set_id, "owner's or group's rights (mode 4755)");
+    refused(&tree, "owner's or group's rights (mode 4755)");
+    fs::remove_file(&set_id).expect("the test's own files");
+    if !geteuid().is_root() {
+        return skip(Need::Root, "in part: only root gives capabilities to files");
+    }
+    let able = program("able");
+    // Version 2, effective: CAP_SETUID (capabilities(7), `struct vfs_cap_data`).
+    let mut capability = [0_u8; 20];
+    capability[..8].copy_from_slice(&[1, 0, 0, 2, 1 << 7, 0, 0, 0]);
+    let flags = rustix::fs::XattrFlags::empty();
+    rustix::fs::setxattr(&able, "security.capability", &capability, flags).expect("root may");
+    refused(&able, "carries capabilities");
+    refused(&tree, "carries capabilities");
+    here.assert_nothing_left();
+}
+
+/// All is looked at: a guest could put what it is after behind many others.
+#[test]
+fn many_files_hide_nothing() {
+    if !guests_start() {
+        return;
+    }
+    let here = Here::new();
+    let tree = tempfile::tempdir_in("/dev/shm").expect("memory");
+    for number in 0..50_100 {
+        fs::write(tree.path().join(number.to_string()), "").expect("the test's own files");
+    }
+    assert_code(&opened(&here, tree.path(), &["true"]), 0);
+    // Folders come after what lies beside them.
+    let last = tree.path().join("below/last");
+    fs::create_dir(tree.path().join("below")).expect("the test's own files");
+    fs::write(&last, "").expect("the test's own files");
+    fs::set_permissions(&last, fs::Permissions::from_mode(0o2755)).expect("the test's own files");
+    let output = opened(&here, tree.path(), &["true"]);
+    assert_code(&output, 125);
+    assert!(
+        complaint(&output).contains("last carries its owner's or group's rights"),
+        "{}",
+        complaint(&output)
+    );
     here.assert_nothing_left();
 }

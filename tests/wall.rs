@@ -46,6 +46,14 @@ fn namespace(id: &str, kind: &str) -> PathBuf {
     fs::read_link(format!("/proc/{id}/ns/{kind}")).expect("it can be asked")
 }
 
+/// A limit of a process, soft and hard.
+fn limits(id: &str, name: &str) -> [u64; 2] {
+    let text = fs::read_to_string(format!("/proc/{id}/limits")).expect("it runs");
+    let line = text.lines().find_map(|line| line.strip_prefix(name)).expect("a limit");
+    let mut words = line.split_whitespace().map(|word| word.parse().unwrap_or(u64::MAX));
+    [words.next().expect("soft"), words.next().expect("hard")]
+}
+
 #[test]
 fn qemu_is_nobody_with_nothing() {
     if !guests_start() {
@@ -67,10 +75,16 @@ fn qemu_is_nobody_with_nothing() {
     for kind in ["mnt", "net", "ipc", "uts", "user"] {
         assert_ne!(namespace(&qemu.to_string(), kind), namespace("self", kind), "{kind}");
     }
-    let limits = fs::read_to_string(format!("/proc/{qemu}/limits")).expect("it runs");
-    let limit =
-        |name: &str| limits.lines().find(|line| line.starts_with(name)).unwrap_or_default().to_owned();
-    assert!(limit("Max core file size").contains(" 0 "), "{limits}");
+    for (name, most) in [
+        ("Max core file size", 0),
+        ("Max msgqueue size", 0),
+        ("Max open files", 65_536),
+        ("Max processes", 4096),
+    ] {
+        // No more than whoever calls may have itself.
+        let wanted = limits("self", name)[1].min(most);
+        assert_eq!(limits(&qemu.to_string(), name), [wanted, wanted], "{name}");
+    }
     let words = fs::read(format!("/proc/{qemu}/cmdline")).expect("it runs");
     assert!(String::from_utf8_lossy(&words).contains("-sandbox\0on,"), "its own sandbox is on");
     // What it sees as its root: nothing of the host but programs, its machine and the given trees.

@@ -6,7 +6,7 @@ mod exec_kit;
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
-use std::process::{Command, Output, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 
 use bulkhead::platforms::wall::{self, FixedSizes, Order, Rights};
@@ -45,10 +45,20 @@ fn attack_from(mut order: Order, shown: &[(&Path, &str, Rights)], script: &str) 
     complaint(&taken_over(&order))
 }
 
+/// A process to be attacked; it ends with the test, whatever comes of that.
+struct Victim(Child);
+
+impl Drop for Victim {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
 #[test]
 fn who_takes_qemu_over_gets_no_further() {
-    let mut other = Command::new("sleep").arg("1000").spawn().expect("sleep starts");
-    let victim = other.id();
+    let mut other = Victim(Command::new("sleep").arg("1000").spawn().expect("sleep starts"));
+    let victim = other.0.id();
     // Numbers of calls as on x86-64, which the product's machines are.
     let script = format!(
         "try('unshare user', syscall(272, 0x10000000) == 0); try('unshare mount', syscall(272, 0x20000) == 0);
@@ -76,9 +86,7 @@ fn who_takes_qemu_over_gets_no_further() {
          try('device', syscall(133, z('/dev/x'), 020666, 0x103) == 0); try('set host name', syscall(170, z('x'), 1) == 0)"
     );
     assert_eq!(attack(&[], &script), "end\n");
-    assert!(other.try_wait().expect("it can be asked").is_none(), "nobody was killed");
-    other.kill().expect("it runs");
-    other.wait().expect("it ends");
+    assert!(other.0.try_wait().expect("it can be asked").is_none(), "nobody was killed");
 }
 
 #[test]
@@ -113,6 +121,7 @@ fn who_takes_qemu_over_leaves_nothing_that_gives_rights() {
          try('creat', syscall(85, z('made'), 06755) >= 0); try('openat2', syscall(437, -100, z('made'), z(pack('QQQ', 0101, 04755, 0)), 24) >= 0);
          try('tmpfile', syscall(257, -100, z('.'), 020200002, 04755) >= 0);
          try('mknod', syscall(133, z('null'), 020666, 0x103) == 0); try('mknod file', syscall(133, z('made'), 0104755, 0) == 0);
+         try('whiteout', syscall(316, -100, z('program'), -100, z('moved'), 4) == 0);
          try('mknodat', syscall(259, -100, z('disk'), 060666, 0x800) == 0);
          try('chown', chown(1, 1, 'program')); try('capability',
              syscall(188, z('program'), z('security.capability'), z(pack('V5', 0x02000001, 1<<13, 0, 0, 0)), 20, 0) == 0);
@@ -142,6 +151,8 @@ fn who_takes_a_writers_qemu_over_changes_no_size() {
          try('allocate', syscall(285, $fd, 0, 0, 1 << 20) == 0); try('hole', syscall(285, $fd, 3, 0, 4096) == 0);
          my $at = syscall(9, 0, 8192, 3, 1, $fd, 0); try('not mapped', $at == -1);
          try('give back', syscall(28, $at, 4096, 9) == 0);
+         try('give back by itself', syscall(440, -10000, z(pack('QQ', $at, 4096)), 1, 9, 0) > 0);
+         try('hole by ioctl', syscall(16, $fd, 0x4030582b, z(pack('ssqqiI4', 0, 0, 0, 4096, 0, 0, 0, 0, 0))) == 0);
          $SIG{XFSZ} = 'IGNORE'; try('beyond', defined syscall(18, $fd, z('x' x 10), 10, 8192) && -s '/sections/0' > 8192);
          my $own = syscall(319, z('own'), 0); try('no memory of its own', syscall(77, $own, 6144) != 0);
          syscall(18, $fd, z('y'), 1, 5) == 1 or print STDERR \"not written\n\"";

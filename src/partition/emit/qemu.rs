@@ -32,7 +32,11 @@ pub fn write(emission: &Emission, emitted: &mut Emitted) -> Result<(), String> {
     all.push_str("status=0\nfor pid in $pids; do wait \"$pid\" || status=$?; done\n");
     let memory = memory(emission);
     if emission.partitions.iter().any(|partition| !partition.spec.sections.is_empty()) {
-        let _ = writeln!(all, "rm -rf {}", shell(text(&memory)?));
+        let _ = writeln!(
+            all,
+            "memory={}\nif [ -O \"$memory\" ] && [ ! -L \"$memory\" ]; then rm -rf \"$memory\"; fi",
+            shell(text(&memory)?)
+        );
         let shown = memory.display();
         emitted.remark(format!(
             "channels: their memory stays in {shown} unless all-partitions comes to its end"

@@ -1,5 +1,6 @@
 //! A service for each partition, and a target that stands for the set (systemd.service(5), systemd.resource-control(5)).
 
+use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
@@ -37,6 +38,9 @@ pub fn write(emission: &Emission, emitted: &mut Emitted) -> Result<(), String> {
         let service = service(emission, partition, emitted)?;
         emitted.unit(format!("{}.service", emission.full_name(partition)), service);
     }
+    if let Some(service) = memory_service(emission)? {
+        emitted.unit(memory_unit(emission), service);
+    }
     let names =
         emission.partitions.iter().map(|partition| format!("{}.service", emission.full_name(partition)));
     let target = format!(
@@ -67,6 +71,9 @@ fn service(emission: &Emission, partition: &Prepared, emitted: &mut Emitted) -> 
     );
     let waits = |other: &String| format!("{}-{other}.service", emission.set);
     let after: Vec<String> = partition.after.iter().map(waits).collect();
+    if !partition.spec.sections.is_empty() {
+        let _ = writeln!(out, "Requires={0}\nAfter={0}", memory_unit(emission));
+    }
     if !after.is_empty() {
         let _ = writeln!(out, "Requires={0}\nAfter={0}", after.join(" "));
         emitted.remark(format!("{name}: waits until the others were started, not until their programs run"));
@@ -79,7 +86,6 @@ fn service(emission: &Emission, partition: &Prepared, emitted: &mut Emitted) -> 
     out.push_str(&settings);
     out.push_str(&walls(emission, partition)?);
     if !partition.spec.sections.is_empty() {
-        out.push_str(&shared_memory(emission, partition)?);
         let shown = memory(emission).display().to_string();
         emitted.remark(format!("channels: their memory stays in {shown} until the host is started again"));
     }
@@ -133,10 +139,15 @@ fn walls(emission: &Emission, partition: &Prepared) -> Result<String, String> {
     for (path, _) in paths.iter().filter(|(path, writable)| *writable && !path.starts_with("/dev")) {
         set("ReadWritePaths", &unit_path(text(path)?));
     }
-    // What programs find in their environments is theirs alone.
-    for other in emission.partitions.iter().filter(|other| other.is_program() && other.spec.name != spec.name)
-    {
-        set("InaccessiblePaths", &unit_path(&emission.beside(&initrd_file(&other.spec.name))?));
+    for section in spec.sections.iter().filter(|section| section.writable) {
+        set("ReadWritePaths", &unit_path(text(&memory(emission).join(&section.name))?));
+    }
+    // What programs find in their environments is theirs alone, and what they say.
+    for other in emission.partitions.iter().filter(|other| other.spec.name != spec.name) {
+        if other.is_program() {
+            set("InaccessiblePaths", &unit_path(&emission.beside(&initrd_file(&other.spec.name))?));
+        }
+        set("InaccessiblePaths", &unit_path(text(&emission.output_folder(other))?));
     }
     if emission.engine == Engine::Kvm {
         set("DeviceAllow", "/dev/kvm rw");
@@ -165,18 +176,41 @@ fn memory(emission: &Emission) -> PathBuf {
     PathBuf::from(format!("/run/bulkhead-{}", emission.set))
 }
 
-/// Makes the memory of channels, unless another partition has; it outlives a service, because others have it mapped.
-fn shared_memory(emission: &Emission, partition: &Prepared) -> Result<String, String> {
-    let mut out = format!(
-        "RuntimeDirectory=bulkhead-{}\nRuntimeDirectoryMode=0700\nRuntimeDirectoryPreserve=yes\n",
-        unit_value(&emission.set)
-    );
-    for section in &partition.spec.sections {
-        let file = memory(emission).join(&section.name);
-        let bytes = section.size_mib.to_bytes().get();
-        let _ = writeln!(out, "ExecStartPre=/usr/bin/fallocate -l {bytes} {}", unit(text(&file)?));
+/// Name of the service that makes the memory of channels.
+fn memory_unit(emission: &Emission) -> String {
+    format!("{}.channels.service", emission.set)
+}
+
+/// Makes the memory of channels, before whoever has it mapped; it outlives the service. None of them may write there but to the
+/// sections that are its own.
+fn memory_service(emission: &Emission) -> Result<Option<String>, String> {
+    let sections: BTreeMap<&str, u64> = emission
+        .partitions
+        .iter()
+        .flat_map(|partition| &partition.spec.sections)
+        .map(|section| (section.name.as_str(), section.size_mib.to_bytes().get()))
+        .collect();
+    if sections.is_empty() {
+        return Ok(None);
     }
-    Ok(out)
+    let set = &emission.set;
+    let mut out = format!("[Unit]\nDescription=Memory of the channels of {set}\nPartOf={set}.target\n");
+    out.push_str("\n[Service]\nType=oneshot\nRemainAfterExit=yes\n");
+    out.push_str(ALWAYS);
+    if let Some(user) = emission.user {
+        let _ = writeln!(out, "User={user}");
+    }
+    let _ = writeln!(
+        out,
+        "CapabilityBoundingSet=\nPrivateNetwork=yes\nRuntimeDirectory=bulkhead-{}\nRuntimeDirectoryMode=0700\n\
+         RuntimeDirectoryPreserve=yes",
+        unit_value(set)
+    );
+    for (name, bytes) in sections {
+        let file = memory(emission).join(name);
+        let _ = writeln!(out, "ExecStart=/usr/bin/fallocate -l {bytes} {}", unit(text(&file)?));
+    }
+    Ok(Some(out))
 }
 
 /// What the unit grants, and what cannot be said there.

@@ -1,15 +1,13 @@
 //! What can be told before anything is made: refuses what would fail later, with the reason.
 
-use std::fs::{self, Metadata, OpenOptions};
+use std::fs::{self, OpenOptions};
 use std::io::ErrorKind;
-use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::Path;
 
 use nix::fcntl::OFlag;
-use nix::sys::statfs::{FsType, PROC_SUPER_MAGIC, SYSFS_MAGIC, statfs};
-use nix::unistd::{AccessFlags, access, geteuid};
 
-use super::own_places::{around, is_ours};
+use super::opened::{check_opened, no_rights_within};
 use super::{Failed, lookup};
 use crate::model::partition::{CardSpec, Content, DiskSpec, Files, PartitionSpec, Program};
 use crate::model::units::Mebibytes;
@@ -22,8 +20,6 @@ const MOST_WORD_BYTES: usize = 2 * 1024 * 1024;
 const MOST_DEVICES: usize = 24;
 /// Places that are free beside them and what every partition has.
 const FREE_PLACES: usize = 4;
-/// File systems whose files nobody has written.
-const MADE_UP: [FsType; 2] = [PROC_SUPER_MAGIC, SYSFS_MAGIC];
 /// What disks of files are made of.
 const SECTOR_BYTES: u64 = 512;
 /// Largest program file that is put into a partition without files.
@@ -187,91 +183,7 @@ fn check_alone(host: &Path, memory: Mebibytes) -> Result<(), Failed> {
     }
 }
 
-/// A folder, or a file that may be written to.
-fn check_opened(path: &Path) -> Result<(), Failed> {
-    const WHAT: &str = "what is to be opened for writing";
-    let Ok(meta) = fs::metadata(path) else { return wanted_folder(path, WHAT) };
-    if let Some(own) = around(path) {
-        return Err(is_our_own(path, &own));
-    }
-    if meta.is_dir() || !path.is_absolute() {
-        return wanted_folder(path, WHAT)
-            .and_then(|()| check_owner(path, &meta))
-            .and_then(|()| check_set_id(path));
-    }
-    let is_made_up = statfs(path).is_ok_and(|found| MADE_UP.contains(&found.filesystem_type()));
-    let found = if is_made_up {
-        "this is a file of the running kernel, which means something else, or nothing, to a guest".to_owned()
-    } else if meta.is_file() {
-        check_owner(path, &meta)?;
-        match access(path, AccessFlags::R_OK | AccessFlags::W_OK) {
-            Ok(()) => return Ok(()),
-            Err(error) => format!("it cannot be read and written: {error}"),
-        }
-    } else {
-        "this is neither a file nor a folder; a disk is given as a disk".to_owned()
-    };
-    Err(Failed::own(format!("{WHAT}, {}: {found}", path.display())))
-}
-
-/// Refuses a tree in which a program carries its owner's rights: its content could be exchanged without the kernel noticing
-/// (through a shared mapping, by a QEMU that was taken over). Looks at so many files; what lies beyond is not promised.
-fn check_set_id(top: &Path) -> Result<(), Failed> {
-    const MOST_FILES: usize = 50_000;
-    const SET_ID: u32 = 0o6000;
-    let mut folders = vec![top.to_owned()];
-    let mut looked = 0;
-    while let Some(folder) = folders.pop() {
-        // What we cannot read the guest cannot either.
-        for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
-            looked += 1;
-            if looked > MOST_FILES {
-                return Ok(());
-            }
-            let Ok(meta) = entry.metadata() else { continue };
-            if meta.is_dir() && is_ours(&entry.path(), &meta) {
-                return Err(is_our_own(top, &entry.path()));
-            }
-            if meta.is_dir() {
-                folders.push(entry.path());
-            } else if meta.is_file() && meta.mode() & SET_ID != 0 {
-                let (top, shown) = (top.display(), entry.path());
-                return Err(Failed::own(format!(
-                    "what is to be opened for writing, {top}: {} carries its owner's or group's rights (mode {:o}), and a guest \
-                     could write another program into it; chmod ug-s it, or open a folder without it",
-                    shown.display(),
-                    meta.mode() & 0o7777
-                )));
-            }
-        }
-    }
-    Ok(())
-}
-
-fn is_our_own(path: &Path, folder: &Path) -> Failed {
-    Failed::own(format!(
-        "what is to be opened for writing, {}: {} is a folder of bulkhead's own, whose memory and lists other partitions depend \
-         on; open a folder without it, and outside of it",
-        path.display(),
-        folder.display()
-    ))
-}
-
-/// As root a partition writes as root, but without its power over what others own: said before the program finds out.
-fn check_owner(path: &Path, meta: &Metadata) -> Result<(), Failed> {
-    const FOR_ALL: u32 = 0o002;
-    if !geteuid().is_root() || meta.uid() == 0 || meta.mode() & FOR_ALL != 0 {
-        return Ok(());
-    }
-    let (shown, owner) = (path.display(), meta.uid());
-    Err(Failed::own(format!(
-        "what is to be opened for writing, {shown}: it belongs to user {owner}, and what a partition writes belongs to whoever \
-         called bulkhead, which is root; call it as that user: setpriv --reuid {owner} --regid {} --init-groups bulkhead …",
-        meta.gid()
-    )))
-}
-
-fn wanted_folder(path: &Path, what: &str) -> Result<(), Failed> {
+pub(super) fn wanted_folder(path: &Path, what: &str) -> Result<(), Failed> {
     let shown = path.display();
     let found = match fs::metadata(path) {
         Ok(_) if !path.is_absolute() => "this is not an absolute path".to_owned(),
@@ -296,7 +208,12 @@ fn check_disk(disk: &DiskSpec) -> Result<(), Failed> {
                  read-only"
             ));
         }
-        Ok(meta) if meta.is_file() => false,
+        Ok(meta) if meta.is_file() => {
+            if !disk.read_only {
+                no_rights_within(&disk.file, &disk.file, &meta)?;
+            }
+            false
+        }
         Ok(_) => return failed("a file or block device was wanted, this is neither".to_owned()),
     };
     // Linux lets nobody open a device so who would write below a mounted file system, a volume or a swap space (open(2)).

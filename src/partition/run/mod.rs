@@ -10,6 +10,7 @@ mod engine;
 mod inbox;
 mod launch;
 mod lookup;
+mod opened;
 mod own_places;
 mod relay;
 mod sections;

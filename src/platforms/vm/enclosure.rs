@@ -22,7 +22,8 @@ use nix::sys::socket::{
 use nix::sys::stat::{Mode, fchmod};
 
 use super::guest::SINGLE_FILE;
-use super::qemu::{DiskArgument, Engine, HandedDisk, Machine, SharedTree};
+use super::qemu::{DiskArgument, Engine, Extras, HandedDisk, Machine, SharedTree};
+use crate::model::units::Mebibytes;
 use crate::platforms::wall::{FixedSizes, Network, Order, Rights};
 
 /// Folders of programs and libraries; on many systems links to those in `/usr`.
@@ -71,8 +72,7 @@ pub fn enclose(qemu: &Path, machine: &mut Machine, inherited: &mut Vec<OwnedFd>)
         order.show(&section.path, &at, rights);
         section.path = at.into();
     }
-    order.fixed_sizes = fixed_sizes(machine)?;
-    let extras = &mut machine.extras;
+    order.fixed_sizes = fixed_sizes(extras, machine.memory, machine.disk.as_ref())?;
     for plug in &mut extras.plugs {
         let listener = listen(&plug.socket).map_err(|error| about(&plug.socket, &error))?;
         plug.listener = Some(listener.as_raw_fd());
@@ -90,16 +90,19 @@ pub fn enclose(qemu: &Path, machine: &mut Machine, inherited: &mut Vec<OwnedFd>)
 
 /// Others have a writer's sections mapped, so it keeps them as long as they are. Which file a call is about cannot be told, only
 /// the size that it asks for: so not where it writes files of any size, or has memory made of files no longer than a section.
-fn fixed_sizes(machine: &Machine) -> io::Result<Option<FixedSizes>> {
-    let extras = &machine.extras;
+fn fixed_sizes(
+    extras: &Extras,
+    memory: Mebibytes,
+    disk: Option<&DiskArgument>,
+) -> io::Result<Option<FixedSizes>> {
     let sections = extras.sections.iter().filter(|section| section.writable);
     let Some(longest) = sections.map(|section| section.bytes.get()).max() else { return Ok(None) };
-    let own = extras.memory.file_sizes(machine.memory);
+    let own = extras.memory.file_sizes(memory);
     if extras.shares.iter().any(|share| share.writable) || own.iter().any(|size| *size <= longest) {
         return Ok(None);
     }
     let mut longest = own.iter().copied().fold(longest, u64::max);
-    for disk in machine.disk.iter().chain(&extras.disks).filter(|disk| !disk.read_only) {
+    for disk in disk.into_iter().chain(&extras.disks).filter(|disk| !disk.read_only) {
         let size = fs::metadata(&disk.image).map_err(|error| about(&disk.image, &error))?.len();
         longest = longest.max(size);
     }
@@ -187,6 +190,9 @@ mod tests {
     use rustix::fs::inotify::{CreateFlags, ReadFlags, Reader, WatchFlags, add_watch, init};
 
     use super::*;
+    use crate::model::platform::DiskBus;
+    use crate::model::units::Bytes;
+    use crate::platforms::vm::qemu::{MemoryArgument, SectionArgument, ShareArgument, Throttle};
 
     #[test]
     fn a_plugs_socket_is_for_us_alone_from_its_first_moment() {
@@ -219,5 +225,53 @@ mod tests {
         std::os::unix::fs::symlink(&elsewhere, &path).unwrap();
         assert_eq!(listen(&path).unwrap_err().raw_os_error(), Some(libc::EADDRINUSE));
         assert!(!elsewhere.exists());
+    }
+
+    const MIB: u64 = 1 << 20;
+
+    fn writer(memory: MemoryArgument) -> Extras {
+        let section = |slot: u8, mib: u64, writable: bool| SectionArgument {
+            path: "/dev/null".into(),
+            bytes: Bytes::from_bytes(mib * MIB),
+            writable,
+            slot,
+        };
+        // What is only read has no say.
+        let sections = vec![section(0, 2, true), section(1, 64, false), section(2, 1, true)];
+        Extras { sections, memory, ..Extras::default() }
+    }
+
+    #[test]
+    fn who_writes_a_section_has_the_sizes_of_what_it_was_given() {
+        let sizes = |extras: &Extras, mib: u64| fixed_sizes(extras, Mebibytes::from_mib(mib), None).unwrap();
+        assert_eq!(sizes(&Extras::default(), 64), None, "no section, nothing that others depend on");
+        let plain = writer(MemoryArgument::default());
+        assert_eq!(sizes(&plain, 64), Some(FixedSizes { longest: 2 * MIB, own: vec![] }));
+        let huge = writer(MemoryArgument { hugepages: true, guest_nodes: 2, ..MemoryArgument::default() });
+        let own = vec![32 * MIB, 32 * MIB];
+        assert_eq!(sizes(&huge, 64), Some(FixedSizes { longest: 32 * MIB, own }));
+        assert_eq!(sizes(&huge, 4), None, "memory of the section's own size could be taken for it");
+        let (tag, path, tree) = ("x".to_owned(), "/x".into(), SharedTree::All);
+        let shares = vec![ShareArgument { tag, path, tree, writable: true }];
+        assert_eq!(sizes(&Extras { shares, ..plain }, 64), None, "files of any size");
+    }
+
+    #[test]
+    fn a_disk_is_written_to_its_end() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        file.as_file().set_len(16 * MIB).unwrap();
+        let disk = DiskArgument {
+            image: file.path().to_owned(),
+            direct: true,
+            bus: DiskBus::Virtio,
+            shared: false,
+            read_only: false,
+            throttle: Throttle::default(),
+            handed: None,
+        };
+        let plain = writer(MemoryArgument::default());
+        let sizes = |disk: &DiskArgument| fixed_sizes(&plain, Mebibytes::from_mib(64), Some(disk)).unwrap();
+        assert_eq!(sizes(&disk).unwrap().longest, 16 * MIB);
+        assert_eq!(sizes(&DiskArgument { read_only: true, ..disk }).unwrap().longest, 2 * MIB);
     }
 }
