@@ -57,6 +57,7 @@ else
     step cargo test --release --no-fail-fast --doc
     step cargo test --release --no-fail-fast -p bulkhead-channel
     step cargo test --release --no-fail-fast -p bulkhead-fabric
+    step cargo test --release --no-fail-fast -p bulkhead-files
     step cargo test --release --no-fail-fast -p bulkhead-skips
 fi
 
