@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-use crate::table::{FEW_FAILED, Failed, Row};
+use crate::table::{Failed, Row};
+use crate::verdict::FEW_FAILED;
 
 /// Where things lie.
 #[derive(Debug)]
