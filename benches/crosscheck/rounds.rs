@@ -78,7 +78,7 @@ pub fn run(
         .collect();
     for round in 1..=rounds {
         // With more failures than a few nothing is decided any more, however many pairs there are.
-        for outcome in outcomes.iter_mut().filter(|outcome| outcome.failed.pairs <= FEW_FAILED) {
+        for outcome in outcomes.iter_mut().filter(|outcome| outcome.failed.pairs as usize <= FEW_FAILED) {
             say(&format!("round {round} of {rounds}: {}", outcome.check.name()));
             for _ in 0..outcome.check.pairs_per_round() {
                 outcome.measure(world, random.random());

@@ -18,7 +18,7 @@ const FIRST: usize = 36;
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Failed {
     /// How many.
-    pub pairs: usize,
+    pub pairs: u32,
     /// Why the last one did.
     pub last: Option<String>,
 }
@@ -91,7 +91,7 @@ pub fn row(row: &Row, pairs: &[(f64, f64)], failed: &Failed) -> (String, Verdict
     let mut text = String::new();
     let (cells, verdict) = match &ratio {
         Answer::Estimate(ratio) => {
-            let verdict = if failed.pairs > FEW_FAILED {
+            let verdict = if failed.pairs as usize > FEW_FAILED {
                 Verdict::NotDecided
             } else {
                 row.mark.judge((ratio.low, ratio.high))
@@ -121,8 +121,8 @@ pub fn row(row: &Row, pairs: &[(f64, f64)], failed: &Failed) -> (String, Verdict
         wrapped(&mut text, why);
     }
     if failed.pairs > 0 {
-        let undecided = if failed.pairs > FEW_FAILED { ", too many to decide anything" } else { "" };
-        let all = pairs.len() + failed.pairs;
+        let undecided = if failed.pairs as usize > FEW_FAILED { ", too many to decide anything" } else { "" };
+        let all = pairs.len() + failed.pairs as usize;
         let why = failed.last.as_deref().unwrap_or_default();
         wrapped(
             &mut text,
