@@ -80,3 +80,11 @@ fn runs_without_a_fit_are_said_and_from_two_on_nothing_is_decided() {
     assert_eq!([of_weights(6, 0), of_weights(6, 1)], [1, 1], "as a pair of a comparison may fail");
     assert_eq!([of_weights(6, 2), of_weights(6, 60), of_weights(60, 2)], [0, 0, 0]);
 }
+
+#[test]
+fn trials_that_say_nothing_are_no_passes() {
+    let judged = |failures, of, missing| Judge::default().never_without("x", failures, of, missing);
+    assert_eq!([judged(0, 60, 0), judged(0, 60, 1)], [Verdict::Met; 2]);
+    assert_eq!([judged(0, 60, 2), judged(0, 0, 60)], [Verdict::NotDecided; 2]);
+    assert_eq!(judged(1, 60, 60), Verdict::Missed, "one failure breaks it, whatever the others would say");
+}

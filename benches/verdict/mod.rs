@@ -122,7 +122,7 @@ impl Judge {
 
     /// The same where some rounds have brought nothing: their number is said, and more than [`FEW_FAILED`] decide nothing.
     pub fn rounds_without(&mut self, what: &str, values: &[f64], missing: usize, mark: Mark) -> Verdict {
-        let span = interval(values).filter(|_| missing <= FEW_FAILED);
+        let span = interval_without(values, missing);
         self.tell(&format!("{what}: {}{}", described(values), without(missing)), mark, span)
     }
 
@@ -259,6 +259,11 @@ pub fn interval(values: &[f64]) -> Option<(f64, f64)> {
         return None;
     }
     median_interval(values, CONFIDENCE, 0).estimate().map(|estimate| (estimate.low, estimate.high))
+}
+
+/// The same where so many rounds more have brought nothing: none when these are more than [`FEW_FAILED`].
+pub fn interval_without(values: &[f64], missing: usize) -> Option<(f64, f64)> {
+    interval(values).filter(|_| missing <= FEW_FAILED)
 }
 
 /// Median, interval and rounds in words. Two rounds have a smaller and a larger value, which is no interval.
