@@ -39,7 +39,13 @@ fn before(line: &str, words: &str) -> u64 {
 
 const ALL: [Stated; 9] = [
     Stated { name: "ground-truth", words: &["--test", "ground_truth"], strict: None, counted: None },
-    Stated { name: "ftq", words: &["--test", "ftq_injected"], strict: None, counted: None },
+    Stated {
+        name: "ftq",
+        words: &["--test", "ftq_injected"],
+        // At six frequencies: 60 in all.
+        strict: Some(("BULKHEAD_FTQ_ATTEMPTS", "10")),
+        counted: None,
+    },
     Stated { name: "coverage", words: &["--test", "stats_coverage"], strict: None, counted: None },
     Stated {
         name: "calibration",

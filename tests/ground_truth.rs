@@ -12,6 +12,10 @@
 //! machine meets both alike, or one part of many. All parts count, and there is one attempt. Where the scheduler gave the CPU
 //! to another thread next to an interruption (the handler reads the count of involuntary switches), what the gap is
 //! longer than its stamps is that thread's time: such interruptions count for recall, not for the excess.
+//!
+//! The test wants what holds whatever else the machine does: every interruption that began after the loop's first read is found,
+//! and none shorter than it was. How much longer gaps are is a figure (`cargo bench --bench figures -- ground-truth`): the whole
+//! interval decides it, parts that cannot be compared are counted, and two of them decide nothing.
 
 #![expect(unsafe_code, reason = "timers that signal one thread, and signal handlers, have no safe interface")]
 
@@ -23,7 +27,6 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use bulkhead::model::histogram::Histogram;
 use bulkhead::model::units::Millis;
-use bulkhead::stats::interval::median_interval;
 use bulkhead::workloads::bounds::Bounds;
 use bulkhead::workloads::clock::{Anchor, ticks};
 use bulkhead::workloads::pin::pin_to_last_cpu;
@@ -32,7 +35,7 @@ use bulkhead::workloads::probes::gap::pace::{Pace, Turn};
 use bulkhead::workloads::probes::gap::record::{Record, short_tables};
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
-use verdict::{Judge, Mark, Verdict};
+use verdict::{Judge, Mark, Verdict, interval_without};
 
 /// Interruptions in all; log-uniform lengths from 2 µs to 10 ms add up to some 12 s.
 const INTERRUPTIONS: usize = 10_000;
@@ -47,10 +50,8 @@ const PAUSE_NS: u64 = 100_000;
 const DELIVERIES: usize = 300;
 /// With fewer lengths on a side a part has no 95th percentile to speak of.
 const FEWEST: usize = 20;
-/// How sure this test must be that gaps are too long before it fails; the figure has its interval at 95 %.
-const SURE: f64 = 0.999;
 /// Gives up long after all should be over.
-const DEADLINE_S: u64 = 120;
+const DEADLINE_S: u64 = 600;
 
 static LENGTHS: [AtomicU64; PART] = [const { AtomicU64::new(0) }; PART];
 static STARTS: [AtomicU64; PART] = [const { AtomicU64::new(0) }; PART];
@@ -222,8 +223,8 @@ impl GapSink for KeepAll {
     }
 }
 
-/// Runs the probe's loop under interruptions; returns what was injected and what was found.
-fn probe_part(bounds: Bounds<'_>, lengths: impl Iterator<Item = u64>) -> (Vec<Stamps>, Vec<Gap>) {
+/// Runs the probe's loop under interruptions; returns what was injected, what was found, and the loop's first read.
+fn probe_part(bounds: Bounds<'_>, lengths: impl Iterator<Item = u64>) -> (Vec<Stamps>, Vec<Gap>, u64) {
     let mut short = short_tables(1);
     let mut gaps = vec![Gap { start: 0, length: 0 }; 1 << 19];
     gaps.clear();
@@ -234,7 +235,7 @@ fn probe_part(bounds: Bounds<'_>, lengths: impl Iterator<Item = u64>) -> (Vec<St
     assert_eq!(sink.lost, 0, "the buffer for all gaps is large enough");
     let sum: u128 = sink.record.histograms(&short).iter().map(Histogram::sum).sum();
     assert_eq!(sum, u128::from(observed.last - observed.first), "every tick is in the histogram");
-    (stamps(), sink.gaps)
+    (stamps(), sink.gaps, observed.first)
 }
 
 /// Delivery cost, seen by a loop that is not the probe's: what an interruption takes beyond its stamps. The lengths are
@@ -266,16 +267,21 @@ fn delivery_part(bounds: Bounds<'_>, lengths: impl Iterator<Item = u64>) -> Vec<
 }
 
 /// A part of the probe's run, with the costs of deliveries right before and right after it, ascending.
+#[derive(Debug, Clone, Default)]
 struct Part {
+    /// The loop's first read: what happened before, as the thread had to wait for its CPU, is nobody's gap.
+    first: u64,
     injected: Vec<Stamps>,
     found: Vec<Gap>,
     delivery: Vec<u64>,
 }
 
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 struct Seen {
-    /// Share of the interruptions that were found.
-    recall: f64,
+    /// Interruptions that began after the loop's first read.
+    seen: usize,
+    /// Those of them that a found gap holds from begin to end.
+    whole: usize,
     /// Interruptions that a found gap cuts through.
     cut: usize,
     /// What each found gap is longer than its stamps, ascending.
@@ -291,39 +297,43 @@ fn p95(values: &[u64]) -> u64 {
 /// parts in which nearly all the time belonged to others.
 fn ratios(parts: &[Part]) -> Vec<f64> {
     let ratio = |part: &Part| {
-        let excess = judge(&part.injected, &part.found).excess;
+        let excess = judge(part).excess;
         (excess.len().min(part.delivery.len()) >= FEWEST)
             .then(|| p95(&excess) as f64 / p95(&part.delivery) as f64)
     };
     parts.iter().filter_map(ratio).collect()
 }
 
-/// Whether gaps are no longer than interruption and delivery together: both are samples of a cost that is the same if the
-/// probe adds nothing. Missed when the whole interval says that they are longer; not decided when there is none.
-fn no_longer(ratios: &[f64]) -> Verdict {
-    median_interval(ratios, SURE, 0)
-        .estimate()
-        .map_or(Verdict::NotDecided, |median| if median.low > 1.0 { Verdict::Missed } else { Verdict::Met })
+/// Gaps are no longer than interruption and delivery together: both are samples of a cost that is the same if the probe adds
+/// nothing.
+const NO_LONGER: Mark = Mark::AtMost(1.0);
+
+/// What the judge says of them, unsaid.
+fn no_longer(parts: &[Part]) -> Verdict {
+    let ratios = ratios(parts);
+    interval_without(&ratios, parts.len() - ratios.len())
+        .map_or(Verdict::NotDecided, |span| NO_LONGER.judge(span))
 }
 
 /// Holds what was found against what was injected. Gaps come in order and do not overlap.
-fn judge(injected: &[Stamps], found: &[Gap]) -> Seen {
-    let (mut excess, mut cut, mut whole) = (Vec::new(), 0, 0_usize);
-    for stamps in injected {
-        let Some(gap) = found[..found.partition_point(|gap| gap.start <= stamps.start)].last() else {
+fn judge(part: &Part) -> Seen {
+    let mut seen = Seen::default();
+    for stamps in part.injected.iter().filter(|stamps| stamps.start > part.first) {
+        seen.seen += 1;
+        let Some(gap) = part.found[..part.found.partition_point(|gap| gap.start <= stamps.start)].last()
+        else {
             continue;
         };
         let end = gap.start + gap.length;
         if end >= stamps.end {
-            whole += 1;
-            excess.extend(stamps.alone.then(|| gap.length - (stamps.end - stamps.start)));
+            seen.whole += 1;
+            seen.excess.extend(stamps.alone.then(|| gap.length - (stamps.end - stamps.start)));
         } else if end > stamps.start {
-            cut += 1;
+            seen.cut += 1;
         }
     }
-    let recall = whole as f64 / injected.len() as f64;
-    excess.sort_unstable();
-    Seen { recall, cut, excess }
+    seen.excess.sort_unstable();
+    seen
 }
 
 fn inject_and_find() -> (Vec<Part>, f64) {
@@ -343,11 +353,11 @@ fn inject_and_find() -> (Vec<Part>, f64) {
     let mut before = delivery_part(bounds, (&mut lengths_ns).map(to_ticks));
     let mut parts = Vec::new();
     for _ in 0..PARTS {
-        let (injected, found) = probe_part(bounds, (&mut lengths_ns).map(to_ticks));
+        let (injected, found, first) = probe_part(bounds, (&mut lengths_ns).map(to_ticks));
         let after = delivery_part(bounds, (&mut lengths_ns).map(to_ticks));
         let mut delivery = [before, after.clone()].concat();
         delivery.sort_unstable();
-        parts.push(Part { injected, found, delivery });
+        parts.push(Part { first, injected, found, delivery });
         before = after;
     }
     (parts, rate.as_f64() / 1e9)
@@ -355,63 +365,61 @@ fn inject_and_find() -> (Vec<Part>, f64) {
 
 /// What all parts together saw.
 fn whole(parts: &[Part]) -> Seen {
-    let injected: Vec<Stamps> = parts.iter().flat_map(|part| part.injected.clone()).collect();
-    let found: Vec<Gap> = parts.iter().flat_map(|part| part.found.clone()).collect();
-    judge(&injected, &found)
+    let mut all = Seen::default();
+    for seen in parts.iter().map(judge) {
+        all = Seen {
+            seen: all.seen + seen.seen,
+            whole: all.whole + seen.whole,
+            cut: all.cut + seen.cut,
+            excess: [all.excess, seen.excess].concat(),
+        };
+    }
+    all.excess.sort_unstable();
+    all
 }
 
 #[test]
-fn every_interruption_is_found_whole_and_no_longer_than_it_was() {
+fn every_interruption_is_found_whole() {
     let (parts, ticks_per_ns) =
         std::thread::spawn(inject_and_find).join().expect("the probe's thread did not panic");
     assert_eq!(parts.iter().map(|part| part.injected.len()).sum::<usize>(), INTERRUPTIONS);
     let seen = whole(&parts);
-    let ratios = ratios(&parts);
-    tell(&seen, &parts, &ratios, ticks_per_ns);
-    assert!(seen.recall >= 0.999, "too few were found: {:.4}", seen.recall);
+    tell(&seen, &parts, ticks_per_ns);
+    assert!(seen.seen > INTERRUPTIONS / 2, "no verdict: {} began after the loop's first read", seen.seen);
     assert_eq!(seen.cut, 0, "a detected gap contains the stamps of its interruption");
+    assert_eq!(seen.whole, seen.seen, "every interruption is in a gap");
     canary(&parts);
-    match no_longer(&ratios) {
-        Verdict::Met => {}
-        Verdict::Missed => panic!("gaps are longer than interruption and delivery together: {ratios:.3?}"),
-        Verdict::NotDecided => {
-            panic!("no verdict: others had the CPU next to nearly all interruptions of all parts: {ratios:?}")
-        }
-    }
 }
 
 #[expect(clippy::print_stdout, reason = "the figures are what this test is about")]
-fn tell(seen: &Seen, parts: &[Part], ratios: &[f64], ticks_per_ns: f64) {
+fn tell(seen: &Seen, parts: &[Part], ticks_per_ns: f64) {
     let micros = |ticks: u64| ticks as f64 / ticks_per_ns / 1e3;
     let mut delivery: Vec<u64> = parts.iter().flat_map(|part| part.delivery.clone()).collect();
     delivery.sort_unstable();
     println!(
-        "{INTERRUPTIONS} interruptions: recall {:.2} %, {} cut through, gap longer than its stamps by (p95 of {}) {:.2} µs, \
-         delivery cost (p95) {:.2} µs; {} of {PARTS} parts could be compared",
-        100.0 * seen.recall,
+        "{INTERRUPTIONS} interruptions: {} after the first read of their part, {} of these found, {} cut through, gap longer than \
+         its stamps by (p95 of {}) {:.2} µs, delivery cost (p95) {:.2} µs",
+        seen.seen,
+        seen.whole,
         seen.cut,
         seen.excess.len(),
         micros(p95(&seen.excess)),
         micros(p95(&delivery)),
-        ratios.len(),
     );
     let mut judge = Judge::default();
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "some 1e4")]
-    let found = (seen.recall * INTERRUPTIONS as f64).round() as u32;
-    let of = u32::try_from(INTERRUPTIONS).unwrap_or(u32::MAX);
+    let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
+    // Those before a part's first read count here as not found.
+    let (found, of) = (count(seen.whole), count(INTERRUPTIONS));
     judge.share("injected interruptions found", found, of, Mark::AtLeast(0.999));
+    let ratios = ratios(parts);
     let what = "found gap beyond its stamps, p95 / cost of a delivery, p95, of all parts of one attempt";
-    judge.rounds(what, ratios, Mark::AtMost(1.0));
+    judge.rounds_without(what, &ratios, parts.len() - ratios.len(), NO_LONGER);
 }
 
 /// The same evidence, tampered with, is found out.
 fn canary(parts: &[Part]) {
     let tampered = |change: &mut dyn FnMut(&Part) -> Vec<Gap>| -> Vec<Part> {
-        let one = |part: &Part| Part {
-            injected: part.injected.clone(),
-            found: change(part),
-            delivery: part.delivery.clone(),
-        };
+        let one = |part: &Part| Part { found: change(part), ..part.clone() };
         parts.iter().map(one).collect()
     };
     let holding = |part: &Part, gap: &Gap| {
@@ -427,7 +435,8 @@ fn canary(parts: &[Part]) {
         };
         part.found.iter().filter(&mut stays).copied().collect()
     });
-    assert!(whole(&missing).recall < 0.999, "one in 500 missing");
+    let without = whole(&missing);
+    assert!(without.whole < without.seen, "one in 500 missing");
     let shorter =
         tampered(&mut |part| part.found.iter().map(|gap| Gap { length: gap.length / 2, ..*gap }).collect());
     assert!(whole(&shorter).cut > 0, "gaps that end too early");
@@ -435,6 +444,47 @@ fn canary(parts: &[Part]) {
         let added = p95(&part.delivery);
         part.found.iter().map(|gap| Gap { length: gap.length + added, ..*gap }).collect()
     });
-    assert_ne!(no_longer(&ratios(&longer)), Verdict::Met, "gaps that are too long");
-    assert_eq!(no_longer(&[]), Verdict::NotDecided, "nothing says nothing");
+    assert_ne!(no_longer(&longer), Verdict::Met, "gaps that are too long");
+}
+
+/// A part in which each gap is this share of the cost of a delivery longer than its stamps.
+fn part(share: f64) -> Part {
+    const EACH: usize = FEWEST + 1;
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "some thousands")]
+    let excess = (1000.0 * share) as u64;
+    let starts = (1..=EACH as u64).map(|number| number * 1_000_000);
+    let injected = starts.clone().map(|start| Stamps { start, end: start + 5_000, alone: true });
+    let found = starts.map(|start| Gap { start, length: 5_000 + excess });
+    Part { first: 1, injected: injected.collect(), found: found.collect(), delivery: vec![1000; EACH] }
+}
+
+#[test]
+fn noise_and_parts_left_out_do_not_pass() {
+    let even: Vec<Part> = (0..PARTS).map(|_| part(0.9)).collect();
+    let longer: Vec<Part> = (0..PARTS).map(|_| part(1.1)).collect();
+    assert_eq!([no_longer(&even), no_longer(&longer)], [Verdict::Met, Verdict::Missed]);
+    let noisy: Vec<Part> = (0..PARTS).map(|number| part(if number % 2 == 0 { 0.9 } else { 3.0 })).collect();
+    assert_eq!(no_longer(&noisy), Verdict::NotDecided, "from 0.9 to 3");
+    let others = || Part { delivery: Vec::new(), ..part(0.9) };
+    let without = |missing: usize| -> Vec<Part> {
+        (0..PARTS).map(|number| if number < missing { others() } else { part(0.9) }).collect()
+    };
+    assert_eq!(
+        [0, 1, 2, PARTS].map(|missing| no_longer(&without(missing))),
+        [Verdict::Met, Verdict::Met, Verdict::NotDecided, Verdict::NotDecided,]
+    );
+}
+
+#[test]
+fn gaps_that_are_missing_or_too_short_are_counted() {
+    let good = part(0.5);
+    let seen = judge(&good);
+    assert_eq!((seen.seen, seen.whole, seen.cut), (FEWEST + 1, FEWEST + 1, 0));
+    let short =
+        Part { found: good.found.iter().map(|gap| Gap { length: 4_999, ..*gap }).collect(), ..part(0.5) };
+    assert_eq!((judge(&short).whole, judge(&short).cut), (0, FEWEST + 1));
+    let lost = Part { found: good.found[1..].to_vec(), ..part(0.5) };
+    assert_eq!((judge(&lost).seen, judge(&lost).whole), (FEWEST + 1, FEWEST), "one without a gap");
+    let late = Part { first: 1_500_000, ..part(0.5) };
+    assert_eq!(judge(&late).seen, FEWEST, "before the first read");
 }

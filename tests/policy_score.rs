@@ -67,3 +67,24 @@ fn shares_have_the_interval_that_all_other_figures_have() {
     assert_eq!(of(182), [2, 0, 2], "wrong names are not decided, nor is a cap that nobody had");
     assert_eq!(of(183), [3, 0, 1]);
 }
+
+#[test]
+fn runs_without_a_fit_are_said_and_from_two_on_nothing_is_decided() {
+    let of_weights = |with: usize, without: usize| {
+        let right = Some(SharingPolicy::Weighted);
+        let mut runs: Vec<Run> = (0..with).map(|_| run(right, Some(2.0))).collect();
+        runs.extend((0..without).map(|_| run(None, None)));
+        judged(&runs)[0]
+    };
+    // Only the weight is ever met here: too few runs for a share, nobody had a cap.
+    assert_eq!([of_weights(6, 0), of_weights(6, 1)], [1, 1], "as a pair of a comparison may fail");
+    assert_eq!([of_weights(6, 2), of_weights(6, 60), of_weights(60, 2)], [0, 0, 0]);
+}
+
+#[test]
+fn trials_that_say_nothing_are_no_passes() {
+    let judged = |failures, of, missing| Judge::default().never_without("x", failures, of, missing);
+    assert_eq!([judged(0, 60, 0), judged(0, 60, 1)], [Verdict::Met; 2]);
+    assert_eq!([judged(0, 60, 2), judged(0, 0, 60)], [Verdict::NotDecided; 2]);
+    assert_eq!(judged(1, 60, 60), Verdict::Missed, "one failure breaks it, whatever the others would say");
+}

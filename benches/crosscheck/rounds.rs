@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-use crate::table::{FEW_FAILED, Failed, Row};
+use crate::table::{Failed, Row};
+use crate::verdict::FEW_FAILED;
 
 /// Where things lie.
 #[derive(Debug)]
@@ -77,7 +78,7 @@ pub fn run(
         .collect();
     for round in 1..=rounds {
         // With more failures than a few nothing is decided any more, however many pairs there are.
-        for outcome in outcomes.iter_mut().filter(|outcome| outcome.failed.pairs <= FEW_FAILED) {
+        for outcome in outcomes.iter_mut().filter(|outcome| outcome.failed.pairs as usize <= FEW_FAILED) {
             say(&format!("round {round} of {rounds}: {}", outcome.check.name()));
             for _ in 0..outcome.check.pairs_per_round() {
                 outcome.measure(world, random.random());

@@ -9,14 +9,10 @@ use bulkhead::stats::interval::median_interval;
 use bulkhead::stats::pairs::compare;
 use bulkhead::stats::summary::median;
 
-use crate::verdict::{CONFIDENCE, Mark, Verdict};
+use crate::verdict::{CONFIDENCE, FEW_FAILED, Mark, Verdict};
 
 /// Columns of the first cell.
 const FIRST: usize = 36;
-
-/// So many pairs may fail in a run before its figures decide nothing: one, as tools stumble; two have a cause, and the
-/// pairs that are left are those that it spared.
-pub const FEW_FAILED: u32 = 1;
 
 /// Pairs that are missing from a figure.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -95,7 +91,7 @@ pub fn row(row: &Row, pairs: &[(f64, f64)], failed: &Failed) -> (String, Verdict
     let mut text = String::new();
     let (cells, verdict) = match &ratio {
         Answer::Estimate(ratio) => {
-            let verdict = if failed.pairs > FEW_FAILED {
+            let verdict = if failed.pairs as usize > FEW_FAILED {
                 Verdict::NotDecided
             } else {
                 row.mark.judge((ratio.low, ratio.high))
@@ -125,7 +121,7 @@ pub fn row(row: &Row, pairs: &[(f64, f64)], failed: &Failed) -> (String, Verdict
         wrapped(&mut text, why);
     }
     if failed.pairs > 0 {
-        let undecided = if failed.pairs > FEW_FAILED { ", too many to decide anything" } else { "" };
+        let undecided = if failed.pairs as usize > FEW_FAILED { ", too many to decide anything" } else { "" };
         let all = pairs.len() + failed.pairs as usize;
         let why = failed.last.as_deref().unwrap_or_default();
         wrapped(

@@ -73,7 +73,8 @@ pub fn score(kind: Kind, runs: &[&Run], judge: &mut Judge) {
             runs.iter().filter(|run| is_set(run)).filter_map(|run| run.fitted_over_set()).collect();
         let none = count(&is_set) as usize - ratios.len();
         let what = format!("{kind_word}, fitted {what} / set, whatever the name ({none} more had no fit)");
-        judge.rounds(&what, &ratios, FITTED);
+        // Those that have a fit are those that looked like what was set.
+        judge.rounds_without(&what, &ratios, none, FITTED);
     }
 }
 

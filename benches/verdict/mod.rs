@@ -28,6 +28,9 @@ use bulkhead::stats::summary::median;
 pub const CONFIDENCE: f64 = 0.95;
 /// Rate of failures that may go unseen where none is promised: 59 trials without one.
 pub const MOST_UNSEEN: f64 = 0.05;
+/// So many rounds, pairs or runs may bring nothing before a figure decides nothing: one, as tools stumble; two have a cause,
+/// and those that are left are those that it spared.
+pub const FEW_FAILED: usize = 1;
 /// Rounds below which there is no interval.
 const FEWEST: usize = 3;
 /// With what the line of a judged figure begins.
@@ -117,6 +120,12 @@ impl Judge {
         self.tell(&format!("{what}: {}", described(values)), mark, span)
     }
 
+    /// The same where some rounds have brought nothing: their number is said, and more than [`FEW_FAILED`] decide nothing.
+    pub fn rounds_without(&mut self, what: &str, values: &[f64], missing: usize, mark: Mark) -> Verdict {
+        let span = interval_without(values, missing);
+        self.tell(&format!("{what}: {}{}", described(values), without(missing)), mark, span)
+    }
+
     /// An estimate with its interval from elsewhere; `rounds` is what it was made of.
     pub fn answer(&mut self, what: &str, answer: &Answer, rounds: usize, mark: Mark) -> Verdict {
         match answer {
@@ -142,12 +151,19 @@ impl Judge {
 
     /// A promise that a single failure breaks.
     pub fn never(&mut self, what: &str, failures: u64, of: u64) -> Verdict {
+        self.never_without(what, failures, of, 0)
+    }
+
+    /// The same where some trials, not among `of`, say nothing: more than [`FEW_FAILED`] of them and no failure decide nothing.
+    pub fn never_without(&mut self, what: &str, failures: u64, of: u64, missing: usize) -> Verdict {
         let unseen = unseen(of);
         let unseen = match failures {
             0 if of > 0 => format!("; up to {} % could go unseen", digits(unseen * 100.0)),
             _ => String::new(),
         };
-        self.tell(&format!("{what}: {failures} of {of}{unseen}"), Mark::AtMost(0.0), never(failures, of))
+        let span = never(failures, of).filter(|_| failures > 0 || missing <= FEW_FAILED);
+        let text = format!("{what}: {failures} of {of}{unseen}{}", without(missing));
+        self.tell(&text, Mark::AtMost(0.0), span)
     }
 
     /// What is the same each time.
@@ -245,6 +261,11 @@ pub fn interval(values: &[f64]) -> Option<(f64, f64)> {
     median_interval(values, CONFIDENCE, 0).estimate().map(|estimate| (estimate.low, estimate.high))
 }
 
+/// The same where so many rounds more have brought nothing: none when these are more than [`FEW_FAILED`].
+pub fn interval_without(values: &[f64], missing: usize) -> Option<(f64, f64)> {
+    interval(values).filter(|_| missing <= FEW_FAILED)
+}
+
 /// Median, interval and rounds in words. Two rounds have a smaller and a larger value, which is no interval.
 pub fn described(values: &[f64]) -> String {
     let rounds = values.len();
@@ -258,6 +279,15 @@ pub fn described(values: &[f64]) -> String {
             format!("{} ({rounds} round{plural}: no interval)", each.join(" and "))
         }
         None => format!("{} ({rounds} rounds scatter too widely for an interval)", digits(median)),
+    }
+}
+
+/// In words, how many are missing from a figure.
+fn without(missing: usize) -> String {
+    match missing {
+        0 => String::new(),
+        _ if missing <= FEW_FAILED => format!("; {missing} more brought nothing"),
+        _ => format!("; {missing} more brought nothing, too many to decide anything"),
     }
 }
 

@@ -3,6 +3,8 @@
 
 #![allow(dead_code, reason = "each user takes its own part")]
 
+mod frames;
+
 use std::io::Write;
 use std::net::Shutdown;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -33,6 +35,8 @@ use bulkhead::platforms::vm::qmp::Qmp;
 use bulkhead::platforms::wall::Below;
 use bulkhead::report::terminal::{Style, summary};
 use bulkhead::report::{change, compare, page};
+use bulkhead::workloads::probes::net::control::{LONGEST, Message};
+use bulkhead::workloads::rendezvous::hello::{HELLO_BYTES, Hello};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -135,22 +139,33 @@ pub fn set_state(bytes: &[u8]) -> bool {
         | serde_json::from_slice::<SwitchState>(bytes).is_ok()
 }
 
+/// The plug whose frames are held to its address.
+const HELD: u8 = 1;
+
 /// Streams of frames of three plugs, one of them with an address and a rate: the first byte of each piece says whose.
 pub fn switch(bytes: &[u8]) -> bool {
     let mut switch = Switch::default();
-    let address = Some([2, 0, 0, 0, 0, 1]);
-    switch.plug_in(0, Rules::default());
-    switch.plug_in(1, Rules { address, bytes_per_s: Some(10_000) });
-    switch.plug_in(2, Rules::default());
+    let rules = |plug: u8| match plug {
+        HELD => Rules { address: Some(frames::HARDWARE), bytes_per_s: Some(10_000) },
+        _ => Rules::default(),
+    };
+    (0..3).for_each(|plug| switch.plug_in(plug, rules(plug)));
     let mut forwarded = false;
     for (number, piece) in bytes.chunks(97).enumerate() {
         let Some((from, piece)) = piece.split_first() else { continue };
         let (from, now) = (from % 3, Duration::from_millis(number as u64));
-        if switch.receive(from, piece, now).is_err() {
-            switch.unplug(from);
-            switch.plug_in(from, Rules::default());
+        let before = [0, 1, 2].map(|plug| switch.waiting(plug).len());
+        let taken = switch.receive(from, piece, now).and_then(|()| switch.resume(from, now));
+        let others = (0..3).filter(|plug| from == HELD && *plug != HELD);
+        for plug in others {
+            let left = &switch.waiting(plug)[before[usize::from(plug)]..];
+            frames::frames(left).into_iter().for_each(frames::assert_own);
         }
-        let _ = (switch.resume(from, now), switch.holds_back(from, now));
+        if taken.is_err() {
+            switch.unplug(from);
+            switch.plug_in(from, rules(from));
+        }
+        let _ = switch.holds_back(from, now);
         for plug in 0..3 {
             let waiting = switch.waiting(plug).len();
             forwarded |= waiting > 0;
@@ -330,5 +345,43 @@ pub fn daemon_command(bytes: &[u8]) -> bool {
         &bytes[HEAD..HEAD + length as usize],
         "what was said, no more and no less"
     );
+    true
+}
+
+/// What the other instance of a pair says beside the data: the body of a frame.
+pub fn net_control(bytes: &[u8]) -> bool {
+    let message = match Message::decode(bytes) {
+        Ok(message) => message,
+        Err(reason) => {
+            assert_harmless(&reason.to_string());
+            return false;
+        }
+    };
+    let frame = message.encode();
+    let (length, body) = frame.split_first_chunk::<2>().expect("a length");
+    assert_eq!(usize::from(u16::from_le_bytes(*length)), body.len());
+    assert!(body.len() <= LONGEST, "{} bytes", body.len());
+    assert_eq!(Message::decode(body).as_ref(), Ok(&message));
+    if let Message::Failed(reason) = &message {
+        assert_harmless(reason);
+        assert!(!reason.contains('\n') && reason.len() < LONGEST, "{reason:?}");
+    } else {
+        assert_eq!(body, bytes, "every byte counts");
+    }
+    true
+}
+
+/// What somebody says at the door of a job's member.
+pub fn hello(bytes: &[u8]) -> bool {
+    /// What follows is room.
+    const FIELDS: usize = 36;
+    let Some((bytes, _)) = bytes.split_first_chunk::<HELLO_BYTES>() else { return false };
+    let Some(hello) = Hello::decode(bytes) else { return false };
+    let again = hello.encode();
+    assert_eq!(again[..FIELDS], bytes[..FIELDS], "every byte counts");
+    assert_eq!(again[FIELDS..], [0; HELLO_BYTES - FIELDS]);
+    assert_eq!(Hello::decode(&again), Some(hello));
+    assert!(format!("{hello:?}").contains("Word(…)"), "the word of a job is in no message");
+    let _ = hello.token();
     true
 }

@@ -10,6 +10,8 @@ use bulkhead::model::units::Nanos;
 use bulkhead::platforms::ledger::Thing;
 use bulkhead::platforms::link::encode;
 use bulkhead::platforms::vm::guest::GuestConfig;
+use bulkhead::workloads::probes::net::control::{Message, Tally};
+use bulkhead::workloads::rendezvous::hello::{Hello, Word};
 use serde::Serialize;
 
 type Seeds = Vec<Vec<u8>>;
@@ -221,4 +223,24 @@ pub fn daemon_command() -> Seeds {
     let line = "orted -mca ess env -mca ess_base_jobid 7";
     let length = u32::try_from(line.len()).expect("short");
     vec![said(length, line), said(0, ""), said(4, "true and more"), said(u32::MAX, "true")]
+}
+
+pub fn net_control() -> Seeds {
+    let tally = Tally { sent: u64::MAX, system_ns: Some(Nanos::ZERO), ..Tally::default() };
+    let said = [
+        Message::Kernel { boot: u128::MAX - 7, outermost: true },
+        Message::Begin(0),
+        Message::Ready(u32::MAX),
+        Message::Go(1),
+        Message::Enough(2),
+        Message::Done(3, tally),
+        Message::Done(4, Tally { system_ns: None, ..tally }),
+        Message::Failed("no room".to_owned()),
+    ];
+    said.iter().map(|message| message.encode().split_off(2)).collect()
+}
+
+pub fn hello() -> Seeds {
+    let hello = |from, to, channel| Hello { word: Word::new(7, "net"), from, to, channel };
+    [hello(3, 1, 0), hello(0, u32::MAX, u64::MAX)].iter().map(|hello| hello.encode().to_vec()).collect()
 }
