@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use rustix::fs::{
     AtFlags, FileType, Mode, OFlags, Stat, Timespec, Timestamps, UTIME_NOW, UTIME_OMIT, chmodat, fstat,
-    fstatvfs, ftruncate, major, minor, statat, utimensat,
+    fstatvfs, ftruncate, major, minor, openat, statat, utimensat,
 };
 use rustix::io::Errno;
 
@@ -15,9 +15,9 @@ use crate::notion::{self, Notion, PLAIN, SPECIAL};
 use crate::server::Files;
 
 /// How long the guest may believe what it was told of a tree that is written to.
-const SHORT: Duration = Duration::from_secs(1);
+pub const SHORT: Duration = Duration::from_secs(1);
 /// The same of one that it only reads.
-const LONG: Duration = Duration::from_secs(86_400);
+pub const LONG: Duration = Duration::from_secs(86_400);
 
 /// Which attributes are set (`FATTR_…`).
 mod set {
@@ -58,9 +58,11 @@ impl Files {
 
     /// Looks at what `name` is in a folder.
     pub(crate) fn look(&self, folder: &OwnedFd, name: &[u8]) -> Result<Known> {
-        let host = statat(folder, name, AtFlags::SYMLINK_NOFOLLOW)?;
         let path = [link_to(folder).as_bytes(), b"/", name].concat();
-        Ok(self.known(host, &path, false))
+        in_searched(folder, || {
+            let host = statat(folder, name, AtFlags::SYMLINK_NOFOLLOW)?;
+            Ok(self.known(host, &path, false))
+        })
     }
 
     /// Looks at what a descriptor stands for.
@@ -70,7 +72,14 @@ impl Files {
     }
 
     fn known(&self, host: Stat, path: &[u8], is_link: bool) -> Known {
-        let notion = if host.st_uid == self.own.user { notion::read(path, is_link, &host) } else { None };
+        if host.st_uid != self.own.user {
+            return Known { host, notion: Notion::of_host(&host) };
+        }
+        let notion = match notion::read(path, is_link, &host) {
+            // Its mode hides from its owner what stands beside it.
+            Err(Errno::ACCESS) => hidden_notion(path, is_link),
+            other => other.ok().flatten(),
+        };
         Known { host, notion: notion.unwrap_or_else(|| Notion::of_host(&host)) }
     }
 
@@ -97,8 +106,9 @@ impl Files {
     }
 
     /// Adds attributes as the guest is to see them.
-    pub(crate) fn add_attributes(&mut self, body: &mut Body, known: &Known) {
+    pub(crate) fn add_attributes(&mut self, body: &mut Body, id: u64, known: &Known) {
         let host = &known.host;
+        let nudge = self.nudge(id, host);
         let device = {
             let (major, minor) = (major(host.st_rdev), minor(host.st_rdev));
             (minor & 0xff) | major << 8 | (minor & !0xff) << 12
@@ -108,22 +118,23 @@ impl Files {
         for seconds in [host.st_atime, host.st_mtime, host.st_ctime] {
             body.long(seconds.cast_unsigned());
         }
-        for nanoseconds in [host.st_atime_nsec, host.st_mtime_nsec, host.st_ctime_nsec] {
-            body.number(u32::try_from(nanoseconds).unwrap_or_default());
-        }
+        let modified = u32::try_from(host.st_mtime_nsec).unwrap_or_default();
+        let modified = if modified + nudge < 1_000_000_000 { modified + nudge } else { modified - nudge };
+        body.number(u32::try_from(host.st_atime_nsec).unwrap_or_default()).number(modified);
+        body.number(u32::try_from(host.st_ctime_nsec).unwrap_or_default());
         body.number(known.mode()).number(u32::try_from(host.st_nlink).unwrap_or(u32::MAX));
         body.number(known.notion.user).number(known.notion.group).number(device);
         body.number(u32::try_from(host.st_blksize).unwrap_or(4096)).number(0);
     }
 
     fn attributes_of(&mut self, id: u64, known: &Known) -> Result<Body> {
-        let validity = self.validity(self.nodes.tree_of(id)?);
+        let validity = self.tell(id)?;
         if let Ok(node) = self.nodes.get_mut(id) {
             node.told = Some(Stamp::of(&known.host));
         }
         let mut body = Body::default();
         body.long(validity.as_secs()).number(validity.subsec_nanos()).number(0);
-        self.add_attributes(&mut body, known);
+        self.add_attributes(&mut body, id, known);
         Ok(body)
     }
 
@@ -175,14 +186,14 @@ impl Files {
             self.truncate(id, file.map(|open| std::sync::Arc::clone(&open.file)), size)?;
         }
         let time = |which: u32, to_now: u32, seconds: u64, nanoseconds: u32| -> Timespec {
-            let (tv_sec, tv_nsec) = if valid & to_now != 0 {
+            let (whole, rest) = if valid & to_now != 0 {
                 (0, UTIME_NOW)
             } else if valid & which != 0 {
                 (seconds.cast_signed(), i64::from(nanoseconds.min(999_999_999)))
             } else {
                 (0, UTIME_OMIT)
             };
-            Timespec { tv_sec, tv_nsec }
+            Timespec { tv_sec: whole, tv_nsec: rest }
         };
         if has(set::ACCESSED | set::MODIFIED | set::ACCESSED_NOW | set::MODIFIED_NOW) {
             let times = Timestamps {
@@ -283,6 +294,26 @@ impl Files {
             body.number(u32::try_from(size).unwrap_or(u32::MAX));
         }
         Ok(body.zeros(28).done())
+    }
+}
+
+/// The notion of a file that its owner may not read.
+fn hidden_notion(path: &[u8], is_link: bool) -> Option<Notion> {
+    let follow = if is_link { OFlags::empty() } else { OFlags::NOFOLLOW };
+    let file = openat(rustix::fs::CWD, path, OFlags::PATH | OFlags::CLOEXEC | follow, Mode::empty()).ok()?;
+    let (link, host) = (link_to(&file), fstat(&file).ok()?);
+    // Whether there is one is told without the right to read: most have none, and are left as they are.
+    if !notion::is_there(link.as_bytes()) {
+        return None;
+    }
+    with_access(&link, &host, 0o400, || notion::read(link.as_bytes(), true, &host)).ok().flatten()
+}
+
+/// Does something with a name in a folder, also where the owner's own mode forbids to look for it there.
+pub fn in_searched<T>(folder: &OwnedFd, act: impl Fn() -> Result<T>) -> Result<T> {
+    match act() {
+        Err(Errno::ACCESS) => with_access(&link_to(folder), &fstat(folder)?, 0o100, act),
+        other => other,
     }
 }
 

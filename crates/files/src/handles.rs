@@ -78,8 +78,9 @@ impl Files {
         }
         if is_writable {
             let stamp = Stamp::of(&host);
+            let is_stale = self.must_be_told_anew(id, wanted)?;
             let node = self.nodes.get_mut(id)?;
-            if node.told != Some(stamp) {
+            if is_stale || node.told != Some(stamp) {
                 node.told = Some(stamp);
                 return Err(Errno::STALE);
             }
@@ -114,7 +115,7 @@ impl Files {
             .cached
             .is_some_and(|cached| cached.stamp == stamp && (cached.is_settled || stamp.size >= LARGE));
         if !is_known {
-            node.cached = Some(Cached { stamp, is_settled: is_settled(stamp) });
+            node.cached = Some(Cached { stamp, is_settled: is_settled(stamp.changed()) });
         }
         node.open.push(number);
         let mut answer = 0;
@@ -140,13 +141,15 @@ impl Files {
 
     pub(crate) fn read(&mut self, mut fields: Fields<'_>, room: usize) -> Result<Body> {
         let (handle, offset, size) = (fields.long()?, fields.long()?, fields.number()?);
-        let file = &self.handle_of(handle)?.file;
+        let open = self.handle_of(handle)?;
+        let (file, id) = (Arc::clone(&open.file), open.node);
+        self.fills(id);
         let size = usize::try_from(size).unwrap_or(usize::MAX).min(MOST_DATA).min(room);
         let mut data = vec![0; size];
         let mut filled = 0;
         while let Some(rest) = data.get_mut(filled..).filter(|rest| !rest.is_empty()) {
             let at = offset.checked_add(u64::try_from(filled).unwrap_or(u64::MAX)).ok_or(Errno::INVAL)?;
-            match pread(file, rest, at) {
+            match pread(&file, rest, at) {
                 Ok(0) => break,
                 Ok(count) => filled += count,
                 Err(Errno::INTR) => {}
@@ -168,6 +171,8 @@ impl Files {
             return Err(Errno::BADF);
         }
         self.writable(id)?;
+        self.fills(id);
+        let open = self.handle_of(handle)?;
         let (file, appends) = (Arc::clone(&open.file), open.appends && how & FROM_CACHE == 0);
         let before = fstat(&file)?;
         let was = Stamp::of(&before);
@@ -216,6 +221,7 @@ impl Files {
         if let Ok(node) = self.nodes.get_mut(handle.node) {
             node.open.retain(|open| *open != number);
         }
+        let is_last = self.nodes.get(handle.node).map_or(true, |node| node.open.is_empty());
         for owner in handle.lockers {
             // Those of others that are open go on.
             let is_held = self
@@ -225,6 +231,9 @@ impl Files {
             if !is_held {
                 self.locks.release(handle.node, owner);
             }
+        }
+        if is_last {
+            self.locks.claims.remove(&handle.node);
         }
         Ok(Body::default())
     }
@@ -309,10 +318,9 @@ fn later(act: impl FnOnce() -> Result<()> + Send + 'static) -> Outcome {
     Outcome::Waits(Box::new(move || act().map(|()| Body::default())))
 }
 
-/// Whether a change from now on would show in the times.
-fn is_settled(stamp: Stamp) -> bool {
+/// Whether a change from now on would show in a time, which is that of the last one: seconds and nanoseconds.
+pub fn is_settled((seconds, nanoseconds): (i64, u64)) -> bool {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let now = i128::try_from(now.as_nanos()).unwrap_or(i128::MAX);
-    let (seconds, nanoseconds) = stamp.changed();
     now - (i128::from(seconds) * 1_000_000_000 + i128::from(nanoseconds)) > TICK_NS
 }

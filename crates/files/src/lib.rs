@@ -5,13 +5,16 @@
 //!                                                        │ nodes     what the guest knows
 //!                                                        │ notion    owners and set-ID bits that stay among guests
 //!                                                        │ handles   what is open, and what its cache may keep
-//!                                                        └ locks     the host's own
+//!                                                        │ locks     the host's own
+//!                                                        └ coherence what a lock means to the guest's cache
 //! ```
 //! One process serves one guest: it ends with it. The trees lie in one folder as `0`, `1`, …; who may reach what on the host is
 //! said by whoever starts the process. A request is answered at once by one thread, so requests keep their order; those
 //! that wait (locks of others, a disk that is to have everything) are handed out as jobs.
 
 mod attributes;
+mod claims;
+mod coherence;
 mod directories;
 mod handles;
 mod locks;

@@ -31,6 +31,10 @@ pub struct Locks {
     held: HashMap<(u64, u64), Holder>,
     ranges: Arc<Mutex<Ranges>>,
     waiting: Arc<AtomicUsize>,
+    /// Through which the whole of a file is kept from everybody outside of the guest.
+    pub claims: HashMap<u64, Arc<OwnedFd>>,
+    /// The guest's processes behind owners of locks in such files.
+    pub processes: HashMap<u64, u32>,
 }
 
 #[derive(Debug)]
@@ -45,17 +49,35 @@ impl Locks {
     pub fn release(&mut self, node: u64, owner: u64) {
         if let Some(holder) = self.held.remove(&(node, owner)) {
             // Somebody may still wait with the same description.
-            let all = nix::libc::flock { l_type: short(NONE), l_whence: 0, l_start: 0, l_len: 0, l_pid: 0 };
-            let _ = fcntl(&holder.file, FcntlArg::F_OFD_SETLK(&all));
+            let _ = fcntl(&holder.file, FcntlArg::F_OFD_SETLK(&whole(NONE)));
             self.ranges().release(node, owner);
+        }
+        if self.claims.contains_key(&node) {
+            self.ranges().release(node, owner);
+            self.processes.remove(&owner);
+            self.settle_claim(node);
         }
     }
 
-    fn ranges(&self) -> MutexGuard<'_, Ranges> {
+    /// Lets others have a claimed file when nobody in the guest has any of it.
+    pub fn settle_claim(&self, node: u64) {
+        // While this is held nobody begins to have some.
+        let ranges = self.ranges();
+        if let Some(file) = self.claims.get(&node).filter(|_| ranges.is_free(node)) {
+            let _ = fcntl(file, FcntlArg::F_OFD_SETLK(&whole(NONE)));
+        }
+    }
+
+    /// Who holds and awaits what.
+    pub fn shared_ranges(&self) -> Arc<Mutex<Ranges>> {
+        Arc::clone(&self.ranges)
+    }
+
+    pub(crate) fn ranges(&self) -> MutexGuard<'_, Ranges> {
         self.ranges.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn place(&self) -> Result<Waiting> {
+    pub(crate) fn place(&self) -> Result<Waiting> {
         if self.waiting.fetch_add(1, Ordering::Relaxed) >= MOST_WAITING {
             self.waiting.fetch_sub(1, Ordering::Relaxed);
             return Err(Errno::NOLCK);
@@ -65,7 +87,7 @@ impl Locks {
 }
 
 /// One that waits.
-struct Waiting(Arc<AtomicUsize>);
+pub struct Waiting(Arc<AtomicUsize>);
 
 impl Drop for Waiting {
     fn drop(&mut self) {
@@ -74,13 +96,19 @@ impl Drop for Waiting {
 }
 
 /// A lock as the guest asks for it.
-struct Asked {
-    handle: u64,
-    owner: u64,
-    start: u64,
-    end: u64,
-    kind: u32,
-    process: u32,
+pub struct Asked {
+    /// Through which open file.
+    pub handle: u64,
+    /// For whom.
+    pub owner: u64,
+    /// First byte.
+    pub start: u64,
+    /// Last byte.
+    pub end: u64,
+    /// Of what kind.
+    pub kind: u32,
+    /// Which process of the guest's asks.
+    pub process: u32,
     flags: u32,
 }
 
@@ -94,7 +122,8 @@ impl Asked {
         Ok(Self { handle, owner, start, end, kind, process, flags })
     }
 
-    const fn range(&self) -> Range {
+    /// What is to be locked.
+    pub const fn range(&self) -> Range {
         let end = if self.end >= NO_END { u64::MAX } else { self.end };
         Range { start: self.start, end, kind: self.kind }
     }
@@ -112,11 +141,17 @@ impl Asked {
     }
 }
 
+/// A lock of a whole file.
+pub fn whole(kind: u32) -> nix::libc::flock {
+    nix::libc::flock { l_type: short(kind), l_whence: 0, l_start: 0, l_len: 0, l_pid: 0 }
+}
+
 fn short(kind: u32) -> i16 {
     i16::try_from(kind).unwrap_or(0)
 }
 
-fn errno(error: nix::errno::Errno) -> Errno {
+/// The same error, in the other crate's words.
+pub fn errno(error: nix::errno::Errno) -> Errno {
     Errno::from_raw_os_error(error as i32)
 }
 
@@ -138,6 +173,9 @@ impl Files {
 
     pub(crate) fn get_lock(&mut self, id: u64, mut fields: Fields<'_>) -> Result<Body> {
         let asked = Asked::read(&mut fields)?;
+        if self.is_memory(id)? {
+            return self.get_claimed(id, &asked);
+        }
         let file = self.holder(id, &asked)?;
         let mut found = asked.for_host();
         fcntl(&file, FcntlArg::F_OFD_GETLK(&mut found)).map_err(errno)?;
@@ -162,18 +200,28 @@ impl Files {
         if self.handle_of(asked.handle)?.node != id {
             return Err(Errno::BADF);
         }
-        if asked.flags & IS_FLOCK != 0 {
-            return self.set_flock(&asked, waits);
-        }
-        if asked.kind == NONE && !self.locks.held.contains_key(&(id, asked.owner)) {
+        let outcome = if asked.flags & IS_FLOCK != 0 {
+            self.set_flock(&asked, waits)
+        } else {
+            self.set_record_lock(id, &asked, waits)
+        }?;
+        if asked.kind == NONE { Ok(outcome) } else { self.locked(id, outcome) }
+    }
+
+    fn set_record_lock(&mut self, id: u64, asked: &Asked, waits: bool) -> Result<Outcome> {
+        let is_memory = self.is_memory(id)?;
+        if asked.kind == NONE && !is_memory && !self.locks.held.contains_key(&(id, asked.owner)) {
             return Ok(Body::default().into());
         }
-        let file = self.holder(id, &asked)?;
         if let Some(handle) = self.handles.get_mut(&asked.handle)
             && !handle.lockers.contains(&asked.owner)
         {
             handle.lockers.push(asked.owner);
         }
+        if is_memory {
+            return self.set_claimed(id, asked, waits);
+        }
+        let file = self.holder(id, asked)?;
         let (for_host, range, owner) = (asked.for_host(), asked.range(), asked.owner);
         match fcntl(&file, FcntlArg::F_OFD_SETLK(&for_host)).map_err(errno) {
             Ok(_) => {

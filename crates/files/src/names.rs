@@ -65,11 +65,11 @@ impl Files {
 
     /// What the guest is told of a node.
     pub(crate) fn entry(&mut self, id: u64, known: &Known) -> Result<Body> {
-        let validity = self.validity(self.nodes.tree_of(id)?);
+        let (name, attributes) = (self.validity(self.nodes.tree_of(id)?), self.tell(id)?);
         let mut body = Body::default();
-        body.long(id).long(0).long(validity.as_secs()).long(validity.as_secs());
-        body.number(validity.subsec_nanos()).number(validity.subsec_nanos());
-        self.add_attributes(&mut body, known);
+        body.long(id).long(0).long(name.as_secs()).long(attributes.as_secs());
+        body.number(name.subsec_nanos()).number(attributes.subsec_nanos());
+        self.add_attributes(&mut body, id, known);
         Ok(body)
     }
 
@@ -95,14 +95,7 @@ impl Files {
     }
 
     /// Gives something just made its mode and its notion; it goes again where the notion cannot be kept.
-    fn finish_new(
-        &mut self,
-        folder: &OwnedFd,
-        name: &[u8],
-        new: &OwnedFd,
-        mode: u32,
-        notion: Notion,
-    ) -> Result<()> {
+    fn finish_new(folder: &OwnedFd, name: &[u8], new: &OwnedFd, mode: u32, notion: Notion) -> Result<()> {
         let host = fstat(new)?;
         let link = link_to(new);
         let own = Notion { user: host.st_uid, group: host.st_gid, bits: 0 };
@@ -148,7 +141,7 @@ impl Files {
         let file = match Self::in_folder(&folder, || openat(&folder, name, exclusive, plain)) {
             Ok(file) => {
                 let notion = self.notion_of_new(&folder, asker, mode, false)?;
-                self.finish_new(&folder, name, &file, mode, notion)?;
+                Self::finish_new(&folder, name, &file, mode, notion)?;
                 file
             }
             // Somebody else was faster: natively that is an open.
@@ -164,8 +157,10 @@ impl Files {
         };
         let known = self.look_at(&file)?;
         let id = self.enter(parent, name, &known)?;
-        let entry = self.entry(id, &known)?;
-        let mut body = entry;
+        if wanted.contains(OFlags::RDWR) {
+            self.must_be_told_anew(id, wanted)?;
+        }
+        let mut body = self.entry(id, &known)?;
         let opened = self.opened(id, file, flags, &known.host)?;
         body.0.extend(opened.0);
         Ok(body)
@@ -180,7 +175,7 @@ impl Files {
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let new = openat(&folder, name, flags, Mode::empty())?;
         let notion = self.notion_of_new(&folder, asker, mode, true)?;
-        self.finish_new(&folder, name, &new, mode, notion)?;
+        Self::finish_new(&folder, name, &new, mode, notion)?;
         self.found_new(parent, &folder, name)
     }
 
@@ -204,7 +199,7 @@ impl Files {
             let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
             let new = openat(&folder, name, flags, Mode::empty())?;
             let notion = self.notion_of_new(&folder, asker, mode, false)?;
-            self.finish_new(&folder, name, &new, mode, notion)?;
+            Self::finish_new(&folder, name, &new, mode, notion)?;
         }
         self.found_new(parent, &folder, name)
     }

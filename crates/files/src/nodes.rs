@@ -11,6 +11,8 @@ use std::sync::Arc;
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, Stat, fstat, openat, statat};
 use rustix::io::Errno;
 
+use crate::attributes::in_searched;
+use crate::coherence::Held;
 use crate::message::Result;
 
 /// Number of the folder that holds the trees.
@@ -40,6 +42,11 @@ impl Stamp {
             modified: (found.st_mtime, found.st_mtime_nsec),
             changed: (found.st_ctime, found.st_ctime_nsec),
         }
+    }
+
+    /// Seconds and nanoseconds of the last change of content.
+    pub const fn modified(self) -> (i64, u64) {
+        self.modified
     }
 
     /// Seconds and nanoseconds of the last change of anything.
@@ -74,6 +81,8 @@ pub struct Node {
     pub told: Option<Stamp>,
     /// What its cache holds.
     pub cached: Option<Cached>,
+    /// What else is known of that cache.
+    pub held: Held,
     lookups: u64,
     pin: Option<Arc<OwnedFd>>,
 }
@@ -135,8 +144,9 @@ impl Nodes {
         let id = self.next;
         self.next += 1;
         let name = Some(name.to_owned());
-        let (told, cached, open) = (None, None, Vec::new());
-        self.all.insert(id, Node { key, parent, name, kind, open, told, cached, lookups: 1, pin: None });
+        let (told, cached, open, held) = (None, None, Vec::new(), Held::default());
+        self.all
+            .insert(id, Node { key, parent, name, kind, open, told, cached, held, lookups: 1, pin: None });
         self.by_key.insert(key, id);
         id
     }
@@ -215,7 +225,8 @@ impl Nodes {
         }
         let folder = self.descend(parent, depth + 1)?;
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let path = openat(&folder, name.as_slice(), flags, Mode::empty()).map_err(gone)?;
+        let path =
+            in_searched(&folder, || openat(&folder, name.as_slice(), flags, Mode::empty())).map_err(gone)?;
         let found = fstat(&path)?;
         if (found.st_dev, found.st_ino) == (key.1, key.2) { Ok(Arc::new(path)) } else { Err(Errno::STALE) }
     }
@@ -273,8 +284,8 @@ impl Nodes {
             let (parent, key) = (node.parent, node.key);
             let Some(name) = node.name.clone().filter(|_| parent != ROOT) else { return Ok(()) };
             let folder = self.folder(parent)?;
-            let leads = statat(&folder, name.as_slice(), AtFlags::SYMLINK_NOFOLLOW)
-                .is_ok_and(|found| (found.st_dev, found.st_ino) == (key.1, key.2));
+            let found = in_searched(&folder, || statat(&folder, name.as_slice(), AtFlags::SYMLINK_NOFOLLOW));
+            let leads = found.is_ok_and(|found| (found.st_dev, found.st_ino) == (key.1, key.2));
             if !leads {
                 // Whoever has it open may open it again through /proc: by no name.
                 if let Ok(node) = self.get_mut(at)

@@ -67,9 +67,12 @@ pub fn is_possible(found: &Stat) -> bool {
 
 /// Reads that of the file at `path`, or where a link in `/proc/self/fd` leads. The file must be this server's own: what others
 /// wrote beside theirs is not believed.
-pub fn read(path: &[u8], is_link: bool, found: &Stat) -> Option<Notion> {
+///
+/// # Errors
+/// EACCES where the file's mode forbids it its owner.
+pub fn read(path: &[u8], is_link: bool, found: &Stat) -> Result<Option<Notion>> {
     if !is_possible(found) || found.st_uid != rustix::process::geteuid().as_raw() {
-        return None;
+        return Ok(None);
     }
     let mut value = [0; LONGEST];
     let length = if is_link {
@@ -77,10 +80,22 @@ pub fn read(path: &[u8], is_link: bool, found: &Stat) -> Option<Notion> {
     } else {
         rustix::fs::lgetxattr(path, ATTRIBUTE, &mut value)
     };
-    let length = length.ok()?;
-    let notion = Notion::parse(value.get(..length)?)?;
+    let length = match length {
+        Ok(length) => length,
+        Err(Errno::ACCESS) => return Err(Errno::ACCESS),
+        Err(_) => return Ok(None),
+    };
+    let notion = value.get(..length).and_then(Notion::parse);
     // Bits that the host's file has by itself stay.
-    Some(Notion { bits: notion.bits | (found.st_mode & SPECIAL), ..notion })
+    Ok(notion.map(|notion| Notion { bits: notion.bits | (found.st_mode & SPECIAL), ..notion }))
+}
+
+/// Whether a file has one, at a link in `/proc/self/fd`; that needs no right to read it.
+pub fn is_there(path: &[u8]) -> bool {
+    const LONGEST_LIST: usize = 64 << 10;
+    let mut names = vec![0; LONGEST_LIST];
+    let length = rustix::fs::listxattr(path, &mut names).unwrap_or(0);
+    names.get(..length).is_some_and(|names| names.split(|byte| *byte == 0).any(|name| name == ATTRIBUTE))
 }
 
 /// Writes it at `path`, a link in `/proc/self/fd`. What the host's file says by itself needs none.

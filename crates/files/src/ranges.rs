@@ -78,6 +78,11 @@ impl Ranges {
         self.set(node, owner, Range { start: 0, end: u64::MAX, kind: NONE });
     }
 
+    /// Whether nobody has anything of a file.
+    pub fn is_free(&self, node: u64) -> bool {
+        !self.held.contains_key(&node)
+    }
+
     /// Owners that hold what excludes this, with what they hold.
     pub fn in_the_way(&self, node: u64, owner: u64, range: Range) -> Vec<(u64, Range)> {
         let held = self.held.get(&node).into_iter().flatten();

@@ -63,6 +63,8 @@ mod init {
     pub const ATOMIC_O_TRUNC: u32 = 1 << 3;
     pub const BIG_WRITES: u32 = 1 << 5;
     pub const FLOCK_LOCKS: u32 = 1 << 10;
+    // Other times mean other content: see `coherence`.
+    pub const AUTO_INVAL_DATA: u32 = 1 << 12;
     // Always, not only when the guest's kernel takes it for worth it: a page of its holds 24 entries then, and spares a request for each.
     pub const DO_READDIRPLUS: u32 = 1 << 13;
     pub const PARALLEL_DIROPS: u32 = 1 << 18;
@@ -74,6 +76,7 @@ mod init {
         | ATOMIC_O_TRUNC
         | BIG_WRITES
         | FLOCK_LOCKS
+        | AUTO_INVAL_DATA
         | DO_READDIRPLUS
         | PARALLEL_DIROPS
         | MAX_PAGES
