@@ -238,7 +238,7 @@ mod tests {
         };
         // What is only read has no say.
         let sections = vec![section(0, 2, true), section(1, 64, false), section(2, 1, true)];
-        Extras { sections, memory, ..Extras::default() }
+        Extras { memory, sections, ..Extras::default() }
     }
 
     #[test]

@@ -289,9 +289,10 @@ mod tests {
         let behind = move || {
             install(&order).unwrap();
             let ask = |(call, words): (c_long, [u64; 6])| {
-                let [a, b, c, d, e, f] = words;
                 // SAFETY: the filter refuses before the words are looked at; where it fails to, they lead nowhere.
-                let answer = unsafe { libc::syscall(call, a, b, c, d, e, f) };
+                let answer = unsafe {
+                    libc::syscall(call, words[0], words[1], words[2], words[3], words[4], words[5])
+                };
                 (call, if answer == -1 { io::Error::last_os_error().raw_os_error().unwrap_or(0) } else { 0 })
             };
             calls.into_iter().map(ask).collect()
