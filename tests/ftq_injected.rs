@@ -11,9 +11,9 @@
 //! Real-time priority keeps everybody else on this machine out of the way; what lies below the machine (a hypervisor)
 //! may still disturb, the measurement of the truth as well. So several attempts are made at each frequency, and all of them
 //! count: an attempt is *named* when a source is found within 2 % of the frequency, and in share within 20 % of the truth, and
-//! *not named* otherwise. It *unknown* (it cannot be said) when the truth before and after (with what the machine has at that frequency of
-//! itself, a timer tick for example, which is measured before) differs by more than 10 %: nobody knows then what was to be
-//! found; such attempts are counted of their own and never pass.
+//! *not named* otherwise. It is *unknown*, it cannot be said, when the truth before and after (with what the machine has at
+//! that frequency of itself, a timer tick for example, which is measured before) differs by more than 10 %: nobody knows then
+//! what was to be found; such attempts are counted of their own and never pass.
 //!
 //! How many are not named, and frequencies that no attempt names, are figures (`cargo bench --bench figures -- ftq`). The test
 //! wants what the machine's mood does not decide: a verdict at all, a right frequency for each at which the truth was sharp, and
