@@ -11,9 +11,9 @@
 //! Real-time priority keeps everybody else on this machine out of the way; what lies below the machine (a hypervisor)
 //! may still disturb, the measurement of the truth as well. So several attempts are made at each frequency, and all of them
 //! count: an attempt is *named* when a source is found within 2 % of the frequency, and in share within 20 % of the truth, and
-//! *not named* otherwise. It *cannot be said* when the truth before and after (with what the machine has at that frequency of
-//! itself, a timer tick for example, which is measured before) differs by more than 10 %: nobody knows then what was to be
-//! found; such attempts are counted of their own and never pass.
+//! *not named* otherwise. It is *unknown*, it cannot be said, when the truth before and after (with what the machine has at
+//! that frequency of itself, a timer tick for example, which is measured before) differs by more than 10 %: nobody knows then
+//! what was to be found; such attempts are counted of their own and never pass.
 //!
 //! How many are not named, and frequencies that no attempt names, are figures (`cargo bench --bench figures -- ftq`). The test
 //! wants what the machine's mood does not decide: a verdict at all, a right frequency for each at which the truth was sharp, and
@@ -208,7 +208,7 @@ impl Truth {
 
     fn judge(self, sources: &[Source]) -> Said {
         if !self.is_sharp() {
-            Said::CannotBeSaid
+            Said::Unknown
         } else if self.named(sources).is_some() {
             Said::Named
         } else if sources.iter().any(|source| self.has_frequency(source)) {
@@ -227,7 +227,7 @@ enum Said {
     OtherShare,
     NotNamed,
     /// The truth is not known well enough.
-    CannotBeSaid,
+    Unknown,
 }
 
 impl Said {
@@ -263,7 +263,7 @@ fn attempts(frequency_hz: u64, ticks_per_ns: f64, own: &[Source]) -> Vec<Said> {
             Ok(attempt) => look_at(&attempt, own),
             Err(why) => {
                 println!("{why}");
-                Said::CannotBeSaid
+                Said::Unknown
             }
         });
     }
@@ -319,12 +319,12 @@ fn canary(truth: Truth, sources: &[Source]) {
 fn figures(all: &[Vec<Said>], judge: &mut verdict::Judge) {
     let of = |said: &Vec<Said>, wanted: &[Said]| said.iter().filter(|one| wanted.contains(one)).count();
     let sum = |wanted: &[Said]| all.iter().map(|said| of(said, wanted)).sum::<usize>();
-    let (named, unsaid) = (sum(&[Said::Named]), sum(&[Said::CannotBeSaid]));
+    let (named, unsaid) = (sum(&[Said::Named]), sum(&[Said::Unknown]));
     let not_named = sum(&[Said::NotNamed, Said::OtherShare]);
     let what = "attempts at injected noise that do not name it within 2 %, its share within 20 %";
     judge.never_without(what, not_named as u64, (named + not_named) as u64, unsaid);
     let what = "frequencies that no attempt names";
-    let is_unsaid = |said: &Vec<Said>| of(said, &[Said::CannotBeSaid]) == said.len();
+    let is_unsaid = |said: &Vec<Said>| of(said, &[Said::Unknown]) == said.len();
     if let unsaid @ 1.. = all.iter().filter(|said| is_unsaid(said)).count() {
         judge.not_taken(what, &format!("the truth of {unsaid} of {} was never sharp", all.len()));
     } else {
@@ -337,7 +337,7 @@ fn figures(all: &[Vec<Said>], judge: &mut verdict::Judge) {
 fn check(all: &[Vec<Said>]) -> Result<(), String> {
     let mut sharp = 0;
     for (hz, said) in FREQUENCIES_HZ.iter().zip(all) {
-        let is_sharp = said.iter().any(|one| *one != Said::CannotBeSaid);
+        let is_sharp = said.iter().any(|one| *one != Said::Unknown);
         sharp += usize::from(is_sharp);
         if is_sharp && !said.iter().any(|one| one.has_frequency()) {
             return Err(format!("no attempt at {hz} Hz named that frequency: {said:?}"));
@@ -378,8 +378,8 @@ fn an_attempt_without_a_sharp_truth_cannot_be_said() {
     assert_eq!(truth(0.01, 0.0105).judge(&[source(0.014)]), Said::OtherShare);
     assert_eq!(truth(0.01, 0.0105).judge(&[]), Said::NotNamed);
     // Before, the further apart the truth before and after was, the more passed.
-    assert_eq!(truth(0.01, 0.03).judge(&[source(0.02)]), Said::CannotBeSaid);
-    assert_eq!(truth(0.01, 0.03).judge(&[]), Said::CannotBeSaid);
+    assert_eq!(truth(0.01, 0.03).judge(&[source(0.02)]), Said::Unknown);
+    assert_eq!(truth(0.01, 0.03).judge(&[]), Said::Unknown);
 }
 
 #[test]
@@ -389,6 +389,6 @@ fn every_frequency_counts() {
     };
     // Ten and more of eighteen are named.
     assert!(check(&all(1, Said::NotNamed)).is_err() && check(&all(2, Said::NotNamed)).is_err());
-    assert!(check(&all(0, Said::Named)).is_ok() && check(&all(2, Said::CannotBeSaid)).is_ok());
-    assert!(check(&all(6, Said::CannotBeSaid)).is_err(), "no verdict");
+    assert!(check(&all(0, Said::Named)).is_ok() && check(&all(2, Said::Unknown)).is_ok());
+    assert!(check(&all(6, Said::Unknown)).is_err(), "no verdict");
 }

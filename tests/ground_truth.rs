@@ -279,7 +279,7 @@ struct Part {
 #[derive(Debug, Clone, Default, PartialEq)]
 struct Seen {
     /// Interruptions that began after the loop's first read.
-    seen: usize,
+    begun: usize,
     /// Those of them that a found gap holds from begin to end.
     whole: usize,
     /// Interruptions that a found gap cuts through.
@@ -319,7 +319,7 @@ fn no_longer(parts: &[Part]) -> Verdict {
 fn judge(part: &Part) -> Seen {
     let mut seen = Seen::default();
     for stamps in part.injected.iter().filter(|stamps| stamps.start > part.first) {
-        seen.seen += 1;
+        seen.begun += 1;
         let Some(gap) = part.found[..part.found.partition_point(|gap| gap.start <= stamps.start)].last()
         else {
             continue;
@@ -368,7 +368,7 @@ fn whole(parts: &[Part]) -> Seen {
     let mut all = Seen::default();
     for seen in parts.iter().map(judge) {
         all = Seen {
-            seen: all.seen + seen.seen,
+            begun: all.begun + seen.begun,
             whole: all.whole + seen.whole,
             cut: all.cut + seen.cut,
             excess: [all.excess, seen.excess].concat(),
@@ -385,9 +385,9 @@ fn every_interruption_is_found_whole() {
     assert_eq!(parts.iter().map(|part| part.injected.len()).sum::<usize>(), INTERRUPTIONS);
     let seen = whole(&parts);
     tell(&seen, &parts, ticks_per_ns);
-    assert!(seen.seen > INTERRUPTIONS / 2, "no verdict: {} began after the loop's first read", seen.seen);
+    assert!(seen.begun > INTERRUPTIONS / 2, "no verdict: {} began after the loop's first read", seen.begun);
     assert_eq!(seen.cut, 0, "a detected gap contains the stamps of its interruption");
-    assert_eq!(seen.whole, seen.seen, "every interruption is in a gap");
+    assert_eq!(seen.whole, seen.begun, "every interruption is in a gap");
     canary(&parts);
 }
 
@@ -399,7 +399,7 @@ fn tell(seen: &Seen, parts: &[Part], ticks_per_ns: f64) {
     println!(
         "{INTERRUPTIONS} interruptions: {} after the first read of their part, {} of these found, {} cut through, gap longer than \
          its stamps by (p95 of {}) {:.2} µs, delivery cost (p95) {:.2} µs",
-        seen.seen,
+        seen.begun,
         seen.whole,
         seen.cut,
         seen.excess.len(),
@@ -436,7 +436,7 @@ fn canary(parts: &[Part]) {
         part.found.iter().filter(&mut stays).copied().collect()
     });
     let without = whole(&missing);
-    assert!(without.whole < without.seen, "one in 500 missing");
+    assert!(without.whole < without.begun, "one in 500 missing");
     let shorter =
         tampered(&mut |part| part.found.iter().map(|gap| Gap { length: gap.length / 2, ..*gap }).collect());
     assert!(whole(&shorter).cut > 0, "gaps that end too early");
@@ -479,12 +479,12 @@ fn noise_and_parts_left_out_do_not_pass() {
 fn gaps_that_are_missing_or_too_short_are_counted() {
     let good = part(0.5);
     let seen = judge(&good);
-    assert_eq!((seen.seen, seen.whole, seen.cut), (FEWEST + 1, FEWEST + 1, 0));
+    assert_eq!((seen.begun, seen.whole, seen.cut), (FEWEST + 1, FEWEST + 1, 0));
     let short =
         Part { found: good.found.iter().map(|gap| Gap { length: 4_999, ..*gap }).collect(), ..part(0.5) };
     assert_eq!((judge(&short).whole, judge(&short).cut), (0, FEWEST + 1));
     let lost = Part { found: good.found[1..].to_vec(), ..part(0.5) };
-    assert_eq!((judge(&lost).seen, judge(&lost).whole), (FEWEST + 1, FEWEST), "one without a gap");
+    assert_eq!((judge(&lost).begun, judge(&lost).whole), (FEWEST + 1, FEWEST), "one without a gap");
     let late = Part { first: 1_500_000, ..part(0.5) };
-    assert_eq!(judge(&late).seen, FEWEST, "before the first read");
+    assert_eq!(judge(&late).begun, FEWEST, "before the first read");
 }

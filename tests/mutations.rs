@@ -337,3 +337,33 @@ fn journal() {
     });
     assert!(read > 0, "the mutations never leave a journal: only the error path is seen");
 }
+
+/// A frame to everybody from the plug that is held to an address, with this behind the addresses.
+fn held(parts: &[&[u8]]) -> Vec<u8> {
+    [&[0xff; 6][..], &foreign::frames::HARDWARE, &parts.concat(), &[0; 40]].concat()
+}
+
+#[test]
+fn the_oracle_of_frames_tells_whose_they_are() {
+    let is_own = |frame: &[u8]| std::panic::catch_unwind(|| foreign::frames::assert_own(frame)).is_ok();
+    let ipv4 = |last: u8| [0x08, 0, 0x45, 0, 0, 20, 0, 0, 0, 0, 64, 17, 0, 0, 0, 0, 0, last];
+    let arp =
+        |hardware: u8, last: u8| [0x08, 6, 0, 1, 8, 0, 6, 4, 0, 2, 2, 0, 0, 0, 0, hardware, 0, 0, 0, last];
+    let ipv6 = |last: u8| {
+        let head = [0x86, 0xdd, 0x60, 0, 0, 0, 0, 0, 17, 255, 0xfe, 0x80, 0, 0, 0, 0, 0, 0];
+        [&head[..], &[0, 0, 0, 0xff, 0xfe, 0, 0, last]].concat()
+    };
+    let tags = [0x88, 0xa8, 0, 1, 0x81, 0, 0, 2];
+    for own in [&ipv4(1)[..], &ipv4(0), &arp(1, 1), &arp(1, 0), &ipv6(1), &[0x88, 0xf7]] {
+        assert!(is_own(&held(&[own])) && is_own(&held(&[&tags, own])), "{own:02x?}");
+    }
+    for other in [&ipv4(2)[..], &arp(2, 1), &arp(1, 2), &ipv6(2), &[0, 60]] {
+        assert!(!is_own(&held(&[other])) && !is_own(&held(&[&tags, other])), "{other:02x?}");
+    }
+    let mut frame = held(&[&ipv4(1)]);
+    frame[11] = 2;
+    assert!(!is_own(&frame), "another hardware address");
+    let mut frame = held(&[&ipv4(0)]);
+    frame[0] = 2;
+    assert!(!is_own(&frame), "nobody's address, to a single station");
+}

@@ -3,7 +3,7 @@
 
 #![allow(dead_code, reason = "each user takes its own part")]
 
-mod frames;
+pub mod frames;
 
 use std::io::Write;
 use std::net::Shutdown;
