@@ -109,7 +109,9 @@ impl Files {
 
 fn read_all(folder: &OwnedFd) -> Result<Vec<Entry>> {
     let mut entries = Vec::new();
-    let mut reading = Dir::read_from(folder)?;
+    // It is opened once more by the name `.`, for which the owner's own mode must let it search.
+    let host = fstat(folder)?;
+    let mut reading = with_access(&link_to(folder), &host, 0o500, || Dir::read_from(folder))?;
     while let Some(entry) = reading.read() {
         let entry = entry?;
         if entries.len() == MOST_ENTRIES {
