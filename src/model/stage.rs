@@ -3,14 +3,24 @@
 use super::outside::ClockReading;
 use super::units::Nanos;
 
+/// When a job begins that waits for others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Start {
+    /// There is no host that could say.
+    AtOnce,
+    /// At this moment of the host's `CLOCK_MONOTONIC`.
+    At(Nanos),
+    /// The job was to end before anything was said, or the host is gone.
+    Never,
+}
+
 /// The host as seen from a running job.
 pub trait Stage {
     /// Says that the loads are up and the probe is ready to begin.
     fn running(&mut self);
 
-    /// Waits until the host says when to begin; returns that moment on the host's `CLOCK_MONOTONIC`. None when the job
-    /// was told to end meanwhile, or the host is gone.
-    fn await_start(&mut self) -> Option<Nanos>;
+    /// Waits until the host says when to begin.
+    fn await_start(&mut self) -> Start;
 
     /// Asks the host's clock over the link, `exchanges` times; none when it does not answer.
     fn ask_clock(&mut self, exchanges: u32) -> Option<ClockReading>;
@@ -22,8 +32,8 @@ impl<F: FnMut()> Stage for F {
         self();
     }
 
-    fn await_start(&mut self) -> Option<Nanos> {
-        None
+    fn await_start(&mut self) -> Start {
+        Start::AtOnce
     }
 
     fn ask_clock(&mut self, _exchanges: u32) -> Option<ClockReading> {

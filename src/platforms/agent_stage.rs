@@ -17,7 +17,7 @@ use nix::time::{ClockId, clock_gettime};
 
 use crate::model::exchange::{Exchange, Moment, quickest};
 use crate::model::outside::ClockReading;
-use crate::model::stage::Stage;
+use crate::model::stage::{Stage, Start};
 use crate::model::units::Nanos;
 
 /// How long one question may go unanswered.
@@ -109,13 +109,15 @@ impl Stage for Teller<'_> {
         (self.wish)(Wish::Running);
     }
 
-    fn await_start(&mut self) -> Option<Nanos> {
+    fn await_start(&mut self) -> Start {
         loop {
             if let Some(at) = self.start.take() {
-                return Some(at);
+                return Start::At(at);
             }
-            if let Word::Start(at) = self.hear(self.deadline)? {
-                return Some(at);
+            match self.hear(self.deadline) {
+                Some(Word::Start(at)) => return Start::At(at),
+                Some(Word::Clock(_)) => {}
+                None => return Start::Never,
             }
         }
     }
@@ -155,9 +157,9 @@ mod tests {
         let mut teller = Teller::new(&wish, heard, &stop, deadline);
         assert_eq!(teller.ask_clock(3).map(|reading| reading.exchanges), Some(3));
         assert_eq!(asked.get(), 3);
-        assert_eq!(teller.await_start(), Some(Nanos::from_nanos(77)));
+        assert_eq!(teller.await_start(), Start::At(Nanos::from_nanos(77)));
         stop.store(true, Ordering::SeqCst);
-        assert_eq!(teller.await_start(), None, "it is to end");
+        assert_eq!(teller.await_start(), Start::Never, "it is to end");
     }
 
     #[test]

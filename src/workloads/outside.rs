@@ -20,7 +20,7 @@ use crate::model::clock_wire::{Answer, LENGTH, Question};
 use crate::model::exchange::{Exchange, Moment, quickest};
 use crate::model::job::ProbeReport;
 use crate::model::outside::{ClockReading, ClockTransport, OutsideTime};
-use crate::model::stage::Stage;
+use crate::model::stage::{Stage, Start};
 use crate::model::units::Nanos;
 
 /// Exchanges before the probe and after it; the quickest counts.
@@ -86,8 +86,12 @@ impl Outside {
     /// # Errors
     /// When the job is to end meanwhile.
     pub(super) fn await_start(&mut self, stage: &mut dyn Stage, bounds: Bounds<'_>) -> Result<(), WorkError> {
-        // Without a host every start is at once.
-        let Some(at) = stage.await_start() else { return bounds.check() };
+        let at = match stage.await_start() {
+            Start::At(at) => at,
+            Start::AtOnce => return bounds.check(),
+            // Whatever our own time says: whoever begins now begins alone.
+            Start::Never => return Err(bounds.broken()),
+        };
         let Some(first) = self.before else {
             self.notes.push("began at once: the host's clock did not say when the start was".to_owned());
             return bounds.check();
@@ -263,8 +267,9 @@ mod tests {
     impl Stage for Host {
         fn running(&mut self) {}
 
-        fn await_start(&mut self) -> Option<Nanos> {
-            self.margin.map(|margin| Nanos::from_nanos(now() + self.ahead + margin))
+        fn await_start(&mut self) -> Start {
+            let at = |margin| Start::At(Nanos::from_nanos(now() + self.ahead + margin));
+            self.margin.map_or(Start::Never, at)
         }
 
         fn ask_clock(&mut self, exchanges: u32) -> Option<ClockReading> {
@@ -313,8 +318,8 @@ mod tests {
 
     impl Stage for Late {
         fn running(&mut self) {}
-        fn await_start(&mut self) -> Option<Nanos> {
-            Some(Nanos::from_nanos(self.0))
+        fn await_start(&mut self) -> Start {
+            Start::At(Nanos::from_nanos(self.0))
         }
         fn ask_clock(&mut self, _: u32) -> Option<ClockReading> {
             None
@@ -336,6 +341,11 @@ mod tests {
         let mut nobody = || {};
         let mut outside = Outside::prepare(None, &mut nobody);
         outside.await_start(&mut nobody, bounds(&alive, 60_000)).unwrap();
+        // A stage whose time ends before the probe's own: its thread began to count later.
+        let mut silent = Host { ahead: 0, margin: None, asked: 0 };
+        let mut outside = Outside::prepare(None, &mut silent);
+        let error = outside.await_start(&mut silent, bounds(&alive, 60_000)).unwrap_err();
+        assert!(matches!(error, WorkError::Deadline { .. }), "{error}");
     }
 
     #[test]
