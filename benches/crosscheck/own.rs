@@ -7,10 +7,9 @@ use bulkhead::model::detail::Detail;
 use bulkhead::model::job::{Job, Part, Peer, ProbeReport};
 use bulkhead::model::outside::ClockReading;
 use bulkhead::model::params::ProbeSpec;
-use bulkhead::model::stage::Stage;
-use bulkhead::model::units::{Millis, Nanos};
+use bulkhead::model::stage::{Stage, Start};
+use bulkhead::model::units::Millis;
 use bulkhead::workloads::run::{Surroundings, run_job};
-use nix::time::{ClockId, clock_gettime};
 
 /// No probe here may take longer.
 const PATIENCE: Millis = Millis::from_millis(600_000);
@@ -21,8 +20,8 @@ struct Alone;
 impl Stage for Alone {
     fn running(&mut self) {}
 
-    fn await_start(&mut self) -> Option<Nanos> {
-        clock_gettime(ClockId::CLOCK_MONOTONIC).ok().map(|time| Nanos::from_duration(time.into()))
+    fn await_start(&mut self) -> Start {
+        Start::AtOnce
     }
 
     fn ask_clock(&mut self, _exchanges: u32) -> Option<ClockReading> {
