@@ -38,8 +38,7 @@ build: ## release build: one static binary
 
 lint: ## formatting and lints, warnings are errors
 	cargo fmt --all --check
-	cargo clippy --release --all-targets -- -D warnings
-	cargo clippy --release --all-targets -p bulkhead-channel -p bulkhead-fabric -p bulkhead-files -p bulkhead-skips -- -D warnings
+	cargo clippy --release --workspace --all-targets -- -D warnings
 
 doc: ## the library's documentation
 	RUSTDOCFLAGS="-D warnings" cargo doc --no-deps

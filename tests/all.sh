@@ -55,10 +55,7 @@ else
     if [ -s "$folder/broken" ]; then exit 1; fi
     files | xargs -d '\n' -n 1 -P "${BULKHEAD_TEST_STREAMS:-2}" bash -c 'one "$1"' -
     step cargo test --release --no-fail-fast --doc
-    step cargo test --release --no-fail-fast -p bulkhead-channel
-    step cargo test --release --no-fail-fast -p bulkhead-fabric
-    step cargo test --release --no-fail-fast -p bulkhead-files
-    step cargo test --release --no-fail-fast -p bulkhead-skips
+    step cargo test --release --no-fail-fast --workspace --exclude bulkhead
 fi
 
 cargo run --release --quiet --package bulkhead-skips -- "$folder"

@@ -9,7 +9,7 @@ use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 
-use bulkhead::platforms::wall::{self, FixedSizes, Order, Rights};
+use bulkhead::platforms::wall::{self, Order, Rights, SizeLimits};
 use exec_kit::{binary, complaint, finish};
 use nix::unistd::geteuid;
 use skips::{Need, skip};
@@ -156,8 +156,8 @@ fn who_takes_a_writers_qemu_over_changes_no_size() {
          $SIG{XFSZ} = 'IGNORE'; try('beyond', defined syscall(18, $fd, z('x' x 10), 10, 8192) && -s '/sections/0' > 8192);
          my $own = syscall(319, z('own'), 0); try('no memory of its own', syscall(77, $own, 6144) != 0);
          syscall(18, $fd, z('y'), 1, 5) == 1 or print STDERR \"not written\n\"";
-    let fixed = FixedSizes { longest: 8192, own: vec![6144] };
-    let order = Order { fixed_sizes: Some(fixed), ..Order::default() };
+    let fixed = SizeLimits { longest: 8192, own: vec![6144] };
+    let order = Order { size_limits: Some(fixed), ..Order::default() };
     assert_eq!(attack_from(order, &shown, script), "end\n");
     let left = fs::read(&section).expect("it is there");
     assert_eq!((left.len(), &left[4..7], left[8191]), (8192, b"\x07y\x07".as_slice(), 7));

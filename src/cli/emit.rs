@@ -1,8 +1,8 @@
 //! `bulkhead up --emit`: writes a set for another manager, with everything that its partitions boot.
 
-use std::fs::{self, DirBuilder, OpenOptions};
-use std::io::{ErrorKind, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::fs;
+use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow};
@@ -16,6 +16,7 @@ use crate::partition::emit::{Emission, KERNEL_FILE, Manager, Prepared, emit, ini
 use crate::partition::run::{Surroundings, can_be_left_alone, unattended};
 use crate::partition::set::resolve::kept;
 use crate::platforms::ledger::Ledger;
+use crate::platforms::own_folder::OwnFolder;
 use crate::platforms::sweep::new_folder;
 use crate::platforms::vm::qemu::Engine;
 
@@ -64,7 +65,7 @@ pub fn run(
         output::say(&format!("not as with Bulkhead: {remark}"));
     }
     for partition in &emission.partitions {
-        private_folder(&folder.join(output_folder(&partition.spec.name))).or_lacking()?;
+        OwnFolder::make_private(&folder.join(output_folder(&partition.spec.name))).or_lacking()?;
     }
     for file in &emitted.files {
         let path = folder.join(&file.name);
@@ -82,20 +83,6 @@ pub fn run(
 fn made(folder: &Path) -> anyhow::Result<PathBuf> {
     let made = fs::create_dir_all(folder).and_then(|()| folder.canonicalize());
     made.with_context(|| format!("the folder {} cannot be made", folder.display()))
-}
-
-/// Makes a folder for its owner alone, or makes one that is there so.
-fn private_folder(path: &Path) -> anyhow::Result<()> {
-    let make = || {
-        match DirBuilder::new().mode(0o700).create(path) {
-            Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
-            other => other?,
-        }
-        let flags = libc::O_DIRECTORY | libc::O_NOFOLLOW;
-        let folder = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
-        folder.set_permissions(fs::Permissions::from_mode(0o700))
-    };
-    make().with_context(|| format!("the folder {} cannot be made", path.display()))
 }
 
 /// Writes what partitions boot, and returns them with QEMU's path and what runs the CPUs.

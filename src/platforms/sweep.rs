@@ -26,7 +26,7 @@ use super::held_process::HeldProcess;
 use super::ledger::Thing;
 use super::own_folder::{OwnFolder, Whose, below, remove_in};
 use super::storage::loop_device::detach;
-use super::wall::mount_point;
+use super::wall::mount_points;
 
 /// How long a killed process may take to be gone.
 const DEATH_GRACE: Duration = Duration::from_secs(5);
@@ -215,8 +215,7 @@ pub(super) fn mounts_below(path: &Path) -> Vec<PathBuf> {
 
 /// The same of a table as the kernel writes it (proc(5)).
 pub fn mounts_listed_below(table: &[u8], path: &Path) -> Vec<PathBuf> {
-    let points = table.split(|byte| *byte == b'\n').filter_map(mount_point);
-    points.filter(|point| point.starts_with(path)).collect()
+    mount_points(table).filter(|point| point.starts_with(path)).collect()
 }
 
 /// Something that a sweep may touch: a name in an open folder.

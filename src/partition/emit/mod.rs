@@ -159,7 +159,8 @@ impl Emission {
             }
             if shares.iter().any(|share| share.writable) {
                 emitted.remark(format!(
-                    "{name}: what it writes is 0600 here, and modes, owners, devices and symbolic links stand beside                      the files (attributes user.virtfs.*), which only such a QEMU reads"
+                    "{name}: what it writes is 0600 here, and modes, owners, devices and symbolic links stand beside \
+                     the files (attributes user.virtfs.*), which only such a QEMU reads"
                 ));
             }
         }

@@ -70,12 +70,13 @@ fn service(emission: &Emission, partition: &Prepared, emitted: &mut Emitted) -> 
         emission.set, emission.set
     );
     let waits = |other: &String| format!("{}-{other}.service", emission.set);
-    let after: Vec<String> = partition.after.iter().map(waits).collect();
-    if !partition.spec.sections.is_empty() {
-        let _ = writeln!(out, "Requires={0}\nAfter={0}", memory_unit(emission));
-    }
+    let has_memory = !partition.spec.sections.is_empty();
+    let memory_unit = has_memory.then(|| memory_unit(emission));
+    let after: Vec<String> = memory_unit.into_iter().chain(partition.after.iter().map(waits)).collect();
     if !after.is_empty() {
         let _ = writeln!(out, "Requires={0}\nAfter={0}", after.join(" "));
+    }
+    if !partition.after.is_empty() {
         emitted.remark(format!("{name}: waits until the others were started, not until their programs run"));
     }
     if partition.restart != Restart::Never {
@@ -85,7 +86,7 @@ fn service(emission: &Emission, partition: &Prepared, emitted: &mut Emitted) -> 
     let _ = writeln!(out, "WorkingDirectory={}", unit_value(text(&emission.folder)?));
     out.push_str(&settings);
     out.push_str(&walls(emission, partition)?);
-    if !partition.spec.sections.is_empty() {
+    if has_memory {
         let shown = memory(emission).display().to_string();
         emitted.remark(format!("channels: their memory stays in {shown} until the host is started again"));
     }

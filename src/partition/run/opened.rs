@@ -79,14 +79,13 @@ pub fn no_rights_within(top: &Path, file: &Path, meta: &Metadata) -> Result<(), 
     const SET_ID: u32 = 0o6000;
     const CAPABILITIES: &str = "security.capability";
     let shown = file.display();
-    let carries = if meta.mode() & SET_ID != 0 {
-        format!("its owner's or group's rights (mode {:o})", meta.mode() & 0o7777)
+    let (carries, mend) = if meta.mode() & SET_ID != 0 {
+        (format!("its owner's or group's rights (mode {:o})", meta.mode() & 0o7777), "chmod ug-s it")
     } else if rustix::fs::lgetxattr(file, CAPABILITIES, &mut [0_u8; 256]).is_ok() {
-        "capabilities".to_owned()
+        ("capabilities".to_owned(), "setcap -r it")
     } else {
         return Ok(());
     };
-    let mend = if carries.starts_with("cap") { "setcap -r it" } else { "chmod ug-s it" };
     Err(Failed::own(format!(
         "{WHAT}, {}: {shown} carries {carries}, and a guest could write another program into it; {mend}, or open what does \
          not hold it",

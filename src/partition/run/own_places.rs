@@ -10,7 +10,7 @@ use nix::unistd::geteuid;
 use crate::platforms::ledger::FILE_NAME as LEDGER_FILE;
 use crate::platforms::sweep::{OUR_PREFIX, SHARED_MEMORY};
 
-/// Both lie in the folder of a set.
+/// Both lie in the folder of a set (`partition/set/folder.rs`).
 const FILES_OF_A_SET: [&str; 2] = ["set.json", "lock"];
 
 /// Whether a folder is one that this program has made for itself: in the temporary folder, in memory, or what a run or a set

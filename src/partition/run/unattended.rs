@@ -56,9 +56,9 @@ pub fn unattended(spec: &PartitionSpec, around: &Surroundings) -> Result<Unatten
     let named = named(around);
     let tools = tools(spec, &named, around)?;
     let engine = match around.accelerator {
+        // It may be meant for a host that is not this one.
         Accelerator::Kvm => Engine::Kvm,
-        Accelerator::Tcg => Engine::Tcg,
-        Accelerator::Auto => choose(&tools, &named, around, &Cancel::new(), &mut |_| {})?,
+        Accelerator::Tcg | Accelerator::Auto => choose(&tools, &named, around, &Cancel::new(), &mut |_| {})?,
     };
     let mut made = assemble(spec, &around.names)?;
     if let Some(program) = &mut made.config.program {

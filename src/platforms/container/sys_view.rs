@@ -22,7 +22,7 @@ use std::path::{Path, PathBuf};
 use nix::sys::stat::{major, minor};
 use serde_json::{Value, json};
 
-use crate::platforms::wall::mount_point;
+use crate::platforms::wall::mount_points;
 
 /// What nobody in a container has to know.
 const HIDDEN: [&str; 12] = [
@@ -80,7 +80,7 @@ fn disk_of(folder: &Path) -> Option<PathBuf> {
 /// The mounts that show these.
 pub fn mounts(shown: &[PathBuf]) -> Vec<Value> {
     let table = fs::read("/proc/self/mountinfo").unwrap_or_default();
-    let points: Vec<PathBuf> = table.split(|byte| *byte == b'\n').filter_map(mount_point).collect();
+    let points: Vec<PathBuf> = mount_points(&table).collect();
     let is_below = |path: &Path| points.iter().any(|point| point != path && point.starts_with(path));
     shown.iter().map(|path| mount(path, is_below(path))).collect()
 }
@@ -96,8 +96,7 @@ pub fn unasked(table: &[u8], has_user_namespace: bool) -> Option<PathBuf> {
         let is_hidden = hidden.iter().any(|known| point == Path::new(known));
         is_hidden || if has_user_namespace { is_shown } else { point == Path::new("/sys") }
     };
-    let mut points = table.split(|byte| *byte == b'\n').filter_map(mount_point);
-    points.find(|point| point.starts_with("/sys") && !is_asked(point))
+    mount_points(table).find(|point| point.starts_with("/sys") && !is_asked(point))
 }
 
 fn is_of_disks(path: &Path) -> bool {

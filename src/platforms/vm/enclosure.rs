@@ -24,7 +24,7 @@ use nix::sys::stat::{Mode, fchmod};
 use super::guest::SINGLE_FILE;
 use super::qemu::{DiskArgument, Engine, Extras, HandedDisk, Machine, SharedTree};
 use crate::model::units::Mebibytes;
-use crate::platforms::wall::{FixedSizes, Network, Order, Rights};
+use crate::platforms::wall::{Network, Order, Rights, SizeLimits};
 
 /// Folders of programs and libraries; on many systems links to those in `/usr`.
 pub const PROGRAM_FOLDERS: [&str; 7] = ["/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32"];
@@ -72,7 +72,7 @@ pub fn enclose(qemu: &Path, machine: &mut Machine, inherited: &mut Vec<OwnedFd>)
         order.show(&section.path, &at, rights);
         section.path = at.into();
     }
-    order.fixed_sizes = fixed_sizes(extras, machine.memory, machine.disk.as_ref())?;
+    order.size_limits = size_limits(extras, machine.memory, machine.disk.as_ref())?;
     for plug in &mut extras.plugs {
         let listener = listen(&plug.socket).map_err(|error| about(&plug.socket, &error))?;
         plug.listener = Some(listener.as_raw_fd());
@@ -88,13 +88,13 @@ pub fn enclose(qemu: &Path, machine: &mut Machine, inherited: &mut Vec<OwnedFd>)
     Ok(order)
 }
 
-/// Others have a writer's sections mapped, so it keeps them as long as they are. Which file a call is about cannot be told, only
-/// the size that it asks for: so not where it writes files of any size, or has memory made of files no longer than a section.
-fn fixed_sizes(
+/// Others have a writer's sections mapped, so it must not cut them. Which file a call is about cannot be told, only the size that
+/// it asks for: so there are no limits where it writes files of any size, or has memory made of files no longer than a section.
+fn size_limits(
     extras: &Extras,
     memory: Mebibytes,
     disk: Option<&DiskArgument>,
-) -> io::Result<Option<FixedSizes>> {
+) -> io::Result<Option<SizeLimits>> {
     let sections = extras.sections.iter().filter(|section| section.writable);
     let Some(longest) = sections.map(|section| section.bytes.get()).max() else { return Ok(None) };
     let own = extras.memory.file_sizes(memory);
@@ -106,7 +106,7 @@ fn fixed_sizes(
         let size = fs::metadata(&disk.image).map_err(|error| about(&disk.image, &error))?.len();
         longest = longest.max(size);
     }
-    Ok(Some(FixedSizes { longest, own }))
+    Ok(Some(SizeLimits { longest, own }))
 }
 
 fn about(path: &Path, error: &io::Error) -> io::Error {
@@ -243,13 +243,13 @@ mod tests {
 
     #[test]
     fn who_writes_a_section_has_the_sizes_of_what_it_was_given() {
-        let sizes = |extras: &Extras, mib: u64| fixed_sizes(extras, Mebibytes::from_mib(mib), None).unwrap();
+        let sizes = |extras: &Extras, mib: u64| size_limits(extras, Mebibytes::from_mib(mib), None).unwrap();
         assert_eq!(sizes(&Extras::default(), 64), None, "no section, nothing that others depend on");
         let plain = writer(MemoryArgument::default());
-        assert_eq!(sizes(&plain, 64), Some(FixedSizes { longest: 2 * MIB, own: vec![] }));
+        assert_eq!(sizes(&plain, 64), Some(SizeLimits { longest: 2 * MIB, own: vec![] }));
         let huge = writer(MemoryArgument { hugepages: true, guest_nodes: 2, ..MemoryArgument::default() });
         let own = vec![32 * MIB, 32 * MIB];
-        assert_eq!(sizes(&huge, 64), Some(FixedSizes { longest: 32 * MIB, own }));
+        assert_eq!(sizes(&huge, 64), Some(SizeLimits { longest: 32 * MIB, own }));
         assert_eq!(sizes(&huge, 4), None, "memory of the section's own size could be taken for it");
         let (tag, path, tree) = ("x".to_owned(), "/x".into(), SharedTree::All);
         let shares = vec![ShareArgument { tag, path, tree, writable: true }];
@@ -270,7 +270,7 @@ mod tests {
             handed: None,
         };
         let plain = writer(MemoryArgument::default());
-        let sizes = |disk: &DiskArgument| fixed_sizes(&plain, Mebibytes::from_mib(64), Some(disk)).unwrap();
+        let sizes = |disk: &DiskArgument| size_limits(&plain, Mebibytes::from_mib(64), Some(disk)).unwrap();
         assert_eq!(sizes(&disk).unwrap().longest, 16 * MIB);
         assert_eq!(sizes(&DiskArgument { read_only: true, ..disk }).unwrap().longest, 2 * MIB);
     }

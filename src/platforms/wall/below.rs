@@ -67,8 +67,13 @@ impl Below {
     }
 }
 
-/// Where the mount of a line of `/proc/self/mountinfo` lies.
-pub fn mount_point(line: &[u8]) -> Option<PathBuf> {
+/// Where the mounts of `/proc/PID/mountinfo` lie, in the order in which they were made.
+pub fn mount_points(table: &[u8]) -> impl Iterator<Item = PathBuf> {
+    table.split(|byte| *byte == b'\n').filter_map(mount_point)
+}
+
+/// Where the mount of one line lies.
+fn mount_point(line: &[u8]) -> Option<PathBuf> {
     line.split(|byte| *byte == b' ').nth(4).map(unescaped)
 }
 

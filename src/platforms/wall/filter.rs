@@ -1,5 +1,6 @@
-//! System calls that a process behind the wall has no use for: those with which it could leave it, and those with which what it
-//! writes could give somebody rights. QEMU's own sandbox, which it starts later, refuses more.
+//! System calls that a process behind the wall has no use for: those with which it could leave it, those with which what it
+//! writes could give somebody rights, and, where sizes of files are limited, those that change one. QEMU's own sandbox, which it
+//! starts later, refuses more.
 //!
 //! Refused with EPERM, as if the right were missing; with ENOSYS where programs fall back to an older call that can be
 //! looked into (`clone3` hands its flags over in memory).
@@ -13,7 +14,7 @@ use seccompiler::{
     TargetArch, apply_filter,
 };
 
-use super::order::{FixedSizes, Network, Order};
+use super::order::{Network, Order, SizeLimits};
 
 /// Set-user-ID and set-group-ID.
 const SET_ID: [u64; 2] = [libc::S_ISUID as u64, libc::S_ISGID as u64];
@@ -122,7 +123,7 @@ const ABSENT: &[c_long] = &[
     FCHMODAT2,
 ];
 
-/// Refused where files keep their sizes.
+/// Refused where sizes of files are limited.
 const RESIZING: &[c_long] = &[
     libc::SYS_truncate,
     #[cfg(target_arch = "x86_64")]
@@ -138,7 +139,7 @@ pub fn install(order: &Order) -> io::Result<()> {
     let mut refused: BTreeMap<c_long, Vec<SeccompRule>> = plain(REFUSED);
     refused.extend(conditional(order).map_err(io::Error::other)?);
     let mut unsupported = BTreeMap::new();
-    if let Some(sizes) = &order.fixed_sizes {
+    if let Some(sizes) = &order.size_limits {
         refused.extend(plain(RESIZING));
         refused.extend(resizing(sizes).map_err(io::Error::other)?);
         // QEMU then writes zeros where it would have had the file system do so.
@@ -210,7 +211,7 @@ fn conditional(order: &Order) -> Result<BTreeMap<c_long, Vec<SeccompRule>>, secc
         }
     }
     for (call, flags) in openers {
-        if order.fixed_sizes.is_some() {
+        if order.size_limits.is_some() {
             let cuts = libc::O_TRUNC.unsigned_abs().into();
             refuse(call, vec![has(flags, cuts, cuts)?])?;
         }
@@ -222,7 +223,7 @@ fn conditional(order: &Order) -> Result<BTreeMap<c_long, Vec<SeccompRule>>, secc
     for flag in NAMESPACES {
         refuse(libc::SYS_clone, vec![has(0, flag, flag)?])?;
     }
-    let allocating: &[u64] = if order.fixed_sizes.is_some() { &ALLOCATING_IOCTLS } else { &[] };
+    let allocating: &[u64] = if order.size_limits.is_some() { &ALLOCATING_IOCTLS } else { &[] };
     let commands =
         [(libc::SYS_fcntl, FCNTLS.as_slice()), (libc::SYS_ioctl, &IOCTLS), (libc::SYS_ioctl, allocating)];
     for (call, commands) in commands {
@@ -247,8 +248,8 @@ fn conditional(order: &Order) -> Result<BTreeMap<c_long, Vec<SeccompRule>>, secc
     Ok(rules)
 }
 
-/// Where files keep their sizes: other ways to change one, and to give memory of a file back.
-fn resizing(sizes: &FixedSizes) -> Result<BTreeMap<c_long, Vec<SeccompRule>>, seccompiler::BackendError> {
+/// Where sizes of files are limited: setting another one than those of its own memory, and giving memory of a file back.
+fn resizing(sizes: &SizeLimits) -> Result<BTreeMap<c_long, Vec<SeccompRule>>, seccompiler::BackendError> {
     let other = |size: &u64| SeccompCondition::new(1, SeccompCmpArgLen::Qword, SeccompCmpOp::Ne, *size);
     let own: Vec<_> = sizes.own.iter().map(other).collect::<Result<_, _>>()?;
     let rules = if own.is_empty() { Vec::new() } else { vec![SeccompRule::new(own)?] };
@@ -337,8 +338,8 @@ mod tests {
 
     #[test]
     fn sizes_stay_by_the_filter_itself() {
-        let fixed = FixedSizes { longest: 1 << 40, own: vec![1 << 33] };
-        let fixed = Order { fixed_sizes: Some(fixed), ..Order::default() };
+        let limits = SizeLimits { longest: 1 << 40, own: vec![1 << 33] };
+        let limited = Order { size_limits: Some(limits), ..Order::default() };
         let descriptor = |words: [u64; 5]| [u64::MAX, words[0], words[1], words[2], words[3], words[4]];
         let mut calls = vec![
             (libc::SYS_truncate, NOWHERE),
@@ -348,11 +349,11 @@ mod tests {
             (libc::SYS_madvise, [0, 4096, 9, 0, 0, 0]),
         ];
         calls.extend(ALLOCATING_IOCTLS.map(|command| (libc::SYS_ioctl, descriptor([command, 0, 0, 0, 0]))));
-        assert_refused(&fixed, &calls, libc::EPERM);
-        assert_refused(&fixed, &[(libc::SYS_fallocate, NOWHERE)], libc::EOPNOTSUPP);
+        assert_refused(&limited, &calls, libc::EPERM);
+        assert_refused(&limited, &[(libc::SYS_fallocate, NOWHERE)], libc::EOPNOTSUPP);
         // Its own memory is made; no descriptor, so nothing is.
         let own = [(libc::SYS_ftruncate, descriptor([1 << 33, 0, 0, 0, 0]))];
-        assert_refused(&fixed, &own, libc::EBADF);
+        assert_refused(&limited, &own, libc::EBADF);
         assert_refused(&Order::default(), &calls[1..2], libc::EBADF);
     }
 

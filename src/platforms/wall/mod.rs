@@ -25,9 +25,9 @@ mod order;
 mod rights;
 mod stage;
 
-pub use below::{Below, mount_point};
+pub use below::{Below, mount_points};
 pub use identity::hold_users;
-pub use order::{FixedSizes, Network, Order, Rights, Shown};
+pub use order::{Network, Order, Rights, Shown, SizeLimits};
 pub use stage::main;
 
 use std::io::{self, Read};

@@ -56,12 +56,13 @@ pub enum Network {
     Host,
 }
 
-/// Sizes of files that stay as they are: others have them mapped, whom a shorter one would end (mmap(2), SIGBUS).
+/// Which sizes files may be given. Others have some of them mapped, whom a shorter one would end (mmap(2), SIGBUS): so none is
+/// cut, and none grows beyond a limit.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct FixedSizes {
-    /// No file becomes longer than so many bytes.
+pub struct SizeLimits {
+    /// No file grows beyond so many bytes.
     pub longest: u64,
-    /// Sizes in bytes that files in memory of its own are made of; only these can be set.
+    /// Sizes in bytes of the files that its own memory is made of: the only ones that can be set.
     pub own: Vec<u64>,
 }
 
@@ -82,8 +83,8 @@ pub struct Order {
     pub network: Network,
     /// Whether it may make sockets by itself that reach others on this host (unix(7)).
     pub local_sockets: bool,
-    /// Whether what it writes keeps its size.
-    pub fixed_sizes: Option<FixedSizes>,
+    /// Which sizes it may give to files; any if not set.
+    pub size_limits: Option<SizeLimits>,
     /// Where owners cannot be mapped, it stays the caller: for our own programs that see nothing but what they write to.
     pub or_as_caller: bool,
     /// Program, as seen there, and its arguments.
@@ -114,7 +115,7 @@ impl Order {
         for descriptor in &self.descriptors {
             words.extend(["--descriptor".into(), descriptor.to_string().into()]);
         }
-        if let Some(sizes) = &self.fixed_sizes {
+        if let Some(sizes) = &self.size_limits {
             words.extend(["--longest-file".into(), sizes.longest.to_string().into()]);
             for size in &sizes.own {
                 words.extend(["--own-size".into(), size.to_string().into()]);
@@ -151,11 +152,11 @@ impl Order {
                 Some("--device") => order.devices.push(absolute(value()?)?),
                 Some("--descriptor") => order.descriptors.push(number(&value()?)?),
                 Some("--longest-file") => {
-                    order.fixed_sizes = Some(FixedSizes { longest: number(&value()?)?, own: Vec::new() });
+                    order.size_limits = Some(SizeLimits { longest: number(&value()?)?, own: Vec::new() });
                 }
                 Some("--own-size") => {
                     let sizes =
-                        order.fixed_sizes.as_mut().ok_or("wanted --longest-file before --own-size")?;
+                        order.size_limits.as_mut().ok_or("wanted --longest-file before --own-size")?;
                     sizes.own.push(number(&value()?)?);
                 }
                 Some("--local-sockets") => order.local_sockets = true,
@@ -206,7 +207,7 @@ mod tests {
             or_as_caller: true,
             descriptors: vec![5, 9],
             local_sockets: true,
-            fixed_sizes: Some(FixedSizes { longest: 1 << 40, own: vec![4096, 8192] }),
+            size_limits: Some(SizeLimits { longest: 1 << 40, own: vec![4096, 8192] }),
             words: vec!["/usr/bin/qemu".into(), "--".into(), "--read".into()],
             ..Order::default()
         };

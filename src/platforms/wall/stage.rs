@@ -50,7 +50,7 @@ fn prepare(words: Vec<OsString>) -> Result<(CString, Vec<CString>), String> {
     let identity = if as_caller { Identity::Caller } else { identity };
     mounts::build(&order, &identity)?;
     identity.assume().map_err(|error| format!("becoming a user of its own: {}", error.desc()))?;
-    let longest = order.fixed_sizes.as_ref().map(|sizes| sizes.longest);
+    let longest = order.size_limits.as_ref().map(|sizes| sizes.longest);
     rights::give_up(longest).map_err(|error| format!("giving up rights: {error}"))?;
     bind_to(parent)?;
     filter::install(&order).map_err(|error| format!("the filter of system calls: {error}"))?;
