@@ -58,6 +58,9 @@ bench-exec: build ## exec against a plain QEMU boot, a bare port, and itself 10 
 bench-failover: build ## how long a partition with doubled links is gone when its switch dies
 	cargo bench --bench failover
 
+bench-files: build ## files of the host over virtio-fs beside 9P and tmpfs, in one guest (ARGS="--rounds 5")
+	cargo bench --bench files -- $(ARGS)
+
 bench-figures: build ## figures that tests state, judged (ARGS="ground-truth ftq"; ARGS=all)
 	cargo bench --bench figures -- $(ARGS)
 

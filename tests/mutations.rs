@@ -311,6 +311,7 @@ strangers! {
     clock: EVERYDAY,
     console: 20_000,
     daemon_command: EVERYDAY,
+    file_requests: 50_000,
     guest_config: EVERYDAY,
     hello: EVERYDAY,
     ledger: EVERYDAY,

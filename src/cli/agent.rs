@@ -14,6 +14,7 @@
 //!  bulkhead agent mpi-wait                       in a partition: waits for Open MPI's daemon and runs it
 //!  bulkhead agent mpi-launch HOST WORDS…         in the first one: brings it there, in place of ssh
 //!  bulkhead switch --folder DIR …                carries frames between the partitions of a network
+//!  bulkhead files TREES                        serves a partition's file trees over virtio-fs
 //!  bulkhead compile, bulkhead link               what the compile job executes
 //! ```
 
@@ -61,6 +62,7 @@ pub fn take_over() -> Option<ExitCode> {
             _ => serve(&words),
         }),
         Some("switch") => Some(ended(carry(words.get(1..).unwrap_or_default()))),
+        Some(vm::files::VERB) => Some(ended(vm::files::serve(words.get(1..).unwrap_or_default()))),
         Some(party::VERB) => Some(ended(party::serve())),
         Some("reaper") => Some(reap(&words)),
         Some("janitor") => Some(clean(&words)),

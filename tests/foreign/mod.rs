@@ -10,6 +10,7 @@ use std::net::Shutdown;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use bulkhead::model::channel_party::{PartyOrder, read_answer};
@@ -37,6 +38,7 @@ use bulkhead::report::terminal::{Style, summary};
 use bulkhead::report::{change, compare, page};
 use bulkhead::workloads::probes::net::control::{LONGEST, Message};
 use bulkhead::workloads::rendezvous::hello::{HELLO_BYTES, Hello};
+use files::{Answer as FileAnswer, Files, Tree};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -175,6 +177,63 @@ pub fn switch(bytes: &[u8]) -> bool {
         }
     }
     forwarded
+}
+
+/// The folder of the trees that a guest asks about, with a file beside it that none leads to. One for the process: what earlier inputs
+/// have made of it is there.
+fn trees() -> &'static Path {
+    static FOLDER: OnceLock<tempfile::TempDir> = OnceLock::new();
+    let made = FOLDER.get_or_init(|| {
+        let folder = tempfile::tempdir().expect("a folder");
+        for tree in ["trees/0/d", "trees/1"] {
+            std::fs::create_dir_all(folder.path().join(tree)).expect("a folder");
+        }
+        for file in ["outside", "trees/0/a", "trees/0/d/b", "trees/1/a"] {
+            std::fs::write(folder.path().join(file), "content").expect("a file");
+        }
+        std::os::unix::fs::symlink("../../outside", folder.path().join("trees/0/out")).expect("a link");
+        folder
+    });
+    made.path()
+}
+
+/// Requests of a guest's kernel for files: two bytes of length before each. Whether one was done after the first.
+pub fn file_requests(bytes: &[u8]) -> bool {
+    const HEADER: usize = 40;
+    const FALLOCATE: u32 = 43;
+    let folder = trees();
+    let top = std::fs::File::open(folder.join("trees")).expect("it is there");
+    let mut server = Files::new(top.into(), vec![Tree { is_writable: true }, Tree { is_writable: false }]);
+    let (mut rest, mut done) = (bytes, 0);
+    while let Some((length, behind)) = rest.split_first_chunk::<2>() {
+        let length = usize::from(u16::from_le_bytes(*length)).min(behind.len());
+        let (request, after) = behind.split_at(length);
+        rest = after;
+        let mut request = request.to_vec();
+        // A length that lies is refused at once, so that only one in a few does.
+        if request.len() >= HEADER && request[4] & 0x40 == 0 {
+            let honest = u32::try_from(request.len()).expect("short").to_le_bytes();
+            request[..4].copy_from_slice(&honest);
+        }
+        // It would fill this host's disk, as the guest's own limits allow it.
+        let long = |at: usize| {
+            request.get(at..at + 8).and_then(|bytes| bytes.try_into().ok()).map(u64::from_le_bytes)
+        };
+        if request.get(4..8) == Some(&FALLOCATE.to_le_bytes())
+            && long(HEADER + 16).is_some_and(|bytes| bytes > 1 << 16)
+        {
+            continue;
+        }
+        // What waits is not waited for.
+        if let FileAnswer::Now(answer) = server.handle(&request, 8192) {
+            assert!((16..=8192).contains(&answer.len()), "{}", answer.len());
+            assert_eq!(answer.get(8..16), request.get(8..16), "whose answer it is");
+            done += u32::from(answer[4..8] == [0; 4]);
+        }
+    }
+    let outside = std::fs::symlink_metadata(folder.join("outside")).expect("it is there");
+    assert!(outside.is_file() && outside.len() == 7, "what is beside the trees stays");
+    done > 1
 }
 
 /// What a partition's PID 1 and its host say to each other.

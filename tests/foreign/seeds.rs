@@ -127,6 +127,88 @@ pub fn switch() -> Seeds {
     ]
 }
 
+/// A request of a guest's kernel for files, with its length before it.
+fn file_request(opcode: u32, node: u64, longs: &[u64], name: &str) -> Vec<u8> {
+    let mut body: Vec<u8> = longs.iter().flat_map(|long| long.to_le_bytes()).collect();
+    body.extend(name.as_bytes());
+    let mut bytes: Vec<u8> = [0, opcode].into_iter().flat_map(u32::to_le_bytes).collect();
+    bytes.extend([7, node, 0, 1].into_iter().flat_map(u64::to_le_bytes));
+    bytes.extend(body);
+    let length = u16::try_from(bytes.len()).expect("short").to_le_bytes();
+    [length.to_vec(), bytes].concat()
+}
+
+pub fn file_requests() -> Seeds {
+    const READ_WRITE: u64 = 2;
+    let request = file_request;
+    let pair = |low: u64, high: u64| low | high << 32;
+    let begin = [
+        request(26, 0, &[pair(7, 36), pair(131_072, 0xffff_ffff)], ""),
+        request(1, 1, &[], "0\0"),
+        request(1, 2, &[], "a\0"),
+        request(14, 3, &[READ_WRITE], ""),
+    ]
+    .concat();
+    let with = |more: &[Vec<u8>]| [begin.clone(), more.concat()].concat();
+    vec![
+        with(&[
+            request(15, 3, &[1, 0, 100, 0, 0], ""),
+            request(16, 3, &[1, 0, 2, 0, 0], "xy"),
+            request(25, 3, &[1, 0, 9], ""),
+        ]),
+        with(&[
+            request(35, 2, &[pair(0o102, 0o644), 0], "new\0"),
+            request(10, 2, &[], "new\0"),
+            request(3, 4, &[0, 0], ""),
+        ]),
+        with(&[
+            request(9, 2, &[0o755], "e\0"),
+            request(45, 2, &[4, 2], "a\0d\0"),
+            request(11, 2, &[], "e\0"),
+        ]),
+        with(&[
+            request(27, 2, &[0], ""),
+            request(44, 2, &[2, 0, 4096, 0, 0], ""),
+            request(29, 2, &[2, 0, 0], ""),
+        ]),
+        with(&[
+            request(31, 3, &[1, 5, 0, 9, pair(1, 3), 0], ""),
+            request(32, 3, &[1, 5, 0, 9, pair(1, 3), 0], ""),
+        ]),
+        with(&[
+            request(33, 3, &[1, 6, 0, 9, pair(1, 3), 1], ""),
+            request(18, 3, &[1, 0, 0], ""),
+            request(42, 0, &[1, 3, 1], ""),
+        ]),
+        with(&[
+            request(21, 3, &[1], "user.x\0v"),
+            request(22, 3, &[100], "user.x\0"),
+            request(23, 3, &[100], ""),
+        ]),
+        with(&[
+            request(4, 3, &[1, 0, 0, 0, 0, 0, 0, 0, pair(0, 0o4755), 0, 0], ""),
+            request(5, 3, &[], ""),
+            request(17, 3, &[], ""),
+        ]),
+        with(&[
+            request(8, 2, &[0o010_644, 0], "p\0"),
+            request(6, 2, &[], "l\0/etc\0"),
+            request(13, 2, &[3], "b\0"),
+        ]),
+        with(&[
+            request(43, 3, &[1, 0, 100, 0], ""),
+            request(46, 3, &[1, 0, 3], ""),
+            request(47, 3, &[1, 0, 3, 1, 50, 9, 0], ""),
+        ]),
+        with(&[
+            request(1, 1, &[], "1\0"),
+            request(1, 4, &[], "a\0"),
+            request(14, 5, &[READ_WRITE], ""),
+            request(38, 0, &[], ""),
+        ]),
+    ]
+}
+
 pub fn partition() -> Seeds {
     let said = [
         FromGuest::Ready { protocol: 1, cpus: 2, memory_bytes: 1 << 30, free_bytes: 1 << 29 },

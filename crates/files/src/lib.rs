@@ -12,8 +12,6 @@
 //! One process serves one guest: it ends with it. The trees lie in one folder as `0`, `1`, …; who may reach what on the host is
 //! said by whoever starts the process. A request is answered at once by one thread, so requests keep their order; those
 //! that wait (locks of others, a disk that is to have everything) are handed out as jobs.
-//!
-//! Nothing uses it yet: what plugs it into the product lies beside this crate, `plug-in.patch`, against commit 21fbea5.
 
 mod attributes;
 mod claims;

@@ -16,7 +16,8 @@ use crate::platforms::vm::guest::{
     ERROR_PORT, GuestConfig, GuestProgram, GuestSection, GuestTree, INPUT_PORT, OUTPUT_PORT, Root, WayOut,
 };
 use crate::platforms::vm::qemu::{
-    DiskArgument, Extras, MemoryArgument, PortArgument, SectionArgument, ShareArgument, SharedTree, Throttle,
+    DiskArgument, Extras, FileDevice, MemoryArgument, PortArgument, SectionArgument, ShareArgument,
+    SharedTree, Throttle,
 };
 
 /// Tag of the tree that is the program's root.
@@ -48,8 +49,12 @@ pub fn single_files(spec: &PartitionSpec) -> Result<Vec<PathBuf>, Failed> {
     Ok(real.collect::<Result<Vec<_>, _>>()?.into_iter().filter(|path| !path.is_dir()).collect())
 }
 
-/// Assembles a checked partition, whose program finds others by these names.
-pub fn assemble(spec: &PartitionSpec, names: &[NamedAddress]) -> Result<Assembled, Failed> {
+/// Assembles a checked partition, whose program finds others by these names and its files this way.
+pub fn assemble(
+    spec: &PartitionSpec,
+    names: &[NamedAddress],
+    files: FileDevice,
+) -> Result<Assembled, Failed> {
     let cards = cards(&spec.cards).map_err(Failed::own)?;
     let way_out = cards.user_network.as_ref().map(|_| WayOut { router: USER_ROUTER, names: USER_RESOLVER });
     let is_plugged = !cards.plugs.is_empty();
@@ -83,6 +88,10 @@ pub fn assemble(spec: &PartitionSpec, names: &[NamedAddress]) -> Result<Assemble
         };
         guest.way_out = way_out;
         serve_files(program, &mut guest, &mut made)?;
+        made.extras.file_device = files;
+        if files == FileDevice::VirtioFs {
+            number_trees(&mut guest, &made.extras.shares);
+        }
         made.config.program = Some(Box::new(guest));
         add_ports(&mut made).map_err(|error| Failed::own(format!("sockets for the streams: {error}")))?;
     }
@@ -164,6 +173,19 @@ fn serve_files(program: &Program, guest: &mut GuestProgram, made: &mut Assembled
         guest.trees.push(GuestTree { tag, at: bind.to.clone(), writable: false, is_file });
     }
     Ok(())
+}
+
+/// Over virtio-fs all trees come from one device, where each is known by its number.
+fn number_trees(guest: &mut GuestProgram, shares: &[ShareArgument]) {
+    let number_of =
+        |tag: &str| shares.iter().position(|share| share.tag == tag).map(|number| number.to_string());
+    guest.virtio_fs = true;
+    if let Root::Tree(tag) = &mut guest.root {
+        *tag = number_of(tag).unwrap_or_default();
+    }
+    for tree in &mut guest.trees {
+        tree.tag = number_of(&tree.tag).unwrap_or_default();
+    }
 }
 
 fn real(path: &Path) -> Result<PathBuf, Failed> {

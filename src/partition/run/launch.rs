@@ -58,7 +58,7 @@ fn launch(
     let named = named(around);
     let tools = tools(spec, &named, around)?;
     let engine = engine::choose(&tools, &named, around, &inbox.cancel, tell)?;
-    let made = assemble(spec, &around.names)?;
+    let made = assemble(spec, &around.names, tools.modules.files)?;
     let boot = around.boot_deadline.unwrap_or(match engine {
         Engine::Kvm => BOOT_DEADLINE_KVM,
         Engine::Tcg => BOOT_DEADLINE_TCG,

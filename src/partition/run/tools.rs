@@ -40,7 +40,19 @@ pub fn all_there<'a>(
 
 /// What one partition is made of.
 pub fn tools(spec: &PartitionSpec, named: &PlatformSpec, around: &Surroundings) -> Result<Toolbox, Failed> {
-    let needs = Needs::of(spec)?;
+    find(&Needs::of(spec)?, named, around)
+}
+
+/// The same for one that QEMU alone keeps.
+pub fn lone_tools(
+    spec: &PartitionSpec,
+    named: &PlatformSpec,
+    around: &Surroundings,
+) -> Result<Toolbox, Failed> {
+    find(&Needs { is_alone: true, ..Needs::of(spec)? }, named, around)
+}
+
+fn find(needs: &Needs, named: &PlatformSpec, around: &Surroundings) -> Result<Toolbox, Failed> {
     let find = |folder: Option<&Path>| needs.modules(folder);
     Toolbox::find_with(named, &around.exe, &around.cache, around.counter_hz, &find)
         .map_err(|missing| in_words(&missing))
@@ -65,16 +77,21 @@ fn in_words(unavailable: &Unavailable) -> Failed {
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct Needs {
     disks: bool,
+    /// Nobody is there to serve its files but QEMU.
+    is_alone: bool,
     cards: Vec<&'static str>,
 }
 
 impl Needs {
     fn of(spec: &PartitionSpec) -> Result<Self, Failed> {
         let cards = cards(&spec.cards).map_err(Failed::own)?.modules;
-        Ok(Self { disks: !spec.disks.is_empty(), cards })
+        Ok(Self { disks: !spec.disks.is_empty(), is_alone: false, cards })
     }
 
     fn modules(&self, folder: Option<&Path>) -> Result<GuestModules, ModulesError> {
+        if self.is_alone {
+            return GuestModules::for_lone_qemu(folder, self.disks, &self.cards);
+        }
         GuestModules::for_program(folder, self.disks, &self.cards)
     }
 }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use super::assemble::{assemble, single_files};
 use super::engine::choose;
-use super::tools::{named, tools};
+use super::tools::{lone_tools, named};
 use super::{Failed, Surroundings};
 use crate::model::experiment::Accelerator;
 use crate::model::partition::{CardSpec, Content, PartitionSpec};
@@ -54,13 +54,13 @@ pub fn unattended(spec: &PartitionSpec, around: &Surroundings) -> Result<Unatten
     can_be_left_alone(spec)?;
     let failed = |error: std::io::Error| Failed::own(format!("the first file system: {error}"));
     let named = named(around);
-    let tools = tools(spec, &named, around)?;
+    let tools = lone_tools(spec, &named, around)?;
     let engine = match around.accelerator {
         // It may be meant for a host that is not this one.
         Accelerator::Kvm => Engine::Kvm,
         Accelerator::Tcg | Accelerator::Auto => choose(&tools, &named, around, &Cancel::new(), &mut |_| {})?,
     };
-    let mut made = assemble(spec, &around.names)?;
+    let mut made = assemble(spec, &around.names, tools.modules.files)?;
     if let Some(program) = &mut made.config.program {
         program.unattended = true;
     }

@@ -4,7 +4,7 @@
 //! ```text
 //!  /usr /lib* …      QEMU and its libraries, as everybody may read them
 //!  /machine/…        kernel, firmware
-//!  /trees/N          file trees of the guest, read-only or written to; /trees/N/file where it is a single file
+//!  /trees/N          over 9P: file trees of the guest, read-only or written to; /trees/N/file where it is a single file
 //!  /sections/N       memory of channels: a reader's mount is read-only
 //!  /dev/fdset/N      disks (QEMU's own way of naming descriptors)
 //! ```
@@ -22,7 +22,7 @@ use nix::sys::socket::{
 use nix::sys::stat::{Mode, fchmod};
 
 use super::guest::SINGLE_FILE;
-use super::qemu::{DiskArgument, Engine, Extras, HandedDisk, Machine, SharedTree};
+use super::qemu::{DiskArgument, Engine, Extras, FileDevice, HandedDisk, Machine, ShareArgument, SharedTree};
 use crate::model::units::Mebibytes;
 use crate::platforms::wall::{Network, Order, Rights, SizeLimits};
 
@@ -30,6 +30,8 @@ use crate::platforms::wall::{Network, Order, Rights, SizeLimits};
 pub const PROGRAM_FOLDERS: [&str; 7] = ["/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32"];
 /// Whole systems that live elsewhere.
 pub const OTHER_STORES: [&str; 2] = ["/nix/store", "/gnu/store"];
+/// Where the trees are seen.
+pub const TREES: &str = "/trees";
 /// What the loader reads to find libraries.
 const LOADER_FILES: [&str; 3] = ["/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d"];
 /// Where QEMU's own network learns who resolves names.
@@ -56,15 +58,8 @@ pub fn enclose(qemu: &Path, machine: &mut Machine, inherited: &mut Vec<OwnedFd>)
     for (disk, set) in machine.disk.iter_mut().chain(&mut extras.disks).zip(0..) {
         hand_over(disk, set, inherited).map_err(|error| about(&disk.image, &error))?;
     }
-    for (share, number) in extras.shares.iter_mut().zip(0..) {
-        let at = PathBuf::from(format!("/trees/{number}"));
-        let rights = if share.writable { Rights::Write } else { Rights::Read };
-        match &share.tree {
-            SharedTree::All => order.show(&share.path, &at, rights),
-            SharedTree::File => order.show(&share.path, at.join(SINGLE_FILE), rights),
-            SharedTree::Only(view) => view.put(&at, &mut order),
-        }
-        share.path = at;
+    if extras.file_device == FileDevice::Plan9 {
+        show_trees(&mut order, &mut extras.shares);
     }
     for section in &mut extras.sections {
         let rights = if section.writable { Rights::Write } else { Rights::Read };
@@ -97,8 +92,10 @@ fn size_limits(
 ) -> io::Result<Option<SizeLimits>> {
     let sections = extras.sections.iter().filter(|section| section.writable);
     let Some(longest) = sections.map(|section| section.bytes.get()).max() else { return Ok(None) };
-    let own = extras.memory.file_sizes(memory);
-    if extras.shares.iter().any(|share| share.writable) || own.iter().any(|size| *size <= longest) {
+    let own = extras.memory.file_sizes(memory, extras.files.is_some());
+    // Over virtio-fs somebody else writes them.
+    let writes = extras.file_device == FileDevice::Plan9 && extras.shares.iter().any(|share| share.writable);
+    if writes || own.iter().any(|size| *size <= longest) {
         return Ok(None);
     }
     let mut longest = own.iter().copied().fold(longest, u64::max);
@@ -107,6 +104,20 @@ fn size_limits(
         longest = longest.max(size);
     }
     Ok(Some(SizeLimits { longest, own }))
+}
+
+/// Shows the trees, each at its number.
+pub fn show_trees(order: &mut Order, shares: &mut [ShareArgument]) {
+    for (share, number) in shares.iter_mut().zip(0..) {
+        let at = PathBuf::from(format!("{TREES}/{number}"));
+        let rights = if share.writable { Rights::Write } else { Rights::Read };
+        match &share.tree {
+            SharedTree::All => order.show(&share.path, &at, rights),
+            SharedTree::File => order.show(&share.path, at.join(SINGLE_FILE), rights),
+            SharedTree::Only(view) => view.put(&at, order),
+        }
+        share.path = at;
+    }
 }
 
 fn about(path: &Path, error: &io::Error) -> io::Error {
@@ -253,7 +264,11 @@ mod tests {
         assert_eq!(sizes(&huge, 4), None, "memory of the section's own size could be taken for it");
         let (tag, path, tree) = ("x".to_owned(), "/x".into(), SharedTree::All);
         let shares = vec![ShareArgument { tag, path, tree, writable: true }];
-        assert_eq!(sizes(&Extras { shares, ..plain }, 64), None, "files of any size");
+        let opened = Extras { shares, ..plain };
+        assert_eq!(sizes(&opened, 64), None, "files of any size");
+        // Somebody else writes those; but the machine's memory is a file then.
+        let served = Extras { file_device: FileDevice::VirtioFs, files: Some(9), ..opened };
+        assert_eq!(sizes(&served, 64), Some(SizeLimits { longest: 64 * MIB, own: vec![64 * MIB] }));
     }
 
     #[test]

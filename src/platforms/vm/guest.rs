@@ -19,6 +19,8 @@ pub const INPUT_PORT: &str = "bulkhead.in";
 pub const OUTPUT_PORT: &str = "bulkhead.out";
 /// See [`INPUT_PORT`].
 pub const ERROR_PORT: &str = "bulkhead.err";
+/// By which the guest finds the host's files over virtio-fs.
+pub const FILES_TAG: &str = "files";
 /// Where the program's own file is, when it is all that its partition has.
 pub const PROGRAM_PATH: &str = "/program";
 /// Where the guest's disk is mounted.
@@ -73,6 +75,9 @@ pub struct GuestProgram {
     /// Tag of the file tree that is its root; without one the root holds nothing but the program's own file, at this
     /// path.
     pub root: Root,
+    /// Whether the trees come over virtio-fs, where a tree's tag is its number; else over 9P.
+    #[serde(default)]
+    pub virtio_fs: bool,
     /// Further trees, mounted in this order.
     pub trees: Vec<GuestTree>,
     /// Paths below the root tree that appear elsewhere, read-only.

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use super::disk::DiskImage;
 use super::enclosure::enclose;
+use super::files;
 use super::guest_memory::{self, Whereabouts};
 use super::inherit::inherit;
 use super::qemu::Machine;
@@ -33,6 +34,9 @@ const PANIC_MARK: &str = "Kernel panic";
 /// A virtual machine that runs.
 pub struct RunningMachine {
     child: Child,
+    /// Serves its file trees.
+    files: Option<Child>,
+    files_ticket: Option<Ticket>,
     ended: Option<ExitStatus>,
     control: Qmp,
     console: Console,
@@ -87,14 +91,23 @@ pub fn start(parts: Parts<'_>, describe_machine: impl FnOnce([i32; 4]) -> Machin
     let numbers = [0, 1, 2, 3].map(|index| inherited.get(index).map_or(-1, AsRawFd::as_raw_fd));
     inherited.extend(parts.inherited);
     let mut machine = describe_machine(numbers);
+    let own = parts.group.as_ref().map(InstanceGroup::entrances).transpose()?;
+    let entrances: Vec<File> = own.into_iter().flatten().chain(parts.entrances).collect();
+    let around = files::Around {
+        exe: parts.exe,
+        ledger: parts.ledger,
+        entrances: &entrances,
+        complaints: complaints.try_clone()?,
+    };
+    let files = files::start(&mut machine.extras, around, &mut inherited)?;
+    let files = EndsWithUs(files);
     let mut order = enclose(parts.qemu, &mut machine, &mut inherited)?;
     order.descriptors = inherited.iter().map(AsRawFd::as_raw_fd).collect();
     let mut command = wall::command(parts.exe, &order);
     command.stdin(Stdio::null()).stderr(complaints);
     parts.ledger.mark(&mut command);
     inherit(&mut command, &inherited);
-    let own = parts.group.as_ref().map(InstanceGroup::entrances).transpose()?;
-    for procs in own.into_iter().flatten().chain(parts.entrances) {
+    for procs in entrances {
         enter_group(&mut command, procs);
     }
     let console = Console::follow_for(console.into(), Some(PANIC_MARK))?;
@@ -107,6 +120,8 @@ pub fn start(parts: Parts<'_>, describe_machine: impl FnOnce([i32; 4]) -> Machin
     let ledger = parts.ledger.clone();
     let mut carrier = RunningMachine {
         child,
+        files: files.keep(),
+        files_ticket: None,
         ended: None,
         control,
         console,
@@ -116,8 +131,29 @@ pub fn start(parts: Parts<'_>, describe_machine: impl FnOnce([i32; 4]) -> Machin
         ticket: None,
         memory: None,
     };
+    let served = carrier.files.as_ref().and_then(|files| Thing::process(files.id()));
+    carrier.files_ticket = served.map(|thing| parts.ledger.record(thing)).transpose()?;
     carrier.ticket = thing.map(|thing| parts.ledger.record(thing)).transpose()?;
     Ok(Started { carrier, link, at })
+}
+
+/// A process that is ended when nobody keeps it.
+struct EndsWithUs(Option<Child>);
+
+impl EndsWithUs {
+    fn keep(mut self) -> Option<Child> {
+        self.0.take()
+    }
+}
+
+impl Drop for EndsWithUs {
+    fn drop(&mut self) {
+        if let Some(child) = &mut self.0 {
+            // It has not been reaped, so its number is nobody else's.
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
 }
 
 impl RunningMachine {
@@ -191,7 +227,9 @@ impl Carrier for RunningMachine {
             self.ended = self.child.wait().ok();
             self.console.settle(LAST_WORDS);
         }
-        if let Some(ticket) = self.ticket.take() {
+        // It ends with QEMU by itself; what it still had to write is with the host's kernel by then.
+        drop(EndsWithUs(self.files.take()));
+        for ticket in [self.ticket.take(), self.files_ticket.take()].into_iter().flatten() {
             self.ledger.undone(ticket);
         }
         self.disk = None;

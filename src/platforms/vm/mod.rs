@@ -2,7 +2,7 @@
 //!
 //! Host side: [`platform`] is the platform; [`toolbox`] finds what guests are made of ([`kernel`], [`bzimage`], [`unpack`],
 //! [`modules`]); [`accel`] tries KVM; [`payload`] and [`initramfs`] build the guest's first file system; [`qemu`] says
-//! what machine it is, [`enclosure`] what it sees behind its wall, [`machine`] runs it, [`inherit`], [`qmp`], [`disk`] and
+//! what machine it is, [`enclosure`] what it sees behind its wall, [`files`] what serves its file trees, [`machine`] runs it, [`inherit`], [`qmp`], [`disk`] and
 //! [`network`] are its parts; [`system_view`] is what programs see of the host;
 //! [`guest_memory`] looks where its memory lies on the host.
 //!
@@ -13,6 +13,7 @@ pub mod accel;
 pub mod bzimage;
 pub mod disk;
 pub mod enclosure;
+pub mod files;
 pub mod guest;
 pub mod guest_agent;
 pub mod guest_memory;

@@ -12,6 +12,7 @@ use object::read::elf::{FileHeader, ProgramHeader};
 use super::guest::{CONFIG_PATH, GuestConfig, GuestModule, LinkDevice, PROGRAM_PATH};
 use super::initramfs::{Archive, in_memory};
 use super::modules::{Module, ModuleTree, ModulesError};
+use super::qemu::FileDevice;
 use crate::model::platform::DiskBus;
 
 /// Where the section headers' place, size and number are in a 64-bit ELF header.
@@ -28,6 +29,8 @@ pub struct GuestModules {
     pub nic: Vec<Module>,
     /// For a program's file tree and disks, beyond those of the link; empty for guests with an agent.
     pub program: Vec<Module>,
+    /// How a program's files come with these modules.
+    pub files: FileDevice,
     /// What carries the link with these modules.
     pub device: LinkDevice,
 }
@@ -67,15 +70,37 @@ impl GuestModules {
     pub fn for_program(folder: Option<&Path>, disks: bool, cards: &[&str]) -> Result<Self, ModulesError> {
         let Some(folder) = folder else { return Ok(Self::default()) };
         let tree = ModuleTree::open(folder)?;
+        let files = if tree.has("virtiofs") { FileDevice::VirtioFs } else { FileDevice::Plan9 };
+        Self::with_files(&tree, files, disks, cards)
+    }
+
+    /// The same where nobody can serve files over virtio-fs.
+    ///
+    /// # Errors
+    /// See [`Self::for_program`].
+    pub fn for_lone_qemu(folder: Option<&Path>, disks: bool, cards: &[&str]) -> Result<Self, ModulesError> {
+        let Some(folder) = folder else { return Ok(Self::default()) };
+        Self::with_files(&ModuleTree::open(folder)?, FileDevice::Plan9, disks, cards)
+    }
+
+    fn with_files(
+        tree: &ModuleTree,
+        files: FileDevice,
+        disks: bool,
+        cards: &[&str],
+    ) -> Result<Self, ModulesError> {
         let link = tree.closure(&["virtio_pci", "virtio_console"], &[])?;
-        let mut roots = vec!["9pnet_virtio", "9p", "overlay"];
+        let mut roots = match files {
+            FileDevice::VirtioFs => vec!["virtiofs", "overlay"],
+            FileDevice::Plan9 => vec!["9pnet_virtio", "9p", "overlay"],
+        };
         if disks {
             roots.push("virtio_blk");
         }
         let program = tree.closure(&roots, &link)?;
         let loaded = [link.as_slice(), &program].concat();
         let nic = if cards.is_empty() { Vec::new() } else { tree.closure(cards, &loaded)? };
-        Ok(Self { link, nic, program, ..Self::default() })
+        Ok(Self { link, nic, program, files, ..Self::default() })
     }
 
     /// The same with the driver of a network card; without a folder it must be built into the kernel.

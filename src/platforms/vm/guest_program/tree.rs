@@ -1,38 +1,40 @@
-//! The program's file tree: the host's over 9P with a throw-away layer on top, paths that are opened or bound, and what
+//! The program's file tree: the host's over virtio-fs or 9P with a throw-away layer on top, paths that are opened or bound, and what
 //! every Linux program expects to find.
 //!
 //! ```text
 //!  /dev /proc /sys           of this kernel
-//!  --rw PATH                 9P, written through; a single file: out of a tree that holds nothing else
-//!  --bind FROM:TO            9P, read-only
+//!  --rw PATH                 the host's, written through; a single file: out of a tree that holds nothing else
+//!  --bind FROM:TO            the host's, read-only
 //!  overlay: tmpfs            what the program changes, gone with the guest
-//!           9P, read-only    the host's tree
+//!           read-only        the host's tree
 //! ```
-//! 9P: the kernel's `Documentation/filesystems/9p.rst`; overlay: `overlayfs.rst`.
+//! Over virtio-fs all trees are folders of one file system. virtio-fs: `virtiofs.rst`; 9P: the kernel's `Documentation/filesystems/9p.rst`; overlay: `overlayfs.rst`.
 
 use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt, symlink};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use nix::errno::Errno;
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use nix::unistd::{chdir, chroot};
 
-use super::super::guest::{GuestProgram, GuestTree, PROGRAM_PATH, Root, SINGLE_FILE};
+use super::super::guest::{FILES_TAG, GuestProgram, GuestTree, PROGRAM_PATH, Root, SINGLE_FILE};
 use super::super::init::in_context;
 use super::names;
 use crate::model::partition::Bind;
 
 /// Largest 9P message, in bytes: what virtio takes in one go.
 const MESSAGE_BYTES: u32 = 512_000;
+/// Where what is to be shown elsewhere is mounted for a moment.
+const ASIDE: &str = "/dev/.opened";
 /// Where the new root is put together.
 const NEW: &str = "/new";
 
 /// Builds the tree and makes it the root. Nothing of the first file system is reachable afterwards.
 pub fn build(program: &GuestProgram) -> Result<(), String> {
     match &program.root {
-        Root::Tree(tag) => layered(tag)?,
+        Root::Tree(tag) => layered(program, tag)?,
         Root::Alone(at) => alone(at)?,
     }
     switch_root()?;
@@ -58,29 +60,37 @@ pub fn build(program: &GuestProgram) -> Result<(), String> {
     let _ = mount(Some("cgroup2"), "/sys/fs/cgroup", Some("cgroup2"), MsFlags::empty(), None::<&str>);
     // Before anything of the host's is mounted that may be written to: `--rw /etc` must not reach the host's own files.
     names::write(program.way_out, &program.names);
+    let all = All::mount(program)?;
     for tree in &program.trees {
         if tree.is_file {
-            show_file(tree)?;
+            show_file(program, tree)?;
         } else {
             make_folder(&tree.at, 0o755)?;
-            mount_9p(&tree.tag, &tree.at, tree.writable)?;
+            mount_tree(program, &tree.tag, &tree.at, tree.writable)?;
         }
     }
+    all.unmount()?;
     program.inner_binds.iter().try_for_each(bind_inside)
 }
 
 /// The tree of the host with a layer in memory on top.
-fn layered(tag: &str) -> Result<(), String> {
+fn layered(program: &GuestProgram, tag: &str) -> Result<(), String> {
     make_folder(Path::new("/lower"), 0o755)?;
-    mount_9p(tag, Path::new("/lower"), false)?;
+    let mut lower = PathBuf::from("/lower");
+    if program.virtio_fs {
+        mount_virtio_fs(&lower)?;
+        lower.push(tag);
+    } else {
+        mount_9p(tag, &lower, false)?;
+    }
     make_folder(Path::new("/layer"), 0o755)?;
     mount(Some("tmpfs"), "/layer", Some("tmpfs"), MsFlags::empty(), Some("mode=0755"))
         .map_err(in_context("mounting the throw-away layer"))?;
     for folder in ["/layer/upper", "/layer/work", NEW] {
         make_folder(Path::new(folder), 0o755)?;
     }
-    let options = "lowerdir=/lower,upperdir=/layer/upper,workdir=/layer/work";
-    mount(Some("overlay"), NEW, Some("overlay"), MsFlags::empty(), Some(options))
+    let options = format!("lowerdir={},upperdir=/layer/upper,workdir=/layer/work", lower.display());
+    mount(Some("overlay"), NEW, Some("overlay"), MsFlags::empty(), Some(options.as_str()))
         .map_err(in_context("mounting the throw-away layer over the host's tree"))
 }
 
@@ -106,10 +116,65 @@ fn switch_root() -> Result<(), String> {
     chdir("/").map_err(failed())
 }
 
+/// All trees of virtio-fs, aside while they are shown at their places.
+struct All(bool);
+
+impl All {
+    fn mount(program: &GuestProgram) -> Result<Self, String> {
+        let is_there = program.virtio_fs && !program.trees.is_empty();
+        if is_there {
+            make_folder(Path::new(ASIDE), 0o700)?;
+            mount_virtio_fs(Path::new(ASIDE))?;
+            read_ahead(Path::new(ASIDE));
+        }
+        Ok(Self(is_there))
+    }
+
+    fn unmount(self) -> Result<(), String> {
+        if !self.0 {
+            return Ok(());
+        }
+        umount2(ASIDE, MntFlags::MNT_DETACH)
+            .map_err(in_context("putting the host's files in their places"))?;
+        fs::remove_dir(ASIDE).map_err(in_context(ASIDE))
+    }
+}
+
+fn mount_virtio_fs(at: &Path) -> Result<(), String> {
+    mount(Some(FILES_TAG), at, Some("virtiofs"), MsFlags::empty(), None::<&str>)
+        .map_err(in_context("mounting the host's files"))
+}
+
+/// Streams are read as far ahead as one request may ask for. Without it they are slower, no more.
+fn read_ahead(at: &Path) {
+    use std::os::unix::fs::MetadataExt;
+    let Ok(device) = fs::metadata(at).map(|meta| meta.dev()) else { return };
+    let (major, minor) = (nix::sys::stat::major(device), nix::sys::stat::minor(device));
+    let _ = fs::write(format!("/sys/class/bdi/{major}:{minor}/read_ahead_kb"), "1024");
+}
+
+/// Shows a tree at its place.
+fn mount_tree(program: &GuestProgram, tag: &str, at: &Path, writable: bool) -> Result<(), String> {
+    if !program.virtio_fs {
+        return mount_9p(tag, at, writable);
+    }
+    bind(&Path::new(ASIDE).join(tag), at, writable)
+        .map_err(in_context(&format!("showing the host's files at {}", at.display())))
+}
+
+fn bind(from: &Path, to: &Path, writable: bool) -> Result<(), Errno> {
+    mount(Some(from), to, None::<&str>, MsFlags::MS_BIND, None::<&str>)?;
+    if writable {
+        return Ok(());
+    }
+    let read_only = MsFlags::MS_BIND | MsFlags::MS_REMOUNT | MsFlags::MS_RDONLY;
+    mount(None::<&str>, to, None::<&str>, read_only, None::<&str>)
+}
+
 /// Read-only trees are cached without asking the host again: whoever changes them there while a guest runs must not
-/// expect it to be seen. What may be written is not cached but for shared mappings, which need it.
+/// expect it to be seen. What may be written is not cached: a shared mapping, which would have to be, is refused.
 fn mount_9p(tag: &str, at: &Path, writable: bool) -> Result<(), String> {
-    let cache = if writable { "mmap" } else { "loose" };
+    let cache = if writable { "none" } else { "loose" };
     let options = format!("trans=virtio,version=9p2000.L,msize={MESSAGE_BYTES},cache={cache}");
     let flags = if writable { MsFlags::empty() } else { MsFlags::MS_RDONLY };
     mount(Some(tag), at, Some("9p"), flags, Some(options.as_str()))
@@ -117,9 +182,13 @@ fn mount_9p(tag: &str, at: &Path, writable: bool) -> Result<(), String> {
 }
 
 /// Shows the one file of a tree at its path. The tree itself is not to be seen.
-fn show_file(tree: &GuestTree) -> Result<(), String> {
-    const ASIDE: &str = "/dev/.opened";
+fn show_file(program: &GuestProgram, tree: &GuestTree) -> Result<(), String> {
     let failed = |error: Errno| format!("showing the host's {}: {error}", tree.at.display());
+    if program.virtio_fs {
+        make_file(&tree.at)?;
+        let file = Path::new(ASIDE).join(&tree.tag).join(SINGLE_FILE);
+        return bind(&file, &tree.at, tree.writable).map_err(failed);
+    }
     make_folder(Path::new(ASIDE), 0o700)?;
     mount_9p(&tree.tag, Path::new(ASIDE), tree.writable)?;
     make_file(&tree.at)?;

@@ -6,7 +6,11 @@ use std::path::PathBuf;
 
 use super::{DiskArgument, SectionArgument, commas_doubled, disk_arguments};
 use crate::model::units::Mebibytes;
+use crate::platforms::vm::guest::FILES_TAG;
 use crate::platforms::vm::system_view::SystemView;
+
+/// Length of the queue of virtio-fs: as many pages as one request may have, and more.
+const FILES_QUEUE: u32 = 1024;
 
 /// Longest path of a socket that Linux takes, in bytes (unix(7)).
 pub const LONGEST_SOCKET_PATH: usize = 107;
@@ -16,8 +20,12 @@ pub const LONGEST_SOCKET_PATH: usize = 107;
 pub struct Extras {
     /// Further virtio ports.
     pub ports: Vec<PortArgument>,
-    /// File trees over 9P.
+    /// File trees.
     pub shares: Vec<ShareArgument>,
+    /// How the guest reaches them.
+    pub file_device: FileDevice,
+    /// Descriptor of the connected socket of the process that serves them, where QEMU does not.
+    pub files: Option<RawFd>,
     /// Where the memory lies.
     pub memory: MemoryArgument,
     /// Further disks.
@@ -47,6 +55,16 @@ pub struct PortArgument {
     pub name: &'static str,
     /// Descriptor of the guest's end of the connected socket.
     pub socket: RawFd,
+}
+
+/// How a guest reaches file trees of the host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum FileDevice {
+    /// 9P, which QEMU speaks itself.
+    #[default]
+    Plan9,
+    /// virtio-fs: a process of ours serves them, and QEMU sees none of them.
+    VirtioFs,
 }
 
 /// A file tree of the host.
@@ -108,10 +126,18 @@ impl Extras {
             let device = format!("virtserialport,bus=ports.0,chardev=port{number},name={}", port.name);
             words.extend(["-device".into(), device.into()]);
         }
-        for (number, share) in self.shares.iter().enumerate() {
-            words.extend(share.arguments(number, self.without_wall));
+        if self.file_device == FileDevice::Plan9 {
+            for (number, share) in self.shares.iter().enumerate() {
+                words.extend(share.arguments(number, self.without_wall));
+            }
         }
-        words.extend(self.memory.arguments(cpus, memory).into_iter().map(OsString::from));
+        let is_shared = self.files.is_some();
+        words.extend(self.memory.arguments(cpus, memory, is_shared).into_iter().map(OsString::from));
+        if let Some(fd) = self.files {
+            let device = format!("vhost-user-fs-pci,chardev=files,tag={FILES_TAG},queue-size={FILES_QUEUE}");
+            let chardev = format!("socket,id=files,fd={fd}");
+            words.extend(["-chardev", &chardev, "-device", &device].map(OsString::from));
+        }
         for (number, disk) in self.disks.iter().enumerate() {
             words.extend(disk_arguments(disk, &format!("disk{}", number + 1)));
         }
@@ -149,19 +175,21 @@ impl ShareArgument {
 
 impl MemoryArgument {
     /// Sizes in bytes of the files in memory that a machine with so much of it is made of; none where it has plain memory.
-    pub fn file_sizes(&self, memory: Mebibytes) -> Vec<u64> {
+    /// `is_shared`: with a process that serves the guest's files, and must reach what it asks for.
+    pub fn file_sizes(&self, memory: Mebibytes, is_shared: bool) -> Vec<u64> {
         let nodes = self.guest_nodes.max(1);
-        if nodes == 1 && self.node.is_none() && !self.hugepages {
+        if nodes == 1 && self.node.is_none() && !self.hugepages && !is_shared {
             return Vec::new();
         }
         spread(memory.get(), nodes).into_iter().map(|mib| Mebibytes::from_mib(mib).to_bytes().get()).collect()
     }
 
-    fn arguments(&self, cpus: u32, memory: Mebibytes) -> Vec<String> {
+    fn arguments(&self, cpus: u32, memory: Mebibytes, is_shared: bool) -> Vec<String> {
         let nodes = self.guest_nodes.max(1);
-        if self.file_sizes(memory).is_empty() {
+        if self.file_sizes(memory, is_shared).is_empty() {
             return Vec::new();
         }
+        let sharing = if is_shared { ",share=on" } else { "" };
         let place = self.node.map_or_else(String::new, |node| format!(",host-nodes={node},policy=bind"));
         let huge = if self.hugepages { ",hugetlb=on" } else { "" };
         let taken = if self.node.is_some() || self.hugepages { ",prealloc=on" } else { "" };
@@ -171,7 +199,9 @@ impl MemoryArgument {
         let mut first_cpu = 0;
         for (number, (mib, cpus)) in shares.into_iter().zip(cpu_shares).enumerate() {
             words.push("-object".to_owned());
-            words.push(format!("memory-backend-memfd,id=mem{number},size={mib}M{place}{huge}{taken}"));
+            words.push(format!(
+                "memory-backend-memfd,id=mem{number},size={mib}M{sharing}{place}{huge}{taken}"
+            ));
             words.push("-numa".to_owned());
             let last_cpu = first_cpu + cpus.max(1) - 1;
             let range = if cpus == 0 { String::new() } else { format!(",cpus={first_cpu}-{last_cpu}") };
@@ -237,6 +267,37 @@ mod tests {
         let text = line(&Extras { shares, without_wall: true, ..Extras::default() });
         assert!(text.contains("=none,multidevs=remap,readonly=on"), "{text}");
         assert!(text.contains("=mapped-xattr,multidevs=remap,readonly=off"), "{text}");
+    }
+
+    #[test]
+    fn over_virtio_fs_qemu_sees_no_tree_and_memory_is_shared() {
+        let shares = vec![ShareArgument {
+            tag: "0".to_owned(),
+            path: "/a".into(),
+            tree: SharedTree::All,
+            writable: true,
+        }];
+        let memory = MemoryArgument { node: Some(1), hugepages: true, guest_nodes: 2 };
+        let extras = Extras {
+            shares,
+            file_device: FileDevice::VirtioFs,
+            files: Some(17),
+            memory,
+            ..Extras::default()
+        };
+        let text = line(&extras);
+        assert!(!text.contains("9p") && !text.contains("/a"), "{text}");
+        assert!(
+            text.contains("-chardev socket,id=files,fd=17 -device vhost-user-fs-pci,chardev=files"),
+            "{text}"
+        );
+        assert_eq!(
+            text.matches(",share=on,host-nodes=1,policy=bind,hugetlb=on,prealloc=on").count(),
+            2,
+            "{text}"
+        );
+        let plain = line(&Extras { memory: MemoryArgument::default(), ..extras });
+        assert!(plain.contains("memory-backend-memfd,id=mem0,size=1000M,share=on -numa"), "{plain}");
     }
 
     #[test]

@@ -12,7 +12,8 @@ use std::os::fd::RawFd;
 use std::path::{Path, PathBuf};
 
 pub use extras::{
-    Extras, LONGEST_SOCKET_PATH, MemoryArgument, PlugArgument, PortArgument, ShareArgument, SharedTree,
+    Extras, FileDevice, LONGEST_SOCKET_PATH, MemoryArgument, PlugArgument, PortArgument, ShareArgument,
+    SharedTree,
 };
 pub use sections::SectionArgument;
 

@@ -1,0 +1,368 @@
+//! Files of the host in a partition: the table of docs/partitions.md, operation by operation, and what host and guest see of each
+//! other. What is different from native must be in the list below, and what is in the list must be different.
+
+#[path = "exec_kit/mod.rs"]
+mod exec_kit;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use exec_kit::{Here, assert_code, complaint, finish, finish_within, guests_start, text};
+use nix::fcntl::{Flock, FlockArg};
+use nix::unistd::geteuid;
+use skips::{Need, skip};
+
+/// What a partition refuses that the host does, and with which error; the reasons are in docs/partitions.md.
+const REFUSED: [(&str, &str); 9] = [
+    ("anonymous_file", "ENOTSUP"),
+    ("rename_leaves_a_whiteout", "EINVAL"),
+    ("owner_of_a_link", "EPERM"),
+    ("owner_of_a_pipe", "EPERM"),
+    ("trusted_attribute", "ENOTSUP"),
+    ("capabilities_of_a_file", "ENOTSUP"),
+    ("access_control_list", "ENOTSUP"),
+    ("character_device", "EPERM"),
+    ("block_device", "EPERM"),
+];
+
+/// Long enough for all operations under the translator.
+const PATIENCE: Duration = Duration::from_secs(300);
+
+fn plain(path: &Path) -> &str {
+    path.to_str().expect("a path of text")
+}
+
+/// Lines `name: result`.
+fn results(text: &str) -> BTreeMap<String, String> {
+    let pairs = text.lines().filter_map(|line| line.split_once(": "));
+    pairs.map(|(name, result)| (name.to_owned(), result.to_owned())).collect()
+}
+
+#[test]
+fn operations_give_what_they_give_natively_or_are_refused_as_said() {
+    if !guests_start() {
+        return;
+    }
+    if !geteuid().is_root() {
+        return skip(Need::Root, "half of the operations are about other users");
+    }
+    let here = Here::new();
+    let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/files/operations.py");
+    for name in ["native", "open"] {
+        fs::create_dir(here.path(name)).expect("the test's own files");
+        fs::set_permissions(here.path(name), fs::Permissions::from_mode(0o755))
+            .expect("the test's own files");
+    }
+    let native =
+        Command::new("python3").arg(&program).arg(here.path("native")).output().expect("python3 runs");
+    let native = results(&String::from_utf8_lossy(&native.stdout));
+    assert!(native.len() >= 80, "{native:?}");
+    let open = here.path("open");
+    let words =
+        ["--rw", plain(&open), "--ro", plain(&program), "--", "python3", plain(&program), plain(&open)];
+    let output = finish_within(here.command(&words).spawn().expect("it starts"), PATIENCE);
+    assert_code(&output, 0);
+    let within = results(&text(&output));
+    let refused: BTreeMap<&str, &str> = REFUSED.into_iter().collect();
+    let mut wrong = Vec::new();
+    for (name, natively) in &native {
+        let here = within.get(name).map_or("nothing", String::as_str);
+        let wanted = refused.get(name.as_str()).copied().unwrap_or(natively);
+        if here != wanted {
+            wrong.push(format!("{name}: natively {natively}, here {here}, wanted {wanted}"));
+        }
+    }
+    let unknown = refused.keys().filter(|name| !native.contains_key(**name));
+    wrong.extend(unknown.map(|name| format!("{name}: no such operation")));
+    assert!(wrong.is_empty(), "{}\n{}", wrong.join("\n"), complaint(&output));
+    assert_plain(&open);
+    here.assert_nothing_left();
+}
+
+/// Nothing that gives rights has come out.
+fn assert_plain(folder: &Path) {
+    let own = geteuid().as_raw();
+    for entry in fs::read_dir(folder).expect("it is there").flatten() {
+        let meta = entry.metadata().expect("it is there");
+        let kind = meta.file_type();
+        assert_eq!((meta.uid(), meta.mode() & 0o7000), (own, 0), "{}", entry.path().display());
+        assert!(!std::os::unix::fs::FileTypeExt::is_char_device(&kind), "{}", entry.path().display());
+        if kind.is_dir() {
+            assert_plain(&entry.path());
+        }
+    }
+}
+
+/// A shell in a partition that does a line at a time, in a folder that is open to it.
+struct Shell {
+    child: Child,
+    out: BufReader<std::process::ChildStdout>,
+}
+
+impl Shell {
+    fn start(here: &Here, open: &Path) -> Self {
+        let words = ["--rw", plain(open), "--workdir", plain(open), "--", "sh"];
+        let mut child = here.command(&words).stdin(Stdio::piped()).spawn().expect("it starts");
+        let out = BufReader::new(child.stdout.take().expect("a pipe"));
+        Self { child, out }
+    }
+
+    /// What a line of script says, on one line.
+    fn say(&mut self, script: &str) -> String {
+        let pipe = self.child.stdin.as_mut().expect("a pipe");
+        // What it begins in the background has other streams than these.
+        writeln!(pipe, "echo $( {{ {script}\n}} 2>&1 )").expect("it reads");
+        pipe.flush().expect("it reads");
+        let mut line = String::new();
+        self.out.read_line(&mut line).expect("it answers");
+        line.trim_end().to_owned()
+    }
+
+    fn end(mut self) {
+        drop(self.child.stdin.take());
+        assert_code(&finish(self.child), 0);
+    }
+}
+
+#[test]
+fn what_one_side_writes_the_other_sees_when_it_opens() {
+    if !guests_start() {
+        return;
+    }
+    let here = Here::new();
+    let open = here.path("open");
+    fs::create_dir(&open).expect("the test's own files");
+    let file = open.join("file");
+    fs::write(&file, "first").expect("the test's own files");
+    let mut shell = Shell::start(&here, &open);
+    assert_eq!(shell.say("cat file"), "first");
+    // In place, of the same length and of another one; replaced; removed; made again.
+    for content in ["other", "longer than before", "", "x"] {
+        fs::write(&file, content).expect("the test's own files");
+        assert_eq!(shell.say("cat file"), content);
+        fs::write(open.join("new"), format!("{content}2")).expect("the test's own files");
+        fs::rename(open.join("new"), &file).expect("the test's own files");
+        assert_eq!(shell.say("cat file"), format!("{content}2"));
+    }
+    fs::remove_file(&file).expect("the test's own files");
+    assert!(shell.say("cat file").contains("No such file"));
+    fs::write(&file, "again\n").expect("the test's own files");
+    assert_eq!(shell.say("cat file; ls"), "again file");
+    // A folder in another's place.
+    fs::create_dir_all(open.join("d")).expect("the test's own files");
+    fs::write(open.join("d/in"), "one\n").expect("the test's own files");
+    assert_eq!(shell.say("cat d/in"), "one");
+    fs::rename(open.join("d"), open.join("e")).expect("the test's own files");
+    fs::create_dir(open.join("d")).expect("the test's own files");
+    fs::write(open.join("d/in"), "two\n").expect("the test's own files");
+    assert_eq!(shell.say("cat d/in e/in"), "two one");
+    // And back: closed there, it is here.
+    for content in ["guest", "more of it", ""] {
+        assert_eq!(shell.say(&format!("printf '{content}' > file")), "");
+        assert_eq!(fs::read_to_string(&file).expect("it is there"), content);
+    }
+    let map = "python3 -c 'import mmap,os;f=os.open(\"file\",2);os.ftruncate(f,9);m=mmap.mmap(f,9);m[0:3]=b\"map\";m.flush()'";
+    assert_eq!(shell.say(map), "");
+    assert!(fs::read(&file).expect("it is there").starts_with(b"map\0"));
+    // Both append: nothing is lost.
+    fs::write(&file, "").expect("the test's own files");
+    for round in 0..5 {
+        let mut host = fs::OpenOptions::new().append(true).open(&file).expect("the test's own files");
+        writeln!(host, "host {round}").expect("the test's own files");
+        assert_eq!(shell.say(&format!("echo guest {round} >> file")), "");
+    }
+    assert_eq!(fs::read_to_string(&file).expect("it is there").lines().count(), 10);
+    shell.end();
+    here.assert_nothing_left();
+}
+
+#[test]
+fn locks_of_host_and_guest_are_the_same() {
+    if !guests_start() {
+        return;
+    }
+    let here = Here::new();
+    let open = here.path("open");
+    fs::create_dir(&open).expect("the test's own files");
+    fs::write(open.join("file"), "x").expect("the test's own files");
+    let mut shell = Shell::start(&here, &open);
+    let host =
+        || fs::File::options().read(true).write(true).open(open.join("file")).expect("the test's own files");
+    let held = Flock::lock(host(), FlockArg::LockExclusiveNonblock).expect("nobody has it");
+    assert_eq!(shell.say("flock -n file echo got || echo refused"), "refused");
+    drop(held);
+    assert_eq!(shell.say("flock -n file echo got || echo refused"), "got");
+    assert_eq!(shell.say("exec 9<>file; flock -n 9 && echo got"), "got");
+    assert_eq!(shell.say("true"), "");
+    // Held by a process that stays; waiting ends with it.
+    assert_eq!(shell.say("flock file sh -c 'echo held > mark; sleep 3' >/dev/null 2>&1 &"), "");
+    while !open.join("mark").exists() {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    assert!(Flock::lock(host(), FlockArg::LockExclusiveNonblock).is_err(), "the guest has it");
+    drop(Flock::lock(host(), FlockArg::LockExclusive).expect("it comes"));
+    // Record locks, as databases take them.
+    let script = "import fcntl,os,sys; f=os.open(\"file\",2); fcntl.lockf(f,fcntl.LOCK_EX|fcntl.LOCK_NB); print(\"got\")";
+    let mut native = Command::new("python3")
+        .args(["-c", "import fcntl,os,sys; f=os.open(sys.argv[1],2); fcntl.lockf(f,fcntl.LOCK_EX); print('got',flush=True); input()"])
+        .arg(open.join("file"))
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("python3 runs");
+    let mut line = String::new();
+    BufReader::new(native.stdout.take().expect("a pipe")).read_line(&mut line).expect("it answers");
+    assert!(shell.say(&format!("python3 -c '{script}'")).contains("Error"));
+    drop(native.stdin.take());
+    native.wait().expect("it ends");
+    assert_eq!(shell.say(&format!("python3 -c '{script}'")), "got");
+    shell.end();
+    here.assert_nothing_left();
+}
+
+#[test]
+fn a_database_written_from_both_sides_stays_whole() {
+    if !guests_start() {
+        return;
+    }
+    let here = Here::new();
+    let open = here.path("open");
+    fs::create_dir(&open).expect("the test's own files");
+    let add = |who: &str| {
+        format!(
+            "import sqlite3\nb = sqlite3.connect('db', timeout=60)\nb.execute('create table if not exists t (who, n)')\n\
+             for n in range(30):\n  with b:\n    b.execute('insert into t values (?, ?)', ('{who}', n))\n"
+        )
+    };
+    fs::write(open.join("guest.py"), add("guest")).expect("the test's own files");
+    let words = ["--rw", plain(&open), "--workdir", plain(&open), "--", "python3", "guest.py"];
+    let guest = here.command(&words).spawn().expect("it starts");
+    while !open.join("db").exists() {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let native = Command::new("python3").arg("-c").arg(add("host")).current_dir(&open).status();
+    assert!(native.expect("python3 runs").success());
+    assert_code(&finish(guest), 0);
+    let ask = "import sqlite3; b = sqlite3.connect('db'); print(b.execute('pragma integrity_check').fetchone()[0], \
+               b.execute('select count(*) from t').fetchone()[0])";
+    let asked = Command::new("python3").args(["-c", ask]).current_dir(&open).output().expect("python3 runs");
+    assert_eq!(String::from_utf8_lossy(&asked.stdout), "ok 60\n", "nothing that was committed is lost");
+    here.assert_nothing_left();
+}
+
+/// A database with a write-ahead log, open in this folder until its standard input ends.
+const OPEN_LOG: &str = "import sqlite3,sys\nb = sqlite3.connect('db', timeout=1)\n\
+    b.execute('pragma journal_mode=wal')\nb.execute('create table if not exists t (n)')\n\
+    with b: b.execute('insert into t values (1)')\nprint('open', flush=True)\nsys.stdin.read()\n\
+    with b: b.execute('insert into t values (2)')\nb.close()\n";
+/// What somebody else gets of it.
+const ADD_TO_LOG: &str = "import sqlite3\n\
+    try:\n  b = sqlite3.connect('db', timeout=1)\n  with b: b.execute('insert into t values (3)')\n\
+    \x20 print(b.execute('pragma integrity_check').fetchone()[0], b.execute('select count(*) from t').fetchone()[0])\n\
+    except sqlite3.OperationalError as error: print(error)\n";
+
+#[test]
+fn a_database_with_a_log_is_one_sides_at_a_time() {
+    if !guests_start() {
+        return;
+    }
+    let here = Here::new();
+    let open = here.path("open");
+    fs::create_dir(&open).expect("the test's own files");
+    fs::write(open.join("open.py"), OPEN_LOG).expect("the test's own files");
+    fs::write(open.join("add.py"), ADD_TO_LOG).expect("the test's own files");
+    let host = |program: &str| {
+        let mut command = Command::new("python3");
+        command.arg(program).current_dir(&open).stdin(Stdio::piped()).stdout(Stdio::piped());
+        command
+    };
+    let add = || {
+        let output = host("add.py").stdin(Stdio::null()).output().expect("python3 runs");
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    };
+    let words = ["--rw", plain(&open), "--workdir", plain(&open), "--", "python3", "open.py"];
+    let mut guest = here.command(&words).stdin(Stdio::piped()).spawn().expect("it starts");
+    exec_kit::wait_for(&mut guest, "open\n");
+    // Which of both SQLite says depends on how often it had tried.
+    let is_refused = |said: &str| ["database is locked", "locking protocol"].contains(&said.trim());
+    let said = add();
+    assert!(is_refused(&said), "{said}");
+    drop(guest.stdin.take());
+    assert_code(&finish(guest), 0);
+    assert_eq!(add(), "ok 3\n", "the guest has closed it");
+    let mut shell = Shell::start(&here, &open);
+    let mut native = host("open.py").spawn().expect("python3 runs");
+    let mut line = String::new();
+    BufReader::new(native.stdout.take().expect("a pipe")).read_line(&mut line).expect("it answers");
+    assert_eq!(line, "open\n");
+    let said = shell.say("python3 add.py");
+    assert!(is_refused(&said), "{said}");
+    drop(native.stdin.take());
+    assert!(native.wait().expect("it ends").success());
+    assert_eq!(shell.say("python3 add.py"), "ok 6");
+    shell.end();
+    here.assert_nothing_left();
+}
+
+#[test]
+fn what_serves_the_files_sees_them_alone_and_ends_with_its_partition() {
+    if !guests_start() {
+        return;
+    }
+    let here = Here::new();
+    let open = here.path("open");
+    fs::create_dir(&open).expect("the test's own files");
+    let mut child = here
+        .command(&["--rw", plain(&open), "--", "sh", "-c", "echo ready; sleep 1000"])
+        .spawn()
+        .expect("it starts");
+    exec_kit::wait_for(&mut child, "ready\n");
+    let server = process(&here, "files");
+    let status = fs::read_to_string(format!("/proc/{server}/status")).expect("it runs");
+    let field = |name: &str| {
+        let line = status.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_default();
+        line.split_whitespace().next().unwrap_or_default().to_owned()
+    };
+    for set in ["CapInh:", "CapPrm:", "CapEff:", "CapBnd:", "CapAmb:"] {
+        assert_eq!(u64::from_str_radix(&field(set), 16), Ok(0), "{set}");
+    }
+    assert_eq!((field("NoNewPrivs:"), field("Seccomp:")), ("1".into(), "2".into()));
+    if geteuid().is_root() {
+        assert!(field("Uid:").parse::<u32>().is_ok_and(|user| user >= 0x7000_0000), "{status}");
+    }
+    let root = format!("/proc/{server}/root");
+    let mut there: Vec<String> = fs::read_dir(&root)
+        .expect("it may be looked at")
+        .map(|entry| entry.expect("an entry").file_name().to_string_lossy().into_owned())
+        .collect();
+    there.sort();
+    assert_eq!(there, ["bulkhead", "dev", "proc", "trees"]);
+    // QEMU has none of them.
+    let qemu = process(&here, "-nodefaults");
+    assert!(!Path::new(&format!("/proc/{qemu}/root/trees")).exists());
+    child.kill().expect("it runs");
+    finish(child);
+    here.assert_nothing_left();
+}
+
+/// The process started here that has this word on its command line.
+fn process(here: &Here, word: &str) -> u32 {
+    let mark = format!("TMPDIR={}", here.temporary().display());
+    for entry in fs::read_dir("/proc").expect("proc").flatten() {
+        let read = |name: &str| fs::read(entry.path().join(name)).unwrap_or_default();
+        let has =
+            |bytes: &[u8], wanted: &str| bytes.split(|byte| *byte == 0).any(|part| part == wanted.as_bytes());
+        if has(&read("environ"), &mark)
+            && has(&read("cmdline"), word)
+            && let Ok(number) = entry.file_name().to_string_lossy().parse()
+        {
+            return number;
+        }
+    }
+    panic!("no process {word} runs")
+}
