@@ -552,6 +552,15 @@ def mask_of_modes():
         os.umask(old)
 
 @operation
+def no_mask_of_modes():
+    old = os.umask(0)
+    try:
+        write("f", mode=0o777), os.mkdir("d", 0o777), os.mkfifo("p", 0o666), os.mkdir("t", 0o1777)
+        return mode("f"), mode("d"), mode("p"), mode("t")
+    finally:
+        os.umask(old)
+
+@operation
 def created_unwritable_and_written():
     fd = os.open("r", os.O_CREAT | os.O_WRONLY, 0o400)
     return os.write(fd, b"x"), mode("r")

@@ -13,6 +13,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
+use rustix::fs::Mode;
 use vhost::vhost_user::message::{VhostUserProtocolFeatures, VhostUserVirtioFeatures};
 use vhost_user_backend::{Error, VhostUserBackendMut, VhostUserDaemon, VringMutex, VringT};
 use virtio_bindings::virtio_config::VIRTIO_F_VERSION_1;
@@ -161,6 +162,8 @@ fn give_back(ring: &VringMutex, chain: &Chain, answer: &[u8]) -> io::Result<()> 
 /// # Errors
 /// A thread cannot be started, or what comes over the socket is not understood.
 pub fn serve(listener: UnixListener, folder: OwnedFd, trees: Vec<Tree>) -> io::Result<()> {
+    // The guest's kernel takes away what its programs' own masks say; the caller's is none of theirs.
+    rustix::process::umask(Mode::empty());
     let (late, jobs) = channel();
     work(jobs)?;
     let device = Device { files: Files::new(folder, trees), memory: None, has_event_index: false, late };

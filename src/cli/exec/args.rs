@@ -18,10 +18,10 @@ It has no network unless --net says so.
 
 Paths given with --rw are written through; a single file can be written, made longer and shorter, but not replaced or \
 removed: programs that save by renaming need its folder. What is written there belongs to whoever called bulkhead and \
-gives nobody rights: set-user-ID and set-group-ID bits, device nodes, file capabilities and other owners are refused \
-with EPERM (in the throw-away layer they work). Called by root, it has root's own files and what everybody may \
-use, not root's power over the files of others. In folders with the set-group-ID bit no folder can be made; locks are \
-the guest's own; sockets and FIFOs cannot be made there.
+gives nobody rights there: other owners and set-ID bits are seen in partitions alone, device nodes and file capabilities \
+are refused (in the throw-away layer they work). Called by root, it has root's own files and what everybody may \
+use, not root's power over the files of others. Locks are the host's; sockets and FIFOs have both ends in the partition. \
+All of it, call by call: docs/partitions.md.
 
 Standard input is read as the program runs, also when the program does not want it: < /dev/null. Signals are the \
 program's: INT, TERM, HUP, QUIT, USR1, USR2, WINCH, TSTP and CONT. Ctrl-Z stops it and then this command; the guest \
