@@ -350,6 +350,54 @@ fn what_serves_the_files_sees_them_alone_and_ends_with_its_partition() {
     here.assert_nothing_left();
 }
 
+/// A guest whose files do not answer waits for ever, and whoever waits for it.
+#[test]
+fn when_what_serves_the_files_has_ended_so_has_the_partition() {
+    if !guests_start() {
+        return;
+    }
+    let here = Here::new();
+    let words = ["--", "sh", "-c", "echo ready; sleep 1000"];
+    let mut child = here.command(&words).spawn().expect("it starts");
+    exec_kit::wait_for(&mut child, "ready\n");
+    let server = process(&here, "files");
+    let killed = Command::new("kill").args(["-KILL", &server.to_string()]).status().expect("kill runs");
+    assert!(killed.success());
+    let output = finish_within(child, PATIENCE);
+    assert_code(&output, 125);
+    assert!(
+        complaint(&output).contains("the process that serves its files had ended"),
+        "{}",
+        complaint(&output)
+    );
+    here.assert_nothing_left();
+}
+
+/// What it keeps open for the guest alone goes when the caller may not have as many.
+#[test]
+fn a_small_limit_of_open_files_hides_none() {
+    if !guests_start() {
+        return;
+    }
+    let here = Here::new();
+    let many = here.path("many");
+    for number in 0..1500 {
+        let folder = many.join(format!("{number}"));
+        fs::create_dir_all(&folder).expect("the test's own files");
+        fs::write(folder.join("file"), "x").expect("the test's own files");
+    }
+    let count = format!("find {0} -type f -size -2k | wc -l; cat {0}/*/file | wc -c", plain(&many));
+    let exec = here.command(&["--ro", plain(&many), "--", "sh", "-c", &count]);
+    let mut limited = Command::new("sh");
+    limited.args(["-c", "ulimit -n 1100 && exec \"$@\"", "sh"]).arg(exec.get_program()).args(exec.get_args());
+    limited.envs(exec.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    limited.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let output = finish_within(limited.spawn().expect("it starts"), PATIENCE);
+    assert_code(&output, 0);
+    assert_eq!(text(&output), "1500\n1500\n", "{}", complaint(&output));
+    here.assert_nothing_left();
+}
+
 /// The process started here that has this word on its command line.
 fn process(here: &Here, word: &str) -> u32 {
     let mark = format!("TMPDIR={}", here.temporary().display());

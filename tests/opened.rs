@@ -42,6 +42,33 @@ fn shared_memory_is_not_opened_while_there_are_channels() {
     here.assert_nothing_left();
 }
 
+/// What is opened is written, all of it: nothing in it can be promised to be read only.
+#[test]
+fn what_is_to_be_read_only_is_not_opened_with_what_is_around_it() {
+    if !guests_start() {
+        return;
+    }
+    let here = Here::new();
+    let (top, within, beside) = (here.path("top"), here.path("top/within"), here.path("beside"));
+    fs::create_dir_all(&within).expect("the test's own files");
+    fs::create_dir_all(&beside).expect("the test's own files");
+    fs::write(within.join("file"), "x").expect("the test's own files");
+    std::os::unix::fs::symlink(&within, here.path("link")).expect("the test's own files");
+    let call = |shown: &Path| {
+        let words: [&OsStr; 6] =
+            ["--rw".as_ref(), top.as_ref(), "--ro".as_ref(), shown.as_ref(), "--".as_ref(), "true".as_ref()];
+        here.run(&words)
+    };
+    for shown in [&top, &within, &within.join("file"), &here.path("link")] {
+        let output = call(shown);
+        assert_code(&output, 125);
+        let said = complaint(&output);
+        assert!(said.contains("was to be read only") && said.contains("opened for writing"), "{said}");
+    }
+    assert_code(&call(&beside), 0);
+    here.assert_nothing_left();
+}
+
 /// What is undone after a crash stands there: who may write it has it undo something else.
 #[test]
 fn a_tree_with_a_run_in_it_is_not_opened() {

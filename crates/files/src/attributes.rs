@@ -209,22 +209,27 @@ impl Files {
 
     /// Changes mode and notion of a node, as far as they change.
     pub(crate) fn set_notion(&mut self, id: u64, before: &Known, plain: u32, now: Notion) -> Result<()> {
-        let host = &before.host;
-        // What the host's file has by itself goes when the guest's mode has it not.
-        let is_plain =
-            plain == host.st_mode & PLAIN && now.bits & host.st_mode & SPECIAL == host.st_mode & SPECIAL;
-        if is_plain && now == before.notion {
+        let (host, was) = (&before.host, before.host.st_mode & (PLAIN | SPECIAL));
+        let is_folder = FileType::from_raw_mode(host.st_mode) == FileType::Directory;
+        // What the host's file has by itself stays, unless the guest's mode has it not.
+        let wanted = plain | now.bits & (notion::plain(is_folder) | was);
+        if wanted == was && now == before.notion {
             return Ok(());
+        }
+        if wanted != was && wanted & !notion::plain(is_folder) != 0 {
+            // It can be left as it is, and taken away; not given anew.
+            return Err(Errno::PERM);
         }
         let path = self.any_path(id)?;
         let link = link_to(&path);
         if now != before.notion && (notion::is_possible(host) || now != Notion::of_host(host)) {
-            with_access(&link, host, 0o600, || notion::write(link.as_bytes(), host, now))?;
+            let beside = now.beside(wanted);
+            with_access(&link, host, 0o600, || notion::write(link.as_bytes(), host, beside))?;
         }
-        if is_plain {
+        if wanted == was {
             return Ok(());
         }
-        chmodat(rustix::fs::CWD, link.as_str(), Mode::from_raw_mode(plain), AtFlags::empty())
+        chmodat(rustix::fs::CWD, link.as_str(), Mode::from_raw_mode(wanted), AtFlags::empty())
     }
 
     /// A descriptor of a node that has no name any more, through one of its handles.
@@ -327,15 +332,18 @@ fn is(found: &Stat, key: Key) -> bool {
 pub fn with_access<T>(link: &str, host: &Stat, rights: u32, act: impl Fn() -> Result<T>) -> Result<T> {
     let first = act();
     let is_own = host.st_uid == rustix::process::geteuid().as_raw();
-    if !matches!(first, Err(Errno::ACCESS)) || !is_own || host.st_mode & rights == rights {
+    let was = host.st_mode & (PLAIN | SPECIAL);
+    let is_folder = FileType::from_raw_mode(host.st_mode) == FileType::Directory;
+    // What could not be put back is left alone.
+    let is_plain = was & !notion::plain(is_folder) == 0;
+    if !matches!(first, Err(Errno::ACCESS)) || !is_own || !is_plain || was & rights == rights {
         return first;
     }
-    let change =
-        |mode: u32| chmodat(rustix::fs::CWD, link, Mode::from_raw_mode(mode & PLAIN), AtFlags::empty());
-    if change(host.st_mode | rights).is_err() {
+    let change = |mode: u32| chmodat(rustix::fs::CWD, link, Mode::from_raw_mode(mode), AtFlags::empty());
+    if change(was | rights).is_err() {
         return first;
     }
     let second = act();
-    change(host.st_mode)?;
+    change(was)?;
     second
 }

@@ -11,8 +11,8 @@ use crate::message::{Body, Fields, Result};
 use crate::nodes::{ROOT, link_to, open_again};
 use crate::server::Files;
 
-/// Most entries of one folder that are listed.
-const MOST_ENTRIES: usize = 8_000_000;
+/// Most bytes that all folders which are being listed take together; a guest that wants more at once hears ENOMEM.
+const MOST_LISTED: usize = 128 << 20;
 /// OPENDIR's answer: what was listed may be kept (`FOPEN_KEEP_CACHE`, `FOPEN_CACHE_DIR`).
 const KEEP: u32 = 1 << 1 | 1 << 3;
 
@@ -22,14 +22,33 @@ pub struct Listing {
     /// It.
     pub folder: Arc<OwnedFd>,
     node: u64,
-    entries: Option<Vec<Entry>>,
+    entries: Option<Entries>,
 }
 
-#[derive(Debug)]
+/// What was in a folder when its listing began.
+#[derive(Debug, Default)]
+struct Entries {
+    all: Vec<Entry>,
+    /// Their names, one behind the other.
+    names: Vec<u8>,
+}
+
+#[derive(Debug, Clone, Copy)]
 struct Entry {
-    name: Vec<u8>,
     inode: u64,
+    begins: usize,
     kind: FileType,
+}
+
+impl Entries {
+    fn bytes(&self) -> usize {
+        self.all.capacity() * size_of::<Entry>() + self.names.capacity()
+    }
+
+    fn name(&self, place: usize) -> &[u8] {
+        let begins = |place: usize| self.all.get(place).map_or(self.names.len(), |entry| entry.begins);
+        self.names.get(begins(place)..begins(place + 1)).unwrap_or_default()
+    }
 }
 
 impl Files {
@@ -48,7 +67,9 @@ impl Files {
     }
 
     pub(crate) fn close_folder(&mut self, mut fields: Fields<'_>) -> Result<Body> {
-        self.listings.remove(&fields.long()?).map(|_| Body::default()).ok_or(Errno::BADF)
+        let listing = self.listings.remove(&fields.long()?).ok_or(Errno::BADF)?;
+        self.listed -= listing.entries.as_ref().map_or(0, Entries::bytes);
+        Ok(Body::default())
     }
 
     pub(crate) fn list(
@@ -62,42 +83,47 @@ impl Files {
         let room = room.min(usize::try_from(size).unwrap_or(usize::MAX));
         let listing =
             self.listings.get_mut(&number).filter(|listing| listing.node == id).ok_or(Errno::BADF)?;
-        if offset == 0 || listing.entries.is_none() {
-            listing.entries = Some(read_all(&listing.folder)?);
-        }
         let folder = Arc::clone(&listing.folder);
-        let device = fstat(&folder)?.st_dev;
         // Given back when all is done.
-        let entries = listing.entries.take().unwrap_or_default();
+        let mut entries = listing.entries.take();
+        self.listed -= entries.as_ref().map_or(0, Entries::bytes);
+        if offset == 0 || entries.is_none() {
+            drop(entries.take());
+            entries = Some(read_all(&folder, MOST_LISTED.saturating_sub(self.listed))?);
+        }
+        let entries = entries.unwrap_or_default();
+        let device = fstat(&folder)?.st_dev;
         let mut body = Body::default();
         let first = usize::try_from(offset).unwrap_or(usize::MAX);
-        for (place, entry) in entries.iter().enumerate().skip(first) {
+        for (place, entry) in entries.all.iter().enumerate().skip(first) {
+            let name = entries.name(place);
             let next = u64::try_from(place).unwrap_or(u64::MAX).saturating_add(1);
-            let length = (24 + entry.name.len()).next_multiple_of(8) + if with_all { 128 } else { 0 };
+            let length = (24 + name.len()).next_multiple_of(8) + if with_all { 128 } else { 0 };
             if body.0.len() + length > room {
                 break;
             }
             if with_all {
-                self.add_all(&mut body, id, &folder, entry);
+                self.add_all(&mut body, id, &folder, name);
             }
             let number = self.nodes.number(device, entry.inode);
-            body.long(number).long(next).number(u32::try_from(entry.name.len()).unwrap_or_default());
+            body.long(number).long(next).number(u32::try_from(name.len()).unwrap_or_default());
             body.number(kind_number(entry.kind));
-            body.0.extend(&entry.name);
-            body.zeros((24 + entry.name.len()).next_multiple_of(8) - 24 - entry.name.len());
+            body.0.extend(name);
+            body.zeros((24 + name.len()).next_multiple_of(8) - 24 - name.len());
         }
         if let Some(listing) = self.listings.get_mut(&number) {
+            self.listed += entries.bytes();
             listing.entries = Some(entries);
         }
         Ok(body)
     }
 
     /// What LOOKUP would say, or nothing.
-    fn add_all(&mut self, body: &mut Body, id: u64, folder: &OwnedFd, entry: &Entry) {
-        let is_itself = entry.name == b"." || entry.name == b"..";
-        let known = if is_itself { None } else { self.look(folder, &entry.name).ok() };
+    fn add_all(&mut self, body: &mut Body, id: u64, folder: &OwnedFd, name: &[u8]) {
+        let is_itself = name == b"." || name == b"..";
+        let known = if is_itself { None } else { self.look(folder, name).ok() };
         let told = known.and_then(|known| {
-            let child = self.enter(id, &entry.name, &known).ok()?;
+            let child = self.enter(id, name, &known).ok()?;
             self.entry(child, &known).ok()
         });
         match told {
@@ -107,19 +133,22 @@ impl Files {
     }
 }
 
-fn read_all(folder: &OwnedFd) -> Result<Vec<Entry>> {
-    let mut entries = Vec::new();
+fn read_all(folder: &OwnedFd, most_bytes: usize) -> Result<Entries> {
+    let mut entries = Entries::default();
     // It is opened once more by the name `.`, for which the owner's own mode must let it search.
     let host = fstat(folder)?;
     let mut reading = with_access(&link_to(folder), &host, 0o500, || Dir::read_from(folder))?;
     while let Some(entry) = reading.read() {
         let entry = entry?;
-        if entries.len() == MOST_ENTRIES {
-            return Err(Errno::OVERFLOW);
+        let begins = entries.names.len();
+        entries.names.extend(entry.file_name().to_bytes());
+        entries.all.push(Entry { inode: entry.ino(), begins, kind: entry.file_type() });
+        if entries.bytes() > most_bytes {
+            return Err(Errno::NOMEM);
         }
-        let name = entry.file_name().to_bytes().to_owned();
-        entries.push(Entry { name, inode: entry.ino(), kind: entry.file_type() });
     }
+    entries.all.shrink_to_fit();
+    entries.names.shrink_to_fit();
     Ok(entries)
 }
 

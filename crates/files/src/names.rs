@@ -96,23 +96,20 @@ impl Files {
 
     /// Gives something just made its mode and its notion; it goes again where the notion cannot be kept.
     fn finish_new(folder: &OwnedFd, name: &[u8], new: &OwnedFd, mode: u32, notion: Notion) -> Result<()> {
-        let host = fstat(new)?;
         let link = link_to(new);
-        let own = Notion { user: host.st_uid, group: host.st_gid, bits: 0 };
-        let is_bare = host.st_mode & SPECIAL == 0;
+        let host = fstat(new)?;
+        let plain = notion::plain(FileType::from_raw_mode(host.st_mode) == FileType::Directory);
         // A folder's set-group-ID bit comes by itself; it must not stay.
-        if !is_bare {
-            rustix::fs::chmodat(
-                rustix::fs::CWD,
-                link.as_str(),
-                Mode::from_raw_mode(host.st_mode & PLAIN),
-                AtFlags::empty(),
-            )?;
+        if host.st_mode & SPECIAL & !plain != 0 {
+            let mode = Mode::from_raw_mode(host.st_mode & plain);
+            rustix::fs::chmodat(rustix::fs::CWD, link.as_str(), mode, AtFlags::empty())?;
         }
+        let host = fstat(new)?;
+        let own = Notion { user: host.st_uid, group: host.st_gid, bits: 0 };
+        let notion = notion.beside(host.st_mode);
         if notion == own {
             return Ok(());
         }
-        let host = fstat(new)?;
         let kept = with_access(&link, &host, 0o600, || notion::write(link.as_bytes(), &host, notion));
         if let Err(error) = kept {
             let is_folder = FileType::from_raw_mode(host.st_mode) == FileType::Directory;
@@ -171,7 +168,7 @@ impl Files {
         fields.skip(4)?;
         let name = fields.name()?;
         let folder = self.folder_to_change(parent)?;
-        Self::in_folder(&folder, || mkdirat(&folder, name, Mode::from_raw_mode(mode & PLAIN)))?;
+        Self::in_folder(&folder, || mkdirat(&folder, name, Mode::from_raw_mode(mode & notion::plain(true))))?;
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let new = openat(&folder, name, flags, Mode::empty())?;
         let notion = self.notion_of_new(&folder, asker, mode, true)?;

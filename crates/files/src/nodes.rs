@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, Stat, fstat, openat, statat};
 use rustix::io::Errno;
+use rustix::process::{Resource, getrlimit};
 
 use crate::attributes::in_searched;
 use crate::coherence::Held;
@@ -19,6 +20,8 @@ use crate::message::Result;
 pub const ROOT: u64 = 1;
 /// Most descriptors that are kept without need.
 const MOST_PINS: usize = 8192;
+/// Descriptors for what one request opens, for queues and for jobs that wait.
+const SPARE: usize = 512;
 /// Most folders above a file that are looked at: longer than any path.
 const DEEPEST: usize = 4096;
 
@@ -96,6 +99,9 @@ pub struct Nodes {
     root: Arc<OwnedFd>,
     /// Those pinned without need, oldest first.
     pinned: VecDeque<u64>,
+    most_pins: usize,
+    /// Descriptors that this process may have for nodes, files and folders together.
+    most_open: usize,
     /// Devices seen, in their order.
     devices: Vec<u64>,
 }
@@ -103,7 +109,11 @@ pub struct Nodes {
 impl Nodes {
     /// None but the root, which is this folder.
     pub fn new(root: OwnedFd) -> Self {
+        let limit = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+        let limit = usize::try_from(limit).unwrap_or(usize::MAX);
         Self {
+            most_pins: MOST_PINS.min(limit / 4),
+            most_open: limit.saturating_sub(SPARE),
             all: HashMap::new(),
             by_key: HashMap::new(),
             next: ROOT + 1,
@@ -182,23 +192,30 @@ impl Nodes {
 
     /// A descriptor of a folder, kept for the next time.
     pub fn folder(&mut self, id: u64) -> Result<Arc<OwnedFd>> {
-        self.descend(id, 0)
-    }
-
-    fn descend(&mut self, id: u64, depth: usize) -> Result<Arc<OwnedFd>> {
-        if id == ROOT {
-            return Ok(self.root());
+        // Up to where one is known, then down again: a guest's folders may be deeper than a stack.
+        let (mut below, mut at) = (Vec::new(), id);
+        let mut folder = loop {
+            if at == ROOT {
+                break self.root();
+            }
+            let node = self.get(at)?;
+            if node.kind != FileType::Directory {
+                return Err(Errno::NOTDIR);
+            }
+            if let Some(pin) = &node.pin {
+                break Arc::clone(pin);
+            }
+            if below.len() == DEEPEST {
+                return Err(Errno::STALE);
+            }
+            below.push(at);
+            at = node.parent;
+        };
+        while let Some(next) = below.pop() {
+            folder = self.open_within(next, &folder)?;
+            self.keep(next, &folder);
         }
-        let node = self.get(id)?;
-        if node.kind != FileType::Directory {
-            return Err(Errno::NOTDIR);
-        }
-        if let Some(pin) = &node.pin {
-            return Ok(Arc::clone(pin));
-        }
-        let pin = self.open_path(id, depth)?;
-        self.keep(id, &pin);
-        Ok(pin)
+        Ok(folder)
     }
 
     /// A descriptor of a node, by which it can only be named.
@@ -213,22 +230,22 @@ impl Nodes {
         if let Some(pin) = &node.pin {
             return Ok(Arc::clone(pin));
         }
-        self.open_path(id, 0)
+        let folder = self.folder(node.parent)?;
+        self.open_within(id, &folder)
     }
 
-    fn open_path(&mut self, id: u64, depth: usize) -> Result<Arc<OwnedFd>> {
+    /// Opens what a node stands for, in its folder.
+    fn open_within(&self, id: u64, folder: &OwnedFd) -> Result<Arc<OwnedFd>> {
         let node = self.get(id)?;
-        let (key, parent) = (node.key, node.parent);
-        let name = node.name.clone().ok_or(Errno::STALE)?;
-        if depth > DEEPEST {
-            return Err(Errno::STALE);
-        }
-        let folder = self.descend(parent, depth + 1)?;
+        let name = node.name.as_deref().ok_or(Errno::STALE)?;
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let path =
-            in_searched(&folder, || openat(&folder, name.as_slice(), flags, Mode::empty())).map_err(gone)?;
+        let path = in_searched(folder, || openat(folder, name, flags, Mode::empty())).map_err(gone)?;
         let found = fstat(&path)?;
-        if (found.st_dev, found.st_ino) == (key.1, key.2) { Ok(Arc::new(path)) } else { Err(Errno::STALE) }
+        if (found.st_dev, found.st_ino) == (node.key.1, node.key.2) {
+            Ok(Arc::new(path))
+        } else {
+            Err(Errno::STALE)
+        }
     }
 
     /// Keeps a descriptor; the oldest of those that can be had again goes when there are too many.
@@ -236,12 +253,24 @@ impl Nodes {
         let Some(node) = self.all.get_mut(&id) else { return };
         node.pin = Some(Arc::clone(pin));
         self.pinned.push_back(id);
-        if self.pinned.len() > MOST_PINS
-            && let Some(oldest) = self.pinned.pop_front()
+        if self.pinned.len() > self.most_pins {
+            self.let_oldest_go();
+        }
+    }
+
+    fn let_oldest_go(&mut self) {
+        if let Some(oldest) = self.pinned.pop_front()
             && let Some(node) = self.all.get_mut(&oldest)
             && node.name.is_some()
         {
             node.pin = None;
+        }
+    }
+
+    /// Lets descriptors that can be had again go, until so many more files may be open.
+    pub fn make_room(&mut self, open: usize) {
+        while !self.pinned.is_empty() && self.pinned.len().saturating_add(open) > self.most_open {
+            self.let_oldest_go();
         }
     }
 

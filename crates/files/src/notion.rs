@@ -19,8 +19,15 @@ pub const SPECIAL: u32 = 0o7000;
 pub const SET_USER: u32 = 0o4000;
 /// Set-group-ID.
 pub const SET_GROUP: u32 = 0o2000;
+/// Sticky: on a folder nobody's right, but what keeps others from removing what lies there.
+const STICKY: u32 = 0o1000;
 /// What a host's file may have.
 pub const PLAIN: u32 = 0o777;
+
+/// What something on the host may have.
+pub const fn plain(is_folder: bool) -> u32 {
+    if is_folder { PLAIN | STICKY } else { PLAIN }
+}
 
 /// Who has a file, and with which special bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,6 +58,11 @@ impl Notion {
     /// What the host itself says of a file.
     pub fn of_host(found: &Stat) -> Self {
         Self { user: found.st_uid, group: found.st_gid, bits: found.st_mode & SPECIAL }
+    }
+
+    /// What of it the host does not say by itself, with this mode.
+    pub const fn beside(self, mode: u32) -> Self {
+        Self { bits: self.bits & !mode, ..self }
     }
 
     /// After somebody else has written to the file: as Linux does it.

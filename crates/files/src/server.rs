@@ -96,6 +96,8 @@ pub struct Files {
     pub(crate) nodes: Nodes,
     pub(crate) handles: HashMap<u64, Handle>,
     pub(crate) listings: HashMap<u64, Listing>,
+    /// Bytes of memory that they take.
+    pub(crate) listed: usize,
     pub(crate) locks: Locks,
     pub(crate) trees: Vec<Tree>,
     pub(crate) next_handle: u64,
@@ -111,6 +113,7 @@ impl Files {
             nodes: Nodes::new(folder),
             handles: HashMap::new(),
             listings: HashMap::new(),
+            listed: 0,
             locks: Locks::default(),
             trees,
             next_handle: 1,
@@ -124,6 +127,7 @@ impl Files {
         let unique = header.unique;
         let room = room.saturating_sub(crate::message::ANSWER_HEADER_BYTES).min(MOST_DATA + 4096);
         let fields = Fields(request.get(HEADER_BYTES..).unwrap_or_default());
+        self.nodes.make_room(self.handles.len() + self.listings.len());
         let outcome = match usize::try_from(header.length) {
             Ok(length) if length == request.len() => self.serve(&header, fields, room),
             _ => Err(Errno::INVAL),
@@ -215,6 +219,7 @@ impl Files {
     fn forget_all(&mut self) {
         self.handles.clear();
         self.listings.clear();
+        self.listed = 0;
         self.locks = Locks::default();
         self.nodes.forget_all();
     }

@@ -296,6 +296,79 @@ fn a_folder_is_listed_with_all_that_is_known() {
 }
 
 #[test]
+fn what_a_folder_of_the_host_has_stays_with_its_mode() {
+    let mut guest = Guest::new();
+    let folder = guest.path("0/d");
+    fs::create_dir(&folder).unwrap();
+    let node = guest.walk("0/d");
+    let is_on_host = || fs::metadata(&folder).unwrap().mode() & 0o7777;
+    // The sticky bit is the host's own, as long as it is asked for.
+    fs::set_permissions(&folder, fs::Permissions::from_mode(0o1777)).unwrap();
+    for mode in [0o1770, 0o1777, 0o777, 0o755, 0o1755] {
+        assert_eq!(guest.set(node, 1, mode, (0, 0)).unwrap().mode & 0o7777, mode);
+        assert_eq!(is_on_host(), mode, "{mode:o}");
+    }
+    let tree = guest.walk("0");
+    let made = guest.ask(MKDIR, tree, &named(words(&[0o1755, 0]), "e")).unwrap();
+    assert_eq!(attributes(&made, 40).mode & 0o7777, 0o1755);
+    assert_eq!(fs::metadata(guest.path("0/e")).unwrap().mode() & 0o7777, 0o1755);
+    // The set-group-ID bit cannot be given anew: it stays with the mode it has, or goes.
+    fs::set_permissions(&folder, fs::Permissions::from_mode(0o2775)).unwrap();
+    assert_eq!(guest.set(node, 1, 0o2755, (0, 0)), Err(1));
+    assert_eq!(guest.set(node, 1, 0o2775, (0, 0)).unwrap().mode & 0o7777, 0o2775);
+    assert_eq!(is_on_host(), 0o2775);
+    assert_eq!(guest.set(node, 1, 0o755, (0, 0)).unwrap().mode & 0o7777, 0o755);
+    assert_eq!(is_on_host(), 0o755);
+}
+
+/// More folders, one in the other, than a stack would bear, of which none is known any more.
+#[test]
+fn folders_are_as_deep_as_a_guest_likes() {
+    const FOLDERS: usize = 4000;
+    let mut guest = Guest::new();
+    let mut at = guest.walk("0");
+    for _ in 0..FOLDERS {
+        at = long(&guest.ask(MKDIR, at, &named(words(&[0o755, 0]), "d")).unwrap(), 0);
+    }
+    let shown = guest.walk("1");
+    for number in 0..9000 {
+        let name = format!("{number}");
+        fs::write(guest.path("1").join(&name), "").unwrap();
+        guest.lookup(shown, &name).unwrap();
+    }
+    guest.create(at, "deepest", 2, 0o600).unwrap();
+    assert_eq!(guest.lookup(at, "deepest").unwrap().1.mode & 0o7777, 0o600);
+}
+
+/// What is being listed takes memory of the host's: so much in all, and no more.
+#[test]
+fn a_guest_lists_so_much_at_once_and_no_more() {
+    let mut guest = Guest::new();
+    let tree = guest.walk("0");
+    for number in 0..4000 {
+        fs::write(guest.path("0").join(format!("{number:0250}")), "").unwrap();
+    }
+    let mut opened = Vec::new();
+    let refused = loop {
+        let handle = long(&guest.ask(OPENDIR, tree, &words(&[0, 0])).unwrap(), 0);
+        opened.push(handle);
+        let body = [longs(&[handle, 0]), words(&[4096, 0]), longs(&[0]), words(&[0, 0])].concat();
+        match guest.ask(READDIRPLUS, tree, &body) {
+            Ok(_) => assert!(opened.len() < 1000, "there is no end to it"),
+            Err(refused) => break refused,
+        }
+    };
+    assert_eq!(refused, 12);
+    assert!(opened.len() > 20, "{}", opened.len());
+    for handle in opened {
+        guest.ask(RELEASEDIR, tree, &[longs(&[handle]), vec![0; 16]].concat()).unwrap();
+    }
+    let handle = long(&guest.ask(OPENDIR, tree, &words(&[0, 0])).unwrap(), 0);
+    let body = [longs(&[handle, 0]), words(&[4096, 0]), longs(&[0]), words(&[0, 0])].concat();
+    assert!(guest.ask(READDIRPLUS, tree, &body).unwrap().len() > 2000);
+}
+
+#[test]
 fn rubbish_is_refused() {
     let mut guest = Guest::new();
     for opcode in 0..60 {

@@ -1,9 +1,11 @@
 //! What can be told before anything is made: refuses what would fail later, with the reason.
 
+use std::ffi::OsStr;
 use std::fs::{self, OpenOptions};
 use std::io::ErrorKind;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use nix::fcntl::OFlag;
 
@@ -87,6 +89,7 @@ fn check_program(program: &Program, memory: Mebibytes) -> Result<(), Failed> {
         wanted_folder(folder, "the file tree")?;
     }
     program.writable.iter().try_for_each(|path| check_opened(path))?;
+    check_apart(program)?;
     check_binds(program)?;
     if !program.workdir.is_absolute() {
         let shown = program.workdir.display();
@@ -128,6 +131,24 @@ fn check_names(program: &Program) -> Result<(), Failed> {
             return Err(Failed::own(format!(
                 "{what}, {path:?}: its name is not UTF-8, and a guest is told as text what it gets; rename it, or give a \
                  folder above it: names within may be any bytes"
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// What is opened for writing is written whole. A path in it that was named to be read only would be written with it.
+fn check_apart(program: &Program) -> Result<(), Failed> {
+    let real = |path: &Path| fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    let itself = program.argv.first().map(|name| program.workdir.join(OsStr::from_bytes(name)));
+    let is_named = |path: &&PathBuf| **path != program.workdir && Some(*path) != itself.as_ref();
+    for shown in program.readable.iter().filter(is_named) {
+        if let Some(opened) = program.writable.iter().find(|opened| real(shown).starts_with(real(opened))) {
+            return Err(Failed::own(format!(
+                "{} was to be read only, and lies in {}, which is opened for writing, all of it; open by name what \
+                 lies beside it, or take --ro away",
+                shown.display(),
+                opened.display()
             )));
         }
     }

@@ -13,9 +13,9 @@ use crate::platforms::vm::system_view::SystemView;
 /// Most symbolic links followed on the way to a folder, as Linux has it.
 const MOST_LINKS: usize = 40;
 /// Folders that hold what belongs to everybody, or to the system: never shown for the only reason that somebody works there.
-const SHARED_FOLDERS: [&str; 16] = [
-    "/", "/boot", "/dev", "/dev/shm", "/etc", "/home", "/media", "/mnt", "/proc", "/root", "/run", "/srv",
-    "/sys", "/tmp", "/var", "/var/tmp",
+const SHARED_FOLDERS: [&str; 15] = [
+    "/", "/boot", "/dev", "/dev/shm", "/home", "/media", "/mnt", "/proc", "/root", "/run", "/srv", "/sys",
+    "/tmp", "/var", "/var/tmp",
 ];
 
 /// The view of a program that sees the system; none of one that sees another tree.
@@ -56,7 +56,8 @@ pub fn of(program: &Program) -> Result<Option<SystemView>, Failed> {
 /// Why not, in words for the user.
 pub fn shown_unasked(folder: &Path) -> Result<(), String> {
     let Ok(real) = fs::canonicalize(folder) else { return Ok(()) };
-    let shared = SHARED_FOLDERS.iter().any(|shared| real == Path::new(shared));
+    // Below /etc, too, lie keys that only root reads.
+    let shared = real.starts_with("/etc") || SHARED_FOLDERS.iter().any(|shared| real == Path::new(shared));
     let is_home = users::homes().iter().any(|home| home.starts_with(&real));
     if !shared && !is_home {
         return Ok(());

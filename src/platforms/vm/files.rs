@@ -6,7 +6,7 @@
 //!                │                 ▲ socket: where the guest's memory and queues are
 //!                └─ wall ─► QEMU ──┘
 //! ```
-//! It ends when QEMU does, and with whoever started it.
+//! It ends when QEMU does, and with whoever started it; and when it ends otherwise, so does QEMU: nobody would answer its guest any more.
 
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -18,6 +18,12 @@ use std::process::Child;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use files::Tree;
+use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, poll};
+use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
+use rustix::process::{
+    Pid, PidfdFlags, Resource, Rlimit, Signal, getrlimit, pidfd_open, pidfd_send_signal, setrlimit,
+};
 
 use super::enclosure::{TREES, show_trees};
 use super::qemu::{Extras, FileDevice};
@@ -29,6 +35,10 @@ use crate::platforms::wall::{self, Order, Rights};
 pub const VERB: &str = "files";
 /// This program behind the wall.
 const PROGRAM: &str = "/bulkhead";
+/// How long QEMU may take to end after it has hung up, in milliseconds.
+const QEMUS_END: u16 = 5000;
+/// Most memory of its own, in bytes: what is known of the files that a guest knows, and answers. The guest's is not counted.
+const MOST_MEMORY: u64 = 1 << 30;
 /// A tree that may be written to, and one that may not.
 const TREE_LETTERS: [char; 2] = ['w', 'r'];
 
@@ -91,6 +101,41 @@ fn connection(folder: &Path) -> io::Result<(UnixListener, UnixStream)> {
     Ok((listener, dialled?))
 }
 
+/// Ends QEMU when the process that serves its files has ended before it.
+///
+/// # Errors
+/// No descriptor or thread can be had for it.
+pub fn end_together(server: &Child, qemu: &Child) -> io::Result<()> {
+    let held = |child: &Child| {
+        let pid =
+            i32::try_from(child.id()).ok().and_then(Pid::from_raw).ok_or(io::ErrorKind::InvalidInput)?;
+        io::Result::Ok(pidfd_open(pid, PidfdFlags::empty())?)
+    };
+    let (server, qemu) = (held(server)?, held(qemu)?);
+    let watch = move || {
+        let ended = loop {
+            match waitid(Id::PIDFd(server.as_fd()), WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT) {
+                Err(Errno::EINTR) => {}
+                ended => break ended,
+            }
+        };
+        let hung_up = match ended {
+            Ok(WaitStatus::Exited(_, code)) => code == 0,
+            Ok(_) => false,
+            // Whoever ends the machine has waited for it already.
+            Err(_) => return,
+        };
+        if hung_up {
+            // QEMU is about to end by itself.
+            let mut ends = [PollFd::new(qemu.as_fd(), PollFlags::POLLIN)];
+            let _ = poll(&mut ends, QEMUS_END);
+        }
+        // It is gone already when all is well.
+        let _ = pidfd_send_signal(&qemu, Signal::KILL);
+    };
+    std::thread::Builder::new().name("files".to_owned()).spawn(watch).map(drop)
+}
+
 /// What the process does: serves, until QEMU hangs up, who dials the socket on its standard input.
 ///
 /// # Errors
@@ -101,6 +146,10 @@ pub fn serve(words: &[OsString]) -> Result<(), String> {
     let tree =
         |letter| TREE_LETTERS.contains(&letter).then_some(Tree { is_writable: letter == TREE_LETTERS[0] });
     let trees: Vec<Tree> = letters.chars().map(tree).collect::<Option<_>>().ok_or(USAGE)?;
+    let hard = getrlimit(Resource::Data).maximum;
+    let most = hard.map_or(MOST_MEMORY, |hard| hard.min(MOST_MEMORY));
+    setrlimit(Resource::Data, Rlimit { current: Some(most), maximum: Some(most) })
+        .map_err(|error| format!("files: no limit of memory: {error}"))?;
     let folder = File::open(TREES).map_err(|error| format!("files: {TREES}: {error}"))?;
     let listener = io::stdin().as_fd().try_clone_to_owned().map(UnixListener::from);
     let listener = listener.map_err(|error| format!("files: no socket on stdin: {error}"))?;

@@ -134,6 +134,7 @@ pub fn start(parts: Parts<'_>, describe_machine: impl FnOnce([i32; 4]) -> Machin
     let served = carrier.files.as_ref().and_then(|files| Thing::process(files.id()));
     carrier.files_ticket = served.map(|thing| parts.ledger.record(thing)).transpose()?;
     carrier.ticket = thing.map(|thing| parts.ledger.record(thing)).transpose()?;
+    carrier.files.as_ref().map(|server| files::end_together(server, &carrier.child)).transpose()?;
     Ok(Started { carrier, link, at })
 }
 
@@ -196,6 +197,13 @@ impl Carrier for RunningMachine {
         let status = self.ended?;
         self.console.settle(LAST_WORDS);
         let how = format!("qemu {}", ending(status));
+        let served = self.files.as_mut().and_then(|files| files.try_wait().ok().flatten());
+        if let Some(served) = served.filter(|served| !served.success()) {
+            return Some(format!(
+                "{how}: the process that serves its files had ended before it ({})",
+                ending(served)
+            ));
+        }
         // The guest restarts on its own panic and after its agent's end, which ends QEMU with success.
         Some(match self.console.marked() {
             Some(panic) => format!("{how} after the guest's \"{panic}\""),

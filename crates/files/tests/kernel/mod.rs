@@ -28,6 +28,7 @@ pub const LISTXATTR: u32 = 23;
 pub const FLUSH: u32 = 25;
 pub const INIT: u32 = 26;
 pub const OPENDIR: u32 = 27;
+pub const RELEASEDIR: u32 = 29;
 pub const SETLK: u32 = 32;
 pub const SETLKW: u32 = 33;
 pub const CREATE: u32 = 35;
