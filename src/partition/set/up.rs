@@ -9,18 +9,14 @@
 
 use std::fmt::Write as _;
 use std::fs;
-use std::io::{self, Write as _};
+use std::io;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
-
-use nix::fcntl::OFlag;
 
 use super::down::{self, Gone, Manner};
 use super::folder::{self, LockError, SetFolder, Work};
-use super::keeper::GO;
 use super::resolve::{self, Kept};
-use super::{channels, process, root, status};
+use super::{channels, process, root, status, watch};
 use crate::model::partition::set::{
     Charge, Fault, KeptState, PartitionSet, Phase, SET_SCHEMA, SetRecord, Tools, Undertaking,
 };
@@ -28,9 +24,8 @@ use crate::model::partition::{ProgramEnd, SectionSpec};
 use crate::partition::place;
 use crate::partition::run;
 use crate::platforms::Cancel;
-use crate::platforms::held_process::mark;
 use crate::platforms::reaper::Reaper;
-use crate::platforms::spawn::{Bond, own_cpus, spawn};
+use crate::platforms::spawn::own_cpus;
 
 /// How often it is looked how far the others are.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
@@ -282,7 +277,12 @@ impl Works<'_> {
             std::thread::sleep(LOOK_EVERY);
         }
         // What ran a moment ago may have failed since.
-        self.look(tell)
+        self.look(tell)?;
+        if !watch::is_wanted(&self.wanted.set) {
+            return watch::end(path).map_err(UpError::Broke);
+        }
+        watch::begin(path, self.wanted.exe)
+            .map_err(|error| UpError::Broke(format!("who watches the keepers cannot be started: {error}")))
     }
 
     /// Folders in which plugs of partitions listen.
@@ -406,20 +406,12 @@ fn failure(name: &str, phase: Phase, state: Option<&KeptState>, folder: &Path) -
     text
 }
 
-/// Starts a keeper. It begins only when it has been written down who it is; when this process dies before, it ends.
+/// Makes the folder of a part, and starts its keeper.
 fn start(set: &Path, kept: &Kept, exe: &Path) -> io::Result<()> {
     let folder = set.join(&kept.folder);
-    let own = root::make_private(&folder)?;
+    root::make_private(&folder)?;
     folder::write_charge(&folder, &kept.charge)?;
-    let (read, mut go) = io::pipe()?;
-    let log = own.file("keeper.log", OFlag::O_CREAT | OFlag::O_WRONLY | OFlag::O_APPEND)?;
-    let mut command = Command::new(exe);
-    command.arg("keeper").arg(&folder).current_dir("/").stdin(read).stdout(Stdio::null()).stderr(log);
-    mark(&mut command, own.path());
-    let child = spawn(command, Bond::OutlivesUs, None)?;
-    let name = process::named(child.id()).ok_or_else(|| io::Error::other("its keeper ended at once"))?;
-    folder::write_keeper(&folder, &name)?;
-    go.write_all(&[GO])
+    watch::start_keeper(&folder, exe).map(drop)
 }
 
 /// A part in words: `p/plc` is `plc`, `n/control.0` is `switch control.0`.
