@@ -18,7 +18,7 @@ use super::folder::{self, LockError, SetFolder, Work};
 use super::resolve::{self, Kept};
 use super::{channels, process, root, status, watch};
 use crate::model::partition::set::{
-    Charge, Fault, KeptState, PartitionSet, Phase, SET_SCHEMA, SetRecord, Tools, Undertaking,
+    Charge, Fault, Faults, KeptState, PartitionSet, Phase, SET_SCHEMA, SetRecord, Tools, Undertaking,
 };
 use crate::model::partition::{ProgramEnd, SectionSpec};
 use crate::partition::place;
@@ -79,7 +79,7 @@ pub enum Step {
 pub enum UpError {
     /// The file is wrong, or asks for what is not there.
     #[error("{0:?}")]
-    Fault(Fault),
+    Faults(Vec<Fault>),
     /// QEMU, a guest kernel or what belongs to it is not on this host.
     #[error("{0}")]
     Lacking(String),
@@ -106,12 +106,9 @@ pub enum UpError {
 /// Why it is not; nothing that this call started runs then.
 pub fn up(wanted: &Wanted<'_>, cancel: &Cancel, tell: &mut dyn FnMut(Step)) -> Result<(), UpError> {
     let path = wanted.state_root.join(&wanted.set.name);
-    wanted.set.check_on(&resolve::host_size()).map_err(UpError::Fault)?;
-    let kept = resolve::kept(wanted.set, wanted.tools, &path).map_err(UpError::Fault)?;
+    let kept = checked(wanted, &path).map_err(UpError::Faults)?;
     for one in &kept {
         if let Charge::Partition(charge) = &one.charge {
-            let fault = |failed: run::Failed| Fault::new(&["partition", &charge.spec.name], failed.reason);
-            run::check(&charge.spec).map_err(|failed| UpError::Fault(fault(failed)))?;
             for remark in place::remarks(&charge.spec.resources, &charge.spec.disks) {
                 tell(Step::Remark(one.folder.clone(), remark));
             }
@@ -133,6 +130,21 @@ pub fn up(wanted: &Wanted<'_>, cancel: &Cancel, tell: &mut dyn FnMut(Step)) -> R
     undoer.goodbye();
     let _ = fs::remove_dir(wanted.state_root);
     outcome
+}
+
+/// What is to be kept, if this host can hold it; all that is wrong otherwise.
+fn checked(wanted: &Wanted<'_>, folder: &Path) -> Result<Vec<Kept>, Vec<Fault>> {
+    let mut faults = Faults::default();
+    let kept = resolve::kept(wanted.set, wanted.tools, folder, &mut faults);
+    let mut all = wanted.set.check_on(&resolve::host_size());
+    for one in &kept {
+        if let Charge::Partition(charge) = &one.charge {
+            let fault = |failed: run::Failed| Fault::new(&["partition", &charge.spec.name], failed.reason);
+            faults.note(run::check(&charge.spec).map_err(fault));
+        }
+    }
+    all.extend(Vec::from(faults));
+    if all.is_empty() { Ok(kept) } else { Err(all) }
 }
 
 fn work(
