@@ -180,6 +180,23 @@ fn partitions_know_each_other_by_name() {
 }
 
 #[test]
+fn a_partition_whose_memory_runs_out_says_so() {
+    if !set_kit::guests_are_there() {
+        return;
+    }
+    let bench = Bench::real();
+    let text =
+        "[partition.a]\nprogram = [\"sh\", \"-c\", \"sleep 2; exec tail /dev/zero\"]\nmemory_mib = 192\n";
+    let file = bench.file("plant.toml", text);
+    assert_eq!(bench.up(&file).code, Some(0));
+    let last = bench.wait_for("a", Phase::Ended).last.expect("an end");
+    let wanted = "its program was ended by signal 9: memory ran out (192 MiB); the largest was tail (";
+    assert!(last.reason.starts_with(wanted), "{}", last.reason);
+    assert_eq!(bench.call(&["down"]).code, Some(0));
+    assert_eq!(bench.left(), Vec::<String>::new());
+}
+
+#[test]
 fn what_fails_undoes_all_that_was_started() {
     for (program, part) in [
         ("program = [\"/bin/sh\", \"-c\", \"echo why >&2; exit 3\"]", "ended with 3\n  stderr: why"),

@@ -28,7 +28,7 @@ use super::switch;
 use super::watch;
 use crate::model::partition::network::NamedAddress;
 use crate::model::partition::set::{Charge, KeptState, LastEnd, PartitionCharge, Phase, Restart};
-use crate::model::partition::{PartitionSpec, ProgramEnd};
+use crate::model::partition::{PartitionSpec, ProgramEnd, Victim};
 use crate::model::units::{Hertz, Nanos};
 use crate::partition::run::{Event, Failed, Order, Orders, Outcome, Streams, Surroundings};
 use crate::platforms::Cancel;
@@ -79,6 +79,8 @@ pub(super) struct Keeper<'a> {
     pub folder: &'a Path,
     pub means: &'a Means<'a>,
     state: Mutex<KeptState>,
+    /// Who was killed for want of memory in this run.
+    starved: Mutex<Option<Victim>>,
     ran: AtomicBool,
 }
 
@@ -113,7 +115,13 @@ pub fn keep(folder: &Path, go: OwnedFd, means: &Means<'_>) -> Result<(), String>
     };
     folder::write_state(folder, &state).map_err(|error| format!("{}: {error}", folder.display()))?;
     let ran = before.as_ref().is_some_and(|before| before.phase != Phase::Starting || restarts > 0);
-    let keeper = Keeper { folder, means, state: Mutex::new(state), ran: AtomicBool::new(ran) };
+    let keeper = Keeper {
+        folder,
+        means,
+        state: Mutex::new(state),
+        starved: Mutex::default(),
+        ran: AtomicBool::new(ran),
+    };
     std::thread::scope(|scope| {
         let (_until_the_end, over) = channel();
         scope.spawn(move || watch::keep_watched(folder, means.exe, &over));
@@ -236,15 +244,19 @@ impl Keeper<'_> {
 
     fn run_partition(&self, charge: &PartitionCharge) -> LastEnd {
         match self.try_partition(charge) {
-            Outcome::Ended(how) => LastEnd {
-                at_unix_ns: now(),
-                program: Some(how),
-                reason: match how {
+            Outcome::Ended(how) => {
+                let how_it_ended = match how {
                     ProgramEnd::Exit(code) => format!("its program ended with {code}"),
                     ProgramEnd::Signal(number) => format!("its program was ended by signal {number}"),
-                },
-                console: Vec::new(),
-            },
+                };
+                let reason = match self.starved.lock().unwrap_or_else(PoisonError::into_inner).take() {
+                    Some(victim) => {
+                        format!("{how_it_ended}: {}", victim.words(charge.spec.resources.memory))
+                    }
+                    None => how_it_ended,
+                };
+                LastEnd { at_unix_ns: now(), program: Some(how), reason, console: Vec::new() }
+            }
             Outcome::Failed(Failed { reason, console, .. }) => {
                 LastEnd { at_unix_ns: now(), program: None, reason, console }
             }
@@ -316,6 +328,9 @@ impl Keeper<'_> {
                 state.process = process::named(pid);
                 state.engine = Some(engine.to_owned());
             }),
+            Event::MemoryRanOut(victim) => {
+                *self.starved.lock().unwrap_or_else(PoisonError::into_inner) = Some(victim);
+            }
             Event::Placed(given) => self.note(|state| state.given = Some(*given)),
             Event::Started => {
                 started.store(true, Ordering::SeqCst);
