@@ -176,7 +176,7 @@ fn watched(words: &[OsString]) -> ExitCode {
         return failed("watch: wanted the folder of a set as argument");
     };
     let held = std::io::stdin().as_fd().try_clone_to_owned().map_err(|error| error.to_string());
-    let watched = held.and_then(|held| watch(&set, held.into(), Path::new(OWN_FILE)));
+    let watched = held.and_then(|held| watch(&set, &held.into(), Path::new(OWN_FILE)));
     ended(watched.map_err(|error| format!("watch: {error}")))
 }
 

@@ -290,7 +290,7 @@ impl Works<'_> {
         }
         // What ran a moment ago may have failed since.
         self.look(tell)?;
-        if !watch::is_wanted(&self.wanted.set) {
+        if !watch::is_wanted(self.wanted.set) {
             return watch::end(path).map_err(UpError::Broke);
         }
         watch::begin(path, self.wanted.exe)

@@ -92,13 +92,13 @@ pub fn keep_watched(kept: &Path, exe: &Path, over: &Receiver<()>) {
 ///
 /// # Errors
 /// When the set's folder is not ours, or the file cannot be written.
-pub fn watch(set: &Path, held: File, exe: &Path) -> Result<(), String> {
+pub fn watch(set: &Path, held: &File, exe: &Path) -> Result<(), String> {
     root::check_private(set).map_err(|error| error.to_string())?;
     let own = process::own().ok_or("this process cannot be found in /proc")?;
     let text = serde_json::to_vec(&own).map_err(|error| error.to_string())?;
-    write_own_name(&held, &text).map_err(|error| format!("{}: {error}", set.join(WATCH_FILE).display()))?;
+    write_own_name(held, &text).map_err(|error| format!("{}: {error}", set.join(WATCH_FILE).display()))?;
     let mut started: Vec<Child> = Vec::new();
-    while is_in_place(set, &held) {
+    while is_in_place(set, held) {
         // One that was not waited for would look alive.
         reap(&mut started);
         let kept = folder::kept(set);
@@ -106,7 +106,7 @@ pub fn watch(set: &Path, held: File, exe: &Path) -> Result<(), String> {
         if lost.is_empty() && kept.iter().all(|name| status::phase(&set.join(name)).0.is_final()) {
             break;
         }
-        started.extend(replace(set, &held, &lost, exe));
+        started.extend(replace(set, held, &lost, exe));
         std::thread::sleep(LOOK_EVERY);
     }
     Ok(())
