@@ -106,6 +106,25 @@ fn a_kernel_panic_ends_it_with_the_last_words() {
 }
 
 #[test]
+fn memory_that_runs_out_is_told_with_who_had_most_of_it() {
+    if !guests_start() {
+        return;
+    }
+    // The program itself, and one that it started: its code stays what it is.
+    let script = "tail /dev/zero; exit 3";
+    for (words, code) in [(&["tail", "/dev/zero"][..], 137), (&["sh", "-c", script], 3)] {
+        let here = Here::new();
+        let output = here.run(&[&["--memory", "192MiB", "--"], words].concat());
+        assert_code(&output, code);
+        let said = complaint(&output);
+        let (_, largest) = said.split_once("memory ran out (192 MiB); the largest was tail (").expect(&said);
+        let mib: u64 = largest.split_once(" MiB)").expect(&said).0.parse().expect(&said);
+        assert!((40..192).contains(&mib), "{said}");
+        here.assert_nothing_left();
+    }
+}
+
+#[test]
 fn a_boot_that_takes_too_long_ends_in_time() {
     if !guests_start() {
         return;

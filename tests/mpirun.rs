@@ -165,6 +165,45 @@ fn a_library_that_does_not_load_is_an_error_and_nothing_is_taken_instead() {
     here.assert_nothing_left();
 }
 
+/// Over channels Open MPI would hang, or end with words that mislead.
+#[test]
+fn what_channels_do_not_carry_is_refused_at_once_with_the_reason() {
+    let (Some(program), Some(library)) = (ranks(), library()) else { return };
+    let library = library.to_str().expect("plain");
+    for (what, function, part) in [
+        ("spawn", "MPI_Comm_spawn", "start all of them with -n"),
+        ("window", "MPI_Win_create", "MPI_THREAD_SERIALIZED or less, or run with --transport tcp"),
+        ("memory", "MPI_Win_allocate", "MPI_THREAD_SERIALIZED or less, or run with --transport tcp"),
+    ] {
+        let here = Here::new();
+        let output = mpirun(&here, &["-n", "2", "--provider", library], program, &[what]);
+        assert_code(&output, 1);
+        let said = complaint(&output);
+        assert!(said.contains(&format!("bulkhead-fi: {function}: over channels, ")), "{said}");
+        assert!(said.contains(part), "{said}");
+        here.assert_nothing_left();
+    }
+    // Within a partition there is memory that all of its ranks have.
+    let here = Here::new();
+    let options = ["-n", "2", "--partitions", "1", "--provider", library];
+    let output = mpirun(&here, &options, program, &["memory"]);
+    assert_code(&output, 0);
+    assert!(lines(&output).contains(&"rank 1 was given 0 at level 3".to_owned()), "{}", text(&output));
+    here.assert_nothing_left();
+}
+
+#[test]
+fn over_tcp_windows_take_the_calls_of_all_threads() {
+    let Some(program) = ranks() else { return };
+    let here = Here::new();
+    for what in ["window", "memory"] {
+        let output = mpirun(&here, &["-n", "2", "--transport", "tcp"], program, &[what]);
+        assert_code(&output, 0);
+        assert!(lines(&output).contains(&"rank 1 was given 0 at level 3".to_owned()), "{}", text(&output));
+    }
+    here.assert_nothing_left();
+}
+
 /// Refused with this code and these words, before anything is made.
 #[track_caller]
 fn refused(options: &[&str], program: &str, arguments: &[&str], code: i32, part: &str) {

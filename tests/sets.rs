@@ -180,6 +180,23 @@ fn partitions_know_each_other_by_name() {
 }
 
 #[test]
+fn a_partition_whose_memory_runs_out_says_so() {
+    if !set_kit::guests_are_there() {
+        return;
+    }
+    let bench = Bench::real();
+    let text =
+        "[partition.a]\nprogram = [\"sh\", \"-c\", \"sleep 2; exec tail /dev/zero\"]\nmemory_mib = 192\n";
+    let file = bench.file("plant.toml", text);
+    assert_eq!(bench.up(&file).code, Some(0));
+    let last = bench.wait_for("a", Phase::Ended).last.expect("an end");
+    let wanted = "its program was ended by signal 9: memory ran out (192 MiB); the largest was tail (";
+    assert!(last.reason.starts_with(wanted), "{}", last.reason);
+    assert_eq!(bench.call(&["down"]).code, Some(0));
+    assert_eq!(bench.left(), Vec::<String>::new());
+}
+
+#[test]
 fn what_fails_undoes_all_that_was_started() {
     for (program, part) in [
         ("program = [\"/bin/sh\", \"-c\", \"echo why >&2; exit 3\"]", "ended with 3\n  stderr: why"),
@@ -236,6 +253,10 @@ fn bad_files_start_nothing() {
         ),
         ("[partition.a]\nprogram = [\"/bin/true\"]\nrw = [\"/no/such/folder\"]\n", "/no/such/folder"),
         ("[partition.a]\nprogram = [\"/bin/true\"]\ncpus = \"two\"\n", "line 4: invalid type"),
+        (
+            "[partition.a]\nprogram = [\"/bin/true\"]\nmemory_mib = 100\n",
+            "line 4: partition.a.memory_mib: a guest boots with at least 128 MiB, got 100 MiB",
+        ),
     ] {
         let file = bench.file("plant.toml", text);
         let told = bench.up(&file);
@@ -244,6 +265,30 @@ fn bad_files_start_nothing() {
         assert_eq!(bench.left(), Vec::<String>::new(), "{text}");
     }
     assert_eq!(bench.up(&bench.path("missing.toml")).code, Some(2));
+}
+
+/// What the file alone tells, and what only this host can tell.
+#[test]
+fn all_that_is_wrong_is_told_at_once_in_the_order_of_the_file() {
+    let bench = Bench::pretending();
+    let by_file = "[partition.b]\nprogram = [\"/bin/true\"]\ncpu = 1\n[partition.a]\nprogram = [\"/bin/true\"]\n\
+                   cpus = 0\nafter = [\"nobody\"]\n";
+    let by_host = "[partition.b]\nprogram = [\"/no/such/program\"]\n[partition.a]\nprogram = [\"/bin/true\"]\n\
+                   user = \"nobody-of-that-name\"\npin = \"8191\"\n";
+    for (text, wanted) in [
+        (by_file, &["line 4: unknown field", "line 7: partition.a.cpus", "line 8: partition.a.after"][..]),
+        (by_host, &["line 2: partition.b", "line 6: partition.a.user", "line 7: partition.a.pin"]),
+    ] {
+        let file = bench.file("plant.toml", text);
+        let told = bench.up(&file);
+        assert_eq!(told.code, Some(2), "{told:?}");
+        let lines: Vec<&str> = told.err.lines().collect();
+        assert_eq!(lines.len(), wanted.len(), "{}", told.err);
+        for (line, wanted) in lines.iter().zip(wanted) {
+            assert!(line.contains(&format!("{}: {wanted}", file.display())), "{wanted}: {}", told.err);
+        }
+        assert_eq!(bench.left(), Vec::<String>::new());
+    }
 }
 
 #[test]

@@ -243,3 +243,95 @@ fn eight_real_guests_survive_twenty_kills() {
     }
     rehearse(&Scene::new(Bench::real(), 8, "memory_mib = 192\n"), 20);
 }
+
+/// A keeper and what it keeps is killed; the watcher, another keeper or both find that, and nobody calls `up`.
+#[test]
+fn a_killed_keeper_is_started_again_as_its_policy_says() {
+    let bench = Bench::pretending();
+    let text = "[network.control]\n\
+                [partition.a]\nprogram = [\"/bin/sleep\", \"1000\"]\nrestart = \"always\"\nrestart_limit = 2\n\
+                networks = [\"control\"]\n\
+                [partition.b]\nprogram = [\"/bin/sleep\", \"1000\"]\n";
+    let file = bench.file("crash.toml", text);
+    let told = bench.up(&file);
+    assert_eq!(told.code, Some(0), "{told:?}");
+    let set = bench.ps().expect("it is up");
+    let (watcher, b) = (set.watcher_pid.expect("a watcher"), set.partitions[1].clone());
+    let again = |restarts: u32| {
+        let until = Instant::now() + PATIENCE;
+        loop {
+            let a = bench.wait_for("a", Phase::Running);
+            if a.restarts == restarts {
+                return a;
+            }
+            assert!(Instant::now() < until, "a is not started again: {a:?}");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    };
+    let first = again(0);
+    let killed = Instant::now();
+    kill(first.keeper_pid.expect("a keeper"));
+    let second = again(1);
+    assert!(killed.elapsed() > Duration::from_secs(1), "the back-off of the policy is kept");
+    assert!(first.pid != second.pid && first.keeper_pid != second.keeper_pid);
+    assert_eq!(second.last.map(|last| last.reason).as_deref(), Some("its keeper was killed"));
+
+    // The watcher itself: a keeper starts another one, which goes on.
+    kill(watcher);
+    let until = Instant::now() + PATIENCE;
+    while bench.ps().expect("it is up").watcher_pid.is_none_or(|pid| pid == watcher) {
+        assert!(Instant::now() < until, "nobody watches any more");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    // The limit counts over all keepers.
+    kill(second.keeper_pid.expect("a keeper"));
+    kill(again(2).keeper_pid.expect("a keeper"));
+    let failed = bench.wait_for("a", Phase::Failed);
+    let why = failed.last.expect("an end").reason;
+    assert_eq!(why, "its keeper was killed; started again 2 times without a good run");
+
+    // What is not to be started again is not, and says so; a switch is.
+    kill(b.keeper_pid.expect("a keeper"));
+    let switch = bench.ps().expect("it is up").switches.remove(0);
+    kill(switch.keeper_pid.expect("a keeper"));
+    bench.wait_for("b", Phase::Lost);
+    let until = Instant::now() + PATIENCE;
+    loop {
+        let now = bench.ps().expect("it is up").switches.remove(0);
+        assert!(now.phase != Phase::Running || now.pid.is_some(), "{now:?}");
+        if now.phase == Phase::Running && now.pid != switch.pid && now.restarts == 1 {
+            break;
+        }
+        assert!(Instant::now() < until, "the switch is not started again: {now:?}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    bench.wait_for("b", Phase::Lost);
+    let shown = bench.call(&["ps"]).out;
+    assert!(shown.contains("control.0 running"), "{shown}");
+    assert!(shown.contains("b: its keeper was killed; bulkhead up starts both anew"), "{shown}");
+    assert_eq!(bench.call(&["down"]).code, Some(0));
+    assert_eq!(bench.left(), Vec::<String>::new());
+}
+
+/// All of a set's processes at once: nobody is left to start anything again, nothing is left of what ran.
+#[test]
+fn watchers_and_keepers_killed_together_leave_nothing() {
+    let bench = Bench::pretending();
+    let text = "[partition.a]\nprogram = [\"/bin/sleep\", \"1000\"]\nrestart = \"always\"\n";
+    let file = bench.file("crash.toml", text);
+    assert_eq!(bench.up(&file).code, Some(0));
+    let set = bench.ps().expect("it is up");
+    kill(set.watcher_pid.expect("a watcher"));
+    kill(set.partitions[0].keeper_pid.expect("a keeper"));
+    bench.wait_for("a", Phase::Lost);
+    let until = Instant::now() + PATIENCE;
+    while !bench.processes().is_empty() {
+        assert!(Instant::now() < until, "left behind: {:?}", bench.processes());
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    // `up` brings both back, and `down` ends both for good.
+    assert_eq!(bench.up(&file).code, Some(0));
+    assert!(bench.ps().expect("it is up").watcher_pid.is_some());
+    assert_eq!(bench.call(&["down"]).code, Some(0));
+    assert_eq!(bench.left(), Vec::<String>::new());
+}

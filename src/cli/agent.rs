@@ -6,6 +6,7 @@
 //!  bulkhead wall …                               becomes a program that sees only what it is given; wall-users beside it
 //!  bulkhead reaper DIR                           undoes what a crashed run left behind
 //!  bulkhead keeper FOLDER                        keeps a partition or a switch of a set
+//!  bulkhead watch SET                            starts keepers of a set that were killed again
 //!  bulkhead undo STATE SET                       undoes what a killed `up` had begun
 //!  bulkhead janitor FOLDER                       removes a remote agent's folder when the agent has ended
 //!  bulkhead placement-trial SEED COUNT           asked and given placement of random partitions, on this host
@@ -35,6 +36,7 @@ use crate::partition::network::switch;
 use crate::partition::place::trial;
 use crate::partition::set::down::undo_after_death;
 use crate::partition::set::keeper::{Means, keep};
+use crate::partition::set::watch::watch;
 use crate::platforms::Cancel;
 use crate::platforms::ssh::janitor::{Janitor, janitor_main};
 use crate::platforms::{agent, facts, reaper, vm, wall};
@@ -69,6 +71,7 @@ pub fn take_over() -> Option<ExitCode> {
         Some(wall::VERB) => Some(wall::main(std::env::args_os().skip(2).collect())),
         Some(wall::USERS_VERB) => Some(wall::hold_users()),
         Some("keeper") => Some(kept(&words)),
+        Some("watch") => Some(watched(&words)),
         Some("undo") => Some(undone(&words)),
         Some("placement-trial") => Some(try_placement(words.get(1..).unwrap_or_default())),
         _ if vm::init::is_guest() => vm::init::guest_main(counter_rate, &execute_in_guest),
@@ -166,6 +169,15 @@ fn kept(words: &[OsString]) -> ExitCode {
     let exe = Path::new(OWN_FILE);
     let means = Means { cancel: &cancel, exe, counter_hz: counter_rate(), run: &partition::run::run };
     ended(keep(&folder, go, &means).map_err(|error| format!("keeper: {error}")))
+}
+
+fn watched(words: &[OsString]) -> ExitCode {
+    let Some(set) = words.get(1).map(PathBuf::from) else {
+        return failed("watch: wanted the folder of a set as argument");
+    };
+    let held = std::io::stdin().as_fd().try_clone_to_owned().map_err(|error| error.to_string());
+    let watched = held.and_then(|held| watch(&set, &held.into(), Path::new(OWN_FILE)));
+    ended(watched.map_err(|error| format!("watch: {error}")))
 }
 
 fn undone(words: &[OsString]) -> ExitCode {

@@ -11,7 +11,8 @@ use nix::unistd::geteuid;
 use super::ending::{Ending, OrStop, Verdict};
 use super::output;
 use super::set_args::{EmitFor, UpArgs};
-use crate::model::partition::set::{Charge, PartitionCharge, PartitionSet, Tools};
+use super::up::told;
+use crate::model::partition::set::{Charge, Faults, PartitionCharge, PartitionSet, Tools};
 use crate::partition::emit::{Emission, KERNEL_FILE, Manager, Prepared, emit, initrd_file, output_folder};
 use crate::partition::run::{Surroundings, can_be_left_alone, unattended};
 use crate::partition::set::resolve::kept;
@@ -35,9 +36,12 @@ pub fn run(
         EmitFor::Systemd => (Manager::Systemd, "systemd"),
     };
     // Nobody listens at the sockets of plugs, so it does not matter where they would be.
-    let kept = kept(set, tools, Path::new("/"));
-    let kept =
-        kept.map_err(|fault| anyhow!("{}: {}", args.file.display(), fault.in_text(text))).or_bad_input()?;
+    let mut faults = Faults::default();
+    let kept = kept(set, tools, Path::new("/"), &mut faults);
+    let faults = Vec::from(faults);
+    if !faults.is_empty() {
+        return Err(told(&args.file, text, faults)).or_bad_input();
+    }
     let charges = kept.into_iter().filter_map(|kept| match kept.charge {
         Charge::Partition(charge) => Some(*charge),
         Charge::Switch(_) => None,

@@ -8,7 +8,7 @@ use anyhow::bail;
 use super::args::PsArgs;
 use super::ending::{Ending, OrStop, Verdict};
 use super::output;
-use crate::model::partition::set::{PartitionStatus, Phase, SetStatus};
+use crate::model::partition::set::{PartitionStatus, Phase, Restart, SetStatus, SwitchStatus};
 use crate::partition::set::root::state_root;
 use crate::partition::set::status;
 use crate::report::text::{Paint, TextCell, TextTable, ascii, printable};
@@ -83,9 +83,8 @@ fn one(set: &SetStatus, width: usize, colour: bool) -> String {
     table.rows.push(head.map(|title| TextCell { text: title.to_owned(), paint: Paint::Bold }).to_vec());
     table.rows.extend(set.partitions.iter().map(row));
     text.push_str(&table.render(width, colour));
-    for switch in set.switches.iter().filter(|switch| switch.phase != Phase::Running) {
-        // Writing to a String cannot fail.
-        let _ = writeln!(text, "switch {} is {}", switch.name, switch.phase.word());
+    if !set.switches.is_empty() {
+        text.push_str(&switches(&set.switches).render(width, colour));
     }
     for channel in &set.channels {
         let state = match channel.state.as_str() {
@@ -99,7 +98,12 @@ fn one(set: &SetStatus, width: usize, colour: bool) -> String {
     for partition in set.partitions.iter().filter(|partition| partition.phase != Phase::Running) {
         if partition.phase == Phase::Lost {
             // What it said last is of an earlier start.
-            let _ = writeln!(text, "{}: its keeper was killed; bulkhead up starts both anew", partition.name);
+            let then = if partition.restart != Restart::Never && set.watcher_pid.is_some() {
+                "it is started again soon"
+            } else {
+                "bulkhead up starts both anew"
+            };
+            let _ = writeln!(text, "{}: its keeper was killed; {then}", partition.name);
         } else if let Some(last) = &partition.last {
             let _ = writeln!(text, "{}: {}", partition.name, printable(&last.reason, 400));
         }
@@ -107,14 +111,37 @@ fn one(set: &SetStatus, width: usize, colour: bool) -> String {
     text
 }
 
-fn row(partition: &PartitionStatus) -> Vec<TextCell> {
-    let paint = match partition.phase {
+fn switches(switches: &[SwitchStatus]) -> TextTable {
+    let mut table = TextTable::default();
+    let head = ["switch", "phase", "for", "pid", "restarts"];
+    table.rows.push(head.map(|title| TextCell { text: title.to_owned(), paint: Paint::Bold }).to_vec());
+    table.rows.extend(switches.iter().map(|switch| {
+        vec![
+            TextCell::plain(switch.name.clone()),
+            phase(switch.phase),
+            TextCell::plain(status::ago(switch.seconds)),
+            or_dash(switch.pid.map(|pid| pid.to_string())),
+            TextCell::plain(switch.restarts.to_string()),
+        ]
+    }));
+    table
+}
+
+fn phase(phase: Phase) -> TextCell {
+    let paint = match phase {
         Phase::Running => Paint::Green,
         Phase::Failed | Phase::Lost | Phase::Missing => Paint::Red,
         Phase::Starting | Phase::Waiting | Phase::Stopping => Paint::Yellow,
         Phase::Stopped | Phase::Ended => Paint::None,
     };
-    let or_dash = |text: Option<String>| TextCell::plain(text.unwrap_or_else(|| "-".to_owned()));
+    TextCell { text: phase.word().to_owned(), paint }
+}
+
+fn or_dash(text: Option<String>) -> TextCell {
+    TextCell::plain(text.unwrap_or_else(|| "-".to_owned()))
+}
+
+fn row(partition: &PartitionStatus) -> Vec<TextCell> {
     let cpus = match &partition.pin {
         Some(pin) => format!("{} on {pin}", partition.cpus),
         None => partition.cpus.to_string(),
@@ -122,7 +149,7 @@ fn row(partition: &PartitionStatus) -> Vec<TextCell> {
     let addresses = (!partition.addresses.is_empty()).then(|| partition.addresses.join(", "));
     vec![
         TextCell::plain(partition.name.clone()),
-        TextCell { text: partition.phase.word().to_owned(), paint },
+        phase(partition.phase),
         TextCell::plain(status::ago(partition.seconds)),
         or_dash(partition.pid.map(|pid| pid.to_string())),
         TextCell::plain(cpus),

@@ -14,7 +14,7 @@ use indicatif::ProgressBar;
 use super::args::{SplitAt, UpArgs};
 use super::ending::{Ending, OrStop, Verdict};
 use super::{emit, interrupt, measure, output, ps};
-use crate::model::partition::set::{MAX_SET_BYTES, PartitionSet, Tools};
+use crate::model::partition::set::{Fault, MAX_SET_BYTES, PartitionSet, SetErrors, Tools};
 use crate::model::units::Nanos;
 use crate::partition::place::HostTopology;
 use crate::partition::set::root::state_root;
@@ -24,12 +24,11 @@ use crate::partition::set::up::{Step, UpError, Wanted, shown, up};
 /// Brings a set up, shows how far it is, prints what runs.
 pub fn run(args: &UpArgs) -> Verdict {
     let text = read(&args.file).or_bad_input()?;
-    let name = args.file.display();
     let mut set = parse(&args.file, &text).or_bad_input()?;
     if args.split == Some(SplitAt::Node) {
         let host = HostTopology::of_this_host().map_err(anyhow::Error::msg).or_lacking()?;
         let split = over_nodes(&set, &host);
-        set = split.map_err(|fault| anyhow!("{name}: {}", fault.in_text(&text))).or_bad_input()?;
+        set = split.map_err(|fault| told(&args.file, &text, vec![fault])).or_bad_input()?;
     }
     let file = args.file.canonicalize().or_bad_input()?;
     let exe = std::env::current_exe().context("the program's own file cannot be found").or_lacking()?;
@@ -53,7 +52,7 @@ pub fn run(args: &UpArgs) -> Verdict {
     progress.finish();
     match outcome {
         Ok(()) => {}
-        Err(UpError::Fault(fault)) => return Err(anyhow!("{name}: {}", fault.in_text(&text))).or_bad_input(),
+        Err(UpError::Faults(faults)) => return Err(told(&args.file, &text, faults)).or_bad_input(),
         Err(UpError::Interrupted) => return Ok(Ending::Interrupted),
         Err(error @ UpError::Lacking(_)) => return Err(error).or_lacking(),
         Err(error @ UpError::Broke(_)) => return Err(error).or_broke(),
@@ -66,7 +65,12 @@ pub fn run(args: &UpArgs) -> Verdict {
 /// The set in a file.
 pub fn parse(path: &Path, text: &str) -> anyhow::Result<PartitionSet> {
     let stem = path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
-    PartitionSet::from_toml(text, &stem).map_err(|error| anyhow!("{}: {error}", path.display()))
+    PartitionSet::from_toml(text, &stem).map_err(|errors| anyhow!(errors.in_file(path)))
+}
+
+/// Faults of a file's set, a line each.
+pub fn told(file: &Path, text: &str, faults: Vec<Fault>) -> anyhow::Error {
+    anyhow!(SetErrors::of(faults, text).in_file(file))
 }
 
 /// A file that is no longer than a set may be, or one byte more, so that the parser sees and refuses it.

@@ -5,8 +5,8 @@
 use bulkhead::model::channel_party::{PartyAnswer, Seen};
 use bulkhead::model::clock_wire::{Answer, Question};
 use bulkhead::model::histogram::Histogram;
-use bulkhead::model::partition::{FromGuest, LONGEST_MESSAGE, ProgramEnd, Stream, ToGuest};
-use bulkhead::model::units::Nanos;
+use bulkhead::model::partition::{FromGuest, LONGEST_MESSAGE, ProgramEnd, Stream, ToGuest, Victim};
+use bulkhead::model::units::{Bytes, Nanos};
 use bulkhead::platforms::ledger::Thing;
 use bulkhead::platforms::link::encode;
 use bulkhead::platforms::vm::guest::GuestConfig;
@@ -214,6 +214,9 @@ pub fn partition() -> Seeds {
         FromGuest::Ready { protocol: 1, cpus: 2, memory_bytes: 1 << 30, free_bytes: 1 << 29 },
         FromGuest::Refused { code: 127, reason: "not found".to_owned() },
         FromGuest::OutputEnds { stream: Stream::Output, bytes: u64::MAX },
+        FromGuest::MemoryRanOut {
+            victim: Victim { name: "tail".to_owned(), memory: Bytes::from_bytes(1 << 27) },
+        },
         FromGuest::Ended { how: ProgramEnd::Signal(9) },
     ];
     let told =

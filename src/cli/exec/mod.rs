@@ -95,7 +95,7 @@ fn execute(args: &ExecArgs, begun: Instant) -> Result<u8> {
             // Nobody waits for it any more.
             let _ = was_passed.send(number);
         }
-        on_event(&event);
+        on_event(&event, &spec);
     });
     if let Some(raw) = &raw {
         raw.leave();
@@ -149,10 +149,13 @@ pub fn take_streams() -> io::Result<Streams> {
 }
 
 /// Says what the user is to know at once.
-pub fn on_event(event: &Event) {
+pub fn on_event(event: &Event, spec: &PartitionSpec) {
     match event {
         Event::Trying if output::stderr_is_terminal() => {
             output::say("bulkhead: trying whether KVM works, once per boot of this host");
+        }
+        Event::MemoryRanOut(victim) => {
+            output::say(&format!("bulkhead: {}: {}", spec.name, victim.words(spec.resources.memory)));
         }
         Event::Unwritable { stream, why } => {
             let which = if *stream == Stream::Error { "standard error" } else { "standard output" };

@@ -9,7 +9,7 @@ use anyhow::{Context, Result};
 use serde::Serialize;
 
 use crate::cli::output;
-use crate::model::partition::{CardSpec, Difference, DiskSpec, Given, PartitionSpec, Resources};
+use crate::model::partition::{CardSpec, Difference, DiskSpec, Given, PartitionSpec, Resources, Victim};
 use crate::model::units::Nanos;
 use crate::partition::place::differences;
 use crate::partition::run::{Event, Outcome};
@@ -23,6 +23,9 @@ pub struct Seen {
     guest_free_bytes: Option<u64>,
     start_ns: Option<Nanos>,
     given: Option<Given>,
+    /// Who was killed because memory had run out.
+    #[serde(rename = "memory_ran_out")]
+    starved: Option<Victim>,
 }
 
 #[derive(Debug, Serialize)]
@@ -55,6 +58,7 @@ impl Seen {
                 self.guest_free_bytes = Some(*free_bytes);
             }
             Event::Started => self.start_ns = Some(Nanos::from_duration(since)),
+            Event::MemoryRanOut(victim) => self.starved = Some(victim.clone()),
             Event::Trying | Event::Passed { .. } | Event::Unwritable { .. } => {}
         }
     }

@@ -10,7 +10,7 @@ use super::args::{ExecArgs, Net, ProgramArgs, ResourceArgs};
 use super::terminal;
 use crate::model::partition::{
     Bind, CardSpec, Content, DiskSpec, Files, PartitionSpec, Priority, Program, Resources, UserIds, Word,
-    is_name,
+    boots_with, is_name,
 };
 use crate::model::units::{Bytes, Mebibytes};
 use crate::partition::set::visit::Visit;
@@ -19,8 +19,6 @@ use crate::platforms::vm::toolbox::memory_for;
 
 /// What a partition gets unless said otherwise, less what a guest's system takes (see `memory_for`).
 const USUAL_MEMORY: Bytes = Bytes::from_bytes(768 << 20);
-/// Least memory a guest boots with.
-const LEAST_MIB: u64 = 128;
 
 /// The partition that was asked for; `visit` is its place in the network of a set, if it has one.
 pub fn partition(args: &ExecArgs, visit: Option<&Visit>) -> Result<PartitionSpec> {
@@ -195,7 +193,7 @@ fn resources(args: &ResourceArgs) -> Result<Resources> {
 
 /// Memory of a partition: a [`size`] with which a guest boots.
 pub fn memory(text: &str) -> Result<Mebibytes> {
-    size("--memory", text, LEAST_MIB)
+    boots_with(size("--memory", text, 1)?).map_err(|problem| anyhow!("--memory {text}: {problem}"))
 }
 
 /// `512MiB`, `512M`, `2GiB`, `2G`: whole mebibytes, all powers of two, at least so many of them.

@@ -18,7 +18,9 @@ exec, programs see the host's files read-only with a throw-away layer on top; pa
 through. Standard input goes to rank 0. Partitions see nothing but each other.
 
 With channels every rank must come to its channel; one that does not is an error, nothing slower is taken in its \
-place. Ctrl-C asks Open MPI to end the ranks; what has not ended 10 s later, or at the second Ctrl-C, is ended.
+place. They do not carry MPI_Comm_spawn, and windows (MPI_Win_create and its like) over several partitions only \
+where MPI was initialised with MPI_THREAD_SERIALIZED or less: both are refused at once; --transport tcp has such \
+windows. Ctrl-C asks Open MPI to end the ranks; what has not ended 10 s later, or at the second Ctrl-C, is ended.
 
 Examples:
   bulkhead mpirun -n 4 -- ./solver --steps 1000

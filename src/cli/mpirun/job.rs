@@ -96,7 +96,14 @@ impl Job {
         let count = self.layout.per_partition().len();
         let one = |place: usize| {
             let argv = if place == 0 {
-                words(found.launcher, &self.layout, self.transport, yields, &self.program.argv)
+                words(
+                    found.launcher,
+                    &self.layout,
+                    found.library,
+                    yields,
+                    &self.program.argv,
+                    &self.program.env,
+                )
             } else {
                 [AGENT_PATH, "agent", "mpi-wait"].map(|word| word.as_bytes().to_vec()).to_vec()
             };

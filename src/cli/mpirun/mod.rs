@@ -99,7 +99,9 @@ fn execute(args: &MpirunArgs) -> Result<u8> {
             // Nobody waits for it any more.
             let _ = was_passed.send(*number);
         }
-        on_event(event);
+        if let Some(member) = members.get(number) {
+            on_event(event, member);
+        }
     };
     let end = together::run(&team, streams, &around, &orders, &mut tell, &mut watch);
     progress.finish();

@@ -10,6 +10,20 @@ use crate::model::units::{Bytes, Mebibytes};
 /// Highest number of a CPU or a memory node that is accepted: what Linux is built for at most.
 pub const HIGHEST_NUMBER: u32 = 8191;
 
+/// Least memory a guest boots with.
+pub const LEAST_MEMORY: Mebibytes = Mebibytes::from_mib(128);
+
+/// Memory with which a guest boots.
+///
+/// # Errors
+/// What is wanted, and what was got.
+pub fn boots_with(memory: Mebibytes) -> Result<Mebibytes, String> {
+    if memory >= LEAST_MEMORY {
+        return Ok(memory);
+    }
+    Err(format!("a guest boots with at least {} MiB, got {} MiB", LEAST_MEMORY.get(), memory.get()))
+}
+
 /// What a partition is granted. What is not set is left to the host.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Resources {

@@ -10,6 +10,7 @@
 //!    │ ─────────── NobodyReads ─────────►│   the host's reader is gone: the program's writes are to fail
 //!    │ ◄────────── InputUnread ──────────│   the program has closed its standard input
 //!    │ ◄─────── OutputEnds × 2 ──────────│   so many bytes came out of it
+//!    │ ◄─────── MemoryRanOut ────────────│   if a process was killed for want of memory, once
 //!    │ ◄─────────── Ended ───────────────│   exit code or signal
 //!    │ ──────────── Bye ────────────────►│   the guest ends
 //! ```
@@ -17,6 +18,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::program::TerminalSize;
+use crate::model::units::{Bytes, Mebibytes};
 
 /// Version of these messages; both ends are the same program, so another one is a mistake.
 pub const PROGRAM_PROTOCOL: u32 = 1;
@@ -105,11 +107,37 @@ pub enum FromGuest {
         /// Bytes since the start.
         bytes: u64,
     },
+    /// The kernel killed processes for want of memory while the program ran.
+    MemoryRanOut {
+        /// The largest of them.
+        victim: Victim,
+    },
     /// The program has ended; both of its streams have, or will within a second.
     Ended {
         /// How.
         how: ProgramEnd,
     },
+}
+
+/// A process that was killed because memory had run out.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Victim {
+    /// Its name as the kernel has it; empty when that is not known.
+    pub name: String,
+    /// What it had of the memory.
+    #[serde(rename = "memory_bytes")]
+    pub memory: Bytes,
+}
+
+impl Victim {
+    /// What is said of it, in a partition with so much memory.
+    pub fn words(&self, memory: Mebibytes) -> String {
+        let whole = memory.get();
+        match (self.name.as_str(), self.memory.get() >> 20) {
+            ("", _) => format!("memory ran out ({whole} MiB)"),
+            (name, mib) => format!("memory ran out ({whole} MiB); the largest was {name} ({mib} MiB)"),
+        }
+    }
 }
 
 /// How a program ended.

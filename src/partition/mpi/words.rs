@@ -7,6 +7,7 @@ use std::net::Ipv4Addr;
 use std::os::unix::ffi::OsStringExt;
 use std::path::Path;
 
+use super::found::LIBRARY;
 use super::layout::Layout;
 use super::{AGENT_PATH, TOKEN};
 use crate::model::partition::Word;
@@ -45,13 +46,15 @@ pub fn address_with_prefix(place: usize) -> String {
     format!("{}/{PREFIX}", address(place))
 }
 
-/// Words of the launcher that starts `command` with this layout. `yields` when there are more ranks than CPUs somewhere.
+/// Words of the launcher that starts `command` with this layout, over channels with the folder of their library, over TCP
+/// without. `env` is the user's. `yields` when there are more ranks than CPUs somewhere.
 pub fn words(
     launcher: &Path,
     layout: &Layout,
-    transport: Transport,
+    library: Option<&Path>,
     yields: bool,
     command: &[Word],
+    env: &[(Word, Word)],
 ) -> Vec<Word> {
     let hosts = (0..).zip(layout.per_partition()).map(|(place, slots)| format!("{}:{slots}", address(place)));
     let hosts: Vec<String> = hosts.collect();
@@ -75,9 +78,9 @@ pub fn words(
     if yields {
         add(&["--mca", "mpi_yield_when_idle", "1"]);
     }
-    let how: &[(&str, &str)] = match transport {
+    let how: &[(&str, &str)] = match library {
         // Named one by one, so that a library that does not load is an error and nothing else is taken in its place.
-        Transport::Channel => {
+        Some(_) => {
             &[
                 ("pml", "cm"),
                 ("mtl", "ofi"),
@@ -87,10 +90,27 @@ pub fn words(
                 ("osc", "sm,pt2pt"),
             ]
         }
-        Transport::Tcp => &[("pml", "ob1"), ("btl", "self,vader,tcp"), ("btl_tcp_if_include", &network)],
+        None => {
+            &[
+                ("pml", "ob1"),
+                ("btl", "self,vader,tcp"),
+                ("btl_tcp_if_include", &network),
+                // Windows of Open MPI's own over messages take one thread's calls only, those of UCX all threads'.
+                ("osc", "sm,ucx,pt2pt"),
+            ]
+        }
     };
     for (name, value) in how {
         add(&["--mca", name, value]);
+    }
+    // Ranks have the library from their first moment: it refuses what it cannot carry before Open MPI tries. The loader
+    // would take other paths for several ones.
+    let refuses =
+        library.map(|folder| folder.join(LIBRARY)).and_then(|path| path.to_str().map(str::to_owned));
+    if let Some(path) = refuses.filter(|path| !path.contains([' ', ':'])) {
+        let users = env.iter().find(|(name, _)| name == b"LD_PRELOAD");
+        let others = users.map(|(_, value)| format!(":{}", String::from_utf8_lossy(value)));
+        add(&["-x", &format!("LD_PRELOAD={path}{}", others.unwrap_or_default())]);
     }
     add(&["--"]);
     words.extend(command.iter().cloned());
@@ -138,11 +158,12 @@ mod tests {
     fn the_launcher_is_told_where_and_how() {
         let layout = Layout::of(3, Some(2)).unwrap();
         let command = [b"./a.out".to_vec(), b"-x".to_vec()];
-        let said = |transport| {
-            let words = words(Path::new("/usr/bin/orterun"), &layout, transport, true, &command);
+        let env = [(b"LD_PRELOAD".to_vec(), b"/mine.so".to_vec())];
+        let said = |library| {
+            let words = words(Path::new("/usr/bin/orterun"), &layout, library, true, &command, &env);
             words.iter().map(|word| String::from_utf8_lossy(word).into_owned()).collect::<Vec<_>>().join(" ")
         };
-        let channel = said(Transport::Channel);
+        let channel = said(Some(Path::new("/lib/b")));
         assert!(channel.starts_with("/usr/bin/orterun --host 10.77.1.1:2,10.77.1.2:1 -np 3 "), "{channel}");
         assert!(channel.contains("--mca mtl_ofi_provider_include bulkhead"), "{channel}");
         assert!(channel.contains("--mca osc sm,pt2pt"), "UCX would take TCP without a word: {channel}");
@@ -150,7 +171,10 @@ mod tests {
             channel.contains("mpi_yield_when_idle 1") && channel.ends_with(" -- ./a.out -x"),
             "{channel}"
         );
-        let tcp = said(Transport::Tcp);
+        assert!(channel.contains("-x LD_PRELOAD=/lib/b/libbulkhead-fi.so:/mine.so --"), "{channel}");
+        assert!(!said(Some(Path::new("/lib b"))).contains("LD_PRELOAD"));
+        let tcp = said(None);
+        assert!(!tcp.contains("LD_PRELOAD"), "{tcp}");
         assert!(tcp.contains("--mca btl_tcp_if_include 10.77.1.0/24") && !tcp.contains("ofi"), "{tcp}");
     }
 

@@ -26,7 +26,7 @@ use std::time::Duration;
 
 use crate::model::experiment::Accelerator;
 use crate::model::partition::network::NamedAddress;
-use crate::model::partition::{Given, PartitionSpec, ProgramEnd, Stream, TerminalSize};
+use crate::model::partition::{Given, PartitionSpec, ProgramEnd, Stream, TerminalSize, Victim};
 use crate::model::units::Hertz;
 use crate::platforms::ledger::Ledger;
 
@@ -124,6 +124,8 @@ pub enum Event {
         /// Why.
         why: String,
     },
+    /// A process in it was killed because memory had run out.
+    MemoryRanOut(Victim),
 }
 
 /// How a partition ended.

@@ -17,7 +17,7 @@ use super::inbox::is_ending;
 use super::relay::{Input, Output};
 use super::{Event, Failed, Order, Streams};
 use crate::model::partition::{
-    FromGuest, LONGEST_MESSAGE, LONGEST_TEXT, PROGRAM_PROTOCOL, ProgramEnd, Stream, ToGuest,
+    FromGuest, LONGEST_MESSAGE, LONGEST_TEXT, PROGRAM_PROTOCOL, ProgramEnd, Stream, ToGuest, Victim,
 };
 use crate::platforms::console::harmless;
 use crate::platforms::link::{Decoder, LinkError, decode, encode};
@@ -73,6 +73,8 @@ pub struct Talk<'a> {
     seen: u64,
     /// A signal that should end the program and was not passed on yet.
     unanswered: bool,
+    /// Whether it was told that memory ran out.
+    starved: bool,
     tell: &'a mut dyn FnMut(Event),
 }
 
@@ -116,6 +118,7 @@ impl<'a> Talk<'a> {
             deadline: Some(begin.deadline),
             seen: 0,
             unanswered: false,
+            starved: false,
             tell: begin.tell,
         })
     }
@@ -186,6 +189,12 @@ impl<'a> Talk<'a> {
             (Phase::Running | Phase::Draining(_), FromGuest::Passed { number }) => {
                 self.unanswered = false;
                 (self.tell)(Event::Passed { number });
+                Ok(())
+            }
+            (Phase::Running, FromGuest::MemoryRanOut { victim }) if !self.starved => {
+                self.starved = true;
+                let name: String = victim.name.chars().take(LONGEST_TEXT).collect();
+                (self.tell)(Event::MemoryRanOut(Victim { name: harmless(name.as_bytes()), ..victim }));
                 Ok(())
             }
             (Phase::Running, FromGuest::InputUnread) => {

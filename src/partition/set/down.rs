@@ -14,7 +14,7 @@ use nix::sys::signal::Signal;
 
 use super::folder::{self, LockError, SetFolder, Work};
 use super::keeper::STOP_GRACE;
-use super::{channels, process, resolve, root};
+use super::{channels, process, resolve, root, watch};
 use crate::model::partition::set::{PartitionSet, ProcessName};
 use crate::platforms::ledger;
 
@@ -62,6 +62,7 @@ pub enum DownError {
 /// When it is not there, somebody works on it, or something is left.
 pub fn down(state_root: &Path, name: &str, tell: &mut dyn FnMut(Gone)) -> Result<(), DownError> {
     let folder = SetFolder::take(state_root, name, Work::Down, false)?;
+    watch::end(folder.path()).map_err(DownError::Left)?;
     end(folder.path(), &folder::kept(folder.path()), Manner::Ask, tell).map_err(DownError::Left)?;
     folder.remove().map_err(|error| DownError::Left(error.to_string()))
 }
@@ -72,6 +73,9 @@ pub fn down(state_root: &Path, name: &str, tell: &mut dyn FnMut(Gone)) -> Result
 /// What is left, and why.
 pub fn undo(folder: &Path, manner: Manner) -> Result<Vec<String>, String> {
     let Some(undertaking) = folder::read_undertaking(folder) else { return Ok(Vec::new()) };
+    if undertaking.fresh {
+        watch::end(folder)?;
+    }
     let begun = if undertaking.fresh { folder::kept(folder) } else { undertaking.starts };
     end(folder, &begun, manner, &mut |_| ())?;
     channels::sweep(folder).map_err(|error| format!("the memory of channels: {error}"))?;

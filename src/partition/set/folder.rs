@@ -5,6 +5,7 @@
 //!    lock                 held by the `up`, `down` or undo that works on the set; says who that is
 //!    set.json             the set as resolved
 //!    up.json              what an `up` is about to start; gone when it has
+//!    watch.json           there when keepers are watched; locked by who watches, says who that is
 //!    p/plc/               a partition: charge.json keeper.json state.json stdout.log stderr.log started.jsonl
 //!    n/control.0/         a switch of a network: charge.json keeper.json state.json
 //!    l/control.0/         its link: the sockets of its plugs
@@ -26,6 +27,8 @@ use crate::model::partition::is_name;
 use crate::model::partition::set::{Charge, KeptState, ProcessName, SetRecord, Undertaking};
 use crate::platforms::own_folder::{OwnFolder, own_file};
 
+/// There when a set is watched.
+pub const WATCH_FILE: &str = "watch.json";
 /// Longest file of a set's folder that is read.
 const MOST_BYTES: u64 = 4 << 20;
 /// How long a holder that is about to let go (or only begins) is waited for.
@@ -45,6 +48,8 @@ pub enum Work {
     Down,
     /// Undoes what an `up` that died had started.
     Undo,
+    /// Starts keepers in the places of those that were killed.
+    Replace,
 }
 
 /// What a lock says.
@@ -113,7 +118,7 @@ impl SetFolder {
             }
             let holder = holder(&path);
             let patience = match (work, holder.as_ref().map(|holder| holder.work)) {
-                (_, Some(Work::Undo)) => UNDO_WAIT,
+                (_, Some(Work::Undo | Work::Replace)) => UNDO_WAIT,
                 // An `up` that is being killed closes its files one after the other: its end is seen before its lock
                 // is free.
                 (Work::Undo, Some(Work::Up)) if has_begun(&path, holder.as_ref()) => UNDO_WAIT,
@@ -188,6 +193,7 @@ impl Holder {
             Work::Up => "up",
             Work::Down => "down",
             Work::Undo => "the undoing of an up that died",
+            Work::Replace => "the replacing of a keeper that was killed",
         };
         format!("{work}, process {}", self.process.pid)
     }
@@ -266,6 +272,11 @@ files! {
     read_keeper write_keeper "keeper.json" ProcessName;
     /// How that stands.
     read_state write_state "state.json" KeptState;
+}
+
+/// Who watches a set, or did last.
+pub fn read_watcher(folder: &Path) -> Option<ProcessName> {
+    read(&folder.join(WATCH_FILE))
 }
 
 /// The `up` has come to its end.

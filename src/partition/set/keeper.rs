@@ -1,6 +1,7 @@
 //! The keeper: a process of its own for each partition and each switch of a set. It starts what it keeps, writes down how
 //! that stands, starts it again as the policy says, and ends it when it is told to. Nothing else knows of the partition;
-//! when the keeper is killed, the kernel ends its partition with it, and only that.
+//! when the keeper is killed, the kernel ends its partition with it, and only that. A keeper that is started in its place
+//! (`watch.rs`) takes that for an end like any other.
 //!
 //! ```text
 //!  `go` on stdin ─► charge.json ─► Starting ─► Running ─► its end ─► last word ─► exit
@@ -24,9 +25,10 @@ use super::logs::Log;
 use super::process;
 use super::root;
 use super::switch;
+use super::watch;
 use crate::model::partition::network::NamedAddress;
 use crate::model::partition::set::{Charge, KeptState, LastEnd, PartitionCharge, Phase, Restart};
-use crate::model::partition::{PartitionSpec, ProgramEnd};
+use crate::model::partition::{PartitionSpec, ProgramEnd, Victim};
 use crate::model::units::{Hertz, Nanos};
 use crate::partition::run::{Event, Failed, Order, Orders, Outcome, Streams, Surroundings};
 use crate::platforms::Cancel;
@@ -77,6 +79,8 @@ pub(super) struct Keeper<'a> {
     pub folder: &'a Path,
     pub means: &'a Means<'a>,
     state: Mutex<KeptState>,
+    /// Who was killed for want of memory in this run.
+    starved: Mutex<Option<Victim>>,
     ran: AtomicBool,
 }
 
@@ -96,6 +100,8 @@ pub fn keep(folder: &Path, go: OwnedFd, means: &Means<'_>) -> Result<(), String>
     let charge = folder::read_charge(folder);
     let charge = charge.ok_or_else(|| format!("{} does not say what is to be kept", folder.display()))?;
     let own = process::own().ok_or("this process cannot be found in /proc")?;
+    let before = folder::read_state(folder);
+    let (restarts, in_a_row) = before.as_ref().map_or((0, 0), |before| (before.restarts, before.in_a_row));
     let state = KeptState {
         phase: Phase::Starting,
         since_unix_ns: now(),
@@ -103,23 +109,35 @@ pub fn keep(folder: &Path, go: OwnedFd, means: &Means<'_>) -> Result<(), String>
         process: None,
         engine: None,
         given: None,
-        restarts: 0,
+        restarts,
+        in_a_row,
         last: None,
     };
     folder::write_state(folder, &state).map_err(|error| format!("{}: {error}", folder.display()))?;
-    let keeper = Keeper { folder, means, state: Mutex::new(state), ran: AtomicBool::new(false) };
-    match &charge {
-        Charge::Partition(charge) => {
-            let policy =
-                Policy { restart: charge.restart, limit: charge.restart_limit, back_off: FIRST_BACK_OFF };
-            keeper.keep_on(policy, &|| keeper.run_partition(charge));
-        }
-        Charge::Switch(charge) => {
-            let policy = Policy { restart: Restart::Always, limit: u32::MAX, back_off: FIRST_BACK_OFF };
-            keeper.keep_on(policy, &|| switch::run(&keeper, charge));
-        }
-    }
+    let ran = before.as_ref().is_some_and(|before| before.phase != Phase::Starting || restarts > 0);
+    let keeper = Keeper {
+        folder,
+        means,
+        state: Mutex::new(state),
+        starved: Mutex::default(),
+        ran: AtomicBool::new(ran),
+    };
+    std::thread::scope(|scope| {
+        let (_until_the_end, over) = channel();
+        scope.spawn(move || watch::keep_watched(folder, means.exe, &over));
+        keeper.keep_what(&charge, before.as_ref().map(loss));
+    });
     Ok(())
+}
+
+/// The end of what was kept by a keeper that was killed, and how long it had lasted.
+fn loss(before: &KeptState) -> (LastEnd, Duration) {
+    let reason = "its keeper was killed".to_owned();
+    let lasted = match before.phase {
+        Phase::Running => now().saturating_sub(before.since_unix_ns).to_duration(),
+        _ => Duration::ZERO,
+    };
+    (LastEnd { at_unix_ns: now(), program: None, reason, console: Vec::new() }, lasted)
 }
 
 impl Keeper<'_> {
@@ -141,52 +159,75 @@ impl Keeper<'_> {
         self.note(|state| state.phase = Phase::Running);
     }
 
-    fn keep_on(&self, policy: Policy, once: &dyn Fn() -> LastEnd) {
-        let mut in_a_row = 0;
+    fn keep_what(&self, charge: &Charge, lost: Option<(LastEnd, Duration)>) {
+        match charge {
+            Charge::Partition(charge) => {
+                let policy =
+                    Policy { restart: charge.restart, limit: charge.restart_limit, back_off: FIRST_BACK_OFF };
+                self.keep_on(policy, lost, &|| self.run_partition(charge));
+            }
+            Charge::Switch(charge) => {
+                let policy = Policy { restart: Restart::Always, limit: u32::MAX, back_off: FIRST_BACK_OFF };
+                self.keep_on(policy, lost, &|| switch::run(self, charge));
+            }
+        }
+    }
+
+    fn keep_on(&self, policy: Policy, mut lost: Option<(LastEnd, Duration)>, once: &dyn Fn() -> LastEnd) {
         loop {
             let begun = Instant::now();
-            let end = once();
-            let well = end.program == Some(ProgramEnd::Exit(0));
-            let resting = if end.program.is_some() { Phase::Ended } else { Phase::Failed };
+            let (end, lasted) = lost.take().unwrap_or_else(|| (once(), begun.elapsed()));
+            let (phase, in_a_row) = self.judge(policy, end, lasted);
             self.note(|state| {
-                state.process = None;
-                state.last = Some(end);
+                state.phase = phase;
+                state.in_a_row = in_a_row;
             });
-            if self.means.cancel.is_cancelled() {
-                return self.note(|state| state.phase = Phase::Stopped);
+            if phase != Phase::Waiting {
+                return;
             }
-            if begun.elapsed() > GOOD_RUN {
-                in_a_row = 0;
-            }
-            let wanted = match policy.restart {
-                Restart::Never => false,
-                Restart::OnFailure => !well,
-                Restart::Always => true,
-            };
-            // What never ran would not run the next time, and `up` waits for an answer.
-            if !wanted || !self.ran.load(Ordering::SeqCst) {
-                return self.note(|state| state.phase = resting);
-            }
-            if in_a_row >= policy.limit {
-                return self.note(|state| {
-                    state.phase = Phase::Failed;
-                    if let Some(last) = &mut state.last {
-                        last.reason =
-                            format!("{}; started again {in_a_row} times without a good run", last.reason);
-                    }
-                });
-            }
-            self.note(|state| state.phase = Phase::Waiting);
             let doubled = policy.back_off.saturating_mul(1 << in_a_row.min(10));
             if !self.rest(doubled.min(LONGEST_BACK_OFF)) {
                 return self.note(|state| state.phase = Phase::Stopped);
             }
-            in_a_row += 1;
             self.note(|state| {
                 state.restarts = state.restarts.saturating_add(1);
+                state.in_a_row = in_a_row.saturating_add(1);
                 state.phase = Phase::Starting;
             });
         }
+    }
+
+    /// What follows an end, and how often it was started again in a row by then.
+    fn judge(&self, policy: Policy, end: LastEnd, lasted: Duration) -> (Phase, u32) {
+        let well = end.program == Some(ProgramEnd::Exit(0));
+        let resting = if end.program.is_some() { Phase::Ended } else { Phase::Failed };
+        let mut in_a_row = 0;
+        self.note(|state| {
+            state.process = None;
+            state.last = Some(end);
+            in_a_row = if lasted > GOOD_RUN { 0 } else { state.in_a_row };
+        });
+        if self.means.cancel.is_cancelled() {
+            return (Phase::Stopped, in_a_row);
+        }
+        let wanted = match policy.restart {
+            Restart::Never => false,
+            Restart::OnFailure => !well,
+            Restart::Always => true,
+        };
+        // What never ran would not run the next time, and `up` waits for an answer.
+        if !wanted || !self.ran.load(Ordering::SeqCst) {
+            return (resting, in_a_row);
+        }
+        if in_a_row < policy.limit {
+            return (Phase::Waiting, in_a_row);
+        }
+        self.note(|state| {
+            if let Some(last) = &mut state.last {
+                last.reason = format!("{}; started again {in_a_row} times without a good run", last.reason);
+            }
+        });
+        (Phase::Failed, in_a_row)
     }
 
     /// False when it was told to stop meanwhile.
@@ -203,15 +244,19 @@ impl Keeper<'_> {
 
     fn run_partition(&self, charge: &PartitionCharge) -> LastEnd {
         match self.try_partition(charge) {
-            Outcome::Ended(how) => LastEnd {
-                at_unix_ns: now(),
-                program: Some(how),
-                reason: match how {
+            Outcome::Ended(how) => {
+                let how_it_ended = match how {
                     ProgramEnd::Exit(code) => format!("its program ended with {code}"),
                     ProgramEnd::Signal(number) => format!("its program was ended by signal {number}"),
-                },
-                console: Vec::new(),
-            },
+                };
+                let reason = match self.starved.lock().unwrap_or_else(PoisonError::into_inner).take() {
+                    Some(victim) => {
+                        format!("{how_it_ended}: {}", victim.words(charge.spec.resources.memory))
+                    }
+                    None => how_it_ended,
+                };
+                LastEnd { at_unix_ns: now(), program: Some(how), reason, console: Vec::new() }
+            }
             Outcome::Failed(Failed { reason, console, .. }) => {
                 LastEnd { at_unix_ns: now(), program: None, reason, console }
             }
@@ -283,6 +328,9 @@ impl Keeper<'_> {
                 state.process = process::named(pid);
                 state.engine = Some(engine.to_owned());
             }),
+            Event::MemoryRanOut(victim) => {
+                *self.starved.lock().unwrap_or_else(PoisonError::into_inner) = Some(victim);
+            }
             Event::Placed(given) => self.note(|state| state.given = Some(*given)),
             Event::Started => {
                 started.store(true, Ordering::SeqCst);

@@ -4,6 +4,7 @@
 //!  up ─┬─► keeper of plc ──► QEMU        no daemon: `up` and `down` come and go, keepers stay
 //!      ├─► keeper of db ───► QEMU
 //!      ├─► keeper of control.0 ─► switch
+//!      ├─► watcher: starts keepers that were killed again; they do the same for it
 //!      └─► undo: waits for the death of `up`, undoes what it had begun
 //!
 //!  ps, down ─► the folder of the set ─► who keeps what, how that stands; a lock says who works on it
@@ -23,3 +24,4 @@ pub mod status;
 mod switch;
 pub mod up;
 pub mod visit;
+pub mod watch;

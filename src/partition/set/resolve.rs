@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::channels;
 use crate::model::partition::set::{
-    ChannelEntry, Charge, Fault, HostNode, HostSize, PartitionCharge, PartitionEntry, PartitionSet,
+    ChannelEntry, Charge, Fault, Faults, HostNode, HostSize, PartitionCharge, PartitionEntry, PartitionSet,
     SwitchCharge, Tools, USER_NETWORK, Wiring, ascending,
 };
 use crate::model::partition::{
@@ -43,12 +43,10 @@ pub fn links(network: &str, links: u8) -> impl Iterator<Item = String> {
     (0..links).map(move |link| format!("{network}.{link}"))
 }
 
-/// Everything that is to be kept for `set`, whose folder is `folder`.
-///
-/// # Errors
-/// What cannot be told from the file alone: users, paths that become too long.
-pub fn kept(set: &PartitionSet, tools: &Tools, folder: &Path) -> Result<Vec<Kept>, Fault> {
-    let wiring = set.wiring()?;
+/// Everything that is to be kept for `set`, whose folder is `folder`, but for what is at fault by what cannot be told from
+/// the file alone: users, paths that become too long.
+pub fn kept(set: &PartitionSet, tools: &Tools, folder: &Path, faults: &mut Faults) -> Vec<Kept> {
+    let wiring = faults.value(set.wiring()).unwrap_or_default();
     let mut kept = Vec::new();
     for (name, network) in &set.networks {
         let Some(wires) = wiring.get(name) else { continue };
@@ -61,12 +59,14 @@ pub fn kept(set: &PartitionSet, tools: &Tools, folder: &Path) -> Result<Vec<Kept
             });
         }
     }
-    for name in ascending(&set.partitions)? {
+    for name in faults.value(ascending(&set.partitions)).unwrap_or_default() {
         let Some(entry) = set.partitions.get(&name) else { continue };
-        let cards = cards(set, &name, entry, &wiring, folder)?;
+        let cards = faults.value(cards(set, &name, entry, &wiring, folder));
+        let content = faults.value(content(&name, entry));
+        let (Some(cards), Some(content)) = (cards, content) else { continue };
         let spec = PartitionSpec {
             name: name.clone(),
-            content: content(&name, entry)?,
+            content,
             resources: resources(entry),
             disks: entry.disks.clone(),
             cards,
@@ -87,7 +87,7 @@ pub fn kept(set: &PartitionSet, tools: &Tools, folder: &Path) -> Result<Vec<Kept
             charge: Charge::Partition(Box::new(charge)),
         });
     }
-    Ok(kept)
+    kept
 }
 
 /// Where the two switches of a doubled network meet: the first waits for the second.
@@ -268,10 +268,17 @@ mod tests {
         }
     }
 
+    fn resolved(set: &PartitionSet, folder: &Path) -> Result<Vec<Kept>, Vec<Fault>> {
+        let mut faults = Faults::default();
+        let kept = kept(set, &tools(), folder, &mut faults);
+        let faults = Vec::from(faults);
+        if faults.is_empty() { Ok(kept) } else { Err(faults) }
+    }
+
     #[test]
     fn switches_come_first_then_partitions_after_those_they_wait_for() {
         let set = PartitionSet::from_toml(TEXT, "s").expect("a set");
-        let kept = kept(&set, &tools(), Path::new("/run/b/s")).expect("resolved");
+        let kept = resolved(&set, Path::new("/run/b/s")).expect("resolved");
         let folders: Vec<&str> = kept.iter().map(|kept| kept.folder.as_str()).collect();
         assert_eq!(folders, ["n/a.0", "n/a.1", "p/y", "p/x"]);
         assert_eq!(kept[3].after, ["n/a.0", "n/a.1", "p/y"]);
@@ -298,7 +305,7 @@ mod tests {
         let text = "[partition.z]\nprogram = [\"/bin/true\"]\n[channel.b]\nwriter = \"x\"\nreaders = [\"y\"]\nsize_mib = 2\n\
                     [channel.a]\nwriter = \"y\"\nreaders = [\"x\"]\nsize_mib = 4\n";
         let set = PartitionSet::from_toml(&format!("{TEXT}{text}"), "s").expect("a set");
-        let kept = kept(&set, &tools(), Path::new("/run/b/s")).expect("resolved");
+        let kept = resolved(&set, Path::new("/run/b/s")).expect("resolved");
         let sections = |folder: &str| -> Vec<String> {
             let charge = &kept.iter().find(|kept| kept.folder == folder).expect("kept").charge;
             let Charge::Partition(charge) = charge else { panic!("a partition") };
@@ -316,13 +323,14 @@ mod tests {
     #[test]
     fn what_only_the_host_can_tell_is_told() {
         let set = PartitionSet::from_toml(&TEXT.replace("root", "no-such-user"), "s").expect("a set");
-        let fault = kept(&set, &tools(), Path::new("/run")).expect_err("no user");
+        let fault = resolved(&set, Path::new("/run")).expect_err("no user").remove(0);
         assert_eq!(
             (fault.path.join("."), fault.problem.contains("no user")),
             ("partition.x.user".to_owned(), true)
         );
         let set = PartitionSet::from_toml(TEXT, "s").expect("a set");
-        let fault = kept(&set, &tools(), Path::new(&format!("/{}", "a".repeat(100)))).expect_err("too long");
+        let fault =
+            resolved(&set, Path::new(&format!("/{}", "a".repeat(100)))).expect_err("too long").remove(0);
         assert!(fault.problem.contains("at most 107"), "{}", fault.problem);
         let host = host_size();
         assert!(!host.cpus.numbers().is_empty() && host.memory.get() > 1 << 26, "{host:?}");
@@ -331,7 +339,7 @@ mod tests {
     #[test]
     fn what_keepers_are_told_reads_back_the_same() {
         let set = PartitionSet::from_toml(TEXT, "s").expect("a set");
-        for kept in kept(&set, &tools(), Path::new("/run/b/s")).expect("resolved") {
+        for kept in resolved(&set, Path::new("/run/b/s")).expect("resolved") {
             let text = serde_json::to_vec(&kept.charge).expect("written");
             assert_eq!(serde_json::from_slice::<Charge>(&text).expect("read"), kept.charge);
         }

@@ -55,8 +55,7 @@ pub fn over_nodes(set: &PartitionSet, host: &HostTopology) -> Result<PartitionSe
             }
         }
     }
-    split.check()?;
-    Ok(split)
+    split.check().into_iter().next().map_or(Ok(split), Err)
 }
 
 fn parts(
@@ -107,11 +106,12 @@ fn parts(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::partition::set::SetErrors;
     use crate::partition::place::big_host;
 
     fn split(text: &str) -> Result<PartitionSet, String> {
         let set = PartitionSet::from_toml(text, "s").expect("a set");
-        over_nodes(&set, &big_host()).map_err(|fault| fault.in_text(text).to_string())
+        over_nodes(&set, &big_host()).map_err(|fault| SetErrors::of(vec![fault], text).to_string())
     }
 
     #[test]

@@ -33,7 +33,9 @@ pub fn phase(folder: &Path) -> (Phase, Option<KeptState>) {
     match &state {
         Some(state) if state.phase.is_final() => (state.phase, Some(state.clone())),
         _ if process::is_alive(&keeper) => {
-            (state.as_ref().map_or(Phase::Starting, |state| state.phase), state)
+            // What one that was killed wrote is not how this one stands.
+            let own = state.as_ref().filter(|state| state.keeper == keeper);
+            (own.map_or(Phase::Starting, |state| state.phase), state)
         }
         // Its last word may have come between the two looks.
         _ => match folder::read_state(folder) {
@@ -57,6 +59,7 @@ pub fn status(state_root: &Path, name: &str) -> Option<SetStatus> {
         set: name.to_owned(),
         file: record.file.clone(),
         busy: folder::busy(&path),
+        watcher_pid: folder::read_watcher(&path).filter(process::is_alive).map(|process| process.pid),
         partitions: partitions.collect(),
         switches: switches(&record.set, &path),
         channels: channels(&record.set, &path),
@@ -76,27 +79,36 @@ fn address(network: &str, wires: &Wiring, name: &str) -> Option<String> {
 
 fn partition(name: &str, entry: &PartitionEntry, folder: &Path, addresses: Vec<String>) -> PartitionStatus {
     let (phase, state) = phase(folder);
-    let since =
-        state.as_ref().filter(|_| phase != Phase::Missing).map_or(keeper::now(), |state| state.since_unix_ns);
-    let alive = |process: &_| process::is_alive(process);
-    let running = state.as_ref().and_then(|state| state.process.clone()).filter(alive);
     PartitionStatus {
         name: name.to_owned(),
         phase,
-        seconds: keeper::now().saturating_sub(since).to_duration().as_secs(),
-        pid: running.map(|process| process.pid),
-        keeper_pid: folder::read_keeper(folder).filter(alive).map(|process| process.pid),
+        seconds: seconds(phase, state.as_ref()),
+        pid: running(state.as_ref()),
+        keeper_pid: folder::read_keeper(folder).filter(process::is_alive).map(|process| process.pid),
         engine: state.as_ref().and_then(|state| state.engine.clone()),
         cpus: entry.cpus,
         pin: entry.pin.as_ref().map(ToString::to_string),
         memory_mib: entry.memory_mib,
         node: entry.node,
+        restart: entry.restart,
         restarts: state.as_ref().map_or(0, |state| state.restarts),
         addresses,
         last: state.as_ref().and_then(|state| state.last.clone()),
         given: state.and_then(|state| state.given),
         folder: folder.to_owned(),
     }
+}
+
+/// Since when it has been in this phase.
+fn seconds(phase: Phase, state: Option<&KeptState>) -> u64 {
+    let since = state.filter(|_| phase != Phase::Missing).map_or(keeper::now(), |state| state.since_unix_ns);
+    keeper::now().saturating_sub(since).to_duration().as_secs()
+}
+
+/// Number of its process, if that lives.
+fn running(state: Option<&KeptState>) -> Option<u32> {
+    let process = state.and_then(|state| state.process.as_ref());
+    process.filter(|process| process::is_alive(process)).map(|process| process.pid)
 }
 
 fn switches(set: &PartitionSet, path: &Path) -> Vec<SwitchStatus> {
@@ -106,9 +118,19 @@ fn switches(set: &PartitionSet, path: &Path) -> Vec<SwitchStatus> {
         .flat_map(|(name, network)| resolve::links(name, network.links).collect::<Vec<_>>());
     links
         .map(|link| {
-            let (phase, state) = phase(&path.join("n").join(&link));
-            let process = state.and_then(|state| state.process).filter(process::is_alive);
-            SwitchStatus { name: link, phase, pid: process.map(|process| process.pid) }
+            let folder = path.join("n").join(&link);
+            let (phase, state) = phase(&folder);
+            let pid = running(state.as_ref());
+            SwitchStatus {
+                name: link,
+                // One that was killed does not run, also before its keeper has seen that.
+                phase: if phase == Phase::Running && pid.is_none() { Phase::Waiting } else { phase },
+                seconds: seconds(phase, state.as_ref()),
+                pid,
+                keeper_pid: folder::read_keeper(&folder).filter(process::is_alive).map(|process| process.pid),
+                restarts: state.as_ref().map_or(0, |state| state.restarts),
+                last: state.and_then(|state| state.last),
+            }
         })
         .collect()
 }

@@ -9,28 +9,23 @@
 
 use std::fmt::Write as _;
 use std::fs;
-use std::io::{self, Write as _};
+use std::io;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
-
-use nix::fcntl::OFlag;
 
 use super::down::{self, Gone, Manner};
 use super::folder::{self, LockError, SetFolder, Work};
-use super::keeper::GO;
 use super::resolve::{self, Kept};
-use super::{channels, process, root, status};
+use super::{channels, process, root, status, watch};
 use crate::model::partition::set::{
-    Charge, Fault, KeptState, PartitionSet, Phase, SET_SCHEMA, SetRecord, Tools, Undertaking,
+    Charge, Fault, Faults, KeptState, PartitionSet, Phase, SET_SCHEMA, SetRecord, Tools, Undertaking,
 };
 use crate::model::partition::{ProgramEnd, SectionSpec};
 use crate::partition::place;
 use crate::partition::run;
 use crate::platforms::Cancel;
-use crate::platforms::held_process::mark;
 use crate::platforms::reaper::Reaper;
-use crate::platforms::spawn::{Bond, own_cpus, spawn};
+use crate::platforms::spawn::own_cpus;
 
 /// How often it is looked how far the others are.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
@@ -84,7 +79,7 @@ pub enum Step {
 pub enum UpError {
     /// The file is wrong, or asks for what is not there.
     #[error("{0:?}")]
-    Fault(Fault),
+    Faults(Vec<Fault>),
     /// QEMU, a guest kernel or what belongs to it is not on this host.
     #[error("{0}")]
     Lacking(String),
@@ -111,12 +106,9 @@ pub enum UpError {
 /// Why it is not; nothing that this call started runs then.
 pub fn up(wanted: &Wanted<'_>, cancel: &Cancel, tell: &mut dyn FnMut(Step)) -> Result<(), UpError> {
     let path = wanted.state_root.join(&wanted.set.name);
-    wanted.set.check_on(&resolve::host_size()).map_err(UpError::Fault)?;
-    let kept = resolve::kept(wanted.set, wanted.tools, &path).map_err(UpError::Fault)?;
+    let kept = checked(wanted, &path).map_err(UpError::Faults)?;
     for one in &kept {
         if let Charge::Partition(charge) = &one.charge {
-            let fault = |failed: run::Failed| Fault::new(&["partition", &charge.spec.name], failed.reason);
-            run::check(&charge.spec).map_err(|failed| UpError::Fault(fault(failed)))?;
             for remark in place::remarks(&charge.spec.resources, &charge.spec.disks) {
                 tell(Step::Remark(one.folder.clone(), remark));
             }
@@ -138,6 +130,21 @@ pub fn up(wanted: &Wanted<'_>, cancel: &Cancel, tell: &mut dyn FnMut(Step)) -> R
     undoer.goodbye();
     let _ = fs::remove_dir(wanted.state_root);
     outcome
+}
+
+/// What is to be kept, if this host can hold it; all that is wrong otherwise.
+fn checked(wanted: &Wanted<'_>, folder: &Path) -> Result<Vec<Kept>, Vec<Fault>> {
+    let mut faults = Faults::default();
+    let kept = resolve::kept(wanted.set, wanted.tools, folder, &mut faults);
+    let mut all = wanted.set.check_on(&resolve::host_size());
+    for one in &kept {
+        if let Charge::Partition(charge) = &one.charge {
+            let fault = |failed: run::Failed| Fault::new(&["partition", &charge.spec.name], failed.reason);
+            faults.note(run::check(&charge.spec).map_err(fault));
+        }
+    }
+    all.extend(Vec::from(faults));
+    if all.is_empty() { Ok(kept) } else { Err(all) }
 }
 
 fn work(
@@ -282,7 +289,12 @@ impl Works<'_> {
             std::thread::sleep(LOOK_EVERY);
         }
         // What ran a moment ago may have failed since.
-        self.look(tell)
+        self.look(tell)?;
+        if !watch::is_wanted(self.wanted.set) {
+            return watch::end(path).map_err(UpError::Broke);
+        }
+        watch::begin(path, self.wanted.exe)
+            .map_err(|error| UpError::Broke(format!("who watches the keepers cannot be started: {error}")))
     }
 
     /// Folders in which plugs of partitions listen.
@@ -406,20 +418,12 @@ fn failure(name: &str, phase: Phase, state: Option<&KeptState>, folder: &Path) -
     text
 }
 
-/// Starts a keeper. It begins only when it has been written down who it is; when this process dies before, it ends.
+/// Makes the folder of a part, and starts its keeper.
 fn start(set: &Path, kept: &Kept, exe: &Path) -> io::Result<()> {
     let folder = set.join(&kept.folder);
-    let own = root::make_private(&folder)?;
+    root::make_private(&folder)?;
     folder::write_charge(&folder, &kept.charge)?;
-    let (read, mut go) = io::pipe()?;
-    let log = own.file("keeper.log", OFlag::O_CREAT | OFlag::O_WRONLY | OFlag::O_APPEND)?;
-    let mut command = Command::new(exe);
-    command.arg("keeper").arg(&folder).current_dir("/").stdin(read).stdout(Stdio::null()).stderr(log);
-    mark(&mut command, own.path());
-    let child = spawn(command, Bond::OutlivesUs, None)?;
-    let name = process::named(child.id()).ok_or_else(|| io::Error::other("its keeper ended at once"))?;
-    folder::write_keeper(&folder, &name)?;
-    go.write_all(&[GO])
+    watch::start_keeper(&folder, exe).map(drop)
 }
 
 /// A part in words: `p/plc` is `plc`, `n/control.0` is `switch control.0`.

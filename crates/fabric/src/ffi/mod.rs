@@ -8,6 +8,7 @@ pub mod endpoint;
 pub mod entry;
 pub mod info;
 pub mod queue;
+pub mod refusal;
 pub mod tagged;
 pub mod types;
 pub mod vector;

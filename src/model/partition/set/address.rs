@@ -5,7 +5,7 @@ use std::fmt;
 use std::net::Ipv4Addr;
 use std::str::FromStr;
 
-use super::{Fault, PartitionSet, USER_NETWORK};
+use super::{Fault, Faults, PartitionSet, USER_NETWORK};
 use crate::model::partition::network::NamedAddress;
 use crate::model::units::Bytes;
 
@@ -106,11 +106,19 @@ impl PartitionSet {
     /// # Errors
     /// Addresses that are there twice, or no addresses at all.
     pub fn wiring(&self) -> Result<BTreeMap<String, Wiring>, Fault> {
-        let subnets = self.subnets()?;
-        subnets
-            .into_iter()
-            .map(|(name, subnet)| Ok((name.clone(), Wiring { subnet, members: self.members(&name)? })))
-            .collect()
+        let mut faults = Faults::default();
+        let wiring = self.wire(&mut faults);
+        Vec::from(faults).into_iter().next().map_or(Ok(wiring), Err)
+    }
+
+    /// The same with all that is wrong; what is at fault is left out.
+    pub(super) fn wire(&self, faults: &mut Faults) -> BTreeMap<String, Wiring> {
+        let subnets = self.subnets(faults);
+        let wired = |(name, subnet): (String, Subnet)| {
+            let members = self.members(&name, faults);
+            (name, Wiring { subnet, members })
+        };
+        subnets.into_iter().map(wired).collect()
     }
 
     /// By which names partition `name` finds whom: all that share a network with it, and itself.
@@ -127,38 +135,31 @@ impl PartitionSet {
         Ok(names)
     }
 
-    fn subnets(&self) -> Result<BTreeMap<String, Subnet>, Fault> {
+    fn subnets(&self, faults: &mut Faults) -> BTreeMap<String, Subnet> {
         let mut taken: BTreeMap<String, Subnet> = BTreeMap::new();
         for (name, entry) in &self.networks {
-            let Some(text) = &entry.subnet else { continue };
-            let fault = |problem: String| Fault::new(&["network", name, "subnet"], problem);
-            let subnet: Subnet = text.parse().map_err(fault)?;
-            if subnet.overlaps(QEMUS_OWN) {
-                return Err(fault(format!("{subnet} are addresses of network \"{USER_NETWORK}\"")));
+            match entry.subnet.as_ref().map(|text| usable(text, &taken)) {
+                Some(Ok(subnet)) => {
+                    taken.insert(name.clone(), subnet);
+                }
+                Some(Err(problem)) => faults.add(&["network", name, "subnet"], problem),
+                None => {}
             }
-            if let Some((other, there)) = taken.iter().find(|(_, there)| there.overlaps(subnet)) {
-                return Err(fault(format!(
-                    "{subnet} and {there} of network \"{other}\" are in part the same addresses"
-                )));
-            }
-            taken.insert(name.clone(), subnet);
         }
-        for name in self.networks.keys() {
-            if taken.contains_key(name) {
-                continue;
-            }
+        for (name, _) in self.networks.iter().filter(|(_, entry)| entry.subnet.is_none()) {
             let mut usual = (1..=u8::MAX)
                 .map(|third| Subnet { base: u32::from_be_bytes([10, 77, third, 0]), prefix: 24 });
             let free = usual.find(|subnet| !taken.values().any(|there| there.overlaps(*subnet)));
-            let subnet = free.ok_or_else(|| {
-                Fault::new(&["network", name], "no addresses are left: write subnet = \"…\"")
-            })?;
+            let Some(subnet) = free else {
+                faults.add(&["network", name], "no addresses are left: write subnet = \"…\"");
+                continue;
+            };
             taken.insert(name.clone(), subnet);
         }
-        Ok(taken)
+        taken
     }
 
-    fn members(&self, network: &str) -> Result<BTreeMap<String, Member>, Fault> {
+    fn members(&self, network: &str, faults: &mut Faults) -> BTreeMap<String, Member> {
         let mut members = BTreeMap::new();
         let mut taken: BTreeMap<u8, &str> = BTreeMap::new();
         let mut waiting = BTreeSet::new();
@@ -171,22 +172,35 @@ impl PartitionSet {
                 if let Some(other) = taken.insert(number, name) {
                     let problem =
                         format!("number {number} of network \"{network}\" is that of partition \"{other}\"");
-                    return Err(Fault::new(&["partition", name, "card"], problem));
+                    faults.add(&["partition", name, "card"], problem);
                 }
                 members.insert(name.clone(), Member { number, bytes_per_s: plug.bytes_per_s });
             }
         }
         for (name, bytes_per_s) in waiting {
             let free = (1..=HIGHEST_MEMBER).find(|number| !taken.contains_key(number));
-            let number = free.ok_or_else(|| {
-                Fault::new(
-                    &["partition", name, "networks"],
-                    format!("network \"{network}\" is full: it has room for {HIGHEST_MEMBER}"),
-                )
-            })?;
+            let Some(number) = free else {
+                let problem = format!("network \"{network}\" is full: it has room for {HIGHEST_MEMBER}");
+                faults.add(&["partition", name, "networks"], problem);
+                continue;
+            };
             taken.insert(number, name);
             members.insert(name.to_owned(), Member { number, bytes_per_s });
         }
-        Ok(members)
+        members
+    }
+}
+
+/// The addresses that a network asks for, if they are nobody else's.
+fn usable(text: &str, taken: &BTreeMap<String, Subnet>) -> Result<Subnet, String> {
+    let subnet: Subnet = text.parse()?;
+    if subnet.overlaps(QEMUS_OWN) {
+        return Err(format!("{subnet} are addresses of network \"{USER_NETWORK}\""));
+    }
+    match taken.iter().find(|(_, there)| there.overlaps(subnet)) {
+        Some((other, there)) => {
+            Err(format!("{subnet} and {there} of network \"{other}\" are in part the same addresses"))
+        }
+        None => Ok(subnet),
     }
 }

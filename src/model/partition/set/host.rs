@@ -1,6 +1,6 @@
 //! What a set needs of a host, held against what the host has: never more memory than there is.
 
-use super::{Fault, PartitionSet};
+use super::{Fault, Faults, PartitionSet};
 use crate::model::partition::NumberList;
 use crate::model::units::{Bytes, Mebibytes};
 
@@ -29,44 +29,35 @@ pub struct HostNode {
 }
 
 impl PartitionSet {
-    /// Whether a host can hold the whole set.
-    ///
-    /// # Errors
-    /// The first key that asks for what the host does not have.
-    pub fn check_on(&self, host: &HostSize) -> Result<(), Fault> {
+    /// All keys that ask for what a host does not have.
+    pub fn check_on(&self, host: &HostSize) -> Vec<Fault> {
         let online = host.cpus.numbers();
+        let mut faults = Faults::default();
         for (name, entry) in &self.partitions {
-            let at = |key: &str| vec!["partition".to_owned(), name.clone(), key.to_owned()];
-            let fault = |key: &str, problem: String| Err(Fault { path: at(key), problem });
+            let mut fault = |key: &str, problem: String| faults.add(&["partition", name, key], problem);
             let missing = entry.pin.iter().flat_map(NumberList::numbers).find(|cpu| !online.contains(cpu));
             if let Some(cpu) = missing {
-                return fault("pin", format!("CPU {cpu} is not there, or not ours: there are {}", host.cpus));
+                fault("pin", format!("CPU {cpu} is not there, or not ours: there are {}", host.cpus));
             }
             if entry.cpus as usize > online.len() {
-                return fault(
-                    "cpus",
-                    format!("{} CPUs are more than the {} there are", entry.cpus, online.len()),
-                );
+                fault("cpus", format!("{} CPUs are more than the {} there are", entry.cpus, online.len()));
             }
             if let Some(node) = entry.node
                 && !host.nodes.iter().any(|there| there.number == node)
                 && !(node == 0 && host.nodes.is_empty())
             {
                 let there = NumberList::of(host.nodes.iter().map(|node| node.number));
-                return fault("node", format!("there is no memory node {node}: there are {there}"));
+                fault("node", format!("there is no memory node {node}: there are {there}"));
             }
         }
-        self.check_memory(host)
-    }
-
-    fn check_memory(&self, host: &HostSize) -> Result<(), Fault> {
-        self.fits(host.memory, "this host has", |_| true)?;
-        self.channels_fit(host.memory)?;
+        // Without the partitions the channels are not asked about.
+        let whole = self.fits(host.memory, "this host has", |_| true);
+        faults.note(whole.and_then(|()| self.channels_fit(host.memory)));
         for node in &host.nodes {
             let words = format!("memory node {} has", node.number);
-            self.fits(node.memory, &words, |wanted| wanted == Some(node.number))?;
+            faults.note(self.fits(node.memory, &words, |wanted| wanted == Some(node.number)));
         }
-        Ok(())
+        faults.into()
     }
 
     /// The memory of channels comes on top of that of all partitions.

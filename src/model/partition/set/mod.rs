@@ -28,7 +28,7 @@ use crate::model::units::{Bytes, Mebibytes};
 pub use address::{HIGHEST_MEMBER, Member, Subnet, Wiring};
 pub use host::{HostNode, HostSize};
 pub use order::{ascending, dependants_first};
-pub use read::{Fault, MAX_SET_BYTES, SetError};
+pub use read::{Fault, Faults, MAX_SET_BYTES, SetError, SetErrors};
 pub use state::*;
 
 /// Most partitions of a set.
@@ -102,7 +102,7 @@ pub struct PartitionEntry {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(test, schemars(with = "Option<String>"))]
     pub pin: Option<NumberList>,
-    /// Memory, 64 MiB … 16 TiB.
+    /// Memory, 128 MiB … 16 TiB.
     pub memory_mib: Mebibytes,
     /// Host memory node that holds all of it.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -13,13 +13,24 @@ pub fn ascending(partitions: &BTreeMap<String, PartitionEntry>) -> Result<Vec<St
     let mut placed: BTreeSet<&str> = BTreeSet::new();
     while done.len() < partitions.len() {
         let ready = partitions.iter().find(|(name, entry)| {
-            !placed.contains(name.as_str()) && entry.after.iter().all(|other| placed.contains(other.as_str()))
+            !placed.contains(name.as_str()) && waits(partitions, name, entry, &placed).next().is_none()
         });
         let Some((name, _)) = ready else { return Err(told(partitions, &placed)) };
         placed.insert(name);
         done.push(name.clone());
     }
     Ok(done)
+}
+
+/// Those that it waits for and that are not placed. Unknown ones and itself are mistakes of another kind.
+fn waits<'a>(
+    partitions: &BTreeMap<String, PartitionEntry>,
+    name: &str,
+    entry: &'a PartitionEntry,
+    placed: &BTreeSet<&str>,
+) -> impl Iterator<Item = &'a str> {
+    let after = entry.after.iter().map(String::as_str);
+    after.filter(move |other| *other != name && partitions.contains_key(*other) && !placed.contains(other))
 }
 
 /// The reverse: each before those it waits for. A loop, which a checked set does not have, is left out.
@@ -31,10 +42,7 @@ pub fn dependants_first(partitions: &BTreeMap<String, PartitionEntry>) -> Vec<St
 
 /// The loop among those that are not placed: each of them waits for another one that is not.
 fn told(partitions: &BTreeMap<String, PartitionEntry>, placed: &BTreeSet<&str>) -> Fault {
-    let waits_for = |name: &str| {
-        let after = partitions.get(name).map(|entry| entry.after.as_slice()).unwrap_or_default();
-        after.iter().map(String::as_str).find(|other| !placed.contains(other))
-    };
+    let waits_for = |name: &str| waits(partitions, name, partitions.get(name)?, placed).next();
     let first = partitions.keys().map(String::as_str).find(|name| !placed.contains(name));
     let mut way: Vec<&str> = Vec::new();
     let mut at = first;

@@ -1,4 +1,18 @@
-//! From the text of a file to a set, or to the line that is wrong and why.
+//! From the text of a file to a set, or to the lines that are wrong and why: all of them, in their order.
+//!
+//! ```text
+//!  text ─► tree of keys ─► set ─► check ─► faults ─► lines
+//!             ▲     │ a key is unknown, a value of the wrong type: told, cut off, tried again
+//!             └─────┘
+//! ```
+
+use std::iter::once;
+use std::ops::Range;
+use std::path::Path;
+
+use serde::Deserialize;
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
 
 use super::PartitionSet;
 use crate::model::names::nearest;
@@ -8,12 +22,40 @@ use crate::model::scenario::line_at;
 /// Largest file of a set that is read.
 pub const MAX_SET_BYTES: usize = 1 << 20;
 
+/// Most mistakes that are told of one file.
+const MOST_TOLD: usize = 100;
+
 /// What a file says is repeated without what could move a terminal's cursor.
 fn plain(problem: &str) -> String {
     problem.chars().map(|c| if c.is_control() && c != '\n' { '?' } else { c }).collect()
 }
 
-/// Why a file holds no set.
+/// Why a file holds no set: all that is wrong, in the file's order.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))]
+pub struct SetErrors(pub Vec<SetError>);
+
+impl SetErrors {
+    /// These faults with their lines of `text`.
+    pub fn of(faults: Vec<Fault>, text: &str) -> Self {
+        Self::sorted(faults.into_iter().map(|fault| fault.in_text(text)).collect())
+    }
+
+    fn sorted(mut errors: Vec<SetError>) -> Self {
+        errors.sort_by_key(|error| error.line);
+        errors.dedup();
+        errors.truncate(MOST_TOLD);
+        Self(errors)
+    }
+
+    /// A line each, with the file's name.
+    pub fn in_file(&self, file: &Path) -> String {
+        let lines = self.0.iter().map(|error| format!("{}: {error}", file.display()));
+        lines.collect::<Vec<_>>().join("\n")
+    }
+}
+
+/// One thing that is wrong with a file.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{}{}", .line.map(|line| format!("line {line}: ")).unwrap_or_default(), plain(.problem))]
 pub struct SetError {
@@ -39,9 +81,36 @@ impl Fault {
     }
 
     /// With the line of `text` at which it is.
-    pub fn in_text(self, text: &str) -> SetError {
+    fn in_text(self, text: &str) -> SetError {
         let line = line_at(text, self.path.iter().map(String::as_str));
         SetError { line, problem: format!("{}: {}", self.path.join("."), self.problem) }
+    }
+}
+
+/// Faults as they are found.
+#[derive(Debug, Default)]
+pub struct Faults(Vec<Fault>);
+
+impl Faults {
+    /// One more.
+    pub fn add(&mut self, path: &[&str], problem: impl Into<String>) {
+        self.0.push(Fault::new(path, problem));
+    }
+
+    /// One more if this is one.
+    pub fn note(&mut self, checked: Result<(), Fault>) {
+        self.value(checked);
+    }
+
+    /// One more if this is one; what it is otherwise.
+    pub fn value<T>(&mut self, checked: Result<T, Fault>) -> Option<T> {
+        checked.map_err(|fault| self.0.push(fault)).ok()
+    }
+}
+
+impl From<Faults> for Vec<Fault> {
+    fn from(faults: Faults) -> Self {
+        faults.0
     }
 }
 
@@ -49,24 +118,90 @@ impl PartitionSet {
     /// Reads and checks a file; a set without a name is called `stem`.
     ///
     /// # Errors
-    /// The first thing that is wrong, with its line.
-    pub fn from_toml(text: &str, stem: &str) -> Result<Self, SetError> {
+    /// Everything that is wrong, with its lines; of a text that is no TOML the first mistake alone.
+    pub fn from_toml(text: &str, stem: &str) -> Result<Self, SetErrors> {
         if text.len() > MAX_SET_BYTES {
             let problem = format!("{} bytes are too many for a set; allowed are {MAX_SET_BYTES}", text.len());
-            return Err(SetError { line: None, problem });
+            return Err(SetErrors(vec![SetError { line: None, problem }]));
         }
-        let mut set: Self = toml::from_str(text).map_err(|error| syntax(text, &error))?;
-        if set.name.is_empty() {
-            if !is_name(stem) {
-                let problem =
-                    format!("name: the file's own name, {stem:?}, cannot name a set: write name = \"…\"");
-                return Err(SetError { line: None, problem });
-            }
+        let Decoded { set, mut errors, cuts } = decode(text)?;
+        let mut set = set.ok_or_else(|| SetErrors::sorted(errors.clone()))?;
+        if set.name.is_empty() && is_name(stem) {
             stem.clone_into(&mut set.name);
         }
-        set.check().map_err(|fault| fault.in_text(text))?;
-        Ok(set)
+        let mut faults = set.check();
+        if let Some(fault) = faults.iter_mut().find(|fault| set.name.is_empty() && fault.path == ["name"]) {
+            fault.problem = format!("the file's own name, {stem:?}, cannot name a set: write name = \"…\"");
+        }
+        // Of an entry of which something was cut off, only that is told: what is missing now need not be missing.
+        faults.retain(|fault| !cuts.iter().any(|cut| fault.path.starts_with(cut)));
+        errors.extend(faults.into_iter().map(|fault| fault.in_text(text)));
+        if errors.is_empty() { Ok(set) } else { Err(SetErrors::sorted(errors)) }
     }
+}
+
+/// What was made of a text.
+struct Decoded {
+    /// None when too much had to be cut off for anything else to be judged.
+    set: Option<PartitionSet>,
+    errors: Vec<SetError>,
+    /// Entries of which something was cut off: `partition`, `plc`.
+    cuts: Vec<Vec<String>>,
+}
+
+/// Makes a set of a text without its unknown keys and values of a wrong type.
+fn decode(text: &str) -> Result<Decoded, SetErrors> {
+    let mut tree = DeTable::parse(text).map_err(|error| SetErrors(vec![syntax(text, &error)]))?;
+    let (mut errors, mut cuts, mut is_judged) = (Vec::new(), Vec::new(), true);
+    loop {
+        let error = match PartitionSet::deserialize(toml::Deserializer::from(tree.clone())) {
+            Ok(set) => return Ok(Decoded { set: is_judged.then_some(set), errors, cuts }),
+            Err(error) => error,
+        };
+        errors.push(syntax(text, &error));
+        let cut = error.span().and_then(|span| cut(tree.get_mut(), &span));
+        let Some((path, value)) = cut.filter(|_| errors.len() < MOST_TOLD) else {
+            return Ok(Decoded { set: None, errors, cuts });
+        };
+        is_judged &= holds_no_entry(&path, &value);
+        cuts.push(path.into_iter().take(2).collect());
+    }
+}
+
+/// Whether no entry went with what was cut off: others may name it.
+fn holds_no_entry(path: &[String], value: &DeValue<'_>) -> bool {
+    match path {
+        [only] => {
+            let is_one_value = !matches!(value, DeValue::Table(_) | DeValue::Array(_));
+            is_one_value && !matches!(only.as_str(), "partition" | "network" | "channel")
+        }
+        _ => path.len() > 2,
+    }
+}
+
+/// Removes the key that lies at `span`, or whose value does: the way to it, and the value.
+fn cut<'a>(table: &mut DeTable<'a>, span: &Range<usize>) -> Option<(Vec<String>, DeValue<'a>)> {
+    let is_there = |value: &Spanned<DeValue<'_>>| value.span() == *span;
+    let lies_in = |value: &Spanned<DeValue<'_>>| match value.get_ref() {
+        DeValue::Array(list) => list.iter().any(is_there),
+        _ => is_there(value),
+    };
+    let found = table.iter().find(|(key, value)| key.span() == *span || is_there(value) || lies_in(value));
+    if let Some(key) = found.map(|(key, _)| key.get_ref().to_string()) {
+        let value = table.remove(key.as_str())?.into_inner();
+        return Some((vec![key], value));
+    }
+    table.iter_mut().find_map(|(key, value)| {
+        let (rest, value) = match value.get_mut() {
+            DeValue::Table(inner) => cut(inner, span),
+            DeValue::Array(list) => list.iter_mut().find_map(|one| match one.get_mut() {
+                DeValue::Table(inner) => cut(inner, span),
+                _ => None,
+            }),
+            _ => None,
+        }?;
+        Some((once(key.get_ref().to_string()).chain(rest).collect(), value))
+    })
 }
 
 /// The parser's message in one line, with the nearest of the names it expected.

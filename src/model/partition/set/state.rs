@@ -5,7 +5,8 @@
 //!                  ▲           │     └─► Stopping ─► Stopped   ├─ the policy says so ─► Waiting ─► Starting
 //!                  │           └───────► Failed ───────────────┘
 //!                  └─ back-off ─ Waiting
-//!  a keeper that is gone without a last word: Lost (nobody writes this, whoever reads finds it)
+//!  a keeper that is gone without a last word: Lost (nobody writes this, whoever reads finds it);
+//!  what has a policy is then given a new keeper, which goes on with the policy
 //! ```
 
 use std::path::PathBuf;
@@ -146,6 +147,9 @@ pub struct KeptState {
     pub given: Option<Given>,
     /// How often it was started again.
     pub restarts: u32,
+    /// How often without a good run between.
+    #[serde(default)]
+    pub in_a_row: u32,
     /// How it ended last.
     pub last: Option<LastEnd>,
 }
@@ -198,6 +202,9 @@ pub struct SetStatus {
     pub file: PathBuf,
     /// Who works on it just now: `up, process 4711`.
     pub busy: Option<String>,
+    /// The process that starts keepers again which were killed, where there is something to start again.
+    #[serde(default)]
+    pub watcher_pid: Option<u32>,
     /// Partitions, by name.
     pub partitions: Vec<PartitionStatus>,
     /// Switches, by name.
@@ -230,6 +237,9 @@ pub struct PartitionStatus {
     pub memory_mib: Mebibytes,
     /// Host memory node, as asked.
     pub node: Option<u32>,
+    /// When it is started again.
+    #[serde(default)]
+    pub restart: Restart,
     /// How often it was started again.
     pub restarts: u32,
     /// Its addresses, one per network: `control 10.77.1.2/24`.
@@ -268,6 +278,18 @@ pub struct SwitchStatus {
     pub name: String,
     /// How far it is.
     pub phase: Phase,
+    /// Seconds in this phase.
+    #[serde(default)]
+    pub seconds: u64,
     /// Its process, while there is one.
     pub pid: Option<u32>,
+    /// Its keeper's process, while there is one.
+    #[serde(default)]
+    pub keeper_pid: Option<u32>,
+    /// How often it was started again.
+    #[serde(default)]
+    pub restarts: u32,
+    /// How it ended last.
+    #[serde(default)]
+    pub last: Option<LastEnd>,
 }

@@ -51,7 +51,8 @@ size_mib = 16
 fn error(from: &str, to: &str) -> (Option<usize>, String) {
     let text = PLANT.replacen(from, to, 1);
     assert_ne!(text, PLANT, "nothing replaced: {from}");
-    let error = PartitionSet::from_toml(&text, "file").expect_err(&text);
+    let mut errors = PartitionSet::from_toml(&text, "file").expect_err(&text).0;
+    let error = errors.remove(0);
     (error.line, error.problem)
 }
 
@@ -128,7 +129,8 @@ fn what_is_wrong_is_told_with_its_line() {
         ("10.77.2.0/24", "10.77.2.1/24", 8, "ends with zeros"),
         ("10.77.2.0/24", "10.77.2.0/30", 8, "prefix of 8 to 24"),
         ("10.77.2.0/24", "10.0.0.0/8", 8, "addresses of network \"user\""),
-        ("memory_mib = 512", "memory_mib = 1", 18, "allowed is 64 to"),
+        ("memory_mib = 512", "memory_mib = 127", 18, "a guest boots with at least 128 MiB, got 127 MiB"),
+        ("memory_mib = 512", "memory_mib = 16777217", 18, "allowed is 128 to 16777216"),
         ("realtime = 50", "realtime = 50\nnice = 1", 20, "either nice or realtime"),
         ("realtime = 50", "realtime = 100", 19, "allowed is 1 to 99"),
         ("realtime = 50", "files = \"systme\"", 19, "did you mean \"system\"?"),
@@ -156,6 +158,47 @@ fn what_is_wrong_is_told_with_its_line() {
     }
 }
 
+/// Of every kind: no such key, a wrong type, a value that does not fit, a name nobody has, a rule over several entries.
+#[test]
+fn all_mistakes_are_told_at_once_in_the_order_of_the_file() {
+    let text = "acelerator = \"tcg\"\n[network.a]\nlinks = 3\nsubnet = \"10.0.2.0/24\"\n\
+                [partition.z]\nprogram = [\"z\", 5]\nafter = [\"y\"]\ncpus = 0\n\
+                [partition.y]\nprogram = [\"y\"]\nafter = [\"x\"]\nmemory_mib = 64\nnetworks = [\"b\"]\n\
+                [partition.x]\nprogram = [\"x\"]\nafter = [\"y\", \"nobody\"]\nrestart_limit = 0\nworkdir = \"here\"\n\
+                [[partition.x.card]]\nnetwork = \"a\"\nnumbr = 3\n[channel.c]\nwriter = \"x\"\nreaders = [\"q\"]\nsize_mib = 3\n";
+    let errors = PartitionSet::from_toml(text, "s").expect_err("nearly all is wrong").to_string();
+    let wanted = [
+        "line 1: unknown field `acelerator`",
+        "line 3: network.a.links: 3 is out of bounds",
+        "line 4: network.a.subnet: 10.0.2.0/24 are addresses of network",
+        "line 6: invalid type: integer `5`",
+        "line 12: partition.y.memory_mib: a guest boots with at least 128 MiB",
+        "line 13: partition.y.networks: there is no network \"b\"",
+        "line 21: unknown field `numbr`",
+        "line 24: channel.c.readers: there is no partition \"q\"",
+        "line 25: channel.c.size_mib: wanted a power of two",
+    ];
+    let lines: Vec<&str> = errors.lines().collect();
+    assert_eq!(lines.len(), wanted.len(), "{errors}");
+    for (line, wanted) in lines.iter().zip(wanted) {
+        assert!(line.starts_with(wanted), "{wanted}: {errors}");
+    }
+    // Without what could not even be read, the rest of those entries is judged.
+    let text = text.replace("acelerator", "accelerator").replace("numbr", "number").replace(", 5]", "]");
+    let errors = PartitionSet::from_toml(&text, "s").expect_err("still").to_string();
+    let lines: Vec<&str> = errors.lines().collect();
+    for wanted in [
+        "line 8: partition.z.cpus: 0",
+        "line 16: partition.x.after: there is no partition \"nobody\"",
+        "line 16: partition.x.after: they wait for each other: x after y after x",
+        "line 17: partition.x.restart_limit: 0",
+        "line 18: partition.x.workdir: wanted a path",
+    ] {
+        assert!(lines.iter().any(|line| line.starts_with(wanted)), "{wanted}: {errors}");
+    }
+    assert_eq!(lines.len(), 6 + 5, "{errors}");
+}
+
 #[test]
 fn a_loop_is_told_by_the_names_on_it() {
     let (line, problem) = error("networks = [\"office\"]", "after = [\"gate\"]");
@@ -166,7 +209,7 @@ fn a_loop_is_told_by_the_names_on_it() {
         "{PLANT}\n[partition.a]\nprogram = [\"a\"]\nafter = [\"b\"]\n[partition.b]\nprogram = [\"a\"]\nafter = [\"c\"]\n\
                         [partition.c]\nprogram = [\"a\"]\nafter = [\"b\"]\n"
     );
-    let problem = PartitionSet::from_toml(&text, "x").expect_err("a loop").problem;
+    let problem = PartitionSet::from_toml(&text, "x").expect_err("a loop").to_string();
     assert!(problem.ends_with("partition.b.after: they wait for each other: b after c after b"), "{problem}");
 }
 
@@ -194,8 +237,9 @@ fn a_host_never_promises_memory_twice() {
             .map(|(number, mib)| HostNode { number, memory: Mebibytes::from_mib(*mib).to_bytes() })
             .collect(),
     };
-    assert_eq!(plant().check_on(&host(2048, &[2048])), Ok(()));
-    let fault = plant().check_on(&host(1024, &[1024])).expect_err("256 + 256 + 512 and QEMU's own");
+    assert_eq!(plant().check_on(&host(2048, &[2048])), []);
+    let faults = plant().check_on(&host(1024, &[1024]));
+    let fault = faults.first().expect("256 + 256 + 512 and QEMU's own");
     assert_eq!(fault.path, ["partition", "plc", "memory_mib"]);
     assert!(fault.problem.contains("needs 1.14 GiB"), "{}", fault.problem);
     let mut set = plant();
@@ -207,14 +251,13 @@ fn a_host_never_promises_memory_twice() {
         let text =
             PLANT.replace(&format!("{path} = "), "#").replace("memory_mib", &format!("{change}\nmemory_mib"));
         set = PartitionSet::from_toml(&text, "x").expect(change);
-        let fault = set.check_on(&host(4096, &[4096])).expect_err(change);
+        let faults = set.check_on(&host(4096, &[4096]));
+        let fault = faults.first().expect(change);
         assert_eq!((fault.path[2].as_str(), fault.problem.contains(part)), (path, true), "{}", fault.problem);
     }
     assert_eq!(set.partitions.len(), 3);
     let text = PLANT.replace("memory_mib", "node = 1\nmemory_mib");
-    let fault = PartitionSet::from_toml(&text, "x")
-        .expect("a set")
-        .check_on(&host(4096, &[3840, 256]))
-        .expect_err("256 on node 1");
+    let faults = PartitionSet::from_toml(&text, "x").expect("a set").check_on(&host(4096, &[3840, 256]));
+    let fault = faults.first().expect("256 on node 1");
     assert!(fault.problem.contains("memory node 1 has 256 MiB"), "{}", fault.problem);
 }

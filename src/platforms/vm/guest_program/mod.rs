@@ -14,6 +14,7 @@ mod pty;
 mod sections;
 mod serve;
 mod start;
+mod starved;
 mod tree;
 
 use std::fs::{self, OpenOptions};
@@ -55,11 +56,13 @@ pub fn run(config: &GuestConfig, program: &GuestProgram) -> Result<(), String> {
     if let Err(error) = nix::unistd::sethostname(&program.hostname) {
         say(&format!("host name {}: {error}", program.hostname));
     }
+    // Before the program's tree covers the kernel's messages.
+    let starved = starved::Watch::begin();
     tree::build(program)?;
     sections::show(&program.sections, &program.program.user)?;
     let (soft, hard) = OPEN_FILES;
     setrlimit(Resource::RLIMIT_NOFILE, soft, hard).map_err(in_context("the limit of open files"))?;
-    serve::serve(link, ports, program, is_anything_writable(program))
+    serve::serve(link, ports, program, starved, is_anything_writable(program))
 }
 
 fn open_port(name: &str) -> Result<OwnedFd, String> {

@@ -15,6 +15,7 @@ use super::inward::Inward;
 use super::outward::{AFTER_THE_END, Outward};
 use super::pty;
 use super::start::{OurEnds, TheirEnds, ended_child, start, streams};
+use super::starved::Watch;
 use crate::model::partition::{
     FromGuest, LONGEST_MESSAGE, PROGRAM_PROTOCOL, Program, ProgramEnd, Stream, ToGuest,
 };
@@ -35,6 +36,7 @@ struct Server<'a> {
     theirs: Option<TheirEnds>,
     pid: Option<Pid>,
     ended: Option<(ProgramEnd, Instant)>,
+    starved: Watch,
     /// Which ends of outputs, and whether the program's, were told.
     told: [bool; 3],
     sync_at_the_end: bool,
@@ -43,8 +45,14 @@ struct Server<'a> {
 }
 
 /// Serves the host until it says goodbye or is gone; without a host, until the program has ended.
-pub fn serve(link: OwnedFd, ports: Ports, guest: &GuestProgram, sync: bool) -> Result<(), String> {
-    let mut server = Server::new(link, ports, &guest.program, sync)?;
+pub fn serve(
+    link: OwnedFd,
+    ports: Ports,
+    guest: &GuestProgram,
+    starved: Watch,
+    sync: bool,
+) -> Result<(), String> {
+    let mut server = Server::new(link, ports, &guest.program, starved, sync)?;
     server.unattended = guest.unattended;
     server.tell(&ready())?;
     if guest.unattended {
@@ -78,7 +86,13 @@ fn ready() -> FromGuest {
 }
 
 impl<'a> Server<'a> {
-    fn new(link: OwnedFd, ports: Ports, program: &'a Program, sync: bool) -> Result<Self, String> {
+    fn new(
+        link: OwnedFd,
+        ports: Ports,
+        program: &'a Program,
+        starved: Watch,
+        sync: bool,
+    ) -> Result<Self, String> {
         let mut mask = SigSet::empty();
         mask.add(Signal::SIGCHLD);
         sigprocmask(SigmaskHow::SIG_BLOCK, Some(&mask), None).map_err(in_context("blocking signals"))?;
@@ -116,6 +130,7 @@ impl<'a> Server<'a> {
             theirs: Some(theirs),
             pid: None,
             ended: None,
+            starved,
             told: [false; 3],
             sync_at_the_end: sync,
             unattended: false,
@@ -248,6 +263,9 @@ impl<'a> Server<'a> {
             self.told[2] = true;
             if self.sync_at_the_end {
                 nix::unistd::sync();
+            }
+            if let Some(victim) = self.starved.victim() {
+                self.tell(&FromGuest::MemoryRanOut { victim })?;
             }
             self.tell(&FromGuest::Ended { how })?;
         }
