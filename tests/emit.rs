@@ -90,6 +90,7 @@ fn run_to_its_end(folder: &Path, name: &str) {
 /// Writes and runs the script of a partition whose shell script may write to `data`; what we said of it, and what it said itself.
 fn left_by_the_script(dir: &Path, data: &Path, script: &str) -> Option<(String, String)> {
     std::fs::create_dir(data).expect("the test's own");
+    let data = data.to_str().expect("a path of text");
     let set = format!(
         "accelerator = \"tcg\"\n[partition.a]\nrw = [{data:?}]\nmemory_mib = 192\n\
          program = [\"/bin/sh\", \"-c\", {script:?}, \"sh\", {data:?}]\n"

@@ -90,7 +90,9 @@ fn assert_plain(folder: &Path) {
     for entry in fs::read_dir(folder).expect("it is there").flatten() {
         let meta = entry.metadata().expect("it is there");
         let kind = meta.file_type();
-        assert_eq!((meta.uid(), meta.mode() & 0o7000), (own, 0), "{}", entry.path().display());
+        // The sticky bit of a folder keeps others from removing what is in it.
+        let giving = if kind.is_dir() { 0o6000 } else { 0o7000 };
+        assert_eq!((meta.uid(), meta.mode() & giving), (own, 0), "{}", entry.path().display());
         assert!(!std::os::unix::fs::FileTypeExt::is_char_device(&kind), "{}", entry.path().display());
         if kind.is_dir() {
             assert_plain(&entry.path());
