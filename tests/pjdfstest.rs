@@ -110,9 +110,11 @@ impl Suite {
     /// Begins it in a partition.
     fn begin_within(&self, here: &Here, place: &Place) -> Child {
         let open = here.path(place.name);
+        let shown = format!("{}:/mnt", plain(&open));
         let (front, folder) = match place.name {
             "open" => (vec!["--rw", plain(&open)], plain(&open)),
-            "shown" => (vec!["--ro", plain(&open)], plain(&open)),
+            // What `--ro` shows has a layer over it, as the system has.
+            "shown" => (vec!["--bind", shown.as_str()], "/mnt"),
             _ => (vec![], "/tmp"),
         };
         let mut words: Vec<String> = front.into_iter().map(str::to_owned).collect();
