@@ -17,6 +17,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
+use bulkhead::cli::cache_folder;
 use bulkhead::model::prediction::Prediction;
 use bulkhead::model::units::Nanos;
 use verdict::{Judge, Mark, say};
@@ -145,9 +146,7 @@ fn line(pass: u64, name: &str, place: &str, said: &Prediction, taken: Nanos, rat
 
 /// A cache folder without history still has the guests' kernel. No link to it: what is booted must lie in the cache itself.
 fn bring_kernel(cache: &Path) -> Result<()> {
-    let named = std::env::var_os("BULKHEAD_CACHE").map(std::path::PathBuf::from);
-    let home = || std::env::var_os("HOME").map(|home| Path::new(&home).join(".cache/bulkhead"));
-    let real = named.or_else(home).context("neither BULKHEAD_CACHE nor HOME is set")?.join("kernel");
+    let real = cache_folder().join("kernel");
     if real.exists() {
         let copied = Command::new("cp").arg("-a").arg(real).arg(cache).status().context("cp")?;
         ensure!(copied.success(), "cp -a of the guests' kernel ended with {copied}");

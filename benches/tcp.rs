@@ -21,6 +21,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 
 use anyhow::{Context, Result, anyhow, bail};
+use bulkhead::cli::cache_folder;
 use bulkhead::model::channel_bench::{ChannelBench, Quantity, Way};
 use bulkhead::model::detail::{Detail, NetDirection, NetPoint};
 use bulkhead::model::experiment::{Accelerator, PlatformSpec};
@@ -148,7 +149,7 @@ fn at_taps(lab: &mut Lab, dir: &Path) -> Result<Pair> {
     let context = PlatformContext {
         exe: env!("CARGO_BIN_EXE_bulkhead").into(),
         ledger: Ledger::open(&run)?,
-        cache: guest::cache(),
+        cache: cache_folder(),
         counter_hz: bulkhead::workloads::clock::Anchor::take().and_then(|anchor| anchor.rate_since()).ok(),
         seed: 1,
         may_destroy: false,

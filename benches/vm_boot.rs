@@ -8,11 +8,12 @@ mod verdict;
 
 use std::io::{BufRead, BufReader};
 use std::os::fd::AsRawFd;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, bail};
+use bulkhead::cli::cache_folder;
 use bulkhead::model::experiment::{Accelerator, PlatformSpec};
 use bulkhead::model::names::PlatformKind;
 use bulkhead::model::units::{Bytes, Mebibytes};
@@ -43,7 +44,7 @@ fn main() -> ExitCode {
 fn run() -> Result<Judge> {
     let rounds = std::env::args().skip(1).find_map(|word| word.parse().ok()).unwrap_or(ROUNDS);
     let exe = Path::new(env!("CARGO_BIN_EXE_bulkhead"));
-    let cache = cache()?;
+    let cache = cache_folder();
     let folder = tempfile::tempdir()?;
     let ledger = Ledger::open(folder.path())?;
     let mut spec = PlatformSpec::of_kind(PlatformKind::Vm);
@@ -89,13 +90,6 @@ fn run() -> Result<Judge> {
     let mut judge = Judge::default();
     judge.rounds("until the agent answers / plain boot", &ratios, Mark::AtMost(MARK));
     Ok(judge)
-}
-
-fn cache() -> Result<PathBuf> {
-    let named = std::env::var_os("BULKHEAD_CACHE").map(PathBuf::from);
-    let user = || std::env::var_os("XDG_CACHE_HOME").map(|cache| PathBuf::from(cache).join("bulkhead"));
-    let home = || std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache/bulkhead"));
-    named.or_else(user).or_else(home).ok_or_else(|| anyhow!("neither BULKHEAD_CACHE nor HOME is set"))
 }
 
 /// CPU seconds of all children that have ended: on a busy host the waiting shows in the times, not here.

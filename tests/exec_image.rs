@@ -9,6 +9,7 @@ use std::io::Read;
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
+use bulkhead::cli::cache_folder;
 use bulkhead::model::experiment::Accelerator;
 use bulkhead::model::partition::{Content, DiskSpec, PartitionSpec, ProgramEnd, Resources};
 use bulkhead::model::units::Mebibytes;
@@ -19,14 +20,6 @@ use bulkhead::platforms::ledger::{Ledger, sweep};
 const SWITCH_OFF: [u8; 10] = [0xba, 0x04, 0x06, 0xb8, 0x00, 0x20, 0xef, 0xf4, 0xeb, 0xfd];
 /// `sti; hlt; jmp -4`.
 const STAY: [u8; 4] = [0xfb, 0xf4, 0xeb, 0xfc];
-
-fn cache() -> std::path::PathBuf {
-    let named = std::env::var_os("BULKHEAD_CACHE").map(Into::into);
-    let user =
-        || std::env::var_os("XDG_CACHE_HOME").map(|cache| std::path::PathBuf::from(cache).join("bulkhead"));
-    let home = || std::env::var_os("HOME").map(|home| std::path::PathBuf::from(home).join(".cache/bulkhead"));
-    named.or_else(user).or_else(home).unwrap_or_else(|| "/tmp/bulkhead-cache".into())
-}
 
 /// Says `Hi` at the first serial port: `mov dx, 0x3f8`, then `mov al, LETTER; out dx, al` each.
 const SAY: [u8; 9] = [0xba, 0xf8, 0x03, 0xb0, b'H', 0xee, 0xb0, b'i', 0xee];
@@ -45,7 +38,7 @@ fn boot(code: &[u8], orders: &[Order]) -> (Outcome, String) {
     let spec = PartitionSpec { name, content, resources, disks: vec![disk], cards, sections: Vec::new() };
     let around = Surroundings {
         exe: exec_kit::binary().to_owned(),
-        cache: cache(),
+        cache: cache_folder(),
         ledger: Ledger::open(folder.path()).expect("a ledger"),
         counter_hz: None,
         accelerator: Accelerator::Tcg,

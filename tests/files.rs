@@ -337,6 +337,10 @@ fn what_serves_the_files_sees_them_alone_and_ends_with_its_partition() {
     if geteuid().is_root() {
         assert!(field("Uid:").parse::<u32>().is_ok_and(|user| user >= 0x7000_0000), "{status}");
     }
+    let limits = fs::read_to_string(format!("/proc/{server}/limits")).expect("it runs");
+    let data = limits.lines().find_map(|line| line.strip_prefix("Max data size")).unwrap_or_default();
+    let data: Vec<&str> = data.split_whitespace().collect();
+    assert_eq!(data.get(..2), Some(&["1073741824", "1073741824"][..]), "{limits}");
     let root = format!("/proc/{server}/root");
     let mut there: Vec<String> = fs::read_dir(&root)
         .expect("it may be looked at")

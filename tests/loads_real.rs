@@ -4,6 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use bulkhead::cli::cache_folder;
 use bulkhead::model::experiment::PlatformSpec;
 use bulkhead::model::job::{Dose, Job, JobReply, Line, LoadSpec};
 use bulkhead::model::names::{LoadKind, PlatformKind};
@@ -33,20 +34,13 @@ fn loads_have_an_effect_in_virtual_machines() {
     every_load_on(PlatformKind::Vm);
 }
 
-fn cache() -> PathBuf {
-    let named = std::env::var_os("BULKHEAD_CACHE").map(PathBuf::from);
-    let user = || std::env::var_os("XDG_CACHE_HOME").map(|cache| PathBuf::from(cache).join("bulkhead"));
-    let home = || std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache/bulkhead"));
-    named.or_else(user).or_else(home).unwrap_or_else(|| std::env::temp_dir().join("bulkhead-cache"))
-}
-
 /// A platform that can be had here. Asked before anything is done with it: what breaks after that is broken.
 fn available(kind: PlatformKind, run: &Path) -> Option<Box<dyn Platform>> {
     let context = PlatformContext {
         counter_hz: Anchor::take().and_then(|anchor| anchor.rate_since()).ok(),
         exe: PathBuf::from(env!("CARGO_BIN_EXE_bulkhead")),
         ledger: Ledger::open(run).expect("a ledger"),
-        cache: cache(),
+        cache: cache_folder(),
         seed: 7,
         may_destroy: false,
     };

@@ -1,10 +1,11 @@
 //! Time as seen from outside, on real instances: honest clocks agree within their error bars, a guest with a wrong
 //! clock is found out, several instances begin together, and an agent that asks without end is not believed.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+use bulkhead::cli::cache_folder;
 use bulkhead::model::clocks::ClockLevel;
 use bulkhead::model::experiment::{Accelerator, PlatformSpec};
 use bulkhead::model::facts::MachineFacts;
@@ -28,19 +29,12 @@ use bulkhead::platforms::{Broken, Cancel, Instance, InstanceSpec, Platform};
 use bulkhead::stats::outside::{ClockCheck, began_on_host, drift, jump_between, level, set_between, skew};
 use skips::{Need, skip};
 
-fn cache() -> PathBuf {
-    let named = std::env::var_os("BULKHEAD_CACHE").map(PathBuf::from);
-    let user = || std::env::var_os("XDG_CACHE_HOME").map(|cache| PathBuf::from(cache).join("bulkhead"));
-    let home = || std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache/bulkhead"));
-    named.or_else(user).or_else(home).unwrap_or_else(|| PathBuf::from("/tmp/bulkhead-cache"))
-}
-
 fn context(run: &Path) -> PlatformContext {
     PlatformContext {
         may_destroy: false,
         exe: env!("CARGO_BIN_EXE_bulkhead").into(),
         ledger: Ledger::open(run).expect("a ledger"),
-        cache: cache(),
+        cache: cache_folder(),
         counter_hz: bulkhead::workloads::clock::Anchor::take().and_then(|anchor| anchor.rate_since()).ok(),
         seed: 1,
     }

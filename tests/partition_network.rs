@@ -9,6 +9,7 @@ use std::path::Path;
 use std::sync::mpsc::channel;
 use std::thread::JoinHandle;
 
+use bulkhead::cli::cache_folder;
 use bulkhead::model::experiment::Accelerator;
 use bulkhead::model::partition::{CardSpec, Content, Files, PartitionSpec, Program, ProgramEnd, Resources};
 use bulkhead::model::units::Mebibytes;
@@ -71,7 +72,7 @@ fn partition(number: u8, links: &[&Path], script: &str) -> PartitionSpec {
 fn start(spec: PartitionSpec, ledger: &Ledger) -> JoinHandle<(Outcome, String)> {
     let around = Surroundings {
         exe: env!("CARGO_BIN_EXE_bulkhead").into(),
-        cache: guest::cache(),
+        cache: cache_folder(),
         ledger: ledger.clone(),
         counter_hz: None,
         accelerator: Accelerator::Tcg,

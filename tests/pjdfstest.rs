@@ -3,6 +3,9 @@
 //!
 //! The suite is `tests/pjdfstest/suite.tar.xz`: <https://github.com/pjd/pjdfstest> at `85a8aea9`, its scripts, its one program and its
 //! licence (BSD, two clauses), nothing changed. Without `BULKHEAD_PJDFSTEST` one file in forty is run.
+//!
+//! All of it has not been run to its end yet: an hour and more under the translator. Of `--rw` the first 48 files were, and some of `mknod`: device nodes
+//! are refused, so chmod/00, chmod/01, chmod/11, mknod/01 and mknod/11 fail there, and are to be listed when the whole has been seen.
 
 #[path = "exec_kit/mod.rs"]
 mod exec_kit;

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use bulkhead::model::partition::set::{Phase, SetStatus};
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
-use set_kit::{Bench, PATIENCE, kill, said};
+use set_kit::{Bench, PATIENCE, kill, pause, said};
 use skips::{Need, skip};
 
 /// Not a test: the stand-in for QEMU, started by the script of a bench.
@@ -321,8 +321,11 @@ fn watchers_and_keepers_killed_together_leave_nothing() {
     let file = bench.file("crash.toml", text);
     assert_eq!(bench.up(&file).code, Some(0));
     let set = bench.ps().expect("it is up");
+    let keeper = set.partitions[0].keeper_pid.expect("a keeper");
+    // It could see that its watcher is gone before its own turn comes, and start another.
+    pause(keeper);
     kill(set.watcher_pid.expect("a watcher"));
-    kill(set.partitions[0].keeper_pid.expect("a keeper"));
+    kill(keeper);
     bench.wait_for("a", Phase::Lost);
     let until = Instant::now() + PATIENCE;
     while !bench.processes().is_empty() {

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use bulkhead::cli::cache_folder;
 use bulkhead::model::experiment::{PlatformSpec, SshSpec};
 use bulkhead::model::job::Job;
 use bulkhead::model::journal::FailureKind;
@@ -36,11 +37,8 @@ fn run(words: &[&str]) {
 
 /// The installed sshd, or the one that the set-up unpacked into the cache folder.
 fn sshd() -> Option<PathBuf> {
-    let cache = std::env::var_os("BULKHEAD_CACHE")
-        .map(PathBuf::from)
-        .or_else(|| std::env::var_os("HOME").map(|home| Path::new(&home).join(".cache/bulkhead")));
-    let unpacked = cache.map(|cache| cache.join("sshd/usr/sbin/sshd"));
-    std::iter::once(PathBuf::from("/usr/sbin/sshd")).chain(unpacked).find(|path| path.is_file())
+    let unpacked = cache_folder().join("sshd/usr/sbin/sshd");
+    [PathBuf::from("/usr/sbin/sshd"), unpacked].into_iter().find(|path| path.is_file())
 }
 
 /// Whether these tests cannot run here; they are skipped then.

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+use bulkhead::cli::cache_folder;
 use bulkhead::model::detail::{Detail, DiskDetail};
 use bulkhead::model::experiment::PlatformSpec;
 use bulkhead::model::job::Job;
@@ -93,7 +94,7 @@ impl Bench {
         let context = PlatformContext {
             exe: PathBuf::from(env!("CARGO_BIN_EXE_bulkhead")),
             ledger: Ledger::open(run.path()).expect("a ledger"),
-            cache: cache(),
+            cache: cache_folder(),
             counter_hz: Anchor::take().and_then(|anchor| anchor.rate_since()).ok(),
             seed: 7,
             may_destroy,
@@ -125,12 +126,6 @@ fn attached_below(folder: &Path) -> Vec<String> {
     let backing =
         |entry: std::fs::DirEntry| std::fs::read_to_string(entry.path().join("loop/backing_file")).ok();
     all.filter_map(backing).filter(|path| path.contains(&mark)).collect()
-}
-
-fn cache() -> PathBuf {
-    let named = std::env::var_os("BULKHEAD_CACHE").map(PathBuf::from);
-    let home = || std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache/bulkhead"));
-    named.or_else(home).unwrap_or_else(|| std::env::temp_dir().join("bulkhead-cache"))
 }
 
 fn on_device(kind: PlatformKind, device: &Path) -> PlatformSpec {

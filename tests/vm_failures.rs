@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use bulkhead::cli::cache_folder;
 use bulkhead::model::experiment::{Accelerator, PlatformSpec};
 use bulkhead::model::job::Job;
 use bulkhead::model::journal::{Failure, FailureKind};
@@ -26,13 +27,6 @@ struct Bench {
     vm: Vm,
 }
 
-fn cache() -> PathBuf {
-    let named = std::env::var_os("BULKHEAD_CACHE").map(PathBuf::from);
-    let user = || std::env::var_os("XDG_CACHE_HOME").map(|cache| PathBuf::from(cache).join("bulkhead"));
-    let home = || std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache/bulkhead"));
-    named.or_else(user).or_else(home).unwrap_or_else(|| PathBuf::from("/tmp/bulkhead-cache"))
-}
-
 /// None, and the test is skipped, where no guest can be started.
 #[track_caller]
 fn bench(change: impl FnOnce(&mut PlatformSpec), rehearse: Option<Rehearsal>) -> Option<Bench> {
@@ -46,7 +40,7 @@ fn bench(change: impl FnOnce(&mut PlatformSpec), rehearse: Option<Rehearsal>) ->
     let context = PlatformContext {
         exe: env!("CARGO_BIN_EXE_bulkhead").into(),
         ledger,
-        cache: cache(),
+        cache: cache_folder(),
         counter_hz: bulkhead::workloads::clock::Anchor::take().and_then(|anchor| anchor.rate_since()).ok(),
         seed: 1,
         may_destroy: false,
@@ -242,7 +236,7 @@ fn module_files(folder: &Path, found: &mut BTreeMap<String, PathBuf>) {
 
 /// The folder of the set-up's modules.
 fn set_up_modules() -> Option<PathBuf> {
-    let folder = cache().join("kernel/lib/modules");
+    let folder = cache_folder().join("kernel/lib/modules");
     let found = std::fs::read_dir(&folder).ok().and_then(|mut entries| entries.next()).and_then(Result::ok);
     if found.is_none() {
         skip(Need::Modules, format!("no kernel modules in {}", folder.display()));

@@ -17,10 +17,11 @@ mod streams;
 #[path = "../verdict/mod.rs"]
 mod verdict;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::ExitCode;
 
-use anyhow::{Result, anyhow};
+use anyhow::Result;
+use bulkhead::cli::cache_folder;
 use bulkhead::model::experiment::PlatformSpec;
 use bulkhead::model::names::PlatformKind;
 use bulkhead::platforms::vm::payload::GuestModules;
@@ -64,7 +65,7 @@ fn run(words: &[String]) -> Result<Judge> {
     let exe = Path::new(env!("CARGO_BIN_EXE_bulkhead"));
     let spec = PlatformSpec::of_kind(PlatformKind::Vm);
     let modules = |folder: Option<&Path>| GuestModules::for_lone_qemu(folder, false, &[]);
-    let tools = Toolbox::find_with(&spec, exe, &cache()?, None, &modules)?;
+    let tools = Toolbox::find_with(&spec, exe, &cache_folder(), None, &modules)?;
     let kit = Kit { tools, exe, words: words.to_vec() };
     let parts = ["boot", "streams", "starts"];
     let wall = words.iter().any(|word| word == "wall");
@@ -81,11 +82,4 @@ fn run(words: &[String]) -> Result<Judge> {
         }
     }
     Ok(judge)
-}
-
-fn cache() -> Result<PathBuf> {
-    let named = std::env::var_os("BULKHEAD_CACHE").map(PathBuf::from);
-    let user = || std::env::var_os("XDG_CACHE_HOME").map(|cache| PathBuf::from(cache).join("bulkhead"));
-    let home = || std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache/bulkhead"));
-    named.or_else(user).or_else(home).ok_or_else(|| anyhow!("neither BULKHEAD_CACHE nor HOME is set"))
 }

@@ -20,10 +20,11 @@ use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::net::UnixListener;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
 
 use anyhow::{Context, Result, anyhow, ensure};
+use bulkhead::cli::cache_folder;
 use bulkhead::model::experiment::PlatformSpec;
 use bulkhead::model::names::PlatformKind;
 use bulkhead::platforms::vm::initramfs::{Archive, in_memory};
@@ -69,7 +70,7 @@ fn run(words: &[String]) -> Result<Judge> {
         }
         Ok(modules)
     };
-    let tools = Toolbox::find_with(&spec, Path::new("/proc/self/exe"), &cache()?, None, &modules)?;
+    let tools = Toolbox::find_with(&spec, Path::new("/proc/self/exe"), &cache_folder(), None, &modules)?;
     let orders = guest::Orders {
         files: number(words, "--files", 3000),
         tree: number(words, "--tree", 20_000),
@@ -99,13 +100,6 @@ fn run(words: &[String]) -> Result<Judge> {
         judge.rounds(&what, ratios.get(name).map_or(&[], Vec::as_slice), Mark::AtMost(mark));
     }
     Ok(judge)
-}
-
-fn cache() -> Result<PathBuf> {
-    let named = std::env::var_os("BULKHEAD_CACHE").map(PathBuf::from);
-    let user = || std::env::var_os("XDG_CACHE_HOME").map(|cache| PathBuf::from(cache).join("bulkhead"));
-    let home = || std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache/bulkhead"));
-    named.or_else(user).or_else(home).ok_or_else(|| anyhow!("neither BULKHEAD_CACHE nor HOME is set"))
 }
 
 /// A repository of so many small files, all of them in its index.

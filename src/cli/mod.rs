@@ -38,6 +38,8 @@ mod up;
 
 use std::process::ExitCode;
 
+pub use measure::cache_folder;
+
 use clap::Parser;
 
 use args::{Arguments, Verb};

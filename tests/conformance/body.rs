@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use bulkhead::cli::cache_folder;
 use bulkhead::model::experiment::PlatformSpec;
 use bulkhead::model::job::{Job, LoadSpec, Part};
 use bulkhead::model::names::{LoadKind, PlatformKind, ProbeKind};
@@ -24,14 +25,6 @@ pub fn binary() -> PathBuf {
     std::env::var_os(BINARY).map_or_else(|| PathBuf::from(env!("CARGO_BIN_EXE_bulkhead")), PathBuf::from)
 }
 
-/// The user's cache folder: guest kernels are there.
-fn cache() -> PathBuf {
-    let named = std::env::var_os("BULKHEAD_CACHE").map(PathBuf::from);
-    let user = || std::env::var_os("XDG_CACHE_HOME").map(|cache| PathBuf::from(cache).join("bulkhead"));
-    let home = || std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache/bulkhead"));
-    named.or_else(user).or_else(home).unwrap_or_else(|| std::env::temp_dir().join("bulkhead-cache"))
-}
-
 /// Runs the whole body against the platform that `spec` describes.
 pub fn conforms(spec: &PlatformSpec) {
     let run = tempfile::Builder::new().prefix("bulkhead-run-").tempdir().expect("a run directory");
@@ -39,7 +32,7 @@ pub fn conforms(spec: &PlatformSpec) {
         counter_hz: None,
         exe: binary(),
         ledger: Ledger::open(run.path()).expect("a ledger"),
-        cache: cache(),
+        cache: cache_folder(),
         seed: 7,
         may_destroy: false,
     };

@@ -8,6 +8,7 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use bulkhead::cli::cache_folder;
 use bulkhead::model::platform::PlatformSpec;
 use bulkhead::model::units::Bytes;
 use bulkhead::platforms::lab::{Lab, Port, inside};
@@ -44,7 +45,7 @@ pub fn context(run: &Path) -> PlatformContext {
         counter_hz: None,
         exe: PathBuf::from(env!("CARGO_BIN_EXE_bulkhead")),
         ledger: Ledger::open(run).expect("a ledger"),
-        cache: cache(),
+        cache: cache_folder(),
         seed: 7,
     }
 }
@@ -62,13 +63,6 @@ pub fn bench(spec: &PlatformSpec) -> Option<Bench> {
         return None;
     }
     Some(Bench { run, platform })
-}
-
-fn cache() -> PathBuf {
-    let named = std::env::var_os("BULKHEAD_CACHE").map(PathBuf::from);
-    let user = || std::env::var_os("XDG_CACHE_HOME").map(|cache| PathBuf::from(cache).join("bulkhead"));
-    let home = || std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache/bulkhead"));
-    named.or_else(user).or_else(home).unwrap_or_else(|| std::env::temp_dir().join("bulkhead-cache"))
 }
 
 impl Bench {

@@ -240,8 +240,15 @@ pub fn guests_are_there() -> bool {
 
 /// Kills a process by its number, as `kill -9` does.
 pub fn kill(pid: u32) {
-    use nix::sys::signal::{Signal, kill};
-    use nix::unistd::Pid;
+    send(pid, nix::sys::signal::Signal::SIGKILL);
+}
+
+/// Stops a process by its number, as `kill -STOP` does.
+pub fn pause(pid: u32) {
+    send(pid, nix::sys::signal::Signal::SIGSTOP);
+}
+
+fn send(pid: u32, signal: nix::sys::signal::Signal) {
     let pid = i32::try_from(pid).expect("a process number");
-    let _ = kill(Pid::from_raw(pid), Signal::SIGKILL);
+    let _ = nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid), signal);
 }

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, bail};
+use bulkhead::cli::cache_folder;
 use bulkhead::model::detail::{Detail, ShareDetail};
 use bulkhead::model::experiment::PlatformSpec;
 use bulkhead::model::job::{Job, Part};
@@ -27,8 +28,7 @@ fn platform(spec: &PlatformSpec, run: &Path) -> Result<Box<dyn Platform>> {
         may_destroy: false,
         exe: env!("CARGO_BIN_EXE_bulkhead").into(),
         ledger: Ledger::open(run)?,
-        cache: std::env::var_os("HOME")
-            .map_or_else(|| "/tmp".into(), |home| Path::new(&home).join(".cache/bulkhead")),
+        cache: cache_folder(),
         counter_hz: None,
         seed: 1,
     };

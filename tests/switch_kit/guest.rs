@@ -5,6 +5,7 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use bulkhead::cli::cache_folder;
 use bulkhead::model::experiment::{Accelerator, PlatformSpec};
 use bulkhead::model::names::PlatformKind;
 use bulkhead::model::partition::CardSpec;
@@ -27,14 +28,6 @@ const MEMORY: Mebibytes = Mebibytes::from_mib(256);
 /// How long it may take to answer on a busy host.
 const STARTS: Duration = Duration::from_secs(120);
 
-/// Where the set-up put kernels.
-pub fn cache() -> PathBuf {
-    let named = std::env::var_os("BULKHEAD_CACHE").map(PathBuf::from);
-    let user = || std::env::var_os("XDG_CACHE_HOME").map(|cache| PathBuf::from(cache).join("bulkhead"));
-    let home = || std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache/bulkhead"));
-    named.or_else(user).or_else(home).unwrap_or_else(|| PathBuf::from("/tmp/bulkhead-cache"))
-}
-
 /// What guests are made of; none, and the test is skipped, where none can be started.
 #[track_caller]
 pub fn tools() -> Option<Toolbox> {
@@ -42,7 +35,7 @@ pub fn tools() -> Option<Toolbox> {
     spec.accelerator = Accelerator::Tcg;
     let exe = Path::new(env!("CARGO_BIN_EXE_bulkhead"));
     let hz = bulkhead::workloads::clock::Anchor::take().and_then(|anchor| anchor.rate_since()).ok();
-    match Toolbox::find(&spec, exe, &cache(), hz) {
+    match Toolbox::find(&spec, exe, &cache_folder(), hz) {
         Ok(tools) => Some(tools),
         Err(reason) => {
             skip(Need::Vm, reason);

@@ -11,8 +11,8 @@
 //! ```
 
 use std::fs::{self, File, TryLockError};
-use std::io::{self, Seek, SeekFrom, Write};
-use std::os::unix::fs::MetadataExt;
+use std::io::{self, Write};
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
@@ -24,7 +24,7 @@ use nix::sys::signal::Signal;
 use super::folder::{self, SetFolder, WATCH_FILE, Work};
 use super::keeper::GO;
 use super::{process, root, status};
-use crate::model::partition::set::{Charge, PartitionSet, Phase, Restart};
+use crate::model::partition::set::{Charge, PartitionSet, Phase, ProcessName, Restart};
 use crate::platforms::held_process::mark;
 use crate::platforms::own_folder::own_file;
 use crate::platforms::spawn::{Bond, spawn};
@@ -95,8 +95,7 @@ pub fn keep_watched(kept: &Path, exe: &Path, over: &Receiver<()>) {
 pub fn watch(set: &Path, held: &File, exe: &Path) -> Result<(), String> {
     root::check_private(set).map_err(|error| error.to_string())?;
     let own = process::own().ok_or("this process cannot be found in /proc")?;
-    let text = serde_json::to_vec(&own).map_err(|error| error.to_string())?;
-    write_own_name(held, &text).map_err(|error| format!("{}: {error}", set.join(WATCH_FILE).display()))?;
+    write_name(held, &own).map_err(|error| format!("{}: {error}", set.join(WATCH_FILE).display()))?;
     let mut started: Vec<Child> = Vec::new();
     while is_in_place(set, held) {
         // One that was not waited for would look alive.
@@ -154,10 +153,15 @@ fn start(set: &Path, exe: &Path) -> io::Result<Option<Child>> {
     let own = root::check_private(set)?;
     let log = own.file("watch.log", OFlag::O_CREAT | OFlag::O_WRONLY | OFlag::O_APPEND)?;
     let mut command = Command::new(exe);
+    let handed = file.try_clone()?;
     // The lock goes with the open file, and ends with who has it.
-    command.arg("watch").arg(own.path()).current_dir("/").stdin(file).stdout(Stdio::null()).stderr(log);
+    command.arg("watch").arg(own.path()).current_dir("/").stdin(handed).stdout(Stdio::null()).stderr(log);
     mark(&mut command, own.path());
-    spawn(command, Bond::OutlivesUs, None).map(Some)
+    let child = spawn(command, Bond::OutlivesUs, None)?;
+    // Who asks next must find it. It says the same itself, should this process die here.
+    let name = process::named(child.id()).ok_or_else(|| io::Error::other("the watcher ended at once"))?;
+    write_name(&file, &name)?;
+    Ok(Some(child))
 }
 
 /// Starts a keeper for what lies in `kept`. It begins only when it has been written down who it is; when this process dies
@@ -179,10 +183,11 @@ pub fn start_keeper(kept: &Path, exe: &Path) -> io::Result<Child> {
     Ok(child)
 }
 
-fn write_own_name(mut held: &File, name: &[u8]) -> io::Result<()> {
-    held.seek(SeekFrom::Start(0))?;
-    held.set_len(0)?;
-    held.write_all(name)
+/// Two may do this at once, for the same process: the file is never empty between.
+fn write_name(held: &File, name: &ProcessName) -> io::Result<()> {
+    let text = serde_json::to_vec(name)?;
+    held.write_all_at(&text, 0)?;
+    held.set_len(text.len() as u64)
 }
 
 fn reap(started: &mut Vec<Child>) {
