@@ -265,7 +265,8 @@ fn only_what_is_opened_can_be_written() {
     ]);
     assert_code(&output, 0);
     let folder = here.files.path().display();
-    let wanted = format!("1234\n{folder}\nlost\nshown2\nsh\ninit\n");
+    let host = nix::unistd::gethostname().expect("a name");
+    let wanted = format!("1234\n{folder}\nlost\nshown2\n{}\ninit\n", host.display());
     assert_eq!(text(&output), wanted, "{}", complaint(&output));
     assert_eq!(fs::read_to_string(here.path("open/new")).expect("written through"), "kept\n");
     assert!(!here.path("closed/new").exists());

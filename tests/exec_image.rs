@@ -35,7 +35,15 @@ fn boot(code: &[u8], orders: &[Order]) -> (Outcome, String) {
     let disk = DiskSpec { file, read_only: false, bytes_per_s: None, operations_per_s: None };
     let resources = Resources::usual(1, Mebibytes::from_mib(128));
     let (name, content, cards) = ("image".to_owned(), Content::Image, Vec::new());
-    let spec = PartitionSpec { name, content, resources, disks: vec![disk], cards, sections: Vec::new() };
+    let spec = PartitionSpec {
+        name,
+        content,
+        resources,
+        disks: vec![disk],
+        cards,
+        sections: Vec::new(),
+        ports: Vec::new(),
+    };
     let around = Surroundings {
         exe: exec_kit::binary().to_owned(),
         cache: cache_folder(),
@@ -47,6 +55,7 @@ fn boot(code: &[u8], orders: &[Order]) -> (Outcome, String) {
         modules: None,
         boot_deadline: None,
         names: Vec::new(),
+        door: None,
     };
     let nothing = || File::options().read(true).write(true).open("/dev/null").expect("it is there").into();
     let (mut console, output) = std::io::pipe().expect("a pipe");

@@ -65,6 +65,7 @@ fn partition(number: u8, links: &[&Path], script: &str) -> PartitionSpec {
             address: format!("10.77.1.{number}/24"),
         }],
         sections: Vec::new(),
+        ports: Vec::new(),
     }
 }
 
@@ -81,6 +82,7 @@ fn start(spec: PartitionSpec, ledger: &Ledger) -> JoinHandle<(Outcome, String)> 
         modules: None,
         boot_deadline: Some(switch_kit::HANGS),
         names: Vec::new(),
+        door: None,
     };
     std::thread::spawn(move || {
         let (mut output, theirs) = std::io::pipe().expect("a pipe");

@@ -338,3 +338,29 @@ fn watchers_and_keepers_killed_together_leave_nothing() {
     assert_eq!(bench.call(&["down"]).code, Some(0));
     assert_eq!(bench.left(), Vec::<String>::new());
 }
+
+/// Also when its keeper was killed before: nobody starts it again until somebody wants that, and then it is watched anew.
+#[test]
+fn what_was_stopped_by_hand_is_not_started_again() {
+    let bench = Bench::pretending();
+    let part = "program = [\"/bin/sleep\", \"1000\"]\nrestart = \"always\"\n";
+    let file = bench.file("crash.toml", &format!("[partition.a]\n{part}[partition.b]\n{part}"));
+    let told = bench.up(&file);
+    assert_eq!(told.code, Some(0), "{told:?}");
+    kill(bench.wait_for("a", Phase::Running).keeper_pid.expect("a keeper"));
+    let told = bench.call(&["stop", "a"]);
+    assert!(told.code == Some(0) && told.err.contains("a: stopped"), "{told:?}");
+    // The watcher looks each second.
+    std::thread::sleep(Duration::from_secs(4));
+    assert_eq!(bench.phases(), "a stopped, b running");
+    let told = bench.call(&["start", "a"]);
+    assert_eq!(told.code, Some(0), "{told:?}");
+    kill(bench.wait_for("a", Phase::Running).keeper_pid.expect("a keeper"));
+    let until = Instant::now() + PATIENCE;
+    while bench.wait_for("a", Phase::Running).restarts != 1 {
+        assert!(Instant::now() < until, "a is not started again");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    assert_eq!(bench.call(&["down"]).code, Some(0));
+    assert_eq!(bench.left(), Vec::<String>::new());
+}

@@ -236,6 +236,7 @@ fn partition(plan: &PartitionPlan<'_>, exe: &Path) -> PartitionSpec {
             address: address(plan.number),
         }],
         sections: sections(plan),
+        ports: Vec::new(),
     }
 }
 

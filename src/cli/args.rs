@@ -8,7 +8,7 @@ pub use super::channel_args::{BenchArgs, ChannelArgs, ChannelVerb};
 use super::exec::args::ExecArgs;
 use super::moment;
 use super::mpirun::args::MpirunArgs;
-pub use super::set_args::{DownArgs, PsArgs, SplitAt, UpArgs};
+pub use super::set_args::{DownArgs, LogsArgs, OneArgs, PsArgs, SplitAt, UpArgs};
 use crate::model::units::Nanos;
 
 const AFTER: &str = "\
@@ -52,6 +52,14 @@ pub enum Verb {
     Down(DownArgs),
     /// Show what partitions run where
     Ps(PsArgs),
+    /// Show what a partition's program writes
+    Logs(LogsArgs),
+    /// Start one partition of a set that is up, which was stopped or has ended
+    Start(OneArgs),
+    /// End one partition of a set; the others stay
+    Stop(OneArgs),
+    /// End one partition of a set and start it again
+    Restart(OneArgs),
     /// Simulate a scenario: what would happen on a host, and what was published about it
     Simulate(SimulateArgs),
     /// Check whether this host is fit to be measured, and what is missing

@@ -110,6 +110,7 @@ fn prepare(
         modules: tools.modules.clone(),
         boot_deadline: None,
         names: Vec::new(),
+        door: None,
     };
     let (mut prepared, mut qemu, mut engine) = (Vec::new(), PathBuf::new(), Engine::Tcg);
     for charge in charges {
@@ -125,7 +126,9 @@ fn prepare(
             write(&folder.join(KERNEL_FILE), &kernel, 0o644)?;
         }
         let after = set.partitions.get(&name).map(|entry| entry.after.clone()).unwrap_or_default();
-        prepared.push(Prepared { spec: charge.spec, shares: parts.shares, restart: charge.restart, after });
+        let is_watched = charge.ready.is_some() || charge.health.is_some();
+        let (shares, restart) = (parts.shares, charge.restart);
+        prepared.push(Prepared { spec: charge.spec, shares, restart, after, is_watched });
         (qemu, engine) = (parts.qemu, parts.engine);
     }
     Ok((prepared, qemu, engine))

@@ -21,10 +21,12 @@ mod experiment;
 mod fit;
 mod interrupt;
 mod json;
+mod logs;
 mod man;
 mod measure;
 mod moment;
 mod mpirun;
+mod one;
 mod output;
 mod preview;
 mod progress;
@@ -41,6 +43,8 @@ use std::process::ExitCode;
 pub use measure::cache_folder;
 
 use clap::Parser;
+
+use crate::partition::set::one::Wish;
 
 use args::{Arguments, Verb};
 use ending::{Ending, Verdict};
@@ -71,6 +75,10 @@ fn run(verb: Verb) -> Verdict {
         Verb::Up(args) => up::run(&args),
         Verb::Down(args) => down::run(&args),
         Verb::Ps(args) => ps::run(&args),
+        Verb::Start(args) => one::run(&args, Wish::Start),
+        Verb::Stop(args) => one::run(&args, Wish::Stop),
+        Verb::Restart(args) => one::run(&args, Wish::Restart),
+        Verb::Logs(args) => logs::run(&args),
         Verb::Doctor(args) => doctor::run(&args),
         Verb::Compare(args) => compare::run(&args),
         Verb::Report(args) => report::run(&args),

@@ -3,12 +3,13 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use anyhow::bail;
+use anyhow::{anyhow, bail};
 
 use super::args::PsArgs;
 use super::ending::{Ending, OrStop, Verdict};
 use super::output;
 use crate::model::partition::set::{PartitionStatus, Phase, Restart, SetStatus, SwitchStatus};
+use crate::partition::set::find;
 use crate::partition::set::root::state_root;
 use crate::partition::set::status;
 use crate::report::text::{Paint, TextCell, TextTable, ascii, printable};
@@ -42,15 +43,8 @@ pub fn show(root: &Path, named: Option<&str>, json: bool) -> anyhow::Result<()> 
 
 /// What a partition of a set, named or not, wrote last.
 fn last_words(root: &Path, set: Option<&str>, name: &str) -> anyhow::Result<String> {
-    let there = status::names(root).into_iter().filter(|there| set.is_none_or(|set| set == there));
-    let sets: Vec<SetStatus> = there.filter_map(|set| status::status(root, &set)).collect();
-    let all = sets.iter().flat_map(|set| &set.partitions);
-    let found: Vec<&PartitionStatus> = all.filter(|partition| partition.name == name).collect();
-    let [partition] = found[..] else {
-        let what = if found.is_empty() { "no set that is up has" } else { "several sets have" };
-        bail!("{what} a partition \"{name}\": name one set that does (bulkhead ps SET --console {name})");
-    };
-    let parts = status::last_words(partition);
+    let meant = find::partition(root, name, set).map_err(|problem| anyhow!(problem))?;
+    let parts = status::last_words(&meant.partition);
     let both = parts.iter().all(|lines| !lines.is_empty());
     let mut text = String::new();
     for (what, lines) in ["output", "errors"].iter().zip(parts) {

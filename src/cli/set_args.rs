@@ -1,4 +1,4 @@
-//! The command line of `up`, `down` and `ps`, as typed.
+//! The command line of `up`, `down`, `ps` and what is done with one partition of a set, as typed.
 
 use std::path::PathBuf;
 
@@ -12,6 +12,7 @@ In FILE, for example:
   links = 2
   [partition.db]
   program = [\"/usr/bin/db\"]
+  ready = { tcp = 5432 }
   networks = [\"control\"]
   [partition.plc]
   program = [\"/usr/bin/python3\", \"/opt/plc.py\"]
@@ -119,4 +120,44 @@ pub struct PsArgs {
     /// Print the last lines that this partition has written instead
     #[arg(long, value_name = "PARTITION", conflicts_with = "json")]
     pub console: Option<String>,
+}
+
+const ONE_AFTER: &str = "\
+Examples:
+  bulkhead stop db             its logs stay; those that are started after it go on
+  bulkhead start db            as bulkhead up has read it from the file, once what it is started after is up
+  bulkhead restart plant/db    where several sets have a db
+
+bulkhead up FILE starts what was stopped, too, and takes over what was changed in the file.
+
+Exit codes:
+  0 it is so   2 there is none, somebody else works on its set, or what it is started after is not up
+  4 it failed, and stays so   130 interrupted; what was begun goes on by itself";
+
+/// Arguments of `start`, `stop` and `restart`.
+#[derive(Debug, Args)]
+#[command(after_help = ONE_AFTER)]
+pub struct OneArgs {
+    /// The partition
+    #[arg(value_name = "[SET/]PARTITION")]
+    pub partition: String,
+}
+
+/// Arguments of `logs`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  bulkhead logs db\n  bulkhead logs -f plant/db     goes on until db has ended\n  \
+                  bulkhead logs --tail 10 db 2> /dev/null\n\nIts output goes to stdout, its errors to stderr; of a disk image, what came \
+                  over its console.\nThe last megabyte or two of each is kept. On a terminal nothing is shown that could move the cursor."
+)]
+pub struct LogsArgs {
+    /// The partition
+    #[arg(value_name = "[SET/]PARTITION")]
+    pub partition: String,
+    /// Go on with what it writes until it has ended
+    #[arg(long, short)]
+    pub follow: bool,
+    /// Begin with the last N lines of each
+    #[arg(long, short = 'n', value_name = "N")]
+    pub tail: Option<usize>,
 }

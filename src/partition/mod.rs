@@ -9,14 +9,16 @@
 //! [`run`] does this for one partition, for the verb `exec` and for each keeper of a set; [`place`] puts CPUs and memory
 //! where they were asked for and reads back what was given; [`set`] holds sets together; [`together`] runs several as
 //! one, and [`mpi`] a program that passes messages over them; [`network`] is the switch between partitions,
-//! [`section_folder`] the memory that those of a run share; [`emit`] writes the same partitions for other managers.
+//! [`section_folder`] the memory that those of a run share; [`session`] what is done in one that runs; [`emit`] writes the same partitions for other managers.
 
 pub mod emit;
+pub mod given_files;
 pub mod mpi;
 pub mod network;
 pub mod place;
 pub mod run;
 pub mod section_folder;
+pub mod session;
 pub mod set;
 pub mod together;
 pub mod users;

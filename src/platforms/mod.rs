@@ -27,6 +27,7 @@ pub mod instance;
 pub mod instance_group;
 pub mod lab;
 pub mod ledger;
+pub mod limits;
 pub mod link;
 pub mod make;
 pub mod native;

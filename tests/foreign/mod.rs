@@ -17,8 +17,9 @@ use bulkhead::model::channel_party::{PartyOrder, read_answer};
 use bulkhead::model::classes::ClassSet;
 use bulkhead::model::clock_wire::{Answer, Question};
 use bulkhead::model::partition::network::SwitchState;
+use bulkhead::model::partition::session::{Unpacker, pack};
 use bulkhead::model::partition::set::{KeptState, PartitionSet, SetRecord, Undertaking};
-use bulkhead::model::partition::{FromGuest, LONGEST_MESSAGE, ToGuest};
+use bulkhead::model::partition::{FromGuest, LONGEST_MESSAGE, ToGuest, read_env_file};
 use bulkhead::model::results::RunResults;
 use bulkhead::model::units::Mebibytes;
 use bulkhead::partition::mpi::agent::{TOKEN_CHARS, read_command};
@@ -375,6 +376,45 @@ pub fn sweep_mounts(bytes: &[u8]) -> bool {
     let (path, line) = mount_named(bytes);
     assert_eq!(mounts_listed_below(&line, Path::new("/srv")), [path], "whatever its name");
     !found.is_empty()
+}
+
+/// A file of variables: read, or refused without a word of what stands in it.
+pub fn env_file(bytes: &[u8]) -> bool {
+    match read_env_file(bytes) {
+        Ok(variables) => {
+            let is_variable = |(name, value): &(Vec<u8>, Vec<u8>)| {
+                !name.is_empty()
+                    && ![name, value].iter().any(|word| word.contains(&0) || word.contains(&b'\n'))
+            };
+            assert!(variables.iter().all(is_variable), "{variables:?}");
+            !variables.is_empty()
+        }
+        Err(problem) => {
+            assert_harmless(&problem);
+            false
+        }
+    }
+}
+
+/// What comes over the port of sessions, in pieces: packets, of which what is read reads back the same, or an end.
+pub fn session_packets(bytes: &[u8]) -> bool {
+    let (mut unpacker, mut understood) = (Unpacker::default(), false);
+    for piece in bytes.chunks(97) {
+        unpacker.push(piece);
+        loop {
+            match unpacker.next_packet() {
+                Ok(None) => break,
+                Err(_) => return understood,
+                Ok(Some(packet)) => {
+                    let mut again = Unpacker::default();
+                    again.push(&pack(packet.session, &packet.content).expect("what was read can be written"));
+                    assert_eq!(again.next_packet(), Ok(Some(packet)));
+                    understood = true;
+                }
+            }
+        }
+    }
+    understood
 }
 
 /// What a QEMU that executes its guest's code says of its plugs, line by line.

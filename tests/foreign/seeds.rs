@@ -5,7 +5,10 @@
 use bulkhead::model::channel_party::{PartyAnswer, Seen};
 use bulkhead::model::clock_wire::{Answer, Question};
 use bulkhead::model::histogram::Histogram;
-use bulkhead::model::partition::{FromGuest, LONGEST_MESSAGE, ProgramEnd, Stream, ToGuest, Victim};
+use bulkhead::model::partition::session::{Ask, Content, Further, Look, SessionWord, pack};
+use bulkhead::model::partition::{
+    FromGuest, LONGEST_MESSAGE, ProgramEnd, Stream, TerminalSize, ToGuest, UserIds, Victim,
+};
 use bulkhead::model::units::{Bytes, Nanos};
 use bulkhead::platforms::ledger::Thing;
 use bulkhead::platforms::link::encode;
@@ -289,6 +292,43 @@ pub fn sweep_mounts() -> Seeds {
         "4 1 0:3 / /tmp/bulkhead-1/a\\040b rw - xfs c rw\n5 1 0:4 / /tmp/bulkhead-1 rw shared:1 - tmpfs d rw\n",
         "6 1 0:4 / /tmp/bulkhead-1/../x rw - sysfs d rw\n7 6 0:5 / /tmp/bulkhead-10 rw - ext4 x rw\nrubbish\n",
     ])
+}
+
+pub fn env_file() -> Seeds {
+    texts(["# a remark\nA=1\r\nB=x=\"y\"\n\n  C=\nA=2\n", "PATH=/bin\n"])
+}
+
+pub fn session_packets() -> Seeds {
+    let terminal = Some(TerminalSize { rows: 24, columns: 80 });
+    let further = Further {
+        argv: vec![b"ls".to_vec(), vec![255]],
+        env: vec![(b"A".to_vec(), b"b".to_vec())],
+        workdir: Some("/srv".into()),
+        user: Some(UserIds { uid: 7, gid: 8, groups: vec![9] }),
+        terminal,
+    };
+    let word = Content::Word;
+    let stream = Stream::Output;
+    let asks = [
+        Ask::Run(Box::new(further)),
+        Ask::Connect(80),
+        Ask::Look(Look::File("/ready".into())),
+        Ask::Look(Look::Tcp(80)),
+    ];
+    let mut all: Vec<Content> = asks.into_iter().map(|ask| word(SessionWord::Open { ask })).collect();
+    all.extend([
+        word(SessionWord::Started),
+        word(SessionWord::Refused { code: 127, reason: "not found".to_owned() }),
+        word(SessionWord::Credit { stream, bytes: 4096 }),
+        word(SessionWord::End { stream }),
+        word(SessionWord::Signal { number: 15 }),
+        word(SessionWord::Resize { size: TerminalSize { rows: 1, columns: 2 } }),
+        word(SessionWord::Close),
+        word(SessionWord::Ended { how: ProgramEnd::Exit(3) }),
+        Content::Bytes(stream, b"some words".to_vec()),
+    ]);
+    let each: Vec<Vec<u8>> = all.iter().map(|content| pack(9, content).expect("packed")).collect();
+    [vec![each.concat()], each].concat()
 }
 
 pub fn plug_events() -> Seeds {

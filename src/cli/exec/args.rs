@@ -7,14 +7,14 @@ use std::str::FromStr;
 use clap::{Args, ValueEnum};
 
 use crate::cli::args::ToolArgs;
-use crate::model::partition::is_name;
+use crate::model::partition::{PortSpec, is_name};
 
 const EXEC_AFTER: &str = "\
 The program sees the system's programs and libraries, /etc as everybody may read it, and the folder it starts in, \
 read-only, with a throw-away layer of its own on top; nothing else of the host, unless --ro, --rw or --files all says so. \
 It runs in the current folder (which is not shown when it is a home or everybody's, such as /tmp), as the current \
 user, with PATH, HOME, USER, TERM, TZ, the locale and such alone of the environment (--env NAME, --env-all: more). \
-It has no network unless --net says so.
+Its machine has this one's name (--hostname), its processes have the limits of the shell (ulimit). It has no network unless --net says so; --port works without one.
 
 Paths given with --rw are written through; a single file can be written, made longer and shorter, but not replaced or \
 removed: programs that save by renaming need its folder. What is written there belongs to whoever called bulkhead and \
@@ -35,6 +35,9 @@ Examples:
   bulkhead exec --ro ~/data --env OMP_NUM_THREADS -- ./solver
   bulkhead exec --files none -- ./static-program
   bulkhead exec --net plant/control -- curl http://db:8080/
+  bulkhead exec --port 8080:80 --ro /srv/www -- ./web-server
+  bulkhead exec --env-file job.env --secret token=/etc/job/token -- ./job
+  bulkhead exec --in db -t -- sh                  beside the program of partition db of a set
   bulkhead exec --pin 2,3 --cpus 2 --node 0 --realtime 50 --report -- ./controller
 
 Exit codes:
@@ -59,6 +62,12 @@ pub struct ExecArgs {
     /// The program and its arguments, byte for byte
     #[arg(value_name = "PROGRAM", required = true, trailing_var_arg = true)]
     pub command: Vec<OsString>,
+    /// Run it in a partition of a set that is up, beside its own program, as that one's user with its files and variables (-t,
+    /// --env, --workdir and --user alone go with it)
+    #[arg(long = "in", value_name = "[SET/]PARTITION",
+          conflicts_with_all = ["ResourceArgs", "EngineArgs", "ToolArgs", "report", "files", "bind", "net", "port", "secret", "hostname", "disk", "ro", "rw",
+                                "env_all", "env_clear"])]
+    pub inside: Option<String>,
     /// Give it a terminal, of this one's size
     #[arg(long, short)]
     pub terminal: bool,
@@ -162,6 +171,16 @@ pub struct SightArgs {
     /// partitions by name
     #[arg(long, value_name = "none|user|SET/NETWORK", default_value = "none")]
     pub net: Net,
+    /// Show it the content of FILE as /run/secrets/NAME, in memory, which its user alone can read (may be repeated)
+    #[arg(long, value_name = "NAME=FILE")]
+    pub secret: Vec<OsString>,
+    /// Name of the machine that it sees [default: this host's]
+    #[arg(long, value_name = "NAME")]
+    pub hostname: Option<String>,
+    /// Port of this host that leads to one of its, for this host's own programs unless an ADDRESS is named (0.0.0.0: for
+    /// everybody); TCP (may be repeated)
+    #[arg(long, value_name = "[ADDRESS:]HOST-PORT:PORT")]
+    pub port: Vec<PortSpec>,
     /// Raw image or block device as a disk, written to; FILE,ro only read (may be repeated)
     #[arg(long, value_name = "FILE[,ro]")]
     pub disk: Vec<OsString>,
@@ -182,6 +201,9 @@ pub struct ProgramArgs {
     /// Set a variable, or pass one of this command's on (may be repeated)
     #[arg(long, value_name = "NAME[=VALUE]")]
     pub env: Vec<OsString>,
+    /// Set the variables in FILE, NAME=VALUE in each line as it stands (may be repeated; --env counts before it)
+    #[arg(long, value_name = "FILE")]
+    pub env_file: Vec<PathBuf>,
     /// Pass on the whole environment, secrets included
     #[arg(long, conflicts_with = "env_clear")]
     pub env_all: bool,

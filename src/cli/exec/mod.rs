@@ -8,6 +8,7 @@
 
 pub mod args;
 pub mod folder;
+mod inside;
 mod report;
 pub mod signals;
 pub mod spec;
@@ -45,7 +46,11 @@ pub const OWN_FAILURE: u8 = 125;
 /// Runs the program; its code is ours.
 pub fn run(args: &ExecArgs) -> ExitCode {
     let begun = Instant::now();
-    match execute(args, begun) {
+    let outcome = match &args.inside {
+        Some(partition) => inside::run(args, partition),
+        None => execute(args, begun),
+    };
+    match outcome {
         Ok(code) => ExitCode::from(code),
         Err(error) => {
             output::error(&error);
@@ -104,7 +109,7 @@ fn execute(args: &ExecArgs, begun: Instant) -> Result<u8> {
     if let Err(error) = folder.remove() {
         output::say(&format!("bulkhead: removing the folder of what was made: {error}"));
     }
-    let code = code_of(&outcome, &spec);
+    let code = code_of(&outcome, &spec.name);
     if let Some(to) = &mut report {
         seen.write(to.as_mut(), &spec, &outcome, code)?;
     }
@@ -128,6 +133,7 @@ pub fn surroundings(engine: &EngineArgs, exe: std::path::PathBuf, folder: &Runti
         modules: engine.tools.modules.clone(),
         boot_deadline: engine.boot_deadline_s.map(Duration::from_secs),
         names: Vec::new(),
+        door: None,
     }
 }
 
@@ -166,13 +172,13 @@ pub fn on_event(event: &Event, spec: &PartitionSpec) {
 }
 
 /// Our exit code, saying why where it is not the program's own.
-pub fn code_of(outcome: &Outcome, spec: &PartitionSpec) -> u8 {
+pub fn code_of(outcome: &Outcome, name: &str) -> u8 {
     match outcome {
         Outcome::Ended(how) => {
             if let ProgramEnd::Signal(number) = how {
                 let signal = Signal::try_from(*number)
                     .map_or_else(|_| format!("signal {number}"), |signal| signal.to_string());
-                output::say(&format!("bulkhead: {} was ended by {signal}", spec.name));
+                output::say(&format!("bulkhead: {name} was ended by {signal}"));
             }
             how.code()
         }

@@ -9,12 +9,13 @@ use anyhow::{Context, Result, anyhow};
 use super::args::{ExecArgs, Net, ProgramArgs, ResourceArgs};
 use super::terminal;
 use crate::model::partition::{
-    Bind, CardSpec, Content, DiskSpec, Files, PartitionSpec, Priority, Program, Resources, UserIds, Word,
-    boots_with, is_name,
+    Bind, CardSpec, Content, DiskSpec, Files, PartitionSpec, Priority, Program, Resources, SecretSpec,
+    UserIds, Word, boots_with, is_name,
 };
 use crate::model::units::{Bytes, Mebibytes};
 use crate::partition::set::visit::Visit;
-use crate::partition::{run, users};
+use crate::partition::{given_files, run, users};
+use crate::platforms::limits;
 use crate::platforms::vm::toolbox::memory_for;
 
 /// What a partition gets unless said otherwise, less what a guest's system takes (see `memory_for`).
@@ -35,6 +36,7 @@ pub fn partition(args: &ExecArgs, visit: Option<&Visit>) -> Result<PartitionSpec
         disks: args.sight.disk.iter().map(disk).collect(),
         cards,
         sections: Vec::new(),
+        ports: args.sight.port.clone(),
     })
 }
 
@@ -57,6 +59,9 @@ fn program(args: &ExecArgs) -> Result<Program> {
     Ok(Program {
         binds: sight.bind.iter().map(bind).collect::<Result<_>>()?,
         terminal: args.terminal.then(terminal::size),
+        hostname: Some(hostname(sight.hostname.as_deref())?),
+        limits: limits::own(),
+        secrets: sight.secret.iter().map(|word| secret(word)).collect::<Result<_>>()?,
         ..given(&args.command, &sight.program, files)?
     })
 }
@@ -89,9 +94,26 @@ pub fn given(command: &[OsString], args: &ProgramArgs, files: Files) -> Result<P
         files,
         readable: named.into_iter().chain(shown).collect(),
         writable: args.rw.iter().map(|path| absolute(path)).collect::<Result<_>>()?,
-        binds: Vec::new(),
-        terminal: None,
+        ..Program::default()
     })
+}
+
+/// The name that was asked for, or this host's.
+fn hostname(named: Option<&str>) -> Result<String> {
+    if let Some(name) = named {
+        let wanted = "letters, digits, -, _ and . were wanted, beginning with a letter or digit";
+        return if is_name(name) { Ok(name.to_owned()) } else { Err(anyhow!("--hostname {name}: {wanted}")) };
+    }
+    let own = nix::unistd::gethostname().context("the name of this host")?;
+    Ok(own.to_string_lossy().into_owned())
+}
+
+fn secret(word: &OsStr) -> Result<SecretSpec> {
+    let shown = word.display();
+    let (name, from) = halves(word, b'=').ok_or_else(|| anyhow!("--secret {shown}: NAME=FILE was wanted"))?;
+    let name =
+        String::from_utf8(name).map_err(|_| anyhow!("--secret {shown}: a name of letters was wanted"))?;
+    Ok(SecretSpec { name, from: absolute(Path::new(OsStr::from_bytes(&from)))? })
 }
 
 /// A path as seen from the root.
@@ -122,6 +144,21 @@ fn environment(args: &ProgramArgs) -> Result<Vec<(Word, Word)>> {
     let own = std::env::vars_os().map(|(name, value)| (name.into_vec(), value.into_vec()));
     let mut variables: Vec<(Word, Word)> =
         own.filter(|(name, _)| !args.env_clear && (args.env_all || is_usual(name))).collect();
+    for (name, value) in named_variables(args)? {
+        variables.retain(|(known, _)| *known != name);
+        variables.push((name, value));
+    }
+    Ok(variables)
+}
+
+/// Variables as `--env-file` and `--env` name them, each once.
+pub fn named_variables(args: &ProgramArgs) -> Result<Vec<(Word, Word)>> {
+    let mut variables: Vec<(Word, Word)> = Vec::new();
+    for path in &args.env_file {
+        let read = given_files::variables(path).map_err(|problem| anyhow!("--env-file {problem}"))?;
+        variables.retain(|(known, _)| read.iter().all(|(name, _)| name != known));
+        variables.extend(read);
+    }
     for word in &args.env {
         let (name, value) = if let Some(pair) = halves(word, b'=') {
             pair
@@ -212,7 +249,8 @@ pub fn size(option: &str, text: &str, least_mib: u64) -> Result<Mebibytes> {
 }
 
 /// The numbers of `NAME`, `UID`, or either with `:GROUP`.
-fn user(text: Option<&str>) -> Result<UserIds> {
+/// A user, as `--user` names it.
+pub fn user(text: Option<&str>) -> Result<UserIds> {
     let (who, group) = match text {
         Some(text) => {
             text.split_once(':').map_or((Some(text), None), |(who, group)| (Some(who), Some(group)))

@@ -138,6 +138,7 @@ impl Job {
             disks: Vec::new(),
             cards: Vec::new(),
             sections: Vec::new(),
+            ports: Vec::new(),
         }
     }
 

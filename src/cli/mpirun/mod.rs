@@ -142,7 +142,7 @@ fn code_when_asked(how: ProgramEnd, number: i32, code: u8) -> u8 {
 
 /// The launcher's own code, unless a rank never came to its channel.
 fn code_of_end(end: &End, members: &[PartitionSpec], sections: Option<&Sections>) -> u8 {
-    let code = members.first().map_or(OWN_FAILURE, |first| code_of(&end.outcome, first));
+    let code = members.first().map_or(OWN_FAILURE, |first| code_of(&end.outcome, &first.name));
     let Outcome::Ended(how) = &end.outcome else { return code };
     if let Some(number) = end.asked {
         return code_when_asked(*how, number, code);

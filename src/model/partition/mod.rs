@@ -7,14 +7,19 @@
 //! ```
 //! Several of them with their networks are a [`set`].
 
+mod env_file;
 mod given;
 pub mod network;
+mod port;
 mod program;
 mod resources;
+pub mod session;
 pub mod set;
 mod wire;
 
+pub use env_file::*;
 pub use given::*;
+pub use port::*;
 pub use program::*;
 pub use resources::*;
 pub use wire::*;
@@ -39,6 +44,9 @@ pub struct PartitionSpec {
     pub cards: Vec<CardSpec>,
     /// Memory that it shares with others, by name; the place in this list is the device's number.
     pub sections: Vec<SectionSpec>,
+    /// Ports of the host that lead to ports of its program.
+    #[serde(default)]
+    pub ports: Vec<PortSpec>,
 }
 
 /// What runs in a partition.

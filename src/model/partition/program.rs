@@ -31,6 +31,34 @@ pub struct Program {
     pub binds: Vec<Bind>,
     /// The terminal it gets, if it gets one.
     pub terminal: Option<TerminalSize>,
+    /// Name of the machine that it sees; unset means that of the partition.
+    pub hostname: Option<String>,
+    /// Its limits; what is not among them is as usual in a guest.
+    pub limits: Vec<Limit>,
+    /// Files that it alone can read.
+    pub secrets: Vec<SecretSpec>,
+}
+
+/// A limit of a process.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Limit {
+    /// Which, by the kernel's name: `nofile`.
+    pub name: String,
+    /// What holds.
+    pub soft: u64,
+    /// To which the program may raise it.
+    pub hard: u64,
+}
+
+/// A secret: the program finds what is in a file of the host in one of its own, which its user alone can read.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SecretSpec {
+    /// Name of the program's file.
+    pub name: String,
+    /// The host's, read when the partition is made.
+    pub from: PathBuf,
 }
 
 /// Numbers of a user and its groups; the user's own are looked up on the host.

@@ -71,6 +71,8 @@ pub struct Prepared {
     pub restart: Restart,
     /// Whom it waits for.
     pub after: Vec<String>,
+    /// Whether it is looked at with us: when it is ready, and whether it is well.
+    pub is_watched: bool,
 }
 
 /// A file to be written.
@@ -152,6 +154,16 @@ impl Emission {
         for partition in &self.partitions {
             let name = &partition.spec.name;
             let shares = &partition.shares;
+            if partition.is_watched {
+                emitted.remark(format!(
+                    "{name}: nobody looks whether it is ready or well; those after it start as soon as its machine does"
+                ));
+            }
+            if !partition.spec.ports.is_empty() {
+                emitted.remark(format!(
+                    "{name}: no ports of the host lead to it, because nobody is there who would carry them"
+                ));
+            }
             if shares.iter().any(|share| matches!(share.tree, SharedTree::Only(_))) {
                 emitted.remark(format!(
                     "{name}: its program sees all of this host's files, read-only, not only the system's"

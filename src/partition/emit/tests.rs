@@ -57,6 +57,7 @@ fn emission() -> Emission {
         }],
         cards: vec![card(1), CardSpec::User],
         sections: vec![section(true)],
+        ports: Vec::new(),
     };
     let usual = Resources { pin: None, node: None, hugepages: false, guest_nodes: 1, ..resources() };
     let resources =
@@ -74,6 +75,7 @@ fn emission() -> Emission {
         disks,
         cards: vec![card(2)],
         sections: vec![section(false)],
+        ports: Vec::new(),
     };
     let shares = vec![ShareArgument {
         tag: "root".to_owned(),
@@ -85,8 +87,20 @@ fn emission() -> Emission {
         set: "works".to_owned(),
         networks: vec![("plant".to_owned(), 2)],
         partitions: vec![
-            Prepared { spec: db, shares: Vec::new(), restart: Restart::OnFailure, after: Vec::new() },
-            Prepared { spec: plc, shares, restart: Restart::Always, after: vec!["db".to_owned()] },
+            Prepared {
+                spec: db,
+                shares: Vec::new(),
+                restart: Restart::OnFailure,
+                after: Vec::new(),
+                is_watched: false,
+            },
+            Prepared {
+                spec: plc,
+                shares,
+                restart: Restart::Always,
+                after: vec!["db".to_owned()],
+                is_watched: false,
+            },
         ],
         qemu: "/usr/bin/qemu-system-x86_64".into(),
         engine: Engine::Tcg,

@@ -9,11 +9,13 @@ use std::path::{Path, PathBuf};
 use super::check::MOST_ALONE_BYTES;
 use super::{Failed, lookup, view};
 use crate::model::partition::network::NamedAddress;
-use crate::model::partition::{Content, DiskSpec, Files, PartitionSpec, Program, SectionSpec};
+use crate::model::partition::{Content, DiskSpec, Files, PartitionSpec, Program, SecretSpec, SectionSpec};
 use crate::model::platform::DiskBus;
+use crate::partition::given_files;
 use crate::partition::network::{USER_RESOLVER, USER_ROUTER, cards};
 use crate::platforms::vm::guest::{
-    ERROR_PORT, GuestConfig, GuestProgram, GuestSection, GuestTree, INPUT_PORT, OUTPUT_PORT, Root, WayOut,
+    ERROR_PORT, GuestConfig, GuestProgram, GuestSecret, GuestSection, GuestTree, INPUT_PORT, OUTPUT_PORT,
+    Root, SESSIONS_PORT, Secret, WayOut,
 };
 use crate::platforms::vm::qemu::{
     DiskArgument, Extras, FileDevice, MemoryArgument, PortArgument, SectionArgument, ShareArgument,
@@ -36,6 +38,8 @@ pub struct Assembled {
     pub alone: Option<Vec<u8>>,
     /// Our ends of the streams' ports: input, output, error; none for an image.
     pub ports: Option<[UnixStream; 3]>,
+    /// Our end of the port of sessions.
+    pub sessions: Option<UnixStream>,
     /// Our end of the channel over which cards are told what became of their switches.
     pub plug_control: Option<UnixStream>,
     /// Where the switches of the plugs beat, see [`crate::partition::network::Cards::beats`].
@@ -49,11 +53,12 @@ pub fn single_files(spec: &PartitionSpec) -> Result<Vec<PathBuf>, Failed> {
     Ok(real.collect::<Result<Vec<_>, _>>()?.into_iter().filter(|path| !path.is_dir()).collect())
 }
 
-/// Assembles a checked partition, whose program finds others by these names and its files this way.
+/// Assembles a checked partition, whose program finds others by these names and its files this way, and perhaps has sessions beside it.
 pub fn assemble(
     spec: &PartitionSpec,
     names: &[NamedAddress],
     files: FileDevice,
+    takes_sessions: bool,
 ) -> Result<Assembled, Failed> {
     let cards = cards(&spec.cards).map_err(Failed::own)?;
     let way_out = cards.user_network.as_ref().map(|_| WayOut { router: USER_ROUTER, names: USER_RESOLVER });
@@ -81,9 +86,11 @@ pub fn assemble(
     if let Content::Program(program) = &spec.content {
         let mut guest = GuestProgram {
             program: (**program).clone(),
-            hostname: spec.name.clone(),
+            hostname: program.hostname.clone().unwrap_or_else(|| spec.name.clone()),
+            secrets: secrets(program)?,
             sections: spec.sections.iter().map(shown_section).collect(),
             names: names.to_vec(),
+            takes_sessions,
             ..GuestProgram::default()
         };
         guest.way_out = way_out;
@@ -93,7 +100,8 @@ pub fn assemble(
             number_trees(&mut guest, &made.extras.shares);
         }
         made.config.program = Some(Box::new(guest));
-        add_ports(&mut made).map_err(|error| Failed::own(format!("sockets for the streams: {error}")))?;
+        add_ports(&mut made, takes_sessions)
+            .map_err(|error| Failed::own(format!("sockets for the streams: {error}")))?;
     }
     if is_plugged {
         add_plug_control(&mut made)
@@ -123,6 +131,16 @@ pub fn sections(specs: &[SectionSpec]) -> Vec<SectionArgument> {
         slot,
     };
     specs.iter().zip(0..).map(argument).collect()
+}
+
+/// What is in them now; no process of ours keeps it longer than until the machine has it.
+fn secrets(program: &Program) -> Result<Vec<GuestSecret>, Failed> {
+    let one = |spec: &SecretSpec| {
+        let content = given_files::secret(&spec.from)
+            .map_err(|problem| Failed::own(format!("secret {}: {problem}", spec.name)))?;
+        Ok(GuestSecret { name: spec.name.clone(), content: Secret(content) })
+    };
+    program.secrets.iter().map(one).collect()
 }
 
 fn shown_section(spec: &SectionSpec) -> GuestSection {
@@ -198,13 +216,18 @@ fn read_alone(path: &Path) -> Result<Vec<u8>, Failed> {
     read.map(|_| content).map_err(|error| Failed::own(format!("reading {}: {error}", path.display())))
 }
 
-fn add_ports(made: &mut Assembled) -> io::Result<()> {
+fn add_ports(made: &mut Assembled, takes_sessions: bool) -> io::Result<()> {
     let pairs = [UnixStream::pair()?, UnixStream::pair()?, UnixStream::pair()?];
-    let names = [INPUT_PORT, OUTPUT_PORT, ERROR_PORT];
+    let names = [INPUT_PORT, OUTPUT_PORT, ERROR_PORT, SESSIONS_PORT];
     made.ports = Some(pairs.map(|(ours, theirs)| {
         made.inherited.push(theirs.into());
         ours
     }));
+    if takes_sessions {
+        let (ours, theirs) = UnixStream::pair()?;
+        made.inherited.push(theirs.into());
+        made.sessions = Some(ours);
+    }
     made.extras.ports = names
         .into_iter()
         .zip(&made.inherited)

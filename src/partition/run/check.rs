@@ -1,5 +1,6 @@
 //! What can be told before anything is made: refuses what would fail later, with the reason.
 
+use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::fs::{self, OpenOptions};
 use std::io::ErrorKind;
@@ -11,15 +12,17 @@ use nix::fcntl::OFlag;
 
 use super::opened::{check_opened, no_rights_within};
 use super::{Failed, lookup};
-use crate::model::partition::{CardSpec, Content, DiskSpec, Files, PartitionSpec, Program};
+use crate::model::partition::{CardSpec, Content, DiskSpec, Files, PartitionSpec, Program, is_name};
 use crate::model::units::Mebibytes;
-use crate::partition::place;
-use crate::platforms::vm::guest::MOST_SECTIONS;
+use crate::partition::{given_files, place};
+use crate::platforms::vm::guest::{MOST_SECTIONS, SECRETS};
 
 /// Most bytes of words and environment together: Linux takes no more with the usual stack.
 const MOST_WORD_BYTES: usize = 2 * 1024 * 1024;
 /// Most trees, disks and cards: places on the PCI bus are few.
 const MOST_DEVICES: usize = 24;
+/// Most secrets of a program.
+const MOST_SECRETS: usize = 64;
 /// Places that are free beside them and what every partition has.
 const FREE_PLACES: usize = 4;
 /// What disks of files are made of.
@@ -51,6 +54,11 @@ pub fn check(spec: &PartitionSpec) -> Result<(), Failed> {
         return Err(Failed::own(format!(
             "a partition may have {most} opened paths, binds, disks and cards together, these are {devices}"
         )));
+    }
+    if spec.content == Content::Image && !spec.ports.is_empty() {
+        return Err(Failed::own(
+            "ports of the host lead to a program; what an image runs is reached over a network of its own",
+        ));
     }
     spec.disks.iter().try_for_each(check_disk)?;
     if spec.cards.iter().filter(|card| matches!(card, CardSpec::User)).count() > 1 {
@@ -91,6 +99,7 @@ fn check_program(program: &Program, memory: Mebibytes) -> Result<(), Failed> {
     program.writable.iter().try_for_each(|path| check_opened(path))?;
     check_apart(program)?;
     check_binds(program)?;
+    check_secrets(program)?;
     if !program.workdir.is_absolute() {
         let shown = program.workdir.display();
         return Err(Failed::own(format!("the folder to start in must be an absolute path, got \"{shown}\"")));
@@ -109,6 +118,37 @@ fn check_program(program: &Program, memory: Mebibytes) -> Result<(), Failed> {
     if !alone && !is_covered && !there() {
         let shown = program.workdir.display();
         return Err(Failed::own(format!("the folder to start in, {shown}, is not there")));
+    }
+    Ok(())
+}
+
+/// Each is a file that can be read, and nothing of the host's is where they will be.
+fn check_secrets(program: &Program) -> Result<(), Failed> {
+    if program.secrets.len() > MOST_SECRETS {
+        let got = program.secrets.len();
+        return Err(Failed::own(format!("a program may have {MOST_SECRETS} secrets, these are {got}")));
+    }
+    let mut mounts = program.writable.iter().chain(program.binds.iter().map(|bind| &bind.to));
+    let covers = mounts.find(|mount| Path::new(SECRETS).starts_with(mount));
+    if let Some(mount) = covers.filter(|_| !program.secrets.is_empty()) {
+        let shown = mount.display();
+        return Err(Failed::own(format!(
+            "secrets are files in {SECRETS}, and {shown} would be there: open less of it"
+        )));
+    }
+    let mut names = BTreeSet::new();
+    for secret in &program.secrets {
+        let name = &secret.name;
+        let failed = |problem: String| Err(Failed::own(format!("secret {name}: {problem}")));
+        if !is_name(name) {
+            return failed("wanted letters, digits, -, _ and ., beginning with a letter or digit".to_owned());
+        }
+        if !names.insert(name) {
+            return failed("it is there twice".to_owned());
+        }
+        if let Err(problem) = given_files::secret(&secret.from) {
+            return failed(problem);
+        }
     }
     Ok(())
 }

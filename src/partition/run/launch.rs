@@ -1,5 +1,8 @@
 //! Creates, places, checks, lets go; waits for the end; leaves nothing.
 
+use std::io;
+use std::net::TcpListener;
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
@@ -9,9 +12,10 @@ use super::inbox::{Inbox, is_ending};
 use super::talk::{Beginning, Happened, Talk};
 use super::tools::{named, tools};
 use super::{Event, Failed, Order, Orders, Outcome, Streams, Surroundings, engine, sections};
-use crate::model::partition::{Content, Difference, PartitionSpec, ProgramEnd};
+use crate::model::partition::{Content, Difference, PartitionSpec, PortSpec, ProgramEnd};
 use crate::partition::network::watch::watch;
 use crate::partition::place;
+use crate::partition::session::{self, Hub};
 use crate::platforms::Carrier;
 use crate::platforms::vm::machine::{self, Parts, RunningMachine, Started};
 use crate::platforms::vm::payload;
@@ -53,17 +57,24 @@ fn launch(
     super::check(spec)?;
     spec.sections.iter().try_for_each(sections::check_file).map_err(Failed::own)?;
     check_own_folder(spec, around)?;
+    let ports = session::bind_ports(&spec.ports).map_err(Failed::own)?;
     let channel = channel();
     let inbox = Inbox::open(orders, channel.0.clone()).map_err(|error| Failed::own(error.to_string()))?;
     let named = named(around);
     let tools = tools(spec, &named, around)?;
     let engine = engine::choose(&tools, &named, around, &inbox.cancel, tell)?;
-    let made = assemble(spec, &around.names, tools.modules.files)?;
+    let takes_sessions = around.door.is_some() || !ports.is_empty();
+    let mut made = assemble(spec, &around.names, tools.modules.files, takes_sessions)?;
+    let port_of_sessions = made.sessions.take();
     let boot = around.boot_deadline.unwrap_or(match engine {
         Engine::Kvm => BOOT_DEADLINE_KVM,
         Engine::Tcg => BOOT_DEADLINE_TCG,
     });
     let mut created = create(spec, around, &tools, engine, made)?;
+    let _hub = port_of_sessions
+        .map(|port| let_in(port, ports, around))
+        .transpose()
+        .map_err(|error| Failed::own(format!("sessions beside the program: {error}")))?;
     tell(Event::Created { pid: created.machine.pid(), engine: engine.as_str() });
     let streams = match spec.content {
         Content::Program(_) => Some(streams),
@@ -77,6 +88,14 @@ fn launch(
         None => created.watch(&channel.1, tell),
     });
     outcome.map_err(|failed| created.explain(failed, spec))
+}
+
+/// Lets sessions in; they end when what comes of it is dropped.
+fn let_in(port: UnixStream, ports: Vec<(PortSpec, TcpListener)>, around: &Surroundings) -> io::Result<Hub> {
+    let hub = Hub::new(port)?;
+    around.door.as_ref().map_or(Ok(()), |door| session::listen(&hub, door))?;
+    hub.forward(ports)?;
+    Ok(hub)
 }
 
 /// What a crash must undo is written down in our folder: no guest may write there.
@@ -105,8 +124,8 @@ struct Created {
     machine: RunningMachine,
     /// Goes after the machine: it must be empty by then.
     _group: Option<place::Group>,
-    link: Option<std::os::unix::net::UnixStream>,
-    ports: Option<[std::os::unix::net::UnixStream; 3]>,
+    link: Option<UnixStream>,
+    ports: Option<[UnixStream; 3]>,
 }
 
 fn create(

@@ -63,6 +63,8 @@ pub struct Surroundings {
     /// By which names its program finds others, and itself. No part of what the partition is: who comes or goes beside
     /// it is no reason to start it anew.
     pub names: Vec<NamedAddress>,
+    /// Socket, in a folder that is ours alone, at which sessions with it come in; without one, nobody's.
+    pub door: Option<PathBuf>,
 }
 
 /// The program's standard streams on the host's side.

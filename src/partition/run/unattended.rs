@@ -30,6 +30,14 @@ pub struct Unattended {
 /// Checks a partition like [`super::check`], and that it needs nothing that we alone can give it.
 pub fn can_be_left_alone(spec: &PartitionSpec) -> Result<(), Failed> {
     super::check(spec)?;
+    if let Content::Program(program) = &spec.content
+        && let Some(secret) = program.secrets.first()
+    {
+        return Err(Failed::own(format!(
+            "secret {}: what another manager boots lies in files, and a secret must not: leave it out, or open a folder with it",
+            secret.name
+        )));
+    }
     let opened = single_files(spec)?;
     let Some(file) = opened.first() else { return Ok(()) };
     let shown = file.display();
@@ -60,7 +68,7 @@ pub fn unattended(spec: &PartitionSpec, around: &Surroundings) -> Result<Unatten
         Accelerator::Kvm => Engine::Kvm,
         Accelerator::Tcg | Accelerator::Auto => choose(&tools, &named, around, &Cancel::new(), &mut |_| {})?,
     };
-    let mut made = assemble(spec, &around.names, tools.modules.files)?;
+    let mut made = assemble(spec, &around.names, tools.modules.files, false)?;
     if let Some(program) = &mut made.config.program {
         program.unattended = true;
     }

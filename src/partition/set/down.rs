@@ -174,8 +174,30 @@ impl Told {
     }
 }
 
+/// Asks what is kept in `folder` to end, and undoes what it left; what it wrote stays. The set's folder must be taken.
+///
+/// # Errors
+/// What is left, and why.
+pub(super) fn stop(folder: &Path) -> Result<(), String> {
+    let mut told = Told::now(folder, Manner::Ask);
+    while !told.look()? {
+        std::thread::sleep(LOOK_EVERY);
+    }
+    sweep(folder)
+}
+
 /// Undoes what a dead keeper left, and removes its folder.
 fn clear(folder: &Path) -> Result<(), String> {
+    sweep(folder)?;
+    let (Some(parent), Some(name)) = (folder.parent(), folder.file_name()) else { return Ok(()) };
+    match root::check_private(parent).and_then(|parent| parent.remove(Path::new(name))) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error.to_string()),
+        _ => Ok(()),
+    }
+}
+
+/// Undoes what a dead keeper left.
+fn sweep(folder: &Path) -> Result<(), String> {
     let until = Instant::now() + CLEAR_GRACE;
     while folder.exists() {
         // What was undone is said as well as what was not: nothing said is nothing left.
@@ -188,11 +210,7 @@ fn clear(folder: &Path) -> Result<(), String> {
         }
         std::thread::sleep(LOOK_EVERY);
     }
-    let (Some(parent), Some(name)) = (folder.parent(), folder.file_name()) else { return Ok(()) };
-    match root::check_private(parent).and_then(|parent| parent.remove(Path::new(name))) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error.to_string()),
-        _ => Ok(()),
-    }
+    Ok(())
 }
 
 /// Who must be gone before: by folder, the folders of those that wait for it or are plugged into it.

@@ -7,6 +7,7 @@
 //!    up.json              what an `up` is about to start; gone when it has
 //!    watch.json           there when keepers are watched; locked by who watches, says who that is
 //!    p/plc/               a partition: charge.json keeper.json state.json stdout.log stderr.log started.jsonl
+//!                         sessions.sock; stopped, when it was stopped by hand and nobody is to start it again
 //!    n/control.0/         a switch of a network: charge.json keeper.json state.json
 //!    l/control.0/         its link: the sockets of its plugs
 //!    c/frames             a channel: its memory; c may be a link to memory elsewhere
@@ -29,6 +30,8 @@ use crate::platforms::own_folder::{OwnFolder, own_file};
 
 /// There when a set is watched.
 pub const WATCH_FILE: &str = "watch.json";
+/// There when what is kept was stopped by hand.
+const STOPPED_FILE: &str = "stopped";
 /// Longest file of a set's folder that is read.
 const MOST_BYTES: u64 = 4 << 20;
 /// How long a holder that is about to let go (or only begins) is waited for.
@@ -50,6 +53,8 @@ pub enum Work {
     Undo,
     /// Starts keepers in the places of those that were killed.
     Replace,
+    /// Ends or starts one partition.
+    One,
 }
 
 /// What a lock says.
@@ -194,6 +199,7 @@ impl Holder {
             Work::Down => "down",
             Work::Undo => "the undoing of an up that died",
             Work::Replace => "the replacing of a keeper that was killed",
+            Work::One => "start, stop or restart",
         };
         format!("{work}, process {}", self.process.pid)
     }
@@ -272,6 +278,24 @@ files! {
     read_keeper write_keeper "keeper.json" ProcessName;
     /// How that stands.
     read_state write_state "state.json" KeptState;
+}
+
+/// What is kept in `folder` is stopped by hand: its watcher starts it no more.
+pub fn note_stopped(folder: &Path) -> io::Result<()> {
+    own_file(&folder.join(STOPPED_FILE), OFlag::O_CREAT | OFlag::O_WRONLY).map(drop)
+}
+
+/// It is started by hand: its watcher may do so again.
+pub fn forget_stopped(folder: &Path) -> io::Result<()> {
+    match fs::remove_file(folder.join(STOPPED_FILE)) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
+/// Whether it was stopped by hand.
+pub fn is_stopped(folder: &Path) -> bool {
+    own_file(&folder.join(STOPPED_FILE), OFlag::O_RDONLY).is_ok()
 }
 
 /// Who watches a set, or did last.

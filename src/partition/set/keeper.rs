@@ -14,15 +14,16 @@ use std::fs::{self, File};
 use std::io::Read;
 use std::os::fd::OwnedFd;
 use std::path::Path;
-use std::sync::Mutex;
-use std::sync::PoisonError;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::channel;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
 use super::folder;
 use super::logs::Log;
 use super::process;
+use super::ready;
+use super::resolve;
 use super::root;
 use super::switch;
 use super::watch;
@@ -82,6 +83,8 @@ pub(super) struct Keeper<'a> {
     /// Who was killed for want of memory in this run.
     starved: Mutex<Option<Victim>>,
     ran: AtomicBool,
+    /// Why what runs now is to end, although nobody asked for it.
+    unwell: Mutex<Option<String>>,
 }
 
 /// What the keeper does: waits at `go`, then keeps what lies in `folder` until that has ended.
@@ -121,6 +124,7 @@ pub fn keep(folder: &Path, go: OwnedFd, means: &Means<'_>) -> Result<(), String>
         state: Mutex::new(state),
         starved: Mutex::default(),
         ran: AtomicBool::new(ran),
+        unwell: Mutex::default(),
     };
     std::thread::scope(|scope| {
         let (_until_the_end, over) = channel();
@@ -243,13 +247,19 @@ impl Keeper<'_> {
     }
 
     fn run_partition(&self, charge: &PartitionCharge) -> LastEnd {
-        match self.try_partition(charge) {
+        *self.unwell() = None;
+        *self.starved() = None;
+        let outcome = self.try_partition(charge);
+        if let Some(reason) = self.unwell().take() {
+            return LastEnd { at_unix_ns: now(), program: None, reason, console: Vec::new() };
+        }
+        match outcome {
             Outcome::Ended(how) => {
                 let how_it_ended = match how {
                     ProgramEnd::Exit(code) => format!("its program ended with {code}"),
                     ProgramEnd::Signal(number) => format!("its program was ended by signal {number}"),
                 };
-                let reason = match self.starved.lock().unwrap_or_else(PoisonError::into_inner).take() {
+                let reason = match self.starved().take() {
                     Some(victim) => {
                         format!("{how_it_ended}: {}", victim.words(charge.spec.resources.memory))
                     }
@@ -261,6 +271,14 @@ impl Keeper<'_> {
                 LastEnd { at_unix_ns: now(), program: None, reason, console }
             }
         }
+    }
+
+    fn starved(&self) -> MutexGuard<'_, Option<Victim>> {
+        self.starved.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn unwell(&self) -> MutexGuard<'_, Option<String>> {
+        self.unwell.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn try_partition(&self, charge: &PartitionCharge) -> Outcome {
@@ -296,6 +314,7 @@ impl Keeper<'_> {
             modules: tools.modules,
             boot_deadline: tools.boot_deadline_s.map(|seconds| Duration::from_secs(seconds.into())),
             names: self.names(&charge.spec.name),
+            door: Some(self.folder.join(resolve::DOOR)),
         };
         let (orders, inbox) = channel();
         let (started, over) = (AtomicBool::new(false), AtomicBool::new(false));
@@ -307,7 +326,8 @@ impl Keeper<'_> {
                     let _ = orders.send(order);
                 });
             });
-            let mut tell = |event| self.hear(event, &started);
+            scope.spawn(|| self.look_after(charge, &started, &over));
+            let mut tell = |event| self.hear(event, charge, &started);
             let streams = Streams { input: input.into(), output, error };
             let outcome = (self.means.run)(&charge.spec, streams, &surroundings, inbox, &mut tell);
             over.store(true, Ordering::SeqCst);
@@ -321,7 +341,42 @@ impl Keeper<'_> {
         set.and_then(|record| record.set.names_for(partition).ok()).unwrap_or_default()
     }
 
-    fn hear(&self, event: Event, started: &AtomicBool) {
+    /// Looks whether it is ready, then whether it is well, where that was asked for.
+    fn look_after(&self, charge: &PartitionCharge, started: &AtomicBool, over: &AtomicBool) {
+        let is_over = || over.load(Ordering::SeqCst) || self.means.cancel.is_cancelled();
+        let wait = |time: Duration| {
+            let until = Instant::now() + time;
+            while Instant::now() < until && !is_over() {
+                std::thread::sleep(LOOK_EVERY);
+            }
+            !is_over()
+        };
+        if charge.ready.is_none() && charge.health.is_none() {
+            return;
+        }
+        while !started.load(Ordering::SeqCst) {
+            if !wait(LOOK_EVERY) {
+                return;
+            }
+        }
+        let door = self.folder.join(resolve::DOOR);
+        if let Some(ready) = &charge.ready {
+            match ready::until_ready(&door, ready, &wait) {
+                Some(Ok(())) if !is_over() => self.note_running(),
+                Some(Err(_)) if is_over() => return,
+                Some(Err(why)) => return *self.unwell() = Some(why),
+                _ => return,
+            }
+        }
+        if let Some(health) = &charge.health
+            && let Some(why) = ready::until_unwell(&door, health, &wait)
+            && !is_over()
+        {
+            *self.unwell() = Some(why);
+        }
+    }
+
+    fn hear(&self, event: Event, charge: &PartitionCharge, started: &AtomicBool) {
         match event {
             Event::Trying | Event::Booted { .. } | Event::Passed { .. } | Event::Unwritable { .. } => {}
             Event::Created { pid, engine } => self.note(|state| {
@@ -329,24 +384,29 @@ impl Keeper<'_> {
                 state.engine = Some(engine.to_owned());
             }),
             Event::MemoryRanOut(victim) => {
-                *self.starved.lock().unwrap_or_else(PoisonError::into_inner) = Some(victim);
+                *self.starved() = Some(victim);
             }
             Event::Placed(given) => self.note(|state| state.given = Some(*given)),
             Event::Started => {
+                if charge.ready.is_none() {
+                    self.note_running();
+                }
                 started.store(true, Ordering::SeqCst);
-                self.note_running();
             }
         }
     }
 
-    /// Asks the program to end when the keeper is told to, and does not ask for ever.
+    /// Asks the program to end when the keeper is told to, or it is unwell, and does not ask for ever.
     fn end_when_told(&self, started: &AtomicBool, over: &AtomicBool, give: &dyn Fn(Order)) {
         let mut asked: Option<Instant> = None;
         let mut killed = false;
         while !over.load(Ordering::SeqCst) {
-            if self.means.cancel.is_cancelled() && !killed {
+            if (self.means.cancel.is_cancelled() || self.unwell().is_some()) && !killed {
                 let since = *asked.get_or_insert_with(|| {
-                    self.note(|state| state.phase = Phase::Stopping);
+                    // What is unwell may be started again, also when its keeper is killed now.
+                    if self.means.cancel.is_cancelled() {
+                        self.note(|state| state.phase = Phase::Stopping);
+                    }
                     if started.load(Ordering::SeqCst) {
                         give(Order::Signal(SIGTERM));
                     }

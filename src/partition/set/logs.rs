@@ -3,6 +3,7 @@
 use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::thread::JoinHandle;
 
@@ -18,6 +19,8 @@ const PIECE: usize = 64 << 10;
 const END_BYTES: u64 = 16 << 10;
 /// So many lines at most.
 const END_LINES: usize = 40;
+/// A line that is longer is handed out in pieces.
+const MOST_WAITING: usize = 64 << 10;
 
 /// A log that is written from the other end of a pipe until nobody holds that any more.
 #[derive(Debug)]
@@ -60,6 +63,68 @@ impl Drop for Log {
             let _ = writer.join();
         }
     }
+}
+
+/// Reads a log from its beginning on, also what is put aside meanwhile.
+#[derive(Debug)]
+pub struct Reader {
+    path: PathBuf,
+    open: Option<File>,
+    /// The one that was put aside before we came, which is read first.
+    before: Option<File>,
+    waiting: Vec<u8>,
+}
+
+impl Reader {
+    /// Of the log at `path`, which need not be there yet.
+    pub fn new(path: PathBuf) -> Self {
+        let before = own_file(&aside(&path), OFlag::O_RDONLY).ok();
+        Self { path, open: None, before, waiting: Vec::new() }
+    }
+
+    /// Leaves out all but the last lines of what is there now.
+    pub fn skip_to_last(&mut self, lines: usize) {
+        let bytes = self.read(true);
+        let ends = bytes.iter().enumerate().rev().filter(|(_, byte)| **byte == b'\n').map(|(at, _)| at + 1);
+        let from = ends.filter(|at| *at < bytes.len()).nth(lines.saturating_sub(1)).unwrap_or(0);
+        let from = if lines == 0 { bytes.len() } else { from };
+        self.waiting = bytes.get(from..).unwrap_or_default().to_vec();
+    }
+
+    /// What has come since the last time: whole lines, or all that there is.
+    pub fn read(&mut self, all: bool) -> Vec<u8> {
+        if let Some(before) = self.before.take() {
+            self.take(before);
+        }
+        let there = own_file(&self.path, OFlag::O_RDONLY).ok();
+        if let Some(open) = self.open.take() {
+            let is_same = there.as_ref().is_none_or(|there| is_same(&open, there));
+            let open = self.take(open);
+            // What was put aside has been read to its end; the next one begins.
+            self.open = if is_same { open } else { None };
+        }
+        if self.open.is_none() {
+            self.open = there.and_then(|there| self.take(there));
+        }
+        let end = if all || self.waiting.len() > MOST_WAITING {
+            self.waiting.len()
+        } else {
+            self.waiting.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1)
+        };
+        self.waiting.drain(..end).collect()
+    }
+
+    /// Reads a log from where it was read to.
+    fn take(&mut self, mut log: File) -> Option<File> {
+        // A log is put aside long before it has so many bytes.
+        let read = Read::by_ref(&mut log).take(4 * MOST_BYTES).read_to_end(&mut self.waiting);
+        read.ok().map(|_| log)
+    }
+}
+
+fn is_same(one: &File, other: &File) -> bool {
+    let number = |file: &File| file.metadata().map(|meta| (meta.dev(), meta.ino())).ok();
+    number(one) == number(other)
 }
 
 /// The last lines of the log at `path`, oldest first, as they were written.
@@ -119,5 +184,26 @@ mod tests {
         fs::write(&path, "\nnew").expect("written");
         assert_eq!(last_lines(&path).last().map(String::as_str), Some("new"));
         assert!(last_lines(&dir.path().join("none")).is_empty());
+    }
+
+    #[test]
+    fn a_reader_follows_a_log_that_is_put_aside() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join("stdout.log");
+        let mut reader = Reader::new(path.clone());
+        assert!(reader.read(true).is_empty(), "it is not there yet");
+        fs::write(&path, "a\nb\nc").expect("written");
+        assert_eq!(reader.read(false), b"a\nb\n");
+        let mut log = appended(&path).expect("a log");
+        log.write_all(b"!\n").expect("written");
+        fs::rename(&path, aside(&path)).expect("put aside");
+        fs::write(&path, "d\n").expect("written");
+        assert_eq!(reader.read(false), b"c!\nd\n");
+        let mut late = Reader::new(path.clone());
+        late.skip_to_last(2);
+        assert_eq!(late.read(false), b"c!\nd\n");
+        let mut none = Reader::new(path);
+        none.skip_to_last(0);
+        assert!(none.read(true).is_empty());
     }
 }

@@ -13,10 +13,13 @@
 
 pub mod channels;
 pub mod down;
+pub mod find;
 pub mod folder;
 pub mod keeper;
-mod logs;
+pub mod logs;
+pub mod one;
 mod process;
+mod ready;
 pub mod resolve;
 pub mod root;
 pub mod split;

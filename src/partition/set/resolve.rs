@@ -9,9 +9,11 @@ use crate::model::partition::set::{
     SwitchCharge, Tools, USER_NETWORK, Wiring, ascending,
 };
 use crate::model::partition::{
-    Bind, CardSpec, Content, Files, NumberList, PartitionSpec, Priority, Program, Resources, SectionSpec,
+    Bind, CardSpec, Content, Files, NumberList, PartitionSpec, Priority, Program, Resources, SecretSpec,
+    SectionSpec, Word,
 };
 use crate::model::units::Bytes;
+use crate::partition::given_files;
 use crate::partition::network::hardware_prefix;
 use crate::partition::run::{named_by_path, shown_unasked};
 use crate::partition::users;
@@ -21,6 +23,9 @@ use crate::platforms::spawn::own_cpus;
 const LONGEST_SOCKET_PATH: usize = 107;
 /// `PATH` of programs that are given none.
 const USUAL_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+
+/// Socket in a partition's folder at which sessions with it come in.
+pub const DOOR: &str = "sessions.sock";
 
 /// What is kept for a set, in the order of starting: switches, then partitions after those they wait for.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -62,7 +67,10 @@ pub fn kept(set: &PartitionSet, tools: &Tools, folder: &Path, faults: &mut Fault
     for name in faults.value(ascending(&set.partitions)).unwrap_or_default() {
         let Some(entry) = set.partitions.get(&name) else { continue };
         let cards = faults.value(cards(set, &name, entry, &wiring, folder));
-        let content = faults.value(content(&name, entry));
+        let content = content(&name, entry, faults);
+        let at = |key: &'static str| ["partition", name.as_str(), key];
+        let ready = entry.ready.as_ref().and_then(|ready| ready.checked(&at("ready"), faults));
+        let health = entry.health.as_ref().and_then(|health| health.checked(&at("health"), faults));
         let (Some(cards), Some(content)) = (cards, content) else { continue };
         let spec = PartitionSpec {
             name: name.clone(),
@@ -71,9 +79,10 @@ pub fn kept(set: &PartitionSet, tools: &Tools, folder: &Path, faults: &mut Fault
             disks: entry.disks.clone(),
             cards,
             sections: sections(set, &name, folder),
+            ports: entry.ports.clone(),
         };
-        let (restart, restart_limit) = (entry.restart, entry.restart_limit);
-        let charge = PartitionCharge { spec, restart, restart_limit, tools: tools.clone() };
+        let (restart, restart_limit, tools) = (entry.restart, entry.restart_limit, tools.clone());
+        let charge = PartitionCharge { spec, restart, restart_limit, ready, health, tools };
         let networks = entry
             .plugs()
             .filter_map(|plug| set.networks.get(&plug.network).map(|net| (plug.network, net.links)));
@@ -186,23 +195,29 @@ pub fn resources(entry: &PartitionEntry) -> Resources {
     }
 }
 
-fn content(name: &str, entry: &PartitionEntry) -> Result<Content, Fault> {
+fn content(name: &str, entry: &PartitionEntry, faults: &mut Faults) -> Option<Content> {
     if entry.image {
-        return Ok(Content::Image);
+        return Some(Content::Image);
     }
     let found = users::find(entry.user.as_deref())
-        .map_err(|problem| Fault::new(&["partition", name, "user"], problem))?;
-    let mut env = entry.env.clone();
-    env.entry("PATH".to_owned()).or_insert_with(|| USUAL_PATH.to_owned());
-    env.entry("HOME".to_owned()).or_insert(found.home);
+        .map_err(|problem| Fault::new(&["partition", name, "user"], problem));
+    let found = faults.value(found);
+    let given = variables(name, entry, faults);
+    let (found, given) = (found?, given?);
     let bytes = |text: &String| text.clone().into_bytes();
+    let usual = [("HOME", found.home), ("PATH", USUAL_PATH.to_owned())];
+    let mut env: BTreeMap<Word, Word> =
+        usual.into_iter().map(|(name, value)| (name.as_bytes().to_vec(), value.into_bytes())).collect();
+    env.extend(given);
+    env.extend(entry.env.iter().map(|(name, value)| (bytes(name), bytes(value))));
+    let secret = |(name, from): (&String, &PathBuf)| SecretSpec { name: name.clone(), from: from.clone() };
     let bind = |text: &String| {
         let (from, to) = text.split_once(':').unwrap_or((text, text));
         Bind { from: PathBuf::from(from), to: PathBuf::from(to) }
     };
-    Ok(Content::Program(Box::new(Program {
+    Some(Content::Program(Box::new(Program {
         argv: entry.program.iter().map(bytes).collect(),
-        env: env.iter().map(|(key, value)| (bytes(key), bytes(value))).collect(),
+        env: env.into_iter().collect(),
         workdir: entry.workdir.clone(),
         user: found.ids,
         files: match entry.files.as_str() {
@@ -215,7 +230,22 @@ fn content(name: &str, entry: &PartitionEntry) -> Result<Content, Fault> {
         writable: entry.rw.clone(),
         binds: entry.bind.iter().map(bind).collect(),
         terminal: None,
+        hostname: entry.hostname.clone(),
+        limits: Vec::new(),
+        secrets: entry.secrets.iter().map(secret).collect(),
     })))
+}
+
+/// Those of its files; none when one of these is at fault.
+fn variables(name: &str, entry: &PartitionEntry, faults: &mut Faults) -> Option<Vec<(Word, Word)>> {
+    let mut all = Some(Vec::new());
+    for path in &entry.env_file {
+        let read = given_files::variables(path);
+        let read =
+            faults.value(read.map_err(|problem| Fault::new(&["partition", name, "env_file"], problem)));
+        all = all.zip(read).map(|(all, read)| all.into_iter().chain(read).collect());
+    }
+    all
 }
 
 /// What a program sees besides the system: what was named, and the folder it starts in.

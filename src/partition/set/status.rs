@@ -40,6 +40,8 @@ pub fn phase(folder: &Path) -> (Phase, Option<KeptState>) {
         // Its last word may have come between the two looks.
         _ => match folder::read_state(folder) {
             Some(state) if state.phase.is_final() => (state.phase, Some(state)),
+            // Whoever stopped it may have had to kill its keeper.
+            state if folder::is_stopped(folder) => (Phase::Stopped, state),
             state => (Phase::Lost, state),
         },
     }

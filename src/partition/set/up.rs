@@ -240,7 +240,7 @@ fn is_broken(section: &SectionSpec) -> bool {
     run::check_file(section).is_err()
 }
 
-fn ended_well(state: &KeptState) -> bool {
+pub(super) fn ended_well(state: &KeptState) -> bool {
     state.last.as_ref().is_some_and(|last| last.program == Some(ProgramEnd::Exit(0)))
 }
 
@@ -386,18 +386,22 @@ fn sections(charge: &Charge) -> &[SectionSpec] {
     }
 }
 
-fn patience(charge: &Charge) -> Duration {
+pub(super) fn patience(charge: &Charge) -> Duration {
     let own = match charge {
         Charge::Partition(charge) => {
             charge.tools.boot_deadline_s.map(|seconds| Duration::from_secs(seconds.into()))
         }
         Charge::Switch(_) => None,
     };
-    own.unwrap_or(USUAL_PATIENCE) + EXTRA_PATIENCE
+    let ready = match charge {
+        Charge::Partition(charge) => charge.ready.as_ref().map_or(0, |ready| ready.within_s),
+        Charge::Switch(_) => 0,
+    };
+    own.unwrap_or(USUAL_PATIENCE) + Duration::from_secs(ready.into()) + EXTRA_PATIENCE
 }
 
 /// What is said of a part that failed; its folder is removed soon.
-fn failure(name: &str, phase: Phase, state: Option<&KeptState>, folder: &Path) -> String {
+pub(super) fn failure(name: &str, phase: Phase, state: Option<&KeptState>, folder: &Path) -> String {
     let mut text = format!("{name} {}", if phase == Phase::Lost { "lost its keeper" } else { phase.word() });
     if let Some(last) = state.and_then(|state| state.last.as_ref()) {
         // Writing to a String cannot fail.
@@ -419,7 +423,7 @@ fn failure(name: &str, phase: Phase, state: Option<&KeptState>, folder: &Path) -
 }
 
 /// Makes the folder of a part, and starts its keeper.
-fn start(set: &Path, kept: &Kept, exe: &Path) -> io::Result<()> {
+pub(super) fn start(set: &Path, kept: &Kept, exe: &Path) -> io::Result<()> {
     let folder = set.join(&kept.folder);
     root::make_private(&folder)?;
     folder::write_charge(&folder, &kept.charge)?;

@@ -8,6 +8,7 @@
 //!          └── nobody holds the lock: who sees that takes it, and hands it to a new watcher ◄────────┘
 //!
 //!  down ─► removes watch.json first: nobody is started again
+//!  stop ─► first writes down that it is stopped, start removes that: it is not started again in between
 //! ```
 
 use std::fs::{self, File, TryLockError};
@@ -141,7 +142,10 @@ fn is_lost(kept: &Path) -> bool {
 }
 
 /// Starts the watcher of a set that is to be watched and is not.
-fn start(set: &Path, exe: &Path) -> io::Result<Option<Child>> {
+///
+/// # Errors
+/// When no process can be started.
+pub fn start(set: &Path, exe: &Path) -> io::Result<Option<Child>> {
     let file = match own_file(&set.join(WATCH_FILE), OFlag::O_RDWR) {
         Ok(file) => file,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),

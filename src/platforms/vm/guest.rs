@@ -19,6 +19,8 @@ pub const INPUT_PORT: &str = "bulkhead.in";
 pub const OUTPUT_PORT: &str = "bulkhead.out";
 /// See [`INPUT_PORT`].
 pub const ERROR_PORT: &str = "bulkhead.err";
+/// Name of the virtio port that all sessions share.
+pub const SESSIONS_PORT: &str = "bulkhead.sessions";
 /// By which the guest finds the host's files over virtio-fs.
 pub const FILES_TAG: &str = "files";
 /// Where the program's own file is, when it is all that its partition has.
@@ -27,6 +29,8 @@ pub const PROGRAM_PATH: &str = "/program";
 pub const SCRATCH: &str = "/scratch";
 /// Folder in which a program finds its sections.
 pub const SECTIONS: &str = "/dev/bulkhead";
+/// Folder in which a program finds its secrets.
+pub const SECRETS: &str = "/run/secrets";
 /// Most sections of a guest.
 pub const MOST_SECTIONS: u8 = 64;
 /// Line a guest prints when it is only to say that its init runs; the boot benchmark waits for it.
@@ -94,6 +98,12 @@ pub struct GuestProgram {
     /// told the host goes into the link as lines of JSON.
     #[serde(default)]
     pub unattended: bool,
+    /// Files that its user alone can read.
+    #[serde(default)]
+    pub secrets: Vec<GuestSecret>,
+    /// Whether there is a port for sessions.
+    #[serde(default)]
+    pub takes_sessions: bool,
 }
 
 /// What a program's root is.
@@ -139,6 +149,26 @@ pub struct GuestSection {
     pub bytes: Bytes,
     /// Whether the program may write.
     pub writable: bool,
+}
+
+/// A file that the program's user alone can read.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct GuestSecret {
+    /// Its name in [`SECRETS`].
+    pub name: String,
+    /// What is in it.
+    pub content: Secret,
+}
+
+/// What is shown nowhere.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Secret(pub Vec<u8>);
+
+impl std::fmt::Debug for Secret {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "a secret of {} bytes", self.0.len())
+    }
 }
 
 /// Where the device of a section is on the first PCI bus: place and function, from the end of the bus. The very last

@@ -1,6 +1,7 @@
 //! Everything that can be wrong with a set whatever the host.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
 use std::path::{Component, Path};
 
 use super::{
@@ -13,6 +14,8 @@ use crate::model::units::Bytes;
 
 /// Most virtual CPUs of a partition.
 const MOST_CPUS: u32 = 256;
+/// Most ports of a partition.
+const MOST_PORTS: usize = 64;
 /// Longest command line with its environment, in bytes; Linux takes 2 MiB at most.
 const LONGEST_WORDS: usize = 1 << 20;
 
@@ -45,6 +48,7 @@ impl PartitionSet {
         faults.note(ascending(&self.partitions).map(drop));
         self.check_realtime(&mut faults);
         self.check_disks(&mut faults);
+        self.check_ports(&mut faults);
         self.wire(&mut faults);
         faults.into()
     }
@@ -54,6 +58,13 @@ impl PartitionSet {
         entry.check_content(name, faults);
         entry.check_resources(name, faults);
         entry.check_files(name, faults);
+        entry.check_given(name, faults);
+        if let Some(ready) = &entry.ready {
+            ready.checked(&["partition", name, "ready"], faults);
+        }
+        if let Some(health) = &entry.health {
+            health.checked(&["partition", name, "health"], faults);
+        }
         for other in &entry.after {
             faults.note(self.known_partition(&after, other));
             if other == name {
@@ -128,6 +139,32 @@ impl PartitionSet {
         }
     }
 
+    /// A port of the host leads to one program.
+    fn check_ports(&self, faults: &mut Faults) {
+        let mut taken: Vec<(&str, SocketAddr)> = Vec::new();
+        for (name, entry) in &self.partitions {
+            let at = ["partition", name, "ports"];
+            if entry.ports.len() > MOST_PORTS {
+                faults.add(&at, format!("wanted at most {MOST_PORTS} of them, got {}", entry.ports.len()));
+            }
+            // Each is compared with all before it.
+            for port in entry.ports.iter().take(MOST_PORTS) {
+                let host = port.host;
+                let is_same = |other: &SocketAddr| {
+                    let any = host.ip().is_unspecified() || other.ip().is_unspecified();
+                    other.port() == host.port() && (any || other.ip() == host.ip())
+                };
+                if let Some((other, _)) = taken.iter().find(|(_, other)| is_same(other)) {
+                    let number = host.port();
+                    let problem =
+                        format!("port {number} of this host leads to partition \"{other}\" already");
+                    faults.add(&at, problem);
+                }
+                taken.push((name, host));
+            }
+        }
+    }
+
     /// Two writers of one file destroy it.
     fn check_disks(&self, faults: &mut Faults) {
         let mut users: BTreeMap<&Path, (&str, bool)> = BTreeMap::new();
@@ -193,6 +230,12 @@ impl PartitionEntry {
             ("workdir", self.workdir != usual.workdir),
             ("user", self.user.is_some()),
             ("env", !self.env.is_empty()),
+            ("env_file", !self.env_file.is_empty()),
+            ("secrets", !self.secrets.is_empty()),
+            ("hostname", self.hostname.is_some()),
+            ("ports", !self.ports.is_empty()),
+            ("ready", self.ready.is_some()),
+            ("health", self.health.is_some()),
         ];
         for (key, _) in of_programs.into_iter().filter(|(_, is_set)| *is_set) {
             faults.add(&["partition", name, key], "says something about a program, this is an image");
@@ -263,6 +306,20 @@ impl PartitionEntry {
         }
         if self.user.as_ref().is_some_and(String::is_empty) {
             faults.add(&at("user"), "wanted the name or number of a user");
+        }
+    }
+
+    /// What its program is given besides files: variables, secrets, a name.
+    fn check_given(&self, name: &str, faults: &mut Faults) {
+        let at = |key: &'static str| ["partition", name, key];
+        self.env_file.iter().for_each(|path| faults.note(absolute(&at("env_file"), path)));
+        for (secret, path) in &self.secrets {
+            let at = ["partition", name, "secrets", secret];
+            faults.note(name_fits(&at, secret));
+            faults.note(absolute(&at, path));
+        }
+        if let Some(hostname) = &self.hostname {
+            faults.note(name_fits(&at("hostname"), hostname));
         }
     }
 }

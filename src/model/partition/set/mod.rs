@@ -12,6 +12,7 @@ mod check;
 mod host;
 mod order;
 mod read;
+mod ready;
 mod state;
 #[cfg(test)]
 mod tests;
@@ -21,6 +22,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use super::port::PortSpec;
 use super::resources::{DiskSpec, NumberList};
 use crate::model::experiment::Accelerator;
 use crate::model::units::{Bytes, Mebibytes};
@@ -29,6 +31,7 @@ pub use address::{HIGHEST_MEMBER, Member, Subnet, Wiring};
 pub use host::{HostNode, HostSize};
 pub use order::{ascending, dependants_first};
 pub use read::{Fault, Faults, MAX_SET_BYTES, SetError, SetErrors};
+pub use ready::{Check, Health, HealthEntry, Ready, ReadyEntry};
 pub use state::*;
 
 /// Most partitions of a set.
@@ -144,11 +147,27 @@ pub struct PartitionEntry {
     /// Environment; `PATH` and `HOME` are added where they are missing, nothing is taken over.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub env: BTreeMap<String, String>,
+    /// Files with more variables, `NAME=VALUE` in each line as it stands; later ones and `env` count before earlier ones.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub env_file: Vec<PathBuf>,
+    /// Files of the host whose content its program finds as `/run/secrets/NAME`, which its user alone can read (0400), in
+    /// memory.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub secrets: BTreeMap<String, PathBuf>,
+    /// Name of the machine that its program sees; unset means the partition's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hostname: Option<String>,
     /// What happens when its program ends or it breaks.
     pub restart: Restart,
     /// Restarts at most until it has run well for a minute, 1 … 1 000 000.
     pub restart_limit: u32,
-    /// Partitions that must run before it is started.
+    /// When it is ready, for those that are started after it; unset means as soon as its program runs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ready: Option<ReadyEntry>,
+    /// How it is watched once it is ready; what is not well any more is ended, and `restart` says what then.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub health: Option<HealthEntry>,
+    /// Partitions that must be ready before it is started.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub after: Vec<String>,
     /// Networks it is plugged into; `user` is QEMU's own, out through the host.
@@ -157,6 +176,11 @@ pub struct PartitionEntry {
     /// The same, where more is to be said.
     #[serde(rename = "card", skip_serializing_if = "Vec::is_empty")]
     pub cards: Vec<CardEntry>,
+    /// Ports of the host that lead to ports of its program, `8080:80` or `0.0.0.0:8080:80`; without an address only this
+    /// host's own programs reach them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[cfg_attr(test, schemars(with = "Vec<String>"))]
+    pub ports: Vec<PortSpec>,
     /// Disks, in the guest's order.
     #[serde(rename = "disk", skip_serializing_if = "Vec::is_empty")]
     #[cfg_attr(test, schemars(with = "Vec<DiskEntry>"))]
@@ -185,11 +209,17 @@ impl Default for PartitionEntry {
             workdir: PathBuf::from("/"),
             user: None,
             env: BTreeMap::new(),
+            env_file: Vec::new(),
+            secrets: BTreeMap::new(),
+            hostname: None,
             restart: Restart::default(),
             restart_limit: 5,
+            ready: None,
+            health: None,
             after: Vec::new(),
             networks: Vec::new(),
             cards: Vec::new(),
+            ports: Vec::new(),
             disks: Vec::new(),
         }
     }

@@ -13,7 +13,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use super::{PartitionSet, Restart};
+use super::{Health, PartitionSet, Ready, Restart};
 use crate::model::experiment::Accelerator;
 use crate::model::partition::{Given, PartitionSpec, ProgramEnd};
 use crate::model::units::{Mebibytes, Nanos};
@@ -37,6 +37,12 @@ pub struct PartitionCharge {
     pub restart: Restart,
     /// Restarts at most without a good run between them.
     pub restart_limit: u32,
+    /// When it is ready; without it, when its program runs.
+    #[serde(default)]
+    pub ready: Option<Ready>,
+    /// How it is watched from then on.
+    #[serde(default)]
+    pub health: Option<Health>,
     /// With what it is made.
     pub tools: Tools,
 }

@@ -15,7 +15,7 @@ const BUFFER_BYTES: usize = 256 * 1024;
 /// Bytes a port hands out at once.
 const PAGE_BYTES: usize = 4096;
 /// What ends a terminal's input when typed.
-const END_OF_INPUT: u8 = 4;
+pub const END_OF_INPUT: u8 = 4;
 
 /// The program's standard input on its way in.
 pub struct Inward {

@@ -4,6 +4,7 @@
 //! ```text
 //!  modules ─► network ─► ports ─► tree ─► Ready … Start ─► program ─► relay until it ends ─► Ended … Bye ─► power off
 //!                                                            └─ Refused ────────────────────────────┘
+//!                                                  sessions: further programs, connections, looks
 //! ```
 //! All of it is one thread: PID 1 may fork, cannot be killed by what runs beside it, and inherits every orphan.
 
@@ -11,19 +12,23 @@ mod inward;
 mod names;
 mod outward;
 mod pty;
+mod secrets;
 mod sections;
 mod serve;
+mod session;
 mod start;
 mod starved;
 mod tree;
 
 use std::fs::{self, OpenOptions};
+use std::net::Ipv4Addr;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::OpenOptionsExt;
 
 use nix::sys::resource::{Resource, setrlimit};
 
-use super::guest::{ERROR_PORT, GuestConfig, GuestProgram, INPUT_PORT, OUTPUT_PORT};
+use self::session::Sessions;
+use super::guest::{ERROR_PORT, GuestConfig, GuestProgram, INPUT_PORT, OUTPUT_PORT, SESSIONS_PORT};
 use super::guest_agent::{find_port, open_link, wait_for};
 use super::init::{in_context, say};
 use super::{guest_modules, guest_network};
@@ -52,7 +57,12 @@ pub fn run(config: &GuestConfig, program: &GuestProgram) -> Result<(), String> {
         output: open_port(OUTPUT_PORT)?,
         error: open_port(ERROR_PORT)?,
     };
+    let sessions = program
+        .takes_sessions
+        .then(|| Sessions::new(open_port(SESSIONS_PORT)?, &program.program, own_addresses(config)))
+        .transpose()?;
     forget_modules(config);
+    secrets::forget();
     if let Err(error) = nix::unistd::sethostname(&program.hostname) {
         say(&format!("host name {}: {error}", program.hostname));
     }
@@ -60,9 +70,16 @@ pub fn run(config: &GuestConfig, program: &GuestProgram) -> Result<(), String> {
     let starved = starved::Watch::begin();
     tree::build(program)?;
     sections::show(&program.sections, &program.program.user)?;
+    secrets::show(&program.secrets, &program.program.user)?;
     let (soft, hard) = OPEN_FILES;
     setrlimit(Resource::RLIMIT_NOFILE, soft, hard).map_err(in_context("the limit of open files"))?;
-    serve::serve(link, ports, program, starved, is_anything_writable(program))
+    serve::serve(link, ports, sessions, program, starved, is_anything_writable(program))
+}
+
+/// Those of its cards.
+fn own_addresses(config: &GuestConfig) -> Vec<Ipv4Addr> {
+    let cards = config.nics.iter().map(|nic| nic.address);
+    cards.chain(config.bonds.iter().map(|bond| bond.address)).collect()
 }
 
 fn open_port(name: &str) -> Result<OwnedFd, String> {

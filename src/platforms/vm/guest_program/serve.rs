@@ -4,7 +4,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use nix::poll::PollFlags;
-use nix::sys::signal::{SigSet, SigmaskHow, Signal, kill, killpg, sigprocmask};
+use nix::sys::signal::{SigSet, SigmaskHow, Signal, sigprocmask};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::unistd::Pid;
 
@@ -14,6 +14,7 @@ use super::Ports;
 use super::inward::Inward;
 use super::outward::{AFTER_THE_END, Outward};
 use super::pty;
+use super::session::Sessions;
 use super::start::{OurEnds, TheirEnds, ended_child, start, streams};
 use super::starved::Watch;
 use crate::model::partition::{
@@ -33,6 +34,7 @@ struct Server<'a> {
     output: Outward,
     error: Outward,
     terminal: Option<OwnedFd>,
+    sessions: Option<Sessions<'a>>,
     theirs: Option<TheirEnds>,
     pid: Option<Pid>,
     ended: Option<(ProgramEnd, Instant)>,
@@ -45,14 +47,16 @@ struct Server<'a> {
 }
 
 /// Serves the host until it says goodbye or is gone; without a host, until the program has ended.
-pub fn serve(
+pub fn serve<'a>(
     link: OwnedFd,
     ports: Ports,
-    guest: &GuestProgram,
+    sessions: Option<Sessions<'a>>,
+    guest: &'a GuestProgram,
     starved: Watch,
     sync: bool,
 ) -> Result<(), String> {
     let mut server = Server::new(link, ports, &guest.program, starved, sync)?;
+    server.sessions = sessions;
     server.unattended = guest.unattended;
     server.tell(&ready())?;
     if guest.unattended {
@@ -127,6 +131,7 @@ impl<'a> Server<'a> {
             output,
             error,
             terminal: copy,
+            sessions: None,
             theirs: Some(theirs),
             pid: None,
             ended: None,
@@ -150,6 +155,7 @@ impl<'a> Server<'a> {
             wanted.extend(self.output.wanted());
             wanted.extend(self.error.wanted());
         }
+        wanted.extend(self.sessions.iter().flat_map(Sessions::wanted));
         wait(&wanted, self.patience()).map_err(in_context("waiting"))?;
         drop(wanted);
         self.listen()?;
@@ -158,13 +164,20 @@ impl<'a> Server<'a> {
         if self.pid.is_some() {
             self.pump()?;
         }
+        let is_running = self.pid.is_some() && self.ended.is_none();
+        if let Some(sessions) = &mut self.sessions
+            && !sessions.turn(is_running)?
+        {
+            self.sessions = None;
+        }
         Ok(())
     }
 
     /// When to look again although nothing happens: others may hold the outputs open after the program's end.
     fn patience(&self) -> Option<Duration> {
-        let (_, at) = self.ended?;
-        (!self.told[2]).then(|| AFTER_THE_END.saturating_sub(at.elapsed()).max(Duration::from_millis(1)))
+        let own = self.ended.filter(|_| !self.told[2]);
+        let own = own.map(|(_, at)| AFTER_THE_END.saturating_sub(at.elapsed()).max(Duration::from_millis(1)));
+        own.into_iter().chain(self.sessions.as_ref().and_then(Sessions::patience)).min()
     }
 
     fn listen(&mut self) -> Result<(), String> {
@@ -221,18 +234,9 @@ impl<'a> Server<'a> {
         }
     }
 
-    /// What a terminal sends goes to all of the program's group, the rest to the program alone. The group has no
-    /// parent that could wake it, so SIGTSTP would be ignored: it is stopped for good until SIGCONT.
     fn pass_on(&self, number: i32) {
         let (Some(pid), None, Ok(signal)) = (self.pid, self.ended, Signal::try_from(number)) else { return };
-        // It may have ended meanwhile; that is told soon.
-        let _ = match signal {
-            Signal::SIGTSTP => killpg(pid, Signal::SIGSTOP),
-            Signal::SIGINT | Signal::SIGQUIT | Signal::SIGHUP | Signal::SIGCONT | Signal::SIGWINCH => {
-                killpg(pid, signal)
-            }
-            _ => kill(pid, signal),
-        };
+        super::start::pass_on(pid, signal);
     }
 
     fn reap(&mut self) -> Result<(), String> {
@@ -242,6 +246,7 @@ impl<'a> Server<'a> {
                 self.ended = Some((how, Instant::now()));
                 self.input.close();
             }
+            self.sessions.iter_mut().for_each(|sessions| sessions.reaped(pid, how));
         }
         Ok(())
     }

@@ -17,11 +17,13 @@ use std::process::{Command, Stdio};
 
 use nix::errno::Errno;
 use nix::fcntl::OFlag;
+use nix::sys::signal::{Signal, kill, killpg};
 use nix::unistd::{Gid, Pid, Uid, pipe2, setgid, setgroups, setsid, setuid};
 
 use super::super::init::in_context;
 use super::pty::Terminal;
 use crate::model::partition::{Program, ProgramEnd};
+use crate::platforms::limits;
 
 /// The program did not start: 125 … 127, and why.
 pub struct Refusal {
@@ -88,12 +90,14 @@ pub fn start(program: &Program, ends: TheirEnds) -> Result<Pid, Refusal> {
         .map_err(|error| Refusal { code: 125, reason: format!("its streams: {error}") })?;
     let user = program.user.clone();
     let groups: Vec<Gid> = user.groups.iter().copied().map(Gid::from_raw).collect();
+    let limits = limits::settable(&program.limits);
     let in_child = move || {
         setsid()?;
         if let Some(path) = &terminal {
             // The first terminal that the leader of a session opens becomes the session's.
             nix::fcntl::open(path.as_c_str(), OFlag::O_RDWR, nix::sys::stat::Mode::empty()).map(drop)?;
         }
+        limits::set(&limits)?;
         setgroups(&groups)?;
         setgid(Gid::from_raw(user.gid))?;
         setuid(Uid::from_raw(user.uid))?;
@@ -105,6 +109,19 @@ pub fn start(program: &Program, ends: TheirEnds) -> Result<Pid, Refusal> {
     i32::try_from(child.id())
         .map(Pid::from_raw)
         .map_err(|_| Refusal { code: 125, reason: "it has no number".to_owned() })
+}
+
+/// Passes a signal on to a program that was started here. What a terminal sends goes to all of its group, the rest to it
+/// alone. The group has no parent that could wake it, so SIGTSTP would be ignored: it is stopped for good until SIGCONT.
+pub fn pass_on(pid: Pid, signal: Signal) {
+    // It may have ended meanwhile; that is told soon.
+    let _ = match signal {
+        Signal::SIGTSTP => killpg(pid, Signal::SIGSTOP),
+        Signal::SIGINT | Signal::SIGQUIT | Signal::SIGHUP | Signal::SIGCONT | Signal::SIGWINCH => {
+            killpg(pid, signal)
+        }
+        _ => kill(pid, signal),
+    };
 }
 
 /// A child that has ended, and how; none when all others live. The safe wrapper knows no real-time signals.

@@ -1,0 +1,59 @@
+//! `bulkhead logs`: what a partition's program has written, and what it goes on to write.
+
+use std::io::{self, IsTerminal, Write};
+use std::time::Duration;
+
+use anyhow::anyhow;
+
+use super::args::LogsArgs;
+use super::ending::{Ending, OrStop, Verdict};
+use crate::partition::set::find;
+use crate::partition::set::logs::Reader;
+use crate::partition::set::root::state_root;
+use crate::partition::set::status;
+use crate::report::text::printable;
+
+/// How often it is looked whether more was written.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// Most characters of a line on a terminal.
+const LONGEST_LINE: usize = 4000;
+
+/// Prints its output to ours, and its errors to ours.
+pub fn run(args: &LogsArgs) -> Verdict {
+    let meant = find::partition(&state_root(), &args.partition, None);
+    let folder = meant.map_err(|problem| anyhow!(problem)).or_bad_input()?.partition.folder;
+    let mut logs = [Reader::new(folder.join("stdout.log")), Reader::new(folder.join("stderr.log"))];
+    if let Some(lines) = args.tail {
+        for log in &mut logs {
+            log.skip_to_last(lines);
+        }
+    }
+    loop {
+        // Looked at before the logs: what it wrote until its end is in them then.
+        let goes_on = args.follow && !status::phase(&folder).0.is_final();
+        let [output, errors] = &mut logs;
+        let wrote = write(output, &mut io::stdout().lock(), goes_on)
+            .and_then(|some| Ok(write(errors, &mut io::stderr().lock(), goes_on)? | some))
+            .or_lacking()?;
+        if !goes_on {
+            return Ok(Ending::Done);
+        }
+        if !wrote {
+            std::thread::sleep(LOOK_EVERY);
+        }
+    }
+}
+
+/// Whole lines, unless no more come; whether there was something. A terminal gets nothing that could move its cursor.
+fn write<W: Write + IsTerminal>(log: &mut Reader, to: &mut W, goes_on: bool) -> io::Result<bool> {
+    let bytes = log.read(!goes_on);
+    if to.is_terminal() {
+        for line in String::from_utf8_lossy(&bytes).lines() {
+            writeln!(to, "{}", printable(line, LONGEST_LINE))?;
+        }
+    } else {
+        to.write_all(&bytes)?;
+    }
+    to.flush()?;
+    Ok(!bytes.is_empty())
+}

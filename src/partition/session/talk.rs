@@ -1,0 +1,287 @@
+//! A session from its own end: our streams, orders, and how what it runs ended.
+//!
+//! ```text
+//!  input ──► as many bytes as were granted ──► socket ──► output, error: a thread each, which grants what it has written
+//! ```
+
+use std::fs::File;
+use std::io::{self, ErrorKind, Read, Write};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::thread::{self, JoinHandle};
+
+use nix::poll::PollFlags;
+use nix::sys::socket::{Shutdown, shutdown};
+
+use crate::model::partition::session::{Ask, Content, SessionWord, Unpacker, WINDOW_BYTES, pack};
+use crate::model::partition::{LONGEST_TEXT, ProgramEnd, Stream};
+use crate::partition::run::{Event, Failed, Order, Orders, Streams};
+use crate::platforms::console::harmless;
+use crate::platforms::link::stream::wait;
+
+/// Bytes carried at once.
+const CHUNK_BYTES: usize = 16 * 1024;
+
+/// What our streams are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// A program's, each for itself.
+    Program,
+    /// A connection: input and output are one socket, of which each half ends for itself.
+    Connection,
+}
+
+/// Runs a session until it has ended.
+///
+/// # Errors
+/// Why there is no end of a program.
+pub fn converse(
+    socket: UnixStream,
+    ask: Ask,
+    kind: Kind,
+    streams: Streams,
+    orders: Orders,
+    tell: &mut dyn FnMut(Event),
+) -> Result<ProgramEnd, Failed> {
+    let failed = |error: io::Error| Failed::own(format!("the session: {error}"));
+    let mut from = socket.try_clone().map_err(failed)?;
+    let line =
+        Arc::new(Line { socket: Mutex::new(socket), granted: Mutex::default(), changed: Condvar::new() });
+    line.word(SessionWord::Open { ask }).map_err(Failed::own)?;
+    let theirs = Arc::clone(&line);
+    thread::Builder::new().name("orders".to_owned()).spawn(move || theirs.give(&orders)).map_err(failed)?;
+    let mut outputs = [
+        Output::start(Stream::Output, kind, streams.output, &line).map_err(failed)?,
+        Output::start(Stream::Error, kind, streams.error, &line).map_err(failed)?,
+    ];
+    let mut input = Some(streams.input);
+    let (mut unpacker, mut chunk) = (Unpacker::default(), vec![0; 2 * CHUNK_BYTES]);
+    let outcome = 'session: loop {
+        match from.read(&mut chunk) {
+            Ok(count @ 1..) => unpacker.push(chunk.get(..count).unwrap_or_default()),
+            Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+            Ok(_) | Err(_) => break Err(Failed::own("the partition has ended, or it was started again")),
+        }
+        loop {
+            let content = match unpacker.next_packet() {
+                Ok(None) => break,
+                Ok(Some(packet)) => packet.content,
+                Err(why) => break 'session Err(not_believed(&why)),
+            };
+            match content {
+                Content::Word(SessionWord::Started) => {
+                    let Some(input) = input.take() else {
+                        break 'session Err(not_believed("it started twice"));
+                    };
+                    let line = Arc::clone(&line);
+                    let feed = move || line.feed(input);
+                    thread::Builder::new().name("input".to_owned()).spawn(feed).map_err(failed)?;
+                    tell(Event::Started);
+                }
+                Content::Word(SessionWord::Ended { how }) => break 'session Ok(how),
+                content => {
+                    if let Err(failed) = hear(content, &line, &mut outputs, tell) {
+                        break 'session Err(failed);
+                    }
+                }
+            }
+        }
+    };
+    line.grant(None);
+    for output in outputs {
+        output.finish();
+    }
+    outcome
+}
+
+fn hear(
+    content: Content,
+    line: &Line,
+    outputs: &mut [Output; 2],
+    tell: &mut dyn FnMut(Event),
+) -> Result<(), Failed> {
+    let place = |stream| usize::from(stream == Stream::Error);
+    match content {
+        Content::Bytes(stream @ (Stream::Output | Stream::Error), bytes) => {
+            let output = outputs.get_mut(place(stream));
+            if output.is_some_and(|output| !output.take(bytes)) {
+                return Err(not_believed("it sent more than it was granted"));
+            }
+        }
+        Content::Word(SessionWord::End { stream: Stream::Input }) => line.grant(None),
+        Content::Word(SessionWord::End { stream }) => {
+            if let Some(output) = outputs.get_mut(place(stream)) {
+                output.queue = None;
+            }
+        }
+        Content::Word(SessionWord::Credit { stream: Stream::Input, bytes }) => line.grant(Some(bytes)),
+        Content::Word(SessionWord::Passed { number }) => tell(Event::Passed { number }),
+        Content::Word(SessionWord::Refused { code, reason }) => {
+            let reason: String = reason.chars().take(LONGEST_TEXT).collect();
+            return Err(Failed::of(code.clamp(125, 127), harmless(reason.as_bytes())));
+        }
+        other => {
+            let shown: String = format!("{other:?}").chars().take(100).collect();
+            return Err(not_believed(&shown));
+        }
+    }
+    Ok(())
+}
+
+fn not_believed(why: &str) -> Failed {
+    Failed::own(format!("the guest's init is not believed: {why}"))
+}
+
+/// The socket, and how much of the input may be sent.
+struct Line {
+    socket: Mutex<UnixStream>,
+    granted: Mutex<Granted>,
+    changed: Condvar,
+}
+
+struct Granted {
+    bytes: usize,
+    is_over: bool,
+}
+
+impl Default for Granted {
+    fn default() -> Self {
+        Self { bytes: WINDOW_BYTES, is_over: false }
+    }
+}
+
+impl Line {
+    fn send(&self, content: &Content) -> Result<(), String> {
+        let bytes = pack(0, content)?;
+        let mut socket = self.socket.lock().unwrap_or_else(PoisonError::into_inner);
+        // Why it cannot be written is told by the reading side.
+        let _ = socket.write_all(&bytes);
+        Ok(())
+    }
+
+    fn word(&self, word: SessionWord) -> Result<(), String> {
+        self.send(&Content::Word(word))
+    }
+
+    /// So many more bytes may be sent; none at all any more.
+    fn grant(&self, bytes: Option<u32>) {
+        let mut granted = self.granted.lock().unwrap_or_else(PoisonError::into_inner);
+        match bytes {
+            Some(bytes) => {
+                let more = usize::try_from(bytes).unwrap_or(usize::MAX);
+                granted.bytes = granted.bytes.saturating_add(more).min(WINDOW_BYTES);
+            }
+            None => granted.is_over = true,
+        }
+        drop(granted);
+        self.changed.notify_all();
+    }
+
+    /// Waits until something may be sent: how much; none when nothing is wanted any more.
+    fn room(&self) -> Option<usize> {
+        let granted = self.granted.lock().unwrap_or_else(PoisonError::into_inner);
+        let waits = |granted: &mut Granted| granted.bytes == 0 && !granted.is_over;
+        let granted = self.changed.wait_while(granted, waits).unwrap_or_else(PoisonError::into_inner);
+        (!granted.is_over).then_some(granted.bytes)
+    }
+
+    /// Until the end of `from`, or nobody wants more of it.
+    fn feed(&self, from: OwnedFd) {
+        let (mut from, mut chunk) = (File::from(from), vec![0; CHUNK_BYTES]);
+        while let Some(room) = self.room() {
+            // A terminal is read only when something was typed: reading it from the background would stop us.
+            if wait(&[(from.as_fd(), PollFlags::POLLIN)], None).is_err() {
+                return;
+            }
+            let most = room.min(chunk.len());
+            let count = match from.read(chunk.get_mut(..most).unwrap_or_default()) {
+                Ok(count) => count,
+                Err(error) if matches!(error.kind(), ErrorKind::Interrupted | ErrorKind::WouldBlock) => {
+                    continue;
+                }
+                // A folder, or a terminal that is gone: for the program it is the end.
+                Err(_) => 0,
+            };
+            if count == 0 {
+                let _ = self.word(SessionWord::End { stream: Stream::Input });
+                return;
+            }
+            let mut granted = self.granted.lock().unwrap_or_else(PoisonError::into_inner);
+            granted.bytes = granted.bytes.saturating_sub(count);
+            drop(granted);
+            let bytes = chunk.get(..count).unwrap_or_default().to_vec();
+            let _ = self.send(&Content::Bytes(Stream::Input, bytes));
+        }
+    }
+
+    /// Passes on what is ordered from outside.
+    fn give(&self, orders: &Orders) {
+        while let Ok(order) = orders.recv() {
+            let _ = self.word(match order {
+                Order::Signal(number) => SessionWord::Signal { number },
+                Order::Resize(size) => SessionWord::Resize { size },
+                Order::Kill => SessionWord::Close,
+            });
+        }
+    }
+}
+
+/// An output on its way to us.
+struct Output {
+    queue: Option<Sender<Vec<u8>>>,
+    waiting: Arc<AtomicUsize>,
+    writer: JoinHandle<()>,
+}
+
+impl Output {
+    fn start(stream: Stream, kind: Kind, to: OwnedFd, line: &Arc<Line>) -> io::Result<Self> {
+        let (queue, pieces) = channel();
+        let waiting = Arc::new(AtomicUsize::new(0));
+        let (line, count) = (Arc::clone(line), Arc::clone(&waiting));
+        let writer = thread::Builder::new()
+            .name("output".to_owned())
+            .spawn(move || write_on(stream, kind, to, &pieces, &line, &count))?;
+        Ok(Self { queue: Some(queue), waiting, writer })
+    }
+
+    /// False when it is more than was granted.
+    fn take(&self, bytes: Vec<u8>) -> bool {
+        let waiting = self.waiting.fetch_add(bytes.len(), Ordering::SeqCst) + bytes.len();
+        // Nobody is at its end when nothing can be written any more.
+        let _ = self.queue.as_ref().map(|queue| queue.send(bytes));
+        waiting <= WINDOW_BYTES
+    }
+
+    /// Waits until all that came is written.
+    fn finish(self) {
+        drop(self.queue);
+        let _ = self.writer.join();
+    }
+}
+
+fn write_on(
+    stream: Stream,
+    kind: Kind,
+    to: OwnedFd,
+    pieces: &Receiver<Vec<u8>>,
+    line: &Line,
+    waiting: &AtomicUsize,
+) {
+    let mut to = File::from(to);
+    while let Ok(bytes) = pieces.recv() {
+        if to.write_all(&bytes).is_err() {
+            let _ = line.word(SessionWord::End { stream });
+            return;
+        }
+        waiting.fetch_sub(bytes.len(), Ordering::SeqCst);
+        let bytes = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
+        let _ = line.word(SessionWord::Credit { stream, bytes });
+    }
+    if kind == Kind::Connection {
+        // Already closed is as good.
+        let _ = shutdown(to.as_raw_fd(), Shutdown::Write);
+    }
+}

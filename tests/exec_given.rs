@@ -1,0 +1,163 @@
+//! What `bulkhead exec` gives a program beside its files, with real guests: variables and secrets from files, limits, the name
+//! of the machine, ports of the host.
+
+#[path = "exec_kit/mod.rs"]
+mod exec_kit;
+
+use std::fs;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use exec_kit::{Here, PATIENCE, assert_code, complaint, end_of, guests_start, text, wait_for};
+
+const SECRET: &str = "xyzzy-4711-plugh";
+
+/// Everything of this host that could show it to somebody else: command lines and environments of processes, files.
+fn shown(here: &Here) -> Vec<String> {
+    let has_it = |bytes: &[u8]| bytes.windows(SECRET.len()).any(|window| window == SECRET.as_bytes());
+    let mut shown = Vec::new();
+    for entry in fs::read_dir("/proc").expect("proc").flatten() {
+        for file in ["cmdline", "environ"] {
+            let path = entry.path().join(file);
+            if fs::read(&path).is_ok_and(|bytes| has_it(&bytes)) {
+                shown.push(path.display().to_string());
+            }
+        }
+    }
+    let mut folders = vec![here.temporary().to_owned()];
+    while let Some(folder) = folders.pop() {
+        for path in fs::read_dir(folder).expect("ours").flatten().map(|entry| entry.path()) {
+            let kind = fs::symlink_metadata(&path).map(|meta| meta.file_type());
+            if kind.as_ref().is_ok_and(fs::FileType::is_dir) {
+                folders.push(path);
+            } else if kind.is_ok_and(|kind| kind.is_file())
+                && fs::read(&path).is_ok_and(|bytes| has_it(&bytes))
+            {
+                shown.push(path.display().to_string());
+            }
+        }
+    }
+    shown
+}
+
+#[test]
+fn a_secret_is_read_by_its_program_alone_and_shown_nowhere() {
+    if !guests_start() {
+        return;
+    }
+    let here = Here::new();
+    fs::write(here.path("token"), SECRET).expect("the test's own files");
+    let given = format!("token={}", here.path("token").display());
+    let script = "stat -c '%a %u' /run/secrets/token; stat -f -c %T /run/secrets; wc -c < /run/secrets/token; \
+                  perl -e '$> = 999; open F, \"/run/secrets/token\" or print \"no: $!\\n\"'; echo there; read line; \
+                  cat /run/secrets/token";
+    let words = ["--user", "0:0", "--secret", &given, "--", "sh", "-c", script];
+    let mut child = here.command(&words).stdin(Stdio::piped()).spawn().expect("it starts");
+    let mut said = Vec::new();
+    let out = child.stdout.as_mut().expect("a pipe");
+    while !said.ends_with(b"there\n") {
+        let mut byte = [0];
+        assert_eq!(out.read(&mut byte).expect("read"), 1, "{}", String::from_utf8_lossy(&said));
+        said.push(byte[0]);
+    }
+    let said = String::from_utf8_lossy(&said).into_owned();
+    assert_eq!(said, format!("400 0\ntmpfs\n{}\nno: Permission denied\nthere\n", SECRET.len()));
+    assert_eq!(shown(&here), Vec::<String>::new());
+    child.stdin.take().expect("a pipe").write_all(b"\n").expect("written");
+    wait_for(&mut child, SECRET);
+    assert_eq!(end_of(&mut child).code(), Some(0));
+    here.assert_nothing_left();
+
+    // It belongs to whoever runs the program.
+    let output = here.run(&["--user", "1234:1234", "--secret", &given, "--", "cat", "/run/secrets/token"]);
+    assert_code(&output, 0);
+    assert_eq!(text(&output), SECRET);
+    for (words, part) in [
+        (vec!["--secret", "token"], "NAME=FILE was wanted"),
+        (vec!["--secret", "a/b=/etc/passwd"], "wanted letters, digits"),
+        (vec!["--secret", "a=/no/such/file"], "secret a: /no/such/file"),
+        (vec!["--secret", "a=/etc"], "a file was wanted"),
+    ] {
+        let output = here.run(&[words, vec!["--", "true"]].concat());
+        assert_code(&output, 125);
+        assert!(complaint(&output).contains(part), "{}", complaint(&output));
+    }
+}
+
+#[test]
+fn variables_come_from_files() {
+    if !guests_start() {
+        return;
+    }
+    let here = Here::new();
+    fs::write(here.path("one"), "# who\nA=1\nB=two words \"quoted\"\nC=3\n").expect("the test's own files");
+    fs::write(here.path("two"), "C=4\n").expect("the test's own files");
+    let (one, two) = (here.path("one").display().to_string(), here.path("two").display().to_string());
+    let script = "echo \"$A|$B|$C\"";
+    let words = ["--env-file", &one, "--env-file", &two, "--env", "A=0", "--", "sh", "-c", script];
+    let output = here.run(&words);
+    assert_code(&output, 0);
+    assert_eq!(text(&output), "0|two words \"quoted\"|4\n");
+    fs::write(here.path("one"), "A=1\nxyzzy\n").expect("the test's own files");
+    let output = here.run(&["--env-file", &one, "--", "true"]);
+    assert_code(&output, 125);
+    let said = complaint(&output);
+    assert!(said.contains("line 2: wanted NAME=VALUE") && !said.contains("xyzzy"), "{said}");
+}
+
+#[test]
+fn the_callers_limits_and_the_name_of_the_host_go_with_the_program() {
+    if !guests_start() {
+        return;
+    }
+    let here = Here::new();
+    let script = "ulimit -Sn; ulimit -Hn; ulimit -Sc; ulimit -Ss; hostname";
+    let limited = |words: &[&str]| {
+        let inner = here.command(words);
+        let mut command = Command::new("prlimit");
+        command.args(["--nofile=777:888", "--core=0:0", "--stack=1048576:2097152"]);
+        command.arg(inner.get_program()).args(inner.get_args());
+        command.envs(inner.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        let output = command.stdin(Stdio::null()).output().expect("it runs");
+        assert_code(&output, 0);
+        text(&output)
+    };
+    let own = nix::unistd::gethostname().expect("a name");
+    let wanted = format!("777\n888\n0\n1024\n{}\n", own.display());
+    assert_eq!(limited(&["--", "sh", "-c", script]), wanted);
+    assert_eq!(limited(&["--hostname", "box", "--", "hostname"]), "box\n");
+}
+
+#[test]
+fn a_port_leads_to_the_program_without_a_network() {
+    if !guests_start() {
+        return;
+    }
+    let here = Here::new();
+    let free = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = free.local_addr().expect("an address").port();
+    let given = format!("{port}:7");
+    let script = "import socket\ns = socket.create_server(('0.0.0.0', 7))\nwhile True:\n c = s.accept()[0]\n b = c.recv(9)\n \
+                  if b: break\nc.sendall(b.upper())\nc.close()";
+    let words = ["--port", &given, "--", "python3", "-c", script];
+    let output = here.run(&words);
+    assert_code(&output, 125);
+    assert!(complaint(&output).contains("somebody listens there already"), "{}", complaint(&output));
+    drop(free);
+    let mut child = here.command(&words).spawn().expect("it starts");
+    let until = Instant::now() + PATIENCE;
+    let mut back = String::new();
+    while back != "WORDS" {
+        assert!(Instant::now() < until, "nobody answers: {back:?}");
+        std::thread::sleep(Duration::from_millis(100));
+        back.clear();
+        let Ok(mut connection) = TcpStream::connect(("127.0.0.1", port)) else { continue };
+        // Nobody may be there yet: then it is closed.
+        let _ = connection.write_all(b"words");
+        let _ = connection.read_to_string(&mut back);
+    }
+    assert_eq!(end_of(&mut child).code(), Some(0));
+    here.assert_nothing_left();
+}

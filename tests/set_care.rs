@@ -1,0 +1,220 @@
+//! Partitions of a set that are looked after, with real guests: ready before others start, well or started again, stopped
+//! and started one by one, their logs followed.
+
+mod set_kit;
+
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use bulkhead::model::partition::set::Phase;
+use set_kit::{Bench, PATIENCE, guests_are_there};
+
+fn pid(bench: &Bench, name: &str) -> u32 {
+    bench.wait_for(name, Phase::Running).pid.expect("a process")
+}
+
+/// Waits until its log is this.
+fn wait_for_log(bench: &Bench, name: &str, wanted: &str) {
+    let until = Instant::now() + PATIENCE;
+    loop {
+        let said = bench.call(&["logs", name]);
+        if said.out == wanted {
+            return;
+        }
+        assert!(Instant::now() < until, "{wanted:?} was wanted, got {said:?}");
+        std::thread::sleep(Duration::from_millis(100));
+    }
+}
+
+/// db listens two seconds after it began; who comes after it finds it so, which starting alone would not give.
+#[test]
+fn who_comes_after_another_is_started_when_that_is_ready() {
+    if !guests_are_there() {
+        return;
+    }
+    let bench = Bench::real();
+    let text = r#"
+[partition.db]
+program = ["/usr/bin/python3", "-c", "import socket, time; time.sleep(2); s = socket.create_server(('127.0.0.1', 5432)); open('/tmp/up', 'w'); time.sleep(1000)"]
+ready = { tcp = 5432, within_s = 100 }
+[partition.cache]
+program = ["/bin/sh", "-c", "sleep 1; touch /tmp/made; exec sleep 1000"]
+ready = { file = "/tmp/made" }
+[partition.api]
+program = ["/bin/sh", "-c", "sleep 1; touch /tmp/made; exec sleep 1000"]
+ready = { command = ["test", "-e", "/tmp/made"] }
+[partition.web]
+program = ["/bin/sleep", "1000"]
+after = ["db", "cache", "api"]
+"#;
+    let file = bench.file("plant.toml", text);
+    let mut up = bench.begin(&["up", file.to_str().expect("plain")]);
+    // While one of those it waits for only starts, it is not there at all.
+    let until = Instant::now() + PATIENCE;
+    let mut seen = String::new();
+    while up.try_wait().expect("our child").is_none() {
+        assert!(Instant::now() < until, "{seen}");
+        seen = bench.phases();
+        let waits = ["db running", "cache running", "api running"].iter().any(|phase| !seen.contains(phase));
+        assert!(!waits || !seen.contains("web ") || seen.contains("web missing"), "{seen}");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    let told = set_kit::said(&up.wait_with_output().expect("it ends"));
+    assert_eq!(told.code, Some(0), "{told:?}");
+    assert_eq!(bench.phases(), "api running, cache running, db running, web running");
+    let there = bench.call(&["exec", "--in", "db", "--", "test", "-e", "/tmp/up"]);
+    assert_eq!(there.code, Some(0), "{there:?}");
+    assert_eq!(bench.call(&["down"]).code, Some(0));
+    assert_eq!(bench.left(), Vec::<String>::new());
+}
+
+#[test]
+fn what_is_not_ready_in_time_has_failed_and_says_why() {
+    if !guests_are_there() {
+        return;
+    }
+    let bench = Bench::real();
+    let text = "[partition.db]\nprogram = [\"/bin/sleep\", \"1000\"]\nready = { tcp = 80, within_s = 2 }\nrestart = \"always\"\n";
+    let told = bench.up(&bench.file("plant.toml", text));
+    assert_eq!(told.code, Some(4), "{told:?}");
+    let why = "it was not ready within 2 s: listening at TCP port 80: nobody listens there";
+    assert!(told.err.contains(why), "{told:?}");
+    bench.assert_nothing_left("after what was not ready");
+    let told = bench.up(&bench.file("plant.toml", &text.replace("tcp = 80", "tcp = 80, file = \"/a\"")));
+    assert!(told.code == Some(2) && told.err.contains("wanted one of command"), "{told:?}");
+}
+
+#[test]
+fn what_is_unwell_is_started_again() {
+    if !guests_are_there() {
+        return;
+    }
+    let bench = Bench::real();
+    let text = r#"
+[partition.db]
+program = ["/bin/sh", "-c", "touch /tmp/well; exec sleep 1000"]
+restart = "on-failure"
+health = { file = "/tmp/well", interval_s = 1, failures = 2 }
+"#;
+    assert_eq!(bench.up(&bench.file("plant.toml", text)).code, Some(0));
+    let first = pid(&bench, "db");
+    // Well, it is left alone.
+    std::thread::sleep(Duration::from_secs(4));
+    assert_eq!(pid(&bench, "db"), first);
+    assert_eq!(bench.call(&["exec", "--in", "db", "--", "rm", "/tmp/well"]).code, Some(0));
+    let until = Instant::now() + PATIENCE;
+    loop {
+        let db = bench.ps().expect("it is up").partitions.remove(0);
+        if db.restarts == 1 && db.phase == Phase::Running {
+            let why = db.last.expect("an end").reason;
+            assert!(why.contains("unwell 2 times in a row: the file /tmp/well: it is not there"), "{why}");
+            assert_ne!(db.pid, Some(first));
+            break;
+        }
+        assert!(Instant::now() < until, "{db:?}");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    assert_eq!(bench.call(&["down"]).code, Some(0));
+}
+
+#[test]
+fn one_partition_is_stopped_started_and_restarted_alone() {
+    if !guests_are_there() {
+        return;
+    }
+    let bench = Bench::real();
+    let text = r#"
+[partition.db]
+program = ["/bin/sh", "-c", "echo begins; exec sleep 1000"]
+[partition.web]
+program = ["/bin/sleep", "1000"]
+after = ["db"]
+"#;
+    let file = bench.file("plant.toml", text);
+    assert_eq!(bench.up(&file).code, Some(0));
+    let (db, web) = (pid(&bench, "db"), pid(&bench, "web"));
+    let mut follower =
+        bench.command(&["logs", "-f", "db"]).stdout(Stdio::piped()).spawn().expect("it starts");
+
+    wait_for_log(&bench, "db", "begins\n");
+    let told = bench.call(&["restart", "plant/db"]);
+    assert!(told.code == Some(0) && told.err.contains("plant/db: runs after"), "{told:?}");
+    assert!(pid(&bench, "db") != db && pid(&bench, "web") == web);
+
+    wait_for_log(&bench, "db", "begins\nbegins\n");
+    let told = bench.call(&["stop", "db"]);
+    assert!(told.code == Some(0) && told.err.contains("db: stopped"), "{told:?}");
+    assert_eq!(bench.phases(), "db stopped, web running");
+    assert!(bench.call(&["stop", "db"]).err.contains("db: left, it is stopped"));
+    assert_eq!(bench.call(&["logs", "db"]).out, "begins\nbegins\n", "they stay");
+    assert_eq!(bench.call(&["logs", "db", "-n", "1"]).out, "begins\n");
+    follower.kill().expect("it may have ended");
+    follower.wait().expect("it ends");
+
+    assert_eq!(bench.call(&["stop", "web"]).code, Some(0));
+    let told = bench.call(&["start", "web"]);
+    assert!(told.code == Some(2) && told.err.contains("started after db, which is stopped"), "{told:?}");
+    assert_eq!(bench.call(&["start", "db"]).code, Some(0));
+    assert_eq!(bench.call(&["start", "web"]).code, Some(0));
+    let db = pid(&bench, "db");
+    assert!(bench.call(&["start", "db"]).err.contains("db: left, it is running"));
+    assert_eq!(pid(&bench, "db"), db);
+    let told = bench.call(&["start", "nobody"]);
+    assert!(told.code == Some(2) && told.err.contains("has a partition \"nobody\""), "{told:?}");
+
+    // The set's file is what counts: it starts what was stopped.
+    assert_eq!(bench.call(&["stop", "db"]).code, Some(0));
+    let told = bench.up(&file);
+    assert!(told.code == Some(0) && told.err.contains("db: ended, because it is stopped"), "{told:?}");
+    assert_eq!(bench.phases(), "db running, web running");
+    assert_eq!(bench.call(&["down"]).code, Some(0));
+    assert_eq!(bench.left(), Vec::<String>::new());
+}
+
+/// What is in the file is in no file of the set's folder, and the set comes up again as it is, not as it was written down.
+#[test]
+fn a_partition_of_a_set_has_its_secrets_variables_and_name() {
+    if !guests_are_there() {
+        return;
+    }
+    let bench = Bench::real();
+    let (token, variables) = (bench.path("token"), bench.path("db.env"));
+    std::fs::write(&token, "xyzzy-4711").expect("the test's own files");
+    std::fs::write(&variables, "A=file\nB=file\n").expect("the test's own files");
+    let text = format!(
+        "[partition.db]\nprogram = [\"/bin/sleep\", \"1000\"]\nhostname = \"database\"\nenv = {{ B = \"set\" }}\n\
+         env_file = [\"{}\"]\nsecrets = {{ token = \"{}\" }}\n",
+        variables.display(),
+        token.display()
+    );
+    let file = bench.file("plant.toml", &text);
+    assert_eq!(bench.up(&file).code, Some(0));
+    let script = "cat /run/secrets/token; echo \" $A $B $(hostname)\"; stat -c '%a' /run/secrets/token";
+    let told = bench.call(&["exec", "--in", "db", "--", "sh", "-c", script]);
+    assert_eq!((told.code, told.out.as_str()), (Some(0), "xyzzy-4711 file set database\n400\n"));
+    let found = std::process::Command::new("grep").args(["-r", "xyzzy"]).arg(bench.state()).output();
+    assert_eq!(found.expect("it runs").status.code(), Some(1), "it stands nowhere");
+    std::fs::remove_file(&token).expect("the test's own files");
+    let told = bench.up(&file);
+    assert!(told.code == Some(2) && told.err.contains("secret token: "), "{told:?}");
+    assert_eq!(bench.call(&["down"]).code, Some(0));
+}
+
+#[test]
+fn logs_are_followed_to_the_end_of_the_program() {
+    if !guests_are_there() {
+        return;
+    }
+    let bench = Bench::real();
+    let script = "for i in 1 2 3 4 5 6; do echo $i; echo e$i >&2; sleep 1; done";
+    let text = format!("[partition.job]\nprogram = [\"/bin/sh\", \"-c\", \"{script}\"]\n");
+    assert_eq!(bench.up(&bench.file("plant.toml", &text)).code, Some(0));
+    let followed = bench.call(&["logs", "--follow", "job"]);
+    assert_eq!(followed.code, Some(0), "{followed:?}");
+    assert_eq!(
+        (followed.out.as_str(), followed.err.as_str()),
+        ("1\n2\n3\n4\n5\n6\n", "e1\ne2\ne3\ne4\ne5\ne6\n")
+    );
+    assert_eq!(bench.phases(), "job ended");
+    assert_eq!(bench.call(&["down"]).code, Some(0));
+}
