@@ -201,5 +201,10 @@ if ! kernel_complete; then
         say "no guest kernel: VMs need one named with --kernel (a Linux bzImage or vmlinux with its modules beside it)"
     fi
 fi
+# Whoever looks for corruption of files; no package of Debian has it.
+if [ "$goal" = crosscheck ] && [ ! -x "$cache/tools/bin/fsx" ]; then
+    say "building fsx into $cache/tools"
+    cargo install --quiet --locked --version 0.3.2 --root "$cache/tools" fsx || say "fsx could not be built: tests/files_stress.rs needs it"
+fi
 if kernel_here; then say "guest kernel: $(ls "$cache/kernel/boot" | tail -n 1), in $cache/kernel"; fi
 say "ready for \"make $goal\""

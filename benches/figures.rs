@@ -37,7 +37,7 @@ fn before(line: &str, words: &str) -> u64 {
     number.and_then(|start| start.split_whitespace().next_back()?.parse().ok()).unwrap_or(0)
 }
 
-const ALL: [Stated; 9] = [
+const ALL: [Stated; 13] = [
     Stated { name: "ground-truth", words: &["--test", "ground_truth"], strict: None, counted: None },
     Stated {
         name: "ftq",
@@ -88,6 +88,39 @@ const ALL: [Stated; 9] = [
         words: &["--test", "mutations"],
         strict: Some(("BULKHEAD_MUTATIONS", "1000000")),
         counted: Some(("mutated inputs that made a parser panic", |line| before(line, " inputs, BULKHEAD_"))),
+    },
+    Stated {
+        name: "files-kills",
+        words: &["--test", "files_durable"],
+        strict: Some(("BULKHEAD_KILLS", "100")),
+        counted: Some(("kills beneath databases that lost what was committed", |line| {
+            u64::from(line.ends_with(" committed, all are there"))
+        })),
+    },
+    Stated {
+        name: "files-fsx",
+        words: &["--test", "files_stress", "fsx"],
+        strict: Some(("BULKHEAD_FILES_STRESS", "10")),
+        counted: Some(("operations of fsx that found another byte", |line| {
+            before(line, " operations, seed")
+        })),
+    },
+    Stated {
+        name: "files-stress",
+        words: &["--test", "files_stress", "stress_ng"],
+        strict: Some(("BULKHEAD_FILES_STRESS", "10")),
+        counted: Some((
+            "stressors of stress-ng's class filesystem that found what is not so natively",
+            |line| before(line, " stressors, "),
+        )),
+    },
+    Stated {
+        name: "files-pjdfstest",
+        words: &["--test", "pjdfstest"],
+        strict: Some(("BULKHEAD_PJDFSTEST", "1")),
+        counted: Some(("files of pjdfstest that fail otherwise than listed", |line| {
+            before(line, " files, as listed")
+        })),
     },
 ];
 

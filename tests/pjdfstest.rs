@@ -165,6 +165,8 @@ fn the_suite_fails_where_the_list_says() {
                 ));
             }
         }
+        let so_far = if wrong.is_empty() { "as listed" } else { "not all as listed" };
+        println!("{}: {} files, {so_far}", place.name, natively.len());
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     here.assert_nothing_left();

@@ -1,17 +1,20 @@
 //! `bulkhead exec` against what one would do by hand, side by side in one run; the ratios count, not the times.
 //!
-//! `cargo bench --bench exec [-- boot|streams|starts|wall …] [--rounds N] [--real N] [--fake N] [--mib N] [--against PROGRAM]`
+//! `cargo bench --bench exec [-- boot|streams|starts|many|wall …] [--rounds N] [--real N] [--fake N] [--mib N] [--against PROGRAM]`
 //!
 //! * boot: the whole command `exec -- /bin/true` against a plain QEMU boot of the same kernel to `/bin/true`. Mark: 0.45.
 //! * streams: 1 GiB through standard input to standard output against a bare virtio port. Mark: at least 0.5.
 //! * wall: `exec -- /bin/true` against the same by another version of the program. Mark: 1.05. Only when it is named.
 //! * starts: many small programs in a row, in real guests and with a scripted QEMU: no wrong code, nothing left behind.
+//! * many: a set of sixteen partitions until all run, and an MPI job of two ranks that only begins and ends. Marks: 40 s and
+//!   10 s, on two CPUs under the translator.
 //!
 //! This program is its own peer: PID 1 of the plain guests, and the scripted QEMU.
 
 mod boot;
 mod fake;
 mod guest;
+mod many;
 mod starts;
 mod streams;
 #[path = "../verdict/mod.rs"]
@@ -67,7 +70,7 @@ fn run(words: &[String]) -> Result<Judge> {
     let modules = |folder: Option<&Path>| GuestModules::for_lone_qemu(folder, false, &[]);
     let tools = Toolbox::find_with(&spec, exe, &cache_folder(), None, &modules)?;
     let kit = Kit { tools, exe, words: words.to_vec() };
-    let parts = ["boot", "streams", "starts"];
+    let parts = ["boot", "streams", "starts", "many"];
     let wall = words.iter().any(|word| word == "wall");
     let named = wall || parts.iter().any(|part| words.iter().any(|word| word == part));
     let mut judge = Judge::default();
@@ -78,6 +81,7 @@ fn run(words: &[String]) -> Result<Judge> {
         match part {
             "boot" => boot::compare(&kit, &mut judge)?,
             "streams" => streams::compare(&kit, &mut judge)?,
+            "many" => many::time(&kit, &mut judge)?,
             _ => starts::count(&kit, &mut judge)?,
         }
     }

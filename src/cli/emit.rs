@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::Write;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow};
@@ -10,16 +10,21 @@ use nix::unistd::geteuid;
 
 use super::ending::{Ending, OrStop, Verdict};
 use super::output;
-use super::set_args::{EmitFor, UpArgs};
+use super::set_args::{EmitFor, SplitAt, UpArgs};
 use super::up::told;
 use crate::model::partition::set::{Charge, Faults, PartitionCharge, PartitionSet, Tools};
+use crate::partition::emit::boot::{self, AtBoot};
 use crate::partition::emit::{Emission, KERNEL_FILE, Manager, Prepared, emit, initrd_file, output_folder};
 use crate::partition::run::{Surroundings, can_be_left_alone, unattended};
 use crate::partition::set::resolve::kept;
+use crate::partition::set::root::STATE_VARIABLE;
 use crate::platforms::ledger::Ledger;
-use crate::platforms::own_folder::OwnFolder;
+use crate::platforms::own_folder::{OwnFolder, check_way};
 use crate::platforms::sweep::new_folder;
 use crate::platforms::vm::qemu::Engine;
+
+/// Variables that say where our folders are: a service has none of its caller's.
+const FOLDERS: [&str; 4] = ["BULKHEAD_CACHE", STATE_VARIABLE, "XDG_CACHE_HOME", "XDG_STATE_HOME"];
 
 /// Writes the files, says which, and what is otherwise than with us.
 pub fn run(
@@ -30,11 +35,6 @@ pub fn run(
     tools: &Tools,
     exe: &Path,
 ) -> Verdict {
-    let (manager, word) = match whose {
-        EmitFor::Libvirt => (Manager::Libvirt, "libvirt"),
-        EmitFor::Qemu => (Manager::Qemu, "qemu"),
-        EmitFor::Systemd => (Manager::Systemd, "systemd"),
-    };
     // Nobody listens at the sockets of plugs, so it does not matter where they would be.
     let mut faults = Faults::default();
     let kept = kept(set, tools, Path::new("/"), &mut faults);
@@ -42,6 +42,12 @@ pub fn run(
     if !faults.is_empty() {
         return Err(told(&args.file, text, faults)).or_bad_input();
     }
+    let (manager, word) = match whose {
+        EmitFor::Libvirt => (Manager::Libvirt, "libvirt"),
+        EmitFor::Qemu => (Manager::Qemu, "qemu"),
+        EmitFor::Systemd => (Manager::Systemd, "systemd"),
+        EmitFor::Boot => return at_boot(args, set, exe),
+    };
     let charges = kept.into_iter().filter_map(|kept| match kept.charge {
         Charge::Partition(charge) => Some(*charge),
         Charge::Switch(_) => None,
@@ -52,8 +58,7 @@ pub fn run(
             .map_err(|failed| anyhow!("partition {}: {}", charge.spec.name, failed.reason))
             .or_bad_input()?;
     }
-    let folder = args.out.clone().unwrap_or_else(|| PathBuf::from(format!("{}-{word}", set.name)));
-    let folder = made(&folder).or_bad_input()?;
+    let folder = made(args, set, word).or_bad_input()?;
     let (partitions, qemu, engine) = prepare(charges.into_iter(), set, tools, exe, &folder).or_lacking()?;
     let emission = Emission {
         set: set.name.clone(),
@@ -84,7 +89,50 @@ pub fn run(
     Ok(Ending::Done)
 }
 
-fn made(folder: &Path) -> anyhow::Result<PathBuf> {
+/// Writes the service that brings the set up, and says what enables it.
+fn at_boot(args: &UpArgs, set: &PartitionSet, exe: &Path) -> Verdict {
+    let file = args.file.canonicalize().or_bad_input()?;
+    for path in [exe, &file] {
+        nobody_elses(path).or_bad_input()?;
+    }
+    let tools = &args.tools;
+    let given = [("--kernel", &tools.kernel), ("--modules", &tools.modules), ("--qemu", &tools.qemu)];
+    let given = given.into_iter().filter_map(|(flag, value)| Some([flag.to_owned(), value.clone()?]));
+    let split = args.split.map(|SplitAt::Node| ["--split".to_owned(), "node".to_owned()]);
+    let words: Vec<String> = given.chain(split).flatten().collect();
+    let named = |name| std::env::var(name).ok().filter(|value| !value.is_empty()).map(|value| (name, value));
+    let env: Vec<(&str, String)> = FOLDERS.into_iter().filter_map(named).collect();
+    let is_root = geteuid().is_root();
+    let boot = AtBoot { set: &set.name, exe, file: &file, words: &words, env: &env, is_root };
+    let unit = boot::write(&boot).map_err(anyhow::Error::msg).or_bad_input()?;
+    let path = made(args, set, "boot").or_bad_input()?.join(format!("bulkhead-{}.service", set.name));
+    write(&path, unit.as_bytes(), 0o644).or_lacking()?;
+    output::data(&format!("{}\n", path.display())).or_lacking()?;
+    let whose = if is_root { "" } else { " --user" };
+    output::say(&format!("at each boot, and now: systemctl{whose} enable --now {}", path.display()));
+    if !is_root {
+        output::say("a user's services begin at the first login, or at boot after loginctl enable-linger");
+    }
+    Ok(Ending::Done)
+}
+
+/// What is run at each boot must be nobody's who could have us run something else then.
+fn nobody_elses(path: &Path) -> anyhow::Result<()> {
+    check_way(path)?;
+    let found = fs::metadata(path).with_context(|| path.display().to_string())?;
+    let is_ours = found.uid() == 0 || found.uid() == geteuid().as_raw();
+    if is_ours && found.mode() & 0o022 == 0 {
+        return Ok(());
+    }
+    let (owner, mode) = (found.uid(), found.mode() & 0o7777);
+    Err(anyhow!(
+        "{}: what is run at each boot must be root's or yours and writable by nobody else, got user {owner}, mode {mode:o}",
+        path.display()
+    ))
+}
+
+fn made(args: &UpArgs, set: &PartitionSet, word: &str) -> anyhow::Result<PathBuf> {
+    let folder = &args.out.clone().unwrap_or_else(|| PathBuf::from(format!("{}-{word}", set.name)));
     let made = fs::create_dir_all(folder).and_then(|()| folder.canonicalize());
     made.with_context(|| format!("the folder {} cannot be made", folder.display()))
 }

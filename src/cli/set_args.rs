@@ -34,12 +34,14 @@ Examples:
   bulkhead down plant
   bulkhead up solver.toml --split node    one partition per memory node, each with its share
   bulkhead up plant.toml --emit systemd --out /srv/plant
+  bulkhead up plant.toml --emit boot && systemctl enable --now ./plant-boot/bulkhead-plant.service
 
 --split node is for programs that pass messages; those that share memory cannot be split. Each part has its share of \
 CPUs and memory, and BULKHEAD_PART (from 0) and BULKHEAD_PARTS in its environment.
 
 --emit starts nothing: it writes files with which another manager runs the same partitions without Bulkhead, and \
-beside them the kernel and a first file system for each program. Such a program starts by itself with an empty input; \
+beside them the kernel and a first file system for each program. --emit boot is the exception: a service that runs this \
+up at boot, and down when it is stopped. Such a program starts by itself with an empty input; \
 its output is in NAME.output/out and err, how it ended in end, the guest's console in console. What a manager cannot \
 do is said on stderr and in the files.
 
@@ -90,6 +92,8 @@ pub enum EmitFor {
     Qemu,
     /// A service for each partition
     Systemd,
+    /// One service for systemd that brings the set up with Bulkhead at boot (as root: the system's; else the user's own)
+    Boot,
 }
 
 /// Arguments of `down`.

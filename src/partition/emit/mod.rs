@@ -10,6 +10,7 @@
 //! of its link there, so the program starts by itself: its output goes to `out` and `err` in the folder
 //! `NAME.output`, how it ended to `end`, its guest's console to `console`; its input is empty. Nothing else there is written to.
 
+pub mod boot;
 mod libvirt;
 mod qemu;
 mod quote;
