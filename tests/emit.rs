@@ -307,3 +307,73 @@ fn what_only_we_can_show_a_partition_is_refused() {
         assert!(!out.exists());
     }
 }
+
+/// A real systemd in a guest, which has partitions of its own.
+#[test]
+fn systemd_brings_a_set_up_at_boot_and_leaves_nothing_when_it_is_stopped() {
+    let dir = tempfile::tempdir().expect("the test's own");
+    let path = |name: &str| dir.path().join(name).to_str().expect("a path of text").to_owned();
+    std::fs::set_permissions(dir.path(), std::fs::Permissions::from_mode(0o755)).expect("the test's own");
+    let set = "accelerator = \"tcg\"\nboot_deadline_s = 600\n\
+               [partition.db]\nprogram = [\"/bin/sleep\", \"1000\"]\nmemory_mib = 256\nrestart = \"always\"\n";
+    std::fs::write(path("works.toml"), set).expect("the test's own");
+    let program = env!("CARGO_BIN_EXE_bulkhead");
+    let mut command = Command::new(program);
+    command.args(["up", &path("works.toml"), "--emit", "boot", "--out", &path("boot")]);
+    let (is_done, said) = run(&mut command);
+    assert!(is_done && said.contains("systemctl") && said.contains("enable --now"), "{said}");
+    let unit = path("boot/bulkhead-works.service");
+    let checked = Command::new("systemd-analyze").args(["verify", "--man=no", &unit]).output();
+    match checked {
+        Ok(output) => assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr)),
+        Err(error) => return skip(Need::Systemd, format!("systemd-analyze: {error}")),
+    }
+    if !nix::unistd::geteuid().is_root() {
+        return skip(Need::Root, "a service manager is root");
+    }
+    std::fs::create_dir(path("out")).expect("the test's own");
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/emit_kit/at_boot.sh");
+    let script = script.to_str().expect("a path of text");
+    let cache = bulkhead::cli::cache_folder();
+    let cache = cache.to_str().expect("a path of text");
+    let mut command = Command::new("timeout");
+    // It takes signals as it likes.
+    command.args(["--kill-after=1", "600", program, "exec", "--accel", "tcg", "--memory", "1200MiB"]);
+    for shown in [program, cache, dir.path().to_str().expect("a path of text"), script] {
+        command.args(["--ro", shown]);
+    }
+    command.args(["--env", &format!("BULKHEAD_CACHE={cache}"), "--rw", &path("out"), "--", "sh", script]);
+    let output = command.args([&path("out"), &unit, program]).output().expect("the test's own");
+    if output.status.code() == Some(3) {
+        return skip(Need::Vm, String::from_utf8_lossy(&output.stderr));
+    }
+    let log = std::fs::read_to_string(dir.path().join("out/log")).unwrap_or_default();
+    let said = || format!("{log}\n{}", String::from_utf8_lossy(&output.stderr));
+    let (up, stopped) = log.split_once("stopped: inactive").unwrap_or_else(|| panic!("{}", said()));
+    let (_, up) = up.split_once("service: active").unwrap_or_else(|| panic!("{}", said()));
+    let runs = up.lines().any(|line| line.trim_start().starts_with("db ") && line.contains("running"));
+    assert!(runs, "{}", said());
+    assert!(stopped.contains("no set is up") && stopped.ends_with("end\n"), "{}", said());
+    let left: Vec<&str> = stopped.lines().filter_map(|line| line.strip_prefix("left: ")).collect();
+    assert!(!left.iter().any(|name| name.contains("qemu") || name.contains("bulkhead")), "{}", said());
+}
+
+#[test]
+fn what_others_could_change_is_not_brought_up_at_boot() {
+    let dir = tempfile::tempdir().expect("the test's own");
+    let file = dir.path().join("works.toml");
+    std::fs::write(&file, "[partition.a]\nprogram = [\"/bin/true\"]\n").expect("the test's own");
+    let emit = || {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_bulkhead"));
+        command.arg("up").arg(&file).args(["--emit", "boot", "--out"]).arg(dir.path().join("boot"));
+        run(&mut command)
+    };
+    std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o666)).expect("the test's own");
+    let (is_done, said) = emit();
+    assert!(
+        !is_done && said.contains("writable by nobody else") && !dir.path().join("boot").exists(),
+        "{said}"
+    );
+    std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o644)).expect("the test's own");
+    assert!(emit().0);
+}

@@ -161,3 +161,17 @@ fn a_port_leads_to_the_program_without_a_network() {
     assert_eq!(end_of(&mut child).code(), Some(0));
     here.assert_nothing_left();
 }
+
+#[test]
+fn everybody_in_a_partition_may_write_what_is_temporary() {
+    if !guests_start() {
+        return;
+    }
+    let here = Here::new();
+    let script = "stat -c '%n %a' /tmp /var/tmp && echo 1 >/tmp/own && echo 2 >/var/tmp/own && cat /tmp/own /var/tmp/own";
+    let user = if nix::unistd::geteuid().is_root() { vec!["--user", "1234:1234"] } else { vec![] };
+    let words: Vec<&str> = user.into_iter().chain(["--", "sh", "-c", script]).collect();
+    let output = here.run(&words);
+    assert_code(&output, 0);
+    assert_eq!(text(&output), "/tmp 1777\n/var/tmp 1777\n1\n2\n");
+}

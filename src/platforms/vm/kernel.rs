@@ -5,7 +5,7 @@
 
 use std::fs;
 use std::io::{self, Read, Write};
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use super::bzimage::{self, MAX_KERNEL_BYTES};
@@ -152,6 +152,7 @@ pub fn bootable(kernel: &Kernel, cache: &Path) -> io::Result<Bootable> {
     let unpacked = folder.join(format!("{stem}.elf"));
     let packed = |why: &str| Bootable { path: kernel.image.clone(), form: format!("packed image ({why})") };
     if is_elf(&unpacked) {
+        open_as(&unpacked, &meta);
         return Ok(Bootable { path: unpacked, form: PVH_FORM.to_owned() });
     }
     if meta.len() > MAX_IMAGE_BYTES {
@@ -174,7 +175,10 @@ pub fn bootable(kernel: &Kernel, cache: &Path) -> io::Result<Bootable> {
         return Ok(Bootable { path: kernel.image.clone(), form: PVH_FORM.to_owned() });
     }
     match keep(&folder, &unpacked, &elf) {
-        Ok(()) => Ok(Bootable { path: unpacked, form: PVH_FORM.to_owned() }),
+        Ok(()) => {
+            open_as(&unpacked, &meta);
+            Ok(Bootable { path: unpacked, form: PVH_FORM.to_owned() })
+        }
         Err(error) => {
             Ok(packed(&format!("the uncompressed one could not be kept in {}: {error}", folder.display())))
         }
@@ -191,6 +195,17 @@ fn keep(folder: &Path, path: &Path, elf: &[u8]) -> io::Result<()> {
     file.write_all(elf)?;
     file.as_file().sync_all()?;
     file.persist(path).map(drop).map_err(|error| error.error)
+}
+
+/// As readable as the image it is of: where owners cannot be mapped (a network's file system), QEMU, as a user that owns
+/// nothing, reads what everybody may.
+fn open_as(unpacked: &Path, image: &fs::Metadata) {
+    let wanted = 0o600 | image.mode() & 0o044;
+    let has = fs::metadata(unpacked).map(|meta| meta.mode() & 0o777);
+    if has.is_ok_and(|mode| mode != wanted) {
+        // Where it matters and cannot be done, QEMU says that it cannot open its kernel.
+        let _ = fs::set_permissions(unpacked, fs::Permissions::from_mode(wanted));
+    }
 }
 
 fn is_elf(path: &Path) -> bool {

@@ -22,7 +22,7 @@ use nix::unistd::{chdir, chroot};
 use super::super::guest::{FILES_TAG, GuestProgram, GuestTree, PROGRAM_PATH, Root, SINGLE_FILE};
 use super::super::init::in_context;
 use super::names;
-use crate::model::partition::Bind;
+use crate::model::partition::{Bind, Files};
 
 /// Largest 9P message, in bytes: what virtio takes in one go.
 const MESSAGE_BYTES: u32 = 512_000;
@@ -53,6 +53,12 @@ pub fn build(program: &GuestProgram) -> Result<(), String> {
             .map_err(in_context(&format!("mounting {kind} at {target}")))?;
     }
     make_folder(Path::new("/tmp"), 0o1777)?;
+    if program.program.files == Files::System {
+        // They are made with the view, and are nobody's of the host.
+        for folder in ["/tmp", "/var/tmp"] {
+            fs::set_permissions(folder, fs::Permissions::from_mode(0o1777)).map_err(in_context(folder))?;
+        }
+    }
     for (name, target) in [("fd", ""), ("stdin", "/0"), ("stdout", "/1"), ("stderr", "/2")] {
         link_unless_there(&format!("/proc/self/fd{target}"), &format!("/dev/{name}"))?;
     }
