@@ -36,7 +36,7 @@ fn socket(words: &[String], name: &str) -> Result<UnixStream> {
 }
 
 /// N of the `exit N` that the guest is to run: bytes are numbers in its config. There is no environment behind QEMU's wall.
-fn code(words: &[String]) -> Result<i32> {
+fn code(words: &[String]) -> Result<u8> {
     let at = words.iter().position(|word| word == "-initrd").context("no first file system")?;
     let files = std::fs::read(words.get(at + 1).context("no first file system")?)?;
     let exit: Vec<String> = b"exit ".iter().map(u8::to_string).collect();

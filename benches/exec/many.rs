@@ -55,10 +55,10 @@ fn compile(folder: &Path) -> Result<std::path::PathBuf> {
 /// Until `up` says that all run; they are ended again.
 fn set(kit: &Kit, folder: &TempDir) -> Result<f64> {
     let file = folder.path().join("many.toml");
-    let mut text = String::from("accelerator = \"tcg\"\n");
-    for number in 0..PARTITIONS {
-        text += &format!("[partition.p{number}]\nprogram = [\"/bin/sleep\", \"3600\"]\nmemory_mib = 128\n");
-    }
+    let one =
+        |number| format!("[partition.p{number}]\nprogram = [\"/bin/sleep\", \"3600\"]\nmemory_mib = 128\n");
+    let text: String = (0..PARTITIONS).map(one).collect();
+    let text = format!("accelerator = \"tcg\"\n{text}");
     fs::write(&file, text)?;
     let verb = |words: &[&str]| {
         let mut command = Command::new(kit.exe);
