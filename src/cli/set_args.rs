@@ -166,8 +166,8 @@ pub struct LogsArgs {
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  bulkhead exec --volume data:/var/lib/db -- ./db\n  bulkhead volume ls\n  bulkhead volume rm data\n\n\
-                        In a set's file: volumes = [\"data:/var/lib/db\"]. Volumes are folders of whoever calls, in XDG_DATA_HOME or\n\
-                        ~/.local/share, made when they are first used. They stay until they are removed."
+                        In a set's file: volumes = [\"data:/var/lib/db\"]. Volumes are folders of whoever calls, in XDG_DATA_HOME or ~/.local/share, \
+                        made when they are first used. They stay until they are removed."
 )]
 pub struct VolumeArgs {
     /// What to do.
