@@ -315,6 +315,8 @@ strangers! {
     file_requests: 50_000,
     guest_config: EVERYDAY,
     hello: EVERYDAY,
+    image_documents: EVERYDAY,
+    image_layer: 10_000,
     ledger: EVERYDAY,
     mountinfo: EVERYDAY,
     net_control: EVERYDAY,

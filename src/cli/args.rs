@@ -8,7 +8,7 @@ pub use super::channel_args::{BenchArgs, ChannelArgs, ChannelVerb};
 use super::exec::args::ExecArgs;
 use super::moment;
 use super::mpirun::args::MpirunArgs;
-pub use super::set_args::{DownArgs, LogsArgs, OneArgs, PsArgs, SplitAt, UpArgs};
+pub use super::set_args::{DownArgs, LogsArgs, OneArgs, PsArgs, SplitAt, UpArgs, VolumeArgs, VolumeVerb};
 use crate::model::units::Nanos;
 
 const AFTER: &str = "\
@@ -60,6 +60,8 @@ pub enum Verb {
     Stop(OneArgs),
     /// End one partition of a set and start it again
     Restart(OneArgs),
+    /// List and remove volumes: folders by name that partitions write and that last
+    Volume(VolumeArgs),
     /// Simulate a scenario: what would happen on a host, and what was published about it
     Simulate(SimulateArgs),
     /// Check whether this host is fit to be measured, and what is missing

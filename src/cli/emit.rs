@@ -15,7 +15,9 @@ use super::up::told;
 use crate::model::partition::set::{Charge, Faults, PartitionCharge, PartitionSet, Tools};
 use crate::partition::emit::boot::{self, AtBoot};
 use crate::partition::emit::{Emission, KERNEL_FILE, Manager, Prepared, emit, initrd_file, output_folder};
+use crate::partition::image::Around;
 use crate::partition::run::{Surroundings, can_be_left_alone, unattended};
+use crate::partition::set::images;
 use crate::partition::set::resolve::kept;
 use crate::partition::set::root::STATE_VARIABLE;
 use crate::platforms::ledger::Ledger;
@@ -37,7 +39,9 @@ pub fn run(
 ) -> Verdict {
     // Nobody listens at the sockets of plugs, so it does not matter where they would be.
     let mut faults = Faults::default();
-    let kept = kept(set, tools, Path::new("/"), &mut faults);
+    let mut around = Around { cache: &tools.cache, is_wanted: &|| true, tell: &mut |text| output::say(text) };
+    let images = images::of(set, &mut around, &mut faults);
+    let kept = kept(set, tools, Path::new("/"), &images, &mut faults);
     let faults = Vec::from(faults);
     if !faults.is_empty() {
         return Err(told(&args.file, text, faults)).or_bad_input();

@@ -37,6 +37,7 @@ mod schema;
 mod set_args;
 mod simulate;
 mod up;
+mod volume;
 
 use std::process::ExitCode;
 
@@ -79,6 +80,7 @@ fn run(verb: Verb) -> Verdict {
         Verb::Stop(args) => one::run(&args, Wish::Stop),
         Verb::Restart(args) => one::run(&args, Wish::Restart),
         Verb::Logs(args) => logs::run(&args),
+        Verb::Volume(args) => volume::run(&args),
         Verb::Doctor(args) => doctor::run(&args),
         Verb::Compare(args) => compare::run(&args),
         Verb::Report(args) => report::run(&args),

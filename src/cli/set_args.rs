@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, ValueEnum};
+use clap::{Args, Subcommand, ValueEnum};
 
 use super::args::ToolArgs;
 
@@ -164,4 +164,34 @@ pub struct LogsArgs {
     /// Begin with the last N lines of each
     #[arg(long, short = 'n', value_name = "N")]
     pub tail: Option<usize>,
+}
+
+/// Arguments of `volume`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  bulkhead exec --volume data:/var/lib/db -- ./db\n  bulkhead volume ls\n  bulkhead volume rm data\n\n\
+                        In a set's file: volumes = [\"data:/var/lib/db\"]. Volumes are folders of whoever calls, in XDG_DATA_HOME or ~/.local/share, \
+                        made when they are first used. They stay until they are removed."
+)]
+pub struct VolumeArgs {
+    /// What to do.
+    #[command(subcommand)]
+    pub verb: VolumeVerb,
+}
+
+/// What is done with volumes.
+#[derive(Debug, Subcommand)]
+pub enum VolumeVerb {
+    /// List them, and which are in use
+    Ls {
+        /// Print as JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Remove some, with all that is in them; one that a running partition has stays
+    Rm {
+        /// Their names
+        #[arg(value_name = "NAME", required = true)]
+        names: Vec<String>,
+    },
 }

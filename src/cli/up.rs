@@ -100,6 +100,7 @@ impl Progress {
                 let names: Vec<String> = what.iter().map(|folder| shown(folder)).collect();
                 self.line(&format!("undone what an up that died had begun: {}", names.join(", ")));
             }
+            Step::Prepares(what) => self.line(&what),
             Step::Remark(folder, remark) => self.line(&format!("{}: {remark}", shown(&folder))),
             Step::Begins(0) => self.line("nothing is missing"),
             Step::Begins(count) => {

@@ -9,10 +9,12 @@
 //! [`run`] does this for one partition, for the verb `exec` and for each keeper of a set; [`place`] puts CPUs and memory
 //! where they were asked for and reads back what was given; [`set`] holds sets together; [`together`] runs several as
 //! one, and [`mpi`] a program that passes messages over them; [`network`] is the switch between partitions,
-//! [`section_folder`] the memory that those of a run share; [`session`] what is done in one that runs; [`emit`] writes the same partitions for other managers.
+//! [`section_folder`] the memory that those of a run share; [`session`] what is done in one that runs; [`image`] makes images of containers
+//! their roots, [`volume`] holds the folders that they write and that last; [`emit`] writes the same partitions for other managers.
 
 pub mod emit;
 pub mod given_files;
+pub mod image;
 pub mod mpi;
 pub mod network;
 pub mod place;
@@ -22,3 +24,4 @@ pub mod session;
 pub mod set;
 pub mod together;
 pub mod users;
+pub mod volume;

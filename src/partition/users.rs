@@ -6,11 +6,15 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use nix::unistd::{Gid, getgid, getgroups, getuid};
+use rustix::fs::{Mode, OFlags, ResolveFlags, openat2};
 
 use crate::model::partition::UserIds;
 
 /// Longest file of users that is read.
 const MOST_BYTES: u64 = 16 << 20;
+
+/// `PATH` of programs that are given none.
+pub const USUAL_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
 /// A user with its home.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -36,12 +40,31 @@ pub fn find(name: Option<&str>) -> Result<Found, String> {
     Ok(Found { ids, home })
 }
 
+/// `USER[:GROUP]` of another tree, by its own files, which are not followed out of it. With a group it has no others.
+///
+/// # Errors
+/// When there is no user or group of that name.
+pub fn find_in(root: &Path, named: &str) -> Result<Found, String> {
+    let (passwd, groups) = (text_in(root, "etc/passwd"), text_in(root, "etc/group"));
+    let (who, group) = named.split_once(':').map_or((named, None), |(who, group)| (who, Some(group)));
+    let whose = |problem: String| format!("the image's {problem}");
+    let mut found = look_up(&passwd, &groups, who).map_err(whose)?;
+    if let Some(group) = group {
+        let gid = group_in(&groups, group).map_err(whose)?;
+        found.ids = UserIds { gid, groups: Vec::new(), ..found.ids };
+    }
+    Ok(found)
+}
+
 /// Number of a group by name or number.
 ///
 /// # Errors
 /// When there is no group of that name.
 pub fn group(wanted: &str) -> Result<u32, String> {
-    let groups = text("/etc/group");
+    group_in(&text("/etc/group"), wanted)
+}
+
+fn group_in(groups: &str, wanted: &str) -> Result<u32, String> {
     let named = groups.lines().find_map(|line| {
         let fields: Vec<&str> = line.split(':').collect();
         let [name, _, gid, ..] = fields.as_slice() else { return None };
@@ -82,11 +105,25 @@ pub fn homes() -> Vec<PathBuf> {
 }
 
 fn text(path: &str) -> String {
+    File::open(Path::new(path)).map(text_of).unwrap_or_default()
+}
+
+/// What is in a file of another tree; a link there leads within, a pipe makes nobody wait.
+fn text_in(root: &Path, path: &str) -> String {
+    let open = || {
+        let root = File::open(root).ok()?;
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK;
+        let within = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
+        let file = File::from(openat2(&root, path, flags, Mode::empty(), within).ok()?);
+        file.metadata().is_ok_and(|meta| meta.is_file()).then_some(file)
+    };
+    open().map(text_of).unwrap_or_default()
+}
+
+fn text_of(file: File) -> String {
     let mut text = Vec::new();
-    if let Ok(file) = File::open(Path::new(path)) {
-        // What cannot be read has no users.
-        let _ = file.take(MOST_BYTES).read_to_end(&mut text);
-    }
+    // What cannot be read has no users.
+    let _ = file.take(MOST_BYTES).read_to_end(&mut text);
     String::from_utf8_lossy(&text).into_owned()
 }
 

@@ -25,7 +25,7 @@ use super::removal;
 const OTHERS: u32 = 0o077;
 /// Their rights to write.
 const OTHERS_WRITE: u32 = 0o022;
-/// Folders within folders that are removed at most: nothing of ours is so deep.
+/// Folders within folders that are open at once while they are removed.
 pub(super) const MOST_LEVELS: usize = 128;
 /// How folders are opened.
 pub(super) const FOLDER: OFlag = OFlag::O_DIRECTORY.union(OFlag::O_NOFOLLOW).union(OFlag::O_CLOEXEC);
@@ -199,7 +199,7 @@ pub fn remove_ours(parent: &Path, name: &OsStr) -> io::Result<bool> {
 /// # Errors
 /// It is somebody else's, or cannot be removed.
 pub fn remove_in(parent: BorrowedFd<'_>, name: &OsStr, whose: Whose) -> io::Result<bool> {
-    removal::remove_level(parent, name, whose, 0)
+    removal::remove_whole(parent, name, whose)
 }
 
 /// Opens a file that belongs to us and that nobody else can write to; the last part of its path is no link.

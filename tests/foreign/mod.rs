@@ -4,6 +4,9 @@
 #![allow(dead_code, reason = "each user takes its own part")]
 
 pub mod frames;
+mod images;
+
+pub use images::{image_documents, image_layer};
 
 use std::io::Write;
 use std::net::Shutdown;

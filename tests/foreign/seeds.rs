@@ -2,6 +2,8 @@
 
 #![allow(dead_code, reason = "each user takes its own part")]
 
+use std::io::Write;
+
 use bulkhead::model::channel_party::{PartyAnswer, Seen};
 use bulkhead::model::clock_wire::{Answer, Question};
 use bulkhead::model::histogram::Histogram;
@@ -15,7 +17,14 @@ use bulkhead::platforms::link::encode;
 use bulkhead::platforms::vm::guest::GuestConfig;
 use bulkhead::workloads::probes::net::control::{Message, Tally};
 use bulkhead::workloads::rendezvous::hello::{Hello, Word};
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use kit::Layer;
+use ruzstd::encoding::{CompressionLevel, compress_to_vec};
 use serde::Serialize;
+
+#[path = "../../crates/images/tests/kit/mod.rs"]
+mod kit;
 
 type Seeds = Vec<Vec<u8>>;
 
@@ -296,6 +305,40 @@ pub fn sweep_mounts() -> Seeds {
 
 pub fn env_file() -> Seeds {
     texts(["# a remark\nA=1\r\nB=x=\"y\"\n\n  C=\nA=2\n", "PATH=/bin\n"])
+}
+
+pub fn image_documents() -> Seeds {
+    let digest = "sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
+    let blob = format!(
+        "{{\"mediaType\":\"application/vnd.oci.image.layer.v1.tar+gzip\",\"digest\":\"{digest}\",\"size\":7,\
+         \"platform\":{{\"architecture\":\"amd64\",\"os\":\"linux\"}},\
+         \"annotations\":{{\"org.opencontainers.image.ref.name\":\"1.0\"}}}}"
+    );
+    let config = "{\"architecture\":\"amd64\",\"os\":\"linux\",\"config\":{\"User\":\"u:g\",\"Env\":[\"A=b\",\"PATH=/bin\"],\
+                  \"Entrypoint\":[\"/e\"],\"Cmd\":null,\"WorkingDir\":\"/w\"},\"rootfs\":{\"type\":\"layers\",\"diff_ids\":[]}}";
+    let index = format!("{{\"schemaVersion\":2,\"manifests\":[{blob},{blob}]}}");
+    let manifest = format!("{{\"schemaVersion\":2,\"config\":{blob},\"layers\":[{blob}]}}");
+    texts([&index, &manifest, config])
+}
+
+pub fn image_layer() -> Seeds {
+    let plain = Layer::default()
+        .folder("a/b")
+        .file("a/b/c", 0o4755, "content")
+        .link("l", "../a/b")
+        .name("l/h", "a/b/c")
+        .pax("path", "l/long")
+        .pax("mtime", "12.5")
+        .file("x", 0o644, "y")
+        .file("a/.wh.b", 0o644, "")
+        .file("a/.wh..wh..opq", 0o644, "")
+        .file(&"long/".repeat(40), 0o644, "")
+        .archive();
+    let short = Layer::default().link("up", "..").file("up/precious", 0o644, "y").archive();
+    let packed = compress_to_vec(short.as_slice(), CompressionLevel::Fastest);
+    let mut gzip = GzEncoder::new(Vec::new(), Compression::fast());
+    gzip.write_all(&short).expect("memory");
+    vec![plain, short, packed, gzip.finish().expect("memory")]
 }
 
 pub fn session_packets() -> Seeds {

@@ -28,5 +28,6 @@ mod server;
 mod vhost;
 mod xattrs;
 
+pub use notion::keep;
 pub use server::{Answer, Files, Job, Tree};
 pub use vhost::serve;

@@ -4,6 +4,9 @@
 //! stands beside it, in one extended attribute that only this server reads, and that the guest does not see. It gives
 //! nobody on the host anything.
 
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd};
+
 use rustix::fs::{FileType, Stat, XattrFlags};
 use rustix::io::Errno;
 
@@ -129,6 +132,17 @@ pub fn write(path: &[u8], found: &Stat, notion: Notion) -> Result<()> {
         Err(Errno::NOTSUP) => Err(Errno::PERM),
         other => other,
     }
+}
+
+/// Keeps who is to have an open file of the caller's in guests, and with which set-ID bits, as guests themselves do.
+///
+/// # Errors
+/// The file system keeps no such attributes.
+pub fn keep(file: BorrowedFd<'_>, user: u32, group: u32, mode: u32) -> io::Result<()> {
+    let found = rustix::fs::fstat(file)?;
+    let is_folder = FileType::from_raw_mode(found.st_mode) == FileType::Directory;
+    let notion = Notion { user, group, bits: mode & SPECIAL & !plain(is_folder) };
+    Ok(write(format!("/proc/self/fd/{}", file.as_raw_fd()).as_bytes(), &found, notion)?)
 }
 
 #[cfg(test)]

@@ -41,6 +41,8 @@ needs! {
     Root = "root",
     /// An OCI runtime and containers.
     Container = "container",
+    /// A Docker daemon.
+    Docker = "docker",
     /// A second OCI runtime, runc.
     Runc = "runc",
     /// QEMU and a guest kernel.

@@ -7,7 +7,7 @@ use std::str::FromStr;
 use clap::{Args, ValueEnum};
 
 use crate::cli::args::ToolArgs;
-use crate::model::partition::{PortSpec, is_name};
+use crate::model::partition::{ImageRef, PortSpec, VolumeSpec, is_name};
 
 const EXEC_AFTER: &str = "\
 The program sees the system's programs and libraries, /etc as everybody may read it, and the folder it starts in, \
@@ -23,6 +23,10 @@ are refused (in the throw-away layer they work). Called by root, it has root's o
 use, not root's power over the files of others. Locks are the host's; sockets and FIFOs have both ends in the partition. \
 All of it, call by call: docs/partitions.md.
 
+The image of --image is unpacked once into the cache folder and never changed: what the program changes of it is thrown away. \
+Names of --user are the image's own. What is after -- stands for its arguments (Cmd), behind its program if it has one \
+(Entrypoint); of this command's environment it has TERM with -t, and what --env, --env-file and --env-all name.
+
 Standard input is read as the program runs, also when the program does not want it: < /dev/null. Signals are the \
 program's: INT, TERM, HUP, QUIT, USR1, USR2, WINCH, TSTP and CONT. Ctrl-Z stops it and then this command; the guest \
 itself runs on, so fg or kill -CONT wakes both at once. With -t every key is the program's, Ctrl-Z and Ctrl-C included.
@@ -34,6 +38,8 @@ Examples:
   bulkhead exec -t -- bash
   bulkhead exec --ro ~/data --env OMP_NUM_THREADS -- ./solver
   bulkhead exec --files none -- ./static-program
+  bulkhead exec --image oci:docker.io/library/alpine:3.20 -t -- sh
+  bulkhead exec --volume data:/var/lib/db -- ./db
   bulkhead exec --net plant/control -- curl http://db:8080/
   bulkhead exec --port 8080:80 --ro /srv/www -- ./web-server
   bulkhead exec --env-file job.env --secret token=/etc/job/token -- ./job
@@ -59,13 +65,13 @@ pub enum Accel {
 #[derive(Debug, Args)]
 #[command(after_help = EXEC_AFTER, args_override_self = true)]
 pub struct ExecArgs {
-    /// The program and its arguments, byte for byte
-    #[arg(value_name = "PROGRAM", required = true, trailing_var_arg = true)]
+    /// The program and its arguments, byte for byte; with an image's program, its arguments
+    #[arg(value_name = "PROGRAM", required_unless_present = "image", trailing_var_arg = true)]
     pub command: Vec<OsString>,
     /// Run it in a partition of a set that is up, beside its own program, as that one's user with its files and variables (-t,
     /// --env, --workdir and --user alone go with it)
     #[arg(long = "in", value_name = "[SET/]PARTITION",
-          conflicts_with_all = ["ResourceArgs", "EngineArgs", "ToolArgs", "report", "files", "bind", "net", "port", "secret", "hostname", "disk", "ro", "rw",
+          conflicts_with_all = ["ResourceArgs", "EngineArgs", "ToolArgs", "report", "files", "image", "bind", "volume", "net", "port", "secret", "hostname", "disk", "ro", "rw",
                                 "env_all", "env_clear"])]
     pub inside: Option<String>,
     /// Give it a terminal, of this one's size
@@ -161,12 +167,20 @@ pub struct SightArgs {
     /// Its files: the system's with what is named, all of the host's, none but itself, or a folder as its root
     #[arg(long, value_name = "system|all|none|DIR", default_value = "system")]
     pub files: PathBuf,
+    /// A container's image as its root: a folder with an OCI layout, of which NAME chooses one, or oci:NAME of a registry, fetched
+    /// once by skopeo; with its program, variables, folder and user unless said otherwise; any other folder as with --files
+    #[arg(long, value_name = "DIR[:NAME]|oci:NAME", conflicts_with = "files")]
+    pub image: Option<ImageRef>,
     /// What any program in a partition is given.
     #[command(flatten)]
     pub program: ProgramArgs,
     /// Show FROM at TO, read-only (may be repeated)
     #[arg(long, value_name = "FROM:TO")]
     pub bind: Vec<OsString>,
+    /// Folder by name that it may write to at PATH, made when it is not there; it lasts, and partitions may share it (may be
+    /// repeated; see bulkhead volume)
+    #[arg(long, value_name = "NAME:PATH")]
+    pub volume: Vec<VolumeSpec>,
     /// Its network: none, a way out through the host's sockets (its loopback included), or one of a set that is up, where it finds the set's
     /// partitions by name
     #[arg(long, value_name = "none|user|SET/NETWORK", default_value = "none")]

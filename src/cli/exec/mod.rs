@@ -60,6 +60,8 @@ pub fn run(args: &ExecArgs) -> ExitCode {
 }
 
 fn execute(args: &ExecArgs, begun: Instant) -> Result<u8> {
+    // What may take long ends with this command, as anything does that no partition is behind.
+    let image = spec::image(args, &cache_folder())?;
     let held = signals::hold().context("holding signals back")?;
     let visit = match &args.sight.net {
         Net::Of { set, network } => Some(
@@ -68,7 +70,7 @@ fn execute(args: &ExecArgs, begun: Instant) -> Result<u8> {
         ),
         Net::None | Net::User => None,
     };
-    let spec = spec::partition(args, visit.as_ref())?;
+    let spec = spec::partition(args, image, visit.as_ref())?;
     if let Err(failed) = run::check(&spec) {
         say_failed(&failed);
         return Ok(failed.code);

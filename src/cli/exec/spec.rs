@@ -8,22 +8,28 @@ use anyhow::{Context, Result, anyhow};
 
 use super::args::{ExecArgs, Net, ProgramArgs, ResourceArgs};
 use super::terminal;
+use crate::cli::output;
 use crate::model::partition::{
-    Bind, CardSpec, Content, DiskSpec, Files, PartitionSpec, Priority, Program, Resources, SecretSpec,
-    UserIds, Word, boots_with, is_name,
+    Bind, CardSpec, Content, DiskSpec, Files, ImageRef, PartitionSpec, Priority, Program, Resources,
+    SecretSpec, UserIds, Volume, VolumeSpec, Word, boots_with, is_name,
 };
 use crate::model::units::{Bytes, Mebibytes};
+use crate::partition::image::{Around, Image, Ready, Wishes, ready};
 use crate::partition::set::visit::Visit;
-use crate::partition::{given_files, run, users};
+use crate::partition::{given_files, run, users, volume};
 use crate::platforms::limits;
 use crate::platforms::vm::toolbox::memory_for;
 
 /// What a partition gets unless said otherwise, less what a guest's system takes (see `memory_for`).
 const USUAL_MEMORY: Bytes = Bytes::from_bytes(768 << 20);
 
+/// Why `--ro` shows nothing beside another tree.
+const NOT_SEEN: &str =
+    "--ro shows more of this host's files, which the program does not see at all; use --bind";
+
 /// The partition that was asked for; `visit` is its place in the network of a set, if it has one.
-pub fn partition(args: &ExecArgs, visit: Option<&Visit>) -> Result<PartitionSpec> {
-    let program = program(args)?;
+pub fn partition(args: &ExecArgs, image: Option<Ready>, visit: Option<&Visit>) -> Result<PartitionSpec> {
+    let program = program(args, image)?;
     let cards = match (&args.sight.net, visit) {
         (Net::User, _) => vec![CardSpec::User],
         (Net::Of { .. }, Some(visit)) => vec![visit.card.clone()],
@@ -47,22 +53,69 @@ fn name(program: &Program) -> String {
     if is_name(&name) { name } else { "partition".to_owned() }
 }
 
-fn program(args: &ExecArgs) -> Result<Program> {
-    let sight = &args.sight;
-    let files = match sight.files.as_os_str().as_bytes() {
-        b"system" => Files::System,
-        // "host" is what it was called before.
-        b"all" | b"host" => Files::All,
-        b"none" => Files::None,
-        _ => Files::Tree(absolute(&sight.files)?),
+/// The image that was asked for, made ready.
+pub fn image(args: &ExecArgs, cache: &Path) -> Result<Option<Ready>> {
+    let Some(named) = &args.sight.image else { return Ok(None) };
+    let named = match named {
+        ImageRef::Folder(path) => ImageRef::Folder(absolute(path)?),
+        ImageRef::Registry(_) => named.clone(),
     };
+    let mut tell = |text: &str| output::say(&format!("bulkhead: {text}"));
+    let mut around = Around { cache, is_wanted: &|| true, tell: &mut tell };
+    ready(&named, &mut around).map(Some).map_err(|problem| anyhow!("--image {problem}"))
+}
+
+fn program(args: &ExecArgs, image: Option<Ready>) -> Result<Program> {
+    let sight = &args.sight;
+    let files = match (image, sight.files.as_os_str().as_bytes()) {
+        (Some(Ready::Image(image)), _) => return of_image(args, &image),
+        (Some(Ready::Root(root)), _) => Files::Tree(root),
+        (None, b"system") => Files::System,
+        // "host" is what it was called before.
+        (None, b"all" | b"host") => Files::All,
+        (None, b"none") => Files::None,
+        (None, _) => Files::Tree(absolute(&sight.files)?),
+    };
+    if args.command.is_empty() {
+        return Err(anyhow!(
+            "--image: this folder is a root as it is and says no program: give one after --"
+        ));
+    }
+    with_sight(args, given(&args.command, &sight.program, files)?)
+}
+
+/// The program of an image; what the command line says counts before what that says.
+fn of_image(args: &ExecArgs, image: &Image) -> Result<Program> {
+    let said = &args.sight.program;
+    if !said.ro.is_empty() {
+        return Err(anyhow!("{NOT_SEEN}"));
+    }
+    let passed = |name: &OsStr| said.env_all || (args.terminal && name == "TERM" && !said.env_clear);
+    let beneath = std::env::vars_os().filter(|(name, _)| passed(name));
+    let wishes = Wishes {
+        words: args.command.iter().map(|word| word.as_bytes().to_vec()).collect(),
+        beneath: beneath.map(|(name, value)| (name.into_vec(), value.into_vec())).collect(),
+        env: named_variables(said)?,
+        without_own_env: said.env_clear,
+        workdir: said.workdir.as_deref(),
+        user: said.user.as_deref(),
+    };
+    let writable = said.rw.iter().map(|path| absolute(path)).collect::<Result<_>>()?;
+    let program = image.program(wishes).map_err(|problem| anyhow!("--image: {problem}"))?;
+    with_sight(args, Program { writable, ..program })
+}
+
+/// With what only the program of `exec` is given.
+fn with_sight(args: &ExecArgs, program: Program) -> Result<Program> {
+    let sight = &args.sight;
     Ok(Program {
         binds: sight.bind.iter().map(bind).collect::<Result<_>>()?,
+        volumes: volumes(&sight.volume)?,
         terminal: args.terminal.then(terminal::size),
         hostname: Some(hostname(sight.hostname.as_deref())?),
         limits: limits::own(),
         secrets: sight.secret.iter().map(|word| secret(word)).collect::<Result<_>>()?,
-        ..given(&args.command, &sight.program, files)?
+        ..program
     })
 }
 
@@ -76,9 +129,7 @@ pub fn given(command: &[OsString], args: &ProgramArgs, files: Files) -> Result<P
         (None, _) => std::env::current_dir().context("the current folder")?,
     };
     if !args.ro.is_empty() && !matches!(files, Files::System | Files::All) {
-        return Err(anyhow!(
-            "--ro shows more of this host's files, which the program does not see at all; use --bind"
-        ));
+        return Err(anyhow!("{NOT_SEEN}"));
     }
     let is_system = files == Files::System;
     let folder = (is_system && run::shown_unasked(&workdir).is_ok()).then(|| workdir.clone());
@@ -96,6 +147,15 @@ pub fn given(command: &[OsString], args: &ProgramArgs, files: Files) -> Result<P
         writable: args.rw.iter().map(|path| absolute(path)).collect::<Result<_>>()?,
         ..Program::default()
     })
+}
+
+/// Where its volumes lie.
+fn volumes(named: &[VolumeSpec]) -> Result<Vec<Volume>> {
+    if named.is_empty() {
+        return Ok(Vec::new());
+    }
+    let root = volume::root().map_err(|problem| anyhow!("--volume: {problem}"))?;
+    Ok(named.iter().map(|volume| volume.within(&root)).collect())
 }
 
 /// The name that was asked for, or this host's.

@@ -9,19 +9,23 @@
 
 mod env_file;
 mod given;
+mod image;
 pub mod network;
 mod port;
 mod program;
 mod resources;
 pub mod session;
 pub mod set;
+mod volume;
 mod wire;
 
 pub use env_file::*;
 pub use given::*;
+pub use image::*;
 pub use port::*;
 pub use program::*;
 pub use resources::*;
+pub use volume::*;
 pub use wire::*;
 
 use serde::{Deserialize, Serialize};

@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use super::volume::Volume;
+
 /// Bytes as the user typed them: words of a command line need not be text.
 pub type Word = Vec<u8>;
 
@@ -29,6 +31,9 @@ pub struct Program {
     pub writable: Vec<PathBuf>,
     /// Folders and files of the host that appear, read-only, elsewhere.
     pub binds: Vec<Bind>,
+    /// Folders by name that it may write to, and that last.
+    #[serde(default)]
+    pub volumes: Vec<Volume>,
     /// The terminal it gets, if it gets one.
     pub terminal: Option<TerminalSize>,
     /// Name of the machine that it sees; unset means that of the partition.

@@ -179,6 +179,11 @@ fn serve_files(program: &Program, guest: &mut GuestProgram, made: &mut Assembled
         share(&tag, real, tree, true);
         guest.trees.push(GuestTree { tag, at, writable: true, is_file });
     }
+    for (number, volume) in program.volumes.iter().enumerate() {
+        let tag = format!("volume{number}");
+        share(&tag, real(&volume.files())?, SharedTree::All, true);
+        guest.trees.push(GuestTree { tag, at: volume.at.clone(), writable: true, is_file: false });
+    }
     for (number, bind) in program.binds.iter().enumerate() {
         if program.files == Files::All {
             guest.inner_binds.push(bind.clone());

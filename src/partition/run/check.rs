@@ -39,7 +39,7 @@ pub fn check(spec: &PartitionSpec) -> Result<(), Failed> {
         return Err(Failed::own("an image was to be booted, but there is no disk"));
     }
     let trees = match &spec.content {
-        Content::Program(program) => program.writable.len() + program.binds.len(),
+        Content::Program(program) => program.writable.len() + program.binds.len() + program.volumes.len(),
         Content::Image => 0,
     };
     let devices = trees + spec.disks.len() + spec.cards.iter().map(plugs).sum::<usize>();
@@ -52,7 +52,7 @@ pub fn check(spec: &PartitionSpec) -> Result<(), Failed> {
     let most = MOST_DEVICES - sections.saturating_sub(FREE_PLACES);
     if devices > most {
         return Err(Failed::own(format!(
-            "a partition may have {most} opened paths, binds, disks and cards together, these are {devices}"
+            "a partition may have {most} opened paths, binds, volumes, disks and cards together, these are {devices}"
         )));
     }
     if spec.content == Content::Image && !spec.ports.is_empty() {
@@ -99,6 +99,7 @@ fn check_program(program: &Program, memory: Mebibytes) -> Result<(), Failed> {
     program.writable.iter().try_for_each(|path| check_opened(path))?;
     check_apart(program)?;
     check_binds(program)?;
+    check_volumes(program)?;
     check_secrets(program)?;
     if !program.workdir.is_absolute() {
         let shown = program.workdir.display();
@@ -109,8 +110,8 @@ fn check_program(program: &Program, memory: Mebibytes) -> Result<(), Failed> {
     if let (Some(found), true) = (&found, alone) {
         check_alone(&found.host, memory)?;
     }
-    let covered = program.binds.iter().map(|bind| &bind.to).chain(&program.writable);
-    let is_covered = covered.clone().any(|mount| program.workdir.starts_with(mount));
+    let covered = mounts(program);
+    let is_covered = covered.into_iter().any(|mount| program.workdir.starts_with(mount));
     let there = || {
         let path = lookup::resolve(lookup::root_of(program), &program.workdir);
         path.is_some_and(|path| path.is_dir())
@@ -122,14 +123,35 @@ fn check_program(program: &Program, memory: Mebibytes) -> Result<(), Failed> {
     Ok(())
 }
 
+/// Where something else than its root is.
+fn mounts(program: &Program) -> impl Iterator<Item = &PathBuf> {
+    let bound = program.binds.iter().map(|bind| &bind.to);
+    bound.chain(&program.writable).chain(program.volumes.iter().map(|volume| &volume.at))
+}
+
+/// Each has a place of its own; what is in one that is there already is looked at like all that is opened.
+fn check_volumes(program: &Program) -> Result<(), Failed> {
+    let mut places = BTreeSet::new();
+    for volume in &program.volumes {
+        if !places.insert(&volume.at) {
+            let shown = volume.at.display();
+            return Err(Failed::own(format!("volume {}: there is another one at {shown}", volume.name)));
+        }
+        let files = volume.files();
+        if files.symlink_metadata().is_ok() {
+            check_opened(&files)?;
+        }
+    }
+    Ok(())
+}
+
 /// Each is a file that can be read, and nothing of the host's is where they will be.
 fn check_secrets(program: &Program) -> Result<(), Failed> {
     if program.secrets.len() > MOST_SECRETS {
         let got = program.secrets.len();
         return Err(Failed::own(format!("a program may have {MOST_SECRETS} secrets, these are {got}")));
     }
-    let mut mounts = program.writable.iter().chain(program.binds.iter().map(|bind| &bind.to));
-    let covers = mounts.find(|mount| Path::new(SECRETS).starts_with(mount));
+    let covers = mounts(program).find(|mount| Path::new(SECRETS).starts_with(mount));
     if let Some(mount) = covers.filter(|_| !program.secrets.is_empty()) {
         let shown = mount.display();
         return Err(Failed::own(format!(
@@ -160,7 +182,10 @@ fn check_names(program: &Program) -> Result<(), Failed> {
     let shown = program.readable.iter().map(|path| ("what is to be shown", path));
     let bound =
         program.binds.iter().flat_map(|bind| [("a bind", &bind.from), ("the place of a bind", &bind.to)]);
-    let start = std::iter::once(("the folder to start in", &program.workdir));
+    let volumes = program.volumes.iter();
+    let volumes =
+        volumes.flat_map(|volume| [("a volume", &volume.from), ("the place of a volume", &volume.at)]);
+    let start = std::iter::once(("the folder to start in", &program.workdir)).chain(volumes);
     let tree = match &program.files {
         Files::Tree(folder) => Some(("the file tree", folder)),
         _ => None,

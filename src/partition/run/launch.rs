@@ -1,5 +1,6 @@
 //! Creates, places, checks, lets go; waits for the end; leaves nothing.
 
+use std::fs::File;
 use std::io;
 use std::net::TcpListener;
 use std::os::unix::net::UnixStream;
@@ -16,6 +17,7 @@ use crate::model::partition::{Content, Difference, PartitionSpec, PortSpec, Prog
 use crate::partition::network::watch::watch;
 use crate::partition::place;
 use crate::partition::session::{self, Hub};
+use crate::partition::volume;
 use crate::platforms::Carrier;
 use crate::platforms::vm::machine::{self, Parts, RunningMachine, Started};
 use crate::platforms::vm::payload;
@@ -57,6 +59,7 @@ fn launch(
     super::check(spec)?;
     spec.sections.iter().try_for_each(sections::check_file).map_err(Failed::own)?;
     check_own_folder(spec, around)?;
+    let _in_use = take_volumes(spec)?;
     let ports = session::bind_ports(&spec.ports).map_err(Failed::own)?;
     let channel = channel();
     let inbox = Inbox::open(orders, channel.0.clone()).map_err(|error| Failed::own(error.to_string()))?;
@@ -88,6 +91,12 @@ fn launch(
         None => created.watch(&channel.1, tell),
     });
     outcome.map_err(|failed| created.explain(failed, spec))
+}
+
+/// There, and not removed as long as what comes of it is kept.
+fn take_volumes(spec: &PartitionSpec) -> Result<Vec<File>, Failed> {
+    let Content::Program(program) = &spec.content else { return Ok(Vec::new()) };
+    volume::take(&program.volumes, &program.user).map_err(Failed::own)
 }
 
 /// Lets sessions in; they end when what comes of it is dropped.

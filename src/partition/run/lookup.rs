@@ -106,7 +106,8 @@ pub fn root_of(program: &Program) -> &Path {
 
 /// Whether another tree is mounted over this path.
 fn is_covered(program: &Program, inside: &Path) -> bool {
-    let binds = program.binds.iter().map(|bind| &bind.to);
+    let binds =
+        program.binds.iter().map(|bind| &bind.to).chain(program.volumes.iter().map(|volume| &volume.at));
     let tree = matches!(program.files, Files::Tree(_));
     let opened = program.writable.iter().filter(|_| tree);
     binds.chain(opened).any(|mount| inside.starts_with(mount))

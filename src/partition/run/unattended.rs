@@ -38,6 +38,14 @@ pub fn can_be_left_alone(spec: &PartitionSpec) -> Result<(), Failed> {
             secret.name
         )));
     }
+    if let Content::Program(program) = &spec.content
+        && let Some(volume) = program.volumes.first()
+    {
+        return Err(Failed::own(format!(
+            "volume {}: nobody would know that another manager uses it, so it could be removed meanwhile: open a folder with rw",
+            volume.name
+        )));
+    }
     let opened = single_files(spec)?;
     let Some(file) = opened.first() else { return Ok(()) };
     let shown = file.display();

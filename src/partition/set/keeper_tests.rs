@@ -6,6 +6,7 @@ use std::sync::atomic::AtomicU32;
 use super::*;
 use crate::model::experiment::Accelerator;
 use crate::model::partition::set::{Faults, PartitionSet, SET_SCHEMA, SetRecord, Tools};
+use crate::partition::set::images::Images;
 use crate::partition::set::resolve;
 
 /// A folder with a charge, for a partition that is restarted as `restart` says, at most `limit` times.
@@ -23,7 +24,7 @@ fn folder(restart: &str, limit: u32) -> tempfile::TempDir {
         modules: None,
         boot_deadline_s: None,
     };
-    let kept = resolve::kept(&set, &tools, Path::new("/x"), &mut Faults::default());
+    let kept = resolve::kept(&set, &tools, Path::new("/x"), &Images::new(), &mut Faults::default());
     let dir = tempfile::tempdir().expect("a directory");
     fs::set_permissions(dir.path(), std::os::unix::fs::PermissionsExt::from_mode(0o700)).expect("ours alone");
     folder::write_charge(dir.path(), &kept[0].charge).expect("written");

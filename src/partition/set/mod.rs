@@ -15,6 +15,7 @@ pub mod channels;
 pub mod down;
 pub mod find;
 pub mod folder;
+pub mod images;
 pub mod keeper;
 pub mod logs;
 pub mod one;

@@ -4,26 +4,26 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use super::channels;
+use super::images::Images;
 use crate::model::partition::set::{
     ChannelEntry, Charge, Fault, Faults, HostNode, HostSize, PartitionCharge, PartitionEntry, PartitionSet,
     SwitchCharge, Tools, USER_NETWORK, Wiring, ascending,
 };
 use crate::model::partition::{
-    Bind, CardSpec, Content, Files, NumberList, PartitionSpec, Priority, Program, Resources, SecretSpec,
-    SectionSpec, Word,
+    Bind, CardSpec, Content, Files, ImageEntry, NumberList, PartitionSpec, Priority, Program, Resources,
+    SecretSpec, SectionSpec, Volume, Word,
 };
 use crate::model::units::Bytes;
 use crate::partition::given_files;
+use crate::partition::image::{Image, Ready, Wishes};
 use crate::partition::network::hardware_prefix;
 use crate::partition::run::{named_by_path, shown_unasked};
 use crate::partition::users;
+use crate::partition::volume;
 use crate::platforms::spawn::own_cpus;
 
 /// Longest path of a Unix socket: `sun_path` of unix(7) with its final zero.
 const LONGEST_SOCKET_PATH: usize = 107;
-/// `PATH` of programs that are given none.
-const USUAL_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
-
 /// Socket in a partition's folder at which sessions with it come in.
 pub const DOOR: &str = "sessions.sock";
 
@@ -50,7 +50,13 @@ pub fn links(network: &str, links: u8) -> impl Iterator<Item = String> {
 
 /// Everything that is to be kept for `set`, whose folder is `folder`, but for what is at fault by what cannot be told from
 /// the file alone: users, paths that become too long.
-pub fn kept(set: &PartitionSet, tools: &Tools, folder: &Path, faults: &mut Faults) -> Vec<Kept> {
+pub fn kept(
+    set: &PartitionSet,
+    tools: &Tools,
+    folder: &Path,
+    images: &Images,
+    faults: &mut Faults,
+) -> Vec<Kept> {
     let wiring = faults.value(set.wiring()).unwrap_or_default();
     let mut kept = Vec::new();
     for (name, network) in &set.networks {
@@ -67,7 +73,7 @@ pub fn kept(set: &PartitionSet, tools: &Tools, folder: &Path, faults: &mut Fault
     for name in faults.value(ascending(&set.partitions)).unwrap_or_default() {
         let Some(entry) = set.partitions.get(&name) else { continue };
         let cards = faults.value(cards(set, &name, entry, &wiring, folder));
-        let content = content(&name, entry, faults);
+        let content = content(&name, entry, images, faults);
         let at = |key: &'static str| ["partition", name.as_str(), key];
         let ready = entry.ready.as_ref().and_then(|ready| ready.checked(&at("ready"), faults));
         let health = entry.health.as_ref().and_then(|health| health.checked(&at("health"), faults));
@@ -195,48 +201,97 @@ pub fn resources(entry: &PartitionEntry) -> Resources {
     }
 }
 
-fn content(name: &str, entry: &PartitionEntry, faults: &mut Faults) -> Option<Content> {
-    if entry.image {
-        return Some(Content::Image);
-    }
-    let found = users::find(entry.user.as_deref())
-        .map_err(|problem| Fault::new(&["partition", name, "user"], problem));
-    let found = faults.value(found);
-    let given = variables(name, entry, faults);
-    let (found, given) = (found?, given?);
-    let bytes = |text: &String| text.clone().into_bytes();
-    let usual = [("HOME", found.home), ("PATH", USUAL_PATH.to_owned())];
-    let mut env: BTreeMap<Word, Word> =
-        usual.into_iter().map(|(name, value)| (name.as_bytes().to_vec(), value.into_bytes())).collect();
-    env.extend(given);
-    env.extend(entry.env.iter().map(|(name, value)| (bytes(name), bytes(value))));
+fn content(name: &str, entry: &PartitionEntry, images: &Images, faults: &mut Faults) -> Option<Content> {
+    let base = match (&entry.image, images.get(name)) {
+        (ImageEntry::Disk(true), _) => return Some(Content::Image),
+        (ImageEntry::Disk(false), _) => of_host(name, entry, files(&entry.files), faults)?,
+        (ImageEntry::Root(_), Some(Ready::Image(image))) => of_image(name, entry, image, faults)?,
+        (ImageEntry::Root(_), Some(Ready::Root(_))) if entry.program.is_empty() => {
+            let problem = "this folder is a root as it is and says no program: program = [\"…\"] was wanted";
+            faults.add(&["partition", name, "image"], problem);
+            return None;
+        }
+        (ImageEntry::Root(_), Some(Ready::Root(root))) => {
+            of_host(name, entry, Files::Tree(root.clone()), faults)?
+        }
+        // It is at fault, which is told already.
+        (ImageEntry::Root(_), None) => return None,
+    };
     let secret = |(name, from): (&String, &PathBuf)| SecretSpec { name: name.clone(), from: from.clone() };
     let bind = |text: &String| {
         let (from, to) = text.split_once(':').unwrap_or((text, text));
         Bind { from: PathBuf::from(from), to: PathBuf::from(to) }
     };
     Some(Content::Program(Box::new(Program {
-        argv: entry.program.iter().map(bytes).collect(),
-        env: env.into_iter().collect(),
-        workdir: entry.workdir.clone(),
-        user: found.ids,
-        files: match entry.files.as_str() {
-            "system" => Files::System,
-            "all" | "host" => Files::All,
-            "none" => Files::None,
-            tree => Files::Tree(PathBuf::from(tree)),
-        },
-        readable: readable(entry),
+        volumes: volumes(name, entry, faults)?,
         writable: entry.rw.clone(),
         binds: entry.bind.iter().map(bind).collect(),
-        terminal: None,
         hostname: entry.hostname.clone(),
-        limits: Vec::new(),
         secrets: entry.secrets.iter().map(secret).collect(),
+        ..base
     })))
 }
 
-/// Those of its files; none when one of these is at fault.
+/// Where its volumes lie.
+fn volumes(name: &str, entry: &PartitionEntry, faults: &mut Faults) -> Option<Vec<Volume>> {
+    if entry.volumes.is_empty() {
+        return Some(Vec::new());
+    }
+    let root = volume::root().map_err(|problem| Fault::new(&["partition", name, "volumes"], problem));
+    let root = faults.value(root)?;
+    Some(entry.volumes.iter().map(|volume| volume.within(&root)).collect())
+}
+
+fn files(named: &str) -> Files {
+    match named {
+        "system" => Files::System,
+        "all" | "host" => Files::All,
+        "none" => Files::None,
+        tree => Files::Tree(PathBuf::from(tree)),
+    }
+}
+
+fn bytes(text: &str) -> Word {
+    text.as_bytes().to_vec()
+}
+
+/// A program of the host, or of a tree as it is.
+fn of_host(name: &str, entry: &PartitionEntry, files: Files, faults: &mut Faults) -> Option<Program> {
+    let found = users::find(entry.user.as_deref())
+        .map_err(|problem| Fault::new(&["partition", name, "user"], problem));
+    let found = faults.value(found);
+    let given = variables(name, entry, faults);
+    let (found, given) = (found?, given?);
+    let usual = [("HOME", found.home.as_str()), ("PATH", users::USUAL_PATH)];
+    let mut env: BTreeMap<Word, Word> =
+        usual.into_iter().map(|(name, value)| (bytes(name), bytes(value))).collect();
+    env.extend(given);
+    Some(Program {
+        argv: entry.program.iter().map(|word| bytes(word)).collect(),
+        env: env.into_iter().collect(),
+        workdir: entry.workdir.clone(),
+        user: found.ids,
+        readable: if files == Files::System { readable(entry) } else { entry.ro.clone() },
+        files,
+        ..Program::default()
+    })
+}
+
+/// The program of an image; what the set says counts before what that says.
+fn of_image(name: &str, entry: &PartitionEntry, image: &Image, faults: &mut Faults) -> Option<Program> {
+    let env = variables(name, entry, faults)?;
+    let said = Some(entry.workdir.as_path()).filter(|folder| *folder != PartitionEntry::default().workdir);
+    let wishes = Wishes {
+        words: entry.program.iter().map(|word| bytes(word)).collect(),
+        env,
+        workdir: said,
+        user: entry.user.as_deref(),
+        ..Wishes::default()
+    };
+    faults.value(image.program(wishes).map_err(|problem| Fault::new(&["partition", name, "image"], problem)))
+}
+
+/// Those of its files and its own; none when one of the files is at fault.
 fn variables(name: &str, entry: &PartitionEntry, faults: &mut Faults) -> Option<Vec<(Word, Word)>> {
     let mut all = Some(Vec::new());
     for path in &entry.env_file {
@@ -245,13 +300,13 @@ fn variables(name: &str, entry: &PartitionEntry, faults: &mut Faults) -> Option<
             faults.value(read.map_err(|problem| Fault::new(&["partition", name, "env_file"], problem)));
         all = all.zip(read).map(|(all, read)| all.into_iter().chain(read).collect());
     }
-    all
+    let own = entry.env.iter().map(|(name, value)| (bytes(name), bytes(value)));
+    all.map(|all| all.into_iter().chain(own).collect())
 }
 
 /// What a program sees besides the system: what was named, and the folder it starts in.
 fn readable(entry: &PartitionEntry) -> Vec<PathBuf> {
-    let shown = entry.files == PartitionEntry::default().files && shown_unasked(&entry.workdir).is_ok();
-    let folder = shown.then(|| entry.workdir.clone());
+    let folder = shown_unasked(&entry.workdir).is_ok().then(|| entry.workdir.clone());
     let itself = entry.program.first().and_then(|name| named_by_path(Path::new(name), &entry.workdir));
     entry.ro.iter().cloned().chain(folder).chain(itself).collect()
 }
@@ -300,7 +355,7 @@ mod tests {
 
     fn resolved(set: &PartitionSet, folder: &Path) -> Result<Vec<Kept>, Vec<Fault>> {
         let mut faults = Faults::default();
-        let kept = kept(set, &tools(), folder, &mut faults);
+        let kept = kept(set, &tools(), folder, &Images::new(), &mut faults);
         let faults = Vec::from(faults);
         if faults.is_empty() { Ok(kept) } else { Err(faults) }
     }

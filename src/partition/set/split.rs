@@ -10,8 +10,8 @@
 use std::collections::BTreeMap;
 
 use super::resolve::resources;
-use crate::model::partition::is_name;
 use crate::model::partition::set::{Fault, PartitionEntry, PartitionSet};
+use crate::model::partition::{ImageEntry, is_name};
 use crate::partition::place::HostTopology;
 use crate::partition::place::split::by_node;
 
@@ -66,7 +66,7 @@ fn parts(
     let fault = |key: &str, problem: String| Fault::new(&["partition", name, key], problem);
     let unsplittable =
         |what: &str| format!("{what} cannot be split over memory nodes: name a node, or leave out --split");
-    if entry.image {
+    if entry.image == ImageEntry::Disk(true) {
         return Err(fault("image", unsplittable("what boots from an image")));
     }
     if !entry.disks.is_empty() {

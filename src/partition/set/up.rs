@@ -16,11 +16,12 @@ use std::time::{Duration, Instant};
 use super::down::{self, Gone, Manner};
 use super::folder::{self, LockError, SetFolder, Work};
 use super::resolve::{self, Kept};
-use super::{channels, process, root, status, watch};
+use super::{channels, images, process, root, status, watch};
 use crate::model::partition::set::{
     Charge, Fault, Faults, KeptState, PartitionSet, Phase, SET_SCHEMA, SetRecord, Tools, Undertaking,
 };
 use crate::model::partition::{ProgramEnd, SectionSpec};
+use crate::partition::image::Around;
 use crate::partition::place;
 use crate::partition::run;
 use crate::platforms::Cancel;
@@ -56,6 +57,8 @@ pub struct Wanted<'a> {
 pub enum Step {
     /// An earlier `up` had died; what it had begun was undone.
     Undone(Vec<String>),
+    /// An image is made ready, which may take long.
+    Prepares(String),
     /// What this host cannot hold as it was asked, and what holds it instead.
     Remark(String, String),
     /// So many are to be started.
@@ -106,7 +109,9 @@ pub enum UpError {
 /// Why it is not; nothing that this call started runs then.
 pub fn up(wanted: &Wanted<'_>, cancel: &Cancel, tell: &mut dyn FnMut(Step)) -> Result<(), UpError> {
     let path = wanted.state_root.join(&wanted.set.name);
-    let kept = checked(wanted, &path).map_err(UpError::Faults)?;
+    let kept = checked(wanted, &path, cancel, tell).map_err(|faults| {
+        if cancel.is_cancelled() { UpError::Interrupted } else { UpError::Faults(faults) }
+    })?;
     for one in &kept {
         if let Charge::Partition(charge) = &one.charge {
             for remark in place::remarks(&charge.spec.resources, &charge.spec.disks) {
@@ -133,9 +138,20 @@ pub fn up(wanted: &Wanted<'_>, cancel: &Cancel, tell: &mut dyn FnMut(Step)) -> R
 }
 
 /// What is to be kept, if this host can hold it; all that is wrong otherwise.
-fn checked(wanted: &Wanted<'_>, folder: &Path) -> Result<Vec<Kept>, Vec<Fault>> {
+fn checked(
+    wanted: &Wanted<'_>,
+    folder: &Path,
+    cancel: &Cancel,
+    tell: &mut dyn FnMut(Step),
+) -> Result<Vec<Kept>, Vec<Fault>> {
     let mut faults = Faults::default();
-    let kept = resolve::kept(wanted.set, wanted.tools, folder, &mut faults);
+    let mut around = Around {
+        cache: &wanted.tools.cache,
+        is_wanted: &|| !cancel.is_cancelled(),
+        tell: &mut |text| tell(Step::Prepares(text.to_owned())),
+    };
+    let images = images::of(wanted.set, &mut around, &mut faults);
+    let kept = resolve::kept(wanted.set, wanted.tools, folder, &images, &mut faults);
     let mut all = wanted.set.check_on(&resolve::host_size());
     for one in &kept {
         if let Charge::Partition(charge) = &one.charge {

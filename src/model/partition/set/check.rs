@@ -9,7 +9,9 @@ use super::{
     PartitionEntry, PartitionSet, USER_NETWORK, ascending,
 };
 use crate::model::names::nearest;
-use crate::model::partition::{LEAST_MEMORY, LONGEST_NAME, NumberList, boots_with, is_name};
+use crate::model::partition::{
+    ImageEntry, ImageRef, LEAST_MEMORY, LONGEST_NAME, NumberList, boots_with, is_name,
+};
 use crate::model::units::Bytes;
 
 /// Most virtual CPUs of a partition.
@@ -188,13 +190,17 @@ impl PartitionSet {
 impl PartitionEntry {
     fn check_content(&self, name: &str, faults: &mut Faults) {
         let at = |key: &'static str| ["partition", name, key];
-        match (self.program.as_slice(), self.image) {
-            ([], false) => {
-                faults.add(&["partition", name], "wanted program = [\"…\"], or image = true and a disk");
+        match (self.program.as_slice(), &self.image) {
+            ([], ImageEntry::Disk(false)) => {
+                let problem = "wanted program = [\"…\"], image = \"…\", or image = true and a disk";
+                faults.add(&["partition", name], problem);
             }
-            ([], true) => self.check_image(name, faults),
-            (_, true) => faults.add(&at("image"), "either program or image, not both"),
-            ([first, ..], false) if first.is_empty() => {
+            ([], ImageEntry::Disk(true)) => self.check_disk_image(name, faults),
+            (_, ImageEntry::Disk(true)) => {
+                faults.add(&at("image"), "either program or image = true, not both");
+            }
+            (_, ImageEntry::Root(image)) => self.check_image(name, image, faults),
+            ([first, ..], ImageEntry::Disk(false)) if first.is_empty() => {
                 faults.add(&at("program"), "the first word is the program and cannot be empty");
             }
             _ => {}
@@ -216,7 +222,21 @@ impl PartitionEntry {
         }
     }
 
-    fn check_image(&self, name: &str, faults: &mut Faults) {
+    /// It is the program's root, so there is no other.
+    fn check_image(&self, name: &str, image: &ImageRef, faults: &mut Faults) {
+        if let ImageRef::Folder(folder) = image {
+            faults.note(absolute(&["partition", name, "image"], folder));
+        }
+        let usual = Self::default();
+        for (key, is_set) in [("files", self.files != usual.files), ("ro", !self.ro.is_empty())] {
+            if is_set {
+                let problem = "says which of this host's files are the program's, and these are the image's; bind shows some";
+                faults.add(&["partition", name, key], problem);
+            }
+        }
+    }
+
+    fn check_disk_image(&self, name: &str, faults: &mut Faults) {
         if self.disks.is_empty() {
             let problem = "wanted a disk that boots: [[partition.….disk]]";
             faults.add(&["partition", name, "image"], problem);
@@ -227,6 +247,7 @@ impl PartitionEntry {
             ("ro", !self.ro.is_empty()),
             ("rw", !self.rw.is_empty()),
             ("bind", !self.bind.is_empty()),
+            ("volumes", !self.volumes.is_empty()),
             ("workdir", self.workdir != usual.workdir),
             ("user", self.user.is_some()),
             ("env", !self.env.is_empty()),

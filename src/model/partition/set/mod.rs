@@ -22,8 +22,10 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use super::image::ImageEntry;
 use super::port::PortSpec;
 use super::resources::{DiskSpec, NumberList};
+use super::volume::VolumeSpec;
 use crate::model::experiment::Accelerator;
 use crate::model::units::{Bytes, Mebibytes};
 
@@ -93,12 +95,16 @@ impl Default for NetworkEntry {
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct PartitionEntry {
-    /// The program with its arguments; without a slash it is looked for in `PATH` of `env`. Either this or `image`.
+    /// The program with its arguments; without a slash it is looked for in `PATH` of `env`. Either this or `image = true`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub program: Vec<String>,
-    /// Boot whatever the first disk holds.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub image: bool,
+    /// `true` boots whatever the first disk holds. A string names a container's image as the program's root, `/srv/alpine` or
+    /// `oci:docker.io/library/alpine:3.20`: a folder (an OCI layout, `:NAME` behind it chooses one of its images; or a root as it
+    /// is), or a name at a registry, fetched once by `skopeo`. Its config says program, variables, folder and user; `program` stands
+    /// for its arguments then.
+    #[serde(skip_serializing_if = "ImageEntry::is_none")]
+    #[cfg_attr(test, schemars(with = "super::image::ImageKey"))]
+    pub image: ImageEntry,
     /// Virtual CPUs, 1 … 256.
     pub cpus: u32,
     /// Host CPUs, `2-3,8`: as many as `cpus` binds one to one, any other number lets all use all.
@@ -139,9 +145,15 @@ pub struct PartitionEntry {
     /// Paths of the host that appear elsewhere, read-only: `/opt/a:/srv`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub bind: Vec<String>,
-    /// Folder the program starts in.
+    /// Folders by name that its program may write to at a path, `data:/var/lib/db`, and that last when the set is gone; partitions
+    /// may share one (`bulkhead volume ls`).
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[cfg_attr(test, schemars(with = "Vec<String>"))]
+    pub volumes: Vec<VolumeSpec>,
+    /// Folder the program starts in; with an image `/` means the one that this names.
     pub workdir: PathBuf,
-    /// Who runs the program: name or number of a user of the host; unset means who calls `up`.
+    /// Who runs the program: name or number of a user of the host (of an image: of its own); unset means who calls `up` (of an image:
+    /// whom this names).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub user: Option<String>,
     /// Environment; `PATH` and `HOME` are added where they are missing, nothing is taken over.
@@ -191,7 +203,7 @@ impl Default for PartitionEntry {
     fn default() -> Self {
         Self {
             program: Vec::new(),
-            image: false,
+            image: ImageEntry::Disk(false),
             cpus: 1,
             pin: None,
             memory_mib: USUAL_MEMORY,
@@ -206,6 +218,7 @@ impl Default for PartitionEntry {
             ro: Vec::new(),
             rw: Vec::new(),
             bind: Vec::new(),
+            volumes: Vec::new(),
             workdir: PathBuf::from("/"),
             user: None,
             env: BTreeMap::new(),
