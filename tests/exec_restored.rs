@@ -5,11 +5,12 @@
 mod exec_kit;
 
 use std::fs::{self, File};
-use std::net::TcpListener;
+use std::io::Read;
+use std::net::{TcpListener, TcpStream};
 use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::Output;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use bulkhead::cli::cache_folder;
 use bulkhead::platforms::vm::saved::{self, Store};
@@ -293,17 +294,87 @@ fn what_no_saved_machine_has_is_booted() {
     let disk = cache.here.path("disk");
     File::create(&disk).and_then(|file| file.set_len(1 << 20)).expect("the test's own files");
     let disk = disk.to_str().expect("a name");
-    let free = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
-    let port = format!("{}:80", free.expect("a free port").port());
-    let cases: [(&[&str], &str); 4] = [
+    let cases: [(&[&str], &str); 3] = [
         (&["--disk", disk], "disks"),
         (&["--net", "user"], "cards"),
         (&["--cpus", "2", "--guest-nodes", "2"], "nodes"),
-        (&["--port", &port], "ports"),
     ];
     for (words, why) in cases {
         let start = cache.says(&[words, &["--", "true"]].concat(), "");
         assert!(!start.is_restored() && start.why_not().contains(why), "{}", start.why_not());
     }
     assert_eq!(cache.kept().len(), 0);
+}
+
+#[test]
+fn a_port_of_the_host_leads_to_a_restored_guest() {
+    if !guests_start() {
+        return;
+    }
+    let cache = Cache::new();
+    let free = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
+    let port = free.expect("a free port").port();
+    let forward = format!("{port}:80");
+    // One connection is answered and ends it.
+    let serve = "use IO::Socket::INET; my $s = IO::Socket::INET->new(LocalPort => 80, Listen => 1) or die; my $c = $s->accept; \
+                 print $c \"served\\n\"";
+    let words = ["--port", &forward, "--user", "0:0", "--", "perl", "-e", serve];
+    for is_restored in [false, true] {
+        let (start, answer) = std::thread::scope(|scope| {
+            let asks = scope.spawn(|| answer_of(port));
+            (cache.start(&words), asks.join().expect("no panic"))
+        });
+        assert_code(&start.output, 0);
+        assert_eq!(answer, "served\n");
+        assert_eq!(start.is_restored(), is_restored, "{}", start.why_not());
+    }
+}
+
+/// What is said at a port once somebody answers there.
+fn answer_of(port: u16) -> String {
+    let until = Instant::now() + exec_kit::PATIENCE;
+    while Instant::now() < until {
+        let mut answer = String::new();
+        let read = TcpStream::connect(("127.0.0.1", port)).and_then(|mut to| to.read_to_string(&mut answer));
+        if read.is_ok() && !answer.is_empty() {
+            return answer;
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    "nobody answers".to_owned()
+}
+
+/// A QEMU of another name for the port of late devices: what was booted for saving cannot go on.
+const STRANGE_QEMU: &str = "#!/bin/sh
+for word; do
+    shift
+    case $word in pcie-root-port,*) word=pcie-root-port,id=other,bus=pcie.0,chassis=1,addr=0x10 ;; esac
+    set -- \"$@\" \"$word\"
+done
+exec qemu-system-x86_64 \"$@\"
+";
+
+#[test]
+fn a_qemu_that_cannot_do_it_boots_and_is_remembered() {
+    if !guests_start() {
+        return;
+    }
+    let cache = Cache::new();
+    let qemu = cache.here.path("strange-qemu");
+    let real = bulkhead::platforms::vm::disk::find_program("qemu-system-x86_64").expect("guests start");
+    let text = STRANGE_QEMU.replace("exec qemu-system-x86_64", &format!("exec {}", real.display()));
+    fs::write(&qemu, text).expect("the test's own files");
+    fs::set_permissions(&qemu, fs::Permissions::from_mode(0o755)).expect("the test's own files");
+    let words = ["--qemu", qemu.to_str().expect("a name"), "--", "echo", "right"];
+    let first = cache.says(&words, "right\n");
+    assert!(!first.is_restored() && first.why_not().contains("Bus 'late' not found"), "{}", first.why_not());
+    let second = cache.says(&words, "right\n");
+    assert!(
+        !second.is_restored() && second.why_not().contains("did not work before"),
+        "{}",
+        second.why_not()
+    );
+    // It holds for that QEMU alone.
+    cache.says(&["--", "echo", "first"], "first\n");
+    assert!(cache.says(&["--", "echo", "again"], "again\n").is_restored());
 }

@@ -24,7 +24,7 @@ use, not root's power over the files of others. Locks are the host's; sockets an
 All of it, call by call: docs/partitions.md.
 
 The first machine of a kind (CPUs, memory, kernel) is saved in the cache folder when it has booted, before it is told its program; later ones are \
-made from that, in a fraction of the time, each with its own time and random numbers. Not with disks, networks, ports, huge pages, memory nodes \
+made from that, in a fraction of the time, each with its own time and random numbers. Not with disks, networks, huge pages, memory nodes \
 or --files none; --cold does without, and --report says which way it was.
 
 Standard input is read as the program runs, also when the program does not want it: < /dev/null. Signals are the \

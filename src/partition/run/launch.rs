@@ -75,10 +75,16 @@ fn launch(
         return Err(interrupted);
     }
     let is_placed = short.is_some();
-    let (mut created, _hub) = match short {
-        Some(created) => (created, None),
-        None => making.usual(ports, tell)?,
-    };
+    let mut created = short.map_or_else(|| making.usual(), Ok)?;
+    let _hub = created
+        .sessions
+        .take()
+        .map(|port| let_in(port, ports, around))
+        .transpose()
+        .map_err(|error| Failed::own(format!("sessions beside the program: {error}")))?;
+    if !is_placed {
+        tell(Event::Created { pid: created.machine.pid(), engine: engine.as_str() });
+    }
     let streams = match spec.content {
         Content::Program(_) => Some(streams),
         Content::Image => {
@@ -161,6 +167,8 @@ pub struct Created {
     /// Our end of its link.
     pub link: Option<UnixStream>,
     ports: Option<[UnixStream; 3]>,
+    /// Our end of its port of sessions, until they are let in.
+    sessions: Option<UnixStream>,
     /// Until when its program must run, once that is counted.
     pub deadline: Option<Instant>,
 }
@@ -170,25 +178,14 @@ fn not_started(error: io::Error) -> Failed {
 }
 
 impl Making<'_> {
-    /// A machine that boots what it runs, and its sessions.
-    fn usual(
-        &self,
-        ports: Vec<(PortSpec, TcpListener)>,
-        tell: &mut dyn FnMut(Event),
-    ) -> Result<(Created, Option<Hub>), Failed> {
+    /// A machine that boots what it runs.
+    fn usual(&self) -> Result<Created, Failed> {
         let (around, tools) = (self.around, self.tools);
         let mut made = assemble(self.spec, &around.names, tools.modules.files, self.takes_sessions)?;
-        let port_of_sessions = made.sessions.take();
         let config = std::mem::take(&mut made.config);
         let initramfs = payload::build_with(&tools.program, &tools.modules, config, made.alone.as_deref())
             .map_err(not_started)?;
-        let created = self.create(made, &initramfs)?;
-        let hub = port_of_sessions
-            .map(|port| let_in(port, ports, around))
-            .transpose()
-            .map_err(|error| Failed::own(format!("sessions beside the program: {error}")))?;
-        tell(Event::Created { pid: created.machine.pid(), engine: self.engine.as_str() });
-        Ok((created, hub))
+        self.create(made, &initramfs)
     }
 
     /// Starts QEMU, paused, with this first file system.
@@ -227,7 +224,14 @@ impl Making<'_> {
         // Ends with the machine.
         let beats = made.beats;
         made.plug_control.map(|control| watch(control, beats)).transpose().map_err(not_started)?;
-        Ok(Created { machine: carrier, _group: group, link: Some(link), ports: made.ports, deadline: None })
+        Ok(Created {
+            machine: carrier,
+            _group: group,
+            link: Some(link),
+            ports: made.ports,
+            sessions: made.sessions,
+            deadline: None,
+        })
     }
 }
 

@@ -46,7 +46,7 @@ pub fn begin(
     cancel: &Cancel,
     tell: &mut dyn FnMut(Event),
 ) -> Result<Option<Created>, Failed> {
-    let mut way = match Way::find(making, cancel) {
+    let way = match Way::find(making, cancel) {
         Ok(way) => way,
         Err(why) => {
             tell(Event::NotRestored { why });
@@ -70,6 +70,8 @@ pub fn begin(
         Ok(created) => Ok(Some(created)),
         Err(_) if cancel.is_cancelled() => Ok(None),
         Err(Not::Usable(why)) => {
+            // Nobody is to boot twice each time.
+            let _ = way.store.refuse(&way.shape, &why);
             way.give_up(why, tell);
             Ok(None)
         }
@@ -98,7 +100,11 @@ impl<'a> Way<'a> {
         why_not(making).map_or(Ok(()), |why| Err(why.to_owned()))?;
         let store = Store::open(&making.around.cache)
             .map_err(|error| format!("the folder of saved machines: {error}"))?;
-        Ok(Self { making, cancel, store, shape: shape(making) })
+        let shape = shape(making);
+        match store.refused(&shape) {
+            Some(why) => Err(format!("it did not work before: {why}")),
+            None => Ok(Self { making, cancel, store, shape }),
+        }
     }
 
     fn give_up(&self, why: String, tell: &mut dyn FnMut(Event)) {
@@ -109,8 +115,8 @@ impl<'a> Way<'a> {
 
     /// A machine with this memory, and what it is to be told.
     fn assembled(&self, memory: OwnedFd, is_restored: bool) -> Result<(Assembled, GuestConfig), String> {
-        let Making { spec, around, tools, .. } = self.making;
-        let made = assemble(spec, &around.names, tools.modules.files, false);
+        let Making { spec, around, tools, takes_sessions, .. } = self.making;
+        let made = assemble(spec, &around.names, tools.modules.files, *takes_sessions);
         let mut made = made.map_err(|failed| failed.reason)?;
         let config = std::mem::take(&mut made.config);
         made.extras.park = Some(ParkArgument { memory: memory.as_raw_fd(), is_restored });
@@ -152,7 +158,7 @@ impl<'a> Way<'a> {
     }
 
     /// Boots one, and keeps it.
-    fn boot(&mut self, boot: Duration, tell: &mut dyn FnMut(Event)) -> Result<Created, Not> {
+    fn boot(&self, boot: Duration, tell: &mut dyn FnMut(Event)) -> Result<Created, Not> {
         let Making { spec, tools, engine, .. } = self.making;
         let failed =
             |error: std::io::Error| Not::Booted(Failed::own(format!("qemu could not be started: {error}")));
@@ -220,7 +226,6 @@ fn why_not(making: &Making<'_>) -> Option<&'static str> {
         (!making.around.restores, "it was not asked for"),
         (program.files == Files::None, "a program without files comes with its guest's first file system"),
         (modules.files != FileDevice::VirtioFs, "this kernel has no virtio-fs"),
-        (making.takes_sessions, "it has ports or sessions"),
         (!spec.disks.is_empty(), "it has disks"),
         (!spec.cards.is_empty(), "it has network cards"),
         (!spec.sections.is_empty(), "it has channels"),

@@ -30,7 +30,7 @@ pub fn shape(making: &Making<'_>) -> String {
         format!("format {FORMAT}\nprotocol {PROGRAM_PROTOCOL}\nboot {}\n{}", boot_id(), processor());
     // Writing to a String cannot fail.
     let _ = writeln!(text, "engine {engine}\ncpus {}\nmemory {}", resources.cpus, resources.memory.get());
-    let _ = writeln!(text, "machine {MACHINE}");
+    let _ = writeln!(text, "machine {MACHINE}\nsessions {}", making.takes_sessions);
     // Its rate is measured anew every time, and not quite the same.
     let counter = HostCounter { rate: None, ..tools.counter };
     let _ = writeln!(text, "words {}", command_line(making.engine, tools.modules.device, counter));
@@ -49,11 +49,10 @@ fn content(bytes: &[u8]) -> String {
     format!("{} bytes, {:08x}", bytes.len(), crc32fast::hash(bytes))
 }
 
-/// A file's path, size and times of change: what they say of another file is something else.
+/// Which file it is, and when it was written last: what a file says that was written since is something else.
 fn stamp(path: &Path) -> String {
-    let meta = fs::metadata(path).map(|meta| {
-        (meta.dev(), meta.ino(), meta.len(), meta.mtime(), meta.mtime_nsec(), meta.ctime(), meta.ctime_nsec())
-    });
+    let meta =
+        fs::metadata(path).map(|meta| (meta.dev(), meta.ino(), meta.len(), meta.mtime(), meta.mtime_nsec()));
     format!("{} {:?}", path.display(), meta.unwrap_or_default())
 }
 
@@ -68,18 +67,20 @@ fn processor() -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
     use super::*;
 
     #[test]
-    fn a_file_that_was_written_anew_is_another() {
+    fn a_file_that_was_written_anew_is_another_and_one_with_other_rights_is_not() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("file");
         fs::write(&path, "one").unwrap();
         let before = stamp(&path);
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
         assert_eq!(stamp(&path), before);
-        fs::remove_file(&path).unwrap();
-        fs::write(folder.path().join("another"), "").unwrap();
-        fs::write(&path, "two").unwrap();
+        fs::write(folder.path().join("another"), "two").unwrap();
+        fs::rename(folder.path().join("another"), &path).unwrap();
         assert_ne!(stamp(&path), before);
     }
 

@@ -3,6 +3,7 @@
 //! ```text
 //!  CACHE/saved/             0700, ours
 //!    3f0c….saved            see `image`; written under another name first, so that it is whole or not there
+//!    3f0c….refused          why machines of this shape cannot be saved, and the shape
 //! ```
 //! What is found is believed only in a folder that is ours alone, in a file that is ours, and under its checksums. They tell accidents,
 //! not forgery: who can write there is us.
@@ -11,7 +12,7 @@ pub mod image;
 
 use std::fs::{self, File};
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::io;
+use std::io::{self, Read, Write};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
@@ -25,7 +26,10 @@ use crate::platforms::own_folder::{Others, OwnFolder};
 /// Folder in the cache.
 const FOLDER: &str = "saved";
 const SUFFIX: &str = "saved";
-/// Most machines that are kept, those used last.
+const REFUSED: &str = "refused";
+/// Longest refusal that is read.
+const MOST_REFUSED_BYTES: u64 = 64 * 1024;
+/// Most machines and refusals that are kept, those used last.
 const MOST: usize = 4;
 /// What is being written has this at the beginning of its name, and is given up when it is so old.
 const UNFINISHED: &str = "unfinished-";
@@ -54,7 +58,7 @@ impl Store {
     /// # Errors
     /// One is, but is of no use: why. It should be [removed](Self::remove).
     pub fn find(&self, shape: &str) -> Result<Option<Image>, String> {
-        let file = match self.folder.file(&name(shape), OFlag::O_RDONLY) {
+        let file = match self.folder.file(&name(shape, SUFFIX), OFlag::O_RDONLY) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             file => file.map_err(|error| error.to_string())?,
         };
@@ -70,8 +74,27 @@ impl Store {
     pub fn keep(&self, shape: &str, state: &[u8], memory: &File) -> io::Result<()> {
         let mut file = tempfile::Builder::new().prefix(UNFINISHED).tempfile_in(self.folder.path())?;
         image::write(file.as_file_mut(), shape, state, memory)?;
-        file.persist(self.folder.path().join(name(shape))).map_err(|error| error.error)?;
+        file.persist(self.folder.path().join(name(shape, SUFFIX))).map_err(|error| error.error)?;
         self.thin_out()
+    }
+
+    /// Remembers that machines of this shape are not to be saved, and why.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn refuse(&self, shape: &str, why: &str) -> io::Result<()> {
+        let mut file = tempfile::Builder::new().prefix(UNFINISHED).tempfile_in(self.folder.path())?;
+        file.write_all(format!("{}\n{shape}", why.replace('\n', " ")).as_bytes())?;
+        file.persist(self.folder.path().join(name(shape, REFUSED))).map_err(|error| error.error)?;
+        self.thin_out()
+    }
+
+    /// Why machines of this shape are not to be saved, if that was found out.
+    pub fn refused(&self, shape: &str) -> Option<String> {
+        let file = self.folder.file(&name(shape, REFUSED), OFlag::O_RDONLY).ok()?;
+        let mut text = String::new();
+        file.take(MOST_REFUSED_BYTES).read_to_string(&mut text).ok()?;
+        text.split_once('\n').filter(|(_, of)| *of == shape).map(|(why, _)| why.to_owned())
     }
 
     /// Removes the machine of this shape.
@@ -79,7 +102,7 @@ impl Store {
     /// # Errors
     /// It cannot be removed.
     pub fn remove(&self, shape: &str) -> io::Result<()> {
-        self.folder.remove(Path::new(&name(shape))).map(drop)
+        self.folder.remove(Path::new(&name(shape, SUFFIX))).map(drop)
     }
 
     fn thin_out(&self) -> io::Result<()> {
@@ -88,7 +111,7 @@ impl Store {
             let name = PathBuf::from(entry.file_name());
             let Ok(changed) = entry.metadata().and_then(|meta| meta.modified()) else { continue };
             let age = SystemTime::now().duration_since(changed).unwrap_or_default();
-            if name.extension().is_some_and(|suffix| suffix == SUFFIX) {
+            if name.extension().is_some_and(|suffix| suffix == SUFFIX || suffix == REFUSED) {
                 kept.push((changed, name));
             } else if name.to_string_lossy().starts_with(UNFINISHED) && age > GIVEN_UP {
                 self.folder.remove(&name)?;
@@ -101,10 +124,10 @@ impl Store {
 }
 
 /// The shape itself is in the file; another one that gets the same name is only in the way.
-fn name(shape: &str) -> String {
+fn name(shape: &str, suffix: &str) -> String {
     let mut hasher = DefaultHasher::new();
     shape.hash(&mut hasher);
-    format!("{:016x}.{SUFFIX}", hasher.finish())
+    format!("{:016x}.{suffix}", hasher.finish())
 }
 
 /// A guest's memory as a file in memory, whose size nobody can change: others have it mapped.
@@ -162,6 +185,19 @@ mod tests {
     }
 
     #[test]
+    fn a_refusal_is_remembered_for_its_shape_alone() {
+        let cache = tempfile::tempdir().unwrap();
+        let store = kept(cache.path(), "one");
+        assert_eq!(store.refused("one"), None);
+        store.refuse("one", "no\nport").unwrap();
+        assert_eq!(store.refused("one").unwrap(), "no port");
+        assert_eq!(store.refused("two"), None);
+        let file = |shape| cache.path().join(FOLDER).join(name(shape, REFUSED));
+        fs::rename(file("one"), file("two")).unwrap();
+        assert_eq!(store.refused("two"), None, "it is another one's");
+    }
+
+    #[test]
     fn those_not_used_for_the_longest_time_go() {
         let cache = tempfile::tempdir().unwrap();
         for shape in ["1", "2", "3", "4"] {
@@ -179,7 +215,7 @@ mod tests {
     fn what_others_could_have_written_is_not_believed() {
         let cache = tempfile::tempdir().unwrap();
         let store = kept(cache.path(), "one");
-        let path = cache.path().join(FOLDER).join(name("one"));
+        let path = cache.path().join(FOLDER).join(name("one", SUFFIX));
         fs::set_permissions(&path, fs::Permissions::from_mode(0o666)).unwrap();
         let error = store.find("one").unwrap_err();
         assert!(error.contains("can be written to"), "{error}");
