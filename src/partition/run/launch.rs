@@ -173,7 +173,7 @@ pub struct Created {
     pub deadline: Option<Instant>,
 }
 
-fn not_started(error: io::Error) -> Failed {
+fn not_started(error: &io::Error) -> Failed {
     Failed::own(format!("qemu could not be started: {error}"))
 }
 
@@ -184,7 +184,7 @@ impl Making<'_> {
         let mut made = assemble(self.spec, &around.names, tools.modules.files, self.takes_sessions)?;
         let config = std::mem::take(&mut made.config);
         let initramfs = payload::build_with(&tools.program, &tools.modules, config, made.alone.as_deref())
-            .map_err(not_started)?;
+            .map_err(|error| not_started(&error))?;
         self.create(made, &initramfs)
     }
 
@@ -192,7 +192,8 @@ impl Making<'_> {
     pub fn create(&self, made: Assembled, initramfs: &OwnedFd) -> Result<Created, Failed> {
         let (spec, around, tools, engine) = (self.spec, self.around, self.tools, self.engine);
         let group = place::group(&spec.resources, &spec.disks, &around.ledger).map_err(Failed::own)?;
-        let entrances = group.as_ref().map(place::Group::entrances).transpose().map_err(not_started)?;
+        let entrances =
+            group.as_ref().map(place::Group::entrances).transpose().map_err(|error| not_started(&error))?;
         let parts = Parts {
             qemu: &tools.qemu,
             exe: &around.exe,
@@ -220,10 +221,14 @@ impl Making<'_> {
             nics: Vec::new(),
             extras: made.extras,
         };
-        let Started { carrier, link, .. } = machine::start(parts, describe).map_err(not_started)?;
+        let Started { carrier, link, .. } =
+            machine::start(parts, describe).map_err(|error| not_started(&error))?;
         // Ends with the machine.
         let beats = made.beats;
-        made.plug_control.map(|control| watch(control, beats)).transpose().map_err(not_started)?;
+        made.plug_control
+            .map(|control| watch(control, beats))
+            .transpose()
+            .map_err(|error| not_started(&error))?;
         Ok(Created {
             machine: carrier,
             _group: group,

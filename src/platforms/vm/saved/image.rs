@@ -163,7 +163,7 @@ impl Image {
         let mut state = Vec::new();
         file.rewind()
             .and_then(|()| (&file).take(header.state_bytes).read_to_end(&mut state))
-            .map_err(in_words)?;
+            .map_err(|error| in_words(&error))?;
         if crc32fast::hash(&state) != header.state_crc32 {
             return Err("its state is damaged".to_owned());
         }
@@ -187,15 +187,15 @@ impl Image {
     pub fn fill(mut self, memory: &File) -> Result<(), String> {
         let mut crc = Hasher::new();
         let mut chunk = vec![0; CHUNK];
-        self.file.seek(SeekFrom::Start(self.header.state_bytes)).map_err(in_words)?;
+        self.file.seek(SeekFrom::Start(self.header.state_bytes)).map_err(|error| in_words(&error))?;
         for (begin, length) in &self.header.extents {
             let (mut at, end) = (*begin, begin + length);
             while at < end {
                 let length = usize::try_from(end - at).unwrap_or(CHUNK).min(CHUNK);
                 let chunk = chunk.get_mut(..length).unwrap_or_default();
-                self.file.read_exact(chunk).map_err(in_words)?;
+                self.file.read_exact(chunk).map_err(|error| in_words(&error))?;
                 crc.update(chunk);
-                memory.write_all_at(chunk, at).map_err(in_words)?;
+                memory.write_all_at(chunk, at).map_err(|error| in_words(&error))?;
                 at += length as u64;
             }
         }
@@ -210,10 +210,10 @@ impl Image {
 /// The header of a file that is as long as it says.
 fn header(file: &mut File) -> Result<Header, String> {
     let cut = || "it is cut, or no saved machine".to_owned();
-    let length = file.metadata().map_err(in_words)?.len();
+    let length = file.metadata().map_err(|error| in_words(&error))?.len();
     let trailer_at = length.checked_sub(TRAILER_BYTES as u64).ok_or_else(cut)?;
     let mut trailer = [0; TRAILER_BYTES];
-    file.read_exact_at(&mut trailer, trailer_at).map_err(in_words)?;
+    file.read_exact_at(&mut trailer, trailer_at).map_err(|error| in_words(&error))?;
     let (fields, magic) = trailer.split_at(8);
     let number = |at: usize| {
         let bytes = fields.get(at..at + 4).and_then(|bytes| bytes.try_into().ok());
@@ -225,7 +225,7 @@ fn header(file: &mut File) -> Result<Header, String> {
     }
     let header_at = trailer_at.checked_sub(header_bytes).ok_or_else(cut)?;
     let mut text = vec![0; usize::try_from(header_bytes).unwrap_or_default()];
-    file.read_exact_at(&mut text, header_at).map_err(in_words)?;
+    file.read_exact_at(&mut text, header_at).map_err(|error| in_words(&error))?;
     if crc32fast::hash(&text) != number(4) {
         return Err("its header is damaged".to_owned());
     }
@@ -249,7 +249,7 @@ fn is_sound(header: &Header) -> bool {
     })
 }
 
-fn in_words(error: io::Error) -> String {
+fn in_words(error: &io::Error) -> String {
     format!("it cannot be read, or memory be had for it: {error}")
 }
 
