@@ -55,6 +55,7 @@ fn boot(code: &[u8], orders: &[Order]) -> (Outcome, String) {
         modules: None,
         boot_deadline: None,
         names: Vec::new(),
+        restores: false,
         door: None,
     };
     let nothing = || File::options().read(true).write(true).open("/dev/null").expect("it is there").into();

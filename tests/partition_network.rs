@@ -82,6 +82,7 @@ fn start(spec: PartitionSpec, ledger: &Ledger) -> JoinHandle<(Outcome, String)> 
         modules: None,
         boot_deadline: Some(switch_kit::HANGS),
         names: Vec::new(),
+        restores: false,
         door: None,
     };
     std::thread::spawn(move || {

@@ -1,5 +1,6 @@
 //! Many small programs in a row: every code must be right, and nothing may be left of any of them.
 
+use std::collections::HashSet;
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -12,6 +13,7 @@ use crate::{Kit, say};
 
 const REAL: u64 = 100;
 const FAKE: u64 = 10_000;
+const RESTORED: u64 = 10_000;
 
 pub fn count(kit: &Kit, judge: &mut Judge) -> Result<()> {
     let real = series(kit, "real guests", kit.number("--real", REAL), None)?;
@@ -35,7 +37,7 @@ fn series(kit: &Kit, what: &str, count: u64, qemu: Option<&Path>) -> Result<u64>
     for number in 0..count {
         let code = i32::try_from(number % 256)?;
         let mut command = Command::new(kit.exe);
-        command.args(["exec", "--accel", "tcg", "--memory", "256MiB"]);
+        command.args(["exec", "--cold", "--accel", "tcg", "--memory", "256MiB"]);
         if let Some(qemu) = qemu {
             command.arg("--qemu").arg(qemu);
         }
@@ -50,6 +52,45 @@ fn series(kit: &Kit, what: &str, count: u64, qemu: Option<&Path>) -> Result<u64>
         "{count} starts with {what}: {wrong} wrong codes, {left} files or processes and {open} descriptors left, {each:.0} ms each"
     ));
     Ok(wrong + left as u64 + open as u64)
+}
+
+/// Starts from one saved machine: besides what [`series`] counts, how many were not made from it, and how many random numbers two of
+/// them had in common.
+pub fn restored(kit: &Kit, judge: &mut Judge) -> Result<()> {
+    const NUMBERS: &str = "cat /proc/sys/kernel/random/boot_id; od -An -v -tx1 -w16 -N16 /dev/urandom; exit";
+    let count = kit.number("--restored", RESTORED);
+    let (folder, reports) = (tempfile::tempdir()?, tempfile::tempdir()?);
+    let report = reports.path().join("report.json");
+    let (mut wrong, mut booted, mut repeated, mut seen) = (0_u64, 0_u64, 0_u64, HashSet::new());
+    let (begun, open_before) = (Instant::now(), fs::read_dir("/proc/self/fd")?.count());
+    for number in 0..=count {
+        let code = i32::try_from(number % 256)?;
+        let mut command = Command::new(kit.exe);
+        command.args(["exec", "--accel", "tcg", "--memory", "256MiB"]);
+        command.arg(format!("--report={}", report.display()));
+        command.args(["--", "sh", "-c", &format!("{NUMBERS} {code}")]);
+        let output = command.env("TMPDIR", folder.path()).stdin(Stdio::null()).output()?;
+        let said = String::from_utf8(output.stdout)?;
+        wrong += u64::from(output.status.code() != Some(code) || said.lines().count() != 2);
+        repeated += said.lines().map(|line| u64::from(!seen.insert(line.to_owned()))).sum::<u64>();
+        let report: serde_json::Value = serde_json::from_slice(&fs::read(&report)?)?;
+        // The first one may have to save it.
+        booted += u64::from(number > 0 && report["restored"] != true);
+    }
+    let left = left_behind(folder.path())? as u64;
+    let open = (fs::read_dir("/proc/self/fd")?.count() - open_before) as u64;
+    let each = begun.elapsed().as_secs_f64() * 1000.0 / count.max(1) as f64;
+    say(&format!(
+        "{count} starts from a saved machine: {wrong} wrong codes or answers, {booted} booted after all, {repeated} random numbers \
+         seen before, {left} files or processes and {open} descriptors left, {each:.0} ms each"
+    ));
+    let failures = wrong + booted + repeated + left + open;
+    judge.never(
+        "starts from a saved machine, wrong, booted, with a random number seen before, or something left",
+        failures,
+        count,
+    );
+    Ok(())
 }
 
 /// Files in the folder, and processes that have it as theirs.

@@ -162,6 +162,7 @@ fn prepare(
         modules: tools.modules.clone(),
         boot_deadline: None,
         names: Vec::new(),
+        restores: false,
         door: None,
     };
     let (mut prepared, mut qemu, mut engine) = (Vec::new(), PathBuf::new(), Engine::Tcg);

@@ -27,6 +27,10 @@ The image of --image is unpacked once into the cache folder and never changed: w
 Names of --user are the image's own. What is after -- stands for its arguments (Cmd), behind its program if it has one \
 (Entrypoint); of this command's environment it has TERM with -t, and what --env, --env-file and --env-all name.
 
+The first machine of a kind (CPUs, memory, kernel) is saved in the cache folder when it has booted, before it is told its program; later ones are \
+made from that, in a fraction of the time, each with its own time and random numbers. Not with disks, networks, huge pages, memory nodes \
+or --files none; --cold does without, and --report says which way it was.
+
 Standard input is read as the program runs, also when the program does not want it: < /dev/null. Signals are the \
 program's: INT, TERM, HUP, QUIT, USR1, USR2, WINCH, TSTP and CONT. Ctrl-Z stops it and then this command; the guest \
 itself runs on, so fg or kill -CONT wakes both at once. With -t every key is the program's, Ctrl-Z and Ctrl-C included.
@@ -71,12 +75,16 @@ pub struct ExecArgs {
     /// Run it in a partition of a set that is up, beside its own program, as that one's user with its files and variables (-t,
     /// --env, --workdir and --user alone go with it)
     #[arg(long = "in", value_name = "[SET/]PARTITION",
-          conflicts_with_all = ["ResourceArgs", "EngineArgs", "ToolArgs", "report", "files", "image", "bind", "volume", "net", "port", "secret", "hostname", "disk", "ro", "rw",
+          conflicts_with_all = ["ResourceArgs", "EngineArgs", "ToolArgs", "cold", "report", "files", "image", "bind", "volume", "net", "port", "secret", "hostname", "disk", "ro", "rw",
                                 "env_all", "env_clear"])]
     pub inside: Option<String>,
     /// Give it a terminal, of this one's size
     #[arg(long, short)]
     pub terminal: bool,
+    /// Boot its machine, and save none: else the first one of its kind (CPUs, memory, kernel) is saved when it has booted, in the
+    /// cache folder, and later ones are made from that until the host is started again
+    #[arg(long)]
+    pub cold: bool,
     /// Write what was asked, what was given and how it ended as JSON to FILE [default: stderr]
     #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true, default_missing_value = "-")]
     pub report: Option<PathBuf>,

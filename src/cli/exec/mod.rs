@@ -87,7 +87,8 @@ fn execute(args: &ExecArgs, begun: Instant) -> Result<u8> {
     let exe = std::env::current_exe().context("the program's own file cannot be found")?;
     let folder = RuntimeFolder::make(&exe).context("a folder for what is made")?;
     let names = visit.as_ref().map(|visit| visit.names_for(&spec.name)).unwrap_or_default();
-    let around = Surroundings { names, ..surroundings(&args.engine, exe, &folder) };
+    let restores = !args.cold && spec::is_memory_settled(&args.resources, &spec.resources);
+    let around = Surroundings { names, restores, ..surroundings(&args.engine, exe, &folder) };
     let raw = args.terminal.then(|| Arc::new(RawTerminal::default()));
     let (was_passed, passed) = channel();
     let orders = signals::pass_on(held, raw.clone(), passed).context("a thread for signals")?;
@@ -135,6 +136,7 @@ pub fn surroundings(engine: &EngineArgs, exe: std::path::PathBuf, folder: &Runti
         modules: engine.tools.modules.clone(),
         boot_deadline: engine.boot_deadline_s.map(Duration::from_secs),
         names: Vec::new(),
+        restores: false,
         door: None,
     }
 }

@@ -22,6 +22,10 @@ pub struct Seen {
     guest_memory_bytes: Option<u64>,
     guest_free_bytes: Option<u64>,
     start_ns: Option<Nanos>,
+    /// Its guest was made from a saved machine.
+    restored: bool,
+    /// Why it was not, or could not be saved for others.
+    not_restored: Vec<String>,
     given: Option<Given>,
     /// Who was killed because memory had run out.
     #[serde(rename = "memory_ran_out")]
@@ -51,6 +55,8 @@ impl Seen {
     pub fn note(&mut self, event: &Event, since: Duration) {
         match event {
             Event::Created { engine, .. } => self.engine = Some(engine),
+            Event::Restored => self.restored = true,
+            Event::NotRestored { why } => self.not_restored.push(why.clone()),
             Event::Placed(given) => self.given = Some((**given).clone()),
             Event::Booted { cpus, memory_bytes, free_bytes } => {
                 self.guest_cpus = Some(*cpus);

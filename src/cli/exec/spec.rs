@@ -18,7 +18,7 @@ use crate::partition::image::{Around, Image, Ready, Wishes, ready};
 use crate::partition::set::visit::Visit;
 use crate::partition::{given_files, run, users, volume};
 use crate::platforms::limits;
-use crate::platforms::vm::toolbox::memory_for;
+use crate::platforms::vm::toolbox::{bounded_memory, memory_for};
 
 /// What a partition gets unless said otherwise, less what a guest's system takes (see `memory_for`).
 const USUAL_MEMORY: Bytes = Bytes::from_bytes(768 << 20);
@@ -286,6 +286,11 @@ fn resources(args: &ResourceArgs) -> Result<Resources> {
         cpu_cap_percent: args.cpu_cap,
         guest_nodes: args.guest_nodes,
     })
+}
+
+/// Whether the memory will be the same the next time: not where it is what this host has left at this moment.
+pub fn is_memory_settled(args: &ResourceArgs, resources: &Resources) -> bool {
+    args.memory.is_some() || resources.memory == bounded_memory(USUAL_MEMORY, None)
 }
 
 /// Memory of a partition: a [`size`] with which a guest boots.

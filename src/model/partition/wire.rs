@@ -3,6 +3,9 @@
 //!
 //! ```text
 //!   host                                guest
+//!    │ ◄─────────── Parked ──────────────│   only a guest that is saved, or was: it waits to be told what it is
+//!    │ ──────────── (Wake) ─────────────►│   `platforms::vm::guest::Wake`: config, time, random seed
+//!    │ ◄─────────── Awake ───────────────│
 //!    │ ◄─────────── Ready ───────────────│   file tree is mounted, streams are open
 //!    │ ──────────── Start ──────────────►│
 //!    │ ◄────────── Started ──────────────│   or Refused: not found, not executable …; then the guest ends
@@ -73,6 +76,10 @@ pub enum ToGuest {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "kebab-case")]
 pub enum FromGuest {
+    /// Its kernel and drivers are up, and it waits to be told what it is.
+    Parked,
+    /// It was told, has this moment's time and random numbers of its own, and its late devices are there.
+    Awake,
     /// Everything is prepared.
     Ready {
         /// [`PROGRAM_PROTOCOL`] of the guest.

@@ -1,8 +1,9 @@
-//! Creates, places, checks, lets go; waits for the end; leaves nothing.
+//! Creates, places, checks, lets go; waits for the end; leaves nothing. Where it can, it takes the short way ([`parked`]).
 
 use std::fs::File;
 use std::io;
 use std::net::TcpListener;
+use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -12,17 +13,17 @@ use super::assemble::{Assembled, assemble};
 use super::inbox::{Inbox, is_ending};
 use super::talk::{Beginning, Happened, Talk};
 use super::tools::{named, tools};
-use super::{Event, Failed, Order, Orders, Outcome, Streams, Surroundings, engine, sections};
+use super::{Event, Failed, Order, Orders, Outcome, Streams, Surroundings, engine, parked, sections};
 use crate::model::partition::{Content, Difference, PartitionSpec, PortSpec, ProgramEnd};
 use crate::partition::network::watch::watch;
 use crate::partition::place;
 use crate::partition::session::{self, Hub};
 use crate::partition::volume;
-use crate::platforms::Carrier;
 use crate::platforms::vm::machine::{self, Parts, RunningMachine, Started};
 use crate::platforms::vm::payload;
 use crate::platforms::vm::qemu::{Engine, Machine, command_line};
 use crate::platforms::vm::toolbox::Toolbox;
+use crate::platforms::{Cancel, Carrier};
 
 /// Time a translated guest may take until its program runs; usual are 2 to 6 s.
 const BOOT_DEADLINE_TCG: Duration = Duration::from_secs(60);
@@ -66,19 +67,27 @@ fn launch(
     let named = named(around);
     let tools = tools(spec, &named, around)?;
     let engine = engine::choose(&tools, &named, around, &inbox.cancel, tell)?;
-    let takes_sessions = around.door.is_some() || !ports.is_empty();
-    let mut made = assemble(spec, &around.names, tools.modules.files, takes_sessions)?;
-    let port_of_sessions = made.sessions.take();
     let boot = around.boot_deadline.unwrap_or(match engine {
         Engine::Kvm => BOOT_DEADLINE_KVM,
         Engine::Tcg => BOOT_DEADLINE_TCG,
     });
-    let mut created = create(spec, around, &tools, engine, made)?;
-    let _hub = port_of_sessions
+    let takes_sessions = around.door.is_some() || !ports.is_empty();
+    let making = Making { spec, around, tools: &tools, engine, takes_sessions };
+    let short = parked::begin(&making, boot, &inbox.cancel, tell)?;
+    if let (None, Some(interrupted)) = (&short, is_interrupted(&inbox.cancel, &channel.1)) {
+        return Err(interrupted);
+    }
+    let is_placed = short.is_some();
+    let mut created = short.map_or_else(|| making.usual(), Ok)?;
+    let _hub = created
+        .sessions
+        .take()
         .map(|port| let_in(port, ports, around))
         .transpose()
         .map_err(|error| Failed::own(format!("sessions beside the program: {error}")))?;
-    tell(Event::Created { pid: created.machine.pid(), engine: engine.as_str() });
+    if !is_placed {
+        tell(Event::Created { pid: created.machine.pid(), engine: engine.as_str() });
+    }
     let streams = match spec.content {
         Content::Program(_) => Some(streams),
         Content::Image => {
@@ -86,7 +95,8 @@ fn launch(
             None
         }
     };
-    let outcome = created.place(spec, tell).and_then(|()| match streams {
+    let placed = if is_placed { Ok(()) } else { created.place(spec, tell).and_then(|()| created.let_go()) };
+    let outcome = placed.and_then(|()| match streams {
         Some(streams) => created.converse(streams, channel, boot, tell),
         None => created.watch(&channel.1, tell),
     });
@@ -97,6 +107,21 @@ fn launch(
 fn take_volumes(spec: &PartitionSpec) -> Result<Vec<File>, Failed> {
     let Content::Program(program) = &spec.content else { return Ok(Vec::new()) };
     volume::take(&program.volumes, &program.user).map_err(Failed::own)
+}
+
+/// The order that ended what was tried so far.
+fn is_interrupted(cancel: &Cancel, orders: &Receiver<Happened>) -> Option<Failed> {
+    if !cancel.is_cancelled() {
+        return None;
+    }
+    let ends = |happened| match happened {
+        Happened::Ordered(Order::Signal(number)) if is_ending(Order::Signal(number)) => {
+            Some(Failed::interrupted(number))
+        }
+        Happened::Ordered(Order::Kill) => Some(Failed::own("ended from outside")),
+        _ => None,
+    };
+    orders.try_iter().find_map(ends)
 }
 
 /// Lets sessions in; they end when what comes of it is dropped.
@@ -128,65 +153,105 @@ fn check_own_folder(spec: &PartitionSpec, around: &Surroundings) -> Result<(), F
     Ok(())
 }
 
-/// A machine that was created, and our ends of its sockets.
-struct Created {
-    machine: RunningMachine,
-    /// Goes after the machine: it must be empty by then.
-    _group: Option<place::Group>,
-    link: Option<UnixStream>,
-    ports: Option<[UnixStream; 3]>,
+/// What a machine is made of.
+pub struct Making<'a> {
+    /// What was asked for.
+    pub spec: &'a PartitionSpec,
+    /// With what.
+    pub around: &'a Surroundings,
+    /// What was found.
+    pub tools: &'a Toolbox,
+    /// What runs its CPUs.
+    pub engine: Engine,
+    /// Whether others than its program are let in.
+    pub takes_sessions: bool,
 }
 
-fn create(
-    spec: &PartitionSpec,
-    around: &Surroundings,
-    tools: &Toolbox,
-    engine: Engine,
-    made: Assembled,
-) -> Result<Created, Failed> {
-    let failed = |error: std::io::Error| Failed::own(format!("qemu could not be started: {error}"));
-    let initramfs = payload::build_with(&tools.program, &tools.modules, made.config, made.alone.as_deref())
-        .map_err(failed)?;
-    let group = place::group(&spec.resources, &spec.disks, &around.ledger).map_err(Failed::own)?;
-    let entrances =
-        group.as_ref().map(place::Group::entrances).transpose().map_err(failed)?.unwrap_or_default();
-    let parts = Parts {
-        qemu: &tools.qemu,
-        exe: &around.exe,
-        ledger: &around.ledger,
-        disk: None,
-        group: None,
-        entrances,
-        initramfs: &initramfs,
-        inherited: made.inherited,
-    };
-    let firmware: Option<PathBuf> = tools.firmware.clone().filter(|_| !made.extras.boots_disk);
-    let describe = |[initramfs, link, console, control]: [i32; 4]| Machine {
-        engine,
-        cpus: spec.resources.cpus,
-        memory: spec.resources.memory,
-        kernel: tools.bootable.path.clone(),
-        firmware,
-        initramfs,
-        command_line: command_line(engine, tools.modules.device, tools.counter),
-        link_device: tools.modules.device,
-        link,
-        console,
-        control,
-        disk: None,
-        nics: Vec::new(),
-        extras: made.extras,
-    };
-    let Started { carrier, link, .. } = machine::start(parts, describe).map_err(failed)?;
-    // Ends with the machine.
-    let beats = made.beats;
-    made.plug_control.map(|control| watch(control, beats)).transpose().map_err(failed)?;
-    Ok(Created { machine: carrier, _group: group, link: Some(link), ports: made.ports })
+/// A machine that was created, and our ends of its sockets.
+pub struct Created {
+    /// The machine.
+    pub machine: RunningMachine,
+    /// Goes after the machine: it must be empty by then.
+    _group: Option<place::Group>,
+    /// Our end of its link.
+    pub link: Option<UnixStream>,
+    ports: Option<[UnixStream; 3]>,
+    /// Our end of its port of sessions, until they are let in.
+    sessions: Option<UnixStream>,
+    /// Until when its program must run, once that is counted.
+    pub deadline: Option<Instant>,
+}
+
+fn not_started(error: &io::Error) -> Failed {
+    Failed::own(format!("qemu could not be started: {error}"))
+}
+
+impl Making<'_> {
+    /// A machine that boots what it runs.
+    fn usual(&self) -> Result<Created, Failed> {
+        let (around, tools) = (self.around, self.tools);
+        let mut made = assemble(self.spec, &around.names, tools.modules.files, self.takes_sessions)?;
+        let config = std::mem::take(&mut made.config);
+        let initramfs = payload::build_with(&tools.program, &tools.modules, config, made.alone.as_deref())
+            .map_err(|error| not_started(&error))?;
+        self.create(made, &initramfs)
+    }
+
+    /// Starts QEMU, paused, with this first file system.
+    pub fn create(&self, made: Assembled, initramfs: &OwnedFd) -> Result<Created, Failed> {
+        let (spec, around, tools, engine) = (self.spec, self.around, self.tools, self.engine);
+        let group = place::group(&spec.resources, &spec.disks, &around.ledger).map_err(Failed::own)?;
+        let entrances =
+            group.as_ref().map(place::Group::entrances).transpose().map_err(|error| not_started(&error))?;
+        let parts = Parts {
+            qemu: &tools.qemu,
+            exe: &around.exe,
+            ledger: &around.ledger,
+            disk: None,
+            group: None,
+            entrances: entrances.unwrap_or_default(),
+            initramfs,
+            inherited: made.inherited,
+        };
+        let firmware: Option<PathBuf> = tools.firmware.clone().filter(|_| !made.extras.boots_disk);
+        let describe = |[initramfs, link, console, control]: [i32; 4]| Machine {
+            engine,
+            cpus: spec.resources.cpus,
+            memory: spec.resources.memory,
+            kernel: tools.bootable.path.clone(),
+            firmware,
+            initramfs,
+            command_line: command_line(engine, tools.modules.device, tools.counter),
+            link_device: tools.modules.device,
+            link,
+            console,
+            control,
+            disk: None,
+            nics: Vec::new(),
+            extras: made.extras,
+        };
+        let Started { carrier, link, .. } =
+            machine::start(parts, describe).map_err(|error| not_started(&error))?;
+        // Ends with the machine.
+        let beats = made.beats;
+        made.plug_control
+            .map(|control| watch(control, beats))
+            .transpose()
+            .map_err(|error| not_started(&error))?;
+        Ok(Created {
+            machine: carrier,
+            _group: group,
+            link: Some(link),
+            ports: made.ports,
+            sessions: made.sessions,
+            deadline: None,
+        })
+    }
 }
 
 impl Created {
-    /// Places the paused machine, checks what it was given, and lets its CPUs go.
-    fn place(&mut self, spec: &PartitionSpec, tell: &mut dyn FnMut(Event)) -> Result<(), Failed> {
+    /// Places the paused machine and checks what it was given.
+    pub fn place(&mut self, spec: &PartitionSpec, tell: &mut dyn FnMut(Event)) -> Result<(), Failed> {
         let pid = self.machine.pid();
         let control = self.machine.control();
         place::place(&spec.resources, pid, control).map_err(Failed::own)?;
@@ -200,6 +265,11 @@ impl Created {
                 in_words(&differences)
             )));
         }
+        Ok(())
+    }
+
+    /// Lets its CPUs go.
+    pub fn let_go(&mut self) -> Result<(), Failed> {
         self.machine.control().cont(CONTROL_TIMEOUT).map_err(Failed::own)
     }
 
@@ -213,7 +283,7 @@ impl Created {
         let (Some(link), Some(ports)) = (self.link.take(), self.ports.take()) else {
             return Err(Failed::own("it has no ports"));
         };
-        let deadline = Instant::now() + boot;
+        let deadline = self.deadline.unwrap_or_else(|| Instant::now() + boot);
         let beginning = Beginning { link, ports, streams, channel, deadline, tell };
         let talk = Talk::new(beginning).map_err(|error| Failed::own(error.to_string()))?;
         talk.until_the_end()
@@ -247,7 +317,7 @@ impl Created {
     }
 
     /// Adds how the machine ended, if it has, and its last words.
-    fn explain(&mut self, mut failed: Failed, spec: &PartitionSpec) -> Failed {
+    pub fn explain(&mut self, mut failed: Failed, spec: &PartitionSpec) -> Failed {
         if failed.interrupted.is_some() || failed.code != 125 {
             return failed;
         }

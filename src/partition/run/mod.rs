@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!  check ─► engine ─► assemble ─► QEMU, paused ─► place ─► let go ─► talk ◄──► PID 1      relay ◄══► streams
+//!                        └─► QEMU, with a saved machine's state ─┘
 //! ```
 
 mod assemble;
@@ -12,6 +13,7 @@ mod launch;
 mod lookup;
 mod opened;
 mod own_places;
+mod parked;
 mod relay;
 mod sections;
 mod talk;
@@ -63,6 +65,8 @@ pub struct Surroundings {
     /// By which names its program finds others, and itself. No part of what the partition is: who comes or goes beside
     /// it is no reason to start it anew.
     pub names: Vec<NamedAddress>,
+    /// Whether its guest may come from a saved machine, and be saved for those that come after it.
+    pub restores: bool,
     /// Socket, in a folder that is ours alone, at which sessions with it come in; without one, nobody's.
     pub door: Option<PathBuf>,
 }
@@ -100,6 +104,13 @@ pub enum Event {
         pid: u32,
         /// `kvm` or `tcg`.
         engine: &'static str,
+    },
+    /// Its guest is made from a saved machine.
+    Restored,
+    /// It is not, or could not be saved for others: why.
+    NotRestored {
+        /// In words.
+        why: String,
     },
     /// It was placed and checked, and is let go.
     Placed(Box<Given>),

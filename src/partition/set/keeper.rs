@@ -314,6 +314,7 @@ impl Keeper<'_> {
             modules: tools.modules,
             boot_deadline: tools.boot_deadline_s.map(|seconds| Duration::from_secs(seconds.into())),
             names: self.names(&charge.spec.name),
+            restores: false,
             door: Some(self.folder.join(resolve::DOOR)),
         };
         let (orders, inbox) = channel();
@@ -378,7 +379,12 @@ impl Keeper<'_> {
 
     fn hear(&self, event: Event, charge: &PartitionCharge, started: &AtomicBool) {
         match event {
-            Event::Trying | Event::Booted { .. } | Event::Passed { .. } | Event::Unwritable { .. } => {}
+            Event::Trying
+            | Event::Restored
+            | Event::NotRestored { .. }
+            | Event::Booted { .. }
+            | Event::Passed { .. }
+            | Event::Unwritable { .. } => {}
             Event::Created { pid, engine } => self.note(|state| {
                 state.process = process::named(pid);
                 state.engine = Some(engine.to_owned());

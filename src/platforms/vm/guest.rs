@@ -66,7 +66,28 @@ pub struct GuestConfig {
     pub program: Option<Box<GuestProgram>>,
     /// Modules that it needs, in load order.
     pub program_modules: Vec<GuestModule>,
+    /// What it is to do is told later, see [`Wake`].
+    pub parks: bool,
 }
+
+/// What a parked PID 1 is told: what it is, and what no two guests that were made from one saved machine may share.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Wake {
+    /// What it is to do.
+    pub config: GuestConfig,
+    /// The host's time, since 1970.
+    pub unix_time_ns: u64,
+    /// Random bytes of the host, [`SEED_BYTES`] of them.
+    pub seed: Secret,
+}
+
+/// Longest [`Wake`] in bytes; who has more to say boots its guest.
+pub const LONGEST_WAKE: usize = 3 << 20;
+/// Bytes of randomness that a parked guest is given.
+pub const SEED_BYTES: usize = 64;
+/// Where on the first PCI bus the port is behind which a parked guest's late devices appear.
+pub const LATE_PLACE: u8 = 0x10;
 
 /// A program that runs in a guest.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]

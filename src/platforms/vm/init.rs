@@ -64,6 +64,9 @@ fn bring_up(counter_hz: impl FnOnce() -> Option<Hertz>, run: &RunInGuest<'_>) ->
             nix::unistd::pause();
         }
     }
+    if config.parks {
+        return guest_program::run_parked(&config);
+    }
     if let Some(program) = &config.program {
         return guest_program::run(&config, program);
     }

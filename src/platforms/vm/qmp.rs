@@ -7,10 +7,12 @@
 //!  greeting ──► qmp_capabilities ──► command ──► events… , return | error ──► command …
 //! ```
 
-use std::io::{self, Read, Write};
+use std::io::{self, IoSlice, Read, Write};
+use std::os::fd::{AsRawFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
+use nix::sys::socket::{ControlMessage, MsgFlags, sendmsg};
 use serde_json::{Value, json};
 
 use crate::platforms::console::harmless;
@@ -63,19 +65,47 @@ impl Qmp {
         self.execute_with(command, arguments, timeout)
     }
 
+    /// Hands QEMU a descriptor, by this name from now on.
+    ///
+    /// # Errors
+    /// As [`Self::query`].
+    pub fn hand_over(&mut self, name: &str, file: BorrowedFd<'_>, timeout: Duration) -> Result<(), String> {
+        let command = "getfd";
+        let line = format!("{}\n", json!({ "execute": command, "arguments": { "fdname": name } }));
+        self.begin(command, timeout)?;
+        let descriptors = [file.as_raw_fd()];
+        let with = [ControlMessage::ScmRights(&descriptors)];
+        let sent = sendmsg::<()>(
+            self.stream.as_raw_fd(),
+            &[IoSlice::new(line.as_bytes())],
+            &with,
+            MsgFlags::MSG_NOSIGNAL,
+            None,
+        );
+        let answer =
+            sent.map_err(io::Error::from).and_then(|_| self.answer(Instant::now() + timeout, "return"));
+        answer.map(drop).map_err(in_context(command))
+    }
+
     fn execute(&mut self, command: &str, timeout: Duration) -> Result<Value, String> {
         self.execute_with(command, &Value::Null, timeout)
     }
 
     fn execute_with(&mut self, command: &str, arguments: &Value, timeout: Duration) -> Result<Value, String> {
-        let deadline = Instant::now() + timeout;
-        let in_context = |error: io::Error| format!("qemu's control channel, command \"{command}\": {error}");
-        if !self.ready {
-            self.answer(deadline, "QMP").map_err(in_context)?;
-            self.ask("qmp_capabilities", &Value::Null, deadline).map_err(in_context)?;
-            self.ready = true;
+        self.begin(command, timeout)?;
+        self.ask(command, arguments, Instant::now() + timeout).map_err(in_context(command))
+    }
+
+    /// What is said before the first command; `command` is the one.
+    fn begin(&mut self, command: &str, timeout: Duration) -> Result<(), String> {
+        if self.ready {
+            return Ok(());
         }
-        self.ask(command, arguments, deadline).map_err(in_context)
+        let deadline = Instant::now() + timeout;
+        self.answer(deadline, "QMP").map_err(in_context(command))?;
+        self.ask("qmp_capabilities", &Value::Null, deadline).map_err(in_context(command))?;
+        self.ready = true;
+        Ok(())
     }
 
     fn ask(&mut self, command: &str, arguments: &Value, deadline: Instant) -> io::Result<Value> {
@@ -129,6 +159,10 @@ impl Qmp {
             }
         }
     }
+}
+
+fn in_context(command: &str) -> impl Fn(io::Error) -> String {
+    move |error| format!("qemu's control channel, command \"{command}\": {error}")
 }
 
 /// Time left, never zero (which would mean for ever).

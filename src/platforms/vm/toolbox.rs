@@ -170,7 +170,8 @@ fn available_kib(meminfo: &str) -> Option<u64> {
     line.split_whitespace().next()?.parse().ok()
 }
 
-fn bounded_memory(wanted: Bytes, available_kib: Option<u64>) -> Mebibytes {
+/// The same with so much free, or where nobody knows.
+pub fn bounded_memory(wanted: Bytes, available_kib: Option<u64>) -> Mebibytes {
     let mib = wanted.get().div_ceil(1024 * 1024).saturating_add(SYSTEM_MIB).max(LEAST_MIB);
     let most = available_kib.map_or(u64::MAX, |kib| kib / 1024 / 2);
     Mebibytes::from_mib(mib.min(most).max(128))

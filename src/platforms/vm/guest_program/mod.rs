@@ -6,11 +6,14 @@
 //!                                                            └─ Refused ────────────────────────────┘
 //!                                                  sessions: further programs, connections, looks
 //! ```
+//! A guest that parks loads its modules and opens its ports, and is told the rest later: see [`park`].
+//!
 //! All of it is one thread: PID 1 may fork, cannot be killed by what runs beside it, and inherits every orphan.
 
 mod inward;
 mod names;
 mod outward;
+mod park;
 mod pty;
 mod secrets;
 mod sections;
@@ -36,32 +39,56 @@ use super::{guest_modules, guest_network};
 /// Open files a program may have at first, and at most: what distributions allow.
 const OPEN_FILES: (u64, u64) = (1024, 1_048_576);
 
-/// The ports that carry the streams, non-blocking.
+/// The link, and the ports that carry the streams, non-blocking.
 struct Ports {
+    link: OwnedFd,
     input: OwnedFd,
     output: OwnedFd,
     error: OwnedFd,
 }
 
+impl Ports {
+    fn open(config: &GuestConfig) -> Result<Self, String> {
+        Ok(Self {
+            link: open_link(config.link)?,
+            input: open_port(INPUT_PORT)?,
+            output: open_port(OUTPUT_PORT)?,
+            error: open_port(ERROR_PORT)?,
+        })
+    }
+}
+
 /// Runs the guest until the host says goodbye.
 pub fn run(config: &GuestConfig, program: &GuestProgram) -> Result<(), String> {
     guest_modules::load(&config.program_modules)?;
+    join_networks(config, program)?;
+    let ports = Ports::open(config)?;
+    forget_modules(config);
+    go_on(config, program, ports)
+}
+
+/// The same for a guest that is told later what it is.
+pub fn run_parked(config: &GuestConfig) -> Result<(), String> {
+    guest_modules::load(&config.program_modules)?;
+    let ports = Ports::open(config)?;
+    forget_modules(config);
+    let told = park::wait(&ports.link)?;
+    let program = told.program.as_ref().ok_or("it was woken without a program")?;
+    join_networks(&told, program)?;
+    go_on(&told, program, ports)
+}
+
+fn join_networks(config: &GuestConfig, program: &GuestProgram) -> Result<(), String> {
     guest_network::bring_up(config)?;
     guest_network::bring_up_loopback();
-    if let Some(way) = &program.way_out {
-        guest_network::find_way_out(way.router)?;
-    }
-    let link = open_link(config.link)?;
-    let ports = Ports {
-        input: open_port(INPUT_PORT)?,
-        output: open_port(OUTPUT_PORT)?,
-        error: open_port(ERROR_PORT)?,
-    };
+    program.way_out.as_ref().map_or(Ok(()), |way| guest_network::find_way_out(way.router))
+}
+
+fn go_on(config: &GuestConfig, program: &GuestProgram, ports: Ports) -> Result<(), String> {
     let sessions = program
         .takes_sessions
         .then(|| Sessions::new(open_port(SESSIONS_PORT)?, &program.program, own_addresses(config)))
         .transpose()?;
-    forget_modules(config);
     secrets::forget();
     if let Err(error) = nix::unistd::sethostname(&program.hostname) {
         say(&format!("host name {}: {error}", program.hostname));
@@ -73,7 +100,7 @@ pub fn run(config: &GuestConfig, program: &GuestProgram) -> Result<(), String> {
     secrets::show(&program.secrets, &program.program.user)?;
     let (soft, hard) = OPEN_FILES;
     setrlimit(Resource::RLIMIT_NOFILE, soft, hard).map_err(in_context("the limit of open files"))?;
-    serve::serve(link, ports, sessions, program, starved, is_anything_writable(program))
+    serve::serve(ports, sessions, program, starved, is_anything_writable(program))
 }
 
 /// Those of its cards.

@@ -48,14 +48,13 @@ struct Server<'a> {
 
 /// Serves the host until it says goodbye or is gone; without a host, until the program has ended.
 pub fn serve<'a>(
-    link: OwnedFd,
     ports: Ports,
     sessions: Option<Sessions<'a>>,
     guest: &'a GuestProgram,
     starved: Watch,
     sync: bool,
 ) -> Result<(), String> {
-    let mut server = Server::new(link, ports, &guest.program, starved, sync)?;
+    let mut server = Server::new(ports, &guest.program, starved, sync)?;
     server.sessions = sessions;
     server.unattended = guest.unattended;
     server.tell(&ready())?;
@@ -90,13 +89,7 @@ fn ready() -> FromGuest {
 }
 
 impl<'a> Server<'a> {
-    fn new(
-        link: OwnedFd,
-        ports: Ports,
-        program: &'a Program,
-        starved: Watch,
-        sync: bool,
-    ) -> Result<Self, String> {
+    fn new(ports: Ports, program: &'a Program, starved: Watch, sync: bool) -> Result<Self, String> {
         let mut mask = SigSet::empty();
         mask.add(Signal::SIGCHLD);
         sigprocmask(SigmaskHow::SIG_BLOCK, Some(&mask), None).map_err(in_context("blocking signals"))?;
@@ -120,11 +113,11 @@ impl<'a> Server<'a> {
                 )
             }
         };
-        let read = link.try_clone().map_err(in_context("the link"))?;
+        let read = ports.link.try_clone().map_err(in_context("the link"))?;
         Ok(Self {
             program,
             source: Source::new(read).map_err(in_context("the link"))?,
-            sink: Sink::new(link).map_err(in_context("the link"))?,
+            sink: Sink::new(ports.link).map_err(in_context("the link"))?,
             decoder: Decoder::new(LONGEST_MESSAGE),
             children,
             input,

@@ -6,11 +6,15 @@ use std::path::PathBuf;
 
 use super::{DiskArgument, SectionArgument, commas_doubled, disk_arguments};
 use crate::model::units::Mebibytes;
-use crate::platforms::vm::guest::FILES_TAG;
+use crate::platforms::vm::guest::{FILES_TAG, LATE_PLACE};
 use crate::platforms::vm::system_view::SystemView;
 
 /// Length of the queue of virtio-fs: as many pages as one request may have, and more.
-const FILES_QUEUE: u32 = 1024;
+pub const FILES_QUEUE: u32 = 1024;
+/// QEMU's name of the socket to the process that serves files.
+pub const FILES_CHARDEV: &str = "files";
+/// QEMU's name of the port for late devices.
+pub const LATE_PORT: &str = "late";
 
 /// Longest path of a socket that Linux takes, in bytes (unix(7)).
 pub const LONGEST_SOCKET_PATH: usize = 107;
@@ -44,6 +48,8 @@ pub struct Extras {
     /// QEMU will run without our wall, which keeps set-ID bits, devices and owners out of what is written: it then notes
     /// them beside the files (`user.virtfs.*`) instead of giving them.
     pub without_wall: bool,
+    /// It is saved once its guest is up, or made from one that was.
+    pub park: Option<ParkArgument>,
     /// Created with its CPUs stopped; see [`super::super::qmp::Qmp::cont`].
     pub paused: bool,
 }
@@ -102,6 +108,16 @@ pub struct MemoryArgument {
     pub guest_nodes: u32,
 }
 
+/// A machine whose guest is told late what it is. What files it sees comes to it as a late device, too, by
+/// [`super::super::migration::plug_files`]: QEMU saves no machine that has it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ParkArgument {
+    /// Descriptor of the file in memory that is the guest's memory.
+    pub memory: RawFd,
+    /// Whether it is made from a saved one, and waits for that one's devices.
+    pub is_restored: bool,
+}
+
 /// A card at a switch. QEMU listens at a socket in a folder of ours, 0700, and the switch dials: of the two ends only
 /// the listening one takes a second connection after the first has gone.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -132,11 +148,18 @@ impl Extras {
             }
         }
         let is_shared = self.files.is_some();
-        words.extend(self.memory.arguments(cpus, memory, is_shared).into_iter().map(OsString::from));
+        let memory = match &self.park {
+            Some(park) => park.arguments(cpus, memory),
+            None => self.memory.arguments(cpus, memory, is_shared),
+        };
+        words.extend(memory.into_iter().map(OsString::from));
         if let Some(fd) = self.files {
-            let device = format!("vhost-user-fs-pci,chardev=files,tag={FILES_TAG},queue-size={FILES_QUEUE}");
-            let chardev = format!("socket,id=files,fd={fd}");
-            words.extend(["-chardev", &chardev, "-device", &device].map(OsString::from));
+            words.extend(["-chardev".into(), format!("socket,id={FILES_CHARDEV},fd={fd}").into()]);
+        }
+        if self.files.is_some() && self.park.is_none() {
+            let device =
+                format!("vhost-user-fs-pci,chardev={FILES_CHARDEV},tag={FILES_TAG},queue-size={FILES_QUEUE}");
+            words.extend(["-device".into(), device.into()]);
         }
         for (number, disk) in self.disks.iter().enumerate() {
             words.extend(disk_arguments(disk, &format!("disk{}", number + 1)));
@@ -207,6 +230,24 @@ impl MemoryArgument {
             let range = if cpus == 0 { String::new() } else { format!(",cpus={first_cpu}-{last_cpu}") };
             words.push(format!("node,nodeid={number},memdev=mem{number}{range}"));
             first_cpu += cpus;
+        }
+        words
+    }
+}
+
+impl ParkArgument {
+    fn arguments(self, cpus: u32, memory: Mebibytes) -> Vec<String> {
+        let (fd, mib, last_cpu) = (self.memory, memory.get(), cpus.saturating_sub(1));
+        let mut words = vec![
+            "-object".to_owned(),
+            format!("memory-backend-file,id=mem0,size={mib}M,share=on,mem-path=/proc/self/fd/{fd}"),
+            "-numa".to_owned(),
+            format!("node,nodeid=0,memdev=mem0,cpus=0-{last_cpu}"),
+            "-device".to_owned(),
+            format!("pcie-root-port,id={LATE_PORT},bus=pcie.0,chassis=1,addr={LATE_PLACE:#x}"),
+        ];
+        if self.is_restored {
+            words.extend(["-incoming".to_owned(), "defer".to_owned()]);
         }
         words
     }
@@ -298,6 +339,21 @@ mod tests {
         );
         let plain = line(&Extras { memory: MemoryArgument::default(), ..extras });
         assert!(plain.contains("memory-backend-memfd,id=mem0,size=1000M,share=on -numa"), "{plain}");
+    }
+
+    #[test]
+    fn a_parked_machine_has_its_files_later() {
+        let park = |is_restored| {
+            let park = Some(ParkArgument { memory: 5, is_restored });
+            line(&Extras { park, files: Some(17), file_device: FileDevice::VirtioFs, ..Extras::default() })
+        };
+        let (saved, restored) = (park(false), park(true));
+        assert!(saved.contains("size=1000M,share=on,mem-path=/proc/self/fd/5"), "{saved}");
+        assert!(saved.contains("-device pcie-root-port,id=late,bus=pcie.0,chassis=1,addr=0x10"), "{saved}");
+        assert!(saved.contains("socket,id=files,fd=17") && !saved.contains("vhost-user-fs"), "{saved}");
+        assert!(!saved.contains("-incoming"), "{saved}");
+        // What was saved fits nothing but the same machine.
+        assert_eq!(restored.replace(" -incoming defer", ""), saved);
     }
 
     #[test]

@@ -12,8 +12,8 @@ use std::os::fd::RawFd;
 use std::path::{Path, PathBuf};
 
 pub use extras::{
-    Extras, FileDevice, LONGEST_SOCKET_PATH, MemoryArgument, PlugArgument, PortArgument, ShareArgument,
-    SharedTree,
+    Extras, FILES_CHARDEV, FILES_QUEUE, FileDevice, LATE_PORT, LONGEST_SOCKET_PATH, MemoryArgument,
+    ParkArgument, PlugArgument, PortArgument, ShareArgument, SharedTree,
 };
 pub use sections::SectionArgument;
 
