@@ -51,7 +51,7 @@ fn one_message(link: &mut UnixStream, until: Instant, cancel: &Cancel) -> Heard 
                     return Heard::Late;
                 }
             }
-            Err(error) => return Heard::Ended(format!("the guest has ended before its program: {error}")),
+            Err(error) => return Heard::Ended(ended(&error)),
         }
         let message = decoder.next_frame().and_then(|frame| frame.map(|frame| decode(&frame)).transpose());
         match message {
@@ -76,7 +76,14 @@ pub fn say(link: &mut UnixStream, config: GuestConfig) -> Result<(), String> {
     let wake = Wake { config, unix_time_ns, seed: Secret(seed) };
     let frame = encode(&wake, LONGEST_WAKE).map_err(|error| format!("waking a guest: {error}"))?;
     link.set_write_timeout(Some(PATIENCE)).map_err(failed)?;
-    link.write_all(&frame).map_err(failed)
+    link.write_all(&frame).map_err(|error| match error.kind() {
+        io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset => ended(&error),
+        _ => failed(error),
+    })
+}
+
+fn ended(error: &io::Error) -> String {
+    format!("the guest has ended before its program: {error}")
 }
 
 #[cfg(test)]
