@@ -171,7 +171,7 @@ fn what_channels_do_not_carry_is_refused_at_once_with_the_reason() {
     let (Some(program), Some(library)) = (ranks(), library()) else { return };
     let library = library.to_str().expect("plain");
     for (what, function, part) in [
-        ("spawn", "MPI_Comm_spawn", "start all of them with -n"),
+        ("spawn", "MPI_Comm_spawn", "start all of them with -n, or run with --transport tcp"),
         ("window", "MPI_Win_create", "MPI_THREAD_SERIALIZED or less, or run with --transport tcp"),
         ("memory", "MPI_Win_allocate", "MPI_THREAD_SERIALIZED or less, or run with --transport tcp"),
     ] {
@@ -189,6 +189,18 @@ fn what_channels_do_not_carry_is_refused_at_once_with_the_reason() {
     let output = mpirun(&here, &options, program, &["memory"]);
     assert_code(&output, 0);
     assert!(lines(&output).contains(&"rank 1 was given 0 at level 3".to_owned()), "{}", text(&output));
+    here.assert_nothing_left();
+}
+
+#[test]
+fn over_tcp_ranks_start_further_ones() {
+    let Some(program) = ranks() else { return };
+    let here = Here::new();
+    let output = mpirun(&here, &["-n", "2", "--transport", "tcp"], program, &["spawn"]);
+    assert_code(&output, 0);
+    let said = lines(&output);
+    assert!(said.iter().any(|line| line.starts_with("rank 0 of 1 on ")), "{}", text(&output));
+    assert!(said.iter().any(|line| line.starts_with("rank 1 of 2 on ")), "{}", text(&output));
     here.assert_nothing_left();
 }
 

@@ -97,6 +97,8 @@ pub fn words(
                 ("btl_tcp_if_include", &network),
                 // Windows of Open MPI's own over messages take one thread's calls only, those of UCX all threads'.
                 ("osc", "sm,ucx,pt2pt"),
+                // Ranks may start further ones, beside themselves: without it every place is taken.
+                ("rmaps_base_oversubscribe", "1"),
             ]
         }
     };

@@ -29,7 +29,7 @@ const NO_WINDOWS: &str = "over channels, windows take the calls of one thread at
                           MPI_THREAD_SERIALIZED or less, or run with --transport tcp";
 /// Each rank has its channels from the start.
 const NO_SPAWN: &str = "over channels, ranks are those that mpirun started, because each has its memory before it is there: \
-                        start all of them with -n";
+                        start all of them with -n, or run with --transport tcp";
 
 /// The function or object of that name in this process.
 fn find(name: &CStr) -> *mut c_void {
