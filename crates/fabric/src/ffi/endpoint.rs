@@ -10,6 +10,7 @@ use libc::{c_int, c_void, size_t, ssize_t};
 
 use super::entry::{NOT_HERE, only_close};
 use super::queue::Cq;
+use super::refusal::NO_SPAWN;
 use super::types::{
     FI_CLASS_AV, FI_CLASS_CQ, FI_CLASS_EP, FI_ENABLE, FI_EOPBADSTATE, FI_RECV, FI_SELECTIVE_COMPLETION,
     FI_SEND, fi_ops, fi_ops_cm, fi_ops_ep, fi_ops_msg, fi_ops_rma, fid, fid_ep,
@@ -159,6 +160,10 @@ unsafe extern "C" fn control(fid: *mut fid, command: c_int, _argument: *mut c_vo
 /// Makes our section and begins to look for the others of this host.
 fn enable(shared: &Shared) -> Result<(), String> {
     let settings = &shared.settings;
+    if settings.is_child {
+        // The memory of its number belongs to a rank that was there before.
+        return Err(format!("started by another rank: {NO_SPAWN}"));
+    }
     let mut state = shared.lock();
     if state.section.is_some() {
         return Err("an endpoint is enabled already; a rank has one".to_owned());

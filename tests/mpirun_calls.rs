@@ -1,0 +1,223 @@
+//! What programs under `bulkhead mpirun` may call, in C, in Fortran, and brought by an interpreter: over each carrier it does
+//! what MPI says, which is looked at, or it is refused at once with the reason. Nothing hangs.
+
+#[path = "exec_kit/mod.rs"]
+mod exec_kit;
+mod mpirun_kit;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use exec_kit::{Here, assert_code, complaint};
+use mpirun_kit::{library, lines, made, made_of_c, mpirun};
+
+/// Advice of the two refusals.
+const NO_SPAWN: &str = "start all of them with -n, or run with --transport tcp";
+const NO_WINDOWS: &str = "MPI_THREAD_SERIALIZED or less, or run with --transport tcp";
+/// Interfaces of Fortran: `use mpi_f08`, `use mpi`, `mpif.h`.
+const FORTRAN: [&str; 3] = ["F08", "MODULE", "HEADER"];
+
+/// The program that makes these calls, in C.
+fn calls() -> Option<PathBuf> {
+    made_of_c("calls")
+}
+
+/// The same in Fortran, by one of its interfaces.
+fn fortran(interface: &'static str) -> Option<PathBuf> {
+    made(interface, "mpifort.openmpi", &["-O1", &format!("-D{interface}")], "calls.F90")
+}
+
+/// Words of `mpirun` for each carrier, with the library for channels where it is there.
+fn carriers() -> Vec<Vec<String>> {
+    let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect();
+    let over_tcp = words(&["--transport", "tcp"]);
+    let over_channels = library().map(|path| words(&["--provider", path.to_str().expect("plain")]));
+    over_channels.into_iter().chain([over_tcp]).collect()
+}
+
+/// Runs it with so many ranks in two partitions.
+fn run(ranks: &str, carrier: &[String], more: &[&str], program: &Path, arguments: &[&str]) -> std::process::Output {
+    let here = Here::new();
+    let mut options = vec!["-n", ranks];
+    options.extend(carrier.iter().map(String::as_str));
+    options.extend(more);
+    let output = mpirun(&here, &options, program, arguments);
+    here.assert_nothing_left();
+    output
+}
+
+/// Refused over channels in the name of this function, and with this advice.
+#[track_caller]
+fn refused(program: &Path, arguments: &[&str], function: &str, advice: &str) {
+    // What it loads lies beside it.
+    let beside = program.parent().and_then(Path::to_str).expect("plain");
+    let Some(library) = library() else { return };
+    let carrier = ["--provider".to_owned(), library.to_str().expect("plain").to_owned()];
+    let output = run("2", &carrier, &["--ro", beside], program, arguments);
+    assert_code(&output, 1);
+    let said = complaint(&output);
+    assert!(said.contains(&format!("bulkhead-fi: {function}: over channels, ")), "{arguments:?}: {said}");
+    assert!(said.contains(advice), "{arguments:?}: {said}");
+}
+
+/// Works over TCP: rank 0, or all of them, say this.
+#[track_caller]
+fn works_over_tcp(program: &Path, arguments: &[&str], wanted: &[&str]) {
+    let output = run("2", &["--transport".to_owned(), "tcp".to_owned()], &[], program, arguments);
+    assert_code(&output, 0);
+    assert_eq!(lines(&output), wanted, "{arguments:?}: {}", complaint(&output));
+}
+
+const GIVEN_AT_3: [&str; 2] = ["rank 0 was given 1 at level 3", "rank 1 was given 0 at level 3"];
+
+#[test]
+fn what_channels_do_not_carry_is_refused_at_once_with_the_reason() {
+    let Some(program) = calls() else { return };
+    for (call, function) in [("spawn", "MPI_Comm_spawn"), ("spawn_multiple", "MPI_Comm_spawn_multiple")] {
+        refused(&program, &[call], function, NO_SPAWN);
+    }
+    for (call, function) in
+        [("window", "MPI_Win_create"), ("memory", "MPI_Win_allocate"), ("dynamic", "MPI_Win_create_dynamic")]
+    {
+        refused(&program, &[call, "multiple"], function, NO_WINDOWS);
+    }
+}
+
+/// Its functions have other names, and three of them each.
+#[test]
+fn programs_in_fortran_are_refused_the_same() {
+    for interface in FORTRAN {
+        let Some(program) = fortran(interface) else { return };
+        for (call, function) in [("spawn", "MPI_Comm_spawn"), ("spawn_multiple", "MPI_Comm_spawn_multiple")] {
+            refused(&program, &[call], function, NO_SPAWN);
+        }
+        for (call, function) in
+            [("window", "MPI_Win_create"), ("memory", "MPI_Win_allocate"), ("dynamic", "MPI_Win_create_dynamic")]
+        {
+            refused(&program, &[call, "multiple"], function, NO_WINDOWS);
+        }
+    }
+}
+
+#[test]
+fn over_tcp_programs_in_fortran_have_them() {
+    for interface in FORTRAN {
+        let Some(program) = fortran(interface) else { return };
+        for call in ["spawn", "spawn_multiple"] {
+            works_over_tcp(&program, &[call], &["41 gives 42"]);
+        }
+        for call in ["window", "memory", "dynamic"] {
+            works_over_tcp(&program, &[call, "multiple"], &GIVEN_AT_3);
+        }
+    }
+}
+
+#[test]
+fn over_tcp_ranks_start_further_ones() {
+    let Some(program) = calls() else { return };
+    works_over_tcp(&program, &["spawn"], &["2 children: 2 0 0, and 41 gives 42"]);
+    works_over_tcp(&program, &["spawn_multiple"], &["2 programs: 2, and 41 gives 42"]);
+}
+
+#[test]
+fn over_tcp_windows_take_the_calls_of_all_threads() {
+    let Some(program) = calls() else { return };
+    for call in ["window", "memory", "dynamic"] {
+        works_over_tcp(&program, &[call, "multiple"], &GIVEN_AT_3);
+    }
+}
+
+#[test]
+fn windows_of_one_thread_at_a_time_work_over_both() {
+    let Some(program) = calls() else { return };
+    for carrier in carriers() {
+        for call in ["window", "memory", "dynamic"] {
+            let output = run("2", &carrier, &[], &program, &[call]);
+            assert_code(&output, 0);
+            let wanted = ["rank 0 was given 1 at level 2", "rank 1 was given 0 at level 2"];
+            assert_eq!(lines(&output), wanted, "{carrier:?} {call}: {}", complaint(&output));
+        }
+    }
+}
+
+/// Within a partition there is memory that all of its ranks have.
+#[test]
+fn within_a_partition_memory_is_shared_whoever_calls() {
+    let Some(program) = calls() else { return };
+    for carrier in carriers() {
+        for call in ["memory", "shared"] {
+            let output = run("2", &carrier, &["--partitions", "1"], &program, &[call, "multiple"]);
+            assert_code(&output, 0);
+            assert_eq!(lines(&output), GIVEN_AT_3, "{carrier:?} {call}: {}", complaint(&output));
+        }
+    }
+}
+
+/// Ranks of one job reach each other by a port, a name or a connection of their own.
+#[test]
+fn ranks_connect_look_up_names_and_join_over_both() {
+    let Some(program) = calls() else { return };
+    for carrier in carriers() {
+        for (call, wanted) in [
+            ("connect", "connected, and 41 gives 42"),
+            ("lookup", "looked up: what was published"),
+            ("join", "joined, and 41 gives 42"),
+        ] {
+            let output = run("2", &carrier, &[], &program, &[call]);
+            assert_code(&output, 0);
+            assert_eq!(lines(&output), [wanted], "{carrier:?} {call}: {}", complaint(&output));
+        }
+    }
+}
+
+const NUMBERS: usize = 1000;
+
+/// What is in a file that so many ranks have written, as `calls.c` says.
+fn assert_written(path: &Path, ranks: usize) {
+    let content = fs::read(path).expect("what they wrote");
+    let numbers: Vec<i32> =
+        content.chunks(4).map(|bytes| i32::from_le_bytes(bytes.try_into().expect("whole numbers"))).collect();
+    assert_eq!(numbers.len(), NUMBERS * ranks + 3 * ranks);
+    let (together, apart) = numbers.split_at(NUMBERS * ranks);
+    for (at, number) in together.iter().enumerate() {
+        let wanted = at % ranks * NUMBERS + at / ranks;
+        assert_eq!(usize::try_from(*number), Ok(wanted), "number {at}");
+    }
+    let own: Vec<i32> = (0..).take(ranks).collect();
+    let (ordered, rest) = apart.split_at(ranks);
+    let (shared, placed) = rest.split_at(ranks);
+    let mut shared = shared.to_vec();
+    shared.sort_unstable();
+    assert_eq!((ordered, shared.as_slice(), placed), (own.as_slice(), own.as_slice(), own.as_slice()));
+}
+
+#[test]
+fn ranks_of_several_partitions_write_one_file_together() {
+    let Some(program) = calls() else { return };
+    for carrier in carriers() {
+        // Both of Open MPI's ways.
+        for way in ["OMPI_MCA_io=ompio", "OMPI_MCA_io=romio321"] {
+            let folder = tempfile::tempdir().expect("the test's own files");
+            let (shown, path) = (folder.path().to_str().expect("plain"), folder.path().join("numbers"));
+            let arguments = ["file", path.to_str().expect("plain")];
+            let output = run("3", &carrier, &["--rw", shown, "--env", way], &program, &arguments);
+            assert_code(&output, 0);
+            let wanted = ["0", "1", "2"].map(|rank| format!("rank {rank} read 0 wrong numbers"));
+            assert_eq!(lines(&output), wanted, "{carrier:?} {way}: {}", complaint(&output));
+            assert_written(&path, 3);
+        }
+    }
+}
+
+/// A program that brings MPI itself, for itself alone.
+#[test]
+fn programs_that_load_mpi_when_they_run_are_refused_the_same() {
+    let (Some(program), Some(extension)) =
+        (made_of_c("late"), made("calls.so", "mpicc.openmpi", &["-O1", "-shared", "-fPIC"], "calls.c"))
+    else {
+        return;
+    };
+    let extension = extension.to_str().expect("plain");
+    refused(&program, &["extension", extension, "spawn"], "MPI_Comm_spawn", NO_SPAWN);
+    refused(&program, &["extension", extension, "window", "multiple"], "MPI_Win_create", NO_WINDOWS);
+}
