@@ -88,14 +88,10 @@ pub fn take(program: &Program, holder: &str) -> Result<Option<Layer>, String> {
     }
     let own = OwnFolder::open(&spec.folder, Others::MayLook).map_err(failed)?;
     let lock = wanted.lock(&own, holder)?;
-    let there = match wanted.found(&own)? {
-        Some(there) => there,
-        None => {
-            let maker = maker()?;
-            make(&own, &maker, &wanted.record()).map_err(failed)?;
-            wanted.found(&own)?.ok_or_else(|| wanted.broken("it was made and is not there"))?
-        }
-    };
+    if wanted.found(&own)?.is_none() {
+        make(&own, &maker()?, &wanted.record()).map_err(failed)?;
+    }
+    let there = wanted.found(&own)?.ok_or_else(|| wanted.broken("it was made and is not there"))?;
     let reading = there.file(IMAGE, OFlag::O_RDONLY).map_err(failed)?;
     let writing = there.file(IMAGE, OFlag::O_RDWR).map_err(failed)?;
     let bytes = Bytes::from_bytes(writing.metadata().map_err(failed)?.len());
