@@ -23,10 +23,13 @@ are refused (in the throw-away layer they work). Called by root, it has root's o
 use, not root's power over the files of others. Locks are the host's; sockets and FIFOs have both ends in the partition. \
 All of it, call by call: docs/partitions.md.
 
-The image of --image is unpacked once into the cache folder and never changed: what the program changes of it is thrown away. \
-With --save DIR it is kept: what was synced is there whatever is killed, \
-the size of DIR (--save-size) is a full disk to the program (ENOSPC), owners and set-ID bits are the partition's alone, and DIR lies over this \
-system, tree or image and no other. Names of --user are the image's own. What is after -- stands for its arguments (Cmd), behind its program if it has one \
+--save DIR keeps what the program changes elsewhere, instead of throwing it away: the next one with DIR finds it, over the same \
+system, tree or image and no other, one at a time. What it synced is there whatever is killed; what the host could not keep is a failure \
+(125). The size of DIR (--save-size, settled when it is made) is that of a disk to the program: ENOSPC. Owners and set-ID bits in it are the \
+partition's alone.
+
+The image of --image is unpacked once into the cache folder and never changed: what the program changes of it is thrown away, unless --save keeps it. \
+Names of --user are the image's own. What is after -- stands for its arguments (Cmd), behind its program if it has one \
 (Entrypoint); of this command's environment it has TERM with -t, and what --env, --env-file and --env-all name.
 
 The first machine of a kind (CPUs, memory, kernel) is saved in the cache folder when it has booted, before it is told its program; later ones are \
