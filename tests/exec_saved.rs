@@ -25,7 +25,7 @@ use skips::{Need, skip};
 
 /// Changes of every kind: to what the host shows, beside it, and to what is the layer's alone.
 const CHANGE: &str = r#"set -e; cd "$0"
-echo changed >> a; rm b; rm -r dir; mkdir dir; echo new > dir/new; echo two >> c; echo two >> d
+echo changed >> a; rm b; rm -r dir; mkdir dir; echo new > dir/new; echo two >> c; echo two >> d; echo two >> linked
 python3 - <<'END'
 import os
 try:
@@ -40,7 +40,7 @@ python3 -c 'import os; os.setxattr("one", "user.note", b"noted")'
 cp /bin/sh /usr/local/bin/own-shell; echo hosts > /etc/own; rm /etc/profile; echo temporary > /tmp/own"#;
 /// What is found of that.
 const LOOK: &str = r#"cd "$0"
-cat a; ls b; ls dir; cat dir/new; ls moved late; cat late
+cat a also; ls b; ls dir; cat dir/new; ls moved late; cat late
 cd /srv/own; cat one; stat -c '%h %a %u %g' two tool; readlink three; stat -c '%F %a' pipe null sticky; : > null
 python3 -c 'import os; print(os.getxattr("one", "user.note").decode())'
 cat /etc/own /tmp/own; ls /etc/profile; own-shell -c 'echo found'
@@ -58,6 +58,8 @@ fn what_a_program_changes_is_kept_and_what_it_deletes_stays_deleted() {
     for name in ["a", "b", "c", "d", "one", "late", "dir/old"] {
         fs::write(shown.join(name), format!("{name}\n")).expect("the test's own files");
     }
+    fs::write(shown.join("linked"), "one\n").expect("the test's own files");
+    fs::hard_link(shown.join("linked"), shown.join("also")).expect("the test's own files");
     fs::set_permissions(saved.here.files.path(), fs::Permissions::from_mode(0o755)).expect("ours");
     let words = |script| ["--ro", plain(&shown), "--user", "root", "--", "sh", "-c", script, plain(&shown)];
     let output = saved.run(&words(CHANGE));
@@ -70,7 +72,7 @@ fn what_a_program_changes_is_kept_and_what_it_deletes_stays_deleted() {
     for _ in 0..2 {
         let output = saved.run(&[&[report_to.as_str()], &words(LOOK)[..]].concat());
         assert_code(&output, 0);
-        let wanted = "a\nchanged\nnew\nnew\nmoved late\nlater\none\n2 644 0 0\n1 4711 12 13\none\nfifo 644\ncharacter special file 644\n\
+        let wanted = "a\nchanged\none\nnew\nnew\nmoved late\nlater\none\n2 644 0 0\n1 4711 12 13\none\nfifo 644\ncharacter special file 644\n\
                       directory 1777\nnoted\nhosts\ntemporary\nfound\n3\n2\n";
         assert_eq!(text(&output).replace("late\n\nmoved:\n", "moved late\n"), wanted);
         let said = complaint(&output);

@@ -26,11 +26,12 @@ fn a_partitions_changes_outlive_its_restarts_and_its_set() {
     let bench = Bench::real();
     let state = bench.path("kept");
     let shown = state.display();
-    let program = "echo start >> /srv/starts; sync /srv/starts; wc -l < /srv/starts; grep -c other /etc/hosts; exec sleep 1000";
+    let program = "echo start >> /srv/starts; sync /srv/starts; echo gone > /srv/gone; sync; rm /srv/gone; wc -l < /srv/starts; grep -c other /etc/hosts; exec sleep 1000";
     let text = format!(
         "[network.n]\n[partition.db]\nprogram = [\"sh\", \"-c\", \"{program}\"]\nsave = \"{shown}\"\nsave_size_mib = 128\n\
          networks = [\"n\"]\nready = {{ file = \"/srv/starts\" }}\n\
-         [partition.other]\nprogram = [\"sleep\", \"1000\"]\nnetworks = [\"n\"]\n"
+         [partition.other]\nprogram = [\"sleep\", \"1000\"]\nnetworks = [\"n\"]\n\
+         [channel.c]\nwriter = \"db\"\nreaders = [\"other\"]\nsize_mib = 1\n"
     );
     let file = bench.file("plant.toml", &text);
     let told = bench.up(&file);

@@ -142,6 +142,8 @@ mod tests {
     fn what_cannot_be_split_is_named_with_its_line() {
         let image = split("[partition.a]\nimage = true\ndisk = [{ file = \"/x\" }]\n").unwrap_err();
         assert!(image.contains("partition.a.image") && image.contains("line 2"), "{image}");
+        let saved = split("[partition.a]\nprogram = [\"/bin/true\"]\nsave = \"/x\"\n").unwrap_err();
+        assert!(saved.contains("partition.a.save") && saved.contains("line 3"), "{saved}");
         let many = split("[partition.a]\nprogram = [\"/bin/true\"]\ncpus = 200\n").unwrap_err();
         assert!(many.contains("wanted 200 CPUs") && many.contains("line 3"), "{many}");
     }
