@@ -63,7 +63,7 @@ fn number(words: &[String], name: &str, usual: u64) -> u64 {
 fn run(words: &[String]) -> Result<Judge> {
     let spec = PlatformSpec::of_kind(PlatformKind::Vm);
     let modules = |folder: Option<&Path>| -> Result<GuestModules, ModulesError> {
-        let mut modules = GuestModules::for_lone_qemu(folder, false, &[])?;
+        let mut modules = GuestModules::for_lone_qemu(folder, &[], &[])?;
         if let Some(folder) = folder {
             let loaded = [modules.link.as_slice(), &modules.program].concat();
             modules.program.extend(ModuleTree::open(folder)?.closure(&["virtiofs"], &loaded)?);
