@@ -6,7 +6,7 @@
 //!                                                            └─ Refused ────────────────────────────┘
 //!                                                  sessions: further programs, connections, looks
 //! ```
-//! A guest that parks loads its modules and opens its ports, and is told the rest later: see [`park`].
+//! A guest that parks loads its modules and opens its ports, and is told the rest later: see `park`.
 //!
 //! All of it is one thread: PID 1 may fork, cannot be killed by what runs beside it, and inherits every orphan.
 
