@@ -355,12 +355,13 @@ fn a_layer_lies_over_9p_as_well_and_a_kernel_without_ext4_is_told() {
 /// docs/partitions.md. All else is as natively.
 const SAVED: [(&str, &str); 3] =
     [("anonymous_file", "ENOTSUP"), ("rename_leaves_a_whiteout", "EINVAL"), ("inode_numbers_agree", "False")];
-const THROWN_AWAY: [(&str, &str); 5] = [
+const THROWN_AWAY: [(&str, &str); 6] = [
     ("range_is_zeroed", "ENOTSUP"),
     ("direct_write_and_read", "EINVAL"),
     ("attributes_of_users", "ENOTSUP"),
     ("missing_attribute", "ENOTSUP"),
     ("attribute_is_created_once", "ENOTSUP"),
+    ("attributes_of_a_file_without_rights", "ENOTSUP"),
 ];
 
 /// Lines `name: result`.
