@@ -6,7 +6,7 @@ PREFIX ?= /usr/local
 ARGS ?=
 # Mutated inputs per parser in `make test`, fewer of slow ones (tests/mutations.rs says how many); with more than these, or without
 # the variable, `cargo test --release --test mutations` takes as many of each: a million, which takes long.
-MUTATIONS ?= 200000
+MUTATIONS ?= 100000
 
 export CARGO_BUILD_TARGET := $(TARGET)
 

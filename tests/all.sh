@@ -2,7 +2,7 @@
 # All tests, whatever becomes of the ones before; then what was skipped and why, what failed, and a line `N passed, N failed,
 # N skipped`. Exit code 1 when something failed. `make test` runs this.
 #
-# Two files of tests run at a time (BULKHEAD_TEST_STREAMS), because most of them wait: for guests, deadlines, other processes.
+# Three files of tests run at a time (BULKHEAD_TEST_STREAMS), because many of them wait: for guests, deadlines, other processes.
 # None may depend on having the machine to itself. What a file says is shown when it has ended.
 #
 # As root what root can have must be there (BULKHEAD_REQUIRE; the names are in CONTRIBUTING.md).
@@ -53,7 +53,7 @@ if [ $# -gt 0 ]; then
 else
     step cargo test --release --no-run --lib --bins --tests
     if [ -s "$folder/broken" ]; then exit 1; fi
-    files | xargs -d '\n' -n 1 -P "${BULKHEAD_TEST_STREAMS:-2}" bash -c 'one "$1"' -
+    files | xargs -d '\n' -n 1 -P "${BULKHEAD_TEST_STREAMS:-3}" bash -c 'one "$1"' -
     step cargo test --release --no-fail-fast --doc
     step cargo test --release --no-fail-fast --workspace --exclude bulkhead
 fi

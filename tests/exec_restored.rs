@@ -237,6 +237,8 @@ fn a_saved_machine_that_is_damaged_is_not_used() {
     cache.assert_noticed("it is cut");
     fs::write(cache.kept_one(), "").expect("ours");
     cache.assert_noticed("it is cut");
+    fs::set_permissions(cache.kept_one(), fs::Permissions::from_mode(0o666)).expect("ours");
+    cache.assert_noticed("written to by everybody");
 }
 
 #[test]

@@ -9,6 +9,8 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
+use bulkhead::model::partition::{LayerSpec, Program};
+use bulkhead::partition::layer;
 use bulkhead::platforms::ledger::Ledger;
 use exec_kit::{Here, assert_code, complaint, guests_start};
 use nix::unistd::geteuid;
@@ -93,6 +95,30 @@ fn a_tree_with_a_run_in_it_is_not_opened() {
     }
     fs::remove_dir_all(&run).expect("the test's own files");
     assert_code(&opened(&here, &top, &["true"]), 0);
+    here.assert_nothing_left();
+}
+
+/// It is written as a disk by a guest that trusts it: nobody writes it as a file meanwhile.
+#[test]
+fn a_tree_with_a_saved_layer_in_it_is_not_opened() {
+    if !guests_start() {
+        return;
+    }
+    let here = Here::new();
+    let state = here.path("top/state");
+    fs::create_dir(here.path("top")).expect("the test's own files");
+    let layer = LayerSpec { folder: state.clone(), size_mib: None };
+    let program = Program { layer: Some(layer), ..Program::default() };
+    drop(layer::take(&program, "the test").expect("it is made"));
+    for path in
+        ["top", "top/state", "top/state/layer", "top/state/layer/layer.img"].map(|name| here.path(name))
+    {
+        let output = opened(&here, &path, &["true"]);
+        assert_code(&output, 125);
+        assert!(complaint(&output).contains("bulkhead's own"), "{}", complaint(&output));
+    }
+    fs::remove_dir_all(&state).expect("the test's own files");
+    assert_code(&opened(&here, &here.path("top"), &["true"]), 0);
     here.assert_nothing_left();
 }
 

@@ -70,7 +70,7 @@ impl Kit {
 fn run(words: &[String]) -> Result<Judge> {
     let exe = Path::new(env!("CARGO_BIN_EXE_bulkhead"));
     let spec = PlatformSpec::of_kind(PlatformKind::Vm);
-    let modules = |folder: Option<&Path>| GuestModules::for_lone_qemu(folder, false, &[]);
+    let modules = |folder: Option<&Path>| GuestModules::for_lone_qemu(folder, &[], &[]);
     let tools = Toolbox::find_with(&spec, exe, &cache_folder(), None, &modules)?;
     let kit = Kit { tools, exe, words: words.to_vec() };
     let parts = ["boot", "streams", "starts", "many"];

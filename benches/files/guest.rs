@@ -2,6 +2,7 @@
 
 use std::fs::{self, File};
 use std::io::{Read, Write};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Instant;
@@ -10,11 +11,12 @@ use anyhow::{Context, Result, ensure};
 use nix::kmod::{ModuleInitFlags, finit_module};
 use nix::mount::{MsFlags, mount};
 use nix::sys::reboot::{RebootMode, reboot};
+use nix::sys::stat::{major, minor};
 use nix::unistd::{chroot, getpid};
 
 use crate::verdict::say;
 
-/// File that says what the guest is to do: three numbers, then its modules, one in each line.
+/// File that says what the guest is to do: four numbers, then its modules, one in each line.
 pub const ORDERS: &str = "/bench-orders";
 /// With what a line of a result begins.
 pub const TAKEN: &str = "taken: ";
@@ -31,6 +33,8 @@ pub struct Orders {
     pub tree: u64,
     /// Length of the stream.
     pub mib: u64,
+    /// Whether the last kind comes first.
+    pub is_reversed: bool,
 }
 
 /// Whether this is PID 1 of such a guest.
@@ -53,8 +57,8 @@ fn obey() -> Result<()> {
     let mut lines = text.lines();
     let numbers: Vec<u64> =
         lines.next().context("no orders")?.split(' ').map(str::parse).collect::<Result<_, _>>()?;
-    let &[files, tree, mib] = numbers.as_slice() else { anyhow::bail!("three numbers were wanted") };
-    let orders = Orders { files, tree, mib };
+    let &[files, tree, mib, reversed] = numbers.as_slice() else { anyhow::bail!("four numbers were wanted") };
+    let orders = Orders { files, tree, mib, is_reversed: reversed == 1 };
     for module in lines {
         finit_module(File::open(module)?, c"", ModuleInitFlags::empty()).context(module.to_owned())?;
     }
@@ -77,9 +81,17 @@ fn obey() -> Result<()> {
     {
         mount(Some(kind), at, Some(kind), none, None::<&str>).with_context(|| at.to_owned())?;
     }
+    // As `exec` has it.
+    let device = fs::metadata("/new/mnt")?.dev();
+    let folder = format!("/new/sys/class/bdi/{}:{}", major(device), minor(device));
+    fs::write(format!("{folder}/read_ahead_kb"), "1024").context(folder)?;
     chroot("/new")?;
     std::env::set_current_dir("/")?;
-    for (kind, place) in PLACES {
+    let mut places = PLACES;
+    if orders.is_reversed {
+        places.reverse();
+    }
+    for (kind, place) in places {
         let top = if kind == "virtiofs" { Path::new(place).join("0") } else { PathBuf::from(place) };
         small(kind, &top, &orders)?;
         if kind != "tmpfs" {

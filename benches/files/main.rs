@@ -63,7 +63,7 @@ fn number(words: &[String], name: &str, usual: u64) -> u64 {
 fn run(words: &[String]) -> Result<Judge> {
     let spec = PlatformSpec::of_kind(PlatformKind::Vm);
     let modules = |folder: Option<&Path>| -> Result<GuestModules, ModulesError> {
-        let mut modules = GuestModules::for_lone_qemu(folder, false, &[])?;
+        let mut modules = GuestModules::for_lone_qemu(folder, &[], &[])?;
         if let Some(folder) = folder {
             let loaded = [modules.link.as_slice(), &modules.program].concat();
             modules.program.extend(ModuleTree::open(folder)?.closure(&["virtiofs"], &loaded)?);
@@ -71,14 +71,20 @@ fn run(words: &[String]) -> Result<Judge> {
         Ok(modules)
     };
     let tools = Toolbox::find_with(&spec, Path::new("/proc/self/exe"), &cache_folder(), None, &modules)?;
-    let orders = guest::Orders {
+    let mut orders = guest::Orders {
         files: number(words, "--files", 3000),
         tree: number(words, "--tree", 20_000),
         mib: number(words, "--mib", 300),
+        is_reversed: false,
     };
+    let mut folders = Vec::new();
     let mut ratios: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
     for round in 0..number(words, "--rounds", ROUNDS) {
-        let taken = one_guest(&tools, &orders, round)?;
+        // Kept until the end: for seconds after many files were removed ext4 makes new ones slowly.
+        let folder = tempfile::tempdir()?;
+        orders.is_reversed = round % 2 == 1;
+        let taken = one_guest(&tools, &orders, folder.path(), round)?;
+        folders.push(folder);
         for (name, over, _) in FIGURES {
             let of = |kind: &str| {
                 taken
@@ -119,19 +125,23 @@ fn make_tree(at: &Path, files: u64) -> Result<()> {
 }
 
 /// Seconds of everything that one guest has taken.
-fn one_guest(tools: &Toolbox, orders: &guest::Orders, round: u64) -> Result<BTreeMap<String, f64>> {
-    let folder = tempfile::tempdir()?;
-    let trees = folder.path().join("trees");
+fn one_guest(
+    tools: &Toolbox,
+    orders: &guest::Orders,
+    folder: &Path,
+    round: u64,
+) -> Result<BTreeMap<String, f64>> {
+    let trees = folder.join("trees");
     for (tree, kind) in ["0", "1"].into_iter().zip(["virtiofs", "9p"]) {
         fs::create_dir_all(trees.join(tree))?;
         say(&format!("round {round}: the repository for {kind}"));
         make_tree(&trees.join(tree).join("tree"), orders.tree)?;
     }
     // The host's system: a link would not lead there, a mount needs rights.
-    let served = folder.path().join("served");
+    let served = folder.join("served");
     fs::create_dir_all(&served)?;
     fs::rename(trees.join("0"), served.join("0"))?;
-    let socket = folder.path().join("s");
+    let socket = folder.join("s");
     let listener = UnixListener::bind(&socket)?;
     let top = File::open(&served)?;
     std::thread::spawn(move || files::serve(listener, top.into(), vec![Tree { is_writable: true }]));
@@ -176,7 +186,8 @@ fn first_files(tools: &Toolbox, orders: &guest::Orders) -> Result<OwnedFd> {
     archive.device("dev/console", 5, 1)?;
     archive.file("init", 0o755, &read_program(&std::env::current_exe()?)?)?;
     archive.folder("modules")?;
-    let mut text = format!("{} {} {}\n", orders.files, orders.tree, orders.mib);
+    let reversed = u64::from(orders.is_reversed);
+    let mut text = format!("{} {} {} {reversed}\n", orders.files, orders.tree, orders.mib);
     for module in tools.modules.link.iter().chain(&tools.modules.program) {
         let path = format!("modules/{}.ko", module.name);
         archive.file(&path, 0o644, &module.image)?;

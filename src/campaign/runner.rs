@@ -65,7 +65,7 @@ pub struct RunEnd {
 /// Runs, or goes on running, what `rundir` describes, until the plan or the user ends it.
 ///
 /// Failures of what is measured are recorded and do not end it; errors are only those of the run itself, a full disk
-/// for example. Whatever is in the journal then is whole, and [`super::conclude`] makes results of it.
+/// for example. Whatever is in the journal then is whole, and [`super::conclude()`] makes results of it.
 ///
 /// # Errors
 /// When nothing can be measured here, or the journal cannot be written (disk full).

@@ -34,6 +34,7 @@ use crate::platforms::make::{self, PlatformContext};
 use crate::platforms::own_folder::{Others, OwnFolder, check_way, folder_of_anybody};
 use crate::platforms::reaper::Reaper;
 use crate::platforms::sweep::new_folder;
+use crate::platforms::vm::saved;
 use crate::platforms::{Cancel, facts, host};
 use crate::report::text::ascii;
 use crate::report::{page, terminal};
@@ -166,7 +167,7 @@ fn own_cache(folder: &Path) -> io::Result<PathBuf> {
     check_way(&folder)?;
     match OwnFolder::open(&folder, Others::MayLook) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => drop(OwnFolder::make_private(&folder)?),
-        opened => opened?.check_all(CACHE_LEVELS)?,
+        opened => opened?.check_all(CACHE_LEVELS, saved::FOLDER)?,
     }
     // Folders of other names may be there for others to read from, too.
     let is_named_so = folder.file_name().is_some_and(|name| name.to_string_lossy().starts_with("bulkhead"));

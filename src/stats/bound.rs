@@ -4,7 +4,7 @@
 //! batch, the excess `d = S(t) − (1−p)·T` (S: time in gaps longer than t, T: all time) must average zero; that is a
 //! ratio tested as Fieller (1954) does, so neither moments of the gaps nor a density are needed. The share is compared
 //! on a logarithmic scale, because sums of heavy-tailed gaps are skewed to the right and their logarithms hardly are.
-//! The scatter of d comes from the batches and respects dependence between them (see [`super::dependence`]); dependence
+//! The scatter of d comes from the batches and respects dependence between them (see `super::dependence`); dependence
 //! inside a batch needs no model. The interval holds every bucket edge that is not rejected.
 //!
 //! ```text

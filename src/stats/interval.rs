@@ -7,7 +7,7 @@
 //! interpolation of Hettmansperger & Sheather (1986), which was made for it.
 //!
 //! Serial dependence enters through m: from 32 samples on, the long-run variance V of the indicator "at or below the
-//! quantile" (see [`super::dependence`]) gives m = n · q(1−q)/V, reduced by (z/t)² for the degrees of freedom of V
+//! quantile" (see `super::dependence`) gives m = n · q(1−q)/V, reduced by (z/t)² for the degrees of freedom of V
 //! (Korn & Graubard 1998). Fewer samples than that are taken as independent: they come from rounds that lie apart.
 //!
 //! Validity: coverage of 95 % intervals is 93–97 % on the distributions of `tests/stats_coverage.rs`. When the ends

@@ -4,7 +4,7 @@
 //! both. When there is no difference, the logarithm of their ratio is symmetric about zero, whatever the distribution
 //! of the measurements. Two things follow:
 //!
-//! * The interval is Student's t on the logarithms. From eight pairs on, a few that lie far out (more than [`FAR_OUT`]
+//! * The interval is Student's t on the logarithms. From eight pairs on, a few that lie far out (more than `FAR_OUT`
 //!   robust standard deviations from the median) are met with Yuen's (1974) trimmed mean and winsorised variance, so
 //!   that one broken pair neither makes a difference nor hides one.
 //! * A difference is called only if it also passes Wilcoxon's signed-rank test, which is exact for every symmetric

@@ -4,10 +4,10 @@
 //! 2005, "optimal partitioning"): the squared error plus a penalty per piece is smallest. The penalty grows with the
 //! noise, which is estimated from the median step between neighbours. A piece is a plateau when it holds at least two
 //! sizes that span a factor of two, and is level; the ramp between two caches gives short or sloping pieces, which are
-//! dropped. Plateaus closer than [`LEAST_STEP`] are one.
+//! dropped. Plateaus closer than `LEAST_STEP` are one.
 //!
 //! Validity: recovers staircases with steps of a factor 1.5 or more under noise of up to about 5 %. Cost grows with the
-//! square of the number of sizes, which is limited to [`MOST_POINTS`].
+//! square of the number of sizes, which is limited to `MOST_POINTS`.
 
 /// A stretch of sizes with one level.
 #[derive(Debug, Clone, Copy, PartialEq)]

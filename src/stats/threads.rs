@@ -2,8 +2,8 @@
 //!
 //! Source: Lourot 2010. T threads of a fixed CPU-bound loop take a constant time until T reaches the number of units, then
 //! a time that grows linearly. Fitted is `time(T) = flat + slope · max(0, T − units)` by least squares of *relative*
-//! residuals; the knee is searched on a grid of [`STEPS`] positions per gap between neighbouring T, so its own resolution is
-//! 1/[`STEPS`] of a thread.
+//! residuals; the knee is searched on a grid of `STEPS` positions per gap between neighbouring T, so its own resolution is
+//! 1/`STEPS` of a thread.
 //!
 //! ```text
 //!  time │         ╱

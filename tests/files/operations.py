@@ -817,6 +817,22 @@ def record_lock_goes_with_any_close():
     return elsewhere(lambda: lock(os.open("k", os.O_RDWR), fcntl.F_WRLCK))
 
 @operation
+def record_lock_goes_with_the_close_of_another_kind():
+    def goes(flags):
+        fd = os.open(write("k"), os.O_RDWR)
+        lock(fd, fcntl.F_WRLCK)
+        os.close(os.open("k", flags))
+        gone = elsewhere(lambda: lock(os.open("k", os.O_RDWR), fcntl.F_WRLCK))
+        os.close(fd)
+        return gone
+    return goes(os.O_RDONLY), goes(os.O_WRONLY), goes(os.O_WRONLY | os.O_TRUNC)
+
+@operation
+def attributes_of_a_file_without_rights():
+    os.setxattr(write("a"), "user.a", b"1"), os.chmod("a", 0)
+    return os.getxattr("a", "user.a") if os.getuid() == 0 else None
+
+@operation
 def record_lock_goes_with_its_process():
     write("k")
     elsewhere(lambda: lock(os.open("k", os.O_RDWR), fcntl.F_WRLCK))

@@ -32,7 +32,7 @@ pub struct Held {
     /// Whether it may be locked against others: nothing that was told is believed without asking.
     pub is_shared: bool,
     /// Whether it was locked.
-    is_locked: bool,
+    pub is_locked: bool,
     /// Whether something of it was read or written.
     pub is_filled: bool,
     /// Until when attributes that were told are believed.

@@ -74,7 +74,8 @@ impl Files {
         let host = fstat(&path)?;
         // The guest's kernel serves the others itself.
         if FileType::from_raw_mode(host.st_mode) != FileType::RegularFile {
-            return Err(Errno::INVAL);
+            // Unless the name was that of a file a moment ago: then it is looked up anew.
+            return Err(if is_writable { Errno::STALE } else { Errno::INVAL });
         }
         if is_writable {
             let stamp = Stamp::of(&host);
@@ -117,16 +118,17 @@ impl Files {
         if !is_known {
             node.cached = Some(Cached { stamp, is_settled: is_settled(stamp.changed()) });
         }
+        let is_locked = node.held.is_locked;
         node.open.push(number);
         let mut answer = 0;
         if is_known || !is_writable {
             answer |= opened::KEEP_CACHE;
         }
-        // Through such a descriptor nothing is mapped for writing, so that nothing waits to be written when it is closed; its record
-        // locks go with the handle.
+        // Through such a descriptor nothing is mapped for writing, so that nothing waits to be written when it is closed; record
+        // locks that are set through it go with the handle. Those that are there already go when it is closed, so that must be heard of.
         let is_read = !wanted.intersects(OFlags::RWMODE);
         let is_made = wanted.contains(OFlags::WRONLY) && wanted.intersects(OFlags::TRUNC | OFlags::EXCL);
-        if is_read || is_made {
+        if (is_read || is_made) && !is_locked {
             answer |= opened::NO_FLUSH;
         }
         let appends = wanted.contains(OFlags::APPEND);

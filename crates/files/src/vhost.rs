@@ -12,6 +12,7 @@ use std::os::unix::net::UnixListener;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::thread;
+use std::time::{Duration, Instant};
 
 use rustix::fs::Mode;
 use vhost::vhost_user::message::{VhostUserProtocolFeatures, VhostUserVirtioFeatures};
@@ -32,6 +33,16 @@ const QUEUES: usize = 2;
 const QUEUE_SIZE: usize = 1024;
 /// Longest request: data and what stands before it.
 const MOST_REQUEST: usize = MOST_DATA + HEADER_BYTES + 4096;
+/// The server looks for the next request so long before it sleeps, as long as requests keep coming in that time. To be woken takes
+/// longer than most requests do, and so does waking: the guest leaves that out meanwhile. As KVM does it when a guest's CPU rests (the kernel's
+/// `Documentation/virt/kvm/halt-polling.rst`).
+const LINGER: Duration = Duration::from_micros(200);
+/// And no longer than this before it looks at the other queue.
+const LINGER_AT_MOST: Duration = Duration::from_millis(10);
+/// Who gave way for longer had somebody to give way to: the CPU is not the server's to rest on.
+const WANTED_BY_OTHERS: Duration = Duration::from_micros(100);
+/// It sleeps at once for so long then.
+const BACK_OFF: Duration = Duration::from_millis(100);
 /// Stack of such a thread: jobs are few calls deep.
 const STACK_BYTES: usize = 128 << 10;
 
@@ -50,6 +61,10 @@ struct Device {
     memory: Option<Memory>,
     has_event_index: bool,
     late: Sender<Late>,
+    /// When a queue was last found empty.
+    rested: Option<Instant>,
+    /// When somebody else last wanted the CPU on which it lingered.
+    wanted: Option<Instant>,
 }
 
 impl VhostUserBackendMut for Device {
@@ -89,11 +104,17 @@ impl VhostUserBackendMut for Device {
 
     fn handle_event(&mut self, event: u16, _: EventSet, rings: &[VringMutex], _: usize) -> io::Result<()> {
         let Some(ring) = rings.get(usize::from(event)) else { return Ok(()) };
+        let lingers = self.rested.is_some_and(|since| since.elapsed() < LINGER)
+            && self.wanted.is_none_or(|since| since.elapsed() > BACK_OFF);
         loop {
             if self.has_event_index {
                 ring.disable_notification().map_err(io::Error::other)?;
             }
             self.empty(ring)?;
+            if lingers {
+                self.linger(ring)?;
+            }
+            self.rested = Some(Instant::now());
             // What came in meanwhile has woken nobody.
             if !self.has_event_index || !ring.enable_notification().map_err(io::Error::other)? {
                 return Ok(());
@@ -103,14 +124,32 @@ impl VhostUserBackendMut for Device {
 }
 
 impl Device {
-    /// Does everything that stands in a queue.
-    fn empty(&mut self, ring: &VringMutex) -> io::Result<()> {
-        let Some(memory) = self.memory.clone() else { return Ok(()) };
-        loop {
+    /// Does what comes in one after the other, until nothing has for a while.
+    fn linger(&mut self, ring: &VringMutex) -> io::Result<()> {
+        let begun = Instant::now();
+        let mut since = begun;
+        while since.elapsed() < LINGER && begun.elapsed() < LINGER_AT_MOST {
+            if self.empty(ring)? > 0 {
+                since = Instant::now();
+            }
+            let yielded = Instant::now();
+            thread::yield_now();
+            if yielded.elapsed() > WANTED_BY_OTHERS {
+                self.wanted = Some(Instant::now());
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Does everything that stands in a queue, and says how much it was.
+    fn empty(&mut self, ring: &VringMutex) -> io::Result<usize> {
+        let Some(memory) = self.memory.clone() else { return Ok(0) };
+        for done in 0.. {
             let mut state = ring.get_mut();
             let chain = state.get_queue_mut().iter(memory.memory()).map_err(io::Error::other)?.next();
             drop(state);
-            let Some(chain) = chain else { return Ok(()) };
+            let Some(chain) = chain else { return Ok(done) };
             match self.answer(&chain) {
                 Answer::None => give_back(ring, &chain, &[]),
                 Answer::Now(answer) => give_back(ring, &chain, &answer),
@@ -122,6 +161,7 @@ impl Device {
                 }
             }?;
         }
+        Ok(0)
     }
 
     fn answer(&mut self, chain: &Chain) -> Answer {
@@ -166,7 +206,14 @@ pub fn serve(listener: UnixListener, folder: OwnedFd, trees: Vec<Tree>) -> io::R
     rustix::process::umask(Mode::empty());
     let (late, jobs) = channel();
     work(jobs)?;
-    let device = Device { files: Files::new(folder, trees), memory: None, has_event_index: false, late };
+    let device = Device {
+        files: Files::new(folder, trees),
+        memory: None,
+        has_event_index: false,
+        late,
+        rested: None,
+        wanted: None,
+    };
     let memory = GuestMemoryAtomic::new(GuestMemoryMmap::<()>::new());
     let device = Arc::new(Mutex::new(device));
     let other = |error: Error| io::Error::other(error.to_string());

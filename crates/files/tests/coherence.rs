@@ -119,3 +119,26 @@ fn memory_between_processes_is_one_kernels() {
     assert_eq!(number(&waiting.join().unwrap(), 4), 0);
     assert_eq!(guest.lock(node, handle, 2, READ_LOCK, 0), Err(11));
 }
+
+#[test]
+fn a_name_that_became_a_link_is_looked_up_anew() {
+    let mut guest = Guest::new();
+    fs::write(guest.path("0/a"), "content").unwrap();
+    fs::write(guest.path("0/b"), "other").unwrap();
+    let node = guest.walk("0/a");
+    fs::remove_file(guest.path("0/a")).unwrap();
+    std::os::unix::fs::symlink("b", guest.path("0/a")).unwrap();
+    assert_eq!(guest.open(node, 0).err(), Some(STALE));
+}
+
+#[test]
+fn a_locked_file_tells_of_each_close() {
+    const NO_FLUSH: u32 = 1 << 5;
+    let mut guest = Guest::new();
+    fs::write(guest.path("0/a"), "content").unwrap();
+    let node = guest.walk("0/a");
+    let (handle, flags) = guest.open(node, 0).unwrap();
+    assert_eq!(flags & NO_FLUSH, NO_FLUSH);
+    assert_eq!(guest.lock(node, handle, 1, 0, 0), Ok(()));
+    assert_eq!(guest.open(node, 0).unwrap().1 & NO_FLUSH, 0);
+}

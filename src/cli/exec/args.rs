@@ -23,13 +23,18 @@ are refused (in the throw-away layer they work). Called by root, it has root's o
 use, not root's power over the files of others. Locks are the host's; sockets and FIFOs have both ends in the partition. \
 All of it, call by call: docs/partitions.md.
 
-The image of --image is unpacked once into the cache folder and never changed: what the program changes of it is thrown away. \
+--save DIR keeps what the program changes elsewhere, instead of throwing it away: the next one with DIR finds it, over the same \
+system, tree or image and no other, one at a time. What it synced is there whatever is killed; what the host could not keep is a failure \
+(125). The size of DIR (--save-size, settled when it is made) is that of a disk to the program: ENOSPC. Owners and set-ID bits in it are the \
+partition's alone.
+
+The image of --image is unpacked once into the cache folder and never changed: what the program changes of it is thrown away, unless --save keeps it. \
 Names of --user are the image's own. What is after -- stands for its arguments (Cmd), behind its program if it has one \
 (Entrypoint); of this command's environment it has TERM with -t, and what --env, --env-file and --env-all name.
 
 The first machine of a kind (CPUs, memory, kernel) is saved in the cache folder when it has booted, before it is told its program; later ones are \
-made from that, in a fraction of the time, each with its own time and random numbers. Not with disks, networks, huge pages, memory nodes \
-or --files none; --cold does without, and --report says which way it was.
+made from that, in a fraction of the time, each with its own time and random numbers. Not with disks, networks, huge pages, memory nodes, \
+--save or --files none; --cold does without, and --report says which way it was.
 
 Standard input is read as the program runs, also when the program does not want it: < /dev/null. Signals are the \
 program's: INT, TERM, HUP, QUIT, USR1, USR2, WINCH, TSTP and CONT. Ctrl-Z stops it and then this command; the guest \
@@ -44,6 +49,7 @@ Examples:
   bulkhead exec --files none -- ./static-program
   bulkhead exec --image oci:docker.io/library/alpine:3.20 -t -- sh
   bulkhead exec --volume data:/var/lib/db -- ./db
+  bulkhead exec --save ./state --image oci:docker.io/library/debian:12 --net user -- apt-get update
   bulkhead exec --net plant/control -- curl http://db:8080/
   bulkhead exec --port 8080:80 --ro /srv/www -- ./web-server
   bulkhead exec --env-file job.env --secret token=/etc/job/token -- ./job
@@ -75,7 +81,7 @@ pub struct ExecArgs {
     /// Run it in a partition of a set that is up, beside its own program, as that one's user with its files and variables (-t,
     /// --env, --workdir and --user alone go with it)
     #[arg(long = "in", value_name = "[SET/]PARTITION",
-          conflicts_with_all = ["ResourceArgs", "EngineArgs", "ToolArgs", "cold", "report", "files", "image", "bind", "volume", "net", "port", "secret", "hostname", "disk", "ro", "rw",
+          conflicts_with_all = ["ResourceArgs", "EngineArgs", "ToolArgs", "cold", "report", "files", "image", "bind", "volume", "save", "net", "port", "secret", "hostname", "disk", "ro", "rw",
                                 "env_all", "env_clear"])]
     pub inside: Option<String>,
     /// Give it a terminal, of this one's size
@@ -189,6 +195,13 @@ pub struct SightArgs {
     /// repeated; see bulkhead volume)
     #[arg(long, value_name = "NAME:PATH")]
     pub volume: Vec<VolumeSpec>,
+    /// Keep what it changes of its files in DIR, made when it is not there, instead of throwing it away: what is started with the same
+    /// DIR over the same system, tree or image finds it. One at a time
+    #[arg(long, value_name = "DIR")]
+    pub save: Option<PathBuf>,
+    /// Most that DIR holds, settled when it is made [default: 16GiB]
+    #[arg(long, value_name = "SIZE", requires = "save")]
+    pub save_size: Option<String>,
     /// Its network: none, a way out through the host's sockets (its loopback included), or one of a set that is up, where it finds the set's
     /// partitions by name
     #[arg(long, value_name = "none|user|SET/NETWORK", default_value = "none")]

@@ -9,7 +9,9 @@ use anyhow::{Context, Result};
 use serde::Serialize;
 
 use crate::cli::output;
-use crate::model::partition::{CardSpec, Difference, DiskSpec, Given, PartitionSpec, Resources, Victim};
+use crate::model::partition::{
+    CardSpec, Content, Difference, DiskSpec, Given, LayerSpec, PartitionSpec, Resources, Victim,
+};
 use crate::model::units::Nanos;
 use crate::partition::place::differences;
 use crate::partition::run::{Event, Outcome};
@@ -48,6 +50,7 @@ struct Asked<'a> {
     resources: &'a Resources,
     disks: &'a [DiskSpec],
     cards: &'a [CardSpec],
+    save: Option<&'a LayerSpec>,
 }
 
 impl Seen {
@@ -81,7 +84,11 @@ impl Seen {
             Outcome::Ended(_) => (None, [].as_slice()),
             Outcome::Failed(failed) => (Some(failed.reason.as_str()), failed.console.as_slice()),
         };
-        let asked = Asked { resources: &spec.resources, disks: &spec.disks, cards: &spec.cards };
+        let save = match &spec.content {
+            Content::Program(program) => program.layer.as_ref(),
+            Content::Image => None,
+        };
+        let asked = Asked { resources: &spec.resources, disks: &spec.disks, cards: &spec.cards, save };
         let given = self.given.as_ref();
         let differences =
             given.map(|given| differences(&spec.resources, &spec.disks, given)).unwrap_or_default();

@@ -6,12 +6,12 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, anyhow};
 
-use super::args::{ExecArgs, Net, ProgramArgs, ResourceArgs};
+use super::args::{ExecArgs, Net, ProgramArgs, ResourceArgs, SightArgs};
 use super::terminal;
 use crate::cli::output;
 use crate::model::partition::{
-    Bind, CardSpec, Content, DiskSpec, Files, ImageRef, PartitionSpec, Priority, Program, Resources,
-    SecretSpec, UserIds, Volume, VolumeSpec, Word, boots_with, is_name,
+    Bind, CardSpec, Content, DiskSpec, Files, ImageRef, LayerSpec, PartitionSpec, Priority, Program,
+    Resources, SecretSpec, UserIds, Volume, VolumeSpec, Word, boots_with, fits_layer, is_name,
 };
 use crate::model::units::{Bytes, Mebibytes};
 use crate::partition::image::{Around, Image, Ready, Wishes, ready};
@@ -111,6 +111,7 @@ fn with_sight(args: &ExecArgs, program: Program) -> Result<Program> {
     Ok(Program {
         binds: sight.bind.iter().map(bind).collect::<Result<_>>()?,
         volumes: volumes(&sight.volume)?,
+        layer: layer(sight)?,
         terminal: args.terminal.then(terminal::size),
         hostname: Some(hostname(sight.hostname.as_deref())?),
         limits: limits::own(),
@@ -147,6 +148,16 @@ pub fn given(command: &[OsString], args: &ProgramArgs, files: Files) -> Result<P
         writable: args.rw.iter().map(|path| absolute(path)).collect::<Result<_>>()?,
         ..Program::default()
     })
+}
+
+/// Where its changes are kept.
+fn layer(sight: &SightArgs) -> Result<Option<LayerSpec>> {
+    let Some(folder) = &sight.save else { return Ok(None) };
+    let most = |text: &String| {
+        fits_layer(size("--save-size", text, 1)?).map_err(|problem| anyhow!("--save-size {text}: {problem}"))
+    };
+    let size_mib = sight.save_size.as_ref().map(most).transpose()?;
+    Ok(Some(LayerSpec { folder: absolute(folder)?, size_mib }))
 }
 
 /// Where its volumes lie.

@@ -10,6 +10,7 @@
 mod env_file;
 mod given;
 mod image;
+mod layer;
 pub mod network;
 mod port;
 mod program;
@@ -22,6 +23,7 @@ mod wire;
 pub use env_file::*;
 pub use given::*;
 pub use image::*;
+pub use layer::*;
 pub use port::*;
 pub use program::*;
 pub use resources::*;

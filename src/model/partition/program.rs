@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use super::layer::LayerSpec;
 use super::volume::Volume;
 
 /// Bytes as the user typed them: words of a command line need not be text.
@@ -23,6 +24,10 @@ pub struct Program {
     pub user: UserIds,
     /// The file tree it sees.
     pub files: Files,
+    /// Digest of the manifest of the container's image that this tree is the root of.
+    pub image: Option<String>,
+    /// Where what it changes of this tree is kept; else it is thrown away.
+    pub layer: Option<LayerSpec>,
     /// Folders and files of the host that it sees besides the system's own, read-only, under their own paths. Only with
     /// [`Files::System`].
     #[serde(default)]
@@ -77,7 +82,7 @@ pub struct UserIds {
     pub groups: Vec<u32>,
 }
 
-/// The file tree a program sees. It can change nothing of it: changes go to a throw-away layer in the guest's memory.
+/// The file tree a program sees. It can change nothing of it: changes go to a layer, a throw-away one in the guest's memory or a saved one.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Files {

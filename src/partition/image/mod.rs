@@ -48,6 +48,8 @@ pub enum Ready {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Image {
     root: PathBuf,
+    /// Of its manifest.
+    digest: String,
     config: Config,
 }
 
@@ -84,7 +86,8 @@ pub fn ready(wanted: &ImageRef, around: &mut Around<'_>) -> Result<Ready, String
     let layout = Layout::open(&folder).map_err(failed)?;
     let chosen = layout.choose(name.as_deref(), &Platform::own()).map_err(failed)?;
     let root = trees::tree_of(wanted, &layout, &chosen, around)?;
-    Ok(Ready::Image(Box::new(Image { root, config: chosen.config })))
+    let digest = chosen.digest.to_string();
+    Ok(Ready::Image(Box::new(Image { root, digest, config: chosen.config })))
 }
 
 /// Folder, and the name of an image in it, if there is one behind a colon.
@@ -139,6 +142,7 @@ impl Image {
             workdir: Path::new("/").join(workdir),
             user: found.ids,
             files: Files::Tree(self.root.clone()),
+            image: Some(self.digest.clone()),
             ..Program::default()
         })
     }
@@ -202,7 +206,7 @@ mod tests {
         let text = r#"{"architecture":"a","os":"l","config":{"Entrypoint":["/e"],"Cmd":["c"],"Env":["A=1","B=2"],
             "WorkingDir":"w","User":"app"}}"#;
         let config = images::read_config(text.as_bytes()).unwrap();
-        let image = Image { root: root.path().to_owned(), config };
+        let image = Image { root: root.path().to_owned(), digest: "sha256:0".to_owned(), config };
         let value = |program: &Program, name: &str| {
             let found = program.env.iter().filter(|(known, _)| known == name.as_bytes());
             found.map(|(_, value)| String::from_utf8_lossy(value).into_owned()).collect::<Vec<_>>()

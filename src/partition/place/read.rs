@@ -17,6 +17,7 @@ use super::topology::text;
 use crate::model::partition::{Given, GivenCpu, GivenDisk, GivenMemory};
 use crate::model::units::Bytes;
 use crate::platforms::vm::guest_memory;
+use crate::platforms::vm::qemu::LAYER_DRIVE;
 use crate::platforms::vm::qmp::Qmp;
 
 /// Where cgroups are mounted by convention.
@@ -56,9 +57,11 @@ fn memory(pid: u32, control: &mut Qmp) -> Result<GivenMemory, String> {
     Ok(guest_memory::on_host(pid, guest)?.unwrap_or_else(without))
 }
 
-/// In the order of their making; zero is QEMU's word for no limit.
+/// In the order of their making, without that of a saved layer, which nobody limits; zero is QEMU's word for no limit.
 fn disks(answer: &Value) -> Vec<GivenDisk> {
-    let inserted = answer.as_array().into_iter().flatten().filter_map(|device| device.get("inserted"));
+    let is_asked = |device: &&Value| device.get("device").and_then(Value::as_str) != Some(LAYER_DRIVE);
+    let devices = answer.as_array().into_iter().flatten().filter(is_asked);
+    let inserted = devices.filter_map(|device| device.get("inserted"));
     let limit = |disk: &Value, name: &str| disk.get(name).and_then(Value::as_u64).filter(|limit| *limit > 0);
     inserted
         .map(|disk| GivenDisk {
@@ -76,8 +79,8 @@ mod tests {
 
     #[test]
     fn qemus_answers_are_understood() {
-        let answer =
-            json!([{ "inserted": { "bps": 1000, "iops": 0 } }, { "device": "empty" }, { "inserted": {} }]);
+        let answer = json!([{ "inserted": { "bps": 1000, "iops": 0 } }, { "device": "empty" }, { "inserted": {} },
+                   { "device": "layer", "inserted": {} }]);
         let limited = GivenDisk { bytes_per_s: Some(Bytes::from_bytes(1000)), operations_per_s: None };
         assert_eq!(disks(&answer), [limited, GivenDisk::default()]);
     }

@@ -14,7 +14,7 @@ use super::opened::{check_opened, no_rights_within};
 use super::{Failed, lookup};
 use crate::model::partition::{CardSpec, Content, DiskSpec, Files, PartitionSpec, Program, is_name};
 use crate::model::units::Mebibytes;
-use crate::partition::{given_files, place};
+use crate::partition::{given_files, layer, place};
 use crate::platforms::vm::guest::{MOST_SECTIONS, SECRETS};
 
 /// Most bytes of words and environment together: Linux takes no more with the usual stack.
@@ -39,7 +39,10 @@ pub fn check(spec: &PartitionSpec) -> Result<(), Failed> {
         return Err(Failed::own("an image was to be booted, but there is no disk"));
     }
     let trees = match &spec.content {
-        Content::Program(program) => program.writable.len() + program.binds.len() + program.volumes.len(),
+        Content::Program(program) => {
+            let trees = program.writable.len() + program.binds.len() + program.volumes.len();
+            trees + usize::from(program.layer.is_some())
+        }
         Content::Image => 0,
     };
     let devices = trees + spec.disks.len() + spec.cards.iter().map(plugs).sum::<usize>();
@@ -52,7 +55,8 @@ pub fn check(spec: &PartitionSpec) -> Result<(), Failed> {
     let most = MOST_DEVICES - sections.saturating_sub(FREE_PLACES);
     if devices > most {
         return Err(Failed::own(format!(
-            "a partition may have {most} opened paths, binds, volumes, disks and cards together, these are {devices}"
+            "a partition may have {most} opened paths, binds, volumes, disks (a saved layer is one) and cards together, these are \
+             {devices}"
         )));
     }
     if spec.content == Content::Image && !spec.ports.is_empty() {
@@ -101,11 +105,17 @@ fn check_program(program: &Program, memory: Mebibytes) -> Result<(), Failed> {
     check_binds(program)?;
     check_volumes(program)?;
     check_secrets(program)?;
+    layer::check(program).map_err(Failed::own)?;
     if !program.workdir.is_absolute() {
         let shown = program.workdir.display();
         return Err(Failed::own(format!("the folder to start in must be an absolute path, got \"{shown}\"")));
     }
-    let found = lookup::program(program)?;
+    // What a saved layer holds only the partition can tell.
+    let is_saved = program.layer.is_some();
+    let found = match lookup::program(program) {
+        Err(_) if is_saved => None,
+        found => found?,
+    };
     let alone = program.files == Files::None;
     if let (Some(found), true) = (&found, alone) {
         check_alone(&found.host, memory)?;
@@ -116,7 +126,7 @@ fn check_program(program: &Program, memory: Mebibytes) -> Result<(), Failed> {
         let path = lookup::resolve(lookup::root_of(program), &program.workdir);
         path.is_some_and(|path| path.is_dir())
     };
-    if !alone && !is_covered && !there() {
+    if !alone && !is_saved && !is_covered && !there() {
         let shown = program.workdir.display();
         return Err(Failed::own(format!("the folder to start in, {shown}, is not there")));
     }

@@ -15,6 +15,7 @@ use super::talk::{Beginning, Happened, Talk};
 use super::tools::{named, tools};
 use super::{Event, Failed, Order, Orders, Outcome, Streams, Surroundings, engine, parked, sections};
 use crate::model::partition::{Content, Difference, PartitionSpec, PortSpec, ProgramEnd};
+use crate::partition::layer::{self, Layer};
 use crate::partition::network::watch::watch;
 use crate::partition::place;
 use crate::partition::session::{self, Hub};
@@ -62,6 +63,7 @@ fn launch(
     check_own_folder(spec, around)?;
     let _in_use = take_volumes(spec)?;
     let ports = session::bind_ports(&spec.ports).map_err(Failed::own)?;
+    let layer = take_layer(spec)?;
     let channel = channel();
     let inbox = Inbox::open(orders, channel.0.clone()).map_err(|error| Failed::own(error.to_string()))?;
     let named = named(around);
@@ -72,7 +74,7 @@ fn launch(
         Engine::Tcg => BOOT_DEADLINE_TCG,
     });
     let takes_sessions = around.door.is_some() || !ports.is_empty();
-    let making = Making { spec, around, tools: &tools, engine, takes_sessions };
+    let making = Making { spec, around, tools: &tools, engine, takes_sessions, layer: layer.as_ref() };
     let short = parked::begin(&making, boot, &inbox.cancel, tell)?;
     if let (None, Some(interrupted)) = (&short, is_interrupted(&inbox.cancel, &channel.1)) {
         return Err(interrupted);
@@ -107,6 +109,13 @@ fn launch(
 fn take_volumes(spec: &PartitionSpec) -> Result<Vec<File>, Failed> {
     let Content::Program(program) = &spec.content else { return Ok(Vec::new()) };
     volume::take(&program.volumes, &program.user).map_err(Failed::own)
+}
+
+/// There, and nobody else's as long as what comes of it is kept.
+fn take_layer(spec: &PartitionSpec) -> Result<Option<Layer>, Failed> {
+    let Content::Program(program) = &spec.content else { return Ok(None) };
+    let holder = format!("partition {} of process {}", spec.name, std::process::id());
+    layer::take(program, &holder).map_err(Failed::own)
 }
 
 /// The order that ended what was tried so far.
@@ -165,6 +174,8 @@ pub struct Making<'a> {
     pub engine: Engine,
     /// Whether others than its program are let in.
     pub takes_sessions: bool,
+    /// What its program's changes are kept on.
+    pub layer: Option<&'a Layer>,
 }
 
 /// A machine that was created, and our ends of its sockets.
@@ -191,6 +202,10 @@ impl Making<'_> {
     fn usual(&self) -> Result<Created, Failed> {
         let (around, tools) = (self.around, self.tools);
         let mut made = assemble(self.spec, &around.names, tools.modules.files, self.takes_sessions)?;
+        let (extras, inherited) = (&mut made.extras, &mut made.inherited);
+        self.layer
+            .map_or(Ok(()), |layer| layer.attach(extras, inherited))
+            .map_err(|error| not_started(&error))?;
         let config = std::mem::take(&mut made.config);
         let initramfs = payload::build_with(&tools.program, &tools.modules, config, made.alone.as_deref())
             .map_err(|error| not_started(&error))?;
@@ -333,6 +348,11 @@ impl Created {
         self.machine.end();
         failed.console = self.machine.console_tail();
         if let Some(advice) = sections::advice(&spec.sections, &failed.console) {
+            failed.reason = format!("{}; {advice}", failed.reason);
+        }
+        if let Content::Program(program) = &spec.content
+            && let Some(advice) = layer::advice(program, &failed.console)
+        {
             failed.reason = format!("{}; {advice}", failed.reason);
         }
         failed

@@ -1,4 +1,4 @@
-//! Which folders are this program's own: memory of channels, what a run wrote, where a set is kept. What is written there
+//! Which folders are this program's own: memory of channels, what a run wrote, where a set is kept, saved layers. What is written there
 //! other partitions depend on, and a later call undoes what stands there: no guest is given them.
 
 use std::fs::{self, Metadata};
@@ -7,11 +7,14 @@ use std::path::{Path, PathBuf};
 
 use nix::unistd::geteuid;
 
+use crate::partition::layer;
 use crate::platforms::ledger::FILE_NAME as LEDGER_FILE;
 use crate::platforms::sweep::{OUR_PREFIX, SHARED_MEMORY};
 
 /// Both lie in the folder of a set (`partition/set/folder.rs`).
 const FILES_OF_A_SET: [&str; 2] = ["set.json", "lock"];
+/// Both lie in that of a saved layer.
+const FILES_OF_A_LAYER: [&str; 2] = [layer::IMAGE, layer::RECORD];
 
 /// Whether a folder is one that this program has made for itself: in the temporary folder, in memory, or what a run or a set
 /// wrote.
@@ -44,5 +47,6 @@ fn is_named_so(folder: &Path) -> bool {
 
 fn holds_our_files(folder: &Path) -> bool {
     let holds = |name: &str| folder.join(name).is_file();
-    holds(LEDGER_FILE) || FILES_OF_A_SET.iter().all(|name| holds(name))
+    let holds_all = |names: [&str; 2]| names.into_iter().all(holds);
+    holds(LEDGER_FILE) || holds_all(FILES_OF_A_SET) || holds_all(FILES_OF_A_LAYER)
 }

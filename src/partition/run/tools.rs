@@ -6,11 +6,11 @@ use std::path::Path;
 use super::{Failed, Surroundings};
 use crate::model::experiment::PlatformSpec;
 use crate::model::names::PlatformKind;
-use crate::model::partition::PartitionSpec;
 use crate::model::partition::set::Tools;
+use crate::model::partition::{Content, PartitionSpec};
 use crate::partition::network::cards;
 use crate::platforms::vm::modules::ModulesError;
-use crate::platforms::vm::payload::GuestModules;
+use crate::platforms::vm::payload::{DISKS, GuestModules, SAVED_LAYER};
 use crate::platforms::vm::toolbox::{Toolbox, Unavailable};
 
 /// Whether QEMU, a kernel and the modules that these partitions need are on this host.
@@ -76,7 +76,7 @@ fn in_words(unavailable: &Unavailable) -> Failed {
 /// For what a partition needs modules.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct Needs {
-    disks: bool,
+    disks: &'static [&'static str],
     /// Nobody is there to serve its files but QEMU.
     is_alone: bool,
     cards: Vec<&'static str>,
@@ -85,7 +85,13 @@ struct Needs {
 impl Needs {
     fn of(spec: &PartitionSpec) -> Result<Self, Failed> {
         let cards = cards(&spec.cards).map_err(Failed::own)?.modules;
-        Ok(Self { disks: !spec.disks.is_empty(), is_alone: false, cards })
+        let is_saved = matches!(&spec.content, Content::Program(program) if program.layer.is_some());
+        let disks = match (is_saved, spec.disks.is_empty()) {
+            (true, _) => SAVED_LAYER,
+            (false, false) => DISKS,
+            (false, true) => &[],
+        };
+        Ok(Self { disks, is_alone: false, cards })
     }
 
     fn modules(&self, folder: Option<&Path>) -> Result<GuestModules, ModulesError> {

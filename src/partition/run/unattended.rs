@@ -46,6 +46,15 @@ pub fn can_be_left_alone(spec: &PartitionSpec) -> Result<(), Failed> {
             volume.name
         )));
     }
+    if let Content::Program(program) = &spec.content
+        && let Some(layer) = &program.layer
+    {
+        return Err(Failed::own(format!(
+            "saved layer {}: nobody would hold it against a second partition that writes to it under another manager: open a folder \
+             with rw",
+            layer.folder.display()
+        )));
+    }
     let opened = single_files(spec)?;
     let Some(file) = opened.first() else { return Ok(()) };
     let shown = file.display();

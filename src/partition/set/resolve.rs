@@ -10,8 +10,8 @@ use crate::model::partition::set::{
     SwitchCharge, Tools, USER_NETWORK, Wiring, ascending,
 };
 use crate::model::partition::{
-    Bind, CardSpec, Content, Files, ImageEntry, NumberList, PartitionSpec, Priority, Program, Resources,
-    SecretSpec, SectionSpec, Volume, Word,
+    Bind, CardSpec, Content, Files, ImageEntry, LayerSpec, NumberList, PartitionSpec, Priority, Program,
+    Resources, SecretSpec, SectionSpec, Volume, Word,
 };
 use crate::model::units::Bytes;
 use crate::partition::given_files;
@@ -224,6 +224,10 @@ fn content(name: &str, entry: &PartitionEntry, images: &Images, faults: &mut Fau
     };
     Some(Content::Program(Box::new(Program {
         volumes: volumes(name, entry, faults)?,
+        layer: entry
+            .save
+            .as_ref()
+            .map(|folder| LayerSpec { folder: folder.clone(), size_mib: entry.save_size_mib }),
         writable: entry.rw.clone(),
         binds: entry.bind.iter().map(bind).collect(),
         hostname: entry.hostname.clone(),

@@ -23,7 +23,7 @@ const PARTS: &str = "BULKHEAD_PARTS";
 /// The set with each of its jobs split over the memory nodes of `host`.
 ///
 /// # Errors
-/// A partition that cannot be split: it boots an image, has a disk, a number in a network, a channel, or asks for more
+/// A partition that cannot be split: it boots an image, has a disk, a saved layer, a number in a network, a channel, or asks for more
 /// than there is.
 pub fn over_nodes(set: &PartitionSet, host: &HostTopology) -> Result<PartitionSet, Fault> {
     if let Some(channel) = set.channels.keys().next() {
@@ -71,6 +71,9 @@ fn parts(
     }
     if !entry.disks.is_empty() {
         return Err(fault("disk", unsplittable("a partition with a disk of its own")));
+    }
+    if entry.save.is_some() {
+        return Err(fault("save", unsplittable("a partition with a saved layer")));
     }
     if entry.cards.iter().any(|card| card.number.is_some()) {
         return Err(fault("card", unsplittable("a partition with a number in a network")));
@@ -139,6 +142,8 @@ mod tests {
     fn what_cannot_be_split_is_named_with_its_line() {
         let image = split("[partition.a]\nimage = true\ndisk = [{ file = \"/x\" }]\n").unwrap_err();
         assert!(image.contains("partition.a.image") && image.contains("line 2"), "{image}");
+        let saved = split("[partition.a]\nprogram = [\"/bin/true\"]\nsave = \"/x\"\n").unwrap_err();
+        assert!(saved.contains("partition.a.save") && saved.contains("line 3"), "{saved}");
         let many = split("[partition.a]\nprogram = [\"/bin/true\"]\ncpus = 200\n").unwrap_err();
         assert!(many.contains("wanted 200 CPUs") && many.contains("line 3"), "{many}");
     }

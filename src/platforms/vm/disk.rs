@@ -18,6 +18,8 @@ use crate::platforms::storage::Held;
 
 /// What the file system itself takes, its journal included, beside the room that was asked for.
 const FILE_SYSTEM_BYTES: u64 = 48 * 1024 * 1024;
+/// Lazy initialisation is off: it would write in the background while the probe measures.
+const AT_ONCE: [&str; 4] = ["-m", "0", "-E", "lazy_itable_init=0,lazy_journal_init=0,nodiscard"];
 
 /// A guest's disk. An image is removed when dropped, a device given back.
 #[derive(Debug)]
@@ -43,7 +45,7 @@ impl DiskImage {
             in_context(&error, &format!("disk image {} of {bytes} bytes", path.display()))
         })?;
         if let Some(mke2fs) = mke2fs {
-            make_file_system(mke2fs, &path)?;
+            make_file_system(mke2fs, &AT_ONCE, &path)?;
             image.content = GuestDisk::Ext4;
         } else {
             image.notes.push("mke2fs was not found: the guest's disk has no file system".to_owned());
@@ -108,10 +110,14 @@ fn reserve(path: &Path, bytes: u64) -> io::Result<()> {
     }
 }
 
-/// Lazy initialisation is off: it would write in the background while the probe measures.
-fn make_file_system(mke2fs: &Path, image: &Path) -> io::Result<()> {
+/// Makes an ext4 file system in a file.
+///
+/// # Errors
+/// What `mke2fs` says.
+pub fn make_file_system(mke2fs: &Path, options: &[&str], image: &Path) -> io::Result<()> {
     let output = Command::new(mke2fs)
-        .args(["-q", "-t", "ext4", "-F", "-m", "0", "-E", "lazy_itable_init=0,lazy_journal_init=0,nodiscard"])
+        .args(["-q", "-t", "ext4", "-F"])
+        .args(options)
         .arg(image)
         .env("MKE2FS_SYNC", "0")
         .stdin(Stdio::null())

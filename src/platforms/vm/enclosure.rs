@@ -103,6 +103,7 @@ fn size_limits(
         let size = fs::metadata(&disk.image).map_err(|error| about(&disk.image, &error))?.len();
         longest = longest.max(size);
     }
+    longest = extras.layer.iter().map(|layer| layer.bytes.get()).fold(longest, u64::max);
     Ok(Some(SizeLimits { longest, own }))
 }
 

@@ -23,6 +23,8 @@ pub const ERROR_PORT: &str = "bulkhead.err";
 pub const SESSIONS_PORT: &str = "bulkhead.sessions";
 /// By which the guest finds the host's files over virtio-fs.
 pub const FILES_TAG: &str = "files";
+/// Serial number by which the guest finds the disk of its saved layer.
+pub const LAYER_SERIAL: &str = "bulkhead-layer";
 /// Where the program's own file is, when it is all that its partition has.
 pub const PROGRAM_PATH: &str = "/program";
 /// Where the guest's disk is mounted.
@@ -131,7 +133,7 @@ pub struct GuestProgram {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Root {
-    /// The file tree with this tag, under a throw-away layer.
+    /// The file tree with this tag, under a layer of its own.
     Tree(String),
     /// Nothing but the file at [`PROGRAM_PATH`], which appears at this path.
     Alone(PathBuf),

@@ -17,6 +17,10 @@ use crate::model::platform::DiskBus;
 
 /// Where the section headers' place, size and number are in a 64-bit ELF header.
 const SECTION_FIELDS: [std::ops::Range<usize>; 2] = [40..48, 60..64];
+/// What a program's guest needs for disks.
+pub const DISKS: &[&str] = &["virtio_blk"];
+/// What it needs for a saved layer.
+pub const SAVED_LAYER: &[&str] = &["virtio_blk", "ext4"];
 
 /// Modules a guest needs, and what they allow.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -63,11 +67,11 @@ impl GuestModules {
         Ok(Self { link, disk, device, ..Self::default() })
     }
 
-    /// Those of a guest that runs a program: file trees, disks if it has them, and what its cards need.
+    /// Those of a guest that runs a program: file trees, and what its disks and cards need.
     ///
     /// # Errors
     /// Some are missing, or damaged; there is no program without `virtio_console`.
-    pub fn for_program(folder: Option<&Path>, disks: bool, cards: &[&str]) -> Result<Self, ModulesError> {
+    pub fn for_program(folder: Option<&Path>, disks: &[&str], cards: &[&str]) -> Result<Self, ModulesError> {
         let Some(folder) = folder else { return Ok(Self::default()) };
         let tree = ModuleTree::open(folder)?;
         let files = if tree.has("virtiofs") { FileDevice::VirtioFs } else { FileDevice::Plan9 };
@@ -78,7 +82,11 @@ impl GuestModules {
     ///
     /// # Errors
     /// See [`Self::for_program`].
-    pub fn for_lone_qemu(folder: Option<&Path>, disks: bool, cards: &[&str]) -> Result<Self, ModulesError> {
+    pub fn for_lone_qemu(
+        folder: Option<&Path>,
+        disks: &[&str],
+        cards: &[&str],
+    ) -> Result<Self, ModulesError> {
         let Some(folder) = folder else { return Ok(Self::default()) };
         Self::with_files(&ModuleTree::open(folder)?, FileDevice::Plan9, disks, cards)
     }
@@ -86,7 +94,7 @@ impl GuestModules {
     fn with_files(
         tree: &ModuleTree,
         files: FileDevice,
-        disks: bool,
+        disks: &[&str],
         cards: &[&str],
     ) -> Result<Self, ModulesError> {
         let link = tree.closure(&["virtio_pci", "virtio_console"], &[])?;
@@ -94,9 +102,7 @@ impl GuestModules {
             FileDevice::VirtioFs => vec!["virtiofs", "overlay"],
             FileDevice::Plan9 => vec!["9pnet_virtio", "9p", "overlay"],
         };
-        if disks {
-            roots.push("virtio_blk");
-        }
+        roots.extend(disks);
         let program = tree.closure(&roots, &link)?;
         let loaded = [link.as_slice(), &program].concat();
         let nic = if cards.is_empty() { Vec::new() } else { tree.closure(cards, &loaded)? };

@@ -14,7 +14,7 @@
 //! Each source takes from the pool what is still there, so no time is given away twice and never more than was lost.
 //! Sources 3 to 6 are limits set by the kernel's counters, laid on the gaps they fit best: which gap was whose is not
 //! known without a tracer. The evidence says on which counter each rests. Wake-ups that came late and operations of a disk
-//! that stalled have counters of their own beside each of the longest: see [`late`].
+//! that stalled have counters of their own beside each of the longest: see `late`.
 
 mod here;
 mod late;

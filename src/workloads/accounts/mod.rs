@@ -5,7 +5,7 @@
 //!       └ (asked for) tracer on ───────── tracer off ┘
 //! ```
 //!
-//! Files of `/proc` are parsed by pure functions over their text ([`table`], [`steal`], [`devices`], [`trace_text`]); what a
+//! Files of `/proc` are parsed by pure functions over their text ([`table`], `steal`, `devices`, `trace_text`); what a
 //! container or a guest hides is written down as unknown, with the reason.
 
 mod devices;

@@ -10,7 +10,7 @@ use super::{
 };
 use crate::model::names::nearest;
 use crate::model::partition::{
-    ImageEntry, ImageRef, LEAST_MEMORY, LONGEST_NAME, NumberList, boots_with, is_name,
+    ImageEntry, ImageRef, LEAST_MEMORY, LONGEST_NAME, NumberList, boots_with, fits_layer, is_name,
 };
 use crate::model::units::Bytes;
 
@@ -50,6 +50,7 @@ impl PartitionSet {
         faults.note(ascending(&self.partitions).map(drop));
         self.check_realtime(&mut faults);
         self.check_disks(&mut faults);
+        self.check_layers(&mut faults);
         self.check_ports(&mut faults);
         self.wire(&mut faults);
         faults.into()
@@ -185,6 +186,19 @@ impl PartitionSet {
             }
         }
     }
+
+    /// A saved layer is one partition's.
+    fn check_layers(&self, faults: &mut Faults) {
+        let mut users: BTreeMap<&Path, &str> = BTreeMap::new();
+        for (name, entry) in &self.partitions {
+            let Some(folder) = &entry.save else { continue };
+            if let Some(other) = users.insert(folder, name) {
+                let problem =
+                    format!("{} keeps what \"{other}\" changes: name another folder", folder.display());
+                faults.add(&["partition", name, "save"], problem);
+            }
+        }
+    }
 }
 
 impl PartitionEntry {
@@ -248,6 +262,7 @@ impl PartitionEntry {
             ("rw", !self.rw.is_empty()),
             ("bind", !self.bind.is_empty()),
             ("volumes", !self.volumes.is_empty()),
+            ("save", self.save.is_some()),
             ("workdir", self.workdir != usual.workdir),
             ("user", self.user.is_some()),
             ("env", !self.env.is_empty()),
@@ -316,6 +331,7 @@ impl PartitionEntry {
         faults.note(absolute(&at("workdir"), &self.workdir));
         self.ro.iter().for_each(|path| faults.note(absolute(&at("ro"), path)));
         self.rw.iter().for_each(|path| faults.note(absolute(&at("rw"), path)));
+        self.check_save(name, faults);
         for bind in &self.bind {
             let Some((from, to)) = bind.split_once(':') else {
                 let problem = format!("wanted \"/on/the/host:/in/the/partition\", got \"{bind}\"");
@@ -327,6 +343,28 @@ impl PartitionEntry {
         }
         if self.user.as_ref().is_some_and(String::is_empty) {
             faults.add(&at("user"), "wanted the name or number of a user");
+        }
+    }
+
+    fn check_save(&self, name: &str, faults: &mut Faults) {
+        let at = |key: &'static str| ["partition", name, key];
+        if let Some(folder) = &self.save {
+            faults.note(absolute(&at("save"), folder));
+            if self.files == "none" && matches!(self.image, ImageEntry::Disk(_)) {
+                faults.add(
+                    &at("save"),
+                    "keeps what a program changes of its files, and with files = \"none\" it has none",
+                );
+            }
+        }
+        match self.save_size_mib {
+            Some(_) if self.save.is_none() => {
+                faults.add(&at("save_size_mib"), "says how much save holds, which is not there");
+            }
+            Some(size) => faults.note(
+                fits_layer(size).map(drop).map_err(|problem| Fault::new(&at("save_size_mib"), problem)),
+            ),
+            None => {}
         }
     }
 

@@ -150,6 +150,13 @@ pub struct PartitionEntry {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[cfg_attr(test, schemars(with = "Vec<String>"))]
     pub volumes: Vec<VolumeSpec>,
+    /// Folder that keeps what its program changes of its files, made when it is not there; unset means that this is thrown away. It
+    /// belongs to one partition, and to its files or image and no others.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub save: Option<PathBuf>,
+    /// Most that this folder holds, 64 MiB … 16 TiB, settled when it is made; unset means 16 GiB.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub save_size_mib: Option<Mebibytes>,
     /// Folder the program starts in; with an image `/` means the one that this names.
     pub workdir: PathBuf,
     /// Who runs the program: name or number of a user of the host (of an image: of its own); unset means who calls `up` (of an image:
@@ -219,6 +226,8 @@ impl Default for PartitionEntry {
             rw: Vec::new(),
             bind: Vec::new(),
             volumes: Vec::new(),
+            save: None,
+            save_size_mib: None,
             workdir: PathBuf::from("/"),
             user: None,
             env: BTreeMap::new(),

@@ -26,7 +26,7 @@ const GROUP: u8 = 1;
 /// What a plug may do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Rules {
-    /// The one hardware address its frames may come from, and with it the internet addresses ([`Source::of`]); any if not
+    /// The one hardware address its frames may come from, and with it the internet addresses (`Source::of`); any if not
     /// set.
     pub address: Option<Address>,
     /// Bytes of frames per second that are taken from it at most.

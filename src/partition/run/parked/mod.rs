@@ -227,6 +227,7 @@ fn why_not(making: &Making<'_>) -> Option<&'static str> {
         (program.files == Files::None, "a program without files comes with its guest's first file system"),
         (modules.files != FileDevice::VirtioFs, "this kernel has no virtio-fs"),
         (!spec.disks.is_empty(), "it has disks"),
+        (program.layer.is_some(), "it has a saved layer"),
         (!spec.cards.is_empty(), "it has network cards"),
         (!spec.sections.is_empty(), "it has channels"),
         (resources.node.is_some() || resources.guest_nodes > 1, "it has memory nodes"),

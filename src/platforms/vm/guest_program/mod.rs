@@ -6,11 +6,12 @@
 //!                                                            └─ Refused ────────────────────────────┘
 //!                                                  sessions: further programs, connections, looks
 //! ```
-//! A guest that parks loads its modules and opens its ports, and is told the rest later: see [`park`].
+//! A guest that parks loads its modules and opens its ports, and is told the rest later: see `park`.
 //!
 //! All of it is one thread: PID 1 may fork, cannot be killed by what runs beside it, and inherits every orphan.
 
 mod inward;
+mod layer;
 mod names;
 mod outward;
 mod park;
@@ -23,7 +24,7 @@ mod start;
 mod starved;
 mod tree;
 
-use std::fs::{self, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::net::Ipv4Addr;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::OpenOptionsExt;
@@ -55,6 +56,23 @@ impl Ports {
             output: open_port(OUTPUT_PORT)?,
             error: open_port(ERROR_PORT)?,
         })
+    }
+}
+
+/// What outlives the guest, so that its writes must be out before the end is told.
+struct Kept {
+    /// Its saved layer.
+    saved: Option<File>,
+    /// Whether there is anything.
+    is_anything: bool,
+}
+
+impl Kept {
+    fn sync(&self) -> Result<(), String> {
+        if self.is_anything {
+            nix::unistd::sync();
+        }
+        self.saved.as_ref().map_or(Ok(()), layer::sync)
     }
 }
 
@@ -95,12 +113,13 @@ fn go_on(config: &GuestConfig, program: &GuestProgram, ports: Ports) -> Result<(
     }
     // Before the program's tree covers the kernel's messages.
     let starved = starved::Watch::begin();
-    tree::build(program)?;
+    let saved = tree::build(program)?;
     sections::show(&program.sections, &program.program.user)?;
     secrets::show(&program.secrets, &program.program.user)?;
     let (soft, hard) = OPEN_FILES;
     setrlimit(Resource::RLIMIT_NOFILE, soft, hard).map_err(in_context("the limit of open files"))?;
-    serve::serve(ports, sessions, program, starved, is_anything_writable(program))
+    let kept = Kept { saved, is_anything: is_anything_writable(program) };
+    serve::serve(ports, sessions, program, starved, kept)
 }
 
 /// Those of its cards.
@@ -127,7 +146,7 @@ fn forget_modules(config: &GuestConfig) {
     }
 }
 
-/// Whether anything outlives the guest, so that its writes must be out before the end is told.
+/// Whether anything outlives the guest.
 fn is_anything_writable(program: &GuestProgram) -> bool {
     let has_disk = fs::read_dir("/sys/block").is_ok_and(|mut disks| disks.next().is_some());
     has_disk || program.trees.iter().any(|tree| tree.writable)

@@ -1,4 +1,5 @@
-//! Who is called how in a guest: `/etc/hosts` and `/etc/resolv.conf`, replaced in the throw-away layer only.
+//! Who is called how in a guest: `/etc/hosts` and `/etc/resolv.conf`, replaced in the throw-away layer only. Over a saved layer they are
+//! mounts in memory: who is called how is of this start, and no later one is to find it.
 //!
 //! ```text
 //!  127.0.0.1 localhost       if the host's file does not say so
@@ -10,6 +11,9 @@
 use std::fmt::Write as _;
 use std::fs;
 use std::io::{self, Read};
+use std::path::Path;
+
+use nix::mount::{MntFlags, MsFlags, mount, umount2};
 
 use super::super::guest::WayOut;
 use super::super::init::say;
@@ -17,34 +21,51 @@ use crate::model::partition::network::NamedAddress;
 
 const HOSTS: &str = "/etc/hosts";
 const RESOLVER: &str = "/etc/resolv.conf";
+/// Where a file is made that is shown elsewhere.
+const ASIDE: &str = "/dev/.names";
 /// Longest file of names that is read; a longer one is cut there.
 const MOST_BYTES: u64 = 1 << 20;
 
 /// Writes what is to be known. A guest whose program has nothing to write to does without.
-pub fn write(way: Option<WayOut>, names: &[NamedAddress]) {
+pub fn write(way: Option<WayOut>, names: &[NamedAddress], is_saved: bool) {
+    let put = |path: &str, text: &str| {
+        if let Err(error) = if is_saved { cover(path, text) } else { replace(path, text) } {
+            say(&format!("{path}: {error}"));
+        }
+    };
     if let Some(way) = way {
         // The host's own name servers may be at addresses that mean nothing here.
-        replace(RESOLVER, &format!("nameserver {}\n", way.names));
+        put(RESOLVER, &format!("nameserver {}\n", way.names));
     }
     if !names.is_empty() {
         let mut old = Vec::new();
         // Without one, ours is the first.
         let _ = fs::File::open(HOSTS).and_then(|file| file.take(MOST_BYTES).read_to_end(&mut old));
-        replace(HOSTS, &merged(&String::from_utf8_lossy(&old), names));
+        put(HOSTS, &merged(&String::from_utf8_lossy(&old), names));
     }
 }
 
-fn replace(path: &str, text: &str) {
-    let replaced = fs::create_dir_all("/etc").and_then(|()| {
-        match fs::remove_file(path) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-            _ => {}
-        }
-        fs::write(path, text)
-    });
-    if let Err(error) = replaced {
-        say(&format!("{path}: {error}"));
+fn replace(path: &str, text: &str) -> io::Result<()> {
+    fs::create_dir_all("/etc")?;
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
     }
+    fs::write(path, text)
+}
+
+/// Shows it there without changing what lies there, unless that is no file.
+fn cover(path: &str, text: &str) -> io::Result<()> {
+    if !fs::symlink_metadata(path).is_ok_and(|found| found.is_file()) {
+        replace(path, "")?;
+    }
+    fs::create_dir_all(ASIDE)?;
+    mount(Some("tmpfs"), ASIDE, Some("tmpfs"), MsFlags::empty(), Some("mode=0755"))?;
+    let file = Path::new(ASIDE).join("names");
+    fs::write(&file, text)?;
+    mount(Some(&file), path, None::<&str>, MsFlags::MS_BIND, None::<&str>)?;
+    umount2(ASIDE, MntFlags::MNT_DETACH)?;
+    fs::remove_dir(ASIDE)
 }
 
 /// The lines of `old` behind ours, without our names.

@@ -10,13 +10,13 @@ use nix::unistd::Pid;
 
 use super::super::guest::GuestProgram;
 use super::super::init::in_context;
-use super::Ports;
 use super::inward::Inward;
 use super::outward::{AFTER_THE_END, Outward};
 use super::pty;
 use super::session::Sessions;
 use super::start::{OurEnds, TheirEnds, ended_child, start, streams};
 use super::starved::Watch;
+use super::{Kept, Ports};
 use crate::model::partition::{
     FromGuest, LONGEST_MESSAGE, PROGRAM_PROTOCOL, Program, ProgramEnd, Stream, ToGuest,
 };
@@ -41,7 +41,7 @@ struct Server<'a> {
     starved: Watch,
     /// Which ends of outputs, and whether the program's, were told.
     told: [bool; 3],
-    sync_at_the_end: bool,
+    kept: Kept,
     unattended: bool,
     goodbye: bool,
 }
@@ -52,9 +52,9 @@ pub fn serve<'a>(
     sessions: Option<Sessions<'a>>,
     guest: &'a GuestProgram,
     starved: Watch,
-    sync: bool,
+    kept: Kept,
 ) -> Result<(), String> {
-    let mut server = Server::new(ports, &guest.program, starved, sync)?;
+    let mut server = Server::new(ports, &guest.program, starved, kept)?;
     server.sessions = sessions;
     server.unattended = guest.unattended;
     server.tell(&ready())?;
@@ -89,7 +89,7 @@ fn ready() -> FromGuest {
 }
 
 impl<'a> Server<'a> {
-    fn new(ports: Ports, program: &'a Program, starved: Watch, sync: bool) -> Result<Self, String> {
+    fn new(ports: Ports, program: &'a Program, starved: Watch, kept: Kept) -> Result<Self, String> {
         let mut mask = SigSet::empty();
         mask.add(Signal::SIGCHLD);
         sigprocmask(SigmaskHow::SIG_BLOCK, Some(&mask), None).map_err(in_context("blocking signals"))?;
@@ -130,7 +130,7 @@ impl<'a> Server<'a> {
             ended: None,
             starved,
             told: [false; 3],
-            sync_at_the_end: sync,
+            kept,
             unattended: false,
             goodbye: false,
         })
@@ -259,9 +259,7 @@ impl<'a> Server<'a> {
         }
         if let (Some((how, _)), [true, true, false]) = (self.ended, self.told) {
             self.told[2] = true;
-            if self.sync_at_the_end {
-                nix::unistd::sync();
-            }
+            self.kept.sync()?;
             if let Some(victim) = self.starved.victim() {
                 self.tell(&FromGuest::MemoryRanOut { victim })?;
             }

@@ -1,11 +1,11 @@
-//! The program's file tree: the host's over virtio-fs or 9P with a throw-away layer on top, paths that are opened or bound, and what
+//! The program's file tree: the host's over virtio-fs or 9P with a layer on top, paths that are opened or bound, and what
 //! every Linux program expects to find.
 //!
 //! ```text
 //!  /dev /proc /sys           of this kernel
 //!  --rw PATH                 the host's, written through; a single file: out of a tree that holds nothing else
 //!  --bind FROM:TO            the host's, read-only
-//!  overlay: tmpfs            what the program changes, gone with the guest
+//!  overlay: tmpfs or disk    what the program changes, gone with the guest or saved (`layer`)
 //!           read-only        the host's tree
 //! ```
 //! Over virtio-fs all trees are folders of one file system. virtio-fs: `virtiofs.rst`; 9P: the kernel's `Documentation/filesystems/9p.rst`; overlay: `overlayfs.rst`.
@@ -21,7 +21,7 @@ use nix::unistd::{chdir, chroot};
 
 use super::super::guest::{FILES_TAG, GuestProgram, GuestTree, PROGRAM_PATH, Root, SINGLE_FILE};
 use super::super::init::in_context;
-use super::names;
+use super::{layer, names};
 use crate::model::partition::{Bind, Files};
 
 /// Largest 9P message, in bytes: what virtio takes in one go.
@@ -31,12 +31,13 @@ const ASIDE: &str = "/dev/.opened";
 /// Where the new root is put together.
 const NEW: &str = "/new";
 
-/// Builds the tree and makes it the root. Nothing of the first file system is reachable afterwards.
-pub fn build(program: &GuestProgram) -> Result<(), String> {
-    match &program.root {
+/// Builds the tree and makes it the root. Nothing of the first file system is reachable afterwards. What comes of it is the saved layer,
+/// if there is one.
+pub fn build(program: &GuestProgram) -> Result<Option<File>, String> {
+    let saved = match &program.root {
         Root::Tree(tag) => layered(program, tag)?,
-        Root::Alone(at) => alone(at)?,
-    }
+        Root::Alone(at) => alone(at).map(|()| None)?,
+    };
     switch_root()?;
     if let Root::Alone(_) = &program.root {
         make_folder(&program.program.workdir, 0o755)?;
@@ -65,7 +66,7 @@ pub fn build(program: &GuestProgram) -> Result<(), String> {
     // Useful to what runs partitions itself; few need it.
     let _ = mount(Some("cgroup2"), "/sys/fs/cgroup", Some("cgroup2"), MsFlags::empty(), None::<&str>);
     // Before anything of the host's is mounted that may be written to: `--rw /etc` must not reach the host's own files.
-    names::write(program.way_out, &program.names);
+    names::write(program.way_out, &program.names, saved.is_some());
     let all = All::mount(program)?;
     for tree in &program.trees {
         if tree.is_file {
@@ -76,11 +77,12 @@ pub fn build(program: &GuestProgram) -> Result<(), String> {
         }
     }
     all.unmount()?;
-    program.inner_binds.iter().try_for_each(bind_inside)
+    program.inner_binds.iter().try_for_each(bind_inside)?;
+    Ok(saved)
 }
 
-/// The tree of the host with a layer in memory on top.
-fn layered(program: &GuestProgram, tag: &str) -> Result<(), String> {
+/// The tree of the host with a layer on top, which comes of it where it is saved.
+fn layered(program: &GuestProgram, tag: &str) -> Result<Option<File>, String> {
     make_folder(Path::new("/lower"), 0o755)?;
     let mut lower = PathBuf::from("/lower");
     if program.virtio_fs {
@@ -89,15 +91,19 @@ fn layered(program: &GuestProgram, tag: &str) -> Result<(), String> {
     } else {
         mount_9p(tag, &lower, false)?;
     }
-    make_folder(Path::new("/layer"), 0o755)?;
-    mount(Some("tmpfs"), "/layer", Some("tmpfs"), MsFlags::empty(), Some("mode=0755"))
-        .map_err(in_context("mounting the throw-away layer"))?;
-    for folder in ["/layer/upper", "/layer/work", NEW] {
-        make_folder(Path::new(folder), 0o755)?;
+    make_folder(Path::new(layer::AT), 0o755)?;
+    let is_saved = program.program.layer.is_some();
+    let saved = if is_saved { Some(layer::saved()?) } else { layer::in_memory().map(|()| None)? };
+    let [upper, work] = ["upper", "work"].map(|name| Path::new(layer::AT).join(name));
+    for folder in [&upper, &work, Path::new(NEW)] {
+        make_folder(folder, 0o755)?;
     }
-    let options = format!("lowerdir={},upperdir=/layer/upper,workdir=/layer/work", lower.display());
+    let more = if is_saved { layer::OVERLAY } else { "" };
+    let (lower, upper, work) = (lower.display(), upper.display(), work.display());
+    let options = format!("lowerdir={lower},upperdir={upper},workdir={work}{more}");
     mount(Some("overlay"), NEW, Some("overlay"), MsFlags::empty(), Some(options.as_str()))
-        .map_err(in_context("mounting the throw-away layer over the host's tree"))
+        .map_err(in_context("mounting the layer over the host's tree"))?;
+    Ok(saved)
 }
 
 /// A root with the program's own file only.

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::os::fd::RawFd;
 use std::path::PathBuf;
 
-use super::{DiskArgument, SectionArgument, commas_doubled, disk_arguments};
+use super::{DiskArgument, LayerArgument, SectionArgument, commas_doubled, disk_arguments};
 use crate::model::units::Mebibytes;
 use crate::platforms::vm::guest::{FILES_TAG, LATE_PLACE};
 use crate::platforms::vm::system_view::SystemView;
@@ -34,6 +34,8 @@ pub struct Extras {
     pub memory: MemoryArgument,
     /// Further disks.
     pub disks: Vec<DiskArgument>,
+    /// The disk of its saved layer, if it has one.
+    pub layer: Option<LayerArgument>,
     /// Cards at switches.
     pub plugs: Vec<PlugArgument>,
     /// Sections of channels.
@@ -164,6 +166,7 @@ impl Extras {
         for (number, disk) in self.disks.iter().enumerate() {
             words.extend(disk_arguments(disk, &format!("disk{}", number + 1)));
         }
+        words.extend(self.layer.iter().flat_map(LayerArgument::arguments).map(OsString::from));
         for (number, plug) in self.plugs.iter().enumerate() {
             words.extend(plug.arguments(number));
         }

@@ -5,6 +5,7 @@
 //! runs nothing, and no shell ever sees them.
 
 mod extras;
+mod layer;
 mod sections;
 
 use std::ffi::OsString;
@@ -15,6 +16,7 @@ pub use extras::{
     Extras, FILES_CHARDEV, FILES_QUEUE, FileDevice, LATE_PORT, LONGEST_SOCKET_PATH, MemoryArgument,
     ParkArgument, PlugArgument, PortArgument, ShareArgument, SharedTree,
 };
+pub use layer::{LAYER_DRIVE, LayerArgument};
 pub use sections::SectionArgument;
 
 use super::guest::{LINK_PORT, LinkDevice};

@@ -24,7 +24,7 @@ use self::image::Image;
 use crate::platforms::own_folder::{Others, OwnFolder};
 
 /// Folder in the cache.
-const FOLDER: &str = "saved";
+pub const FOLDER: &str = "saved";
 const SUFFIX: &str = "saved";
 const REFUSED: &str = "refused";
 /// Longest refusal that is read.

@@ -1,0 +1,115 @@
+//! Saved layers of `bulkhead exec --save` that are damaged or full, with real guests: each is told, and none is taken for a good or a new one.
+
+#[path = "exec_kit/mod.rs"]
+mod exec_kit;
+#[path = "exec_kit/saved.rs"]
+mod saved;
+
+use std::fs;
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use exec_kit::{assert_code, complaint, finish, guests_start};
+use nix::unistd::geteuid;
+use saved::{Saved, plain};
+use skips::{Need, skip};
+
+/// What the host's tools say of a layer that is the test's own.
+fn debugfs(image: &Path, request: &str) -> String {
+    let path = std::env::var("PATH").unwrap_or_default() + ":/usr/sbin:/sbin";
+    let output = Command::new("debugfs").args(["-R", request]).arg(image).env("PATH", path).output();
+    String::from_utf8_lossy(&output.expect("debugfs comes with mke2fs").stdout).into_owned()
+}
+
+#[test]
+fn a_damaged_file_system_ends_the_partition_is_refused_from_then_on_and_can_be_repaired() {
+    if !guests_start() {
+        return;
+    }
+    let saved = Saved::new();
+    saved.says(
+        &["--save-size", "256MiB"],
+        "mkdir /srv/kept; echo word > /srv/kept/word; echo other > /srv/other",
+    );
+    // The journal is empty once it was mounted again: what is changed now is not put back by it.
+    saved.says(&[], "true");
+    let said = debugfs(&saved.image(), "blocks /upper/srv/kept");
+    let block: u64 = said.split_whitespace().next().and_then(|word| word.parse().ok()).expect(&said);
+    let file = fs::File::options().write(true).open(saved.image()).expect("ours");
+    file.write_all_at(&[0xff; 4096], block * 4096).expect("written");
+    // What is not damaged is there until what is damaged is met; then it does not go on, nor read-only either.
+    let script = "cat /srv/other; cat /srv/kept/word; echo went on";
+    let met = saved.refuses(&["--", "sh", "-c", script], "panic forced after error");
+    assert!(!met.contains("went on"), "{met}");
+    let refused =
+        saved.refuses(&["--", "cat", "/srv/other"], "the saved layer is damaged: a guest has found");
+    let (_, command) = refused.split_once("repair it in a partition: bulkhead exec ").expect(&refused);
+    let words: Vec<&str> = command.lines().next().expect("a line").split(' ').collect();
+    let repaired = saved.here.run(&words);
+    // e2fsck says with 1 that it has mended something.
+    assert_code(&repaired, 1);
+    assert_eq!(saved.says(&[], "cat /srv/other"), "other\n");
+    // Without its first block it is none, and is not taken for an empty one.
+    file.write_all_at(&[0; 4096], 0).expect("written");
+    saved.refuses(&["--", "cat", "/srv/other"], "the saved layer is damaged: there is no ext4 file system");
+    file.set_len(1 << 20).expect("cut");
+    saved.refuses(&["--", "cat", "/srv/other"], "its disk has 1048576 bytes, and was made with 268435456");
+}
+
+#[test]
+fn a_full_layer_is_a_full_disk_to_the_program_and_room_that_is_freed_goes_back() {
+    if !guests_start() {
+        return;
+    }
+    let saved = Saved::new();
+    let fill = "dd if=/dev/zero of=/srv/big bs=1M count=80 2>&1 | grep -o 'No space left on device'; sync /srv/big; stat -c %s /srv/big";
+    let said = saved.says(&["--save-size", "64MiB"], fill);
+    let size: u64 = said
+        .strip_prefix("No space left on device\n")
+        .and_then(|size| size.trim().parse().ok())
+        .expect(&said);
+    assert!((40 << 20..64 << 20).contains(&size), "{size}");
+    let room = || fs::metadata(saved.image()).expect("there").blocks() * 512;
+    assert!(room() > 40 << 20, "{}", room());
+    assert_eq!(
+        saved.says(&[], "stat -c %s /srv/big; rm /srv/big; sync; echo fits > /srv/small"),
+        format!("{size}\n")
+    );
+    assert_eq!(saved.says(&[], "cat /srv/small"), "fits\n");
+    assert!(room() < 20 << 20, "{}", room());
+    saved
+        .refuses(&["--save-size", "128MiB", "--", "true"], "it was made with 64 MiB, and 128 MiB are wanted");
+}
+
+/// Nobody is told that all is well when the host could not keep it.
+#[test]
+fn a_host_without_room_is_told_and_not_taken_for_success() {
+    if !guests_start() {
+        return;
+    }
+    if !geteuid().is_root() {
+        return skip(Need::Root, "only root mounts");
+    }
+    let saved = Saved::new();
+    fs::create_dir(&saved.state).expect("the test's own files");
+    let within = saved.state.join("layer-of-it");
+    let script = "dd if=/dev/urandom of=/srv/big bs=1M count=50 2> /dev/null; exit 0";
+    let exec =
+        saved.here.command(&["--save", plain(&within), "--save-size", "128MiB", "--", "sh", "-c", script]);
+    let small = "mount -t tmpfs -o size=24m,mode=700 none \"$0\"; exec \"$@\"";
+    let mut command = Command::new("unshare");
+    command
+        .args(["--mount", "sh", "-c", small, plain(&saved.state)])
+        .arg(exec.get_program())
+        .args(exec.get_args());
+    command
+        .env("TMPDIR", saved.here.temporary())
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    let output = finish(command.spawn().expect("unshare runs"));
+    assert_code(&output, 125);
+    assert!(complaint(&output).contains("is full"), "{}", complaint(&output));
+    saved.here.assert_nothing_left();
+}
