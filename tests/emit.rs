@@ -375,7 +375,10 @@ fn systemd_brings_a_set_up_at_boot_and_leaves_nothing_when_it_is_stopped() {
     assert!(between(&log, "stopped: inactive", "own: ").contains("no set is up"), "{log}");
     let own = between(&log, "own: active", "own manager: inactive");
     assert!(runs(own) && own.contains("who runs it: worker"), "{log}");
-    assert!(between(&log, "own manager: inactive", "end\n").contains("left: ") && left(&log).is_empty(), "{log}");
+    assert!(
+        between(&log, "own manager: inactive", "end\n").contains("left: ") && left(&log).is_empty(),
+        "{log}"
+    );
 }
 
 #[test]

@@ -36,7 +36,13 @@ fn carriers() -> Vec<Vec<String>> {
 }
 
 /// Runs it with so many ranks in two partitions.
-fn run(ranks: &str, carrier: &[String], more: &[&str], program: &Path, arguments: &[&str]) -> std::process::Output {
+fn run(
+    ranks: &str,
+    carrier: &[String],
+    more: &[&str],
+    program: &Path,
+    arguments: &[&str],
+) -> std::process::Output {
     let here = Here::new();
     let mut options = vec!["-n", ranks];
     options.extend(carrier.iter().map(String::as_str));
@@ -91,9 +97,11 @@ fn programs_in_fortran_are_refused_the_same() {
         for (call, function) in [("spawn", "MPI_Comm_spawn"), ("spawn_multiple", "MPI_Comm_spawn_multiple")] {
             refused(&program, &[call], function, NO_SPAWN);
         }
-        for (call, function) in
-            [("window", "MPI_Win_create"), ("memory", "MPI_Win_allocate"), ("dynamic", "MPI_Win_create_dynamic")]
-        {
+        for (call, function) in [
+            ("window", "MPI_Win_create"),
+            ("memory", "MPI_Win_allocate"),
+            ("dynamic", "MPI_Win_create_dynamic"),
+        ] {
             refused(&program, &[call, "multiple"], function, NO_WINDOWS);
         }
     }

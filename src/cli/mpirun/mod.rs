@@ -10,6 +10,8 @@ pub mod args;
 mod job;
 mod progress;
 
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
 use std::process::ExitCode;
 use std::sync::mpsc::channel;
 use std::time::Instant;
@@ -28,7 +30,7 @@ use crate::partition::mpi::found;
 use crate::partition::mpi::library;
 use crate::partition::mpi::pulse::Pulse;
 use crate::partition::mpi::sections::{Sections, complaint};
-use crate::partition::mpi::words::{Transport, address_with_prefix};
+use crate::partition::mpi::words::{self, Transport, address_with_prefix};
 use crate::partition::network::hardware_prefix;
 use crate::partition::run::{self, Event, Failed, Outcome};
 use crate::partition::set::root::make_private;
@@ -68,6 +70,11 @@ fn execute(args: &MpirunArgs) -> Result<u8> {
     let folder = RuntimeFolder::make(&exe).context("a folder for what is made")?;
     let link = folder.ledger().dir().join("link");
     make_private(&link).with_context(|| format!("{}", link.display()))?;
+    let places = folder.ledger().dir().join("places");
+    // Another user of the partition may start Open MPI.
+    fs::write(&places, words::places(&job.layout))
+        .and_then(|()| fs::set_permissions(&places, Permissions::from_mode(0o644)))
+        .with_context(|| format!("{}", places.display()))?;
     let sections = library
         .as_ref()
         .map(|_| Sections::make(&job.layout, job.section, &folder.ledger()))
@@ -81,6 +88,7 @@ fn execute(args: &MpirunArgs) -> Result<u8> {
         library: library.as_deref(),
         exe: &exe,
         link: &link,
+        places: &places,
         sections: sections.as_ref(),
     };
     let members = job.partitions(&found);
