@@ -48,6 +48,7 @@ fn what_cannot_be_is_refused_with_its_code() {
     refused(&["--no-such-option", "--", "true"], 125, "--no-such-option");
     refused(&["--qemu", "/no/such/qemu", "--", "true"], 125, "/no/such/qemu");
     refused(&["--kernel", "/no/such/kernel", "--", "true"], 125, "/no/such/kernel");
+    refused(&["--modules", "/no/such/folder", "--", "true"], 125, "named, /no/such/folder, is none");
 }
 
 /// QEMU would make it longer.

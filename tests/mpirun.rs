@@ -185,6 +185,29 @@ fn killing_it_leaves_nothing_behind() {
     }
 }
 
+/// Nobody is there to undo it, until the next one comes.
+#[test]
+fn what_it_leaves_when_its_reaper_is_killed_with_it_the_next_one_removes() {
+    let (Some(program), Some(library)) = (ranks(), library()) else { return };
+    let here = Here::new();
+    let mut child = hanging(&here, &program, &library);
+    let sections = here.sections();
+    for (reaper, _) in here.processes().into_iter().filter(|(_, line)| line.contains(" reaper ")) {
+        kill(reaper, Signal::SIGKILL).expect("killed");
+    }
+    child.kill().expect("killed");
+    child.wait().expect("reaped");
+    let until = Instant::now() + Duration::from_secs(30);
+    while !here.processes().is_empty() {
+        assert!(Instant::now() < until, "left behind: {:?}", here.processes());
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    assert!(sections.len() == 1 && sections[0].exists(), "nobody was there to remove it");
+    assert_code(&here.run(&["--", "true"]), 0);
+    here.assert_nothing_left();
+    assert!(!sections[0].exists());
+}
+
 #[test]
 fn a_signal_ends_the_ranks_and_a_partition_that_breaks_ends_all() {
     let (Some(program), Some(library)) = (ranks(), library()) else { return };

@@ -20,12 +20,12 @@ program calls
 #if !defined(F08) && !defined(MODULE)
   include 'mpif.h'
 #endif
-  integer :: rank, many, level, wanted, error
-  character(len=256) :: program, what, word
+  integer :: rank, many, level, wanted, error, comma
+  character(len=256) :: program, all, what, word
   COMM :: parent
 
   call get_command_argument(0, program)
-  call get_command_argument(1, what)
+  call get_command_argument(1, all)
   call get_command_argument(2, word)
   wanted = MPI_THREAD_SERIALIZED
   if (word == 'multiple') wanted = MPI_THREAD_MULTIPLE
@@ -36,6 +36,18 @@ program calls
   if (parent /= MPI_COMM_NULL) then
     call answer()
   else
+    do while (all /= ' ')
+      comma = scan(trim(all) // ',', ',')
+      what = all(:comma - 1)
+      all = all(comma + 1:)
+      call run()
+    end do
+  end if
+  call MPI_Finalize(error)
+
+contains
+
+  subroutine run()
     select case (what)
     case ('spawn')
       call spawn()
@@ -47,11 +59,10 @@ program calls
       call allocated()
     case ('dynamic')
       call dynamic()
+    case default
+      call MPI_Abort(MPI_COMM_WORLD, 9, error)
     end select
-  end if
-  call MPI_Finalize(error)
-
-contains
+  end subroutine run
 
   subroutine answer()
     integer :: number
@@ -68,7 +79,7 @@ contains
     if (rank == 0) then
       call MPI_Send(41, 1, MPI_INTEGER, 0, 1, children, error)
       call MPI_Recv(got, 1, MPI_INTEGER, 0, 1, children, MPI_STATUS_IGNORE, error)
-      print '(a, i0)', '41 gives ', got
+      print '(2a, i0)', trim(what), ': 41 gives ', got
     end if
     call MPI_Comm_disconnect(children, error)
   end subroutine ask
@@ -104,7 +115,7 @@ contains
 
   subroutine told(got)
     integer, intent(in) :: got
-    print '(a, i0, a, i0, a, i0)', 'rank ', rank, ' was given ', got, ' at level ', level
+    print '(2a, i0, a, i0, a, i0)', trim(what), ': rank ', rank, ' was given ', got, ' at level ', level
   end subroutine told
 
   subroutine create()

@@ -1,5 +1,5 @@
-/* What the tests of `bulkhead mpirun` run: the first word names calls of MPI that not every carrier has, the second one the
- * level of threads, for `file` and `lookup` the file. What came of them is said, and is wrong if MPI did not do it. */
+/* What the tests of `bulkhead mpirun` run: the first word names calls of MPI that not every carrier has, with commas between
+ * them, the second one the level of threads, for `file` the file. What came of them is said, and is wrong if MPI did not do it. */
 #include <arpa/inet.h>
 #include <ifaddrs.h>
 #include <mpi.h>
@@ -13,6 +13,7 @@
 enum { NUMBERS = 1000 };
 
 static int rank, size, level;
+static const char *what;
 
 /* A number goes to the other side's first rank and comes back as its successor. */
 static int successor(MPI_Comm others, int number) {
@@ -54,7 +55,7 @@ static void put(MPI_Win window, const int *got, MPI_Aint at) {
     MPI_Win_fence(0, window);
     MPI_Put(&rank, 1, MPI_INT, (rank + 1) % size, at, 1, MPI_INT, window);
     MPI_Win_fence(0, window);
-    printf("rank %d was given %d at level %d\n", rank, *got, level);
+    printf("%s: rank %d was given %d at level %d\n", what, rank, *got, level);
     MPI_Win_free(&window);
 }
 
@@ -205,10 +206,37 @@ static void file(const char *path) {
     MPI_Type_free(&every);
 }
 
+/* Within the partition: ranks of others have none of this memory. */
+static void shared_here(void) {
+    MPI_Comm here;
+    const int all_rank = rank, all_size = size;
+    MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &here);
+    shared(here);
+    MPI_Comm_free(&here);
+    rank = all_rank, size = all_size;
+}
+
+static void run(char *program, const char *word) {
+    if (strcmp(what, "spawn") == 0) spawn(program);
+    else if (strcmp(what, "spawn_nothing") == 0) spawn("/no/such/program");
+    else if (strcmp(what, "spawn_multiple") == 0) spawn_multiple(program);
+    else if (strcmp(what, "window") == 0) window();
+    else if (strcmp(what, "memory") == 0) memory();
+    else if (strcmp(what, "dynamic") == 0) dynamic();
+    else if (strcmp(what, "shared") == 0) shared(MPI_COMM_WORLD);
+    else if (strcmp(what, "shared_here") == 0) shared_here();
+    else if (strcmp(what, "connect") == 0) connect_to();
+    else if (strcmp(what, "connect_nowhere") == 0) connect_nowhere();
+    else if (strcmp(what, "lookup") == 0) lookup("bulkhead-test");
+    else if (strcmp(what, "join") == 0) join();
+    else if (strcmp(what, "file") == 0) file(word);
+    else MPI_Abort(MPI_COMM_WORLD, 9);
+}
+
 int main(int argc, char **argv) {
-    const char *what = argc > 1 ? argv[1] : "", *word = argc > 2 ? argv[2] : "";
+    char *all = argc > 1 ? argv[1] : "", *word = argc > 2 ? argv[2] : "";
     const int wanted = strcmp(word, "multiple") == 0 ? MPI_THREAD_MULTIPLE : MPI_THREAD_SERIALIZED;
-    MPI_Comm parent, here;
+    MPI_Comm parent;
     MPI_Init_thread(&argc, &argv, wanted, &level);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
@@ -216,33 +244,8 @@ int main(int argc, char **argv) {
     if (parent != MPI_COMM_NULL) {
         if (rank == 0) answer(parent);
         MPI_Comm_disconnect(&parent);
-    } else if (strcmp(what, "spawn") == 0) {
-        spawn(argv[0]);
-    } else if (strcmp(what, "spawn_nothing") == 0) {
-        spawn("/no/such/program");
-    } else if (strcmp(what, "spawn_multiple") == 0) {
-        spawn_multiple(argv[0]);
-    } else if (strcmp(what, "window") == 0) {
-        window();
-    } else if (strcmp(what, "memory") == 0) {
-        memory();
-    } else if (strcmp(what, "dynamic") == 0) {
-        dynamic();
-    } else if (strcmp(what, "shared") == 0) {
-        shared(MPI_COMM_WORLD);
-    } else if (strcmp(what, "shared_here") == 0) {
-        MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &here);
-        shared(here);
-    } else if (strcmp(what, "connect") == 0) {
-        connect_to();
-    } else if (strcmp(what, "connect_nowhere") == 0) {
-        connect_nowhere();
-    } else if (strcmp(what, "lookup") == 0) {
-        lookup("bulkhead-test");
-    } else if (strcmp(what, "join") == 0) {
-        join();
-    } else if (strcmp(what, "file") == 0) {
-        file(word);
+    } else {
+        for (what = strtok(all, ","); what != NULL; what = strtok(NULL, ",")) run(argv[0], word);
     }
     MPI_Finalize();
     return 0;

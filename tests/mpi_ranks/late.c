@@ -18,14 +18,15 @@ static void *look_up(const char *name) {
 static int by_name(const char *what, char *program) {
     MPI_Comm world, children;
     MPI_Win window;
+    char *again[] = {"by_name", "child", NULL};
     int level, got = -1;
     mpi = dlopen("libmpi.so.40", RTLD_NOW | RTLD_LOCAL);
     if (mpi == NULL) return fprintf(stderr, "%s\n", dlerror()), 9;
     world = look_up("ompi_mpi_comm_world");
     CALL(MPI_Init_thread)(NULL, NULL, MPI_THREAD_MULTIPLE, &level);
     if (strcmp(what, "spawn") == 0) {
-        CALL(MPI_Comm_spawn)(program, NULL, 1, look_up("ompi_mpi_info_null"), 0, world, &children, NULL);
-    } else {
+        CALL(MPI_Comm_spawn)(program, again, 1, look_up("ompi_mpi_info_null"), 0, world, &children, NULL);
+    } else if (strcmp(what, "window") == 0) {
         CALL(MPI_Win_create)(&got, sizeof got, sizeof got, look_up("ompi_mpi_info_null"), world, &window);
     }
     return CALL(MPI_Finalize)();

@@ -92,6 +92,11 @@ pub fn words(
         ("plm_rsh_no_tree_spawn", "1"),
         ("orte_leave_session_attached", "1"),
         ("oob_tcp_if_include", network.as_str()),
+        // Ranks may start further ones, beside themselves, placed and unbound as they are. Over channels those refuse to begin:
+        // that says why, Open MPI would speak of nodes that are filled.
+        ("rmaps_base_oversubscribe", "1"),
+        ("rmaps_base_inherit", "1"),
+        ("orte_default_hostfile", PLACES_PATH),
     ] {
         add(&["--mca", name, value]);
     }
@@ -117,10 +122,6 @@ pub fn words(
                 ("btl_tcp_if_include", &network),
                 // Windows of Open MPI's own over messages take one thread's calls only, those of UCX all threads'.
                 ("osc", "sm,ucx,pt2pt"),
-                // Ranks may start further ones, beside themselves, placed and unbound as they are.
-                ("rmaps_base_oversubscribe", "1"),
-                ("rmaps_base_inherit", "1"),
-                ("orte_default_hostfile", PLACES_PATH),
             ]
         }
     };

@@ -34,8 +34,8 @@ const OPEN_MPI: &CStr = c"libmpi.so.40";
 const NO_WINDOWS: &str = "over channels, windows take the calls of one thread at a time: initialise MPI with \
                           MPI_THREAD_SERIALIZED or less, or run with --transport tcp";
 /// Each rank has its channels from the start.
-pub(super) const NO_SPAWN: &str = "over channels, ranks are those that mpirun started, because each has its memory before it is there: \
-                        start all of them with -n, or run with --transport tcp";
+pub(super) const NO_SPAWN: &str = "over channels, ranks are those that mpirun started, because each has its memory \
+                                   before it is there: start all of them with -n, or run with --transport tcp";
 
 /// Open MPI's function of that name. Asked for in its own library: by name alone what stands before it would be
 /// found, or nothing where an extension brought the library for itself (Python's `mpi4py`).
