@@ -260,6 +260,10 @@ fn note_pax(said: &mut Said, bytes: &[u8]) -> Result<(), ImageError> {
                 said.modified_s = whole.and_then(|text| text.parse().ok());
             }
             CAPABILITIES => said.has_capabilities = true,
+            // Its bytes are not the file's, and its name may be another.
+            key if key.starts_with(b"GNU.sparse.") => {
+                return Err(malformed("a sparse file as GNU tar writes it, which is not taken".to_owned()));
+            }
             _ => {}
         }
     }

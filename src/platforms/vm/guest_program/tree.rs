@@ -66,7 +66,7 @@ pub fn build(program: &GuestProgram) -> Result<Option<File>, String> {
     // Useful to what runs partitions itself; few need it.
     let _ = mount(Some("cgroup2"), "/sys/fs/cgroup", Some("cgroup2"), MsFlags::empty(), None::<&str>);
     // Before anything of the host's is mounted that may be written to: `--rw /etc` must not reach the host's own files.
-    names::write(program.way_out, &program.names, saved.is_some());
+    names::write(program.way_out, &program.names, &program.hostname, saved.is_some());
     let all = All::mount(program)?;
     for tree in &program.trees {
         if tree.is_file {
