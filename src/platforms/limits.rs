@@ -1,6 +1,8 @@
-//! Limits of processes (getrlimit(2)) that go with a program into its guest: what the caller's `ulimit` says.
+//! Limits of processes (getrlimit(2)) that go with a program into its guest: what the caller's `ulimit` says. They are the program's, not
+//! those of the machine around it: QEMU and the server of files lift them as far as they may.
 
-use nix::sys::resource::{Resource, getrlimit, setrlimit};
+use nix::sys::resource::{RLIM_INFINITY, Resource, getrlimit, setrlimit};
+use nix::unistd::geteuid;
 
 use crate::model::partition::Limit;
 
@@ -17,6 +19,13 @@ const CARRIED: [(&str, Resource); 11] = [
     ("nproc", Resource::RLIMIT_NPROC),
     ("sigpending", Resource::RLIMIT_SIGPENDING),
     ("stack", Resource::RLIMIT_STACK),
+];
+/// Those that would end or starve the machine around the program, with ulimit's letter.
+const LIFTED: [(char, Resource); 4] = [
+    ('d', Resource::RLIMIT_DATA),
+    ('f', Resource::RLIMIT_FSIZE),
+    ('t', Resource::RLIMIT_CPU),
+    ('v', Resource::RLIMIT_AS),
 ];
 /// Most open files that a guest's kernel allows: `fs.nr_open`, which nobody changes there.
 const MOST_OPEN_FILES: u64 = 1 << 20;
@@ -51,6 +60,35 @@ pub fn settable(limits: &[Limit]) -> Vec<Settable> {
 /// The kernel refuses one.
 pub fn set(limits: &[Settable]) -> nix::Result<()> {
     limits.iter().try_for_each(|Settable(resource, soft, hard)| setrlimit(*resource, *soft, *hard))
+}
+
+/// Frees this process of what would end or starve the machine that it becomes: wholly as root, for others as far as their hard limits.
+pub fn lift() {
+    for (_, resource) in LIFTED {
+        let Ok((_, hard)) = getrlimit(resource) else { continue };
+        if setrlimit(resource, RLIM_INFINITY, RLIM_INFINITY).is_err() {
+            // A soft limit may always be raised so far.
+            let _ = setrlimit(resource, hard, hard);
+        }
+    }
+}
+
+/// What to say when a machine failed that [`lift`] could not free; none when nothing limits it.
+pub fn advice() -> Option<String> {
+    if geteuid().is_root() {
+        return None;
+    }
+    let is_limited =
+        |resource: Resource| getrlimit(resource).is_ok_and(|(_, hard)| hard != RLIM_INFINITY);
+    let left: Vec<String> =
+        LIFTED.iter().filter(|(_, resource)| is_limited(*resource)).map(|(letter, _)| format!("-{letter}")).collect();
+    let letters = left.join(", ");
+    (!left.is_empty()).then(|| {
+        format!(
+            "hard limits of this shell (ulimit {letters}) hold for QEMU as well and cannot be lifted: set them inside the partition \
+             (sh -c 'ulimit …; exec …'), or soft only (ulimit -S)"
+        )
+    })
 }
 
 #[cfg(test)]

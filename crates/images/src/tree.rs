@@ -94,6 +94,9 @@ impl<'a> Tree<'a> {
         if entry.has_capabilities {
             self.left_out.capabilities += 1;
         }
+        if entry.has_attributes {
+            self.left_out.attributes += 1;
+        }
         self.made.insert((number_of(folder.as_fd(), path)?, name.to_vec()));
         match &entry.kind {
             Kind::Folder => self.put_folder(folder.as_fd(), name, entry, owner)?,

@@ -24,7 +24,7 @@ use crate::platforms::vm::machine::{self, Parts, RunningMachine, Started};
 use crate::platforms::vm::payload;
 use crate::platforms::vm::qemu::{Engine, Machine, command_line};
 use crate::platforms::vm::toolbox::Toolbox;
-use crate::platforms::{Cancel, Carrier};
+use crate::platforms::{Cancel, Carrier, limits};
 
 /// Time a translated guest may take until its program runs; usual are 2 to 6 s.
 const BOOT_DEADLINE_TCG: Duration = Duration::from_secs(60);
@@ -344,6 +344,9 @@ impl Created {
         }
         if let Some(how) = how {
             failed.reason = format!("{}: {how}", failed.reason);
+            if let Some(advice) = limits::advice() {
+                failed.reason = format!("{}; {advice}", failed.reason);
+            }
         }
         self.machine.end();
         failed.console = self.machine.console_tail();

@@ -15,10 +15,11 @@ use std::time::Duration;
 use nix::poll::PollFlags;
 use nix::sys::socket::{getsockopt, sockopt::PeerCredentials};
 use nix::unistd::geteuid;
+use rustix::net::connect_unspec;
 
 use super::hub::{All, Hub};
 use super::talk::{Kind, converse};
-use crate::model::partition::PortSpec;
+use crate::model::partition::{PortSpec, ProgramEnd};
 use crate::model::partition::session::{Ask, MOST_CONNECTIONS};
 use crate::partition::run::Streams;
 use crate::platforms::link::stream::{is_ready, wait};
@@ -142,7 +143,7 @@ impl Drop for Carried {
     }
 }
 
-/// A connection from the host to the program. Who is refused inside finds it closed.
+/// A connection from the host to the program. Who is refused inside finds it reset.
 fn carry(all: &Arc<All>, connection: TcpStream, inside: u16, carried: Carried) -> io::Result<()> {
     connection.set_nonblocking(false)?;
     // What is small is to arrive at once, as it would without us.
@@ -155,8 +156,11 @@ fn carry(all: &Arc<All>, connection: TcpStream, inside: u16, carried: Carried) -
         .name("connection".to_owned())
         .spawn(move || {
             let (_nobody, orders) = channel();
-            let _ = converse(ours, Ask::Connect(inside), Kind::Connection, streams, orders, &mut |_| ());
-            let _ = connection.shutdown(std::net::Shutdown::Both);
+            match converse(ours, Ask::Connect(inside), Kind::Connection, streams, orders, &mut |_| ()) {
+                Ok(ProgramEnd::Exit(0)) => drop(connection.shutdown(std::net::Shutdown::Both)),
+                // Cut off inside, or nobody is there: no clean end may be taken for all there was.
+                _ => drop(connect_unspec(&connection)),
+            }
             drop(carried);
         })
         .map(drop)
