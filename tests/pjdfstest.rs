@@ -256,7 +256,7 @@ impl Suite {
 
 /// How many cases there were natively, and how many of them failed there too: what is compared of those is how.
 fn counts(folder: &str, natively: &BTreeMap<String, Outcome>) -> String {
-    let number = |outcome: &Outcome| outcome.count.split('/').next().and_then(|count| count.parse().ok());
+    let number = |outcome: &Outcome| outcome.count.split('/').next().and_then(|count| count.parse::<usize>().ok());
     let cases: usize = natively.values().filter_map(number).sum();
     let failed: usize = natively.values().map(|outcome| outcome.failed.len()).sum();
     format!("{folder}: {cases} cases, {failed} of them fail natively")
