@@ -530,6 +530,19 @@ def writing_moves_times():
     return found.st_mtime_ns > 1, found.st_ctime_ns > before
 
 @operation
+def setting_what_is_set_moves_the_time_of_change():
+    write("t"), os.mkdir("d"), os.mkfifo("p"), os.symlink("x", "l")
+    before = [os.lstat(name).st_ctime_ns for name in ("t", "t", "d", "p", "l")]
+    time.sleep(0.05)
+    os.chmod("t", 0o644), os.chmod("d", stat.S_IMODE(os.stat("d").st_mode))
+    os.chmod("p", stat.S_IMODE(os.stat("p").st_mode)), os.lchown("l", os.getuid(), -1)
+    after = [os.lstat("t").st_ctime_ns]
+    time.sleep(0.05)
+    os.chown("t", -1, -1)
+    after += [os.lstat(name).st_ctime_ns for name in ("t", "d", "p", "l")]
+    return [new > old for old, new in zip(before, after)], after[1] > after[0]
+
+@operation
 def making_moves_the_folders_time():
     os.mkdir("d")
     os.utime("d", ns=(1, 1))
