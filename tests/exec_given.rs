@@ -136,23 +136,30 @@ fn limits_hold_for_the_program_and_not_for_the_machine_around_it() {
         return;
     }
     let here = Here::new();
+    let folder = here.files.path().display().to_string();
     let limited = |limits: &[&str], script: &str| {
-        let inner = here.command(&["--rw", here.folder(), "--", "sh", "-c", script]);
+        let inner = here.command(&["--rw", &folder, "--", "sh", "-c", script]);
         let mut command = Command::new("prlimit");
         command.args(limits).arg(inner.get_program()).args(inner.get_args());
         command.envs(inner.get_envs().filter_map(|(name, value)| Some((name, value?))));
         command.stdin(Stdio::null()).output().expect("it runs")
     };
     // QEMU needs more of each to boot anything.
-    let all = ["--as=209715200", "--data=104857600", "--fsize=65536", "--cpu=2"];
+    let all = ["--as=209715200:", "--data=104857600:", "--fsize=65536:", "--cpu=2:"];
     let output = limited(&all, "ulimit -v; ulimit -d; ulimit -f; ulimit -t");
     assert_code(&output, 0);
     assert_eq!(text(&output), "204800\n102400\n128\n2\n");
-    let script = format!("exec head -c 70000 /dev/zero > {}/long", here.folder());
+    let script = format!("exec head -c 70000 /dev/zero > {folder}/long");
     assert_code(&limited(&all, &script), 128 + 25);
     assert_eq!(fs::metadata(here.path("long")).expect("it was made").len(), 65536);
-    let output = limited(&["--cpu=1"], "while :; do :; done");
+    let output = limited(&["--cpu=1:"], "while :; do :; done");
     assert!([128 + 9, 128 + 24].contains(&output.status.code().expect("a code")), "{output:?}");
+    // What only who has the right to can lift is lifted by them, and named otherwise.
+    let output = limited(&["--as=209715200"], "ulimit -v");
+    match output.status.code() {
+        Some(0) => assert_eq!(text(&output), "204800\n"),
+        _ => assert!(complaint(&output).contains("hard limits of this shell (ulimit -v)"), "{}", complaint(&output)),
+    }
 }
 
 #[test]
@@ -204,7 +211,8 @@ fn a_reset_goes_through_a_port_and_idle_connections_keep_nobody_out() {
                   \x20if b == b'h':\n  while not how: pass\n  c.sendall(how[0].encode())\n c.close()\n\
                   print('ready', flush=True)\n\
                   while True:\n c = s.accept()[0]\n threading.Thread(target=serve, args=(c,), daemon=True).start()";
-    let mut child = here.command(&["--port", &given, "--", "python3", "-c", script]).spawn().expect("it starts");
+    let mut child =
+        here.command(&["--port", &given, "--", "python3", "-c", script]).spawn().expect("it starts");
     let mut line = [0; 6];
     child.stdout.as_mut().expect("a pipe").read_exact(&mut line).expect("it is ready");
     let talk = |first: &[u8]| {
@@ -214,7 +222,8 @@ fn a_reset_goes_through_a_port_and_idle_connections_keep_nobody_out() {
         connection
     };
     // More than were once let in at all.
-    let idle: Vec<_> = (0..80).map(|_| TcpStream::connect(("127.0.0.1", port)).expect("a connection")).collect();
+    let idle: Vec<_> =
+        (0..80).map(|_| TcpStream::connect(("127.0.0.1", port)).expect("a connection")).collect();
     let mut back = [0; 4];
     let mut cut = talk(b"r");
     cut.read_exact(&mut back).expect("half of it");
@@ -228,7 +237,8 @@ fn a_reset_goes_through_a_port_and_idle_connections_keep_nobody_out() {
     talk(b"h").read_to_string(&mut how).expect("an answer");
     assert_eq!(how, "reset");
     drop(idle);
-    rustix::process::kill_process(rustix::process::Pid::from_child(&child), rustix::process::Signal::TERM).expect("sent");
+    rustix::process::kill_process(rustix::process::Pid::from_child(&child), rustix::process::Signal::TERM)
+        .expect("sent");
     assert_eq!(end_of(&mut child).code(), Some(128 + 15));
     here.assert_nothing_left();
 }

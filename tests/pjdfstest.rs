@@ -246,7 +246,8 @@ impl Suite {
                 wrong.push(told(&format!("{place} {file}"), wanted, &differing, (natively, here)));
             }
         }
-        let (run, so_far) = (natively.len(), if wrong.is_empty() { "as listed" } else { "not all as listed" });
+        let (run, so_far) =
+            (natively.len(), if wrong.is_empty() { "as listed" } else { "not all as listed" });
         println!("{}: {run} files, {so_far}", portion.folder);
         println!("{}", counts(&portion.folder, &natively));
         wrong.iter().for_each(|line| println!("{line}"));
@@ -256,14 +257,20 @@ impl Suite {
 
 /// How many cases there were natively, and how many of them failed there too: what is compared of those is how.
 fn counts(folder: &str, natively: &BTreeMap<String, Outcome>) -> String {
-    let number = |outcome: &Outcome| outcome.count.split('/').next().and_then(|count| count.parse::<usize>().ok());
+    let number =
+        |outcome: &Outcome| outcome.count.split('/').next().and_then(|count| count.parse::<usize>().ok());
     let cases: usize = natively.values().filter_map(number).sum();
     let failed: usize = natively.values().map(|outcome| outcome.failed.len()).sum();
     format!("{folder}: {cases} cases, {failed} of them fail natively")
 }
 
 /// A line of the list as it would have to be, and each case that differs.
-fn told(file: &str, wanted: &str, differing: &BTreeSet<usize>, (natively, here): (&Outcome, &Outcome)) -> String {
+fn told(
+    file: &str,
+    wanted: &str,
+    differing: &BTreeSet<usize>,
+    (natively, here): (&Outcome, &Outcome),
+) -> String {
     let got = |outcome: &Outcome, case: usize| match (case, outcome.failed.get(&case)) {
         (0, _) => outcome.count.clone(),
         (_, Some(got)) => got.clone(),

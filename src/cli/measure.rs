@@ -6,7 +6,7 @@
 //!                                                             └─ events ─► progress
 //! ```
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use anyhow::Context;

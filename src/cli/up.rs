@@ -37,7 +37,10 @@ pub fn run(args: &UpArgs) -> Verdict {
         return emit::run(args, manager, &set, &text, &tools, &exe);
     }
     if !cache::lasts() {
-        return Err(anyhow!("partitions that go on need a cache folder that stays: BULKHEAD_CACHE names one")).or_lacking();
+        return Err(anyhow!(
+            "partitions that go on need a cache folder that stays: BULKHEAD_CACHE names one"
+        ))
+        .or_lacking();
     }
     let root = state_root();
     let cancel =

@@ -1,8 +1,9 @@
 //! Limits of processes (getrlimit(2)) that go with a program into its guest: what the caller's `ulimit` says. They are the program's, not
 //! those of the machine around it: QEMU and the server of files lift them as far as they may.
 
+use std::sync::OnceLock;
+
 use nix::sys::resource::{RLIM_INFINITY, Resource, getrlimit, setrlimit};
-use nix::unistd::geteuid;
 
 use crate::model::partition::Limit;
 
@@ -30,8 +31,18 @@ const LIFTED: [(char, Resource); 4] = [
 /// Most open files that a guest's kernel allows: `fs.nr_open`, which nobody changes there.
 const MOST_OPEN_FILES: u64 = 1 << 20;
 
-/// Those of this process.
-pub fn own() -> Vec<Limit> {
+/// Those that this process was started with. They are its program's: from the first call on it is free of them itself, as far as it may be.
+pub fn taken() -> Vec<Limit> {
+    static TAKEN: OnceLock<Vec<Limit>> = OnceLock::new();
+    let take = || {
+        let limits = own();
+        lift();
+        limits
+    };
+    TAKEN.get_or_init(take).clone()
+}
+
+fn own() -> Vec<Limit> {
     let one = |(name, resource): &(&str, Resource)| {
         let (soft, hard) = getrlimit(*resource).ok()?;
         Some(Limit { name: (*name).to_owned(), soft, hard })
@@ -62,7 +73,7 @@ pub fn set(limits: &[Settable]) -> nix::Result<()> {
     limits.iter().try_for_each(|Settable(resource, soft, hard)| setrlimit(*resource, *soft, *hard))
 }
 
-/// Frees this process of what would end or starve the machine that it becomes: wholly as root, for others as far as their hard limits.
+/// Frees this process of what would end or starve a machine that it carries: wholly with the right to, else as far as its hard limits.
 pub fn lift() {
     for (_, resource) in LIFTED {
         let Ok((_, hard)) = getrlimit(resource) else { continue };
@@ -75,18 +86,14 @@ pub fn lift() {
 
 /// What to say when a machine failed that [`lift`] could not free; none when nothing limits it.
 pub fn advice() -> Option<String> {
-    if geteuid().is_root() {
-        return None;
-    }
-    let is_limited =
-        |resource: Resource| getrlimit(resource).is_ok_and(|(_, hard)| hard != RLIM_INFINITY);
+    let is_left = |resource| getrlimit(resource).is_ok_and(|(_, hard)| hard != RLIM_INFINITY);
     let left: Vec<String> =
-        LIFTED.iter().filter(|(_, resource)| is_limited(*resource)).map(|(letter, _)| format!("-{letter}")).collect();
-    let letters = left.join(", ");
+        LIFTED.iter().filter(|(_, resource)| is_left(*resource)).map(|(letter, _)| format!("-{letter}")).collect();
     (!left.is_empty()).then(|| {
         format!(
-            "hard limits of this shell (ulimit {letters}) hold for QEMU as well and cannot be lifted: set them inside the partition \
-             (sh -c 'ulimit …; exec …'), or soft only (ulimit -S)"
+            "hard limits of this shell (ulimit {}) hold for QEMU as well, and cannot be lifted: set soft ones (ulimit -S), or set them \
+             inside (-- sh -c 'ulimit …; exec …')",
+            left.join(" ")
         )
     })
 }

@@ -4,8 +4,8 @@ use std::os::fd::OwnedFd;
 use std::time::Duration;
 
 use rustix::fs::{
-    AtFlags, FileType, Mode, OFlags, Stat, Timespec, Timestamps, UTIME_NOW, UTIME_OMIT, chmodat, chownat, fstat,
-    fstatvfs, ftruncate, major, minor, openat, statat, utimensat,
+    AtFlags, FileType, Mode, OFlags, Stat, Timespec, Timestamps, UTIME_NOW, UTIME_OMIT, chmodat, chownat,
+    fstat, fstatvfs, ftruncate, major, minor, openat, statat, utimensat,
 };
 use rustix::io::Errno;
 

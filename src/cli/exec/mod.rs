@@ -38,6 +38,7 @@ use crate::partition::place;
 use crate::partition::run::{self, Event, Failed, Outcome, Streams, Surroundings};
 use crate::partition::set::root::state_root;
 use crate::partition::set::visit::visit;
+use crate::platforms::limits;
 
 /// Our own failure, bad usage included: what `env`, `nohup` and `timeout` say, too.
 pub const OWN_FAILURE: u8 = 125;
@@ -59,6 +60,8 @@ pub fn run(args: &ExecArgs) -> ExitCode {
 }
 
 fn execute(args: &ExecArgs, begun: Instant) -> Result<u8> {
+    // They are the program's. What is read and made for it here may be larger.
+    limits::taken();
     // What may take long ends with this command, as anything does that no partition is behind.
     let image = spec::image(args, &cache::folder())?;
     let held = signals::hold().context("holding signals back")?;

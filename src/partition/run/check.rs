@@ -30,14 +30,6 @@ const SECTOR_BYTES: u64 = 512;
 /// Largest program file that is put into a partition without files.
 pub const MOST_ALONE_BYTES: u64 = 256 * 1024 * 1024;
 
-/// Checks a partition.
-///
-/// # Errors
-/// The first thing that stands in its way, and the exit code that says so.
-pub fn check(spec: &PartitionSpec) -> Result<(), Failed> {
-    faults(spec).into_iter().next().map_or(Ok(()), Err)
-}
-
 /// All that stands in a partition's way, the gravest first.
 pub fn faults(spec: &PartitionSpec) -> Vec<Failed> {
     let mut found = vec![place::possible(&spec.resources).map_err(Failed::own)];
@@ -260,7 +252,9 @@ fn check_apart(program: &Program) -> Result<(), Failed> {
 fn check_bind(bind: &Bind) -> Result<(), Failed> {
     let (from, to) = (bind.from.display(), bind.to.display());
     if !bind.from.is_absolute() || !bind.to.is_absolute() || bind.to == Path::new("/") {
-        return Err(Failed::own(format!("a bind needs two absolute paths, the second not /; got {from}:{to}")));
+        return Err(Failed::own(format!(
+            "a bind needs two absolute paths, the second not /; got {from}:{to}"
+        )));
     }
     let there = fs::metadata(&bind.from).map(drop);
     there.map_err(|error| Failed::own(format!("bind {from}:{to}: {error}")))

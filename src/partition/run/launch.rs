@@ -45,10 +45,19 @@ pub fn run(
     orders: Orders,
     tell: &mut dyn FnMut(Event),
 ) -> Outcome {
+    limits::lift();
     match launch(spec, streams, around, orders, tell) {
         Ok(how) => Outcome::Ended(how),
-        Err(failed) => failed.into(),
+        Err(failed) => advised(failed).into(),
     }
+}
+
+/// A failure of ours that limits may be behind says so.
+fn advised(mut failed: Failed) -> Failed {
+    if let (125, None, Some(advice)) = (failed.code, &failed.interrupted, limits::advice()) {
+        failed.reason = format!("{}; {advice}", failed.reason);
+    }
+    failed
 }
 
 fn launch(
@@ -344,9 +353,6 @@ impl Created {
         }
         if let Some(how) = how {
             failed.reason = format!("{}: {how}", failed.reason);
-            if let Some(advice) = limits::advice() {
-                failed.reason = format!("{}; {advice}", failed.reason);
-            }
         }
         self.machine.end();
         failed.console = self.machine.console_tail();

@@ -192,6 +192,14 @@ pub type Orders = Receiver<Order>;
 
 /// Checks what can be told before anything is made: the program is there and runs on this machine, the folders that are
 /// to be served exist, CPUs and memory nodes are there, memory suffices.
+///
+/// # Errors
+/// The first thing that stands in its way, and the exit code that says so.
 pub fn check(spec: &PartitionSpec) -> Result<(), Failed> {
-    check::check(spec)
+    faults(spec).into_iter().next().map_or(Ok(()), Err)
+}
+
+/// The same, and all that stands in its way.
+pub fn faults(spec: &PartitionSpec) -> Vec<Failed> {
+    check::faults(spec)
 }

@@ -19,8 +19,8 @@ use rustix::net::connect_unspec;
 
 use super::hub::{All, Hub};
 use super::talk::{Kind, converse};
-use crate::model::partition::{PortSpec, ProgramEnd};
 use crate::model::partition::session::{Ask, MOST_CONNECTIONS};
+use crate::model::partition::{PortSpec, ProgramEnd};
 use crate::partition::run::Streams;
 use crate::platforms::link::stream::{is_ready, wait};
 

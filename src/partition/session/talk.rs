@@ -114,7 +114,7 @@ fn hear(
         Content::Word(SessionWord::End { stream: Stream::Input }) => line.grant(None),
         Content::Word(SessionWord::End { stream }) => {
             if let Some(output) = outputs.get_mut(place(stream)) {
-                output.queue = None;
+                output.end();
             }
         }
         Content::Word(SessionWord::Credit { stream: Stream::Input, bytes }) => line.grant(Some(bytes)),
@@ -260,6 +260,11 @@ impl Output {
         waiting <= WINDOW_BYTES
     }
 
+    /// Its end was told, and is passed on.
+    fn end(&mut self) {
+        let _ = self.queue.take().map(|queue| queue.send(Vec::new()));
+    }
+
     /// Waits until all that came is written.
     fn finish(self) {
         drop(self.queue);
@@ -277,6 +282,11 @@ fn write_on(
 ) {
     let mut to = File::from(to);
     while let Ok(bytes) = pieces.recv() {
+        // No bytes are the end. Where none was told, there is none: what was cut off must not look whole.
+        if bytes.is_empty() && kind == Kind::Connection {
+            // Already closed is as good.
+            let _ = shutdown(to.as_raw_fd(), Shutdown::Write);
+        }
         if to.write_all(&bytes).is_err() {
             let _ = line.word(match kind {
                 Kind::Program => SessionWord::End { stream },
@@ -288,9 +298,5 @@ fn write_on(
         waiting.fetch_sub(bytes.len(), Ordering::SeqCst);
         let bytes = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
         let _ = line.word(SessionWord::Credit { stream, bytes });
-    }
-    if kind == Kind::Connection {
-        // Already closed is as good.
-        let _ = shutdown(to.as_raw_fd(), Shutdown::Write);
     }
 }

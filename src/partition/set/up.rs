@@ -163,7 +163,12 @@ pub fn faults_here(set: &PartitionSet, tools: &Tools, folder: &Path) -> Vec<Faul
 }
 
 /// What can be kept of a set, and what this host says against the rest.
-fn judged(set: &PartitionSet, tools: &Tools, folder: &Path, images: &images::Images) -> (Vec<Kept>, Vec<Fault>) {
+fn judged(
+    set: &PartitionSet,
+    tools: &Tools,
+    folder: &Path,
+    images: &images::Images,
+) -> (Vec<Kept>, Vec<Fault>) {
     let mut faults = Faults::default();
     let kept = resolve::kept(set, tools, folder, images, &mut faults);
     let mut all = set.check_on(&resolve::host_size());

@@ -146,7 +146,7 @@ impl ReadSet {
         read
     }
 
-    const fn wrong(error: SetError) -> Self {
+    fn wrong(error: SetError) -> Self {
         Self { set: None, errors: vec![error], cuts: Vec::new() }
     }
 

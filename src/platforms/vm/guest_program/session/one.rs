@@ -284,7 +284,8 @@ impl Out {
                 }
             }
         }
-        if self.from.is_none() && !std::mem::replace(&mut self.told, true) {
+        // Of what is reset only that is told: an end of its own would look like all there was.
+        if self.from.is_none() && !std::mem::replace(&mut self.told, true) && !is_reset {
             words.push(Content::Word(SessionWord::End { stream: self.stream }));
         }
         is_reset
