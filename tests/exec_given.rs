@@ -158,7 +158,11 @@ fn limits_hold_for_the_program_and_not_for_the_machine_around_it() {
     let output = limited(&["--as=209715200"], "ulimit -v");
     match output.status.code() {
         Some(0) => assert_eq!(text(&output), "204800\n"),
-        _ => assert!(complaint(&output).contains("hard limits of this shell (ulimit -v)"), "{}", complaint(&output)),
+        _ => assert!(
+            complaint(&output).contains("hard limits of this shell (ulimit -v)"),
+            "{}",
+            complaint(&output)
+        ),
     }
 }
 

@@ -466,6 +466,16 @@ fn a_loop_device_is_gone_after_the_program_was_killed() {
     child.kill().expect("killed");
     child.wait().expect("reaped");
     wait_until("no loop device", || attached_below(folder.path()).is_empty());
+    // Who undoes it all reads of it in the folder, which is to be there until then.
+    let name = folder.path().file_name().expect("a name").as_encoded_bytes();
+    let names_it = |process: &Path| {
+        let words = std::fs::read(process.join("cmdline")).unwrap_or_default();
+        words.windows(name.len()).any(|part| part == name)
+    };
+    wait_until("its reaper has ended", || {
+        let all = std::fs::read_dir("/proc").expect("proc").flatten();
+        !all.map(|entry| entry.path()).any(|process| names_it(&process))
+    });
 }
 
 fn wait_until(what: &str, is_so: impl Fn() -> bool) {

@@ -87,8 +87,11 @@ pub fn lift() {
 /// What to say when a machine failed that [`lift`] could not free; none when nothing limits it.
 pub fn advice() -> Option<String> {
     let is_left = |resource| getrlimit(resource).is_ok_and(|(_, hard)| hard != RLIM_INFINITY);
-    let left: Vec<String> =
-        LIFTED.iter().filter(|(_, resource)| is_left(*resource)).map(|(letter, _)| format!("-{letter}")).collect();
+    let left: Vec<String> = LIFTED
+        .iter()
+        .filter(|(_, resource)| is_left(*resource))
+        .map(|(letter, _)| format!("-{letter}"))
+        .collect();
     (!left.is_empty()).then(|| {
         format!(
             "hard limits of this shell (ulimit {}) hold for QEMU as well, and cannot be lifted: set soft ones (ulimit -S), or set them \

@@ -846,6 +846,15 @@ def attributes_of_a_file_without_rights():
     return os.getxattr("a", "user.a") if os.getuid() == 0 else None
 
 @operation
+def files_of_others_that_their_owner_may_not_read():
+    for name, mode in ("g", 0o060), ("o", 0o006), ("n", 0):
+        write(name), os.chown(name, 1001, 1002), os.chmod(name, mode)
+    time.sleep(1.1)
+    times = [(os.stat("g").st_ctime_ns, time.sleep(1.1))[0] for _ in range(3)]
+    tried = [as_user(user, lambda: os.close(os.open(name, os.O_RDWR))) for name in "gon" for user in (0, 1001, 1002, 1003)]
+    return tried, len(set(times))
+
+@operation
 def record_lock_goes_with_its_process():
     write("k")
     elsewhere(lambda: lock(os.open("k", os.O_RDWR), fcntl.F_WRLCK))

@@ -14,7 +14,7 @@ use super::opened::{check_opened, no_rights_within};
 use super::{Failed, lookup};
 use crate::model::partition::{Bind, CardSpec, Content, DiskSpec, Files, PartitionSpec, Program, is_name};
 use crate::model::units::Mebibytes;
-use crate::partition::{given_files, layer, place};
+use crate::partition::{given_files, layer};
 use crate::platforms::vm::guest::{MOST_SECTIONS, SECRETS};
 
 /// Most bytes of words and environment together: Linux takes no more with the usual stack.
@@ -30,9 +30,9 @@ const SECTOR_BYTES: u64 = 512;
 /// Largest program file that is put into a partition without files.
 pub const MOST_ALONE_BYTES: u64 = 256 * 1024 * 1024;
 
-/// All that stands in a partition's way, the gravest first.
+/// All that stands in a partition's way but for its resources, the gravest first.
 pub fn faults(spec: &PartitionSpec) -> Vec<Failed> {
-    let mut found = vec![place::possible(&spec.resources).map_err(Failed::own)];
+    let mut found = Vec::new();
     match &spec.content {
         Content::Program(program) => found.extend(check_program(program, spec.resources.memory)),
         Content::Image if spec.disks.is_empty() => {

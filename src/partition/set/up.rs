@@ -171,10 +171,18 @@ fn judged(
 ) -> (Vec<Kept>, Vec<Fault>) {
     let mut faults = Faults::default();
     let kept = resolve::kept(set, tools, folder, images, &mut faults);
+    let own = set.check();
     let mut all = set.check_on(&resolve::host_size());
     for one in &kept {
         if let Charge::Partition(charge) = &one.charge {
-            let fault = |failed: run::Failed| Fault::new(&["partition", &charge.spec.name], failed.reason);
+            let path = ["partition", charge.spec.name.as_str()];
+            let fault = |failed: run::Failed| Fault::new(&path, failed.reason);
+            // Where the file's own numbers are wrong, this would say so once more.
+            if !own.iter().any(|fault| fault.path.starts_with(&path.map(str::to_owned))) {
+                all.extend(
+                    place::possible(&charge.spec.resources).err().map(|problem| Fault::new(&path, problem)),
+                );
+            }
             all.extend(run::faults(&charge.spec).into_iter().map(fault));
         }
     }
