@@ -38,13 +38,17 @@ pub fn write(way: Option<WayOut>, names: &[NamedAddress], own: &str, is_saved: b
         // The host's own name servers may be at addresses that mean nothing here.
         put(RESOLVER, &format!("nameserver {}\n", way.names));
     }
+    // Without a network a saved layer keeps these files as its programs left them.
+    if is_saved && names.is_empty() {
+        return;
+    }
     // Without one, ours is the first.
     let old = text_of(HOSTS);
     let new = merged(&old, names, own);
     if new != old {
         put(HOSTS, &new);
     }
-    if text_of(OWN_NAME).trim() != own {
+    if !is_saved && text_of(OWN_NAME).trim() != own {
         put(OWN_NAME, &format!("{own}\n"));
     }
 }
