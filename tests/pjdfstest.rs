@@ -250,7 +250,9 @@ impl Suite {
             (natively.len(), if wrong.is_empty() { "as listed" } else { "not all as listed" });
         println!("{}: {run} files, {so_far}", portion.folder);
         println!("{}", counts(&portion.folder, &natively));
-        wrong.iter().for_each(|line| println!("{line}"));
+        for line in &wrong {
+            println!("{line}");
+        }
         wrong
     }
 }
