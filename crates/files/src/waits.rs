@@ -26,6 +26,7 @@ use vmm_sys_util::signal::register_signal_handler;
 
 use crate::message::{Body, Result};
 use crate::server::Outcome;
+use crate::xattrs::sized;
 
 /// The attribute that says who waits.
 pub const WAITS: &str = "trusted.bulkhead.waits";
@@ -128,9 +129,9 @@ impl Waits {
     }
 
     /// Answers one of the two attributes, of which the guest takes so many bytes; none when it is another.
-    pub fn answer(self: &Arc<Self>, name: &[u8], most: usize) -> Option<Result<Outcome>> {
+    pub fn answer(self: &Arc<Self>, name: &[u8], size: u32) -> Option<Result<Outcome>> {
         if name == WAITS.as_bytes() {
-            return Some(self.answer_who(most));
+            return Some(self.answer_who(usize::try_from(size).unwrap_or(usize::MAX)));
         }
         let number = std::str::from_utf8(name.strip_prefix(INTERRUPT.as_bytes())?).ok();
         let Some(number) = number.and_then(|number| number.parse().ok()) else {
@@ -139,7 +140,7 @@ impl Waits {
         let waits = Arc::clone(self);
         Some(Ok(Outcome::Waits(Box::new(move || {
             waits.take_back(number);
-            Ok(Body::default())
+            sized(Vec::new(), size)
         }))))
     }
 

@@ -22,8 +22,7 @@ impl Files {
         fields.skip(4)?;
         let name = fields.text()?;
         // Of no file, and so of every one.
-        let most = usize::try_from(size).unwrap_or(usize::MAX);
-        if let Some(answer) = self.locks.waits.answer(name, most) {
+        if let Some(answer) = self.locks.waits.answer(name, size) {
             return answer;
         }
         if name == ATTRIBUTE {
@@ -104,7 +103,7 @@ impl Files {
 }
 
 /// A value, or how long it is when that is what was asked.
-fn sized(value: Vec<u8>, size: u32) -> Result<Body> {
+pub fn sized(value: Vec<u8>, size: u32) -> Result<Body> {
     let length = u32::try_from(value.len()).map_err(|_| Errno::TOOBIG)?;
     match size {
         0 => Ok(Body::default().number(length).number(0).done()),

@@ -78,7 +78,7 @@ fn all_of(guest: &mut Guest, count: usize) -> Vec<Listed> {
 }
 
 fn take_back(guest: &mut Guest, number: u64) -> Result<Vec<u8>, i32> {
-    guest.ask(GETXATTR, 1, &attribute(&format!("{INTERRUPT}{number}"), 0))
+    guest.ask(GETXATTR, 1, &attribute(&format!("{INTERRUPT}{number}"), 1))
 }
 
 /// Of a file that may be written to, of one that is memory between processes, of one that is only read.
@@ -207,6 +207,8 @@ fn what_is_asked_wrongly_is_refused_and_what_is_not_asked_for_is_not_there() {
         assert_eq!(guest.ask(GETXATTR, 1, &attribute(&name, 0)), Err(INVAL), "{name}");
     }
     assert_eq!(take_back(&mut guest, u64::MAX), Ok(Vec::new()));
+    let length = guest.ask(GETXATTR, 1, &attribute(&format!("{INTERRUPT}7"), 0));
+    assert_eq!(length, Ok(vec![0; 8]), "how long the answer would be");
     for size in [0, 15] {
         assert_eq!(guest.ask(GETXATTR, 1, &attribute(WAITS, size)), Err(RANGE));
     }
