@@ -198,6 +198,11 @@ pub fn file_requests() -> Seeds {
             request(23, 3, &[100], ""),
         ]),
         with(&[
+            request(33, 3, &[1, 6, 0, 9, pair(1, 3), 1], ""),
+            request(22, 1, &[2048], "trusted.bulkhead.waits\0"),
+            request(22, 1, &[1], "trusted.bulkhead.interrupt.1\0"),
+        ]),
+        with(&[
             request(4, 3, &[1, 0, 0, 0, 0, 0, 0, 0, pair(0, 0o4755), 0, 0], ""),
             request(5, 3, &[], ""),
             request(17, 3, &[], ""),

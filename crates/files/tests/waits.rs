@@ -6,7 +6,7 @@ mod kernel;
 
 use std::fs::File;
 use std::thread::{JoinHandle, sleep};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use files::waits::{INTERRUPT, LONGEST_LIST, Listed, WAITS, listed};
 use kernel::*;
@@ -52,6 +52,16 @@ fn asked(handle: u64, owner: u64, kind: u32, flags: u32) -> Vec<u8> {
 fn begin(guest: &mut Guest, thread: u32, node: u64, lock: &[u8]) -> Later {
     guest.thread = thread;
     guest.ask_later(SETLKW, node, lock)
+}
+
+/// What came of it, once it did.
+fn ended(later: Later) -> Result<Vec<u8>, i32> {
+    let until = Instant::now() + Duration::from_secs(60);
+    while !later.is_finished() {
+        assert!(Instant::now() < until, "it still waits");
+        sleep(Duration::from_millis(1));
+    }
+    later.join().unwrap()
 }
 
 fn attribute(name: &str, size: usize) -> Vec<u8> {
@@ -109,7 +119,7 @@ fn a_wait_that_is_taken_back_is_answered_and_leaves_nothing_locked() {
             let found = who(&mut guest);
             assert_eq!(found.iter().map(|wait| wait.thread).collect::<Vec<_>>(), [4711], "{path} {flags}");
             assert_eq!(take_back(&mut guest, found[0].number), Ok(Vec::new()));
-            assert_eq!(waiting.join().unwrap(), Err(INTR), "{path} {flags}");
+            assert_eq!(ended(waiting), Err(INTR), "{path} {flags}");
             // Neither the host's nor the guest's, and both may have it.
             assert!(host_locks(&holder, false));
             assert!(host_locks(&host(&guest, path), true), "{path} {flags}");
@@ -133,14 +143,14 @@ fn within_a_guest_others_go_on_waiting_and_circles_are_those_of_who_still_waits(
     let found = all_of(&mut guest, 2);
     let number = |thread| found.iter().find(|wait| wait.thread == thread).unwrap().number;
     take_back(&mut guest, number(22)).unwrap();
-    assert_eq!(second.join().unwrap(), Err(INTR));
+    assert_eq!(ended(second), Err(INTR));
     assert!(!third.is_finished());
     // There is no circle any more.
     let first = begin(&mut guest, 11, two.0, &circle);
     guest.ask(FLUSH, two.0, &longs(&[two.1, 0, 2])).unwrap();
-    assert_eq!(first.join().unwrap(), Ok(Vec::new()));
+    assert_eq!(ended(first), Ok(Vec::new()));
     guest.lock(one.1, one.2, 1, NO_LOCK, RECORD).unwrap();
-    assert_eq!(third.join().unwrap(), Ok(Vec::new()));
+    assert_eq!(ended(third), Ok(Vec::new()));
     assert_eq!(guest.lock(one.1, one.2, 2, WRITE_LOCK, RECORD), Err(11));
 }
 
@@ -166,7 +176,7 @@ fn what_is_over_is_not_taken_back_and_the_next_wait_of_its_thread_is_another() {
             assert!(!waiting.is_finished());
         }
         drop(holder);
-        assert_eq!(waiting.join().unwrap(), Ok(Vec::new()), "it has the lock");
+        assert_eq!(ended(waiting), Ok(Vec::new()), "it has the lock");
         take_back(&mut guest, now).unwrap();
         assert!(!host_locks(&host(&guest, path), true));
         guest.lock(node, handle, 7, NO_LOCK, FLOCK).unwrap();
@@ -184,19 +194,19 @@ fn who_asks_when_nobody_waits_is_answered_when_somebody_does_or_all_is_over() {
     let holder = host(&guest, path);
     assert!(host_locks(&holder, true));
     let waiting = begin(&mut guest, 99, node, &asked(handle, 7, WRITE_LOCK, FLOCK));
-    assert_eq!(listed(&asking.join().unwrap().unwrap())[0].thread, 99);
+    assert_eq!(listed(&ended(asking).unwrap())[0].thread, 99);
     drop(holder);
-    assert_eq!(waiting.join().unwrap(), Ok(Vec::new()));
+    assert_eq!(ended(waiting), Ok(Vec::new()));
     // A few may ask at once; those who do not ask any more make room.
     let askings: Vec<Later> = (0..4).map(|_| guest.ask_later(GETXATTR, 1, &question)).collect();
     assert_eq!(guest.ask(GETXATTR, 1, &question), Err(BUSY));
     guest.ask(DESTROY, 0, &[]).unwrap();
     for asking in askings {
-        assert_eq!(asking.join().unwrap(), Ok(Vec::new()));
+        assert_eq!(ended(asking), Ok(Vec::new()));
     }
     let asking = guest.ask_later(GETXATTR, 1, &question);
     drop(guest);
-    assert_eq!(asking.join().unwrap(), Ok(Vec::new()));
+    assert_eq!(ended(asking), Ok(Vec::new()));
 }
 
 #[test]
@@ -237,12 +247,12 @@ fn a_list_holds_as_many_as_fit_and_no_more_wait_than_it_may_hold() {
         take_back(&mut guest, wait.number).unwrap();
     }
     for one in waiting {
-        assert_eq!(one.join().unwrap(), Err(INTR));
+        assert_eq!(ended(one), Err(INTR));
     }
     // There is room again.
     let one = begin(&mut guest, 5, node, &lock(most));
     drop(holder);
-    assert_eq!(one.join().unwrap(), Ok(Vec::new()));
+    assert_eq!(ended(one), Ok(Vec::new()));
 }
 
 /// Whoever closes one descriptor of a file gives back all record locks of its process, but not what a thread of it waits for.
@@ -255,7 +265,7 @@ fn what_a_thread_waited_for_while_another_closed_is_held() {
     let waiting = begin(&mut guest, 7, node, &asked(handle, 7, WRITE_LOCK, RECORD));
     guest.ask(FLUSH, node, &longs(&[handle, 0, 7])).unwrap();
     drop(holder);
-    assert_eq!(waiting.join().unwrap(), Ok(Vec::new()));
+    assert_eq!(ended(waiting), Ok(Vec::new()));
     let holder = host(&guest, path);
     assert!(!host_locks(&holder, true));
     assert_eq!(guest.lock(node, handle, 8, WRITE_LOCK, RECORD), Err(11));
