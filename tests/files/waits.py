@@ -76,7 +76,8 @@ def with_handler(restarts):
     def act(kind, place):
         signal.signal(signal.SIGALRM, lambda *_: None)
         signal.siginterrupt(signal.SIGALRM, not restarts)
-        signal.setitimer(signal.ITIMER_REAL, 0.3)
+        # Again and again: the first may come before it waits.
+        signal.setitimer(signal.ITIMER_REAL, 0.3, 0.5)
         return take(kind, place)
     return act
 
