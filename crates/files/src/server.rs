@@ -187,13 +187,13 @@ impl Files {
             opcode::RELEASEDIR => self.close_folder(fields).map(Outcome::from),
             opcode::FSYNCDIR => self.sync_folder(fields),
             opcode::SETXATTR => self.set_xattr(node, fields).map(Outcome::from),
-            opcode::GETXATTR => self.get_xattr(node, fields).map(Outcome::from),
+            opcode::GETXATTR => self.get_xattr(node, fields),
             opcode::LISTXATTR => self.list_xattrs(node, fields).map(Outcome::from),
             opcode::REMOVEXATTR => self.remove_xattr(node, fields).map(Outcome::from),
             opcode::GETLK => self.get_lock(node, fields).map(Outcome::from),
-            opcode::SETLK => self.set_lock(node, fields, false),
-            opcode::SETLKW => self.set_lock(node, fields, true),
-            // virtio-fs has no way to take a request back.
+            opcode::SETLK => self.set_lock(node, fields, None),
+            opcode::SETLKW => self.set_lock(node, fields, Some(header.process)),
+            // Never sent over virtio-fs: see `waits`.
             opcode::INTERRUPT => Ok(Outcome::Silent),
             // The guest's kernel remembers it, and does without.
             _ => Err(Errno::NOSYS),
