@@ -6,6 +6,7 @@ use std::sync::OnceLock;
 use nix::sys::resource::{RLIM_INFINITY, Resource, getrlimit, setrlimit};
 
 use crate::model::partition::Limit;
+use crate::model::units::Bytes;
 
 /// Those that mean the same there, by the kernel's names. Priorities are given by other means.
 const CARRIED: [(&str, Resource); 11] = [
@@ -28,6 +29,8 @@ const LIFTED: [(char, Resource); 4] = [
     ('t', Resource::RLIMIT_CPU),
     ('v', Resource::RLIMIT_AS),
 ];
+/// What QEMU and this process need beside a guest's memory at the least, in bytes.
+const AROUND: u64 = 128 << 20;
 /// Most open files that a guest's kernel allows: `fs.nr_open`, which nobody changes there.
 const MOST_OPEN_FILES: u64 = 1 << 20;
 
@@ -82,6 +85,26 @@ pub fn lift() {
             let _ = setrlimit(resource, hard, hard);
         }
     }
+}
+
+/// Refuses a machine with so much memory where what could not be lifted leaves no room for it, by far: this process would break on the way.
+///
+/// # Errors
+/// How much there would have to be, and how much may be had.
+pub fn room_for(memory: Bytes) -> Result<(), String> {
+    let least = memory.get().saturating_add(AROUND);
+    for resource in [Resource::RLIMIT_AS, Resource::RLIMIT_DATA] {
+        if let Ok((_, hard)) = getrlimit(resource)
+            && hard < least
+        {
+            return Err(format!(
+                "a machine with {memory} takes {} MiB at the least, and no process of this shell may have more than {} MiB",
+                least >> 20,
+                hard >> 20
+            ));
+        }
+    }
+    Ok(())
 }
 
 /// What to say when a machine failed that [`lift`] could not free; none when nothing limits it.

@@ -46,7 +46,11 @@ pub fn run(
     tell: &mut dyn FnMut(Event),
 ) -> Outcome {
     limits::lift();
-    match launch(spec, streams, around, orders, tell) {
+    let launched = match limits::room_for(spec.resources.memory.to_bytes()) {
+        Ok(()) => launch(spec, streams, around, orders, tell),
+        Err(problem) => Err(Failed::own(problem)),
+    };
+    match launched {
         Ok(how) => Outcome::Ended(how),
         Err(failed) => advised(failed).into(),
     }
