@@ -131,6 +131,42 @@ fn the_callers_limits_and_the_name_of_the_host_go_with_the_program() {
 }
 
 #[test]
+fn limits_hold_for_the_program_and_not_for_the_machine_around_it() {
+    if !guests_start() {
+        return;
+    }
+    let here = Here::new();
+    let folder = here.files.path().display().to_string();
+    let limited = |limits: &[&str], script: &str| {
+        let inner = here.command(&["--rw", &folder, "--", "sh", "-c", script]);
+        let mut command = Command::new("prlimit");
+        command.args(limits).arg(inner.get_program()).args(inner.get_args());
+        command.envs(inner.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        command.stdin(Stdio::null()).output().expect("it runs")
+    };
+    // QEMU needs more of each to boot anything.
+    let all = ["--as=209715200:", "--data=104857600:", "--fsize=65536:", "--cpu=2:"];
+    let output = limited(&all, "ulimit -v; ulimit -d; ulimit -f; ulimit -t");
+    assert_code(&output, 0);
+    assert_eq!(text(&output), "204800\n102400\n128\n2\n");
+    let script = format!("exec head -c 70000 /dev/zero > {folder}/long");
+    assert_code(&limited(&all, &script), 128 + 25);
+    assert_eq!(fs::metadata(here.path("long")).expect("it was made").len(), 65536);
+    let output = limited(&["--cpu=1:"], "while :; do :; done");
+    assert!([128 + 9, 128 + 24].contains(&output.status.code().expect("a code")), "{output:?}");
+    // What only who has the right to can lift is lifted by them, and named otherwise.
+    let output = limited(&["--as=209715200"], "ulimit -v");
+    match output.status.code() {
+        Some(0) => assert_eq!(text(&output), "204800\n"),
+        _ => assert!(
+            complaint(&output).contains("hard limits of this shell (ulimit -v)"),
+            "{}",
+            complaint(&output)
+        ),
+    }
+}
+
+#[test]
 fn a_port_leads_to_the_program_without_a_network() {
     if !guests_start() {
         return;
@@ -159,6 +195,55 @@ fn a_port_leads_to_the_program_without_a_network() {
         let _ = connection.read_to_string(&mut back);
     }
     assert_eq!(end_of(&mut child).code(), Some(0));
+    here.assert_nothing_left();
+}
+
+/// A connection that is cut off is no clean end, on either side; who only comes and waits takes nobody else's place.
+#[test]
+fn a_reset_goes_through_a_port_and_idle_connections_keep_nobody_out() {
+    if !guests_start() {
+        return;
+    }
+    let here = Here::new();
+    let port = TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("an address").port();
+    let given = format!("{port}:7");
+    // What a client sends says what becomes of it: an `r` is reset, of an `x` it is told how it ended, an `e` is the end of all.
+    let script = "import socket, struct, threading\ns = socket.create_server(('0.0.0.0', 7), backlog=200)\nhow = []\n\
+                  def serve(c):\n b = c.recv(1)\n\
+                  \x20if b == b'r': c.sendall(b'half'); c.recv(1); c.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack('ii', 1, 0))\n\
+                  \x20if b == b'x':\n  c.sendall(b'y')\n  try: how.append('clean' if c.recv(1) == b'' else 'more')\n  except ConnectionResetError: how.append('reset')\n\
+                  \x20if b == b'h':\n  while not how: pass\n  c.sendall(how[0].encode())\n c.close()\n\
+                  print('ready', flush=True)\n\
+                  while True:\n c = s.accept()[0]\n threading.Thread(target=serve, args=(c,), daemon=True).start()";
+    let mut child =
+        here.command(&["--port", &given, "--", "python3", "-c", script]).spawn().expect("it starts");
+    let mut line = [0; 6];
+    child.stdout.as_mut().expect("a pipe").read_exact(&mut line).expect("it is ready");
+    let talk = |first: &[u8]| {
+        let mut connection = TcpStream::connect(("127.0.0.1", port)).expect("a connection");
+        connection.set_read_timeout(Some(PATIENCE)).expect("a deadline");
+        connection.write_all(first).expect("written");
+        connection
+    };
+    // More than were once let in at all.
+    let idle: Vec<_> =
+        (0..80).map(|_| TcpStream::connect(("127.0.0.1", port)).expect("a connection")).collect();
+    let mut back = [0; 4];
+    let mut cut = talk(b"r");
+    cut.read_exact(&mut back).expect("half of it");
+    cut.write_all(b"!").expect("written");
+    let ended = cut.read(&mut back).map_err(|error| error.kind());
+    assert_eq!((&back, ended), (b"half", Err(std::io::ErrorKind::ConnectionReset)));
+    let mut ours = talk(b"x");
+    ours.read_exact(&mut back[..1]).expect("an answer");
+    rustix::net::connect_unspec(&ours).expect("reset");
+    let mut how = String::new();
+    talk(b"h").read_to_string(&mut how).expect("an answer");
+    assert_eq!(how, "reset");
+    drop(idle);
+    rustix::process::kill_process(rustix::process::Pid::from_child(&child), rustix::process::Signal::TERM)
+        .expect("sent");
+    assert_eq!(end_of(&mut child).code(), Some(128 + 15));
     here.assert_nothing_left();
 }
 

@@ -90,16 +90,23 @@ fn the_command_line_counts_before_the_image() {
     let config = json!({ "Entrypoint": ["/bin/sh"], "Cmd": ["-c", "exit 9"], "Env": ["A=1", "B=2"], "User": "5:6", "WorkingDir": "/w" });
     let one = image(&layout, &config, &[system_layer(&["sh", "id"]).archive()]);
     let other = image(&layout, &json!({}), &[Layer::default().file("x", 0o644, "").archive()]);
-    index(&layout, &[named(one, "1.0"), named(other, "2.0")]);
+    let script = "id -u; id -g; pwd; cat /etc/hosts /etc/hostname";
+    let bare = json!({ "Entrypoint": ["/bin/sh", "-c", script], "User": "1234", "WorkingDir": "/w/../v" });
+    let bare = image(&layout, &bare, &[system_layer(&["sh", "id", "cat"]).archive()]);
+    index(&layout, &[named(one, "1.0"), named(other, "2.0"), named(bare, "3.0")]);
     let first = format!("{}:1.0", layout.display());
     let script = "id -u; pwd; echo $A $B $TERM; exit 7";
     let own = ["--env", "A=3", "--user", "8:9", "--workdir", "/bin", "--", "-c", script];
     let output = here.run(&[&["--image", &first], &own[..]].concat());
     assert_code(&output, 7);
     assert_eq!(text(&output), "8\n/bin\n3 2\n");
-    assert_code(&run(&here, &["--image", &first]), 9);
+    assert_code(&here.run(&["--image", &first]), 9);
+    // As container engines have it: a stranger's group is 0, and who looks for its own name finds it.
+    let output = here.run(&["--hostname", "box", "--image", &format!("{}:3.0", layout.display())]);
+    assert_code(&output, 0);
+    assert_eq!(text(&output), "1234\n0\n/v\n127.0.0.1\tlocalhost\n127.0.1.1\tbox\nbox\n");
     for (words, code, part) in [
-        (vec!["--image", plain(&layout)], 125, "name one of them: \"1.0\", \"2.0\""),
+        (vec!["--image", plain(&layout)], 125, "name one of them: \"1.0\", \"2.0\", \"3.0\""),
         (vec!["--image", &format!("{}:2.0", layout.display())], 125, "the image names no program"),
         (vec!["--image", &first, "--user", "me"], 125, "the image's /etc/passwd has no user \"me\""),
         (vec!["--image", &first, "--ro", "/srv", "--", "x"], 125, "use --bind"),

@@ -275,7 +275,23 @@ fn all_that_is_wrong_is_told_at_once_in_the_order_of_the_file() {
                    cpus = 0\nafter = [\"nobody\"]\n";
     let by_host = "[partition.b]\nprogram = [\"/no/such/program\"]\n[partition.a]\nprogram = [\"/bin/true\"]\n\
                    user = \"nobody-of-that-name\"\npin = \"8191\"\n";
+    // Of an entry with an unknown key only that is told, of the others everything; each once.
+    let by_both = "[partition.c]\nprogram = [\"/bin/true\"]\ncpu = 1\n[partition.b]\nprogram = [\"/no/such/program\"]\n\
+                   rw = [\"/no/such/folder\"]\ncpus = 0\n[partition.a]\nprogram = [\"/bin/true\"]\nafter = [\"nobody\"]\n\
+                   user = \"nobody-of-that-name\"\nnetworks = [\"none\"]\n";
     for (text, wanted) in [
+        (
+            by_both,
+            &[
+                "line 4: unknown field",
+                "line 5: partition.b: what is to be opened for writing, /no/such/folder",
+                "line 5: partition.b: /no/such/program",
+                "line 8: partition.b.cpus",
+                "line 11: partition.a.after",
+                "line 12: partition.a.user",
+                "line 13: partition.a.networks",
+            ][..],
+        ),
         (by_file, &["line 4: unknown field", "line 7: partition.a.cpus", "line 8: partition.a.after"][..]),
         (by_host, &["line 2: partition.b", "line 6: partition.a.user", "line 7: partition.a.pin"]),
     ] {

@@ -463,9 +463,15 @@ fn a_loop_device_is_gone_after_the_program_was_killed() {
     wait_until("a loop device of the instance", || {
         attached_below(folder.path()).iter().any(|image| image.contains("scratch"))
     });
-    child.kill().expect("killed");
-    child.wait().expect("reaped");
+    child.kill().and_then(|()| child.wait()).expect("killed");
     wait_until("no loop device", || attached_below(folder.path()).is_empty());
+    // Who undoes it all reads of it there.
+    let name = folder.path().file_name().expect("a name").to_string_lossy().into_owned();
+    let is_named = |entry: std::fs::DirEntry| {
+        let words = std::fs::read(entry.path().join("cmdline")).unwrap_or_default();
+        String::from_utf8_lossy(&words).contains(&name)
+    };
+    wait_until("its reaper's end", || !std::fs::read_dir("/proc").expect("proc").flatten().any(is_named));
 }
 
 fn wait_until(what: &str, is_so: impl Fn() -> bool) {

@@ -8,6 +8,8 @@ use std::time::{Duration, Instant};
 
 use bulkhead::partition::network::switch::{Order, Trunk};
 use bulkhead::platforms::wall;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use switch_kit::{Running, Station, address, folder, frame, text, until};
 
 fn order(folder: &std::path::Path) -> Order {
@@ -136,6 +138,41 @@ fn two_switches_are_one_network_whoever_goes_and_comes_back() {
         assert!(trunk.exists());
         assert_eq!(near.receive(), None);
     }
+}
+
+/// What waited at its plugs meanwhile says nothing of where a card is that went to the other switch and back: it was unreachable for minutes.
+#[test]
+fn a_switch_that_stood_still_forgets_who_may_have_left() {
+    let dir = tempfile::tempdir().unwrap();
+    let links = ["a", "b"].map(|name| folder(dir.path(), name));
+    let trunk = dir.path().join("b/trunk");
+    let _there = Running::start(&Order { trunk: Some(Trunk::At(trunk.clone())), ..order(&links[1]) });
+    let stands = Running::start(&Order { trunk: Some(Trunk::To(trunk)), ..order(&links[0]) });
+    // A partition with a card at both.
+    let (mut left, mut used) = (Station::at(&links[0], 7).connected(), Station::at(&links[1], 7).connected());
+    let mut peer = Station::at(&links[0], 9).connected();
+    left.send(&frame(0, 7, "first"));
+    assert_eq!(text(&peer.receive().unwrap()), "first");
+    assert_eq!(text(&used.receive().unwrap()), "first", "the trunk works");
+    let pid = Pid::from_raw(i32::try_from(stands.0.id()).unwrap());
+    kill(pid, Signal::SIGSTOP).unwrap();
+    std::thread::sleep(Duration::from_millis(500));
+    left.send(&frame(0, 7, "before it left"));
+    used.send(&frame(0, 7, "here now"));
+    std::thread::sleep(Duration::from_millis(100));
+    kill(pid, Signal::SIGCONT).unwrap();
+    assert_eq!(text(&peer.receive().unwrap()), "here now", "what waited at the plugs is gone");
+    peer.send(&frame(7, 9, "where are you?"));
+    let mut end = Instant::now() + Duration::from_secs(30);
+    assert_eq!(used.receive_until(end).map(|frame| text(&frame)).as_deref(), Some("where are you?"));
+    // And it learns again.
+    used.send(&frame(9, 7, "here"));
+    assert_eq!(text(&peer.receive().unwrap()), "here");
+    peer.send(&frame(7, 9, "thanks"));
+    assert_eq!(used.receive_until(end).map(|frame| text(&frame)).as_deref(), Some("thanks"));
+    end = Instant::now() + Duration::from_millis(300);
+    let more = std::iter::from_fn(|| left.receive_until(end)).map(|frame| text(&frame));
+    assert!(!more.collect::<Vec<_>>().contains(&"thanks".to_owned()), "it is known where they are");
 }
 
 #[test]

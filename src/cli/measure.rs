@@ -6,9 +6,7 @@
 //!                                                             └─ events ─► progress
 //! ```
 
-use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
 use std::time::SystemTime;
 
 use anyhow::Context;
@@ -17,7 +15,7 @@ use super::agent::counter_rate;
 use super::args::MeasureArgs;
 use super::ending::{Ending, OrStop, Verdict};
 use super::progress::Progress;
-use super::{fit, interrupt, json, output, resolve};
+use super::{cache, fit, interrupt, json, output, resolve};
 use crate::campaign;
 use crate::campaign::event::Stop;
 use crate::campaign::rundir::{REPORT_FILE, RESULTS_FILE, RunDir};
@@ -28,13 +26,9 @@ use crate::model::journal::Header;
 use crate::model::names::PlatformKind;
 use crate::model::results::RunResults;
 use crate::model::units::Nanos;
-use crate::partition::users;
 use crate::platforms::ledger::Ledger;
 use crate::platforms::make::{self, PlatformContext};
-use crate::platforms::own_folder::{Others, OwnFolder, check_way, folder_of_anybody};
 use crate::platforms::reaper::Reaper;
-use crate::platforms::sweep::new_folder;
-use crate::platforms::vm::saved;
 use crate::platforms::{Cancel, facts, host};
 use crate::report::text::ascii;
 use crate::report::{page, terminal};
@@ -42,9 +36,6 @@ use crate::stats::suitability;
 
 /// Where it is kept how long measurements take on this host.
 pub const DURATIONS_FILE: &str = "durations.json";
-/// How deep in the cache folder it is looked whose the files are: the kernel, what is unpacked, the folders of modules.
-const CACHE_LEVELS: usize = 2;
-
 /// Measures, writes everything down, prints the summary.
 pub fn run(args: &MeasureArgs) -> Verdict {
     if args.plan {
@@ -130,49 +121,7 @@ fn measure(rundir: &RunDir, may_destroy: bool, cancel: &Cancel) -> anyhow::Resul
 pub fn platform_context(work: &Path, seed: u64, may_destroy: bool) -> anyhow::Result<PlatformContext> {
     let exe = std::env::current_exe().context("the program's own file cannot be found")?;
     let ledger = Ledger::open(work).context("the list of started things cannot be opened")?;
-    Ok(PlatformContext { exe, ledger, cache: cache_folder(), counter_hz: counter_rate(), seed, may_destroy })
-}
-
-/// Where set-up puts the guest kernel and unpacked kernels are kept: `BULKHEAD_CACHE`, else `$XDG_CACHE_HOME/bulkhead`, else
-/// `~/.cache/bulkhead`. What lies there is booted, so it must be ours alone; else it is said why it is not used, and one of
-/// this user's own is: in `$XDG_RUNTIME_DIR`, or at last a fresh one in the temporary folder, whose name nobody can foretell.
-pub fn cache_folder() -> PathBuf {
-    static CHOSEN: OnceLock<PathBuf> = OnceLock::new();
-    CHOSEN.get_or_init(chosen_cache).clone()
-}
-
-fn chosen_cache() -> PathBuf {
-    let named = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-    let usual = named("BULKHEAD_CACHE")
-        .or_else(|| named("XDG_CACHE_HOME").map(|folder| folder.join("bulkhead")))
-        .or_else(|| users::own_home().map(|home| home.join(".cache/bulkhead")));
-    let runtime = named("XDG_RUNTIME_DIR").map(|folder| folder.join("bulkhead-cache"));
-    for folder in [usual, runtime].into_iter().flatten() {
-        match own_cache(&folder) {
-            Ok(cache) => return cache,
-            Err(error) => output::say(&format!(
-                "bulkhead: the cache folder {} is not used: {error} (BULKHEAD_CACHE names another)",
-                folder.display()
-            )),
-        }
-    }
-    let fresh = new_folder("cache").map(tempfile::TempDir::keep);
-    // Beneath a device nothing is found and nothing can be kept, which every user of the cache puts up with.
-    fresh.unwrap_or_else(|_| PathBuf::from("/dev/null/cache"))
-}
-
-/// The folder, when it and what is in it is ours alone.
-fn own_cache(folder: &Path) -> io::Result<PathBuf> {
-    let folder = std::path::absolute(folder)?;
-    check_way(&folder)?;
-    match OwnFolder::open(&folder, Others::MayLook) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => drop(OwnFolder::make_private(&folder)?),
-        opened => opened?.check_all(CACHE_LEVELS, saved::FOLDER)?,
-    }
-    // Folders of other names may be there for others to read from, too.
-    let is_named_so = folder.file_name().is_some_and(|name| name.to_string_lossy().starts_with("bulkhead"));
-    let others = if is_named_so { Others::StayOut } else { Others::MayLook };
-    Ok(OwnFolder::claim(folder_of_anybody(&folder)?, others)?.path().to_owned())
+    Ok(PlatformContext { exe, ledger, cache: cache::folder(), counter_hz: counter_rate(), seed, may_destroy })
 }
 
 fn header(dir: &Path) -> Header {

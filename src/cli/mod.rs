@@ -7,6 +7,7 @@
 
 mod agent;
 mod args;
+mod cache;
 mod channel;
 mod channel_args;
 mod classes;
@@ -41,7 +42,7 @@ mod volume;
 
 use std::process::ExitCode;
 
-pub use measure::cache_folder;
+pub use cache::folder as cache_folder;
 
 use clap::Parser;
 
@@ -56,7 +57,7 @@ pub fn main() -> ExitCode {
     if let Some(code) = agent::take_over() {
         return code;
     }
-    match Arguments::try_parse() {
+    let code = match Arguments::try_parse() {
         Ok(arguments) => match arguments.verb {
             // The verbs whose code is another program's.
             Verb::Exec(args) => exec::run(&args),
@@ -64,7 +65,9 @@ pub fn main() -> ExitCode {
             verb => ending::exit_code(run(verb)),
         },
         Err(error) => usage_error(&error),
-    }
+    };
+    cache::leave();
+    code
 }
 
 fn run(verb: Verb) -> Verdict {

@@ -13,18 +13,18 @@ use indicatif::ProgressBar;
 
 use super::args::{SplitAt, UpArgs};
 use super::ending::{Ending, OrStop, Verdict};
-use super::{emit, interrupt, measure, output, ps};
-use crate::model::partition::set::{Fault, MAX_SET_BYTES, PartitionSet, SetErrors, Tools};
+use super::{cache, emit, interrupt, output, ps};
+use crate::model::partition::set::{Fault, MAX_SET_BYTES, PartitionSet, ReadSet, SetErrors, Tools};
 use crate::model::units::Nanos;
 use crate::partition::place::HostTopology;
 use crate::partition::set::root::state_root;
 use crate::partition::set::split::over_nodes;
-use crate::partition::set::up::{Step, UpError, Wanted, shown, up};
+use crate::partition::set::up::{Step, UpError, Wanted, faults_here, shown, up};
 
 /// Brings a set up, shows how far it is, prints what runs.
 pub fn run(args: &UpArgs) -> Verdict {
     let text = read(&args.file).or_bad_input()?;
-    let mut set = parse(&args.file, &text).or_bad_input()?;
+    let mut set = checked(args, &text).or_bad_input()?;
     if args.split == Some(SplitAt::Node) {
         let host = HostTopology::of_this_host().map_err(anyhow::Error::msg).or_lacking()?;
         let split = over_nodes(&set, &host);
@@ -32,16 +32,15 @@ pub fn run(args: &UpArgs) -> Verdict {
     }
     let file = args.file.canonicalize().or_bad_input()?;
     let exe = std::env::current_exe().context("the program's own file cannot be found").or_lacking()?;
-    let tools = Tools {
-        accelerator: set.accelerator,
-        cache: measure::cache_folder(),
-        qemu: args.tools.qemu.clone(),
-        kernel: args.tools.kernel.clone(),
-        modules: args.tools.modules.clone(),
-        boot_deadline_s: set.boot_deadline_s,
-    };
+    let tools = tools(args, &set);
     if let Some(manager) = args.emit {
         return emit::run(args, manager, &set, &text, &tools, &exe);
+    }
+    if !cache::lasts() {
+        return Err(anyhow!(
+            "partitions that go on need a cache folder that stays: BULKHEAD_CACHE names one"
+        ))
+        .or_lacking();
     }
     let root = state_root();
     let cancel =
@@ -62,10 +61,34 @@ pub fn run(args: &UpArgs) -> Verdict {
     Ok(Ending::Done)
 }
 
+fn tools(args: &UpArgs, set: &PartitionSet) -> Tools {
+    Tools {
+        accelerator: set.accelerator,
+        cache: cache::folder(),
+        qemu: args.tools.qemu.clone(),
+        kernel: args.tools.kernel.clone(),
+        modules: args.tools.modules.clone(),
+        boot_deadline_s: set.boot_deadline_s,
+    }
+}
+
+/// The set in a file. Of one that is wrong, it is told as well what this host says against the rest.
+fn checked(args: &UpArgs, text: &str) -> anyhow::Result<PartitionSet> {
+    let mut read = ReadSet::of(text, &stem(&args.file));
+    if let (None, Some(set)) = (read.faultless(), &read.set) {
+        let faults = faults_here(set, &tools(args, set), &state_root().join(&set.name));
+        read.add(faults, text);
+    }
+    read.finish().map_err(|errors| anyhow!(errors.in_file(&args.file)))
+}
+
+fn stem(path: &Path) -> String {
+    path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default()
+}
+
 /// The set in a file.
 pub fn parse(path: &Path, text: &str) -> anyhow::Result<PartitionSet> {
-    let stem = path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
-    PartitionSet::from_toml(text, &stem).map_err(|errors| anyhow!(errors.in_file(path)))
+    PartitionSet::from_toml(text, &stem(path)).map_err(|errors| anyhow!(errors.in_file(path)))
 }
 
 /// Faults of a file's set, a line each.

@@ -32,11 +32,11 @@ pub struct Found {
 pub fn find(name: Option<&str>) -> Result<Found, String> {
     let (passwd, group) = (text("/etc/passwd"), text("/etc/group"));
     if let Some(name) = name {
-        return look_up(&passwd, &group, name);
+        return look_up(&passwd, &group, name, None);
     }
     let groups = getgroups().unwrap_or_default().into_iter().map(Gid::as_raw).collect();
     let ids = UserIds { uid: getuid().as_raw(), gid: getgid().as_raw(), groups };
-    let home = look_up(&passwd, &group, &ids.uid.to_string())?.home;
+    let home = look_up(&passwd, &group, &ids.uid.to_string(), None)?.home;
     Ok(Found { ids, home })
 }
 
@@ -48,7 +48,8 @@ pub fn find_in(root: &Path, named: &str) -> Result<Found, String> {
     let (passwd, groups) = (text_in(root, "etc/passwd"), text_in(root, "etc/group"));
     let (who, group) = named.split_once(':').map_or((named, None), |(who, group)| (who, Some(group)));
     let whose = |problem: String| format!("the image's {problem}");
-    let mut found = look_up(&passwd, &groups, who).map_err(whose)?;
+    // Who is not in it has group 0, as with container engines.
+    let mut found = look_up(&passwd, &groups, who, Some(0)).map_err(whose)?;
     if let Some(group) = group {
         let gid = group_in(&groups, group).map_err(whose)?;
         found.ids = UserIds { gid, groups: Vec::new(), ..found.ids };
@@ -127,7 +128,8 @@ fn text_of(file: File) -> String {
     String::from_utf8_lossy(&text).into_owned()
 }
 
-fn look_up(passwd: &str, group: &str, wanted: &str) -> Result<Found, String> {
+/// A user by these files. `strangers` is the group of who is in none of them; without it they have one of their own number.
+fn look_up(passwd: &str, group: &str, wanted: &str, strangers: Option<u32>) -> Result<Found, String> {
     let number: Option<u32> = wanted.parse().ok();
     for line in passwd.lines() {
         let fields: Vec<&str> = line.split(':').collect();
@@ -140,7 +142,8 @@ fn look_up(passwd: &str, group: &str, wanted: &str) -> Result<Found, String> {
     }
     match number {
         Some(number) => {
-            let ids = UserIds { uid: number, gid: number, groups: vec![number] };
+            let gid = strangers.unwrap_or(number);
+            let ids = UserIds { uid: number, gid, groups: vec![gid] };
             Ok(Found { ids, home: "/".to_owned() })
         }
         None => Err(format!("/etc/passwd has no user \"{wanted}\"; who is not in it is named by number")),
@@ -168,12 +171,13 @@ mod tests {
 
     #[test]
     fn users_are_found_by_name_and_number() {
-        let alice = look_up(PASSWD, GROUP, "alice").expect("there");
+        let alice = look_up(PASSWD, GROUP, "alice", None).expect("there");
         assert_eq!((alice.ids.uid, alice.ids.gid, alice.home.as_str()), (1000, 100, "/home/alice"));
         assert_eq!(alice.ids.groups, [100, 104]);
-        assert_eq!(look_up(PASSWD, GROUP, "1000"), Ok(alice));
-        assert_eq!(look_up(PASSWD, GROUP, "7").expect("any number").ids.uid, 7);
-        assert!(look_up(PASSWD, GROUP, "bob").is_err());
+        assert_eq!(look_up(PASSWD, GROUP, "1000", Some(0)), Ok(alice));
+        assert_eq!(look_up(PASSWD, GROUP, "7", None).expect("any number").ids.gid, 7);
+        assert_eq!(look_up(PASSWD, GROUP, "7", Some(0)).expect("any number").ids.gid, 0);
+        assert!(look_up(PASSWD, GROUP, "bob", None).is_err());
         assert_eq!(find(None).expect("ourselves").ids.uid, getuid().as_raw());
     }
 }

@@ -31,13 +31,14 @@ impl NormalUser {
         // What was installed may lie where that user cannot reach it.
         let program = here.path("bulkhead");
         fs::copy(binary(), &program).expect("the test's own files");
-        // Images lie there, too; they are large, and nothing that a guest boots from.
+        // Images and saved machines lie there, too; other tests make and remove them meanwhile, and no guest boots from them.
         let kept = kept_cache().join("bulkhead");
         let parts = fs::read_dir(&kept).expect("a cache").flatten().map(|entry| entry.path());
-        let parts = parts.filter(|path| !path.ends_with("images"));
+        let parts = parts.filter(|path| !path.ends_with("images") && !path.ends_with("saved"));
         fs::create_dir(cache.join("bulkhead")).expect("the test's own files");
         let copied = Command::new("cp").arg("-rL").args(parts).arg(cache.join("bulkhead")).output();
-        assert!(copied.expect("cp runs").status.success());
+        let copied = copied.expect("cp runs");
+        assert!(copied.status.success(), "{copied:?}");
         let given = Command::new("chown").args(["-R", "65534:65534"]).arg(&cache).status();
         assert!(given.expect("chown runs").success());
         Self { program, cache, temporary }

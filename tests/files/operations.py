@@ -530,6 +530,19 @@ def writing_moves_times():
     return found.st_mtime_ns > 1, found.st_ctime_ns > before
 
 @operation
+def setting_what_is_set_moves_the_time_of_change():
+    write("t"), os.mkdir("d"), os.mkfifo("p"), os.symlink("x", "l")
+    before = [os.lstat(name).st_ctime_ns for name in ("t", "t", "d", "p", "l")]
+    time.sleep(0.05)
+    os.chmod("t", 0o644), os.chmod("d", stat.S_IMODE(os.stat("d").st_mode))
+    os.chmod("p", stat.S_IMODE(os.stat("p").st_mode)), os.lchown("l", os.getuid(), -1)
+    after = [os.lstat("t").st_ctime_ns]
+    time.sleep(0.05)
+    os.chown("t", -1, -1)
+    after += [os.lstat(name).st_ctime_ns for name in ("t", "d", "p", "l")]
+    return [new > old for old, new in zip(before, after)], after[1] > after[0]
+
+@operation
 def making_moves_the_folders_time():
     os.mkdir("d")
     os.utime("d", ns=(1, 1))
@@ -831,6 +844,15 @@ def record_lock_goes_with_the_close_of_another_kind():
 def attributes_of_a_file_without_rights():
     os.setxattr(write("a"), "user.a", b"1"), os.chmod("a", 0)
     return os.getxattr("a", "user.a") if os.getuid() == 0 else None
+
+@operation
+def files_of_others_that_their_owner_may_not_read():
+    for name, mode in ("g", 0o060), ("o", 0o006), ("n", 0):
+        write(name), os.chown(name, 1001, 1002), os.chmod(name, mode)
+    time.sleep(1.1)
+    times = [(os.stat("g").st_ctime_ns, time.sleep(1.1))[0] for _ in range(3)]
+    tried = [as_user(user, lambda: os.close(os.open(name, os.O_RDWR))) for name in "gon" for user in (0, 1001, 1002, 1003)]
+    return tried, len(set(times))
 
 @operation
 def record_lock_goes_with_its_process():

@@ -150,8 +150,9 @@ fn file_request(opcode: u32, node: u64, longs: &[u64], name: &str) -> Vec<u8> {
     [length.to_vec(), bytes].concat()
 }
 
+const READ_WRITE: u64 = 2;
+
 pub fn file_requests() -> Seeds {
-    const READ_WRITE: u64 = 2;
     let request = file_request;
     let pair = |low: u64, high: u64| low | high << 32;
     let begin = [
@@ -189,6 +190,8 @@ pub fn file_requests() -> Seeds {
         ]),
         with(&[
             request(33, 3, &[1, 6, 0, 9, pair(1, 3), 1], ""),
+            request(22, 1, &[2048], "trusted.bulkhead.waits\0"),
+            request(22, 1, &[1], "trusted.bulkhead.interrupt.1\0"),
             request(18, 3, &[1, 0, 0], ""),
             request(42, 0, &[1, 3, 1], ""),
         ]),

@@ -1,11 +1,12 @@
 //! What a file is: as the host has it, with the guests' notion of it laid over.
 
 use std::os::fd::OwnedFd;
+use std::sync::PoisonError;
 use std::time::Duration;
 
 use rustix::fs::{
-    AtFlags, FileType, Mode, OFlags, Stat, Timespec, Timestamps, UTIME_NOW, UTIME_OMIT, chmodat, fstat,
-    fstatvfs, ftruncate, major, minor, openat, statat, utimensat,
+    AtFlags, FileType, Mode, OFlags, Stat, Timespec, Timestamps, UTIME_NOW, UTIME_OMIT, chmodat, chownat,
+    fstat, fstatvfs, ftruncate, major, minor, openat, statat, utimensat,
 };
 use rustix::io::Errno;
 
@@ -18,6 +19,9 @@ use crate::server::Files;
 pub const SHORT: Duration = Duration::from_secs(1);
 /// The same of one that it only reads.
 pub const LONG: Duration = Duration::from_secs(86_400);
+
+/// Most files of which it is remembered what their mode hides.
+const MOST_HIDDEN: usize = 1024;
 
 /// Which attributes are set (`FATTR_…`).
 mod set {
@@ -75,12 +79,34 @@ impl Files {
         if host.st_uid != self.own.user {
             return Known { host, notion: Notion::of_host(&host) };
         }
-        let notion = match notion::read(path, is_link, &host) {
+        match notion::read(path, is_link, &host) {
             // Its mode hides from its owner what stands beside it.
-            Err(Errno::ACCESS) => hidden_notion(path, is_link),
-            other => other.ok().flatten(),
+            Err(Errno::ACCESS) => self.hidden(host, path, is_link),
+            other => {
+                let notion = other.ok().flatten().unwrap_or_else(|| Notion::of_host(&host));
+                Known { host, notion }
+            }
+        }
+    }
+
+    /// What is beside a file that its owner may not read. Reading it changes the file's mode for a moment, and so the time of its last
+    /// change: it is done once for each that somebody else has made.
+    fn hidden(&self, host: Stat, path: &[u8], is_link: bool) -> Known {
+        let key = (host.st_dev, host.st_ino);
+        if let Some((stamp, notion)) = self.hidden.lock().unwrap_or_else(PoisonError::into_inner).get(&key)
+            && *stamp == Stamp::of(&host)
+        {
+            return Known { host, notion: *notion };
+        }
+        let Some((now, notion)) = hidden_notion(path, is_link) else {
+            return Known { host, notion: Notion::of_host(&host) };
         };
-        Known { host, notion: notion.unwrap_or_else(|| Notion::of_host(&host)) }
+        let mut hidden = self.hidden.lock().unwrap_or_else(PoisonError::into_inner);
+        if hidden.len() >= MOST_HIDDEN {
+            hidden.clear();
+        }
+        hidden.insert(key, (Stamp::of(&now), notion));
+        Known { host: now, notion }
     }
 
     /// Looks at a node: through a handle if it is open, else under its name.
@@ -202,7 +228,12 @@ impl Files {
             };
             self.set_times(id, &times)?;
         }
-        let known = self.look_at_node(id)?;
+        let mut known = self.look_at_node(id)?;
+        if Stamp::of(&known.host) == was && known.host.st_uid == self.own.user {
+            // What is set to what it was moves the time of the last change, too.
+            chownat(self.any_path(id)?, "", None, None, AtFlags::EMPTY_PATH)?;
+            known = self.look_at_node(id)?;
+        }
         self.moved_on(id, was, Stamp::of(&known.host));
         self.attributes_of(id, &known)
     }
@@ -302,8 +333,8 @@ impl Files {
     }
 }
 
-/// The notion of a file that its owner may not read.
-fn hidden_notion(path: &[u8], is_link: bool) -> Option<Notion> {
+/// The notion of a file that its owner may not read, and the file after that.
+fn hidden_notion(path: &[u8], is_link: bool) -> Option<(Stat, Notion)> {
     let follow = if is_link { OFlags::empty() } else { OFlags::NOFOLLOW };
     let file = openat(rustix::fs::CWD, path, OFlags::PATH | OFlags::CLOEXEC | follow, Mode::empty()).ok()?;
     let (link, host) = (link_to(&file), fstat(&file).ok()?);
@@ -311,7 +342,9 @@ fn hidden_notion(path: &[u8], is_link: bool) -> Option<Notion> {
     if !notion::is_there(link.as_bytes()) {
         return None;
     }
-    with_access(&link, &host, 0o400, || notion::read(link.as_bytes(), true, &host)).ok().flatten()
+    let notion =
+        with_access(&link, &host, 0o400, || notion::read(link.as_bytes(), true, &host)).ok().flatten()?;
+    Some((fstat(&file).ok()?, notion))
 }
 
 /// Does something with a name in a folder, also where the owner's own mode forbids to look for it there.

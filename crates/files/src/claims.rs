@@ -20,6 +20,7 @@ use crate::message::{Body, Result};
 use crate::nodes::open_again;
 use crate::ranges::{NONE, Range, Ranges, WRITE};
 use crate::server::{Files, Outcome};
+use crate::waits::Wait;
 
 /// How long one that waits for a lock sleeps before it tries again.
 const AGAIN_AFTER: Duration = Duration::from_millis(10);
@@ -53,12 +54,13 @@ impl Attempt {
         }
     }
 
-    fn wait(&self) -> Result<()> {
+    fn wait(&self, wait: &Wait) -> Result<()> {
         loop {
             match self.make() {
                 Err(Errno::AGAIN) => sleep(AGAIN_AFTER),
                 other => return other,
             }
+            wait.go_on()?;
         }
     }
 }
@@ -101,7 +103,7 @@ impl Files {
     }
 
     /// Takes a lock, or gives it back.
-    pub(crate) fn set_claimed(&mut self, id: u64, asked: &Asked, waits: bool) -> Result<Outcome> {
+    pub(crate) fn set_claimed(&mut self, id: u64, asked: &Asked) -> Result<Outcome> {
         let (owner, range) = (asked.owner, asked.range());
         if asked.kind == NONE {
             self.locks.ranges().set(id, owner, range);
@@ -111,19 +113,18 @@ impl Files {
         let file = self.claim(id, asked)?;
         self.locks.processes.insert(owner, asked.process);
         let attempt = Attempt { file, ranges: self.locks.shared_ranges(), node: id, owner, range };
-        match attempt.make() {
-            Ok(()) => Ok(Body::default().into()),
-            Err(Errno::AGAIN) if waits => {
-                let place = self.locks.place()?;
+        match (attempt.make(), asked.waiter) {
+            (Ok(()), _) => Ok(Body::default().into()),
+            (Err(Errno::AGAIN), Some(waiter)) => {
+                let wait = self.locks.waits.begin(waiter)?;
                 let ticket = self.locks.ranges().begin_to_wait(id, owner, range).ok_or(Errno::DEADLK)?;
                 Ok(Outcome::Waits(Box::new(move || {
-                    let _place = place;
-                    let got = attempt.wait();
+                    let got = attempt.wait(&wait);
                     attempt.ranges.lock().unwrap_or_else(PoisonError::into_inner).end_to_wait(ticket);
                     got.map(|()| Body::default())
                 })))
             }
-            Err(error) => Err(error),
+            (Err(error), _) => Err(error),
         }
     }
 }

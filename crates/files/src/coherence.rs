@@ -98,7 +98,9 @@ impl Files {
             })),
             Outcome::Waits(job) => Outcome::Waits(Box::new(move || {
                 let outcome = job();
-                patient();
+                if outcome.is_ok() {
+                    patient();
+                }
                 outcome
             })),
             Outcome::Silent => Outcome::Silent,

@@ -6,6 +6,7 @@
 //!                                                        │ notion    owners and set-ID bits that stay among guests
 //!                                                        │ handles   what is open, and what its cache may keep
 //!                                                        │ locks     the host's own
+//!                                                        │ waits     who waits for one, and takes that back
 //!                                                        │ claims    files that are memory: one kernel at a time
 //!                                                        └ coherence what a lock means to the guest's cache
 //! ```
@@ -26,6 +27,7 @@ mod notion;
 mod ranges;
 mod server;
 mod vhost;
+pub mod waits;
 mod xattrs;
 
 pub use notion::keep;

@@ -2,11 +2,10 @@
 //!
 //! Record locks of a process in the guest become locks of an open file description of its own (`F_OFD_SETLK`, fcntl(2)), one for each
 //! file and owner: closing that gives all of them back. `flock` is that of the handle's description, which is the guest's.
-//! Who waits does so on a thread, and no more than so many.
+//! Who waits does so on a thread, until it has the lock or is taken back (`waits`).
 
 use std::collections::HashMap;
 use std::os::fd::OwnedFd;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use nix::fcntl::{FcntlArg, fcntl};
@@ -17,9 +16,8 @@ use crate::message::{Body, Fields, Result};
 use crate::nodes::open_again;
 use crate::ranges::{NONE, READ, Range, Ranges, WRITE};
 use crate::server::{Files, Outcome};
+use crate::waits::Waits;
 
-/// Most that wait at once.
-const MOST_WAITING: usize = 128;
 /// The end of a lock that has none.
 const NO_END: u64 = i64::MAX.cast_unsigned();
 /// `FUSE_LK_FLOCK`.
@@ -30,7 +28,8 @@ const IS_FLOCK: u32 = 1;
 pub struct Locks {
     held: HashMap<(u64, u64), Holder>,
     ranges: Arc<Mutex<Ranges>>,
-    waiting: Arc<AtomicUsize>,
+    /// Who waits.
+    pub waits: Arc<Waits>,
     /// Through which the whole of a file is kept from everybody outside of the guest.
     pub claims: HashMap<u64, Arc<OwnedFd>>,
     /// The guest's processes behind owners of locks in such files.
@@ -47,10 +46,17 @@ struct Holder {
 impl Locks {
     /// Gives back all that an owner has of a file.
     pub fn release(&mut self, node: u64, owner: u64) {
-        if let Some(holder) = self.held.remove(&(node, owner)) {
-            // Somebody may still wait with the same description.
+        if let Some(holder) = self.held.get(&(node, owner)) {
             let _ = fcntl(&holder.file, FcntlArg::F_OFD_SETLK(&whole(NONE)));
-            self.ranges().release(node, owner);
+            let is_awaited = {
+                let mut ranges = self.ranges();
+                ranges.release(node, owner);
+                ranges.is_awaited(node, owner)
+            };
+            // Another thread of the same owner is to have what it waits for with this description when it comes.
+            if !is_awaited {
+                self.held.remove(&(node, owner));
+            }
         }
         if self.claims.contains_key(&node) {
             self.ranges().release(node, owner);
@@ -76,22 +82,11 @@ impl Locks {
     pub(crate) fn ranges(&self) -> MutexGuard<'_, Ranges> {
         self.ranges.lock().unwrap_or_else(PoisonError::into_inner)
     }
-
-    pub(crate) fn place(&self) -> Result<Waiting> {
-        if self.waiting.fetch_add(1, Ordering::Relaxed) >= MOST_WAITING {
-            self.waiting.fetch_sub(1, Ordering::Relaxed);
-            return Err(Errno::NOLCK);
-        }
-        Ok(Waiting(Arc::clone(&self.waiting)))
-    }
 }
 
-/// One that waits.
-pub struct Waiting(Arc<AtomicUsize>);
-
-impl Drop for Waiting {
+impl Drop for Locks {
     fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
+        self.waits.end();
     }
 }
 
@@ -109,17 +104,19 @@ pub struct Asked {
     pub kind: u32,
     /// Which process of the guest's asks.
     pub process: u32,
+    /// Which thread of the guest's waits until it has it; none where nobody does.
+    pub waiter: Option<u32>,
     flags: u32,
 }
 
 impl Asked {
-    fn read(fields: &mut Fields<'_>) -> Result<Self> {
+    fn read(fields: &mut Fields<'_>, waiter: Option<u32>) -> Result<Self> {
         let (handle, owner, start, end) = (fields.long()?, fields.long()?, fields.long()?, fields.long()?);
         let (kind, process, flags) = (fields.number()?, fields.number()?, fields.number()?);
         if start > end || start > NO_END || kind > NONE {
             return Err(Errno::INVAL);
         }
-        Ok(Self { handle, owner, start, end, kind, process, flags })
+        Ok(Self { handle, owner, start, end, kind, process, waiter, flags })
     }
 
     /// What is to be locked.
@@ -172,7 +169,7 @@ impl Files {
     }
 
     pub(crate) fn get_lock(&mut self, id: u64, mut fields: Fields<'_>) -> Result<Body> {
-        let asked = Asked::read(&mut fields)?;
+        let asked = Asked::read(&mut fields, None)?;
         if self.is_memory(id)? {
             return self.get_claimed(id, &asked);
         }
@@ -195,20 +192,25 @@ impl Files {
         Ok(Body::default().long(start).long(end).number(kind).number(process).done())
     }
 
-    pub(crate) fn set_lock(&mut self, id: u64, mut fields: Fields<'_>, waits: bool) -> Result<Outcome> {
-        let asked = Asked::read(&mut fields)?;
+    pub(crate) fn set_lock(
+        &mut self,
+        id: u64,
+        mut fields: Fields<'_>,
+        waiter: Option<u32>,
+    ) -> Result<Outcome> {
+        let asked = Asked::read(&mut fields, waiter)?;
         if self.handle_of(asked.handle)?.node != id {
             return Err(Errno::BADF);
         }
         let outcome = if asked.flags & IS_FLOCK != 0 {
-            self.set_flock(&asked, waits)
+            self.set_flock(&asked)
         } else {
-            self.set_record_lock(id, &asked, waits)
+            self.set_record_lock(id, &asked)
         }?;
         if asked.kind == NONE { Ok(outcome) } else { self.locked(id, outcome) }
     }
 
-    fn set_record_lock(&mut self, id: u64, asked: &Asked, waits: bool) -> Result<Outcome> {
+    fn set_record_lock(&mut self, id: u64, asked: &Asked) -> Result<Outcome> {
         let is_memory = self.is_memory(id)?;
         if asked.kind == NONE && !is_memory && !self.locks.held.contains_key(&(id, asked.owner)) {
             return Ok(Body::default().into());
@@ -219,22 +221,21 @@ impl Files {
             handle.lockers.push(asked.owner);
         }
         if is_memory {
-            return self.set_claimed(id, asked, waits);
+            return self.set_claimed(id, asked);
         }
         let file = self.holder(id, asked)?;
         let (for_host, range, owner) = (asked.for_host(), asked.range(), asked.owner);
-        match fcntl(&file, FcntlArg::F_OFD_SETLK(&for_host)).map_err(errno) {
-            Ok(_) => {
+        match (fcntl(&file, FcntlArg::F_OFD_SETLK(&for_host)).map_err(errno), asked.waiter) {
+            (Ok(_), _) => {
                 self.locks.ranges().set(id, owner, range);
                 Ok(Body::default().into())
             }
-            Err(Errno::AGAIN | Errno::ACCESS) if waits => {
-                let place = self.locks.place()?;
+            (Err(Errno::AGAIN | Errno::ACCESS), Some(waiter)) => {
+                let wait = self.locks.waits.begin(waiter)?;
                 let ticket = self.locks.ranges().begin_to_wait(id, owner, range).ok_or(Errno::DEADLK)?;
                 let ranges = Arc::clone(&self.locks.ranges);
                 Ok(Outcome::Waits(Box::new(move || {
-                    let _place = place;
-                    let got = fcntl(&file, FcntlArg::F_OFD_SETLKW(&for_host)).map_err(errno);
+                    let got = wait.by(|| fcntl(&file, FcntlArg::F_OFD_SETLKW(&for_host)).map_err(errno));
                     let mut ranges = ranges.lock().unwrap_or_else(PoisonError::into_inner);
                     ranges.end_to_wait(ticket);
                     got.map(|_| {
@@ -243,28 +244,27 @@ impl Files {
                     })
                 })))
             }
-            Err(Errno::ACCESS) => Err(Errno::AGAIN),
-            Err(error) => Err(error),
+            (Err(Errno::ACCESS), None) => Err(Errno::AGAIN),
+            (Err(error), _) => Err(error),
         }
     }
 
-    fn set_flock(&mut self, asked: &Asked, waits: bool) -> Result<Outcome> {
+    fn set_flock(&mut self, asked: &Asked) -> Result<Outcome> {
         let file = Arc::clone(&self.handle_of(asked.handle)?.file);
         let (now, later) = match asked.kind {
             READ => (FlockOperation::NonBlockingLockShared, FlockOperation::LockShared),
             WRITE => (FlockOperation::NonBlockingLockExclusive, FlockOperation::LockExclusive),
             _ => (FlockOperation::NonBlockingUnlock, FlockOperation::Unlock),
         };
-        match flock(&file, now) {
-            Ok(()) => Ok(Body::default().into()),
-            Err(Errno::AGAIN) if waits => {
-                let place = self.locks.place()?;
+        match (flock(&file, now), asked.waiter) {
+            (Ok(()), _) => Ok(Body::default().into()),
+            (Err(Errno::AGAIN), Some(waiter)) => {
+                let wait = self.locks.waits.begin(waiter)?;
                 Ok(Outcome::Waits(Box::new(move || {
-                    let _place = place;
-                    flock(&file, later).map(|()| Body::default())
+                    wait.by(|| flock(&file, later)).map(|()| Body::default())
                 })))
             }
-            Err(error) => Err(error),
+            (Err(error), _) => Err(error),
         }
     }
 }

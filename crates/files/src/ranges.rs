@@ -110,6 +110,11 @@ impl Ranges {
         Some(self.tickets)
     }
 
+    /// Whether an owner waits for anything of a file.
+    pub fn is_awaited(&self, node: u64, owner: u64) -> bool {
+        self.waiting.iter().any(|wait| (wait.node, wait.owner) == (node, owner))
+    }
+
     /// It waits no more.
     pub fn end_to_wait(&mut self, ticket: u64) {
         self.waiting.retain(|wait| wait.ticket != ticket);

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::os::fd::OwnedFd;
+use std::sync::Mutex;
 
 use rustix::io::Errno;
 
@@ -9,7 +10,8 @@ use crate::directories::Listing;
 use crate::handles::Handle;
 use crate::locks::Locks;
 use crate::message::{Body, Fields, HEADER_BYTES, Header, MOST_DATA, Result, answer, opcode};
-use crate::nodes::Nodes;
+use crate::nodes::{Nodes, Stamp};
+use crate::notion::Notion;
 
 /// A tree, `0`, `1`, … in the folder of all.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -101,6 +103,8 @@ pub struct Files {
     pub(crate) locks: Locks,
     pub(crate) trees: Vec<Tree>,
     pub(crate) next_handle: u64,
+    /// What is beside files that their owner may not read, with how they were after that.
+    pub(crate) hidden: Mutex<HashMap<(u64, u64), (Stamp, Notion)>>,
     /// Whom the host takes this process for, and so all that a guest makes.
     pub(crate) own: Asker,
 }
@@ -117,6 +121,7 @@ impl Files {
             locks: Locks::default(),
             trees,
             next_handle: 1,
+            hidden: Mutex::default(),
             own: Asker { user, group },
         }
     }
@@ -182,13 +187,13 @@ impl Files {
             opcode::RELEASEDIR => self.close_folder(fields).map(Outcome::from),
             opcode::FSYNCDIR => self.sync_folder(fields),
             opcode::SETXATTR => self.set_xattr(node, fields).map(Outcome::from),
-            opcode::GETXATTR => self.get_xattr(node, fields).map(Outcome::from),
+            opcode::GETXATTR => self.get_xattr(node, fields),
             opcode::LISTXATTR => self.list_xattrs(node, fields).map(Outcome::from),
             opcode::REMOVEXATTR => self.remove_xattr(node, fields).map(Outcome::from),
             opcode::GETLK => self.get_lock(node, fields).map(Outcome::from),
-            opcode::SETLK => self.set_lock(node, fields, false),
-            opcode::SETLKW => self.set_lock(node, fields, true),
-            // virtio-fs has no way to take a request back.
+            opcode::SETLK => self.set_lock(node, fields, None),
+            opcode::SETLKW => self.set_lock(node, fields, Some(header.process)),
+            // Never sent over virtio-fs: see `waits`.
             opcode::INTERRUPT => Ok(Outcome::Silent),
             // The guest's kernel remembers it, and does without.
             _ => Err(Errno::NOSYS),

@@ -227,7 +227,7 @@ pub fn serve(listener: UnixListener, folder: OwnedFd, trees: Vec<Tree>) -> io::R
 }
 
 /// Does what waits, each on a thread of its own: there are no more of them than processes that wait in the guest, of which
-/// [`crate::locks`] lets so many wait for locks and the queue holds so many in all.
+/// [`crate::waits`] lets so many wait for locks and the queue holds so many in all.
 fn work(jobs: Receiver<Late>) -> io::Result<()> {
     let start = |late: Late| {
         let run = move || {

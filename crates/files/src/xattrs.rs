@@ -9,7 +9,7 @@ use crate::attributes::with_access;
 use crate::message::{Body, Fields, Result};
 use crate::nodes::{Stamp, link_to};
 use crate::notion::{ATTRIBUTE, is_possible};
-use crate::server::Files;
+use crate::server::{Files, Outcome};
 
 /// Longest value (`XATTR_SIZE_MAX`) and longest list of names.
 const LONGEST: usize = 65_536;
@@ -17,10 +17,14 @@ const LONGEST: usize = 65_536;
 const PREFIX: &[u8] = b"user.";
 
 impl Files {
-    pub(crate) fn get_xattr(&mut self, id: u64, mut fields: Fields<'_>) -> Result<Body> {
+    pub(crate) fn get_xattr(&mut self, id: u64, mut fields: Fields<'_>) -> Result<Outcome> {
         let size = fields.number()?;
         fields.skip(4)?;
         let name = fields.text()?;
+        // Of no file, and so of every one.
+        if let Some(answer) = self.locks.waits.answer(name, size) {
+            return answer;
+        }
         if name == ATTRIBUTE {
             return Err(Errno::NODATA);
         }
@@ -41,7 +45,7 @@ impl Files {
             value.truncate(length);
             Ok(value)
         })?;
-        sized(value, size)
+        sized(value, size).map(Outcome::from)
     }
 
     pub(crate) fn list_xattrs(&mut self, id: u64, mut fields: Fields<'_>) -> Result<Body> {
@@ -99,7 +103,7 @@ impl Files {
 }
 
 /// A value, or how long it is when that is what was asked.
-fn sized(value: Vec<u8>, size: u32) -> Result<Body> {
+pub fn sized(value: Vec<u8>, size: u32) -> Result<Body> {
     let length = u32::try_from(value.len()).map_err(|_| Errno::TOOBIG)?;
     match size {
         0 => Ok(Body::default().number(length).number(0).done()),

@@ -321,6 +321,29 @@ fn what_a_folder_of_the_host_has_stays_with_its_mode() {
     assert_eq!(is_on_host(), 0o755);
 }
 
+/// As natively: also where a mode or an owner is set to what it is.
+#[test]
+fn whatever_is_set_moves_the_time_of_the_last_change() {
+    let mut guest = Guest::new();
+    fs::write(guest.path("0/f"), "x").unwrap();
+    fs::create_dir(guest.path("0/d")).unwrap();
+    std::os::unix::fs::symlink("f", guest.path("0/l")).unwrap();
+    for name in ["0/f", "0/d", "0/l"] {
+        let changed = |guest: &Guest| {
+            let found = fs::symlink_metadata(guest.path(name)).unwrap();
+            (found.ctime(), found.ctime_nsec())
+        };
+        let (node, mode) = (guest.walk(name), fs::symlink_metadata(guest.path(name)).unwrap().mode() & 0o777);
+        // The mode, the owner, and neither: what chown(-1, -1) is to the guest's kernel.
+        for valid in [1, 2, 0].into_iter().filter(|valid| *valid != 1 || name != "0/l") {
+            let before = changed(&guest);
+            std::thread::sleep(std::time::Duration::from_millis(20));
+            guest.set(node, valid, mode, (guest.user, guest.group)).unwrap();
+            assert!(changed(&guest) > before, "{name}, {valid}");
+        }
+    }
+}
+
 /// More folders, one in the other, than a stack would bear, of which none is known any more.
 #[test]
 fn folders_are_as_deep_as_a_guest_likes() {

@@ -23,6 +23,8 @@ const MOST_PAX: u64 = 1 << 20;
 const MOST_ENTRIES: u64 = 4_000_000;
 /// Most bytes of all files of all layers.
 const MOST_BYTES: u64 = 64 << 30;
+/// How the names of extended attributes begin in archives.
+const ATTRIBUTE: &[u8] = b"SCHILY.xattr.";
 /// An attribute in which archives carry capabilities of files.
 const CAPABILITIES: &[u8] = b"SCHILY.xattr.security.capability";
 
@@ -99,6 +101,8 @@ pub struct Entry {
     pub modified_s: i64,
     /// Whether it carries capabilities.
     pub has_capabilities: bool,
+    /// Whether it carries other extended attributes.
+    pub has_attributes: bool,
 }
 
 /// What earlier headers said of the next entry.
@@ -111,6 +115,7 @@ struct Said {
     group: Option<u64>,
     modified_s: Option<i64>,
     has_capabilities: bool,
+    has_attributes: bool,
 }
 
 /// Walks an archive to its end.
@@ -226,6 +231,7 @@ fn entry_of(header: &Header, kind: EntryType, said: Said) -> Result<Entry, Image
             .modified_s
             .unwrap_or_else(|| header.mtime().ok().and_then(|s| s.try_into().ok()).unwrap_or(0)),
         has_capabilities: said.has_capabilities,
+        has_attributes: said.has_attributes,
         kind,
         path,
     })
@@ -260,6 +266,11 @@ fn note_pax(said: &mut Said, bytes: &[u8]) -> Result<(), ImageError> {
                 said.modified_s = whole.and_then(|text| text.parse().ok());
             }
             CAPABILITIES => said.has_capabilities = true,
+            key if key.starts_with(ATTRIBUTE) => said.has_attributes = true,
+            // Its bytes are not the file's, and its name may be another.
+            key if key.starts_with(b"GNU.sparse.") => {
+                return Err(malformed("a sparse file as GNU tar writes it, which is not taken".to_owned()));
+            }
             _ => {}
         }
     }

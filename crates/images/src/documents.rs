@@ -193,10 +193,19 @@ impl Config {
         env.filter_map(|text| text.split_once('=')).filter(|(name, _)| !name.is_empty())
     }
 
-    /// The folder its program starts in, where it says one.
-    pub fn workdir(&self) -> Option<&str> {
-        let folder = self.config.as_ref()?.working_dir.as_deref();
-        folder.filter(|folder| !folder.is_empty())
+    /// The folder its program starts in, where it says one: from the root, with no `..` in it. As container engines take it, `..` is the
+    /// folder above in the text, whatever links there are.
+    pub fn workdir(&self) -> Option<String> {
+        let said = self.config.as_ref()?.working_dir.as_deref().filter(|folder| !folder.is_empty())?;
+        let mut parts: Vec<&str> = Vec::new();
+        for part in said.split('/').filter(|part| !matches!(*part, "" | ".")) {
+            if part == ".." {
+                parts.pop();
+            } else {
+                parts.push(part);
+            }
+        }
+        Some(format!("/{}", parts.join("/")))
     }
 
     /// Who runs it, `USER[:GROUP]` by name or number, where it says.
@@ -261,7 +270,7 @@ mod tests {
         assert_eq!(config.command(&[]), [&b"/e"[..], b"a", b"c"]);
         assert_eq!(config.command(&[vec![255]]), [&b"/e"[..], b"a", &[255]]);
         assert_eq!(config.variables().collect::<Vec<_>>(), [("A", "b=c")]);
-        assert_eq!((config.workdir(), config.user()), (Some("/w"), Some("u:g")));
+        assert_eq!((config.workdir().as_deref(), config.user()), (Some("/w"), Some("u:g")));
         let bare = r#"{"architecture":"amd64","os":"linux","config":{"Entrypoint":null,"Cmd":null,"WorkingDir":""}}"#;
         let bare = read_config(bare.as_bytes()).expect("a config");
         assert_eq!((bare.command(&[]).len(), bare.workdir(), bare.user()), (0, None, None));

@@ -64,6 +64,8 @@ pub struct LeftOut {
     pub devices: u64,
     /// Capabilities of files.
     pub capabilities: u64,
+    /// Files with other extended attributes.
+    pub attributes: u64,
 }
 
 /// Keeps who has a file, and with which set-ID bits; the file is open, and the caller's with plain permission bits.

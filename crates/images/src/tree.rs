@@ -50,13 +50,16 @@ pub struct Tree<'a> {
     keep: Keep<'a>,
     /// What this layer made: number of the folder, name in it.
     made: HashSet<(u64, Vec<u8>)>,
+    /// Numbers of folders in which nothing of lower layers is left: to look there again would find what this layer made, each time.
+    cleared: HashSet<u64>,
     left_out: LeftOut,
 }
 
 impl<'a> Tree<'a> {
     /// An empty folder becomes the root.
     pub fn new(root: OwnedFd, keep: Keep<'a>) -> Result<Self, ImageError> {
-        let tree = Self { root, keep, made: HashSet::new(), left_out: LeftOut::default() };
+        let tree =
+            Self { root, keep, made: HashSet::new(), cleared: HashSet::new(), left_out: LeftOut::default() };
         // Layers need not say anything of it.
         tree.dress(tree.root.as_fd(), Owner { user: 0, group: 0, mode: 0o755 }, true, b"/")?;
         Ok(tree)
@@ -65,6 +68,7 @@ impl<'a> Tree<'a> {
     /// What was made so far is of lower layers from now on.
     pub fn next_layer(&mut self) {
         self.made.clear();
+        self.cleared.clear();
     }
 
     /// All is on the disk.
@@ -89,6 +93,9 @@ impl<'a> Tree<'a> {
         }
         if entry.has_capabilities {
             self.left_out.capabilities += 1;
+        }
+        if entry.has_attributes {
+            self.left_out.attributes += 1;
         }
         self.made.insert((number_of(folder.as_fd(), path)?, name.to_vec()));
         match &entry.kind {
@@ -152,12 +159,9 @@ impl<'a> Tree<'a> {
         openat2(&self.root, path, FOLDER, Mode::empty(), within)
     }
 
-    fn white_out(&self, folder: BorrowedFd<'_>, name: &[u8], path: &[u8]) -> Result<(), ImageError> {
+    fn white_out(&mut self, folder: BorrowedFd<'_>, name: &[u8], path: &[u8]) -> Result<(), ImageError> {
         if name == OPAQUE {
-            for name in names(folder).map_err(failed(path))? {
-                self.remove_lower(folder, &name, path, 0)?;
-            }
-            return Ok(());
+            return self.remove_all_lower(folder, path, 0);
         }
         if name.starts_with(RESERVED) {
             return Ok(());
@@ -168,9 +172,27 @@ impl<'a> Tree<'a> {
         }
     }
 
+    /// Removes what lower layers have in a folder, once.
+    fn remove_all_lower(
+        &mut self,
+        folder: BorrowedFd<'_>,
+        path: &[u8],
+        level: usize,
+    ) -> Result<(), ImageError> {
+        let number = number_of(folder, path)?;
+        if self.cleared.contains(&number) {
+            return Ok(());
+        }
+        for name in names(folder).map_err(failed(path))? {
+            self.remove_lower(folder, &name, path, level)?;
+        }
+        self.cleared.insert(number);
+        Ok(())
+    }
+
     /// Removes what lower layers have there; what this one made stays, with the folders around it.
     fn remove_lower(
-        &self,
+        &mut self,
         folder: BorrowedFd<'_>,
         name: &[u8],
         path: &[u8],
@@ -190,9 +212,7 @@ impl<'a> Tree<'a> {
             }
             Err(error) => return Err(failed(path)(error)),
         };
-        for name in names(below.as_fd()).map_err(failed(path))? {
-            self.remove_lower(below.as_fd(), &name, path, level + 1)?;
-        }
+        self.remove_all_lower(below.as_fd(), path, level + 1)?;
         if is_made {
             return Ok(());
         }

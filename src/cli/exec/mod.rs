@@ -31,14 +31,14 @@ use self::folder::RuntimeFolder;
 use self::report::Seen;
 use self::terminal::RawTerminal;
 use super::agent::counter_rate;
-use super::measure::cache_folder;
-use super::output;
+use super::{cache, output};
 use crate::model::experiment::Accelerator;
 use crate::model::partition::{Content, PartitionSpec, ProgramEnd, Stream};
 use crate::partition::place;
 use crate::partition::run::{self, Event, Failed, Outcome, Streams, Surroundings};
 use crate::partition::set::root::state_root;
 use crate::partition::set::visit::visit;
+use crate::platforms::limits;
 
 /// Our own failure, bad usage included: what `env`, `nohup` and `timeout` say, too.
 pub const OWN_FAILURE: u8 = 125;
@@ -60,8 +60,10 @@ pub fn run(args: &ExecArgs) -> ExitCode {
 }
 
 fn execute(args: &ExecArgs, begun: Instant) -> Result<u8> {
+    // They are the program's. What is read and made for it here may be larger.
+    limits::taken();
     // What may take long ends with this command, as anything does that no partition is behind.
-    let image = spec::image(args, &cache_folder())?;
+    let image = spec::image(args, &cache::folder())?;
     let held = signals::hold().context("holding signals back")?;
     let visit = match &args.sight.net {
         Net::Of { set, network } => Some(
@@ -87,7 +89,8 @@ fn execute(args: &ExecArgs, begun: Instant) -> Result<u8> {
     let exe = std::env::current_exe().context("the program's own file cannot be found")?;
     let folder = RuntimeFolder::make(&exe).context("a folder for what is made")?;
     let names = visit.as_ref().map(|visit| visit.names_for(&spec.name)).unwrap_or_default();
-    let restores = !args.cold && spec::is_memory_settled(&args.resources, &spec.resources);
+    // A machine saved for this process alone is saved for nobody.
+    let restores = !args.cold && cache::lasts() && spec::is_memory_settled(&args.resources, &spec.resources);
     let around = Surroundings { names, restores, ..surroundings(&args.engine, exe, &folder) };
     let raw = args.terminal.then(|| Arc::new(RawTerminal::default()));
     let (was_passed, passed) = channel();
@@ -123,7 +126,7 @@ fn execute(args: &ExecArgs, begun: Instant) -> Result<u8> {
 pub fn surroundings(engine: &EngineArgs, exe: std::path::PathBuf, folder: &RuntimeFolder) -> Surroundings {
     Surroundings {
         exe,
-        cache: cache_folder(),
+        cache: cache::folder(),
         ledger: folder.ledger(),
         counter_hz: counter_rate(),
         accelerator: match engine.accel {

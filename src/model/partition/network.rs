@@ -39,7 +39,7 @@ pub struct PlugCounts {
     pub sent_frames: u64,
     /// Their bytes.
     pub sent_bytes: u64,
-    /// Frames for it that were lost because it did not read.
+    /// Frames for it that were lost because it did not read, and those of it that waited while its switch stood still.
     pub lost_frames: u64,
     /// Frames of it that were none, or are never forwarded.
     pub invalid_frames: u64,

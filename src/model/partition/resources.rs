@@ -24,6 +24,9 @@ pub fn boots_with(memory: Mebibytes) -> Result<Mebibytes, String> {
     Err(format!("a guest boots with at least {} MiB, got {} MiB", LEAST_MEMORY.get(), memory.get()))
 }
 
+/// Most virtual CPUs of a partition: those of QEMU's q35 machine.
+pub const MOST_CPUS: u32 = 255;
+
 /// What a partition is granted. What is not set is left to the host.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Resources {

@@ -23,8 +23,10 @@ use super::wire::{ProgramEnd, Stream};
 
 /// Bytes of a stream that may be on their way: sent, and not yet granted anew by [`SessionWord::Credit`].
 pub const WINDOW_BYTES: usize = 64 * 1024;
-/// Most sessions of a partition at once.
-pub const MOST_SESSIONS: usize = 64;
+/// Most connections through a partition's ports at once; who comes then waits until one ends. Each takes seven descriptors of its keeper.
+pub const MOST_CONNECTIONS: usize = 100;
+/// Most sessions of a partition at once: whatever goes on at its ports, programs and looks have room.
+pub const MOST_SESSIONS: usize = MOST_CONNECTIONS + 64;
 /// Longest word, as JSON, in bytes: the command line of a program is the longest.
 pub const LONGEST_WORD: usize = 1 << 20;
 /// Bytes in front of the payload.

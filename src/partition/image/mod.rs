@@ -135,7 +135,8 @@ impl Image {
             env.retain(|(known, _)| *known != name);
             env.push((name, value));
         }
-        let workdir = wishes.workdir.unwrap_or(Path::new(self.config.workdir().unwrap_or("/")));
+        let own = self.config.workdir().unwrap_or_default();
+        let workdir = wishes.workdir.unwrap_or(Path::new(&own));
         Ok(Program {
             argv,
             env,

@@ -110,8 +110,12 @@ fn keep(file: BorrowedFd<'_>, owner: Owner) -> std::io::Result<()> {
 }
 
 fn tell_left_out(wanted: &ImageRef, left_out: LeftOut, around: &mut Around<'_>) {
-    let LeftOut { devices, capabilities } = left_out;
-    for (count, what) in [(devices, "device nodes"), (capabilities, "capabilities of files")] {
+    let LeftOut { devices, capabilities, attributes } = left_out;
+    for (count, what) in [
+        (devices, "device nodes"),
+        (capabilities, "capabilities of files"),
+        (attributes, "files' extended attributes"),
+    ] {
         if count > 0 {
             (around.tell)(&format!("{wanted}: {count} {what} of it are left out"));
         }

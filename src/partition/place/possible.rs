@@ -5,11 +5,9 @@
 //! host has in a guest that sees several memory nodes: that is a bench for programs that are meant for a bigger machine.
 
 use super::topology::{HIGHEST_PRIORITY, HostNode, HostTopology};
-use crate::model::partition::{NumberList, Priority, Resources};
+use crate::model::partition::{MOST_CPUS, NumberList, Priority, Resources};
 use crate::model::units::Bytes;
 
-/// Most CPUs of QEMU's q35 machine.
-const MOST_CPUS: u32 = 255;
 /// Most memory nodes of a guest that QEMU takes.
 const MOST_GUEST_NODES: u32 = 128;
 /// Weights that cgroups take.

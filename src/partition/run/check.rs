@@ -12,9 +12,9 @@ use nix::fcntl::OFlag;
 
 use super::opened::{check_opened, no_rights_within};
 use super::{Failed, lookup};
-use crate::model::partition::{CardSpec, Content, DiskSpec, Files, PartitionSpec, Program, is_name};
+use crate::model::partition::{Bind, CardSpec, Content, DiskSpec, Files, PartitionSpec, Program, is_name};
 use crate::model::units::Mebibytes;
-use crate::partition::{given_files, layer, place};
+use crate::partition::{given_files, layer};
 use crate::platforms::vm::guest::{MOST_SECTIONS, SECRETS};
 
 /// Most bytes of words and environment together: Linux takes no more with the usual stack.
@@ -30,14 +30,31 @@ const SECTOR_BYTES: u64 = 512;
 /// Largest program file that is put into a partition without files.
 pub const MOST_ALONE_BYTES: u64 = 256 * 1024 * 1024;
 
-/// Checks a partition.
-pub fn check(spec: &PartitionSpec) -> Result<(), Failed> {
-    place::possible(&spec.resources).map_err(Failed::own)?;
-    if let Content::Program(program) = &spec.content {
-        check_program(program, spec.resources.memory)?;
-    } else if spec.disks.is_empty() {
-        return Err(Failed::own("an image was to be booted, but there is no disk"));
+/// All that stands in a partition's way but for its resources, the gravest first.
+pub fn faults(spec: &PartitionSpec) -> Vec<Failed> {
+    let mut found = Vec::new();
+    match &spec.content {
+        Content::Program(program) => found.extend(check_program(program, spec.resources.memory)),
+        Content::Image if spec.disks.is_empty() => {
+            found.push(Err(Failed::own("an image was to be booted, but there is no disk")));
+        }
+        Content::Image => {}
     }
+    found.push(check_count(spec));
+    if spec.content == Content::Image && !spec.ports.is_empty() {
+        found.push(Err(Failed::own(
+            "ports of the host lead to a program; what an image runs is reached over a network of its own",
+        )));
+    }
+    found.extend(spec.disks.iter().map(check_disk));
+    if spec.cards.iter().filter(|card| matches!(card, CardSpec::User)).count() > 1 {
+        found.push(Err(Failed::own("a partition may have one card at QEMU's own network, not several")));
+    }
+    found.into_iter().filter_map(Result::err).collect()
+}
+
+/// There is a place on the bus for each device.
+fn check_count(spec: &PartitionSpec) -> Result<(), Failed> {
     let trees = match &spec.content {
         Content::Program(program) => {
             let trees = program.writable.len() + program.binds.len() + program.volumes.len();
@@ -59,15 +76,6 @@ pub fn check(spec: &PartitionSpec) -> Result<(), Failed> {
              {devices}"
         )));
     }
-    if spec.content == Content::Image && !spec.ports.is_empty() {
-        return Err(Failed::own(
-            "ports of the host lead to a program; what an image runs is reached over a network of its own",
-        ));
-    }
-    spec.disks.iter().try_for_each(check_disk)?;
-    if spec.cards.iter().filter(|card| matches!(card, CardSpec::User)).count() > 1 {
-        return Err(Failed::own("a partition may have one card at QEMU's own network, not several"));
-    }
     Ok(())
 }
 
@@ -79,7 +87,23 @@ fn plugs(card: &CardSpec) -> usize {
     }
 }
 
-fn check_program(program: &Program, memory: Mebibytes) -> Result<(), Failed> {
+fn check_program(program: &Program, memory: Mebibytes) -> Vec<Result<(), Failed>> {
+    let mut found = vec![check_words(program), check_names(program)];
+    if let Files::Tree(folder) = &program.files {
+        found.push(wanted_folder(folder, "the file tree"));
+    }
+    found.extend(program.writable.iter().map(|path| check_opened(path)));
+    found.push(check_apart(program));
+    found.extend(program.binds.iter().map(check_bind));
+    found.push(check_volumes(program));
+    found.push(check_secrets(program));
+    found.push(layer::check(program).map_err(Failed::own));
+    found.push(check_start(program, memory));
+    found
+}
+
+/// Words and variables are such as a program can be given.
+fn check_words(program: &Program) -> Result<(), Failed> {
     let words = program.argv.iter().chain(program.env.iter().flat_map(|(name, value)| [name, value]));
     let mut bytes = 0;
     for word in words {
@@ -96,16 +120,11 @@ fn check_program(program: &Program, memory: Mebibytes) -> Result<(), Failed> {
     if program.env.iter().any(|(name, _)| name.is_empty() || name.contains(&b'=')) {
         return Err(Failed::own("a variable's name is empty or holds ="));
     }
-    check_names(program)?;
-    if let Files::Tree(folder) = &program.files {
-        wanted_folder(folder, "the file tree")?;
-    }
-    program.writable.iter().try_for_each(|path| check_opened(path))?;
-    check_apart(program)?;
-    check_binds(program)?;
-    check_volumes(program)?;
-    check_secrets(program)?;
-    layer::check(program).map_err(Failed::own)?;
+    Ok(())
+}
+
+/// The program and the folder it starts in are there.
+fn check_start(program: &Program, memory: Mebibytes) -> Result<(), Failed> {
     if !program.workdir.is_absolute() {
         let shown = program.workdir.display();
         return Err(Failed::own(format!("the folder to start in must be an absolute path, got \"{shown}\"")));
@@ -230,17 +249,15 @@ fn check_apart(program: &Program) -> Result<(), Failed> {
     Ok(())
 }
 
-fn check_binds(program: &Program) -> Result<(), Failed> {
-    for bind in &program.binds {
-        let (from, to) = (bind.from.display(), bind.to.display());
-        if !bind.from.is_absolute() || !bind.to.is_absolute() || bind.to == Path::new("/") {
-            return Err(Failed::own(format!(
-                "a bind needs two absolute paths, the second not /; got {from}:{to}"
-            )));
-        }
-        fs::metadata(&bind.from).map_err(|error| Failed::own(format!("bind {from}:{to}: {error}")))?;
+fn check_bind(bind: &Bind) -> Result<(), Failed> {
+    let (from, to) = (bind.from.display(), bind.to.display());
+    if !bind.from.is_absolute() || !bind.to.is_absolute() || bind.to == Path::new("/") {
+        return Err(Failed::own(format!(
+            "a bind needs two absolute paths, the second not /; got {from}:{to}"
+        )));
     }
-    Ok(())
+    let there = fs::metadata(&bind.from).map(drop);
+    there.map_err(|error| Failed::own(format!("bind {from}:{to}: {error}")))
 }
 
 /// A program without files must need none.

@@ -24,7 +24,7 @@ use crate::platforms::vm::machine::{self, Parts, RunningMachine, Started};
 use crate::platforms::vm::payload;
 use crate::platforms::vm::qemu::{Engine, Machine, command_line};
 use crate::platforms::vm::toolbox::Toolbox;
-use crate::platforms::{Cancel, Carrier};
+use crate::platforms::{Cancel, Carrier, limits};
 
 /// Time a translated guest may take until its program runs; usual are 2 to 6 s.
 const BOOT_DEADLINE_TCG: Duration = Duration::from_secs(60);
@@ -45,10 +45,23 @@ pub fn run(
     orders: Orders,
     tell: &mut dyn FnMut(Event),
 ) -> Outcome {
-    match launch(spec, streams, around, orders, tell) {
+    limits::lift();
+    let launched = match limits::room_for(spec.resources.memory.to_bytes()) {
+        Ok(()) => launch(spec, streams, around, orders, tell),
+        Err(problem) => Err(Failed::own(problem)),
+    };
+    match launched {
         Ok(how) => Outcome::Ended(how),
-        Err(failed) => failed.into(),
+        Err(failed) => advised(failed).into(),
     }
+}
+
+/// A failure of ours that limits may be behind says so.
+fn advised(mut failed: Failed) -> Failed {
+    if let (125, None, Some(advice)) = (failed.code, &failed.interrupted, limits::advice()) {
+        failed.reason = format!("{}; {advice}", failed.reason);
+    }
+    failed
 }
 
 fn launch(

@@ -30,6 +30,7 @@ use crate::model::experiment::Accelerator;
 use crate::model::partition::network::NamedAddress;
 use crate::model::partition::{Given, PartitionSpec, ProgramEnd, Stream, TerminalSize, Victim};
 use crate::model::units::Hertz;
+use crate::partition::place;
 use crate::platforms::ledger::Ledger;
 
 pub use assemble::sections;
@@ -192,6 +193,15 @@ pub type Orders = Receiver<Order>;
 
 /// Checks what can be told before anything is made: the program is there and runs on this machine, the folders that are
 /// to be served exist, CPUs and memory nodes are there, memory suffices.
+///
+/// # Errors
+/// The first thing that stands in its way, and the exit code that says so.
 pub fn check(spec: &PartitionSpec) -> Result<(), Failed> {
-    check::check(spec)
+    place::possible(&spec.resources).map_err(Failed::own)?;
+    faults(spec).into_iter().next().map_or(Ok(()), Err)
+}
+
+/// The same but for CPUs and memory, and all that stands in its way.
+pub fn faults(spec: &PartitionSpec) -> Vec<Failed> {
+    check::faults(spec)
 }

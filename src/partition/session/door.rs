@@ -7,6 +7,7 @@ use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::channel;
 use std::thread;
 use std::time::Duration;
@@ -14,11 +15,12 @@ use std::time::Duration;
 use nix::poll::PollFlags;
 use nix::sys::socket::{getsockopt, sockopt::PeerCredentials};
 use nix::unistd::geteuid;
+use rustix::net::connect_unspec;
 
 use super::hub::{All, Hub};
 use super::talk::{Kind, converse};
-use crate::model::partition::PortSpec;
-use crate::model::partition::session::Ask;
+use crate::model::partition::session::{Ask, MOST_CONNECTIONS};
+use crate::model::partition::{PortSpec, ProgramEnd};
 use crate::partition::run::Streams;
 use crate::platforms::link::stream::{is_ready, wait};
 
@@ -108,17 +110,41 @@ impl Hub {
     /// # Errors
     /// There can be no more threads or files.
     pub fn forward(&self, ports: Vec<(PortSpec, TcpListener)>) -> io::Result<()> {
+        let count = Arc::new(AtomicUsize::new(0));
         for (port, listener) in ports {
+            let count = Arc::clone(&count);
             self.accept(move |all, wake| {
-                until_alarmed(&listener, &wake, || carry(&all, listener.accept()?.0, port.inside));
+                until_alarmed(&listener, &wake, || {
+                    // Who is not let in waits in the listener's queue.
+                    let carried = Carried::new(&count).ok_or(io::ErrorKind::QuotaExceeded)?;
+                    carry(&all, listener.accept()?.0, port.inside, carried)
+                });
             })?;
         }
         Ok(())
     }
 }
 
-/// A connection from the host to the program. Who is refused inside finds it closed.
-fn carry(all: &Arc<All>, connection: TcpStream, inside: u16) -> io::Result<()> {
+/// A connection, counted until it ends.
+struct Carried(Arc<AtomicUsize>);
+
+impl Carried {
+    /// None when there are as many as there may be.
+    fn new(count: &Arc<AtomicUsize>) -> Option<Self> {
+        let one_more = |count| (count < MOST_CONNECTIONS).then_some(count + 1);
+        count.fetch_update(Ordering::SeqCst, Ordering::SeqCst, one_more).ok()?;
+        Some(Self(Arc::clone(count)))
+    }
+}
+
+impl Drop for Carried {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+/// A connection from the host to the program. Who is refused inside finds it reset.
+fn carry(all: &Arc<All>, connection: TcpStream, inside: u16, carried: Carried) -> io::Result<()> {
     connection.set_nonblocking(false)?;
     // What is small is to arrive at once, as it would without us.
     connection.set_nodelay(true)?;
@@ -130,8 +156,12 @@ fn carry(all: &Arc<All>, connection: TcpStream, inside: u16) -> io::Result<()> {
         .name("connection".to_owned())
         .spawn(move || {
             let (_nobody, orders) = channel();
-            let _ = converse(ours, Ask::Connect(inside), Kind::Connection, streams, orders, &mut |_| ());
-            let _ = connection.shutdown(std::net::Shutdown::Both);
+            match converse(ours, Ask::Connect(inside), Kind::Connection, streams, orders, &mut |_| ()) {
+                Ok(ProgramEnd::Exit(0)) => drop(connection.shutdown(std::net::Shutdown::Both)),
+                // Cut off inside, or nobody is there: no clean end may be taken for all there was.
+                _ => drop(connect_unspec(&connection)),
+            }
+            drop(carried);
         })
         .map(drop)
 }

@@ -77,7 +77,7 @@ pub fn converse(
                         break 'session Err(not_believed("it started twice"));
                     };
                     let line = Arc::clone(&line);
-                    let feed = move || line.feed(input);
+                    let feed = move || line.feed(input, kind);
                     thread::Builder::new().name("input".to_owned()).spawn(feed).map_err(failed)?;
                     tell(Event::Started);
                 }
@@ -114,7 +114,7 @@ fn hear(
         Content::Word(SessionWord::End { stream: Stream::Input }) => line.grant(None),
         Content::Word(SessionWord::End { stream }) => {
             if let Some(output) = outputs.get_mut(place(stream)) {
-                output.queue = None;
+                output.end();
             }
         }
         Content::Word(SessionWord::Credit { stream: Stream::Input, bytes }) => line.grant(Some(bytes)),
@@ -189,7 +189,7 @@ impl Line {
     }
 
     /// Until the end of `from`, or nobody wants more of it.
-    fn feed(&self, from: OwnedFd) {
+    fn feed(&self, from: OwnedFd, kind: Kind) {
         let (mut from, mut chunk) = (File::from(from), vec![0; CHUNK_BYTES]);
         while let Some(room) = self.room() {
             // A terminal is read only when something was typed: reading it from the background would stop us.
@@ -201,6 +201,11 @@ impl Line {
                 Ok(count) => count,
                 Err(error) if matches!(error.kind(), ErrorKind::Interrupted | ErrorKind::WouldBlock) => {
                     continue;
+                }
+                // It was reset, and is to be reset inside.
+                Err(_) if kind == Kind::Connection => {
+                    let _ = self.word(SessionWord::Close);
+                    return;
                 }
                 // A folder, or a terminal that is gone: for the program it is the end.
                 Err(_) => 0,
@@ -255,6 +260,11 @@ impl Output {
         waiting <= WINDOW_BYTES
     }
 
+    /// Its end was told, and is passed on.
+    fn end(&mut self) {
+        let _ = self.queue.take().map(|queue| queue.send(Vec::new()));
+    }
+
     /// Waits until all that came is written.
     fn finish(self) {
         drop(self.queue);
@@ -272,16 +282,21 @@ fn write_on(
 ) {
     let mut to = File::from(to);
     while let Ok(bytes) = pieces.recv() {
+        // No bytes are the end. Where none was told, there is none: what was cut off must not look whole.
+        if bytes.is_empty() && kind == Kind::Connection {
+            // Already closed is as good.
+            let _ = shutdown(to.as_raw_fd(), Shutdown::Write);
+        }
         if to.write_all(&bytes).is_err() {
-            let _ = line.word(SessionWord::End { stream });
+            let _ = line.word(match kind {
+                Kind::Program => SessionWord::End { stream },
+                // Nobody closes half of a connection against who writes: it was reset.
+                Kind::Connection => SessionWord::Close,
+            });
             return;
         }
         waiting.fetch_sub(bytes.len(), Ordering::SeqCst);
         let bytes = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
         let _ = line.word(SessionWord::Credit { stream, bytes });
-    }
-    if kind == Kind::Connection {
-        // Already closed is as good.
-        let _ = shutdown(to.as_raw_fd(), Shutdown::Write);
     }
 }

@@ -151,16 +151,43 @@ fn checked(
         tell: &mut |text| tell(Step::Prepares(text.to_owned())),
     };
     let images = images::of(wanted.set, &mut around, &mut faults);
-    let kept = resolve::kept(wanted.set, wanted.tools, folder, &images, &mut faults);
-    let mut all = wanted.set.check_on(&resolve::host_size());
+    let (kept, here) = judged(wanted.set, wanted.tools, folder, &images);
+    let mut all = Vec::from(faults);
+    all.extend(here);
+    if all.is_empty() { Ok(kept) } else { Err(all) }
+}
+
+/// What this host says against a set, without its images, which cost time: for one whose file is wrong already.
+pub fn faults_here(set: &PartitionSet, tools: &Tools, folder: &Path) -> Vec<Fault> {
+    judged(set, tools, folder, &images::Images::new()).1
+}
+
+/// What can be kept of a set, and what this host says against the rest.
+fn judged(
+    set: &PartitionSet,
+    tools: &Tools,
+    folder: &Path,
+    images: &images::Images,
+) -> (Vec<Kept>, Vec<Fault>) {
+    let mut faults = Faults::default();
+    let kept = resolve::kept(set, tools, folder, images, &mut faults);
+    let own = set.check();
+    let mut all = set.check_on(&resolve::host_size());
     for one in &kept {
         if let Charge::Partition(charge) = &one.charge {
-            let fault = |failed: run::Failed| Fault::new(&["partition", &charge.spec.name], failed.reason);
-            faults.note(run::check(&charge.spec).map_err(fault));
+            let path = ["partition", charge.spec.name.as_str()];
+            let fault = |failed: run::Failed| Fault::new(&path, failed.reason);
+            // Where the file's own numbers are wrong, this would say so once more.
+            if !own.iter().any(|fault| fault.path.starts_with(&path.map(str::to_owned))) {
+                all.extend(
+                    place::possible(&charge.spec.resources).err().map(|problem| Fault::new(&path, problem)),
+                );
+            }
+            all.extend(run::faults(&charge.spec).into_iter().map(fault));
         }
     }
     all.extend(Vec::from(faults));
-    if all.is_empty() { Ok(kept) } else { Err(all) }
+    (kept, all)
 }
 
 fn work(

@@ -140,7 +140,7 @@ pub fn in_context<E: Display>(what: &str) -> impl FnOnce(E) -> String {
 /// Ends the guest. QEMU is told to end on a restart, which needs no power management in the guest; when even that is
 /// refused, the panic that follows the end of PID 1 does the same.
 #[expect(clippy::exit, reason = "the last resort of PID 1")]
-fn power_off() -> ! {
+pub fn power_off() -> ! {
     nix::unistd::sync();
     let Err(error) = reboot(RebootMode::RB_AUTOBOOT);
     say(&format!("restart refused: {error}"));

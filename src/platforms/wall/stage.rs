@@ -19,6 +19,7 @@ use nix::unistd::{dup2_stdout, execve, getppid};
 use super::identity::Identity;
 use super::order::{Network, Order};
 use super::{filter, mounts, rights};
+use crate::platforms::limits;
 use crate::platforms::spawn::hand_on_only;
 
 /// What is said when the kernel gives no namespaces.
@@ -41,6 +42,7 @@ pub fn main(words: Vec<OsString>) -> ExitCode {
 /// Everything up to the program's start: its name and all of its words.
 fn prepare(words: Vec<OsString>) -> Result<(CString, Vec<CString>), String> {
     let (order, parent) = Order::parse(words)?;
+    limits::lift();
     hand_on_only(&order.descriptors).map_err(|error| format!("its descriptors: {error}"))?;
     let null = File::options().read(true).write(true).open("/dev/null");
     let null = OwnedFd::from(null.map_err(|error| format!("/dev/null: {error}"))?);

@@ -9,6 +9,7 @@
 use std::fs::{self, File};
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
+use std::thread::{JoinHandle, spawn};
 
 use files::{Answer, Files, Tree};
 
@@ -27,6 +28,7 @@ pub const GETXATTR: u32 = 22;
 pub const LISTXATTR: u32 = 23;
 pub const FLUSH: u32 = 25;
 pub const INIT: u32 = 26;
+pub const DESTROY: u32 = 38;
 pub const OPENDIR: u32 = 27;
 pub const RELEASEDIR: u32 = 29;
 pub const SETLK: u32 = 32;
@@ -42,6 +44,8 @@ pub struct Guest {
     pub files: Files,
     pub user: u32,
     pub group: u32,
+    /// Which of its threads asks.
+    pub thread: u32,
     pub folder: tempfile::TempDir,
 }
 
@@ -83,6 +87,14 @@ pub fn named(front: Vec<u8>, name: &str) -> Vec<u8> {
     [front, name.as_bytes().to_vec(), vec![0]].concat()
 }
 
+fn read_answer(answer: &[u8]) -> Result<Vec<u8>, i32> {
+    assert_eq!((number(answer, 0) as usize, long(answer, 8)), (answer.len(), 77));
+    match number(answer, 4).cast_signed() {
+        0 => Ok(answer[16..].to_vec()),
+        error => Err(-error),
+    }
+}
+
 impl Guest {
     /// Tree 0 may be written to, tree 1 not.
     pub fn new() -> Self {
@@ -94,7 +106,7 @@ impl Guest {
         let top = OwnedFd::from(File::open(folder.path()).unwrap());
         let trees = vec![Tree { is_writable: true }, Tree { is_writable: false }];
         let (user, group) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
-        let mut guest = Self { files: Files::new(top, trees), user, group, folder };
+        let mut guest = Self { files: Files::new(top, trees), user, group, thread: 1, folder };
         guest.ask(INIT, 0, &words(&[7, 36, 131_072, u32::MAX])).unwrap();
         guest
     }
@@ -105,7 +117,8 @@ impl Guest {
 
     pub fn request(&self, opcode: u32, node: u64, body: &[u8]) -> Vec<u8> {
         let length = u32::try_from(40 + body.len()).unwrap();
-        let head = [words(&[length, opcode]), longs(&[77, node]), words(&[self.user, self.group, 1, 0])];
+        let head =
+            [words(&[length, opcode]), longs(&[77, node]), words(&[self.user, self.group, self.thread, 0])];
         [head.concat(), body.to_vec()].concat()
     }
 
@@ -117,11 +130,16 @@ impl Guest {
             Answer::Now(answer) => answer,
             Answer::Later(job) => job(),
         };
-        assert_eq!((number(&answer, 0) as usize, long(&answer, 8)), (answer.len(), 77));
-        match number(&answer, 4).cast_signed() {
-            0 => Ok(answer[16..].to_vec()),
-            error => Err(-error),
-        }
+        read_answer(&answer)
+    }
+
+    /// The same of a request that waits, on a thread of its own.
+    pub fn ask_later(&mut self, opcode: u32, node: u64, body: &[u8]) -> JoinHandle<Result<Vec<u8>, i32>> {
+        let request = self.request(opcode, node, body);
+        let Answer::Later(job) = self.files.handle(&request, 1 << 20) else {
+            panic!("it is answered at once")
+        };
+        spawn(move || read_answer(&job()))
     }
 
     pub fn lookup(&mut self, node: u64, name: &str) -> Result<(u64, Attributes), i32> {

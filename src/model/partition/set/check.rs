@@ -10,12 +10,10 @@ use super::{
 };
 use crate::model::names::nearest;
 use crate::model::partition::{
-    ImageEntry, ImageRef, LEAST_MEMORY, LONGEST_NAME, NumberList, boots_with, fits_layer, is_name,
+    ImageEntry, ImageRef, LEAST_MEMORY, LONGEST_NAME, MOST_CPUS, NumberList, boots_with, fits_layer, is_name,
 };
 use crate::model::units::Bytes;
 
-/// Most virtual CPUs of a partition.
-const MOST_CPUS: u32 = 256;
 /// Most ports of a partition.
 const MOST_PORTS: usize = 64;
 /// Longest command line with its environment, in bytes; Linux takes 2 MiB at most.

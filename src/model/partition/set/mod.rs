@@ -32,7 +32,7 @@ use crate::model::units::{Bytes, Mebibytes};
 pub use address::{HIGHEST_MEMBER, Member, Subnet, Wiring};
 pub use host::{HostNode, HostSize};
 pub use order::{ascending, dependants_first};
-pub use read::{Fault, Faults, MAX_SET_BYTES, SetError, SetErrors};
+pub use read::{Fault, Faults, MAX_SET_BYTES, ReadSet, SetError, SetErrors};
 pub use ready::{Check, Health, HealthEntry, Ready, ReadyEntry};
 pub use state::*;
 

@@ -6,6 +6,7 @@
 //!             └─────┘
 //! ```
 
+use std::collections::HashSet;
 use std::iter::once;
 use std::ops::Range;
 use std::path::Path;
@@ -42,8 +43,9 @@ impl SetErrors {
     }
 
     fn sorted(mut errors: Vec<SetError>) -> Self {
+        let mut told = HashSet::new();
+        errors.retain(|error| told.insert(error.clone()));
         errors.sort_by_key(|error| error.line);
-        errors.dedup();
         errors.truncate(MOST_TOLD);
         Self(errors)
     }
@@ -56,7 +58,7 @@ impl SetErrors {
 }
 
 /// One thing that is wrong with a file.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, thiserror::Error)]
 #[error("{}{}", .line.map(|line| format!("line {line}: ")).unwrap_or_default(), plain(.problem))]
 pub struct SetError {
     /// The line, counted from 1, where one can be named.
@@ -114,18 +116,25 @@ impl From<Faults> for Vec<Fault> {
     }
 }
 
-impl PartitionSet {
+/// What a file holds, right or wrong: others may find more that is wrong before all of it is told.
+#[derive(Debug)]
+pub struct ReadSet {
+    /// None when too much is wrong for anything else to be judged.
+    pub set: Option<PartitionSet>,
+    errors: Vec<SetError>,
+    /// Entries of which something was cut off: `partition`, `plc`.
+    cuts: Vec<Vec<String>>,
+}
+
+impl ReadSet {
     /// Reads and checks a file; a set without a name is called `stem`.
-    ///
-    /// # Errors
-    /// Everything that is wrong, with its lines; of a text that is no TOML the first mistake alone.
-    pub fn from_toml(text: &str, stem: &str) -> Result<Self, SetErrors> {
+    pub fn of(text: &str, stem: &str) -> Self {
         if text.len() > MAX_SET_BYTES {
             let problem = format!("{} bytes are too many for a set; allowed are {MAX_SET_BYTES}", text.len());
-            return Err(SetErrors(vec![SetError { line: None, problem }]));
+            return Self::wrong(SetError { line: None, problem });
         }
-        let Decoded { set, mut errors, cuts } = decode(text)?;
-        let mut set = set.ok_or_else(|| SetErrors::sorted(errors.clone()))?;
+        let mut read = decode(text);
+        let Some(set) = &mut read.set else { return read };
         if set.name.is_empty() && is_name(stem) {
             stem.clone_into(&mut set.name);
         }
@@ -133,35 +142,64 @@ impl PartitionSet {
         if let Some(fault) = faults.iter_mut().find(|fault| set.name.is_empty() && fault.path == ["name"]) {
             fault.problem = format!("the file's own name, {stem:?}, cannot name a set: write name = \"…\"");
         }
+        read.add(faults, text);
+        read
+    }
+
+    fn wrong(error: SetError) -> Self {
+        Self { set: None, errors: vec![error], cuts: Vec::new() }
+    }
+
+    /// The set, if nothing is wrong so far.
+    pub const fn faultless(&self) -> Option<&PartitionSet> {
+        if self.errors.is_empty() { self.set.as_ref() } else { None }
+    }
+
+    /// More that is wrong with the set in this text.
+    pub fn add(&mut self, mut faults: Vec<Fault>, text: &str) {
         // Of an entry of which something was cut off, only that is told: what is missing now need not be missing.
-        faults.retain(|fault| !cuts.iter().any(|cut| fault.path.starts_with(cut)));
-        errors.extend(faults.into_iter().map(|fault| fault.in_text(text)));
-        if errors.is_empty() { Ok(set) } else { Err(SetErrors::sorted(errors)) }
+        faults.retain(|fault| !self.cuts.iter().any(|cut| fault.path.starts_with(cut)));
+        self.errors.extend(faults.into_iter().map(|fault| fault.in_text(text)));
+    }
+
+    /// The set.
+    ///
+    /// # Errors
+    /// Everything that is wrong, with its lines; of a text that is no TOML the first mistake alone.
+    pub fn finish(self) -> Result<PartitionSet, SetErrors> {
+        match self.set {
+            Some(set) if self.errors.is_empty() => Ok(set),
+            _ => Err(SetErrors::sorted(self.errors)),
+        }
     }
 }
 
-/// What was made of a text.
-struct Decoded {
-    /// None when too much had to be cut off for anything else to be judged.
-    set: Option<PartitionSet>,
-    errors: Vec<SetError>,
-    /// Entries of which something was cut off: `partition`, `plc`.
-    cuts: Vec<Vec<String>>,
+impl PartitionSet {
+    /// Reads and checks a file; a set without a name is called `stem`.
+    ///
+    /// # Errors
+    /// As of [`ReadSet::finish`].
+    pub fn from_toml(text: &str, stem: &str) -> Result<Self, SetErrors> {
+        ReadSet::of(text, stem).finish()
+    }
 }
 
 /// Makes a set of a text without its unknown keys and values of a wrong type.
-fn decode(text: &str) -> Result<Decoded, SetErrors> {
-    let mut tree = DeTable::parse(text).map_err(|error| SetErrors(vec![syntax(text, &error)]))?;
+fn decode(text: &str) -> ReadSet {
+    let mut tree = match DeTable::parse(text) {
+        Ok(tree) => tree,
+        Err(error) => return ReadSet::wrong(syntax(text, &error)),
+    };
     let (mut errors, mut cuts, mut is_judged) = (Vec::new(), Vec::new(), true);
     loop {
         let error = match PartitionSet::deserialize(toml::Deserializer::from(tree.clone())) {
-            Ok(set) => return Ok(Decoded { set: is_judged.then_some(set), errors, cuts }),
+            Ok(set) => return ReadSet { set: is_judged.then_some(set), errors, cuts },
             Err(error) => error,
         };
         errors.push(syntax(text, &error));
         let cut = error.span().and_then(|span| cut(tree.get_mut(), &span));
         let Some((path, value)) = cut.filter(|_| errors.len() < MOST_TOLD) else {
-            return Ok(Decoded { set: None, errors, cuts });
+            return ReadSet { set: None, errors, cuts };
         };
         is_judged &= holds_no_entry(&path, &value);
         cuts.push(path.into_iter().take(2).collect());

@@ -118,7 +118,7 @@ fn a_partition_knows_those_it_shares_a_network_with_and_itself() {
 fn what_is_wrong_is_told_with_its_line() {
     for (from, to, line, part) in [
         ("cpus = 2", "cpu = 2", 16, "did you mean \"cpus\"?"),
-        ("cpus = 2", "cpus = 0", 16, "partition.plc.cpus: 0 is out of bounds; allowed is 1 to 256"),
+        ("cpus = 2", "cpus = 0", 16, "partition.plc.cpus: 0 is out of bounds; allowed is 1 to 255"),
         ("cpus = 2", "cpus = -1", 16, "invalid value"),
         ("after = [\"db\"]", "after = [\"bd\"]", 23, "there is no partition \"bd\""),
         ("after = [\"db\"]", "after = [\"plcc\"]", 23, "did you mean \"plc\"?"),

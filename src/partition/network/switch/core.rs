@@ -23,6 +23,9 @@ const MOST_OF_THE_TRUNK: usize = 4096;
 /// Bit of the first byte of an address that is no single station's.
 const GROUP: u8 = 1;
 
+/// How long after a standstill what comes from a plug may be of before it, at most: what waits there is read in milliseconds.
+const OLD_FOR: Duration = Duration::from_millis(200);
+
 /// What a plug may do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Rules {
@@ -41,6 +44,8 @@ struct Plug {
     bucket: Bucket,
     decoder: Decoder,
     queue: Queue,
+    /// Until when its frames are of before a standstill, and dropped.
+    old_until: Duration,
 }
 
 /// The switch.
@@ -65,7 +70,8 @@ impl Switch {
         self.unplug(number);
         let bucket = Bucket::new(rules.bytes_per_s);
         let source = rules.address.map(Source::of);
-        let plug = Plug { source, bucket, decoder: Decoder::default(), queue: Queue::default() };
+        let (decoder, queue) = (Decoder::default(), Queue::default());
+        let plug = Plug { source, bucket, decoder, queue, old_until: Duration::ZERO };
         self.plugs.insert(number, plug);
         self.counts.entry(number).or_default().connections += 1;
     }
@@ -74,6 +80,25 @@ impl Switch {
     pub fn unplug(&mut self, number: PlugNumber) {
         self.plugs.remove(&number);
         self.table.forget(number);
+    }
+
+    /// The switch stood still for so long that cards may have left it for the other one. What waits at its plugs was sent before, and
+    /// would tell both switches that they are still here: it is dropped, and all is sent to all until they are heard anew.
+    pub fn stood_still(&mut self, now: Duration) {
+        // Without another one nobody can leave.
+        if self.is_in(TRUNK) {
+            self.table.clear();
+            for (_, plug) in self.plugs.iter_mut().filter(|(number, _)| **number != TRUNK) {
+                plug.old_until = now + OLD_FOR;
+            }
+        }
+    }
+
+    /// Nothing waits at a plug: what it sends from now on is new.
+    pub fn drained(&mut self, number: PlugNumber) {
+        if let Some(plug) = self.plugs.get_mut(&number).filter(|plug| !plug.decoder.has_frame()) {
+            plug.old_until = Duration::ZERO;
+        }
     }
 
     /// Takes bytes from a plug and forwards what frames it can.
@@ -95,8 +120,10 @@ impl Switch {
         // Out of the map meanwhile, so that its frames can be lent to the others.
         let Some(mut plug) = self.plugs.remove(&from) else { return Ok(()) };
         let mut outcome = Ok(());
-        while plug.bucket.wait(now).is_zero() {
+        let is_old = now < plug.old_until;
+        while is_old || plug.bucket.wait(now).is_zero() {
             match plug.decoder.frame() {
+                Ok(Some(_)) if is_old => self.counts.entry(from).or_default().lost_frames += 1,
                 Ok(Some(frame)) => {
                     plug.bucket.take(frame.len(), now);
                     self.forward(from, plug.source.as_ref(), frame, now);

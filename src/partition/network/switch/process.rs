@@ -30,6 +30,8 @@ use crate::partition::network::pulse::{BEAT_EVERY, Beat, beat_file};
 const FIND_PLUGS: Duration = BEAT_EVERY;
 /// Between two writings of the state.
 const WRITE_STATE: Duration = Duration::from_secs(1);
+/// Between two turns at most, unless the switch stood still: half of what its watchers bear.
+const STANDSTILL: Duration = BEAT_EVERY.saturating_mul(2);
 /// Most bytes that are read from one plug before the next one's turn.
 const TURN_BYTES: usize = 64 * 1024;
 
@@ -63,6 +65,7 @@ pub fn serve(order: &Order) -> Result<(), String> {
         door,
         begun: Instant::now(),
         find_at: Duration::ZERO,
+        turned_at: Duration::ZERO,
         state: StateFile::default(),
         chunk: vec![0; TURN_BYTES],
     };
@@ -85,6 +88,8 @@ struct Server<'a> {
     begun: Instant,
     /// When plugs are to be looked for next.
     find_at: Duration,
+    /// When it last had a turn.
+    turned_at: Duration,
     state: StateFile,
     chunk: Vec<u8>,
 }
@@ -109,6 +114,11 @@ impl Server<'_> {
             if found.end {
                 return Ok(());
             }
+            let now = self.begun.elapsed();
+            if now.saturating_sub(self.turned_at) > STANDSTILL {
+                self.switch.stood_still(now);
+            }
+            self.turned_at = now;
             if found.visitor {
                 self.let_in();
             }
@@ -199,6 +209,7 @@ impl Server<'_> {
         } else if flags.intersects(PollFlags::POLLHUP | PollFlags::POLLERR | PollFlags::POLLNVAL) {
             Err(io::ErrorKind::ConnectionReset.into())
         } else {
+            self.switch.drained(number);
             self.switch.resume(number, now).map_err(io::Error::other)
         };
         if outcome.is_err() {

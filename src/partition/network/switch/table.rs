@@ -58,6 +58,11 @@ impl Table {
         (now.saturating_sub(place.heard) <= AGEING).then_some(place.plug)
     }
 
+    /// Forgets everything.
+    pub fn clear(&mut self) {
+        *self = Self::default();
+    }
+
     /// Forgets all that was heard at a plug.
     pub fn forget(&mut self, plug: PlugNumber) {
         self.looked.remove(&plug);

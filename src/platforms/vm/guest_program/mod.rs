@@ -8,7 +8,8 @@
 //! ```
 //! A guest that parks loads its modules and opens its ports, and is told the rest later: see `park`.
 //!
-//! All of it is one thread: PID 1 may fork, cannot be killed by what runs beside it, and inherits every orphan.
+//! All of it is one thread, but for the one that ends waits for locks (`waits`): PID 1 may fork, cannot be killed by what runs beside
+//! it, and inherits every orphan.
 
 mod inward;
 mod layer;
@@ -23,6 +24,7 @@ mod session;
 mod start;
 mod starved;
 mod tree;
+mod waits;
 
 use std::fs::{self, File, OpenOptions};
 use std::net::Ipv4Addr;
@@ -113,11 +115,12 @@ fn go_on(config: &GuestConfig, program: &GuestProgram, ports: Ports) -> Result<(
     }
     // Before the program's tree covers the kernel's messages.
     let starved = starved::Watch::begin();
-    let saved = tree::build(program)?;
+    let tree::Built { saved, served } = tree::build(program)?;
     sections::show(&program.sections, &program.program.user)?;
     secrets::show(&program.secrets, &program.program.user)?;
     let (soft, hard) = OPEN_FILES;
     setrlimit(Resource::RLIMIT_NOFILE, soft, hard).map_err(in_context("the limit of open files"))?;
+    served.map_or(Ok(()), waits::begin)?;
     let kept = Kept { saved, is_anything: is_anything_writable(program) };
     serve::serve(ports, sessions, program, starved, kept)
 }

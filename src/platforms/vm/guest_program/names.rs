@@ -1,4 +1,4 @@
-//! Who is called how in a guest: `/etc/hosts` and `/etc/resolv.conf`, replaced in the throw-away layer only. Over a saved layer they are
+//! Who is called how in a guest: `/etc/hosts`, `/etc/hostname` and `/etc/resolv.conf`, replaced in the throw-away layer only. Over a saved layer they are
 //! mounts in memory: who is called how is of this start, and no later one is to find it.
 //!
 //! ```text
@@ -20,6 +20,7 @@ use super::super::init::say;
 use crate::model::partition::network::NamedAddress;
 
 const HOSTS: &str = "/etc/hosts";
+const OWN_NAME: &str = "/etc/hostname";
 const RESOLVER: &str = "/etc/resolv.conf";
 /// Where a file is made that is shown elsewhere.
 const ASIDE: &str = "/dev/.names";
@@ -27,7 +28,7 @@ const ASIDE: &str = "/dev/.names";
 const MOST_BYTES: u64 = 1 << 20;
 
 /// Writes what is to be known. A guest whose program has nothing to write to does without.
-pub fn write(way: Option<WayOut>, names: &[NamedAddress], is_saved: bool) {
+pub fn write(way: Option<WayOut>, names: &[NamedAddress], own: &str, is_saved: bool) {
     let put = |path: &str, text: &str| {
         if let Err(error) = if is_saved { cover(path, text) } else { replace(path, text) } {
             say(&format!("{path}: {error}"));
@@ -37,12 +38,26 @@ pub fn write(way: Option<WayOut>, names: &[NamedAddress], is_saved: bool) {
         // The host's own name servers may be at addresses that mean nothing here.
         put(RESOLVER, &format!("nameserver {}\n", way.names));
     }
-    if !names.is_empty() {
-        let mut old = Vec::new();
-        // Without one, ours is the first.
-        let _ = fs::File::open(HOSTS).and_then(|file| file.take(MOST_BYTES).read_to_end(&mut old));
-        put(HOSTS, &merged(&String::from_utf8_lossy(&old), names));
+    // Without a network a saved layer keeps these files as its programs left them.
+    if is_saved && names.is_empty() {
+        return;
     }
+    // Without one, ours is the first.
+    let old = text_of(HOSTS);
+    let new = merged(&old, names, own);
+    if new != old {
+        put(HOSTS, &new);
+    }
+    if !is_saved && text_of(OWN_NAME).trim() != own {
+        put(OWN_NAME, &format!("{own}\n"));
+    }
+}
+
+/// What stands in a file, nothing where it is not there.
+fn text_of(path: &str) -> String {
+    let mut bytes = Vec::new();
+    let _ = fs::File::open(path).and_then(|file| file.take(MOST_BYTES).read_to_end(&mut bytes));
+    String::from_utf8_lossy(&bytes).into_owned()
 }
 
 fn replace(path: &str, text: &str) -> io::Result<()> {
@@ -68,12 +83,16 @@ fn cover(path: &str, text: &str) -> io::Result<()> {
     fs::remove_dir(ASIDE)
 }
 
-/// The lines of `old` behind ours, without our names.
-fn merged(old: &str, names: &[NamedAddress]) -> String {
+/// The lines of `old` behind ours, without our names. The guest's own name leads to itself, unless somebody says otherwise.
+fn merged(old: &str, names: &[NamedAddress], own: &str) -> String {
     let is_ours = |word: &str| names.iter().any(|named| named.name == word);
+    let is_there = |name: &str| old.lines().any(|line| words(line).skip(1).any(|word| word == name));
     let mut text = String::new();
-    if !old.lines().any(|line| words(line).skip(1).any(|word| word == "localhost")) {
+    if !is_there("localhost") {
         text.push_str("127.0.0.1\tlocalhost\n");
+    }
+    if !own.is_empty() && !is_ours(own) && !is_there(own) {
+        let _ = writeln!(text, "127.0.1.1\t{own}");
     }
     for named in names {
         // Writing to a String cannot fail.
@@ -116,9 +135,10 @@ mod tests {
         let names = [at(1, "db"), at(2, "plc")];
         let old = "127.0.0.1 localhost\n127.0.1.1 plc # once\n192.0.2.7 db.example.org db files\n# db\n::1 ip6-localhost";
         assert_eq!(
-            merged(old, &names),
+            merged(old, &names, "db"),
             "10.77.1.1\tdb\n10.77.1.2\tplc\n127.0.0.1 localhost\n192.0.2.7\tdb.example.org\tfiles\n# db\n::1 ip6-localhost\n"
         );
-        assert_eq!(merged("", &names[..1]), "127.0.0.1\tlocalhost\n10.77.1.1\tdb\n");
+        assert_eq!(merged("", &names[..1], "me"), "127.0.0.1\tlocalhost\n127.0.1.1\tme\n10.77.1.1\tdb\n");
+        assert_eq!(merged("127.0.0.1 localhost me\n", &[], "me"), "127.0.0.1 localhost me\n");
     }
 }

@@ -31,9 +31,16 @@ const ASIDE: &str = "/dev/.opened";
 /// Where the new root is put together.
 const NEW: &str = "/new";
 
-/// Builds the tree and makes it the root. Nothing of the first file system is reachable afterwards. What comes of it is the saved layer,
-/// if there is one.
-pub fn build(program: &GuestProgram) -> Result<Option<File>, String> {
+/// What comes of it.
+pub struct Built {
+    /// The saved layer, if there is one.
+    pub saved: Option<File>,
+    /// The folder of all trees of virtio-fs, if there are any.
+    pub served: Option<File>,
+}
+
+/// Builds the tree and makes it the root. Nothing of the first file system is reachable afterwards.
+pub fn build(program: &GuestProgram) -> Result<Built, String> {
     let saved = match &program.root {
         Root::Tree(tag) => layered(program, tag)?,
         Root::Alone(at) => alone(at).map(|()| None)?,
@@ -66,7 +73,7 @@ pub fn build(program: &GuestProgram) -> Result<Option<File>, String> {
     // Useful to what runs partitions itself; few need it.
     let _ = mount(Some("cgroup2"), "/sys/fs/cgroup", Some("cgroup2"), MsFlags::empty(), None::<&str>);
     // Before anything of the host's is mounted that may be written to: `--rw /etc` must not reach the host's own files.
-    names::write(program.way_out, &program.names, saved.is_some());
+    names::write(program.way_out, &program.names, &program.hostname, saved.is_some());
     let all = All::mount(program)?;
     for tree in &program.trees {
         if tree.is_file {
@@ -76,9 +83,9 @@ pub fn build(program: &GuestProgram) -> Result<Option<File>, String> {
             mount_tree(program, &tree.tag, &tree.at, tree.writable)?;
         }
     }
-    all.unmount()?;
+    let served = all.unmount()?;
     program.inner_binds.iter().try_for_each(bind_inside)?;
-    Ok(saved)
+    Ok(Built { saved, served })
 }
 
 /// The tree of the host with a layer on top, which comes of it where it is saved.
@@ -129,26 +136,27 @@ fn switch_root() -> Result<(), String> {
 }
 
 /// All trees of virtio-fs, aside while they are shown at their places.
-struct All(bool);
+struct All(Option<File>);
 
 impl All {
     fn mount(program: &GuestProgram) -> Result<Self, String> {
-        let is_there = program.virtio_fs && !program.trees.is_empty();
-        if is_there {
-            make_folder(Path::new(ASIDE), 0o700)?;
-            mount_virtio_fs(Path::new(ASIDE))?;
-            read_ahead(Path::new(ASIDE));
+        if !program.virtio_fs || program.trees.is_empty() {
+            return Ok(Self(None));
         }
-        Ok(Self(is_there))
+        make_folder(Path::new(ASIDE), 0o700)?;
+        mount_virtio_fs(Path::new(ASIDE))?;
+        read_ahead(Path::new(ASIDE));
+        File::open(ASIDE).map(|folder| Self(Some(folder))).map_err(in_context(ASIDE))
     }
 
-    fn unmount(self) -> Result<(), String> {
-        if !self.0 {
-            return Ok(());
+    /// What is open of it stays.
+    fn unmount(self) -> Result<Option<File>, String> {
+        if self.0.is_none() {
+            return Ok(None);
         }
         umount2(ASIDE, MntFlags::MNT_DETACH)
             .map_err(in_context("putting the host's files in their places"))?;
-        fs::remove_dir(ASIDE).map_err(in_context(ASIDE))
+        fs::remove_dir(ASIDE).map_err(in_context(ASIDE)).map(|()| self.0)
     }
 }
 

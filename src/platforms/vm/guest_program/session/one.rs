@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use nix::errno::Errno;
 use nix::poll::PollFlags;
 use nix::sys::signal::{Signal, kill, killpg};
+use nix::sys::socket::{setsockopt, sockopt};
 use nix::unistd::{Pid, read, write};
 
 use super::super::inward::END_OF_INPUT;
@@ -37,6 +38,8 @@ pub struct One {
     ends: bool,
     outs: [Out; 2],
     ended: Option<(ProgramEnd, Instant)>,
+    /// The other end of a connection has cut it off.
+    is_reset: bool,
 }
 
 /// An output, and how many bytes of it may be sent.
@@ -101,6 +104,7 @@ impl One {
             ends: false,
             outs: [out(Stream::Output, output), out(Stream::Error, error)],
             ended: None,
+            is_reset: false,
         }
     }
 
@@ -133,8 +137,13 @@ impl One {
         }
     }
 
-    /// Nobody wants it any more.
+    /// Nobody wants it any more. Who is at the other end of a connection sees that it was cut off.
     pub fn end(&self) {
+        if let Kind::Connection(socket) = &self.kind {
+            let at_once = libc::linger { l_onoff: 1, l_linger: 0 };
+            // It may be reset already.
+            let _ = setsockopt(socket, sockopt::Linger, &at_once);
+        }
         if let (Some(pid), None) = (self.pid(), self.ended) {
             // It may have ended meanwhile.
             let _ = killpg(pid, Signal::SIGKILL);
@@ -197,13 +206,16 @@ impl One {
         self.feed(words);
         let ended = self.ended;
         for out in &mut self.outs {
-            out.pump(ended.map(|(_, at)| at), words);
+            self.is_reset |= out.pump(ended.map(|(_, at)| at), words);
+        }
+        if self.is_reset {
+            self.to = None;
         }
         if self.outs.iter().any(|out| out.from.is_some()) {
             return false;
         }
         let how = match (&self.kind, ended, &self.to) {
-            (Kind::Connection(_), _, None) => ProgramEnd::Exit(0),
+            (Kind::Connection(_), _, None) => ProgramEnd::Exit(u8::from(self.is_reset)),
             (_, Some((how, _)), _) => how,
             _ => return false,
         };
@@ -220,6 +232,7 @@ impl One {
                 Err(Errno::EINTR) => {}
                 Err(_) => {
                     self.to = None;
+                    self.is_reset = matches!(self.kind, Kind::Connection(_));
                     words.push(Content::Word(SessionWord::End { stream: Stream::Input }));
                 }
             }
@@ -250,8 +263,9 @@ impl One {
 }
 
 impl Out {
-    fn pump(&mut self, ended: Option<Instant>, words: &mut Words) {
-        let mut buffer = [0; CHUNK_BYTES];
+    /// True when a connection was cut off.
+    fn pump(&mut self, ended: Option<Instant>, words: &mut Words) -> bool {
+        let (mut buffer, mut is_reset) = ([0; CHUNK_BYTES], false);
         while let (Some(from), true) = (&self.from, self.credit > 0) {
             let most = self.credit.min(buffer.len());
             match read(from, buffer.get_mut(..most).unwrap_or_default()) {
@@ -262,13 +276,18 @@ impl Out {
                 }
                 Err(Errno::EINTR) => {}
                 // Others may hold it open after the program's end, but not for long.
-                Err(Errno::EAGAIN) if ended.is_none_or(|at| at.elapsed() < AFTER_THE_END) => return,
-                // A terminal without a program answers with EIO, a connection that was cut with ECONNRESET.
-                Ok(_) | Err(_) => self.from = None,
+                Err(Errno::EAGAIN) if ended.is_none_or(|at| at.elapsed() < AFTER_THE_END) => return false,
+                // A terminal without a program answers with EIO.
+                other => {
+                    is_reset = other == Err(Errno::ECONNRESET);
+                    self.from = None;
+                }
             }
         }
-        if self.from.is_none() && !std::mem::replace(&mut self.told, true) {
+        // Of what is reset only that is told: an end of its own would look like all there was.
+        if self.from.is_none() && !std::mem::replace(&mut self.told, true) && !is_reset {
             words.push(Content::Word(SessionWord::End { stream: self.stream }));
         }
+        is_reset
     }
 }
