@@ -119,14 +119,15 @@ fn what_channels_do_not_carry_is_refused_at_once_with_the_reason() {
     all_is_refused(&program);
 }
 
-/// Its functions have other names; those of `use mpi` and `mpif.h` are the same ones, declared or not.
+/// Those of `use mpi_f08` have other names; those of `use mpi` and `mpif.h` are the same ones, declared or not.
 #[test]
 fn programs_in_fortran_are_refused_the_same() {
     let [newest, older, oldest] = FORTRAN.map(fortran);
     let (Some(newest), Some(older), Some(oldest)) = (newest, older, oldest) else { return };
     all_is_refused(&newest);
-    all_is_refused(&older);
-    refused(&oldest, &["spawn"], "MPI_Comm_spawn", NO_SPAWN);
+    refused(&older, &["spawn"], "MPI_Comm_spawn", NO_SPAWN);
+    refused(&older, &["memory", MULTIPLE], "MPI_Win_allocate", NO_WINDOWS);
+    refused(&oldest, &["spawn_multiple"], "MPI_Comm_spawn_multiple", NO_SPAWN);
     refused(&oldest, &["window", MULTIPLE], "MPI_Win_create", NO_WINDOWS);
 }
 
