@@ -144,8 +144,8 @@ mod tests {
         killed.lock = None;
         let no_run = Path::new(SHARED_MEMORY).join(foreign.path().file_name().unwrap());
         DirBuilder::new().mode(0o700).create(&no_run).unwrap();
-        let made = make(&ledgers[2]);
-        assert!(!left.exists() && lives.path.exists() && made.path.exists() && no_run.exists());
+        let newest = make(&ledgers[2]);
+        assert!(!left.exists() && lives.path.exists() && newest.path.exists() && no_run.exists());
         fs::remove_dir(&no_run).unwrap();
     }
 }

@@ -11,7 +11,9 @@ mod job;
 mod progress;
 
 use std::fs::{self, Permissions};
+use std::io;
 use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::mpsc::channel;
 use std::time::Instant;
@@ -70,11 +72,7 @@ fn execute(args: &MpirunArgs) -> Result<u8> {
     let folder = RuntimeFolder::make(&exe).context("a folder for what is made")?;
     let link = folder.ledger().dir().join("link");
     make_private(&link).with_context(|| format!("{}", link.display()))?;
-    let places = folder.ledger().dir().join("places");
-    // Another user of the partition may start Open MPI.
-    fs::write(&places, words::places(&job.layout))
-        .and_then(|()| fs::set_permissions(&places, Permissions::from_mode(0o644)))
-        .with_context(|| format!("{}", places.display()))?;
+    let places = write_places(&folder, &job).context("the list of where further ranks are started")?;
     let sections = library
         .as_ref()
         .map(|_| Sections::make(&job.layout, job.section, &folder.ledger()))
@@ -119,6 +117,14 @@ fn execute(args: &MpirunArgs) -> Result<u8> {
         output::say(&format!("bulkhead: removing the folder of what was made: {error}"));
     }
     Ok(code)
+}
+
+/// The list of where further ranks are started; another user of the partition may start Open MPI, so all may read it.
+fn write_places(folder: &RuntimeFolder, job: &Job) -> io::Result<PathBuf> {
+    let path = folder.ledger().dir().join("places");
+    fs::write(&path, words::places(&job.layout))?;
+    fs::set_permissions(&path, Permissions::from_mode(0o644))?;
+    Ok(path)
 }
 
 fn refuse(failed: &Failed) -> u8 {

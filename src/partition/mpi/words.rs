@@ -128,18 +128,22 @@ pub fn words(
     for (name, value) in how {
         add(&["--mca", name, value]);
     }
-    // Ranks have the library from their first moment: it refuses what it cannot carry before Open MPI tries. The loader
-    // would take other paths for several ones.
-    let refuses =
-        library.map(|folder| folder.join(LIBRARY)).and_then(|path| path.to_str().map(str::to_owned));
-    if let Some(path) = refuses.filter(|path| !path.contains([' ', ':'])) {
-        let users = env.iter().find(|(name, _)| name == b"LD_PRELOAD");
-        let others = users.map(|(_, value)| format!(":{}", String::from_utf8_lossy(value)));
-        add(&["-x", &format!("LD_PRELOAD={path}{}", others.unwrap_or_default())]);
+    if let Some(preload) = library.and_then(|folder| preload(folder, env)) {
+        add(&["-x", &preload]);
     }
     add(&["--"]);
     words.extend(command.iter().cloned());
     words
+}
+
+/// The variable by which ranks have the library from their first moment: it refuses what it cannot carry before Open MPI tries.
+/// None where the loader would take the path for several ones.
+fn preload(folder: &Path, env: &[(Word, Word)]) -> Option<String> {
+    let path = folder.join(LIBRARY);
+    let path = path.to_str().filter(|path| !path.contains([' ', ':']))?;
+    let users = env.iter().find(|(name, _)| name == b"LD_PRELOAD");
+    let others = users.map(|(_, value)| format!(":{}", String::from_utf8_lossy(value)));
+    Some(format!("LD_PRELOAD={path}{}", others.unwrap_or_default()))
 }
 
 /// The environment of launcher, daemons and ranks: the user's without what belongs to another launcher, and ours.
