@@ -1,5 +1,7 @@
 //! What programs under `bulkhead mpirun` may call, in C, in Fortran, and brought by an interpreter: over each carrier it does
 //! what MPI says, which is looked at, or it is refused at once with the reason. Nothing hangs.
+//!
+//! Each is a job of its own, ten seconds under the translator: with `BULKHEAD_MPI_CALLS` all are run, else some of each kind.
 
 #[path = "exec_kit/mod.rs"]
 mod exec_kit;
@@ -10,12 +12,22 @@ use std::path::{Path, PathBuf};
 
 use exec_kit::{Here, assert_code, complaint};
 use mpirun_kit::{library, lines, made, made_of_c, mpirun};
+use skips::{Need, skip};
 
 /// Advice of the two refusals.
 const NO_SPAWN: &str = "start all of them with -n, or run with --transport tcp";
 const NO_WINDOWS: &str = "MPI_THREAD_SERIALIZED or less, or run with --transport tcp";
 /// Interfaces of Fortran: `use mpi_f08`, `use mpi`, `mpif.h`.
 const FORTRAN: [&str; 3] = ["F08", "MODULE", "HEADER"];
+
+/// All of these when they are asked for, otherwise the first so many.
+fn some_of<T>(all: &[T], number: usize) -> &[T] {
+    if std::env::var_os("BULKHEAD_MPI_CALLS").is_some() {
+        return all;
+    }
+    skip(Need::Long, "in part: BULKHEAD_MPI_CALLS=1 makes all calls over all carriers");
+    &all[..number]
+}
 
 /// The program that makes these calls, in C.
 fn calls() -> Option<PathBuf> {
@@ -102,21 +114,28 @@ const WINDOWS: &str = "window,memory,dynamic";
 /// The word for calls of all threads.
 const MULTIPLE: &str = "multiple";
 
-/// All that channels do not carry, by whatever function of this program.
-fn all_is_refused(program: &Path) {
-    for (call, function) in [("spawn", "MPI_Comm_spawn"), ("spawn_multiple", "MPI_Comm_spawn_multiple")] {
-        refused(program, &[call], function, NO_SPAWN);
-    }
-    let functions = ["MPI_Win_create", "MPI_Win_allocate", "MPI_Win_create_dynamic"];
-    for (call, function) in WINDOWS.split(',').zip(functions) {
-        refused(program, &[call, MULTIPLE], function, NO_WINDOWS);
+/// What channels do not carry: words of the program, the function that they call and what is advised.
+type Refusal = (&'static [&'static str], &'static str, &'static str);
+
+const REFUSALS: [Refusal; 5] = [
+    (&["spawn"], "MPI_Comm_spawn", NO_SPAWN),
+    (&["window", MULTIPLE], "MPI_Win_create", NO_WINDOWS),
+    (&["spawn_multiple"], "MPI_Comm_spawn_multiple", NO_SPAWN),
+    (&["memory", MULTIPLE], "MPI_Win_allocate", NO_WINDOWS),
+    (&["dynamic", MULTIPLE], "MPI_Win_create_dynamic", NO_WINDOWS),
+];
+
+#[track_caller]
+fn all_refused(program: &Path, refusals: &[Refusal]) {
+    for (words, function, advice) in refusals {
+        refused(program, words, function, advice);
     }
 }
 
 #[test]
 fn what_channels_do_not_carry_is_refused_at_once_with_the_reason() {
     let Some(program) = calls() else { return };
-    all_is_refused(&program);
+    all_refused(&program, some_of(&REFUSALS, 2));
 }
 
 /// Those of `use mpi_f08` have other names; those of `use mpi` and `mpif.h` are the same ones, declared or not.
@@ -124,16 +143,14 @@ fn what_channels_do_not_carry_is_refused_at_once_with_the_reason() {
 fn programs_in_fortran_are_refused_the_same() {
     let [newest, older, oldest] = FORTRAN.map(fortran);
     let (Some(newest), Some(older), Some(oldest)) = (newest, older, oldest) else { return };
-    all_is_refused(&newest);
-    refused(&older, &["spawn"], "MPI_Comm_spawn", NO_SPAWN);
-    refused(&older, &["memory", MULTIPLE], "MPI_Win_allocate", NO_WINDOWS);
-    refused(&oldest, &["spawn_multiple"], "MPI_Comm_spawn_multiple", NO_SPAWN);
-    refused(&oldest, &["window", MULTIPLE], "MPI_Win_create", NO_WINDOWS);
+    all_refused(&newest, some_of(&REFUSALS, 2));
+    all_refused(&older, some_of(&REFUSALS[2..], 1));
+    all_refused(&oldest, some_of(&REFUSALS[3..], 1));
 }
 
 #[test]
 fn over_tcp_programs_in_fortran_have_them() {
-    for interface in FORTRAN {
+    for interface in some_of(&FORTRAN, 1) {
         let Some(program) = fortran(interface) else { return };
         let children = ["spawn: 41 gives 42", "spawn_multiple: 41 gives 42"].map(str::to_owned);
         let wanted = [given(WINDOWS, 3), children.to_vec()].concat();
@@ -145,7 +162,7 @@ fn over_tcp_programs_in_fortran_have_them() {
 fn over_tcp_ranks_start_further_ones() {
     let Some(program) = calls() else { return };
     let wanted = ["2 children: 2 0 0, and 41 gives 42", "2 programs: 2, and 41 gives 42"].map(str::to_owned);
-    for ranks in ["1", "2", "3"] {
+    for ranks in some_of(&["2", "1", "3"], 1) {
         works(ranks, &over_tcp(), &program, &["spawn,spawn_multiple"], &wanted);
     }
     let said = fails(&over_tcp(), &program, &["spawn_nothing"]);
@@ -170,13 +187,13 @@ fn windows_of_one_thread_at_a_time_work_over_both() {
 #[test]
 fn within_a_partition_memory_is_shared_whoever_calls() {
     let Some(program) = calls() else { return };
-    for carrier in carriers() {
+    for carrier in some_of(&carriers(), 1) {
         let one = [carrier.as_slice(), &["--partitions", "1"].map(str::to_owned)].concat();
         works("2", &one, &program, &["memory,shared", MULTIPLE], &given("memory,shared", 3));
         // The third rank is alone in its partition.
         let alone = ["shared_here: rank 0 was given 0 at level 3".to_owned()];
         let wanted = [given("shared_here", 3), alone.to_vec()].concat();
-        works("3", &carrier, &program, &["shared_here", MULTIPLE], &wanted);
+        works("3", carrier, &program, &["shared_here", MULTIPLE], &wanted);
     }
 }
 
@@ -185,9 +202,9 @@ fn within_a_partition_memory_is_shared_whoever_calls() {
 fn ranks_connect_look_up_names_and_join_over_both() {
     let Some(program) = calls() else { return };
     let wanted = ["connected, and 41 gives 42", "looked up: what was published", "joined, and 41 gives 42"];
-    for carrier in carriers() {
-        works("2", &carrier, &program, &["connect,lookup,join"], &wanted.map(str::to_owned));
-        fails(&carrier, &program, &["connect_nowhere"]);
+    for carrier in some_of(&carriers(), 1) {
+        works("2", carrier, &program, &["connect,lookup,join"], &wanted.map(str::to_owned));
+        fails(carrier, &program, &["connect_nowhere"]);
     }
 }
 
@@ -215,13 +232,13 @@ fn assert_written(path: &Path, ranks: usize) {
 #[test]
 fn ranks_of_several_partitions_write_one_file_together() {
     let Some(program) = calls() else { return };
-    for carrier in carriers() {
+    for carrier in &carriers() {
         // Both of Open MPI's ways.
-        for way in ["OMPI_MCA_io=ompio", "OMPI_MCA_io=romio321"] {
+        for way in some_of(&["OMPI_MCA_io=ompio", "OMPI_MCA_io=romio321"], 1) {
             let folder = tempfile::tempdir().expect("the test's own files");
             let (shown, path) = (folder.path().to_str().expect("plain"), folder.path().join("numbers"));
             let arguments = ["file", path.to_str().expect("plain")];
-            let output = run("3", &carrier, &["--rw", shown, "--env", way], &program, &arguments);
+            let output = run("3", carrier, &["--rw", shown, "--env", way], &program, &arguments);
             assert_code(&output, 0);
             let wanted = ["0", "1", "2"].map(|rank| format!("rank {rank} read 0 wrong numbers"));
             assert_eq!(lines(&output), wanted, "{carrier:?} {way}: {}", complaint(&output));
@@ -239,8 +256,9 @@ fn programs_that_load_mpi_when_they_run_are_refused_the_same() {
         return;
     };
     let extension = extension.to_str().expect("plain");
-    refused(&program, &["extension", extension, "spawn"], "MPI_Comm_spawn", NO_SPAWN);
-    refused(&program, &["extension", extension, "window", MULTIPLE], "MPI_Win_create", NO_WINDOWS);
+    for (words, function, advice) in some_of(&REFUSALS[..2], 1) {
+        refused(&program, &[&["extension", extension], *words].concat(), function, advice);
+    }
 }
 
 /// Such a program comes past us: the ranks that it starts refuse to begin, and its windows Open MPI itself refuses.

@@ -54,9 +54,9 @@ systemctl stop $name
 echo "stopped: \$(systemctl is-active $name)"
 $3 ps
 state() { sh $1/as_worker.sh systemctl --user is-active bulkhead-own 2>&1; }
-for _ in \$(seq 500); do
+for _ in \$(seq 200); do
     case \$(state) in active | failed) break ;; esac
-    sleep 1
+    sleep 5
 done
 echo "own: \$(state)"
 sh $1/as_worker.sh $3 ps
