@@ -50,7 +50,7 @@ if [ "$goal" = test ]; then
     wanted+=("crun crun" "runc runc" "chromium chromium" "oslat rt-tests" "ip iproute2" "ssh openssh-client" "losetup mount" "addpart util-linux" "virt-xml-validate libvirt-clients" "xmllint libxml2-utils")
     # The MPI suite's compiler and launcher (its library brings libfabric), and programs to run over it; the plain names may be
     # another MPI's.
-    wanted+=("make make" "orterun openmpi-bin" "mpicc.openmpi libopenmpi-dev" "hpcc hpcc")
+    wanted+=("make make" "orterun openmpi-bin" "mpicc.openmpi libopenmpi-dev" "gfortran gfortran" "hpcc hpcc")
 fi
 if [ "$goal" = crosscheck ]; then
     # hpcc is started through MPI and takes its BLAS from whatever provides libblas.so.3; OpenBLAS is the quickest.

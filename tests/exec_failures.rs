@@ -48,6 +48,7 @@ fn what_cannot_be_is_refused_with_its_code() {
     refused(&["--no-such-option", "--", "true"], 125, "--no-such-option");
     refused(&["--qemu", "/no/such/qemu", "--", "true"], 125, "/no/such/qemu");
     refused(&["--kernel", "/no/such/kernel", "--", "true"], 125, "/no/such/kernel");
+    refused(&["--modules", "/no/such/folder", "--", "true"], 125, "named, /no/such/folder, is none");
 }
 
 /// QEMU would make it longer.
@@ -250,7 +251,7 @@ fn a_killed_qemu_is_told() {
 }
 
 #[test]
-fn a_stopped_guest_is_ended_by_the_second_signal() {
+fn a_stopped_guest_is_ended_by_the_next_signal() {
     if !guests_start() {
         return;
     }
@@ -260,7 +261,7 @@ fn a_stopped_guest_is_ended_by_the_second_signal() {
     kill(qemu_of(&child), Signal::SIGSTOP).expect("it runs");
     let us = Pid::from_raw(i32::try_from(child.id()).expect("a number"));
     kill(us, Signal::SIGINT).expect("it runs");
-    std::thread::sleep(Duration::from_millis(300));
+    std::thread::sleep(Duration::from_millis(1300));
     assert_eq!(child.try_wait().expect("our child"), None, "the first one is the program's");
     kill(us, Signal::SIGINT).expect("it runs");
     let output = finish(child);

@@ -3,61 +3,23 @@
 
 #[path = "exec_kit/mod.rs"]
 mod exec_kit;
+mod mpirun_kit;
 
-use std::ffi::OsStr;
 use std::fs;
 use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
-use std::sync::OnceLock;
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use exec_kit::{Here, assert_code, binary, complaint, finish, guests_start, text, wait_for};
+use exec_kit::{Here, assert_code, complaint, finish, text, wait_for};
+use mpirun_kit::{library, lines, made_of_c, mpirun, words};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use skips::{Need, skip};
 
-/// The ranks' program, compiled once; none, and the test is skipped, without guests or Open MPI's compiler.
-fn ranks() -> Option<&'static Path> {
-    static MADE: OnceLock<Result<(tempfile::TempDir, PathBuf), String>> = OnceLock::new();
-    if !guests_start() {
-        return None;
-    }
-    let made = MADE.get_or_init(|| {
-        let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
-        let program = folder.path().join("ranks");
-        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/mpi_ranks/ranks.c");
-        let made = Command::new("mpicc.openmpi").args(["-O1", "-o"]).arg(&program).arg(source).output();
-        match made {
-            Ok(made) if made.status.success() => Ok((folder, program)),
-            Ok(made) => Err(complaint(&made)),
-            Err(error) => {
-                Err(format!("mpicc.openmpi: {error} (Debian: apt-get install libopenmpi-dev openmpi-bin)"))
-            }
-        }
-    });
-    match made {
-        Ok((_, program)) => Some(program),
-        Err(why) => {
-            skip(Need::Mpi, format!("no MPI program can be made: {why}"));
-            None
-        }
-    }
-}
-
-/// The library for channels, which `make fabric` builds; none, and the test is skipped, without it.
-fn library() -> Option<PathBuf> {
-    let named = std::env::var_os("BULKHEAD_FABRIC").map(PathBuf::from);
-    let target = binary().parent().and_then(Path::parent).expect("target/TRIPLE/PROFILE");
-    let triple = target.file_name().expect("a triple");
-    let built = target.with_file_name("fabric").join(triple).join("release/libbulkhead-fi.so");
-    let found = named.unwrap_or(built);
-    if found.exists() {
-        return Some(found);
-    }
-    skip(Need::Mpi, format!("{} is missing: make fabric", found.display()));
-    None
+/// The ranks' program.
+fn ranks() -> Option<PathBuf> {
+    made_of_c("ranks")
 }
 
 /// A library in which nothing is wrong but that it needs another one that is nowhere.
@@ -71,28 +33,12 @@ fn no_library(here: &Here, library: &Path) -> PathBuf {
     path
 }
 
-fn words<'a>(options: &[&'a str], program: &'a Path, arguments: &[&'a str]) -> Vec<&'a OsStr> {
-    let options = options.iter().chain([&"--"]).map(|word| OsStr::new(*word));
-    options.chain([program.as_os_str()]).chain(arguments.iter().map(|word| OsStr::new(*word))).collect()
-}
-
-fn mpirun(here: &Here, options: &[&str], program: &Path, arguments: &[&str]) -> Output {
-    finish(here.verb("mpirun", &words(options, program, arguments)).spawn().expect("it starts"))
-}
-
-/// The sorted lines of what all ranks said.
-fn lines(output: &Output) -> Vec<String> {
-    let mut lines: Vec<String> = text(output).lines().map(str::to_owned).collect();
-    lines.sort();
-    lines
-}
-
 #[test]
 fn ranks_of_two_partitions_find_each_other_over_channels() {
     let (Some(program), Some(library)) = (ranks(), library()) else { return };
     let here = Here::new();
     let library = library.to_str().expect("plain");
-    let output = mpirun(&here, &["-n", "3", "--provider", library], program, &[]);
+    let output = mpirun(&here, &["-n", "3", "--provider", library], &program, &[]);
     assert_code(&output, 0);
     let wanted =
         ["0 of 3 on mpi-1", "1 of 3 on mpi-1", "2 of 3 on mpi-2"].map(|who| format!("rank {who}, sum 3"));
@@ -106,7 +52,7 @@ fn a_single_partition_uses_channels_too_and_codes_pass() {
     let here = Here::new();
     let library = library.to_str().expect("plain");
     let options = ["-n", "2", "--partitions", "1", "--provider", library];
-    let output = mpirun(&here, &options, program, &["code"]);
+    let output = mpirun(&here, &options, &program, &["code"]);
     assert_code(&output, 7);
     assert_eq!(lines(&output), ["rank 0 of 2 on mpi-1, sum 1", "rank 1 of 2 on mpi-1, sum 1"]);
     here.assert_nothing_left();
@@ -117,7 +63,7 @@ fn a_rank_killed_midway_ends_the_job_with_its_signal() {
     let (Some(program), Some(library)) = (ranks(), library()) else { return };
     let here = Here::new();
     let library = library.to_str().expect("plain");
-    let output = mpirun(&here, &["-n", "2", "--provider", library], program, &["die"]);
+    let output = mpirun(&here, &["-n", "2", "--provider", library], &program, &["die"]);
     assert_code(&output, 128 + Signal::SIGKILL as i32);
     assert!(complaint(&output).contains("signal 9"), "{}", complaint(&output));
     here.assert_nothing_left();
@@ -127,7 +73,7 @@ fn a_rank_killed_midway_ends_the_job_with_its_signal() {
 fn standard_input_reaches_rank_0_and_streams_stay_apart() {
     let Some(program) = ranks() else { return };
     let here = Here::new();
-    let words = words(&["-n", "2", "--transport", "tcp"], program, &["read"]);
+    let words = words(&["-n", "2", "--transport", "tcp"], &program, &["read"]);
     let mut child = here.verb("mpirun", &words).stdin(Stdio::piped()).spawn().expect("it starts");
     child.stdin.take().expect("a pipe").write_all(b"hello ranks\n").expect("written");
     let output = finish(child);
@@ -157,62 +103,11 @@ fn a_library_that_does_not_load_is_an_error_and_nothing_is_taken_instead() {
     let here = Here::new();
     let library = no_library(&here, &library);
     let options = ["-n", "2", "--provider", library.to_str().expect("plain")];
-    let output = mpirun(&here, &options, program, &[]);
+    let output = mpirun(&here, &options, &program, &[]);
     assert_code(&output, 125);
     let said = complaint(&output);
     assert!(said.contains("could not load the library for channels"), "{said}");
     assert!(output.stdout.is_empty(), "{}", text(&output));
-    here.assert_nothing_left();
-}
-
-/// Over channels Open MPI would hang, or end with words that mislead.
-#[test]
-fn what_channels_do_not_carry_is_refused_at_once_with_the_reason() {
-    let (Some(program), Some(library)) = (ranks(), library()) else { return };
-    let library = library.to_str().expect("plain");
-    for (what, function, part) in [
-        ("spawn", "MPI_Comm_spawn", "start all of them with -n, or run with --transport tcp"),
-        ("window", "MPI_Win_create", "MPI_THREAD_SERIALIZED or less, or run with --transport tcp"),
-        ("memory", "MPI_Win_allocate", "MPI_THREAD_SERIALIZED or less, or run with --transport tcp"),
-    ] {
-        let here = Here::new();
-        let output = mpirun(&here, &["-n", "2", "--provider", library], program, &[what]);
-        assert_code(&output, 1);
-        let said = complaint(&output);
-        assert!(said.contains(&format!("bulkhead-fi: {function}: over channels, ")), "{said}");
-        assert!(said.contains(part), "{said}");
-        here.assert_nothing_left();
-    }
-    // Within a partition there is memory that all of its ranks have.
-    let here = Here::new();
-    let options = ["-n", "2", "--partitions", "1", "--provider", library];
-    let output = mpirun(&here, &options, program, &["memory"]);
-    assert_code(&output, 0);
-    assert!(lines(&output).contains(&"rank 1 was given 0 at level 3".to_owned()), "{}", text(&output));
-    here.assert_nothing_left();
-}
-
-#[test]
-fn over_tcp_ranks_start_further_ones() {
-    let Some(program) = ranks() else { return };
-    let here = Here::new();
-    let output = mpirun(&here, &["-n", "2", "--transport", "tcp"], program, &["spawn"]);
-    assert_code(&output, 0);
-    let said = lines(&output);
-    assert!(said.iter().any(|line| line.starts_with("rank 0 of 1 on ")), "{}", text(&output));
-    assert!(said.iter().any(|line| line.starts_with("rank 1 of 2 on ")), "{}", text(&output));
-    here.assert_nothing_left();
-}
-
-#[test]
-fn over_tcp_windows_take_the_calls_of_all_threads() {
-    let Some(program) = ranks() else { return };
-    let here = Here::new();
-    for what in ["window", "memory"] {
-        let output = mpirun(&here, &["-n", "2", "--transport", "tcp"], program, &[what]);
-        assert_code(&output, 0);
-        assert!(lines(&output).contains(&"rank 1 was given 0 at level 3".to_owned()), "{}", text(&output));
-    }
     here.assert_nothing_left();
 }
 
@@ -277,7 +172,7 @@ fn hanging(here: &Here, program: &Path, library: &Path) -> std::process::Child {
 fn killing_it_leaves_nothing_behind() {
     let (Some(program), Some(library)) = (ranks(), library()) else { return };
     let here = Here::new();
-    let mut child = hanging(&here, program, &library);
+    let mut child = hanging(&here, &program, &library);
     let sections = here.sections();
     assert_eq!(sections.len(), 1, "the sections of its ranks are in memory");
     child.kill().expect("killed");
@@ -290,18 +185,41 @@ fn killing_it_leaves_nothing_behind() {
     }
 }
 
+/// Nobody is there to undo it, until the next one comes.
+#[test]
+fn what_it_leaves_when_its_reaper_is_killed_with_it_the_next_one_removes() {
+    let (Some(program), Some(library)) = (ranks(), library()) else { return };
+    let here = Here::new();
+    let mut child = hanging(&here, &program, &library);
+    let sections = here.sections();
+    for (reaper, _) in here.processes().into_iter().filter(|(_, line)| line.contains(" reaper ")) {
+        kill(reaper, Signal::SIGKILL).expect("killed");
+    }
+    child.kill().expect("killed");
+    child.wait().expect("reaped");
+    let until = Instant::now() + Duration::from_secs(30);
+    while !here.processes().is_empty() {
+        assert!(Instant::now() < until, "left behind: {:?}", here.processes());
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    assert!(sections.len() == 1 && sections[0].exists(), "nobody was there to remove it");
+    assert_code(&here.run(&["--", "true"]), 0);
+    here.assert_nothing_left();
+    assert!(!sections[0].exists());
+}
+
 #[test]
 fn a_signal_ends_the_ranks_and_a_partition_that_breaks_ends_all() {
     let (Some(program), Some(library)) = (ranks(), library()) else { return };
     let here = Here::new();
-    let child = hanging(&here, program, &library);
+    let child = hanging(&here, &program, &library);
     kill(Pid::from_raw(i32::try_from(child.id()).expect("a number")), Signal::SIGTERM).expect("told");
     let output = finish(child);
     assert_code(&output, 128 + Signal::SIGTERM as i32);
     assert!(complaint(&output).contains("ended because SIGTERM came"), "{}", complaint(&output));
     here.assert_nothing_left();
 
-    let child = hanging(&here, program, &library);
+    let child = hanging(&here, &program, &library);
     let victim = second_machine(child.id());
     kill(victim, Signal::SIGKILL).expect("killed");
     let output = finish(child);
@@ -315,7 +233,7 @@ fn a_signal_ends_the_ranks_and_a_partition_that_breaks_ends_all() {
 fn a_partition_that_stands_still_does_not_keep_a_signal_from_ending_all() {
     let (Some(program), Some(library)) = (ranks(), library()) else { return };
     let here = Here::new();
-    let child = hanging(&here, program, &library);
+    let child = hanging(&here, &program, &library);
     kill(second_machine(child.id()), Signal::SIGSTOP).expect("stopped");
     let ours = Pid::from_raw(i32::try_from(child.id()).expect("a number"));
     kill(ours, Signal::SIGINT).expect("told");

@@ -4,14 +4,14 @@
 mod leftovers;
 
 use std::io::{BufRead, BufReader};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use bulkhead::model::experiment::PlatformSpec;
 use bulkhead::model::names::PlatformKind;
 use bulkhead::model::units::Bytes;
-use bulkhead::platforms::ledger::{Ledger, Thing};
+use bulkhead::platforms::ledger::{FILE_NAME, Ledger, Thing};
 use bulkhead::platforms::reaper::Reaper;
 use bulkhead::platforms::{Cancel, InstanceSpec, PlatformContext, make};
 use skips::{Need, skip};
@@ -139,4 +139,38 @@ fn goodbye_sends_the_reaper_away_without_a_sweep() {
     drop(Reaper::start(run.path(), &binary()).expect("a reaper"));
     assert!(!kept.exists(), "without goodbye it sweeps");
     ledger.undone(ticket);
+}
+
+/// As when a test's temporary folder goes while what it started still runs.
+#[test]
+fn who_removes_the_folder_of_a_run_takes_its_list_not_along() {
+    let run = tempfile::Builder::new().prefix("bulkhead-test-").tempdir().expect("a run directory");
+    let ledger = Ledger::open(run.path()).expect("a ledger");
+    let elsewhere = Path::new("/dev/shm").join(run.path().file_name().expect("a name"));
+    let _ticket = ledger.record(Thing::Directory { path: elsewhere.clone() }).expect("written");
+    std::fs::create_dir(&elsewhere).expect("made");
+    let list = ledger.dir().join(FILE_NAME);
+    let reaper = Reaper::start(run.path(), &binary()).expect("a reaper");
+    let until = Instant::now() + PATIENCE;
+    while !a_reaper_has(&list) {
+        assert!(Instant::now() < until, "the reaper never opened {}", list.display());
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    drop(ledger);
+    run.close().expect("removed");
+    drop(reaper);
+    assert!(!elsewhere.exists());
+}
+
+fn a_reaper_has(file: &Path) -> bool {
+    let processes = std::fs::read_dir("/proc").expect("proc").flatten().map(|entry| entry.path());
+    // Before it became one it had all that we have.
+    let is_reaper = |path: &PathBuf| {
+        let line = std::fs::read(path.join("cmdline")).unwrap_or_default();
+        line.split(|byte| *byte == 0).any(|word| word == b"reaper")
+    };
+    let open = processes
+        .filter(is_reaper)
+        .flat_map(|path| std::fs::read_dir(path.join("fd")).into_iter().flatten().flatten());
+    open.filter_map(|entry| std::fs::read_link(entry.path()).ok()).any(|target| target == file)
 }

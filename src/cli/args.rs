@@ -167,7 +167,7 @@ pub struct ToolArgs {
     /// Guest kernel (bzImage or vmlinux)
     #[arg(long, value_name = "FILE")]
     pub kernel: Option<String>,
-    /// Modules folder of that kernel [default: looked for beside the kernel]
+    /// Modules folder of the guest's kernel, that of --kernel or the one that is found [default: looked for beside it]
     #[arg(long, value_name = "DIR")]
     pub modules: Option<String>,
     /// QEMU binary

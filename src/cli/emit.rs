@@ -26,7 +26,8 @@ use crate::platforms::sweep::new_folder;
 use crate::platforms::vm::qemu::Engine;
 
 /// Variables that say where our folders are: a service has none of its caller's.
-const FOLDERS: [&str; 4] = ["BULKHEAD_CACHE", STATE_VARIABLE, "XDG_CACHE_HOME", "XDG_STATE_HOME"];
+const FOLDERS: [&str; 5] =
+    ["BULKHEAD_CACHE", STATE_VARIABLE, "XDG_CACHE_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME"];
 
 /// Writes the files, says which, and what is otherwise than with us.
 pub fn run(

@@ -16,7 +16,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::{self, BufRead, BufReader, Read, Write};
+use std::io::{self, BufRead, BufReader, Read, Seek, Write};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -198,12 +198,15 @@ struct Entries {
 }
 
 fn entries(dir: &OwnFolder) -> io::Result<Entries> {
+    match dir.file(FILE_NAME, OFlag::O_RDONLY) {
+        Ok(file) => entries_of(&file),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Entries::default()),
+        Err(error) => Err(error),
+    }
+}
+
+fn entries_of(file: &File) -> io::Result<Entries> {
     let mut entries = Entries::default();
-    let file = match dir.file(FILE_NAME, OFlag::O_RDONLY) {
-        Ok(file) => file,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(entries),
-        Err(error) => return Err(error),
-    };
     for line in BufReader::new(file.take(MAX_LEDGER_BYTES)).split(b'\n') {
         match serde_json::from_slice(&line?) {
             Ok(Line::Record { ticket, thing }) => {
@@ -231,25 +234,43 @@ pub fn sweep(dir: &Path) -> Vec<String> {
 
 /// The same for a folder that is open.
 pub fn sweep_open(dir: &OwnFolder) -> Vec<String> {
+    swept(dir, list_in(dir))
+}
+
+/// The same with its ledger, opened when it was there: whoever has removed that since has not undone what it lists.
+pub fn sweep_listed(dir: &OwnFolder, list: &File) -> Vec<String> {
+    swept(dir, list.try_clone().map(Some))
+}
+
+/// The ledger of an open folder, for [`sweep_listed`]; none where there is none.
+///
+/// # Errors
+/// It is not ours alone.
+pub fn list_in(dir: &OwnFolder) -> io::Result<Option<File>> {
+    match dir.file(FILE_NAME, OFlag::O_RDWR | OFlag::O_APPEND) {
+        Ok(file) => Ok(Some(file)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+fn swept(dir: &OwnFolder, list: io::Result<Option<File>>) -> Vec<String> {
     let mut said = super::tracing::remove_left_behind();
-    match try_sweep(dir) {
+    match list.and_then(|list| list.map_or(Ok(Vec::new()), |file| undo_all(dir, file))) {
         Ok(undone) => said.extend(undone),
         Err(error) => said.push(format!("cannot sweep {}: {error}", dir.path().display())),
     }
     said
 }
 
-fn try_sweep(dir: &OwnFolder) -> io::Result<Vec<String>> {
-    let file = match dir.file(FILE_NAME, OFlag::O_WRONLY | OFlag::O_APPEND) {
-        Ok(file) => file,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-        Err(error) => return Err(error),
-    };
+fn undo_all(dir: &OwnFolder, mut file: File) -> io::Result<Vec<String>> {
     // The reaper and a resume may come at the same time.
     file.lock()?;
+    file.rewind()?;
+    let listed = entries_of(&file)?;
     let mut said = Vec::new();
     let mut lines = Lines { file, is_cut: true };
-    for (ticket, thing) in entries(dir)?.outstanding.into_iter().rev() {
+    for (ticket, thing) in listed.outstanding.into_iter().rev() {
         match sweep::undo(dir, &thing) {
             Ok(what) => {
                 said.extend(what);
@@ -259,6 +280,7 @@ fn try_sweep(dir: &OwnFolder) -> io::Result<Vec<String>> {
             Err(why) => said.push(why),
         }
     }
+    lines.file.unlock()?;
     Ok(said)
 }
 

@@ -35,6 +35,7 @@ pub mod own_folder;
 pub mod process;
 pub mod reaper;
 mod removal;
+pub mod run_lock;
 pub mod spawn;
 pub mod ssh;
 pub mod storage;

@@ -12,7 +12,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use super::ledger::sweep_open;
+use super::ledger::{list_in, sweep_listed, sweep_open};
 use super::own_folder::{Others, OwnFolder};
 use super::spawn::{Bond, spawn};
 
@@ -84,15 +84,16 @@ pub fn goodbye_was_said(pipe: OwnedFd) -> bool {
 
 /// What the reaper does: waits at `pipe`, then sweeps `dir` unless goodbye was said.
 pub fn reaper_main(dir: &Path, pipe: OwnedFd) {
-    // Opened before the wait: whatever has that name afterwards, this is the folder that was meant.
+    // Opened before the wait: whatever has that name afterwards, this is the folder that was meant, and this its list.
     let dir = OwnFolder::open(dir, Others::MayLook);
+    let list = dir.as_ref().ok().and_then(|dir| list_in(dir).ok().flatten());
     if goodbye_was_said(pipe) {
         return;
     }
     let Ok(dir) = dir else { return };
     for _ in 0..ATTEMPTS {
         std::thread::sleep(SETTLE);
-        if sweep_open(&dir).is_empty() {
+        if list.as_ref().map_or_else(|| sweep_open(&dir), |list| sweep_listed(&dir, list)).is_empty() {
             return;
         }
     }

@@ -11,6 +11,7 @@ use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
+use nix::unistd::Pid;
 use skips::{Need, skip};
 
 /// Generous: a guest boots in two seconds, on a busy machine in ten.
@@ -84,16 +85,26 @@ impl Here {
     /// Files and processes of it that are there now.
     pub fn left_behind(&self) -> Vec<String> {
         let names = std::fs::read_dir(self.temporary.path()).expect("the test's own files").flatten();
-        let mut left: Vec<String> = names.map(|entry| format!("{}", entry.path().display())).collect();
+        let left: Vec<String> = names.map(|entry| format!("{}", entry.path().display())).collect();
+        let lines = self.processes().into_iter().map(|(_, line)| line.chars().take(200).collect());
+        left.into_iter().chain(lines).collect()
+    }
+
+    /// Its processes with their words.
+    pub fn processes(&self) -> Vec<(Pid, String)> {
         let mark = format!("TMPDIR={}", self.temporary.path().display());
-        for entry in std::fs::read_dir("/proc").expect("proc").flatten() {
-            let environment = std::fs::read(entry.path().join("environ")).unwrap_or_default();
-            if environment.split(|byte| *byte == 0).any(|word| word == mark.as_bytes()) {
-                let line = std::fs::read(entry.path().join("cmdline")).unwrap_or_default();
-                left.push(String::from_utf8_lossy(&line).replace('\0', " ").chars().take(200).collect());
-            }
-        }
-        left
+        let ours = |path: &PathBuf| {
+            let environment = std::fs::read(path.join("environ")).unwrap_or_default();
+            environment.split(|byte| *byte == 0).any(|word| word == mark.as_bytes())
+        };
+        let all = std::fs::read_dir("/proc").expect("proc").flatten().map(|entry| entry.path());
+        all.filter(ours)
+            .filter_map(|path| {
+                let number = path.file_name()?.to_str()?.parse().ok()?;
+                let line = std::fs::read(path.join("cmdline")).unwrap_or_default();
+                Some((Pid::from_raw(number), String::from_utf8_lossy(&line).replace('\0', " ")))
+            })
+            .collect()
     }
 
     /// Folders of sections that belong to folders of it which are there now.

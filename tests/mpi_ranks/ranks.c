@@ -10,43 +10,13 @@ int main(int argc, char **argv) {
     int rank, size, sum = 0, length = 0;
     char host[MPI_MAX_PROCESSOR_NAME];
     const char *what = argc > 1 ? argv[1] : "";
-    const int wants_threads = strcmp(what, "window") == 0 || strcmp(what, "memory") == 0;
-    MPI_Comm parent, children;
-    int level = MPI_THREAD_SINGLE;
-    MPI_Init_thread(&argc, &argv, wants_threads ? MPI_THREAD_MULTIPLE : MPI_THREAD_SINGLE, &level);
+    MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
     MPI_Get_processor_name(host, &length);
     MPI_Allreduce(&rank, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
     printf("rank %d of %d on %s, sum %d\n", rank, size, host, sum);
     fflush(stdout);
-    MPI_Comm_get_parent(&parent);
-    if (parent != MPI_COMM_NULL) {
-        MPI_Comm_disconnect(&parent);
-    } else if (strcmp(what, "spawn") == 0) {
-        MPI_Comm_spawn(argv[0], MPI_ARGV_NULL, 1, MPI_INFO_NULL, 0, MPI_COMM_WORLD, &children, MPI_ERRCODES_IGNORE);
-        MPI_Comm_disconnect(&children);
-    }
-    if (strcmp(what, "window") == 0) {
-        int got = -1;
-        MPI_Win window;
-        MPI_Win_create(&got, sizeof got, sizeof got, MPI_INFO_NULL, MPI_COMM_WORLD, &window);
-        MPI_Win_fence(0, window);
-        MPI_Put(&rank, 1, MPI_INT, (rank + 1) % size, 0, 1, MPI_INT, window);
-        MPI_Win_fence(0, window);
-        printf("rank %d was given %d at level %d\n", rank, got, level);
-        MPI_Win_free(&window);
-    }
-    if (strcmp(what, "memory") == 0) {
-        int *got = NULL;
-        MPI_Win window;
-        MPI_Win_allocate(sizeof *got, sizeof *got, MPI_INFO_NULL, MPI_COMM_WORLD, &got, &window);
-        MPI_Win_fence(0, window);
-        MPI_Put(&rank, 1, MPI_INT, (rank + 1) % size, 0, 1, MPI_INT, window);
-        MPI_Win_fence(0, window);
-        printf("rank %d was given %d at level %d\n", rank, *got, level);
-        MPI_Win_free(&window);
-    }
     if (strcmp(what, "read") == 0) {
         char line[100] = "";
         if (rank == 0 && fgets(line, sizeof line, stdin) == NULL) strcpy(line, "nothing\n");

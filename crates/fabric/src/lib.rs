@@ -11,8 +11,9 @@
 //! cancel; completion queues; address vectors. Everything else says "not implemented". The environment says who we are:
 //! [`settings::Settings`].
 //!
-//! Progress is the program's affair: nothing moves but inside calls. Whoever finds nothing to do for long yields its
-//! processor, then sleeps in short naps ([`idle`]).
+//! Progress is the program's affair: things move inside calls. What a call has left, a way to a rank or a send that is not all
+//! on its way, goes on in the background where the program calls nothing (`ffi/background.rs`). Whoever finds nothing to do for
+//! long yields its processor, then sleeps in short naps ([`idle`]).
 //!
 //! A peer is not trusted: what it writes is read once and bounded, a peer that breaks the protocol or dies ends its own
 //! lane alone, and what was under way with it fails with an error.

@@ -28,6 +28,8 @@ pub struct Settings {
     pub size: u32,
     /// Ranks on this machine: `OMPI_COMM_WORLD_LOCAL_SIZE`, one if unset.
     pub local_size: u32,
+    /// Whether another rank of the run has started this one (`MPI_Comm_spawn`): Open MPI's `OMPI_PARENT_PORT`.
+    pub is_child: bool,
     /// Whether to say what is done: `BULKHEAD_FABRIC_DEBUG=1`.
     pub debug: bool,
 }
@@ -76,6 +78,7 @@ impl Settings {
             rank,
             size,
             local_size: number(&["OMPI_COMM_WORLD_LOCAL_SIZE"])?.unwrap_or(1),
+            is_child: text("OMPI_PARENT_PORT").is_some(),
             debug: text("BULKHEAD_FABRIC_DEBUG").is_some_and(|value| value == "1"),
         })
     }
@@ -106,6 +109,8 @@ mod tests {
         assert_eq!((settings.rank, settings.size, settings.address), (1, 4, None));
         let other = read(&[LEAST.as_slice(), &[("BULKHEAD_FABRIC_RUN", "2")]].concat()).expect("enough");
         assert_ne!(settings.run, other.run);
+        let child = read(&[LEAST.as_slice(), &[("OMPI_PARENT_PORT", "1.0:2")]].concat()).expect("enough");
+        assert!(child.is_child && !settings.is_child);
     }
 
     #[test]

@@ -60,10 +60,20 @@ fn run(ranks: u32, arguments: &[&str], settings: &[(&str, &str)]) -> Run {
 }
 
 fn run_on_hosts(ranks: u32, ranks_per_host: u32, arguments: &[&str], settings: &[(&str, &str)]) -> Run {
+    run_program("smoke", ranks, ranks_per_host, arguments, settings)
+}
+
+fn run_program(
+    name: &str,
+    ranks: u32,
+    ranks_per_host: u32,
+    arguments: &[&str],
+    settings: &[(&str, &str)],
+) -> Run {
     let folder =
         tempfile::Builder::new().prefix("bulkhead-fabric.").tempdir_in("/dev/shm").expect("a folder");
-    let program = folder.path().join("smoke");
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/smoke.c");
+    let program = folder.path().join(name);
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests").join(name).with_extension("c");
     let compiled = Command::new("mpicc").args(["-O1", "-Wall", "-o"]).arg(&program).arg(source).output();
     let compiled = compiled.expect("mpicc");
     assert!(compiled.status.success(), "{}", String::from_utf8_lossy(&compiled.stderr));
@@ -124,6 +134,21 @@ fn ranks_of_different_hosts_speak_tcp_and_only_where_that_was_allowed() {
     );
     let killed = run_on_hosts(2, 1, &["die"], &here);
     assert!(!killed.output.status.success() && killed.output.status.code() != Some(124), "{}", killed.said());
+}
+
+/// Also to a rank that it has not sent to before: without the thread in the background it would hang.
+#[test]
+fn what_was_sent_arrives_though_the_sender_calls_nothing_more() {
+    if !have_mpi() {
+        return;
+    }
+    for hosts in [1, 2] {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join("received").display().to_string();
+        let here = [("BULKHEAD_FABRIC_ADDRESS", "127.0.0.1")];
+        let run = run_program("apart", 2, 2 / hosts, &[&file], &here);
+        assert!(run.output.status.success() && run.said().contains("all right"), "{}", run.said());
+    }
 }
 
 #[test]

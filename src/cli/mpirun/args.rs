@@ -19,8 +19,8 @@ through. Standard input goes to rank 0. Partitions see nothing but each other.
 
 With channels every rank must come to its channel; one that does not is an error, nothing slower is taken in its \
 place. They do not carry MPI_Comm_spawn, and windows (MPI_Win_create and its like) over several partitions only \
-where MPI was initialised with MPI_THREAD_SERIALIZED or less: both are refused at once; --transport tcp has \
-both. Ctrl-C asks Open MPI to end the ranks; what has not ended 10 s later, or at the second Ctrl-C, is ended.
+where MPI was initialised with MPI_THREAD_SERIALIZED or less: both are refused at once, in C and in Fortran; \
+--transport tcp has both. Ctrl-C asks Open MPI to end the ranks; what has not ended 10 s later, or at the second Ctrl-C, is ended.
 
 Examples:
   bulkhead mpirun -n 4 -- ./solver --steps 1000

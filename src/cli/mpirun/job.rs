@@ -13,8 +13,10 @@ use crate::model::partition::{Bind, CardSpec, Content, Files, PartitionSpec, Pro
 use crate::model::units::{Bytes, Mebibytes};
 use crate::partition::mpi::layout::Layout;
 use crate::partition::mpi::sections::Sections;
-use crate::partition::mpi::words::{Transport, address, address_with_prefix, environment, number, words};
-use crate::partition::mpi::{AGENT_PATH, WAIT_AT, agent};
+use crate::partition::mpi::words::{
+    Transport, address, address_with_prefix, environment, name, number, words,
+};
+use crate::partition::mpi::{AGENT_PATH, PLACES_PATH, WAIT_AT, agent};
 use crate::partition::network::switch::socket_name;
 use crate::platforms::vm::toolbox::{host_cpus, memory_for};
 
@@ -55,6 +57,8 @@ pub struct Found<'a> {
     pub exe: &'a Path,
     /// Folder for the plugs of the network.
     pub link: &'a Path,
+    /// The file of [`places`](crate::partition::mpi::words::places).
+    pub places: &'a Path,
     /// Memory of the ranks, if channels are used.
     pub sections: Option<&'a Sections>,
 }
@@ -113,7 +117,8 @@ impl Job {
             if place > 0 {
                 env.push((WAIT_AT.as_bytes().to_vec(), address(place).to_string().into_bytes()));
             }
-            let binds = vec![Bind { from: found.exe.to_owned(), to: PathBuf::from(AGENT_PATH) }];
+            let bind = |from: &Path, to: &str| Bind { from: from.to_owned(), to: PathBuf::from(to) };
+            let binds = vec![bind(found.exe, AGENT_PATH), bind(found.places, PLACES_PATH)];
             let library = found.library.map(Path::to_owned);
             let readable = self.program.readable.iter().cloned().chain(library).collect();
             let program = Program { argv, env, readable, binds, ..self.program.clone() };
@@ -125,7 +130,7 @@ impl Job {
                 address: address_with_prefix(place),
             };
             let sections = found.sections.map(|sections| sections.of_partition(place)).unwrap_or_default();
-            PartitionSpec { cards: vec![card], sections, ..self.partition(format!("mpi-{number}"), program) }
+            PartitionSpec { cards: vec![card], sections, ..self.partition(name(place), program) }
         };
         (0..count).map(one).collect()
     }

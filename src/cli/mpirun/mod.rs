@@ -10,6 +10,10 @@ pub mod args;
 mod job;
 mod progress;
 
+use std::fs::{self, Permissions};
+use std::io;
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::mpsc::channel;
 use std::time::Instant;
@@ -28,7 +32,7 @@ use crate::partition::mpi::found;
 use crate::partition::mpi::library;
 use crate::partition::mpi::pulse::Pulse;
 use crate::partition::mpi::sections::{Sections, complaint};
-use crate::partition::mpi::words::{Transport, address_with_prefix};
+use crate::partition::mpi::words::{self, Transport, address_with_prefix};
 use crate::partition::network::hardware_prefix;
 use crate::partition::run::{self, Event, Failed, Outcome};
 use crate::partition::set::root::make_private;
@@ -68,6 +72,7 @@ fn execute(args: &MpirunArgs) -> Result<u8> {
     let folder = RuntimeFolder::make(&exe).context("a folder for what is made")?;
     let link = folder.ledger().dir().join("link");
     make_private(&link).with_context(|| format!("{}", link.display()))?;
+    let places = write_places(&folder, &job).context("the list of where further ranks are started")?;
     let sections = library
         .as_ref()
         .map(|_| Sections::make(&job.layout, job.section, &folder.ledger()))
@@ -81,6 +86,7 @@ fn execute(args: &MpirunArgs) -> Result<u8> {
         library: library.as_deref(),
         exe: &exe,
         link: &link,
+        places: &places,
         sections: sections.as_ref(),
     };
     let members = job.partitions(&found);
@@ -111,6 +117,14 @@ fn execute(args: &MpirunArgs) -> Result<u8> {
         output::say(&format!("bulkhead: removing the folder of what was made: {error}"));
     }
     Ok(code)
+}
+
+/// The list of where further ranks are started; another user of the partition may start Open MPI, so all may read it.
+fn write_places(folder: &RuntimeFolder, job: &Job) -> io::Result<PathBuf> {
+    let path = folder.ledger().dir().join("places");
+    fs::write(&path, words::places(&job.layout))?;
+    fs::set_permissions(&path, Permissions::from_mode(0o644))?;
+    Ok(path)
 }
 
 fn refuse(failed: &Failed) -> u8 {

@@ -26,3 +26,5 @@ pub const TOKEN: &str = "BULKHEAD_MPI_TOKEN";
 pub const WAIT_AT: &str = "BULKHEAD_MPI_WAIT_AT";
 /// Where this program is in each partition: a path that needs no quotes anywhere.
 pub const AGENT_PATH: &str = "/run/bulkhead-mpi/bulkhead";
+/// Where the first partition has the list of where further ranks are started.
+pub const PLACES_PATH: &str = "/run/bulkhead-mpi/places";

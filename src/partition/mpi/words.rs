@@ -9,7 +9,7 @@ use std::path::Path;
 
 use super::found::LIBRARY;
 use super::layout::Layout;
-use super::{AGENT_PATH, TOKEN};
+use super::{AGENT_PATH, PLACES_PATH, TOKEN};
 use crate::model::partition::Word;
 use crate::platforms::vm::guest::SECTIONS;
 
@@ -17,6 +17,8 @@ use crate::platforms::vm::guest::SECTIONS;
 const NETWORK: [u8; 3] = [10, 77, 1];
 /// Length of its prefix.
 const PREFIX: u8 = 24;
+/// Most further ranks that ranks start at once.
+const MOST_FURTHER: usize = 4096;
 /// Variables of batch systems and of an Open MPI around us: they would tell the launcher that it is a part of those.
 const FOREIGN: [&[u8]; 8] =
     [b"SLURM_", b"PBS_", b"LSB_", b"OMPI_COMM_", b"OMPI_UNIVERSE_", b"PMIX_", b"ORTE_", b"PRTE_"];
@@ -46,6 +48,25 @@ pub fn address_with_prefix(place: usize) -> String {
     format!("{}/{PREFIX}", address(place))
 }
 
+/// The partition's name, which is its host's.
+pub fn name(place: usize) -> String {
+    format!("mpi-{}", number(place))
+}
+
+/// Lines of Open MPI's sequential mapper (`orterun(1)`): further ranks (`MPI_Comm_spawn`) are where the ranks of their number
+/// are, and so on from the first partition. Said one by one, because of all else each of Open MPI 4's daemons makes numbers of
+/// its own: it begins with the first partition, the launcher with the one that has room, and two ranks take themselves for
+/// the same one. The launcher knows its own host by name alone.
+pub fn places(layout: &Layout) -> String {
+    let place = |place: usize| if place == 0 { name(0) } else { address(place).to_string() };
+    layout
+        .homes()
+        .into_iter()
+        .cycle()
+        .take(MOST_FURTHER)
+        .fold(String::new(), |lines, at| lines + &place(at) + "\n")
+}
+
 /// Words of the launcher that starts `command` with this layout, over channels with the folder of their library, over TCP
 /// without. `env` is the user's. `yields` when there are more ranks than CPUs somewhere.
 pub fn words(
@@ -56,15 +77,14 @@ pub fn words(
     command: &[Word],
     env: &[(Word, Word)],
 ) -> Vec<Word> {
-    let hosts = (0..).zip(layout.per_partition()).map(|(place, slots)| format!("{}:{slots}", address(place)));
-    let hosts: Vec<String> = hosts.collect();
+    let hosts: Vec<String> = layout.homes().into_iter().map(|place| address(place).to_string()).collect();
     let network = format!("{}/{PREFIX}", Ipv4Addr::from([NETWORK[0], NETWORK[1], NETWORK[2], 0]));
     let agent = format!("{AGENT_PATH} agent mpi-launch");
     let mut words: Vec<Word> = vec![launcher.as_os_str().to_owned().into_vec()];
     let mut add = |pieces: &[&str]| words.extend(pieces.iter().map(|piece| piece.as_bytes().to_vec()));
     add(&["--host", &hosts.join(","), "-np", &layout.ranks().to_string()]);
-    // Neighbours together, and where a guest's CPUs take turns a bound rank would wait for its own.
-    add(&["--map-by", "slot", "--bind-to", "none"]);
+    // A host for each rank, and where a guest's CPUs take turns a bound rank would wait for its own.
+    add(&["--map-by", "seq", "--bind-to", "none"]);
     for (name, value) in [
         ("plm", "rsh"),
         ("plm_rsh_agent", agent.as_str()),
@@ -72,6 +92,11 @@ pub fn words(
         ("plm_rsh_no_tree_spawn", "1"),
         ("orte_leave_session_attached", "1"),
         ("oob_tcp_if_include", network.as_str()),
+        // Ranks may start further ones, beside themselves, placed and unbound as they are. Over channels those refuse to begin:
+        // that says why, Open MPI would speak of nodes that are filled.
+        ("rmaps_base_oversubscribe", "1"),
+        ("rmaps_base_inherit", "1"),
+        ("orte_default_hostfile", PLACES_PATH),
     ] {
         add(&["--mca", name, value]);
     }
@@ -97,26 +122,28 @@ pub fn words(
                 ("btl_tcp_if_include", &network),
                 // Windows of Open MPI's own over messages take one thread's calls only, those of UCX all threads'.
                 ("osc", "sm,ucx,pt2pt"),
-                // Ranks may start further ones, beside themselves: without it every place is taken.
-                ("rmaps_base_oversubscribe", "1"),
             ]
         }
     };
     for (name, value) in how {
         add(&["--mca", name, value]);
     }
-    // Ranks have the library from their first moment: it refuses what it cannot carry before Open MPI tries. The loader
-    // would take other paths for several ones.
-    let refuses =
-        library.map(|folder| folder.join(LIBRARY)).and_then(|path| path.to_str().map(str::to_owned));
-    if let Some(path) = refuses.filter(|path| !path.contains([' ', ':'])) {
-        let users = env.iter().find(|(name, _)| name == b"LD_PRELOAD");
-        let others = users.map(|(_, value)| format!(":{}", String::from_utf8_lossy(value)));
-        add(&["-x", &format!("LD_PRELOAD={path}{}", others.unwrap_or_default())]);
+    if let Some(preload) = library.and_then(|folder| preload(folder, env)) {
+        add(&["-x", &preload]);
     }
     add(&["--"]);
     words.extend(command.iter().cloned());
     words
+}
+
+/// The variable by which ranks have the library from their first moment: it refuses what it cannot carry before Open MPI tries.
+/// None where the loader would take the path for several ones.
+fn preload(folder: &Path, env: &[(Word, Word)]) -> Option<String> {
+    let path = folder.join(LIBRARY);
+    let path = path.to_str().filter(|path| !path.contains([' ', ':']))?;
+    let users = env.iter().find(|(name, _)| name == b"LD_PRELOAD");
+    let others = users.map(|(_, value)| format!(":{}", String::from_utf8_lossy(value)));
+    Some(format!("LD_PRELOAD={path}{}", others.unwrap_or_default()))
 }
 
 /// The environment of launcher, daemons and ranks: the user's without what belongs to another launcher, and ours.
@@ -166,7 +193,10 @@ mod tests {
             words.iter().map(|word| String::from_utf8_lossy(word).into_owned()).collect::<Vec<_>>().join(" ")
         };
         let channel = said(Some(Path::new("/lib/b")));
-        assert!(channel.starts_with("/usr/bin/orterun --host 10.77.1.1:2,10.77.1.2:1 -np 3 "), "{channel}");
+        assert!(
+            channel.starts_with("/usr/bin/orterun --host 10.77.1.1,10.77.1.1,10.77.1.2 -np 3 "),
+            "{channel}"
+        );
         assert!(channel.contains("--mca mtl_ofi_provider_include bulkhead"), "{channel}");
         assert!(channel.contains("--mca osc sm,pt2pt"), "UCX would take TCP without a word: {channel}");
         assert!(
@@ -178,6 +208,9 @@ mod tests {
         let tcp = said(None);
         assert!(!tcp.contains("LD_PRELOAD"), "{tcp}");
         assert!(tcp.contains("--mca btl_tcp_if_include 10.77.1.0/24") && !tcp.contains("ofi"), "{tcp}");
+        let places = places(&layout);
+        assert!(places.starts_with("mpi-1\nmpi-1\n10.77.1.2\nmpi-1\n"), "{places}");
+        assert_eq!(places.lines().count(), MOST_FURTHER);
     }
 
     #[test]

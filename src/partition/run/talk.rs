@@ -24,6 +24,8 @@ use crate::platforms::link::{Decoder, LinkError, decode, encode};
 
 /// How long a guest may take for a small thing once it runs: taking a message, starting the program, bytes it announced.
 pub const PATIENCE: Duration = Duration::from_secs(20);
+/// How long a guest may take to pass a signal on before the next one ends it.
+const REACTION: Duration = Duration::from_secs(1);
 /// Longest time nothing is looked at.
 const SLICE: Duration = Duration::from_secs(1);
 /// Bytes read from the link at once.
@@ -71,8 +73,8 @@ pub struct Talk<'a> {
     deadline: Option<Instant>,
     /// Bytes that had come when the deadline was set, while draining.
     seen: u64,
-    /// A signal that should end the program and was not passed on yet.
-    unanswered: bool,
+    /// Since when a signal that should end the program was not passed on.
+    unanswered: Option<Instant>,
     /// Whether it was told that memory ran out.
     starved: bool,
     tell: &'a mut dyn FnMut(Event),
@@ -117,7 +119,7 @@ impl<'a> Talk<'a> {
             phase: Phase::Booting,
             deadline: Some(begin.deadline),
             seen: 0,
-            unanswered: false,
+            unanswered: None,
             starved: false,
             tell: begin.tell,
         })
@@ -187,7 +189,7 @@ impl<'a> Talk<'a> {
                 harmless(reason.chars().take(LONGEST_TEXT).collect::<String>().as_bytes()),
             )),
             (Phase::Running | Phase::Draining(_), FromGuest::Passed { number }) => {
-                self.unanswered = false;
+                self.unanswered = None;
                 (self.tell)(Event::Passed { number });
                 Ok(())
             }
@@ -270,15 +272,22 @@ impl<'a> Talk<'a> {
                 }
                 Ok(())
             }
-            Order::Signal(_) if is_ending(order) && self.unanswered => {
+            Order::Signal(_) if is_ending(order) && self.does_not_react() => {
                 Err(Failed::own("the guest did not react to a signal and was ended by the next one"))
             }
             Order::Signal(number) => {
-                self.unanswered |= is_ending(order);
+                if is_ending(order) {
+                    self.unanswered.get_or_insert_with(Instant::now);
+                }
                 self.send(&ToGuest::Signal { number })
             }
             Order::Resize(size) => self.send(&ToGuest::Resize { size }),
         }
+    }
+
+    /// Whether the guest had the time to pass a signal on and did not; the next one may come at once (`kill -INT`, `kill -TERM`).
+    fn does_not_react(&self) -> bool {
+        self.unanswered.is_some_and(|since| since.elapsed() >= REACTION)
     }
 
     fn send(&mut self, message: &ToGuest) -> Result<(), Failed> {

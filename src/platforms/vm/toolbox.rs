@@ -94,6 +94,14 @@ impl Toolbox {
             root: Path::new("/"),
             host_release: release.trim(),
         };
+        if let Some(folder) = places.named_modules.filter(|folder| !folder.is_dir()) {
+            let (folder, release) = (folder.display(), places.host_release);
+            return Err(missing(format!(
+                "the folder of modules that was named, {folder}, is none: wanted the one of the guest's kernel, \
+                 …/lib/modules/RELEASE (this host's would be /lib/modules/{release}); without --modules it is looked for \
+                 beside the kernel"
+            )));
+        }
         let kernel = kernel::find(&places).map_err(|error| missing(error.to_string()))?;
         let modules = modules(kernel.modules.as_deref()).map_err(|error| missing(error.to_string()))?;
         let bootable = kernel::bootable(&kernel, cache)

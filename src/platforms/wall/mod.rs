@@ -44,8 +44,8 @@ use super::spawn::{Bond, spawn};
 pub const VERB: &str = "wall";
 /// First word of the command line of whoever holds a user namespace open.
 pub const USERS_VERB: &str = "wall-users";
-/// How long building it may take; usual are 10 ms.
-const DEADLINE: Duration = Duration::from_secs(30);
+/// How long building it may take; usual are 10 ms, in a guest under the translator beside others half a minute.
+const DEADLINE: Duration = Duration::from_secs(120);
 /// Longest reason that is read.
 const MOST_REASON_BYTES: u64 = 4096;
 

@@ -117,6 +117,16 @@ impl Lane {
         }
     }
 
+    /// Whether there is more to do than to take what comes.
+    pub(crate) fn has_left(&self) -> bool {
+        self.dead.is_none() && (!self.up || self.is_busy())
+    }
+
+    /// The next round tries to connect.
+    pub(crate) fn hurry(&mut self) {
+        self.polls = POLLS_PER_ATTEMPT - 1;
+    }
+
     /// Whether something waits to be sent.
     pub(crate) fn is_busy(&self) -> bool {
         self.open.is_some() || !self.messages.is_empty() || !self.streams.is_empty()

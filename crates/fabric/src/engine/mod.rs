@@ -1,4 +1,5 @@
-//! The engine: all lanes and what they share, behind one lock. It moves only when it is called.
+//! The engine: all lanes and what they share, behind one lock. It moves only when it is called: by the program, and where that
+//! calls nothing and something is left to do, by a thread in the background.
 //!
 //! ```text
 //!  send ──► lane, or ourselves ──► …           poll ──► every lane: connect, send, receive
@@ -284,6 +285,24 @@ impl Engine {
             }
         }
         moved
+    }
+
+    /// Whether something is left to do that is not up to what the program calls next: a way to a rank, or a send.
+    pub fn has_left(&self) -> bool {
+        !self.core.sends.is_empty() || self.lanes.iter().flatten().any(Lane::has_left)
+    }
+
+    /// The same after a send to this rank.
+    #[inline]
+    pub fn has_left_for(&self, peer: u32) -> bool {
+        let lane = self.lanes.get(peer as usize).and_then(Option::as_ref);
+        !self.core.sends.is_empty() || lane.is_some_and(Lane::has_left)
+    }
+
+    /// A round that tries to connect to each rank that is not connected yet. Whether anything moved.
+    pub fn go_on(&mut self) -> bool {
+        self.lanes.iter_mut().flatten().for_each(Lane::hurry);
+        self.progress()
     }
 
     /// Goes on until nothing waits to be sent, at most for so long.

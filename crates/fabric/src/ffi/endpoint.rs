@@ -4,17 +4,19 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 use libc::{c_int, c_void, size_t, ssize_t};
 
 use super::entry::{NOT_HERE, only_close};
 use super::queue::Cq;
+use super::refusal::NO_SPAWN;
 use super::types::{
     FI_CLASS_AV, FI_CLASS_CQ, FI_CLASS_EP, FI_ENABLE, FI_EOPBADSTATE, FI_RECV, FI_SELECTIVE_COMPLETION,
     FI_SEND, fi_ops, fi_ops_cm, fi_ops_ep, fi_ops_msg, fi_ops_rma, fid, fid_ep,
 };
-use super::{Shared, State, guard, guard_size, say, size, tagged, vector};
+use super::{Shared, State, background, guard, guard_size, say, size, tagged, vector};
 use crate::address::Address;
 use crate::engine::Engine;
 use crate::settings::Settings;
@@ -107,6 +109,11 @@ unsafe extern "C" fn close(fid: *mut fid) -> c_int {
             state.engine.attach(settings.rank, settings.run, Vec::new());
             (state.section, state.address, state.hub) = (None, None, None);
             state.met.clear();
+            endpoint.shared.wake(&mut state);
+            let thread = state.thread.take();
+            drop(state);
+            // It sees that there is no section any more; a thread that only calls the engine does not panic.
+            let _ended = thread.map(JoinHandle::join);
             endpoint.shared.debug(|| "closed".to_owned());
         }
         0
@@ -157,8 +164,12 @@ unsafe extern "C" fn control(fid: *mut fid, command: c_int, _argument: *mut c_vo
 }
 
 /// Makes our section and begins to look for the others of this host.
-fn enable(shared: &Shared) -> Result<(), String> {
+fn enable(shared: &Arc<Shared>) -> Result<(), String> {
     let settings = &shared.settings;
+    if settings.is_child {
+        // The memory of its number belongs to a rank that was there before.
+        return Err(format!("started by another rank: {NO_SPAWN}"));
+    }
     let mut state = shared.lock();
     if state.section.is_some() {
         return Err("an endpoint is enabled already; a rank has one".to_owned());
@@ -177,6 +188,8 @@ fn enable(shared: &Shared) -> Result<(), String> {
         shared.debug(|| format!("listens at {:?}", address.socket));
         (state.hub, state.address) = (Some(hub), Some(address));
     }
+    let thread = background::start(shared);
+    state.thread = Some(thread.map_err(|error| format!("a thread cannot be started: {error}"))?);
     Ok(())
 }
 

@@ -3,6 +3,7 @@
 //! Every function here turns what it was given into the [`crate::engine::Engine`]'s terms and its answer into an error
 //! number. No panic crosses the border; what is not offered says so.
 
+mod background;
 pub mod domain;
 pub mod endpoint;
 pub mod entry;
@@ -15,7 +16,8 @@ pub mod vector;
 
 use std::io::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
 
 use channel::Section;
 use libc::{c_int, ssize_t};
@@ -31,6 +33,8 @@ use crate::transport::tcp::SharedHub;
 pub(crate) struct Shared {
     pub(crate) settings: Settings,
     state: Mutex<State>,
+    /// Tells the thread in the background that something was left.
+    left: Condvar,
 }
 
 /// What the lock guards.
@@ -46,6 +50,11 @@ pub(crate) struct State {
     /// Ranks of other hosts to which there is a way.
     pub(crate) met: Vec<u32>,
     pub(crate) idle: Idle,
+    /// How often the program has looked for completions.
+    pub(crate) calls: u64,
+    /// The thread in the background, while an endpoint is enabled, and whether it sleeps until it is woken.
+    pub(crate) thread: Option<JoinHandle<()>>,
+    pub(crate) sleeps: bool,
 }
 
 impl std::fmt::Debug for State {
@@ -66,8 +75,11 @@ impl Shared {
             hub: None,
             met: Vec::new(),
             idle,
+            calls: 0,
+            thread: None,
+            sleeps: false,
         };
-        Self { settings, state: Mutex::new(state) }
+        Self { settings, state: Mutex::new(state), left: Condvar::new() }
     }
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, State> {

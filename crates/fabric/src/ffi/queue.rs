@@ -94,6 +94,7 @@ unsafe extern "C" fn readfrom(
         // SAFETY: made in `open` and not closed yet.
         let queue = unsafe { &*queue.cast::<Cq>() };
         let mut state = queue.shared.lock();
+        state.calls = state.calls.wrapping_add(1);
         let moved = state.engine.progress();
         let mut given = 0;
         while given < count {

@@ -69,7 +69,9 @@ fn submit(endpoint: &Endpoint, asked: &Asked) -> ssize_t {
     let outgoing = Outgoing { load: Load::User(source), tag: asked.tag, data: asked.data, context, inject };
     let mut state = endpoint.shared.lock();
     let Some(peer) = rank(&state, asked.to) else { return size(-libc::EINVAL) };
-    state.engine.send(peer, outgoing).map_or_else(refused, |()| 0)
+    let sent = state.engine.send(peer, outgoing);
+    endpoint.shared.after_send(&mut state, peer);
+    sent.map_or_else(refused, |()| 0)
 }
 
 unsafe extern "C" fn send(
