@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use bulkhead::campaign::journal::read;
-use bulkhead::model::journal::{Cell, Outcome, PlatformState};
+use bulkhead::model::journal::{Cell, Failure, FailureKind, Outcome, PlatformState};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use rand::{RngExt, SeedableRng};
@@ -100,7 +100,10 @@ fn killed_beside_real_instances_it_leaves_nothing_and_resumes_whole() {
         std::thread::sleep(Duration::from_millis(random.random_range(0..300)));
         session.kill().expect("it can be killed");
         let output = session.wait_with_output().expect("it ends");
-        assert_eq!(output.status.code(), None, "killed: {}", String::from_utf8_lossy(&output.stderr));
+        // Kept where a later failure can be understood by it: a measurement that failed in this session is in the journal to the end.
+        let said = String::from_utf8_lossy(&output.stderr);
+        println!("session {}:\n{said}", kill + 1);
+        assert_eq!(output.status.code(), None, "it had not ended by itself: {said}");
         wait_until_nothing_is_left(&dir);
         assert!(finished(&dir) >= kept, "nothing that was written is lost");
         kept = finished(&dir);
@@ -108,7 +111,9 @@ fn killed_beside_real_instances_it_leaves_nothing_and_resumes_whole() {
     }
     let output = start(&["--resume"], &dir).wait_with_output().expect("it ends");
     let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{said}");
+    let starved = failures(&dir);
+    let ending = if starved.is_empty() { 0 } else { 4 };
+    assert_eq!(output.status.code(), Some(ending), "{starved:?}\n{said}");
     check_set(&dir);
     wait_until_nothing_is_left(&dir);
     assert!(!dir.join("scratch").exists() && !dir.join("started.jsonl").exists(), "a clean end tidies up");
@@ -135,6 +140,23 @@ fn interrupted_it_ends_its_instances_and_keeps_what_is_finished() {
     assert!(!dir.join("scratch").exists() && !dir.join("started.jsonl").exists(), "a clean end tidies up");
 }
 
+/// What failed, of all sessions: beside other work a load may get no CPU in the fifth of a second that a measurement takes, which is
+/// written down as a failure. Nothing else may fail.
+fn failures(dir: &Path) -> Vec<(Cell, u32, Failure)> {
+    let contents = read(&dir.join("journal.jsonl")).expect("the journal is whole");
+    let failed = contents.measurements.into_iter().filter_map(|one| match one.outcome {
+        Outcome::Done(_) => None,
+        Outcome::Failed(failure) => Some((one.cell, one.round, failure)),
+    });
+    let failed: Vec<_> = failed.collect();
+    let is_starved = |failure: &Failure| {
+        failure.kind == FailureKind::Neighbour && failure.reason.contains("did nothing: 0 ")
+    };
+    assert!(failed.iter().all(|(_, _, failure)| is_starved(failure)), "{failed:?}");
+    println!("{} measurements whose load got no CPU: {failed:?}", failed.len());
+    failed
+}
+
 /// Every cell once per round, all done; platforms that are not here must be said, and are a failure where required.
 fn check_set(dir: &Path) {
     let contents = read(&dir.join("journal.jsonl")).expect("the journal is whole");
@@ -146,7 +168,6 @@ fn check_set(dir: &Path) {
     let mut times: BTreeMap<(Cell, u32), u32> = BTreeMap::new();
     for measurement in &contents.measurements {
         *times.entry((measurement.cell.clone(), measurement.round)).or_default() += 1;
-        assert!(matches!(measurement.outcome, Outcome::Done(_)), "{:?}", measurement.cell);
     }
     assert!(times.values().all(|count| *count == 1), "twice: {times:?}");
     let present = states.iter().filter(|state| state.unavailable.is_none()).count();
