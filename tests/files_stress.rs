@@ -63,7 +63,8 @@ fn fsx_finds_every_byte_where_it_must_be() {
     // One after the other, each told when it has ended: what was found before an end by hand is known.
     for _ in 0..minutes {
         let seed = rand::random::<u32>().to_string();
-        let words = ["--rw", plain(&folder), "--ro", plain(&program), "--", plain(&program), "-N", &operations];
+        let words =
+            ["--rw", plain(&folder), "--ro", plain(&program), "--", plain(&program), "-N", &operations];
         let words: Vec<&str> = words.into_iter().chain(["-S", &seed, plain(&file)]).collect();
         let output = finish_within(here.command(&words).spawn().expect("it starts"), PATIENCE);
         assert!(output.status.success(), "seed {seed}: {}{}", text(&output), complaint(&output));

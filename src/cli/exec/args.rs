@@ -260,7 +260,7 @@ pub struct EngineArgs {
     /// What guests are made of.
     #[command(flatten)]
     pub tools: ToolArgs,
-    /// Seconds until the program must run [default: 60 with TCG, 20 with KVM]
+    /// Seconds until the program must run [default: 60 with TCG, 20 with KVM; on a busy host as many times longer as tasks share a CPU, up to 5]
     #[arg(long, value_name = "S", value_parser = clap::value_parser!(u64).range(1..=3600))]
     pub boot_deadline_s: Option<u64>,
 }

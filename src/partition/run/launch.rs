@@ -20,16 +20,13 @@ use crate::partition::network::watch::watch;
 use crate::partition::place;
 use crate::partition::session::{self, Hub};
 use crate::partition::volume;
+use crate::platforms::vm::accel::boot_deadline;
 use crate::platforms::vm::machine::{self, Parts, RunningMachine, Started};
 use crate::platforms::vm::payload;
 use crate::platforms::vm::qemu::{Engine, Machine, command_line};
 use crate::platforms::vm::toolbox::Toolbox;
 use crate::platforms::{Cancel, Carrier, limits};
 
-/// Time a translated guest may take until its program runs; usual are 2 to 6 s.
-const BOOT_DEADLINE_TCG: Duration = Duration::from_secs(60);
-/// The same under KVM; usual is less than 1 s.
-const BOOT_DEADLINE_KVM: Duration = Duration::from_secs(20);
 /// How long QEMU may take to answer.
 const CONTROL_TIMEOUT: Duration = Duration::from_secs(10);
 /// How often a machine of which nothing else is known is looked at.
@@ -82,10 +79,7 @@ fn launch(
     let named = named(around);
     let tools = tools(spec, &named, around)?;
     let engine = engine::choose(&tools, &named, around, &inbox.cancel, tell)?;
-    let boot = around.boot_deadline.unwrap_or(match engine {
-        Engine::Kvm => BOOT_DEADLINE_KVM,
-        Engine::Tcg => BOOT_DEADLINE_TCG,
-    });
+    let boot = around.boot_deadline.unwrap_or_else(|| boot_deadline(engine));
     let takes_sessions = around.door.is_some() || !ports.is_empty();
     let making = Making { spec, around, tools: &tools, engine, takes_sessions, layer: layer.as_ref() };
     let short = parked::begin(&making, boot, &inbox.cancel, tell)?;

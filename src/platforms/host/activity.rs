@@ -10,10 +10,24 @@ const QUIET_STEAL: f64 = 0.01;
 /// Steal since boot that is worth a remark.
 const NOTED_STEAL: f64 = 0.001;
 
+/// A deadline is stretched by this at most.
+const MOST_CROWDED: f64 = 5.0;
+
+/// The first figure of `/proc/loadavg`: tasks that ran or could have, on average over the last minute.
+fn average(loadavg: &str) -> Option<f64> {
+    let first = loadavg.split_whitespace().next().and_then(|text| text.parse().ok());
+    first.filter(|load: &f64| load.is_finite())
+}
+
+/// How many times longer than on an idle host something may take: tasks per CPU, 1 to 5.
+pub(super) fn crowding(loadavg: Option<&str>, cpus: u32) -> f64 {
+    let load = loadavg.and_then(average).unwrap_or(0.0);
+    (load / f64::from(cpus.max(1))).clamp(1.0, MOST_CROWDED)
+}
+
 /// `/proc/loadavg` against the number of CPUs.
 pub(super) fn load(loadavg: Option<&str>, cpus: u32) -> Check {
-    let first = loadavg.and_then(|text| text.split_whitespace().next()).and_then(|text| text.parse().ok());
-    let Some(load) = first.filter(|load: &f64| load.is_finite()) else {
+    let Some(load) = loadavg.and_then(average) else {
         return not_visible("load", "load average");
     };
     let limit = QUIET_LOAD * f64::from(cpus);
@@ -117,6 +131,16 @@ mod tests {
         assert!(busy.found.contains("at most 1.00"), "{}", busy.found);
         assert_eq!(load(Some("NaN"), 2).level, CheckLevel::Note);
         assert_eq!(load(None, 2).level, CheckLevel::Note);
+    }
+
+    #[test]
+    fn deadlines_are_stretched_where_tasks_wait_for_cpus_and_not_without_end() {
+        for (said, longer) in
+            [("0.40", 1.0), ("2.0 1 1", 1.0), ("5.0 1 1", 2.5), ("90 1 1", 5.0), ("inf", 1.0), ("", 1.0)]
+        {
+            assert!((crowding(Some(said), 2) - longer).abs() < 1e-9, "{said}");
+        }
+        assert!((crowding(None, 0) - 1.0).abs() < 1e-9);
     }
 
     #[test]

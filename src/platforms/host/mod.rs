@@ -16,4 +16,4 @@ mod preflight;
 mod read;
 pub mod watch;
 
-pub use preflight::preflight;
+pub use preflight::{crowding, preflight};

@@ -14,6 +14,17 @@ const BETWEEN_LOOKS: Duration = Duration::from_millis(250);
 const CPUS: &str = "/sys/devices/system/cpu";
 const CLOCK_SOURCES: &str = "/sys/devices/system/clocksource/clocksource0";
 
+/// How many times longer than on an idle host something may take now: tasks per CPU over the last minute, 1 to 5. Deadlines against
+/// hangs are stretched by it: a guest that gets a tenth of a CPU is slow, not stuck.
+pub fn crowding() -> f64 {
+    activity::crowding(read::text("/proc/loadavg").as_deref(), cpus())
+}
+
+fn cpus() -> u32 {
+    let cpus = std::thread::available_parallelism().map_or(1, NonZero::get);
+    u32::try_from(cpus).unwrap_or(u32::MAX)
+}
+
 /// Looks at this host for a quarter of a second; `out` is where the run directory will be.
 ///
 /// A run is dirty when the load average over a minute exceeds half of the CPUs, when a hypervisor steals more than 1 %
@@ -26,9 +37,8 @@ pub fn preflight(out: &Path) -> Preflight {
     let cpu_time = |stat: &Option<String>| stat.as_deref().and_then(activity::cpu_time);
     let swapped = |vmstat: &Option<String>| vmstat.as_deref().and_then(activity::swapped);
     let meminfo = read::text("/proc/meminfo");
-    let cpus = std::thread::available_parallelism().map_or(1, NonZero::get);
     let mut checks = vec![
-        activity::load(read::text("/proc/loadavg").as_deref(), u32::try_from(cpus).unwrap_or(u32::MAX)),
+        activity::load(read::text("/proc/loadavg").as_deref(), cpus()),
         activity::steal(cpu_time(&first.0), cpu_time(&second.0)),
         activity::swap(meminfo.as_deref(), swapped(&first.1), swapped(&second.1)),
     ];

@@ -22,10 +22,24 @@ use std::time::Duration;
 use super::qemu::Engine;
 use crate::model::experiment::Accelerator;
 use crate::model::units::Nanos;
-use crate::platforms::Broken;
+use crate::platforms::{Broken, host};
 
 /// How long a trial guest may take until its agent answers. A working KVM takes less than a second.
 pub const TRIAL_DEADLINE: Duration = Duration::from_secs(5);
+
+/// Time a translated guest may take until it works on an idle host; usual are 2 to 6 s.
+const BOOT_TCG: Duration = Duration::from_secs(60);
+/// The same under KVM; usual is less than 1 s.
+const BOOT_KVM: Duration = Duration::from_secs(20);
+
+/// Time a guest may take now until it works: longer where other work keeps it from the CPUs.
+pub fn boot_deadline(engine: Engine) -> Duration {
+    let idle = match engine {
+        Engine::Kvm => BOOT_KVM,
+        Engine::Tcg => BOOT_TCG,
+    };
+    idle.mul_f64(host::crowding())
+}
 
 /// The engine with the reason for it.
 #[derive(Debug, Clone, PartialEq, Eq)]

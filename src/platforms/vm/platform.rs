@@ -10,7 +10,7 @@ use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::accel::{TRIAL_DEADLINE, Verdict, choose};
+use super::accel::{TRIAL_DEADLINE, Verdict, boot_deadline, choose};
 use super::disk::DiskImage;
 use super::guest::{GuestConfig, Rehearsal};
 use super::machine::{self, Parts};
@@ -31,10 +31,6 @@ use crate::platforms::make::PlatformContext;
 use crate::platforms::storage::Storage;
 use crate::platforms::{Broken, Cancel, Instance, InstanceSpec, Platform, Reach};
 
-/// Time a translated guest may take until its agent answers; usual are 2 to 6 s.
-const START_DEADLINE_TCG: Duration = Duration::from_secs(60);
-/// The same under KVM; usual is less than 1 s.
-const START_DEADLINE_KVM: Duration = Duration::from_secs(20);
 /// A translated guest is slow in everything, its signs of life included.
 const PATIENCE_TCG: u32 = 3;
 /// Memory of the trial guest.
@@ -328,10 +324,7 @@ impl Platform for Vm {
             limits: CpuLimits::of(&self.spec, spec.rank),
             nics,
             rehearse: self.rehearse,
-            deadline: match ready.engine {
-                Engine::Kvm => START_DEADLINE_KVM,
-                Engine::Tcg => START_DEADLINE_TCG,
-            },
+            deadline: boot_deadline(ready.engine),
         };
         Ok(Box::new(self.launch(&ready.tools, wanted, cancel)?))
     }
