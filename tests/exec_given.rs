@@ -155,14 +155,18 @@ fn limits_hold_for_the_program_and_not_for_the_machine_around_it() {
     let output = limited(&["--cpu=1:"], "while :; do :; done");
     assert!([128 + 9, 128 + 24].contains(&output.status.code().expect("a code")), "{output:?}");
     // What only who has the right to can lift is lifted by them, and named otherwise.
-    let output = limited(&["--as=209715200"], "ulimit -v");
-    match output.status.code() {
-        Some(0) => assert_eq!(text(&output), "204800\n"),
-        _ => assert!(
-            complaint(&output).contains("hard limits of this shell (ulimit -v)"),
-            "{}",
-            complaint(&output)
-        ),
+    for (limit, asked, has) in
+        [("--as=209715200", "ulimit -v", "204800\n"), ("--fsize=52428800", "ulimit -f", "102400\n")]
+    {
+        let output = limited(&[limit], asked);
+        match output.status.code() {
+            Some(0) => assert_eq!(text(&output), has),
+            Some(125) => {
+                let said = complaint(&output);
+                assert!(said.contains(&format!("hard limits of this shell ({asked})")), "{said}");
+            }
+            _ => panic!("{output:?}"),
+        }
     }
 }
 

@@ -45,6 +45,7 @@ use std::process::ExitCode;
 pub use cache::folder as cache_folder;
 
 use clap::Parser;
+use nix::sys::signal::{SigSet, Signal};
 
 use crate::partition::set::one::Wish;
 
@@ -57,6 +58,7 @@ pub fn main() -> ExitCode {
     if let Some(code) = agent::take_over() {
         return code;
     }
+    outlive_limits();
     let code = match Arguments::try_parse() {
         Ok(arguments) => match arguments.verb {
             // The verbs whose code is another program's.
@@ -68,6 +70,15 @@ pub fn main() -> ExitCode {
     };
     cache::leave();
     code
+}
+
+/// What goes beyond the caller's `ulimit -f` is an error that is told, not the end of this process. Threads take the mask over, programs
+/// that are started do not.
+fn outlive_limits() {
+    let mut signals = SigSet::empty();
+    signals.add(Signal::SIGXFSZ);
+    // It is as before where that fails.
+    let _ = signals.thread_block();
 }
 
 fn run(verb: Verb) -> Verdict {

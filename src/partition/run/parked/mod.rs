@@ -69,6 +69,10 @@ pub fn begin(
     match way.boot(boot, tell) {
         Ok(created) => Ok(Some(created)),
         Err(_) if cancel.is_cancelled() => Ok(None),
+        Err(Not::Possible(why)) => {
+            tell(Event::NotRestored { why });
+            Ok(None)
+        }
         Err(Not::Usable(why)) => {
             // Nobody is to boot twice each time.
             let _ = way.store.refuse(&way.shape, &why);
@@ -81,6 +85,8 @@ pub fn begin(
 
 /// Why a guest that parks is none.
 enum Not {
+    /// It cannot even be tried; a limit of the caller's, say.
+    Possible(String),
     /// It does not come up.
     Booted(Failed),
     /// It came up, but not where it should.
@@ -162,8 +168,9 @@ impl<'a> Way<'a> {
         let Making { spec, tools, engine, .. } = self.making;
         let failed =
             |error: std::io::Error| Not::Booted(Failed::own(format!("qemu could not be started: {error}")));
-        let memory = saved::memory(spec.resources.memory.to_bytes().get()).map_err(failed)?;
-        let copy = memory.try_clone().map_err(failed)?;
+        let impossible = |error: std::io::Error| Not::Possible(format!("memory that can be saved: {error}"));
+        let memory = saved::memory(spec.resources.memory.to_bytes().get()).map_err(impossible)?;
+        let copy = memory.try_clone().map_err(impossible)?;
         let (made, config) = self.assembled(copy.into(), false).map_err(Not::Usable)?;
         let parks = GuestConfig { parks: true, ..GuestConfig::default() };
         let initramfs = payload::build_with(&tools.program, &tools.modules, parks, None).map_err(failed)?;
@@ -179,6 +186,8 @@ impl<'a> Way<'a> {
             self.store.keep(&self.shape, &state, &memory).map_err(|error| error.to_string())
         })?;
         if let Err(why) = kept {
+            // Nobody is to write in vain each time.
+            let _ = self.store.refuse(&self.shape, &why);
             tell(Event::NotRestored { why: format!("not saved: {why}") });
         }
         drop(memory);

@@ -3,7 +3,7 @@
 //! ```text
 //!  CACHE/saved/             0700, ours
 //!    3f0c….saved            see `image`; written under another name first, so that it is whole or not there
-//!    3f0c….refused          why machines of this shape cannot be saved, and the shape
+//!    3f0c….refused          why machines of this shape could not be saved a while ago, and the shape
 //! ```
 //! What is found is believed only in a folder that is ours alone, in a file that is ours, and under its checksums. They tell accidents,
 //! not forgery: who can write there is us.
@@ -27,6 +27,8 @@ use crate::platforms::own_folder::{Others, OwnFolder};
 pub const FOLDER: &str = "saved";
 const SUFFIX: &str = "saved";
 const REFUSED: &str = "refused";
+/// How long a refusal holds: what kept a machine from being saved may have been a full disk or a host that stood still.
+const REFUSED_FOR: Duration = Duration::from_secs(15 * 60);
 /// Longest refusal that is read.
 const MOST_REFUSED_BYTES: u64 = 64 * 1024;
 /// Most machines and refusals that are kept, those used last.
@@ -78,7 +80,7 @@ impl Store {
         self.thin_out()
     }
 
-    /// Remembers that machines of this shape are not to be saved, and why.
+    /// Remembers for a while that machines of this shape are not to be saved, and why.
     ///
     /// # Errors
     /// It cannot be written.
@@ -89,9 +91,13 @@ impl Store {
         self.thin_out()
     }
 
-    /// Why machines of this shape are not to be saved, if that was found out.
+    /// Why machines of this shape are not to be saved now, if that was found out.
     pub fn refused(&self, shape: &str) -> Option<String> {
         let file = self.folder.file(&name(shape, REFUSED), OFlag::O_RDONLY).ok()?;
+        let age = SystemTime::now().duration_since(file.metadata().ok()?.modified().ok()?).ok()?;
+        if age > REFUSED_FOR {
+            return None;
+        }
         let mut text = String::new();
         file.take(MOST_REFUSED_BYTES).read_to_string(&mut text).ok()?;
         text.split_once('\n').filter(|(_, of)| *of == shape).map(|(why, _)| why.to_owned())
@@ -185,14 +191,20 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_is_remembered_for_its_shape_alone() {
+    fn a_refusal_is_remembered_for_its_shape_alone_and_for_a_while() {
         let cache = tempfile::tempdir().unwrap();
         let store = kept(cache.path(), "one");
         assert_eq!(store.refused("one"), None);
         store.refuse("one", "no\nport").unwrap();
         assert_eq!(store.refused("one").unwrap(), "no port");
-        assert_eq!(store.refused("two"), None);
         let file = |shape| cache.path().join(FOLDER).join(name(shape, REFUSED));
+        let age = |by| File::open(file("one")).unwrap().set_modified(SystemTime::now() - by).unwrap();
+        age(REFUSED_FOR - Duration::from_secs(60));
+        assert_eq!(store.refused("one").unwrap(), "no port");
+        age(REFUSED_FOR + Duration::from_secs(1));
+        assert_eq!(store.refused("one"), None, "it is tried again");
+        age(Duration::ZERO);
+        assert_eq!(store.refused("two"), None);
         fs::rename(file("one"), file("two")).unwrap();
         assert_eq!(store.refused("two"), None, "it is another one's");
     }
