@@ -12,6 +12,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
+use exec_kit::normal_user::NormalUser;
 use exec_kit::{Here, assert_code, complaint, finish, finish_within, guests_start, text};
 use nix::fcntl::{Flock, FlockArg};
 use nix::unistd::geteuid;
@@ -41,6 +42,37 @@ fn plain(path: &Path) -> &str {
 fn results(text: &str) -> BTreeMap<String, String> {
     let pairs = text.lines().filter_map(|line| line.split_once(": "));
     pairs.map(|(name, result)| (name.to_owned(), result.to_owned())).collect()
+}
+
+/// Its wall maps only one of an ordinary user's groups.
+#[test]
+fn files_of_a_callers_other_groups_are_open_to_him_as_natively() {
+    if !guests_start() {
+        return;
+    }
+    if !geteuid().is_root() {
+        return skip(Need::Root, "only root can become a normal user for a moment");
+    }
+    const DAEMON: u32 = 1;
+    let (his, another) = (4242, 4243);
+    let here = Here::new();
+    let user = NormalUser::with_id(&here, DAEMON);
+    let folder = here.path("shared");
+    fs::create_dir(&folder).expect("the test's own files");
+    for (name, group, mode) in [("old", his, 0o664), ("hidden", another, 0o660)] {
+        fs::write(folder.join(name), "old\n").expect("the test's own files");
+        std::os::unix::fs::chown(folder.join(name), Some(0), Some(group)).expect("root may");
+        fs::set_permissions(folder.join(name), fs::Permissions::from_mode(mode)).expect("root may");
+    }
+    std::os::unix::fs::chown(&folder, Some(0), Some(his)).expect("root may");
+    fs::set_permissions(&folder, fs::Permissions::from_mode(0o2775)).expect("root may");
+    let script =
+        "cd \"$0\" && echo more >> old && cat old && echo made > new && cat new; cat hidden || echo refused";
+    let words = ["--rw", plain(&folder), "--", "sh", "-c", script, plain(&folder)];
+    let output = finish(user.exec(&[his], &words).current_dir("/").spawn().expect("setpriv runs"));
+    assert_eq!(text(&output), "old\nmore\nmade\nrefused\n", "{}", complaint(&output));
+    let made = fs::metadata(folder.join("new")).expect("it was made");
+    assert_eq!((made.uid(), made.gid()), (DAEMON, his), "as the host's folder has it");
 }
 
 #[test]

@@ -12,6 +12,7 @@ pub const NOBODY: u32 = 65534;
 
 /// What that user has.
 pub struct NormalUser {
+    id: u32,
     program: PathBuf,
     cache: PathBuf,
     pub temporary: PathBuf,
@@ -20,12 +21,17 @@ pub struct NormalUser {
 impl NormalUser {
     /// Below `here`, where it has files of its own; to be made as root.
     pub fn new(here: &Here) -> Self {
+        Self::with_id(here, NOBODY)
+    }
+
+    /// Another user than nobody, and its group, which is the one that the kernel shows for those that a namespace does not map.
+    pub fn with_id(here: &Here, id: u32) -> Self {
         let (temporary, cache) = (here.path("temporary"), here.path("cache"));
         fs::set_permissions(here.files.path(), fs::Permissions::from_mode(0o755))
             .expect("the test's own files");
         for made in [&temporary, &cache] {
             fs::create_dir(made).expect("the test's own files");
-            chown(made, Some(NOBODY), Some(NOBODY)).expect("root may");
+            chown(made, Some(id), Some(id)).expect("root may");
             fs::set_permissions(made, fs::Permissions::from_mode(0o700)).expect("the test's own files");
         }
         // What was installed may lie where that user cannot reach it.
@@ -39,14 +45,14 @@ impl NormalUser {
         let copied = Command::new("cp").arg("-rL").args(parts).arg(cache.join("bulkhead")).output();
         let copied = copied.expect("cp runs");
         assert!(copied.status.success(), "{copied:?}");
-        let given = Command::new("chown").args(["-R", "65534:65534"]).arg(&cache).status();
+        let given = Command::new("chown").args(["-R", &format!("{id}:{id}")]).arg(&cache).status();
         assert!(given.expect("chown runs").success());
-        Self { program, cache, temporary }
+        Self { id, program, cache, temporary }
     }
 
     /// `bulkhead exec --accel tcg WORDS…` as that user, who is in these groups besides its own.
     pub fn exec(&self, groups: &[u32], words: &[&str]) -> Command {
-        let id = NOBODY.to_string();
+        let id = self.id.to_string();
         let mut command = Command::new("setpriv");
         command.args(["--reuid", &id, "--regid", &id]);
         let groups: Vec<String> = groups.iter().map(ToString::to_string).collect();

@@ -147,6 +147,22 @@ def append_goes_to_the_end():
     return read("a")
 
 @operation
+def append_taken_from_an_open_file():
+    fd = os.open(write("a", b"0123456789"), os.O_RDWR | os.O_APPEND)
+    fcntl.fcntl(fd, fcntl.F_SETFL, 0)
+    os.pwrite(fd, b"AB", 0)
+    return read("a")
+
+@operation
+def append_given_to_an_open_file():
+    fd = os.open(write("a", b"0123456789"), os.O_WRONLY)
+    fcntl.fcntl(fd, fcntl.F_SETFL, os.O_APPEND)
+    os.write(fd, b"AB")
+    elsewhere(lambda: os.write(os.open("a", os.O_WRONLY | os.O_APPEND), b"CD"))
+    os.write(fd, b"EF")
+    return read("a")
+
+@operation
 def append_by_two_processes_loses_nothing():
     def add(letter):
         fd = os.open("a", os.O_CREAT | os.O_WRONLY | os.O_APPEND, 0o644)

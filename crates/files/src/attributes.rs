@@ -5,8 +5,8 @@ use std::sync::PoisonError;
 use std::time::Duration;
 
 use rustix::fs::{
-    AtFlags, FileType, Mode, OFlags, Stat, Timespec, Timestamps, UTIME_NOW, UTIME_OMIT, chmodat, chownat,
-    fstat, fstatvfs, ftruncate, major, minor, openat, statat, utimensat,
+    Access, AtFlags, CWD, FileType, Mode, OFlags, Stat, Timespec, Timestamps, UTIME_NOW, UTIME_OMIT,
+    accessat, chmodat, chownat, fstat, fstatvfs, ftruncate, major, minor, openat, statat, utimensat,
 };
 use rustix::io::Errno;
 
@@ -19,6 +19,9 @@ use crate::server::Files;
 pub const SHORT: Duration = Duration::from_secs(1);
 /// The same of one that it only reads.
 pub const LONG: Duration = Duration::from_secs(86_400);
+
+/// The group that the kernel shows for all that a user namespace does not map (user_namespaces(7)).
+const UNMAPPED: u32 = 65_534;
 
 /// Most files of which it is remembered what their mode hides.
 const MOST_HIDDEN: usize = 1024;
@@ -77,7 +80,8 @@ impl Files {
 
     fn known(&self, host: Stat, path: &[u8], is_link: bool) -> Known {
         if host.st_uid != self.own.user {
-            return Known { host, notion: Notion::of_host(&host) };
+            let group = self.group(&host, path);
+            return Known { host, notion: Notion { group, ..Notion::of_host(&host) } };
         }
         match notion::read(path, is_link, &host) {
             // Its mode hides from its owner what stands beside it.
@@ -87,6 +91,23 @@ impl Files {
                 Known { host, notion }
             }
         }
+    }
+
+    /// The group of a file of somebody else as the guest is to have it. An ordinary user's wall maps one of its groups, and the kernel shows
+    /// all others as one. Where the host lets this process in by such a group, the guest has to as well: it is told the mapped one.
+    fn group(&self, host: &Stat, path: &[u8]) -> u32 {
+        let (of_group, of_others) = ((host.st_mode >> 3) & 0o7, host.st_mode & 0o7);
+        let is_link = FileType::from_raw_mode(host.st_mode) == FileType::Symlink;
+        if host.st_gid != UNMAPPED || self.own.user == 0 || is_link {
+            return host.st_gid;
+        }
+        // The first right that tells members from others, the one that a mount may take away last.
+        let rights = [(0o4, Access::READ_OK), (0o1, Access::EXEC_OK), (0o2, Access::WRITE_OK)];
+        let telling = rights.into_iter().find(|(right, _)| (of_group ^ of_others) & right != 0);
+        let is_member = telling.is_some_and(|(right, access)| {
+            accessat(CWD, path, access, AtFlags::empty()).is_ok() == (of_group & right != 0)
+        });
+        if is_member { self.own.group } else { host.st_gid }
     }
 
     /// What is beside a file that its owner may not read. Reading it changes the file's mode for a moment, and so the time of its last

@@ -47,8 +47,6 @@ pub struct Handle {
     pub node: u64,
     /// The host's.
     pub file: Arc<OwnedFd>,
-    /// Whether what is written goes to the end.
-    appends: bool,
     /// Owners of record locks that were set through it.
     pub lockers: Vec<u64>,
 }
@@ -131,8 +129,7 @@ impl Files {
         if (is_read || is_made) && !is_locked {
             answer |= opened::NO_FLUSH;
         }
-        let appends = wanted.contains(OFlags::APPEND);
-        self.handles.insert(number, Handle { node: id, file: Arc::new(file), appends, lockers: Vec::new() });
+        self.handles.insert(number, Handle { node: id, file: Arc::new(file), lockers: Vec::new() });
         Ok(Body::default().long(number).number(answer).number(0).done())
     }
 
@@ -166,7 +163,10 @@ impl Files {
     pub(crate) fn write(&mut self, id: u64, mut fields: Fields<'_>) -> Result<Body> {
         let (handle, offset, size, how) =
             (fields.long()?, fields.long()?, fields.number()?, fields.number()?);
-        fields.skip(16)?;
+        fields.skip(8)?;
+        // Those of this moment: `F_SETFL` may have changed them since the file was opened.
+        let flags = OFlags::from_bits_retain(fields.number()?);
+        fields.skip(4)?;
         let data = fields.bytes(usize::try_from(size).unwrap_or(usize::MAX))?;
         let open = self.handle_of(handle)?;
         if open.node != id {
@@ -175,7 +175,8 @@ impl Files {
         self.writable(id)?;
         self.fills(id);
         let open = self.handle_of(handle)?;
-        let (file, appends) = (Arc::clone(&open.file), open.appends && how & FROM_CACHE == 0);
+        let file = Arc::clone(&open.file);
+        let appends = flags.contains(OFlags::APPEND) && how & FROM_CACHE == 0;
         let before = fstat(&file)?;
         let was = Stamp::of(&before);
         if how & KILL_SET_ID != 0 {
