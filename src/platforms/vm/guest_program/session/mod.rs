@@ -2,11 +2,12 @@
 //!
 //! ```text
 //!  port ══ packets ══► Sessions ─┬─ One: program ── pipes or terminal      (one.rs)
-//!                                ├─ One: connection ── socket
+//!                                ├─ One: connection ── socket             (one.rs, dial.rs: until it is taken)
 //!                                └─ a look, answered at once               (look.rs)
 //! ```
 //! No stream holds up another one: what a session may have on its way is limited, so the port is always read.
 
+mod dial;
 mod look;
 mod one;
 
@@ -23,9 +24,6 @@ use super::super::init::{in_context, say};
 use crate::model::partition::session::{Ask, Content, MOST_SESSIONS, Packet, SessionWord, Unpacker, pack};
 use crate::model::partition::{Program, ProgramEnd, Stream};
 use crate::platforms::link::stream::{Heard, Sink, Source};
-
-/// How often sessions whose program has ended are looked at.
-const LOOK: Duration = Duration::from_millis(100);
 
 /// All sessions of a guest.
 pub struct Sessions<'a> {
@@ -67,7 +65,7 @@ impl<'a> Sessions<'a> {
 
     /// When to look again although nothing happens.
     pub fn patience(&self) -> Option<Duration> {
-        self.all.values().any(One::has_ended).then_some(LOOK)
+        self.all.values().filter_map(One::patience).min()
     }
 
     /// A child has ended.
@@ -107,7 +105,9 @@ impl<'a> Sessions<'a> {
             (Content::Word(SessionWord::Open { ask }), None) => {
                 match self.open(&ask, is_running) {
                     Ok(Opened::Begun(one)) => {
-                        words.push(Content::Word(SessionWord::Started));
+                        if one.has_begun() {
+                            words.push(Content::Word(SessionWord::Started));
+                        }
                         self.all.insert(number, *one);
                     }
                     Ok(Opened::Answered(yes)) => {
@@ -149,9 +149,7 @@ impl<'a> Sessions<'a> {
         }
         match ask {
             Ask::Look(look) => Ok(Opened::Answered(look::is_so(look))),
-            Ask::Connect(port) => {
-                One::connect(*port, &self.addresses).map(|one| Opened::Begun(Box::new(one)))
-            }
+            Ask::Connect(port) => Ok(Opened::Begun(Box::new(One::connect(*port, &self.addresses)))),
             Ask::Run(further) => One::run(self.program, further).map(|one| Opened::Begun(Box::new(one))),
         }
     }
@@ -169,3 +167,6 @@ enum Opened {
     Begun(Box<One>),
     Answered(bool),
 }
+
+#[cfg(test)]
+mod tests;
