@@ -5,12 +5,12 @@
 //!  next address ─► connect, not waited for ─┬─ taken ───► Reached
 //!      ▲   ▲                                ├─ refused ─► next address; after the last one Refused
 //!      │   └─── the same one, AGAIN ◄───────┴─ no answer: the queue is full (listen(2))
-//!  127.0.0.1, then the cards' addresses
+//!  127.0.0.1, the cards' addresses, ::1, and then wherever else somebody listens at this port
 //! ```
 
 use std::collections::VecDeque;
 use std::io;
-use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
@@ -18,6 +18,7 @@ use nix::poll::PollFlags;
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, connect, socket_with};
 
+use super::look;
 use crate::platforms::link::stream::is_ready;
 
 /// How long the program may take to take a connection: as long as the kernel would ask for it (`tcp_syn_retries` of tcp(7)).
@@ -30,6 +31,8 @@ const AGAIN: Duration = Duration::from_millis(500);
 pub struct Dial {
     port: u16,
     ahead: VecDeque<SocketAddr>,
+    tried: Vec<IpAddr>,
+    has_looked: bool,
     attempt: Option<Attempt>,
     until: Instant,
     why: String,
@@ -54,10 +57,14 @@ struct Attempt {
 impl Dial {
     /// To a port of the program, in a guest whose cards have these addresses. Nothing is done before [`Self::turn`].
     pub fn new(port: u16, own: &[Ipv4Addr]) -> Self {
-        let ahead = std::iter::once(Ipv4Addr::LOCALHOST).chain(own.iter().copied());
+        let own = own.iter().copied().map(IpAddr::from);
+        let first = std::iter::once(IpAddr::from(Ipv4Addr::LOCALHOST)).chain(own);
+        let ahead = first.chain(std::iter::once(IpAddr::from(Ipv6Addr::LOCALHOST)));
         Self {
             port,
-            ahead: ahead.map(|address| SocketAddr::from((address, port))).collect(),
+            ahead: ahead.map(|address| SocketAddr::new(address, port)).collect(),
+            tried: Vec::new(),
+            has_looked: false,
             attempt: None,
             until: Instant::now() + TAKEN_WITHIN,
             why: "there is no address".to_owned(),
@@ -79,7 +86,7 @@ impl Dial {
     pub fn turn(&mut self) -> Dialled {
         loop {
             let Some(attempt) = self.attempt.take() else {
-                match self.ahead.pop_front() {
+                match self.next_address() {
                     Some(address) => self.call(address),
                     None => return Dialled::Refused(format!("port {}: {}", self.port, self.why)),
                 }
@@ -99,6 +106,17 @@ impl Dial {
                 }
             }
         }
+    }
+
+    /// Whoever is seen to listen is asked, too: [`look::is_so`] says yes of all of them.
+    fn next_address(&mut self) -> Option<SocketAddr> {
+        if self.ahead.is_empty() && !std::mem::replace(&mut self.has_looked, true) {
+            let others = look::who_listens(self.port).into_iter();
+            self.ahead.extend(others.filter(|address| !self.tried.contains(&address.ip())));
+        }
+        let address = self.ahead.pop_front()?;
+        self.tried.push(address.ip());
+        Some(address)
     }
 
     fn call(&mut self, address: SocketAddr) {

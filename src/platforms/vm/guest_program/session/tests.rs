@@ -70,6 +70,12 @@ fn started(number: u32) -> impl Fn(&(u32, Content)) -> bool {
     move |(session, content)| *session == number && *content == Content::Word(SessionWord::Started)
 }
 
+fn refused(number: u32) -> impl Fn(&(u32, Content)) -> bool {
+    move |(session, content)| {
+        *session == number && matches!(content, Content::Word(SessionWord::Refused { .. }))
+    }
+}
+
 /// A server whose queue has room for one, which is taken; its port, and who took it.
 fn busy() -> (TcpListener, u16, TcpStream) {
     let server = TcpListener::bind("127.0.0.1:0").expect("a port");
@@ -118,4 +124,28 @@ fn who_waits_for_a_busy_program_is_not_refused_and_holds_up_nobody() {
         taken.read_exact(&mut early).ok()
     });
     assert_eq!((said, &early), (Some(()), b"early"));
+}
+
+#[test]
+fn a_port_is_open_wherever_a_look_says_that_somebody_listens() {
+    let program = Program::default();
+    for (number, address) in
+        ["127.0.0.1:0", "[::1]:0", "127.0.0.2:0", "0.0.0.0:0", "[::]:0"].iter().enumerate()
+    {
+        let Ok(server) = TcpListener::bind(address) else {
+            // A machine without IPv6.
+            continue;
+        };
+        let port = server.local_addr().expect("an address").port();
+        assert!(look::is_so(&Look::Tcp(port)), "{address}");
+        let number = u32::try_from(number).expect("small");
+        let (mut sessions, mut host) = both(&program);
+        host.open(number, Ask::Connect(port));
+        until(&mut sessions, &mut host, started(number));
+        server.accept().expect("a connection");
+        drop(server);
+        host.open(10, Ask::Connect(port));
+        let came = until(&mut sessions, &mut host, refused(10));
+        assert!(!came.iter().any(started(10)), "{came:?}");
+    }
 }
