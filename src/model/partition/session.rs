@@ -4,7 +4,7 @@
 //! ```text
 //!   host                                guest
 //!    │ ──────────── Open ───────────────►│   a program, a connection, or a look
-//!    │ ◄────────── Started ──────────────│   or Refused, which is the end
+//!    │ ◄────────── Started ──────────────│   or Refused, which is the end; a connection's input may be sent before
 //!    │ ◄══════ data, Credit, End ═══════►│   at most WINDOW_BYTES of a stream are on their way
 //!    │ ──── Signal, Resize, Close ──────►│   Close: nobody wants it any more
 //!    │ ◄────────── Passed ───────────────│   for each signal
