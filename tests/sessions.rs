@@ -214,6 +214,27 @@ fn a_further_program_in_a_partition_that_stands_still_can_be_ended() {
 }
 
 #[test]
+fn memory_that_runs_out_in_a_further_program_is_told() {
+    if !guests_are_there() {
+        return;
+    }
+    let bench = Bench::real();
+    let text = format!("{PLANT}memory_mib = 192\n");
+    assert_eq!(bench.up(&bench.file("plant.toml", &text)).code, Some(0));
+    for (script, wanted) in [("exec tail /dev/zero", 137), ("tail /dev/zero; exit 3", 3)] {
+        let (code, _, err) = run(&bench, &["db", "--", "sh", "-c", script]);
+        assert_eq!(code, Some(wanted), "{err}");
+        assert!(err.contains("memory ran out (192 MiB); the largest was tail ("), "{err}");
+        assert!(!err.contains("was ended by"), "{err}");
+    }
+    // What was told before is not told of others.
+    let (code, _, err) = run(&bench, &["db", "--", "sh", "-c", "kill -9 $$"]);
+    assert!(code == Some(137) && err.contains("was ended by SIGKILL") && !err.contains("memory"), "{err}");
+    assert_eq!(bench.phases(), "db running");
+    assert_eq!(bench.call(&["down"]).code, Some(0));
+}
+
+#[test]
 fn a_further_program_gets_a_terminal_of_this_ones_size() {
     if !guests_are_there() {
         return;

@@ -20,7 +20,7 @@ use nix::poll::PollFlags;
 use nix::sys::socket::{Shutdown, shutdown};
 
 use crate::model::partition::session::{Ask, Content, SessionWord, Unpacker, WINDOW_BYTES, pack};
-use crate::model::partition::{LONGEST_TEXT, ProgramEnd, Stream};
+use crate::model::partition::{LONGEST_TEXT, ProgramEnd, Stream, Victim};
 use crate::partition::run::{Event, Failed, Order, Orders, REACTION, Streams, is_ending};
 use crate::platforms::console::harmless;
 use crate::platforms::host;
@@ -193,6 +193,10 @@ fn hear(
         Content::Word(SessionWord::Passed { number }) => {
             line.reacts();
             tell(Event::Passed { number });
+        }
+        Content::Word(SessionWord::MemoryRanOut { victim }) => {
+            let name: String = victim.name.chars().take(LONGEST_TEXT).collect();
+            tell(Event::MemoryRanOut(Victim { name: harmless(name.as_bytes()), ..victim }));
         }
         Content::Word(SessionWord::Refused { code, reason }) => {
             let reason: String = reason.chars().take(LONGEST_TEXT).collect();

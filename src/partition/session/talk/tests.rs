@@ -7,6 +7,7 @@ use nix::libc::SIGTERM;
 
 use super::*;
 use crate::model::partition::session::Look;
+use crate::model::units::Bytes;
 
 /// Generous: nothing here takes longer than some seconds.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -97,4 +98,19 @@ fn a_partition_that_passes_no_signal_on_is_given_up_with_the_next_one() {
             }
         }
     }
+}
+
+#[test]
+fn who_had_most_of_the_memory_that_ran_out_is_told() {
+    let (ours, mut theirs) = UnixStream::pair().expect("a pair");
+    let (_give, orders) = channel();
+    let victim = Victim { name: "ta\x1bil".to_owned(), memory: Bytes::from_bytes(7 << 20) };
+    say(&mut theirs, SessionWord::Started);
+    say(&mut theirs, SessionWord::MemoryRanOut { victim });
+    say(&mut theirs, SessionWord::Ended { how: ProgramEnd::Signal(9) });
+    let mut told = Vec::new();
+    let outcome = converse(ours, ask(), Kind::Program, nothing(), orders, &mut |event| told.push(event));
+    assert_eq!(outcome, Ok(ProgramEnd::Signal(9)));
+    let [Event::Started, Event::MemoryRanOut(victim)] = &told[..] else { panic!("{told:?}") };
+    assert!(!victim.name.contains('\x1b') && victim.memory.get() == 7 << 20, "{victim:?}");
 }

@@ -21,6 +21,7 @@ use nix::unistd::Pid;
 
 use self::one::One;
 use super::super::init::{in_context, say};
+use super::starved::Watch;
 use crate::model::partition::session::{Ask, Content, MOST_SESSIONS, Packet, SessionWord, Unpacker, pack};
 use crate::model::partition::{Program, ProgramEnd, Stream};
 use crate::platforms::link::stream::{Heard, Sink, Source};
@@ -33,14 +34,20 @@ pub struct Sessions<'a> {
     sink: Sink,
     unpacker: Unpacker,
     all: BTreeMap<u32, One>,
+    starved: Watch,
 }
 
 /// What a session has to tell the host.
 type Words = Vec<Content>;
 
 impl<'a> Sessions<'a> {
-    /// Over `port`, beside `program`, in a guest with these addresses.
-    pub fn new(port: OwnedFd, program: &'a Program, addresses: Vec<Ipv4Addr>) -> Result<Self, String> {
+    /// Over `port`, beside `program`, in a guest with these addresses whose memory is watched.
+    pub fn new(
+        port: OwnedFd,
+        program: &'a Program,
+        addresses: Vec<Ipv4Addr>,
+        starved: Watch,
+    ) -> Result<Self, String> {
         let failed = || in_context("the port of sessions");
         let read = port.try_clone().map_err(in_context("the port of sessions"))?;
         Ok(Self {
@@ -50,6 +57,7 @@ impl<'a> Sessions<'a> {
             sink: Sink::new(port).map_err(failed())?,
             unpacker: Unpacker::default(),
             all: BTreeMap::new(),
+            starved,
         })
     }
 
@@ -150,7 +158,10 @@ impl<'a> Sessions<'a> {
         match ask {
             Ask::Look(look) => Ok(Opened::Answered(look::is_so(look))),
             Ask::Connect(port) => Ok(Opened::Begun(Box::new(One::connect(*port, &self.addresses)))),
-            Ask::Run(further) => One::run(self.program, further).map(|one| Opened::Begun(Box::new(one))),
+            Ask::Run(further) => {
+                let starved = self.starved.anew();
+                One::run(self.program, further, starved).map(|one| Opened::Begun(Box::new(one)))
+            }
         }
     }
 

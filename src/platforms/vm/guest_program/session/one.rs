@@ -14,6 +14,7 @@ use super::super::inward::END_OF_INPUT;
 use super::super::outward::AFTER_THE_END;
 use super::super::pty;
 use super::super::start::{OurEnds, start, streams};
+use super::super::starved::{Killed, Watch};
 use super::Words;
 use super::dial::{Dial, Dialled};
 use crate::model::partition::session::{Content, Further, SessionWord, WINDOW_BYTES};
@@ -41,6 +42,8 @@ pub struct One {
     ends: bool,
     outs: [Out; 2],
     ended: Option<(ProgramEnd, Instant)>,
+    /// Of a program.
+    starved: Option<Watch>,
     /// The other end of a connection has cut it off.
     is_reset: bool,
 }
@@ -54,8 +57,8 @@ struct Out {
 }
 
 impl One {
-    /// Starts a program beside `own`.
-    pub fn run(own: &Program, further: &Further) -> Result<Self, (u8, String)> {
+    /// Starts a program beside `own`, and `starved` says afterwards whether memory ran out meanwhile.
+    pub fn run(own: &Program, further: &Further, starved: Watch) -> Result<Self, (u8, String)> {
         let mut program = own.clone();
         program.argv.clone_from(&further.argv);
         program.terminal = further.terminal;
@@ -68,15 +71,16 @@ impl One {
         let failed = |reason: String| (125, reason);
         let (ours, theirs) = streams(&program).map_err(failed)?;
         let pid = start(&program, theirs).map_err(|refusal| (refusal.code, refusal.reason))?;
-        match ours {
+        let one = match ours {
             OurEnds::Pipes { input, output, error } => {
-                Ok(Self::new(Kind::Program(pid), Some(input), [Some(output), Some(error)]))
+                Self::new(Kind::Program(pid), Some(input), [Some(output), Some(error)])
             }
             OurEnds::Terminal(terminal) => {
                 let copy = || terminal.master.try_clone().map_err(|error| failed(error.to_string()));
-                Ok(Self::new(Kind::Terminal(pid, copy()?), Some(copy()?), [Some(copy()?), None]))
+                Self::new(Kind::Terminal(pid, copy()?), Some(copy()?), [Some(copy()?), None])
             }
-        }
+        };
+        Ok(Self { starved: Some(starved), ..one })
     }
 
     /// Begins to connect to a port of the program, in a guest whose cards have these addresses.
@@ -105,6 +109,7 @@ impl One {
             ends: false,
             outs: [out(Stream::Output, output), out(Stream::Error, error)],
             ended: None,
+            starved: None,
             is_reset: false,
         }
     }
@@ -246,6 +251,11 @@ impl One {
             (_, Some((how, _)), _) => how,
             _ => return false,
         };
+        match self.starved.as_mut().map_or(Killed::Nobody, Watch::look) {
+            Killed::Nobody => {}
+            Killed::NotWritten => return false,
+            Killed::Largest(victim) => words.push(Content::Word(SessionWord::MemoryRanOut { victim })),
+        }
         words.push(Content::Word(SessionWord::Ended { how }));
         true
     }

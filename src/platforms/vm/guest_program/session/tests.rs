@@ -45,7 +45,7 @@ impl Host {
 fn both<'a>(program: &'a Program) -> (Sessions<'a>, Host) {
     let (ours, theirs) = UnixStream::pair().expect("a pair");
     ours.set_nonblocking(true).expect("non-blocking");
-    let sessions = Sessions::new(theirs.into(), program, Vec::new()).expect("sessions");
+    let sessions = Sessions::new(theirs.into(), program, Vec::new(), Watch::begin()).expect("sessions");
     (sessions, Host { port: ours, unpacker: Unpacker::default() })
 }
 
