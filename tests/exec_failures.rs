@@ -121,6 +121,8 @@ fn memory_that_runs_out_is_told_with_who_had_most_of_it() {
         let (_, largest) = said.split_once("memory ran out (192 MiB); the largest was tail (").expect(&said);
         let mib: u64 = largest.split_once(" MiB)").expect(&said).0.parse().expect(&said);
         assert!((40..192).contains(&mib), "{said}");
+        // Instead of the signal, not besides.
+        assert!(!said.contains("was ended by"), "{said}");
         here.assert_nothing_left();
     }
 }

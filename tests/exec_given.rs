@@ -251,6 +251,59 @@ fn a_reset_goes_through_a_port_and_idle_connections_keep_nobody_out() {
     here.assert_nothing_left();
 }
 
+/// A server with a short queue that takes its time, and listens at the other loopback: who comes waits, as natively, while the
+/// partition goes on.
+#[test]
+fn whoever_comes_to_a_busy_port_waits_and_holds_up_nobody() {
+    if !guests_start() {
+        return;
+    }
+    let here = Here::new();
+    let port = TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("an address").port();
+    let given = format!("{port}:7");
+    // It says when its queue is full (`sk_ack_backlog` is what the kernel's table shows of who listens), and takes nobody before
+    // it was told to.
+    let script = "import socket, sys, time\ns = socket.create_server(('::1', 7), family=socket.AF_INET6, backlog=5)\n\
+                  def waiting():\n for l in open('/proc/net/tcp6').read().splitlines()[1:]:\n  w = l.split()\n\
+                  \x20 if w[3] == '0A' and w[1].endswith(':0007'): return int(w[4].split(':')[1], 16)\n\
+                  print('ready', flush=True)\nwhile waiting() < 6: time.sleep(0.05)\nprint('full.', flush=True)\n\
+                  print(sys.stdin.readline(), end='', flush=True)\n\
+                  while True:\n c = s.accept()[0]\n b = c.recv(9)\n time.sleep(0.1)\n c.sendall(b.upper())\n c.close()";
+    let mut child = here
+        .command(&["--port", &given, "--", "python3", "-c", script])
+        .stdin(Stdio::piped())
+        .spawn()
+        .expect("it starts");
+    let next = |child: &mut std::process::Child| {
+        let mut line = [0; 6];
+        child.stdout.as_mut().expect("a pipe").read_exact(&mut line).expect("a line");
+        String::from_utf8_lossy(&line).into_owned()
+    };
+    assert_eq!(next(&mut child), "ready\n");
+    let all: Vec<_> = (0..60)
+        .map(|number| {
+            let mut connection = TcpStream::connect(("127.0.0.1", port)).expect("a connection");
+            connection.set_read_timeout(Some(PATIENCE)).expect("a deadline");
+            let words = format!("get {number}");
+            connection.write_all(words.as_bytes()).expect("written");
+            (connection, words.to_uppercase())
+        })
+        .collect();
+    assert_eq!(next(&mut child), "full.\n");
+    // Most of them wait; input and output of the program go on.
+    child.stdin.as_mut().expect("a pipe").write_all(b"go on\n").expect("written");
+    assert_eq!(next(&mut child), "go on\n");
+    for (mut connection, wanted) in all {
+        let mut back = String::new();
+        let read = connection.read_to_string(&mut back);
+        assert_eq!((read.map_err(|error| error.kind()), &back), (Ok(wanted.len()), &wanted));
+    }
+    rustix::process::kill_process(rustix::process::Pid::from_child(&child), rustix::process::Signal::TERM)
+        .expect("sent");
+    assert_eq!(end_of(&mut child).code(), Some(128 + 15));
+    here.assert_nothing_left();
+}
+
 #[test]
 fn everybody_in_a_partition_may_write_what_is_temporary() {
     if !guests_start() {

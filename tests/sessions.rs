@@ -158,6 +158,82 @@ fn signals_reach_a_further_program_and_it_ends_with_its_caller() {
     assert_eq!(bench.call(&["down"]).code, Some(0));
 }
 
+/// `SigBlk` of `/proc/PID/status`: bit 0 is signal 1.
+fn holds_back(child: &Child, signal: Signal) -> bool {
+    let status = std::fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigBlk:"));
+    let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0);
+    mask & (1 << (signal as u64 - 1)) != 0
+}
+
+#[test]
+fn a_further_program_in_a_partition_that_stands_still_can_be_ended() {
+    if !guests_are_there() {
+        return;
+    }
+    let bench = Bench::real();
+    assert_eq!(bench.up(&bench.file("plant.toml", PLANT)).code, Some(0));
+    let qemu = bench.wait_for("db", Phase::Running).pid.expect("it runs");
+    let begin = |script: &str| {
+        let mut command = Command::new("env");
+        command.arg("--default-signal=INT,TERM").arg(&bench.program);
+        command.args(["exec", "--in", "db", "--", "sh", "-c", script]).env("BULKHEAD_STATE", bench.state());
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts")
+    };
+    let ended = |mut child: Child| {
+        let until = Instant::now() + PATIENCE;
+        let mut sent = 0;
+        // Before it holds signals back they end whatever it is.
+        while !holds_back(&child, Signal::SIGTERM) {
+            assert!(Instant::now() < until, "it does not start");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        while child.try_wait().expect("our child").is_none() {
+            assert!(Instant::now() < until, "it does not end");
+            kill(Pid::from_raw(i32::try_from(child.id()).expect("a number")), Signal::SIGTERM)
+                .expect("it lives");
+            sent += 1;
+            std::thread::sleep(Duration::from_millis(1300));
+        }
+        (sent, parts(&child.wait_with_output().expect("it has ended")))
+    };
+    let mut begun = begin("echo; exec sleep 1003");
+    begun.stdout.as_mut().expect("a pipe").read_exact(&mut [0]).expect("it runs");
+    set_kit::pause(qemu);
+    // One that runs, and one that was not even begun.
+    for child in [begun, begin("true")] {
+        let (sent, (code, _, err)) = ended(child);
+        assert!(sent >= 2, "the first one is the program's");
+        assert_eq!(code, Some(125), "{err}");
+        assert!(err.contains("the partition did not answer"), "{err}");
+    }
+    let pid = Pid::from_raw(i32::try_from(qemu).expect("a number"));
+    kill(pid, Signal::SIGCONT).expect("it lives");
+    until_inside(&bench, &["db", "--", "sh", "-c", "pgrep -fx 'sleep 1003' | wc -l"], "0");
+    assert_eq!(bench.call(&["down"]).code, Some(0));
+}
+
+#[test]
+fn memory_that_runs_out_in_a_further_program_is_told() {
+    if !guests_are_there() {
+        return;
+    }
+    let bench = Bench::real();
+    let text = format!("{PLANT}memory_mib = 192\n");
+    assert_eq!(bench.up(&bench.file("plant.toml", &text)).code, Some(0));
+    for (script, wanted) in [("exec tail /dev/zero", 137), ("tail /dev/zero; exit 3", 3)] {
+        let (code, _, err) = run(&bench, &["db", "--", "sh", "-c", script]);
+        assert_eq!(code, Some(wanted), "{err}");
+        assert!(err.contains("memory ran out (192 MiB); the largest was tail ("), "{err}");
+        assert!(!err.contains("was ended by"), "{err}");
+    }
+    // What was told before is not told of others.
+    let (code, _, err) = run(&bench, &["db", "--", "sh", "-c", "kill -9 $$"]);
+    assert!(code == Some(137) && err.contains("was ended by SIGKILL") && !err.contains("memory"), "{err}");
+    assert_eq!(bench.phases(), "db running");
+    assert_eq!(bench.call(&["down"]).code, Some(0));
+}
+
 #[test]
 fn a_further_program_gets_a_terminal_of_this_ones_size() {
     if !guests_are_there() {

@@ -370,6 +370,9 @@ pub fn session_packets() -> Seeds {
         word(SessionWord::Signal { number: 15 }),
         word(SessionWord::Resize { size: TerminalSize { rows: 1, columns: 2 } }),
         word(SessionWord::Close),
+        word(SessionWord::MemoryRanOut {
+            victim: Victim { name: "tail".to_owned(), memory: Bytes::from_bytes(1 << 27) },
+        }),
         word(SessionWord::Ended { how: ProgramEnd::Exit(3) }),
         Content::Bytes(stream, b"some words".to_vec()),
     ]);

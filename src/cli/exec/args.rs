@@ -57,7 +57,7 @@ Examples:
   bulkhead exec --pin 2,3 --cpus 2 --node 0 --realtime 50 --report -- ./controller
 
 Exit codes:
-  that of the program; 128 + n when signal n killed it, which is said on stderr, as is memory that ran out
+  that of the program; 128 + n when signal n killed it, which is said on stderr, or that memory ran out
   125 bulkhead or the guest failed   126 it cannot be executed   127 it was not found";
 
 /// What runs the CPUs.

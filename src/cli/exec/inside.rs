@@ -9,6 +9,7 @@ use anyhow::{Context, Result, anyhow};
 use super::args::ExecArgs;
 use super::terminal::{self, RawTerminal};
 use super::{code_of, signals, spec, take_streams};
+use crate::cli::output;
 use crate::model::partition::session::{Ask, Further};
 use crate::model::partition::set::Phase;
 use crate::partition::run::{Event, Outcome};
@@ -38,17 +39,22 @@ pub fn run(args: &ExecArgs, name: &str) -> Result<u8> {
         raw.enter();
     }
     let streams = take_streams().context("the standard streams")?;
-    let outcome = converse(socket, ask, Kind::Program, streams, orders, &mut |event| {
-        if let Event::Passed { number } = event {
+    let shown = args.command.first().map(|word| word.to_string_lossy().into_owned()).unwrap_or_default();
+    let mut ran_out = false;
+    let outcome = converse(socket, ask, Kind::Program, streams, orders, &mut |event| match event {
+        Event::Passed { number } => {
             // Nobody waits for it any more.
             let _ = was_passed.send(number);
         }
+        Event::MemoryRanOut(victim) if !std::mem::replace(&mut ran_out, true) => {
+            output::say(&format!("bulkhead: {shown}: {}", victim.words(partition.memory_mib)));
+        }
+        _ => {}
     });
     if let Some(raw) = &raw {
         raw.leave();
     }
-    let shown = args.command.first().map(|word| word.to_string_lossy().into_owned()).unwrap_or_default();
-    Ok(code_of(&outcome.map_or_else(Outcome::Failed, Outcome::Ended), &shown))
+    Ok(code_of(&outcome.map_or_else(Outcome::Failed, Outcome::Ended), &shown, ran_out))
 }
 
 fn further(args: &ExecArgs) -> Result<Further> {

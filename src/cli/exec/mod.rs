@@ -115,7 +115,7 @@ fn execute(args: &ExecArgs, begun: Instant) -> Result<u8> {
     if let Err(error) = folder.remove() {
         output::say(&format!("bulkhead: removing the folder of what was made: {error}"));
     }
-    let code = code_of(&outcome, &spec.name);
+    let code = code_of(&outcome, &spec.name, seen.ran_out());
     if let Some(to) = &mut report {
         seen.write(to.as_mut(), &spec, &outcome, code)?;
     }
@@ -178,11 +178,13 @@ pub fn on_event(event: &Event, spec: &PartitionSpec) {
     }
 }
 
-/// Our exit code, saying why where it is not the program's own.
-pub fn code_of(outcome: &Outcome, name: &str) -> u8 {
+/// Our exit code, saying why where it is not the program's own. Of a program that was killed for want of memory (`ran_out`)
+/// that was said already.
+pub fn code_of(outcome: &Outcome, name: &str, ran_out: bool) -> u8 {
     match outcome {
         Outcome::Ended(how) => {
-            if let ProgramEnd::Signal(number) = how {
+            let is_said = ran_out && *how == ProgramEnd::Signal(Signal::SIGKILL as i32);
+            if let (ProgramEnd::Signal(number), false) = (how, is_said) {
                 let signal = Signal::try_from(*number)
                     .map_or_else(|_| format!("signal {number}"), |signal| signal.to_string());
                 output::say(&format!("bulkhead: {name} was ended by {signal}"));

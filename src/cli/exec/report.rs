@@ -72,6 +72,11 @@ impl Seen {
         }
     }
 
+    /// Whether memory ran out.
+    pub const fn ran_out(&self) -> bool {
+        self.starved.is_some()
+    }
+
     /// Writes the report to a file that was opened before, or to stderr.
     pub fn write(
         &self,

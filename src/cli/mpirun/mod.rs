@@ -99,8 +99,11 @@ fn execute(args: &MpirunArgs) -> Result<u8> {
     let team = Team { members: &members, link: &link, prefix };
     let mut pulse = sections.as_ref().map(Sections::pulse);
     let mut watch = || frozen(sections.as_ref()?, pulse.as_mut()?, &members);
+    let mut ran_out = false;
     let mut tell = |number: usize, event: &Event| {
         progress.on(number, event);
+        // The launcher runs in the first one.
+        ran_out |= number == 0 && matches!(event, Event::MemoryRanOut(_));
         if let Event::Passed { number } = event {
             // Nobody waits for it any more.
             let _ = was_passed.send(*number);
@@ -111,7 +114,7 @@ fn execute(args: &MpirunArgs) -> Result<u8> {
     };
     let end = together::run(&team, streams, &around, &orders, &mut tell, &mut watch);
     progress.finish();
-    let code = code_of_end(&end, &members, sections.as_ref());
+    let code = code_of_end(&end, &members, sections.as_ref(), ran_out);
     drop((around, sections));
     if let Err(error) = folder.remove() {
         output::say(&format!("bulkhead: removing the folder of what was made: {error}"));
@@ -155,8 +158,8 @@ fn code_when_asked(how: ProgramEnd, number: i32, code: u8) -> u8 {
 }
 
 /// The launcher's own code, unless a rank never came to its channel.
-fn code_of_end(end: &End, members: &[PartitionSpec], sections: Option<&Sections>) -> u8 {
-    let code = members.first().map_or(OWN_FAILURE, |first| code_of(&end.outcome, &first.name));
+fn code_of_end(end: &End, members: &[PartitionSpec], sections: Option<&Sections>, ran_out: bool) -> u8 {
+    let code = members.first().map_or(OWN_FAILURE, |first| code_of(&end.outcome, &first.name, ran_out));
     let Outcome::Ended(how) = &end.outcome else { return code };
     if let Some(number) = end.asked {
         return code_when_asked(*how, number, code);

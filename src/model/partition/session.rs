@@ -4,10 +4,11 @@
 //! ```text
 //!   host                                guest
 //!    │ ──────────── Open ───────────────►│   a program, a connection, or a look
-//!    │ ◄────────── Started ──────────────│   or Refused, which is the end
+//!    │ ◄────────── Started ──────────────│   or Refused, which is the end; a connection's input may be sent before
 //!    │ ◄══════ data, Credit, End ═══════►│   at most WINDOW_BYTES of a stream are on their way
 //!    │ ──── Signal, Resize, Close ──────►│   Close: nobody wants it any more
 //!    │ ◄────────── Passed ───────────────│   for each signal
+//!    │ ◄─────── MemoryRanOut ────────────│   if a process was killed for want of memory while its program ran
 //!    │ ◄─────────── Ended ───────────────│   after the last byte; the number is not used again
 //!
 //!   packet:  0         4      5        9         9 + length
@@ -19,7 +20,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use super::program::{TerminalSize, UserIds, Word};
-use super::wire::{ProgramEnd, Stream};
+use super::wire::{ProgramEnd, Stream, Victim};
 
 /// Bytes of a stream that may be on their way: sent, and not yet granted anew by [`SessionWord::Credit`].
 pub const WINDOW_BYTES: usize = 64 * 1024;
@@ -117,6 +118,11 @@ pub enum SessionWord {
     },
     /// Nobody wants it any more: end what it runs.
     Close,
+    /// The kernel killed processes for want of memory while its program ran.
+    MemoryRanOut {
+        /// The largest of them.
+        victim: Victim,
+    },
     /// All of it has ended.
     Ended {
         /// How.

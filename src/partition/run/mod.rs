@@ -38,6 +38,7 @@ pub use inbox::is_ending;
 pub use launch::run;
 pub use lookup::{Found, program as find_program};
 pub use sections::check_file;
+pub use talk::REACTION;
 pub use tools::all_there;
 pub use unattended::{Unattended, can_be_left_alone, unattended};
 pub use view::{named_by_path, shown_unasked};

@@ -25,7 +25,7 @@ use crate::platforms::link::{Decoder, LinkError, decode, encode};
 /// How long a guest may take for a small thing once it runs: taking a message, starting the program, bytes it announced.
 pub const PATIENCE: Duration = Duration::from_secs(20);
 /// How long a guest may take to pass a signal on before the next one ends it.
-const REACTION: Duration = Duration::from_secs(1);
+pub const REACTION: Duration = Duration::from_secs(1);
 /// Longest time nothing is looked at.
 const SLICE: Duration = Duration::from_secs(1);
 /// Bytes read from the link at once.

@@ -2,7 +2,9 @@
 //!
 //! ```text
 //!  input ──► as many bytes as were granted ──► socket ──► output, error: a thread each, which grants what it has written
+//!  orders ─► a signal that should end it was not passed on for a second? ── yes, and another one came ─► given up
 //! ```
+//! A connection's input is read before anybody has taken it: who cuts it off meanwhile waits for nobody.
 
 use std::fs::File;
 use std::io::{self, ErrorKind, Read, Write};
@@ -10,20 +12,25 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
 use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
 
 use nix::poll::PollFlags;
 use nix::sys::socket::{Shutdown, shutdown};
 
 use crate::model::partition::session::{Ask, Content, SessionWord, Unpacker, WINDOW_BYTES, pack};
-use crate::model::partition::{LONGEST_TEXT, ProgramEnd, Stream};
-use crate::partition::run::{Event, Failed, Order, Orders, Streams};
+use crate::model::partition::{LONGEST_TEXT, ProgramEnd, Stream, Victim};
+use crate::partition::run::{Event, Failed, Order, Orders, REACTION, Streams, is_ending};
 use crate::platforms::console::harmless;
+use crate::platforms::host;
 use crate::platforms::link::stream::wait;
 
 /// Bytes carried at once.
 const CHUNK_BYTES: usize = 16 * 1024;
+
+/// How long a guest may take to begin a program on an idle host.
+const BEGINS_WITHIN: Duration = Duration::from_secs(60);
 
 /// What our streams are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,7 +41,8 @@ pub enum Kind {
     Connection,
 }
 
-/// Runs a session until it has ended.
+/// Runs a session until it has ended. A connection may wait for long until somebody takes it; what else does not begin
+/// in time has failed.
 ///
 /// # Errors
 /// Why there is no end of a program.
@@ -46,55 +54,119 @@ pub fn converse(
     orders: Orders,
     tell: &mut dyn FnMut(Event),
 ) -> Result<ProgramEnd, Failed> {
+    let within = (kind == Kind::Program).then(|| BEGINS_WITHIN.mul_f64(host::crowding()));
+    converse_within(socket, ask, (kind, within), streams, orders, tell)
+}
+
+fn converse_within(
+    socket: UnixStream,
+    ask: Ask,
+    (kind, within): (Kind, Option<Duration>),
+    streams: Streams,
+    orders: Orders,
+    tell: &mut dyn FnMut(Event),
+) -> Result<ProgramEnd, Failed> {
     let failed = |error: io::Error| Failed::own(format!("the session: {error}"));
-    let mut from = socket.try_clone().map_err(failed)?;
-    let line =
-        Arc::new(Line { socket: Mutex::new(socket), granted: Mutex::default(), changed: Condvar::new() });
+    let from = socket.try_clone().map_err(failed)?;
+    let line = Arc::new(Line::new(socket));
     line.word(SessionWord::Open { ask }).map_err(Failed::own)?;
-    let theirs = Arc::clone(&line);
-    thread::Builder::new().name("orders".to_owned()).spawn(move || theirs.give(&orders)).map_err(failed)?;
+    line.obey(orders).map_err(failed)?;
     let mut outputs = [
         Output::start(Stream::Output, kind, streams.output, &line).map_err(failed)?,
         Output::start(Stream::Error, kind, streams.error, &line).map_err(failed)?,
     ];
+    let mut incoming = Incoming::new(from, within);
     let mut input = Some(streams.input);
-    let (mut unpacker, mut chunk) = (Unpacker::default(), vec![0; 2 * CHUNK_BYTES]);
-    let outcome = 'session: loop {
-        match from.read(&mut chunk) {
-            Ok(count @ 1..) => unpacker.push(chunk.get(..count).unwrap_or_default()),
-            Err(error) if error.kind() == ErrorKind::Interrupted => continue,
-            Ok(_) | Err(_) => break Err(Failed::own("the partition has ended, or it was started again")),
-        }
-        loop {
-            let content = match unpacker.next_packet() {
-                Ok(None) => break,
-                Ok(Some(packet)) => packet.content,
-                Err(why) => break 'session Err(not_believed(&why)),
-            };
-            match content {
-                Content::Word(SessionWord::Started) => {
-                    let Some(input) = input.take() else {
-                        break 'session Err(not_believed("it started twice"));
-                    };
-                    let line = Arc::clone(&line);
-                    let feed = move || line.feed(input, kind);
-                    thread::Builder::new().name("input".to_owned()).spawn(feed).map_err(failed)?;
-                    tell(Event::Started);
-                }
-                Content::Word(SessionWord::Ended { how }) => break 'session Ok(how),
-                content => {
-                    if let Err(failed) = hear(content, &line, &mut outputs, tell) {
-                        break 'session Err(failed);
-                    }
+    let mut begin = || {
+        let Some(input) = input.take() else { return Ok(()) };
+        let line = Arc::clone(&line);
+        thread::Builder::new().name("input".to_owned()).spawn(move || line.feed(input, kind)).map(drop)
+    };
+    if kind == Kind::Connection {
+        begin().map_err(failed)?;
+    }
+    let outcome = loop {
+        match incoming.next() {
+            Ok(Content::Word(SessionWord::Started)) if incoming.has_begun => {
+                break Err(not_believed("it started twice"));
+            }
+            Ok(Content::Word(SessionWord::Started)) => {
+                incoming.begins().and_then(|()| begin()).map_err(failed)?;
+                tell(Event::Started);
+            }
+            Ok(Content::Word(SessionWord::Ended { how })) => break Ok(how),
+            Ok(content) => {
+                if let Err(failed) = hear(content, &line, &mut outputs, tell) {
+                    break Err(failed);
                 }
             }
+            Err(why) => break Err(line.given_up.get().cloned().unwrap_or(why)),
         }
     };
     line.grant(None);
-    for output in outputs {
-        output.finish();
+    // Of what is given up nothing is waited for: who should read it may be what stands still.
+    if line.given_up.get().is_none() {
+        outputs.into_iter().for_each(Output::finish);
     }
     outcome
+}
+
+/// What comes from the partition, in packets.
+struct Incoming {
+    from: UnixStream,
+    unpacker: Unpacker,
+    chunk: Vec<u8>,
+    has_begun: bool,
+    /// Until when it is to begin, and how long that was.
+    until: Option<(Instant, Duration)>,
+}
+
+impl Incoming {
+    fn new(from: UnixStream, within: Option<Duration>) -> Self {
+        let until = within.map(|within| (Instant::now() + within, within));
+        let chunk = vec![0; 2 * CHUNK_BYTES];
+        Self { from, unpacker: Unpacker::default(), chunk, has_begun: false, until }
+    }
+
+    fn begins(&mut self) -> io::Result<()> {
+        (self.has_begun, self.until) = (true, None);
+        self.from.set_read_timeout(None)
+    }
+
+    /// Waits for the next packet.
+    fn next(&mut self) -> Result<Content, Failed> {
+        loop {
+            match self.unpacker.next_packet() {
+                Ok(Some(packet)) => return Ok(packet.content),
+                Ok(None) => {}
+                Err(why) => return Err(not_believed(&why)),
+            }
+            if let Some((until, within)) = self.until {
+                let rest = until.saturating_duration_since(Instant::now());
+                if rest.is_zero() {
+                    return Err(Failed::own(format!(
+                        "the partition did not answer for {} s: it did not begin what it was asked for; bulkhead ps \
+                         shows whether it runs, bulkhead stop ends it",
+                        within.as_secs()
+                    )));
+                }
+                let set = self.from.set_read_timeout(Some(rest));
+                set.map_err(|error| Failed::own(format!("the session: {error}")))?;
+            }
+            match self.from.read(&mut self.chunk) {
+                Ok(count @ 1..) => self.unpacker.push(self.chunk.get(..count).unwrap_or_default()),
+                Err(error) if is_for_now(&error) => {}
+                Ok(_) | Err(_) => {
+                    return Err(Failed::own("the partition has ended, or it was started again"));
+                }
+            }
+        }
+    }
+}
+
+/// Whether reading may succeed later.
+fn is_for_now(error: &io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::Interrupted | ErrorKind::WouldBlock | ErrorKind::TimedOut)
 }
 
 fn hear(
@@ -118,7 +190,14 @@ fn hear(
             }
         }
         Content::Word(SessionWord::Credit { stream: Stream::Input, bytes }) => line.grant(Some(bytes)),
-        Content::Word(SessionWord::Passed { number }) => tell(Event::Passed { number }),
+        Content::Word(SessionWord::Passed { number }) => {
+            line.reacts();
+            tell(Event::Passed { number });
+        }
+        Content::Word(SessionWord::MemoryRanOut { victim }) => {
+            let name: String = victim.name.chars().take(LONGEST_TEXT).collect();
+            tell(Event::MemoryRanOut(Victim { name: harmless(name.as_bytes()), ..victim }));
+        }
         Content::Word(SessionWord::Refused { code, reason }) => {
             let reason: String = reason.chars().take(LONGEST_TEXT).collect();
             return Err(Failed::of(code.clamp(125, 127), harmless(reason.as_bytes())));
@@ -135,11 +214,17 @@ fn not_believed(why: &str) -> Failed {
     Failed::own(format!("the guest's init is not believed: {why}"))
 }
 
-/// The socket, and how much of the input may be sent.
+/// The socket, how much of the input may be sent, and whether the guest passes on what it is told to.
 struct Line {
-    socket: Mutex<UnixStream>,
+    socket: UnixStream,
+    /// Held by whoever writes to it.
+    writes: Mutex<()>,
     granted: Mutex<Granted>,
     changed: Condvar,
+    /// Since when a signal that should end the program was not passed on.
+    unanswered: Mutex<Option<Instant>>,
+    /// Why nothing more is waited for.
+    given_up: OnceLock<Failed>,
 }
 
 struct Granted {
@@ -154,11 +239,23 @@ impl Default for Granted {
 }
 
 impl Line {
+    fn new(socket: UnixStream) -> Self {
+        Self {
+            socket,
+            writes: Mutex::default(),
+            granted: Mutex::default(),
+            changed: Condvar::new(),
+            unanswered: Mutex::default(),
+            given_up: OnceLock::new(),
+        }
+    }
+
     fn send(&self, content: &Content) -> Result<(), String> {
         let bytes = pack(0, content)?;
-        let mut socket = self.socket.lock().unwrap_or_else(PoisonError::into_inner);
+        let writes = self.writes.lock().unwrap_or_else(PoisonError::into_inner);
         // Why it cannot be written is told by the reading side.
-        let _ = socket.write_all(&bytes);
+        let _ = (&self.socket).write_all(&bytes);
+        drop(writes);
         Ok(())
     }
 
@@ -222,15 +319,49 @@ impl Line {
         }
     }
 
-    /// Passes on what is ordered from outside.
-    fn give(&self, orders: &Orders) {
+    /// Begins to pass on what is ordered from outside, as long as it is worth it. Who hears the orders never waits for a
+    /// partition that takes no word.
+    fn obey(self: &Arc<Self>, orders: Orders) -> io::Result<()> {
+        let (to, words) = channel();
+        let (hears, says) = (Arc::clone(self), Arc::clone(self));
+        thread::Builder::new().name("words".to_owned()).spawn(move || {
+            while let Ok(word) = words.recv() {
+                let _ = says.word(word);
+            }
+        })?;
+        thread::Builder::new().name("orders".to_owned()).spawn(move || hears.give(&orders, &to)).map(drop)
+    }
+
+    fn give(&self, orders: &Orders, to: &Sender<SessionWord>) {
         while let Ok(order) = orders.recv() {
-            let _ = self.word(match order {
+            if is_ending(order) && self.does_not_react() {
+                return self.give_up();
+            }
+            // Nobody hears them any more after the end.
+            let _ = to.send(match order {
                 Order::Signal(number) => SessionWord::Signal { number },
                 Order::Resize(size) => SessionWord::Resize { size },
                 Order::Kill => SessionWord::Close,
             });
         }
+    }
+
+    /// Whether the guest had the time to pass a signal on and did not. Else it has it from now on.
+    fn does_not_react(&self) -> bool {
+        let mut unanswered = self.unanswered.lock().unwrap_or_else(PoisonError::into_inner);
+        unanswered.get_or_insert_with(Instant::now).elapsed() >= REACTION
+    }
+
+    fn reacts(&self) {
+        *self.unanswered.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+
+    fn give_up(&self) {
+        let why = "the partition did not answer: it did not pass a signal on for a second, and the next one ended this \
+                   command; the program there ends once the partition answers (bulkhead stop ends all of it)";
+        // It is the only one.
+        let _ = self.given_up.set(Failed::own(why));
+        let _ = self.socket.shutdown(std::net::Shutdown::Both);
     }
 }
 
@@ -300,3 +431,6 @@ fn write_on(
         let _ = line.word(SessionWord::Credit { stream, bytes });
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -105,16 +105,15 @@ fn join_networks(config: &GuestConfig, program: &GuestProgram) -> Result<(), Str
 }
 
 fn go_on(config: &GuestConfig, program: &GuestProgram, ports: Ports) -> Result<(), String> {
-    let sessions = program
-        .takes_sessions
-        .then(|| Sessions::new(open_port(SESSIONS_PORT)?, &program.program, own_addresses(config)))
-        .transpose()?;
+    // Before the program's tree covers the kernel's messages.
+    let starved = starved::Watch::begin();
+    let open_sessions =
+        || Sessions::new(open_port(SESSIONS_PORT)?, &program.program, own_addresses(config), starved.anew());
+    let sessions = program.takes_sessions.then(open_sessions).transpose()?;
     secrets::forget();
     if let Err(error) = nix::unistd::sethostname(&program.hostname) {
         say(&format!("host name {}: {error}", program.hostname));
     }
-    // Before the program's tree covers the kernel's messages.
-    let starved = starved::Watch::begin();
     let tree::Built { saved, served } = tree::build(program)?;
     sections::show(&program.sections, &program.program.user)?;
     secrets::show(&program.secrets, &program.program.user)?;

@@ -8,7 +8,9 @@
 
 use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom};
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use crate::model::partition::{LONGEST_TEXT, Victim};
@@ -27,28 +29,66 @@ const LOOK_EVERY: Duration = Duration::from_millis(10);
 pub struct Watch {
     before: u64,
     messages: Option<File>,
+    /// Since when the kernel's words of a killed process are waited for.
+    waits_since: Option<Instant>,
+}
+
+/// What is known of a killed process.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Killed {
+    /// There is none.
+    Nobody,
+    /// There is one, of which the kernel has not written yet.
+    NotWritten,
+    /// The largest that is known.
+    Largest(Victim),
 }
 
 impl Watch {
     /// Begins. Without the kernel's messages it is still known that something was killed.
     pub fn begin() -> Self {
-        let open = || File::options().read(true).custom_flags(nix::libc::O_NONBLOCK).open("/dev/kmsg");
-        let messages = open().and_then(|mut file| file.seek(SeekFrom::End(0)).map(|_| file));
-        Self { before: killed(), messages: messages.ok() }
+        Self::of(Path::new("/dev/kmsg"))
     }
 
-    /// Who was killed for want of memory; none when nobody was.
+    /// Another one from now on, also where the kernel's messages cannot be seen any more.
+    pub fn anew(&self) -> Self {
+        let number = self.messages.as_ref().map(AsRawFd::as_raw_fd);
+        number.map_or_else(
+            || Self { before: killed(), messages: None, waits_since: None },
+            |number| Self::of(Path::new(&format!("/proc/self/fd/{number}"))),
+        )
+    }
+
+    fn of(messages: &Path) -> Self {
+        let open = || File::options().read(true).custom_flags(nix::libc::O_NONBLOCK).open(messages);
+        let messages = open().and_then(|mut file| file.seek(SeekFrom::End(0)).map(|_| file));
+        Self { before: killed(), messages: messages.ok(), waits_since: None }
+    }
+
+    /// Who was killed for want of memory; none when nobody was. It may take a moment.
     pub fn victim(&mut self) -> Option<Victim> {
+        loop {
+            match self.look() {
+                Killed::Nobody => return None,
+                Killed::NotWritten => std::thread::sleep(LOOK_EVERY),
+                Killed::Largest(victim) => return Some(victim),
+            }
+        }
+    }
+
+    /// The same without waiting.
+    pub fn look(&mut self) -> Killed {
         if killed() <= self.before {
-            return None;
+            return Killed::Nobody;
         }
-        let until = Instant::now() + WRITTEN_WITHIN;
-        let mut largest = None;
-        while largest.is_none() && Instant::now() < until {
-            largest = self.largest();
-            std::thread::sleep(LOOK_EVERY);
+        let since = *self.waits_since.get_or_insert_with(Instant::now);
+        if let Some(victim) = self.largest() {
+            return Killed::Largest(victim);
         }
-        Some(largest.unwrap_or(Victim { name: String::new(), memory: Bytes::from_bytes(0) }))
+        if self.messages.is_some() && since.elapsed() < WRITTEN_WITHIN {
+            return Killed::NotWritten;
+        }
+        Killed::Largest(Victim { name: String::new(), memory: Bytes::from_bytes(0) })
     }
 
     fn largest(&mut self) -> Option<Victim> {

@@ -2,11 +2,12 @@
 //!
 //! ```text
 //!  port ══ packets ══► Sessions ─┬─ One: program ── pipes or terminal      (one.rs)
-//!                                ├─ One: connection ── socket
+//!                                ├─ One: connection ── socket             (one.rs, dial.rs: until it is taken)
 //!                                └─ a look, answered at once               (look.rs)
 //! ```
 //! No stream holds up another one: what a session may have on its way is limited, so the port is always read.
 
+mod dial;
 mod look;
 mod one;
 
@@ -20,12 +21,10 @@ use nix::unistd::Pid;
 
 use self::one::One;
 use super::super::init::{in_context, say};
+use super::starved::Watch;
 use crate::model::partition::session::{Ask, Content, MOST_SESSIONS, Packet, SessionWord, Unpacker, pack};
 use crate::model::partition::{Program, ProgramEnd, Stream};
 use crate::platforms::link::stream::{Heard, Sink, Source};
-
-/// How often sessions whose program has ended are looked at.
-const LOOK: Duration = Duration::from_millis(100);
 
 /// All sessions of a guest.
 pub struct Sessions<'a> {
@@ -35,14 +34,20 @@ pub struct Sessions<'a> {
     sink: Sink,
     unpacker: Unpacker,
     all: BTreeMap<u32, One>,
+    starved: Watch,
 }
 
 /// What a session has to tell the host.
 type Words = Vec<Content>;
 
 impl<'a> Sessions<'a> {
-    /// Over `port`, beside `program`, in a guest with these addresses.
-    pub fn new(port: OwnedFd, program: &'a Program, addresses: Vec<Ipv4Addr>) -> Result<Self, String> {
+    /// Over `port`, beside `program`, in a guest with these addresses whose memory is watched.
+    pub fn new(
+        port: OwnedFd,
+        program: &'a Program,
+        addresses: Vec<Ipv4Addr>,
+        starved: Watch,
+    ) -> Result<Self, String> {
         let failed = || in_context("the port of sessions");
         let read = port.try_clone().map_err(in_context("the port of sessions"))?;
         Ok(Self {
@@ -52,6 +57,7 @@ impl<'a> Sessions<'a> {
             sink: Sink::new(port).map_err(failed())?,
             unpacker: Unpacker::default(),
             all: BTreeMap::new(),
+            starved,
         })
     }
 
@@ -67,7 +73,7 @@ impl<'a> Sessions<'a> {
 
     /// When to look again although nothing happens.
     pub fn patience(&self) -> Option<Duration> {
-        self.all.values().any(One::has_ended).then_some(LOOK)
+        self.all.values().filter_map(One::patience).min()
     }
 
     /// A child has ended.
@@ -107,7 +113,9 @@ impl<'a> Sessions<'a> {
             (Content::Word(SessionWord::Open { ask }), None) => {
                 match self.open(&ask, is_running) {
                     Ok(Opened::Begun(one)) => {
-                        words.push(Content::Word(SessionWord::Started));
+                        if one.has_begun() {
+                            words.push(Content::Word(SessionWord::Started));
+                        }
                         self.all.insert(number, *one);
                     }
                     Ok(Opened::Answered(yes)) => {
@@ -149,10 +157,11 @@ impl<'a> Sessions<'a> {
         }
         match ask {
             Ask::Look(look) => Ok(Opened::Answered(look::is_so(look))),
-            Ask::Connect(port) => {
-                One::connect(*port, &self.addresses).map(|one| Opened::Begun(Box::new(one)))
+            Ask::Connect(port) => Ok(Opened::Begun(Box::new(One::connect(*port, &self.addresses)))),
+            Ask::Run(further) => {
+                let starved = self.starved.anew();
+                One::run(self.program, further, starved).map(|one| Opened::Begun(Box::new(one)))
             }
-            Ask::Run(further) => One::run(self.program, further).map(|one| Opened::Begun(Box::new(one))),
         }
     }
 
@@ -169,3 +178,6 @@ enum Opened {
     Begun(Box<One>),
     Answered(bool),
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,6 +1,6 @@
 //! One session: bytes between the port and a program's pipes, its terminal, or a socket, never more than was granted.
 
-use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpStream};
+use std::net::{Ipv4Addr, Shutdown, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
@@ -14,19 +14,23 @@ use super::super::inward::END_OF_INPUT;
 use super::super::outward::AFTER_THE_END;
 use super::super::pty;
 use super::super::start::{OurEnds, start, streams};
+use super::super::starved::{Killed, Watch};
 use super::Words;
+use super::dial::{Dial, Dialled};
 use crate::model::partition::session::{Content, Further, SessionWord, WINDOW_BYTES};
 use crate::model::partition::{Program, ProgramEnd, Stream};
 
 /// Bytes carried at once.
 const CHUNK_BYTES: usize = 16 * 1024;
-/// How long the program may take to take a connection.
-const CONNECTS_WITHIN: Duration = Duration::from_millis(200);
+/// How often one whose program has ended is looked at.
+const LOOK: Duration = Duration::from_millis(100);
 
 /// What a session runs.
 enum Kind {
     Program(Pid),
     Terminal(Pid, OwnedFd),
+    /// One that nobody has taken yet.
+    Dial(Dial),
     Connection(TcpStream),
 }
 
@@ -38,6 +42,8 @@ pub struct One {
     ends: bool,
     outs: [Out; 2],
     ended: Option<(ProgramEnd, Instant)>,
+    /// Of a program.
+    starved: Option<Watch>,
     /// The other end of a connection has cut it off.
     is_reset: bool,
 }
@@ -51,8 +57,8 @@ struct Out {
 }
 
 impl One {
-    /// Starts a program beside `own`.
-    pub fn run(own: &Program, further: &Further) -> Result<Self, (u8, String)> {
+    /// Starts a program beside `own`, and `starved` says afterwards whether memory ran out meanwhile.
+    pub fn run(own: &Program, further: &Further, starved: Watch) -> Result<Self, (u8, String)> {
         let mut program = own.clone();
         program.argv.clone_from(&further.argv);
         program.terminal = further.terminal;
@@ -65,45 +71,45 @@ impl One {
         let failed = |reason: String| (125, reason);
         let (ours, theirs) = streams(&program).map_err(failed)?;
         let pid = start(&program, theirs).map_err(|refusal| (refusal.code, refusal.reason))?;
-        match ours {
+        let one = match ours {
             OurEnds::Pipes { input, output, error } => {
-                Ok(Self::new(Kind::Program(pid), input, [Some(output), Some(error)]))
+                Self::new(Kind::Program(pid), Some(input), [Some(output), Some(error)])
             }
             OurEnds::Terminal(terminal) => {
                 let copy = || terminal.master.try_clone().map_err(|error| failed(error.to_string()));
-                Ok(Self::new(Kind::Terminal(pid, copy()?), copy()?, [Some(copy()?), None]))
+                Self::new(Kind::Terminal(pid, copy()?), Some(copy()?), [Some(copy()?), None])
             }
-        }
+        };
+        Ok(Self { starved: Some(starved), ..one })
     }
 
-    /// Connects to a port of the program: on its loopback, else at one of its networks' addresses.
-    pub fn connect(port: u16, own: &[Ipv4Addr]) -> Result<Self, (u8, String)> {
-        let failed = |error: std::io::Error| (125, format!("port {port} in the partition: {error}"));
-        let mut last = None;
-        for address in std::iter::once(Ipv4Addr::LOCALHOST).chain(own.iter().copied()) {
-            match TcpStream::connect_timeout(&SocketAddr::from((address, port)), CONNECTS_WITHIN) {
-                Ok(stream) => {
-                    stream.set_nonblocking(true).map_err(failed)?;
-                    let copy = || stream.try_clone().map(OwnedFd::from).map_err(failed);
-                    let (to, from) = (copy()?, copy()?);
-                    return Ok(Self::new(Kind::Connection(stream), to, [Some(from), None]));
-                }
-                Err(error) => last = Some(error),
-            }
-        }
-        Err(failed(last.unwrap_or_else(|| std::io::Error::other("there is no address"))))
+    /// Begins to connect to a port of the program, in a guest whose cards have these addresses.
+    pub fn connect(port: u16, own: &[Ipv4Addr]) -> Self {
+        Self::new(Kind::Dial(Dial::new(port, own)), None, [None, None])
     }
 
-    fn new(kind: Kind, to: OwnedFd, outs: [Option<OwnedFd>; 2]) -> Self {
+    /// Somebody has taken it.
+    fn reach(&mut self, stream: TcpStream) -> std::io::Result<()> {
+        let (to, from) = (stream.try_clone()?.into(), stream.try_clone()?.into());
+        self.to = Some(to);
+        if let Some(out) = self.outs.iter_mut().find(|out| out.stream == Stream::Output) {
+            (out.from, out.told) = (Some(from), false);
+        }
+        self.kind = Kind::Connection(stream);
+        Ok(())
+    }
+
+    fn new(kind: Kind, to: Option<OwnedFd>, outs: [Option<OwnedFd>; 2]) -> Self {
         let [output, error] = outs;
         let out = |stream, from| Out { stream, from, credit: WINDOW_BYTES, told: false };
         Self {
             kind,
-            to: Some(to),
+            to,
             waiting: Vec::new(),
             ends: false,
             outs: [out(Stream::Output, output), out(Stream::Error, error)],
             ended: None,
+            starved: None,
             is_reset: false,
         }
     }
@@ -115,11 +121,25 @@ impl One {
         to.map(|to| (to.as_fd(), PollFlags::POLLOUT))
             .into_iter()
             .chain(outs.map(|from| (from.as_fd(), PollFlags::POLLIN)))
+            .chain(self.dial().and_then(Dial::wanted))
     }
 
-    /// Whether its program has ended, though perhaps not its streams.
-    pub const fn has_ended(&self) -> bool {
-        self.ended.is_some()
+    /// When to look again although nothing happens: its program has ended, though perhaps not its streams; or nobody has
+    /// taken it yet.
+    pub fn patience(&self) -> Option<Duration> {
+        self.dial().map(Dial::patience).or_else(|| self.ended.map(|_| LOOK))
+    }
+
+    /// Whether it runs; a connection: whether somebody has taken it.
+    pub const fn has_begun(&self) -> bool {
+        self.dial().is_none()
+    }
+
+    const fn dial(&self) -> Option<&Dial> {
+        match &self.kind {
+            Kind::Dial(dial) => Some(dial),
+            Kind::Program(_) | Kind::Terminal(..) | Kind::Connection(_) => None,
+        }
     }
 
     /// A child has ended, perhaps this one.
@@ -133,7 +153,7 @@ impl One {
     const fn pid(&self) -> Option<Pid> {
         match self.kind {
             Kind::Program(pid) | Kind::Terminal(pid, _) => Some(pid),
-            Kind::Connection(_) => None,
+            Kind::Dial(_) | Kind::Connection(_) => None,
         }
     }
 
@@ -153,7 +173,7 @@ impl One {
 
     /// Takes bytes for its input; false when they are more than it had granted.
     pub fn take(&mut self, bytes: &[u8]) -> bool {
-        if self.to.is_none() {
+        if self.to.is_none() && self.has_begun() {
             return true;
         }
         self.waiting.extend_from_slice(bytes);
@@ -203,6 +223,18 @@ impl One {
 
     /// Carries what there is without waiting; true when nothing more will come of it.
     pub fn pump(&mut self, words: &mut Words) -> bool {
+        if let Kind::Dial(dial) = &mut self.kind {
+            let refused = match dial.turn() {
+                Dialled::Waits => return false,
+                Dialled::Reached(stream) => self.reach(stream).err().map(|error| error.to_string()),
+                Dialled::Refused(reason) => Some(reason),
+            };
+            if let Some(reason) = refused {
+                words.push(Content::Word(SessionWord::Refused { code: 125, reason }));
+                return true;
+            }
+            words.push(Content::Word(SessionWord::Started));
+        }
         self.feed(words);
         let ended = self.ended;
         for out in &mut self.outs {
@@ -219,6 +251,11 @@ impl One {
             (_, Some((how, _)), _) => how,
             _ => return false,
         };
+        match self.starved.as_mut().map_or(Killed::Nobody, Watch::look) {
+            Killed::Nobody => {}
+            Killed::NotWritten => return false,
+            Killed::Largest(victim) => words.push(Content::Word(SessionWord::MemoryRanOut { victim })),
+        }
         words.push(Content::Word(SessionWord::Ended { how }));
         true
     }
@@ -255,7 +292,7 @@ impl One {
                 Kind::Connection(socket) => {
                     let _ = socket.shutdown(Shutdown::Write);
                 }
-                Kind::Program(_) => {}
+                Kind::Program(_) | Kind::Dial(_) => {}
             }
             self.to = None;
         }
