@@ -68,6 +68,85 @@ after = ["db", "cache", "api"]
     assert_eq!(bench.left(), Vec::<String>::new());
 }
 
+/// As many as a quorum: none is ready before all have begun. Of a host's CPUs one is ours, so that one boots at a time.
+#[test]
+fn partitions_that_become_ready_together_come_up_on_one_cpu() {
+    if !guests_are_there() {
+        return;
+    }
+    let bench = Bench::real();
+    let shared = bench.path("shared");
+    std::fs::create_dir(&shared).expect("the test's own files");
+    let shown = shared.display();
+    let one = |name: &str| {
+        format!(
+            "[partition.{name}]\nprogram = [\"/bin/sh\", \"-c\", \"touch {shown}/{name}; exec sleep 1000\"]\nrw = [\"{shown}\"]\n\
+             ready = {{ command = [\"test\", \"-e\", \"{shown}/a\", \"-a\", \"-e\", \"{shown}/b\"], within_s = 120 }}\n"
+        )
+    };
+    let file = bench.file("plant.toml", &format!("{}{}", one("a"), one("b")));
+    let told = std::thread::scope(|scope| {
+        let on_one_cpu = || {
+            use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
+            let own = sched_getaffinity(nix::unistd::Pid::from_raw(0)).expect("ours");
+            let first = (0..CpuSet::count()).find(|cpu| own.is_set(*cpu) == Ok(true)).expect("a CPU");
+            let mut one = CpuSet::new();
+            one.set(first).expect("a CPU");
+            sched_setaffinity(nix::unistd::Pid::from_raw(0), &one).expect("one of ours");
+            bench.up(&file)
+        };
+        scope.spawn(on_one_cpu).join().expect("no panic")
+    });
+    assert_eq!(told.code, Some(0), "{told:?}");
+    assert_eq!(bench.phases(), "a running, b running");
+    assert_eq!(bench.call(&["down"]).code, Some(0));
+    assert_eq!(bench.left(), Vec::<String>::new());
+}
+
+/// db is ready when the test says so. It breaks, and comes again beside an `up` that adds who comes after it.
+#[test]
+fn who_comes_after_one_that_is_started_again_waits_until_that_is_ready() {
+    if !guests_are_there() {
+        return;
+    }
+    let bench = Bench::real();
+    let shared = bench.path("shared");
+    std::fs::create_dir(&shared).expect("the test's own files");
+    let ready = shared.join("ready");
+    std::fs::write(&ready, "").expect("the test's own files");
+    let text = format!(
+        "[partition.db]\nprogram = [\"/bin/sh\", \"-c\", \"echo begins; exec sleep 1000\"]\nrestart = \"always\"\n\
+         rw = [\"{}\"]\nready = {{ file = \"{}\", within_s = 240 }}\n",
+        shared.display(),
+        ready.display()
+    );
+    assert_eq!(bench.up(&bench.file("plant.toml", &text)).code, Some(0));
+    wait_for_log(&bench, "db", "begins\n");
+    let first = pid(&bench, "db");
+    std::fs::remove_file(&ready).expect("the test's own files");
+    let web = "[partition.web]\nprogram = [\"/bin/sleep\", \"1000\"]\nafter = [\"db\"]\n";
+    let file = bench.file("plant.toml", &format!("{text}{web}"));
+    set_kit::kill(first);
+    let until = Instant::now() + PATIENCE;
+    while bench.phases() == "db running" {
+        assert!(Instant::now() < until, "it does not see that it was killed");
+    }
+    let up = bench.begin(&["up", file.to_str().expect("plain")]);
+    wait_for_log(&bench, "db", "begins\nbegins\n");
+    // It runs and is not ready. Who waits for it only until it runs, or not at all, is there now or soon.
+    std::thread::sleep(Duration::from_secs(1));
+    assert_eq!(bench.phases(), "db starting, web missing");
+    std::fs::write(&ready, "").expect("the test's own files");
+    let told = set_kit::said(&up.wait_with_output().expect("it ends"));
+    assert_eq!(told.code, Some(0), "{told:?}");
+    let order: Vec<usize> =
+        ["db: left", "db: runs", "web: runs"].map(|text| told.err.find(text).expect(text)).into();
+    assert!(order.is_sorted(), "{}", told.err);
+    assert_eq!(bench.phases(), "db running, web running");
+    assert_eq!(bench.call(&["down"]).code, Some(0));
+    assert_eq!(bench.left(), Vec::<String>::new());
+}
+
 #[test]
 fn what_is_not_ready_in_time_has_failed_and_says_why() {
     if !guests_are_there() {

@@ -19,6 +19,7 @@ pub mod images;
 pub mod keeper;
 pub mod logs;
 pub mod one;
+mod part;
 mod process;
 mod ready;
 pub mod resolve;

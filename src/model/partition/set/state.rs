@@ -151,6 +151,9 @@ pub struct KeptState {
     pub engine: Option<String>,
     /// What it was really given.
     pub given: Option<Given>,
+    /// Whether its guest has booted and its program runs, ready or not.
+    #[serde(default)]
+    pub booted: bool,
     /// How often it was started again.
     pub restarts: u32,
     /// How often without a good run between.
