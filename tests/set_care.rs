@@ -3,7 +3,7 @@
 
 mod set_kit;
 
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use bulkhead::model::partition::set::Phase;
@@ -143,6 +143,47 @@ fn who_comes_after_one_that_is_started_again_waits_until_that_is_ready() {
         ["db: left", "db: runs", "web: runs"].map(|text| told.err.find(text).expect(text)).into();
     assert!(order.is_sorted(), "{}", told.err);
     assert_eq!(bench.phases(), "db running, web running");
+    assert_eq!(bench.call(&["down"]).code, Some(0));
+    assert_eq!(bench.left(), Vec::<String>::new());
+}
+
+/// Calls with a limit of open files, as `ulimit -n` sets it.
+fn limited(bench: &Bench, limit: u32, words: &[&str]) -> set_kit::Said {
+    let call = bench.command(words);
+    let mut shell = Command::new("/bin/sh");
+    shell.args(["-c", &format!("ulimit -n {limit} && exec \"$0\" \"$@\"")]).arg(call.get_program());
+    shell.args(call.get_args()).envs(call.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    set_kit::said(&shell.stdin(Stdio::null()).output().expect("the shell runs"))
+}
+
+#[test]
+fn the_limits_of_who_calls_up_go_with_the_programs() {
+    if !guests_are_there() {
+        return;
+    }
+    let bench = Bench::real();
+    let text = "[partition.db]\nprogram = [\"/bin/sh\", \"-c\", \"ulimit -Sn; ulimit -Hn; exec sleep 1000\"]\n\
+                restart = \"always\"\n";
+    let file = bench.file("plant.toml", text);
+    let up = ["up", file.to_str().expect("plain")];
+    assert_eq!(limited(&bench, 777, &up).code, Some(0));
+    wait_for_log(&bench, "db", "777\n777\n");
+    // A further program has those of its own caller.
+    let told = limited(&bench, 666, &["exec", "--in", "db", "--", "sh", "-c", "ulimit -Sn; ulimit -Hn"]);
+    assert_eq!((told.code, told.out.as_str()), (Some(0), "666\n666\n"), "{told:?}");
+    // Its keeper starts it again with the same.
+    let first = pid(&bench, "db");
+    set_kit::kill(first);
+    wait_for_log(&bench, "db", "777\n777\n777\n777\n");
+    let second = pid(&bench, "db");
+    // Another limit alone is no reason to start it anew; when it is started anew, it has that.
+    let told = limited(&bench, 666, &up);
+    assert!(told.code == Some(0) && told.err.contains("nothing is missing"), "{told:?}");
+    assert_eq!(pid(&bench, "db"), second);
+    bench.file("plant.toml", &format!("{text}restart_limit = 7\n"));
+    let told = limited(&bench, 666, &up);
+    assert!(told.code == Some(0) && told.err.contains("it is another one in the file now"), "{told:?}");
+    wait_for_log(&bench, "db", "666\n666\n");
     assert_eq!(bench.call(&["down"]).code, Some(0));
     assert_eq!(bench.left(), Vec::<String>::new());
 }

@@ -17,10 +17,10 @@ use super::folder::{self, LockError, SetFolder, Work};
 use super::part::{self, At, Begun, Part, Seen, ended_well, failure};
 use super::resolve::{self, Kept};
 use super::{channels, images, process, root, status, watch};
-use crate::model::partition::SectionSpec;
 use crate::model::partition::set::{
     Charge, Fault, Faults, PartitionSet, Phase, SET_SCHEMA, SetRecord, Tools, Undertaking,
 };
+use crate::model::partition::{Limit, SectionSpec};
 use crate::partition::image::Around;
 use crate::partition::place;
 use crate::partition::run;
@@ -40,6 +40,8 @@ pub struct Wanted<'a> {
     pub file: &'a Path,
     /// With what its partitions are made.
     pub tools: &'a Tools,
+    /// Limits of who calls, which those of its programs have that are started now.
+    pub limits: &'a [Limit],
     /// Folder of all sets.
     pub state_root: &'a Path,
     /// This program.
@@ -106,6 +108,8 @@ pub fn up(wanted: &Wanted<'_>, cancel: &Cancel, tell: &mut dyn FnMut(Step)) -> R
     let kept = checked(wanted, &path, cancel, tell).map_err(|faults| {
         if cancel.is_cancelled() { UpError::Interrupted } else { UpError::Faults(faults) }
     })?;
+    let limited = |one: Kept| Kept { charge: one.charge.with_limits(wanted.limits), ..one };
+    let kept: Vec<Kept> = kept.into_iter().map(limited).collect();
     for one in &kept {
         if let Charge::Partition(charge) = &one.charge {
             for remark in place::remarks(&charge.spec.resources, &charge.spec.disks) {
@@ -228,7 +232,7 @@ fn compare(path: &Path, kept: Vec<Kept>, tell: &mut dyn FnMut(Step)) -> Vec<Part
     let look = |kept: Kept| {
         let folder = path.join(&kept.folder);
         let (phase, state) = status::phase(&folder);
-        let same = folder::read_charge(&folder).as_ref() == Some(&kept.charge);
+        let same = folder::read_charge(&folder).is_some_and(|there| there.is_same(&kept.charge));
         let ended_well = phase == Phase::Ended && state.as_ref().is_some_and(ended_well);
         let why = match phase {
             Phase::Missing => None,
