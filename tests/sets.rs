@@ -4,6 +4,7 @@ mod set_kit;
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use bulkhead::model::partition::set::Phase;
@@ -305,6 +306,34 @@ fn all_that_is_wrong_is_told_at_once_in_the_order_of_the_file() {
         }
         assert_eq!(bench.left(), Vec::<String>::new());
     }
+}
+
+#[test]
+fn logs_are_followed_through_restarts() {
+    let bench = Bench::pretending();
+    let text = "[partition.db]\nprogram = [\"/bin/sh\", \"-c\", \"echo begins; exec sleep 1000\"]\n";
+    assert_eq!(bench.up(&bench.file("plant.toml", text)).code, Some(0));
+    let mut follower =
+        bench.command(&["logs", "-f", "db"]).stdout(Stdio::piped()).spawn().expect("it starts");
+    let wait_for_lines = |count: usize| {
+        let until = Instant::now() + PATIENCE;
+        while bench.call(&["logs", "db"]).out.lines().count() < count {
+            assert!(Instant::now() < until, "{count} lines were wanted");
+            std::thread::sleep(Duration::from_millis(30));
+        }
+    };
+    for count in 1..=6 {
+        wait_for_lines(count);
+        let told = bench.call(&["restart", "db"]);
+        assert_eq!(told.code, Some(0), "{told:?}");
+        assert!(follower.try_wait().expect("our child").is_none(), "it ended with restart {count}");
+    }
+    wait_for_lines(7);
+    assert_eq!(bench.call(&["stop", "db"]).code, Some(0));
+    let told = said(&follower.wait_with_output().expect("it ends"));
+    assert_eq!((told.code, told.out.as_str()), (Some(0), "begins\n".repeat(7).as_str()));
+    assert_eq!(bench.call(&["down"]).code, Some(0));
+    assert_eq!(bench.left(), Vec::<String>::new());
 }
 
 #[test]
