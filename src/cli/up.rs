@@ -14,12 +14,13 @@ use indicatif::ProgressBar;
 use super::args::{SplitAt, UpArgs};
 use super::ending::{Ending, OrStop, Verdict};
 use super::{cache, emit, interrupt, output, ps};
-use crate::model::partition::set::{Fault, MAX_SET_BYTES, PartitionSet, ReadSet, SetErrors, Tools};
+use crate::model::partition::set::{Fault, FoundBy, MAX_SET_BYTES, PartitionSet, ReadSet, SetErrors, Tools};
 use crate::model::units::Nanos;
 use crate::partition::place::HostTopology;
+use crate::partition::set::judge::faults_here;
 use crate::partition::set::root::state_root;
 use crate::partition::set::split::over_nodes;
-use crate::partition::set::up::{Step, UpError, Wanted, faults_here, shown, up};
+use crate::partition::set::up::{Step, UpError, Wanted, shown, up};
 use crate::platforms::limits;
 
 /// Brings a set up, shows how far it is, prints what runs.
@@ -81,7 +82,7 @@ fn checked(args: &UpArgs, text: &str) -> anyhow::Result<PartitionSet> {
     let mut read = ReadSet::of(text, &stem(&args.file));
     if let (None, Some(set)) = (read.faultless(), &read.set) {
         let faults = faults_here(set, &tools(args, set), &state_root().join(&set.name));
-        read.add(faults, text);
+        read.add(faults, FoundBy::Host, text);
     }
     read.finish().map_err(|errors| anyhow!(errors.in_file(&args.file)))
 }

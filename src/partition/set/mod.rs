@@ -16,6 +16,7 @@ pub mod down;
 pub mod find;
 pub mod folder;
 pub mod images;
+pub mod judge;
 pub mod keeper;
 pub mod logs;
 pub mod one;

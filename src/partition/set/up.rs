@@ -15,13 +15,12 @@ use std::time::Duration;
 use super::down::{self, Gone, Manner};
 use super::folder::{self, LockError, SetFolder, Work};
 use super::part::{self, At, Begun, Part, Seen, ended_well, failure};
-use super::resolve::{self, Kept};
-use super::{channels, images, process, root, status, watch};
+use super::resolve::Kept;
+use super::{channels, judge, process, root, status, watch};
 use crate::model::partition::set::{
-    Charge, Fault, Faults, PartitionSet, Phase, SET_SCHEMA, SetRecord, Tools, Undertaking,
+    Charge, Fault, PartitionSet, Phase, SET_SCHEMA, SetRecord, Tools, Undertaking,
 };
 use crate::model::partition::{Limit, SectionSpec};
-use crate::partition::image::Around;
 use crate::partition::place;
 use crate::partition::run;
 use crate::platforms::Cancel;
@@ -105,7 +104,10 @@ pub enum UpError {
 /// Why it is not; nothing that this call started runs then.
 pub fn up(wanted: &Wanted<'_>, cancel: &Cancel, tell: &mut dyn FnMut(Step)) -> Result<(), UpError> {
     let path = wanted.state_root.join(&wanted.set.name);
-    let kept = checked(wanted, &path, cancel, tell).map_err(|faults| {
+    let prepares = &mut |text: &str| tell(Step::Prepares(text.to_owned()));
+    let is_wanted = || !cancel.is_cancelled();
+    let checked = judge::checked(wanted.set, wanted.tools, &path, &is_wanted, prepares);
+    let kept = checked.map_err(|faults| {
         if cancel.is_cancelled() { UpError::Interrupted } else { UpError::Faults(faults) }
     })?;
     let limited = |one: Kept| Kept { charge: one.charge.with_limits(wanted.limits), ..one };
@@ -133,59 +135,6 @@ pub fn up(wanted: &Wanted<'_>, cancel: &Cancel, tell: &mut dyn FnMut(Step)) -> R
     undoer.goodbye();
     let _ = fs::remove_dir(wanted.state_root);
     outcome
-}
-
-/// What is to be kept, if this host can hold it; all that is wrong otherwise.
-fn checked(
-    wanted: &Wanted<'_>,
-    folder: &Path,
-    cancel: &Cancel,
-    tell: &mut dyn FnMut(Step),
-) -> Result<Vec<Kept>, Vec<Fault>> {
-    let mut faults = Faults::default();
-    let mut around = Around {
-        cache: &wanted.tools.cache,
-        is_wanted: &|| !cancel.is_cancelled(),
-        tell: &mut |text| tell(Step::Prepares(text.to_owned())),
-    };
-    let images = images::of(wanted.set, &mut around, &mut faults);
-    let (kept, here) = judged(wanted.set, wanted.tools, folder, &images);
-    let mut all = Vec::from(faults);
-    all.extend(here);
-    if all.is_empty() { Ok(kept) } else { Err(all) }
-}
-
-/// What this host says against a set, without its images, which cost time: for one whose file is wrong already.
-pub fn faults_here(set: &PartitionSet, tools: &Tools, folder: &Path) -> Vec<Fault> {
-    judged(set, tools, folder, &images::Images::new()).1
-}
-
-/// What can be kept of a set, and what this host says against the rest.
-fn judged(
-    set: &PartitionSet,
-    tools: &Tools,
-    folder: &Path,
-    images: &images::Images,
-) -> (Vec<Kept>, Vec<Fault>) {
-    let mut faults = Faults::default();
-    let kept = resolve::kept(set, tools, folder, images, &mut faults);
-    let own = set.check();
-    let mut all = set.check_on(&resolve::host_size());
-    for one in &kept {
-        if let Charge::Partition(charge) = &one.charge {
-            let path = ["partition", charge.spec.name.as_str()];
-            let fault = |failed: run::Failed| Fault::new(&path, failed.reason);
-            // Where the file's own numbers are wrong, this would say so once more.
-            if !own.iter().any(|fault| fault.path.starts_with(&path.map(str::to_owned))) {
-                all.extend(
-                    place::possible(&charge.spec.resources).err().map(|problem| Fault::new(&path, problem)),
-                );
-            }
-            all.extend(run::faults(&charge.spec).into_iter().map(fault));
-        }
-    }
-    all.extend(Vec::from(faults));
-    (kept, all)
 }
 
 fn work(
