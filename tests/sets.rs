@@ -349,6 +349,41 @@ fn all_that_is_wrong_is_told_at_once_in_the_order_of_the_file() {
 }
 
 #[test]
+fn a_port_that_somebody_else_has_is_told_before_anything_is_started() {
+    let bench = Bench::pretending();
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = taken.local_addr().expect("a port").port();
+    let text = format!(
+        "[partition.db]\nprogram = [\"/bin/sleep\", \"1000\"]\n[partition.web]\nprogram = [\"/bin/sleep\", \"1000\"]\n\
+         after = [\"db\"]\nports = [\"{port}:80\"]\n"
+    );
+    let file = bench.file("plant.toml", &text);
+    let told = bench.up(&file);
+    assert_eq!(told.code, Some(2), "{told:?}");
+    let wanted = format!(
+        "line 7: partition.web.ports: port 127.0.0.1:{port}:80: 127.0.0.1:{port} cannot be listened at"
+    );
+    assert!(told.err.contains(&wanted) && !told.err.contains("db: "), "{}", told.err);
+    assert_eq!(bench.left(), Vec::<String>::new());
+
+    // What the set itself has, it may have again.
+    drop(taken);
+    assert_eq!(bench.up(&file).code, Some(0));
+    let db = bench.wait_for("db", Phase::Running).pid;
+    bench.file("plant.toml", &text.replace("\nafter", "\nnice = 3\nafter"));
+    let told = bench.up(&file);
+    assert!(told.code == Some(0) && told.err.contains("web: ended, because it is another one"), "{told:?}");
+    // Another one may not.
+    let other = bench.file("other.toml", &text);
+    let told = bench.up(&other);
+    assert!(told.code == Some(2) && told.err.contains(&wanted), "{told:?}");
+    assert_eq!(bench.phases(), "db running, web running");
+    assert_eq!(bench.wait_for("db", Phase::Running).pid, db);
+    assert_eq!(bench.call(&["down"]).code, Some(0));
+    assert_eq!(bench.left(), Vec::<String>::new());
+}
+
+#[test]
 fn logs_are_followed_through_restarts() {
     let bench = Bench::pretending();
     let text = "[partition.db]\nprogram = [\"/bin/sh\", \"-c\", \"echo begins; exec sleep 1000\"]\n";

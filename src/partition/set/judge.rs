@@ -4,6 +4,7 @@
 use std::path::Path;
 
 use super::images::{self, Images};
+use super::ports;
 use super::resolve::{self, Kept};
 use crate::model::partition::ImageEntry;
 use crate::model::partition::set::{
@@ -73,7 +74,7 @@ fn judged(set: &PartitionSet, tools: &Tools, folder: &Path, images: &Images) -> 
         Charge::Switch(_) => None,
     }) {
         let Some(entry) = set.partitions.get(&charge.spec.name) else { continue };
-        let found = of_partition(entry, charge, &known);
+        let found = of_partition(entry, charge, folder, &known);
         all.extend(
             found.into_iter().filter(|fault| !known.iter().any(|told| fault.may_follow(told, FoundBy::Host))),
         );
@@ -90,7 +91,12 @@ fn unread(set: &PartitionSet, images: &Images) -> Vec<Fault> {
     missing.map(|(name, _)| Fault::new(&["partition", name, "image"], "")).collect()
 }
 
-fn of_partition(entry: &PartitionEntry, charge: &PartitionCharge, known: &[Fault]) -> Vec<Fault> {
+fn of_partition(
+    entry: &PartitionEntry,
+    charge: &PartitionCharge,
+    folder: &Path,
+    known: &[Fault],
+) -> Vec<Fault> {
     let name = charge.spec.name.as_str();
     let is_told = |fault: &Fault| {
         let ["partition", of, key] = fault.path.iter().map(String::as_str).collect::<Vec<_>>()[..] else {
@@ -102,6 +108,7 @@ fn of_partition(entry: &PartitionEntry, charge: &PartitionCharge, known: &[Fault
     let mut found: Vec<Fault> =
         if known.iter().any(is_told) { Vec::new() } else { resources(name, entry).into_iter().collect() };
     found.extend(run::obstacles(&charge.spec).into_iter().map(|obstacle| fault(name, entry, obstacle)));
+    found.extend(ports::faults(folder, charge));
     found
 }
 

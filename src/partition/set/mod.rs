@@ -21,6 +21,7 @@ pub mod keeper;
 pub mod logs;
 pub mod one;
 mod part;
+mod ports;
 mod process;
 mod ready;
 pub mod resolve;
