@@ -3,7 +3,7 @@
 
 mod set_kit;
 
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use bulkhead::model::partition::set::Phase;
@@ -64,6 +64,126 @@ after = ["db", "cache", "api"]
     assert_eq!(bench.phases(), "api running, cache running, db running, web running");
     let there = bench.call(&["exec", "--in", "db", "--", "test", "-e", "/tmp/up"]);
     assert_eq!(there.code, Some(0), "{there:?}");
+    assert_eq!(bench.call(&["down"]).code, Some(0));
+    assert_eq!(bench.left(), Vec::<String>::new());
+}
+
+/// As many as a quorum: none is ready before all have begun. Of a host's CPUs one is ours, so that one boots at a time.
+#[test]
+fn partitions_that_become_ready_together_come_up_on_one_cpu() {
+    if !guests_are_there() {
+        return;
+    }
+    let bench = Bench::real();
+    let shared = bench.path("shared");
+    std::fs::create_dir(&shared).expect("the test's own files");
+    let shown = shared.display();
+    let one = |name: &str| {
+        format!(
+            "[partition.{name}]\nprogram = [\"/bin/sh\", \"-c\", \"touch {shown}/{name}; exec sleep 1000\"]\nrw = [\"{shown}\"]\n\
+             ready = {{ command = [\"test\", \"-e\", \"{shown}/a\", \"-a\", \"-e\", \"{shown}/b\"], within_s = 120 }}\n"
+        )
+    };
+    let file = bench.file("plant.toml", &format!("{}{}", one("a"), one("b")));
+    let told = std::thread::scope(|scope| {
+        let on_one_cpu = || {
+            use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
+            let own = sched_getaffinity(nix::unistd::Pid::from_raw(0)).expect("ours");
+            let first = (0..CpuSet::count()).find(|cpu| own.is_set(*cpu) == Ok(true)).expect("a CPU");
+            let mut one = CpuSet::new();
+            one.set(first).expect("a CPU");
+            sched_setaffinity(nix::unistd::Pid::from_raw(0), &one).expect("one of ours");
+            bench.up(&file)
+        };
+        scope.spawn(on_one_cpu).join().expect("no panic")
+    });
+    assert_eq!(told.code, Some(0), "{told:?}");
+    assert_eq!(bench.phases(), "a running, b running");
+    assert_eq!(bench.call(&["down"]).code, Some(0));
+    assert_eq!(bench.left(), Vec::<String>::new());
+}
+
+/// db is ready when the test says so. It breaks, and comes again beside an `up` that adds who comes after it.
+#[test]
+fn who_comes_after_one_that_is_started_again_waits_until_that_is_ready() {
+    if !guests_are_there() {
+        return;
+    }
+    let bench = Bench::real();
+    let shared = bench.path("shared");
+    std::fs::create_dir(&shared).expect("the test's own files");
+    let ready = shared.join("ready");
+    std::fs::write(&ready, "").expect("the test's own files");
+    let text = format!(
+        "[partition.db]\nprogram = [\"/bin/sh\", \"-c\", \"echo begins; exec sleep 1000\"]\nrestart = \"always\"\n\
+         rw = [\"{}\"]\nready = {{ file = \"{}\", within_s = 240 }}\n",
+        shared.display(),
+        ready.display()
+    );
+    assert_eq!(bench.up(&bench.file("plant.toml", &text)).code, Some(0));
+    wait_for_log(&bench, "db", "begins\n");
+    let first = pid(&bench, "db");
+    std::fs::remove_file(&ready).expect("the test's own files");
+    let web = "[partition.web]\nprogram = [\"/bin/sleep\", \"1000\"]\nafter = [\"db\"]\n";
+    let file = bench.file("plant.toml", &format!("{text}{web}"));
+    set_kit::kill(first);
+    let until = Instant::now() + PATIENCE;
+    while bench.phases() == "db running" {
+        assert!(Instant::now() < until, "it does not see that it was killed");
+    }
+    let up = bench.begin(&["up", file.to_str().expect("plain")]);
+    wait_for_log(&bench, "db", "begins\nbegins\n");
+    // It runs and is not ready. Who waits for it only until it runs, or not at all, is there now or soon.
+    std::thread::sleep(Duration::from_secs(1));
+    assert_eq!(bench.phases(), "db starting, web missing");
+    std::fs::write(&ready, "").expect("the test's own files");
+    let told = set_kit::said(&up.wait_with_output().expect("it ends"));
+    assert_eq!(told.code, Some(0), "{told:?}");
+    let order: Vec<usize> =
+        ["db: left", "db: runs", "web: runs"].map(|text| told.err.find(text).expect(text)).into();
+    assert!(order.is_sorted(), "{}", told.err);
+    assert_eq!(bench.phases(), "db running, web running");
+    assert_eq!(bench.call(&["down"]).code, Some(0));
+    assert_eq!(bench.left(), Vec::<String>::new());
+}
+
+/// Calls with a limit of open files, as `ulimit -n` sets it.
+fn limited(bench: &Bench, limit: u32, words: &[&str]) -> set_kit::Said {
+    let call = bench.command(words);
+    let mut shell = Command::new("/bin/sh");
+    shell.args(["-c", &format!("ulimit -n {limit} && exec \"$0\" \"$@\"")]).arg(call.get_program());
+    shell.args(call.get_args()).envs(call.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    set_kit::said(&shell.stdin(Stdio::null()).output().expect("the shell runs"))
+}
+
+#[test]
+fn the_limits_of_who_calls_up_go_with_the_programs() {
+    if !guests_are_there() {
+        return;
+    }
+    let bench = Bench::real();
+    let text = "[partition.db]\nprogram = [\"/bin/sh\", \"-c\", \"ulimit -Sn; ulimit -Hn; exec sleep 1000\"]\n\
+                restart = \"always\"\n";
+    let file = bench.file("plant.toml", text);
+    let up = ["up", file.to_str().expect("plain")];
+    assert_eq!(limited(&bench, 777, &up).code, Some(0));
+    wait_for_log(&bench, "db", "777\n777\n");
+    // A further program has those of its own caller.
+    let told = limited(&bench, 666, &["exec", "--in", "db", "--", "sh", "-c", "ulimit -Sn; ulimit -Hn"]);
+    assert_eq!((told.code, told.out.as_str()), (Some(0), "666\n666\n"), "{told:?}");
+    // Its keeper starts it again with the same.
+    let first = pid(&bench, "db");
+    set_kit::kill(first);
+    wait_for_log(&bench, "db", "777\n777\n777\n777\n");
+    let second = pid(&bench, "db");
+    // Another limit alone is no reason to start it anew; when it is started anew, it has that.
+    let told = limited(&bench, 666, &up);
+    assert!(told.code == Some(0) && told.err.contains("nothing is missing"), "{told:?}");
+    assert_eq!(pid(&bench, "db"), second);
+    bench.file("plant.toml", &format!("{text}restart_limit = 7\n"));
+    let told = limited(&bench, 666, &up);
+    assert!(told.code == Some(0) && told.err.contains("it is another one in the file now"), "{told:?}");
+    wait_for_log(&bench, "db", "666\n666\n");
     assert_eq!(bench.call(&["down"]).code, Some(0));
     assert_eq!(bench.left(), Vec::<String>::new());
 }

@@ -30,7 +30,7 @@ pub fn run(args: &LogsArgs) -> Verdict {
     }
     loop {
         // Looked at before the logs: what it wrote until its end is in them then.
-        let goes_on = args.follow && !status::phase(&folder).0.is_final();
+        let goes_on = args.follow && status::goes_on(&folder);
         let [output, errors] = &mut logs;
         let wrote = write(output, &mut io::stdout().lock(), goes_on)
             .and_then(|some| Ok(write(errors, &mut io::stderr().lock(), goes_on)? | some))

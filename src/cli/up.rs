@@ -14,15 +14,19 @@ use indicatif::ProgressBar;
 use super::args::{SplitAt, UpArgs};
 use super::ending::{Ending, OrStop, Verdict};
 use super::{cache, emit, interrupt, output, ps};
-use crate::model::partition::set::{Fault, MAX_SET_BYTES, PartitionSet, ReadSet, SetErrors, Tools};
+use crate::model::partition::set::{Fault, FoundBy, MAX_SET_BYTES, PartitionSet, ReadSet, SetErrors, Tools};
 use crate::model::units::Nanos;
 use crate::partition::place::HostTopology;
+use crate::partition::set::judge::faults_here;
 use crate::partition::set::root::state_root;
 use crate::partition::set::split::over_nodes;
-use crate::partition::set::up::{Step, UpError, Wanted, faults_here, shown, up};
+use crate::partition::set::up::{Step, UpError, Wanted, shown, up};
+use crate::platforms::limits;
 
 /// Brings a set up, shows how far it is, prints what runs.
 pub fn run(args: &UpArgs) -> Verdict {
+    // They are the programs'. What is read and made for them here may be larger.
+    let limits = limits::taken();
     let text = read(&args.file).or_bad_input()?;
     let mut set = checked(args, &text).or_bad_input()?;
     if args.split == Some(SplitAt::Node) {
@@ -45,7 +49,8 @@ pub fn run(args: &UpArgs) -> Verdict {
     let root = state_root();
     let cancel =
         interrupt::token_saying("interrupted; ending what was started (again: at once)").or_lacking()?;
-    let wanted = Wanted { set: &set, file: &file, tools: &tools, state_root: &root, exe: &exe };
+    let wanted =
+        Wanted { set: &set, file: &file, tools: &tools, limits: &limits, state_root: &root, exe: &exe };
     let mut progress = Progress::new();
     let outcome = up(&wanted, &cancel, &mut |step| progress.on(step));
     progress.finish();
@@ -77,7 +82,7 @@ fn checked(args: &UpArgs, text: &str) -> anyhow::Result<PartitionSet> {
     let mut read = ReadSet::of(text, &stem(&args.file));
     if let (None, Some(set)) = (read.faultless(), &read.set) {
         let faults = faults_here(set, &tools(args, set), &state_root().join(&set.name));
-        read.add(faults, text);
+        read.add(faults, FoundBy::Host, text);
     }
     read.finish().map_err(|errors| anyhow!(errors.in_file(&args.file)))
 }

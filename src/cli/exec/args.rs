@@ -78,8 +78,8 @@ pub struct ExecArgs {
     /// The program and its arguments, byte for byte; with an image's program, its arguments
     #[arg(value_name = "PROGRAM", required_unless_present = "image", trailing_var_arg = true)]
     pub command: Vec<OsString>,
-    /// Run it in a partition of a set that is up, beside its own program, as that one's user with its files and variables (-t,
-    /// --env, --workdir and --user alone go with it)
+    /// Run it in a partition of a set that is up, beside its own program, as that one's user with its files and variables and this
+    /// shell's limits (-t, --env, --workdir and --user alone go with it)
     #[arg(long = "in", value_name = "[SET/]PARTITION",
           conflicts_with_all = ["ResourceArgs", "EngineArgs", "ToolArgs", "cold", "report", "files", "image", "bind", "volume", "save", "net", "port", "secret", "hostname", "disk", "ro", "rw",
                                 "env_all", "env_clear"])]

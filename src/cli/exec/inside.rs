@@ -17,6 +17,7 @@ use crate::partition::session::{Kind, connect, converse};
 use crate::partition::set::find;
 use crate::partition::set::resolve::DOOR;
 use crate::partition::set::root::state_root;
+use crate::platforms::limits;
 
 /// Runs it; its code is ours.
 pub fn run(args: &ExecArgs, name: &str) -> Result<u8> {
@@ -71,5 +72,6 @@ fn further(args: &ExecArgs) -> Result<Further> {
         workdir: given.workdir.clone(),
         user: given.user.as_deref().map(|name| spec::user(Some(name))).transpose()?,
         terminal: args.terminal.then(terminal::size),
+        limits: limits::taken(),
     })
 }

@@ -16,6 +16,15 @@ pub struct PortSpec {
     pub inside: u16,
 }
 
+impl PortSpec {
+    /// Whether both cannot be listened at.
+    pub fn clashes(&self, other: &Self) -> bool {
+        let (own, other) = (self.host, other.host);
+        let any = own.ip().is_unspecified() || other.ip().is_unspecified();
+        own.port() == other.port() && (any || own.ip() == other.ip())
+    }
+}
+
 impl FromStr for PortSpec {
     type Err = String;
 

@@ -19,7 +19,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use super::program::{TerminalSize, UserIds, Word};
+use super::program::{Limit, TerminalSize, UserIds, Word};
 use super::wire::{ProgramEnd, Stream, Victim};
 
 /// Bytes of a stream that may be on their way: sent, and not yet granted anew by [`SessionWord::Credit`].
@@ -47,6 +47,9 @@ pub struct Further {
     pub user: Option<UserIds>,
     /// The terminal it gets, if it gets one.
     pub terminal: Option<TerminalSize>,
+    /// Its limits; none means those of the partition's own program.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub limits: Vec<Limit>,
 }
 
 /// What can be looked at from within.
@@ -243,6 +246,7 @@ mod tests {
             workdir: None,
             user: None,
             terminal: None,
+            limits: vec![Limit { name: "nofile".to_owned(), soft: 1, hard: 2 }],
         };
         let all = [
             Content::Word(SessionWord::Open { ask: Ask::Run(Box::new(further)) }),

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use nix::fcntl::OFlag;
 
 use super::opened::{check_opened, no_rights_within};
-use super::{Failed, lookup};
+use super::{Failed, lookup, view};
 use crate::model::partition::{Bind, CardSpec, Content, DiskSpec, Files, PartitionSpec, Program, is_name};
 use crate::model::units::Mebibytes;
 use crate::partition::{given_files, layer};
@@ -30,27 +30,60 @@ const SECTOR_BYTES: u64 = 512;
 /// Largest program file that is put into a partition without files.
 pub const MOST_ALONE_BYTES: u64 = 256 * 1024 * 1024;
 
+/// What stands in a partition's way.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Obstacle {
+    /// The key of a set's file that says so, and those below it; empty where it is several together.
+    pub keys: Vec<String>,
+    /// Which of the things in its list.
+    pub item: Option<usize>,
+    /// Why.
+    pub failed: Failed,
+}
+
+/// Obstacles as they are found.
+#[derive(Default)]
+struct Found(Vec<Obstacle>);
+
+impl Found {
+    fn at(&mut self, key: &str, checked: Result<(), Failed>) {
+        self.note(&[key], None, checked);
+    }
+
+    fn item(&mut self, key: &str, item: usize, checked: Result<(), Failed>) {
+        self.note(&[key], Some(item), checked);
+    }
+
+    fn note(&mut self, keys: &[&str], item: Option<usize>, checked: Result<(), Failed>) {
+        let keys = || keys.iter().map(|key| (*key).to_owned()).collect();
+        self.0.extend(checked.err().map(|failed| Obstacle { keys: keys(), item, failed }));
+    }
+}
+
 /// All that stands in a partition's way but for its resources, the gravest first.
-pub fn faults(spec: &PartitionSpec) -> Vec<Failed> {
-    let mut found = Vec::new();
+pub fn obstacles(spec: &PartitionSpec) -> Vec<Obstacle> {
+    let mut found = Found::default();
     match &spec.content {
-        Content::Program(program) => found.extend(check_program(program, spec.resources.memory)),
+        Content::Program(program) => check_program(program, spec.resources.memory, &mut found),
         Content::Image if spec.disks.is_empty() => {
-            found.push(Err(Failed::own("an image was to be booted, but there is no disk")));
+            found.at("image", Err(Failed::own("an image was to be booted, but there is no disk")));
         }
         Content::Image => {}
     }
-    found.push(check_count(spec));
+    found.note(&[], None, check_count(spec));
     if spec.content == Content::Image && !spec.ports.is_empty() {
-        found.push(Err(Failed::own(
-            "ports of the host lead to a program; what an image runs is reached over a network of its own",
-        )));
+        let problem =
+            "ports of the host lead to a program; what an image runs is reached over a network of its own";
+        found.at("ports", Err(Failed::own(problem)));
     }
-    found.extend(spec.disks.iter().map(check_disk));
+    for (item, disk) in spec.disks.iter().enumerate() {
+        found.item("disk", item, check_disk(disk));
+    }
     if spec.cards.iter().filter(|card| matches!(card, CardSpec::User)).count() > 1 {
-        found.push(Err(Failed::own("a partition may have one card at QEMU's own network, not several")));
+        let problem = "a partition may have one card at QEMU's own network, not several";
+        found.at("networks", Err(Failed::own(problem)));
     }
-    found.into_iter().filter_map(Result::err).collect()
+    found.0
 }
 
 /// There is a place on the bus for each device.
@@ -87,35 +120,52 @@ fn plugs(card: &CardSpec) -> usize {
     }
 }
 
-fn check_program(program: &Program, memory: Mebibytes) -> Vec<Result<(), Failed>> {
-    let mut found = vec![check_words(program), check_names(program)];
-    if let Files::Tree(folder) = &program.files {
-        found.push(wanted_folder(folder, "the file tree"));
+fn check_program(program: &Program, memory: Mebibytes, found: &mut Found) {
+    found.at("program", check_words(program));
+    found.at("env", check_variables(program));
+    found.note(&[], None, check_names(program));
+    let tree = match &program.files {
+        Files::Tree(folder) => wanted_folder(folder, "the file tree"),
+        _ => Ok(()),
+    };
+    let is_there = tree.is_ok();
+    found.at("files", tree);
+    for (item, path) in program.writable.iter().enumerate() {
+        found.item("rw", item, check_opened(path));
     }
-    found.extend(program.writable.iter().map(|path| check_opened(path)));
-    found.push(check_apart(program));
-    found.extend(program.binds.iter().map(check_bind));
-    found.push(check_volumes(program));
-    found.push(check_secrets(program));
-    found.push(layer::check(program).map_err(Failed::own));
-    found.push(check_start(program, memory));
-    found
+    for (item, path) in program.readable.iter().enumerate() {
+        found.item("ro", item, check_apart(program, path));
+    }
+    for (item, bind) in program.binds.iter().enumerate() {
+        found.item("bind", item, check_bind(bind));
+    }
+    check_volumes(program, found);
+    check_secrets(program, found);
+    found.at("save", layer::check(program).map_err(Failed::own));
+    // In a tree that is not there nothing else can be.
+    if is_there {
+        check_start(program, memory, found);
+    }
 }
 
-/// Words and variables are such as a program can be given.
+/// Words are such as a program can be given, and with the variables not too many.
 fn check_words(program: &Program) -> Result<(), Failed> {
     let words = program.argv.iter().chain(program.env.iter().flat_map(|(name, value)| [name, value]));
-    let mut bytes = 0;
-    for word in words {
-        bytes += word.len() + 1;
-        if word.contains(&0) {
-            return Err(Failed::own("a word or variable holds a zero byte, which no program can be given"));
-        }
+    let bytes: usize = words.map(|word| word.len() + 1).sum();
+    if program.argv.iter().any(|word| word.contains(&0)) {
+        return Err(Failed::own("a word holds a zero byte, which no program can be given"));
     }
     if bytes > MOST_WORD_BYTES {
         let wanted =
             format!("words and environment may have {MOST_WORD_BYTES} bytes together, these have {bytes}");
         return Err(Failed::own(wanted));
+    }
+    Ok(())
+}
+
+fn check_variables(program: &Program) -> Result<(), Failed> {
+    if program.env.iter().any(|(name, value)| name.contains(&0) || value.contains(&0)) {
+        return Err(Failed::own("a variable holds a zero byte, which no program can be given"));
     }
     if program.env.iter().any(|(name, _)| name.is_empty() || name.contains(&b'=')) {
         return Err(Failed::own("a variable's name is empty or holds ="));
@@ -123,33 +173,42 @@ fn check_words(program: &Program) -> Result<(), Failed> {
     Ok(())
 }
 
-/// The program and the folder it starts in are there.
-fn check_start(program: &Program, memory: Mebibytes) -> Result<(), Failed> {
+/// The program and the folder it starts in are there, and what is shown to it.
+fn check_start(program: &Program, memory: Mebibytes, found: &mut Found) {
+    let shown = program.workdir.display();
     if !program.workdir.is_absolute() {
-        let shown = program.workdir.display();
-        return Err(Failed::own(format!("the folder to start in must be an absolute path, got \"{shown}\"")));
+        let problem = format!("the folder to start in must be an absolute path, got \"{shown}\"");
+        return found.at("workdir", Err(Failed::own(problem)));
+    }
+    // The folder it starts in is among them, and looked at below.
+    let is_missing =
+        |path: &PathBuf| program.files == Files::System && *path != program.workdir && !view::is_there(path);
+    for (item, path) in program.readable.iter().enumerate().filter(|(_, path)| is_missing(path)) {
+        found.item("ro", item, Err(view::missing(path)));
     }
     // What a saved layer holds only the partition can tell.
     let is_saved = program.layer.is_some();
-    let found = match lookup::program(program) {
-        Err(_) if is_saved => None,
-        found => found?,
+    let readable = program.readable.iter().filter(|path| view::is_there(path)).cloned().collect();
+    let file = match lookup::program(&Program { readable, ..program.clone() }) {
+        Err(_) if is_saved => Ok(None),
+        file => file,
     };
     let alone = program.files == Files::None;
-    if let (Some(found), true) = (&found, alone) {
-        check_alone(&found.host, memory)?;
-    }
-    let covered = mounts(program);
-    let is_covered = covered.into_iter().any(|mount| program.workdir.starts_with(mount));
+    found.at(
+        "program",
+        file.and_then(|file| match file {
+            Some(file) if alone => check_alone(&file.host, memory),
+            _ => Ok(()),
+        }),
+    );
+    let is_covered = mounts(program).any(|mount| program.workdir.starts_with(mount));
     let there = || {
         let path = lookup::resolve(lookup::root_of(program), &program.workdir);
         path.is_some_and(|path| path.is_dir())
     };
     if !alone && !is_saved && !is_covered && !there() {
-        let shown = program.workdir.display();
-        return Err(Failed::own(format!("the folder to start in, {shown}, is not there")));
+        found.at("workdir", Err(Failed::own(format!("the folder to start in, {shown}, is not there"))));
     }
-    Ok(())
 }
 
 /// Where something else than its root is.
@@ -159,49 +218,48 @@ fn mounts(program: &Program) -> impl Iterator<Item = &PathBuf> {
 }
 
 /// Each has a place of its own; what is in one that is there already is looked at like all that is opened.
-fn check_volumes(program: &Program) -> Result<(), Failed> {
+fn check_volumes(program: &Program, found: &mut Found) {
     let mut places = BTreeSet::new();
-    for volume in &program.volumes {
+    for (item, volume) in program.volumes.iter().enumerate() {
         if !places.insert(&volume.at) {
             let shown = volume.at.display();
-            return Err(Failed::own(format!("volume {}: there is another one at {shown}", volume.name)));
+            let problem = format!("volume {}: there is another one at {shown}", volume.name);
+            found.item("volumes", item, Err(Failed::own(problem)));
+            continue;
         }
         let files = volume.files();
         if files.symlink_metadata().is_ok() {
-            check_opened(&files)?;
+            found.item("volumes", item, check_opened(&files));
         }
     }
-    Ok(())
 }
 
 /// Each is a file that can be read, and nothing of the host's is where they will be.
-fn check_secrets(program: &Program) -> Result<(), Failed> {
+fn check_secrets(program: &Program, found: &mut Found) {
     if program.secrets.len() > MOST_SECRETS {
         let got = program.secrets.len();
-        return Err(Failed::own(format!("a program may have {MOST_SECRETS} secrets, these are {got}")));
+        let problem = format!("a program may have {MOST_SECRETS} secrets, these are {got}");
+        found.at("secrets", Err(Failed::own(problem)));
     }
     let covers = mounts(program).find(|mount| Path::new(SECRETS).starts_with(mount));
     if let Some(mount) = covers.filter(|_| !program.secrets.is_empty()) {
         let shown = mount.display();
-        return Err(Failed::own(format!(
-            "secrets are files in {SECRETS}, and {shown} would be there: open less of it"
-        )));
+        let problem = format!("secrets are files in {SECRETS}, and {shown} would be there: open less of it");
+        found.at("secrets", Err(Failed::own(problem)));
     }
     let mut names = BTreeSet::new();
-    for secret in &program.secrets {
+    for secret in program.secrets.iter().take(MOST_SECRETS) {
         let name = &secret.name;
+        let problem = if !is_name(name) {
+            Some("wanted letters, digits, -, _ and ., beginning with a letter or digit".to_owned())
+        } else if !names.insert(name) {
+            Some("it is there twice".to_owned())
+        } else {
+            given_files::secret(&secret.from).err()
+        };
         let failed = |problem: String| Err(Failed::own(format!("secret {name}: {problem}")));
-        if !is_name(name) {
-            return failed("wanted letters, digits, -, _ and ., beginning with a letter or digit".to_owned());
-        }
-        if !names.insert(name) {
-            return failed("it is there twice".to_owned());
-        }
-        if let Err(problem) = given_files::secret(&secret.from) {
-            return failed(problem);
-        }
+        found.note(&["secrets", name], None, problem.map_or(Ok(()), failed));
     }
-    Ok(())
 }
 
 /// A guest is told as text where its trees lie. Names within them may be any bytes.
@@ -232,19 +290,19 @@ fn check_names(program: &Program) -> Result<(), Failed> {
 }
 
 /// What is opened for writing is written whole. A path in it that was named to be read only would be written with it.
-fn check_apart(program: &Program) -> Result<(), Failed> {
+fn check_apart(program: &Program, shown: &PathBuf) -> Result<(), Failed> {
     let real = |path: &Path| fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     let itself = program.argv.first().map(|name| program.workdir.join(OsStr::from_bytes(name)));
-    let is_named = |path: &&PathBuf| **path != program.workdir && Some(*path) != itself.as_ref();
-    for shown in program.readable.iter().filter(is_named) {
-        if let Some(opened) = program.writable.iter().find(|opened| real(shown).starts_with(real(opened))) {
-            return Err(Failed::own(format!(
-                "{} was to be read only, and lies in {}, which is opened for writing, all of it; open by name what \
-                 lies beside it, or take --ro away",
-                shown.display(),
-                opened.display()
-            )));
-        }
+    if *shown == program.workdir || Some(shown) == itself.as_ref() {
+        return Ok(());
+    }
+    if let Some(opened) = program.writable.iter().find(|opened| real(shown).starts_with(real(opened))) {
+        return Err(Failed::own(format!(
+            "{} was to be read only, and lies in {}, which is opened for writing, all of it; open by name what \
+             lies beside it, or take --ro away",
+            shown.display(),
+            opened.display()
+        )));
     }
     Ok(())
 }

@@ -34,6 +34,7 @@ use crate::partition::place;
 use crate::platforms::ledger::Ledger;
 
 pub use assemble::sections;
+pub use check::Obstacle;
 pub use inbox::is_ending;
 pub use launch::run;
 pub use lookup::{Found, program as find_program};
@@ -199,10 +200,10 @@ pub type Orders = Receiver<Order>;
 /// The first thing that stands in its way, and the exit code that says so.
 pub fn check(spec: &PartitionSpec) -> Result<(), Failed> {
     place::possible(&spec.resources).map_err(Failed::own)?;
-    faults(spec).into_iter().next().map_or(Ok(()), Err)
+    obstacles(spec).into_iter().next().map_or(Ok(()), |first| Err(first.failed))
 }
 
 /// The same but for CPUs and memory, and all that stands in its way.
-pub fn faults(spec: &PartitionSpec) -> Vec<Failed> {
-    check::faults(spec)
+pub fn obstacles(spec: &PartitionSpec) -> Vec<Obstacle> {
+    check::obstacles(spec)
 }

@@ -28,8 +28,7 @@ pub fn of(program: &Program) -> Result<Option<SystemView>, Failed> {
     }
     let mut view = SystemView::default();
     for path in &program.readable {
-        let real = follow(path, &mut view.links)
-            .ok_or_else(|| Failed::own(format!("{}, which was to be shown, is not there", path.display())))?;
+        let real = follow(path, &mut view.links).ok_or_else(|| missing(path))?;
         view.named.push(real);
     }
     // Those above first: what lies below is in them already.
@@ -48,6 +47,16 @@ pub fn of(program: &Program) -> Result<Option<SystemView>, Failed> {
         }
     }
     Ok(Some(view))
+}
+
+/// Whether a path that is to be shown leads somewhere.
+pub fn is_there(path: &Path) -> bool {
+    follow(path, &mut Vec::new()).is_some()
+}
+
+/// A path that is to be shown leads nowhere.
+pub fn missing(path: &Path) -> Failed {
+    Failed::own(format!("{}, which was to be shown, is not there", path.display()))
 }
 
 /// Whether the folder that a program starts in is shown to it without being named; else why not.

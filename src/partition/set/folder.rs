@@ -25,7 +25,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{channels, process, root};
 use crate::model::partition::is_name;
-use crate::model::partition::set::{Charge, KeptState, ProcessName, SetRecord, Undertaking};
+use crate::model::partition::set::{Charge, KeptState, Phase, ProcessName, SetRecord, Undertaking};
 use crate::platforms::own_folder::{OwnFolder, own_file};
 
 /// There when a set is watched.
@@ -219,6 +219,16 @@ fn holder(path: &Path) -> Option<Holder> {
 /// Who works on a set just now, in words.
 pub fn busy(path: &Path) -> Option<String> {
     holder(path).map(|holder| holder.words())
+}
+
+/// Whether somebody works on a set just now who may start what is kept there, although it has come to `phase`.
+pub fn may_start(path: &Path, phase: Phase) -> bool {
+    match holder(path).map(|holder| holder.work) {
+        Some(Work::One | Work::Replace) => true,
+        // What has ended an `up` starts again only where it is another one in the file.
+        Some(Work::Up) => phase != Phase::Ended,
+        Some(Work::Down | Work::Undo) | None => false,
+    }
 }
 
 /// Folders of what is kept in a set's folder, partitions and switches, by name: `p/plc`, `n/control.0`.

@@ -1,9 +1,10 @@
 //! Images of a set's partitions, made ready before anything of it is started.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
-use crate::model::partition::ImageEntry;
 use crate::model::partition::set::{Fault, Faults, PartitionSet};
+use crate::model::partition::{ImageEntry, ImageRef};
 use crate::partition::image::{Around, Ready, ready};
 
 /// By the names of partitions.
@@ -18,4 +19,19 @@ pub fn of(set: &PartitionSet, around: &mut Around<'_>, faults: &mut Faults) -> I
         images.extend(faults.value(made).map(|made| (name.clone(), made)));
     }
     images
+}
+
+/// What is wrong with those that are not on this host at all, which costs no time to tell.
+pub fn absent(set: &PartitionSet, around: &mut Around<'_>, faults: &mut Faults) {
+    for (name, entry) in &set.partitions {
+        let ImageEntry::Root(image @ ImageRef::Folder(path)) = &entry.image else { continue };
+        // A name may stand behind it.
+        let folder =
+            path.to_str().and_then(|path| path.rsplit_once(':')).map(|(folder, _)| Path::new(folder));
+        if !path.exists() && !folder.is_some_and(Path::exists) {
+            faults.value(
+                ready(image, around).map_err(|problem| Fault::new(&["partition", name, "image"], problem)),
+            );
+        }
+    }
 }

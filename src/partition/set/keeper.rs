@@ -112,6 +112,7 @@ pub fn keep(folder: &Path, go: OwnedFd, means: &Means<'_>) -> Result<(), String>
         process: None,
         engine: None,
         given: None,
+        booted: false,
         restarts,
         in_a_row,
         last: None,
@@ -208,6 +209,7 @@ impl Keeper<'_> {
         let mut in_a_row = 0;
         self.note(|state| {
             state.process = None;
+            state.booted = false;
             state.last = Some(end);
             in_a_row = if lasted > GOOD_RUN { 0 } else { state.in_a_row };
         });
@@ -394,6 +396,7 @@ impl Keeper<'_> {
             }
             Event::Placed(given) => self.note(|state| state.given = Some(*given)),
             Event::Started => {
+                self.note(|state| state.booted = true);
                 if charge.ready.is_none() {
                     self.note_running();
                 }

@@ -10,14 +10,15 @@
 use std::fs;
 use std::io;
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::down;
 use super::find::{self, Meant};
 use super::folder::{self, LockError, SetFolder, Work};
+use super::part::{self, Begun, Seen, ended_well};
 use super::resolve::{Kept, partition_folder};
 use super::status;
-use super::up::{ended_well, failure, patience, start as start_keeper};
+use super::up::start as start_keeper;
 use super::watch;
 use crate::model::partition::set::Phase;
 use crate::platforms::Cancel;
@@ -130,23 +131,17 @@ fn start(set: &Path, meant: &Meant, exe: &Path, cancel: &Cancel) -> Result<Becam
         _ => {}
     }
     permit(&own)?;
-    let begun = Instant::now();
-    let patience = patience(&charge);
-    start_keeper(set, &Kept { folder: kept.clone(), after: Vec::new(), charge }, exe).map_err(broke)?;
+    let (begun, charge) = (Begun::new(), Kept { folder: kept.clone(), after: Vec::new(), charge });
+    start_keeper(set, &charge, exe).map_err(broke)?;
     // The watcher ends when nothing is left to be watched; what fails here the keeper tries again.
     let _ = watch::start(set, exe);
     loop {
-        match status::phase(&own) {
-            (Phase::Running | Phase::Waiting, _) => return Ok(Became::Runs(begun.elapsed())),
-            (Phase::Ended, Some(state)) if ended_well(&state) => return Ok(Became::Done),
-            (phase, state) if phase.is_final() => {
-                return Err(OneError::Broke(failure(&kept, phase, state.as_ref(), &own)));
-            }
-            _ if cancel.is_cancelled() => return Err(OneError::Interrupted),
-            _ if begun.elapsed() > patience => {
-                return Err(OneError::Broke(format!("{name} did not run within {} s", patience.as_secs())));
-            }
-            _ => std::thread::sleep(LOOK_EVERY),
+        match part::look(&own, &kept, &charge.charge, &begun) {
+            Seen::Runs => return Ok(Became::Runs(begun.at.elapsed())),
+            Seen::Done => return Ok(Became::Done),
+            Seen::Failed(why) => return Err(OneError::Broke(why)),
+            Seen::Boots | Seen::Comes if cancel.is_cancelled() => return Err(OneError::Interrupted),
+            Seen::Boots | Seen::Comes => std::thread::sleep(LOOK_EVERY),
         }
     }
 }

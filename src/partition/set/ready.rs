@@ -80,6 +80,7 @@ fn look(door: &Path, check: &Check) -> Result<(), String> {
             workdir: None,
             user: None,
             terminal: None,
+            limits: Vec::new(),
         })),
     };
     let (give, orders) = channel();

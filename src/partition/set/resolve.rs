@@ -48,8 +48,8 @@ pub fn links(network: &str, links: u8) -> impl Iterator<Item = String> {
     (0..links).map(move |link| format!("{network}.{link}"))
 }
 
-/// Everything that is to be kept for `set`, whose folder is `folder`, but for what is at fault by what cannot be told from
-/// the file alone: users, paths that become too long.
+/// Everything that is to be kept for `set`, whose folder is `folder`. What is at fault by what cannot be told from the file alone (users,
+/// paths that become too long) is left out of it: with faults it is there to be looked at for more of them, and not to be started.
 pub fn kept(
     set: &PartitionSet,
     tools: &Tools,
@@ -70,14 +70,15 @@ pub fn kept(
             });
         }
     }
-    for name in faults.value(ascending(&set.partitions)).unwrap_or_default() {
+    // In a loop nobody is first; what else is wrong with those on it is told, too.
+    let all = || set.partitions.keys().cloned().collect();
+    for name in faults.value(ascending(&set.partitions)).unwrap_or_else(all) {
         let Some(entry) = set.partitions.get(&name) else { continue };
-        let cards = faults.value(cards(set, &name, entry, &wiring, folder));
+        let cards = faults.value(cards(set, &name, entry, &wiring, folder)).unwrap_or_default();
         let content = content(&name, entry, images, faults);
         let at = |key: &'static str| ["partition", name.as_str(), key];
         let ready = entry.ready.as_ref().and_then(|ready| ready.checked(&at("ready"), faults));
         let health = entry.health.as_ref().and_then(|health| health.checked(&at("health"), faults));
-        let (Some(cards), Some(content)) = (cards, content) else { continue };
         let spec = PartitionSpec {
             name: name.clone(),
             content,
@@ -201,29 +202,29 @@ pub fn resources(entry: &PartitionEntry) -> Resources {
     }
 }
 
-fn content(name: &str, entry: &PartitionEntry, images: &Images, faults: &mut Faults) -> Option<Content> {
+fn content(name: &str, entry: &PartitionEntry, images: &Images, faults: &mut Faults) -> Content {
     let base = match (&entry.image, images.get(name)) {
-        (ImageEntry::Disk(true), _) => return Some(Content::Image),
-        (ImageEntry::Disk(false), _) => of_host(name, entry, files(&entry.files), faults)?,
-        (ImageEntry::Root(_), Some(Ready::Image(image))) => of_image(name, entry, image, faults)?,
+        (ImageEntry::Disk(true), _) => return Content::Image,
+        (ImageEntry::Disk(false), _) => of_host(name, entry, files(&entry.files), faults),
+        (ImageEntry::Root(_), Some(Ready::Image(image))) => of_image(name, entry, image, faults),
         (ImageEntry::Root(_), Some(Ready::Root(_))) if entry.program.is_empty() => {
             let problem = "this folder is a root as it is and says no program: program = [\"…\"] was wanted";
             faults.add(&["partition", name, "image"], problem);
-            return None;
+            Program::default()
         }
         (ImageEntry::Root(_), Some(Ready::Root(root))) => {
-            of_host(name, entry, Files::Tree(root.clone()), faults)?
+            of_host(name, entry, Files::Tree(root.clone()), faults)
         }
-        // It is at fault, which is told already.
-        (ImageEntry::Root(_), None) => return None,
+        // It is at fault, which is told already, or was not made ready because others are.
+        (ImageEntry::Root(_), None) => Program::default(),
     };
     let secret = |(name, from): (&String, &PathBuf)| SecretSpec { name: name.clone(), from: from.clone() };
     let bind = |text: &String| {
         let (from, to) = text.split_once(':').unwrap_or((text, text));
         Bind { from: PathBuf::from(from), to: PathBuf::from(to) }
     };
-    Some(Content::Program(Box::new(Program {
-        volumes: volumes(name, entry, faults)?,
+    Content::Program(Box::new(Program {
+        volumes: volumes(name, entry, faults),
         layer: entry
             .save
             .as_ref()
@@ -233,17 +234,17 @@ fn content(name: &str, entry: &PartitionEntry, images: &Images, faults: &mut Fau
         hostname: entry.hostname.clone(),
         secrets: entry.secrets.iter().map(secret).collect(),
         ..base
-    })))
+    }))
 }
 
 /// Where its volumes lie.
-fn volumes(name: &str, entry: &PartitionEntry, faults: &mut Faults) -> Option<Vec<Volume>> {
+fn volumes(name: &str, entry: &PartitionEntry, faults: &mut Faults) -> Vec<Volume> {
     if entry.volumes.is_empty() {
-        return Some(Vec::new());
+        return Vec::new();
     }
     let root = volume::root().map_err(|problem| Fault::new(&["partition", name, "volumes"], problem));
-    let root = faults.value(root)?;
-    Some(entry.volumes.iter().map(|volume| volume.within(&root)).collect())
+    let Some(root) = faults.value(root) else { return Vec::new() };
+    entry.volumes.iter().map(|volume| volume.within(&root)).collect()
 }
 
 fn files(named: &str) -> Files {
@@ -260,30 +261,30 @@ fn bytes(text: &str) -> Word {
 }
 
 /// A program of the host, or of a tree as it is.
-fn of_host(name: &str, entry: &PartitionEntry, files: Files, faults: &mut Faults) -> Option<Program> {
+fn of_host(name: &str, entry: &PartitionEntry, files: Files, faults: &mut Faults) -> Program {
     let found = users::find(entry.user.as_deref())
         .map_err(|problem| Fault::new(&["partition", name, "user"], problem));
     let found = faults.value(found);
     let given = variables(name, entry, faults);
-    let (found, given) = (found?, given?);
-    let usual = [("HOME", found.home.as_str()), ("PATH", users::USUAL_PATH)];
+    let home = found.as_ref().map_or("/", |found| found.home.as_str());
+    let usual = [("HOME", home), ("PATH", users::USUAL_PATH)];
     let mut env: BTreeMap<Word, Word> =
         usual.into_iter().map(|(name, value)| (bytes(name), bytes(value))).collect();
     env.extend(given);
-    Some(Program {
+    Program {
         argv: entry.program.iter().map(|word| bytes(word)).collect(),
         env: env.into_iter().collect(),
         workdir: entry.workdir.clone(),
-        user: found.ids,
+        user: found.map(|found| found.ids).unwrap_or_default(),
         readable: if files == Files::System { readable(entry) } else { entry.ro.clone() },
         files,
         ..Program::default()
-    })
+    }
 }
 
 /// The program of an image; what the set says counts before what that says.
-fn of_image(name: &str, entry: &PartitionEntry, image: &Image, faults: &mut Faults) -> Option<Program> {
-    let env = variables(name, entry, faults)?;
+fn of_image(name: &str, entry: &PartitionEntry, image: &Image, faults: &mut Faults) -> Program {
+    let env = variables(name, entry, faults);
     let said = Some(entry.workdir.as_path()).filter(|folder| *folder != PartitionEntry::default().workdir);
     let wishes = Wishes {
         words: entry.program.iter().map(|word| bytes(word)).collect(),
@@ -292,20 +293,19 @@ fn of_image(name: &str, entry: &PartitionEntry, image: &Image, faults: &mut Faul
         user: entry.user.as_deref(),
         ..Wishes::default()
     };
-    faults.value(image.program(wishes).map_err(|problem| Fault::new(&["partition", name, "image"], problem)))
+    let program = image.program(wishes).map_err(|problem| Fault::new(&["partition", name, "image"], problem));
+    faults.value(program).unwrap_or_default()
 }
 
-/// Those of its files and its own; none when one of the files is at fault.
-fn variables(name: &str, entry: &PartitionEntry, faults: &mut Faults) -> Option<Vec<(Word, Word)>> {
-    let mut all = Some(Vec::new());
-    for path in &entry.env_file {
-        let read = given_files::variables(path);
-        let read =
-            faults.value(read.map_err(|problem| Fault::new(&["partition", name, "env_file"], problem)));
-        all = all.zip(read).map(|(all, read)| all.into_iter().chain(read).collect());
+/// Those of its files and its own.
+fn variables(name: &str, entry: &PartitionEntry, faults: &mut Faults) -> Vec<(Word, Word)> {
+    let mut all = Vec::new();
+    for (item, path) in entry.env_file.iter().enumerate() {
+        let fault = |problem| Fault::new(&["partition", name, "env_file"], problem).item(item);
+        all.extend(faults.value(given_files::variables(path).map_err(fault)).unwrap_or_default());
     }
-    let own = entry.env.iter().map(|(name, value)| (bytes(name), bytes(value)));
-    all.map(|all| all.into_iter().chain(own).collect())
+    all.extend(entry.env.iter().map(|(name, value)| (bytes(name), bytes(value))));
+    all
 }
 
 /// What a program sees besides the system: what was named, and the folder it starts in.

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use channel::{Memory, PeerSection};
 
-use super::{channels, folder, keeper, logs, process, resolve};
+use super::{channels, folder, keeper, logs, process, resolve, watch};
 use crate::model::partition::is_name;
 use crate::model::partition::set::{
     ChannelEntry, ChannelStatus, KeptState, PartitionEntry, PartitionSet, PartitionStatus, Phase, SetStatus,
@@ -45,6 +45,19 @@ pub fn phase(folder: &Path) -> (Phase, Option<KeptState>) {
             state => (Phase::Lost, state),
         },
     }
+}
+
+/// Whether what is kept in this folder runs, or is about to: also between the stop and the start of a restart, and until one whose
+/// keeper was killed has another.
+pub fn goes_on(folder: &Path) -> bool {
+    let keeper = folder::read_keeper(folder);
+    let (first, _) = phase(folder);
+    let Some(set) = folder.parent().and_then(Path::parent) else { return !first.is_final() };
+    if !first.is_final() || folder::may_start(set, first) || watch::will_replace(set, folder) {
+        return true;
+    }
+    // Whoever worked on it may have started it between the looks.
+    !phase(folder).0.is_final() || folder::read_keeper(folder) != keeper
 }
 
 /// A set; none when nothing is known of it.
@@ -166,5 +179,47 @@ pub fn ago(seconds: u64) -> String {
         120..=7199 => format!("{} min", seconds / 60),
         7200..=172_799 => format!("{} h", seconds / 3600),
         _ => format!("{} d", seconds / 86_400),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::units::Nanos;
+    use crate::partition::set::folder::{SetFolder, Work};
+    use crate::partition::set::root;
+
+    #[test]
+    fn what_is_stopped_goes_on_while_it_is_restarted() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let state_root = dir.path().join("state");
+        let set = SetFolder::take(&state_root, "plant", Work::One, true).expect("taken");
+        let kept = set.path().join("p/db");
+        root::make_private(&set.path().join("p")).expect("made");
+        root::make_private(&kept).expect("made");
+        let keeper = process::own().expect("ourselves");
+        folder::write_keeper(&kept, &keeper).expect("written");
+        let state = |phase| KeptState {
+            phase,
+            since_unix_ns: Nanos::default(),
+            keeper: keeper.clone(),
+            process: None,
+            engine: None,
+            given: None,
+            booted: false,
+            restarts: 0,
+            in_a_row: 0,
+            last: None,
+        };
+        folder::write_state(&kept, &state(Phase::Stopped)).expect("written");
+        assert!(goes_on(&kept), "who works on it may start it");
+        drop(set);
+        assert!(!goes_on(&kept), "nobody does any more");
+        folder::write_state(&kept, &state(Phase::Waiting)).expect("written");
+        assert!(goes_on(&kept));
+        folder::write_state(&kept, &state(Phase::Ended)).expect("written");
+        let up = SetFolder::take(&state_root, "plant", Work::Up, false).expect("taken");
+        assert!(!goes_on(&kept), "it has ended, whatever else an up waits for");
+        drop(up);
     }
 }

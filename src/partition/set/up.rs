@@ -7,21 +7,20 @@
 //!  (this process killed at any moment: the undo process finds up.json and does the same)
 //! ```
 
-use std::fmt::Write as _;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::down::{self, Gone, Manner};
 use super::folder::{self, LockError, SetFolder, Work};
-use super::resolve::{self, Kept};
-use super::{channels, images, process, root, status, watch};
+use super::part::{self, At, Begun, Part, Seen, ended_well, failure};
+use super::resolve::Kept;
+use super::{channels, judge, process, root, status, watch};
 use crate::model::partition::set::{
-    Charge, Fault, Faults, KeptState, PartitionSet, Phase, SET_SCHEMA, SetRecord, Tools, Undertaking,
+    Charge, Fault, PartitionSet, Phase, SET_SCHEMA, SetRecord, Tools, Undertaking,
 };
-use crate::model::partition::{ProgramEnd, SectionSpec};
-use crate::partition::image::Around;
+use crate::model::partition::{Limit, SectionSpec};
 use crate::partition::place;
 use crate::partition::run;
 use crate::platforms::Cancel;
@@ -30,12 +29,6 @@ use crate::platforms::spawn::own_cpus;
 
 /// How often it is looked how far the others are.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
-/// How long a keeper without a boot deadline of its own may take until its program runs.
-const USUAL_PATIENCE: Duration = Duration::from_secs(600);
-/// What comes on top of the boot deadline: keepers watch that themselves.
-const EXTRA_PATIENCE: Duration = Duration::from_secs(60);
-/// Lines of a failed program's standard error that are shown.
-const LAST_LINES: usize = 10;
 
 /// What is to be up.
 #[derive(Debug)]
@@ -46,6 +39,8 @@ pub struct Wanted<'a> {
     pub file: &'a Path,
     /// With what its partitions are made.
     pub tools: &'a Tools,
+    /// Limits of who calls, which those of its programs have that are started now.
+    pub limits: &'a [Limit],
     /// Folder of all sets.
     pub state_root: &'a Path,
     /// This program.
@@ -61,7 +56,7 @@ pub enum Step {
     Prepares(String),
     /// What this host cannot hold as it was asked, and what holds it instead.
     Remark(String, String),
-    /// So many are to be started.
+    /// So many are to be started, or waited for.
     Begins(usize),
     /// It is there as it should be.
     Left(String, Phase),
@@ -109,9 +104,14 @@ pub enum UpError {
 /// Why it is not; nothing that this call started runs then.
 pub fn up(wanted: &Wanted<'_>, cancel: &Cancel, tell: &mut dyn FnMut(Step)) -> Result<(), UpError> {
     let path = wanted.state_root.join(&wanted.set.name);
-    let kept = checked(wanted, &path, cancel, tell).map_err(|faults| {
+    let prepares = &mut |text: &str| tell(Step::Prepares(text.to_owned()));
+    let is_wanted = || !cancel.is_cancelled();
+    let checked = judge::checked(wanted.set, wanted.tools, &path, &is_wanted, prepares);
+    let kept = checked.map_err(|faults| {
         if cancel.is_cancelled() { UpError::Interrupted } else { UpError::Faults(faults) }
     })?;
+    let limited = |one: Kept| Kept { charge: one.charge.with_limits(wanted.limits), ..one };
+    let kept: Vec<Kept> = kept.into_iter().map(limited).collect();
     for one in &kept {
         if let Charge::Partition(charge) = &one.charge {
             for remark in place::remarks(&charge.spec.resources, &charge.spec.disks) {
@@ -135,59 +135,6 @@ pub fn up(wanted: &Wanted<'_>, cancel: &Cancel, tell: &mut dyn FnMut(Step)) -> R
     undoer.goodbye();
     let _ = fs::remove_dir(wanted.state_root);
     outcome
-}
-
-/// What is to be kept, if this host can hold it; all that is wrong otherwise.
-fn checked(
-    wanted: &Wanted<'_>,
-    folder: &Path,
-    cancel: &Cancel,
-    tell: &mut dyn FnMut(Step),
-) -> Result<Vec<Kept>, Vec<Fault>> {
-    let mut faults = Faults::default();
-    let mut around = Around {
-        cache: &wanted.tools.cache,
-        is_wanted: &|| !cancel.is_cancelled(),
-        tell: &mut |text| tell(Step::Prepares(text.to_owned())),
-    };
-    let images = images::of(wanted.set, &mut around, &mut faults);
-    let (kept, here) = judged(wanted.set, wanted.tools, folder, &images);
-    let mut all = Vec::from(faults);
-    all.extend(here);
-    if all.is_empty() { Ok(kept) } else { Err(all) }
-}
-
-/// What this host says against a set, without its images, which cost time: for one whose file is wrong already.
-pub fn faults_here(set: &PartitionSet, tools: &Tools, folder: &Path) -> Vec<Fault> {
-    judged(set, tools, folder, &images::Images::new()).1
-}
-
-/// What can be kept of a set, and what this host says against the rest.
-fn judged(
-    set: &PartitionSet,
-    tools: &Tools,
-    folder: &Path,
-    images: &images::Images,
-) -> (Vec<Kept>, Vec<Fault>) {
-    let mut faults = Faults::default();
-    let kept = resolve::kept(set, tools, folder, images, &mut faults);
-    let own = set.check();
-    let mut all = set.check_on(&resolve::host_size());
-    for one in &kept {
-        if let Charge::Partition(charge) = &one.charge {
-            let path = ["partition", charge.spec.name.as_str()];
-            let fault = |failed: run::Failed| Fault::new(&path, failed.reason);
-            // Where the file's own numbers are wrong, this would say so once more.
-            if !own.iter().any(|fault| fault.path.starts_with(&path.map(str::to_owned))) {
-                all.extend(
-                    place::possible(&charge.spec.resources).err().map(|problem| Fault::new(&path, problem)),
-                );
-            }
-            all.extend(run::faults(&charge.spec).into_iter().map(fault));
-        }
-    }
-    all.extend(Vec::from(faults));
-    (kept, all)
 }
 
 fn work(
@@ -229,31 +176,12 @@ fn work(
     }
 }
 
-/// One of what is kept, and how far it is.
-struct Part {
-    kept: Kept,
-    at: At,
-}
-
-/// How far a part is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum At {
-    /// Was there before as it should be.
-    Left,
-    /// To be started.
-    ToStart,
-    /// Started then.
-    Started(Instant),
-    /// Has run since.
-    Runs,
-}
-
 /// What is there already, and as it should be?
 fn compare(path: &Path, kept: Vec<Kept>, tell: &mut dyn FnMut(Step)) -> Vec<Part> {
     let look = |kept: Kept| {
         let folder = path.join(&kept.folder);
         let (phase, state) = status::phase(&folder);
-        let same = folder::read_charge(&folder).as_ref() == Some(&kept.charge);
+        let same = folder::read_charge(&folder).is_some_and(|there| there.is_same(&kept.charge));
         let ended_well = phase == Phase::Ended && state.as_ref().is_some_and(ended_well);
         let why = match phase {
             Phase::Missing => None,
@@ -263,28 +191,26 @@ fn compare(path: &Path, kept: Vec<Kept>, tell: &mut dyn FnMut(Step)) -> Vec<Part
             }
             Phase::Starting | Phase::Running | Phase::Waiting => {
                 tell(Step::Left(kept.folder.clone(), phase));
-                return Part { kept, at: At::Left };
+                return Part { kept, at: At::Left, boots: false };
             }
             Phase::Ended if ended_well => {
                 tell(Step::Left(kept.folder.clone(), phase));
-                return Part { kept, at: At::Left };
+                return Part { kept, at: At::Left, boots: false };
             }
             other => Some(format!("it is {}", other.word())),
         };
         if let Some(why) = why {
             tell(Step::Ends(kept.folder.clone(), why));
         }
-        Part { kept, at: At::ToStart }
+        Part { kept, at: At::ToStart, boots: false }
     };
-    kept.into_iter().map(look).collect()
+    let mut parts: Vec<Part> = kept.into_iter().map(look).collect();
+    part::await_needed(path, &mut parts);
+    parts
 }
 
 fn is_broken(section: &SectionSpec) -> bool {
     run::check_file(section).is_err()
-}
-
-pub(super) fn ended_well(state: &KeptState) -> bool {
-    state.last.as_ref().is_some_and(|last| last.program == Some(ProgramEnd::Exit(0)))
 }
 
 /// An `up` at work.
@@ -322,7 +248,7 @@ impl Works<'_> {
         folder::write_set(path, &record).map_err(broke)?;
         self.make_links().map_err(broke)?;
         channels::make(path, self.sections()).map_err(broke)?;
-        tell(Step::Begins(undertaking.starts.len()));
+        tell(Step::Begins(self.parts.iter().filter(|part| part.at != At::Left).count()));
         while self.parts.iter().any(|part| !matches!(part.at, At::Left | At::Runs)) {
             if cancel.is_cancelled() {
                 return Err(UpError::Interrupted);
@@ -364,8 +290,9 @@ impl Works<'_> {
             parts.iter().any(|part| part.kept.folder == *folder && matches!(part.at, At::Left | At::Runs))
         };
         let is_partition = |part: &Part| matches!(part.kept.charge, Charge::Partition(_));
-        let boots = |part: &&Part| matches!(part.at, At::Started(_)) && is_partition(part);
-        let mut room = own_cpus().len().max(1).saturating_sub(self.parts.iter().filter(boots).count());
+        // Those that run and are not ready yet may wait for others to be so.
+        let booting = self.parts.iter().filter(|part| part.boots && is_partition(part)).count();
+        let mut room = own_cpus().len().max(1).saturating_sub(booting);
         for number in 0..self.parts.len() {
             let Some(part) = self.parts.get(number) else { continue };
             let may = part.kept.after.iter().all(|other| is_up(other, &self.parts));
@@ -378,45 +305,39 @@ impl Works<'_> {
                 UpError::Broke(format!("{} cannot be started: {error}", part.kept.folder))
             })?;
             if let Some(part) = self.parts.get_mut(number) {
-                part.at = At::Started(Instant::now());
+                part.at = At::Started(Begun::new());
+                part.boots = true;
             }
         }
         Ok(())
     }
 
-    /// How far are those that were started?
+    /// How far are those that are waited for?
     fn look(&mut self, tell: &mut dyn FnMut(Step)) -> Result<(), UpError> {
         for part in &mut self.parts {
-            let since = match part.at {
-                At::Started(since) => Some(since),
-                At::Runs => None,
+            let name = &part.kept.folder;
+            let folder = self.path.join(name);
+            let begun = match part.at {
+                At::Started(begun) => begun,
+                At::Runs => {
+                    let (phase, state) = status::phase(&folder);
+                    if phase.is_final() && !(phase == Phase::Ended && state.as_ref().is_some_and(ended_well))
+                    {
+                        return Err(UpError::Broke(failure(name, phase, state.as_ref(), &folder)));
+                    }
+                    continue;
+                }
                 At::Left | At::ToStart => continue,
             };
-            let folder = self.path.join(&part.kept.folder);
-            let name = part.kept.folder.clone();
-            match (status::phase(&folder), since) {
-                ((Phase::Running, _), Some(since)) => {
-                    part.at = At::Runs;
-                    tell(Step::Runs(name, since.elapsed()));
-                }
-                ((Phase::Ended, Some(state)), Some(_)) if ended_well(&state) => {
-                    part.at = At::Runs;
-                    tell(Step::Done(name));
-                }
-                ((Phase::Ended, Some(state)), None) if ended_well(&state) => {}
-                // It ran, and is started again as its policy says.
-                ((Phase::Waiting, _), Some(_)) => part.at = At::Runs,
-                ((phase, state), _) if phase.is_final() => {
-                    return Err(UpError::Broke(failure(&name, phase, state.as_ref(), &folder)));
-                }
-                (_, Some(since)) if since.elapsed() > patience(&part.kept.charge) => {
-                    return Err(UpError::Broke(format!(
-                        "{name} did not run within {} s",
-                        since.elapsed().as_secs()
-                    )));
-                }
-                _ => {}
+            let seen = part::look(&folder, name, &part.kept.charge, &begun);
+            part.boots = seen == Seen::Boots;
+            match seen {
+                Seen::Boots | Seen::Comes => continue,
+                Seen::Runs => tell(Step::Runs(name.clone(), begun.at.elapsed())),
+                Seen::Done => tell(Step::Done(name.clone())),
+                Seen::Failed(why) => return Err(UpError::Broke(why)),
             }
+            part.at = At::Runs;
         }
         Ok(())
     }
@@ -427,42 +348,6 @@ fn sections(charge: &Charge) -> &[SectionSpec] {
         Charge::Partition(charge) => &charge.spec.sections,
         Charge::Switch(_) => &[],
     }
-}
-
-pub(super) fn patience(charge: &Charge) -> Duration {
-    let own = match charge {
-        Charge::Partition(charge) => {
-            charge.tools.boot_deadline_s.map(|seconds| Duration::from_secs(seconds.into()))
-        }
-        Charge::Switch(_) => None,
-    };
-    let ready = match charge {
-        Charge::Partition(charge) => charge.ready.as_ref().map_or(0, |ready| ready.within_s),
-        Charge::Switch(_) => 0,
-    };
-    own.unwrap_or(USUAL_PATIENCE) + Duration::from_secs(ready.into()) + EXTRA_PATIENCE
-}
-
-/// What is said of a part that failed; its folder is removed soon.
-pub(super) fn failure(name: &str, phase: Phase, state: Option<&KeptState>, folder: &Path) -> String {
-    let mut text = format!("{name} {}", if phase == Phase::Lost { "lost its keeper" } else { phase.word() });
-    if let Some(last) = state.and_then(|state| state.last.as_ref()) {
-        // Writing to a String cannot fail.
-        let _ = write!(text, ": {}", last.reason);
-        for line in &last.console {
-            let _ = write!(text, "\n  console: {line}");
-        }
-    }
-    for log in ["stderr.log", "keeper.log"] {
-        let said = fs::read(folder.join(log)).unwrap_or_default();
-        let said = String::from_utf8_lossy(&said).into_owned();
-        let lines: Vec<&str> = said.lines().collect();
-        for line in lines.iter().skip(lines.len().saturating_sub(LAST_LINES)) {
-            let plain: String = line.chars().filter(|c| !c.is_control()).take(200).collect();
-            let _ = write!(text, "\n  {}: {plain}", log.trim_end_matches(".log"));
-        }
-    }
-    text
 }
 
 /// Makes the folder of a part, and starts its keeper.

@@ -141,6 +141,11 @@ fn is_lost(kept: &Path) -> bool {
     phase == Phase::Lost && is_started_again && !was_told_to_end
 }
 
+/// Whether what is kept there is lost, and somebody watches who will start it again.
+pub(super) fn will_replace(set: &Path, kept: &Path) -> bool {
+    folder::read_watcher(set).is_some_and(|watcher| process::is_alive(&watcher)) && is_lost(kept)
+}
+
 /// Starts the watcher of a set that is to be watched and is not.
 ///
 /// # Errors

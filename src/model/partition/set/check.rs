@@ -1,8 +1,7 @@
 //! Everything that can be wrong with a set whatever the host.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::SocketAddr;
-use std::path::{Component, Path};
+use std::path::{Component, Path, PathBuf};
 
 use super::{
     CardEntry, ChannelEntry, Fault, Faults, HIGHEST_MEMBER, MOST_CHANNELS, MOST_NETWORKS, MOST_PARTITIONS,
@@ -10,7 +9,8 @@ use super::{
 };
 use crate::model::names::nearest;
 use crate::model::partition::{
-    ImageEntry, ImageRef, LEAST_MEMORY, LONGEST_NAME, MOST_CPUS, NumberList, boots_with, fits_layer, is_name,
+    ImageEntry, ImageRef, LEAST_MEMORY, LONGEST_NAME, MOST_CPUS, NumberList, PortSpec, boots_with,
+    fits_layer, is_name,
 };
 use crate::model::units::Bytes;
 
@@ -66,10 +66,10 @@ impl PartitionSet {
         if let Some(health) = &entry.health {
             health.checked(&["partition", name, "health"], faults);
         }
-        for other in &entry.after {
-            faults.note(self.known_partition(&after, other));
+        for (item, other) in entry.after.iter().enumerate() {
+            faults.note(self.known_partition(&after, other).map_err(|fault| fault.item(item)));
             if other == name {
-                faults.add(&after, format!("\"{name}\" cannot wait for itself"));
+                faults.add_item(&after, item, format!("\"{name}\" cannot wait for itself"));
             }
         }
         let mut seen = BTreeSet::new();
@@ -114,10 +114,10 @@ impl PartitionSet {
             faults.add(&readers, "a channel that nobody reads is none");
         }
         let mut seen = BTreeSet::from([channel.writer.as_str()]);
-        for reader in &channel.readers {
-            faults.note(self.known_partition(&readers, reader));
+        for (item, reader) in channel.readers.iter().enumerate() {
+            faults.note(self.known_partition(&readers, reader).map_err(|fault| fault.item(item)));
             if !seen.insert(reader) {
-                faults.add(&readers, format!("\"{reader}\" is there twice, or writes"));
+                faults.add_item(&readers, item, format!("\"{reader}\" is there twice, or writes"));
             }
         }
         let size = channel.size_mib.get();
@@ -142,26 +142,21 @@ impl PartitionSet {
 
     /// A port of the host leads to one program.
     fn check_ports(&self, faults: &mut Faults) {
-        let mut taken: Vec<(&str, SocketAddr)> = Vec::new();
+        let mut taken: Vec<(&str, &PortSpec)> = Vec::new();
         for (name, entry) in &self.partitions {
             let at = ["partition", name, "ports"];
             if entry.ports.len() > MOST_PORTS {
                 faults.add(&at, format!("wanted at most {MOST_PORTS} of them, got {}", entry.ports.len()));
             }
             // Each is compared with all before it.
-            for port in entry.ports.iter().take(MOST_PORTS) {
-                let host = port.host;
-                let is_same = |other: &SocketAddr| {
-                    let any = host.ip().is_unspecified() || other.ip().is_unspecified();
-                    other.port() == host.port() && (any || other.ip() == host.ip())
-                };
-                if let Some((other, _)) = taken.iter().find(|(_, other)| is_same(other)) {
-                    let number = host.port();
+            for (item, port) in entry.ports.iter().take(MOST_PORTS).enumerate() {
+                if let Some((other, _)) = taken.iter().find(|(_, other)| port.clashes(other)) {
+                    let number = port.host.port();
                     let problem =
                         format!("port {number} of this host leads to partition \"{other}\" already");
-                    faults.add(&at, problem);
+                    faults.add_item(&at, item, problem);
                 }
-                taken.push((name, host));
+                taken.push((name, port));
             }
         }
     }
@@ -303,11 +298,11 @@ impl PartitionEntry {
         if self.nice.is_some() && self.realtime.is_some() {
             faults.add(&at("nice"), "either nice or realtime, not both");
         }
-        for disk in &self.disks {
-            faults.note(absolute(&at("disk"), &disk.file));
+        absolute_all(&at("disk"), self.disks.iter().map(|disk| &disk.file), faults);
+        for (item, disk) in self.disks.iter().enumerate() {
             let limits = [disk.bytes_per_s.map(Bytes::get), disk.operations_per_s];
             if limits.into_iter().flatten().any(|limit| limit == 0) {
-                faults.add(&at("disk"), "a limit of 0 would stop the disk; leave it out for none");
+                faults.add_item(&at("disk"), item, "a limit of 0 would stop the disk; leave it out for none");
             }
         }
     }
@@ -327,17 +322,18 @@ impl PartitionEntry {
             }
         }
         faults.note(absolute(&at("workdir"), &self.workdir));
-        self.ro.iter().for_each(|path| faults.note(absolute(&at("ro"), path)));
-        self.rw.iter().for_each(|path| faults.note(absolute(&at("rw"), path)));
+        absolute_all(&at("ro"), &self.ro, faults);
+        absolute_all(&at("rw"), &self.rw, faults);
         self.check_save(name, faults);
-        for bind in &self.bind {
+        for (item, bind) in self.bind.iter().enumerate() {
             let Some((from, to)) = bind.split_once(':') else {
                 let problem = format!("wanted \"/on/the/host:/in/the/partition\", got \"{bind}\"");
-                faults.add(&at("bind"), problem);
+                faults.add_item(&at("bind"), item, problem);
                 continue;
             };
-            faults.note(absolute(&at("bind"), Path::new(from)));
-            faults.note(absolute(&at("bind"), Path::new(to)));
+            for path in [from, to] {
+                faults.note(absolute(&at("bind"), Path::new(path)).map_err(|fault| fault.item(item)));
+            }
         }
         if self.user.as_ref().is_some_and(String::is_empty) {
             faults.add(&at("user"), "wanted the name or number of a user");
@@ -369,7 +365,7 @@ impl PartitionEntry {
     /// What its program is given besides files: variables, secrets, a name.
     fn check_given(&self, name: &str, faults: &mut Faults) {
         let at = |key: &'static str| ["partition", name, key];
-        self.env_file.iter().for_each(|path| faults.note(absolute(&at("env_file"), path)));
+        absolute_all(&at("env_file"), &self.env_file, faults);
         for (secret, path) in &self.secrets {
             let at = ["partition", name, "secrets", secret];
             faults.note(name_fits(&at, secret));
@@ -406,6 +402,12 @@ fn bounded(path: &[&str], got: u64, least: u64, most: u64) -> Result<(), Fault> 
         return Ok(());
     }
     Err(Fault::new(path, format!("{got} is out of bounds; allowed is {least} to {most}")))
+}
+
+fn absolute_all<'a>(key: &[&str], paths: impl IntoIterator<Item = &'a PathBuf>, faults: &mut Faults) {
+    for (item, path) in paths.into_iter().enumerate() {
+        faults.note(absolute(key, path).map_err(|fault| fault.item(item)));
+    }
 }
 
 fn absolute(key: &[&str], path: &Path) -> Result<(), Fault> {

@@ -9,6 +9,7 @@
 
 mod address;
 mod check;
+mod follow;
 mod host;
 mod order;
 mod read;
@@ -30,6 +31,7 @@ use crate::model::experiment::Accelerator;
 use crate::model::units::{Bytes, Mebibytes};
 
 pub use address::{HIGHEST_MEMBER, Member, Subnet, Wiring};
+pub use follow::FoundBy;
 pub use host::{HostNode, HostSize};
 pub use order::{ascending, dependants_first};
 pub use read::{Fault, Faults, MAX_SET_BYTES, ReadSet, SetError, SetErrors};

@@ -2,20 +2,19 @@
 //!
 //! ```text
 //!  text ─► tree of keys ─► set ─► check ─► faults ─► lines
-//!             ▲     │ a key is unknown, a value of the wrong type: told, cut off, tried again
-//!             └─────┘
+//!             ▲     │ a key is unknown, a value of the wrong type: told, cut off, tried again; what is found then and may come
+//!             └─────┘ from that is not told (`follow.rs`)
 //! ```
 
 use std::collections::HashSet;
-use std::iter::once;
 use std::ops::Range;
 use std::path::Path;
 
 use serde::Deserialize;
 use toml::Spanned;
-use toml::de::{DeTable, DeValue};
+use toml::de::{DeArray, DeTable, DeValue};
 
-use super::PartitionSet;
+use super::{FoundBy, PartitionSet};
 use crate::model::names::nearest;
 use crate::model::partition::is_name;
 use crate::model::scenario::line_at;
@@ -72,6 +71,8 @@ pub struct SetError {
 pub struct Fault {
     /// Keys on the way to it: `partition`, `plc`, `cpus`.
     pub path: Vec<String>,
+    /// Which of the things in the list that it holds, where it is one of them.
+    pub item: Option<usize>,
     /// What was wanted and what was got.
     pub problem: String,
 }
@@ -79,12 +80,23 @@ pub struct Fault {
 impl Fault {
     /// This problem of the key at the end of `path`.
     pub fn new(path: &[&str], problem: impl Into<String>) -> Self {
-        Self { path: path.iter().map(|part| (*part).to_owned()).collect(), problem: problem.into() }
+        Self {
+            path: path.iter().map(|part| (*part).to_owned()).collect(),
+            item: None,
+            problem: problem.into(),
+        }
+    }
+
+    /// The problem of one thing in the list that the key holds.
+    #[must_use]
+    pub fn item(self, item: usize) -> Self {
+        Self { item: Some(item), ..self }
     }
 
     /// With the line of `text` at which it is.
     fn in_text(self, text: &str) -> SetError {
-        let line = line_at(text, self.path.iter().map(String::as_str));
+        let item = self.item.map(|item| item.to_string());
+        let line = line_at(text, self.path.iter().chain(&item).map(String::as_str));
         SetError { line, problem: format!("{}: {}", self.path.join("."), self.problem) }
     }
 }
@@ -97,6 +109,11 @@ impl Faults {
     /// One more.
     pub fn add(&mut self, path: &[&str], problem: impl Into<String>) {
         self.0.push(Fault::new(path, problem));
+    }
+
+    /// One more, of one thing in the list that the key holds.
+    pub fn add_item(&mut self, path: &[&str], item: usize, problem: impl Into<String>) {
+        self.0.push(Fault::new(path, problem).item(item));
     }
 
     /// One more if this is one.
@@ -122,8 +139,16 @@ pub struct ReadSet {
     /// None when too much is wrong for anything else to be judged.
     pub set: Option<PartitionSet>,
     errors: Vec<SetError>,
-    /// Entries of which something was cut off: `partition`, `plc`.
-    cuts: Vec<Vec<String>>,
+    cuts: Vec<Cut>,
+}
+
+/// What was cut off because it could not be read.
+#[derive(Debug)]
+struct Cut {
+    /// Where it was. An unknown key that looks like another one counts as that.
+    at: Fault,
+    /// It is a key that nobody knows.
+    is_unknown: bool,
 }
 
 impl ReadSet {
@@ -142,7 +167,7 @@ impl ReadSet {
         if let Some(fault) = faults.iter_mut().find(|fault| set.name.is_empty() && fault.path == ["name"]) {
             fault.problem = format!("the file's own name, {stem:?}, cannot name a set: write name = \"…\"");
         }
-        read.add(faults, text);
+        read.add(faults, FoundBy::File, text);
         read
     }
 
@@ -155,11 +180,20 @@ impl ReadSet {
         if self.errors.is_empty() { self.set.as_ref() } else { None }
     }
 
-    /// More that is wrong with the set in this text.
-    pub fn add(&mut self, mut faults: Vec<Fault>, text: &str) {
-        // Of an entry of which something was cut off, only that is told: what is missing now need not be missing.
-        faults.retain(|fault| !self.cuts.iter().any(|cut| fault.path.starts_with(cut)));
-        self.errors.extend(faults.into_iter().map(|fault| fault.in_text(text)));
+    /// More that is wrong with the set in this text, but for what may come from what was cut off.
+    pub fn add(&mut self, faults: Vec<Fault>, by: FoundBy, text: &str) {
+        let faults = faults.into_iter().map(|fault| self.as_written(fault));
+        let told = faults.filter(|fault| !self.cuts.iter().any(|cut| cut.explains(fault, by)));
+        let errors: Vec<SetError> = told.map(|fault| fault.in_text(text)).collect();
+        self.errors.extend(errors);
+    }
+
+    /// A thing in a list of which others were cut off has the place that it had.
+    fn as_written(&self, mut fault: Fault) -> Fault {
+        if let Some(item) = &mut fault.item {
+            *item = before_cuts(*item, &fault.path, &self.cuts);
+        }
+        fault
     }
 
     /// The set.
@@ -184,6 +218,22 @@ impl PartitionSet {
     }
 }
 
+impl Cut {
+    /// Whether a fault may be there only because this is missing.
+    fn explains(&self, fault: &Fault, by: FoundBy) -> bool {
+        let is_whole = fault.path.len() == 2 && self.at.path.starts_with(&fault.path);
+        fault.may_follow(&self.at, by) || (is_whole && self.is_unknown)
+    }
+}
+
+/// The place of a thing in its list before things were cut off there.
+fn before_cuts(item: usize, path: &[String], cuts: &[Cut]) -> usize {
+    let same = cuts.iter().filter(|cut| cut.at.path == path);
+    let mut gone: Vec<usize> = same.filter_map(|cut| cut.at.item).collect();
+    gone.sort_unstable();
+    gone.into_iter().fold(item, |item, gone| item + usize::from(gone <= item))
+}
+
 /// Makes a set of a text without its unknown keys and values of a wrong type.
 fn decode(text: &str) -> ReadSet {
     let mut tree = match DeTable::parse(text) {
@@ -196,50 +246,86 @@ fn decode(text: &str) -> ReadSet {
             Ok(set) => return ReadSet { set: is_judged.then_some(set), errors, cuts },
             Err(error) => error,
         };
-        errors.push(syntax(text, &error));
-        let cut = error.span().and_then(|span| cut(tree.get_mut(), &span));
-        let Some((path, value)) = cut.filter(|_| errors.len() < MOST_TOLD) else {
+        let found = error.span().and_then(|span| cut(tree.get_mut(), &span));
+        if !found.as_ref().is_some_and(|(at, _)| is_left_over(&error, at, &cuts)) {
+            errors.push(syntax(text, &error));
+        }
+        let Some((mut at, value)) = found.filter(|_| errors.len() < MOST_TOLD) else {
             return ReadSet { set: None, errors, cuts };
         };
-        is_judged &= holds_no_entry(&path, &value);
-        cuts.push(path.into_iter().take(2).collect());
+        is_judged &= holds_no_entry(&at.path, &value);
+        at.item = at.item.map(|item| before_cuts(item, &at.path, &cuts));
+        let is_unknown = error.message().starts_with("unknown field");
+        if let (true, Some(name), Some(key)) = (is_unknown, meant(&error), at.path.last_mut()) {
+            *key = name;
+        }
+        cuts.push(Cut { at, is_unknown });
     }
 }
 
-/// Whether no entry went with what was cut off: others may name it.
+/// Whether an entry lacks only what was cut off of it.
+fn is_left_over(error: &toml::de::Error, at: &Fault, cuts: &[Cut]) -> bool {
+    let Some(name) = error.message().strip_prefix("missing field `").and_then(|rest| rest.split('`').next())
+    else {
+        return false;
+    };
+    cuts.iter().any(|cut| cut.at.path.strip_prefix(&at.path[..]).is_some_and(|rest| rest == [name]))
+}
+
+/// Whether no entry went with what was cut off that others may name.
 fn holds_no_entry(path: &[String], value: &DeValue<'_>) -> bool {
     match path {
         [only] => {
             let is_one_value = !matches!(value, DeValue::Table(_) | DeValue::Array(_));
             is_one_value && !matches!(only.as_str(), "partition" | "network" | "channel")
         }
-        _ => path.len() > 2,
+        [kind, _] => kind == "channel",
+        _ => true,
     }
 }
 
-/// Removes the key that lies at `span`, or whose value does: the way to it, and the value.
-fn cut<'a>(table: &mut DeTable<'a>, span: &Range<usize>) -> Option<(Vec<String>, DeValue<'a>)> {
+/// Removes the key that lies at `span`, or whose value does, or the one thing in a list that does: where it was, and the value.
+fn cut<'a>(table: &mut DeTable<'a>, span: &Range<usize>) -> Option<(Fault, DeValue<'a>)> {
     let is_there = |value: &Spanned<DeValue<'_>>| value.span() == *span;
-    let lies_in = |value: &Spanned<DeValue<'_>>| match value.get_ref() {
-        DeValue::Array(list) => list.iter().any(is_there),
-        _ => is_there(value),
-    };
-    let found = table.iter().find(|(key, value)| key.span() == *span || is_there(value) || lies_in(value));
+    let found = table.iter().find(|(key, value)| key.span() == *span || is_there(value));
     if let Some(key) = found.map(|(key, _)| key.get_ref().to_string()) {
         let value = table.remove(key.as_str())?.into_inner();
-        return Some((vec![key], value));
+        return Some((Fault::new(&[&key], ""), value));
     }
     table.iter_mut().find_map(|(key, value)| {
-        let (rest, value) = match value.get_mut() {
+        let (mut at, value) = match value.get_mut() {
             DeValue::Table(inner) => cut(inner, span),
-            DeValue::Array(list) => list.iter_mut().find_map(|one| match one.get_mut() {
-                DeValue::Table(inner) => cut(inner, span),
-                _ => None,
-            }),
+            DeValue::Array(list) => match list.iter().position(is_there) {
+                Some(item) => Some((Fault::new(&[], "").item(item), without(list, item)?)),
+                None => list.iter_mut().find_map(|one| match one.get_mut() {
+                    DeValue::Table(inner) => cut(inner, span),
+                    _ => None,
+                }),
+            },
             _ => None,
         }?;
-        Some((once(key.get_ref().to_string()).chain(rest).collect(), value))
+        at.path.insert(0, key.get_ref().to_string());
+        Some((at, value))
     })
+}
+
+/// Removes one thing of a list.
+fn without<'a>(list: &mut DeArray<'a>, item: usize) -> Option<DeValue<'a>> {
+    let removed = list.get(item)?.get_ref().clone();
+    let mut rest = DeArray::new();
+    for (_, one) in list.iter().enumerate().filter(|(number, _)| *number != item) {
+        rest.push(one.clone());
+    }
+    *list = rest;
+    Some(removed)
+}
+
+/// The name that an unknown one looks like.
+fn meant(error: &toml::de::Error) -> Option<String> {
+    let mut quoted = error.message().split('`').skip(1).step_by(2);
+    let got = quoted.next()?;
+    let expected: Vec<&str> = quoted.collect();
+    nearest(got, &expected).map(ToOwned::to_owned)
 }
 
 /// The parser's message in one line, with the nearest of the names it expected.

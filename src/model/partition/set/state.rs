@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Health, PartitionSet, Ready, Restart};
 use crate::model::experiment::Accelerator;
-use crate::model::partition::{Given, PartitionSpec, ProgramEnd};
+use crate::model::partition::{Content, Given, Limit, PartitionSpec, ProgramEnd};
 use crate::model::units::{Mebibytes, Nanos};
 
 /// What a keeper keeps.
@@ -26,6 +26,24 @@ pub enum Charge {
     Partition(Box<PartitionCharge>),
     /// A switch of a network.
     Switch(SwitchCharge),
+}
+
+impl Charge {
+    /// The same, its program with these limits.
+    #[must_use]
+    pub fn with_limits(mut self, limits: &[Limit]) -> Self {
+        if let Self::Partition(charge) = &mut self
+            && let Content::Program(program) = &mut charge.spec.content
+        {
+            program.limits = limits.to_vec();
+        }
+        self
+    }
+
+    /// Whether both are the same but for the limits, which come from who started it and not from the file.
+    pub fn is_same(&self, other: &Self) -> bool {
+        self.clone().with_limits(&[]) == other.clone().with_limits(&[])
+    }
 }
 
 /// A partition as its keeper starts it.
@@ -151,6 +169,9 @@ pub struct KeptState {
     pub engine: Option<String>,
     /// What it was really given.
     pub given: Option<Given>,
+    /// Whether its guest has booted and its program runs, ready or not.
+    #[serde(default)]
+    pub booted: bool,
     /// How often it was started again.
     pub restarts: u32,
     /// How often without a good run between.
