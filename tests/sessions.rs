@@ -197,11 +197,11 @@ fn a_further_program_in_a_partition_that_stands_still_can_be_ended() {
         }
         (sent, parts(&child.wait_with_output().expect("it has ended")))
     };
-    let mut begun = begin("echo; exec sleep 1003");
-    begun.stdout.as_mut().expect("a pipe").read_exact(&mut [0]).expect("it runs");
+    let mut running = begin("echo; exec sleep 1003");
+    running.stdout.as_mut().expect("a pipe").read_exact(&mut [0]).expect("it runs");
     set_kit::pause(qemu);
     // One that runs, and one that was not even begun.
-    for child in [begun, begin("true")] {
+    for child in [running, begin("true")] {
         let (sent, (code, _, err)) = ended(child);
         assert!(sent >= 2, "the first one is the program's");
         assert_eq!(code, Some(125), "{err}");

@@ -99,11 +99,8 @@ fn execute(args: &MpirunArgs) -> Result<u8> {
     let team = Team { members: &members, link: &link, prefix };
     let mut pulse = sections.as_ref().map(Sections::pulse);
     let mut watch = || frozen(sections.as_ref()?, pulse.as_mut()?, &members);
-    let mut ran_out = false;
     let mut tell = |number: usize, event: &Event| {
         progress.on(number, event);
-        // The launcher runs in the first one.
-        ran_out |= number == 0 && matches!(event, Event::MemoryRanOut(_));
         if let Event::Passed { number } = event {
             // Nobody waits for it any more.
             let _ = was_passed.send(*number);
@@ -114,7 +111,7 @@ fn execute(args: &MpirunArgs) -> Result<u8> {
     };
     let end = together::run(&team, streams, &around, &orders, &mut tell, &mut watch);
     progress.finish();
-    let code = code_of_end(&end, &members, sections.as_ref(), ran_out);
+    let code = code_of_end(&end, &members, sections.as_ref(), progress.ran_out());
     drop((around, sections));
     if let Err(error) = folder.remove() {
         output::say(&format!("bulkhead: removing the folder of what was made: {error}"));

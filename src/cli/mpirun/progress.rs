@@ -10,6 +10,7 @@ use crate::partition::run::Event;
 pub struct Progress {
     bar: Option<ProgressBar>,
     left: usize,
+    ran_out: bool,
 }
 
 impl Progress {
@@ -20,11 +21,12 @@ impl Progress {
             bar.set_length(members.len() as u64);
             bar.set_message("booting partitions");
         }
-        Self { bar, left: members.len() }
+        Self { bar, left: members.len(), ran_out: false }
     }
 
     /// Takes an event of a partition.
-    pub fn on(&mut self, _number: usize, event: &Event) {
+    pub fn on(&mut self, number: usize, event: &Event) {
+        self.ran_out |= number == 0 && matches!(event, Event::MemoryRanOut(_));
         if *event != Event::Started {
             return;
         }
@@ -33,6 +35,11 @@ impl Progress {
         if self.left == 0 {
             self.finish();
         }
+    }
+
+    /// Whether memory ran out in the first partition, where the launcher runs.
+    pub const fn ran_out(&self) -> bool {
+        self.ran_out
     }
 
     /// The terminal is the program's from now on.

@@ -100,6 +100,36 @@ fn a_partition_that_passes_no_signal_on_is_given_up_with_the_next_one() {
     }
 }
 
+/// The guest may wait long for somebody who takes it: it is to know when nobody wants it any more.
+#[test]
+fn a_connection_that_is_cut_off_before_anybody_took_it_is_closed_inside() {
+    let (ours, mut theirs) = UnixStream::pair().expect("a pair");
+    theirs.set_read_timeout(Some(PATIENCE)).expect("a deadline");
+    let server = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let client = std::net::TcpStream::connect(server.local_addr().expect("an address")).expect("connected");
+    let (taken, _) = server.accept().expect("a connection");
+    let copy = || OwnedFd::from(taken.try_clone().expect("a copy"));
+    let streams = Streams { input: copy(), output: copy(), error: nothing().error };
+    let talks = thread::spawn(move || {
+        let (_nobody, orders) = channel();
+        converse(ours, Ask::Connect(7), Kind::Connection, streams, orders, &mut |_| ())
+    });
+    rustix::net::connect_unspec(&client).expect("reset");
+    let (mut unpacker, mut chunk) = (Unpacker::default(), [0; 4096]);
+    'heard: loop {
+        let count = theirs.read(&mut chunk).expect("a word");
+        assert!(count > 0, "it ended without a word");
+        unpacker.push(chunk.get(..count).unwrap_or_default());
+        while let Some(packet) = unpacker.next_packet().expect("packets") {
+            if packet.content == Content::Word(SessionWord::Close) {
+                break 'heard;
+            }
+        }
+    }
+    drop(theirs);
+    assert!(talks.join().expect("no panic").is_err());
+}
+
 #[test]
 fn who_had_most_of_the_memory_that_ran_out_is_told() {
     let (ours, mut theirs) = UnixStream::pair().expect("a pair");

@@ -42,7 +42,7 @@ impl Host {
     }
 }
 
-fn both<'a>(program: &'a Program) -> (Sessions<'a>, Host) {
+fn both(program: &Program) -> (Sessions<'_>, Host) {
     let (ours, theirs) = UnixStream::pair().expect("a pair");
     ours.set_nonblocking(true).expect("non-blocking");
     let sessions = Sessions::new(theirs.into(), program, Vec::new(), Watch::begin()).expect("sessions");
