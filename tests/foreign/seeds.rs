@@ -9,7 +9,7 @@ use bulkhead::model::clock_wire::{Answer, Question};
 use bulkhead::model::histogram::Histogram;
 use bulkhead::model::partition::session::{Ask, Content, Further, Look, SessionWord, pack};
 use bulkhead::model::partition::{
-    FromGuest, LONGEST_MESSAGE, ProgramEnd, Stream, TerminalSize, ToGuest, UserIds, Victim,
+    FromGuest, LONGEST_MESSAGE, Limit, ProgramEnd, Stream, TerminalSize, ToGuest, UserIds, Victim,
 };
 use bulkhead::model::units::{Bytes, Nanos};
 use bulkhead::platforms::ledger::Thing;
@@ -347,6 +347,7 @@ pub fn image_layer() -> Seeds {
 pub fn session_packets() -> Seeds {
     let terminal = Some(TerminalSize { rows: 24, columns: 80 });
     let further = Further {
+        limits: vec![Limit { name: "nofile".to_owned(), soft: 1024, hard: 4096 }],
         argv: vec![b"ls".to_vec(), vec![255]],
         env: vec![(b"A".to_vec(), b"b".to_vec())],
         workdir: Some("/srv".into()),
