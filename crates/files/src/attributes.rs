@@ -20,7 +20,7 @@ pub const SHORT: Duration = Duration::from_secs(1);
 /// The same of one that it only reads.
 pub const LONG: Duration = Duration::from_secs(86_400);
 
-/// The group that the kernel shows for all that a user namespace does not map (user_namespaces(7)).
+/// The group that the kernel shows for all that a user namespace does not map, see `user_namespaces(7)`.
 const UNMAPPED: u32 = 65_534;
 
 /// Most files of which it is remembered what their mode hides.
