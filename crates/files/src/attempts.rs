@@ -13,6 +13,7 @@
 use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use rustix::fs::{FileType, Mode, OFlags, openat};
 use rustix::io::Errno;
@@ -23,6 +24,8 @@ use crate::server::Files;
 
 /// Tasks that are remembered: each holds a descriptor, and hardly any is forgotten before it asks again.
 const MOST: usize = 64;
+/// For how long: whoever only asks how things are never comes to an end.
+const LONGEST: Duration = Duration::from_secs(10);
 /// Folders that are remembered of one path.
 const MOST_FOLDERS: usize = 4096;
 /// A walk finds the same name missing so often at most: where it had led somewhere, and once more. Then it may be made.
@@ -32,6 +35,7 @@ const MOST_MISSING: u32 = 2;
 #[derive(Debug)]
 pub struct Attempt {
     task: u32,
+    begun: Instant,
     /// For which node it was told so: asked for again without being looked up, it has no name that could be (`/proc/self/fd`).
     refused: u64,
     /// Which of those above it was no longer under its name.
@@ -58,7 +62,7 @@ impl Attempts {
     /// That of a task, which is no longer remembered here.
     pub fn take(&mut self, task: u32) -> Option<Attempt> {
         let place = self.0.iter().position(|attempt| attempt.task == task)?;
-        self.0.remove(place)
+        self.0.remove(place).filter(|attempt| attempt.begun.elapsed() < LONGEST)
     }
 
     /// Remembers one.
@@ -71,7 +75,8 @@ impl Attempts {
 
     /// A task was told that this node is stale.
     pub fn begin(&mut self, task: u32, refused: u64, astray: Option<u64>) {
-        self.put(Attempt { task, refused, astray, folders: Vec::new(), last: None, missing: 0 });
+        let (begun, folders, last) = (Instant::now(), Vec::new(), None);
+        self.put(Attempt { task, begun, refused, astray, folders, last, missing: 0 });
     }
 }
 

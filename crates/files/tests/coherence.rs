@@ -145,7 +145,7 @@ fn a_locked_file_tells_of_each_close() {
 
 /// What it is told of a name: for how many nanoseconds the name and the attributes are believed.
 fn validities(guest: &mut Guest, node: u64, name: &str) -> (u64, u64) {
-    let entry = guest.ask(LOOKUP, node, &named(Vec::new(), name)).unwrap();
+    let entry = guest.ask(LOOKUP, node, &named(Vec::new(), name)).expect("the test's own files");
     let time = |seconds: usize, rest: usize| long(&entry, seconds) * SECOND + u64::from(number(&entry, rest));
     (time(16, 32), time(24, 36))
 }
@@ -154,8 +154,8 @@ const SECOND: u64 = 1_000_000_000;
 
 /// Puts another file in its place.
 fn replace(guest: &Guest, path: &str, content: &str) {
-    fs::write(guest.path("0/new"), content).unwrap();
-    fs::rename(guest.path("0/new"), guest.path(path)).unwrap();
+    fs::write(guest.path("0/new"), content).expect("the test's own files");
+    fs::rename(guest.path("0/new"), guest.path(path)).expect("the test's own files");
 }
 
 #[test]
@@ -198,9 +198,13 @@ fn what_was_looked_up_again_is_opened_whatever_the_host_does_meanwhile() {
 
 /// Another folder under its name.
 fn swap_folder(guest: &Guest) {
-    fs::rename(guest.path("0/d"), tempfile::tempdir_in(guest.path("0")).unwrap().keep()).unwrap();
-    fs::create_dir(guest.path("0/d")).unwrap();
-    fs::write(guest.path("0/d/a"), "swapped").unwrap();
+    fs::rename(
+        guest.path("0/d"),
+        tempfile::tempdir_in(guest.path("0")).expect("the test's own files").keep(),
+    )
+    .expect("the test's own files");
+    fs::create_dir(guest.path("0/d")).expect("the test's own files");
+    fs::write(guest.path("0/d/a"), "swapped").expect("the test's own files");
 }
 
 #[test]
