@@ -135,6 +135,9 @@ impl Files {
         if id == ROOT {
             return self.look_at(&self.nodes.root());
         }
+        if let Some(path) = self.found(id) {
+            return self.look_at(&path);
+        }
         let node = self.nodes.get(id)?;
         if let Some(handle) = node.open.first().and_then(|handle| self.handles.get(handle)) {
             return self.look_at(&handle.file);
@@ -295,7 +298,7 @@ impl Files {
 
     /// The same, or one by its name.
     pub(crate) fn any_path(&mut self, id: u64) -> Result<std::sync::Arc<OwnedFd>> {
-        self.open_path_of(id).map_or_else(|| self.nodes.path(id), Ok)
+        self.found(id).or_else(|| self.open_path_of(id)).map_or_else(|| self.nodes.path(id), Ok)
     }
 
     fn truncate(&mut self, id: u64, file: Option<std::sync::Arc<OwnedFd>>, size: u64) -> Result<()> {

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use nix::fcntl::{FcntlArg, fcntl};
 use rustix::fs::OFlags;
-use rustix::io::Errno;
+use rustix::io::{Errno, pread};
 
 use crate::locks::{Asked, errno, whole};
 use crate::message::{Body, Result};
@@ -26,6 +26,10 @@ use crate::waits::Wait;
 const AGAIN_AFTER: Duration = Duration::from_millis(10);
 /// How such files are called: the index of `SQLite`'s log (sqlite.org/walformat.html), the readers of LMDB (`lmdb.h`).
 const ENDINGS: [&[u8]; 2] = [b"-shm", b"lock.mdb"];
+/// The readers of an LMDB that is a file and no folder (`MDB_NOSUBDIR`) end so, and others do, too.
+const MAYBE: &[u8] = b"-lock";
+/// With what LMDB's begins (`MDB_MAGIC` of its `mdb.c`).
+const MAGIC: u32 = 0xbeef_c0de;
 
 /// An attempt to lock a range of such a file.
 #[derive(Clone)]
@@ -67,12 +71,25 @@ impl Attempt {
 
 impl Files {
     /// Whether a file is memory between processes.
-    pub(crate) fn is_memory(&self, id: u64) -> Result<bool> {
+    pub(crate) fn is_memory(&self, id: u64, asked: &Asked) -> Result<bool> {
         if !self.is_writable(id)? {
             return Ok(false);
         }
         let name = self.nodes.get(id)?.name.as_deref().unwrap_or_default();
-        Ok(self.locks.claims.contains_key(&id) || ENDINGS.iter().any(|ending| name.ends_with(ending)))
+        Ok(self.locks.claims.contains_key(&id)
+            || ENDINGS.iter().any(|ending| name.ends_with(ending))
+            || name.ends_with(MAYBE) && self.has_readers(asked))
+    }
+
+    /// Whether a file holds the readers of an LMDB, or is about to: whoever makes one locks its first byte while it is empty.
+    fn has_readers(&self, asked: &Asked) -> bool {
+        let Ok(handle) = self.handle_of(asked.handle) else { return false };
+        let mut begin = [0; 4];
+        match pread(&handle.file, &mut begin, 0) {
+            Ok(0) => (asked.start, asked.end) == (0, 0),
+            Ok(count) => count == begin.len() && u32::from_ne_bytes(begin) == MAGIC,
+            Err(_) => false,
+        }
     }
 
     fn claim(&mut self, id: u64, asked: &Asked) -> Result<Arc<OwnedFd>> {

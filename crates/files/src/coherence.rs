@@ -13,7 +13,7 @@
 
 use std::time::{Duration, Instant};
 
-use rustix::fs::{OFlags, Stat};
+use rustix::fs::{FileType, OFlags, Stat};
 
 use crate::attributes::{LONG, SHORT};
 use crate::handles::is_settled;
@@ -43,12 +43,14 @@ pub struct Held {
 impl Files {
     /// For how long what is now told of a node may be believed.
     pub(crate) fn tell(&mut self, id: u64) -> Result<Duration> {
-        let is_writable = self.is_writable(id)?;
+        let (is_writable, is_second) = (self.is_writable(id)?, self.is_second());
         let Ok(node) = self.nodes.get_mut(id) else { return Ok(if is_writable { SHORT } else { LONG }) };
         if !is_writable {
             return Ok(LONG);
         }
-        let validity = if node.held.is_shared { Duration::ZERO } else { SHORT };
+        // What is opened without being checked has a size that the first `read` must ask for.
+        let is_unchecked = is_second && node.kind == FileType::RegularFile;
+        let validity = if node.held.is_shared || is_unchecked { Duration::ZERO } else { SHORT };
         node.held.believed = (!validity.is_zero()).then(|| Instant::now() + validity);
         Ok(validity)
     }

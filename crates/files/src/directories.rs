@@ -54,8 +54,8 @@ impl Entries {
 impl Files {
     pub(crate) fn open_folder(&mut self, id: u64) -> Result<Body> {
         let is_kept = id != ROOT && !self.is_writable(id)?;
-        if id != ROOT && !is_kept {
-            self.nodes.check_names(id)?;
+        if id != ROOT {
+            self.check_names(id)?;
         }
         let path = self.nodes.folder(id)?;
         let host = fstat(&path)?;

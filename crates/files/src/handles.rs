@@ -2,15 +2,16 @@
 //!
 //! The guest's cache holds what it wrote itself and what it read. When it opens a file anew the host's size and times are compared
 //! with those of the moment when the cache was last known to be right; unless they are the same, what is cached goes. A name
-//! that leads elsewhere by now, or a size that the guest's kernel does not know yet, is ESTALE, once: it looks the path up again.
+//! that leads elsewhere by now, or a size that the guest's kernel does not know yet, is ESTALE, once: it looks the path up again, and
+//! opens what it finds (`attempts`).
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use rustix::fs::{
-    FallocateFlags, FileType, OFlags, SeekFrom, Stat, copy_file_range, fallocate, fdatasync, fstat, fsync,
-    seek, syncfs,
+    FallocateFlags, FileType, OFlags, SeekFrom, Stat, copy_file_range, fallocate, fdatasync, fstat, fstatfs,
+    fsync, seek, syncfs,
 };
 use rustix::io::{Errno, ReadWriteFlags, pread, pwrite, pwritev2};
 
@@ -30,6 +31,11 @@ const TICK_NS: i128 = 20_000_000;
 /// From this size on the guest keeps what it has just written itself without reading it again, though the clock has not
 /// moved on since.
 const LARGE: i64 = 1 << 20;
+/// The host's kernel has written a page that was changed through a mapping to the disk after so long (`dirty_expire_centisecs` and
+/// `dirty_writeback_centisecs`: 35 s unless told otherwise). Who changes it again then changes the file's times.
+const AT_REST_NS: i128 = 120_000_000_000;
+/// File systems that are memory alone (`linux/magic.h`: tmpfs, ramfs, hugetlbfs): there a mapping never changes times.
+const MEMORY: [i64; 3] = [0x0102_1994, 0x8584_58f6, 0x9584_58f6];
 /// What a WRITE carries (`FUSE_WRITE_…`).
 const FROM_CACHE: u32 = 1 << 0;
 /// Likewise.
@@ -65,9 +71,9 @@ impl Files {
         if !is_writable && wanted.intersects(OFlags::RWMODE | OFlags::TRUNC) {
             return Err(Errno::ROFS);
         }
-        if is_writable {
-            self.nodes.check_names(id)?;
-        }
+        // Whoever has just looked it up opens what it has found.
+        let was_found = self.was_found(id);
+        self.check_names(id)?;
         let path = self.any_path(id)?;
         let host = fstat(&path)?;
         // The guest's kernel serves the others itself.
@@ -76,11 +82,10 @@ impl Files {
             return Err(if is_writable { Errno::STALE } else { Errno::INVAL });
         }
         if is_writable {
-            let stamp = Stamp::of(&host);
             let is_stale = self.must_be_told_anew(id, wanted)?;
-            let node = self.nodes.get_mut(id)?;
-            if is_stale || node.told != Some(stamp) {
-                node.told = Some(stamp);
+            let node = self.nodes.get(id)?;
+            let is_other = host.st_nlink > 1 && node.has_others;
+            if (is_stale || is_other || node.told != Some(Stamp::of(&host))) && !was_found {
                 return Err(Errno::STALE);
             }
         }
@@ -108,13 +113,18 @@ impl Files {
         let is_writable = self.is_writable(id)?;
         let wanted = OFlags::from_bits_retain(flags);
         let number = self.handle_number();
+        let tells = is_writable && self.tells_of_mappings(&file, host.st_dev);
         let node = self.nodes.get_mut(id)?;
         let stamp = Stamp::of(host);
-        let is_known = node
-            .cached
-            .is_some_and(|cached| cached.stamp == stamp && (cached.is_settled || stamp.size >= LARGE));
+        let before = node.cached.filter(|cached| cached.stamp == stamp);
+        let was_unmapped = before.is_some_and(|cached| cached.is_unmapped);
+        let is_settled = is_settled(stamp.changed());
+        let is_known = was_unmapped && before.is_some_and(|cached| cached.is_settled || stamp.size >= LARGE);
         if !is_known {
-            node.cached = Some(Cached { stamp, is_settled: is_settled(stamp.changed()) });
+            // What has no bytes has nothing that was written to. What the guest then writes itself goes on from there.
+            let is_unmapped =
+                tells && (stamp.size == 0 || was_unmapped || is_older(stamp.changed(), AT_REST_NS));
+            node.cached = Some(Cached { stamp, is_settled, is_unmapped });
         }
         let is_locked = node.held.is_locked;
         node.open.push(number);
@@ -131,6 +141,14 @@ impl Files {
         }
         self.handles.insert(number, Handle { node: id, file: Arc::new(file), lockers: Vec::new() });
         Ok(Body::default().long(number).number(answer).number(0).done())
+    }
+
+    /// Whether the times of a file on such a device tell that somebody writes to it through a mapping.
+    fn tells_of_mappings(&mut self, file: &OwnedFd, device: u64) -> bool {
+        *self.tells_of_mappings.entry(device).or_insert_with(|| {
+            fstatfs(file)
+                .is_ok_and(|found| !MEMORY.iter().any(|kind| i128::from(*kind) == i128::from(found.f_type)))
+        })
     }
 
     /// An open file of the guest's.
@@ -322,8 +340,13 @@ fn later(act: impl FnOnce() -> Result<()> + Send + 'static) -> Outcome {
 }
 
 /// Whether a change from now on would show in a time, which is that of the last one: seconds and nanoseconds.
-pub fn is_settled((seconds, nanoseconds): (i64, u64)) -> bool {
+pub fn is_settled(time: (i64, u64)) -> bool {
+    is_older(time, TICK_NS)
+}
+
+/// Whether a time, seconds and nanoseconds, is more than so many nanoseconds ago.
+fn is_older((seconds, nanoseconds): (i64, u64), age: i128) -> bool {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let now = i128::try_from(now.as_nanos()).unwrap_or(i128::MAX);
-    now - (i128::from(seconds) * 1_000_000_000 + i128::from(nanoseconds)) > TICK_NS
+    now - (i128::from(seconds) * 1_000_000_000 + i128::from(nanoseconds)) > age
 }

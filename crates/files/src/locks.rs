@@ -170,7 +170,7 @@ impl Files {
 
     pub(crate) fn get_lock(&mut self, id: u64, mut fields: Fields<'_>) -> Result<Body> {
         let asked = Asked::read(&mut fields, None)?;
-        if self.is_memory(id)? {
+        if self.is_memory(id, &asked)? {
             return self.get_claimed(id, &asked);
         }
         let file = self.holder(id, &asked)?;
@@ -211,7 +211,7 @@ impl Files {
     }
 
     fn set_record_lock(&mut self, id: u64, asked: &Asked) -> Result<Outcome> {
-        let is_memory = self.is_memory(id)?;
+        let is_memory = self.is_memory(id, asked)?;
         if asked.kind == NONE && !is_memory && !self.locks.held.contains_key(&(id, asked.owner)) {
             return Ok(Body::default().into());
         }

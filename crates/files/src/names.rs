@@ -1,15 +1,17 @@
 //! Names: what they lead to, making and removing what they stand for.
 
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
+use std::time::Duration;
 
 use rustix::fs::{
-    AtFlags, FileType, Mode, OFlags, RenameFlags, fstat, linkat, mkdirat, mknodat, openat, readlinkat,
+    AtFlags, FileType, Mode, OFlags, RenameFlags, Stat, fstat, linkat, mkdirat, mknodat, openat, readlinkat,
     renameat_with, statat, symlinkat, unlinkat,
 };
 use rustix::io::Errno;
 
-use crate::attributes::{Known, with_access};
+use crate::attributes::{Known, LONG, in_searched, with_access};
 use crate::message::{Body, Fields, Result};
 use crate::nodes::{ROOT, Stamp, link_to};
 use crate::notion::{self, Notion, PLAIN, SET_GROUP, SPECIAL};
@@ -27,9 +29,17 @@ impl Files {
             return Err(Errno::NOENT);
         }
         let folder = self.nodes.folder(parent)?;
-        match self.look(&folder, name) {
-            Ok(known) => {
+        let looked = if self.is_second() {
+            self.look_and_hold(&folder, name).map(|(known, path)| (known, Some(path)))
+        } else {
+            self.look(&folder, name).map(|known| (known, None))
+        };
+        match looked {
+            Ok((known, path)) => {
                 let id = self.enter(parent, name, &known)?;
+                if let Some(path) = path {
+                    self.hold(id, path);
+                }
                 // What is only read is believed for long, so it must stay what it was.
                 if !self.is_writable(id)? {
                     self.nodes.pin(id);
@@ -41,7 +51,18 @@ impl Files {
                 let validity = self.validity(self.nodes.tree_of(parent)?);
                 Ok(Body::default().long(0).long(0).long(validity.as_secs()).zeros(16 + 88).done())
             }
-            Err(error) => Err(error),
+            Err(error) => {
+                // Natively it may be there: where this folder's name leads by now.
+                if error == Errno::NOENT && parent != ROOT {
+                    self.misses();
+                    let names = self.check_names(parent);
+                    // Of what it knew the guest's kernel is told first that it is gone: that it takes for an answer, and asks again.
+                    if names.is_err() && !self.nodes.lost(parent, name) {
+                        return names.and(Err(error));
+                    }
+                }
+                Err(error)
+            }
         }
     }
 
@@ -56,16 +77,38 @@ impl Files {
             Some(tree) => tree,
             None => self.tree_named(name).ok_or(Errno::NOENT)?,
         };
+        let target = self.target(parent, name, &known.host);
+        if let Some(target) = target {
+            self.nodes.leads_to((tree, known.host.st_dev, known.host.st_ino), target);
+        }
         let id = self.nodes.enter(tree, parent, name, &known.host);
         if let Ok(node) = self.nodes.get_mut(id) {
             node.told = Some(Stamp::of(&known.host));
+            node.target = target;
         }
         Ok(id)
     }
 
+    /// Where a link leads, as a number.
+    fn target(&mut self, parent: u64, name: &[u8], host: &Stat) -> Option<u64> {
+        if FileType::from_raw_mode(host.st_mode) != FileType::Symlink {
+            return None;
+        }
+        let folder = self.nodes.folder(parent).ok()?;
+        let target = in_searched(&folder, || readlinkat(&folder, name, Vec::new())).ok()?;
+        let mut hasher = DefaultHasher::new();
+        target.to_bytes().hash(&mut hasher);
+        Some(hasher.finish())
+    }
+
     /// What the guest is told of a node.
     pub(crate) fn entry(&mut self, id: u64, known: &Known) -> Result<Body> {
-        let (name, attributes) = (self.validity(self.nodes.tree_of(id)?), self.tell(id)?);
+        let (mut name, attributes) = (self.validity(self.nodes.tree_of(id)?), self.tell(id)?);
+        // The guest's kernel walks on through a link without a word: whoever turns it around must be heard of. What it leads to stays
+        // in its cache, so this costs one request.
+        if name < LONG && self.nodes.get(id)?.kind == FileType::Symlink {
+            name = Duration::ZERO;
+        }
         let mut body = Body::default();
         body.long(id).long(0).long(name.as_secs()).long(attributes.as_secs());
         body.number(name.subsec_nanos()).number(attributes.subsec_nanos());
@@ -130,27 +173,29 @@ impl Files {
         let (flags, mode) = (fields.number()?, fields.number()?);
         fields.skip(8)?;
         let name = fields.name()?;
+        self.check_names(parent)?;
         let folder = self.folder_to_change(parent)?;
         let wanted =
             crate::handles::host_flags(flags) | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let plain = Mode::from_raw_mode(mode & PLAIN);
         let exclusive = wanted | OFlags::CREATE | OFlags::EXCL;
-        let file = match Self::in_folder(&folder, || openat(&folder, name, exclusive, plain)) {
-            Ok(file) => {
-                let notion = self.notion_of_new(&folder, asker, mode, false)?;
-                Self::finish_new(&folder, name, &file, mode, notion)?;
-                file
-            }
-            // Somebody else was faster: natively that is an open.
-            Err(Errno::EXIST) if !OFlags::from_bits_retain(flags).contains(OFlags::EXCL) => {
-                let found = statat(&folder, name, AtFlags::SYMLINK_NOFOLLOW)?;
-                match FileType::from_raw_mode(found.st_mode) {
-                    FileType::RegularFile => openat(&folder, name, wanted, Mode::empty())?,
-                    // The guest looks anew, and finds what it is.
-                    _ => return Err(Errno::STALE),
+        let is_exclusive = OFlags::from_bits_retain(flags).contains(OFlags::EXCL);
+        let file = loop {
+            match Self::in_folder(&folder, || openat(&folder, name, exclusive, plain)) {
+                Ok(file) => {
+                    let notion = self.notion_of_new(&folder, asker, mode, false)?;
+                    Self::finish_new(&folder, name, &file, mode, notion)?;
+                    break file;
                 }
+                // Somebody else was faster: natively that is an open.
+                Err(Errno::EXIST) if !is_exclusive => {}
+                Err(error) => return Err(error),
             }
-            Err(error) => return Err(error),
+            match Self::open_file(&folder, name, wanted) {
+                // And has removed it again.
+                Err(Errno::NOENT) => {}
+                other => break other?,
+            }
         };
         let known = self.look_at(&file)?;
         let id = self.enter(parent, name, &known)?;
@@ -161,6 +206,16 @@ impl Files {
         let opened = self.opened(id, file, flags, &known.host)?;
         body.0.extend(opened.0);
         Ok(body)
+    }
+
+    /// Opens a file that somebody else has just made.
+    fn open_file(folder: &OwnedFd, name: &[u8], wanted: OFlags) -> Result<OwnedFd> {
+        let found = statat(folder, name, AtFlags::SYMLINK_NOFOLLOW)?;
+        if FileType::from_raw_mode(found.st_mode) != FileType::RegularFile {
+            // The guest looks anew, and finds what it is.
+            return Err(Errno::STALE);
+        }
+        openat(folder, name, wanted, Mode::empty())
     }
 
     pub(crate) fn make_folder(&mut self, parent: u64, mut fields: Fields<'_>, asker: Asker) -> Result<Body> {
@@ -213,7 +268,7 @@ impl Files {
     }
 
     pub(crate) fn read_link(&mut self, id: u64) -> Result<Body> {
-        let path = self.nodes.path(id)?;
+        let path = self.found(id).map_or_else(|| self.nodes.path(id), Ok)?;
         Ok(Body(readlinkat(&path, "", Vec::new())?.into_bytes()))
     }
 

@@ -65,6 +65,8 @@ pub struct Cached {
     pub stamp: Stamp,
     /// Whether the clock has moved on since, so that a later change must show.
     pub is_settled: bool,
+    /// Whether nobody on the host wrote to it through a mapping then: who does changes its times once, and writes on.
+    pub is_unmapped: bool,
 }
 
 /// A file, folder or other thing that the guest knows.
@@ -76,6 +78,8 @@ pub struct Node {
     pub parent: u64,
     /// Its name there when it was last looked up; none once it has none.
     pub name: Option<Vec<u8>>,
+    /// Whether it was found under other names as well: which of them the guest opens is not told.
+    pub has_others: bool,
     /// File, folder, …
     pub kind: FileType,
     /// Handles through which it is open.
@@ -84,6 +88,8 @@ pub struct Node {
     pub told: Option<Stamp>,
     /// What its cache holds.
     pub cached: Option<Cached>,
+    /// Where it leads, as a number: of symbolic links.
+    pub target: Option<u64>,
     /// What else is known of that cache.
     pub held: Held,
     lookups: u64,
@@ -102,6 +108,8 @@ pub struct Nodes {
     most_pins: usize,
     /// Descriptors that this process may have for nodes, files and folders together.
     most_open: usize,
+    /// Whose name was last found to lead elsewhere.
+    astray: Option<u64>,
     /// Devices seen, in their order.
     devices: Vec<u64>,
 }
@@ -119,6 +127,7 @@ impl Nodes {
             next: ROOT + 1,
             root: Arc::new(root),
             pinned: VecDeque::new(),
+            astray: None,
             devices: Vec::new(),
         }
     }
@@ -147,6 +156,7 @@ impl Nodes {
             && node.kind == kind
         {
             node.lookups += 1;
+            node.has_others |= node.parent != parent || node.name.as_deref() != Some(name);
             node.parent = parent;
             node.name = Some(name.to_owned());
             return id;
@@ -154,11 +164,22 @@ impl Nodes {
         let id = self.next;
         self.next += 1;
         let name = Some(name.to_owned());
-        let (told, cached, open, held) = (None, None, Vec::new(), Held::default());
-        self.all
-            .insert(id, Node { key, parent, name, kind, open, told, cached, held, lookups: 1, pin: None });
+        let (told, cached, target, open, held) = (None, None, None, Vec::new(), Held::default());
+        let (has_others, lookups, pin) = (false, 1, None);
+        let node =
+            Node { key, parent, name, has_others, kind, open, told, cached, target, held, lookups, pin };
+        self.all.insert(id, node);
         self.by_key.insert(key, id);
         id
+    }
+
+    /// Where a symbolic link leads that is about to be entered: the guest's kernel keeps that for as long as it knows the node, and the
+    /// host may make another link with the number of one that is gone.
+    pub fn leads_to(&mut self, key: Key, target: u64) {
+        let known = self.by_key.get(&key).and_then(|id| self.all.get(id));
+        if known.is_some_and(|node| node.kind != FileType::Symlink || node.target != Some(target)) {
+            self.by_key.remove(&key);
+        }
     }
 
     /// Takes uses back; the node goes with the last.
@@ -249,8 +270,8 @@ impl Nodes {
     }
 
     /// Keeps a descriptor; the oldest of those that can be had again goes when there are too many.
-    fn keep(&mut self, id: u64, pin: &Arc<OwnedFd>) {
-        let Some(node) = self.all.get_mut(&id) else { return };
+    pub fn keep(&mut self, id: u64, pin: &Arc<OwnedFd>) {
+        let Some(node) = self.all.get_mut(&id).filter(|node| node.pin.is_none()) else { return };
         node.pin = Some(Arc::clone(pin));
         self.pinned.push_back(id);
         if self.pinned.len() > self.most_pins {
@@ -294,6 +315,27 @@ impl Nodes {
         }
     }
 
+    /// Whose name was found to lead elsewhere since this was last asked.
+    pub const fn take_astray(&mut self) -> Option<u64> {
+        self.astray.take()
+    }
+
+    /// Its name leads elsewhere, and it is used by none: through `/proc`, or as somebody's working folder.
+    pub fn lose_name(&mut self, id: u64) {
+        if let Some(node) = self.all.get_mut(&id)
+            && (node.pin.is_some() || !node.open.is_empty())
+        {
+            node.name = None;
+        }
+    }
+
+    /// Whether the guest knew something by this name, which has lost it.
+    pub fn lost(&mut self, parent: u64, name: &[u8]) -> bool {
+        let mut all = self.all.values_mut();
+        let known = all.find(|node| node.parent == parent && node.name.as_deref() == Some(name));
+        known.is_some_and(|node| node.name.take().is_some())
+    }
+
     /// It has another name now.
     pub fn rename(&mut self, id: u64, parent: u64, name: &[u8]) {
         if let Some(node) = self.all.get_mut(&id) {
@@ -316,12 +358,7 @@ impl Nodes {
             let found = in_searched(&folder, || statat(&folder, name.as_slice(), AtFlags::SYMLINK_NOFOLLOW));
             let leads = found.is_ok_and(|found| (found.st_dev, found.st_ino) == (key.1, key.2));
             if !leads {
-                // Whoever has it open may open it again through /proc: by no name.
-                if let Ok(node) = self.get_mut(at)
-                    && (node.pin.is_some() || !node.open.is_empty())
-                {
-                    node.name = None;
-                }
+                self.astray = Some(at);
                 return Err(Errno::STALE);
             }
             at = parent;

@@ -6,6 +6,7 @@ use std::sync::Mutex;
 
 use rustix::io::Errno;
 
+use crate::attempts::{Attempt, Attempts};
 use crate::directories::Listing;
 use crate::handles::Handle;
 use crate::locks::Locks;
@@ -107,6 +108,12 @@ pub struct Files {
     pub(crate) hidden: Mutex<HashMap<(u64, u64), (Stamp, Notion)>>,
     /// Whom the host takes this process for, and so all that a guest makes.
     pub(crate) own: Asker,
+    /// Tasks of the guest that were told that something is stale.
+    pub(crate) attempts: Attempts,
+    /// Whether the times of files on a device tell that somebody writes to them through a mapping.
+    pub(crate) tells_of_mappings: HashMap<u64, bool>,
+    /// That of whoever asks now.
+    pub(crate) attempt: Option<Attempt>,
 }
 
 impl Files {
@@ -123,6 +130,9 @@ impl Files {
             next_handle: 1,
             hidden: Mutex::default(),
             own: Asker { user, group },
+            attempts: Attempts::default(),
+            tells_of_mappings: HashMap::new(),
+            attempt: None,
         }
     }
 
@@ -134,7 +144,10 @@ impl Files {
         let fields = Fields(request.get(HEADER_BYTES..).unwrap_or_default());
         self.nodes.make_room(self.handles.len() + self.listings.len());
         let outcome = match usize::try_from(header.length) {
-            Ok(length) if length == request.len() => self.serve(&header, fields, room),
+            Ok(length) if length == request.len() => {
+                let what = (header.opcode, header.node);
+                self.attempt(header.process, what, |files| files.serve(&header, fields, room))
+            }
             _ => Err(Errno::INVAL),
         };
         match outcome {

@@ -142,3 +142,231 @@ fn a_locked_file_tells_of_each_close() {
     assert_eq!(guest.lock(node, handle, 1, 0, 0), Ok(()));
     assert_eq!(guest.open(node, 0).unwrap().1 & NO_FLUSH, 0);
 }
+
+/// What it is told of a name: for how many nanoseconds the name and the attributes are believed.
+fn validities(guest: &mut Guest, node: u64, name: &str) -> (u64, u64) {
+    let entry = guest.ask(LOOKUP, node, &named(Vec::new(), name)).expect("the test's own files");
+    let time = |seconds: usize, rest: usize| long(&entry, seconds) * SECOND + u64::from(number(&entry, rest));
+    (time(16, 32), time(24, 36))
+}
+
+const SECOND: u64 = 1_000_000_000;
+
+/// Puts another file in its place.
+fn replace(guest: &Guest, path: &str, content: &str) {
+    fs::write(guest.path("0/new"), content).expect("the test's own files");
+    fs::rename(guest.path("0/new"), guest.path(path)).expect("the test's own files");
+}
+
+#[test]
+fn what_was_looked_up_again_is_opened_whatever_the_host_does_meanwhile() {
+    let mut guest = Guest::new();
+    fs::create_dir(guest.path("0/d")).unwrap();
+    fs::write(guest.path("0/d/a"), "1").unwrap();
+    let node = guest.walk("0/d/a");
+    let folder = guest.walk("0/d");
+    replace(&guest, "0/d/a", "2");
+    assert_eq!(guest.open(node, 0), Err(STALE));
+    assert_eq!(validities(&mut guest, folder, "a"), (SECOND, 0));
+    let node = guest.lookup(folder, "a").unwrap().0;
+    replace(&guest, "0/d/a", "3");
+    assert_eq!(guest.get(node).unwrap().size, 1);
+    let (handle, _) = guest.open(node, 0).unwrap();
+    replace(&guest, "0/d/a", "4");
+    assert_eq!(guest.read(node, handle), b"2");
+    assert_eq!(guest.open(node, 0), Err(STALE), "that was another attempt");
+    // The same for what is only written to, and for a folder above.
+    let node = guest.walk("0/d/a");
+    assert!(guest.open(node, 0).is_ok());
+    for flags in [0, 1, 2, 0o2001] {
+        fs::write(guest.path("0/d/a"), format!("five {flags}")).unwrap();
+        assert_eq!(guest.open(node, flags), Err(STALE));
+        guest.walk("0/d/a");
+        fs::write(guest.path("0/d/a"), format!("and six {flags}")).unwrap();
+        let (handle, said) = guest.open(node, flags).unwrap();
+        assert_eq!(said & KEEP_CACHE, 0);
+        assert_eq!(guest.ask(RELEASE, node, &[longs(&[handle]), vec![0; 16]].concat()), Ok(Vec::new()));
+    }
+    swap_folder(&guest);
+    assert_eq!(guest.open(node, 0), Err(STALE));
+    let folder = guest.walk("0/d");
+    swap_folder(&guest);
+    let node = guest.lookup(folder, "a").unwrap().0;
+    swap_folder(&guest);
+    assert!(guest.open(node, 0).is_ok());
+}
+
+/// Another folder under its name.
+fn swap_folder(guest: &Guest) {
+    fs::rename(
+        guest.path("0/d"),
+        tempfile::tempdir_in(guest.path("0")).expect("the test's own files").keep(),
+    )
+    .expect("the test's own files");
+    fs::create_dir(guest.path("0/d")).expect("the test's own files");
+    fs::write(guest.path("0/d/a"), "swapped").expect("the test's own files");
+}
+
+#[test]
+fn each_task_has_attempts_of_its_own() {
+    let mut guest = Guest::new();
+    fs::write(guest.path("0/a"), "1").unwrap();
+    let node = guest.walk("0/a");
+    fs::write(guest.path("0/a"), "two").unwrap();
+    assert_eq!(guest.open(node, 0), Err(STALE));
+    guest.thread = 2;
+    assert_eq!(guest.open(node, 0), Err(STALE));
+    guest.thread = 1;
+    // By no name, as through /proc.
+    assert!(guest.open(node, 0).is_ok());
+    fs::write(guest.path("0/a"), "three").unwrap();
+    assert_eq!(guest.open(node, 0), Err(STALE));
+    guest.walk("0/a");
+    // It gave up, and does something else.
+    guest.ask(STATFS, node, &[]).unwrap();
+    fs::write(guest.path("0/a"), "and four").unwrap();
+    assert_eq!(guest.open(node, 0), Err(STALE));
+}
+
+#[test]
+fn where_a_link_leads_is_asked_for_each_time() {
+    let mut guest = Guest::new();
+    let link = guest.path("0/l");
+    std::os::unix::fs::symlink("one", &link).unwrap();
+    std::os::unix::fs::symlink("one", guest.path("1/l")).unwrap();
+    let (tree, shown) = (guest.walk("0"), guest.walk("1"));
+    assert_eq!(validities(&mut guest, tree, "l").0, 0);
+    assert!(validities(&mut guest, shown, "l").0 > SECOND, "nobody is to change it");
+    // What is kept of a link is kept for its node: another one has another, also where the host gives it the same number.
+    for target in ["two", "one", "six"] {
+        let node = guest.walk("0/l");
+        fs::remove_file(&link).unwrap();
+        std::os::unix::fs::symlink(target, &link).unwrap();
+        let now = guest.walk("0/l");
+        assert_ne!(now, node);
+        assert_eq!(guest.ask(READLINK, now, &[]).unwrap(), target.as_bytes());
+        assert_eq!(guest.walk("0/l"), now);
+    }
+}
+
+#[test]
+fn what_is_made_or_missing_is_so_where_the_names_lead_now() {
+    let mut guest = Guest::new();
+    fs::create_dir(guest.path("0/d")).unwrap();
+    let folder = guest.walk("0/d");
+    guest.create(folder, "before", 2, 0o600).unwrap();
+    swap_folder(&guest);
+    assert_eq!(guest.lookup(folder, "a").err(), Some(STALE));
+    let folder = guest.walk("0/d");
+    assert!(guest.lookup(folder, "a").is_ok());
+    for _ in 0..3 {
+        assert_eq!(guest.lookup(folder, "b").err(), Some(2));
+    }
+    swap_folder(&guest);
+    // Whoever looks again and again is not on the same walk.
+    assert_eq!(guest.lookup(folder, "b").err(), Some(STALE));
+    guest.ask(STATFS, 1, &[]).unwrap();
+    assert_eq!(guest.create(folder, "b", 2, 0o600).err(), Some(STALE));
+    let folder = guest.walk("0/d");
+    assert!(guest.create(folder, "b", 2, 0o600).is_ok());
+    assert!(guest.path("0/d/b").exists());
+}
+
+#[test]
+fn one_of_several_names_may_be_anothers_by_now() {
+    let mut guest = Guest::new();
+    fs::write(guest.path("0/a"), "content").unwrap();
+    fs::hard_link(guest.path("0/a"), guest.path("0/b")).unwrap();
+    let node = guest.walk("0/a");
+    assert_eq!(guest.walk("0/b"), node);
+    fs::hard_link(guest.path("0/a"), guest.path("0/c")).unwrap();
+    guest.walk("0/b");
+    replace(&guest, "0/a", "other");
+    // Which name it was is not told.
+    guest.walk("0/b");
+    assert_eq!(guest.open(node, 0), Err(STALE));
+    assert_ne!(guest.walk("0/a"), node);
+}
+
+/// Changes of times are not enough: the second to the same page makes none.
+#[test]
+fn what_the_host_may_write_through_a_mapping_is_not_kept() {
+    let mut guest = Guest::new();
+    fs::write(guest.path("0/a"), [0; 8192]).unwrap();
+    std::thread::sleep(Duration::from_millis(60));
+    let node = guest.walk("0/a");
+    for _ in 0..3 {
+        assert_eq!(guest.open(node, 0).unwrap().1 & KEEP_CACHE, 0);
+    }
+    // What the guest made itself is, as long as nobody else writes.
+    let tree = guest.walk("0");
+    let (node, handle) = guest.create(tree, "b", 2, 0o600).unwrap();
+    guest.write(node, handle, 0, b"content", 0).unwrap();
+    std::thread::sleep(Duration::from_millis(60));
+    guest.walk("0/b");
+    guest.open(node, 0).unwrap();
+    assert_eq!(guest.open(node, 0).unwrap().1 & KEEP_CACHE, KEEP_CACHE);
+}
+
+#[test]
+fn a_working_folder_that_was_moved_is_used_by_no_name() {
+    let mut guest = Guest::new();
+    fs::create_dir(guest.path("0/d")).unwrap();
+    let folder = guest.walk("0/d");
+    let (node, _) = guest.create(folder, "mine", 2, 0o600).unwrap();
+    swap_folder(&guest);
+    assert_eq!(guest.lookup(folder, "missing").err(), Some(STALE));
+    // It cannot be looked up again: the walk begins there.
+    assert_eq!(guest.lookup(folder, "missing").err(), Some(2));
+    assert!(guest.create(folder, "b", 2, 0o600).is_ok());
+    assert!(!guest.path("0/d/b").exists());
+    assert_eq!(guest.lookup(folder, "mine").unwrap().0, node);
+    assert!(guest.open(node, 0).is_ok());
+    // Whoever comes by its name is led to what is there now.
+    assert_ne!(guest.walk("0/d"), folder);
+}
+
+/// The guest's kernel takes whatever error for an answer there, and looks again on the same walk.
+#[test]
+fn what_is_gone_with_its_folder_is_missing_first_and_stale_then() {
+    let mut guest = Guest::new();
+    fs::create_dir(guest.path("0/d")).unwrap();
+    let folder = guest.walk("0/d");
+    guest.create(folder, "a", 2, 0o600).unwrap();
+    fs::remove_file(guest.path("0/d/a")).unwrap();
+    swap_folder(&guest);
+    assert_eq!(guest.lookup(folder, "a").err(), Some(2));
+    assert_eq!(guest.lookup(folder, "a").err(), Some(STALE));
+    let node = guest.walk("0/d/a");
+    assert!(guest.open(node, 0).is_ok());
+}
+
+#[test]
+fn the_readers_of_a_database_that_is_one_file_are_memory_as_well() {
+    let mut guest = Guest::new();
+    let tree = guest.walk("0");
+    let lock = |guest: &mut Guest, node: u64, handle: u64, kind: u32| {
+        let body = [longs(&[handle, 1, 0, 0]), words(&[kind, 5, 0, 0])].concat();
+        guest.ask(SETLK, node, &body).map(drop)
+    };
+    // Made by the guest, found by it, and something else that is called so.
+    for (name, content, is_memory) in
+        [("a-lock", &b""[..], true), ("b-lock", b"\xde\xc0\xef\xberest", true), ("c-lock", b"12345", false)]
+    {
+        fs::write(guest.path("0").join(name), content).unwrap();
+        let node = guest.lookup(tree, name).unwrap().0;
+        let (handle, _) = guest
+            .open(node, 2)
+            .or_else(|_| guest.lookup(tree, name).and_then(|_| guest.open(node, 2)))
+            .unwrap();
+        let host = File::options().read(true).write(true).open(guest.path("0").join(name)).unwrap();
+        assert!(host_lock(&host, nix::libc::F_RDLCK, 0, 1));
+        // Readers of both sides at once would each have their own memory.
+        assert_eq!(lock(&mut guest, node, handle, 0), if is_memory { Err(11) } else { Ok(()) }, "{name}");
+        assert!(host_lock(&host, nix::libc::F_UNLCK, 0, 1));
+        assert_eq!(lock(&mut guest, node, handle, 0), Ok(()), "{name}");
+        assert_eq!(host_lock(&host, nix::libc::F_RDLCK, 0, 1), !is_memory, "{name}");
+        guest.ask(FLUSH, node, &longs(&[handle, 0, 1])).unwrap();
+        assert!(host_lock(&host, nix::libc::F_WRLCK, 0, 1), "{name}");
+    }
+}

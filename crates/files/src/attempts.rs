@@ -1,0 +1,165 @@
+//! Second attempts: what was just looked up is what is opened, whatever the host does meanwhile.
+//!
+//! ESTALE makes the guest's kernel walk the whole path once more and ask for each name (`LOOKUP_REVAL`, its `fs/namei.c`). A second
+//! ESTALE reaches the program. So each task of the guest hears it once: what it looks up from then on is kept, and what it
+//! then asks for is done with that, also where the host has replaced it since. It was there when the program asked.
+//!
+//! ```text
+//!  OPEN a ──► ESTALE          the name leads elsewhere, or its size is another one
+//!  LOOKUP d, LOOKUP a ──►     each kept; attributes are believed for no time, so that the first `read` asks for the size
+//!  OPEN a ──►                 what was kept, unless the task has asked for something else in between
+//! ```
+
+use std::collections::VecDeque;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use rustix::fs::{FileType, Mode, OFlags, openat};
+use rustix::io::Errno;
+
+use crate::attributes::{Known, in_searched};
+use crate::message::{Result, opcode};
+use crate::server::Files;
+
+/// Tasks that are remembered: each holds a descriptor, and hardly any is forgotten before it asks again.
+const MOST: usize = 64;
+/// For how long: whoever only asks how things are never comes to an end.
+const LONGEST: Duration = Duration::from_secs(10);
+/// Folders that are remembered of one path.
+const MOST_FOLDERS: usize = 4096;
+/// A walk finds the same name missing so often at most: where it had led somewhere, and once more. Then it may be made.
+const MOST_MISSING: u32 = 2;
+
+/// What a task does after it was told that something is stale.
+#[derive(Debug)]
+pub struct Attempt {
+    task: u32,
+    begun: Instant,
+    /// For which node it was told so: asked for again without being looked up, it has no name that could be (`/proc/self/fd`).
+    refused: u64,
+    /// Which of those above it was no longer under its name.
+    astray: Option<u64>,
+    /// Folders that it has looked up since.
+    folders: Vec<u64>,
+    /// What else it has looked up last.
+    last: Option<(u64, Arc<OwnedFd>)>,
+    /// How often it found a name missing.
+    missing: u32,
+}
+
+impl Attempt {
+    fn has_found(&self, id: u64) -> bool {
+        self.last.as_ref().is_some_and(|(last, _)| *last == id) || self.folders.contains(&id)
+    }
+}
+
+/// All of them, oldest first.
+#[derive(Debug, Default)]
+pub struct Attempts(VecDeque<Attempt>);
+
+impl Attempts {
+    /// That of a task, which is no longer remembered here.
+    pub fn take(&mut self, task: u32) -> Option<Attempt> {
+        let place = self.0.iter().position(|attempt| attempt.task == task)?;
+        self.0.remove(place).filter(|attempt| attempt.begun.elapsed() < LONGEST)
+    }
+
+    /// Remembers one.
+    pub fn put(&mut self, attempt: Attempt) {
+        if self.0.len() == MOST {
+            self.0.pop_front();
+        }
+        self.0.push_back(attempt);
+    }
+
+    /// A task was told that this node is stale.
+    pub fn begin(&mut self, task: u32, refused: u64, astray: Option<u64>) {
+        let (begun, folders, last) = (Instant::now(), Vec::new(), None);
+        self.put(Attempt { task, begun, refused, astray, folders, last, missing: 0 });
+    }
+}
+
+/// Whether this belongs to walking a path, after which something else is asked for.
+pub const fn is_on_the_way(asked: u32) -> bool {
+    matches!(asked, opcode::LOOKUP | opcode::READLINK | opcode::GETATTR)
+}
+
+impl Files {
+    /// Whether whoever asks is on its second attempt.
+    pub(crate) const fn is_second(&self) -> bool {
+        self.attempt.is_some()
+    }
+
+    /// Whether whoever asks has just looked this node up because it was told that something is stale.
+    pub(crate) fn was_found(&self, id: u64) -> bool {
+        self.attempt.as_ref().is_some_and(|attempt| attempt.refused == id || attempt.has_found(id))
+    }
+
+    /// What it has found then.
+    pub(crate) fn found(&self, id: u64) -> Option<Arc<OwnedFd>> {
+        let (last, path) = self.attempt.as_ref()?.last.as_ref()?;
+        (*last == id).then(|| Arc::clone(path))
+    }
+
+    /// Looks at what `name` is in a folder, so that it can be kept.
+    pub(crate) fn look_and_hold(&self, folder: &OwnedFd, name: &[u8]) -> Result<(Known, Arc<OwnedFd>)> {
+        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let path = in_searched(folder, || openat(folder, name, flags, Mode::empty()))?;
+        Ok((self.look_at(&path)?, Arc::new(path)))
+    }
+
+    /// Keeps what was found until it is asked for.
+    pub(crate) fn hold(&mut self, id: u64, path: Arc<OwnedFd>) {
+        let is_folder = self.nodes.get(id).is_ok_and(|node| node.kind == FileType::Directory);
+        if is_folder {
+            self.nodes.keep(id, &path);
+        }
+        let Some(attempt) = &mut self.attempt else { return };
+        if !is_folder {
+            attempt.last = Some((id, path));
+        } else if attempt.folders.len() < MOST_FOLDERS {
+            attempt.folders.push(id);
+        }
+    }
+
+    /// A name is missing: the end of most walks.
+    pub(crate) fn misses(&mut self) {
+        if let Some(attempt) = &mut self.attempt {
+            attempt.missing += 1;
+        }
+        self.attempt.take_if(|attempt| attempt.missing > MOST_MISSING);
+    }
+
+    /// Whether the names above lead to a node still, unless whoever asks has just looked.
+    ///
+    /// # Errors
+    /// ESTALE where they do not.
+    pub(crate) fn check_names(&mut self, id: u64) -> Result<()> {
+        if self.was_found(id) || !self.is_writable(id)? { Ok(()) } else { self.nodes.check_names(id) }
+    }
+
+    /// Does what a task asks, with what is remembered of it.
+    pub(crate) fn attempt<T>(
+        &mut self,
+        task: u32,
+        (asked, node): (u32, u64),
+        act: impl FnOnce(&mut Self) -> Result<T>,
+    ) -> Result<T> {
+        self.attempt = self.attempts.take(task);
+        if let Some(attempt) = &self.attempt
+            && attempt.astray == Some(node)
+            && !attempt.has_found(node)
+        {
+            self.nodes.lose_name(node);
+        }
+        let outcome = act(self);
+        let (attempt, astray) = (self.attempt.take(), self.nodes.take_astray());
+        if matches!(outcome, Err(Errno::STALE)) {
+            self.attempts.begin(task, node, astray);
+        } else if let Some(attempt) = attempt.filter(|_| is_on_the_way(asked)) {
+            self.attempts.put(attempt);
+        }
+        outcome
+    }
+}

@@ -1,0 +1,172 @@
+//! Files of the host that it changes while a partition opens them: no open fails for that, and each finds what was there.
+
+#[path = "exec_kit/mod.rs"]
+mod exec_kit;
+
+use std::fs;
+use std::io::Write;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{scope, sleep};
+use std::time::Duration;
+
+use exec_kit::{Here, assert_code, complaint, finish_within, guests_start, text, wait_for};
+use rustix::fs::{CWD, RenameFlags, renameat_with};
+
+/// Long enough for all of them under the translator.
+const PATIENCE: Duration = Duration::from_secs(300);
+
+/// Opens in all ways, and says what went wrong.
+const OPENS: &str = r#"
+import os
+wrong, last = [], 0
+def opens(name, flags, is_right):
+    try:
+        file = os.open(name, flags, 0o644)
+        content = os.read(file, 100000)
+        os.close(file)
+        if not is_right(content): wrong.append((name, content[-40:]))
+    except OSError as error: wrong.append((name, flags, str(error)))
+def grows(content):
+    global last
+    before, last = last, int(content or b"-1")
+    return last >= before
+append = os.O_RDWR | os.O_APPEND
+lines = lambda content: content == b"line of a log\n" * (len(content) // 14)
+for n in range(150):
+    opens("log", os.O_RDONLY, lines)
+    opens("log", append, lines)
+    opens("log", os.O_RDWR | os.O_CREAT, lines)
+    opens("state", os.O_RDONLY, grows)
+    opens("state", os.O_RDWR, grows)
+    opens("folder/in", os.O_RDONLY, lambda content: content in (b"one", b"two"))
+    opens("link/in", os.O_RDONLY, lambda content: content in (b"one", b"two"))
+    opens("folder/new", os.O_RDWR | os.O_CREAT, lambda content: content == b"")
+    os.listdir("folder")
+    os.stat("state")
+    os.stat("folder/in")
+print(len(wrong), wrong[:5])
+"#;
+
+fn write(path: &Path, content: &str) {
+    fs::write(path, content).expect("the test's own files");
+}
+
+/// Puts another file or link in its place.
+fn replace(folder: &Path, name: &str, make: impl FnOnce(&Path)) {
+    let new = folder.join(format!(".{name}"));
+    make(&new);
+    fs::rename(new, folder.join(name)).expect("the test's own files");
+}
+
+#[test]
+fn no_open_fails_because_the_host_writes_and_replaces() {
+    if !guests_start() {
+        return;
+    }
+    let here = Here::new();
+    let open = here.path("open");
+    for name in ["one", "two"] {
+        fs::create_dir_all(open.join(name)).expect("the test's own files");
+        write(&open.join(name).join("in"), name);
+    }
+    fs::create_dir(open.join("folder")).expect("the test's own files");
+    write(&open.join("folder/in"), "two");
+    for (name, content) in [("log", ""), ("state", "0"), ("opens.py", OPENS)] {
+        write(&open.join(name), content);
+    }
+    std::os::unix::fs::symlink("one", open.join("link")).expect("the test's own files");
+    let path = open.to_str().expect("a path of text");
+    let words = ["--rw", path, "--workdir", path, "--", "sh", "-c", "echo ready; exec python3 opens.py"];
+    let mut child = here.command(&words).spawn().expect("it starts");
+    wait_for(&mut child, "ready\n");
+    let is_over = AtomicBool::new(false);
+    let output = scope(|scope| {
+        scope.spawn(|| {
+            let mut log = fs::File::options().append(true).open(open.join("log")).expect("it is there");
+            for number in 1_u64.. {
+                if is_over.load(Ordering::Relaxed) {
+                    break;
+                }
+                log.write_all(b"line of a log\n").expect("it is written");
+                if number % 512 == 0 {
+                    log.set_len(0).expect("the test's own files");
+                }
+                replace(&open, "state", |new| write(new, &number.to_string()));
+                let target = if number % 2 == 0 { "one" } else { "two" };
+                replace(&open, "link", |new| std::os::unix::fs::symlink(target, new).expect("a link"));
+                let exchange = RenameFlags::EXCHANGE;
+                renameat_with(CWD, open.join("folder"), CWD, open.join("one"), exchange)
+                    .expect("both are there");
+                sleep(Duration::from_micros(300));
+            }
+        });
+        let output = finish_within(child, PATIENCE);
+        is_over.store(true, Ordering::Relaxed);
+        output
+    });
+    assert_code(&output, 0);
+    // What came before was read by `wait_for`.
+    assert!(text(&output).ends_with("0 []\n"), "{}\n{}", text(&output), complaint(&output));
+    here.assert_nothing_left();
+}
+
+/// What the host does, a step for each line that comes in.
+const HOST: &str = r#"
+import mmap, os, sys
+def step():
+    print("done", flush=True)
+    sys.stdin.readline()
+file = os.open("file", os.O_RDWR)
+memory = mmap.mmap(file, 8192)
+memory[0:3] = b"one"
+step()
+# The same page, which is still to be written to the disk: no time of the file changes.
+memory[0:3] = b"two"
+step()
+memory.close()
+os.close(file)
+os.symlink("v2", "new")
+os.rename("new", "link")
+step()
+os.rename("v1", "old")
+os.symlink("v2", "v1")
+step()
+"#;
+
+#[test]
+fn an_open_finds_what_the_host_has_mapped_and_where_its_links_lead() {
+    if !guests_start() {
+        return;
+    }
+    let here = Here::new();
+    let open = here.path("open");
+    for name in ["v1", "v2"] {
+        fs::create_dir_all(open.join(name)).expect("the test's own files");
+        write(&open.join(name).join("in"), name);
+    }
+    std::os::unix::fs::symlink("v1", open.join("link")).expect("the test's own files");
+    fs::write(open.join("file"), [b'0'; 8192]).expect("the test's own files");
+    let path = open.to_str().expect("a path of text");
+    let reads = "while read line; do head -c3 file; cat link/in v1/in; echo; done";
+    let words = ["--rw", path, "--workdir", path, "--", "sh", "-c", reads];
+    let mut guest = here.command(&words).stdin(Stdio::piped()).spawn().expect("it starts");
+    let mut host = Command::new("python3")
+        .args(["-c", HOST])
+        .current_dir(&open)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("python3 runs");
+    for found in ["onev1v1\n", "twov1v1\n", "twov2v1\n", "twov2v2\n"] {
+        wait_for(&mut host, "done\n");
+        writeln!(guest.stdin.as_ref().expect("a pipe")).expect("it reads");
+        wait_for(&mut guest, found);
+        writeln!(host.stdin.as_ref().expect("a pipe")).expect("it reads");
+    }
+    assert!(host.wait().expect("it ends").success());
+    drop(guest.stdin.take());
+    assert_code(&finish_within(guest, PATIENCE), 0);
+    here.assert_nothing_left();
+}
