@@ -9,7 +9,7 @@ use bulkhead::model::clock_wire::{Answer, Question};
 use bulkhead::model::histogram::Histogram;
 use bulkhead::model::partition::session::{Ask, Content, Further, Look, SessionWord, pack};
 use bulkhead::model::partition::{
-    FromGuest, LONGEST_MESSAGE, ProgramEnd, Stream, TerminalSize, ToGuest, UserIds, Victim,
+    FromGuest, LONGEST_MESSAGE, Limit, ProgramEnd, Stream, TerminalSize, ToGuest, UserIds, Victim,
 };
 use bulkhead::model::units::{Bytes, Nanos};
 use bulkhead::platforms::ledger::Thing;
@@ -352,6 +352,7 @@ pub fn session_packets() -> Seeds {
         workdir: Some("/srv".into()),
         user: Some(UserIds { uid: 7, gid: 8, groups: vec![9] }),
         terminal,
+        limits: vec![Limit { name: "nofile".to_owned(), soft: 7, hard: 8 }],
     };
     let word = Content::Word;
     let stream = Stream::Output;
