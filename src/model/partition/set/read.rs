@@ -238,7 +238,7 @@ fn before_cuts(item: usize, path: &[String], cuts: &[Cut]) -> usize {
 fn decode(text: &str) -> ReadSet {
     let mut tree = match DeTable::parse(text) {
         Ok(tree) => tree,
-        Err(error) => return ReadSet::wrong(syntax(text, &error)),
+        Err(error) => return ReadSet::wrong(syntax(text, &error, error.span())),
     };
     let (mut errors, mut cuts, mut is_judged) = (Vec::new(), Vec::new(), true);
     loop {
@@ -246,9 +246,10 @@ fn decode(text: &str) -> ReadSet {
             Ok(set) => return ReadSet { set: is_judged.then_some(set), errors, cuts },
             Err(error) => error,
         };
-        let found = error.span().and_then(|span| cut(tree.get_mut(), &span));
+        let span = narrowed(&tree, &error);
+        let found = span.as_ref().and_then(|span| cut(tree.get_mut(), span));
         if !found.as_ref().is_some_and(|(at, _)| is_left_over(&error, at, &cuts)) {
-            errors.push(syntax(text, &error));
+            errors.push(syntax(text, &error, span));
         }
         let Some((mut at, value)) = found.filter(|_| errors.len() < MOST_TOLD) else {
             return ReadSet { set: None, errors, cuts };
@@ -261,6 +262,48 @@ fn decode(text: &str) -> ReadSet {
         }
         cuts.push(Cut { at, is_unknown });
     }
+}
+
+/// Where it is: of a list with something wrong in it, the parser may know no more than the list.
+fn narrowed(tree: &Spanned<DeTable<'_>>, error: &toml::de::Error) -> Option<Range<usize>> {
+    let whole = error.span()?;
+    let mut alone = tree.clone();
+    let things: Vec<_> = list_at(alone.get_mut(), &whole)
+        .map(|list| list.iter().take(MOST_TOLD).cloned().collect())
+        .unwrap_or_default();
+    for thing in things {
+        let span = thing.span();
+        let mut one = DeArray::new();
+        one.push(thing);
+        if let Some(list) = list_at(alone.get_mut(), &whole) {
+            *list = one;
+        }
+        let again = PartitionSet::deserialize(toml::Deserializer::from(alone.clone()));
+        if again.is_err_and(|again| again.message() == error.message()) {
+            return Some(span);
+        }
+    }
+    Some(whole)
+}
+
+/// The list whose key, or which itself, lies at `span`.
+fn list_at<'t, 'a>(table: &'t mut DeTable<'a>, span: &Range<usize>) -> Option<&'t mut DeArray<'a>> {
+    table.iter_mut().find_map(|(key, value)| {
+        let is_it = key.span() == *span || value.span() == *span;
+        match value.get_mut() {
+            DeValue::Array(list) => {
+                if is_it {
+                    return Some(list);
+                }
+                list.iter_mut().find_map(|one| match one.get_mut() {
+                    DeValue::Table(inner) => list_at(inner, span),
+                    _ => None,
+                })
+            }
+            DeValue::Table(inner) => list_at(inner, span),
+            _ => None,
+        }
+    })
 }
 
 /// Whether an entry lacks only what was cut off of it.
@@ -297,8 +340,8 @@ fn cut<'a>(table: &mut DeTable<'a>, span: &Range<usize>) -> Option<(Fault, DeVal
             DeValue::Table(inner) => cut(inner, span),
             DeValue::Array(list) => match list.iter().position(is_there) {
                 Some(item) => Some((Fault::new(&[], "").item(item), without(list, item)?)),
-                None => list.iter_mut().find_map(|one| match one.get_mut() {
-                    DeValue::Table(inner) => cut(inner, span),
+                None => list.iter_mut().enumerate().find_map(|(item, one)| match one.get_mut() {
+                    DeValue::Table(inner) => cut(inner, span).map(|(at, value)| (at.item(item), value)),
                     _ => None,
                 }),
             },
@@ -329,8 +372,8 @@ fn meant(error: &toml::de::Error) -> Option<String> {
 }
 
 /// The parser's message in one line, with the nearest of the names it expected.
-fn syntax(text: &str, error: &toml::de::Error) -> SetError {
-    let line = error.span().map(|span| {
+fn syntax(text: &str, error: &toml::de::Error, span: Option<Range<usize>>) -> SetError {
+    let line = span.map(|span| {
         let before = text.get(..span.start.min(text.len())).unwrap_or(text);
         before.matches('\n').count() + 1
     });

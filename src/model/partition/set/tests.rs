@@ -148,7 +148,7 @@ fn what_is_wrong_is_told_with_its_line() {
         ("size_mib = 16", "size_mib = 15", 44, "power of two"),
         ("[network.control]", "[network.user]", 4, "QEMU's own network"),
         ("[partition.db]", "[partition.\"d b\"]", 10, "wanted letters, digits"),
-        ("program = [\"/usr/bin/db\"]", "restart = \"alwys\"", 11, "did you mean \"always\"?"),
+        ("networks = [\"office\"]", "restart = \"alwys\"", 12, "did you mean \"always\"?"),
         ("name = \"plant\"", "name = \"../x\"", 2, "wanted letters, digits"),
         ("name = \"plant\"", "name = ", 2, ""),
     ] {
