@@ -40,8 +40,8 @@ lint: ## formatting and lints, warnings are errors
 	cargo fmt --all --check
 	cargo clippy --release --workspace --all-targets -- -D warnings
 
-doc: ## the library's documentation
-	RUSTDOCFLAGS="-D warnings" cargo doc --no-deps
+doc: ## the libraries' documentation
+	RUSTDOCFLAGS="-D warnings" cargo doc --no-deps --workspace
 
 # Each says met, missed or not decided for every figure: 0, 1 or 4 from `cargo bench`, of which make only keeps whether it is 0.
 bench: bench-gap bench-boot bench-failover ## the quickest of the figures in docs/figures.md, judged

@@ -36,12 +36,15 @@ one() {
 export -f one
 export folder
 
-# The longest first, so that none is left alone at the end.
+# The longest first, so that none is left alone at the end. A crate's own tests are one file each.
+# All are asked for as parts of the workspace: alone, a package may want fewer features of a library, which would be compiled again.
 files() {
     longest="mpirun mutations crash_real policy_real channel_bench exec mpi_suite loads_real conformance sets"
     printf -- '--test %s\n' $longest
-    echo --lib
-    echo --bins
+    for file in crates/*/Cargo.toml; do
+        printf -- '--lib --bins --tests --package bulkhead-%s\n' "$(basename "$(dirname "$file")")"
+    done
+    echo --lib --bins --package bulkhead
     for file in tests/*.rs; do
         name=$(basename "$file" .rs)
         case " $longest " in *" $name "*) ;; *) printf -- '--test %s\n' "$name" ;; esac
@@ -51,11 +54,10 @@ files() {
 if [ $# -gt 0 ]; then
     step cargo test --release --no-fail-fast "$@"
 else
-    step cargo test --release --no-run --lib --bins --tests
+    step cargo test --release --no-run --workspace --lib --bins --tests
     if [ -s "$folder/broken" ]; then exit 1; fi
     files | xargs -d '\n' -n 1 -P "${BULKHEAD_TEST_STREAMS:-3}" bash -c 'one "$1"' -
-    step cargo test --release --no-fail-fast --doc
-    step cargo test --release --no-fail-fast --workspace --exclude bulkhead
+    step cargo test --release --no-fail-fast --workspace --doc
 fi
 
 cargo run --release --quiet --package bulkhead-skips -- "$folder"

@@ -1,5 +1,5 @@
-//! House rules as tests: rooms import only what ARCHITECTURE.md's table allows, every file says what it is for, files
-//! and functions stay small, and what the table lists is what exists.
+//! House rules as tests: ARCHITECTURE.md's table of rooms is what their manifests say, every file says what it is for, files and
+//! functions stay small.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -48,47 +48,34 @@ fn allowed_imports() -> BTreeMap<String, BTreeSet<String>> {
         .collect()
 }
 
-fn rooms_in_source() -> BTreeSet<String> {
-    fs::read_dir(root().join("src"))
-        .expect("src is there")
-        .map(|entry| entry.expect("readable entry").path())
-        .filter(|path| path.is_dir())
-        .filter_map(|path| path.file_name().map(|name| name.to_string_lossy().into_owned()))
-        .collect()
+/// Rooms that a crate depends on, by its manifest, those of its tests left out.
+fn dependencies(manifest: &Path, rooms: &BTreeSet<String>) -> BTreeSet<String> {
+    let text = fs::read_to_string(manifest).unwrap_or_else(|error| panic!("{}: {error}", manifest.display()));
+    let table: toml::Table = text.parse().unwrap_or_else(|error| panic!("{}: {error}", manifest.display()));
+    let named = table.get("dependencies").and_then(toml::Value::as_table);
+    named.into_iter().flat_map(toml::Table::keys).filter(|name| rooms.contains(*name)).cloned().collect()
 }
 
-/// Every `crate::room` named in a source text, comments left out.
-fn rooms_named(text: &str) -> BTreeSet<String> {
-    text.lines()
-        .map(|line| line.split("//").next().unwrap_or_default())
-        .flat_map(|line| line.split("crate::").skip(1))
-        .map(|rest| rest.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect())
-        .collect()
-}
-
+/// Cargo is the wall; the page is where it is read. `cli` is the package at the root.
 #[test]
-fn the_table_lists_the_rooms_that_exist() {
-    let listed: BTreeSet<String> = allowed_imports().into_keys().collect();
-    assert_eq!(listed, rooms_in_source(), "rooms marked \"here\" in ARCHITECTURE.md against folders of src/");
-}
-
-#[test]
-fn rooms_import_only_what_the_table_allows() {
-    let mut broken = Vec::new();
-    for (room, allowed) in allowed_imports() {
-        for file in rust_files(&root().join("src").join(&room)) {
-            let named = rooms_named(&fs::read_to_string(&file).expect("readable source"));
-            let forbidden = named.into_iter().filter(|name| *name != room && !allowed.contains(name));
-            broken.extend(forbidden.map(|name| format!("{}: {room} may not import {name}", file.display())));
-        }
+fn the_table_says_what_the_manifests_say() {
+    let table = allowed_imports();
+    let rooms: BTreeSet<String> = table.keys().cloned().collect();
+    for (room, allowed) in table {
+        let folder = if room == "cli" { root() } else { root().join("crates").join(&room) };
+        let found = dependencies(&folder.join("Cargo.toml"), &rooms);
+        assert_eq!(found, allowed, "{room}: Cargo.toml against ARCHITECTURE.md's table");
     }
-    assert!(broken.is_empty(), "\n{}", broken.join("\n"));
-}
-
-#[test]
-fn the_import_check_sees_an_import() {
-    let named = rooms_named("use crate::model::units; // crate::report\nlet x = crate::cli::y();");
-    assert_eq!(named, BTreeSet::from(["model".to_owned(), "cli".to_owned()]));
+    let crates = fs::read_dir(root().join("crates")).expect("crates is there");
+    let crates: BTreeSet<String> = crates
+        .map(|entry| entry.expect("readable entry").file_name().to_string_lossy().into_owned())
+        .collect();
+    let text = fs::read_to_string(root().join("ARCHITECTURE.md")).expect("ARCHITECTURE.md is there");
+    let untold: Vec<&String> = crates
+        .iter()
+        .filter(|name| !rooms.contains(*name) && !text.contains(&format!("`crates/{name}`")))
+        .collect();
+    assert!(untold.is_empty(), "crates that ARCHITECTURE.md does not tell of: {untold:?}");
 }
 
 #[test]
@@ -106,8 +93,8 @@ fn pure_rooms_touch_no_clock_file_or_environment() {
         "std::thread",
     ];
     let mut broken = Vec::new();
-    for room in ["model", "stats", "sim", "report"].iter().filter(|room| rooms_in_source().contains(**room)) {
-        for file in rust_files(&root().join("src").join(room)) {
+    for room in ["model", "stats", "sim", "report"] {
+        for file in rust_files(&root().join("crates").join(room).join("src")) {
             let text = fs::read_to_string(&file).expect("readable source");
             // A file of tests is no part of the program.
             let is_tests = file.file_name().is_some_and(|name| name == "tests.rs");
@@ -175,15 +162,12 @@ fn functions_stay_small() {
 
 #[test]
 fn unsafe_code_stays_in_few_modules() {
-    let unsafe_in = |folder: &str, below: &str| -> Vec<String> {
-        rust_files(&root().join(folder))
-            .iter()
-            .filter(|file| fs::read_to_string(file).expect("readable source").contains("expect(unsafe_code"))
-            .map(|file| file.strip_prefix(root().join(below)).expect("below it").display().to_string())
-            .collect()
-    };
-    let users: BTreeSet<String> =
-        [unsafe_in("src", "src"), unsafe_in("crates", "")].concat().into_iter().collect();
+    let users: BTreeSet<String> = ["src", "crates"]
+        .iter()
+        .flat_map(|folder| rust_files(&root().join(folder)))
+        .filter(|file| fs::read_to_string(file).expect("readable source").contains("expect(unsafe_code"))
+        .map(|file| file.strip_prefix(root()).expect("below it").display().to_string())
+        .collect();
     let text = fs::read_to_string(root().join("ARCHITECTURE.md")).expect("ARCHITECTURE.md is there");
     let unlisted: Vec<&String> = users.iter().filter(|user| !text.contains(&format!("`{user}`"))).collect();
     assert!(unlisted.is_empty(), "not in ARCHITECTURE.md's list of modules with unsafe code: {unlisted:?}");
@@ -288,4 +272,11 @@ fn the_changelog_begins_with_unreleased_or_this_version() {
     let first = text.lines().find(|line| line.starts_with("## ")).expect("a heading");
     let version = env!("CARGO_PKG_VERSION");
     assert!(first.contains("Unreleased") || first.contains(version), "{first}");
+}
+
+/// It is to make one want to try it; the rest stands in docs/, each page readable alone.
+#[test]
+fn the_readme_is_short() {
+    let length = fs::read_to_string(root().join("README.md")).expect("README.md is there").len();
+    assert!(length <= 6_000, "README.md has {length} bytes, at most 6000");
 }

@@ -112,6 +112,7 @@ fn killed_beside_real_instances_it_leaves_nothing_and_resumes_whole() {
     let output = start(&["--resume"], &dir).wait_with_output().expect("it ends");
     let said = String::from_utf8_lossy(&output.stderr);
     let starved = failures(&dir);
+    println!("{} measurements whose load got no CPU: {starved:?}", starved.len());
     let ending = if starved.is_empty() { 0 } else { 4 };
     assert_eq!(output.status.code(), Some(ending), "{starved:?}\n{said}");
     check_set(&dir);
@@ -153,7 +154,6 @@ fn failures(dir: &Path) -> Vec<(Cell, u32, Failure)> {
         failure.kind == FailureKind::Neighbour && failure.reason.contains("did nothing: 0 ")
     };
     assert!(failed.iter().all(|(_, _, failure)| is_starved(failure)), "{failed:?}");
-    println!("{} measurements whose load got no CPU: {failed:?}", failed.len());
     failed
 }
 

@@ -53,10 +53,10 @@ fn files_of_a_callers_other_groups_are_open_to_him_as_natively() {
     if !geteuid().is_root() {
         return skip(Need::Root, "only root can become a normal user for a moment");
     }
-    const DAEMON: u32 = 1;
-    let (his, another) = (4242, 4243);
+    // daemon.
+    let (id, his, another) = (1, 4242, 4243);
     let here = Here::new();
-    let user = NormalUser::with_id(&here, DAEMON);
+    let user = NormalUser::with_id(&here, id);
     let folder = here.path("shared");
     fs::create_dir(&folder).expect("the test's own files");
     for (name, group, mode) in [("old", his, 0o664), ("hidden", another, 0o660)] {
@@ -72,7 +72,7 @@ fn files_of_a_callers_other_groups_are_open_to_him_as_natively() {
     let output = finish(user.exec(&[his], &words).current_dir("/").spawn().expect("setpriv runs"));
     assert_eq!(text(&output), "old\nmore\nmade\nrefused\n", "{}", complaint(&output));
     let made = fs::metadata(folder.join("new")).expect("it was made");
-    assert_eq!((made.uid(), made.gid()), (DAEMON, his), "as the host's folder has it");
+    assert_eq!((made.uid(), made.gid()), (id, his), "as the host's folder has it");
 }
 
 #[test]

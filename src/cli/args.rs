@@ -9,7 +9,7 @@ use super::exec::args::ExecArgs;
 use super::moment;
 use super::mpirun::args::MpirunArgs;
 pub use super::set_args::{DownArgs, LogsArgs, OneArgs, PsArgs, SplitAt, UpArgs, VolumeArgs, VolumeVerb};
-use crate::model::units::Nanos;
+use model::units::Nanos;
 
 const AFTER: &str = "\
 Examples:

@@ -12,10 +12,10 @@ use std::sync::Mutex;
 use tempfile::TempDir;
 
 use super::output;
-use crate::partition::users;
-use crate::platforms::own_folder::{Others, OwnFolder, check_way, folder_of_anybody};
-use crate::platforms::sweep::new_folder;
-use crate::platforms::vm::saved;
+use partition::users;
+use platforms::own_folder::{Others, OwnFolder, check_way, folder_of_anybody};
+use platforms::sweep::new_folder;
+use platforms::vm::saved;
 
 /// How deep in the cache folder it is looked whose the files are: the kernel, what is unpacked, the folders of modules.
 const CACHE_LEVELS: usize = 2;

@@ -12,12 +12,12 @@ use super::exec::folder::RuntimeFolder;
 use super::exec::surroundings;
 use super::measure::fresh_seed;
 use super::{interrupt, json, output};
-use crate::channels::bench::{self, Plan};
-use crate::channels::gather::{NoAnswer, Parties, two_cpus};
-use crate::model::channel_bench::{BenchLimits, ChannelBench};
-use crate::partition::run::Surroundings;
-use crate::platforms::Cancel;
-use crate::report::channel_bench::text;
+use channels::bench::{self, Plan};
+use channels::gather::{NoAnswer, Parties, two_cpus};
+use model::channel_bench::{BenchLimits, ChannelBench};
+use partition::run::Surroundings;
+use platforms::Cancel;
+use report::channel_bench::text;
 
 /// Sizes of messages.
 const SIZES: [u64; 8] = [1, 8, 64, 1 << 10, 8 << 10, 64 << 10, 1 << 20, 4 << 20];

@@ -5,8 +5,8 @@ use std::path::Path;
 use super::args::ClassesArgs;
 use super::ending::{Ending, OrStop, Verdict};
 use super::{fit, json, output};
-use crate::model::classes::{ClassSet, shipped_texts};
-use crate::model::names::UnknownName;
+use model::classes::{ClassSet, shipped_texts};
+use model::names::UnknownName;
 
 /// Lists, prints or checks.
 pub fn run(args: &ClassesArgs) -> Verdict {

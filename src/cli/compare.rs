@@ -7,8 +7,8 @@ use anyhow::Context;
 use super::args::CompareArgs;
 use super::ending::{Ending, OrStop, Verdict};
 use super::{json, output};
-use crate::campaign;
-use crate::report::{change, compare};
+use campaign;
+use report::{change, compare};
 
 /// Reads both results, prints the changes, writes the page if asked.
 pub fn run(args: &CompareArgs) -> Verdict {

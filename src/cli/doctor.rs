@@ -5,12 +5,12 @@ use std::fmt::Write as _;
 use super::args::DoctorArgs;
 use super::ending::{Ending, OrStop, Verdict};
 use super::{interrupt, json, measure, output};
-use crate::model::experiment::{Accelerator, PlatformSpec};
-use crate::model::journal::PlatformState;
-use crate::model::names::PlatformKind;
-use crate::model::preflight::{Check, CheckLevel, Preflight};
-use crate::platforms::sweep::new_folder;
-use crate::platforms::{host, make};
+use model::experiment::{Accelerator, PlatformSpec};
+use model::journal::PlatformState;
+use model::names::PlatformKind;
+use model::preflight::{Check, CheckLevel, Preflight};
+use platforms::sweep::new_folder;
+use platforms::{host, make};
 
 /// Runs all checks and prints them. Missing platforms are shown, not an error: what is there can be measured.
 pub fn run(args: &DoctorArgs) -> Verdict {

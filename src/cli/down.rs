@@ -7,11 +7,11 @@ use anyhow::{anyhow, bail};
 use super::args::DownArgs;
 use super::ending::{Ending, OrStop, Verdict};
 use super::{output, up};
-use crate::model::names::nearest;
-use crate::partition::set::down::{DownError, Gone, down};
-use crate::partition::set::root::state_root;
-use crate::partition::set::status;
-use crate::partition::set::up::shown;
+use model::names::nearest;
+use partition::set::down::{DownError, Gone, down};
+use partition::set::root::state_root;
+use partition::set::status;
+use partition::set::up::shown;
 
 /// Ends it, saying what is ended.
 pub fn run(args: &DownArgs) -> Verdict {

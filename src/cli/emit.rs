@@ -12,18 +12,18 @@ use super::ending::{Ending, OrStop, Verdict};
 use super::output;
 use super::set_args::{EmitFor, SplitAt, UpArgs};
 use super::up::told;
-use crate::model::partition::set::{Charge, Faults, PartitionCharge, PartitionSet, Tools};
-use crate::partition::emit::boot::{self, AtBoot};
-use crate::partition::emit::{Emission, KERNEL_FILE, Manager, Prepared, emit, initrd_file, output_folder};
-use crate::partition::image::Around;
-use crate::partition::run::{Surroundings, can_be_left_alone, unattended};
-use crate::partition::set::images;
-use crate::partition::set::resolve::kept;
-use crate::partition::set::root::STATE_VARIABLE;
-use crate::platforms::ledger::Ledger;
-use crate::platforms::own_folder::{OwnFolder, check_way};
-use crate::platforms::sweep::new_folder;
-use crate::platforms::vm::qemu::Engine;
+use model::partition::set::{Charge, Faults, PartitionCharge, PartitionSet, Tools};
+use partition::emit::boot::{self, AtBoot};
+use partition::emit::{Emission, KERNEL_FILE, Manager, Prepared, emit, initrd_file, output_folder};
+use partition::image::Around;
+use partition::run::{Surroundings, can_be_left_alone, unattended};
+use partition::set::images;
+use partition::set::resolve::kept;
+use partition::set::root::STATE_VARIABLE;
+use platforms::ledger::Ledger;
+use platforms::own_folder::{OwnFolder, check_way};
+use platforms::sweep::new_folder;
+use platforms::vm::qemu::Engine;
 
 /// Variables that say where our folders are: a service has none of its caller's.
 const FOLDERS: [&str; 5] =

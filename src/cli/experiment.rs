@@ -3,7 +3,7 @@
 use super::args::ExperimentArgs;
 use super::ending::{Ending, OrStop, Verdict};
 use super::{json, output, resolve};
-use crate::campaign::shipped;
+use campaign::shipped;
 
 /// Lists, prints or checks.
 pub fn run(args: &ExperimentArgs) -> Verdict {

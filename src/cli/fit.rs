@@ -12,11 +12,11 @@ use anyhow::{Context, anyhow, bail};
 
 use super::args::FitArgs;
 use super::output;
-use crate::campaign::rundir::{CLASSES_FILE, RunDir};
-use crate::model::classes::{ClassSet, MAX_FILE_BYTES, shipped};
-use crate::model::names::UnknownName;
-use crate::model::results::RunResults;
-use crate::model::units::Micros;
+use campaign::rundir::{CLASSES_FILE, RunDir};
+use model::classes::{ClassSet, MAX_FILE_BYTES, shipped};
+use model::names::UnknownName;
+use model::results::RunResults;
+use model::units::Micros;
 
 /// The classes to hold a run against; `dir` is an existing run's directory.
 pub fn resolve(args: &FitArgs, dir: Option<&Path>) -> anyhow::Result<ClassSet> {

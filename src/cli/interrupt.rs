@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use anyhow::Context;
 
 use super::output;
-use crate::platforms::Cancel;
+use platforms::Cancel;
 
 /// For measuring: guests are ended, what is finished is kept.
 pub fn token() -> anyhow::Result<Cancel> {

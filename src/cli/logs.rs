@@ -7,11 +7,11 @@ use anyhow::anyhow;
 
 use super::args::LogsArgs;
 use super::ending::{Ending, OrStop, Verdict};
-use crate::partition::set::find;
-use crate::partition::set::logs::Reader;
-use crate::partition::set::root::state_root;
-use crate::partition::set::status;
-use crate::report::text::printable;
+use partition::set::find;
+use partition::set::logs::Reader;
+use partition::set::root::state_root;
+use partition::set::status;
+use report::text::printable;
 
 /// How often it is looked whether more was written.
 const LOOK_EVERY: Duration = Duration::from_millis(100);

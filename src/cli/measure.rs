@@ -16,23 +16,23 @@ use super::args::MeasureArgs;
 use super::ending::{Ending, OrStop, Verdict};
 use super::progress::Progress;
 use super::{cache, fit, interrupt, json, output, resolve};
-use crate::campaign;
-use crate::campaign::event::Stop;
-use crate::campaign::rundir::{REPORT_FILE, RESULTS_FILE, RunDir};
-use crate::campaign::runner::{self, RunEnd, Setup};
-use crate::model::SCHEMA_VERSION;
-use crate::model::experiment::PlatformSpec;
-use crate::model::journal::Header;
-use crate::model::names::PlatformKind;
-use crate::model::results::RunResults;
-use crate::model::units::Nanos;
-use crate::platforms::ledger::Ledger;
-use crate::platforms::make::{self, PlatformContext};
-use crate::platforms::reaper::Reaper;
-use crate::platforms::{Cancel, facts, host};
-use crate::report::text::ascii;
-use crate::report::{page, terminal};
-use crate::stats::suitability;
+use campaign;
+use campaign::event::Stop;
+use campaign::rundir::{REPORT_FILE, RESULTS_FILE, RunDir};
+use campaign::runner::{self, RunEnd, Setup};
+use model::SCHEMA_VERSION;
+use model::experiment::PlatformSpec;
+use model::journal::Header;
+use model::names::PlatformKind;
+use model::results::RunResults;
+use model::units::Nanos;
+use platforms::ledger::Ledger;
+use platforms::make::{self, PlatformContext};
+use platforms::reaper::Reaper;
+use platforms::{Cancel, facts, host};
+use report::text::ascii;
+use report::{page, terminal};
+use stats::suitability;
 
 /// Where it is kept how long measurements take on this host.
 pub const DURATIONS_FILE: &str = "durations.json";
@@ -81,7 +81,7 @@ fn open(args: &MeasureArgs) -> Result<RunDir, super::ending::Stop> {
 
 /// `bulkhead-run-20260102-150405`, UTC.
 fn default_out() -> PathBuf {
-    PathBuf::from(format!("bulkhead-run-{}", crate::report::utc::compact_utc(now())))
+    PathBuf::from(format!("bulkhead-run-{}", report::utc::compact_utc(now())))
 }
 
 /// Nanoseconds since 1970.

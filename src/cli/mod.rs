@@ -47,7 +47,7 @@ pub use cache::folder as cache_folder;
 use clap::Parser;
 use nix::sys::signal::{SigSet, Signal};
 
-use crate::partition::set::one::Wish;
+use partition::set::one::Wish;
 
 use args::{Arguments, Verb};
 use ending::{Ending, Verdict};

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-use crate::report::terminal::Style;
+use report::terminal::Style;
 
 /// A progress bar where stderr is a terminal; its length and words are its owner's.
 pub fn bar() -> Option<ProgressBar> {

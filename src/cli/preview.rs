@@ -9,10 +9,10 @@ use super::ending::{Ending, OrStop, Verdict};
 use super::measure::{DURATIONS_FILE, fresh_seed, platform_context};
 use super::progress::{Progress, cell_text};
 use super::{agent::counter_rate, interrupt, output, resolve};
-use crate::campaign::preview::{Preview, preview};
-use crate::model::experiment::Experiment;
-use crate::platforms::sweep::new_folder;
-use crate::platforms::{Cancel, facts, make};
+use campaign::preview::{Preview, preview};
+use model::experiment::Experiment;
+use platforms::sweep::new_folder;
+use platforms::{Cancel, facts, make};
 
 /// Looks, plans, predicts, prints.
 pub fn run(args: &MeasureArgs) -> Verdict {

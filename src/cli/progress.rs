@@ -5,11 +5,11 @@ use std::time::{Duration, Instant};
 use indicatif::ProgressBar;
 
 use super::output;
-use crate::campaign::eta::Eta;
-use crate::campaign::event::{Event, Role};
-use crate::model::journal::{Cell, PlatformState};
-use crate::model::prediction::{self, Prediction};
-use crate::model::units::Nanos;
+use campaign::eta::Eta;
+use campaign::event::{Event, Role};
+use model::journal::{Cell, PlatformState};
+use model::prediction::{self, Prediction};
+use model::units::Nanos;
 
 /// Elsewhere than on a terminal: at most one line per this time, besides what happens once.
 const LINE_EVERY: Duration = Duration::from_secs(10);

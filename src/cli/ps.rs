@@ -8,11 +8,11 @@ use anyhow::{anyhow, bail};
 use super::args::PsArgs;
 use super::ending::{Ending, OrStop, Verdict};
 use super::output;
-use crate::model::partition::set::{PartitionStatus, Phase, Restart, SetStatus, SwitchStatus};
-use crate::partition::set::find;
-use crate::partition::set::root::state_root;
-use crate::partition::set::status;
-use crate::report::text::{Paint, TextCell, TextTable, ascii, printable};
+use model::partition::set::{PartitionStatus, Phase, Restart, SetStatus, SwitchStatus};
+use partition::set::find;
+use partition::set::root::state_root;
+use partition::set::status;
+use report::text::{Paint, TextCell, TextTable, ascii, printable};
 
 /// Most characters of a partition's line that are printed.
 const LONGEST_LINE: usize = 400;

@@ -7,10 +7,10 @@ use std::path::Path;
 use anyhow::{Context, anyhow, bail};
 
 use super::args::MeasureArgs;
-use crate::campaign::shipped;
-use crate::model::experiment::{Accelerator, Experiment, MAX_FILE_BYTES, PlatformSpec, SshSpec};
-use crate::model::names::{PlatformKind, ProbeKind};
-use crate::model::params::ProbeSpec;
+use campaign::shipped;
+use model::experiment::{Accelerator, Experiment, MAX_FILE_BYTES, PlatformSpec, SshSpec};
+use model::names::{PlatformKind, ProbeKind};
+use model::params::ProbeSpec;
 
 /// The experiment as the command line asks for it: checked, seed filled in.
 pub fn experiment(args: &MeasureArgs, fresh_seed: u64) -> anyhow::Result<Experiment> {
@@ -195,8 +195,8 @@ mod tests {
 
     use super::*;
     use crate::cli::args::{Arguments, Verb};
-    use crate::model::classes::{Beside, Condition};
-    use crate::model::journal::Cell;
+    use model::classes::{Beside, Condition};
+    use model::journal::Cell;
 
     fn resolve(line: &str) -> anyhow::Result<Experiment> {
         let words = ["bulkhead", "measure"].into_iter().chain(line.split_whitespace());
@@ -247,7 +247,7 @@ mod tests {
     /// What a verdict says would measure all that its class looks at does so.
     #[test]
     fn the_experiment_full_measures_what_every_shipped_class_looks_at() {
-        for class in crate::model::classes::shipped().unwrap().classes {
+        for class in model::classes::shipped().unwrap().classes {
             let metrics = |condition: &Condition| -> Vec<ProbeKind> {
                 let tail = condition.tail.iter().map(|entry| entry.metric.probe);
                 condition.metric.iter().map(|metric| metric.probe).chain(tail).collect()

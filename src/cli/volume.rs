@@ -5,8 +5,8 @@ use anyhow::anyhow;
 use super::args::{VolumeArgs, VolumeVerb};
 use super::ending::{Ending, OrStop, Verdict};
 use super::output;
-use crate::partition::volume::{Listed, list, remove, root};
-use crate::report::text::{Paint, TextCell, TextTable, printable};
+use partition::volume::{Listed, list, remove, root};
+use report::text::{Paint, TextCell, TextTable, printable};
 
 /// Lists or removes volumes.
 pub fn run(args: &VolumeArgs) -> Verdict {

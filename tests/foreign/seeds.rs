@@ -353,7 +353,6 @@ pub fn session_packets() -> Seeds {
         workdir: Some("/srv".into()),
         user: Some(UserIds { uid: 7, gid: 8, groups: vec![9] }),
         terminal,
-        limits: vec![Limit { name: "nofile".to_owned(), soft: 7, hard: 8 }],
     };
     let word = Content::Word;
     let stream = Stream::Output;

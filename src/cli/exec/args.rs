@@ -7,7 +7,7 @@ use std::str::FromStr;
 use clap::{Args, ValueEnum};
 
 use crate::cli::args::ToolArgs;
-use crate::model::partition::{ImageRef, PortSpec, VolumeSpec, is_name};
+use model::partition::{ImageRef, PortSpec, VolumeSpec, is_name};
 
 const EXEC_AFTER: &str = "\
 The program sees the system's programs and libraries, /etc as everybody may read it, and the folder it starts in, \

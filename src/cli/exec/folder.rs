@@ -6,10 +6,10 @@ use std::{env, fs, io};
 
 use tempfile::TempDir;
 
-use crate::platforms::ledger::{Ledger, Thing, sweep};
-use crate::platforms::reaper::Reaper;
-use crate::platforms::run_lock::RunLock;
-use crate::platforms::sweep::{OUR_PREFIX, new_folder};
+use platforms::ledger::{Ledger, Thing, sweep};
+use platforms::reaper::Reaper;
+use platforms::run_lock::RunLock;
+use platforms::sweep::{OUR_PREFIX, new_folder};
 
 /// What its name has between our prefix and what nobody can foretell.
 const KIND: &str = "exec";

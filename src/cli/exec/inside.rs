@@ -10,14 +10,14 @@ use super::args::ExecArgs;
 use super::terminal::{self, RawTerminal};
 use super::{code_of, signals, spec, take_streams};
 use crate::cli::output;
-use crate::model::partition::session::{Ask, Further};
-use crate::model::partition::set::Phase;
-use crate::partition::run::{Event, Outcome};
-use crate::partition::session::{Kind, connect, converse};
-use crate::partition::set::find;
-use crate::partition::set::resolve::DOOR;
-use crate::partition::set::root::state_root;
-use crate::platforms::limits;
+use model::partition::session::{Ask, Further};
+use model::partition::set::Phase;
+use partition::run::{Event, Outcome};
+use partition::session::{Kind, connect, converse};
+use partition::set::find;
+use partition::set::resolve::DOOR;
+use partition::set::root::state_root;
+use platforms::limits;
 
 /// Runs it; its code is ours.
 pub fn run(args: &ExecArgs, name: &str) -> Result<u8> {

@@ -32,13 +32,13 @@ use self::report::Seen;
 use self::terminal::RawTerminal;
 use super::agent::counter_rate;
 use super::{cache, output};
-use crate::model::experiment::Accelerator;
-use crate::model::partition::{Content, PartitionSpec, ProgramEnd, Stream};
-use crate::partition::place;
-use crate::partition::run::{self, Event, Failed, Outcome, Streams, Surroundings};
-use crate::partition::set::root::state_root;
-use crate::partition::set::visit::visit;
-use crate::platforms::limits;
+use model::experiment::Accelerator;
+use model::partition::{Content, PartitionSpec, ProgramEnd, Stream};
+use partition::place;
+use partition::run::{self, Event, Failed, Outcome, Streams, Surroundings};
+use partition::set::root::state_root;
+use partition::set::visit::visit;
+use platforms::limits;
 
 /// Our own failure, bad usage included: what `env`, `nohup` and `timeout` say, too.
 pub const OWN_FAILURE: u8 = 125;

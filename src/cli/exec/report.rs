@@ -9,12 +9,12 @@ use anyhow::{Context, Result};
 use serde::Serialize;
 
 use crate::cli::output;
-use crate::model::partition::{
+use model::partition::{
     CardSpec, Content, Difference, DiskSpec, Given, LayerSpec, PartitionSpec, Resources, Victim,
 };
-use crate::model::units::Nanos;
-use crate::partition::place::differences;
-use crate::partition::run::{Event, Outcome};
+use model::units::Nanos;
+use partition::place::differences;
+use partition::run::{Event, Outcome};
 
 /// What is known of a partition by its events.
 #[derive(Debug, Default, Clone, Serialize)]

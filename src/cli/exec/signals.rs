@@ -10,7 +10,7 @@ use nix::sys::signal::{SigSet, Signal, kill};
 use nix::unistd::Pid;
 
 use super::terminal::{self, RawTerminal};
-use crate::partition::run::{Order, Orders};
+use partition::run::{Order, Orders};
 
 /// What is passed on.
 const PASSED_ON: [Signal; 9] = [

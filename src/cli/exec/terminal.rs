@@ -5,7 +5,7 @@ use std::sync::{Mutex, PoisonError};
 
 use nix::sys::termios::{SetArg, Termios, cfmakeraw, tcgetattr, tcsetattr};
 
-use crate::model::partition::TerminalSize;
+use model::partition::TerminalSize;
 
 /// What a program gets when there is no terminal to ask.
 const USUAL: TerminalSize = TerminalSize { rows: 24, columns: 80 };

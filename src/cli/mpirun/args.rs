@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 
 use crate::cli::exec::args::{EngineArgs, ProgramArgs};
-use crate::partition::mpi::layout::{MOST_RANKS, USUAL_PARTITIONS};
+use partition::mpi::layout::{MOST_RANKS, USUAL_PARTITIONS};
 
 const MPIRUN_AFTER: &str = "\
 Needs Open MPI 4 on this host (Debian: openmpi-bin) and, for channels, the library libbulkhead-fi.so, which is \

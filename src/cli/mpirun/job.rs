@@ -9,16 +9,14 @@ use anyhow::{Context, Result, anyhow};
 
 use super::args::{MpirunArgs, TransportArg};
 use crate::cli::exec::spec;
-use crate::model::partition::{Bind, CardSpec, Content, Files, PartitionSpec, Program, Resources};
-use crate::model::units::{Bytes, Mebibytes};
-use crate::partition::mpi::layout::Layout;
-use crate::partition::mpi::sections::Sections;
-use crate::partition::mpi::words::{
-    Transport, address, address_with_prefix, environment, name, number, words,
-};
-use crate::partition::mpi::{AGENT_PATH, PLACES_PATH, WAIT_AT, agent};
-use crate::partition::network::switch::socket_name;
-use crate::platforms::vm::toolbox::{host_cpus, memory_for};
+use model::partition::{Bind, CardSpec, Content, Files, PartitionSpec, Program, Resources};
+use model::units::{Bytes, Mebibytes};
+use partition::mpi::layout::Layout;
+use partition::mpi::sections::Sections;
+use partition::mpi::words::{Transport, address, address_with_prefix, environment, name, number, words};
+use partition::mpi::{AGENT_PATH, PLACES_PATH, WAIT_AT, agent};
+use partition::network::switch::socket_name;
+use platforms::vm::toolbox::{host_cpus, memory_for};
 
 /// What a partition gets unless said otherwise, and on top of it for each of its ranks.
 const USUAL_MIB: u64 = 512;
@@ -57,7 +55,7 @@ pub struct Found<'a> {
     pub exe: &'a Path,
     /// Folder for the plugs of the network.
     pub link: &'a Path,
-    /// The file of [`places`](crate::partition::mpi::words::places).
+    /// The file of [`places`](partition::mpi::words::places).
     pub places: &'a Path,
     /// Memory of the ranks, if channels are used.
     pub sections: Option<&'a Sections>,

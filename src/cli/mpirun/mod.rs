@@ -27,16 +27,16 @@ use self::progress::Progress;
 use super::exec::folder::RuntimeFolder;
 use super::exec::{OWN_FAILURE, code_of, on_event, say_failed, signals, surroundings, take_streams};
 use super::output;
-use crate::model::partition::{PartitionSpec, ProgramEnd};
-use crate::partition::mpi::found;
-use crate::partition::mpi::library;
-use crate::partition::mpi::pulse::Pulse;
-use crate::partition::mpi::sections::{Sections, complaint};
-use crate::partition::mpi::words::{self, Transport, address_with_prefix};
-use crate::partition::network::hardware_prefix;
-use crate::partition::run::{self, Event, Failed, Outcome};
-use crate::partition::set::root::make_private;
-use crate::partition::together::{self, End, Team};
+use model::partition::{PartitionSpec, ProgramEnd};
+use partition::mpi::found;
+use partition::mpi::library;
+use partition::mpi::pulse::Pulse;
+use partition::mpi::sections::{Sections, complaint};
+use partition::mpi::words::{self, Transport, address_with_prefix};
+use partition::network::hardware_prefix;
+use partition::run::{self, Event, Failed, Outcome};
+use partition::set::root::make_private;
+use partition::together::{self, End, Team};
 
 /// Runs the program; the code of Open MPI's own `mpirun` is ours.
 pub fn run(args: &MpirunArgs) -> ExitCode {

@@ -3,8 +3,8 @@
 use indicatif::ProgressBar;
 
 use crate::cli::output;
-use crate::model::partition::PartitionSpec;
-use crate::partition::run::Event;
+use model::partition::PartitionSpec;
+use partition::run::Event;
 
 /// A bar until all partitions run.
 pub struct Progress {

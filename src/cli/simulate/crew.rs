@@ -16,9 +16,9 @@ use std::time::{Duration, Instant};
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::cli::output;
-use crate::platforms::Cancel;
-use crate::sim::brake::Brake;
-use crate::sim::scenario::{Replication, Study};
+use platforms::Cancel;
+use sim::brake::Brake;
+use sim::scenario::{Replication, Study};
 
 /// What takes no longer needs no bar.
 const BAR_AFTER: Duration = Duration::from_secs(2);

@@ -17,14 +17,14 @@ use anyhow::{Context, bail};
 use nix::fcntl::OFlag;
 
 use super::traces;
-use crate::campaign::rundir;
 use crate::cli::args::SimulateArgs;
 use crate::cli::measure;
-use crate::model::results::RunResults;
-use crate::model::simulation::{Simulation, TimeLine};
-use crate::platforms::own_folder::{Others, OwnFolder, folder_of_anybody, held_name, own_file};
-use crate::report::{page, trace_events};
-use crate::sim;
+use campaign::rundir;
+use model::results::RunResults;
+use model::simulation::{Simulation, TimeLine};
+use platforms::own_folder::{Others, OwnFolder, folder_of_anybody, held_name, own_file};
+use report::{page, trace_events};
+use sim;
 
 pub(super) use rundir::REPORT_FILE;
 

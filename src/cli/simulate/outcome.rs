@@ -15,10 +15,10 @@ use super::trace_file::TraceFile;
 use crate::cli::args::SimulateArgs;
 use crate::cli::ending::{Ending, OrStop, Stop};
 use crate::cli::{json, output};
-use crate::model::simulation::{Simulation, TimeLine};
-use crate::platforms::Cancel;
-use crate::report::text::ascii;
-use crate::report::{simulation, trace_events};
+use model::simulation::{Simulation, TimeLine};
+use platforms::Cancel;
+use report::text::ascii;
+use report::{simulation, trace_events};
 
 /// What is wanted of it.
 pub(super) struct Wanted {

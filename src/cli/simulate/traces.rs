@@ -14,10 +14,10 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, anyhow, bail};
 
 use super::folder::Content;
-use crate::campaign::read_results;
-use crate::model::detail::Detail;
-use crate::sim::nodes::NoiseTrace;
-use crate::sim::scenario::{Study, TraceName};
+use campaign::read_results;
+use model::detail::Detail;
+use sim::nodes::NoiseTrace;
+use sim::scenario::{Study, TraceName};
 
 /// Folder of copies.
 pub(super) const KEPT: &str = "noise";

@@ -17,13 +17,13 @@ use anyhow::{anyhow, bail};
 
 use crate::cli::args::SimulateArgs;
 use crate::cli::{moment, output};
-use crate::platforms::Cancel;
-use crate::report::host_state;
-use crate::report::text::ascii;
-use crate::sim::brake::Brake;
-use crate::sim::host::Pause;
-use crate::sim::scenario::{Replication, Study, Watch};
-use crate::sim::time::{Span, Time};
+use platforms::Cancel;
+use report::host_state;
+use report::text::ascii;
+use sim::brake::Brake;
+use sim::host::Pause;
+use sim::scenario::{Replication, Study, Watch};
+use sim::time::{Span, Time};
 
 /// Events after which it is looked whether somebody interrupted.
 const EVENTS_AT_ONCE: u64 = 200_000;

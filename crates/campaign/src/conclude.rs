@@ -1,0 +1,73 @@
+//! From a journal to results: after a run, and again whenever someone asks.
+
+use std::path::Path;
+
+use super::analysis::analyse;
+use super::error::CampaignError;
+use super::journal;
+use super::rundir::{
+    JOURNAL_FILE, RESULTS_FILE, RunDir, RunDirError, check_results_version, io_error, read_experiment,
+    results_bytes,
+};
+use model::results::RunResults;
+
+/// Computes the results of a run, writes `results.json` and removes what only a running campaign needs. To be called
+/// after every [`super::run`], also an interrupted one.
+///
+/// # Errors
+/// When the journal cannot be read, has no header yet, or the results cannot be written.
+pub fn conclude(rundir: &RunDir) -> Result<RunResults, CampaignError> {
+    let contents = rundir.read_journal()?;
+    let results = analyse(rundir.experiment(), &contents)
+        .ok_or_else(|| CampaignError::Empty(rundir.path().to_owned()))?;
+    let json = serde_json::to_vec(&results).map_err(|error| RunDirError::Damaged {
+        path: rundir.path().join(RESULTS_FILE),
+        reason: format!("the results cannot be written as JSON: {error}"),
+    })?;
+    rundir.publish(RESULTS_FILE, &json)?;
+    rundir.tidy()?;
+    Ok(results)
+}
+
+/// Results of a run, for comparing: of a run directory computed afresh from its journal, of a `results.json` and of a
+/// simulated scenario's folder as they are. The version is checked in all cases.
+///
+/// # Errors
+/// When there is no run, or its files are damaged or of another version.
+pub fn read_results(path: &Path) -> Result<RunResults, CampaignError> {
+    if path.is_dir() {
+        check_results_version(&path.join(RESULTS_FILE))?;
+        return read_simulated(path)?.map_or_else(|| read_run(path), Ok);
+    }
+    read_file(path)
+}
+
+/// Results of a simulated scenario's folder, which has no journal; none when it is not one.
+///
+/// # Errors
+/// When its results are damaged or of another version.
+pub fn read_simulated(dir: &Path) -> Result<Option<RunResults>, CampaignError> {
+    let file = dir.join(RESULTS_FILE);
+    if dir.join(JOURNAL_FILE).exists() || !file.is_file() {
+        return Ok(None);
+    }
+    read_file(&file).map(|results| Some(results).filter(|results| results.simulation.is_some()))
+}
+
+fn read_file(path: &Path) -> Result<RunResults, CampaignError> {
+    check_results_version(path)?;
+    let bytes = results_bytes(path).map_err(io_error("read", path))?;
+    let results = serde_json::from_slice(&bytes)
+        .map_err(|error| RunDirError::Damaged { path: path.to_owned(), reason: error.to_string() })?;
+    Ok(results)
+}
+
+/// Computes the results of a run directory afresh from its journal and changes nothing; also while it is being run.
+///
+/// # Errors
+/// When the directory holds no run, or its files are damaged or of another version.
+pub fn read_run(dir: &Path) -> Result<RunResults, CampaignError> {
+    let experiment = read_experiment(dir)?;
+    let contents = journal::read(&dir.join(JOURNAL_FILE))?;
+    analyse(&experiment, &contents).ok_or_else(|| CampaignError::Empty(dir.to_owned()))
+}

@@ -1,0 +1,127 @@
+//! What the journal says so far, reduced to what decisions need: which measurement took how long and yielded which
+//! main figure. Pure; built from the same measurements in the same order, it is the same.
+
+use std::collections::BTreeMap;
+
+use model::journal::{Cell, Measurement};
+use model::metric::{Better, Metric};
+use model::units::Nanos;
+use stats::joint::metrics_of_measurement;
+
+/// What came of one measurement, as far as decisions need to know.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Finding {
+    /// The main figure.
+    Value(f64),
+    /// Done, but the data supports no main figure.
+    NoFigure,
+    /// It broke.
+    Failed,
+}
+
+/// One measurement.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Entry {
+    /// How long it took.
+    pub duration: Nanos,
+    /// What came of it.
+    pub finding: Finding,
+}
+
+/// All measurements so far.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct History {
+    cells: BTreeMap<Cell, BTreeMap<u32, Entry>>,
+    better: BTreeMap<Cell, Better>,
+    lost_lines: bool,
+}
+
+/// The main metric of a probe: the first headline one.
+pub fn main_metric(metrics: &[Metric]) -> Option<&Metric> {
+    metrics.iter().find(|metric| metric.headline)
+}
+
+impl History {
+    /// From the measurements of a journal.
+    pub fn of(measurements: &[Measurement]) -> Self {
+        let mut history = Self::default();
+        for measurement in measurements {
+            history.add(measurement);
+        }
+        history
+    }
+
+    /// The same when lines of the journal are lost: any round may have gaps then.
+    #[must_use]
+    pub const fn with_lost_lines(mut self, lost: bool) -> Self {
+        self.lost_lines = lost;
+        self
+    }
+
+    /// Whether lines of the journal are lost.
+    pub const fn has_lost_lines(&self) -> bool {
+        self.lost_lines
+    }
+
+    /// Adds one measurement.
+    pub fn add(&mut self, measurement: &Measurement) {
+        let finding = match metrics_of_measurement(measurement) {
+            None => Finding::Failed,
+            Some(metrics) => {
+                let main = main_metric(&metrics);
+                if let Some(metric) = main {
+                    self.better.insert(measurement.cell.clone(), metric.better);
+                }
+                main.and_then(|metric| metric.figure.value()).map_or(Finding::NoFigure, Finding::Value)
+            }
+        };
+        self.insert(
+            &measurement.cell,
+            measurement.round,
+            Entry { duration: measurement.duration_ns, finding },
+        );
+    }
+
+    /// Adds one entry, as [`Self::add`] does after reducing a measurement.
+    pub fn insert(&mut self, cell: &Cell, round: u32, entry: Entry) {
+        self.cells.entry(cell.clone()).or_default().insert(round, entry);
+    }
+
+    /// Whether this measurement was made.
+    pub fn has(&self, cell: &Cell, round: u32) -> bool {
+        self.cells.get(cell).is_some_and(|rounds| rounds.contains_key(&round))
+    }
+
+    /// Number of measurements made.
+    pub fn len(&self) -> usize {
+        self.cells.values().map(BTreeMap::len).sum()
+    }
+
+    /// Whether nothing was measured yet.
+    pub fn is_empty(&self) -> bool {
+        self.cells.is_empty()
+    }
+
+    /// The last round that was begun.
+    pub fn last_round(&self) -> Option<u32> {
+        self.cells.values().filter_map(|rounds| rounds.keys().next_back()).max().copied()
+    }
+
+    /// Entries of a cell in rounds before `end`, ascending by round.
+    pub fn before(&self, cell: &Cell, end: u32) -> impl Iterator<Item = (u32, Entry)> {
+        self.cells.get(cell).into_iter().flat_map(move |rounds| rounds.range(..end)).map(|(r, e)| (*r, *e))
+    }
+
+    /// Time spent measuring in rounds before `end`.
+    pub fn measured_before(&self, end: u32) -> Nanos {
+        self.cells
+            .values()
+            .flat_map(|rounds| rounds.range(..end))
+            .fold(Nanos::ZERO, |sum, (_, entry)| sum.saturating_add(entry.duration))
+    }
+
+    /// Good direction of a cell's main metric.
+    pub fn better(&self, cell: &Cell) -> Better {
+        self.better.get(cell).copied().unwrap_or(Better::Neither)
+    }
+}

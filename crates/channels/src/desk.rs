@@ -1,0 +1,197 @@
+//! The host's end of a party: orders go out, answers come in through a thread, every wait has a deadline.
+
+use std::io::{BufReader, Read, Write};
+use std::os::fd::OwnedFd;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
+use std::time::{Duration, Instant};
+
+use super::lines::{line_of, read_line};
+use model::channel_party::{PartyAnswer, PartyOrder, read_answer};
+use platforms::Cancel;
+
+/// How often it is looked whether the user interrupts.
+const LOOK: Duration = Duration::from_millis(50);
+/// Answers that may wait to be read.
+const WAITING: usize = 16;
+
+/// Why there is no answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum NoAnswer {
+    /// The party says so, or cannot be reached any more: to be recorded.
+    Failed(String),
+    /// The user interrupted.
+    Interrupted,
+}
+
+impl From<String> for NoAnswer {
+    fn from(reason: String) -> Self {
+        Self::Failed(reason)
+    }
+}
+
+/// A party as the host sees it.
+pub struct Desk {
+    name: String,
+    to: std::fs::File,
+    from: Receiver<Result<PartyAnswer, String>>,
+    /// Why nothing can be asked any more.
+    lost: Option<String>,
+    /// An order was given that is not answered yet.
+    is_busy: bool,
+    cancel: Cancel,
+}
+
+impl Desk {
+    /// Over the party's standard input and output.
+    ///
+    /// # Errors
+    /// When no thread can be started.
+    pub fn new(name: &str, to: OwnedFd, from: OwnedFd, cancel: &Cancel) -> std::io::Result<Self> {
+        let (answers, inbox) = sync_channel(WAITING);
+        let reading = move || {
+            let mut from = BufReader::new(std::fs::File::from(from));
+            while let Some(answer) = next_answer(&mut from) {
+                let is_broken = answer.is_err();
+                if answers.send(answer).is_err() || is_broken {
+                    return;
+                }
+            }
+        };
+        std::thread::Builder::new().name(format!("answers of {name}")).spawn(reading)?;
+        Ok(Self {
+            name: name.to_owned(),
+            to: to.into(),
+            from: inbox,
+            lost: None,
+            is_busy: false,
+            cancel: cancel.clone(),
+        })
+    }
+
+    /// Whether nothing is under way: then it ends at once when it is told to.
+    pub fn is_idle(&self) -> bool {
+        !self.is_busy && self.lost.is_none()
+    }
+
+    /// Gives an order without waiting for its answer.
+    ///
+    /// # Errors
+    /// When the party is gone.
+    pub fn order(&mut self, order: &PartyOrder) -> Result<(), NoAnswer> {
+        if let Some(lost) = &self.lost {
+            return Err(NoAnswer::Failed(lost.clone()));
+        }
+        let line = line_of(order)?;
+        self.is_busy = true;
+        self.to.write_all(&line).map_err(|error| self.lose(&format!("has ended ({error})")))
+    }
+
+    /// Waits for the answer to the order with this number.
+    ///
+    /// # Errors
+    /// What the party could not do, or that it is gone or silent; then it is not asked again.
+    pub fn answer(&mut self, number: u64, patience: Duration) -> Result<PartyAnswer, NoAnswer> {
+        if let Some(lost) = &self.lost {
+            return Err(NoAnswer::Failed(lost.clone()));
+        }
+        let until = Instant::now() + patience;
+        loop {
+            match self.from.recv_timeout(LOOK) {
+                Ok(Ok(PartyAnswer::Failed { number: got, reason })) if got == number => {
+                    self.is_busy = false;
+                    return Err(NoAnswer::Failed(format!("{}: {reason}", self.name)));
+                }
+                Ok(Ok(answer)) if answer.number() == number => {
+                    self.is_busy = false;
+                    return Ok(answer);
+                }
+                Ok(Ok(answer)) => {
+                    let got = answer.number();
+                    return Err(self.lose(&format!("was asked for answer {number} and gave {got}")));
+                }
+                Ok(Err(reason)) => return Err(self.lose(&reason)),
+                Err(RecvTimeoutError::Disconnected) => return Err(self.lose("has ended")),
+                Err(RecvTimeoutError::Timeout) if self.cancel.is_cancelled() => {
+                    return Err(NoAnswer::Interrupted);
+                }
+                Err(RecvTimeoutError::Timeout) if Instant::now() >= until => {
+                    return Err(self.lose(&format!("gave no answer within {} s", patience.as_secs())));
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+            }
+        }
+    }
+
+    /// Notes why it is gone.
+    pub fn lose(&mut self, why: &str) -> NoAnswer {
+        let lost = format!("{} {why}", self.name);
+        self.lost = Some(lost.clone());
+        NoAnswer::Failed(lost)
+    }
+
+    /// Why it is gone, if it is.
+    pub fn lost(&self) -> Option<&str> {
+        self.lost.as_deref()
+    }
+}
+
+fn next_answer(from: &mut BufReader<impl Read>) -> Option<Result<PartyAnswer, String>> {
+    match read_line(from) {
+        Ok(None) => None,
+        Ok(Some(line)) => Some(read_answer(&line)),
+        Err(error) => Some(Err(format!("cannot be read: {error}"))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::pipe;
+
+    use super::*;
+    use model::channel_party::Seen;
+
+    fn desk() -> (Desk, std::io::PipeReader, std::io::PipeWriter) {
+        let ((orders, to), (from, answers)) = (pipe().unwrap(), pipe().unwrap());
+        (Desk::new("the party", to.into(), from.into(), &Cancel::new()).unwrap(), orders, answers)
+    }
+
+    fn say(answers: &mut std::io::PipeWriter, answer: &PartyAnswer) {
+        answers.write_all(&line_of(answer).unwrap()).unwrap();
+    }
+
+    fn words(answer: Result<PartyAnswer, NoAnswer>) -> String {
+        match answer {
+            Err(NoAnswer::Failed(reason)) => reason,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn answers_belong_to_orders() {
+        let (mut desk, _orders, mut answers) = desk();
+        desk.order(&PartyOrder::Bye).unwrap();
+        say(&mut answers, &PartyAnswer::Outcome { number: 2, seen: Seen::default() });
+        say(&mut answers, &PartyAnswer::Failed { number: 3, reason: "no memory".to_owned() });
+        say(&mut answers, &PartyAnswer::Outcome { number: 9, seen: Seen::default() });
+        let patience = Duration::from_secs(20);
+        assert!(desk.answer(2, patience).is_ok());
+        assert_eq!(words(desk.answer(3, patience)), "the party: no memory");
+        assert!(desk.lost().is_none());
+        assert!(words(desk.answer(4, patience)).contains("gave 9"));
+        assert!(words(desk.answer(4, patience)).contains("gave 9"), "it is not asked again");
+    }
+
+    #[test]
+    fn a_party_that_ends_is_silent_or_talks_nonsense_is_lost() {
+        let (mut silent, _orders, answers) = desk();
+        assert!(words(silent.answer(1, Duration::ZERO)).contains("no answer"));
+        drop(answers);
+        let (mut ended, orders, answers) = desk();
+        drop((orders, answers));
+        assert!(words(ended.answer(1, Duration::from_secs(20))).contains("has ended"));
+        assert!(ended.order(&PartyOrder::Bye).is_err());
+        let (mut mad, _orders, mut answers) = desk();
+        answers.write_all(b"what?\n").unwrap();
+        assert!(words(mad.answer(1, Duration::from_secs(20))).contains("wanted an answer"));
+    }
+}

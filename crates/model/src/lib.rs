@@ -1,0 +1,76 @@
+//! What is there: units, names, and every artefact that is written to disk or sent over the wire.
+//!
+//! This room is pure: no clock, no files, no environment. The other rooms hand each other values whose types
+//! live here, so every verb runs, tests and resumes alone.
+//!
+//! ```text
+//!  experiment.toml ─► Experiment ─► Job ══ wire ══► Reply(ProbeReport)
+//!                                                      │
+//!                     journal.jsonl ◄─ Measurement ◄───┘
+//!                           │
+//!                     results.json ◄─ RunResults ─► terminal, report.html
+//! ```
+
+pub mod accounts;
+pub mod attribution;
+pub mod channel_bench;
+pub mod channel_party;
+pub mod classes;
+pub mod clock_wire;
+pub mod clocks;
+pub mod detail;
+pub mod exchange;
+pub mod experiment;
+pub mod facts;
+pub mod formats;
+pub mod histogram;
+pub mod host_state;
+pub mod isolation;
+pub mod job;
+pub mod journal;
+pub mod layout;
+pub mod metric;
+pub mod names;
+pub mod outside;
+pub mod params;
+pub mod partition;
+pub mod platform;
+pub mod policy;
+pub mod prediction;
+pub mod preflight;
+pub mod results;
+pub mod scenario;
+pub mod scheduling;
+pub mod sides;
+pub mod simulation;
+pub mod stage;
+pub mod tracing;
+pub mod units;
+pub mod wire;
+
+/// Version of the formats in a run directory (`journal.jsonl`, `results.json`). Raised when an old reader would
+/// misread a new file; a reader refuses versions it does not know.
+pub const SCHEMA_VERSION: u32 = 2;
+
+/// The oldest version of these formats that is still read: files of schema 1 have no layouts, clocks or accounts.
+pub const OLDEST_SCHEMA_VERSION: u32 = 1;
+
+/// Versions of the formats that this program reads, for messages: `1 to 2`.
+pub const READABLE_SCHEMAS: &str = "1 to 2";
+
+/// Whether files of this version are read.
+pub const fn is_readable_schema(version: u32) -> bool {
+    OLDEST_SCHEMA_VERSION <= version && version <= SCHEMA_VERSION
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_words_name_the_versions_that_are_read() {
+        assert_eq!(READABLE_SCHEMAS, format!("{OLDEST_SCHEMA_VERSION} to {SCHEMA_VERSION}"));
+        assert!(is_readable_schema(1) && is_readable_schema(2));
+        assert!(!is_readable_schema(0) && !is_readable_schema(SCHEMA_VERSION + 1));
+    }
+}

@@ -1,0 +1,68 @@
+//! What a partition was really given, as the host's kernel and QEMU say it, to be held against what was asked.
+
+use serde::{Deserialize, Serialize};
+
+use super::resources::NumberList;
+use crate::units::{Bytes, Mebibytes};
+
+/// What a partition was really given.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Given {
+    /// One per virtual CPU, in their order.
+    pub cpus: Vec<GivenCpu>,
+    /// The guest's memory.
+    pub memory: GivenMemory,
+    /// Cgroup that holds it, where there is one.
+    pub cgroup: Option<String>,
+    /// Weight, as the cgroup says it.
+    pub cpu_weight: Option<u32>,
+    /// Cap in percent of one CPU, as the cgroup says it.
+    pub cpu_cap_percent: Option<u32>,
+    /// One per disk, in their order.
+    pub disks: Vec<GivenDisk>,
+}
+
+/// A virtual CPU.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct GivenCpu {
+    /// Thread that runs it.
+    pub thread: u32,
+    /// Host CPUs it may run on (`Cpus_allowed_list` of its thread).
+    pub allowed: NumberList,
+    /// How it is scheduled, in words: `usual`, `nice -5`, `realtime 50`.
+    pub scheduling: String,
+}
+
+/// Memory.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct GivenMemory {
+    /// Size of the guest's memory.
+    #[serde(rename = "size_mib")]
+    pub size: Mebibytes,
+    /// Host memory nodes it may come from (the policy in `numa_maps`); empty when any.
+    pub nodes: NumberList,
+    /// Pages of it on each node so far, in bytes.
+    pub present_bytes: Vec<(u32, Bytes)>,
+    /// Whether it lies in huge pages.
+    pub hugepages: bool,
+}
+
+/// A disk's throttle, as QEMU says it.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct GivenDisk {
+    /// Bytes per second at most.
+    pub bytes_per_s: Option<Bytes>,
+    /// Operations per second at most.
+    pub operations_per_s: Option<u64>,
+}
+
+/// One thing that is not as it was asked.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Difference {
+    /// What, as a path: `cpus.3.allowed`.
+    pub what: String,
+    /// What was asked.
+    pub asked: String,
+    /// What was given.
+    pub given: String,
+}

@@ -1,0 +1,393 @@
+//! From the text of a file to a set, or to the lines that are wrong and why: all of them, in their order.
+//!
+//! ```text
+//!  text ─► tree of keys ─► set ─► check ─► faults ─► lines
+//!             ▲     │ a key is unknown, a value of the wrong type: told, cut off, tried again; what is found then and may come
+//!             └─────┘ from that is not told (`follow.rs`)
+//! ```
+
+use std::collections::HashSet;
+use std::ops::Range;
+use std::path::Path;
+
+use serde::Deserialize;
+use toml::Spanned;
+use toml::de::{DeArray, DeTable, DeValue};
+
+use super::{FoundBy, PartitionSet};
+use crate::names::nearest;
+use crate::partition::is_name;
+use crate::scenario::line_at;
+
+/// Largest file of a set that is read.
+pub const MAX_SET_BYTES: usize = 1 << 20;
+
+/// Most mistakes that are told of one file.
+const MOST_TOLD: usize = 100;
+
+/// What a file says is repeated without what could move a terminal's cursor.
+fn plain(problem: &str) -> String {
+    problem.chars().map(|c| if c.is_control() && c != '\n' { '?' } else { c }).collect()
+}
+
+/// Why a file holds no set: all that is wrong, in the file's order.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))]
+pub struct SetErrors(pub Vec<SetError>);
+
+impl SetErrors {
+    /// These faults with their lines of `text`.
+    pub fn of(faults: Vec<Fault>, text: &str) -> Self {
+        Self::sorted(faults.into_iter().map(|fault| fault.in_text(text)).collect())
+    }
+
+    fn sorted(mut errors: Vec<SetError>) -> Self {
+        let mut told = HashSet::new();
+        errors.retain(|error| told.insert(error.clone()));
+        errors.sort_by_key(|error| error.line);
+        errors.truncate(MOST_TOLD);
+        Self(errors)
+    }
+
+    /// A line each, with the file's name.
+    pub fn in_file(&self, file: &Path) -> String {
+        let lines = self.0.iter().map(|error| format!("{}: {error}", file.display()));
+        lines.collect::<Vec<_>>().join("\n")
+    }
+}
+
+/// One thing that is wrong with a file.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, thiserror::Error)]
+#[error("{}{}", .line.map(|line| format!("line {line}: ")).unwrap_or_default(), plain(.problem))]
+pub struct SetError {
+    /// The line, counted from 1, where one can be named.
+    pub line: Option<usize>,
+    /// What is wrong, and what was wanted.
+    pub problem: String,
+}
+
+/// A key at fault. Names of partitions may hold dots, so its path is kept in parts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Fault {
+    /// Keys on the way to it: `partition`, `plc`, `cpus`.
+    pub path: Vec<String>,
+    /// Which of the things in the list that it holds, where it is one of them.
+    pub item: Option<usize>,
+    /// What was wanted and what was got.
+    pub problem: String,
+}
+
+impl Fault {
+    /// This problem of the key at the end of `path`.
+    pub fn new(path: &[&str], problem: impl Into<String>) -> Self {
+        Self {
+            path: path.iter().map(|part| (*part).to_owned()).collect(),
+            item: None,
+            problem: problem.into(),
+        }
+    }
+
+    /// The problem of one thing in the list that the key holds.
+    #[must_use]
+    pub fn item(self, item: usize) -> Self {
+        Self { item: Some(item), ..self }
+    }
+
+    /// With the line of `text` at which it is.
+    fn in_text(self, text: &str) -> SetError {
+        let item = self.item.map(|item| item.to_string());
+        let line = line_at(text, self.path.iter().chain(&item).map(String::as_str));
+        SetError { line, problem: format!("{}: {}", self.path.join("."), self.problem) }
+    }
+}
+
+/// Faults as they are found.
+#[derive(Debug, Default)]
+pub struct Faults(Vec<Fault>);
+
+impl Faults {
+    /// One more.
+    pub fn add(&mut self, path: &[&str], problem: impl Into<String>) {
+        self.0.push(Fault::new(path, problem));
+    }
+
+    /// One more, of one thing in the list that the key holds.
+    pub fn add_item(&mut self, path: &[&str], item: usize, problem: impl Into<String>) {
+        self.0.push(Fault::new(path, problem).item(item));
+    }
+
+    /// One more if this is one.
+    pub fn note(&mut self, checked: Result<(), Fault>) {
+        self.value(checked);
+    }
+
+    /// One more if this is one; what it is otherwise.
+    pub fn value<T>(&mut self, checked: Result<T, Fault>) -> Option<T> {
+        checked.map_err(|fault| self.0.push(fault)).ok()
+    }
+}
+
+impl From<Faults> for Vec<Fault> {
+    fn from(faults: Faults) -> Self {
+        faults.0
+    }
+}
+
+/// What a file holds, right or wrong: others may find more that is wrong before all of it is told.
+#[derive(Debug)]
+pub struct ReadSet {
+    /// None when too much is wrong for anything else to be judged.
+    pub set: Option<PartitionSet>,
+    errors: Vec<SetError>,
+    cuts: Vec<Cut>,
+}
+
+/// What was cut off because it could not be read.
+#[derive(Debug)]
+struct Cut {
+    /// Where it was. An unknown key that looks like another one counts as that.
+    at: Fault,
+    /// It is a key that nobody knows.
+    is_unknown: bool,
+}
+
+impl ReadSet {
+    /// Reads and checks a file; a set without a name is called `stem`.
+    pub fn of(text: &str, stem: &str) -> Self {
+        if text.len() > MAX_SET_BYTES {
+            let problem = format!("{} bytes are too many for a set; allowed are {MAX_SET_BYTES}", text.len());
+            return Self::wrong(SetError { line: None, problem });
+        }
+        let mut read = decode(text);
+        let Some(set) = &mut read.set else { return read };
+        if set.name.is_empty() && is_name(stem) {
+            stem.clone_into(&mut set.name);
+        }
+        let mut faults = set.check();
+        if let Some(fault) = faults.iter_mut().find(|fault| set.name.is_empty() && fault.path == ["name"]) {
+            fault.problem = format!("the file's own name, {stem:?}, cannot name a set: write name = \"…\"");
+        }
+        read.add(faults, FoundBy::File, text);
+        read
+    }
+
+    fn wrong(error: SetError) -> Self {
+        Self { set: None, errors: vec![error], cuts: Vec::new() }
+    }
+
+    /// The set, if nothing is wrong so far.
+    pub const fn faultless(&self) -> Option<&PartitionSet> {
+        if self.errors.is_empty() { self.set.as_ref() } else { None }
+    }
+
+    /// More that is wrong with the set in this text, but for what may come from what was cut off.
+    pub fn add(&mut self, faults: Vec<Fault>, by: FoundBy, text: &str) {
+        let faults = faults.into_iter().map(|fault| self.as_written(fault));
+        let told = faults.filter(|fault| !self.cuts.iter().any(|cut| cut.explains(fault, by)));
+        let errors: Vec<SetError> = told.map(|fault| fault.in_text(text)).collect();
+        self.errors.extend(errors);
+    }
+
+    /// A thing in a list of which others were cut off has the place that it had.
+    fn as_written(&self, mut fault: Fault) -> Fault {
+        if let Some(item) = &mut fault.item {
+            *item = before_cuts(*item, &fault.path, &self.cuts);
+        }
+        fault
+    }
+
+    /// The set.
+    ///
+    /// # Errors
+    /// Everything that is wrong, with its lines; of a text that is no TOML the first mistake alone.
+    pub fn finish(self) -> Result<PartitionSet, SetErrors> {
+        match self.set {
+            Some(set) if self.errors.is_empty() => Ok(set),
+            _ => Err(SetErrors::sorted(self.errors)),
+        }
+    }
+}
+
+impl PartitionSet {
+    /// Reads and checks a file; a set without a name is called `stem`.
+    ///
+    /// # Errors
+    /// As of [`ReadSet::finish`].
+    pub fn from_toml(text: &str, stem: &str) -> Result<Self, SetErrors> {
+        ReadSet::of(text, stem).finish()
+    }
+}
+
+impl Cut {
+    /// Whether a fault may be there only because this is missing.
+    fn explains(&self, fault: &Fault, by: FoundBy) -> bool {
+        let is_whole = fault.path.len() == 2 && self.at.path.starts_with(&fault.path);
+        fault.may_follow(&self.at, by) || (is_whole && self.is_unknown)
+    }
+}
+
+/// The place of a thing in its list before things were cut off there.
+fn before_cuts(item: usize, path: &[String], cuts: &[Cut]) -> usize {
+    let same = cuts.iter().filter(|cut| cut.at.path == path);
+    let mut gone: Vec<usize> = same.filter_map(|cut| cut.at.item).collect();
+    gone.sort_unstable();
+    gone.into_iter().fold(item, |item, gone| item + usize::from(gone <= item))
+}
+
+/// Makes a set of a text without its unknown keys and values of a wrong type.
+fn decode(text: &str) -> ReadSet {
+    let mut tree = match DeTable::parse(text) {
+        Ok(tree) => tree,
+        Err(error) => return ReadSet::wrong(syntax(text, &error, error.span())),
+    };
+    let (mut errors, mut cuts, mut is_judged) = (Vec::new(), Vec::new(), true);
+    loop {
+        let error = match PartitionSet::deserialize(toml::Deserializer::from(tree.clone())) {
+            Ok(set) => return ReadSet { set: is_judged.then_some(set), errors, cuts },
+            Err(error) => error,
+        };
+        let span = narrowed(&tree, &error);
+        let found = span.as_ref().and_then(|span| cut(tree.get_mut(), span));
+        if !found.as_ref().is_some_and(|(at, _)| is_left_over(&error, at, &cuts)) {
+            errors.push(syntax(text, &error, span));
+        }
+        let Some((mut at, value)) = found.filter(|_| errors.len() < MOST_TOLD) else {
+            return ReadSet { set: None, errors, cuts };
+        };
+        is_judged &= holds_no_entry(&at.path, &value);
+        at.item = at.item.map(|item| before_cuts(item, &at.path, &cuts));
+        let is_unknown = error.message().starts_with("unknown field");
+        if let (true, Some(name), Some(key)) = (is_unknown, meant(&error), at.path.last_mut()) {
+            *key = name;
+        }
+        cuts.push(Cut { at, is_unknown });
+    }
+}
+
+/// Where it is: of a list with something wrong in it, the parser may know no more than the list.
+fn narrowed(tree: &Spanned<DeTable<'_>>, error: &toml::de::Error) -> Option<Range<usize>> {
+    let whole = error.span()?;
+    let mut alone = tree.clone();
+    let things: Vec<_> = list_at(alone.get_mut(), &whole)
+        .map(|list| list.iter().take(MOST_TOLD).cloned().collect())
+        .unwrap_or_default();
+    for thing in things {
+        let span = thing.span();
+        let mut one = DeArray::new();
+        one.push(thing);
+        if let Some(list) = list_at(alone.get_mut(), &whole) {
+            *list = one;
+        }
+        let again = PartitionSet::deserialize(toml::Deserializer::from(alone.clone()));
+        if again.is_err_and(|again| again.message() == error.message()) {
+            return Some(span);
+        }
+    }
+    Some(whole)
+}
+
+/// The list whose key, or which itself, lies at `span`.
+fn list_at<'t, 'a>(table: &'t mut DeTable<'a>, span: &Range<usize>) -> Option<&'t mut DeArray<'a>> {
+    table.iter_mut().find_map(|(key, value)| {
+        let is_it = key.span() == *span || value.span() == *span;
+        match value.get_mut() {
+            DeValue::Array(list) => {
+                if is_it {
+                    return Some(list);
+                }
+                list.iter_mut().find_map(|one| match one.get_mut() {
+                    DeValue::Table(inner) => list_at(inner, span),
+                    _ => None,
+                })
+            }
+            DeValue::Table(inner) => list_at(inner, span),
+            _ => None,
+        }
+    })
+}
+
+/// Whether an entry lacks only what was cut off of it.
+fn is_left_over(error: &toml::de::Error, at: &Fault, cuts: &[Cut]) -> bool {
+    let Some(name) = error.message().strip_prefix("missing field `").and_then(|rest| rest.split('`').next())
+    else {
+        return false;
+    };
+    cuts.iter().any(|cut| cut.at.path.strip_prefix(&at.path[..]).is_some_and(|rest| rest == [name]))
+}
+
+/// Whether no entry went with what was cut off that others may name.
+fn holds_no_entry(path: &[String], value: &DeValue<'_>) -> bool {
+    match path {
+        [only] => {
+            let is_one_value = !matches!(value, DeValue::Table(_) | DeValue::Array(_));
+            is_one_value && !matches!(only.as_str(), "partition" | "network" | "channel")
+        }
+        [kind, _] => kind == "channel",
+        _ => true,
+    }
+}
+
+/// Removes the key that lies at `span`, or whose value does, or the one thing in a list that does: where it was, and the value.
+fn cut<'a>(table: &mut DeTable<'a>, span: &Range<usize>) -> Option<(Fault, DeValue<'a>)> {
+    let is_there = |value: &Spanned<DeValue<'_>>| value.span() == *span;
+    let found = table.iter().find(|(key, value)| key.span() == *span || is_there(value));
+    if let Some(key) = found.map(|(key, _)| key.get_ref().to_string()) {
+        let value = table.remove(key.as_str())?.into_inner();
+        return Some((Fault::new(&[&key], ""), value));
+    }
+    table.iter_mut().find_map(|(key, value)| {
+        let (mut at, value) = match value.get_mut() {
+            DeValue::Table(inner) => cut(inner, span),
+            DeValue::Array(list) => match list.iter().position(is_there) {
+                Some(item) => Some((Fault::new(&[], "").item(item), without(list, item)?)),
+                None => list.iter_mut().enumerate().find_map(|(item, one)| match one.get_mut() {
+                    DeValue::Table(inner) => cut(inner, span).map(|(at, value)| (at.item(item), value)),
+                    _ => None,
+                }),
+            },
+            _ => None,
+        }?;
+        at.path.insert(0, key.get_ref().to_string());
+        Some((at, value))
+    })
+}
+
+/// Removes one thing of a list.
+fn without<'a>(list: &mut DeArray<'a>, item: usize) -> Option<DeValue<'a>> {
+    let removed = list.get(item)?.get_ref().clone();
+    let mut rest = DeArray::new();
+    for (_, one) in list.iter().enumerate().filter(|(number, _)| *number != item) {
+        rest.push(one.clone());
+    }
+    *list = rest;
+    Some(removed)
+}
+
+/// The name that an unknown one looks like.
+fn meant(error: &toml::de::Error) -> Option<String> {
+    let mut quoted = error.message().split('`').skip(1).step_by(2);
+    let got = quoted.next()?;
+    let expected: Vec<&str> = quoted.collect();
+    nearest(got, &expected).map(ToOwned::to_owned)
+}
+
+/// The parser's message in one line, with the nearest of the names it expected.
+fn syntax(text: &str, error: &toml::de::Error, span: Option<Range<usize>>) -> SetError {
+    let line = span.map(|span| {
+        let before = text.get(..span.start.min(text.len())).unwrap_or(text);
+        before.matches('\n').count() + 1
+    });
+    let mut quoted = error.message().split('`').skip(1).step_by(2);
+    let got = quoted.next().unwrap_or_default().to_owned();
+    let expected: Vec<&str> = quoted.collect();
+    let said = error.message().trim().replace('\n', "; ");
+    // All names that would have been right are many.
+    let problem = match nearest(&got, &expected) {
+        Some(name) => {
+            let short = said.split(", expected one of").next().unwrap_or(&said);
+            format!("{short}; did you mean \"{name}\"? All keys: bulkhead schema set")
+        }
+        None => said,
+    };
+    SetError { line, problem }
+}

@@ -1,0 +1,390 @@
+//! A host and its VMs, as written in a scenario.
+
+use serde::{Deserialize, Serialize};
+
+use super::program::ThreadSpec;
+use super::{Impossible, bounded, bounded_f64, promises};
+use crate::units::{Micros, Nanos};
+
+/// Most CPUs of a host.
+pub const MOST_CPUS: u32 = 1024;
+/// Most virtual CPUs of all VMs.
+pub const MOST_VCPUS: u32 = 1_000_000;
+/// Longest slice: an hour.
+const HOUR_US: u64 = 3_600_000_000;
+
+/// The host.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub struct HostSpec {
+    /// Its CPUs.
+    pub cpus: u32,
+    /// Clock rate, for waiting times in cycles.
+    #[serde(default = "two_gigahertz")]
+    pub mhz: u32,
+    /// What it takes to bring another virtual CPU onto a CPU.
+    #[serde(default)]
+    pub switch_ns: Nanos,
+    /// Who holds a lock at the end of its slice is left on for so long, once (delayed preemption); 0: never.
+    #[serde(default)]
+    pub grace_us: Micros,
+    /// What is done for who spins in vain and says so.
+    #[serde(default)]
+    pub help: HelpSpec,
+    /// Whether the CPUs' slices are out of step from the beginning, as those of real CPUs are, each of which has a timer
+    /// of its own: virtual CPUs come up in random order, and the first slice on CPU i of n is cut to (i + 1)/n, as is the
+    /// first period of limits and reservations of VM i of n.
+    #[serde(default)]
+    pub staggered: bool,
+    /// How CPUs are dealt out.
+    pub policy: PolicySpec,
+}
+
+const fn two_gigahertz() -> u32 {
+    2000
+}
+
+/// What a host does for a virtual CPU that spins in vain.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
+pub enum HelpSpec {
+    /// Nothing.
+    #[default]
+    None,
+    /// Another one of its VM runs in its place, who was preempted in its kernel first.
+    KernelFirst,
+    /// Another one of its VM runs in its place, whoever has waited longest (pause-loop exiting).
+    Anyone,
+}
+
+/// How CPUs are dealt out. Each is described, with its source, in the file of its name below `crates/sim/src/policy`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(tag = "name", rename_all = "kebab-case", deny_unknown_fields)]
+pub enum PolicySpec {
+    /// Equal per VM, or by weight.
+    EqualPerVm {
+        /// The turn.
+        quantum_us: Micros,
+    },
+    /// In proportion to what each VM can use.
+    Proportional {
+        /// The turn.
+        quantum_us: Micros,
+    },
+    /// Equal per virtual CPU.
+    PerThread {
+        /// The turn.
+        quantum_us: Micros,
+    },
+    /// A fixed round of slots on every CPU, as in the research hypervisor rHype.
+    Slots {
+        /// Length of a slot.
+        slot_us: Micros,
+        /// Names of VMs, slot by slot; "" is a slot that nobody owns.
+        round: Vec<String>,
+        /// Whether a slot whose owner has nothing to do goes to the next one in the round who has.
+        #[serde(default)]
+        yield_when_idle: bool,
+        /// A VM whose number of slots follows its load: after each round it has one more if it used all of its slots,
+        /// one less if it left one unused. At least one, at most half of the round; what it takes, others give.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        dynamic: Option<String>,
+    },
+    /// Xen's credit scheduler.
+    Credit {
+        /// The slice; 30 ms in Xen.
+        slice_us: Micros,
+        /// Whether who wakes with credit left is preferred.
+        boost: bool,
+        /// Who has just begun to run is left alone for so long; 1 ms in Xen.
+        ratelimit_us: Micros,
+    },
+    /// A scheduler like Xen's credit2: burns credit by weight, resets when the first has none left.
+    Credit2 {
+        /// Longest slice.
+        slice_us: Micros,
+    },
+    /// A scheduler like Xen's RTDS: every virtual CPU has a budget per period, the earliest deadline runs. `budget_us` and
+    /// `period_us` stand at the VMs.
+    Rtds,
+    /// EEVDF with group scheduling, as in Linux since 6.6: weights, quotas (`limit_cpus`) and reservations per VM.
+    Eevdf {
+        /// The slice that is asked for; 3 ms in Linux.
+        slice_us: Micros,
+        /// Period of the quotas; 100 ms in Linux.
+        period_us: Micros,
+    },
+    /// All virtual CPUs of a VM at once, or none (co-scheduling); VMs by their weights.
+    Gang {
+        /// The slice.
+        slice_us: Micros,
+    },
+}
+
+impl PolicySpec {
+    /// Its name as written.
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::EqualPerVm { .. } => "equal-per-vm",
+            Self::Proportional { .. } => "proportional",
+            Self::PerThread { .. } => "per-thread",
+            Self::Slots { .. } => "slots",
+            Self::Credit { .. } => "credit",
+            Self::Credit2 { .. } => "credit2",
+            Self::Rtds => "rtds",
+            Self::Eevdf { .. } => "eevdf",
+            Self::Gang { .. } => "gang",
+        }
+    }
+}
+
+/// A VM.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub struct VmSpec {
+    /// Its name.
+    pub name: String,
+    /// So many VMs like this one, `NAME-1`, `NAME-2` and so on; just `NAME` for one.
+    #[serde(default = "one")]
+    pub count: u32,
+    /// Its virtual CPUs.
+    pub vcpus: u32,
+    /// Its weight against others.
+    #[serde(default = "unit_weight")]
+    pub weight: f64,
+    /// CPUs' worth of time that it gets whenever it wants it.
+    #[serde(default)]
+    pub reserved_cpus: f64,
+    /// CPUs' worth of time that it never gets more of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit_cpus: Option<f64>,
+    /// Budget per virtual CPU and period, for `rtds`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub budget_us: Option<Micros>,
+    /// The period, for `rtds`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub period_us: Option<Micros>,
+    /// The only CPUs it may use.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpus: Option<Vec<u32>>,
+    /// Whether its virtual CPU i stays on the i-th of these CPUs, or of all (round and round if there are fewer). Others
+    /// keep away only if their `cpus` say so, or this VM is `dedicated`.
+    #[serde(default)]
+    pub pinned: bool,
+    /// Whether nobody else may use its `cpus`.
+    #[serde(default)]
+    pub dedicated: bool,
+    /// Turn of a thread in its own scheduler.
+    #[serde(default = "four_milliseconds")]
+    pub turn_us: Micros,
+    /// Its kernel's locks.
+    #[serde(default)]
+    pub locks: LockSpec,
+    /// Its threads.
+    #[serde(rename = "thread")]
+    pub threads: Vec<ThreadSpec>,
+}
+
+impl VmSpec {
+    /// CPUs that nobody else may use.
+    pub fn dedicated_cpus(&self) -> &[u32] {
+        self.cpus.as_deref().filter(|_| self.dedicated).unwrap_or_default()
+    }
+
+    /// CPUs of so many that its virtual CPUs may use: one list for all of them, or one CPU each where they are pinned.
+    /// `dedicated` are those dedicated to any VM.
+    pub fn places(&self, cpus: u32, dedicated: &[u32]) -> Vec<u32> {
+        let mut allowed: Vec<u32> = self.cpus.clone().unwrap_or_else(|| (0..cpus).collect());
+        if !self.dedicated {
+            allowed.retain(|cpu| !dedicated.contains(cpu));
+        }
+        if self.pinned {
+            allowed.iter().cycle().take(self.vcpus as usize).copied().collect()
+        } else {
+            allowed
+        }
+    }
+}
+
+const fn one() -> u32 {
+    1
+}
+
+const fn unit_weight() -> f64 {
+    1.0
+}
+
+const fn four_milliseconds() -> Micros {
+    Micros::from_micros(4000)
+}
+
+/// The spinlocks of a guest's kernel.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields, default)]
+pub struct LockSpec {
+    /// How many there are.
+    pub count: u32,
+    /// In which order waiting threads get one.
+    pub kind: LockKindSpec,
+    /// What a virtual CPU does that has spun for so many cycles; 0: it goes on spinning.
+    pub long_wait_cycles: u64,
+    /// What that is.
+    pub on_long_wait: LongWaitSpec,
+}
+
+impl Default for LockSpec {
+    fn default() -> Self {
+        Self {
+            count: 0,
+            kind: LockKindSpec::TestAndSet,
+            long_wait_cycles: 65_536,
+            on_long_wait: LongWaitSpec::Spin,
+        }
+    }
+}
+
+/// In which order waiting threads get a lock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
+pub enum LockKindSpec {
+    /// In none: one of those that spin just now.
+    TestAndSet,
+    /// First come, first served.
+    Ticket,
+}
+
+/// What a virtual CPU does that has spun for long.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
+pub enum LongWaitSpec {
+    /// Goes on spinning.
+    Spin,
+    /// Tells the host, by a hypercall or because the CPU counts pauses.
+    TellHost,
+    /// Halts until the lock is handed to it (paravirtual locks).
+    Halt,
+}
+
+/// Checks a host and its VMs.
+pub(super) fn check(host: &HostSpec, vms: &[VmSpec]) -> Result<(), Impossible> {
+    bounded("host.cpus".into(), host.cpus.into(), 1, MOST_CPUS.into())?;
+    bounded("host.mhz".into(), host.mhz.into(), 1, 100_000)?;
+    bounded("host.switch_ns".into(), host.switch_ns.get(), 0, 1_000_000_000)?;
+    bounded("host.grace_us".into(), host.grace_us.get(), 0, HOUR_US)?;
+    if vms.is_empty() {
+        return Err(Impossible::new(
+            "vm",
+            "a host without VMs has nothing to simulate; wanted at least one [[vm]]",
+        ));
+    }
+    check_policy(&host.policy, vms)?;
+    vms.iter().enumerate().try_for_each(|(number, vm)| check_vm(number, vm, host, vms))?;
+    let vcpus: u64 = vms.iter().map(|vm| u64::from(vm.vcpus) * u64::from(vm.count)).sum();
+    if vcpus > u64::from(MOST_VCPUS) {
+        return Err(Impossible::new("vm", format!("{vcpus} virtual CPUs in all; allowed are {MOST_VCPUS}")));
+    }
+    promises::check(host, vms)
+}
+
+fn check_policy(policy: &PolicySpec, vms: &[VmSpec]) -> Result<(), Impossible> {
+    let turn = |key: &str, length: Micros| bounded(format!("host.policy.{key}"), length.get(), 1, HOUR_US);
+    match policy {
+        PolicySpec::EqualPerVm { quantum_us }
+        | PolicySpec::Proportional { quantum_us }
+        | PolicySpec::PerThread { quantum_us } => turn("quantum_us", *quantum_us),
+        PolicySpec::Credit { slice_us, ratelimit_us, .. } => {
+            turn("slice_us", *slice_us)?;
+            bounded("host.policy.ratelimit_us".into(), ratelimit_us.get(), 0, slice_us.get())
+        }
+        PolicySpec::Credit2 { slice_us } | PolicySpec::Gang { slice_us } => turn("slice_us", *slice_us),
+        PolicySpec::Eevdf { slice_us, period_us } => {
+            turn("slice_us", *slice_us)?;
+            turn("period_us", *period_us)
+        }
+        PolicySpec::Slots { slot_us, round, dynamic, .. } => {
+            turn("slot_us", *slot_us)?;
+            bounded("host.policy.round".into(), round.len() as u64, 1, 10_000)?;
+            for owner in round.iter().chain(dynamic).filter(|owner| !owner.is_empty()) {
+                let is_known = vms.iter().any(|vm| vm.count == 1 && vm.name == *owner);
+                if !is_known {
+                    let problem = format!("there is no single VM named \"{owner}\"");
+                    return Err(Impossible::new("host.policy.round", problem));
+                }
+            }
+            Ok(())
+        }
+        PolicySpec::Rtds => Ok(()),
+    }
+}
+
+fn check_vm(number: usize, vm: &VmSpec, host: &HostSpec, vms: &[VmSpec]) -> Result<(), Impossible> {
+    let path = |key: &str| format!("vm.{number}.{key}");
+    let is_name = |text: &str| {
+        (1..=60).contains(&text.len()) && text.chars().all(|c| c.is_ascii_alphanumeric() || "-_".contains(c))
+    };
+    if !is_name(&vm.name) {
+        return Err(Impossible::new(path("name"), "wanted 1 to 60 letters, digits, - and _"));
+    }
+    if vms.iter().filter(|other| other.name == vm.name).count() > 1 {
+        return Err(Impossible::new(path("name"), format!("there are several VMs named \"{}\"", vm.name)));
+    }
+    bounded(path("count"), vm.count.into(), 1, 100_000)?;
+    bounded(path("vcpus"), vm.vcpus.into(), 1, 4096)?;
+    bounded_f64(path("weight"), vm.weight, 1e-4, 1e6)?;
+    bounded_f64(path("reserved_cpus"), vm.reserved_cpus, 0.0, f64::from(vm.vcpus))?;
+    if let Some(limit) = vm.limit_cpus {
+        bounded_f64(path("limit_cpus"), limit, 1e-3, f64::from(MOST_CPUS))?;
+        if limit < vm.reserved_cpus {
+            let problem = format!("{limit} CPUs are less than the {} that it reserves", vm.reserved_cpus);
+            return Err(Impossible::new(path("limit_cpus"), problem));
+        }
+    }
+    if let Some(cpus) = &vm.cpus {
+        if cpus.is_empty() {
+            return Err(Impossible::new(path("cpus"), "wanted at least one CPU, got none"));
+        }
+        if let Some(cpu) = cpus.iter().find(|cpu| **cpu >= host.cpus) {
+            let problem = format!("there is no CPU {cpu}: the host has 0 to {}", host.cpus - 1);
+            return Err(Impossible::new(path("cpus"), problem));
+        }
+    }
+    check_server(number, vm, host)?;
+    bounded(path("turn_us"), vm.turn_us.get(), 1, HOUR_US)?;
+    bounded(path("locks.count"), vm.locks.count.into(), 0, 65_536)?;
+    if vm.locks.on_long_wait != LongWaitSpec::Spin {
+        bounded(path("locks.long_wait_cycles"), vm.locks.long_wait_cycles, 100, 1_000_000_000_000)?;
+    }
+    bounded(path("thread"), vm.threads.len() as u64, 1, 1000)?;
+    vm.threads
+        .iter()
+        .enumerate()
+        .try_for_each(|(at, thread)| thread.check(&path(&format!("thread.{at}")), vm))
+}
+
+fn check_server(number: usize, vm: &VmSpec, host: &HostSpec) -> Result<(), Impossible> {
+    let path = |key: &str| format!("vm.{number}.{key}");
+    if host.policy != PolicySpec::Rtds {
+        return match (vm.budget_us, vm.period_us) {
+            (None, None) => Ok(()),
+            _ => Err(Impossible::new(
+                path("budget_us"),
+                "budget_us and period_us are for the policy \"rtds\" only",
+            )),
+        };
+    }
+    let (Some(budget), Some(period)) = (vm.budget_us, vm.period_us) else {
+        return Err(Impossible::new(
+            path("name"),
+            "the policy \"rtds\" wants budget_us and period_us at every VM",
+        ));
+    };
+    bounded(path("period_us"), period.get(), 100, HOUR_US)?;
+    bounded(path("budget_us"), budget.get(), 1, period.get())
+}

@@ -1,0 +1,256 @@
+//! What was asked against what was given. Pure: every value that was asked for is looked at, nothing else.
+
+use super::priority;
+use super::threads;
+use model::partition::{Difference, DiskSpec, Given, NumberList, Priority, Resources};
+use model::units::Bytes;
+
+/// What is not as it was asked; empty when all is. `node_cpus` are those of the node that was asked for, where no CPUs
+/// were named.
+pub fn differences(
+    asked: &Resources,
+    node_cpus: Option<&NumberList>,
+    disks: &[DiskSpec],
+    given: &Given,
+) -> Vec<Difference> {
+    let mut found = Found::default();
+    cpus(asked, node_cpus, given, &mut found);
+    memory(asked, given, &mut found);
+    found.exactly("cpu_weight", asked.cpu_weight, given.cpu_weight);
+    found.exactly("cpu_cap_percent", asked.cpu_cap_percent, given.cpu_cap_percent);
+    found.unless_equal("disks", &disks.len().to_string(), &given.disks.len().to_string());
+    for (number, (asked, given)) in disks.iter().zip(&given.disks).enumerate() {
+        let bytes = |limit: Option<Bytes>| limit.map(Bytes::get);
+        found.limit(
+            &format!("disks.{number}.bytes_per_s"),
+            bytes(asked.bytes_per_s),
+            bytes(given.bytes_per_s),
+        );
+        found.limit(
+            &format!("disks.{number}.operations_per_s"),
+            asked.operations_per_s,
+            given.operations_per_s,
+        );
+    }
+    found.0
+}
+
+#[derive(Default)]
+struct Found(Vec<Difference>);
+
+impl Found {
+    fn unless_equal(&mut self, what: &str, asked: &str, given: &str) {
+        if asked != given {
+            self.add(what, asked, given);
+        }
+    }
+
+    /// What was not asked for may be anything.
+    fn exactly(&mut self, what: &str, asked: Option<u32>, given: Option<u32>) {
+        if asked.is_some() {
+            self.unless_equal(what, &word(asked), &word(given));
+        }
+    }
+
+    /// A limit that nobody asked for would be one, too.
+    fn limit(&mut self, what: &str, asked: Option<u64>, given: Option<u64>) {
+        self.unless_equal(what, &word(asked), &word(given));
+    }
+
+    fn add(&mut self, what: &str, asked: &str, given: &str) {
+        self.0.push(Difference { what: what.to_owned(), asked: asked.to_owned(), given: given.to_owned() });
+    }
+}
+
+fn word<T: ToString>(value: Option<T>) -> String {
+    value.map_or_else(|| "none".to_owned(), |value| value.to_string())
+}
+
+fn cpus(asked: &Resources, node_cpus: Option<&NumberList>, given: &Given, found: &mut Found) {
+    found.unless_equal("cpus", &asked.cpus.to_string(), &given.cpus.len().to_string());
+    let sets = threads::wanted(asked, node_cpus);
+    for (number, (set, cpu)) in sets.iter().zip(&given.cpus).enumerate() {
+        if let Some(set) = set {
+            found.unless_equal(&format!("cpus.{number}.allowed"), &set.to_string(), &cpu.allowed.to_string());
+        }
+        if asked.priority != Priority::Usual {
+            let wanted = priority::words(asked.priority);
+            found.unless_equal(&format!("cpus.{number}.scheduling"), &wanted, &cpu.scheduling);
+        }
+    }
+}
+
+fn memory(asked: &Resources, given: &Given, found: &mut Found) {
+    let have = &given.memory;
+    found.unless_equal(
+        "memory.size",
+        &asked.memory.to_bytes().to_string(),
+        &have.size.to_bytes().to_string(),
+    );
+    if asked.memory != have.size && asked.memory.to_bytes().to_string() == have.size.to_bytes().to_string() {
+        // Sizes print rounded.
+        let mib = |size: u64| format!("{size} MiB");
+        found.add("memory.size", &mib(asked.memory.get()), &mib(have.size.get()));
+    }
+    if asked.hugepages && !have.hugepages {
+        found.add("memory.hugepages", "huge pages", "pages of the usual size");
+    }
+    let total = || have.present_bytes.iter().map(|(_, bytes)| bytes.get()).fold(0, u64::saturating_add);
+    if let Some(node) = asked.node {
+        found.unless_equal("memory.nodes", &node.to_string(), &have.nodes.to_string());
+        let wanted = asked.memory.to_bytes().get();
+        let there =
+            have.present_bytes.iter().find(|(number, _)| *number == node).map_or(0, |(_, bytes)| bytes.get());
+        if there != wanted || total() != wanted {
+            let each = have
+                .present_bytes
+                .iter()
+                .map(|(number, bytes)| format!("{} B on node {number}", bytes.get()));
+            let all = each.collect::<Vec<_>>().join(", ");
+            let given = if all.is_empty() { "none yet" } else { &all };
+            found.add("memory.present", &format!("{wanted} B on node {node}"), given);
+        }
+    } else if asked.hugepages && total() != asked.memory.to_bytes().get() {
+        let given = format!("{} B", total());
+        found.add("memory.present", &format!("{} B", asked.memory.to_bytes().get()), &given);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use model::partition::{GivenCpu, GivenDisk, GivenMemory};
+    use model::units::Mebibytes;
+
+    const NODE_CPUS: &str = "4-7";
+
+    fn lists() -> impl Strategy<Value = NumberList> {
+        prop::collection::btree_set(0_u32..16, 1..6).prop_map(NumberList::of)
+    }
+
+    fn priorities() -> impl Strategy<Value = Priority> {
+        prop_oneof![
+            Just(Priority::Usual),
+            (-20_i8..=19).prop_map(Priority::Nice),
+            (1_u8..=99).prop_map(Priority::Realtime)
+        ]
+    }
+
+    fn asked() -> impl Strategy<Value = (Resources, Vec<DiskSpec>)> {
+        let disk =
+            (prop::option::of(1_u64..1000), prop::option::of(1_u64..1000)).prop_map(|(bytes, operations)| {
+                let bytes_per_s = bytes.map(Bytes::from_bytes);
+                DiskSpec { file: "/x".into(), read_only: false, bytes_per_s, operations_per_s: operations }
+            });
+        let numbers = (1_u32..6, 1_u64..5000, prop::option::of(0_u32..4));
+        let limits = (prop::option::of(1_u32..=10_000), prop::option::of(1_u32..800));
+        let rest =
+            (prop::option::of(lists()), any::<bool>(), priorities(), prop::collection::vec(disk, 0..3));
+        (numbers, limits, rest).prop_map(
+            |((cpus, mib, node), (weight, cap), (pin, hugepages, priority, disks))| {
+                let resources = Resources {
+                    cpus,
+                    pin,
+                    memory: Mebibytes::from_mib(mib),
+                    node,
+                    hugepages,
+                    priority,
+                    cpu_weight: weight,
+                    cpu_cap_percent: cap,
+                    guest_nodes: 1,
+                };
+                (resources, disks)
+            },
+        )
+    }
+
+    fn node_cpus(asked: &Resources) -> Option<NumberList> {
+        asked.node.filter(|_| asked.pin.is_none()).map(|_| NODE_CPUS.parse().unwrap())
+    }
+
+    fn compared(asked: &Resources, disks: &[DiskSpec], given: &Given) -> Vec<String> {
+        let all = differences(asked, node_cpus(asked).as_ref(), disks, given);
+        all.into_iter().map(|one| one.what).collect()
+    }
+
+    /// What a host gives that does all that it was asked for, and more than that.
+    fn faithful(asked: &Resources, disks: &[DiskSpec]) -> Given {
+        let host: NumberList = "0-15".parse().unwrap();
+        let sets = threads::wanted(asked, node_cpus(asked).as_ref());
+        let cpu = |(thread, set): (u32, Option<NumberList>)| GivenCpu {
+            thread,
+            allowed: set.unwrap_or_else(|| host.clone()),
+            scheduling: priority::words(asked.priority),
+        };
+        let disk = |disk: &DiskSpec| GivenDisk {
+            bytes_per_s: disk.bytes_per_s,
+            operations_per_s: disk.operations_per_s,
+        };
+        let (node, bytes) = (asked.node.unwrap_or(3), asked.memory.to_bytes());
+        Given {
+            cpus: (100..).zip(sets).map(cpu).collect(),
+            memory: GivenMemory {
+                size: asked.memory,
+                nodes: NumberList::of(asked.node),
+                present_bytes: vec![(node, bytes)],
+                hugepages: asked.hugepages,
+            },
+            cgroup: Some("/sys/fs/cgroup/x".to_owned()),
+            cpu_weight: asked.cpu_weight.or(Some(100)),
+            cpu_cap_percent: asked.cpu_cap_percent,
+            disks: disks.iter().map(disk).collect(),
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a_faithful_host_shows_no_difference((asked, disks) in asked()) {
+            prop_assert_eq!(compared(&asked, &disks, &faithful(&asked, &disks)), Vec::<String>::new());
+        }
+
+        #[test]
+        fn every_single_unfaithfulness_is_seen((asked, disks) in asked(), which in 0_usize..64) {
+            let sound = faithful(&asked, &disks);
+            let last = sound.cpus.len() - 1;
+            let mut lies: Vec<(String, Given)> = Vec::new();
+            let mut lie = |what: &str, change: &dyn Fn(&mut Given)| {
+                let mut given = sound.clone();
+                change(&mut given);
+                lies.push((what.to_owned(), given));
+            };
+            lie("cpus", &|given| given.cpus.truncate(last));
+            lie("memory.size", &|given| given.memory.size = Mebibytes::from_mib(asked.memory.get() + 1));
+            lie("disks", &|given| given.disks.push(GivenDisk::default()));
+            if asked.pin.is_some() || asked.node.is_some() {
+                let other = "9,17".parse::<NumberList>().unwrap();
+                lie(&format!("cpus.{last}.allowed"), &|given| given.cpus[last].allowed = other.clone());
+            }
+            if asked.priority != Priority::Usual {
+                lie(&format!("cpus.{last}.scheduling"), &|given| given.cpus[last].scheduling = "policy 3".to_owned());
+            }
+            if asked.node.is_some() {
+                lie("memory.nodes", &|given| given.memory.nodes = NumberList::default());
+                lie("memory.present", &|given| given.memory.present_bytes.push((9, Bytes::from_bytes(4096))));
+                lie("memory.present", &|given| given.memory.present_bytes[0].1 = Bytes::from_bytes(4096));
+            }
+            if asked.hugepages {
+                lie("memory.hugepages", &|given| given.memory.hugepages = false);
+                lie("memory.present", &|given| given.memory.present_bytes.clear());
+            }
+            if asked.cpu_weight.is_some() {
+                lie("cpu_weight", &|given| given.cpu_weight = None);
+            }
+            if let Some(cap) = asked.cpu_cap_percent {
+                lie("cpu_cap_percent", &|given| given.cpu_cap_percent = Some(cap + 1));
+            }
+            if !disks.is_empty() {
+                lie("disks.0.bytes_per_s", &|given| given.disks[0].bytes_per_s = Some(Bytes::from_bytes(5000)));
+                lie("disks.0.operations_per_s", &|given| given.disks[0].operations_per_s = Some(5000));
+            }
+            let (what, given) = &lies[which % lies.len()];
+            prop_assert_eq!(compared(&asked, &disks, given), vec![what.clone()]);
+        }
+    }
+}

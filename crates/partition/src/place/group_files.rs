@@ -1,0 +1,109 @@
+//! A process's cgroup as its files say it: which one holds it, with which weight and cap.
+
+use std::fs;
+use std::path::Path;
+use std::path::PathBuf;
+
+/// `cpu.shares` of version 1 that stand for the usual weight of 100.
+const USUAL_SHARES: u64 = 1024;
+
+/// What a process's cgroup says.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct GroupFiles {
+    /// Its folder; none for the root of all.
+    pub path: Option<PathBuf>,
+    /// Weight against its neighbours.
+    pub weight: Option<u32>,
+    /// Cap in percent of one CPU.
+    pub cap_percent: Option<u32>,
+}
+
+/// From the text of `/proc/PID/cgroup`, with cgroups mounted below `mount`.
+pub fn of_process(own: &str, mount: &Path) -> GroupFiles {
+    let (mut unified, mut cpu) = (None, None);
+    for line in own.lines().take(64) {
+        let mut fields = line.splitn(3, ':').skip(1);
+        let (Some(controllers), Some(path)) = (fields.next(), fields.next()) else { continue };
+        let below = path.trim_start_matches('/');
+        if below.is_empty() || below.split('/').any(|part| part == "..") {
+            continue;
+        }
+        if controllers.is_empty() {
+            unified =
+                [mount.join(below), mount.join("unified").join(below)].into_iter().find(|path| path.is_dir());
+        } else if controllers.split(',').any(|name| name == "cpu") {
+            let folders = [controllers, "cpu", "cpu,cpuacct"].map(|folder| mount.join(folder).join(below));
+            cpu = folders.into_iter().find(|folder| folder.join("cpu.shares").exists());
+        }
+    }
+    let said = |folder: &Path, file: &str| fs::read_to_string(folder.join(file)).ok();
+    match (unified, cpu) {
+        (Some(path), _) if path.join("cpu.weight").exists() => GroupFiles {
+            weight: said(&path, "cpu.weight").and_then(|text| text.trim().parse().ok()),
+            cap_percent: said(&path, "cpu.max").and_then(|text| {
+                let (quota, period) = text.split_once(' ')?;
+                percent(quota, period)
+            }),
+            path: Some(path),
+        },
+        (_, Some(path)) => GroupFiles {
+            weight: said(&path, "cpu.shares").and_then(|text| weight(text.trim().parse().ok()?)),
+            cap_percent: said(&path, "cpu.cfs_quota_us")
+                .zip(said(&path, "cpu.cfs_period_us"))
+                .and_then(|(quota, period)| percent(&quota, &period)),
+            path: Some(path),
+        },
+        (path, None) => GroupFiles { path, ..GroupFiles::default() },
+    }
+}
+
+/// The weight that was written as these shares: a weight times 10.24, rounded down.
+fn weight(shares: u64) -> Option<u32> {
+    u32::try_from(shares.saturating_mul(100).div_ceil(USUAL_SHARES)).ok()
+}
+
+/// `max` and `-1` are no cap.
+fn percent(quota: &str, period: &str) -> Option<u32> {
+    let (quota, period) = (quota.trim().parse::<u64>().ok()?, period.trim().parse::<u64>().ok()?);
+    u32::try_from(quota.saturating_mul(100).checked_div(period)?).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use platforms::cpu_group::CpuLimits;
+
+    fn put(folder: &Path, files: &[(&str, &str)]) {
+        fs::create_dir_all(folder).unwrap();
+        for (name, text) in files {
+            fs::write(folder.join(name), text).unwrap();
+        }
+    }
+
+    #[test]
+    fn both_versions_are_read() {
+        let mount = tempfile::tempdir().unwrap();
+        let (one, two) = (mount.path().join("cpu/a"), mount.path().join("unified/b"));
+        put(
+            &one,
+            &[("cpu.shares", "2048\n"), ("cpu.cfs_quota_us", "150000\n"), ("cpu.cfs_period_us", "100000\n")],
+        );
+        put(&two, &[("cgroup.procs", "")]);
+        let own = "4:memory:/z\n1:cpu:/a\n0::/b\n";
+        let wanted = GroupFiles { path: Some(one), weight: Some(200), cap_percent: Some(150) };
+        assert_eq!(of_process(own, mount.path()), wanted);
+        put(&two, &[("cpu.weight", "77\n"), ("cpu.max", "max 100000\n")]);
+        let wanted = GroupFiles { path: Some(two), weight: Some(77), cap_percent: None };
+        assert_eq!(of_process(own, mount.path()), wanted);
+        assert_eq!(of_process("1:cpu:/\n0::/\n", mount.path()), GroupFiles::default());
+        assert_eq!(of_process("0::/../b\n", mount.path()), GroupFiles::default());
+    }
+
+    #[test]
+    fn every_weight_comes_back_from_its_shares() {
+        for wanted in 1..=10_000 {
+            let limits = CpuLimits { weight: Some(wanted), cap_percent: None };
+            assert_eq!(limits.shares().and_then(weight), Some(wanted));
+        }
+    }
+}

@@ -1,0 +1,87 @@
+//! What a partition was given: asked of the kernel and of QEMU, never concluded from what was asked for.
+//!
+//! ```text
+//!  QEMU:   threads of the CPUs, size of the memory, where its first byte lies, throttles of the disks
+//!  kernel: status and stat of each thread, numa_maps, the files of the cgroup
+//! ```
+
+use std::path::Path;
+
+use serde_json::Value;
+
+use super::group_files;
+use super::priority;
+use super::threads;
+use super::threads::ANSWER_GRACE;
+use super::topology::text;
+use model::partition::{Given, GivenCpu, GivenDisk, GivenMemory};
+use model::units::Bytes;
+use platforms::vm::guest_memory;
+use platforms::vm::qemu::LAYER_DRIVE;
+use platforms::vm::qmp::Qmp;
+
+/// Where cgroups are mounted by convention.
+const MOUNT: &str = "/sys/fs/cgroup";
+
+/// Reads back what the partition of this QEMU was given.
+///
+/// # Errors
+/// QEMU or the kernel does not say.
+pub fn read_back(pid: u32, control: &mut Qmp) -> Result<Given, String> {
+    let cpus =
+        threads::of_cpus(control)?.into_iter().map(|thread| cpu(pid, thread)).collect::<Result<_, _>>()?;
+    let own = text(format!("/proc/{pid}/cgroup").as_ref())?;
+    let group = group_files::of_process(&own, Path::new(MOUNT));
+    Ok(Given {
+        cpus,
+        memory: memory(pid, control)?,
+        cgroup: group.path.map(|path| path.display().to_string()),
+        cpu_weight: group.weight,
+        cpu_cap_percent: group.cap_percent,
+        disks: disks(&control.query("query-block", &Value::Null, ANSWER_GRACE)?),
+    })
+}
+
+fn cpu(pid: u32, thread: u32) -> Result<GivenCpu, String> {
+    Ok(GivenCpu {
+        thread,
+        allowed: threads::allowed(pid, thread)?,
+        scheduling: priority::of_thread(pid, thread)?,
+    })
+}
+
+fn memory(pid: u32, control: &mut Qmp) -> Result<GivenMemory, String> {
+    let guest = guest_memory::whereabouts(control)?;
+    // A kernel without memory nodes says nothing of them; where one was asked for, that is a difference.
+    let without = || GivenMemory { size: guest.size, ..GivenMemory::default() };
+    Ok(guest_memory::on_host(pid, guest)?.unwrap_or_else(without))
+}
+
+/// In the order of their making, without that of a saved layer, which nobody limits; zero is QEMU's word for no limit.
+fn disks(answer: &Value) -> Vec<GivenDisk> {
+    let is_asked = |device: &&Value| device.get("device").and_then(Value::as_str) != Some(LAYER_DRIVE);
+    let devices = answer.as_array().into_iter().flatten().filter(is_asked);
+    let inserted = devices.filter_map(|device| device.get("inserted"));
+    let limit = |disk: &Value, name: &str| disk.get(name).and_then(Value::as_u64).filter(|limit| *limit > 0);
+    inserted
+        .map(|disk| GivenDisk {
+            bytes_per_s: limit(disk, "bps").map(Bytes::from_bytes),
+            operations_per_s: limit(disk, "iops"),
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn qemus_answers_are_understood() {
+        let answer = json!([{ "inserted": { "bps": 1000, "iops": 0 } }, { "device": "empty" }, { "inserted": {} },
+                   { "device": "layer", "inserted": {} }]);
+        let limited = GivenDisk { bytes_per_s: Some(Bytes::from_bytes(1000)), operations_per_s: None };
+        assert_eq!(disks(&answer), [limited, GivenDisk::default()]);
+    }
+}

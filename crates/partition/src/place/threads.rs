@@ -1,0 +1,171 @@
+//! QEMU's threads: which ones run the guest's CPUs, and on which of the host's CPUs they may run.
+//!
+//! ```text
+//!  pin has as many CPUs as the guest ─► one to one      pin has another number ─► all on all of them
+//!  no pin, a node ─► all on the CPUs of the node        neither ─► left to the host
+//! ```
+//! The threads that do QEMU's own work follow the set, except when the guest's CPUs run in real time: a thread that never
+//! yields would starve the one that does its input and output on the same CPU.
+
+use std::fs;
+use std::time::Duration;
+
+use nix::sched::{CpuSet, sched_setaffinity};
+use nix::unistd::Pid;
+use serde_json::Value;
+
+use super::priority;
+use super::topology::{HostTopology, text};
+use model::partition::{NumberList, Priority, Resources};
+use platforms::vm::qmp::Qmp;
+
+/// How long QEMU may take for one answer. A paused one answers at once; this one may itself be translated.
+pub(super) const ANSWER_GRACE: Duration = Duration::from_secs(30);
+/// Most threads of a QEMU that are looked at.
+const MOST_THREADS: usize = 4096;
+
+/// Host CPUs per virtual CPU, in their order; none where the host decides.
+pub fn wanted(asked: &Resources, node_cpus: Option<&NumberList>) -> Vec<Option<NumberList>> {
+    let count = asked.cpus as usize;
+    match (&asked.pin, node_cpus) {
+        (Some(pin), _) if pin.numbers().len() == count => {
+            pin.numbers().iter().map(|cpu| Some(NumberList::of([*cpu]))).collect()
+        }
+        (Some(set), _) | (None, Some(set)) => vec![Some(set.clone()); count],
+        (None, None) => vec![None; count],
+    }
+}
+
+/// CPUs of the node that was asked for, where they decide about the placing.
+///
+/// # Errors
+/// The host cannot be read, or has no such node.
+pub fn node_cpus(asked: &Resources) -> Result<Option<NumberList>, String> {
+    let (None, Some(number)) = (&asked.pin, asked.node) else { return Ok(None) };
+    let host = HostTopology::of_this_host()?;
+    let node = host.node(number);
+    node.map(|node| Some(node.cpus.clone()))
+        .ok_or_else(|| format!("wanted memory node {number}; this host has {}", host.node_numbers()))
+}
+
+/// Places the threads of a paused QEMU.
+///
+/// # Errors
+/// QEMU does not answer, a thread is gone, or the kernel refuses.
+pub fn place(asked: &Resources, pid: u32, control: &mut Qmp) -> Result<(), String> {
+    let node = node_cpus(asked)?;
+    let sets = wanted(asked, node.as_ref());
+    let threads = of_cpus(control)?;
+    if threads.len() != sets.len() {
+        return Err(format!("wanted {} CPUs to place, qemu has {}", sets.len(), threads.len()));
+    }
+    let is_realtime = matches!(asked.priority, Priority::Realtime(_));
+    if let Some(set) = asked.pin.as_ref().or(node.as_ref()).filter(|_| !is_realtime) {
+        for thread in all_threads(pid)?.into_iter().filter(|thread| !threads.contains(thread)) {
+            hold(thread, set)?;
+        }
+    }
+    for (thread, set) in threads.iter().zip(&sets) {
+        if let Some(set) = set {
+            hold(*thread, set)?;
+        }
+        priority::give(*thread, asked.priority)?;
+    }
+    Ok(())
+}
+
+/// The threads that run the guest's CPUs, in the order of these.
+///
+/// # Errors
+/// QEMU does not answer, or not as it should.
+pub fn of_cpus(control: &mut Qmp) -> Result<Vec<u32>, String> {
+    in_order(&control.query("query-cpus-fast", &Value::Null, ANSWER_GRACE)?)
+        .ok_or_else(|| "qemu's answer to query-cpus-fast names no threads in cpu-index order".to_owned())
+}
+
+fn in_order(answer: &Value) -> Option<Vec<u32>> {
+    let field = |cpu: &Value, name: &str| u32::try_from(cpu.get(name)?.as_u64()?).ok();
+    let mut all: Vec<(u32, u32)> = answer
+        .as_array()?
+        .iter()
+        .map(|cpu| Some((field(cpu, "cpu-index")?, field(cpu, "thread-id")?)))
+        .collect::<Option<_>>()?;
+    all.sort_unstable();
+    let is_whole = all.iter().zip(0..).all(|((index, _), number)| *index == number);
+    is_whole.then(|| all.into_iter().map(|(_, thread)| thread).collect())
+}
+
+/// Where a thread may run, from the kernel.
+///
+/// # Errors
+/// The thread is gone.
+pub fn allowed(pid: u32, thread: u32) -> Result<NumberList, String> {
+    let path = format!("/proc/{pid}/task/{thread}/status");
+    let status = text(path.as_ref())?;
+    let line = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
+    line.ok_or_else(|| format!("{path} has no Cpus_allowed_list"))?
+        .parse()
+        .map_err(|error| format!("{path}: {error}"))
+}
+
+fn all_threads(pid: u32) -> Result<Vec<u32>, String> {
+    let folder = format!("/proc/{pid}/task");
+    let entries = fs::read_dir(&folder).map_err(|error| format!("cannot list {folder}: {error}"))?;
+    let names = entries.filter_map(Result::ok).map(|entry| entry.file_name());
+    Ok(names.filter_map(|name| name.to_str()?.parse().ok()).take(MOST_THREADS).collect())
+}
+
+fn hold(thread: u32, set: &NumberList) -> Result<(), String> {
+    let failed = |why: String| format!("thread {thread} cannot be held to CPUs {set}: {why}");
+    let mut cpus = CpuSet::new();
+    for cpu in set.numbers() {
+        let what = || format!("CPU {cpu} is beyond the {} that can be named", CpuSet::count());
+        cpus.set(*cpu as usize).map_err(|_| failed(what()))?;
+    }
+    let target = i32::try_from(thread).map(Pid::from_raw).map_err(|error| failed(error.to_string()))?;
+    sched_setaffinity(target, &cpus).map_err(|errno| failed(errno.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use model::units::Mebibytes;
+
+    #[test]
+    fn as_many_host_cpus_as_virtual_ones_are_bound_one_to_one() {
+        let list = |text: &str| text.parse::<NumberList>().unwrap();
+        let words = |asked: &Resources, node: Option<&NumberList>| -> Vec<String> {
+            let each = wanted(asked, node).into_iter();
+            each.map(|set| set.map_or("any".to_owned(), |set| set.to_string())).collect()
+        };
+        let mut asked = Resources::usual(3, Mebibytes::from_mib(64));
+        let node = list("4-6");
+        assert_eq!(words(&asked, None), ["any", "any", "any"]);
+        assert_eq!(words(&asked, Some(&node)), ["4-6", "4-6", "4-6"], "a node is no pin");
+        asked.pin = Some(list("8,1,2"));
+        assert_eq!(words(&asked, Some(&node)), ["1", "2", "8"]);
+        asked.pin = Some(list("0-1"));
+        assert_eq!(words(&asked, None), ["0-1", "0-1", "0-1"]);
+    }
+
+    #[test]
+    fn threads_come_in_the_order_of_their_cpus_or_not_at_all() {
+        let cpu = |index: u32, thread: u32| json!({ "cpu-index": index, "thread-id": thread });
+        assert_eq!(in_order(&json!([cpu(1, 9), cpu(0, 30)])), Some(vec![30, 9]));
+        assert_eq!(in_order(&json!([cpu(0, 9), cpu(2, 30)])), None);
+        assert_eq!(in_order(&json!([{ "cpu-index": 0 }])), None);
+        assert_eq!(in_order(&json!({})), None);
+    }
+
+    #[test]
+    fn a_cpu_that_is_not_there_is_refused_in_words() {
+        let own = std::process::id();
+        let none = "1000".parse().unwrap();
+        assert!(hold(own, &none).unwrap_err().contains("held to CPUs 1000"));
+        assert!(hold(own, &"8000".parse().unwrap()).unwrap_err().contains("1024"));
+        assert!(all_threads(own).unwrap().contains(&own));
+        assert!(!allowed(own, own).unwrap().numbers().is_empty());
+    }
+}

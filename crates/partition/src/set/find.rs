@@ -1,0 +1,43 @@
+//! The partition that is meant by a name: `db`, or `plant/db` where several sets have one.
+
+use std::path::Path;
+
+use super::status;
+use model::names::nearest;
+use model::partition::set::{PartitionStatus, SetStatus};
+
+/// A partition of a set that is up.
+#[derive(Debug)]
+pub struct Meant {
+    /// Its set.
+    pub set: String,
+    /// The partition.
+    pub partition: PartitionStatus,
+}
+
+/// Finds it among all sets that are up, or in one.
+///
+/// # Errors
+/// There is none of that name, or there are several.
+pub fn partition(state_root: &Path, name: &str, in_set: Option<&str>) -> Result<Meant, String> {
+    let (set, name) = name.split_once('/').map_or((in_set, name), |(set, name)| (Some(set), name));
+    let there = status::names(state_root).into_iter().filter(|there| set.is_none_or(|set| set == there));
+    let sets: Vec<SetStatus> = there.filter_map(|set| status::status(state_root, &set)).collect();
+    if sets.is_empty() {
+        return Err(match set {
+            Some(set) => format!("no set \"{set}\" is up; bulkhead ps shows which are"),
+            None => "no set is up".to_owned(),
+        });
+    }
+    let all = || sets.iter().flat_map(|set| set.partitions.iter().map(move |partition| (set, partition)));
+    let found: Vec<_> = all().filter(|(_, partition)| partition.name == name).collect();
+    match found[..] {
+        [(set, partition)] => Ok(Meant { set: set.set.clone(), partition: partition.clone() }),
+        [] => {
+            let known: Vec<&str> = all().map(|(_, partition)| partition.name.as_str()).collect();
+            let hint = nearest(name, &known).map(|near| format!("; did you mean \"{near}\"?"));
+            Err(format!("no set that is up has a partition \"{name}\"{}", hint.unwrap_or_default()))
+        }
+        _ => Err(format!("several sets have a partition \"{name}\": name one as SET/{name}")),
+    }
+}

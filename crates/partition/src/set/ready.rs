@@ -1,0 +1,108 @@
+//! Looks into a partition from its keeper: until it is ready, then again and again whether it still is.
+//!
+//! ```text
+//!  its program runs ─► every moment ─► ready ─► every interval ─► well ─┐
+//!                          │ time over             ▲ └─ not, so many times in a row ─► unwell: ended
+//!                          └─► unwell: ended       └────────────────────┘
+//! ```
+
+use std::fs::File;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::Path;
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::run::{Order, Streams};
+use crate::session::{Kind, connect, converse};
+use model::partition::ProgramEnd;
+use model::partition::session::{Ask, Further, Look};
+use model::partition::set::{Check, Health, Ready};
+
+/// Between two looks at what is not ready yet.
+const LOOK_EVERY: Duration = Duration::from_millis(200);
+/// How long a look may take, a command included.
+const ANSWERS_WITHIN: Duration = Duration::from_secs(10);
+
+/// Waits for `time`, in slices; false when it is over meanwhile.
+pub type Wait<'a> = dyn Fn(Duration) -> bool + 'a;
+
+/// Looks until it is ready; why it is not, when its time is over. None when the partition is over before.
+pub fn until_ready(door: &Path, ready: &Ready, wait: &Wait<'_>) -> Option<Result<(), String>> {
+    let within = Duration::from_secs(ready.within_s.into());
+    let begun = Instant::now();
+    loop {
+        let why = match look(door, &ready.check) {
+            Ok(()) => return Some(Ok(())),
+            Err(why) => why,
+        };
+        if begun.elapsed() > within {
+            let check = &ready.check;
+            return Some(Err(format!("it was not ready within {} s: {check}: {why}", ready.within_s)));
+        }
+        if !wait(LOOK_EVERY) {
+            return None;
+        }
+    }
+}
+
+/// Looks until it is unwell: why. None when the partition is over before.
+pub fn until_unwell(door: &Path, health: &Health, wait: &Wait<'_>) -> Option<String> {
+    let mut in_a_row = 0;
+    loop {
+        if !wait(Duration::from_secs(health.interval_s.into())) {
+            return None;
+        }
+        let Err(why) = look(door, &health.check) else {
+            in_a_row = 0;
+            continue;
+        };
+        in_a_row += 1;
+        if in_a_row >= health.failures {
+            return Some(format!("it was unwell {in_a_row} times in a row: {}: {why}", health.check));
+        }
+    }
+}
+
+/// Whether it is so now; why not.
+fn look(door: &Path, check: &Check) -> Result<(), String> {
+    let nothing = || File::options().read(true).write(true).open("/dev/null").map(OwnedFd::from);
+    let entered = || -> io::Result<_> {
+        Ok((connect(door)?, Streams { input: nothing()?, output: nothing()?, error: nothing()? }))
+    };
+    let (socket, streams) = entered().map_err(|error| format!("it cannot be asked: {error}"))?;
+    let ask = match check {
+        Check::Look(look) => Ask::Look(look.clone()),
+        Check::Command(argv) => Ask::Run(Box::new(Further {
+            argv: argv.clone(),
+            env: Vec::new(),
+            workdir: None,
+            user: None,
+            terminal: None,
+            limits: Vec::new(),
+        })),
+    };
+    let (give, orders) = channel();
+    let (answered, answer) = channel::<()>();
+    let outcome = thread::scope(|scope| {
+        scope.spawn(move || {
+            if answer.recv_timeout(ANSWERS_WITHIN) == Err(RecvTimeoutError::Timeout) {
+                let _ = give.send(Order::Kill);
+            }
+        });
+        let begun = Instant::now();
+        let outcome = converse(socket, ask, Kind::Program, streams, orders, &mut |_| ());
+        drop(answered);
+        let is_late = begun.elapsed() >= ANSWERS_WITHIN;
+        let late = || format!("no answer within {} s", ANSWERS_WITHIN.as_secs());
+        outcome.map_err(|failed| if is_late { late() } else { failed.reason })
+    });
+    match (outcome?, check) {
+        (ProgramEnd::Exit(0), _) => Ok(()),
+        (_, Check::Look(Look::Tcp(_))) => Err("nobody listens there".to_owned()),
+        (_, Check::Look(Look::File(_))) => Err("it is not there".to_owned()),
+        (ProgramEnd::Exit(code), Check::Command(_)) => Err(format!("it ended with {code}")),
+        (ProgramEnd::Signal(number), Check::Command(_)) => Err(format!("it was ended by signal {number}")),
+    }
+}

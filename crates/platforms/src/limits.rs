@@ -1,0 +1,140 @@
+//! Limits of processes (getrlimit(2)) that go with a program into its guest: what the caller's `ulimit` says. They are the program's, not
+//! those of the machine around it: QEMU and the server of files lift them as far as they may.
+
+use std::sync::OnceLock;
+
+use nix::sys::resource::{RLIM_INFINITY, Resource, getrlimit, setrlimit};
+
+use model::partition::Limit;
+use model::units::Bytes;
+
+/// Those that mean the same there, by the kernel's names. Priorities are given by other means.
+const CARRIED: [(&str, Resource); 11] = [
+    ("as", Resource::RLIMIT_AS),
+    ("core", Resource::RLIMIT_CORE),
+    ("cpu", Resource::RLIMIT_CPU),
+    ("data", Resource::RLIMIT_DATA),
+    ("fsize", Resource::RLIMIT_FSIZE),
+    ("memlock", Resource::RLIMIT_MEMLOCK),
+    ("msgqueue", Resource::RLIMIT_MSGQUEUE),
+    ("nofile", Resource::RLIMIT_NOFILE),
+    ("nproc", Resource::RLIMIT_NPROC),
+    ("sigpending", Resource::RLIMIT_SIGPENDING),
+    ("stack", Resource::RLIMIT_STACK),
+];
+/// Those that would end or starve the machine around the program, with ulimit's letter.
+const LIFTED: [(char, Resource); 4] = [
+    ('d', Resource::RLIMIT_DATA),
+    ('f', Resource::RLIMIT_FSIZE),
+    ('t', Resource::RLIMIT_CPU),
+    ('v', Resource::RLIMIT_AS),
+];
+/// What QEMU and this process need beside a guest's memory at the least, in bytes.
+const AROUND: u64 = 128 << 20;
+/// Most open files that a guest's kernel allows: `fs.nr_open`, which nobody changes there.
+const MOST_OPEN_FILES: u64 = 1 << 20;
+
+/// Those that this process was started with. They are its program's: from the first call on it is free of them itself, as far as it may be.
+pub fn taken() -> Vec<Limit> {
+    static TAKEN: OnceLock<Vec<Limit>> = OnceLock::new();
+    let take = || {
+        let limits = own();
+        lift();
+        limits
+    };
+    TAKEN.get_or_init(take).clone()
+}
+
+fn own() -> Vec<Limit> {
+    let one = |(name, resource): &(&str, Resource)| {
+        let (soft, hard) = getrlimit(*resource).ok()?;
+        Some(Limit { name: (*name).to_owned(), soft, hard })
+    };
+    CARRIED.iter().filter_map(one).collect()
+}
+
+/// A limit as the kernel takes it.
+#[derive(Debug, Clone, Copy)]
+pub struct Settable(Resource, u64, u64);
+
+/// Those that are known, made ready to be set where nothing may be allocated.
+pub fn settable(limits: &[Limit]) -> Vec<Settable> {
+    let one = |limit: &Limit| {
+        let (_, resource) = CARRIED.iter().find(|(name, _)| *name == limit.name)?;
+        let most = if *resource == Resource::RLIMIT_NOFILE { MOST_OPEN_FILES } else { u64::MAX };
+        let hard = limit.hard.min(most);
+        Some(Settable(*resource, limit.soft.min(hard), hard))
+    };
+    limits.iter().filter_map(one).collect()
+}
+
+/// Sets them for this process.
+///
+/// # Errors
+/// The kernel refuses one.
+pub fn set(limits: &[Settable]) -> nix::Result<()> {
+    limits.iter().try_for_each(|Settable(resource, soft, hard)| setrlimit(*resource, *soft, *hard))
+}
+
+/// Frees this process of what would end or starve a machine that it carries: wholly with the right to, else as far as its hard limits.
+pub fn lift() {
+    for (_, resource) in LIFTED {
+        let Ok((_, hard)) = getrlimit(resource) else { continue };
+        if setrlimit(resource, RLIM_INFINITY, RLIM_INFINITY).is_err() {
+            // A soft limit may always be raised so far.
+            let _ = setrlimit(resource, hard, hard);
+        }
+    }
+}
+
+/// Refuses a machine with so much memory where what could not be lifted leaves no room for it, by far: this process would break on the way.
+///
+/// # Errors
+/// How much there would have to be, and how much may be had.
+pub fn room_for(memory: Bytes) -> Result<(), String> {
+    let least = memory.get().saturating_add(AROUND);
+    for resource in [Resource::RLIMIT_AS, Resource::RLIMIT_DATA] {
+        if let Ok((_, hard)) = getrlimit(resource)
+            && hard < least
+        {
+            return Err(format!(
+                "a machine with {memory} takes {} MiB at the least, and no process of this shell may have more than {} MiB",
+                least >> 20,
+                hard >> 20
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// What to say when a machine failed that [`lift`] could not free; none when nothing limits it.
+pub fn advice() -> Option<String> {
+    let is_left = |resource| getrlimit(resource).is_ok_and(|(_, hard)| hard != RLIM_INFINITY);
+    let left: Vec<String> = LIFTED
+        .iter()
+        .filter(|(_, resource)| is_left(*resource))
+        .map(|(letter, _)| format!("-{letter}"))
+        .collect();
+    (!left.is_empty()).then(|| {
+        format!(
+            "hard limits of this shell (ulimit {}) hold for QEMU as well, and cannot be lifted: set soft ones (ulimit -S), or set them \
+             inside (-- sh -c 'ulimit …; exec …')",
+            left.join(" ")
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_guest_does_not_know_or_allow_is_left_out() {
+        let limit = |name: &str, soft, hard| Limit { name: name.to_owned(), soft, hard };
+        let all =
+            settable(&[limit("nofile", u64::MAX, u64::MAX), limit("strange", 1, 1), limit("core", 9, 7)]);
+        let told: Vec<(u64, u64)> = all.iter().map(|Settable(_, soft, hard)| (*soft, *hard)).collect();
+        assert_eq!(told, [(MOST_OPEN_FILES, MOST_OPEN_FILES), (7, 7)]);
+        assert_eq!(own().len(), CARRIED.len());
+    }
+}

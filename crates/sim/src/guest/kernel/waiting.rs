@@ -1,0 +1,77 @@
+//! Who in a guest waits for what, and whether that can ever end.
+//!
+//! ```text
+//!  thread ── waits for ──► lock ── held by ──► thread ── waits for ──► lock ── … ─► the first one again: a deadlock
+//!                                                └─ has ended: so is this
+//! ```
+//! A thread waits for one lock at a time, so following the arrows from the one that has just begun to wait finds every
+//! circle (Coffman, Elphick, Shoshani 1971, with single resources).
+
+use super::Guest;
+use crate::guest::thread::{Doing, Thread};
+
+impl Guest {
+    /// Whether what thread `number` has just begun leaves somebody waiting for ever.
+    pub(super) fn is_deadlock(&self, number: u32) -> bool {
+        match self.threads[number as usize].doing {
+            Doing::Spinning { .. } => self.waits_for_ever(number),
+            // What it still holds, nobody will give back.
+            Doing::Done(_) => {
+                let holds = |lock: &&super::Lock| lock.holder == Some(number);
+                self.threads[number as usize].locks > 0
+                    && self.locks.iter().filter(holds).any(|lock| lock.waiting().next().is_some())
+            }
+            _ => false,
+        }
+    }
+
+    /// Whether thread `first`, which has just begun to wait, waits for itself or for somebody who has ended.
+    fn waits_for_ever(&self, first: u32) -> bool {
+        let mut at = first;
+        for _ in 0..=self.threads.len() {
+            let Doing::Spinning { lock } = self.threads[at as usize].doing else {
+                return self.threads[at as usize].ended().is_some();
+            };
+            match self.locks[lock as usize].holder {
+                None => return false,
+                Some(holder) if holder == first => return true,
+                // It was handed over, only that its virtual CPU has not run since.
+                Some(holder) if holder == at => return false,
+                Some(holder) => at = holder,
+            }
+        }
+        false
+    }
+
+    /// Who holds a lock, and whether it gets on.
+    fn holder_words(&self, holder: u32) -> String {
+        let on = self.threads.get(holder as usize).and_then(|thread| thread.on.get());
+        match on.map(|on| (on, self.cpus.get(on as usize).is_some_and(|cpu| cpu.runs))) {
+            Some((_, true)) => format!("held by thread {holder}, which runs"),
+            Some((on, false)) => format!("held by thread {holder}, whose virtual CPU {on} has no CPU"),
+            None => format!("held by thread {holder}, which is on no virtual CPU"),
+        }
+    }
+
+    /// Threads that wait, and for what, those that wait for others first: for those who want to know why a simulation does not
+    /// end.
+    pub fn waiting(&self) -> Vec<String> {
+        let words = |(number, thread): (usize, &Thread)| match thread.doing {
+            Doing::Spinning { lock } => {
+                let since = self.waits[number].since;
+                let holder = self.locks[lock as usize].holder;
+                let held = holder.map_or_else(|| "free".to_owned(), |holder| self.holder_words(holder));
+                Some(format!("thread {number} spins for lock {lock} ({held}) since {since}"))
+            }
+            Doing::Working { left, .. } if thread.program.is_finite() => {
+                Some(format!("thread {number} has {left} of its operation left"))
+            }
+            Doing::Sleeping if thread.program.is_finite() => Some(format!("thread {number} sleeps")),
+            _ => None,
+        };
+        let is_spinning = |thread: &Thread| matches!(thread.doing, Doing::Spinning { .. });
+        let all = || self.threads.iter().enumerate();
+        let spinning = all().filter(|(_, thread)| is_spinning(thread));
+        spinning.chain(all().filter(|(_, thread)| !is_spinning(thread))).filter_map(words).collect()
+    }
+}

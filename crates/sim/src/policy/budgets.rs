@@ -1,0 +1,249 @@
+//! Limits and reservations of VMs, for policies that share: what each may still have in this period, and what it is still
+//! owed. Who is owed something comes first, who has used up its limit waits for the next period.
+//!
+//! ```text
+//!  period    ├───────────────┼───────────────┤      at each │: the VM's purses are filled anew, debts are carried over
+//!  limit     ████████ waits   ████████ waits        a turn is paid when it begins, what it leaves is paid back
+//!  reserved  ▒▒▒▒ first, then as everybody else
+//! ```
+//! Limits as in Linux' control groups (`cpu.max`: quota and period; kernel documentation, admin-guide/cgroup-v2), paid in
+//! advance so that no CPU can overdraw. Reservations are bandwidth that is served first within each period, the VM with
+//! the least slack before the others (least laxity first: Dertouzos and Mok 1989), because a single virtual CPU cannot
+//! catch up on two CPUs at once. What a VM had besides is no debt. Where CPUs are out of step, the VMs' periods are as
+//! well, evenly over a period, as Linux starts the period of each group at a moment of its own; the first one is cut, and
+//! with it what belongs to it.
+//!
+//! Where not all may use the same CPUs, who may go elsewhere would use up the only CPU of who may not. So a flow of CPU
+//! time (`model::scenario::reserved`) says beforehand what each VM is owed on which CPU, and each CPU serves its own part
+//! first, then what is owed elsewhere.
+
+mod owed;
+
+use owed::Owed;
+
+use crate::host::{CpuId, State, VcpuId, View, VmId};
+use crate::time::{Span, Time};
+
+/// A stated amount per period, in nanoseconds; below zero is debt.
+#[derive(Debug, Clone, Copy)]
+pub struct Purse {
+    size: i64,
+    left: i64,
+}
+
+impl Purse {
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "bounded by the scenario's check, and saturating is right"
+    )]
+    fn new(cpus: f64, period: Span, first: Span) -> Self {
+        Self { size: (cpus * period.as_f64()) as i64, left: (cpus * first.as_f64()) as i64 }
+    }
+
+    /// A full one of this size.
+    pub fn of(span: Span) -> Self {
+        let size = i64::try_from(span.nanos()).unwrap_or(i64::MAX);
+        Self { size, left: size }
+    }
+
+    /// Fills it: debts are carried over, savings are not.
+    pub fn fill(&mut self) {
+        self.left = self.size.min(self.left.saturating_add(self.size));
+    }
+
+    /// Takes so much out.
+    pub const fn pay(&mut self, span: Span) {
+        self.left = self.left.saturating_sub_unsigned(span.nanos());
+    }
+
+    /// Takes so much out, as far as it is there.
+    fn pay_what_is_there(&mut self, span: Span) {
+        self.pay(span.min(self.left()));
+    }
+
+    /// What was set aside comes back; never more than belongs to a period.
+    fn pay_back(&mut self, span: Span) {
+        self.left = self.size.min(self.left.saturating_add_unsigned(span.nanos()));
+    }
+
+    /// What is in it.
+    pub fn left(&self) -> Span {
+        Span::from_nanos(u64::try_from(self.left).unwrap_or(0))
+    }
+}
+
+/// What is set aside for somebody who runs.
+#[derive(Debug, Clone, Copy, Default)]
+struct Grant {
+    limit: Span,
+    reserved: Span,
+    /// Where.
+    cpu: CpuId,
+}
+
+/// Limits and reservations of all VMs.
+#[derive(Debug, Clone)]
+pub struct Budgets {
+    period: Span,
+    /// When each VM's period is over.
+    ends: Vec<Time>,
+    limits: Vec<Option<Purse>>,
+    reserved: Vec<Option<Owed>>,
+    /// By virtual CPU; empty where no VM has a limit or a reservation.
+    grants: Vec<Grant>,
+}
+
+impl Budgets {
+    /// Those of the VMs there are; without reservations where a policy has none.
+    pub fn new(period: Span, view: &View, with_reservations: bool) -> Self {
+        Self::make(period, view, with_reservations, view.in_step)
+    }
+
+    /// Limits alone, whose periods begin together even where CPUs are out of step.
+    pub fn in_step(period: Span, view: &View) -> Self {
+        Self::make(period, view, false, true)
+    }
+
+    fn make(period: Span, view: &View, with_reservations: bool, in_step: bool) -> Self {
+        let count = view.vms.len() as u64;
+        let first = |number: u64| if in_step { period } else { part(period, number + 1, count) };
+        let firsts: Vec<Span> = (0..count).map(first).collect();
+        let limits = view.vms.iter().zip(&firsts);
+        let limits = limits.map(|(vm, first)| vm.limit_cpus.map(|cpus| Purse::new(cpus, period, *first)));
+        let is_free = view.vms.iter().all(|vm| vm.limit_cpus.is_none() && vm.reserved_cpus <= 0.0);
+        Self {
+            period,
+            ends: firsts.iter().map(|first| Time::ZERO + *first).collect(),
+            limits: limits.collect(),
+            reserved: if with_reservations {
+                owed::of(view, period, &firsts)
+            } else {
+                vec![None; view.vms.len()]
+            },
+            grants: if is_free { Vec::new() } else { vec![Grant::default(); view.vcpus.len()] },
+        }
+    }
+
+    /// Whether any VM has a limit.
+    pub fn has_limits(&self) -> bool {
+        self.limits.iter().any(Option::is_some)
+    }
+
+    /// When the first period is over; nothing when there is neither a limit nor a reservation.
+    pub fn first_tick(&self) -> Option<Time> {
+        let purses = self.limits.iter().zip(&self.reserved).zip(&self.ends);
+        let counted = purses.filter(|((limit, reserved), _)| limit.is_some() || reserved.is_some());
+        counted.map(|(_, end)| *end).min()
+    }
+
+    /// Whether it has something left of its limit.
+    pub fn allows(&self, vm: VmId) -> bool {
+        self.limits[vm.index()].is_none_or(|purse| purse.left > 0)
+    }
+
+    /// How urgently it has to have what it is owed in this period, on this CPU and then anywhere: the time that all it is
+    /// owed takes; nothing when it is owed nothing there.
+    pub fn urgency(&self, vm: VmId, cpu: CpuId) -> (Span, Span) {
+        let takes = |owed: &Owed| {
+            let takes = owed.takes();
+            (if owed.on(cpu).is_zero() { Span::ZERO } else { takes }, takes)
+        };
+        self.reserved[vm.index()].as_ref().map_or((Span::ZERO, Span::ZERO), takes)
+    }
+
+    fn is_owed_on(&self, vm: VmId, cpu: CpuId) -> bool {
+        self.reserved[vm.index()].as_ref().is_some_and(|owed| !owed.on(cpu).is_zero())
+    }
+
+    /// What is left of its limit; for ever when it has none.
+    pub fn left(&self, vm: VmId) -> Span {
+        self.limits[vm.index()].map_or(Span::FOREVER, |purse| purse.left())
+    }
+
+    /// `vcpu` of `vm` is to run on `cpu` for at most `wanted`: so long it may, which is set aside.
+    pub fn grant(&mut self, vcpu: VcpuId, vm: VmId, cpu: CpuId, wanted: Span) -> Span {
+        let mut span = wanted.min(self.left(vm));
+        let mut grant = Grant { cpu, ..Grant::default() };
+        if let Some(owed) = &mut self.reserved[vm.index()]
+            && !owed.on(cpu).is_zero()
+        {
+            span = span.min(owed.on(cpu));
+            grant.reserved = span;
+            owed.pay_on(cpu, span);
+        }
+        if let Some(purse) = &mut self.limits[vm.index()] {
+            grant.limit = span;
+            purse.pay(span);
+        }
+        if let Some(place) = self.grants.get_mut(vcpu.index()) {
+            *place = grant;
+        }
+        span
+    }
+
+    /// It ran so long: out of what was set aside, and beyond that out of the purses.
+    pub fn ran(&mut self, vcpu: VcpuId, vm: VmId, span: Span) {
+        let beyond = |grant: &mut Span| {
+            let rest = span.less(*grant);
+            *grant = grant.less(span);
+            rest
+        };
+        let Some(grant) = self.grants.get_mut(vcpu.index()) else { return };
+        let (limit, reserved) = (beyond(&mut grant.limit), beyond(&mut grant.reserved));
+        self.limits[vm.index()].iter_mut().for_each(|purse| purse.pay(limit));
+        self.reserved[vm.index()].iter_mut().for_each(|owed| owed.pay(reserved));
+    }
+
+    /// It does not run any more: what is left of what was set aside goes back.
+    pub fn back(&mut self, vcpu: VcpuId, vm: VmId) {
+        let Some(grant) = self.grants.get_mut(vcpu.index()).map(std::mem::take) else { return };
+        self.limits[vm.index()].iter_mut().for_each(|purse| purse.pay_back(grant.limit));
+        self.reserved[vm.index()].iter_mut().for_each(|owed| owed.pay_back(grant.cpu, grant.reserved));
+    }
+
+    /// Whether it runs for what its VM is owed.
+    pub fn serves(&self, vcpu: VcpuId) -> bool {
+        self.grants.get(vcpu.index()).is_some_and(|grant| !grant.reserved.is_zero())
+    }
+
+    /// A CPU that `vcpu`, which waits and whose VM is owed something there, may take from somebody whose VM is not.
+    pub fn evict(&self, vcpu: VcpuId, view: &View, but: &[CpuId]) -> Option<CpuId> {
+        let vm = view.vm_of(vcpu);
+        if self.reserved[vm.index()].is_none() || !self.allows(vm) {
+            return None;
+        }
+        let is_ordinary = |other: VcpuId, cpu: CpuId| {
+            let owner = view.vm_of(other);
+            owner != vm && !self.serves(other) && !self.is_owed_on(owner, cpu)
+        };
+        let cpus = (0u32..).map(CpuId).zip(&view.cpus);
+        let mut may = cpus
+            .filter(|(cpu, _)| view.may_run(vcpu, *cpu) && self.is_owed_on(vm, *cpu) && !but.contains(cpu));
+        may.find(|(cpu, place)| place.running.is_some_and(|other| is_ordinary(other, *cpu)))
+            .map(|(cpu, _)| cpu)
+    }
+
+    /// A VM's period is over. CPUs that should pick anew go into `again`; answers when the next one is over.
+    pub fn renew(&mut self, view: &View, again: &mut Vec<CpuId>) -> Time {
+        let purses = self.limits.iter_mut().zip(&mut self.reserved).zip(&mut self.ends);
+        for ((limit, reserved), end) in purses.filter(|(_, end)| **end <= view.now) {
+            limit.iter_mut().for_each(Purse::fill);
+            reserved.iter_mut().for_each(Owed::fill);
+            *end = *end + self.period;
+        }
+        again.extend(view.idle.iter().map(CpuId));
+        for vm in view.vms.iter().zip(&self.reserved).filter_map(|(vm, owed)| owed.as_ref().map(|_| vm)) {
+            for vcpu in vm.vcpus().filter(|vcpu| view.vcpu(*vcpu).state == State::Ready) {
+                let cpu = self.evict(vcpu, view, again);
+                again.extend(cpu);
+            }
+        }
+        self.first_tick().unwrap_or(Time::NEVER)
+    }
+}
+
+/// So many of `count` equal parts.
+fn part(span: Span, parts: u64, count: u64) -> Span {
+    let nanos = u128::from(span.nanos()) * u128::from(parts) / u128::from(count.max(1));
+    Span::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
+}

@@ -1,0 +1,75 @@
+//! Programs that threads of simulated guests run. One file each; its header says what a sample is.
+
+mod compile;
+mod endless;
+mod fixed;
+mod ftq;
+mod fwq;
+mod gap;
+mod io;
+mod periodic;
+mod samples;
+#[cfg(test)]
+mod tests;
+
+pub use compile::{Compile, CompilePlan};
+pub use endless::Endless;
+pub use fixed::Fixed;
+pub use ftq::Ftq;
+pub use fwq::Fwq;
+pub use gap::Gap;
+pub use io::Io;
+pub use periodic::Periodic;
+pub use samples::{Samples, room};
+
+use crate::guest::Program;
+use crate::random::Stream;
+use crate::scenario::micros;
+use crate::time::Span;
+use model::scenario::ProgramSpec;
+
+/// The program that a scenario names, for a guest with so many locks; it keeps so many samples.
+pub fn make(spec: &ProgramSpec, locks: u32, room: usize) -> Box<dyn Program> {
+    let samples = Samples::new(room);
+    match spec {
+        ProgramSpec::Endless => Box::new(Endless),
+        ProgramSpec::Fixed { work_us } => Box::new(Fixed::new(micros(*work_us))),
+        ProgramSpec::Fwq { work_us, samples: count, jitter_us } => {
+            Box::new(Fwq::new(micros(*work_us), *count, micros(*jitter_us), samples))
+        }
+        ProgramSpec::Gap { piece_us, duration_ms } => {
+            Box::new(Gap::new(micros(*piece_us), Span::from_millis(duration_ms.get()), samples))
+        }
+        ProgramSpec::Ftq { quantum_us, samples: count } => {
+            Box::new(Ftq::new(micros(*quantum_us), *count, samples))
+        }
+        ProgramSpec::Periodic { period_us, work_us, deadline_us, jobs } => {
+            let deadline = deadline_us.unwrap_or(*period_us);
+            Box::new(Periodic::new(micros(*period_us), micros(*work_us), micros(deadline), *jobs, samples))
+        }
+        ProgramSpec::Io { work_us, wait_us, random, rounds } => {
+            Box::new(Io::new(micros(*work_us), micros(*wait_us), *random, *rounds, samples))
+        }
+        ProgramSpec::Compile { work_us, between_ns, kernel_ns, hold_ns, locks_per_entry, hot_share } => {
+            Box::new(Compile::new(CompilePlan {
+                work: micros(*work_us),
+                between: (*between_ns).into(),
+                kernel: (*kernel_ns).into(),
+                hold: (*hold_ns).into(),
+                locks_per_entry: *locks_per_entry,
+                hot_share: *hot_share,
+                locks,
+            }))
+        }
+    }
+}
+
+/// An exponential length with this mean, in whole nanoseconds.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "positive, and saturating is right"
+)]
+fn exponential(mean: Span, random: &mut Stream) -> Span {
+    Span::from_nanos(random.exponential(mean.as_f64()).round() as u64)
+}

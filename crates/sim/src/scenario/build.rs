@@ -1,0 +1,122 @@
+//! Builds the machine that a scenario describes. The scenario was checked: every number is within its bounds.
+
+use super::names::Names;
+use crate::guest::{Guest, GuestPlan, LockKind, OnLongWait, ThreadPlan};
+use crate::host::{CpuSet, Habits, Machine, VcpuId, Vm, VmId};
+use crate::policy;
+use crate::programs;
+use crate::random::Stream;
+use crate::time::Span;
+use model::scenario::{HelpSpec, HostSpec, LockKindSpec, LongWaitSpec, PolicySpec, Scenario, VmSpec};
+use model::units::Micros;
+
+/// The machine, before its first event. A scenario without a host gives one without VMs.
+pub fn build(scenario: &Scenario, seed: u64) -> Machine {
+    let names = Names::of(scenario);
+    let cpus = scenario.host.as_ref().map_or(1, |host| host.cpus);
+    let mhz = scenario.host.as_ref().map_or(1000, |host| host.mhz);
+    let mut affinities = vec![CpuSet::first(cpus)];
+    let (mut vms, mut guests, mut affinity_of) = (Vec::new(), Vec::new(), Vec::new());
+    let dedicated: Vec<u32> = scenario.vms.iter().flat_map(VmSpec::dedicated_cpus).copied().collect();
+    let room = programs::room(
+        (0..names.vms.len()).filter_map(|number| names.spec(scenario, number)).map(threads).sum(),
+    );
+    let mut first = 0;
+    for number in 0..names.vms.len() {
+        let Some(spec) = names.spec(scenario, number) else { continue };
+        affinity_of.extend(places(spec, cpus, &dedicated, &mut affinities));
+        let id = VmId(u32::try_from(number).unwrap_or(u32::MAX));
+        let seed = Stream::new(seed, &[2, u64::from(id.0)]).seed();
+        guests.push(Guest::new(guest(spec, (id, VcpuId(first)), mhz, seed, room)));
+        vms.push(Vm {
+            first: VcpuId(first),
+            count: spec.vcpus,
+            weight: spec.weight,
+            reserved_cpus: spec.reserved_cpus,
+            limit_cpus: spec.limit_cpus,
+        });
+        first += spec.vcpus;
+    }
+    let policy = scenario.host.as_ref().map_or_else(
+        || policy::make(&PolicySpec::PerThread { quantum_us: Micros::from_micros(1000) }, &names, scenario),
+        |host| policy::make(&host.policy, &names, scenario),
+    );
+    let habits = scenario.host.as_ref().map(|host| habits(host, seed)).unwrap_or_default();
+    Machine::new(cpus, vms, affinities, &affinity_of, guests, policy, habits)
+}
+
+fn habits(host: &HostSpec, seed: u64) -> Habits {
+    Habits {
+        switch: host.switch_ns.into(),
+        help: match host.help {
+            HelpSpec::None => None,
+            HelpSpec::KernelFirst => Some(true),
+            HelpSpec::Anyone => Some(false),
+        },
+        grace: micros(host.grace_us),
+        staggered: host.staggered.then_some(seed),
+    }
+}
+
+/// Which set of CPUs each virtual CPU of a VM may use, of those that are dedicated to nobody or to it; new sets are added to
+/// the list.
+fn places(spec: &VmSpec, cpus: u32, dedicated: &[u32], affinities: &mut Vec<CpuSet>) -> Vec<u32> {
+    let allowed = spec.places(cpus, dedicated);
+    let mut place = |set: CpuSet| {
+        let at = affinities.iter().position(|known| *known == set).unwrap_or_else(|| {
+            affinities.push(set);
+            affinities.len() - 1
+        });
+        u32::try_from(at).unwrap_or(0)
+    };
+    if !spec.pinned {
+        let at = place(allowed.into_iter().collect());
+        return vec![at; spec.vcpus as usize];
+    }
+    allowed.into_iter().map(|cpu| place(std::iter::once(cpu).collect())).collect()
+}
+
+/// Threads of a VM.
+fn threads(spec: &VmSpec) -> u64 {
+    let counts = spec.threads.iter().map(|thread| u64::from(thread.count.unwrap_or(spec.vcpus)));
+    counts.sum()
+}
+
+/// The guest of a VM, whose threads keep so many samples each.
+fn guest(spec: &VmSpec, (vm, first): (VmId, VcpuId), mhz: u32, seed: u64, room: usize) -> GuestPlan {
+    let threads = spec.threads.iter().flat_map(|thread| {
+        let count = thread.count.unwrap_or(spec.vcpus);
+        (0..count).map(|_| ThreadPlan {
+            program: programs::make(&thread.run, spec.locks.count, room),
+            priority: thread.priority,
+            bound: thread.bound,
+        })
+    });
+    let limit = Span::from_nanos(spec.locks.long_wait_cycles.saturating_mul(1000) / u64::from(mhz.max(1)));
+    // A limit of no time would never let anybody spin.
+    let limit = limit.max(Span::from_nanos(1));
+    GuestPlan {
+        vm,
+        first,
+        vcpus: spec.vcpus,
+        quantum: micros(spec.turn_us),
+        threads: threads.collect(),
+        locks: spec.locks.count,
+        lock_kind: match spec.locks.kind {
+            LockKindSpec::TestAndSet => LockKind::TestAndSet,
+            LockKindSpec::Ticket => LockKind::Ticket,
+        },
+        on_long_wait: match spec.locks.on_long_wait {
+            LongWaitSpec::Spin => OnLongWait::Spin,
+            LongWaitSpec::TellHost => OnLongWait::Help(limit),
+            LongWaitSpec::Halt => OnLongWait::Halt(limit),
+        },
+        mhz,
+        seed,
+    }
+}
+
+/// A length of time that somebody wrote down.
+pub fn micros(micros: Micros) -> Span {
+    Span::from_micros(micros.get())
+}

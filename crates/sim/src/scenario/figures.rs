@@ -1,0 +1,246 @@
+//! Reads figures off a machine that has run.
+
+use super::Figure;
+use super::names::Names;
+use crate::guest::{Guest, ThreadReport, Waits};
+use crate::host::{Machine, View};
+use crate::time::{Span, Time};
+use model::metric::{Better, Unit};
+use model::names::ProbeKind;
+use model::scenario::{ProgramSpec, Scenario, VmSpec};
+use model::simulation::{TimeLine, TimeStretch, WaitTimes};
+use model::units::Nanos;
+
+/// What names a figure and what it is.
+struct Kind(&'static str, &'static str, Unit, Better);
+
+const CPUS: Kind = Kind("cpus", "CPUs it had, on average while it was not done", Unit::Count, Better::Higher);
+const HOST_SHARE: Kind =
+    Kind("host_share", "share of the host's CPUs it had while it was not done", Unit::Share, Better::Higher);
+const CPU: Kind = Kind("cpu_ns", "CPU time it had", Unit::Nanoseconds, Better::Neither);
+const STEAL: Kind =
+    Kind("steal_ns", "time its virtual CPUs waited for a CPU", Unit::Nanoseconds, Better::Lower);
+const WALL: Kind = Kind("wall_ns", "time until all its programs were done", Unit::Nanoseconds, Better::Lower);
+const FIRST: Kind =
+    Kind("first_wall_ns", "time until its first program was done", Unit::Nanoseconds, Better::Lower);
+const SPIN: Kind = Kind("spin_ns", "CPU time spent spinning for locks", Unit::Nanoseconds, Better::Lower);
+const SPIN_SHARE: Kind =
+    Kind("spin_share", "share of its CPU time spent spinning", Unit::Share, Better::Lower);
+const DISPATCHES: Kind =
+    Kind("dispatches", "times a virtual CPU was brought onto a CPU", Unit::Count, Better::Neither);
+const DONE: Kind = Kind("done", "rounds its programs completed", Unit::Count, Better::Higher);
+const MISSED: Kind = Kind("missed_share", "share of its jobs that were late", Unit::Share, Better::Lower);
+const BOUND: Kind = Kind(
+    "bound_95_ns",
+    "bound_95: longer stretches away take 5 % of the time",
+    Unit::Nanoseconds,
+    Better::Lower,
+);
+const AWAY: Kind =
+    Kind("away_typical_ns", "time-weighted median of the stretches away", Unit::Nanoseconds, Better::Lower);
+const LEFT_OUT: Kind = Kind(
+    "samples_left_out",
+    "samples that had no room; figures of its samples are of the first ones",
+    Unit::Count,
+    Better::Lower,
+);
+const LEAST: Kind = Kind("sample_min_ns", "shortest sample", Unit::Nanoseconds, Better::Lower);
+const MEAN: Kind = Kind("sample_mean_ns", "mean sample", Unit::Nanoseconds, Better::Lower);
+const MEDIAN: Kind = Kind("sample_p50_ns", "median sample", Unit::Nanoseconds, Better::Lower);
+const P99: Kind = Kind("sample_p99_ns", "99th percentile of the samples", Unit::Nanoseconds, Better::Lower);
+const MOST: Kind = Kind("sample_max_ns", "longest sample", Unit::Nanoseconds, Better::Lower);
+const DEVIATION: Kind =
+    Kind("sample_deviation_ns", "standard deviation of the samples", Unit::Nanoseconds, Better::Lower);
+const USED: Kind = Kind("used_share", "share of the CPUs' time that was used", Unit::Share, Better::Higher);
+const SWITCHING: Kind =
+    Kind("switching_share", "share of the CPUs' time that went to switching", Unit::Share, Better::Lower);
+
+/// All figures of a host and its VMs.
+pub(super) fn of(machine: &Machine, names: &Names, scenario: &Scenario) -> Vec<Figure> {
+    let view = machine.view();
+    let mut figures = Vec::new();
+    let whole: f64 = view.now.since(Time::ZERO).as_f64() * view.cpus.len() as f64;
+    let sum =
+        |part: fn(&crate::host::Cpu) -> Span| view.cpus.iter().map(|cpu| part(cpu).as_f64()).sum::<f64>();
+    let mut host = |kind: &Kind, value: f64| figures.push(figure("host", kind, ProbeKind::Cpu, value));
+    host(&USED, ratio(sum(|cpu| cpu.run), whole));
+    host(&SWITCHING, ratio(sum(|cpu| cpu.switching), whole));
+    for (number, guest) in machine.guests().iter().enumerate() {
+        let (Some(name), Some(spec)) = (names.vms.get(number), names.spec(scenario, number)) else {
+            continue;
+        };
+        figures.extend(of_vm(view, number, guest, (name, spec)));
+    }
+    figures
+}
+
+fn figure(whose: &str, kind: &Kind, probe: ProbeKind, value: f64) -> Figure {
+    let Kind(id, title, unit, better) = kind;
+    let title = format!("{}: {title}", whose.strip_prefix("vm.").unwrap_or(whose));
+    Figure { id: format!("{whose}.{id}"), title, unit: *unit, better: *better, probe, value }
+}
+
+fn ratio(part: f64, whole: f64) -> f64 {
+    if whole > 0.0 { part / whole } else { 0.0 }
+}
+
+/// The probe that measures on a real machine what a VM's first program does.
+fn probe(spec: &VmSpec) -> ProbeKind {
+    match spec.threads.first().map(|thread| &thread.run) {
+        Some(ProgramSpec::Fwq { .. }) => ProbeKind::Fwq,
+        Some(ProgramSpec::Gap { .. }) => ProbeKind::Gap,
+        Some(ProgramSpec::Ftq { .. }) => ProbeKind::Ftq,
+        Some(ProgramSpec::Periodic { .. }) => ProbeKind::Wakeup,
+        Some(ProgramSpec::Compile { .. }) => ProbeKind::Build,
+        Some(ProgramSpec::Io { .. }) => ProbeKind::Disk,
+        Some(ProgramSpec::Fixed { .. }) => ProbeKind::Cpu,
+        Some(ProgramSpec::Endless) | None => ProbeKind::Share,
+    }
+}
+
+fn of_vm(view: &View, number: usize, guest: &Guest, (name, spec): (&str, &VmSpec)) -> Vec<Figure> {
+    let whose = format!("vm.{name}");
+    let probe = probe(spec);
+    let wall = view.now.since(Time::ZERO);
+    let (mut cpu, mut steal, mut dispatches) = (0.0, 0.0, 0.0);
+    for vcpu in view.vms[number].vcpus() {
+        let vcpu = view.vcpu(vcpu);
+        cpu += vcpu.run.as_f64();
+        steal += vcpu.steal.as_f64();
+        dispatches += vcpu.dispatches as f64;
+    }
+    let threads = guest.threads();
+    let mut figures = Vec::new();
+    let mut add = |kind: &Kind, value: f64| figures.push(figure(&whose, kind, probe, value));
+    let ends: Vec<Time> = threads.iter().filter_map(|thread| thread.ended).collect();
+    let finite = threads.iter().filter(|thread| thread.ended.is_some()).count() == threads.len();
+    let wall = ends.iter().max().filter(|_| finite).map_or(wall, |end| end.since(Time::ZERO));
+    add(&CPUS, ratio(cpu, wall.as_f64()));
+    add(&HOST_SHARE, ratio(cpu, wall.as_f64() * view.cpus.len() as f64));
+    add(&CPU, cpu);
+    add(&STEAL, steal);
+    add(&DISPATCHES, dispatches);
+    if let (true, Some(first), Some(last)) = (finite, ends.iter().min(), ends.iter().max()) {
+        add(&FIRST, first.since(Time::ZERO).as_f64());
+        add(&WALL, last.since(Time::ZERO).as_f64());
+    }
+    let spin: f64 = threads.iter().map(|thread| thread.spin.as_f64()).sum();
+    if spec.locks.count > 0 {
+        add(&SPIN, spin);
+        add(&SPIN_SHARE, ratio(spin, cpu));
+    }
+    if matches!(probe, ProbeKind::Gap) {
+        let (bound, typical) = of_stretches(&threads, wall);
+        add(&BOUND, bound);
+        add(&AWAY, typical);
+    }
+    for (kind, value) in of_samples(&threads) {
+        add(&kind, value);
+    }
+    figures
+}
+
+/// Of stretches in which threads did not run: `bound_95`, the shortest length above which at most 5 % of all time lie, and the
+/// time-weighted median.
+fn of_stretches(threads: &[ThreadReport], wall: Span) -> (f64, f64) {
+    let mut away: Vec<u64> =
+        threads.iter().flat_map(|thread| thread.seen.samples.iter().map(|span| span.nanos())).collect();
+    away.sort_unstable_by_key(|length| std::cmp::Reverse(*length));
+    let all = wall.as_f64() * threads.len() as f64;
+    let lost: f64 = away.iter().map(|length| *length as f64).sum();
+    let reached = |part: f64| {
+        let mut sum = 0.0;
+        let found = away.iter().find(|length| {
+            sum += **length as f64;
+            sum > part
+        });
+        found.map_or(0.0, |length| *length as f64)
+    };
+    (reached(0.05 * all), reached(0.5 * lost))
+}
+
+/// Figures of what a VM's programs have seen.
+fn of_samples(threads: &[ThreadReport]) -> Vec<(Kind, f64)> {
+    let mut figures = Vec::new();
+    let done: u64 = threads.iter().map(|thread| thread.seen.done).sum();
+    let missed: u64 = threads.iter().map(|thread| thread.seen.missed).sum();
+    if done > 0 {
+        figures.push((DONE, done as f64));
+        figures.push((MISSED, ratio(missed as f64, done as f64)));
+    }
+    let mut samples: Vec<u64> =
+        threads.iter().flat_map(|thread| thread.seen.samples.iter().map(|span| span.nanos())).collect();
+    let left_out: u64 = threads.iter().map(|thread| thread.seen.left_out).sum();
+    if left_out > 0 {
+        figures.push((LEFT_OUT, left_out as f64));
+    }
+    samples.sort_unstable();
+    let count = samples.len();
+    let (Some(least), Some(most)) = (samples.first(), samples.last()) else { return figures };
+    let at = |quantile: f64| {
+        // The smallest sample that so many are not above: the inverse of the empirical distribution.
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "between 0 and the count"
+        )]
+        let place = (quantile * count as f64).ceil() as usize;
+        samples[place.clamp(1, count) - 1] as f64
+    };
+    // Around the least one, so that small differences of long samples keep their digits.
+    let mean =
+        samples.iter().map(|sample| (sample - least) as f64).sum::<f64>() / count as f64 + *least as f64;
+    let variance = samples.iter().map(|sample| (*sample as f64 - mean).powi(2)).sum::<f64>() / count as f64;
+    figures.extend([
+        (LEAST, *least as f64),
+        (MEAN, mean),
+        (MEDIAN, at(0.5)),
+        (P99, at(0.99)),
+        (MOST, *most as f64),
+        (DEVIATION, variance.sqrt()),
+    ]);
+    figures
+}
+
+/// What has to be known of these figures: VMs not all of whose samples had room.
+pub(super) fn notes(figures: &[Figure]) -> Vec<String> {
+    let cut = figures.iter().filter_map(|figure| figure.id.strip_suffix(LEFT_OUT.0)?.strip_suffix('.'));
+    let words = |whose: &str| {
+        let counted = format!("{whose}.{} counts the others", LEFT_OUT.0);
+        format!("{whose}: not all samples had room; their figures are of the first ones, {counted}")
+    };
+    cut.map(words).collect()
+}
+
+/// Waiting times of locks, by VM that has any: time spent spinning, whose sum is the spinning that figures tell. The
+/// histograms of Friebel and Biemueller (2008) are such: their sums are parts of the guest's CPU time.
+pub(super) fn waits(machine: &Machine, names: &Names) -> Vec<WaitTimes> {
+    let of_guest = |(guest, name): (&Guest, &String)| {
+        let mut all = Waits::default();
+        guest.locks().iter().for_each(|lock| all.merge(&lock.spins));
+        (all.count() > 0).then(|| WaitTimes {
+            vm: name.clone(),
+            counts: all.counts.to_vec(),
+            time_ns: all.nanos.iter().map(|nanos| Nanos::from_nanos(*nanos)).collect(),
+        })
+    };
+    machine.guests().iter().zip(&names.vms).filter_map(of_guest).collect()
+}
+
+/// Who ran where; `vcpus` are the names of the virtual CPUs.
+pub(super) fn time_line(machine: &Machine, vcpus: Vec<String>) -> TimeLine {
+    let trace = machine.trace();
+    let stretches = trace.stretches.iter().map(|stretch| TimeStretch {
+        cpu: stretch.cpu.0,
+        vcpu: stretch.vcpu.0,
+        start_ns: Nanos::from_nanos(stretch.from.nanos()),
+        length_ns: stretch.to.since(stretch.from).into(),
+        mode: stretch.mode.into(),
+    });
+    TimeLine {
+        cpus: u32::try_from(machine.view().cpus.len()).unwrap_or(u32::MAX),
+        vcpus,
+        stretches: stretches.collect(),
+        left_out: trace.left_out,
+    }
+}

@@ -1,0 +1,159 @@
+//! Ratios from interleaved pairs: is this platform slower than that one, and by how much?
+//!
+//! Each pair holds two measurements made next to each other, in random order, so whatever drifts over the run drifts for
+//! both. When there is no difference, the logarithm of their ratio is symmetric about zero, whatever the distribution
+//! of the measurements. Two things follow:
+//!
+//! * The interval is Student's t on the logarithms. From eight pairs on, a few that lie far out (more than `FAR_OUT`
+//!   robust standard deviations from the median) are met with Yuen's (1974) trimmed mean and winsorised variance, so
+//!   that one broken pair neither makes a difference nor hides one.
+//! * A difference is called only if it also passes Wilcoxon's signed-rank test, which is exact for every symmetric
+//!   distribution (`signed_rank`). Where so few pairs cannot pass it at the confidence asked for, Student's t gives up
+//!   one degree of freedom for the unknown shape instead. Where they can, a pair far out on the wrong side counts as the
+//!   largest rank: it may hide a difference, but never makes one.
+//!
+//! Validity: false differences in at most 5 % of A/A comparisons at 95 % confidence, for normal, log-normal, Cauchy-like,
+//! bimodal and drifting data with 5 to 12 pairs (`tests/stats_pairs.rs`). It asks for pairs that are independent of each
+//! other, and for random order within the pair where drift is as strong as the scatter.
+
+use model::metric::{Better, Estimate};
+use model::results::{Answer, Comparison, Difference};
+
+use super::distributions::{sign_test, student_two_sided};
+use super::interval::{quantile_of_sorted, unsupported};
+use super::signed_rank;
+
+/// Beyond so many robust standard deviations from the median a pair is trimmed.
+const FAR_OUT: f64 = 10.0;
+/// A normal distribution's standard deviation per median absolute deviation.
+const SIGMA_PER_MAD: f64 = 1.4826;
+/// Fewer pairs than this have no scatter to speak of.
+const FEWEST_PAIRS: usize = 3;
+/// One pair in so many may be trimmed at each end.
+const PAIRS_PER_TRIMMED: usize = 8;
+
+/// The confidence each of `comparisons` comparisons needs so that all of them together call a false difference with
+/// probability at most `1 - confidence` (Bonferroni: holds however they depend on each other).
+pub fn family_confidence(confidence: f64, comparisons: usize) -> f64 {
+    1.0 - (1.0 - confidence) / comparisons.max(1) as f64
+}
+
+/// Compares `(this, other)` pairs; pairs with a value that is not a finite number are left out.
+pub fn compare(pairs: &[(f64, f64)], better: Better, confidence: f64) -> Comparison {
+    let usable: Vec<(f64, f64)> =
+        pairs.iter().copied().filter(|(this, other)| this.is_finite() && other.is_finite()).collect();
+    let count = u32::try_from(usable.len()).unwrap_or(u32::MAX);
+    let unknown = |reason: String| Comparison {
+        ratio: unsupported(reason),
+        pairs: count,
+        difference: Difference::Unknown,
+    };
+    if !(confidence > 0.0 && confidence < 1.0) {
+        return unknown(format!("confidence {confidence} is not between 0 and 1"));
+    }
+    if usable.len() < FEWEST_PAIRS {
+        return unknown(format!("{count} pairs; at least {FEWEST_PAIRS} are needed"));
+    }
+    if usable.iter().any(|(this, other)| *this < 0.0 || *other < 0.0) {
+        return unknown("negative values have no ratio".to_owned());
+    }
+    if usable.iter().any(|(this, other)| *this == 0.0 || *other == 0.0) {
+        return by_sign(&usable, count, better, confidence);
+    }
+    let logs: Vec<f64> = usable.iter().map(|(this, other)| this.ln() - other.ln()).collect();
+    let ranks_can_tell = signed_rank::fewest(logs.len()) <= 1.0 - confidence;
+    let centre = Centre::of(&logs);
+    let freedom = if ranks_can_tell { centre.freedom } else { (centre.freedom - 1.0).max(1.0) };
+    let half = student_two_sided(confidence, freedom) * centre.error;
+    let (mut low, mut high) = (centre.value - half, centre.value + half);
+    let excludes_one = low > 0.0 || high < 0.0;
+    if ranks_can_tell && excludes_one && signed_rank::likelihood(&logs) > 1.0 - confidence {
+        (low, high) = (low.min(0.0), high.max(0.0));
+    }
+    let ratio = Estimate { value: centre.value.exp(), low: low.exp(), high: high.exp(), confidence };
+    if !(ratio.low.is_finite() && ratio.high.is_finite() && ratio.low > 0.0) {
+        return unknown(format!("{count} pairs scatter too widely for a ratio"));
+    }
+    let difference = difference_of(&ratio, better);
+    Comparison { ratio: Answer::Estimate(ratio), pairs: count, difference }
+}
+
+/// What the interval of a ratio allows to say.
+fn difference_of(ratio: &Estimate, better: Better) -> Difference {
+    if ratio.low > 1.0 {
+        direction(true, better)
+    } else if ratio.high < 1.0 {
+        direction(false, better)
+    } else {
+        Difference::NotFound
+    }
+}
+
+/// The name of a difference that was found.
+const fn direction(larger: bool, better: Better) -> Difference {
+    match (better, larger) {
+        (Better::Neither, _) => Difference::Different,
+        (Better::Higher, true) | (Better::Lower, false) => Difference::Better,
+        (Better::Higher, false) | (Better::Lower, true) => Difference::Worse,
+    }
+}
+
+/// Zeros have no ratio, but which side is larger can still be counted.
+fn by_sign(pairs: &[(f64, f64)], count: u32, better: Better, confidence: f64) -> Comparison {
+    let larger = pairs.iter().filter(|(this, other)| this > other).count();
+    let smaller = pairs.iter().filter(|(this, other)| this < other).count();
+    let as_u32 = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
+    let likelihood = sign_test(as_u32(larger.min(smaller)), as_u32(larger + smaller));
+    let difference = if likelihood <= 1.0 - confidence {
+        direction(larger > smaller, better)
+    } else if larger + smaller > 0 && sign_test(0, count) > 1.0 - confidence {
+        Difference::Unknown
+    } else {
+        Difference::NotFound
+    };
+    let zeros = pairs.iter().filter(|(this, other)| *this == 0.0 || *other == 0.0).count();
+    let reason = format!("{zeros} of {count} pairs hold a zero, which has no ratio");
+    Comparison { ratio: unsupported(reason), pairs: count, difference }
+}
+
+/// Typical value, trimmed where values lie far out.
+struct Centre {
+    /// Mean of what was kept.
+    value: f64,
+    /// Its standard error.
+    error: f64,
+    /// Degrees of freedom of that.
+    freedom: f64,
+}
+
+impl Centre {
+    fn of(values: &[f64]) -> Self {
+        let mut sorted = values.to_vec();
+        sorted.sort_by(f64::total_cmp);
+        let trimmed = trim_count(&sorted);
+        let kept = sorted.get(trimmed..sorted.len() - trimmed).unwrap_or(&sorted);
+        let (Some(&first), Some(&last)) = (kept.first(), kept.last()) else {
+            return Self { value: 0.0, error: f64::INFINITY, freedom: 1.0 };
+        };
+        let value = kept.iter().sum::<f64>() / kept.len() as f64;
+        let (kept, all) = (kept.len() as f64, sorted.len() as f64);
+        let winsorised = || sorted.iter().map(|value| value.clamp(first, last));
+        let mean = winsorised().sum::<f64>() / all;
+        let squares: f64 = winsorised().map(|value| (value - mean).powi(2)).sum();
+        Self { value, error: (squares / (kept * (kept - 1.0))).sqrt(), freedom: kept - 1.0 }
+    }
+}
+
+/// How many values to trim at each end: as many as lie far out, if they are few.
+fn trim_count(sorted: &[f64]) -> usize {
+    let most = sorted.len() / PAIRS_PER_TRIMMED;
+    if most == 0 {
+        return 0;
+    }
+    let median = quantile_of_sorted(sorted, 0.5);
+    let mut distances: Vec<f64> = sorted.iter().map(|value| (value - median).abs()).collect();
+    distances.sort_by(f64::total_cmp);
+    let reach = FAR_OUT * SIGMA_PER_MAD * quantile_of_sorted(&distances, 0.5);
+    let far_out = distances.iter().filter(|distance| **distance > reach).count();
+    if reach > 0.0 && far_out <= most { far_out } else { 0 }
+}
