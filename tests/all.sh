@@ -42,7 +42,7 @@ files() {
     longest="mpirun mutations crash_real policy_real channel_bench exec mpi_suite loads_real conformance sets"
     printf -- '--test %s\n' $longest
     for file in crates/*/Cargo.toml; do
-        printf -- '--lib --bins --tests --package bulkhead-%s\n' "$(basename "$(dirname "$file")")"
+        printf -- '--lib --bins --tests --examples --package bulkhead-%s\n' "$(basename "$(dirname "$file")")"
     done
     echo --lib --bins --package bulkhead
     for file in tests/*.rs; do
@@ -54,7 +54,7 @@ files() {
 if [ $# -gt 0 ]; then
     step cargo test --release --no-fail-fast "$@"
 else
-    step cargo test --release --no-run --workspace --lib --bins --tests
+    step cargo test --release --no-run --workspace --lib --bins --tests --examples
     if [ -s "$folder/broken" ]; then exit 1; fi
     files | xargs -d '\n' -n 1 -P "${BULKHEAD_TEST_STREAMS:-3}" bash -c 'one "$1"' -
     step cargo test --release --no-fail-fast --workspace --doc

@@ -297,8 +297,9 @@ fn a_normal_user_has_layers_of_its_own() {
     let user = NormalUser::new(&here);
     let state = user.temporary.join("state");
     let words = ["--save", plain(&state), "--user", "root", "--", "sh", "-c"];
-    let run =
-        |script: &str| finish(user.exec(&[], &[&words[..], &[script]].concat()).spawn().expect("it starts"));
+    let run = |script: &str| {
+        finish(user.exec(&[], &[&words[..], &[script]].concat()).current_dir("/").spawn().expect("it starts"))
+    };
     let first = run("echo kept > /etc/kept; chown 5:6 /etc/kept; rm /etc/profile");
     assert_code(&first, 0);
     let second = run("cat /etc/kept; stat -c '%u %g' /etc/kept; ls /etc/profile");
