@@ -119,7 +119,7 @@ fn what_a_set_says_wrong_of_saved_layers_is_told_with_its_line() {
             7,
             "keeps what \"p\" changes",
         ),
-        (format!("{program}\nsave = \"{}\"", busy.display()), 2, "but thesis.tex is: name an empty folder"),
+        (format!("{program}\nsave = \"{}\"", busy.display()), 4, "but thesis.tex is: name an empty folder"),
     ] {
         // The first line is the bench's own.
         let told = bench.up(&bench.file("plant.toml", &format!("[partition.p]\n{text}\n")));
