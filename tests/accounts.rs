@@ -2,6 +2,7 @@
 //! nothing stays behind.
 
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
@@ -14,6 +15,7 @@ use bulkhead::model::job::Job;
 use bulkhead::model::params::{DiskParams, GapParams, ProbeSpec, WakeupParams};
 use bulkhead::model::tracing::{TRACE_ROOTS, TracingInstance};
 use bulkhead::model::units::{Mebibytes, Millis};
+use bulkhead::platforms::held_process::start_ticks;
 use bulkhead::platforms::ledger::sweep;
 use bulkhead::platforms::link::check_report;
 use bulkhead::stats::attribution::attribute;
@@ -222,14 +224,18 @@ fn what_a_killed_agent_left_in_tracefs_is_swept_up_where_it_is_mounted_nowhere()
     let _alone = TRACING.lock().unwrap_or_else(PoisonError::into_inner);
     let [root, _] = TRACE_ROOTS;
     let tracefs = Tracefs::mount_privately().expect("root may mount it");
-    // Nobody has number 1 but the first process, which did not start now.
-    let dead = TracingInstance { pid: 1, start_ticks: u64::MAX };
+    // Of a living process: what other tests sweep up meanwhile leaves it alone until that has died, just before we sweep.
+    let mut agent = Command::new("sleep").arg("3600").spawn().expect("sleep runs");
+    let began = start_ticks(agent.id()).expect("it lives");
+    let dead = TracingInstance { pid: agent.id(), start_ticks: began };
     let left = tracefs.path().join("instances").join(dead.to_string());
     let own = tracefs.path().join("instances/not-an-agents");
     for folder in [&left, &own] {
         std::fs::create_dir(folder).expect("root may trace");
     }
     let run = tempfile::tempdir().expect("a folder");
+    agent.kill().expect("our child");
+    agent.wait().expect("our child");
     let said = sweep(run.path());
     let stays = own.exists();
     std::fs::remove_dir(&own).expect("it was made here");

@@ -28,33 +28,31 @@ step() {
 # One file of tests, by its words for cargo; what it says goes out in one piece.
 one() {
     said=$(mktemp "$folder/one.XXXXXX") || exit 2
-    echo "+ cargo test --release $*" >"$said"
+    echo "+ cargo test --release --workspace $*" >"$said"
     # shellcheck disable=SC2048,SC2086  # the words of one line
-    cargo test --release --no-fail-fast $* >>"$said" 2>&1 || echo "cargo test --release $*" >>"$folder/broken"
+    cargo test --release --workspace --no-fail-fast $* >>"$said" 2>&1 || echo "cargo test --release --workspace $*" >>"$folder/broken"
     flock "$folder/said" sh -c 'cat "$1"; cat "$1" >>"$2"' - "$said" "$folder/said"
 }
 export -f one
 export folder
 
-# The longest first, so that none is left alone at the end. A crate's own tests are one file each.
-# All are asked for as parts of the workspace: alone, a package may want fewer features of a library, which would be compiled again.
+# The longest first, so that none is left alone at the end. Every file is asked for as a part of the whole workspace: a package alone
+# may want fewer features of a library, which would be compiled again with all that needs it. Two files of one name run together.
 files() {
     longest="mpirun mutations crash_real policy_real channel_bench exec mpi_suite loads_real conformance sets"
     printf -- '--test %s\n' $longest
-    for file in crates/*/Cargo.toml; do
-        printf -- '--lib --bins --tests --examples --package bulkhead-%s\n' "$(basename "$(dirname "$file")")"
-    done
-    echo --lib --bins --package bulkhead
-    for file in tests/*.rs; do
+    echo --lib --bins
+    for file in tests/*.rs crates/*/tests/*.rs; do
         name=$(basename "$file" .rs)
         case " $longest " in *" $name "*) ;; *) printf -- '--test %s\n' "$name" ;; esac
-    done
+    done | sort -u
 }
 
 if [ $# -gt 0 ]; then
     step cargo test --release --no-fail-fast "$@"
 else
-    step cargo test --release --no-run --workspace --lib --bins --tests --examples
+    # Examples as well, which tests start.
+    step cargo test --release --no-run --workspace
     if [ -s "$folder/broken" ]; then exit 1; fi
     files | xargs -d '\n' -n 1 -P "${BULKHEAD_TEST_STREAMS:-3}" bash -c 'one "$1"' -
     step cargo test --release --no-fail-fast --workspace --doc

@@ -5,9 +5,11 @@
 //! look for those it is mounted once more, for a thread of its own alone, with whose end the mount is gone.
 
 use std::fs;
+use std::io;
 use std::path::Path;
 use std::thread;
 
+use nix::errno::Errno;
 use nix::mount::{MsFlags, mount};
 use nix::sched::{CloneFlags, unshare};
 
@@ -43,19 +45,32 @@ fn remove_below(instances: &Path) -> Vec<String> {
     };
     entries
         .filter(|entry| entry.file_name().to_str().is_some_and(is_left))
-        .map(|entry| {
+        .filter_map(|entry| {
             let path = entry.path();
             match fs::remove_dir(&path) {
-                Ok(()) => format!("removed the tracing instance {}", path.display()),
-                Err(error) => format!("the tracing instance {} stays behind: {error}", path.display()),
+                Ok(()) => Some(format!("removed the tracing instance {}", path.display())),
+                Err(error) if is_gone(&error) => None,
+                Err(error) => Some(format!("the tracing instance {} stays behind: {error}", path.display())),
             }
         })
         .collect()
 }
 
+/// Somebody else has removed it meanwhile; tracefs says so by `ENODEV` while that is under way.
+fn is_gone(error: &io::Error) -> bool {
+    [Errno::ENOENT, Errno::ENODEV].iter().any(|gone| error.raw_os_error() == Some(*gone as i32))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_somebody_else_is_removing_does_not_stay_behind() {
+        for (number, gone) in [(Errno::ENODEV, true), (Errno::ENOENT, true), (Errno::EBUSY, false)] {
+            assert_eq!(is_gone(&number.into()), gone, "{number}");
+        }
+    }
 
     #[test]
     fn only_what_dead_agents_left_is_removed() {
