@@ -3,7 +3,7 @@
 //! The guest's cache holds what it wrote itself and what it read. When it opens a file anew the host's size and times are compared
 //! with those of the moment when the cache was last known to be right; unless they are the same, what is cached goes. A name
 //! that leads elsewhere by now, or a size that the guest's kernel does not know yet, is ESTALE, once: it looks the path up again, and
-//! opens what it finds (`attempts`).
+//! opens what it finds (`retries`).
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;

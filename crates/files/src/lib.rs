@@ -4,7 +4,7 @@
 //!  guest's kernel ─ virtio queue ─► `vhost` ─ bytes ─► `Files::handle` ─ system calls ─► the trees
 //!                                                        │ nodes     what the guest knows
 //!                                                        │ notion    owners and set-ID bits that stay among guests
-//!                                                        │ attempts  what was just looked up is what is opened
+//!                                                        │ retries   what was just looked up is what is opened
 //!                                                        │ handles   what is open, and what its cache may keep
 //!                                                        │ locks     the host's own
 //!                                                        │ waits     who waits for one, and takes that back
@@ -15,7 +15,6 @@
 //! said by whoever starts the process. A request is answered at once by one thread, so requests keep their order; those
 //! that wait (locks of others, a disk that is to have everything) are handed out as jobs.
 
-mod attempts;
 mod attributes;
 mod claims;
 mod coherence;
@@ -27,6 +26,7 @@ mod names;
 mod nodes;
 mod notion;
 mod ranges;
+mod retries;
 mod server;
 mod vhost;
 pub mod waits;

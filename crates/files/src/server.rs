@@ -6,13 +6,13 @@ use std::sync::Mutex;
 
 use rustix::io::Errno;
 
-use crate::attempts::{Attempt, Attempts};
 use crate::directories::Listing;
 use crate::handles::Handle;
 use crate::locks::Locks;
 use crate::message::{Body, Fields, HEADER_BYTES, Header, MOST_DATA, Result, answer, opcode};
 use crate::nodes::{Nodes, Stamp};
 use crate::notion::Notion;
+use crate::retries::{Retries, Retry};
 
 /// A tree, `0`, `1`, … in the folder of all.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -109,11 +109,11 @@ pub struct Files {
     /// Whom the host takes this process for, and so all that a guest makes.
     pub(crate) own: Asker,
     /// Tasks of the guest that were told that something is stale.
-    pub(crate) attempts: Attempts,
+    pub(crate) retries: Retries,
     /// Whether the times of files on a device tell that somebody writes to them through a mapping.
     pub(crate) tells_of_mappings: HashMap<u64, bool>,
     /// That of whoever asks now.
-    pub(crate) attempt: Option<Attempt>,
+    pub(crate) retry: Option<Retry>,
 }
 
 impl Files {
@@ -130,9 +130,9 @@ impl Files {
             next_handle: 1,
             hidden: Mutex::default(),
             own: Asker { user, group },
-            attempts: Attempts::default(),
+            retries: Retries::default(),
             tells_of_mappings: HashMap::new(),
-            attempt: None,
+            retry: None,
         }
     }
 
@@ -146,7 +146,7 @@ impl Files {
         let outcome = match usize::try_from(header.length) {
             Ok(length) if length == request.len() => {
                 let what = (header.opcode, header.node);
-                self.attempt(header.process, what, |files| files.serve(&header, fields, room))
+                self.retrying(header.process, what, |files| files.serve(&header, fields, room))
             }
             _ => Err(Errno::INVAL),
         };

@@ -15,7 +15,7 @@ use std::time::Duration;
 use super::down;
 use super::find::{self, Meant};
 use super::folder::{self, LockError, SetFolder, Work};
-use super::part::{self, Begun, Seen, ended_well};
+use super::part::{self, Begun, Readiness, ended_well};
 use super::resolve::{Kept, partition_folder};
 use super::status;
 use super::up::start as start_keeper;
@@ -137,11 +137,13 @@ fn start(set: &Path, meant: &Meant, exe: &Path, cancel: &Cancel) -> Result<Becam
     let _ = watch::start(set, exe);
     loop {
         match part::look(&own, &kept, &charge.charge, &begun) {
-            Seen::Runs => return Ok(Became::Runs(begun.at.elapsed())),
-            Seen::Done => return Ok(Became::Done),
-            Seen::Failed(why) => return Err(OneError::Broke(why)),
-            Seen::Boots | Seen::Comes if cancel.is_cancelled() => return Err(OneError::Interrupted),
-            Seen::Boots | Seen::Comes => std::thread::sleep(LOOK_EVERY),
+            Readiness::Runs => return Ok(Became::Runs(begun.at.elapsed())),
+            Readiness::Done => return Ok(Became::Done),
+            Readiness::Failed(why) => return Err(OneError::Broke(why)),
+            Readiness::Boots | Readiness::Comes if cancel.is_cancelled() => {
+                return Err(OneError::Interrupted);
+            }
+            Readiness::Boots | Readiness::Comes => std::thread::sleep(LOOK_EVERY),
         }
     }
 }

@@ -57,7 +57,7 @@ pub(super) struct Begun {
 
 /// How far a part is that is waited for.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Seen {
+pub(super) enum Readiness {
     /// Its guest boots.
     Boots,
     /// Its program runs and is not ready, or is started again soon.
@@ -95,22 +95,22 @@ pub(super) fn await_needed(set: &Path, parts: &mut [Part]) {
 }
 
 /// How far what is kept in `folder`, called `name`, is since the waiting for it has begun.
-pub(super) fn look(folder: &Path, name: &str, charge: &Charge, begun: &Begun) -> Seen {
+pub(super) fn look(folder: &Path, name: &str, charge: &Charge, begun: &Begun) -> Readiness {
     let (phase, state) = status::phase(folder);
     let state = state.as_ref();
     let patience = patience(charge);
     match phase {
-        Phase::Running => Seen::Runs,
-        Phase::Ended if state.is_some_and(ended_well) => Seen::Done,
-        Phase::Waiting if has_run(charge, state, begun) => Seen::Runs,
+        Phase::Running => Readiness::Runs,
+        Phase::Ended if state.is_some_and(ended_well) => Readiness::Done,
+        Phase::Waiting if has_run(charge, state, begun) => Readiness::Runs,
         phase if phase.is_final() || is_in_vain(charge, phase, state, begun) => {
-            Seen::Failed(failure(name, phase, state, folder))
+            Readiness::Failed(failure(name, phase, state, folder))
         }
         _ if begun.at.elapsed() > patience => {
-            Seen::Failed(format!("{name} did not run within {} s", patience.as_secs()))
+            Readiness::Failed(format!("{name} did not run within {} s", patience.as_secs()))
         }
-        Phase::Starting if !state.is_some_and(|state| state.booted) => Seen::Boots,
-        _ => Seen::Comes,
+        Phase::Starting if !state.is_some_and(|state| state.booted) => Readiness::Boots,
+        _ => Readiness::Comes,
     }
 }
 
@@ -234,20 +234,20 @@ mod tests {
         };
         let ended = Some(ProgramEnd::Exit(1));
         // Only what boots counts as booting.
-        assert_eq!(seen(&ready, Begun::new(), Phase::Starting, false, 0, None), Seen::Boots);
-        assert_eq!(seen(&ready, Begun::new(), Phase::Starting, true, 0, None), Seen::Comes);
+        assert_eq!(seen(&ready, Begun::new(), Phase::Starting, false, 0, None), Readiness::Boots);
+        assert_eq!(seen(&ready, Begun::new(), Phase::Starting, true, 0, None), Readiness::Comes);
         // It was there before: what broke by then says nothing, what breaks since is its failure.
-        assert_eq!(seen(&ready, there(3), Phase::Waiting, false, 3, ended), Seen::Comes);
-        assert_eq!(seen(&ready, there(3), Phase::Starting, true, 4, ended), Seen::Comes);
-        assert_eq!(seen(&ready, there(3), Phase::Running, true, 4, ended), Seen::Runs);
-        let Seen::Failed(why) = seen(&ready, there(3), Phase::Waiting, false, 4, None) else {
+        assert_eq!(seen(&ready, there(3), Phase::Waiting, false, 3, ended), Readiness::Comes);
+        assert_eq!(seen(&ready, there(3), Phase::Starting, true, 4, ended), Readiness::Comes);
+        assert_eq!(seen(&ready, there(3), Phase::Running, true, 4, ended), Readiness::Runs);
+        let Readiness::Failed(why) = seen(&ready, there(3), Phase::Waiting, false, 4, None) else {
             panic!("failed")
         };
         assert!(why.contains("is not ready: as it was"), "{why}");
         // Nothing says when it is ready: that its program ran is enough, for one started now or since.
-        assert_eq!(seen(&plain, Begun::new(), Phase::Waiting, false, 0, ended), Seen::Runs);
-        assert_eq!(seen(&plain, there(3), Phase::Waiting, false, 3, ended), Seen::Comes);
-        assert_eq!(seen(&plain, there(3), Phase::Waiting, false, 4, None), Seen::Comes);
-        assert_eq!(seen(&plain, there(3), Phase::Waiting, false, 4, ended), Seen::Runs);
+        assert_eq!(seen(&plain, Begun::new(), Phase::Waiting, false, 0, ended), Readiness::Runs);
+        assert_eq!(seen(&plain, there(3), Phase::Waiting, false, 3, ended), Readiness::Comes);
+        assert_eq!(seen(&plain, there(3), Phase::Waiting, false, 4, None), Readiness::Comes);
+        assert_eq!(seen(&plain, there(3), Phase::Waiting, false, 4, ended), Readiness::Runs);
     }
 }

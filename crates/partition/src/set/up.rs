@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use super::down::{self, Gone, Manner};
 use super::folder::{self, LockError, SetFolder, Work};
-use super::part::{self, At, Begun, Part, Seen, ended_well, failure};
+use super::part::{self, At, Begun, Part, Readiness, ended_well, failure};
 use super::resolve::Kept;
 use super::{channels, judge, process, root, status, watch};
 use crate::place;
@@ -328,12 +328,12 @@ impl Works<'_> {
                 At::Left | At::ToStart => continue,
             };
             let seen = part::look(&folder, name, &part.kept.charge, &begun);
-            part.boots = seen == Seen::Boots;
+            part.boots = seen == Readiness::Boots;
             match seen {
-                Seen::Boots | Seen::Comes => continue,
-                Seen::Runs => tell(Step::Runs(name.clone(), begun.at.elapsed())),
-                Seen::Done => tell(Step::Done(name.clone())),
-                Seen::Failed(why) => return Err(UpError::Broke(why)),
+                Readiness::Boots | Readiness::Comes => continue,
+                Readiness::Runs => tell(Step::Runs(name.clone(), begun.at.elapsed())),
+                Readiness::Done => tell(Step::Done(name.clone())),
+                Readiness::Failed(why) => return Err(UpError::Broke(why)),
             }
             part.at = At::Runs;
         }

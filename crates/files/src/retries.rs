@@ -33,7 +33,7 @@ const MOST_MISSING: u32 = 2;
 
 /// What a task does after it was told that something is stale.
 #[derive(Debug)]
-pub struct Attempt {
+pub struct Retry {
     task: u32,
     begun: Instant,
     /// For which node it was told so: asked for again without being looked up, it has no name that could be (`/proc/self/fd`).
@@ -48,7 +48,7 @@ pub struct Attempt {
     missing: u32,
 }
 
-impl Attempt {
+impl Retry {
     fn has_found(&self, id: u64) -> bool {
         self.last.as_ref().is_some_and(|(last, _)| *last == id) || self.folders.contains(&id)
     }
@@ -56,27 +56,27 @@ impl Attempt {
 
 /// All of them, oldest first.
 #[derive(Debug, Default)]
-pub struct Attempts(VecDeque<Attempt>);
+pub struct Retries(VecDeque<Retry>);
 
-impl Attempts {
+impl Retries {
     /// That of a task, which is no longer remembered here.
-    pub fn take(&mut self, task: u32) -> Option<Attempt> {
-        let place = self.0.iter().position(|attempt| attempt.task == task)?;
-        self.0.remove(place).filter(|attempt| attempt.begun.elapsed() < LONGEST)
+    pub fn take(&mut self, task: u32) -> Option<Retry> {
+        let place = self.0.iter().position(|retry| retry.task == task)?;
+        self.0.remove(place).filter(|retry| retry.begun.elapsed() < LONGEST)
     }
 
     /// Remembers one.
-    pub fn put(&mut self, attempt: Attempt) {
+    pub fn put(&mut self, retry: Retry) {
         if self.0.len() == MOST {
             self.0.pop_front();
         }
-        self.0.push_back(attempt);
+        self.0.push_back(retry);
     }
 
     /// A task was told that this node is stale.
     pub fn begin(&mut self, task: u32, refused: u64, astray: Option<u64>) {
         let (begun, folders, last) = (Instant::now(), Vec::new(), None);
-        self.put(Attempt { task, begun, refused, astray, folders, last, missing: 0 });
+        self.put(Retry { task, begun, refused, astray, folders, last, missing: 0 });
     }
 }
 
@@ -88,17 +88,17 @@ pub const fn is_on_the_way(asked: u32) -> bool {
 impl Files {
     /// Whether whoever asks is on its second attempt.
     pub(crate) const fn is_second(&self) -> bool {
-        self.attempt.is_some()
+        self.retry.is_some()
     }
 
     /// Whether whoever asks has just looked this node up because it was told that something is stale.
     pub(crate) fn was_found(&self, id: u64) -> bool {
-        self.attempt.as_ref().is_some_and(|attempt| attempt.refused == id || attempt.has_found(id))
+        self.retry.as_ref().is_some_and(|retry| retry.refused == id || retry.has_found(id))
     }
 
     /// What it has found then.
     pub(crate) fn found(&self, id: u64) -> Option<Arc<OwnedFd>> {
-        let (last, path) = self.attempt.as_ref()?.last.as_ref()?;
+        let (last, path) = self.retry.as_ref()?.last.as_ref()?;
         (*last == id).then(|| Arc::clone(path))
     }
 
@@ -115,20 +115,20 @@ impl Files {
         if is_folder {
             self.nodes.keep(id, &path);
         }
-        let Some(attempt) = &mut self.attempt else { return };
+        let Some(retry) = &mut self.retry else { return };
         if !is_folder {
-            attempt.last = Some((id, path));
-        } else if attempt.folders.len() < MOST_FOLDERS {
-            attempt.folders.push(id);
+            retry.last = Some((id, path));
+        } else if retry.folders.len() < MOST_FOLDERS {
+            retry.folders.push(id);
         }
     }
 
     /// A name is missing: the end of most walks.
     pub(crate) fn misses(&mut self) {
-        if let Some(attempt) = &mut self.attempt {
-            attempt.missing += 1;
+        if let Some(retry) = &mut self.retry {
+            retry.missing += 1;
         }
-        self.attempt.take_if(|attempt| attempt.missing > MOST_MISSING);
+        self.retry.take_if(|retry| retry.missing > MOST_MISSING);
     }
 
     /// Whether the names above lead to a node still, unless whoever asks has just looked.
@@ -140,25 +140,25 @@ impl Files {
     }
 
     /// Does what a task asks, with what is remembered of it.
-    pub(crate) fn attempt<T>(
+    pub(crate) fn retrying<T>(
         &mut self,
         task: u32,
         (asked, node): (u32, u64),
         act: impl FnOnce(&mut Self) -> Result<T>,
     ) -> Result<T> {
-        self.attempt = self.attempts.take(task);
-        if let Some(attempt) = &self.attempt
-            && attempt.astray == Some(node)
-            && !attempt.has_found(node)
+        self.retry = self.retries.take(task);
+        if let Some(retry) = &self.retry
+            && retry.astray == Some(node)
+            && !retry.has_found(node)
         {
             self.nodes.lose_name(node);
         }
         let outcome = act(self);
-        let (attempt, astray) = (self.attempt.take(), self.nodes.take_astray());
+        let (retry, astray) = (self.retry.take(), self.nodes.take_astray());
         if matches!(outcome, Err(Errno::STALE)) {
-            self.attempts.begin(task, node, astray);
-        } else if let Some(attempt) = attempt.filter(|_| is_on_the_way(asked)) {
-            self.attempts.put(attempt);
+            self.retries.begin(task, node, astray);
+        } else if let Some(retry) = retry.filter(|_| is_on_the_way(asked)) {
+            self.retries.put(retry);
         }
         outcome
     }
