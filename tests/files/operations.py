@@ -980,6 +980,40 @@ def database_with_write_ahead_log():
         base.executemany("insert into t values (?)", [(n,) for n in range(100)])
     return mode, elsewhere(lambda: sqlite3.connect("db").execute("select sum(n) from t").fetchone())
 
+@operation
+def flags_of_a_file():
+    fcntl.ioctl(os.open(write("f"), os.O_RDONLY), 0x80086601, bytes(8))  # FS_IOC_GETFLAGS
+    return "told"
+
+@operation
+def extents_of_a_file():
+    asked = struct.pack("=QQLLLL", 0, 1 << 40, 1, 0, 1, 0) + bytes(56)
+    fcntl.ioctl(os.open(write("f"), os.O_RDONLY), 0xC020660B, asked)  # FS_IOC_FIEMAP, FIEMAP_FLAG_SYNC
+    return "told"
+
+@operation
+def reading_that_may_not_wait():
+    fd = os.open(write("f", b"abc"), os.O_RDWR)
+    os.pread(fd, 3, 0)
+    return os.preadv(fd, [bytearray(3)], 0, os.RWF_NOWAIT)
+
+@operation
+def time_of_birth():
+    told = ctypes.create_string_buffer(256)
+    call("statx", AT_FDCWD, write("f").encode(), 0, 0x800, told)
+    return bool(struct.unpack_from("=L", told)[0] & 0x800)
+
+@operation
+def direct_writing_at_an_odd_place():
+    fd = os.open("f", os.O_CREAT | os.O_WRONLY | os.O_DIRECT, 0o644)
+    return os.pwrite(fd, b"abc", 1)
+
+@operation
+def reading_without_a_time_of_access():
+    os.utime(write("f", b"abc"), (5, 5))
+    os.read(os.open("f", os.O_RDONLY | os.O_NOATIME), 3)
+    return os.stat("f").st_atime == 5
+
 
 def main(folder):
     os.umask(0o022)
