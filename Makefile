@@ -5,7 +5,7 @@ PREFIX ?= /usr/local
 # More arguments for the program: make measure ARGS="--quick"
 ARGS ?=
 # Mutated inputs per parser in `make test`, fewer of slow ones (tests/mutations.rs says how many); with more than these, or without
-# the variable, `cargo test --release --test mutations` takes as many of each: a million, which takes long.
+# the variable, `cargo test --release --test untrusted mutations::` takes as many of each: a million, which takes long.
 MUTATIONS ?= 100000
 
 export CARGO_BUILD_TARGET := $(TARGET)
@@ -18,7 +18,7 @@ help: ## list the targets
 measure: setup build ## set up what is missing, build, measure this machine
 	$(BIN) measure $(ARGS)
 
-test: setup-test fabric lint build ## set up what is missing, run all tests, list what was skipped (ARGS="--test exec" for some)
+test: setup-test fabric lint build ## set up what is missing, run all tests, list what was skipped (ARGS="--test partitions exec::" for some)
 	BULKHEAD_MUTATIONS=$(MUTATIONS) tests/all.sh $(ARGS)
 
 setup: ## install what measuring needs, fetch a guest kernel into the cache folder
@@ -94,7 +94,7 @@ FUZZ_RUNS ?= 1000000
 # None of these parsers has unsafe code, and without a sanitizer they run several times faster; address looks behind libraries.
 FUZZ_SANITIZER ?= none
 fuzz: setup-fuzz ## a million inputs, guided by coverage, into all that reads what a guest, a peer or a user wrote (needs nightly and cargo-fuzz)
-	BULKHEAD_WRITE_SEEDS=$(CURDIR)/fuzz/corpus BULKHEAD_MUTATIONS=2000 cargo test --release --test mutations
+	BULKHEAD_WRITE_SEEDS=$(CURDIR)/fuzz/corpus BULKHEAD_MUTATIONS=2000 cargo test --release --test untrusted mutations::
 	cd fuzz && for target in $$(sed -n 's/^name = "\([a-z_]*\)"$$/\1/p' Cargo.toml); do \
 	  CARGO_BUILD_TARGET= cargo +nightly fuzz run -s $(FUZZ_SANITIZER) $$target -- -runs=$(FUZZ_RUNS) -max_len=16384 -len_control=0 -print_final_stats=1 || exit 1; done
 

@@ -22,8 +22,8 @@ type TrialsOf = fn(&str) -> u64;
 /// A test with figures.
 struct Stated {
     name: &'static str,
-    /// Words for `cargo test --release`.
-    words: &'static [&'static str],
+    /// Program of tests, and the beginning of their names.
+    words: [&'static str; 2],
     /// Variable that asks for the strict form.
     strict: Option<(&'static str, &'static str)>,
     /// Where the test says no figure itself and passes only if nothing failed: what is promised, and how many trials a line
@@ -38,24 +38,27 @@ fn before(line: &str, words: &str) -> u64 {
 }
 
 const ALL: [Stated; 13] = [
-    Stated { name: "ground-truth", words: &["--test", "ground_truth"], strict: None, counted: None },
+    Stated { name: "ground-truth", words: ["measure", "ground_truth::"], strict: None, counted: None },
     Stated {
         name: "ftq",
-        words: &["--test", "ftq_injected"],
+        words: ["measure", "ftq_injected::"],
         // At six frequencies: 60 in all.
         strict: Some(("BULKHEAD_FTQ_ATTEMPTS", "10")),
         counted: None,
     },
-    Stated { name: "coverage", words: &["--test", "stats_coverage"], strict: None, counted: None },
+    Stated { name: "coverage", words: ["results", "stats_coverage::"], strict: None, counted: None },
     Stated {
         name: "calibration",
-        words: &["--test", "calibration_real", "when_that_is_asked_for"],
+        words: [
+            "measure",
+            "calibration_real::every_prediction_holds_on_a_quiet_machine_when_that_is_asked_for",
+        ],
         strict: Some(("BULKHEAD_CALIBRATIONS", "1")),
         counted: None,
     },
     Stated {
         name: "placement",
-        words: &["--test", "numa_bench", "big_host"],
+        words: ["partitions", "numa_bench::asked_and_given_agree_on_a_big_host"],
         strict: Some(("BULKHEAD_PLACEMENTS", "200")),
         counted: Some(("placements given otherwise than asked, or started though impossible", |line| {
             before(line, " valid") + before(line, " invalid ones started nothing")
@@ -63,7 +66,7 @@ const ALL: [Stated; 13] = [
     },
     Stated {
         name: "sets",
-        words: &["--test", "sets_crash", "eight_real"],
+        words: ["partitions", "sets_crash::eight_real"],
         strict: Some(("BULKHEAD_SETS_FULL", "1")),
         counted: Some(("kills of what controls eight partitions that lost or left something", |line| {
             u64::from(line.contains(": kill -9 of "))
@@ -71,13 +74,13 @@ const ALL: [Stated; 13] = [
     },
     Stated {
         name: "crash",
-        words: &["--test", "crash"],
+        words: ["measure", "crash::"],
         strict: None,
         counted: Some(("kills of sessions that lost or doubled a result", |line| before(line, " kills in "))),
     },
     Stated {
         name: "crash-real",
-        words: &["--test", "crash_real"],
+        words: ["measure", "crash_real::"],
         strict: None,
         counted: Some(("kills beside real instances that lost or left something", |line| {
             u64::from(line.starts_with("kill ") && line.ends_with(" measurements kept"))
@@ -85,13 +88,13 @@ const ALL: [Stated; 13] = [
     },
     Stated {
         name: "mutations",
-        words: &["--test", "mutations"],
+        words: ["untrusted", "mutations::"],
         strict: Some(("BULKHEAD_MUTATIONS", "1000000")),
         counted: Some(("mutated inputs that made a parser panic", |line| before(line, " inputs, BULKHEAD_"))),
     },
     Stated {
         name: "files-kills",
-        words: &["--test", "files_durable"],
+        words: ["partitions", "files_durable::"],
         strict: Some(("BULKHEAD_KILLS", "100")),
         counted: Some(("kills beneath databases that lost what was committed", |line| {
             u64::from(line.ends_with(" committed, all are there"))
@@ -99,7 +102,7 @@ const ALL: [Stated; 13] = [
     },
     Stated {
         name: "files-fsx",
-        words: &["--test", "files_stress", "fsx"],
+        words: ["partitions", "files_stress::fsx"],
         strict: Some(("BULKHEAD_FILES_STRESS", "10")),
         counted: Some(("operations of fsx that found another byte", |line| {
             before(line, " operations, seed")
@@ -107,7 +110,7 @@ const ALL: [Stated; 13] = [
     },
     Stated {
         name: "files-stress",
-        words: &["--test", "files_stress", "stress_ng"],
+        words: ["partitions", "files_stress::stress_ng"],
         strict: Some(("BULKHEAD_FILES_STRESS", "10")),
         counted: Some((
             "stressors of stress-ng's class filesystem that found what is not so natively",
@@ -116,7 +119,7 @@ const ALL: [Stated; 13] = [
     },
     Stated {
         name: "files-pjdfstest",
-        words: &["--test", "pjdfstest"],
+        words: ["partitions", "pjdfstest::"],
         strict: Some(("BULKHEAD_PJDFSTEST", "1")),
         counted: Some(("files of pjdfstest that fail otherwise than listed", |line| {
             before(line, " files, as listed")
@@ -147,7 +150,8 @@ fn run() -> Result<Judge> {
 
 fn take(stated: &Stated, judge: &mut Judge) -> Result<()> {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    command.args(["test", "--release"]).args(stated.words).args(["--", "--nocapture"]);
+    let [program, tests] = stated.words;
+    command.args(["test", "--release", "--test", program, "--", "--nocapture", tests]);
     if let Some((name, value)) = stated.strict
         && std::env::var_os(name).is_none()
     {

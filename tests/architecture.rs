@@ -110,6 +110,40 @@ fn pure_rooms_touch_no_clock_file_or_environment() {
     assert!(broken.is_empty(), "\n{}", broken.join("\n"));
 }
 
+/// Programs of tests, each of which names its files.
+const PROGRAMS: [&str; 4] = ["measure", "partitions", "results", "untrusted"];
+
+/// What no program names is never run; what is run by the end of its name is run with others.
+#[test]
+fn every_file_of_tests_is_run_by_one_program_and_alone() {
+    let text = |name: &str| {
+        fs::read_to_string(root().join("tests").join(format!("{name}.rs"))).expect("it is there")
+    };
+    let named = |text: &str| -> Vec<String> {
+        let modules = text.lines().filter_map(|line| line.strip_prefix("mod ")?.strip_suffix(';'));
+        modules
+            .map(str::to_owned)
+            .filter(|name| root().join("tests").join(format!("{name}.rs")).exists())
+            .collect()
+    };
+    let programs: Vec<Vec<String>> = PROGRAMS.iter().map(|program| named(&text(program))).collect();
+    let mut files: Vec<String> =
+        programs.iter().flatten().cloned().chain(PROGRAMS.map(str::to_owned)).collect();
+    files.sort();
+    let there = fs::read_dir(root().join("tests")).expect("it is there");
+    let there = there.map(|entry| entry.expect("readable entry").file_name().to_string_lossy().into_owned());
+    let mut there: Vec<String> =
+        there.filter_map(|name| name.strip_suffix(".rs").map(str::to_owned)).collect();
+    there.sort();
+    assert_eq!(files, there);
+    for program in &programs {
+        for name in program {
+            let with = program.iter().filter(|other| other.ends_with(name.as_str())).count();
+            assert_eq!(with, 1, "`{name}::` chooses tests of other files, too");
+        }
+    }
+}
+
 #[test]
 fn every_file_says_what_it_is_for() {
     let silent: Vec<String> = all_sources()

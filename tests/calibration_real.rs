@@ -4,8 +4,7 @@
 //! Whether the prediction holds depends on who else uses the machine; that it is made, said with its error, and the same
 //! each time does not.
 
-#[path = "../benches/verdict/mod.rs"]
-mod verdict;
+use crate::verdict;
 
 use std::fs;
 use std::path::Path;

@@ -1,8 +1,6 @@
 //! From journal to verdict on made-up data with known truth: a slowdown is found, and nothing is found in an A/A run.
 
-#![expect(clippy::unwrap_used, reason = "helpers of tests may panic and print as tests do")]
-
-mod doubles;
+use crate::doubles;
 
 use bulkhead::campaign::analysis::analyse;
 use bulkhead::campaign::journal::Contents;

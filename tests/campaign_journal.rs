@@ -1,8 +1,6 @@
 //! The journal survives being cut anywhere, loses no more than the line that is garbled, and a full disk takes nothing away.
 
-#![expect(clippy::unwrap_used, reason = "helpers of tests may panic as tests do")]
-
-mod doubles;
+use crate::doubles;
 
 use std::fs;
 use std::path::Path;

@@ -1,7 +1,5 @@
 //! The order and the stop rule: properties that hold for every seed, every prefix of a run, every outcome.
 
-#![expect(clippy::unwrap_used, reason = "helpers of tests may panic and print as tests do")]
-
 use std::collections::BTreeSet;
 
 use bulkhead::campaign::event::Stop;

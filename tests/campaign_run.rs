@@ -1,8 +1,6 @@
 //! The runner: what breaks is recorded and the campaign goes on; instances are kept, parked, replaced, never leaked.
 
-#![expect(clippy::unwrap_used, reason = "helpers of tests may panic and print as tests do")]
-
-mod doubles;
+use crate::doubles;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};

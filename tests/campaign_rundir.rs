@@ -1,8 +1,6 @@
 //! Which directories a run accepts, and that two programs never share one.
 
-#![expect(clippy::unwrap_used, reason = "helpers of tests may panic and print as tests do")]
-
-mod doubles;
+use crate::doubles;
 
 use std::fs;
 use std::path::Path;

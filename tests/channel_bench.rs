@@ -2,7 +2,7 @@
 //!
 //! Runs with partitions need QEMU and a guest kernel.
 
-mod exec_kit;
+use crate::exec_kit;
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -1,9 +1,7 @@
 //! Channels of a set: two real partitions talk through memory that only one of them can write, see each other's death and
 //! return; what `up`, `down` and others make of the memory's files, with a stand-in for QEMU.
 
-#![expect(clippy::print_stdout, reason = "a partition's program reports")]
-
-mod set_kit;
+use crate::set_kit;
 
 use std::fs;
 use std::fs::Permissions;
@@ -21,13 +19,6 @@ const PARTY: &str = "PARTY";
 const RING: u64 = 64 << 10;
 const LONGEST: usize = 70_000;
 const MESSAGES: usize = 100;
-
-/// Not a test: the stand-in for QEMU, started by the script of a bench.
-#[test]
-#[ignore = "started by the tests, in a process of its own"]
-fn pretend_qemu() {
-    set_kit::pretend::run();
-}
 
 /// Not a test: the program of a partition.
 #[test]
@@ -155,7 +146,7 @@ fn two_partitions_talk_and_see_each_others_death() {
     }
     let bench = Bench::real();
     let myself = std::env::current_exe().expect("this test");
-    let program = format!("[{myself:?}, \"--exact\", \"party\", \"--ignored\", \"--nocapture\"]");
+    let program = format!("[{myself:?}, \"--exact\", \"channels::party\", \"--ignored\", \"--nocapture\"]");
     let more = "memory_mib = 192\nrestart = \"always\"\nuser = \"root\"\n";
     let file = bench.file("plant.toml", &two(&program, more));
     let told = bench.up(&file);

@@ -4,8 +4,6 @@
 
 #[path = "conformance/body.rs"]
 mod body;
-#[path = "conformance/leftovers.rs"]
-mod leftovers;
 
 use bulkhead::model::experiment::{FakeScript, PlatformSpec};
 use bulkhead::model::names::PlatformKind;
@@ -75,7 +73,7 @@ fn container_conforms_without_root() {
     let output = std::process::Command::new("setpriv")
         .args(["--reuid", "65534", "--regid", "65534", "--clear-groups", "--"])
         .arg(&test)
-        .args(["--exact", "container_conforms", "--nocapture"])
+        .args(["--exact", "conformance::container_conforms", "--nocapture"])
         .env("TMPDIR", dir.path())
         .env(skips::RECORD, &record)
         .env(body::BINARY, program)

@@ -2,9 +2,7 @@
 //!
 //! The session that is killed is this test program itself, told by an environment variable to run the campaign.
 
-#![expect(clippy::unwrap_used, reason = "helpers of tests may panic and print as tests do")]
-
-mod doubles;
+use crate::doubles;
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -79,7 +77,7 @@ fn run_session(dir: &Path) {
 
 fn start_session(dir: &Path) -> Child {
     Command::new(std::env::current_exe().unwrap())
-        .args(["session", "--exact", "--ignored", "--test-threads=1"])
+        .args(["crash::session", "--exact", "--ignored", "--test-threads=1"])
         .env(SESSION_DIR, dir)
         .stdout(Stdio::null())
         .stderr(Stdio::piped())

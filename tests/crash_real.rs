@@ -15,9 +15,7 @@ use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use skips::{Need, skip};
 
-#[expect(dead_code, reason = "shared with the conformance suite, which uses all of it")]
-#[path = "conformance/leftovers.rs"]
-mod leftovers;
+use crate::leftovers;
 
 const KILLS: usize = 6;
 const ROUNDS: u32 = 12;

@@ -4,8 +4,7 @@
 mod parse;
 #[path = "../benches/crosscheck/table.rs"]
 mod table;
-#[path = "../benches/verdict/mod.rs"]
-mod verdict;
+use crate::verdict;
 
 use bulkhead::model::metric::Unit;
 use table::{Failed, Row};

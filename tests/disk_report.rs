@@ -7,7 +7,7 @@
     reason = "the sample is shared; tests panic and print"
 )]
 
-mod browser;
+use crate::browser;
 
 use browser::sample;
 use bulkhead::model::job::{Dose, DosePart, PlacedDose};

@@ -1,7 +1,6 @@
 //! `bulkhead exec` with real guests: the program's words, streams, code, signals, files and terminal arrive as they were.
 
-#[path = "exec_kit/mod.rs"]
-mod exec_kit;
+use crate::exec_kit;
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};

@@ -1,7 +1,6 @@
 //! `bulkhead exec` when things break: each failure ends it with its code and a reason, and nothing is left behind.
 
-#[path = "exec_kit/mod.rs"]
-mod exec_kit;
+use crate::exec_kit;
 
 use std::ffi::OsStr;
 use std::fs;

@@ -1,7 +1,6 @@
 //! `bulkhead exec --rw FILE`: a single file is written through, and nothing beside it.
 
-#[path = "exec_kit/mod.rs"]
-mod exec_kit;
+use crate::exec_kit;
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};

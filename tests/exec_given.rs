@@ -1,8 +1,7 @@
 //! What `bulkhead exec` gives a program beside its files, with real guests: variables and secrets from files, limits, the name
 //! of the machine, ports of the host.
 
-#[path = "exec_kit/mod.rs"]
-mod exec_kit;
+use crate::exec_kit;
 
 use std::fs;
 use std::io::{Read, Write};

@@ -1,8 +1,7 @@
 //! A partition that boots what its disk holds: the smallest boot sector there is, which switches the machine off, or
 //! stays until it is told to go.
 
-#[path = "exec_kit/mod.rs"]
-mod exec_kit;
+use crate::exec_kit;
 
 use std::fs::{self, File};
 use std::io::Read;

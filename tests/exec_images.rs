@@ -1,9 +1,7 @@
 //! Images of containers and volumes, with real guests: `bulkhead exec --image`, `--volume`, and what is kept of both.
 
-#[path = "exec_kit/mod.rs"]
-mod exec_kit;
-#[path = "image_kit/mod.rs"]
-mod image_kit;
+use crate::exec_kit;
+use crate::image_kit;
 
 use std::fs;
 use std::io::Write;

@@ -1,19 +1,12 @@
 //! `bulkhead exec --net SET/NETWORK`: a program that is no part of a set, among the set's partitions while it runs.
 
-mod set_kit;
+use crate::set_kit;
 
 use std::fs;
 use std::process::{Child, Stdio};
 
 use bulkhead::model::partition::set::Phase;
 use set_kit::{Bench, Said};
-
-/// Not a test: the stand-in for QEMU.
-#[test]
-#[ignore = "started by the tests, in a process of its own"]
-fn pretend_qemu() {
-    set_kit::pretend::run();
-}
 
 /// Answers everybody with what he said and from where.
 const SERVER: &str = "use IO::Socket::INET; my $s = IO::Socket::INET->new(LocalPort => 7000, Listen => 5, ReuseAddr => 1) \

@@ -1,8 +1,7 @@
 //! `bulkhead exec` from a saved machine: the first one of a shape is saved, later ones are made from it, have nothing random and no time
 //! in common, and what is stale or broken is noticed and not used.
 
-#[path = "exec_kit/mod.rs"]
-mod exec_kit;
+use crate::exec_kit;
 
 use std::fs::{self, File};
 use std::io::Read;

@@ -1,11 +1,8 @@
 //! `bulkhead exec --save`: what a program changes of its files is kept, with real guests.
 
-#[path = "exec_kit/mod.rs"]
-mod exec_kit;
-#[path = "image_kit/mod.rs"]
-mod image_kit;
-#[path = "exec_kit/saved.rs"]
-mod saved;
+use crate::exec_kit;
+use crate::exec_kit::saved;
+use crate::image_kit;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

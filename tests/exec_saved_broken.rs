@@ -1,9 +1,7 @@
 //! Saved layers of `bulkhead exec --save` that are damaged or full, with real guests: each is told, and none is taken for a good or a new one.
 
-#[path = "exec_kit/mod.rs"]
-mod exec_kit;
-#[path = "exec_kit/saved.rs"]
-mod saved;
+use crate::exec_kit;
+use crate::exec_kit::saved;
 
 use std::fs;
 use std::os::unix::fs::{FileExt, MetadataExt};

@@ -1,6 +1,6 @@
 //! A real guest with doubled links: what becomes of it when switches die and come back. Needs QEMU and a guest kernel.
 
-mod switch_kit;
+use crate::switch_kit;
 
 use std::time::Duration;
 

@@ -2,8 +2,7 @@
 //! of the interval beside it, missed ones are there, every command names a bench that exists, and no table states a figure that
 //! has no row there.
 
-#[path = "../benches/verdict/mod.rs"]
-mod verdict;
+use crate::verdict;
 
 use std::fs;
 use std::path::Path;

@@ -1,8 +1,7 @@
 //! Files of the host in a partition: the table of docs/partitions.md, operation by operation, and what host and guest see of each
 //! other. What is different from native must be in the list below, and what is in the list must be different.
 
-#[path = "exec_kit/mod.rs"]
-mod exec_kit;
+use crate::exec_kit;
 
 use std::collections::BTreeMap;
 use std::fs;

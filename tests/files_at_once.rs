@@ -1,7 +1,6 @@
 //! Files of the host that it changes while a partition opens them: no open fails for that, and each finds what was there.
 
-#[path = "exec_kit/mod.rs"]
-mod exec_kit;
+use crate::exec_kit;
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};

@@ -8,10 +8,7 @@
 //! Without `BULKHEAD_KILLS` each is killed twice, `PostgreSQL` never; `BULKHEAD_KILLS=100` kills each so often. `PostgreSQL` is whichever
 //! this machine has: the set-up brings none, because its package starts a server.
 
-#![allow(clippy::print_stdout, reason = "seeds and counts are what a figure is taken from")]
-
-#[path = "exec_kit/mod.rs"]
-mod exec_kit;
+use crate::exec_kit;
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -4,10 +4,7 @@
 //! Runs when `BULKHEAD_FILES_STRESS` says for how many minutes stress-ng's class is to run in all (10 was promised); fsx makes a
 //! hundred thousand operations for each. `./setup.sh crosscheck` brings both programs.
 
-#![allow(clippy::print_stdout, reason = "seeds and counts are what a figure is taken from")]
-
-#[path = "exec_kit/mod.rs"]
-mod exec_kit;
+use crate::exec_kit;
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -1,7 +1,6 @@
 //! Waits for locks in a partition: signals end them, or do not, as natively, and nothing is locked afterwards.
 
-#[path = "exec_kit/mod.rs"]
-mod exec_kit;
+use crate::exec_kit;
 
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader};

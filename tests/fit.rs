@@ -1,8 +1,7 @@
 //! Classes of work on the command line: what is shipped names figures that exist, flags and files change the verdicts and
 //! are kept, a requirement that is not met has an exit code of its own.
-#![allow(clippy::unwrap_used, reason = "tests panic")]
 
-mod browser;
+use crate::browser;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

@@ -440,7 +440,7 @@ fn nothing_is_removed_through_a_mount() {
     fs::create_dir(&precious).expect("made");
     fs::write(precious.join("file"), "kept").expect("written");
     // In a view of its own, which ends with the process.
-    let script = "mount --bind \"$1\" \"$0/below/mounted\" && exec \"$2\" --exact removes_what_it_is_told --ignored --nocapture";
+    let script = "mount --bind \"$1\" \"$0/below/mounted\" && exec \"$2\" --exact foreign_files::removes_what_it_is_told --ignored --nocapture";
     let myself = std::env::current_exe().expect("this test");
     let mut command = Command::new("unshare");
     command.args(["--mount", "sh", "-c", script]).arg(&run).arg(&precious).arg(myself).env("REMOVED", &run);

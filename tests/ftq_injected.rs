@@ -19,11 +19,9 @@
 //! wants what the machine's mood does not decide: a verdict at all, a right frequency for each at which the truth was sharp, and
 //! an answer that is well formed. Naming by chance is out of the question: without an injector hardly anything is named, and
 //! the judge is shown to refuse other frequencies and shares.
-#![allow(clippy::print_stdout, reason = "what was found is worth a look")]
 #![expect(unsafe_code, reason = "a thread's scheduling policy has no safe interface")]
 
-#[path = "../benches/verdict/mod.rs"]
-mod verdict;
+use crate::verdict;
 
 use std::path::PathBuf;
 use std::sync::Barrier;

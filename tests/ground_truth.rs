@@ -19,8 +19,7 @@
 
 #![expect(unsafe_code, reason = "timers that signal one thread, and signal handlers, have no safe interface")]
 
-#[path = "../benches/verdict/mod.rs"]
-mod verdict;
+use crate::verdict;
 
 use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};

@@ -266,7 +266,7 @@ fn killed_it_leaves_no_namespace() {
     let folder = tempfile::Builder::new().prefix("bulkhead-lab-").tempdir().expect("a folder");
     let ready = folder.path().join("ready");
     let mut victim = Command::new(std::env::current_exe().expect("this test"))
-        .args(["--exact", "killed_it_leaves_no_namespace", "--nocapture"])
+        .args(["--exact", "lab::killed_it_leaves_no_namespace", "--nocapture"])
         .env(VICTIM, &ready)
         .env("TMPDIR", folder.path())
         .stdout(Stdio::null())
@@ -311,7 +311,7 @@ fn without_root_it_says_what_is_missing() {
     let output = Command::new("setpriv")
         .args(["--reuid", "65534", "--regid", "65534", "--clear-groups", "--"])
         .arg(&copy)
-        .args(["--exact", "without_root_it_says_what_is_missing"])
+        .args(["--exact", "lab::without_root_it_says_what_is_missing"])
         .output()
         .expect("setpriv runs");
     let said = String::from_utf8_lossy(&output.stdout);

@@ -1,9 +1,7 @@
 //! Layouts: all members are ready before any is told to start, each failure names its member, instances are kept and
 //! replaced, loads and networks go where they belong. On doubles and fakes, so that every case can be had.
 
-#![expect(clippy::unwrap_used, reason = "helpers of tests may panic and print as tests do")]
-
-mod doubles;
+use crate::doubles;
 
 use std::sync::Arc;
 use std::sync::Mutex;

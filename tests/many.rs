@@ -1,10 +1,7 @@
 //! Many instances at once on few CPUs break nothing: real processes, sixteen of them, more than there are CPUs; what
 //! that does to them is reported. Containers, too, where there is a runtime.
 
-#![expect(clippy::print_stderr, reason = "a skipped test says why")]
-#![expect(clippy::unwrap_used, reason = "helpers of tests may panic and print as tests do")]
-
-mod doubles;
+use crate::doubles;
 
 use std::path::Path;
 

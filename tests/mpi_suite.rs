@@ -1,7 +1,7 @@
 //! The MPI correctness suite, the HPC Challenge suite and ranks that die, on this host: over Open MPI's own shared
 //! memory, which proves that the suite itself is right, and over the provider.
 
-mod mpi_kit;
+use crate::mpi_kit;
 
 use std::path::Path;
 

@@ -1,9 +1,8 @@
 //! `bulkhead mpirun` with real guests and this host's Open MPI: ranks find each other, streams and codes are the program's,
 //! what cannot be is refused, and whatever dies, nothing hangs and nothing is left behind.
 
-#[path = "exec_kit/mod.rs"]
-mod exec_kit;
-mod mpirun_kit;
+use crate::exec_kit;
+use crate::mpirun_kit;
 
 use std::fs;
 use std::io::Write;

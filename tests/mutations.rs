@@ -3,10 +3,8 @@
 //! The coverage-guided twins live in `fuzz/`. The seed is printed; `BULKHEAD_MUTATION_SEED` repeats a run,
 //! `BULKHEAD_MUTATIONS` sets the number of inputs. Up to [`EVERYDAY`] of them, as `make test` takes, slow parsers get fewer,
 //! the number that stands beside them; who asks for more, or for nothing, gets as many of each: a million.
-#![expect(clippy::print_stdout, reason = "a failed run is repeated by its printed seed")]
 
-#[path = "foreign/mod.rs"]
-mod foreign;
+use crate::foreign;
 #[path = "foreign/seeds.rs"]
 mod seeds;
 

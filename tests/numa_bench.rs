@@ -9,7 +9,7 @@
 //! `BULKHEAD_SEED` other ones. Needs QEMU and a guest kernel.
 
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Command, Output, Stdio};
 
 use skips::{Need, skip};
 
@@ -105,7 +105,7 @@ fn asked_and_given_agree_on_a_big_host() {
     let count = number("BULKHEAD_PLACEMENTS", FEW);
     let mut exec = bulkhead();
     exec.args(["exec", "--accel", "tcg", "--cpus", "16", "--memory", "4GiB", "--guest-nodes", "4"]);
-    exec.args(["--boot-deadline-s", "300", "--user", "0", "--workdir", "/", "--disk"]).arg(read_only(&disk));
+    exec.args(["--boot-deadline-s", "200", "--user", "0", "--workdir", "/", "--disk"]).arg(read_only(&disk));
     exec.args([
         "--ro",
         env!("CARGO_BIN_EXE_bulkhead"),
@@ -115,7 +115,7 @@ fn asked_and_given_agree_on_a_big_host() {
         SCRIPT,
         env!("CARGO_BIN_EXE_bulkhead"),
     ]);
-    let output = exec.args([seed().to_string(), count.to_string()]).output().expect("it runs");
+    let output = booted(exec.args([seed().to_string(), count.to_string()]));
     let (said, complained) =
         (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     eprintln!("{said}{complained}");
@@ -125,6 +125,20 @@ fn asked_and_given_agree_on_a_big_host() {
     assert!(said.contains(&format!("{count} of {count} invalid ones started nothing")), "{said}{complained}");
     // All four were used, that of block devices as well.
     assert!(said.contains("bench: 0 groups left, handed down: cpuset cpu io memory"), "{said}");
+}
+
+/// What became of it, once its guest has booted. A translated guest of 16 CPUs on 2 stands still while its kernel starts about
+/// once in a hundred times (1 of 105 that were counted, the others took half a minute at most); nothing has been tried in it
+/// then, so it is started again, twice at most, and that is said.
+fn booted(exec: &mut Command) -> Output {
+    for _ in 0..2 {
+        let output = exec.output().expect("it runs");
+        if !String::from_utf8_lossy(&output.stderr).contains("did not boot in time") {
+            return output;
+        }
+        eprintln!("the guest stood still while it booted; another one is started");
+    }
+    exec.output().expect("it runs")
 }
 
 fn read_only(disk: &Path) -> String {

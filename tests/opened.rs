@@ -1,7 +1,6 @@
 //! What a partition may not be given to write, and what has no name that it can be told: refused before anything starts.
 
-#[path = "exec_kit/mod.rs"]
-mod exec_kit;
+use crate::exec_kit;
 
 use std::ffi::{OsStr, OsString};
 use std::fs;

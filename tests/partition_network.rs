@@ -1,7 +1,7 @@
 //! Two partitions talk through a switch, as `exec` and `up` run them. Needs QEMU and a guest
 //! kernel.
 
-mod switch_kit;
+use crate::switch_kit;
 
 use std::fs::File;
 use std::io::Read;

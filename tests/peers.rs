@@ -1,7 +1,7 @@
 //! The probes that several instances make together over a network, made here by threads over loopback: every exchange and
 //! size, both directions, and what goes wrong between partners.
 
-mod peers_kit;
+use crate::peers_kit;
 
 use bulkhead::campaign::read_results;
 use bulkhead::model::detail::{Detail, MpiDetail, MpiPattern, NetDetail, NetDirection, NetPoint};

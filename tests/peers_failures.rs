@@ -1,7 +1,7 @@
 //! What goes wrong between the members of a joint measurement: nobody comes, somebody dies, strangers, liars, a network
 //! that loses, doubles and changes. Each ends with a clear reason, or does no harm.
 
-mod peers_kit;
+use crate::peers_kit;
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream, UdpSocket};
@@ -124,7 +124,7 @@ fn start(members: &Members, rank: usize, probe: &ProbeSpec) -> Process {
     let job = serde_json::to_string(&members.job(rank, probe)).expect("writable");
     let mut command = Command::new(std::env::current_exe().expect("known"));
     command
-        .args(["--exact", "--ignored", "member_process"])
+        .args(["--exact", "--ignored", "peers_failures::member_process"])
         .env(JOB, job)
         .stdout(Stdio::null())
         .stderr(Stdio::null());

@@ -7,10 +7,7 @@
 //! Without `BULKHEAD_PJDFSTEST` one file in forty is run; with `1` all of them, an hour and more under the translator; otherwise those whose
 //! `PLACE/FILE` begins with it: `open/chmod`. What differs is shown as lines of the list as soon as a portion of the files was run.
 
-#![allow(clippy::print_stdout, reason = "what was compared is what a figure is taken from")]
-
-#[path = "exec_kit/mod.rs"]
-mod exec_kit;
+use crate::exec_kit;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

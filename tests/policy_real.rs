@@ -4,9 +4,8 @@
 //! What this machine's mood decides is not asserted: whether a name can be given, and how near a fitted weight is, is scored by
 //! `make bench-policy`, and no measurement is thrown away or made again, here or there. So that there always is a verdict, one
 //! setting has an effect that nobody's work can hide: a cap of 30 % for instances that weigh a hundred times as much as others.
-#![expect(clippy::print_stdout, reason = "the answers are worth a look, and what is left out says why")]
 
-mod share_kit;
+use crate::share_kit;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;

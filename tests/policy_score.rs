@@ -4,8 +4,7 @@
 mod score;
 #[path = "../benches/policy/set.rs"]
 mod set;
-#[path = "../benches/verdict/mod.rs"]
-mod verdict;
+use crate::verdict;
 
 use bulkhead::model::metric::Estimate;
 use bulkhead::model::policy::{PolicyFit, PolicyVerdict, SharingPolicy};

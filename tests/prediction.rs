@@ -1,9 +1,7 @@
 //! The time of a run is said before it starts, learnt from the runs before, and compared afterwards; a damaged file of
 //! durations costs nothing but the knowledge in it.
 
-#![expect(clippy::unwrap_used, reason = "helpers of tests may panic and print as tests do")]
-
-mod doubles;
+use crate::doubles;
 
 use std::path::Path;
 use std::process::Command;

@@ -1,7 +1,6 @@
 //! A `kill -9` of the program leaves nothing behind: the reaper undoes what the ledger lists.
 
-#[path = "conformance/leftovers.rs"]
-mod leftovers;
+use crate::leftovers;
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -76,7 +75,7 @@ fn a_killed_program_leaves_nothing_behind() {
     // A session leader, so that whatever could hang on to a session would be seen.
     let mut child = Command::new("setsid")
         .arg(myself)
-        .args(["--exact", "victim", "--ignored", "--nocapture"])
+        .args(["--exact", "reaper::victim", "--ignored", "--nocapture"])
         .env(VICTIM, run.path())
         .stdout(Stdio::piped())
         .spawn()

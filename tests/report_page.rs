@@ -1,8 +1,7 @@
 //! Opens the page in a real headless browser: no complaint, no request, pictures that hold drawings, tables that say
 //! what `results.json` says, no sideways scrolling on a phone, readable without scripts and in print.
-#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "tests panic and print")]
 
-mod browser;
+use crate::browser;
 
 use std::path::{Path, PathBuf};
 

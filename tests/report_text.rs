@@ -1,7 +1,6 @@
 //! What the reports say, without a browser: snapshots, escaping, sizes, and runs that hold nothing or nonsense.
-#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "tests panic and print")]
 
-mod browser;
+use crate::browser;
 
 use std::sync::LazyLock;
 

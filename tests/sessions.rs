@@ -1,6 +1,6 @@
 //! What is done in partitions of a set while they run, with real guests: further programs, connections to their ports.
 
-mod set_kit;
+use crate::set_kit;
 
 use std::fs::File;
 use std::io::{Read, Write};

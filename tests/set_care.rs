@@ -1,7 +1,7 @@
 //! Partitions of a set that are looked after, with real guests: ready before others start, well or started again, stopped
 //! and started one by one, their logs followed.
 
-mod set_kit;
+use crate::set_kit;
 
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};

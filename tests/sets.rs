@@ -1,6 +1,6 @@
 //! Sets of partitions with a stand-in for QEMU: up, again, changed, down; what fails is undone; two at once.
 
-mod set_kit;
+use crate::set_kit;
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -9,13 +9,6 @@ use std::time::{Duration, Instant};
 
 use bulkhead::model::partition::set::Phase;
 use set_kit::{Bench, PATIENCE, kill, said};
-
-/// Not a test: the stand-in for QEMU, started by the script of a bench.
-#[test]
-#[ignore = "started by the tests, in a process of its own"]
-fn pretend_qemu() {
-    set_kit::pretend::run();
-}
 
 const THREE: &str = "
 [partition.db]

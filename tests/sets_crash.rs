@@ -3,9 +3,7 @@
 //! The moments are random; the seed is printed, `BULKHEAD_SEED` sets it. With `BULKHEAD_SETS_FULL` eight partitions under a
 //! real QEMU are killed at twenty moments, which takes many minutes on two cores.
 
-#![expect(clippy::print_stderr, reason = "the seed and the moments are needed to see a failure again")]
-
-mod set_kit;
+use crate::set_kit;
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -15,13 +13,6 @@ use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use set_kit::{Bench, PATIENCE, kill, pause, said};
 use skips::{Need, skip};
-
-/// Not a test: the stand-in for QEMU, started by the script of a bench.
-#[test]
-#[ignore = "started by the tests, in a process of its own"]
-fn pretend_qemu() {
-    set_kit::pretend::run();
-}
 
 /// Partitions that sleep, half of them after another one, the first two with a channel.
 fn sleepers(count: usize, more: &str) -> String {

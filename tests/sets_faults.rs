@@ -1,16 +1,9 @@
 //! What stands against a set is told before anything of it is started, with a stand-in for QEMU: all of it at once, each at its line.
 
-mod set_kit;
+use crate::set_kit;
 
 use bulkhead::model::partition::set::Phase;
 use set_kit::Bench;
-
-/// Not a test: the stand-in for QEMU, started by the script of a bench.
-#[test]
-#[ignore = "started by the tests, in a process of its own"]
-fn pretend_qemu() {
-    set_kit::pretend::run();
-}
 
 #[test]
 fn bad_files_start_nothing() {

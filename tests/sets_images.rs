@@ -1,8 +1,7 @@
 //! Images of containers and volumes in sets, with real guests.
 
-#[path = "image_kit/mod.rs"]
-mod image_kit;
-mod set_kit;
+use crate::image_kit;
+use crate::set_kit;
 
 use std::path::Path;
 

@@ -1,6 +1,6 @@
 //! Saved layers in sets, with real guests.
 
-mod set_kit;
+use crate::set_kit;
 
 use std::fs;
 use std::time::{Duration, Instant};

@@ -1,8 +1,7 @@
 //! `bulkhead simulate` as scripts and people meet it: exit codes, bad input with its line, the same bytes on any number of
 //! threads, and what it leaves in a folder for `report` and `compare`.
-#![allow(clippy::unwrap_used, reason = "tests panic")]
 
-mod simulate_kit;
+use crate::simulate_kit;
 
 use std::fs;
 

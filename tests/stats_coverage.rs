@@ -4,15 +4,13 @@
 //! Every row has 2000 trials in a release build. Without optimisation there are 100, and the band is wider by their
 //! sampling error; the table says so.
 
-#![expect(clippy::print_stdout, reason = "the table is what this test is for")]
 #![expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
     reason = "simulated ticks are small and positive"
 )]
 
-#[path = "../benches/verdict/mod.rs"]
-mod verdict;
+use crate::verdict;
 
 use bulkhead::model::histogram::{DenseHistogram, Histogram, bucket_of, upper_edge};
 use bulkhead::model::results::Answer;

@@ -1,6 +1,6 @@
 //! A switch as its own process, with stations at its plugs that do what guests never should.
 
-mod switch_kit;
+use crate::switch_kit;
 
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::process::Command;

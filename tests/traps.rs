@@ -1,9 +1,7 @@
 //! The probes exit, lock and pages on this machine: fields consistent with each other, an end when told to, and a page
 //! that shows them. No figure is compared with the clock, only with other figures of the same report.
 
-#![expect(clippy::unwrap_used, reason = "helpers of tests may panic and print as tests do")]
-
-mod doubles;
+use crate::doubles;
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};

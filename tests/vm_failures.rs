@@ -1,8 +1,6 @@
 //! Real guests under a real QEMU: they start, pause, answer; and each way in which one can break is recorded as what it
 //! is. Needs QEMU and a guest kernel.
 
-#![expect(clippy::print_stderr, reason = "a skipped test says why, a failed one what was seen")]
-
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};

@@ -1,8 +1,7 @@
 //! The wall around QEMU, and what a program walled off sees: the promises of docs/security.md, each tried by somebody who
 //! wants to break it.
 
-#[path = "exec_kit/mod.rs"]
-mod exec_kit;
+use crate::exec_kit;
 
 use std::collections::BTreeSet;
 use std::fs;

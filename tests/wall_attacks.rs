@@ -1,7 +1,6 @@
 //! Somebody has taken QEMU over and wants to break out: what the wall around it refuses, tried by a script in its place.
 
-#[path = "exec_kit/mod.rs"]
-mod exec_kit;
+use crate::exec_kit;
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};

@@ -6,7 +6,7 @@ use bulkhead::model::metric::Estimate;
 use bulkhead::model::policy::{PolicyVerdict, SharingPolicy};
 use bulkhead::stats::policy::words;
 
-use crate::set::{Grant, Kind};
+use super::set::{Grant, Kind};
 use crate::verdict::{Judge, Mark, say};
 
 const POLICIES: [SharingPolicy; 6] = [

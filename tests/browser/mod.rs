@@ -1,6 +1,4 @@
 //! What the report tests share: a rich sample run, and a real browser to open pages in.
-#![allow(dead_code, reason = "each test binary uses its own part of these helpers")]
-
 pub mod cdp;
 pub mod sample;
 pub mod sample_details;

@@ -1,7 +1,5 @@
 //! A platform whose every answer a test decides: for replies that no well-behaved agent sends.
 
-#![allow(dead_code, reason = "each test binary uses its own part")]
-
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::{Arc, Mutex};

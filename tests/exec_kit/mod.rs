@@ -1,8 +1,7 @@
 //! Starts `bulkhead exec` for tests, in a temporary folder of its own that must be empty afterwards.
 
-#![allow(dead_code, reason = "each test binary uses its own part")]
-
 pub mod normal_user;
+pub mod saved;
 
 use std::ffi::OsStr;
 use std::io::{Read, Write};

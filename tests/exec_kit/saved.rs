@@ -1,7 +1,5 @@
 //! A folder for a saved layer, and `bulkhead exec --save` with it.
 
-#![allow(dead_code, reason = "each test binary uses its own part")]
-
 use std::path::{Path, PathBuf};
 use std::process::Output;
 

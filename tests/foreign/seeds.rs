@@ -1,7 +1,5 @@
 //! Good inputs of each kind, which mutations and fuzzers begin with.
 
-#![allow(dead_code, reason = "each user takes its own part")]
-
 use std::io::Write;
 
 use bulkhead::model::channel_party::{PartyAnswer, Seen};

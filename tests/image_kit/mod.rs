@@ -1,6 +1,6 @@
 //! Images of containers for tests with real guests: layouts, with programs of this host in them.
 
-#![allow(dead_code, unused_imports, reason = "each test binary uses its own part")]
+#![allow(unused_imports, reason = "each test binary uses its own part")]
 
 #[path = "../../crates/images/tests/kit/mod.rs"]
 mod kit;

@@ -1,7 +1,5 @@
 //! Programs for tests of `bulkhead mpirun`, compiled once, and how they are run.
 
-#![allow(dead_code, reason = "each test binary uses its own part")]
-
 use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};

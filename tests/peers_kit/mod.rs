@@ -1,6 +1,4 @@
 //! Members of a joint measurement, each a thread of the test with ports of its own on loopback.
-#![allow(dead_code, reason = "not every test file uses all of it")]
-
 use std::net::{SocketAddr, TcpListener};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};

@@ -1,8 +1,6 @@
 //! A bench for sets of partitions: the program itself as a child process, a state folder of its own, a stand-in for QEMU,
 //! and a look at everything that could be left behind.
 
-#![allow(dead_code, reason = "each test binary uses its own part")]
-
 mod answers;
 pub mod pretend;
 
@@ -59,7 +57,7 @@ impl Bench {
             .expect("the test's own files");
         let text = format!(
             "#!/bin/sh\n[ \"$1\" = --version ] && {{ echo 'QEMU emulator version 0.0'; exit 0; }}\n{}=\"$*\" exec '{}' \
-             --exact pretend_qemu --ignored --nocapture --quiet\n",
+             --exact set_kit::pretend::pretend_qemu --ignored --nocapture --quiet\n",
             pretend::WORDS,
             beside.display()
         );

@@ -198,3 +198,10 @@ fn end(status: ExitStatus) -> ProgramEnd {
         (None, signal) => ProgramEnd::Signal(signal.unwrap_or(9)),
     }
 }
+
+/// Not a test: the stand-in for QEMU, started by the script of a bench.
+#[test]
+#[ignore = "started by the tests, in a process of its own"]
+fn pretend_qemu() {
+    run();
+}

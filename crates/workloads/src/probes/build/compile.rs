@@ -1,125 +1,88 @@
-//! From the text of a source file to an object file: parsed, verified, optimised, registers allocated, machine code
-//! emitted. The compiler is Cranelift, which comes as a library, so that the job needs nothing but this binary.
+//! From the text of a source file to an object file, by what compilers do to text whatever they know of its language: cut it
+//! into tokens, hash names, sort, pack. It has no machine code to make; what it shares with a compiler is the kind of work,
+//! branches on bytes and pointers through some megabytes of memory fresh from the kernel.
 //!
-//! The code is for the plain instruction set of the architecture, whatever this CPU has beyond it: the same source
-//! gives the same object everywhere.
+//! ```text
+//!  text ─► tokens, brackets matched ─► names, hashed: defined and called ─► contexts, sorted ─► packed ─► object
+//! ```
+//! Sorting takes most of the time. The suffixes of the text are put in order, which is the Burrows-Wheeler transform
+//! (Burrows and Wheeler, A Block-sorting Lossless Data Compression Algorithm, SRC report 124, 1994).
 
-use cranelift_codegen::binemit::Reloc;
-use cranelift_codegen::control::ControlPlane;
-use cranelift_codegen::ir::{ExternalName, Function, UserFuncName};
-use cranelift_codegen::isa::OwnedTargetIsa;
-use cranelift_codegen::settings::{self, Configurable};
-use cranelift_codegen::{Context, FinalizedMachReloc, FinalizedRelocTarget, isa};
-use cranelift_reader::parse_functions;
-use object::write::{Object, Relocation, SectionId, StandardSection, Symbol, SymbolId, SymbolSection};
-use object::{
-    Architecture, BinaryFormat, Endianness, RelocationFlags, SymbolFlags, SymbolKind, SymbolScope, elf,
-};
+use std::collections::{BTreeMap, HashMap};
+use std::io::Write;
+
+use flate2::Compression;
+use flate2::write::DeflateEncoder;
+
+use super::object::Object;
+use super::tokens::{Kind, Token, tokens};
+
+/// Suffixes that agree for longer count as equal: repeated text would make sorting quadratic.
+const CONTEXT: usize = 256;
 
 /// Compiles a source file.
 ///
 /// # Errors
-/// Where and why it is not a program, or what the compiler cannot do.
+/// Where and why it is not well-formed.
 pub fn compile(text: &str) -> Result<Vec<u8>, String> {
-    let functions =
-        parse_functions(text).map_err(|error| format!("the source is not well-formed: {error}"))?;
-    let isa = target()?;
-    let mut object = empty_object()?;
-    let section = object.section_id(StandardSection::Text);
-    for function in functions {
-        add(&mut object, section, function, &isa)?;
+    let tokens = tokens(text)?;
+    let places = places(&tokens);
+    let contexts = contexts(text.as_bytes());
+    let (defined, called) = roles(text, &tokens, &places);
+    let packed = pack(text.as_bytes(), &contexts)?;
+    Ok(Object { defined, called, packed }.to_bytes())
+}
+
+/// Where each name stands, by number of token.
+fn places<'a>(tokens: &[Token<'a>]) -> HashMap<&'a str, Vec<usize>> {
+    let mut places: HashMap<&str, Vec<usize>> = HashMap::new();
+    for (number, token) in tokens.iter().enumerate().filter(|(_, token)| token.kind == Kind::Name) {
+        places.entry(token.text).or_default().push(number);
     }
-    object.write().map_err(|error| format!("the object cannot be written: {error}"))
+    places
 }
 
-fn target() -> Result<OwnedTargetIsa, String> {
-    let failed = |error: &dyn std::fmt::Display| format!("no code for {}: {error}", std::env::consts::ARCH);
-    let mut flags = settings::builder();
-    flags.set("opt_level", "speed").map_err(|error| failed(&error))?;
-    isa::lookup_by_name(&format!("{}-unknown-linux-gnu", std::env::consts::ARCH))
-        .map_err(|error| failed(&error))?
-        .finish(settings::Flags::new(flags))
-        .map_err(|error| failed(&error))
-}
-
-/// An object for this machine without anything in it.
-///
-/// # Errors
-/// There is no such format for this machine.
-pub fn empty_object() -> Result<Object<'static>, String> {
-    let architecture = match std::env::consts::ARCH {
-        "x86_64" => Architecture::X86_64,
-        "aarch64" => Architecture::Aarch64,
-        other => return Err(format!("no objects for {other}")),
-    };
-    Ok(Object::new(BinaryFormat::Elf, architecture, Endianness::Little))
-}
-
-fn add(
-    object: &mut Object<'_>,
-    section: SectionId,
-    function: Function,
-    isa: &OwnedTargetIsa,
-) -> Result<(), String> {
-    let UserFuncName::User(name) = function.name.clone() else {
-        return Err(format!("{} has no number", function.name));
-    };
-    let mut context = Context::for_function(function);
-    let compiled = context
-        .compile(&**isa, &mut ControlPlane::default())
-        .map_err(|error| format!("function {}: {:?}", name.index, error.inner))?;
-    let code = compiled.code_buffer().to_vec();
-    let relocations = compiled.buffer.relocs().to_vec();
-    let own = symbol(object, name.index);
-    let at = object.add_symbol_data(own, section, &code, 16);
-    for relocation in &relocations {
-        let (target, extra) = match &relocation.target {
-            FinalizedRelocTarget::Func(offset) => (own, i64::from(*offset)),
-            FinalizedRelocTarget::ExternalName(ExternalName::User(reference)) => {
-                let callee = context.func.params.user_named_funcs().get(*reference);
-                let callee = callee.ok_or_else(|| format!("function {}: a call of nothing", name.index))?;
-                (symbol(object, callee.index), 0)
+/// Functions defined, with a checksum of the text from there to the end of the block, and names that are called.
+fn roles(
+    text: &str,
+    tokens: &[Token<'_>],
+    places: &HashMap<&str, Vec<usize>>,
+) -> (BTreeMap<String, u32>, Vec<String>) {
+    let at = |number: usize| tokens.get(number).map_or("", |token| token.text);
+    let (mut defined, mut called) = (BTreeMap::new(), Vec::new());
+    for (name, numbers) in places {
+        for number in numbers {
+            if number.checked_sub(1).is_some_and(|before| at(before) == "fn") {
+                let depth = tokens.get(*number).map_or(0, |token| token.depth);
+                let rest = tokens.get(*number..).unwrap_or_default();
+                let end = rest.iter().find(|token| token.text == "}" && token.depth == depth);
+                let range =
+                    rest.first().map_or(0, |token| token.at)..end.map_or(text.len(), |token| token.at);
+                let body = text.get(range).unwrap_or_default();
+                defined.insert((*name).to_owned(), crc32fast::hash(body.as_bytes()));
+            } else if at(number + 1) == "(" && called.last().is_none_or(|last| last != name) {
+                called.push((*name).to_owned());
             }
-            FinalizedRelocTarget::ExternalName(other) => {
-                return Err(format!("function {}: calls {other:?}, which is in no file", name.index));
-            }
-        };
-        let entry = Relocation {
-            offset: at + u64::from(relocation.offset),
-            symbol: target,
-            addend: relocation.addend + extra,
-            flags: RelocationFlags::Elf { r_type: kind(relocation)? },
-        };
-        object.add_relocation(section, entry).map_err(|error| error.to_string())?;
+        }
     }
-    Ok(())
+    called.sort_unstable();
+    (defined, called)
 }
 
-fn kind(relocation: &FinalizedMachReloc) -> Result<elf::RelocationType, String> {
-    match relocation.kind {
-        Reloc::X86PCRel4 => Ok(elf::R_X86_64_PC32),
-        Reloc::X86CallPCRel4 => Ok(elf::R_X86_64_PLT32),
-        Reloc::Arm64Call => Ok(elf::R_AARCH64_CALL26),
-        other => Err(format!("no relocation for {other}")),
-    }
+/// Numbers of all suffixes of the text, in the order of what they begin with.
+fn contexts(text: &[u8]) -> Vec<usize> {
+    let begin = |at: &usize| text.get(*at..(at + CONTEXT).min(text.len())).unwrap_or_default();
+    let mut order: Vec<usize> = (0..text.len()).collect();
+    order.sort_by(|left, right| begin(left).cmp(begin(right)));
+    order
 }
 
-/// The symbol of a function: made when it is named for the first time, defined when its code comes.
-fn symbol(object: &mut Object<'_>, number: u32) -> SymbolId {
-    let name = format!("f{number}").into_bytes();
-    object.symbol_id(&name).unwrap_or_else(|| object.add_symbol(function_symbol(name)))
-}
-
-/// A function that is known by its name only.
-pub fn function_symbol(name: Vec<u8>) -> Symbol {
-    Symbol {
-        name,
-        value: 0,
-        size: 0,
-        kind: SymbolKind::Text,
-        scope: SymbolScope::Linkage,
-        weak: false,
-        section: SymbolSection::Undefined,
-        flags: SymbolFlags::None,
-    }
+/// The characters before the suffixes in their order, where equal ones stand together, packed.
+fn pack(text: &[u8], contexts: &[usize]) -> Result<Vec<u8>, String> {
+    let before = |at: &usize| at.checked_sub(1).or_else(|| text.len().checked_sub(1));
+    let column: Vec<u8> =
+        contexts.iter().filter_map(|at| before(at).and_then(|at| text.get(at)).copied()).collect();
+    let mut encoder = DeflateEncoder::new(Vec::new(), Compression::best());
+    let packed = encoder.write_all(&column).and_then(|()| encoder.finish());
+    packed.map_err(|error| format!("cannot pack: {error}"))
 }

@@ -63,7 +63,7 @@ impl Folder {
 
     /// The source file of this number.
     pub fn source(&self, number: u32) -> PathBuf {
-        self.path.join(format!("{number}.clif"))
+        self.path.join(format!("{number}.src"))
     }
 
     /// The object that becomes of it.

@@ -1,6 +1,10 @@
-//! A compile job, as developers and build farms have it: sources are compiled by processes of their own, some at once,
-//! then linked. Compiler and sources are in this binary, so the job runs where nothing else is: in an empty container, in
-//! a guest without a file system. Source: kernbench in the LRZ workshop's and most other comparisons of hypervisors.
+//! A job shaped like a build, as developers and build farms have it: sources are compiled by processes of their own, some at
+//! once, then linked. "Compiler" (`compile`) and sources are in this binary, so the job runs where nothing else is: in an
+//! empty container, in a guest without a file system. Source: kernbench in the LRZ workshop's and most other comparisons of
+//! hypervisors.
+//!
+//! It stands for short processes, fresh memory, files read and written, branchy work on text, and a serial end. It does not
+//! stand for how many instructions a real compiler's code has.
 //!
 //! ```text
 //!  sources written │ compile compile … (jobs at once) ─► link │ folder removed
@@ -11,7 +15,9 @@ pub mod child;
 pub mod compile;
 pub mod folder;
 pub mod link;
+pub mod object;
 pub mod source;
+pub mod tokens;
 pub mod verbs;
 
 use std::ffi::OsStr;
@@ -176,6 +182,7 @@ impl Work<'_> {
 mod tests {
     use super::compile::compile;
     use super::link::link;
+    use super::object::Object;
     use super::source::Sources;
 
     #[test]
@@ -186,39 +193,31 @@ mod tests {
                 || -> Vec<Vec<u8>> { (0..3).map(|number| compile(&sources.file(number)).unwrap()).collect() };
             let image = link(&objects()).unwrap();
             assert_eq!(image, link(&objects()).unwrap(), "seed {seed}");
-            assert!(image.len() > 10_000, "seed {seed}: {} bytes", image.len());
+            assert!(image.len() > 3000, "seed {seed}: {} bytes", image.len());
         }
     }
 
-    #[cfg(target_arch = "x86_64")]
     #[test]
-    fn a_call_into_another_file_reaches_what_it_calls() {
-        use object::{Object, ObjectSection, ObjectSymbol};
-        let calling = "function u0:0(i64) -> i64 system_v {\n fn0 = colocated u0:1(i64) -> i64 system_v\n\
-                      block0(v0: i64):\n v1 = call fn0(v0)\n return v1\n}\n";
-        let called = "function u0:1(i64) -> i64 system_v {\nblock0(v0: i64):\n return v0\n}\n";
-        let image = link(&[compile(calling).unwrap(), compile(called).unwrap()]).unwrap();
-        let file = object::File::parse(&*image).unwrap();
-        let code = file.section_by_name(".text").unwrap();
-        let place = |name: &str| file.symbol_by_name(name).unwrap().address();
-        let (code, from, to) = (code.data().unwrap(), place("f0"), place("f1"));
-        assert!(from < to);
-        // The call is the one byte 0xe8 and the distance from its end.
-        let call = code.iter().position(|byte| *byte == 0xe8).unwrap();
-        let distance = i32::from_le_bytes(code[call + 1..call + 5].try_into().unwrap());
-        assert_eq!(i64::try_from(call).unwrap() + 5 + i64::from(distance), i64::try_from(to).unwrap());
+    fn a_call_reaches_its_own_file_then_any_other_then_a_name() {
+        let first = "fn one() { two() }\nfn three() { one(); four() }\n";
+        let second = "fn two() { three() }\nfn three() { 3 }\n";
+        let objects = [compile(first).unwrap(), compile(second).unwrap()];
+        let names = |bytes: &[u8]| Object::of_bytes(bytes).unwrap().defined;
+        let full = |object: usize, name: &str| format!("{name}.{:08x}", names(&objects[object])[name]);
+        let image = Object::of_bytes(&link(&objects).unwrap()).unwrap();
+        assert_eq!(image.defined.len(), 4);
+        let mut wanted = vec!["four".to_owned(), full(0, "one"), full(1, "three"), full(1, "two")];
+        wanted.sort_unstable();
+        assert_eq!(image.called, wanted);
+        // What two objects have alike is kept once.
+        let twice = link(&[objects[0].clone(), objects[0].clone()]).unwrap();
+        assert_eq!(Object::of_bytes(&twice).unwrap().defined.len(), 2);
     }
 
     #[test]
-    fn what_is_no_program_or_calls_nothing_is_refused() {
-        assert!(compile("function u0:1( {").unwrap_err().contains("not well-formed"));
-        let undefined = "function u0:1() -> i64 system_v {\nblock0:\n  return v9\n}\n";
-        assert!(compile(undefined).is_err());
-        let sources = Sources { files: 2, functions: 6, seed: 1 };
-        let alone = link(&[compile(&sources.file(0)).unwrap()]).unwrap_err();
-        assert!(alone.contains("is in no object"), "{alone}");
-        let twice = link(&[compile(&sources.file(0)).unwrap(), compile(&sources.file(0)).unwrap()]);
-        assert!(twice.unwrap_err().contains("twice"));
-        assert!(link(&[vec![1; 100]]).is_err());
+    fn what_is_no_program_or_no_object_is_refused() {
+        assert!(compile("fn f( {").unwrap_err().contains("not well-formed"));
+        let broken = link(&[compile("fn f() {}").unwrap(), vec![1; 100]]).unwrap_err();
+        assert!(broken.starts_with("object 1: ") && broken.contains("broken"), "{broken}");
     }
 }

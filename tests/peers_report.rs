@@ -1,8 +1,7 @@
 //! Figures and pictures of the network and message-passing probes: the right ones come out of known details, no detail
 //! however broken upsets them, and the page shows them in a real browser.
-#![allow(clippy::unwrap_used, reason = "tests panic")]
 
-mod browser;
+use crate::browser;
 
 use browser::cdp::start_or_skip;
 use browser::sample;

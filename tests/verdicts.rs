@@ -1,7 +1,6 @@
 //! The judge of the figures: obvious cases, and intervals against brute force.
 
-#[path = "../benches/verdict/mod.rs"]
-mod verdict;
+use crate::verdict;
 
 use bulkhead::model::metric::Estimate;
 use bulkhead::model::results::Answer;

@@ -1,0 +1,47 @@
+//! Tests of partitions: exec, sets, files, networks, channels, MPI. One subject is `cargo test --release --test partitions exec::`.
+
+#![allow(clippy::unwrap_used, clippy::print_stdout, clippy::print_stderr, reason = "tests panic and print")]
+
+mod exec_kit;
+mod image_kit;
+mod mpi_kit;
+mod mpirun_kit;
+mod set_kit;
+mod switch_kit;
+
+mod channel_bench;
+mod channels;
+mod emit;
+mod exec;
+mod exec_failures;
+mod exec_file;
+mod exec_given;
+mod exec_image;
+mod exec_images;
+mod exec_network;
+mod exec_restored;
+mod exec_saved;
+mod exec_saved_broken;
+mod failover;
+mod files;
+mod files_at_once;
+mod files_durable;
+mod files_stress;
+mod files_waits;
+mod mpi_suite;
+mod mpirun;
+mod mpirun_calls;
+mod numa_bench;
+mod opened;
+mod partition_network;
+mod pjdfstest;
+mod sessions;
+mod set_care;
+mod sets;
+mod sets_crash;
+mod sets_faults;
+mod sets_images;
+mod sets_saved;
+mod switch;
+mod wall;
+mod wall_attacks;
