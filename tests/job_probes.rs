@@ -35,7 +35,7 @@ fn build(params: BuildParams, scratch: &Path) -> BuildDetail {
 }
 
 fn few(jobs: u32) -> BuildParams {
-    BuildParams { files: 5, functions: 4, jobs: Some(jobs) }
+    BuildParams { files: 5, functions: 12, jobs: Some(jobs) }
 }
 
 #[test]
@@ -91,8 +91,8 @@ fn stop_ends_a_compile_job_and_its_compilers() {
 #[test]
 fn the_compilers_verbs_say_what_is_wrong() {
     let folder = tempfile::tempdir().expect("a folder");
-    let broken = folder.path().join("broken.clif");
-    fs::write(&broken, "function %").expect("written");
+    let broken = folder.path().join("broken.src");
+    fs::write(&broken, "fn f( {").expect("written");
     let output =
         Command::new(own()).arg("compile").arg(&broken).arg(folder.path().join("o")).output().expect("runs");
     assert_eq!(output.status.code(), Some(1));

@@ -191,7 +191,7 @@ fn of_probe(probe: &ProbeSpec, facts: &MachineFacts) -> Cost {
         ProbeSpec::Linpack(p) => work(f64::from(p.n).powi(3) * 2.0 / 3.0 * f64::from(p.samples), 0.2),
         ProbeSpec::Build(p) => {
             let functions = f64::from(p.files) * f64::from(p.functions);
-            work(functions, 1_000_000.0)
+            work(functions, 250_000.0)
         }
         ProbeSpec::Pages(p) => {
             let pages = p.size_mib.to_bytes().as_f64() / 4096.0 * (f64::from(p.warm_passes) + 1.0);

@@ -91,7 +91,7 @@ fn nominal(probe: &ProbeSpec, facts: &MachineFacts) -> Nominal {
         }
         ProbeSpec::Build(p) => {
             let functions = u64::from(p.files) * u64::from(p.functions);
-            Nominal { by_clock: Duration::ZERO, by_work: nanos(functions, 5_000_000) }
+            Nominal { by_clock: Duration::ZERO, by_work: nanos(functions, 1_250_000) }
         }
         ProbeSpec::Pages(p) => {
             let pages = p.size_mib.to_bytes().get() / 4096 * (u64::from(p.warm_passes) + 1);

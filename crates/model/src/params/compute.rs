@@ -105,7 +105,7 @@ pub struct BuildParams {
 
 impl Default for BuildParams {
     fn default() -> Self {
-        Self { files: 12, functions: 20, jobs: None }
+        Self { files: 12, functions: 100, jobs: None }
     }
 }
 

@@ -41,7 +41,7 @@ use model::params::BuildParams;
 use model::units::{Bytes, Nanos};
 
 /// Room a function takes on the disk as source, object and image, generously.
-const ROOM_PER_FUNCTION: u64 = 24 * 1024;
+const ROOM_PER_FUNCTION: u64 = 4 * 1024;
 /// The same for a file.
 const ROOM_PER_FILE: u64 = 16 * 1024;
 

@@ -60,7 +60,7 @@ mod tests {
         assert!(compile_file(&[]).unwrap_err().contains("compile SOURCE OBJECT"));
         assert!(link_files(&["a".into(), "many".into(), "b".into()]).unwrap_err().contains("link FOLDER"));
         assert!(
-            compile_file(&["/nonexistent/0.src".into(), "/tmp/0.o".into()]).unwrap_err().contains("0.clif")
+            compile_file(&["/nonexistent/0.src".into(), "/tmp/0.o".into()]).unwrap_err().contains("0.src")
         );
     }
 }
