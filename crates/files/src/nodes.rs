@@ -96,6 +96,19 @@ pub struct Node {
     pin: Option<Arc<OwnedFd>>,
 }
 
+impl Node {
+    /// Whether what was found with its number must be it. The host gives the number of a file that is gone to the next one: what is known by
+    /// one name, and by another one now, may be that. It is not as long as this process has it open, and where it has several
+    /// names. Folders keep theirs.
+    fn must_be(&self, parent: u64, name: &[u8], found: &Stat) -> bool {
+        self.kind == FileType::Directory
+            || found.st_nlink > 1
+            || !self.open.is_empty()
+            || self.pin.is_some()
+            || self.parent == parent && self.name.as_deref() == Some(name)
+    }
+}
+
 /// All nodes.
 #[derive(Debug)]
 pub struct Nodes {
@@ -154,6 +167,7 @@ impl Nodes {
         if let Some(id) = self.by_key.get(&key).copied()
             && let Some(node) = self.all.get_mut(&id)
             && node.kind == kind
+            && node.must_be(parent, name, found)
         {
             node.lookups += 1;
             node.has_others |= node.parent != parent || node.name.as_deref() != Some(name);
@@ -394,4 +408,32 @@ pub fn link_to(descriptor: &OwnedFd) -> String {
 /// Opens anew what a descriptor stands for.
 pub fn open_again(descriptor: &OwnedFd, flags: OFlags) -> Result<OwnedFd> {
     openat(CWD, link_to(descriptor).as_str(), flags | OFlags::CLOEXEC | OFlags::NOCTTY, Mode::empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A guest made a file that got the number of one that the host had replaced; its other name then led to the new one.
+    #[test]
+    fn a_number_that_comes_again_under_another_name_is_another_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let flags = OFlags::PATH | OFlags::CLOEXEC;
+        let mut nodes = Nodes::new(openat(CWD, folder.path(), flags, Mode::empty()).unwrap());
+        std::fs::write(folder.path().join("state"), "1").unwrap();
+        let found = || statat(CWD, folder.path().join("state"), AtFlags::empty()).unwrap();
+        let state = nodes.enter(0, ROOT, b"state", &found());
+        assert_eq!(nodes.enter(0, ROOT, b"state", &found()), state);
+        let new = nodes.enter(0, ROOT, b"new", &found());
+        assert_ne!(new, state);
+        // Open, it cannot be gone; nor where it has two names.
+        nodes.get_mut(new).unwrap().open.push(1);
+        assert_eq!(nodes.enter(0, ROOT, b"renamed", &found()), new);
+        nodes.get_mut(new).unwrap().open.clear();
+        std::fs::hard_link(folder.path().join("state"), folder.path().join("second")).unwrap();
+        assert_eq!(nodes.enter(0, ROOT, b"second", &found()), new);
+        // What is forgotten is only what is forgotten.
+        nodes.forget(state, 9);
+        assert_eq!(nodes.by_key(nodes.get(new).unwrap().key), Some(new));
+    }
 }
