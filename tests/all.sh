@@ -36,23 +36,28 @@ one() {
 export -f one
 export folder
 
-# The longest first, so that none is left alone at the end. Every file is asked for as a part of the whole workspace: a package alone
-# may want fewer features of a library, which would be compiled again with all that needs it. Two programs of one name run together.
+# Every file is asked for as a part of the whole workspace: a package alone may want fewer features of a library, which would be
+# compiled again with all that needs it. Two programs of one name run together.
 files() {
-    longest="mpirun mutations crash_real policy_real channel_bench exec mpi_suite loads_real conformance sets"
-    echo --lib --bins
     for program in tests/*.rs crates/*/tests/*.rs; do
         name=$(basename "$program" .rs)
         case $program in
             crates/*) printf -- '--test %s\n' "$name" ;;
-            # A program of the workspace's tests holds many files; what are not files are helpers.
+            # A program at the root names its files, and helpers, which are folders.
             *) sed -n 's/^mod \([a-z0-9_]*\);$/\1/p' "$program" | while read -r file; do
                 if [ -e "tests/$file.rs" ]; then printf -- '--test %s -- %s::\n' "$name" "$file"; fi
             done ;;
         esac
-    done | sort -u | awk -v longest="$longest" '
-        BEGIN { count = split(longest, names, " "); for (i = 1; i <= count; i++) rank[names[i] "::"] = i }
-        { print ($NF in rank ? rank[$NF] : count + 1) "\t" $0 }' | sort -s -n -k 1,1 | cut -f 2
+    done | sort -u
+}
+
+# The longest first, so that none is left alone at the end.
+in_order() {
+    all=$(files)
+    longest=' (mpirun|mutations|crash_real|policy_real|channel_bench|exec|mpi_suite|loads_real|conformance|sets)::$'
+    echo --lib --bins
+    grep -E -- "$longest" <<<"$all"
+    grep -vE -- "$longest" <<<"$all"
 }
 
 if [ $# -gt 0 ]; then
@@ -61,7 +66,7 @@ else
     # Examples as well, which tests start.
     step cargo test --release --no-run --workspace
     if [ -s "$folder/broken" ]; then exit 1; fi
-    files | xargs -d '\n' -n 1 -P "${BULKHEAD_TEST_STREAMS:-3}" bash -c 'one "$1"' -
+    in_order | xargs -d '\n' -n 1 -P "${BULKHEAD_TEST_STREAMS:-3}" bash -c 'one "$1"' -
     step cargo test --release --no-fail-fast --workspace --doc
 fi
 

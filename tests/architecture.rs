@@ -110,8 +110,13 @@ fn pure_rooms_touch_no_clock_file_or_environment() {
     assert!(broken.is_empty(), "\n{}", broken.join("\n"));
 }
 
-/// Programs of tests, each of which names its files.
-const PROGRAMS: [&str; 4] = ["measure", "partitions", "results", "untrusted"];
+/// Programs of tests at the root, by its manifest: each names its files.
+fn programs_of_tests() -> Vec<String> {
+    let text = fs::read_to_string(root().join("Cargo.toml")).expect("it is there");
+    let table: toml::Table = text.parse().expect("a manifest");
+    let tests = table.get("test").and_then(toml::Value::as_array).expect("tests are listed").iter();
+    tests.filter_map(|test| Some(test.get("name")?.as_str()?.to_owned())).collect()
+}
 
 /// What no program names is never run; what is run by the end of its name is run with others.
 #[test]
@@ -126,9 +131,9 @@ fn every_file_of_tests_is_run_by_one_program_and_alone() {
             .filter(|name| root().join("tests").join(format!("{name}.rs")).exists())
             .collect()
     };
-    let programs: Vec<Vec<String>> = PROGRAMS.iter().map(|program| named(&text(program))).collect();
-    let mut files: Vec<String> =
-        programs.iter().flatten().cloned().chain(PROGRAMS.map(str::to_owned)).collect();
+    let roots = programs_of_tests();
+    let programs: Vec<Vec<String>> = roots.iter().map(|program| named(&text(program))).collect();
+    let mut files: Vec<String> = programs.iter().flatten().chain(&roots).cloned().collect();
     files.sort();
     let there = fs::read_dir(root().join("tests")).expect("it is there");
     let there = there.map(|entry| entry.expect("readable entry").file_name().to_string_lossy().into_owned());

@@ -128,8 +128,8 @@ fn asked_and_given_agree_on_a_big_host() {
 }
 
 /// What became of it, once its guest has booted. A translated guest of 16 CPUs on 2 stands still while its kernel starts about
-/// once in a hundred times (1 of 105 that were counted, the others took half a minute at most); nothing has been tried in it
-/// then, so it is started again, twice at most, and that is said.
+/// once in a hundred times (docs/figures.md has the count). Nothing has been tried in it then, so another one is started, twice at
+/// most, and that is said.
 fn booted(exec: &mut Command) -> Output {
     for _ in 0..2 {
         let output = exec.output().expect("it runs");

@@ -215,10 +215,10 @@ fn try_placement(words: &[OsString]) -> ExitCode {
     }
 }
 
-fn ended(outcome: Result<(), String>) -> ExitCode {
+fn ended<E: std::fmt::Display>(outcome: Result<(), E>) -> ExitCode {
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
-        Err(reason) => failed(&reason),
+        Err(reason) => failed(&reason.to_string()),
     }
 }
 

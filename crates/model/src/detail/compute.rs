@@ -113,7 +113,7 @@ pub struct BuildDetail {
     pub object_bytes: Bytes,
     /// Bytes of the image they were linked to.
     pub image_bytes: Bytes,
-    /// CRC-32 of that image: the same wherever the same seed is compiled for the same architecture.
+    /// CRC-32 of that image: the same wherever the same seed is compiled.
     pub image_crc32: u32,
     /// Compilers at once.
     pub jobs: u32,

@@ -10,7 +10,7 @@ use model::units::{Bytes, Nanos};
 /// Operations per nanosecond of one CPU of the fake machine.
 const OPERATIONS_PER_NS: f64 = 20.0;
 /// Time to compile a function.
-const FUNCTION_NS: f64 = 800_000.0;
+const FUNCTION_NS: f64 = 200_000.0;
 /// Time to start a compiler.
 const START_NS: f64 = 1_000_000.0;
 /// Of ten nanoseconds a compiler spends one in the kernel.
@@ -38,9 +38,9 @@ pub(super) fn build(maker: &mut Maker, params: &BuildParams) -> Detail {
     Detail::Build(BuildDetail {
         files: params.files,
         functions: params.functions,
-        source_bytes: Bytes::from_bytes(functions * 5000),
-        object_bytes: Bytes::from_bytes(functions * 2000),
-        image_bytes: Bytes::from_bytes(functions * 1800),
+        source_bytes: Bytes::from_bytes(functions * 700),
+        object_bytes: Bytes::from_bytes(functions * 290),
+        image_bytes: Bytes::from_bytes(functions * 260),
         image_crc32: 0x1234_5678,
         jobs,
         wall_ns: Nanos::from_nanos(all / u64::from(jobs) + link_ns),

@@ -16,6 +16,7 @@ use flate2::write::DeflateEncoder;
 
 use super::object::Object;
 use super::tokens::{Kind, Token, tokens};
+use crate::error::WorkError;
 
 /// Suffixes that agree for longer count as equal: repeated text would make sorting quadratic.
 const CONTEXT: usize = 256;
@@ -24,7 +25,7 @@ const CONTEXT: usize = 256;
 ///
 /// # Errors
 /// Where and why it is not well-formed.
-pub fn compile(text: &str) -> Result<Vec<u8>, String> {
+pub fn compile(text: &str) -> Result<Vec<u8>, WorkError> {
     let tokens = tokens(text)?;
     let places = places(&tokens);
     let contexts = contexts(text.as_bytes());
@@ -78,11 +79,11 @@ fn contexts(text: &[u8]) -> Vec<usize> {
 }
 
 /// The characters before the suffixes in their order, where equal ones stand together, packed.
-fn pack(text: &[u8], contexts: &[usize]) -> Result<Vec<u8>, String> {
+fn pack(text: &[u8], contexts: &[usize]) -> Result<Vec<u8>, WorkError> {
     let before = |at: &usize| at.checked_sub(1).or_else(|| text.len().checked_sub(1));
     let column: Vec<u8> =
         contexts.iter().filter_map(|at| before(at).and_then(|at| text.get(at)).copied()).collect();
     let mut encoder = DeflateEncoder::new(Vec::new(), Compression::best());
     let packed = encoder.write_all(&column).and_then(|()| encoder.finish());
-    packed.map_err(|error| format!("cannot pack: {error}"))
+    packed.map_err(|error| WorkError::system("pack", error))
 }

@@ -3,16 +3,17 @@
 use std::collections::BTreeMap;
 
 use super::object::Object;
+use crate::error::WorkError;
 
 /// Links objects. Calls of what is in no object stay calls by name, as those of shared libraries do.
 ///
 /// # Errors
 /// Which object is none.
-pub fn link(objects: &[Vec<u8>]) -> Result<Vec<u8>, String> {
+pub fn link(objects: &[Vec<u8>]) -> Result<Vec<u8>, WorkError> {
     let read = |(number, bytes): (usize, &Vec<u8>)| {
-        Object::of_bytes(bytes).map_err(|wrong| format!("object {number}: {wrong}"))
+        Object::of_bytes(bytes).map_err(|wrong| WorkError::Unfit(format!("object {number}: {wrong}")))
     };
-    let objects = objects.iter().enumerate().map(read).collect::<Result<Vec<_>, String>>()?;
+    let objects = objects.iter().enumerate().map(read).collect::<Result<Vec<_>, WorkError>>()?;
     let mut image = Object { defined: BTreeMap::new(), called: Vec::new(), packed: Vec::new() };
     for object in &objects {
         for (name, checksum) in &object.defined {

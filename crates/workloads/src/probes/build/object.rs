@@ -7,6 +7,8 @@
 
 use std::collections::BTreeMap;
 
+use crate::error::WorkError;
+
 /// One of them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Object {
@@ -41,8 +43,8 @@ impl Object {
     ///
     /// # Errors
     /// It is none, or broken.
-    pub fn of_bytes(bytes: &[u8]) -> Result<Self, String> {
-        let broken = || "it is no object, or broken".to_owned();
+    pub fn of_bytes(bytes: &[u8]) -> Result<Self, WorkError> {
+        let broken = || WorkError::Unfit("it is no object, or broken".to_owned());
         let (content, checksum) = bytes.split_last_chunk::<4>().ok_or_else(broken)?;
         if crc32fast::hash(content) != u32::from_le_bytes(*checksum) {
             return Err(broken());
@@ -115,6 +117,6 @@ mod tests {
         // More than there is, with the right checksum.
         let mut long = 5_u32.to_le_bytes().to_vec();
         long.extend(crc32fast::hash(&long).to_le_bytes());
-        assert!(Object::of_bytes(&long).unwrap_err().contains("broken"));
+        assert!(Object::of_bytes(&long).unwrap_err().to_string().contains("broken"));
     }
 }

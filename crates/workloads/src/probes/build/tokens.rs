@@ -1,5 +1,7 @@
 //! Text of a source file as tokens: names, numbers, quoted text and signs. Comments and blanks are none. Brackets must match.
 
+use crate::error::WorkError;
+
 /// What a token is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
@@ -30,12 +32,12 @@ pub struct Token<'a> {
 ///
 /// # Errors
 /// Which bracket or quote does not match, and in which line.
-pub fn tokens(text: &str) -> Result<Vec<Token<'_>>, String> {
+pub fn tokens(text: &str) -> Result<Vec<Token<'_>>, WorkError> {
     let (mut all, mut open, mut at) = (Vec::new(), Vec::new(), 0);
     while let Some(rest) = text.get(at..).filter(|rest| !rest.is_empty()) {
         let wrong = |what: &str| {
             let line = text.as_bytes().iter().take(at).filter(|byte| **byte == b'\n').count() + 1;
-            format!("the source is not well-formed: line {line}: {what}")
+            WorkError::Unfit(format!("the source is not well-formed: line {line}: {what}"))
         };
         let (kind, length) = first(rest).ok_or_else(|| wrong("a quote that nothing ends"))?;
         let piece = rest.get(..length).unwrap_or(rest);
@@ -52,7 +54,9 @@ pub fn tokens(text: &str) -> Result<Vec<Token<'_>>, String> {
         at += piece.len().max(1);
     }
     match open.pop() {
-        Some(bracket) => Err(format!("the source is not well-formed: {bracket} is not closed at its end")),
+        Some(bracket) => Err(WorkError::Unfit(format!(
+            "the source is not well-formed: {bracket} is not closed at its end"
+        ))),
         None => Ok(all),
     }
 }
@@ -119,9 +123,9 @@ mod tests {
 
     #[test]
     fn what_does_not_match_is_told_with_its_line() {
-        assert!(tokens("fn f() {\n ]\n").unwrap_err().contains("line 2: ] closes nothing"));
-        assert!(tokens("fn f() {").unwrap_err().contains("{ is not closed"));
-        assert!(tokens("a\nb \"c").unwrap_err().contains("line 2: a quote that nothing ends"));
+        assert!(tokens("fn f() {\n ]\n").unwrap_err().to_string().contains("line 2: ] closes nothing"));
+        assert!(tokens("fn f() {").unwrap_err().to_string().contains("{ is not closed"));
+        assert!(tokens("a\nb \"c").unwrap_err().to_string().contains("line 2: a quote that nothing ends"));
         assert!(tokens("").unwrap().is_empty());
     }
 }
