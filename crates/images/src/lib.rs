@@ -23,7 +23,7 @@ pub use digest::Digest;
 pub use documents::{Config, Descriptor, Document, Manifest, Platform, read_config, read_document};
 pub use layout::{Chosen, Layout};
 pub use packing::unpacked;
-pub use tree::{Owner, Tree};
+pub use tree::{Owner, Tree, open_in_root};
 
 /// Why there is no image.
 #[derive(Debug, thiserror::Error)]

@@ -12,6 +12,7 @@ use std::collections::HashSet;
 use std::fs::File;
 use std::io::{self, Read};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::{Duration, Instant};
 
 use rustix::fs::{
     AtFlags, Dir, FileType, Mode, OFlags, RenameFlags, ResolveFlags, Timespec, Timestamps, fchmod, fstat,
@@ -25,6 +26,9 @@ use crate::{ImageError, Keep, LeftOut, shown};
 
 /// How deep folders that are taken away may lie in each other.
 const MOST_LEVELS: usize = 256;
+/// How long a path is asked for again.
+const MOST_WAIT: Duration = Duration::from_secs(10);
+const BETWEEN: Duration = Duration::from_micros(100);
 /// What a name of lower layers is taken away with.
 const WHITEOUT: &[u8] = b".wh.";
 /// What all of them are taken away with.
@@ -42,6 +46,29 @@ pub struct Owner {
     pub group: u32,
     /// Permission bits, set-ID bits, sticky bit.
     pub mode: u32,
+}
+
+/// Opens a path as if the folder were the root: links and `..` in it lead within, those of `/proc` nowhere.
+///
+/// While anything anywhere on the host is renamed or mounted, the kernel does not answer for a path with `..` in it (`EAGAIN`,
+/// openat2(2)): it is asked again.
+///
+/// # Errors
+/// Those of openat2(2); `EAGAIN` after ten seconds of it.
+pub fn open_in_root(
+    root: BorrowedFd<'_>,
+    path: &[u8],
+    flags: OFlags,
+    further: ResolveFlags,
+) -> Result<OwnedFd, Errno> {
+    let within = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS | further;
+    let begun = Instant::now();
+    loop {
+        match openat2(root, path, flags, Mode::empty(), within) {
+            Err(Errno::AGAIN) if begun.elapsed() < MOST_WAIT => std::thread::sleep(BETWEEN),
+            other => return other,
+        }
+    }
 }
 
 /// A root that is written.
@@ -155,8 +182,7 @@ impl<'a> Tree<'a> {
 
     fn within(&self, path: &[u8]) -> Result<OwnedFd, Errno> {
         let path = if path.is_empty() { b"." } else { path };
-        let within = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS | ResolveFlags::NO_XDEV;
-        openat2(&self.root, path, FOLDER, Mode::empty(), within)
+        open_in_root(self.root.as_fd(), path, FOLDER, ResolveFlags::NO_XDEV)
     }
 
     fn white_out(&mut self, folder: BorrowedFd<'_>, name: &[u8], path: &[u8]) -> Result<(), ImageError> {

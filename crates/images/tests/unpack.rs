@@ -10,6 +10,7 @@ use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
@@ -255,6 +256,33 @@ fn no_name_and_no_link_leads_out() {
         assert_eq!(fs::read_dir(elsewhere.path()).expect("there").count(), 1);
         assert_eq!(fs::read_to_string(elsewhere.path().join("precious")).expect("there"), "x");
     }
+}
+
+/// The kernel does not answer for a path with `..` while it moves names, whosever they are.
+#[test]
+fn what_others_rename_meanwhile_makes_nothing_fail() {
+    let elsewhere = tempfile::tempdir().expect("the test's own files");
+    let (one, other) = (elsewhere.path().join("one"), elsewhere.path().join("other"));
+    fs::write(&one, "").expect("the test's own files");
+    let is_over = AtomicBool::new(false);
+    let mut layer = Layer::default().link("way", "../../..");
+    for number in 0..20_000 {
+        layer = layer.file(&format!("way/{}", number % 100), 0o644, "");
+    }
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !is_over.load(Ordering::Relaxed) {
+                fs::rename(&one, &other)
+                    .and_then(|()| fs::rename(&other, &one))
+                    .expect("the test's own files");
+            }
+        });
+        let here = Here::new();
+        let told = here.unpack(&[layer.archive()]);
+        is_over.store(true, Ordering::Relaxed);
+        told.expect("unpacked");
+        assert_eq!(here.seen().len(), 100 + 3);
+    });
 }
 
 #[test]

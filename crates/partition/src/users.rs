@@ -3,10 +3,11 @@
 
 use std::fs::{self, File};
 use std::io::Read;
+use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 
 use nix::unistd::{Gid, getgid, getgroups, getuid};
-use rustix::fs::{Mode, OFlags, ResolveFlags, openat2};
+use rustix::fs::{OFlags, ResolveFlags};
 
 use model::partition::UserIds;
 
@@ -114,8 +115,8 @@ fn text_in(root: &Path, path: &str) -> String {
     let open = || {
         let root = File::open(root).ok()?;
         let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK;
-        let within = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
-        let file = File::from(openat2(&root, path, flags, Mode::empty(), within).ok()?);
+        let opened = images::open_in_root(root.as_fd(), path.as_bytes(), flags, ResolveFlags::empty());
+        let file = File::from(opened.ok()?);
         file.metadata().is_ok_and(|meta| meta.is_file()).then_some(file)
     };
     open().map(text_of).unwrap_or_default()
