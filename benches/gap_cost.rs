@@ -18,14 +18,14 @@ mod verdict;
 use std::process::{Command, ExitCode};
 use std::sync::atomic::AtomicBool;
 
-use bulkhead::model::histogram::Histogram;
-use bulkhead::model::units::{Hertz, Millis};
-use bulkhead::workloads::bounds::Bounds;
-use bulkhead::workloads::clock::{Anchor, ticks};
-use bulkhead::workloads::pin::{allowed_cpus, pin_to_last_cpu};
-use bulkhead::workloads::probes::gap::observe::observe;
-use bulkhead::workloads::probes::gap::pace::ByTime;
-use bulkhead::workloads::probes::gap::record::{Record, short_tables};
+use bulkhead::probes::bounds::Bounds;
+use bulkhead::probes::clock::{Anchor, ticks};
+use bulkhead::probes::gap::observe::observe;
+use bulkhead::probes::gap::pace::ByTime;
+use bulkhead::probes::gap::record::{Record, short_tables};
+use bulkhead::probes::pin::{allowed_cpus, pin_to_last_cpu};
+use bulkhead::units::histogram::Histogram;
+use bulkhead::units::{Hertz, Millis};
 use verdict::{Judge, Mark};
 
 /// Many short rounds: most of them fall between two disturbances.

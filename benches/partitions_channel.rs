@@ -9,8 +9,8 @@ mod verdict;
 use std::process::{Command, ExitCode, Stdio};
 
 use anyhow::{Context, Result};
+use bulkhead::analysis::channel_bench::MARKS;
 use bulkhead::model::channel_bench::{ChannelBench, Quantity};
-use bulkhead::stats::channel_bench::MARKS;
 use verdict::{Judge, Mark, say};
 
 fn main() -> ExitCode {

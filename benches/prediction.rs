@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 use bulkhead::cli::cache_folder;
 use bulkhead::model::prediction::Prediction;
-use bulkhead::model::units::Nanos;
+use bulkhead::units::Nanos;
 use verdict::{Judge, Mark, say};
 
 /// How far off what was said may be.

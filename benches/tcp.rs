@@ -23,19 +23,19 @@ use std::process::{Command, ExitCode, Stdio};
 use anyhow::{Context, Result, anyhow, bail};
 use bulkhead::cli::cache_folder;
 use bulkhead::model::channel_bench::{ChannelBench, Quantity, Way};
-use bulkhead::model::detail::{Detail, NetDirection, NetPoint};
 use bulkhead::model::experiment::{Accelerator, PlatformSpec};
-use bulkhead::model::job::{Job, Part, Peer};
-use bulkhead::model::names::PlatformKind;
-use bulkhead::model::params::{Exchange, NetParams, ProbeSpec, Protocol};
-use bulkhead::model::units::{Bytes, Mebibytes, Millis, Nanos};
-use bulkhead::partition::network::switch::Order;
+use bulkhead::partition::network::switch::FrameOrder;
+use bulkhead::platforms::PlatformContext;
 use bulkhead::platforms::lab::{Lab, Port};
 use bulkhead::platforms::ledger::Ledger;
-use bulkhead::platforms::make::PlatformContext;
 use bulkhead::platforms::vm::platform::Vm;
 use bulkhead::platforms::{Broken, Cancel, Instance, InstanceSpec, Platform};
+use bulkhead::probes::detail::{Detail, NetDirection, NetPoint};
+use bulkhead::probes::job::{Job, Part, Peer};
+use bulkhead::probes::params::{Exchange, NetParams, ProbeSpec, Protocol};
 use bulkhead::stats::summary::histogram_quantile;
+use bulkhead::units::names::PlatformKind;
+use bulkhead::units::{Bytes, Mebibytes, Millis, Nanos};
 use switch_kit::{Running, folder, guest};
 use verdict::{Judge, Mark, say, show};
 
@@ -79,7 +79,7 @@ fn run() -> Result<Judge> {
     let mut tap = at_taps(&mut lab, dir.path())?;
     let prefix = Some([2, 0x4b, 10, 77, 1]);
     let link = folder(dir.path(), "link");
-    let switch = Running::start(&Order { folder: link.clone(), prefix, ..Order::default() });
+    let switch = Running::start(&FrameOrder { folder: link.clone(), prefix, ..FrameOrder::default() });
     let mut own = Pair {
         instances: [1, 2].map(|number| {
             let instance = guest::start(&tools, &ledger, number, std::slice::from_ref(&link));
@@ -150,7 +150,7 @@ fn at_taps(lab: &mut Lab, dir: &Path) -> Result<Pair> {
         exe: env!("CARGO_BIN_EXE_bulkhead").into(),
         ledger: Ledger::open(&run)?,
         cache: cache_folder(),
-        counter_hz: bulkhead::workloads::clock::Anchor::take().and_then(|anchor| anchor.rate_since()).ok(),
+        counter_hz: bulkhead::probes::clock::Anchor::take().and_then(|anchor| anchor.rate_since()).ok(),
         seed: 1,
         may_destroy: false,
     };

@@ -15,15 +15,15 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, anyhow, bail};
 use bulkhead::cli::cache_folder;
 use bulkhead::model::experiment::{Accelerator, PlatformSpec};
-use bulkhead::model::names::PlatformKind;
-use bulkhead::model::units::{Bytes, Mebibytes};
+use bulkhead::platforms::PlatformContext;
 use bulkhead::platforms::ledger::Ledger;
-use bulkhead::platforms::make::PlatformContext;
 use bulkhead::platforms::vm::guest::{GuestConfig, INIT_RUNS};
 use bulkhead::platforms::vm::payload::{self, GuestModules};
 use bulkhead::platforms::vm::platform::Vm;
 use bulkhead::platforms::vm::toolbox::{Toolbox, host_cpus};
 use bulkhead::platforms::{Broken, Cancel, InstanceSpec, Platform};
+use bulkhead::units::names::PlatformKind;
+use bulkhead::units::{Bytes, Mebibytes};
 
 use nix::sys::resource::{UsageWho, getrusage};
 use verdict::{Judge, Mark, say, show};
@@ -55,7 +55,7 @@ fn run() -> Result<Judge> {
         exe: exe.to_owned(),
         ledger,
         cache,
-        counter_hz: bulkhead::workloads::clock::Anchor::take().and_then(|anchor| anchor.rate_since()).ok(),
+        counter_hz: bulkhead::probes::clock::Anchor::take().and_then(|anchor| anchor.rate_since()).ok(),
         seed: 1,
         may_destroy: false,
     };

@@ -5,4 +5,4 @@
 
 pub mod cli;
 
-pub use {campaign, channels, model, partition, platforms, report, sim, stats, workloads};
+pub use {analysis, campaign, channels, model, partition, platforms, probes, report, sim, stats, units};

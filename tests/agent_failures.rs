@@ -5,12 +5,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use bulkhead::model::detail::{Detail, FwqDetail};
-use bulkhead::model::facts::{ClockFacts, MachineFacts, OwnCost};
-use bulkhead::model::job::{Job, JobReply, ProbeReport};
 use bulkhead::model::journal::{Failure, FailureKind};
-use bulkhead::model::params::{GapParams, ProbeSpec};
-use bulkhead::model::units::{Bytes, Millis, Nanos};
 use bulkhead::model::wire::{PROTOCOL_VERSION, ToHost};
 use bulkhead::platforms::instance::{AgentInstance, Allowances};
 use bulkhead::platforms::ledger::{Ledger, sweep};
@@ -18,6 +13,11 @@ use bulkhead::platforms::link::{TO_HOST_LIMIT, encode};
 use bulkhead::platforms::native::ProcessCarrier;
 use bulkhead::platforms::process::Process;
 use bulkhead::platforms::{Broken, Cancel, Instance};
+use bulkhead::probes::detail::{Detail, FwqDetail};
+use bulkhead::probes::job::{Job, JobReply, ProbeReport};
+use bulkhead::probes::params::{GapParams, ProbeSpec};
+use bulkhead::units::facts::{ClockFacts, MachineFacts, OwnCost};
+use bulkhead::units::{Bytes, Millis, Nanos};
 
 /// Generous: a failure that takes longer is one.
 const PATIENCE: Duration = Duration::from_secs(30);

@@ -4,17 +4,18 @@ use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use bulkhead::model::detail::{Detail, RateDetail, RatePoint};
-use bulkhead::model::facts::{ClockFacts, MachineFacts, OwnCost};
-use bulkhead::model::histogram::Histogram;
-use bulkhead::model::job::{Dose, Job, JobReply, LoadSpec, ProbeReport};
-use bulkhead::model::names::LoadKind;
-use bulkhead::model::stage::Stage;
-use bulkhead::model::units::{Bytes, Millis, Nanos};
 use bulkhead::model::wire::{ToAgent, ToHost};
 use bulkhead::platforms::Cancel;
 use bulkhead::platforms::agent::serve;
-use bulkhead::platforms::link::{HostEnd, LinkError, check_report};
+use bulkhead::platforms::link::{HostEnd, LinkError};
+use bulkhead::probes::check::check_report;
+use bulkhead::probes::detail::{Detail, RateDetail, RatePoint};
+use bulkhead::probes::job::{Dose, Job, JobReply, LoadSpec, ProbeReport};
+use bulkhead::units::facts::{ClockFacts, MachineFacts, OwnCost};
+use bulkhead::units::histogram::Histogram;
+use bulkhead::units::names::LoadKind;
+use bulkhead::units::stage::Stage;
+use bulkhead::units::{Bytes, Millis, Nanos};
 
 /// Generous: what takes longer hangs.
 const PATIENCE: Duration = Duration::from_secs(30);

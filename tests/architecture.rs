@@ -7,6 +7,8 @@ use std::path::{Path, PathBuf};
 
 const MAX_FILE_LINES: usize = 500;
 const MAX_FUNCTION_LINES: usize = 70;
+/// Files of a probe that touch nothing.
+const PURE: [&str; 6] = ["params.rs", "detail.rs", "check.rs", "cost.rs", "metrics.rs", "pretend.rs"];
 
 fn root() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR"))
@@ -93,8 +95,12 @@ fn pure_rooms_touch_no_clock_file_or_environment() {
         "std::thread",
     ];
     let mut broken = Vec::new();
-    for room in ["model", "stats", "sim", "report"] {
+    for room in ["units", "model", "stats", "analysis", "sim", "report", "probes"] {
         for file in rust_files(&root().join("crates").join(room).join("src")) {
+            let name = file.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+            if room == "probes" && !PURE.contains(&name) {
+                continue;
+            }
             let text = fs::read_to_string(&file).expect("readable source");
             // A file of tests is no part of the program.
             let is_tests = file.file_name().is_some_and(|name| name == "tests.rs");
@@ -318,4 +324,138 @@ fn the_changelog_begins_with_unreleased_or_this_version() {
 fn the_readme_is_short() {
     let length = fs::read_to_string(root().join("README.md")).expect("README.md is there").len();
     assert!(length <= 6_000, "README.md has {length} bytes, at most 6000");
+}
+
+/// A file's place in its crate: its folders and itself, without `mod`, `lib` and `main`.
+fn module_of(source: &Path, file: &Path) -> Vec<String> {
+    let within = file.strip_prefix(source).expect("below it").with_extension("");
+    let parts = within.iter().map(|part| part.to_string_lossy().into_owned());
+    parts.filter(|part| !matches!(part.as_str(), "mod" | "lib" | "main")).collect()
+}
+
+/// Paths that begin in the crate, as they are written in its code: `crate::a::b`, `super::c`.
+fn paths_in(code: &str) -> Vec<Vec<String>> {
+    let mut paths = Vec::new();
+    // A list of names is a path for each; deeper lists lead to the same files.
+    let flat = code.replace("::{", " {").replace("self::", "");
+    for (start, _) in flat.match_indices("crate::").chain(flat.match_indices("super::")) {
+        let is_begun_before = flat[..start].ends_with("::")
+            || flat[..start].ends_with(|c: char| c == '_' || c.is_alphanumeric());
+        if is_begun_before {
+            continue;
+        }
+        let end = flat[start..]
+            .find(|c: char| !(c.is_alphanumeric() || c == '_' || c == ':'))
+            .map_or(flat.len(), |n| start + n);
+        let path: Vec<String> =
+            flat[start..end].split("::").filter(|part| !part.is_empty()).map(str::to_owned).collect();
+        let listed =
+            flat[end..].strip_prefix(" {").and_then(|rest| rest.split_once('}')).map(|(list, _)| list);
+        let names = listed.unwrap_or_default().split(',').map(str::trim).filter(|name| !name.is_empty());
+        let with = |name: &str| {
+            let further = name.split([' ', ':']).next().unwrap_or_default().to_owned();
+            [path.clone(), vec![further]].concat()
+        };
+        paths.extend(names.map(with));
+        paths.push(path);
+    }
+    paths
+}
+
+/// Files that a file's code names, by the longest beginning of each path that is one.
+fn named_by(module: &[String], code: &str, all: &BTreeSet<Vec<String>>) -> BTreeSet<Vec<String>> {
+    let mut named = BTreeSet::new();
+    for path in paths_in(code) {
+        let ups = path.iter().take_while(|part| *part == "super").count();
+        let from = if path.first().is_some_and(|part| part == "crate") {
+            0
+        } else {
+            module.len().saturating_sub(ups)
+        };
+        let rest = path.iter().skip(ups.max(1));
+        let whole: Vec<String> = module.iter().take(from).chain(rest).cloned().collect();
+        let found =
+            (0..=whole.len()).rev().map(|length| whole[..length].to_vec()).find(|part| all.contains(part));
+        named.extend(found.filter(|found| found != module));
+    }
+    named
+}
+
+/// What reaches itself over others, with them.
+fn circles(uses: &BTreeMap<Vec<String>, BTreeSet<Vec<String>>>) -> BTreeSet<BTreeSet<Vec<String>>> {
+    let reach = |from: &Vec<String>| {
+        let mut seen = BTreeSet::new();
+        let mut next: Vec<&Vec<String>> = uses[from].iter().collect();
+        while let Some(at) = next.pop() {
+            if seen.insert(at.clone()) {
+                next.extend(uses.get(at).into_iter().flatten());
+            }
+        }
+        seen
+    };
+    let reached: BTreeMap<&Vec<String>, BTreeSet<Vec<String>>> =
+        uses.keys().map(|from| (from, reach(from))).collect();
+    let with = |from: &Vec<String>| -> BTreeSet<Vec<String>> {
+        reached[from]
+            .iter()
+            .filter(|to| reached.get(to).is_some_and(|back| back.contains(from)))
+            .cloned()
+            .collect()
+    };
+    uses.keys().map(with).filter(|circle| circle.len() > 1).collect()
+}
+
+/// Between crates Cargo forbids them. Within a folder files may know each other, and a folder its own.
+#[test]
+fn no_circle_leads_through_files_of_several_folders() {
+    let rooms = fs::read_dir(root().join("crates")).expect("crates is there");
+    let mut sources: Vec<PathBuf> =
+        rooms.map(|room| room.expect("readable entry").path().join("src")).collect();
+    sources.push(root().join("src"));
+    let mut broken = Vec::new();
+    for source in sources {
+        let files: BTreeMap<Vec<String>, PathBuf> =
+            rust_files(&source).into_iter().map(|file| (module_of(&source, &file), file)).collect();
+        let all: BTreeSet<Vec<String>> = files.keys().cloned().collect();
+        let uses = files.iter().filter(|(_, file)| !file.ends_with("tests.rs")).map(|(module, file)| {
+            let text = fs::read_to_string(file).expect("readable source");
+            let code = text.split("#[cfg(test)]\nmod tests").next().unwrap_or_default();
+            let code: Vec<&str> = code.lines().filter(|line| !line.trim_start().starts_with("//")).collect();
+            (module.clone(), named_by(module, &code.join("\n"), &all))
+        });
+        for circle in circles(&uses.collect()) {
+            let folders: BTreeSet<&Path> =
+                circle.iter().filter_map(|module| files[module].parent()).collect();
+            if folders.len() > 1 {
+                broken.push(format!("{}: {:?}", source.display(), circle));
+            }
+        }
+    }
+    assert!(broken.is_empty(), "\n{}", broken.join("\n"));
+}
+
+/// A name means one thing in its crate; between crates the crate's name tells them apart.
+#[test]
+fn no_public_type_has_the_name_of_another_in_its_crate() {
+    let mut broken = Vec::new();
+    for room in fs::read_dir(root().join("crates")).expect("crates is there") {
+        let source = room.expect("readable entry").path().join("src");
+        let mut named: BTreeMap<String, BTreeSet<PathBuf>> = BTreeMap::new();
+        for file in rust_files(&source) {
+            let text = fs::read_to_string(&file).expect("readable source");
+            let code = text.split("#[cfg(test)]\nmod tests").next().unwrap_or_default();
+            for line in code.lines().map(str::trim_start) {
+                let kinds = ["pub struct ", "pub enum ", "pub trait ", "pub type "];
+                let Some(rest) = kinds.iter().find_map(|kind| line.strip_prefix(kind)) else { continue };
+                let name = rest.split(|c: char| !c.is_alphanumeric()).next().unwrap_or_default();
+                // One that a macro names.
+                if name.is_empty() {
+                    continue;
+                }
+                named.entry(name.to_owned()).or_default().insert(file.clone());
+            }
+        }
+        broken.extend(named.into_iter().filter(|(_, files)| files.len() > 1));
+    }
+    assert!(broken.is_empty(), "{broken:#?}");
 }

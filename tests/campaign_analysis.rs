@@ -5,15 +5,17 @@ use crate::doubles;
 use bulkhead::campaign::analysis::analyse;
 use bulkhead::campaign::journal::Contents;
 use bulkhead::campaign::plan::Plan;
-use bulkhead::model::detail::Detail;
 use bulkhead::model::experiment::Experiment;
-use bulkhead::model::job::{Job, LoadSpec, PlacedDose};
 use bulkhead::model::journal::{Cell, Measurement, Outcome};
-use bulkhead::model::names::{LoadPlace, ProbeKind};
-use bulkhead::model::results::{CellResult, Difference, RunResults, VerdictLevel};
-use bulkhead::model::units::{Bytes, Millis, Nanos};
+use bulkhead::model::results::{CellResult, RunResults, VerdictLevel};
 use bulkhead::platforms::fake::Fake;
 use bulkhead::platforms::{Cancel, Instance, InstanceSpec, Platform};
+use bulkhead::probes::ProbeKind;
+use bulkhead::probes::detail::Detail;
+use bulkhead::probes::job::{Job, LoadSpec, PlacedDose};
+use bulkhead::units::metric::Difference;
+use bulkhead::units::names::LoadPlace;
+use bulkhead::units::{Bytes, Millis, Nanos};
 
 const PROBES: &str = "[probe.gap]\nbatches = 8\n[probe.fwq]\nsamples = 100\n[probe.cpu]\nsamples = 3\n\
                       [probe.syscall]\n[probe.fork]\n[probe.mem-latency]\n";
@@ -115,7 +117,7 @@ fn a_slowdown_of_thirty_percent_is_reported_as_such() {
         let main = cell.metrics.iter().find(|metric| metric.headline).unwrap();
         let comparison = main.against_baseline.as_ref().unwrap();
         let ratio = comparison.ratio.estimate().unwrap();
-        let truth = if main.better == bulkhead::model::metric::Better::Higher { 1.0 / 1.3 } else { 1.3 };
+        let truth = if main.better == bulkhead::units::metric::Better::Higher { 1.0 / 1.3 } else { 1.3 };
         assert!(ratio.contains(truth), "{probe} {}: {ratio}", main.id);
         assert!((ratio.value / truth - 1.0).abs() < 0.1, "{probe} {}: {ratio}", main.id);
         assert_eq!(comparison.difference, Difference::Worse, "{probe} {}: {ratio}", main.id);
@@ -177,8 +179,8 @@ fn gap_details_pool_every_round() {
         })
         .collect();
     assert_eq!((pooled.batches.len(), parts.len()), (4, 4));
-    let count = |batches: &[bulkhead::model::histogram::Histogram]| -> u64 {
-        batches.iter().map(bulkhead::model::histogram::Histogram::count).sum()
+    let count = |batches: &[bulkhead::units::histogram::Histogram]| -> u64 {
+        batches.iter().map(bulkhead::units::histogram::Histogram::count).sum()
     };
     assert_eq!(count(&pooled.batches), parts.iter().map(|gap| count(&gap.batches)).sum::<u64>());
     assert_eq!(pooled.observed_ns.get(), parts.iter().map(|gap| gap.observed_ns.get()).sum::<u64>());

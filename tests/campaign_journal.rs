@@ -169,13 +169,13 @@ fn a_line_that_would_not_read_back_is_not_written() {
     let (mut journal, _) = Journal::open(&path).unwrap();
     journal.append(&JournalLine::Header(Box::new(header()))).unwrap();
     let before = fs::read(&path).unwrap();
-    let mut endless = report(bulkhead::model::names::ProbeKind::Fwq, 1);
+    let mut endless = report(bulkhead::probes::ProbeKind::Fwq, 1);
     endless.clock.read_ns = f64::INFINITY;
     let measurement = Measurement {
         cell: experiment((1, 1), PROBES).cells()[0].clone(),
         round: 0,
-        started_unix_ns: bulkhead::model::units::Nanos::ZERO,
-        duration_ns: bulkhead::model::units::Nanos::ZERO,
+        started_unix_ns: bulkhead::units::Nanos::ZERO,
+        duration_ns: bulkhead::units::Nanos::ZERO,
         doses: Vec::new(),
         outcome: Outcome::Done(Box::new(endless)),
         others: Vec::new(),

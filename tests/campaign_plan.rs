@@ -7,7 +7,7 @@ use bulkhead::campaign::history::{Entry, Finding, History};
 use bulkhead::campaign::plan::{Group, Next, Plan};
 use bulkhead::model::experiment::Experiment;
 use bulkhead::model::journal::Cell;
-use bulkhead::model::units::Nanos;
+use bulkhead::units::Nanos;
 use proptest::prelude::*;
 
 fn experiment(seed: u64, min: u32, max: u32, target: f64, budget_s: u32) -> Experiment {

@@ -7,9 +7,10 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use bulkhead::campaign::{CampaignError, Event, RunDir, Stop, conclude, run};
 use bulkhead::model::journal::{FailureKind, Outcome};
-use bulkhead::model::names::{LoadPlace, ProbeKind};
 use bulkhead::model::results::VerdictLevel;
 use bulkhead::platforms::Broken;
+use bulkhead::probes::ProbeKind;
+use bulkhead::units::names::LoadPlace;
 use doubles::{Ask, Double, broken, contents, experiment, names_in, obedient, reply, report, set_of, setup};
 
 const PROBES: &str = "[probe.fwq]\n[probe.gap]";
@@ -108,7 +109,7 @@ fn a_refusal_leaves_the_instance_alone() {
 
 #[test]
 fn replies_that_do_not_answer_the_job_are_garbage() {
-    type Change = fn(&mut bulkhead::model::job::JobReply);
+    type Change = fn(&mut bulkhead::probes::job::JobReply);
     let changes: [(Change, &str); 4] = [
         (|reply| reply.report = None, "without a report"),
         (

@@ -6,8 +6,8 @@
 mod body;
 
 use bulkhead::model::experiment::{FakeScript, PlatformSpec};
-use bulkhead::model::names::PlatformKind;
 use bulkhead::model::platform::Accelerator;
+use bulkhead::units::names::PlatformKind;
 use skips::{Need, skip};
 
 #[test]

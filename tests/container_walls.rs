@@ -10,9 +10,9 @@ use std::process::Command;
 
 use bulkhead::model::experiment::{Capabilities, DiskBacking, PlatformSpec};
 use bulkhead::model::journal::PlatformState;
-use bulkhead::model::names::PlatformKind;
 use bulkhead::platforms::ledger::Ledger;
 use bulkhead::platforms::{Cancel, Instance, InstanceSpec, Platform, PlatformContext, make};
+use bulkhead::units::names::PlatformKind;
 use skips::{Need, skip};
 
 /// What Docker's default set is in `/proc/PID/status`.

@@ -6,7 +6,7 @@ mod parse;
 mod table;
 use crate::verdict;
 
-use bulkhead::model::metric::Unit;
+use bulkhead::units::metric::Unit;
 use table::{Failed, Row};
 use verdict::Verdict;
 

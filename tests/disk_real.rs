@@ -5,16 +5,16 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::AtomicBool;
 
-use bulkhead::model::detail::{
+use bulkhead::probes::detail::{
     Alignment, AlignmentVerdict, Detail, DiskDetail, DiskDirection, ShiftedWrites,
 };
-use bulkhead::model::facts::ClockFacts;
-use bulkhead::model::job::Job;
-use bulkhead::model::metric::Metric;
-use bulkhead::model::params::{DiskMode, DiskParams, ProbeSpec};
-use bulkhead::model::units::{Bytes, Kibibytes, Mebibytes, Millis};
-use bulkhead::stats::metrics::metrics_of;
-use bulkhead::workloads::run::{Surroundings, run_job};
+use bulkhead::probes::job::Job;
+use bulkhead::probes::metrics_of;
+use bulkhead::probes::params::{DiskMode, DiskParams, ProbeSpec};
+use bulkhead::probes::run::{Surroundings, run_job};
+use bulkhead::units::facts::ClockFacts;
+use bulkhead::units::metric::Metric;
+use bulkhead::units::{Bytes, Kibibytes, Mebibytes, Millis};
 use skips::{Need, skip};
 
 /// A loop device; detached when dropped.

@@ -10,10 +10,10 @@
 use crate::browser;
 
 use browser::sample;
-use bulkhead::model::job::{Dose, DosePart, PlacedDose};
-use bulkhead::model::names::{LoadKind, LoadPlace};
-use bulkhead::model::units::Nanos;
+use bulkhead::probes::job::{Dose, DosePart, PlacedDose};
 use bulkhead::report::{page, terminal};
+use bulkhead::units::Nanos;
+use bulkhead::units::names::{LoadKind, LoadPlace};
 
 #[test]
 fn a_misaligned_partition_is_named_with_what_it_costs() {

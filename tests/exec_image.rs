@@ -11,9 +11,9 @@ use std::time::Duration;
 use bulkhead::cli::cache_folder;
 use bulkhead::model::experiment::Accelerator;
 use bulkhead::model::partition::{Content, DiskSpec, PartitionSpec, ProgramEnd, Resources};
-use bulkhead::model::units::Mebibytes;
 use bulkhead::partition::run::{Order, Outcome, Streams, Surroundings, run};
 use bulkhead::platforms::ledger::{Ledger, sweep};
+use bulkhead::units::Mebibytes;
 
 /// `mov dx, 0x604; mov ax, 0x2000; out dx, ax; hlt; jmp -3`: the chipset's register for power, and the state "off".
 const SWITCH_OFF: [u8; 10] = [0xba, 0x04, 0x06, 0xb8, 0x00, 0x20, 0xef, 0xf4, 0xeb, 0xfd];

@@ -10,10 +10,10 @@ use std::process::Output;
 use assert_cmd::Command;
 use bulkhead::campaign::read_results;
 use bulkhead::model::classes::shipped;
-use bulkhead::model::facts::ClockFacts;
 use bulkhead::model::journal::Cell;
-use bulkhead::model::names::ProbeKind;
 use bulkhead::model::results::RunResults;
+use bulkhead::probes::ProbeKind;
+use bulkhead::units::facts::ClockFacts;
 use rand::SeedableRng as _;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use serde_json::Value;
@@ -25,7 +25,7 @@ fn ids_of(probe: ProbeKind) -> Option<BTreeSet<String>> {
     let cell = Cell { probe, neighbour: None, platform: "native".to_owned(), layout: None };
     let detail = browser::sample_details::detail(&mut random, &cell)?;
     let clock = ClockFacts { name: "tsc".to_owned(), read_ns: 9.0, resolution_ns: 1.0 };
-    Some(bulkhead::stats::metrics_of(&detail, &clock).into_iter().map(|metric| metric.id).collect())
+    Some(bulkhead::probes::metrics_of(&detail, &clock).into_iter().map(|metric| metric.id).collect())
 }
 
 #[test]

@@ -27,15 +27,15 @@ use std::path::PathBuf;
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use bulkhead::model::detail::Detail;
-use bulkhead::model::job::Job;
-use bulkhead::model::params::{FtqParams, ProbeSpec};
-use bulkhead::model::units::Millis;
+use bulkhead::probes::alarm::{now_ns, sleep_until};
+use bulkhead::probes::clock::{Anchor, ticks};
+use bulkhead::probes::detail::Detail;
+use bulkhead::probes::job::Job;
+use bulkhead::probes::params::{FtqParams, ProbeSpec};
+use bulkhead::probes::pin::pin_to_last_cpu;
+use bulkhead::probes::run::{Surroundings, run_job};
 use bulkhead::stats::spectrum::{Source, analyse};
-use bulkhead::workloads::alarm::{now_ns, sleep_until};
-use bulkhead::workloads::clock::{Anchor, ticks};
-use bulkhead::workloads::pin::pin_to_last_cpu;
-use bulkhead::workloads::run::{Surroundings, run_job};
+use bulkhead::units::Millis;
 use skips::{Need, skip};
 
 /// None of them is one of a usual timer tick (100, 250, 300, 1000 Hz) or a multiple of one: the machine's own noise there was up to

@@ -8,11 +8,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use bulkhead::model::detail::{BuildDetail, Detail};
-use bulkhead::model::job::{Job, ProbeReport};
-use bulkhead::model::params::{BuildParams, LinpackParams, ProbeSpec};
-use bulkhead::model::units::Millis;
-use bulkhead::workloads::run::{Surroundings, run_job};
+use bulkhead::probes::detail::{BuildDetail, Detail};
+use bulkhead::probes::job::{Job, ProbeReport};
+use bulkhead::probes::params::{BuildParams, LinpackParams, ProbeSpec};
+use bulkhead::probes::run::{Surroundings, run_job};
+use bulkhead::units::Millis;
 
 const GENEROUS: Millis = Millis::from_millis(600_000);
 

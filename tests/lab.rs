@@ -11,13 +11,13 @@ use std::net::{TcpStream, UdpSocket};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use bulkhead::model::clock_wire::{Answer, Question};
-use bulkhead::model::names::PlatformKind;
 use bulkhead::model::platform::{Accelerator, NicModel, PlatformSpec};
-use bulkhead::model::units::Mebibytes;
 use bulkhead::platforms::lab::{Lab, Port, inside, tap};
 use bulkhead::platforms::reaper::Reaper;
 use bulkhead::platforms::{Cancel, Instance, Reach, make};
+use bulkhead::units::Mebibytes;
+use bulkhead::units::clock_wire::{ClockAnswer, ClockQuestion};
+use bulkhead::units::names::PlatformKind;
 use nix::mount::{MsFlags, mount};
 use nix::sched::{CloneFlags, unshare};
 use scene::{
@@ -63,16 +63,17 @@ fn hosts_reach_each_other_and_nothing_else() {
 fn every_hosts_clock_answers_from_everywhere_and_ends_with_the_lab() {
     let Some(mut lab) = lab(2) else { return };
     let ports = [lab.port(0, true).expect("a port"), lab.port(1, true).expect("a port")];
-    let ask = |from: &Port, to: &Port| -> io::Result<Answer> {
+    let ask = |from: &Port, to: &Port| -> io::Result<ClockAnswer> {
         inside(&from.namespace, || {
             let socket = UdpSocket::bind("0.0.0.0:0")?;
             socket.connect(to.clock)?;
             socket.set_read_timeout(Some(Duration::from_secs(20)))?;
-            let question = Question { nonce: 3, number: 4 };
+            let question = ClockQuestion { nonce: 3, number: 4 };
             socket.send(&question.encode())?;
             let mut bytes = [0; 100];
             let length = socket.recv(&mut bytes)?;
-            let answer = Answer::decode(&bytes[..length]).filter(|answer| question.is_answered_by(answer));
+            let answer =
+                ClockAnswer::decode(&bytes[..length]).filter(|answer| question.is_answered_by(answer));
             answer.ok_or_else(|| io::Error::other("no answer to the question"))
         })
     };

@@ -6,19 +6,19 @@ use crate::doubles;
 use std::sync::Arc;
 use std::sync::Mutex;
 
+use bulkhead::analysis::joint::{MEMBER_SPREAD, START_SKEW};
 use bulkhead::campaign::runner::Setup;
 use bulkhead::campaign::{Event, RunDir, conclude};
 use bulkhead::model::clocks::ClockLevel;
 use bulkhead::model::experiment::Experiment;
-use bulkhead::model::job::Job;
 use bulkhead::model::journal::{FailureKind, Measurement, Outcome};
-use bulkhead::model::layout::Layout;
-use bulkhead::model::names::LoadPlace;
 use bulkhead::model::results::{CellResult, RunResults};
-use bulkhead::model::units::Nanos;
 use bulkhead::platforms::fake::Fake;
 use bulkhead::platforms::{Cancel, Platform};
-use bulkhead::stats::joint::{MEMBER_SPREAD, START_SKEW};
+use bulkhead::probes::job::Job;
+use bulkhead::units::Nanos;
+use bulkhead::units::layout::Layout;
+use bulkhead::units::names::LoadPlace;
 use doubles::{Ask, Double, Log, broken, contents, experiment, header, obedient, set_of, setup};
 
 const PAIR: &str = "[probe.fwq]\n[[layout]]\nsize = \"1x2\"\nprobes = [\"fwq\"]\n";
@@ -96,7 +96,7 @@ fn a_member_that_refuses_is_a_refusal_with_its_number() {
     let b = Double::scripted("b", |moment| {
         let refuses = moment.ask == Ask::Finish && moment.instance == 2;
         refuses.then(|| {
-            Ok(bulkhead::model::job::JobReply { report: Some(Err("no network".to_owned())), doses: vec![] })
+            Ok(bulkhead::probes::job::JobReply { report: Some(Err("no network".to_owned())), doses: vec![] })
         })
     });
     let (measurements, _, asked) = run_with(b, 2, PAIR);
@@ -262,7 +262,7 @@ fn sixteen_fakes_have_medians_spread_skew_and_a_comparison_with_one_alone() {
         let main = cell.metrics.iter().find(|metric| metric.headline).unwrap();
         let ratio = main.against_alone.as_ref().unwrap().ratio.estimate().unwrap().value;
         // The made-up machine does not slow down: 16 × its fair share in throughput, once the time alone in latency.
-        let wanted = if main.better == bulkhead::model::metric::Better::Higher { 16.0 } else { 1.0 };
+        let wanted = if main.better == bulkhead::units::metric::Better::Higher { 16.0 } else { 1.0 };
         assert!((ratio / wanted - 1.0).abs() < 0.1, "{}: {ratio} of {wanted}", main.id);
         assert!(metric(START_SKEW).against_alone.is_none());
     }

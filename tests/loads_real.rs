@@ -6,14 +6,14 @@ use std::time::{Duration, Instant};
 
 use bulkhead::cli::cache_folder;
 use bulkhead::model::experiment::PlatformSpec;
-use bulkhead::model::job::{Dose, Job, JobReply, Line, LoadSpec};
-use bulkhead::model::names::{LoadKind, PlatformKind};
-use bulkhead::model::params::{GapParams, ProbeSpec};
-use bulkhead::model::units::{Bytes, Millis};
 use bulkhead::platforms::lab::{Lab, Port};
 use bulkhead::platforms::ledger::Ledger;
 use bulkhead::platforms::{Cancel, Instance, InstanceSpec, Platform, PlatformContext, make};
-use bulkhead::workloads::clock::Anchor;
+use bulkhead::probes::clock::Anchor;
+use bulkhead::probes::job::{Dose, Job, JobReply, Line, LoadSpec};
+use bulkhead::probes::params::{GapParams, ProbeSpec};
+use bulkhead::units::names::{LoadKind, PlatformKind};
+use bulkhead::units::{Bytes, Millis};
 use skips::{Need, skip};
 
 /// A load that is told to stop must have stopped then: far beyond any round, far below any deadline.

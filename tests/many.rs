@@ -5,16 +5,16 @@ use crate::doubles;
 
 use std::path::Path;
 
+use bulkhead::analysis::joint::{MEMBER_SPREAD, START_SKEW};
 use bulkhead::campaign::runner::Setup;
 use bulkhead::campaign::{RunDir, conclude, run};
 use bulkhead::model::experiment::{Experiment, PlatformSpec};
 use bulkhead::model::journal::{Measurement, Outcome};
-use bulkhead::model::names::PlatformKind;
 use bulkhead::model::results::RunResults;
 use bulkhead::platforms::Cancel;
 use bulkhead::platforms::ledger::{Ledger, sweep};
-use bulkhead::platforms::make::{PlatformContext, make};
-use bulkhead::stats::joint::{MEMBER_SPREAD, START_SKEW};
+use bulkhead::platforms::{PlatformContext, make};
+use bulkhead::units::names::PlatformKind;
 use skips::{Need, skip};
 
 fn measure(dir: &Path, text: &str) -> (Vec<Measurement>, RunResults) {

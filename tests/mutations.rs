@@ -12,21 +12,21 @@ use std::path::Path;
 
 use bulkhead::campaign::journal::read_from;
 use bulkhead::model::experiment::{Experiment, PlatformSpec};
-use bulkhead::model::job::Job;
-use bulkhead::model::names::PlatformKind;
-use bulkhead::model::params::{CpuParams, ForkParams, FwqParams, GapParams, Probes};
 use bulkhead::model::scenario::cases;
-use bulkhead::model::units::{Bytes, Millis};
 use bulkhead::model::wire::ToHost;
 use bulkhead::platforms::fake::Fake;
 use bulkhead::platforms::link::{Decoder, TO_HOST_LIMIT, check_message, decode, encode};
 use bulkhead::platforms::vm::bzimage::{has_pvh_entry, vmlinux};
 use bulkhead::platforms::vm::modules::ModInfo;
 use bulkhead::platforms::{Cancel, InstanceSpec, Platform};
+use bulkhead::probes::job::Job;
+use bulkhead::probes::metrics_of;
+use bulkhead::probes::params::{CpuParams, ForkParams, FwqParams, GapParams, Probes};
 use bulkhead::sim::host::Pause;
 use bulkhead::sim::nodes::NoiseTrace;
 use bulkhead::sim::scenario::{Options, Study};
-use bulkhead::stats::metrics_of;
+use bulkhead::units::names::PlatformKind;
+use bulkhead::units::{Bytes, Millis};
 use rand::{Rng, RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 

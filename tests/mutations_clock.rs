@@ -2,8 +2,8 @@
 //! exactly what was sent. The seed is printed; `BULKHEAD_MUTATION_SEED` repeats a run, `BULKHEAD_MUTATIONS` sets the
 //! number of inputs.
 
-use bulkhead::model::clock_wire::{Answer, LENGTH, Question};
-use bulkhead::model::units::Nanos;
+use bulkhead::units::Nanos;
+use bulkhead::units::clock_wire::{ClockAnswer, ClockQuestion, LENGTH};
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
@@ -21,10 +21,10 @@ fn datagrams_of_the_clock() {
     let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
     let (mut questions, mut answers, mut refused) = (0_u64, 0_u64, 0_u64);
     for _ in 0..inputs {
-        let question = Question { nonce: random.random(), number: random.random() };
+        let question = ClockQuestion { nonce: random.random(), number: random.random() };
         let received: u64 = random.random_range(0..u64::MAX / 2);
         let sent = received + random.random_range(0..1_000_000);
-        let answer = Answer::to(&question, Nanos::from_nanos(received), Nanos::from_nanos(sent));
+        let answer = ClockAnswer::to(&question, Nanos::from_nanos(received), Nanos::from_nanos(sent));
         let mut bytes = if random.random() { question.encode().to_vec() } else { answer.encode().to_vec() };
         for _ in 0..random.random_range(0..4) {
             let at = random.random_range(0..=bytes.len());
@@ -35,7 +35,7 @@ fn datagrams_of_the_clock() {
                 _ => bytes.extend_from_slice(&question.encode()[..at.min(LENGTH)]),
             }
         }
-        match (Question::decode(&bytes), Answer::decode(&bytes)) {
+        match (ClockQuestion::decode(&bytes), ClockAnswer::decode(&bytes)) {
             (Some(_), Some(_)) => panic!("both a question and an answer: {bytes:?}"),
             (Some(question), None) => {
                 questions += 1;

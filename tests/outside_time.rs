@@ -5,28 +5,28 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+use bulkhead::analysis::outside::{ClockCheck, began_on_host, drift, jump_between, level, set_between, skew};
 use bulkhead::cli::cache_folder;
 use bulkhead::model::clocks::ClockLevel;
 use bulkhead::model::experiment::{Accelerator, PlatformSpec};
-use bulkhead::model::facts::MachineFacts;
-use bulkhead::model::job::{Job, Part};
 use bulkhead::model::journal::{Failure, FailureKind};
-use bulkhead::model::names::PlatformKind;
-use bulkhead::model::outside::{ClockTransport, OutsideTime};
-use bulkhead::model::params::{GapParams, ProbeSpec};
-use bulkhead::model::units::{Bytes, Mebibytes, Millis, Nanos};
 use bulkhead::model::wire::{PROTOCOL_VERSION, ToHost};
 use bulkhead::platforms::instance::{AgentInstance, MOST_QUESTIONS, monotonic_now};
 use bulkhead::platforms::ledger::Ledger;
 use bulkhead::platforms::link::{TO_HOST_LIMIT, encode};
-use bulkhead::platforms::make::{PlatformContext, make};
 use bulkhead::platforms::native::ProcessCarrier;
 use bulkhead::platforms::process::Process;
 use bulkhead::platforms::vm::guest::Rehearsal;
 use bulkhead::platforms::vm::platform::Vm;
 use bulkhead::platforms::vm::wrong_clock::{STEP, STEP_BACK, WRONG_BY_PPM};
 use bulkhead::platforms::{Broken, Cancel, Instance, InstanceSpec, Platform};
-use bulkhead::stats::outside::{ClockCheck, began_on_host, drift, jump_between, level, set_between, skew};
+use bulkhead::platforms::{PlatformContext, make};
+use bulkhead::probes::job::{Job, Part};
+use bulkhead::probes::params::{GapParams, ProbeSpec};
+use bulkhead::units::facts::MachineFacts;
+use bulkhead::units::names::PlatformKind;
+use bulkhead::units::outside::{ClockTransport, OutsideTime};
+use bulkhead::units::{Bytes, Mebibytes, Millis, Nanos};
 use skips::{Need, skip};
 
 fn context(run: &Path) -> PlatformContext {
@@ -35,7 +35,7 @@ fn context(run: &Path) -> PlatformContext {
         exe: env!("CARGO_BIN_EXE_bulkhead").into(),
         ledger: Ledger::open(run).expect("a ledger"),
         cache: cache_folder(),
-        counter_hz: bulkhead::workloads::clock::Anchor::take().and_then(|anchor| anchor.rate_since()).ok(),
+        counter_hz: bulkhead::probes::clock::Anchor::take().and_then(|anchor| anchor.rate_since()).ok(),
         seed: 1,
     }
 }

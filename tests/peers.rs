@@ -4,10 +4,10 @@
 use crate::peers_kit;
 
 use bulkhead::campaign::read_results;
-use bulkhead::model::detail::{Detail, MpiDetail, MpiPattern, NetDetail, NetDirection, NetPoint};
-use bulkhead::model::job::ProbeReport;
-use bulkhead::model::params::{Exchange, MpiParams, NetParams, ProbeSpec, Protocol};
-use bulkhead::model::units::{Millis, Nanos};
+use bulkhead::probes::detail::{Detail, MpiDetail, MpiPattern, NetDetail, NetDirection, NetPoint};
+use bulkhead::probes::job::ProbeReport;
+use bulkhead::probes::params::{Exchange, MpiParams, NetParams, ProbeSpec, Protocol};
+use bulkhead::units::{Millis, Nanos};
 use peers_kit::{Members, report_of};
 use skips::{Need, skip};
 

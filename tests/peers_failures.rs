@@ -11,14 +11,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use bulkhead::model::detail::{Detail, NetPoint};
-use bulkhead::model::job::{Job, ProbeReport};
-use bulkhead::model::params::{Exchange, MpiParams, NetParams, ProbeSpec, Protocol};
-use bulkhead::model::units::{Millis, Nanos};
-use bulkhead::workloads::probes::net::control::{LONGEST, Message, Tally};
-use bulkhead::workloads::rendezvous::hello::HELLO_BYTES;
-use bulkhead::workloads::rendezvous::{Hello, Word};
-use bulkhead::workloads::run::{Surroundings, run_job};
+use bulkhead::probes::detail::{Detail, NetPoint};
+use bulkhead::probes::job::{Job, ProbeReport};
+use bulkhead::probes::net::control::{ExchangeTally, LONGEST, Message};
+use bulkhead::probes::params::{Exchange, MpiParams, NetParams, ProbeSpec, Protocol};
+use bulkhead::probes::rendezvous::hello::HELLO_BYTES;
+use bulkhead::probes::rendezvous::{Hello, HelloWord};
+use bulkhead::probes::run::{Surroundings, run_job};
+use bulkhead::units::{Millis, Nanos};
 use peers_kit::proxy::{Between, Harm};
 use peers_kit::{Members, report_of};
 use rand::{Rng, RngExt, SeedableRng};
@@ -208,7 +208,7 @@ fn bother(port: u16, over: &AtomicBool) {
     let address = ("127.0.0.1", port);
     let mut random = Xoshiro256PlusPlus::seed_from_u64(7);
     let mut silent = Vec::new();
-    let wrong = Hello { word: Word::new(1, "another job"), from: 0, to: 1, channel: 0 };
+    let wrong = Hello { word: HelloWord::new(1, "another job"), from: 0, to: 1, channel: 0 };
     let socket = UdpSocket::bind("127.0.0.1:0").expect("free");
     while !over.load(Ordering::Relaxed) {
         let _ = socket.send_to(&[0; 1000], address);
@@ -272,7 +272,7 @@ fn somebody_else_at_the_partners_address_is_seen() {
 }
 
 /// Plays the second instance up to the end of the rendezvous, then sends `bytes` and waits.
-fn lying_partner(listener: &TcpListener, word: Word, bytes: &[u8], over: &AtomicBool) {
+fn lying_partner(listener: &TcpListener, word: HelloWord, bytes: &[u8], over: &AtomicBool) {
     let (mut stream, _) = listener.accept().expect("it comes");
     let mut heard = [0; HELLO_BYTES];
     stream.read_exact(&mut heard).expect("a hello");
@@ -301,7 +301,7 @@ fn a_partner_that_talks_nonsense_is_answered_with_a_reason() {
         let members = Members::on_loopback(2).with_deadline(1000);
         let params = net_of(Protocol::Udp, Exchange::RequestResponse, 8, Millis::from_millis(10));
         let agreed = serde_json::to_string(&params).expect("writable");
-        let word = Word::new(members.seed, &format!("net {agreed}"));
+        let word = HelloWord::new(members.seed, &format!("net {agreed}"));
         let listener = TcpListener::bind(members.peers[1].address).expect("free");
         let (never, over) = (AtomicBool::new(false), AtomicBool::new(false));
         let outcome = thread::scope(|scope| {
@@ -360,7 +360,7 @@ fn changed_bytes_are_no_measurement() {
 
 #[test]
 fn a_hundred_thousand_mutated_frames_are_read_or_refused() {
-    let tally = Tally { sent: 3, system_ns: Some(Nanos::from_nanos(5)), ..Tally::default() };
+    let tally = ExchangeTally { sent: 3, system_ns: Some(Nanos::from_nanos(5)), ..ExchangeTally::default() };
     let mut seeds: Vec<Vec<u8>> = [
         Message::Kernel { boot: 77, outermost: true },
         Message::Begin(1),

@@ -5,19 +5,19 @@ use crate::browser;
 
 use browser::cdp::start_or_skip;
 use browser::sample;
-use bulkhead::model::detail::{Detail, MpiDetail, MpiPattern, MpiPoint, NetDetail, NetDirection, NetPoint};
 use bulkhead::model::experiment::LayoutEntry;
-use bulkhead::model::facts::ClockFacts;
-use bulkhead::model::histogram::Histogram;
 use bulkhead::model::journal::Cell;
-use bulkhead::model::layout::Layout;
-use bulkhead::model::metric::{Figure, Metric};
-use bulkhead::model::names::ProbeKind;
-use bulkhead::model::params::{Exchange, Protocol};
 use bulkhead::model::results::{CellResult, RunResults};
-use bulkhead::model::units::{Bytes, Nanos};
+use bulkhead::probes::ProbeKind;
+use bulkhead::probes::detail::{Detail, MpiDetail, MpiPattern, MpiPoint, NetDetail, NetDirection, NetPoint};
+use bulkhead::probes::metrics_of;
+use bulkhead::probes::params::{Exchange, Protocol};
 use bulkhead::report::page;
-use bulkhead::stats::metrics_of;
+use bulkhead::units::facts::ClockFacts;
+use bulkhead::units::histogram::Histogram;
+use bulkhead::units::layout::Layout;
+use bulkhead::units::metric::{Figure, Metric};
+use bulkhead::units::{Bytes, Nanos};
 use proptest::collection::vec;
 use proptest::prelude::*;
 

@@ -6,8 +6,8 @@ mod score;
 mod set;
 use crate::verdict;
 
-use bulkhead::model::metric::Estimate;
 use bulkhead::model::policy::{PolicyFit, PolicyVerdict, SharingPolicy};
+use bulkhead::units::metric::Estimate;
 use score::Run;
 use set::{Grant, Kind};
 use verdict::{Judge, Verdict};

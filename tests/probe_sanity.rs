@@ -5,15 +5,15 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use bulkhead::model::detail::{Detail, DiskDirection, MemoryOperation};
-use bulkhead::model::job::{Job, JobReply, LoadSpec, ProbeReport};
-use bulkhead::model::names::LoadKind;
-use bulkhead::model::params::{
+use bulkhead::probes::detail::{Detail, DiskDirection, MemoryOperation};
+use bulkhead::probes::job::{Job, JobReply, LoadSpec, ProbeReport};
+use bulkhead::probes::params::{
     ChaseOrder, CpuParams, DiskMode, DiskParams, ForkParams, FwqParams, GapParams, MemBandwidthParams,
     MemLatencyParams, ProbeSpec, SyscallParams,
 };
-use bulkhead::model::units::{Kibibytes, Mebibytes, Millis};
-use bulkhead::workloads::run::{Surroundings, run_job};
+use bulkhead::probes::run::{Surroundings, run_job};
+use bulkhead::units::names::LoadKind;
+use bulkhead::units::{Kibibytes, Mebibytes, Millis};
 use skips::{Need, skip};
 
 const GENEROUS: Millis = Millis::from_millis(120_000);
@@ -47,7 +47,7 @@ fn gap_by_time_fills_every_batch_and_accounts_for_all_of_it() {
     let Detail::Gap(gap) = report.detail else { panic!("not a gap detail") };
     assert_eq!(gap.batches.len(), 8);
     assert!(gap.batches.iter().all(|batch| !batch.is_empty() && batch.is_well_formed()));
-    let ticks: u128 = gap.batches.iter().map(bulkhead::model::histogram::Histogram::sum).sum();
+    let ticks: u128 = gap.batches.iter().map(bulkhead::units::histogram::Histogram::sum).sum();
     let observed = ticks * 1_000_000_000 / u128::from(gap.counter_hz.get());
     assert!(observed.abs_diff(gap.observed_ns.get().into()) <= 1, "{observed} against {}", gap.observed_ns);
     assert!(gap.observed_ns.get() >= 79_000_000);
@@ -61,7 +61,7 @@ fn gap_by_time_fills_every_batch_and_accounts_for_all_of_it() {
 fn gap_by_reads_counts_them() {
     let params = GapParams { reads: Some(1_000_003), batches: 16, ..GapParams::default() };
     let Detail::Gap(gap) = report(ProbeSpec::Gap(params), None).detail else { panic!("not a gap detail") };
-    let counted: u64 = gap.batches.iter().map(bulkhead::model::histogram::Histogram::count).sum();
+    let counted: u64 = gap.batches.iter().map(bulkhead::units::histogram::Histogram::count).sum();
     assert_eq!(counted, 1_000_003);
 }
 

@@ -8,11 +8,11 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use bulkhead::model::experiment::PlatformSpec;
-use bulkhead::model::names::PlatformKind;
-use bulkhead::model::units::Bytes;
 use bulkhead::platforms::ledger::{FILE_NAME, Ledger, Thing};
 use bulkhead::platforms::reaper::Reaper;
 use bulkhead::platforms::{Cancel, InstanceSpec, PlatformContext, make};
+use bulkhead::units::Bytes;
+use bulkhead::units::names::PlatformKind;
 use skips::{Need, skip};
 
 /// Tells the victim its run directory.

@@ -4,12 +4,12 @@ use std::process::Command;
 use std::sync::atomic::AtomicBool;
 
 use bulkhead::campaign::read_results;
-use bulkhead::model::job::Job;
-use bulkhead::model::metric::Estimate;
-use bulkhead::model::params::{DiskParams, FwqParams, ProbeSpec};
 use bulkhead::model::results::VerdictLevel;
-use bulkhead::model::units::{Mebibytes, Millis};
-use bulkhead::workloads::run::{Surroundings, run_job};
+use bulkhead::probes::job::Job;
+use bulkhead::probes::params::{DiskParams, FwqParams, ProbeSpec};
+use bulkhead::probes::run::{Surroundings, run_job};
+use bulkhead::units::metric::Estimate;
+use bulkhead::units::{Mebibytes, Millis};
 
 /// The summary spelt such an interval out, digit by digit, over three lines.
 #[test]

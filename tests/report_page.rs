@@ -10,9 +10,9 @@ use browser::sample;
 use bulkhead::model::results::RunResults;
 use bulkhead::model::scenario::cases;
 use bulkhead::model::simulation::WaitTimes;
-use bulkhead::model::units::Nanos;
 use bulkhead::report::{change, compare, page};
 use bulkhead::sim::scenario::{self, Options, Study};
+use bulkhead::units::Nanos;
 use serde_json::Value;
 
 fn written(name: &str, html: &str) -> (tempfile::TempDir, PathBuf) {

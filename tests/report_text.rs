@@ -5,11 +5,13 @@ use crate::browser;
 use std::sync::LazyLock;
 
 use browser::sample;
-use bulkhead::model::detail::Detail;
-use bulkhead::model::names::{PlatformKind, ProbeKind};
-use bulkhead::model::results::{Answer, RunResults};
+use bulkhead::model::results::RunResults;
+use bulkhead::probes::ProbeKind;
+use bulkhead::probes::detail::Detail;
 use bulkhead::report::terminal::{Style, summary};
 use bulkhead::report::{change, compare, page};
+use bulkhead::units::metric::Answer;
+use bulkhead::units::names::PlatformKind;
 use proptest::prelude::*;
 use rand::SeedableRng as _;
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -307,8 +309,8 @@ proptest! {
     fn nonsense_neither_panics_nor_is_shown_as_a_figure(seed: u64) {
         let mut run = rich();
         mangle(&mut run, &mut Xoshiro256PlusPlus::seed_from_u64(seed));
-        run.isolation = bulkhead::stats::isolation::matrices(&run);
-        run.classes = bulkhead::stats::suitability::judge(&run, &bulkhead::model::classes::shipped().unwrap());
+        run.isolation = bulkhead::analysis::isolation::matrices(&run);
+        run.classes = bulkhead::analysis::suitability::judge(&run, &bulkhead::model::classes::shipped().unwrap());
         let all = everything(&run);
         for word in ["data-value=\"NaN", "data-value=\"inf", "data-value=\"-inf", "NaN", "inf ×", " inf "] {
             let around = all.find(word).map(|at| all[..at + word.len()].chars().rev().take(120).collect::<Vec<_>>());

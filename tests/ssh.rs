@@ -12,13 +12,13 @@ use std::time::{Duration, Instant};
 
 use bulkhead::cli::cache_folder;
 use bulkhead::model::experiment::{PlatformSpec, SshSpec};
-use bulkhead::model::job::Job;
 use bulkhead::model::journal::FailureKind;
-use bulkhead::model::names::PlatformKind;
-use bulkhead::model::params::{GapParams, ProbeSpec};
-use bulkhead::model::units::{Bytes, Millis};
 use bulkhead::platforms::ledger::Ledger;
 use bulkhead::platforms::{Broken, Cancel, Instance, InstanceSpec, Platform, PlatformContext, make};
+use bulkhead::probes::job::Job;
+use bulkhead::probes::params::{GapParams, ProbeSpec};
+use bulkhead::units::names::PlatformKind;
+use bulkhead::units::{Bytes, Millis};
 use skips::{Need, skip};
 
 /// A network namespace with an sshd in it; all of it goes when this is dropped.
@@ -223,7 +223,7 @@ fn a_machine_behind_ssh_is_measured_and_left_as_it_was() {
         assert!(reply.report.expect("a report").is_ok());
     }
     // The fork probe starts the agent's own file, which is gone from the folder by now.
-    let fork = ProbeSpec::default_of(bulkhead::model::names::ProbeKind::Fork);
+    let fork = ProbeSpec::default_of(bulkhead::probes::ProbeKind::Fork);
     instance.begin(&Job { id: 3, probe: Some(fork), ..gap(50) }, &Cancel::new()).expect("it begins");
     let reply = instance.finish(&Cancel::new()).expect("it ends");
     assert!(reply.report.expect("a report").is_ok());

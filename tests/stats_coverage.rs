@@ -12,10 +12,10 @@
 
 use crate::verdict;
 
-use bulkhead::model::histogram::{DenseHistogram, Histogram, bucket_of, upper_edge};
-use bulkhead::model::results::Answer;
 use bulkhead::stats::bound::bound_interval;
 use bulkhead::stats::interval::{median_interval, quantile_interval};
+use bulkhead::units::histogram::{DenseHistogram, Histogram, bucket_of, upper_edge};
+use bulkhead::units::metric::Answer;
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 

@@ -3,17 +3,17 @@
 
 use std::collections::BTreeSet;
 
-use bulkhead::model::detail::{
+use bulkhead::probes::detail::{
     BandwidthPoint, CpuDetail, CpuPoint, Detail, DiskDetail, DiskDirection, DiskPhase, DiskWindows,
     FwqDetail, GapDetail, LatencyPoint, MemBandwidthDetail, MemLatencyDetail, MemoryOperation, RateDetail,
     RatePoint, Stretch,
 };
-use bulkhead::model::facts::ClockFacts;
-use bulkhead::model::histogram::Histogram;
-use bulkhead::model::metric::{Figure, Metric};
-use bulkhead::model::params::{ChaseOrder, DiskMode};
-use bulkhead::model::units::{Bytes, Hertz, Millis, Nanos};
-use bulkhead::stats::metrics_of;
+use bulkhead::probes::metrics_of;
+use bulkhead::probes::params::{ChaseOrder, DiskMode};
+use bulkhead::units::facts::ClockFacts;
+use bulkhead::units::histogram::Histogram;
+use bulkhead::units::metric::{Figure, Metric};
+use bulkhead::units::{Bytes, Hertz, Millis, Nanos};
 use proptest::collection::vec;
 use proptest::prelude::*;
 

@@ -1,9 +1,9 @@
 //! Does comparing a thing with itself find a difference, and does a real difference get found? Simulated pairs of many
 //! shapes with fixed seeds.
 
-use bulkhead::model::metric::Better;
-use bulkhead::model::results::Difference;
 use bulkhead::stats::pairs::{compare, family_confidence};
+use bulkhead::units::metric::Better;
+use bulkhead::units::metric::Difference;
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 

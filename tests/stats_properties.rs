@@ -3,15 +3,15 @@
 #![expect(clippy::float_cmp, reason = "the figures are exact where equality is asked for")]
 #![expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "ranks are small and positive")]
 
-use bulkhead::model::histogram::{Histogram, RELATIVE_ERROR};
-use bulkhead::model::results::Answer;
-use bulkhead::model::units::Ticks;
 use bulkhead::stats::bound::bound_interval;
 use bulkhead::stats::influence::{bound, bound_from_decades, curve, decades, decades_from_counts, influence};
 use bulkhead::stats::interval::{median_interval, quantile_interval};
 use bulkhead::stats::plateaus::plateaus;
 use bulkhead::stats::summary::{histogram_max, histogram_quantile, spread};
 use bulkhead::stats::threads::fit_threads;
+use bulkhead::units::Ticks;
+use bulkhead::units::histogram::{Histogram, RELATIVE_ERROR};
+use bulkhead::units::metric::Answer;
 use proptest::prelude::*;
 
 /// Share of the time in values longer than `than`, from the values themselves.

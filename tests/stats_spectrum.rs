@@ -5,7 +5,7 @@
 //! always hit the same part of a quantum.
 
 use bulkhead::campaign::shipped::get;
-use bulkhead::model::params::ProbeSpec;
+use bulkhead::probes::params::ProbeSpec;
 use bulkhead::stats::spectrum::{Noise, Source, analyse};
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;

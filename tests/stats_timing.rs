@@ -3,12 +3,12 @@
 
 use std::collections::BTreeSet;
 
-use bulkhead::model::detail::{Detail, FramesDetail, FtqDetail, Stretch, WakeupDetail, WakeupThread};
-use bulkhead::model::facts::ClockFacts;
-use bulkhead::model::histogram::Histogram;
-use bulkhead::model::metric::{Figure, Metric};
-use bulkhead::model::units::Nanos;
-use bulkhead::stats::metrics_of;
+use bulkhead::probes::detail::{Detail, FramesDetail, FtqDetail, Stretch, WakeupDetail, WakeupThread};
+use bulkhead::probes::metrics_of;
+use bulkhead::units::Nanos;
+use bulkhead::units::facts::ClockFacts;
+use bulkhead::units::histogram::Histogram;
+use bulkhead::units::metric::{Figure, Metric};
 use proptest::collection::vec;
 use proptest::prelude::*;
 

@@ -10,16 +10,16 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use bulkhead::cli::cache_folder;
-use bulkhead::model::detail::{Detail, DiskDetail};
 use bulkhead::model::experiment::PlatformSpec;
-use bulkhead::model::job::Job;
-use bulkhead::model::names::PlatformKind;
-use bulkhead::model::params::{DiskMode, DiskParams, ProbeSpec};
 use bulkhead::model::platform::{DiskBacking, DiskBus};
-use bulkhead::model::units::{Bytes, Kibibytes, Mebibytes, Millis};
 use bulkhead::platforms::ledger::{Ledger, Thing, sweep};
 use bulkhead::platforms::{Broken, Cancel, Instance, InstanceSpec, Platform, PlatformContext, make};
-use bulkhead::workloads::clock::Anchor;
+use bulkhead::probes::clock::Anchor;
+use bulkhead::probes::detail::{Detail, DiskDetail};
+use bulkhead::probes::job::Job;
+use bulkhead::probes::params::{DiskMode, DiskParams, ProbeSpec};
+use bulkhead::units::names::PlatformKind;
+use bulkhead::units::{Bytes, Kibibytes, Mebibytes, Millis};
 use skips::{Need, skip};
 
 const ALLOWING: &str = "--i-know-this-destroys-data";

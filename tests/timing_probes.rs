@@ -8,15 +8,15 @@ use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
-use bulkhead::model::detail::{Detail, FramesDetail, WakeupDetail};
-use bulkhead::model::histogram::Histogram;
-use bulkhead::model::job::{Job, ProbeReport};
-use bulkhead::model::params::{FramesParams, FtqParams, ProbeSpec, WakeupParams};
-use bulkhead::model::units::{Micros, Millis};
-use bulkhead::platforms::link::check_report;
-use bulkhead::workloads::alarm::now_ns;
-use bulkhead::workloads::pin::pin_to_last_cpu;
-use bulkhead::workloads::run::{Surroundings, run_job};
+use bulkhead::probes::alarm::now_ns;
+use bulkhead::probes::check::check_report;
+use bulkhead::probes::detail::{Detail, FramesDetail, WakeupDetail};
+use bulkhead::probes::job::{Job, ProbeReport};
+use bulkhead::probes::params::{FramesParams, FtqParams, ProbeSpec, WakeupParams};
+use bulkhead::probes::pin::pin_to_last_cpu;
+use bulkhead::probes::run::{Surroundings, run_job};
+use bulkhead::units::histogram::Histogram;
+use bulkhead::units::{Micros, Millis};
 use skips::{Need, skip};
 
 fn report(probe: ProbeSpec) -> ProbeReport {

@@ -4,7 +4,7 @@ use std::fs;
 
 use assert_cmd::Command;
 use bulkhead::campaign::read_results;
-use bulkhead::model::names::ProbeKind;
+use bulkhead::probes::ProbeKind;
 
 const EXPERIMENT: &str = r#"
 name = "timing"

@@ -10,17 +10,17 @@ use std::time::{Duration, Instant};
 
 use bulkhead::campaign::analysis::analyse;
 use bulkhead::campaign::journal::Contents;
-use bulkhead::model::detail::Detail;
-use bulkhead::model::job::{Job, ProbeReport};
 use bulkhead::model::journal::{Cell, Measurement, Outcome};
-use bulkhead::model::params::{ExitParams, LockParams, PagesParams, ProbeSpec};
-use bulkhead::model::units::{Mebibytes, Millis, Nanos};
 use bulkhead::platforms::fake::Fake;
-use bulkhead::platforms::link::check_report;
 use bulkhead::platforms::{Cancel, Platform as _};
+use bulkhead::probes::check::check_report;
+use bulkhead::probes::detail::Detail;
+use bulkhead::probes::job::{Job, ProbeReport};
+use bulkhead::probes::metrics_of;
+use bulkhead::probes::params::{ExitParams, LockParams, PagesParams, ProbeSpec};
+use bulkhead::probes::run::{Surroundings, run_job};
 use bulkhead::report::page;
-use bulkhead::stats::metrics_of;
-use bulkhead::workloads::run::{Surroundings, run_job};
+use bulkhead::units::{Mebibytes, Millis, Nanos};
 
 fn job(probe: ProbeSpec, fresh: bool) -> Job {
     Job {
@@ -184,14 +184,14 @@ fn the_page_draws_what_was_measured_and_survives_what_was_forged() {
 
 /// What a hostile guest could send if nobody had checked it.
 fn forged(mut report: ProbeReport) -> ProbeReport {
-    let broken: bulkhead::model::histogram::Histogram = serde_json::from_str("[[7000,1,5],[3,0,0]]").unwrap();
+    let broken: bulkhead::units::histogram::Histogram = serde_json::from_str("[[7000,1,5],[3,0,0]]").unwrap();
     match &mut report.detail {
         Detail::Exit(exit) => {
-            exit.counter_hz = bulkhead::model::units::Hertz::from_hz(0);
+            exit.counter_hz = bulkhead::units::Hertz::from_hz(0);
             exit.hypervisor = Some("<script>alert(1)</script>".to_owned());
         }
         Detail::Lock(lock) => {
-            lock.counter_hz = bulkhead::model::units::Hertz::from_hz(0);
+            lock.counter_hz = bulkhead::units::Hertz::from_hz(0);
             lock.points.iter_mut().for_each(|point| {
                 point.waits = vec![u64::MAX; 5000];
                 point.turns.clear();

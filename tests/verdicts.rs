@@ -2,8 +2,8 @@
 
 use crate::verdict;
 
-use bulkhead::model::metric::Estimate;
-use bulkhead::model::results::Answer;
+use bulkhead::units::metric::Answer;
+use bulkhead::units::metric::Estimate;
 use verdict::{Judge, Mark, Verdict, described, share_interval};
 
 #[test]

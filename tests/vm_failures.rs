@@ -7,16 +7,16 @@ use std::time::{Duration, Instant};
 
 use bulkhead::cli::cache_folder;
 use bulkhead::model::experiment::{Accelerator, PlatformSpec};
-use bulkhead::model::job::Job;
 use bulkhead::model::journal::{Failure, FailureKind};
-use bulkhead::model::names::PlatformKind;
-use bulkhead::model::params::{DiskParams, ProbeSpec};
-use bulkhead::model::units::{Bytes, Mebibytes, Millis};
+use bulkhead::platforms::PlatformContext;
 use bulkhead::platforms::ledger::{self, Ledger};
-use bulkhead::platforms::make::PlatformContext;
 use bulkhead::platforms::vm::guest::Rehearsal;
 use bulkhead::platforms::vm::platform::Vm;
 use bulkhead::platforms::{Broken, Cancel, Instance, InstanceSpec, Platform};
+use bulkhead::probes::job::Job;
+use bulkhead::probes::params::{DiskParams, ProbeSpec};
+use bulkhead::units::names::PlatformKind;
+use bulkhead::units::{Bytes, Mebibytes, Millis};
 use skips::{Need, skip};
 
 /// A folder for one test, and a platform in it.
@@ -39,7 +39,7 @@ fn bench(change: impl FnOnce(&mut PlatformSpec), rehearse: Option<Rehearsal>) ->
         exe: env!("CARGO_BIN_EXE_bulkhead").into(),
         ledger,
         cache: cache_folder(),
-        counter_hz: bulkhead::workloads::clock::Anchor::take().and_then(|anchor| anchor.rate_since()).ok(),
+        counter_hz: bulkhead::probes::clock::Anchor::take().and_then(|anchor| anchor.rate_since()).ok(),
         seed: 1,
         may_destroy: false,
     };

@@ -3,13 +3,13 @@
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
-use bulkhead::model::detail::Detail;
-use bulkhead::model::job::{Job, Part, Peer, ProbeReport};
-use bulkhead::model::outside::ClockReading;
-use bulkhead::model::params::ProbeSpec;
-use bulkhead::model::stage::{Stage, Start};
-use bulkhead::model::units::Millis;
-use bulkhead::workloads::run::{Surroundings, run_job};
+use bulkhead::probes::detail::Detail;
+use bulkhead::probes::job::{Job, Part, Peer, ProbeReport};
+use bulkhead::probes::params::ProbeSpec;
+use bulkhead::probes::run::{Surroundings, run_job};
+use bulkhead::units::Millis;
+use bulkhead::units::outside::ClockReading;
+use bulkhead::units::stage::{Stage, Start};
 
 /// No probe here may take longer.
 const PATIENCE: Millis = Millis::from_millis(600_000);

@@ -2,12 +2,12 @@
 
 use std::fmt::Write;
 
-use bulkhead::model::metric::{Better, Unit};
-use bulkhead::model::results::Answer;
-use bulkhead::model::units::three_digits;
 use bulkhead::stats::interval::median_interval;
 use bulkhead::stats::pairs::compare;
 use bulkhead::stats::summary::median;
+use bulkhead::units::metric::Answer;
+use bulkhead::units::metric::{Better, Unit};
+use bulkhead::units::three_digits;
 
 use crate::verdict::{CONFIDENCE, FEW_FAILED, Mark, Verdict};
 

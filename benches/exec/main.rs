@@ -29,9 +29,9 @@ use std::process::ExitCode;
 use anyhow::Result;
 use bulkhead::cli::cache_folder;
 use bulkhead::model::experiment::PlatformSpec;
-use bulkhead::model::names::PlatformKind;
 use bulkhead::platforms::vm::payload::GuestModules;
 use bulkhead::platforms::vm::toolbox::Toolbox;
+use bulkhead::units::names::PlatformKind;
 use verdict::{Judge, say};
 
 fn main() -> ExitCode {

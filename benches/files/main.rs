@@ -26,11 +26,11 @@ use std::process::{Command, ExitCode, Stdio};
 use anyhow::{Context, Result, anyhow, ensure};
 use bulkhead::cli::cache_folder;
 use bulkhead::model::experiment::PlatformSpec;
-use bulkhead::model::names::PlatformKind;
 use bulkhead::platforms::vm::initramfs::{Archive, in_memory};
 use bulkhead::platforms::vm::modules::{ModuleTree, ModulesError};
 use bulkhead::platforms::vm::payload::{GuestModules, read_program};
 use bulkhead::platforms::vm::toolbox::Toolbox;
+use bulkhead::units::names::PlatformKind;
 use files::Tree;
 use verdict::{Judge, Mark, say};
 

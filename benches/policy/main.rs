@@ -24,10 +24,10 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, bail};
-use bulkhead::model::detail::ShareDetail;
-use bulkhead::model::layout::Layout;
-use bulkhead::model::params::ShareParams;
-use bulkhead::stats::shares;
+use bulkhead::analysis::shares;
+use bulkhead::probes::detail::ShareDetail;
+use bulkhead::probes::params::ShareParams;
+use bulkhead::units::layout::Layout;
 use rand::SeedableRng as _;
 use rand::seq::SliceRandom as _;
 use rand_xoshiro::Xoshiro256PlusPlus;

@@ -2,9 +2,9 @@
 
 use std::fmt::Write as _;
 
-use bulkhead::model::metric::Estimate;
+use bulkhead::analysis::policy::words;
 use bulkhead::model::policy::{PolicyVerdict, SharingPolicy};
-use bulkhead::stats::policy::words;
+use bulkhead::units::metric::Estimate;
 
 use super::set::{Grant, Kind};
 use crate::verdict::{Judge, Mark, say};

@@ -3,8 +3,8 @@
 #![allow(dead_code, reason = "the test of the score needs a part of it")]
 
 use bulkhead::model::experiment::PlatformSpec;
-use bulkhead::model::names::PlatformKind;
 use bulkhead::model::policy::SharingPolicy;
+use bulkhead::units::names::PlatformKind;
 
 /// What shares this machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

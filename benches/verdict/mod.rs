@@ -20,9 +20,9 @@ use std::fmt;
 use std::io::Write;
 use std::process::ExitCode;
 
-use bulkhead::model::results::Answer;
 use bulkhead::stats::interval::median_interval;
 use bulkhead::stats::summary::median;
+use bulkhead::units::metric::Answer;
 
 /// Confidence of all intervals.
 pub const CONFIDENCE: f64 = 0.95;

@@ -3,7 +3,7 @@
 
 use bulkhead::model::wire::{ToAgent, ToHost};
 use bulkhead::platforms::link::{Decoder, TO_HOST_LIMIT, check_message, decode};
-use bulkhead::stats::metrics_of;
+use bulkhead::probes::metrics_of;
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {

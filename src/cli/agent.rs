@@ -27,9 +27,6 @@ use std::sync::atomic::AtomicBool;
 
 use super::output;
 use channels::party;
-use model::job::{Job, JobReply};
-use model::stage::Stage;
-use model::units::Hertz;
 use partition;
 use partition::mpi;
 use partition::network::switch;
@@ -40,9 +37,12 @@ use partition::set::watch::watch;
 use platforms::Cancel;
 use platforms::ssh::janitor::{Janitor, janitor_main};
 use platforms::{agent, facts, reaper, vm, wall};
-use workloads::clock::Anchor;
-use workloads::probes::build::verbs;
-use workloads::run::{Surroundings, run_job};
+use probes::build::verbs;
+use probes::clock::Anchor;
+use probes::job::{Job, JobReply};
+use probes::run::{Surroundings, run_job};
+use units::Hertz;
+use units::stage::Stage;
 
 /// This program, also when its file has been removed.
 const OWN_FILE: &str = "/proc/self/exe";
@@ -137,7 +137,7 @@ fn reap(words: &[OsString]) -> ExitCode {
 }
 
 fn carry(words: &[OsString]) -> Result<(), String> {
-    let order = switch::Order::parse(words).map_err(|error| format!("switch: {error}"))?;
+    let order = switch::FrameOrder::parse(words).map_err(|error| format!("switch: {error}"))?;
     switch::process::serve(&order).map_err(|error| format!("switch: {error}"))
 }
 

@@ -9,7 +9,8 @@ use super::exec::args::ExecArgs;
 use super::moment;
 use super::mpirun::args::MpirunArgs;
 pub use super::set_args::{DownArgs, LogsArgs, OneArgs, PsArgs, SplitAt, UpArgs, VolumeArgs, VolumeVerb};
-use model::units::Nanos;
+use super::tool_args::ToolArgs;
+use units::Nanos;
 
 const AFTER: &str = "\
 Examples:
@@ -159,20 +160,6 @@ pub struct MeasureArgs {
     /// Print results.json to stdout instead of the table
     #[arg(long)]
     pub json: bool,
-}
-
-/// What guests are made of, for the verbs that start some.
-#[derive(Debug, Default, Clone, Args)]
-pub struct ToolArgs {
-    /// Guest kernel (bzImage or vmlinux)
-    #[arg(long, value_name = "FILE")]
-    pub kernel: Option<String>,
-    /// Modules folder of the guest's kernel, that of --kernel or the one that is found [default: looked for beside it]
-    #[arg(long, value_name = "DIR")]
-    pub modules: Option<String>,
-    /// QEMU binary
-    #[arg(long, value_name = "NAME|PATH")]
-    pub qemu: Option<String>,
 }
 
 /// What platforms are held against, for the verbs that show a run.

@@ -6,7 +6,7 @@ use super::args::ClassesArgs;
 use super::ending::{Ending, OrStop, Verdict};
 use super::{fit, json, output};
 use model::classes::{ClassSet, shipped_texts};
-use model::names::UnknownName;
+use units::names::UnknownName;
 
 /// Lists, prints or checks.
 pub fn run(args: &ClassesArgs) -> Verdict {

@@ -7,10 +7,10 @@ use super::ending::{Ending, OrStop, Verdict};
 use super::{interrupt, json, measure, output};
 use model::experiment::{Accelerator, PlatformSpec};
 use model::journal::PlatformState;
-use model::names::PlatformKind;
 use model::preflight::{Check, CheckLevel, Preflight};
 use platforms::sweep::new_folder;
 use platforms::{host, make};
+use units::names::PlatformKind;
 
 /// Runs all checks and prints them. Missing platforms are shown, not an error: what is there can be measured.
 pub fn run(args: &DoctorArgs) -> Verdict {

@@ -7,11 +7,11 @@ use anyhow::{anyhow, bail};
 use super::args::DownArgs;
 use super::ending::{Ending, OrStop, Verdict};
 use super::{output, up};
-use model::names::nearest;
 use partition::set::down::{DownError, Gone, down};
 use partition::set::root::state_root;
 use partition::set::status;
 use partition::set::up::shown;
+use units::names::nearest;
 
 /// Ends it, saying what is ended.
 pub fn run(args: &DownArgs) -> Verdict {

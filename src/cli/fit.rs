@@ -14,9 +14,9 @@ use super::args::FitArgs;
 use super::output;
 use campaign::rundir::{CLASSES_FILE, RunDir};
 use model::classes::{ClassSet, MAX_FILE_BYTES, shipped};
-use model::names::UnknownName;
 use model::results::RunResults;
-use model::units::Micros;
+use units::Micros;
+use units::names::UnknownName;
 
 /// The classes to hold a run against; `dir` is an existing run's directory.
 pub fn resolve(args: &FitArgs, dir: Option<&Path>) -> anyhow::Result<ClassSet> {

@@ -16,6 +16,7 @@ use super::args::MeasureArgs;
 use super::ending::{Ending, OrStop, Verdict};
 use super::progress::Progress;
 use super::{cache, fit, interrupt, json, output, resolve};
+use analysis::suitability;
 use campaign;
 use campaign::event::Stop;
 use campaign::rundir::{REPORT_FILE, RESULTS_FILE, RunDir};
@@ -23,16 +24,16 @@ use campaign::runner::{self, RunEnd, Setup};
 use model::SCHEMA_VERSION;
 use model::experiment::PlatformSpec;
 use model::journal::Header;
-use model::names::PlatformKind;
 use model::results::RunResults;
-use model::units::Nanos;
+use platforms::PlatformContext;
 use platforms::ledger::Ledger;
-use platforms::make::{self, PlatformContext};
+use platforms::make;
 use platforms::reaper::Reaper;
 use platforms::{Cancel, facts, host};
 use report::text::ascii;
 use report::{page, terminal};
-use stats::suitability;
+use units::Nanos;
+use units::names::PlatformKind;
 
 /// Where it is kept how long measurements take on this host.
 pub const DURATIONS_FILE: &str = "durations.json";

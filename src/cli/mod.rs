@@ -37,6 +37,7 @@ mod resolve;
 mod schema;
 mod set_args;
 mod simulate;
+mod tool_args;
 mod up;
 mod volume;
 

@@ -1,6 +1,6 @@
 //! Times as people type them: `5ms`, `1.5s`, `250us`, to the nanosecond.
 
-use model::units::Nanos;
+use units::Nanos;
 
 const UNITS: [(&str, u32); 5] = [("ns", 0), ("us", 3), ("µs", 3), ("ms", 6), ("s", 9)];
 

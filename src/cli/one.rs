@@ -5,9 +5,9 @@ use anyhow::Context;
 use super::args::OneArgs;
 use super::ending::{Ending, OrStop, Verdict};
 use super::{interrupt, output};
-use model::units::Nanos;
 use partition::set::one::{Became, OneError, Wish, one};
 use partition::set::root::state_root;
+use units::Nanos;
 
 /// Does it, and says what became of it.
 pub fn run(args: &OneArgs, wish: Wish) -> Verdict {

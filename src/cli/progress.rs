@@ -9,7 +9,7 @@ use campaign::eta::Eta;
 use campaign::event::{Event, Role};
 use model::journal::{Cell, PlatformState};
 use model::prediction::{self, Prediction};
-use model::units::Nanos;
+use units::Nanos;
 
 /// Elsewhere than on a terminal: at most one line per this time, besides what happens once.
 const LINE_EVERY: Duration = Duration::from_secs(10);

@@ -4,9 +4,9 @@
 use super::args::ReportArgs;
 use super::ending::{Ending, OrStop, Verdict};
 use super::{fit, measure, output, simulate};
+use analysis::suitability;
 use campaign;
 use campaign::rundir::{REPORT_FILE, RunDir};
-use stats::suitability;
 
 /// Rebuilds results.json and report.html from the journal and prints the summary.
 pub fn run(args: &ReportArgs) -> Verdict {

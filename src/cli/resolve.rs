@@ -9,8 +9,9 @@ use anyhow::{Context, anyhow, bail};
 use super::args::MeasureArgs;
 use campaign::shipped;
 use model::experiment::{Accelerator, Experiment, MAX_FILE_BYTES, PlatformSpec, SshSpec};
-use model::names::{PlatformKind, ProbeKind};
-use model::params::ProbeSpec;
+use probes::ProbeKind;
+use probes::params::ProbeSpec;
+use units::names::PlatformKind;
 
 /// The experiment as the command line asks for it: checked, seed filled in.
 pub fn experiment(args: &MeasureArgs, fresh_seed: u64) -> anyhow::Result<Experiment> {

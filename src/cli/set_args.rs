@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
 
-use super::args::ToolArgs;
+use super::tool_args::ToolArgs;
 
 const UP_AFTER: &str = "\
 In FILE, for example:

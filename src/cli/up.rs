@@ -15,13 +15,13 @@ use super::args::{SplitAt, UpArgs};
 use super::ending::{Ending, OrStop, Verdict};
 use super::{cache, emit, interrupt, output, ps};
 use model::partition::set::{Fault, FoundBy, MAX_SET_BYTES, PartitionSet, ReadSet, SetErrors, Tools};
-use model::units::Nanos;
 use partition::place::HostTopology;
 use partition::set::judge::faults_here;
 use partition::set::root::state_root;
 use partition::set::split::over_nodes;
 use partition::set::up::{Step, UpError, Wanted, shown, up};
 use platforms::limits;
+use units::Nanos;
 
 /// Brings a set up, shows how far it is, prints what runs.
 pub fn run(args: &UpArgs) -> Verdict {

@@ -3,21 +3,22 @@
 
 use bulkhead::model::classes::shipped;
 use bulkhead::model::clocks::{ClockLevel, ClockVerdict, Ppm};
-use bulkhead::model::detail::Detail;
 use bulkhead::model::experiment::{Accelerator, Experiment, LayoutEntry, LoadEntry, PlatformSpec, Repeat};
-use bulkhead::model::facts::{ClockFacts, MachineFacts, OwnCost};
-use bulkhead::model::job::{Dose, PlacedDose};
 use bulkhead::model::journal::{Cell, Failure, FailureKind, Neighbour, PlatformState};
-use bulkhead::model::layout::Layout;
-use bulkhead::model::metric::{Better, Estimate, Figure, Metric};
-use bulkhead::model::names::{LoadKind, LoadPlace, PlatformKind, ProbeKind};
-use bulkhead::model::params::{ProbeSpec, Probes};
 use bulkhead::model::preflight::{Check, CheckLevel, Preflight};
 use bulkhead::model::results::{
-    Answer, CellResult, Comparison, Difference, FailedMeasurement, MetricResult, RunResults, Verdict,
-    VerdictLevel,
+    CellResult, FailedMeasurement, MetricResult, RunResults, Verdict, VerdictLevel,
 };
-use bulkhead::model::units::{Bytes, Hertz, Mebibytes, Nanos};
+use bulkhead::probes::ProbeKind;
+use bulkhead::probes::detail::Detail;
+use bulkhead::probes::job::{Dose, PlacedDose};
+use bulkhead::probes::params::{ProbeSpec, Probes};
+use bulkhead::units::facts::{ClockFacts, MachineFacts, OwnCost};
+use bulkhead::units::layout::Layout;
+use bulkhead::units::metric::{Answer, Comparison, Difference};
+use bulkhead::units::metric::{Better, Estimate, Figure, Metric};
+use bulkhead::units::names::{LoadKind, LoadPlace, PlatformKind};
+use bulkhead::units::{Bytes, Hertz, Mebibytes, Nanos};
 use rand::{RngExt as _, SeedableRng as _};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
@@ -92,7 +93,7 @@ fn definitions(probe: ProbeKind) -> Option<Vec<Metric>> {
     let mut random = Xoshiro256PlusPlus::seed_from_u64(7);
     let cell = Cell { probe, neighbour: None, platform: "native".to_owned(), layout: None };
     let clock = ClockFacts { name: "tsc".to_owned(), read_ns: 8.6, resolution_ns: 0.9 };
-    Some(bulkhead::stats::metrics_of(&detail(&mut random, &cell)?, &clock))
+    Some(bulkhead::probes::metrics_of(&detail(&mut random, &cell)?, &clock))
 }
 
 fn estimate(value: f64, half: f64) -> Answer {
@@ -438,8 +439,8 @@ pub fn of(probes: &[ProbeKind]) -> RunResults {
         classes: Vec::new(),
         simulation: None,
     };
-    run.isolation = bulkhead::stats::isolation::matrices(&run);
-    run.classes = bulkhead::stats::suitability::judge(&run, &shipped().unwrap());
+    run.isolation = bulkhead::analysis::isolation::matrices(&run);
+    run.classes = bulkhead::analysis::suitability::judge(&run, &shipped().unwrap());
     run
 }
 

@@ -1,19 +1,20 @@
 //! Raw outcomes of the sample run, shaped like real ones: timer ticks, caches, a knee, stalls.
 
-use bulkhead::model::detail::{
+use bulkhead::model::experiment::{FakeScript, PlatformSpec};
+use bulkhead::model::journal::Cell;
+use bulkhead::platforms::fake::Fake;
+use bulkhead::platforms::{Cancel, InstanceSpec, Platform as _};
+use bulkhead::probes::ProbeKind;
+use bulkhead::probes::detail::{
     Alignment, AlignmentVerdict, BandwidthPoint, CpuDetail, CpuPoint, Detail, DiskDetail, DiskDirection,
     DiskPhase, DiskWindows, FwqDetail, GapDetail, LatencyPoint, MemBandwidthDetail, MemLatencyDetail,
     MemoryOperation, RateDetail, RatePoint, ShiftedWrites, Stretch,
 };
-use bulkhead::model::experiment::{FakeScript, PlatformSpec};
-use bulkhead::model::histogram::{DenseHistogram, Histogram};
-use bulkhead::model::job::{Job, Part};
-use bulkhead::model::journal::Cell;
-use bulkhead::model::names::{PlatformKind, ProbeKind};
-use bulkhead::model::params::{ChaseOrder, DiskMode, ProbeSpec};
-use bulkhead::model::units::{Bytes, Hertz, Millis, Nanos};
-use bulkhead::platforms::fake::Fake;
-use bulkhead::platforms::{Cancel, InstanceSpec, Platform as _};
+use bulkhead::probes::job::{Job, Part};
+use bulkhead::probes::params::{ChaseOrder, DiskMode, ProbeSpec};
+use bulkhead::units::histogram::{DenseHistogram, Histogram};
+use bulkhead::units::names::PlatformKind;
+use bulkhead::units::{Bytes, Hertz, Millis, Nanos};
 use rand::RngExt as _;
 use rand_xoshiro::Xoshiro256PlusPlus;
 

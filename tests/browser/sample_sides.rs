@@ -1,14 +1,15 @@
 //! Who took the time in the sample run, and what the host saw of the guest meanwhile.
 
-use bulkhead::model::accounts::{HostAccount, HostMemory, HostSlice};
 use bulkhead::model::attribution::{AttributedSource, Attribution};
 use bulkhead::model::clocks::{ClockStep, MeasurementName, SteppedClock};
-use bulkhead::model::detail::Stretch;
 use bulkhead::model::journal::Cell;
-use bulkhead::model::names::{LoadKind, ProbeKind};
-use bulkhead::model::outside::{ClockReading, ClockTransport, OutsideSpan, OutsideTime};
 use bulkhead::model::sides::BothSides;
-use bulkhead::model::units::{Bytes, Nanos};
+use bulkhead::probes::ProbeKind;
+use bulkhead::probes::detail::Stretch;
+use bulkhead::units::accounts::{HostAccount, HostMemory, HostSlice};
+use bulkhead::units::names::LoadKind;
+use bulkhead::units::outside::{ClockReading, ClockTransport, OutsideSpan, OutsideTime};
+use bulkhead::units::{Bytes, Nanos};
 
 fn ns(nanos: u64) -> Nanos {
     Nanos::from_nanos(nanos)

@@ -3,16 +3,17 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use bulkhead::analysis::outside::began_on_host;
 use bulkhead::cli::cache_folder;
 use bulkhead::model::experiment::PlatformSpec;
-use bulkhead::model::job::{Job, LoadSpec, Part};
-use bulkhead::model::names::{LoadKind, PlatformKind, ProbeKind};
-use bulkhead::model::params::{DiskParams, GapParams, PagesParams, ProbeSpec};
-use bulkhead::model::units::{Bytes, Mebibytes, Millis, Nanos};
 use bulkhead::platforms::instance::monotonic_now;
 use bulkhead::platforms::ledger::Ledger;
 use bulkhead::platforms::{Broken, Cancel, Instance, InstanceSpec, Platform, PlatformContext, make};
-use bulkhead::stats::outside::began_on_host;
+use bulkhead::probes::ProbeKind;
+use bulkhead::probes::job::{Job, LoadSpec, Part};
+use bulkhead::probes::params::{DiskParams, GapParams, PagesParams, ProbeSpec};
+use bulkhead::units::names::{LoadKind, PlatformKind};
+use bulkhead::units::{Bytes, Mebibytes, Millis, Nanos};
 use skips::{Need, skip};
 
 use crate::leftovers;
@@ -240,7 +241,7 @@ fn instance_spec(number: u32, run: &Path) -> InstanceSpec {
     }
 }
 
-fn measure(instance: &mut dyn Instance, job: &Job) -> Result<bulkhead::model::job::JobReply, Broken> {
+fn measure(instance: &mut dyn Instance, job: &Job) -> Result<bulkhead::probes::job::JobReply, Broken> {
     instance.begin(job, &Cancel::new())?;
     instance.finish(&Cancel::new())
 }

@@ -7,16 +7,16 @@ use std::sync::{Arc, Mutex};
 use bulkhead::campaign::journal::{Contents, read};
 use bulkhead::campaign::{Event, RunDir, RunEnd, Setup};
 use bulkhead::model::SCHEMA_VERSION;
-use bulkhead::model::detail::{Detail, FwqDetail, GapDetail};
 use bulkhead::model::experiment::{Experiment, PlatformSpec};
-use bulkhead::model::facts::{ClockFacts, MachineFacts, OwnCost};
-use bulkhead::model::histogram::Histogram;
-use bulkhead::model::job::{Dose, Job, JobReply, ProbeReport};
 use bulkhead::model::journal::{Cell, Failure, FailureKind, Header, PlatformState};
-use bulkhead::model::names::ProbeKind;
 use bulkhead::model::preflight::Preflight;
-use bulkhead::model::units::{Bytes, Hertz, Nanos};
 use bulkhead::platforms::{Broken, Cancel, Instance, InstanceSpec, Platform};
+use bulkhead::probes::ProbeKind;
+use bulkhead::probes::detail::{Detail, FwqDetail, GapDetail};
+use bulkhead::probes::job::{Dose, Job, JobReply, ProbeReport};
+use bulkhead::units::facts::{ClockFacts, MachineFacts, OwnCost};
+use bulkhead::units::histogram::Histogram;
+use bulkhead::units::{Bytes, Hertz, Nanos};
 
 /// What an instance is asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -65,7 +65,7 @@ impl Double {
         script: impl Fn(&Moment<'_>) -> Option<Result<JobReply, Broken>> + Send + Sync + 'static,
     ) -> Self {
         let (script, log) = (Arc::new(script), Log::default());
-        let hosts = bulkhead::model::layout::MAX_HOSTS;
+        let hosts = bulkhead::units::layout::MAX_HOSTS;
         Self { label: label.to_owned(), unavailable: None, script, log, starts: 0, hosts }
     }
 
@@ -82,7 +82,7 @@ impl Platform for Double {
     fn survey(&mut self, _: &Cancel) -> PlatformState {
         PlatformState {
             label: self.label.clone(),
-            kind: bulkhead::model::names::PlatformKind::Fake,
+            kind: bulkhead::units::names::PlatformKind::Fake,
             unavailable: self.unavailable.clone(),
             properties: Vec::new(),
             facts: None,

@@ -18,13 +18,11 @@ use std::time::Duration;
 
 use bulkhead::model::channel_party::{PartyOrder, read_answer};
 use bulkhead::model::classes::ClassSet;
-use bulkhead::model::clock_wire::{Answer, Question};
 use bulkhead::model::partition::network::SwitchState;
 use bulkhead::model::partition::session::{Unpacker, pack};
 use bulkhead::model::partition::set::{KeptState, PartitionSet, SetRecord, Undertaking};
 use bulkhead::model::partition::{FromGuest, LONGEST_MESSAGE, ToGuest, read_env_file};
 use bulkhead::model::results::RunResults;
-use bulkhead::model::units::Mebibytes;
 use bulkhead::partition::mpi::agent::{TOKEN_CHARS, read_command};
 use bulkhead::partition::network::switch::{LONGEST_FRAME, Rules, Switch};
 use bulkhead::partition::network::watch::changes;
@@ -38,10 +36,12 @@ use bulkhead::platforms::sweep::mounts_listed_below;
 use bulkhead::platforms::vm::guest::GuestConfig;
 use bulkhead::platforms::vm::qmp::Qmp;
 use bulkhead::platforms::wall::Below;
+use bulkhead::probes::net::control::{LONGEST, Message};
+use bulkhead::probes::rendezvous::hello::{HELLO_BYTES, Hello};
 use bulkhead::report::terminal::{Style, summary};
 use bulkhead::report::{change, compare, page};
-use bulkhead::workloads::probes::net::control::{LONGEST, Message};
-use bulkhead::workloads::rendezvous::hello::{HELLO_BYTES, Hello};
+use bulkhead::units::Mebibytes;
+use bulkhead::units::clock_wire::{ClockAnswer, ClockQuestion};
 use files::{Answer as FileAnswer, Files, Tree};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -307,13 +307,13 @@ pub fn channel_answer(bytes: &[u8]) -> bool {
 
 /// Datagrams of the clock by which guests are timed from outside.
 pub fn clock(bytes: &[u8]) -> bool {
-    let question = Question::decode(bytes);
+    let question = ClockQuestion::decode(bytes);
     if let Some(question) = &question {
-        assert_eq!(Question::decode(&question.encode()).as_ref(), Some(question));
+        assert_eq!(ClockQuestion::decode(&question.encode()).as_ref(), Some(question));
     }
-    let answer = Answer::decode(bytes);
+    let answer = ClockAnswer::decode(bytes);
     if let Some(answer) = &answer {
-        assert_eq!(Answer::decode(&answer.encode()).as_ref(), Some(answer));
+        assert_eq!(ClockAnswer::decode(&answer.encode()).as_ref(), Some(answer));
     }
     question.is_some() || answer.is_some()
 }

@@ -3,18 +3,18 @@
 use std::io::Write;
 
 use bulkhead::model::channel_party::{PartyAnswer, Seen};
-use bulkhead::model::clock_wire::{Answer, Question};
-use bulkhead::model::histogram::Histogram;
-use bulkhead::model::partition::session::{Ask, Content, Further, Look, SessionWord, pack};
+use bulkhead::model::partition::session::{Ask, Further, Look, SessionContent, SessionWord, pack};
 use bulkhead::model::partition::{
     FromGuest, LONGEST_MESSAGE, Limit, ProgramEnd, Stream, TerminalSize, ToGuest, UserIds, Victim,
 };
-use bulkhead::model::units::{Bytes, Nanos};
 use bulkhead::platforms::ledger::Thing;
 use bulkhead::platforms::link::encode;
 use bulkhead::platforms::vm::guest::GuestConfig;
-use bulkhead::workloads::probes::net::control::{Message, Tally};
-use bulkhead::workloads::rendezvous::hello::{Hello, Word};
+use bulkhead::probes::net::control::{ExchangeTally, Message};
+use bulkhead::probes::rendezvous::hello::{Hello, HelloWord};
+use bulkhead::units::clock_wire::{ClockAnswer, ClockQuestion};
+use bulkhead::units::histogram::Histogram;
+use bulkhead::units::{Bytes, Nanos};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use kit::Layer;
@@ -268,8 +268,8 @@ pub fn channel_answer() -> Seeds {
 }
 
 pub fn clock() -> Seeds {
-    let question = Question { nonce: 1, number: 2 };
-    let answer = Answer::to(&question, Nanos::from_nanos(10), Nanos::from_nanos(20));
+    let question = ClockQuestion { nonce: 1, number: 2 };
+    let answer = ClockAnswer::to(&question, Nanos::from_nanos(10), Nanos::from_nanos(20));
     vec![question.encode().to_vec(), answer.encode().to_vec()]
 }
 
@@ -352,7 +352,7 @@ pub fn session_packets() -> Seeds {
         user: Some(UserIds { uid: 7, gid: 8, groups: vec![9] }),
         terminal,
     };
-    let word = Content::Word;
+    let word = SessionContent::Word;
     let stream = Stream::Output;
     let asks = [
         Ask::Run(Box::new(further)),
@@ -360,7 +360,7 @@ pub fn session_packets() -> Seeds {
         Ask::Look(Look::File("/ready".into())),
         Ask::Look(Look::Tcp(80)),
     ];
-    let mut all: Vec<Content> = asks.into_iter().map(|ask| word(SessionWord::Open { ask })).collect();
+    let mut all: Vec<SessionContent> = asks.into_iter().map(|ask| word(SessionWord::Open { ask })).collect();
     all.extend([
         word(SessionWord::Started),
         word(SessionWord::Refused { code: 127, reason: "not found".to_owned() }),
@@ -373,7 +373,7 @@ pub fn session_packets() -> Seeds {
             victim: Victim { name: "tail".to_owned(), memory: Bytes::from_bytes(1 << 27) },
         }),
         word(SessionWord::Ended { how: ProgramEnd::Exit(3) }),
-        Content::Bytes(stream, b"some words".to_vec()),
+        SessionContent::Bytes(stream, b"some words".to_vec()),
     ]);
     let each: Vec<Vec<u8>> = all.iter().map(|content| pack(9, content).expect("packed")).collect();
     [vec![each.concat()], each].concat()
@@ -399,7 +399,7 @@ pub fn daemon_command() -> Seeds {
 }
 
 pub fn net_control() -> Seeds {
-    let tally = Tally { sent: u64::MAX, system_ns: Some(Nanos::ZERO), ..Tally::default() };
+    let tally = ExchangeTally { sent: u64::MAX, system_ns: Some(Nanos::ZERO), ..ExchangeTally::default() };
     let said = [
         Message::Kernel { boot: u128::MAX - 7, outermost: true },
         Message::Begin(0),
@@ -407,13 +407,13 @@ pub fn net_control() -> Seeds {
         Message::Go(1),
         Message::Enough(2),
         Message::Done(3, tally),
-        Message::Done(4, Tally { system_ns: None, ..tally }),
+        Message::Done(4, ExchangeTally { system_ns: None, ..tally }),
         Message::Failed("no room".to_owned()),
     ];
     said.iter().map(|message| message.encode().split_off(2)).collect()
 }
 
 pub fn hello() -> Seeds {
-    let hello = |from, to, channel| Hello { word: Word::new(7, "net"), from, to, channel };
+    let hello = |from, to, channel| Hello { word: HelloWord::new(7, "net"), from, to, channel };
     [hello(3, 1, 0), hello(0, u32::MAX, u64::MAX)].iter().map(|hello| hello.encode().to_vec()).collect()
 }

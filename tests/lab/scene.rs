@@ -10,10 +10,10 @@ use std::time::{Duration, Instant};
 
 use bulkhead::cli::cache_folder;
 use bulkhead::model::platform::PlatformSpec;
-use bulkhead::model::units::Bytes;
 use bulkhead::platforms::lab::{Lab, Port, inside};
 use bulkhead::platforms::ledger::Ledger;
 use bulkhead::platforms::{Cancel, Instance, InstanceSpec, Platform, PlatformContext, make};
+use bulkhead::units::Bytes;
 use skips::{Need, skip};
 
 /// Far more than anything here takes; a hang must not hang the test.

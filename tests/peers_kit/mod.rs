@@ -4,11 +4,11 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
 use std::thread;
 
-use bulkhead::model::job::{Job, Part, Peer, ProbeReport};
-use bulkhead::model::params::ProbeSpec;
-use bulkhead::model::units::Millis;
-use bulkhead::platforms::link::check_report;
-use bulkhead::workloads::run::{Surroundings, run_job};
+use bulkhead::probes::check::check_report;
+use bulkhead::probes::job::{Job, Part, Peer, ProbeReport};
+use bulkhead::probes::params::ProbeSpec;
+use bulkhead::probes::run::{Surroundings, run_job};
+use bulkhead::units::Millis;
 
 pub mod proxy;
 

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use bulkhead::model::job::Peer;
+use bulkhead::probes::job::Peer;
 
 use super::{Members, free_address};
 

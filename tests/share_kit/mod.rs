@@ -8,13 +8,13 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, bail};
 use bulkhead::cli::cache_folder;
-use bulkhead::model::detail::{Detail, ShareDetail};
 use bulkhead::model::experiment::PlatformSpec;
-use bulkhead::model::job::{Job, Part};
-use bulkhead::model::params::{ProbeSpec, ShareParams};
-use bulkhead::model::units::{Bytes, Millis, Nanos};
 use bulkhead::platforms::ledger::Ledger;
 use bulkhead::platforms::{Cancel, Instance, InstanceSpec, Platform, PlatformContext, make};
+use bulkhead::probes::detail::{Detail, ShareDetail};
+use bulkhead::probes::job::{Job, Part};
+use bulkhead::probes::params::{ProbeSpec, ShareParams};
+use bulkhead::units::{Bytes, Millis, Nanos};
 use nix::time::{clock_getcpuclockid, clock_gettime};
 use nix::unistd::Pid;
 

@@ -8,7 +8,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use bulkhead::partition::network::switch::{Order, Trunk};
+use bulkhead::partition::network::switch::{FrameOrder, Trunk};
 use bulkhead::platforms::instance::AgentInstance;
 use bulkhead::platforms::ledger::Ledger;
 use bulkhead::platforms::vm::toolbox::Toolbox;
@@ -23,7 +23,7 @@ const PARTITION: u8 = 7;
 
 /// The network with its guest.
 pub struct Doubled {
-    orders: [Order; 2],
+    orders: [FrameOrder; 2],
     switches: Vec<Running>,
     /// The guest.
     pub guest: AgentInstance,
@@ -36,8 +36,8 @@ impl Doubled {
         let [a, b] = ["a", "b"].map(|name| folder(dir, name));
         let trunk = b.join("trunk");
         let orders = [
-            Order { folder: a, prefix, trunk: Some(Trunk::To(trunk.clone())), ..Order::default() },
-            Order { folder: b, prefix, trunk: Some(Trunk::At(trunk)), ..Order::default() },
+            FrameOrder { folder: a, prefix, trunk: Some(Trunk::To(trunk.clone())), ..FrameOrder::default() },
+            FrameOrder { folder: b, prefix, trunk: Some(Trunk::At(trunk)), ..FrameOrder::default() },
         ];
         let switches = orders.iter().map(Running::start).collect();
         let links: Vec<PathBuf> = orders.iter().map(|order| order.folder.clone()).collect();

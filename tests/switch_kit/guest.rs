@@ -7,9 +7,7 @@ use std::time::Duration;
 
 use bulkhead::cli::cache_folder;
 use bulkhead::model::experiment::{Accelerator, PlatformSpec};
-use bulkhead::model::names::PlatformKind;
 use bulkhead::model::partition::CardSpec;
-use bulkhead::model::units::Mebibytes;
 use bulkhead::partition::network::switch::socket_name;
 use bulkhead::partition::network::{cards, watch};
 use bulkhead::platforms::instance::AgentInstance;
@@ -21,6 +19,8 @@ use bulkhead::platforms::vm::payload;
 use bulkhead::platforms::vm::qemu::{Engine, Extras, Machine, command_line};
 use bulkhead::platforms::vm::toolbox::Toolbox;
 use bulkhead::platforms::{Broken, Cancel};
+use bulkhead::units::Mebibytes;
+use bulkhead::units::names::PlatformKind;
 use skips::{Need, skip};
 
 /// Memory of a guest.
@@ -34,7 +34,7 @@ pub fn tools() -> Option<Toolbox> {
     let mut spec = PlatformSpec::of_kind(PlatformKind::Vm);
     spec.accelerator = Accelerator::Tcg;
     let exe = Path::new(env!("CARGO_BIN_EXE_bulkhead"));
-    let hz = bulkhead::workloads::clock::Anchor::take().and_then(|anchor| anchor.rate_since()).ok();
+    let hz = bulkhead::probes::clock::Anchor::take().and_then(|anchor| anchor.rate_since()).ok();
     match Toolbox::find(&spec, exe, &cache_folder(), hz) {
         Ok(tools) => Some(tools),
         Err(reason) => {

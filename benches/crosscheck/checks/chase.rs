@@ -5,10 +5,10 @@ use std::fs;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use bulkhead::model::detail::Detail;
-use bulkhead::model::metric::Unit;
-use bulkhead::model::params::{MemLatencyParams, ProbeSpec};
-use bulkhead::model::units::{Bytes, Kibibytes, Mebibytes, Millis};
+use bulkhead::probes::detail::Detail;
+use bulkhead::probes::params::{MemLatencyParams, ProbeSpec};
+use bulkhead::units::metric::Unit;
+use bulkhead::units::{Bytes, Kibibytes, Mebibytes, Millis};
 
 use super::another;
 use crate::own;

@@ -9,15 +9,15 @@ use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use bulkhead::model::detail::DiskPhase;
-use bulkhead::model::metric::Unit;
-use bulkhead::model::params::DiskMode;
-use bulkhead::model::units::{Kibibytes, Mebibytes, Millis};
-use bulkhead::workloads::arena::Arena;
-use bulkhead::workloads::bounds::Bounds;
-use bulkhead::workloads::error::WorkError;
-use bulkhead::workloads::probes::disk::phase::Task;
-use bulkhead::workloads::scratch::Scratch;
+use bulkhead::probes::arena::Arena;
+use bulkhead::probes::bounds::Bounds;
+use bulkhead::probes::detail::DiskPhase;
+use bulkhead::probes::disk::phase::DiskTask;
+use bulkhead::probes::error::WorkError;
+use bulkhead::probes::params::DiskMode;
+use bulkhead::probes::scratch::Scratch;
+use bulkhead::units::metric::Unit;
+use bulkhead::units::{Kibibytes, Mebibytes, Millis};
 use rand::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
@@ -97,7 +97,7 @@ fn own_phases(world: &World, block: u64, size: u64) -> Result<Vec<DiskPhase>, Wo
     let direct = scratch.set_direct(true);
     direct.map_err(|error| WorkError::system(format!("use O_DIRECT on a {}", scratch.target()), error))?;
     let stop = AtomicBool::new(false);
-    let task = Task {
+    let task = DiskTask {
         scratch: &scratch,
         mode: DiskMode::Direct,
         end: Mebibytes::from_mib(size).to_bytes().get(),
@@ -106,7 +106,7 @@ fn own_phases(world: &World, block: u64, size: u64) -> Result<Vec<DiskPhase>, Wo
     };
     let mut phases = vec![task.write(buffer.bytes_mut())?, task.read(buffer.bytes_mut())?];
     if block == RANDOM_KIB {
-        let shorter = Task { duration: RANDOM, ..task };
+        let shorter = DiskTask { duration: RANDOM, ..task };
         phases.push(shorter.read_anywhere(buffer.bytes_mut(), &mut random)?);
     }
     Ok(phases)

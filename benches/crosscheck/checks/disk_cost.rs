@@ -10,14 +10,14 @@ use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use bulkhead::model::metric::Unit;
-use bulkhead::model::params::DiskMode;
-use bulkhead::model::units::Millis;
+use bulkhead::probes::bounds::Bounds;
+use bulkhead::probes::clock::thread_cpu_time;
+use bulkhead::probes::disk::phase::DiskTask;
+use bulkhead::probes::params::DiskMode;
+use bulkhead::probes::scratch::Scratch;
 use bulkhead::stats::summary::median;
-use bulkhead::workloads::bounds::Bounds;
-use bulkhead::workloads::clock::thread_cpu_time;
-use bulkhead::workloads::probes::disk::phase::Task;
-use bulkhead::workloads::scratch::Scratch;
+use bulkhead::units::Millis;
+use bulkhead::units::metric::Unit;
 
 use super::disk::FIO;
 use crate::parse::fio;
@@ -125,7 +125,7 @@ impl Check for DiskCost {
     fn ours(&mut self, _world: &World) -> Result<Vec<f64>, String> {
         let stop = AtomicBool::new(false);
         let scratch = Scratch::open(Some(Path::new(IN_MEMORY))).map_err(|error| error.to_string())?;
-        let task = Task {
+        let task = DiskTask {
             scratch: &scratch,
             mode: DiskMode::Buffered,
             end: BLOCKS * BLOCK as u64,

@@ -8,11 +8,11 @@
 use std::fs;
 use std::time::Duration;
 
-use bulkhead::model::detail::{Detail, LinpackDetail, MemoryOperation};
-use bulkhead::model::metric::Unit;
-use bulkhead::model::params::{LinpackParams, MemBandwidthParams, ProbeSpec};
-use bulkhead::model::units::{Mebibytes, Millis};
+use bulkhead::probes::detail::{Detail, LinpackDetail, MemoryOperation};
+use bulkhead::probes::params::{LinpackParams, MemBandwidthParams, ProbeSpec};
 use bulkhead::stats::summary::median;
+use bulkhead::units::metric::Unit;
+use bulkhead::units::{Mebibytes, Millis};
 
 use super::hpcc_input::input;
 use super::{another, cache};
@@ -112,7 +112,7 @@ fn solve(world: &World, n: u32) -> Result<f64, String> {
 pub fn copy(world: &World, mib: u64) -> Result<f64, String> {
     let size = Mebibytes::from_mib(mib);
     let params = MemBandwidthParams {
-        min_size_kib: bulkhead::model::units::Kibibytes::from_kib(mib * 1024),
+        min_size_kib: bulkhead::units::Kibibytes::from_kib(mib * 1024),
         max_size_mib: Some(size),
         duration_ms: Millis::from_millis(250),
         threads: 1,

@@ -31,6 +31,6 @@ pub fn all() -> Vec<Box<dyn Check>> {
 }
 
 /// The detail is that of another probe: a mistake in this bench.
-fn another(detail: &bulkhead::model::detail::Detail) -> String {
+fn another(detail: &bulkhead::probes::detail::Detail) -> String {
     format!("a detail of the probe {} came back", detail.kind())
 }

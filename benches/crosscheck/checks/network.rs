@@ -8,11 +8,11 @@ use std::sync::atomic::{AtomicU16, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use bulkhead::model::detail::{Detail, NetDirection, NetPoint};
-use bulkhead::model::job::Peer;
-use bulkhead::model::metric::Unit;
-use bulkhead::model::params::{Exchange, NetParams, ProbeSpec, Protocol};
-use bulkhead::model::units::Millis;
+use bulkhead::probes::detail::{Detail, NetDirection, NetPoint};
+use bulkhead::probes::job::Peer;
+use bulkhead::probes::params::{Exchange, NetParams, ProbeSpec, Protocol};
+use bulkhead::units::Millis;
+use bulkhead::units::metric::Unit;
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, SockaddrIn, bind, socket};
 
 use super::another;

@@ -3,12 +3,12 @@
 
 use std::time::Duration;
 
-use bulkhead::model::detail::Detail;
-use bulkhead::model::histogram::Histogram;
-use bulkhead::model::metric::Unit;
-use bulkhead::model::params::{GapParams, ProbeSpec};
-use bulkhead::model::units::Millis;
-use bulkhead::workloads::pin::allowed_cpus;
+use bulkhead::probes::detail::Detail;
+use bulkhead::probes::params::{GapParams, ProbeSpec};
+use bulkhead::probes::pin::allowed_cpus;
+use bulkhead::units::Millis;
+use bulkhead::units::histogram::Histogram;
+use bulkhead::units::metric::Unit;
 
 use super::another;
 use crate::own;

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use bulkhead::model::metric::Unit;
+use bulkhead::units::metric::Unit;
 
 use super::cache;
 use super::hpcc::copy;

@@ -6,12 +6,12 @@
 use std::thread;
 use std::time::Duration;
 
-use bulkhead::model::detail::Detail;
-use bulkhead::model::metric::Unit;
-use bulkhead::model::params::{ProbeSpec, WakeupParams};
-use bulkhead::model::units::{Micros, Millis};
+use bulkhead::probes::detail::Detail;
+use bulkhead::probes::params::{ProbeSpec, WakeupParams};
+use bulkhead::probes::pin::allowed_cpus;
 use bulkhead::stats::summary::histogram_quantile;
-use bulkhead::workloads::pin::allowed_cpus;
+use bulkhead::units::metric::Unit;
+use bulkhead::units::{Micros, Millis};
 
 use super::another;
 use crate::own;

@@ -2,10 +2,10 @@
 //! under load.
 
 use super::measure::failure;
-use model::job::PlacedDose;
 use model::journal::{FailureKind, Outcome};
-use model::names::{LoadKind, LoadPlace};
-use model::units::Nanos;
+use probes::job::PlacedDose;
+use units::Nanos;
+use units::names::{LoadKind, LoadPlace};
 
 /// After this long each part of a mixed load has had its turn, in a translated guest on a busy host as well.
 const A_TURN_FOR_EACH: Nanos = Nanos::from_nanos(5_000_000_000);
@@ -53,7 +53,7 @@ fn without_effect(placed: &PlacedDose) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use model::job::{Dose, DosePart};
+    use probes::job::{Dose, DosePart};
 
     fn dose(kind: LoadKind, rate_per_s: f64, elapsed_ms: u64, parts: &[f64]) -> PlacedDose {
         let of = |((kind, unit), rate_per_s): (&(LoadKind, &str), &f64)| DosePart {

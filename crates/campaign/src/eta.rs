@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::history::History;
 use super::plan::{Group, Plan};
 use model::journal::Cell;
-use model::units::Nanos;
+use units::Nanos;
 
 /// Bounds of the time left.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

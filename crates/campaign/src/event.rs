@@ -7,7 +7,7 @@ use super::plan::Group;
 use model::journal::{Cell, Failure, PlatformState};
 use model::prediction::Prediction;
 use model::results::LostLine;
-use model::units::Nanos;
+use units::Nanos;
 
 /// Why a run ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

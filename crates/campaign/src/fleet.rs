@@ -22,11 +22,11 @@ use super::floods::Floods;
 use super::network::{Networks, own_address};
 use model::experiment::PlatformSpec;
 use model::journal::{Failure, FailureKind, InstanceLife};
-use model::layout::Layout;
-use model::units::{Bytes, Nanos};
 use platforms::lab::Port;
 use platforms::own_folder::remove_ours;
 use platforms::{Broken, Cancel, Instance, InstanceSpec, Platform, Reach};
+use units::layout::Layout;
+use units::{Bytes, Nanos};
 
 /// Starts that may fail in a row before a seat is given up.
 const MOST_FAILED_STARTS: u32 = 3;

@@ -14,13 +14,13 @@ use std::net::{SocketAddr, SocketAddrV4};
 
 use super::fleet::{Fleet, Seat};
 use model::experiment::{Experiment, NicModel, PlatformSpec};
-use model::job::Line;
-use model::layout::Layout;
-use model::names::{LoadKind, LoadPlace, PlatformKind};
 use platforms::Reach;
 use platforms::lab::Port;
 use platforms::lab::address::PORTS_EACH;
 use platforms::vm::network;
+use probes::job::Line;
+use units::layout::Layout;
+use units::names::{LoadKind, LoadPlace, PlatformKind};
 
 /// Where an experiment has loads that send packets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -3,10 +3,10 @@
 
 use std::collections::BTreeMap;
 
+use analysis::joint::metrics_of_measurement;
 use model::journal::{Cell, Measurement};
-use model::metric::{Better, Metric};
-use model::units::Nanos;
-use stats::joint::metrics_of_measurement;
+use units::Nanos;
+use units::metric::{Better, Metric};
 
 /// What came of one measurement, as far as decisions need to know.
 #[derive(Debug, Clone, Copy, PartialEq)]

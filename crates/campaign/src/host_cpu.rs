@@ -7,12 +7,12 @@
 //! What an instance itself says of its host is thrown away. Work that the host's kernel does for nobody in particular (a
 //! bridge's soft interrupts that hit another process) is not in it.
 
-use model::detail::{Detail, NetPoint};
+use analysis::outside::on_host;
 use model::journal::Outcome;
-use model::outside::OutsideTime;
-use model::units::Nanos;
 use platforms::host::cpu_log::CpuLog;
-use stats::outside::on_host;
+use probes::detail::{Detail, NetPoint};
+use units::Nanos;
+use units::outside::OutsideTime;
 
 /// Puts the host's CPU time into the outcomes of a network probe, in the order of the instances; other outcomes stay as
 /// they are.
@@ -38,13 +38,13 @@ fn during(point: &NetPoint, outside: Option<&OutsideTime>, log: Option<&CpuLog>)
 #[cfg(test)]
 mod tests {
     use super::*;
-    use model::accounts::HostSlice;
-    use model::detail::{NetDetail, NetDirection, NetSpan};
-    use model::facts::{ClockFacts, OwnCost};
-    use model::job::ProbeReport;
-    use model::outside::{ClockReading, ClockTransport};
-    use model::params::{Exchange, Protocol};
-    use model::units::Bytes;
+    use probes::detail::{NetDetail, NetDirection, NetSpan};
+    use probes::job::ProbeReport;
+    use probes::params::{Exchange, Protocol};
+    use units::Bytes;
+    use units::accounts::HostSlice;
+    use units::facts::{ClockFacts, OwnCost};
+    use units::outside::{ClockReading, ClockTransport};
 
     fn ns(nanos: u64) -> Nanos {
         Nanos::from_nanos(nanos)

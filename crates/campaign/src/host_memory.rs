@@ -5,10 +5,10 @@
 //! ```
 //! Not during it: reading walks the page tables of all of QEMU.
 
-use model::accounts::{HostAccount, HostMemory};
-use model::names::ProbeKind;
-use model::units::Bytes;
 use platforms::Instance;
+use probes::ProbeKind;
+use units::Bytes;
+use units::accounts::{HostAccount, HostMemory};
 
 /// What was seen before a probe; none where there is nothing to see.
 #[derive(Debug)]
@@ -17,8 +17,7 @@ pub(super) struct Before(Option<Result<Vec<(u32, Bytes)>, String>>);
 impl Before {
     /// Looks, if the probe is about memory and the instance does not see the host's nodes itself.
     pub(super) fn look(instance: &mut dyn Instance, probe: Option<ProbeKind>) -> Self {
-        let wanted =
-            matches!(probe, Some(ProbeKind::Pages | ProbeKind::MemLatency | ProbeKind::MemBandwidth));
+        let wanted = probe.is_some_and(|probe| probe.about().is_about_memory);
         Self(if wanted { instance.memory_by_node() } else { None })
     }
 

@@ -13,15 +13,16 @@ use std::time::{Duration, Instant};
 
 use super::fleet::Seat;
 use super::host_memory::Before;
-use model::accounts::HostAccount;
-use model::job::{Job, JobReply};
-use model::names::{PlatformKind, ProbeKind};
-use model::params::ProbeSpec;
-use model::units::Nanos;
 use platforms::host::cpu_log::CpuLog;
 use platforms::host::watch::Watch;
 use platforms::instance::monotonic_now;
 use platforms::{Broken, Cancel, Instance};
+use probes::ProbeKind;
+use probes::job::{Job, JobReply};
+use probes::params::ProbeSpec;
+use units::Nanos;
+use units::accounts::HostAccount;
+use units::names::PlatformKind;
 
 /// From the decision to the start, where instances hear at once.
 const MARGIN: Duration = Duration::from_millis(50);

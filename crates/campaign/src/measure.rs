@@ -16,18 +16,19 @@ use super::host_cpu::tell;
 use super::host_memory::Before;
 use super::joint::{Member, Together, together};
 use super::network::peer;
-use model::accounts::HostAccount;
+use analysis::joint::start_skew;
 use model::experiment::Experiment;
-use model::facts::MachineFacts;
-use model::job::{Dose, Job, JobReply, LoadSpec, Part, Peer, PlacedDose};
 use model::journal::{Cell, Failure, FailureKind, InstanceLife, Outcome, PlatformState, Skew};
-use model::layout::Layout;
-use model::names::{LoadPlace, PlatformKind, ProbeKind};
-use model::params::ProbeSpec;
-use model::units::{Millis, Nanos};
 use platforms::host::watch::Watch;
 use platforms::{Broken, Cancel, Instance};
-use stats::joint::start_skew;
+use probes::ProbeKind;
+use probes::job::{Dose, Job, JobReply, LoadSpec, Part, Peer, PlacedDose};
+use probes::params::ProbeSpec;
+use units::accounts::HostAccount;
+use units::facts::MachineFacts;
+use units::layout::Layout;
+use units::names::{LoadPlace, PlatformKind};
+use units::{Millis, Nanos};
 
 /// What is written down of an instance that did not break itself.
 const ENDED: &str = "it was ended because another instance of its layout broke";

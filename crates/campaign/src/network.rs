@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 
 use super::fleet::Seat;
-use model::job::Peer;
-use model::layout::Layout;
 use platforms::Reach;
 use platforms::lab::{Lab, Port};
+use probes::job::Peer;
+use units::layout::Layout;
 
 /// First port of the first instance of a host whose network is its own; each further instance there gets the next
 /// hundred. Below the range from which Linux takes ports by itself.

@@ -5,9 +5,9 @@ use super::demand::deadline_of;
 use super::event::Event;
 use super::fleet::{Fleet, Seat};
 use super::predict::{pilot, slowness};
-use model::detail::Detail;
-use model::job::Job;
 use platforms::Cancel;
+use probes::detail::Detail;
+use probes::job::Job;
 
 /// Has a platform of which nothing is known work for a moment; how many times as slow as typical it is. None when that
 /// did not work: the measurements will say why.

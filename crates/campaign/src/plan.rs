@@ -20,11 +20,11 @@ use super::history::{Finding, History};
 use super::seed::Seed;
 use model::experiment::{Experiment, Repeat};
 use model::journal::{Cell, Neighbour};
-use model::layout::Layout;
-use model::names::ProbeKind;
-use model::results::Answer;
+use probes::ProbeKind;
 use stats::interval::median_interval;
 use stats::pairs::compare;
+use units::layout::Layout;
+use units::metric::Answer;
 
 /// Confidence of the intervals that decide when a group is done.
 const CONFIDENCE: f64 = 0.95;

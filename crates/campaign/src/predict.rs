@@ -20,12 +20,12 @@ use super::history::History;
 use super::plan::Plan;
 use super::seed::Seed;
 use model::experiment::Experiment;
-use model::facts::MachineFacts;
 use model::journal::{Cell, PlatformState};
-use model::names::LoadPlace;
-use model::params::{FwqParams, ProbeSpec};
 use model::prediction::Prediction;
-use model::units::Nanos;
+use probes::params::{FwqParams, ProbeSpec};
+use units::Nanos;
+use units::facts::MachineFacts;
+use units::names::LoadPlace;
 
 /// What the typical machine takes for one round of the pilot's loop.
 const PILOT_ROUND_NS: f64 = 0.5;
@@ -232,7 +232,7 @@ impl<'a> Oracle<'a> {
         starts += layouts.iter().map(|layout| layout.instances()).sum::<u32>();
         for (cell, times) in cells {
             if self.probe(cell).is_some_and(|probe| probe.wants_fresh_instance()) {
-                let instances = cell.layout.map_or(1, model::layout::Layout::instances);
+                let instances = cell.layout.map_or(1, units::layout::Layout::instances);
                 starts = starts.saturating_add(times.saturating_mul(instances));
             }
         }
@@ -263,7 +263,7 @@ fn hash(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use model::names::ProbeKind;
+    use probes::ProbeKind;
 
     const TEXT: &str = "seed = 1\n[repeat]\nmin = 2\nmax = 2\n[[platform]]\nlabel = \"a\"\nkind = \"native\"\n\
                         [[platform]]\nlabel = \"b\"\nkind = \"vm\"\n[probe.gap]\n[probe.fwq]\n[probe.pages]\n\

@@ -11,10 +11,10 @@ use super::plan::Plan;
 use super::predict::Oracle;
 use super::survey::{measured, settle_baseline, survey};
 use model::experiment::{Experiment, PlatformSpec};
-use model::facts::MachineFacts;
 use model::journal::{Cell, PlatformState};
 use model::prediction::Prediction;
 use platforms::{Cancel, Platform};
+use units::facts::MachineFacts;
 
 /// A run that was not made.
 #[derive(Debug, Clone, PartialEq)]

@@ -30,12 +30,13 @@ use super::rundir::RunDir;
 use super::seed::Seed;
 use super::survey::{gone, measured, settle_baseline, survey};
 use model::experiment::{Experiment, PlatformSpec};
-use model::facts::MachineFacts;
 use model::journal::{Cell, Failure, FailureKind, Header, JournalLine, Measurement, Outcome, PlatformState};
-use model::layout::Layout;
-use model::names::{LoadPlace, ProbeKind};
-use model::units::Nanos;
 use platforms::{Cancel, Platform};
+use probes::ProbeKind;
+use units::Nanos;
+use units::facts::MachineFacts;
+use units::layout::Layout;
+use units::names::LoadPlace;
 
 /// What a run is made with, beside its directory.
 pub struct Setup {

@@ -1,7 +1,7 @@
 //! The experiments that come with the program: readable files in `experiments/`, embedded.
 
 use model::experiment::{Experiment, ExperimentError};
-use model::names::UnknownName;
+use units::names::UnknownName;
 
 const SHIPPED: [(&str, &str); 3] = [
     ("default", include_str!("../../../experiments/default.toml")),
@@ -49,7 +49,8 @@ pub fn get(name: &str) -> Result<Experiment, ShippedError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use model::names::{LoadKind, PlatformKind, ProbeKind};
+    use probes::ProbeKind;
+    use units::names::{LoadKind, PlatformKind};
 
     #[test]
     fn every_shipped_experiment_is_valid_and_measures_on_every_real_platform() {

@@ -12,12 +12,12 @@ use super::gather::Parties;
 use super::parties::FOLLOWER_ADDRESS;
 use super::parties::{CHANNEL_A, CHANNEL_B};
 use super::party::RING_BYTES;
+use analysis::channel_bench as figures;
 use model::channel_bench::{
     BenchLimits, CHANNEL_BENCH_VERSION, ChannelBench, Mapping, SeriesFailure, Taken, Way,
 };
 use model::channel_party::{MappingOrder, PartyAnswer, PartyOrder, PartyWay, Seen, SeriesOrder, Through};
 use platforms::Cancel;
-use stats::channel_bench as figures;
 
 /// Longest time that a single message may take.
 const MESSAGE_PATIENCE: Duration = Duration::from_secs(10);

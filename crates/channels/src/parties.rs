@@ -14,13 +14,13 @@ use model::channel_party::PartyOrder;
 use model::partition::{
     CardSpec, Content, Files, NumberList, PartitionSpec, Program, Resources, SectionSpec,
 };
-use model::units::{Bytes, Mebibytes};
 use partition::network::switch::socket_name;
 use partition::run::{Event, Order, Outcome, Streams, Surroundings, run};
 use partition::section_folder::SectionFolder;
 use platforms::Cancel;
 use platforms::spawn::{Bond, ending, spawn};
 use platforms::vm::toolbox::memory_for;
+use units::{Bytes, Mebibytes};
 
 /// Name of the network between the partitions.
 const NETWORK: &str = "bench";

@@ -2,11 +2,11 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::units::Nanos;
+use units::Nanos;
 
 /// Time that one source took.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct AttributedSource {
     /// Who: `timer tick`, `hypervisor (steal)`, or the name a tracer gives.
     pub name: String,
@@ -20,7 +20,7 @@ pub struct AttributedSource {
 
 /// Lost time and who took it. The sources and the rest add up to what was lost, never to more.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Attribution {
     /// What was lost. Gap probe: time in gaps longer than 1 µs, the same time as the metric `lost_share` counts. Wake-ups
     /// and disk operations: of those that took several times as long as the quickest quarter, what lies beyond that.

@@ -5,15 +5,15 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use super::channel_party::Limits;
-use super::histogram::Histogram;
-use super::results::Answer;
+use units::histogram::Histogram;
+use units::metric::Answer;
 
 /// Version of this format; raised when an old reader would misread it.
 pub const CHANNEL_BENCH_VERSION: u32 = 1;
 
 /// Which way messages went. The order is that of tables.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Way {
     /// The channel between two partitions.
@@ -106,7 +106,7 @@ pub struct Taken {
 
 /// A whole bench.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ChannelBench {
     /// [`CHANNEL_BENCH_VERSION`].
     pub schema_version: u32,
@@ -142,7 +142,7 @@ pub struct ChannelBench {
 
 /// Limits of one series.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct BenchLimits {
     /// Round trips that are timed one by one, at most.
     pub trips: u64,
@@ -171,7 +171,7 @@ impl BenchLimits {
 
 /// A mapping beside ordinary memory of the same process.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Mapping {
     /// Where, in words.
     pub place: String,
@@ -187,7 +187,7 @@ pub struct Mapping {
 
 /// One kind of access to a 64-bit word.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct AccessCost {
     /// In the mapping.
     pub mapping_ns: Answer,
@@ -199,7 +199,7 @@ pub struct AccessCost {
 
 /// What a read of the clock costs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ClockCost {
     /// Way whose leader reads it.
     pub way: Way,
@@ -209,7 +209,7 @@ pub struct ClockCost {
 
 /// A way at a size.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Series {
     /// The way.
     pub way: Way,
@@ -235,7 +235,7 @@ pub struct Series {
 
 /// What is measured about a series, for a mark.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Quantity {
     /// Median round trip.
@@ -246,7 +246,7 @@ pub enum Quantity {
 
 /// A ratio and what it should be.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Mark {
     /// What is compared.
     pub quantity: Quantity,
@@ -270,7 +270,7 @@ pub struct Mark {
 
 /// A ratio without a mark, of median round trips.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Floor {
     /// At which size.
     pub size_bytes: u64,
@@ -284,7 +284,7 @@ pub struct Floor {
 
 /// A series that failed in a round.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SeriesFailure {
     /// The way.
     pub way: Way,

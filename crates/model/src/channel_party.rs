@@ -14,7 +14,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use super::histogram::Histogram;
+use units::histogram::Histogram;
 
 /// Longest line, in bytes: histograms of some thousand buckets.
 pub const LONGEST_LINE: usize = 512 * 1024;

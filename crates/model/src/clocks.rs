@@ -9,7 +9,7 @@ pub const STEPS_KEPT: usize = 32;
 
 /// Whether a platform's clock can be believed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum ClockLevel {
     /// It runs as the host's does, within 100 ppm, which is what crystals differ by.
@@ -24,7 +24,7 @@ pub enum ClockLevel {
 
 /// A rate in parts per million with its 95 % interval.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Ppm {
     /// Estimate; above 0 when the platform's clock is the faster one.
     pub value: f64,
@@ -36,7 +36,7 @@ pub struct Ppm {
 
 /// A clock that was set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum SteppedClock {
     /// `CLOCK_REALTIME`, against the instance's own `CLOCK_MONOTONIC`: somebody set the time of day.
@@ -48,7 +48,7 @@ pub enum SteppedClock {
 
 /// One measurement of a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct MeasurementName {
     /// What was measured.
     pub cell: Cell,
@@ -58,7 +58,7 @@ pub struct MeasurementName {
 
 /// A step of one of an instance's clocks, during a measurement or between two that the same instance made.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ClockStep {
     /// During which measurement; with `since`, before which one.
     pub cell: Cell,
@@ -78,7 +78,7 @@ pub struct ClockStep {
 
 /// What is known of one platform's clock.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ClockVerdict {
     /// Label of the platform.
     pub platform: String,

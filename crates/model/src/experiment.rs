@@ -7,13 +7,13 @@ use std::collections::BTreeSet;
 use serde::{Deserialize, Serialize};
 
 use super::journal::{Cell, Neighbour};
-use super::layout::Layout;
-use super::names::{LoadKind, LoadPlace, ProbeKind, nearest};
-use super::params::{OutOfBounds, ProbeSpec, Probes, within};
 pub use super::platform::{
     Accelerator, Capabilities, DiskBacking, DiskBus, FakeFailure, FakeScript, NicModel, PlatformSpec, SshSpec,
 };
 use super::scenario::line_of;
+use probes::params::{OutOfBounds, ProbeKind, ProbeSpec, Probes, within};
+use units::layout::Layout;
+use units::names::{LoadKind, LoadPlace, nearest};
 
 /// Largest experiment file that is read; longer ones are refused before parsing.
 pub const MAX_FILE_BYTES: usize = 256 * 1024;
@@ -26,7 +26,7 @@ const MAX_LAYOUTS: usize = 32;
 
 /// What is measured, where, beside what, how often.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Experiment {
     /// Name shown in reports.
@@ -66,7 +66,7 @@ fn default_name() -> String {
 
 /// When to stop repeating.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct Repeat {
     /// Rounds at least, 1 … 1000.
@@ -87,7 +87,7 @@ impl Default for Repeat {
 
 /// A layout and the probes that are measured in it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct LayoutEntry {
     /// Hosts × instances per host, `2x4` for example.
@@ -114,7 +114,7 @@ fn parties(probe: &ProbeSpec, layout: Layout) -> Option<u32> {
 
 /// A neighbour and the probes that are measured beside it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct LoadEntry {
     /// Which stressor.
@@ -243,7 +243,8 @@ impl Experiment {
     }
 
     fn check_loads(&self) -> Result<(), ExperimentError> {
-        let probes: Vec<ProbeKind> = self.probes.specs().iter().map(super::params::ProbeSpec::kind).collect();
+        let probes: Vec<ProbeKind> =
+            self.probes.specs().iter().map(probes::params::ProbeSpec::kind).collect();
         if probes.is_empty() {
             return Err(contradiction(
                 "no probe: add a table such as [probe.gap] for each probe to be measured".to_owned(),
@@ -272,7 +273,8 @@ impl Experiment {
     fn check_layouts(&self) -> Result<(), ExperimentError> {
         within("number of layouts", self.layouts.len() as u64, 0, MAX_LAYOUTS as u64)?;
         let mut seen = BTreeSet::new();
-        let probes: Vec<ProbeKind> = self.probes.specs().iter().map(super::params::ProbeSpec::kind).collect();
+        let probes: Vec<ProbeKind> =
+            self.probes.specs().iter().map(probes::params::ProbeSpec::kind).collect();
         for (number, entry) in self.layouts.iter().enumerate() {
             if !seen.insert(entry.size) {
                 return Err(contradiction(format!(
@@ -337,7 +339,8 @@ impl Experiment {
     /// Every cell: probes alone first, then beside each load; layouts, then platforms innermost, in the order written.
     /// Beside a load a probe is measured in its first layout only.
     pub fn cells(&self) -> Vec<Cell> {
-        let probes: Vec<ProbeKind> = self.probes.specs().iter().map(super::params::ProbeSpec::kind).collect();
+        let probes: Vec<ProbeKind> =
+            self.probes.specs().iter().map(probes::params::ProbeSpec::kind).collect();
         let alone = probes
             .iter()
             .flat_map(|probe| self.layouts_of(*probe).into_iter().map(|layout| (*probe, None, layout)));

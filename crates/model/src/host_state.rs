@@ -2,7 +2,7 @@
 //! nothing of it is written to disk.
 
 use super::simulation::StretchMode;
-use super::units::Nanos;
+use units::Nanos;
 
 /// The host at a moment.
 #[derive(Debug, Clone, PartialEq, Eq)]

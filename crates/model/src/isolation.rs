@@ -8,16 +8,16 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::job::PlacedDose;
 use super::journal::Neighbour;
-use super::layout::Layout;
-use super::metric::{Better, Estimate, Unit};
-use super::names::ProbeKind;
-use super::results::Difference;
+use probes::ProbeKind;
+use probes::job::PlacedDose;
+use units::layout::Layout;
+use units::metric::Difference;
+use units::metric::{Better, Estimate, Unit};
 
 /// Who hurts whom on one platform.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct IsolationMatrix {
     /// Label of the platform.
     pub platform: String,
@@ -29,7 +29,7 @@ pub struct IsolationMatrix {
 
 /// What the neighbours do to one probe.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct IsolationRow {
     /// The probe.
     pub probe: ProbeKind,
@@ -47,7 +47,7 @@ pub struct IsolationRow {
 
 /// A figure of a row.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct JudgedFigure {
     /// Id of the metric.
     pub id: String,
@@ -65,7 +65,7 @@ pub struct JudgedFigure {
 
 /// What one neighbour does to one probe.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct IsolationCell {
     /// What came of it.
     pub state: CellState,
@@ -83,7 +83,7 @@ pub struct IsolationCell {
 
 /// What came of a cell of the matrix.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum CellState {
     /// Compared.
@@ -100,7 +100,7 @@ pub enum CellState {
 
 /// What a neighbour does to a figure.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Harm {
     /// How many times worse than undisturbed, with its interval; below 1 is better. None when there is no ratio, because
     /// a figure was zero, for example.

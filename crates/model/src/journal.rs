@@ -5,18 +5,19 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::accounts::HostAccount;
-use super::facts::MachineFacts;
-use super::job::{PlacedDose, ProbeReport};
-use super::layout::Layout;
-use super::names::{LoadKind, LoadPlace, PlatformKind, ProbeKind};
 use super::prediction::Prediction;
 use super::preflight::Preflight;
-use super::units::Nanos;
+use probes::ProbeKind;
+use probes::job::{PlacedDose, ProbeReport};
+use units::Nanos;
+use units::accounts::HostAccount;
+use units::facts::MachineFacts;
+use units::layout::Layout;
+use units::names::{LoadKind, LoadPlace, PlatformKind};
 
 /// A line of the journal.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "line", rename_all = "kebab-case")]
 pub enum JournalLine {
     /// First line.
@@ -42,7 +43,7 @@ pub enum JournalLine {
 
 /// What a run is.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Header {
     /// [`super::SCHEMA_VERSION`] of the writer.
     pub schema_version: u32,
@@ -58,7 +59,7 @@ pub struct Header {
 
 /// Whether a platform can be measured here, and what it turned out to be.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PlatformState {
     /// Its label in the experiment.
     pub label: String,
@@ -76,7 +77,7 @@ pub struct PlatformState {
 
 /// A neighbour in a cell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Neighbour {
     /// Which stressor.
     pub kind: LoadKind,
@@ -86,7 +87,7 @@ pub struct Neighbour {
 
 /// What is measured: a probe under a load on a platform. Repetitions of a cell are compared with each other.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Cell {
     /// The probe.
     pub probe: ProbeKind,
@@ -113,7 +114,7 @@ pub fn probe_words(probe: ProbeKind, layout: Option<Layout>) -> String {
 
 /// One finished measurement: done or failed, never missing.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Measurement {
     /// What was measured.
     pub cell: Cell,
@@ -169,7 +170,7 @@ impl Measurement {
 
 /// An instance when it began a measurement, as its host knows it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct InstanceLife {
     /// Number of its start among all starts of the run: measurements with the same one were made by the same instance.
     pub start: u32,
@@ -181,7 +182,7 @@ pub struct InstanceLife {
 
 /// How far apart instances started.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Skew {
     /// From the first to the last.
     pub skew_ns: Nanos,
@@ -191,7 +192,7 @@ pub struct Skew {
 
 /// What came of a measurement.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Outcome {
     /// The probe's report.
@@ -202,7 +203,7 @@ pub enum Outcome {
 
 /// How something that was measured broke.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum FailureKind {
     /// The instance could not be started.
@@ -221,7 +222,7 @@ pub enum FailureKind {
 
 /// A recorded failure.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Failure {
     /// How.
     pub kind: FailureKind,

@@ -11,28 +11,16 @@
 //!                     results.json ◄─ RunResults ─► terminal, report.html
 //! ```
 
-pub mod accounts;
 pub mod attribution;
 pub mod channel_bench;
 pub mod channel_party;
 pub mod classes;
-pub mod clock_wire;
 pub mod clocks;
-pub mod detail;
-pub mod exchange;
 pub mod experiment;
-pub mod facts;
 pub mod formats;
-pub mod histogram;
 pub mod host_state;
 pub mod isolation;
-pub mod job;
 pub mod journal;
-pub mod layout;
-pub mod metric;
-pub mod names;
-pub mod outside;
-pub mod params;
 pub mod partition;
 pub mod platform;
 pub mod policy;
@@ -40,12 +28,8 @@ pub mod prediction;
 pub mod preflight;
 pub mod results;
 pub mod scenario;
-pub mod scheduling;
 pub mod sides;
 pub mod simulation;
-pub mod stage;
-pub mod tracing;
-pub mod units;
 pub mod wire;
 
 /// Version of the formats in a run directory (`journal.jsonl`, `results.json`). Raised when an old reader would

@@ -4,13 +4,13 @@ use serde::{Deserialize, Serialize};
 
 use super::experiment::{ExperimentError, contradiction};
 use super::journal::FailureKind;
-use super::names::{LoadKind, PlatformKind};
-use super::params::within;
-use super::units::Mebibytes;
+use probes::params::within;
+use units::Mebibytes;
+use units::names::{LoadKind, PlatformKind};
 
 /// A platform with its settings.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct PlatformSpec {
     /// Label, unique in the experiment: letters, digits, `-`, `_`, `#`, at most 40.
@@ -120,7 +120,7 @@ impl PlatformSpec {
 
 /// What a container's root may do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Capabilities {
     /// The set that Docker gives.
@@ -132,7 +132,7 @@ pub enum Capabilities {
 
 /// How a VM's CPUs are run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Accelerator {
     /// KVM when a trial guest reaches its agent in time, else TCG.
@@ -146,7 +146,7 @@ pub enum Accelerator {
 
 /// Network card of a VM.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum NicModel {
     /// Paravirtual.
@@ -159,7 +159,7 @@ pub enum NicModel {
 
 /// What the disk probe and the disk load use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum DiskBacking {
     /// A file in the run directory (for a VM: an image there with a file system in it).
@@ -172,7 +172,7 @@ pub enum DiskBacking {
 
 /// How a VM's disk is attached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum DiskBus {
     /// Paravirtual.
@@ -185,7 +185,7 @@ pub enum DiskBus {
 
 /// Machines that OpenSSH reaches.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct SshSpec {
     /// `[user@]host` each, or names from the SSH configuration; 1 … 64. In layouts each one is a host.
@@ -213,7 +213,7 @@ pub struct SshSpec {
 
 /// What a fake platform pretends.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct FakeScript {
     /// Times are this many percent of the fake native ones; 100 is no overhead. 1 … 100 000.
@@ -237,7 +237,7 @@ pub struct FakeScript {
 
 /// A scripted failure.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct FakeFailure {
     /// Which measurement of an instance, from 1; 0 means its start.

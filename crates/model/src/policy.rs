@@ -2,13 +2,13 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::layout::Layout;
-use super::metric::Estimate;
-use super::units::Nanos;
+use units::Nanos;
+use units::layout::Layout;
+use units::metric::Estimate;
 
 /// How a scheduler divides CPUs among instances.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum SharingPolicy {
     /// Every runnable thread gets the same, whoever owns it.
@@ -27,7 +27,7 @@ pub enum SharingPolicy {
 
 /// How well a policy explains what was measured.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PolicyFit {
     /// The policy.
     pub policy: SharingPolicy,
@@ -39,7 +39,7 @@ pub struct PolicyFit {
 
 /// One point of a curve.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SharePoint {
     /// Layout it was measured in.
     pub layout: Layout,
@@ -57,7 +57,7 @@ pub struct SharePoint {
 
 /// A length at which a thread is often away at once: a time slice of somebody else.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Hump {
     /// Typical length.
     pub length_ns: Nanos,
@@ -67,7 +67,7 @@ pub struct Hump {
 
 /// What an instance is sure to get beside others that want all.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Guarantee {
     /// Instances in all.
     pub instances: u32,
@@ -79,7 +79,7 @@ pub struct Guarantee {
 
 /// By which policy a platform shares the CPUs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PolicyVerdict {
     /// Label of the platform.
     pub platform: String,

@@ -2,11 +2,11 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::units::Nanos;
+use units::Nanos;
 
 /// How long the rest of a run will take, said before it is measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Prediction {
     /// Time for what is certain to come: `repeat.min` rounds, starting the instances included.
     pub least_ns: Nanos,
@@ -20,7 +20,7 @@ pub struct Prediction {
 
 /// One session of a run: from the first measurement of a start, or of a resume, to its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SessionTime {
     /// What was predicted for it.
     pub predicted: Prediction,

@@ -2,30 +2,30 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::accounts::HostAccount;
 use super::attribution::Attribution;
 use super::classes::ClassVerdict;
 use super::clocks::ClockVerdict;
-use super::detail::Detail;
 use super::experiment::Experiment;
-use super::facts::{ClockFacts, MachineFacts, OwnCost};
 use super::isolation::IsolationMatrix;
-use super::job::PlacedDose;
 use super::journal::{Cell, Failure, PlatformState};
-use super::metric::{Better, Estimate, Unit};
-use super::names::PlatformKind;
-use super::outside::OutsideSpan;
 use super::policy::PolicyVerdict;
 use super::prediction::SessionTime;
 use super::preflight::Preflight;
-use super::scheduling::Scheduling;
 use super::sides::BothSides;
 use super::simulation::Simulation;
-use super::units::Nanos;
+use probes::detail::Detail;
+use probes::job::PlacedDose;
+use units::Nanos;
+use units::accounts::HostAccount;
+use units::facts::{ClockFacts, MachineFacts, OwnCost};
+use units::metric::{Answer, Better, Comparison, Unit};
+use units::names::PlatformKind;
+use units::outside::OutsideSpan;
+use units::scheduling::Scheduling;
 
 /// One run, complete or interrupted.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RunResults {
     /// [`super::SCHEMA_VERSION`] of the writer.
     pub schema_version: u32,
@@ -81,7 +81,7 @@ pub struct RunResults {
 
 /// A line of the journal that cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LostLine {
     /// Which one, from 1.
     pub line: u64,
@@ -97,7 +97,7 @@ pub fn made_up(platforms: &[PlatformState]) -> Vec<String> {
 
 /// What a platform costs, in a sentence.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Verdict {
     /// Label of the platform.
     pub platform: String,
@@ -111,7 +111,7 @@ pub struct Verdict {
 
 /// Severity of a verdict.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum VerdictLevel {
     /// No difference found, or none above 5 %.
@@ -126,7 +126,7 @@ pub enum VerdictLevel {
 
 /// All that is known of a cell.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CellResult {
     /// What was measured.
     pub cell: Cell,
@@ -199,7 +199,7 @@ impl CellResult {
 
 /// A metric over all rounds of its cell.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct MetricResult {
     /// Name with the unit last, unique within its probe.
     pub id: String,
@@ -227,66 +227,9 @@ pub struct MetricResult {
     pub against_alone: Option<Comparison>,
 }
 
-/// A value with its interval, or the reason why there is none.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[serde(rename_all = "kebab-case")]
-pub enum Answer {
-    /// The value.
-    Estimate(Estimate),
-    /// The data cannot support one.
-    Unsupported(String),
-}
-
-impl Answer {
-    /// The estimate, if there is one.
-    pub const fn estimate(&self) -> Option<&Estimate> {
-        match self {
-            Self::Estimate(estimate) => Some(estimate),
-            Self::Unsupported(_) => None,
-        }
-    }
-}
-
-/// A ratio from interleaved pairs.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-pub struct Comparison {
-    /// The ratio, this over the other, with its interval.
-    pub ratio: Answer,
-    /// Number of pairs behind it.
-    pub pairs: u32,
-    /// What the interval allows to say.
-    pub difference: Difference,
-}
-
-impl Comparison {
-    /// What cannot be compared.
-    pub const fn impossible(reason: String) -> Self {
-        Self { ratio: Answer::Unsupported(reason), pairs: 0, difference: Difference::Unknown }
-    }
-}
-
-/// What an interval allows to say about a difference.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[serde(rename_all = "kebab-case")]
-pub enum Difference {
-    /// The interval lies on the good side of 1.
-    Better,
-    /// The interval lies on the bad side of 1.
-    Worse,
-    /// The interval excludes 1, and neither direction is good.
-    Different,
-    /// The interval contains 1: no difference was found.
-    NotFound,
-    /// Too little data.
-    Unknown,
-}
-
 /// A failed measurement.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct FailedMeasurement {
     /// What was measured.
     pub cell: Cell,

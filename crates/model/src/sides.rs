@@ -2,16 +2,16 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::accounts::HostAccount;
-use super::detail::Stretch;
-use super::outside::OutsideTime;
+use probes::detail::Stretch;
+use units::accounts::HostAccount;
+use units::outside::OutsideTime;
 
 /// Most slices of the host's account that results keep.
 pub const SLICES_KEPT: usize = 1024;
 
 /// One round of a gap probe, seen from the inside and from the outside. Of all rounds the one with the longest gap.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct BothSides {
     /// Number of the round, from 0.
     pub round: u32,

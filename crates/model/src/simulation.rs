@@ -5,14 +5,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
-use super::metric::{Better, Unit};
-use super::names::ProbeKind;
 use super::scenario::FigureLabel;
-use super::units::Nanos;
+use probes::ProbeKind;
+use units::Nanos;
+use units::metric::{Better, Unit};
 
 /// Everything a scenario yielded.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Simulation {
     /// Name of the scenario.
     pub scenario: String,
@@ -92,7 +92,7 @@ impl CaseOutcome {
 
 /// What a case yielded.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CaseOutcome {
     /// What distinguishes it.
     pub label: String,
@@ -118,7 +118,7 @@ pub struct CaseOutcome {
 
 /// A figure of a case.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SimulatedFigure {
     /// Its name, with whose it is: `vm.A.cpus`.
     pub id: String,
@@ -136,7 +136,7 @@ pub struct SimulatedFigure {
 
 /// Waiting times of all locks of a VM, in log2 bins of cycles.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct WaitTimes {
     /// Name of the VM.
     pub vm: String,
@@ -148,7 +148,7 @@ pub struct WaitTimes {
 
 /// Who ran where.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TimeLine {
     /// CPUs of the host.
     pub cpus: u32,
@@ -162,7 +162,7 @@ pub struct TimeLine {
 
 /// A stretch of time on a CPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TimeStretch {
     /// The CPU.
     pub cpu: u32,
@@ -178,7 +178,7 @@ pub struct TimeStretch {
 
 /// What a virtual CPU was at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum StretchMode {
     /// A program's own code.
@@ -193,7 +193,7 @@ pub enum StretchMode {
 
 /// A published figure beside the simulated one.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PublishedOutcome {
     /// What it says.
     pub title: String,
@@ -230,7 +230,7 @@ pub struct PublishedOutcome {
 
 /// Between which values, in the figure's unit, a simulated one must lie.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Demand {
     /// At least this; none: nothing is too small.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -261,7 +261,7 @@ impl Demand {
 
 /// A parameter: its value, where it is from, and how much depends on it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct AssumptionOutcome {
     /// The key.
     pub key: String,
@@ -284,7 +284,7 @@ pub struct AssumptionOutcome {
 
 /// Where the value of a parameter is from.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Origin {
     /// The scenario says so, with its reason.
@@ -300,7 +300,7 @@ pub enum Origin {
 
 /// A change of a parameter and what became of the published figures.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Tried {
     /// The change, in words: `times 0.5`, `set to true`.
     pub change: String,

@@ -16,9 +16,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::facts::MachineFacts;
-use super::job::{Job, JobReply};
-use super::units::Nanos;
+use probes::job::{Job, JobReply};
+use units::Nanos;
+use units::facts::MachineFacts;
 
 /// Version of the messages; both ends must agree.
 pub const PROTOCOL_VERSION: u32 = 2;

@@ -14,11 +14,11 @@ use std::path::{Path, PathBuf};
 
 use nix::fcntl::{OFlag, posix_fallocate};
 
-use model::units::Mebibytes;
 use platforms::ledger::{Ledger, Thing, Ticket};
 use platforms::own_folder::remove_ours;
 use platforms::run_lock::RunLock;
 use platforms::sweep::{OUR_PREFIX, SHARED_MEMORY};
+use units::Mebibytes;
 
 /// The folder; gone with its files when dropped.
 #[derive(Debug)]

@@ -19,7 +19,7 @@ pub const USUAL_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:
 
 /// A user with its home.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Found {
+pub struct FoundUser {
     /// Its numbers.
     pub ids: UserIds,
     /// Its home.
@@ -30,7 +30,7 @@ pub struct Found {
 ///
 /// # Errors
 /// When there is no user of that name.
-pub fn find(name: Option<&str>) -> Result<Found, String> {
+pub fn find(name: Option<&str>) -> Result<FoundUser, String> {
     let (passwd, group) = (text("/etc/passwd"), text("/etc/group"));
     if let Some(name) = name {
         return look_up(&passwd, &group, name, None);
@@ -38,14 +38,14 @@ pub fn find(name: Option<&str>) -> Result<Found, String> {
     let groups = getgroups().unwrap_or_default().into_iter().map(Gid::as_raw).collect();
     let ids = UserIds { uid: getuid().as_raw(), gid: getgid().as_raw(), groups };
     let home = look_up(&passwd, &group, &ids.uid.to_string(), None)?.home;
-    Ok(Found { ids, home })
+    Ok(FoundUser { ids, home })
 }
 
 /// `USER[:GROUP]` of another tree, by its own files, which are not followed out of it. With a group it has no others.
 ///
 /// # Errors
 /// When there is no user or group of that name.
-pub fn find_in(root: &Path, named: &str) -> Result<Found, String> {
+pub fn find_in(root: &Path, named: &str) -> Result<FoundUser, String> {
     let (passwd, groups) = (text_in(root, "etc/passwd"), text_in(root, "etc/group"));
     let (who, group) = named.split_once(':').map_or((named, None), |(who, group)| (who, Some(group)));
     let whose = |problem: String| format!("the image's {problem}");
@@ -130,7 +130,7 @@ fn text_of(file: File) -> String {
 }
 
 /// A user by these files. `strangers` is the group of who is in none of them; without it they have one of their own number.
-fn look_up(passwd: &str, group: &str, wanted: &str, strangers: Option<u32>) -> Result<Found, String> {
+fn look_up(passwd: &str, group: &str, wanted: &str, strangers: Option<u32>) -> Result<FoundUser, String> {
     let number: Option<u32> = wanted.parse().ok();
     for line in passwd.lines() {
         let fields: Vec<&str> = line.split(':').collect();
@@ -138,14 +138,14 @@ fn look_up(passwd: &str, group: &str, wanted: &str, strangers: Option<u32>) -> R
         let (Ok(uid), Ok(gid)) = (uid.parse::<u32>(), gid.parse::<u32>()) else { continue };
         if *name == wanted || number == Some(uid) {
             let ids = UserIds { uid, gid, groups: groups(group, name, gid) };
-            return Ok(Found { ids, home: (*home).to_owned() });
+            return Ok(FoundUser { ids, home: (*home).to_owned() });
         }
     }
     match number {
         Some(number) => {
             let gid = strangers.unwrap_or(number);
             let ids = UserIds { uid: number, gid, groups: vec![gid] };
-            Ok(Found { ids, home: "/".to_owned() })
+            Ok(FoundUser { ids, home: "/".to_owned() })
         }
         None => Err(format!("/etc/passwd has no user \"{wanted}\"; who is not in it is named by number")),
     }

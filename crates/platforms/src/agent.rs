@@ -23,14 +23,14 @@ use std::time::{Duration, Instant};
 use nix::poll::PollFlags;
 
 use super::agent_stage::{Teller, Wish, Word, read_clocks};
-use super::link::check::{check_reply, tame};
 use super::link::stream::{Heard, Sink, Source, wait};
 use super::link::{Decoder, LinkError, TO_AGENT_LIMIT, TO_HOST_LIMIT, decode, encode};
-use model::exchange::{Exchange, Moment};
-use model::facts::MachineFacts;
-use model::job::{Job, JobReply};
-use model::stage::Stage;
 use model::wire::{PROTOCOL_VERSION, ToAgent, ToHost};
+use probes::check::{check_reply, tame};
+use probes::job::{Job, JobReply};
+use units::exchange::{Exchange, Moment};
+use units::facts::MachineFacts;
+use units::stage::Stage;
 
 /// A job that passes its deadline ends by itself and says so; one that has not ended this long after hangs.
 const LAST_WORDS: Duration = Duration::from_secs(2);

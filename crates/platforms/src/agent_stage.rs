@@ -15,10 +15,10 @@ use std::time::{Duration, Instant};
 
 use nix::time::{ClockId, clock_gettime};
 
-use model::exchange::{Exchange, Moment, quickest};
-use model::outside::ClockReading;
-use model::stage::{Stage, Start};
-use model::units::Nanos;
+use units::Nanos;
+use units::exchange::{Exchange, Moment, quickest};
+use units::outside::ClockReading;
+use units::stage::{Stage, Start};
 
 /// How long one question may go unanswered.
 const ANSWER_GRACE: Duration = Duration::from_secs(2);

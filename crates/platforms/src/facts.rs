@@ -6,8 +6,8 @@ use std::io::Read;
 use std::path::Path;
 
 use super::spawn::own_cpus;
-use model::facts::MachineFacts;
-use model::units::{Bytes, Hertz};
+use units::facts::MachineFacts;
+use units::{Bytes, Hertz};
 
 /// Longest file that is read.
 const MAX_FILE_BYTES: u64 = 1024 * 1024;

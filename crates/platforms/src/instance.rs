@@ -17,12 +17,13 @@ use nix::time::{ClockId, clock_gettime};
 pub use super::allowances::{Allowances, DEADLINE_GRACE, SILENCE_ALLOWED, STOP_GRACE};
 use super::link::{HostEnd, LinkError};
 use super::{Broken, Cancel, Carrier, Instance};
-use model::facts::MachineFacts;
-use model::job::{Job, JobReply};
 use model::journal::{Failure, FailureKind};
-use model::names::{LoadKind, ProbeKind};
-use model::units::{Bytes, Nanos};
 use model::wire::{PROTOCOL_VERSION, ToAgent, ToHost};
+use probes::ProbeKind;
+use probes::job::{Job, JobReply};
+use units::facts::MachineFacts;
+use units::names::LoadKind;
+use units::{Bytes, Nanos};
 
 /// Most questions for the clock that one job may ask; an honest one asks some tens.
 pub const MOST_QUESTIONS: u32 = 256;
@@ -371,7 +372,7 @@ impl Instance for AgentInstance {
         let run = ToAgent::Run { job: Box::new(job.clone()) };
         self.state = State::Busy(Box::new(Busy {
             id: job.id,
-            probe: job.probe.as_ref().map(model::params::ProbeSpec::kind),
+            probe: job.probe.as_ref().map(probes::params::ProbeSpec::kind),
             loads: job.loads.iter().map(|load| load.kind).collect(),
             limit: job.deadline_ms.to_duration(),
             begun,

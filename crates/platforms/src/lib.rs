@@ -18,6 +18,7 @@ pub mod allowances;
 pub mod cgroup_folder;
 pub mod console;
 pub mod container;
+mod context;
 pub mod cpu_group;
 pub mod facts;
 pub mod fake;
@@ -44,16 +45,17 @@ mod tracing;
 pub mod vm;
 pub mod wall;
 
-pub use make::{PlatformContext, make};
+pub use context::PlatformContext;
+pub use make::make;
 
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use model::facts::MachineFacts;
-use model::job::{Job, JobReply};
 use model::journal::{Failure, PlatformState};
-use model::units::{Bytes, Nanos};
+use probes::job::{Job, JobReply};
+use units::facts::MachineFacts;
+use units::{Bytes, Nanos};
 
 /// Set once when the user interrupts; everything that waits looks at it at least every 100 ms.
 #[derive(Debug, Clone, Default)]
@@ -148,7 +150,7 @@ pub trait Platform: Send {
 
     /// How many hosts it can spread a layout over; a platform on one machine stands in for any number.
     fn hosts(&self) -> u32 {
-        model::layout::MAX_HOSTS
+        units::layout::MAX_HOSTS
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 use nix::sys::resource::{RLIM_INFINITY, Resource, getrlimit, setrlimit};
 
 use model::partition::Limit;
-use model::units::Bytes;
+use units::Bytes;
 
 /// Those that mean the same there, by the kernel's names. Priorities are given by other means.
 const CARRIED: [(&str, Resource); 11] = [

@@ -23,7 +23,7 @@ use nix::sys::prctl::set_pdeathsig;
 use nix::sys::signal::Signal;
 use nix::unistd::{Pid, getppid, setsid};
 
-use crate::container::Reach;
+use crate::container::ContainerReach;
 
 /// What a child is bound by. Either way it has a session of its own, so that Ctrl-C does not reach it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -104,7 +104,7 @@ pub fn hand_on_only(descriptors: &[i32]) -> io::Result<()> {
 }
 
 /// Lets the child of `command`, an OCI runtime, find a container's files there.
-pub fn enter_reach(command: &mut Command, reach: Reach) {
+pub fn enter_reach(command: &mut Command, reach: ContainerReach) {
     let in_child = move || Ok(reach.enter()?);
     // SAFETY: only system calls are made between fork and exec; nothing allocates, locks or panics there.
     unsafe { command.pre_exec(in_child) };

@@ -25,7 +25,7 @@ use super::container::runtime::known;
 use super::held_process::HeldProcess;
 use super::ledger::Thing;
 use super::own_folder::{OwnFolder, Whose, below, remove_in};
-use super::storage::loop_device::detach;
+use super::storage::detach::detach;
 use super::wall::mount_points;
 
 /// How long a killed process may take to be gone.

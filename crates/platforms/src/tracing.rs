@@ -14,7 +14,7 @@ use nix::mount::{MsFlags, mount};
 use nix::sched::{CloneFlags, unshare};
 
 use super::held_process::start_ticks;
-use model::tracing::{TRACE_ROOTS, TracingInstance};
+use units::tracing::{TRACE_ROOTS, TracingInstance};
 
 /// Removes what dead agents left and says what was done, or what stays behind and why.
 pub(super) fn remove_left_behind() -> Vec<String> {

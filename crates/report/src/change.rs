@@ -8,9 +8,10 @@
 //! twenty metrics that did not change, one may show a difference by chance.
 
 use model::journal::Cell;
-use model::metric::{Better, Estimate, Unit};
-use model::results::{Answer, CellResult, Difference, MetricResult, RunResults, made_up};
-use model::scheduling::incomparable;
+use model::results::{CellResult, MetricResult, RunResults, made_up};
+use units::metric::{Answer, Difference};
+use units::metric::{Better, Estimate, Unit};
+use units::scheduling::incomparable;
 
 use super::figures::{cell, sound};
 
@@ -174,7 +175,7 @@ fn interval_rank(n: usize, m: usize) -> Option<usize> {
     }
     let (n, m) = (n as f64, m as f64);
     let rank = n * m / 2.0 - NORMAL_QUANTILE * (n * m * (n + m + 1.0) / 12.0).sqrt();
-    usize::try_from(model::metric::saturate(rank.floor())).ok().filter(|rank| *rank >= 1)
+    usize::try_from(units::metric::saturate(rank.floor())).ok().filter(|rank| *rank >= 1)
 }
 
 /// By counting the arrangements for each value of the Mann–Whitney statistic: they are the coefficients of
@@ -217,8 +218,8 @@ mod tests {
 
     use super::*;
     use crate::made_run;
-    use model::names::ProbeKind;
-    use model::scheduling::Scheduling;
+    use probes::ProbeKind;
+    use units::scheduling::Scheduling;
 
     fn estimate(old: &[f64], new: &[f64]) -> Estimate {
         *ratio(old, new).estimate().unwrap()

@@ -5,9 +5,9 @@ use std::fmt::Write as _;
 use super::terminal::Style;
 use super::text::{paragraph, printable};
 use model::channel_bench::{AccessCost, ChannelBench, Mapping, Mark, Quantity, Series, Way};
-use model::metric::Estimate;
-use model::results::Answer;
-use model::units::three_digits;
+use units::metric::Answer;
+use units::metric::Estimate;
+use units::three_digits;
 
 /// Failures shown; the rest is counted.
 const FAILURES_MOST: usize = 8;
@@ -199,10 +199,10 @@ fn size(bytes: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use analysis::channel_bench as figures;
     use model::channel_bench::{BenchLimits, CHANNEL_BENCH_VERSION, SeriesFailure, Taken};
     use model::channel_party::{AccessTimes, MappingTimes, Seen, Totals};
-    use model::histogram::Histogram;
-    use stats::channel_bench as figures;
+    use units::histogram::Histogram;
 
     fn bench() -> ChannelBench {
         let one = |round: u32, way: Way, bytes: u64, trip_ns: u64| {

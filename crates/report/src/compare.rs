@@ -4,8 +4,9 @@ use std::fmt::Write as _;
 
 use maud::{Markup, html};
 
-use model::metric::Better;
-use model::results::{Answer, Difference, RunResults};
+use model::results::RunResults;
+use units::metric::Better;
+use units::metric::{Answer, Difference};
 
 use super::change::MetricChange;
 use super::chart::axis::{Axis, Quantity, Scale};

@@ -3,15 +3,14 @@
 //! A figure that is missing always has a reason: the data cannot support it, every measurement broke, the platform is
 //! not available, or the run was interrupted before.
 
-use model::detail::Detail;
 use model::journal::{Cell, FailureKind, Neighbour};
-use model::layout::Layout;
-use model::metric::{Better, Estimate, Unit};
-use model::names::ProbeKind;
-use model::results::{
-    Answer, CellResult, Comparison, Difference, MetricResult, RunResults, VerdictLevel, made_up,
-};
-use model::units::three_digits;
+use model::results::{CellResult, MetricResult, RunResults, VerdictLevel, made_up};
+use probes::ProbeKind;
+use probes::detail::Detail;
+use units::layout::Layout;
+use units::metric::{Answer, Comparison, Difference};
+use units::metric::{Better, Estimate, Unit};
+use units::three_digits;
 
 /// Which platforms' figures are made up, in words; none when none are.
 pub(super) fn made_up_words(results: &RunResults) -> Option<String> {
@@ -92,7 +91,7 @@ pub fn neighbours(results: &RunResults) -> Vec<Neighbour> {
 
 /// A neighbour in words: `cpu load in a second instance`.
 pub fn neighbour_words(neighbour: Neighbour) -> String {
-    use model::names::LoadPlace;
+    use units::names::LoadPlace;
     let place = match neighbour.place {
         LoadPlace::Same => "in the same instance",
         LoadPlace::Second => "in a second instance",

@@ -6,7 +6,7 @@ use super::terminal::Style;
 use super::text::{Paint, TextCell, TextTable, paragraph, printable};
 use model::host_state::{CpuState, HostState, VcpuPlace, VcpuState};
 use model::simulation::StretchMode;
-use model::units::Nanos;
+use units::Nanos;
 
 /// Rows of a table that are shown; the others are counted.
 const ROWS_MOST: usize = 64;

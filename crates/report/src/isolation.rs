@@ -4,9 +4,10 @@ use std::fmt::Write as _;
 
 use model::isolation::{CellState, Harm, IsolationCell, IsolationMatrix, IsolationRow, JudgedFigure};
 use model::journal::{Neighbour, probe_words};
-use model::metric::Unit;
-use model::names::{LoadKind, LoadPlace};
-use model::results::{Difference, RunResults};
+use model::results::RunResults;
+use units::metric::Difference;
+use units::metric::Unit;
+use units::names::{LoadKind, LoadPlace};
 
 use super::figures::{ratio_text, value_text};
 use super::terminal::{Style, dose_words, heading, tables_that_fit};
@@ -204,7 +205,7 @@ fn table(matrix: &IsolationMatrix, columns: &[String]) -> TextTable {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use model::metric::Estimate;
+    use units::metric::Estimate;
 
     fn cell(value: f64, difference: Difference) -> IsolationCell {
         let estimate = |value: f64| Estimate { value, low: value * 0.9, high: value * 1.1, confidence: 0.95 };

@@ -19,7 +19,7 @@ pub mod host_state;
 mod isolation;
 #[cfg(test)]
 #[allow(dead_code, reason = "the tests of several crates share it, and each uses its own part")]
-#[path = "../../stats/src/made_run.rs"]
+#[path = "../../analysis/src/made_run.rs"]
 mod made_run;
 pub mod page;
 pub mod simulation;

@@ -6,10 +6,10 @@ use std::fmt::Write as _;
 use super::figures::{ratio_number, value_text};
 use super::terminal::{Style, heading, tables_that_fit};
 use super::text::{Paint, TextCell, TextTable, paragraph, printable};
-use model::metric::Unit;
 use model::scenario::FigureLabel;
 use model::simulation::{CaseOutcome, PublishedOutcome, SimulatedFigure, Simulation};
 use stats::summary::mean_with_half_width;
+use units::metric::Unit;
 
 pub(super) mod parameters;
 

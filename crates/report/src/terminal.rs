@@ -3,10 +3,10 @@
 
 use std::fmt::Write as _;
 
-use model::job::{Dose, DosePart, PlacedDose};
 use model::journal::{PlatformState, probe_words};
-use model::names::LoadKind;
 use model::results::{CellResult, RunResults, Verdict, VerdictLevel};
+use probes::job::{Dose, DosePart, PlacedDose};
+use units::names::LoadKind;
 
 use super::figures::{
     self, Finding, Row, Which, comparison_text, difference_mark, finding, level_mark, made_up_words,
@@ -353,7 +353,7 @@ fn part_words(dose: &Dose, part: &DosePart) -> String {
 
 fn rate_words(rate_per_s: f64, unit: &str) -> String {
     if unit == "bytes" && rate_per_s.is_finite() {
-        model::metric::Unit::BytesPerSecond.format(rate_per_s)
+        units::metric::Unit::BytesPerSecond.format(rate_per_s)
     } else {
         format!("{} {unit}/s", figures::ratio_number(rate_per_s))
     }

@@ -5,9 +5,10 @@ use std::fmt::Write as _;
 use super::figures::{comparison_text, difference_mark, sound};
 use super::terminal::Style;
 use super::text::{paragraph, printable};
-use model::metric::Better;
-use model::results::{Answer, CellResult, MetricResult, RunResults};
-use stats::joint::{MEMBER_SPREAD, START_SKEW};
+use analysis::joint::{MEMBER_SPREAD, START_SKEW};
+use model::results::{CellResult, MetricResult, RunResults};
+use units::metric::Answer;
+use units::metric::Better;
 
 /// Lines shown on the terminal; the page has all.
 const MOST_LINES: usize = 24;

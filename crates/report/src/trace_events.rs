@@ -10,7 +10,7 @@ use std::fmt::Write as _;
 use serde_json::{Value, json};
 
 use model::simulation::{StretchMode, TimeLine};
-use model::units::Nanos;
+use units::Nanos;
 
 /// Number of the host's process.
 const HOST: u64 = 1;

@@ -3,7 +3,7 @@
 //! Days become dates by the proleptic Gregorian calendar: years are counted from March, so that the leap day is the
 //! last day of a year, and 400 years are 146 097 days.
 
-use model::units::Nanos;
+use units::Nanos;
 
 const DAY_S: u64 = 86_400;
 /// Days from 0000-03-01 to 1970-01-01.

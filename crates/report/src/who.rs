@@ -1,9 +1,9 @@
 //! "Who took the time?" in words: the losses that are shared out, and their lines on a terminal.
 
 use model::attribution::Attribution;
-use model::names::ProbeKind;
 use model::results::{CellResult, RunResults};
-use model::units::Nanos;
+use probes::ProbeKind;
+use units::Nanos;
 
 use super::terminal::{Style, heading};
 use super::text::{paragraph, printable};

@@ -13,10 +13,7 @@ mod sensitivity;
 use std::collections::BTreeMap;
 
 use super::scenario::{Figure, run_host};
-use model::detail::{Detail, ShareDetail, SharePhase};
-use model::histogram::Histogram;
-use model::metric::{Unit, saturate};
-use model::names::PlatformKind;
+use analysis::policy::name;
 use model::policy::SharingPolicy;
 use model::results::{RunResults, made_up};
 use model::scenario::{
@@ -26,9 +23,13 @@ use model::scenario::{
 use model::simulation::{
     AssumptionOutcome, CaseOutcome, Demand, Origin, PublishedOutcome, SimulatedFigure, Simulation,
 };
-use model::units::{Micros, Millis, Nanos, three_digits};
-use stats::policy::{Observation, name};
-use stats::shares::observations;
+use probes::detail::{Detail, ShareDetail, SharePhase};
+use probes::share::metrics::Observation;
+use probes::share::metrics::observations;
+use units::histogram::Histogram;
+use units::metric::{Unit, saturate};
+use units::names::PlatformKind;
+use units::{Micros, Millis, Nanos, three_digits};
 
 /// Time that is simulated for each phase.
 const SIMULATED: Millis = Millis::from_millis(4000);
@@ -397,7 +398,7 @@ fn told(label: &str, model: &Model, is_vm: bool) -> Vec<AssumptionOutcome> {
     let mut rows = vec![
         row(
             sensitivity::POLICY,
-            format!("{}{parameter}", stats::policy::words(model.policy)),
+            format!("{}{parameter}", analysis::policy::words(model.policy)),
             match &model.doubt {
                 None => format!("closed forms fit best: off by {misfit} % on average"),
                 Some(doubt) => format!("NOT CERTAIN, take the prediction with care: {doubt}"),
@@ -428,7 +429,7 @@ fn told(label: &str, model: &Model, is_vm: bool) -> Vec<AssumptionOutcome> {
 
 fn case(label: &str, model: &Model, seen: &Observation, figures: Vec<Figure>) -> CaseOutcome {
     let settings = BTreeMap::from([
-        ("policy".to_owned(), stats::policy::words(model.policy).to_owned()),
+        ("policy".to_owned(), analysis::policy::words(model.policy).to_owned()),
         ("quantum_us".to_owned(), model.quantum.get().to_string()),
         ("first.threads".to_owned(), seen.first_threads.to_string()),
         ("other.threads".to_owned(), seen.other_threads.to_string()),

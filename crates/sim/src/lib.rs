@@ -14,7 +14,7 @@ pub mod guest;
 pub mod host;
 #[cfg(test)]
 #[allow(dead_code, reason = "the tests of several crates share it, and each uses its own part")]
-#[path = "../../stats/src/made_run.rs"]
+#[path = "../../analysis/src/made_run.rs"]
 mod made_run;
 pub mod nodes;
 pub mod packed;

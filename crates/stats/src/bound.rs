@@ -23,9 +23,9 @@
 //! perfect: for Pareto 1.8 about half the runs still get an interval, and 84 % of those hold the truth (1.5: one run in
 //! seventy gets one, always too low).
 
-use model::histogram::Histogram;
-use model::metric::Estimate;
-use model::results::Answer;
+use units::histogram::Histogram;
+use units::metric::Answer;
+use units::metric::Estimate;
 
 use super::dependence::{freedom_of, long_run_with};
 use super::distributions::student_two_sided;
@@ -120,7 +120,7 @@ impl Scan {
             })
             .collect();
         Self {
-            edges: pooled.buckets().iter().map(model::histogram::Bucket::upper).collect(),
+            edges: pooled.buckets().iter().map(units::histogram::Bucket::upper).collect(),
             gaps_beyond,
             beyond,
             total: batches.iter().map(|batch| batch.sum() as f64 / mean).collect(),

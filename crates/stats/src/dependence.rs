@@ -26,22 +26,22 @@ const FEWEST_BLOCKS: usize = 64;
 
 /// Long-run variance of a series.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct LongRun {
+pub struct LongRun {
     /// n × the variance of the mean.
-    pub(crate) variance: f64,
+    pub variance: f64,
     /// Degrees of freedom of that estimate.
-    pub(crate) freedom: usize,
+    pub freedom: usize,
 }
 
 /// How many degrees of freedom the long-run variance of `series` can have; none when too few.
-pub(crate) fn freedom_of(series: &[f64]) -> Option<usize> {
+pub fn freedom_of(series: &[f64]) -> Option<usize> {
     let blocks = block_means(series, per_block(series.len()));
     let most = MOST_COEFFICIENTS.min(blocks.len().saturating_sub(1));
     Some(flat_coefficients(&blocks).min(most)).filter(|freedom| *freedom >= FEWEST_COEFFICIENTS)
 }
 
 /// The long-run variance with degrees of freedom that [`freedom_of`] found, for this series or one like it.
-pub(crate) fn long_run_with(series: &[f64], freedom: usize) -> LongRun {
+pub fn long_run_with(series: &[f64], freedom: usize) -> LongRun {
     let per_block = per_block(series.len());
     let blocks = block_means(series, per_block);
     let variance = if freedom + 1 == blocks.len() {

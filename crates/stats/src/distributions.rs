@@ -38,7 +38,7 @@ fn ln_gamma(x: f64) -> f64 {
 }
 
 /// P(Beta(a, b) ≤ x).
-pub(crate) fn beta_cdf(a: f64, b: f64, x: f64) -> f64 {
+pub fn beta_cdf(a: f64, b: f64, x: f64) -> f64 {
     if x <= 0.0 {
         return 0.0;
     }
@@ -81,12 +81,12 @@ fn beta_fraction(a: f64, b: f64, x: f64) -> f64 {
 }
 
 /// P(T > t) of Student's t with `freedom` degrees of freedom, for t ≥ 0.
-pub(crate) fn student_upper_tail(t: f64, freedom: f64) -> f64 {
+pub fn student_upper_tail(t: f64, freedom: f64) -> f64 {
     0.5 * beta_cdf(freedom / 2.0, 0.5, freedom / (freedom + t * t))
 }
 
 /// The t that Student's t exceeds in absolute value with probability `1 - confidence`.
-pub(crate) fn student_two_sided(confidence: f64, freedom: f64) -> f64 {
+pub fn student_two_sided(confidence: f64, freedom: f64) -> f64 {
     let tail = ((1.0 - confidence) / 2.0).max(1e-15);
     let (mut low, mut high) = (0.0, 1.0);
     while student_upper_tail(high, freedom) > tail && high < 1e18 {
@@ -97,7 +97,7 @@ pub(crate) fn student_two_sided(confidence: f64, freedom: f64) -> f64 {
 }
 
 /// The z that a standard normal variable exceeds in absolute value with probability `1 - confidence`.
-pub(crate) fn normal_two_sided(confidence: f64) -> f64 {
+pub fn normal_two_sided(confidence: f64) -> f64 {
     // Student's t with this many degrees of freedom differs from the normal by less than 1e-7.
     student_two_sided(confidence, 1e7)
 }
@@ -105,7 +105,7 @@ pub(crate) fn normal_two_sided(confidence: f64) -> f64 {
 /// The position `u` in (0, 1) for which `P(Beta(total·u, total·(1-u)) > q)` is `probability`.
 ///
 /// That is the fractional order statistic that lies above the q-quantile with that probability.
-pub(crate) fn fractional_rank(q: f64, total: f64, probability: f64) -> f64 {
+pub fn fractional_rank(q: f64, total: f64, probability: f64) -> f64 {
     bisect(0.0, 1.0, |u| 1.0 - beta_cdf(total * u, total * (1.0 - u), q) > probability)
 }
 
@@ -126,7 +126,7 @@ fn bisect(mut low: f64, mut high: f64, holds: impl Fn(f64) -> bool) -> f64 {
 }
 
 /// P(Binomial(n, 1/2) ≤ k), doubled and at most 1: the two-sided sign test.
-pub(crate) fn sign_test(fewer: u32, n: u32) -> f64 {
+pub fn sign_test(fewer: u32, n: u32) -> f64 {
     if 2 * fewer >= n {
         return 1.0;
     }

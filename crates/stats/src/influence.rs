@@ -6,10 +6,10 @@
 //!
 //! Error: exact at every upper edge of a histogram bucket, because buckets keep exact sums. Between edges `influence`
 //! reads the edge below, so it is never too small; `bound` answers with an upper edge and is too large by less than
-//! [`model::histogram::RELATIVE_ERROR`].
+//! [`units::histogram::RELATIVE_ERROR`].
 
-use model::histogram::{Bucket, Histogram};
-use model::units::Ticks;
+use units::Ticks;
+use units::histogram::{Bucket, Histogram};
 
 /// One point of the influence curve.
 #[derive(Debug, Clone, Copy, PartialEq)]

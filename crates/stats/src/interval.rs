@@ -14,8 +14,8 @@
 //! would lie beyond the smallest or largest sample there is no interval, with two exceptions for the median: three to
 //! five samples get Student's t, of logarithms when all are positive, which assumes symmetry there.
 
-use model::metric::Estimate;
-use model::results::Answer;
+use units::metric::Answer;
+use units::metric::Estimate;
 
 use super::dependence::{freedom_of, long_run_with};
 use super::distributions::{fractional_rank, normal_two_sided, sign_test, student_two_sided};
@@ -105,7 +105,7 @@ fn median_ends(sorted: &[f64], confidence: f64) -> Option<(f64, f64)> {
 }
 
 /// The `q`-quantile of ascending values, interpolated between neighbours; NaN when there are none.
-pub(crate) fn quantile_of_sorted(sorted: &[f64], q: f64) -> f64 {
+pub fn quantile_of_sorted(sorted: &[f64], q: f64) -> f64 {
     at_rank(sorted, q * (sorted.len() as f64 + 1.0))
 }
 
@@ -189,12 +189,12 @@ fn is_usable(samples: &[f64], confidence: f64) -> bool {
 }
 
 /// A share as a percentage without needless zeros: 0.5 → 50, 0.9995 → 99.95.
-pub(crate) fn trimmed_percent(share: f64) -> String {
+pub fn trimmed_percent(share: f64) -> String {
     let text = format!("{:.4}", share * 100.0);
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
 /// An answer that is a reason.
-pub(crate) fn unsupported(reason: impl Into<String>) -> Answer {
+pub fn unsupported(reason: impl Into<String>) -> Answer {
     Answer::Unsupported(reason.into())
 }

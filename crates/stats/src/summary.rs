@@ -2,9 +2,9 @@
 //!
 //! Coefficient of variation with the n−1 standard deviation; MAD is the raw median absolute deviation. A histogram's
 //! quantile is the mean of the bucket that holds it: its relative error is below
-//! [`model::histogram::RELATIVE_ERROR`], and it is exact below 128.
+//! [`units::histogram::RELATIVE_ERROR`], and it is exact below 128.
 
-use model::histogram::Histogram;
+use units::histogram::Histogram;
 
 use super::distributions::student_two_sided;
 use super::interval::quantile_of_sorted;

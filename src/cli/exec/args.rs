@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use clap::{Args, ValueEnum};
 
-use crate::cli::args::ToolArgs;
+use crate::cli::tool_args::ToolArgs;
 use model::partition::{ImageRef, PortSpec, VolumeSpec, is_name};
 
 const EXEC_AFTER: &str = "\

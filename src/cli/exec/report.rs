@@ -12,9 +12,9 @@ use crate::cli::output;
 use model::partition::{
     CardSpec, Content, Difference, DiskSpec, Given, LayerSpec, PartitionSpec, Resources, Victim,
 };
-use model::units::Nanos;
 use partition::place::differences;
 use partition::run::{Event, Outcome};
+use units::Nanos;
 
 /// What is known of a partition by its events.
 #[derive(Debug, Default, Clone, Serialize)]

@@ -13,12 +13,12 @@ use model::partition::{
     Bind, CardSpec, Content, DiskSpec, Files, ImageRef, LayerSpec, PartitionSpec, Priority, Program,
     Resources, SecretSpec, UserIds, Volume, VolumeSpec, Word, boots_with, fits_layer, is_name,
 };
-use model::units::{Bytes, Mebibytes};
 use partition::image::{Around, Image, Ready, Wishes, ready};
 use partition::set::visit::Visit;
 use partition::{given_files, run, users, volume};
 use platforms::limits;
 use platforms::vm::toolbox::{bounded_memory, memory_for};
+use units::{Bytes, Mebibytes};
 
 /// What a partition gets unless said otherwise, less what a guest's system takes (see `memory_for`).
 const USUAL_MEMORY: Bytes = Bytes::from_bytes(768 << 20);

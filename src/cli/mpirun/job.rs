@@ -10,13 +10,13 @@ use anyhow::{Context, Result, anyhow};
 use super::args::{MpirunArgs, TransportArg};
 use crate::cli::exec::spec;
 use model::partition::{Bind, CardSpec, Content, Files, PartitionSpec, Program, Resources};
-use model::units::{Bytes, Mebibytes};
 use partition::mpi::layout::Layout;
 use partition::mpi::sections::Sections;
 use partition::mpi::words::{Transport, address, address_with_prefix, environment, name, number, words};
 use partition::mpi::{AGENT_PATH, PLACES_PATH, WAIT_AT, agent};
 use partition::network::switch::socket_name;
 use platforms::vm::toolbox::{host_cpus, memory_for};
+use units::{Bytes, Mebibytes};
 
 /// What a partition gets unless said otherwise, and on top of it for each of its ranks.
 const USUAL_MIB: u64 = 512;

@@ -23,14 +23,14 @@ use nix::sys::signal::Signal;
 
 use self::args::MpirunArgs;
 use self::job::{Found, Job};
-use self::progress::Progress;
+use self::progress::BootProgress;
 use super::exec::folder::RuntimeFolder;
 use super::exec::{OWN_FAILURE, code_of, on_event, say_failed, signals, surroundings, take_streams};
 use super::output;
 use model::partition::{PartitionSpec, ProgramEnd};
 use partition::mpi::found;
 use partition::mpi::library;
-use partition::mpi::pulse::Pulse;
+use partition::mpi::pulse::RankPulse;
 use partition::mpi::sections::{Sections, complaint};
 use partition::mpi::words::{self, Transport, address_with_prefix};
 use partition::network::hardware_prefix;
@@ -95,7 +95,7 @@ fn execute(args: &MpirunArgs) -> Result<u8> {
     let (was_passed, passed) = channel();
     let orders = signals::pass_on(held, None, passed).context("a thread for signals")?;
     let streams = take_streams().context("the standard streams")?;
-    let mut progress = Progress::new(&members);
+    let mut progress = BootProgress::new(&members);
     let team = Team { members: &members, link: &link, prefix };
     let mut pulse = sections.as_ref().map(Sections::pulse);
     let mut watch = || frozen(sections.as_ref()?, pulse.as_mut()?, &members);
@@ -133,7 +133,7 @@ fn refuse(failed: &Failed) -> u8 {
 }
 
 /// A rank that stands still while the job waits for it.
-fn frozen(sections: &Sections, pulse: &mut Pulse, members: &[PartitionSpec]) -> Option<Failed> {
+fn frozen(sections: &Sections, pulse: &mut RankPulse, members: &[PartitionSpec]) -> Option<Failed> {
     let (rank, silent) = pulse.frozen(Instant::now())?;
     let partition = members.get(sections.home(rank)).map_or("", |member| member.name.as_str());
     Some(Failed::own(format!(

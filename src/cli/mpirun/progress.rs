@@ -7,13 +7,13 @@ use model::partition::PartitionSpec;
 use partition::run::Event;
 
 /// A bar until all partitions run.
-pub struct Progress {
+pub struct BootProgress {
     bar: Option<ProgressBar>,
     left: usize,
     ran_out: bool,
 }
 
-impl Progress {
+impl BootProgress {
     /// Begins at none.
     pub fn new(members: &[PartitionSpec]) -> Self {
         let bar = output::bar();

@@ -8,10 +8,10 @@ use anyhow::{Context, anyhow, bail};
 use toml::{Table, Value};
 
 use crate::cli::args::SimulateArgs;
-use model::names::UnknownName;
 use model::scenario::{Case, Impossible, MAX_BYTES, Scenario, ScenarioError, cases, line_of};
 use model::simulation::Simulation;
 use sim::scenario::{Options, Study, shipped as files};
+use units::names::UnknownName;
 
 /// Cases that are listed where a wrong one was asked for.
 const LABELS_MOST: usize = 12;

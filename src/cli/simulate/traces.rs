@@ -15,7 +15,7 @@ use anyhow::{Context, anyhow, bail};
 
 use super::folder::Content;
 use campaign::read_results;
-use model::detail::Detail;
+use probes::detail::Detail;
 use sim::nodes::NoiseTrace;
 use sim::scenario::{Study, TraceName};
 

@@ -2,12 +2,12 @@
 //! longest gap, what the instance and its host saw at the same time.
 
 use super::table::{Round, Row};
-use model::accounts::{HostAccount, HostSlice};
+use analysis::attribution::attribute;
 use model::attribution::{AttributedSource, Attribution};
-use model::detail::{Detail, GapDetail};
 use model::sides::{BothSides, SLICES_KEPT};
-use model::units::Nanos;
-use stats::attribution::attribute;
+use probes::detail::{Detail, GapDetail};
+use units::Nanos;
+use units::accounts::{HostAccount, HostSlice};
 
 /// Most sources that results keep one by one.
 const SOURCES_KEPT: usize = 32;

@@ -4,12 +4,12 @@ use std::cmp::Reverse;
 
 use super::steps::{between, step_words};
 use super::table::Row;
+use analysis::outside::{ClockCheck, Gain, drift, level};
 use model::clocks::{ClockLevel, ClockStep, ClockVerdict, Ppm, STEPS_KEPT, SteppedClock};
 use model::journal::{Measurement, Outcome, PlatformState};
-use model::metric::saturate;
-use model::outside::{ClockTransport, OutsideSpan, OutsideTime};
-use model::units::{Nanos, three_digits};
-use stats::outside::{ClockCheck, Gain, drift, level};
+use units::metric::saturate;
+use units::outside::{ClockTransport, OutsideSpan, OutsideTime};
+use units::{Nanos, three_digits};
 
 /// One verdict per platform that was measured, in the order of the platforms.
 pub(super) fn clocks(platforms: &[PlatformState], measurements: &[Measurement]) -> Vec<ClockVerdict> {
@@ -173,7 +173,7 @@ fn ppm_words(ppm: &Ppm) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use model::outside::ClockReading;
+    use units::outside::ClockReading;
 
     fn time(transport: ClockTransport, round_trip: u64) -> OutsideTime {
         let reading = ClockReading {

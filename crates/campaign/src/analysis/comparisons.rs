@@ -9,13 +9,13 @@
 use std::collections::BTreeMap;
 
 use super::table::Table;
+use analysis::joint::{MEMBER_SPREAD, START_SKEW};
 use model::journal::{Cell, PlatformState};
-use model::metric::{Better, Metric};
-use model::names::PlatformKind;
-use model::results::Comparison;
-use model::scheduling::incomparable;
-use stats::joint::{MEMBER_SPREAD, START_SKEW};
 use stats::pairs::{compare, family_confidence};
+use units::metric::Comparison;
+use units::metric::{Better, Metric};
+use units::names::PlatformKind;
+use units::scheduling::incomparable;
 
 /// Confidence of estimates, and of all headline comparisons together.
 pub(super) const CONFIDENCE: f64 = 0.95;
@@ -140,15 +140,15 @@ fn undisturbed(cell: &Cell) -> Option<Cell> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use model::detail::{Detail, WakeupDetail, WakeupThread};
-    use model::facts::{ClockFacts, OwnCost};
-    use model::histogram::Histogram;
-    use model::job::ProbeReport;
+    use analysis::joint::metrics_of_measurement;
     use model::journal::{Measurement, Outcome};
-    use model::names::ProbeKind;
-    use model::results::{Answer, Difference};
-    use model::units::{Bytes, Nanos};
-    use stats::joint::metrics_of_measurement;
+    use probes::ProbeKind;
+    use probes::detail::{Detail, WakeupDetail, WakeupThread};
+    use probes::job::ProbeReport;
+    use units::facts::{ClockFacts, OwnCost};
+    use units::histogram::Histogram;
+    use units::metric::{Answer, Difference};
+    use units::{Bytes, Nanos};
 
     /// Wake-ups of a round, a little later each round.
     fn woken(platform: &str, round: u32, priority: Option<u32>, late_ns: u64) -> Measurement {

@@ -2,12 +2,12 @@
 //! round's.
 
 use super::table::{Round, Row};
-use model::detail::{Detail, GapDetail, ShareDetail, Stretch, WORST_KEPT};
-use model::histogram::Histogram;
-use model::job::PlacedDose;
-use model::units::{Hertz, Nanos};
-use stats::joint::{remarks, whole_detail};
-use stats::shares;
+use analysis::joint::{remarks, whole_detail};
+use analysis::shares;
+use probes::detail::{Detail, GapDetail, ShareDetail, Stretch, WORST_KEPT};
+use probes::job::PlacedDose;
+use units::histogram::Histogram;
+use units::{Hertz, Nanos};
 
 /// Most remarks that are kept of a cell.
 const MOST_NOTES: usize = 32;

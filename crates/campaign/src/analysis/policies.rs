@@ -1,11 +1,11 @@
 //! By which policy each platform shares the CPUs, from all its measurements of the share probe without a neighbour.
 
-use model::detail::{Detail, ShareDetail};
+use analysis::shares::verdict;
 use model::journal::{Measurement, Outcome};
-use model::layout::Layout;
-use model::names::ProbeKind;
 use model::policy::PolicyVerdict;
-use stats::shares::verdict;
+use probes::ProbeKind;
+use probes::detail::{Detail, ShareDetail};
+use units::layout::Layout;
 
 /// One verdict per platform that was measured, in the order of `platforms`; `host_cpus` says how many CPUs the machine has
 /// that carries a platform.

@@ -12,18 +12,19 @@ use crate::journal::Contents;
 use crate::plan::{Next, Plan};
 use crate::seed::Seed;
 use crate::survey::{baseline, measured};
+use analysis::isolation::matrices;
 use model::SCHEMA_VERSION;
-use model::accounts::HostAccount;
 use model::experiment::Experiment;
-use model::histogram::Histogram;
 use model::journal::{Cell, Header};
-use model::metric::{Estimate, Figure, Metric};
-use model::names::PlatformKind;
-use model::results::{Answer, CellResult, FailedMeasurement, MetricResult, RunResults, made_up};
-use model::units::Hertz;
+use model::results::{CellResult, FailedMeasurement, MetricResult, RunResults, made_up};
 use stats::bound::bound_interval;
 use stats::interval::median_interval;
-use stats::isolation::matrices;
+use units::Hertz;
+use units::accounts::HostAccount;
+use units::histogram::Histogram;
+use units::metric::Answer;
+use units::metric::{Estimate, Figure, Metric};
+use units::names::PlatformKind;
 
 /// Everything the journal says; none when it was cut off before its header.
 pub fn analyse(experiment: &Experiment, contents: &Contents) -> Option<RunResults> {
@@ -89,7 +90,7 @@ fn dirty(headers: &[Header]) -> Vec<String> {
         for reason in header.preflight.dirty_reasons() {
             add(if session == 0 { reason } else { format!("{reason} (after resume {session})") });
         }
-        let is_other = |first: &model::facts::MachineFacts| {
+        let is_other = |first: &units::facts::MachineFacts| {
             first.cpu_model != header.host.cpu_model
                 || first.kernel != header.host.kernel
                 || first.cpus != header.host.cpus

@@ -9,11 +9,11 @@
 use std::collections::BTreeMap;
 
 use super::clocks::outside_of;
+use analysis::outside::{Step, jump_between, set_between};
 use model::clocks::{ClockStep, MeasurementName, Ppm, SteppedClock};
 use model::journal::{InstanceLife, Measurement};
-use model::outside::OutsideTime;
-use model::units::Nanos;
-use stats::outside::{Step, jump_between, set_between};
+use units::Nanos;
+use units::outside::OutsideTime;
 
 /// A measurement as one of its instances saw it.
 #[derive(Clone, Copy)]
@@ -101,13 +101,13 @@ fn clause(largest: &ClockStep, count: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use model::detail::{Detail, FwqDetail};
-    use model::facts::{ClockFacts, OwnCost};
-    use model::job::ProbeReport;
     use model::journal::{Cell, Outcome};
-    use model::names::ProbeKind;
-    use model::outside::{ClockReading, ClockTransport};
-    use model::units::Bytes;
+    use probes::ProbeKind;
+    use probes::detail::{Detail, FwqDetail};
+    use probes::job::ProbeReport;
+    use units::Bytes;
+    use units::facts::{ClockFacts, OwnCost};
+    use units::outside::{ClockReading, ClockTransport};
 
     const MS: u64 = 1_000_000;
 

@@ -3,12 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::history::main_metric;
-use model::accounts::HostAccount;
-use model::job::{PlacedDose, ProbeReport};
+use analysis::joint::metrics_of_measurement;
 use model::journal::{Cell, Failure, Measurement, Outcome};
-use model::metric::{Figure, Metric};
-use model::scheduling::Scheduling;
-use stats::joint::metrics_of_measurement;
+use probes::job::{PlacedDose, ProbeReport};
+use units::accounts::HostAccount;
+use units::metric::{Figure, Metric};
+use units::scheduling::Scheduling;
 
 /// One measurement that was done.
 pub(super) struct Round<'a> {

@@ -9,9 +9,10 @@ use std::collections::BTreeSet;
 use super::wording::{clause, figure};
 use model::clocks::ClockLevel;
 use model::journal::Cell;
-use model::metric::{Better, Estimate};
-use model::names::ProbeKind;
-use model::results::{CellResult, Difference, MetricResult, RunResults, Verdict, VerdictLevel};
+use model::results::{CellResult, MetricResult, RunResults, Verdict, VerdictLevel};
+use probes::ProbeKind;
+use units::metric::Difference;
+use units::metric::{Better, Estimate};
 
 /// Costs up to this factor are free.
 const FREE_UP_TO: f64 = 1.05;

@@ -1,9 +1,10 @@
 //! Comparisons in words, for verdicts.
 
 use model::journal::{Cell, Neighbour};
-use model::metric::{Better, Estimate, Unit};
-use model::names::{LoadPlace, ProbeKind};
-use model::units::three_digits;
+use probes::ProbeKind;
+use units::metric::{Better, Estimate, Unit};
+use units::names::LoadPlace;
+use units::three_digits;
 
 /// `1.12 × [1.08 … 1.16]`.
 pub(super) fn ratio(estimate: &Estimate) -> String {

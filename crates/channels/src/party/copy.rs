@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use super::talk::{clock, nanos};
 use model::channel_party::{Limits, Seen, Totals};
-use model::histogram::DenseHistogram;
+use units::histogram::DenseHistogram;
 
 /// Copies between two looks at the clock, while they are small.
 const PER_LOOK: u64 = 32;

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use super::way::{RING_BYTES, Way};
 use model::channel_party::{Limits, Seen, Totals};
-use model::histogram::DenseHistogram;
+use units::histogram::DenseHistogram;
 
 /// Says in a message's first byte that it is the last one of its part.
 const LAST: u8 = 0x80;

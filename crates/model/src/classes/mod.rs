@@ -20,8 +20,8 @@ pub use verdict::{ClassVerdict, ConditionResult, Deciding, Held, Missing, Suitab
 use serde::{Deserialize, Serialize};
 
 use super::experiment::{ExperimentError, contradiction, syntax_error};
-use super::params::within;
-use super::units::Micros;
+use probes::params::within;
+use units::Micros;
 
 /// Largest file of classes that is read.
 pub const MAX_FILE_BYTES: usize = 256 * 1024;
@@ -36,7 +36,7 @@ const LONGEST_DEADLINE_US: u64 = 3_600_000_000;
 
 /// A file of classes.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct ClassSet {
     /// The classes, in the order they are shown.
@@ -46,7 +46,7 @@ pub struct ClassSet {
 
 /// A class of work.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct ClassSpec {
     /// Short name for tables and the command line, `real-time` for example.
@@ -65,7 +65,7 @@ pub struct ClassSpec {
 
 /// When an answer must be there, and how often it may be late.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Deadline {
     /// From the moment something is due, 1 µs … 1 h.
@@ -77,7 +77,7 @@ pub struct Deadline {
 /// What a platform must show. It names either one figure with a bound, or a tail: figures for falling miss rates,
 /// of which the one that fits the allowed miss rate must stay within the deadline.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Condition {
     /// What it demands, in a few words.
@@ -116,7 +116,7 @@ const fn default_neighbours() -> Beside {
 
 /// A figure that tells how long all but a share of the activations take.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct TailMetric {
     /// The share that may take longer: 0.01 for a 99 % quantile, 0 for the longest ever seen.
@@ -127,7 +127,7 @@ pub struct TailMetric {
 
 /// What a figure is held against.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Against {
     /// Itself, in its own unit.
@@ -144,7 +144,7 @@ pub enum Against {
 
 /// What it means for the class when a condition does not hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Weight {
     /// The platform is unsuited.

@@ -6,7 +6,8 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 use crate::journal::Neighbour;
-use crate::names::{LoadKind, LoadPlace, ProbeKind, UnknownName};
+use probes::ProbeKind;
+use units::names::{LoadKind, LoadPlace, UnknownName};
 
 /// Longest id of a metric.
 const LONGEST_ID: usize = 64;
@@ -162,7 +163,7 @@ macro_rules! as_text {
             }
         }
 
-        #[cfg(test)]
+        #[cfg(feature = "schema")]
 impl schemars::JsonSchema for $type {
             fn schema_name() -> std::borrow::Cow<'static, str> {
                 stringify!($type).into()

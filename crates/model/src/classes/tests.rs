@@ -1,7 +1,7 @@
 //! Files of classes: what is shipped is good, what is wrong is named, nothing is lost on the way.
 
 use super::*;
-use crate::names::ProbeKind;
+use probes::ProbeKind;
 
 const SMALL: &str = r#"
     [[class]]

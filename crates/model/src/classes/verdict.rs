@@ -4,11 +4,11 @@ use serde::{Deserialize, Serialize};
 
 use super::Weight;
 use crate::journal::Cell;
-use crate::names::ProbeKind;
+use probes::ProbeKind;
 
 /// Is this platform fit for this class of work?
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ClassVerdict {
     /// Name of the class.
     pub class: String,
@@ -50,7 +50,7 @@ impl ClassVerdict {
 
 /// Something a class looks at that was not measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Missing {
     /// The probe.
     pub probe: ProbeKind,
@@ -60,7 +60,7 @@ pub struct Missing {
 
 /// A verdict.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Suitability {
     /// Every required condition holds, and no wanted one is broken.
@@ -82,7 +82,7 @@ impl Suitability {
 
 /// What came of one condition.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ConditionResult {
     /// What it demands.
     pub title: String,
@@ -110,7 +110,7 @@ pub struct ConditionResult {
 
 /// The measurement that decided a condition.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Deciding {
     /// The cell.
     pub cell: Cell,
@@ -120,7 +120,7 @@ pub struct Deciding {
 
 /// Whether a condition holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Held {
     /// The interval lies on the good side of the bound.

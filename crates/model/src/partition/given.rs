@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::resources::NumberList;
-use crate::units::{Bytes, Mebibytes};
+use units::{Bytes, Mebibytes};
 
 /// What a partition was really given.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]

@@ -97,7 +97,7 @@ impl<'de> Deserialize<'de> for ImageEntry {
 }
 
 /// The same as the schema shows it.
-#[cfg(test)]
+#[cfg(feature = "schema")]
 #[derive(schemars::JsonSchema)]
 #[schemars(untagged)]
 pub enum ImageKey {

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use super::program::{Files, Program};
-use crate::units::Mebibytes;
+use units::Mebibytes;
 
 /// Version of what is written beside a layer.
 pub const LAYER_SCHEMA: u32 = 1;

@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::units::{Bytes, Mebibytes};
+use units::{Bytes, Mebibytes};
 
 /// Highest number of a CPU or a memory node that is accepted: what Linux is built for at most.
 pub const HIGHEST_NUMBER: u32 = 8191;

@@ -135,7 +135,7 @@ pub enum SessionWord {
 
 /// What a packet holds.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Content {
+pub enum SessionContent {
     /// A word.
     Word(SessionWord),
     /// Bytes of a stream.
@@ -148,7 +148,7 @@ pub struct Packet {
     /// Number of the session.
     pub session: u32,
     /// What it holds.
-    pub content: Content,
+    pub content: SessionContent,
 }
 
 const STREAMS: [Stream; 3] = [Stream::Input, Stream::Output, Stream::Error];
@@ -157,10 +157,10 @@ const STREAMS: [Stream; 3] = [Stream::Input, Stream::Output, Stream::Error];
 ///
 /// # Errors
 /// A word that is longer than allowed.
-pub fn pack(session: u32, content: &Content) -> Result<Vec<u8>, String> {
+pub fn pack(session: u32, content: &SessionContent) -> Result<Vec<u8>, String> {
     let (kind, payload) = match content {
-        Content::Word(word) => (0, serde_json::to_vec(word).map_err(|error| error.to_string())?),
-        Content::Bytes(stream, bytes) => (
+        SessionContent::Word(word) => (0, serde_json::to_vec(word).map_err(|error| error.to_string())?),
+        SessionContent::Bytes(stream, bytes) => (
             match stream {
                 Stream::Input => 1,
                 Stream::Output => 2,
@@ -215,8 +215,8 @@ impl Unpacker {
         let Some(payload) = self.waiting.get(HEADER_BYTES..whole) else { return Ok(None) };
         let stream = usize::from(kind).checked_sub(1).and_then(|index| STREAMS.get(index).copied());
         let content = match stream {
-            Some(stream) => Content::Bytes(stream, payload.to_vec()),
-            None => Content::Word(
+            Some(stream) => SessionContent::Bytes(stream, payload.to_vec()),
+            None => SessionContent::Word(
                 serde_json::from_slice(payload).map_err(|error| format!("no word of a session: {error}"))?,
             ),
         };
@@ -249,10 +249,10 @@ mod tests {
             limits: vec![Limit { name: "nofile".to_owned(), soft: 1, hard: 2 }],
         };
         let all = [
-            Content::Word(SessionWord::Open { ask: Ask::Run(Box::new(further)) }),
-            Content::Bytes(Stream::Error, vec![7; WINDOW_BYTES]),
-            Content::Bytes(Stream::Input, Vec::new()),
-            Content::Word(SessionWord::Ended { how: ProgramEnd::Exit(3) }),
+            SessionContent::Word(SessionWord::Open { ask: Ask::Run(Box::new(further)) }),
+            SessionContent::Bytes(Stream::Error, vec![7; WINDOW_BYTES]),
+            SessionContent::Bytes(Stream::Input, Vec::new()),
+            SessionContent::Word(SessionWord::Ended { how: ProgramEnd::Exit(3) }),
         ];
         let bytes: Vec<u8> = all.iter().flat_map(|content| pack(9, content).expect("packed")).collect();
         for piece in [1, 7, 4096, bytes.len()] {
@@ -270,7 +270,7 @@ mod tests {
 
     #[test]
     fn what_is_too_long_or_no_packet_is_refused() {
-        assert!(pack(1, &Content::Bytes(Stream::Output, vec![0; WINDOW_BYTES + 1])).is_err());
+        assert!(pack(1, &SessionContent::Bytes(Stream::Output, vec![0; WINDOW_BYTES + 1])).is_err());
         for (kind, length, payload) in [(4, 0, ""), (1, 1 << 17, ""), (0, 1 << 21, ""), (0, 2, "{}")] {
             let mut unpacker = Unpacker::default();
             let length: u32 = length;

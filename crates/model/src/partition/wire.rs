@@ -21,7 +21,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::program::TerminalSize;
-use crate::units::{Bytes, Mebibytes};
+use units::{Bytes, Mebibytes};
 
 /// Version of these messages; both ends are the same program, so another one is a mistake.
 pub const PROGRAM_PROTOCOL: u32 = 1;

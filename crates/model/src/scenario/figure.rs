@@ -8,7 +8,7 @@ use super::{Impossible, bounded_f64};
 
 /// A published figure and where it comes from.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct FigureSpec {
     /// What it says.
@@ -20,11 +20,11 @@ pub struct FigureSpec {
     pub over: Option<String>,
     /// The case, by what the sweep set in it: `{ "host.policy.name" = "proportional" }`. Without: every case.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    #[cfg_attr(test, schemars(with = "BTreeMap<String, serde_json::Value>"))]
+    #[cfg_attr(feature = "schema", schemars(with = "BTreeMap<String, serde_json::Value>"))]
     pub case: BTreeMap<String, toml::Value>,
     /// The case of the divisor.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    #[cfg_attr(test, schemars(with = "BTreeMap<String, serde_json::Value>"))]
+    #[cfg_attr(feature = "schema", schemars(with = "BTreeMap<String, serde_json::Value>"))]
     pub over_case: BTreeMap<String, toml::Value>,
     /// The published value, as the source says it, in the unit of the metric (shares from 0 to 1, times in nanoseconds).
     pub published: f64,
@@ -51,7 +51,7 @@ pub struct FigureSpec {
 
 /// What it says of a model that a published figure comes out of it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum FigureLabel {
     /// Nothing was chosen for it: the model could have missed it on either side.
@@ -82,7 +82,7 @@ impl FigureLabel {
 
 /// On which side of the demanded value the simulated one must lie.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum BoundSpec {
     /// At least as large.
@@ -93,7 +93,7 @@ pub enum BoundSpec {
 
 /// A parameter that no source gives.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct AssumptionSpec {
     /// The key: `vm.0.thread.0.run.hold_ns`.
@@ -106,7 +106,7 @@ pub struct AssumptionSpec {
     pub try_factors: Vec<f64>,
     /// Values that are put in its place to see the same, where a factor makes no sense.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[cfg_attr(test, schemars(with = "Vec<serde_json::Value>"))]
+    #[cfg_attr(feature = "schema", schemars(with = "Vec<serde_json::Value>"))]
     pub try_values: Vec<toml::Value>,
 }
 

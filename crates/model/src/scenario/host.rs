@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::program::ThreadSpec;
 use super::{Impossible, bounded, bounded_f64, promises};
-use crate::units::{Micros, Nanos};
+use units::{Micros, Nanos};
 
 /// Most CPUs of a host.
 pub const MOST_CPUS: u32 = 1024;
@@ -15,7 +15,7 @@ const HOUR_US: u64 = 3_600_000_000;
 
 /// The host.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct HostSpec {
     /// Its CPUs.
@@ -47,7 +47,7 @@ const fn two_gigahertz() -> u32 {
 
 /// What a host does for a virtual CPU that spins in vain.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum HelpSpec {
     /// Nothing.
@@ -61,7 +61,7 @@ pub enum HelpSpec {
 
 /// How CPUs are dealt out. Each is described, with its source, in the file of its name below `crates/sim/src/policy`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "name", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum PolicySpec {
     /// Equal per VM, or by weight.
@@ -143,7 +143,7 @@ impl PolicySpec {
 
 /// A VM.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct VmSpec {
     /// Its name.
@@ -224,7 +224,7 @@ const fn four_milliseconds() -> Micros {
 
 /// The spinlocks of a guest's kernel.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct LockSpec {
     /// How many there are.
@@ -250,7 +250,7 @@ impl Default for LockSpec {
 
 /// In which order waiting threads get a lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum LockKindSpec {
     /// In none: one of those that spin just now.
@@ -261,7 +261,7 @@ pub enum LockKindSpec {
 
 /// What a virtual CPU does that has spun for long.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum LongWaitSpec {
     /// Goes on spinning.

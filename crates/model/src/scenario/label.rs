@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use toml::Value;
 
 use super::change::written;
-use crate::units::scaled;
+use units::scaled;
 
 /// Endings of keys that name a time, with the nanoseconds of their unit.
 const TIMES: [(&str, f64); 4] = [("_ns", 1.0), ("_us", 1e3), ("_ms", 1e6), ("_s", 1e9)];

@@ -3,11 +3,11 @@
 use serde::{Deserialize, Serialize};
 
 use super::{Impossible, bounded, bounded_f64};
-use crate::units::Nanos;
+use units::Nanos;
 
 /// The host's memory and the guests on it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct MemorySpec {
     /// Memory nodes of the host.
@@ -55,7 +55,7 @@ pub struct MemorySpec {
 
 /// How VMs lie on nodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum VmsSpec {
     /// One over all nodes, which does not know of them.
@@ -66,7 +66,7 @@ pub enum VmsSpec {
 
 /// What shares an address space.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum WorkersSpec {
     /// Nothing: processes (MPI, UPC) whose memory is freed at the end of each run.

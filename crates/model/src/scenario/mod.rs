@@ -36,7 +36,7 @@ pub const MOST_REPLICATIONS: u32 = 10_000;
 
 /// One case: a scenario whose sweep has been resolved.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Scenario {
     /// Name for output and lists.
@@ -79,7 +79,7 @@ const fn one() -> u32 {
 
 /// When a simulation ends, whatever happens.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct LimitSpec {
     /// Simulated time; a simulation whose programs all end is over when they have.

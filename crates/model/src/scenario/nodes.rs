@@ -3,11 +3,11 @@
 use serde::{Deserialize, Serialize};
 
 use super::{Impossible, bounded, bounded_f64};
-use crate::units::{Micros, Nanos};
+use units::{Micros, Nanos};
 
 /// The program and its nodes.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct NodesSpec {
     /// How many nodes.
@@ -27,7 +27,7 @@ pub struct NodesSpec {
 
 /// A barrier.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum BarrierSpec {
     /// It ends when the last node has come; messages cost nothing.
@@ -40,7 +40,7 @@ pub enum BarrierSpec {
 
 /// Costs of a message after the `LogGP` model (Alexandrov, Ionescu, Schauser, Scheiman 1995).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct LogGp {
     /// L: on the way.
@@ -57,7 +57,7 @@ pub struct LogGp {
 
 /// What takes time from a node.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum NoiseSpec {
     /// Nothing.

@@ -4,14 +4,14 @@ use serde::{Deserialize, Serialize};
 
 use super::host::VmSpec;
 use super::{Impossible, bounded, bounded_f64};
-use crate::units::{Micros, Millis, Nanos};
+use units::{Micros, Millis, Nanos};
 
 /// A year: the longest that work may take.
 const YEAR_US: u64 = 365 * 24 * 3_600_000_000;
 
 /// Threads that all do the same.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct ThreadSpec {
     /// So many of them; as many as the VM has virtual CPUs unless given.
@@ -29,7 +29,7 @@ pub struct ThreadSpec {
 
 /// A program. Each is described in the file of its name below `crates/sim/src/programs`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "program", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum ProgramSpec {
     /// A loop without an end.

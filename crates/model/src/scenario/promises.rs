@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use super::Impossible;
 use super::host::{HostSpec, PolicySpec, VmSpec};
 use super::program::ProgramSpec;
-use super::reserved::{Crowd, Demand, allot, billionths};
+use super::reserved::{Crowd, ReservedDemand, allot, billionths};
 use crate::partition::NumberList;
 
 /// Threads of all guests together: each takes some hundred bytes.
@@ -85,14 +85,14 @@ fn check_dedicated(host: &HostSpec, vms: &[VmSpec]) -> Result<(), Impossible> {
 fn check_reserved(host: &HostSpec, vms: &[VmSpec]) -> Result<(), Impossible> {
     let dedicated: Vec<u32> = vms.iter().flat_map(VmSpec::dedicated_cpus).copied().collect();
     let mut owners: Vec<usize> = Vec::new();
-    let mut demands: Vec<Demand> = Vec::new();
+    let mut demands: Vec<ReservedDemand> = Vec::new();
     for (number, vm) in vms.iter().enumerate() {
         let copies = u64::from(vm.count);
         let places = || vm.places(host.cpus, &dedicated);
         if vm.reserved_cpus > 0.0 {
             let billionths = billionths(vm.reserved_cpus).saturating_mul(copies);
             owners.push(number);
-            demands.push(Demand { cpus: places().into_iter().collect(), billionths });
+            demands.push(ReservedDemand { cpus: places().into_iter().collect(), billionths });
         }
         let (Some(budget), Some(period)) = (vm.budget_us, vm.period_us) else { continue };
         let each = billionths(budget.get() as f64 / period.get().max(1) as f64);
@@ -104,7 +104,10 @@ fn check_reserved(host: &HostSpec, vms: &[VmSpec]) -> Result<(), Impossible> {
         };
         for (cpus, count) in servers {
             owners.push(number);
-            demands.push(Demand { cpus: cpus.into_iter().collect(), billionths: each.saturating_mul(count) });
+            demands.push(ReservedDemand {
+                cpus: cpus.into_iter().collect(),
+                billionths: each.saturating_mul(count),
+            });
         }
     }
     allot(&demands).map(|_| ()).map_err(|crowd| too_much(&crowd, &owners, vms))

@@ -18,7 +18,7 @@ const WHOLE: u64 = 1_000_000_000;
 
 /// What somebody reserves.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Demand {
+pub struct ReservedDemand {
     /// CPUs that it may use.
     pub cpus: BTreeSet<u32>,
     /// Billionths of a CPU.
@@ -54,7 +54,7 @@ pub fn billionths(cpus: f64) -> u64 {
 ///
 /// # Errors
 /// Some of them whose CPUs are too few.
-pub fn allot(demands: &[Demand]) -> Result<Vec<Allotment>, Crowd> {
+pub fn allot(demands: &[ReservedDemand]) -> Result<Vec<Allotment>, Crowd> {
     let mut members: BTreeMap<&BTreeSet<u32>, Vec<usize>> = BTreeMap::new();
     for (number, demand) in demands.iter().enumerate().filter(|(_, demand)| demand.billionths > 0) {
         members.entry(&demand.cpus).or_default().push(number);
@@ -194,12 +194,12 @@ mod tests {
         (0..CPUS).filter(|cpu| bits >> cpu & 1 == 1).collect()
     }
 
-    fn demand(bits: u32, billionths: u64) -> Demand {
-        Demand { cpus: set(bits), billionths }
+    fn demand(bits: u32, billionths: u64) -> ReservedDemand {
+        ReservedDemand { cpus: set(bits), billionths }
     }
 
     /// Hall's condition: no set of CPUs is all that some may use who reserve more than it has.
-    fn is_possible(demands: &[Demand]) -> bool {
+    fn is_possible(demands: &[ReservedDemand]) -> bool {
         (0..1u32 << CPUS).map(set).all(|cpus| {
             let within = demands.iter().filter(|demand| demand.cpus.is_subset(&cpus));
             within.map(|demand| demand.billionths).sum::<u64>() <= cpus.len() as u64 * WHOLE
@@ -232,7 +232,7 @@ mod tests {
             // Coarse amounts, so that what just fits comes up often.
             wanted in prop::collection::vec((1u32..1 << CPUS, 0u64..9), 0..8), unit in prop_oneof![Just(250_000_000u64), Just(333_333_333)],
         ) {
-            let demands: Vec<Demand> = wanted.iter().map(|(bits, parts)| demand(*bits, parts * unit)).collect();
+            let demands: Vec<ReservedDemand> = wanted.iter().map(|(bits, parts)| demand(*bits, parts * unit)).collect();
             match allot(&demands) {
                 Ok(given) => {
                     prop_assert!(is_possible(&demands));

@@ -13,8 +13,8 @@ use model::partition::set::Restart;
 use model::partition::{
     CardSpec, Content, DiskSpec, PartitionSpec, Priority, Program, Resources, SectionSpec,
 };
-use model::units::{Bytes, Mebibytes};
 use platforms::vm::qemu::{Engine, ShareArgument, SharedTree};
+use units::{Bytes, Mebibytes};
 
 fn resources() -> Resources {
     Resources {

@@ -20,7 +20,7 @@ pub const CONSOLE_FILE: &str = "console";
 pub const PORTS: [(&str, &str); 3] = [(LINK_PORT, "end"), (OUTPUT_PORT, "out"), (ERROR_PORT, "err")];
 
 /// Words that belong together.
-pub struct Group {
+pub struct EmittedGroup {
     /// What they are for.
     pub about: &'static str,
     /// The words.
@@ -33,7 +33,7 @@ pub fn groups(
     partition: &Prepared,
     memory: &Path,
     emitted: &mut Emitted,
-) -> Result<Vec<Group>, String> {
+) -> Result<Vec<EmittedGroup>, String> {
     let mut groups = vec![machine(emission, partition)];
     if partition.is_program() {
         groups.push(kernel(emission, partition)?);
@@ -55,7 +55,7 @@ pub fn kernel_words(engine: Engine) -> String {
     command_line(engine, LinkDevice::VirtioPort, HostCounter::default())
 }
 
-fn machine(emission: &Emission, partition: &Prepared) -> Group {
+fn machine(emission: &Emission, partition: &Prepared) -> EmittedGroup {
     let resources = &partition.spec.resources;
     let cpus = resources.cpus;
     let mut words = owned(&["-name", &emission.full_name(partition)]);
@@ -70,25 +70,28 @@ fn machine(emission: &Emission, partition: &Prepared) -> Group {
     });
     words.extend(["-smp".to_owned(), format!("cpus={cpus},sockets=1,cores={cpus},threads=1")]);
     words.extend(["-m".to_owned(), format!("{}M", resources.memory.get())]);
-    Group { about: "the machine", words }
+    EmittedGroup { about: "the machine", words }
 }
 
 /// QEMU's own filter of system calls, as with us.
-fn sandbox() -> Group {
-    Group { about: "what it may not do any more, once it has started", words: owned(&["-sandbox", SANDBOX]) }
+fn sandbox() -> EmittedGroup {
+    EmittedGroup {
+        about: "what it may not do any more, once it has started",
+        words: owned(&["-sandbox", SANDBOX]),
+    }
 }
 
-fn kernel(emission: &Emission, partition: &Prepared) -> Result<Group, String> {
+fn kernel(emission: &Emission, partition: &Prepared) -> Result<EmittedGroup, String> {
     let (kernel, initrd) =
         (emission.beside(KERNEL_FILE)?, emission.beside(&initrd_file(&partition.spec.name))?);
     let append = kernel_words(emission.engine);
-    Ok(Group {
+    Ok(EmittedGroup {
         about: "what it boots",
         words: owned(&["-kernel", &kernel, "-initrd", &initrd, "-append", &append]),
     })
 }
 
-fn console(emission: &Emission, partition: &Prepared) -> Result<Group, String> {
+fn console(emission: &Emission, partition: &Prepared) -> Result<EmittedGroup, String> {
     let file = |name: &str| -> Result<String, String> {
         let path = emission.output(partition, name)?.replace(',', ",,");
         Ok(format!("file,id={name},path={path}"))
@@ -103,11 +106,11 @@ fn console(emission: &Emission, partition: &Prepared) -> Result<Group, String> {
             words.push(format!("virtserialport,bus=ports.0,chardev={name},name={port}"));
         }
     }
-    Ok(Group { about: "where its console and the program's output go", words })
+    Ok(EmittedGroup { about: "where its console and the program's output go", words })
 }
 
 /// Memory in its place, file trees, disks, QEMU's own network: as we would start them.
-fn rest(partition: &Prepared) -> Result<Group, String> {
+fn rest(partition: &Prepared) -> Result<EmittedGroup, String> {
     let spec = &partition.spec;
     let resources = &spec.resources;
     let user = spec.cards.iter().find(|card| **card == CardSpec::User);
@@ -125,7 +128,7 @@ fn rest(partition: &Prepared) -> Result<Group, String> {
     };
     let words = extras.arguments(resources.cpus, resources.memory);
     let words = words.iter().map(|word| text(word.as_ref()).map(str::to_owned));
-    Ok(Group { about: "its memory, file trees and disks", words: words.collect::<Result<_, _>>()? })
+    Ok(EmittedGroup { about: "its memory, file trees and disks", words: words.collect::<Result<_, _>>()? })
 }
 
 fn disk(spec: &DiskSpec) -> DiskArgument {
@@ -142,15 +145,15 @@ fn disk(spec: &DiskSpec) -> DiskArgument {
 }
 
 /// Memory that it shares with others, with the words that we would use.
-fn channels(partition: &Prepared, memory: &Path) -> Result<Group, String> {
+fn channels(partition: &Prepared, memory: &Path) -> Result<EmittedGroup, String> {
     let sections = partition.sections(|name| memory.join(name));
     let words = sections.iter().flat_map(SectionArgument::arguments);
     let words = words.map(|word| text(word.as_ref()).map(str::to_owned));
-    Ok(Group { about: "memory it shares with others", words: words.collect::<Result<_, _>>()? })
+    Ok(EmittedGroup { about: "memory it shares with others", words: words.collect::<Result<_, _>>()? })
 }
 
 /// Without a switch, a network is a multicast group on this machine.
-fn networks(partition: &Prepared, emitted: &mut Emitted) -> Result<Group, String> {
+fn networks(partition: &Prepared, emitted: &mut Emitted) -> Result<EmittedGroup, String> {
     let mut words = Vec::new();
     for (number, (network, mac)) in partition.plugs()?.into_iter().enumerate() {
         let bytes: Vec<u8> = mac.split(':').filter_map(|byte| u8::from_str_radix(byte, 16).ok()).collect();
@@ -168,7 +171,7 @@ fn networks(partition: &Prepared, emitted: &mut Emitted) -> Result<Group, String
         words.push("-device".to_owned());
         words.push(format!("virtio-net-pci,netdev=net{number},mac={mac},romfile=,disable-legacy=on"));
     }
-    Ok(Group { about: "its networks", words })
+    Ok(EmittedGroup { about: "its networks", words })
 }
 
 fn owned(words: &[&str]) -> Vec<String> {

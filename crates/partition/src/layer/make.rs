@@ -9,9 +9,9 @@ use nix::fcntl::OFlag;
 
 use super::{HALF, IMAGE, LAYER, RECORD};
 use model::partition::LayerRecord;
-use model::units::Mebibytes;
 use platforms::own_folder::{Others, OwnFolder};
 use platforms::vm::disk::{find_program, make_file_system};
+use units::Mebibytes;
 
 /// What makes the file system.
 const MAKER: &str = "mke2fs";

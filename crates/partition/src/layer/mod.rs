@@ -26,10 +26,10 @@ use self::make::{make, maker};
 use model::partition::{
     LAYER_SCHEMA, LayerRecord, LayerSpec, Over, Program, USUAL_LAYER, Volume, fits_layer,
 };
-use model::units::Bytes;
 use platforms::console::harmless;
 use platforms::own_folder::{Others, OwnFolder};
 use platforms::vm::qemu::{Extras, LayerArgument};
+use units::Bytes;
 
 const LOCK: &str = "lock";
 const LAYER: &str = "layer";

@@ -7,7 +7,7 @@ use tempfile::TempDir;
 
 use super::*;
 use model::partition::Files;
-use model::units::Mebibytes;
+use units::Mebibytes;
 
 fn program(folder: &Path) -> Program {
     let layer = Some(LayerSpec { folder: folder.to_owned(), size_mib: Some(Mebibytes::from_mib(64)) });

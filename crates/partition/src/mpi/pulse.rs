@@ -21,7 +21,7 @@ const SLEPT: Duration = Duration::from_secs(5);
 
 /// The hearts of all ranks.
 #[derive(Debug)]
-pub struct Pulse {
+pub struct RankPulse {
     /// None where the section cannot be read; such a rank is looked at when the job has ended.
     ranks: Vec<Option<Heart>>,
     looked: Instant,
@@ -41,7 +41,7 @@ struct Seen {
     beat: u64,
 }
 
-impl Pulse {
+impl RankPulse {
     /// Begins to look.
     pub fn new(sections: Vec<Option<PeerSection>>, now: Instant) -> Self {
         let heart = |section: PeerSection| Heart { seen: look(&section), section, since: now };
@@ -85,7 +85,7 @@ mod tests {
     use super::*;
 
     /// Sections of two ranks, whose hearts beat until they are forgotten.
-    fn two() -> (tempfile::TempDir, Vec<Option<Section>>, Pulse, Instant) {
+    fn two() -> (tempfile::TempDir, Vec<Option<Section>>, RankPulse, Instant) {
         let folder = tempfile::tempdir().unwrap();
         let paths: Vec<_> = (0..2).map(|rank| folder.path().join(rank.to_string())).collect();
         let make = |path: &PathBuf| {
@@ -95,11 +95,11 @@ mod tests {
         let sections = paths.iter().map(make).collect();
         let peer = |path: &PathBuf| Some(PeerSection::new(Memory::readable(path).unwrap()).unwrap());
         let now = Instant::now();
-        (folder, sections, Pulse::new(paths.iter().map(peer).collect(), now), now)
+        (folder, sections, RankPulse::new(paths.iter().map(peer).collect(), now), now)
     }
 
     /// Looks at a pretended second, after real hearts had time to beat.
-    fn after(pulse: &mut Pulse, begin: Instant, seconds: u64) -> Option<usize> {
+    fn after(pulse: &mut RankPulse, begin: Instant, seconds: u64) -> Option<usize> {
         std::thread::sleep(Duration::from_millis(80));
         pulse.frozen(begin + Duration::from_secs(seconds)).map(|(rank, _)| rank)
     }

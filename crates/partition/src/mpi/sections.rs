@@ -8,11 +8,11 @@ use std::time::Instant;
 use channel::{Memory, PeerSection, State};
 
 use super::layout::Layout;
-use super::pulse::Pulse;
+use super::pulse::RankPulse;
 use crate::section_folder::SectionFolder;
 use model::partition::SectionSpec;
-use model::units::Mebibytes;
 use platforms::ledger::Ledger;
+use units::Mebibytes;
 
 /// The files of a run; they go when this is dropped.
 #[derive(Debug)]
@@ -62,9 +62,9 @@ impl Sections {
     }
 
     /// Their hearts, to be looked at while the job runs.
-    pub fn pulse(&self) -> Pulse {
+    pub fn pulse(&self) -> RankPulse {
         let section = |rank| PeerSection::new(Memory::readable(&self.path(rank)).ok()?).ok();
-        Pulse::new((0..self.homes.len()).map(section).collect(), Instant::now())
+        RankPulse::new((0..self.homes.len()).map(section).collect(), Instant::now())
     }
 
     /// The partition, from 0, that a rank is in.

@@ -20,10 +20,10 @@ use nix::sys::stat::{major, minor};
 use nix::unistd::{AccessFlags, access};
 
 use model::partition::{DiskSpec, NumberList, Priority, Resources};
-use model::units::Bytes;
 use platforms::cgroup_folder::CgroupFolder;
 use platforms::cpu_group::CpuLimits;
 use platforms::ledger::Ledger;
+use units::Bytes;
 
 /// QEMU itself: its code, its devices, the stacks of its threads, what it reads ahead.
 const QEMU_BYTES: u64 = 256 << 20;
@@ -237,7 +237,7 @@ fn holds(setting: &Setting, shown: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use model::units::Mebibytes;
+    use units::Mebibytes;
 
     const HOST: Bytes = Bytes::from_bytes(4 << 30);
 

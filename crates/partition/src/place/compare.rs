@@ -3,7 +3,7 @@
 use super::priority;
 use super::threads;
 use model::partition::{Difference, DiskSpec, Given, NumberList, Priority, Resources};
-use model::units::Bytes;
+use units::Bytes;
 
 /// What is not as it was asked; empty when all is. `node_cpus` are those of the node that was asked for, where no CPUs
 /// were named.
@@ -122,7 +122,7 @@ mod tests {
 
     use super::*;
     use model::partition::{GivenCpu, GivenDisk, GivenMemory};
-    use model::units::Mebibytes;
+    use units::Mebibytes;
 
     const NODE_CPUS: &str = "4-7";
 

@@ -6,7 +6,7 @@
 
 use super::topology::{HIGHEST_PRIORITY, HostNode, HostTopology};
 use model::partition::{MOST_CPUS, NumberList, Priority, Resources};
-use model::units::Bytes;
+use units::Bytes;
 
 /// Most memory nodes of a guest that QEMU takes.
 const MOST_GUEST_NODES: u32 = 128;
@@ -235,7 +235,7 @@ mod tests {
     use super::super::topology::Rights;
     use super::super::topology::tests::big_host;
     use super::*;
-    use model::units::Mebibytes;
+    use units::Mebibytes;
 
     fn asked(change: impl FnOnce(&mut Resources)) -> Resources {
         let mut asked = Resources::usual(2, Mebibytes::from_mib(64));

@@ -15,10 +15,10 @@ use super::threads;
 use super::threads::ANSWER_GRACE;
 use super::topology::text;
 use model::partition::{Given, GivenCpu, GivenDisk, GivenMemory};
-use model::units::Bytes;
 use platforms::vm::guest_memory;
 use platforms::vm::qemu::LAYER_DRIVE;
 use platforms::vm::qmp::Qmp;
+use units::Bytes;
 
 /// Where cgroups are mounted by convention.
 const MOUNT: &str = "/sys/fs/cgroup";

@@ -5,7 +5,7 @@
 
 use super::topology::{HostNode, HostTopology};
 use model::partition::{NumberList, Resources};
-use model::units::Mebibytes;
+use units::Mebibytes;
 
 /// The parts of a job, one per memory node that has CPUs and memory, in the order of the nodes.
 ///

@@ -131,7 +131,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use model::units::Mebibytes;
+    use units::Mebibytes;
 
     #[test]
     fn as_many_host_cpus_as_virtual_ones_are_bound_one_to_one() {

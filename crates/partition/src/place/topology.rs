@@ -10,7 +10,7 @@ use std::path::Path;
 use nix::sys::resource::{Resource, getrlimit};
 
 use model::partition::NumberList;
-use model::units::Bytes;
+use units::Bytes;
 
 /// Longest file that is read of the kernel's.
 const MAX_FILE_BYTES: u64 = 1024 * 1024;

@@ -6,8 +6,8 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 
 use super::topology::{HostNode, HostTopology};
 use model::partition::{NumberList, Priority, Resources};
-use model::units::{Bytes, Mebibytes};
 use platforms::vm::qemu::Throttle;
+use units::{Bytes, Mebibytes};
 
 /// Least memory of a partition of the trial.
 const LEAST_MIB: u64 = 8;

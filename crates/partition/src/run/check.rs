@@ -14,8 +14,8 @@ use super::opened::{check_opened, no_rights_within};
 use super::{Failed, lookup, view};
 use crate::{given_files, layer};
 use model::partition::{Bind, CardSpec, Content, DiskSpec, Files, PartitionSpec, Program, is_name};
-use model::units::Mebibytes;
 use platforms::vm::guest::{MOST_SECTIONS, SECRETS};
+use units::Mebibytes;
 
 /// Most bytes of words and environment together: Linux takes no more with the usual stack.
 const MOST_WORD_BYTES: usize = 2 * 1024 * 1024;
@@ -323,8 +323,8 @@ fn check_alone(host: &Path, memory: Mebibytes) -> Result<(), Failed> {
     let refused = |reason: String| Err(Failed::of(126, reason));
     let shown = host.display();
     match lookup::kind(host) {
-        Ok(lookup::Kind::Elf { is_static: true }) => {}
-        Ok(lookup::Kind::Elf { .. }) => {
+        Ok(lookup::LookupKind::Elf { is_static: true }) => {}
+        Ok(lookup::LookupKind::Elf { .. }) => {
             return refused(format!(
                 "{shown} needs a loader and libraries: without files only a static program runs"
             ));

@@ -10,12 +10,12 @@ use serde::{Deserialize, Serialize};
 
 use super::{Event, Failed, Surroundings};
 use model::experiment::{Accelerator, PlatformSpec};
-use model::names::PlatformKind;
 use platforms::Cancel;
-use platforms::make::PlatformContext;
+use platforms::PlatformContext;
 use platforms::vm::platform::Vm;
 use platforms::vm::qemu::Engine;
 use platforms::vm::toolbox::Toolbox;
+use units::names::PlatformKind;
 
 /// File in the cache folder.
 const FILE: &str = "kvm-works.json";

@@ -3,36 +3,21 @@
 use std::fs::File;
 use std::io;
 use std::net::TcpListener;
-use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
-use std::path::{Path, PathBuf};
-use std::sync::mpsc::{Receiver, Sender, channel};
-use std::time::{Duration, Instant};
+use std::path::Path;
+use std::sync::mpsc::{Receiver, channel};
 
-use super::assemble::{Assembled, assemble};
 use super::inbox::{Inbox, is_ending};
-use super::talk::{Beginning, Happened, Talk};
+use super::making::Making;
+use super::talk::Happened;
 use super::tools::{named, tools};
 use super::{Event, Failed, Order, Orders, Outcome, Streams, Surroundings, engine, parked, sections};
 use crate::layer::{self, Layer};
-use crate::network::watch::watch;
-use crate::place;
 use crate::session::{self, Hub};
 use crate::volume;
-use model::partition::{Content, Difference, PartitionSpec, PortSpec, ProgramEnd};
+use model::partition::{Content, PartitionSpec, PortSpec, ProgramEnd};
 use platforms::vm::accel::boot_deadline;
-use platforms::vm::machine::{self, Parts, RunningMachine, Started};
-use platforms::vm::payload;
-use platforms::vm::qemu::{Engine, Machine, command_line};
-use platforms::vm::toolbox::Toolbox;
-use platforms::{Cancel, Carrier, limits};
-
-/// How long QEMU may take to answer.
-const CONTROL_TIMEOUT: Duration = Duration::from_secs(10);
-/// How often a machine of which nothing else is known is looked at.
-const LOOK: Duration = Duration::from_millis(50);
-/// How long a machine whose link has ended may take to end, so that it can be told why.
-const LAST_BREATH: Duration = Duration::from_secs(3);
+use platforms::{Cancel, limits};
 
 /// Runs a partition until its program ends or it breaks; nothing of it is left when this returns.
 pub fn run(
@@ -167,206 +152,4 @@ fn check_own_folder(spec: &PartitionSpec, around: &Surroundings) -> Result<(), F
         }
     }
     Ok(())
-}
-
-/// What a machine is made of.
-pub struct Making<'a> {
-    /// What was asked for.
-    pub spec: &'a PartitionSpec,
-    /// With what.
-    pub around: &'a Surroundings,
-    /// What was found.
-    pub tools: &'a Toolbox,
-    /// What runs its CPUs.
-    pub engine: Engine,
-    /// Whether others than its program are let in.
-    pub takes_sessions: bool,
-    /// What its program's changes are kept on.
-    pub layer: Option<&'a Layer>,
-}
-
-/// A machine that was created, and our ends of its sockets.
-pub struct Created {
-    /// The machine.
-    pub machine: RunningMachine,
-    /// Goes after the machine: it must be empty by then.
-    _group: Option<place::Group>,
-    /// Our end of its link.
-    pub link: Option<UnixStream>,
-    ports: Option<[UnixStream; 3]>,
-    /// Our end of its port of sessions, until they are let in.
-    sessions: Option<UnixStream>,
-    /// Until when its program must run, once that is counted.
-    pub deadline: Option<Instant>,
-}
-
-fn not_started(error: &io::Error) -> Failed {
-    Failed::own(format!("qemu could not be started: {error}"))
-}
-
-impl Making<'_> {
-    /// A machine that boots what it runs.
-    fn usual(&self) -> Result<Created, Failed> {
-        let (around, tools) = (self.around, self.tools);
-        let mut made = assemble(self.spec, &around.names, tools.modules.files, self.takes_sessions)?;
-        let (extras, inherited) = (&mut made.extras, &mut made.inherited);
-        self.layer
-            .map_or(Ok(()), |layer| layer.attach(extras, inherited))
-            .map_err(|error| not_started(&error))?;
-        let config = std::mem::take(&mut made.config);
-        let initramfs = payload::build_with(&tools.program, &tools.modules, config, made.alone.as_deref())
-            .map_err(|error| not_started(&error))?;
-        self.create(made, &initramfs)
-    }
-
-    /// Starts QEMU, paused, with this first file system.
-    pub fn create(&self, made: Assembled, initramfs: &OwnedFd) -> Result<Created, Failed> {
-        let (spec, around, tools, engine) = (self.spec, self.around, self.tools, self.engine);
-        let group = place::group(&spec.resources, &spec.disks, &around.ledger).map_err(Failed::own)?;
-        let entrances =
-            group.as_ref().map(place::Group::entrances).transpose().map_err(|error| not_started(&error))?;
-        let parts = Parts {
-            qemu: &tools.qemu,
-            exe: &around.exe,
-            ledger: &around.ledger,
-            disk: None,
-            group: None,
-            entrances: entrances.unwrap_or_default(),
-            initramfs,
-            inherited: made.inherited,
-        };
-        let firmware: Option<PathBuf> = tools.firmware.clone().filter(|_| !made.extras.boots_disk);
-        let describe = |[initramfs, link, console, control]: [i32; 4]| Machine {
-            engine,
-            cpus: spec.resources.cpus,
-            memory: spec.resources.memory,
-            kernel: tools.bootable.path.clone(),
-            firmware,
-            initramfs,
-            command_line: command_line(engine, tools.modules.device, tools.counter),
-            link_device: tools.modules.device,
-            link,
-            console,
-            control,
-            disk: None,
-            nics: Vec::new(),
-            extras: made.extras,
-        };
-        let Started { carrier, link, .. } =
-            machine::start(parts, describe).map_err(|error| not_started(&error))?;
-        // Ends with the machine.
-        let beats = made.beats;
-        made.plug_control
-            .map(|control| watch(control, beats))
-            .transpose()
-            .map_err(|error| not_started(&error))?;
-        Ok(Created {
-            machine: carrier,
-            _group: group,
-            link: Some(link),
-            ports: made.ports,
-            sessions: made.sessions,
-            deadline: None,
-        })
-    }
-}
-
-impl Created {
-    /// Places the paused machine and checks what it was given.
-    pub fn place(&mut self, spec: &PartitionSpec, tell: &mut dyn FnMut(Event)) -> Result<(), Failed> {
-        let pid = self.machine.pid();
-        let control = self.machine.control();
-        place::place(&spec.resources, pid, control).map_err(Failed::own)?;
-        let given = place::read_back(pid, control).map_err(Failed::own)?;
-        sections::check_given(&spec.sections, control)?;
-        let differences = place::differences(&spec.resources, &spec.disks, &given);
-        tell(Event::Placed(Box::new(given)));
-        if !differences.is_empty() {
-            return Err(Failed::own(format!(
-                "what was given is not what was asked: {}",
-                in_words(&differences)
-            )));
-        }
-        Ok(())
-    }
-
-    /// Lets its CPUs go.
-    pub fn let_go(&mut self) -> Result<(), Failed> {
-        self.machine.control().cont(CONTROL_TIMEOUT).map_err(Failed::own)
-    }
-
-    fn converse(
-        &mut self,
-        streams: Streams,
-        channel: (Sender<Happened>, Receiver<Happened>),
-        boot: Duration,
-        tell: &mut dyn FnMut(Event),
-    ) -> Result<ProgramEnd, Failed> {
-        let (Some(link), Some(ports)) = (self.link.take(), self.ports.take()) else {
-            return Err(Failed::own("it has no ports"));
-        };
-        let deadline = self.deadline.unwrap_or_else(|| Instant::now() + boot);
-        let beginning = Beginning { link, ports, streams, channel, deadline, tell };
-        let talk = Talk::new(beginning).map_err(|error| Failed::own(error.to_string()))?;
-        talk.until_the_end()
-    }
-
-    /// Waits for the end of a machine of which nothing is known but that it runs.
-    fn watch(
-        &mut self,
-        orders: &Receiver<Happened>,
-        tell: &mut dyn FnMut(Event),
-    ) -> Result<ProgramEnd, Failed> {
-        tell(Event::Started);
-        let mut asked = false;
-        loop {
-            if let Some(how) = self.machine.how_it_ended() {
-                let ended_well = how.contains("exit status 0") && !how.contains("panic");
-                return if ended_well { Ok(ProgramEnd::Exit(0)) } else { Err(Failed::own(how)) };
-            }
-            match orders.recv_timeout(LOOK) {
-                Ok(Happened::Ordered(Order::Signal(number))) if is_ending(Order::Signal(number)) => {
-                    if asked {
-                        return Ok(ProgramEnd::Signal(number));
-                    }
-                    asked = true;
-                    self.machine.control().power_button(CONTROL_TIMEOUT).map_err(Failed::own)?;
-                }
-                Ok(Happened::Ordered(Order::Kill)) => return Err(Failed::own("ended from outside")),
-                _ => {}
-            }
-        }
-    }
-
-    /// Adds how the machine ended, if it has, and its last words.
-    pub fn explain(&mut self, mut failed: Failed, spec: &PartitionSpec) -> Failed {
-        if failed.interrupted.is_some() || failed.code != 125 {
-            return failed;
-        }
-        let until = Instant::now() + LAST_BREATH;
-        let mut how = self.machine.how_it_ended();
-        while how.is_none() && failed.reason.contains("has ended") && Instant::now() < until {
-            std::thread::sleep(LOOK);
-            how = self.machine.how_it_ended();
-        }
-        if let Some(how) = how {
-            failed.reason = format!("{}: {how}", failed.reason);
-        }
-        self.machine.end();
-        failed.console = self.machine.console_tail();
-        if let Some(advice) = sections::advice(&spec.sections, &failed.console) {
-            failed.reason = format!("{}; {advice}", failed.reason);
-        }
-        if let Content::Program(program) = &spec.content
-            && let Some(advice) = layer::advice(program, &failed.console)
-        {
-            failed.reason = format!("{}; {advice}", failed.reason);
-        }
-        failed
-    }
-}
-
-fn in_words(differences: &[Difference]) -> String {
-    let words = differences.iter().map(|d| format!("{}: asked {}, given {}", d.what, d.asked, d.given));
-    words.collect::<Vec<_>>().join("; ")
 }

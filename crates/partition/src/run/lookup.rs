@@ -24,7 +24,7 @@ const HEAD_BYTES: u64 = 4096;
 
 /// A path as the program would see it and where it is on the host.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Found {
+pub struct FoundProgram {
     /// Inside the partition.
     pub inside: PathBuf,
     /// On the host.
@@ -33,7 +33,7 @@ pub struct Found {
 
 /// What is at the start of an executable.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Kind {
+pub enum LookupKind {
     /// An ELF file for this machine; whether it needs a loader.
     Elf { is_static: bool },
     /// A script, or something the kernel may know.
@@ -41,7 +41,7 @@ pub enum Kind {
 }
 
 /// Finds the program. `Ok(None)` when only the partition can tell, because something is mounted over the place.
-pub fn program(program: &Program) -> Result<Option<Found>, Failed> {
+pub fn program(program: &Program) -> Result<Option<FoundProgram>, Failed> {
     let Some(name) = program.argv.first() else { return Err(Failed::own("no program was named")) };
     let shown = String::from_utf8_lossy(name).into_owned();
     let name = Path::new(OsStr::from_bytes(name));
@@ -62,7 +62,7 @@ pub fn program(program: &Program) -> Result<Option<Found>, Failed> {
         let Some(host) = resolve(root_of(program), &inside) else { continue };
         let seen = view.as_ref().map_or(Ok(()), |view| view::sees(view, program, &inside, &host));
         match runnable(&host, &shown).and_then(|()| seen.map_err(|folder| hidden(&inside, &folder))) {
-            Ok(()) => return Ok(Some(Found { inside, host })),
+            Ok(()) => return Ok(Some(FoundProgram { inside, host })),
             Err(failed) => refused = refused.or(Some(failed)),
         }
     }
@@ -163,20 +163,20 @@ fn runnable(host: &Path, shown: &str) -> Result<(), Failed> {
 }
 
 /// Looks at the start of an executable.
-pub fn kind(host: &Path) -> Result<Kind, String> {
+pub fn kind(host: &Path) -> Result<LookupKind, String> {
     let mut head = Vec::new();
     let Ok(file) = fs::File::open(host) else {
         // May be executable without being readable; the guest will tell.
-        return Ok(Kind::Other);
+        return Ok(LookupKind::Other);
     };
     file.take(HEAD_BYTES).read_to_end(&mut head).map_err(|error| error.to_string())?;
     if !head.starts_with(b"\x7fELF") {
-        return Ok(Kind::Other);
+        return Ok(LookupKind::Other);
     }
     elf_kind(&head)
 }
 
-fn elf_kind(head: &[u8]) -> Result<Kind, String> {
+fn elf_kind(head: &[u8]) -> Result<LookupKind, String> {
     use object::Endianness;
     use object::elf::{FileHeader64, PT_INTERP};
     use object::read::elf::{FileHeader, ProgramHeader};
@@ -197,7 +197,7 @@ fn elf_kind(head: &[u8]) -> Result<Kind, String> {
         let endian = header.endian()?;
         Ok(header.program_headers(endian, head)?.iter().any(|part| part.p_type(endian) == PT_INTERP))
     };
-    Ok(Kind::Elf { is_static: !has_loader().unwrap_or(true) })
+    Ok(LookupKind::Elf { is_static: !has_loader().unwrap_or(true) })
 }
 
 #[cfg(test)]

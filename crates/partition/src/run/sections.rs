@@ -100,7 +100,7 @@ mod tests {
     use std::path::Path;
 
     use super::*;
-    use model::units::Mebibytes;
+    use units::Mebibytes;
 
     fn section(path: &Path) -> SectionSpec {
         SectionSpec {

@@ -6,12 +6,12 @@ use std::path::Path;
 use super::{Failed, Surroundings};
 use crate::network::cards;
 use model::experiment::PlatformSpec;
-use model::names::PlatformKind;
 use model::partition::set::Tools;
 use model::partition::{Content, PartitionSpec};
 use platforms::vm::modules::ModulesError;
 use platforms::vm::payload::{DISKS, GuestModules, SAVED_LAYER};
 use platforms::vm::toolbox::{Toolbox, Unavailable};
+use units::names::PlatformKind;
 
 /// Whether QEMU, a kernel and the modules that these partitions need are on this host.
 ///

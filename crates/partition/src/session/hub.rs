@@ -11,7 +11,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use std::{io, thread};
 
-use model::partition::session::{Content, MOST_SESSIONS, Packet, SessionWord, Unpacker, WINDOW_BYTES, pack};
+use model::partition::session::{
+    MOST_SESSIONS, Packet, SessionContent, SessionWord, Unpacker, WINDOW_BYTES, pack,
+};
 
 /// How long a guest may take to take a packet.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -122,8 +124,10 @@ impl All {
         // It may have been closed meanwhile.
         let Some(seat) = table.seats.get(&packet.session) else { return };
         let Ok(bytes) = pack(0, &packet.content) else { return };
-        let is_last =
-            matches!(packet.content, Content::Word(SessionWord::Ended { .. } | SessionWord::Refused { .. }));
+        let is_last = matches!(
+            packet.content,
+            SessionContent::Word(SessionWord::Ended { .. } | SessionWord::Refused { .. })
+        );
         let waiting = seat.waiting.fetch_add(bytes.len(), Ordering::SeqCst);
         let is_too_much = waiting > MOST_WAITING;
         if is_too_much {
@@ -153,7 +157,7 @@ impl All {
             .spawn(move || {
                 all.read_on(number, socket);
                 if all.table().seats.remove(&number).is_some() {
-                    all.send(number, &Content::Word(SessionWord::Close));
+                    all.send(number, &SessionContent::Word(SessionWord::Close));
                 }
             })
             .map(drop)
@@ -171,7 +175,9 @@ impl All {
                 match unpacker.next_packet() {
                     Ok(None) => break,
                     // What it runs is ended for it.
-                    Err(_) | Ok(Some(Packet { content: Content::Word(SessionWord::Close), .. })) => return,
+                    Err(_) | Ok(Some(Packet { content: SessionContent::Word(SessionWord::Close), .. })) => {
+                        return;
+                    }
                     Ok(Some(packet)) => self.send(number, &packet.content),
                 }
             }
@@ -179,7 +185,7 @@ impl All {
     }
 
     /// A guest that does not take a packet in time has no sessions any more: the rest of it would be taken for another.
-    fn send(&self, number: u32, content: &Content) {
+    fn send(&self, number: u32, content: &SessionContent) {
         let Ok(bytes) = pack(number, content) else { return };
         let sent = self.port.lock().unwrap_or_else(PoisonError::into_inner).write_all(&bytes);
         if sent.is_err() {
@@ -197,7 +203,7 @@ impl Table {
             } else {
                 format!("there are {MOST_SESSIONS} programs and connections already, which is the most")
             };
-            if let Ok(bytes) = pack(0, &Content::Word(SessionWord::Refused { code: 125, reason })) {
+            if let Ok(bytes) = pack(0, &SessionContent::Word(SessionWord::Refused { code: 125, reason })) {
                 let _ = seat.queue.send(bytes);
             }
             return None;

@@ -13,4 +13,4 @@ mod talk;
 
 pub use door::{bind_ports, connect, listen};
 pub use hub::Hub;
-pub use talk::{Kind, converse};
+pub use talk::{TalkKind, converse};

@@ -20,7 +20,7 @@ use nix::poll::PollFlags;
 use nix::sys::socket::{Shutdown, shutdown};
 
 use crate::run::{Event, Failed, Order, Orders, REACTION, Streams, is_ending};
-use model::partition::session::{Ask, Content, SessionWord, Unpacker, WINDOW_BYTES, pack};
+use model::partition::session::{Ask, SessionContent, SessionWord, Unpacker, WINDOW_BYTES, pack};
 use model::partition::{LONGEST_TEXT, ProgramEnd, Stream, Victim};
 use platforms::console::harmless;
 use platforms::host;
@@ -34,7 +34,7 @@ const BEGINS_WITHIN: Duration = Duration::from_secs(60);
 
 /// What our streams are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum TalkKind {
     /// A program's, each for itself.
     Program,
     /// A connection: input and output are one socket, of which each half ends for itself.
@@ -49,19 +49,19 @@ pub enum Kind {
 pub fn converse(
     socket: UnixStream,
     ask: Ask,
-    kind: Kind,
+    kind: TalkKind,
     streams: Streams,
     orders: Orders,
     tell: &mut dyn FnMut(Event),
 ) -> Result<ProgramEnd, Failed> {
-    let within = (kind == Kind::Program).then(|| BEGINS_WITHIN.mul_f64(host::crowding()));
+    let within = (kind == TalkKind::Program).then(|| BEGINS_WITHIN.mul_f64(host::crowding()));
     converse_within(socket, ask, (kind, within), streams, orders, tell)
 }
 
 fn converse_within(
     socket: UnixStream,
     ask: Ask,
-    (kind, within): (Kind, Option<Duration>),
+    (kind, within): (TalkKind, Option<Duration>),
     streams: Streams,
     orders: Orders,
     tell: &mut dyn FnMut(Event),
@@ -82,19 +82,19 @@ fn converse_within(
         let line = Arc::clone(&line);
         thread::Builder::new().name("input".to_owned()).spawn(move || line.feed(input, kind)).map(drop)
     };
-    if kind == Kind::Connection {
+    if kind == TalkKind::Connection {
         begin().map_err(failed)?;
     }
     let outcome = loop {
         match incoming.next() {
-            Ok(Content::Word(SessionWord::Started)) if incoming.has_begun => {
+            Ok(SessionContent::Word(SessionWord::Started)) if incoming.has_begun => {
                 break Err(not_believed("it started twice"));
             }
-            Ok(Content::Word(SessionWord::Started)) => {
+            Ok(SessionContent::Word(SessionWord::Started)) => {
                 incoming.begins().and_then(|()| begin()).map_err(failed)?;
                 tell(Event::Started);
             }
-            Ok(Content::Word(SessionWord::Ended { how })) => break Ok(how),
+            Ok(SessionContent::Word(SessionWord::Ended { how })) => break Ok(how),
             Ok(content) => {
                 if let Err(failed) = hear(content, &line, &mut outputs, tell) {
                     break Err(failed);
@@ -134,7 +134,7 @@ impl Incoming {
     }
 
     /// Waits for the next packet.
-    fn next(&mut self) -> Result<Content, Failed> {
+    fn next(&mut self) -> Result<SessionContent, Failed> {
         loop {
             match self.unpacker.next_packet() {
                 Ok(Some(packet)) => return Ok(packet.content),
@@ -170,35 +170,35 @@ fn is_for_now(error: &io::Error) -> bool {
 }
 
 fn hear(
-    content: Content,
+    content: SessionContent,
     line: &Line,
     outputs: &mut [Output; 2],
     tell: &mut dyn FnMut(Event),
 ) -> Result<(), Failed> {
     let place = |stream| usize::from(stream == Stream::Error);
     match content {
-        Content::Bytes(stream @ (Stream::Output | Stream::Error), bytes) => {
+        SessionContent::Bytes(stream @ (Stream::Output | Stream::Error), bytes) => {
             let output = outputs.get_mut(place(stream));
             if output.is_some_and(|output| !output.take(bytes)) {
                 return Err(not_believed("it sent more than it was granted"));
             }
         }
-        Content::Word(SessionWord::End { stream: Stream::Input }) => line.grant(None),
-        Content::Word(SessionWord::End { stream }) => {
+        SessionContent::Word(SessionWord::End { stream: Stream::Input }) => line.grant(None),
+        SessionContent::Word(SessionWord::End { stream }) => {
             if let Some(output) = outputs.get_mut(place(stream)) {
                 output.end();
             }
         }
-        Content::Word(SessionWord::Credit { stream: Stream::Input, bytes }) => line.grant(Some(bytes)),
-        Content::Word(SessionWord::Passed { number }) => {
+        SessionContent::Word(SessionWord::Credit { stream: Stream::Input, bytes }) => line.grant(Some(bytes)),
+        SessionContent::Word(SessionWord::Passed { number }) => {
             line.reacts();
             tell(Event::Passed { number });
         }
-        Content::Word(SessionWord::MemoryRanOut { victim }) => {
+        SessionContent::Word(SessionWord::MemoryRanOut { victim }) => {
             let name: String = victim.name.chars().take(LONGEST_TEXT).collect();
             tell(Event::MemoryRanOut(Victim { name: harmless(name.as_bytes()), ..victim }));
         }
-        Content::Word(SessionWord::Refused { code, reason }) => {
+        SessionContent::Word(SessionWord::Refused { code, reason }) => {
             let reason: String = reason.chars().take(LONGEST_TEXT).collect();
             return Err(Failed::of(code.clamp(125, 127), harmless(reason.as_bytes())));
         }
@@ -250,7 +250,7 @@ impl Line {
         }
     }
 
-    fn send(&self, content: &Content) -> Result<(), String> {
+    fn send(&self, content: &SessionContent) -> Result<(), String> {
         let bytes = pack(0, content)?;
         let writes = self.writes.lock().unwrap_or_else(PoisonError::into_inner);
         // Why it cannot be written is told by the reading side.
@@ -260,7 +260,7 @@ impl Line {
     }
 
     fn word(&self, word: SessionWord) -> Result<(), String> {
-        self.send(&Content::Word(word))
+        self.send(&SessionContent::Word(word))
     }
 
     /// So many more bytes may be sent; none at all any more.
@@ -286,7 +286,7 @@ impl Line {
     }
 
     /// Until the end of `from`, or nobody wants more of it.
-    fn feed(&self, from: OwnedFd, kind: Kind) {
+    fn feed(&self, from: OwnedFd, kind: TalkKind) {
         let (mut from, mut chunk) = (File::from(from), vec![0; CHUNK_BYTES]);
         while let Some(room) = self.room() {
             // A terminal is read only when something was typed: reading it from the background would stop us.
@@ -300,7 +300,7 @@ impl Line {
                     continue;
                 }
                 // It was reset, and is to be reset inside.
-                Err(_) if kind == Kind::Connection => {
+                Err(_) if kind == TalkKind::Connection => {
                     let _ = self.word(SessionWord::Close);
                     return;
                 }
@@ -315,7 +315,7 @@ impl Line {
             granted.bytes = granted.bytes.saturating_sub(count);
             drop(granted);
             let bytes = chunk.get(..count).unwrap_or_default().to_vec();
-            let _ = self.send(&Content::Bytes(Stream::Input, bytes));
+            let _ = self.send(&SessionContent::Bytes(Stream::Input, bytes));
         }
     }
 
@@ -373,7 +373,7 @@ struct Output {
 }
 
 impl Output {
-    fn start(stream: Stream, kind: Kind, to: OwnedFd, line: &Arc<Line>) -> io::Result<Self> {
+    fn start(stream: Stream, kind: TalkKind, to: OwnedFd, line: &Arc<Line>) -> io::Result<Self> {
         let (queue, pieces) = channel();
         let waiting = Arc::new(AtomicUsize::new(0));
         let (line, count) = (Arc::clone(line), Arc::clone(&waiting));
@@ -405,7 +405,7 @@ impl Output {
 
 fn write_on(
     stream: Stream,
-    kind: Kind,
+    kind: TalkKind,
     to: OwnedFd,
     pieces: &Receiver<Vec<u8>>,
     line: &Line,
@@ -414,15 +414,15 @@ fn write_on(
     let mut to = File::from(to);
     while let Ok(bytes) = pieces.recv() {
         // No bytes are the end. Where none was told, there is none: what was cut off must not look whole.
-        if bytes.is_empty() && kind == Kind::Connection {
+        if bytes.is_empty() && kind == TalkKind::Connection {
             // Already closed is as good.
             let _ = shutdown(to.as_raw_fd(), Shutdown::Write);
         }
         if to.write_all(&bytes).is_err() {
             let _ = line.word(match kind {
-                Kind::Program => SessionWord::End { stream },
+                TalkKind::Program => SessionWord::End { stream },
                 // Nobody closes half of a connection against who writes: it was reset.
-                Kind::Connection => SessionWord::Close,
+                TalkKind::Connection => SessionWord::Close,
             });
             return;
         }

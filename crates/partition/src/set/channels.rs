@@ -163,7 +163,7 @@ mod tests {
     use std::os::unix::fs::{MetadataExt, PermissionsExt};
 
     use super::*;
-    use model::units::Mebibytes;
+    use units::Mebibytes;
 
     fn section(set: &Path, name: &str, mib: u64) -> SectionSpec {
         let (path, size) = (set.join(FOLDER).join(name), Mebibytes::from_mib(mib));

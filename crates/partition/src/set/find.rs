@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use super::status;
-use model::names::nearest;
 use model::partition::set::{PartitionStatus, SetStatus};
+use units::names::nearest;
 
 /// A partition of a set that is up.
 #[derive(Debug)]

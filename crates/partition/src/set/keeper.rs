@@ -31,10 +31,10 @@ use crate::run::{Event, Failed, Order, Orders, Outcome, Streams, Surroundings};
 use model::partition::network::NamedAddress;
 use model::partition::set::{Charge, KeptState, LastEnd, PartitionCharge, Phase, Restart};
 use model::partition::{PartitionSpec, ProgramEnd, Victim};
-use model::units::{Hertz, Nanos};
 use platforms::Cancel;
 use platforms::ledger;
 use platforms::ledger::Ledger;
+use units::{Hertz, Nanos};
 
 /// Says that whoever started the keeper has written it down.
 pub const GO: u8 = b'g';

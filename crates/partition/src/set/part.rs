@@ -179,7 +179,7 @@ mod tests {
     use crate::set::{folder, process, resolve, root};
     use model::experiment::Accelerator;
     use model::partition::set::{Faults, LastEnd, PartitionSet, ProcessName, Tools};
-    use model::units::Nanos;
+    use units::Nanos;
 
     /// A partition with or without `ready`.
     fn charge(ready: &str) -> Charge {

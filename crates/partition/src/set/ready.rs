@@ -15,10 +15,10 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::run::{Order, Streams};
-use crate::session::{Kind, connect, converse};
+use crate::session::{TalkKind, connect, converse};
 use model::partition::ProgramEnd;
 use model::partition::session::{Ask, Further, Look};
-use model::partition::set::{Check, Health, Ready};
+use model::partition::set::{Health, Ready, ReadyCheck};
 
 /// Between two looks at what is not ready yet.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
@@ -66,15 +66,15 @@ pub fn until_unwell(door: &Path, health: &Health, wait: &Wait<'_>) -> Option<Str
 }
 
 /// Whether it is so now; why not.
-fn look(door: &Path, check: &Check) -> Result<(), String> {
+fn look(door: &Path, check: &ReadyCheck) -> Result<(), String> {
     let nothing = || File::options().read(true).write(true).open("/dev/null").map(OwnedFd::from);
     let entered = || -> io::Result<_> {
         Ok((connect(door)?, Streams { input: nothing()?, output: nothing()?, error: nothing()? }))
     };
     let (socket, streams) = entered().map_err(|error| format!("it cannot be asked: {error}"))?;
     let ask = match check {
-        Check::Look(look) => Ask::Look(look.clone()),
-        Check::Command(argv) => Ask::Run(Box::new(Further {
+        ReadyCheck::Look(look) => Ask::Look(look.clone()),
+        ReadyCheck::Command(argv) => Ask::Run(Box::new(Further {
             argv: argv.clone(),
             env: Vec::new(),
             workdir: None,
@@ -92,7 +92,7 @@ fn look(door: &Path, check: &Check) -> Result<(), String> {
             }
         });
         let begun = Instant::now();
-        let outcome = converse(socket, ask, Kind::Program, streams, orders, &mut |_| ());
+        let outcome = converse(socket, ask, TalkKind::Program, streams, orders, &mut |_| ());
         drop(answered);
         let is_late = begun.elapsed() >= ANSWERS_WITHIN;
         let late = || format!("no answer within {} s", ANSWERS_WITHIN.as_secs());
@@ -100,9 +100,11 @@ fn look(door: &Path, check: &Check) -> Result<(), String> {
     });
     match (outcome?, check) {
         (ProgramEnd::Exit(0), _) => Ok(()),
-        (_, Check::Look(Look::Tcp(_))) => Err("nobody listens there".to_owned()),
-        (_, Check::Look(Look::File(_))) => Err("it is not there".to_owned()),
-        (ProgramEnd::Exit(code), Check::Command(_)) => Err(format!("it ended with {code}")),
-        (ProgramEnd::Signal(number), Check::Command(_)) => Err(format!("it was ended by signal {number}")),
+        (_, ReadyCheck::Look(Look::Tcp(_))) => Err("nobody listens there".to_owned()),
+        (_, ReadyCheck::Look(Look::File(_))) => Err("it is not there".to_owned()),
+        (ProgramEnd::Exit(code), ReadyCheck::Command(_)) => Err(format!("it ended with {code}")),
+        (ProgramEnd::Signal(number), ReadyCheck::Command(_)) => {
+            Err(format!("it was ended by signal {number}"))
+        }
     }
 }

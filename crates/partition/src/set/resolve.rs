@@ -19,8 +19,8 @@ use model::partition::{
     Bind, CardSpec, Content, Files, ImageEntry, LayerSpec, NumberList, PartitionSpec, Priority, Program,
     Resources, SecretSpec, SectionSpec, Volume, Word,
 };
-use model::units::Bytes;
 use platforms::spawn::own_cpus;
+use units::Bytes;
 
 /// Longest path of a Unix socket: `sun_path` of unix(7) with its final zero.
 const LONGEST_SOCKET_PATH: usize = 107;

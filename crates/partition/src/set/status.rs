@@ -187,7 +187,7 @@ mod tests {
     use super::*;
     use crate::set::folder::{SetFolder, Work};
     use crate::set::root;
-    use model::units::Nanos;
+    use units::Nanos;
 
     #[test]
     fn what_is_stopped_goes_on_while_it_is_restarted() {

@@ -18,10 +18,10 @@ use super::folder;
 use super::resolve::links;
 use super::root;
 use crate::network::switch::socket_name;
-use model::names::nearest;
 use model::partition::CardSpec;
 use model::partition::network::NamedAddress;
 use model::partition::set::Wiring;
+use units::names::nearest;
 
 /// A number in a network, for as long as this lives.
 #[derive(Debug)]

@@ -260,7 +260,7 @@ fn cpu_resources(wanted: &Wanted<'_>) -> Option<Value> {
 mod tests {
     use super::*;
     use model::experiment::PlatformSpec;
-    use model::names::PlatformKind;
+    use units::names::PlatformKind;
 
     fn configured(network: Option<&Path>, walls: &Walls) -> Value {
         config(&Wanted {

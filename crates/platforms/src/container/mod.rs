@@ -11,4 +11,4 @@ mod sys_view;
 mod walls;
 
 pub use platform::Container;
-pub use reach::Reach;
+pub use reach::ContainerReach;

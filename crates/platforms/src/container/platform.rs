@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::bundle::{self, Wanted, is_root};
 use super::carrier::{ContainerCarrier, Made};
-use super::reach::Reach as Reached;
+use super::reach::ContainerReach;
 use super::read_back;
 use super::runtime::{Cgroups, Runtime};
 use super::walls::{Users, Walls};
@@ -22,7 +22,7 @@ use crate::sweep::OUR_PREFIX;
 use crate::{Broken, Cancel, Instance, InstanceSpec, Platform, Reach};
 use model::experiment::PlatformSpec;
 use model::journal::{Failure, FailureKind, PlatformState};
-use model::units::Bytes;
+use units::Bytes;
 
 /// Until the agent must have answered.
 const START_DEADLINE: Duration = Duration::from_secs(30);
@@ -212,7 +212,7 @@ impl Container {
             chosen.runtime.let_network(&mut command);
         }
         if let Ok(Users { reached_at, .. }) = &walls.users {
-            enter_reach(&mut command, Reached::new(reached_at, &bundle::rootfs(dir), &scratch)?);
+            enter_reach(&mut command, ContainerReach::new(reached_at, &bundle::rootfs(dir), &scratch)?);
         }
         command.arg("run").arg("--bundle").arg(dir).arg(id);
         let name = format!("the container's {}", chosen.runtime.name);

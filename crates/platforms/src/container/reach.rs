@@ -23,7 +23,7 @@ const OPTIONS: &CStr = c"mode=0755,size=64k";
 
 /// Everything that the runtime's process needs between fork and exec, where nothing may be allocated.
 #[derive(Debug)]
-pub struct Reach {
+pub struct ContainerReach {
     place: CString,
     /// What is shown, and where.
     shown: [(CString, CString); 2],
@@ -39,7 +39,7 @@ pub fn scratch_at(place: &Path) -> PathBuf {
     place.join("scratch")
 }
 
-impl Reach {
+impl ContainerReach {
     /// Shows `rootfs` and `scratch` at `place`.
     ///
     /// # Errors

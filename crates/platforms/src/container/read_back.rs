@@ -64,7 +64,7 @@ mod tests {
 
     use super::*;
     use model::experiment::PlatformSpec;
-    use model::names::PlatformKind;
+    use units::names::PlatformKind;
 
     const STATUS: &str = "Name:\tbulkhead\nCapEff:\t00000000a80425fb\nNoNewPrivs:\t0\nSeccomp:\t2\n";
 

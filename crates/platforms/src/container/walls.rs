@@ -244,7 +244,7 @@ mod tests {
 
     #[test]
     fn each_wall_can_be_switched_off_by_name_and_says_so() {
-        let mut spec = PlatformSpec::of_kind(model::names::PlatformKind::Container);
+        let mut spec = PlatformSpec::of_kind(units::names::PlatformKind::Container);
         let walls = Walls::of(&spec, Path::new("/tmp"));
         assert_eq!(walls.capabilities, DEFAULT_CAPABILITIES);
         assert!(walls.seccomp.is_ok() || !seccomp::kernel_filters());

@@ -3,14 +3,14 @@
 
 use std::time::{Duration, Instant};
 
-use super::pretend::{CPUS, Pretence, dose, report};
 use crate::{Broken, Cancel, Instance, InstanceSpec, Platform};
 use model::experiment::{FakeScript, PlatformSpec};
-use model::facts::MachineFacts;
-use model::job::{Job, JobReply, ProbeReport};
 use model::journal::{Failure, FailureKind, PlatformState};
-use model::outside::{ClockReading, ClockTransport, OutsideTime};
-use model::units::{Bytes, Hertz, Nanos};
+use probes::job::{Job, JobReply, ProbeReport};
+use probes::pretend::{CPUS, Pretence, dose, report};
+use units::facts::MachineFacts;
+use units::outside::{ClockReading, ClockTransport, OutsideTime};
+use units::{Bytes, Hertz, Nanos};
 
 /// Longest sleep without a look at the cancel token.
 const SLICE: Duration = Duration::from_millis(20);

@@ -7,8 +7,8 @@
 //! A span whose ends lie in slices that are long against it cannot be told apart from what came before and after: there is
 //! no answer then. A log without any CPU time is one of a kernel that does not count it (`schedstats`).
 
-use model::accounts::HostSlice;
-use model::units::Nanos;
+use units::Nanos;
+use units::accounts::HostSlice;
 
 /// A slice at an end of a span may have at most this part of the span's length.
 const MOST_OF_SPAN: u64 = 4;
@@ -49,7 +49,7 @@ impl CpuLog {
             }
             begins = ends;
         }
-        (span > 0 && covered == span).then(|| Nanos::from_nanos(model::metric::saturate(inside)))
+        (span > 0 && covered == span).then(|| Nanos::from_nanos(units::metric::saturate(inside)))
     }
 }
 

@@ -3,7 +3,7 @@
 
 use super::read::{check, not_visible};
 use model::preflight::{Check, CheckLevel};
-use model::units::Bytes;
+use units::Bytes;
 
 /// Below this much free memory a VM beside the host's own work does not fit.
 const LEAST_MEMORY: Bytes = Bytes::from_bytes(1 << 30);

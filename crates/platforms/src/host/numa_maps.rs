@@ -12,7 +12,7 @@ use std::fs::File;
 use std::io::{ErrorKind, Read};
 
 use model::partition::{GivenMemory, NumberList};
-use model::units::{Bytes, Mebibytes};
+use units::{Bytes, Mebibytes};
 
 /// How the kernel writes the name of QEMU's memory backends.
 const BACKEND: &str = "file=/memfd:memory-backend-memfd";

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::{activity, clocks, frequency, memory, place, read};
 use model::preflight::Preflight;
-use model::units::Bytes;
+use units::Bytes;
 
 /// Between the two looks at steal and swapping.
 const BETWEEN_LOOKS: Duration = Duration::from_millis(250);

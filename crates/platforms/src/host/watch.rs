@@ -20,9 +20,9 @@ use nix::time::{ClockId, clock_gettime};
 use nix::unistd::{SysconfVar, sysconf};
 
 use super::cpu_log::CpuLog;
-use model::accounts::{HostAccount, HostSlice};
-use model::names::PlatformKind;
-use model::units::Nanos;
+use units::Nanos;
+use units::accounts::{HostAccount, HostSlice};
+use units::names::PlatformKind;
 
 /// Length of a slice at first; doubled whenever there are too many.
 const SLICE: Duration = Duration::from_millis(20);

@@ -86,7 +86,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
-    use model::layout::{MAX_HOSTS, MAX_INSTANCES};
+    use units::layout::{MAX_HOSTS, MAX_INSTANCES};
 
     #[test]
     fn nobody_has_the_address_of_another() {

@@ -15,8 +15,8 @@ use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::time::{ClockId, clock_gettime};
 
-use model::clock_wire::{Answer, LENGTH, Question};
-use model::units::Nanos;
+use units::Nanos;
+use units::clock_wire::{ClockAnswer, ClockQuestion, LENGTH};
 
 /// A running clock. Dropping it ends it.
 #[derive(Debug)]
@@ -79,9 +79,9 @@ fn answer(socket: &UdpSocket) {
     let mut bytes = [0; LENGTH + 1];
     let Ok((length, asker)) = socket.recv_from(&mut bytes) else { return };
     let received = monotonic();
-    let question = bytes.get(..length).and_then(Question::decode);
+    let question = bytes.get(..length).and_then(ClockQuestion::decode);
     if let (Some(question), Some(received), Some(sent)) = (question, received, monotonic()) {
-        let _ = socket.send_to(&Answer::to(&question, received, sent).encode(), asker);
+        let _ = socket.send_to(&ClockAnswer::to(&question, received, sent).encode(), asker);
     }
 }
 
@@ -109,7 +109,7 @@ mod tests {
         let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
         let asker = asker(&socket);
         let clock = Clock::start(socket).unwrap();
-        let question = Question { nonce: 7, number: 1 };
+        let question = ClockQuestion { nonce: 7, number: 1 };
         let garbage = [&question.encode()[..], b"x"].concat();
         for bytes in [&b""[..], b"BHCK", &garbage, &[0; 2000]] {
             asker.send(bytes).unwrap();
@@ -120,7 +120,7 @@ mod tests {
         let length = asker.recv(&mut bytes).unwrap();
         let after = monotonic().unwrap();
         // The first answer is that to the question: what came before got none.
-        let answer = Answer::decode(&bytes[..length]).unwrap();
+        let answer = ClockAnswer::decode(&bytes[..length]).unwrap();
         assert!(question.is_answered_by(&answer));
         assert!(
             before <= answer.received_ns && answer.received_ns <= answer.sent_ns && answer.sent_ns <= after
@@ -136,7 +136,7 @@ mod tests {
         let asker = asker(&socket);
         drop(Clock::start(socket).unwrap());
         // The socket went with its thread, so the kernel refuses for it.
-        asker.send(&Question { nonce: 1, number: 1 }.encode()).ok();
+        asker.send(&ClockQuestion { nonce: 1, number: 1 }.encode()).ok();
         let refused = asker.recv(&mut [0; 100]).unwrap_err();
         assert_eq!(refused.kind(), io::ErrorKind::ConnectionRefused);
     }

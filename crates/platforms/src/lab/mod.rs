@@ -33,7 +33,7 @@ use nix::sys::socket::sockopt::RcvBuf;
 use self::address::{CLOCK_PORT, DISCARD_PORT, FIRST_PORT, Mac, PREFIX};
 use self::clock::Clock;
 use self::links::Links;
-use model::layout::MAX_HOSTS;
+use units::layout::MAX_HOSTS;
 
 /// Name of every host's bridge, each in a namespace of its own.
 const BRIDGE: &str = "bridge";

@@ -5,17 +5,11 @@
 //!                                                                                                     check ──► believed
 //! ```
 
-pub mod check;
-mod check_accounts;
-mod check_jobs;
-mod check_peers;
-mod check_share;
-mod check_timing;
-mod check_traps;
+mod check;
 pub mod frame;
 pub mod host;
 pub mod stream;
 
-pub use check::{check_message, check_report};
+pub use check::check_message;
 pub use frame::{Decoder, LinkError, TO_AGENT_LIMIT, TO_HOST_LIMIT, decode, encode};
 pub use host::HostEnd;

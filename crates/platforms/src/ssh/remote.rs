@@ -9,9 +9,9 @@ use std::time::{Duration, Instant};
 
 use super::client::{OWN_FAILURE, command, explain};
 use crate::console::harmless;
+use crate::context::PlatformContext;
 use crate::instance::AgentInstance;
 use crate::ledger::Ledger;
-use crate::make::PlatformContext;
 use crate::native::ProcessCarrier;
 use crate::process::Process;
 use crate::spawn::{Bond, spawn};

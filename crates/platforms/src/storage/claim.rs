@@ -22,7 +22,7 @@ use nix::unistd::{AccessFlags, access};
 
 use super::signature;
 use super::usage::{self, Number};
-use model::units::Bytes;
+use units::Bytes;
 
 /// The word on the command line that allows it.
 const ALLOWING: &str = "--i-know-this-destroys-data";

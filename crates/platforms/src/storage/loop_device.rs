@@ -14,16 +14,17 @@
 use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
 use nix::fcntl::{FallocateFlags, fallocate};
 
+use super::detach::{attribute, is_attached};
 use super::usage::{self, Number};
 use crate::ledger::{Ledger, Thing, Ticket};
-use model::units::Bytes;
+use units::Bytes;
 
 /// How often another free one is asked for when somebody was faster.
 const TRIES: u32 = 32;
@@ -68,11 +69,6 @@ mod call {
         /// `LOOP_CTL_GET_FREE` on `/dev/loop-control`: number of a free device, made if need be.
         get_free,
         0x4C82
-    );
-    nix::ioctl_none_bad!(
-        /// `LOOP_CLR_FD` on a loop device: detaches it.
-        clear_fd,
-        0x4C01
     );
     nix::ioctl_write_ptr_bad!(
         /// `LOOP_CONFIGURE` on a loop device: attaches it.
@@ -209,45 +205,6 @@ fn config(backing: &File) -> io::Result<LoopConfig> {
     Ok(LoopConfig { fd, block_size: 0, info, reserved: [0; 8] })
 }
 
-fn attribute(device: &Path, name: &str) -> PathBuf {
-    let device = device.file_name().unwrap_or_default();
-    Path::new("/sys/block").join(device).join("loop").join(name)
-}
-
-/// Whether the device lies on this image; a removed one is marked by the kernel.
-fn is_attached(device: &Path, image: &Path) -> bool {
-    let text = fs::read_to_string(attribute(device, "backing_file")).unwrap_or_default();
-    let text = text.trim_end_matches('\n');
-    Path::new(text.strip_suffix(" (deleted)").unwrap_or(text)) == image
-}
-
-/// Detaches the device if it lies on this image; false when it did not. Somebody who still has it open keeps it until
-/// they close it.
-///
-/// # Errors
-/// As the kernel says.
-pub fn detach(device: &Path, image: &Path) -> io::Result<bool> {
-    let name =
-        device.strip_prefix("/dev").ok().and_then(Path::to_str).and_then(|name| name.strip_prefix("loop"));
-    let is_loop =
-        name.is_some_and(|number| !number.is_empty() && number.bytes().all(|digit| digit.is_ascii_digit()));
-    if !is_loop || !is_attached(device, image) {
-        return Ok(false);
-    }
-    // While it is open here nobody can put another image under it, so it is looked at again then.
-    let file = OpenOptions::new().read(true).custom_flags(nix::libc::O_NOFOLLOW).open(device)?;
-    if !file.metadata()?.file_type().is_block_device() || !is_attached(device, image) {
-        return Ok(false);
-    }
-    // SAFETY: takes no argument; the descriptor is open.
-    match unsafe { call::clear_fd(file.as_raw_fd()) } {
-        Ok(_) => Ok(true),
-        // The kernel did it itself in between.
-        Err(Errno::ENXIO) => Ok(false),
-        Err(error) => Err(error.into()),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -256,12 +213,5 @@ mod tests {
     fn the_structures_are_as_large_as_the_kernels() {
         assert_eq!(size_of::<LoopInfo>(), 232);
         assert_eq!(size_of::<LoopConfig>(), 304);
-    }
-
-    #[test]
-    fn only_loop_devices_are_detached() {
-        for path in ["/dev/sda", "/dev/loop", "/dev/loop0/../sda", "/dev/loopback", "loop0", "/tmp/loop0"] {
-            assert!(!detach(Path::new(path), Path::new("/nonexistent/image")).unwrap(), "{path}");
-        }
     }
 }

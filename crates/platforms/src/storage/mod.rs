@@ -10,6 +10,7 @@
 //! An experiment file cannot allow data to be destroyed: only the command line can.
 
 mod claim;
+pub mod detach;
 pub mod loop_device;
 pub mod signature;
 mod usage;
@@ -25,7 +26,7 @@ use super::InstanceSpec;
 use super::ledger::Ledger;
 use model::experiment::PlatformSpec;
 use model::platform::DiskBacking;
-use model::units::{Bytes, Mebibytes};
+use units::{Bytes, Mebibytes};
 
 /// Smallest loop device that is made.
 const LEAST_LOOP: Bytes = Bytes::from_bytes(16 << 20);

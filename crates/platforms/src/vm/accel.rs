@@ -22,7 +22,7 @@ use std::time::Duration;
 use super::qemu::Engine;
 use crate::{Broken, host};
 use model::experiment::Accelerator;
-use model::units::Nanos;
+use units::Nanos;
 
 /// How long a trial guest may take until its agent answers. A working KVM takes less than a second.
 pub const TRIAL_DEADLINE: Duration = Duration::from_secs(5);

@@ -14,7 +14,7 @@ use super::guest::GuestDisk;
 use super::qemu::{DiskArgument, Throttle};
 use crate::storage::Held;
 use model::platform::DiskBus;
-use model::units::Bytes;
+use units::Bytes;
 
 /// What the file system itself takes, its journal included, beside the room that was asked for.
 const FILE_SYSTEM_BYTES: u64 = 48 * 1024 * 1024;

@@ -24,7 +24,7 @@ use nix::sys::stat::{Mode, fchmod};
 use super::guest::SINGLE_FILE;
 use super::qemu::{DiskArgument, Engine, Extras, FileDevice, HandedDisk, Machine, ShareArgument, SharedTree};
 use crate::wall::{Network, Order, Rights, SizeLimits};
-use model::units::Mebibytes;
+use units::Mebibytes;
 
 /// Folders of programs and libraries; on many systems links to those in `/usr`.
 pub const PROGRAM_FOLDERS: [&str; 7] = ["/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32"];
@@ -204,7 +204,7 @@ mod tests {
     use super::*;
     use crate::vm::qemu::{MemoryArgument, SectionArgument, ShareArgument, Throttle};
     use model::platform::DiskBus;
-    use model::units::Bytes;
+    use units::Bytes;
 
     #[test]
     fn a_plugs_socket_is_for_us_alone_from_its_first_moment() {

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use model::partition::network::NamedAddress;
 use model::partition::{Bind, Program};
-use model::units::Bytes;
+use units::Bytes;
 
 /// Where that file is; a process that finds it and is PID 1 runs a guest, not a container.
 pub const CONFIG_PATH: &str = "/bulkhead.json";

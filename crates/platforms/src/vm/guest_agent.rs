@@ -12,14 +12,14 @@ use nix::mount::{MsFlags, mount};
 use nix::sys::termios::{SetArg, cfmakeraw, tcgetattr, tcsetattr};
 
 use super::guest::{GuestConfig, GuestDisk, LINK_PORT, LinkDevice, SCRATCH};
-use super::init::{RunInGuest, in_context, say};
+use super::pid1::{RunInGuest, in_context, say};
 use super::{guest_modules, guest_network, rehearsal};
 use crate::{agent, facts};
-use model::facts::MachineFacts;
-use model::job::{Job, JobReply};
-use model::names::ProbeKind;
-use model::stage::Stage;
-use model::units::Hertz;
+use probes::ProbeKind;
+use probes::job::{Job, JobReply};
+use units::Hertz;
+use units::facts::MachineFacts;
+use units::stage::Stage;
 
 /// How long a device may take to appear once its driver is loaded.
 const DEVICE_TIMEOUT: Duration = Duration::from_secs(20);

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use super::qmp::Qmp;
 use crate::host::numa_maps;
 use model::partition::GivenMemory;
-use model::units::Mebibytes;
+use units::Mebibytes;
 
 /// How long QEMU may take to answer.
 const ANSWER_GRACE: Duration = Duration::from_secs(30);

@@ -6,7 +6,7 @@ use nix::errno::Errno;
 use nix::kmod::{ModuleInitFlags, finit_module};
 
 use super::guest::GuestModule;
-use super::init::{in_context, say};
+use super::pid1::{in_context, say};
 
 /// Loads them one after the other. One that is not required may refuse: its processor feature is not there.
 pub fn load(modules: &[GuestModule]) -> Result<(), String> {

@@ -15,7 +15,7 @@ use std::time::Duration;
 use super::guest::{GuestBond, GuestConfig, GuestNic};
 use super::guest_agent::wait_for;
 use super::guest_modules;
-use super::init::{in_context, say};
+use super::pid1::{in_context, say};
 use crate::lab::links::Links;
 use crate::lab::quiet;
 

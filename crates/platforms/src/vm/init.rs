@@ -15,26 +15,17 @@
 
 #![expect(unsafe_code, reason = "PID 1 forks the agent")]
 
-use std::fmt::Display;
 use std::fs;
-use std::io::{self, Write};
 use std::path::Path;
-use std::sync::atomic::AtomicBool;
 
 use nix::mount::{MsFlags, mount};
-use nix::sys::reboot::{RebootMode, reboot};
 use nix::sys::wait::{WaitStatus, wait};
 use nix::unistd::{ForkResult, Pid, fork, getpid};
 
 use super::guest::{CONFIG_PATH, GuestConfig, INIT_RUNS, Rehearsal};
+use super::pid1::{RunInGuest, in_context, power_off, say};
 use super::{guest_agent, guest_program};
-use model::job::{Job, JobReply};
-use model::stage::Stage;
-use model::units::Hertz;
-
-/// How a guest runs a job: the folder (or device) for disk files, the job, the order to stop, and what to call when
-/// its loads are up.
-pub type RunInGuest<'a> = dyn Fn(&Path, &Job, &AtomicBool, &mut dyn Stage) -> JobReply + Sync + 'a;
+use units::Hertz;
 
 /// Whether this process is PID 1 of a guest of ours. A container's agent is PID 1, too, but finds no config.
 pub fn is_guest() -> bool {
@@ -123,26 +114,4 @@ fn describe(status: WaitStatus) -> String {
         WaitStatus::Signaled(_, signal, _) => format!("killed by {signal}"),
         other => format!("{other:?}"),
     }
-}
-
-/// Prints a line on the console, where the host keeps the last ones.
-pub fn say(message: &str) {
-    // There is nobody to tell when the console itself fails.
-    let _ = writeln!(io::stderr(), "bulkhead: {message}");
-}
-
-/// Puts an error into its context.
-pub fn in_context<E: Display>(what: &str) -> impl FnOnce(E) -> String {
-    let what = what.to_owned();
-    move |error| format!("{what}: {error}")
-}
-
-/// Ends the guest. QEMU is told to end on a restart, which needs no power management in the guest; when even that is
-/// refused, the panic that follows the end of PID 1 does the same.
-#[expect(clippy::exit, reason = "the last resort of PID 1")]
-pub fn power_off() -> ! {
-    nix::unistd::sync();
-    let Err(error) = reboot(RebootMode::RB_AUTOBOOT);
-    say(&format!("restart refused: {error}"));
-    std::process::exit(1)
 }

@@ -21,7 +21,7 @@ use crate::instance_group::InstanceGroup;
 use crate::ledger::{Ledger, Thing, Ticket};
 use crate::spawn::{ending, enter_group};
 use crate::wall;
-use model::units::Bytes;
+use units::Bytes;
 
 /// How long QEMU may take to stop or continue the CPUs.
 const CONTROL_TIMEOUT: Duration = Duration::from_secs(10);

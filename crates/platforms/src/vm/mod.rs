@@ -30,6 +30,7 @@ pub mod migration;
 pub mod modules;
 pub mod network;
 pub mod payload;
+pub mod pid1;
 pub mod platform;
 pub mod qemu;
 pub mod qmp;

@@ -18,18 +18,18 @@ use super::network::{self, Cards, Nics};
 use super::payload::{self, GuestModules};
 use super::qemu::{Engine, Extras, MACHINE, Machine, command_line, guest_device};
 use super::toolbox::{Toolbox, Unavailable, host_cpus, memory_for};
+use crate::context::PlatformContext;
 use crate::cpu_group::CpuLimits;
 use crate::instance::AgentInstance;
 use crate::instance_group::InstanceGroup;
 use crate::ledger::Ledger;
 use crate::link::HostEnd;
-use crate::make::PlatformContext;
 use crate::storage::Storage;
 use crate::{Broken, Cancel, Instance, InstanceSpec, Platform, Reach};
 use model::experiment::PlatformSpec;
 use model::journal::{Failure, FailureKind, PlatformState};
 use model::platform::DiskBus;
-use model::units::{Bytes, Hertz, Mebibytes};
+use units::{Bytes, Hertz, Mebibytes};
 
 /// A translated guest is slow in everything, its signs of life included.
 const PATIENCE_TCG: u32 = 3;

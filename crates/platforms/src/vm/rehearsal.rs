@@ -8,7 +8,7 @@ use std::os::fd::OwnedFd;
 use nix::sys::signal::{Signal, raise};
 
 use super::guest::Rehearsal;
-use super::init::say;
+use super::pid1::say;
 
 /// One piece of memory that is taken at a time.
 const PIECE_BYTES: usize = 16 * 1024 * 1024;

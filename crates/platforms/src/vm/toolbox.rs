@@ -12,7 +12,7 @@ use super::payload::{GuestModules, read_program};
 use super::qemu::HostCounter;
 use model::experiment::PlatformSpec;
 use model::platform::DiskBus;
-use model::units::{Bytes, Hertz, Mebibytes};
+use units::{Bytes, Hertz, Mebibytes};
 
 /// Memory of a guest beside what its probes need.
 const SYSTEM_MIB: u64 = 256;

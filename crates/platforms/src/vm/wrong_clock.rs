@@ -9,7 +9,7 @@ use std::time::Duration;
 use nix::sys::time::TimeSpec;
 use nix::time::{ClockId, clock_gettime, clock_settime};
 
-use super::init::say;
+use super::pid1::say;
 
 /// Microseconds that the clock gains per timer tick of 10 000; Linux allows 9 000 … 11 000 (`adjtimex(2)`).
 const TICK_US: libc::c_long = 11_000;

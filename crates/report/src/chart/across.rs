@@ -51,7 +51,7 @@ impl Across<'_> {
 mod tests {
     use super::super::axis::{Quantity, Scale};
     use super::*;
-    use model::metric::Unit;
+    use units::metric::Unit;
 
     #[test]
     fn places_and_values_lie_between_the_edges_on_a_logarithmic_axis_too() {

@@ -3,8 +3,8 @@
 //! Pictures are drawn on plain coordinates; a logarithmic axis places a value at its logarithm. Only finite values
 //! (above zero on a logarithmic axis) have a place, so nothing a guest sends can upset the drawing.
 
-use model::metric::Unit;
-use model::units::scaled;
+use units::metric::Unit;
+use units::scaled;
 
 use super::super::figures::value_text;
 
@@ -162,7 +162,7 @@ impl Axis {
 
 /// So many whole numbers lie between the ends; at least one.
 fn whole_steps(axis: &Axis) -> usize {
-    usize::try_from(model::metric::saturate((axis.high - axis.low).floor())).unwrap_or(usize::MAX).max(1)
+    usize::try_from(units::metric::saturate((axis.high - axis.low).floor())).unwrap_or(usize::MAX).max(1)
 }
 
 fn place(scale: Scale, value: f64) -> Option<f64> {

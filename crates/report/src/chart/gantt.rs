@@ -122,7 +122,7 @@ impl Gantt {
 mod tests {
     use super::super::axis::{Quantity, Scale};
     use super::*;
-    use model::metric::Unit;
+    use units::metric::Unit;
 
     #[test]
     fn names_stand_where_there_is_room_and_nonsense_is_left_out() {

@@ -128,7 +128,7 @@ impl Lanes {
 mod tests {
     use super::super::axis::{Quantity, Scale};
     use super::*;
-    use model::metric::Unit;
+    use units::metric::Unit;
 
     #[test]
     fn nonsense_is_left_out_and_what_is_short_can_still_be_seen() {

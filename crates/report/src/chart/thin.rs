@@ -8,7 +8,7 @@ pub fn per_column(points: &[(f64, f64)], columns: usize, low: f64, high: f64) ->
         return points.to_vec();
     }
     let scale = columns as f64 / (high - low).max(f64::MIN_POSITIVE);
-    let column = |x: f64| model::metric::saturate(((x - low) * scale).floor());
+    let column = |x: f64| units::metric::saturate(((x - low) * scale).floor());
     let mut kept = Vec::with_capacity(columns * 4);
     for run in points.chunk_by(|a, b| column(a.0) == column(b.0)) {
         let by_height = |(_, a): &(usize, &(f64, f64)), (_, b): &(usize, &(f64, f64))| a.1.total_cmp(&b.1);

@@ -3,13 +3,13 @@
 
 use maud::{Markup, html};
 
+use analysis::timeline::{Timeline, timeline};
 use model::attribution::Attribution;
-use model::detail::Detail;
-use model::metric::Unit;
-use model::names::ProbeKind;
 use model::results::{CellResult, RunResults};
-use model::units::Nanos;
-use stats::timeline::{Timeline, timeline};
+use probes::ProbeKind;
+use probes::detail::Detail;
+use units::Nanos;
+use units::metric::Unit;
 
 use super::super::chart::axis::{Axis, Quantity, Scale};
 use super::super::chart::lanes::{Block, Lane, Lanes};
@@ -233,7 +233,7 @@ fn lanes(cell: &CellResult, line: &Timeline, ink: Ink) -> Markup {
     let title = place(cell);
     let caption = format!(
         "The round with the longest gap. Gaps stand where they belong within ± {}.",
-        Nanos::from_nanos(model::metric::saturate(line.error_ns))
+        Nanos::from_nanos(units::metric::saturate(line.error_ns))
     );
     let name = format!("Time lines of {title} and its host");
     html! {
@@ -258,10 +258,10 @@ fn picture(both: &Timeline, ink: Ink, name: &str) -> Picture {
     let gaps =
         both.gaps.iter().map(|(from, to)| Block { from: *from, to: *to, height: high(to - from), ink: None });
     let most =
-        |value: &dyn Fn(&stats::timeline::Slice) -> f64| both.slices.iter().map(value).fold(0.0, f64::max);
+        |value: &dyn Fn(&analysis::timeline::Slice) -> f64| both.slices.iter().map(value).fold(0.0, f64::max);
     let (running, waiting) =
         (most(&|slice| slice.running_cpus).max(1.0), most(&|slice| slice.waiting).max(1.0));
-    let blocks = |value: &dyn Fn(&stats::timeline::Slice) -> f64, top: f64| -> Vec<Block> {
+    let blocks = |value: &dyn Fn(&analysis::timeline::Slice) -> f64, top: f64| -> Vec<Block> {
         both.slices
             .iter()
             .map(|slice| Block {
@@ -280,7 +280,7 @@ fn picture(both: &Timeline, ink: Ink, name: &str) -> Picture {
     };
     let count = |value: f64| {
         let plural = if value > 1.0 { "s" } else { "" };
-        format!("{} CPU{plural}", model::units::three_digits(value))
+        format!("{} CPU{plural}", units::three_digits(value))
     };
     Lanes {
         name: name.to_owned(),
@@ -327,7 +327,7 @@ fn scrolling_table(cell: &CellResult, line: &Timeline) -> Markup {
                 wait += slice.waiting * span;
             }
             let mean = |sum: f64| {
-                if length > 0.0 { model::units::three_digits(sum / length) } else { "not seen".to_owned() }
+                if length > 0.0 { units::three_digits(sum / length) } else { "not seen".to_owned() }
             };
             let ns = |value: f64| Unit::Nanoseconds.format(value.max(0.0));
             vec![ns(to - from), ns(*from), mean(run), mean(wait)]

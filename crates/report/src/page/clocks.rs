@@ -3,9 +3,9 @@
 use maud::{Markup, html};
 
 use model::clocks::{ClockLevel, ClockStep, ClockVerdict, Ppm, SteppedClock};
-use model::outside::OutsideSpan;
 use model::results::{CellResult, RunResults};
-use model::units::{Nanos, three_digits};
+use units::outside::OutsideSpan;
+use units::{Nanos, three_digits};
 
 use super::parts::{behind, bounded, cell_words, plain_table, scrolling};
 

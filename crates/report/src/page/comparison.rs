@@ -72,7 +72,7 @@ fn forest(results: &RunResults, rows: &[Row], others: &[(Ink, String)]) -> Pictu
 }
 
 fn title(row: &Row) -> String {
-    use model::metric::Better;
+    use units::metric::Better;
     let arrow = if row.better == Better::Higher { " ↑" } else { "" };
     format!("{}: {}{arrow}", probe_words(row.probe, row.layout), row.title)
 }

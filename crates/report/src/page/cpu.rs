@@ -2,12 +2,12 @@
 
 use maud::{Markup, html};
 
-use model::detail::{CpuDetail, Detail};
-use model::metric::Unit;
-use model::names::ProbeKind;
 use model::results::RunResults;
-use model::units::three_digits;
+use probes::ProbeKind;
+use probes::detail::{CpuDetail, Detail};
 use stats::threads::{ThreadFit, fit_threads};
+use units::metric::Unit;
+use units::three_digits;
 
 use super::super::chart::axis::{Axis, Quantity, Scale};
 use super::super::chart::palette::Ink;
@@ -41,7 +41,7 @@ fn all(results: &RunResults) -> Vec<Threads<'_>> {
         .collect()
 }
 
-fn median(times: &[model::units::Nanos]) -> Option<f64> {
+fn median(times: &[units::Nanos]) -> Option<f64> {
     let mut sorted = times.to_vec();
     sorted.sort_unstable();
     sorted.get(sorted.len() / 2).map(|time| time.as_f64())

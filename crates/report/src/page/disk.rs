@@ -2,15 +2,15 @@
 
 use maud::{Markup, html};
 
-use model::detail::{
+use model::results::RunResults;
+use probes::ProbeKind;
+use probes::detail::{
     Alignment, AlignmentVerdict, Detail, DiskDetail, DiskDirection, DiskPhase, ShiftedWrites,
 };
-use model::metric::Unit;
-use model::names::ProbeKind;
-use model::params::DiskMode;
-use model::results::RunResults;
-use model::units::{Bytes, Nanos};
+use probes::params::DiskMode;
 use stats::summary::histogram_quantile;
+use units::metric::Unit;
+use units::{Bytes, Nanos};
 
 use super::super::chart::axis::{Axis, Quantity, Scale};
 use super::super::chart::palette::Ink;

@@ -2,10 +2,10 @@
 
 use maud::{Markup, html};
 
-use model::detail::{Detail, FwqDetail};
-use model::metric::Unit;
-use model::names::ProbeKind;
 use model::results::RunResults;
+use probes::ProbeKind;
+use probes::detail::{Detail, FwqDetail};
+use units::metric::Unit;
 
 use super::super::chart::axis::{Axis, Quantity, Scale};
 use super::super::chart::palette::Ink;
@@ -79,7 +79,7 @@ fn outlines(quanta: &Quanta<'_>, axis: &Axis) -> Vec<Series> {
     let (low, high) = axis.ends();
     let mut counts = vec![0u64; COLUMNS];
     for at in quanta.detail.samples_ns.iter().filter_map(|time| axis.place(time.as_f64())) {
-        let column = model::metric::saturate(((at - low) / (high - low) * COLUMNS as f64).floor());
+        let column = units::metric::saturate(((at - low) / (high - low) * COLUMNS as f64).floor());
         let column = usize::try_from(column).unwrap_or(usize::MAX).min(COLUMNS - 1);
         counts.iter_mut().skip(column).take(1).for_each(|count| *count += 1);
     }
@@ -108,7 +108,7 @@ fn table(all: &[Quanta<'_>]) -> Markup {
             let mut sorted: Vec<f64> = quanta.detail.samples_ns.iter().map(|time| time.as_f64()).collect();
             sorted.sort_by(f64::total_cmp);
             let at = |share: f64| {
-                let index = model::metric::saturate(share * sorted.len().saturating_sub(1) as f64);
+                let index = units::metric::saturate(share * sorted.len().saturating_sub(1) as f64);
                 let value = usize::try_from(index).ok().and_then(|index| sorted.get(index));
                 value.map_or_else(
                     || "n/a: no quanta".to_owned(),

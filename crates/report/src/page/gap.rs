@@ -2,13 +2,13 @@
 
 use maud::{Markup, html};
 
-use model::detail::{Detail, GapDetail};
-use model::histogram::{Bucket, Histogram};
-use model::metric::Unit;
-use model::names::ProbeKind;
 use model::results::RunResults;
-use model::units::{Hertz, Ticks, three_digits};
+use probes::ProbeKind;
+use probes::detail::{Detail, GapDetail};
 use stats::influence;
+use units::histogram::{Bucket, Histogram};
+use units::metric::Unit;
+use units::{Hertz, Ticks, three_digits};
 
 use super::super::chart::axis::{Axis, Quantity, Scale};
 use super::super::chart::columns;

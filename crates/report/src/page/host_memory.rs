@@ -2,10 +2,10 @@
 
 use maud::{Markup, html};
 
-use model::accounts::HostAccount;
-use model::names::ProbeKind;
 use model::results::{CellResult, RunResults};
-use model::units::{Bytes, three_digits};
+use probes::ProbeKind;
+use units::accounts::HostAccount;
+use units::{Bytes, three_digits};
 
 use super::parts::{behind, bounded, cell_words, plain_table};
 
@@ -72,7 +72,7 @@ fn by_node(bytes: &[(u32, Bytes)], host: &HostAccount) -> String {
 mod tests {
     use super::*;
     use crate::made_run::{cell, measured, run};
-    use model::accounts::HostMemory;
+    use units::accounts::HostMemory;
 
     #[test]
     fn guests_have_a_row_with_the_nodes_of_the_host_and_what_is_not_known_is_said() {

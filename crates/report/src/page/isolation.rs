@@ -5,8 +5,8 @@ use maud::{Markup, html};
 
 use model::isolation::{IsolationCell, IsolationMatrix, IsolationRow};
 use model::journal::Neighbour;
-use model::names::LoadPlace;
 use model::results::RunResults;
+use units::names::LoadPlace;
 
 use super::super::figures::neighbour_words;
 use super::super::isolation::{Heat, cell_words, heat, map_text, row_name};

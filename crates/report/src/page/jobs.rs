@@ -2,11 +2,11 @@
 
 use maud::{Markup, html};
 
-use model::detail::{BuildDetail, Detail, LinpackDetail};
-use model::metric::Unit;
-use model::names::ProbeKind;
 use model::results::RunResults;
-use model::units::{Nanos, three_digits};
+use probes::ProbeKind;
+use probes::detail::{BuildDetail, Detail, LinpackDetail};
+use units::metric::Unit;
+use units::{Nanos, three_digits};
 
 use super::super::chart::axis::{Axis, Quantity, Scale};
 use super::super::chart::bars::{BarRow, Bars, Form, Item};

@@ -2,12 +2,12 @@
 
 use maud::{Markup, html};
 
-use model::detail::{Detail, MemoryOperation};
-use model::metric::Unit;
-use model::names::ProbeKind;
 use model::results::RunResults;
-use model::units::Bytes;
+use probes::ProbeKind;
+use probes::detail::{Detail, MemoryOperation};
 use stats::plateaus::plateaus;
+use units::Bytes;
+use units::metric::Unit;
 
 use super::super::chart::axis::{Axis, Quantity, Scale};
 use super::super::chart::palette::Ink;

@@ -15,6 +15,7 @@ mod failures;
 mod fit;
 mod fwq;
 mod gap;
+mod headlines;
 mod host_memory;
 mod isolation;
 mod jobs;
@@ -32,6 +33,5 @@ mod time_line;
 mod timing;
 mod together;
 mod traps;
-mod words;
 
 pub use document::html;

@@ -4,8 +4,9 @@
 use maud::{Markup, PreEscaped, html};
 
 use model::journal::probe_words;
-use model::metric::Unit;
-use model::results::{Answer, Comparison, Difference, RunResults};
+use model::results::RunResults;
+use units::metric::Unit;
+use units::metric::{Answer, Comparison, Difference};
 
 use super::super::chart::palette::Ink;
 use super::super::chart::plot::{Plot, Rule, Series, Stroke};

@@ -3,14 +3,14 @@
 
 use maud::{Markup, html};
 
-use model::detail::{Detail, MpiDetail, MpiPattern, MpiPoint, NetDetail, NetDirection, NetPoint};
-use model::histogram::Histogram;
-use model::layout::Layout;
-use model::metric::Unit;
-use model::names::ProbeKind;
-use model::params::Protocol;
 use model::results::RunResults;
+use probes::ProbeKind;
+use probes::detail::{Detail, MpiDetail, MpiPattern, MpiPoint, NetDetail, NetDirection, NetPoint};
+use probes::params::Protocol;
 use stats::summary::{histogram_max, histogram_quantile};
+use units::histogram::Histogram;
+use units::layout::Layout;
+use units::metric::Unit;
 
 use super::super::chart::axis::{Axis, Quantity, Scale};
 use super::super::chart::palette::Ink;

@@ -2,14 +2,13 @@
 
 use maud::{Markup, html};
 
-use model::names::ProbeKind;
 use model::results::RunResults;
+use probes::ProbeKind;
 
 use super::super::figures::{Row, Which, measured_labels, rows};
 use super::document::Section;
 use super::parts::{Beside, behind, bounded, metric_table};
-use super::words::{explanation, title};
-use super::{cpu, disk, fwq, gap, jobs, memory, peers, rates, share, timing, traps};
+use super::{cpu, disk, fwq, gap, headlines, jobs, memory, peers, rates, share, timing, traps};
 
 /// Sections of all probes that have cells, in the order of the probes.
 pub(super) fn sections(results: &RunResults) -> Vec<Section> {
@@ -18,7 +17,7 @@ pub(super) fn sections(results: &RunResults) -> Vec<Section> {
         .filter(|probe| results.cells.iter().any(|cell| cell.cell.probe == **probe))
         .map(|probe| Section {
             id: anchor(*probe),
-            title: title(*probe).to_owned(),
+            title: probe.about().title.to_owned(),
             body: Some(body(results, *probe)),
         })
         .collect()
@@ -28,7 +27,7 @@ fn body(results: &RunResults, probe: ProbeKind) -> Markup {
     let rows: Vec<Row> =
         rows(results, None, Which::All).into_iter().filter(|row| row.probe == probe).collect();
     html! {
-        p { (explanation(probe)) }
+        p { (probe.about().explanation) }
         (pictures(results, probe))
         @if !rows.is_empty() {
             (behind("All figures of this probe", &metric_table(results, &rows, &measured_labels(results), Beside::Baseline)))
@@ -37,6 +36,11 @@ fn body(results: &RunResults, probe: ProbeKind) -> Markup {
     }
 }
 
+#[allow(
+    unreachable_patterns,
+    clippy::match_wildcard_for_single_variants,
+    reason = "a new probe needs no picture of its own"
+)]
 fn pictures(results: &RunResults, probe: ProbeKind) -> Markup {
     match probe {
         ProbeKind::Gap => gap::pictures(results),
@@ -57,6 +61,7 @@ fn pictures(results: &RunResults, probe: ProbeKind) -> Markup {
         ProbeKind::Net => peers::net(results),
         ProbeKind::Mpi => peers::mpi(results),
         ProbeKind::Share => share::share(results),
+        other => headlines::picture(results, other),
     }
 }
 

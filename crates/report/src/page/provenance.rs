@@ -2,11 +2,11 @@
 
 use maud::{Markup, html};
 
-use model::facts::MachineFacts;
 use model::journal::PlatformState;
 use model::preflight::CheckLevel;
 use model::results::RunResults;
-use model::units::Bytes;
+use units::Bytes;
+use units::facts::MachineFacts;
 
 use super::super::figures::{ratio_number, rounds};
 use super::super::utc::format_utc;

@@ -2,10 +2,10 @@
 
 use maud::{Markup, html};
 
-use model::detail::{Detail, RateDetail, RatePoint};
-use model::metric::Unit;
-use model::names::ProbeKind;
 use model::results::RunResults;
+use probes::ProbeKind;
+use probes::detail::{Detail, RateDetail, RatePoint};
+use units::metric::Unit;
 
 use super::super::chart::axis::{Axis, Quantity, Scale};
 use super::super::chart::bars::{BarRow, Bars, Form, Item};

@@ -3,11 +3,11 @@
 
 use maud::{Markup, html};
 
-use model::metric::Unit;
+use analysis::policy::words;
 use model::policy::{Guarantee, PolicyVerdict, SharePoint};
 use model::results::RunResults;
-use model::units::three_digits;
-use stats::policy::words;
+use units::metric::Unit;
+use units::three_digits;
 
 use super::super::chart::axis::{Axis, Quantity, Scale};
 use super::super::chart::palette::Ink;

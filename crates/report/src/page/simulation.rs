@@ -3,10 +3,10 @@
 
 use maud::{Markup, html};
 
-use model::metric::Unit;
 use model::results::RunResults;
 use model::scenario::{FigureLabel, label};
 use model::simulation::{AssumptionOutcome, CaseOutcome, PublishedOutcome, Simulation, WaitTimes};
+use units::metric::Unit;
 
 use super::super::chart::axis::{Axis, Quantity, Scale};
 use super::super::chart::palette::Ink;

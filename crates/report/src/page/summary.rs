@@ -2,8 +2,9 @@
 
 use maud::{Markup, html};
 
-use model::names::ProbeKind;
-use model::results::{Comparison, Difference, RunResults, Verdict, VerdictLevel};
+use model::results::{RunResults, Verdict, VerdictLevel};
+use probes::ProbeKind;
+use units::metric::{Comparison, Difference};
 
 use super::super::figures::{
     Finding, Row, Which, difference_words, finding, level_mark, level_words, made_up_words, ratio_number,
@@ -198,8 +199,8 @@ fn overhead_words(comparison: &Comparison) -> String {
 
 #[cfg(test)]
 mod tests {
-    use model::metric::Estimate;
-    use model::results::Answer;
+    use units::metric::Answer;
+    use units::metric::Estimate;
 
     use super::*;
 

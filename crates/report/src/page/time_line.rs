@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use maud::{Markup, html};
 
-use model::metric::Unit;
 use model::simulation::{CaseOutcome, Simulation, StretchMode, TimeLine, TimeStretch};
+use units::metric::Unit;
 
 use super::super::chart::axis::{Axis, Quantity, Scale};
 use super::super::chart::gantt::{Gantt, GanttRow, ROWS_MOST, Stretch};
@@ -168,7 +168,7 @@ fn drawn(case: &CaseOutcome, words: &Words, rows: Vec<GanttRow>, legend: &[(Ink,
 #[cfg(test)]
 mod tests {
     use super::*;
-    use model::units::Nanos;
+    use units::Nanos;
 
     #[test]
     fn the_picture_ends_where_something_is_missing() {

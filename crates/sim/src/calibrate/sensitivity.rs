@@ -1,9 +1,9 @@
 //! How far the predictions of a calibrated model move when one of its estimated parameters is changed.
 
 use super::Model;
+use analysis::policy::words;
 use model::simulation::{AssumptionOutcome, Tried};
-use model::units::{Micros, Nanos};
-use stats::policy::words;
+use units::{Micros, Nanos};
 
 /// Parameters, as they are called in the outcome.
 pub(super) const POLICY: &str = "policy";
@@ -49,7 +49,7 @@ fn changes(key: &str, model: &Model) -> Vec<(String, Model)> {
             Model { lost_cpus: SOME_NOISE_CPUS, ..model.clone() },
         )]
     } else if is(SWITCH) && model.switch > Nanos::ZERO {
-        let switch = |factor: f64| Nanos::from_nanos(model::metric::saturate(model.switch.as_f64() * factor));
+        let switch = |factor: f64| Nanos::from_nanos(units::metric::saturate(model.switch.as_f64() * factor));
         both(&|factor| Model { switch: switch(factor), ..model.clone() })
     } else if is(SWITCH) {
         vec![(format!("set to {SOME_SWITCH}"), Model { switch: SOME_SWITCH, ..model.clone() })]
@@ -70,5 +70,5 @@ fn changes(key: &str, model: &Model) -> Vec<(String, Model)> {
 }
 
 fn times(length: Micros, factor: f64) -> Micros {
-    Micros::from_micros(model::metric::saturate(length.as_f64() * factor).max(1))
+    Micros::from_micros(units::metric::saturate(length.as_f64() * factor).max(1))
 }

@@ -6,10 +6,10 @@ use crate::host::{Limits, Machine};
 use crate::scenario::build;
 use crate::time::{Span, Time};
 use model::journal::Cell;
-use model::layout::Layout;
-use model::names::ProbeKind;
 use model::results::CellResult;
-use model::units::Hertz;
+use probes::ProbeKind;
+use units::Hertz;
+use units::layout::Layout;
 
 const PHASES: [(u32, u32); 9] = [(1, 0), (2, 0), (0, 2), (1, 2), (2, 2), (2, 4), (4, 2), (1, 4), (4, 4)];
 
@@ -100,7 +100,7 @@ fn what_made_a_run_is_found_and_the_load_held_out_is_predicted() {
                 .all(|(_, values)| values.len() == 3 && values.iter().all(Option::is_some));
             assert!(parameter.changes().next().is_some() && all, "{parameter:?}");
         }
-        let words = stats::policy::words(model.policy);
+        let words = analysis::policy::words(model.policy);
         assert_eq!(found.cases[0].settings["policy"], words, "{:?}", found.assumptions);
     }
 }

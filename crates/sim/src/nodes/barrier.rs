@@ -15,7 +15,7 @@
 //! No event queue is needed: what a node sends in round k depends on nothing but its own round k − 1, so going through
 //! the rounds, and within a round through the nodes, gives the very times that ordered events would give.
 
-use super::interruptions::{Cpu, Place, Quiet};
+use super::interruptions::{NodeCpu, Place, Quiet};
 use crate::brake::Brake;
 use crate::time::{Span, Time};
 use model::scenario::LogGp;
@@ -78,7 +78,7 @@ impl Node {
 
     /// Sends a message; says when it arrives.
     #[inline]
-    fn send(&mut self, cpu: &impl Cpu, costs: &Costs) -> Time {
+    fn send(&mut self, cpu: &impl NodeCpu, costs: &Costs) -> Time {
         self.ready = cpu.run(&mut self.place, self.ready, costs.overhead);
         let out = self.ready.max(self.may_send) + costs.bytes;
         self.may_send = out + costs.gap;
@@ -87,7 +87,7 @@ impl Node {
 
     /// Waits for a message and takes it.
     #[inline]
-    fn take(&mut self, cpu: &impl Cpu, costs: &Costs, arrival: Time) {
+    fn take(&mut self, cpu: &impl NodeCpu, costs: &Costs, arrival: Time) {
         let from = self.ready.max(arrival).max(self.may_take);
         self.may_take = from + costs.gap;
         self.ready = cpu.run(&mut self.place, from, costs.overhead);
@@ -118,7 +118,7 @@ pub fn dissemination(
     nodes: &mut [Node],
     mail: &mut Mail,
     costs: &Costs,
-    cpu: &impl Cpu,
+    cpu: &impl NodeCpu,
     brake: &Brake,
 ) -> u64 {
     let count = u32::try_from(nodes.len()).unwrap_or(u32::MAX);
@@ -159,7 +159,7 @@ pub fn dissemination_of_equals(node: &mut Node, nodes: u32, costs: &Costs) {
 }
 
 /// One barrier over a binary tree; says how many messages it took.
-pub fn tree(nodes: &mut [Node], mail: &mut Mail, costs: &Costs, cpu: &impl Cpu) -> u64 {
+pub fn tree(nodes: &mut [Node], mail: &mut Mail, costs: &Costs, cpu: &impl NodeCpu) -> u64 {
     let count = nodes.len();
     // Children have higher numbers, so backwards everybody's children have reported before its turn.
     for (number, node) in nodes.iter_mut().enumerate().rev() {

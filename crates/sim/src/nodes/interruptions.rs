@@ -15,7 +15,7 @@ use crate::time::{Span, Time};
 const ONE_BY_ONE: u32 = 4;
 
 /// Something that work can run on.
-pub trait Cpu {
+pub trait NodeCpu {
     /// When `work` that begins at `from` is done; `place` is the node's own, and `from` never goes back.
     fn run(&self, place: &mut Place, from: Time, work: Span) -> Time;
 }
@@ -24,7 +24,7 @@ pub trait Cpu {
 #[derive(Debug, Clone, Copy)]
 pub struct Quiet;
 
-impl Cpu for Quiet {
+impl NodeCpu for Quiet {
     #[inline]
     fn run(&self, _place: &mut Place, from: Time, work: Span) -> Time {
         from + work
@@ -149,7 +149,7 @@ impl Interruptions {
     }
 }
 
-impl Cpu for Interruptions {
+impl NodeCpu for Interruptions {
     #[inline]
     fn run(&self, place: &mut Place, from: Time, work: Span) -> Time {
         let end = from + work;

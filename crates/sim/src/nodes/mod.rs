@@ -23,16 +23,16 @@ pub use trace::{Interruption, MOST_INTERRUPTIONS, NoiseTrace};
 
 use barrier::{Costs, Mail, Node};
 use books::{Books, Bounds, Moments};
-use interruptions::{Cpu, Interruptions, Place, Quiet};
+use interruptions::{Interruptions, NodeCpu, Place, Quiet};
 use noise::{Drawn, Noise, micros};
 
 use crate::brake::Brake;
 use crate::closed::noise as closed;
 use crate::scenario::{Figure, Replication};
 use crate::time::{Span, Time};
-use model::metric::{Better, Unit};
-use model::names::ProbeKind;
 use model::scenario::{BarrierSpec, LimitSpec, NodesSpec, NoiseSpec};
+use probes::ProbeKind;
+use units::metric::{Better, Unit};
 
 /// Nodes after which it is looked whether the brake was pulled: a hundredth of a second's worth.
 const PIECE_NODES: u32 = 1 << 18;
@@ -166,7 +166,7 @@ impl Program<'_> {
     }
 
     /// Barriers made of messages.
-    fn messages(&self, drawn: Option<&Drawn>, cpu: &impl Cpu, noise: Option<&Interruptions>) -> Books {
+    fn messages(&self, drawn: Option<&Drawn>, cpu: &impl NodeCpu, noise: Option<&Interruptions>) -> Books {
         let Self { spec, seed, bounds } = self;
         let (costs, is_tree) = match &spec.barrier {
             BarrierSpec::Dissemination(costs) => (Costs::of(costs), false),

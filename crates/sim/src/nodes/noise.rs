@@ -7,9 +7,9 @@ use super::interruptions::Interruptions;
 use super::trace::{Interruption, NoiseTrace};
 use crate::random::Stream;
 use crate::time::Span;
-use model::metric;
 use model::scenario::{NodesSpec, NoiseSpec};
-use model::units::Micros;
+use units::Micros;
+use units::metric;
 
 /// No draw is longer: some 36 years. Only Pareto noise of a shape far below 1 gets there.
 const LONGEST_DRAW: u64 = 1 << 60;

@@ -13,9 +13,9 @@
 use super::trace::{Interruption, MOST_INTERRUPTIONS, NoiseTrace};
 use crate::random::Stream;
 use crate::time::Span;
-use model::detail::{Detail, FwqDetail, GapDetail, Stretch};
-use model::histogram::Histogram;
-use model::units::{Hertz, Ticks};
+use probes::detail::{Detail, FwqDetail, GapDetail, Stretch};
+use units::histogram::Histogram;
+use units::{Hertz, Ticks};
 
 /// Shorter gaps are no interruptions.
 const SHORTEST: Span = Span::from_nanos(1000);
@@ -203,7 +203,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use model::units::Nanos;
+    use units::Nanos;
 
     fn nanos(value: u64) -> Nanos {
         Nanos::from_nanos(value)
@@ -260,7 +260,7 @@ mod tests {
 
     #[test]
     fn other_probes_and_nothing_have_no_trace() {
-        let ftq = model::detail::FtqDetail { quantum_ns: nanos(1000), cpu: None, work: vec![1] };
+        let ftq = probes::detail::FtqDetail { quantum_ns: nanos(1000), cpu: None, work: vec![1] };
         assert!(
             NoiseTrace::of_detail(&Detail::Ftq(ftq), 1).unwrap_err().contains("ftq records no interruptions")
         );

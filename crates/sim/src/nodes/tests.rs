@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::queue::Queue;
 use model::scenario::LogGp;
-use model::units::{Micros, Nanos};
+use units::{Micros, Nanos};
 
 fn micros(value: u64) -> Micros {
     Micros::from_micros(value)

@@ -23,9 +23,9 @@ use run::{Host, Outcome};
 use crate::brake::Brake;
 use crate::scenario::{Figure, Replication};
 use crate::time::Span;
-use model::metric::{Better, Unit};
-use model::names::ProbeKind;
 use model::scenario::{LimitSpec, MemorySpec};
+use probes::ProbeKind;
+use units::metric::{Better, Unit};
 
 /// Runs all workers as often as the scenario says, at most until a run after which a limit is passed or the brake is pulled.
 /// It was checked. An event is a page.

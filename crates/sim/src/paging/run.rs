@@ -4,7 +4,7 @@ use super::pools::{GuestPool, HostPool, NodeId};
 use crate::random::Stream;
 use crate::time::Span;
 use model::scenario::{MemorySpec, VmsSpec, WorkersSpec};
-use model::units::Nanos;
+use units::Nanos;
 
 /// Streams of this room begin with this number.
 const PAGING: u64 = 6;
@@ -120,7 +120,7 @@ fn shared_pages(spec: &MemorySpec) -> u64 {
 }
 
 fn billionths(share: f64) -> u128 {
-    u128::from(model::metric::saturate(share * WHOLE as f64))
+    u128::from(units::metric::saturate(share * WHOLE as f64))
 }
 
 impl Guest {

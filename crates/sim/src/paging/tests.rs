@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use super::run as run_within;
 use super::*;
 use model::scenario::{VmsSpec, WorkersSpec};
-use model::units::Nanos;
+use units::Nanos;
 
 const UNLIMITED: LimitSpec = LimitSpec { simulated_s: u64::MAX, events: u64::MAX };
 

@@ -8,7 +8,7 @@ use crate::programs;
 use crate::random::Stream;
 use crate::time::Span;
 use model::scenario::{HelpSpec, HostSpec, LockKindSpec, LongWaitSpec, PolicySpec, Scenario, VmSpec};
-use model::units::Micros;
+use units::Micros;
 
 /// The machine, before its first event. A scenario without a host gives one without VMs.
 pub fn build(scenario: &Scenario, seed: u64) -> Machine {

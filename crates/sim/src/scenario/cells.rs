@@ -5,16 +5,18 @@ use std::collections::BTreeMap;
 
 use model::SCHEMA_VERSION;
 use model::experiment::{Experiment, PlatformSpec, Repeat};
-use model::facts::MachineFacts;
 use model::journal::{Cell, PlatformState};
-use model::names::{PlatformKind, ProbeKind};
-use model::params::Probes;
 use model::preflight::Preflight;
-use model::results::{CellResult, Comparison, MetricResult, RunResults};
+use model::results::{CellResult, MetricResult, RunResults};
 use model::simulation::{CaseOutcome, SimulatedFigure, Simulation};
-use model::units::Nanos;
+use probes::ProbeKind;
+use probes::params::Probes;
 use stats::interval::median_interval;
 use stats::pairs::{compare, family_confidence};
+use units::Nanos;
+use units::facts::MachineFacts;
+use units::metric::Comparison;
+use units::names::PlatformKind;
 
 /// Confidence of estimates, and of all headline comparisons together, as in measured runs.
 const CONFIDENCE: f64 = 0.95;
@@ -174,8 +176,8 @@ fn pairs(figure: &SimulatedFigure, base: &SimulatedFigure) -> Vec<(f64, f64)> {
 mod tests {
     use super::super::{Options, Study};
     use super::*;
-    use model::results::Difference;
     use model::scenario::cases;
+    use units::metric::Difference;
 
     const FILE: &str = "name = \"x\"\nreplications = 6\n[host]\ncpus = 1\npolicy = { name = \"equal-per-vm\", quantum_us = 500 }\n\
                         [[vm]]\nname = \"A\"\nvcpus = 1\nthread = [{ run = { program = \"fwq\", work_us = 700, samples = 5, \

@@ -5,11 +5,11 @@ use super::names::Names;
 use crate::guest::{Guest, ThreadReport, Waits};
 use crate::host::{Machine, View};
 use crate::time::{Span, Time};
-use model::metric::{Better, Unit};
-use model::names::ProbeKind;
 use model::scenario::{ProgramSpec, Scenario, VmSpec};
 use model::simulation::{TimeLine, TimeStretch, WaitTimes};
-use model::units::Nanos;
+use probes::ProbeKind;
+use units::Nanos;
+use units::metric::{Better, Unit};
 
 /// What names a figure and what it is.
 struct Kind(&'static str, &'static str, Unit, Better);

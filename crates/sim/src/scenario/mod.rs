@@ -27,10 +27,10 @@ pub use watch::Watch;
 use crate::brake::Brake;
 use crate::nodes::NoiseTrace;
 use crate::{nodes, paging};
-use model::metric::{Better, Unit};
-use model::names::ProbeKind;
 use model::scenario::Scenario;
 use model::simulation::{TimeLine, WaitTimes};
+use probes::ProbeKind;
+use units::metric::{Better, Unit};
 
 /// A figure of one replication.
 #[derive(Debug, Clone, PartialEq)]

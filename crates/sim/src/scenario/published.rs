@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use toml::Value;
 
 use super::study::Outcomes;
-use model::metric::Unit;
 use model::scenario::{BoundSpec, Case, FigureSpec, Impossible};
 use model::simulation::{Demand, PublishedOutcome};
-use model::units::three_digits;
 use stats::summary::mean_with_half_width;
+use units::metric::Unit;
+use units::three_digits;
 
 /// Confidence of intervals.
 const CONFIDENCE: f64 = 0.95;

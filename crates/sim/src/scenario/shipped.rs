@@ -1,6 +1,6 @@
 //! The scenarios that come with the program: readable files in `scenarios/`, embedded.
 
-use model::names::UnknownName;
+use units::names::UnknownName;
 
 /// One line per file, by name.
 const SHIPPED: &[(&str, &str)] = &[

@@ -19,7 +19,7 @@ use crate::nodes::NoiseTrace;
 use crate::random::Stream;
 use model::scenario::{Case, Impossible, NoiseSpec, Scenario, written};
 use model::simulation::{CaseOutcome, SimulatedFigure, Simulation, TimeLine, WaitTimes};
-use model::units::Nanos;
+use units::Nanos;
 
 /// Most jobs of a study.
 const MOST_JOBS: usize = 2_000_000;

@@ -119,5 +119,5 @@ fn between(knots: &[(usize, f64)], count: usize, without: f64) -> Vec<f64> {
 
 /// Rounds a small non-negative float to an index.
 pub(super) fn to_index(value: f64) -> usize {
-    usize::try_from(model::metric::saturate(value)).unwrap_or(usize::MAX)
+    usize::try_from(units::metric::saturate(value)).unwrap_or(usize::MAX)
 }

@@ -7,7 +7,7 @@ use std::str::FromStr;
 
 use super::{Fault, Faults, PartitionSet, USER_NETWORK};
 use crate::partition::network::NamedAddress;
-use crate::units::Bytes;
+use units::Bytes;
 
 /// Highest number of a partition in a network.
 pub const HIGHEST_MEMBER: u8 = 250;

@@ -7,12 +7,12 @@ use super::{
     CardEntry, ChannelEntry, Fault, Faults, HIGHEST_MEMBER, MOST_CHANNELS, MOST_NETWORKS, MOST_PARTITIONS,
     PartitionEntry, PartitionSet, USER_NETWORK, ascending,
 };
-use crate::names::nearest;
 use crate::partition::{
     ImageEntry, ImageRef, LEAST_MEMORY, LONGEST_NAME, MOST_CPUS, NumberList, PortSpec, boots_with,
     fits_layer, is_name,
 };
-use crate::units::Bytes;
+use units::Bytes;
+use units::names::nearest;
 
 /// Most ports of a partition.
 const MOST_PORTS: usize = 64;

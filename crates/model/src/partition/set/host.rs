@@ -2,7 +2,7 @@
 
 use super::{Fault, Faults, PartitionSet};
 use crate::partition::NumberList;
-use crate::units::{Bytes, Mebibytes};
+use units::{Bytes, Mebibytes};
 
 /// Memory that QEMU itself takes for a guest, beside the guest's own: a round figure above what is seen for small
 /// machines.

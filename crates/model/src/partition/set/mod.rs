@@ -28,14 +28,14 @@ use super::port::PortSpec;
 use super::resources::{DiskSpec, NumberList};
 use super::volume::VolumeSpec;
 use crate::experiment::Accelerator;
-use crate::units::{Bytes, Mebibytes};
+use units::{Bytes, Mebibytes};
 
 pub use address::{HIGHEST_MEMBER, Member, Subnet, Wiring};
 pub use follow::FoundBy;
 pub use host::{HostNode, HostSize};
 pub use order::{ascending, dependants_first};
 pub use read::{Fault, Faults, MAX_SET_BYTES, ReadSet, SetError, SetErrors};
-pub use ready::{Check, Health, HealthEntry, Ready, ReadyEntry};
+pub use ready::{Health, HealthEntry, Ready, ReadyCheck, ReadyEntry};
 pub use state::*;
 
 /// Most partitions of a set.
@@ -51,7 +51,7 @@ pub const USUAL_MEMORY: Mebibytes = Mebibytes::from_mib(256);
 
 /// A set of partitions.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct PartitionSet {
     /// Its name: letters, digits, `-`, `_` and `.`, at most 48; unset means the file's name without its ending.
@@ -76,7 +76,7 @@ pub struct PartitionSet {
 
 /// A network: one switch, or two with hot standby.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct NetworkEntry {
     /// Switches: 1, or 2 of which one stands by.
@@ -94,7 +94,7 @@ impl Default for NetworkEntry {
 
 /// A partition.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct PartitionEntry {
     /// The program with its arguments; without a slash it is looked for in `PATH` of `env`. Either this or `image = true`.
@@ -105,13 +105,13 @@ pub struct PartitionEntry {
     /// is), or a name at a registry, fetched once by `skopeo`. Its config says program, variables, folder and user; `program` stands
     /// for its arguments then.
     #[serde(skip_serializing_if = "ImageEntry::is_none")]
-    #[cfg_attr(test, schemars(with = "super::image::ImageKey"))]
+    #[cfg_attr(feature = "schema", schemars(with = "super::image::ImageKey"))]
     pub image: ImageEntry,
     /// Virtual CPUs, 1 … 256.
     pub cpus: u32,
     /// Host CPUs, `2-3,8`: as many as `cpus` binds one to one, any other number lets all use all.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(test, schemars(with = "Option<String>"))]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<String>"))]
     pub pin: Option<NumberList>,
     /// Memory, 128 MiB … 16 TiB.
     pub memory_mib: Mebibytes,
@@ -150,7 +150,7 @@ pub struct PartitionEntry {
     /// Folders by name that its program may write to at a path, `data:/var/lib/db`, and that last when the set is gone; partitions
     /// may share one (`bulkhead volume ls`).
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    #[cfg_attr(test, schemars(with = "Vec<String>"))]
+    #[cfg_attr(feature = "schema", schemars(with = "Vec<String>"))]
     pub volumes: Vec<VolumeSpec>,
     /// Folder that keeps what its program changes of its files, made when it is not there; unset means that this is thrown away. It
     /// belongs to one partition, and to its files or image and no others.
@@ -200,11 +200,11 @@ pub struct PartitionEntry {
     /// Ports of the host that lead to ports of its program, `8080:80` or `0.0.0.0:8080:80`; without an address only this
     /// host's own programs reach them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    #[cfg_attr(test, schemars(with = "Vec<String>"))]
+    #[cfg_attr(feature = "schema", schemars(with = "Vec<String>"))]
     pub ports: Vec<PortSpec>,
     /// Disks, in the guest's order.
     #[serde(rename = "disk", skip_serializing_if = "Vec::is_empty")]
-    #[cfg_attr(test, schemars(with = "Vec<DiskEntry>"))]
+    #[cfg_attr(feature = "schema", schemars(with = "Vec<DiskEntry>"))]
     pub disks: Vec<DiskSpec>,
 }
 
@@ -251,7 +251,7 @@ impl Default for PartitionEntry {
 
 /// What happens when a partition's program ends, or the partition breaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Restart {
     /// Nothing.
@@ -265,7 +265,7 @@ pub enum Restart {
 
 /// A plug at a network.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct CardEntry {
     /// Name of the network, or `user`.
@@ -279,7 +279,7 @@ pub struct CardEntry {
 }
 
 /// A disk as the schema shows it.
-#[cfg(test)]
+#[cfg(feature = "schema")]
 #[derive(schemars::JsonSchema)]
 #[expect(dead_code, reason = "only its schema is used")]
 #[schemars(deny_unknown_fields)]
@@ -299,7 +299,7 @@ struct DiskEntry {
 
 /// Memory that partitions share: one writes, the others can only read.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct ChannelEntry {
     /// The partition that may write.

@@ -15,9 +15,9 @@ use toml::Spanned;
 use toml::de::{DeArray, DeTable, DeValue};
 
 use super::{FoundBy, PartitionSet};
-use crate::names::nearest;
 use crate::partition::is_name;
 use crate::scenario::line_at;
+use units::names::nearest;
 
 /// Largest file of a set that is read.
 pub const MAX_SET_BYTES: usize = 1 << 20;

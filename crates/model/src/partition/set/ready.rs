@@ -10,7 +10,7 @@ use crate::partition::session::Look;
 
 /// When a partition is ready. One of `command`, `tcp` and `file`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct ReadyEntry {
     /// A program in the partition, beside its own, that ends with 0.
@@ -29,7 +29,7 @@ pub struct ReadyEntry {
 
 /// Whether a partition is still well. One of `command`, `tcp` and `file`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct HealthEntry {
     /// A program in the partition, beside its own, that ends with 0.
@@ -64,7 +64,7 @@ const fn usual_failures() -> u32 {
 /// What is looked at.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Check {
+pub enum ReadyCheck {
     /// Whether this program ends with 0.
     Command(Vec<Word>),
     /// What needs none.
@@ -75,7 +75,7 @@ pub enum Check {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ready {
     /// What is to be so.
-    pub check: Check,
+    pub check: ReadyCheck,
     /// Seconds it may take.
     pub within_s: u32,
 }
@@ -84,7 +84,7 @@ pub struct Ready {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Health {
     /// What is to stay so.
-    pub check: Check,
+    pub check: ReadyCheck,
     /// Seconds between two looks.
     pub interval_s: u32,
     /// Looks in a row that may fail, and one more.
@@ -110,15 +110,20 @@ impl HealthEntry {
     }
 }
 
-fn check(at: &[&str], command: &[String], tcp: Option<u16>, file: Option<&PathBuf>) -> Result<Check, Fault> {
+fn check(
+    at: &[&str],
+    command: &[String],
+    tcp: Option<u16>,
+    file: Option<&PathBuf>,
+) -> Result<ReadyCheck, Fault> {
     let fault = |problem: &str| Err(Fault::new(at, problem));
     match (command, tcp, file) {
-        ([], None, Some(file)) if file.is_absolute() => Ok(Check::Look(Look::File(file.clone()))),
+        ([], None, Some(file)) if file.is_absolute() => Ok(ReadyCheck::Look(Look::File(file.clone()))),
         ([], None, Some(file)) => fault(&format!("file: wanted a path from /, got \"{}\"", file.display())),
         ([], Some(0), None) => fault("tcp: wanted a port of 1 to 65535, got 0"),
-        ([], Some(port), None) => Ok(Check::Look(Look::Tcp(port))),
+        ([], Some(port), None) => Ok(ReadyCheck::Look(Look::Tcp(port))),
         ([first, ..], None, None) if !first.is_empty() && !command.iter().any(|word| word.contains('\0')) => {
-            Ok(Check::Command(command.iter().map(|word| word.clone().into_bytes()).collect()))
+            Ok(ReadyCheck::Command(command.iter().map(|word| word.clone().into_bytes()).collect()))
         }
         ([_, ..], None, None) => fault("command: the first word is the program, and no word can hold NUL"),
         _ => fault("wanted one of command = [\"…\"], tcp = PORT and file = \"/…\""),
@@ -132,7 +137,7 @@ fn bounded(at: &[&str], key: &str, got: u32, most: u32) -> Result<(), Fault> {
     Err(Fault::new(at, format!("{key}: {got} is out of bounds; allowed is 1 to {most}")))
 }
 
-impl std::fmt::Display for Check {
+impl std::fmt::Display for ReadyCheck {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Look(Look::Tcp(port)) => write!(f, "listening at TCP port {port}"),

@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use super::{Health, PartitionSet, Ready, Restart};
 use crate::experiment::Accelerator;
 use crate::partition::{Content, Given, Limit, PartitionSpec, ProgramEnd};
-use crate::units::{Mebibytes, Nanos};
+use units::{Mebibytes, Nanos};
 
 /// What a keeper keeps.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

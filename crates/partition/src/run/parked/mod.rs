@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 use self::shape::shape;
 use self::wake::Heard;
 use super::assemble::{Assembled, assemble};
-use super::launch::{Created, Making};
+use super::making::{Created, Making};
 use super::{Event, Failed};
 use model::partition::{Content, Files, FromGuest};
 use platforms::Cancel;

@@ -9,7 +9,7 @@ use std::io::Read;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use super::super::launch::Making;
+use super::super::making::Making;
 use model::partition::PROGRAM_PROTOCOL;
 use platforms::held_process::boot_id;
 use platforms::vm::qemu::{HostCounter, MACHINE, command_line};

@@ -7,7 +7,7 @@ use nix::libc::SIGTERM;
 
 use super::*;
 use model::partition::session::Look;
-use model::units::Bytes;
+use units::Bytes;
 
 /// Generous: nothing here takes longer than some seconds.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -23,7 +23,7 @@ fn ask() -> Ask {
 }
 
 fn say(to: &mut UnixStream, word: SessionWord) {
-    to.write_all(&pack(0, &Content::Word(word)).expect("small")).expect("written");
+    to.write_all(&pack(0, &SessionContent::Word(word)).expect("small")).expect("written");
 }
 
 #[test]
@@ -31,7 +31,7 @@ fn what_does_not_begin_in_time_has_failed() {
     let (ours, _silent) = UnixStream::pair().expect("a pair");
     let (_give, orders) = channel();
     let within = Some(Duration::from_millis(50));
-    let outcome = converse_within(ours, ask(), (Kind::Program, within), nothing(), orders, &mut |_| ());
+    let outcome = converse_within(ours, ask(), (TalkKind::Program, within), nothing(), orders, &mut |_| ());
     let failed = outcome.expect_err("nobody answers");
     assert_eq!(failed.code, 125);
     assert!(failed.reason.starts_with("the partition did not answer for 0 s"), "{}", failed.reason);
@@ -48,7 +48,8 @@ fn what_has_begun_in_time_may_go_on() {
         say(&mut theirs, SessionWord::Ended { how: ProgramEnd::Exit(7) });
         theirs
     });
-    let outcome = converse_within(ours, ask(), (Kind::Program, Some(within)), nothing(), orders, &mut |_| ());
+    let outcome =
+        converse_within(ours, ask(), (TalkKind::Program, Some(within)), nothing(), orders, &mut |_| ());
     assert_eq!(outcome, Ok(ProgramEnd::Exit(7)));
     ends.join().expect("no panic");
 }
@@ -67,7 +68,9 @@ fn a_partition_that_passes_no_signal_on_is_given_up_with_the_next_one() {
             while let Ok(count @ 1..) = theirs.read(&mut chunk) {
                 unpacker.push(chunk.get(..count).unwrap_or_default());
                 while let Some(packet) = unpacker.next_packet().expect("packets") {
-                    let Content::Word(SessionWord::Signal { number }) = packet.content else { continue };
+                    let SessionContent::Word(SessionWord::Signal { number }) = packet.content else {
+                        continue;
+                    };
                     heard += 1;
                     if answers {
                         say(&mut theirs, SessionWord::Passed { number });
@@ -87,7 +90,7 @@ fn a_partition_that_passes_no_signal_on_is_given_up_with_the_next_one() {
                 thread::sleep(REACTION + Duration::from_millis(200));
             }
         });
-        let outcome = converse_within(ours, ask(), (Kind::Program, None), nothing(), orders, &mut |_| ());
+        let outcome = converse_within(ours, ask(), (TalkKind::Program, None), nothing(), orders, &mut |_| ());
         let heard = guest.join().expect("no panic");
         gives.join().expect("no panic");
         match outcome {
@@ -112,7 +115,7 @@ fn a_connection_that_is_cut_off_before_anybody_took_it_is_closed_inside() {
     let streams = Streams { input: copy(), output: copy(), error: nothing().error };
     let talks = thread::spawn(move || {
         let (_nobody, orders) = channel();
-        converse(ours, Ask::Connect(7), Kind::Connection, streams, orders, &mut |_| ())
+        converse(ours, Ask::Connect(7), TalkKind::Connection, streams, orders, &mut |_| ())
     });
     rustix::net::connect_unspec(&client).expect("reset");
     let (mut unpacker, mut chunk) = (Unpacker::default(), [0; 4096]);
@@ -121,7 +124,7 @@ fn a_connection_that_is_cut_off_before_anybody_took_it_is_closed_inside() {
         assert!(count > 0, "it ended without a word");
         unpacker.push(chunk.get(..count).unwrap_or_default());
         while let Some(packet) = unpacker.next_packet().expect("packets") {
-            if packet.content == Content::Word(SessionWord::Close) {
+            if packet.content == SessionContent::Word(SessionWord::Close) {
                 break 'heard;
             }
         }
@@ -139,7 +142,7 @@ fn who_had_most_of_the_memory_that_ran_out_is_told() {
     say(&mut theirs, SessionWord::MemoryRanOut { victim });
     say(&mut theirs, SessionWord::Ended { how: ProgramEnd::Signal(9) });
     let mut told = Vec::new();
-    let outcome = converse(ours, ask(), Kind::Program, nothing(), orders, &mut |event| told.push(event));
+    let outcome = converse(ours, ask(), TalkKind::Program, nothing(), orders, &mut |event| told.push(event));
     assert_eq!(outcome, Ok(ProgramEnd::Signal(9)));
     let [Event::Started, Event::MemoryRanOut(victim)] = &told[..] else { panic!("{told:?}") };
     assert!(!victim.name.contains('\x1b') && victim.memory.get() == 7 << 20, "{victim:?}");

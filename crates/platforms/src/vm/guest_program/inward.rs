@@ -8,7 +8,7 @@ use nix::errno::Errno;
 use nix::poll::PollFlags;
 use nix::unistd::{read, write};
 
-use super::super::init::in_context;
+use super::super::pid1::in_context;
 
 /// Bytes gathered at most.
 const BUFFER_BYTES: usize = 256 * 1024;

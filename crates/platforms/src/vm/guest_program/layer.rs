@@ -16,7 +16,7 @@ use nix::mount::{MsFlags, mount};
 
 use super::super::guest::LAYER_SERIAL;
 use super::super::guest_agent::wait_for;
-use super::super::init::in_context;
+use super::super::pid1::in_context;
 
 /// Where it is mounted while the tree is put together.
 pub const AT: &str = "/layer";

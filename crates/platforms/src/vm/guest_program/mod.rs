@@ -36,7 +36,7 @@ use nix::sys::resource::{Resource, setrlimit};
 use self::session::Sessions;
 use super::guest::{ERROR_PORT, GuestConfig, GuestProgram, INPUT_PORT, OUTPUT_PORT, SESSIONS_PORT};
 use super::guest_agent::{find_port, open_link, wait_for};
-use super::init::{in_context, say};
+use super::pid1::{in_context, say};
 use super::{guest_modules, guest_network};
 
 /// Open files a program may have at first, and at most: what distributions allow.
@@ -106,7 +106,7 @@ fn join_networks(config: &GuestConfig, program: &GuestProgram) -> Result<(), Str
 
 fn go_on(config: &GuestConfig, program: &GuestProgram, ports: Ports) -> Result<(), String> {
     // Before the program's tree covers the kernel's messages.
-    let starved = starved::Watch::begin();
+    let starved = starved::StarvedWatch::begin();
     let open_sessions =
         || Sessions::new(open_port(SESSIONS_PORT)?, &program.program, own_addresses(config), starved.anew());
     let sessions = program.takes_sessions.then(open_sessions).transpose()?;

@@ -16,7 +16,7 @@ use std::path::Path;
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
 
 use super::super::guest::WayOut;
-use super::super::init::say;
+use super::super::pid1::say;
 use model::partition::network::NamedAddress;
 
 const HOSTS: &str = "/etc/hosts";

@@ -12,7 +12,7 @@ use nix::fcntl::{SpliceFFlags, splice};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::unistd::{read, write};
 
-use super::super::init::in_context;
+use super::super::pid1::in_context;
 use crate::link::stream::is_ready;
 
 /// Size of the pipes between program and PID 1, and most bytes moved at once.

@@ -22,7 +22,7 @@ use nix::sys::time::TimeSpec;
 use nix::time::{ClockId, clock_settime};
 
 use super::super::guest::{GuestConfig, LATE_PLACE, LONGEST_WAKE, SEED_BYTES, Wake};
-use super::super::init::in_context;
+use super::super::pid1::in_context;
 use crate::link::{Decoder, decode, encode};
 use model::partition::{FromGuest, LONGEST_MESSAGE};
 

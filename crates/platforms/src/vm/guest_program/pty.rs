@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::pty::{PtyMaster, Winsize, grantpt, posix_openpt, ptsname_r, unlockpt};
 
-use super::super::init::in_context;
+use super::super::pid1::in_context;
 use model::partition::{TerminalSize, UserIds};
 
 nix::ioctl_write_ptr_bad!(set_size, nix::libc::TIOCSWINSZ, Winsize);

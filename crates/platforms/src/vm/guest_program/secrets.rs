@@ -12,7 +12,7 @@ use std::path::Path;
 use nix::mount::{MsFlags, mount};
 
 use super::super::guest::{CONFIG_PATH, GuestSecret, SECRETS};
-use super::super::init::in_context;
+use super::super::pid1::in_context;
 use model::partition::UserIds;
 
 /// Forgets the file that they came in. It is read, and nothing else of the first file system is to be had either.

@@ -11,7 +11,7 @@ use std::os::unix::fs::{PermissionsExt, chown, symlink};
 use std::path::{Path, PathBuf};
 
 use super::super::guest::{GuestSection, SECTIONS, section_place};
-use super::super::init::in_context;
+use super::super::pid1::in_context;
 use model::partition::UserIds;
 
 /// Where the kernel shows PCI devices.
@@ -75,7 +75,7 @@ fn open_to(memory: &Path, writable: bool, user: &UserIds) -> Result<(), String> 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use model::units::Bytes;
+    use units::Bytes;
 
     #[test]
     fn a_device_that_is_missing_another_or_too_small_is_said() {

@@ -9,13 +9,13 @@ use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::unistd::Pid;
 
 use super::super::guest::GuestProgram;
-use super::super::init::in_context;
+use super::super::pid1::in_context;
 use super::inward::Inward;
 use super::outward::{AFTER_THE_END, Outward};
 use super::pty;
 use super::session::Sessions;
 use super::start::{OurEnds, TheirEnds, ended_child, start, streams};
-use super::starved::Watch;
+use super::starved::StarvedWatch;
 use super::{Kept, Ports};
 use crate::link::stream::{Heard, Sink, Source, wait};
 use crate::link::{Decoder, LinkError, decode, encode};
@@ -36,7 +36,7 @@ struct Server<'a> {
     theirs: Option<TheirEnds>,
     pid: Option<Pid>,
     ended: Option<(ProgramEnd, Instant)>,
-    starved: Watch,
+    starved: StarvedWatch,
     /// Which ends of outputs, and whether the program's, were told.
     told: [bool; 3],
     kept: Kept,
@@ -49,7 +49,7 @@ pub fn serve<'a>(
     ports: Ports,
     sessions: Option<Sessions<'a>>,
     guest: &'a GuestProgram,
-    starved: Watch,
+    starved: StarvedWatch,
     kept: Kept,
 ) -> Result<(), String> {
     let mut server = Server::new(ports, &guest.program, starved, kept)?;
@@ -87,7 +87,7 @@ fn ready() -> FromGuest {
 }
 
 impl<'a> Server<'a> {
-    fn new(ports: Ports, program: &'a Program, starved: Watch, kept: Kept) -> Result<Self, String> {
+    fn new(ports: Ports, program: &'a Program, starved: StarvedWatch, kept: Kept) -> Result<Self, String> {
         let mut mask = SigSet::empty();
         mask.add(Signal::SIGCHLD);
         sigprocmask(SigmaskHow::SIG_BLOCK, Some(&mask), None).map_err(in_context("blocking signals"))?;

@@ -20,7 +20,7 @@ use nix::fcntl::OFlag;
 use nix::sys::signal::{Signal, kill, killpg};
 use nix::unistd::{Gid, Pid, Uid, pipe2, setgid, setgroups, setsid, setuid};
 
-use super::super::init::in_context;
+use super::super::pid1::in_context;
 use super::pty::Terminal;
 use crate::limits;
 use model::partition::{Program, ProgramEnd};

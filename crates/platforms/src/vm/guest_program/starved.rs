@@ -14,7 +14,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use model::partition::{LONGEST_TEXT, Victim};
-use model::units::Bytes;
+use units::Bytes;
 
 /// A record that does not fit in is refused by the kernel; it makes none that are longer.
 const RECORD_BYTES: usize = 8192;
@@ -26,7 +26,7 @@ const WRITTEN_WITHIN: Duration = Duration::from_millis(500);
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 
 /// Looks for what the kernel does for want of memory from the moment this is made.
-pub struct Watch {
+pub struct StarvedWatch {
     before: u64,
     messages: Option<File>,
     /// Since when the kernel's words of a killed process are waited for.
@@ -44,7 +44,7 @@ pub enum Killed {
     Largest(Victim),
 }
 
-impl Watch {
+impl StarvedWatch {
     /// Begins. Without the kernel's messages it is still known that something was killed.
     pub fn begin() -> Self {
         Self::of(Path::new("/dev/kmsg"))

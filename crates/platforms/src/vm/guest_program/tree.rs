@@ -20,7 +20,7 @@ use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use nix::unistd::{chdir, chroot};
 
 use super::super::guest::{FILES_TAG, GuestProgram, GuestTree, PROGRAM_PATH, Root, SINGLE_FILE};
-use super::super::init::in_context;
+use super::super::pid1::in_context;
 use super::{layer, names};
 use model::partition::{Bind, Files};
 

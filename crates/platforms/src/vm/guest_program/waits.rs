@@ -25,7 +25,7 @@ use rustix::fs::{Mode, OFlags, fgetxattr, openat};
 use rustix::io::Errno;
 use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, fsmount, fsopen};
 
-use super::super::init::{in_context, power_off};
+use super::super::pid1::{in_context, power_off};
 
 /// How often it is looked, while anybody waits.
 const LOOK_EVERY: Duration = Duration::from_millis(50);

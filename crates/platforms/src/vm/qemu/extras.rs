@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use super::{DiskArgument, LayerArgument, SectionArgument, commas_doubled, disk_arguments};
 use crate::vm::guest::{FILES_TAG, LATE_PLACE};
 use crate::vm::system_view::SystemView;
-use model::units::Mebibytes;
+use units::Mebibytes;
 
 /// Length of the queue of virtio-fs: as many pages as one request may have, and more.
 pub const FILES_QUEUE: u32 = 1024;

@@ -3,7 +3,7 @@
 use std::os::fd::RawFd;
 
 use crate::vm::guest::LAYER_SERIAL;
-use model::units::Bytes;
+use units::Bytes;
 
 /// QEMU's name of it.
 pub const LAYER_DRIVE: &str = "layer";

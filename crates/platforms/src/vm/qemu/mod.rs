@@ -21,7 +21,7 @@ pub use sections::SectionArgument;
 
 use super::guest::{LINK_PORT, LinkDevice};
 use model::platform::DiskBus;
-use model::units::{Bytes, Hertz, Mebibytes};
+use units::{Bytes, Hertz, Mebibytes};
 
 /// What runs the guest's CPUs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -12,7 +12,7 @@ use std::path::PathBuf;
 
 use super::commas_doubled;
 use crate::vm::guest::section_place;
-use model::units::Bytes;
+use units::Bytes;
 
 /// A section that a guest has.
 #[derive(Debug, Clone, PartialEq, Eq)]

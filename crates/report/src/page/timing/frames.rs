@@ -2,11 +2,11 @@
 
 use maud::{Markup, html};
 
-use model::detail::{Detail, FramesDetail, due_times_passed};
-use model::metric::Unit;
-use model::names::ProbeKind;
 use model::results::RunResults;
-use model::units::Nanos;
+use probes::ProbeKind;
+use probes::detail::{Detail, FramesDetail, due_times_passed};
+use units::Nanos;
+use units::metric::Unit;
 
 use super::super::super::chart::axis::{Axis, Quantity, Scale};
 use super::super::super::chart::palette::Ink;

@@ -2,11 +2,11 @@
 
 use maud::{Markup, html};
 
-use model::detail::{Detail, FtqDetail};
-use model::metric::Unit;
-use model::names::ProbeKind;
 use model::results::RunResults;
+use probes::ProbeKind;
+use probes::detail::{Detail, FtqDetail};
 use stats::spectrum::{Noise, Source, analyse, band_hz};
+use units::metric::Unit;
 
 use super::super::super::chart::axis::{Axis, Quantity, Scale};
 use super::super::super::chart::palette::Ink;

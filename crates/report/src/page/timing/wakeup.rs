@@ -2,12 +2,12 @@
 
 use maud::{Markup, html};
 
-use model::detail::{Detail, WakeupDetail};
-use model::histogram::Histogram;
-use model::metric::Unit;
-use model::names::ProbeKind;
 use model::results::RunResults;
+use probes::ProbeKind;
+use probes::detail::{Detail, WakeupDetail};
 use stats::summary::{histogram_max, histogram_quantile};
+use units::histogram::Histogram;
+use units::metric::Unit;
 
 use super::super::super::chart::axis::{Axis, Quantity, Scale};
 use super::super::super::chart::palette::Ink;

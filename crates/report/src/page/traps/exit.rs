@@ -2,11 +2,11 @@
 
 use maud::{Markup, html};
 
-use model::detail::{Detail, ExitDetail};
-use model::histogram::Bucket;
-use model::names::ProbeKind;
 use model::results::RunResults;
+use probes::ProbeKind;
+use probes::detail::{Detail, ExitDetail};
 use stats::summary::histogram_quantile;
+use units::histogram::Bucket;
 
 use super::super::super::chart::axis::{Axis, Scale};
 use super::super::super::chart::columns::outlines;

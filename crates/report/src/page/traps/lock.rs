@@ -2,10 +2,10 @@
 
 use maud::{Markup, html};
 
-use model::detail::{Detail, LockDetail, LockKind, LockPoint};
-use model::metric::Unit;
-use model::names::ProbeKind;
 use model::results::RunResults;
+use probes::ProbeKind;
+use probes::detail::{Detail, LockDetail, LockKind, LockPoint};
+use units::metric::Unit;
 
 use super::super::super::chart::axis::{Axis, Scale};
 use super::super::super::chart::palette::Ink;

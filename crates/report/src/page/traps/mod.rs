@@ -8,12 +8,12 @@ pub(super) use exit::pictures as exit;
 pub(super) use lock::pictures as lock;
 pub(super) use pages::pictures as pages;
 
-use model::metric::Unit;
 use stats::summary::histogram_quantile;
+use units::metric::Unit;
 
 use super::super::chart::axis::Quantity;
 use super::super::figures::value_text;
-use model::histogram::Histogram;
+use units::histogram::Histogram;
 
 const NS: Quantity = Quantity::Of(Unit::Nanoseconds);
 const COUNT: Quantity = Quantity::Of(Unit::Count);

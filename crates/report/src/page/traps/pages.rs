@@ -2,11 +2,11 @@
 
 use maud::{Markup, html};
 
-use model::detail::{Detail, PagesDetail, PagesPass};
-use model::histogram::{Bucket, Histogram};
-use model::names::ProbeKind;
 use model::results::RunResults;
-use model::units::three_digits;
+use probes::ProbeKind;
+use probes::detail::{Detail, PagesDetail, PagesPass};
+use units::histogram::{Bucket, Histogram};
+use units::three_digits;
 
 use super::super::super::chart::axis::{Axis, Scale};
 use super::super::super::chart::columns::outlines;

@@ -12,7 +12,7 @@ use crate::host::trace::Mode;
 use crate::host::view::{Cpu, CpuId, State};
 use crate::time::{Span, Time};
 use model::host_state::{CpuState, HostState, VcpuPlace, VcpuState};
-use model::units::Nanos;
+use units::Nanos;
 
 /// Up to where a machine runs before it can be looked at: what comes first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

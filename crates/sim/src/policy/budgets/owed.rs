@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use super::Purse;
 use crate::host::{CpuId, View, Vm};
 use crate::time::Span;
-use model::scenario::reserved::{Allotment, Demand, allot, billionths};
+use model::scenario::reserved::{Allotment, ReservedDemand, allot, billionths};
 
 /// What a VM is owed.
 #[derive(Debug, Clone)]
@@ -27,7 +27,7 @@ enum Place {
 pub(super) fn of(view: &View, period: Span, firsts: &[Span]) -> Vec<Option<Owed>> {
     let first = view.vcpus.first().map(|vcpu| vcpu.affinity);
     let are_free = view.vcpus.iter().all(|vcpu| Some(vcpu.affinity) == first);
-    let demand = |vm: &Vm| Demand {
+    let demand = |vm: &Vm| ReservedDemand {
         cpus: vm.vcpus().flat_map(|vcpu| view.affinity(vcpu).iter()).collect::<BTreeSet<u32>>(),
         billionths: billionths(vm.reserved_cpus),
     };

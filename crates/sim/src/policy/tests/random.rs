@@ -11,7 +11,7 @@ use crate::policy::{
 use crate::programs::{Endless, Fixed, Fwq, Samples};
 use crate::random::Stream;
 use crate::time::Span;
-use model::scenario::reserved::{Demand, allot, billionths};
+use model::scenario::reserved::{ReservedDemand, allot, billionths};
 
 /// All policies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -177,7 +177,7 @@ impl Case {
         let mut case = Self::random(kind, number, true);
         let mut random = Stream::new(number, &[kind as u64, 2]);
         let mut up_to = |most: u32| 1 + u32::try_from(random.below(u64::from(most))).unwrap_or(0);
-        let mut demands: Vec<Demand> = Vec::new();
+        let mut demands: Vec<ReservedDemand> = Vec::new();
         for vm in &mut case.vms {
             let how = up_to(3);
             let own = up_to(case.cpus) - 1;
@@ -192,7 +192,7 @@ impl Case {
             let most = vm.vcpus.min(u32::try_from(cpus.len()).unwrap_or(1));
             for _ in 0..3 {
                 let wanted = f64::from(up_to(10)) / 10.0 * f64::from(most);
-                demands.push(Demand { cpus: cpus.clone(), billionths: billionths(wanted) });
+                demands.push(ReservedDemand { cpus: cpus.clone(), billionths: billionths(wanted) });
                 if allot(&demands).is_ok() {
                     vm.reserved = wanted * 0.95;
                     break;

@@ -20,10 +20,10 @@ use nix::poll::PollFlags;
 use nix::unistd::Pid;
 
 use self::one::One;
-use super::super::init::{in_context, say};
-use super::starved::Watch;
+use super::super::pid1::{in_context, say};
+use super::starved::StarvedWatch;
 use crate::link::stream::{Heard, Sink, Source};
-use model::partition::session::{Ask, Content, MOST_SESSIONS, Packet, SessionWord, Unpacker, pack};
+use model::partition::session::{Ask, MOST_SESSIONS, Packet, SessionContent, SessionWord, Unpacker, pack};
 use model::partition::{Program, ProgramEnd, Stream};
 
 /// All sessions of a guest.
@@ -34,11 +34,11 @@ pub struct Sessions<'a> {
     sink: Sink,
     unpacker: Unpacker,
     all: BTreeMap<u32, One>,
-    starved: Watch,
+    starved: StarvedWatch,
 }
 
 /// What a session has to tell the host.
-type Words = Vec<Content>;
+type Words = Vec<SessionContent>;
 
 impl<'a> Sessions<'a> {
     /// Over `port`, beside `program`, in a guest with these addresses whose memory is watched.
@@ -46,7 +46,7 @@ impl<'a> Sessions<'a> {
         port: OwnedFd,
         program: &'a Program,
         addresses: Vec<Ipv4Addr>,
-        starved: Watch,
+        starved: StarvedWatch,
     ) -> Result<Self, String> {
         let failed = || in_context("the port of sessions");
         let read = port.try_clone().map_err(in_context("the port of sessions"))?;
@@ -110,29 +110,31 @@ impl<'a> Sessions<'a> {
         let number = packet.session;
         let mut words = Words::new();
         match (packet.content, self.all.get_mut(&number)) {
-            (Content::Word(SessionWord::Open { ask }), None) => {
+            (SessionContent::Word(SessionWord::Open { ask }), None) => {
                 match self.open(&ask, is_running) {
                     Ok(Opened::Begun(one)) => {
                         if one.has_begun() {
-                            words.push(Content::Word(SessionWord::Started));
+                            words.push(SessionContent::Word(SessionWord::Started));
                         }
                         self.all.insert(number, *one);
                     }
                     Ok(Opened::Answered(yes)) => {
                         let how = ProgramEnd::Exit(u8::from(!yes));
-                        words.push(Content::Word(SessionWord::Started));
-                        words.push(Content::Word(SessionWord::Ended { how }));
+                        words.push(SessionContent::Word(SessionWord::Started));
+                        words.push(SessionContent::Word(SessionWord::Ended { how }));
                     }
-                    Err((code, reason)) => words.push(Content::Word(SessionWord::Refused { code, reason })),
+                    Err((code, reason)) => {
+                        words.push(SessionContent::Word(SessionWord::Refused { code, reason }));
+                    }
                 }
                 return self.tell(number, &words);
             }
-            (Content::Word(SessionWord::Close), Some(one)) => {
+            (SessionContent::Word(SessionWord::Close), Some(one)) => {
                 one.end();
                 self.all.remove(&number);
             }
-            (Content::Word(word), Some(one)) => one.obey(&word, &mut words)?,
-            (Content::Bytes(Stream::Input, bytes), Some(one)) => {
+            (SessionContent::Word(word), Some(one)) => one.obey(&word, &mut words)?,
+            (SessionContent::Bytes(Stream::Input, bytes), Some(one)) => {
                 let fits = one.take(&bytes);
                 if !fits {
                     say("a session was sent more than it had asked for, and is ended");
@@ -165,7 +167,7 @@ impl<'a> Sessions<'a> {
         }
     }
 
-    fn tell(&mut self, number: u32, words: &[Content]) -> Result<(), String> {
+    fn tell(&mut self, number: u32, words: &[SessionContent]) -> Result<(), String> {
         for word in words {
             self.sink.queue(&pack(number, word)?);
         }

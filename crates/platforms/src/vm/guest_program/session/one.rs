@@ -14,10 +14,10 @@ use super::super::inward::END_OF_INPUT;
 use super::super::outward::AFTER_THE_END;
 use super::super::pty;
 use super::super::start::{OurEnds, start, streams};
-use super::super::starved::{Killed, Watch};
+use super::super::starved::{Killed, StarvedWatch};
 use super::Words;
 use super::dial::{Dial, Dialled};
-use model::partition::session::{Content, Further, SessionWord, WINDOW_BYTES};
+use model::partition::session::{Further, SessionContent, SessionWord, WINDOW_BYTES};
 use model::partition::{Program, ProgramEnd, Stream};
 
 /// Bytes carried at once.
@@ -43,7 +43,7 @@ pub struct One {
     outs: [Out; 2],
     ended: Option<(ProgramEnd, Instant)>,
     /// Of a program.
-    starved: Option<Watch>,
+    starved: Option<StarvedWatch>,
     /// The other end of a connection has cut it off.
     is_reset: bool,
 }
@@ -58,7 +58,7 @@ struct Out {
 
 impl One {
     /// Starts a program beside `own`, and `starved` says afterwards whether memory ran out meanwhile.
-    pub fn run(own: &Program, further: &Further, starved: Watch) -> Result<Self, (u8, String)> {
+    pub fn run(own: &Program, further: &Further, starved: StarvedWatch) -> Result<Self, (u8, String)> {
         let mut program = own.clone();
         program.argv.clone_from(&further.argv);
         program.terminal = further.terminal;
@@ -188,7 +188,7 @@ impl One {
         match word {
             SessionWord::Signal { number } => {
                 self.pass_on(*number);
-                words.push(Content::Word(SessionWord::Passed { number: *number }));
+                words.push(SessionContent::Word(SessionWord::Passed { number: *number }));
             }
             SessionWord::Resize { size } => {
                 if let Kind::Terminal(_, master) = &self.kind {
@@ -233,10 +233,10 @@ impl One {
                 Dialled::Refused(reason) => Some(reason),
             };
             if let Some(reason) = refused {
-                words.push(Content::Word(SessionWord::Refused { code: 125, reason }));
+                words.push(SessionContent::Word(SessionWord::Refused { code: 125, reason }));
                 return true;
             }
-            words.push(Content::Word(SessionWord::Started));
+            words.push(SessionContent::Word(SessionWord::Started));
         }
         self.feed(words);
         let ended = self.ended;
@@ -254,12 +254,12 @@ impl One {
             (_, Some((how, _)), _) => how,
             _ => return false,
         };
-        match self.starved.as_mut().map_or(Killed::Nobody, Watch::look) {
+        match self.starved.as_mut().map_or(Killed::Nobody, StarvedWatch::look) {
             Killed::Nobody => {}
             Killed::NotWritten => return false,
-            Killed::Largest(victim) => words.push(Content::Word(SessionWord::MemoryRanOut { victim })),
+            Killed::Largest(victim) => words.push(SessionContent::Word(SessionWord::MemoryRanOut { victim })),
         }
-        words.push(Content::Word(SessionWord::Ended { how }));
+        words.push(SessionContent::Word(SessionWord::Ended { how }));
         true
     }
 
@@ -273,7 +273,7 @@ impl One {
                 Err(_) => {
                     self.to = None;
                     self.is_reset = matches!(self.kind, Kind::Connection(_));
-                    words.push(Content::Word(SessionWord::End { stream: Stream::Input }));
+                    words.push(SessionContent::Word(SessionWord::End { stream: Stream::Input }));
                 }
             }
         }
@@ -284,7 +284,7 @@ impl One {
         self.waiting.drain(..written);
         if written > 0 {
             let bytes = u32::try_from(written).unwrap_or(u32::MAX);
-            words.push(Content::Word(SessionWord::Credit { stream: Stream::Input, bytes }));
+            words.push(SessionContent::Word(SessionWord::Credit { stream: Stream::Input, bytes }));
         }
         if self.ends && self.waiting.is_empty() {
             match &self.kind {
@@ -312,7 +312,7 @@ impl Out {
                 Ok(count @ 1..) => {
                     self.credit -= count;
                     let bytes = buffer.get(..count).unwrap_or_default().to_vec();
-                    words.push(Content::Bytes(self.stream, bytes));
+                    words.push(SessionContent::Bytes(self.stream, bytes));
                 }
                 Err(Errno::EINTR) => {}
                 // Others may hold it open after the program's end, but not for long.
@@ -326,7 +326,7 @@ impl Out {
         }
         // Of what is reset only that is told: an end of its own would look like all there was.
         if self.from.is_none() && !std::mem::replace(&mut self.told, true) && !is_reset {
-            words.push(Content::Word(SessionWord::End { stream: self.stream }));
+            words.push(SessionContent::Word(SessionWord::End { stream: self.stream }));
         }
         is_reset
     }

@@ -21,7 +21,7 @@ struct Host {
 
 impl Host {
     fn say(&mut self, number: u32, word: SessionWord) {
-        self.port.write_all(&pack(number, &Content::Word(word)).expect("small")).expect("written");
+        self.port.write_all(&pack(number, &SessionContent::Word(word)).expect("small")).expect("written");
     }
 
     fn open(&mut self, number: u32, ask: Ask) {
@@ -29,7 +29,7 @@ impl Host {
     }
 
     /// What came until now, but for ends of streams that nobody has.
-    fn heard(&mut self) -> Vec<(u32, Content)> {
+    fn heard(&mut self) -> Vec<(u32, SessionContent)> {
         let mut chunk = [0; 4096];
         while let Ok(count @ 1..) = self.port.read(&mut chunk) {
             self.unpacker.push(&chunk[..count]);
@@ -45,7 +45,8 @@ impl Host {
 fn both(program: &Program) -> (Sessions<'_>, Host) {
     let (ours, theirs) = UnixStream::pair().expect("a pair");
     ours.set_nonblocking(true).expect("non-blocking");
-    let sessions = Sessions::new(theirs.into(), program, Vec::new(), Watch::begin()).expect("sessions");
+    let sessions =
+        Sessions::new(theirs.into(), program, Vec::new(), StarvedWatch::begin()).expect("sessions");
     (sessions, Host { port: ours, unpacker: Unpacker::default() })
 }
 
@@ -53,8 +54,8 @@ fn both(program: &Program) -> (Sessions<'_>, Host) {
 fn until(
     sessions: &mut Sessions<'_>,
     host: &mut Host,
-    wanted: impl Fn(&(u32, Content)) -> bool,
-) -> Vec<(u32, Content)> {
+    wanted: impl Fn(&(u32, SessionContent)) -> bool,
+) -> Vec<(u32, SessionContent)> {
     let (mut all, begun) = (Vec::new(), Instant::now());
     while !all.iter().any(&wanted) {
         assert!(begun.elapsed() < PATIENCE, "{all:?}");
@@ -66,13 +67,13 @@ fn until(
     all
 }
 
-fn started(number: u32) -> impl Fn(&(u32, Content)) -> bool {
-    move |(session, content)| *session == number && *content == Content::Word(SessionWord::Started)
+fn started(number: u32) -> impl Fn(&(u32, SessionContent)) -> bool {
+    move |(session, content)| *session == number && *content == SessionContent::Word(SessionWord::Started)
 }
 
-fn refused(number: u32) -> impl Fn(&(u32, Content)) -> bool {
+fn refused(number: u32) -> impl Fn(&(u32, SessionContent)) -> bool {
     move |(session, content)| {
-        *session == number && matches!(content, Content::Word(SessionWord::Refused { .. }))
+        *session == number && matches!(content, SessionContent::Word(SessionWord::Refused { .. }))
     }
 }
 
@@ -94,7 +95,7 @@ fn who_waits_for_a_busy_program_is_not_refused_and_holds_up_nobody() {
         host.open(number, Ask::Connect(port));
     }
     // What is sent meanwhile is kept for it.
-    let bytes = pack(5, &Content::Bytes(Stream::Input, b"early".to_vec())).expect("small");
+    let bytes = pack(5, &SessionContent::Bytes(Stream::Input, b"early".to_vec())).expect("small");
     host.port.write_all(&bytes).expect("written");
     host.open(6, Ask::Look(Look::File(PathBuf::from("/"))));
     let came = until(&mut sessions, &mut host, started(6));
@@ -108,9 +109,12 @@ fn who_waits_for_a_busy_program_is_not_refused_and_holds_up_nobody() {
     let mut came = Vec::new();
     while taken.len() < 4 {
         came.extend(until(&mut sessions, &mut host, |(_, content)| {
-            *content == Content::Word(SessionWord::Started)
+            *content == SessionContent::Word(SessionWord::Started)
         }));
-        while came.iter().filter(|(_, content)| *content == Content::Word(SessionWord::Started)).count()
+        while came
+            .iter()
+            .filter(|(_, content)| *content == SessionContent::Word(SessionWord::Started))
+            .count()
             > taken.len()
         {
             taken.push(server.accept().expect("one that waited").0);

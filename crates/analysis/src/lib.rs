@@ -1,0 +1,21 @@
+//! What do the measurements mean? From journals and results to joint figures, isolation, the sharing policy, fitness and who took
+//! the time. Pure: no clock, no files, seeds come in as arguments.
+
+// Made-up runs name this crate as other crates' tests do, which take the same file.
+#[cfg(test)]
+extern crate self as analysis;
+
+pub mod attribution;
+mod cap;
+pub mod channel_bench;
+mod fair_share;
+mod host_memory;
+pub mod isolation;
+pub mod joint;
+#[cfg(test)]
+mod made_run;
+pub mod outside;
+pub mod policy;
+pub mod shares;
+pub mod suitability;
+pub mod timeline;

@@ -1,0 +1,267 @@
+//! Verdicts in words: what was measured, what was demanded, what decided, what would change it.
+
+use std::collections::BTreeSet;
+
+use model::classes::{Against, ClassSpec, Held, Suitability, Weight};
+use model::journal::{Cell, Neighbour};
+use probes::ProbeKind;
+use units::metric::{Estimate, Unit};
+use units::names::LoadPlace;
+use units::three_digits;
+
+use super::condition::{Bound, Judged};
+use super::level::Outcome;
+use super::observe::{Observation, Seen};
+
+/// `cpu load in a second instance`.
+fn neighbour_words(neighbour: Neighbour) -> String {
+    let place = match neighbour.place {
+        LoadPlace::Same => "in the same instance",
+        LoadPlace::Second => "in a second instance",
+        LoadPlace::Host => "on the host",
+    };
+    format!("{} load {place}", neighbour.kind)
+}
+
+/// `, beside a cpu load in a second instance`, ` with 4 instances`; empty alone.
+fn circumstances(cell: &Cell) -> String {
+    let layout = cell.layout.map_or_else(String::new, |layout| format!(" in layout {layout}"));
+    let beside = cell.neighbour.map_or_else(String::new, |n| format!(" beside a {}", neighbour_words(n)));
+    format!("{layout}{beside}")
+}
+
+/// Three digits, with an exponent where they would be many.
+fn short(value: f64) -> String {
+    if value == 0.0 || (1e-4..1e6).contains(&value.abs()) {
+        three_digits(value)
+    } else {
+        format!("{value:.1e}")
+    }
+}
+
+fn value_text(unit: Option<Unit>, value: f64) -> String {
+    match unit {
+        Some(unit) => unit.format(value),
+        None => short(value),
+    }
+}
+
+fn interval(unit: Option<Unit>, estimate: &Estimate) -> String {
+    // Few rounds give a share an interval that reaches beyond the whole.
+    let most = if unit == Some(Unit::Share) { 1.0 } else { f64::INFINITY };
+    let high = estimate.high.min(most.max(estimate.value));
+    let (low, high) = (value_text(unit, estimate.low), value_text(unit, high));
+    if low == high { String::new() } else { format!(" [{low} … {high}]") }
+}
+
+const fn ratio_words(against: Against) -> &'static str {
+    match against {
+        Against::Value => "",
+        Against::Baseline => " × the baseline",
+        Against::Undisturbed => " × undisturbed",
+        Against::FairShare => " × its fair share",
+    }
+}
+
+/// What was measured, with its interval; or why nothing was.
+pub(super) fn measured(observation: &Observation, against: Against) -> String {
+    let what = format!("{}: {}", observation.cell.probe, observation.title);
+    let place = circumstances(&observation.cell);
+    match &observation.value {
+        Seen::Value(estimate) if estimate.confidence >= 1.0 => format!("{what}: it is the baseline itself"),
+        Seen::Value(estimate) => format!(
+            "{what}: {}{}{}{place}",
+            value_text(observation.unit, estimate.value),
+            ratio_words(against),
+            interval(observation.unit, estimate)
+        ),
+        Seen::Never { longest, of } => format!(
+            "{}: none of {of} activations took longer than {}{place}",
+            observation.cell.probe,
+            Unit::Nanoseconds.format(*longest)
+        ),
+        Seen::Unsupported(reason) => format!("{what}{place}: no figure, because {reason}"),
+        Seen::Perished(reason) => {
+            format!("{}{place}: the instance did not survive: {reason}", observation.cell.probe)
+        }
+        Seen::Nothing { why, todo, .. } => format!("{why}{place}: {todo}"),
+    }
+}
+
+/// `at most 10 ms for 99.9 % of the activations`.
+pub(super) fn bound(bound: Bound, unit: Option<Unit>, against: Against, miss_rate: Option<f64>) -> String {
+    let side = if bound.at_most { "at most" } else { "at least" };
+    let share = miss_rate.map_or_else(String::new, |rate| {
+        if rate > 0.0 { format!(", {} may be late", one_in(rate)) } else { ", always".to_owned() }
+    });
+    format!("{side} {}{}{share}", value_text(unit, bound.limit), ratio_words(against))
+}
+
+/// `1 in 1000`.
+fn one_in(rate: f64) -> String {
+    format!("1 in {}", three_digits((1.0 / rate).round()))
+}
+
+const fn level_words(level: Suitability) -> &'static str {
+    match level {
+        Suitability::Suited => "suited",
+        Suitability::Limited => "suited with limits",
+        Suitability::Unsuited => "not suited",
+        Suitability::Unknown => "not known",
+    }
+}
+
+/// `vm, hpc: not suited: …`.
+pub(super) fn sentence(class: &ClassSpec, platform: &str, level: Suitability, reason: &str) -> String {
+    format!("{platform}, {}: {}: {reason}", class.name, level_words(level))
+}
+
+/// What decided, and how many conditions stand in the same way.
+pub(super) fn reason(all: &[Judged], outcome: &Outcome) -> String {
+    let Some(judged) = outcome.decided_by.and_then(|index| all.get(index)) else {
+        return "no condition could be looked at".to_owned();
+    };
+    let result = &judged.result;
+    let reason = match result.held {
+        Held::Yes => format!("nearest to its bound is {} ({})", result.measured, result.bound),
+        Held::No => format!("{}; wanted {}", result.measured, result.bound),
+        Held::Unclear if judged.todo.is_some() => format!("{}; wanted {}", result.measured, result.bound),
+        Held::Unclear => {
+            format!("{}; wanted {}, which the interval does not decide", result.measured, result.bound)
+        }
+        Held::NotMeasured => result.measured.clone(),
+    };
+    format!("{reason}{}", others(all, outcome))
+}
+
+/// How many other conditions stand in the same way.
+fn others(all: &[Judged], outcome: &Outcome) -> String {
+    let count = |weight: Option<Weight>, held: &[Held]| {
+        all.iter()
+            .enumerate()
+            .filter(|(index, _)| Some(*index) != outcome.decided_by)
+            .filter(|(_, judged)| weight.is_none_or(|weight| judged.result.weight == weight))
+            .filter(|(_, judged)| held.contains(&judged.result.held))
+            .count()
+    };
+    let open = [Held::Unclear, Held::NotMeasured];
+    let (more, what) = match outcome.level {
+        Suitability::Unsuited => (count(Some(Weight::Required), &[Held::No]), "required and broken"),
+        Suitability::Unknown => (count(Some(Weight::Required), &open), "required and not known"),
+        Suitability::Limited => (count(Some(Weight::Wanted), &[Held::No]), "wanted and broken"),
+        Suitability::Suited => (count(Some(Weight::Wanted), &open), "wanted and not known"),
+    };
+    match more {
+        0 => String::new(),
+        1 => format!("; 1 more condition is {what}"),
+        more => format!("; {more} more conditions are {what}"),
+    }
+}
+
+/// The command that measures all that a class looks at. The experiment `full` has every probe and every kind of neighbour.
+pub(super) fn command(class: &ClassSpec) -> String {
+    let named = class.conditions.iter().flat_map(|condition| {
+        condition
+            .metric
+            .iter()
+            .chain(condition.tail.iter().map(|entry| &entry.metric))
+            .map(|metric| metric.probe)
+    });
+    let mut words = vec!["bulkhead", "measure", "--experiment", "full"];
+    for probe in named.map(ProbeKind::as_str) {
+        if !words.contains(&probe) {
+            words.extend(["--probe", probe]);
+        }
+    }
+    words.join(" ")
+}
+
+/// What would change the verdict.
+pub(super) fn would_change(
+    class: &ClassSpec,
+    all: &[Judged],
+    outcome: &Outcome,
+    without: Option<&(BTreeSet<Neighbour>, Suitability)>,
+) -> String {
+    let Some(judged) = outcome.decided_by.and_then(|index| all.get(index)) else {
+        return "No condition could be looked at: measure more of its probes.".to_owned();
+    };
+    match outcome.level {
+        Suitability::Unsuited => mend(class, all, judged, without),
+        Suitability::Limited => format!("To be suited without limits, {}.", moved(judged)),
+        Suitability::Unknown => find_out(judged),
+        Suitability::Suited => keep(judged),
+    }
+}
+
+/// What would make an unsuited platform fit.
+fn mend(
+    class: &ClassSpec,
+    all: &[Judged],
+    worst: &Judged,
+    without: Option<&(BTreeSet<Neighbour>, Suitability)>,
+) -> String {
+    let mut ways = Vec::new();
+    if let Some((neighbours, level)) = without {
+        let whom: Vec<String> = neighbours.iter().map(|n| format!("a {}", neighbour_words(*n))).collect();
+        if level.is_met() {
+            ways.push(format!("Kept away from {} it is {}.", whom.join(" and "), level_words(*level)));
+        }
+    }
+    let broken = || all.iter().filter(|judged| judged.is_broken() && judged.decides());
+    let met = broken().map(|judged| judged.deadline_met_ns).collect::<Option<Vec<f64>>>();
+    if let (Some(deadline), Some(met)) =
+        (class.deadline, met.and_then(|all| all.into_iter().reduce(f64::max)))
+    {
+        ways.push(format!(
+            "With the same miss rate a deadline of {} or more is met instead of {}.",
+            Unit::Nanoseconds.format(met),
+            Unit::Nanoseconds.format(deadline.deadline_us.as_f64() * 1e3)
+        ));
+    }
+    if ways.is_empty() {
+        ways.push(match broken().count() {
+            0 | 1 => format!("To be suited, {}.", moved(worst)),
+            2 => format!("First of all, {}; 1 more condition is broken.", moved(worst)),
+            more => format!("First of all, {}; {} more conditions are broken.", moved(worst), more - 1),
+        });
+    }
+    ways.join(" ")
+}
+
+/// `“in time” would have to get better by a factor of 1.4, to at most 10 ms`.
+fn moved(judged: &Judged) -> String {
+    let result = &judged.result;
+    match result.factor {
+        Some(factor) if factor > 1.0 => format!(
+            "“{}” would have to get better by a factor of {}, to {}",
+            result.title,
+            short(factor),
+            result.bound
+        ),
+        _ => format!("“{}” would have to hold ({})", result.title, result.bound),
+    }
+}
+
+fn find_out(judged: &Judged) -> String {
+    match &judged.todo {
+        Some(todo) => format!("To find out, {todo}."),
+        None => format!(
+            "More rounds or a longer probe, so that the interval lies on one side of the bound ({}).",
+            judged.result.bound
+        ),
+    }
+}
+
+fn keep(judged: &Judged) -> String {
+    let result = &judged.result;
+    match result.factor {
+        Some(factor) if factor > 0.0 => format!(
+            "It would no longer be suited if “{}” got worse by a factor of {} ({}).",
+            result.title,
+            short(1.0 / factor),
+            result.bound
+        ),
+        _ => format!("It would no longer be suited if “{}” broke ({}).", result.title, result.bound),
+    }
+}

@@ -1,0 +1,96 @@
+//! A job shaped like a build, as developers and build farms have it: sources are compiled by processes of their own, some at
+//! once, then linked. "Compiler" (`compile`) and sources are in this binary, so the job runs where nothing else is: in an
+//! empty container, in a guest without a file system. Source: kernbench in the LRZ workshop's and most other comparisons of
+//! hypervisors.
+//!
+//! It stands for short processes, fresh memory, files read and written, branchy work on text, and a serial end. It does not
+//! stand for how many instructions a real compiler's code has.
+//!
+//! ```text
+//!  sources written │ compile compile … (jobs at once) ─► link │ folder removed
+//!                  └────────────── wall time ──────────────┘
+//! ```
+
+mod check;
+pub mod child;
+pub mod compile;
+pub mod detail;
+pub mod folder;
+pub mod link;
+mod metrics;
+pub mod object;
+pub mod params;
+mod pretend;
+pub mod run;
+pub mod source;
+pub mod tokens;
+pub mod verbs;
+
+use units::Bytes;
+use units::facts::MachineFacts;
+use units::metric::Metric;
+
+use self::detail::BuildDetail;
+use self::params::BuildParams;
+use crate::check::{Checked, because};
+use crate::context::Context;
+use crate::detail::Detail;
+use crate::error::WorkError;
+use crate::job::ProbeReport;
+use crate::pretend::Maker;
+use crate::probe::{About, Cost, OutOfBounds, Probe, Slowdown};
+
+/// The probe.
+#[derive(Debug, Clone, Copy)]
+pub struct Build;
+
+impl Probe for Build {
+    type Params = BuildParams;
+    type Detail = BuildDetail;
+
+    const ABOUT: About = About {
+        is_about_shares: true,
+        slowdown: Slowdown { virtualized: 1.6, translated: 25.0 },
+        ..About::new(
+            "A compile job",
+            "Source files are made and compiled, one compiler process each. It mixes computing, starting processes, memory and files as real builds do.",
+        )
+    };
+
+    fn check_params(params: &BuildParams) -> Result<(), OutOfBounds> {
+        params.check()
+    }
+
+    fn cost(params: &BuildParams, _facts: &MachineFacts) -> Cost {
+        let functions = f64::from(params.files) * f64::from(params.functions);
+        Cost::work(functions, 250_000.0)
+    }
+
+    fn memory(params: &BuildParams, facts: &MachineFacts) -> Bytes {
+        Bytes::from_bytes(u64::from(params.jobs.unwrap_or(facts.cpus)) * (16 << 20))
+    }
+
+    fn disk(params: &BuildParams) -> Bytes {
+        run::room(params)
+    }
+
+    fn run(params: &BuildParams, context: &Context<'_>) -> Result<ProbeReport, WorkError> {
+        run::measure(params, context)
+    }
+
+    fn pretend(maker: &mut Maker, params: &BuildParams) -> Result<Detail, String> {
+        Ok(pretend::pretend(maker, params))
+    }
+
+    fn saw_nothing(detail: &BuildDetail) -> Option<String> {
+        because(detail.files == 0 || detail.wall_ns.get() == 0, "no file was compiled")
+    }
+
+    fn check(detail: &BuildDetail) -> Checked {
+        check::check(detail)
+    }
+
+    fn metrics(detail: &BuildDetail) -> Vec<Metric> {
+        metrics::metrics(detail)
+    }
+}

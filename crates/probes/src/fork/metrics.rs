@@ -1,0 +1,20 @@
+//! Figures of the fork probe.
+
+use stats::summary::histogram_quantile;
+use units::metric::Metric;
+
+use crate::detail::RateDetail;
+use crate::figures::{figure, time, too_few_beyond};
+use crate::rate::costs;
+
+/// fork + exec + wait.
+pub(super) fn metrics(detail: &RateDetail) -> Vec<Metric> {
+    let (one, all) = costs(detail);
+    let p99 = too_few_beyond(detail.latency_ns.count() as f64, 0.99, "forks were timed singly")
+        .unwrap_or_else(|| figure(histogram_quantile(&detail.latency_ns, 0.99), "no samples were taken"));
+    vec![
+        time("fork_ns", "fork, exec and wait", true, one),
+        time("fork_all_cpus_ns", "fork, exec and wait, every CPU busy with them", false, all),
+        time("fork_p99_ns", "fork, exec and wait, 99 % quantile", false, p99),
+    ]
+}

@@ -1,0 +1,72 @@
+//! Frames of an interactive program: at every due time of a fixed rate the same work has to be done. A frame that is not
+//! done when the next one is due is seen: the picture stands still. Source: Lourot's work on sharing a desktop.
+//!
+//! ```text
+//!  due      0       1       2       3       4       5
+//!           │▓▓▓▓   │▓▓▓▓   │▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓   │▓▓▓▓   │
+//!                           └─ done after 3 and 4 ┘   frames 3 and 4 are missed; the next one is made at 5
+//! ```
+//!
+//! The thread is an ordinary one and is not pinned, as those of such programs.
+
+mod check;
+pub mod detail;
+mod metrics;
+pub mod params;
+mod pretend;
+pub mod run;
+
+use units::facts::MachineFacts;
+use units::metric::Metric;
+
+use self::detail::FramesDetail;
+use self::params::FramesParams;
+use crate::check::{Checked, because};
+use crate::context::Context;
+use crate::detail::Detail;
+use crate::error::WorkError;
+use crate::job::ProbeReport;
+use crate::pretend::Maker;
+use crate::probe::{About, Cost, OutOfBounds, Probe};
+
+/// The probe.
+#[derive(Debug, Clone, Copy)]
+pub struct Frames;
+
+impl Probe for Frames {
+    type Params = FramesParams;
+    type Detail = FramesDetail;
+
+    const ABOUT: About = About::new(
+        "Frames of an interactive program",
+        "A program has the same work to do for every frame, at 60 frames per second. A frame that is done after the next one is due is one that a person sees stutter.",
+    );
+
+    fn check_params(params: &FramesParams) -> Result<(), OutOfBounds> {
+        params.check()
+    }
+
+    fn cost(params: &FramesParams, _facts: &MachineFacts) -> Cost {
+        Cost { by_clock: f64::from(params.frames) / f64::from(params.rate_hz.max(1)), by_work: 0.0 }
+    }
+
+    fn run(params: &FramesParams, context: &Context<'_>) -> Result<ProbeReport, WorkError> {
+        run::measure(params, context)
+    }
+
+    fn pretend(maker: &mut Maker, params: &FramesParams) -> Result<Detail, String> {
+        pretend::pretend(maker, params)
+    }
+
+    fn saw_nothing(detail: &FramesDetail) -> Option<String> {
+        because(detail.frame_ns.is_empty(), "no frame was finished")
+    }
+
+    fn check(detail: &FramesDetail) -> Checked {
+        check::check(detail)
+    }
+
+    fn metrics(detail: &FramesDetail) -> Vec<Metric> {
+        metrics::metrics(detail)
+    }
+}

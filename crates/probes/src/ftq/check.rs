@@ -1,0 +1,23 @@
+//! What is believed of the ftq probe's outcome, and whether it saw anything at all.
+
+use crate::check::{Checked, MOST_VALUES, at_most, some_time};
+use crate::detail::FtqDetail;
+
+pub(super) fn check(detail: &FtqDetail) -> Checked {
+    some_time("ftq.quantum_ns", detail.quantum_ns)?;
+    at_most("ftq.work", detail.work.len(), MOST_VALUES)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use units::Nanos;
+
+    #[test]
+    fn quanta_without_a_length_are_refused() {
+        let quanta =
+            |length| FtqDetail { quantum_ns: Nanos::from_nanos(length), cpu: None, work: vec![1; 100] };
+        assert_eq!(check(&quanta(1)), Ok(()));
+        assert!(check(&quanta(0)).is_err());
+    }
+}

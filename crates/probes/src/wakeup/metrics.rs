@@ -1,0 +1,41 @@
+//! Figures of the wakeup probe.
+
+use stats::summary::{histogram_max, histogram_quantile};
+use units::histogram::Histogram;
+use units::metric::{Metric, Unit};
+
+use crate::detail::WakeupDetail;
+use crate::figures::{figure, lower, time, too_few_beyond};
+
+const NO_ACTIVATIONS: &str = "no activation was due";
+
+/// Timer wake-up: response of every activation, service of those that were slept for.
+pub(super) fn metrics(detail: &WakeupDetail) -> Vec<Metric> {
+    let service = Histogram::merge_all(detail.threads.iter().map(|thread| &thread.service_ns));
+    let response = Histogram::merge_all(detail.threads.iter().map(|thread| &thread.response_ns));
+    let due = response.count();
+    let missed = due.saturating_sub(service.count());
+    let quantile = |histogram: &Histogram, q: f64| {
+        too_few_beyond(histogram.count() as f64, q, "activations")
+            .unwrap_or_else(|| figure(histogram_quantile(histogram, q), NO_ACTIVATIONS))
+    };
+    // The list holds the exact value; a histogram only its bucket.
+    let listed =
+        detail.threads.iter().filter_map(|thread| thread.worst.first()).map(|worst| worst.length_ns.as_f64());
+    let longest = listed.reduce(f64::max).or_else(|| histogram_max(&response).map(|most| most as f64));
+    let share = (due > 0).then(|| missed as f64 / due as f64);
+    vec![
+        time("response_p99_ns", "late, 99 % of activations", true, quantile(&response, 0.99)),
+        time("response_max_ns", "latest activation", true, figure(longest, NO_ACTIVATIONS)),
+        lower("missed_share", "activations missed", Unit::Share, true, figure(share, NO_ACTIVATIONS)),
+        time("response_p99_9_ns", "late, 99.9 % of activations", false, quantile(&response, 0.999)),
+        time("response_p99_99_ns", "late, 99.99 % of activations", false, quantile(&response, 0.9999)),
+        time("service_p99_ns", "late, 99 % of wake-ups that happened", false, quantile(&service, 0.99)),
+        time(
+            "service_p50_ns",
+            "late, median of wake-ups that happened",
+            false,
+            figure(histogram_quantile(&service, 0.5), NO_ACTIVATIONS),
+        ),
+    ]
+}

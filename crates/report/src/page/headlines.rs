@@ -1,0 +1,60 @@
+//! The picture of a probe that has none of its own: its headline figures of all platforms side by side.
+
+use maud::Markup;
+
+use model::results::RunResults;
+use probes::ProbeKind;
+use units::metric::Better;
+
+use super::super::chart::axis::{Axis, Quantity, Scale};
+use super::super::chart::bars::{BarRow, Bars, Form, Item};
+use super::super::chart::palette::Ink;
+use super::super::chart::svg::Picture;
+use super::super::figures::{Finding, Row, Which, finding, platform_labels, rows, sound};
+use super::parts::figure;
+
+/// Headline figures of the unit of the first one, undisturbed.
+pub(super) fn picture(results: &RunResults, probe: ProbeKind) -> Markup {
+    let mut rows = rows(results, None, Which::Headline);
+    rows.retain(|row| row.probe == probe);
+    let first = rows.first().map(|row| row.unit);
+    rows.retain(|row| Some(row.unit) == first);
+    let labels = platform_labels(results);
+    let legend: Vec<(Ink, String)> =
+        labels.iter().enumerate().map(|(index, label)| (Ink(index), label.clone())).collect();
+    let direction = match rows.first().map(|row| row.better) {
+        Some(Better::Higher) => " Longer bars are better.",
+        Some(Better::Lower) => " Shorter bars are better.",
+        Some(Better::Neither) | None => "",
+    };
+    let caption =
+        format!("Bars are estimates over all rounds; the line on a bar is the 95 % interval.{direction}");
+    figure("Headline figures", &caption, &legend, &bars(results, &rows, &legend))
+}
+
+fn bars(results: &RunResults, rows: &[Row], platforms: &[(Ink, String)]) -> Picture {
+    let drawn: Vec<BarRow> = rows
+        .iter()
+        .map(|row| BarRow {
+            title: row.title.clone(),
+            items: platforms.iter().filter_map(|(ink, label)| item(results, row, *ink, label)).collect(),
+        })
+        .filter(|row: &BarRow| !row.items.is_empty())
+        .collect();
+    let values = drawn.iter().flat_map(|row| &row.items).flat_map(|item| [item.value, item.interval.1]);
+    let axis = rows.first().and_then(|row| {
+        Axis::enclosing(Scale::FromZero, Quantity::Of(row.unit), "estimate over all rounds", values)
+    });
+    match axis {
+        Some(axis) => {
+            Bars { name: "Headline figures".to_owned(), axis, rows: drawn, form: Form::Bars }.draw()
+        }
+        None => Picture::Nothing("no measurement yielded a figure".to_owned()),
+    }
+}
+
+fn item(results: &RunResults, row: &Row, ink: Ink, label: &str) -> Option<Item> {
+    let Finding::Metric(metric) = finding(results, row, label) else { return None };
+    let estimate = sound(&metric.estimate).ok()?;
+    Some(Item { ink, value: estimate.value, interval: (estimate.low, estimate.high) })
+}
