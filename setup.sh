@@ -54,7 +54,7 @@ if [ "$goal" = test ]; then
 fi
 if [ "$goal" = crosscheck ]; then
     # hpcc is started through MPI and takes its BLAS from whatever provides libblas.so.3; OpenBLAS is the quickest.
-    wanted+=("fio fio" "iperf3 iperf3" "sockperf sockperf" "cyclictest rt-tests" "stress-ng stress-ng" "hpcc hpcc" "mpirun openmpi-bin")
+    wanted+=("fio fio" "iperf3 iperf3" "sockperf sockperf" "cyclictest rt-tests" "stress-ng stress-ng" "hpcc hpcc" "mpirun openmpi-bin" "curl curl" "taskset util-linux")
 fi
 
 if [ "$goal" = bench-simulator ]; then
@@ -205,6 +205,20 @@ fi
 if [ "$goal" = crosscheck ] && [ ! -x "$cache/tools/bin/fsx" ]; then
     say "building fsx into $cache/tools"
     cargo install --quiet --locked --version 0.3.2 --root "$cache/tools" fsx || say "fsx could not be built: tests/files_stress.rs needs it"
+fi
+# lmbench's lat_ctx, which the switch probe is compared with; its package is none of Debian's main archive.
+if [ "$goal" = crosscheck ] && [ ! -x "$cache/tools/bin/lat_ctx" ]; then
+    say "fetching lat_ctx into $cache/tools"
+    fetched=$(mktemp -d)
+    lmbench=http://deb.debian.org/debian/pool/non-free/l/lmbench/lmbench_3.0-a9+debian.1-6_amd64.deb
+    if curl -fsS -m 120 -o "$fetched/lmbench.deb" "$lmbench" &&
+        echo "735df59369215cee41c82c9f18aa9153f3cae106f0604be8a0cc17c18c73f51d  $fetched/lmbench.deb" | sha256sum --check --quiet &&
+        dpkg-deb -x "$fetched/lmbench.deb" "$fetched"; then
+        install -D -t "$cache/tools/bin" "$fetched/usr/lib/lmbench/bin/x86_64-linux-gnu/lat_ctx"
+    else
+        say "lat_ctx could not be fetched: the crosscheck \"switching\" needs it"
+    fi
+    rm -rf "$fetched"
 fi
 if kernel_here; then say "guest kernel: $(ls "$cache/kernel/boot" | tail -n 1), in $cache/kernel"; fi
 say "ready for \"make $goal\""

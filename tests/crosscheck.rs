@@ -36,6 +36,12 @@ fn fio_is_read() {
 }
 
 #[test]
+fn lat_ctx_is_read() {
+    assert!(close(parse::lat_ctx::parse(sample!("lat_ctx.txt")).expect("a sample"), 1010.0));
+    assert!(parse::lat_ctx::parse("\"size=0k ovr=1.95\n").unwrap_err().contains("no time of two processes"));
+}
+
+#[test]
 fn hpcc_is_read() {
     let seen = parse::hpcc::parse(sample!("hpcc.txt")).expect("a sample");
     assert_eq!((seen.n, seen.array_bytes), (4000, 5_333_333 * 8));

@@ -11,6 +11,7 @@ mod hpcc_input;
 mod network;
 mod oslat;
 mod stream;
+mod switching;
 mod wakeup;
 
 use crate::rounds::Check;
@@ -27,6 +28,7 @@ pub fn all() -> Vec<Box<dyn Check>> {
         Box::new(network::Questions),
         Box::new(wakeup::Wakeup::default()),
         Box::new(oslat::Oslat),
+        Box::new(switching::Switching),
     ]
 }
 

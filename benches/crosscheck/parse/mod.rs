@@ -7,6 +7,7 @@ pub mod cyclictest;
 pub mod fio;
 pub mod hpcc;
 pub mod iperf3;
+pub mod lat_ctx;
 pub mod oslat;
 pub mod sockperf;
 pub mod stress_ng;

@@ -58,6 +58,7 @@ pub mod scratch;
 pub mod share;
 pub mod sizes;
 pub mod streams;
+pub mod switch;
 pub mod syscall;
 pub mod wakeup;
 mod witnessed;
@@ -93,6 +94,8 @@ probes! {
     cpu: Cpu = "cpu",
     /// `getppid` in a loop.
     syscall: Syscall = "syscall",
+    /// Context switch between two processes and two threads, through a pipe and a futex, on one CPU and on two.
+    switch: Switch = "switch",
     /// fork, exec, wait in a loop.
     fork: Fork = "fork",
     /// Cost of one trap to the hypervisor (`cpuid`).
