@@ -271,6 +271,7 @@ fn what_came_after_the_survey_is_seen_before_anything_is_written() {
     let bench = Bench::new(false);
     let mut platform = make(&on_device(PlatformKind::Native, &device.path), &bench.context);
     assert_eq!(reason(platform.as_mut()), None);
+    wait_until("a survey lets go of it", || device.is_free());
     let made = Command::new("mkfs.ext4").arg("-q").arg(&device.path).status();
     assert!(made.expect("mkfs.ext4 is there").success());
     let before = device.hash();
