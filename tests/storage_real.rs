@@ -272,8 +272,7 @@ fn what_came_after_the_survey_is_seen_before_anything_is_written() {
     let mut platform = make(&on_device(PlatformKind::Native, &device.path), &bench.context);
     assert_eq!(reason(platform.as_mut()), None);
     wait_until("a survey lets go of it", || device.is_free());
-    let made = Command::new("mkfs.ext4").arg("-q").arg(&device.path).status();
-    assert!(made.expect("mkfs.ext4 is there").success());
+    assert!(Command::new("mkfs.ext4").arg("-q").arg(&device.path).status().expect("it is there").success());
     let before = device.hash();
     let refused = start(platform.as_mut(), &bench.instance(0)).err().expect("it is refused");
     assert!(refused.contains("ext4") && refused.contains(ALLOWING), "{refused}");
