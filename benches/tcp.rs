@@ -24,12 +24,11 @@ use anyhow::{Context, Result, anyhow, bail};
 use bulkhead::cli::cache_folder;
 use bulkhead::model::channel_bench::{ChannelBench, Quantity, Way};
 use bulkhead::model::experiment::{Accelerator, PlatformSpec};
-use bulkhead::partition::network::switch::FrameOrder;
-use bulkhead::platforms::PlatformContext;
+use bulkhead::partition::network::switch::SwitchOrder;
 use bulkhead::platforms::lab::{Lab, Port};
 use bulkhead::platforms::ledger::Ledger;
 use bulkhead::platforms::vm::platform::Vm;
-use bulkhead::platforms::{Broken, Cancel, Instance, InstanceSpec, Platform};
+use bulkhead::platforms::{Broken, Cancel, Instance, InstanceSpec, Platform, PlatformContext};
 use bulkhead::probes::detail::{Detail, NetDirection, NetPoint};
 use bulkhead::probes::job::{Job, Part, Peer};
 use bulkhead::probes::params::{Exchange, NetParams, ProbeSpec, Protocol};
@@ -79,7 +78,7 @@ fn run() -> Result<Judge> {
     let mut tap = at_taps(&mut lab, dir.path())?;
     let prefix = Some([2, 0x4b, 10, 77, 1]);
     let link = folder(dir.path(), "link");
-    let switch = Running::start(&FrameOrder { folder: link.clone(), prefix, ..FrameOrder::default() });
+    let switch = Running::start(&SwitchOrder { folder: link.clone(), prefix, ..SwitchOrder::default() });
     let mut own = Pair {
         instances: [1, 2].map(|number| {
             let instance = guest::start(&tools, &ledger, number, std::slice::from_ref(&link));

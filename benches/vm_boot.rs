@@ -15,13 +15,12 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, anyhow, bail};
 use bulkhead::cli::cache_folder;
 use bulkhead::model::experiment::{Accelerator, PlatformSpec};
-use bulkhead::platforms::PlatformContext;
 use bulkhead::platforms::ledger::Ledger;
 use bulkhead::platforms::vm::guest::{GuestConfig, INIT_RUNS};
 use bulkhead::platforms::vm::payload::{self, GuestModules};
 use bulkhead::platforms::vm::platform::Vm;
 use bulkhead::platforms::vm::toolbox::{Toolbox, host_cpus};
-use bulkhead::platforms::{Broken, Cancel, InstanceSpec, Platform};
+use bulkhead::platforms::{Broken, Cancel, InstanceSpec, Platform, PlatformContext};
 use bulkhead::units::names::PlatformKind;
 use bulkhead::units::{Bytes, Mebibytes};
 

@@ -21,7 +21,7 @@ if [ "$(id -u)" -eq 0 ]; then required=root,container,vm,browser,ssh,mpi; fi
 export BULKHEAD_REQUIRE=${BULKHEAD_REQUIRE-$required}
 
 # What makes schemas is compiled apart, so that nothing else has it.
-export PACKAGES='--workspace --exclude bulkhead-schemas'
+PACKAGES='--workspace --exclude bulkhead-schemas'
 
 step() {
     printf '+ %s\n' "$*"
@@ -31,7 +31,6 @@ step() {
 # One file of tests, by its words for cargo; what it says goes out in one piece.
 one() {
     said=$(mktemp "$folder/one.XXXXXX") || exit 2
-    case $* in *--package*) ;; *) set -- "$PACKAGES $*" ;; esac
     echo "+ cargo test --release $*" >"$said"
     # shellcheck disable=SC2048,SC2086  # the words of one line
     cargo test --release --no-fail-fast $* >>"$said" 2>&1 || echo "cargo test --release $*" >>"$folder/broken"
@@ -59,10 +58,12 @@ files() {
 in_order() {
     all=$(files)
     longest=' (mpirun|mutations|crash_real|policy_real|channel_bench|exec|mpi_suite|loads_real|conformance|sets)::$'
-    echo --lib --bins
+    {
+        echo --lib --bins
+        grep -E -- "$longest" <<<"$all"
+        grep -vE -- "$longest" <<<"$all"
+    } | sed "s/^/$PACKAGES /"
     echo --package bulkhead-schemas
-    grep -E -- "$longest" <<<"$all"
-    grep -vE -- "$longest" <<<"$all"
 }
 
 if [ $# -gt 0 ]; then

@@ -1,7 +1,6 @@
 //! Images of containers and volumes, with real guests: `bulkhead exec --image`, `--volume`, and what is kept of both.
 
-use crate::exec_kit;
-use crate::image_kit;
+use crate::{exec_kit, image_kit};
 
 use std::fs;
 use std::io::Write;

@@ -1,8 +1,7 @@
 //! `bulkhead exec --save`: what a program changes of its files is kept, with real guests.
 
-use crate::exec_kit;
 use crate::exec_kit::saved;
-use crate::image_kit;
+use crate::{exec_kit, image_kit};
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

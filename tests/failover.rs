@@ -4,7 +4,7 @@ use crate::switch_kit;
 
 use std::time::Duration;
 
-use bulkhead::partition::network::switch::FrameOrder;
+use bulkhead::partition::network::switch::SwitchOrder;
 use bulkhead::platforms::Instance;
 use bulkhead::platforms::ledger::{self, Ledger};
 use switch_kit::doubled::Doubled;
@@ -42,7 +42,7 @@ fn a_guest_with_one_link_is_there_again_with_its_switch() {
     let dir = tempfile::tempdir().unwrap();
     let ledger = Ledger::open(dir.path()).unwrap();
     let link = folder(dir.path(), "a");
-    let order = FrameOrder { folder: link.clone(), ..FrameOrder::default() };
+    let order = SwitchOrder { folder: link.clone(), ..SwitchOrder::default() };
     let first = Running::start(&order);
     let mut guest = guest::start(&tools, &ledger, 7, std::slice::from_ref(&link));
     Prober::at(&link, 7).ask_until_answered();

@@ -1,12 +1,11 @@
 //! The LU probe and the compile job as an agent runs them, with this very binary as compiler, and what a reader of the
 //! report sees of them.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
 use std::time::Duration;
+use std::{fs, thread};
 
 use bulkhead::probes::detail::{BuildDetail, Detail};
 use bulkhead::probes::job::{Job, ProbeReport};

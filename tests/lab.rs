@@ -5,11 +5,10 @@
 mod scene;
 
 use std::collections::BTreeSet;
-use std::fs;
-use std::io;
 use std::net::{TcpStream, UdpSocket};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
+use std::{fs, io};
 
 use bulkhead::model::platform::{Accelerator, NicModel, PlatformSpec};
 use bulkhead::platforms::lab::{Lab, Port, inside, tap};

@@ -3,8 +3,7 @@
 
 use crate::doubles;
 
-use std::sync::Arc;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 use bulkhead::analysis::joint::{MEMBER_SPREAD, START_SKEW};
 use bulkhead::campaign::runner::Setup;

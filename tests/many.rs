@@ -11,9 +11,8 @@ use bulkhead::campaign::{RunDir, conclude, run};
 use bulkhead::model::experiment::{Experiment, PlatformSpec};
 use bulkhead::model::journal::{Measurement, Outcome};
 use bulkhead::model::results::RunResults;
-use bulkhead::platforms::Cancel;
 use bulkhead::platforms::ledger::{Ledger, sweep};
-use bulkhead::platforms::{PlatformContext, make};
+use bulkhead::platforms::{Cancel, PlatformContext, make};
 use bulkhead::units::names::PlatformKind;
 use skips::{Need, skip};
 

@@ -1,8 +1,7 @@
 //! `bulkhead mpirun` with real guests and this host's Open MPI: ranks find each other, streams and codes are the program's,
 //! what cannot be is refused, and whatever dies, nothing hangs and nothing is left behind.
 
-use crate::exec_kit;
-use crate::mpirun_kit;
+use crate::{exec_kit, mpirun_kit};
 
 use std::fs;
 use std::io::Write;

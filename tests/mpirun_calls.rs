@@ -3,8 +3,7 @@
 //!
 //! Each is a job of its own, ten seconds under the translator: with `BULKHEAD_MPI_CALLS` all are run, else some of each kind.
 
-use crate::exec_kit;
-use crate::mpirun_kit;
+use crate::{exec_kit, mpirun_kit};
 
 use std::fs;
 use std::path::{Path, PathBuf};

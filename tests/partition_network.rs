@@ -12,7 +12,7 @@ use std::thread::JoinHandle;
 use bulkhead::cli::cache_folder;
 use bulkhead::model::experiment::Accelerator;
 use bulkhead::model::partition::{CardSpec, Content, Files, PartitionSpec, Program, ProgramEnd, Resources};
-use bulkhead::partition::network::switch::{FrameOrder, Trunk, socket_name};
+use bulkhead::partition::network::switch::{SwitchOrder, Trunk, socket_name};
 use bulkhead::partition::run::{Outcome, Streams, Surroundings, run};
 use bulkhead::platforms::ledger::{self, Ledger};
 use bulkhead::units::Mebibytes;
@@ -111,14 +111,14 @@ fn two_partitions_talk_over_doubled_links() {
     let (a, b) = (folder(dir.path(), "a"), folder(dir.path(), "b"));
     let prefix = Some([2, 0x4b, 10, 77, 1]);
     let trunk = dir.path().join("trunk");
-    let first = FrameOrder {
+    let first = SwitchOrder {
         folder: a.clone(),
         prefix,
         trunk: Some(Trunk::At(trunk.clone())),
-        ..FrameOrder::default()
+        ..SwitchOrder::default()
     };
     let second =
-        FrameOrder { folder: b.clone(), prefix, trunk: Some(Trunk::To(trunk)), ..FrameOrder::default() };
+        SwitchOrder { folder: b.clone(), prefix, trunk: Some(Trunk::To(trunk)), ..SwitchOrder::default() };
     let switches = [Running::start(&first), Running::start(&second)];
     let server = start(partition(1, &[&a, &b], SERVER), &ledger);
     let client = start(partition(2, &[&a, &b], CLIENT), &ledger);
@@ -141,7 +141,7 @@ fn a_partition_speaks_in_no_other_ones_name() {
     let ledger = Ledger::open(dir.path()).unwrap();
     let link = folder(dir.path(), "a");
     let prefix = Some([2, 0x4b, 10, 77, 1]);
-    let switch = Running::start(&FrameOrder { folder: link.clone(), prefix, ..FrameOrder::default() });
+    let switch = Running::start(&SwitchOrder { folder: link.clone(), prefix, ..SwitchOrder::default() });
     let hearer = start(partition(1, &[&link], HEARER), &ledger);
     let (outcome, said) = start(partition(2, &[&link], LIAR), &ledger).join().unwrap();
     assert_eq!((outcome, said.as_str()), (Outcome::Ended(ProgramEnd::Exit(0)), ""));

@@ -1,7 +1,6 @@
 //! Images of containers and volumes in sets, with real guests.
 
-use crate::image_kit;
-use crate::set_kit;
+use crate::{image_kit, set_kit};
 
 use std::path::Path;
 

@@ -2,8 +2,7 @@
 //! shapes with fixed seeds.
 
 use bulkhead::stats::pairs::{compare, family_confidence};
-use bulkhead::units::metric::Better;
-use bulkhead::units::metric::Difference;
+use bulkhead::units::metric::{Better, Difference};
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 

@@ -6,14 +6,14 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use bulkhead::partition::network::switch::{FrameOrder, Trunk};
+use bulkhead::partition::network::switch::{SwitchOrder, Trunk};
 use bulkhead::platforms::wall;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use switch_kit::{Running, Station, address, folder, frame, text, until};
 
-fn order(folder: &std::path::Path) -> FrameOrder {
-    FrameOrder { folder: folder.to_owned(), ..FrameOrder::default() }
+fn order(folder: &std::path::Path) -> SwitchOrder {
+    SwitchOrder { folder: folder.to_owned(), ..SwitchOrder::default() }
 }
 
 #[test]
@@ -43,7 +43,7 @@ fn nobody_passes_for_another() {
     let dir = tempfile::tempdir().unwrap();
     let link = folder(dir.path(), "a");
     let prefix = Some([2, 0x4b, 10, 77, 1]);
-    let _switch = Running::start(&FrameOrder { prefix, ..order(&link) });
+    let _switch = Running::start(&SwitchOrder { prefix, ..order(&link) });
     let mut stations: Vec<Station> = (1..=3).map(|number| Station::at(&link, number).connected()).collect();
     stations[1].send(&frame(0, 2, "here I am"));
     stations[0].receive().unwrap();
@@ -95,7 +95,7 @@ fn a_plug_with_a_rate_is_slowed_and_loses_nothing() {
     let dir = tempfile::tempdir().unwrap();
     let link = folder(dir.path(), "a");
     let rates = [(1, 1_000_000)].into();
-    let _switch = Running::start(&FrameOrder { rates, ..order(&link) });
+    let _switch = Running::start(&SwitchOrder { rates, ..order(&link) });
     let mut slow = Station::at(&link, 1).connected();
     let mut to = Station::at(&link, 2).connected();
     let begun = Instant::now();
@@ -114,8 +114,8 @@ fn two_switches_are_one_network_whoever_goes_and_comes_back() {
     let dir = tempfile::tempdir().unwrap();
     let (left, right) = (folder(dir.path(), "a"), folder(dir.path(), "b"));
     let trunk = dir.path().join("a/trunk");
-    let first = FrameOrder { trunk: Some(Trunk::At(trunk.clone())), ..order(&left) };
-    let second = FrameOrder { trunk: Some(Trunk::To(trunk.clone())), ..order(&right) };
+    let first = SwitchOrder { trunk: Some(Trunk::At(trunk.clone())), ..order(&left) };
+    let second = SwitchOrder { trunk: Some(Trunk::To(trunk.clone())), ..order(&right) };
     let mut near = Station::at(&left, 1);
     let far = Station::at(&right, 2);
     let _right = Running::start(&second);
@@ -146,8 +146,8 @@ fn a_switch_that_stood_still_forgets_who_may_have_left() {
     let dir = tempfile::tempdir().unwrap();
     let links = ["a", "b"].map(|name| folder(dir.path(), name));
     let trunk = dir.path().join("b/trunk");
-    let _there = Running::start(&FrameOrder { trunk: Some(Trunk::At(trunk.clone())), ..order(&links[1]) });
-    let stands = Running::start(&FrameOrder { trunk: Some(Trunk::To(trunk)), ..order(&links[0]) });
+    let _there = Running::start(&SwitchOrder { trunk: Some(Trunk::At(trunk.clone())), ..order(&links[1]) });
+    let stands = Running::start(&SwitchOrder { trunk: Some(Trunk::To(trunk)), ..order(&links[0]) });
     // A partition with a card at both.
     let (mut left, mut used) = (Station::at(&links[0], 7).connected(), Station::at(&links[1], 7).connected());
     let mut peer = Station::at(&links[0], 9).connected();
@@ -180,7 +180,7 @@ fn a_folder_that_others_may_enter_is_refused() {
     let dir = tempfile::tempdir().unwrap();
     let link = folder(dir.path(), "a");
     std::fs::set_permissions(&link, std::fs::Permissions::from_mode(0o755)).unwrap();
-    let run = |order: &FrameOrder| {
+    let run = |order: &SwitchOrder| {
         let output = Command::new(env!("CARGO_BIN_EXE_bulkhead")).args(order.words()).output().unwrap();
         assert!(!output.status.success());
         String::from_utf8_lossy(&output.stderr).into_owned()
@@ -200,7 +200,7 @@ fn what_a_switch_makes_is_for_its_caller_alone() {
     let trunk = left.join("trunk");
     let start = |link: &std::path::Path, trunk: Trunk| {
         let state = link.join("switch.json");
-        let order = FrameOrder { state: Some(state.clone()), trunk: Some(trunk), ..order(link) };
+        let order = SwitchOrder { state: Some(state.clone()), trunk: Some(trunk), ..order(link) };
         let mut command = order.walled(env!("CARGO_BIN_EXE_bulkhead").as_ref());
         command.stdin(std::process::Stdio::null());
         let running = Running(wall::start(command).unwrap(), state);
@@ -222,7 +222,7 @@ fn what_a_switch_makes_is_for_its_caller_alone() {
 fn nobody_sends_or_answers_from_anothers_internet_address() {
     let dir = tempfile::tempdir().unwrap();
     let link = folder(dir.path(), "a");
-    let switch = Running::start(&FrameOrder { prefix: Some([2, 0x4b, 10, 77, 1]), ..order(&link) });
+    let switch = Running::start(&SwitchOrder { prefix: Some([2, 0x4b, 10, 77, 1]), ..order(&link) });
     let mut stations: Vec<Station> = (1..=3).map(|number| Station::at(&link, number).connected()).collect();
     let head = |kind: [u8; 2]| [&address(3)[..], &address(1), &kind].concat();
     // Station 1 is asked for nobody, and says that it was 2; then sends as 2, also behind a tag.

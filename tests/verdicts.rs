@@ -2,8 +2,7 @@
 
 use crate::verdict;
 
-use bulkhead::units::metric::Answer;
-use bulkhead::units::metric::Estimate;
+use bulkhead::units::metric::{Answer, Estimate};
 use verdict::{Judge, Mark, Verdict, described, share_interval};
 
 #[test]

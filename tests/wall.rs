@@ -112,10 +112,10 @@ fn qemu_is_nobody_with_nothing() {
 fn a_switch_sees_its_link_alone() {
     let link = tempfile::tempdir().expect("the test's own files");
     fs::set_permissions(link.path(), fs::Permissions::from_mode(0o700)).expect("the test's own files");
-    let order = switch::FrameOrder {
+    let order = switch::SwitchOrder {
         folder: link.path().to_owned(),
         state: Some(link.path().join("state")),
-        ..switch::FrameOrder::default()
+        ..switch::SwitchOrder::default()
     };
     let mut command = order.walled(binary());
     command.stdin(Stdio::null());

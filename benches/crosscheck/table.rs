@@ -5,8 +5,7 @@ use std::fmt::Write;
 use bulkhead::stats::interval::median_interval;
 use bulkhead::stats::pairs::compare;
 use bulkhead::stats::summary::median;
-use bulkhead::units::metric::Answer;
-use bulkhead::units::metric::{Better, Unit};
+use bulkhead::units::metric::{Answer, Better, Unit};
 use bulkhead::units::three_digits;
 
 use crate::verdict::{CONFIDENCE, FEW_FAILED, Mark, Verdict};

@@ -34,9 +34,8 @@ use partition::place::trial;
 use partition::set::down::undo_after_death;
 use partition::set::keeper::{Means, keep};
 use partition::set::watch::watch;
-use platforms::Cancel;
 use platforms::ssh::janitor::{Janitor, janitor_main};
-use platforms::{agent, facts, reaper, vm, wall};
+use platforms::{Cancel, agent, facts, reaper, vm, wall};
 use probes::build::verbs;
 use probes::clock::Anchor;
 use probes::job::{Job, JobReply};
@@ -137,7 +136,7 @@ fn reap(words: &[OsString]) -> ExitCode {
 }
 
 fn carry(words: &[OsString]) -> Result<(), String> {
-    let order = switch::FrameOrder::parse(words).map_err(|error| format!("switch: {error}"))?;
+    let order = switch::SwitchOrder::parse(words).map_err(|error| format!("switch: {error}"))?;
     switch::process::serve(&order).map_err(|error| format!("switch: {error}"))
 }
 

@@ -7,10 +7,9 @@ use anyhow::anyhow;
 
 use super::args::LogsArgs;
 use super::ending::{Ending, OrStop, Verdict};
-use partition::set::find;
 use partition::set::logs::Reader;
 use partition::set::root::state_root;
-use partition::set::status;
+use partition::set::{find, status};
 use report::text::printable;
 
 /// How often it is looked whether more was written.

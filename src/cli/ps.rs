@@ -9,9 +9,8 @@ use super::args::PsArgs;
 use super::ending::{Ending, OrStop, Verdict};
 use super::output;
 use model::partition::set::{PartitionStatus, Phase, Restart, SetStatus, SwitchStatus};
-use partition::set::find;
 use partition::set::root::state_root;
-use partition::set::status;
+use partition::set::{find, status};
 use report::text::{Paint, TextCell, TextTable, ascii, printable};
 
 /// Most characters of a partition's line that are printed.

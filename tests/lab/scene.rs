@@ -1,12 +1,11 @@
 //! What the tests of labs share: platforms in a folder of their own, and looking into namespaces from outside.
 
 use std::collections::BTreeSet;
-use std::fs;
-use std::io;
 use std::net::{IpAddr, UdpSocket};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
+use std::{fs, io};
 
 use bulkhead::cli::cache_folder;
 use bulkhead::model::platform::PlatformSpec;

@@ -5,7 +5,6 @@
 #![expect(unsafe_code, reason = "inherited descriptors have no safe owner")]
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::io::{Read, Write};
 use std::os::fd::{FromRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
@@ -14,8 +13,8 @@ use std::process::{Command, ExitStatus, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Sender, channel};
-use std::thread;
 use std::time::Duration;
+use std::{fs, thread};
 
 use bulkhead::model::partition::{
     FromGuest, LONGEST_MESSAGE, PROGRAM_PROTOCOL, Program, ProgramEnd, Stream, ToGuest,

@@ -8,7 +8,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use bulkhead::partition::network::switch::{FrameOrder, Trunk};
+use bulkhead::partition::network::switch::{SwitchOrder, Trunk};
 use bulkhead::platforms::instance::AgentInstance;
 use bulkhead::platforms::ledger::Ledger;
 use bulkhead::platforms::vm::toolbox::Toolbox;
@@ -23,7 +23,7 @@ const PARTITION: u8 = 7;
 
 /// The network with its guest.
 pub struct Doubled {
-    orders: [FrameOrder; 2],
+    orders: [SwitchOrder; 2],
     switches: Vec<Running>,
     /// The guest.
     pub guest: AgentInstance,
@@ -36,8 +36,13 @@ impl Doubled {
         let [a, b] = ["a", "b"].map(|name| folder(dir, name));
         let trunk = b.join("trunk");
         let orders = [
-            FrameOrder { folder: a, prefix, trunk: Some(Trunk::To(trunk.clone())), ..FrameOrder::default() },
-            FrameOrder { folder: b, prefix, trunk: Some(Trunk::At(trunk)), ..FrameOrder::default() },
+            SwitchOrder {
+                folder: a,
+                prefix,
+                trunk: Some(Trunk::To(trunk.clone())),
+                ..SwitchOrder::default()
+            },
+            SwitchOrder { folder: b, prefix, trunk: Some(Trunk::At(trunk)), ..SwitchOrder::default() },
         ];
         let switches = orders.iter().map(Running::start).collect();
         let links: Vec<PathBuf> = orders.iter().map(|order| order.folder.clone()).collect();

@@ -14,7 +14,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use bulkhead::model::partition::network::SwitchState;
-use bulkhead::partition::network::switch::{Decoder, FrameOrder, socket_name};
+use bulkhead::partition::network::switch::{Decoder, SwitchOrder, socket_name};
 
 /// Only so that a broken switch fails its test instead of holding it up for ever.
 pub const HANGS: Duration = Duration::from_secs(60);
@@ -32,9 +32,9 @@ pub struct Running(pub Child, pub PathBuf);
 
 impl Running {
     /// Starts one and waits until it is ready.
-    pub fn start(order: &FrameOrder) -> Self {
+    pub fn start(order: &SwitchOrder) -> Self {
         let state = order.state.clone().unwrap_or_else(|| order.folder.join("state.json"));
-        let order = FrameOrder { state: Some(state.clone()), ..order.clone() };
+        let order = SwitchOrder { state: Some(state.clone()), ..order.clone() };
         let _ = std::fs::remove_file(&state);
         let mut command = Command::new(env!("CARGO_BIN_EXE_bulkhead"));
         let child = command.args(order.words()).stdin(Stdio::null()).spawn().expect("the test's own");

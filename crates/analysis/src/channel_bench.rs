@@ -12,8 +12,7 @@ use stats::interval::{median_interval, unsupported};
 use stats::pairs::compare;
 use stats::summary::{histogram_max, histogram_quantile};
 use units::histogram::Histogram;
-use units::metric::Answer;
-use units::metric::Better;
+use units::metric::{Answer, Better};
 
 /// Confidence of all intervals.
 pub const CONFIDENCE: f64 = 0.95;

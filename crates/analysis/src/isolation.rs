@@ -10,8 +10,7 @@ use model::results::{CellResult, MetricResult, RunResults};
 use probes::ProbeKind;
 use probes::params::ProbeSpec;
 use units::layout::Layout;
-use units::metric::{Better, Estimate, Unit};
-use units::metric::{Comparison, Difference};
+use units::metric::{Better, Comparison, Difference, Estimate, Unit};
 use units::scheduling::incomparable;
 
 use super::fair_share::{fair_share, parties};

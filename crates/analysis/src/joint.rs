@@ -13,10 +13,9 @@
 use super::host_memory::seen_from_host;
 use super::outside::{began_on_host, skew};
 use model::journal::{Measurement, Outcome, Skew};
-use probes::ProbeKind;
 use probes::detail::Detail;
 use probes::job::ProbeReport;
-use probes::metrics_of;
+use probes::{ProbeKind, metrics_of};
 use units::metric::{Better, Figure, Metric, Unit};
 use units::{Nanos, three_digits};
 

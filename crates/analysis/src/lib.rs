@@ -1,5 +1,13 @@
 //! What do the measurements mean? From journals and results to joint figures, isolation, the sharing policy, fitness and who took
 //! the time. Pure: no clock, no files, seeds come in as arguments.
+//!
+//! ```text
+//!  Measurement ──joint──► metrics of a cell ──► RunResults ─┬─isolation, fair share──► who hurts whom
+//!       │                                                    └─suitability───────────► fit for what
+//!       ├─attribution, timeline─► who took the time
+//!       ├─shares, policy────────► by which policy CPUs are shared
+//!       └─outside───────────────► what its clock was
+//! ```
 
 // Made-up runs name this crate as other crates' tests do, which take the same file.
 #[cfg(test)]

@@ -4,7 +4,7 @@
 //! misfit is named, unless one with fewer parameters explains the data about as well (Bayesian information criterion,
 //! Schwarz 1978). How much they got together is not predicted, because other work on the host takes from all of them. A
 //! cap divides nothing, it shows in how much was got: see `super::cap`. A name that does not come out again when the
-//! phases are drawn anew is none. Closed forms: Lourot 2010, all of them water-filling ([`super::water`]) with other
+//! phases are drawn anew is none. Closed forms: Lourot 2010, all of them water-filling ([`stats::water`]) with other
 //! weights:
 //!
 //! | policy | weight | need |

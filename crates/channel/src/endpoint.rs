@@ -114,8 +114,8 @@ impl Connecting {
     /// Goes on, without waiting; the endpoint once the peer has connected to us, too. Not to be called after that.
     ///
     /// # Errors
-    /// As [`Endpoint::connect`]. [`Error::NotReady`], [`Error::NotASection`] and [`Error::Damaged`] may pass when the
-    /// peer is just starting: call again.
+    /// As [`Endpoint::connect`]. [`crate::Error::NotReady`], [`crate::Error::NotASection`] and [`crate::Error::Damaged`]
+    /// may pass when the peer is just starting: call again.
     pub fn step(&mut self) -> Result<Option<Endpoint>> {
         Ok(self.handshake.step()?.map(Endpoint::over))
     }

@@ -1,8 +1,7 @@
 //! Everything that can go wrong, in words: what was wanted, what was got, what to do.
 
-use std::fmt;
-use std::io;
 use std::time::Duration;
+use std::{fmt, io};
 
 use crate::state::State;
 

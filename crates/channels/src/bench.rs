@@ -9,8 +9,7 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 
 use super::desk::{Desk, NoAnswer};
 use super::gather::Parties;
-use super::parties::FOLLOWER_ADDRESS;
-use super::parties::{CHANNEL_A, CHANNEL_B};
+use super::parties::{CHANNEL_A, CHANNEL_B, FOLLOWER_ADDRESS};
 use super::party::RING_BYTES;
 use analysis::channel_bench as figures;
 use model::channel_bench::{

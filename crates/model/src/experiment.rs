@@ -11,7 +11,8 @@ pub use super::platform::{
     Accelerator, Capabilities, DiskBacking, DiskBus, FakeFailure, FakeScript, NicModel, PlatformSpec, SshSpec,
 };
 use super::scenario::line_of;
-use probes::params::{OutOfBounds, ProbeKind, ProbeSpec, Probes, within};
+use probes::params::{ProbeKind, ProbeSpec, Probes};
+use units::bounds::{OutOfBounds, within};
 use units::layout::Layout;
 use units::names::{LoadKind, LoadPlace, nearest};
 
@@ -194,8 +195,7 @@ impl Experiment {
         self.check_platforms()?;
         self.check_loads()?;
         self.check_layouts()?;
-        within("seed", self.seed.unwrap_or(0), 0, i64::MAX as u64)?;
-        Ok(())
+        within("seed", self.seed.unwrap_or(0), 0, i64::MAX as u64).map_err(ExperimentError::from)
     }
 
     fn check_repeat(&self) -> Result<(), ExperimentError> {

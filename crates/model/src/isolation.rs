@@ -12,8 +12,7 @@ use super::journal::Neighbour;
 use probes::ProbeKind;
 use probes::job::PlacedDose;
 use units::layout::Layout;
-use units::metric::Difference;
-use units::metric::{Better, Estimate, Unit};
+use units::metric::{Better, Difference, Estimate, Unit};
 
 /// Who hurts whom on one platform.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

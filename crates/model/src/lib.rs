@@ -1,7 +1,7 @@
-//! What is there: units, names, and every artefact that is written to disk or sent over the wire.
+//! What is written: every artefact on disk or on the wire.
 //!
 //! This room is pure: no clock, no files, no environment. The other rooms hand each other values whose types
-//! live here, so every verb runs, tests and resumes alone.
+//! live here, in `units` and in `probes`, so every verb runs, tests and resumes alone.
 //!
 //! ```text
 //!  experiment.toml ─► Experiment ─► Job ══ wire ══► Reply(ProbeReport)

@@ -4,8 +4,8 @@ use serde::{Deserialize, Serialize};
 
 use super::experiment::{ExperimentError, contradiction};
 use super::journal::FailureKind;
-use probes::params::within;
 use units::Mebibytes;
+use units::bounds::within;
 use units::names::{LoadKind, PlatformKind};
 
 /// A platform with its settings.

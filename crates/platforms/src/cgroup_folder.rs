@@ -4,11 +4,10 @@
 //!  ledger: record ─► mkdir bulkhead-… ─► (its owner writes settings, processes come and end) ─► rmdir ─► undone
 //! ```
 
-use std::fs;
 use std::hash::{BuildHasher, RandomState};
-use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
+use std::{fs, io};
 
 use super::ledger::{Ledger, Thing, Ticket};
 use super::sweep::OUR_PREFIX;

@@ -7,9 +7,8 @@
 //! Version 2 allows processes only in leaves, so the group is made beside this program's own one, where the `cpu`
 //! controller is handed down; version 1 has no such rule and the group is made below it.
 
-use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
+use std::{fs, io};
 
 use super::cgroup_folder::CgroupFolder;
 use super::ledger::Ledger;

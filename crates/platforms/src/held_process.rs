@@ -9,13 +9,12 @@
 //!
 //! Children that were not waited for need none of this: until then nobody else can get their number.
 
-use std::fs;
-use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
+use std::{fs, io};
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::Signal;

@@ -4,10 +4,8 @@
 //! Where tracefs is mounted nowhere, agents mount it for themselves; their mounts go with them, their instances do not. To
 //! look for those it is mounted once more, for a thread of its own alone, with whose end the mount is gone.
 
-use std::fs;
-use std::io;
 use std::path::Path;
-use std::thread;
+use std::{fs, io, thread};
 
 use nix::errno::Errno;
 use nix::mount::{MsFlags, mount};

@@ -5,35 +5,6 @@ use units::histogram::Histogram;
 use units::metric::{Better, Figure, Metric, Unit};
 use units::{Bytes, Nanos};
 
-pub fn floats(times: &[Nanos]) -> Vec<f64> {
-    times.iter().map(|time| time.as_f64()).collect()
-}
-
-/// The points of the smallest and the largest size.
-pub fn ends(points: &[(f64, f64)]) -> Option<((f64, f64), (f64, f64))> {
-    let by_size = |a: &&(f64, f64), b: &&(f64, f64)| a.0.total_cmp(&b.0);
-    Some((*points.iter().min_by(by_size)?, *points.iter().max_by(by_size)?))
-}
-
-pub fn title(what: &str, point: Option<(f64, f64)>) -> String {
-    point.map_or_else(|| format!("{what} an array"), |point| format!("{what} an array of {}", size(point.0)))
-}
-
-/// A size in words.
-pub fn size(bytes: f64) -> String {
-    Bytes::from_bytes(units::metric::saturate(bytes)).to_string()
-}
-
-/// A figure for which small is good.
-pub fn lower(id: &str, title: &str, unit: Unit, headline: bool, figure: Figure) -> Metric {
-    metric(id, title, unit, Better::Lower, headline, figure)
-}
-
-pub fn p99(times: &Histogram, what: &str, missing: &str) -> Figure {
-    too_few_beyond(times.count() as f64, 0.99, what)
-        .unwrap_or_else(|| figure(histogram_quantile(times, 0.99), missing))
-}
-
 /// A quantile is given only when at least this many samples lie beyond it.
 const SAMPLES_BEYOND: f64 = 10.0;
 
@@ -55,6 +26,12 @@ pub fn throughput(id: &str, title: &str, headline: bool, figure: Figure) -> Metr
     metric(id, title, Unit::BytesPerSecond, Better::Higher, headline, figure)
 }
 
+/// A figure for which small is good.
+pub fn lower(id: &str, title: &str, unit: Unit, headline: bool, figure: Figure) -> Metric {
+    metric(id, title, unit, Better::Lower, headline, figure)
+}
+
+/// A metric of any unit.
 pub fn metric(id: &str, title: &str, unit: Unit, better: Better, headline: bool, figure: Figure) -> Metric {
     Metric { id: id.to_owned(), title: title.to_owned(), unit, better, headline, figure }
 }
@@ -65,4 +42,31 @@ pub fn too_few_beyond(count: f64, q: f64, what: &str) -> Option<Figure> {
     // A thousand samples have ten beyond their 99 % quantile; rounding must not deny that.
     (count < needed * (1.0 - 1e-9))
         .then(|| Figure::Unsupported(format!("{count:.0} {what}; at least {needed:.0} are needed")))
+}
+
+/// The 99 % quantile, where there are enough for one.
+pub fn p99(times: &Histogram, what: &str, missing: &str) -> Figure {
+    too_few_beyond(times.count() as f64, 0.99, what)
+        .unwrap_or_else(|| figure(histogram_quantile(times, 0.99), missing))
+}
+
+/// Times as numbers.
+pub fn floats(times: &[Nanos]) -> Vec<f64> {
+    times.iter().map(|time| time.as_f64()).collect()
+}
+
+/// The points of the smallest and the largest size.
+pub fn ends(points: &[(f64, f64)]) -> Option<((f64, f64), (f64, f64))> {
+    let by_size = |a: &&(f64, f64), b: &&(f64, f64)| a.0.total_cmp(&b.0);
+    Some((*points.iter().min_by(by_size)?, *points.iter().max_by(by_size)?))
+}
+
+/// What was done to an array, with its size where there was one.
+pub fn title(what: &str, point: Option<(f64, f64)>) -> String {
+    point.map_or_else(|| format!("{what} an array"), |point| format!("{what} an array of {}", size(point.0)))
+}
+
+/// A size in words.
+pub fn size(bytes: f64) -> String {
+    Bytes::from_bytes(units::metric::saturate(bytes)).to_string()
 }

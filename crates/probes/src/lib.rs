@@ -10,58 +10,64 @@
 //! there. Of a folder only `run` and what it calls touch the world. Only [`clock`] touches the cycle counter, and only [`arena`]
 //! and [`fresh_pages`] map memory.
 
+// The probes.
+pub mod build;
+pub mod cpu;
+pub mod disk;
+pub mod exit;
+pub mod fork;
+pub mod frames;
+pub mod ftq;
+pub mod fwq;
+pub mod gap;
+pub mod linpack;
+pub mod lock;
+pub mod mem_bandwidth;
+pub mod mem_latency;
+pub mod mpi;
+pub mod net;
+pub mod pages;
+pub mod share;
+pub mod switch;
+pub mod syscall;
+pub mod wakeup;
+
+// What a probe is, asked, and believed.
+pub mod check;
+pub mod context;
+mod figures;
+pub mod job;
+mod list;
+pub mod pretend;
+pub mod probe;
+mod rate;
+pub mod run;
+mod witnessed;
+
+// Neighbours.
+pub mod loads;
+
+// What probes and loads are made with.
 pub mod accounts;
 pub mod alarm;
 pub mod arena;
 pub mod batches;
 pub mod bounds;
-pub mod build;
-pub mod check;
-pub mod circle;
 pub mod clock;
-pub mod context;
-pub mod cpu;
 pub mod crew;
-pub mod disk;
 pub mod error;
-pub mod exit;
-mod figures;
-pub mod fork;
-pub mod frames;
 pub mod fresh_pages;
-pub mod ftq;
-pub mod fwq;
-pub mod gap;
-pub mod job;
-pub mod linpack;
-mod list;
-pub mod loads;
-pub mod lock;
 pub mod loopback;
 pub mod machine;
-pub mod mem_bandwidth;
-pub mod mem_latency;
-pub mod mpi;
-pub mod net;
 mod outside;
-pub mod pages;
 pub mod pattern;
 pub mod pin;
-pub mod pretend;
-pub mod probe;
 pub mod quantum;
-mod rate;
 pub mod realtime;
 pub mod rendezvous;
-pub mod run;
 pub mod scratch;
-pub mod share;
 pub mod sizes;
 pub mod streams;
-pub mod switch;
-pub mod syscall;
-pub mod wakeup;
-mod witnessed;
 pub mod worst;
 
 use std::time::Duration;
@@ -76,8 +82,8 @@ use context::Context;
 use error::WorkError;
 use job::ProbeReport;
 use list::probes;
-use params::OutOfBounds;
 use probe::{About, Cost, Probe};
+use units::bounds::OutOfBounds;
 
 probes! {
     /// Gaps between two reads of the cycle counter: who takes the CPU away, and for how long.

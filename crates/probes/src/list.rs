@@ -36,7 +36,6 @@ macro_rules! probes {
 
         /// Parameters of all probes.
         pub mod params {
-            pub use crate::probe::{OutOfBounds, within};
             pub use crate::{ProbeKind, ProbeSpec, Probes};
             $(pub use crate::$module::params::*;)+
         }
@@ -75,7 +74,7 @@ macro_rules! probes {
             /// # Errors
             /// The first key outside its bounds.
             pub fn check(&self) -> Result<(), OutOfBounds> {
-                match self { $(Self::$variant(params) => $module::$variant::check_params(params),)+ }
+                match self { $(Self::$variant(params) => params.check(),)+ }
             }
 
             /// How long it takes in a process of the host; [`Probe::cost`].
@@ -103,9 +102,9 @@ macro_rules! probes {
                 match self { $(Self::$variant(params) => $module::$variant::disk(params),)+ }
             }
 
-            /// Makes an outcome up; [`Probe::pretend`].
-            fn pretend(&self, maker: &mut pretend::Maker) -> Result<Detail, String> {
-                match self { $(Self::$variant(params) => $module::$variant::pretend(maker, params),)+ }
+            /// Makes an outcome up, for the fake platform.
+            fn pretend(&self, maker: &mut pretend::Maker) -> Detail {
+                match self { $(Self::$variant(params) => Detail::$variant($module::pretend::pretend(maker, params)),)+ }
             }
         }
 
@@ -117,7 +116,7 @@ macro_rules! probes {
 
             /// Why the measurement saw nothing; none when it saw something.
             pub fn saw_nothing(&self) -> Option<String> {
-                match self { $(Self::$variant(detail) => $module::$variant::saw_nothing(detail),)+ }
+                match self { $(Self::$variant(detail) => $module::check::saw_nothing(detail),)+ }
             }
 
             /// How its threads were scheduled; none for probes that ask nothing of the scheduler.
@@ -127,7 +126,7 @@ macro_rules! probes {
 
             /// What is believed of it beyond its shape.
             fn check(&self) -> check::Checked {
-                match self { $(Self::$variant(detail) => $module::$variant::check(detail),)+ }
+                match self { $(Self::$variant(detail) => $module::check::check(detail),)+ }
             }
         }
 
@@ -153,14 +152,14 @@ macro_rules! probes {
         /// # Errors
         /// Why it could not be measured.
         pub fn measure(spec: &ProbeSpec, context: &Context<'_>) -> Result<ProbeReport, WorkError> {
-            match spec { $(ProbeSpec::$variant(params) => $module::$variant::run(params, context),)+ }
+            match spec { $(ProbeSpec::$variant(params) => $module::run::measure(params, context),)+ }
         }
 
         /// All metrics of one measurement, the main one first: always a headline. Details come from guests that are not trusted:
         /// whatever they hold, nothing panics, and what cannot be computed, or is not a finite number, is a reason instead of a
         /// figure. The clock's own cost is no metric: it is kept beside them.
         pub fn metrics_of(detail: &Detail, _clock: &ClockFacts) -> Vec<Metric> {
-            match detail { $(Detail::$variant(detail) => $module::$variant::metrics(detail),)+ }
+            match detail { $(Detail::$variant(detail) => $module::metrics::metrics(detail),)+ }
         }
     };
 }

@@ -5,54 +5,33 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
-use units::facts::{ClockFacts, OwnCost};
+use units::facts::{ClockFacts, MachineFacts, OwnCost};
 use units::names::LoadKind;
 use units::{Bytes, Hertz, Mebibytes, Nanos};
 
 use crate::job::{Dose, DosePart, Job, LoadSpec, Part, ProbeReport};
 use crate::params::ProbeSpec;
 
-pub(crate) fn counter() -> Hertz {
-    Hertz::from_hz(1_000_000_000 * TICKS_PER_NS)
-}
-
-/// Round trips and iterations made up per point at most.
-pub(crate) const MOST_TIMES: u64 = 2000;
-
-/// The way between two instances.
-#[derive(Clone, Copy)]
-pub(crate) struct Way {
-    /// Time of an empty message.
-    pub latency_ns: f64,
-    /// Time per byte beyond that.
-    pub byte_ns: f64,
-}
-
-pub(crate) fn way(maker: &Maker) -> Way {
-    let hosts = maker.part.as_ref().map_or(&[][..], |part| &part.peers[..]);
-    let apart = matches!(hosts, [first, second, ..] if first.host != second.host);
-    if apart { Way { latency_ns: 30_000.0, byte_ns: 0.8 } } else { Way { latency_ns: 9_000.0, byte_ns: 0.2 } }
-}
-
-/// Number of this instance, and how many there are; a pair when nothing is said.
-pub(crate) fn place(maker: &Maker) -> (u32, u32) {
-    maker.part.as_ref().map_or((0, 2), |part| (part.rank, part.ranks))
-}
-
-/// A timer tick this often …
-pub(crate) const TICK_NS: u64 = 4_000_000;
-
-/// … takes this long.
-pub(crate) const TICK_LENGTH_NS: f64 = 3_000.0;
-
 /// CPUs of a fake machine.
 pub const CPUS: u32 = 2;
-
 /// Rate of its counter, ticks per nanosecond.
 pub(crate) const TICKS_PER_NS: u64 = 2;
-
 /// Last-level cache.
 pub(crate) const CACHE: Bytes = Bytes::from_bytes(16 << 20);
+/// Its memory.
+const MEMORY: Bytes = Bytes::from_bytes(64 << 30);
+/// Its disk.
+const DISK: Bytes = Bytes::from_bytes(64 << 30);
+/// A timer tick this often …
+pub(crate) const TICK_NS: u64 = 4_000_000;
+/// … takes this long.
+pub(crate) const TICK_LENGTH_NS: f64 = 3_000.0;
+/// Sizes that are made up one by one; a real probe has more.
+pub(crate) const SAMPLES: u64 = 2000;
+/// Round trips and iterations made up per point at most.
+pub(crate) const MOST_TIMES: u64 = 2000;
+/// One round of the quanta's work.
+pub(crate) const ROUND_NS: f64 = 25.0;
 
 /// What all made-up data of an instance follows from.
 #[derive(Debug, Clone)]
@@ -71,8 +50,10 @@ pub struct Pretence {
 
 /// A made-up report; refused is what a real machine of this size would refuse.
 pub fn report(pretence: &Pretence, probe: &ProbeSpec, job: &Job) -> Result<ProbeReport, String> {
+    refuse(pretence, probe, job)?;
     let mut hasher = DefaultHasher::new();
-    (pretence.seed, &pretence.label, job.seed, probe.kind()).hash(&mut hasher);
+    // By its name: a probe that is added changes nothing of the others.
+    (pretence.seed, &pretence.label, job.seed, probe.kind().as_str()).hash(&mut hasher);
     let mut maker = Maker {
         random: Xoshiro256PlusPlus::seed_from_u64(hasher.finish()),
         slowdown: f64::from(pretence.slowdown_percent) / 100.0,
@@ -88,11 +69,29 @@ pub fn report(pretence: &Pretence, probe: &ProbeSpec, job: &Job) -> Result<Probe
             cpu_time_ns: Nanos::from_nanos(1_000_000),
             memory_bytes: Bytes::from_bytes(1 << 20),
         },
-        detail: probe.pretend(&mut maker)?,
+        detail: probe.pretend(&mut maker),
         notes: vec!["made up: nothing was measured".to_owned()],
         outside: None,
         accounts: None,
     })
+}
+
+/// What a real machine of this size would refuse.
+fn refuse(pretence: &Pretence, probe: &ProbeSpec, job: &Job) -> Result<(), String> {
+    let facts =
+        MachineFacts { cpus: pretence.cpus, last_level_cache_bytes: Some(CACHE), ..MachineFacts::default() };
+    let (memory, disk) = (probe.memory(&facts), probe.disk());
+    if memory > MEMORY {
+        return Err(format!("{memory} do not fit into the fake memory of {MEMORY}"));
+    }
+    if disk > DISK {
+        return Err(format!("{disk} do not fit on the fake disk of {DISK}"));
+    }
+    let is_alone = job.part.as_ref().is_some_and(|part| part.ranks < 2);
+    if probe.is_made_together() && is_alone {
+        return Err(format!("the {} probe needs two instances", probe.kind()));
+    }
+    Ok(())
 }
 
 /// A made-up dose; zero for a powerless load.
@@ -140,6 +139,30 @@ impl Maker {
     }
 }
 
+pub(crate) fn counter() -> Hertz {
+    Hertz::from_hz(1_000_000_000 * TICKS_PER_NS)
+}
+
+/// The way between two instances.
+#[derive(Clone, Copy)]
+pub(crate) struct Way {
+    /// Time of an empty message.
+    pub latency_ns: f64,
+    /// Time per byte beyond that.
+    pub byte_ns: f64,
+}
+
+pub(crate) fn way(maker: &Maker) -> Way {
+    let hosts = maker.part.as_ref().map_or(&[][..], |part| &part.peers[..]);
+    let apart = matches!(hosts, [first, second, ..] if first.host != second.host);
+    if apart { Way { latency_ns: 30_000.0, byte_ns: 0.8 } } else { Way { latency_ns: 9_000.0, byte_ns: 0.2 } }
+}
+
+/// Number of this instance, and how many there are; a pair when nothing is said.
+pub(crate) fn place(maker: &Maker) -> (u32, u32) {
+    maker.part.as_ref().map_or((0, 2), |part| (part.rank, part.ranks))
+}
+
 /// Array sizes from `least` to `most`, `steps` per doubling.
 pub(crate) fn sizes(least: Bytes, most: Option<Mebibytes>, steps: u32) -> Vec<Bytes> {
     let most = most.map_or(2 * CACHE.get(), |most| most.to_bytes().get());
@@ -160,12 +183,6 @@ pub(crate) fn level_ns(size: Bytes) -> f64 {
         _ => 90.0,
     }
 }
-
-/// Sizes that are made up one by one; a real probe has more.
-pub(crate) const SAMPLES: u64 = 2000;
-
-/// One round of the quanta's work.
-pub(crate) const ROUND_NS: f64 = 25.0;
 
 #[cfg(test)]
 mod tests {

@@ -1,28 +1,21 @@
-//! What a probe is, for everybody who need not know which one it is: each has a folder with one implementation of [`Probe`].
+//! What a probe is, for everybody who need not know which one it is. Each is a folder, which implements [`Probe`]; what it does
+//! is asked of its files by their names (`list`):
 //!
 //! ```text
-//!  params ─► check_params ─► cost, memory, disk           before it runs
-//!         └► run, or pretend ─► Detail                    in an instance
-//!                                 ├► saw_nothing, check   what is believed of it
-//!                                 └► metrics              what it means
+//!  params::…Params ─► .check()                           bounds of what a user may set
+//!      ├► Probe: ABOUT, cost, memory, disk …             before it runs
+//!      └► run::measure, or pretend::pretend ─► detail    in an instance, or made up
+//!                                                ├► check::saw_nothing, check::check     what is believed of it
+//!                                                └► metrics::metrics, the main one first what it means
 //! ```
+//! One that saw nothing is a failure with a reason and never a rate of zero: a probe that a busy machine kept from its CPU says
+//! nothing of the machine.
 
 use std::time::Duration;
 
 use units::Bytes;
 use units::facts::MachineFacts;
-use units::metric::Metric;
 use units::scheduling::Scheduling;
-
-use crate::check::Checked;
-use crate::context::Context;
-use crate::detail::Detail;
-use crate::error::WorkError;
-use crate::job::ProbeReport;
-use crate::pretend::Maker;
-
-/// An hour: the longest that a single duration may be.
-pub const HOUR_MS: u64 = 3_600_000;
 
 /// A measurement kernel.
 pub trait Probe {
@@ -33,12 +26,6 @@ pub trait Probe {
 
     /// What is known of it before it is set up.
     const ABOUT: About;
-
-    /// Checks every bound of the parameters.
-    ///
-    /// # Errors
-    /// The first key outside its bounds.
-    fn check_params(params: &Self::Params) -> Result<(), OutOfBounds>;
 
     /// How long it takes in a process of the host.
     fn cost(params: &Self::Params, facts: &MachineFacts) -> Cost;
@@ -64,35 +51,10 @@ pub trait Probe {
         Bytes::from_bytes(0)
     }
 
-    /// Measures.
-    ///
-    /// # Errors
-    /// Why it could not be measured.
-    fn run(params: &Self::Params, context: &Context<'_>) -> Result<ProbeReport, WorkError>;
-
-    /// Makes an outcome up, for the fake platform.
-    ///
-    /// # Errors
-    /// What a real machine of this size would refuse.
-    fn pretend(maker: &mut Maker, params: &Self::Params) -> Result<Detail, String>;
-
-    /// Why a measurement saw nothing; none when it saw something. One that did not is a failure with a reason and never a rate
-    /// of zero: a probe that a busy machine kept from its CPU says nothing of the machine.
-    fn saw_nothing(detail: &Self::Detail) -> Option<String>;
-
     /// How its threads were scheduled, where its figures hang on it.
     fn scheduling(_detail: &Self::Detail) -> Option<Scheduling> {
         None
     }
-
-    /// What is believed of an outcome beyond its shape.
-    ///
-    /// # Errors
-    /// The first broken rule, in words.
-    fn check(detail: &Self::Detail) -> Checked;
-
-    /// Its figures, the main one first.
-    fn metrics(detail: &Self::Detail) -> Vec<Metric>;
 }
 
 /// What is known of a probe before it is set up.
@@ -180,26 +142,4 @@ pub fn message_time(bytes: u32, slow: f64) -> f64 {
 /// Seconds of so many whole messages, or exchanges, of this length each as fill this time: none ends in its middle.
 pub fn whole_messages(time: f64, each: f64) -> f64 {
     if each > 0.0 { (time / each).ceil() * each } else { time }
-}
-
-/// A parameter outside its bounds.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{key} = {got} is out of bounds; allowed is {least} to {most}")]
-pub struct OutOfBounds {
-    /// The key as it is written in an experiment.
-    pub key: &'static str,
-    /// The value written.
-    pub got: u64,
-    /// Smallest allowed value.
-    pub least: u64,
-    /// Largest allowed value.
-    pub most: u64,
-}
-
-/// Checks one value against its bounds.
-///
-/// # Errors
-/// It lies outside.
-pub fn within(key: &'static str, got: u64, least: u64, most: u64) -> Result<(), OutOfBounds> {
-    if (least..=most).contains(&got) { Ok(()) } else { Err(OutOfBounds { key, got, least, most }) }
 }

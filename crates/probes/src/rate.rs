@@ -44,7 +44,7 @@ pub fn costs(detail: &RateDetail) -> (Figure, Figure) {
 
 /// Median over the batches of the time an operation takes its thread. One in which none ended took for ever: left out,
 /// the busier a machine, the faster it would look.
-pub fn cost(point: &RatePoint) -> Option<f64> {
+fn cost(point: &RatePoint) -> Option<f64> {
     let batches = point.operations.iter().zip(&point.elapsed_ns);
     let mut each: Vec<f64> = batches
         .filter(|(_, elapsed)| elapsed.get() > 0)
@@ -55,7 +55,7 @@ pub fn cost(point: &RatePoint) -> Option<f64> {
     Some(f64::midpoint(*below, *above)).filter(|cost| cost.is_finite())
 }
 
-pub fn check_rate(rate: &RateDetail) -> Checked {
+pub fn check(rate: &RateDetail) -> Checked {
     at_most("points", rate.points.len(), MOST_POINTS)?;
     histogram("latency_ns", &rate.latency_ns)?;
     rate.points.iter().try_for_each(|point| {
@@ -73,7 +73,7 @@ pub fn check_rate(rate: &RateDetail) -> Checked {
 }
 
 /// A number of threads with which no operation ended in any window.
-pub fn rates(rate: &RateDetail, what: &str) -> Option<String> {
+pub fn saw_nothing(rate: &RateDetail, what: &str) -> Option<String> {
     if rate.points.is_empty() {
         return Some(format!("no {what} was counted with any number of threads"));
     }
@@ -86,7 +86,7 @@ pub fn rates(rate: &RateDetail, what: &str) -> Option<String> {
     ))
 }
 
-pub fn is_idle(point: &RatePoint) -> bool {
+fn is_idle(point: &RatePoint) -> bool {
     point.operations.iter().all(|count| *count == 0)
 }
 

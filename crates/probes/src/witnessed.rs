@@ -3,6 +3,9 @@
 use serde::{Deserialize, Serialize};
 use units::Nanos;
 
+/// How many of the worst events a probe keeps with their time stamps.
+pub const WORST_KEPT: usize = 64;
+
 /// A stretch of time that was taken away, or in which nothing moved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -50,9 +53,6 @@ impl Witnessed {
         self.stretch.length_ns.saturating_sub(self.ran_ns).saturating_sub(self.waited_ns)
     }
 }
-
-/// How many of the worst events a probe keeps with their time stamps.
-pub const WORST_KEPT: usize = 64;
 
 #[cfg(test)]
 mod tests {

@@ -9,8 +9,7 @@
 
 use model::journal::Cell;
 use model::results::{CellResult, MetricResult, RunResults, made_up};
-use units::metric::{Answer, Difference};
-use units::metric::{Better, Estimate, Unit};
+use units::metric::{Answer, Better, Difference, Estimate, Unit};
 use units::scheduling::incomparable;
 
 use super::figures::{cell, sound};

@@ -5,8 +5,7 @@ use std::fmt::Write as _;
 use super::terminal::Style;
 use super::text::{paragraph, printable};
 use model::channel_bench::{AccessCost, ChannelBench, Mapping, Mark, Quantity, Series, Way};
-use units::metric::Answer;
-use units::metric::Estimate;
+use units::metric::{Answer, Estimate};
 use units::three_digits;
 
 /// Failures shown; the rest is counted.

@@ -5,8 +5,7 @@ use std::fmt::Write as _;
 use maud::{Markup, html};
 
 use model::results::RunResults;
-use units::metric::Better;
-use units::metric::{Answer, Difference};
+use units::metric::{Answer, Better, Difference};
 
 use super::change::MetricChange;
 use super::chart::axis::{Axis, Quantity, Scale};

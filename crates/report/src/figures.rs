@@ -8,8 +8,7 @@ use model::results::{CellResult, MetricResult, RunResults, VerdictLevel, made_up
 use probes::ProbeKind;
 use probes::detail::Detail;
 use units::layout::Layout;
-use units::metric::{Answer, Comparison, Difference};
-use units::metric::{Better, Estimate, Unit};
+use units::metric::{Answer, Better, Comparison, Difference, Estimate, Unit};
 use units::three_digits;
 
 /// Which platforms' figures are made up, in words; none when none are.

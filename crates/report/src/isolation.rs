@@ -5,8 +5,7 @@ use std::fmt::Write as _;
 use model::isolation::{CellState, Harm, IsolationCell, IsolationMatrix, IsolationRow, JudgedFigure};
 use model::journal::{Neighbour, probe_words};
 use model::results::RunResults;
-use units::metric::Difference;
-use units::metric::Unit;
+use units::metric::{Difference, Unit};
 use units::names::{LoadKind, LoadPlace};
 
 use super::figures::{ratio_text, value_text};

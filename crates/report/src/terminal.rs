@@ -12,13 +12,11 @@ use super::figures::{
     self, Finding, Row, Which, comparison_text, difference_mark, finding, level_mark, made_up_words,
     measured_labels, rows, sound,
 };
-use super::fit;
-use super::isolation;
 use super::page::clocks::mark as clock_mark;
 use super::page::share::guaranteed;
 use super::text::{Paint, TextCell, TextTable, paragraph, printable, width, wrap};
 use super::utc::format_utc;
-use super::who;
+use super::{fit, isolation, who};
 
 /// How the terminal wants it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

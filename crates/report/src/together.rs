@@ -7,8 +7,7 @@ use super::terminal::Style;
 use super::text::{paragraph, printable};
 use analysis::joint::{MEMBER_SPREAD, START_SKEW};
 use model::results::{CellResult, MetricResult, RunResults};
-use units::metric::Answer;
-use units::metric::Better;
+use units::metric::{Answer, Better};
 
 /// Lines shown on the terminal; the page has all.
 const MOST_LINES: usize = 24;

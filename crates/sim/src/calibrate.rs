@@ -24,8 +24,7 @@ use model::simulation::{
     AssumptionOutcome, CaseOutcome, Demand, Origin, PublishedOutcome, SimulatedFigure, Simulation,
 };
 use probes::detail::{Detail, ShareDetail, SharePhase};
-use probes::share::metrics::Observation;
-use probes::share::metrics::observations;
+use probes::share::metrics::{Observation, observations};
 use units::histogram::Histogram;
 use units::metric::{Unit, saturate};
 use units::names::PlatformKind;

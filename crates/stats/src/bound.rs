@@ -24,8 +24,7 @@
 //! seventy gets one, always too low).
 
 use units::histogram::Histogram;
-use units::metric::Answer;
-use units::metric::Estimate;
+use units::metric::{Answer, Estimate};
 
 use super::dependence::{freedom_of, long_run_with};
 use super::distributions::student_two_sided;

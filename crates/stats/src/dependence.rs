@@ -130,8 +130,7 @@ fn cosine_variance(values: &[f64], count: usize) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use rand::RngExt;
-    use rand::SeedableRng;
+    use rand::{RngExt, SeedableRng};
     use rand_xoshiro::Xoshiro256PlusPlus;
 
     use super::*;

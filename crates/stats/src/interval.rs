@@ -14,8 +14,7 @@
 //! would lie beyond the smallest or largest sample there is no interval, with two exceptions for the median: three to
 //! five samples get Student's t, of logarithms when all are positive, which assumes symmetry there.
 
-use units::metric::Answer;
-use units::metric::Estimate;
+use units::metric::{Answer, Estimate};
 
 use super::dependence::{freedom_of, long_run_with};
 use super::distributions::{fractional_rank, normal_two_sided, sign_test, student_two_sided};

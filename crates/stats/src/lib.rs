@@ -1,12 +1,10 @@
 //! What do the numbers mean? Statistics of predictability, pure: no clock, no files, seeds come in as arguments.
 //!
 //! ```text
-//!  Detail ──metrics──► Metric ──interval, pairs──► Answer, Comparison
-//!     │                  ▲
-//!     ├─influence, bound─┤   time-weighted tails
-//!     ├─threads──────────┤   units really granted
-//!     ├─plateaus─────────┤   caches
-//!     └─spectrum─────────┘   periodic noise
+//!  raw values ─┬─influence, bound─► time-weighted tails    ─┐
+//!              ├─threads──────────► units really granted    ├─► a figure a round ──interval, pairs──► Answer, Comparison
+//!              ├─plateaus─────────► caches                  │
+//!              └─spectrum─────────► periodic noise          ─┘
 //! ```
 
 pub mod bound;

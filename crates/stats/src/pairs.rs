@@ -16,8 +16,7 @@
 //! bimodal and drifting data with 5 to 12 pairs (`tests/stats_pairs.rs`). It asks for pairs that are independent of each
 //! other, and for random order within the pair where drift is as strong as the scatter.
 
-use units::metric::{Answer, Comparison, Difference};
-use units::metric::{Better, Estimate};
+use units::metric::{Answer, Better, Comparison, Difference, Estimate};
 
 use super::distributions::{sign_test, student_two_sided};
 use super::interval::{quantile_of_sorted, unsupported};

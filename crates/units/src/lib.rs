@@ -7,6 +7,7 @@
 //! ```
 
 pub mod accounts;
+pub mod bounds;
 pub mod clock_wire;
 pub mod exchange;
 pub mod facts;

@@ -6,8 +6,7 @@ use model::classes::{Against, Beside, MetricName, Missing};
 use model::journal::{Cell, FailureKind, Neighbour};
 use model::results::{CellResult, MetricResult, RunResults};
 use probes::detail::Detail;
-use units::metric::Answer;
-use units::metric::{Better, Estimate, Unit};
+use units::metric::{Answer, Better, Estimate, Unit};
 use units::names::{LoadKind, nearest};
 use units::scheduling::incomparable;
 

@@ -12,8 +12,7 @@ use super::table::Table;
 use analysis::joint::{MEMBER_SPREAD, START_SKEW};
 use model::journal::{Cell, PlatformState};
 use stats::pairs::{compare, family_confidence};
-use units::metric::Comparison;
-use units::metric::{Better, Metric};
+use units::metric::{Better, Comparison, Metric};
 use units::names::PlatformKind;
 use units::scheduling::incomparable;
 

@@ -22,8 +22,7 @@ use stats::interval::median_interval;
 use units::Hertz;
 use units::accounts::HostAccount;
 use units::histogram::Histogram;
-use units::metric::Answer;
-use units::metric::{Estimate, Figure, Metric};
+use units::metric::{Answer, Estimate, Figure, Metric};
 use units::names::PlatformKind;
 
 /// Everything the journal says; none when it was cut off before its header.

@@ -11,8 +11,7 @@ use model::clocks::ClockLevel;
 use model::journal::Cell;
 use model::results::{CellResult, MetricResult, RunResults, Verdict, VerdictLevel};
 use probes::ProbeKind;
-use units::metric::Difference;
-use units::metric::{Better, Estimate};
+use units::metric::{Better, Difference, Estimate};
 
 /// Costs up to this factor are free.
 const FREE_UP_TO: f64 = 1.05;

@@ -20,8 +20,8 @@ pub use verdict::{ClassVerdict, ConditionResult, Deciding, Held, Missing, Suitab
 use serde::{Deserialize, Serialize};
 
 use super::experiment::{ExperimentError, contradiction, syntax_error};
-use probes::params::within;
 use units::Micros;
+use units::bounds::within;
 
 /// Largest file of classes that is read.
 pub const MAX_FILE_BYTES: usize = 256 * 1024;

@@ -6,11 +6,10 @@
 //!  images/names/SUM        the layout
 //! ```
 
-use std::fs;
-use std::io;
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::{fs, io};
 
 use images::{Digest, Layout};
 

@@ -5,9 +5,8 @@ use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
-use object::Endianness;
 use object::read::elf::{ElfFile64, ProgramHeader};
-use object::{Object, ObjectSymbol};
+use object::{Endianness, Object, ObjectSymbol};
 
 use super::found::LIBRARY;
 use crate::run::Failed;

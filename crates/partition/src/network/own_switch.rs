@@ -4,7 +4,7 @@ use std::io;
 use std::path::Path;
 use std::process::{Child, Stdio};
 
-use super::switch::FrameOrder;
+use super::switch::SwitchOrder;
 use crate::run::Surroundings;
 use platforms::ledger::{Ledger, Thing, Ticket};
 use platforms::spawn::ending;
@@ -23,7 +23,7 @@ impl OwnSwitch {
     /// # Errors
     /// When it cannot be started or written down.
     pub fn start(folder: &Path, prefix: [u8; 5], around: &Surroundings) -> io::Result<Self> {
-        let order = FrameOrder { folder: folder.to_owned(), prefix: Some(prefix), ..FrameOrder::default() };
+        let order = SwitchOrder { folder: folder.to_owned(), prefix: Some(prefix), ..SwitchOrder::default() };
         let mut command = order.walled(&around.exe);
         // What it has to say goes to our standard error.
         command.stdin(Stdio::null());

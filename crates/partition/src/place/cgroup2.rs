@@ -11,10 +11,9 @@
 //! Controllers that are handed down from the root for a partition stay so: other groups may use them by then.
 
 use std::collections::BTreeMap;
-use std::fs;
-use std::io;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
+use std::{fs, io};
 
 use nix::sys::stat::{major, minor};
 use nix::unistd::{AccessFlags, access};

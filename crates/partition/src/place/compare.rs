@@ -1,7 +1,6 @@
 //! What was asked against what was given. Pure: every value that was asked for is looked at, nothing else.
 
-use super::priority;
-use super::threads;
+use super::{priority, threads};
 use model::partition::{Difference, DiskSpec, Given, NumberList, Priority, Resources};
 use units::Bytes;
 

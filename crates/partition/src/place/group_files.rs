@@ -1,8 +1,7 @@
 //! A process's cgroup as its files say it: which one holds it, with which weight and cap.
 
 use std::fs;
-use std::path::Path;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// `cpu.shares` of version 1 that stand for the usual weight of 100.
 const USUAL_SHARES: u64 = 1024;

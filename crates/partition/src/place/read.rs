@@ -9,11 +9,9 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use super::group_files;
-use super::priority;
-use super::threads;
 use super::threads::ANSWER_GRACE;
 use super::topology::text;
+use super::{group_files, priority, threads};
 use model::partition::{Given, GivenCpu, GivenDisk, GivenMemory};
 use platforms::vm::guest_memory;
 use platforms::vm::qemu::LAYER_DRIVE;

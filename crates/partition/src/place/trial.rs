@@ -6,15 +6,14 @@
 //!      └─► invalid ─► the same way ─► refused? ─► no process, no group, nothing in the ledger?
 //! ```
 
-use std::fs;
 use std::fs::File;
-use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
+use std::{fs, io};
 
 use rand::SeedableRng;
 use rand_xoshiro::Xoshiro256PlusPlus;

@@ -10,11 +10,10 @@ use serde::{Deserialize, Serialize};
 
 use super::{Event, Failed, Surroundings};
 use model::experiment::{Accelerator, PlatformSpec};
-use platforms::Cancel;
-use platforms::PlatformContext;
 use platforms::vm::platform::Vm;
 use platforms::vm::qemu::Engine;
 use platforms::vm::toolbox::Toolbox;
+use platforms::{Cancel, PlatformContext};
 use units::names::PlatformKind;
 
 /// File in the cache folder.

@@ -1,7 +1,6 @@
 //! Where sessions come in: a socket in a private folder of the host, and TCP ports that lead to the program's.
 
 use std::fs::{self, File};
-use std::io;
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -9,8 +8,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::channel;
-use std::thread;
 use std::time::Duration;
+use std::{io, thread};
 
 use nix::poll::PollFlags;
 use nix::sys::socket::{getsockopt, sockopt::PeerCredentials};

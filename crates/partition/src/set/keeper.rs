@@ -19,21 +19,14 @@ use std::sync::mpsc::channel;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
-use super::folder;
 use super::logs::Log;
-use super::process;
-use super::ready;
-use super::resolve;
-use super::root;
-use super::switch;
-use super::watch;
+use super::{folder, process, ready, resolve, root, switch, watch};
 use crate::run::{Event, Failed, Order, Orders, Outcome, Streams, Surroundings};
 use model::partition::network::NamedAddress;
 use model::partition::set::{Charge, KeptState, LastEnd, PartitionCharge, Phase, Restart};
 use model::partition::{PartitionSpec, ProgramEnd, Victim};
-use platforms::Cancel;
-use platforms::ledger;
 use platforms::ledger::Ledger;
+use platforms::{Cancel, ledger};
 use units::{Hertz, Nanos};
 
 /// Says that whoever started the keeper has written it down.

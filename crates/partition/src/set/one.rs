@@ -7,19 +7,16 @@
 //!
 //! With `stopped` in its folder the watcher starts it no more ([`super::watch`]).
 
-use std::fs;
-use std::io;
 use std::path::Path;
 use std::time::Duration;
+use std::{fs, io};
 
-use super::down;
 use super::find::{self, Meant};
 use super::folder::{self, LockError, SetFolder, Work};
 use super::part::{self, Begun, Readiness, ended_well};
 use super::resolve::{Kept, partition_folder};
-use super::status;
 use super::up::start as start_keeper;
-use super::watch;
+use super::{down, status, watch};
 use model::partition::set::Phase;
 use platforms::Cancel;
 

@@ -2,8 +2,7 @@
 
 use std::path::Path;
 
-use super::folder;
-use super::status;
+use super::{folder, status};
 use crate::session::bind_ports;
 use model::partition::PortSpec;
 use model::partition::set::{Charge, Fault, PartitionCharge};

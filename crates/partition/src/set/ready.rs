@@ -7,12 +7,11 @@
 //! ```
 
 use std::fs::File;
-use std::io;
 use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::mpsc::{RecvTimeoutError, channel};
-use std::thread;
 use std::time::{Duration, Instant};
+use std::{io, thread};
 
 use crate::run::{Order, Streams};
 use crate::session::{TalkKind, connect, converse};

@@ -5,12 +5,10 @@ use std::path::{Path, PathBuf};
 
 use super::channels;
 use super::images::Images;
-use crate::given_files;
 use crate::image::{Image, Ready, Wishes};
 use crate::network::hardware_prefix;
 use crate::run::{named_by_path, shown_unasked};
-use crate::users;
-use crate::volume;
+use crate::{given_files, users, volume};
 use model::partition::set::{
     ChannelEntry, Charge, Fault, Faults, HostNode, HostSize, PartitionCharge, PartitionEntry, PartitionSet,
     SwitchCharge, Tools, USER_NETWORK, Wiring, ascending,

@@ -9,7 +9,7 @@ use nix::sys::signal::Signal;
 use super::keeper::{Keeper, LOOK_EVERY, now};
 use super::process;
 use crate::network::pulse::{BEAT_EVERY, Pulse, beat_file};
-use crate::network::switch::{FrameOrder, Trunk};
+use crate::network::switch::{SwitchOrder, Trunk};
 use model::partition::set::{LastEnd, SwitchCharge};
 use platforms::held_process::mark;
 use platforms::spawn::ending;
@@ -86,9 +86,9 @@ pub(super) fn run(keeper: &Keeper<'_>, charge: &SwitchCharge) -> LastEnd {
 }
 
 /// What it is to do.
-fn order(charge: &SwitchCharge, ready: &Path) -> FrameOrder {
+fn order(charge: &SwitchCharge, ready: &Path) -> SwitchOrder {
     let trunk_at = charge.trunk_at.clone().map(Trunk::At);
-    FrameOrder {
+    SwitchOrder {
         folder: charge.link.clone(),
         prefix: charge.prefix,
         rates: charge.rates.iter().copied().collect(),

@@ -7,18 +7,16 @@
 //!  (this process killed at any moment: the undo process finds up.json and does the same)
 //! ```
 
-use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use std::{fs, io};
 
 use super::down::{self, Gone, Manner};
 use super::folder::{self, LockError, SetFolder, Work};
 use super::part::{self, At, Begun, Part, Readiness, ended_well, failure};
 use super::resolve::Kept;
 use super::{channels, judge, process, root, status, watch};
-use crate::place;
-use crate::run;
+use crate::{place, run};
 use model::partition::set::{Charge, Fault, PartitionSet, Phase, SET_SCHEMA, SetRecord, Tools, Undertaking};
 use model::partition::{Limit, SectionSpec};
 use platforms::Cancel;

@@ -14,9 +14,8 @@ use std::path::{Path, PathBuf};
 
 use nix::fcntl::OFlag;
 
-use super::folder;
 use super::resolve::links;
-use super::root;
+use super::{folder, root};
 use crate::network::switch::socket_name;
 use model::partition::CardSpec;
 use model::partition::network::NamedAddress;

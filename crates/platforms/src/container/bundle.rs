@@ -8,10 +8,9 @@
 //!                 state/                 the runtime's --root
 //! ```
 
-use std::fs;
-use std::io;
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::{fs, io};
 
 use nix::unistd::{getegid, geteuid};
 use serde_json::{Value, json};

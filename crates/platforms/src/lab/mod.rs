@@ -20,12 +20,11 @@ pub mod tap;
 
 pub use namespace::inside;
 
-use std::fs;
-use std::io;
 use std::net::{IpAddr, SocketAddr, SocketAddrV4, UdpSocket};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::{fs, io};
 
 use nix::sys::socket::setsockopt;
 use nix::sys::socket::sockopt::RcvBuf;

@@ -5,9 +5,8 @@
 //! leave theirs.
 
 use std::fs::File;
-use std::io;
 use std::os::fd::{AsFd, OwnedFd};
-use std::thread;
+use std::{io, thread};
 
 use nix::sched::{CloneFlags, setns, unshare};
 

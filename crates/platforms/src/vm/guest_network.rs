@@ -6,11 +6,10 @@
 //!                      └─ eth1 ── switch of link 1      takes over then, and tells the switches so
 //! ```
 
-use std::fs;
-use std::io;
 use std::net::Ipv4Addr;
 use std::path::Path;
 use std::time::Duration;
+use std::{fs, io};
 
 use super::guest::{GuestBond, GuestConfig, GuestNic};
 use super::guest_agent::wait_for;

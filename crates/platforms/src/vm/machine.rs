@@ -15,12 +15,11 @@ use super::guest_memory::{self, Whereabouts};
 use super::inherit::inherit;
 use super::qemu::Machine;
 use super::qmp::Qmp;
-use crate::Carrier;
 use crate::console::Console;
 use crate::instance_group::InstanceGroup;
 use crate::ledger::{Ledger, Thing, Ticket};
 use crate::spawn::{ending, enter_group};
-use crate::wall;
+use crate::{Carrier, wall};
 use units::Bytes;
 
 /// How long QEMU may take to stop or continue the CPUs.

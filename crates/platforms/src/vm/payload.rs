@@ -1,9 +1,8 @@
 //! What goes into a guest's first file system: this program, kernel modules, the config.
 
-use std::fs;
-use std::io;
 use std::os::fd::OwnedFd;
 use std::path::Path;
+use std::{fs, io};
 
 use object::Endianness;
 use object::elf::{FileHeader64, PT_LOAD};

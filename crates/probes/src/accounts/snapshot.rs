@@ -10,11 +10,9 @@ use std::time::Instant;
 
 use nix::sys::resource::{UsageWho, getrusage};
 
-use super::devices;
-use super::files;
-use super::steal;
 use super::table::{self, Row};
 use super::toll::{self, Toll};
+use super::{devices, files, steal};
 use crate::pin::allowed_cpus;
 use units::accounts::{
     Accounts, CpuAccount, InterruptCount, MOST_CPU_ACCOUNTS, MOST_INTERRUPTS, MOST_SOFT_INTERRUPTS,

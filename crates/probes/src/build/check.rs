@@ -1,6 +1,6 @@
 //! What is believed of the build probe's outcome, and whether it saw anything at all.
 
-use crate::check::{Checked, at_most};
+use crate::check::{Checked, at_most, because};
 use crate::detail::BuildDetail;
 
 /// Most threads or compilers at once that may be asked for.
@@ -12,7 +12,7 @@ const MOST_FILES: usize = 10_000;
 /// Most functions of a file that may be asked for.
 const MOST_FUNCTIONS: usize = 1000;
 
-pub(super) fn check(detail: &BuildDetail) -> Checked {
+pub(crate) fn check(detail: &BuildDetail) -> Checked {
     at_most("build.files", detail.files as usize, MOST_FILES)?;
     at_most("build.functions", detail.functions as usize, MOST_FUNCTIONS)?;
     at_most("build.jobs", detail.jobs as usize, MOST_AT_ONCE)?;
@@ -23,6 +23,10 @@ pub(super) fn check(detail: &BuildDetail) -> Checked {
         return Err("build.link_ns is longer than the whole job".to_owned());
     }
     Ok(())
+}
+
+pub(crate) fn saw_nothing(detail: &BuildDetail) -> Option<String> {
+    because(detail.files == 0 || detail.wall_ns.get() == 0, "no file was compiled")
 }
 
 #[cfg(test)]

@@ -1,11 +1,9 @@
 //! Where sources and objects lie: a folder of its own in the scratch place, gone when the probe is over.
 
-use std::fs;
-use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
-use std::process;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::{fs, io, process};
 
 use crate::error::WorkError;
 use crate::scratch::Scratch;

@@ -12,7 +12,7 @@ const NO_FILES: &str = "no file was compiled";
 const NO_TIME: &str = "it took no time";
 
 /// Compile job: wall time, and what it was made of.
-pub(super) fn metrics(detail: &BuildDetail) -> Vec<Metric> {
+pub(crate) fn metrics(detail: &BuildDetail) -> Vec<Metric> {
     let wall = detail.wall_ns.as_f64();
     let cpu = detail.user_ns.as_f64() + detail.system_ns.as_f64();
     let per = |value: f64, whole: f64| (whole > 0.0).then(|| value / whole);

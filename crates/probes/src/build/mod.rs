@@ -11,16 +11,16 @@
 //!                  └────────────── wall time ──────────────┘
 //! ```
 
-mod check;
+pub(crate) mod check;
 pub mod child;
 pub mod compile;
 pub mod detail;
 pub mod folder;
 pub mod link;
-mod metrics;
+pub(crate) mod metrics;
 pub mod object;
 pub mod params;
-mod pretend;
+pub(crate) mod pretend;
 pub mod run;
 pub mod source;
 pub mod tokens;
@@ -28,17 +28,10 @@ pub mod verbs;
 
 use units::Bytes;
 use units::facts::MachineFacts;
-use units::metric::Metric;
 
 use self::detail::BuildDetail;
 use self::params::BuildParams;
-use crate::check::{Checked, because};
-use crate::context::Context;
-use crate::detail::Detail;
-use crate::error::WorkError;
-use crate::job::ProbeReport;
-use crate::pretend::Maker;
-use crate::probe::{About, Cost, OutOfBounds, Probe, Slowdown};
+use crate::probe::{About, Cost, Probe, Slowdown};
 
 /// The probe.
 #[derive(Debug, Clone, Copy)]
@@ -53,13 +46,10 @@ impl Probe for Build {
         slowdown: Slowdown { virtualized: 1.6, translated: 25.0 },
         ..About::new(
             "A compile job",
-            "Source files are made and compiled, one compiler process each. It mixes computing, starting processes, memory and files as real builds do.",
+            "Source files are made and compiled, one compiler process each. It mixes computing, starting processes, \
+             memory and files as real builds do.",
         )
     };
-
-    fn check_params(params: &BuildParams) -> Result<(), OutOfBounds> {
-        params.check()
-    }
 
     fn cost(params: &BuildParams, _facts: &MachineFacts) -> Cost {
         let functions = f64::from(params.files) * f64::from(params.functions);
@@ -72,25 +62,5 @@ impl Probe for Build {
 
     fn disk(params: &BuildParams) -> Bytes {
         run::room(params)
-    }
-
-    fn run(params: &BuildParams, context: &Context<'_>) -> Result<ProbeReport, WorkError> {
-        run::measure(params, context)
-    }
-
-    fn pretend(maker: &mut Maker, params: &BuildParams) -> Result<Detail, String> {
-        Ok(pretend::pretend(maker, params))
-    }
-
-    fn saw_nothing(detail: &BuildDetail) -> Option<String> {
-        because(detail.files == 0 || detail.wall_ns.get() == 0, "no file was compiled")
-    }
-
-    fn check(detail: &BuildDetail) -> Checked {
-        check::check(detail)
-    }
-
-    fn metrics(detail: &BuildDetail) -> Vec<Metric> {
-        metrics::metrics(detail)
     }
 }

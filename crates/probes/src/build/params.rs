@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::probe::{OutOfBounds, within};
+use units::bounds::{OutOfBounds, within};
 
 /// Parameters of the compile job.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -25,7 +25,7 @@ impl Default for BuildParams {
 }
 
 impl BuildParams {
-    pub(super) fn check(&self) -> Result<(), OutOfBounds> {
+    pub(crate) fn check(&self) -> Result<(), OutOfBounds> {
         within("probe.build.files", self.files.into(), 1, 10_000)?;
         within("probe.build.functions", self.functions.into(), 1, 1000)?;
         within("probe.build.jobs", self.jobs.unwrap_or(1).into(), 1, 1024)

@@ -2,7 +2,7 @@
 
 use units::{Bytes, Nanos};
 
-use crate::detail::{BuildDetail, Detail};
+use crate::detail::BuildDetail;
 use crate::params::BuildParams;
 use crate::pretend::Maker;
 
@@ -15,7 +15,7 @@ const START_NS: f64 = 1_000_000.0;
 /// Of ten nanoseconds a compiler spends one in the kernel.
 const KERNEL: u64 = 10;
 
-pub(super) fn pretend(maker: &mut Maker, params: &BuildParams) -> Detail {
+pub(crate) fn pretend(maker: &mut Maker, params: &BuildParams) -> BuildDetail {
     let jobs = params.jobs.unwrap_or(maker.cpus).clamp(1, params.files.max(1));
     let native = START_NS + FUNCTION_NS * f64::from(params.functions);
     // More compilers than CPUs take turns.
@@ -26,7 +26,7 @@ pub(super) fn pretend(maker: &mut Maker, params: &BuildParams) -> Detail {
     let link_ns = maker.nanos(START_NS * f64::from(params.files) / 10.0);
     let busy = units::metric::saturate(all as f64 / turns) + link_ns;
     let functions = u64::from(params.files) * u64::from(params.functions);
-    Detail::Build(BuildDetail {
+    BuildDetail {
         files: params.files,
         functions: params.functions,
         source_bytes: Bytes::from_bytes(functions * 700),
@@ -39,5 +39,5 @@ pub(super) fn pretend(maker: &mut Maker, params: &BuildParams) -> Detail {
         user_ns: Nanos::from_nanos(busy - busy / KERNEL),
         system_ns: Nanos::from_nanos(busy / KERNEL),
         file_ns,
-    })
+    }
 }

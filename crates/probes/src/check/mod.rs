@@ -10,57 +10,24 @@ use self::accounts::accounts;
 use crate::detail::{Stretch, WORST_KEPT};
 use crate::job::{Dose, JobReply, ProbeReport};
 
-pub(crate) fn moving(name: &str, rate: Hertz) -> Checked {
-    if rate.get() > 0 {
-        Ok(())
-    } else {
-        Err(format!("{name} is 0: a counter that stands still measures nothing"))
-    }
-}
-
-pub(crate) fn some_time(name: &str, time: Nanos) -> Checked {
-    if time.get() > 0 { Ok(()) } else { Err(format!("{name} is 0")) }
-}
-
-/// Largest message of either probe.
-pub(crate) const LARGEST_MESSAGE: u32 = 32 << 20;
-
-pub(crate) fn message(name: &str, bytes: u32) -> Checked {
-    require((1..=LARGEST_MESSAGE).contains(&bytes), &format!("{name} = {bytes} is no size of a message"))
-}
-
-pub(crate) fn require(holds: bool, rule: &str) -> Checked {
-    if holds { Ok(()) } else { Err(rule.to_owned()) }
-}
-
-pub(crate) fn distinct<T: PartialEq>(name: &str, sorted: &[T]) -> Checked {
-    let twice = sorted.windows(2).any(|pair| matches!(pair, [a, b] if a == b));
-    require(!twice, &format!("{name} holds the same point twice"))
-}
-
 /// Longest string that is shown as a name.
 pub const NAME_CHARS: usize = 256;
-
 /// Longest string that explains something.
 pub const TEXT_CHARS: usize = 4000;
-
 /// Most remarks of a probe.
-pub(crate) const MOST_NOTES: usize = 64;
-
+const MOST_NOTES: usize = 64;
 /// Most loads of a job.
-pub(crate) const MOST_DOSES: usize = 64;
-
+const MOST_DOSES: usize = 64;
 /// Most parts of a dose.
-pub(crate) const MOST_PARTS: usize = 16;
-
+const MOST_PARTS: usize = 16;
 /// Most points of a series (thread counts, array sizes).
 pub(crate) const MOST_POINTS: usize = 4096;
-
 /// Most values of one series: samples, repetitions, batches.
 pub(crate) const MOST_VALUES: usize = 1_000_000;
-
 /// Most CPUs a machine may claim.
 pub const MOST_CPUS: u32 = 65_536;
+/// Largest message of the probes that pass some.
+pub(crate) const LARGEST_MESSAGE: u32 = 32 << 20;
 
 /// Nothing, or the first broken rule in words.
 pub type Checked = Result<(), String>;
@@ -69,7 +36,7 @@ pub type Checked = Result<(), String>;
 ///
 /// # Errors
 /// The first broken rule, in words.
-pub fn check_reply(reply: &JobReply) -> Result<(), String> {
+pub fn check_reply(reply: &JobReply) -> Checked {
     at_most("doses", reply.doses.len(), MOST_DOSES)?;
     reply.doses.iter().try_for_each(check_dose)?;
     match &reply.report {
@@ -83,7 +50,7 @@ pub fn check_reply(reply: &JobReply) -> Result<(), String> {
 ///
 /// # Errors
 /// The first broken rule, in words.
-pub fn check_report(report: &ProbeReport) -> Result<(), String> {
+pub fn check_report(report: &ProbeReport) -> Checked {
     text("clock.name", &report.clock.name, NAME_CHARS)?;
     finite("clock.read_ns", report.clock.read_ns)?;
     finite("clock.resolution_ns", report.clock.resolution_ns)?;
@@ -98,7 +65,7 @@ pub fn check_report(report: &ProbeReport) -> Result<(), String> {
     }
 }
 
-pub(crate) fn check_dose(dose: &Dose) -> Checked {
+fn check_dose(dose: &Dose) -> Checked {
     rate("dose", dose.rate_per_s, &dose.unit)?;
     let interrupts = dose.interrupts_per_s.iter().chain(&dose.soft_interrupts_per_s);
     interrupts.into_iter().try_for_each(|count| rate("dose.interrupts", *count, &dose.unit))?;
@@ -108,7 +75,7 @@ pub(crate) fn check_dose(dose: &Dose) -> Checked {
     at_most("dose.threads", dose.threads as usize, MOST_CPUS as usize)
 }
 
-pub(crate) fn rate(name: &str, rate_per_s: f64, unit: &str) -> Checked {
+fn rate(name: &str, rate_per_s: f64, unit: &str) -> Checked {
     text(&format!("{name}.unit"), unit, NAME_CHARS)?;
     finite(&format!("{name}.rate_per_s"), rate_per_s)?;
     if rate_per_s < 0.0 {
@@ -117,25 +84,9 @@ pub(crate) fn rate(name: &str, rate_per_s: f64, unit: &str) -> Checked {
     Ok(())
 }
 
-pub(crate) fn histogram(name: &str, histogram: &Histogram) -> Checked {
-    if histogram.is_well_formed() {
-        Ok(())
-    } else {
-        Err(format!("{name} holds a histogram whose buckets contradict each other"))
-    }
-}
-
-pub(crate) fn stretches(name: &str, stretches: &[Stretch]) -> Checked {
-    at_most(name, stretches.len(), WORST_KEPT)?;
-    if stretches.windows(2).all(|pair| matches!(pair, [a, b] if a.length_ns >= b.length_ns)) {
-        Ok(())
-    } else {
-        Err(format!("{name} is not ordered longest first"))
-    }
-}
-
-pub(crate) fn finite(name: &str, value: f64) -> Checked {
-    if value.is_finite() { Ok(()) } else { Err(format!("{name} = {value} is not a finite number")) }
+/// Makes a text fit for sending and printing: no control characters, at most [`TEXT_CHARS`] characters.
+pub fn tame(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { ' ' } else { c }).take(TEXT_CHARS).collect()
 }
 
 /// There are not more than allowed.
@@ -158,18 +109,60 @@ pub fn text(name: &str, value: &str, most_chars: usize) -> Checked {
     }
 }
 
-/// Makes a text fit for sending and printing: no control characters, at most [`TEXT_CHARS`] characters.
-pub fn tame(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { ' ' } else { c }).take(TEXT_CHARS).collect()
+pub(crate) fn require(holds: bool, rule: &str) -> Checked {
+    if holds { Ok(()) } else { Err(rule.to_owned()) }
 }
 
-pub(crate) fn no_time(times: &[Nanos]) -> bool {
-    times.iter().all(|time| time.get() == 0)
+pub(crate) fn finite(name: &str, value: f64) -> Checked {
+    if value.is_finite() { Ok(()) } else { Err(format!("{name} = {value} is not a finite number")) }
+}
+
+pub(crate) fn moving(name: &str, rate: Hertz) -> Checked {
+    if rate.get() > 0 {
+        Ok(())
+    } else {
+        Err(format!("{name} is 0: a counter that stands still measures nothing"))
+    }
+}
+
+pub(crate) fn some_time(name: &str, time: Nanos) -> Checked {
+    if time.get() > 0 { Ok(()) } else { Err(format!("{name} is 0")) }
+}
+
+pub(crate) fn message(name: &str, bytes: u32) -> Checked {
+    require((1..=LARGEST_MESSAGE).contains(&bytes), &format!("{name} = {bytes} is no size of a message"))
+}
+
+pub(crate) fn distinct<T: PartialEq>(name: &str, sorted: &[T]) -> Checked {
+    let twice = sorted.windows(2).any(|pair| matches!(pair, [a, b] if a == b));
+    require(!twice, &format!("{name} holds the same point twice"))
+}
+
+pub(crate) fn histogram(name: &str, histogram: &Histogram) -> Checked {
+    if histogram.is_well_formed() {
+        Ok(())
+    } else {
+        Err(format!("{name} holds a histogram whose buckets contradict each other"))
+    }
+}
+
+pub(crate) fn stretches(name: &str, stretches: &[Stretch]) -> Checked {
+    at_most(name, stretches.len(), WORST_KEPT)?;
+    if stretches.windows(2).all(|pair| matches!(pair, [a, b] if a.length_ns >= b.length_ns)) {
+        Ok(())
+    } else {
+        Err(format!("{name} is not ordered longest first"))
+    }
 }
 
 /// A reason, where it holds.
 pub(crate) fn because(holds: bool, reason: &str) -> Option<String> {
     holds.then(|| reason.to_owned())
+}
+
+/// Whether no time was taken at all.
+pub(crate) fn no_time(times: &[Nanos]) -> bool {
+    times.iter().all(|time| time.get() == 0)
 }
 
 #[cfg(test)]

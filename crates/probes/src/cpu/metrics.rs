@@ -8,7 +8,7 @@ use crate::detail::CpuDetail;
 use crate::figures::{figure, floats, metric, time};
 
 /// Threads versus time.
-pub(super) fn metrics(detail: &CpuDetail) -> Vec<Metric> {
+pub(crate) fn metrics(detail: &CpuDetail) -> Vec<Metric> {
     let at = |threads: u32| {
         detail
             .points

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::probe::{OutOfBounds, within};
+use units::bounds::{OutOfBounds, within};
 
 /// Parameters of the threads-versus-time probe. The work per thread is the same on every platform.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -25,7 +25,7 @@ impl Default for CpuParams {
 }
 
 impl CpuParams {
-    pub(super) fn check(&self) -> Result<(), OutOfBounds> {
+    pub(crate) fn check(&self) -> Result<(), OutOfBounds> {
         within("probe.cpu.iterations", self.iterations, 100_000, 1_000_000_000_000)?;
         within("probe.cpu.max_threads", self.max_threads.unwrap_or(1).into(), 1, 1024)?;
         within("probe.cpu.samples", self.samples.into(), 1, 1000)

@@ -6,8 +6,12 @@ use crate::detail::{CpuDetail, CpuPoint};
 use crate::params::CpuParams;
 use crate::pretend::Maker;
 
+pub(crate) fn pretend(maker: &mut Maker, params: &CpuParams) -> CpuDetail {
+    maker.cpu(params)
+}
+
 impl Maker {
-    pub(super) fn cpu(&mut self, params: &CpuParams) -> CpuDetail {
+    fn cpu(&mut self, params: &CpuParams) -> CpuDetail {
         let most = params.max_threads.unwrap_or(2 * self.cpus);
         let points = (1..=most).map(|threads| {
             let rounds = f64::from(threads.max(self.cpus)) / f64::from(self.cpus);

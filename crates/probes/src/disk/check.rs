@@ -6,7 +6,7 @@ use crate::detail::{Alignment, DiskDetail, DiskPhase, WORST_KEPT};
 /// Most phases of the disk probe: 2 directions × 3 modes × 8 block sizes, and random reads.
 const MOST_PHASES: usize = 49;
 
-pub(super) fn check(disk: &DiskDetail) -> Checked {
+pub(crate) fn check(disk: &DiskDetail) -> Checked {
     text("disk.target", &disk.target, NAME_CHARS)?;
     at_most("disk.phases", disk.phases.len(), MOST_PHASES)?;
     disk.alignment.iter().try_for_each(check_alignment)?;
@@ -32,7 +32,7 @@ fn check_phase(phase: &DiskPhase) -> Checked {
 }
 
 /// A phase that could be measured and moved nothing; or none that could.
-pub(super) fn saw_nothing(disk: &DiskDetail) -> Option<String> {
+pub(crate) fn saw_nothing(disk: &DiskDetail) -> Option<String> {
     let mut measured = disk.phases.iter().filter(|phase| phase.unsupported.is_none()).peekable();
     if measured.peek().is_none() {
         let why = disk.phases.iter().find_map(|phase| phase.unsupported.as_deref());

@@ -24,7 +24,7 @@ const WAYS: [(DiskDirection, DiskMode, &str, &str); 6] = [
     (DiskDirection::Read, DiskMode::Direct, "read_direct_bytes_per_s", "read, O_DIRECT"),
 ];
 
-pub(super) fn metrics(detail: &DiskDetail) -> Vec<Metric> {
+pub(crate) fn metrics(detail: &DiskDetail) -> Vec<Metric> {
     let mut all: Vec<Metric> = WAYS.iter().filter_map(|way| way_metric(detail, way)).collect();
     if let Some(main) = main_of(detail, &all).filter(|main| *main < all.len()) {
         let metric = all.remove(main);

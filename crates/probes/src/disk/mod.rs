@@ -3,13 +3,13 @@
 //! file system lie on the blocks of the device. Source: Lourot's thesis, in which a misaligned partition halved
 //! sequential writes.
 
-mod check;
+pub(crate) mod check;
 pub mod detail;
 pub mod layout;
-mod metrics;
+pub(crate) mod metrics;
 pub mod params;
 pub mod phase;
-mod pretend;
+pub(crate) mod pretend;
 pub mod random;
 pub mod run;
 pub mod shifted;
@@ -19,17 +19,10 @@ use std::time::Duration;
 
 use units::Bytes;
 use units::facts::MachineFacts;
-use units::metric::Metric;
 
 use self::detail::DiskDetail;
 use self::params::DiskParams;
-use crate::check::Checked;
-use crate::context::Context;
-use crate::detail::Detail;
-use crate::error::WorkError;
-use crate::job::ProbeReport;
-use crate::pretend::Maker;
-use crate::probe::{About, Cost, OutOfBounds, Probe, Slowdown};
+use crate::probe::{About, Cost, Probe, Slowdown};
 
 /// Time per byte of a file in the page cache or on a quick disk.
 const BYTE_NS: f64 = 1.2;
@@ -47,13 +40,10 @@ impl Probe for Disk {
         slowdown: Slowdown { virtualized: 1.15, translated: 5.0 },
         ..About::new(
             "Disk",
-            "A file is written and read in sequence. Besides the throughput it shows the stalls: stretches in which nothing moved. Then single blocks are read anywhere in it.",
+            "A file is written and read in sequence. Besides the throughput it shows the stalls: stretches in which \
+             nothing moved. Then single blocks are read anywhere in it.",
         )
     };
-
-    fn check_params(params: &DiskParams) -> Result<(), OutOfBounds> {
-        params.check()
-    }
 
     fn cost(params: &DiskParams, _facts: &MachineFacts) -> Cost {
         // Random and misaligned blocks, each for half of the time.
@@ -77,26 +67,6 @@ impl Probe for Disk {
 
     fn disk(params: &DiskParams) -> Bytes {
         params.file_size_mib.to_bytes()
-    }
-
-    fn run(params: &DiskParams, context: &Context<'_>) -> Result<ProbeReport, WorkError> {
-        run::measure(params, context)
-    }
-
-    fn pretend(maker: &mut Maker, params: &DiskParams) -> Result<Detail, String> {
-        Ok(Detail::Disk(maker.disk(params)?))
-    }
-
-    fn saw_nothing(detail: &DiskDetail) -> Option<String> {
-        check::saw_nothing(detail)
-    }
-
-    fn check(detail: &DiskDetail) -> Checked {
-        check::check(detail)
-    }
-
-    fn metrics(detail: &DiskDetail) -> Vec<Metric> {
-        metrics::metrics(detail)
     }
 }
 

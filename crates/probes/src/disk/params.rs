@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use units::{Kibibytes, Mebibytes, Millis};
 
-use crate::probe::{HOUR_MS, OutOfBounds, within};
+use units::bounds::{HOUR_MS, OutOfBounds, within};
 
 /// How the disk probe writes and reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -49,7 +49,7 @@ impl Default for DiskParams {
 }
 
 impl DiskParams {
-    pub(super) fn check(&self) -> Result<(), OutOfBounds> {
+    pub(crate) fn check(&self) -> Result<(), OutOfBounds> {
         within("probe.disk.file_size_mib", self.file_size_mib.get(), 1, 1 << 20)?;
         within("number of probe.disk.block_sizes_kib", self.block_sizes_kib.len() as u64, 1, 8)?;
         for size in &self.block_sizes_kib {

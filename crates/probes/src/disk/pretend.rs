@@ -2,7 +2,7 @@
 
 use rand::RngExt;
 use units::histogram::Histogram;
-use units::{Bytes, Mebibytes, Millis, Nanos};
+use units::{Bytes, Millis, Nanos};
 
 use crate::detail::{
     Alignment, AlignmentVerdict, DiskDetail, DiskDirection, DiskPhase, DiskWindows, ShiftedWrites, Stretch,
@@ -11,18 +11,12 @@ use crate::detail::{
 use crate::params::{DiskMode, DiskParams};
 use crate::pretend::Maker;
 
-/// What its disk holds; a longer file is refused.
-const DISK: Mebibytes = Mebibytes::from_mib(64 * 1024);
+pub(crate) fn pretend(maker: &mut Maker, params: &DiskParams) -> DiskDetail {
+    maker.disk(params)
+}
 
 impl Maker {
-    pub(super) fn disk(&mut self, params: &DiskParams) -> Result<DiskDetail, String> {
-        if params.file_size_mib > DISK {
-            return Err(format!(
-                "a file of {} does not fit on the fake disk of {}",
-                params.file_size_mib.to_bytes(),
-                DISK.to_bytes()
-            ));
-        }
+    fn disk(&mut self, params: &DiskParams) -> DiskDetail {
         let mut phases = Vec::new();
         for direction in [DiskDirection::Write, DiskDirection::Read] {
             for mode in &params.modes {
@@ -36,11 +30,11 @@ impl Maker {
             phases.push(self.phase(DiskDirection::RandomRead, DiskMode::Direct, block, params));
         }
         let alignment = Some(self.alignment());
-        Ok(DiskDetail { target: "a fake disk".to_owned(), phases, alignment })
+        DiskDetail { target: "a fake disk".to_owned(), phases, alignment }
     }
 
     /// A partition where it should be, on a disk where shifted writes reach half.
-    pub(super) fn alignment(&mut self) -> Alignment {
+    fn alignment(&mut self) -> Alignment {
         let written = Bytes::from_bytes(16 << 20);
         let mut time = |per_byte_ns| Nanos::from_nanos(self.nanos(written.as_f64() * per_byte_ns));
         Alignment {
@@ -65,7 +59,7 @@ impl Maker {
         }
     }
 
-    pub(super) fn phase(
+    fn phase(
         &mut self,
         direction: DiskDirection,
         mode: DiskMode,

@@ -7,7 +7,7 @@ use crate::detail::ExitDetail;
 use crate::figures::{figure, metric, time, too_few_beyond};
 
 /// Trap: what the instruction costs more than nothing.
-pub(super) fn metrics(detail: &ExitDetail) -> Vec<Metric> {
+pub(crate) fn metrics(detail: &ExitDetail) -> Vec<Metric> {
     const NONE: &str =
         "the instruction took no longer than two reads of the counter with nothing between them";
     let hz = detail.counter_hz.as_f64();

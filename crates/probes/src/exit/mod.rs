@@ -5,25 +5,18 @@
 //! Unconditionally"; AMD's is intercepted by all of them), and user space may execute it. aarch64 has no instruction that
 //! user space may execute and that always leaves the guest, so the probe refuses there.
 
-mod check;
+pub(crate) mod check;
 pub mod detail;
-mod metrics;
+pub(crate) mod metrics;
 pub mod params;
-mod pretend;
+pub(crate) mod pretend;
 pub mod run;
 
 use units::facts::MachineFacts;
-use units::metric::Metric;
 
 use self::detail::ExitDetail;
 use self::params::ExitParams;
-use crate::check::{Checked, because};
-use crate::context::Context;
-use crate::detail::Detail;
-use crate::error::WorkError;
-use crate::job::ProbeReport;
-use crate::pretend::Maker;
-use crate::probe::{About, Cost, OutOfBounds, Probe};
+use crate::probe::{About, Cost, Probe};
 
 /// The probe.
 #[derive(Debug, Clone, Copy)]
@@ -35,34 +28,11 @@ impl Probe for Exit {
 
     const ABOUT: About = About::new(
         "Traps to the hypervisor",
-        "An instruction that a hypervisor must handle itself, over and over. It shows what leaving the guest and coming back costs; on a machine without a hypervisor it is a slow instruction and nothing else.",
+        "An instruction that a hypervisor must handle itself, over and over. It shows what leaving the guest and \
+         coming back costs; on a machine without a hypervisor it is a slow instruction and nothing else.",
     );
-
-    fn check_params(params: &ExitParams) -> Result<(), OutOfBounds> {
-        params.check()
-    }
 
     fn cost(params: &ExitParams, _facts: &MachineFacts) -> Cost {
         Cost::clock(params.duration_ms.to_duration())
-    }
-
-    fn run(params: &ExitParams, context: &Context<'_>) -> Result<ProbeReport, WorkError> {
-        run::measure(params, context)
-    }
-
-    fn pretend(maker: &mut Maker, params: &ExitParams) -> Result<Detail, String> {
-        pretend::pretend(maker, params)
-    }
-
-    fn saw_nothing(detail: &ExitDetail) -> Option<String> {
-        because(detail.trap_ticks.is_empty() || detail.empty_ticks.is_empty(), "no instruction was timed")
-    }
-
-    fn check(detail: &ExitDetail) -> Checked {
-        check::check(detail)
-    }
-
-    fn metrics(detail: &ExitDetail) -> Vec<Metric> {
-        metrics::metrics(detail)
     }
 }

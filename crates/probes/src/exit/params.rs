@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use units::Millis;
 
-use crate::probe::{HOUR_MS, OutOfBounds, within};
+use units::bounds::{HOUR_MS, OutOfBounds, within};
 
 /// Parameters of the trap probe.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -21,7 +21,7 @@ impl Default for ExitParams {
 }
 
 impl ExitParams {
-    pub(super) fn check(&self) -> Result<(), OutOfBounds> {
+    pub(crate) fn check(&self) -> Result<(), OutOfBounds> {
         within("probe.exit.duration_ms", self.duration_ms.get(), 1, HOUR_MS)
     }
 }

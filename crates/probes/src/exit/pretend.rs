@@ -2,23 +2,22 @@
 
 use units::histogram::DenseHistogram;
 
-use crate::detail::{Detail, ExitDetail};
+use crate::detail::ExitDetail;
 use crate::params::ExitParams;
 use crate::pretend::{Maker, SAMPLES, TICKS_PER_NS, counter};
 
-#[expect(clippy::unnecessary_wraps, reason = "every probe of the fake platform has the same shape")]
-pub(super) fn pretend(maker: &mut Maker, params: &ExitParams) -> Result<Detail, String> {
+pub(crate) fn pretend(maker: &mut Maker, params: &ExitParams) -> ExitDetail {
     let (mut trap_ticks, mut empty_ticks) = (DenseHistogram::new(), DenseHistogram::new());
     let each = (params.duration_ms.get() * 1_000_000 / 80 / SAMPLES).max(1);
     for _ in 0..SAMPLES {
         trap_ticks.record_many(maker.nanos(60.0) * TICKS_PER_NS, each);
         empty_ticks.record_many(10 * TICKS_PER_NS, each);
     }
-    Ok(Detail::Exit(ExitDetail {
+    ExitDetail {
         instruction: "cpuid".to_owned(),
         counter_hz: counter(),
         hypervisor: None,
         trap_ticks: trap_ticks.to_histogram(),
         empty_ticks: empty_ticks.to_histogram(),
-    }))
+    }
 }

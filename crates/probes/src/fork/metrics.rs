@@ -8,7 +8,7 @@ use crate::figures::{figure, time, too_few_beyond};
 use crate::rate::costs;
 
 /// fork + exec + wait.
-pub(super) fn metrics(detail: &RateDetail) -> Vec<Metric> {
+pub(crate) fn metrics(detail: &RateDetail) -> Vec<Metric> {
     let (one, all) = costs(detail);
     let p99 = too_few_beyond(detail.latency_ns.count() as f64, 0.99, "forks were timed singly")
         .unwrap_or_else(|| figure(histogram_quantile(&detail.latency_ns, 0.99), "no samples were taken"));

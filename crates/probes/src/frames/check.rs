@@ -1,9 +1,9 @@
 //! What is believed of the frames probe's outcome, and whether it saw anything at all.
 
-use crate::check::{Checked, MOST_VALUES, at_most, some_time};
+use crate::check::{Checked, MOST_VALUES, at_most, because, some_time};
 use crate::detail::FramesDetail;
 
-pub(super) fn check(detail: &FramesDetail) -> Checked {
+pub(crate) fn check(detail: &FramesDetail) -> Checked {
     some_time("frames.period_ns", detail.period_ns)?;
     at_most("frames.frame_ns", detail.frame_ns.len(), MOST_VALUES)?;
     if detail.frame_ns.len() != detail.work_ns.len() {
@@ -29,6 +29,10 @@ pub(super) fn check(detail: &FramesDetail) -> Checked {
         }
         None => Ok(()),
     }
+}
+
+pub(crate) fn saw_nothing(detail: &FramesDetail) -> Option<String> {
+    because(detail.frame_ns.is_empty(), "no frame was finished")
 }
 
 #[cfg(test)]

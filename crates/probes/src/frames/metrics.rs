@@ -14,7 +14,7 @@ const NO_FRAMES: &str = "no frame was made";
 const MOST_FRAMES: u64 = 1_000_000;
 
 /// Frames: from each due time until the picture changes.
-pub(super) fn metrics(detail: &FramesDetail) -> Vec<Metric> {
+pub(crate) fn metrics(detail: &FramesDetail) -> Vec<Metric> {
     let mut delays = delays(detail);
     delays.sort_by(f64::total_cmp);
     let quantile = |q: f64| {

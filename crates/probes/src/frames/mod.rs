@@ -9,25 +9,18 @@
 //!
 //! The thread is an ordinary one and is not pinned, as those of such programs.
 
-mod check;
+pub(crate) mod check;
 pub mod detail;
-mod metrics;
+pub(crate) mod metrics;
 pub mod params;
-mod pretend;
+pub(crate) mod pretend;
 pub mod run;
 
 use units::facts::MachineFacts;
-use units::metric::Metric;
 
 use self::detail::FramesDetail;
 use self::params::FramesParams;
-use crate::check::{Checked, because};
-use crate::context::Context;
-use crate::detail::Detail;
-use crate::error::WorkError;
-use crate::job::ProbeReport;
-use crate::pretend::Maker;
-use crate::probe::{About, Cost, OutOfBounds, Probe};
+use crate::probe::{About, Cost, Probe};
 
 /// The probe.
 #[derive(Debug, Clone, Copy)]
@@ -39,34 +32,11 @@ impl Probe for Frames {
 
     const ABOUT: About = About::new(
         "Frames of an interactive program",
-        "A program has the same work to do for every frame, at 60 frames per second. A frame that is done after the next one is due is one that a person sees stutter.",
+        "A program has the same work to do for every frame, at 60 frames per second. A frame that is done after the \
+         next one is due is one that a person sees stutter.",
     );
-
-    fn check_params(params: &FramesParams) -> Result<(), OutOfBounds> {
-        params.check()
-    }
 
     fn cost(params: &FramesParams, _facts: &MachineFacts) -> Cost {
         Cost { by_clock: f64::from(params.frames) / f64::from(params.rate_hz.max(1)), by_work: 0.0 }
-    }
-
-    fn run(params: &FramesParams, context: &Context<'_>) -> Result<ProbeReport, WorkError> {
-        run::measure(params, context)
-    }
-
-    fn pretend(maker: &mut Maker, params: &FramesParams) -> Result<Detail, String> {
-        pretend::pretend(maker, params)
-    }
-
-    fn saw_nothing(detail: &FramesDetail) -> Option<String> {
-        because(detail.frame_ns.is_empty(), "no frame was finished")
-    }
-
-    fn check(detail: &FramesDetail) -> Checked {
-        check::check(detail)
-    }
-
-    fn metrics(detail: &FramesDetail) -> Vec<Metric> {
-        metrics::metrics(detail)
     }
 }

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::probe::{OutOfBounds, within};
+use units::bounds::{OutOfBounds, within};
 
 /// Parameters of the frame probe. The work per frame is the same on every platform.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -24,7 +24,7 @@ impl Default for FramesParams {
 }
 
 impl FramesParams {
-    pub(super) fn check(&self) -> Result<(), OutOfBounds> {
+    pub(crate) fn check(&self) -> Result<(), OutOfBounds> {
         within("probe.frames.rate_hz", self.rate_hz.into(), 1, 1000)?;
         within("probe.frames.iterations", self.iterations, 1000, 1_000_000_000)?;
         within("probe.frames.frames", self.frames.into(), 10, 1_000_000)

@@ -3,12 +3,11 @@
 use rand::RngExt;
 use units::Nanos;
 
-use crate::detail::{Detail, FramesDetail, due_times_passed};
+use crate::detail::{FramesDetail, due_times_passed};
 use crate::params::FramesParams;
 use crate::pretend::Maker;
 
-#[expect(clippy::unnecessary_wraps, reason = "the same shape for every probe")]
-pub(super) fn pretend(maker: &mut Maker, params: &FramesParams) -> Result<Detail, String> {
+pub(crate) fn pretend(maker: &mut Maker, params: &FramesParams) -> FramesDetail {
     let period_ns = Nanos::from_nanos(1_000_000_000 / u64::from(params.rate_hz.max(1)));
     let (mut frame_ns, mut work_ns) = (Vec::new(), Vec::new());
     let (mut at, mut missed) = (0, 0);
@@ -23,5 +22,5 @@ pub(super) fn pretend(maker: &mut Maker, params: &FramesParams) -> Result<Detail
         missed += passed;
         at += 1 + passed;
     }
-    Ok(Detail::Frames(FramesDetail { period_ns, iterations: params.iterations, frame_ns, work_ns, missed }))
+    FramesDetail { period_ns, iterations: params.iterations, frame_ns, work_ns, missed }
 }

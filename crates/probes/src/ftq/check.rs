@@ -1,11 +1,15 @@
 //! What is believed of the ftq probe's outcome, and whether it saw anything at all.
 
-use crate::check::{Checked, MOST_VALUES, at_most, some_time};
+use crate::check::{Checked, MOST_VALUES, at_most, because, some_time};
 use crate::detail::FtqDetail;
 
-pub(super) fn check(detail: &FtqDetail) -> Checked {
+pub(crate) fn check(detail: &FtqDetail) -> Checked {
     some_time("ftq.quantum_ns", detail.quantum_ns)?;
     at_most("ftq.work", detail.work.len(), MOST_VALUES)
+}
+
+pub(crate) fn saw_nothing(detail: &FtqDetail) -> Option<String> {
+    because(detail.work.iter().all(|work| *work == 0), "no work was done in any quantum")
 }
 
 #[cfg(test)]

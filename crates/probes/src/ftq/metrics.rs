@@ -21,7 +21,7 @@ fn nothing_periodic(detail: &FtqDetail) -> String {
 }
 
 /// Fixed time quantum: time missing, and who takes it regularly.
-pub(super) fn metrics(detail: &FtqDetail) -> Vec<Metric> {
+pub(crate) fn metrics(detail: &FtqDetail) -> Vec<Metric> {
     let lost = missing(&detail.work).map(|(_, lost)| lost);
     // A quantum that did better than the best has nothing missing, and makes up for no other.
     let noise =

@@ -11,25 +11,18 @@
 //! A round counts for the quantum in which it ends. The grid is laid out once from the first read of the counter: what
 //! is late makes no quantum longer and moves no later one.
 
-mod check;
+pub(crate) mod check;
 pub mod detail;
-mod metrics;
+pub(crate) mod metrics;
 pub mod params;
-mod pretend;
+pub(crate) mod pretend;
 pub mod run;
 
 use units::facts::MachineFacts;
-use units::metric::Metric;
 
 use self::detail::FtqDetail;
 use self::params::FtqParams;
-use crate::check::{Checked, because};
-use crate::context::Context;
-use crate::detail::Detail;
-use crate::error::WorkError;
-use crate::job::ProbeReport;
-use crate::pretend::Maker;
-use crate::probe::{About, Cost, OutOfBounds, Probe};
+use crate::probe::{About, Cost, Probe};
 
 /// The probe.
 #[derive(Debug, Clone, Copy)]
@@ -43,35 +36,12 @@ impl Probe for Ftq {
         is_about_shares: true,
         ..About::new(
             "How much work fits into equal spans",
-            "Work is counted in equal spans of time. What is missing in a span was taken away; the spectrum shows whether it is taken at regular times, and by what frequency.",
+            "Work is counted in equal spans of time. What is missing in a span was taken away; the spectrum shows whether \
+             it is taken at regular times, and by what frequency.",
         )
     };
 
-    fn check_params(params: &FtqParams) -> Result<(), OutOfBounds> {
-        params.check()
-    }
-
     fn cost(params: &FtqParams, _facts: &MachineFacts) -> Cost {
         Cost { by_work: 0.001, ..Cost::clock(params.duration_ms.to_duration()) }
-    }
-
-    fn run(params: &FtqParams, context: &Context<'_>) -> Result<ProbeReport, WorkError> {
-        run::measure(params, context)
-    }
-
-    fn pretend(maker: &mut Maker, params: &FtqParams) -> Result<Detail, String> {
-        pretend::pretend(maker, params)
-    }
-
-    fn saw_nothing(detail: &FtqDetail) -> Option<String> {
-        because(detail.work.iter().all(|work| *work == 0), "no work was done in any quantum")
-    }
-
-    fn check(detail: &FtqDetail) -> Checked {
-        check::check(detail)
-    }
-
-    fn metrics(detail: &FtqDetail) -> Vec<Metric> {
-        metrics::metrics(detail)
     }
 }

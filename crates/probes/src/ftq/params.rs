@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use units::{Micros, Millis};
 
-use crate::probe::{HOUR_MS, OutOfBounds, within};
+use units::bounds::{HOUR_MS, OutOfBounds, within};
 
 /// Parameters of the fixed-time-quantum probe.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -23,7 +23,7 @@ impl Default for FtqParams {
 }
 
 impl FtqParams {
-    pub(super) fn check(&self) -> Result<(), OutOfBounds> {
+    pub(crate) fn check(&self) -> Result<(), OutOfBounds> {
         within("probe.ftq.quantum_us", self.quantum_us.get(), 10, 100_000)?;
         within("probe.ftq.duration_ms", self.duration_ms.get(), 100, HOUR_MS)?;
         // Bounded by what one reply may carry.

@@ -3,12 +3,11 @@
 use rand::RngExt;
 use units::Nanos;
 
-use crate::detail::{Detail, FtqDetail};
+use crate::detail::FtqDetail;
 use crate::params::FtqParams;
 use crate::pretend::{Maker, ROUND_NS, TICK_LENGTH_NS, TICK_NS};
 
-#[expect(clippy::unnecessary_wraps, reason = "the same shape for every probe")]
-pub(super) fn pretend(maker: &mut Maker, params: &FtqParams) -> Result<Detail, String> {
+pub(crate) fn pretend(maker: &mut Maker, params: &FtqParams) -> FtqDetail {
     let quantum = params.quantum_us.get() * 1000;
     let quanta = params.duration_ms.get().saturating_mul(1_000_000) / quantum.max(1);
     let work = (0..quanta)
@@ -21,5 +20,5 @@ pub(super) fn pretend(maker: &mut Maker, params: &FtqParams) -> Result<Detail, S
             u32::try_from(rounds).unwrap_or(u32::MAX)
         })
         .collect();
-    Ok(Detail::Ftq(FtqDetail { quantum_ns: Nanos::from_nanos(quantum), cpu: Some(0), work }))
+    FtqDetail { quantum_ns: Nanos::from_nanos(quantum), cpu: Some(0), work }
 }

@@ -10,7 +10,7 @@ use crate::figures::{figure, floats, metric, time, too_few_beyond};
 const NO_SAMPLES: &str = "no samples were taken";
 
 /// Fixed work quantum: typical, best and worst time of the same work.
-pub(super) fn metrics(detail: &FwqDetail) -> Vec<Metric> {
+pub(crate) fn metrics(detail: &FwqDetail) -> Vec<Metric> {
     let samples = floats(&detail.samples_ns);
     let summary = spread(&samples);
     let p99 = too_few_beyond(samples.len() as f64, 0.99, "samples").unwrap_or_else(|| {

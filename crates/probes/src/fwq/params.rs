@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::probe::{OutOfBounds, within};
+use units::bounds::{OutOfBounds, within};
 
 /// Parameters of the fixed-work-quantum probe. The work is the same on every platform.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -22,7 +22,7 @@ impl Default for FwqParams {
 }
 
 impl FwqParams {
-    pub(super) fn check(&self) -> Result<(), OutOfBounds> {
+    pub(crate) fn check(&self) -> Result<(), OutOfBounds> {
         within("probe.fwq.iterations", self.iterations, 1000, 10_000_000_000)?;
         within("probe.fwq.samples", self.samples.into(), 100, 1_000_000)
     }

@@ -1,9 +1,11 @@
 //! What is believed of the gap probe's outcome, and whether it saw anything at all.
 
-use crate::check::{Checked, at_most, histogram, stretches};
+use units::histogram::Histogram;
+
+use crate::check::{Checked, at_most, because, histogram, stretches};
 use crate::detail::GapDetail;
 
-pub(super) fn check(gap: &GapDetail) -> Checked {
+pub(crate) fn check(gap: &GapDetail) -> Checked {
     at_most("gap.batches", gap.batches.len(), 256)?;
     gap.batches.iter().try_for_each(|batch| histogram("gap.batches", batch))?;
     stretches("gap.worst", &gap.worst)?;
@@ -11,4 +13,8 @@ pub(super) fn check(gap: &GapDetail) -> Checked {
         return Err("gap.counter_hz is 0: a counter that stands still measures nothing".to_owned());
     }
     Ok(())
+}
+
+pub(crate) fn saw_nothing(detail: &GapDetail) -> Option<String> {
+    because(detail.batches.iter().all(Histogram::is_empty), "no gap")
 }

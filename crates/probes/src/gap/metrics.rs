@@ -27,7 +27,7 @@ const NEVER_HIDDEN: f64 = 0.05;
 
 const NO_GAPS: &str = "no gaps were recorded, or the counter's rate is unknown";
 
-pub(super) fn metrics(detail: &GapDetail) -> Vec<Metric> {
+pub(crate) fn metrics(detail: &GapDetail) -> Vec<Metric> {
     let gaps = Histogram::merge_all(&detail.batches);
     let hz = detail.counter_hz.as_f64();
     let ns = |ticks: Option<f64>| ticks.map(|ticks| ticks * 1e9 / hz);

@@ -2,30 +2,22 @@
 //! takes the CPU away (interrupts, other threads, the hypervisor) shows as a long gap. Source: Lourot's thesis, §2
 //! of the methodology.
 
-mod check;
+pub(crate) mod check;
 pub mod detail;
-mod metrics;
+pub(crate) mod metrics;
 pub mod observe;
 pub mod pace;
 pub mod params;
-mod pretend;
+pub(crate) mod pretend;
 pub mod record;
 pub mod run;
 
 use units::Bytes;
 use units::facts::MachineFacts;
-use units::histogram::Histogram;
-use units::metric::Metric;
 
 use self::detail::GapDetail;
 use self::params::GapParams;
-use crate::check::{Checked, because};
-use crate::context::Context;
-use crate::detail::Detail;
-use crate::error::WorkError;
-use crate::job::ProbeReport;
-use crate::pretend::Maker;
-use crate::probe::{About, Cost, OutOfBounds, Probe};
+use crate::probe::{About, Cost, Probe};
 
 /// The probe.
 #[derive(Debug, Clone, Copy)]
@@ -37,12 +29,10 @@ impl Probe for Gap {
 
     const ABOUT: About = About::new(
         "Time taken away",
-        "One thread does nothing but read the cycle counter. Whenever the time between two reads is long, somebody took the CPU away: the kernel, the hypervisor, a neighbour. A gap counts as long as it lasts. bound_95 is the length that gaps stay below for 95 % of the time; the worst gap is what a deadline has to survive.",
+        "One thread does nothing but read the cycle counter. Whenever the time between two reads is long, somebody \
+         took the CPU away: the kernel, the hypervisor, a neighbour. A gap counts as long as it lasts. bound_95 is \
+         the length that gaps stay below for 95 % of the time; the worst gap is what a deadline has to survive.",
     );
-
-    fn check_params(params: &GapParams) -> Result<(), OutOfBounds> {
-        params.check()
-    }
 
     fn cost(params: &GapParams, _facts: &MachineFacts) -> Cost {
         match params.reads {
@@ -53,25 +43,5 @@ impl Probe for Gap {
 
     fn memory(params: &GapParams, _facts: &MachineFacts) -> Bytes {
         Bytes::from_bytes(u64::from(params.batches) * (128 << 10) / 4)
-    }
-
-    fn run(params: &GapParams, context: &Context<'_>) -> Result<ProbeReport, WorkError> {
-        run::measure(params, context)
-    }
-
-    fn pretend(maker: &mut Maker, params: &GapParams) -> Result<Detail, String> {
-        Ok(Detail::Gap(maker.gap(params)))
-    }
-
-    fn saw_nothing(detail: &GapDetail) -> Option<String> {
-        because(detail.batches.iter().all(Histogram::is_empty), "no gap")
-    }
-
-    fn check(detail: &GapDetail) -> Checked {
-        check::check(detail)
-    }
-
-    fn metrics(detail: &GapDetail) -> Vec<Metric> {
-        metrics::metrics(detail)
     }
 }

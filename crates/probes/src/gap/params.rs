@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use units::Millis;
 
-use crate::probe::{HOUR_MS, OutOfBounds, within};
+use units::bounds::{HOUR_MS, OutOfBounds, within};
 
 /// Parameters of the gap probe.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -27,7 +27,7 @@ impl Default for GapParams {
 }
 
 impl GapParams {
-    pub(super) fn check(&self) -> Result<(), OutOfBounds> {
+    pub(crate) fn check(&self) -> Result<(), OutOfBounds> {
         within("probe.gap.duration_ms", self.duration_ms.get(), 1, HOUR_MS)?;
         within("probe.gap.reads", self.reads.unwrap_or(1000), 1000, 10_000_000_000_000)?;
         within("probe.gap.batches", self.batches.into(), 8, 256)

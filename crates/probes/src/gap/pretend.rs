@@ -8,9 +8,13 @@ use crate::detail::{GapDetail, Stretch, WORST_KEPT};
 use crate::params::GapParams;
 use crate::pretend::{Maker, TICKS_PER_NS};
 
+pub(crate) fn pretend(maker: &mut Maker, params: &GapParams) -> GapDetail {
+    maker.gap(params)
+}
+
 impl Maker {
     /// Ten-nanosecond reads, a 3 µs timer tick 250 times a second, and now and then something long.
-    pub(super) fn gap(&mut self, params: &GapParams) -> GapDetail {
+    fn gap(&mut self, params: &GapParams) -> GapDetail {
         let observed_ns = params.reads.map_or(params.duration_ms.get() * 1_000_000, |reads| reads * 10);
         let batches = u64::from(params.batches.max(1));
         let batch_ns = observed_ns / batches;

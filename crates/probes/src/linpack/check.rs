@@ -1,6 +1,6 @@
 //! What is believed of the linpack probe's outcome, and whether it saw anything at all.
 
-use crate::check::{Checked, at_most};
+use crate::check::{Checked, at_most, because, no_time};
 use crate::detail::LinpackDetail;
 
 /// Largest order that may be asked for.
@@ -12,7 +12,7 @@ const MOST_SAMPLES: usize = 1000;
 /// Most threads or compilers at once that may be asked for.
 const MOST_AT_ONCE: usize = 1024;
 
-pub(super) fn check(detail: &LinpackDetail) -> Checked {
+pub(crate) fn check(detail: &LinpackDetail) -> Checked {
     at_most("linpack.n", detail.n as usize, LARGEST_ORDER)?;
     at_most("linpack.threads", detail.threads as usize, MOST_AT_ONCE)?;
     at_most("linpack.elapsed_ns", detail.elapsed_ns.len(), MOST_SAMPLES)?;
@@ -25,6 +25,10 @@ pub(super) fn check(detail: &LinpackDetail) -> Checked {
             LinpackDetail::RESIDUAL_BOUND
         ))
     }
+}
+
+pub(crate) fn saw_nothing(detail: &LinpackDetail) -> Option<String> {
+    because(no_time(&detail.elapsed_ns), "no system was solved")
 }
 
 #[cfg(test)]

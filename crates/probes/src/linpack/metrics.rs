@@ -11,7 +11,7 @@ const NO_SOLUTIONS: &str = "no system was solved";
 const NO_TIME: &str = "it took no time";
 
 /// LU solve: operations per second of the median solution.
-pub(super) fn metrics(detail: &LinpackDetail) -> Vec<Metric> {
+pub(crate) fn metrics(detail: &LinpackDetail) -> Vec<Metric> {
     let times = spread(&floats(&detail.elapsed_ns));
     let median = times.map(|times| times.median);
     let rate = median.filter(|median| *median > 0.0).map(|ns| LinpackDetail::operations(detail.n) / ns * 1e9);

@@ -2,12 +2,12 @@
 //! numerical program gets of a machine. Source: Dongarra, LINPACK (1979); HPL 2.3 (Petitet, Whaley, Dongarra, Cleary),
 //! whose count of operations and whose bound of the residual are used.
 
-mod check;
+pub(crate) mod check;
 pub mod detail;
 pub mod factor;
-mod metrics;
+pub(crate) mod metrics;
 pub mod params;
-mod pretend;
+pub(crate) mod pretend;
 pub mod product;
 pub mod run;
 pub mod strips;
@@ -15,17 +15,10 @@ pub mod system;
 
 use units::Bytes;
 use units::facts::MachineFacts;
-use units::metric::Metric;
 
 use self::detail::LinpackDetail;
 use self::params::LinpackParams;
-use crate::check::{Checked, because, no_time};
-use crate::context::Context;
-use crate::detail::Detail;
-use crate::error::WorkError;
-use crate::job::ProbeReport;
-use crate::pretend::Maker;
-use crate::probe::{About, Cost, OutOfBounds, Probe, Slowdown};
+use crate::probe::{About, Cost, Probe, Slowdown};
 
 /// The probe.
 #[derive(Debug, Clone, Copy)]
@@ -44,10 +37,6 @@ impl Probe for Linpack {
         )
     };
 
-    fn check_params(params: &LinpackParams) -> Result<(), OutOfBounds> {
-        params.check()
-    }
-
     fn cost(params: &LinpackParams, _facts: &MachineFacts) -> Cost {
         // 2/3 n³ operations each.
         Cost::work(f64::from(params.n).powi(3) * 2.0 / 3.0 * f64::from(params.samples), 0.2)
@@ -55,25 +44,5 @@ impl Probe for Linpack {
 
     fn memory(params: &LinpackParams, _facts: &MachineFacts) -> Bytes {
         Bytes::from_bytes(u64::from(params.n) * u64::from(params.n) * 16)
-    }
-
-    fn run(params: &LinpackParams, context: &Context<'_>) -> Result<ProbeReport, WorkError> {
-        run::measure(params, context)
-    }
-
-    fn pretend(maker: &mut Maker, params: &LinpackParams) -> Result<Detail, String> {
-        Ok(pretend::pretend(maker, params))
-    }
-
-    fn saw_nothing(detail: &LinpackDetail) -> Option<String> {
-        because(no_time(&detail.elapsed_ns), "no system was solved")
-    }
-
-    fn check(detail: &LinpackDetail) -> Checked {
-        check::check(detail)
-    }
-
-    fn metrics(detail: &LinpackDetail) -> Vec<Metric> {
-        metrics::metrics(detail)
     }
 }

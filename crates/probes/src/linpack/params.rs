@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::probe::{OutOfBounds, within};
+use units::bounds::{OutOfBounds, within};
 
 /// Parameters of the LU probe.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -24,7 +24,7 @@ impl Default for LinpackParams {
 }
 
 impl LinpackParams {
-    pub(super) fn check(&self) -> Result<(), OutOfBounds> {
+    pub(crate) fn check(&self) -> Result<(), OutOfBounds> {
         within("probe.linpack.n", self.n.into(), 16, 20_000)?;
         within("probe.linpack.samples", self.samples.into(), 1, 1000)?;
         within("probe.linpack.threads", self.threads.into(), 1, 1024)

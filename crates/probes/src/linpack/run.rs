@@ -1,7 +1,6 @@
 //! Measures: see the folder.
 
-use std::sync::Mutex;
-use std::sync::PoisonError;
+use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
 use super::factor::Factor;

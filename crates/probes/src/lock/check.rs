@@ -1,12 +1,12 @@
 //! What is believed of the lock probe's outcome, and whether it saw anything at all.
 
-use crate::check::{Checked, MOST_CPUS, at_most, moving};
+use crate::check::{Checked, MOST_CPUS, at_most, because, moving};
 use crate::detail::{LockDetail, LockPoint, MOST_WAIT_BINS};
 
 /// Most threads that fight for a lock.
 const MOST_THREADS: usize = 1024;
 
-pub(super) fn check(detail: &LockDetail) -> Checked {
+pub(crate) fn check(detail: &LockDetail) -> Checked {
     moving("lock.counter_hz", detail.counter_hz)?;
     at_most("lock.threads", detail.threads as usize, MOST_THREADS)?;
     at_most("lock.cpus", detail.cpus as usize, MOST_CPUS as usize)?;
@@ -58,6 +58,13 @@ fn lock_point(point: &LockPoint, threads: u32) -> Checked {
         ));
     }
     Ok(())
+}
+
+pub(crate) fn saw_nothing(detail: &LockDetail) -> Option<String> {
+    because(
+        detail.points.is_empty() || detail.points.iter().any(|point| point.turns.iter().all(|n| *n == 0)),
+        "nobody got one of the locks",
+    )
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use crate::figures::{figure, metric, time, too_few_beyond};
 const LONG_WAIT_BIT: usize = 16;
 
 /// Locks: the ticket lock first, since it suffers most.
-pub(super) fn metrics(detail: &LockDetail) -> Vec<Metric> {
+pub(crate) fn metrics(detail: &LockDetail) -> Vec<Metric> {
     let kinds =
         [(LockKind::Ticket, "ticket", "ticket lock"), (LockKind::TestAndSet, "tas", "test-and-set lock")];
     kinds

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use units::Millis;
 
-use crate::probe::{HOUR_MS, OutOfBounds, within};
+use units::bounds::{HOUR_MS, OutOfBounds, within};
 
 /// Parameters of the lock probe.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -33,7 +33,7 @@ impl Default for LockParams {
 }
 
 impl LockParams {
-    pub(super) fn check(&self) -> Result<(), OutOfBounds> {
+    pub(crate) fn check(&self) -> Result<(), OutOfBounds> {
         within("probe.lock.duration_ms", self.duration_ms.get(), 10, HOUR_MS)?;
         within("probe.lock.threads", self.threads.unwrap_or(1).into(), 1, 1024)?;
         within("probe.lock.held_iterations", self.held_iterations.into(), 0, 1_000_000)?;

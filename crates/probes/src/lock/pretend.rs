@@ -3,17 +3,15 @@
 use rand::RngExt;
 use units::Nanos;
 
-use crate::detail::{Detail, LockDetail, LockKind, LockPoint};
+use crate::detail::{LockDetail, LockKind, LockPoint};
 use crate::params::LockParams;
 use crate::pretend::{Maker, SAMPLES, TICKS_PER_NS, counter};
 
-#[expect(clippy::unnecessary_wraps, reason = "every probe of the fake platform has the same shape")]
-pub(super) fn pretend(maker: &mut Maker, params: &LockParams) -> Result<Detail, String> {
+pub(crate) fn pretend(maker: &mut Maker, params: &LockParams) -> LockDetail {
     let threads = params.threads.unwrap_or(maker.cpus).max(1);
     let points =
         [LockKind::TestAndSet, LockKind::Ticket].map(|kind| lock_point(maker, params, kind, threads));
-    let detail = LockDetail { counter_hz: counter(), threads, cpus: maker.cpus, points: points.into() };
-    Ok(Detail::Lock(detail))
+    LockDetail { counter_hz: counter(), threads, cpus: maker.cpus, points: points.into() }
 }
 
 /// Each thread has the same number of turns but for a few; one wait in five hundred is long.

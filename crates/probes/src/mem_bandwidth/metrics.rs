@@ -6,7 +6,7 @@ use crate::detail::{MemBandwidthDetail, MemoryOperation};
 use crate::figures::{ends, figure, throughput, title};
 
 /// Memory throughput.
-pub(super) fn metrics(detail: &MemBandwidthDetail) -> Vec<Metric> {
+pub(crate) fn metrics(detail: &MemBandwidthDetail) -> Vec<Metric> {
     let of = |operation: MemoryOperation| {
         let own = detail.points.iter().filter(|point| point.operation == operation);
         own.map(|point| (point.size_bytes.as_f64(), point.bytes_per_s)).collect::<Vec<(f64, f64)>>()

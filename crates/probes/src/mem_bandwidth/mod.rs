@@ -1,25 +1,19 @@
 //! Memory throughput: read, write and copy over arrays of growing size, by one or more threads at once. Source:
 //! STREAM (John D. `McCalpin`, 1995) and Lourot's thesis. Write-allocate traffic is not counted, as in STREAM.
 
+pub(crate) mod check;
 pub mod detail;
-mod metrics;
+pub(crate) mod metrics;
 pub mod params;
-mod pretend;
+pub(crate) mod pretend;
 pub mod run;
 
 use units::Bytes;
 use units::facts::MachineFacts;
-use units::metric::Metric;
 
 use self::detail::MemBandwidthDetail;
 use self::params::MemBandwidthParams;
-use crate::check::{Checked, MOST_POINTS, at_most, because, finite};
-use crate::context::Context;
-use crate::detail::Detail;
-use crate::error::WorkError;
-use crate::job::ProbeReport;
-use crate::pretend::Maker;
-use crate::probe::{About, Cost, OutOfBounds, Probe, Slowdown};
+use crate::probe::{About, Cost, Probe, Slowdown};
 use crate::sizes::{Arrays, largest_array};
 
 /// The probe.
@@ -36,13 +30,10 @@ impl Probe for MemBandwidth {
         slowdown: Slowdown { virtualized: 1.15, translated: 20.0 },
         ..About::new(
             "Memory throughput",
-            "Arrays of growing size are read, written and copied. The curve falls in steps as the array outgrows one cache after the other.",
+            "Arrays of growing size are read, written and copied. The curve falls in steps as the array outgrows one \
+             cache after the other.",
         )
     };
-
-    fn check_params(params: &MemBandwidthParams) -> Result<(), OutOfBounds> {
-        params.check()
-    }
 
     fn cost(params: &MemBandwidthParams, facts: &MachineFacts) -> Cost {
         let arrays = Arrays::of(params.min_size_kib, params.max_size_mib, params.steps_per_octave, facts);
@@ -52,29 +43,5 @@ impl Probe for MemBandwidth {
 
     fn memory(params: &MemBandwidthParams, facts: &MachineFacts) -> Bytes {
         Bytes::from_bytes(largest_array(params.max_size_mib, facts).saturating_mul(params.threads.into()))
-    }
-
-    fn run(params: &MemBandwidthParams, context: &Context<'_>) -> Result<ProbeReport, WorkError> {
-        run::measure(params, context)
-    }
-
-    fn pretend(maker: &mut Maker, params: &MemBandwidthParams) -> Result<Detail, String> {
-        Ok(Detail::MemBandwidth(maker.mem_bandwidth(params)))
-    }
-
-    fn saw_nothing(detail: &MemBandwidthDetail) -> Option<String> {
-        because(
-            detail.points.is_empty() || detail.points.iter().any(|point| point.bytes_per_s <= 0.0),
-            "no byte was moved at one of the sizes",
-        )
-    }
-
-    fn check(detail: &MemBandwidthDetail) -> Checked {
-        at_most("mem-bandwidth.points", detail.points.len(), MOST_POINTS)?;
-        detail.points.iter().try_for_each(|point| finite("mem-bandwidth.bytes_per_s", point.bytes_per_s))
-    }
-
-    fn metrics(detail: &MemBandwidthDetail) -> Vec<Metric> {
-        metrics::metrics(detail)
     }
 }

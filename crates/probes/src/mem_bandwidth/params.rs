@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use units::{Kibibytes, Mebibytes, Millis};
 
-use crate::probe::{HOUR_MS, OutOfBounds, within};
+use units::bounds::{HOUR_MS, OutOfBounds, within};
 
 /// Parameters of the memory-bandwidth probe.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -36,7 +36,7 @@ impl Default for MemBandwidthParams {
 }
 
 impl MemBandwidthParams {
-    pub(super) fn check(&self) -> Result<(), OutOfBounds> {
+    pub(crate) fn check(&self) -> Result<(), OutOfBounds> {
         within("probe.mem-bandwidth.min_size_kib", self.min_size_kib.get(), 1, 1 << 20)?;
         within("probe.mem-bandwidth.max_size_mib", self.max_size_mib.map_or(1, Mebibytes::get), 1, 1 << 20)?;
         within("probe.mem-bandwidth.duration_ms", self.duration_ms.get(), 1, HOUR_MS)?;

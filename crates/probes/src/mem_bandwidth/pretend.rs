@@ -4,8 +4,12 @@ use crate::detail::{BandwidthPoint, MemBandwidthDetail, MemoryOperation};
 use crate::params::MemBandwidthParams;
 use crate::pretend::{CACHE, Maker, level_ns, sizes};
 
+pub(crate) fn pretend(maker: &mut Maker, params: &MemBandwidthParams) -> MemBandwidthDetail {
+    maker.mem_bandwidth(params)
+}
+
 impl Maker {
-    pub(super) fn mem_bandwidth(&mut self, params: &MemBandwidthParams) -> MemBandwidthDetail {
+    fn mem_bandwidth(&mut self, params: &MemBandwidthParams) -> MemBandwidthDetail {
         let mut points = Vec::new();
         for (operation, share) in
             [(MemoryOperation::Read, 1.0), (MemoryOperation::Write, 0.7), (MemoryOperation::Copy, 0.8)]

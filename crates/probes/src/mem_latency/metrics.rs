@@ -10,7 +10,7 @@ use crate::figures::{ends, figure, metric, size, time, title};
 const MOST_PLATEAUS: usize = 8;
 
 /// Pointer chase.
-pub(super) fn metrics(detail: &MemLatencyDetail) -> Vec<Metric> {
+pub(crate) fn metrics(detail: &MemLatencyDetail) -> Vec<Metric> {
     let points: Vec<(f64, f64)> =
         detail.points.iter().map(|point| (point.size_bytes.as_f64(), point.load_ns)).collect();
     let missing = "no array was chased";

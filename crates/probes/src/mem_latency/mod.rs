@@ -5,25 +5,20 @@
 //! stream prefetcher nor an open row helps: pages are put in a random circle, and each lap of the circle visits
 //! another element of every page. It is written page by page, which costs no more than filling the array.
 
+pub(crate) mod check;
+mod circle;
 pub mod detail;
-mod metrics;
+pub(crate) mod metrics;
 pub mod params;
-mod pretend;
+pub(crate) mod pretend;
 pub mod run;
 
 use units::Bytes;
 use units::facts::MachineFacts;
-use units::metric::Metric;
 
 use self::detail::MemLatencyDetail;
 use self::params::MemLatencyParams;
-use crate::check::{Checked, MOST_POINTS, at_most, because, finite};
-use crate::context::Context;
-use crate::detail::Detail;
-use crate::error::WorkError;
-use crate::job::ProbeReport;
-use crate::pretend::Maker;
-use crate::probe::{About, Cost, OutOfBounds, Probe, Slowdown};
+use crate::probe::{About, Cost, Probe, Slowdown};
 use crate::sizes::{Arrays, largest_array};
 
 /// The probe.
@@ -39,13 +34,10 @@ impl Probe for MemLatency {
         slowdown: Slowdown { virtualized: 1.15, translated: 4.0 },
         ..About::new(
             "Memory latency",
-            "Each load needs the result of the one before, over larger and larger arrays. The curve climbs in steps: each plateau is a level of cache, the last one is memory.",
+            "Each load needs the result of the one before, over larger and larger arrays. The curve climbs in steps: each \
+             plateau is a level of cache, the last one is memory.",
         )
     };
-
-    fn check_params(params: &MemLatencyParams) -> Result<(), OutOfBounds> {
-        params.check()
-    }
 
     fn cost(params: &MemLatencyParams, facts: &MachineFacts) -> Cost {
         let arrays = Arrays::of(params.min_size_kib, params.max_size_mib, params.steps_per_octave, facts);
@@ -58,29 +50,5 @@ impl Probe for MemLatency {
 
     fn memory(params: &MemLatencyParams, facts: &MachineFacts) -> Bytes {
         Bytes::from_bytes(largest_array(params.max_size_mib, facts))
-    }
-
-    fn run(params: &MemLatencyParams, context: &Context<'_>) -> Result<ProbeReport, WorkError> {
-        run::measure(params, context)
-    }
-
-    fn pretend(maker: &mut Maker, params: &MemLatencyParams) -> Result<Detail, String> {
-        Ok(Detail::MemLatency(maker.mem_latency(params)))
-    }
-
-    fn saw_nothing(detail: &MemLatencyDetail) -> Option<String> {
-        because(
-            detail.points.is_empty() || detail.points.iter().any(|point| point.load_ns <= 0.0),
-            "no load was timed at one of the sizes",
-        )
-    }
-
-    fn check(detail: &MemLatencyDetail) -> Checked {
-        at_most("mem-latency.points", detail.points.len(), MOST_POINTS)?;
-        detail.points.iter().try_for_each(|point| finite("mem-latency.load_ns", point.load_ns))
-    }
-
-    fn metrics(detail: &MemLatencyDetail) -> Vec<Metric> {
-        metrics::metrics(detail)
     }
 }

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use units::{Kibibytes, Mebibytes, Millis};
 
-use crate::probe::{HOUR_MS, OutOfBounds, within};
+use units::bounds::{HOUR_MS, OutOfBounds, within};
 
 /// In which order a pointer chase visits its array.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -50,7 +50,7 @@ impl Default for MemLatencyParams {
 }
 
 impl MemLatencyParams {
-    pub(super) fn check(&self) -> Result<(), OutOfBounds> {
+    pub(crate) fn check(&self) -> Result<(), OutOfBounds> {
         within("probe.mem-latency.min_size_kib", self.min_size_kib.get(), 1, 1 << 20)?;
         within("probe.mem-latency.max_size_mib", self.max_size_mib.map_or(1, Mebibytes::get), 1, 1 << 20)?;
         within("probe.mem-latency.stride_bytes", self.stride_bytes.into(), 8, 4096)?;

@@ -6,8 +6,12 @@ use crate::detail::{LatencyPoint, MemLatencyDetail};
 use crate::params::MemLatencyParams;
 use crate::pretend::{CACHE, Maker, level_ns, sizes};
 
+pub(crate) fn pretend(maker: &mut Maker, params: &MemLatencyParams) -> MemLatencyDetail {
+    maker.mem_latency(params)
+}
+
 impl Maker {
-    pub(super) fn mem_latency(&mut self, params: &MemLatencyParams) -> MemLatencyDetail {
+    fn mem_latency(&mut self, params: &MemLatencyParams) -> MemLatencyDetail {
         let sizes = sizes(params.min_size_kib.to_bytes(), params.max_size_mib, params.steps_per_octave);
         let points = sizes.into_iter().map(|size_bytes| {
             let load_ns = level_ns(size_bytes) * self.slowdown * self.wobble();

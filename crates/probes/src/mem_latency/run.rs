@@ -6,9 +6,9 @@ use rand::SeedableRng;
 use rand::seq::SliceRandom;
 use rand_xoshiro::Xoshiro256PlusPlus;
 
+use super::circle::Circle;
 use crate::arena::Arena;
 use crate::bounds::Bounds;
-use crate::circle::Circle;
 use crate::clock::{monotonic_facts, thread_cpu_time};
 use crate::context::Context;
 use crate::detail::{Detail, LatencyPoint, MemLatencyDetail};

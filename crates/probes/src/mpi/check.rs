@@ -2,7 +2,7 @@
 
 use units::layout::MAX_INSTANCES;
 
-use crate::check::{Checked, at_most, distinct, histogram, message, require};
+use crate::check::{Checked, at_most, because, distinct, histogram, message, require};
 use crate::detail::{MpiDetail, MpiPoint};
 
 /// 2 patterns × 16 sizes.
@@ -11,7 +11,7 @@ const MOST_ROUNDS: usize = 32;
 /// Most ranks in one instance.
 const MOST_RANKS_EACH: u32 = 64;
 
-pub(super) fn check(detail: &MpiDetail) -> Checked {
+pub(crate) fn check(detail: &MpiDetail) -> Checked {
     at_most("mpi.points", detail.points.len(), MOST_ROUNDS)?;
     let each = detail.ranks_per_instance;
     let fits = (1..=MOST_RANKS_EACH).contains(&each)
@@ -34,6 +34,14 @@ fn mpi_point(point: &MpiPoint) -> Checked {
     require(
         point.iteration_ns.sum() <= u128::from(point.elapsed_ns.get()),
         "mpi: iterations took longer than all of them together",
+    )
+}
+
+pub(crate) fn saw_nothing(detail: &MpiDetail) -> Option<String> {
+    // Only one of those that pass messages has the times.
+    because(
+        !detail.points.is_empty() && detail.points.iter().all(|point| point.iterations == 0),
+        "no message was exchanged",
     )
 }
 

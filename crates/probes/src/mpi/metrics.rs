@@ -11,7 +11,7 @@ use crate::figures::{figure, p99, throughput, time};
 const NO_ITERATIONS: &str = "no iteration was timed";
 
 /// Message passing.
-pub(super) fn metrics(detail: &MpiDetail) -> Vec<Metric> {
+pub(crate) fn metrics(detail: &MpiDetail) -> Vec<Metric> {
     let of = |pattern: MpiPattern| detail.points.iter().filter(move |point| point.pattern == pattern);
     let short = of(MpiPattern::PingPong).min_by_key(|point| point.message_bytes);
     let long = of(MpiPattern::PingPong).max_by_key(|point| point.message_bytes);

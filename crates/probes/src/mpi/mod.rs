@@ -17,32 +17,25 @@
 //! Barrier: Hensgen, Finkel, Manber 1988. All-to-all: pairwise exchange by distance, as MPICH does it for long messages:
 //! in step k a rank sends to the rank k further and receives from the one k before, so each step pairs everybody.
 
-mod check;
+pub(crate) mod check;
 pub mod detail;
 pub mod mailbox;
 mod mesh;
-mod metrics;
+pub(crate) mod metrics;
 mod orders;
 pub mod params;
 mod patterns;
 mod post;
-mod pretend;
+pub(crate) mod pretend;
 pub mod run;
 mod wait;
 
 use units::Bytes;
 use units::facts::MachineFacts;
-use units::metric::Metric;
 
 use self::detail::MpiDetail;
 use self::params::MpiParams;
-use crate::check::{Checked, because};
-use crate::context::Context;
-use crate::detail::Detail;
-use crate::error::WorkError;
-use crate::job::ProbeReport;
-use crate::pretend::Maker;
-use crate::probe::{About, Cost, OutOfBounds, Probe, Slowdown, message_time, whole_messages};
+use crate::probe::{About, Cost, Probe, Slowdown, message_time, whole_messages};
 
 /// The probe.
 #[derive(Debug, Clone, Copy)]
@@ -58,13 +51,11 @@ impl Probe for Mpi {
         slowdown: Slowdown { virtualized: 1.15, translated: 10.0 },
         ..About::new(
             "Message passing",
-            "Messages go to and fro between two ranks, and from all to all, as parallel programs send them: whoever waits asks again and again instead of sleeping. In such programs all wait for the slowest, so the tail counts more than the median.",
+            "Messages go to and fro between two ranks, and from all to all, as parallel programs send them: whoever waits \
+             asks again and again instead of sleeping. In such programs all wait for the slowest, so the tail counts more \
+             than the median.",
         )
     };
-
-    fn check_params(params: &MpiParams) -> Result<(), OutOfBounds> {
-        params.check()
-    }
 
     fn cost(params: &MpiParams, _facts: &MachineFacts) -> Cost {
         let sizes = u32::try_from(params.message_bytes.len()).unwrap_or(u32::MAX);
@@ -87,29 +78,5 @@ impl Probe for Mpi {
         // A message to send and room for one that comes, per rank; mailboxes besides.
         let largest = u64::from(params.message_bytes.iter().copied().max().unwrap_or(1));
         Bytes::from_bytes((16 << 20) + u64::from(params.ranks_per_instance) * 2 * largest)
-    }
-
-    fn run(params: &MpiParams, context: &Context<'_>) -> Result<ProbeReport, WorkError> {
-        run::measure(params, context)
-    }
-
-    fn pretend(maker: &mut Maker, params: &MpiParams) -> Result<Detail, String> {
-        pretend::pretend(maker, params)
-    }
-
-    fn saw_nothing(detail: &MpiDetail) -> Option<String> {
-        // Only one of those that pass messages has the times.
-        because(
-            !detail.points.is_empty() && detail.points.iter().all(|point| point.iterations == 0),
-            "no message was exchanged",
-        )
-    }
-
-    fn check(detail: &MpiDetail) -> Checked {
-        check::check(detail)
-    }
-
-    fn metrics(detail: &MpiDetail) -> Vec<Metric> {
-        metrics::metrics(detail)
     }
 }

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use units::Millis;
 
-use crate::probe::{HOUR_MS, OutOfBounds, within};
+use units::bounds::{HOUR_MS, OutOfBounds, within};
 
 /// Parameters of the message-passing probe, made by all instances of a layout.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -29,7 +29,7 @@ impl Default for MpiParams {
 }
 
 impl MpiParams {
-    pub(super) fn check(&self) -> Result<(), OutOfBounds> {
+    pub(crate) fn check(&self) -> Result<(), OutOfBounds> {
         within("number of probe.mpi.message_bytes", self.message_bytes.len() as u64, 1, 16)?;
         for size in &self.message_bytes {
             within("probe.mpi.message_bytes", (*size).into(), 1, 32 << 20)?;

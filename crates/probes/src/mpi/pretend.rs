@@ -4,7 +4,7 @@ use units::Nanos;
 use units::histogram::Histogram;
 use units::metric::saturate;
 
-use crate::detail::{Detail, MpiDetail, MpiPattern, MpiPoint};
+use crate::detail::{MpiDetail, MpiPattern, MpiPoint};
 use crate::params::MpiParams;
 use crate::pretend::{MOST_TIMES, Maker, place, way};
 
@@ -35,12 +35,9 @@ impl Maker {
     }
 }
 
-pub(super) fn pretend(maker: &mut Maker, params: &MpiParams) -> Result<Detail, String> {
+pub(crate) fn pretend(maker: &mut Maker, params: &MpiParams) -> MpiDetail {
     let (rank, instances) = place(maker);
     let ranks = instances * params.ranks_per_instance;
-    if ranks < 2 {
-        return Err("the mpi probe needs two ranks".to_owned());
-    }
     let mut sizes: Vec<u32> = Vec::new();
     for size in params.message_bytes.iter().filter(|_| rank == 0) {
         if !sizes.contains(size) {
@@ -53,5 +50,5 @@ pub(super) fn pretend(maker: &mut Maker, params: &MpiParams) -> Result<Detail, S
             points.push(maker.mpi_point(params, pattern, *size, ranks));
         }
     }
-    Ok(Detail::Mpi(MpiDetail { ranks, ranks_per_instance: params.ranks_per_instance, points }))
+    MpiDetail { ranks, ranks_per_instance: params.ranks_per_instance, points }
 }

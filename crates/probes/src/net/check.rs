@@ -1,13 +1,13 @@
 //! What is believed of the net probe's outcome, and whether it saw anything at all.
 
-use crate::check::{Checked, TEXT_CHARS, at_most, distinct, histogram, message, require, text};
+use crate::check::{Checked, TEXT_CHARS, at_most, because, distinct, histogram, message, require, text};
 use crate::detail::{NetDetail, NetDirection, NetPoint};
 use crate::params::{Exchange, Protocol};
 
 /// 2 protocols × 3 directions (out, in, there and back) × 16 sizes.
 const MOST_EXCHANGES: usize = 96;
 
-pub(super) fn check(detail: &NetDetail) -> Checked {
+pub(crate) fn check(detail: &NetDetail) -> Checked {
     at_most("net.points", detail.points.len(), MOST_EXCHANGES)?;
     at_most("net.others", detail.others.len(), 0)?;
     detail.points.iter().try_for_each(net_point)?;
@@ -45,9 +45,13 @@ fn net_point(point: &NetPoint) -> Checked {
 }
 
 /// Whether it heard nothing where it could have.
-pub(super) fn is_deaf(net: &NetDetail) -> bool {
+fn is_deaf(net: &NetDetail) -> bool {
     let mut tried = net.points.iter().filter(|point| point.unsupported.is_none()).peekable();
     tried.peek().is_some() && tried.all(|point| point.arrived == 0)
+}
+
+pub(crate) fn saw_nothing(detail: &NetDetail) -> Option<String> {
+    because(is_deaf(detail), "nothing arrived in any exchange")
 }
 
 #[cfg(test)]

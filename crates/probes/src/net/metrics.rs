@@ -24,7 +24,7 @@ const STREAMS: [(Protocol, NetDirection, &str, &str); 4] = [
 
 /// Network. The first figure there is, of streams first, then of round trips, is the main one. Figures of the first pair are
 /// followed by those of all pairs together and of each other one.
-pub(super) fn metrics(detail: &NetDetail) -> Vec<Metric> {
+pub(crate) fn metrics(detail: &NetDetail) -> Vec<Metric> {
     let mut all = of_one_pair(detail);
     // A kind that could not be measured at all does not stand for the whole probe if another could.
     if let Some(main) = all.iter().position(|metric| metric.figure.value().is_some()) {

@@ -20,7 +20,7 @@
 //! (sockperf prints half the round trip). Like those two, the probe's thread is not pinned: whether partners on one
 //! machine share a CPU is its scheduler's choice, as it is for real programs, and decides a round trip by a factor of four.
 
-mod check;
+pub(crate) mod check;
 pub mod control;
 mod cost;
 pub mod datagrams;
@@ -28,12 +28,12 @@ pub mod detail;
 mod follow;
 mod lead;
 mod link;
-mod metrics;
+pub(crate) mod metrics;
 mod pair;
 mod pairs;
 pub mod params;
 pub mod plan;
-mod pretend;
+pub(crate) mod pretend;
 mod questions;
 pub mod run;
 mod streams;
@@ -41,17 +41,10 @@ mod usage;
 
 use units::Bytes;
 use units::facts::MachineFacts;
-use units::metric::Metric;
 
 use self::detail::NetDetail;
 use self::params::NetParams;
-use crate::check::{Checked, because};
-use crate::context::Context;
-use crate::detail::Detail;
-use crate::error::WorkError;
-use crate::job::ProbeReport;
-use crate::pretend::Maker;
-use crate::probe::{About, Cost, OutOfBounds, Probe, Slowdown};
+use crate::probe::{About, Cost, Probe, Slowdown};
 
 /// The probe.
 #[derive(Debug, Clone, Copy)]
@@ -66,13 +59,11 @@ impl Probe for Net {
         slowdown: Slowdown { virtualized: 1.15, translated: 10.0 },
         ..About::new(
             "Network",
-            "Two instances send each other messages of growing size, as a stream and as question and answer. Streams show how much goes through, round trips how long a partner waits. CPU time is that of both ends; UDP may lose messages, and what it loses is counted.",
+            "Two instances send each other messages of growing size, as a stream and as question and answer. Streams show \
+             how much goes through, round trips how long a partner waits. CPU time is that of both ends; UDP may lose \
+             messages, and what it loses is counted.",
         )
     };
-
-    fn check_params(params: &NetParams) -> Result<(), OutOfBounds> {
-        params.check()
-    }
 
     fn cost(params: &NetParams, _facts: &MachineFacts) -> Cost {
         Cost::exchanges(params.duration_ms.to_duration(), cost::points(params))
@@ -86,25 +77,5 @@ impl Probe for Net {
         // A message to send and room for one that comes; datagrams besides.
         let largest = u64::from(params.message_bytes.iter().copied().max().unwrap_or(1));
         Bytes::from_bytes((4 << 20) + 2 * largest)
-    }
-
-    fn run(params: &NetParams, context: &Context<'_>) -> Result<ProbeReport, WorkError> {
-        run::measure(params, context)
-    }
-
-    fn pretend(maker: &mut Maker, params: &NetParams) -> Result<Detail, String> {
-        pretend::pretend(maker, params)
-    }
-
-    fn saw_nothing(detail: &NetDetail) -> Option<String> {
-        because(check::is_deaf(detail), "nothing arrived in any exchange")
-    }
-
-    fn check(detail: &NetDetail) -> Checked {
-        check::check(detail)
-    }
-
-    fn metrics(detail: &NetDetail) -> Vec<Metric> {
-        metrics::metrics(detail)
     }
 }

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use units::Millis;
 
-use crate::probe::{HOUR_MS, OutOfBounds, within};
+use units::bounds::{HOUR_MS, OutOfBounds, within};
 
 /// Transport protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -54,7 +54,7 @@ impl Default for NetParams {
 }
 
 impl NetParams {
-    pub(super) fn check(&self) -> Result<(), OutOfBounds> {
+    pub(crate) fn check(&self) -> Result<(), OutOfBounds> {
         within("number of probe.net.protocols", self.protocols.len() as u64, 1, 2)?;
         within("number of probe.net.exchanges", self.exchanges.len() as u64, 1, 2)?;
         within("number of probe.net.message_bytes", self.message_bytes.len() as u64, 1, 16)?;

@@ -1,6 +1,6 @@
 //! What is believed of the pages probe's outcome, and whether it saw anything at all.
 
-use crate::check::{Checked, at_most, histogram};
+use crate::check::{Checked, at_most, because, histogram};
 use crate::detail::{PagesDetail, PagesPass};
 
 /// Most passes of the page probe: the first one and a hundred warm ones.
@@ -9,7 +9,7 @@ const MOST_PASSES: usize = 101;
 /// Most memory nodes: Linux has at most so many.
 const MOST_NODES: usize = 1024;
 
-pub(super) fn check(detail: &PagesDetail) -> Checked {
+pub(crate) fn check(detail: &PagesDetail) -> Checked {
     at_most("pages.passes", detail.passes.len(), MOST_PASSES)?;
     if !detail.page_bytes.get().is_power_of_two() {
         return Err(format!("pages.page_bytes = {} is no size of a page", detail.page_bytes.get()));
@@ -32,6 +32,10 @@ fn pages_pass(pass: &PagesPass, pages: u64) -> Checked {
         return Err(format!("pages.nodes places {placed} of {pages} pages"));
     }
     Ok(())
+}
+
+pub(crate) fn saw_nothing(detail: &PagesDetail) -> Option<String> {
+    because(detail.passes.iter().all(|pass| pass.touch_ns.is_empty()), "no page was touched")
 }
 
 #[cfg(test)]

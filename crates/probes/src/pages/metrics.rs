@@ -9,7 +9,7 @@ use crate::figures::{figure, metric, time, too_few_beyond};
 
 /// First touch of pages. The first pass is the main figure: it is cold on a fresh instance and the same measurement
 /// everywhere.
-pub(super) fn metrics(detail: &PagesDetail) -> Vec<Metric> {
+pub(crate) fn metrics(detail: &PagesDetail) -> Vec<Metric> {
     const NO_PASS: &str = "no page was touched";
     let warm_passes = detail.passes.get(1..).unwrap_or_default();
     let first = detail.passes.first();

@@ -9,27 +9,20 @@
 //!   └────────────────────────────────────────────────────┘
 //! ```
 
-mod check;
+pub(crate) mod check;
 pub mod detail;
-mod metrics;
+pub(crate) mod metrics;
 mod nodes;
 pub mod params;
-mod pretend;
+pub(crate) mod pretend;
 pub mod run;
 
 use units::Bytes;
 use units::facts::MachineFacts;
-use units::metric::Metric;
 
 use self::detail::PagesDetail;
 use self::params::PagesParams;
-use crate::check::{Checked, because};
-use crate::context::Context;
-use crate::detail::Detail;
-use crate::error::WorkError;
-use crate::job::ProbeReport;
-use crate::pretend::Maker;
-use crate::probe::{About, Cost, OutOfBounds, Probe, Slowdown};
+use crate::probe::{About, Cost, Probe, Slowdown};
 
 /// The probe.
 #[derive(Debug, Clone, Copy)]
@@ -45,13 +38,10 @@ impl Probe for Pages {
         slowdown: Slowdown { virtualized: 1.6, translated: 25.0 },
         ..About::new(
             "First touch of memory",
-            "Memory is touched for the first time, page by page. In a machine that has just been started the hypervisor must find each page; later the guest's kernel has pages of its own to give.",
+            "Memory is touched for the first time, page by page. In a machine that has just been started the hypervisor \
+             must find each page; later the guest's kernel has pages of its own to give.",
         )
     };
-
-    fn check_params(params: &PagesParams) -> Result<(), OutOfBounds> {
-        params.check()
-    }
 
     fn cost(params: &PagesParams, _facts: &MachineFacts) -> Cost {
         let pages = params.size_mib.to_bytes().as_f64() / 4096.0 * (f64::from(params.warm_passes) + 1.0);
@@ -60,25 +50,5 @@ impl Probe for Pages {
 
     fn memory(params: &PagesParams, _facts: &MachineFacts) -> Bytes {
         params.size_mib.to_bytes()
-    }
-
-    fn run(params: &PagesParams, context: &Context<'_>) -> Result<ProbeReport, WorkError> {
-        run::measure(params, context)
-    }
-
-    fn pretend(maker: &mut Maker, params: &PagesParams) -> Result<Detail, String> {
-        pretend::pretend(maker, params)
-    }
-
-    fn saw_nothing(detail: &PagesDetail) -> Option<String> {
-        because(detail.passes.iter().all(|pass| pass.touch_ns.is_empty()), "no page was touched")
-    }
-
-    fn check(detail: &PagesDetail) -> Checked {
-        check::check(detail)
-    }
-
-    fn metrics(detail: &PagesDetail) -> Vec<Metric> {
-        metrics::metrics(detail)
     }
 }

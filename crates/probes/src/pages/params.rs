@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use units::Mebibytes;
 
-use crate::probe::{OutOfBounds, within};
+use units::bounds::{OutOfBounds, within};
 
 /// Parameters of the page probe.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -23,7 +23,7 @@ impl Default for PagesParams {
 }
 
 impl PagesParams {
-    pub(super) fn check(&self) -> Result<(), OutOfBounds> {
+    pub(crate) fn check(&self) -> Result<(), OutOfBounds> {
         within("probe.pages.size_mib", self.size_mib.get(), 1, 1 << 20)?;
         within("probe.pages.warm_passes", self.warm_passes.into(), 1, 100)
     }

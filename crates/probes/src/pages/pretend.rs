@@ -1,22 +1,16 @@
 //! Made-up outcomes of the pages probe, for the fake platform.
 
 use units::histogram::DenseHistogram;
-use units::{Bytes, Mebibytes, Nanos};
+use units::{Bytes, Nanos};
 
-use crate::detail::{Detail, PagesDetail, PagesPass};
+use crate::detail::{PagesDetail, PagesPass};
 use crate::params::PagesParams;
 use crate::pretend::{Maker, SAMPLES};
 
-/// Memory of a fake machine.
-const MEMORY: Mebibytes = Mebibytes::from_mib(64 * 1024);
-
 const PAGE: Bytes = Bytes::from_bytes(4096);
 
-pub(super) fn pretend(maker: &mut Maker, params: &PagesParams) -> Result<Detail, String> {
+pub(crate) fn pretend(maker: &mut Maker, params: &PagesParams) -> PagesDetail {
     let size_bytes = params.size_mib.to_bytes();
-    if params.size_mib > MEMORY {
-        return Err(format!("{size_bytes} do not fit into the fake memory of {}", MEMORY.to_bytes()));
-    }
     let pages = size_bytes.get().div_ceil(PAGE.get());
     let mut start = 0;
     let mut passes = Vec::new();
@@ -26,8 +20,7 @@ pub(super) fn pretend(maker: &mut Maker, params: &PagesParams) -> Result<Detail,
         start += pass.elapsed_ns.get() + 1_000_000;
         passes.push(pass);
     }
-    let detail = PagesDetail { page_bytes: PAGE, size_bytes, fresh: maker.fresh, own_node: Some(0), passes };
-    Ok(Detail::Pages(detail))
+    PagesDetail { page_bytes: PAGE, size_bytes, fresh: maker.fresh, own_node: Some(0), passes }
 }
 
 fn pass(maker: &mut Maker, pages: u64, native_ns: f64, start: u64) -> PagesPass {

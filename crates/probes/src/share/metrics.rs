@@ -7,7 +7,7 @@ use crate::figures::{figure, metric};
 
 const NOT_MEASURED: &str = "there is no phase with these numbers of threads";
 
-pub(super) fn metrics(detail: &ShareDetail) -> Vec<Metric> {
+pub(crate) fn metrics(detail: &ShareDetail) -> Vec<Metric> {
     let cpus = detail.cpus;
     let got = |first: u32, other: u32| {
         let wanted = |phase: &&SharePhase| (phase.first_threads, phase.other_threads) == (first, other);

@@ -12,25 +12,18 @@
 //! more too long was a stretch away from the CPU; what lies between two of them is a stretch of running. So the figure
 //! rests on the counter alone, not on what a guest's kernel believes it was given.
 
-mod check;
+pub(crate) mod check;
 pub mod detail;
 pub mod metrics;
 pub mod params;
-mod pretend;
+pub(crate) mod pretend;
 pub mod run;
 
 use units::facts::MachineFacts;
-use units::metric::Metric;
 
 use self::detail::ShareDetail;
 use self::params::ShareParams;
-use crate::check::{Checked, because};
-use crate::context::Context;
-use crate::detail::Detail;
-use crate::error::WorkError;
-use crate::job::ProbeReport;
-use crate::pretend::Maker;
-use crate::probe::{About, Cost, OutOfBounds, Probe};
+use crate::probe::{About, Cost, Probe};
 
 /// The probe.
 #[derive(Debug, Clone, Copy)]
@@ -44,35 +37,12 @@ impl Probe for Share {
         is_made_together: true,
         ..About::new(
             "Shares of the CPUs",
-            "One instance needs some of the CPUs, the others want all of them. What it gets shows by which policy the CPUs are shared.",
+            "One instance needs some of the CPUs, the others want all of them. What it gets shows by which policy the \
+             CPUs are shared.",
         )
     };
 
-    fn check_params(params: &ShareParams) -> Result<(), OutOfBounds> {
-        params.check()
-    }
-
     fn cost(params: &ShareParams, facts: &MachineFacts) -> Cost {
         Cost::clock(params.takes(facts.cpus.max(1)))
-    }
-
-    fn run(params: &ShareParams, context: &Context<'_>) -> Result<ProbeReport, WorkError> {
-        run::measure(params, context)
-    }
-
-    fn pretend(maker: &mut Maker, params: &ShareParams) -> Result<Detail, String> {
-        Ok(pretend::pretend(maker, params))
-    }
-
-    fn saw_nothing(detail: &ShareDetail) -> Option<String> {
-        because(detail.phases.iter().all(|phase| phase.rounds == 0), "no round of work was done")
-    }
-
-    fn check(detail: &ShareDetail) -> Checked {
-        check::check(detail)
-    }
-
-    fn metrics(detail: &ShareDetail) -> Vec<Metric> {
-        metrics::metrics(detail)
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use units::Millis;
 
-use crate::probe::{HOUR_MS, OutOfBounds, within};
+use units::bounds::{HOUR_MS, OutOfBounds, within};
 
 /// Thread counts per curve at most.
 const MOST_COUNTS: u32 = 6;
@@ -44,7 +44,7 @@ impl ShareParams {
     /// Between two phases, so that a thread that was away at the end of one is there for the next.
     pub const PAUSE: Duration = Duration::from_millis(30);
 
-    pub(super) fn check(&self) -> Result<(), OutOfBounds> {
+    pub(crate) fn check(&self) -> Result<(), OutOfBounds> {
         within("probe.share.duration_ms", self.duration_ms.get(), 50, HOUR_MS)?;
         within("probe.share.settle_ms", self.settle_ms.get(), 0, HOUR_MS)
     }

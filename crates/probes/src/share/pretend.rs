@@ -4,14 +4,14 @@ use units::histogram::Histogram;
 use units::metric::saturate;
 use units::{Hertz, Nanos};
 
-use crate::detail::{Detail, ShareDetail, SharePhase};
+use crate::detail::{ShareDetail, SharePhase};
 use crate::params::ShareParams;
 use crate::pretend::{Maker, TICKS_PER_NS};
 
 /// Slice of a thread that shares its CPU.
 const SLICE_NS: f64 = 3e6;
 
-pub(super) fn pretend(maker: &mut Maker, params: &ShareParams) -> Detail {
+pub(crate) fn pretend(maker: &mut Maker, params: &ShareParams) -> ShareDetail {
     let (rank, ranks) = maker.part.as_ref().map_or((0, 2), |part| (part.rank, part.ranks));
     let cpus = maker.cpus.max(1);
     let window = params.duration_ms.get() as f64 * 1e6;
@@ -34,12 +34,12 @@ pub(super) fn pretend(maker: &mut Maker, params: &ShareParams) -> Detail {
             running_ticks: Histogram::from_values([saturate(running) * TICKS_PER_NS]),
         }
     });
-    Detail::Share(ShareDetail {
+    ShareDetail {
         rank,
         ranks,
         cpus,
         counter_hz: Hertz::from_hz(1_000_000_000 * TICKS_PER_NS),
         phases: phases.collect(),
         others: Vec::new(),
-    })
+    }
 }

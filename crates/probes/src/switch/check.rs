@@ -1,11 +1,10 @@
 //! What is believed of the switch probe's outcome, and whether it saw anything at all.
 
+use super::detail::KINDS;
 use crate::check::{Checked, MOST_VALUES, TEXT_CHARS, at_most, distinct, require, text};
 use crate::detail::{SwitchDetail, SwitchPoint};
 
-use super::detail::KINDS;
-
-pub(super) fn check(detail: &SwitchDetail) -> Checked {
+pub(crate) fn check(detail: &SwitchDetail) -> Checked {
     at_most("switch.points", detail.points.len(), KINDS.len())?;
     let mut kinds: Vec<_> = detail.points.iter().map(SwitchPoint::kind).collect();
     kinds.sort_unstable();
@@ -23,7 +22,7 @@ fn point(point: &SwitchPoint) -> Checked {
     require(timed, "switch: a batch has no passes, or took no time")
 }
 
-pub(super) fn saw_nothing(detail: &SwitchDetail) -> Option<String> {
+pub(crate) fn saw_nothing(detail: &SwitchDetail) -> Option<String> {
     let mut tried = detail.points.iter().filter(|point| point.unsupported.is_none()).peekable();
     if tried.peek().is_none() {
         let why = detail.points.iter().find_map(|point| point.unsupported.as_deref());

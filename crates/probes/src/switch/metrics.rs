@@ -13,7 +13,7 @@ const NOTHING_LEFT: &str = "the passes took no longer than the same calls where 
 const HEADLINES: usize = 4;
 
 /// Of each kind what a switch costs without the calls, then what a pass costs with them.
-pub(super) fn metrics(detail: &SwitchDetail) -> Vec<Metric> {
+pub(crate) fn metrics(detail: &SwitchDetail) -> Vec<Metric> {
     let without = KINDS.iter().enumerate().map(|(number, kind)| {
         let title = format!("switch between {}", words(*kind));
         time(&format!("{}_ns", id(*kind)), &title, number < HEADLINES, of(detail, *kind, net, NOTHING_LEFT))

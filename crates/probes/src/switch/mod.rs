@@ -8,26 +8,19 @@
 //! ```
 //! What giving and taking cost without anybody to switch to is measured in turn with the passes, and taken off.
 
-mod check;
+pub(crate) mod check;
 pub mod detail;
-mod metrics;
+mod handover;
+pub(crate) mod metrics;
 pub mod params;
-mod pretend;
+pub(crate) mod pretend;
 pub mod run;
-mod turn;
 
 use units::facts::MachineFacts;
-use units::metric::Metric;
 
 use self::detail::{KINDS, SwitchDetail};
 use self::params::SwitchParams;
-use crate::check::Checked;
-use crate::context::Context;
-use crate::detail::Detail;
-use crate::error::WorkError;
-use crate::job::ProbeReport;
-use crate::pretend::Maker;
-use crate::probe::{About, Cost, OutOfBounds, Probe};
+use crate::probe::{About, Cost, Probe};
 
 /// The probe.
 #[derive(Debug, Clone, Copy)]
@@ -44,32 +37,8 @@ impl Probe for Switch {
          hypervisor makes dear: each wake-up is an interrupt to a CPU that may have to be woken itself.",
     );
 
-    fn check_params(params: &SwitchParams) -> Result<(), OutOfBounds> {
-        params.check()
-    }
-
     fn cost(params: &SwitchParams, _facts: &MachineFacts) -> Cost {
         let kinds = u32::try_from(KINDS.len()).unwrap_or(u32::MAX);
         Cost { by_work: 0.01, ..Cost::clock(params.duration_ms.to_duration().saturating_mul(kinds)) }
-    }
-
-    fn run(params: &SwitchParams, context: &Context<'_>) -> Result<ProbeReport, WorkError> {
-        run::measure(params, context)
-    }
-
-    fn pretend(maker: &mut Maker, params: &SwitchParams) -> Result<Detail, String> {
-        Ok(pretend::pretend(maker, params))
-    }
-
-    fn saw_nothing(detail: &SwitchDetail) -> Option<String> {
-        check::saw_nothing(detail)
-    }
-
-    fn check(detail: &SwitchDetail) -> Checked {
-        check::check(detail)
-    }
-
-    fn metrics(detail: &SwitchDetail) -> Vec<Metric> {
-        metrics::metrics(detail)
     }
 }

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use units::Millis;
 
-use crate::probe::{HOUR_MS, OutOfBounds, within};
+use units::bounds::{HOUR_MS, OutOfBounds, within};
 
 /// Parameters of the context-switch probe.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -21,7 +21,7 @@ impl Default for SwitchParams {
 }
 
 impl SwitchParams {
-    pub(super) fn check(&self) -> Result<(), OutOfBounds> {
+    pub(crate) fn check(&self) -> Result<(), OutOfBounds> {
         within("probe.switch.duration_ms", self.duration_ms.get(), 10, HOUR_MS)
     }
 }

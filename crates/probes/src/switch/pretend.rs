@@ -4,12 +4,12 @@ use units::Nanos;
 
 use super::detail::{KINDS, SwitchBetween, SwitchPlace, SwitchThrough};
 use super::run::BATCHES;
-use crate::detail::{Detail, SwitchBatch, SwitchDetail, SwitchPoint};
+use crate::detail::{SwitchBatch, SwitchDetail, SwitchPoint};
 use crate::params::SwitchParams;
 use crate::pretend::Maker;
 
 /// A pass is the calls, a switch of the kernel, and another address space or a sleeping CPU where there is one.
-pub(super) fn pretend(maker: &mut Maker, params: &SwitchParams) -> Detail {
+pub(crate) fn pretend(maker: &mut Maker, params: &SwitchParams) -> SwitchDetail {
     let batch_ns = (params.duration_ms.get() * 1_000_000 / u64::from(BATCHES)).max(1);
     let cpus = maker.cpus;
     let points = KINDS.map(|(between, through, place)| {
@@ -27,5 +27,5 @@ pub(super) fn pretend(maker: &mut Maker, params: &SwitchParams) -> Detail {
         let unsupported = is_refused.then(|| super::run::ONE_CPU.to_owned());
         SwitchPoint { between, through, place, unsupported, batches }
     });
-    Detail::Switch(SwitchDetail { points: points.into() })
+    SwitchDetail { points: points.into() }
 }

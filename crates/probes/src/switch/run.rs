@@ -7,9 +7,8 @@
 
 #![expect(unsafe_code, reason = "a process with another address space is made by fork")]
 
-use std::io;
-use std::thread;
 use std::time::{Duration, Instant};
+use std::{io, thread};
 
 use nix::sched::{CpuSet, sched_setaffinity};
 use nix::sys::wait::waitpid;
@@ -18,7 +17,7 @@ use units::facts::OwnCost;
 use units::{Bytes, Nanos};
 
 use super::detail::{KINDS, SwitchBetween, SwitchKind, SwitchPlace};
-use super::turn::{Handover, Side};
+use super::handover::{Handover, Side};
 use crate::bounds::Bounds;
 use crate::clock::monotonic_facts;
 use crate::context::Context;
@@ -36,6 +35,8 @@ pub const BATCHES: u32 = 16;
 pub const ONE_CPU: &str = "only one CPU is granted";
 /// Passes of the first batch that is tried; even, so that the turn comes back.
 const FEWEST: u64 = 16;
+/// Turns between two looks at the job's limits: some milliseconds.
+const TIMES_PER_LOOK: u64 = 1024;
 /// Most passes of a batch.
 const MOST: u64 = 1 << 30;
 
@@ -119,10 +120,13 @@ impl<'a> Pair<'a> {
 
     /// One of two threads; what it brings home when it leads.
     fn thread(&self, number: u32, muster: &Muster<'_>) -> Result<Option<Led>, WorkError> {
-        muster.wait()?;
         if number == 0 {
-            return self.lead().map(Some);
+            let led = muster.wait().and_then(|()| self.lead());
+            // Also where nobody leads: who answers may be there already.
+            self.turn.over();
+            return led.map(Some);
         }
+        muster.wait()?;
         let _ = self.cpus[1].map(pin_to);
         self.answer();
         Ok(None)
@@ -154,14 +158,16 @@ impl<'a> Pair<'a> {
                 // Who was killed hands over no turn.
                 self.turn.over();
             };
-            match thread::Builder::new().spawn_scoped(scope, reap) {
+            let led = match thread::Builder::new().spawn_scoped(scope, reap) {
                 Ok(_) => self.lead(),
                 Err(error) => {
                     self.turn.over();
                     reap();
                     Err(WorkError::system("start a thread", error))
                 }
-            }
+            };
+            self.turn.over();
+            led
         })
     }
 
@@ -172,42 +178,49 @@ impl<'a> Pair<'a> {
 
     fn lead(&self) -> Result<Led, WorkError> {
         let note = self.cpus[0].and_then(|cpu| pin_to(cpu).note);
-        let batches = self.batches();
-        self.turn.over();
-        Ok((batches?, note))
+        Ok((self.batches()?, note))
     }
 
     fn batches(&self) -> Result<Vec<SwitchBatch>, WorkError> {
         let mut passes = FEWEST;
         while timed(|| self.there_and_back(passes))?.to_duration() * 2 < self.batch && passes < MOST {
-            self.bounds.check()?;
             passes *= 2;
         }
         let one = |_| {
-            self.bounds.check()?;
             let elapsed_ns = timed(|| self.there_and_back(passes))?;
-            let alone_ns = timed(|| (0..passes).all(|_| self.alone.alone()))?;
+            let alone_ns = timed(|| self.repeat(passes, || self.alone.alone()))?;
             Ok(SwitchBatch { passes, elapsed_ns, alone_ns })
         };
         (0..BATCHES).map(one).collect()
     }
 
-    fn there_and_back(&self, passes: u64) -> bool {
-        (0..passes / 2).all(|_| self.turn.give(Side::Lead) && self.turn.take(Side::Lead))
+    fn there_and_back(&self, passes: u64) -> Result<(), WorkError> {
+        self.repeat(passes / 2, || self.turn.give(Side::Lead) && self.turn.take(Side::Lead))
+    }
+
+    /// As often, unless the job is to end or nobody answers any more.
+    fn repeat(&self, times: u64, mut hand_over: impl FnMut() -> bool) -> Result<(), WorkError> {
+        for time in 0..times {
+            if time.is_multiple_of(TIMES_PER_LOOK) {
+                self.bounds.check()?;
+            }
+            if !hand_over() {
+                let ended = "who answers in the switch probe ended before it was told to";
+                return Err(WorkError::Unfit(ended.to_owned()));
+            }
+        }
+        Ok(())
     }
 }
 
 /// Batches, and why who leads was not pinned.
 type Led = (Vec<SwitchBatch>, Option<String>);
 
-fn timed(work: impl FnOnce() -> bool) -> Result<Nanos, WorkError> {
+fn timed(work: impl FnOnce() -> Result<(), WorkError>) -> Result<Nanos, WorkError> {
     let before = Instant::now();
-    let came_through = work();
+    work()?;
     let elapsed = u64::try_from(before.elapsed().as_nanos()).unwrap_or(u64::MAX);
-    if came_through {
-        return Ok(Nanos::from_nanos(elapsed.max(1)));
-    }
-    Err(WorkError::Unfit("who answers in the switch probe ended before it was told to".to_owned()))
+    Ok(Nanos::from_nanos(elapsed.max(1)))
 }
 
 #[cfg(test)]
@@ -245,16 +258,19 @@ mod tests {
     }
 
     #[test]
-    fn who_is_stopped_ends_and_leaves_no_process() {
+    fn who_is_stopped_ends_before_and_within_a_batch() {
         let stop = AtomicBool::new(true);
         assert!(matches!(measured(3_600_000, &stop), Err(WorkError::Stopped)));
         let stop = AtomicBool::new(false);
+        let bounds = Bounds::starting_now(&stop, Millis::from_millis(300_000));
+        let pair =
+            Pair::of(KINDS[0], &SwitchParams::default(), bounds).expect("made").expect("one CPU is enough");
         thread::scope(|scope| {
             scope.spawn(|| {
-                thread::sleep(Duration::from_millis(200));
+                thread::sleep(Duration::from_millis(50));
                 stop.store(true, Ordering::Relaxed);
             });
-            assert!(matches!(measured(3_600_000, &stop), Err(WorkError::Stopped)));
+            assert!(matches!(pair.repeat(u64::MAX, || true), Err(WorkError::Stopped)));
         });
     }
 

@@ -7,7 +7,7 @@ use crate::figures::time;
 use crate::rate::costs;
 
 /// System call cost.
-pub(super) fn metrics(detail: &RateDetail) -> Vec<Metric> {
+pub(crate) fn metrics(detail: &RateDetail) -> Vec<Metric> {
     let (one, all) = costs(detail);
     vec![
         time("call_ns", "one system call", true, one),

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use units::Millis;
 
-use crate::probe::{HOUR_MS, OutOfBounds, within};
+use units::bounds::{HOUR_MS, OutOfBounds, within};
 
 /// Parameters of the system-call probe.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -24,7 +24,7 @@ impl Default for SyscallParams {
 }
 
 impl SyscallParams {
-    pub(super) fn check(&self) -> Result<(), OutOfBounds> {
+    pub(crate) fn check(&self) -> Result<(), OutOfBounds> {
         within("probe.syscall.duration_ms", self.duration_ms.get(), 10, HOUR_MS)?;
         within("probe.syscall.max_threads", self.max_threads.unwrap_or(1).into(), 1, 1024)
     }

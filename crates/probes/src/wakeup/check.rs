@@ -1,12 +1,12 @@
 //! What is believed of the wakeup probe's outcome, and whether it saw anything at all.
 
-use crate::check::{Checked, at_most, histogram, some_time, stretches};
+use crate::check::{Checked, at_most, because, histogram, some_time, stretches};
 use crate::detail::{WORST_KEPT, WakeupDetail, WakeupThread};
 
 /// Most threads of the wake-up probe.
 const MOST_THREADS: usize = 1024;
 
-pub(super) fn check(detail: &WakeupDetail) -> Checked {
+pub(crate) fn check(detail: &WakeupDetail) -> Checked {
     some_time("wakeup.period_ns", detail.period_ns)?;
     at_most("wakeup.priority", detail.priority.unwrap_or(0) as usize, 99)?;
     at_most("wakeup.threads", detail.threads.len(), MOST_THREADS)?;
@@ -29,6 +29,13 @@ fn thread(thread: &WakeupThread) -> Checked {
         ));
     }
     Ok(())
+}
+
+pub(crate) fn saw_nothing(detail: &WakeupDetail) -> Option<String> {
+    because(
+        detail.threads.is_empty() || detail.threads.iter().any(|thread| thread.due == 0),
+        "no activation came due on one of the CPUs",
+    )
 }
 
 #[cfg(test)]

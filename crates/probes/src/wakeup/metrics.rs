@@ -10,7 +10,7 @@ use crate::figures::{figure, lower, time, too_few_beyond};
 const NO_ACTIVATIONS: &str = "no activation was due";
 
 /// Timer wake-up: response of every activation, service of those that were slept for.
-pub(super) fn metrics(detail: &WakeupDetail) -> Vec<Metric> {
+pub(crate) fn metrics(detail: &WakeupDetail) -> Vec<Metric> {
     let service = Histogram::merge_all(detail.threads.iter().map(|thread| &thread.service_ns));
     let response = Histogram::merge_all(detail.threads.iter().map(|thread| &thread.response_ns));
     let due = response.count();

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use units::{Micros, Millis};
 
-use crate::probe::{HOUR_MS, OutOfBounds, within};
+use units::bounds::{HOUR_MS, OutOfBounds, within};
 
 /// Parameters of the wake-up probe.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -33,7 +33,7 @@ impl Default for WakeupParams {
 }
 
 impl WakeupParams {
-    pub(super) fn check(&self) -> Result<(), OutOfBounds> {
+    pub(crate) fn check(&self) -> Result<(), OutOfBounds> {
         within("probe.wakeup.period_us", self.period_us.get(), 50, 1_000_000)?;
         within("probe.wakeup.duration_ms", self.duration_ms.get(), 10, HOUR_MS)?;
         within("probe.wakeup.priority", self.priority.into(), 0, 99)?;

@@ -4,17 +4,16 @@ use rand::RngExt;
 use units::Nanos;
 use units::histogram::Histogram;
 
-use crate::detail::{Detail, Stretch, WORST_KEPT, WakeupDetail, WakeupThread, due_times_passed};
+use crate::detail::{Stretch, WORST_KEPT, WakeupDetail, WakeupThread, due_times_passed};
 use crate::params::WakeupParams;
 use crate::pretend::Maker;
 
-#[expect(clippy::unnecessary_wraps, reason = "the same shape for every probe")]
-pub(super) fn pretend(maker: &mut Maker, params: &WakeupParams) -> Result<Detail, String> {
+pub(crate) fn pretend(maker: &mut Maker, params: &WakeupParams) -> WakeupDetail {
     let period_ns = Nanos::from_nanos(params.period_us.get() * 1000);
     let due = (params.duration_ms.get().saturating_mul(1_000_000) / period_ns.get().max(1)).max(1);
     let threads = (0..params.threads).map(|number| wakeup_thread(maker, number, period_ns, due)).collect();
     let priority = Some(params.priority).filter(|priority| *priority > 0);
-    Ok(Detail::Wakeup(WakeupDetail { period_ns, priority, threads }))
+    WakeupDetail { period_ns, priority, threads }
 }
 
 /// A wake-up takes 5 µs, one in fifty 40 µs, one in five hundred 2.5 ms.

@@ -1,17 +1,15 @@
 //! The picture of a probe that has none of its own: its headline figures of all platforms side by side.
 
 use maud::Markup;
-
 use model::results::RunResults;
 use probes::ProbeKind;
-use units::metric::Better;
+use units::metric::{Better, Unit};
 
-use super::super::chart::axis::{Axis, Quantity, Scale};
-use super::super::chart::bars::{BarRow, Bars, Form, Item};
+use super::super::chart::bars::{BarRow, Item};
 use super::super::chart::palette::Ink;
 use super::super::chart::svg::Picture;
 use super::super::figures::{Finding, Row, Which, finding, platform_labels, rows, sound};
-use super::parts::figure;
+use super::parts::{bars, figure};
 
 /// Headline figures of the unit of the first one, undisturbed.
 pub(super) fn picture(results: &RunResults, probe: ProbeKind) -> Markup {
@@ -29,28 +27,17 @@ pub(super) fn picture(results: &RunResults, probe: ProbeKind) -> Markup {
     };
     let caption =
         format!("Bars are estimates over all rounds; the line on a bar is the 95 % interval.{direction}");
-    figure("Headline figures", &caption, &legend, &bars(results, &rows, &legend))
+    figure("Headline figures", &caption, &legend, &estimates(results, &rows, &legend))
 }
 
-fn bars(results: &RunResults, rows: &[Row], platforms: &[(Ink, String)]) -> Picture {
-    let drawn: Vec<BarRow> = rows
-        .iter()
-        .map(|row| BarRow {
-            title: row.title.clone(),
-            items: platforms.iter().filter_map(|(ink, label)| item(results, row, *ink, label)).collect(),
-        })
-        .filter(|row: &BarRow| !row.items.is_empty())
-        .collect();
-    let values = drawn.iter().flat_map(|row| &row.items).flat_map(|item| [item.value, item.interval.1]);
-    let axis = rows.first().and_then(|row| {
-        Axis::enclosing(Scale::FromZero, Quantity::Of(row.unit), "estimate over all rounds", values)
-    });
-    match axis {
-        Some(axis) => {
-            Bars { name: "Headline figures".to_owned(), axis, rows: drawn, form: Form::Bars }.draw()
-        }
-        None => Picture::Nothing("no measurement yielded a figure".to_owned()),
-    }
+fn estimates(results: &RunResults, rows: &[Row], platforms: &[(Ink, String)]) -> Picture {
+    let row = |row: &Row| BarRow {
+        title: row.title.clone(),
+        items: platforms.iter().filter_map(|(ink, label)| item(results, row, *ink, label)).collect(),
+    };
+    let drawn = rows.iter().map(row).filter(|row| !row.items.is_empty()).collect();
+    let unit = rows.first().map_or(Unit::Count, |row| row.unit);
+    bars(drawn, unit, ("Headline figures", "estimate over all rounds"))
 }
 
 fn item(results: &RunResults, row: &Row, ink: Ink, label: &str) -> Option<Item> {

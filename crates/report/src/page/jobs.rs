@@ -1,19 +1,17 @@
 //! Pictures of the LU probe and the compile job: operations per second, and where the time of a job went.
 
 use maud::{Markup, html};
-
 use model::results::RunResults;
 use probes::ProbeKind;
 use probes::detail::{BuildDetail, Detail, LinpackDetail};
 use units::metric::Unit;
 use units::{Nanos, three_digits};
 
-use super::super::chart::axis::{Axis, Quantity, Scale};
-use super::super::chart::bars::{BarRow, Bars, Form, Item};
+use super::super::chart::bars::{BarRow, Item};
 use super::super::chart::palette::Ink;
 use super::super::chart::svg::Picture;
 use super::super::figures::{details, value_text};
-use super::parts::{behind, figure, plain_table};
+use super::parts::{bars, behind, figure, plain_table};
 
 /// One platform's outcome.
 struct Seen<'a, D> {
@@ -84,14 +82,6 @@ fn merged(rows: Vec<BarRow>) -> Vec<BarRow> {
         }
     }
     merged
-}
-
-fn bars(rows: Vec<BarRow>, unit: Unit, (name, caption): (&str, &str)) -> Picture {
-    let values = rows.iter().flat_map(|row| &row.items).flat_map(|item| [item.value, item.interval.1]);
-    let Some(axis) = Axis::enclosing(Scale::FromZero, Quantity::Of(unit), caption, values) else {
-        return Picture::Nothing("no measurement yielded a figure".to_owned());
-    };
-    Bars { name: name.to_owned(), axis, rows, form: Form::Bars }.draw()
 }
 
 fn solutions(all: &[Seen<'_, LinpackDetail>]) -> Markup {

@@ -2,12 +2,12 @@
 //! cells that show a figure or the reason why there is none.
 
 use maud::{Markup, PreEscaped, html};
-
 use model::journal::probe_words;
 use model::results::RunResults;
-use units::metric::Unit;
-use units::metric::{Answer, Comparison, Difference};
+use units::metric::{Answer, Comparison, Difference, Unit};
 
+use super::super::chart::axis::{Axis, Quantity, Scale};
+use super::super::chart::bars::{BarRow, Bars, Form};
 use super::super::chart::palette::Ink;
 use super::super::chart::plot::{Plot, Rule, Series, Stroke};
 use super::super::chart::svg::Picture;
@@ -250,4 +250,13 @@ pub(crate) fn cell_words(cell: &model::journal::Cell) -> String {
 /// Text cut to what a page can bear.
 pub(crate) fn bounded(text: &str) -> String {
     super::super::text::printable(text, 2000)
+}
+
+/// Bars from zero, of one unit; says so when there are none.
+pub(super) fn bars(rows: Vec<BarRow>, unit: Unit, (name, caption): (&str, &str)) -> Picture {
+    let values = rows.iter().flat_map(|row| &row.items).flat_map(|item| [item.value, item.interval.1]);
+    let Some(axis) = Axis::enclosing(Scale::FromZero, Quantity::Of(unit), caption, values) else {
+        return Picture::Nothing("no measurement yielded a figure".to_owned());
+    };
+    Bars { name: name.to_owned(), axis, rows, form: Form::Bars }.draw()
 }

@@ -199,8 +199,7 @@ fn overhead_words(comparison: &Comparison) -> String {
 
 #[cfg(test)]
 mod tests {
-    use units::metric::Answer;
-    use units::metric::Estimate;
+    use units::metric::{Answer, Estimate};
 
     use super::*;
 

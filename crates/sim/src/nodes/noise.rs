@@ -8,8 +8,7 @@ use super::trace::{Interruption, NoiseTrace};
 use crate::random::Stream;
 use crate::time::Span;
 use model::scenario::{NodesSpec, NoiseSpec};
-use units::Micros;
-use units::metric;
+use units::{Micros, metric};
 
 /// No draw is longer: some 36 years. Only Pareto noise of a shape far below 1 gets there.
 const LONGEST_DRAW: u64 = 1 << 60;

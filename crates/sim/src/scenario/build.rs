@@ -3,10 +3,9 @@
 use super::names::Names;
 use crate::guest::{Guest, GuestPlan, LockKind, OnLongWait, ThreadPlan};
 use crate::host::{CpuSet, Habits, Machine, VcpuId, Vm, VmId};
-use crate::policy;
-use crate::programs;
 use crate::random::Stream;
 use crate::time::Span;
+use crate::{policy, programs};
 use model::scenario::{HelpSpec, HostSpec, LockKindSpec, LongWaitSpec, PolicySpec, Scenario, VmSpec};
 use units::Micros;
 

@@ -26,7 +26,7 @@ mod tests;
 mod wire;
 
 pub use core::{PlugNumber, Rules, Switch, TRUNK};
-pub use order::{FrameOrder, Trunk};
+pub use order::{SwitchOrder, Trunk};
 pub use wire::{Decoder, LONGEST_FRAME, SHORTEST_FRAME, TooLong};
 
 /// Name of a plug's socket in the folder of its link: `7.sock`.

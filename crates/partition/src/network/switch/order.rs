@@ -10,7 +10,7 @@ use platforms::wall::{self, Rights};
 
 /// The switch of one link of a network.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct FrameOrder {
+pub struct SwitchOrder {
     /// Folder of the link, 0700 and our own: every `NUMBER.sock` in it is a plug.
     pub folder: PathBuf,
     /// First five bytes of the hardware addresses: the plug with number `n` may send as `prefix:n` only, and as the internet
@@ -38,7 +38,7 @@ pub enum Trunk {
 pub const USAGE: &str = "switch --folder DIR [--prefix 02:4b:0a:4d:01] [--rate NUMBER=BYTES_PER_S]… \
                          [--trunk-at PATH | --trunk-to PATH] [--state PATH]";
 
-impl FrameOrder {
+impl SwitchOrder {
     /// The words after the program's name.
     pub fn words(&self) -> Vec<OsString> {
         let mut words: Vec<OsString> = vec!["switch".into(), "--folder".into(), self.folder.clone().into()];

@@ -22,7 +22,7 @@ use nix::sys::stat::{Mode, umask};
 
 use super::core::{PlugNumber, Switch, TRUNK};
 use super::dial::{check_folder, dial, listen, plugs};
-use super::order::{FrameOrder, Trunk};
+use super::order::{SwitchOrder, Trunk};
 use crate::network::pulse::{BEAT_EVERY, Beat, beat_file};
 use model::partition::network::SwitchState;
 
@@ -39,7 +39,7 @@ const TURN_BYTES: usize = 64 * 1024;
 ///
 /// # Errors
 /// When it cannot begin, or its folder goes.
-pub fn serve(order: &FrameOrder) -> Result<(), String> {
+pub fn serve(order: &SwitchOrder) -> Result<(), String> {
     check_folder(&order.folder)?;
     // What it makes, the trunk's socket and the books, is its caller's alone, whatever lies around the folder.
     umask(Mode::from_bits_truncate(0o177));
@@ -79,7 +79,7 @@ pub fn serve(order: &FrameOrder) -> Result<(), String> {
 }
 
 struct Server<'a> {
-    order: &'a FrameOrder,
+    order: &'a SwitchOrder,
     beat: Beat,
     switch: Switch,
     /// One per plug with somebody in it.

@@ -10,7 +10,7 @@ use super::core::{PlugNumber, Rules, Switch, TRUNK};
 use super::queue::{QUEUE_BYTES, Queue};
 use super::table::{AGEING, Table};
 use super::wire::{Decoder, LONGEST_FRAME};
-use super::{FrameOrder, Trunk};
+use super::{SwitchOrder, Trunk};
 
 fn on_wire(frame: &[u8]) -> Vec<u8> {
     [&u32::try_from(frame.len()).unwrap().to_be_bytes(), frame].concat()
@@ -287,7 +287,7 @@ fn a_queue_that_is_read_in_pieces_stays_small_and_whole() {
 
 #[test]
 fn the_order_comes_back_from_its_words() {
-    let order = FrameOrder {
+    let order = SwitchOrder {
         folder: "/x y/a".into(),
         prefix: Some([2, 0x4b, 10, 77, 1]),
         rates: BTreeMap::from([(3, 1_000_000), (200, 1)]),
@@ -295,12 +295,12 @@ fn the_order_comes_back_from_its_words() {
         state: Some("/x y/a.json".into()),
     };
     let words = order.words();
-    assert_eq!(FrameOrder::parse(&words[1..]).unwrap(), order);
+    assert_eq!(SwitchOrder::parse(&words[1..]).unwrap(), order);
     assert_eq!(order.rules(3).address, Some([2, 0x4b, 10, 77, 1, 3]));
     assert_eq!(order.rules(TRUNK).address, None, "behind it are many");
     let refused = |words: &[&str]| {
         let words: Vec<_> = words.iter().map(Into::into).collect();
-        FrameOrder::parse(&words).unwrap_err()
+        SwitchOrder::parse(&words).unwrap_err()
     };
     assert!(refused(&[]).contains("--folder"));
     assert!(refused(&["--folder"]).contains("a value after"));
