@@ -201,6 +201,38 @@ fn a_port_leads_to_the_program_without_a_network() {
     here.assert_nothing_left();
 }
 
+/// It may have ended long before its client has read it.
+#[test]
+fn what_a_program_sends_before_its_end_arrives() {
+    const SENT: usize = 400_000;
+    if !guests_start() {
+        return;
+    }
+    let here = Here::new();
+    let port = TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("an address").port();
+    let given = format!("{port}:7");
+    let script = format!(
+        "import socket\ns = socket.create_server(('0.0.0.0', 7))\nc = s.accept()[0]\n\
+         c.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 20)\nc.sendall(b'x' * {SENT})"
+    );
+    let mut child =
+        here.command(&["--port", &given, "--", "python3", "-c", &script]).spawn().expect("it starts");
+    let until = Instant::now() + PATIENCE;
+    let (mut got, mut chunk) = (0, [0; 16 * 1024]);
+    while got == 0 {
+        assert!(Instant::now() < until, "nobody answers");
+        std::thread::sleep(Duration::from_millis(100));
+        let Ok(mut connection) = TcpStream::connect(("127.0.0.1", port)) else { continue };
+        // Nobody may be there yet: then it is reset.
+        while let Ok(count @ 1..) = connection.read(&mut chunk) {
+            got += count;
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+    assert_eq!((got, end_of(&mut child).code()), (SENT, Some(0)));
+    here.assert_nothing_left();
+}
+
 /// A connection that is cut off is no clean end, on either side; who only comes and waits takes nobody else's place.
 #[test]
 fn a_reset_goes_through_a_port_and_idle_connections_keep_nobody_out() {

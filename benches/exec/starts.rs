@@ -14,6 +14,8 @@ use crate::{Kit, say};
 const REAL: u64 = 100;
 const FAKE: u64 = 10_000;
 const RESTORED: u64 = 10_000;
+/// Who interrupts a long series has what came of it so far.
+const SHOWN_EACH: u64 = 500;
 
 pub fn count(kit: &Kit, judge: &mut Judge) -> Result<()> {
     let real = series(kit, "real guests", kit.number("--real", REAL), None)?;
@@ -76,6 +78,9 @@ pub fn restored(kit: &Kit, judge: &mut Judge) -> Result<()> {
         let report: serde_json::Value = serde_json::from_slice(&fs::read(&report)?)?;
         // The first one may have to save it.
         booted += u64::from(number > 0 && report["restored"] != true);
+        if number > 0 && number % SHOWN_EACH == 0 {
+            say(&format!("{number}: {wrong} wrong, {booted} booted, {repeated} repeated so far"));
+        }
     }
     let left = left_behind(folder.path())? as u64;
     let open = (fs::read_dir("/proc/self/fd")?.count() - open_before) as u64;

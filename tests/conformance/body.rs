@@ -186,7 +186,11 @@ fn starts_together(spec: &PlatformSpec, platform: &mut dyn Platform, run: &Path)
         let (began, error) = began_on_host(&outside).expect("it knows when it began");
         // Fakes make up their times, and nothing of them runs.
         if spec.kind != PlatformKind::Fake {
-            assert!(began + error >= at.as_f64(), "nobody begins early: {began} ± {error}, wanted {at:?}");
+            assert!(
+                began + error >= at.as_f64(),
+                "nobody begins early: {began} ± {error}, wanted {at:?}: {outside:?}, {:?}",
+                report.notes
+            );
             let carriers = member.processes();
             assert_eq!(
                 carriers.is_empty(),

@@ -5,6 +5,7 @@ use std::io;
 use std::net::TcpListener;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 
 use super::inbox::{Inbox, is_ending};
@@ -73,7 +74,7 @@ fn launch(
     }
     let is_placed = short.is_some();
     let mut created = short.map_or_else(|| making.usual(), Ok)?;
-    let _hub = created
+    let hub = created
         .sessions
         .take()
         .map(|port| let_in(port, ports, around))
@@ -91,7 +92,10 @@ fn launch(
     };
     let placed = if is_placed { Ok(()) } else { created.place(spec, tell).and_then(|()| created.let_go()) };
     let outcome = placed.and_then(|()| match streams {
-        Some(streams) => created.converse(streams, channel, boot, tell),
+        Some(streams) => {
+            let connections = hub.as_ref().map_or_else(Arc::default, Hub::connections);
+            created.converse(streams, channel, boot, connections, tell)
+        }
         None => created.watch(&channel.1, tell),
     });
     outcome.map_err(|failed| created.explain(failed, spec))

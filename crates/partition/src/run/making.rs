@@ -4,6 +4,8 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
 use std::sync::mpsc::{Receiver, Sender};
 use std::time::{Duration, Instant};
 
@@ -160,13 +162,14 @@ impl Created {
         streams: Streams,
         channel: (Sender<Happened>, Receiver<Happened>),
         boot: Duration,
+        connections: Arc<AtomicUsize>,
         tell: &mut dyn FnMut(Event),
     ) -> Result<ProgramEnd, Failed> {
         let (Some(link), Some(ports)) = (self.link.take(), self.ports.take()) else {
             return Err(Failed::own("it has no ports"));
         };
         let deadline = self.deadline.unwrap_or_else(|| Instant::now() + boot);
-        let beginning = Beginning { link, ports, streams, channel, deadline, tell };
+        let beginning = Beginning { link, ports, streams, channel, deadline, connections, tell };
         let talk = Talk::new(beginning).map_err(|error| Failed::own(error.to_string()))?;
         talk.until_the_end()
     }

@@ -9,6 +9,8 @@
 
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -28,6 +30,8 @@ pub const PATIENCE: Duration = Duration::from_secs(20);
 pub const REACTION: Duration = Duration::from_secs(1);
 /// Longest time nothing is looked at.
 const SLICE: Duration = Duration::from_secs(1);
+/// How often it is looked whether connections have ended.
+const LOOK: Duration = Duration::from_millis(5);
 /// Bytes read from the link at once.
 const CHUNK_BYTES: usize = 4096;
 
@@ -77,6 +81,9 @@ pub struct Talk<'a> {
     unanswered: Option<Instant>,
     /// Whether it was told that memory ran out.
     starved: bool,
+    /// Connections to the program's ports that have not ended, and until when they are waited for once the program has.
+    connections: Arc<AtomicUsize>,
+    delivered_by: Option<Instant>,
     tell: &'a mut dyn FnMut(Event),
 }
 
@@ -92,6 +99,8 @@ pub struct Beginning<'a> {
     pub channel: (Sender<Happened>, Receiver<Happened>),
     /// Until when the program must run.
     pub deadline: Instant,
+    /// How many connections to its ports have not ended.
+    pub connections: Arc<AtomicUsize>,
     /// Who is told.
     pub tell: &'a mut dyn FnMut(Event),
 }
@@ -121,6 +130,8 @@ impl<'a> Talk<'a> {
             seen: 0,
             unanswered: None,
             starved: false,
+            connections: begin.connections,
+            delivered_by: None,
             tell: begin.tell,
         })
     }
@@ -128,8 +139,9 @@ impl<'a> Talk<'a> {
     /// Until the program has ended and its last byte has come.
     pub fn until_the_end(mut self) -> Result<ProgramEnd, Failed> {
         loop {
+            let longest = if self.delivered_by.is_some() { LOOK } else { SLICE };
             let slice =
-                self.deadline.map_or(SLICE, |at| at.saturating_duration_since(Instant::now()).min(SLICE));
+                self.deadline.map_or(SLICE, |at| at.saturating_duration_since(Instant::now())).min(longest);
             match self.happened.recv_timeout(slice) {
                 Ok(happened) => self.hear(happened)?,
                 Err(RecvTimeoutError::Timeout) => {}
@@ -137,6 +149,9 @@ impl<'a> Talk<'a> {
             }
             if let (Phase::Draining(how), [true, true]) = (self.phase, self.done) {
                 self.all_came()?;
+                if !self.is_delivered() {
+                    continue;
+                }
                 // Nobody waits for an answer: everything that had to be kept was written before the end was told.
                 let _ = self.send(&ToGuest::Bye);
                 return Ok(how);
@@ -145,9 +160,21 @@ impl<'a> Talk<'a> {
         }
     }
 
+    /// Whether clients of the program's ports have all that it sent before its end: the guest has told it, and may not make us
+    /// wait for ever.
+    fn is_delivered(&mut self) -> bool {
+        let until = *self.delivered_by.get_or_insert_with(|| Instant::now() + PATIENCE);
+        self.connections.load(Ordering::SeqCst) == 0 || Instant::now() >= until
+    }
+
     fn hear(&mut self, happened: Happened) -> Result<(), Failed> {
         match happened {
             Happened::Said(message) => self.answer(message),
+            // The program has ended, and only its clients are waited for.
+            Happened::LinkEnded(_) if self.delivered_by.is_some() => {
+                self.delivered_by = Some(Instant::now());
+                Ok(())
+            }
             Happened::LinkEnded(error) => Err(Failed::own(match error {
                 LinkError::Closed => "the guest has ended before its program".to_owned(),
                 other => format!("the guest's init is not believed: {other}"),
@@ -274,6 +301,10 @@ impl<'a> Talk<'a> {
             }
             Order::Signal(_) if is_ending(order) && self.does_not_react() => {
                 Err(Failed::own("the guest did not react to a signal and was ended by the next one"))
+            }
+            Order::Signal(_) if is_ending(order) && self.delivered_by.is_some() => {
+                self.delivered_by = Some(Instant::now());
+                Ok(())
             }
             Order::Signal(number) => {
                 if is_ending(order) {

@@ -109,9 +109,8 @@ impl Hub {
     /// # Errors
     /// There can be no more threads or files.
     pub fn forward(&self, ports: Vec<(PortSpec, TcpListener)>) -> io::Result<()> {
-        let count = Arc::new(AtomicUsize::new(0));
         for (port, listener) in ports {
-            let count = Arc::clone(&count);
+            let count = self.connections();
             self.accept(move |all, wake| {
                 until_alarmed(&listener, &wake, || {
                     // Who is not let in waits in the listener's queue.

@@ -26,6 +26,8 @@ const MOST_WAITING: usize = 4 * WINDOW_BYTES;
 pub struct Hub {
     all: Arc<All>,
     alarms: Mutex<Vec<io::PipeWriter>>,
+    /// Connections to the program's ports that have not ended.
+    connections: Arc<AtomicUsize>,
 }
 
 /// What the threads share.
@@ -62,7 +64,12 @@ impl Hub {
             theirs.hear(from);
             theirs.end();
         })?;
-        Ok(Self { all, alarms: Mutex::default() })
+        Ok(Self { all, alarms: Mutex::default(), connections: Arc::default() })
+    }
+
+    /// How many connections to the program's ports have not ended.
+    pub fn connections(&self) -> Arc<AtomicUsize> {
+        Arc::clone(&self.connections)
     }
 
     /// Runs `accept` in a thread of its own until this is dropped, which its pipe tells.

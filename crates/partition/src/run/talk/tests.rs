@@ -59,6 +59,7 @@ fn talk_to(
         streams,
         channel: channel(),
         deadline: Instant::now() + deadline,
+        connections: Arc::default(),
         tell: &mut tell,
     };
     let talk = Talk::new(beginning).expect("threads");

@@ -20,6 +20,9 @@ use crate::link::stream::{Heard, Sink, Source, wait};
 use crate::link::{Decoder, LinkError, decode, encode};
 use model::partition::{FromGuest, LONGEST_MESSAGE, PROGRAM_PROTOCOL, Program, ProgramEnd, Stream, ToGuest};
 
+/// How often it is looked whether a program that has ended is over.
+const LOOK: Duration = Duration::from_millis(20);
+
 /// Everything the loop looks at.
 struct Server<'a> {
     program: &'a Program,
@@ -35,6 +38,8 @@ struct Server<'a> {
     theirs: Option<TheirEnds>,
     pid: Option<Pid>,
     ended: Option<(ProgramEnd, Instant)>,
+    /// Somebody wanted it to end after it had: clients of its ports are not waited for.
+    is_cut_off: bool,
     starved: StarvedWatch,
     /// Which ends of outputs, and whether the program's, were told.
     told: [bool; 3],
@@ -125,6 +130,7 @@ impl<'a> Server<'a> {
             theirs: Some(theirs),
             pid: None,
             ended: None,
+            is_cut_off: false,
             starved,
             told: [false; 3],
             kept,
@@ -160,13 +166,13 @@ impl<'a> Server<'a> {
         {
             self.sessions = None;
         }
-        Ok(())
+        self.tell_the_end()
     }
 
     /// When to look again although nothing happens: others may hold the outputs open after the program's end.
     fn patience(&self) -> Option<Duration> {
         let own = self.ended.filter(|_| !self.told[2]);
-        let own = own.map(|(_, at)| AFTER_THE_END.saturating_sub(at.elapsed()).max(Duration::from_millis(1)));
+        let own = own.map(|(_, at)| AFTER_THE_END.saturating_sub(at.elapsed()).max(LOOK));
         own.into_iter().chain(self.sessions.as_ref().and_then(Sessions::patience)).min()
     }
 
@@ -189,6 +195,7 @@ impl<'a> Server<'a> {
             ToGuest::Start => self.start(),
             ToGuest::Signal { number } => {
                 self.pass_on(*number);
+                self.is_cut_off |= self.ended.is_some();
                 self.tell(&FromGuest::Passed { number: *number })
             }
             ToGuest::Resize { size } => {
@@ -254,7 +261,14 @@ impl<'a> Server<'a> {
                 self.tell(&FromGuest::OutputEnds { stream, bytes })?;
             }
         }
-        if let (Some((how, _)), [true, true, false]) = (self.ended, self.told) {
+        Ok(())
+    }
+
+    /// Tells how the program ended once all it wrote and sent is on its way.
+    fn tell_the_end(&mut self) -> Result<(), String> {
+        if let (Some((how, at)), [true, true, false]) = (self.ended, self.told)
+            && self.has_delivered(at)?
+        {
             self.told[2] = true;
             self.kept.sync()?;
             if let Some(victim) = self.starved.victim() {
@@ -263,6 +277,12 @@ impl<'a> Server<'a> {
             self.tell(&FromGuest::Ended { how })?;
         }
         Ok(())
+    }
+
+    /// Whether clients of its ports have what the program sent before its end.
+    fn has_delivered(&mut self, ended: Instant) -> Result<bool, String> {
+        let is_cut_off = self.is_cut_off;
+        self.sessions.as_mut().map_or(Ok(true), |sessions| sessions.deliver(ended, is_cut_off))
     }
 
     fn tell(&mut self, message: &FromGuest) -> Result<(), String> {

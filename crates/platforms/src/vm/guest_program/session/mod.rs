@@ -14,7 +14,7 @@ mod one;
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use nix::poll::PollFlags;
 use nix::unistd::Pid;
@@ -104,6 +104,19 @@ impl<'a> Sessions<'a> {
             self.tell(number, &words)?;
         }
         self.sink.write().map_err(in_context("the port of sessions")).map(|()| true)
+    }
+
+    /// Whether everything is with the host that the partition's own program, which ended at `ended`, sent over connections. They
+    /// end with it. With `is_cut_off` nothing is waited for.
+    pub fn deliver(&mut self, ended: Instant, is_cut_off: bool) -> Result<bool, String> {
+        let over = |(number, one): (&u32, &One)| Some((*number, one.after_the_end(ended, is_cut_off)?));
+        let over: Vec<(u32, SessionWord)> = self.all.iter().filter_map(over).collect();
+        for (number, word) in over {
+            self.all.remove(&number);
+            self.tell(number, &[SessionContent::Word(word)])?;
+        }
+        self.sink.write().map_err(in_context("the port of sessions"))?;
+        Ok(self.sink.is_drained() && !self.all.values().any(One::is_connection))
     }
 
     fn hear(&mut self, packet: Packet, is_running: bool) -> Result<(), String> {

@@ -17,6 +17,7 @@ use super::super::start::{OurEnds, start, streams};
 use super::super::starved::{Killed, StarvedWatch};
 use super::Words;
 use super::dial::{Dial, Dialled};
+use crate::link::stream::is_ready;
 use model::partition::session::{Further, SessionContent, SessionWord, WINDOW_BYTES};
 use model::partition::{Program, ProgramEnd, Stream};
 
@@ -24,6 +25,8 @@ use model::partition::{Program, ProgramEnd, Stream};
 const CHUNK_BYTES: usize = 16 * 1024;
 /// How often one whose program has ended is looked at.
 const LOOK: Duration = Duration::from_millis(100);
+/// How long the client of a program that has ended may take nothing of what was sent to it.
+const CLIENT_GRACE: Duration = Duration::from_secs(10);
 
 /// What a session runs.
 enum Kind {
@@ -46,6 +49,8 @@ pub struct One {
     starved: Option<StarvedWatch>,
     /// The other end of a connection has cut it off.
     is_reset: bool,
+    /// When bytes of an output were last carried.
+    moved: Instant,
 }
 
 /// An output, and how many bytes of it may be sent.
@@ -114,6 +119,7 @@ impl One {
             ended: None,
             starved: None,
             is_reset: false,
+            moved: Instant::now(),
         }
     }
 
@@ -136,6 +142,11 @@ impl One {
     /// Whether it runs; a connection: whether somebody has taken it.
     pub const fn has_begun(&self) -> bool {
         self.dial().is_none()
+    }
+
+    /// Whether it is one to a port of the partition's own program.
+    pub const fn is_connection(&self) -> bool {
+        self.pid().is_none()
     }
 
     const fn dial(&self) -> Option<&Dial> {
@@ -172,6 +183,32 @@ impl One {
             let _ = killpg(pid, Signal::SIGKILL);
             let _ = kill(pid, Signal::SIGKILL);
         }
+    }
+
+    /// What is told of a connection once the partition's own program has ended at `ended`: none while bytes that it sent are on
+    /// their way. Others may hold its end open, and nobody take it, only so long, and a client take nothing.
+    pub fn after_the_end(&self, ended: Instant, is_cut_off: bool) -> Option<SessionWord> {
+        let is_late = is_cut_off || ended.elapsed() >= AFTER_THE_END;
+        let socket = match &self.kind {
+            Kind::Program(_) | Kind::Terminal(..) => return None,
+            Kind::Dial(_) => {
+                let reason = "the partition's own program has ended".to_owned();
+                return is_late.then_some(SessionWord::Refused { code: 125, reason });
+            }
+            Kind::Connection(socket) => socket,
+        };
+        if self.outs.iter().all(|out| out.from.is_none()) {
+            return Some(SessionWord::Ended { how: ProgramEnd::Exit(u8::from(self.is_reset)) });
+        }
+        let takes = || {
+            let is_closed = is_ready(&[(socket.as_fd(), PollFlags::from_bits_retain(libc::POLLRDHUP))]);
+            !is_cut_off && is_closed && self.moved.max(ended).elapsed() < CLIENT_GRACE
+        };
+        if !is_late || takes() {
+            return None;
+        }
+        self.end();
+        Some(SessionWord::Ended { how: ProgramEnd::Exit(1) })
     }
 
     /// Takes bytes for its input; false when they are more than it had granted.
@@ -240,8 +277,12 @@ impl One {
         }
         self.feed(words);
         let ended = self.ended;
+        let before = words.len();
         for out in &mut self.outs {
             self.is_reset |= out.pump(ended.map(|(_, at)| at), words);
+        }
+        if words.len() > before {
+            self.moved = Instant::now();
         }
         if self.is_reset {
             self.to = None;

@@ -153,3 +153,63 @@ fn a_port_is_open_wherever_a_look_says_that_somebody_listens() {
         assert!(!came.iter().any(started(10)), "{came:?}");
     }
 }
+
+/// A program that has ended: what it sent before goes on until the host has it, whoever takes his time, and is not waited for
+/// where somebody else holds its end open.
+#[test]
+fn what_was_sent_before_the_end_is_delivered() {
+    const SENT: usize = 150_000;
+    let program = Program::default();
+    let (mut sessions, mut host) = both(&program);
+    let server = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = server.local_addr().expect("an address").port();
+    host.open(1, Ask::Connect(port));
+    until(&mut sessions, &mut host, started(1));
+    let (mut sends, _) = server.accept().expect("a connection");
+    sends.write_all(&vec![7; SENT]).expect("the queue is long enough");
+    drop(sends);
+    host.open(2, Ask::Connect(port));
+    let mut heard = until(&mut sessions, &mut host, started(2));
+    let held_open = server.accept().expect("a connection");
+    drop(server);
+
+    let ended = Instant::now();
+    let (mut came, mut got) = (Vec::new(), 0);
+    while !sessions.deliver(ended, false).expect("believed") {
+        assert!(ended.elapsed() < PATIENCE, "{got}");
+        wait(&sessions.wanted(), Some(Duration::from_millis(20))).expect("waited");
+        assert!(sessions.turn(false).expect("believed"));
+        heard.extend(host.heard());
+        for (number, content) in heard.drain(..) {
+            if let SessionContent::Bytes(stream, bytes) = &content {
+                got += bytes.len();
+                let bytes = u32::try_from(bytes.len()).expect("small");
+                host.say(number, SessionWord::Credit { stream: *stream, bytes });
+            }
+            came.push((number, content));
+        }
+    }
+    came.extend(host.heard());
+    let end_of = |number: u32| {
+        came.iter().find_map(|(session, content)| match content {
+            SessionContent::Word(SessionWord::Ended { how }) if *session == number => Some(*how),
+            _ => None,
+        })
+    };
+    assert_eq!((got, end_of(1), end_of(2)), (SENT, Some(ProgramEnd::Exit(0)), Some(ProgramEnd::Exit(1))));
+    drop(held_open);
+}
+
+#[test]
+fn a_client_that_takes_nothing_is_cut_off_when_somebody_wants_the_end() {
+    let program = Program::default();
+    let (mut sessions, mut host) = both(&program);
+    let server = TcpListener::bind("127.0.0.1:0").expect("a port");
+    host.open(1, Ask::Connect(server.local_addr().expect("an address").port()));
+    until(&mut sessions, &mut host, started(1));
+    server.accept().expect("a connection").0.write_all(&vec![7; 150_000]).expect("the queue is long enough");
+    let end = |(_, content): &(u32, SessionContent)| matches!(content, SessionContent::Bytes(..));
+    until(&mut sessions, &mut host, end);
+    assert!(!sessions.deliver(Instant::now(), false).expect("believed"));
+    assert!(sessions.deliver(Instant::now(), true).expect("believed") && sessions.all.is_empty());
+}
