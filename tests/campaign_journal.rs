@@ -7,6 +7,7 @@ use std::path::Path;
 
 use bulkhead::campaign::journal::{Journal, JournalError, read};
 use bulkhead::campaign::{CampaignError, RunDir, conclude, read_run, run};
+use bulkhead::model::classes::ClassSet;
 use bulkhead::model::journal::{JournalLine, Measurement, Outcome};
 use bulkhead::platforms::ledger::{Ledger, Thing, sweep};
 use doubles::{contents, experiment, header, obedient, report, set_of};
@@ -111,7 +112,7 @@ fn a_garbled_line_costs_that_line_alone_and_is_measured_anew() {
         let mut told = Vec::new();
         run(&rundir, obedient(&experiment), &mut |event| told.push(format!("{event:?}"))).unwrap();
         assert!(told[0].contains("LostLine"), "{}", told[0]);
-        let results = conclude(&rundir).unwrap();
+        let results = conclude(&rundir, &ClassSet::default()).unwrap();
         assert!(results.complete);
         assert_eq!(results.lost, read.lost, "it stays told");
         assert_eq!(set_of(&contents(dir.path())), set_of(&whole));
@@ -143,7 +144,10 @@ fn a_lost_header_or_a_repeated_measurement_costs_no_more_than_its_line() {
     let rundir = RunDir::resume(dir.path()).unwrap();
     let experiment = rundir.experiment().clone();
     doubles::run(&rundir, obedient(&experiment));
-    assert!(conclude(&rundir).unwrap().complete, "the resume wrote a header of its own");
+    assert!(
+        conclude(&rundir, &ClassSet::default()).unwrap().complete,
+        "the resume wrote a header of its own"
+    );
 }
 
 #[test]

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use bulkhead::campaign::{CampaignError, Event, RunDir, Stop, conclude, run};
+use bulkhead::model::classes::ClassSet;
 use bulkhead::model::journal::{FailureKind, Outcome};
 use bulkhead::model::results::VerdictLevel;
 use bulkhead::platforms::Broken;
@@ -41,7 +42,7 @@ fn failures_of_b(
         .collect();
     let told = events.iter().filter(|event| matches!(event, Event::MeasurementFailed { .. })).count();
     assert_eq!(told, failures.len());
-    let results = conclude(&rundir).unwrap();
+    let results = conclude(&rundir, &ClassSet::default()).unwrap();
     assert_eq!(results.failures.len(), failures.len());
     assert!(!names_in(dir.path()).contains(&"scratch".to_owned()));
     (failures, results)
@@ -234,7 +235,7 @@ fn an_interrupted_measurement_is_not_recorded_and_made_after_the_resume() {
         let (end, events) = doubles::run(&rundir, setup(&experiment, vec![Double::obedient("a"), b], host));
         assert!(matches!(events.last(), Some(Event::Finished { stop }) if *stop == end.stop));
         sessions += 1;
-        let results = conclude(&rundir).unwrap();
+        let results = conclude(&rundir, &ClassSet::default()).unwrap();
         assert_eq!(results.complete, end.stop != Stop::Interrupted);
         if end.stop != Stop::Interrupted {
             break;
@@ -255,7 +256,7 @@ fn cancelled_before_the_survey_it_ends_at_once() {
     setup.cancel.cancel();
     let (end, _) = doubles::run(&rundir, setup);
     assert_eq!((end.stop, end.measurements), (Stop::Interrupted, 0));
-    assert!(!conclude(&rundir).unwrap().complete);
+    assert!(!conclude(&rundir, &ClassSet::default()).unwrap().complete);
 }
 
 #[test]
@@ -265,7 +266,7 @@ fn an_unavailable_platform_is_skipped_and_said() {
     let rundir = RunDir::create(dir.path(), &experiment, 1).unwrap();
     let doubles = vec![Double::obedient("a"), Double::absent("b", "no OCI runtime: install crun")];
     doubles::run(&rundir, setup(&experiment, doubles, None));
-    let results = conclude(&rundir).unwrap();
+    let results = conclude(&rundir, &ClassSet::default()).unwrap();
     assert!(results.cells.iter().all(|cell| cell.cell.platform == "a"));
     assert_eq!(results.verdicts[0].level, VerdictLevel::Unknown);
     assert_eq!(results.verdicts[0].sentence, "b: not available here: no OCI runtime: install crun");
@@ -286,7 +287,7 @@ fn an_unavailable_baseline_is_replaced_and_said() {
         reason: "gone fishing".to_owned(),
     };
     assert!(events.contains(&replaced));
-    let results = conclude(&rundir).unwrap();
+    let results = conclude(&rundir, &ClassSet::default()).unwrap();
     assert_eq!(results.experiment.baseline_label(), "b");
     assert!(results.verdicts[0].sentence.contains("the others are compared with b instead"));
 }
@@ -327,7 +328,7 @@ fn a_platform_that_is_gone_after_a_resume_has_its_cells_recorded_as_failed() {
     let doubles = vec![Double::obedient("a"), Double::absent("b", "qemu was removed")];
     let (end, _) = doubles::run(&rundir, setup(&experiment, doubles, None));
     assert_eq!(end.measurements, 8);
-    let results = conclude(&rundir).unwrap();
+    let results = conclude(&rundir, &ClassSet::default()).unwrap();
     assert!(!results.failures.is_empty());
     let reason = "not available after the resume: qemu was removed";
     assert!(results.failures.iter().all(|f| f.failure.reason == reason), "{:?}", results.failures);

@@ -7,6 +7,7 @@ use std::path::Path;
 
 use bulkhead::campaign::rundir::RunDirError;
 use bulkhead::campaign::{CampaignError, RunDir, conclude, read_results, read_run};
+use bulkhead::model::classes::{ClassSet, shipped};
 use doubles::{experiment, names_in, obedient};
 use skips::{Need, skip};
 
@@ -121,11 +122,23 @@ fn a_concluded_run_has_only_the_files_of_the_contract() {
     let rundir = RunDir::create(dir.path(), &experiment, 1).unwrap();
     doubles::run(&rundir, obedient(&experiment));
     fs::write(dir.path().join("started.jsonl"), "").unwrap();
-    let results = conclude(&rundir).unwrap();
+    let results = conclude(&rundir, &ClassSet::default()).unwrap();
     rundir.publish("report.html", b"<!doctype html>").unwrap();
     assert_eq!(names_in(dir.path()), ["experiment.toml", "journal.jsonl", "report.html", "results.json"]);
     let written = read_results(&dir.path().join("results.json")).unwrap();
     assert_eq!(written, results);
     assert_eq!(read_run(dir.path()).unwrap(), results);
     assert!(results.complete);
+}
+
+/// The file is written once, with all that the terminal shows: nobody finds one without verdicts between two writes.
+#[test]
+fn results_are_written_with_what_the_classes_say() {
+    let dir = tempfile::tempdir().unwrap();
+    let experiment = experiment((2, 2), PROBES);
+    let rundir = RunDir::create(dir.path(), &experiment, 1).unwrap();
+    doubles::run(&rundir, obedient(&experiment));
+    let results = conclude(&rundir, &shipped().unwrap()).unwrap();
+    assert!(!results.classes.is_empty());
+    assert_eq!(read_results(&dir.path().join("results.json")).unwrap(), results);
 }

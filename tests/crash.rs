@@ -11,6 +11,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use bulkhead::campaign::{RunDir, Setup, conclude, run};
+use bulkhead::model::classes::ClassSet;
 use bulkhead::model::experiment::Experiment;
 use bulkhead::model::journal::Measurement;
 use bulkhead::platforms::ledger::Ledger;
@@ -72,7 +73,7 @@ fn run_session(dir: &Path) {
     let platforms = specs.into_iter().map(|spec| (spec.clone(), make(&spec, &context))).collect();
     let setup = Setup { platforms, host: None, header: header(), durations: None, cancel: Cancel::new() };
     run(&rundir, setup, &mut |_| {}).unwrap();
-    conclude(&rundir).unwrap();
+    conclude(&rundir, &ClassSet::default()).unwrap();
 }
 
 fn start_session(dir: &Path) -> Child {

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex};
 use bulkhead::analysis::joint::{MEMBER_SPREAD, START_SKEW};
 use bulkhead::campaign::runner::Setup;
 use bulkhead::campaign::{Event, RunDir, conclude};
+use bulkhead::model::classes::ClassSet;
 use bulkhead::model::clocks::ClockLevel;
 use bulkhead::model::experiment::Experiment;
 use bulkhead::model::journal::{FailureKind, Measurement, Outcome};
@@ -33,7 +34,7 @@ fn run_with(b: Double, rounds: u32, rest: &str) -> (Vec<Measurement>, RunResults
     let measurements = contents(dir.path()).measurements;
     assert_eq!(measurements.len(), experiment.cells().len() * rounds as usize, "every one is recorded");
     let asked = log.lock().unwrap().clone();
-    (measurements, conclude(&rundir).unwrap(), asked)
+    (measurements, conclude(&rundir, &ClassSet::default()).unwrap(), asked)
 }
 
 fn joint_of_b(measurements: &[Measurement]) -> Vec<&Measurement> {
@@ -236,7 +237,7 @@ fn run_fakes(text: &str) -> (Vec<Measurement>, RunResults) {
     let experiment = Experiment::from_toml(text).unwrap();
     let rundir = RunDir::create(dir.path(), &experiment, 1).unwrap();
     doubles::run(&rundir, fakes(&experiment));
-    (contents(dir.path()).measurements, conclude(&rundir).unwrap())
+    (contents(dir.path()).measurements, conclude(&rundir, &ClassSet::default()).unwrap())
 }
 
 #[test]

@@ -8,6 +8,7 @@ use std::path::Path;
 use bulkhead::analysis::joint::{MEMBER_SPREAD, START_SKEW};
 use bulkhead::campaign::runner::Setup;
 use bulkhead::campaign::{RunDir, conclude, run};
+use bulkhead::model::classes::ClassSet;
 use bulkhead::model::experiment::{Experiment, PlatformSpec};
 use bulkhead::model::journal::{Measurement, Outcome};
 use bulkhead::model::results::RunResults;
@@ -37,7 +38,7 @@ fn measure(dir: &Path, text: &str) -> (Vec<Measurement>, RunResults) {
     };
     run(&rundir, setup, &mut |_| {}).unwrap();
     assert_eq!(sweep(dir), Vec::<String>::new(), "nothing is left running");
-    (doubles::contents(dir).measurements, conclude(&rundir).unwrap())
+    (doubles::contents(dir).measurements, conclude(&rundir, &ClassSet::default()).unwrap())
 }
 
 /// Every joint measurement is done by all, or failed with a reason; skew and spread are there or the reason is.

@@ -8,6 +8,7 @@ use std::process::Command;
 
 use bulkhead::campaign::runner::Setup;
 use bulkhead::campaign::{Event, RunDir, conclude};
+use bulkhead::model::classes::ClassSet;
 use bulkhead::model::experiment::{Experiment, PlatformSpec};
 use bulkhead::model::prediction::{Prediction, SessionTime};
 use bulkhead::platforms::fake::Fake;
@@ -33,7 +34,7 @@ fn run(durations: &Path, text: &str) -> (Vec<Event>, Vec<SessionTime>) {
         cancel: Cancel::new(),
     };
     let (_, events) = doubles::run(&rundir, setup);
-    (events, conclude(&rundir).unwrap().sessions)
+    (events, conclude(&rundir, &ClassSet::default()).unwrap().sessions)
 }
 
 fn predicted(events: &[Event]) -> Prediction {

@@ -16,10 +16,9 @@ use super::args::MeasureArgs;
 use super::ending::{Ending, OrStop, Verdict};
 use super::progress::Progress;
 use super::{cache, fit, interrupt, json, output, resolve};
-use analysis::suitability;
 use campaign;
 use campaign::event::Stop;
-use campaign::rundir::{REPORT_FILE, RESULTS_FILE, RunDir};
+use campaign::rundir::{REPORT_FILE, RunDir};
 use campaign::runner::{self, RunEnd, Setup};
 use model::SCHEMA_VERSION;
 use model::experiment::PlatformSpec;
@@ -53,15 +52,14 @@ pub fn run(args: &MeasureArgs) -> Verdict {
     ));
     let end = measure(&rundir, args.i_know_this_destroys_data, &cancel).or_lacking();
     // Whatever ended the run, what is in the journal becomes results and a report.
-    let mut results = match campaign::conclude(&rundir) {
+    let results = match campaign::conclude(&rundir, &classes) {
         Ok(results) => results,
         Err(error) => {
             end?;
             return Err(error).or_lacking();
         }
     };
-    results.classes = suitability::judge(&results, &classes);
-    publish(&rundir, &results).or_lacking()?;
+    rundir.publish(REPORT_FILE, page::html(&results).as_bytes()).or_lacking()?;
     let end = end?;
     show(&results, args.json).or_bad_input()?;
     output::say(&format!("\nreport: {}", rundir.path().join(REPORT_FILE).display()));
@@ -137,13 +135,6 @@ fn header(dir: &Path) -> Header {
 pub fn fresh_seed() -> u64 {
     use std::hash::{BuildHasher, RandomState};
     RandomState::new().hash_one(now().get()) >> 40
-}
-
-/// Writes results.json and report.html, whole or not at all.
-pub fn publish(rundir: &RunDir, results: &RunResults) -> anyhow::Result<()> {
-    rundir.publish(RESULTS_FILE, serde_json::to_string(results)?.as_bytes())?;
-    rundir.publish(REPORT_FILE, page::html(results).as_bytes())?;
-    Ok(())
 }
 
 /// Prints the summary, or the results as JSON.

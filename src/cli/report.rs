@@ -4,9 +4,9 @@
 use super::args::ReportArgs;
 use super::ending::{Ending, OrStop, Verdict};
 use super::{fit, measure, output, simulate};
-use analysis::suitability;
 use campaign;
 use campaign::rundir::{REPORT_FILE, RunDir};
+use report::page;
 
 /// Rebuilds results.json and report.html from the journal and prints the summary.
 pub fn run(args: &ReportArgs) -> Verdict {
@@ -23,9 +23,8 @@ pub fn run(args: &ReportArgs) -> Verdict {
     let classes = fit::resolve(&args.fit, Some(&args.dir)).or_bad_input()?;
     let rundir = RunDir::resume(&args.dir).or_bad_input()?;
     fit::keep(&args.fit, &rundir, &classes).or_bad_input()?;
-    let mut results = campaign::conclude(&rundir).or_bad_input()?;
-    results.classes = suitability::judge(&results, &classes);
-    measure::publish(&rundir, &results).or_bad_input()?;
+    let results = campaign::conclude(&rundir, &classes).or_bad_input()?;
+    rundir.publish(REPORT_FILE, page::html(&results).as_bytes()).or_bad_input()?;
     measure::show(&results, args.json).or_bad_input()?;
     output::say(&format!("bulkhead: {} written anew", args.dir.join(REPORT_FILE).display()));
     Ok(if fit::is_met(&args.fit, &results) { Ending::Done } else { Ending::NotMet })

@@ -9,17 +9,20 @@ use super::rundir::{
     JOURNAL_FILE, RESULTS_FILE, RunDir, RunDirError, check_results_version, io_error, read_experiment,
     results_bytes,
 };
+use ::analysis::suitability;
+use model::classes::ClassSet;
 use model::results::RunResults;
 
-/// Computes the results of a run, writes `results.json` and removes what only a running campaign needs. To be called
-/// after every [`super::run`], also an interrupted one.
+/// Computes the results of a run, holds them against `classes`, writes `results.json` and removes what only a running campaign
+/// needs. To be called after every [`super::run`], also an interrupted one.
 ///
 /// # Errors
 /// When the journal cannot be read, has no header yet, or the results cannot be written.
-pub fn conclude(rundir: &RunDir) -> Result<RunResults, CampaignError> {
+pub fn conclude(rundir: &RunDir, classes: &ClassSet) -> Result<RunResults, CampaignError> {
     let contents = rundir.read_journal()?;
-    let results = analyse(rundir.experiment(), &contents)
+    let mut results = analyse(rundir.experiment(), &contents)
         .ok_or_else(|| CampaignError::Empty(rundir.path().to_owned()))?;
+    results.classes = suitability::judge(&results, classes);
     let json = serde_json::to_vec(&results).map_err(|error| RunDirError::Damaged {
         path: rundir.path().join(RESULTS_FILE),
         reason: format!("the results cannot be written as JSON: {error}"),

@@ -36,6 +36,8 @@ pub struct Desk {
     from: Receiver<Result<PartyAnswer, String>>,
     /// Why nothing can be asked any more.
     lost: Option<String>,
+    /// Its process is gone: how it ended is known in a moment.
+    has_ended: bool,
     /// An order was given that is not answered yet.
     is_busy: bool,
     cancel: Cancel,
@@ -63,6 +65,7 @@ impl Desk {
             to: to.into(),
             from: inbox,
             lost: None,
+            has_ended: false,
             is_busy: false,
             cancel: cancel.clone(),
         })
@@ -83,7 +86,7 @@ impl Desk {
         }
         let line = line_of(order)?;
         self.is_busy = true;
-        self.to.write_all(&line).map_err(|error| self.lose(&format!("has ended ({error})")))
+        self.to.write_all(&line).map_err(|error| self.end(&format!("has ended ({error})")))
     }
 
     /// Waits for the answer to the order with this number.
@@ -110,7 +113,7 @@ impl Desk {
                     return Err(self.lose(&format!("was asked for answer {number} and gave {got}")));
                 }
                 Ok(Err(reason)) => return Err(self.lose(&reason)),
-                Err(RecvTimeoutError::Disconnected) => return Err(self.lose("has ended")),
+                Err(RecvTimeoutError::Disconnected) => return Err(self.end("has ended")),
                 Err(RecvTimeoutError::Timeout) if self.cancel.is_cancelled() => {
                     return Err(NoAnswer::Interrupted);
                 }
@@ -132,6 +135,16 @@ impl Desk {
     /// Why it is gone, if it is.
     pub fn lost(&self) -> Option<&str> {
         self.lost.as_deref()
+    }
+
+    fn end(&mut self, why: &str) -> NoAnswer {
+        self.has_ended = true;
+        self.lose(why)
+    }
+
+    /// Whether it is gone because its process is.
+    pub const fn has_ended(&self) -> bool {
+        self.has_ended
     }
 }
 

@@ -57,7 +57,7 @@ impl HostParty {
 
     /// Says how it ended, once it is lost.
     pub fn explain(&mut self) {
-        if self.desk.lost().is_some_and(|lost| lost.contains("has ended"))
+        if self.desk.has_ended()
             && let Some(status) = ended_soon(&mut self.child)
         {
             self.desk.lose(&ending(status));
@@ -174,7 +174,7 @@ impl PartitionParty {
 
     /// Says how it ended, once it is lost.
     pub fn explain(&mut self) {
-        if self.desk.lost().is_some_and(|lost| lost.contains("has ended")) && self.runs.is_some() {
+        if self.desk.has_ended() && self.runs.is_some() {
             let until = Instant::now() + END_GRACE;
             while Instant::now() < until && self.runs.as_ref().is_some_and(|runs| !runs.is_finished()) {
                 std::thread::sleep(LOOK);

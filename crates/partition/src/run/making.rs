@@ -184,8 +184,11 @@ impl Created {
         let mut asked = false;
         loop {
             if let Some(how) = self.machine.how_it_ended() {
-                let ended_well = how.contains("exit status 0") && !how.contains("panic");
-                return if ended_well { Ok(ProgramEnd::Exit(0)) } else { Err(Failed::own(how)) };
+                return if self.machine.has_ended_well() {
+                    Ok(ProgramEnd::Exit(0))
+                } else {
+                    Err(Failed::own(how))
+                };
             }
             match orders.recv_timeout(LOOK) {
                 Ok(Happened::Ordered(Order::Signal(number))) if is_ending(Order::Signal(number)) => {
@@ -208,7 +211,7 @@ impl Created {
         }
         let until = Instant::now() + LAST_BREATH;
         let mut how = self.machine.how_it_ended();
-        while how.is_none() && failed.reason.contains("has ended") && Instant::now() < until {
+        while how.is_none() && failed.guest_ended && Instant::now() < until {
             std::thread::sleep(LOOK);
             how = self.machine.how_it_ended();
         }

@@ -165,6 +165,8 @@ pub struct Failed {
     pub console: Vec<String>,
     /// The signal from outside that ended it before its program ran.
     pub interrupted: Option<i32>,
+    /// The guest has ended: how its machine did is known in a moment.
+    pub guest_ended: bool,
 }
 
 impl From<Failed> for Outcome {
@@ -182,7 +184,12 @@ impl Failed {
 
     /// With another code, see [`Self::code`].
     pub fn of(code: u8, reason: impl Into<String>) -> Self {
-        Self { code, reason: reason.into(), console: Vec::new(), interrupted: None }
+        Self { code, reason: reason.into(), console: Vec::new(), interrupted: None, guest_ended: false }
+    }
+
+    /// The guest has ended, and its program has not.
+    pub fn guest_ended() -> Self {
+        Self { guest_ended: true, ..Self::own("the guest has ended before its program") }
     }
 
     /// Ended from outside before its program ran.

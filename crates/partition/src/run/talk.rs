@@ -175,10 +175,10 @@ impl<'a> Talk<'a> {
                 self.delivered_by = Some(Instant::now());
                 Ok(())
             }
-            Happened::LinkEnded(error) => Err(Failed::own(match error {
-                LinkError::Closed => "the guest has ended before its program".to_owned(),
-                other => format!("the guest's init is not believed: {other}"),
-            })),
+            Happened::LinkEnded(LinkError::Closed) => Err(Failed::guest_ended()),
+            Happened::LinkEnded(error) => {
+                Err(Failed::own(format!("the guest's init is not believed: {error}")))
+            }
             Happened::Ordered(order) => self.obey(order),
             Happened::InputEnded(bytes) => self.send(&ToGuest::InputEnds { bytes }),
             Happened::NobodyReads(stream, error) => {
@@ -191,7 +191,7 @@ impl<'a> Talk<'a> {
                 let index = usize::from(stream == Stream::Error);
                 self.done[index] = true;
                 if self.ends[index].is_none() {
-                    return Err(Failed::own("the guest has ended before its program"));
+                    return Err(Failed::guest_ended());
                 }
                 Ok(())
             }

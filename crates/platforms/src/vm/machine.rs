@@ -178,6 +178,18 @@ impl RunningMachine {
             .ok_or_else(|| "this host's kernel knows no memory nodes".to_owned())
     }
 
+    /// Whether it has ended because its guest powered off or restarted, and nothing had broken.
+    pub fn has_ended_well(&mut self) -> bool {
+        let is_broken = self.files_broke().is_some() || self.console.marked().is_some();
+        self.ended.is_some_and(|status| status.success()) && !is_broken
+    }
+
+    /// How the process that serves its files ended, if not well.
+    fn files_broke(&mut self) -> Option<ExitStatus> {
+        let served = self.files.as_mut().and_then(|files| files.try_wait().ok().flatten());
+        served.filter(|served| !served.success())
+    }
+
     /// Writes what comes over the console from now on to `to`, too.
     pub fn copy_console(&self, to: OwnedFd) {
         self.console.copy_to(to);
@@ -196,8 +208,7 @@ impl Carrier for RunningMachine {
         let status = self.ended?;
         self.console.settle(LAST_WORDS);
         let how = format!("qemu {}", ending(status));
-        let served = self.files.as_mut().and_then(|files| files.try_wait().ok().flatten());
-        if let Some(served) = served.filter(|served| !served.success()) {
+        if let Some(served) = self.files_broke() {
             return Some(format!(
                 "{how}: the process that serves its files had ended before it ({})",
                 ending(served)

@@ -204,6 +204,7 @@ impl<'a> Way<'a> {
                 Err(Failed::own(format!("the guest's init is not believed: {shown} while it boots")))
             }
             Heard::Late => Err(Failed::own("the guest did not boot in time (--boot-deadline-s)")),
+            Heard::GuestEnded => Err(Failed::guest_ended()),
             Heard::Ended(why) => Err(Failed::own(why)),
         }
     }
@@ -221,6 +222,7 @@ impl<'a> Way<'a> {
                 Err(format!("a guest that was woken said {shown}"))
             }
             Heard::Late => Err(format!("a guest that was woken said nothing for {} s", AWAKE.as_secs())),
+            Heard::GuestEnded => Err(Failed::guest_ended().reason),
             Heard::Ended(why) => Err(why),
         }
     }

@@ -5,6 +5,7 @@ use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use super::super::Failed;
 use super::super::talk::PATIENCE;
 use model::partition::{FromGuest, LONGEST_MESSAGE};
 use platforms::Cancel;
@@ -21,7 +22,9 @@ pub enum Heard {
     Said(FromGuest),
     /// Nothing in time.
     Late,
-    /// The guest is gone, is not believed, or is not wanted any more.
+    /// Nothing more will be: the guest has ended.
+    GuestEnded,
+    /// Nothing more is to be: it is not believed, or not wanted any more.
     Ended(String),
 }
 
@@ -43,7 +46,7 @@ fn one_message(link: &mut UnixStream, until: Instant, cancel: &Cancel) -> Heard 
     let mut byte = [0];
     while !cancel.is_cancelled() {
         match link.read(&mut byte) {
-            Ok(0) => return Heard::Ended("the guest has ended before its program".to_owned()),
+            Ok(0) => return Heard::GuestEnded,
             Ok(_) => decoder.push(&byte),
             Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
             Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) => {
@@ -51,7 +54,8 @@ fn one_message(link: &mut UnixStream, until: Instant, cancel: &Cancel) -> Heard 
                     return Heard::Late;
                 }
             }
-            Err(error) => return Heard::Ended(ended(&error)),
+            Err(error) if error.kind() == io::ErrorKind::ConnectionReset => return Heard::GuestEnded,
+            Err(error) => return Heard::Ended(format!("the link: {error}")),
         }
         let message = decoder.next_frame().and_then(|frame| frame.map(|frame| decode(&frame)).transpose());
         match message {
@@ -77,13 +81,9 @@ pub fn say(link: &mut UnixStream, config: GuestConfig) -> Result<(), String> {
     let frame = encode(&wake, LONGEST_WAKE).map_err(|error| format!("waking a guest: {error}"))?;
     link.set_write_timeout(Some(PATIENCE)).map_err(failed)?;
     link.write_all(&frame).map_err(|error| match error.kind() {
-        io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset => ended(&error),
+        io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset => Failed::guest_ended().reason,
         _ => failed(error),
     })
-}
-
-fn ended(error: &io::Error) -> String {
-    format!("the guest has ended before its program: {error}")
 }
 
 #[cfg(test)]
@@ -117,9 +117,7 @@ mod tests {
         cancel.cancel();
         assert_eq!(hear(&mut ours, soon(), &cancel), Heard::Ended("interrupted".to_owned()));
         drop(theirs);
-        assert!(
-            matches!(hear(&mut ours, soon(), &Cancel::new()), Heard::Ended(why) if why.contains("has ended"))
-        );
+        assert_eq!(hear(&mut ours, soon(), &Cancel::new()), Heard::GuestEnded);
         let (mut ours, mut theirs) = UnixStream::pair().unwrap();
         theirs.write_all(b"login: ").unwrap();
         assert!(
