@@ -4,8 +4,8 @@
 //! `cargo bench --bench failover [-- ROUNDS]`. The mark: at most 700 ms in every round; published are 500 to 700 ms for
 //! the doubled network cards of real machines (Lourot 2010).
 
-#[path = "../tests/switch_kit/mod.rs"]
-mod switch_kit;
+#[path = "../tests/switch_fixture/mod.rs"]
+mod switch_fixture;
 mod verdict;
 
 use std::process::ExitCode;
@@ -13,8 +13,8 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use bulkhead::platforms::ledger::Ledger;
-use switch_kit::doubled::Doubled;
-use switch_kit::guest;
+use switch_fixture::doubled::Doubled;
+use switch_fixture::guest;
 use verdict::{Judge, Mark, say};
 
 /// The mark for each round.

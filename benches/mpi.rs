@@ -9,8 +9,8 @@
 //! Marks: half a round trip of 8 B at most 2 × vader's, bandwidth from 1 MiB on at least 1 ×; the latency that HPCC's
 //! ping-pong finds at least 10 × better than over TCP, its results right everywhere.
 
-#[path = "../tests/mpi_kit/mod.rs"]
-mod mpi_kit;
+#[path = "../tests/mpi_fixture/mod.rs"]
+mod mpi_fixture;
 mod verdict;
 
 use std::path::{Path, PathBuf};
@@ -18,8 +18,8 @@ use std::process::{Command, ExitCode, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, ensure};
-use mpi_kit::launch::{Launch, Over};
-use mpi_kit::{Programs, find, hpcc, programs, provider};
+use mpi_fixture::launch::{Launch, Over};
+use mpi_fixture::{Programs, find, hpcc, programs, provider};
 use verdict::{Judge, Mark, say, show};
 
 /// Rounds unless said otherwise.

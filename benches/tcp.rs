@@ -12,8 +12,8 @@
 //!
 //! `cargo bench --bench tcp [-- --rounds N]`
 
-#[path = "../tests/switch_kit/mod.rs"]
-mod switch_kit;
+#[path = "../tests/switch_fixture/mod.rs"]
+mod switch_fixture;
 mod verdict;
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -35,7 +35,7 @@ use bulkhead::probes::params::{Exchange, NetParams, ProbeSpec, Protocol};
 use bulkhead::stats::summary::histogram_quantile;
 use bulkhead::units::names::PlatformKind;
 use bulkhead::units::{Bytes, Mebibytes, Millis, Nanos};
-use switch_kit::{Running, folder, guest};
+use switch_fixture::{Running, folder, guest};
 use verdict::{Judge, Mark, say, show};
 
 /// Rounds unless said otherwise.

@@ -2,7 +2,7 @@
 //!
 //! Runs with partitions need QEMU and a guest kernel.
 
-use crate::exec_kit;
+use crate::exec_fixture;
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -11,7 +11,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use bulkhead::model::channel_bench::{CHANNEL_BENCH_VERSION, ChannelBench, SeriesFailure, Way};
-use exec_kit::{Here, assert_code, binary, complaint, finish_within, guests_start, text};
+use exec_fixture::{Here, assert_code, binary, complaint, finish_within, guests_start, text};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
@@ -30,9 +30,9 @@ fn read(json: &str) -> ChannelBench {
     serde_json::from_str(json).unwrap_or_else(|error| panic!("{error}: {json}"))
 }
 
-/// Parties that run with this temporary folder, the second processes included.
-fn parties(here: &Here) -> Vec<Pid> {
-    running(here, |words| words.get(1).is_some_and(|word| word == b"channel-party"))
+/// Workers that run with this temporary folder, the second processes included.
+fn workers(here: &Here) -> Vec<Pid> {
+    running(here, |words| words.get(1).is_some_and(|word| word == b"channel-worker"))
 }
 
 /// Virtual machines that run with this temporary folder.
@@ -113,7 +113,7 @@ fn tables_keep_to_eighty_columns() {
 fn a_second_process_that_dies_is_a_recorded_failure_and_the_rest_goes_on() {
     let here = Here::new();
     let bench = bench(&here, &["--host-only", "--quick", "--rounds", "12", "--json"]);
-    let second = until("both parties run", || parties(&here).get(1).copied());
+    let second = until("both workers run", || workers(&here).get(1).copied());
     kill(second, Signal::SIGKILL).expect("it runs");
     let output = finish_within(bench, HANGS);
     assert_code(&output, 4);
@@ -129,10 +129,10 @@ fn a_second_process_that_dies_is_a_recorded_failure_and_the_rest_goes_on() {
 }
 
 #[test]
-fn a_party_that_dies_is_told_and_the_run_ends() {
+fn a_worker_that_dies_is_told_and_the_run_ends() {
     let here = Here::new();
     let bench = bench(&here, &["--host-only", "--quick", "--rounds", "40", "--json"]);
-    let first = until("the first party runs", || parties(&here).first().copied());
+    let first = until("the first worker runs", || workers(&here).first().copied());
     kill(first, Signal::SIGKILL).expect("it runs");
     let output = finish_within(bench, HANGS);
     assert_code(&output, 4);
@@ -170,8 +170,8 @@ fn a_partition_that_dies_is_told_and_the_host_goes_on() {
     }
     let here = Here::new();
     let bench = bench(&here, &["--accel", "tcg", "--quick", "--rounds", "3", "--json"]);
-    // Its second process shows that the host's party is at work, so both partitions run.
-    until("measuring has begun", || parties(&here).get(1).copied());
+    // Its second process shows that the host's worker is at work, so both partitions run.
+    until("measuring has begun", || workers(&here).get(1).copied());
     let machine = machines(&here)[0];
     kill(machine, Signal::SIGKILL).expect("it runs");
     let output = finish_within(bench, HANGS);
@@ -204,7 +204,7 @@ fn a_bench_that_is_killed_leaves_nothing() {
 fn an_interrupted_bench_shows_what_it_has() {
     let here = Here::new();
     let bench = bench(&here, &["--host-only", "--rounds", "1000", "--json"]);
-    until("a party runs", || parties(&here).get(1).copied());
+    until("a worker runs", || workers(&here).get(1).copied());
     let number = i32::try_from(bench.id()).expect("a process number");
     kill(Pid::from_raw(number), Signal::SIGINT).expect("it runs");
     let output = finish_within(bench, HANGS);

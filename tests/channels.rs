@@ -1,7 +1,7 @@
 //! Channels of a set: two real partitions talk through memory that only one of them can write, see each other's death and
 //! return; what `up`, `down` and others make of the memory's files, with a stand-in for QEMU.
 
-use crate::set_kit;
+use crate::set_fixture;
 
 use std::fs;
 use std::fs::Permissions;
@@ -11,10 +11,10 @@ use std::time::{Duration, Instant};
 
 use bulkhead::model::partition::set::Phase;
 use channel::{Endpoint, Error, Gone, Layout, Memory, PeerSection, Section};
-use set_kit::{Bench, PATIENCE, kill};
+use set_fixture::{Bench, PATIENCE, kill};
 
-/// In a program's environment: which party it is.
-const PARTY: &str = "PARTY";
+/// In a program's environment: which worker it is.
+const WORKER: &str = "WORKER";
 /// Smaller than the longest message, which is streamed then.
 const RING: u64 = 64 << 10;
 const LONGEST: usize = 70_000;
@@ -23,11 +23,11 @@ const MESSAGES: usize = 100;
 /// Not a test: the program of a partition.
 #[test]
 #[ignore = "started by the tests, in a partition"]
-fn party() {
-    match std::env::var(PARTY).as_deref() {
+fn worker() {
+    match std::env::var(WORKER).as_deref() {
         Ok("talker") => talk(1, 2, &["talk", "echo"].map(in_guest)),
         Ok("echo") => echo(2, 1, &["echo", "talk"].map(in_guest)),
-        other => panic!("no party {other:?}"),
+        other => panic!("no worker {other:?}"),
     }
 }
 
@@ -114,7 +114,7 @@ fn echo(me: u32, peer: u32, paths: &[PathBuf; 2]) {
 /// Two partitions with a channel each; `more` for both, `program` in both.
 fn two(program: &str, more: &str) -> String {
     let partition = |name: &str| {
-        format!("[partition.{name}]\nprogram = {program}\nenv = {{ {PARTY} = \"{name}\" }}\n{more}")
+        format!("[partition.{name}]\nprogram = {program}\nenv = {{ {WORKER} = \"{name}\" }}\n{more}")
     };
     format!(
         "{}{}[channel.talk]\nwriter = \"talker\"\nreaders = [\"echo\"]\nsize_mib = 1\n\
@@ -141,12 +141,12 @@ fn longest_file(id: u32) -> String {
 
 #[test]
 fn two_partitions_talk_and_see_each_others_death() {
-    if !set_kit::guests_are_there() {
+    if !set_fixture::guests_are_there() {
         return;
     }
     let bench = Bench::real();
     let myself = std::env::current_exe().expect("this test");
-    let program = format!("[{myself:?}, \"--exact\", \"channels::party\", \"--ignored\", \"--nocapture\"]");
+    let program = format!("[{myself:?}, \"--exact\", \"channels::worker\", \"--ignored\", \"--nocapture\"]");
     let more = "memory_mib = 192\nrestart = \"always\"\nuser = \"root\"\n";
     let file = bench.file("plant.toml", &two(&program, more));
     let told = bench.up(&file);
@@ -198,7 +198,7 @@ fn two_partitions_talk_and_see_each_others_death() {
 
 #[test]
 fn a_qemu_that_would_let_a_reader_write_is_refused() {
-    if !set_kit::guests_are_there() {
+    if !set_fixture::guests_are_there() {
         return;
     }
     for (instead, wanted) in [
@@ -291,7 +291,7 @@ fn cut_and_missing_memory_is_told_before_qemu_starts_and_made_anew_by_up() {
 #[test]
 fn a_failed_up_leaves_no_memory() {
     let bench = Bench::pretending();
-    let text = sleepers().replace("env = { PARTY = \"echo\" }", "env = { PRETEND_PANIC = \"1\" }");
+    let text = sleepers().replace("env = { WORKER = \"echo\" }", "env = { PRETEND_PANIC = \"1\" }");
     let file = bench.file("plant.toml", &text);
     assert_eq!(bench.up(&file).code, Some(4));
     assert_eq!(bench.left(), Vec::<String>::new());

@@ -353,7 +353,7 @@ fn systemd_brings_a_set_up_at_boot_and_leaves_nothing_when_it_is_stopped() {
         return skip(Need::Root, "a service manager is root");
     }
     std::fs::create_dir(path("out")).expect("the test's own");
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/emit_kit/at_boot.sh");
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/emit_fixture/at_boot.sh");
     let script = script.to_str().expect("a path of text");
     let cache = bulkhead::cli::cache_folder();
     let cache = cache.to_str().expect("a path of text");

@@ -1,6 +1,6 @@
 //! `bulkhead exec` with real guests: the program's words, streams, code, signals, files and terminal arrive as they were.
 
-use crate::exec_kit;
+use crate::exec_fixture;
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
@@ -10,7 +10,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use exec_kit::{Here, assert_code, binary, complaint, end_of, finish, guests_start, text, wait_for};
+use exec_fixture::{Here, assert_code, binary, complaint, end_of, finish, guests_start, text, wait_for};
 use nix::pty::{Winsize, openpty};
 use nix::sys::signal::{Signal, kill};
 use nix::sys::termios::tcgetattr;
@@ -223,7 +223,7 @@ fn what_is_stopped_stops_the_program_too() {
         let status = fs::read_to_string(format!("/proc/{}/status", child.id())).expect("it is there");
         status.contains("State:\tT")
     };
-    let until = Instant::now() + exec_kit::PATIENCE;
+    let until = Instant::now() + exec_fixture::PATIENCE;
     while !(ours_stopped() && here.path("open/stands").exists()) {
         assert!(Instant::now() < until, "ours stopped: {}", ours_stopped());
         std::thread::sleep(Duration::from_millis(10));
@@ -331,7 +331,7 @@ fn a_program_can_have_a_tree_of_its_own_or_nothing_but_itself() {
 
     // As in the help: from the current folder, which it then has, too.
     let mut near = here.command(&["--files", "none", "--", "./it", "--version"]);
-    let output = exec_kit::finish(near.current_dir(here.path("tree")).spawn().expect("it starts"));
+    let output = exec_fixture::finish(near.current_dir(here.path("tree")).spawn().expect("it starts"));
     assert_code(&output, 0);
     assert!(text(&output).starts_with("bulkhead "), "{}", text(&output));
 

@@ -1,6 +1,6 @@
 //! `bulkhead exec` when things break: each failure ends it with its code and a reason, and nothing is left behind.
 
-use crate::exec_kit;
+use crate::exec_fixture;
 
 use std::ffi::OsStr;
 use std::fs;
@@ -8,7 +8,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 
-use exec_kit::{Here, assert_code, complaint, end_of, finish, guests_start, wait_for};
+use exec_fixture::{Here, assert_code, complaint, end_of, finish, guests_start, wait_for};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use skips::{Need, skip};
@@ -66,7 +66,7 @@ fn a_disk_that_is_no_whole_sectors_is_refused_and_left_as_it_is() {
 #[test]
 fn another_architecture_is_refused() {
     let here = Here::new();
-    let mut program = fs::read(exec_kit::binary()).expect("an ELF file");
+    let mut program = fs::read(exec_fixture::binary()).expect("an ELF file");
     program[18] = 243;
     program.truncate(100_000);
     let path = here.path("riscv");

@@ -1,6 +1,6 @@
 //! `bulkhead exec --rw FILE`: a single file is written through, and nothing beside it.
 
-use crate::exec_kit;
+use crate::exec_fixture;
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::time::Duration;
 
-use exec_kit::normal_user::{NOBODY, NormalUser};
-use exec_kit::{Here, assert_code, complaint, end_of, finish, guests_start, text, wait_for};
+use exec_fixture::normal_user::{NOBODY, NormalUser};
+use exec_fixture::{Here, assert_code, complaint, end_of, finish, guests_start, text, wait_for};
 use skips::{Need, skip};
 
 /// A file to open and one beside it, where everybody may write.

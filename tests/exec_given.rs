@@ -1,7 +1,7 @@
 //! What `bulkhead exec` gives a program beside its files, with real guests: variables and secrets from files, limits, the name
 //! of the machine, ports of the host.
 
-use crate::exec_kit;
+use crate::exec_fixture;
 
 use std::fs;
 use std::io::{Read, Write};
@@ -9,7 +9,7 @@ use std::net::{TcpListener, TcpStream};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use exec_kit::{Here, PATIENCE, assert_code, complaint, end_of, guests_start, text, wait_for};
+use exec_fixture::{Here, PATIENCE, assert_code, complaint, end_of, guests_start, text, wait_for};
 
 const SECRET: &str = "xyzzy-4711-plugh";
 

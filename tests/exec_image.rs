@@ -1,7 +1,7 @@
 //! A partition that boots what its disk holds: the smallest boot sector there is, which switches the machine off, or
 //! stays until it is told to go.
 
-use crate::exec_kit;
+use crate::exec_fixture;
 
 use std::fs::{self, File};
 use std::io::Read;
@@ -44,7 +44,7 @@ fn boot(code: &[u8], orders: &[Order]) -> (Outcome, String) {
         ports: Vec::new(),
     };
     let around = Surroundings {
-        exe: exec_kit::binary().to_owned(),
+        exe: exec_fixture::binary().to_owned(),
         cache: cache_folder(),
         ledger: Ledger::open(folder.path()).expect("a ledger"),
         counter_hz: None,
@@ -79,7 +79,7 @@ fn boot(code: &[u8], orders: &[Order]) -> (Outcome, String) {
 
 #[test]
 fn an_image_boots_and_switches_itself_off() {
-    if exec_kit::guests_start() {
+    if exec_fixture::guests_start() {
         let (outcome, said) = boot(&[&SAY[..], &SWITCH_OFF].concat(), &[]);
         assert_eq!(outcome, Outcome::Ended(ProgramEnd::Exit(0)));
         // The firmware may have said something, too.
@@ -89,7 +89,7 @@ fn an_image_boots_and_switches_itself_off() {
 
 #[test]
 fn an_image_that_ignores_its_power_button_is_ended_by_the_second_signal() {
-    if exec_kit::guests_start() {
+    if exec_fixture::guests_start() {
         let (outcome, _) = boot(&STAY, &[Order::Signal(15), Order::Signal(15)]);
         assert_eq!(outcome, Outcome::Ended(ProgramEnd::Signal(15)));
     }

@@ -1,6 +1,6 @@
 //! Images of containers and volumes, with real guests: `bulkhead exec --image`, `--volume`, and what is kept of both.
 
-use crate::{exec_kit, image_kit};
+use crate::{exec_fixture, image_fixture};
 
 use std::fs;
 use std::io::Write;
@@ -9,10 +9,10 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
 use bulkhead::model::partition::{Files, ImageRef};
-use bulkhead::partition::image::{Around, Ready, Wishes, ready};
-use exec_kit::normal_user::NormalUser;
-use exec_kit::{Here, assert_code, complaint, end_of, finish, guests_start, text, wait_for};
-use image_kit::{Layer, Who, image, index, named, shell_image, system_layer};
+use bulkhead::partition::image::{Around, Overrides, Ready, ready};
+use exec_fixture::normal_user::NormalUser;
+use exec_fixture::{Here, assert_code, complaint, end_of, finish, guests_start, text, wait_for};
+use image_fixture::{Layer, Who, image, index, named, shell_image, system_layer};
 use nix::unistd::geteuid;
 use serde_json::json;
 use skips::{Need, skip};
@@ -29,14 +29,14 @@ fn made(cache: &Path, named: &str) -> Result<(std::path::PathBuf, Vec<String>), 
     let mut around = Around { cache, is_wanted: &|| true, tell: &mut tell };
     let wanted: ImageRef = named.parse().expect("a name");
     let Ready::Image(image) = ready(&wanted, &mut around)? else { panic!("an image") };
-    let Files::Tree(root) = image.program(Wishes::default())?.files else { panic!("a tree") };
+    let Files::Tree(root) = image.program(Overrides::default())?.files else { panic!("a tree") };
     Ok((root, told))
 }
 
 /// Runs with these words, and leaves no image behind in the cache.
 fn run(here: &Here, words: &[&str]) -> Output {
     let output = here.run(words);
-    image_kit::forget(&bulkhead::cli::cache_folder(), here.files.path());
+    image_fixture::forget(&bulkhead::cli::cache_folder(), here.files.path());
     output
 }
 
@@ -117,7 +117,7 @@ fn the_command_line_counts_before_the_image() {
         assert_code(&output, code);
         assert!(complaint(&output).contains(part), "{words:?}: {}", complaint(&output));
     }
-    image_kit::forget(&bulkhead::cli::cache_folder(), here.files.path());
+    image_fixture::forget(&bulkhead::cli::cache_folder(), here.files.path());
 }
 
 #[test]
@@ -204,7 +204,7 @@ fn a_name_of_a_registry_is_fetched_once_by_skopeo() {
         command.env("PATH", path).env("BULKHEAD_CACHE", here.path("bulkhead"));
         finish(command.spawn().expect("it starts"))
     };
-    // The kit starts it with a program of the system's.
+    // The fixture starts it with a program of the system's.
     symlink("/usr/bin/env", tools.join("env")).expect("the test's own files");
     let without = fetch(plain(&tools));
     assert_code(&without, 125);
@@ -290,7 +290,7 @@ fn a_volume_lasts_and_partitions_share_it() {
         command
     };
     let volume = |words: &[&str]| {
-        let mut command = Command::new(exec_kit::binary());
+        let mut command = Command::new(exec_fixture::binary());
         command
             .arg("volume")
             .args(words)

@@ -1,12 +1,12 @@
 //! `bulkhead exec --net SET/NETWORK`: a program that is no part of a set, among the set's partitions while it runs.
 
-use crate::set_kit;
+use crate::set_fixture;
 
 use std::fs;
 use std::process::{Child, Stdio};
 
 use bulkhead::model::partition::set::Phase;
-use set_kit::{Bench, Said};
+use set_fixture::{Bench, Said};
 
 /// Answers everybody with what he said and from where.
 const SERVER: &str = "use IO::Socket::INET; my $s = IO::Socket::INET->new(LocalPort => 7000, Listen => 5, ReuseAddr => 1) \
@@ -24,12 +24,12 @@ fn exec(bench: &Bench, net: &str, program: &[&str]) -> Child {
 }
 
 fn ended(child: Child) -> Said {
-    set_kit::said(&child.wait_with_output().expect("it ends"))
+    set_fixture::said(&child.wait_with_output().expect("it ends"))
 }
 
 #[test]
 fn a_program_visits_a_network_and_leaves_nothing_there() {
-    if !set_kit::guests_are_there() {
+    if !set_fixture::guests_are_there() {
         return;
     }
     let bench = Bench::real();
@@ -53,7 +53,7 @@ fn a_program_visits_a_network_and_leaves_nothing_there() {
     // Killed it leaves its number to the next one.
     let mut victim = exec(&bench, "plant/control", &["/bin/sleep", "1000"]);
     let taken = bench.state().join("plant/l/control.0/254.sock");
-    let until = std::time::Instant::now() + set_kit::PATIENCE;
+    let until = std::time::Instant::now() + set_fixture::PATIENCE;
     while !taken.exists() {
         assert!(std::time::Instant::now() < until, "it never came");
         std::thread::sleep(std::time::Duration::from_millis(20));

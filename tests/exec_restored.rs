@@ -1,7 +1,7 @@
 //! `bulkhead exec` from a saved machine: the first one of a shape is saved, later ones are made from it, have nothing random and no time
 //! in common, and what is stale or broken is noticed and not used.
 
-use crate::exec_kit;
+use crate::exec_fixture;
 
 use std::fs::{self, File};
 use std::io::Read;
@@ -13,7 +13,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use bulkhead::cli::cache_folder;
 use bulkhead::platforms::vm::saved::{self, Store};
-use exec_kit::{Here, assert_code, complaint, guests_start};
+use exec_fixture::{Here, assert_code, complaint, guests_start};
 
 /// A cache of a test's own, with the kernel of the usual one.
 struct Cache {
@@ -55,7 +55,7 @@ impl Cache {
         let report = format!("--report={}", path.display());
         let mut command = self.here.command(&[&[report.as_str()], words].concat());
         command.env("BULKHEAD_CACHE", self.folder.path());
-        let output = exec_kit::finish(command.spawn().expect("it starts"));
+        let output = exec_fixture::finish(command.spawn().expect("it starts"));
         let text = fs::read(&path).unwrap_or_else(|error| panic!("{error}: {}", complaint(&output)));
         Start { output, report: serde_json::from_slice(&text).expect("JSON") }
     }
@@ -333,7 +333,7 @@ fn a_port_of_the_host_leads_to_a_restored_guest() {
 
 /// What is said at a port once somebody answers there.
 fn answer_of(port: u16) -> String {
-    let until = Instant::now() + exec_kit::PATIENCE;
+    let until = Instant::now() + exec_fixture::PATIENCE;
     while Instant::now() < until {
         let mut answer = String::new();
         let read = TcpStream::connect(("127.0.0.1", port)).and_then(|mut to| to.read_to_string(&mut answer));

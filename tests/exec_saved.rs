@@ -1,7 +1,7 @@
 //! `bulkhead exec --save`: what a program changes of its files is kept, with real guests.
 
-use crate::exec_kit::saved;
-use crate::{exec_kit, image_kit};
+use crate::exec_fixture::saved;
+use crate::{exec_fixture, image_fixture};
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -11,9 +11,11 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
-use exec_kit::normal_user::NormalUser;
-use exec_kit::{Here, assert_code, complaint, end_of, finish, finish_within, guests_start, text, wait_for};
-use image_kit::{image, index, system_layer};
+use exec_fixture::normal_user::NormalUser;
+use exec_fixture::{
+    Here, assert_code, complaint, end_of, finish, finish_within, guests_start, text, wait_for,
+};
+use image_fixture::{image, index, system_layer};
 use nix::unistd::geteuid;
 use saved::{Saved, plain};
 use serde_json::json;
@@ -158,7 +160,7 @@ fn an_images_layer_is_that_images_alone() {
     saved.refuses(&["--", "true"], "means nothing over the system");
     saved.refuses(&["--files", plain(&other), "--", "/bin/true"], "means nothing over the folder");
     assert_eq!(text(&run(&["--", "cat /kept"])), "kept\n");
-    image_kit::forget(&bulkhead::cli::cache_folder(), &layouts);
+    image_fixture::forget(&bulkhead::cli::cache_folder(), &layouts);
     saved.here.assert_nothing_left();
 }
 
@@ -301,7 +303,7 @@ fn a_normal_user_has_layers_of_its_own() {
     let second = run("cat /etc/kept; stat -c '%u %g' /etc/kept; ls /etc/profile");
     assert_eq!(text(&second), "kept\n5 6\n", "{}", complaint(&second));
     let meta = fs::metadata(state.join("layer/layer.img")).expect("there");
-    assert_eq!((meta.uid(), meta.mode() & 0o7777), (exec_kit::normal_user::NOBODY, 0o600));
+    assert_eq!((meta.uid(), meta.mode() & 0o7777), (exec_fixture::normal_user::NOBODY, 0o600));
     // Root is not that user.
     let roots = here.run(&["--save", plain(&state), "--", "true"]);
     assert_code(&roots, 125);

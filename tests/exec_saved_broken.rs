@@ -1,14 +1,14 @@
 //! Saved layers of `bulkhead exec --save` that are damaged or full, with real guests: each is told, and none is taken for a good or a new one.
 
-use crate::exec_kit;
-use crate::exec_kit::saved;
+use crate::exec_fixture;
+use crate::exec_fixture::saved;
 
 use std::fs;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use exec_kit::{assert_code, complaint, finish, guests_start};
+use exec_fixture::{assert_code, complaint, finish, guests_start};
 use nix::unistd::geteuid;
 use saved::{Saved, plain};
 use skips::{Need, skip};

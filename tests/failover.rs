@@ -1,15 +1,15 @@
 //! A real guest with doubled links: what becomes of it when switches die and come back. Needs QEMU and a guest kernel.
 
-use crate::switch_kit;
+use crate::switch_fixture;
 
 use std::time::Duration;
 
 use bulkhead::partition::network::switch::SwitchOrder;
 use bulkhead::platforms::Instance;
 use bulkhead::platforms::ledger::{self, Ledger};
-use switch_kit::doubled::Doubled;
-use switch_kit::prober::Prober;
-use switch_kit::{Running, folder, guest};
+use switch_fixture::doubled::Doubled;
+use switch_fixture::prober::Prober;
+use switch_fixture::{Running, folder, guest};
 
 /// Within which a card leaves a switch that hangs, on a quiet machine.
 const STATED: Duration = Duration::from_millis(700);

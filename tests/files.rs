@@ -1,7 +1,7 @@
 //! Files of the host in a partition: the table of docs/partitions.md, operation by operation, and what host and guest see of each
 //! other. What is different from native must be in the list below, and what is in the list must be different.
 
-use crate::exec_kit;
+use crate::exec_fixture;
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -11,8 +11,8 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use exec_kit::normal_user::NormalUser;
-use exec_kit::{Here, assert_code, complaint, finish, finish_within, guests_start, text};
+use exec_fixture::normal_user::NormalUser;
+use exec_fixture::{Here, assert_code, complaint, finish, finish_within, guests_start, text};
 use nix::fcntl::{Flock, FlockArg};
 use nix::unistd::geteuid;
 use skips::{Need, skip};
@@ -326,7 +326,7 @@ fn a_database_with_a_log_is_one_sides_at_a_time() {
     };
     let words = ["--rw", plain(&open), "--workdir", plain(&open), "--", "python3", "open.py"];
     let mut guest = here.command(&words).stdin(Stdio::piped()).spawn().expect("it starts");
-    exec_kit::wait_for(&mut guest, "open\n");
+    exec_fixture::wait_for(&mut guest, "open\n");
     // Which of both SQLite says depends on how often it had tried.
     let is_refused = |said: &str| ["database is locked", "locking protocol"].contains(&said.trim());
     let said = add();
@@ -360,7 +360,7 @@ fn what_serves_the_files_sees_them_alone_and_ends_with_its_partition() {
         .command(&["--rw", plain(&open), "--", "sh", "-c", "echo ready; sleep 1000"])
         .spawn()
         .expect("it starts");
-    exec_kit::wait_for(&mut child, "ready\n");
+    exec_fixture::wait_for(&mut child, "ready\n");
     let server = process(&here, "files");
     let status = fs::read_to_string(format!("/proc/{server}/status")).expect("it runs");
     let field = |name: &str| {
@@ -402,7 +402,7 @@ fn when_what_serves_the_files_has_ended_so_has_the_partition() {
     let here = Here::new();
     let words = ["--", "sh", "-c", "echo ready; sleep 1000"];
     let mut child = here.command(&words).spawn().expect("it starts");
-    exec_kit::wait_for(&mut child, "ready\n");
+    exec_fixture::wait_for(&mut child, "ready\n");
     let server = process(&here, "files");
     let killed = Command::new("kill").args(["-KILL", &server.to_string()]).status().expect("kill runs");
     assert!(killed.success());

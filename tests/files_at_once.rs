@@ -1,6 +1,6 @@
 //! Files of the host that it changes while a partition opens them: no open fails for that, and each finds what was there.
 
-use crate::exec_kit;
+use crate::exec_fixture;
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{scope, sleep};
 use std::time::Duration;
 
-use exec_kit::{Here, assert_code, complaint, finish_within, guests_start, text, wait_for};
+use exec_fixture::{Here, assert_code, complaint, finish_within, guests_start, text, wait_for};
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 
 /// Long enough for all of them under the translator.

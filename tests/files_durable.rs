@@ -8,7 +8,7 @@
 //! Without `BULKHEAD_KILLS` each is killed twice, `PostgreSQL` never; `BULKHEAD_KILLS=100` kills each so often. `PostgreSQL` is whichever
 //! this machine has: the set-up brings none, because its package starts a server.
 
-use crate::exec_kit;
+use crate::exec_fixture;
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -19,7 +19,7 @@ use std::process::{Child, ChildStdout, Command};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
 
-use exec_kit::{Here, assert_code, complaint, finish_within, guests_start, text};
+use exec_fixture::{Here, assert_code, complaint, finish_within, guests_start, text};
 use nix::unistd::geteuid;
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;

@@ -4,7 +4,7 @@
 //! Runs when `BULKHEAD_FILES_STRESS` says for how many minutes stress-ng's class is to run in all (10 was promised); fsx makes a
 //! hundred thousand operations for each. `./setup.sh crosscheck` brings both programs.
 
-use crate::exec_kit;
+use crate::exec_fixture;
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -14,7 +14,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use bulkhead::cli::cache_folder;
-use exec_kit::{Here, assert_code, complaint, finish_within, guests_start, text};
+use exec_fixture::{Here, assert_code, complaint, finish_within, guests_start, text};
 use nix::unistd::geteuid;
 use skips::{Need, skip};
 

@@ -1,6 +1,6 @@
 //! Waits for locks in a partition: signals end them, or do not, as natively, and nothing is locked afterwards.
 
-use crate::exec_kit;
+use crate::exec_fixture;
 
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader};
@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use exec_kit::{Here, assert_code, complaint, finish_within, guests_start, text};
+use exec_fixture::{Here, assert_code, complaint, finish_within, guests_start, text};
 use nix::fcntl::{FcntlArg, fcntl};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -110,7 +110,7 @@ fn a_program_gives_up_a_lock_that_the_host_has() {
     let script = format!("echo waits; exec flock {} true", plain(&file));
     for signal in [Signal::SIGINT, Signal::SIGTERM] {
         let mut child = run(&["sh", "-c", &script]);
-        exec_kit::wait_for(&mut child, "waits\n");
+        exec_fixture::wait_for(&mut child, "waits\n");
         let exec = Pid::from_raw(i32::try_from(child.id()).expect("a number"));
         kill(exec, signal).expect("it runs");
         assert_code(&finish_within(child, PATIENCE), 128 + signal as i32);

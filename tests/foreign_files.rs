@@ -321,12 +321,12 @@ fn set_kept_by(state: &Path, pid: u32) {
         fs::set_permissions(folder, fs::Permissions::from_mode(0o700)).expect("changed");
     }
     let start = start_ticks(pid).expect("it runs");
-    let keeper = format!("{{\"pid\":{pid},\"start_ticks\":{start},\"boot_id\":\"{}\"}}", boot_id());
-    fs::write(partition.join("keeper.json"), keeper).expect("written");
+    let supervisor = format!("{{\"pid\":{pid},\"start_ticks\":{start},\"boot_id\":\"{}\"}}", boot_id());
+    fs::write(partition.join("supervisor.json"), supervisor).expect("written");
 }
 
 #[test]
-fn a_stranger_that_a_set_calls_its_keeper_lives() {
+fn a_stranger_that_a_set_calls_its_supervisor_lives() {
     let dir = tempfile::tempdir().expect("a folder");
     let state = dir.path().join("state");
     let mut stranger = sleeper(None);
@@ -344,7 +344,7 @@ fn a_set_of_somebody_else_is_refused() {
         return;
     }
     let dir = tempfile::tempdir().expect("a folder");
-    for theirs in ["", "plant", "plant/p/plc/keeper.json"] {
+    for theirs in ["", "plant", "plant/p/plc/supervisor.json"] {
         let state = dir.path().join(format!("state{}", theirs.len()));
         let mut kept = sleeper(Some(&state.join("plant/p/plc")));
         set_kept_by(&state, kept.id());

@@ -6,8 +6,8 @@
 mod doubles;
 #[path = "conformance/leftovers.rs"]
 mod leftovers;
-mod peers_kit;
-mod share_kit;
+mod peers_fixture;
+mod share_fixture;
 #[path = "../benches/verdict/mod.rs"]
 mod verdict;
 

@@ -1,13 +1,13 @@
 //! The MPI correctness suite, the HPC Challenge suite and ranks that die, on this host: over Open MPI's own shared
 //! memory, which proves that the suite itself is right, and over the provider.
 
-use crate::mpi_kit;
+use crate::mpi_fixture;
 
 use std::path::Path;
 
 use channel::{Memory, PeerSection, State};
-use mpi_kit::launch::{Ended, Launch, Over, PATIENCE};
-use mpi_kit::{Programs, find, hpcc, programs, provider};
+use mpi_fixture::launch::{Ended, Launch, Over, PATIENCE};
+use mpi_fixture::{Programs, find, hpcc, programs, provider};
 use skips::{Need, skip};
 
 /// Cases that Open MPI 4.1.4 itself gets wrong. Its ob1 writes behind the memory of a receive that is too small.

@@ -1,7 +1,7 @@
 //! `bulkhead mpirun` with real guests and this host's Open MPI: ranks find each other, streams and codes are the program's,
 //! what cannot be is refused, and whatever dies, nothing hangs and nothing is left behind.
 
-use crate::{exec_kit, mpirun_kit};
+use crate::{exec_fixture, mpirun_fixture};
 
 use std::fs;
 use std::io::Write;
@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use exec_kit::{Here, assert_code, complaint, finish, text, wait_for};
-use mpirun_kit::{library, lines, made_of_c, mpirun, words};
+use exec_fixture::{Here, assert_code, complaint, finish, text, wait_for};
+use mpirun_fixture::{library, lines, made_of_c, mpirun, words};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 

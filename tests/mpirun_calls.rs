@@ -3,13 +3,13 @@
 //!
 //! Each is a job of its own, ten seconds under the translator: with `BULKHEAD_MPI_CALLS` all are run, else some of each kind.
 
-use crate::{exec_kit, mpirun_kit};
+use crate::{exec_fixture, mpirun_fixture};
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use exec_kit::{Here, assert_code, complaint};
-use mpirun_kit::{library, lines, made, made_of_c, mpirun};
+use exec_fixture::{Here, assert_code, complaint};
+use mpirun_fixture::{library, lines, made, made_of_c, mpirun};
 use skips::{Need, skip};
 
 /// Advice of the two refusals.

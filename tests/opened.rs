@@ -1,6 +1,6 @@
 //! What a partition may not be given to write, and what has no name that it can be told: refused before anything starts.
 
-use crate::exec_kit;
+use crate::exec_fixture;
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -11,7 +11,7 @@ use std::path::Path;
 use bulkhead::model::partition::{LayerSpec, Program};
 use bulkhead::partition::layer;
 use bulkhead::platforms::ledger::Ledger;
-use exec_kit::{Here, assert_code, complaint, guests_start};
+use exec_fixture::{Here, assert_code, complaint, guests_start};
 use nix::unistd::geteuid;
 use skips::{Need, skip};
 

@@ -1,7 +1,7 @@
 //! Two partitions talk through a switch, as `exec` and `up` run them. Needs QEMU and a guest
 //! kernel.
 
-use crate::switch_kit;
+use crate::switch_fixture;
 
 use std::fs::File;
 use std::io::Read;
@@ -16,7 +16,7 @@ use bulkhead::partition::network::switch::{SwitchOrder, Trunk, socket_name};
 use bulkhead::partition::run::{Outcome, Streams, Surroundings, run};
 use bulkhead::platforms::ledger::{self, Ledger};
 use bulkhead::units::Mebibytes;
-use switch_kit::{Running, folder, guest, until};
+use switch_fixture::{Running, folder, guest, until};
 
 /// Waits for one visitor, answers what it says.
 const SERVER: &str = "use IO::Socket::INET; my $s = IO::Socket::INET->new(LocalPort => 7000, Listen => 1) or die $!; \
@@ -80,7 +80,7 @@ fn start(spec: PartitionSpec, ledger: &Ledger) -> JoinHandle<(Outcome, String)> 
         qemu: None,
         kernel: None,
         modules: None,
-        boot_deadline: Some(switch_kit::HANGS),
+        boot_deadline: Some(switch_fixture::HANGS),
         names: Vec::new(),
         restores: false,
         door: None,

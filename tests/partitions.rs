@@ -2,12 +2,12 @@
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, clippy::print_stderr, reason = "tests panic and print")]
 
-mod exec_kit;
-mod image_kit;
-mod mpi_kit;
-mod mpirun_kit;
-mod set_kit;
-mod switch_kit;
+mod exec_fixture;
+mod image_fixture;
+mod mpi_fixture;
+mod mpirun_fixture;
+mod set_fixture;
+mod switch_fixture;
 
 mod channel_bench;
 mod channels;

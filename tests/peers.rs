@@ -1,14 +1,14 @@
 //! The probes that several instances make together over a network, made here by threads over loopback: every exchange and
 //! size, both directions, and what goes wrong between partners.
 
-use crate::peers_kit;
+use crate::peers_fixture;
 
 use bulkhead::campaign::read_results;
 use bulkhead::probes::detail::{Detail, MpiDetail, MpiPattern, NetDetail, NetDirection, NetPoint};
 use bulkhead::probes::job::ProbeReport;
 use bulkhead::probes::params::{Exchange, MpiParams, NetParams, ProbeSpec, Protocol};
 use bulkhead::units::{Millis, Nanos};
-use peers_kit::{Members, report_of};
+use peers_fixture::{Members, report_of};
 use skips::{Need, skip};
 
 fn net(message_bytes: &[u32], duration_ms: u64) -> NetParams {

@@ -1,7 +1,7 @@
 //! What goes wrong between the members of a joint measurement: nobody comes, somebody dies, strangers, liars, a network
 //! that loses, doubles and changes. Each ends with a clear reason, or does no harm.
 
-use crate::peers_kit;
+use crate::peers_fixture;
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream, UdpSocket};
@@ -19,8 +19,8 @@ use bulkhead::probes::rendezvous::hello::HELLO_BYTES;
 use bulkhead::probes::rendezvous::{Hello, HelloWord};
 use bulkhead::probes::run::{Surroundings, run_job};
 use bulkhead::units::{Millis, Nanos};
-use peers_kit::proxy::{Between, Harm};
-use peers_kit::{Members, report_of};
+use peers_fixture::proxy::{Between, Harm};
+use peers_fixture::{Members, report_of};
 use rand::{Rng, RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 

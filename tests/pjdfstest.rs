@@ -7,7 +7,7 @@
 //! Without `BULKHEAD_PJDFSTEST` one file in forty is run; with `1` all of them, an hour and more under the translator; otherwise those whose
 //! `PLACE/FILE` begins with it: `open/chmod`. What differs is shown as lines of the list as soon as a portion of the files was run.
 
-use crate::exec_kit;
+use crate::exec_fixture;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -18,7 +18,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use exec_kit::{Here, complaint, finish_within, guests_start, text};
+use exec_fixture::{Here, complaint, finish_within, guests_start, text};
 use nix::unistd::geteuid;
 use skips::{Need, skip};
 

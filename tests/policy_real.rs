@@ -5,7 +5,7 @@
 //! `make bench-policy`, and no measurement is thrown away or made again, here or there. So that there always is a verdict, one
 //! setting has an effect that nobody's work can hide: a cap of 30 % for instances that weigh a hundred times as much as others.
 
-use crate::share_kit;
+use crate::share_fixture;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -22,7 +22,7 @@ use bulkhead::units::names::PlatformKind;
 use rand::{RngExt as _, SeedableRng as _};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use serde::Deserialize;
-use share_kit::Group;
+use share_fixture::Group;
 use skips::{Need, skip};
 
 /// Two of these tests at once would share with each other, too.
@@ -182,7 +182,7 @@ fn observation((first_threads, other_threads, first, other): (u32, u32, f64, f64
 
 /// What is missing for any of this, which is said.
 fn left_out(needs_root: bool) -> bool {
-    let (need, reason) = if share_kit::cpus() < 2 {
+    let (need, reason) = if share_fixture::cpus() < 2 {
         (Need::Cpu, "one CPU cannot be shared in more than one way")
     } else if needs_root && !nix::unistd::geteuid().is_root() {
         (Need::Root, "CPU groups need root")
@@ -208,10 +208,10 @@ impl Answer {
     /// The same with phases so long.
     fn of_phases(spec: &PlatformSpec, rounds: usize, duration_ms: Millis) -> Self {
         let params = ShareParams { settle_ms: Millis::from_millis(200), duration_ms };
-        let (rounds, groups) = share_kit::watched(spec, rounds, &params).expect("rounds");
+        let (rounds, groups) = share_fixture::watched(spec, rounds, &params).expect("rounds");
         let phases = ShareParams::steps(rounds[0].cpus).len();
         let rounds: Vec<_> = rounds.iter().map(|round| (Layout::PAIR, round)).collect();
-        let verdict = verdict(&spec.label, &rounds, share_kit::cpus());
+        let verdict = verdict(&spec.label, &rounds, share_fixture::cpus());
         let outcome = if verdict.policy.is_some() { "named" } else { "no name" };
         println!("{outcome}: {}", verdict.sentence);
         let said = if verdict.policy.is_some() { "shares the CPUs" } else { "cannot be said: " };
@@ -244,7 +244,7 @@ impl Answer {
     fn keeps_cap(&self, percent: u32) {
         assert_eq!(self.groups.len(), 2, "{:?}", self.groups);
         let (pay, period) = (Duration::from_millis(percent.into()), Duration::from_millis(100));
-        let overrun = period * share_kit::cpus();
+        let overrun = period * share_fixture::cpus();
         for group in &self.groups {
             let most = group.elapsed.as_secs_f64() / period.as_secs_f64() + 2.0;
             let most = pay.mul_f64(most) + overrun;
@@ -328,7 +328,7 @@ fn capped_machines_have_no_more_than_their_cap_and_no_wrong_name() {
     if left_out(true) {
         return;
     }
-    if let Some(reason) = share_kit::unavailable(&spec).expect("a look") {
+    if let Some(reason) = share_fixture::unavailable(&spec).expect("a look") {
         return skip(Need::Vm, reason);
     }
     let answer = Answer::of(&spec, 1);

@@ -4,7 +4,7 @@
 #![allow(clippy::unwrap_used, clippy::print_stdout, clippy::print_stderr, reason = "tests panic and print")]
 
 mod browser;
-mod simulate_kit;
+mod simulate_fixture;
 #[path = "../benches/verdict/mod.rs"]
 mod verdict;
 

@@ -1,6 +1,6 @@
 //! What is done in partitions of a set while they run, with real guests: further programs, connections to their ports.
 
-use crate::set_kit;
+use crate::set_fixture;
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -14,7 +14,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::{Pid, geteuid};
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
-use set_kit::{Bench, PATIENCE, guests_are_there};
+use set_fixture::{Bench, PATIENCE, guests_are_there};
 use skips::{Need, skip};
 
 fn exec(bench: &Bench, words: &[&str]) -> Command {
@@ -199,7 +199,7 @@ fn a_further_program_in_a_partition_that_stands_still_can_be_ended() {
     };
     let mut running = begin("echo; exec sleep 1003");
     running.stdout.as_mut().expect("a pipe").read_exact(&mut [0]).expect("it runs");
-    set_kit::pause(qemu);
+    set_fixture::pause(qemu);
     // One that runs, and one that was not even begun.
     for child in [running, begin("true")] {
         let (sent, (code, _, err)) = ended(child);

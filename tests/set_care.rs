@@ -1,13 +1,13 @@
 //! Partitions of a set that are looked after, with real guests: ready before others start, well or started again, stopped
 //! and started one by one, their logs followed.
 
-use crate::set_kit;
+use crate::set_fixture;
 
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use bulkhead::model::partition::set::Phase;
-use set_kit::{Bench, PATIENCE, guests_are_there};
+use set_fixture::{Bench, PATIENCE, guests_are_there};
 
 fn pid(bench: &Bench, name: &str) -> u32 {
     bench.wait_for(name, Phase::Running).pid.expect("a process")
@@ -59,7 +59,7 @@ after = ["db", "cache", "api"]
         assert!(!waits || !seen.contains("web ") || seen.contains("web missing"), "{seen}");
         std::thread::sleep(Duration::from_millis(50));
     }
-    let told = set_kit::said(&up.wait_with_output().expect("it ends"));
+    let told = set_fixture::said(&up.wait_with_output().expect("it ends"));
     assert_eq!(told.code, Some(0), "{told:?}");
     assert_eq!(bench.phases(), "api running, cache running, db running, web running");
     let there = bench.call(&["exec", "--in", "db", "--", "test", "-e", "/tmp/up"]);
@@ -126,7 +126,7 @@ fn who_comes_after_one_that_is_started_again_waits_until_that_is_ready() {
     std::fs::remove_file(&ready).expect("the test's own files");
     let web = "[partition.web]\nprogram = [\"/bin/sleep\", \"1000\"]\nafter = [\"db\"]\n";
     let file = bench.file("plant.toml", &format!("{text}{web}"));
-    set_kit::kill(first);
+    set_fixture::kill(first);
     let until = Instant::now() + PATIENCE;
     while bench.phases() == "db running" {
         assert!(Instant::now() < until, "it does not see that it was killed");
@@ -137,7 +137,7 @@ fn who_comes_after_one_that_is_started_again_waits_until_that_is_ready() {
     std::thread::sleep(Duration::from_secs(1));
     assert_eq!(bench.phases(), "db starting, web missing");
     std::fs::write(&ready, "").expect("the test's own files");
-    let told = set_kit::said(&up.wait_with_output().expect("it ends"));
+    let told = set_fixture::said(&up.wait_with_output().expect("it ends"));
     assert_eq!(told.code, Some(0), "{told:?}");
     let order: Vec<usize> =
         ["db: left", "db: runs", "web: runs"].map(|text| told.err.find(text).expect(text)).into();
@@ -148,12 +148,12 @@ fn who_comes_after_one_that_is_started_again_waits_until_that_is_ready() {
 }
 
 /// Calls with a limit of open files, as `ulimit -n` sets it.
-fn limited(bench: &Bench, limit: u32, words: &[&str]) -> set_kit::Said {
+fn limited(bench: &Bench, limit: u32, words: &[&str]) -> set_fixture::Said {
     let call = bench.command(words);
     let mut shell = Command::new("/bin/sh");
     shell.args(["-c", &format!("ulimit -n {limit} && exec \"$0\" \"$@\"")]).arg(call.get_program());
     shell.args(call.get_args()).envs(call.get_envs().filter_map(|(name, value)| Some((name, value?))));
-    set_kit::said(&shell.stdin(Stdio::null()).output().expect("the shell runs"))
+    set_fixture::said(&shell.stdin(Stdio::null()).output().expect("the shell runs"))
 }
 
 #[test]
@@ -171,9 +171,9 @@ fn the_limits_of_who_calls_up_go_with_the_programs() {
     // A further program has those of its own caller.
     let told = limited(&bench, 666, &["exec", "--in", "db", "--", "sh", "-c", "ulimit -Sn; ulimit -Hn"]);
     assert_eq!((told.code, told.out.as_str()), (Some(0), "666\n666\n"), "{told:?}");
-    // Its keeper starts it again with the same.
+    // Its supervisor starts it again with the same.
     let first = pid(&bench, "db");
-    set_kit::kill(first);
+    set_fixture::kill(first);
     wait_for_log(&bench, "db", "777\n777\n777\n777\n");
     let second = pid(&bench, "db");
     // Another limit alone is no reason to start it anew; when it is started anew, it has that.

@@ -1,6 +1,6 @@
 //! Sets of partitions with a stand-in for QEMU: up, again, changed, down; what fails is undone; two at once.
 
-use crate::set_kit;
+use crate::set_fixture;
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -8,7 +8,7 @@ use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use bulkhead::model::partition::set::Phase;
-use set_kit::{Bench, PATIENCE, kill, said};
+use set_fixture::{Bench, PATIENCE, kill, said};
 
 const THREE: &str = "
 [partition.db]
@@ -35,7 +35,10 @@ fn a_set_comes_up_in_order_is_shown_and_leaves_nothing() {
     let set = bench.ps().expect("it is up");
     assert_eq!((set.set.as_str(), set.busy), ("plant", None));
     let plc = bench.wait_for("plc", Phase::Running);
-    assert!(plc.pid.is_some() && plc.keeper_pid.is_some() && plc.engine.as_deref() == Some("tcg"), "{plc:?}");
+    assert!(
+        plc.pid.is_some() && plc.supervisor_pid.is_some() && plc.engine.as_deref() == Some("tcg"),
+        "{plc:?}"
+    );
     let until = Instant::now() + PATIENCE;
     while fs::read(plc.folder.join("stderr.log")).expect("a log") != b"to stderr\n" {
         assert!(Instant::now() < until, "what it said never came");
@@ -89,7 +92,7 @@ fn up_again_starts_only_what_is_missing_or_changed() {
 
     // One lost: only that one is started.
     let lost = bench.wait_for("db", Phase::Running);
-    kill(lost.keeper_pid.expect("a keeper"));
+    kill(lost.supervisor_pid.expect("a supervisor"));
     bench.wait_for("db", Phase::Lost);
     let plc = pid("plc");
     let told = bench.up(&file);
@@ -99,7 +102,7 @@ fn up_again_starts_only_what_is_missing_or_changed() {
     assert_eq!(bench.left(), Vec::<String>::new());
 }
 
-/// A package manager puts a new program in the place of the one that runs; the keepers go on with what they were made of.
+/// A package manager puts a new program in the place of the one that runs; the supervisors go on with what they were made of.
 #[test]
 fn a_partition_is_started_again_by_the_program_that_started_it() {
     let mut bench = Bench::pretending().with_own_program();
@@ -144,7 +147,7 @@ fn a_new_peer_is_no_reason_to_start_the_others_anew() {
 
 #[test]
 fn partitions_know_each_other_by_name() {
-    if !set_kit::guests_are_there() {
+    if !set_fixture::guests_are_there() {
         return;
     }
     let bench = Bench::real();
@@ -175,7 +178,7 @@ fn partitions_know_each_other_by_name() {
 
 #[test]
 fn a_partition_whose_memory_runs_out_says_so() {
-    if !set_kit::guests_are_there() {
+    if !set_fixture::guests_are_there() {
         return;
     }
     let bench = Bench::real();
@@ -356,7 +359,7 @@ fn switches_are_kept_like_partitions() {
             std::thread::sleep(Duration::from_millis(20));
         }
     };
-    // One that is killed is started again by its keeper.
+    // One that is killed is started again by its supervisor.
     let (first, second) = (switch("control.0"), switch("control.1"));
     kill(second);
     let until = Instant::now() + PATIENCE;

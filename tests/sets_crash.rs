@@ -1,9 +1,9 @@
-//! `kill -9` at any moment: of `up`, of keepers, of `down`. Everything is found again or undone, nothing is left behind.
+//! `kill -9` at any moment: of `up`, of supervisors, of `down`. Everything is found again or undone, nothing is left behind.
 //!
 //! The moments are random; the seed is printed, `BULKHEAD_SEED` sets it. With `BULKHEAD_SETS_FULL` eight partitions under a
 //! real QEMU are killed at twenty moments, which takes many minutes on two cores.
 
-use crate::set_kit;
+use crate::set_fixture;
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use bulkhead::model::partition::set::{Phase, SetStatus};
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
-use set_kit::{Bench, PATIENCE, kill, pause, said};
+use set_fixture::{Bench, PATIENCE, kill, pause, said};
 use skips::{Need, skip};
 
 /// Partitions that sleep, half of them after another one, the first two with a channel.
@@ -124,7 +124,7 @@ impl Scene {
         self.down();
     }
 
-    fn kill_keeper(&self, share: f64) {
+    fn kill_supervisor(&self, share: f64) {
         self.up();
         let set = self.bench.ps().expect("it is up");
         #[expect(
@@ -133,7 +133,7 @@ impl Scene {
             reason = "a share of a small number"
         )]
         let victim = &set.partitions[(share * self.count as f64) as usize];
-        kill(victim.keeper_pid.expect("a keeper"));
+        kill(victim.supervisor_pid.expect("a supervisor"));
         self.bench.wait_for(&victim.name, Phase::Lost);
         let others = |set: SetStatus| -> Vec<_> {
             let others = set.partitions.into_iter().filter(|partition| partition.name != victim.name);
@@ -172,12 +172,12 @@ fn rehearse(scene: &Scene, moments: u32) {
     let mut random = Xoshiro256PlusPlus::seed_from_u64(seed());
     for number in 0..moments {
         let share: f64 = random.random_range(0.0..1.0);
-        let kind = ["up", "up, then up again", "a keeper", "down"][number as usize % 4];
+        let kind = ["up", "up, then up again", "a supervisor", "down"][number as usize % 4];
         eprintln!("{number}: kill -9 of {kind} at {share:.3}");
         match number % 4 {
             0 => scene.kill_up(share),
             1 => scene.kill_up_and_go_on(share),
-            2 => scene.kill_keeper(share),
+            2 => scene.kill_supervisor(share),
             _ => scene.kill_down(share),
         }
         scene.bench.assert_nothing_left("after all");
@@ -215,12 +215,12 @@ fn a_killed_qemu_is_an_end_like_any_other() {
 
 #[test]
 fn real_guests_come_up_are_shown_and_leave_nothing() {
-    if !set_kit::guests_are_there() {
+    if !set_fixture::guests_are_there() {
         return;
     }
     let scene = Scene::new(Bench::real(), 3, "memory_mib = 192\n");
     scene.kill_up(0.5);
-    scene.kill_keeper(0.5);
+    scene.kill_supervisor(0.5);
 }
 
 /// Twenty moments with eight real guests; only where it is asked for.
@@ -229,15 +229,15 @@ fn eight_real_guests_survive_twenty_kills() {
     if std::env::var_os("BULKHEAD_SETS_FULL").is_none() {
         return skip(Need::Long, "BULKHEAD_SETS_FULL is not set");
     }
-    if !set_kit::guests_are_there() {
+    if !set_fixture::guests_are_there() {
         return;
     }
     rehearse(&Scene::new(Bench::real(), 8, "memory_mib = 192\n"), 20);
 }
 
-/// A keeper and what it keeps is killed; the watcher, another keeper or both find that, and nobody calls `up`.
+/// A supervisor and what it keeps is killed; the watcher, another supervisor or both find that, and nobody calls `up`.
 #[test]
-fn a_killed_keeper_is_started_again_as_its_policy_says() {
+fn a_killed_supervisor_is_started_again_as_its_policy_says() {
     let bench = Bench::pretending();
     let text = "[network.control]\n\
                 [partition.a]\nprogram = [\"/bin/sleep\", \"1000\"]\nrestart = \"always\"\nrestart_limit = 2\n\
@@ -261,30 +261,30 @@ fn a_killed_keeper_is_started_again_as_its_policy_says() {
     };
     let first = again(0);
     let killed = Instant::now();
-    kill(first.keeper_pid.expect("a keeper"));
+    kill(first.supervisor_pid.expect("a supervisor"));
     let second = again(1);
     assert!(killed.elapsed() > Duration::from_secs(1), "the back-off of the policy is kept");
-    assert!(first.pid != second.pid && first.keeper_pid != second.keeper_pid);
-    assert_eq!(second.last.map(|last| last.reason).as_deref(), Some("its keeper was killed"));
+    assert!(first.pid != second.pid && first.supervisor_pid != second.supervisor_pid);
+    assert_eq!(second.last.map(|last| last.reason).as_deref(), Some("its supervisor was killed"));
 
-    // The watcher itself: a keeper starts another one, which goes on.
+    // The watcher itself: a supervisor starts another one, which goes on.
     kill(watcher);
     let until = Instant::now() + PATIENCE;
     while bench.ps().expect("it is up").watcher_pid.is_none_or(|pid| pid == watcher) {
         assert!(Instant::now() < until, "nobody watches any more");
         std::thread::sleep(Duration::from_millis(20));
     }
-    // The limit counts over all keepers.
-    kill(second.keeper_pid.expect("a keeper"));
-    kill(again(2).keeper_pid.expect("a keeper"));
+    // The limit counts over all supervisors.
+    kill(second.supervisor_pid.expect("a supervisor"));
+    kill(again(2).supervisor_pid.expect("a supervisor"));
     let failed = bench.wait_for("a", Phase::Failed);
     let why = failed.last.expect("an end").reason;
-    assert_eq!(why, "its keeper was killed; started again 2 times without a good run");
+    assert_eq!(why, "its supervisor was killed; started again 2 times without a good run");
 
     // What is not to be started again is not, and says so; a switch is.
-    kill(b.keeper_pid.expect("a keeper"));
+    kill(b.supervisor_pid.expect("a supervisor"));
     let switch = bench.ps().expect("it is up").switches.remove(0);
-    kill(switch.keeper_pid.expect("a keeper"));
+    kill(switch.supervisor_pid.expect("a supervisor"));
     bench.wait_for("b", Phase::Lost);
     let until = Instant::now() + PATIENCE;
     loop {
@@ -299,24 +299,24 @@ fn a_killed_keeper_is_started_again_as_its_policy_says() {
     bench.wait_for("b", Phase::Lost);
     let shown = bench.call(&["ps"]).out;
     assert!(shown.contains("control.0 running"), "{shown}");
-    assert!(shown.contains("b: its keeper was killed; bulkhead up starts both anew"), "{shown}");
+    assert!(shown.contains("b: its supervisor was killed; bulkhead up starts both anew"), "{shown}");
     assert_eq!(bench.call(&["down"]).code, Some(0));
     assert_eq!(bench.left(), Vec::<String>::new());
 }
 
 /// All of a set's processes at once: nobody is left to start anything again, nothing is left of what ran.
 #[test]
-fn watchers_and_keepers_killed_together_leave_nothing() {
+fn watchers_and_supervisors_killed_together_leave_nothing() {
     let bench = Bench::pretending();
     let text = "[partition.a]\nprogram = [\"/bin/sleep\", \"1000\"]\nrestart = \"always\"\n";
     let file = bench.file("crash.toml", text);
     assert_eq!(bench.up(&file).code, Some(0));
     let set = bench.ps().expect("it is up");
-    let keeper = set.partitions[0].keeper_pid.expect("a keeper");
+    let supervisor = set.partitions[0].supervisor_pid.expect("a supervisor");
     // It could see that its watcher is gone before its own turn comes, and start another.
-    pause(keeper);
+    pause(supervisor);
     kill(set.watcher_pid.expect("a watcher"));
-    kill(keeper);
+    kill(supervisor);
     bench.wait_for("a", Phase::Lost);
     let until = Instant::now() + PATIENCE;
     while !bench.processes().is_empty() {
@@ -330,7 +330,7 @@ fn watchers_and_keepers_killed_together_leave_nothing() {
     assert_eq!(bench.left(), Vec::<String>::new());
 }
 
-/// Also when its keeper was killed before: nobody starts it again until somebody wants that, and then it is watched anew.
+/// Also when its supervisor was killed before: nobody starts it again until somebody wants that, and then it is watched anew.
 #[test]
 fn what_was_stopped_by_hand_is_not_started_again() {
     let bench = Bench::pretending();
@@ -338,7 +338,7 @@ fn what_was_stopped_by_hand_is_not_started_again() {
     let file = bench.file("crash.toml", &format!("[partition.a]\n{part}[partition.b]\n{part}"));
     let told = bench.up(&file);
     assert_eq!(told.code, Some(0), "{told:?}");
-    kill(bench.wait_for("a", Phase::Running).keeper_pid.expect("a keeper"));
+    kill(bench.wait_for("a", Phase::Running).supervisor_pid.expect("a supervisor"));
     let told = bench.call(&["stop", "a"]);
     assert!(told.code == Some(0) && told.err.contains("a: stopped"), "{told:?}");
     // The watcher looks each second.
@@ -346,7 +346,7 @@ fn what_was_stopped_by_hand_is_not_started_again() {
     assert_eq!(bench.phases(), "a stopped, b running");
     let told = bench.call(&["start", "a"]);
     assert_eq!(told.code, Some(0), "{told:?}");
-    kill(bench.wait_for("a", Phase::Running).keeper_pid.expect("a keeper"));
+    kill(bench.wait_for("a", Phase::Running).supervisor_pid.expect("a supervisor"));
     let until = Instant::now() + PATIENCE;
     while bench.wait_for("a", Phase::Running).restarts != 1 {
         assert!(Instant::now() < until, "a is not started again");

@@ -1,9 +1,9 @@
 //! What stands against a set is told before anything of it is started, with a stand-in for QEMU: all of it at once, each at its line.
 
-use crate::set_kit;
+use crate::set_fixture;
 
 use bulkhead::model::partition::set::Phase;
-use set_kit::Bench;
+use set_fixture::Bench;
 
 #[test]
 fn bad_files_start_nothing() {

@@ -1,17 +1,19 @@
 //! Images of containers and volumes in sets, with real guests.
 
-use crate::{image_kit, set_kit};
+use crate::{image_fixture, set_fixture};
 
 use std::path::Path;
 
 use bulkhead::model::partition::set::Phase;
-use image_kit::{image, index, system_layer};
+use image_fixture::{image, index, system_layer};
 use serde_json::json;
-use set_kit::{Bench, Said, guests_are_there};
+use set_fixture::{Bench, Said, guests_are_there};
 
 /// The program, with volumes of the test's own.
 fn call(bench: &Bench, words: &[&str]) -> Said {
-    set_kit::said(&bench.command(words).env("XDG_DATA_HOME", bench.path("data")).output().expect("it runs"))
+    set_fixture::said(
+        &bench.command(words).env("XDG_DATA_HOME", bench.path("data")).output().expect("it runs"),
+    )
 }
 
 #[test]
@@ -47,7 +49,7 @@ fn partitions_of_a_set_run_images_and_share_a_volume_that_lasts() {
     let removed = call(&bench, &["volume", "rm", "data"]);
     assert_eq!(removed.code, Some(0), "{removed:?}");
     assert!(!files.exists());
-    image_kit::forget(&bulkhead::cli::cache_folder(), Path::new(&bench.path("layouts")));
+    image_fixture::forget(&bulkhead::cli::cache_folder(), Path::new(&bench.path("layouts")));
 }
 
 #[test]

@@ -1,12 +1,12 @@
 //! Saved layers in sets, with real guests.
 
-use crate::set_kit;
+use crate::set_fixture;
 
 use std::fs;
 use std::time::{Duration, Instant};
 
 use bulkhead::model::partition::set::Phase;
-use set_kit::{Bench, PATIENCE, guests_are_there};
+use set_fixture::{Bench, PATIENCE, guests_are_there};
 
 /// What partition `db` has said last, once it has.
 #[track_caller]
@@ -71,7 +71,7 @@ fn a_partitions_changes_outlive_its_restarts_and_its_set() {
 
 /// Its QEMU may live a moment longer, and what is started in its place waits for that.
 #[test]
-fn a_keeper_that_is_killed_loses_nothing_that_was_synced() {
+fn a_supervisor_that_is_killed_loses_nothing_that_was_synced() {
     if !guests_are_there() {
         return;
     }
@@ -89,8 +89,8 @@ fn a_keeper_that_is_killed_loses_nothing_that_was_synced() {
     let first = bench.wait_for("db", Phase::Running);
     // Only then it is synced.
     until_db_says(&bench, "1\n");
-    let keeper = i32::try_from(first.keeper_pid.expect("it has one")).expect("a number");
-    nix::sys::signal::kill(nix::unistd::Pid::from_raw(keeper), nix::sys::signal::Signal::SIGKILL)
+    let supervisor = i32::try_from(first.supervisor_pid.expect("it has one")).expect("a number");
+    nix::sys::signal::kill(nix::unistd::Pid::from_raw(supervisor), nix::sys::signal::Signal::SIGKILL)
         .expect("it lives");
     until_db_says(&bench, "2\n");
     assert_eq!(bench.call(&["down"]).code, Some(0));

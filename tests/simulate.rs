@@ -1,7 +1,7 @@
 //! `bulkhead simulate` as scripts and people meet it: exit codes, bad input with its line, the same bytes on any number of
 //! threads, and what it leaves in a folder for `report` and `compare`.
 
-use crate::simulate_kit;
+use crate::simulate_fixture;
 
 use std::fs;
 
@@ -9,7 +9,7 @@ use assert_cmd::Command;
 use serde_json::Value;
 use tempfile::TempDir;
 
-use simulate_kit::{STUCK, TWO, bulkhead, folder, good, stderr, stdout};
+use simulate_fixture::{STUCK, TWO, bulkhead, folder, good, stderr, stdout};
 
 #[track_caller]
 fn refused(text: &str, more: &[&str], part: &str) {

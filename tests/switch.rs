@@ -1,6 +1,6 @@
 //! A switch as its own process, with stations at its plugs that do what guests never should.
 
-use crate::switch_kit;
+use crate::switch_fixture;
 
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::process::Command;
@@ -10,7 +10,7 @@ use bulkhead::partition::network::switch::{SwitchOrder, Trunk};
 use bulkhead::platforms::wall;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use switch_kit::{Running, Station, address, folder, frame, text, until};
+use switch_fixture::{Running, Station, address, folder, frame, text, until};
 
 fn order(folder: &std::path::Path) -> SwitchOrder {
     SwitchOrder { folder: folder.to_owned(), ..SwitchOrder::default() }

@@ -1,7 +1,7 @@
 //! The wall around QEMU, and what a program walled off sees: the promises of docs/security.md, each tried by somebody who
 //! wants to break it.
 
-use crate::exec_kit;
+use crate::exec_fixture;
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -11,8 +11,8 @@ use std::process::{Child, Command, Stdio};
 
 use bulkhead::partition::network::switch;
 use bulkhead::platforms::wall;
-use exec_kit::normal_user::{NormalUser, kept_cache};
-use exec_kit::{Here, assert_code, binary, complaint, finish, guests_start, text, wait_for};
+use exec_fixture::normal_user::{NormalUser, kept_cache};
+use exec_fixture::{Here, assert_code, binary, complaint, finish, guests_start, text, wait_for};
 use nix::unistd::geteuid;
 use skips::{Need, skip};
 

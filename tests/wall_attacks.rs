@@ -1,6 +1,6 @@
 //! Somebody has taken QEMU over and wants to break out: what the wall around it refuses, tried by a script in its place.
 
-use crate::exec_kit;
+use crate::exec_fixture;
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -9,7 +9,7 @@ use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 
 use bulkhead::platforms::wall::{self, Order, Rights, SizeLimits};
-use exec_kit::{binary, complaint, finish};
+use exec_fixture::{binary, complaint, finish};
 use nix::unistd::geteuid;
 use skips::{Need, skip};
 

@@ -9,7 +9,7 @@ use anyhow::{Result, ensure};
 use nix::sys::resource::{UsageWho, getrusage};
 
 use crate::verdict::{Judge, Mark};
-use crate::{Kit, guest, say};
+use crate::{Fixture, guest, say};
 
 const MARK: f64 = 0.45;
 /// Of one whose guest is made from a saved machine.
@@ -21,17 +21,17 @@ const WALL_ROUNDS: u64 = 36;
 /// Memory of both guests.
 pub const MEMORY_MIB: u64 = 512;
 
-pub fn compare(kit: &Kit, judge: &mut Judge) -> Result<()> {
+pub fn compare(fixture: &Fixture, judge: &mut Judge) -> Result<()> {
     let (mut ratios, mut cpu_ratios, mut restored_ratios) = (Vec::new(), Vec::new(), Vec::new());
     // The first one saves its machine.
-    ours(kit.exe, &[])?;
-    for round in 0..kit.number("--rounds", ROUNDS) {
+    ours(fixture.exe, &[])?;
+    for round in 0..fixture.number("--rounds", ROUNDS) {
         let idle = children_cpu_s()?;
-        let plain = plain(kit)?;
+        let plain = plain(fixture)?;
         let between = children_cpu_s()?;
-        let ours_booted = ours(kit.exe, &["--cold"])?;
+        let ours_booted = ours(fixture.exe, &["--cold"])?;
         let (plain_cpu, ours_cpu) = (between - idle, children_cpu_s()? - between);
-        let restored = restored(kit)?;
+        let restored = restored(fixture)?;
         say(&format!(
             "round {round}: plain {plain:.2} s (CPU {plain_cpu:.2} s), exec --cold {ours_booted:.2} s (CPU {ours_cpu:.2} s), \
              ratio {:.3}; exec, restored {restored:.3} s, ratio {:.4}",
@@ -46,14 +46,14 @@ pub fn compare(kit: &Kit, judge: &mut Judge) -> Result<()> {
     judge.rounds("CPU time of exec --cold -- /bin/true / plain boot", &cpu_ratios, Mark::AtMost(MARK));
     judge.rounds("exec --cold -- /bin/true / plain boot", &ratios, Mark::AtMost(MARK));
     judge.rounds("exec -- /bin/true, restored / plain boot", &restored_ratios, Mark::AtMost(RESTORED_MARK));
-    say(&memory(kit)?);
+    say(&memory(fixture)?);
     Ok(())
 }
 
 /// As anybody calls it; that its guest came from a saved machine is looked up in its report, which costs it a file.
-fn restored(kit: &Kit) -> Result<f64> {
+fn restored(fixture: &Fixture) -> Result<f64> {
     let report = tempfile::NamedTempFile::new()?;
-    let seconds = ours(kit.exe, &[&format!("--report={}", report.path().display())])?;
+    let seconds = ours(fixture.exe, &[&format!("--report={}", report.path().display())])?;
     let report: serde_json::Value = serde_json::from_reader(report.as_file())?;
     ensure!(report["restored"] == true, "it was not restored: {}", report["not_restored"]);
     Ok(seconds)
@@ -67,21 +67,21 @@ fn children_cpu_s() -> Result<f64> {
 }
 
 /// Against another version of the program: one of before QEMU had a wall tells what that costs.
-pub fn wall(kit: &Kit, judge: &mut Judge) -> Result<()> {
+pub fn wall(fixture: &Fixture, judge: &mut Judge) -> Result<()> {
     const WHAT: &str = "exec -- /bin/true / the same by the program named";
-    let Some(other) = kit.word("--against") else {
+    let Some(other) = fixture.word("--against") else {
         judge.not_taken(WHAT, "wanted --against PROGRAM, bulkhead as it was at 625ed3a");
         return Ok(());
     };
     let mut ratios = Vec::new();
-    for round in 0..kit.number("--rounds", WALL_ROUNDS) {
+    for round in 0..fixture.number("--rounds", WALL_ROUNDS) {
         // Each goes first as often as the other.
         let (now, before) = if round % 2 == 0 {
-            let now = ours(kit.exe, &["--cold"])?;
+            let now = ours(fixture.exe, &["--cold"])?;
             (now, ours(Path::new(other), &[])?)
         } else {
             let before = ours(Path::new(other), &[])?;
-            (ours(kit.exe, &["--cold"])?, before)
+            (ours(fixture.exe, &["--cold"])?, before)
         };
         say(&format!("round {round}: now {now:.2} s, before {before:.2} s, ratio {:.3}", now / before));
         ratios.push(now / before);
@@ -103,12 +103,12 @@ fn ours(exe: &Path, words: &[&str]) -> Result<f64> {
     Ok(begun.elapsed().as_secs_f64())
 }
 
-fn plain(kit: &Kit) -> Result<f64> {
-    let initrd = guest::first_files(kit, "true")?;
+fn plain(fixture: &Fixture) -> Result<f64> {
+    let initrd = guest::first_files(fixture, "true")?;
     let begun = Instant::now();
-    let output = Command::new(&kit.tools.qemu)
+    let output = Command::new(&fixture.tools.qemu)
         .arg("-kernel")
-        .arg(&kit.tools.kernel.image)
+        .arg(&fixture.tools.kernel.image)
         // The child opens it through our table of descriptors: in its own it is closed by then.
         .args(["-initrd", &format!("/proc/{}/fd/{}", std::process::id(), initrd.as_raw_fd())])
         .args(["-append", "console=ttyS0 panic=-1", "-nographic", "-no-reboot", "-accel", "tcg"])
@@ -123,9 +123,9 @@ fn plain(kit: &Kit) -> Result<f64> {
 }
 
 /// What of a guest's memory its program does not get.
-fn memory(kit: &Kit) -> Result<String> {
+fn memory(fixture: &Fixture) -> Result<String> {
     let memory = format!("{MEMORY_MIB}MiB");
-    let output = Command::new(kit.exe)
+    let output = Command::new(fixture.exe)
         .args(["exec", "--accel", "tcg", "--memory", &memory, "--report", "--", "/bin/true"])
         .stdin(Stdio::null())
         .output()?;

@@ -2,7 +2,7 @@
 
 #![expect(unsafe_code, reason = "the sockets are inherited under numbers that only the command line names")]
 
-#[path = "../../tests/set_kit/answers.rs"]
+#[path = "../../tests/set_fixture/answers.rs"]
 mod answers;
 
 use std::io::{Read, Write};

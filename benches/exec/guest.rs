@@ -15,7 +15,7 @@ use nix::mount::{MsFlags, mount};
 use nix::sys::reboot::{RebootMode, reboot};
 use nix::unistd::{chroot, getpid};
 
-use crate::Kit;
+use crate::Fixture;
 
 /// File that says what the guest is to do, its modules after it, one in each line.
 const ORDERS: &str = "/bench-orders";
@@ -28,14 +28,14 @@ pub fn is_guest() -> bool {
 }
 
 /// The first file system of a guest that does `what`: `true` or `echo`.
-pub fn first_files(kit: &Kit, what: &str) -> Result<OwnedFd> {
+pub fn first_files(fixture: &Fixture, what: &str) -> Result<OwnedFd> {
     let mut archive = Archive::new();
     archive.folder("dev")?;
     archive.device("dev/console", 5, 1)?;
     archive.file("init", 0o755, &read_program(&std::env::current_exe()?)?)?;
     archive.folder("modules")?;
     let mut orders = format!("{what}\n");
-    for module in kit.tools.modules.link.iter().chain(&kit.tools.modules.program) {
+    for module in fixture.tools.modules.link.iter().chain(&fixture.tools.modules.program) {
         let path = format!("modules/{}.ko", module.name);
         archive.file(&path, 0o644, &module.image)?;
         orders.extend(["/", &path, "\n"]);

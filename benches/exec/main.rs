@@ -46,7 +46,7 @@ fn main() -> ExitCode {
 }
 
 /// What both sides are made of.
-pub struct Kit {
+pub struct Fixture {
     /// QEMU, kernel, modules.
     pub tools: Toolbox,
     /// The program that is measured.
@@ -54,7 +54,7 @@ pub struct Kit {
     words: Vec<String>,
 }
 
-impl Kit {
+impl Fixture {
     /// The number after `--name`.
     pub fn number(&self, name: &str, usual: u64) -> u64 {
         self.word(name).and_then(|word| word.parse().ok()).unwrap_or(usual)
@@ -72,24 +72,24 @@ fn run(words: &[String]) -> Result<Judge> {
     let spec = PlatformSpec::of_kind(PlatformKind::Vm);
     let modules = |folder: Option<&Path>| GuestModules::for_lone_qemu(folder, &[], &[]);
     let tools = Toolbox::find_with(&spec, exe, &cache_folder(), None, &modules)?;
-    let kit = Kit { tools, exe, words: words.to_vec() };
+    let fixture = Fixture { tools, exe, words: words.to_vec() };
     let parts = ["boot", "streams", "starts", "many"];
     let is_named = |part: &str| words.iter().any(|word| word == part);
     let (wall, restored) = (is_named("wall"), is_named("restored"));
     let named = wall || restored || parts.iter().any(|part| words.iter().any(|word| word == part));
     let mut judge = Judge::default();
     if wall {
-        boot::wall(&kit, &mut judge)?;
+        boot::wall(&fixture, &mut judge)?;
     }
     if restored {
-        starts::restored(&kit, &mut judge)?;
+        starts::restored(&fixture, &mut judge)?;
     }
     for part in parts.into_iter().filter(|part| !named || words.iter().any(|word| word == part)) {
         match part {
-            "boot" => boot::compare(&kit, &mut judge)?,
-            "streams" => streams::compare(&kit, &mut judge)?,
-            "many" => many::time(&kit, &mut judge)?,
-            _ => starts::count(&kit, &mut judge)?,
+            "boot" => boot::compare(&fixture, &mut judge)?,
+            "streams" => streams::compare(&fixture, &mut judge)?,
+            "many" => many::time(&fixture, &mut judge)?,
+            _ => starts::count(&fixture, &mut judge)?,
         }
     }
     Ok(judge)

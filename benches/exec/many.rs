@@ -9,7 +9,7 @@ use anyhow::{Context, Result, ensure};
 use tempfile::TempDir;
 
 use crate::verdict::{Judge, Mark};
-use crate::{Kit, say};
+use crate::{Fixture, say};
 
 const PARTITIONS: usize = 16;
 /// Seconds, on a machine with two CPUs under the translator.
@@ -19,15 +19,15 @@ const ROUNDS: u64 = 5;
 const IDLE: &str =
     "#include <mpi.h>\nint main(int n, char **v) { MPI_Init(&n, &v); return MPI_Finalize(); }\n";
 
-pub fn time(kit: &Kit, judge: &mut Judge) -> Result<()> {
+pub fn time(fixture: &Fixture, judge: &mut Judge) -> Result<()> {
     let folder = tempfile::tempdir()?;
-    let rounds = kit.number("--rounds", ROUNDS);
+    let rounds = fixture.number("--rounds", ROUNDS);
     let program = compile(folder.path());
     let (mut up, mut idle) = (Vec::new(), Vec::new());
     for round in 0..rounds {
-        up.push(set(kit, &folder)?);
+        up.push(set(fixture, &folder)?);
         if let Ok(program) = &program {
-            idle.push(ranks(kit, program)?);
+            idle.push(ranks(fixture, program)?);
         }
         say(&format!("round {round}: up {:.1} s, mpirun {:.1?} s", up[up.len() - 1], idle.last()));
     }
@@ -53,7 +53,7 @@ fn compile(folder: &Path) -> Result<std::path::PathBuf> {
 }
 
 /// Until `up` says that all run; they are ended again.
-fn set(kit: &Kit, folder: &TempDir) -> Result<f64> {
+fn set(fixture: &Fixture, folder: &TempDir) -> Result<f64> {
     let file = folder.path().join("many.toml");
     let one =
         |number| format!("[partition.p{number}]\nprogram = [\"/bin/sleep\", \"3600\"]\nmemory_mib = 128\n");
@@ -61,7 +61,7 @@ fn set(kit: &Kit, folder: &TempDir) -> Result<f64> {
     let text = format!("accelerator = \"tcg\"\n{text}");
     fs::write(&file, text)?;
     let verb = |words: &[&str]| {
-        let mut command = Command::new(kit.exe);
+        let mut command = Command::new(fixture.exe);
         command.args(words).env("BULKHEAD_STATE", folder.path().join("state")).stdin(Stdio::null());
         command.stdout(Stdio::null());
         command
@@ -75,9 +75,9 @@ fn set(kit: &Kit, folder: &TempDir) -> Result<f64> {
     Ok(took)
 }
 
-fn ranks(kit: &Kit, program: &Path) -> Result<f64> {
+fn ranks(fixture: &Fixture, program: &Path) -> Result<f64> {
     let begun = Instant::now();
-    let status = Command::new(kit.exe)
+    let status = Command::new(fixture.exe)
         .args(["mpirun", "--accel", "tcg", "-n", "2", "--ro"])
         .arg(program)
         .arg("--")

@@ -9,7 +9,7 @@ use std::time::Instant;
 use anyhow::{Context, Result};
 
 use crate::verdict::Judge;
-use crate::{Kit, say};
+use crate::{Fixture, say};
 
 const REAL: u64 = 100;
 const FAKE: u64 = 10_000;
@@ -17,28 +17,28 @@ const RESTORED: u64 = 10_000;
 /// Who interrupts a long series has what came of it so far.
 const SHOWN_EACH: u64 = 500;
 
-pub fn count(kit: &Kit, judge: &mut Judge) -> Result<()> {
-    let real = series(kit, "real guests", kit.number("--real", REAL), None)?;
+pub fn count(fixture: &Fixture, judge: &mut Judge) -> Result<()> {
+    let real = series(fixture, "real guests", fixture.number("--real", REAL), None)?;
     judge.never(
         "starts of real guests with a wrong code or something left",
         real,
-        kit.number("--real", REAL),
+        fixture.number("--real", REAL),
     );
     let myself = std::env::current_exe()?;
-    let fake = series(kit, "a scripted QEMU", kit.number("--fake", FAKE), Some(&myself))?;
-    judge.never("the same with a scripted QEMU", fake, kit.number("--fake", FAKE));
+    let fake = series(fixture, "a scripted QEMU", fixture.number("--fake", FAKE), Some(&myself))?;
+    judge.never("the same with a scripted QEMU", fake, fixture.number("--fake", FAKE));
     Ok(())
 }
 
 /// Makes so many starts; returns how much went wrong: codes, things left behind, descriptors.
-fn series(kit: &Kit, what: &str, count: u64, qemu: Option<&Path>) -> Result<u64> {
+fn series(fixture: &Fixture, what: &str, count: u64, qemu: Option<&Path>) -> Result<u64> {
     let folder = tempfile::tempdir()?;
     let begun = Instant::now();
     let mut wrong = 0_u64;
     let open_before = fs::read_dir("/proc/self/fd")?.count();
     for number in 0..count {
         let code = i32::try_from(number % 256)?;
-        let mut command = Command::new(kit.exe);
+        let mut command = Command::new(fixture.exe);
         command.args(["exec", "--cold", "--accel", "tcg", "--memory", "256MiB"]);
         if let Some(qemu) = qemu {
             command.arg("--qemu").arg(qemu);
@@ -58,16 +58,16 @@ fn series(kit: &Kit, what: &str, count: u64, qemu: Option<&Path>) -> Result<u64>
 
 /// Starts from one saved machine: besides what [`series`] counts, how many were not made from it, and how many random numbers two of
 /// them had in common.
-pub fn restored(kit: &Kit, judge: &mut Judge) -> Result<()> {
+pub fn restored(fixture: &Fixture, judge: &mut Judge) -> Result<()> {
     const NUMBERS: &str = "cat /proc/sys/kernel/random/boot_id; od -An -v -tx1 -w16 -N16 /dev/urandom; exit";
-    let count = kit.number("--restored", RESTORED);
+    let count = fixture.number("--restored", RESTORED);
     let (folder, reports) = (tempfile::tempdir()?, tempfile::tempdir()?);
     let report = reports.path().join("report.json");
     let (mut wrong, mut booted, mut repeated, mut seen) = (0_u64, 0_u64, 0_u64, HashSet::new());
     let (begun, open_before) = (Instant::now(), fs::read_dir("/proc/self/fd")?.count());
     for number in 0..=count {
         let code = i32::try_from(number % 256)?;
-        let mut command = Command::new(kit.exe);
+        let mut command = Command::new(fixture.exe);
         command.args(["exec", "--accel", "tcg", "--memory", "256MiB"]);
         command.arg(format!("--report={}", report.display()));
         command.args(["--", "sh", "-c", &format!("{NUMBERS} {code}")]);

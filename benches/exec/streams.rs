@@ -13,19 +13,19 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 
 use crate::boot::MEMORY_MIB;
 use crate::verdict::{Judge, Mark};
-use crate::{Kit, guest, say};
+use crate::{Fixture, guest, say};
 
 const MARK: f64 = 0.5;
 /// As few as an interval can be made of: a gibibyte through a translated guest takes its time.
 const ROUNDS: u64 = 5;
 const CHUNK: usize = 1 << 20;
 
-pub fn compare(kit: &Kit, judge: &mut Judge) -> Result<()> {
-    let mib = kit.number("--mib", 1024);
+pub fn compare(fixture: &Fixture, judge: &mut Judge) -> Result<()> {
+    let mib = fixture.number("--mib", 1024);
     let mut ratios = Vec::new();
-    for round in 0..kit.number("--rounds", ROUNDS) {
-        let bare = bare(kit, mib)?;
-        let ours = ours(kit, mib)?;
+    for round in 0..fixture.number("--rounds", ROUNDS) {
+        let bare = bare(fixture, mib)?;
+        let ours = ours(fixture, mib)?;
         say(&format!(
             "round {round}: {mib} MiB, bare port {bare:.1} MiB/s, exec -- cat {ours:.1} MiB/s, checksums agree"
         ));
@@ -64,9 +64,9 @@ fn throughput(mut to: impl Write + Send, mut from: impl Read, mib: u64) -> Resul
     Ok(mib as f64 / begun.elapsed().as_secs_f64())
 }
 
-fn ours(kit: &Kit, mib: u64) -> Result<f64> {
+fn ours(fixture: &Fixture, mib: u64) -> Result<f64> {
     let memory = format!("{MEMORY_MIB}MiB");
-    let mut child = Command::new(kit.exe)
+    let mut child = Command::new(fixture.exe)
         .args(["exec", "--accel", "tcg", "--memory", &memory, "--", "cat"])
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -78,18 +78,18 @@ fn ours(kit: &Kit, mib: u64) -> Result<f64> {
     rate
 }
 
-fn bare(kit: &Kit, mib: u64) -> Result<f64> {
+fn bare(fixture: &Fixture, mib: u64) -> Result<f64> {
     let folder = tempfile::tempdir()?;
     let path = folder.path().join("port");
     let listener = UnixListener::bind(&path)?;
-    let initrd = guest::first_files(kit, "echo")?;
-    let mut child = Command::new(&kit.tools.qemu)
+    let initrd = guest::first_files(fixture, "echo")?;
+    let mut child = Command::new(&fixture.tools.qemu)
         .args(["-nodefaults", "-no-user-config", "-display", "none", "-no-reboot", "-machine", MACHINE])
         .args(["-accel", "tcg,thread=multi", "-cpu", "max", "-m", &format!("{MEMORY_MIB}M")])
         .arg("-kernel")
-        .arg(&kit.tools.bootable.path)
+        .arg(&fixture.tools.bootable.path)
         .args(["-initrd", &format!("/proc/{}/fd/{}", std::process::id(), initrd.as_raw_fd())])
-        .args(["-append", &command_line(Engine::Tcg, kit.tools.modules.device, HostCounter::default())])
+        .args(["-append", &command_line(Engine::Tcg, fixture.tools.modules.device, HostCounter::default())])
         .args(["-chardev", &format!("socket,id=echo,path={}", path.display())])
         .args(["-device", "virtio-serial-pci,id=ports,disable-legacy=on"])
         .args(["-device", &format!("virtserialport,bus=ports.0,chardev=echo,name={}", guest::PORT)])

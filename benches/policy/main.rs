@@ -11,8 +11,8 @@
 //! each setting; measurements can be saved, and scored again. Exit code: 0 when every mark is met by the whole interval,
 //! 1 when one is missed by the whole interval, 4 when that is not decided, 3 when nothing could be measured.
 
-#[path = "../../tests/share_kit/mod.rs"]
-mod share_kit;
+#[path = "../../tests/share_fixture/mod.rs"]
+mod share_fixture;
 
 mod score;
 mod set;
@@ -138,19 +138,23 @@ fn measured(wanted: &Wanted) -> Result<Vec<Run>> {
     let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
     let mut order: Vec<(Kind, Grant)> = Vec::new();
     for kind in &wanted.kinds {
-        if let Some(reason) = share_kit::unavailable(&Grant::Plain.spec(*kind))? {
+        if let Some(reason) = share_fixture::unavailable(&Grant::Plain.spec(*kind))? {
             bail!("{}: {reason}", kind.word());
         }
         order.extend(Grant::ALL.iter().cycle().take(each * Grant::ALL.len()).map(|grant| (*kind, *grant)));
     }
     order.shuffle(&mut random);
-    say(&format!("seed {seed}: {} runs, {each} of each setting, on {} CPUs", order.len(), share_kit::cpus()));
+    say(&format!(
+        "seed {seed}: {} runs, {each} of each setting, on {} CPUs",
+        order.len(),
+        share_fixture::cpus()
+    ));
     let mut runs = Vec::new();
     for (number, (kind, grant)) in order.iter().enumerate() {
         let left = Some(left_by_others()?);
-        let rounds = share_kit::rounds(&grant.spec(*kind), kind.rounds(), &ShareParams::default())
+        let rounds = share_fixture::rounds(&grant.spec(*kind), kind.rounds(), &ShareParams::default())
             .with_context(|| format!("run {}: {} {}", number + 1, kind.word(), grant.label()))?;
-        let cpus = share_kit::cpus();
+        let cpus = share_fixture::cpus();
         let record = Record { kind: kind.word().to_owned(), set: grant.label(), left, cpus, rounds };
         if let Some(file) = &wanted.save {
             let mut file = std::fs::OpenOptions::new().create(true).append(true).open(file)?;
@@ -182,7 +186,7 @@ fn left_by_others() -> Result<f64> {
         Ok(cpu()?.saturating_sub(before).as_secs_f64() / began.elapsed().as_secs_f64())
     };
     let shares: Vec<Result<f64>> = std::thread::scope(|scope| {
-        let threads: Vec<_> = (0..share_kit::cpus()).map(|_| scope.spawn(spin)).collect();
+        let threads: Vec<_> = (0..share_fixture::cpus()).map(|_| scope.spawn(spin)).collect();
         threads.into_iter().filter_map(|thread| thread.join().ok()).collect()
     });
     let shares = shares.into_iter().collect::<Result<Vec<f64>>>()?;

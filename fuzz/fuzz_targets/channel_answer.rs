@@ -1,4 +1,4 @@
-//! Lines of a party of a channel bench: understood or refused, never a panic.
+//! Lines of a worker of a channel bench: understood or refused, never a panic.
 #![no_main]
 
 #[path = "../../tests/foreign/mod.rs"]

@@ -5,12 +5,12 @@
 //!  PID 1 with a guest configuration              VM: boots the guest, then serves the link
 //!  bulkhead wall …                               becomes a program that sees only what it is given; wall-users beside it
 //!  bulkhead reaper DIR                           undoes what a crashed run left behind
-//!  bulkhead keeper FOLDER                        keeps a partition or a switch of a set
-//!  bulkhead watch SET                            starts keepers of a set that were killed again
+//!  bulkhead supervisor FOLDER                    keeps a partition or a switch of a set
+//!  bulkhead watch SET                            starts supervisors of a set that were killed again
 //!  bulkhead undo STATE SET                       undoes what a killed `up` had begun
 //!  bulkhead janitor FOLDER                       removes a remote agent's folder when the agent has ended
 //!  bulkhead placement-trial SEED COUNT           asked and given placement of random partitions, on this host
-//!  bulkhead channel-party                        one of those between whom a channel bench measures
+//!  bulkhead channel-worker                       one of those between whom a channel bench measures
 //!  bulkhead noop                                 ends at once: what the fork probe executes
 //!  bulkhead agent mpi-wait                       in a partition: waits for Open MPI's daemon and runs it
 //!  bulkhead agent mpi-launch HOST WORDS…         in the first one: brings it there, in place of ssh
@@ -26,13 +26,13 @@ use std::process::ExitCode;
 use std::sync::atomic::AtomicBool;
 
 use super::output;
-use channels::party;
+use channels::worker;
 use partition;
 use partition::mpi;
 use partition::network::switch;
 use partition::place::trial;
 use partition::set::down::undo_after_death;
-use partition::set::keeper::{Means, keep};
+use partition::set::supervisor::{Means, keep};
 use partition::set::watch::watch;
 use platforms::ssh::janitor::{Janitor, janitor_main};
 use platforms::{Cancel, agent, facts, reaper, vm, wall};
@@ -64,12 +64,12 @@ pub fn take_over() -> Option<ExitCode> {
         }),
         Some("switch") => Some(ended(carry(words.get(1..).unwrap_or_default()))),
         Some(vm::files::VERB) => Some(ended(vm::files::serve(words.get(1..).unwrap_or_default()))),
-        Some(party::VERB) => Some(ended(party::serve())),
+        Some(worker::VERB) => Some(ended(worker::serve())),
         Some("reaper") => Some(reap(&words)),
         Some("janitor") => Some(clean(&words)),
         Some(wall::VERB) => Some(wall::main(std::env::args_os().skip(2).collect())),
         Some(wall::USERS_VERB) => Some(wall::hold_users()),
-        Some("keeper") => Some(kept(&words)),
+        Some("supervisor") => Some(kept(&words)),
         Some("watch") => Some(watched(&words)),
         Some("undo") => Some(undone(&words)),
         Some("placement-trial") => Some(try_placement(words.get(1..).unwrap_or_default())),
@@ -153,21 +153,21 @@ fn clean(words: &[OsString]) -> ExitCode {
 
 fn kept(words: &[OsString]) -> ExitCode {
     let Some(folder) = words.get(1).map(PathBuf::from) else {
-        return failed("keeper: wanted a folder as argument");
+        return failed("supervisor: wanted a folder as argument");
     };
     let cancel = Cancel::new();
     let handed = cancel.clone();
     if let Err(error) = ctrlc::set_handler(move || handed.cancel()) {
-        return failed(&format!("keeper: no handler for signals: {error}"));
+        return failed(&format!("supervisor: no handler for signals: {error}"));
     }
     let go = match std::io::stdin().as_fd().try_clone_to_owned() {
         Ok(go) => go,
-        Err(error) => return failed(&format!("keeper: {error}")),
+        Err(error) => return failed(&format!("supervisor: {error}")),
     };
     // Not by its path: a set outlives updates of the program, and what it starts anew must understand its words.
     let exe = Path::new(OWN_FILE);
     let means = Means { cancel: &cancel, exe, counter_hz: counter_rate(), run: &partition::run::run };
-    ended(keep(&folder, go, &means).map_err(|error| format!("keeper: {error}")))
+    ended(keep(&folder, go, &means).map_err(|error| format!("supervisor: {error}")))
 }
 
 fn watched(words: &[OsString]) -> ExitCode {

@@ -1,7 +1,7 @@
 //! `bulkhead channel bench`: what a channel between two partitions gives on this host.
 //!
 //! ```text
-//!  arguments ─► plan ─► runtime folder, reaper ─► parties ─► rounds ─► tables or JSON
+//!  arguments ─► plan ─► runtime folder, reaper ─► workers ─► rounds ─► tables or JSON
 //! ```
 
 use anyhow::{Context, anyhow};
@@ -13,7 +13,7 @@ use super::exec::surroundings;
 use super::measure::fresh_seed;
 use super::{interrupt, json, output};
 use channels::bench::{self, Plan};
-use channels::gather::{NoAnswer, Parties, two_cpus};
+use channels::gather::{NoAnswer, Workers, two_cpus};
 use model::channel_bench::{BenchLimits, ChannelBench};
 use partition::run::Surroundings;
 use platforms::Cancel;
@@ -94,14 +94,14 @@ fn measure(
     around: &Surroundings,
     cancel: &Cancel,
 ) -> Result<ChannelBench, NoAnswer> {
-    let mut parties = if args.host_only {
-        Parties::on_host(&around.exe, cancel)?
+    let mut workers = if args.host_only {
+        Workers::on_host(&around.exe, cancel)?
     } else {
         output::say("bulkhead: starting two partitions");
-        Parties::with_partitions(around, &plan.cpus, cancel)?
+        Workers::with_partitions(around, &plan.cpus, cancel)?
     };
     let bar = output::bar();
-    let bench = bench::run(plan, &mut parties, cancel, &mut |done, all| {
+    let bench = bench::run(plan, &mut workers, cancel, &mut |done, all| {
         if let Some(bar) = &bar {
             bar.set_length(all as u64);
             bar.set_position(done as u64);

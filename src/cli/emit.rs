@@ -12,7 +12,7 @@ use super::ending::{Ending, OrStop, Verdict};
 use super::output;
 use super::set_args::{EmitFor, SplitAt, UpArgs};
 use super::up::told;
-use model::partition::set::{Charge, Faults, PartitionCharge, PartitionSet, Tools};
+use model::partition::set::{Faults, PartitionSet, PartitionUnit, Tools, UnitSpec};
 use partition::emit::boot::{self, AtBoot};
 use partition::emit::{Emission, KERNEL_FILE, Manager, Prepared, emit, initrd_file, output_folder};
 use partition::image::Around;
@@ -53,18 +53,18 @@ pub fn run(
         EmitFor::Systemd => (Manager::Systemd, "systemd"),
         EmitFor::Boot => return at_boot(args, set, exe),
     };
-    let charges = kept.into_iter().filter_map(|kept| match kept.charge {
-        Charge::Partition(charge) => Some(*charge),
-        Charge::Switch(_) => None,
+    let units = kept.into_iter().filter_map(|kept| match kept.unit {
+        UnitSpec::Partition(unit_spec) => Some(*unit_spec),
+        UnitSpec::Switch(_) => None,
     });
-    let charges: Vec<_> = charges.collect();
-    for charge in &charges {
-        can_be_left_alone(&charge.spec)
-            .map_err(|failed| anyhow!("partition {}: {}", charge.spec.name, failed.reason))
+    let units: Vec<_> = units.collect();
+    for unit_spec in &units {
+        can_be_left_alone(&unit_spec.spec)
+            .map_err(|failed| anyhow!("partition {}: {}", unit_spec.spec.name, failed.reason))
             .or_bad_input()?;
     }
     let folder = made(args, set, word).or_bad_input()?;
-    let (partitions, qemu, engine) = prepare(charges.into_iter(), set, tools, exe, &folder).or_lacking()?;
+    let (partitions, qemu, engine) = prepare(units.into_iter(), set, tools, exe, &folder).or_lacking()?;
     let emission = Emission {
         set: set.name.clone(),
         networks: set.networks.iter().map(|(name, network)| (name.clone(), network.links)).collect(),
@@ -144,7 +144,7 @@ fn made(args: &UpArgs, set: &PartitionSet, word: &str) -> anyhow::Result<PathBuf
 
 /// Writes what partitions boot, and returns them with QEMU's path and what runs the CPUs.
 fn prepare(
-    charges: impl Iterator<Item = PartitionCharge>,
+    units: impl Iterator<Item = PartitionUnit>,
     set: &PartitionSet,
     tools: &Tools,
     exe: &Path,
@@ -167,10 +167,10 @@ fn prepare(
         door: None,
     };
     let (mut prepared, mut qemu, mut engine) = (Vec::new(), PathBuf::new(), Engine::Tcg);
-    for charge in charges {
-        let name = charge.spec.name.clone();
+    for unit_spec in units {
+        let name = unit_spec.spec.name.clone();
         around.names = set.names_for(&name).unwrap_or_default();
-        let parts = unattended(&charge.spec, &around)
+        let parts = unattended(&unit_spec.spec, &around)
             .map_err(|failed| anyhow!("partition {name}: {}", failed.reason))?;
         if let Some(initramfs) = parts.initramfs {
             // The program's environment is in it.
@@ -180,9 +180,9 @@ fn prepare(
             write(&folder.join(KERNEL_FILE), &kernel, 0o644)?;
         }
         let after = set.partitions.get(&name).map(|entry| entry.after.clone()).unwrap_or_default();
-        let is_watched = charge.ready.is_some() || charge.health.is_some();
-        let (shares, restart) = (parts.shares, charge.restart);
-        prepared.push(Prepared { spec: charge.spec, shares, restart, after, is_watched });
+        let is_watched = unit_spec.ready.is_some() || unit_spec.health.is_some();
+        let (shares, restart) = (parts.shares, unit_spec.restart);
+        prepared.push(Prepared { spec: unit_spec.spec, shares, restart, after, is_watched });
         (qemu, engine) = (parts.qemu, parts.engine);
     }
     Ok((prepared, qemu, engine))

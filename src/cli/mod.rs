@@ -48,7 +48,7 @@ pub use cache::folder as cache_folder;
 use clap::Parser;
 use nix::sys::signal::{SigSet, Signal};
 
-use partition::set::one::Wish;
+use partition::set::one::Request;
 
 use args::{Arguments, Verb};
 use ending::{Ending, Verdict};
@@ -91,9 +91,9 @@ fn run(verb: Verb) -> Verdict {
         Verb::Up(args) => up::run(&args),
         Verb::Down(args) => down::run(&args),
         Verb::Ps(args) => ps::run(&args),
-        Verb::Start(args) => one::run(&args, Wish::Start),
-        Verb::Stop(args) => one::run(&args, Wish::Stop),
-        Verb::Restart(args) => one::run(&args, Wish::Restart),
+        Verb::Start(args) => one::run(&args, Request::Start),
+        Verb::Stop(args) => one::run(&args, Request::Stop),
+        Verb::Restart(args) => one::run(&args, Request::Restart),
         Verb::Logs(args) => logs::run(&args),
         Verb::Volume(args) => volume::run(&args),
         Verb::Doctor(args) => doctor::run(&args),

@@ -96,7 +96,7 @@ fn one(set: &SetStatus, width: usize, colour: bool) -> String {
             } else {
                 "bulkhead up starts both anew"
             };
-            let _ = writeln!(text, "{}: its keeper was killed; {then}", partition.name);
+            let _ = writeln!(text, "{}: its supervisor was killed; {then}", partition.name);
         } else if let Some(last) = &partition.last {
             let _ = writeln!(text, "{}: {}", partition.name, printable(&last.reason, 400));
         }

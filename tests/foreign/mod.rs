@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use bulkhead::model::channel_party::{PartyOrder, read_answer};
+use bulkhead::model::channel_worker::{WorkerOrder, read_answer};
 use bulkhead::model::classes::ClassSet;
 use bulkhead::model::partition::network::SwitchState;
 use bulkhead::model::partition::session::{Unpacker, pack};
@@ -292,9 +292,9 @@ pub fn mountinfo(bytes: &[u8]) -> bool {
     !found.is_empty()
 }
 
-/// A line of a party of a channel's bench, in a guest or beside it.
+/// A line of a worker of a channel's bench, in a guest or beside it.
 pub fn channel_answer(bytes: &[u8]) -> bool {
-    let order = serde_json::from_slice::<PartyOrder>(bytes).is_ok();
+    let order = serde_json::from_slice::<WorkerOrder>(bytes).is_ok();
     match read_answer(bytes) {
         Ok(answer) => answer.is_sound(),
         Err(reason) => {

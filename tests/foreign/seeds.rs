@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use bulkhead::model::channel_party::{PartyAnswer, Seen};
+use bulkhead::model::channel_worker::{Seen, WorkerAnswer};
 use bulkhead::model::partition::session::{Ask, Further, Look, SessionContent, SessionWord, pack};
 use bulkhead::model::partition::{
     FromGuest, LONGEST_MESSAGE, Limit, ProgramEnd, Stream, TerminalSize, ToGuest, UserIds, Victim,
@@ -15,14 +15,14 @@ use bulkhead::probes::rendezvous::hello::{Hello, HelloWord};
 use bulkhead::units::clock_wire::{ClockAnswer, ClockQuestion};
 use bulkhead::units::histogram::Histogram;
 use bulkhead::units::{Bytes, Nanos};
+use fixture::Layer;
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use kit::Layer;
 use ruzstd::encoding::{CompressionLevel, compress_to_vec};
 use serde::Serialize;
 
-#[path = "../../crates/images/tests/kit/mod.rs"]
-mod kit;
+#[path = "../../crates/images/tests/fixture/mod.rs"]
+mod fixture;
 
 type Seeds = Vec<Vec<u8>>;
 
@@ -97,7 +97,7 @@ pub fn results() -> Seeds {
 
 pub fn set_state() -> Seeds {
     texts([
-        "{\"phase\":\"running\",\"since_unix_ns\":1,\"keeper\":{\"pid\":7,\"start_ticks\":8,\"boot_id\":\"x\"},\"process\":null,\
+        "{\"phase\":\"running\",\"since_unix_ns\":1,\"supervisor\":{\"pid\":7,\"start_ticks\":8,\"boot_id\":\"x\"},\"process\":null,\
          \"engine\":\"tcg\",\"given\":null,\"restarts\":0,\"last\":{\"at_unix_ns\":3,\"program\":{\"code\":7},\"reason\":\"r\"}}",
         "{\"by\":{\"pid\":7,\"start_ticks\":8,\"boot_id\":\"x\"},\"fresh\":true,\"starts\":[\"p-db\"]}",
         "{\"schema_version\":1,\"file\":\"/a.toml\",\"set\":{\"name\":\"plant\",\"partition\":{\"db\":{\"program\":[\"/bin/true\"],\
@@ -261,8 +261,8 @@ pub fn mountinfo() -> Seeds {
 pub fn channel_answer() -> Seeds {
     let seen = Seen { trips_ns: Histogram::from_values([5, 7, 900]), ..Seen::default() };
     let answers = [
-        json(&PartyAnswer::Outcome { number: 3, seen }),
-        json(&PartyAnswer::Failed { number: 1, reason: "broke".to_owned() }),
+        json(&WorkerAnswer::Outcome { number: 3, seen }),
+        json(&WorkerAnswer::Failed { number: 1, reason: "broke".to_owned() }),
     ];
     answers.to_vec()
 }

@@ -6,7 +6,7 @@ mod companion;
 mod disk;
 mod disk_cost;
 mod hpcc;
-#[path = "../../../tests/mpi_kit/hpcc_input.rs"]
+#[path = "../../../tests/mpi_fixture/hpcc_input.rs"]
 mod hpcc_input;
 mod network;
 mod oslat;

@@ -1,4 +1,4 @@
-//! Figures of a channel bench: from what parties saw in each round to medians with intervals, ratios and marks.
+//! Figures of a channel bench: from what workers saw in each round to medians with intervals, ratios and marks.
 //!
 //! A figure is the median over the rounds of each round's own quantile, with the interval of the median (`interval`);
 //! ratios come from pairs of the same round (`pairs`). A round has a quantile only if at least ten of its values lie
@@ -7,7 +7,7 @@
 use model::channel_bench::{
     AccessCost, ClockCost, FLAG_BYTES, Floor, Mapping, Mark, Quantity, Series, SeriesFailure, Taken, Way,
 };
-use model::channel_party::{AccessTimes, MappingTimes, Seen, Totals};
+use model::channel_worker::{AccessTimes, MappingTimes, Seen, Totals};
 use stats::interval::{median_interval, unsupported};
 use stats::pairs::compare;
 use stats::summary::{histogram_max, histogram_quantile};

@@ -8,7 +8,7 @@ use crate::error::{Error, Gone, Result};
 use crate::layout::MOST_MESSAGE;
 use crate::link::{Health, Link};
 use crate::ring::{Fault, Progress, Watch};
-use crate::wait::{Patience, Pulse, Then, spin_time};
+use crate::wait::{Heartbeat, Patience, Then, spin_time};
 
 /// How long a heart may stand still before its owner counts as gone, unless set otherwise.
 pub const GONE_AFTER: Duration = Duration::from_secs(2);
@@ -17,7 +17,7 @@ pub const GONE_AFTER: Duration = Duration::from_secs(2);
 #[derive(Debug)]
 pub(crate) struct Guard {
     pub(crate) link: Arc<Link>,
-    pulse: Pulse,
+    heartbeat: Heartbeat,
     pub(crate) gone_after: Duration,
     pub(crate) spin: Duration,
     fault: Option<Fault>,
@@ -25,8 +25,8 @@ pub(crate) struct Guard {
 
 impl Guard {
     pub(crate) fn new(link: Arc<Link>) -> Self {
-        let pulse = Pulse::new(link.peer.beat());
-        Self { link, pulse, gone_after: GONE_AFTER, spin: spin_time(), fault: None }
+        let heartbeat = Heartbeat::new(link.peer.beat());
+        Self { link, heartbeat, gone_after: GONE_AFTER, spin: spin_time(), fault: None }
     }
 
     /// Passes a result on; a fault stays.
@@ -66,7 +66,7 @@ impl Guard {
         let peer = self.link.number;
         let fault = match self.link.health() {
             Health::Well => {
-                let silent = self.pulse.feel(self.link.peer.beat(), self.gone_after);
+                let silent = self.heartbeat.feel(self.link.peer.beat(), self.gone_after);
                 let how = silent.map(Gone::Silent);
                 self.link.peer.memory().check_size()?;
                 return how.map_or(Ok(()), |how| Err(Error::PeerGone { peer, how }));

@@ -146,13 +146,13 @@ impl Patience {
 
 /// What is known about a peer's heart.
 #[derive(Debug)]
-pub(crate) struct Pulse {
+pub(crate) struct Heartbeat {
     beat: u64,
     looked: Instant,
     silent: Duration,
 }
 
-impl Pulse {
+impl Heartbeat {
     pub(crate) fn new(beat: u64) -> Self {
         Self { beat, looked: Instant::now(), silent: Duration::ZERO }
     }
@@ -198,21 +198,21 @@ mod tests {
     #[test]
     fn a_caller_that_did_not_look_for_long_gives_the_peer_time_to_beat() {
         let gone_after = Duration::from_millis(800);
-        let mut pulse = Pulse::new(7);
-        pulse.looked = Instant::now().checked_sub(Duration::from_secs(60)).expect("a minute ago");
-        assert_eq!(pulse.feel(7, gone_after), None);
-        assert!(pulse.silent <= gone_after / 8);
+        let mut heartbeat = Heartbeat::new(7);
+        heartbeat.looked = Instant::now().checked_sub(Duration::from_secs(60)).expect("a minute ago");
+        assert_eq!(heartbeat.feel(7, gone_after), None);
+        assert!(heartbeat.silent <= gone_after / 8);
     }
 
     #[test]
     fn a_heart_that_stands_still_while_watched_is_dead_and_one_that_beats_again_is_not() {
         let gone_after = Duration::from_millis(8);
-        let mut pulse = Pulse::new(1);
+        let mut heartbeat = Heartbeat::new(1);
         let deadline = Instant::now() + Duration::from_secs(20);
-        while pulse.feel(1, gone_after).is_none() {
+        while heartbeat.feel(1, gone_after).is_none() {
             assert!(Instant::now() < deadline, "never seen dead");
             thread::sleep(Duration::from_millis(1));
         }
-        assert_eq!(pulse.feel(2, gone_after), None);
+        assert_eq!(heartbeat.feel(2, gone_after), None);
     }
 }

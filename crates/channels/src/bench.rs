@@ -7,15 +7,15 @@ use rand::SeedableRng;
 use rand::seq::SliceRandom;
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-use super::desk::{Desk, NoAnswer};
-use super::gather::Parties;
-use super::parties::{CHANNEL_A, CHANNEL_B, FOLLOWER_ADDRESS};
-use super::party::RING_BYTES;
+use super::gather::Workers;
+use super::handle::{NoAnswer, WorkerHandle};
+use super::worker::RING_BYTES;
+use super::workers::{CHANNEL_A, CHANNEL_B, FOLLOWER_ADDRESS};
 use analysis::channel_bench as figures;
 use model::channel_bench::{
     BenchLimits, CHANNEL_BENCH_VERSION, ChannelBench, Mapping, SeriesFailure, Taken, Way,
 };
-use model::channel_party::{MappingOrder, PartyAnswer, PartyOrder, PartyWay, Seen, SeriesOrder, Through};
+use model::channel_worker::{MappingOrder, Seen, SeriesOrder, Through, WorkerAnswer, WorkerOrder, WorkerWay};
 use platforms::Cancel;
 
 /// Longest time that a single message may take.
@@ -52,7 +52,7 @@ impl Plan {
 /// A bench at work.
 struct Bench<'a> {
     plan: &'a Plan,
-    parties: &'a mut Parties,
+    workers: &'a mut Workers,
     /// Number of the last order.
     number: u64,
 }
@@ -62,13 +62,13 @@ struct Bench<'a> {
 /// An interruption ends it early, with what was measured until then.
 pub fn run(
     plan: &Plan,
-    parties: &mut Parties,
+    workers: &mut Workers,
     cancel: &Cancel,
     done: &mut dyn FnMut(usize, usize),
 ) -> ChannelBench {
-    let ways = Plan::ways(parties.partitions.is_some());
-    let engine = parties.partitions.as_ref().and_then(|(a, _)| a.engine.clone());
-    let mut bench = Bench { plan, parties, number: 0 };
+    let ways = Plan::ways(workers.partitions.is_some());
+    let engine = workers.partitions.as_ref().and_then(|(a, _)| a.engine.clone());
+    let mut bench = Bench { plan, workers, number: 0 };
     let (mappings, lost) = bench.mappings();
     let mut taken: Vec<Taken> = Vec::new();
     let series = orders(plan, &ways);
@@ -136,7 +136,7 @@ impl Bench<'_> {
     fn mappings(&mut self) -> (Vec<Mapping>, Vec<SeriesFailure>) {
         let section = || Some(section_path(CHANNEL_A));
         let mut places = vec![("host, shared memory", None, true)];
-        if self.parties.partitions.is_some() {
+        if self.workers.partitions.is_some() {
             places.insert(0, ("partition a, the section it writes", section(), true));
             places.insert(1, ("partition b, the same section, read-only", section(), false));
         }
@@ -146,14 +146,14 @@ impl Bench<'_> {
             let leads = at == 0;
             let order = MappingOrder { number, path, writable, repeats: MAPPING_REPEATS, cpu: None };
             let cpu = |host: bool| self.plan.cpu(leads, host);
-            let partitions = self.parties.partitions.as_mut();
-            let (desk, cpu) = match (partitions, at) {
-                (Some((a, _)), 0) => (&mut a.desk, cpu(false)),
-                (Some((_, b)), 1) => (&mut b.desk, cpu(false)),
-                _ => (&mut self.parties.host.desk, cpu(true)),
+            let partitions = self.workers.partitions.as_mut();
+            let (handle, cpu) = match (partitions, at) {
+                (Some((a, _)), 0) => (&mut a.handle, cpu(false)),
+                (Some((_, b)), 1) => (&mut b.handle, cpu(false)),
+                _ => (&mut self.workers.host.handle, cpu(true)),
             };
-            match ask(desk, &PartyOrder::Mapping(MappingOrder { cpu, ..order }), number) {
-                Ok(PartyAnswer::Mappings { repeats, .. }) => {
+            match ask(handle, &WorkerOrder::Mapping(MappingOrder { cpu, ..order }), number) {
+                Ok(WorkerAnswer::Mappings { repeats, .. }) => {
                     mappings.push(figures::mapping(place.to_owned(), &repeats));
                 }
                 Ok(_) => failures.push(mapping_failure(place, "gave another kind of answer")),
@@ -168,9 +168,9 @@ impl Bench<'_> {
     fn series(&mut self, way: Way, bytes: u64) -> Result<Seen, NoAnswer> {
         let number = self.next();
         let on_host = way.is_on_host();
-        let order = |party_way: PartyWay, leads: bool| SeriesOrder {
+        let order = |worker_way: WorkerWay, leads: bool| SeriesOrder {
             number,
-            way: party_way,
+            way: worker_way,
             leads,
             bytes,
             limits: self.plan.limits.of(way),
@@ -181,43 +181,43 @@ impl Bench<'_> {
         let between = |through: Through| {
             let shared = |own: &str, peer: &str, leads: bool| {
                 let (own, peer) = (section_path(own), section_path(peer));
-                order(PartyWay::Shared { through, own, peer }, leads)
+                order(WorkerWay::Shared { through, own, peer }, leads)
             };
             (shared(CHANNEL_A, CHANNEL_B, true), shared(CHANNEL_B, CHANNEL_A, false))
         };
         let address = format!("{FOLLOWER_ADDRESS}:{PORT}");
-        let tcp = PartyWay::Tcp { address };
-        let pair = |through: Through| order(PartyWay::Pair(through), true);
-        let copy = order(PartyWay::Copy, true);
+        let tcp = WorkerWay::Tcp { address };
+        let pair = |through: Through| order(WorkerWay::Pair(through), true);
+        let copy = order(WorkerWay::Copy, true);
         let over_tcp = (order(tcp.clone(), true), order(tcp, false));
-        let host = &mut self.parties.host;
-        let outcome = match (way, self.parties.partitions.as_mut()) {
-            (Way::Host, _) => alone(&mut host.desk, pair(Through::Ring)),
-            (Way::HostFlag, _) => alone(&mut host.desk, pair(Through::Flag)),
-            (Way::HostCopy, _) => alone(&mut host.desk, copy),
-            (Way::OneGuest, Some((a, _))) => alone(&mut a.desk, pair(Through::Ring)),
-            (Way::GuestCopy, Some((a, _))) => alone(&mut a.desk, copy),
-            (Way::Channel, Some((a, b))) => together(&mut a.desk, &mut b.desk, between(Through::Ring)),
-            (Way::Flag, Some((a, b))) => together(&mut a.desk, &mut b.desk, between(Through::Flag)),
-            (Way::Tcp, Some((a, b))) => together(&mut a.desk, &mut b.desk, over_tcp),
+        let host = &mut self.workers.host;
+        let outcome = match (way, self.workers.partitions.as_mut()) {
+            (Way::Host, _) => alone(&mut host.handle, pair(Through::Ring)),
+            (Way::HostFlag, _) => alone(&mut host.handle, pair(Through::Flag)),
+            (Way::HostCopy, _) => alone(&mut host.handle, copy),
+            (Way::OneGuest, Some((a, _))) => alone(&mut a.handle, pair(Through::Ring)),
+            (Way::GuestCopy, Some((a, _))) => alone(&mut a.handle, copy),
+            (Way::Channel, Some((a, b))) => together(&mut a.handle, &mut b.handle, between(Through::Ring)),
+            (Way::Flag, Some((a, b))) => together(&mut a.handle, &mut b.handle, between(Through::Flag)),
+            (Way::Tcp, Some((a, b))) => together(&mut a.handle, &mut b.handle, over_tcp),
             (_, None) => Err(NoAnswer::Failed("there are no partitions".to_owned())),
         };
         outcome.map_err(|error| self.explained(way, error))
     }
 
-    /// Adds how a party ended, if one has.
+    /// Adds how a worker ended, if one has.
     fn explained(&mut self, way: Way, error: NoAnswer) -> NoAnswer {
         if error == NoAnswer::Interrupted {
             return error;
         }
         let mut lost: Vec<String> = Vec::new();
         if way.is_on_host() {
-            self.parties.host.explain();
-            lost.extend(self.parties.host.desk.lost().map(str::to_owned));
-        } else if let Some((a, b)) = self.parties.partitions.as_mut() {
-            for party in [a, b] {
-                party.explain();
-                lost.extend(party.desk.lost().map(str::to_owned));
+            self.workers.host.explain();
+            lost.extend(self.workers.host.handle.lost().map(str::to_owned));
+        } else if let Some((a, b)) = self.workers.partitions.as_mut() {
+            for worker in [a, b] {
+                worker.explain();
+                lost.extend(worker.handle.lost().map(str::to_owned));
             }
         }
         if lost.is_empty() { error } else { NoAnswer::Failed(lost.join("; ")) }
@@ -243,28 +243,28 @@ fn mapping_failure(place: &str, reason: &str) -> SeriesFailure {
     SeriesFailure { way: Way::Channel, size_bytes: None, round: 0, reason }
 }
 
-fn ask(desk: &mut Desk, order: &PartyOrder, number: u64) -> Result<PartyAnswer, NoAnswer> {
-    desk.order(order)?;
-    desk.answer(number, ANSWER_PATIENCE)
+fn ask(handle: &mut WorkerHandle, order: &WorkerOrder, number: u64) -> Result<WorkerAnswer, NoAnswer> {
+    handle.order(order)?;
+    handle.answer(number, ANSWER_PATIENCE)
 }
 
-fn alone(desk: &mut Desk, order: SeriesOrder) -> Result<Seen, NoAnswer> {
+fn alone(handle: &mut WorkerHandle, order: SeriesOrder) -> Result<Seen, NoAnswer> {
     let number = order.number;
-    seen(ask(desk, &PartyOrder::Series(order), number)?)
+    seen(ask(handle, &WorkerOrder::Series(order), number)?)
 }
 
 /// Who follows is told first, and always heard out: its answer must not be taken for that of the next series.
 fn together(
-    leader: &mut Desk,
-    follower: &mut Desk,
+    leader: &mut WorkerHandle,
+    follower: &mut WorkerHandle,
     (begin, answer): (SeriesOrder, SeriesOrder),
 ) -> Result<Seen, NoAnswer> {
     if let Some(lost) = leader.lost() {
         return Err(NoAnswer::Failed(lost.to_owned()));
     }
     let number = begin.number;
-    follower.order(&PartyOrder::Series(answer))?;
-    let first = ask(leader, &PartyOrder::Series(begin), number);
+    follower.order(&WorkerOrder::Series(answer))?;
+    let first = ask(leader, &WorkerOrder::Series(begin), number);
     let second = follower.answer(number, ANSWER_PATIENCE);
     match (first, second) {
         (Ok(answer), Ok(_)) => seen(answer),
@@ -275,10 +275,10 @@ fn together(
     }
 }
 
-fn seen(answer: PartyAnswer) -> Result<Seen, NoAnswer> {
+fn seen(answer: WorkerAnswer) -> Result<Seen, NoAnswer> {
     match answer {
-        PartyAnswer::Outcome { seen, .. } => Ok(seen),
-        _ => Err(NoAnswer::Failed("a party gave another kind of answer".to_owned())),
+        WorkerAnswer::Outcome { seen, .. } => Ok(seen),
+        _ => Err(NoAnswer::Failed("a worker gave another kind of answer".to_owned())),
     }
 }
 

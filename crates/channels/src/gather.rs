@@ -9,8 +9,10 @@ use std::fs::DirBuilder;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
 
-pub use super::desk::NoAnswer;
-use super::parties::{CHANNEL_A, CHANNEL_B, HostParty, PartitionParty, PartitionPlan, address, section_size};
+pub use super::handle::NoAnswer;
+use super::workers::{
+    CHANNEL_A, CHANNEL_B, HostWorker, PartitionPlan, PartitionWorker, address, section_size,
+};
 use partition::network::hardware_prefix;
 use partition::network::own_switch::OwnSwitch;
 use partition::run::Surroundings;
@@ -19,23 +21,23 @@ use platforms::Cancel;
 use platforms::spawn::own_cpus;
 
 /// Everybody who takes part.
-pub struct Parties {
+pub struct Workers {
     /// The process on the host.
-    pub(super) host: HostParty,
+    pub(super) host: HostWorker,
     /// The partitions that lead and follow, where there are some.
-    pub(super) partitions: Option<(PartitionParty, PartitionParty)>,
+    pub(super) partitions: Option<(PartitionWorker, PartitionWorker)>,
     /// Go after the partitions.
     _switch: Option<OwnSwitch>,
     _sections: Option<SectionFolder>,
 }
 
-impl Parties {
+impl Workers {
     /// Only the host's process.
     ///
     /// # Errors
     /// When it cannot be started.
     pub fn on_host(exe: &Path, cancel: &Cancel) -> Result<Self, NoAnswer> {
-        let host = HostParty::start(exe, cancel)
+        let host = HostWorker::start(exe, cancel)
             .map_err(|error| NoAnswer::Failed(format!("a process on the host cannot be started: {error}")))?;
         Ok(Self { host, partitions: None, _switch: None, _sections: None })
     }
@@ -61,7 +63,7 @@ impl Parties {
             .map_err(|error| failed("the switch of the network cannot be started", error))?;
         let start = |name: &str, number: u8| {
             let plan = PartitionPlan { name, number, link: &link, cpus, sections: &sections };
-            PartitionParty::start(&plan, around, cancel)
+            PartitionWorker::start(&plan, around, cancel)
                 .map_err(|error| failed(&format!("partition {name} cannot be started"), error))
         };
         let (mut a, mut b) = (start(CHANNEL_A, 1)?, start(CHANNEL_B, 2)?);

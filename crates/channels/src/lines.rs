@@ -1,10 +1,10 @@
-//! Lines of JSON between the host of a bench and its parties, bounded in both directions.
+//! Lines of JSON between the host of a bench and its workers, bounded in both directions.
 
 use std::io::{self, BufRead, Read};
 
 use serde::Serialize;
 
-use model::channel_party::LONGEST_LINE;
+use model::channel_worker::LONGEST_LINE;
 
 /// A value as a line.
 ///

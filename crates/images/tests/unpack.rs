@@ -1,6 +1,6 @@
 //! Images, unpacked: what the specification says of layers, and what strangers could try.
 
-mod kit;
+mod fixture;
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -12,10 +12,10 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use fixture::{Layer, ROOTS, Who, image, index, named};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use images::{Chosen, ImageError, Layout, LeftOut, Owner, Platform, unpack};
-use kit::{Layer, ROOTS, Who, image, index, named};
 use ruzstd::encoding::{CompressionLevel, compress_to_vec};
 use serde_json::json;
 use tar::EntryType;
@@ -337,7 +337,8 @@ fn an_image_is_chosen_by_name_and_by_machine() {
     let mut for_others = one.clone();
     for_others["platform"] = json!({ "architecture": "s390x", "os": "linux" });
     let nested = json!({ "schemaVersion": 2, "manifests": [for_others, for_us] });
-    let nested = kit::blob(&layout, "application/vnd.oci.image.index.v1+json", nested.to_string().as_bytes());
+    let nested =
+        fixture::blob(&layout, "application/vnd.oci.image.index.v1+json", nested.to_string().as_bytes());
     index(&layout, &[named(one.clone(), "1.0"), named(nested, "2.0")]);
     let open = Layout::open(&layout).expect("a layout");
     let chosen = |name| open.choose(name, &own).map(|chosen| chosen.digest.to_string());
@@ -355,7 +356,7 @@ fn an_image_is_chosen_by_name_and_by_machine() {
     let mut at = one;
     for _ in 0..9 {
         let index = json!({ "schemaVersion": 2, "manifests": [at] });
-        at = kit::blob(&layout, "application/vnd.oci.image.index.v1+json", index.to_string().as_bytes());
+        at = fixture::blob(&layout, "application/vnd.oci.image.index.v1+json", index.to_string().as_bytes());
     }
     index(&layout, &[at]);
     let told = Layout::open(&layout).expect("a layout").choose(None, &own).expect_err("too deep").to_string();

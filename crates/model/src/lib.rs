@@ -13,7 +13,7 @@
 
 pub mod attribution;
 pub mod channel_bench;
-pub mod channel_party;
+pub mod channel_worker;
 pub mod classes;
 pub mod clocks;
 pub mod experiment;

@@ -6,7 +6,7 @@
 //!                        └───────────────┴──────────┴── any failure: undone, with a reason
 //! ```
 //!
-//! [`run`] does this for one partition, for the verb `exec` and for each keeper of a set; [`place`] puts CPUs and memory
+//! [`run`] does this for one partition, for the verb `exec` and for each supervisor of a set; [`place`] puts CPUs and memory
 //! where they were asked for and reads back what was given; [`set`] holds sets together; [`together`] runs several as
 //! one, and [`mpi`] a program that passes messages over them; [`network`] is the switch between partitions,
 //! [`section_folder`] the memory that those of a run share; [`session`] what is done in one that runs; [`image`] makes images of containers

@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 
 use nix::poll::PollFlags;
 
-use super::agent_stage::{Teller, Wish, Word, read_clocks};
+use super::agent_stage::{Reply, Request, Teller, read_clocks};
 use super::link::stream::{Heard, Sink, Source, wait};
 use super::link::{Decoder, LinkError, TO_AGENT_LIMIT, TO_HOST_LIMIT, decode, encode};
 use model::wire::{PROTOCOL_VERSION, ToAgent, ToHost};
@@ -81,7 +81,7 @@ pub fn serve(read: OwnedFd, write: OwnedFd, facts: MachineFacts, run: &RunJob<'_
 
 /// What the thread of a job tells the link thread.
 enum Event {
-    Wish(Wish),
+    Request(Request),
     Done(Box<JobReply>),
 }
 
@@ -95,7 +95,7 @@ struct Starter<'scope, 'env> {
 }
 
 impl Starter<'_, '_> {
-    fn start(&self, job: Job, words: Receiver<Word>, deadline: Instant) -> Result<(), LinkError> {
+    fn start(&self, job: Job, replies: Receiver<Reply>, deadline: Instant) -> Result<(), LinkError> {
         let (run, events, waker, stop) = (self.run, self.events.clone(), self.waker, self.stop);
         let tell = move |event: Event| {
             // The link thread outlives this one; a full wake-up pipe wakes it just as well.
@@ -103,8 +103,8 @@ impl Starter<'_, '_> {
             let _ = (&*waker).write(&[1]);
         };
         let body = move || {
-            let wish = |wish| tell(Event::Wish(wish));
-            let work = || run(&job, stop, &mut Teller::new(&wish, words, stop, deadline));
+            let request = |request| tell(Event::Request(request));
+            let work = || run(&job, stop, &mut Teller::new(&request, replies, stop, deadline));
             let reply =
                 catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| refusal(&panic_text(&*panic)));
             tell(Event::Done(Box::new(reply)));
@@ -121,7 +121,7 @@ struct Current {
     limit: Duration,
     next_heartbeat: Instant,
     /// To the job's thread.
-    words: Sender<Word>,
+    replies: Sender<Reply>,
     /// The question the host's clock has not answered yet, and when it was asked.
     asking: Option<(u64, Moment)>,
 }
@@ -169,8 +169,8 @@ impl Agent<'_> {
         while let Ok(event) = self.inbox.try_recv() {
             let Some(id) = self.current.as_ref().map(|current| current.id) else { continue };
             match event {
-                Event::Wish(Wish::Running) => self.say(&ToHost::Running { id })?,
-                Event::Wish(Wish::Ask) => self.ask()?,
+                Event::Request(Request::Running) => self.say(&ToHost::Running { id })?,
+                Event::Request(Request::Ask) => self.ask()?,
                 Event::Done(reply) => {
                     let reply = *reply;
                     self.current = None;
@@ -200,7 +200,7 @@ impl Agent<'_> {
         let Some(current) = &mut self.current else { return };
         let Some((_, asked)) = current.asking.take_if(|(asked, _)| *asked == question) else { return };
         // The job's thread may have stopped waiting.
-        let _ = current.words.send(Word::Clock(Exchange { asked, received_ns, sent_ns, answered }));
+        let _ = current.replies.send(Reply::Clock(Exchange { asked, received_ns, sent_ns, answered }));
     }
 
     /// Sends a reply, or why it cannot be sent.
@@ -245,7 +245,7 @@ impl Agent<'_> {
                 ToAgent::Run { job } => self.begin(*job, starter)?,
                 ToAgent::Start { id, at_ns } => {
                     if let Some(current) = self.current.as_ref().filter(|current| current.id == id) {
-                        let _ = current.words.send(Word::Start(at_ns));
+                        let _ = current.replies.send(Reply::Start(at_ns));
                     }
                 }
                 ToAgent::Clock { question, received_ns, sent_ns } => {
@@ -270,9 +270,9 @@ impl Agent<'_> {
         let deadline = now
             .checked_add(limit.saturating_add(LAST_WORDS))
             .unwrap_or(now + Duration::from_secs(31_536_000));
-        let (words, heard) = channel();
+        let (replies, heard) = channel();
         let next_heartbeat = now + HEARTBEAT;
-        self.current = Some(Current { id: job.id, deadline, limit, next_heartbeat, words, asking: None });
+        self.current = Some(Current { id: job.id, deadline, limit, next_heartbeat, replies, asking: None });
         starter.start(job, heard, deadline.checked_sub(LAST_WORDS).unwrap_or(deadline))
     }
 

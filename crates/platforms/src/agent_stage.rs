@@ -26,7 +26,7 @@ const ANSWER_GRACE: Duration = Duration::from_secs(2);
 const LOOK: Duration = Duration::from_millis(50);
 
 /// What the thread of a job wants the link's thread to do.
-pub(super) enum Wish {
+pub(super) enum Request {
     /// Tell the host that the loads are up.
     Running,
     /// Ask the host's clock once.
@@ -34,7 +34,7 @@ pub(super) enum Wish {
 }
 
 /// What the link's thread has heard for the thread of a job.
-pub(super) enum Word {
+pub(super) enum Reply {
     /// An answer of the host's clock.
     Clock(Exchange),
     /// When to begin.
@@ -58,8 +58,8 @@ fn read(clock: ClockId) -> u64 {
 
 /// The stage of one job.
 pub(super) struct Teller<'a> {
-    wish: &'a dyn Fn(Wish),
-    words: Receiver<Word>,
+    request: &'a dyn Fn(Request),
+    replies: Receiver<Reply>,
     stop: &'a AtomicBool,
     deadline: Instant,
     /// A start that came while something else was waited for.
@@ -68,23 +68,23 @@ pub(super) struct Teller<'a> {
 
 impl<'a> Teller<'a> {
     pub(super) fn new(
-        wish: &'a dyn Fn(Wish),
-        words: Receiver<Word>,
+        request: &'a dyn Fn(Request),
+        replies: Receiver<Reply>,
         stop: &'a AtomicBool,
         deadline: Instant,
     ) -> Self {
-        Self { wish, words, stop, deadline, start: None }
+        Self { request, replies, stop, deadline, start: None }
     }
 
     /// The next word before `until`; none when the job is to end meanwhile, or nothing came.
-    fn hear(&self, until: Instant) -> Option<Word> {
+    fn hear(&self, until: Instant) -> Option<Reply> {
         let until = until.min(self.deadline);
         loop {
             let left = until.saturating_duration_since(Instant::now());
             if left.is_zero() || self.stop.load(Ordering::SeqCst) {
                 return None;
             }
-            match self.words.recv_timeout(left.min(LOOK)) {
+            match self.replies.recv_timeout(left.min(LOOK)) {
                 Ok(word) => return Some(word),
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => return None,
@@ -93,12 +93,12 @@ impl<'a> Teller<'a> {
     }
 
     fn ask_once(&mut self) -> Option<Exchange> {
-        (self.wish)(Wish::Ask);
+        (self.request)(Request::Ask);
         let until = Instant::now() + ANSWER_GRACE;
         loop {
             match self.hear(until)? {
-                Word::Clock(exchange) => return Some(exchange),
-                Word::Start(at) => self.start = Some(at),
+                Reply::Clock(exchange) => return Some(exchange),
+                Reply::Start(at) => self.start = Some(at),
             }
         }
     }
@@ -106,7 +106,7 @@ impl<'a> Teller<'a> {
 
 impl Stage for Teller<'_> {
     fn running(&mut self) {
-        (self.wish)(Wish::Running);
+        (self.request)(Request::Running);
     }
 
     fn await_start(&mut self) -> Start {
@@ -115,8 +115,8 @@ impl Stage for Teller<'_> {
                 return Start::At(at);
             }
             match self.hear(self.deadline) {
-                Some(Word::Start(at)) => return Start::At(at),
-                Some(Word::Clock(_)) => {}
+                Some(Reply::Start(at)) => return Start::At(at),
+                Some(Reply::Clock(_)) => {}
                 None => return Start::Never,
             }
         }
@@ -142,19 +142,19 @@ mod tests {
 
     #[test]
     fn a_start_that_comes_amid_the_answers_is_kept() {
-        let (words, heard) = channel();
+        let (replies, heard) = channel();
         let asked = Cell::new(0);
         let exchange = Exchange { asked: read_clocks(), received_ns: 5, sent_ns: 6, answered: read_clocks() };
-        let wish = |wish: Wish| {
-            if matches!(wish, Wish::Ask) {
+        let request = |request: Request| {
+            if matches!(request, Request::Ask) {
                 asked.set(asked.get() + 1);
-                words.send(Word::Start(Nanos::from_nanos(77))).expect("somebody listens");
-                words.send(Word::Clock(exchange)).expect("somebody listens");
+                replies.send(Reply::Start(Nanos::from_nanos(77))).expect("somebody listens");
+                replies.send(Reply::Clock(exchange)).expect("somebody listens");
             }
         };
         let stop = AtomicBool::new(false);
         let deadline = Instant::now() + Duration::from_secs(60);
-        let mut teller = Teller::new(&wish, heard, &stop, deadline);
+        let mut teller = Teller::new(&request, heard, &stop, deadline);
         assert_eq!(teller.ask_clock(3).map(|reading| reading.exchanges), Some(3));
         assert_eq!(asked.get(), 3);
         assert_eq!(teller.await_start(), Start::At(Nanos::from_nanos(77)));

@@ -66,11 +66,11 @@ impl Console {
         let (wake, alarm) = io::pipe()?;
         let tail = Tail { mark, ..Tail::default() };
         let shared = Arc::new(Shared { tail: Mutex::new(tail), ended: Condvar::new() });
-        let keeper = Arc::clone(&shared);
+        let supervisor = Arc::clone(&shared);
         let thread = std::thread::Builder::new().name("console".to_owned()).spawn(move || {
-            read_all(source, &wake, &keeper);
-            keeper.lock().has_ended = true;
-            keeper.ended.notify_all();
+            read_all(source, &wake, &supervisor);
+            supervisor.lock().has_ended = true;
+            supervisor.ended.notify_all();
         })?;
         Ok(Self { shared, alarm: Some(alarm), thread: Some(thread) })
     }

@@ -54,7 +54,6 @@ pub mod arena;
 pub mod batches;
 pub mod bounds;
 pub mod clock;
-pub mod crew;
 pub mod error;
 pub mod fresh_pages;
 pub mod loopback;
@@ -68,6 +67,7 @@ pub mod rendezvous;
 pub mod scratch;
 pub mod sizes;
 pub mod streams;
+pub mod workers;
 pub mod worst;
 
 use std::time::Duration;

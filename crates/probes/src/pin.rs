@@ -1,5 +1,5 @@
 //! Pins the calling thread to one CPU it may use: a single one to the last, since interrupts and daemons favour the
-//! first; the threads of a crew to one after the other.
+//! first; the threads of several workers to one after the other.
 
 use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
 use nix::unistd::Pid;

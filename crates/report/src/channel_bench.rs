@@ -200,7 +200,7 @@ mod tests {
     use super::*;
     use analysis::channel_bench as figures;
     use model::channel_bench::{BenchLimits, CHANNEL_BENCH_VERSION, SeriesFailure, Taken};
-    use model::channel_party::{AccessTimes, MappingTimes, Seen, Totals};
+    use model::channel_worker::{AccessTimes, MappingTimes, Seen, Totals};
     use units::histogram::Histogram;
 
     fn bench() -> ChannelBench {

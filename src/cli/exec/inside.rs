@@ -13,7 +13,7 @@ use crate::cli::output;
 use model::partition::session::{Ask, Further};
 use model::partition::set::Phase;
 use partition::run::{Event, Outcome};
-use partition::session::{TalkKind, connect, converse};
+use partition::session::{SessionKind, connect, converse};
 use partition::set::find;
 use partition::set::resolve::DOOR;
 use partition::set::root::state_root;
@@ -42,7 +42,7 @@ pub fn run(args: &ExecArgs, name: &str) -> Result<u8> {
     let streams = take_streams().context("the standard streams")?;
     let shown = args.command.first().map(|word| word.to_string_lossy().into_owned()).unwrap_or_default();
     let mut ran_out = false;
-    let outcome = converse(socket, ask, TalkKind::Program, streams, orders, &mut |event| match event {
+    let outcome = converse(socket, ask, SessionKind::Program, streams, orders, &mut |event| match event {
         Event::Passed { number } => {
             // Nobody waits for it any more.
             let _ = was_passed.send(number);

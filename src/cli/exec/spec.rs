@@ -13,7 +13,7 @@ use model::partition::{
     Bind, CardSpec, Content, DiskSpec, Files, ImageRef, LayerSpec, PartitionSpec, Priority, Program,
     Resources, SecretSpec, UserIds, Volume, VolumeSpec, Word, boots_with, fits_layer, is_name,
 };
-use partition::image::{Around, Image, Ready, Wishes, ready};
+use partition::image::{Around, Image, Overrides, Ready, ready};
 use partition::set::visit::Visit;
 use partition::{given_files, run, users, volume};
 use platforms::limits;
@@ -92,7 +92,7 @@ fn of_image(args: &ExecArgs, image: &Image) -> Result<Program> {
     }
     let passed = |name: &OsStr| said.env_all || (args.terminal && name == "TERM" && !said.env_clear);
     let beneath = std::env::vars_os().filter(|(name, _)| passed(name));
-    let wishes = Wishes {
+    let overrides = Overrides {
         words: args.command.iter().map(|word| word.as_bytes().to_vec()).collect(),
         beneath: beneath.map(|(name, value)| (name.into_vec(), value.into_vec())).collect(),
         env: named_variables(said)?,
@@ -101,7 +101,7 @@ fn of_image(args: &ExecArgs, image: &Image) -> Result<Program> {
         user: said.user.as_deref(),
     };
     let writable = said.rw.iter().map(|path| absolute(path)).collect::<Result<_>>()?;
-    let program = image.program(wishes).map_err(|problem| anyhow!("--image: {problem}"))?;
+    let program = image.program(overrides).map_err(|problem| anyhow!("--image: {problem}"))?;
     with_sight(args, Program { writable, ..program })
 }
 

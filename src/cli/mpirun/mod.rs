@@ -28,7 +28,7 @@ use super::exec::folder::RuntimeFolder;
 use super::exec::{OWN_FAILURE, code_of, on_event, say_failed, signals, surroundings, take_streams};
 use super::output;
 use model::partition::{PartitionSpec, ProgramEnd};
-use partition::mpi::pulse::RankPulse;
+use partition::mpi::heartbeat::RankHeartbeat;
 use partition::mpi::sections::{Sections, complaint};
 use partition::mpi::words::{self, Transport, address_with_prefix};
 use partition::mpi::{found, library};
@@ -96,8 +96,8 @@ fn execute(args: &MpirunArgs) -> Result<u8> {
     let streams = take_streams().context("the standard streams")?;
     let mut progress = BootProgress::new(&members);
     let team = Team { members: &members, link: &link, prefix };
-    let mut pulse = sections.as_ref().map(Sections::pulse);
-    let mut watch = || frozen(sections.as_ref()?, pulse.as_mut()?, &members);
+    let mut heartbeat = sections.as_ref().map(Sections::heartbeat);
+    let mut watch = || frozen(sections.as_ref()?, heartbeat.as_mut()?, &members);
     let mut tell = |number: usize, event: &Event| {
         progress.on(number, event);
         if let Event::Passed { number } = event {
@@ -132,8 +132,8 @@ fn refuse(failed: &Failed) -> u8 {
 }
 
 /// A rank that stands still while the job waits for it.
-fn frozen(sections: &Sections, pulse: &mut RankPulse, members: &[PartitionSpec]) -> Option<Failed> {
-    let (rank, silent) = pulse.frozen(Instant::now())?;
+fn frozen(sections: &Sections, heartbeat: &mut RankHeartbeat, members: &[PartitionSpec]) -> Option<Failed> {
+    let (rank, silent) = heartbeat.frozen(Instant::now())?;
     let partition = members.get(sections.home(rank)).map_or("", |member| member.name.as_str());
     Some(Failed::own(format!(
         "rank {rank} in partition {partition} has given no sign of life for {} s, and the others did not end by that",

@@ -2,18 +2,18 @@
 //!
 //! ```text
 //!                                         ┌─ watching: the first job, with pauses (--pause-at, --step)
-//!  FILE or NAME + --set ─► cases ─► Study ─┴─► crew (all cores) ─► Simulation ─┬─► terminal, or --json
-//!                                                                            ├─► --out DIR: scenario, results, report, trace
-//!                                                                            └─► --trace FILE
+//!  FILE or NAME + --set ─► cases ─► Study ─┴─► workers (all cores) ─► Simulation ─┬─► terminal, or --json
+//!                                                                               ├─► --out DIR: scenario, results, report, trace
+//!                                                                               └─► --trace FILE
 //! ```
 
-mod crew;
 mod folder;
 mod outcome;
 mod source;
 mod trace_file;
 mod traces;
 mod watching;
+mod workers;
 
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -25,7 +25,6 @@ use super::args::SimulateArgs;
 use super::ending::{Ending, OrStop, Stop, Verdict};
 use super::{interrupt, json, measure, output};
 use campaign;
-use crew::End;
 use model::results::RunResults;
 use model::simulation::Simulation;
 use outcome::{Places, Wanted};
@@ -36,6 +35,7 @@ use sim::scenario::{Replication, Study};
 use source::Source;
 use trace_file::TraceFile;
 use watching::Watched;
+use workers::End;
 
 /// Stretches that a trace for Perfetto keeps.
 const TRACED: usize = 200_000;
@@ -59,7 +59,7 @@ pub fn run(args: &SimulateArgs) -> Verdict {
     };
     let wanted = Wanted::of(args, Some(&source.text));
     let concluded = Arc::clone(&study);
-    let made = crew::unless_interrupted(&cancel, move || {
+    let made = workers::unless_interrupted(&cancel, move || {
         let first = replications.get(concluded.watched());
         let traced = first.and_then(|replication| replication.time_line.as_ref());
         outcome::make(concluded.conclude(&replications), traced, &wanted, || traces::kept(&concluded))
@@ -118,8 +118,8 @@ fn simulated(
         }
         Watched::Interrupted(words) => return interrupted(vec![words]),
     };
-    let threads = args.threads.map_or_else(crew::all_cores, |threads| threads as usize);
-    match crew::run(study, first, threads, cancel) {
+    let threads = args.threads.map_or_else(workers::all_cores, |threads| threads as usize);
+    match workers::run(study, first, threads, cancel) {
         End::Done(replications) => Ok(ControlFlow::Continue(replications)),
         End::Interrupted(words) => interrupted(words),
         End::Broke(number) => {
@@ -136,7 +136,7 @@ fn calibrate(args: &SimulateArgs, run: &Path) -> Verdict {
     let cancel = interrupt::token_saying(INTERRUPTED).or_lacking()?;
     let places = places(args, None)?;
     let (wanted, seed, run) = (Wanted::of(args, None), args.seed.unwrap_or(0), run.to_owned());
-    let made = crew::unless_interrupted(&cancel, move || {
+    let made = workers::unless_interrupted(&cancel, move || {
         let measured = campaign::read_results(&run)?;
         let simulation = sim::calibrate::calibrate(&measured, seed);
         let simulation = simulation.map_err(|why| anyhow!("{}: {why}", run.display()))?;

@@ -9,9 +9,9 @@
 
 use std::path::PathBuf;
 
-use super::crew::unless_interrupted;
 use super::folder::{self, Folder};
 use super::trace_file::TraceFile;
+use super::workers::unless_interrupted;
 use crate::cli::args::SimulateArgs;
 use crate::cli::ending::{Ending, OrStop, Stop};
 use crate::cli::{json, output};

@@ -2,7 +2,7 @@
  * again, too long for the receiver, with the largest tag. */
 #include <stdlib.h>
 
-#include "kit.h"
+#include "fixture.h"
 
 enum { LARGEST = 8 * MIB };
 

@@ -1,7 +1,7 @@
 /* Communicators keep their messages apart, whatever the tags; parts of all ranks; two groups that talk to each other. */
 #include <stdlib.h>
 
-#include "kit.h"
+#include "fixture.h"
 
 enum { COMMS = 6 };
 

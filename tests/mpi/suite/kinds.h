@@ -6,7 +6,7 @@
 #ifndef BULKHEAD_MPI_KINDS_H
 #define BULKHEAD_MPI_KINDS_H
 
-#include "kit.h"
+#include "fixture.h"
 
 enum { MOST_PIECES = 24 };
 

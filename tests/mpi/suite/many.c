@@ -2,7 +2,7 @@
  * nobody has asked for yet than any buffer holds. */
 #include <stdlib.h>
 
-#include "kit.h"
+#include "fixture.h"
 
 /* Requests under way at once, on each side. */
 static int outstanding(void)

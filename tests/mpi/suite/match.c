@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kit.h"
+#include "fixture.h"
 
 /* Length of message `i` from a rank: short ones and some long ones, so that different ways must keep one order. */
 static size_t length_of(int from, int i)

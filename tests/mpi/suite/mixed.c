@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kit.h"
+#include "fixture.h"
 
 enum { COMMS = 2, TAGS = 4, BY_NAME = 0, BY_TAG = 1, AS_THEY_COME = 2 };
 

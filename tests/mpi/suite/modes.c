@@ -1,7 +1,7 @@
 /* The four kinds of send: standard, synchronous (over only once it is being received), buffered (over at once), ready. */
 #include <stdlib.h>
 
-#include "kit.h"
+#include "fixture.h"
 
 /* Some messages there and back, so that both sides work on what is under way. */
 static void chat(int peer, int tag)

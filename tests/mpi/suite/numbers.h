@@ -6,7 +6,7 @@
 #ifndef BULKHEAD_MPI_NUMBERS_H
 #define BULKHEAD_MPI_NUMBERS_H
 
-#include "kit.h"
+#include "fixture.h"
 
 enum operation { SUM, PROD, MAX, MIN, LAND, LOR, LXOR, BAND, BOR, BXOR, MINLOC, MAXLOC, COMPOSE, OPERATIONS };
 

@@ -19,7 +19,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "kit.h"
+#include "fixture.h"
 #include "verdict.h"
 
 enum { MOST_CASES = 128, MOST_WITHOUT = 32 };

@@ -2,7 +2,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-#include "kit.h"
+#include "fixture.h"
 
 enum { THREADS = 4 };
 

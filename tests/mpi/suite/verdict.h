@@ -1,4 +1,4 @@
-/* What one rank has seen in one case; between the kit that writes it and the program that gathers it. */
+/* What one rank has seen in one case; between the fixture that writes it and the program that gathers it. */
 #ifndef BULKHEAD_MPI_VERDICT_H
 #define BULKHEAD_MPI_VERDICT_H
 

@@ -1,7 +1,7 @@
 /* One-sided: memory that other ranks write, read and add to, between fences, under locks, and by groups. */
 #include <stdlib.h>
 
-#include "kit.h"
+#include "fixture.h"
 
 enum { WORDS = 5000 };
 

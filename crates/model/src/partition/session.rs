@@ -24,7 +24,7 @@ use super::wire::{ProgramEnd, Stream, Victim};
 
 /// Bytes of a stream that may be on their way: sent, and not yet granted anew by [`SessionWord::Credit`].
 pub const WINDOW_BYTES: usize = 64 * 1024;
-/// Most connections through a partition's ports at once; who comes then waits until one ends. Each takes seven descriptors of its keeper.
+/// Most connections through a partition's ports at once; who comes then waits until one ends. Each takes seven descriptors of its supervisor.
 pub const MOST_CONNECTIONS: usize = 100;
 /// Most sessions of a partition at once: whatever goes on at its ports, programs and looks have room.
 pub const MOST_SESSIONS: usize = MOST_CONNECTIONS + 64;

@@ -24,7 +24,7 @@ pub struct AtBoot<'a> {
     pub is_root: bool,
 }
 
-/// The unit's text. Its keepers are processes of the unit: none is left when it is stopped, whatever `down` says.
+/// The unit's text. Its supervisors are processes of the unit: none is left when it is stopped, whatever `down` says.
 ///
 /// # Errors
 /// A path that a unit cannot hold.

@@ -1,9 +1,9 @@
 //! Writes the partitions of a set for other managers: files that run without us. Pure: from a set to texts.
 //!
 //! ```text
-//!  set ─► charges ─► Emission ─┬─ libvirt:  domains and networks, XML
-//!                              ├─ qemu:     a script for each partition
-//!                              └─ systemd:  a service for each partition, a target for all
+//!  set ─► unit specs ─► Emission ─┬─ libvirt:  domains and networks, XML
+//!                                 ├─ qemu:     a script for each partition
+//!                                 └─ systemd:  a service for each partition, a target for all
 //!                 what cannot be said there: remarks, in the files as comments and on stderr
 //! ```
 //! A program's partition boots the kernel and first file system that lie beside these files. Nobody is at the other end

@@ -55,7 +55,7 @@ pub struct Image {
 
 /// What the caller says of a program; it counts before what the image says.
 #[derive(Debug, Clone, Default)]
-pub struct Wishes<'a> {
+pub struct Overrides<'a> {
     /// Instead of the image's arguments.
     pub words: Vec<Word>,
     /// Variables that come before the image's.
@@ -117,26 +117,26 @@ impl Image {
     ///
     /// # Errors
     /// It names none, or a user that it does not have.
-    pub fn program(&self, wishes: Wishes<'_>) -> Result<Program, String> {
-        let argv = self.config.command(&wishes.words);
+    pub fn program(&self, overrides: Overrides<'_>) -> Result<Program, String> {
+        let argv = self.config.command(&overrides.words);
         if argv.is_empty() {
             return Err("the image names no program, so one must be given".to_owned());
         }
-        let named = wishes.user.or_else(|| self.config.user()).unwrap_or("0");
+        let named = overrides.user.or_else(|| self.config.user()).unwrap_or("0");
         let found = users::find_in(&self.root, named)?;
         let bytes = |text: &str| text.as_bytes().to_vec();
         let usual = [("PATH", USUAL_PATH), ("HOME", found.home.as_str())]
             .map(|(name, value)| (bytes(name), bytes(value)));
         let own = self.config.variables().map(|(name, value)| (bytes(name), bytes(value)));
         let own: Vec<(Word, Word)> =
-            usual.into_iter().chain(own).filter(|_| !wishes.without_own_env).collect();
+            usual.into_iter().chain(own).filter(|_| !overrides.without_own_env).collect();
         let mut env: Vec<(Word, Word)> = Vec::new();
-        for (name, value) in wishes.beneath.into_iter().chain(own).chain(wishes.env) {
+        for (name, value) in overrides.beneath.into_iter().chain(own).chain(overrides.env) {
             env.retain(|(known, _)| *known != name);
             env.push((name, value));
         }
         let own = self.config.workdir().unwrap_or_default();
-        let workdir = wishes.workdir.unwrap_or(Path::new(&own));
+        let workdir = overrides.workdir.unwrap_or(Path::new(&own));
         Ok(Program {
             argv,
             env,
@@ -212,7 +212,7 @@ mod tests {
             let found = program.env.iter().filter(|(known, _)| known == name.as_bytes());
             found.map(|(_, value)| String::from_utf8_lossy(value).into_owned()).collect::<Vec<_>>()
         };
-        let own = image.program(Wishes::default()).unwrap();
+        let own = image.program(Overrides::default()).unwrap();
         assert_eq!((own.user.uid, own.user.gid, own.workdir.as_path()), (70, 71, Path::new("/w")));
         assert_eq!(
             [value(&own, "A"), value(&own, "HOME"), value(&own, "PATH")].concat(),
@@ -220,19 +220,19 @@ mod tests {
         );
         assert_eq!(own.argv, [b"/e".to_vec(), b"c".to_vec()]);
         let pair = |name: &str, value: &str| (name.as_bytes().to_vec(), value.as_bytes().to_vec());
-        let wishes = Wishes {
+        let overrides = Overrides {
             words: vec![b"d".to_vec()],
             beneath: vec![pair("A", "host"), pair("C", "host")],
             env: vec![pair("B", "3")],
             workdir: Some(Path::new("/x")),
             user: Some("5:6"),
-            ..Wishes::default()
+            ..Overrides::default()
         };
-        let told = image.program(wishes).unwrap();
+        let told = image.program(overrides).unwrap();
         assert_eq!((told.user.uid, told.user.gid, told.workdir.as_path()), (5, 6, Path::new("/x")));
         assert_eq!([value(&told, "A"), value(&told, "B"), value(&told, "C")].concat(), ["1", "3", "host"]);
         assert_eq!(told.argv, [b"/e".to_vec(), b"d".to_vec()]);
-        let stranger = image.program(Wishes { user: Some("nobody-here"), ..Wishes::default() });
+        let stranger = image.program(Overrides { user: Some("nobody-here"), ..Overrides::default() });
         assert!(stranger.unwrap_err().contains("the image's /etc/passwd"));
     }
 }

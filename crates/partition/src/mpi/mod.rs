@@ -10,13 +10,13 @@
 //! ```
 //! [`layout`] spreads ranks, [`words`] is what Open MPI is told, [`agent`] starts its daemons in place of ssh, [`found`]
 //! looks for what is needed on the host, [`library`] whether it can be loaded, [`sections`] makes their memory and reads
-//! which ranks really came, [`pulse`] notices one that stands still.
+//! which ranks really came, [`heartbeat`] notices one that stands still.
 
 pub mod agent;
 pub mod found;
+pub mod heartbeat;
 pub mod layout;
 pub mod library;
-pub mod pulse;
 pub mod sections;
 pub mod words;
 

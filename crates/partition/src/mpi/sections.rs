@@ -7,8 +7,8 @@ use std::time::Instant;
 
 use channel::{Memory, PeerSection, State};
 
+use super::heartbeat::RankHeartbeat;
 use super::layout::Layout;
-use super::pulse::RankPulse;
 use crate::section_folder::SectionFolder;
 use model::partition::SectionSpec;
 use platforms::ledger::Ledger;
@@ -62,9 +62,9 @@ impl Sections {
     }
 
     /// Their hearts, to be looked at while the job runs.
-    pub fn pulse(&self) -> RankPulse {
+    pub fn heartbeat(&self) -> RankHeartbeat {
         let section = |rank| PeerSection::new(Memory::readable(&self.path(rank)).ok()?).ok();
-        RankPulse::new((0..self.homes.len()).map(section).collect(), Instant::now())
+        RankHeartbeat::new((0..self.homes.len()).map(section).collect(), Instant::now())
     }
 
     /// The partition, from 0, that a rank is in.

@@ -10,7 +10,7 @@ use std::net::Ipv4Addr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use super::pulse::beat_file;
+use super::heartbeat::beat_file;
 use model::partition::CardSpec;
 use platforms::lab::address::Mac;
 use platforms::vm::guest::{GuestBond, GuestNic};

@@ -4,7 +4,7 @@
 //! ```text
 //!  switch dies ─► QEMU: NETDEV_STREAM_DISCONNECTED plug1 ─► set_link card1 off ─► guest: carrier lost ─► standby
 //!  switch dials ─► QEMU: NETDEV_STREAM_CONNECTED plug1 ───► set_link card1 on
-//!  switch hangs ─► no beats (pulse) ──────────────────────► set_link card1 off, on again with the next beat
+//!  switch hangs ─► no beats (heartbeat) ────────────────► set_link card1 off, on again with the next beat
 //! ```
 //! Source: QEMU's `qapi/net.json`. The other end runs the guest: lines are bounded, and what is no such event does
 //! nothing.
@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use super::pulse::{BEAT_EVERY, HANGS_AFTER, Pulse};
+use super::heartbeat::{BEAT_EVERY, HANGS_AFTER, Heartbeat};
 
 /// Longest line that is read.
 const LONGEST_LINE: usize = 64 * 1024;
@@ -42,7 +42,7 @@ pub fn watch(control: UnixStream, beats: Vec<Option<PathBuf>>) -> io::Result<Joi
 
 /// A plug, and what its card was told.
 struct Plug {
-    pulse: Option<Pulse>,
+    heartbeat: Option<Heartbeat>,
     /// Whether QEMU says that a switch is there.
     there: Option<bool>,
     hangs: bool,
@@ -51,12 +51,12 @@ struct Plug {
 
 impl Plug {
     fn new(beats: Option<PathBuf>) -> Self {
-        let pulse = beats.map(|path| Pulse::of(path, HANGS_AFTER));
-        Self { pulse, there: None, hangs: false, told: None }
+        let heartbeat = beats.map(|path| Heartbeat::of(path, HANGS_AFTER));
+        Self { heartbeat, there: None, hangs: false, told: None }
     }
 
     fn look(&mut self) {
-        self.hangs = self.pulse.as_mut().is_some_and(|pulse| !pulse.look());
+        self.hangs = self.heartbeat.as_mut().is_some_and(|heartbeat| !heartbeat.look());
     }
 
     /// What its card is to be told now.
@@ -78,7 +78,7 @@ fn follow(control: &UnixStream, mut plugs: Vec<Plug>) -> io::Result<()> {
             "execute": "human-monitor-command", "arguments": { "command-line": "info network" }, "id": "now",
         }),
     )?;
-    let is_looking = plugs.iter().any(|plug| plug.pulse.is_some());
+    let is_looking = plugs.iter().any(|plug| plug.heartbeat.is_some());
     let mut look_at = Instant::now() + BEAT_EVERY;
     let mut line = Vec::new();
     loop {
@@ -213,7 +213,7 @@ mod tests {
 
     #[test]
     fn a_switch_that_hangs_is_told_and_that_it_is_back() {
-        use super::super::pulse::{Beat, beat_file};
+        use super::super::heartbeat::{Beat, beat_file};
 
         let link = tempfile::tempdir().unwrap();
         let mut beat = Beat::begin(link.path()).unwrap();

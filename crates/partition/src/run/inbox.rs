@@ -8,7 +8,7 @@ use std::{io, thread};
 
 use nix::libc::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 
-use super::talk::Happened;
+use super::main_session::Happened;
 use super::{Order, Orders};
 use platforms::Cancel;
 

@@ -9,8 +9,8 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 
 use super::inbox::{Inbox, is_ending};
+use super::main_session::Happened;
 use super::making::Making;
-use super::talk::Happened;
 use super::tools::{named, tools};
 use super::{Event, Failed, Order, Orders, Outcome, Streams, Surroundings, engine, parked, sections};
 use crate::layer::{self, Layer};

@@ -18,7 +18,7 @@ use platforms::vm::toolbox::Toolbox;
 
 use super::assemble::{Assembled, assemble};
 use super::inbox::is_ending;
-use super::talk::{Beginning, Happened, Talk};
+use super::main_session::{Beginning, Happened, MainSession};
 use super::{Event, Failed, Order, Streams, Surroundings, sections};
 use crate::layer::{self, Layer};
 use crate::network::watch::watch;
@@ -170,7 +170,7 @@ impl Created {
         };
         let deadline = self.deadline.unwrap_or_else(|| Instant::now() + boot);
         let beginning = Beginning { link, ports, streams, channel, deadline, connections, tell };
-        let talk = Talk::new(beginning).map_err(|error| Failed::own(error.to_string()))?;
+        let talk = MainSession::new(beginning).map_err(|error| Failed::own(error.to_string()))?;
         talk.until_the_end()
     }
 

@@ -1,4 +1,4 @@
-//! Runs one partition from creation to its end: for the verb `exec`, and for each keeper of a set.
+//! Runs one partition from creation to its end: for the verb `exec`, and for each supervisor of a set.
 //!
 //! ```text
 //!  check ─► engine ─► assemble ─► QEMU, paused ─► place ─► let go ─► talk ◄──► PID 1      relay ◄══► streams
@@ -11,13 +11,13 @@ mod engine;
 mod inbox;
 mod launch;
 mod lookup;
+mod main_session;
 mod making;
 mod opened;
 mod own_places;
 mod parked;
 mod relay;
 mod sections;
-mod talk;
 mod tools;
 mod unattended;
 mod view;
@@ -39,8 +39,8 @@ pub use check::Obstacle;
 pub use inbox::is_ending;
 pub use launch::run;
 pub use lookup::{FoundProgram, program as find_program};
+pub use main_session::REACTION;
 pub use sections::check_file;
-pub use talk::REACTION;
 pub use tools::all_there;
 pub use unattended::{Unattended, can_be_left_alone, unattended};
 pub use view::{named_by_path, shown_unasked};

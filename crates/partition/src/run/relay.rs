@@ -19,7 +19,7 @@ use std::{io, thread};
 
 use nix::poll::PollFlags;
 
-use super::talk::Happened;
+use super::main_session::Happened;
 use model::partition::Stream;
 use platforms::link::stream::wait;
 

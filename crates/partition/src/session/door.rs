@@ -16,8 +16,8 @@ use nix::sys::socket::{getsockopt, sockopt::PeerCredentials};
 use nix::unistd::geteuid;
 use rustix::net::connect_unspec;
 
+use super::client::{SessionKind, converse};
 use super::hub::{All, Hub};
-use super::talk::{TalkKind, converse};
 use crate::run::Streams;
 use model::partition::session::{Ask, MOST_CONNECTIONS};
 use model::partition::{PortSpec, ProgramEnd};
@@ -154,7 +154,8 @@ fn carry(all: &Arc<All>, connection: TcpStream, inside: u16, carried: Carried) -
         .name("connection".to_owned())
         .spawn(move || {
             let (_nobody, orders) = channel();
-            match converse(ours, Ask::Connect(inside), TalkKind::Connection, streams, orders, &mut |_| ()) {
+            match converse(ours, Ask::Connect(inside), SessionKind::Connection, streams, orders, &mut |_| ())
+            {
                 Ok(ProgramEnd::Exit(0)) => drop(connection.shutdown(std::net::Shutdown::Both)),
                 // Cut off inside, or nobody is there: no clean end may be taken for all there was.
                 _ => drop(connect_unspec(&connection)),

@@ -7,10 +7,10 @@
 //! ```
 //! The socket lies in a folder that its owner alone can enter, and who connects must be that user or root.
 
+mod client;
 mod door;
 mod hub;
-mod talk;
 
+pub use client::{SessionKind, converse};
 pub use door::{bind_ports, connect, listen};
 pub use hub::Hub;
-pub use talk::{TalkKind, converse};

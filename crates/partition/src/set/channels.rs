@@ -20,7 +20,7 @@ use super::{folder, root};
 use crate::run;
 use crate::section_folder::make_file;
 use model::partition::SectionSpec;
-use model::partition::set::Charge;
+use model::partition::set::UnitSpec;
 use platforms::own_folder::remove_ours;
 use platforms::sweep::{OUR_PREFIX, SHARED_MEMORY};
 
@@ -68,10 +68,10 @@ fn told(section: &SectionSpec, error: &io::Error) -> io::Error {
 /// # Errors
 /// Something cannot be removed.
 pub fn sweep(set: &Path) -> io::Result<()> {
-    let charges = folder::kept(set).into_iter().filter_map(|kept| folder::read_charge(&set.join(kept)));
-    let sections = charges.flat_map(|charge| match charge {
-        Charge::Partition(charge) => charge.spec.sections,
-        Charge::Switch(_) => Vec::new(),
+    let units = folder::kept(set).into_iter().filter_map(|kept| folder::read_unit(&set.join(kept)));
+    let sections = units.flat_map(|unit| match unit {
+        UnitSpec::Partition(unit) => unit.spec.sections,
+        UnitSpec::Switch(_) => Vec::new(),
     });
     let names: BTreeSet<String> = sections.map(|section| section.name).collect();
     if names.is_empty() {

@@ -1,8 +1,8 @@
-//! Ends what is kept: asks keepers, in the reverse order of starting, kills what does not end, clears what they left.
+//! Ends what is kept: asks supervisors, in the reverse order of starting, kills what does not end, clears what they left.
 //!
 //! ```text
-//!  all that wait for it are gone ─► SIGTERM to its keeper ─► gone ─► sweep its ledger ─► its folder removed
-//!                                        └─ grace over: SIGKILL ─┘
+//!  all that wait for it are gone ─► SIGTERM to its supervisor ─► gone ─► sweep its ledger ─► its folder removed
+//!                                            └─ grace over: SIGKILL ─┘
 //! ```
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,16 +13,16 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::Signal;
 
 use super::folder::{self, LockError, SetFolder, Work};
-use super::keeper::STOP_GRACE;
+use super::supervisor::STOP_GRACE;
 use super::{channels, process, resolve, root, watch};
 use model::partition::set::{PartitionSet, ProcessName};
 use platforms::ledger;
 
-/// Beyond the grace that a keeper itself gives its program.
-const KEEPER_GRACE: Duration = Duration::from_secs(5);
-/// How long a killed keeper may take to be gone.
+/// Beyond the grace that a supervisor itself gives its program.
+const SUPERVISOR_GRACE: Duration = Duration::from_secs(5);
+/// How long a killed supervisor may take to be gone.
 const DEATH_GRACE: Duration = Duration::from_secs(10);
-/// How long what a dead keeper left may be busy, a cgroup for example.
+/// How long what a dead supervisor left may be busy, a cgroup for example.
 const CLEAR_GRACE: Duration = Duration::from_secs(10);
 /// How often it is looked.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
@@ -116,7 +116,7 @@ pub fn end(
                     Ok(true) => {}
                     Ok(false) => continue,
                     Err(why) => {
-                        stuck.push(format!("the keeper of {name}: {why}"));
+                        stuck.push(format!("the supervisor of {name}: {why}"));
                         left.remove(name);
                         continue;
                     }
@@ -136,10 +136,10 @@ pub fn end(
     if stuck.is_empty() { Ok(()) } else { Err(stuck.join("; ")) }
 }
 
-/// A keeper that was told to end.
+/// A supervisor that was told to end.
 struct Told {
     folder: PathBuf,
-    keeper: Option<ProcessName>,
+    supervisor: Option<ProcessName>,
     refused: Option<String>,
     at: Instant,
     killed: bool,
@@ -147,24 +147,26 @@ struct Told {
 
 impl Told {
     fn now(folder: &Path, manner: Manner) -> Self {
-        let keeper = folder::read_keeper(folder);
+        let supervisor = folder::read_supervisor(folder);
         let signal = if manner == Manner::Kill { Signal::SIGKILL } else { Signal::SIGTERM };
-        let refused = keeper.as_ref().and_then(|keeper| process::signal(keeper, folder, signal).err());
+        let refused =
+            supervisor.as_ref().and_then(|supervisor| process::signal(supervisor, folder, signal).err());
         let killed = manner == Manner::Kill;
-        Self { folder: folder.to_owned(), keeper, refused, at: Instant::now(), killed }
+        Self { folder: folder.to_owned(), supervisor, refused, at: Instant::now(), killed }
     }
 
     /// Whether it is gone; why not, when it will never be.
     fn look(&mut self) -> Result<bool, String> {
-        let Some(keeper) = self.keeper.as_ref().filter(|keeper| process::is_alive(keeper)) else {
+        let Some(supervisor) = self.supervisor.as_ref().filter(|supervisor| process::is_alive(supervisor))
+        else {
             return Ok(true);
         };
         if let Some(why) = &self.refused {
             return Err(why.clone());
         }
-        let patience = STOP_GRACE + KEEPER_GRACE;
+        let patience = STOP_GRACE + SUPERVISOR_GRACE;
         if !self.killed && self.at.elapsed() > patience {
-            process::signal(keeper, &self.folder, Signal::SIGKILL)?;
+            process::signal(supervisor, &self.folder, Signal::SIGKILL)?;
             self.killed = true;
         }
         if self.at.elapsed() < patience + DEATH_GRACE {
@@ -186,7 +188,7 @@ pub(super) fn stop(folder: &Path) -> Result<(), String> {
     sweep(folder)
 }
 
-/// Undoes what a dead keeper left, and removes its folder.
+/// Undoes what a dead supervisor left, and removes its folder.
 fn clear(folder: &Path) -> Result<(), String> {
     sweep(folder)?;
     let (Some(parent), Some(name)) = (folder.parent(), folder.file_name()) else { return Ok(()) };
@@ -196,7 +198,7 @@ fn clear(folder: &Path) -> Result<(), String> {
     }
 }
 
-/// Undoes what a dead keeper left.
+/// Undoes what a dead supervisor left.
 fn sweep(folder: &Path) -> Result<(), String> {
     let until = Instant::now() + CLEAR_GRACE;
     while folder.exists() {

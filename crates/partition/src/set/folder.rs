@@ -5,10 +5,10 @@
 //!    lock                 held by the `up`, `down` or undo that works on the set; says who that is
 //!    set.json             the set as resolved
 //!    up.json              what an `up` is about to start; gone when it has
-//!    watch.json           there when keepers are watched; locked by who watches, says who that is
-//!    p/plc/               a partition: charge.json keeper.json state.json stdout.log stderr.log started.jsonl
+//!    watch.json           there when supervisors are watched; locked by who watches, says who that is
+//!    p/plc/               a partition: unit.json supervisor.json state.json stdout.log stderr.log started.jsonl
 //!                         sessions.sock; stopped, when it was stopped by hand and nobody is to start it again
-//!    n/control.0/         a switch of a network: charge.json keeper.json state.json
+//!    n/control.0/         a switch of a network: unit.json supervisor.json state.json
 //!    l/control.0/         its link: the sockets of its plugs
 //!    c/frames             a channel: its memory; c may be a link to memory elsewhere
 //! ```
@@ -25,7 +25,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{channels, process, root};
 use model::partition::is_name;
-use model::partition::set::{Charge, KeptState, Phase, ProcessName, SetRecord, Undertaking};
+use model::partition::set::{KeptState, Phase, ProcessName, SetRecord, Undertaking, UnitSpec};
 use platforms::own_folder::{OwnFolder, own_file};
 
 /// There when a set is watched.
@@ -51,7 +51,7 @@ pub enum Work {
     Down,
     /// Undoes what an `up` that died had started.
     Undo,
-    /// Starts keepers in the places of those that were killed.
+    /// Starts supervisors in the places of those that were killed.
     Replace,
     /// Ends or starts one partition.
     One,
@@ -198,7 +198,7 @@ impl Holder {
             Work::Up => "up",
             Work::Down => "down",
             Work::Undo => "the undoing of an up that died",
-            Work::Replace => "the replacing of a keeper that was killed",
+            Work::Replace => "the replacing of a supervisor that was killed",
             Work::One => "start, stop or restart",
         };
         format!("{work}, process {}", self.process.pid)
@@ -254,7 +254,7 @@ fn read<T: DeserializeOwned>(path: &Path) -> Option<T> {
 /// Writes a JSON file whole or not at all.
 fn write<T: Serialize>(path: &Path, value: &T) -> io::Result<()> {
     let half = path.with_extension("half");
-    // Charges hold environments.
+    // UnitSpecs hold environments.
     let mut file = own_file(&half, OFlag::O_CREAT | OFlag::O_WRONLY | OFlag::O_TRUNC)?;
     file.write_all(&serde_json::to_vec(value)?)?;
     fs::rename(&half, path)
@@ -283,9 +283,9 @@ files! {
     /// What an `up` that has not come to its end was about to start.
     read_undertaking write_undertaking "up.json" Undertaking;
     /// What is kept in a folder below.
-    read_charge write_charge "charge.json" Charge;
+    read_unit write_unit "unit.json" UnitSpec;
     /// By whom.
-    read_keeper write_keeper "keeper.json" ProcessName;
+    read_supervisor write_supervisor "supervisor.json" ProcessName;
     /// How that stands.
     read_state write_state "state.json" KeptState;
 }

@@ -11,7 +11,7 @@ use crate::place;
 use crate::run::{self, Obstacle};
 use model::partition::ImageEntry;
 use model::partition::set::{
-    Charge, Fault, Faults, FoundBy, PartitionCharge, PartitionEntry, PartitionSet, Tools, USUAL_MEMORY,
+    Fault, Faults, FoundBy, PartitionEntry, PartitionSet, PartitionUnit, Tools, USUAL_MEMORY, UnitSpec,
 };
 
 /// What changes one of a partition's resources to what asks for nothing.
@@ -69,12 +69,12 @@ fn judged(set: &PartitionSet, tools: &Tools, folder: &Path, images: &Images) -> 
     let mut known = all.clone();
     known.extend(set.check());
     known.extend(unread(set, images));
-    for charge in kept.iter().filter_map(|one| match &one.charge {
-        Charge::Partition(charge) => Some(charge),
-        Charge::Switch(_) => None,
+    for unit in kept.iter().filter_map(|one| match &one.unit {
+        UnitSpec::Partition(unit) => Some(unit),
+        UnitSpec::Switch(_) => None,
     }) {
-        let Some(entry) = set.partitions.get(&charge.spec.name) else { continue };
-        let found = of_partition(entry, charge, folder, &known);
+        let Some(entry) = set.partitions.get(&unit.spec.name) else { continue };
+        let found = of_partition(entry, unit, folder, &known);
         all.extend(
             found.into_iter().filter(|fault| !known.iter().any(|told| fault.may_follow(told, FoundBy::Host))),
         );
@@ -91,13 +91,8 @@ fn unread(set: &PartitionSet, images: &Images) -> Vec<Fault> {
     missing.map(|(name, _)| Fault::new(&["partition", name, "image"], "")).collect()
 }
 
-fn of_partition(
-    entry: &PartitionEntry,
-    charge: &PartitionCharge,
-    folder: &Path,
-    known: &[Fault],
-) -> Vec<Fault> {
-    let name = charge.spec.name.as_str();
+fn of_partition(entry: &PartitionEntry, unit: &PartitionUnit, folder: &Path, known: &[Fault]) -> Vec<Fault> {
+    let name = unit.spec.name.as_str();
     let is_told = |fault: &Fault| {
         let ["partition", of, key] = fault.path.iter().map(String::as_str).collect::<Vec<_>>()[..] else {
             return false;
@@ -107,8 +102,8 @@ fn of_partition(
     // Where a number is told to be wrong already, this would say so once more.
     let mut found: Vec<Fault> =
         if known.iter().any(is_told) { Vec::new() } else { resources(name, entry).into_iter().collect() };
-    found.extend(run::obstacles(&charge.spec).into_iter().map(|obstacle| fault(name, entry, obstacle)));
-    found.extend(ports::faults(folder, charge));
+    found.extend(run::obstacles(&unit.spec).into_iter().map(|obstacle| fault(name, entry, obstacle)));
+    found.extend(ports::faults(folder, unit));
     found
 }
 

@@ -1,8 +1,8 @@
 //! Ends and starts one partition of a set that is up, and nothing else of it.
 //!
 //! ```text
-//!  stop:   `stopped` ─► SIGTERM to its keeper ─► gone ─► sweep its ledger ─► Stopped; its folder and its logs stay
-//!  start:  those it waits for are up? ─► its charge, as `up` wrote it; no `stopped` ─► a keeper ─► it runs and is ready
+//!  stop:   `stopped` ─► SIGTERM to its supervisor ─► gone ─► sweep its ledger ─► Stopped; its folder and its logs stay
+//!  start:  those it waits for are up? ─► its unit spec, as `up` wrote it; no `stopped` ─► a supervisor ─► it runs and is ready
 //! ```
 //!
 //! With `stopped` in its folder the watcher starts it no more ([`super::watch`]).
@@ -15,7 +15,7 @@ use super::find::{self, Meant};
 use super::folder::{self, LockError, SetFolder, Work};
 use super::part::{self, Begun, Readiness, ended_well};
 use super::resolve::{Kept, partition_folder};
-use super::up::start as start_keeper;
+use super::up::start as start_supervisor;
 use super::{down, status, watch};
 use model::partition::set::Phase;
 use platforms::Cancel;
@@ -25,7 +25,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 /// What is wanted of a partition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Wish {
+pub enum Request {
     /// It is to run.
     Start,
     /// It is to be ended.
@@ -71,7 +71,7 @@ pub enum OneError {
 pub fn one(
     state_root: &Path,
     name: &str,
-    wish: Wish,
+    request: Request,
     exe: &Path,
     cancel: &Cancel,
 ) -> Result<Became, OneError> {
@@ -84,14 +84,14 @@ pub fn one(
     // It was found before the set was ours.
     let own = set.path().join(partition_folder(&meant.partition.name));
     let (phase, _) = status::phase(&own);
-    match wish {
-        // One that lost its keeper is to be started again, perhaps at once.
-        Wish::Stop if phase.is_final() && phase != Phase::Lost => Ok(Became::Already(phase)),
-        Wish::Stop => stop(&own).map(|()| Became::Stopped),
+    match request {
+        // One that lost its supervisor is to be started again, perhaps at once.
+        Request::Stop if phase.is_final() && phase != Phase::Lost => Ok(Became::Already(phase)),
+        Request::Stop => stop(&own).map(|()| Became::Stopped),
         // It may be left of a stop that died.
-        Wish::Start if !phase.is_final() => permit(&own).map(|()| Became::Already(phase)),
-        Wish::Start => start(set.path(), &meant, exe, cancel),
-        Wish::Restart => {
+        Request::Start if !phase.is_final() => permit(&own).map(|()| Became::Already(phase)),
+        Request::Start => start(set.path(), &meant, exe, cancel),
+        Request::Restart => {
             stop(&own)?;
             start(set.path(), &meant, exe, cancel)
         }
@@ -117,23 +117,23 @@ fn start(set: &Path, meant: &Meant, exe: &Path, cancel: &Cancel) -> Result<Becam
     let name = &meant.partition.name;
     let kept = partition_folder(name);
     let own = set.join(&kept);
-    let Some(charge) = folder::read_charge(&own) else {
+    let Some(unit) = folder::read_unit(&own) else {
         return Err(OneError::Refused(format!("nothing of {name} is there: bulkhead up FILE starts it")));
     };
     waits_for(set, name)?;
     let broke = |error: io::Error| OneError::Broke(format!("{name} cannot be started: {error}"));
-    // What a keeper ended wrote last is not how the next one stands.
+    // What a supervisor ended wrote last is not how the next one stands.
     match fs::remove_file(own.join("state.json")) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(broke(error)),
         _ => {}
     }
     permit(&own)?;
-    let (begun, charge) = (Begun::new(), Kept { folder: kept.clone(), after: Vec::new(), charge });
-    start_keeper(set, &charge, exe).map_err(broke)?;
-    // The watcher ends when nothing is left to be watched; what fails here the keeper tries again.
+    let (begun, unit) = (Begun::new(), Kept { folder: kept.clone(), after: Vec::new(), unit });
+    start_supervisor(set, &unit, exe).map_err(broke)?;
+    // The watcher ends when nothing is left to be watched; what fails here the supervisor tries again.
     let _ = watch::start(set, exe);
     loop {
-        match part::look(&own, &kept, &charge.charge, &begun) {
+        match part::look(&own, &kept, &unit.unit, &begun) {
             Readiness::Runs => return Ok(Became::Runs(begun.at.elapsed())),
             Readiness::Done => return Ok(Became::Done),
             Readiness::Failed(why) => return Err(OneError::Broke(why)),

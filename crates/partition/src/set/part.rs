@@ -14,11 +14,11 @@ use std::time::{Duration, Instant};
 use super::resolve::Kept;
 use super::status;
 use model::partition::ProgramEnd;
-use model::partition::set::{Charge, KeptState, Phase};
+use model::partition::set::{KeptState, Phase, UnitSpec};
 
-/// How long a keeper without a boot deadline of its own may take until its program runs.
+/// How long a supervisor without a boot deadline of its own may take until its program runs.
 const USUAL_PATIENCE: Duration = Duration::from_secs(600);
-/// What comes on top of the boot deadline: keepers watch that themselves.
+/// What comes on top of the boot deadline: supervisors watch that themselves.
 const EXTRA_PATIENCE: Duration = Duration::from_secs(60);
 /// Lines of a failed program's standard error that are shown.
 const LAST_LINES: usize = 10;
@@ -95,15 +95,15 @@ pub(super) fn await_needed(set: &Path, parts: &mut [Part]) {
 }
 
 /// How far what is kept in `folder`, called `name`, is since the waiting for it has begun.
-pub(super) fn look(folder: &Path, name: &str, charge: &Charge, begun: &Begun) -> Readiness {
+pub(super) fn look(folder: &Path, name: &str, unit: &UnitSpec, begun: &Begun) -> Readiness {
     let (phase, state) = status::phase(folder);
     let state = state.as_ref();
-    let patience = patience(charge);
+    let patience = patience(unit);
     match phase {
         Phase::Running => Readiness::Runs,
         Phase::Ended if state.is_some_and(ended_well) => Readiness::Done,
-        Phase::Waiting if has_run(charge, state, begun) => Readiness::Runs,
-        phase if phase.is_final() || is_in_vain(charge, phase, state, begun) => {
+        Phase::Waiting if has_run(unit, state, begun) => Readiness::Runs,
+        phase if phase.is_final() || is_in_vain(unit, phase, state, begun) => {
             Readiness::Failed(failure(name, phase, state, folder))
         }
         _ if begun.at.elapsed() > patience => {
@@ -115,40 +115,40 @@ pub(super) fn look(folder: &Path, name: &str, charge: &Charge, begun: &Begun) ->
 }
 
 /// Whether one that is started again soon has run meanwhile, as far as that is asked for: what says when it is ready must be so.
-fn has_run(charge: &Charge, state: Option<&KeptState>, begun: &Begun) -> bool {
+fn has_run(unit: &UnitSpec, state: Option<&KeptState>, begun: &Begun) -> bool {
     let ran = |state: &KeptState| {
         let ended = state.last.as_ref().is_some_and(|last| last.program.is_some());
         begun.is_new || (state.restarts > begun.restarts && ended)
     };
-    !says_ready(charge) && state.is_some_and(ran)
+    !says_ready(unit) && state.is_some_and(ran)
 }
 
 /// Whether one that is to be ready was started again meanwhile and broke before it was. What broke that was there before the
 /// waiting began says nothing.
-fn is_in_vain(charge: &Charge, phase: Phase, state: Option<&KeptState>, begun: &Begun) -> bool {
+fn is_in_vain(unit: &UnitSpec, phase: Phase, state: Option<&KeptState>, begun: &Begun) -> bool {
     let again = state.is_some_and(|state| state.restarts > begun.restarts);
-    phase == Phase::Waiting && says_ready(charge) && again
+    phase == Phase::Waiting && says_ready(unit) && again
 }
 
-fn says_ready(charge: &Charge) -> bool {
-    matches!(charge, Charge::Partition(charge) if charge.ready.is_some())
+fn says_ready(unit: &UnitSpec) -> bool {
+    matches!(unit, UnitSpec::Partition(unit) if unit.ready.is_some())
 }
 
 pub(super) fn ended_well(state: &KeptState) -> bool {
     state.last.as_ref().is_some_and(|last| last.program == Some(ProgramEnd::Exit(0)))
 }
 
-fn patience(charge: &Charge) -> Duration {
-    let Charge::Partition(charge) = charge else { return USUAL_PATIENCE + EXTRA_PATIENCE };
-    let own = charge.tools.boot_deadline_s.map(|seconds| Duration::from_secs(seconds.into()));
-    let ready = charge.ready.as_ref().map_or(0, |ready| ready.within_s);
+fn patience(unit: &UnitSpec) -> Duration {
+    let UnitSpec::Partition(unit) = unit else { return USUAL_PATIENCE + EXTRA_PATIENCE };
+    let own = unit.tools.boot_deadline_s.map(|seconds| Duration::from_secs(seconds.into()));
+    let ready = unit.ready.as_ref().map_or(0, |ready| ready.within_s);
     own.unwrap_or(USUAL_PATIENCE) + Duration::from_secs(ready.into()) + EXTRA_PATIENCE
 }
 
 /// What is said of a part that failed; its folder is removed soon.
 pub(super) fn failure(name: &str, phase: Phase, state: Option<&KeptState>, folder: &Path) -> String {
     let how = match phase {
-        Phase::Lost => "lost its keeper",
+        Phase::Lost => "lost its supervisor",
         Phase::Waiting => "is started again and again, and is not ready",
         phase => phase.word(),
     };
@@ -160,7 +160,7 @@ pub(super) fn failure(name: &str, phase: Phase, state: Option<&KeptState>, folde
             let _ = write!(text, "\n  console: {line}");
         }
     }
-    for log in ["stderr.log", "keeper.log"] {
+    for log in ["stderr.log", "supervisor.log"] {
         let said = fs::read(folder.join(log)).unwrap_or_default();
         let said = String::from_utf8_lossy(&said).into_owned();
         let lines: Vec<&str> = said.lines().collect();
@@ -182,7 +182,7 @@ mod tests {
     use units::Nanos;
 
     /// A partition with or without `ready`.
-    fn charge(ready: &str) -> Charge {
+    fn unit(ready: &str) -> UnitSpec {
         let text = format!("name = \"s\"\n[partition.x]\nprogram = [\"x\"]\nrestart = \"always\"\n{ready}\n");
         let set = PartitionSet::from_toml(&text, "s").expect("a set");
         let tools = Tools {
@@ -194,11 +194,11 @@ mod tests {
             boot_deadline_s: None,
         };
         let mut faults = Faults::default();
-        resolve::kept(&set, &tools, Path::new("/x"), &Images::new(), &mut faults).remove(0).charge
+        resolve::kept(&set, &tools, Path::new("/x"), &Images::new(), &mut faults).remove(0).unit
     }
 
     fn state(
-        keeper: &ProcessName,
+        supervisor: &ProcessName,
         phase: Phase,
         booted: bool,
         restarts: u32,
@@ -208,7 +208,7 @@ mod tests {
         KeptState {
             phase,
             since_unix_ns: Nanos::default(),
-            keeper: keeper.clone(),
+            supervisor: supervisor.clone(),
             process: None,
             engine: None,
             given: None,
@@ -224,13 +224,13 @@ mod tests {
         let dir = tempfile::tempdir().expect("a directory");
         let kept = dir.path().join("kept");
         root::make_private(&kept).expect("made");
-        let keeper = process::own().expect("ourselves");
-        folder::write_keeper(&kept, &keeper).expect("written");
-        let (plain, ready) = (charge(""), charge("ready = { tcp = 80, within_s = 9 }"));
+        let supervisor = process::own().expect("ourselves");
+        folder::write_supervisor(&kept, &supervisor).expect("written");
+        let (plain, ready) = (unit(""), unit("ready = { tcp = 80, within_s = 9 }"));
         let there = |restarts| Begun { at: Instant::now(), restarts, is_new: false };
-        let seen = |charge: &Charge, begun: Begun, phase, booted, restarts, end| {
-            folder::write_state(&kept, &state(&keeper, phase, booted, restarts, end)).expect("written");
-            look(&kept, "p/x", charge, &begun)
+        let seen = |unit: &UnitSpec, begun: Begun, phase, booted, restarts, end| {
+            folder::write_state(&kept, &state(&supervisor, phase, booted, restarts, end)).expect("written");
+            look(&kept, "p/x", unit, &begun)
         };
         let ended = Some(ProgramEnd::Exit(1));
         // Only what boots counts as booting.

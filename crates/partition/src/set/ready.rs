@@ -1,4 +1,4 @@
-//! Looks into a partition from its keeper: until it is ready, then again and again whether it still is.
+//! Looks into a partition from its supervisor: until it is ready, then again and again whether it still is.
 //!
 //! ```text
 //!  its program runs ─► every moment ─► ready ─► every interval ─► well ─┐
@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use std::{io, thread};
 
 use crate::run::{Order, Streams};
-use crate::session::{TalkKind, connect, converse};
+use crate::session::{SessionKind, connect, converse};
 use model::partition::ProgramEnd;
 use model::partition::session::{Ask, Further, Look};
 use model::partition::set::{Health, Ready, ReadyCheck};
@@ -91,7 +91,7 @@ fn look(door: &Path, check: &ReadyCheck) -> Result<(), String> {
             }
         });
         let begun = Instant::now();
-        let outcome = converse(socket, ask, TalkKind::Program, streams, orders, &mut |_| ());
+        let outcome = converse(socket, ask, SessionKind::Program, streams, orders, &mut |_| ());
         drop(answered);
         let is_late = begun.elapsed() >= ANSWERS_WITHIN;
         let late = || format!("no answer within {} s", ANSWERS_WITHIN.as_secs());

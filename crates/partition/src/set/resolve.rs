@@ -1,17 +1,17 @@
-//! From a set to what keepers are told: one charge for each partition and each switch, with paths, users and addresses.
+//! From a set to what supervisors are told: one unit spec for each partition and each switch, with paths, users and addresses.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use super::channels;
 use super::images::Images;
-use crate::image::{Image, Ready, Wishes};
+use crate::image::{Image, Overrides, Ready};
 use crate::network::hardware_prefix;
 use crate::run::{named_by_path, shown_unasked};
 use crate::{given_files, users, volume};
 use model::partition::set::{
-    ChannelEntry, Charge, Fault, Faults, HostNode, HostSize, PartitionCharge, PartitionEntry, PartitionSet,
-    SwitchCharge, Tools, USER_NETWORK, Wiring, ascending,
+    ChannelEntry, Fault, Faults, HostNode, HostSize, PartitionEntry, PartitionSet, PartitionUnit, SwitchUnit,
+    Tools, USER_NETWORK, UnitSpec, Wiring, ascending,
 };
 use model::partition::{
     Bind, CardSpec, Content, Files, ImageEntry, LayerSpec, NumberList, PartitionSpec, Priority, Program,
@@ -32,8 +32,8 @@ pub struct Kept {
     pub folder: String,
     /// Folders of what must run before.
     pub after: Vec<String>,
-    /// What its keeper is told.
-    pub charge: Charge,
+    /// What its supervisor is told.
+    pub unit: UnitSpec,
 }
 
 /// Folder of a partition.
@@ -60,12 +60,8 @@ pub fn kept(
     for (name, network) in &set.networks {
         let Some(wires) = wiring.get(name) else { continue };
         for (link, place) in links(name, network.links).zip(0_u8..) {
-            let charge = switch(wires, folder, &link, trunks(name, network.links, place, folder));
-            kept.push(Kept {
-                folder: format!("n/{link}"),
-                after: Vec::new(),
-                charge: Charge::Switch(charge),
-            });
+            let unit = switch(wires, folder, &link, trunks(name, network.links, place, folder));
+            kept.push(Kept { folder: format!("n/{link}"), after: Vec::new(), unit: UnitSpec::Switch(unit) });
         }
     }
     // In a loop nobody is first; what else is wrong with those on it is told, too.
@@ -87,7 +83,7 @@ pub fn kept(
             ports: entry.ports.clone(),
         };
         let (restart, restart_limit, tools) = (entry.restart, entry.restart_limit, tools.clone());
-        let charge = PartitionCharge { spec, restart, restart_limit, ready, health, tools };
+        let unit = PartitionUnit { spec, restart, restart_limit, ready, health, tools };
         let networks = entry
             .plugs()
             .filter_map(|plug| set.networks.get(&plug.network).map(|net| (plug.network, net.links)));
@@ -98,7 +94,7 @@ pub fn kept(
         kept.push(Kept {
             folder: partition_folder(&name),
             after: before.collect(),
-            charge: Charge::Partition(Box::new(charge)),
+            unit: UnitSpec::Partition(Box::new(unit)),
         });
     }
     kept
@@ -115,12 +111,12 @@ fn switch(
     folder: &Path,
     link: &str,
     trunk: (Option<PathBuf>, Option<PathBuf>),
-) -> SwitchCharge {
+) -> SwitchUnit {
     let limited =
         wires.members.values().filter_map(|member| Some((member.number, member.bytes_per_s?.get())));
     let mut rates: Vec<(u8, u64)> = limited.collect();
     rates.sort_unstable();
-    SwitchCharge {
+    SwitchUnit {
         link: folder.join("l").join(link),
         prefix: hardware_prefix(&wires.subnet.address(1)).ok(),
         rates,
@@ -284,14 +280,15 @@ fn of_host(name: &str, entry: &PartitionEntry, files: Files, faults: &mut Faults
 fn of_image(name: &str, entry: &PartitionEntry, image: &Image, faults: &mut Faults) -> Program {
     let env = variables(name, entry, faults);
     let said = Some(entry.workdir.as_path()).filter(|folder| *folder != PartitionEntry::default().workdir);
-    let wishes = Wishes {
+    let overrides = Overrides {
         words: entry.program.iter().map(|word| bytes(word)).collect(),
         env,
         workdir: said,
         user: entry.user.as_deref(),
-        ..Wishes::default()
+        ..Overrides::default()
     };
-    let program = image.program(wishes).map_err(|problem| Fault::new(&["partition", name, "image"], problem));
+    let program =
+        image.program(overrides).map_err(|problem| Fault::new(&["partition", name, "image"], problem));
     faults.value(program).unwrap_or_default()
 }
 
@@ -369,10 +366,10 @@ mod tests {
         let folders: Vec<&str> = kept.iter().map(|kept| kept.folder.as_str()).collect();
         assert_eq!(folders, ["n/a.0", "n/a.1", "p/y", "p/x"]);
         assert_eq!(kept[3].after, ["n/a.0", "n/a.1", "p/y"]);
-        let Charge::Switch(first) = &kept[0].charge else { panic!("a switch") };
+        let UnitSpec::Switch(first) = &kept[0].unit else { panic!("a switch") };
         assert_eq!(first.rates, [(2, 5000)]);
         assert_eq!(first.trunk_at.as_deref(), Some(Path::new("/run/b/s/l/a.0/trunk")));
-        let Charge::Partition(x) = &kept[3].charge else { panic!("a partition") };
+        let UnitSpec::Partition(x) = &kept[3].unit else { panic!("a partition") };
         let sockets = vec![PathBuf::from("/run/b/s/l/a.0/1.sock"), PathBuf::from("/run/b/s/l/a.1/1.sock")];
         let card = CardSpec::Switch {
             network: "a".to_owned(),
@@ -383,7 +380,7 @@ mod tests {
         assert_eq!(x.spec.cards, [card, CardSpec::User]);
         let Content::Program(program) = &x.spec.content else { panic!("a program") };
         assert!(program.env.contains(&(b"HOME".to_vec(), b"/root".to_vec())), "{:?}", program.env);
-        let Charge::Partition(y) = &kept[2].charge else { panic!("a partition") };
+        let UnitSpec::Partition(y) = &kept[2].unit else { panic!("a partition") };
         assert_eq!(y.spec.resources.priority, Priority::Nice(-5));
     }
 
@@ -394,13 +391,13 @@ mod tests {
         let set = PartitionSet::from_toml(&format!("{TEXT}{text}"), "s").expect("a set");
         let kept = resolved(&set, Path::new("/run/b/s")).expect("resolved");
         let sections = |folder: &str| -> Vec<String> {
-            let charge = &kept.iter().find(|kept| kept.folder == folder).expect("kept").charge;
-            let Charge::Partition(charge) = charge else { panic!("a partition") };
+            let unit = &kept.iter().find(|kept| kept.folder == folder).expect("kept").unit;
+            let UnitSpec::Partition(unit) = unit else { panic!("a partition") };
             let words = |section: &SectionSpec| {
                 let SectionSpec { path, size_mib, writable, .. } = section;
                 format!("{} {} {writable}", path.display(), size_mib.get())
             };
-            charge.spec.sections.iter().map(words).collect()
+            unit.spec.sections.iter().map(words).collect()
         };
         assert_eq!(sections("p/x"), ["/run/b/s/c/a 4 false", "/run/b/s/c/b 2 true"]);
         assert_eq!(sections("p/y"), ["/run/b/s/c/a 4 true", "/run/b/s/c/b 2 false"]);
@@ -424,11 +421,11 @@ mod tests {
     }
 
     #[test]
-    fn what_keepers_are_told_reads_back_the_same() {
+    fn what_supervisors_are_told_reads_back_the_same() {
         let set = PartitionSet::from_toml(TEXT, "s").expect("a set");
         for kept in resolved(&set, Path::new("/run/b/s")).expect("resolved") {
-            let text = serde_json::to_vec(&kept.charge).expect("written");
-            assert_eq!(serde_json::from_slice::<Charge>(&text).expect("read"), kept.charge);
+            let text = serde_json::to_vec(&kept.unit).expect("written");
+            assert_eq!(serde_json::from_slice::<UnitSpec>(&text).expect("read"), kept.unit);
         }
     }
 }

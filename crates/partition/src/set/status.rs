@@ -5,7 +5,7 @@ use std::path::Path;
 
 use channel::{Memory, PeerSection};
 
-use super::{channels, folder, keeper, logs, process, resolve, watch};
+use super::{channels, folder, logs, process, resolve, supervisor, watch};
 use model::partition::is_name;
 use model::partition::set::{
     ChannelEntry, ChannelStatus, KeptState, PartitionEntry, PartitionSet, PartitionStatus, Phase, SetStatus,
@@ -26,21 +26,21 @@ pub fn names(state_root: &Path) -> Vec<String> {
     names
 }
 
-/// How far what is kept in this folder is, and what its keeper wrote last.
+/// How far what is kept in this folder is, and what its supervisor wrote last.
 pub fn phase(folder: &Path) -> (Phase, Option<KeptState>) {
     let state = folder::read_state(folder);
-    let Some(keeper) = folder::read_keeper(folder) else { return (Phase::Missing, state) };
+    let Some(supervisor) = folder::read_supervisor(folder) else { return (Phase::Missing, state) };
     match &state {
         Some(state) if state.phase.is_final() => (state.phase, Some(state.clone())),
-        _ if process::is_alive(&keeper) => {
+        _ if process::is_alive(&supervisor) => {
             // What one that was killed wrote is not how this one stands.
-            let own = state.as_ref().filter(|state| state.keeper == keeper);
+            let own = state.as_ref().filter(|state| state.supervisor == supervisor);
             (own.map_or(Phase::Starting, |state| state.phase), state)
         }
         // Its last word may have come between the two looks.
         _ => match folder::read_state(folder) {
             Some(state) if state.phase.is_final() => (state.phase, Some(state)),
-            // Whoever stopped it may have had to kill its keeper.
+            // Whoever stopped it may have had to kill its supervisor.
             state if folder::is_stopped(folder) => (Phase::Stopped, state),
             state => (Phase::Lost, state),
         },
@@ -48,16 +48,16 @@ pub fn phase(folder: &Path) -> (Phase, Option<KeptState>) {
 }
 
 /// Whether what is kept in this folder runs, or is about to: also between the stop and the start of a restart, and until one whose
-/// keeper was killed has another.
+/// supervisor was killed has another.
 pub fn goes_on(folder: &Path) -> bool {
-    let keeper = folder::read_keeper(folder);
+    let supervisor = folder::read_supervisor(folder);
     let (first, _) = phase(folder);
     let Some(set) = folder.parent().and_then(Path::parent) else { return !first.is_final() };
     if !first.is_final() || folder::may_start(set, first) || watch::will_replace(set, folder) {
         return true;
     }
     // Whoever worked on it may have started it between the looks.
-    !phase(folder).0.is_final() || folder::read_keeper(folder) != keeper
+    !phase(folder).0.is_final() || folder::read_supervisor(folder) != supervisor
 }
 
 /// A set; none when nothing is known of it.
@@ -99,7 +99,7 @@ fn partition(name: &str, entry: &PartitionEntry, folder: &Path, addresses: Vec<S
         phase,
         seconds: seconds(phase, state.as_ref()),
         pid: running(state.as_ref()),
-        keeper_pid: folder::read_keeper(folder).filter(process::is_alive).map(|process| process.pid),
+        supervisor_pid: folder::read_supervisor(folder).filter(process::is_alive).map(|process| process.pid),
         engine: state.as_ref().and_then(|state| state.engine.clone()),
         cpus: entry.cpus,
         pin: entry.pin.as_ref().map(ToString::to_string),
@@ -116,8 +116,9 @@ fn partition(name: &str, entry: &PartitionEntry, folder: &Path, addresses: Vec<S
 
 /// Since when it has been in this phase.
 fn seconds(phase: Phase, state: Option<&KeptState>) -> u64 {
-    let since = state.filter(|_| phase != Phase::Missing).map_or(keeper::now(), |state| state.since_unix_ns);
-    keeper::now().saturating_sub(since).to_duration().as_secs()
+    let since =
+        state.filter(|_| phase != Phase::Missing).map_or(supervisor::now(), |state| state.since_unix_ns);
+    supervisor::now().saturating_sub(since).to_duration().as_secs()
 }
 
 /// Number of its process, if that lives.
@@ -138,11 +139,13 @@ fn switches(set: &PartitionSet, path: &Path) -> Vec<SwitchStatus> {
             let pid = running(state.as_ref());
             SwitchStatus {
                 name: link,
-                // One that was killed does not run, also before its keeper has seen that.
+                // One that was killed does not run, also before its supervisor has seen that.
                 phase: if phase == Phase::Running && pid.is_none() { Phase::Waiting } else { phase },
                 seconds: seconds(phase, state.as_ref()),
                 pid,
-                keeper_pid: folder::read_keeper(&folder).filter(process::is_alive).map(|process| process.pid),
+                supervisor_pid: folder::read_supervisor(&folder)
+                    .filter(process::is_alive)
+                    .map(|process| process.pid),
                 restarts: state.as_ref().map_or(0, |state| state.restarts),
                 last: state.and_then(|state| state.last),
             }
@@ -197,12 +200,12 @@ mod tests {
         let kept = set.path().join("p/db");
         root::make_private(&set.path().join("p")).expect("made");
         root::make_private(&kept).expect("made");
-        let keeper = process::own().expect("ourselves");
-        folder::write_keeper(&kept, &keeper).expect("written");
+        let supervisor = process::own().expect("ourselves");
+        folder::write_supervisor(&kept, &supervisor).expect("written");
         let state = |phase| KeptState {
             phase,
             since_unix_ns: Nanos::default(),
-            keeper: keeper.clone(),
+            supervisor: supervisor.clone(),
             process: None,
             engine: None,
             given: None,

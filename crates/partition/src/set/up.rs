@@ -17,7 +17,9 @@ use super::part::{self, At, Begun, Part, Readiness, ended_well, failure};
 use super::resolve::Kept;
 use super::{channels, judge, process, root, status, watch};
 use crate::{place, run};
-use model::partition::set::{Charge, Fault, PartitionSet, Phase, SET_SCHEMA, SetRecord, Tools, Undertaking};
+use model::partition::set::{
+    Fault, PartitionSet, Phase, SET_SCHEMA, SetRecord, Tools, Undertaking, UnitSpec,
+};
 use model::partition::{Limit, SectionSpec};
 use platforms::Cancel;
 use platforms::reaper::Reaper;
@@ -106,18 +108,18 @@ pub fn up(wanted: &Wanted<'_>, cancel: &Cancel, tell: &mut dyn FnMut(Step)) -> R
     let kept = checked.map_err(|faults| {
         if cancel.is_cancelled() { UpError::Interrupted } else { UpError::Faults(faults) }
     })?;
-    let limited = |one: Kept| Kept { charge: one.charge.with_limits(wanted.limits), ..one };
+    let limited = |one: Kept| Kept { unit: one.unit.with_limits(wanted.limits), ..one };
     let kept: Vec<Kept> = kept.into_iter().map(limited).collect();
     for one in &kept {
-        if let Charge::Partition(charge) = &one.charge {
-            for remark in place::remarks(&charge.spec.resources, &charge.spec.disks) {
+        if let UnitSpec::Partition(unit) = &one.unit {
+            for remark in place::remarks(&unit.spec.resources, &unit.spec.disks) {
                 tell(Step::Remark(one.folder.clone(), remark));
             }
         }
     }
-    let specs = kept.iter().filter_map(|one| match &one.charge {
-        Charge::Partition(charge) => Some(&charge.spec),
-        Charge::Switch(_) => None,
+    let specs = kept.iter().filter_map(|one| match &one.unit {
+        UnitSpec::Partition(unit) => Some(&unit.spec),
+        UnitSpec::Switch(_) => None,
     });
     run::all_there(specs, wanted.tools, wanted.exe).map_err(|failed| UpError::Lacking(failed.reason))?;
     let broke = |error: io::Error| UpError::Broke(format!("{}: {error}", path.display()));
@@ -177,12 +179,12 @@ fn compare(path: &Path, kept: Vec<Kept>, tell: &mut dyn FnMut(Step)) -> Vec<Part
     let look = |kept: Kept| {
         let folder = path.join(&kept.folder);
         let (phase, state) = status::phase(&folder);
-        let same = folder::read_charge(&folder).is_some_and(|there| there.is_same(&kept.charge));
+        let same = folder::read_unit(&folder).is_some_and(|there| there.is_same(&kept.unit));
         let ended_well = phase == Phase::Ended && state.as_ref().is_some_and(ended_well);
         let why = match phase {
             Phase::Missing => None,
             _ if !same => Some("it is another one in the file now".to_owned()),
-            _ if !phase.is_final() && sections(&kept.charge).iter().any(is_broken) => {
+            _ if !phase.is_final() && sections(&kept.unit).iter().any(is_broken) => {
                 Some("the memory of its channels is not as it was made".to_owned())
             }
             Phase::Starting | Phase::Running | Phase::Waiting => {
@@ -258,8 +260,9 @@ impl Works<'_> {
         if !watch::is_wanted(self.wanted.set) {
             return watch::end(path).map_err(UpError::Broke);
         }
-        watch::begin(path, self.wanted.exe)
-            .map_err(|error| UpError::Broke(format!("who watches the keepers cannot be started: {error}")))
+        watch::begin(path, self.wanted.exe).map_err(|error| {
+            UpError::Broke(format!("who watches the supervisors cannot be started: {error}"))
+        })
     }
 
     /// Folders in which plugs of partitions listen.
@@ -268,8 +271,8 @@ impl Works<'_> {
             root::make_private(&self.path.join(folder))?;
         }
         for part in &self.parts {
-            if let Charge::Switch(charge) = &part.kept.charge {
-                root::make_private(&charge.link)?;
+            if let UnitSpec::Switch(unit) = &part.kept.unit {
+                root::make_private(&unit.link)?;
             }
         }
         Ok(())
@@ -277,7 +280,7 @@ impl Works<'_> {
 
     /// Sections of channels, that of a channel once for each partition that has it.
     fn sections(&self) -> impl Iterator<Item = &SectionSpec> {
-        self.parts.iter().flat_map(|part| sections(&part.kept.charge))
+        self.parts.iter().flat_map(|part| sections(&part.kept.unit))
     }
 
     /// Starts what waits for nobody any more; no more partitions boot at once than there are CPUs.
@@ -285,7 +288,7 @@ impl Works<'_> {
         let is_up = |folder: &String, parts: &[Part]| {
             parts.iter().any(|part| part.kept.folder == *folder && matches!(part.at, At::Left | At::Runs))
         };
-        let is_partition = |part: &Part| matches!(part.kept.charge, Charge::Partition(_));
+        let is_partition = |part: &Part| matches!(part.kept.unit, UnitSpec::Partition(_));
         // Those that run and are not ready yet may wait for others to be so.
         let booting = self.parts.iter().filter(|part| part.boots && is_partition(part)).count();
         let mut room = own_cpus().len().max(1).saturating_sub(booting);
@@ -325,7 +328,7 @@ impl Works<'_> {
                 }
                 At::Left | At::ToStart => continue,
             };
-            let seen = part::look(&folder, name, &part.kept.charge, &begun);
+            let seen = part::look(&folder, name, &part.kept.unit, &begun);
             part.boots = seen == Readiness::Boots;
             match seen {
                 Readiness::Boots | Readiness::Comes => continue,
@@ -339,19 +342,19 @@ impl Works<'_> {
     }
 }
 
-fn sections(charge: &Charge) -> &[SectionSpec] {
-    match charge {
-        Charge::Partition(charge) => &charge.spec.sections,
-        Charge::Switch(_) => &[],
+fn sections(unit: &UnitSpec) -> &[SectionSpec] {
+    match unit {
+        UnitSpec::Partition(unit) => &unit.spec.sections,
+        UnitSpec::Switch(_) => &[],
     }
 }
 
-/// Makes the folder of a part, and starts its keeper.
+/// Makes the folder of a part, and starts its supervisor.
 pub(super) fn start(set: &Path, kept: &Kept, exe: &Path) -> io::Result<()> {
     let folder = set.join(&kept.folder);
     root::make_private(&folder)?;
-    folder::write_charge(&folder, &kept.charge)?;
-    watch::start_keeper(&folder, exe).map(drop)
+    folder::write_unit(&folder, &kept.unit)?;
+    watch::start_supervisor(&folder, exe).map(drop)
 }
 
 /// A part in words: `p/plc` is `plc`, `n/control.0` is `switch control.0`.

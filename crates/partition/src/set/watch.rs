@@ -1,11 +1,11 @@
-//! The watcher: a process of its own for each set of which something is to be started again. It finds keepers that were
-//! killed and starts new ones in their places, which go on as their policies say. Keepers start a new watcher when theirs
+//! The watcher: a process of its own for each set of which something is to be started again. It finds supervisors that were
+//! killed and starts new ones in their places, which go on as their policies say. Supervisors start a new watcher when theirs
 //! was killed.
 //!
 //! ```text
-//!  up ─► watch.json, locked ─► watcher ── a keeper gone without a last word? ─► takes the set ─► a new keeper
-//!          ▲                                                                                         │
-//!          └── nobody holds the lock: who sees that takes it, and hands it to a new watcher ◄────────┘
+//!  up ─► watch.json, locked ─► watcher ── a supervisor gone without a last word? ─► takes the set ─► a new supervisor
+//!          ▲                                                                                             │
+//!          └── nobody holds the lock: who sees that takes it, and hands it to a new watcher ◄────────────┘
 //!
 //!  down ─► removes watch.json first: nobody is started again
 //!  stop ─► first writes down that it is stopped, start removes that: it is not started again in between
@@ -23,14 +23,14 @@ use nix::fcntl::OFlag;
 use nix::sys::signal::Signal;
 
 use super::folder::{self, SetFolder, WATCH_FILE, Work};
-use super::keeper::GO;
+use super::supervisor::GO;
 use super::{process, root, status};
-use model::partition::set::{Charge, PartitionSet, Phase, ProcessName, Restart};
+use model::partition::set::{PartitionSet, Phase, ProcessName, Restart, UnitSpec};
 use platforms::held_process::mark;
 use platforms::own_folder::own_file;
 use platforms::spawn::{Bond, spawn};
 
-/// How often keepers and watcher look for each other.
+/// How often supervisors and watcher look for each other.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// How long a watcher that was killed may take to be gone.
 const DEATH_GRACE: Duration = Duration::from_secs(10);
@@ -78,7 +78,7 @@ pub fn end(set: &Path) -> Result<(), String> {
     Ok(())
 }
 
-/// What a keeper does beside its work until `over` is closed: starts a watcher when its set's was killed.
+/// What a supervisor does beside its work until `over` is closed: starts a watcher when its set's was killed.
 pub fn keep_watched(kept: &Path, exe: &Path, over: &Receiver<()>) {
     let Some(set) = kept.parent().and_then(Path::parent) else { return };
     let mut started: Vec<Child> = Vec::new();
@@ -112,7 +112,7 @@ pub fn watch(set: &Path, held: &File, exe: &Path) -> Result<(), String> {
     Ok(())
 }
 
-/// Starts keepers in the places of those that are lost, if nobody else works on the set.
+/// Starts supervisors in the places of those that are lost, if nobody else works on the set.
 fn replace(set: &Path, held: &File, lost: &[&String], exe: &Path) -> Vec<Child> {
     let (Some(root), Some(name)) = (set.parent(), set.file_name().and_then(|name| name.to_str())) else {
         return Vec::new();
@@ -126,16 +126,16 @@ fn replace(set: &Path, held: &File, lost: &[&String], exe: &Path) -> Vec<Child> 
         return Vec::new();
     }
     let folders = lost.iter().map(|name| set.join(name)).filter(|folder| is_lost(folder));
-    folders.filter_map(|folder| start_keeper(&folder, exe).ok()).collect()
+    folders.filter_map(|folder| start_supervisor(&folder, exe).ok()).collect()
 }
 
-/// Whether its keeper is gone without a last word, and it is to be started again.
+/// Whether its supervisor is gone without a last word, and it is to be started again.
 fn is_lost(kept: &Path) -> bool {
     let (phase, state) = status::phase(kept);
     let was_told_to_end = state.is_some_and(|state| state.phase == Phase::Stopping);
-    let is_started_again = match folder::read_charge(kept) {
-        Some(Charge::Partition(charge)) => charge.restart != Restart::Never,
-        Some(Charge::Switch(_)) => true,
+    let is_started_again = match folder::read_unit(kept) {
+        Some(UnitSpec::Partition(unit)) => unit.restart != Restart::Never,
+        Some(UnitSpec::Switch(_)) => true,
         None => false,
     };
     phase == Phase::Lost && is_started_again && !was_told_to_end
@@ -173,21 +173,21 @@ pub fn start(set: &Path, exe: &Path) -> io::Result<Option<Child>> {
     Ok(Some(child))
 }
 
-/// Starts a keeper for what lies in `kept`. It begins only when it has been written down who it is; when this process dies
+/// Starts a supervisor for what lies in `kept`. It begins only when it has been written down who it is; when this process dies
 /// before, it ends.
 ///
 /// # Errors
 /// When it cannot be started or written down.
-pub fn start_keeper(kept: &Path, exe: &Path) -> io::Result<Child> {
+pub fn start_supervisor(kept: &Path, exe: &Path) -> io::Result<Child> {
     let own = root::check_private(kept)?;
     let (read, mut go) = io::pipe()?;
-    let log = own.file("keeper.log", OFlag::O_CREAT | OFlag::O_WRONLY | OFlag::O_APPEND)?;
+    let log = own.file("supervisor.log", OFlag::O_CREAT | OFlag::O_WRONLY | OFlag::O_APPEND)?;
     let mut command = Command::new(exe);
-    command.arg("keeper").arg(kept).current_dir("/").stdin(read).stdout(Stdio::null()).stderr(log);
+    command.arg("supervisor").arg(kept).current_dir("/").stdin(read).stdout(Stdio::null()).stderr(log);
     mark(&mut command, own.path());
     let child = spawn(command, Bond::OutlivesUs, None)?;
-    let name = process::named(child.id()).ok_or_else(|| io::Error::other("its keeper ended at once"))?;
-    folder::write_keeper(kept, &name)?;
+    let name = process::named(child.id()).ok_or_else(|| io::Error::other("its supervisor ended at once"))?;
+    folder::write_supervisor(kept, &name)?;
     go.write_all(&[GO])?;
     Ok(child)
 }

@@ -47,11 +47,11 @@ pub struct Storage {
 pub struct Held {
     path: PathBuf,
     number: (u64, u64),
-    keeper: Keeper,
+    supervisor: Supervisor,
 }
 
 #[derive(Debug)]
-enum Keeper {
+enum Supervisor {
     Loop(LoopDevice),
     Claim(Arc<Claim>),
 }
@@ -69,9 +69,9 @@ impl Held {
 
     /// Remarks that belong into reports of the disk probe.
     pub fn notes(&self) -> Vec<String> {
-        match &self.keeper {
-            Keeper::Loop(device) => device.notes(),
-            Keeper::Claim(claim) => claim.remarks().to_vec(),
+        match &self.supervisor {
+            Supervisor::Loop(device) => device.notes(),
+            Supervisor::Claim(claim) => claim.remarks().to_vec(),
         }
     }
 }
@@ -129,7 +129,7 @@ impl Storage {
             DiskBacking::Device => {
                 let claim = self.claim(Purpose::Write)?;
                 let (path, number) = (claim.path().to_owned(), claim.number());
-                Ok(Some(Held { path, number, keeper: Keeper::Claim(claim) }))
+                Ok(Some(Held { path, number, supervisor: Supervisor::Claim(claim) }))
             }
         }
     }
@@ -139,7 +139,7 @@ impl Storage {
             format!("no loop device over an image of {size} in {}: {error}", folder.display())
         })?;
         let (path, number) = (made.path().to_owned(), made.number());
-        Ok(Held { path, number, keeper: Keeper::Loop(made) })
+        Ok(Held { path, number, supervisor: Supervisor::Loop(made) })
     }
 
     /// Makes one and drops it; returns remarks.

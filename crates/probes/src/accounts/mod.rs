@@ -10,10 +10,10 @@
 
 mod devices;
 mod files;
+mod scheduler_statistics;
 mod snapshot;
 mod steal;
 pub mod table;
-mod toll;
 mod trace_text;
 mod trace_windows;
 mod tracefs;
@@ -22,8 +22,8 @@ mod watch;
 mod witness;
 
 pub use files::read as read_bounded;
+pub use scheduler_statistics::{SchedulerStatistics, bank};
 pub use snapshot::Snapshot;
-pub use toll::{Toll, bank};
 pub use tracefs::Tracefs;
 pub use tracer::Tracer;
 pub use watch::Watch;

@@ -10,8 +10,8 @@ use std::time::Instant;
 
 use nix::sys::resource::{UsageWho, getrusage};
 
+use super::scheduler_statistics::{self, SchedulerStatistics};
 use super::table::{self, Row};
-use super::toll::{self, Toll};
 use super::{devices, files, steal};
 use crate::pin::allowed_cpus;
 use units::accounts::{
@@ -38,7 +38,7 @@ pub struct Snapshot {
     rt_throttle: Result<Option<RtThrottle>, String>,
     disks: Result<String, String>,
     delays: Result<(), String>,
-    toll: Toll,
+    statistics: SchedulerStatistics,
     ended: Instant,
 }
 
@@ -58,14 +58,14 @@ impl Snapshot {
             rt_throttle: rt_throttle(&|name| proc(&format!("sys/kernel/{name}"))),
             disks: proc("diskstats"),
             delays: delays(&proc("sys/kernel/task_delayacct")),
-            toll: Toll::so_far(),
+            statistics: SchedulerStatistics::so_far(),
             ended: Instant::now(),
         }
     }
 
     /// Numbers of the threads that have worked for the calling thread, itself among them.
     pub fn own_threads(&self) -> &[i32] {
-        &self.toll.threads
+        &self.statistics.threads
     }
 
     /// What was added between `before` and now.
@@ -82,17 +82,17 @@ impl Snapshot {
             &mut unknown,
         );
         let switches = both("switches", &before.switches, &self.switches, &mut unknown);
-        let toll = self.toll.clone().since(&before.toll);
+        let statistics = self.statistics.clone().since(&before.statistics);
         let per_cpu = per_cpu(&self.cpus, steal.as_ref(), interrupts.as_deref());
         Accounts {
             elapsed_ns,
             steal_ns: steal.map(|all| all.into_values().fold(Nanos::ZERO, Nanos::saturating_add)),
             voluntary_switches: switches.map(|(then, now)| now.0.saturating_sub(then.0)),
             involuntary_switches: switches.map(|(then, now)| now.1.saturating_sub(then.1)),
-            run_delay_ns: self.run_delay_since(before, &toll, &mut unknown),
-            probe_involuntary_switches: toll.involuntary,
-            probe_run_delay_ns: toll.run_delay,
-            probe_block_delay_ns: toll
+            run_delay_ns: self.run_delay_since(before, &statistics, &mut unknown),
+            probe_involuntary_switches: statistics.involuntary,
+            probe_run_delay_ns: statistics.run_delay,
+            probe_block_delay_ns: statistics
                 .block_delay
                 .filter(|_| noted("block delay", &self.delays, &mut unknown).is_some()),
             devices: both("devices", &before.disks, &self.disks, &mut unknown)
@@ -130,14 +130,19 @@ impl Snapshot {
     }
 
     /// Of threads that live, what was added; of the probe's threads that have ended, what they banked.
-    fn run_delay_since(&self, before: &Self, toll: &Toll, unknown: &mut Vec<String>) -> Option<Nanos> {
+    fn run_delay_since(
+        &self,
+        before: &Self,
+        statistics: &SchedulerStatistics,
+        unknown: &mut Vec<String>,
+    ) -> Option<Nanos> {
         let (then, now) = both("run delay", &before.waits, &self.waits, unknown)?;
         let own = nix::unistd::gettid().as_raw();
         let others = now.iter().filter(|(thread, _)| i32::try_from(**thread) != Ok(own));
         let lived = others
             .map(|(thread, wait)| wait.saturating_sub(then.get(thread).copied().unwrap_or(Nanos::ZERO)));
-        // The calling thread is in its own toll already.
-        Some(lived.fold(toll.run_delay.unwrap_or(Nanos::ZERO), Nanos::saturating_add))
+        // The calling thread is in its own statistics already.
+        Some(lived.fold(statistics.run_delay.unwrap_or(Nanos::ZERO), Nanos::saturating_add))
     }
 }
 
@@ -245,7 +250,7 @@ fn waits(folder: &Path) -> Result<BTreeMap<u32, Nanos>, String> {
     for number in numbers {
         // A thread may end meanwhile.
         match files::read(&folder.join(number.to_string()).join("schedstat")) {
-            Ok(text) => waits.extend(toll::run_delay(&text).map(|wait| (number, wait))),
+            Ok(text) => waits.extend(scheduler_statistics::run_delay(&text).map(|wait| (number, wait))),
             Err(reason) => refused = Some(reason),
         }
     }

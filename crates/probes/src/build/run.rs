@@ -11,12 +11,12 @@ use super::folder::Folder;
 use super::source::Sources;
 use crate::clock::monotonic_facts;
 use crate::context::Context;
-use crate::crew;
 use crate::detail::{BuildDetail, Detail};
 use crate::error::WorkError;
 use crate::job::ProbeReport;
 use crate::params::BuildParams;
 use crate::pin::granted_cpus;
+use crate::workers;
 use units::facts::OwnCost;
 use units::{Bytes, Nanos};
 
@@ -41,7 +41,7 @@ pub fn measure(params: &BuildParams, context: &Context<'_>) -> Result<ProbeRepor
         context,
     };
     let begin = Instant::now();
-    let outcome = crew::run(jobs, context.bounds, |_, muster| {
+    let outcome = workers::run(jobs, context.bounds, |_, muster| {
         muster.wait()?;
         work.compile_files(begin)
     })?;

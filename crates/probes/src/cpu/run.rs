@@ -4,13 +4,13 @@ use std::time::Instant;
 
 use crate::clock::monotonic_facts;
 use crate::context::Context;
-use crate::crew::{self, Muster};
 use crate::detail::{CpuDetail, CpuPoint, Detail};
 use crate::error::WorkError;
 use crate::job::ProbeReport;
 use crate::params::CpuParams;
 use crate::pin::granted_cpus;
 use crate::quantum::{MIX_WORDS, arithmetic};
+use crate::workers::{self, Muster};
 use units::facts::OwnCost;
 use units::{Bytes, Nanos};
 
@@ -27,7 +27,7 @@ pub fn measure(params: &CpuParams, context: &Context<'_>) -> Result<ProbeReport,
     let mut cpu_time_ns = Nanos::ZERO;
     let mut points = Vec::new();
     for threads in 1..=most {
-        let outcome = crew::run(threads, context.bounds, |_, muster| one_thread(params, context, muster))?;
+        let outcome = workers::run(threads, context.bounds, |_, muster| one_thread(params, context, muster))?;
         cpu_time_ns = cpu_time_ns.saturating_add(outcome.cpu_time);
         let elapsed_ns =
             (0..params.samples as usize).map(|sample| elapsed(&outcome.results, sample)).collect();

@@ -34,12 +34,12 @@ mod trap {
 
     use crate::clock::{Anchor, counter_facts, thread_cpu_time, ticks};
     use crate::context::Context;
-    use crate::crew;
     use crate::detail::{Detail, ExitDetail};
     use crate::error::WorkError;
     use crate::job::ProbeReport;
     use crate::params::ExitParams;
     use crate::pin::pin_to_last_cpu;
+    use crate::workers;
     use units::facts::OwnCost;
     use units::histogram::{BUCKETS, DenseHistogram};
     use units::{Bytes, Hertz};
@@ -52,7 +52,7 @@ mod trap {
     const SIGNATURE_CHARS: usize = 12;
 
     pub(super) fn measure(params: &ExitParams, context: &Context<'_>) -> Result<ProbeReport, WorkError> {
-        crew::run_one(context.bounds, || measure_here(params, context))
+        workers::run_one(context.bounds, || measure_here(params, context))
     }
 
     fn measure_here(params: &ExitParams, context: &Context<'_>) -> Result<ProbeReport, WorkError> {

@@ -16,12 +16,12 @@ use nix::unistd::Pid;
 use crate::batches::{BatchTally, Spans};
 use crate::clock::monotonic_facts;
 use crate::context::Context;
-use crate::crew::{self, Muster};
 use crate::detail::{Detail, RateDetail};
 use crate::error::WorkError;
 use crate::job::ProbeReport;
 use crate::params::ForkParams;
 use crate::pin::granted_cpus;
+use crate::workers::{self, Muster};
 use units::facts::OwnCost;
 use units::histogram::{BUCKETS, DenseHistogram, Histogram};
 use units::{Bytes, Nanos};
@@ -44,7 +44,7 @@ pub fn measure(params: &ForkParams, context: &Context<'_>) -> Result<ProbeReport
     let (mut points, mut latencies) = (Vec::new(), Vec::new());
     for threads in 1..=most {
         let outcome =
-            crew::run(threads, context.bounds, |_, muster| one_thread(&command, spans, context, muster))?;
+            workers::run(threads, context.bounds, |_, muster| one_thread(&command, spans, context, muster))?;
         cpu_time_ns = cpu_time_ns.saturating_add(outcome.cpu_time);
         let (tallies, histograms): (Vec<BatchTally>, Vec<Histogram>) = outcome.results.into_iter().unzip();
         points.push(spans.point(&tallies));

@@ -3,12 +3,12 @@
 use crate::alarm::{now_ns, sleep_until};
 use crate::clock::{monotonic_facts, thread_cpu_time};
 use crate::context::Context;
-use crate::crew;
 use crate::detail::{Detail, FramesDetail, due_times_passed};
 use crate::error::WorkError;
 use crate::job::ProbeReport;
 use crate::params::FramesParams;
 use crate::quantum::{MIX_WORDS, arithmetic};
+use crate::workers;
 use units::facts::OwnCost;
 use units::{Bytes, Nanos};
 
@@ -20,7 +20,7 @@ const ROUNDS_PER_LOOK: u64 = 1_000_000;
 /// # Errors
 /// The job was to end, or the kernel has no `CLOCK_MONOTONIC` to sleep on.
 pub fn measure(params: &FramesParams, context: &Context<'_>) -> Result<ProbeReport, WorkError> {
-    crew::run_one(context.bounds, || measure_here(params, context))
+    workers::run_one(context.bounds, || measure_here(params, context))
 }
 
 fn measure_here(params: &FramesParams, context: &Context<'_>) -> Result<ProbeReport, WorkError> {

@@ -4,13 +4,13 @@ use std::ops::ControlFlow;
 
 use crate::clock::{Anchor, counter_facts, thread_cpu_time, ticks};
 use crate::context::Context;
-use crate::crew;
 use crate::detail::{Detail, FtqDetail};
 use crate::error::WorkError;
 use crate::job::ProbeReport;
 use crate::params::FtqParams;
 use crate::pin::pin_to_last_cpu;
 use crate::quantum::empty_loop;
+use crate::workers;
 use units::facts::OwnCost;
 use units::{Bytes, Hertz, Ticks};
 
@@ -22,7 +22,7 @@ const TURNS_PER_ROUND: u64 = 32;
 /// # Errors
 /// The job was to end, or the cycle counter cannot be used.
 pub fn measure(params: &FtqParams, context: &Context<'_>) -> Result<ProbeReport, WorkError> {
-    crew::run_one(context.bounds, || measure_here(params, context))
+    workers::run_one(context.bounds, || measure_here(params, context))
 }
 
 fn measure_here(params: &FtqParams, context: &Context<'_>) -> Result<ProbeReport, WorkError> {

@@ -2,13 +2,13 @@
 
 use crate::clock::{Anchor, counter_facts, thread_cpu_time, ticks};
 use crate::context::Context;
-use crate::crew;
 use crate::detail::{Detail, FwqDetail};
 use crate::error::WorkError;
 use crate::job::ProbeReport;
 use crate::params::FwqParams;
 use crate::pin::pin_to_last_cpu;
 use crate::quantum::empty_loop;
+use crate::workers;
 use std::ops::ControlFlow;
 use units::facts::OwnCost;
 use units::{Bytes, Ticks};
@@ -18,7 +18,7 @@ use units::{Bytes, Ticks};
 /// # Errors
 /// The job was to end, or the cycle counter cannot be used.
 pub fn measure(params: &FwqParams, context: &Context<'_>) -> Result<ProbeReport, WorkError> {
-    crew::run_one(context.bounds, || measure_here(params, context))
+    workers::run_one(context.bounds, || measure_here(params, context))
 }
 
 fn measure_here(params: &FwqParams, context: &Context<'_>) -> Result<ProbeReport, WorkError> {

@@ -5,12 +5,12 @@ use super::pace::{ByReads, ByTime};
 use super::record::{Record, short_tables};
 use crate::clock::{Anchor, counter_facts, thread_cpu_time, ticks_to_ns};
 use crate::context::Context;
-use crate::crew;
 use crate::detail::{Detail, GapDetail};
 use crate::error::WorkError;
 use crate::job::ProbeReport;
 use crate::params::GapParams;
 use crate::pin::{Pinned, pin_to_last_cpu};
+use crate::workers;
 use units::facts::OwnCost;
 use units::histogram::Histogram;
 use units::{Hertz, Ticks};
@@ -20,7 +20,7 @@ use units::{Hertz, Ticks};
 /// # Errors
 /// The job was to end, or the cycle counter cannot be used.
 pub fn measure(params: &GapParams, context: &Context<'_>) -> Result<ProbeReport, WorkError> {
-    crew::run_one(context.bounds, || measure_here(params, context))
+    workers::run_one(context.bounds, || measure_here(params, context))
 }
 
 /// Measures in the calling thread, which stays pinned.

@@ -9,11 +9,11 @@ use super::strips::Strips;
 use super::system::System;
 use crate::clock::monotonic_facts;
 use crate::context::Context;
-use crate::crew::{self, Muster};
 use crate::detail::{Detail, LinpackDetail};
 use crate::error::WorkError;
 use crate::job::ProbeReport;
 use crate::params::LinpackParams;
+use crate::workers::{self, Muster};
 use units::facts::OwnCost;
 use units::{Bytes, Nanos};
 
@@ -27,7 +27,7 @@ pub fn measure(params: &LinpackParams, context: &Context<'_>) -> Result<ProbeRep
     let strips = Strips::new(factor, params.threads)?;
     let solver = Solver { strips, side: Mutex::new(vec![0.0; n]), params, context };
     let outcome =
-        crew::run(params.threads, context.bounds, |number, muster| solver.one_thread(number, muster))?;
+        workers::run(params.threads, context.bounds, |number, muster| solver.one_thread(number, muster))?;
     let samples: Vec<Solved> = outcome.results.into_iter().flatten().collect();
     let residual = samples.iter().map(|sample| sample.residual).fold(0.0, f64::max);
     let clock = monotonic_facts();

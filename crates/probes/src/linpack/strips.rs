@@ -1,4 +1,4 @@
-//! The matrix in strips of columns, and the crew that factorises them.
+//! The matrix in strips of columns, and the workers that factorise them.
 //!
 //! ```text
 //!  step k:  strips   … k │ k+1 │ k+2 │ k+3 …     strip k is done; whoever is free takes the next one to its right,
@@ -16,8 +16,8 @@ use super::factor::Factor;
 use super::system::System;
 use crate::arena::Arena;
 use crate::bounds::Bounds;
-use crate::crew::Muster;
 use crate::error::WorkError;
+use crate::workers::Muster;
 use units::Bytes;
 
 /// Narrower strips would spend their time on packing.
@@ -106,7 +106,7 @@ impl Strips {
         }
     }
 
-    /// Factorises the matrix, together with the other threads of the crew.
+    /// Factorises the matrix, together with the other threads of the workers.
     ///
     /// # Errors
     /// The job is to end, or another thread gave up.

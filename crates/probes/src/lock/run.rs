@@ -8,13 +8,13 @@ use super::bins::Waits;
 use super::spinlock::{Padded, SpinLock, TestAndSet, Ticket};
 use crate::clock::{Anchor, counter_facts, ticks};
 use crate::context::Context;
-use crate::crew::{self, Muster};
 use crate::detail::{Detail, LockDetail, LockKind, LockPoint};
 use crate::error::WorkError;
 use crate::job::ProbeReport;
 use crate::params::LockParams;
 use crate::pin::{granted_cpus, pin_by_turn};
 use crate::quantum::{MIX_WORDS, arithmetic};
+use crate::workers::{self, Muster};
 use units::facts::OwnCost;
 use units::{Bytes, Hertz, Nanos};
 
@@ -87,7 +87,7 @@ impl Fight<'_> {
     ) -> Result<(LockPoint, Nanos), WorkError> {
         // What the lock guards: turns that are counted by reading and writing, so that a lock that lets two in loses some.
         let guarded = Padded(AtomicU64::new(0));
-        let outcome = crew::run(self.threads, self.context.bounds, |number, muster| {
+        let outcome = workers::run(self.threads, self.context.bounds, |number, muster| {
             self.one_thread(number, lock, &guarded.0, muster)
         })?;
         let fighters = outcome.results;

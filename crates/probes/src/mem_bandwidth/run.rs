@@ -5,13 +5,13 @@ use std::time::{Duration, Instant};
 use crate::arena::Arena;
 use crate::clock::monotonic_facts;
 use crate::context::Context;
-use crate::crew::{self, CrewOutcome, Muster};
 use crate::detail::{BandwidthPoint, Detail, MemBandwidthDetail, MemoryOperation};
 use crate::error::WorkError;
 use crate::job::ProbeReport;
 use crate::params::MemBandwidthParams;
 use crate::sizes::{Given, Sizes, Wanted};
 use crate::streams::Width;
+use crate::workers::{self, Muster, WorkersOutcome};
 use units::facts::OwnCost;
 use units::{Bytes, Nanos};
 
@@ -45,7 +45,7 @@ pub fn measure(params: &MemBandwidthParams, context: &Context<'_>) -> Result<Pro
         given,
     );
     let width = Width::widest();
-    let outcome = crew::run(params.threads, context.bounds, |_, muster| {
+    let outcome = workers::run(params.threads, context.bounds, |_, muster| {
         one_thread(width, &sizes, params.duration_ms.to_duration(), context, muster)
     })?;
     let clock = monotonic_facts();
@@ -65,7 +65,7 @@ pub fn measure(params: &MemBandwidthParams, context: &Context<'_>) -> Result<Pro
     Ok(ProbeReport::new(clock, cost, Detail::MemBandwidth(detail), notes))
 }
 
-fn all_huge(outcome: &CrewOutcome<Share>) -> Option<bool> {
+fn all_huge(outcome: &WorkersOutcome<Share>) -> Option<bool> {
     // The kernel counts for the whole process, so a thread may see its mates' pages; all of them must say yes.
     outcome
         .results
@@ -75,7 +75,7 @@ fn all_huge(outcome: &CrewOutcome<Share>) -> Option<bool> {
         .map(|all| all.into_iter().all(|one| one))
 }
 
-fn points(sizes: &Sizes, outcome: &CrewOutcome<Share>) -> Vec<BandwidthPoint> {
+fn points(sizes: &Sizes, outcome: &WorkersOutcome<Share>) -> Vec<BandwidthPoint> {
     let visits =
         OPERATIONS.iter().flat_map(|operation| sizes.bytes.iter().map(move |size| (*operation, *size)));
     visits

@@ -12,13 +12,13 @@ use super::wait::Rules;
 use crate::arena::Arena;
 use crate::clock::monotonic_facts;
 use crate::context::Context;
-use crate::crew::{self, Muster};
 use crate::detail::{Detail, MpiDetail, MpiPattern, MpiPoint};
 use crate::error::WorkError;
 use crate::job::ProbeReport;
 use crate::params::MpiParams;
 use crate::pin::{allowed_cpus, pin_by_turn};
 use crate::rendezvous::{HelloWord, Patience, members};
+use crate::workers::{self, Muster};
 use units::facts::OwnCost;
 use units::histogram::DenseHistogram;
 use units::{Bytes, Nanos};
@@ -45,7 +45,7 @@ pub fn measure(params: &MpiParams, context: &Context<'_>) -> Result<ProbeReport,
         broken: AtomicBool::new(false),
         reason: OnceLock::new(),
     };
-    let outcome = crew::run(shape.each, context.bounds, |local, muster| instance.rank(local, muster));
+    let outcome = workers::run(shape.each, context.bounds, |local, muster| instance.rank(local, muster));
     let outcome = outcome.map_err(|error| instance.first_reason(error))?;
     let notes = notes(shape, outcome.results.iter().filter_map(|own| own.note.clone()).collect());
     let buffers: u64 = outcome.results.iter().map(|own| own.memory.get()).sum();

@@ -14,12 +14,12 @@ use super::usage::{kernel, totals_are_ours};
 use crate::arena::Arena;
 use crate::clock::{monotonic_facts, thread_cpu_time};
 use crate::context::Context;
-use crate::crew;
 use crate::detail::{Detail, NetDetail};
 use crate::error::WorkError;
 use crate::job::{Part, Peer, ProbeReport};
 use crate::params::{NetParams, Protocol};
 use crate::rendezvous::{Door, Hello, HelloWord, Patience, knock, members};
+use crate::workers;
 use units::Bytes;
 use units::facts::OwnCost;
 
@@ -35,7 +35,7 @@ pub fn measure(params: &NetParams, context: &Context<'_>) -> Result<ProbeReport,
             "the net probe needs two instances; measure it in a layout such as 1x2 or 2x1".to_owned(),
         ));
     }
-    crew::run_one(context.bounds, || measure_here(params, context, part, peers))
+    workers::run_one(context.bounds, || measure_here(params, context, part, peers))
 }
 
 /// Where this instance and its partner are.

@@ -8,7 +8,6 @@ use nix::sys::resource::{UsageWho, getrusage};
 use super::nodes::nodes_of;
 use crate::clock::{Anchor, counter_facts, thread_cpu_time, ticks};
 use crate::context::Context;
-use crate::crew;
 use crate::detail::{Detail, PagesDetail, PagesPass};
 use crate::error::WorkError;
 use crate::fresh_pages::{FreshPages, own_node, page_bytes};
@@ -16,6 +15,7 @@ use crate::job::ProbeReport;
 use crate::machine::available_memory;
 use crate::params::PagesParams;
 use crate::pin::pin_to_last_cpu;
+use crate::workers;
 use units::facts::OwnCost;
 use units::histogram::{BUCKETS, DenseHistogram};
 use units::{Bytes, Hertz, Nanos};
@@ -31,7 +31,7 @@ const MOST_TENTHS: u64 = 8;
 /// The job was to end, or the machine has not enough memory.
 pub fn measure(params: &PagesParams, context: &Context<'_>) -> Result<ProbeReport, WorkError> {
     let began = Instant::now();
-    crew::run_one(context.bounds, || measure_here(params, context, began))
+    workers::run_one(context.bounds, || measure_here(params, context, began))
 }
 
 fn measure_here(

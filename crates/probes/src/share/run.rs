@@ -5,13 +5,13 @@ use std::time::{Duration, Instant};
 use crate::bounds::Bounds;
 use crate::clock::{Anchor, counter_facts, thread_cpu_time, ticks};
 use crate::context::Context;
-use crate::crew;
 use crate::detail::{Detail, ShareDetail, SharePhase};
 use crate::error::WorkError;
 use crate::job::ProbeReport;
 use crate::params::{ShareParams, ShareStep};
 use crate::pin::granted_cpus;
 use crate::quantum::{MIX_WORDS, arithmetic};
+use crate::workers;
 use units::facts::OwnCost;
 use units::histogram::{DenseHistogram, Histogram};
 use units::{Bytes, Hertz, Nanos};
@@ -82,7 +82,7 @@ pub fn measure(params: &ShareParams, context: &Context<'_>) -> Result<ProbeRepor
     let mine = |step: &ShareStep| if part.rank == 0 { step.first } else { step.other };
     let threads = steps.iter().map(mine).max().unwrap_or(1);
     let piece = piece_rounds(rate);
-    let outcome = crew::run(threads, context.bounds, |number, _muster| {
+    let outcome = workers::run(threads, context.bounds, |number, _muster| {
         let mut words = [u64::from(number) + 1; MIX_WORDS];
         let stints = steps.iter().enumerate().map(|(index, step)| {
             if number >= mine(step) {

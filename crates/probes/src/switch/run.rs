@@ -1,8 +1,8 @@
 //! Measures: for each kind a pair, a number of passes that fills a batch, and then batches with the calls alone between them.
 //!
 //! ```text
-//!   threads      two of a crew: 0 leads, 1 answers until it is over
-//!   processes    one of a crew leads; a forked process answers, and ends with it; a thread waits for its end
+//!   threads      two workers: 0 leads, 1 answers until it is over
+//!   processes    one worker leads; a forked process answers, and ends with it; a thread waits for its end
 //! ```
 
 #![expect(unsafe_code, reason = "a process with another address space is made by fork")]
@@ -21,13 +21,13 @@ use super::handover::{Handover, Side};
 use crate::bounds::Bounds;
 use crate::clock::monotonic_facts;
 use crate::context::Context;
-use crate::crew::{self, Muster};
 use crate::detail::{Detail, SwitchBatch, SwitchDetail, SwitchPoint};
 use crate::error::WorkError;
 use crate::fork::run::children_cpu_time;
 use crate::job::ProbeReport;
 use crate::params::SwitchParams;
 use crate::pin::{allowed_cpus, pin_to};
+use crate::workers::{self, Muster};
 
 /// Batches of each kind.
 pub const BATCHES: u32 = 16;
@@ -110,8 +110,12 @@ impl<'a> Pair<'a> {
 
     fn measure(&self) -> Result<Made, WorkError> {
         let outcome = match self.between {
-            SwitchBetween::Threads => crew::run(2, self.bounds, |number, muster| self.thread(number, muster)),
-            SwitchBetween::Processes => crew::run(1, self.bounds, |_, _| self.beside_a_process().map(Some)),
+            SwitchBetween::Threads => {
+                workers::run(2, self.bounds, |number, muster| self.thread(number, muster))
+            }
+            SwitchBetween::Processes => {
+                workers::run(1, self.bounds, |_, _| self.beside_a_process().map(Some))
+            }
         }?;
         let led = outcome.results.into_iter().flatten().next();
         let (batches, note) = led.ok_or_else(|| WorkError::Unfit("nobody led the pair".to_owned()))?;

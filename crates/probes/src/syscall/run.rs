@@ -7,12 +7,12 @@ use std::time::Instant;
 use crate::batches::{BatchTally, Spans};
 use crate::clock::monotonic_facts;
 use crate::context::Context;
-use crate::crew::{self, Muster};
 use crate::detail::{Detail, RateDetail};
 use crate::error::WorkError;
 use crate::job::ProbeReport;
 use crate::params::SyscallParams;
 use crate::pin::granted_cpus;
+use crate::workers::{self, Muster};
 use units::facts::OwnCost;
 use units::histogram::Histogram;
 use units::{Bytes, Nanos};
@@ -34,7 +34,7 @@ pub fn measure(params: &SyscallParams, context: &Context<'_>) -> Result<ProbeRep
     let mut cpu_time_ns = Nanos::ZERO;
     let mut points = Vec::new();
     for threads in 1..=most {
-        let outcome = crew::run(threads, context.bounds, |_, muster| one_thread(spans, context, muster))?;
+        let outcome = workers::run(threads, context.bounds, |_, muster| one_thread(spans, context, muster))?;
         cpu_time_ns = cpu_time_ns.saturating_add(outcome.cpu_time);
         points.push(spans.point(&outcome.results));
     }

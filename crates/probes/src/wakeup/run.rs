@@ -12,13 +12,13 @@ use crate::accounts::Witness;
 use crate::alarm::{now_ns, sleep_until};
 use crate::clock::monotonic_facts;
 use crate::context::Context;
-use crate::crew::{self, Muster};
 use crate::detail::{Detail, WakeupDetail, WakeupThread};
 use crate::error::WorkError;
 use crate::job::ProbeReport;
 use crate::params::WakeupParams;
 use crate::pin::{granted_cpus, pin_by_turn};
 use crate::realtime::{Granted, Locked, Throttle, become_real_time};
+use crate::workers::{self, Muster};
 use units::facts::OwnCost;
 use units::{Bytes, Nanos};
 
@@ -37,7 +37,7 @@ struct Woken {
 /// # Errors
 /// The job was to end, or the kernel has no `CLOCK_MONOTONIC` to sleep on.
 pub fn measure(params: &WakeupParams, context: &Context<'_>) -> Result<ProbeReport, WorkError> {
-    let outcome = crew::run(params.threads, context.bounds, |number, muster| {
+    let outcome = workers::run(params.threads, context.bounds, |number, muster| {
         one_thread(params, context, number, muster)
     })?;
     let notes = notes(params, &outcome.results);

@@ -71,7 +71,7 @@ pub enum ReadyCheck {
     Look(Look),
 }
 
-/// When a partition is ready, as its keeper is told.
+/// When a partition is ready, as its supervisor is told.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ready {
     /// What is to be so.
@@ -92,7 +92,7 @@ pub struct Health {
 }
 
 impl ReadyEntry {
-    /// As its keeper is told, and what is wrong with it; `at` is where it stands in the file.
+    /// As its supervisor is told, and what is wrong with it; `at` is where it stands in the file.
     pub fn checked(&self, at: &[&str], faults: &mut Faults) -> Option<Ready> {
         let check = faults.value(check(at, &self.command, self.tcp, self.file.as_ref()));
         faults.note(bounded(at, "within_s", self.within_s, 3600));
@@ -101,7 +101,7 @@ impl ReadyEntry {
 }
 
 impl HealthEntry {
-    /// As its keeper is told, and what is wrong with it; `at` is where it stands in the file.
+    /// As its supervisor is told, and what is wrong with it; `at` is where it stands in the file.
     pub fn checked(&self, at: &[&str], faults: &mut Faults) -> Option<Health> {
         let check = faults.value(check(at, &self.command, self.tcp, self.file.as_ref()));
         faults.note(bounded(at, "interval_s", self.interval_s, 3600));

@@ -1,12 +1,12 @@
-//! What is known of a set that is up: what each of its keepers was told to keep, how that stands, and what is shown of it.
+//! What is known of a set that is up: what each of its supervisors was told to keep, how that stands, and what is shown of it.
 //!
 //! ```text
 //!  (nothing) ─► Starting ─► Running ─┬─► Ended ────────────────┐
 //!                  ▲           │     └─► Stopping ─► Stopped   ├─ the policy says so ─► Waiting ─► Starting
 //!                  │           └───────► Failed ───────────────┘
 //!                  └─ back-off ─ Waiting
-//!  a keeper that is gone without a last word: Lost (nobody writes this, whoever reads finds it);
-//!  what has a policy is then given a new keeper, which goes on with the policy
+//!  a supervisor that is gone without a last word: Lost (nobody writes this, whoever reads finds it);
+//!  what has a policy is then given a new supervisor, which goes on with the policy
 //! ```
 
 use std::path::PathBuf;
@@ -18,22 +18,22 @@ use crate::experiment::Accelerator;
 use crate::partition::{Content, Given, Limit, PartitionSpec, ProgramEnd};
 use units::{Mebibytes, Nanos};
 
-/// What a keeper keeps.
+/// What a supervisor keeps.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
-pub enum Charge {
+pub enum UnitSpec {
     /// A partition.
-    Partition(Box<PartitionCharge>),
+    Partition(Box<PartitionUnit>),
     /// A switch of a network.
-    Switch(SwitchCharge),
+    Switch(SwitchUnit),
 }
 
-impl Charge {
+impl UnitSpec {
     /// The same, its program with these limits.
     #[must_use]
     pub fn with_limits(mut self, limits: &[Limit]) -> Self {
-        if let Self::Partition(charge) = &mut self
-            && let Content::Program(program) = &mut charge.spec.content
+        if let Self::Partition(unit) = &mut self
+            && let Content::Program(program) = &mut unit.spec.content
         {
             program.limits = limits.to_vec();
         }
@@ -46,9 +46,9 @@ impl Charge {
     }
 }
 
-/// A partition as its keeper starts it.
+/// A partition as its supervisor starts it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct PartitionCharge {
+pub struct PartitionUnit {
     /// The partition.
     pub spec: PartitionSpec,
     /// What happens when it ends.
@@ -82,9 +82,9 @@ pub struct Tools {
     pub boot_deadline_s: Option<u32>,
 }
 
-/// A switch as its keeper starts it.
+/// A switch as its supervisor starts it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct SwitchCharge {
+pub struct SwitchUnit {
     /// Folder of the link, in which plugs listen.
     pub link: PathBuf,
     /// First five bytes of the hardware addresses that its plugs may have; any when not set.
@@ -114,7 +114,7 @@ pub struct ProcessName {
 pub enum Phase {
     /// In the file, but nothing of it is there.
     Missing,
-    /// Its keeper works on it.
+    /// Its supervisor works on it.
     Starting,
     /// Its program runs.
     Running,
@@ -128,7 +128,7 @@ pub enum Phase {
     Ended,
     /// It could not be started, or broke, and is not started again.
     Failed,
-    /// Its keeper is gone without a last word; `up` starts it again, `down` clears up.
+    /// Its supervisor is gone without a last word; `up` starts it again, `down` clears up.
     Lost,
 }
 
@@ -154,15 +154,15 @@ impl Phase {
     }
 }
 
-/// What a keeper writes down at each step.
+/// What a supervisor writes down at each step.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KeptState {
     /// How far it is.
     pub phase: Phase,
     /// Since when, on the host's clock since 1970.
     pub since_unix_ns: Nanos,
-    /// The keeper.
-    pub keeper: ProcessName,
+    /// The supervisor.
+    pub supervisor: ProcessName,
     /// QEMU, or the switch.
     pub process: Option<ProcessName>,
     /// `kvm` or `tcg`.
@@ -229,7 +229,7 @@ pub struct SetStatus {
     pub file: PathBuf,
     /// Who works on it just now: `up, process 4711`.
     pub busy: Option<String>,
-    /// The process that starts keepers again which were killed, where there is something to start again.
+    /// The process that starts supervisors again which were killed, where there is something to start again.
     #[serde(default)]
     pub watcher_pid: Option<u32>,
     /// Partitions, by name.
@@ -252,8 +252,8 @@ pub struct PartitionStatus {
     pub seconds: u64,
     /// QEMU's process, while there is one.
     pub pid: Option<u32>,
-    /// Its keeper's process, while there is one.
-    pub keeper_pid: Option<u32>,
+    /// Its supervisor's process, while there is one.
+    pub supervisor_pid: Option<u32>,
     /// `kvm` or `tcg`.
     pub engine: Option<String>,
     /// Virtual CPUs.
@@ -310,9 +310,9 @@ pub struct SwitchStatus {
     pub seconds: u64,
     /// Its process, while there is one.
     pub pid: Option<u32>,
-    /// Its keeper's process, while there is one.
+    /// Its supervisor's process, while there is one.
     #[serde(default)]
-    pub keeper_pid: Option<u32>,
+    pub supervisor_pid: Option<u32>,
     /// How often it was started again.
     #[serde(default)]
     pub restarts: u32,

@@ -23,7 +23,7 @@ use nix::sys::stat::{Mode, umask};
 use super::core::{PlugNumber, Switch, TRUNK};
 use super::dial::{check_folder, dial, listen, plugs};
 use super::order::{SwitchOrder, Trunk};
-use crate::network::pulse::{BEAT_EVERY, Beat, beat_file};
+use crate::network::heartbeat::{BEAT_EVERY, Beat, beat_file};
 use model::partition::network::SwitchState;
 
 /// Between two looks for plugs that nobody is in.

@@ -6,7 +6,7 @@ use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use super::super::Failed;
-use super::super::talk::PATIENCE;
+use super::super::main_session::PATIENCE;
 use model::partition::{FromGuest, LONGEST_MESSAGE};
 use platforms::Cancel;
 use platforms::link::{Decoder, decode, encode};
