@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use super::durations::Durations;
+use super::rundir::{RunDirError, io_error};
 use model::prediction::Prediction;
 
 /// What one session learns.
@@ -43,11 +44,11 @@ impl Learner {
     }
 
     /// Writes down what was learnt. That this cannot be done is no reason to lose a run.
-    pub(super) fn save(&self) -> Result<(), String> {
+    pub(super) fn save(&self) -> Result<(), RunDirError> {
         let Some(path) = self.path.as_deref().filter(|_| !self.took.is_empty()) else { return Ok(()) };
         // Read again: another run may have learnt meanwhile.
         let mut durations = Durations::read(path);
         durations.learn(&self.took);
-        durations.write(path).map_err(|error| format!("{}: {error}", path.display()))
+        durations.write(path).map_err(io_error("write", path))
     }
 }

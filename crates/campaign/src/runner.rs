@@ -210,8 +210,8 @@ impl<'a> Runner<'a> {
             let _ = self.journal.append(&JournalLine::Took { took_ns: Nanos::from_duration(took) });
             on_event(&Event::Took { predicted, took });
         }
-        if let Err(reason) = self.learner.save() {
-            on_event(&Event::NotLearnt { reason });
+        if let Err(error) = self.learner.save() {
+            on_event(&Event::NotLearnt { reason: error.to_string() });
         }
     }
 

@@ -182,24 +182,25 @@ impl Layout {
             return Err(Error::Damaged { what: what(), how });
         }
         for entry in &entries {
-            entry.check(bytes).map_err(|how| Error::Damaged { what: what(), how })?;
+            if !entry.fits(bytes) {
+                let Entry { peer, offset, capacity } = entry;
+                let how = format!(
+                    "wanted rings inside of its {bytes} bytes, got one to {peer} of {capacity} bytes at {offset}"
+                );
+                return Err(Error::Damaged { what: what(), how });
+            }
         }
         Ok(Self { writer, entries })
     }
 }
 
 impl Entry {
-    fn check(&self, bytes: u64) -> std::result::Result<(), String> {
+    /// Whether its ring lies in a section of so many bytes, as rings lie.
+    fn fits(&self, bytes: u64) -> bool {
         let fits = self.offset.checked_add(self.capacity).is_some_and(|end| end <= bytes);
-        let sizes =
+        let is_size =
             (LEAST_CAPACITY..=MOST_CAPACITY).contains(&self.capacity) && self.capacity.is_power_of_two();
-        if sizes && fits && self.offset >= RINGS_AT && self.offset.is_multiple_of(LEAST_CAPACITY) {
-            return Ok(());
-        }
-        let Self { peer, offset, capacity } = self;
-        Err(format!(
-            "wanted rings inside of its {bytes} bytes, got one to {peer} of {capacity} bytes at {offset}"
-        ))
+        is_size && fits && self.offset >= RINGS_AT && self.offset.is_multiple_of(LEAST_CAPACITY)
     }
 
     /// First word and number of words of the ring.

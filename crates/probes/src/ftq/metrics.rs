@@ -31,7 +31,7 @@ pub(crate) fn metrics(detail: &FtqDetail) -> Vec<Metric> {
     let rounds: Vec<f64> = detail.work.iter().map(|rounds| f64::from(*rounds)).collect();
     let strongest = match analyse(&detail.work, detail.quantum_ns.as_secs_f64()) {
         Ok(noise) => noise.sources.first().copied().ok_or_else(|| nothing_periodic(detail)),
-        Err(reason) => Err(reason),
+        Err(reason) => Err(reason.to_string()),
     };
     let of = |part: fn(&Source) -> f64| match &strongest {
         Ok(source) => figure(Some(part(source)), NO_WORK),

@@ -5,7 +5,7 @@ use plotters::style::text_anchor::{HPos, Pos, VPos};
 
 use super::axis::Axis;
 use super::palette::{GRID, TEXT};
-use super::svg::{Area, font, line, put};
+use super::svg::{Area, Drawn, font, line, put};
 
 /// An axis between two edges of a picture.
 pub(super) struct Across<'a> {
@@ -35,7 +35,7 @@ impl Across<'_> {
     }
 
     /// Draws ticks and caption.
-    pub fn draw(&self, area: &Area<'_>) -> Result<(), String> {
+    pub fn draw(&self, area: &Area<'_>) -> Drawn {
         let style = || font().color(&TEXT).pos(Pos::new(HPos::Center, VPos::Top));
         for tick in self.axis.ticks(7) {
             let x = self.at(tick);

@@ -2,14 +2,14 @@
 //! the comparison with the baseline (a forest plot).
 
 use plotters::element::{Rectangle, Text};
-use plotters::prelude::{Color as _, IntoDrawingArea as _, SVGBackend};
+use plotters::prelude::Color as _;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
 use super::super::text::printable;
 use super::across::Across;
 use super::axis::Axis;
 use super::palette::{AXIS, GRID, Ink, RULE, TEXT};
-use super::svg::{Area, Picture, WIDTH, font, line, mark, put};
+use super::svg::{Area, Drawn, Picture, WIDTH, font, line, mark, put};
 
 /// One platform's figure in a row.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -68,22 +68,14 @@ impl Bars {
     pub fn draw(&self) -> Picture {
         let rows_height: i32 = self.rows.iter().take(ROWS_MOST).map(height_of).sum();
         let height = u32::try_from(TOP + rows_height + BOTTOM_ROOM).unwrap_or(WIDTH);
-        let mut drawn = String::new();
-        let outcome = {
-            let area = SVGBackend::with_string(&mut drawn, (WIDTH, height)).into_drawing_area();
-            self.draw_on(&area, TOP + rows_height)
-        };
-        match outcome {
-            Ok(()) => Picture::dressed(&drawn, height, &self.name),
-            Err(reason) => Picture::Nothing(format!("the picture could not be drawn: {reason}")),
-        }
+        Picture::of(height, &self.name, |area| self.draw_on(area, TOP + rows_height))
     }
 
     fn across(&self, bottom: i32) -> Across<'_> {
         Across { axis: &self.axis, left: LEFT, right: RIGHT, top: TOP, bottom }
     }
 
-    fn draw_on(&self, area: &Area<'_>, bottom: i32) -> Result<(), String> {
+    fn draw_on(&self, area: &Area<'_>, bottom: i32) -> Drawn {
         let across = self.across(bottom);
         self.draw_axis(area, &across)?;
         let mut top = TOP;
@@ -101,10 +93,10 @@ impl Bars {
             }
             top += height_of(row);
         }
-        area.present().map_err(|error| error.to_string())
+        Ok(())
     }
 
-    fn draw_axis(&self, area: &Area<'_>, across: &Across<'_>) -> Result<(), String> {
+    fn draw_axis(&self, area: &Area<'_>, across: &Across<'_>) -> Drawn {
         let bottom = across.bottom;
         across.draw(area)?;
         line(area, [(LEFT, bottom), (RIGHT, bottom)], AXIS, 2)?;
@@ -116,7 +108,7 @@ impl Bars {
         Ok(())
     }
 
-    fn draw_item(&self, area: &Area<'_>, across: &Across<'_>, item: &Item, y: i32) -> Result<(), String> {
+    fn draw_item(&self, area: &Area<'_>, across: &Across<'_>, item: &Item, y: i32) -> Drawn {
         let Some(place) = self.axis.place(item.value) else { return Ok(()) };
         let (x, colour) = (across.at(place), item.ink.colour());
         let ends = [item.interval.0, item.interval.1]

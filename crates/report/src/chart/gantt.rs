@@ -1,14 +1,14 @@
 //! Who ran when, a row each: names at the left, stretches as blocks, with a name in those that have room for one.
 
 use plotters::element::{Rectangle, Text};
-use plotters::prelude::{Color as _, IntoDrawingArea as _, SVGBackend};
+use plotters::prelude::Color as _;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
 use super::super::text::printable;
 use super::across::Across;
 use super::axis::Axis;
 use super::palette::{AXIS, GRID, Ink, PAPER, TEXT};
-use super::svg::{Area, Picture, WIDTH, font, line, put};
+use super::svg::{Area, Drawn, Picture, WIDTH, font, line, put};
 
 /// A stretch of time.
 #[derive(Debug, Clone, PartialEq)]
@@ -68,22 +68,14 @@ impl Gantt {
         let rows = i32::try_from(self.rows.len().min(ROWS_MOST)).unwrap_or(1);
         let bottom = TOP + rows * ROW;
         let height = u32::try_from(bottom + BELOW).unwrap_or(WIDTH);
-        let mut drawn = String::new();
-        let outcome = {
-            let area = SVGBackend::with_string(&mut drawn, (WIDTH, height)).into_drawing_area();
-            self.draw_on(&area, bottom)
-        };
-        match outcome {
-            Ok(()) => Picture::dressed(&drawn, height, &self.name),
-            Err(reason) => Picture::Nothing(format!("the picture could not be drawn: {reason}")),
-        }
+        Picture::of(height, &self.name, |area| self.draw_on(area, bottom))
     }
 
     fn across(&self, bottom: i32) -> Across<'_> {
         Across { axis: &self.axis, left: LEFT, right: RIGHT, top: TOP, bottom }
     }
 
-    fn draw_on(&self, area: &Area<'_>, bottom: i32) -> Result<(), String> {
+    fn draw_on(&self, area: &Area<'_>, bottom: i32) -> Drawn {
         let across = self.across(bottom);
         across.draw(area)?;
         let mut top = TOP;
@@ -98,10 +90,10 @@ impl Gantt {
         }
         line(area, [(LEFT, bottom), (RIGHT, bottom)], AXIS, 2)?;
         line(area, [(LEFT, TOP), (LEFT, bottom)], AXIS, 2)?;
-        area.present().map_err(|error| error.to_string())
+        Ok(())
     }
 
-    fn draw_stretch(area: &Area<'_>, across: &Across<'_>, stretch: &Stretch, top: i32) -> Result<(), String> {
+    fn draw_stretch(area: &Area<'_>, across: &Across<'_>, stretch: &Stretch, top: i32) -> Drawn {
         let (Some(from), Some(to)) = (across.of(stretch.from), across.of(stretch.to)) else { return Ok(()) };
         // A seam after what has a name, so that neighbours of one colour can be told apart.
         let wide = to - from;

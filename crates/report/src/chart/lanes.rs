@@ -1,14 +1,14 @@
 //! Time lines one above the other on the same axis: what two clocks' owners saw at the same moment.
 
 use plotters::element::{Rectangle, Text};
-use plotters::prelude::{Color as _, IntoDrawingArea as _, SVGBackend};
+use plotters::prelude::Color as _;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
 use super::super::text::printable;
 use super::across::Across;
 use super::axis::Axis;
 use super::palette::{AXIS, Ink, TEXT};
-use super::svg::{Area, Picture, WIDTH, font, line, put};
+use super::svg::{Area, Drawn, Picture, WIDTH, font, line, put};
 
 /// A stretch of time with a height.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -65,22 +65,14 @@ impl Lanes {
     pub fn draw(&self) -> Picture {
         let bottom = i32::try_from(self.lanes.len().min(8)).unwrap_or(1) * (CAPTION + LANE);
         let height = u32::try_from(bottom + BELOW).unwrap_or(WIDTH);
-        let mut drawn = String::new();
-        let outcome = {
-            let area = SVGBackend::with_string(&mut drawn, (WIDTH, height)).into_drawing_area();
-            self.draw_on(&area, bottom)
-        };
-        match outcome {
-            Ok(()) => Picture::dressed(&drawn, height, &self.name),
-            Err(reason) => Picture::Nothing(format!("the picture could not be drawn: {reason}")),
-        }
+        Picture::of(height, &self.name, |area| self.draw_on(area, bottom))
     }
 
     fn across(&self, bottom: i32) -> Across<'_> {
         Across { axis: &self.axis, left: LEFT, right: RIGHT, top: CAPTION, bottom }
     }
 
-    fn draw_on(&self, area: &Area<'_>, bottom: i32) -> Result<(), String> {
+    fn draw_on(&self, area: &Area<'_>, bottom: i32) -> Drawn {
         let across = self.across(bottom);
         across.draw(area)?;
         let mut top = 0;
@@ -88,10 +80,10 @@ impl Lanes {
             self.draw_lane(area, &across, lane, top + CAPTION)?;
             top += CAPTION + LANE;
         }
-        area.present().map_err(|error| error.to_string())
+        Ok(())
     }
 
-    fn draw_lane(&self, area: &Area<'_>, across: &Across<'_>, lane: &Lane, top: i32) -> Result<(), String> {
+    fn draw_lane(&self, area: &Area<'_>, across: &Across<'_>, lane: &Lane, top: i32) -> Drawn {
         let base = top + LANE;
         let style = font().color(&TEXT).pos(Pos::new(HPos::Left, VPos::Bottom));
         put(area, &Text::new(printable(&lane.caption, 80), (LEFT, top - 8), style))?;
@@ -109,7 +101,7 @@ impl Lanes {
         across: &Across<'_>,
         block: &Block,
         (pale, base): (bool, i32),
-    ) -> Result<(), String> {
+    ) -> Drawn {
         let (Some(from), Some(to)) = (across.of(block.from), across.of(block.to)) else { return Ok(()) };
         let height = (block.height.clamp(0.0, 1.0) * f64::from(LANE)).round();
         if !height.is_finite() || height < 1.0 {

@@ -1,14 +1,14 @@
 //! A picture with two axes: lines, steps, stems and dots of several platforms, with levels and references marked.
 
 use plotters::element::{DashedPathElement, PathElement, Text};
-use plotters::prelude::{Color as _, IntoDrawingArea as _, SVGBackend};
+use plotters::prelude::Color as _;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 use plotters::style::{RGBColor, ShapeStyle};
 
 use super::axis::Axis;
 use super::palette::{AXIS, GRID, Ink, RULE, TEXT};
 use super::svg::line as straight;
-use super::svg::{Area, LINE, Picture, WIDTH, font, mark, put};
+use super::svg::{Area, Drawn, LINE, Picture, WIDTH, font, mark, put};
 use super::thin::per_column;
 
 /// How a series is drawn.
@@ -73,15 +73,7 @@ const BELOW: i32 = 100;
 impl Plot {
     /// Draws it.
     pub fn draw(&self) -> Picture {
-        let mut drawn = String::new();
-        let outcome = {
-            let area = SVGBackend::with_string(&mut drawn, (WIDTH, self.height)).into_drawing_area();
-            self.draw_on(&area)
-        };
-        match outcome {
-            Ok(()) => Picture::dressed(&drawn, self.height, &self.name),
-            Err(reason) => Picture::Nothing(format!("the picture could not be drawn: {reason}")),
-        }
+        Picture::of(self.height, &self.name, |area| self.draw_on(area))
     }
 
     fn bottom(&self) -> i32 {
@@ -97,7 +89,7 @@ impl Plot {
         (LEFT + across.round() as i32, self.bottom() - up.round() as i32)
     }
 
-    fn draw_on(&self, area: &Area<'_>) -> Result<(), String> {
+    fn draw_on(&self, area: &Area<'_>) -> Drawn {
         self.draw_axes(area)?;
         for rule in &self.rules {
             self.draw_rule(area, rule)?;
@@ -105,10 +97,10 @@ impl Plot {
         for series in &self.series {
             self.draw_series(area, series)?;
         }
-        area.present().map_err(|error| error.to_string())
+        Ok(())
     }
 
-    fn draw_axes(&self, area: &Area<'_>) -> Result<(), String> {
+    fn draw_axes(&self, area: &Area<'_>) -> Drawn {
         let (bottom, x_low, y_low) = (self.bottom(), self.x.ends().0, self.y.ends().0);
         let words = |text: String, at: (i32, i32), across: HPos, up: VPos| {
             put(area, &Text::new(text, at, font().color(&TEXT).pos(Pos::new(across, up))))
@@ -129,7 +121,7 @@ impl Plot {
         words(self.x.caption.clone(), (RIGHT, bottom + 58), HPos::Right, VPos::Top)
     }
 
-    fn draw_rule(&self, area: &Area<'_>, rule: &Rule) -> Result<(), String> {
+    fn draw_rule(&self, area: &Area<'_>, rule: &Rule) -> Drawn {
         let ((x_low, x_high), (y_low, y_high)) = (self.x.ends(), self.y.ends());
         match rule {
             Rule::Upright(ink, value) => {
@@ -146,7 +138,7 @@ impl Plot {
         }
     }
 
-    fn draw_series(&self, area: &Area<'_>, series: &Series) -> Result<(), String> {
+    fn draw_series(&self, area: &Area<'_>, series: &Series) -> Drawn {
         let placed: Vec<(f64, f64)> =
             series.points.iter().filter_map(|(x, y)| Some((self.x.place(*x)?, self.y.place(*y)?))).collect();
         let (low, high) = self.x.ends();
@@ -172,7 +164,7 @@ impl Plot {
     }
 }
 
-fn dashed(area: &Area<'_>, ends: [(i32, i32); 2], colour: RGBColor) -> Result<(), String> {
+fn dashed(area: &Area<'_>, ends: [(i32, i32); 2], colour: RGBColor) -> Drawn {
     let style = ShapeStyle::from(colour.mix(1.0)).stroke_width(3);
     put(area, &DashedPathElement::new(ends, 12, 9, style))
 }

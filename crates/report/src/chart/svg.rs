@@ -1,6 +1,9 @@
 //! What all pictures share: the canvas, its fonts, and the SVG element that carries title and role.
 
+use std::io;
+
 use plotters::coord::Shift;
+use plotters::drawing::{DrawingAreaErrorKind, IntoDrawingArea as _};
 use plotters::element::{Circle, Cross, Drawable, PointCollection, Rectangle, TriangleMarker};
 use plotters::prelude::{Color as _, DrawingArea, SVGBackend};
 use plotters::style::{FontDesc, FontFamily, FontStyle, RGBColor, ShapeStyle};
@@ -9,6 +12,8 @@ use super::palette::Ink;
 
 /// What is drawn on, in whole canvas coordinates.
 pub(super) type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
+/// What comes of drawing on it.
+pub(super) type Drawn = Result<(), DrawingAreaErrorKind<io::Error>>;
 
 /// Width of the canvas. It is shown at half this size or less: coordinates are whole numbers, and twice the size
 /// keeps curves smooth.
@@ -33,8 +38,21 @@ pub enum Picture {
 }
 
 impl Picture {
+    /// What `draw` draws on a canvas of this height, under this name.
+    pub(super) fn of(height: u32, name: &str, draw: impl FnOnce(&Area<'_>) -> Drawn) -> Self {
+        let mut drawn = String::new();
+        let outcome = {
+            let area = SVGBackend::with_string(&mut drawn, (WIDTH, height)).into_drawing_area();
+            draw(&area).and_then(|()| area.present())
+        };
+        match outcome {
+            Ok(()) => Self::dressed(&drawn, height, name),
+            Err(reason) => Self::Nothing(format!("the picture could not be drawn: {reason}")),
+        }
+    }
+
     /// Dresses what the drawing library made: scalable, named for those who cannot see it.
-    pub(super) fn dressed(drawn: &str, height: u32, name: &str) -> Self {
+    fn dressed(drawn: &str, height: u32, name: &str) -> Self {
         // The library writes one opening tag with fixed sizes; everything behind it is the drawing.
         let Some((_, drawing)) = drawn.split_once("<svg").and_then(|(_, rest)| rest.split_once('>')) else {
             return Self::Nothing("the drawing library made no picture".to_owned());
@@ -53,7 +71,7 @@ fn escape(text: &str) -> String {
 }
 
 /// The platform's own kind of mark.
-pub(super) fn mark(area: &Area<'_>, ink: Ink, at: (i32, i32)) -> Result<(), String> {
+pub(super) fn mark(area: &Area<'_>, ink: Ink, at: (i32, i32)) -> Drawn {
     let colour = ink.colour();
     match ink.0 % 4 {
         0 => put(area, &Circle::new(at, 9, colour.filled())),
@@ -64,12 +82,7 @@ pub(super) fn mark(area: &Area<'_>, ink: Ink, at: (i32, i32)) -> Result<(), Stri
 }
 
 /// An upright or level line.
-pub(super) fn line(
-    area: &Area<'_>,
-    ends: [(i32, i32); 2],
-    colour: RGBColor,
-    width: u32,
-) -> Result<(), String> {
+pub(super) fn line(area: &Area<'_>, ends: [(i32, i32); 2], colour: RGBColor, width: u32) -> Drawn {
     // Upright and level lines are never dashed, so they are drawn as thin boxes, which the style sheet leaves alone.
     let half = i32::try_from(width / 2).unwrap_or(1);
     let [(x0, y0), (x1, y1)] = ends;
@@ -79,10 +92,10 @@ pub(super) fn line(
 }
 
 /// Draws one element.
-pub(super) fn put<'e, 'b, E>(area: &Area<'b>, element: &'e E) -> Result<(), String>
+pub(super) fn put<'e, 'b, E>(area: &Area<'b>, element: &'e E) -> Drawn
 where
     &'e E: PointCollection<'e, (i32, i32)>,
     E: Drawable<SVGBackend<'b>>,
 {
-    area.draw(element).map_err(|error| error.to_string())
+    area.draw(element)
 }

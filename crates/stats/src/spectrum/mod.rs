@@ -20,6 +20,8 @@ mod fft;
 mod lines;
 mod source;
 
+use std::fmt;
+
 use self::comb::{Field, Found};
 use self::source::Folded;
 
@@ -89,18 +91,41 @@ pub fn missing(work: &[u32]) -> Option<(f64, Vec<f64>)> {
     (best > 0.0).then(|| (best, work.iter().map(|rounds| 1.0 - f64::from(*rounds) / best).collect()))
 }
 
+/// Why a series of quanta has no spectrum.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NoSpectrum {
+    /// So many quanta, which are too few.
+    TooFew(usize),
+    /// The length of a quantum is none.
+    NoLength,
+    /// In nearly all quanta.
+    NoWork,
+}
+
+impl fmt::Display for NoSpectrum {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::TooFew(count) => write!(to, "{count} quanta; at least {LEAST_QUANTA} are needed"),
+            Self::NoLength => to.write_str("the length of a quantum is unknown"),
+            Self::NoWork => to.write_str("no work was done in nearly all quanta"),
+        }
+    }
+}
+
+impl std::error::Error for NoSpectrum {}
+
 /// Spectrum and periodic sources of a series of quanta of this length; or why there are none to be had.
 ///
 /// # Errors
 /// Fewer than 64 quanta, no work in nearly all of them, or a quantum without a length.
-pub fn analyse(work: &[u32], quantum_s: f64) -> Result<Noise, String> {
+pub fn analyse(work: &[u32], quantum_s: f64) -> Result<Noise, NoSpectrum> {
     if work.len() < LEAST_QUANTA {
-        return Err(format!("{} quanta; at least {LEAST_QUANTA} are needed", work.len()));
+        return Err(NoSpectrum::TooFew(work.len()));
     }
     if !(quantum_s > 0.0 && quantum_s.is_finite()) {
-        return Err("the length of a quantum is unknown".to_owned());
+        return Err(NoSpectrum::NoLength);
     }
-    let (best, missing) = missing(work).ok_or("no work was done in nearly all quanta")?;
+    let (best, missing) = missing(work).ok_or(NoSpectrum::NoWork)?;
     // Counting whole rounds is rounding: a twelfth of a round squared.
     let rounding = 1.0 / (12.0 * best * best);
     let lines = Lines::of(&missing, quantum_s, rounding);

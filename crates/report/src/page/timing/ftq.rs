@@ -5,7 +5,7 @@ use maud::{Markup, html};
 use model::results::RunResults;
 use probes::ProbeKind;
 use probes::detail::{Detail, FtqDetail};
-use stats::spectrum::{Noise, Source, analyse, band_hz};
+use stats::spectrum::{NoSpectrum, Noise, Source, analyse, band_hz};
 use units::metric::Unit;
 
 use super::super::super::chart::axis::{Axis, Quantity, Scale};
@@ -24,7 +24,7 @@ struct Quanta<'a> {
     ink: usize,
     label: String,
     detail: &'a FtqDetail,
-    noise: Result<Noise, String>,
+    noise: Result<Noise, NoSpectrum>,
 }
 
 pub(in super::super) fn pictures(results: &RunResults) -> Markup {
