@@ -57,7 +57,7 @@ files() {
 # The longest first, so that none is left alone at the end.
 in_order() {
     all=$(files)
-    longest=' (mpirun|mutations|crash_real|policy_real|channel_bench|exec|mpi_suite|loads_real|conformance|sets)::$'
+    longest=' (mpirun_calls|pjdfstest|mutations|exec_restored|mpirun|exec_saved|crash_real|set_care|policy_real|mpi_suite)::$'
     {
         echo --lib --bins
         grep -E -- "$longest" <<<"$all"
