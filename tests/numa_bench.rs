@@ -133,7 +133,7 @@ fn asked_and_given_agree_on_a_big_host() {
 fn booted(exec: &mut Command) -> Output {
     for _ in 0..2 {
         let output = exec.output().expect("it runs");
-        if !String::from_utf8_lossy(&output.stderr).contains("did not boot in time") {
+        if !String::from_utf8_lossy(&output.stderr).contains("did not boot within") {
             return output;
         }
         eprintln!("the guest stood still while it booted; another one is started");

@@ -75,6 +75,7 @@ pub struct MainSession<'a> {
     ends: [Option<u64>; 2],
     phase: Phase,
     deadline: Option<Instant>,
+    boot: Duration,
     /// Bytes that had come when the deadline was set, while draining.
     seen: u64,
     /// Since when a signal that should end the program was not passed on.
@@ -99,6 +100,8 @@ pub struct Beginning<'a> {
     pub channel: (Sender<Happened>, Receiver<Happened>),
     /// Until when the program must run.
     pub deadline: Instant,
+    /// How long that was from the start of the machine.
+    pub boot: Duration,
     /// How many connections to its ports have not ended.
     pub connections: Arc<AtomicUsize>,
     /// Who is told.
@@ -127,6 +130,7 @@ impl<'a> MainSession<'a> {
             ends: [None; 2],
             phase: Phase::Booting,
             deadline: Some(begin.deadline),
+            boot: begin.boot,
             seen: 0,
             unanswered: None,
             starved: false,
@@ -342,10 +346,8 @@ impl<'a> MainSession<'a> {
             return Ok(());
         }
         match self.phase {
-            Phase::Booting => Err(Failed::own("the guest did not boot in time (--boot-deadline-s)")),
-            Phase::Starting => {
-                Err(Failed::own("the guest did not start the program in time (--boot-deadline-s)"))
-            }
+            Phase::Booting => Err(Failed::late("boot", self.boot)),
+            Phase::Starting => Err(Failed::late("start the program", self.boot)),
             Phase::Running => Ok(()),
             Phase::Draining(_) => {
                 let moved = self.outputs.iter().map(Output::count).sum::<u64>() > self.seen;

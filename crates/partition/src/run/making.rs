@@ -3,7 +3,6 @@
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 use std::sync::mpsc::{Receiver, Sender};
@@ -13,7 +12,7 @@ use model::partition::{Content, Difference, PartitionSpec, ProgramEnd};
 use platforms::Carrier as _;
 use platforms::vm::machine::{self, Parts, RunningMachine, Started};
 use platforms::vm::payload;
-use platforms::vm::qemu::{Engine, Machine, command_line};
+use platforms::vm::qemu::{Engine, Machine};
 use platforms::vm::toolbox::Toolbox;
 
 use super::assemble::{Assembled, assemble};
@@ -97,22 +96,12 @@ impl Making<'_> {
             initramfs,
             inherited: made.inherited,
         };
-        let firmware: Option<PathBuf> = tools.firmware.clone().filter(|_| !made.extras.boots_disk);
-        let describe = |[initramfs, link, console, control]: [i32; 4]| Machine {
-            engine,
-            cpus: spec.resources.cpus,
-            memory: spec.resources.memory,
-            kernel: tools.bootable.path.clone(),
-            firmware,
-            initramfs,
-            command_line: command_line(engine, tools.modules.device, tools.counter),
-            link_device: tools.modules.device,
-            link,
-            console,
-            control,
-            disk: None,
-            nics: Vec::new(),
-            extras: made.extras,
+        let extras = made.extras;
+        let describe = |descriptors| {
+            let machine = tools.machine(engine, spec.resources.cpus, spec.resources.memory, descriptors);
+            // Ours starts a kernel and nothing else.
+            let firmware = machine.firmware.filter(|_| !extras.boots_disk);
+            Machine { firmware, extras, ..machine }
         };
         let Started { carrier, link, .. } =
             machine::start(parts, describe).map_err(|error| not_started(&error))?;
@@ -169,7 +158,7 @@ impl Created {
             return Err(Failed::own("it has no ports"));
         };
         let deadline = self.deadline.unwrap_or_else(|| Instant::now() + boot);
-        let beginning = Beginning { link, ports, streams, channel, deadline, connections, tell };
+        let beginning = Beginning { link, ports, streams, channel, deadline, boot, connections, tell };
         let talk = MainSession::new(beginning).map_err(|error| Failed::own(error.to_string()))?;
         talk.until_the_end()
     }

@@ -32,7 +32,7 @@ use model::experiment::Accelerator;
 use model::partition::network::NamedAddress;
 use model::partition::{Given, PartitionSpec, ProgramEnd, Stream, TerminalSize, Victim};
 use platforms::ledger::Ledger;
-use units::Hertz;
+use units::{Hertz, Nanos};
 
 pub use assemble::sections;
 pub use check::Obstacle;
@@ -190,6 +190,14 @@ impl Failed {
     /// The guest has ended, and its program has not.
     pub fn guest_ended() -> Self {
         Self { guest_ended: true, ..Self::own("the guest has ended before its program") }
+    }
+
+    /// The guest had so long, and did not do this.
+    pub fn late(what: &str, within: Duration) -> Self {
+        Self::own(format!(
+            "the guest did not {what} within {} (--boot-deadline-s gives it longer)",
+            Nanos::from_duration(within)
+        ))
     }
 
     /// Ended from outside before its program ran.

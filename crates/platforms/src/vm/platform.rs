@@ -16,7 +16,7 @@ use super::guest::{GuestConfig, Rehearsal};
 use super::machine::{self, Parts};
 use super::network::{self, Cards, Nics};
 use super::payload::{self, GuestModules};
-use super::qemu::{Engine, Extras, MACHINE, Machine, command_line, guest_device};
+use super::qemu::{Engine, MACHINE, Machine, guest_device};
 use super::toolbox::{Toolbox, Unavailable, host_cpus, memory_for};
 use crate::context::PlatformContext;
 use crate::cpu_group::CpuLimits;
@@ -229,7 +229,6 @@ impl Vm {
         let modules = self.modules(tools, &config).map_err(not_started)?;
         let initramfs = payload::build(&tools.program, &modules, config).map_err(not_started)?;
         let disk_argument = wanted.disk.as_ref().map(DiskImage::argument);
-        let link_device = tools.modules.device;
         let group = InstanceGroup::make(wanted.limits, false, &self.ledger)
             .map_err(|error| not_started(std::io::Error::other(error)))?;
         let nic_arguments = wanted.nics.arguments;
@@ -243,21 +242,10 @@ impl Vm {
             initramfs: &initramfs,
             inherited: wanted.nics.descriptors,
         };
-        let describe = |[initramfs, link, console, control]: [i32; 4]| Machine {
-            engine: wanted.engine,
-            cpus: wanted.cpus,
-            memory: wanted.memory,
-            kernel: tools.bootable.path.clone(),
-            firmware: tools.firmware.clone(),
-            initramfs,
-            command_line: command_line(wanted.engine, link_device, tools.counter),
-            link_device,
-            link,
-            console,
-            control,
+        let describe = |descriptors| Machine {
             disk: disk_argument,
             nics: nic_arguments,
-            extras: Extras::default(),
+            ..tools.machine(wanted.engine, wanted.cpus, wanted.memory, descriptors)
         };
         let started = machine::start(parts, describe).map_err(not_started)?;
         let write = started.link.try_clone().map_err(not_started)?;

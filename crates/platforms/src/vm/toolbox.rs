@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io::Read;
+use std::os::fd::RawFd;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -9,7 +10,7 @@ use super::disk::find_program;
 use super::kernel::{self, Bootable, Kernel, Places};
 use super::modules::ModulesError;
 use super::payload::{GuestModules, read_program};
-use super::qemu::HostCounter;
+use super::qemu::{Engine, Extras, HostCounter, Machine, command_line};
 use model::experiment::PlatformSpec;
 use model::platform::DiskBus;
 use units::{Bytes, Hertz, Mebibytes};
@@ -68,6 +69,33 @@ impl Toolbox {
         let mut tools = Self::find_with(spec, exe, cache, counter_hz, &modules)?;
         tools.qemu_version = version_of(&tools.qemu).map_err(Unavailable::Missing)?;
         Ok(tools)
+    }
+
+    /// What an instance of `vm` and a partition have in common: this kernel on so many CPUs, its first file system, link, console
+    /// and control channel by their descriptors.
+    pub fn machine(
+        &self,
+        engine: Engine,
+        cpus: u32,
+        memory: Mebibytes,
+        [initramfs, link, console, control]: [RawFd; 4],
+    ) -> Machine {
+        Machine {
+            engine,
+            cpus,
+            memory,
+            kernel: self.bootable.path.clone(),
+            firmware: self.firmware.clone(),
+            initramfs,
+            command_line: command_line(engine, self.modules.device, self.counter),
+            link_device: self.modules.device,
+            link,
+            console,
+            control,
+            disk: None,
+            nics: Vec::new(),
+            extras: Extras::default(),
+        }
     }
 
     /// The same for guests with other modules; QEMU is not asked for its version, which takes it a while.

@@ -59,6 +59,7 @@ fn talk_to(
         streams,
         channel: channel(),
         deadline: Instant::now() + deadline,
+        boot: deadline,
         connections: Arc::default(),
         tell: &mut tell,
     };
@@ -103,13 +104,13 @@ fn an_honest_guest_is_heard_to_the_end() {
 
 #[test]
 fn silence_before_the_program_runs_ends_at_the_deadline() {
-    fails(Some, "did not boot in time");
+    fails(Some, "did not boot within 100 ms");
     fails(
         |mut guest| {
             guest.ready();
             Some(guest)
         },
-        "did not start the program in time",
+        "did not start the program within 100 ms",
     );
 }
 

@@ -179,7 +179,7 @@ impl<'a> Way<'a> {
         let deadline = Instant::now() + boot;
         created.deadline = Some(deadline);
         let up = created.place(spec, tell).and_then(|()| created.let_go());
-        up.and_then(|()| self.until_parked(&mut created, deadline))
+        up.and_then(|()| self.until_parked(&mut created, deadline, boot))
             .map_err(|failed| Not::Booted(created.explain(failed, spec)))?;
         let kept = created.machine.control().stop(CONTROL_TIMEOUT).map_err(Not::Usable).map(|()| {
             let state = migration::save(created.machine.control())?;
@@ -195,7 +195,7 @@ impl<'a> Way<'a> {
         Ok(created)
     }
 
-    fn until_parked(&self, created: &mut Created, deadline: Instant) -> Result<(), Failed> {
+    fn until_parked(&self, created: &mut Created, deadline: Instant, boot: Duration) -> Result<(), Failed> {
         let link = created.link.as_mut().ok_or_else(|| Failed::own("it has no link"))?;
         match wake::hear(link, deadline, self.cancel) {
             Heard::Said(FromGuest::Parked) => Ok(()),
@@ -203,7 +203,7 @@ impl<'a> Way<'a> {
                 let shown: String = format!("{other:?}").chars().take(100).collect();
                 Err(Failed::own(format!("the guest's init is not believed: {shown} while it boots")))
             }
-            Heard::Late => Err(Failed::own("the guest did not boot in time (--boot-deadline-s)")),
+            Heard::Late => Err(Failed::late("boot", boot)),
             Heard::GuestEnded => Err(Failed::guest_ended()),
             Heard::Ended(why) => Err(Failed::own(why)),
         }
