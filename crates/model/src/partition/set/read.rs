@@ -254,10 +254,12 @@ fn decode(text: &str) -> ReadSet {
         let Some((mut at, value)) = found.filter(|_| errors.len() < MOST_TOLD) else {
             return ReadSet { set: None, errors, cuts };
         };
-        is_judged &= holds_no_entry(&at.path, &value);
-        at.item = at.item.map(|item| before_cuts(item, &at.path, &cuts));
         let is_unknown = error.message().starts_with("unknown field");
-        if let (true, Some(name), Some(key)) = (is_unknown, meant(&error), at.path.last_mut()) {
+        let meant = if is_unknown { meant(&error) } else { None };
+        // What looks like nothing that a set has is nothing that others may name.
+        is_judged &= (is_unknown && meant.is_none()) || holds_no_entry(&at.path, &value);
+        at.item = at.item.map(|item| before_cuts(item, &at.path, &cuts));
+        if let (Some(name), Some(key)) = (meant, at.path.last_mut()) {
             *key = name;
         }
         cuts.push(Cut { at, is_unknown });

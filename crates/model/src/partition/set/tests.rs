@@ -196,7 +196,7 @@ fn what_cannot_be_read_hides_nothing_else() {
     let text = "[partition.a]\nprogram = [\"\"]\nmemory_mib = 64\ncpus = 0\nports = [\n  \"x\",\n  \"80:80\",\n  \"y\",\n  \"80:81\",\n]\n\
                 [partition.b]\nprogramm = [\"x\"]\nafter = [\"nobody\"]\nnetworks = [\"none\"]\nhealth = { tcp = 0 }\n\
                 [partition.c]\nprogram = [\"x\"]\nready = { prot = 80 }\ndisk = [{ fil = \"/x\" }, { file = \"x\" }]\n\
-                [channel.d]\nwriter = \"a\"\nreaders = [\"nobody\"]\nsize = 3\n";
+                [channel.d]\nwriter = \"a\"\nreaders = [\"nobody\"]\nsize = 3\n[volumes]\nx = 1\n";
     let errors = PartitionSet::from_toml(text, "s").expect_err("nearly all is wrong").to_string();
     let wanted = [
         "line 2: partition.a.program: the first word",
@@ -213,6 +213,7 @@ fn what_cannot_be_read_hides_nothing_else() {
         "line 19: unknown field `fil`",
         "line 19: partition.c.disk: wanted a path from /",
         "line 23: unknown field `size`",
+        "line 24: unknown field `volumes`",
     ];
     let lines: Vec<&str> = errors.lines().collect();
     assert_eq!(lines.len(), wanted.len(), "{errors}");
