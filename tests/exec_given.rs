@@ -201,10 +201,24 @@ fn a_port_leads_to_the_program_without_a_network() {
     here.assert_nothing_left();
 }
 
-/// It may have ended long before its client has read it.
+/// A client once somebody serves it, and the first of what it was sent.
+fn served(port: u16) -> TcpStream {
+    let until = Instant::now() + PATIENCE;
+    loop {
+        assert!(Instant::now() < until, "nobody answers");
+        std::thread::sleep(Duration::from_millis(100));
+        let Ok(mut connection) = TcpStream::connect(("127.0.0.1", port)) else { continue };
+        // Nobody may be there yet: then it is reset.
+        if let Ok(1) = connection.read(&mut [0]) {
+            return connection;
+        }
+    }
+}
+
+/// It has ended long before its client has read it.
 #[test]
 fn what_a_program_sends_before_its_end_arrives() {
-    const SENT: usize = 400_000;
+    const SENT: usize = 2_000_000;
     if !guests_start() {
         return;
     }
@@ -212,24 +226,45 @@ fn what_a_program_sends_before_its_end_arrives() {
     let port = TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("an address").port();
     let given = format!("{port}:7");
     let script = format!(
-        "import socket\ns = socket.create_server(('0.0.0.0', 7))\nc = s.accept()[0]\n\
-         c.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 20)\nc.sendall(b'x' * {SENT})"
+        "import socket\ns = socket.create_server(('0.0.0.0', 7))\nc = s.accept()[0]\nc.sendall(b'x' * {SENT})"
     );
     let mut child =
         here.command(&["--port", &given, "--", "python3", "-c", &script]).spawn().expect("it starts");
-    let until = Instant::now() + PATIENCE;
-    let (mut got, mut chunk) = (0, [0; 16 * 1024]);
-    while got == 0 {
-        assert!(Instant::now() < until, "nobody answers");
-        std::thread::sleep(Duration::from_millis(100));
-        let Ok(mut connection) = TcpStream::connect(("127.0.0.1", port)) else { continue };
-        // Nobody may be there yet: then it is reset.
-        while let Ok(count @ 1..) = connection.read(&mut chunk) {
-            got += count;
-            std::thread::sleep(Duration::from_millis(10));
+    let mut connection = served(port);
+    let (mut got, mut chunk) = (1, [0; 16 * 1024]);
+    let end = loop {
+        match connection.read(&mut chunk) {
+            Ok(count @ 1..) => got += count,
+            end => break end.map_err(|error| error.kind()),
         }
+        std::thread::sleep(Duration::from_millis(30));
+    };
+    assert_eq!((got, end, end_of(&mut child).code()), (SENT, Ok(0), Some(0)));
+    here.assert_nothing_left();
+}
+
+/// Whatever lies on its way then is no clean end for the client.
+#[test]
+fn a_client_that_takes_nothing_is_cut_off_by_one_signal() {
+    if !guests_start() {
+        return;
     }
-    assert_eq!((got, end_of(&mut child).code()), (SENT, Some(0)));
+    let here = Here::new();
+    let port = TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("an address").port();
+    let given = format!("{port}:7");
+    let script = "import socket, time\ns = socket.create_server(('0.0.0.0', 7))\nc = s.accept()[0]\n\
+                  c.setblocking(False)\nfull = 0\nwhile full < 20:\n try:\n  c.send(b'x' * 65536)\n  full = 0\n\
+                  \x20except BlockingIOError:\n  full += 1\n  time.sleep(0.1)\nprint('sent', flush=True)";
+    let mut child =
+        here.command(&["--port", &given, "--", "python3", "-c", script]).spawn().expect("it starts");
+    let mut connection = served(port);
+    child.stdout.as_mut().expect("a pipe").read_exact(&mut [0; 5]).expect("all ways are full");
+    let pid = rustix::process::Pid::from_child(&child);
+    rustix::process::kill_process(pid, rustix::process::Signal::TERM).expect("sent");
+    // It may have come before the program's end.
+    assert!(matches!(end_of(&mut child).code(), Some(0 | 143)));
+    let end = std::io::copy(&mut connection, &mut std::io::sink()).map_err(|error| error.kind());
+    assert_eq!(end, Err(std::io::ErrorKind::ConnectionReset));
     here.assert_nothing_left();
 }
 

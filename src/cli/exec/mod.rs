@@ -106,6 +106,10 @@ fn execute(args: &ExecArgs, begun: Instant) -> Result<u8> {
             // Nobody waits for it any more.
             let _ = was_passed.send(number);
         }
+        // Nobody reads what is typed from now on: Ctrl-C is for us.
+        if let (Event::Delivers, Some(raw)) = (&event, &raw) {
+            raw.leave();
+        }
         on_event(&event, &spec);
     });
     if let Some(raw) = &raw {

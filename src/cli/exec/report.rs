@@ -68,7 +68,7 @@ impl Seen {
             }
             Event::Started => self.start_ns = Some(Nanos::from_duration(since)),
             Event::MemoryRanOut(victim) => self.starved = Some(victim.clone()),
-            Event::Trying | Event::Passed { .. } | Event::Unwritable { .. } => {}
+            Event::Trying | Event::Delivers | Event::Passed { .. } | Event::Unwritable { .. } => {}
         }
     }
 

@@ -119,6 +119,8 @@ pub enum FromGuest {
         /// The largest of them.
         victim: Victim,
     },
+    /// The program has ended, and clients of its ports still take what it sent.
+    Delivers,
     /// The program has ended; both of its streams have, or will within a second.
     Ended {
         /// How.

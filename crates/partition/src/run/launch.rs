@@ -5,7 +5,6 @@ use std::io;
 use std::net::TcpListener;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 
 use super::inbox::{Inbox, is_ending};
@@ -92,10 +91,7 @@ fn launch(
     };
     let placed = if is_placed { Ok(()) } else { created.place(spec, tell).and_then(|()| created.let_go()) };
     let outcome = placed.and_then(|()| match streams {
-        Some(streams) => {
-            let connections = hub.as_ref().map_or_else(Arc::default, Hub::connections);
-            created.converse(streams, channel, boot, connections, tell)
-        }
+        Some(streams) => created.converse(streams, channel, boot, hub.as_ref(), tell),
         None => created.watch(&channel.1, tell),
     });
     outcome.map_err(|failed| created.explain(failed, spec))

@@ -9,8 +9,6 @@
 
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -18,6 +16,7 @@ use std::time::{Duration, Instant};
 use super::inbox::is_ending;
 use super::relay::{Input, Output};
 use super::{Event, Failed, Order, Streams};
+use crate::session::Hub;
 use model::partition::{
     FromGuest, LONGEST_MESSAGE, LONGEST_TEXT, PROGRAM_PROTOCOL, ProgramEnd, Stream, ToGuest, Victim,
 };
@@ -82,9 +81,11 @@ pub struct MainSession<'a> {
     unanswered: Option<Instant>,
     /// Whether it was told that memory ran out.
     starved: bool,
-    /// Connections to the program's ports that have not ended, and until when they are waited for once the program has.
-    connections: Arc<AtomicUsize>,
+    /// Carries connections to the program's ports; until when they are waited for once it has ended.
+    hub: Option<&'a Hub>,
     delivered_by: Option<Instant>,
+    /// Somebody asked after the end of the program.
+    is_hurried: bool,
     tell: &'a mut dyn FnMut(Event),
 }
 
@@ -102,8 +103,8 @@ pub struct Beginning<'a> {
     pub deadline: Instant,
     /// How long that was from the start of the machine.
     pub boot: Duration,
-    /// How many connections to its ports have not ended.
-    pub connections: Arc<AtomicUsize>,
+    /// Carries connections to its ports.
+    pub hub: Option<&'a Hub>,
     /// Who is told.
     pub tell: &'a mut dyn FnMut(Event),
 }
@@ -134,8 +135,9 @@ impl<'a> MainSession<'a> {
             seen: 0,
             unanswered: None,
             starved: false,
-            connections: begin.connections,
+            hub: begin.hub,
             delivered_by: None,
+            is_hurried: false,
             tell: begin.tell,
         })
     }
@@ -167,8 +169,15 @@ impl<'a> MainSession<'a> {
     /// Whether clients of the program's ports have all that it sent before its end: the guest has told it, and may not make us
     /// wait for ever.
     fn is_delivered(&mut self) -> bool {
-        let until = *self.delivered_by.get_or_insert_with(|| Instant::now() + PATIENCE);
-        self.connections.load(Ordering::SeqCst) == 0 || Instant::now() >= until
+        let Some(hub) = self.hub else { return true };
+        let patience = if self.is_hurried { Duration::ZERO } else { PATIENCE };
+        let until = *self.delivered_by.get_or_insert_with(|| {
+            // Who comes now comes too late.
+            hub.close();
+            Instant::now() + patience
+        });
+        self.deadline = None;
+        hub.connections() == 0 || Instant::now() >= until
     }
 
     fn hear(&mut self, happened: Happened) -> Result<(), Failed> {
@@ -222,6 +231,10 @@ impl<'a> MainSession<'a> {
             (Phase::Running | Phase::Draining(_), FromGuest::Passed { number }) => {
                 self.unanswered = None;
                 (self.tell)(Event::Passed { number });
+                Ok(())
+            }
+            (Phase::Running, FromGuest::Delivers) if self.ends.iter().all(Option::is_some) => {
+                (self.tell)(Event::Delivers);
                 Ok(())
             }
             (Phase::Running, FromGuest::MemoryRanOut { victim }) if !self.starved => {
@@ -312,6 +325,7 @@ impl<'a> MainSession<'a> {
             }
             Order::Signal(number) => {
                 if is_ending(order) {
+                    self.is_hurried |= matches!(self.phase, Phase::Draining(_));
                     self.unanswered.get_or_insert_with(Instant::now);
                 }
                 self.send(&ToGuest::Signal { number })

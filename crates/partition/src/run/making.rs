@@ -3,8 +3,6 @@
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
-use std::sync::Arc;
-use std::sync::atomic::AtomicUsize;
 use std::sync::mpsc::{Receiver, Sender};
 use std::time::{Duration, Instant};
 
@@ -22,6 +20,7 @@ use super::{Event, Failed, Order, Streams, Surroundings, sections};
 use crate::layer::{self, Layer};
 use crate::network::watch::watch;
 use crate::place;
+use crate::session::Hub;
 
 /// How long QEMU may take to answer.
 const CONTROL_TIMEOUT: Duration = Duration::from_secs(10);
@@ -151,14 +150,14 @@ impl Created {
         streams: Streams,
         channel: (Sender<Happened>, Receiver<Happened>),
         boot: Duration,
-        connections: Arc<AtomicUsize>,
+        hub: Option<&Hub>,
         tell: &mut dyn FnMut(Event),
     ) -> Result<ProgramEnd, Failed> {
         let (Some(link), Some(ports)) = (self.link.take(), self.ports.take()) else {
             return Err(Failed::own("it has no ports"));
         };
         let deadline = self.deadline.unwrap_or_else(|| Instant::now() + boot);
-        let beginning = Beginning { link, ports, streams, channel, deadline, boot, connections, tell };
+        let beginning = Beginning { link, ports, streams, channel, deadline, boot, hub, tell };
         let talk = MainSession::new(beginning).map_err(|error| Failed::own(error.to_string()))?;
         talk.until_the_end()
     }

@@ -141,6 +141,8 @@ pub enum Event {
         /// Why.
         why: String,
     },
+    /// Its program has ended; clients of its ports still take what it sent.
+    Delivers,
     /// A process in it was killed because memory had run out.
     MemoryRanOut(Victim),
 }

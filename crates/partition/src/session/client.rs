@@ -10,7 +10,7 @@ use std::fs::File;
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
 use std::thread::{self, JoinHandle};
@@ -104,6 +104,8 @@ fn converse_within(
         }
     };
     line.grant(None);
+    let is_cut_off = kind == SessionKind::Connection && outcome != Ok(ProgramEnd::Exit(0));
+    line.is_cut_off.store(is_cut_off, Ordering::SeqCst);
     // Of what is given up nothing is waited for: who should read it may be what stands still.
     if line.given_up.get().is_none() {
         outputs.into_iter().for_each(Output::finish);
@@ -225,6 +227,8 @@ struct Line {
     unanswered: Mutex<Option<Instant>>,
     /// Why nothing more is waited for.
     given_up: OnceLock<Failed>,
+    /// A connection that is cut off: what was not taken of it is not to be.
+    is_cut_off: AtomicBool,
 }
 
 struct Granted {
@@ -247,6 +251,7 @@ impl Line {
             changed: Condvar::new(),
             unanswered: Mutex::default(),
             given_up: OnceLock::new(),
+            is_cut_off: AtomicBool::new(false),
         }
     }
 
@@ -418,7 +423,7 @@ fn write_on(
             // Already closed is as good.
             let _ = shutdown(to.as_raw_fd(), Shutdown::Write);
         }
-        if to.write_all(&bytes).is_err() {
+        if write_whole(&mut to, &bytes, kind, line).is_err() {
             let _ = line.word(match kind {
                 SessionKind::Program => SessionWord::End { stream },
                 // Nobody closes half of a connection against who writes: it was reset.
@@ -430,6 +435,20 @@ fn write_on(
         let bytes = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
         let _ = line.word(SessionWord::Credit { stream, bytes });
     }
+}
+
+/// A client that takes its time is waited for until its connection is cut off.
+fn write_whole(to: &mut File, mut bytes: &[u8], kind: SessionKind, line: &Line) -> io::Result<()> {
+    let goes_on = || kind == SessionKind::Connection && !line.is_cut_off.load(Ordering::SeqCst);
+    while !bytes.is_empty() {
+        match to.write(bytes) {
+            Ok(0) => return Err(ErrorKind::WriteZero.into()),
+            Ok(count) => bytes = bytes.get(count..).unwrap_or_default(),
+            Err(error) if error.kind() == ErrorKind::Interrupted || (is_for_now(&error) && goes_on()) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
 }
 
 #[cfg(test)]

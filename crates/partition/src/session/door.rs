@@ -110,7 +110,7 @@ impl Hub {
     /// There can be no more threads or files.
     pub fn forward(&self, ports: Vec<(PortSpec, TcpListener)>) -> io::Result<()> {
         for (port, listener) in ports {
-            let count = self.connections();
+            let count = Arc::clone(&self.connections);
             self.accept(move |all, wake| {
                 until_alarmed(&listener, &wake, || {
                     // Who is not let in waits in the listener's queue.
@@ -144,6 +144,9 @@ impl Drop for Carried {
 /// A connection from the host to the program. Who is refused inside finds it reset.
 fn carry(all: &Arc<All>, connection: TcpStream, inside: u16, carried: Carried) -> io::Result<()> {
     connection.set_nonblocking(false)?;
+    // Cut off unless it ends well, whatever becomes of us; who does not take bytes is looked at now and then.
+    rustix::net::sockopt::set_socket_linger(&connection, Some(Duration::ZERO))?;
+    connection.set_write_timeout(Some(PAUSE))?;
     // What is small is to arrive at once, as it would without us.
     connection.set_nodelay(true)?;
     let (ours, theirs) = UnixStream::pair()?;
@@ -156,7 +159,10 @@ fn carry(all: &Arc<All>, connection: TcpStream, inside: u16, carried: Carried) -
             let (_nobody, orders) = channel();
             match converse(ours, Ask::Connect(inside), SessionKind::Connection, streams, orders, &mut |_| ())
             {
-                Ok(ProgramEnd::Exit(0)) => drop(connection.shutdown(std::net::Shutdown::Both)),
+                Ok(ProgramEnd::Exit(0)) => {
+                    let _ = rustix::net::sockopt::set_socket_linger(&connection, None);
+                    drop(connection.shutdown(std::net::Shutdown::Both));
+                }
                 // Cut off inside, or nobody is there: no clean end may be taken for all there was.
                 _ => drop(connect_unspec(&connection)),
             }

@@ -27,7 +27,7 @@ pub struct Hub {
     all: Arc<All>,
     alarms: Mutex<Vec<io::PipeWriter>>,
     /// Connections to the program's ports that have not ended.
-    connections: Arc<AtomicUsize>,
+    pub(super) connections: Arc<AtomicUsize>,
 }
 
 /// What the threads share.
@@ -68,8 +68,13 @@ impl Hub {
     }
 
     /// How many connections to the program's ports have not ended.
-    pub fn connections(&self) -> Arc<AtomicUsize> {
-        Arc::clone(&self.connections)
+    pub fn connections(&self) -> usize {
+        self.connections.load(Ordering::SeqCst)
+    }
+
+    /// Lets nobody in any more; who is there goes on.
+    pub fn close(&self) {
+        self.alarms.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
 
     /// Runs `accept` in a thread of its own until this is dropped, which its pipe tells.

@@ -76,6 +76,8 @@ pub(super) struct Supervisor<'a> {
     /// Who was killed for want of memory in this run.
     starved: Mutex<Option<Victim>>,
     ran: AtomicBool,
+    /// Its program has ended, and is not looked after any more, though it is not over.
+    delivers: AtomicBool,
     /// Why what runs now is to end, although nobody asked for it.
     unwell: Mutex<Option<String>>,
 }
@@ -118,6 +120,7 @@ pub fn keep(folder: &Path, go: OwnedFd, means: &Means<'_>) -> Result<(), String>
         state: Mutex::new(state),
         starved: Mutex::default(),
         ran: AtomicBool::new(ran),
+        delivers: AtomicBool::new(false),
         unwell: Mutex::default(),
     };
     std::thread::scope(|scope| {
@@ -244,6 +247,7 @@ impl Supervisor<'_> {
     fn run_partition(&self, unit: &PartitionUnit) -> LastEnd {
         *self.unwell() = None;
         *self.starved() = None;
+        self.delivers.store(false, Ordering::SeqCst);
         let outcome = self.try_partition(unit);
         if let Some(reason) = self.unwell().take() {
             return LastEnd { at_unix_ns: now(), program: None, reason, console: Vec::new() };
@@ -339,7 +343,8 @@ impl Supervisor<'_> {
 
     /// Looks whether it is ready, then whether it is well, where that was asked for.
     fn look_after(&self, unit: &PartitionUnit, started: &AtomicBool, over: &AtomicBool) {
-        let is_over = || over.load(Ordering::SeqCst) || self.means.cancel.is_cancelled();
+        let has_ended = || over.load(Ordering::SeqCst) || self.delivers.load(Ordering::SeqCst);
+        let is_over = || has_ended() || self.means.cancel.is_cancelled();
         let wait = |time: Duration| {
             let until = Instant::now() + time;
             while Instant::now() < until && !is_over() {
@@ -384,6 +389,7 @@ impl Supervisor<'_> {
                 state.process = process::named(pid);
                 state.engine = Some(engine.to_owned());
             }),
+            Event::Delivers => self.delivers.store(true, Ordering::SeqCst),
             Event::MemoryRanOut(victim) => {
                 *self.starved() = Some(victim);
             }

@@ -60,7 +60,7 @@ fn talk_to(
         channel: channel(),
         deadline: Instant::now() + deadline,
         boot: deadline,
-        connections: Arc::default(),
+        hub: None,
         tell: &mut tell,
     };
     let talk = MainSession::new(beginning).expect("threads");

@@ -12,7 +12,7 @@ use super::super::guest::GuestProgram;
 use super::super::pid1::in_context;
 use super::inward::Inward;
 use super::outward::{AFTER_THE_END, Outward};
-use super::session::Sessions;
+use super::session::{Patience, Sessions};
 use super::start::{OurEnds, TheirEnds, ended_child, start, streams};
 use super::starved::StarvedWatch;
 use super::{Kept, Ports, pty};
@@ -20,6 +20,8 @@ use crate::link::stream::{Heard, Sink, Source, wait};
 use crate::link::{Decoder, LinkError, decode, encode};
 use model::partition::{FromGuest, LONGEST_MESSAGE, PROGRAM_PROTOCOL, Program, ProgramEnd, Stream, ToGuest};
 
+/// Signals that ask for the end.
+const ASKS_TO_END: [i32; 4] = [libc::SIGHUP, libc::SIGINT, libc::SIGQUIT, libc::SIGTERM];
 /// How often it is looked whether a program that has ended is over.
 const LOOK: Duration = Duration::from_millis(20);
 
@@ -38,8 +40,10 @@ struct Server<'a> {
     theirs: Option<TheirEnds>,
     pid: Option<Pid>,
     ended: Option<(ProgramEnd, Instant)>,
-    /// Somebody wanted it to end after it had: clients of its ports are not waited for.
-    is_cut_off: bool,
+    /// For clients of its ports once it has ended.
+    patience: Patience,
+    /// That they are waited for was told, and what must last was written before.
+    delivers: bool,
     starved: StarvedWatch,
     /// Which ends of outputs, and whether the program's, were told.
     told: [bool; 3],
@@ -130,7 +134,8 @@ impl<'a> Server<'a> {
             theirs: Some(theirs),
             pid: None,
             ended: None,
-            is_cut_off: false,
+            patience: Patience::LONG,
+            delivers: false,
             starved,
             told: [false; 3],
             kept,
@@ -195,7 +200,9 @@ impl<'a> Server<'a> {
             ToGuest::Start => self.start(),
             ToGuest::Signal { number } => {
                 self.pass_on(*number);
-                self.is_cut_off |= self.ended.is_some();
+                if ASKS_TO_END.contains(number) {
+                    self.patience = if self.ended.is_some() { Patience::NONE } else { Patience::SHORT };
+                }
                 self.tell(&FromGuest::Passed { number: *number })
             }
             ToGuest::Resize { size } => {
@@ -266,9 +273,14 @@ impl<'a> Server<'a> {
 
     /// Tells how the program ended once all it wrote and sent is on its way.
     fn tell_the_end(&mut self) -> Result<(), String> {
-        if let (Some((how, at)), [true, true, false]) = (self.ended, self.told)
-            && self.has_delivered(at)?
-        {
+        if let (Some((how, at)), [true, true, false]) = (self.ended, self.told) {
+            if !self.has_delivered(at)? {
+                if !std::mem::replace(&mut self.delivers, true) {
+                    self.kept.sync()?;
+                    self.tell(&FromGuest::Delivers)?;
+                }
+                return Ok(());
+            }
             self.told[2] = true;
             self.kept.sync()?;
             if let Some(victim) = self.starved.victim() {
@@ -281,8 +293,8 @@ impl<'a> Server<'a> {
 
     /// Whether clients of its ports have what the program sent before its end.
     fn has_delivered(&mut self, ended: Instant) -> Result<bool, String> {
-        let is_cut_off = self.is_cut_off;
-        self.sessions.as_mut().map_or(Ok(true), |sessions| sessions.deliver(ended, is_cut_off))
+        let patience = self.patience;
+        self.sessions.as_mut().map_or(Ok(true), |sessions| sessions.deliver(ended, patience))
     }
 
     fn tell(&mut self, message: &FromGuest) -> Result<(), String> {

@@ -20,6 +20,7 @@ use nix::poll::PollFlags;
 use nix::unistd::Pid;
 
 use self::one::One;
+pub use self::one::Patience;
 use super::super::pid1::{in_context, say};
 use super::starved::StarvedWatch;
 use crate::link::stream::{Heard, Sink, Source};
@@ -107,9 +108,9 @@ impl<'a> Sessions<'a> {
     }
 
     /// Whether everything is with the host that the partition's own program, which ended at `ended`, sent over connections. They
-    /// end with it. With `is_cut_off` nothing is waited for.
-    pub fn deliver(&mut self, ended: Instant, is_cut_off: bool) -> Result<bool, String> {
-        let over = |(number, one): (&u32, &One)| Some((*number, one.after_the_end(ended, is_cut_off)?));
+    /// end with it, or when patience does.
+    pub fn deliver(&mut self, ended: Instant, patience: Patience) -> Result<bool, String> {
+        let over = |(number, one): (&u32, &One)| Some((*number, one.after_the_end(ended, patience)?));
         let over: Vec<(u32, SessionWord)> = self.all.iter().filter_map(over).collect();
         for (number, word) in over {
             self.all.remove(&number);

@@ -25,8 +25,21 @@ use model::partition::{Program, ProgramEnd, Stream};
 const CHUNK_BYTES: usize = 16 * 1024;
 /// How often one whose program has ended is looked at.
 const LOOK: Duration = Duration::from_millis(100);
-/// How long the client of a program that has ended may take nothing of what was sent to it.
-const CLIENT_GRACE: Duration = Duration::from_secs(10);
+/// How long clients of a program that has ended are waited for: without a byte that is taken, and in all.
+#[derive(Debug, Clone, Copy)]
+pub struct Patience {
+    idle: Duration,
+    whole: Duration,
+}
+
+impl Patience {
+    /// As a rule.
+    pub const LONG: Self = Self { idle: Duration::from_secs(10), whole: Duration::from_secs(60) };
+    /// When somebody had asked the program to end.
+    pub const SHORT: Self = Self { idle: AFTER_THE_END, whole: Duration::from_secs(5) };
+    /// When somebody asks after its end.
+    pub const NONE: Self = Self { idle: Duration::ZERO, whole: Duration::ZERO };
+}
 
 /// What a session runs.
 enum Kind {
@@ -186,9 +199,9 @@ impl One {
     }
 
     /// What is told of a connection once the partition's own program has ended at `ended`: none while bytes that it sent are on
-    /// their way. Others may hold its end open, and nobody take it, only so long, and a client take nothing.
-    pub fn after_the_end(&self, ended: Instant, is_cut_off: bool) -> Option<SessionWord> {
-        let is_late = is_cut_off || ended.elapsed() >= AFTER_THE_END;
+    /// their way. Others may hold its end open, and nobody take it, only so long.
+    pub fn after_the_end(&self, ended: Instant, patience: Patience) -> Option<SessionWord> {
+        let is_late = ended.elapsed() >= AFTER_THE_END.min(patience.whole);
         let socket = match &self.kind {
             Kind::Program(_) | Kind::Terminal(..) => return None,
             Kind::Dial(_) => {
@@ -200,11 +213,12 @@ impl One {
         if self.outs.iter().all(|out| out.from.is_none()) {
             return Some(SessionWord::Ended { how: ProgramEnd::Exit(u8::from(self.is_reset)) });
         }
-        let takes = || {
-            let is_closed = is_ready(&[(socket.as_fd(), PollFlags::from_bits_retain(libc::POLLRDHUP))]);
-            !is_cut_off && is_closed && self.moved.max(ended).elapsed() < CLIENT_GRACE
-        };
-        if !is_late || takes() {
+        // Its end comes after all that is before it: as long as bytes wait here, who has closed is not known.
+        let wanted = PollFlags::POLLIN | PollFlags::from_bits_retain(libc::POLLRDHUP);
+        let goes_on = is_ready(&[(socket.as_fd(), wanted)])
+            && self.moved.max(ended).elapsed() < patience.idle
+            && ended.elapsed() < patience.whole;
+        if !is_late || goes_on {
             return None;
         }
         self.end();
@@ -278,8 +292,10 @@ impl One {
         self.feed(words);
         let ended = self.ended;
         let before = words.len();
+        let is_connection = self.is_connection();
         for out in &mut self.outs {
-            self.is_reset |= out.pump(ended.map(|(_, at)| at), words);
+            let is_reset = out.pump(ended.map(|(_, at)| at), is_connection, self.is_reset, words);
+            self.is_reset |= is_reset;
         }
         if words.len() > before {
             self.moved = Instant::now();
@@ -344,9 +360,15 @@ impl One {
 }
 
 impl Out {
-    /// True when a connection was cut off.
-    fn pump(&mut self, ended: Option<Instant>, words: &mut Words) -> bool {
-        let (mut buffer, mut is_reset) = ([0; CHUNK_BYTES], false);
+    /// True when a connection was cut off, which may have been seen before, by who wrote to it.
+    fn pump(
+        &mut self,
+        ended: Option<Instant>,
+        is_connection: bool,
+        was_reset: bool,
+        words: &mut Words,
+    ) -> bool {
+        let (mut buffer, mut is_reset) = ([0; CHUNK_BYTES], was_reset);
         while let (Some(from), true) = (&self.from, self.credit > 0) {
             let most = self.credit.min(buffer.len());
             match read(from, buffer.get_mut(..most).unwrap_or_default()) {
@@ -360,7 +382,7 @@ impl Out {
                 Err(Errno::EAGAIN) if ended.is_none_or(|at| at.elapsed() < AFTER_THE_END) => return false,
                 // A terminal without a program answers with EIO.
                 other => {
-                    is_reset = other == Err(Errno::ECONNRESET);
+                    is_reset |= is_connection && other.is_err();
                     self.from = None;
                 }
             }

@@ -175,7 +175,7 @@ fn what_was_sent_before_the_end_is_delivered() {
 
     let ended = Instant::now();
     let (mut came, mut got) = (Vec::new(), 0);
-    while !sessions.deliver(ended, false).expect("believed") {
+    while !sessions.deliver(ended, Patience::LONG).expect("believed") {
         assert!(ended.elapsed() < PATIENCE, "{got}");
         wait(&sessions.wanted(), Some(Duration::from_millis(20))).expect("waited");
         assert!(sessions.turn(false).expect("believed"));
@@ -210,6 +210,6 @@ fn a_client_that_takes_nothing_is_cut_off_when_somebody_wants_the_end() {
     server.accept().expect("a connection").0.write_all(&vec![7; 150_000]).expect("the queue is long enough");
     let end = |(_, content): &(u32, SessionContent)| matches!(content, SessionContent::Bytes(..));
     until(&mut sessions, &mut host, end);
-    assert!(!sessions.deliver(Instant::now(), false).expect("believed"));
-    assert!(sessions.deliver(Instant::now(), true).expect("believed") && sessions.all.is_empty());
+    assert!(!sessions.deliver(Instant::now(), Patience::LONG).expect("believed"));
+    assert!(sessions.deliver(Instant::now(), Patience::NONE).expect("believed") && sessions.all.is_empty());
 }
