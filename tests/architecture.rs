@@ -247,6 +247,26 @@ fn promises_have_tests_that_exist() {
     }
 }
 
+/// Where a row says where to begin: each file and folder in it, whole, or beside or above the one before it.
+#[test]
+fn files_that_the_architecture_names_are_there() {
+    let text = fs::read_to_string(root().join("ARCHITECTURE.md")).expect("ARCHITECTURE.md is there");
+    let mut count = 0;
+    for row in text.lines().filter(|line| line.starts_with("| ")) {
+        let mut last = root();
+        let words = row.split('`').skip(1).step_by(2);
+        for word in words
+            .filter(|word| word.ends_with('/') || Path::new(word).extension().is_some_and(|end| end == "rs"))
+        {
+            let found = std::iter::once(root()).chain(last.ancestors().map(Path::to_owned));
+            let found = found.map(|folder| folder.join(word)).find(|path| path.exists());
+            last = found.unwrap_or_else(|| panic!("{word} is not there: {row}"));
+            count += 1;
+        }
+    }
+    assert!(count >= 80, "{count}");
+}
+
 /// Lines by which a test is left out in another way than by [`skips::skip`], which counts them.
 fn unseen_skips(text: &str) -> Vec<usize> {
     let lines: Vec<&str> = text.lines().map(str::trim).collect();

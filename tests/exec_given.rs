@@ -9,7 +9,7 @@ use std::net::{TcpListener, TcpStream};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use exec_fixture::{Here, PATIENCE, assert_code, complaint, end_of, guests_start, text, wait_for};
+use exec_fixture::{Here, PATIENCE, assert_code, complaint, end_of, free_port, guests_start, text, wait_for};
 
 const SECRET: &str = "xyzzy-4711-plugh";
 
@@ -223,7 +223,7 @@ fn what_a_program_sends_before_its_end_arrives() {
         return;
     }
     let here = Here::new();
-    let port = TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("an address").port();
+    let port = free_port();
     let given = format!("{port}:7");
     let script = format!(
         "import socket\ns = socket.create_server(('0.0.0.0', 7))\nc = s.accept()[0]\nc.sendall(b'x' * {SENT})"
@@ -250,7 +250,7 @@ fn a_client_that_takes_nothing_is_cut_off_by_one_signal() {
         return;
     }
     let here = Here::new();
-    let port = TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("an address").port();
+    let port = free_port();
     let given = format!("{port}:7");
     let script = "import socket, time\ns = socket.create_server(('0.0.0.0', 7))\nc = s.accept()[0]\n\
                   c.setblocking(False)\nfull = 0\nwhile full < 20:\n try:\n  c.send(b'x' * 65536)\n  full = 0\n\
@@ -275,7 +275,7 @@ fn a_reset_goes_through_a_port_and_idle_connections_keep_nobody_out() {
         return;
     }
     let here = Here::new();
-    let port = TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("an address").port();
+    let port = free_port();
     let given = format!("{port}:7");
     // What a client sends says what becomes of it: an `r` is reset, of an `x` it is told how it ended, an `e` is the end of all.
     let script = "import socket, struct, threading\ns = socket.create_server(('0.0.0.0', 7), backlog=200)\nhow = []\n\
@@ -325,7 +325,7 @@ fn whoever_comes_to_a_busy_port_waits_and_holds_up_nobody() {
         return;
     }
     let here = Here::new();
-    let port = TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("an address").port();
+    let port = free_port();
     let given = format!("{port}:7");
     // It says when its queue is full (`sk_ack_backlog` is what the kernel's table shows of who listens), and takes nobody before
     // it was told to.

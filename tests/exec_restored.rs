@@ -5,7 +5,7 @@ use crate::exec_fixture;
 
 use std::fs::{self, File};
 use std::io::Read;
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::Output;
@@ -313,8 +313,7 @@ fn a_port_of_the_host_leads_to_a_restored_guest() {
         return;
     }
     let cache = Cache::new();
-    let free = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
-    let port = free.expect("a free port").port();
+    let port = exec_fixture::free_port();
     let forward = format!("{port}:80");
     // One connection is answered and ends it.
     let serve = "use IO::Socket::INET; my $s = IO::Socket::INET->new(LocalPort => 80, Listen => 1) or die; my $c = $s->accept; \

@@ -1,6 +1,6 @@
 //! What is done in partitions of a set while they run, with real guests: further programs, connections to their ports.
 
-use crate::set_fixture;
+use crate::{exec_fixture, set_fixture};
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -9,6 +9,7 @@ use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use bulkhead::model::partition::set::Phase;
+use exec_fixture::free_port;
 use nix::pty::{Winsize, openpty};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::{Pid, geteuid};
@@ -301,10 +302,6 @@ const SERVER: &str = "import socket, threading\n\
     \x20   c.close()\n\
     s = socket.create_server(('127.0.0.1', 80))\n\
     while True: threading.Thread(target=serve, args=(s.accept()[0],)).start()\n";
-
-fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a port").port()
-}
 
 fn serving(bench: &Bench, ports: &str) -> std::path::PathBuf {
     let quoted = serde_json::to_string(SERVER).expect("a string");

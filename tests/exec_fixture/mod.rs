@@ -5,6 +5,7 @@ pub mod saved;
 
 use std::ffi::OsStr;
 use std::io::{Read, Write};
+use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::sync::OnceLock;
@@ -135,6 +136,11 @@ impl Here {
     pub fn path(&self, name: &str) -> PathBuf {
         self.files.path().join(name)
     }
+}
+
+/// A port of this host that nobody listens at.
+pub fn free_port() -> u16 {
+    TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a port").port()
 }
 
 /// Reads all it says and waits for its end, at most [`PATIENCE`].

@@ -1,6 +1,6 @@
 //! Two real processes: one is killed in the middle of a message, restarted, stopped, or simply does not read.
 //!
-//! The test runs itself again as the other worker, with `CHANNEL_WORKER` naming the part it plays.
+//! The test runs itself again as the other party, with `CHANNEL_PARTY` naming the part it plays.
 
 mod common;
 
@@ -12,18 +12,18 @@ use std::time::{Duration, Instant};
 use channel::{Endpoint, Error, Gone, Layout, Section};
 use common::{HANG, message, open};
 
-const PART: &str = "CHANNEL_WORKER";
+const PART: &str = "CHANNEL_PARTY";
 const FOLDER: &str = "CHANNEL_FOLDER";
 const CAPACITY: u64 = 64 << 10;
 const LONG: usize = 4 << 20;
 
-/// The other worker; killed if the test ends early.
-struct Worker {
+/// The other party; killed if the test ends early.
+struct Party {
     child: Child,
     said: BufReader<std::process::ChildStdout>,
 }
 
-impl Worker {
+impl Party {
     fn start(part: &str, folder: &Path) -> Self {
         let mut child = Command::new(std::env::current_exe().expect("this test"))
             .args(["--exact", "--ignored", "the_other_party", "--nocapture", "--test-threads=1"])
@@ -73,7 +73,7 @@ impl Worker {
     }
 }
 
-impl Drop for Worker {
+impl Drop for Party {
     fn drop(&mut self) {
         // It may have ended by itself.
         let _killed = self.child.kill();
@@ -85,7 +85,7 @@ fn my_section(folder: &Path) -> Section {
     Section::create(&folder.join("1"), &Layout::new(1).ring(2, CAPACITY)).expect("a section")
 }
 
-/// Waits for the other worker's file, which it makes when it starts.
+/// Waits for the other party's file, which it makes when it starts.
 fn connect(section: &Section, folder: &Path) -> Endpoint {
     let deadline = Instant::now() + HANG;
     while Section::open(&folder.join("2")).is_err() {
@@ -128,7 +128,7 @@ fn the_other_party() {
 fn messages_of_every_length_cross_between_processes() {
     let folder = tempfile::tempdir().expect("a folder");
     let section = my_section(folder.path());
-    let mut worker = Worker::start("echo", folder.path());
+    let mut party = Party::start("echo", folder.path());
     let mut end = connect(&section, folder.path());
     let mut buffer = vec![0; LONG];
     for (number, length) in [1, 8, 63, 4096, 65_536, 1 << 20, LONG].into_iter().enumerate() {
@@ -138,14 +138,14 @@ fn messages_of_every_length_cross_between_processes() {
         assert!(buffer[..length] == sent);
     }
     drop(end);
-    assert!(worker.child.wait().expect("ended").success());
+    assert!(party.child.wait().expect("ended").success());
 }
 
 #[test]
 fn a_peer_killed_in_the_middle_of_a_message_is_gone_and_its_next_run_is_seen() {
     let folder = tempfile::tempdir().expect("a folder");
     let section = my_section(folder.path());
-    let mut worker = Worker::start("half a message", folder.path());
+    let mut party = Party::start("half a message", folder.path());
     let mut end = connect(&section, folder.path());
     end.set_gone_after(Duration::from_millis(300));
     let mut buffer = vec![0; LONG];
@@ -157,13 +157,13 @@ fn a_peer_killed_in_the_middle_of_a_message_is_gone_and_its_next_run_is_seen() {
     ) {
         assert!(Instant::now() < deadline, "nothing came");
     }
-    worker.kill();
+    party.kill();
     let error = end.receive(&mut buffer, HANG).expect_err("half a message");
     assert!(matches!(error, Error::PeerGone { peer: 2, how: Gone::Silent(_) }), "{error}");
     let error = end.send(&message(2, LONG), HANG).expect_err("nobody reads");
     assert!(matches!(error, Error::PeerGone { peer: 2, how: Gone::Silent(_) }), "{error}");
 
-    let mut again = Worker::start("echo", folder.path());
+    let mut again = Party::start("echo", folder.path());
     let error = loop {
         match end.receive(&mut buffer, HANG) {
             // Until the new process has come far enough to take the section over.
@@ -186,27 +186,27 @@ fn a_peer_killed_in_the_middle_of_a_message_is_gone_and_its_next_run_is_seen() {
 fn a_peer_that_does_not_read_is_a_timeout_and_one_that_was_stopped_goes_on() {
     let folder = tempfile::tempdir().expect("a folder");
     let section = my_section(folder.path());
-    let mut worker = Worker::start("deaf", folder.path());
+    let mut party = Party::start("deaf", folder.path());
     let mut end = connect(&section, folder.path());
-    worker.wait_for("connected");
+    party.wait_for("connected");
     let error = end.send(&vec![1; LONG], Duration::from_millis(100)).expect_err("it does not read");
     assert!(matches!(error, Error::Timeout { .. }), "{error}");
-    worker.kill();
+    party.kill();
     drop((end, section));
 
     let folder = tempfile::tempdir().expect("a folder");
     let section = my_section(folder.path());
-    let mut worker = Worker::start("echo", folder.path());
+    let mut party = Party::start("echo", folder.path());
     let mut end = connect(&section, folder.path());
-    worker.wait_for("connected");
+    party.wait_for("connected");
     end.set_gone_after(Duration::from_millis(200));
-    worker.signal(nix::sys::signal::Signal::SIGSTOP);
-    worker.wait_until_stopped();
+    party.signal(nix::sys::signal::Signal::SIGSTOP);
+    party.wait_until_stopped();
     end.send(b"are you there", HANG).expect("into the ring");
     let mut buffer = [0; 64];
     let error = end.receive(&mut buffer, HANG).expect_err("it is stopped");
     assert!(matches!(error, Error::PeerGone { how: Gone::Silent(_), .. }), "{error}");
-    worker.signal(nix::sys::signal::Signal::SIGCONT);
+    party.signal(nix::sys::signal::Signal::SIGCONT);
     let length = loop {
         match end.receive(&mut buffer, HANG) {
             Ok(length) => break length,

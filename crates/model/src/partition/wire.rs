@@ -13,6 +13,7 @@
 //!    │ ─────────── NobodyReads ─────────►│   the host's reader is gone: the program's writes are to fail
 //!    │ ◄────────── InputUnread ──────────│   the program has closed its standard input
 //!    │ ◄─────── OutputEnds × 2 ──────────│   so many bytes came out of it
+//!    │ ◄────────── Delivers ─────────────│   if the program has ended, and clients of its ports take what it sent
 //!    │ ◄─────── MemoryRanOut ────────────│   if a process was killed for want of memory, once
 //!    │ ◄─────────── Ended ───────────────│   exit code or signal
 //!    │ ──────────── Bye ────────────────►│   the guest ends
@@ -70,6 +71,11 @@ pub enum ToGuest {
     },
     /// All was heard: end the guest.
     Bye,
+}
+
+/// Whether a signal asks a program to end: SIGHUP, SIGINT, SIGQUIT, SIGTERM.
+pub const fn asks_to_end(number: i32) -> bool {
+    matches!(number, 1 | 2 | 3 | 15)
 }
 
 /// From PID 1 to the host.

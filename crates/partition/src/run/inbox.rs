@@ -6,10 +6,9 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::time::Duration;
 use std::{io, thread};
 
-use nix::libc::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
-
 use super::main_session::Happened;
 use super::{Order, Orders};
+use model::partition::asks_to_end;
 use platforms::Cancel;
 
 /// How often the thread looks whether it is needed any more.
@@ -59,5 +58,5 @@ fn forward(orders: &Receiver<Order>, to: &Sender<Happened>, over: &AtomicBool, c
 
 /// Whether it would end a program that does nothing about it.
 pub fn is_ending(order: Order) -> bool {
-    matches!(order, Order::Signal(SIGINT | SIGTERM | SIGHUP | SIGQUIT))
+    matches!(order, Order::Signal(number) if asks_to_end(number))
 }

@@ -2,8 +2,8 @@
 //! wait has a deadline, every message is checked, and what does not fit ends the partition.
 //!
 //! ```text
-//!  Booting ── Ready ──► Starting ── Started ──► Running ── Ended ──► Draining ── all bytes came ──► end
-//!     │                    │ Refused               │                    │
+//!  Booting ── Ready ──► Starting ── Started ──► Running ── Ended ──► Draining ── all bytes came ──► clients have theirs ──► end
+//!     │                    │ Refused               │                    │                             └─ or time is over ─┘
 //!     └── boot deadline ───┴──► failed             └── link lost ───────┴── no byte for too long ──► failed
 //! ```
 
@@ -81,11 +81,12 @@ pub struct MainSession<'a> {
     unanswered: Option<Instant>,
     /// Whether it was told that memory ran out.
     starved: bool,
-    /// Carries connections to the program's ports; until when they are waited for once it has ended.
+    /// Carries connections to the program's ports.
     hub: Option<&'a Hub>,
+    /// Until when clients are waited for, once nothing else is.
     delivered_by: Option<Instant>,
-    /// Somebody asked after the end of the program.
-    is_hurried: bool,
+    /// They are not: somebody asked for the end when the program had ended, or the guest has ended, too.
+    is_cut_off: bool,
     tell: &'a mut dyn FnMut(Event),
 }
 
@@ -137,7 +138,7 @@ impl<'a> MainSession<'a> {
             starved: false,
             hub: begin.hub,
             delivered_by: None,
-            is_hurried: false,
+            is_cut_off: false,
             tell: begin.tell,
         })
     }
@@ -170,14 +171,13 @@ impl<'a> MainSession<'a> {
     /// wait for ever.
     fn is_delivered(&mut self) -> bool {
         let Some(hub) = self.hub else { return true };
-        let patience = if self.is_hurried { Duration::ZERO } else { PATIENCE };
         let until = *self.delivered_by.get_or_insert_with(|| {
             // Who comes now comes too late.
             hub.close();
-            Instant::now() + patience
+            Instant::now() + PATIENCE
         });
         self.deadline = None;
-        hub.connections() == 0 || Instant::now() >= until
+        hub.connections() == 0 || self.is_cut_off || Instant::now() >= until
     }
 
     fn hear(&mut self, happened: Happened) -> Result<(), Failed> {
@@ -185,7 +185,7 @@ impl<'a> MainSession<'a> {
             Happened::Said(message) => self.answer(message),
             // The program has ended, and only its clients are waited for.
             Happened::LinkEnded(_) if self.delivered_by.is_some() => {
-                self.delivered_by = Some(Instant::now());
+                self.is_cut_off = true;
                 Ok(())
             }
             Happened::LinkEnded(LinkError::Closed) => Err(Failed::guest_ended()),
@@ -316,16 +316,17 @@ impl<'a> MainSession<'a> {
                 }
                 Ok(())
             }
+            // The guest has done its part.
+            Order::Signal(_) if is_ending(order) && self.delivered_by.is_some() => {
+                self.is_cut_off = true;
+                Ok(())
+            }
             Order::Signal(_) if is_ending(order) && self.does_not_react() => {
                 Err(Failed::own("the guest did not react to a signal and was ended by the next one"))
             }
-            Order::Signal(_) if is_ending(order) && self.delivered_by.is_some() => {
-                self.delivered_by = Some(Instant::now());
-                Ok(())
-            }
             Order::Signal(number) => {
                 if is_ending(order) {
-                    self.is_hurried |= matches!(self.phase, Phase::Draining(_));
+                    self.is_cut_off |= matches!(self.phase, Phase::Draining(_));
                     self.unanswered.get_or_insert_with(Instant::now);
                 }
                 self.send(&ToGuest::Signal { number })

@@ -158,8 +158,8 @@ impl Created {
         };
         let deadline = self.deadline.unwrap_or_else(|| Instant::now() + boot);
         let beginning = Beginning { link, ports, streams, channel, deadline, boot, hub, tell };
-        let talk = MainSession::new(beginning).map_err(|error| Failed::own(error.to_string()))?;
-        talk.until_the_end()
+        let session = MainSession::new(beginning).map_err(|error| Failed::own(error.to_string()))?;
+        session.until_the_end()
     }
 
     /// Waits for the end of a machine of which nothing is known but that it runs.

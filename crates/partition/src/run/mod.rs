@@ -1,7 +1,7 @@
 //! Runs one partition from creation to its end: for the verb `exec`, and for each supervisor of a set.
 //!
 //! ```text
-//!  check ─► engine ─► assemble ─► QEMU, paused ─► place ─► let go ─► talk ◄──► PID 1      relay ◄══► streams
+//!  check ─► engine ─► assemble ─► QEMU, paused ─► place ─► let go ─► main session ◄──► PID 1      relay ◄══► streams
 //!                        └─► QEMU, with a saved machine's state ─┘
 //! ```
 

@@ -3,7 +3,7 @@
 //! ```text
 //!  exec --in ── sessions.sock ──┐
 //!  ready, health ─── the same ──┼─► Hub ══ one port ══► PID 1      door.rs: who comes in, and where
-//!  a TCP port of the host ──────┘                                  talk.rs: a session, from its own end
+//!  a TCP port of the host ──────┘                                  client.rs: a session, from its own end
 //! ```
 //! The socket lies in a folder that its owner alone can enter, and who connects must be that user or root.
 

@@ -63,9 +63,9 @@ fn talk_to(
         hub: None,
         tell: &mut tell,
     };
-    let talk = MainSession::new(beginning).expect("threads");
+    let session = MainSession::new(beginning).expect("threads");
     let kept = script(guest);
-    let outcome = talk.until_the_end();
+    let outcome = session.until_the_end();
     drop(kept);
     let mut bytes = Vec::new();
     io::Seek::rewind(&mut out).expect("a file");
@@ -144,7 +144,7 @@ fn refusals_have_a_code_of_ours_and_harmless_words() {
 
 #[test]
 fn what_does_not_fit_is_not_believed() {
-    let wrong: [fn(&mut Guest); 6] = [
+    let wrong: [fn(&mut Guest); 7] = [
         |guest| guest.say(&FromGuest::Ready { protocol: 99, cpus: 1, memory_bytes: 0, free_bytes: 0 }),
         |guest| guest.ended(ProgramEnd::Exit(0)),
         |guest| {
@@ -159,6 +159,11 @@ fn what_does_not_fit_is_not_believed() {
             guest.started();
             guest.output_ends(Stream::Output, 0);
             guest.output_ends(Stream::Output, 0);
+        },
+        |guest| {
+            guest.started();
+            guest.output_ends(Stream::Output, 0);
+            guest.say(&FromGuest::Delivers);
         },
         |guest| guest.link.write_all(b"garbage, and more of it").expect("room"),
     ];
@@ -198,7 +203,7 @@ fn nothing_a_guest_says_hangs_us() {
     let mut random = Xoshiro256PlusPlus::seed_from_u64(0x0B01_C4EA);
     for _ in 0..300 {
         let mut choices: Vec<u32> =
-            (0..random.random_range(0..12)).map(|_| random.random_range(0..9)).collect();
+            (0..random.random_range(0..12)).map(|_| random.random_range(0..10)).collect();
         choices.insert(0, 0);
         let numbers: Vec<u64> =
             choices.iter().map(|_| random.random::<u64>() >> random.random_range(0..64)).collect();
@@ -214,7 +219,8 @@ fn nothing_a_guest_says_hangs_us() {
                     4 => guest.ended(ProgramEnd::Signal(i32::from(small) - 100)),
                     5 => guest.say(&FromGuest::InputUnread),
                     6 => guest.say(&FromGuest::Passed { number: i32::from(small) }),
-                    7 => drop(guest.ports[1].write_all(&vec![small; usize::from(small)])),
+                    7 => guest.say(&FromGuest::Delivers),
+                    8 => drop(guest.ports[1].write_all(&vec![small; usize::from(small)])),
                     _ => drop(guest.link.write_all(&number.to_le_bytes())),
                 }
             }

@@ -1,7 +1,7 @@
 //! The short way to a guest: one that was booted before, saved while it waited to be told what it is, and is told now.
 //!
 //! ```text
-//!  shape ─┬─ kept ─► memory, state ─► QEMU ─┐                        ┌─► late devices ─► Wake ─► Awake ─► the usual talk
+//!  shape ─┬─ kept ─► memory, state ─► QEMU ─┐                        ┌─► late devices ─► Wake ─► Awake ─► the main session
 //!         └─ not ──► boot ─► Parked ─► stop, keep ───────────────────┘
 //!         any failure: what was kept goes, and the usual way is taken
 //! ```

@@ -1,4 +1,4 @@
-//! What is said to a guest that waits to be told what it is, and heard of it, before the usual talk begins.
+//! What is said to a guest that waits to be told what it is, and heard of it, before the main session begins.
 
 use std::fs::File;
 use std::io::{self, Read, Write};

@@ -18,10 +18,10 @@ use super::starved::StarvedWatch;
 use super::{Kept, Ports, pty};
 use crate::link::stream::{Heard, Sink, Source, wait};
 use crate::link::{Decoder, LinkError, decode, encode};
-use model::partition::{FromGuest, LONGEST_MESSAGE, PROGRAM_PROTOCOL, Program, ProgramEnd, Stream, ToGuest};
+use model::partition::{
+    FromGuest, LONGEST_MESSAGE, PROGRAM_PROTOCOL, Program, ProgramEnd, Stream, ToGuest, asks_to_end,
+};
 
-/// Signals that ask for the end.
-const ASKS_TO_END: [i32; 4] = [libc::SIGHUP, libc::SIGINT, libc::SIGQUIT, libc::SIGTERM];
 /// How often it is looked whether a program that has ended is over.
 const LOOK: Duration = Duration::from_millis(20);
 
@@ -200,7 +200,7 @@ impl<'a> Server<'a> {
             ToGuest::Start => self.start(),
             ToGuest::Signal { number } => {
                 self.pass_on(*number);
-                if ASKS_TO_END.contains(number) {
+                if asks_to_end(*number) {
                     self.patience = if self.ended.is_some() { Patience::NONE } else { Patience::SHORT };
                 }
                 self.tell(&FromGuest::Passed { number: *number })

@@ -200,6 +200,30 @@ fn what_was_sent_before_the_end_is_delivered() {
     drop(held_open);
 }
 
+/// Who writes to it has seen the reset first: for who reads it there is no clean end either.
+#[test]
+fn a_reset_that_a_write_saw_is_no_clean_end() {
+    let program = Program::default();
+    let (mut sessions, mut host) = both(&program);
+    let server = TcpListener::bind("127.0.0.1:0").expect("a port");
+    host.open(1, Ask::Connect(server.local_addr().expect("an address").port()));
+    until(&mut sessions, &mut host, started(1));
+    let (cut, _) = server.accept().expect("a connection");
+    rustix::net::sockopt::set_socket_linger(&cut, Some(Duration::ZERO)).expect("a socket");
+    drop(cut);
+    // Heard and fed in one turn, before anything is read.
+    let bytes = pack(1, &SessionContent::Bytes(Stream::Input, b"late".to_vec())).expect("small");
+    host.port.write_all(&bytes).expect("written");
+    let ended = |(_, content): &(u32, SessionContent)| {
+        matches!(content, SessionContent::Word(SessionWord::Ended { .. }))
+    };
+    let came = until(&mut sessions, &mut host, ended);
+    let says = |word: SessionWord| came.contains(&(1, SessionContent::Word(word)));
+    assert!(says(SessionWord::End { stream: Stream::Input }), "it was a write that saw it: {came:?}");
+    assert!(!says(SessionWord::End { stream: Stream::Output }), "{came:?}");
+    assert!(says(SessionWord::Ended { how: ProgramEnd::Exit(1) }), "{came:?}");
+}
+
 #[test]
 fn a_client_that_takes_nothing_is_cut_off_when_somebody_wants_the_end() {
     let program = Program::default();
