@@ -10,13 +10,14 @@ use bulkhead::model::experiment::{Accelerator, PlatformSpec};
 use bulkhead::model::partition::CardSpec;
 use bulkhead::partition::network::switch::socket_name;
 use bulkhead::partition::network::{cards, watch};
+use bulkhead::platforms::cgroup::Groups;
 use bulkhead::platforms::instance::AgentInstance;
 use bulkhead::platforms::ledger::Ledger;
 use bulkhead::platforms::link::HostEnd;
-use bulkhead::platforms::vm::guest::{GuestConfig, LinkDevice};
+use bulkhead::platforms::vm::guest::GuestConfig;
 use bulkhead::platforms::vm::machine::{self, Parts};
 use bulkhead::platforms::vm::payload;
-use bulkhead::platforms::vm::qemu::{Engine, Extras, Machine, command_line};
+use bulkhead::platforms::vm::qemu::{Engine, Extras, Machine};
 use bulkhead::platforms::vm::toolbox::Toolbox;
 use bulkhead::platforms::{Broken, Cancel};
 use bulkhead::units::Mebibytes;
@@ -64,27 +65,14 @@ pub fn start(tools: &Toolbox, ledger: &Ledger, number: u8, links: &[PathBuf]) ->
         qemu: &tools.qemu,
         ledger,
         disk: None,
-        group: None,
-        entrances: Vec::new(),
+        group: Groups::default(),
         exe: Path::new(env!("CARGO_BIN_EXE_bulkhead")),
         initramfs: &initramfs,
         inherited: vec![guest_control.into()],
     };
-    let describe = |[initramfs, link, console, control]: [i32; 4]| Machine {
-        engine: Engine::Tcg,
-        cpus: 1,
-        memory: MEMORY,
-        kernel: tools.bootable.path.clone(),
-        firmware: tools.firmware.clone(),
-        initramfs,
-        command_line: command_line(Engine::Tcg, LinkDevice::VirtioPort, tools.counter),
-        link_device: LinkDevice::VirtioPort,
-        link,
-        console,
-        control,
-        disk: None,
-        nics: vec![],
+    let describe = |descriptors| Machine {
         extras: Extras { plugs: cards.plugs, plug_control, ..Extras::default() },
+        ..tools.machine(Engine::Tcg, 1, MEMORY, descriptors)
     };
     let started = machine::start(parts, describe).expect("qemu starts");
     watch::watch(control, cards.beats).expect("a thread");

@@ -15,17 +15,15 @@
 pub mod agent;
 mod agent_stage;
 pub mod allowances;
-pub mod cgroup_folder;
+pub mod cgroup;
 pub mod console;
 pub mod container;
 mod context;
-pub mod cpu_group;
 pub mod facts;
 pub mod fake;
 pub mod held_process;
 pub mod host;
 pub mod instance;
-pub mod instance_group;
 pub mod lab;
 pub mod ledger;
 pub mod limits;

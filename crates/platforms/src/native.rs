@@ -10,9 +10,8 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use super::cpu_group::CpuLimits;
+use super::cgroup::{CpuLimits, Groups};
 use super::instance::AgentInstance;
-use super::instance_group::InstanceGroup;
 use super::ledger::Ledger;
 use super::process::Process;
 use super::spawn::{enter, enter_group};
@@ -91,7 +90,7 @@ impl Platform for Native {
         );
         let limits = CpuLimits::of(&self.spec, 0);
         // Why it cannot be had is said when it is needed.
-        let group = InstanceGroup::make(limits, true, &self.ledger);
+        let group = Groups::of_instance(limits, true, &self.ledger);
         let words = group.map_or_else(|_| "none of its own".to_owned(), |group| group.words());
         let mut properties = properties(cpus, &words, limits);
         let disk = self.storage.survey();
@@ -122,8 +121,8 @@ impl Platform for Native {
             .args(["agent", "--link", "stdio", "--scratch"])
             .arg(place.canonicalize().unwrap_or(place.into()));
         command.env_clear().envs([("HOME", "/"), ("PATH", "/")]).current_dir("/");
-        let group = InstanceGroup::make(CpuLimits::of(&self.spec, spec.rank), true, &self.ledger)
-            .map_err(|error| self.failure(&error))?;
+        let group = Groups::of_instance(CpuLimits::of(&self.spec, spec.rank), true, &self.ledger)
+            .map_err(|error| self.failure(&error.to_string()))?;
         let entrances = group
             .entrances()
             .map_err(|error| self.failure(&format!("CPU groups: cannot open its cgroup: {error}")))?;
@@ -135,7 +134,7 @@ impl Platform for Native {
         }
         let (process, link) = Process::start("the agent's process", command, self.spec.cpus, &self.ledger)
             .map_err(|error| self.failure(&format!("cannot start the agent's process: {error}")))?;
-        let carrier = Box::new(ProcessCarrier { process, group: Some(group), disk });
+        let carrier = Box::new(ProcessCarrier { process, group, disk });
         let label = format!("{}/{}", self.spec.label, spec.number);
         let instance = AgentInstance::attach(&label, link, carrier, started, START_DEADLINE, cancel)?;
         Ok(Box::new(instance))
@@ -163,15 +162,15 @@ fn properties(cpus: String, cgroups: &str, limits: CpuLimits) -> Vec<(String, St
 #[derive(Debug)]
 pub struct ProcessCarrier {
     process: Process,
-    group: Option<InstanceGroup>,
+    group: Groups,
     /// Its block device; given back when the process has ended.
     disk: Option<Held>,
 }
 
 impl ProcessCarrier {
     /// Carries with `process`.
-    pub const fn new(process: Process) -> Self {
-        Self { process, group: None, disk: None }
+    pub fn new(process: Process) -> Self {
+        Self { process, group: Groups::default(), disk: None }
     }
 }
 
@@ -198,7 +197,7 @@ impl Carrier for ProcessCarrier {
 
     fn end(&mut self) {
         self.process.end();
-        self.group = None;
+        self.group = Groups::default();
         self.disk = None;
     }
 }

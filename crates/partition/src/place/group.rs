@@ -9,82 +9,38 @@
 //!  disk limit  group for devices, around QEMU's throttle              remark
 //! ```
 
-use std::fs::{self, File, OpenOptions};
-use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use super::cgroup2::{self, Group2, Setting};
-use super::threads;
 use super::topology::{HostTopology, text};
+use super::{settings, threads};
 use model::partition::{DiskSpec, Priority, Resources};
-use platforms::cpu_group::{CpuGroup, CpuLimits};
+use platforms::cgroup::{self, CgroupFolder, CpuLimits, Groups, MOUNT, Setting, cpu_group};
 use platforms::ledger::Ledger;
-
-/// Where cgroups are mounted by convention.
-const MOUNT: &str = "/sys/fs/cgroup";
-
-/// The groups that hold one partition; removed when dropped, which is to be after its process has ended.
-#[derive(Debug)]
-pub struct Group {
-    unified: Option<Group2>,
-    cpu: Option<CpuGroup>,
-}
-
-impl Group {
-    /// Opened for a process that is to begin its life in the groups, so that all its memory counts there: see
-    /// [`spawn::enter_group`](platforms::spawn::enter_group).
-    ///
-    /// # Errors
-    /// A group's file cannot be opened.
-    pub fn entrances(&self) -> io::Result<Vec<File>> {
-        let files = self.folders().into_iter().map(|folder| folder.join("cgroup.procs"));
-        files.map(|file| OpenOptions::new().write(true).open(file)).collect()
-    }
-
-    /// Moves a process with all its threads into the groups. Memory that it has already is not counted there.
-    ///
-    /// # Errors
-    /// The kernel refuses.
-    pub fn take(&self, pid: u32) -> io::Result<()> {
-        self.folders().into_iter().try_for_each(|folder| {
-            fs::write(folder.join("cgroup.procs"), pid.to_string()).map_err(|error| {
-                let what = format!("cannot move process {pid} into the cgroup {}: {error}", folder.display());
-                io::Error::new(error.kind(), what)
-            })
-        })
-    }
-
-    fn folders(&self) -> Vec<PathBuf> {
-        let unified = self.unified.as_ref().map(|group| group.path().to_owned());
-        unified.into_iter().chain(self.cpu.as_ref().map(|group| group.path().to_owned())).collect()
-    }
-}
 
 /// Makes the groups for a partition; none where nothing that was asked for needs one and none can be had.
 ///
 /// # Errors
 /// Which setting needs what that is not there.
-pub fn group(asked: &Resources, disks: &[DiskSpec], ledger: &Ledger) -> Result<Option<Group>, String> {
+pub fn group(asked: &Resources, disks: &[DiskSpec], ledger: &Ledger) -> Result<Groups, String> {
     let wanted = wanted(asked, disks)?;
     let limits = CpuLimits { weight: asked.cpu_weight, cap_percent: asked.cpu_cap_percent };
     let own = text("/proc/self/cgroup".as_ref())?;
-    let home = cgroup2::mount_point(Path::new(MOUNT))
-        .and_then(|mount| cgroup2::home(&mount, &own, &controllers(&wanted), true));
+    let home = cgroup::home(Path::new(MOUNT), &own, &controllers(&wanted), true);
     let usable = home.as_ref().map(|(_, usable)| usable.clone()).unwrap_or_default();
     let held: Vec<Setting> =
         wanted.iter().filter(|setting| usable.contains(&setting.controller)).cloned().collect();
-    let unified = match home.map(|(parent, _)| Group2::create(&parent, &held, ledger)) {
+    let unified = match home.map(|(parent, _)| CgroupFolder::make(&parent, &held, ledger)) {
         Some(Ok(group)) => Some(group),
-        Some(Err(error)) if held.iter().any(|setting| setting.controller != "memory") => return Err(error),
+        Some(Err(error)) if held.iter().any(|setting| setting.controller != "memory") => {
+            return Err(error.to_string());
+        }
         // Nobody asked for it.
         Some(Err(_)) | None => None,
     };
-    let needs_cpu_group = limits.is_some() && !usable.contains(&"cpu");
-    let cpu = if needs_cpu_group { CpuGroup::create(limits, ledger)? } else { None };
-    if unified.is_none() && cpu.is_none() {
-        return Ok(None);
-    }
-    Ok(Some(Group { unified, cpu }))
+    let needs_cpu_group = !usable.contains(&"cpu");
+    let cpu = needs_cpu_group.then(|| cpu_group(limits, ledger)).transpose();
+    let cpu = cpu.map_err(|error| error.to_string())?.flatten();
+    Ok(Groups::of(unified.into_iter().chain(cpu)))
 }
 
 /// What of that which was asked for has no group on this host, and what holds it instead; known before anything is made.
@@ -94,8 +50,7 @@ pub fn group(asked: &Resources, disks: &[DiskSpec], ledger: &Ledger) -> Result<O
 pub fn without_group(asked: &Resources, disks: &[DiskSpec]) -> Result<Vec<String>, String> {
     let wanted = wanted(asked, disks)?;
     let own = text("/proc/self/cgroup".as_ref())?;
-    let home = cgroup2::mount_point(Path::new(MOUNT))
-        .and_then(|mount| cgroup2::home(&mount, &own, &controllers(&wanted), false));
+    let home = cgroup::home(Path::new(MOUNT), &own, &controllers(&wanted), false);
     let usable = home.map(|(_, usable)| usable).unwrap_or_default();
     // Nobody asks for a bound on what QEMU takes beside the guest's memory.
     let asked: Vec<Setting> = wanted.into_iter().filter(|setting| setting.controller != "memory").collect();
@@ -105,7 +60,7 @@ pub fn without_group(asked: &Resources, disks: &[DiskSpec]) -> Result<Vec<String
 fn wanted(asked: &Resources, disks: &[DiskSpec]) -> Result<Vec<Setting>, String> {
     let host = HostTopology::of_this_host()?;
     let node_cpus = threads::node_cpus(asked)?;
-    Ok(cgroup2::settings(asked, node_cpus.as_ref(), disks, host.memory))
+    Ok(settings::settings(asked, node_cpus.as_ref(), disks, host.memory))
 }
 
 /// Refuses, before anything is made, what neither version of cgroups can hold here.
@@ -122,16 +77,10 @@ pub fn possible(asked: &Resources) -> Result<(), String> {
 }
 
 fn possible_below(limits: CpuLimits, priority: Priority, own: &str, mount: &Path) -> Result<(), String> {
-    let unified = cgroup2::mount_point(mount).and_then(|mount| cgroup2::home(&mount, own, &["cpu"], false));
-    if unified.is_some() {
+    if cgroup::home(mount, own, &["cpu"], false).is_some() {
         return Ok(());
     }
-    let named = own.lines().take(64).filter_map(|line| line.split(':').nth(1));
-    let old = named
-        .filter(|names| names.split(',').any(|name| name == "cpu"))
-        .flat_map(|names| [names, "cpu", "cpu,cpuacct"].map(|folder| mount.join(folder)))
-        .find(|folder| folder.join("cpu.shares").exists());
-    if let Some(folder) = old {
+    if let Some(folder) = cgroup::cpu_parent(own, mount) {
         // New groups have no share of real time there, and whoever grants one takes it from the others.
         if matches!(priority, Priority::Realtime(_)) && folder.join("cpu.rt_runtime_us").exists() {
             return Err(format!(
@@ -178,6 +127,8 @@ fn missing(wanted: &[Setting], usable: &[&str]) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     #[test]
@@ -204,7 +155,7 @@ mod tests {
 
     #[test]
     fn each_missing_controller_is_said_with_what_stands_in() {
-        let setting = |controller, file| Setting { controller, file, value: String::new(), shown_in: file };
+        let setting = |controller, file| Setting::new(controller, file, String::new());
         let wanted =
             [setting("cpuset", "cpuset.cpus"), setting("io", "io.max"), setting("cpu", "cpu.weight")];
         let said = missing(&wanted, &["cpu"]);

@@ -7,22 +7,21 @@
 //! ```
 //! [`split`] makes one partition per memory node out of one job; [`trial`] holds all of this to random partitions.
 
-mod cgroup2;
 mod compare;
 mod group;
-mod group_files;
 mod possible;
 mod priority;
 mod read;
+mod settings;
 pub mod split;
 mod threads;
 mod topology;
 pub mod trial;
 mod trial_cases;
 
-pub use cgroup2::overhead;
-pub use group::{Group, group};
+pub use group::group;
 pub use read::read_back;
+pub use settings::overhead;
 pub use threads::place;
 #[cfg(test)]
 pub use topology::tests::big_host;

@@ -11,15 +11,13 @@ use serde_json::Value;
 
 use super::threads::ANSWER_GRACE;
 use super::topology::text;
-use super::{group_files, priority, threads};
+use super::{priority, threads};
 use model::partition::{Given, GivenCpu, GivenDisk, GivenMemory};
+use platforms::cgroup::{MOUNT, group_files};
 use platforms::vm::guest_memory;
 use platforms::vm::qemu::LAYER_DRIVE;
 use platforms::vm::qmp::Qmp;
 use units::Bytes;
-
-/// Where cgroups are mounted by convention.
-const MOUNT: &str = "/sys/fs/cgroup";
 
 /// Reads back what the partition of this QEMU was given.
 ///
@@ -29,7 +27,7 @@ pub fn read_back(pid: u32, control: &mut Qmp) -> Result<Given, String> {
     let cpus =
         threads::of_cpus(control)?.into_iter().map(|thread| cpu(pid, thread)).collect::<Result<_, _>>()?;
     let own = text(format!("/proc/{pid}/cgroup").as_ref())?;
-    let group = group_files::of_process(&own, Path::new(MOUNT));
+    let group = group_files(&own, Path::new(MOUNT));
     Ok(Given {
         cpus,
         memory: memory(pid, control)?,

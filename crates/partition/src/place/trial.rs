@@ -20,9 +20,10 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 
 use super::topology::{HostTopology, text};
 use super::trial_cases::{Case, Dice};
-use super::{Group, cgroup2, differences, group, place, possible, read_back};
+use super::{differences, group, place, possible, read_back};
 use model::partition::DiskSpec;
 use model::platform::DiskBus;
+use platforms::cgroup::{self, Groups, MOUNT};
 use platforms::ledger::{FILE_NAME, Ledger, Thing, Ticket};
 use platforms::spawn::{Bond, enter_group, spawn};
 use platforms::sweep::new_folder;
@@ -86,7 +87,7 @@ struct Bench {
 struct Paused {
     child: Child,
     control: Qmp,
-    group: Option<Group>,
+    group: Groups,
     ticket: Option<Ticket>,
     ledger: Ledger,
     complaints: PathBuf,
@@ -100,7 +101,7 @@ impl Drop for Paused {
         if let Some(ticket) = self.ticket.take() {
             self.ledger.undone(ticket);
         }
-        self.group = None;
+        self.group = Groups::default();
     }
 }
 
@@ -148,8 +149,7 @@ pub fn run(
 /// Whether groups of version 2 have the `cpu` controller here.
 fn has_unified_cpu() -> bool {
     let own = text("/proc/self/cgroup".as_ref()).unwrap_or_default();
-    let mount = cgroup2::mount_point(Path::new("/sys/fs/cgroup"));
-    mount.is_some_and(|mount| cgroup2::home(&mount, &own, &["cpu"], false).is_some())
+    cgroup::home(Path::new(MOUNT), &own, &["cpu"], false).is_some()
 }
 
 impl Bench {
@@ -168,7 +168,7 @@ impl Bench {
         if !found.is_empty() {
             return Err(format!("asked and given differ: {found:?}"));
         }
-        let path = given.cgroup.map(PathBuf::from).filter(|_| paused.group.is_some());
+        let path = given.cgroup.map(PathBuf::from).filter(|_| !paused.group.is_empty());
         drop(paused);
         match path {
             Some(path) if path.exists() => Err(format!("{} is left behind", path.display())),
@@ -209,11 +209,8 @@ impl Bench {
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(File::create(&complaints).map_err(failed)?);
         let inherited = vec![theirs];
         inherit(&mut command, &inherited);
-        if let Some(group) = &group {
-            let entrances = group.entrances().map_err(failed)?;
-            for procs in entrances {
-                enter_group(&mut command, procs);
-            }
+        for procs in group.entrances().map_err(failed)? {
+            enter_group(&mut command, procs);
         }
         let child = spawn(command, Bond::DiesWithUs, None).map_err(failed)?;
         let thing = Thing::process(child.id());

@@ -49,8 +49,6 @@ pub struct Making<'a> {
 pub struct Created {
     /// The machine.
     pub machine: RunningMachine,
-    /// Goes after the machine: it must be empty by then.
-    _group: Option<place::Group>,
     /// Our end of its link.
     pub link: Option<UnixStream>,
     ports: Option<[UnixStream; 3]>,
@@ -83,15 +81,12 @@ impl Making<'_> {
     pub fn create(&self, made: Assembled, initramfs: &OwnedFd) -> Result<Created, Failed> {
         let (spec, around, tools, engine) = (self.spec, self.around, self.tools, self.engine);
         let group = place::group(&spec.resources, &spec.disks, &around.ledger).map_err(Failed::own)?;
-        let entrances =
-            group.as_ref().map(place::Group::entrances).transpose().map_err(|error| not_started(&error))?;
         let parts = Parts {
             qemu: &tools.qemu,
             exe: &around.exe,
             ledger: &around.ledger,
             disk: None,
-            group: None,
-            entrances: entrances.unwrap_or_default(),
+            group,
             initramfs,
             inherited: made.inherited,
         };
@@ -112,7 +107,6 @@ impl Making<'_> {
             .map_err(|error| not_started(&error))?;
         Ok(Created {
             machine: carrier,
-            _group: group,
             link: Some(link),
             ports: made.ports,
             sessions: made.sessions,

@@ -19,7 +19,7 @@ use super::reach::{rootfs_at, scratch_at};
 use super::runtime::Cgroups;
 use super::sys_view;
 use super::walls::{Users, Walls};
-use crate::cpu_group::CpuLimits;
+use crate::cgroup::CpuLimits;
 use crate::held_process::MARK;
 use crate::native::Executable;
 

@@ -10,7 +10,7 @@ use super::reach::ContainerReach;
 use super::read_back;
 use super::runtime::{Cgroups, Runtime};
 use super::walls::{Users, Walls};
-use crate::cpu_group::CpuLimits;
+use crate::cgroup::CpuLimits;
 use crate::instance::AgentInstance;
 use crate::lab::plug::Plug;
 use crate::ledger::{Ledger, Thing};

@@ -1,6 +1,5 @@
 //! A running virtual machine: QEMU, its sockets, its disk; the carrier of an agent.
 
-use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
@@ -15,8 +14,8 @@ use super::guest_memory::{self, Whereabouts};
 use super::inherit::inherit;
 use super::qemu::Machine;
 use super::qmp::Qmp;
+use crate::cgroup::Groups;
 use crate::console::Console;
-use crate::instance_group::InstanceGroup;
 use crate::ledger::{Ledger, Thing, Ticket};
 use crate::spawn::{ending, enter_group};
 use crate::{Carrier, wall};
@@ -40,7 +39,7 @@ pub struct RunningMachine {
     control: Qmp,
     console: Console,
     disk: Option<DiskImage>,
-    group: Option<InstanceGroup>,
+    group: Groups,
     ledger: Ledger,
     ticket: Option<Ticket>,
     /// Where the guest's memory is, once QEMU was asked.
@@ -67,10 +66,8 @@ pub struct Parts<'a> {
     pub ledger: &'a Ledger,
     /// The disk; goes with the machine.
     pub disk: Option<DiskImage>,
-    /// Groups of its own, if it has them, which QEMU begins its life in; they go with the machine.
-    pub group: Option<InstanceGroup>,
-    /// Opened `cgroup.procs` of groups that somebody else keeps and that QEMU begins its life in.
-    pub entrances: Vec<File>,
+    /// Groups that QEMU begins its life in; they go with the machine.
+    pub group: Groups,
     /// The first file system.
     pub initramfs: &'a OwnedFd,
     /// Tap devices and sockets of ports; QEMU finds them under the numbers they have here.
@@ -90,8 +87,7 @@ pub fn start(parts: Parts<'_>, describe_machine: impl FnOnce([i32; 4]) -> Machin
     let numbers = [0, 1, 2, 3].map(|index| inherited.get(index).map_or(-1, AsRawFd::as_raw_fd));
     inherited.extend(parts.inherited);
     let mut machine = describe_machine(numbers);
-    let own = parts.group.as_ref().map(InstanceGroup::entrances).transpose()?;
-    let entrances: Vec<File> = own.into_iter().flatten().chain(parts.entrances).collect();
+    let entrances = parts.group.entrances()?;
     let around = files::Around {
         exe: parts.exe,
         ledger: parts.ledger,
@@ -251,7 +247,7 @@ impl Carrier for RunningMachine {
             self.ledger.undone(ticket);
         }
         self.disk = None;
-        self.group = None;
+        self.group = Groups::default();
     }
 }
 

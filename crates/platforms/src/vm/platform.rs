@@ -18,10 +18,9 @@ use super::network::{self, Cards, Nics};
 use super::payload::{self, GuestModules};
 use super::qemu::{Engine, MACHINE, Machine, guest_device};
 use super::toolbox::{Toolbox, Unavailable, host_cpus, memory_for};
+use crate::cgroup::{CpuLimits, Groups};
 use crate::context::PlatformContext;
-use crate::cpu_group::CpuLimits;
 use crate::instance::AgentInstance;
-use crate::instance_group::InstanceGroup;
 use crate::ledger::Ledger;
 use crate::link::HostEnd;
 use crate::storage::Storage;
@@ -229,16 +228,14 @@ impl Vm {
         let modules = self.modules(tools, &config).map_err(not_started)?;
         let initramfs = payload::build(&tools.program, &modules, config).map_err(not_started)?;
         let disk_argument = wanted.disk.as_ref().map(DiskImage::argument);
-        let group = InstanceGroup::make(wanted.limits, false, &self.ledger)
-            .map_err(|error| not_started(std::io::Error::other(error)))?;
+        let group = Groups::of_instance(wanted.limits, false, &self.ledger).map_err(not_started)?;
         let nic_arguments = wanted.nics.arguments;
         let parts = Parts {
             qemu: &tools.qemu,
             ledger: &self.ledger,
             disk: wanted.disk,
             exe: &self.exe,
-            group: Some(group),
-            entrances: Vec::new(),
+            group,
             initramfs: &initramfs,
             inherited: wanted.nics.descriptors,
         };

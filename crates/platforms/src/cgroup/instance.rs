@@ -4,40 +4,27 @@
 //! Kernels share CPUs out between groups first. A container has one of its own, and so competes with all other work on
 //! the host as one; without the same, a native agent would be one of many in whatever group this program was started
 //! in, and everything would look faster in a container as soon as the host is not quiet.
-//!
-//! ```text
-//!  ledger: record ─► mkdir bulkhead-… in each ─► process begins its life there ─► … ─► ended ─► rmdir ─► undone
-//! ```
 
-use std::fs::{self, File, OpenOptions};
-use std::io;
 use std::path::{Path, PathBuf};
+use std::{fs, io};
 
 use nix::unistd::geteuid;
 
-use super::cgroup_folder::CgroupFolder;
-use super::cpu_group::{CpuGroup, CpuLimits};
-use super::ledger::Ledger;
+use super::{CgroupFolder, CpuLimits, Groups, cpu_group};
+use crate::ledger::Ledger;
 
 /// Share of the real-time budget that an instance may take where budgets are per group (`CONFIG_RT_GROUP_SCHED`): the
 /// wake-up probe needs a few hundredths, and several instances must fit.
 const BUDGET_SHARE: u64 = 8;
 
-/// Folders of one instance; removed when dropped, after its processes have ended.
-#[derive(Debug)]
-pub struct InstanceGroup {
-    folders: Vec<CgroupFolder>,
-    limits: Option<CpuGroup>,
-}
-
-impl InstanceGroup {
-    /// Makes groups for an instance with these limits. Without root there are only those that limits need: rootless
+impl Groups {
+    /// Groups of an instance with these limits. Without root there are only those that limits need: rootless
     /// containers have none either.
     ///
     /// # Errors
     /// Why its limits cannot be set here, in words for the user.
-    pub fn make(limits: CpuLimits, needs_real_time: bool, ledger: &Ledger) -> Result<Self, String> {
-        let limits = CpuGroup::create(limits, ledger)?;
+    pub fn of_instance(limits: CpuLimits, needs_real_time: bool, ledger: &Ledger) -> io::Result<Self> {
+        let limits = cpu_group(limits, ledger)?;
         let mut folders = Vec::new();
         if geteuid().is_root() {
             // Others' mounts may have any name.
@@ -47,32 +34,14 @@ impl InstanceGroup {
                     continue;
                 }
                 // One that cannot be had is one that a container here does not get either, or does without.
-                if let Ok(folder) = CgroupFolder::make(&hierarchy, ledger)
+                if let Ok(folder) = CgroupFolder::make(&hierarchy, &[], ledger)
                     && is_usable(&hierarchy, folder.path(), needs_real_time)
                 {
                     folders.push(folder);
                 }
             }
         }
-        Ok(Self { folders, limits })
-    }
-
-    /// What a process writes to in order to begin its life in the groups.
-    ///
-    /// # Errors
-    /// The kernel refuses.
-    pub fn entrances(&self) -> io::Result<Vec<File>> {
-        let paths = self.folders.iter().map(CgroupFolder::path).chain(self.limits.iter().map(CpuGroup::path));
-        paths.map(|path| OpenOptions::new().write(true).open(path.join("cgroup.procs"))).collect()
-    }
-
-    /// In words, for the platform's properties.
-    pub fn words(&self) -> String {
-        match self.folders.len() + usize::from(self.limits.is_some()) {
-            0 => "none of its own".to_owned(),
-            1 => "one of its own".to_owned(),
-            count => format!("one of its own in each of {count} hierarchies"),
-        }
+        Ok(Self::of(folders.into_iter().chain(limits)))
     }
 }
 
@@ -134,15 +103,15 @@ mod tests {
         }
         let dir = tempfile::tempdir().unwrap();
         let ledger = Ledger::open(dir.path()).unwrap();
-        let group = InstanceGroup::make(CpuLimits::default(), true, &ledger).unwrap();
-        let folders: Vec<PathBuf> = group.folders.iter().map(|folder| folder.path().to_owned()).collect();
+        let group = Groups::of_instance(CpuLimits::default(), true, &ledger).unwrap();
+        let folders: Vec<PathBuf> = group.0.iter().map(|folder| folder.path().to_owned()).collect();
         if folders.is_empty() {
             return skips::skip(skips::Need::Cgroup, "no cgroup can be made here");
         }
         let mut command = std::process::Command::new("cat");
         command.arg("/proc/self/cgroup").stdout(std::process::Stdio::piped());
         for procs in group.entrances().unwrap() {
-            super::super::spawn::enter_group(&mut command, procs);
+            crate::spawn::enter_group(&mut command, procs);
         }
         let said = command.output().unwrap();
         let said = String::from_utf8_lossy(&said.stdout).into_owned();

@@ -3,8 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// `cpu.shares` of version 1 that stand for the usual weight of 100.
-const USUAL_SHARES: u64 = 1024;
+use super::cpu::USUAL_SHARES;
 
 /// What a process's cgroup says.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -17,24 +16,54 @@ pub struct GroupFiles {
     pub cap_percent: Option<u32>,
 }
 
-/// From the text of `/proc/PID/cgroup`, with cgroups mounted below `mount`.
-pub fn of_process(own: &str, mount: &Path) -> GroupFiles {
-    let (mut unified, mut cpu) = (None, None);
-    for line in own.lines().take(64) {
-        let mut fields = line.splitn(3, ':').skip(1);
-        let (Some(controllers), Some(path)) = (fields.next(), fields.next()) else { continue };
-        let below = path.trim_start_matches('/');
-        if below.is_empty() || below.split('/').any(|part| part == "..") {
-            continue;
+/// A process's places in the hierarchies, from the text of `/proc/PID/cgroup`: paths without their first slash, none with `..` in it.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Places<'a> {
+    /// In version 2.
+    pub unified: Option<&'a str>,
+    /// In the hierarchy of version 1 that has the `cpu` controller: its controllers, and the place.
+    pub cpu: Option<(&'a str, &'a str)>,
+}
+
+impl<'a> Places<'a> {
+    /// Those of this text.
+    pub fn of(own: &'a str) -> Self {
+        let mut all = Self::default();
+        for line in own.lines().take(64) {
+            let mut fields = line.splitn(3, ':').skip(1);
+            let (Some(controllers), Some(path)) = (fields.next(), fields.next()) else { continue };
+            let below = path.trim_start_matches('/');
+            if below.split('/').any(|part| part == "..") {
+                continue;
+            }
+            if controllers.is_empty() {
+                all.unified = Some(below);
+            } else if controllers.split(',').any(|name| name == "cpu") {
+                all.cpu = Some((controllers, below));
+            }
         }
-        if controllers.is_empty() {
-            unified =
-                [mount.join(below), mount.join("unified").join(below)].into_iter().find(|path| path.is_dir());
-        } else if controllers.split(',').any(|name| name == "cpu") {
-            let folders = [controllers, "cpu", "cpu,cpuacct"].map(|folder| mount.join(folder).join(below));
-            cpu = folders.into_iter().find(|folder| folder.join("cpu.shares").exists());
-        }
+        all
     }
+
+    /// Where the hierarchy of version 1 with the `cpu` controller is mounted below `mount`.
+    pub fn cpu_mount(&self, mount: &Path) -> Option<PathBuf> {
+        let folders = [self.cpu?.0, "cpu", "cpu,cpuacct"].map(|folder| mount.join(folder));
+        folders.into_iter().find(|folder| folder.join("cpu.shares").exists())
+    }
+}
+
+/// What the cgroup of the process with this `/proc/PID/cgroup` says, with cgroups mounted below `mount`.
+pub fn group_files(own: &str, mount: &Path) -> GroupFiles {
+    let places = Places::of(own);
+    let unified = places.unified.filter(|below| !below.is_empty()).and_then(|below| {
+        [mount.join(below), mount.join("unified").join(below)].into_iter().find(|path| path.is_dir())
+    });
+    let cpu = places.cpu.filter(|(_, below)| !below.is_empty()).and_then(|(_, below)| {
+        places
+            .cpu_mount(mount)
+            .map(|folder| folder.join(below))
+            .filter(|path| path.join("cpu.shares").exists())
+    });
     let said = |folder: &Path, file: &str| fs::read_to_string(folder.join(file)).ok();
     match (unified, cpu) {
         (Some(path), _) if path.join("cpu.weight").exists() => GroupFiles {
@@ -70,7 +99,7 @@ fn percent(quota: &str, period: &str) -> Option<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use platforms::cpu_group::CpuLimits;
+    use crate::cgroup::CpuLimits;
 
     fn put(folder: &Path, files: &[(&str, &str)]) {
         fs::create_dir_all(folder).unwrap();
@@ -83,6 +112,7 @@ mod tests {
     fn both_versions_are_read() {
         let mount = tempfile::tempdir().unwrap();
         let (one, two) = (mount.path().join("cpu/a"), mount.path().join("unified/b"));
+        put(&mount.path().join("cpu"), &[("cpu.shares", "1024\n")]);
         put(
             &one,
             &[("cpu.shares", "2048\n"), ("cpu.cfs_quota_us", "150000\n"), ("cpu.cfs_period_us", "100000\n")],
@@ -90,12 +120,12 @@ mod tests {
         put(&two, &[("cgroup.procs", "")]);
         let own = "4:memory:/z\n1:cpu:/a\n0::/b\n";
         let wanted = GroupFiles { path: Some(one), weight: Some(200), cap_percent: Some(150) };
-        assert_eq!(of_process(own, mount.path()), wanted);
+        assert_eq!(group_files(own, mount.path()), wanted);
         put(&two, &[("cpu.weight", "77\n"), ("cpu.max", "max 100000\n")]);
         let wanted = GroupFiles { path: Some(two), weight: Some(77), cap_percent: None };
-        assert_eq!(of_process(own, mount.path()), wanted);
-        assert_eq!(of_process("1:cpu:/\n0::/\n", mount.path()), GroupFiles::default());
-        assert_eq!(of_process("0::/../b\n", mount.path()), GroupFiles::default());
+        assert_eq!(group_files(own, mount.path()), wanted);
+        assert_eq!(group_files("1:cpu:/\n0::/\n", mount.path()), GroupFiles::default());
+        assert_eq!(group_files("0::/../b\n", mount.path()), GroupFiles::default());
     }
 
     #[test]
