@@ -276,7 +276,7 @@ fn a_real_agent_ends_a_job_at_its_deadline_and_says_so() {
     instance.begin(&endless, &Cancel::new()).expect("it runs");
     let reply = instance.finish(&Cancel::new()).expect("the probe gives up, the agent does not");
     let reason = reply.report.expect("a probe was asked for").expect_err("it is late");
-    assert!(reason.contains("deadline of 200 ms"), "{reason}");
+    assert!(reason.to_string().contains("deadline of 200 ms"), "{reason}");
     drop(instance);
     stage.assert_gone();
 }

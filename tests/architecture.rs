@@ -346,6 +346,23 @@ fn the_readme_is_short() {
     assert!(length <= 6_000, "README.md has {length} bytes, at most 6000");
 }
 
+/// Outside the binary errors are types, so nothing is decided by reading what they say.
+#[test]
+fn no_error_is_a_bare_text() {
+    for file in rust_files(&root().join("crates")) {
+        let text = fs::read_to_string(&file).expect("a source file");
+        for after in text.split("Result<").skip(1) {
+            let mut depth = 0;
+            let is_end = |sign: char| {
+                depth += i32::from(sign == '<') - i32::from(sign == '>');
+                depth < 0
+            };
+            let types = after.split(is_end).next().unwrap_or_default().trim_end_matches([',', ' ', '\n']);
+            assert!(!types.ends_with(", String"), "{}: {types}", file.display());
+        }
+    }
+}
+
 /// A file's place in its crate: its folders and itself, without `mod`, `lib` and `main`.
 fn module_of(source: &Path, file: &Path) -> Vec<String> {
     let within = file.strip_prefix(source).expect("below it").with_extension("");

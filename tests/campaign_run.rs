@@ -99,7 +99,7 @@ fn a_refusal_leaves_the_instance_alone() {
         let refuses = moment.ask == Ask::Finish && job.probe.as_ref()?.kind() == ProbeKind::Gap;
         refuses.then(|| {
             let mut reply = reply(job);
-            reply.report = Some(Err("no cycle counter".to_owned()));
+            reply.report = Some(Err("no cycle counter".into()));
             Ok(reply)
         })
     });

@@ -18,7 +18,7 @@ const GENEROUS: Millis = Millis::from_millis(600_000);
 fn run(probe: ProbeSpec, exe: &Path, scratch: &Path, stop: &AtomicBool) -> Result<ProbeReport, String> {
     let job = Job { id: 1, probe: Some(probe), seed: 11, deadline_ms: GENEROUS, ..Job::default() };
     let surroundings = Surroundings { scratch: Some(scratch.to_owned()), exe: exe.to_owned() };
-    run_job(&job, &surroundings, stop, &mut || {}).report.expect("there was a probe")
+    run_job(&job, &surroundings, stop, &mut || {}).report.expect("there was a probe").map_err(String::from)
 }
 
 fn own() -> PathBuf {

@@ -97,9 +97,9 @@ fn ports_are_dealt_out_and_refused_when_there_is_no_such_host() {
     assert_eq!(shared[2].first_port, shared[0].first_port, "counted on each host");
     let own = [lab.port(0, false).expect("a port"), lab.port(0, false).expect("a port")];
     assert_ne!(own[0].address, own[1].address);
-    assert!(lab.port(2, false).expect_err("two hosts").contains("of 2 hosts"));
+    assert!(lab.port(2, false).expect_err("two hosts").to_string().contains("of 2 hosts"));
     let full = (0..300).find_map(|_| lab.port(1, true).err()).expect("an end");
-    assert!(full.contains("no room"), "{full}");
+    assert!(full.to_string().contains("no room"), "{full}");
 }
 
 #[test]
@@ -300,7 +300,7 @@ fn without_root_it_says_what_is_missing() {
     const SAID: &str = "run as root";
     if !nix::unistd::geteuid().is_root() {
         let error = Lab::build(1).expect_err("it needs root");
-        assert!(error.contains(SAID), "{error}");
+        assert!(error.to_string().contains(SAID), "{error}");
         return;
     }
     let folder = tempfile::Builder::new().prefix("bulkhead-lab-").tempdir().expect("a folder");

@@ -96,7 +96,7 @@ fn a_member_that_refuses_is_a_refusal_with_its_number() {
     let b = Double::scripted("b", |moment| {
         let refuses = moment.ask == Ask::Finish && moment.instance == 2;
         refuses.then(|| {
-            Ok(bulkhead::probes::job::JobReply { report: Some(Err("no network".to_owned())), doses: vec![] })
+            Ok(bulkhead::probes::job::JobReply { report: Some(Err("no network".into())), doses: vec![] })
         })
     });
     let (measurements, _, asked) = run_with(b, 2, PAIR);

@@ -72,7 +72,8 @@ fn a_part_that_cannot_be_played_is_refused_at_once() {
     assert!(error.contains("needs two ranks"), "{error}");
     let no_part = Job { part: None, ..alone.job(0, &short_net()) };
     let surroundings = Surroundings { scratch: None, exe: PathBuf::from("/bin/true") };
-    let error = reason(run_job(&no_part, &surroundings, &never, &mut || {}).report.unwrap());
+    let error =
+        reason(run_job(&no_part, &surroundings, &never, &mut || {}).report.unwrap().map_err(String::from));
     assert!(error.contains("layout such as 1x2"), "{error}");
     // An address that is not this instance's.
     let mut elsewhere = Members::on_loopback(2);

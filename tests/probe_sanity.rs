@@ -102,7 +102,11 @@ fn report_in_time(of: &dyn Fn(Millis) -> ProbeSpec) -> ProbeReport {
             Ok(report) => return report,
             Err(reason) => {
                 println!("{duration_ms} ms: {reason}");
-                assert!(reason.contains(" windows with ") || reason.contains("no process ended"), "{reason}");
+                assert!(
+                    reason.to_string().contains(" windows with ")
+                        || reason.to_string().contains("no process ended"),
+                    "{reason}"
+                );
             }
         }
     }
@@ -136,7 +140,7 @@ fn a_program_that_cannot_run_is_a_failure_and_not_a_rate() {
     let around = Surroundings { scratch: None, exe: PathBuf::from("/nonexistent/agent") };
     let reply = run_job(&job(Some(spec), &[]), &around, &AtomicBool::new(false), &mut || {});
     let error = reply.report.unwrap().unwrap_err();
-    assert!(error.contains("/nonexistent/agent"), "{error}");
+    assert!(error.to_string().contains("/nonexistent/agent"), "{error}");
 }
 
 #[test]
@@ -230,7 +234,10 @@ fn a_full_disk_is_said_in_words() {
     let unmounted = std::process::Command::new("umount").arg(folder.path()).status().unwrap();
     assert!(unmounted.success(), "nothing holds the file system any more");
     let error = reply.report.unwrap().unwrap_err();
-    assert!(error.contains("no room left while looking for 64 MiB on the file on tmpfs"), "{error}");
+    assert!(
+        error.to_string().contains("no room left while looking for 64 MiB on the file on tmpfs"),
+        "{error}"
+    );
     assert_eq!(left, 0);
 }
 
@@ -287,7 +294,7 @@ fn stop_ends_a_neighbour_with_its_dose_and_a_probe_with_a_reason() {
                 .join()
                 .unwrap()
         });
-        assert_eq!(reply.report.unwrap().unwrap_err(), "stopped", "{spec:?}");
+        assert_eq!(reply.report.unwrap().unwrap_err(), "stopped".into(), "{spec:?}");
     }
 }
 
@@ -297,14 +304,14 @@ fn a_deadline_and_a_load_that_cannot_begin_are_reasons() {
         ProbeSpec::Gap(GapParams { duration_ms: Millis::from_millis(3_600_000), ..GapParams::default() });
     let short = Job { deadline_ms: Millis::from_millis(200), ..job(Some(gap), &[]) };
     let error = run(&short, None).report.unwrap().unwrap_err();
-    assert!(error.contains("deadline of 200 ms"), "{error}");
+    assert!(error.to_string().contains("deadline of 200 ms"), "{error}");
     let mut called = false;
     let reply =
         run_job(&job(None, &[LoadKind::Disk]), &surroundings(None), &AtomicBool::new(false), &mut || {
             called = true;
         });
     let error = reply.report.unwrap().unwrap_err();
-    assert!(error.contains("disk load could not begin: this instance has no scratch"), "{error}");
+    assert!(error.to_string().contains("disk load could not begin: this instance has no scratch"), "{error}");
     assert!(!called);
 }
 

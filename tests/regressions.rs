@@ -26,7 +26,7 @@ fn refusal(probe: ProbeSpec, deadline_ms: u64) -> String {
     let deadline_ms = Millis::from_millis(deadline_ms);
     let job = Job { id: 1, probe: Some(probe), loads: vec![], seed: 1, deadline_ms, ..Job::default() };
     let reply = run_job(&job, &surroundings, &AtomicBool::new(false), &mut || {});
-    reply.report.expect("a probe was asked for").expect_err("it cannot be done")
+    reply.report.expect("a probe was asked for").expect_err("it cannot be done").into()
 }
 
 /// The disk probe began to fill the host's disk, and would have gone on until nothing was left.

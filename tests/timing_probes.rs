@@ -187,6 +187,6 @@ fn a_deadline_ends_each_of_them_with_a_reason() {
         let surroundings = Surroundings { scratch: None, exe: PathBuf::from("/bin/true") };
         let reply = run_job(&job, &surroundings, &AtomicBool::new(false), &mut || {});
         let reason = reply.report.expect("there was a probe").expect_err("it cannot have been done");
-        assert!(reason.contains("deadline of 150 ms"), "{reason}");
+        assert!(reason.to_string().contains("deadline of 150 ms"), "{reason}");
     }
 }

@@ -35,7 +35,7 @@ fn job(probe: ProbeSpec, fresh: bool) -> Job {
 
 fn answer(job: &Job, stop: &AtomicBool) -> Result<ProbeReport, String> {
     let surroundings = Surroundings { scratch: None, exe: PathBuf::from("/bin/true") };
-    run_job(job, &surroundings, stop, &mut || {}).report.unwrap()
+    run_job(job, &surroundings, stop, &mut || {}).report.unwrap().map_err(String::from)
 }
 
 fn report(probe: ProbeSpec, fresh: bool) -> ProbeReport {

@@ -39,7 +39,7 @@ fn run_part(probe: ProbeSpec, scratch: &Path, part: Option<Part>) -> Result<Prob
     let job = Job { id: 1, probe: Some(probe), seed: 42, deadline_ms: PATIENCE, part, ..Job::default() };
     let surroundings = Surroundings { scratch: Some(scratch.to_owned()), exe: "/proc/self/exe".into() };
     let reply = run_job(&job, &surroundings, &AtomicBool::new(false), &mut Alone);
-    reply.report.unwrap_or_else(|| Err("the probe brought no report".to_owned()))
+    reply.report.unwrap_or_else(|| Err("the probe brought no report".into())).map_err(String::from)
 }
 
 /// Runs one probe in several instances at once, each a thread of this process; returns what the first one saw.

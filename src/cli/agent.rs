@@ -40,8 +40,8 @@ use probes::build::verbs;
 use probes::clock::Anchor;
 use probes::job::{Job, JobReply};
 use probes::run::{Surroundings, run_job};
-use units::Hertz;
 use units::stage::Stage;
+use units::{Hertz, Reason};
 
 /// This program, also when its file has been removed.
 const OWN_FILE: &str = "/proc/self/exe";
@@ -174,7 +174,7 @@ fn watched(words: &[OsString]) -> ExitCode {
     let Some(set) = words.get(1).map(PathBuf::from) else {
         return failed("watch: wanted the folder of a set as argument");
     };
-    let held = std::io::stdin().as_fd().try_clone_to_owned().map_err(|error| error.to_string());
+    let held = std::io::stdin().as_fd().try_clone_to_owned().map_err(|error| Reason::from(error.to_string()));
     let watched = held.and_then(|held| watch(&set, &held.into(), Path::new(OWN_FILE)));
     ended(watched.map_err(|error| format!("watch: {error}")))
 }

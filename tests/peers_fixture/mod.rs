@@ -57,7 +57,7 @@ impl Members {
     pub fn run_one(&self, rank: usize, probe: &ProbeSpec, stop: &AtomicBool) -> Result<ProbeReport, String> {
         let surroundings = Surroundings { scratch: None, exe: PathBuf::from("/bin/true") };
         let reply = run_job(&self.job(rank, probe), &surroundings, stop, &mut || {});
-        reply.report.expect("there was a probe")
+        reply.report.expect("there was a probe").map_err(String::from)
     }
 
     /// All members at once.

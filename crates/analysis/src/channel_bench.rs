@@ -151,7 +151,12 @@ pub fn ratio(taken: &[Taken], quantity: Quantity, bytes: u64, this: Way, other: 
 pub fn failures(taken: &[Taken]) -> Vec<SeriesFailure> {
     let failure = |one: &Taken| {
         let reason = one.outcome.as_ref().err()?.clone();
-        Some(SeriesFailure { way: one.way, size_bytes: Some(one.bytes), round: one.round, reason })
+        Some(SeriesFailure {
+            way: one.way,
+            size_bytes: Some(one.bytes),
+            round: one.round,
+            reason: reason.into(),
+        })
     };
     taken.iter().filter_map(failure).collect()
 }
@@ -222,8 +227,8 @@ mod tests {
     #[test]
     fn a_failure_is_recorded_and_is_no_zero() {
         let mut all: Vec<Taken> = (0..4).map(|round| taken(round, Way::Channel, 700, 500)).collect();
-        all.push(Taken { round: 4, way: Way::Channel, bytes: 8, outcome: Err("peer gone".to_owned()) });
-        all.push(Taken { round: 0, way: Way::OneGuest, bytes: 8, outcome: Err("none".to_owned()) });
+        all.push(Taken { round: 4, way: Way::Channel, bytes: 8, outcome: Err("peer gone".into()) });
+        all.push(Taken { round: 0, way: Way::OneGuest, bytes: 8, outcome: Err("none".into()) });
         assert_eq!(failures(&all).len(), 2);
         let series = series(&all);
         assert_eq!((series[0].rounds, series[1].rounds), (4, 0));

@@ -14,6 +14,7 @@ use units::metric::{Better, Comparison, Difference, Estimate, Unit};
 use units::scheduling::incomparable;
 
 use super::fair_share::{fair_share, parties};
+use units::Reason;
 
 /// One matrix per platform that was measured beside a neighbour.
 pub fn matrices(results: &RunResults) -> Vec<IsolationMatrix> {
@@ -187,7 +188,7 @@ impl Plan {
                 doses: beside.doses.clone(),
                 why: String::new(),
             },
-            Err(why) => IsolationCell { main, ..nothing(CellState::Unsupported, why) },
+            Err(why) => IsolationCell { main, ..nothing(CellState::Unsupported, why.into()) },
         }
     }
 }
@@ -212,7 +213,7 @@ fn sound_estimate(metric: &MetricResult) -> Option<Estimate> {
     metric.estimate.estimate().copied().filter(Estimate::is_sound)
 }
 
-fn harm(beside: &CellResult, quiet: Option<&CellResult>, figure: &JudgedFigure) -> Result<Harm, String> {
+fn harm(beside: &CellResult, quiet: Option<&CellResult>, figure: &JudgedFigure) -> Result<Harm, Reason> {
     let of = |cell: &CellResult| cell.metrics.iter().find(|metric| metric.id == figure.id).cloned();
     let metric = of(beside).ok_or("this figure was not yielded")?;
     let comparison: &Comparison = metric.against_undisturbed.as_ref().ok_or("nothing to compare with")?;
@@ -220,8 +221,8 @@ fn harm(beside: &CellResult, quiet: Option<&CellResult>, figure: &JudgedFigure) 
     let told = matches!(comparison.difference, Difference::Better | Difference::Worse | Difference::NotFound);
     if times_worse.is_none() && !told {
         return Err(match &comparison.ratio {
-            units::metric::Answer::Unsupported(reason) => reason.clone(),
-            units::metric::Answer::Estimate(_) => "the ratio is not a finite number".to_owned(),
+            units::metric::Answer::Unsupported(reason) => reason.clone().into(),
+            units::metric::Answer::Estimate(_) => "the ratio is not a finite number".into(),
         });
     }
     let shared = figure.is_shared.then(|| parties(&beside.cell));

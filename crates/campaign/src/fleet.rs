@@ -26,7 +26,7 @@ use platforms::lab::Port;
 use platforms::own_folder::remove_ours;
 use platforms::{Broken, Cancel, Instance, InstanceSpec, Platform, Reach};
 use units::layout::Layout;
-use units::{Bytes, Nanos};
+use units::{Bytes, Nanos, Reason};
 
 /// Starts that may fail in a row before a seat is given up.
 const MOST_FAILED_STARTS: u32 = 3;
@@ -239,7 +239,7 @@ impl Fleet {
     ///
     /// # Errors
     /// Why there is no network for it.
-    pub(super) fn reached_at(&mut self, seat: Seat) -> Result<Option<(SocketAddr, Option<Port>)>, String> {
+    pub(super) fn reached_at(&mut self, seat: Seat) -> Result<Option<(SocketAddr, Option<Port>)>, Reason> {
         let Seat::Member { platform, layout, rank } = seat else { return Ok(None) };
         let reach = self.platforms.get(platform).map_or(Reach::None, |(_, platform)| platform.reach());
         match reach {

@@ -7,12 +7,12 @@
 
 use platforms::Instance;
 use probes::ProbeKind;
-use units::Bytes;
 use units::accounts::{HostAccount, HostMemory};
+use units::{Bytes, Reason};
 
 /// What was seen before a probe; none where there is nothing to see.
 #[derive(Debug)]
-pub(super) struct Before(Option<Result<Vec<(u32, Bytes)>, String>>);
+pub(super) struct Before(Option<Result<Vec<(u32, Bytes)>, Reason>>);
 
 impl Before {
     /// Looks, if the probe is about memory and the instance does not see the host's nodes itself.
@@ -24,11 +24,11 @@ impl Before {
     /// Looks again and puts both into what the host saw of the instance.
     pub(super) fn look_again(self, instance: &mut dyn Instance, host: &mut Option<HostAccount>) {
         let (Some(before), Some(host)) = (self.0, host) else { return };
-        let gone = || Err("the instance ended meanwhile".to_owned());
+        let gone = || Err("the instance ended meanwhile".into());
         let after = instance.memory_by_node().unwrap_or_else(gone);
         host.memory = Some(match before.and_then(|before| Ok((before, after?))) {
             Ok((before_bytes, after_bytes)) => HostMemory { before_bytes, after_bytes, unknown: None },
-            Err(reason) => HostMemory { unknown: Some(reason), ..HostMemory::default() },
+            Err(reason) => HostMemory { unknown: Some(reason.into()), ..HostMemory::default() },
         });
     }
 }

@@ -364,7 +364,7 @@ impl Bench<'_> {
                         clocks.push(port.map(|port| port.clock));
                     }
                     Ok(None) => {}
-                    Err(reason) => return Err((instances, reason)),
+                    Err(reason) => return Err((instances, reason.into())),
                 }
             }
         }
@@ -457,7 +457,7 @@ fn checked(reply: JobReply, probe: &ProbeSpec, doses: usize) -> Result<(Outcome,
             garbage(format!("it was asked for {doses} loads and answered with {} doses", reply.doses.len()))
         }
         Some(Ok(report)) => Ok((Outcome::Done(Box::new(report)), reply.doses)),
-        Some(Err(reason)) => Ok((Outcome::Failed(failure(FailureKind::Refused, reason)), Vec::new())),
+        Some(Err(reason)) => Ok((Outcome::Failed(failure(FailureKind::Refused, reason.into())), Vec::new())),
     }
 }
 

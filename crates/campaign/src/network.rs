@@ -8,6 +8,7 @@ use super::fleet::Seat;
 use platforms::Reach;
 use platforms::lab::{Lab, Port};
 use probes::job::Peer;
+use units::Reason;
 use units::layout::Layout;
 
 /// First port of the first instance of a host whose network is its own; each further instance there gets the next
@@ -17,7 +18,7 @@ const FIRST_OWN_PORT: u16 = 20_000;
 /// Networks by layout, and who is plugged in where.
 #[derive(Default)]
 pub(super) struct Networks {
-    labs: BTreeMap<Layout, Result<Lab, String>>,
+    labs: BTreeMap<Layout, Result<Lab, Reason>>,
     ports: BTreeMap<Seat, Port>,
 }
 
@@ -32,7 +33,7 @@ impl Networks {
         layout: Layout,
         host: u32,
         reach: Reach,
-    ) -> Result<Port, String> {
+    ) -> Result<Port, Reason> {
         if let Some(port) = self.ports.get(&seat) {
             return Ok(port.clone());
         }

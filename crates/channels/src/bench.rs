@@ -17,6 +17,7 @@ use model::channel_bench::{
 };
 use model::channel_worker::{MappingOrder, Seen, SeriesOrder, Through, WorkerAnswer, WorkerOrder, WorkerWay};
 use platforms::Cancel;
+use units::Reason;
 
 /// Longest time that a single message may take.
 const MESSAGE_PATIENCE: Duration = Duration::from_secs(10);
@@ -157,7 +158,7 @@ impl Bench<'_> {
                     mappings.push(figures::mapping(place.to_owned(), &repeats));
                 }
                 Ok(_) => failures.push(mapping_failure(place, "gave another kind of answer")),
-                Err(NoAnswer::Failed(reason)) => failures.push(mapping_failure(place, &reason)),
+                Err(NoAnswer::Failed(reason)) => failures.push(mapping_failure(place, &reason.to_string())),
                 Err(NoAnswer::Interrupted) => break,
             }
         }
@@ -200,7 +201,7 @@ impl Bench<'_> {
             (Way::Channel, Some((a, b))) => together(&mut a.handle, &mut b.handle, between(Through::Ring)),
             (Way::Flag, Some((a, b))) => together(&mut a.handle, &mut b.handle, between(Through::Flag)),
             (Way::Tcp, Some((a, b))) => together(&mut a.handle, &mut b.handle, over_tcp),
-            (_, None) => Err(NoAnswer::Failed("there are no partitions".to_owned())),
+            (_, None) => Err(NoAnswer::Failed("there are no partitions".into())),
         };
         outcome.map_err(|error| self.explained(way, error))
     }
@@ -213,14 +214,14 @@ impl Bench<'_> {
         let mut lost: Vec<String> = Vec::new();
         if way.is_on_host() {
             self.workers.host.explain();
-            lost.extend(self.workers.host.handle.lost().map(str::to_owned));
+            lost.extend(self.workers.host.handle.lost().map(Reason::to_string));
         } else if let Some((a, b)) = self.workers.partitions.as_mut() {
             for worker in [a, b] {
                 worker.explain();
-                lost.extend(worker.handle.lost().map(str::to_owned));
+                lost.extend(worker.handle.lost().map(Reason::to_string));
             }
         }
-        if lost.is_empty() { error } else { NoAnswer::Failed(lost.join("; ")) }
+        if lost.is_empty() { error } else { NoAnswer::Failed(lost.join("; ").into()) }
     }
 }
 
@@ -260,7 +261,7 @@ fn together(
     (begin, answer): (SeriesOrder, SeriesOrder),
 ) -> Result<Seen, NoAnswer> {
     if let Some(lost) = leader.lost() {
-        return Err(NoAnswer::Failed(lost.to_owned()));
+        return Err(NoAnswer::Failed(lost.clone()));
     }
     let number = begin.number;
     follower.order(&WorkerOrder::Series(answer))?;
@@ -269,7 +270,7 @@ fn together(
     match (first, second) {
         (Ok(answer), Ok(_)) => seen(answer),
         (Err(NoAnswer::Failed(one)), Err(NoAnswer::Failed(other))) => {
-            Err(NoAnswer::Failed(format!("{one}; {other}")))
+            Err(NoAnswer::Failed(format!("{one}; {other}").into()))
         }
         (Err(error), _) | (_, Err(error)) => Err(error),
     }
@@ -278,7 +279,7 @@ fn together(
 fn seen(answer: WorkerAnswer) -> Result<Seen, NoAnswer> {
     match answer {
         WorkerAnswer::Outcome { seen, .. } => Ok(seen),
-        _ => Err(NoAnswer::Failed("a worker gave another kind of answer".to_owned())),
+        _ => Err(NoAnswer::Failed("a worker gave another kind of answer".into())),
     }
 }
 

@@ -37,8 +37,9 @@ impl Workers {
     /// # Errors
     /// When it cannot be started.
     pub fn on_host(exe: &Path, cancel: &Cancel) -> Result<Self, NoAnswer> {
-        let host = HostWorker::start(exe, cancel)
-            .map_err(|error| NoAnswer::Failed(format!("a process on the host cannot be started: {error}")))?;
+        let host = HostWorker::start(exe, cancel).map_err(|error| {
+            NoAnswer::Failed(format!("a process on the host cannot be started: {error}").into())
+        })?;
         Ok(Self { host, partitions: None, _switch: None, _sections: None })
     }
 
@@ -47,7 +48,7 @@ impl Workers {
     /// # Errors
     /// What could not be started, and why.
     pub fn with_partitions(around: &Surroundings, cpus: &[u32], cancel: &Cancel) -> Result<Self, NoAnswer> {
-        let failed = |what: &str, error: std::io::Error| NoAnswer::Failed(format!("{what}: {error}"));
+        let failed = |what: &str, error: std::io::Error| NoAnswer::Failed(format!("{what}: {error}").into());
         let all = Self::on_host(&around.exe, cancel)?;
         let sections =
             SectionFolder::make(&around.ledger, [CHANNEL_A, CHANNEL_B].map(str::to_owned), section_size())
@@ -70,7 +71,7 @@ impl Workers {
         a.wait_until_started(cancel)?;
         b.wait_until_started(cancel)?;
         if let Some(how) = switch.how_it_ended() {
-            return Err(NoAnswer::Failed(format!("the switch of the network {how}")));
+            return Err(NoAnswer::Failed(format!("the switch of the network {how}").into()));
         }
         Ok(Self { partitions: Some((a, b)), _switch: Some(switch), _sections: Some(sections), ..all })
     }

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use super::lines::{line_of, read_line};
 use model::channel_worker::{WorkerAnswer, WorkerOrder, read_answer};
 use platforms::Cancel;
+use units::Reason;
 
 /// How often it is looked whether the user interrupts.
 const LOOK: Duration = Duration::from_millis(50);
@@ -18,13 +19,13 @@ const WAITING: usize = 16;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NoAnswer {
     /// The worker says so, or cannot be reached any more: to be recorded.
-    Failed(String),
+    Failed(Reason),
     /// The user interrupted.
     Interrupted,
 }
 
-impl From<String> for NoAnswer {
-    fn from(reason: String) -> Self {
+impl From<Reason> for NoAnswer {
+    fn from(reason: Reason) -> Self {
         Self::Failed(reason)
     }
 }
@@ -33,9 +34,9 @@ impl From<String> for NoAnswer {
 pub struct WorkerHandle {
     name: String,
     to: std::fs::File,
-    from: Receiver<Result<WorkerAnswer, String>>,
+    from: Receiver<Result<WorkerAnswer, Reason>>,
     /// Why nothing can be asked any more.
-    lost: Option<String>,
+    lost: Option<Reason>,
     /// Its process is gone: how it ended is known in a moment.
     has_ended: bool,
     /// An order was given that is not answered yet.
@@ -102,7 +103,7 @@ impl WorkerHandle {
             match self.from.recv_timeout(LOOK) {
                 Ok(Ok(WorkerAnswer::Failed { number: got, reason })) if got == number => {
                     self.is_busy = false;
-                    return Err(NoAnswer::Failed(format!("{}: {reason}", self.name)));
+                    return Err(NoAnswer::Failed(format!("{}: {reason}", self.name).into()));
                 }
                 Ok(Ok(answer)) if answer.number() == number => {
                     self.is_busy = false;
@@ -112,7 +113,7 @@ impl WorkerHandle {
                     let got = answer.number();
                     return Err(self.lose(&format!("was asked for answer {number} and gave {got}")));
                 }
-                Ok(Err(reason)) => return Err(self.lose(&reason)),
+                Ok(Err(reason)) => return Err(self.lose(&reason.to_string())),
                 Err(RecvTimeoutError::Disconnected) => return Err(self.end("has ended")),
                 Err(RecvTimeoutError::Timeout) if self.cancel.is_cancelled() => {
                     return Err(NoAnswer::Interrupted);
@@ -127,14 +128,14 @@ impl WorkerHandle {
 
     /// Notes why it is gone.
     pub fn lose(&mut self, why: &str) -> NoAnswer {
-        let lost = format!("{} {why}", self.name);
+        let lost = Reason::from(format!("{} {why}", self.name));
         self.lost = Some(lost.clone());
         NoAnswer::Failed(lost)
     }
 
     /// Why it is gone, if it is.
-    pub fn lost(&self) -> Option<&str> {
-        self.lost.as_deref()
+    pub fn lost(&self) -> Option<&Reason> {
+        self.lost.as_ref()
     }
 
     fn end(&mut self, why: &str) -> NoAnswer {
@@ -148,11 +149,11 @@ impl WorkerHandle {
     }
 }
 
-fn next_answer(from: &mut BufReader<impl Read>) -> Option<Result<WorkerAnswer, String>> {
+fn next_answer(from: &mut BufReader<impl Read>) -> Option<Result<WorkerAnswer, Reason>> {
     match read_line(from) {
         Ok(None) => None,
         Ok(Some(line)) => Some(read_answer(&line)),
-        Err(error) => Some(Err(format!("cannot be read: {error}"))),
+        Err(error) => Some(Err(format!("cannot be read: {error}").into())),
     }
 }
 
@@ -174,7 +175,7 @@ mod tests {
 
     fn words(answer: Result<WorkerAnswer, NoAnswer>) -> String {
         match answer {
-            Err(NoAnswer::Failed(reason)) => reason,
+            Err(NoAnswer::Failed(reason)) => reason.into(),
             other => panic!("{other:?}"),
         }
     }

@@ -5,12 +5,13 @@ use std::io::{self, BufRead, Read};
 use serde::Serialize;
 
 use model::channel_worker::LONGEST_LINE;
+use units::Reason;
 
 /// A value as a line.
 ///
 /// # Errors
 /// When it has what JSON does not know.
-pub fn line_of(value: &impl Serialize) -> Result<Vec<u8>, String> {
+pub fn line_of(value: &impl Serialize) -> Result<Vec<u8>, Reason> {
     let mut line = serde_json::to_vec(value).map_err(|error| error.to_string())?;
     line.push(b'\n');
     Ok(line)

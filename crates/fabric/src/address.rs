@@ -2,6 +2,8 @@
 
 use std::net::Ipv4Addr;
 
+use crate::transport::Fault;
+
 /// Bytes of an address.
 pub const ADDRESS: usize = 64;
 
@@ -49,16 +51,16 @@ impl Address {
     ///
     /// # Errors
     /// Says what is wrong with it.
-    pub fn decode(bytes: &[u8; ADDRESS]) -> Result<Self, String> {
+    pub fn decode(bytes: &[u8; ADDRESS]) -> Result<Self, Fault> {
         fn part<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {
             bytes.get(at..).and_then(|rest| rest.first_chunk()).copied().unwrap_or([0; N])
         }
         if part::<8>(bytes, 0) != MARK {
-            return Err("wanted an address of this provider, got something else".to_owned());
+            return Err("wanted an address of this provider, got something else".to_owned().into());
         }
         let version = u32::from_le_bytes(part(bytes, 8));
         if version != VERSION {
-            return Err(format!("wanted version {VERSION} of the provider, got {version}"));
+            return Err(format!("wanted version {VERSION} of the provider, got {version}").into());
         }
         let port = u16::from_le_bytes(part(bytes, 36));
         Ok(Self {
@@ -89,7 +91,7 @@ mod tests {
         assert_eq!(Address::decode(&silent.encode()), Ok(silent));
         let mut other = address.encode();
         other[8] = 99;
-        assert!(Address::decode(&other).expect_err("another version").contains("99"));
+        assert!(Address::decode(&other).expect_err("another version").to_string().contains("99"));
         assert!(Address::decode(&[7; ADDRESS]).is_err());
     }
 }

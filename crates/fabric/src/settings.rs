@@ -3,6 +3,8 @@
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
 
+use crate::transport::Fault;
+
 /// Bytes of a section that we make ourselves, unless set otherwise.
 const SECTION_BYTES: u64 = 16 << 20;
 
@@ -39,12 +41,12 @@ impl Settings {
     ///
     /// # Errors
     /// Says which variable is missing or not what it should be.
-    pub fn read(get: impl Fn(&str) -> Option<String>) -> Result<Self, String> {
+    pub fn read(get: impl Fn(&str) -> Option<String>) -> Result<Self, Fault> {
         let text = |name: &str| get(name).filter(|value| !value.is_empty());
         let first = |names: &[&str]| names.iter().find_map(|name| Some((text(name)?, (*name).to_owned())));
-        let number = |names: &[&str]| -> Result<Option<u32>, String> {
+        let number = |names: &[&str]| -> Result<Option<u32>, Fault> {
             let Some((value, name)) = first(names) else { return Ok(None) };
-            value.parse().map(Some).map_err(|_| format!("{name}: wanted a number, got \"{value}\""))
+            value.parse().map(Some).map_err(|_| format!("{name}: wanted a number, got \"{value}\"").into())
         };
         let sections = text("BULKHEAD_FABRIC_SECTIONS")
             .ok_or("BULKHEAD_FABRIC_SECTIONS is not set; name the folder that holds the ranks' sections")?;
@@ -53,7 +55,9 @@ impl Settings {
         let size = number(&["OMPI_COMM_WORLD_SIZE", "PMI_SIZE"])?
             .ok_or("no number of ranks in the environment; start the program with mpirun")?;
         if !(1..=MOST_RANKS).contains(&size) || rank >= size {
-            return Err(format!("wanted a rank below 1 to {MOST_RANKS} ranks, got rank {rank} of {size}"));
+            return Err(
+                format!("wanted a rank below 1 to {MOST_RANKS} ranks, got rank {rank} of {size}").into()
+            );
         }
         let section_bytes = match text("BULKHEAD_FABRIC_SECTION_BYTES") {
             None => SECTION_BYTES,
@@ -94,7 +98,7 @@ pub fn hash(text: &str) -> u64 {
 mod tests {
     use super::*;
 
-    fn read(pairs: &[(&str, &str)]) -> Result<Settings, String> {
+    fn read(pairs: &[(&str, &str)]) -> Result<Settings, Fault> {
         Settings::read(|name| {
             pairs.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned())
         })
@@ -126,9 +130,9 @@ mod tests {
             ("OMPI_COMM_WORLD_LOCAL_SIZE", "-1"),
         ] {
             let error = read(&[LEAST.as_slice(), &[(name, value)]].concat()).expect_err("wrong");
-            assert!(error.contains(name) && error.contains(value), "{error}");
+            assert!(error.to_string().contains(name) && error.to_string().contains(value), "{error}");
         }
         let pairs = [("BULKHEAD_FABRIC_SECTIONS", "/s"), ("PMIX_RANK", "4"), ("PMI_SIZE", "4")];
-        assert!(read(&pairs).expect_err("no such rank").contains("rank 4 of 4"));
+        assert!(read(&pairs).expect_err("no such rank").to_string().contains("rank 4 of 4"));
     }
 }

@@ -12,6 +12,7 @@
 //! A header comes from a peer that may want to harm us: it is read once, and everything in it is checked here or, where
 //! it names something under way, by the lane.
 
+use crate::transport::Fault;
 /// Bytes of a header. With a ring's own 16 bytes, a message of 8 bytes fills one cache line.
 pub const HEADER: usize = 40;
 
@@ -128,14 +129,14 @@ impl Message {
     ///
     /// # Errors
     /// Says which value was impossible.
-    pub fn decode(bytes: &[u8; HEADER], payload: usize) -> Result<Self, String> {
+    pub fn decode(bytes: &[u8; HEADER], payload: usize) -> Result<Self, Fault> {
         let mut words = [0; HEADER / 8];
         for (word, from) in words.iter_mut().zip(bytes.as_chunks::<8>().0) {
             *word = u64::from_le_bytes(*from);
         }
         let [head, one, two, three, four] = words;
         if head >> 48 != MARK || head & 0x0000_ffff_ffff_fe00 != 0 {
-            return Err(format!("wanted the mark of a message, got {head:#018x}"));
+            return Err(format!("wanted the mark of a message, got {head:#018x}").into());
         }
         let data = (head >> 8 & 1 == 1).then_some(two);
         let (message, most) = match head & 0xff {
@@ -148,14 +149,15 @@ impl Message {
             4 => (Self::Invite { id: one, to: two, accepted: three }, 0),
             5 => (Self::Piece { to: one, offset: two }, MOST_PIECE),
             6 => (Self::Credit { returned: one }, 0),
-            kind => return Err(format!("wanted a kind of message from 1 to 6, got {kind}")),
+            kind => return Err(format!("wanted a kind of message from 1 to 6, got {kind}").into()),
         };
         if payload > most {
-            return Err(format!("wanted at most {most} bytes of payload, got {payload}"));
+            return Err(format!("wanted at most {most} bytes of payload, got {payload}").into());
         }
         match message {
             Self::Announce { length, .. } if length > MOST_MESSAGE => {
-                Err(format!("wanted an announced message of at most {MOST_MESSAGE} bytes, got {length}"))
+                Err(format!("wanted an announced message of at most {MOST_MESSAGE} bytes, got {length}")
+                    .into())
             }
             _ => Ok(message),
         }

@@ -5,6 +5,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use super::channel_worker::Limits;
+use units::Reason;
 use units::histogram::Histogram;
 use units::metric::Answer;
 
@@ -101,7 +102,7 @@ pub struct Taken {
     /// Size of a message.
     pub bytes: u64,
     /// What was seen, or why it failed.
-    pub outcome: Result<super::channel_worker::Seen, String>,
+    pub outcome: Result<super::channel_worker::Seen, Reason>,
 }
 
 /// A whole bench.

@@ -14,6 +14,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use units::Reason;
 use units::histogram::Histogram;
 
 /// Longest line, in bytes: histograms of some thousand buckets.
@@ -225,17 +226,13 @@ fn begin_of(complaint: &str) -> String {
 ///
 /// # Errors
 /// What was wrong with it.
-pub fn read_answer(line: &[u8]) -> Result<WorkerAnswer, String> {
+pub fn read_answer(line: &[u8]) -> Result<WorkerAnswer, Reason> {
     if line.len() > LONGEST_LINE {
-        return Err(format!("wanted a line of at most {LONGEST_LINE} bytes, got {}", line.len()));
+        return Err(format!("wanted a line of at most {LONGEST_LINE} bytes, got {}", line.len()).into());
     }
     let answer: WorkerAnswer = serde_json::from_slice(line)
         .map_err(|error| format!("wanted an answer, got something else: {}", begin_of(&error.to_string())))?;
-    if answer.is_sound() {
-        Ok(answer)
-    } else {
-        Err("wanted figures that are possible, got others".to_owned())
-    }
+    if answer.is_sound() { Ok(answer) } else { Err("wanted figures that are possible, got others".into()) }
 }
 
 #[cfg(test)]
@@ -253,7 +250,7 @@ mod tests {
         assert!(read_answer(b"hello").is_err());
         let loud = format!("{{\"\\u001b[2J{}\":1}}", "x".repeat(5000));
         let quoted = read_answer(loud.as_bytes()).unwrap_err();
-        assert!(quoted.len() < 1000 && !quoted.contains('\u{1b}'), "{quoted}");
+        assert!(quoted.to_string().len() < 1000 && !quoted.to_string().contains('\u{1b}'), "{quoted}");
         assert!(read_answer(&vec![b' '; LONGEST_LINE + 1]).is_err());
     }
 }

@@ -10,6 +10,7 @@ use nix::unistd::{Gid, getgid, getgroups, getuid};
 use rustix::fs::{OFlags, ResolveFlags};
 
 use model::partition::UserIds;
+use units::Reason;
 
 /// Longest file of users that is read.
 const MOST_BYTES: u64 = 16 << 20;
@@ -30,7 +31,7 @@ pub struct FoundUser {
 ///
 /// # Errors
 /// When there is no user of that name.
-pub fn find(name: Option<&str>) -> Result<FoundUser, String> {
+pub fn find(name: Option<&str>) -> Result<FoundUser, Reason> {
     let (passwd, group) = (text("/etc/passwd"), text("/etc/group"));
     if let Some(name) = name {
         return look_up(&passwd, &group, name, None);
@@ -45,10 +46,10 @@ pub fn find(name: Option<&str>) -> Result<FoundUser, String> {
 ///
 /// # Errors
 /// When there is no user or group of that name.
-pub fn find_in(root: &Path, named: &str) -> Result<FoundUser, String> {
+pub fn find_in(root: &Path, named: &str) -> Result<FoundUser, Reason> {
     let (passwd, groups) = (text_in(root, "etc/passwd"), text_in(root, "etc/group"));
     let (who, group) = named.split_once(':').map_or((named, None), |(who, group)| (who, Some(group)));
-    let whose = |problem: String| format!("the image's {problem}");
+    let whose = |problem: Reason| format!("the image's {problem}");
     // Who is not in it has group 0, as with container engines.
     let mut found = look_up(&passwd, &groups, who, Some(0)).map_err(whose)?;
     if let Some(group) = group {
@@ -62,18 +63,18 @@ pub fn find_in(root: &Path, named: &str) -> Result<FoundUser, String> {
 ///
 /// # Errors
 /// When there is no group of that name.
-pub fn group(wanted: &str) -> Result<u32, String> {
+pub fn group(wanted: &str) -> Result<u32, Reason> {
     group_in(&text("/etc/group"), wanted)
 }
 
-fn group_in(groups: &str, wanted: &str) -> Result<u32, String> {
+fn group_in(groups: &str, wanted: &str) -> Result<u32, Reason> {
     let named = groups.lines().find_map(|line| {
         let fields: Vec<&str> = line.split(':').collect();
         let [name, _, gid, ..] = fields.as_slice() else { return None };
         if *name == wanted { gid.parse().ok() } else { None }
     });
     let missing = || format!("/etc/group has no group \"{wanted}\"; what is not in it is named by number");
-    named.or_else(|| wanted.parse().ok()).ok_or_else(missing)
+    named.or_else(|| wanted.parse().ok()).ok_or_else(|| missing().into())
 }
 
 /// Our own home: the one that the environment names, else that of `/etc/passwd`, when it is there.
@@ -130,7 +131,7 @@ fn text_of(file: File) -> String {
 }
 
 /// A user by these files. `strangers` is the group of who is in none of them; without it they have one of their own number.
-fn look_up(passwd: &str, group: &str, wanted: &str, strangers: Option<u32>) -> Result<FoundUser, String> {
+fn look_up(passwd: &str, group: &str, wanted: &str, strangers: Option<u32>) -> Result<FoundUser, Reason> {
     let number: Option<u32> = wanted.parse().ok();
     for line in passwd.lines() {
         let fields: Vec<&str> = line.split(':').collect();
@@ -147,7 +148,9 @@ fn look_up(passwd: &str, group: &str, wanted: &str, strangers: Option<u32>) -> R
             let ids = UserIds { uid: number, gid, groups: vec![gid] };
             Ok(FoundUser { ids, home: "/".to_owned() })
         }
-        None => Err(format!("/etc/passwd has no user \"{wanted}\"; who is not in it is named by number")),
+        None => {
+            Err(format!("/etc/passwd has no user \"{wanted}\"; who is not in it is named by number").into())
+        }
     }
 }
 

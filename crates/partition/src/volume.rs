@@ -20,6 +20,7 @@ use nix::sys::stat::{Mode, fchmod};
 use crate::users;
 use model::partition::{UserIds, Volume, is_name};
 use platforms::own_folder::{Others, OwnFolder, check_way};
+use units::Reason;
 
 const LOCK: &str = "lock";
 /// What is being removed begins so; no volume's name does.
@@ -44,7 +45,7 @@ pub struct Listed {
 ///
 /// # Errors
 /// There is neither `XDG_DATA_HOME` nor a home.
-pub fn root() -> Result<PathBuf, String> {
+pub fn root() -> Result<PathBuf, Reason> {
     let named = std::env::var_os("XDG_DATA_HOME").map(PathBuf::from).filter(|folder| folder.is_absolute());
     let data = named.or_else(|| users::own_home().map(|home| home.join(".local/share")));
     let data = data.ok_or("volumes lie in XDG_DATA_HOME, or in a home, and there is neither")?;
@@ -56,12 +57,12 @@ pub fn root() -> Result<PathBuf, String> {
 ///
 /// # Errors
 /// One is not ours, or cannot be made, or is being removed.
-pub fn take(volumes: &[Volume], user: &UserIds) -> Result<Vec<File>, String> {
+pub fn take(volumes: &[Volume], user: &UserIds) -> Result<Vec<File>, Reason> {
     volumes.iter().map(|volume| take_one(volume, user)).collect()
 }
 
-fn take_one(volume: &Volume, user: &UserIds) -> Result<File, String> {
-    let failed = |error: io::Error| format!("volume {}: {error}", volume.name);
+fn take_one(volume: &Volume, user: &UserIds) -> Result<File, Reason> {
+    let failed = |error: io::Error| Reason::from(format!("volume {}: {error}", volume.name));
     if let Some(root) = volume.from.parent() {
         check_way(root).and_then(|()| OwnFolder::make_private(root)).map_err(failed)?;
     }
@@ -138,9 +139,9 @@ pub fn list(root: &Path) -> io::Result<Vec<Listed>> {
 ///
 /// # Errors
 /// Why it is still there.
-pub fn remove(root: &Path, name: &str) -> Result<(), String> {
-    let failed = |error: io::Error| format!("volume {name}: {error}");
-    let missing = || format!("there is no volume {name:?} in {}", root.display());
+pub fn remove(root: &Path, name: &str) -> Result<(), Reason> {
+    let failed = |error: io::Error| Reason::from(format!("volume {name}: {error}"));
+    let missing = || Reason::from(format!("there is no volume {name:?} in {}", root.display()));
     if !is_name(name) {
         return Err(missing());
     }
@@ -184,7 +185,7 @@ mod tests {
         fs::write(outside.path().join("precious"), "x").unwrap();
         let root = dir.path().join("volumes");
         assert_eq!(list(&root).unwrap(), []);
-        assert!(remove(&root, "db").unwrap_err().contains("no volume"));
+        assert!(remove(&root, "db").unwrap_err().to_string().contains("no volume"));
         let db = volume(&root, "db");
         let first = take(std::slice::from_ref(&db), &UserIds::default()).unwrap();
         let second = take(std::slice::from_ref(&db), &UserIds::default()).unwrap();
@@ -197,14 +198,14 @@ mod tests {
         }
         fs::set_permissions(&deep, fs::Permissions::from_mode(0o0)).unwrap();
         drop(first);
-        assert!(remove(&root, "db").unwrap_err().contains("in use"));
+        assert!(remove(&root, "db").unwrap_err().to_string().contains("in use"));
         assert!(list(&root).unwrap()[0].is_used);
         drop(second);
         assert!(!list(&root).unwrap()[0].is_used);
         remove(&root, "db").unwrap();
         assert_eq!(fs::read_dir(&root).unwrap().count(), 0);
         assert!(outside.path().join("precious").exists());
-        assert!(remove(&root, "../volumes").unwrap_err().contains("no volume"));
+        assert!(remove(&root, "../volumes").unwrap_err().to_string().contains("no volume"));
     }
 
     #[test]
@@ -220,6 +221,8 @@ mod tests {
             assert!(remove(&root, name).is_err(), "{name}");
         }
         fs::set_permissions(&root, fs::Permissions::from_mode(0o755)).unwrap();
-        assert!(take(&[volume(&root, "new")], &UserIds::default()).unwrap_err().contains("chmod 700"));
+        assert!(
+            take(&[volume(&root, "new")], &UserIds::default()).unwrap_err().to_string().contains("chmod 700")
+        );
     }
 }

@@ -207,7 +207,7 @@ impl Agent<'_> {
     fn answer(&mut self, id: u64, reply: JobReply) -> Result<(), LinkError> {
         let mut reply = reply;
         if let Some(Err(reason)) = &mut reply.report {
-            *reason = tame(reason);
+            *reason = tame(&reason.to_string()).into();
         }
         if let Err(broken) = check_reply(&reply) {
             reply = refusal(&format!("the result breaks the rules of the link: {broken}"));
@@ -300,7 +300,7 @@ impl Agent<'_> {
 
 /// A reply that says why there is no result.
 fn refusal(reason: &str) -> JobReply {
-    JobReply { report: Some(Err(tame(reason))), doses: vec![] }
+    JobReply { report: Some(Err(tame(reason).into())), doses: vec![] }
 }
 
 fn panic_text(panic: &(dyn std::any::Any + Send)) -> String {

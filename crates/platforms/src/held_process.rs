@@ -19,6 +19,7 @@ use std::{fs, io};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::Signal;
 use rustix::process::{Pid, PidfdFlags, pidfd_open, pidfd_send_signal};
+use units::Reason;
 
 /// In the environment of everything that is written down: for which folder it was started.
 pub const MARK: &str = "BULKHEAD_STARTED_FOR";
@@ -74,9 +75,9 @@ impl HeldProcess {
     ///
     /// # Errors
     /// There is such a process, and nothing shows that it was started for this folder: it is left alone.
-    pub fn find(pid: u32, start: u64, boot: &str, folder: &Path) -> Result<Option<Self>, String> {
+    pub fn find(pid: u32, start: u64, boot: &str, folder: &Path) -> Result<Option<Self>, Reason> {
         if pid <= 1 || pid == std::process::id() {
-            return Err(format!("refused to end process {pid}"));
+            return Err(format!("refused to end process {pid}").into());
         }
         if boot_id() != boot {
             return Ok(None);
@@ -101,9 +102,9 @@ impl HeldProcess {
             Ok(_) => Err(format!(
                 "refused to end process {pid}: nothing shows that it was started for {}; look what it is (ps {pid})",
                 folder.display()
-            )),
+            ).into()),
             Err(error) => {
-                Err(format!("refused to end process {pid}: for whom it runs cannot be read: {error}"))
+                Err(format!("refused to end process {pid}: for whom it runs cannot be read: {error}").into())
             }
         }
     }

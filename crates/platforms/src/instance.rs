@@ -23,7 +23,7 @@ use probes::ProbeKind;
 use probes::job::{Job, JobReply};
 use units::facts::MachineFacts;
 use units::names::LoadKind;
-use units::{Bytes, Nanos};
+use units::{Bytes, Nanos, Reason};
 
 /// Most questions for the clock that one job may ask; an honest one asks some tens.
 pub const MOST_QUESTIONS: u32 = 256;
@@ -339,7 +339,7 @@ impl Instance for AgentInstance {
                     self.state = State::Idle;
                     Ok(())
                 }
-                Err(why) => Err(self.pausing_failed("resumed", &why)),
+                Err(why) => Err(self.pausing_failed("resumed", &why.to_string())),
             },
         }
     }
@@ -357,7 +357,7 @@ impl Instance for AgentInstance {
                     self.state = State::Paused;
                     Ok(())
                 }
-                Err(why) => Err(self.pausing_failed("paused", &why)),
+                Err(why) => Err(self.pausing_failed("paused", &why.to_string())),
             },
         }
     }
@@ -417,7 +417,7 @@ impl Instance for AgentInstance {
         }
     }
 
-    fn memory_by_node(&mut self) -> Option<Result<Vec<(u32, Bytes)>, String>> {
+    fn memory_by_node(&mut self) -> Option<Result<Vec<(u32, Bytes)>, Reason>> {
         match self.state {
             State::Gone(_) => None,
             _ => self.carrier.memory_by_node(),

@@ -277,7 +277,7 @@ fn undo_all(dir: &OwnFolder, mut file: File) -> io::Result<Vec<String>> {
                 // On a full disk the rest is undone all the same; the next sweep finds this one gone.
                 let _ = lines.append(&serde_json::to_vec(&Line::Undone { undone: ticket })?);
             }
-            Err(why) => said.push(why),
+            Err(why) => said.push(why.into()),
         }
     }
     lines.file.unlock()?;

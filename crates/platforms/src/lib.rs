@@ -53,7 +53,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use model::journal::{Failure, PlatformState};
 use probes::job::{Job, JobReply};
 use units::facts::MachineFacts;
-use units::{Bytes, Nanos};
+use units::{Bytes, Nanos, Reason};
 
 /// Set once when the user interrupts; everything that waits looks at it at least every 100 ms.
 #[derive(Debug, Clone, Default)]
@@ -197,7 +197,7 @@ pub trait Instance: Send {
     ///
     /// # Errors
     /// Why they cannot be known.
-    fn memory_by_node(&mut self) -> Option<Result<Vec<(u32, Bytes)>, String>> {
+    fn memory_by_node(&mut self) -> Option<Result<Vec<(u32, Bytes)>, Reason>> {
         None
     }
 
@@ -223,13 +223,13 @@ pub trait Carrier: Send {
     ///
     /// # Errors
     /// Why its CPUs cannot be stopped.
-    fn pause(&mut self) -> Result<(), String>;
+    fn pause(&mut self) -> Result<(), Reason>;
 
     /// Undoes [`Carrier::pause`].
     ///
     /// # Errors
     /// Why its CPUs cannot be let go.
-    fn resume(&mut self) -> Result<(), String>;
+    fn resume(&mut self) -> Result<(), Reason>;
 
     /// Processes of this machine that carry the instance, threads' parents only.
     fn processes(&self) -> Vec<u32> {
@@ -240,7 +240,7 @@ pub trait Carrier: Send {
     ///
     /// # Errors
     /// Why they cannot be known.
-    fn memory_by_node(&mut self) -> Option<Result<Vec<(u32, Bytes)>, String>> {
+    fn memory_by_node(&mut self) -> Option<Result<Vec<(u32, Bytes)>, Reason>> {
         None
     }
 

@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 use nix::sys::resource::{RLIM_INFINITY, Resource, getrlimit, setrlimit};
 
 use model::partition::Limit;
-use units::Bytes;
+use units::{Bytes, Reason};
 
 /// Those that mean the same there, by the kernel's names. Priorities are given by other means.
 const CARRIED: [(&str, Resource); 11] = [
@@ -91,7 +91,7 @@ pub fn lift() {
 ///
 /// # Errors
 /// How much there would have to be, and how much may be had.
-pub fn room_for(memory: Bytes) -> Result<(), String> {
+pub fn room_for(memory: Bytes) -> Result<(), Reason> {
     let least = memory.get().saturating_add(AROUND);
     for resource in [Resource::RLIMIT_AS, Resource::RLIMIT_DATA] {
         if let Ok((_, hard)) = getrlimit(resource)
@@ -101,7 +101,7 @@ pub fn room_for(memory: Bytes) -> Result<(), String> {
                 "a machine with {memory} takes {} MiB at the least, and no process of this shell may have more than {} MiB",
                 least >> 20,
                 hard >> 20
-            ));
+            ).into());
         }
     }
     Ok(())

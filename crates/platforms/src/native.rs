@@ -19,6 +19,7 @@ use super::storage::{Held, Storage};
 use super::{Broken, Cancel, Carrier, Instance, InstanceSpec, Platform, Reach};
 use model::experiment::PlatformSpec;
 use model::journal::{Failure, FailureKind, PlatformState};
+use units::Reason;
 
 /// Until the agent must have answered.
 const START_DEADLINE: Duration = Duration::from_secs(20);
@@ -98,7 +99,7 @@ impl Platform for Native {
         PlatformState {
             label: self.spec.label.clone(),
             kind: self.spec.kind,
-            unavailable: disk.err(),
+            unavailable: disk.err().map(String::from),
             properties,
             facts: None,
             start_ns: None,
@@ -114,7 +115,7 @@ impl Platform for Native {
             })?);
         }
         let Some(executable) = &self.opened else { return Err(self.failure("no binary")) };
-        let disk = self.storage.provide(spec).map_err(|why| self.failure(&why))?;
+        let disk = self.storage.provide(spec).map_err(|why| self.failure(&why.to_string()))?;
         let place = disk.as_ref().map_or(spec.scratch.as_path(), Held::path);
         let mut command = executable.command();
         command
@@ -183,11 +184,11 @@ impl Carrier for ProcessCarrier {
         self.process.how_it_ended()
     }
 
-    fn pause(&mut self) -> Result<(), String> {
+    fn pause(&mut self) -> Result<(), Reason> {
         Ok(())
     }
 
-    fn resume(&mut self) -> Result<(), String> {
+    fn resume(&mut self) -> Result<(), Reason> {
         Ok(())
     }
 

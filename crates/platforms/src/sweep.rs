@@ -27,6 +27,7 @@ use super::ledger::Thing;
 use super::own_folder::{OwnFolder, Whose, below, remove_in};
 use super::storage::detach::detach;
 use super::wall::mount_points;
+use units::Reason;
 
 /// How long a killed process may take to be gone.
 const DEATH_GRACE: Duration = Duration::from_secs(5);
@@ -49,7 +50,7 @@ pub fn new_folder(kind: &str) -> io::Result<TempDir> {
 }
 
 /// Undoes `thing`; says what was done, nothing when it was gone already. The error says what stays behind and why.
-pub(super) fn undo(folder: &OwnFolder, thing: &Thing) -> Result<Option<String>, String> {
+pub(super) fn undo(folder: &OwnFolder, thing: &Thing) -> Result<Option<String>, Reason> {
     match thing {
         Thing::Process { pid, start_ticks, boot_id } => kill_process(folder, *pid, *start_ticks, boot_id),
         Thing::Container { runtime, root, id } => delete_container(folder, runtime, root, id),
@@ -68,11 +69,11 @@ pub(super) fn undo(folder: &OwnFolder, thing: &Thing) -> Result<Option<String>, 
     }
 }
 
-fn kill_process(folder: &OwnFolder, pid: u32, start: u64, boot: &str) -> Result<Option<String>, String> {
+fn kill_process(folder: &OwnFolder, pid: u32, start: u64, boot: &str) -> Result<Option<String>, Reason> {
     let Some(process) = HeldProcess::find(pid, start, boot, folder.path())? else { return Ok(None) };
     process.kill_group().map_err(|error| format!("cannot kill process {pid}: {error}"))?;
     if !process.is_gone(DEATH_GRACE) {
-        return Err(format!("process {pid} was killed and is still there"));
+        return Err(format!("process {pid} was killed and is still there").into());
     }
     Ok(Some(format!("killed process {pid}")))
 }
@@ -82,10 +83,10 @@ fn delete_container(
     runtime: &Path,
     root: &Path,
     id: &str,
-) -> Result<Option<String>, String> {
+) -> Result<Option<String>, Reason> {
     let plain = id.chars().all(|c| c.is_ascii_alphanumeric() || c == '-');
     if !id.starts_with(OUR_PREFIX) || !plain {
-        return Err(format!("refused to delete container {id:?}: not one of ours"));
+        return Err(format!("refused to delete container {id:?}: not one of ours").into());
     }
     let deleted = delete_known(folder, runtime, root, id)?;
     let groups = remove_groups_of(id)?;
@@ -94,7 +95,7 @@ fn delete_container(
 
 /// Groups of a container whose runtime was killed before it wrote down what it had made: they lie where the container was to
 /// have them, under a name that is ours alone, with whatever was in them.
-fn remove_groups_of(id: &str) -> Result<Option<String>, String> {
+fn remove_groups_of(id: &str) -> Result<Option<String>, Reason> {
     let hierarchies = fs::read_dir(CGROUPS).into_iter().flatten().flatten().map(|entry| entry.path());
     let mut said = None;
     for group in hierarchies.chain([PathBuf::from(CGROUPS)]).map(|folder| folder.join(id)) {
@@ -113,13 +114,13 @@ fn remove_groups_of(id: &str) -> Result<Option<String>, String> {
 }
 
 /// Has the runtime delete a container that it knows.
-fn delete_known(folder: &OwnFolder, runtime: &Path, root: &Path, id: &str) -> Result<Option<String>, String> {
+fn delete_known(folder: &OwnFolder, runtime: &Path, root: &Path, id: &str) -> Result<Option<String>, Reason> {
     let Some(place) = place(folder, root)? else { return Ok(None) };
     let Some(state) = place.open()? else { return Ok(None) };
     let state = File::from(state);
     let found = state.metadata().map_err(|error| place.failed("look at", &error))?;
     if found.uid() != geteuid().as_raw() || found.mode() & 0o022 != 0 {
-        return Err(format!("refused to use {}: it is not ours alone", place.shown.display()));
+        return Err(format!("refused to use {}: it is not ours alone", place.shown.display()).into());
     }
     if !PathBuf::from(format!("/proc/self/fd/{}", state.as_raw_fd())).join(id).exists() {
         return Ok(None);
@@ -132,12 +133,12 @@ fn delete_known(folder: &OwnFolder, runtime: &Path, root: &Path, id: &str) -> Re
             "container {id} stays: {} is none of the runtimes that are looked for, so it is not run; if you trust it: \
              {by_hand}",
             runtime.display()
-        ));
+        ).into());
     };
     delete_with(&program, &place.shown, id)
 }
 
-fn delete_with(program: &Path, root: &Path, id: &str) -> Result<Option<String>, String> {
+fn delete_with(program: &Path, root: &Path, id: &str) -> Result<Option<String>, Reason> {
     let child = Command::new(program)
         .arg("--root")
         .arg(root)
@@ -152,20 +153,20 @@ fn delete_with(program: &Path, root: &Path, id: &str) -> Result<Option<String>, 
         match child.try_wait() {
             Ok(Some(status)) if status.success() => return Ok(Some(format!("deleted container {id}"))),
             Ok(Some(status)) => {
-                return Err(format!("{} delete --force {id} ended with {status}", program.display()));
+                return Err(format!("{} delete --force {id} ended with {status}", program.display()).into());
             }
             Ok(None) if Instant::now() < until => std::thread::sleep(Duration::from_millis(10)),
             Ok(None) => {
                 let _ = child.kill();
                 let _ = child.wait();
-                return Err(format!("{} delete --force {id} did not end in time", program.display()));
+                return Err(format!("{} delete --force {id} did not end in time", program.display()).into());
             }
-            Err(error) => return Err(format!("cannot wait for {}: {error}", program.display())),
+            Err(error) => return Err(format!("cannot wait for {}: {error}", program.display()).into()),
         }
     }
 }
 
-fn remove_directory(folder: &OwnFolder, path: &Path) -> Result<Option<String>, String> {
+fn remove_directory(folder: &OwnFolder, path: &Path) -> Result<Option<String>, Reason> {
     let Some(found) = place(folder, path)? else { return Ok(None) };
     // Removing through a mount would empty what is mounted there.
     for mounted in mounts_below(&found.shown).into_iter().rev() {
@@ -180,11 +181,11 @@ fn remove_directory(folder: &OwnFolder, path: &Path) -> Result<Option<String>, S
     }
 }
 
-fn remove_cgroup(path: &Path) -> Result<Option<String>, String> {
+fn remove_cgroup(path: &Path) -> Result<Option<String>, Reason> {
     let ours = path.file_name().and_then(|name| name.to_str()).is_some_and(|name| name.contains("bulkhead"));
     let plain = path.components().all(|part| matches!(part, Component::RootDir | Component::Normal(_)));
     if !path.starts_with(CGROUPS) || !ours || !plain {
-        return Err(format!("refused to remove {}: outside our cgroups", path.display()));
+        return Err(format!("refused to remove {}: outside our cgroups", path.display()).into());
     }
     // A process that was just killed is in it until all its threads are gone.
     let until = Instant::now() + DEATH_GRACE;
@@ -195,12 +196,12 @@ fn remove_cgroup(path: &Path) -> Result<Option<String>, String> {
             Err(error) if error.kind() == io::ErrorKind::ResourceBusy && Instant::now() < until => {
                 std::thread::sleep(Duration::from_millis(5));
             }
-            Err(error) => return Err(format!("cannot remove {}: {error}", path.display())),
+            Err(error) => return Err(format!("cannot remove {}: {error}", path.display()).into()),
         }
     }
 }
 
-fn unmount(place: &Place) -> Result<Option<String>, String> {
+fn unmount(place: &Place) -> Result<Option<String>, Reason> {
     match umount2(&place.held(), MntFlags::MNT_DETACH | MntFlags::UMOUNT_NOFOLLOW) {
         Ok(()) => Ok(Some(format!("unmounted {}", place.shown.display()))),
         Err(Errno::EINVAL | Errno::ENOENT) => Ok(None),
@@ -232,7 +233,7 @@ impl Place {
         PathBuf::from(format!("/proc/self/fd/{}", self.parent.as_raw_fd())).join(&self.name)
     }
 
-    fn open(&self) -> Result<Option<OwnedFd>, String> {
+    fn open(&self) -> Result<Option<OwnedFd>, Reason> {
         match below(self.parent.as_fd(), Path::new(&self.name)) {
             Ok(folder) => Ok(Some(folder)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
@@ -240,15 +241,15 @@ impl Place {
         }
     }
 
-    fn failed(&self, what: &str, error: &io::Error) -> String {
-        format!("cannot {what} {}: {error}", self.shown.display())
+    fn failed(&self, what: &str, error: &io::Error) -> Reason {
+        format!("cannot {what} {}: {error}", self.shown.display()).into()
     }
 }
 
 /// The place that a path names when a sweep of `folder` may touch it: strictly below `folder`, or a `bulkhead-…` entry of
 /// ours in the temporary directory or in shared memory, or below one. None when the way there is gone.
-fn place(folder: &OwnFolder, path: &Path) -> Result<Option<Place>, String> {
-    let refused = |why: &str| format!("refused to touch {}: {why}", path.display());
+fn place(folder: &OwnFolder, path: &Path) -> Result<Option<Place>, Reason> {
+    let refused = |why: &str| Reason::from(format!("refused to touch {}: {why}", path.display()));
     let outside = || refused("outside the run directory");
     let plain = path.components().all(|part| matches!(part, Component::RootDir | Component::Normal(_)));
     if !path.is_absolute() || !plain || path.file_name().is_none() {
@@ -264,7 +265,7 @@ fn place(folder: &OwnFolder, path: &Path) -> Result<Option<Place>, String> {
             && let (Some(parent), Some(name)) = (relative.parent(), relative.file_name())
         {
             return opened(folder.below(parent), name.to_owned(), Whose::Any, path)
-                .map_err(|why| refused(&why));
+                .map_err(|why| refused(&why.to_string()));
         }
         for base in shared {
             let Ok(relative) = path.strip_prefix(base) else { continue };
@@ -277,7 +278,7 @@ fn place(folder: &OwnFolder, path: &Path) -> Result<Option<Place>, String> {
             let rest = parts.as_path();
             let (Some(parent), Some(name)) = (rest.parent(), rest.file_name()) else {
                 return opened(Ok(base.into()), first.to_owned(), Whose::Ours, path)
-                    .map_err(|why| refused(&why));
+                    .map_err(|why| refused(&why.to_string()));
             };
             let parent = below(base.as_fd(), Path::new(first)).and_then(|top| {
                 let owner = File::from(top.try_clone()?).metadata()?.uid();
@@ -286,7 +287,8 @@ fn place(folder: &OwnFolder, path: &Path) -> Result<Option<Place>, String> {
                 }
                 below(top.as_fd(), parent)
             });
-            return opened(parent, name.to_owned(), Whose::Any, path).map_err(|why| refused(&why));
+            return opened(parent, name.to_owned(), Whose::Any, path)
+                .map_err(|why| refused(&why.to_string()));
         }
     }
     Err(outside())
@@ -297,11 +299,11 @@ fn opened(
     name: OsString,
     whose: Whose,
     shown: &Path,
-) -> Result<Option<Place>, String> {
+) -> Result<Option<Place>, Reason> {
     match parent {
         Ok(parent) => Ok(Some(Place { parent, name, whose, shown: shown.to_owned() })),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(format!("outside what is ours: {error}")),
+        Err(error) => Err(format!("outside what is ours: {error}").into()),
     }
 }
 

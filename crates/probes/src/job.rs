@@ -10,7 +10,7 @@ use units::accounts::Accounts;
 use units::facts::{ClockFacts, OwnCost};
 use units::names::{LoadKind, LoadPlace};
 use units::outside::OutsideTime;
-use units::{Millis, Nanos};
+use units::{Millis, Nanos, Reason};
 
 /// A load to run; how strong it really was comes back as its [`Dose`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -176,7 +176,7 @@ impl ProbeReport {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct JobReply {
     /// The probe's report, or why it could not be done; none for a job without a probe.
-    pub report: Option<Result<ProbeReport, String>>,
+    pub report: Option<Result<ProbeReport, Reason>>,
     /// One dose per load, in the order of the job.
     pub doses: Vec<Dose>,
 }

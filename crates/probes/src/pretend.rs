@@ -7,7 +7,7 @@ use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use units::facts::{ClockFacts, MachineFacts, OwnCost};
 use units::names::LoadKind;
-use units::{Bytes, Hertz, Mebibytes, Nanos};
+use units::{Bytes, Hertz, Mebibytes, Nanos, Reason};
 
 use crate::job::{Dose, DosePart, Job, LoadSpec, Part, ProbeReport};
 use crate::params::ProbeSpec;
@@ -49,7 +49,7 @@ pub struct Pretence {
 }
 
 /// A made-up report; refused is what a real machine of this size would refuse.
-pub fn report(pretence: &Pretence, probe: &ProbeSpec, job: &Job) -> Result<ProbeReport, String> {
+pub fn report(pretence: &Pretence, probe: &ProbeSpec, job: &Job) -> Result<ProbeReport, Reason> {
     refuse(pretence, probe, job)?;
     let mut hasher = DefaultHasher::new();
     // By its name: a probe that is added changes nothing of the others.
@@ -77,19 +77,19 @@ pub fn report(pretence: &Pretence, probe: &ProbeSpec, job: &Job) -> Result<Probe
 }
 
 /// What a real machine of this size would refuse.
-fn refuse(pretence: &Pretence, probe: &ProbeSpec, job: &Job) -> Result<(), String> {
+fn refuse(pretence: &Pretence, probe: &ProbeSpec, job: &Job) -> Result<(), Reason> {
     let facts =
         MachineFacts { cpus: pretence.cpus, last_level_cache_bytes: Some(CACHE), ..MachineFacts::default() };
     let (memory, disk) = (probe.memory(&facts), probe.disk());
     if memory > MEMORY {
-        return Err(format!("{memory} do not fit into the fake memory of {MEMORY}"));
+        return Err(format!("{memory} do not fit into the fake memory of {MEMORY}").into());
     }
     if disk > DISK {
-        return Err(format!("{disk} do not fit on the fake disk of {DISK}"));
+        return Err(format!("{disk} do not fit on the fake disk of {DISK}").into());
     }
     let is_alone = job.part.as_ref().is_some_and(|part| part.ranks < 2);
     if probe.is_made_together() && is_alone {
-        return Err(format!("the {} probe needs two instances", probe.kind()));
+        return Err(format!("the {} probe needs two instances", probe.kind()).into());
     }
     Ok(())
 }
@@ -268,7 +268,7 @@ mod tests {
         assert!(first_trip(2) > 2 * first_trip(1));
     }
 
-    fn made_up(probe: &ProbeSpec, seed: u64, fresh: bool) -> Result<Detail, String> {
+    fn made_up(probe: &ProbeSpec, seed: u64, fresh: bool) -> Result<Detail, Reason> {
         let pretence =
             Pretence { seed, label: "fake".to_owned(), slowdown_percent: 100, noise_percent: 5, cpus: 2 };
         let report = report(&pretence, probe, &Job { seed, fresh, ..Job::default() })?;
@@ -292,7 +292,7 @@ mod tests {
             assert_ne!(Ok(&once), made_up(&probe, 2, false).as_ref());
         }
         let huge = PagesParams { size_mib: Mebibytes::from_mib(1 << 20), warm_passes: 1 };
-        assert!(made_up(&ProbeSpec::Pages(huge), 1, false).unwrap_err().contains("do not fit"));
+        assert!(made_up(&ProbeSpec::Pages(huge), 1, false).unwrap_err().to_string().contains("do not fit"));
     }
 
     #[test]

@@ -67,7 +67,8 @@ pub fn check(rate: &RateDetail) -> Checked {
                 "{} batches of operations have {} elapsed times",
                 point.operations.len(),
                 point.elapsed_ns.len()
-            ))
+            )
+            .into())
         }
     })
 }

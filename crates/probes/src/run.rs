@@ -20,6 +20,7 @@ use crate::loads::team::Team;
 use crate::measure;
 use crate::outside::Outside;
 use crate::params::ProbeSpec;
+use units::Reason;
 use units::stage::Stage;
 
 pub use crate::context::Surroundings;
@@ -40,7 +41,7 @@ pub fn run_job(job: &Job, surroundings: &Surroundings, stop: &AtomicBool, stage:
         Err(WorkError::Stopped) if job.probe.is_none() => {
             return JobReply { report: None, doses: Vec::new() };
         }
-        Err(error) => return JobReply { report: Some(Err(error.to_string())), doses: Vec::new() },
+        Err(error) => return JobReply { report: Some(Err(error.to_string().into())), doses: Vec::new() },
     };
     let outcome = if let Some(spec) = &job.probe {
         Some(probe(spec, job, surroundings, bounds, stage))
@@ -109,9 +110,9 @@ fn wait(teams: &[Team], bounds: Bounds<'_>) -> Result<(), WorkError> {
 fn report(
     outcome: Option<Result<ProbeReport, WorkError>>,
     failure: Option<String>,
-) -> Option<Result<ProbeReport, String>> {
+) -> Option<Result<ProbeReport, Reason>> {
     match (outcome, failure) {
-        (Some(Ok(_)) | None, Some(failure)) => Some(Err(failure)),
-        (outcome, _) => outcome.map(|outcome| outcome.map_err(|error| error.to_string())),
+        (Some(Ok(_)) | None, Some(failure)) => Some(Err(failure.into())),
+        (outcome, _) => outcome.map(|outcome| outcome.map_err(|error| error.to_string().into())),
     }
 }

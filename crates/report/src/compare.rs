@@ -127,7 +127,7 @@ fn group_table(group: &[&MetricChange], notes: &mut Footnotes) -> TextTable {
     for change in group {
         let mut value = |answer: &Answer| match sound(answer) {
             Ok(estimate) => TextCell::plain(value_text(change.unit, estimate.value)),
-            Err(reason) => TextCell::plain(notes.refer("n/a", &reason)),
+            Err(reason) => TextCell::plain(notes.refer("n/a", &reason.to_string())),
         };
         let (before, after) = (value(&change.before), value(&change.after));
         let ratio = match sound(&change.ratio) {
@@ -135,7 +135,7 @@ fn group_table(group: &[&MetricChange], notes: &mut Footnotes) -> TextTable {
                 let mark = difference_mark(change.difference);
                 TextCell::plain(format!("{} {}", ratio_text(ratio), if mark.is_empty() { " " } else { mark }))
             }
-            Err(reason) => TextCell::plain(notes.refer("n/a", &reason)),
+            Err(reason) => TextCell::plain(notes.refer("n/a", &reason.to_string())),
         };
         let title =
             TextCell::plain(format!("{}: {}", change.cell.probe_words(), printable(&change.title, 60)));

@@ -9,7 +9,7 @@ use probes::ProbeKind;
 use probes::detail::Detail;
 use units::layout::Layout;
 use units::metric::{Answer, Better, Comparison, Difference, Estimate, Unit};
-use units::three_digits;
+use units::{Reason, three_digits};
 
 /// Which platforms' figures are made up, in words; none when none are.
 pub(super) fn made_up_words(results: &RunResults) -> Option<String> {
@@ -211,11 +211,11 @@ pub const fn failure_words(kind: FailureKind) -> &'static str {
 ///
 /// # Errors
 /// The reason to show instead.
-pub fn sound(answer: &Answer) -> Result<&Estimate, String> {
+pub fn sound(answer: &Answer) -> Result<&Estimate, Reason> {
     match answer {
-        Answer::Unsupported(reason) => Err(reason.clone()),
+        Answer::Unsupported(reason) => Err(reason.clone().into()),
         Answer::Estimate(estimate) if estimate.is_sound() => Ok(estimate),
-        Answer::Estimate(_) => Err("the figure is not a finite number".to_owned()),
+        Answer::Estimate(_) => Err("the figure is not a finite number".into()),
     }
 }
 
@@ -295,7 +295,7 @@ pub const fn level_words(level: VerdictLevel) -> &'static str {
 ///
 /// # Errors
 /// Why there is no ratio.
-pub fn comparison_text(comparison: &Comparison) -> Result<String, String> {
+pub fn comparison_text(comparison: &Comparison) -> Result<String, Reason> {
     sound(&comparison.ratio).map(ratio_text)
 }
 

@@ -28,7 +28,7 @@ use probes::share::metrics::{Observation, observations};
 use units::histogram::Histogram;
 use units::metric::{Unit, saturate};
 use units::names::PlatformKind;
-use units::{Micros, Millis, Nanos, three_digits};
+use units::{Micros, Millis, Nanos, Reason, three_digits};
 
 /// Time that is simulated for each phase.
 const SIMULATED: Millis = Millis::from_millis(4000);
@@ -70,7 +70,7 @@ struct Measured<'a> {
 ///
 /// # Errors
 /// The run has no share probe with at least three phases in which all instances worked.
-pub fn calibrate(run: &RunResults, seed: u64) -> Result<Simulation, String> {
+pub fn calibrate(run: &RunResults, seed: u64) -> Result<Simulation, Reason> {
     let (mut cases, mut published, mut assumptions) =
         (Vec::new(), Vec::new(), Vec::<AssumptionOutcome>::new());
     for cell in &run.cells {
@@ -98,8 +98,7 @@ pub fn calibrate(run: &RunResults, seed: u64) -> Result<Simulation, String> {
     }
     if cases.is_empty() {
         return Err("the run has no share probe with three phases or more in which all instances worked: measure one \
-                    with [probe.share] in a layout such as 1x2"
-            .to_owned());
+                    with [probe.share] in a layout such as 1x2".into());
     }
     for tried in assumptions.iter_mut().flat_map(|parameter| &mut parameter.tried) {
         tried.simulated.resize(published.len(), None);

@@ -92,12 +92,19 @@ impl Need {
     }
 }
 
+/// A name of a need that nobody knows, in words.
+#[derive(Debug, PartialEq, Eq)]
+struct UnknownNeed(String);
+
 /// Whether a list as in `BULKHEAD_REQUIRE` asks for this; a name in it that nobody knows is an error.
-fn asks_for(list: &str, need: Need) -> Result<bool, String> {
+fn asks_for(list: &str, need: Need) -> Result<bool, UnknownNeed> {
     let names = || list.split(',').map(str::trim).filter(|name| !name.is_empty());
     if let Some(strange) = names().find(|name| *name != "all" && Need::named(name).is_none()) {
         let known: Vec<_> = Need::ALL.iter().map(|need| need.name()).collect();
-        return Err(format!("{REQUIRE} names {strange}, but known are all, {}", known.join(", ")));
+        return Err(UnknownNeed(format!(
+            "{REQUIRE} names {strange}, but known are all, {}",
+            known.join(", ")
+        )));
     }
     Ok(names().any(|name| name == "all" || name == need.name()))
 }
@@ -117,7 +124,7 @@ fn line(program: &str, test: &str, need: Need, reason: &str) -> String {
 pub fn skip(need: Need, reason: impl Display) {
     let reason = reason.to_string();
     let required = std::env::var(REQUIRE).unwrap_or_default();
-    let is_required = asks_for(&required, need).unwrap_or_else(|strange| panic!("{strange}"));
+    let is_required = asks_for(&required, need).unwrap_or_else(|UnknownNeed(strange)| panic!("{strange}"));
     assert!(!is_required, "{reason}, but {REQUIRE} is {required}");
     eprintln!("skipped for want of {}: {reason}", need.name());
     let Some(record) = std::env::var_os(RECORD) else { return };
@@ -150,7 +157,7 @@ mod tests {
         assert_eq!(asks_for("container,vm", Need::Kvm), Ok(false));
         assert_eq!(asks_for("", Need::Vm), Ok(false));
         assert_eq!(asks_for("all", Need::Quiet), Ok(true));
-        assert!(asks_for("vmm", Need::Vm).is_err_and(|said| said.contains("vmm")));
+        assert!(asks_for("vmm", Need::Vm).is_err_and(|UnknownNeed(said)| said.contains("vmm")));
     }
 
     #[test]

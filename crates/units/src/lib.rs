@@ -17,8 +17,10 @@ pub mod metric;
 pub mod names;
 pub mod outside;
 mod quantity;
+mod reason;
 pub mod scheduling;
 pub mod stage;
 pub mod tracing;
 
 pub use quantity::*;
+pub use reason::Reason;

@@ -18,7 +18,7 @@ use partition::set::visit::Visit;
 use partition::{given_files, run, users, volume};
 use platforms::limits;
 use platforms::vm::toolbox::{bounded_memory, memory_for};
-use units::{Bytes, Mebibytes};
+use units::{Bytes, Mebibytes, Reason};
 
 /// What a partition gets unless said otherwise, less what a guest's system takes (see `memory_for`).
 const USUAL_MEMORY: Bytes = Bytes::from_bytes(768 << 20);
@@ -193,7 +193,7 @@ fn absolute(path: &Path) -> Result<PathBuf> {
 }
 
 /// Says that the folder the program starts in is not shown to it.
-pub fn remark(program: &Program) -> Option<String> {
+pub fn remark(program: &Program) -> Option<Reason> {
     let is_named = |named: &PathBuf| program.workdir.starts_with(named);
     let is_shown =
         program.files != Files::System || program.readable.iter().chain(&program.writable).any(is_named);
@@ -284,7 +284,7 @@ fn resources(args: &ResourceArgs) -> Result<Resources> {
     let pin = args.pin.as_deref().map(str::parse).transpose();
     Ok(Resources {
         cpus: args.cpus,
-        pin: pin.map_err(|error: String| anyhow!("--pin: {error}"))?,
+        pin: pin.map_err(|error: Reason| anyhow!("--pin: {error}"))?,
         memory,
         node: args.node,
         hugepages: args.hugepages,

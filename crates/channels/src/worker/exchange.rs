@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use super::way::{RING_BYTES, Way};
 use model::channel_worker::{Limits, Seen, Totals};
+use units::Reason;
 use units::histogram::DenseHistogram;
 
 /// Says in a message's first byte that it is the last one of its part.
@@ -69,7 +70,7 @@ impl<'a> Exchange<'a> {
     ///
     /// # Errors
     /// What broke, in words.
-    pub fn lead(&mut self, limits: Limits) -> Result<Seen, String> {
+    pub fn lead(&mut self, limits: Limits) -> Result<Seen, Reason> {
         let warm = (WARM_UP_BYTES / self.message.len() as u64).clamp(2, WARM_UP_TRIPS);
         self.trips(Part::counted(warm), &mut |_| ())?;
         let mut each = DenseHistogram::new();
@@ -94,7 +95,7 @@ impl<'a> Exchange<'a> {
     ///
     /// # Errors
     /// What broke, in words.
-    pub fn follow(&mut self) -> Result<(), String> {
+    pub fn follow(&mut self) -> Result<(), Reason> {
         for _part in ["warm-up", "singles", "batch"] {
             while !self.receive()? {
                 self.way.send(&self.message)?;
@@ -109,7 +110,7 @@ impl<'a> Exchange<'a> {
         Ok(())
     }
 
-    fn trips(&mut self, part: Part, note: &mut dyn FnMut(Duration)) -> Result<(), String> {
+    fn trips(&mut self, part: Part, note: &mut dyn FnMut(Duration)) -> Result<(), Reason> {
         let (began, mut done) = (Instant::now(), 0);
         let mut now = began;
         while !part.is_over(done, now - began) {
@@ -122,7 +123,7 @@ impl<'a> Exchange<'a> {
         self.trip(true)
     }
 
-    fn batch(&mut self, part: Part) -> Result<Totals, String> {
+    fn batch(&mut self, part: Part) -> Result<Totals, Reason> {
         let (began, mut done) = (Instant::now(), 0);
         loop {
             let took = began.elapsed();
@@ -137,7 +138,7 @@ impl<'a> Exchange<'a> {
         }
     }
 
-    fn stream(&mut self, part: Part) -> Result<Totals, String> {
+    fn stream(&mut self, part: Part) -> Result<Totals, Reason> {
         let (began, mut sent) = (Instant::now(), 0);
         while !part.is_over(sent, began.elapsed()) {
             for _ in 0..self.per_look(sent) {
@@ -156,14 +157,14 @@ impl<'a> Exchange<'a> {
     }
 
     #[inline]
-    fn trip(&mut self, last: bool) -> Result<(), String> {
+    fn trip(&mut self, last: bool) -> Result<(), Reason> {
         self.send(last)?;
         self.number -= 1;
-        if self.receive()? == last { Ok(()) } else { Err("the answer is to another message".to_owned()) }
+        if self.receive()? == last { Ok(()) } else { Err("the answer is to another message".into()) }
     }
 
     #[inline]
-    fn send(&mut self, last: bool) -> Result<(), String> {
+    fn send(&mut self, last: bool) -> Result<(), Reason> {
         if let Some(first) = self.message.first_mut() {
             *first = mark(self.number, last);
         }
@@ -178,7 +179,7 @@ impl<'a> Exchange<'a> {
 
     /// Receives the next message; whether it is the last of its part.
     #[inline]
-    fn receive(&mut self) -> Result<bool, String> {
+    fn receive(&mut self) -> Result<bool, Reason> {
         self.way.receive(&mut self.message)?;
         let first = self.message.first().copied().unwrap_or_default();
         let wanted = mark(self.number, false);
@@ -188,7 +189,8 @@ impl<'a> Exchange<'a> {
             let number = self.number;
             return Err(format!(
                 "wanted message {number}, got another one or a garbled one (first byte {first:#x})"
-            ));
+            )
+            .into());
         }
         self.number += 1;
         Ok(first & LAST != 0)
@@ -229,18 +231,18 @@ mod tests {
     }
 
     impl Way for Queue {
-        fn send(&mut self, message: &[u8]) -> Result<(), String> {
-            self.to.send(message.to_vec()).map_err(|error| error.to_string())
+        fn send(&mut self, message: &[u8]) -> Result<(), Reason> {
+            self.to.send(message.to_vec()).map_err(|error| error.to_string().into())
         }
 
-        fn receive(&mut self, message: &mut [u8]) -> Result<(), String> {
+        fn receive(&mut self, message: &mut [u8]) -> Result<(), Reason> {
             let got = self.from.recv_timeout(Duration::from_secs(20)).map_err(|error| error.to_string())?;
             message.copy_from_slice(got.get(..message.len()).ok_or("short")?);
             Ok(())
         }
     }
 
-    fn both(bytes: usize, garble: bool) -> (Result<Seen, String>, Result<(), String>) {
+    fn both(bytes: usize, garble: bool) -> (Result<Seen, Reason>, Result<(), Reason>) {
         let ((to, inbox), (back, answers)) = (channel(), channel());
         let follower = std::thread::spawn(move || {
             let mut way = Queue { to: back, from: inbox };
@@ -272,7 +274,7 @@ mod tests {
     fn a_message_out_of_turn_is_found_out() {
         for bytes in [1, 64] {
             let (led, followed) = both(bytes, true);
-            assert!(followed.unwrap_err().contains("wanted message 0"));
+            assert!(followed.unwrap_err().to_string().contains("wanted message 0"));
             assert!(led.is_err());
         }
     }

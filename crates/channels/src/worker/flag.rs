@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use channel::Memory;
 
 use super::way::{Way, open};
+use units::Reason;
 
 /// Looks at the word between two looks at the clock.
 const LOOKS: u32 = 4096;
@@ -34,7 +35,7 @@ impl Flag {
     ///
     /// # Errors
     /// When one of them cannot be mapped.
-    pub fn over(own: &Path, peer: &Path, order: u64, patience: Duration) -> Result<Self, String> {
+    pub fn over(own: &Path, peer: &Path, order: u64, patience: Duration) -> Result<Self, Reason> {
         let (own, peer) = (open(own, true)?, open(peer, false)?);
         Ok(Self { own, peer, order, sent: 0, received: 0, patience })
     }
@@ -55,15 +56,15 @@ impl Way for Flag {
     }
 
     #[inline]
-    fn send(&mut self, message: &[u8]) -> Result<(), String> {
+    fn send(&mut self, message: &[u8]) -> Result<(), Reason> {
         self.sent += 1;
         let value = self.value(self.sent, message.first().copied().unwrap_or_default());
         let stored = self.own.set_word(last_word(&self.own), value);
-        if stored { Ok(()) } else { Err("the flag's memory cannot be written".to_owned()) }
+        if stored { Ok(()) } else { Err("the flag's memory cannot be written".into()) }
     }
 
     #[inline]
-    fn receive(&mut self, message: &mut [u8]) -> Result<(), String> {
+    fn receive(&mut self, message: &mut [u8]) -> Result<(), Reason> {
         self.received += 1;
         let (at, wanted) = (last_word(&self.peer), self.value(self.received, 0));
         let mut until = None;
@@ -80,7 +81,7 @@ impl Way for Flag {
             }
             let now = Instant::now();
             if now >= *until.get_or_insert(now + self.patience) {
-                return Err(format!("the other side's flag did not change within {:?}", self.patience));
+                return Err(format!("the other side's flag did not change within {:?}", self.patience).into());
             }
         }
     }

@@ -12,6 +12,7 @@ use channel::Memory;
 use super::exchange::nanos;
 use super::way::open;
 use model::channel_worker::{AccessTimes, MOST_REPEATS, MappingOrder, MappingTimes, Totals};
+use units::Reason;
 
 /// Words that are walked through; a power of two.
 const WORDS: usize = 2048;
@@ -24,13 +25,13 @@ const ACCESSES: usize = 20_000;
 ///
 /// # Errors
 /// When it cannot be mapped or is too small.
-pub fn measure(order: &MappingOrder) -> Result<Vec<MappingTimes>, String> {
+pub fn measure(order: &MappingOrder) -> Result<Vec<MappingTimes>, Reason> {
     let mapping = match &order.path {
         Some(path) => open(path, order.writable)?,
         None => Memory::sealed("mapping", WORDS as u64 * 8).map_err(|error| error.to_string())?,
     };
     if mapping.bytes() < WORDS as u64 * 8 {
-        return Err(format!("{}: wanted {} bytes, got {}", mapping.name(), WORDS * 8, mapping.bytes()));
+        return Err(format!("{}: wanted {} bytes, got {}", mapping.name(), WORDS * 8, mapping.bytes()).into());
     }
     let ordinary = Memory::heap(WORDS * 8);
     let repeat = |number: u32| {
@@ -112,6 +113,6 @@ mod tests {
         let file = tempfile::NamedTempFile::new().unwrap();
         file.as_file().set_len(4096).unwrap();
         order.path = Some(file.path().to_owned());
-        assert!(measure(&order).unwrap_err().contains("wanted"));
+        assert!(measure(&order).unwrap_err().to_string().contains("wanted"));
     }
 }

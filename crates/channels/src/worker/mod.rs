@@ -30,6 +30,7 @@ use model::channel_worker::{
     LONGEST_BYTES, LONGEST_REASON, MappingOrder, MappingTimes, Seen, SeriesOrder, Through, WorkerAnswer,
     WorkerOrder, WorkerWay,
 };
+use units::Reason;
 
 /// The first word of a worker's command line.
 pub const VERB: &str = "channel-worker";
@@ -52,7 +53,7 @@ struct Worker {
 ///
 /// # Errors
 /// When input or output break.
-pub fn serve() -> Result<(), String> {
+pub fn serve() -> Result<(), Reason> {
     let failed = |error: io::Error| format!("channel-worker: {error}");
     let (mut input, mut output) = (BufReader::new(io::stdin().lock()), io::stdout().lock());
     let mut worker = Worker::default();
@@ -63,11 +64,11 @@ pub fn serve() -> Result<(), String> {
             WorkerOrder::Bye => break,
             WorkerOrder::Series(order) => match worker.series(&order) {
                 Ok(seen) => WorkerAnswer::Outcome { number: order.number, seen },
-                Err(reason) => refusal(order.number, &reason),
+                Err(reason) => refusal(order.number, &reason.to_string()),
             },
             WorkerOrder::Mapping(order) => match mapped(&order) {
                 Ok(repeats) => WorkerAnswer::Mappings { number: order.number, repeats },
-                Err(reason) => refusal(order.number, &reason),
+                Err(reason) => refusal(order.number, &reason.to_string()),
             },
         };
         output.write_all(&line_of(&answer)?).and_then(|()| output.flush()).map_err(failed)?;
@@ -79,14 +80,14 @@ fn refusal(number: u64, reason: &str) -> WorkerAnswer {
     WorkerAnswer::Failed { number, reason: reason.chars().take(LONGEST_REASON).collect() }
 }
 
-fn mapped(order: &MappingOrder) -> Result<Vec<MappingTimes>, String> {
+fn mapped(order: &MappingOrder) -> Result<Vec<MappingTimes>, Reason> {
     on_cpu(order.cpu, || mapping::measure(order))
 }
 
 impl Worker {
-    fn series(&mut self, order: &SeriesOrder) -> Result<Seen, String> {
+    fn series(&mut self, order: &SeriesOrder) -> Result<Seen, Reason> {
         if order.bytes == 0 || order.bytes > LONGEST_BYTES {
-            return Err(format!("wanted messages of 1 to {LONGEST_BYTES} bytes, got {}", order.bytes));
+            return Err(format!("wanted messages of 1 to {LONGEST_BYTES} bytes, got {}", order.bytes).into());
         }
         let bytes = usize::try_from(order.bytes).map_err(|error| error.to_string())?;
         let patience = Duration::from_millis(order.patience_ms.min(MOST_PATIENCE_MS));
@@ -108,7 +109,7 @@ impl Worker {
         (own, peer): (&Path, &Path),
         bytes: usize,
         order: &SeriesOrder,
-    ) -> Result<Seen, String> {
+    ) -> Result<Seen, Reason> {
         let patience = Duration::from_millis(order.patience_ms.min(MOST_PATIENCE_MS));
         if through == Through::Flag {
             // Nothing else of ours may write there.
@@ -122,7 +123,7 @@ impl Worker {
         on_cpu(order.cpu, || exchange(&mut sections.connect(own, peer, order.leads, patience)?, bytes, order))
     }
 
-    fn paired(&mut self, through: Through, bytes: usize, order: &SeriesOrder) -> Result<Seen, String> {
+    fn paired(&mut self, through: Through, bytes: usize, order: &SeriesOrder) -> Result<Seen, Reason> {
         let mut pair = match self.pair.take() {
             Some(pair) => pair,
             None => Pair::start()?,
@@ -142,18 +143,18 @@ impl Worker {
             }
             (Err(led), Ok(())) => Err(led),
             (Ok(_), Err(followed)) => Err(followed),
-            (Err(led), Err(followed)) => Err(format!("{led}; the other side: {followed}")),
+            (Err(led), Err(followed)) => Err(format!("{led}; the other side: {followed}").into()),
         }
     }
 }
 
-fn exchange(way: &mut dyn Way, bytes: usize, order: &SeriesOrder) -> Result<Seen, String> {
+fn exchange(way: &mut dyn Way, bytes: usize, order: &SeriesOrder) -> Result<Seen, Reason> {
     let mut exchange = Exchange::new(way, bytes);
     if order.leads { exchange.lead(order.limits) } else { exchange.follow().map(|()| Seen::default()) }
 }
 
 /// Does something in a thread that keeps to a CPU.
-fn on_cpu<T: Send>(cpu: Option<u32>, work: impl FnOnce() -> Result<T, String> + Send) -> Result<T, String> {
+fn on_cpu<T: Send>(cpu: Option<u32>, work: impl FnOnce() -> Result<T, Reason> + Send) -> Result<T, Reason> {
     let pinned = move || {
         if let Some(cpu) = cpu {
             let mut set = CpuSet::new();
@@ -164,6 +165,6 @@ fn on_cpu<T: Send>(cpu: Option<u32>, work: impl FnOnce() -> Result<T, String> + 
         work()
     };
     std::thread::scope(|scope| {
-        scope.spawn(pinned).join().unwrap_or_else(|_| Err("the thread that measures broke".to_owned()))
+        scope.spawn(pinned).join().unwrap_or_else(|_| Err("the thread that measures broke".into()))
     })
 }

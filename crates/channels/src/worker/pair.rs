@@ -12,6 +12,7 @@ use super::way::Sections;
 use crate::lines::{line_of, read_line};
 use model::channel_worker::{SeriesOrder, Through, WorkerAnswer, WorkerOrder, WorkerWay, read_answer};
 use platforms::spawn::{Bond, ending, spawn};
+use units::Reason;
 
 /// This program, also when its file has been removed.
 const OWN_FILE: &str = "/proc/self/exe";
@@ -30,7 +31,7 @@ impl Pair {
     ///
     /// # Errors
     /// When there is no memory for the sections, or it cannot be started.
-    pub fn start() -> Result<Self, String> {
+    pub fn start() -> Result<Self, Reason> {
         let sealed = |name| Memory::sealed(name, Sections::bytes()).map_err(|error| error.to_string());
         let (ours, theirs) = (sealed("first section")?, sealed("second section")?);
         let mut command = Command::new(OWN_FILE);
@@ -38,7 +39,7 @@ impl Pair {
         let failed = |error: std::io::Error| format!("the second process cannot be started: {error}");
         let mut child = spawn(command, Bond::DiesWithUs, None).map_err(failed)?;
         let (Some(input), Some(output)) = (child.stdin.take(), child.stdout.take()) else {
-            return Err("the second process has no pipes".to_owned());
+            return Err("the second process has no pipes".into());
         };
         Ok(Self { child, input: Some(input), output: BufReader::new(output), ours, theirs })
     }
@@ -52,7 +53,7 @@ impl Pair {
     ///
     /// # Errors
     /// When it has ended.
-    pub fn begin(&mut self, through: Through, order: &SeriesOrder) -> Result<(), String> {
+    pub fn begin(&mut self, through: Through, order: &SeriesOrder) -> Result<(), Reason> {
         let way = WorkerWay::Shared { through, own: path(&self.theirs), peer: path(&self.ours) };
         let order =
             SeriesOrder { way, leads: false, cpu: order.second_cpu, second_cpu: None, ..order.clone() };
@@ -65,19 +66,19 @@ impl Pair {
     ///
     /// # Errors
     /// What it says, or that it has ended.
-    pub fn end(&mut self) -> Result<(), String> {
+    pub fn end(&mut self) -> Result<(), Reason> {
         let Ok(Some(line)) = read_line(&mut self.output) else { return Err(self.gone()) };
         match read_answer(&line)? {
-            WorkerAnswer::Failed { reason, .. } => Err(reason),
+            WorkerAnswer::Failed { reason, .. } => Err(reason.into()),
             _ => Ok(()),
         }
     }
 
     /// How it ended.
-    fn gone(&mut self) -> String {
+    fn gone(&mut self) -> Reason {
         let _ = self.child.kill();
         let how = self.child.wait().map_or_else(|error| error.to_string(), ending);
-        format!("the second process {how}")
+        format!("the second process {how}").into()
     }
 }
 

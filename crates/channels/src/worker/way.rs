@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use channel::{Endpoint, Layout, Memory, PeerSection, Section};
+use units::Reason;
 
 /// Bytes of a ring, in each direction: the same for every way that is a ring.
 pub const RING_BYTES: u64 = 1 << 20;
@@ -35,13 +36,13 @@ pub trait Way {
     ///
     /// # Errors
     /// When the other side is gone, or does not take it in time.
-    fn send(&mut self, message: &[u8]) -> Result<(), String>;
+    fn send(&mut self, message: &[u8]) -> Result<(), Reason>;
 
     /// Waits for one that fills the buffer.
     ///
     /// # Errors
     /// When the other side is gone, sends nothing in time, or something of another size.
-    fn receive(&mut self, message: &mut [u8]) -> Result<(), String>;
+    fn receive(&mut self, message: &mut [u8]) -> Result<(), Reason>;
 }
 
 /// Sections that this process writes, kept from one series to the next.
@@ -58,7 +59,7 @@ impl Sections {
     ///
     /// # Errors
     /// When it is not there, too small, or another process writes it.
-    pub fn take(&mut self, own: &Path, leads: bool) -> Result<(), String> {
+    pub fn take(&mut self, own: &Path, leads: bool) -> Result<(), Reason> {
         if self.0.get(own).is_some_and(|section| section.writer() == number(leads)) {
             return Ok(());
         }
@@ -78,7 +79,7 @@ impl Sections {
     ///
     /// # Errors
     /// When the other side does not come, or the sections cannot be used.
-    pub fn connect(&self, own: &Path, peer: &Path, leads: bool, patience: Duration) -> Result<Ring, String> {
+    pub fn connect(&self, own: &Path, peer: &Path, leads: bool, patience: Duration) -> Result<Ring, Reason> {
         let section = self.0.get(own).ok_or_else(|| format!("{} was not taken", own.display()))?;
         let view = PeerSection::new(open(peer, false)?).map_err(|error| error.to_string())?;
         let mut endpoint = Endpoint::connect(section, number(!leads), &view, patience)
@@ -98,10 +99,10 @@ fn layout(leads: bool) -> Layout {
 }
 
 /// Maps a file, a PCI resource behind a link, or another process's nameless memory.
-pub fn open(path: &Path, writable: bool) -> Result<Memory, String> {
+pub fn open(path: &Path, writable: bool) -> Result<Memory, Reason> {
     let file = File::options().read(true).write(writable).open(path);
     let file = file.map_err(|error| format!("opening {}: {error}", path.display()))?;
-    Memory::from_file(file, &path.display().to_string(), writable).map_err(|error| error.to_string())
+    Memory::from_file(file, &path.display().to_string(), writable).map_err(|error| error.to_string().into())
 }
 
 /// A ring each way.
@@ -111,16 +112,16 @@ pub struct Ring {
 }
 
 impl Way for Ring {
-    fn send(&mut self, message: &[u8]) -> Result<(), String> {
-        self.endpoint.send(message, self.patience).map_err(|error| error.to_string())
+    fn send(&mut self, message: &[u8]) -> Result<(), Reason> {
+        self.endpoint.send(message, self.patience).map_err(|error| error.to_string().into())
     }
 
-    fn receive(&mut self, message: &mut [u8]) -> Result<(), String> {
+    fn receive(&mut self, message: &mut [u8]) -> Result<(), Reason> {
         let wanted = message.len();
         match self.endpoint.receive(message, self.patience) {
             Ok(got) if got == wanted => Ok(()),
-            Ok(got) => Err(format!("wanted a message of {wanted} bytes, got one of {got}")),
-            Err(error) => Err(error.to_string()),
+            Ok(got) => Err(format!("wanted a message of {wanted} bytes, got one of {got}").into()),
+            Err(error) => Err(error.to_string().into()),
         }
     }
 }
@@ -136,8 +137,8 @@ impl Tcp {
     ///
     /// # Errors
     /// When the address is not this machine's, or nobody comes in time.
-    pub fn listen(address: &str, patience: Duration) -> Result<Self, String> {
-        let failed = |error: std::io::Error| format!("listening at {address}: {error}");
+    pub fn listen(address: &str, patience: Duration) -> Result<Self, Reason> {
+        let failed = |error: std::io::Error| Reason::from(format!("listening at {address}: {error}"));
         let listener = TcpListener::bind(parsed(address)?).map_err(failed)?;
         listener.set_nonblocking(true).map_err(failed)?;
         let until = Instant::now() + patience;
@@ -156,13 +157,13 @@ impl Tcp {
     ///
     /// # Errors
     /// When nobody does in time.
-    pub fn connect(address: &str, patience: Duration) -> Result<Self, String> {
+    pub fn connect(address: &str, patience: Duration) -> Result<Self, Reason> {
         let (to, until) = (parsed(address)?, Instant::now() + patience);
         loop {
             match TcpStream::connect_timeout(&to, patience) {
-                Ok(stream) => return Self::over(stream, patience).map_err(|error| error.to_string()),
+                Ok(stream) => return Self::over(stream, patience).map_err(|error| error.to_string().into()),
                 Err(_) if Instant::now() < until => std::thread::sleep(AGAIN),
-                Err(error) => return Err(format!("connecting to {address}: {error}")),
+                Err(error) => return Err(format!("connecting to {address}: {error}").into()),
             }
         }
     }
@@ -176,16 +177,16 @@ impl Tcp {
     }
 }
 
-fn parsed(address: &str) -> Result<SocketAddr, String> {
-    address.parse().map_err(|_| format!("wanted an address such as 10.77.1.2:7000, got \"{address}\""))
+fn parsed(address: &str) -> Result<SocketAddr, Reason> {
+    address.parse().map_err(|_| format!("wanted an address such as 10.77.1.2:7000, got \"{address}\"").into())
 }
 
 impl Way for Tcp {
-    fn send(&mut self, message: &[u8]) -> Result<(), String> {
-        self.writer.write_all(message).map_err(|error| format!("sending over TCP: {error}"))
+    fn send(&mut self, message: &[u8]) -> Result<(), Reason> {
+        self.writer.write_all(message).map_err(|error| format!("sending over TCP: {error}").into())
     }
 
-    fn receive(&mut self, message: &mut [u8]) -> Result<(), String> {
-        self.reader.read_exact(message).map_err(|error| format!("receiving over TCP: {error}"))
+    fn receive(&mut self, message: &mut [u8]) -> Result<(), Reason> {
+        self.reader.read_exact(message).map_err(|error| format!("receiving over TCP: {error}").into())
     }
 }

@@ -335,7 +335,7 @@ impl Lane {
                     }
                     continue;
                 }
-                let message = Message::decode(&header, payload).map_err(Fault::new)?;
+                let message = Message::decode(&header, payload)?;
                 let sink = self.begin(core, message, payload)?;
                 self.incoming = Some((payload, sink));
             }

@@ -20,6 +20,7 @@ use super::{Shared, State, background, guard, guard_size, say, size, tagged, vec
 use crate::address::Address;
 use crate::engine::Engine;
 use crate::settings::Settings;
+use crate::transport::Fault;
 use crate::transport::Transport;
 use crate::transport::ring::{Ring, own_section};
 use crate::transport::tcp::{Hub, Tcp};
@@ -164,15 +165,15 @@ unsafe extern "C" fn control(fid: *mut fid, command: c_int, _argument: *mut c_vo
 }
 
 /// Makes our section and begins to look for the others of this host.
-fn enable(shared: &Arc<Shared>) -> Result<(), String> {
+fn enable(shared: &Arc<Shared>) -> Result<(), Fault> {
     let settings = &shared.settings;
     if settings.is_child {
         // The memory of its number belongs to a rank that was there before.
-        return Err(format!("started by another rank: {NO_SPAWN}"));
+        return Err(format!("started by another rank: {NO_SPAWN}").into());
     }
     let mut state = shared.lock();
     if state.section.is_some() {
-        return Err("an endpoint is enabled already; a rank has one".to_owned());
+        return Err("an endpoint is enabled already; a rank has one".to_owned().into());
     }
     let section = own_section(settings)?;
     let ways = (0..settings.size).map(|rank| -> Option<Box<dyn Transport>> {
@@ -200,7 +201,7 @@ fn base_address(shared: &Shared) -> Address {
 }
 
 /// What has to be known about a rank before it can be spoken to.
-pub(super) fn meet(shared: &Shared, state: &mut State, address: &Address) -> Result<(), String> {
+pub(super) fn meet(shared: &Shared, state: &mut State, address: &Address) -> Result<(), Fault> {
     let (rank, run) = (address.rank, shared.settings.run);
     if address.host == shared.settings.host || state.met.contains(&rank) {
         return Ok(());
@@ -208,10 +209,10 @@ pub(super) fn meet(shared: &Shared, state: &mut State, address: &Address) -> Res
     let nowhere =
         |who: &str| format!("{who} listens nowhere for other hosts; set BULKHEAD_FABRIC_ADDRESS there");
     let (Some(hub), Some(own)) = (&state.hub, state.address) else {
-        return Err(nowhere("this rank"));
+        return Err(nowhere("this rank").into());
     };
     if address.socket.is_none() {
-        return Err(nowhere(&format!("rank {rank}")));
+        return Err(nowhere(&format!("rank {rank}")).into());
     }
     let way = Box::new(Tcp::new(hub, own, *address));
     state.engine.reroute(rank, run, way);

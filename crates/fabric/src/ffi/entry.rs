@@ -86,7 +86,7 @@ fn settings() -> Option<Settings> {
         Ok(settings) => Some(settings),
         Err(why) => {
             if get("BULKHEAD_FABRIC_DEBUG").is_some_and(|value| value == "1") {
-                say(&why);
+                say(&why.to_string());
             }
             None
         }

@@ -12,6 +12,7 @@ use super::types::{
     FI_RM_ENABLED, FI_SEND, FI_SOURCE, FI_TAGGED, FI_THREAD_SAFE, FI_TRANSMIT_COMPLETE, fi_domain_attr,
     fi_ep_attr, fi_fabric_attr, fi_info, fi_rx_attr, fi_tx_attr,
 };
+use crate::transport::Fault;
 use crate::wire::{MOST_EAGER, MOST_MESSAGE};
 
 const BOTH_CAPS: u64 = FI_TAGGED | FI_LOCAL_COMM | FI_REMOTE_COMM;
@@ -29,7 +30,7 @@ const MANY: usize = 1 << 16;
 ///
 /// # Errors
 /// Names what cannot.
-pub(super) fn check(hints: Option<&fi_info>) -> Result<(), String> {
+pub(super) fn check(hints: Option<&fi_info>) -> Result<(), Fault> {
     let Some(hints) = hints else { return Ok(()) };
     let subset = |what: &str, asked: u64, offered: u64| {
         if asked & !offered == 0 {
@@ -50,10 +51,10 @@ pub(super) fn check(hints: Option<&fi_info>) -> Result<(), String> {
     let fabric = unsafe { hints.fabric_attr.as_ref() };
     if let Some(endpoint) = endpoint {
         if ![0, FI_EP_RDM].contains(&endpoint.type_) {
-            return Err(format!("type of endpoint: wanted {FI_EP_RDM}, got {}", endpoint.type_));
+            return Err(format!("type of endpoint: wanted {FI_EP_RDM}, got {}", endpoint.type_).into());
         }
         if ![0, FORMAT].contains(&endpoint.protocol) || endpoint.max_msg_size as u64 > MOST_MESSAGE {
-            return Err("another protocol, or longer messages".to_owned());
+            return Err("another protocol, or longer messages".to_owned().into());
         }
     }
     if let Some(sending) = sending {
@@ -61,7 +62,7 @@ pub(super) fn check(hints: Option<&fi_info>) -> Result<(), String> {
         subset("flags of sending", sending.op_flags, SEND_FLAGS)?;
         subset("order of sending", sending.msg_order, FI_ORDER_SAS)?;
         if sending.inject_size > MOST_EAGER || sending.iov_limit > 1 {
-            return Err("longer injected messages, or several parts".to_owned());
+            return Err("longer injected messages, or several parts".to_owned().into());
         }
     }
     if let Some(receiving) = receiving {
@@ -69,7 +70,7 @@ pub(super) fn check(hints: Option<&fi_info>) -> Result<(), String> {
         subset("flags of receiving", receiving.op_flags, FI_COMPLETION)?;
         subset("order of receiving", receiving.msg_order, FI_ORDER_SAS)?;
         if receiving.iov_limit > 1 {
-            return Err("several parts".to_owned());
+            return Err("several parts".to_owned().into());
         }
     }
     if let Some(domain) = domain {
@@ -77,23 +78,26 @@ pub(super) fn check(hints: Option<&fi_info>) -> Result<(), String> {
             return Err(format!(
                 "progress: wanted manual ({FI_PROGRESS_MANUAL}), got {}",
                 domain.data_progress
-            ));
+            )
+            .into());
         }
         if domain.cq_data_size > size_of::<u64>() {
-            return Err(format!("data of completions: wanted at most 8 bytes, got {}", domain.cq_data_size));
+            return Err(
+                format!("data of completions: wanted at most 8 bytes, got {}", domain.cq_data_size).into()
+            );
         }
         name("domain", domain.name)?;
     }
     fabric.map_or(Ok(()), |fabric| name("fabric", fabric.name))
 }
 
-fn name(what: &str, asked: *const c_char) -> Result<(), String> {
+fn name(what: &str, asked: *const c_char) -> Result<(), Fault> {
     if asked.is_null() {
         return Ok(());
     }
     // SAFETY: libfabric's names end with a zero byte.
     let asked = unsafe { CStr::from_ptr(asked) };
-    if asked == NAME { Ok(()) } else { Err(format!("{what}: wanted {NAME:?}, got {asked:?}")) }
+    if asked == NAME { Ok(()) } else { Err(format!("{what}: wanted {NAME:?}, got {asked:?}").into()) }
 }
 
 /// Zeroed memory that libfabric will free.

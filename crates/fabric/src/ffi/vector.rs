@@ -11,6 +11,7 @@ use super::entry::{NOT_HERE, only_close};
 use super::types::{FI_ADDR_UNSPEC, FI_CLASS_AV, FI_ETOOSMALL, fi_ops, fi_ops_av, fid, fid_av};
 use super::{Shared, guard, say};
 use crate::address::{ADDRESS, Address};
+use crate::transport::Fault;
 
 #[repr(C)]
 struct Vector {
@@ -90,16 +91,16 @@ unsafe extern "C" fn insert(
     })
 }
 
-fn accept(shared: &Shared, address: &[u8; ADDRESS]) -> Result<u64, String> {
+fn accept(shared: &Shared, address: &[u8; ADDRESS]) -> Result<u64, Fault> {
     let address = Address::decode(address)?;
     let settings = &shared.settings;
     if address.run != settings.run {
-        return Err(
-            "it belongs to another run; ranks of one run have the same BULKHEAD_FABRIC_RUN".to_owned()
-        );
+        return Err("it belongs to another run; ranks of one run have the same BULKHEAD_FABRIC_RUN"
+            .to_owned()
+            .into());
     }
     if address.rank >= settings.size {
-        return Err(format!("wanted a rank below {}, got {}", settings.size, address.rank));
+        return Err(format!("wanted a rank below {}, got {}", settings.size, address.rank).into());
     }
     let mut state = shared.lock();
     super::endpoint::meet(shared, &mut state, &address)?;
@@ -169,7 +170,7 @@ unsafe extern "C" fn straddr(
     let address = unsafe { address.cast::<[u8; ADDRESS]>().read() };
     let text = match Address::decode(&address) {
         Ok(address) => format!("bulkhead://rank-{}", address.rank),
-        Err(why) => why,
+        Err(why) => why.words,
     };
     let text = CString::new(text).unwrap_or_default();
     let bytes = text.as_bytes_with_nul();

@@ -33,7 +33,7 @@ const MOST_RING: u64 = 1 << 20;
 ///
 /// # Errors
 /// Says why there is none.
-pub fn own_section(settings: &Settings) -> Result<Section, String> {
+pub fn own_section(settings: &Settings) -> Result<Section, Fault> {
     let path = section_path(&settings.sections, settings.rank);
     let peers = u64::from(settings.size.saturating_sub(1).max(1));
     let is_device = fs::symlink_metadata(&path).is_ok_and(|facts| facts.is_symlink());
@@ -52,7 +52,7 @@ pub fn own_section(settings: &Settings) -> Result<Section, String> {
     let others = (0..settings.size.max(2)).filter(|rank| *rank != settings.rank);
     let layout =
         others.fold(Layout::new(party(settings.rank)), |layout, rank| layout.ring(party(rank), capacity));
-    Section::create_in(memory, &layout).map_err(|error| error.to_string())
+    Section::create_in(memory, &layout).map_err(|error| error.to_string().into())
 }
 
 fn section_path(folder: &Path, rank: u32) -> PathBuf {

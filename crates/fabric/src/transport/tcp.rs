@@ -56,7 +56,7 @@ impl Hub {
     ///
     /// # Errors
     /// Says why that cannot be.
-    pub fn open(at: Ipv4Addr, mut address: Address) -> Result<(SharedHub, Address), String> {
+    pub fn open(at: Ipv4Addr, mut address: Address) -> Result<(SharedHub, Address), Fault> {
         let wrong = |error: io::Error| format!("listen at {at} (BULKHEAD_FABRIC_ADDRESS): {error}");
         let listener = TcpListener::bind((at, 0)).map_err(wrong)?;
         listener.set_nonblocking(true).map_err(wrong)?;

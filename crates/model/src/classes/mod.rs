@@ -20,8 +20,8 @@ pub use verdict::{ClassVerdict, ConditionResult, Deciding, Held, Missing, Suitab
 use serde::{Deserialize, Serialize};
 
 use super::experiment::{ExperimentError, contradiction, syntax_error};
-use units::Micros;
 use units::bounds::within;
+use units::{Micros, Reason};
 
 /// Largest file of classes that is read.
 pub const MAX_FILE_BYTES: usize = 256 * 1024;
@@ -215,10 +215,10 @@ impl ClassSet {
 }
 
 impl ClassSpec {
-    fn check(&self) -> Result<(), String> {
+    fn check(&self) -> Result<(), Reason> {
         let plain = |letter: char| letter.is_ascii_lowercase() || letter.is_ascii_digit() || letter == '-';
         if self.name.is_empty() || self.name.len() > 20 || !self.name.chars().all(plain) {
-            return Err("a name has 1 to 20 lower-case letters, digits and \"-\"".to_owned());
+            return Err("a name has 1 to 20 lower-case letters, digits and \"-\"".into());
         }
         readable(&[("title", &self.title), ("about", &self.about)])?;
         if let Some(deadline) = self.deadline {
@@ -228,7 +228,8 @@ impl ClassSpec {
             return Err(format!(
                 "wanted 1 to {MAX_CONDITIONS} conditions, there are {}",
                 self.conditions.len()
-            ));
+            )
+            .into());
         }
         for condition in &self.conditions {
             condition
@@ -244,70 +245,68 @@ impl Deadline {
     ///
     /// # Errors
     /// Which bound is passed.
-    pub fn check(self) -> Result<(), String> {
+    pub fn check(self) -> Result<(), Reason> {
         within("deadline_us", self.deadline_us.get(), 1, LONGEST_DEADLINE_US).map_err(|e| e.to_string())?;
         if (0.0..=0.5).contains(&self.miss_rate) {
             Ok(())
         } else {
-            Err(format!("miss_rate = {} is out of bounds; allowed is 0 to 0.5", self.miss_rate))
+            Err(format!("miss_rate = {} is out of bounds; allowed is 0 to 0.5", self.miss_rate).into())
         }
     }
 }
 
 impl Condition {
-    fn check(&self, has_deadline: bool) -> Result<(), String> {
+    fn check(&self, has_deadline: bool) -> Result<(), Reason> {
         readable(&[("title", &self.title), ("why", &self.why)])?;
         if self.requirement.is_some_and(|number| !(1..=8).contains(&number)) {
-            return Err("requirement is one of 1 to 8".to_owned());
+            return Err("requirement is one of 1 to 8".into());
         }
         match (&self.metric, self.tail.is_empty()) {
             (Some(_), true) => self.check_bound()?,
             (None, false) => self.check_tail(has_deadline)?,
-            _ => return Err("wanted either metric or tail".to_owned()),
+            _ => return Err("wanted either metric or tail".into()),
         }
         let compares = matches!(self.against, Against::Undisturbed | Against::FairShare);
         if compares && self.neighbours == Beside::Alone {
-            return Err("compares with the undisturbed, so neighbours cannot be \"alone\"".to_owned());
+            return Err("compares with the undisturbed, so neighbours cannot be \"alone\"".into());
         }
         Ok(())
     }
 
-    fn check_bound(&self) -> Result<(), String> {
+    fn check_bound(&self) -> Result<(), Reason> {
         match (self.at_most, self.at_least) {
             (Some(bound), None) | (None, Some(bound)) if bound.is_finite() && bound >= 0.0 => Ok(()),
-            (Some(_), None) | (None, Some(_)) => Err("the bound is no number from 0 on".to_owned()),
-            _ => Err("wanted either at_most or at_least".to_owned()),
+            (Some(_), None) | (None, Some(_)) => Err("the bound is no number from 0 on".into()),
+            _ => Err("wanted either at_most or at_least".into()),
         }
     }
 
-    fn check_tail(&self, has_deadline: bool) -> Result<(), String> {
+    fn check_tail(&self, has_deadline: bool) -> Result<(), Reason> {
         if !has_deadline {
-            return Err("has a tail, but the class has no [class.deadline]".to_owned());
+            return Err("has a tail, but the class has no [class.deadline]".into());
         }
         if self.at_most.is_some() || self.at_least.is_some() || self.against != Against::Value {
-            return Err(
-                "a tail is held against the deadline: leave out at_most, at_least, against".to_owned()
-            );
+            return Err("a tail is held against the deadline: leave out at_most, at_least, against".into());
         }
         if self.tail.iter().any(|entry| !(0.0..1.0).contains(&entry.miss_rate)) {
-            return Err("miss_rate of a tail is 0 to below 1".to_owned());
+            return Err("miss_rate of a tail is 0 to below 1".into());
         }
         if !self.tail.is_sorted_by(|a, b| a.miss_rate > b.miss_rate) {
-            return Err("wanted falling miss rates in tail".to_owned());
+            return Err("wanted falling miss rates in tail".into());
         }
         match self.tail.iter().find(|entry| !entry.metric.id.ends_with("_ns")) {
-            Some(entry) => Err(format!("{} is no time in nanoseconds", entry.metric)),
+            Some(entry) => Err(format!("{} is no time in nanoseconds", entry.metric).into()),
             None => Ok(()),
         }
     }
 }
 
-fn readable(texts: &[(&str, &String)]) -> Result<(), String> {
+fn readable(texts: &[(&str, &String)]) -> Result<(), Reason> {
     let bad = |text: &str| {
         text.trim().is_empty() || text.len() > LONGEST_TEXT || text.chars().any(char::is_control)
     };
     match texts.iter().find(|(_, text)| bad(text)) {
-        Some((key, _)) => Err(format!("{key} must have 1 to {LONGEST_TEXT} bytes on one line")),
+        Some((key, _)) => Err(format!("{key} must have 1 to {LONGEST_TEXT} bytes on one line").into()),
         None => Ok(()),
     }
 }

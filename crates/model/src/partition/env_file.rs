@@ -1,6 +1,7 @@
 //! A file of variables: `NAME=VALUE`, one in a line, taken as it stands; empty lines and those that begin with `#` are left out.
 
 use super::program::Word;
+use units::Reason;
 
 /// Largest file of variables, in bytes.
 pub const MOST_ENV_FILE_BYTES: u64 = 1 << 20;
@@ -9,9 +10,11 @@ pub const MOST_ENV_FILE_BYTES: u64 = 1 << 20;
 ///
 /// # Errors
 /// The first line that is wrong, by its number, and what was wanted. What stands in it is not repeated: it may be secret.
-pub fn read_env_file(bytes: &[u8]) -> Result<Vec<(Word, Word)>, String> {
+pub fn read_env_file(bytes: &[u8]) -> Result<Vec<(Word, Word)>, Reason> {
     if bytes.len() as u64 > MOST_ENV_FILE_BYTES {
-        return Err(format!("more than {MOST_ENV_FILE_BYTES} bytes are too many for a file of variables"));
+        return Err(
+            format!("more than {MOST_ENV_FILE_BYTES} bytes are too many for a file of variables").into()
+        );
     }
     let mut variables: Vec<(Word, Word)> = Vec::new();
     for (line, number) in bytes.split(|byte| *byte == b'\n').zip(1_u32..) {
@@ -25,7 +28,8 @@ pub fn read_env_file(bytes: &[u8]) -> Result<Vec<(Word, Word)>, String> {
         if name.iter().any(u8::is_ascii_whitespace) {
             return Err(format!(
                 "line {number}: the name of a variable holds no spaces (no export, no quotes)"
-            ));
+            )
+            .into());
         }
         variables.retain(|(known, _)| known != name);
         variables.push((name.to_vec(), value.get(1..).unwrap_or_default().to_vec()));
@@ -50,7 +54,10 @@ mod tests {
             ("export A=secret", "no spaces"),
         ] {
             let problem = read_env_file(text.as_bytes()).expect_err(text);
-            assert!(problem.contains(part) && !problem.contains("secret"), "{text}: {problem}");
+            assert!(
+                problem.to_string().contains(part) && !problem.to_string().contains("secret"),
+                "{text}: {problem}"
+            );
         }
     }
 }

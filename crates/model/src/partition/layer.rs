@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use super::program::{Files, Program};
-use units::Mebibytes;
+use units::{Mebibytes, Reason};
 
 /// Version of what is written beside a layer.
 pub const LAYER_SCHEMA: u32 = 1;
@@ -82,12 +82,12 @@ impl fmt::Display for Over {
 ///
 /// # Errors
 /// What is wanted, and what was got.
-pub fn fits_layer(size: Mebibytes) -> Result<Mebibytes, String> {
+pub fn fits_layer(size: Mebibytes) -> Result<Mebibytes, Reason> {
     if (LEAST_LAYER..=LARGEST_LAYER).contains(&size) {
         return Ok(size);
     }
     let (least, most, got) = (LEAST_LAYER.get(), LARGEST_LAYER.get(), size.get());
-    Err(format!("a saved layer has {least} to {most} MiB, got {got} MiB"))
+    Err(format!("a saved layer has {least} to {most} MiB, got {got} MiB").into())
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
+use units::Reason;
 
 /// A port of the host that leads to one in a partition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -26,9 +27,9 @@ impl PortSpec {
 }
 
 impl FromStr for PortSpec {
-    type Err = String;
+    type Err = Reason;
 
-    fn from_str(text: &str) -> Result<Self, String> {
+    fn from_str(text: &str) -> Result<Self, Reason> {
         let wanted = || {
             format!("wanted [ADDRESS:]HOST-PORT:PORT, such as 8080:80 or 127.0.0.1:8080:80, got \"{text}\"")
         };
@@ -61,9 +62,9 @@ impl fmt::Display for PortSpec {
 }
 
 impl TryFrom<String> for PortSpec {
-    type Error = String;
+    type Error = Reason;
 
-    fn try_from(text: String) -> Result<Self, String> {
+    fn try_from(text: String) -> Result<Self, Reason> {
         text.parse()
     }
 }
@@ -93,10 +94,13 @@ mod tests {
         for text in
             ["", "80", ":80", "80:", "a:80", "+80:80", "1.2.3:8080:80", "localhost:80:80", "70000:80", "::"]
         {
-            assert!(text.parse::<PortSpec>().expect_err(text).contains("wanted [ADDRESS:]"), "{text}");
+            assert!(
+                text.parse::<PortSpec>().expect_err(text).to_string().contains("wanted [ADDRESS:]"),
+                "{text}"
+            );
         }
         for text in ["0:80", "80:0"] {
-            assert!(text.parse::<PortSpec>().expect_err(text).contains("0 is no port"), "{text}");
+            assert!(text.parse::<PortSpec>().expect_err(text).to_string().contains("0 is no port"), "{text}");
         }
     }
 }

@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use units::{Bytes, Mebibytes};
+use units::{Bytes, Mebibytes, Reason};
 
 /// Highest number of a CPU or a memory node that is accepted: what Linux is built for at most.
 pub const HIGHEST_NUMBER: u32 = 8191;
@@ -17,11 +17,11 @@ pub const LEAST_MEMORY: Mebibytes = Mebibytes::from_mib(128);
 ///
 /// # Errors
 /// What is wanted, and what was got.
-pub fn boots_with(memory: Mebibytes) -> Result<Mebibytes, String> {
+pub fn boots_with(memory: Mebibytes) -> Result<Mebibytes, Reason> {
     if memory >= LEAST_MEMORY {
         return Ok(memory);
     }
-    Err(format!("a guest boots with at least {} MiB, got {} MiB", LEAST_MEMORY.get(), memory.get()))
+    Err(format!("a guest boots with at least {} MiB, got {} MiB", LEAST_MEMORY.get(), memory.get()).into())
 }
 
 /// Most virtual CPUs of a partition: those of QEMU's q35 machine.
@@ -151,23 +151,26 @@ impl NumberList {
 }
 
 impl FromStr for NumberList {
-    type Err = String;
+    type Err = Reason;
 
     /// Reads `0-3,8`. The empty text is the empty list, as the kernel writes it.
-    fn from_str(text: &str) -> Result<Self, String> {
+    fn from_str(text: &str) -> Result<Self, Reason> {
         let wanted = |got: &str| {
             format!("wanted numbers such as 0-3,8 with none above {HIGHEST_NUMBER}, got \"{got}\"")
         };
-        let number = |word: &str| -> Result<u32, String> {
+        let number = |word: &str| -> Result<u32, Reason> {
             let plain = !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_digit());
-            word.parse().ok().filter(|number| plain && *number <= HIGHEST_NUMBER).ok_or_else(|| wanted(text))
+            word.parse()
+                .ok()
+                .filter(|number| plain && *number <= HIGHEST_NUMBER)
+                .ok_or_else(|| wanted(text).into())
         };
         let mut numbers = std::collections::BTreeSet::new();
         for part in text.trim().split(',').filter(|_| !text.trim().is_empty()) {
             let (first, last) = part.split_once('-').unwrap_or((part, part));
             let (first, last) = (number(first.trim())?, number(last.trim())?);
             if first > last {
-                return Err(wanted(text));
+                return Err(wanted(text).into());
             }
             numbers.extend(first..=last);
         }
@@ -176,9 +179,9 @@ impl FromStr for NumberList {
 }
 
 impl TryFrom<String> for NumberList {
-    type Error = String;
+    type Error = Reason;
 
-    fn try_from(text: String) -> Result<Self, String> {
+    fn try_from(text: String) -> Result<Self, Reason> {
         text.parse()
     }
 }

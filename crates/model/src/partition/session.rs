@@ -21,6 +21,7 @@ use serde::{Deserialize, Serialize};
 
 use super::program::{Limit, TerminalSize, UserIds, Word};
 use super::wire::{ProgramEnd, Stream, Victim};
+use units::Reason;
 
 /// Bytes of a stream that may be on their way: sent, and not yet granted anew by [`SessionWord::Credit`].
 pub const WINDOW_BYTES: usize = 64 * 1024;
@@ -157,7 +158,7 @@ const STREAMS: [Stream; 3] = [Stream::Input, Stream::Output, Stream::Error];
 ///
 /// # Errors
 /// A word that is longer than allowed.
-pub fn pack(session: u32, content: &SessionContent) -> Result<Vec<u8>, String> {
+pub fn pack(session: u32, content: &SessionContent) -> Result<Vec<u8>, Reason> {
     let (kind, payload) = match content {
         SessionContent::Word(word) => (0, serde_json::to_vec(word).map_err(|error| error.to_string())?),
         SessionContent::Bytes(stream, bytes) => (
@@ -200,16 +201,17 @@ impl Unpacker {
     ///
     /// # Errors
     /// The bytes are no packet; whoever sent them is not to be believed any more.
-    pub fn next_packet(&mut self) -> Result<Option<Packet>, String> {
+    pub fn next_packet(&mut self) -> Result<Option<Packet>, Reason> {
         let Some((session, kind, length)) = self.header() else { return Ok(None) };
         if usize::from(kind) > STREAMS.len() {
-            return Err(format!("a packet of kind 0 to {} was wanted, got {kind}", STREAMS.len()));
+            return Err(format!("a packet of kind 0 to {} was wanted, got {kind}", STREAMS.len()).into());
         }
         let most = most_bytes(kind);
         if length > most {
             return Err(format!(
                 "a packet of kind {kind} may have {most} bytes, this one announces {length}"
-            ));
+            )
+            .into());
         }
         let whole = HEADER_BYTES + length;
         let Some(payload) = self.waiting.get(HEADER_BYTES..whole) else { return Ok(None) };

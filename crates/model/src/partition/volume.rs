@@ -7,6 +7,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 use super::is_name;
+use units::Reason;
 
 /// A volume as it is asked for.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -45,9 +46,9 @@ impl VolumeSpec {
 }
 
 impl FromStr for VolumeSpec {
-    type Err = String;
+    type Err = Reason;
 
-    fn from_str(text: &str) -> Result<Self, String> {
+    fn from_str(text: &str) -> Result<Self, Reason> {
         let wanted = || {
             format!(
                 "wanted NAME:/PATH, such as data:/var/lib/db, the name of letters, digits, -, _ and ., got {text:?}"
@@ -59,7 +60,7 @@ impl FromStr for VolumeSpec {
         let from_root = parts.next() == Some(Component::RootDir);
         let below = parts.clone().next().is_some() && parts.all(|part| matches!(part, Component::Normal(_)));
         if !is_name(name) || !from_root || !below || text.contains('\0') {
-            return Err(wanted());
+            return Err(wanted().into());
         }
         Ok(Self { name: name.to_owned(), at })
     }
@@ -72,9 +73,9 @@ impl fmt::Display for VolumeSpec {
 }
 
 impl TryFrom<String> for VolumeSpec {
-    type Error = String;
+    type Error = Reason;
 
-    fn try_from(text: String) -> Result<Self, String> {
+    fn try_from(text: String) -> Result<Self, Reason> {
         text.parse()
     }
 }

@@ -227,9 +227,10 @@ fn check_gangs(host: &HostSpec, vms: &[VmSpec]) -> Result<(), Impossible> {
 #[cfg(test)]
 mod tests {
     use crate::scenario::Scenario;
+    use units::Reason;
 
     /// What is said of two VMs on two CPUs, A with these keys, under this policy.
-    fn said(policy: &str, keys: &str, run: &str) -> Result<(), String> {
+    fn said(policy: &str, keys: &str, run: &str) -> Result<(), Reason> {
         let vm = |name: &str, keys: &str, run: &str| {
             format!("[[vm]]\nname = \"{name}\"\nvcpus = 1\n{keys}\n[[vm.thread]]\n{run}\n")
         };
@@ -241,7 +242,7 @@ mod tests {
             vm("B-1", rest, endless)
         );
         let scenario: Scenario = toml::from_str(&text).expect("it is a scenario");
-        scenario.check().map_err(|impossible| impossible.to_string())
+        scenario.check().map_err(|impossible| impossible.to_string().into())
     }
 
     #[test]
@@ -257,7 +258,10 @@ mod tests {
             ("name = \"rtds\"", "budget_us = 1000\nperiod_us = 2000\nlimit_cpus = 0.5", "limit_cpus"),
         ] {
             let problem = said(policy, keys, "").unwrap_err();
-            assert!(problem.contains(key) && problem.contains("has none"), "{policy} {keys}: {problem}");
+            assert!(
+                problem.to_string().contains(key) && problem.to_string().contains("has none"),
+                "{policy} {keys}: {problem}"
+            );
         }
         for (policy, keys) in [
             (slots, ""),
@@ -279,19 +283,22 @@ mod tests {
         let rtds = "name = \"rtds\"";
         let server = |budget: u32| format!("budget_us = {budget}\nperiod_us = 10000");
         assert_eq!(said(fair, "", &tasks(2)), Ok(()));
-        assert!(said(fair, "", &tasks(3)).unwrap_err().contains("1.200 CPUs, it can have 1.000"));
-        assert!(said(fair, "limit_cpus = 0.5", &tasks(2)).unwrap_err().contains("it can have 0.500"));
+        assert!(said(fair, "", &tasks(3)).unwrap_err().to_string().contains("1.200 CPUs, it can have 1.000"));
+        assert!(
+            said(fair, "limit_cpus = 0.5", &tasks(2)).unwrap_err().to_string().contains("it can have 0.500")
+        );
         assert_eq!(said(rtds, &server(10_000), ""), Ok(()));
         assert!(
             said(rtds, &format!("count = 2\n{}", server(10_000)), "")
                 .unwrap_err()
+                .to_string()
                 .contains("are 2.6 CPUs in all")
         );
         let unowned = "name = \"slots\", slot_us = 1000, round = [\"A\", \"\"]";
-        assert!(said(unowned, "", "").unwrap_err().contains("\"B-1\" has no slot"));
+        assert!(said(unowned, "", "").unwrap_err().to_string().contains("\"B-1\" has no slot"));
         assert!(said(fair, "", "count = 100000\nrun = { program = \"endless\" }").is_ok());
         let many = said(fair, "count = 1000", "count = 100000\nrun = { program = \"endless\" }");
-        assert!(many.unwrap_err().contains("threads in all"));
+        assert!(many.unwrap_err().to_string().contains("threads in all"));
     }
 
     #[test]
@@ -319,12 +326,12 @@ mod tests {
             ("cpus = [0, 1]\ndedicated = true", "none is left"),
         ] {
             let problem = said(fair, keys, "").unwrap_err();
-            assert!(problem.contains(part), "{keys}: {problem}");
+            assert!(problem.to_string().contains(part), "{keys}: {problem}");
         }
     }
 
     /// A host of 8 CPUs with these VMs, a virtual CPU on each of their CPUs.
-    fn said_of(vms: &[(&str, &str)]) -> Result<(), String> {
+    fn said_of(vms: &[(&str, &str)]) -> Result<(), Reason> {
         let vm = |(name, keys): &(&str, &str)| {
             format!(
                 "[[vm]]\nname = \"{name}\"\nvcpus = 2\n{keys}\n[[vm.thread]]\nrun = {{ program = \"endless\" }}\n"
@@ -336,7 +343,7 @@ mod tests {
         toml::from_str::<Scenario>(&text)
             .expect("a scenario")
             .check()
-            .map_err(|impossible| impossible.to_string())
+            .map_err(|impossible| impossible.to_string().into())
     }
 
     #[test]
@@ -346,10 +353,12 @@ mod tests {
         assert_eq!(said_of(&[("A", pinned), ("B", pinned), ("C", free)]), Ok(()));
         let crowd = said_of(&[("A", pinned), ("C", free), ("B", pinned), ("D", pinned)]).unwrap_err();
         assert!(
-            crowd.starts_with("vm.3.reserved_cpus: reservations of \"A\", \"B\", \"D\" are 2.4 CPUs"),
+            crowd
+                .to_string()
+                .starts_with("vm.3.reserved_cpus: reservations of \"A\", \"B\", \"D\" are 2.4 CPUs"),
             "{crowd}"
         );
-        assert!(crowd.contains("2 of the host's CPUs (0-1)"), "{crowd}");
+        assert!(crowd.to_string().contains("2 of the host's CPUs (0-1)"), "{crowd}");
         // Thirds add up to a whole; dedicated CPUs are nobody else's; a pinned VM uses no more than it has virtual CPUs.
         let third = "count = 3\ncpus = [3]\nreserved_cpus = 0.3333333333333333";
         assert_eq!(said_of(&[("A", third)]), Ok(()));
@@ -357,11 +366,14 @@ mod tests {
         let own = "cpus = [6, 7]\ndedicated = true";
         assert_eq!(said_of(&[("A", most)]), Ok(()));
         assert!(
-            said_of(&[("A", most), ("B", own)]).unwrap_err().contains("\"A\" (4 times) are 6.8 CPUs in all")
+            said_of(&[("A", most), ("B", own)])
+                .unwrap_err()
+                .to_string()
+                .contains("\"A\" (4 times) are 6.8 CPUs in all")
         );
         let two = "cpus = [0, 1, 2]\npinned = true\nreserved_cpus = 1.2";
         let crowd = said_of(&[("A", two), ("B", two)]).unwrap_err();
-        assert!(crowd.contains("2.4 CPUs") && crowd.contains("(0-1)"), "{crowd}");
+        assert!(crowd.to_string().contains("2.4 CPUs") && crowd.to_string().contains("(0-1)"), "{crowd}");
     }
 
     #[test]

@@ -13,6 +13,7 @@ use toml::{Table, Value};
 use super::blame::Blame;
 use super::free::written;
 use super::{Impossible, Scenario, label};
+use units::Reason;
 
 /// Most cases of a file.
 pub const MOST_CASES: usize = 10_000;
@@ -169,7 +170,8 @@ fn case(
     for (path, value) in &settings {
         if let Err(problem) = put(&mut root, path, value.clone()) {
             let case = (number, named.label.as_str());
-            return Err(Blame { text, root: &root, case, settings: &settings, overrides }.at(path, &problem));
+            return Err(Blame { text, root: &root, case, settings: &settings, overrides }
+                .at(path, &problem.to_string()));
         }
     }
     let blame = Blame { text, root: &root, case: (number, &named.label), settings: &settings, overrides };
@@ -189,7 +191,7 @@ fn case(
     Ok(Case { label: String::new(), settings, scenario, written: written(&root) })
 }
 
-fn listed(values: &Value) -> Result<Vec<Value>, String> {
+fn listed(values: &Value) -> Result<Vec<Value>, Reason> {
     match values {
         Value::Array(list) if !list.is_empty() => Ok(list.clone()),
         Value::Table(_) => {
@@ -197,20 +199,18 @@ fn listed(values: &Value) -> Result<Vec<Value>, String> {
                 values.clone().try_into().map_err(|error: toml::de::Error| error.message().to_owned())?;
             range_of(&range)
         }
-        _ => Err("wanted a list of values, or a range { from, to, step or factor }".to_owned()),
+        _ => Err("wanted a list of values, or a range { from, to, step or factor }".into()),
     }
 }
 
 /// Whole numbers where all that is given is whole.
-fn range_of(range: &Range) -> Result<Vec<Value>, String> {
+fn range_of(range: &Range) -> Result<Vec<Value>, Reason> {
     let Range { from, to, step, factor } = *range;
     let (by_step, by_factor) = (step.is_some(), factor.is_some());
     let by = step.or(factor).map_or(0.0, Number::real);
     let goes_on = (by_step && by > 0.0) || (by_factor && by > 1.0 && from.real() > 0.0);
     if by_step == by_factor || !goes_on || !by.is_finite() {
-        return Err(
-            "a range wants either a step above 0 or a factor above 1 (and to begin above 0)".to_owned()
-        );
+        return Err("a range wants either a step above 0 or a factor above 1 (and to begin above 0)".into());
     }
     let whole = (from.whole(), to.whole(), step.or(factor).and_then(Number::whole));
     let values: Vec<Value> = if let (Some(first), Some(last), Some(by)) = whole {
@@ -227,7 +227,7 @@ fn range_of(range: &Range) -> Result<Vec<Value>, String> {
         all.take(MOST_CASES + 1).map(Value::Float).collect()
     };
     if values.is_empty() {
-        Err(format!("from {} to {} there is nothing", from.real(), to.real()))
+        Err(format!("from {} to {} there is nothing", from.real(), to.real()).into())
     } else {
         Ok(values)
     }
@@ -250,7 +250,7 @@ fn combinations(sweep: &[(String, Vec<Value>)]) -> Vec<Vec<(String, Value)>> {
 }
 
 /// Puts `value` at `path`; what the path leads through must be there, its last key need not.
-pub(super) fn put(root: &mut Value, path: &str, value: Value) -> Result<(), String> {
+pub(super) fn put(root: &mut Value, path: &str, value: Value) -> Result<(), Reason> {
     let (parents, last) = path.rsplit_once('.').unwrap_or(("", path));
     let mut place = root;
     for part in parents.split('.').filter(|part| !part.is_empty()) {
@@ -266,7 +266,7 @@ pub(super) fn put(root: &mut Value, path: &str, value: Value) -> Result<(), Stri
                 *there = value;
                 Ok(())
             }
-            None => Err(format!("there is no \"{last}\"")),
+            None => Err(format!("there is no \"{last}\"").into()),
         },
     }
 }

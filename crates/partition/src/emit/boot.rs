@@ -6,6 +6,7 @@ use std::path::Path;
 
 use super::quote::{unit, unit_path, unit_value};
 use super::text;
+use units::Reason;
 
 /// What the service runs.
 #[derive(Debug)]
@@ -28,7 +29,7 @@ pub struct AtBoot<'a> {
 ///
 /// # Errors
 /// A path that a unit cannot hold.
-pub fn write(boot: &AtBoot) -> Result<String, String> {
+pub fn write(boot: &AtBoot) -> Result<String, Reason> {
     let exe = unit(text(boot.exe)?);
     let mut up = format!("{exe} up {}", unit(text(boot.file)?));
     for word in boot.words {

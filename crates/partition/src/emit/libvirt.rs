@@ -10,16 +10,17 @@ use model::partition::{DiskSpec, NumberList, Priority};
 use platforms::lab::address::Mac;
 use platforms::vm::guest::{INPUT_PORT, section_place};
 use platforms::vm::qemu::{Engine, SectionArgument};
+use units::Reason;
 
 /// Time over which a cap of the CPUs is held, in microseconds: what the kernel takes by itself.
 const CAP_PERIOD_US: u32 = 100_000;
 
 /// Writes all domains and networks.
-pub fn write(emission: &Emission, emitted: &mut Emitted) -> Result<(), String> {
+pub fn write(emission: &Emission, emitted: &mut Emitted) -> Result<(), Reason> {
     for (name, _) in &emission.networks {
         let mut xml = Xml::default();
         xml.comment("No <forward> and no <ip>: the partitions reach each other and nothing else.");
-        xml.element("network", &[], |xml| -> Result<(), String> {
+        xml.element("network", &[], |xml| -> Result<(), Reason> {
             xml.text("name", &[], &network(emission, name));
             xml.empty("bridge", &[("stp", "off"), ("delay", "0")]);
             Ok(())
@@ -75,12 +76,12 @@ fn remarks(emission: &Emission, partition: &Prepared, emitted: &mut Emitted) {
     }
 }
 
-fn domain(xml: &mut Xml, emission: &Emission, partition: &Prepared) -> Result<(), String> {
+fn domain(xml: &mut Xml, emission: &Emission, partition: &Prepared) -> Result<(), Reason> {
     let resources = &partition.spec.resources;
     xml.text("name", &[], &emission.full_name(partition));
     xml.text("memory", &[("unit", "MiB")], &resources.memory.get().to_string());
     if resources.hugepages {
-        xml.element("memoryBacking", &[], |xml| -> Result<(), String> {
+        xml.element("memoryBacking", &[], |xml| -> Result<(), Reason> {
             xml.empty("hugepages", &[]);
             Ok(())
         })?;
@@ -91,7 +92,7 @@ fn domain(xml: &mut Xml, emission: &Emission, partition: &Prepared) -> Result<()
     let placement: Vec<(&str, &str)> = [("placement", "static")].into_iter().chain(cpuset).collect();
     xml.text("vcpu", &placement, &cpus);
     tuning(xml, partition)?;
-    xml.element("os", &[], |xml| -> Result<(), String> {
+    xml.element("os", &[], |xml| -> Result<(), Reason> {
         xml.text("type", &[("arch", "x86_64"), ("machine", "q35")], "hvm");
         if partition.is_program() {
             xml.text("kernel", &[], &emission.beside(KERNEL_FILE)?);
@@ -111,7 +112,7 @@ fn domain(xml: &mut Xml, emission: &Emission, partition: &Prepared) -> Result<()
     read_only_sections(xml, emission, partition)
 }
 
-fn tuning(xml: &mut Xml, partition: &Prepared) -> Result<(), String> {
+fn tuning(xml: &mut Xml, partition: &Prepared) -> Result<(), Reason> {
     let resources = &partition.spec.resources;
     let pinned = resources.pin.as_ref().map(NumberList::numbers).unwrap_or_default();
     let one_to_one = pinned.len() == resources.cpus as usize;
@@ -124,7 +125,7 @@ fn tuning(xml: &mut Xml, partition: &Prepared) -> Result<(), String> {
         || one_to_one
         || realtime.is_some()
     {
-        xml.element("cputune", &[], |xml| -> Result<(), String> {
+        xml.element("cputune", &[], |xml| -> Result<(), Reason> {
             if let Some(weight) = resources.cpu_weight {
                 xml.text("shares", &[], &weight.to_string());
             }
@@ -151,7 +152,7 @@ fn tuning(xml: &mut Xml, partition: &Prepared) -> Result<(), String> {
 }
 
 /// The processor, and the memory nodes that the guest sees, its CPUs and memory spread evenly over them.
-fn cpu(xml: &mut Xml, emission: &Emission, partition: &Prepared) -> Result<(), String> {
+fn cpu(xml: &mut Xml, emission: &Emission, partition: &Prepared) -> Result<(), Reason> {
     let resources = &partition.spec.resources;
     let mode = if emission.engine == Engine::Tcg { "maximum" } else { "host-passthrough" };
     let cpus = resources.cpus.to_string();
@@ -178,7 +179,7 @@ fn cpu(xml: &mut Xml, emission: &Emission, partition: &Prepared) -> Result<(), S
     })
 }
 
-fn devices(xml: &mut Xml, emission: &Emission, partition: &Prepared) -> Result<(), String> {
+fn devices(xml: &mut Xml, emission: &Emission, partition: &Prepared) -> Result<(), Reason> {
     xml.text("emulator", &[], text(&emission.qemu)?);
     for (number, spec) in partition.spec.disks.iter().enumerate() {
         disk(xml, number, spec)?;
@@ -186,7 +187,7 @@ fn devices(xml: &mut Xml, emission: &Emission, partition: &Prepared) -> Result<(
     for share in &partition.shares {
         let mode = if share.writable { "mapped" } else { "passthrough" };
         let kind = [("type", "mount"), ("accessmode", mode), ("multidevs", "remap")];
-        xml.element("filesystem", &kind, |xml| -> Result<(), String> {
+        xml.element("filesystem", &kind, |xml| -> Result<(), Reason> {
             xml.empty("source", &[("dir", text(&share.path)?)]);
             xml.empty("target", &[("dir", &share.tag)]);
             if !share.writable {
@@ -196,7 +197,7 @@ fn devices(xml: &mut Xml, emission: &Emission, partition: &Prepared) -> Result<(
         })?;
     }
     for (of, mac) in partition.plugs()? {
-        xml.element("interface", &[("type", "network")], |xml| -> Result<(), String> {
+        xml.element("interface", &[("type", "network")], |xml| -> Result<(), Reason> {
             xml.empty("mac", &[("address", &mac)]);
             xml.empty("source", &[("network", &network(emission, of))]);
             xml.empty("model", &[("type", "virtio")]);
@@ -204,25 +205,25 @@ fn devices(xml: &mut Xml, emission: &Emission, partition: &Prepared) -> Result<(
         })?;
     }
     if partition.has_user_card() {
-        xml.element("interface", &[("type", "user")], |xml| -> Result<(), String> {
+        xml.element("interface", &[("type", "user")], |xml| -> Result<(), Reason> {
             xml.empty("mac", &[("address", &Mac::of(crate::network::USER_ADDRESS).to_string())]);
             xml.empty("model", &[("type", "virtio")]);
             Ok(())
         })?;
     }
-    xml.element("serial", &[("type", "file")], |xml| -> Result<(), String> {
+    xml.element("serial", &[("type", "file")], |xml| -> Result<(), Reason> {
         xml.empty("source", &[("path", &emission.output(partition, CONSOLE_FILE)?)]);
         xml.empty("target", &[("port", "0")]);
         Ok(())
     })?;
     if partition.is_program() {
-        xml.element("channel", &[("type", "null")], |xml| -> Result<(), String> {
+        xml.element("channel", &[("type", "null")], |xml| -> Result<(), Reason> {
             xml.empty("target", &[("type", "virtio"), ("name", INPUT_PORT)]);
             Ok(())
         })?;
     }
     for (port, name) in PORTS.into_iter().filter(|_| partition.is_program()) {
-        xml.element("channel", &[("type", "file")], |xml| -> Result<(), String> {
+        xml.element("channel", &[("type", "file")], |xml| -> Result<(), Reason> {
             xml.empty("source", &[("path", &emission.output(partition, name)?)]);
             xml.empty("target", &[("type", "virtio"), ("name", port)]);
             Ok(())
@@ -239,7 +240,7 @@ fn memory(emission: &Emission, channel: &str) -> PathBuf {
 }
 
 /// Sections that it writes.
-fn written_sections(xml: &mut Xml, emission: &Emission, partition: &Prepared) -> Result<(), String> {
+fn written_sections(xml: &mut Xml, emission: &Emission, partition: &Prepared) -> Result<(), Reason> {
     let sections = partition.spec.sections.iter().zip(0..).filter(|(section, _)| section.writable);
     for (section, slot) in sections {
         let name = format!("{}-{}", emission.set, section.name);
@@ -251,7 +252,7 @@ fn written_sections(xml: &mut Xml, emission: &Emission, partition: &Prepared) ->
         if function == "0x0" {
             address.push(("multifunction", "on"));
         }
-        xml.element("shmem", &[("name", &name), ("role", "master")], |xml| -> Result<(), String> {
+        xml.element("shmem", &[("name", &name), ("role", "master")], |xml| -> Result<(), Reason> {
             xml.empty("model", &[("type", "ivshmem-plain")]);
             xml.text("size", &[("unit", "M")], &section.size_mib.get().to_string());
             xml.empty("address", &address);
@@ -262,7 +263,7 @@ fn written_sections(xml: &mut Xml, emission: &Emission, partition: &Prepared) ->
 }
 
 /// Sections that it only reads: said in QEMU's own words.
-fn read_only_sections(xml: &mut Xml, emission: &Emission, partition: &Prepared) -> Result<(), String> {
+fn read_only_sections(xml: &mut Xml, emission: &Emission, partition: &Prepared) -> Result<(), Reason> {
     let sections = partition.sections(|name| memory(emission, name));
     let words: Vec<_> =
         sections.iter().filter(|section| !section.writable).flat_map(SectionArgument::arguments).collect();
@@ -277,7 +278,7 @@ fn read_only_sections(xml: &mut Xml, emission: &Emission, partition: &Prepared) 
     })
 }
 
-fn disk(xml: &mut Xml, number: usize, spec: &DiskSpec) -> Result<(), String> {
+fn disk(xml: &mut Xml, number: usize, spec: &DiskSpec) -> Result<(), Reason> {
     let path = text(&spec.file)?;
     let (kind, key) = if path.starts_with("/dev/") { ("block", "dev") } else { ("file", "file") };
     xml.element("disk", &[("type", kind), ("device", "disk")], |xml| {
@@ -285,7 +286,7 @@ fn disk(xml: &mut Xml, number: usize, spec: &DiskSpec) -> Result<(), String> {
         xml.empty("source", &[(key, path)]);
         xml.empty("target", &[("dev", &disk_name(number)), ("bus", "virtio")]);
         if spec.bytes_per_s.is_some() || spec.operations_per_s.is_some() {
-            xml.element("iotune", &[], |xml| -> Result<(), String> {
+            xml.element("iotune", &[], |xml| -> Result<(), Reason> {
                 if let Some(limit) = spec.bytes_per_s {
                     xml.text("total_bytes_sec", &[], &limit.get().to_string());
                 }

@@ -27,6 +27,7 @@ use model::partition::set::Restart;
 use model::partition::{CardSpec, Content, PartitionSpec, SectionSpec};
 use platforms::lab::address::Mac;
 use platforms::vm::qemu::{Engine, SectionArgument, ShareArgument, SharedTree};
+use units::Reason;
 
 /// Name of the kernel's file, for all programs of a set.
 pub const KERNEL_FILE: &str = "kernel";
@@ -102,7 +103,7 @@ pub struct Emitted {
 ///
 /// # Errors
 /// A path that is no text: none of these files could name it.
-pub fn emit(emission: &Emission, manager: Manager) -> Result<Emitted, String> {
+pub fn emit(emission: &Emission, manager: Manager) -> Result<Emitted, Reason> {
     let mut emitted = Emitted::default();
     emission.common_remarks(&mut emitted);
     match manager {
@@ -130,7 +131,7 @@ impl Emission {
     }
 
     /// A file beside those that are written.
-    fn beside(&self, name: &str) -> Result<String, String> {
+    fn beside(&self, name: &str) -> Result<String, Reason> {
         text(&self.folder.join(name)).map(str::to_owned)
     }
 
@@ -140,7 +141,7 @@ impl Emission {
     }
 
     /// A file that it writes to.
-    fn output(&self, partition: &Prepared, name: &str) -> Result<String, String> {
+    fn output(&self, partition: &Prepared, name: &str) -> Result<String, Reason> {
         text(&self.output_folder(partition).join(name)).map(str::to_owned)
     }
 
@@ -187,7 +188,7 @@ impl Prepared {
     }
 
     /// Its plugs at networks of the set, each with its hardware address.
-    fn plugs(&self) -> Result<Vec<(&str, String)>, String> {
+    fn plugs(&self) -> Result<Vec<(&str, String)>, Reason> {
         let plugs = self.spec.cards.iter().filter_map(|card| match card {
             CardSpec::Switch { network, address, .. } => Some((network.as_str(), address)),
             CardSpec::User => None,
@@ -223,14 +224,14 @@ impl Emitted {
 }
 
 /// Hardware address that belongs to an address with prefix length.
-fn hardware(address: &str) -> Result<String, String> {
+fn hardware(address: &str) -> Result<String, Reason> {
     let bare = address.split('/').next().unwrap_or_default();
     let bare = bare.parse().map_err(|_| format!("an IPv4 address was wanted, got {address}"))?;
     Ok(Mac::of(bare).to_string())
 }
 
-fn text(path: &Path) -> Result<&str, String> {
+fn text(path: &Path) -> Result<&str, Reason> {
     path.to_str()
         .filter(|text| !text.contains(['\n', '\r', '\0']))
-        .ok_or_else(|| format!("a path that is one line of text was wanted, got {}", path.display()))
+        .ok_or_else(|| format!("a path that is one line of text was wanted, got {}", path.display()).into())
 }

@@ -8,9 +8,10 @@ use super::words::groups;
 use super::{Emission, Emitted, Prepared, text};
 use model::partition::Priority;
 use model::partition::set::Restart;
+use units::Reason;
 
 /// Writes the scripts, and one that starts all of them.
-pub fn write(emission: &Emission, emitted: &mut Emitted) -> Result<(), String> {
+pub fn write(emission: &Emission, emitted: &mut Emitted) -> Result<(), Reason> {
     emitted.remark(
         "QEMU runs as whoever starts these scripts, with all that user may do: not root, if what runs in the partitions \
          is not trusted; units of systemd hold it back".to_owned(),
@@ -47,7 +48,7 @@ pub fn write(emission: &Emission, emitted: &mut Emitted) -> Result<(), String> {
     Ok(())
 }
 
-fn script(emission: &Emission, partition: &Prepared, emitted: &mut Emitted) -> Result<String, String> {
+fn script(emission: &Emission, partition: &Prepared, emitted: &mut Emitted) -> Result<String, Reason> {
     let name = &partition.spec.name;
     let known = emitted.remarks.len();
     let (before, mine) = placing(partition);
@@ -91,7 +92,7 @@ fn memory(emission: &Emission) -> PathBuf {
 }
 
 /// Makes the memory of channels, unless another partition has.
-fn shared_memory(emission: &Emission, partition: &Prepared) -> Result<String, String> {
+fn shared_memory(emission: &Emission, partition: &Prepared) -> Result<String, Reason> {
     let mut script = String::new();
     let memory = memory(emission);
     if partition.spec.sections.is_empty() {

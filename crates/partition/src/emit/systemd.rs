@@ -10,6 +10,7 @@ use super::{Emission, Emitted, Prepared, initrd_file, text};
 use model::partition::Priority;
 use model::partition::set::Restart;
 use platforms::vm::qemu::Engine;
+use units::Reason;
 
 /// Walls that fit around QEMU whatever a partition has. What it writes is for its owner alone.
 const ALWAYS: &str = "\
@@ -33,7 +34,7 @@ UMask=0077
 ";
 
 /// Writes the units.
-pub fn write(emission: &Emission, emitted: &mut Emitted) -> Result<(), String> {
+pub fn write(emission: &Emission, emitted: &mut Emitted) -> Result<(), Reason> {
     for partition in &emission.partitions {
         let service = service(emission, partition, emitted)?;
         emitted.unit(format!("{}.service", emission.full_name(partition)), service);
@@ -52,7 +53,7 @@ pub fn write(emission: &Emission, emitted: &mut Emitted) -> Result<(), String> {
     Ok(())
 }
 
-fn service(emission: &Emission, partition: &Prepared, emitted: &mut Emitted) -> Result<String, String> {
+fn service(emission: &Emission, partition: &Prepared, emitted: &mut Emitted) -> Result<String, Reason> {
     let name = &partition.spec.name;
     let known = emitted.remarks.len();
     let (settings, mine) = settings(partition);
@@ -104,7 +105,7 @@ fn service(emission: &Emission, partition: &Prepared, emitted: &mut Emitted) -> 
 }
 
 /// What QEMU may not do there (systemd.exec(5)): it gets this partition's files and devices, and no rights beyond.
-fn walls(emission: &Emission, partition: &Prepared) -> Result<String, String> {
+fn walls(emission: &Emission, partition: &Prepared) -> Result<String, Reason> {
     let spec = &partition.spec;
     let mut out = String::from(ALWAYS);
     let mut set = |key: &str, value: &str| {
@@ -184,7 +185,7 @@ fn memory_unit(emission: &Emission) -> String {
 
 /// Makes the memory of channels, before whoever has it mapped; it outlives the service. None of them may write there but to the
 /// sections that are its own.
-fn memory_service(emission: &Emission) -> Result<Option<String>, String> {
+fn memory_service(emission: &Emission) -> Result<Option<String>, Reason> {
     let sections: BTreeMap<&str, u64> = emission
         .partitions
         .iter()

@@ -172,7 +172,7 @@ fn a_path_that_is_no_line_of_text_is_refused() {
         let mut emission = emission();
         emission.partitions[0].spec.disks[0].file = path.into();
         for manager in [Manager::Libvirt, Manager::Qemu, Manager::Systemd] {
-            assert!(emit(&emission, manager).unwrap_err().contains("one line of text"));
+            assert!(emit(&emission, manager).unwrap_err().to_string().contains("one line of text"));
         }
     }
 }

@@ -11,6 +11,7 @@ use platforms::vm::qemu::{
     DiskArgument, Engine, Extras, HostCounter, MACHINE, MemoryArgument, SANDBOX, SectionArgument, Throttle,
     command_line,
 };
+use units::Reason;
 
 /// UDP port of networks that are multicast groups.
 const GROUP_PORT: u16 = 17_077;
@@ -33,7 +34,7 @@ pub fn groups(
     partition: &Prepared,
     memory: &Path,
     emitted: &mut Emitted,
-) -> Result<Vec<EmittedGroup>, String> {
+) -> Result<Vec<EmittedGroup>, Reason> {
     let mut groups = vec![machine(emission, partition)];
     if partition.is_program() {
         groups.push(kernel(emission, partition)?);
@@ -81,7 +82,7 @@ fn sandbox() -> EmittedGroup {
     }
 }
 
-fn kernel(emission: &Emission, partition: &Prepared) -> Result<EmittedGroup, String> {
+fn kernel(emission: &Emission, partition: &Prepared) -> Result<EmittedGroup, Reason> {
     let (kernel, initrd) =
         (emission.beside(KERNEL_FILE)?, emission.beside(&initrd_file(&partition.spec.name))?);
     let append = kernel_words(emission.engine);
@@ -91,8 +92,8 @@ fn kernel(emission: &Emission, partition: &Prepared) -> Result<EmittedGroup, Str
     })
 }
 
-fn console(emission: &Emission, partition: &Prepared) -> Result<EmittedGroup, String> {
-    let file = |name: &str| -> Result<String, String> {
+fn console(emission: &Emission, partition: &Prepared) -> Result<EmittedGroup, Reason> {
+    let file = |name: &str| -> Result<String, Reason> {
         let path = emission.output(partition, name)?.replace(',', ",,");
         Ok(format!("file,id={name},path={path}"))
     };
@@ -110,7 +111,7 @@ fn console(emission: &Emission, partition: &Prepared) -> Result<EmittedGroup, St
 }
 
 /// Memory in its place, file trees, disks, QEMU's own network: as we would start them.
-fn rest(partition: &Prepared) -> Result<EmittedGroup, String> {
+fn rest(partition: &Prepared) -> Result<EmittedGroup, Reason> {
     let spec = &partition.spec;
     let resources = &spec.resources;
     let user = spec.cards.iter().find(|card| **card == CardSpec::User);
@@ -145,7 +146,7 @@ fn disk(spec: &DiskSpec) -> DiskArgument {
 }
 
 /// Memory that it shares with others, with the words that we would use.
-fn channels(partition: &Prepared, memory: &Path) -> Result<EmittedGroup, String> {
+fn channels(partition: &Prepared, memory: &Path) -> Result<EmittedGroup, Reason> {
     let sections = partition.sections(|name| memory.join(name));
     let words = sections.iter().flat_map(SectionArgument::arguments);
     let words = words.map(|word| text(word.as_ref()).map(str::to_owned));
@@ -153,12 +154,12 @@ fn channels(partition: &Prepared, memory: &Path) -> Result<EmittedGroup, String>
 }
 
 /// Without a switch, a network is a multicast group on this machine.
-fn networks(partition: &Prepared, emitted: &mut Emitted) -> Result<EmittedGroup, String> {
+fn networks(partition: &Prepared, emitted: &mut Emitted) -> Result<EmittedGroup, Reason> {
     let mut words = Vec::new();
     for (number, (network, mac)) in partition.plugs()?.into_iter().enumerate() {
         let bytes: Vec<u8> = mac.split(':').filter_map(|byte| u8::from_str_radix(byte, 16).ok()).collect();
         let [.., first, second, third, _] = bytes.as_slice() else {
-            return Err(format!("a hardware address was wanted, got {mac}"));
+            return Err(format!("a hardware address was wanted, got {mac}").into());
         };
         emitted.remark(format!(
             "network {network}: a multicast group of this machine, 239.{first}.{second}.{third}; every process here can \

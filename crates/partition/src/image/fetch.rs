@@ -16,6 +16,7 @@ use images::{Digest, Layout};
 use super::{Around, LOOK_EVERY, hold, own_folder};
 use platforms::spawn::{Bond, ending, spawn};
 use platforms::vm::disk::find_program;
+use units::Reason;
 
 /// What fetches.
 const FETCHER: &str = "skopeo";
@@ -23,7 +24,7 @@ const FETCHER: &str = "skopeo";
 const DEADLINE: &str = "2h";
 
 /// The layout that holds this image alone.
-pub fn layout_of(name: &str, around: &mut Around<'_>) -> Result<PathBuf, String> {
+pub fn layout_of(name: &str, around: &mut Around<'_>) -> Result<PathBuf, Reason> {
     let names = own_folder(around.cache, "names")?;
     let sum = Digest::of(name.as_bytes());
     let sum = sum.digits();
@@ -52,19 +53,20 @@ pub fn layout_of(name: &str, around: &mut Around<'_>) -> Result<PathBuf, String>
         place.display()
     ));
     let there = fetch(&fetcher, name, &half, names.path(), around);
-    let there = there
-        .and_then(|()| Layout::open(&names.path().join(&half)).map(drop).map_err(|error| error.to_string()));
+    let there = there.and_then(|()| {
+        Layout::open(&names.path().join(&half)).map(drop).map_err(|error| error.to_string().into())
+    });
     if let Err(problem) = there {
         // The reason counts, not whether half of it stays for the next one to remove.
         let _ = names.remove(Path::new(&half));
-        return Err(format!("oci:{name}: {problem}"));
+        return Err(format!("oci:{name}: {problem}").into());
     }
     fs::rename(names.path().join(&half), &place).and_then(|()| names.sync()).map_err(failed)?;
     Ok(place)
 }
 
 /// No shell reads the name, which is plain besides; what the fetcher says is the user's to see.
-fn fetch(fetcher: &Path, name: &str, half: &str, folder: &Path, around: &Around<'_>) -> Result<(), String> {
+fn fetch(fetcher: &Path, name: &str, half: &str, folder: &Path, around: &Around<'_>) -> Result<(), Reason> {
     let mut command = Command::new(fetcher);
     command
         .args(["--command-timeout", DEADLINE, "copy"])
@@ -79,17 +81,22 @@ fn fetch(fetcher: &Path, name: &str, half: &str, folder: &Path, around: &Around<
     wait(child, around)
 }
 
-fn wait(mut child: Child, around: &Around<'_>) -> Result<(), String> {
+fn wait(mut child: Child, around: &Around<'_>) -> Result<(), Reason> {
     loop {
         match child.try_wait() {
             Ok(Some(status)) if status.success() => return Ok(()),
-            Ok(Some(status)) => return Err(format!("{FETCHER} {}; what it said is above", ending(status))),
+            Ok(Some(status)) => {
+                return Err(format!("{FETCHER} {}; what it said is above", ending(status)).into());
+            }
             Ok(None) if (around.is_wanted)() => std::thread::sleep(LOOK_EVERY),
             other => {
                 // It has not been reaped: its number is nobody else's.
                 let _ = child.kill();
                 let _ = child.wait();
-                return Err(other.err().map_or_else(|| "interrupted".to_owned(), |error| error.to_string()));
+                return Err(other
+                    .err()
+                    .map_or_else(|| "interrupted".to_owned(), |error| error.to_string())
+                    .into());
             }
         }
     }

@@ -21,6 +21,7 @@ use nix::fcntl::OFlag;
 use crate::users::{self, USUAL_PATH};
 use model::partition::{Files, ImageRef, Program, Word};
 use platforms::own_folder::OwnFolder;
+use units::Reason;
 
 /// How often it is tried whether somebody else has done with an image.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
@@ -74,7 +75,7 @@ pub struct Overrides<'a> {
 ///
 /// # Errors
 /// It is not there, cannot be fetched, is not what its digests say, or holds what is not taken.
-pub fn ready(wanted: &ImageRef, around: &mut Around<'_>) -> Result<Ready, String> {
+pub fn ready(wanted: &ImageRef, around: &mut Around<'_>) -> Result<Ready, Reason> {
     let (folder, name) = match wanted {
         ImageRef::Registry(name) => (fetch::layout_of(name, around)?, None),
         ImageRef::Folder(path) => parted(path)?,
@@ -91,7 +92,7 @@ pub fn ready(wanted: &ImageRef, around: &mut Around<'_>) -> Result<Ready, String
 }
 
 /// Folder, and the name of an image in it, if there is one behind a colon.
-fn parted(path: &Path) -> Result<(PathBuf, Option<String>), String> {
+fn parted(path: &Path) -> Result<(PathBuf, Option<String>), Reason> {
     let shown = path.display();
     if path.is_dir() {
         return Ok((path.to_owned(), None));
@@ -106,9 +107,9 @@ fn parted(path: &Path) -> Result<(PathBuf, Option<String>), String> {
     Err(if path.is_file() {
         format!(
             "{shown}: a folder was wanted, this is a file; unpack what docker save wrote: mkdir DIR && tar -C DIR -xf {shown}"
-        )
+        ).into()
     } else {
-        format!("{shown}: there is no such folder; a name at a registry begins with oci:")
+        format!("{shown}: there is no such folder; a name at a registry begins with oci:").into()
     })
 }
 
@@ -117,10 +118,10 @@ impl Image {
     ///
     /// # Errors
     /// It names none, or a user that it does not have.
-    pub fn program(&self, overrides: Overrides<'_>) -> Result<Program, String> {
+    pub fn program(&self, overrides: Overrides<'_>) -> Result<Program, Reason> {
         let argv = self.config.command(&overrides.words);
         if argv.is_empty() {
-            return Err("the image names no program, so one must be given".to_owned());
+            return Err("the image names no program, so one must be given".into());
         }
         let named = overrides.user.or_else(|| self.config.user()).unwrap_or("0");
         let found = users::find_in(&self.root, named)?;
@@ -150,21 +151,23 @@ impl Image {
 }
 
 /// A private folder of the cache.
-fn own_folder(cache: &Path, name: &str) -> Result<OwnFolder, String> {
+fn own_folder(cache: &Path, name: &str) -> Result<OwnFolder, Reason> {
     let images = cache.join("images");
     let made = OwnFolder::make_private(&images).and_then(|_| OwnFolder::make_private(&images.join(name)));
-    made.map_err(|error| format!("images are kept in the cache folder: {error}"))
+    made.map_err(|error| format!("images are kept in the cache folder: {error}").into())
 }
 
 /// Holds what belongs to one image, until it is dropped: two at once would unpack it into each other.
-fn hold(folder: &OwnFolder, name: &str, around: &mut Around<'_>) -> Result<File, String> {
+fn hold(folder: &OwnFolder, name: &str, around: &mut Around<'_>) -> Result<File, Reason> {
     let failed = |error: std::io::Error| format!("{name} in {}: {error}", folder.path().display());
     let lock = folder.file(&format!("{name}.lock"), OFlag::O_CREAT | OFlag::O_RDWR).map_err(failed)?;
     let mut is_told = false;
     loop {
         match lock.try_lock() {
             Ok(()) => return Ok(lock),
-            Err(TryLockError::WouldBlock) if !(around.is_wanted)() => return Err("interrupted".to_owned()),
+            Err(TryLockError::WouldBlock) if !(around.is_wanted)() => {
+                return Err("interrupted".into());
+            }
             Err(TryLockError::WouldBlock) => {
                 if !is_told {
                     (around.tell)("waiting for another bulkhead that makes the same image ready");
@@ -172,7 +175,7 @@ fn hold(folder: &OwnFolder, name: &str, around: &mut Around<'_>) -> Result<File,
                 }
                 std::thread::sleep(LOOK_EVERY);
             }
-            Err(TryLockError::Error(error)) => return Err(failed(error)),
+            Err(TryLockError::Error(error)) => return Err(failed(error).into()),
         }
     }
 }
@@ -195,8 +198,8 @@ mod tests {
         assert_eq!(parted(&plain), Ok((plain.clone(), None)));
         let named = format!("{}:docker.io/x:1.2", layout.display());
         assert_eq!(parted(Path::new(&named)), Ok((layout, Some("docker.io/x:1.2".to_owned()))));
-        assert!(parted(&folder.path().join("x.tar")).unwrap_err().contains("tar -C DIR"));
-        assert!(parted(Path::new("/no/such:x")).unwrap_err().contains("oci:"));
+        assert!(parted(&folder.path().join("x.tar")).unwrap_err().to_string().contains("tar -C DIR"));
+        assert!(parted(Path::new("/no/such:x")).unwrap_err().to_string().contains("oci:"));
     }
 
     #[test]
@@ -233,6 +236,6 @@ mod tests {
         assert_eq!([value(&told, "A"), value(&told, "B"), value(&told, "C")].concat(), ["1", "3", "host"]);
         assert_eq!(told.argv, [b"/e".to_vec(), b"d".to_vec()]);
         let stranger = image.program(Overrides { user: Some("nobody-here"), ..Overrides::default() });
-        assert!(stranger.unwrap_err().contains("the image's /etc/passwd"));
+        assert!(stranger.unwrap_err().to_string().contains("the image's /etc/passwd"));
     }
 }

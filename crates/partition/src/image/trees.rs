@@ -19,6 +19,7 @@ use nix::fcntl::OFlag;
 use super::{Around, hold, own_folder};
 use model::partition::ImageRef;
 use platforms::own_folder::{Others, OwnFolder};
+use units::Reason;
 
 /// What the image says of its program.
 const CONFIG: &str = "config.json";
@@ -31,7 +32,7 @@ pub fn tree_of(
     layout: &Layout,
     image: &Chosen,
     around: &mut Around<'_>,
-) -> Result<PathBuf, String> {
+) -> Result<PathBuf, Reason> {
     let trees = own_folder(around.cache, "trees")?;
     let name = image.digest.digits();
     let place = trees.path().join(name);
@@ -61,7 +62,7 @@ fn make(
     image: &Chosen,
     trees: &OwnFolder,
     around: &mut Around<'_>,
-) -> Result<(), String> {
+) -> Result<(), Reason> {
     let name = image.digest.digits();
     let half = format!("{name}.new");
     let failed =
@@ -79,7 +80,7 @@ fn make(
         Err(error) => {
             // The reason counts, not whether half of it stays for the next one to remove.
             let _ = trees.remove(Path::new(&half));
-            return Err(format!("{wanted}: {error}"));
+            return Err(format!("{wanted}: {error}").into());
         }
     };
     fs::rename(trees.path().join(&half), trees.path().join(name)).map_err(failed)?;
@@ -88,7 +89,7 @@ fn make(
     Ok(())
 }
 
-fn unpack(layout: &Layout, image: &Chosen, half: &Path, around: &Around<'_>) -> Result<LeftOut, String> {
+fn unpack(layout: &Layout, image: &Chosen, half: &Path, around: &Around<'_>) -> Result<LeftOut, Reason> {
     let root = half.join(ROOT);
     let made =
         DirBuilder::new().mode(0o700).create(half).and_then(|()| DirBuilder::new().mode(0o700).create(&root));
@@ -98,7 +99,7 @@ fn unpack(layout: &Layout, image: &Chosen, half: &Path, around: &Around<'_>) -> 
     let mut config = own.file(CONFIG, OFlag::O_CREAT | OFlag::O_EXCL | OFlag::O_WRONLY).map_err(failed)?;
     config.write_all(&image.config_bytes).and_then(|()| config.sync_all()).map_err(failed)?;
     let root = own.below(Path::new(ROOT)).map_err(failed)?;
-    images::unpack(layout, image, root, &keep, around.is_wanted).map_err(|error| error.to_string())
+    images::unpack(layout, image, root, &keep, around.is_wanted).map_err(|error| error.to_string().into())
 }
 
 /// Owners and set-ID bits are a notion among guests, as with what they write themselves.

@@ -11,7 +11,7 @@ use super::{HALF, IMAGE, LAYER, RECORD};
 use model::partition::LayerRecord;
 use platforms::own_folder::{Others, OwnFolder};
 use platforms::vm::disk::{find_program, make_file_system};
-use units::Mebibytes;
+use units::{Mebibytes, Reason};
 
 /// What makes the file system.
 const MAKER: &str = "mke2fs";
@@ -39,12 +39,12 @@ const SMALL_JOURNAL: Mebibytes = Mebibytes::from_mib(1024);
 ///
 /// # Errors
 /// It is not installed.
-pub(super) fn maker() -> Result<PathBuf, String> {
+pub(super) fn maker() -> Result<PathBuf, Reason> {
     find_program(MAKER).ok_or_else(|| {
         format!(
             "a saved layer is to be made, and {MAKER}, which makes its file system, is not installed: apt install e2fsprogs, or dnf \
              install e2fsprogs"
-        )
+        ).into()
     })
 }
 

@@ -29,7 +29,7 @@ use model::partition::{
 use platforms::console::harmless;
 use platforms::own_folder::{Others, OwnFolder};
 use platforms::vm::qemu::{Extras, LayerArgument};
-use units::Bytes;
+use units::{Bytes, Reason};
 
 const LOCK: &str = "lock";
 const LAYER: &str = "layer";
@@ -60,7 +60,7 @@ pub struct Layer {
 ///
 /// # Errors
 /// Why it cannot be had, and what to do.
-pub fn check(program: &Program) -> Result<(), String> {
+pub fn check(program: &Program) -> Result<(), Reason> {
     let Some(spec) = &program.layer else { return Ok(()) };
     let wanted = Wanted::of(program, spec)?;
     match OwnFolder::open(&spec.folder, Others::MayLook) {
@@ -77,7 +77,7 @@ pub fn check(program: &Program) -> Result<(), String> {
 ///
 /// # Errors
 /// Somebody else has it, it is not this program's, it is broken, or it cannot be made.
-pub fn take(program: &Program, holder: &str) -> Result<Option<Layer>, String> {
+pub fn take(program: &Program, holder: &str) -> Result<Option<Layer>, Reason> {
     let Some(spec) = &program.layer else { return Ok(None) };
     let wanted = Wanted::of(program, spec)?;
     wanted.above()?;
@@ -143,15 +143,17 @@ struct Wanted<'a> {
 }
 
 impl<'a> Wanted<'a> {
-    fn of(program: &Program, spec: &'a LayerSpec) -> Result<Self, String> {
+    fn of(program: &Program, spec: &'a LayerSpec) -> Result<Self, Reason> {
         let shown = spec.folder.display();
         let over = match Over::of(program) {
             Some(Over::Tree(folder)) => Over::Tree(fs::canonicalize(&folder).unwrap_or(folder)),
             Some(over) => over,
-            None => return Err(format!("saved layer {shown}: a program without files has none to change")),
+            None => {
+                return Err(format!("saved layer {shown}: a program without files has none to change").into());
+            }
         };
         if !spec.folder.is_absolute() {
-            return Err(format!("saved layer {shown}: an absolute path was wanted"));
+            return Err(format!("saved layer {shown}: an absolute path was wanted").into());
         }
         spec.size_mib
             .map(fits_layer)
@@ -165,33 +167,35 @@ impl<'a> Wanted<'a> {
                 "saved layer {shown}: it lies in {}, which is opened for writing: the program could write under its own feet; \
                  name a folder elsewhere, or open less",
                 opened.display()
-            ));
+            ).into());
         }
         Ok(Self { spec, over })
     }
 
     /// Only the folder itself is made.
-    fn above(&self) -> Result<(), String> {
+    fn above(&self) -> Result<(), Reason> {
         match self.spec.folder.parent() {
             Some(above) if !above.is_dir() => Err(format!(
                 "saved layer {}: the folder {}, in which it is to be made, is not there",
                 self.spec.folder.display(),
                 above.display()
-            )),
+            )
+            .into()),
             _ => Ok(()),
         }
     }
 
-    fn failed(&self, error: &io::Error) -> String {
-        format!("saved layer {}: {error}", self.spec.folder.display())
+    fn failed(&self, error: &io::Error) -> Reason {
+        format!("saved layer {}: {error}", self.spec.folder.display()).into()
     }
 
-    fn broken(&self, how: &str) -> String {
+    fn broken(&self, how: &str) -> Reason {
         let (shown, layer) = (self.spec.folder.display(), self.spec.folder.join(LAYER));
         format!(
             "saved layer {shown}: {how}, so it is damaged; put back a copy of {0}, or remove that to begin anew",
             layer.display()
         )
+        .into()
     }
 
     fn record(&self) -> LayerRecord {
@@ -200,7 +204,7 @@ impl<'a> Wanted<'a> {
     }
 
     /// The folder of the layer that is there, if it is the one that is wanted; none where there is none yet.
-    fn found(&self, own: &OwnFolder) -> Result<Option<OwnFolder>, String> {
+    fn found(&self, own: &OwnFolder) -> Result<Option<OwnFolder>, Reason> {
         let there = match OwnFolder::open(&own.path().join(LAYER), Others::StayOut) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return self.empty(own).map(|()| None),
             opened => opened.map_err(|error| self.failed(&error))?,
@@ -211,14 +215,14 @@ impl<'a> Wanted<'a> {
             return Err(format!(
                 "saved layer {shown}: it lies over {}, and means nothing over {}: start it over that, or name another folder",
                 record.over, self.over
-            ));
+            ).into());
         }
         if let Some(wanted) = self.spec.size_mib.filter(|wanted| *wanted != record.size_mib) {
             return Err(format!(
                 "saved layer {shown}: it was made with {} MiB, and {} MiB are wanted: leave the size away, or name another folder",
                 record.size_mib.get(),
                 wanted.get()
-            ));
+            ).into());
         }
         let image = match there.file(IMAGE, OFlag::O_RDONLY) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
@@ -233,7 +237,7 @@ impl<'a> Wanted<'a> {
         Ok(Some(there))
     }
 
-    fn read(&self, there: &OwnFolder) -> Result<LayerRecord, String> {
+    fn read(&self, there: &OwnFolder) -> Result<LayerRecord, Reason> {
         let mut text = Vec::new();
         match there.file(RECORD, OFlag::O_RDONLY) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
@@ -250,13 +254,13 @@ impl<'a> Wanted<'a> {
             return Err(format!(
                 "saved layer {}: {RECORD} has version {other}, and this program reads {LAYER_SCHEMA}: use the one that made it",
                 self.spec.folder.display()
-            ));
+            ).into());
         }
         serde_json::from_slice(&text).map_err(|error| self.broken(&format!("{RECORD}: {error}")))
     }
 
     /// A folder in which something else lies is another one than was meant.
-    fn empty(&self, own: &OwnFolder) -> Result<(), String> {
+    fn empty(&self, own: &OwnFolder) -> Result<(), Reason> {
         let entries = fs::read_dir(own.path()).map_err(|error| self.failed(&error))?;
         let other =
             entries.flatten().map(|entry| entry.file_name()).find(|name| name != LOCK && name != HALF);
@@ -265,10 +269,10 @@ impl<'a> Wanted<'a> {
             "saved layer {}: there is none in this folder, but {} is: name an empty folder, or one that is not there",
             self.spec.folder.display(),
             harmless(other.as_encoded_bytes())
-        ))
+        ).into())
     }
 
-    fn lock(&self, own: &OwnFolder, holder: &str) -> Result<File, String> {
+    fn lock(&self, own: &OwnFolder, holder: &str) -> Result<File, Reason> {
         let failed = |error: io::Error| self.failed(&error);
         let lock = own.file(LOCK, OFlag::O_CREAT | OFlag::O_RDWR).map_err(failed)?;
         let until = Instant::now() + PATIENCE;
@@ -285,7 +289,7 @@ impl<'a> Wanted<'a> {
     }
 
     /// By whom.
-    fn held(&self, own: &OwnFolder) -> String {
+    fn held(&self, own: &OwnFolder) -> Reason {
         let mut text = Vec::new();
         // Who it is may not be written yet.
         let _ = own.file(LOCK, OFlag::O_RDONLY).and_then(|file| file.take(MOST_BYTES).read_to_end(&mut text));
@@ -295,6 +299,7 @@ impl<'a> Wanted<'a> {
             "saved layer {}: {holder} has it, and two at once would destroy it: wait for its end, or name another folder",
             self.spec.folder.display()
         )
+        .into()
     }
 }
 

@@ -26,7 +26,7 @@ fn made() -> (TempDir, Program) {
 fn refused(program: &Program, part: &str) {
     for told in [check(program), take(program, "the test").map(drop)] {
         let told = told.expect_err(part);
-        assert!(told.contains(part) && told.starts_with("saved layer /"), "{told}");
+        assert!(told.to_string().contains(part) && told.to_string().starts_with("saved layer /"), "{told}");
     }
 }
 
@@ -68,7 +68,7 @@ fn it_is_held_as_long_as_anybody_can_write() {
     layer.attach(&mut extras, &mut inherited).unwrap();
     drop(layer);
     let told = take(&program, "two").map(drop).unwrap_err();
-    assert!(told.contains("one has it") && !told.contains('\u{1b}'), "{told}");
+    assert!(told.to_string().contains("one has it") && !told.to_string().contains('\u{1b}'), "{told}");
     drop(inherited);
     take(&program, "two").unwrap();
 }
@@ -88,7 +88,7 @@ fn what_others_could_have_written_is_no_layer() {
         let before = fs::metadata(&path).unwrap().permissions();
         fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
         let told = take(&program, "the test").map(drop).unwrap_err();
-        assert!(told.contains(part), "{told}");
+        assert!(told.to_string().contains(part), "{told}");
         fs::set_permissions(&path, before).unwrap();
     }
     let link = dir.path().join("link");
@@ -165,7 +165,12 @@ fn what_cannot_have_one_is_told_before_anything_is_made() {
     assert!(!state.exists());
     fs::write(dir.path().join("mine\u{1b}"), "").unwrap();
     let told = check(&program(dir.path())).unwrap_err();
-    assert!(told.contains("but mine") && told.contains("empty folder") && !told.contains('\u{1b}'), "{told}");
+    assert!(
+        told.to_string().contains("but mine")
+            && told.to_string().contains("empty folder")
+            && !told.to_string().contains('\u{1b}'),
+        "{told}"
+    );
     refused(&program(&state.join("below")), "in which it is to be made, is not there");
     assert!(check(&program(Path::new("/etc/passwd"))).is_err());
 }

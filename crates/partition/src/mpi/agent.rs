@@ -20,6 +20,7 @@ use std::time::{Duration, Instant};
 use super::{TOKEN, WAIT_AT};
 use crate::together::OTHER_FAILED;
 use platforms::spawn::{Bond, spawn};
+use units::Reason;
 
 /// Port of the partitions' own network at which commands are waited for.
 const PORT: u16 = 7077;
@@ -51,7 +52,7 @@ pub fn wait() -> u8 {
     }
 }
 
-fn try_wait() -> Result<(), String> {
+fn try_wait() -> Result<(), Reason> {
     let address: Ipv4Addr =
         variable(WAIT_AT)?.parse().map_err(|_| format!("{WAIT_AT} is no IPv4 address"))?;
     let token = variable(TOKEN)?;
@@ -68,7 +69,7 @@ fn try_wait() -> Result<(), String> {
 }
 
 /// The first visitor who knows the token, and its command.
-fn receive(door: &TcpListener, token: &str) -> Result<(TcpStream, OsString), String> {
+fn receive(door: &TcpListener, token: &str) -> Result<(TcpStream, OsString), Reason> {
     let said = |error: io::Error| error.to_string();
     door.set_nonblocking(true).map_err(said)?;
     let until = Instant::now() + PATIENCE;
@@ -82,10 +83,10 @@ fn receive(door: &TcpListener, token: &str) -> Result<(TcpStream, OsString), Str
                 visitors += 1;
             }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-            Err(error) => return Err(error.to_string()),
+            Err(error) => return Err(error.to_string().into()),
         }
         if Instant::now() > until || visitors > MOST_VISITORS {
-            return Err(format!("nobody with the right token came within {} s", PATIENCE.as_secs()));
+            return Err(format!("nobody with the right token came within {} s", PATIENCE.as_secs()).into());
         }
         std::thread::sleep(LOOK);
     }
@@ -137,7 +138,7 @@ pub fn read_command(mut visitor: impl Read, token: &str) -> io::Result<OsString>
 }
 
 /// Runs the command to its end; none when the visitor hung up before.
-fn run(line: &OsStr, visitor: &TcpStream) -> Result<Option<u8>, String> {
+fn run(line: &OsStr, visitor: &TcpStream) -> Result<Option<u8>, Reason> {
     let mut command = Command::new("/bin/sh");
     command.arg("-c").arg(line).stdin(Stdio::null());
     for name in [TOKEN, WAIT_AT] {
@@ -184,8 +185,8 @@ pub fn launch(words: &[OsString]) -> u8 {
     }
 }
 
-fn try_launch(words: &[OsString]) -> Result<u8, String> {
-    let Some((host, line)) = words.split_first() else { return Err("no host was named".to_owned()) };
+fn try_launch(words: &[OsString]) -> Result<u8, Reason> {
+    let Some((host, line)) = words.split_first() else { return Err("no host was named".into()) };
     let address = host.to_str().and_then(|host| host.parse().ok());
     let address: Ipv4Addr = address.ok_or_else(|| format!("{} is no IPv4 address", host.display()))?;
     let token = variable(TOKEN)?;
@@ -203,19 +204,19 @@ fn try_launch(words: &[OsString]) -> Result<u8, String> {
     Ok(code[0])
 }
 
-fn connect(to: SocketAddrV4) -> Result<TcpStream, String> {
+fn connect(to: SocketAddrV4) -> Result<TcpStream, Reason> {
     let until = Instant::now() + PATIENCE;
     loop {
         match TcpStream::connect_timeout(&to.into(), TRY) {
             Ok(stream) => return Ok(stream),
-            Err(error) if Instant::now() > until => return Err(format!("{to}: {error}")),
+            Err(error) if Instant::now() > until => return Err(format!("{to}: {error}").into()),
             Err(_) => std::thread::sleep(LOOK),
         }
     }
 }
 
-fn variable(name: &str) -> Result<String, String> {
-    std::env::var(name).map_err(|_| format!("{name} is not set: bulkhead mpirun does that"))
+fn variable(name: &str) -> Result<String, Reason> {
+    std::env::var(name).map_err(|_| format!("{name} is not set: bulkhead mpirun does that").into())
 }
 
 fn complain(text: &str) {

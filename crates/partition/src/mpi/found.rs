@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use crate::run::{Failed, find_program};
 use model::partition::{Files, Program};
 use platforms::spawn::{Bond, spawn};
+use units::Reason;
 
 /// Names under which Open MPI's launcher goes; `mpirun` may be another MPI's.
 const LAUNCHERS: [&[u8]; 3] = [b"orterun", b"mpirun.openmpi", b"mpirun"];
@@ -46,7 +47,7 @@ pub fn launcher(program: &Program) -> Result<PathBuf, Failed> {
 }
 
 /// The first line of what it says.
-fn version(path: &Path) -> Result<String, String> {
+fn version(path: &Path) -> Result<String, Reason> {
     use std::io::Read;
     let mut command = Command::new(path);
     command.arg("--version").stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
@@ -56,7 +57,7 @@ fn version(path: &Path) -> Result<String, String> {
         if Instant::now() > until {
             let _ = child.kill();
             let _ = child.wait();
-            return Err(format!("--version did not end within {} s", VERSION_TIMEOUT.as_secs()));
+            return Err(format!("--version did not end within {} s", VERSION_TIMEOUT.as_secs()).into());
         }
         std::thread::sleep(Duration::from_millis(5));
     }
@@ -66,7 +67,7 @@ fn version(path: &Path) -> Result<String, String> {
     let text = String::from_utf8_lossy(&text);
     let line: String =
         text.lines().next().unwrap_or_default().chars().filter(|c| !c.is_control()).take(100).collect();
-    if line.is_empty() { Err("it does not say its version".to_owned()) } else { Ok(line) }
+    if line.is_empty() { Err("it does not say its version".into()) } else { Ok(line) }
 }
 
 /// The folder of the library: named on the command line, by [`LIBRARY_VARIABLE`], or beside `exe` as it is installed.

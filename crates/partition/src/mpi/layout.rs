@@ -5,6 +5,7 @@
 //! ```
 
 use platforms::vm::guest::MOST_SECTIONS;
+use units::Reason;
 
 /// Most ranks: each has a section, and each partition has all of them.
 pub const MOST_RANKS: u32 = MOST_SECTIONS as u32;
@@ -23,17 +24,17 @@ impl Layout {
     ///
     /// # Errors
     /// When that many cannot be, in words for the user.
-    pub fn of(ranks: u32, partitions: Option<u32>) -> Result<Self, String> {
+    pub fn of(ranks: u32, partitions: Option<u32>) -> Result<Self, Reason> {
         if !(1..=MOST_RANKS).contains(&ranks) {
             return Err(format!(
                 "wanted 1 to {MOST_RANKS} ranks, which is as many as a partition can see channels of, got {ranks}"
-            ));
+            ).into());
         }
         let partitions = partitions.unwrap_or(USUAL_PARTITIONS.min(ranks));
         if !(1..=ranks).contains(&partitions) {
             return Err(format!(
                 "wanted 1 to {ranks} partitions for {ranks} ranks, at least one rank in each, got {partitions}"
-            ));
+            ).into());
         }
         let (each, more) = (ranks / partitions, ranks % partitions);
         Ok(Self { ranks: (0..partitions).map(|place| each + u32::from(place < more)).collect() })
@@ -82,7 +83,7 @@ mod tests {
             [(0, None, "got 0"), (65, None, "got 65"), (2, Some(3), "got 3"), (2, Some(0), "got 0")]
         {
             let said = Layout::of(ranks, partitions).unwrap_err();
-            assert!(said.contains(part), "{said}");
+            assert!(said.to_string().contains(part), "{said}");
         }
     }
 }

@@ -10,6 +10,7 @@ use object::{Endianness, Object, ObjectSymbol};
 
 use super::found::LIBRARY;
 use crate::run::Failed;
+use units::Reason;
 
 /// What libfabric calls first (`fi_provider(7)`).
 const ENTRY: &str = "fi_prov_ini";
@@ -24,14 +25,14 @@ pub fn check(folder: &Path) -> Result<(), Failed> {
     let path = folder.join(LIBRARY);
     let mut content = Vec::new();
     let read = File::open(&path).and_then(|file| file.take(MOST_BYTES).read_to_end(&mut content));
-    let checked = read.map_err(|error| error.to_string()).and_then(|_| check_content(&content));
+    let checked = read.map_err(|error| Reason::from(error.to_string())).and_then(|_| check_content(&content));
     checked.map_err(|why| {
         let shown = path.display();
         Failed::own(format!("the library for channels, {shown}: {why}; `make fabric` builds it"))
     })
 }
 
-fn check_content(content: &[u8]) -> Result<(), String> {
+fn check_content(content: &[u8]) -> Result<(), Reason> {
     let library = ElfFile64::<Endianness>::parse(content)
         .map_err(|error| format!("this is no library, or not all of it ({error})"))?;
     let endian = library.endian();
@@ -40,13 +41,13 @@ fn check_content(content: &[u8]) -> Result<(), String> {
         .iter()
         .map(|part| part.p_offset(endian).checked_add(part.p_filesz(endian)));
     if ends.into_iter().any(|end| end.is_none_or(|end| end > content.len() as u64)) {
-        return Err("its end is missing".to_owned());
+        return Err("its end is missing".into());
     }
     let mut symbols = library.dynamic_symbols();
     if symbols.any(|symbol| symbol.is_definition() && symbol.name() == Ok(ENTRY)) {
         Ok(())
     } else {
-        Err(format!("it has no function {ENTRY}, so it is none for libfabric"))
+        Err(format!("it has no function {ENTRY}, so it is none for libfabric").into())
     }
 }
 

@@ -12,7 +12,7 @@ use super::layout::Layout;
 use crate::section_folder::SectionFolder;
 use model::partition::SectionSpec;
 use platforms::ledger::Ledger;
-use units::Mebibytes;
+use units::{Mebibytes, Reason};
 
 /// The files of a run; they go when this is dropped.
 #[derive(Debug)]
@@ -48,7 +48,7 @@ impl Sections {
     ///
     /// # Errors
     /// A section cannot be read, or somebody wrote noise to it.
-    pub fn missing(&self) -> Result<Vec<usize>, String> {
+    pub fn missing(&self) -> Result<Vec<usize>, Reason> {
         let mut missing = Vec::new();
         for rank in 0..self.homes.len() {
             let failed = |error: channel::Error| format!("the section of rank {rank}: {error}");
@@ -124,7 +124,7 @@ mod tests {
         drop(came.unwrap());
         assert_eq!(sections.missing().unwrap(), [0, 2]);
         std::fs::write(&second[0].path, vec![0xee; 1 << 20]).unwrap();
-        assert!(sections.missing().unwrap_err().contains("rank 0"));
+        assert!(sections.missing().unwrap_err().to_string().contains("rank 0"));
     }
 
     #[test]

@@ -15,6 +15,7 @@ use model::partition::CardSpec;
 use platforms::lab::address::Mac;
 use platforms::vm::guest::{GuestBond, GuestNic};
 use platforms::vm::qemu::{LONGEST_SOCKET_PATH, PlugArgument};
+use units::Reason;
 
 /// Addresses of QEMU's own network (its manual, "Network emulation").
 pub const USER_ADDRESS: Ipv4Addr = Ipv4Addr::new(10, 0, 2, 15);
@@ -51,12 +52,12 @@ pub struct Cards {
 ///
 /// # Errors
 /// What cannot be, in words for the user.
-pub fn cards(specs: &[CardSpec]) -> Result<Cards, String> {
+pub fn cards(specs: &[CardSpec]) -> Result<Cards, Reason> {
     let mut cards = Cards::default();
     for spec in specs {
         match spec {
             CardSpec::User if cards.user_network.is_some() => {
-                return Err("one card at QEMU's own network was wanted, got two".to_owned());
+                return Err("one card at QEMU's own network was wanted, got two".into());
             }
             CardSpec::User => cards.add_user(),
             CardSpec::Switch { network, sockets, number, address } => {
@@ -80,7 +81,7 @@ pub fn cards(specs: &[CardSpec]) -> Result<Cards, String> {
 ///
 /// # Errors
 /// When it is no such address.
-pub fn hardware_prefix(address: &str) -> Result<[u8; 5], String> {
+pub fn hardware_prefix(address: &str) -> Result<[u8; 5], Reason> {
     let (address, _) = split(address)?;
     let [prefix @ .., _] = Mac::of(address).bytes();
     Ok(prefix)
@@ -93,15 +94,16 @@ impl Cards {
         self.nics.push(GuestNic { mac, address: USER_ADDRESS, prefix: USER_PREFIX });
     }
 
-    fn add_switch(&mut self, sockets: &[PathBuf], number: u8, address: &str) -> Result<(), String> {
+    fn add_switch(&mut self, sockets: &[PathBuf], number: u8, address: &str) -> Result<(), Reason> {
         let (address, prefix) = split(address)?;
         if address.octets().last() != Some(&number) {
             return Err(format!(
                 "an address that ends with the partition's number {number} was wanted, got {address}"
-            ));
+            )
+            .into());
         }
         if !(1..=MOST_LINKS).contains(&sockets.len()) {
-            return Err(format!("1 to {MOST_LINKS} links were wanted, got {}", sockets.len()));
+            return Err(format!("1 to {MOST_LINKS} links were wanted, got {}", sockets.len()).into());
         }
         let mut macs = Vec::new();
         for (link, socket) in (0..).zip(sockets) {
@@ -127,23 +129,23 @@ fn of_link(mac: Mac, link: u8) -> String {
     bytes.map(|byte| format!("{byte:02x}")).join(":")
 }
 
-fn split(text: &str) -> Result<(Ipv4Addr, u8), String> {
+fn split(text: &str) -> Result<(Ipv4Addr, u8), Reason> {
     let pair = text
         .split_once('/')
         .and_then(|(address, prefix)| Some((address.parse().ok()?, prefix.parse().ok()?)));
     pair.filter(|(_, prefix)| (1..=30).contains(prefix)).ok_or_else(|| {
-        format!("an address with the length of its prefix such as 10.77.1.2/24 was wanted, got {text}")
+        format!("an address with the length of its prefix such as 10.77.1.2/24 was wanted, got {text}").into()
     })
 }
 
-fn check_path(socket: &Path) -> Result<(), String> {
+fn check_path(socket: &Path) -> Result<(), Reason> {
     let bytes = socket.as_os_str().as_bytes().len();
     if bytes > LONGEST_SOCKET_PATH {
         return Err(format!(
             "the path of a socket may have {LONGEST_SOCKET_PATH} bytes, {} has {bytes}: choose shorter names, or a \
              shorter XDG_RUNTIME_DIR",
             socket.display()
-        ));
+        ).into());
     }
     Ok(())
 }
@@ -184,12 +186,12 @@ mod tests {
     #[test]
     fn what_cannot_be_is_said() {
         let refused = |spec: CardSpec| cards(&[spec]).unwrap_err();
-        assert!(refused(switch(&["/r"], 7, "10.77.1.8/24")).contains("number 7"));
-        assert!(refused(switch(&["/r"], 7, "10.77.1.7")).contains("10.77.1.2/24"));
-        assert!(refused(switch(&[], 7, "10.77.1.7/24")).contains("1 to 2 links"));
-        assert!(refused(switch(&["/r", "/r", "/r"], 7, "10.77.1.7/24")).contains("got 3"));
+        assert!(refused(switch(&["/r"], 7, "10.77.1.8/24")).to_string().contains("number 7"));
+        assert!(refused(switch(&["/r"], 7, "10.77.1.7")).to_string().contains("10.77.1.2/24"));
+        assert!(refused(switch(&[], 7, "10.77.1.7/24")).to_string().contains("1 to 2 links"));
+        assert!(refused(switch(&["/r", "/r", "/r"], 7, "10.77.1.7/24")).to_string().contains("got 3"));
         let long = format!("/{}", "x".repeat(200));
-        assert!(refused(switch(&[&long], 7, "10.77.1.7/24")).contains("shorter names"));
-        assert!(cards(&[CardSpec::User, CardSpec::User]).unwrap_err().contains("got two"));
+        assert!(refused(switch(&[&long], 7, "10.77.1.7/24")).to_string().contains("shorter names"));
+        assert!(cards(&[CardSpec::User, CardSpec::User]).unwrap_err().to_string().contains("got two"));
     }
 }

@@ -16,12 +16,13 @@ use super::{settings, threads};
 use model::partition::{DiskSpec, Priority, Resources};
 use platforms::cgroup::{self, CgroupFolder, CpuLimits, Groups, MOUNT, Setting, cpu_group};
 use platforms::ledger::Ledger;
+use units::Reason;
 
 /// Makes the groups for a partition; none where nothing that was asked for needs one and none can be had.
 ///
 /// # Errors
 /// Which setting needs what that is not there.
-pub fn group(asked: &Resources, disks: &[DiskSpec], ledger: &Ledger) -> Result<Groups, String> {
+pub fn group(asked: &Resources, disks: &[DiskSpec], ledger: &Ledger) -> Result<Groups, Reason> {
     let wanted = wanted(asked, disks)?;
     let limits = CpuLimits { weight: asked.cpu_weight, cap_percent: asked.cpu_cap_percent };
     let own = text("/proc/self/cgroup".as_ref())?;
@@ -32,7 +33,7 @@ pub fn group(asked: &Resources, disks: &[DiskSpec], ledger: &Ledger) -> Result<G
     let unified = match home.map(|(parent, _)| CgroupFolder::make(&parent, &held, ledger)) {
         Some(Ok(group)) => Some(group),
         Some(Err(error)) if held.iter().any(|setting| setting.controller != "memory") => {
-            return Err(error.to_string());
+            return Err(error.to_string().into());
         }
         // Nobody asked for it.
         Some(Err(_)) | None => None,
@@ -47,7 +48,7 @@ pub fn group(asked: &Resources, disks: &[DiskSpec], ledger: &Ledger) -> Result<G
 ///
 /// # Errors
 /// The host cannot be read.
-pub fn without_group(asked: &Resources, disks: &[DiskSpec]) -> Result<Vec<String>, String> {
+pub fn without_group(asked: &Resources, disks: &[DiskSpec]) -> Result<Vec<String>, Reason> {
     let wanted = wanted(asked, disks)?;
     let own = text("/proc/self/cgroup".as_ref())?;
     let home = cgroup::home(Path::new(MOUNT), &own, &controllers(&wanted), false);
@@ -57,7 +58,7 @@ pub fn without_group(asked: &Resources, disks: &[DiskSpec]) -> Result<Vec<String
     Ok(missing(&asked, &usable))
 }
 
-fn wanted(asked: &Resources, disks: &[DiskSpec]) -> Result<Vec<Setting>, String> {
+fn wanted(asked: &Resources, disks: &[DiskSpec]) -> Result<Vec<Setting>, Reason> {
     let host = HostTopology::of_this_host()?;
     let node_cpus = threads::node_cpus(asked)?;
     Ok(settings::settings(asked, node_cpus.as_ref(), disks, host.memory))
@@ -67,7 +68,7 @@ fn wanted(asked: &Resources, disks: &[DiskSpec]) -> Result<Vec<Setting>, String>
 ///
 /// # Errors
 /// Which setting needs what that is not there.
-pub fn possible(asked: &Resources) -> Result<(), String> {
+pub fn possible(asked: &Resources) -> Result<(), Reason> {
     let limits = CpuLimits { weight: asked.cpu_weight, cap_percent: asked.cpu_cap_percent };
     if !limits.is_some() {
         return Ok(());
@@ -76,7 +77,7 @@ pub fn possible(asked: &Resources) -> Result<(), String> {
     possible_below(limits, asked.priority, &own, Path::new(MOUNT))
 }
 
-fn possible_below(limits: CpuLimits, priority: Priority, own: &str, mount: &Path) -> Result<(), String> {
+fn possible_below(limits: CpuLimits, priority: Priority, own: &str, mount: &Path) -> Result<(), Reason> {
     if cgroup::home(mount, own, &["cpu"], false).is_some() {
         return Ok(());
     }
@@ -87,7 +88,7 @@ fn possible_below(limits: CpuLimits, priority: Priority, own: &str, mount: &Path
                 "wanted {} and real-time priority: on this host, whose cgroups of version 1 share out real time, a group \
                  has none; leave one of the two out, or boot with cgroup_no_v1=cpu",
                 limits.words()
-            ));
+            ).into());
         }
         return Ok(());
     }
@@ -96,7 +97,7 @@ fn possible_below(limits: CpuLimits, priority: Priority, own: &str, mount: &Path
          as root, or have it delegated (systemd-run --user --scope -p Delegate=yes …)",
         limits.words(),
         own.lines().last().unwrap_or("none")
-    ))
+    ).into())
 }
 
 fn controllers(settings: &[Setting]) -> Vec<&'static str> {
@@ -137,7 +138,10 @@ mod tests {
         let limits = CpuLimits { weight: Some(5), cap_percent: None };
         let below = |own: &str| possible_below(limits, Priority::Usual, own, mount.path());
         let error = below("0::/\n").unwrap_err();
-        assert!(error.contains("weight 5") && error.contains("cpu controller"), "{error}");
+        assert!(
+            error.to_string().contains("weight 5") && error.to_string().contains("cpu controller"),
+            "{error}"
+        );
         fs::write(mount.path().join("cgroup.controllers"), "cpuset memory\n").unwrap();
         fs::write(mount.path().join("cgroup.subtree_control"), "").unwrap();
         assert!(below("0::/\n").is_err());
@@ -147,7 +151,7 @@ mod tests {
         let hard = || possible_below(limits, Priority::Realtime(1), "3:cpu:/\n", mount.path());
         assert_eq!(hard(), Ok(()));
         fs::write(mount.path().join("cpu/cpu.rt_runtime_us"), "0").unwrap();
-        assert!(hard().unwrap_err().contains("weight 5 and real-time"));
+        assert!(hard().unwrap_err().to_string().contains("weight 5 and real-time"));
         fs::remove_dir_all(mount.path().join("cpu")).unwrap();
         fs::write(mount.path().join("cgroup.controllers"), "cpu memory\n").unwrap();
         assert_eq!(below("0::/\n"), Ok(()));

@@ -28,12 +28,13 @@ pub use topology::tests::big_host;
 pub use topology::{HostNode, HostTopology, HugePages, Rights};
 
 use model::partition::{Difference, DiskSpec, Given, Resources};
+use units::Reason;
 
 /// Refuses what this host does not have, before anything is made.
 ///
 /// # Errors
 /// What was asked, what there is, what to do.
-pub fn possible(resources: &Resources) -> Result<(), String> {
+pub fn possible(resources: &Resources) -> Result<(), Reason> {
     possible::check(&HostTopology::of_this_host()?, resources)?;
     group::possible(resources)
 }
@@ -54,7 +55,7 @@ pub fn differences(asked: &Resources, disks: &[DiskSpec], given: &Given) -> Vec<
         Ok(node_cpus) => compare::differences(asked, node_cpus.as_ref(), disks, given),
         Err(why) => {
             let node = asked.node.map_or_else(String::new, |node| node.to_string());
-            vec![Difference { what: "memory.nodes".to_owned(), asked: node, given: why }]
+            vec![Difference { what: "memory.nodes".to_owned(), asked: node, given: why.into() }]
         }
     }
 }

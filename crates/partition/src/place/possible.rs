@@ -6,7 +6,7 @@
 
 use super::topology::{HIGHEST_PRIORITY, HostNode, HostTopology};
 use model::partition::{MOST_CPUS, NumberList, Priority, Resources};
-use units::Bytes;
+use units::{Bytes, Reason};
 
 /// Most memory nodes of a guest that QEMU takes.
 const MOST_GUEST_NODES: u32 = 128;
@@ -17,7 +17,7 @@ const WEIGHTS: std::ops::RangeInclusive<u32> = 1..=10_000;
 ///
 /// # Errors
 /// What was asked, what there is, what to do.
-pub fn check(host: &HostTopology, asked: &Resources) -> Result<(), String> {
+pub fn check(host: &HostTopology, asked: &Resources) -> Result<(), Reason> {
     numbers(asked)?;
     cpus(host, asked)?;
     memory(host, asked)?;
@@ -48,7 +48,7 @@ pub fn remarks(host: &HostTopology, asked: &Resources) -> Vec<String> {
 }
 
 /// What can be told without a host.
-fn numbers(asked: &Resources) -> Result<(), String> {
+fn numbers(asked: &Resources) -> Result<(), Reason> {
     let within = |what: &str, got: u32, least: u32, most: u32| {
         let wanted = format!("wanted {what} from {least} to {most}, got {got}");
         if (least..=most).contains(&got) { Ok(()) } else { Err(wanted) }
@@ -66,16 +66,19 @@ fn numbers(asked: &Resources) -> Result<(), String> {
             "wanted at least 1 MiB of memory for each of the guest's {} nodes, got {} MiB",
             asked.guest_nodes,
             asked.memory.get()
-        ));
+        )
+        .into());
     }
     Ok(())
 }
 
-fn cpus(host: &HostTopology, asked: &Resources) -> Result<(), String> {
+fn cpus(host: &HostTopology, asked: &Resources) -> Result<(), Reason> {
     let there = host.online.numbers().len();
     let is_bench = asked.guest_nodes > 1;
     if asked.cpus as usize > there && !is_bench {
-        return Err(format!("wanted {} CPUs; this host has {there} that run ({})", asked.cpus, host.online));
+        return Err(
+            format!("wanted {} CPUs; this host has {there} that run ({})", asked.cpus, host.online).into()
+        );
     }
     let node = asked.node.map(|number| existing(host, number)).transpose()?;
     if let Some(pin) = &asked.pin {
@@ -87,28 +90,31 @@ fn cpus(host: &HostTopology, asked: &Resources) -> Result<(), String> {
         return Err(format!(
             "memory node {} has no CPU that runs: name CPUs of other nodes to use its memory",
             node.number
-        ));
+        )
+        .into());
     }
     if asked.cpus as usize > there && !is_bench {
         return Err(format!(
             "wanted {} CPUs on memory node {}, which has {there} that run ({}): ask for fewer, or name the CPUs that \
              are to be shared",
             asked.cpus, node.number, node.cpus
-        ));
+        ).into());
     }
     Ok(())
 }
 
-fn pins(host: &HostTopology, pin: &NumberList) -> Result<(), String> {
+fn pins(host: &HostTopology, pin: &NumberList) -> Result<(), Reason> {
     if pin.numbers().is_empty() {
-        return Err(format!("wanted at least one CPU to pin to, got none; CPUs {} run", host.online));
+        return Err(format!("wanted at least one CPU to pin to, got none; CPUs {} run", host.online).into());
     }
     let without = |of: &NumberList| {
         NumberList::of(pin.numbers().iter().copied().filter(|cpu| !of.numbers().contains(cpu)))
     };
     let missing = without(&host.present);
     if !missing.numbers().is_empty() {
-        return Err(format!("wanted CPUs {pin}; this host has no CPU {missing}, CPUs {} run", host.online));
+        return Err(
+            format!("wanted CPUs {pin}; this host has no CPU {missing}, CPUs {} run", host.online).into()
+        );
     }
     let offline = without(&host.online);
     if !offline.numbers().is_empty() {
@@ -116,20 +122,20 @@ fn pins(host: &HostTopology, pin: &NumberList) -> Result<(), String> {
             "wanted CPUs {pin}; CPU {offline} is offline, CPUs {} run: name others, or bring it online through \
              /sys/devices/system/cpu/cpuN/online",
             host.online
-        ));
+        ).into());
     }
     Ok(())
 }
 
-fn existing(host: &HostTopology, number: u32) -> Result<&HostNode, String> {
+fn existing(host: &HostTopology, number: u32) -> Result<&HostNode, Reason> {
     host.node(number)
-        .ok_or_else(|| format!("wanted memory node {number}; this host has {}", host.node_numbers()))
+        .ok_or_else(|| format!("wanted memory node {number}; this host has {}", host.node_numbers()).into())
 }
 
-fn memory(host: &HostTopology, asked: &Resources) -> Result<(), String> {
+fn memory(host: &HostTopology, asked: &Resources) -> Result<(), Reason> {
     let wanted = asked.memory.to_bytes();
     if wanted > host.memory {
-        return Err(format!("wanted {wanted} of memory; this host has {} in all", host.memory));
+        return Err(format!("wanted {wanted} of memory; this host has {} in all", host.memory).into());
     }
     let node = asked.node.map(|number| existing(host, number)).transpose()?;
     if let Some(node) = node
@@ -140,7 +146,8 @@ fn memory(host: &HostTopology, asked: &Resources) -> Result<(), String> {
             node.number,
             node.memory,
             others(host)
-        ));
+        )
+        .into());
     }
     if asked.hugepages {
         // They are set aside already, and counted by themselves.
@@ -153,11 +160,13 @@ fn memory(host: &HostTopology, asked: &Resources) -> Result<(), String> {
             node.memory,
             node.available,
             others(host)
-        )),
+        )
+        .into()),
         _ if wanted > host.available => Err(format!(
             "wanted {wanted} of memory; {} of this host's {} can be had now",
             host.available, host.memory
-        )),
+        )
+        .into()),
         _ => Ok(()),
     }
 }
@@ -169,10 +178,10 @@ fn others(host: &HostTopology) -> String {
     format!("there can be had: {}", each.collect::<Vec<_>>().join(", "))
 }
 
-fn huge_pages(host: &HostTopology, asked: &Resources) -> Result<(), String> {
+fn huge_pages(host: &HostTopology, asked: &Resources) -> Result<(), Reason> {
     let size = host.huge.size.get();
     if size == 0 {
-        return Err("wanted huge pages, which this host's kernel does not have".to_owned());
+        return Err("wanted huge pages, which this host's kernel does not have".into());
     }
     let nodes = u64::from(asked.guest_nodes.max(1));
     let share = asked.memory.get() / nodes;
@@ -184,7 +193,7 @@ fn huge_pages(host: &HostTopology, asked: &Resources) -> Result<(), String> {
             "wanted {} of memory in huge pages of {} for {nodes} memory node(s) of the guest: take a multiple of {step}",
             asked.memory.to_bytes(),
             host.huge.size
-        ));
+        ).into());
     }
     let wanted = asked.memory.to_bytes().get() / size;
     let (free, place, file) = match asked.node.and_then(|number| host.node(number)) {
@@ -203,29 +212,29 @@ fn huge_pages(host: &HostTopology, asked: &Resources) -> Result<(), String> {
         return Err(format!(
             "wanted {wanted} huge pages of {}{place}; {free} are reserved and free: write a larger number to {file}",
             host.huge.size
-        ));
+        ).into());
     }
     Ok(())
 }
 
-fn priority(host: &HostTopology, asked: Priority) -> Result<(), String> {
+fn priority(host: &HostTopology, asked: Priority) -> Result<(), Reason> {
     let rights = host.rights;
     match asked {
         Priority::Nice(value) if !(-20..=19).contains(&value) => {
-            Err(format!("wanted a nice value from -20 to 19, got {value}"))
+            Err(format!("wanted a nice value from -20 to 19, got {value}").into())
         }
         Priority::Nice(value) if value < 0 && value < rights.nice => Err(format!(
             "wanted nice {value}; this user may go down to {}: run as root, or with CAP_SYS_NICE or a higher nice limit",
             rights.nice.min(0)
-        )),
+        ).into()),
         Priority::Realtime(priority) if !(1..=HIGHEST_PRIORITY).contains(&priority) => {
-            Err(format!("wanted a real-time priority from 1 to {HIGHEST_PRIORITY}, got {priority}"))
+            Err(format!("wanted a real-time priority from 1 to {HIGHEST_PRIORITY}, got {priority}").into())
         }
         Priority::Realtime(priority) if priority > rights.realtime => Err(format!(
             "wanted real-time priority {priority}; this user may have {}: run as root, or with CAP_SYS_NICE or an rtprio \
              limit of {priority}, and with /proc/sys/kernel/sched_rt_runtime_us above 0",
             if rights.realtime == 0 { "none".to_owned() } else { format!("{} at most", rights.realtime) }
-        )),
+        ).into()),
         Priority::Usual | Priority::Nice(_) | Priority::Realtime(_) => Ok(()),
     }
 }
@@ -244,7 +253,7 @@ mod tests {
     }
 
     fn refused(change: impl FnOnce(&mut Resources)) -> String {
-        check(&big_host(), &asked(change)).unwrap_err()
+        check(&big_host(), &asked(change)).unwrap_err().into()
     }
 
     fn list(text: &str) -> NumberList {
@@ -323,8 +332,8 @@ mod tests {
         let mut host = big_host();
         host.rights = Rights { realtime: 10, nice: 0 };
         let with = |priority| check(&host, &asked(|all| all.priority = priority));
-        assert!(with(Priority::Realtime(11)).unwrap_err().contains("may have 10 at most"));
-        assert!(with(Priority::Nice(-1)).unwrap_err().contains("down to 0"));
+        assert!(with(Priority::Realtime(11)).unwrap_err().to_string().contains("may have 10 at most"));
+        assert!(with(Priority::Nice(-1)).unwrap_err().to_string().contains("down to 0"));
         assert_eq!((with(Priority::Realtime(10)), with(Priority::Nice(5))), (Ok(()), Ok(())));
     }
 

@@ -8,6 +8,7 @@ use nix::errno::Errno;
 
 use super::topology::text;
 use model::partition::Priority;
+use units::Reason;
 
 /// Field 19 of a `stat`, counted from the one after the name, which is field 3.
 const NICE: usize = 19 - 3;
@@ -20,7 +21,7 @@ const POLICY: usize = 41 - 3;
 ///
 /// # Errors
 /// The kernel refuses: no right to, or real-time is not granted in the thread's cgroup.
-pub fn give(thread: u32, priority: Priority) -> Result<(), String> {
+pub fn give(thread: u32, priority: Priority) -> Result<(), Reason> {
     let number = i32::try_from(thread).map_err(|_| format!("no thread has the number {thread}"))?;
     let outcome = match priority {
         Priority::Usual => Ok(()),
@@ -36,7 +37,7 @@ pub fn give(thread: u32, priority: Priority) -> Result<(), String> {
             (_, Errno::EPERM | Errno::EACCES) => "; run as root, or with CAP_SYS_NICE",
             _ => "",
         };
-        format!("thread {thread} cannot be given {}: {errno}{advice}", words(priority))
+        format!("thread {thread} cannot be given {}: {errno}{advice}", words(priority)).into()
     })
 }
 
@@ -66,10 +67,10 @@ pub fn words(priority: Priority) -> String {
 ///
 /// # Errors
 /// The thread is gone.
-pub fn of_thread(process: u32, thread: u32) -> Result<String, String> {
+pub fn of_thread(process: u32, thread: u32) -> Result<String, Reason> {
     let path = format!("/proc/{process}/task/{thread}/stat");
     let stat = text(path.as_ref())?;
-    from_stat(&stat).ok_or_else(|| format!("{path}: wanted 41 fields, got \"{}\"", stat.trim()))
+    from_stat(&stat).ok_or_else(|| format!("{path}: wanted 41 fields, got \"{}\"", stat.trim()).into())
 }
 
 fn from_stat(stat: &str) -> Option<String> {
@@ -106,7 +107,7 @@ mod tests {
         assert_eq!(of_thread(own, own).unwrap(), before, "only that thread");
         match give(thread, Priority::Realtime(3)) {
             Ok(()) => assert_eq!(of_thread(own, thread).unwrap(), "realtime 3"),
-            Err(error) => assert!(error.contains("CAP_SYS_NICE"), "{error}"),
+            Err(error) => assert!(error.to_string().contains("CAP_SYS_NICE"), "{error}"),
         }
         drop(done);
         sleeper.join().unwrap();
@@ -115,7 +116,7 @@ mod tests {
     #[test]
     fn a_thread_that_is_not_there_is_an_error() {
         assert!(give(u32::MAX, Priority::Nice(1)).is_err());
-        assert!(give(4_000_000, Priority::Realtime(1)).unwrap_err().contains("realtime 1"));
+        assert!(give(4_000_000, Priority::Realtime(1)).unwrap_err().to_string().contains("realtime 1"));
         assert!(of_thread(1, 4_000_000).is_err());
     }
 

@@ -17,13 +17,13 @@ use platforms::cgroup::{MOUNT, group_files};
 use platforms::vm::guest_memory;
 use platforms::vm::qemu::LAYER_DRIVE;
 use platforms::vm::qmp::Qmp;
-use units::Bytes;
+use units::{Bytes, Reason};
 
 /// Reads back what the partition of this QEMU was given.
 ///
 /// # Errors
 /// QEMU or the kernel does not say.
-pub fn read_back(pid: u32, control: &mut Qmp) -> Result<Given, String> {
+pub fn read_back(pid: u32, control: &mut Qmp) -> Result<Given, Reason> {
     let cpus =
         threads::of_cpus(control)?.into_iter().map(|thread| cpu(pid, thread)).collect::<Result<_, _>>()?;
     let own = text(format!("/proc/{pid}/cgroup").as_ref())?;
@@ -38,7 +38,7 @@ pub fn read_back(pid: u32, control: &mut Qmp) -> Result<Given, String> {
     })
 }
 
-fn cpu(pid: u32, thread: u32) -> Result<GivenCpu, String> {
+fn cpu(pid: u32, thread: u32) -> Result<GivenCpu, Reason> {
     Ok(GivenCpu {
         thread,
         allowed: threads::allowed(pid, thread)?,
@@ -46,7 +46,7 @@ fn cpu(pid: u32, thread: u32) -> Result<GivenCpu, String> {
     })
 }
 
-fn memory(pid: u32, control: &mut Qmp) -> Result<GivenMemory, String> {
+fn memory(pid: u32, control: &mut Qmp) -> Result<GivenMemory, Reason> {
     let guest = guest_memory::whereabouts(control)?;
     // A kernel without memory nodes says nothing of them; where one was asked for, that is a difference.
     let without = || GivenMemory { size: guest.size, ..GivenMemory::default() };

@@ -5,7 +5,7 @@
 
 use super::topology::{HostNode, HostTopology};
 use model::partition::{NumberList, Resources};
-use units::Mebibytes;
+use units::{Mebibytes, Reason};
 
 /// The parts of a job, one per memory node that has CPUs and memory, in the order of the nodes.
 ///
@@ -15,17 +15,19 @@ use units::Mebibytes;
 ///
 /// # Errors
 /// The job asks for a node by itself, for several nodes of its own, or for more than there is to deal.
-pub fn by_node(job: &Resources, host: &HostTopology) -> Result<Vec<Resources>, String> {
+pub fn by_node(job: &Resources, host: &HostTopology) -> Result<Vec<Resources>, Reason> {
     if let Some(node) = job.node {
         return Err(format!(
             "a job that is to lie on memory node {node} cannot be split over the nodes: leave one out"
-        ));
+        )
+        .into());
     }
     if job.guest_nodes > 1 {
         return Err(format!(
             "a job whose guest sees {} memory nodes cannot be split over the host's: leave one out",
             job.guest_nodes
-        ));
+        )
+        .into());
     }
     let homes: Vec<(&HostNode, NumberList)> = host
         .nodes
@@ -37,7 +39,9 @@ pub fn by_node(job: &Resources, host: &HostTopology) -> Result<Vec<Resources>, S
     let room: Vec<u64> = homes.iter().map(|(_, cpus)| cpus.numbers().len() as u64).collect();
     let there: u64 = room.iter().sum();
     if u64::from(job.cpus) > there || job.cpus == 0 {
-        return Err(format!("wanted {} CPUs to split over the memory nodes; there are {there}", job.cpus));
+        return Err(
+            format!("wanted {} CPUs to split over the memory nodes; there are {there}", job.cpus).into()
+        );
     }
     let cpus = dealt(u64::from(job.cpus), &room);
     let memory = dealt(job.memory.get(), &cpus);
@@ -54,7 +58,8 @@ pub fn by_node(job: &Resources, host: &HostTopology) -> Result<Vec<Resources>, S
             return Err(format!(
                 "wanted memory and CPU time for every part, got too little for node {}",
                 node.number
-            ));
+            )
+            .into());
         }
         if memory.to_bytes() > node.memory {
             return Err(format!(
@@ -62,7 +67,8 @@ pub fn by_node(job: &Resources, host: &HostTopology) -> Result<Vec<Resources>, S
                 memory.to_bytes(),
                 node.number,
                 node.memory
-            ));
+            )
+            .into());
         }
         // One to one when every named CPU has its virtual one, else the first of the node's as many as there are.
         let pin =
@@ -141,6 +147,7 @@ mod tests {
         assert!(
             by_node(&job, &big_host())
                 .unwrap_err()
+                .to_string()
                 .contains("5 CPUs to split over the memory nodes; there are 4")
         );
     }
@@ -152,10 +159,10 @@ mod tests {
             change(&mut job);
             by_node(&job, &big_host()).unwrap_err()
         };
-        assert!(refused(|job| job.node = Some(1)).contains("node 1"));
-        assert!(refused(|job| job.guest_nodes = 2).contains("2 memory nodes"));
-        assert!(refused(|job| job.memory = Mebibytes::from_mib(8000)).contains("on node 0"));
-        assert!(refused(|job| job.memory = Mebibytes::from_mib(2)).contains("too little"));
+        assert!(refused(|job| job.node = Some(1)).to_string().contains("node 1"));
+        assert!(refused(|job| job.guest_nodes = 2).to_string().contains("2 memory nodes"));
+        assert!(refused(|job| job.memory = Mebibytes::from_mib(8000)).to_string().contains("on node 0"));
+        assert!(refused(|job| job.memory = Mebibytes::from_mib(2)).to_string().contains("too little"));
     }
 
     proptest! {

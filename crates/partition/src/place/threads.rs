@@ -18,6 +18,7 @@ use super::priority;
 use super::topology::{HostTopology, text};
 use model::partition::{NumberList, Priority, Resources};
 use platforms::vm::qmp::Qmp;
+use units::Reason;
 
 /// How long QEMU may take for one answer. A paused one answers at once; this one may itself be translated.
 pub(super) const ANSWER_GRACE: Duration = Duration::from_secs(30);
@@ -40,24 +41,24 @@ pub fn wanted(asked: &Resources, node_cpus: Option<&NumberList>) -> Vec<Option<N
 ///
 /// # Errors
 /// The host cannot be read, or has no such node.
-pub fn node_cpus(asked: &Resources) -> Result<Option<NumberList>, String> {
+pub fn node_cpus(asked: &Resources) -> Result<Option<NumberList>, Reason> {
     let (None, Some(number)) = (&asked.pin, asked.node) else { return Ok(None) };
     let host = HostTopology::of_this_host()?;
     let node = host.node(number);
     node.map(|node| Some(node.cpus.clone()))
-        .ok_or_else(|| format!("wanted memory node {number}; this host has {}", host.node_numbers()))
+        .ok_or_else(|| format!("wanted memory node {number}; this host has {}", host.node_numbers()).into())
 }
 
 /// Places the threads of a paused QEMU.
 ///
 /// # Errors
 /// QEMU does not answer, a thread is gone, or the kernel refuses.
-pub fn place(asked: &Resources, pid: u32, control: &mut Qmp) -> Result<(), String> {
+pub fn place(asked: &Resources, pid: u32, control: &mut Qmp) -> Result<(), Reason> {
     let node = node_cpus(asked)?;
     let sets = wanted(asked, node.as_ref());
     let threads = of_cpus(control)?;
     if threads.len() != sets.len() {
-        return Err(format!("wanted {} CPUs to place, qemu has {}", sets.len(), threads.len()));
+        return Err(format!("wanted {} CPUs to place, qemu has {}", sets.len(), threads.len()).into());
     }
     let is_realtime = matches!(asked.priority, Priority::Realtime(_));
     if let Some(set) = asked.pin.as_ref().or(node.as_ref()).filter(|_| !is_realtime) {
@@ -78,9 +79,9 @@ pub fn place(asked: &Resources, pid: u32, control: &mut Qmp) -> Result<(), Strin
 ///
 /// # Errors
 /// QEMU does not answer, or not as it should.
-pub fn of_cpus(control: &mut Qmp) -> Result<Vec<u32>, String> {
+pub fn of_cpus(control: &mut Qmp) -> Result<Vec<u32>, Reason> {
     in_order(&control.query("query-cpus-fast", &Value::Null, ANSWER_GRACE)?)
-        .ok_or_else(|| "qemu's answer to query-cpus-fast names no threads in cpu-index order".to_owned())
+        .ok_or_else(|| "qemu's answer to query-cpus-fast names no threads in cpu-index order".into())
 }
 
 fn in_order(answer: &Value) -> Option<Vec<u32>> {
@@ -99,24 +100,24 @@ fn in_order(answer: &Value) -> Option<Vec<u32>> {
 ///
 /// # Errors
 /// The thread is gone.
-pub fn allowed(pid: u32, thread: u32) -> Result<NumberList, String> {
+pub fn allowed(pid: u32, thread: u32) -> Result<NumberList, Reason> {
     let path = format!("/proc/{pid}/task/{thread}/status");
     let status = text(path.as_ref())?;
     let line = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
     line.ok_or_else(|| format!("{path} has no Cpus_allowed_list"))?
         .parse()
-        .map_err(|error| format!("{path}: {error}"))
+        .map_err(|error| format!("{path}: {error}").into())
 }
 
-fn all_threads(pid: u32) -> Result<Vec<u32>, String> {
+fn all_threads(pid: u32) -> Result<Vec<u32>, Reason> {
     let folder = format!("/proc/{pid}/task");
     let entries = fs::read_dir(&folder).map_err(|error| format!("cannot list {folder}: {error}"))?;
     let names = entries.filter_map(Result::ok).map(|entry| entry.file_name());
     Ok(names.filter_map(|name| name.to_str()?.parse().ok()).take(MOST_THREADS).collect())
 }
 
-fn hold(thread: u32, set: &NumberList) -> Result<(), String> {
-    let failed = |why: String| format!("thread {thread} cannot be held to CPUs {set}: {why}");
+fn hold(thread: u32, set: &NumberList) -> Result<(), Reason> {
+    let failed = |why: String| Reason::from(format!("thread {thread} cannot be held to CPUs {set}: {why}"));
     let mut cpus = CpuSet::new();
     for cpu in set.numbers() {
         let what = || format!("CPU {cpu} is beyond the {} that can be named", CpuSet::count());
@@ -163,8 +164,8 @@ mod tests {
     fn a_cpu_that_is_not_there_is_refused_in_words() {
         let own = std::process::id();
         let none = "1000".parse().unwrap();
-        assert!(hold(own, &none).unwrap_err().contains("held to CPUs 1000"));
-        assert!(hold(own, &"8000".parse().unwrap()).unwrap_err().contains("1024"));
+        assert!(hold(own, &none).unwrap_err().to_string().contains("held to CPUs 1000"));
+        assert!(hold(own, &"8000".parse().unwrap()).unwrap_err().to_string().contains("1024"));
         assert!(all_threads(own).unwrap().contains(&own));
         assert!(!allowed(own, own).unwrap().numbers().is_empty());
     }

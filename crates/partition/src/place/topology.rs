@@ -10,7 +10,7 @@ use std::path::Path;
 use nix::sys::resource::{Resource, getrlimit};
 
 use model::partition::NumberList;
-use units::Bytes;
+use units::{Bytes, Reason};
 
 /// Longest file that is read of the kernel's.
 const MAX_FILE_BYTES: u64 = 1024 * 1024;
@@ -76,7 +76,7 @@ impl HostTopology {
     ///
     /// # Errors
     /// A file of the kernel's that has to be there is not, or says what cannot be understood.
-    pub fn of_this_host() -> Result<Self, String> {
+    pub fn of_this_host() -> Result<Self, Reason> {
         Self::read(Path::new("/"), rights(Path::new("/")))
     }
 
@@ -84,7 +84,7 @@ impl HostTopology {
     ///
     /// # Errors
     /// See [`Self::of_this_host`].
-    pub fn read(root: &Path, rights: Rights) -> Result<Self, String> {
+    pub fn read(root: &Path, rights: Rights) -> Result<Self, Reason> {
         let system = root.join("sys/devices/system");
         let online = list(&system.join("cpu/online"))?;
         let present = list(&system.join("cpu/present")).unwrap_or_else(|_| online.clone());
@@ -129,7 +129,7 @@ impl HostTopology {
     }
 }
 
-fn nodes(folder: &Path, online: &NumberList, huge: Bytes) -> Result<Vec<HostNode>, String> {
+fn nodes(folder: &Path, online: &NumberList, huge: Bytes) -> Result<Vec<HostNode>, Reason> {
     let Ok(numbers) = list(&folder.join("online")) else { return Ok(Vec::new()) };
     numbers
         .numbers()
@@ -138,7 +138,7 @@ fn nodes(folder: &Path, online: &NumberList, huge: Bytes) -> Result<Vec<HostNode
         .collect()
 }
 
-fn node(folder: &Path, number: u32, online: &NumberList, huge: Bytes) -> Result<HostNode, String> {
+fn node(folder: &Path, number: u32, online: &NumberList, huge: Bytes) -> Result<HostNode, Reason> {
     let all = list(&folder.join("cpulist"))?;
     let cpus = NumberList::of(all.numbers().iter().copied().filter(|cpu| online.numbers().contains(cpu)));
     let meminfo = text(&folder.join("meminfo"))?;
@@ -168,12 +168,12 @@ fn kib(meminfo: &str, name: &str) -> Option<u64> {
     })
 }
 
-fn list(path: &Path) -> Result<NumberList, String> {
-    text(path)?.parse().map_err(|error| format!("{}: {error}", path.display()))
+fn list(path: &Path) -> Result<NumberList, Reason> {
+    text(path)?.parse().map_err(|error| format!("{}: {error}", path.display()).into())
 }
 
 /// A file of the kernel's, bounded.
-pub(super) fn text(path: &Path) -> Result<String, String> {
+pub(super) fn text(path: &Path) -> Result<String, Reason> {
     let mut text = String::new();
     fs::File::open(path)
         .and_then(|file| file.take(MAX_FILE_BYTES).read_to_string(&mut text))
@@ -277,7 +277,7 @@ pub mod tests {
     fn what_is_missing_is_named() {
         let root = tempfile::tempdir().unwrap();
         let error = HostTopology::read(root.path(), Rights { realtime: 0, nice: 0 }).unwrap_err();
-        assert!(error.contains("cpu/online"), "{error}");
+        assert!(error.to_string().contains("cpu/online"), "{error}");
     }
 
     #[test]

@@ -31,6 +31,7 @@ use platforms::vm::disk::find_program;
 use platforms::vm::inherit::inherit;
 use platforms::vm::qemu::{DiskArgument, Extras, MACHINE, MemoryArgument, Throttle};
 use platforms::vm::qmp::Qmp;
+use units::Reason;
 
 /// Size of the trial's disks.
 const DISK_BYTES: u64 = 1 << 20;
@@ -115,7 +116,7 @@ pub fn run(
     count: u64,
     device: Option<&Path>,
     say: &mut dyn FnMut(String),
-) -> Result<Tally, String> {
+) -> Result<Tally, Reason> {
     let qemu = find_program("qemu-system-x86_64").ok_or("no qemu-system-x86_64 in PATH")?;
     let folder = new_folder("trial").map_err(|error| format!("no folder: {error}"))?;
     let ledger = Ledger::open(folder.path()).map_err(|error| format!("no ledger: {error}"))?;
@@ -154,48 +155,48 @@ fn has_unified_cpu() -> bool {
 
 impl Bench {
     /// Makes a valid one and holds it to what was asked.
-    fn agrees(&self, case: &Case, starts: &mut Vec<Duration>) -> Result<(), String> {
+    fn agrees(&self, case: &Case, starts: &mut Vec<Duration>) -> Result<(), Reason> {
         let disks = self.disks(&case.throttles)?;
         let mut paused = self.start(case, &disks)?;
         let (pid, at) = (paused.child.id(), Instant::now());
         // The first answer comes when QEMU has made its machine.
         let placed = place(&case.asked, pid, &mut paused.control);
         starts.push(at.elapsed());
-        let in_words = |why: String| format!("{why}; qemu says: {}", complaint(&paused.complaints));
+        let in_words = |why: Reason| format!("{why}; qemu says: {}", complaint(&paused.complaints));
         placed.map_err(in_words)?;
         let given = read_back(pid, &mut paused.control)?;
         let found = differences(&case.asked, &disks, &given);
         if !found.is_empty() {
-            return Err(format!("asked and given differ: {found:?}"));
+            return Err(format!("asked and given differ: {found:?}").into());
         }
         let path = given.cgroup.map(PathBuf::from).filter(|_| !paused.group.is_empty());
         drop(paused);
         match path {
-            Some(path) if path.exists() => Err(format!("{} is left behind", path.display())),
+            Some(path) if path.exists() => Err(format!("{} is left behind", path.display()).into()),
             _ => Ok(()),
         }
     }
 
     /// Goes the same way with one that cannot be had; the reason why it was refused.
-    fn starts_nothing(&self, case: &Case) -> Result<String, String> {
+    fn starts_nothing(&self, case: &Case) -> Result<String, Reason> {
         let disks = self.disks(&case.throttles)?;
         let size = || fs::metadata(self.folder.join(FILE_NAME)).map_or(0, |data| data.size());
         let (written, children) = (size(), children()?);
         let reason = match self.start(case, &disks) {
             Err(reason) => reason,
-            Ok(_started) => return Err(format!("was started: {:?}", case.asked)),
+            Ok(_started) => return Err(format!("was started: {:?}", case.asked).into()),
         };
         if size() != written {
-            return Err("something was written into the ledger".to_owned());
+            return Err("something was written into the ledger".into());
         }
         if self::children()? != children {
-            return Err("a process was started".to_owned());
+            return Err("a process was started".into());
         }
-        Ok(reason)
+        Ok(reason.into())
     }
 
     /// Refuses, or makes the group and the paused QEMU in it.
-    fn start(&self, case: &Case, disks: &[DiskSpec]) -> Result<Paused, String> {
+    fn start(&self, case: &Case, disks: &[DiskSpec]) -> Result<Paused, Reason> {
         possible(&case.asked)?;
         let group = group(&case.asked, disks, &self.ledger)?;
         let (ours, theirs) = UnixStream::pair().map_err(|error| format!("no control channel: {error}"))?;
@@ -220,7 +221,7 @@ impl Bench {
         Ok(paused)
     }
 
-    fn disks(&self, throttles: &[Throttle]) -> Result<Vec<DiskSpec>, String> {
+    fn disks(&self, throttles: &[Throttle]) -> Result<Vec<DiskSpec>, Reason> {
         let each = throttles.iter().enumerate().map(|(number, throttle)| {
             let file = match &self.device {
                 Some(device) if number == 0 => device.clone(),
@@ -290,7 +291,7 @@ fn complaint(file: &Path) -> String {
 }
 
 /// Processes that this one has started and not reaped, of all its threads.
-fn children() -> Result<Vec<String>, String> {
+fn children() -> Result<Vec<String>, Reason> {
     let threads =
         fs::read_dir("/proc/self/task").map_err(|error| format!("cannot list own threads: {error}"))?;
     let mut all = Vec::new();

@@ -60,7 +60,7 @@ pub fn assemble(
     files: FileDevice,
     takes_sessions: bool,
 ) -> Result<Assembled, Failed> {
-    let cards = cards(&spec.cards).map_err(Failed::own)?;
+    let cards = cards(&spec.cards)?;
     let way_out = cards.user_network.as_ref().map(|_| WayOut { router: USER_ROUTER, names: USER_RESOLVER });
     let is_plugged = !cards.plugs.is_empty();
     let resources = &spec.resources;

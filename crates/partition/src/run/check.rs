@@ -15,7 +15,7 @@ use super::{Failed, lookup, view};
 use crate::{given_files, layer};
 use model::partition::{Bind, CardSpec, Content, DiskSpec, Files, PartitionSpec, Program, is_name};
 use platforms::vm::guest::{MOST_SECTIONS, SECRETS};
-use units::Mebibytes;
+use units::{Mebibytes, Reason};
 
 /// Most bytes of words and environment together: Linux takes no more with the usual stack.
 const MOST_WORD_BYTES: usize = 2 * 1024 * 1024;
@@ -251,13 +251,13 @@ fn check_secrets(program: &Program, found: &mut Found) {
     for secret in program.secrets.iter().take(MOST_SECRETS) {
         let name = &secret.name;
         let problem = if !is_name(name) {
-            Some("wanted letters, digits, -, _ and ., beginning with a letter or digit".to_owned())
+            Some("wanted letters, digits, -, _ and ., beginning with a letter or digit".into())
         } else if !names.insert(name) {
-            Some("it is there twice".to_owned())
+            Some("it is there twice".into())
         } else {
             given_files::secret(&secret.from).err()
         };
-        let failed = |problem: String| Err(Failed::own(format!("secret {name}: {problem}")));
+        let failed = |problem: Reason| Err(Failed::own(format!("secret {name}: {problem}")));
         found.note(&["secrets", name], None, problem.map_or(Ok(()), failed));
     }
 }

@@ -54,10 +54,10 @@ fn launch(
     tell: &mut dyn FnMut(Event),
 ) -> Result<ProgramEnd, Failed> {
     super::check(spec)?;
-    spec.sections.iter().try_for_each(sections::check_file).map_err(Failed::own)?;
+    spec.sections.iter().try_for_each(sections::check_file)?;
     check_own_folder(spec, around)?;
     let _in_use = take_volumes(spec)?;
-    let ports = session::bind_ports(&spec.ports).map_err(Failed::own)?;
+    let ports = session::bind_ports(&spec.ports)?;
     let layer = take_layer(spec)?;
     let channel = channel();
     let inbox = Inbox::open(orders, channel.0.clone()).map_err(|error| Failed::own(error.to_string()))?;

@@ -14,6 +14,7 @@ use std::path::{Component, Path, PathBuf};
 
 use super::{Failed, view};
 use model::partition::{Files, Program};
+use units::Reason;
 
 /// Most symbolic links followed on the way to a file, as Linux has it.
 const MOST_LINKS: u32 = 40;
@@ -158,12 +159,12 @@ fn runnable(host: &Path, shown: &str) -> Result<(), Failed> {
     }
     match kind(host) {
         Ok(_) => Ok(()),
-        Err(why) => refused(&why),
+        Err(why) => refused(&why.to_string()),
     }
 }
 
 /// Looks at the start of an executable.
-pub fn kind(host: &Path) -> Result<LookupKind, String> {
+pub fn kind(host: &Path) -> Result<LookupKind, Reason> {
     let mut head = Vec::new();
     let Ok(file) = fs::File::open(host) else {
         // May be executable without being readable; the guest will tell.
@@ -176,7 +177,7 @@ pub fn kind(host: &Path) -> Result<LookupKind, String> {
     elf_kind(&head)
 }
 
-fn elf_kind(head: &[u8]) -> Result<LookupKind, String> {
+fn elf_kind(head: &[u8]) -> Result<LookupKind, Reason> {
     use object::Endianness;
     use object::elf::{FileHeader64, PT_INTERP};
     use object::read::elf::{FileHeader, ProgramHeader};
@@ -190,7 +191,7 @@ fn elf_kind(head: &[u8]) -> Result<LookupKind, String> {
     // A 64-bit x86 runs programs for 32 bits, too.
     let fits = machine == wanted || (wanted == 62 && machine == 3);
     if is_big || !fits {
-        return Err(format!("it is for another processor (ELF machine {machine}, this is {wanted})"));
+        return Err(format!("it is for another processor (ELF machine {machine}, this is {wanted})").into());
     }
     let has_loader = || -> object::Result<bool> {
         let header = FileHeader64::<Endianness>::parse(head)?;

@@ -80,7 +80,7 @@ impl Making<'_> {
     /// Starts QEMU, paused, with this first file system.
     pub fn create(&self, made: Assembled, initramfs: &OwnedFd) -> Result<Created, Failed> {
         let (spec, around, tools, engine) = (self.spec, self.around, self.tools, self.engine);
-        let group = place::group(&spec.resources, &spec.disks, &around.ledger).map_err(Failed::own)?;
+        let group = place::group(&spec.resources, &spec.disks, &around.ledger)?;
         let parts = Parts {
             qemu: &tools.qemu,
             exe: &around.exe,
@@ -120,8 +120,8 @@ impl Created {
     pub fn place(&mut self, spec: &PartitionSpec, tell: &mut dyn FnMut(Event)) -> Result<(), Failed> {
         let pid = self.machine.pid();
         let control = self.machine.control();
-        place::place(&spec.resources, pid, control).map_err(Failed::own)?;
-        let given = place::read_back(pid, control).map_err(Failed::own)?;
+        place::place(&spec.resources, pid, control)?;
+        let given = place::read_back(pid, control)?;
         sections::check_given(&spec.sections, control)?;
         let differences = place::differences(&spec.resources, &spec.disks, &given);
         tell(Event::Placed(Box::new(given)));
@@ -178,7 +178,7 @@ impl Created {
                         return Ok(ProgramEnd::Signal(number));
                     }
                     asked = true;
-                    self.machine.control().power_button(CONTROL_TIMEOUT).map_err(Failed::own)?;
+                    self.machine.control().power_button(CONTROL_TIMEOUT)?;
                 }
                 Ok(Happened::Ordered(Order::Kill)) => return Err(Failed::own("ended from outside")),
                 _ => {}

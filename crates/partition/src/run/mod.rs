@@ -32,7 +32,7 @@ use model::experiment::Accelerator;
 use model::partition::network::NamedAddress;
 use model::partition::{Given, PartitionSpec, ProgramEnd, Stream, TerminalSize, Victim};
 use platforms::ledger::Ledger;
-use units::{Hertz, Nanos};
+use units::{Hertz, Nanos, Reason};
 
 pub use assemble::sections;
 pub use check::Obstacle;
@@ -178,6 +178,12 @@ impl From<Failed> for Outcome {
     }
 }
 
+impl From<Reason> for Failed {
+    fn from(reason: Reason) -> Self {
+        Self::own(reason)
+    }
+}
+
 impl Failed {
     /// A failure of our own.
     pub fn own(reason: impl Into<String>) -> Self {
@@ -217,7 +223,7 @@ pub type Orders = Receiver<Order>;
 /// # Errors
 /// The first thing that stands in its way, and the exit code that says so.
 pub fn check(spec: &PartitionSpec) -> Result<(), Failed> {
-    place::possible(&spec.resources).map_err(Failed::own)?;
+    place::possible(&spec.resources)?;
     obstacles(spec).into_iter().next().map_or(Ok(()), |first| Err(first.failed))
 }
 

@@ -12,6 +12,7 @@ use super::Failed;
 use super::assemble::sections;
 use model::partition::SectionSpec;
 use platforms::vm::qmp::Qmp;
+use units::Reason;
 
 /// Rights of the group and of everybody.
 const OTHERS: u32 = 0o077;
@@ -23,28 +24,29 @@ const ANSWER_GRACE: Duration = Duration::from_secs(10);
 ///
 /// # Errors
 /// What it is instead.
-pub fn check_file(section: &SectionSpec) -> Result<(), String> {
-    let wrong = |how: String| {
+pub fn check_file(section: &SectionSpec) -> Result<(), Reason> {
+    let wrong = |how: &str| {
         let (name, path) = (&section.name, section.path.display());
         Err(format!(
             "the memory of channel {name}, {path}, {how}; run bulkhead up again, which makes it anew"
-        ))
+        )
+        .into())
     };
     let found = match fs::symlink_metadata(&section.path) {
         Ok(found) => found,
-        Err(error) => return wrong(format!("cannot be looked at: {error}")),
+        Err(error) => return wrong(&format!("cannot be looked at: {error}")),
     };
     if !found.is_file() {
-        return wrong("is no file".to_owned());
+        return wrong("is no file");
     }
     // Behind a folder of ours alone it may be open to everybody (see `platforms::wall`).
     let others = if is_private_folder(section.path.parent()) { OTHERS & !0o006 } else { OTHERS };
     if found.uid() != geteuid().as_raw() || found.mode() & others != 0 {
-        return wrong("is not ours alone: others may have written to it".to_owned());
+        return wrong("is not ours alone: others may have written to it");
     }
     let wanted = section.size_mib.to_bytes().get();
     if found.len() != wanted {
-        return wrong(format!("has {} bytes instead of {wanted}", found.len()));
+        return wrong(&format!("has {} bytes instead of {wanted}", found.len()));
     }
     Ok(())
 }
@@ -67,8 +69,9 @@ pub fn check_given(specs: &[SectionSpec], control: &mut Qmp) -> Result<(), Faile
         ];
         for (property, wanted) in wanted {
             let question = json!({ "path": format!("/objects/{}", section.id()), "property": property });
-            let got =
-                control.query("qom-get", &question, ANSWER_GRACE).map_err(|error| refused(spec, &error))?;
+            let got = control
+                .query("qom-get", &question, ANSWER_GRACE)
+                .map_err(|error| refused(spec, &error.to_string()))?;
             if got != wanted {
                 return Err(refused(spec, &format!("{property}: wanted {wanted}, got {got}")));
             }
@@ -116,20 +119,23 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("x");
         let said = |path: &Path| check_file(&section(path)).unwrap_err();
-        assert!(said(&path).contains("cannot be looked at"));
+        assert!(said(&path).to_string().contains("cannot be looked at"));
         let file = fs::File::create(&path).unwrap();
         fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
         for bytes in [0, 4096, (1 << 20) + 1] {
             file.set_len(bytes).unwrap();
-            assert!(said(&path).contains(&format!("has {bytes} bytes instead of 1048576")));
+            assert!(said(&path).to_string().contains(&format!("has {bytes} bytes instead of 1048576")));
         }
         file.set_len(1 << 20).unwrap();
         assert_eq!(check_file(&section(&path)), Ok(()));
         let link = dir.path().join("link");
         symlink(&path, &link).unwrap();
-        assert!(said(&link).contains("is no file") && said(dir.path()).contains("is no file"));
+        assert!(
+            said(&link).to_string().contains("is no file")
+                && said(dir.path()).to_string().contains("is no file")
+        );
         fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
-        assert!(said(&path).contains("not ours alone"));
+        assert!(said(&path).to_string().contains("not ours alone"));
     }
 
     #[test]

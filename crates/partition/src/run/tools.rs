@@ -84,7 +84,7 @@ struct Needs {
 
 impl Needs {
     fn of(spec: &PartitionSpec) -> Result<Self, Failed> {
-        let cards = cards(&spec.cards).map_err(Failed::own)?.modules;
+        let cards = cards(&spec.cards)?.modules;
         let is_saved = matches!(&spec.content, Content::Program(program) if program.layer.is_some());
         let disks = match (is_saved, spec.disks.is_empty()) {
             (true, _) => SAVED_LAYER,

@@ -9,6 +9,7 @@ use super::Failed;
 use crate::users;
 use model::partition::{Files, Program};
 use platforms::vm::system_view::SystemView;
+use units::Reason;
 
 /// Most symbolic links followed on the way to a folder, as Linux has it.
 const MOST_LINKS: usize = 40;
@@ -63,7 +64,7 @@ pub fn missing(path: &Path) -> Failed {
 ///
 /// # Errors
 /// Why not, in words for the user.
-pub fn shown_unasked(folder: &Path) -> Result<(), String> {
+pub fn shown_unasked(folder: &Path) -> Result<(), Reason> {
     let Ok(real) = fs::canonicalize(folder) else { return Ok(()) };
     // Below /etc, too, lie keys that only root reads.
     let shared = real.starts_with("/etc") || SHARED_FOLDERS.iter().any(|shared| real == Path::new(shared));
@@ -73,7 +74,7 @@ pub fn shown_unasked(folder: &Path) -> Result<(), String> {
     }
     let what = if is_home && !shared { "holds somebody's home" } else { "holds what is everybody's" };
     let shown = folder.display();
-    Err(format!("{shown} {what}, so it is not shown to the program unless it is named: --ro {shown}"))
+    Err(format!("{shown} {what}, so it is not shown to the program unless it is named: --ro {shown}").into())
 }
 
 /// The program's own file, where it is named by its path and not looked for: who names it means to show it.
@@ -166,7 +167,7 @@ mod tests {
     #[test]
     fn homes_and_everybodys_folders_are_not_shown_unasked() {
         for folder in ["/", "/root", "/home", "/tmp", "/etc"] {
-            assert!(shown_unasked(Path::new(folder)).unwrap_err().contains("--ro"), "{folder}");
+            assert!(shown_unasked(Path::new(folder)).unwrap_err().to_string().contains("--ro"), "{folder}");
         }
         let folder = tempfile::tempdir().unwrap();
         assert_eq!(shown_unasked(folder.path()), Ok(()));

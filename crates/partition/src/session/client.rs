@@ -25,6 +25,7 @@ use model::partition::{LONGEST_TEXT, ProgramEnd, Stream, Victim};
 use platforms::console::harmless;
 use platforms::host;
 use platforms::link::stream::wait;
+use units::Reason;
 
 /// Bytes carried at once.
 const CHUNK_BYTES: usize = 16 * 1024;
@@ -69,7 +70,7 @@ fn converse_within(
     let failed = |error: io::Error| Failed::own(format!("the session: {error}"));
     let from = socket.try_clone().map_err(failed)?;
     let line = Arc::new(Line::new(socket));
-    line.word(SessionWord::Open { ask }).map_err(Failed::own)?;
+    line.word(SessionWord::Open { ask })?;
     line.obey(orders).map_err(failed)?;
     let mut outputs = [
         Output::start(Stream::Output, kind, streams.output, &line).map_err(failed)?,
@@ -141,7 +142,7 @@ impl Incoming {
             match self.unpacker.next_packet() {
                 Ok(Some(packet)) => return Ok(packet.content),
                 Ok(None) => {}
-                Err(why) => return Err(not_believed(&why)),
+                Err(why) => return Err(not_believed(&why.to_string())),
             }
             if let Some((until, within)) = self.until {
                 let rest = until.saturating_duration_since(Instant::now());
@@ -255,7 +256,7 @@ impl Line {
         }
     }
 
-    fn send(&self, content: &SessionContent) -> Result<(), String> {
+    fn send(&self, content: &SessionContent) -> Result<(), Reason> {
         let bytes = pack(0, content)?;
         let writes = self.writes.lock().unwrap_or_else(PoisonError::into_inner);
         // Why it cannot be written is told by the reading side.
@@ -264,7 +265,7 @@ impl Line {
         Ok(())
     }
 
-    fn word(&self, word: SessionWord) -> Result<(), String> {
+    fn word(&self, word: SessionWord) -> Result<(), Reason> {
         self.send(&SessionContent::Word(word))
     }
 

@@ -22,6 +22,7 @@ use crate::run::Streams;
 use model::partition::session::{Ask, MOST_CONNECTIONS};
 use model::partition::{PortSpec, ProgramEnd};
 use platforms::link::stream::{is_ready, wait};
+use units::Reason;
 
 /// Before the next attempt when nobody more can be let in.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -74,7 +75,7 @@ fn is_ours(socket: &UnixStream) -> bool {
 ///
 /// # Errors
 /// Which of them cannot be had, why, and what to do.
-pub fn bind_ports(ports: &[PortSpec]) -> Result<Vec<(PortSpec, TcpListener)>, String> {
+pub fn bind_ports(ports: &[PortSpec]) -> Result<Vec<(PortSpec, TcpListener)>, Reason> {
     let bind = |port: &PortSpec| {
         let listener = TcpListener::bind(port.host).and_then(|listener| {
             listener.set_nonblocking(true)?;
@@ -85,7 +86,7 @@ pub fn bind_ports(ports: &[PortSpec]) -> Result<Vec<(PortSpec, TcpListener)>, St
     ports.iter().map(bind).collect()
 }
 
-fn refused(port: &PortSpec, error: &io::Error) -> String {
+fn refused(port: &PortSpec, error: &io::Error) -> Reason {
     let host = port.host;
     let why = match error.kind() {
         io::ErrorKind::AddrInUse => {
@@ -100,7 +101,7 @@ fn refused(port: &PortSpec, error: &io::Error) -> String {
         }
         _ => error.to_string(),
     };
-    format!("port {port}: {host} cannot be listened at: {why}")
+    format!("port {port}: {host} cannot be listened at: {why}").into()
 }
 
 impl Hub {

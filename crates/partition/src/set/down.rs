@@ -17,6 +17,7 @@ use super::supervisor::STOP_GRACE;
 use super::{channels, process, resolve, root, watch};
 use model::partition::set::{PartitionSet, ProcessName};
 use platforms::ledger;
+use units::Reason;
 
 /// Beyond the grace that a supervisor itself gives its program.
 const SUPERVISOR_GRACE: Duration = Duration::from_secs(5);
@@ -53,7 +54,7 @@ pub enum DownError {
     Lock(#[from] LockError),
     /// Not everything could be removed.
     #[error("something is left: {0}")]
-    Left(String),
+    Left(Reason),
 }
 
 /// Ends a set and removes all that was made for it.
@@ -64,14 +65,14 @@ pub fn down(state_root: &Path, name: &str, tell: &mut dyn FnMut(Gone)) -> Result
     let folder = SetFolder::take(state_root, name, Work::Down, false)?;
     watch::end(folder.path()).map_err(DownError::Left)?;
     end(folder.path(), &folder::kept(folder.path()), Manner::Ask, tell).map_err(DownError::Left)?;
-    folder.remove().map_err(|error| DownError::Left(error.to_string()))
+    folder.remove().map_err(|error| DownError::Left(error.to_string().into()))
 }
 
 /// Undoes what an `up` had begun that did not come to its end; says what that was. The folder must be taken.
 ///
 /// # Errors
 /// What is left, and why.
-pub fn undo(folder: &Path, manner: Manner) -> Result<Vec<String>, String> {
+pub fn undo(folder: &Path, manner: Manner) -> Result<Vec<String>, Reason> {
     let Some(undertaking) = folder::read_undertaking(folder) else { return Ok(Vec::new()) };
     if undertaking.fresh {
         watch::end(folder)?;
@@ -103,7 +104,7 @@ pub fn end(
     which: &[String],
     manner: Manner,
     tell: &mut dyn FnMut(Gone),
-) -> Result<(), String> {
+) -> Result<(), Reason> {
     let dependants = folder::read_set(folder).map(|record| dependants(&record.set)).unwrap_or_default();
     let mut left: BTreeSet<&String> = which.iter().collect();
     let mut told: BTreeMap<&String, Told> = BTreeMap::new();
@@ -133,14 +134,14 @@ pub fn end(
         }
         std::thread::sleep(LOOK_EVERY);
     }
-    if stuck.is_empty() { Ok(()) } else { Err(stuck.join("; ")) }
+    if stuck.is_empty() { Ok(()) } else { Err(stuck.join("; ").into()) }
 }
 
 /// A supervisor that was told to end.
 struct Told {
     folder: PathBuf,
     supervisor: Option<ProcessName>,
-    refused: Option<String>,
+    refused: Option<Reason>,
     at: Instant,
     killed: bool,
 }
@@ -156,7 +157,7 @@ impl Told {
     }
 
     /// Whether it is gone; why not, when it will never be.
-    fn look(&mut self) -> Result<bool, String> {
+    fn look(&mut self) -> Result<bool, Reason> {
         let Some(supervisor) = self.supervisor.as_ref().filter(|supervisor| process::is_alive(supervisor))
         else {
             return Ok(true);
@@ -172,7 +173,7 @@ impl Told {
         if self.at.elapsed() < patience + DEATH_GRACE {
             return Ok(false);
         }
-        Err("it was killed and is still there".to_owned())
+        Err("it was killed and is still there".into())
     }
 }
 
@@ -180,7 +181,7 @@ impl Told {
 ///
 /// # Errors
 /// What is left, and why.
-pub(super) fn stop(folder: &Path) -> Result<(), String> {
+pub(super) fn stop(folder: &Path) -> Result<(), Reason> {
     let mut told = Told::now(folder, Manner::Ask);
     while !told.look()? {
         std::thread::sleep(LOOK_EVERY);
@@ -189,17 +190,17 @@ pub(super) fn stop(folder: &Path) -> Result<(), String> {
 }
 
 /// Undoes what a dead supervisor left, and removes its folder.
-fn clear(folder: &Path) -> Result<(), String> {
+fn clear(folder: &Path) -> Result<(), Reason> {
     sweep(folder)?;
     let (Some(parent), Some(name)) = (folder.parent(), folder.file_name()) else { return Ok(()) };
     match root::check_private(parent).and_then(|parent| parent.remove(Path::new(name))) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error.to_string()),
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error.to_string().into()),
         _ => Ok(()),
     }
 }
 
 /// Undoes what a dead supervisor left.
-fn sweep(folder: &Path) -> Result<(), String> {
+fn sweep(folder: &Path) -> Result<(), Reason> {
     let until = Instant::now() + CLEAR_GRACE;
     while folder.exists() {
         // What was undone is said as well as what was not: nothing said is nothing left.
@@ -208,7 +209,7 @@ fn sweep(folder: &Path) -> Result<(), String> {
             break;
         }
         if Instant::now() > until {
-            return Err(said.join("; "));
+            return Err(said.join("; ").into());
         }
         std::thread::sleep(LOOK_EVERY);
     }

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use super::status;
 use model::partition::set::{PartitionStatus, SetStatus};
+use units::Reason;
 use units::names::nearest;
 
 /// A partition of a set that is up.
@@ -19,14 +20,14 @@ pub struct Meant {
 ///
 /// # Errors
 /// There is none of that name, or there are several.
-pub fn partition(state_root: &Path, name: &str, in_set: Option<&str>) -> Result<Meant, String> {
+pub fn partition(state_root: &Path, name: &str, in_set: Option<&str>) -> Result<Meant, Reason> {
     let (set, name) = name.split_once('/').map_or((in_set, name), |(set, name)| (Some(set), name));
     let there = status::names(state_root).into_iter().filter(|there| set.is_none_or(|set| set == there));
     let sets: Vec<SetStatus> = there.filter_map(|set| status::status(state_root, &set)).collect();
     if sets.is_empty() {
         return Err(match set {
-            Some(set) => format!("no set \"{set}\" is up; bulkhead ps shows which are"),
-            None => "no set is up".to_owned(),
+            Some(set) => format!("no set \"{set}\" is up; bulkhead ps shows which are").into(),
+            None => "no set is up".into(),
         });
     }
     let all = || sets.iter().flat_map(|set| set.partitions.iter().map(move |partition| (set, partition)));
@@ -36,8 +37,8 @@ pub fn partition(state_root: &Path, name: &str, in_set: Option<&str>) -> Result<
         [] => {
             let known: Vec<&str> = all().map(|(_, partition)| partition.name.as_str()).collect();
             let hint = nearest(name, &known).map(|near| format!("; did you mean \"{near}\"?"));
-            Err(format!("no set that is up has a partition \"{name}\"{}", hint.unwrap_or_default()))
+            Err(format!("no set that is up has a partition \"{name}\"{}", hint.unwrap_or_default()).into())
         }
-        _ => Err(format!("several sets have a partition \"{name}\": name one as SET/{name}")),
+        _ => Err(format!("several sets have a partition \"{name}\": name one as SET/{name}").into()),
     }
 }

@@ -19,6 +19,7 @@ use super::up::start as start_supervisor;
 use super::{down, status, watch};
 use model::partition::set::Phase;
 use platforms::Cancel;
+use units::Reason;
 
 /// How often it is looked how far it is.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
@@ -52,13 +53,13 @@ pub enum Became {
 pub enum OneError {
     /// There is no such partition, or it cannot be started now.
     #[error("{0}")]
-    Refused(String),
+    Refused(Reason),
     /// Somebody else works on its set.
     #[error(transparent)]
     Lock(#[from] LockError),
     /// It was tried, and failed.
     #[error("{0}")]
-    Broke(String),
+    Broke(Reason),
     /// The user interrupted; it may still come up.
     #[error("interrupted")]
     Interrupted,
@@ -79,7 +80,7 @@ pub fn one(
     let set = SetFolder::take(state_root, &meant.set, Work::One, false)?;
     if folder::read_undertaking(set.path()).is_some() {
         let file = "an up of this set died: end or repeat it first (bulkhead down, bulkhead up FILE)";
-        return Err(OneError::Refused(file.to_owned()));
+        return Err(OneError::Refused(file.to_owned().into()));
     }
     // It was found before the set was ours.
     let own = set.path().join(partition_folder(&meant.partition.name));
@@ -100,17 +101,17 @@ pub fn one(
 
 /// Its watcher may start it again.
 fn permit(own: &Path) -> Result<(), OneError> {
-    folder::forget_stopped(own).map_err(|error| OneError::Broke(format!("{}: {error}", own.display())))
+    folder::forget_stopped(own).map_err(|error| OneError::Broke(format!("{}: {error}", own.display()).into()))
 }
 
 fn stop(own: &Path) -> Result<(), OneError> {
     match folder::note_stopped(own) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => {
-            return Err(OneError::Broke(format!("{}: {error}", own.display())));
+            return Err(OneError::Broke(format!("{}: {error}", own.display()).into()));
         }
         _ => {}
     }
-    down::stop(own).map_err(|why| OneError::Broke(format!("something is left: {why}")))
+    down::stop(own).map_err(|why| OneError::Broke(format!("something is left: {why}").into()))
 }
 
 fn start(set: &Path, meant: &Meant, exe: &Path, cancel: &Cancel) -> Result<Became, OneError> {
@@ -118,10 +119,12 @@ fn start(set: &Path, meant: &Meant, exe: &Path, cancel: &Cancel) -> Result<Becam
     let kept = partition_folder(name);
     let own = set.join(&kept);
     let Some(unit) = folder::read_unit(&own) else {
-        return Err(OneError::Refused(format!("nothing of {name} is there: bulkhead up FILE starts it")));
+        return Err(OneError::Refused(
+            format!("nothing of {name} is there: bulkhead up FILE starts it").into(),
+        ));
     };
     waits_for(set, name)?;
-    let broke = |error: io::Error| OneError::Broke(format!("{name} cannot be started: {error}"));
+    let broke = |error: io::Error| OneError::Broke(format!("{name} cannot be started: {error}").into());
     // What a supervisor ended wrote last is not how the next one stands.
     match fs::remove_file(own.join("state.json")) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(broke(error)),
@@ -136,7 +139,7 @@ fn start(set: &Path, meant: &Meant, exe: &Path, cancel: &Cancel) -> Result<Becam
         match part::look(&own, &kept, &unit.unit, &begun) {
             Readiness::Runs => return Ok(Became::Runs(begun.at.elapsed())),
             Readiness::Done => return Ok(Became::Done),
-            Readiness::Failed(why) => return Err(OneError::Broke(why)),
+            Readiness::Failed(why) => return Err(OneError::Broke(why.into())),
             Readiness::Boots | Readiness::Comes if cancel.is_cancelled() => {
                 return Err(OneError::Interrupted);
             }
@@ -153,10 +156,13 @@ fn waits_for(set: &Path, name: &str) -> Result<(), OneError> {
         let (phase, state) = status::phase(&set.join(partition_folder(other)));
         let is_up = phase == Phase::Running || state.as_ref().is_some_and(ended_well);
         if !is_up {
-            return Err(OneError::Refused(format!(
-                "{name} is started after {other}, which is {}: start that first (bulkhead start {other})",
-                phase.word()
-            )));
+            return Err(OneError::Refused(
+                format!(
+                    "{name} is started after {other}, which is {}: start that first (bulkhead start {other})",
+                    phase.word()
+                )
+                .into(),
+            ));
         }
     }
     Ok(())

@@ -7,6 +7,7 @@ use nix::sys::signal::Signal;
 use model::partition::set::ProcessName;
 use platforms::held_process::HeldProcess;
 use platforms::ledger::Thing;
+use units::Reason;
 
 /// The process `pid` as it runs now; none when there is none.
 pub fn named(pid: u32) -> Option<ProcessName> {
@@ -30,10 +31,10 @@ pub fn is_alive(process: &ProcessName) -> bool {
 ///
 /// # Errors
 /// There is such a process, but it is none of that folder's, or cannot be sent signals.
-pub fn signal(process: &ProcessName, folder: &Path, signal: Signal) -> Result<(), String> {
+pub fn signal(process: &ProcessName, folder: &Path, signal: Signal) -> Result<(), Reason> {
     let folder = folder.canonicalize().map_err(|error| format!("{}: {error}", folder.display()))?;
     let found = HeldProcess::find(process.pid, process.start_ticks, &process.boot_id, &folder)?;
     found.map_or(Ok(()), |held| {
-        held.signal(signal).map_err(|error| format!("process {}: {error}", process.pid))
+        held.signal(signal).map_err(|error| format!("process {}: {error}", process.pid).into())
     })
 }

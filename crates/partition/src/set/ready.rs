@@ -18,6 +18,7 @@ use crate::session::{SessionKind, connect, converse};
 use model::partition::ProgramEnd;
 use model::partition::session::{Ask, Further, Look};
 use model::partition::set::{Health, Ready, ReadyCheck};
+use units::Reason;
 
 /// Between two looks at what is not ready yet.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
@@ -28,7 +29,7 @@ const ANSWERS_WITHIN: Duration = Duration::from_secs(10);
 pub type Wait<'a> = dyn Fn(Duration) -> bool + 'a;
 
 /// Looks until it is ready; why it is not, when its time is over. None when the partition is over before.
-pub fn until_ready(door: &Path, ready: &Ready, wait: &Wait<'_>) -> Option<Result<(), String>> {
+pub fn until_ready(door: &Path, ready: &Ready, wait: &Wait<'_>) -> Option<Result<(), Reason>> {
     let within = Duration::from_secs(ready.within_s.into());
     let begun = Instant::now();
     loop {
@@ -38,7 +39,7 @@ pub fn until_ready(door: &Path, ready: &Ready, wait: &Wait<'_>) -> Option<Result
         };
         if begun.elapsed() > within {
             let check = &ready.check;
-            return Some(Err(format!("it was not ready within {} s: {check}: {why}", ready.within_s)));
+            return Some(Err(format!("it was not ready within {} s: {check}: {why}", ready.within_s).into()));
         }
         if !wait(LOOK_EVERY) {
             return None;
@@ -65,7 +66,7 @@ pub fn until_unwell(door: &Path, health: &Health, wait: &Wait<'_>) -> Option<Str
 }
 
 /// Whether it is so now; why not.
-fn look(door: &Path, check: &ReadyCheck) -> Result<(), String> {
+fn look(door: &Path, check: &ReadyCheck) -> Result<(), Reason> {
     let nothing = || File::options().read(true).write(true).open("/dev/null").map(OwnedFd::from);
     let entered = || -> io::Result<_> {
         Ok((connect(door)?, Streams { input: nothing()?, output: nothing()?, error: nothing()? }))
@@ -99,11 +100,11 @@ fn look(door: &Path, check: &ReadyCheck) -> Result<(), String> {
     });
     match (outcome?, check) {
         (ProgramEnd::Exit(0), _) => Ok(()),
-        (_, ReadyCheck::Look(Look::Tcp(_))) => Err("nobody listens there".to_owned()),
-        (_, ReadyCheck::Look(Look::File(_))) => Err("it is not there".to_owned()),
-        (ProgramEnd::Exit(code), ReadyCheck::Command(_)) => Err(format!("it ended with {code}")),
+        (_, ReadyCheck::Look(Look::Tcp(_))) => Err("nobody listens there".into()),
+        (_, ReadyCheck::Look(Look::File(_))) => Err("it is not there".into()),
+        (ProgramEnd::Exit(code), ReadyCheck::Command(_)) => Err(format!("it ended with {code}").into()),
         (ProgramEnd::Signal(number), ReadyCheck::Command(_)) => {
-            Err(format!("it was ended by signal {number}"))
+            Err(format!("it was ended by signal {number}").into())
         }
     }
 }

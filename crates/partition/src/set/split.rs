@@ -78,7 +78,7 @@ fn parts(
     if entry.cards.iter().any(|card| card.number.is_some()) {
         return Err(fault("card", unsplittable("a partition with a number in a network")));
     }
-    let shares = by_node(&resources(entry), host).map_err(|problem| fault("cpus", problem))?;
+    let shares = by_node(&resources(entry), host).map_err(|problem| fault("cpus", problem.into()))?;
     let count = shares.len();
     let part = |(number, share): (usize, model::partition::Resources)| {
         let node = share.node.unwrap_or_default();
@@ -111,10 +111,11 @@ mod tests {
     use super::*;
     use crate::place::big_host;
     use model::partition::set::SetErrors;
+    use units::Reason;
 
-    fn split(text: &str) -> Result<PartitionSet, String> {
+    fn split(text: &str) -> Result<PartitionSet, Reason> {
         let set = PartitionSet::from_toml(text, "s").expect("a set");
-        over_nodes(&set, &big_host()).map_err(|fault| SetErrors::of(vec![fault], text).to_string())
+        over_nodes(&set, &big_host()).map_err(|fault| SetErrors::of(vec![fault], text).to_string().into())
     }
 
     #[test]
@@ -141,10 +142,19 @@ mod tests {
     #[test]
     fn what_cannot_be_split_is_named_with_its_line() {
         let image = split("[partition.a]\nimage = true\ndisk = [{ file = \"/x\" }]\n").unwrap_err();
-        assert!(image.contains("partition.a.image") && image.contains("line 2"), "{image}");
+        assert!(
+            image.to_string().contains("partition.a.image") && image.to_string().contains("line 2"),
+            "{image}"
+        );
         let saved = split("[partition.a]\nprogram = [\"/bin/true\"]\nsave = \"/x\"\n").unwrap_err();
-        assert!(saved.contains("partition.a.save") && saved.contains("line 3"), "{saved}");
+        assert!(
+            saved.to_string().contains("partition.a.save") && saved.to_string().contains("line 3"),
+            "{saved}"
+        );
         let many = split("[partition.a]\nprogram = [\"/bin/true\"]\ncpus = 200\n").unwrap_err();
-        assert!(many.contains("wanted 200 CPUs") && many.contains("line 3"), "{many}");
+        assert!(
+            many.to_string().contains("wanted 200 CPUs") && many.to_string().contains("line 3"),
+            "{many}"
+        );
     }
 }

@@ -27,7 +27,7 @@ use model::partition::set::{KeptState, LastEnd, PartitionUnit, Phase, Restart, U
 use model::partition::{PartitionSpec, ProgramEnd, Victim};
 use platforms::ledger::Ledger;
 use platforms::{Cancel, ledger};
-use units::{Hertz, Nanos};
+use units::{Hertz, Nanos, Reason};
 
 /// Says that whoever started the supervisor has written it down.
 pub const GO: u8 = b'g';
@@ -86,7 +86,7 @@ pub(super) struct Supervisor<'a> {
 ///
 /// # Errors
 /// When the folder does not say what is to be kept, or cannot be written to.
-pub fn keep(folder: &Path, go: OwnedFd, means: &Means<'_>) -> Result<(), String> {
+pub fn keep(folder: &Path, go: OwnedFd, means: &Means<'_>) -> Result<(), Reason> {
     // What it starts is no more than it is, whatever bits a file carries.
     rustix::thread::set_no_new_privs(true).map_err(|error| format!("no new privileges: {error}"))?;
     let mut said = Vec::new();
@@ -365,7 +365,7 @@ impl Supervisor<'_> {
             match ready::until_ready(&door, ready, &wait) {
                 Some(Ok(())) if !is_over() => self.note_running(),
                 Some(Err(_)) if is_over() => return,
-                Some(Err(why)) => return *self.unwell() = Some(why),
+                Some(Err(why)) => return *self.unwell() = Some(why.into()),
                 _ => return,
             }
         }

@@ -24,6 +24,7 @@ use model::partition::{Limit, SectionSpec};
 use platforms::Cancel;
 use platforms::reaper::Reaper;
 use platforms::spawn::own_cpus;
+use units::Reason;
 
 /// How often it is looked how far the others are.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
@@ -78,19 +79,19 @@ pub enum UpError {
     Faults(Vec<Fault>),
     /// QEMU, a guest kernel or what belongs to it is not on this host.
     #[error("{0}")]
-    Lacking(String),
+    Lacking(Reason),
     /// Somebody else works on the set, or its folder cannot be used.
     #[error(transparent)]
     Lock(#[from] LockError),
     /// The folder of all sets is somebody else's, or open to others.
     #[error("{0}")]
-    NotOurs(String),
+    NotOurs(Reason),
     /// The name belongs to another file's set.
     #[error("a set of this name is up from {}: end that first (bulkhead down), or give this one another name", .0.display())]
     OtherFile(PathBuf),
     /// A part failed. What was started was ended again, if not said otherwise.
     #[error("{0}")]
-    Broke(String),
+    Broke(Reason),
     /// The user interrupted. What was started was ended again.
     #[error("interrupted")]
     Interrupted,
@@ -121,10 +122,11 @@ pub fn up(wanted: &Wanted<'_>, cancel: &Cancel, tell: &mut dyn FnMut(Step)) -> R
         UnitSpec::Partition(unit) => Some(&unit.spec),
         UnitSpec::Switch(_) => None,
     });
-    run::all_there(specs, wanted.tools, wanted.exe).map_err(|failed| UpError::Lacking(failed.reason))?;
-    let broke = |error: io::Error| UpError::Broke(format!("{}: {error}", path.display()));
+    run::all_there(specs, wanted.tools, wanted.exe)
+        .map_err(|failed| UpError::Lacking(failed.reason.into()))?;
+    let broke = |error: io::Error| UpError::Broke(format!("{}: {error}", path.display()).into());
     root::make_private(wanted.state_root).map_err(|error| match error.kind() {
-        io::ErrorKind::PermissionDenied => UpError::NotOurs(error.to_string()),
+        io::ErrorKind::PermissionDenied => UpError::NotOurs(error.to_string().into()),
         _ => broke(error),
     })?;
     // Waits from before the folder is there until after it is as it should be.
@@ -151,8 +153,7 @@ fn work(
     if let Some(other) = before.as_ref().filter(|record| record.file != wanted.file && record.file.exists()) {
         return Err(UpError::OtherFile(other.file.clone()));
     }
-    let by =
-        process::own().ok_or_else(|| UpError::Broke("this process cannot be found in /proc".to_owned()))?;
+    let by = process::own().ok_or_else(|| UpError::Broke("this process cannot be found in /proc".into()))?;
     let mut works = Works { path: &path, wanted, parts: compare(&path, kept, tell) };
     let fresh = before.is_none();
     let undertaking = Undertaking { by, fresh, starts: works.to_start() };
@@ -168,7 +169,7 @@ fn work(
     }
     match (outcome, undone) {
         (Err(UpError::Broke(why)), Err(left)) => {
-            Err(UpError::Broke(format!("{why}\nand something is left: {left}")))
+            Err(UpError::Broke(format!("{why}\nand something is left: {left}").into()))
         }
         (outcome, _) => outcome,
     }
@@ -231,7 +232,7 @@ impl Works<'_> {
         tell: &mut dyn FnMut(Step),
     ) -> Result<(), UpError> {
         let path = self.path;
-        let broke = |error: io::Error| UpError::Broke(format!("{}: {error}", path.display()));
+        let broke = |error: io::Error| UpError::Broke(format!("{}: {error}", path.display()).into());
         folder::write_undertaking(path, undertaking).map_err(broke)?;
         let mut unwanted: Vec<String> = undertaking.starts.clone();
         for folder in folder::kept(path) {
@@ -261,7 +262,7 @@ impl Works<'_> {
             return watch::end(path).map_err(UpError::Broke);
         }
         watch::begin(path, self.wanted.exe).map_err(|error| {
-            UpError::Broke(format!("who watches the supervisors cannot be started: {error}"))
+            UpError::Broke(format!("who watches the supervisors cannot be started: {error}").into())
         })
     }
 
@@ -301,7 +302,7 @@ impl Works<'_> {
             room -= usize::from(is_partition(part));
             tell(Step::Starts(part.kept.folder.clone()));
             start(self.path, &part.kept, self.wanted.exe).map_err(|error| {
-                UpError::Broke(format!("{} cannot be started: {error}", part.kept.folder))
+                UpError::Broke(format!("{} cannot be started: {error}", part.kept.folder).into())
             })?;
             if let Some(part) = self.parts.get_mut(number) {
                 part.at = At::Started(Begun::new());
@@ -322,7 +323,7 @@ impl Works<'_> {
                     let (phase, state) = status::phase(&folder);
                     if phase.is_final() && !(phase == Phase::Ended && state.as_ref().is_some_and(ended_well))
                     {
-                        return Err(UpError::Broke(failure(name, phase, state.as_ref(), &folder)));
+                        return Err(UpError::Broke(failure(name, phase, state.as_ref(), &folder).into()));
                     }
                     continue;
                 }
@@ -334,7 +335,7 @@ impl Works<'_> {
                 Readiness::Boots | Readiness::Comes => continue,
                 Readiness::Runs => tell(Step::Runs(name.clone(), begun.at.elapsed())),
                 Readiness::Done => tell(Step::Done(name.clone())),
-                Readiness::Failed(why) => return Err(UpError::Broke(why)),
+                Readiness::Failed(why) => return Err(UpError::Broke(why.into())),
             }
             part.at = At::Runs;
         }

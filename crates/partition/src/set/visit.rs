@@ -20,6 +20,7 @@ use crate::network::switch::socket_name;
 use model::partition::CardSpec;
 use model::partition::network::NamedAddress;
 use model::partition::set::Wiring;
+use units::Reason;
 use units::names::nearest;
 
 /// A number in a network, for as long as this lives.
@@ -38,12 +39,12 @@ pub struct Visit {
 ///
 /// # Errors
 /// There is no such set or network, it cannot be reached, or all its numbers are taken.
-pub fn visit(state_root: &Path, name: &str, network: &str) -> Result<Visit, String> {
+pub fn visit(state_root: &Path, name: &str, network: &str) -> Result<Visit, Reason> {
     let path = state_root.join(name);
     if let Err(error) = root::check_private(&path)
         && error.kind() != io::ErrorKind::NotFound
     {
-        return Err(format!("set \"{name}\": {error}"));
+        return Err(format!("set \"{name}\": {error}").into());
     }
     let record = folder::read_set(&path)
         .ok_or_else(|| format!("no set \"{name}\" is up; bulkhead ps shows which are"))?;
@@ -51,7 +52,7 @@ pub fn visit(state_root: &Path, name: &str, network: &str) -> Result<Visit, Stri
     let Some(entry) = record.set.networks.get(network) else {
         let hint =
             nearest(network, &known).map(|near| format!("; did you mean \"{near}\"?")).unwrap_or_default();
-        return Err(format!("set \"{name}\" has no network \"{network}\"{hint}"));
+        return Err(format!("set \"{name}\" has no network \"{network}\"{hint}").into());
     };
     let wiring = record.set.wiring().map_err(|fault| format!("set \"{name}\": {}", fault.problem))?;
     let wires = wiring.get(network).ok_or_else(|| format!("network \"{network}\" has no addresses"))?;

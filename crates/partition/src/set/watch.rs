@@ -29,6 +29,7 @@ use model::partition::set::{PartitionSet, Phase, ProcessName, Restart, UnitSpec}
 use platforms::held_process::mark;
 use platforms::own_folder::own_file;
 use platforms::spawn::{Bond, spawn};
+use units::Reason;
 
 /// How often supervisors and watcher look for each other.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
@@ -56,7 +57,7 @@ pub fn begin(set: &Path, exe: &Path) -> io::Result<()> {
 ///
 /// # Errors
 /// The watcher is none of that set's, or cannot be ended.
-pub fn end(set: &Path) -> Result<(), String> {
+pub fn end(set: &Path) -> Result<(), Reason> {
     let Ok(file) = own_file(&set.join(WATCH_FILE), OFlag::O_RDWR) else { return Ok(()) };
     let told = |error: io::Error| format!("{}: {error}", set.join(WATCH_FILE).display());
     let watcher = folder::read_watcher(set);
@@ -71,7 +72,8 @@ pub fn end(set: &Path) -> Result<(), String> {
             return Err(format!(
                 "the watcher was killed and is still there after {} s",
                 DEATH_GRACE.as_secs()
-            ));
+            )
+            .into());
         }
         std::thread::sleep(TRY_EVERY);
     }
@@ -93,7 +95,7 @@ pub fn keep_watched(kept: &Path, exe: &Path, over: &Receiver<()>) {
 ///
 /// # Errors
 /// When the set's folder is not ours, or the file cannot be written.
-pub fn watch(set: &Path, held: &File, exe: &Path) -> Result<(), String> {
+pub fn watch(set: &Path, held: &File, exe: &Path) -> Result<(), Reason> {
     root::check_private(set).map_err(|error| error.to_string())?;
     let own = process::own().ok_or("this process cannot be found in /proc")?;
     write_name(held, &own).map_err(|error| format!("{}: {error}", set.join(WATCH_FILE).display()))?;

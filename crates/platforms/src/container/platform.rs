@@ -62,8 +62,8 @@ impl Container {
 
     /// Tries runtimes, each with and without cgroups, until a container's agent answers.
     fn choose(&self, cancel: &Cancel) -> Result<Chosen, Broken> {
-        let runtimes =
-            Runtime::find(self.spec.runtime.as_deref()).map_err(|why| self.failure(&why, vec![]))?;
+        let runtimes = Runtime::find(self.spec.runtime.as_deref())
+            .map_err(|why| self.failure(&why.to_string(), vec![]))?;
         let limits = CpuLimits::of(&self.spec, 0);
         if limits.is_some() && !is_root() {
             let reason = format!("{} needs cgroups of its own for containers: run as root", limits.words());
@@ -151,7 +151,7 @@ impl Container {
         let mut instance = self.start_chosen(chosen, &spec, None, cancel)?;
         let found = read_back::compare(&chosen.walls, &instance.processes());
         instance.end();
-        found.map_err(|why| self.failure(&why, vec![]))
+        found.map_err(|why| self.failure(&why.to_string(), vec![]))
     }
 
     fn start_chosen(
@@ -272,7 +272,7 @@ impl Platform for Container {
         let disk = self.storage.survey();
         let chosen = match &disk {
             Ok(_) => self.choose(cancel),
-            Err(why) => Err(self.failure(why, vec![])),
+            Err(why) => Err(self.failure(&why.to_string(), vec![])),
         };
         let (unavailable, properties) = match &chosen {
             Ok(chosen) => {
@@ -301,7 +301,7 @@ impl Platform for Container {
         };
         let started = match self.storage.provide(spec) {
             Ok(disk) => self.start_chosen(&chosen, spec, disk, cancel),
-            Err(why) => Err(self.failure(&why, vec![])),
+            Err(why) => Err(self.failure(&why.to_string(), vec![])),
         };
         self.chosen = Some(chosen);
         Ok(Box::new(started?))

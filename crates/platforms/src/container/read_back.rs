@@ -5,6 +5,7 @@ use std::fs;
 
 use super::sys_view;
 use super::walls::{Users, Walls, mask};
+use units::Reason;
 
 /// What the agent's process calls itself.
 const AGENT: &str = "bulkhead";
@@ -16,7 +17,7 @@ const FILTERED: &str = "2";
 ///
 /// # Errors
 /// What was asked for and what is there instead.
-pub fn compare(walls: &Walls, processes: &[u32]) -> Result<Option<String>, String> {
+pub fn compare(walls: &Walls, processes: &[u32]) -> Result<Option<String>, Reason> {
     let read = |pid: u32, file: &str| fs::read_to_string(format!("/proc/{pid}/{file}")).ok();
     let is_agent = |pid: &u32| read(*pid, "comm").is_some_and(|name| name.trim() == AGENT);
     let Some(pid) = processes.iter().copied().find(is_agent) else { return Ok(None) };
@@ -27,12 +28,12 @@ pub fn compare(walls: &Walls, processes: &[u32]) -> Result<Option<String>, Strin
     judge(walls, &status, &map, &mounts).map(Some)
 }
 
-fn judge(walls: &Walls, status: &str, map: &str, mounts: &[u8]) -> Result<String, String> {
+fn judge(walls: &Walls, status: &str, map: &str, mounts: &[u8]) -> Result<String, Reason> {
     if let Some(place) = sys_view::unasked(mounts, walls.has_user_namespace()) {
         return Err(format!(
             "it was to see nothing of this host's mounts below /sys, and something is mounted at {}: name another runtime",
             place.display()
-        ));
+        ).into());
     }
     let field = |name: &str| {
         let line = status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
@@ -43,16 +44,16 @@ fn judge(walls: &Walls, status: &str, map: &str, mounts: &[u8]) -> Result<String
         return Err(format!(
             "its system calls were to be filtered, and they are not (Seccomp: {filter}): name another runtime, or set \
              seccomp = false"
-        ));
+        ).into());
     }
     let wanted = mask(&walls.capabilities);
     if u64::from_str_radix(may, 16) != Ok(wanted) {
-        return Err(format!("its root was to have the capabilities {wanted:016x}, and has {may}"));
+        return Err(format!("its root was to have the capabilities {wanted:016x}, and has {may}").into());
     }
     if let Ok(users) = &walls.users {
         let wanted = ["0", &users.first.to_string(), &Users::count().to_string()].map(str::to_owned);
         if !map.split_whitespace().eq(wanted.iter().map(String::as_str)) {
-            return Err(format!("its users were to be {}, and are {}", wanted.join(" "), map.trim()));
+            return Err(format!("its users were to be {}, and are {}", wanted.join(" "), map.trim()).into());
         }
     }
     Ok(format!("Seccomp: {filter}, CapEff: {may}, NoNewPrivs: {}", field("NoNewPrivs")))
@@ -77,16 +78,16 @@ mod tests {
         let found = judge(&host, STATUS, "0 0 4294967295\n", NO_MOUNTS).unwrap();
         assert_eq!(found, "Seccomp: 2, CapEff: 00000000a80425fb, NoNewPrivs: 0");
         let error = judge(&host, &STATUS.replace("Seccomp:\t2", "Seccomp:\t0"), "", NO_MOUNTS).unwrap_err();
-        assert!(error.contains("they are not (Seccomp: 0)"), "{error}");
+        assert!(error.to_string().contains("they are not (Seccomp: 0)"), "{error}");
         let error = judge(&host, &STATUS.replace("a80425fb", "ffffffff"), "", NO_MOUNTS).unwrap_err();
-        assert!(error.contains("00000000a80425fb, and has 00000000ffffffff"), "{error}");
+        assert!(error.to_string().contains("00000000a80425fb, and has 00000000ffffffff"), "{error}");
         let users = Users { first: 70_000, reached_at: "/mnt".into() };
         let own = Walls { users: Ok(users), ..host };
         assert!(judge(&own, STATUS, "         0      70000      65536\n", NO_MOUNTS).is_ok());
         let error = judge(&own, STATUS, "0 0 4294967295\n", NO_MOUNTS).unwrap_err();
-        assert!(error.contains("were to be 0 70000 65536, and are 0 0 4294967295"), "{error}");
+        assert!(error.to_string().contains("were to be 0 70000 65536, and are 0 0 4294967295"), "{error}");
         let mounts = b"36 35 98:0 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n";
         let error = judge(&own, STATUS, "0 70000 65536\n", mounts).unwrap_err();
-        assert!(error.contains("mounted at /sys/fs/cgroup"), "{error}");
+        assert!(error.to_string().contains("mounted at /sys/fs/cgroup"), "{error}");
     }
 }

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use crate::console::harmless;
 use crate::spawn::{Bond, ending, spawn};
+use units::Reason;
 
 /// Runtimes that are looked for, best known first.
 pub const KNOWN: [&str; 4] = ["crun", "runc", "youki", "runsc"];
@@ -42,7 +43,7 @@ pub struct Runtime {
 
 impl Runtime {
     /// All usable runtimes: the named one, or those of [`KNOWN`] that are there. The error says what to install.
-    pub fn find(named: Option<&str>) -> Result<Vec<Self>, String> {
+    pub fn find(named: Option<&str>) -> Result<Vec<Self>, Reason> {
         if let Some(named) = named {
             let path = locate(named)
                 .ok_or_else(|| format!("OCI runtime \"{named}\" is not there: install it or name another"))?;
@@ -53,7 +54,7 @@ impl Runtime {
         for path in KNOWN.iter().filter_map(|name| locate(name)) {
             match Self::at(path) {
                 Ok(runtime) => found.push(runtime),
-                Err(why) => broken.push(why),
+                Err(why) => broken.push(why.to_string()),
             }
         }
         if !found.is_empty() {
@@ -63,10 +64,11 @@ impl Runtime {
         Err(format!(
             "no OCI runtime found (looked for {}){broken}: install crun, e.g. `apt-get install crun`",
             KNOWN.join(", ")
-        ))
+        )
+        .into())
     }
 
-    fn at(path: PathBuf) -> Result<Self, String> {
+    fn at(path: PathBuf) -> Result<Self, Reason> {
         let said = call(Command::new(&path).arg("--version"))?;
         let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
         let version = harmless(said.lines().next().unwrap_or_default().as_bytes());
@@ -118,7 +120,7 @@ fn locate(name: &str) -> Option<PathBuf> {
 }
 
 /// Runs a command to its end and returns its output. The error says how it failed, with its first words.
-pub fn call(command: &mut Command) -> Result<String, String> {
+pub fn call(command: &mut Command) -> Result<String, Reason> {
     let name = command.get_program().to_string_lossy().into_owned();
     let arguments: Vec<String> = command.get_args().map(|arg| arg.to_string_lossy().into_owned()).collect();
     let shown = format!("{name} {}", arguments.join(" "));
@@ -135,8 +137,8 @@ pub fn call(command: &mut Command) -> Result<String, String> {
                 let _ = child.kill();
                 let _ = child.wait();
                 return Err(match outcome {
-                    Err(error) => format!("cannot wait for {shown}: {error}"),
-                    Ok(_) => format!("{shown} did not end within {} s", CALL_LIMIT.as_secs()),
+                    Err(error) => format!("cannot wait for {shown}: {error}").into(),
+                    Ok(_) => format!("{shown} did not end within {} s", CALL_LIMIT.as_secs()).into(),
                 });
             }
         }
@@ -146,7 +148,7 @@ pub fn call(command: &mut Command) -> Result<String, String> {
         return Ok(said);
     }
     let complaint = child.stderr.take().map(read_what_is_there).unwrap_or_default();
-    Err(format!("{shown} {}: {}", ending(status), harmless(complaint.trim().as_bytes())))
+    Err(format!("{shown} {}: {}", ending(status), harmless(complaint.trim().as_bytes())).into())
 }
 
 /// What a pipe holds now. Not to its end: a grandchild may keep it open.
@@ -172,13 +174,16 @@ mod tests {
     #[test]
     fn a_missing_runtime_is_named_with_what_to_do() {
         let error = Runtime::find(Some("no-such-runtime")).unwrap_err();
-        assert!(error.contains("no-such-runtime") && error.contains("install"), "{error}");
+        assert!(
+            error.to_string().contains("no-such-runtime") && error.to_string().contains("install"),
+            "{error}"
+        );
     }
 
     #[test]
     fn a_failing_call_says_how() {
         let error = call(Command::new("sh").args(["-c", "echo 'it \u{1b}hurts' >&2; exit 3"])).unwrap_err();
-        assert!(error.contains("ended with exit status 3: it ␛hurts"), "{error}");
+        assert!(error.to_string().contains("ended with exit status 3: it ␛hurts"), "{error}");
         assert_eq!(call(Command::new("echo").arg("hello")).as_deref(), Ok("hello\n"));
     }
 }

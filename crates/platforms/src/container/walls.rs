@@ -13,6 +13,7 @@ use serde_json::Value;
 use super::bundle::is_root;
 use super::seccomp;
 use model::experiment::{Capabilities, DiskBacking, PlatformSpec};
+use units::Reason;
 
 /// What a process in a container may do by default; the same set as Docker's.
 pub const DEFAULT_CAPABILITIES: [&str; 14] = [
@@ -52,11 +53,11 @@ const REACHABLE: [&str; 5] = ["/mnt", "/media", "/srv", "/opt", "/run"];
 #[derive(Debug, Clone, PartialEq)]
 pub struct Walls {
     /// The filter of system calls, or why there is none.
-    pub seccomp: Result<Value, String>,
+    pub seccomp: Result<Value, Reason>,
     /// What its root may do.
     pub capabilities: Vec<String>,
     /// Users of its own for a container that root starts, or why it has none.
-    pub users: Result<Users, String>,
+    pub users: Result<Users, Reason>,
     /// Whether it has processes, network, names and shared memory of its own.
     pub namespaces: bool,
 }
@@ -99,7 +100,7 @@ impl Walls {
 
     /// The same without users of its own.
     pub fn without_users(&self, why: &str) -> Self {
-        Self { users: Err(why.to_owned()), ..self.clone() }
+        Self { users: Err(why.to_owned().into()), ..self.clone() }
     }
 
     /// In words, for the platform's properties.
@@ -131,17 +132,17 @@ impl Walls {
     }
 }
 
-fn wanted_filter(spec: &PlatformSpec, capabilities: &[String]) -> Result<Value, String> {
+fn wanted_filter(spec: &PlatformSpec, capabilities: &[String]) -> Result<Value, Reason> {
     if spec.seccomp == Some(false) {
-        return Err("switched off in the experiment".to_owned());
+        return Err("switched off in the experiment".into());
     }
     if !seccomp::kernel_filters() {
-        return Err("this kernel has no seccomp".to_owned());
+        return Err("this kernel has no seccomp".into());
     }
     let architecture = std::env::consts::ARCH;
     seccomp::filter(architecture, capabilities)
         .map_err(|error| error.to_string())?
-        .ok_or_else(|| format!("no rules are known for {architecture}"))
+        .ok_or_else(|| format!("no rules are known for {architecture}").into())
 }
 
 /// All capabilities that this process may hand on.
@@ -164,28 +165,28 @@ pub fn mask(capabilities: &[String]) -> u64 {
 }
 
 /// Which users a container of root's can have, or why none.
-fn users(spec: &PlatformSpec, run: &Path) -> Result<Users, String> {
+fn users(spec: &PlatformSpec, run: &Path) -> Result<Users, Reason> {
     if !is_root() {
-        return Err("not root".to_owned());
+        return Err("not root".into());
     }
     if spec.user_namespace == Some(false) {
-        return Err("switched off in the experiment".to_owned());
+        return Err("switched off in the experiment".into());
     }
     if matches!(spec.disk, Some(DiskBacking::Loop | DiskBacking::Device)) {
-        return Err("its block device is the host's".to_owned());
+        return Err("its block device is the host's".into());
     }
     if spec.namespaces == Some(false) {
-        return Err("namespaces are switched off in the experiment".to_owned());
+        return Err("namespaces are switched off in the experiment".into());
     }
     let most = fs::read_to_string("/proc/sys/user/max_user_namespaces").unwrap_or_default();
     if most.trim().parse::<u64>().unwrap_or(0) == 0 {
-        return Err("this kernel allows no user namespaces (user.max_user_namespaces)".to_owned());
+        return Err("this kernel allows no user namespaces (user.max_user_namespaces)".into());
     }
     let subordinate = fs::read_to_string("/etc/subuid").unwrap_or_default();
     let first = subordinate_users(&subordinate).unwrap_or(UNUSED);
     let own = fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
     if !holds(&own, first) {
-        return Err(format!("users {first} and up are not there for us (/proc/self/uid_map)"));
+        return Err(format!("users {first} and up are not there for us (/proc/self/uid_map)").into());
     }
     let reached_at = REACHABLE.iter().map(Path::new).find(|path| serves(path, run));
     let reached_at = reached_at.ok_or_else(|| {

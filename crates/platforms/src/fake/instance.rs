@@ -240,7 +240,7 @@ impl Instance for FakeInstance {
         let rank = job.part.as_ref().map_or(0, |part| part.rank);
         let outside = made_up_time(&self.script, rank, self.measured);
         let report = match self.scripted()? {
-            Some(refusal) => Err(refusal),
+            Some(refusal) => Err(refusal.into()),
             None => report(&self.pretence, probe, &job)
                 .map(|report| ProbeReport { outside: Some(outside), ..report }),
         };

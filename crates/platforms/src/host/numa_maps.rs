@@ -12,7 +12,7 @@ use std::fs::File;
 use std::io::{ErrorKind, Read};
 
 use model::partition::{GivenMemory, NumberList};
-use units::{Bytes, Mebibytes};
+use units::{Bytes, Mebibytes, Reason};
 
 /// How the kernel writes the name of QEMU's memory backends.
 const BACKEND: &str = "file=/memfd:memory-backend-memfd";
@@ -25,7 +25,7 @@ const MAX_BYTES: u64 = 16 << 20;
 ///
 /// # Errors
 /// Why it cannot be read, rights or length for example.
-pub fn read(pid: u32) -> Result<Option<String>, String> {
+pub fn read(pid: u32) -> Result<Option<String>, Reason> {
     let path = format!("/proc/{pid}/numa_maps");
     let mut text = String::new();
     let file = match File::open(&path) {
@@ -36,7 +36,7 @@ pub fn read(pid: u32) -> Result<Option<String>, String> {
         .and_then(|file| file.take(MAX_BYTES + 1).read_to_string(&mut text))
         .map_err(|error| format!("{path} cannot be read: {error}"))?;
     if length as u64 > MAX_BYTES {
-        return Err(format!("{path} is longer than {}", Bytes::from_bytes(MAX_BYTES)));
+        return Err(format!("{path} is longer than {}", Bytes::from_bytes(MAX_BYTES)).into());
     }
     Ok(Some(text))
 }
@@ -46,7 +46,7 @@ pub fn read(pid: u32) -> Result<Option<String>, String> {
 ///
 /// # Errors
 /// What is not as it should be in the text.
-pub fn guest_memory(maps: &str, first_byte: Option<u64>, size: Mebibytes) -> Result<GivenMemory, String> {
+pub fn guest_memory(maps: &str, first_byte: Option<u64>, size: Mebibytes) -> Result<GivenMemory, Reason> {
     let backends: Vec<&str> = maps.lines().filter(|line| line.contains(BACKEND)).collect();
     let anonymous = || {
         let mappings = maps.lines().filter_map(|line| Some((start(line)?, line)));
@@ -55,7 +55,7 @@ pub fn guest_memory(maps: &str, first_byte: Option<u64>, size: Mebibytes) -> Res
     };
     let lines = if backends.is_empty() { anonymous().into_iter().collect() } else { backends };
     if lines.is_empty() {
-        return Err("the guest's memory is not among the mappings of qemu's numa_maps".to_owned());
+        return Err("the guest's memory is not among the mappings of qemu's numa_maps".into());
     }
     let mappings = lines.into_iter().map(mapping).collect::<Result<Vec<_>, _>>()?;
     let mut present = BTreeMap::new();
@@ -91,7 +91,7 @@ fn start(line: &str) -> Option<u64> {
     u64::from_str_radix(line.split(' ').next()?, 16).ok()
 }
 
-fn mapping(line: &str) -> Result<Mapping, String> {
+fn mapping(line: &str) -> Result<Mapping, Reason> {
     let unclear = || {
         format!(
             "numa_maps has a line that cannot be understood: {}",

@@ -3,6 +3,7 @@
 
 use super::read::{check, not_visible};
 use model::preflight::{Check, CheckLevel};
+use units::Reason;
 
 /// cgroup version, from `/proc/self/mounts`.
 pub(super) fn cgroups(mounts: Option<&str>) -> Check {
@@ -69,7 +70,7 @@ pub(super) fn container(cgroup_of_init: Option<&str>, marker: Option<&str>) -> C
 }
 
 /// Whether a KVM device is there; whether it is of use only a trial guest tells.
-pub(super) fn kvm(exists: bool, openable: Result<(), String>) -> Check {
+pub(super) fn kvm(exists: bool, openable: Result<(), Reason>) -> Check {
     match (exists, openable) {
         (true, Ok(())) => check("kvm-device", CheckLevel::Ok, "/dev/kvm is there and opens", ""),
         (true, Err(why)) => check(
@@ -125,7 +126,7 @@ mod tests {
     #[test]
     fn a_kvm_device_that_does_not_open_is_explained() {
         assert_eq!(kvm(true, Ok(())).level, CheckLevel::Ok);
-        assert!(kvm(true, Err("permission denied".to_owned())).found.contains("permission denied"));
-        assert!(kvm(false, Err(String::new())).found.contains("TCG"));
+        assert!(kvm(true, Err("permission denied".into())).found.contains("permission denied"));
+        assert!(kvm(false, Err(String::new().into())).found.contains("TCG"));
     }
 }

@@ -93,7 +93,7 @@ fn surroundings() -> [model::preflight::Check; 4] {
             read::text("/proc/1/cgroup").as_deref(),
             MARKERS.into_iter().find(|marker| Path::new(marker).exists()),
         ),
-        place::kvm(kvm.exists(), openable.map(|_| ()).map_err(|error| error.to_string())),
+        place::kvm(kvm.exists(), openable.map(|_| ()).map_err(|error| error.to_string().into())),
     ]
 }
 

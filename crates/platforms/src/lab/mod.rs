@@ -32,6 +32,7 @@ use nix::sys::socket::sockopt::RcvBuf;
 use self::address::{CLOCK_PORT, DISCARD_PORT, FIRST_PORT, Mac, PREFIX};
 use self::clock::Clock;
 use self::links::Links;
+use units::Reason;
 use units::layout::MAX_HOSTS;
 
 /// Name of every host's bridge, each in a namespace of its own.
@@ -80,13 +81,13 @@ impl Lab {
     ///
     /// # Errors
     /// What is missing or not allowed here, in words for the user.
-    pub fn build(hosts: u32) -> Result<Self, String> {
+    pub fn build(hosts: u32) -> Result<Self, Reason> {
         if !(1..=MAX_HOSTS).contains(&hosts) {
-            return Err(format!("a network of 1 to {MAX_HOSTS} hosts was wanted, got {hosts}"));
+            return Err(format!("a network of 1 to {MAX_HOSTS} hosts was wanted, got {hosts}").into());
         }
         let hosts = (0..hosts).map(Host::build).collect::<io::Result<Vec<Host>>>();
         let lab = hosts.map(|hosts| Self { hosts, addresses: 0 });
-        lab.and_then(|lab| lab.join().map(|()| lab)).map_err(|error| explain(&error))
+        lab.and_then(|lab| lab.join().map(|()| lab)).map_err(|error| explain(&error).into())
     }
 
     /// Joins every other host to the first one.
@@ -111,7 +112,7 @@ impl Lab {
     ///
     /// # Errors
     /// Why there is none.
-    pub fn port(&mut self, host: u32, shares_address: bool) -> Result<Port, String> {
+    pub fn port(&mut self, host: u32, shares_address: bool) -> Result<Port, Reason> {
         let hosts = self.hosts.len();
         let place = usize::try_from(host).ok().and_then(|index| self.hosts.get_mut(index));
         let place = place.ok_or_else(|| format!("host {host} was wanted of a network of {hosts} hosts"))?;
@@ -202,9 +203,9 @@ mod tests {
         let refused = explain(&io::Error::from(io::ErrorKind::PermissionDenied));
         assert!(refused.contains("run as root"), "{refused}");
         let error = Lab::build(0).unwrap_err();
-        assert!(error.contains("1 to 64"), "{error}");
+        assert!(error.to_string().contains("1 to 64"), "{error}");
         let error = Lab::build(65).unwrap_err();
-        assert!(error.contains("got 65"), "{error}");
+        assert!(error.to_string().contains("got 65"), "{error}");
     }
 
     #[test]

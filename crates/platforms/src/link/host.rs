@@ -58,7 +58,7 @@ impl HostEnd {
                 let message: ToHost = decode(&frame)?;
                 check_message(&message).map_err(|got| LinkError::Garbage {
                     wanted: "a message within its bounds".to_owned(),
-                    got,
+                    got: got.into(),
                 })?;
                 return Ok(message);
             }

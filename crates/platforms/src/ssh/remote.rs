@@ -18,6 +18,7 @@ use crate::spawn::{Bond, spawn};
 use crate::{Broken, Cancel, Instance, InstanceSpec, Platform, Reach};
 use model::experiment::{PlatformSpec, SshSpec};
 use model::journal::{Failure, FailureKind, PlatformState};
+use units::Reason;
 
 /// For a short remote command.
 const CALL_LIMIT: Duration = Duration::from_secs(30);
@@ -48,24 +49,24 @@ impl Ssh {
         Self { spec: spec.clone(), exe: context.exe.clone(), ledger: context.ledger.clone() }
     }
 
-    fn ssh(&self) -> Result<&SshSpec, String> {
-        self.spec.ssh.as_ref().ok_or_else(|| "the experiment does not say which machines".to_owned())
+    fn ssh(&self) -> Result<&SshSpec, Reason> {
+        self.spec.ssh.as_ref().ok_or_else(|| "the experiment does not say which machines".into())
     }
 
     /// The machine that stands for this host of a layout.
-    fn destination(&self, host: u32) -> Result<&str, String> {
+    fn destination(&self, host: u32) -> Result<&str, Reason> {
         let ssh = self.ssh()?;
         ssh.destinations.get(host as usize).map(String::as_str).ok_or_else(|| {
             format!(
                 "host {} of the layout is wanted, but only {} destinations are known: add machines to ssh.destinations",
                 host + 1,
                 ssh.destinations.len()
-            )
+            ).into()
         })
     }
 
     /// Looks whether every machine answers and can run this binary.
-    fn look(&self, cancel: &Cancel) -> Result<Vec<(String, String)>, String> {
+    fn look(&self, cancel: &Cancel) -> Result<Vec<(String, String)>, Reason> {
         let ssh = self.ssh()?;
         let mut properties = Vec::new();
         for destination in &ssh.destinations {
@@ -75,7 +76,8 @@ impl Ssh {
                 return Err(format!(
                     "{destination} is \"{}\", this program runs on {wanted}: use a build for that machine",
                     said.trim()
-                ));
+                )
+                .into());
             }
             properties.push(("machine".to_owned(), destination.clone()));
         }
@@ -90,13 +92,14 @@ impl Ssh {
     }
 
     /// Copies this binary into a fresh folder of the machine; returns the folder.
-    fn copy(&self, destination: &str, cancel: &Cancel) -> Result<String, String> {
+    fn copy(&self, destination: &str, cancel: &Cancel) -> Result<String, Reason> {
         let ssh = self.ssh()?;
         let parent = ssh.scratch.as_deref().unwrap_or(USUAL_FOLDER).trim_end_matches('/');
         if !is_plain_path(parent) {
             return Err(format!(
                 "ssh.scratch = \"{parent}\" may only be an absolute path of letters, digits and / . _ -"
-            ));
+            )
+            .into());
         }
         let binary = File::open(&self.exe)
             .map_err(|error| format!("cannot open this program's binary {}: {error}", self.exe.display()))?;
@@ -113,7 +116,8 @@ impl Ssh {
             Err(format!(
                 "{destination} was to name a fresh folder below {parent}, and said \"{}\"",
                 harmless(folder.as_bytes())
-            ))
+            )
+            .into())
         }
     }
 
@@ -124,9 +128,9 @@ impl Ssh {
         cancel: &Cancel,
     ) -> Result<AgentInstance, Broken> {
         let started = Instant::now();
-        let ssh = self.ssh().map_err(|error| self.failure(&error))?;
+        let ssh = self.ssh().map_err(|error| self.failure(&error.to_string()))?;
         let folder = self.copy(destination, cancel).map_err(|error| {
-            if cancel.is_cancelled() { Broken::Interrupted } else { self.failure(&error) }
+            if cancel.is_cancelled() { Broken::Interrupted } else { self.failure(&error.to_string()) }
         })?;
         // An agent removes its folder when it ends; who does not even run cannot.
         let remote = format!(
@@ -150,7 +154,7 @@ impl Platform for Ssh {
     fn survey(&mut self, cancel: &Cancel) -> PlatformState {
         let (unavailable, properties) = match self.look(cancel) {
             Ok(properties) => (None, properties),
-            Err(reason) => (Some(reason), Vec::new()),
+            Err(reason) => (Some(reason.into()), Vec::new()),
         };
         PlatformState {
             label: self.spec.label.clone(),
@@ -163,7 +167,8 @@ impl Platform for Ssh {
     }
 
     fn start(&mut self, spec: &InstanceSpec, cancel: &Cancel) -> Result<Box<dyn Instance>, Broken> {
-        let destination = self.destination(spec.host).map_err(|error| self.failure(&error))?.to_owned();
+        let destination =
+            self.destination(spec.host).map_err(|error| self.failure(&error.to_string()))?.to_owned();
         Ok(Box::new(self.start_on(&destination, spec, cancel)?))
     }
 
@@ -207,7 +212,7 @@ fn call(
     input: Option<File>,
     limit: Duration,
     cancel: &Cancel,
-) -> Result<String, String> {
+) -> Result<String, Reason> {
     let mut command = command(ssh, destination, remote);
     command.stdin(input.map_or_else(Stdio::null, Stdio::from));
     // To files, not pipes: nobody has to read while the command runs, and what it says is bounded afterwards.
@@ -226,9 +231,10 @@ fn call(
         .ok_or_else(|| format!("{destination} did not finish within {} s", limit.as_secs()))?;
     match status.code() {
         Some(0) => Ok(beginning_of(out)),
-        Some(OWN_FAILURE) => Err(explain(destination, &beginning_of(complaints))),
+        Some(OWN_FAILURE) => Err(explain(destination, &beginning_of(complaints)).into()),
         _ => {
-            Err(format!("{destination}: the command failed ({status}): {}", beginning_of(complaints).trim()))
+            Err(format!("{destination}: the command failed ({status}): {}", beginning_of(complaints).trim())
+                .into())
         }
     }
 }

@@ -22,7 +22,7 @@ use nix::unistd::{AccessFlags, access};
 
 use super::signature;
 use super::usage::{self, Number};
-use units::Bytes;
+use units::{Bytes, Reason};
 
 /// The word on the command line that allows it.
 const ALLOWING: &str = "--i-know-this-destroys-data";
@@ -82,7 +82,7 @@ impl Claim {
 ///
 /// # Errors
 /// It is no block device, cannot be opened, is in use, or carries something; says what to do. It was not written to.
-pub fn claim(path: &Path, purpose: Purpose, may_destroy: bool, run: &Path) -> Result<Arc<Claim>, String> {
+pub fn claim(path: &Path, purpose: Purpose, may_destroy: bool, run: &Path) -> Result<Arc<Claim>, Reason> {
     let shown = path.display();
     let real =
         path.canonicalize().map_err(|error| format!("device {shown}: {error}; name a block device"))?;
@@ -109,15 +109,15 @@ fn examine(
     purpose: Purpose,
     may_destroy: bool,
     run: &Path,
-) -> Result<Claim, String> {
+) -> Result<Claim, Reason> {
     let shown = path.display();
     if usage::is_read_only(number) {
-        return Err(format!("{shown} is read-only: name another device"));
+        return Err(format!("{shown} is read-only: name another device").into());
     }
     // Nobody can want this, whatever is allowed: what was measured so far would be lost.
     let below_run = usage::number_below(run);
     if usage::family(number).iter().any(|(_, number)| Some(*number) == below_run) {
-        return Err(format!("{shown} holds the run directory {}: name another device", run.display()));
+        return Err(format!("{shown} holds the run directory {}: name another device", run.display()).into());
     }
     access(path, AccessFlags::R_OK | AccessFlags::W_OK).map_err(|error| may_not(path, &error.into()))?;
     let (mut file, busy) = open(path, purpose, may_destroy)?;
@@ -146,7 +146,7 @@ fn examine(
 }
 
 /// Opens it for nobody else; with permission to destroy also beside others. True means that others use it.
-fn open(path: &Path, purpose: Purpose, may_destroy: bool) -> Result<(File, bool), String> {
+fn open(path: &Path, purpose: Purpose, may_destroy: bool) -> Result<(File, bool), Reason> {
     let with = |flags: i32| {
         let writes = purpose == Purpose::Write;
         OpenOptions::new().read(true).write(writes).custom_flags(flags).open(path)
@@ -156,9 +156,9 @@ fn open(path: &Path, purpose: Purpose, may_destroy: bool) -> Result<(File, bool)
         Err(error) if error.kind() == io::ErrorKind::ResourceBusy => {
             // To look at what is on it, reading beside others does no harm.
             let beside = if may_destroy { with(0) } else { OpenOptions::new().read(true).open(path) };
-            beside.map(|file| (file, true)).map_err(|error| may_not(path, &error))
+            beside.map(|file| (file, true)).map_err(|error| may_not(path, &error).into())
         }
-        Err(error) => Err(may_not(path, &error)),
+        Err(error) => Err(may_not(path, &error).into()),
     }
 }
 
@@ -185,7 +185,7 @@ fn may_not(path: &Path, error: &io::Error) -> String {
     format!("{} cannot be opened for writing ({error}){advice}", path.display())
 }
 
-fn refuse_unless(may_destroy: bool, path: &Path, why: &str, free: &str) -> Result<(), String> {
+fn refuse_unless(may_destroy: bool, path: &Path, why: &str, free: &str) -> Result<(), Reason> {
     if may_destroy {
         return Ok(());
     }
@@ -193,5 +193,5 @@ fn refuse_unless(may_destroy: bool, path: &Path, why: &str, free: &str) -> Resul
         "{} {why}; it was not touched, because everything on it would be lost: name another device, {free}, or allow \
          it on the command line with {ALLOWING}",
         path.display()
-    ))
+    ).into())
 }

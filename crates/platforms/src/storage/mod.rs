@@ -26,7 +26,7 @@ use super::InstanceSpec;
 use super::ledger::Ledger;
 use model::experiment::PlatformSpec;
 use model::platform::DiskBacking;
-use units::{Bytes, Mebibytes};
+use units::{Bytes, Mebibytes, Reason};
 
 /// Smallest loop device that is made.
 const LEAST_LOOP: Bytes = Bytes::from_bytes(16 << 20);
@@ -97,7 +97,7 @@ impl Storage {
     ///
     /// # Errors
     /// Why not, and what to do.
-    pub fn survey(&self) -> Result<Option<(String, String)>, String> {
+    pub fn survey(&self) -> Result<Option<(String, String)>, Reason> {
         let what = match self.backing {
             DiskBacking::File => return Ok(None),
             DiskBacking::Loop => {
@@ -119,7 +119,7 @@ impl Storage {
     ///
     /// # Errors
     /// Why there is none, and what to do. Nothing was written then.
-    pub fn provide(&self, spec: &InstanceSpec) -> Result<Option<Held>, String> {
+    pub fn provide(&self, spec: &InstanceSpec) -> Result<Option<Held>, Reason> {
         match self.backing {
             DiskBacking::File => Ok(None),
             DiskBacking::Loop => {
@@ -134,7 +134,7 @@ impl Storage {
         }
     }
 
-    fn make_loop(&self, folder: &Path, size: Bytes) -> Result<Held, String> {
+    fn make_loop(&self, folder: &Path, size: Bytes) -> Result<Held, Reason> {
         let made = LoopDevice::make(folder, size, &self.ledger).map_err(|error| {
             format!("no loop device over an image of {size} in {}: {error}", folder.display())
         })?;
@@ -143,9 +143,9 @@ impl Storage {
     }
 
     /// Makes one and drops it; returns remarks.
-    fn try_loop(&self) -> Result<Vec<String>, String> {
+    fn try_loop(&self) -> Result<Vec<String>, Reason> {
         if !nix::unistd::geteuid().is_root() {
-            return Err("disk = \"loop\" needs root: run as root, or use disk = \"file\"".to_owned());
+            return Err("disk = \"loop\" needs root: run as root, or use disk = \"file\"".into());
         }
         let folder = tempfile::Builder::new()
             .prefix(super::sweep::OUR_PREFIX)
@@ -155,12 +155,13 @@ impl Storage {
             format!(
                 "{why}; disk = \"loop\" needs the kernel's loop driver (modprobe loop): use disk = \"file\""
             )
+            .into()
         })
     }
 
-    fn claim(&self, purpose: Purpose) -> Result<Arc<Claim>, String> {
+    fn claim(&self, purpose: Purpose) -> Result<Arc<Claim>, Reason> {
         let Some(device) = &self.device else {
-            return Err("disk = \"device\" was asked for, but no device is named".to_owned());
+            return Err("disk = \"device\" was asked for, but no device is named".into());
         };
         claim::claim(device, purpose, self.may_destroy, self.ledger.dir())
     }

@@ -22,7 +22,7 @@ use std::time::Duration;
 use super::qemu::Engine;
 use crate::{Broken, host};
 use model::experiment::Accelerator;
-use units::Nanos;
+use units::{Nanos, Reason};
 
 /// How long a trial guest may take until its agent answers. A working KVM takes less than a second.
 pub const TRIAL_DEADLINE: Duration = Duration::from_secs(5);
@@ -57,7 +57,7 @@ pub fn choose(
     pair: (&Path, &Path),
     trial: impl FnOnce() -> Result<Nanos, Broken>,
 ) -> Result<Verdict, Broken> {
-    static TRIED: Mutex<BTreeMap<(PathBuf, PathBuf), Result<String, String>>> = Mutex::new(BTreeMap::new());
+    static TRIED: Mutex<BTreeMap<(PathBuf, PathBuf), Result<String, Reason>>> = Mutex::new(BTreeMap::new());
     if wanted == Accelerator::Tcg {
         return Ok(Verdict { engine: Some(Engine::Tcg), why: "asked for".to_owned() });
     }
@@ -77,16 +77,16 @@ pub fn choose(
 fn try_kvm(
     device: &Path,
     trial: impl FnOnce() -> Result<Nanos, Broken>,
-) -> Result<Result<String, String>, Broken> {
+) -> Result<Result<String, Reason>, Broken> {
     if let Err(error) = OpenOptions::new().read(true).write(true).open(device) {
-        return Ok(Err(unopened(device, &error)));
+        return Ok(Err(unopened(device, &error).into()));
     }
     match trial() {
         Ok(start_time) => Ok(Ok(format!("the trial guest's agent answered after {start_time}"))),
         Err(Broken::Interrupted) => Err(Broken::Interrupted),
         Err(Broken::Failed(failure)) => {
             let reason = failure.reason.trim_start_matches("trial guest: ");
-            Ok(Err(format!("{} opens, but a trial guest failed: {reason}", device.display())))
+            Ok(Err(format!("{} opens, but a trial guest failed: {reason}", device.display()).into()))
         }
     }
 }
@@ -102,11 +102,11 @@ fn unopened(device: &Path, error: &io::Error) -> String {
     }
 }
 
-fn judge(wanted: Accelerator, found: Result<String, String>) -> Verdict {
+fn judge(wanted: Accelerator, found: Result<String, Reason>) -> Verdict {
     match (found, wanted) {
         (Ok(why), _) => Verdict { engine: Some(Engine::Kvm), why },
-        (Err(why), Accelerator::Kvm) => Verdict { engine: None, why },
-        (Err(why), _) => Verdict { engine: Some(Engine::Tcg), why },
+        (Err(why), Accelerator::Kvm) => Verdict { engine: None, why: why.into() },
+        (Err(why), _) => Verdict { engine: Some(Engine::Tcg), why: why.into() },
     }
 }
 
@@ -125,7 +125,10 @@ mod tests {
         let device = tempfile::NamedTempFile::new().unwrap();
         let hopeless = try_kvm(device.path(), || Err(failure())).unwrap();
         let why = hopeless.clone().unwrap_err();
-        assert!(why.contains("opens, but a trial guest failed") && why.contains("5.00 s"), "{why}");
+        assert!(
+            why.to_string().contains("opens, but a trial guest failed") && why.to_string().contains("5.00 s"),
+            "{why}"
+        );
         assert_eq!(judge(Accelerator::Auto, hopeless.clone()).engine, Some(Engine::Tcg));
         assert_eq!(judge(Accelerator::Kvm, hopeless).engine, None);
 
@@ -138,7 +141,7 @@ mod tests {
     #[test]
     fn without_a_device_no_trial_is_made() {
         let found = try_kvm(Path::new("/nowhere/kvm"), || panic!("no trial wanted")).unwrap();
-        assert!(found.unwrap_err().contains("no /nowhere/kvm"));
+        assert!(found.unwrap_err().to_string().contains("no /nowhere/kvm"));
     }
 
     #[test]

@@ -30,6 +30,7 @@ use super::qemu::{Extras, FileDevice};
 use crate::ledger::Ledger;
 use crate::spawn::enter_group;
 use crate::wall::{self, Order, Rights};
+use units::Reason;
 
 /// First word of its command line.
 pub const VERB: &str = "files";
@@ -140,7 +141,7 @@ pub fn end_together(server: &Child, qemu: &Child) -> io::Result<()> {
 ///
 /// # Errors
 /// What was wanted and got, or why it cannot serve.
-pub fn serve(words: &[OsString]) -> Result<(), String> {
+pub fn serve(words: &[OsString]) -> Result<(), Reason> {
     const USAGE: &str = "files: wanted a letter for each tree, w or r";
     let letters = words.first().and_then(|word| word.to_str()).filter(|_| words.len() == 1).ok_or(USAGE)?;
     let tree =
@@ -153,5 +154,5 @@ pub fn serve(words: &[OsString]) -> Result<(), String> {
     let folder = File::open(TREES).map_err(|error| format!("files: {TREES}: {error}"))?;
     let listener = io::stdin().as_fd().try_clone_to_owned().map(UnixListener::from);
     let listener = listener.map_err(|error| format!("files: no socket on stdin: {error}"))?;
-    files::serve(listener, folder.into(), trees).map_err(|error| format!("files: {error}"))
+    files::serve(listener, folder.into(), trees).map_err(|error| format!("files: {error}").into())
 }

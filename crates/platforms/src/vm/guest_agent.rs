@@ -17,15 +17,15 @@ use super::{guest_modules, guest_network, rehearsal};
 use crate::{agent, facts};
 use probes::ProbeKind;
 use probes::job::{Job, JobReply};
-use units::Hertz;
 use units::facts::MachineFacts;
 use units::stage::Stage;
+use units::{Hertz, Reason};
 
 /// How long a device may take to appear once its driver is loaded.
 const DEVICE_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Serves the host until it says goodbye.
-pub fn run(config: &GuestConfig, counter_hz: Option<Hertz>, run: &RunInGuest<'_>) -> Result<(), String> {
+pub fn run(config: &GuestConfig, counter_hz: Option<Hertz>, run: &RunInGuest<'_>) -> Result<(), Reason> {
     raise_oom_score();
     let link = open_link(config.link)?;
     let write = link.try_clone().map_err(in_context("the link"))?;
@@ -36,12 +36,12 @@ pub fn run(config: &GuestConfig, counter_hz: Option<Hertz>, run: &RunInGuest<'_>
     std::thread::scope(|scope| {
         let preparing = scope.spawn(|| prepare_disk(config));
         let preparing = std::sync::Mutex::new(Some(preparing));
-        let ready_disk = || -> &Result<PathBuf, String> {
+        let ready_disk = || -> &Result<PathBuf, Reason> {
             disk.get_or_init(|| {
                 let handle = preparing.lock().ok().and_then(|mut handle| handle.take());
                 handle.map_or_else(
-                    || Err("asked for twice".to_owned()),
-                    |handle| handle.join().unwrap_or_else(|_| Err("its thread panicked".to_owned())),
+                    || Err("asked for twice".into()),
+                    |handle| handle.join().unwrap_or_else(|_| Err("its thread panicked".into())),
                 )
             })
         };
@@ -52,7 +52,7 @@ pub fn run(config: &GuestConfig, counter_hz: Option<Hertz>, run: &RunInGuest<'_>
             match ready_disk() {
                 Ok(folder) => with_notes(run(folder, job, stop, stage), job, &config.disk_notes),
                 Err(error) => JobReply {
-                    report: Some(Err(format!("the guest's disk is not usable: {error}"))),
+                    report: Some(Err(format!("the guest's disk is not usable: {error}").into())),
                     doses: vec![],
                 },
             }
@@ -79,7 +79,7 @@ fn raise_oom_score() {
     }
 }
 
-pub(super) fn open_link(device: LinkDevice) -> Result<OwnedFd, String> {
+pub(super) fn open_link(device: LinkDevice) -> Result<OwnedFd, Reason> {
     let path = match device {
         LinkDevice::VirtioPort => wait_for("the virtio port of the link", || find_port(LINK_PORT))?,
         LinkDevice::Serial => PathBuf::from("/dev/ttyS1"),
@@ -110,21 +110,21 @@ fn make_raw(file: &File) -> nix::Result<()> {
 
 /// Waits until `look` finds something; drivers announce devices from threads of their own, without an event that a
 /// program this small could await.
-pub(super) fn wait_for<T>(what: &str, look: impl Fn() -> Option<T>) -> Result<T, String> {
+pub(super) fn wait_for<T>(what: &str, look: impl Fn() -> Option<T>) -> Result<T, Reason> {
     let deadline = Instant::now() + DEVICE_TIMEOUT;
     loop {
         if let Some(found) = look() {
             return Ok(found);
         }
         if Instant::now() >= deadline {
-            return Err(format!("{what} did not appear within {} s", DEVICE_TIMEOUT.as_secs()));
+            return Err(format!("{what} did not appear within {} s", DEVICE_TIMEOUT.as_secs()).into());
         }
         std::thread::sleep(Duration::from_micros(500));
     }
 }
 
 /// Loads the disk's modules and mounts it. Returns where files of the disk probe go.
-fn prepare_disk(config: &GuestConfig) -> Result<PathBuf, String> {
+fn prepare_disk(config: &GuestConfig) -> Result<PathBuf, Reason> {
     guest_modules::load(&config.disk_modules)?;
     if config.disk == GuestDisk::None {
         return Ok(PathBuf::from("/tmp"));

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use super::qmp::Qmp;
 use crate::host::numa_maps;
 use model::partition::GivenMemory;
-use units::Mebibytes;
+use units::{Mebibytes, Reason};
 
 /// How long QEMU may take to answer.
 const ANSWER_GRACE: Duration = Duration::from_secs(30);
@@ -31,7 +31,7 @@ pub struct Whereabouts {
 ///
 /// # Errors
 /// It refuses, or says what cannot be understood.
-pub fn whereabouts(control: &mut Qmp) -> Result<Whereabouts, String> {
+pub fn whereabouts(control: &mut Qmp) -> Result<Whereabouts, Reason> {
     let summary = control.query("query-memory-size-summary", &Value::Null, ANSWER_GRACE)?;
     let bytes = summary.get("base-memory").and_then(Value::as_u64);
     let bytes = bytes.ok_or("qemu's answer to query-memory-size-summary has no base-memory")?;
@@ -44,7 +44,7 @@ pub fn whereabouts(control: &mut Qmp) -> Result<Whereabouts, String> {
 ///
 /// # Errors
 /// It does not let us look, or the guest's memory is not there.
-pub fn on_host(pid: u32, guest: Whereabouts) -> Result<Option<GivenMemory>, String> {
+pub fn on_host(pid: u32, guest: Whereabouts) -> Result<Option<GivenMemory>, Reason> {
     let maps = numa_maps::read(pid)?;
     maps.map(|maps| numa_maps::guest_memory(&maps, guest.first_byte, guest.size)).transpose()
 }

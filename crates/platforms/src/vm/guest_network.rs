@@ -17,6 +17,7 @@ use super::guest_modules;
 use super::pid1::{in_context, say};
 use crate::lab::links::Links;
 use crate::lab::quiet;
+use units::Reason;
 
 const INTERFACES: &str = "/sys/class/net";
 /// Longest text of an interface that is read.
@@ -26,7 +27,7 @@ const MAX_TEXT_CHARS: usize = 60;
 const MONITOR: Duration = Duration::from_millis(100);
 
 /// Brings the cards up and says what the guest sees of them, one line each: `eth0 virtio_net 02:4b:0a:4d:01:01`.
-pub fn bring_up(config: &GuestConfig) -> Result<Vec<String>, String> {
+pub fn bring_up(config: &GuestConfig) -> Result<Vec<String>, Reason> {
     if config.nics.is_empty() && config.bonds.is_empty() {
         return Ok(Vec::new());
     }
@@ -65,7 +66,7 @@ pub fn bring_up_loopback() {
 }
 
 /// Sends everything that is for no card's own network to `router`.
-pub fn find_way_out(router: Ipv4Addr) -> Result<(), String> {
+pub fn find_way_out(router: Ipv4Addr) -> Result<(), Reason> {
     let mut links = Links::here().map_err(in_context("rtnetlink"))?;
     links.add_default_route(router).map_err(in_context("the way out"))
 }
@@ -86,9 +87,9 @@ fn configure(links: &mut Links, name: &str, nic: &GuestNic) -> io::Result<()> {
 }
 
 /// Makes one card of several. They are found before the first is joined: from then on it has the bond's address.
-fn join(links: &mut Links, name: &str, bond: &GuestBond) -> Result<(), String> {
+fn join(links: &mut Links, name: &str, bond: &GuestBond) -> Result<(), Reason> {
     let cards = bond.macs.iter().map(|mac| wait_for(&format!("the network card {mac}"), || find(mac)));
-    let cards = cards.collect::<Result<Vec<String>, String>>()?;
+    let cards = cards.collect::<Result<Vec<String>, Reason>>()?;
     let made = links.add_standby(name, MONITOR).and_then(|()| {
         cards.iter().try_for_each(|card| links.enslave(card, name))?;
         links.add_address(name, bond.address, bond.prefix)?;

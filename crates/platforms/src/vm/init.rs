@@ -25,7 +25,7 @@ use nix::unistd::{ForkResult, Pid, fork, getpid};
 use super::guest::{CONFIG_PATH, GuestConfig, INIT_RUNS, Rehearsal};
 use super::pid1::{RunInGuest, in_context, power_off, say};
 use super::{guest_agent, guest_program};
-use units::Hertz;
+use units::{Hertz, Reason};
 
 /// Whether this process is PID 1 of a guest of ours. A container's agent is PID 1, too, but finds no config.
 pub fn is_guest() -> bool {
@@ -40,7 +40,7 @@ pub fn guest_main(counter_hz: impl FnOnce() -> Option<Hertz>, run: &RunInGuest<'
     power_off()
 }
 
-fn bring_up(counter_hz: impl FnOnce() -> Option<Hertz>, run: &RunInGuest<'_>) -> Result<(), String> {
+fn bring_up(counter_hz: impl FnOnce() -> Option<Hertz>, run: &RunInGuest<'_>) -> Result<(), Reason> {
     let text = fs::read_to_string(CONFIG_PATH).map_err(in_context("reading the config"))?;
     let config: GuestConfig = serde_json::from_str(&text).map_err(in_context("the config"))?;
     if config.only_say_that_init_runs {
@@ -85,7 +85,7 @@ fn leave(code: i32) -> ! {
     std::process::exit(code)
 }
 
-fn mount_basics() -> Result<(), String> {
+fn mount_basics() -> Result<(), Reason> {
     for (kind, target) in [("proc", "/proc"), ("sysfs", "/sys"), ("devtmpfs", "/dev"), ("tmpfs", "/tmp")] {
         fs::create_dir_all(target).map_err(in_context(target))?;
         mount(Some(kind), target, Some(kind), MsFlags::empty(), None::<&str>)
@@ -98,12 +98,12 @@ fn mount_basics() -> Result<(), String> {
 }
 
 /// Reaps whatever ends until the agent ends.
-fn reap_until(agent: Pid) -> Result<WaitStatus, String> {
+fn reap_until(agent: Pid) -> Result<WaitStatus, Reason> {
     loop {
         match wait() {
             Ok(status) if status.pid() == Some(agent) => return Ok(status),
             Ok(_) | Err(nix::errno::Errno::EINTR) => {}
-            Err(error) => return Err(format!("waiting for the agent: {error}")),
+            Err(error) => return Err(format!("waiting for the agent: {error}").into()),
         }
     }
 }

@@ -19,7 +19,7 @@ use crate::console::Console;
 use crate::ledger::{Ledger, Thing, Ticket};
 use crate::spawn::{ending, enter_group};
 use crate::{Carrier, wall};
-use units::Bytes;
+use units::{Bytes, Reason};
 
 /// How long QEMU may take to stop or continue the CPUs.
 const CONTROL_TIMEOUT: Duration = Duration::from_secs(10);
@@ -163,7 +163,7 @@ impl RunningMachine {
         self.child.id()
     }
 
-    fn present_bytes(&mut self) -> Result<Vec<(u32, Bytes)>, String> {
+    fn present_bytes(&mut self) -> Result<Vec<(u32, Bytes)>, Reason> {
         let memory = match self.memory {
             Some(memory) => memory,
             None => *self.memory.insert(guest_memory::whereabouts(&mut self.control)?),
@@ -171,7 +171,7 @@ impl RunningMachine {
         let given = guest_memory::on_host(self.child.id(), memory)?;
         given
             .map(|given| given.present_bytes)
-            .ok_or_else(|| "this host's kernel knows no memory nodes".to_owned())
+            .ok_or_else(|| "this host's kernel knows no memory nodes".into())
     }
 
     /// Whether it has ended because its guest powered off or restarted, and nothing had broken.
@@ -218,11 +218,11 @@ impl Carrier for RunningMachine {
         })
     }
 
-    fn pause(&mut self) -> Result<(), String> {
+    fn pause(&mut self) -> Result<(), Reason> {
         self.control.stop(CONTROL_TIMEOUT)
     }
 
-    fn resume(&mut self) -> Result<(), String> {
+    fn resume(&mut self) -> Result<(), Reason> {
         self.control.cont(CONTROL_TIMEOUT)
     }
 
@@ -230,7 +230,7 @@ impl Carrier for RunningMachine {
         if self.ended.is_none() { vec![self.child.id()] } else { Vec::new() }
     }
 
-    fn memory_by_node(&mut self) -> Option<Result<Vec<(u32, Bytes)>, String>> {
+    fn memory_by_node(&mut self) -> Option<Result<Vec<(u32, Bytes)>, Reason>> {
         self.ended.is_none().then(|| self.present_bytes())
     }
 

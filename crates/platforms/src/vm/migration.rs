@@ -16,6 +16,7 @@ use serde_json::{Value, json};
 use super::guest::FILES_TAG;
 use super::qemu::{FILES_CHARDEV, FILES_QUEUE, LATE_PORT};
 use super::qmp::Qmp;
+use units::Reason;
 
 /// How long QEMU may take to answer.
 const ANSWER: Duration = Duration::from_secs(10);
@@ -32,7 +33,7 @@ const OUT: &str = "state";
 ///
 /// # Errors
 /// QEMU refuses, or does not come to an end.
-pub fn save(control: &mut Qmp) -> Result<Vec<u8>, String> {
+pub fn save(control: &mut Qmp) -> Result<Vec<u8>, Reason> {
     let failed = |error: io::Error| format!("a machine's state: {error}");
     let (ours, theirs) = UnixStream::pair().map_err(failed)?;
     ours.set_read_timeout(Some(TRANSFER)).map_err(failed)?;
@@ -43,7 +44,7 @@ pub fn save(control: &mut Qmp) -> Result<Vec<u8>, String> {
     let mut state = Vec::new();
     ours.take(MOST_STATE_BYTES + 1).read_to_end(&mut state).map_err(failed)?;
     if state.len() as u64 > MOST_STATE_BYTES {
-        return Err(format!("a machine's state of more than {MOST_STATE_BYTES} bytes"));
+        return Err(format!("a machine's state of more than {MOST_STATE_BYTES} bytes").into());
     }
     until_completed(control)?;
     Ok(state)
@@ -54,7 +55,7 @@ pub fn save(control: &mut Qmp) -> Result<Vec<u8>, String> {
 ///
 /// # Errors
 /// QEMU refuses it; it ends then.
-pub fn restore(control: &mut Qmp, state: RawFd) -> Result<(), String> {
+pub fn restore(control: &mut Qmp, state: RawFd) -> Result<(), Reason> {
     ignore_shared_memory(control)?;
     control.query("migrate-incoming", &json!({ "uri": format!("fd:{state}") }), ANSWER)?;
     until_completed(control)
@@ -64,7 +65,7 @@ pub fn restore(control: &mut Qmp, state: RawFd) -> Result<(), String> {
 ///
 /// # Errors
 /// QEMU refuses.
-pub fn plug_files(control: &mut Qmp) -> Result<(), String> {
+pub fn plug_files(control: &mut Qmp) -> Result<(), Reason> {
     let device = json!({
         "driver": "vhost-user-fs-pci", "id": "files0", "bus": LATE_PORT, "chardev": FILES_CHARDEV, "tag": FILES_TAG,
         "queue-size": FILES_QUEUE,
@@ -72,22 +73,22 @@ pub fn plug_files(control: &mut Qmp) -> Result<(), String> {
     control.query("device_add", &device, ANSWER).map(drop)
 }
 
-fn ignore_shared_memory(control: &mut Qmp) -> Result<(), String> {
+fn ignore_shared_memory(control: &mut Qmp) -> Result<(), Reason> {
     let capabilities = json!({ "capabilities": [{ "capability": "x-ignore-shared", "state": true }] });
     control.query("migrate-set-capabilities", &capabilities, ANSWER).map(drop)
 }
 
-fn until_completed(control: &mut Qmp) -> Result<(), String> {
+fn until_completed(control: &mut Qmp) -> Result<(), Reason> {
     let until = Instant::now() + TRANSFER;
     while Instant::now() < until {
         let answer = control.query("query-migrate", &Value::Null, ANSWER)?;
         match answer.get("status").and_then(Value::as_str) {
             Some("completed") => return Ok(()),
             Some(status @ ("failed" | "cancelled")) => {
-                return Err(format!("a machine's state: qemu says {status}"));
+                return Err(format!("a machine's state: qemu says {status}").into());
             }
             _ => std::thread::sleep(LOOK),
         }
     }
-    Err(format!("a machine's state: qemu has not come to its end within {} s", TRANSFER.as_secs()))
+    Err(format!("a machine's state: qemu has not come to its end within {} s", TRANSFER.as_secs()).into())
 }

@@ -16,6 +16,7 @@ use std::path::{Path, PathBuf};
 use object::{Object, ObjectSection};
 
 use super::unpack::{UnpackError, unpack};
+use units::Reason;
 
 /// Largest module that is read, packed or not.
 const MAX_MODULE_BYTES: usize = 64 * 1024 * 1024;
@@ -92,7 +93,7 @@ pub struct ModInfo {
 
 impl ModInfo {
     /// Reads the `.modinfo` section of a module's ELF file: strings `key=value`, each ended by a zero byte.
-    pub fn parse(image: &[u8]) -> Result<Self, String> {
+    pub fn parse(image: &[u8]) -> Result<Self, Reason> {
         let file = object::File::parse(image).map_err(|error| error.to_string())?;
         let section = file.section_by_name(".modinfo").ok_or("it has no section .modinfo")?;
         let data = section.data().map_err(|error| error.to_string())?;
@@ -202,7 +203,7 @@ impl ModuleTree {
         let image = unpack(&packed, MAX_MODULE_BYTES)
             .map_err(|error| ModulesError::Packed { path: path.to_owned(), error })?;
         let info = ModInfo::parse(&image)
-            .map_err(|message| ModulesError::Damaged { path: path.to_owned(), message })?;
+            .map_err(|message| ModulesError::Damaged { path: path.to_owned(), message: message.into() })?;
         Ok((image, info))
     }
 

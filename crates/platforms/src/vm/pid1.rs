@@ -8,6 +8,7 @@ use std::sync::atomic::AtomicBool;
 use nix::sys::reboot::{RebootMode, reboot};
 
 use probes::job::{Job, JobReply};
+use units::Reason;
 use units::stage::Stage;
 
 /// How a guest runs a job: the folder (or device) for disk files, the job, the order to stop, and what to call when
@@ -21,9 +22,9 @@ pub fn say(message: &str) {
 }
 
 /// Puts an error into its context.
-pub fn in_context<E: Display>(what: &str) -> impl FnOnce(E) -> String {
+pub fn in_context<E: Display>(what: &str) -> impl FnOnce(E) -> Reason {
     let what = what.to_owned();
-    move |error| format!("{what}: {error}")
+    move |error| format!("{what}: {error}").into()
 }
 
 /// Ends the guest. QEMU is told to end on a restart, which needs no power management in the guest; when even that is

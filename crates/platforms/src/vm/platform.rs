@@ -28,7 +28,7 @@ use crate::{Broken, Cancel, Instance, InstanceSpec, Platform, Reach};
 use model::experiment::PlatformSpec;
 use model::journal::{Failure, FailureKind, PlatformState};
 use model::platform::DiskBus;
-use units::{Bytes, Hertz, Mebibytes};
+use units::{Bytes, Hertz, Mebibytes, Reason};
 
 /// A translated guest is slow in everything, its signs of life included.
 const PATIENCE_TCG: u32 = 3;
@@ -114,13 +114,16 @@ impl Vm {
         };
         let verdict = choose(self.spec.accelerator, pair, trial).map_err(|broken| match broken {
             Broken::Interrupted => Unavailable::Interrupted,
-            Broken::Failed(failure) => Unavailable::Missing(failure.reason),
+            Broken::Failed(failure) => Unavailable::Missing(failure.reason.into()),
         })?;
         let Some(engine) = verdict.engine else {
-            return Err(Unavailable::Missing(format!(
-                "accelerator = \"kvm\" was asked for, but: {}; use accelerator = \"auto\" or \"tcg\"",
-                verdict.why
-            )));
+            return Err(Unavailable::Missing(
+                format!(
+                    "accelerator = \"kvm\" was asked for, but: {}; use accelerator = \"auto\" or \"tcg\"",
+                    verdict.why
+                )
+                .into(),
+            ));
         };
         Ok(self.ready.insert(Ready { tools, verdict, engine }))
     }
@@ -197,7 +200,7 @@ impl Vm {
     }
 
     /// The disk of an instance; none where the guest's kernel has no driver.
-    fn disk(&self, tools: &Toolbox, spec: &InstanceSpec) -> Result<Option<DiskImage>, String> {
+    fn disk(&self, tools: &Toolbox, spec: &InstanceSpec) -> Result<Option<DiskImage>, Reason> {
         if !tools.modules.has_disk() {
             return Ok(None);
         }
@@ -206,7 +209,7 @@ impl Vm {
         }
         DiskImage::create(&spec.scratch, spec.disk_wanted, tools.mke2fs.as_deref(), self.bus())
             .map(Some)
-            .map_err(|error| error.to_string())
+            .map_err(|error| error.to_string().into())
     }
 
     /// Starts a guest and waits for its agent.
@@ -284,7 +287,7 @@ impl Platform for Vm {
 
     fn start(&mut self, spec: &InstanceSpec, cancel: &Cancel) -> Result<Box<dyn Instance>, Broken> {
         let label = format!("{} {}", self.spec.label, spec.number);
-        let failed = |reason: String| {
+        let failed = |reason: Reason| {
             Broken::Failed(Failure {
                 kind: FailureKind::Start,
                 reason: format!("{label}: {reason}"),
@@ -295,11 +298,12 @@ impl Platform for Vm {
             Unavailable::Interrupted => Broken::Interrupted,
             Unavailable::Missing(reason) => failed(reason),
         })?;
-        let Some(ready) = &self.ready else { return Err(failed("it was not surveyed".to_owned())) };
+        let Some(ready) = &self.ready else { return Err(failed("it was not surveyed".into())) };
         let disk = self.disk(&ready.tools, spec).map_err(failed)?;
         let cards = Cards::of(&self.spec);
         let nics = spec.port.as_ref().map(|port| cards.plug(port, ready.engine)).transpose();
-        let nics = nics.map_err(|error| failed(format!("no network card: {error}")))?.unwrap_or_default();
+        let nics =
+            nics.map_err(|error| failed(format!("no network card: {error}").into()))?.unwrap_or_default();
         let wanted = Wanted {
             label: &label,
             engine: ready.engine,

@@ -16,6 +16,7 @@ use nix::sys::socket::{ControlMessage, MsgFlags, sendmsg};
 use serde_json::{Value, json};
 
 use crate::console::harmless;
+use units::Reason;
 
 /// Longest line that is read: `query-cpus-fast` takes some 200 bytes per CPU. `query-qmp-schema`, which is never asked
 /// for, would be longer.
@@ -38,22 +39,22 @@ impl Qmp {
     }
 
     /// Stops the CPUs; time in the guest stands still.
-    pub fn stop(&mut self, timeout: Duration) -> Result<(), String> {
+    pub fn stop(&mut self, timeout: Duration) -> Result<(), Reason> {
         self.execute("stop", timeout).map(drop)
     }
 
     /// Lets the CPUs run again.
-    pub fn cont(&mut self, timeout: Duration) -> Result<(), String> {
+    pub fn cont(&mut self, timeout: Duration) -> Result<(), Reason> {
         self.execute("cont", timeout).map(drop)
     }
 
     /// Presses the power button; a guest's operating system ends itself then, if it likes.
-    pub fn power_button(&mut self, timeout: Duration) -> Result<(), String> {
+    pub fn power_button(&mut self, timeout: Duration) -> Result<(), Reason> {
         self.execute("system_powerdown", timeout).map(drop)
     }
 
     /// Ends QEMU.
-    pub fn quit(&mut self, timeout: Duration) -> Result<(), String> {
+    pub fn quit(&mut self, timeout: Duration) -> Result<(), Reason> {
         self.execute("quit", timeout).map(drop)
     }
 
@@ -61,7 +62,7 @@ impl Qmp {
     ///
     /// # Errors
     /// It refuses, says nothing in time, or has ended; the command is named.
-    pub fn query(&mut self, command: &str, arguments: &Value, timeout: Duration) -> Result<Value, String> {
+    pub fn query(&mut self, command: &str, arguments: &Value, timeout: Duration) -> Result<Value, Reason> {
         self.execute_with(command, arguments, timeout)
     }
 
@@ -69,7 +70,7 @@ impl Qmp {
     ///
     /// # Errors
     /// As [`Self::query`].
-    pub fn hand_over(&mut self, name: &str, file: BorrowedFd<'_>, timeout: Duration) -> Result<(), String> {
+    pub fn hand_over(&mut self, name: &str, file: BorrowedFd<'_>, timeout: Duration) -> Result<(), Reason> {
         let command = "getfd";
         let line = format!("{}\n", json!({ "execute": command, "arguments": { "fdname": name } }));
         self.begin(command, timeout)?;
@@ -87,17 +88,17 @@ impl Qmp {
         answer.map(drop).map_err(in_context(command))
     }
 
-    fn execute(&mut self, command: &str, timeout: Duration) -> Result<Value, String> {
+    fn execute(&mut self, command: &str, timeout: Duration) -> Result<Value, Reason> {
         self.execute_with(command, &Value::Null, timeout)
     }
 
-    fn execute_with(&mut self, command: &str, arguments: &Value, timeout: Duration) -> Result<Value, String> {
+    fn execute_with(&mut self, command: &str, arguments: &Value, timeout: Duration) -> Result<Value, Reason> {
         self.begin(command, timeout)?;
         self.ask(command, arguments, Instant::now() + timeout).map_err(in_context(command))
     }
 
     /// What is said before the first command; `command` is the one.
-    fn begin(&mut self, command: &str, timeout: Duration) -> Result<(), String> {
+    fn begin(&mut self, command: &str, timeout: Duration) -> Result<(), Reason> {
         if self.ready {
             return Ok(());
         }
@@ -161,8 +162,8 @@ impl Qmp {
     }
 }
 
-fn in_context(command: &str) -> impl Fn(io::Error) -> String {
-    move |error| format!("qemu's control channel, command \"{command}\": {error}")
+fn in_context(command: &str) -> impl Fn(io::Error) -> Reason {
+    move |error| format!("qemu's control channel, command \"{command}\": {error}").into()
 }
 
 /// Time left, never zero (which would mean for ever).
@@ -210,7 +211,10 @@ mod tests {
             let (ours, mut theirs) = UnixStream::pair().unwrap();
             theirs.write_all(said.as_bytes()).unwrap();
             let reason = Qmp::new(ours).stop(Duration::from_secs(60)).unwrap_err();
-            assert!(reason.contains("gone") && !reason.contains('\u{1b}'), "{reason:?}");
+            assert!(
+                reason.to_string().contains("gone") && !reason.to_string().contains('\u{1b}'),
+                "{reason:?}"
+            );
         }
     }
 
@@ -249,7 +253,7 @@ mod tests {
         for (answer, timeout, wanted) in cases {
             let (mut qmp, qemu) = scripted(vec!["{\"return\": {}}\n".to_owned(), answer, String::new()]);
             let error = qmp.stop(timeout).unwrap_err();
-            assert!(error.contains(wanted) && error.contains("\"stop\""), "{error}");
+            assert!(error.to_string().contains(wanted) && error.to_string().contains("\"stop\""), "{error}");
             drop(qmp);
             qemu.join().unwrap();
         }
@@ -260,6 +264,6 @@ mod tests {
         let (ours, theirs) = UnixStream::pair().unwrap();
         drop(theirs);
         let error = Qmp::new(ours).quit(LONG).unwrap_err();
-        assert!(error.contains("ended"), "{error}");
+        assert!(error.to_string().contains("ended"), "{error}");
     }
 }

@@ -13,7 +13,7 @@ use super::payload::{GuestModules, read_program};
 use super::qemu::{Engine, Extras, HostCounter, Machine, command_line};
 use model::experiment::PlatformSpec;
 use model::platform::DiskBus;
-use units::{Bytes, Hertz, Mebibytes};
+use units::{Bytes, Hertz, Mebibytes, Reason};
 
 /// Memory of a guest beside what its probes need.
 const SYSTEM_MIB: u64 = 256;
@@ -27,7 +27,7 @@ const MAX_VERSION_BYTES: u64 = 4096;
 pub enum Unavailable {
     /// Something is missing; says what installs it.
     #[error("{0}")]
-    Missing(String),
+    Missing(Reason),
     /// The user interrupted.
     #[error("interrupted")]
     Interrupted,
@@ -106,14 +106,14 @@ impl Toolbox {
         counter_hz: Option<Hertz>,
         modules: &dyn Fn(Option<&Path>) -> Result<GuestModules, ModulesError>,
     ) -> Result<Self, Unavailable> {
-        let missing = |reason: String| Unavailable::Missing(reason);
+        let missing = |reason: String| Unavailable::Missing(reason.into());
         if std::env::consts::ARCH != "x86_64" {
             return Err(missing(format!(
                 "virtual machines need an x86_64 host, this is {}",
                 std::env::consts::ARCH
             )));
         }
-        let qemu = find_qemu(spec.qemu.as_deref()).map_err(missing)?;
+        let qemu = find_qemu(spec.qemu.as_deref()).map_err(Unavailable::Missing)?;
         let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
         let places = Places {
             named: spec.kernel.as_deref().map(Path::new),
@@ -155,12 +155,12 @@ impl Toolbox {
 /// What to do without a QEMU.
 const ADVICE: &str = "install it (Debian: apt-get install qemu-system-x86; or run `make setup`), or name one with qemu = … or --qemu";
 
-fn find_qemu(named: Option<&str>) -> Result<PathBuf, String> {
+fn find_qemu(named: Option<&str>) -> Result<PathBuf, Reason> {
     let name = named.unwrap_or("qemu-system-x86_64");
-    find_program(name).ok_or_else(|| format!("no {name} in PATH: {ADVICE}"))
+    find_program(name).ok_or_else(|| format!("no {name} in PATH: {ADVICE}").into())
 }
 
-fn version_of(path: &Path) -> Result<String, String> {
+fn version_of(path: &Path) -> Result<String, Reason> {
     let mut child = Command::new(path)
         .arg("--version")
         .stdin(Stdio::null())
@@ -174,7 +174,10 @@ fn version_of(path: &Path) -> Result<String, String> {
     let version = text.split_once("version ").and_then(|(_, rest)| rest.split_whitespace().next());
     match (read, status.success(), version) {
         (Some(Ok(_)), true, Some(version)) => Ok(version.to_owned()),
-        _ => Err(format!("{} --version ended with {status} and names no version: {ADVICE}", path.display())),
+        _ => {
+            Err(format!("{} --version ended with {status} and names no version: {ADVICE}", path.display())
+                .into())
+        }
     }
 }
 
@@ -231,8 +234,8 @@ mod tests {
     #[test]
     fn a_missing_qemu_says_what_installs_it() {
         let error = find_qemu(Some("qemu-system-nowhere")).unwrap_err();
-        assert!(error.contains("apt-get install qemu-system-x86"), "{error}");
+        assert!(error.to_string().contains("apt-get install qemu-system-x86"), "{error}");
         let error = version_of(Path::new("/bin/false")).unwrap_err();
-        assert!(error.contains("names no version"), "{error}");
+        assert!(error.to_string().contains("names no version"), "{error}");
     }
 }

@@ -4,6 +4,7 @@
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
+use units::Reason;
 
 /// What a process may do with something that it is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -139,7 +140,7 @@ impl Order {
     ///
     /// # Errors
     /// A word that is not known, or one that is missing.
-    pub fn parse(words: impl IntoIterator<Item = OsString>) -> Result<(Self, i32), String> {
+    pub fn parse(words: impl IntoIterator<Item = OsString>) -> Result<(Self, i32), Reason> {
         let mut order = Self::default();
         let mut parent = None;
         let mut words = words.into_iter();
@@ -174,20 +175,20 @@ impl Order {
             }
         }
         let parent = parent.ok_or("wanted --parent")?;
-        if order.words.is_empty() { Err("wanted a program after --".to_owned()) } else { Ok((order, parent)) }
+        if order.words.is_empty() { Err("wanted a program after --".into()) } else { Ok((order, parent)) }
     }
 }
 
-fn number<T: FromStr>(word: &OsStr) -> Result<T, String> {
+fn number<T: FromStr>(word: &OsStr) -> Result<T, Reason> {
     let number = word.to_str().and_then(|text| text.parse().ok());
-    number.ok_or_else(|| format!("a number was wanted, got {}", word.display()))
+    number.ok_or_else(|| format!("a number was wanted, got {}", word.display()).into())
 }
 
-fn absolute(word: OsString) -> Result<PathBuf, String> {
+fn absolute(word: OsString) -> Result<PathBuf, Reason> {
     use std::path::Component;
     let path = PathBuf::from(word);
     let plain = path.is_absolute() && !path.components().any(|part| part == Component::ParentDir);
-    if plain { Ok(path) } else { Err(format!("an absolute path was wanted, got {}", path.display())) }
+    if plain { Ok(path) } else { Err(format!("an absolute path was wanted, got {}", path.display()).into()) }
 }
 
 #[cfg(test)]
@@ -220,13 +221,13 @@ mod tests {
     #[test]
     fn what_is_not_understood_is_refused() {
         let said = |words: &[&str]| Order::parse(words.iter().map(OsString::from)).unwrap_err();
-        assert!(said(&["--parent", "1"]).contains("a program"));
-        assert!(said(&["--", "/x"]).contains("--parent"));
-        assert!(said(&["--parent", "x", "--", "/x"]).contains("a number was wanted"));
-        assert!(said(&["--own-size", "1"]).contains("--longest-file before"));
-        assert!(said(&["--read", "/a"]).contains("a value after --read"));
-        assert!(said(&["--read", "a", "/b"]).contains("absolute"));
-        assert!(said(&["--read", "/a/../b", "/b"]).contains("absolute"));
-        assert!(said(&["--reed", "/a", "/b"]).contains("unknown word --reed"));
+        assert!(said(&["--parent", "1"]).to_string().contains("a program"));
+        assert!(said(&["--", "/x"]).to_string().contains("--parent"));
+        assert!(said(&["--parent", "x", "--", "/x"]).to_string().contains("a number was wanted"));
+        assert!(said(&["--own-size", "1"]).to_string().contains("--longest-file before"));
+        assert!(said(&["--read", "/a"]).to_string().contains("a value after --read"));
+        assert!(said(&["--read", "a", "/b"]).to_string().contains("absolute"));
+        assert!(said(&["--read", "/a/../b", "/b"]).to_string().contains("absolute"));
+        assert!(said(&["--reed", "/a", "/b"]).to_string().contains("unknown word --reed"));
     }
 }

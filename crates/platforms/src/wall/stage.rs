@@ -21,6 +21,7 @@ use super::order::{Network, Order};
 use super::{filter, mounts, rights};
 use crate::limits;
 use crate::spawn::hand_on_only;
+use units::Reason;
 
 /// What is said when the kernel gives no namespaces.
 const ADVICE: &str = "a wall takes namespaces of its own: for a normal user sysctl kernel.unprivileged_userns_clone=1 (Debian), \
@@ -32,7 +33,7 @@ pub fn main(words: Vec<OsString>) -> ExitCode {
     let Ok(answer) = io::stdout().as_fd().try_clone_to_owned() else { return ExitCode::FAILURE };
     let reason = match prepare(words) {
         Ok((program, words)) => become_it(&program, &words),
-        Err(reason) => reason,
+        Err(reason) => reason.into(),
     };
     // Nobody is left to tell when this fails.
     let _ = File::from(answer).write_all(reason.as_bytes());
@@ -40,7 +41,7 @@ pub fn main(words: Vec<OsString>) -> ExitCode {
 }
 
 /// Everything up to the program's start: its name and all of its words.
-fn prepare(words: Vec<OsString>) -> Result<(CString, Vec<CString>), String> {
+fn prepare(words: Vec<OsString>) -> Result<(CString, Vec<CString>), Reason> {
     let (order, parent) = Order::parse(words)?;
     limits::lift();
     hand_on_only(&order.descriptors).map_err(|error| format!("its descriptors: {error}"))?;
@@ -70,10 +71,10 @@ fn namespaces(network: Network) -> CloneFlags {
 }
 
 /// Whoever started it takes it along. Becoming another user has undone what was said before.
-fn bind_to(parent: i32) -> Result<(), String> {
+fn bind_to(parent: i32) -> Result<(), Reason> {
     set_pdeathsig(Signal::SIGKILL).map_err(|error| format!("an end with its parent: {}", error.desc()))?;
     // The parent may have died before the line above.
-    if getppid().as_raw() == parent { Ok(()) } else { Err("whoever started it is gone".to_owned()) }
+    if getppid().as_raw() == parent { Ok(()) } else { Err("whoever started it is gone".into()) }
 }
 
 /// Only comes back with the reason why it could not.

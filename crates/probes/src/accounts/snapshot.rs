@@ -18,7 +18,7 @@ use units::accounts::{
     Accounts, CpuAccount, InterruptCount, MOST_CPU_ACCOUNTS, MOST_INTERRUPTS, MOST_SOFT_INTERRUPTS,
     RtThrottle,
 };
-use units::{Hertz, Micros, Nanos};
+use units::{Hertz, Micros, Nanos, Reason};
 
 /// Most threads whose waiting time is read; reading one takes some microseconds.
 const MOST_THREADS: usize = 512;
@@ -30,14 +30,14 @@ const CPUINFO_BYTES: u64 = 8192;
 pub struct Snapshot {
     began: Instant,
     cpus: Vec<u32>,
-    stat: Result<String, String>,
-    interrupts: Result<String, String>,
-    soft_interrupts: Result<String, String>,
-    waits: Result<BTreeMap<u32, Nanos>, String>,
-    switches: Result<(u64, u64), String>,
-    rt_throttle: Result<Option<RtThrottle>, String>,
-    disks: Result<String, String>,
-    delays: Result<(), String>,
+    stat: Result<String, Reason>,
+    interrupts: Result<String, Reason>,
+    soft_interrupts: Result<String, Reason>,
+    waits: Result<BTreeMap<u32, Nanos>, Reason>,
+    switches: Result<(u64, u64), Reason>,
+    rt_throttle: Result<Option<RtThrottle>, Reason>,
+    disks: Result<String, Reason>,
+    delays: Result<(), Reason>,
     statistics: SchedulerStatistics,
     ended: Instant,
 }
@@ -157,11 +157,10 @@ fn is_guest() -> bool {
 }
 
 /// Whether waiting for block devices is counted, from the switch of that accounting (Linux 5.14).
-fn delays(switch: &Result<String, String>) -> Result<(), String> {
+fn delays(switch: &Result<String, Reason>) -> Result<(), Reason> {
     match switch.as_deref().map(str::trim) {
         Ok("0") => {
-            Err("the kernel counts it only while kernel.task_delayacct = 1 (sysctl), which it is not"
-                .to_owned())
+            Err("the kernel counts it only while kernel.task_delayacct = 1 (sysctl), which it is not".into())
         }
         Ok(_) => Ok(()),
         Err(reason) => Err(reason.clone()),
@@ -169,15 +168,15 @@ fn delays(switch: &Result<String, String>) -> Result<(), String> {
 }
 
 /// What was read, or none and the reason noted down.
-fn noted<'a, T>(what: &str, read: &'a Result<T, String>, unknown: &mut Vec<String>) -> Option<&'a T> {
+fn noted<'a, T>(what: &str, read: &'a Result<T, Reason>, unknown: &mut Vec<String>) -> Option<&'a T> {
     read.as_ref().inspect_err(|reason| unknown.push(table::tamed(&format!("{what}: {reason}"), 400))).ok()
 }
 
 /// Both readings, or none and the reason noted down once.
 fn both<'a, T>(
     what: &str,
-    before: &'a Result<T, String>,
-    after: &'a Result<T, String>,
+    before: &'a Result<T, Reason>,
+    after: &'a Result<T, Reason>,
     unknown: &mut Vec<String>,
 ) -> Option<(&'a T, &'a T)> {
     let before = noted(what, before, unknown)?;
@@ -186,8 +185,8 @@ fn both<'a, T>(
 
 fn added(
     what: &str,
-    before: &Result<String, String>,
-    after: &Result<String, String>,
+    before: &Result<String, Reason>,
+    after: &Result<String, Reason>,
     cpus: &[u32],
     unknown: &mut Vec<String>,
 ) -> Option<Vec<Row>> {
@@ -236,14 +235,14 @@ fn tick_hz(per_cpu: &[CpuAccount], elapsed: Nanos) -> Option<Hertz> {
 }
 
 /// Waiting time of every thread that lives.
-fn waits(folder: &Path) -> Result<BTreeMap<u32, Nanos>, String> {
+fn waits(folder: &Path) -> Result<BTreeMap<u32, Nanos>, Reason> {
     let entries = std::fs::read_dir(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
     let numbers: Vec<u32> = entries
         .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
         .take(MOST_THREADS + 1)
         .collect();
     if numbers.len() > MOST_THREADS {
-        return Err(format!("more than {MOST_THREADS} threads run"));
+        return Err(format!("more than {MOST_THREADS} threads run").into());
     }
     let mut refused = None;
     let mut waits = BTreeMap::new();
@@ -256,20 +255,20 @@ fn waits(folder: &Path) -> Result<BTreeMap<u32, Nanos>, String> {
     }
     match refused {
         Some(reason) if waits.is_empty() => Err(reason),
-        _ if waits.is_empty() => Err("the kernel does not count the time that threads wait".to_owned()),
+        _ if waits.is_empty() => Err("the kernel does not count the time that threads wait".into()),
         _ => Ok(waits),
     }
 }
 
 /// Voluntary and involuntary switches of the whole process.
-fn switches() -> Result<(u64, u64), String> {
+fn switches() -> Result<(u64, u64), Reason> {
     let usage = getrusage(UsageWho::RUSAGE_SELF).map_err(|error| error.to_string())?;
     let count = |switches: i64| u64::try_from(switches).unwrap_or(0);
     Ok((count(usage.voluntary_context_switches()), count(usage.involuntary_context_switches())))
 }
 
 /// None when throttling is switched off.
-fn rt_throttle(read: &dyn Fn(&str) -> Result<String, String>) -> Result<Option<RtThrottle>, String> {
+fn rt_throttle(read: &dyn Fn(&str) -> Result<String, Reason>) -> Result<Option<RtThrottle>, Reason> {
     let number = |name: &str| {
         let text = read(name)?;
         text.trim()
@@ -293,8 +292,8 @@ mod tests {
             cpus: vec![0, 1],
             stat: Ok(stat.to_owned()),
             interrupts: Ok(interrupts.to_owned()),
-            soft_interrupts: Err("/proc/softirqs: hidden".to_owned()),
-            delays: Err("off".to_owned()),
+            soft_interrupts: Err("/proc/softirqs: hidden".into()),
+            delays: Err("off".into()),
             ..Snapshot::take()
         }
     }
@@ -342,8 +341,8 @@ mod tests {
     #[test]
     fn waiting_for_devices_is_known_only_while_it_is_counted() {
         assert_eq!(delays(&Ok("1\n".to_owned())), Ok(()));
-        assert!(delays(&Ok("0\n".to_owned())).unwrap_err().contains("kernel.task_delayacct = 1"));
-        assert_eq!(delays(&Err("hidden".to_owned())), Err("hidden".to_owned()));
+        assert!(delays(&Ok("0\n".to_owned())).unwrap_err().to_string().contains("kernel.task_delayacct = 1"));
+        assert_eq!(delays(&Err("hidden".into())), Err("hidden".into()));
     }
 
     #[test]
@@ -357,8 +356,8 @@ mod tests {
         assert_eq!((on.runtime_us.get(), on.period_us.get()), (950_000, 1_000_000));
         assert_eq!(rt_throttle(&files("-1\n")), Ok(None));
         assert_eq!(rt_throttle(&files("1000000\n")), Ok(None));
-        assert!(rt_throttle(&files("lots")).unwrap_err().contains("\"lots\""));
-        assert!(rt_throttle(&|_| Err("hidden".to_owned())).is_err());
+        assert!(rt_throttle(&files("lots")).unwrap_err().to_string().contains("\"lots\""));
+        assert!(rt_throttle(&|_| Err("hidden".into())).is_err());
     }
 
     #[test]

@@ -24,6 +24,7 @@ use nix::fcntl::OFlag;
 use nix::mount::{MsFlags, mount};
 use nix::sched::{CloneFlags, unshare};
 
+use units::Reason;
 use units::tracing::TRACE_ROOTS;
 
 /// A way to the kernel's tracing files.
@@ -39,7 +40,7 @@ impl Tracefs {
     ///
     /// # Errors
     /// The kernel has none, or this process may not mount it.
-    pub fn open() -> Result<Self, String> {
+    pub fn open() -> Result<Self, Reason> {
         let mounted = TRACE_ROOTS.iter().map(Path::new).find(|root| root.join("instances").is_dir());
         mounted.map_or_else(Self::mount_privately, |root| Ok(Self::at(root)))
     }
@@ -53,10 +54,10 @@ impl Tracefs {
     ///
     /// # Errors
     /// The kernel has none, or this process may not mount it.
-    pub fn mount_privately() -> Result<Self, String> {
+    pub fn mount_privately() -> Result<Self, Reason> {
         let [at, _] = TRACE_ROOTS;
         if !Path::new(at).is_dir() {
-            return Err(format!("the kernel has no tracefs: there is no folder {at}"));
+            return Err(format!("the kernel has no tracefs: there is no folder {at}").into());
         }
         let work = move || mounted_root(at);
         let thread = thread::Builder::new().name("tracefs".to_owned()).spawn(work);
@@ -77,7 +78,7 @@ impl Tracefs {
 }
 
 /// Leaves the calling thread in a mount namespace of its own, where tracefs is mounted.
-fn mounted_root(at: &str) -> Result<File, String> {
+fn mounted_root(at: &str) -> Result<File, Reason> {
     let refused = |errno: Errno| match errno {
         Errno::ENODEV => "the kernel has no tracefs".to_owned(),
         errno => format!(
@@ -93,7 +94,7 @@ fn mounted_root(at: &str) -> Result<File, String> {
     mount(Some("tracefs"), at, Some("tracefs"), MsFlags::empty(), None::<&str>).map_err(refused)?;
     let flags = OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
     let opened = OpenOptions::new().read(true).custom_flags(flags.bits()).open(at);
-    opened.map_err(|error| format!("cannot open tracefs, which was just mounted: {error}"))
+    opened.map_err(|error| format!("cannot open tracefs, which was just mounted: {error}").into())
 }
 
 #[cfg(test)]

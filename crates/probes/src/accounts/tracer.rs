@@ -25,7 +25,7 @@ use crate::clock;
 use crate::detail::Stretch;
 use units::accounts::TracedSource;
 use units::tracing::TracingInstance;
-use units::{Hertz, Ticks};
+use units::{Hertz, Reason, Ticks};
 
 /// Buffer of the traced CPU: some tens of thousands of events.
 const BUFFER_KIB: &str = "4096";
@@ -61,7 +61,7 @@ impl Tracer {
     ///
     /// # Errors
     /// Why it is not possible.
-    pub fn prepare(cpu: u32) -> Result<Self, String> {
+    pub fn prepare(cpu: u32) -> Result<Self, Reason> {
         Self::prepare_in(Tracefs::open()?, cpu)
     }
 
@@ -69,7 +69,7 @@ impl Tracer {
     ///
     /// # Errors
     /// Why it is not possible.
-    pub fn prepare_in(tracefs: Tracefs, cpu: u32) -> Result<Self, String> {
+    pub fn prepare_in(tracefs: Tracefs, cpu: u32) -> Result<Self, Reason> {
         let instances = tracefs.path().join("instances");
         remove_left_behind(&instances);
         let pid = std::process::id();
@@ -82,7 +82,7 @@ impl Tracer {
         Ok(tracer)
     }
 
-    fn set_up(&mut self) -> Result<(), String> {
+    fn set_up(&mut self) -> Result<(), Reason> {
         self.write("tracing_on", "0")?;
         self.write("buffer_size_kb", NO_BUFFER_KIB)?;
         self.write(&format!("per_cpu/cpu{}/buffer_size_kb", self.cpu), BUFFER_KIB)?;
@@ -107,7 +107,7 @@ impl Tracer {
     ///
     /// # Errors
     /// The kernel refuses.
-    pub fn go(&self) -> Result<(), String> {
+    pub fn go(&self) -> Result<(), Reason> {
         self.write("tracing_on", "1")
     }
 
@@ -115,7 +115,7 @@ impl Tracer {
     ///
     /// # Errors
     /// The kernel refuses.
-    pub fn halt(&self) -> Result<(), String> {
+    pub fn halt(&self) -> Result<(), Reason> {
         self.write("tracing_on", "0")
     }
 
@@ -134,7 +134,7 @@ impl Tracer {
         own: &[i32],
         counter: Option<Hertz>,
         late: &[Stretch],
-    ) -> Result<(Told, Vec<TracedSource>), String> {
+    ) -> Result<(Told, Vec<TracedSource>), Reason> {
         let path = self.folder.join(format!("per_cpu/cpu{}/trace", self.cpu));
         let text = files::read_at_most(&path, MOST_TEXT)?;
         let counter = counter.filter(|_| self.counts_ticks);
@@ -155,7 +155,7 @@ impl Tracer {
         Some(late.iter().map(window).collect())
     }
 
-    fn write(&self, file: &str, text: &str) -> Result<(), String> {
+    fn write(&self, file: &str, text: &str) -> Result<(), Reason> {
         files::set(&self.folder.join(file), text)
     }
 }
@@ -209,10 +209,15 @@ mod tests {
     #[test]
     fn without_tracefs_the_reason_is_named_and_nothing_stays() {
         let folder = tempfile::tempdir().unwrap();
-        assert!(Tracer::prepare_in(Tracefs::at(folder.path()), 0).unwrap_err().contains("cannot make"));
+        assert!(
+            Tracer::prepare_in(Tracefs::at(folder.path()), 0)
+                .unwrap_err()
+                .to_string()
+                .contains("cannot make")
+        );
         fs::create_dir(folder.path().join("instances")).unwrap();
         let refused = Tracer::prepare_in(Tracefs::at(folder.path()), 0).unwrap_err();
-        assert!(refused.contains("tracing_on"), "{refused}");
+        assert!(refused.to_string().contains("tracing_on"), "{refused}");
         assert_eq!(fs::read_dir(folder.path().join("instances")).unwrap().count(), 0);
     }
 

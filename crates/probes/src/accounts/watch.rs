@@ -7,11 +7,12 @@ use crate::detail::{Detail, Stretch};
 use crate::error::WorkError;
 use crate::job::ProbeReport;
 use crate::pin::allowed_cpus;
+use units::Reason;
 
 /// The books of one probe, open. To be begun and ended on the thread that calls the probe.
 #[derive(Debug)]
 pub struct Watch {
-    tracing: Result<(Tracer, Anchor), String>,
+    tracing: Result<(Tracer, Anchor), Reason>,
     before: Snapshot,
 }
 
@@ -21,7 +22,7 @@ impl Watch {
         let tracing = if trace {
             start_tracing()
         } else {
-            Err("not asked for (trace = true in the experiment asks for it)".to_owned())
+            Err("not asked for (trace = true in the experiment asks for it)".into())
         };
         let before = Snapshot::take();
         let tracing = tracing.and_then(|(tracer, anchor)| tracer.go().map(|()| (tracer, anchor)));
@@ -75,7 +76,7 @@ fn latest_wakeups(detail: &Detail, cpu: u32) -> Vec<Stretch> {
 }
 
 /// Probes that measure on one CPU pin themselves to the last one they may use.
-fn start_tracing() -> Result<(Tracer, Anchor), String> {
+fn start_tracing() -> Result<(Tracer, Anchor), Reason> {
     let cpu = allowed_cpus().last().and_then(|cpu| u32::try_from(*cpu).ok());
     let tracer = Tracer::prepare(cpu.ok_or("the kernel does not say which CPUs are allowed")?)?;
     Ok((tracer, Anchor::take().map_err(|error| error.to_string())?))

@@ -17,10 +17,12 @@ pub(crate) fn check(detail: &BuildDetail) -> Checked {
     at_most("build.functions", detail.functions as usize, MOST_FUNCTIONS)?;
     at_most("build.jobs", detail.jobs as usize, MOST_AT_ONCE)?;
     if detail.file_ns.len() != detail.files as usize {
-        return Err(format!("build.file_ns: {} times for {} files", detail.file_ns.len(), detail.files));
+        return Err(
+            format!("build.file_ns: {} times for {} files", detail.file_ns.len(), detail.files).into()
+        );
     }
     if detail.link_ns > detail.wall_ns {
-        return Err("build.link_ns is longer than the whole job".to_owned());
+        return Err("build.link_ns is longer than the whole job".into());
     }
     Ok(())
 }
@@ -54,7 +56,7 @@ mod tests {
     #[test]
     fn jobs_that_contradict_themselves_are_refused() {
         assert_eq!(check(&job()), Ok(()));
-        assert!(check(&BuildDetail { files: 3, ..job() }).unwrap_err().contains("2 times for 3"));
+        assert!(check(&BuildDetail { files: 3, ..job() }).unwrap_err().to_string().contains("2 times for 3"));
         assert!(check(&BuildDetail { link_ns: Nanos::from_nanos(11), ..job() }).is_err());
         assert!(check(&BuildDetail { jobs: 1025, ..job() }).is_err());
     }

@@ -14,7 +14,7 @@ pub(super) fn accounts(accounts: &Accounts) -> Checked {
     counts("accounts.soft_interrupts", &accounts.soft_interrupts, MOST_SOFT_INTERRUPTS)?;
     at_most("accounts.per_cpu", accounts.per_cpu.len(), MOST_CPU_ACCOUNTS)?;
     if !accounts.per_cpu.windows(2).all(|pair| matches!(pair, [a, b] if a.cpu < b.cpu)) {
-        return Err("accounts.per_cpu does not name each CPU once, in ascending order".to_owned());
+        return Err("accounts.per_cpu does not name each CPU once, in ascending order".into());
     }
     at_most("accounts.devices", accounts.devices.len(), MOST_DEVICES)?;
     accounts.devices.iter().try_for_each(|device| text("accounts.devices", &device.name, NAME_CHARS))?;
@@ -26,13 +26,14 @@ pub(super) fn accounts(accounts: &Accounts) -> Checked {
             return Err(format!(
                 "accounts.traced: one stretch of {} in {} of {:?} in all",
                 source.longest_ns, source.total_ns, source.name
-            ));
+            )
+            .into());
         }
     }
     if let Some(throttle) = accounts.rt_throttle
         && throttle.runtime_us >= throttle.period_us
     {
-        return Err("accounts.rt_throttle throttles nothing: its runtime is not below its period".to_owned());
+        return Err("accounts.rt_throttle throttles nothing: its runtime is not below its period".into());
     }
     at_most("accounts.unknown", accounts.unknown.len(), MOST_UNKNOWN)?;
     accounts.unknown.iter().try_for_each(|reason| text("accounts.unknown", reason, TEXT_CHARS))
@@ -101,7 +102,7 @@ mod tests {
         ];
         for (books, wanted) in forged {
             let error = accounts(&books).unwrap_err();
-            assert!(error.contains(wanted), "{error}");
+            assert!(error.to_string().contains(wanted), "{error}");
         }
     }
 }

@@ -4,7 +4,7 @@
 mod accounts;
 
 use units::histogram::Histogram;
-use units::{Hertz, Nanos};
+use units::{Hertz, Nanos, Reason};
 
 use self::accounts::accounts;
 use crate::detail::{Stretch, WORST_KEPT};
@@ -30,7 +30,7 @@ pub const MOST_CPUS: u32 = 65_536;
 pub(crate) const LARGEST_MESSAGE: u32 = 32 << 20;
 
 /// Nothing, or the first broken rule in words.
-pub type Checked = Result<(), String>;
+pub type Checked = Result<(), Reason>;
 
 /// Checks the reply to a job.
 ///
@@ -41,7 +41,7 @@ pub fn check_reply(reply: &JobReply) -> Checked {
     reply.doses.iter().try_for_each(check_dose)?;
     match &reply.report {
         Some(Ok(report)) => check_report(report),
-        Some(Err(reason)) => text("reason", reason, TEXT_CHARS),
+        Some(Err(reason)) => text("reason", &reason.to_string(), TEXT_CHARS),
         None => Ok(()),
     }
 }
@@ -60,7 +60,7 @@ pub fn check_report(report: &ProbeReport) -> Checked {
     report.accounts.iter().try_for_each(accounts)?;
     report.detail.check()?;
     match report.detail.saw_nothing() {
-        Some(why) => Err(format!("the {} probe saw nothing: {why}", report.detail.kind())),
+        Some(why) => Err(format!("the {} probe saw nothing: {why}", report.detail.kind()).into()),
         None => Ok(()),
     }
 }
@@ -79,7 +79,7 @@ fn rate(name: &str, rate_per_s: f64, unit: &str) -> Checked {
     text(&format!("{name}.unit"), unit, NAME_CHARS)?;
     finite(&format!("{name}.rate_per_s"), rate_per_s)?;
     if rate_per_s < 0.0 {
-        return Err(format!("{name}.rate_per_s = {rate_per_s} is negative"));
+        return Err(format!("{name}.rate_per_s = {rate_per_s} is negative").into());
     }
     Ok(())
 }
@@ -94,7 +94,7 @@ pub fn tame(text: &str) -> String {
 /// # Errors
 /// There are.
 pub fn at_most(name: &str, got: usize, most: usize) -> Checked {
-    if got <= most { Ok(()) } else { Err(format!("{name}: {got} where {most} are allowed")) }
+    if got <= most { Ok(()) } else { Err(format!("{name}: {got} where {most} are allowed").into()) }
 }
 
 /// A text is not too long and harmless to show.
@@ -104,29 +104,29 @@ pub fn at_most(name: &str, got: usize, most: usize) -> Checked {
 pub fn text(name: &str, value: &str, most_chars: usize) -> Checked {
     at_most(name, value.chars().take(most_chars + 1).count(), most_chars)?;
     match value.chars().find(|c| c.is_control()) {
-        Some(c) => Err(format!("{name} contains the control character {}", c.escape_unicode())),
+        Some(c) => Err(format!("{name} contains the control character {}", c.escape_unicode()).into()),
         None => Ok(()),
     }
 }
 
 pub(crate) fn require(holds: bool, rule: &str) -> Checked {
-    if holds { Ok(()) } else { Err(rule.to_owned()) }
+    if holds { Ok(()) } else { Err(rule.to_owned().into()) }
 }
 
 pub(crate) fn finite(name: &str, value: f64) -> Checked {
-    if value.is_finite() { Ok(()) } else { Err(format!("{name} = {value} is not a finite number")) }
+    if value.is_finite() { Ok(()) } else { Err(format!("{name} = {value} is not a finite number").into()) }
 }
 
 pub(crate) fn moving(name: &str, rate: Hertz) -> Checked {
     if rate.get() > 0 {
         Ok(())
     } else {
-        Err(format!("{name} is 0: a counter that stands still measures nothing"))
+        Err(format!("{name} is 0: a counter that stands still measures nothing").into())
     }
 }
 
 pub(crate) fn some_time(name: &str, time: Nanos) -> Checked {
-    if time.get() > 0 { Ok(()) } else { Err(format!("{name} is 0")) }
+    if time.get() > 0 { Ok(()) } else { Err(format!("{name} is 0").into()) }
 }
 
 pub(crate) fn message(name: &str, bytes: u32) -> Checked {
@@ -142,7 +142,7 @@ pub(crate) fn histogram(name: &str, histogram: &Histogram) -> Checked {
     if histogram.is_well_formed() {
         Ok(())
     } else {
-        Err(format!("{name} holds a histogram whose buckets contradict each other"))
+        Err(format!("{name} holds a histogram whose buckets contradict each other").into())
     }
 }
 
@@ -151,7 +151,7 @@ pub(crate) fn stretches(name: &str, stretches: &[Stretch]) -> Checked {
     if stretches.windows(2).all(|pair| matches!(pair, [a, b] if a.length_ns >= b.length_ns)) {
         Ok(())
     } else {
-        Err(format!("{name} is not ordered longest first"))
+        Err(format!("{name} is not ordered longest first").into())
     }
 }
 
@@ -236,16 +236,16 @@ mod tests {
         ];
         for (detail, wanted) in cases {
             let error = check_report(&report(detail)).unwrap_err();
-            assert!(error.contains(wanted), "{error}");
+            assert!(error.to_string().contains(wanted), "{error}");
         }
     }
 
     #[test]
     fn texts_are_bounded_and_harmless() {
-        let reply = |reason: &str| JobReply { report: Some(Err(reason.to_owned())), doses: vec![] };
+        let reply = |reason: &str| JobReply { report: Some(Err(reason.to_owned().into())), doses: vec![] };
         assert!(check_reply(&reply(&"x".repeat(TEXT_CHARS + 1))).is_err());
         let error = check_reply(&reply("\u{1b}[31m")).unwrap_err();
-        assert!(error.contains("control character"), "{error}");
+        assert!(error.to_string().contains("control character"), "{error}");
         let tamed = tame(&"\u{1b}\n".repeat(TEXT_CHARS));
         assert_eq!(check_reply(&reply(&tamed)), Ok(()));
     }

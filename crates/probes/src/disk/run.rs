@@ -151,7 +151,7 @@ fn alignment(
     }
     match shifted::measure(&laid.scratch, laid.span, &found, buffer.bytes_mut(), half, context.bounds)? {
         Ok(writes) => found.shifted = Some(writes),
-        Err(why) => found.not_shifted = Some(why),
+        Err(why) => found.not_shifted = Some(why.into()),
     }
     if found.verdict == AlignmentVerdict::Misaligned {
         notes.push(format!("misaligned: {}", found.why));

@@ -16,7 +16,7 @@ use crate::bounds::Bounds;
 use crate::detail::{Alignment, ShiftedWrites};
 use crate::error::WorkError;
 use crate::scratch::Scratch;
-use units::{Bytes, Nanos};
+use units::{Bytes, Nanos, Reason};
 
 /// Writes per turn.
 const TURN: u64 = 16;
@@ -56,19 +56,22 @@ impl Side {
 }
 
 /// Size of the writes, and how far the others are shifted; or why no write can be shifted there.
-fn geometry(layout: &Alignment) -> Result<(u64, u64), String> {
+fn geometry(layout: &Alignment) -> Result<(u64, u64), Reason> {
     let physical = layout.physical_block_bytes.map_or(USUAL_BLOCK, Bytes::get);
     let logical = layout.logical_block_bytes.map_or(SECTOR, Bytes::get).max(1);
     let block = physical.max(USUAL_BLOCK);
     if block > LARGEST_BLOCK {
-        return Err(format!("its physical blocks of {} are too large to try it", Bytes::from_bytes(block)));
+        return Err(
+            format!("its physical blocks of {} are too large to try it", Bytes::from_bytes(block)).into()
+        );
     }
     let shift = block / 2;
     if !shift.is_multiple_of(logical) {
         return Err(format!(
             "the device takes whole blocks of {} only, so nothing can be written off their boundaries",
             Bytes::from_bytes(logical)
-        ));
+        )
+        .into());
     }
     Ok((block, shift))
 }
@@ -85,14 +88,14 @@ pub fn measure(
     content: &[u8],
     duration: Duration,
     bounds: Bounds<'_>,
-) -> Result<Result<ShiftedWrites, String>, WorkError> {
+) -> Result<Result<ShiftedWrites, Reason>, WorkError> {
     let (size, shift) = match geometry(layout) {
         Ok(geometry) => geometry,
         Err(reason) => return Ok(Err(reason)),
     };
     let half = span / 2 / size * size;
     let Some(block) = usize::try_from(size).ok().and_then(|size| content.get(..size)) else {
-        return Ok(Err("there is no block of that size to write".to_owned()));
+        return Ok(Err("there is no block of that size to write".into()));
     };
     // Where the whole begins inside a physical block, boundaries are elsewhere than at multiples of the block.
     let beyond = layout.offset_bytes.map_or(0, Bytes::get) % size;
@@ -100,16 +103,18 @@ pub fn measure(
     let mut aligned = Side::new(lead, half, size);
     let mut shifted = Side::new(half + lead + shift, span, size);
     if aligned.blocks < TURN || shifted.blocks < TURN {
-        return Ok(Err(format!("{} are too little to write to in turns", Bytes::from_bytes(span))));
+        return Ok(Err(format!("{} are too little to write to in turns", Bytes::from_bytes(span)).into()));
     }
     if let Err(error) = scratch.set_direct(true) {
-        return Ok(Err(format!("no O_DIRECT on a {}: {error}", scratch.target())));
+        return Ok(Err(format!("no O_DIRECT on a {}: {error}", scratch.target()).into()));
     }
     let began = Instant::now();
     while shifted.bytes == 0 || began.elapsed() < duration {
         if let Err(error) = aligned.turn(scratch, block).and_then(|()| shifted.turn(scratch, block)) {
             return if shifted.bytes == 0 && error.kind() == io::ErrorKind::InvalidInput {
-                Ok(Err(format!("the kernel refuses O_DIRECT writes off block boundaries here: {error}")))
+                Ok(Err(
+                    format!("the kernel refuses O_DIRECT writes off block boundaries here: {error}").into()
+                ))
             } else {
                 Err(scratch.explain("writing in turns to", error))
             };
@@ -155,8 +160,8 @@ mod tests {
         assert_eq!(geometry(&layout(512, 4096)), Ok((4096, 2048)));
         assert_eq!(geometry(&layout(512, 512)), Ok((4096, 2048)));
         assert_eq!(geometry(&layout(4096, 16384)), Ok((16384, 8192)));
-        assert!(geometry(&layout(4096, 4096)).unwrap_err().contains("4 KiB only"));
-        assert!(geometry(&layout(512, 1 << 30)).unwrap_err().contains("too large"));
+        assert!(geometry(&layout(4096, 4096)).unwrap_err().to_string().contains("4 KiB only"));
+        assert!(geometry(&layout(512, 1 << 30)).unwrap_err().to_string().contains("too large"));
     }
 
     #[test]
@@ -187,6 +192,6 @@ mod tests {
             }
         }
         let few = measure(&scratch, 8192, &layout(512, 4096), &[0; 4096], time, bounds).unwrap();
-        assert!(few.unwrap_err().contains("too little"));
+        assert!(few.unwrap_err().to_string().contains("too little"));
     }
 }

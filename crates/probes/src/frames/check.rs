@@ -11,7 +11,8 @@ pub(crate) fn check(detail: &FramesDetail) -> Checked {
             "frames: {} frames have {} times of work",
             detail.frame_ns.len(),
             detail.work_ns.len()
-        ));
+        )
+        .into());
     }
     // Also keeps a claim of frames that no time was there for from being believed.
     let passed = detail
@@ -20,12 +21,12 @@ pub(crate) fn check(detail: &FramesDetail) -> Checked {
         .map(|frame| crate::detail::due_times_passed(*frame, detail.period_ns))
         .fold(0, u64::saturating_add);
     if detail.missed > passed {
-        return Err(format!("frames: {} missed, but only {passed} due times passed", detail.missed));
+        return Err(format!("frames: {} missed, but only {passed} due times passed", detail.missed).into());
     }
     let ill = detail.frame_ns.iter().zip(&detail.work_ns).find(|(frame, work)| work > frame);
     match ill {
         Some((frame, work)) => {
-            Err(format!("frames: work of {work} in a frame done {frame} after it was due"))
+            Err(format!("frames: work of {work} in a frame done {frame} after it was due").into())
         }
         None => Ok(()),
     }

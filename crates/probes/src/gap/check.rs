@@ -10,7 +10,7 @@ pub(crate) fn check(gap: &GapDetail) -> Checked {
     gap.batches.iter().try_for_each(|batch| histogram("gap.batches", batch))?;
     stretches("gap.worst", &gap.worst)?;
     if gap.counter_hz.get() == 0 {
-        return Err("gap.counter_hz is 0: a counter that stands still measures nothing".to_owned());
+        return Err("gap.counter_hz is 0: a counter that stands still measures nothing".into());
     }
     Ok(())
 }

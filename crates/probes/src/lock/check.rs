@@ -14,7 +14,7 @@ pub(crate) fn check(detail: &LockDetail) -> Checked {
     if let [one, other] = detail.points.as_slice()
         && one.kind == other.kind
     {
-        return Err("lock.points names the same kind of lock twice".to_owned());
+        return Err("lock.points names the same kind of lock twice".into());
     }
     detail.points.iter().try_for_each(|point| lock_point(point, detail.threads))
 }
@@ -26,14 +26,15 @@ fn lock_point(point: &LockPoint, threads: u32) -> Checked {
             "lock.waits has {} bins, lock.wait_ticks {}",
             point.waits.len(),
             point.wait_ticks.len()
-        ));
+        )
+        .into());
     }
     if point.turns.len() != threads as usize {
-        return Err(format!("{} threads have {} counts of turns", threads, point.turns.len()));
+        return Err(format!("{} threads have {} counts of turns", threads, point.turns.len()).into());
     }
     let sum = |counts: &[u64]| counts.iter().map(|count| u128::from(*count)).sum::<u128>();
     if sum(&point.waits) != sum(&point.turns) {
-        return Err("lock.waits and lock.turns count differently: each turn has one wait".to_owned());
+        return Err("lock.waits and lock.turns count differently: each turn has one wait".into());
     }
     for (bin, (count, ticks)) in point.waits.iter().zip(&point.wait_ticks).enumerate() {
         let (count, ticks) = (u128::from(*count), u128::from(*ticks));
@@ -41,13 +42,14 @@ fn lock_point(point: &LockPoint, threads: u32) -> Checked {
         if ticks < least || ticks > count * ((1 << (bin + 1)) - 1) {
             return Err(format!(
                 "lock.wait_ticks: {count} waits of bin {bin} cannot last {ticks} ticks together"
-            ));
+            )
+            .into());
         }
     }
     let last = point.waits.iter().rposition(|count| *count > 0);
     let longest = point.longest_ticks.max(1).ilog2() as usize;
     if last.is_some_and(|last| last != longest) {
-        return Err("lock.longest_ticks lies outside of the last bin that holds a wait".to_owned());
+        return Err("lock.longest_ticks lies outside of the last bin that holds a wait".into());
     }
     // Begin and end of each thread lie between those of all; the clock is read one after the other.
     let most = u128::from(point.elapsed_ns.get()) * u128::from(threads);
@@ -55,7 +57,8 @@ fn lock_point(point: &LockPoint, threads: u32) -> Checked {
         return Err(format!(
             "{threads} threads cannot fight for {} in {}",
             point.thread_time_ns, point.elapsed_ns
-        ));
+        )
+        .into());
     }
     Ok(())
 }
@@ -104,10 +107,10 @@ mod tests {
         ];
         for (point, wanted) in forged {
             let error = check(&detail(vec![point])).unwrap_err();
-            assert!(error.contains(wanted), "{error}");
+            assert!(error.to_string().contains(wanted), "{error}");
         }
-        assert!(check(&detail(vec![point(), point()])).unwrap_err().contains("twice"));
+        assert!(check(&detail(vec![point(), point()])).unwrap_err().to_string().contains("twice"));
         let still = LockDetail { counter_hz: Hertz::from_hz(0), ..detail(vec![]) };
-        assert!(check(&still).unwrap_err().contains("stands still"));
+        assert!(check(&still).unwrap_err().to_string().contains("stands still"));
     }
 }

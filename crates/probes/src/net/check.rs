@@ -25,7 +25,7 @@ fn net_point(point: &NetPoint) -> Checked {
     require(!says_it, "net: an instance cannot know its host's CPU time")?;
     let is_question = point.exchange == Exchange::RequestResponse;
     if is_question != (point.direction == NetDirection::Both) {
-        return Err("net: a stream goes there and back, or a request-response one way".to_owned());
+        return Err("net: a stream goes there and back, or a request-response one way".into());
     }
     if let Some(reason) = &point.unsupported {
         text("net.unsupported", reason, TEXT_CHARS)?;

@@ -12,7 +12,7 @@ const MOST_NODES: usize = 1024;
 pub(crate) fn check(detail: &PagesDetail) -> Checked {
     at_most("pages.passes", detail.passes.len(), MOST_PASSES)?;
     if !detail.page_bytes.get().is_power_of_two() {
-        return Err(format!("pages.page_bytes = {} is no size of a page", detail.page_bytes.get()));
+        return Err(format!("pages.page_bytes = {} is no size of a page", detail.page_bytes.get()).into());
     }
     let pages = detail.size_bytes.get().div_ceil(detail.page_bytes.get());
     detail.passes.iter().try_for_each(|pass| pages_pass(pass, pages))
@@ -21,15 +21,15 @@ pub(crate) fn check(detail: &PagesDetail) -> Checked {
 fn pages_pass(pass: &PagesPass, pages: u64) -> Checked {
     histogram("pages.touch_ns", &pass.touch_ns)?;
     if pass.touch_ns.count() != pages {
-        return Err(format!("pages.touch_ns holds {} touches of {pages} pages", pass.touch_ns.count()));
+        return Err(format!("pages.touch_ns holds {} touches of {pages} pages", pass.touch_ns.count()).into());
     }
     at_most("pages.nodes", pass.nodes.len(), MOST_NODES)?;
     if !pass.nodes.windows(2).all(|pair| matches!(pair, [a, b] if a.0 < b.0)) {
-        return Err("pages.nodes does not name each node once, in ascending order".to_owned());
+        return Err("pages.nodes does not name each node once, in ascending order".into());
     }
     let placed: u128 = pass.nodes.iter().map(|(_, pages)| u128::from(*pages)).sum();
     if placed > u128::from(pages) {
-        return Err(format!("pages.nodes places {placed} of {pages} pages"));
+        return Err(format!("pages.nodes places {placed} of {pages} pages").into());
     }
     Ok(())
 }
@@ -67,9 +67,9 @@ mod tests {
             (pass(3, vec![(0, u64::MAX), (1, 1)]), "of 3 pages"),
         ] {
             let error = check(&detail(pass)).unwrap_err();
-            assert!(error.contains(wanted), "{error}");
+            assert!(error.to_string().contains(wanted), "{error}");
         }
         let odd = PagesDetail { page_bytes: Bytes::from_bytes(0), ..detail(pass(3, vec![])) };
-        assert!(check(&odd).unwrap_err().contains("no size of a page"));
+        assert!(check(&odd).unwrap_err().to_string().contains("no size of a page"));
     }
 }

@@ -7,7 +7,7 @@ pub(crate) fn check(detail: &ShareDetail) -> Checked {
     at_most("share.phases", detail.phases.len(), MOST_POINTS)?;
     at_most("share.cpus", detail.cpus as usize, MOST_CPUS as usize)?;
     if detail.counter_hz.get() == 0 {
-        return Err("share.counter_hz is 0: a counter that stands still measures nothing".to_owned());
+        return Err("share.counter_hz is 0: a counter that stands still measures nothing".into());
     }
     // An instance speaks for itself only; the host puts the others' outcomes beside it.
     at_most("share.others", detail.others.len(), 0)?;

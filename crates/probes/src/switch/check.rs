@@ -49,10 +49,10 @@ mod tests {
     fn honest_points_pass_and_lies_do_not() {
         let told = |points: Vec<SwitchPoint>| check(&SwitchDetail { points });
         assert_eq!(told(vec![one(2, 10)]), Ok(()));
-        assert!(told(vec![one(2, 10), one(2, 10)]).unwrap_err().contains("twice"));
+        assert!(told(vec![one(2, 10), one(2, 10)]).unwrap_err().to_string().contains("twice"));
         assert!(told(vec![one(0, 10)]).is_err() && told(vec![one(2, 0)]).is_err());
         let refused = SwitchPoint { unsupported: Some("one CPU".to_owned()), ..one(2, 10) };
-        assert!(told(vec![refused.clone()]).unwrap_err().contains("has batches"));
+        assert!(told(vec![refused.clone()]).unwrap_err().to_string().contains("has batches"));
         let refused = SwitchPoint { batches: vec![], ..refused };
         assert_eq!(told(vec![refused.clone()]), Ok(()));
         let nothing = saw_nothing(&SwitchDetail { points: vec![refused] }).expect("nothing");

@@ -20,13 +20,16 @@ fn thread(thread: &WakeupThread) -> Checked {
     at_most("wakeup.witnessed", thread.witnessed.len(), WORST_KEPT)?;
     let (service, response) = (thread.service_ns.count(), thread.response_ns.count());
     if response != thread.due {
-        return Err(format!("wakeup: {} activations were due, {response} have a response time", thread.due));
+        return Err(
+            format!("wakeup: {} activations were due, {response} have a response time", thread.due).into()
+        );
     }
     if service.checked_add(thread.missed) != Some(thread.due) {
         return Err(format!(
             "wakeup: {service} wake-ups and {} missed activations are not the {} that were due",
             thread.missed, thread.due
-        ));
+        )
+        .into());
     }
     Ok(())
 }

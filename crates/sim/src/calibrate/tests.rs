@@ -137,5 +137,5 @@ fn a_run_without_shares_is_refused_with_what_to_measure() {
     let mut run = crate::made_run::run();
     run.cells.clear();
     let reason = calibrate(&run, 1).unwrap_err();
-    assert!(reason.contains("[probe.share]") && reason.contains("1x2"), "{reason}");
+    assert!(reason.to_string().contains("[probe.share]") && reason.to_string().contains("1x2"), "{reason}");
 }

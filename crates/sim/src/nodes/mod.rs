@@ -63,7 +63,7 @@ pub fn run_within(
     let program = Program { spec, seed, bounds: Bounds { steps: spec.steps, each, limits, brake } };
     let noise = match Noise::of(spec, trace) {
         Ok(noise) => noise,
-        Err(trouble) => return Replication { trouble: Some(trouble), ..Replication::default() },
+        Err(trouble) => return Replication { trouble: Some(trouble.into()), ..Replication::default() },
     };
     let books = match (&spec.barrier, &noise) {
         (BarrierSpec::Maximum, Noise::Drawn(drawn)) => program.maximum_drawn(drawn),

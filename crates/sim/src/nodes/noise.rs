@@ -8,7 +8,7 @@ use super::trace::{Interruption, NoiseTrace};
 use crate::random::Stream;
 use crate::time::Span;
 use model::scenario::{NodesSpec, NoiseSpec};
-use units::{Micros, metric};
+use units::{Micros, Reason, metric};
 
 /// No draw is longer: some 36 years. Only Pareto noise of a shape far below 1 gets there.
 const LONGEST_DRAW: u64 = 1 << 60;
@@ -73,7 +73,7 @@ pub(super) fn micros(micros: Micros) -> Span {
 
 impl Noise {
     /// What the scenario says; `trace` is what it names, if it names one.
-    pub fn of(spec: &NodesSpec, trace: Option<&NoiseTrace>) -> Result<Self, String> {
+    pub fn of(spec: &NodesSpec, trace: Option<&NoiseTrace>) -> Result<Self, Reason> {
         let drawn = match &spec.noise {
             NoiseSpec::None => Drawn::Nothing,
             NoiseSpec::Exponential { mean_us } => Drawn::Exponential(micros(*mean_us).as_f64()),

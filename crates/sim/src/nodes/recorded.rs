@@ -15,7 +15,7 @@ use crate::random::Stream;
 use crate::time::Span;
 use probes::detail::{Detail, FwqDetail, GapDetail, Stretch};
 use units::histogram::Histogram;
-use units::{Hertz, Ticks};
+use units::{Hertz, Reason, Ticks};
 
 /// Shorter gaps are no interruptions.
 const SHORTEST: Span = Span::from_nanos(1000);
@@ -29,11 +29,11 @@ impl NoiseTrace {
     ///
     /// # Errors
     /// Why there is no trace in it.
-    pub fn of_detail(detail: &Detail, seed: u64) -> Result<Self, String> {
+    pub fn of_detail(detail: &Detail, seed: u64) -> Result<Self, Reason> {
         match detail {
             Detail::Gap(gap) => Self::of_gap(gap, seed),
             Detail::Fwq(fwq) => Self::of_fwq(fwq, seed),
-            other => Err(format!("{} records no interruptions; wanted gap or fwq", other.kind())),
+            other => Err(format!("{} records no interruptions; wanted gap or fwq", other.kind()).into()),
         }
     }
 
@@ -41,10 +41,10 @@ impl NoiseTrace {
     ///
     /// # Errors
     /// Why there is no trace in them.
-    pub fn of_fwq(detail: &FwqDetail, seed: u64) -> Result<Self, String> {
+    pub fn of_fwq(detail: &FwqDetail, seed: u64) -> Result<Self, Reason> {
         let samples: Vec<Span> = detail.samples_ns.iter().map(|sample| Span::from(*sample)).collect();
         let Some(least) = samples.iter().min().copied() else {
-            return Err("the fwq probe has no samples".to_owned());
+            return Err("the fwq probe has no samples".into());
         };
         let mut stream = Stream::new(seed, &[RECORDED, 0]);
         let (mut at, mut all) = (Span::ZERO, Vec::new());
@@ -62,15 +62,15 @@ impl NoiseTrace {
     ///
     /// # Errors
     /// Why there is no trace in them.
-    pub fn of_gap(detail: &GapDetail, seed: u64) -> Result<Self, String> {
+    pub fn of_gap(detail: &GapDetail, seed: u64) -> Result<Self, Reason> {
         let whole = Span::from(detail.observed_ns);
         let count = detail.batches.len() as u64;
         let typical = median(&Histogram::merge_all(&detail.batches));
         let Some(typical) = typical.map(|ticks| Span::from(ticks.to_nanos(detail.counter_hz))) else {
-            return Err("the gap probe has no gaps".to_owned());
+            return Err("the gap probe has no gaps".into());
         };
         if whole.is_zero() || detail.counter_hz.get() == 0 {
-            return Err("the gap probe observed no time".to_owned());
+            return Err("the gap probe observed no time".into());
         }
         let edge = |batch: u64| {
             let nanos = u128::from(whole.nanos()) * u128::from(batch) / u128::from(count);
@@ -92,7 +92,7 @@ impl NoiseTrace {
                 })
                 .collect();
             if lengths.count().saturating_add(all.len() as u64) > MOST_INTERRUPTIONS as u64 {
-                return Err(format!("there are more than {MOST_INTERRUPTIONS} interruptions"));
+                return Err(format!("there are more than {MOST_INTERRUPTIONS} interruptions").into());
             }
             let mut stream = Stream::new(seed, &[RECORDED, 1, number]);
             batch.place(&lengths, &timed, &mut stream, &mut all);
@@ -221,7 +221,7 @@ mod tests {
         assert!(NoiseTrace::of_fwq(&FwqDetail { iterations: 1, cpu: None, samples_ns: vec![] }, 3).is_err());
         // What a guest sends may be anything.
         let forged = FwqDetail { iterations: 1, cpu: None, samples_ns: vec![nanos(u64::MAX); 3] };
-        assert!(NoiseTrace::of_fwq(&forged, 3).unwrap_err().contains("too long"));
+        assert!(NoiseTrace::of_fwq(&forged, 3).unwrap_err().to_string().contains("too long"));
     }
 
     /// Two batches of 1 ms at 2 GHz: the first has typical gaps of 50 ns and three of some µs, the second is quiet but
@@ -262,15 +262,18 @@ mod tests {
     fn other_probes_and_nothing_have_no_trace() {
         let ftq = probes::detail::FtqDetail { quantum_ns: nanos(1000), cpu: None, work: vec![1] };
         assert!(
-            NoiseTrace::of_detail(&Detail::Ftq(ftq), 1).unwrap_err().contains("ftq records no interruptions")
+            NoiseTrace::of_detail(&Detail::Ftq(ftq), 1)
+                .unwrap_err()
+                .to_string()
+                .contains("ftq records no interruptions")
         );
         let empty = GapDetail { batches: vec![], ..gaps() };
-        assert!(NoiseTrace::of_gap(&empty, 1).unwrap_err().contains("no gaps"));
+        assert!(NoiseTrace::of_gap(&empty, 1).unwrap_err().to_string().contains("no gaps"));
         let quiet = GapDetail { batches: vec![Histogram::from_values([100; 9])], worst: vec![], ..gaps() };
         assert!(NoiseTrace::of_gap(&quiet, 1).unwrap().interruptions().is_empty());
         // What a guest claims may not fit into the time it claims: then no time is free.
         let forged = GapDetail { observed_ns: nanos(1000), ..gaps() };
-        assert!(NoiseTrace::of_gap(&forged, 1).unwrap_err().contains("no free time"));
+        assert!(NoiseTrace::of_gap(&forged, 1).unwrap_err().to_string().contains("no free time"));
     }
 
     proptest! {

@@ -12,6 +12,7 @@
 use std::fmt::Write as _;
 
 use crate::time::Span;
+use units::Reason;
 
 /// Most interruptions of a trace.
 pub const MOST_INTERRUPTIONS: usize = 4_000_000;
@@ -70,29 +71,31 @@ impl NoiseTrace {
     ///
     /// # Errors
     /// What is wrong with them.
-    pub fn new(interruptions: Vec<Interruption>, length: Span) -> Result<Self, String> {
+    pub fn new(interruptions: Vec<Interruption>, length: Span) -> Result<Self, Reason> {
         if interruptions.len() > MOST_INTERRUPTIONS {
-            return Err(format!("more than {MOST_INTERRUPTIONS} interruptions"));
+            return Err(format!("more than {MOST_INTERRUPTIONS} interruptions").into());
         }
         let mut kept: Vec<Interruption> = Vec::with_capacity(interruptions.len());
         for next in interruptions.into_iter().filter(|next| !next.length.is_zero()) {
             match kept.last_mut() {
                 Some(last) if next.start < last.end() => {
-                    return Err(format!("an interruption begins at {} before the last one ends", next.start));
+                    return Err(
+                        format!("an interruption begins at {} before the last one ends", next.start).into()
+                    );
                 }
                 Some(last) if next.start == last.end() => last.length += next.length,
                 _ => kept.push(next),
             }
         }
         if length.nanos() > LATEST {
-            return Err(format!("{} ns are too long for a trace; allowed is {LATEST}", length.nanos()));
+            return Err(format!("{} ns are too long for a trace; allowed is {LATEST}", length.nanos()).into());
         }
         if kept.last().is_some_and(|last| last.end() > length) {
-            return Err(format!("the last interruption ends after the trace, which is {length} long"));
+            return Err(format!("the last interruption ends after the trace, which is {length} long").into());
         }
         let trace = Self { interruptions: kept, length };
         if trace.lost() >= trace.length {
-            return Err("the trace has no free time: nothing would ever be done".to_owned());
+            return Err("the trace has no free time: nothing would ever be done".into());
         }
         Ok(trace)
     }
@@ -101,7 +104,7 @@ impl NoiseTrace {
     ///
     /// # Errors
     /// The first line that is wrong, with its number.
-    pub fn parse(text: &str) -> Result<Self, String> {
+    pub fn parse(text: &str) -> Result<Self, Reason> {
         let mut interruptions: Vec<Interruption> = Vec::new();
         let mut stated = None;
         for (number, line) in (1..).zip(text.lines()) {
@@ -110,10 +113,10 @@ impl NoiseTrace {
             if line.trim().is_empty() || line.starts_with('#') || is_head {
                 continue;
             }
-            let wrong = |problem: String| format!("line {number}: {problem}");
+            let wrong = |problem: Reason| Reason::from(format!("line {number}: {problem}"));
             if let Some(length) = line.strip_prefix("length_ns\t") {
                 if stated.is_some() || !interruptions.is_empty() {
-                    return Err(wrong("length_ns stands once, before the interruptions".to_owned()));
+                    return Err(wrong("length_ns stands once, before the interruptions".into()));
                 }
                 stated = Some(nanos(length).map_err(wrong)?);
                 continue;
@@ -122,10 +125,10 @@ impl NoiseTrace {
             if interruptions.last().is_some_and(|last| next.start < last.end()) {
                 let problem =
                     format!("it begins at {} ns, before the one above has ended", next.start.nanos());
-                return Err(wrong(problem));
+                return Err(wrong(problem.into()));
             }
             if interruptions.len() == MOST_INTERRUPTIONS {
-                return Err(wrong(format!("more than {MOST_INTERRUPTIONS} interruptions")));
+                return Err(wrong(format!("more than {MOST_INTERRUPTIONS} interruptions").into()));
             }
             interruptions.push(next);
         }
@@ -136,18 +139,16 @@ impl NoiseTrace {
     }
 
     /// The rule for traces that do not say how long they are.
-    fn of_unknown_length(mut interruptions: Vec<Interruption>) -> Result<Self, String> {
+    fn of_unknown_length(mut interruptions: Vec<Interruption>) -> Result<Self, Reason> {
         let (Some(first), Some(last)) = (interruptions.first().copied(), interruptions.last().copied())
         else {
-            return Err("there is no interruption and no length_ns".to_owned());
+            return Err("there is no interruption and no length_ns".into());
         };
         let between = interruptions.len() as u64 - 1;
         let lost_before = interruptions.iter().map(|one| one.length).fold(Span::ZERO, |sum, one| sum + one);
         let free = (last.end() - first.start) - lost_before;
         let Some(mean) = free.nanos().checked_div(between) else {
-            return Err(
-                "one interruption does not say how often it comes; wanted two, or length_ns".to_owned()
-            );
+            return Err("one interruption does not say how often it comes; wanted two, or length_ns".into());
         };
         for one in &mut interruptions {
             one.start = one.start - first.start;
@@ -156,21 +157,21 @@ impl NoiseTrace {
     }
 }
 
-fn nanos(text: &str) -> Result<Span, String> {
+fn nanos(text: &str) -> Result<Span, Reason> {
     match text.trim().parse() {
         Ok(nanos) if nanos <= LATEST => Ok(Span::from_nanos(nanos)),
-        Ok(nanos) => Err(format!("{nanos} ns is out of bounds; allowed is 0 to {LATEST}")),
-        Err(_) => Err(format!("wanted whole nanoseconds, got {:?}", shortened(text))),
+        Ok(nanos) => Err(format!("{nanos} ns is out of bounds; allowed is 0 to {LATEST}").into()),
+        Err(_) => Err(format!("wanted whole nanoseconds, got {:?}", shortened(text)).into()),
     }
 }
 
-fn interruption(line: &str) -> Result<Interruption, String> {
+fn interruption(line: &str) -> Result<Interruption, Reason> {
     let Some((start, length)) = line.split_once('\t') else {
-        return Err(format!("wanted start_ns, a tab and duration_ns, got {:?}", shortened(line)));
+        return Err(format!("wanted start_ns, a tab and duration_ns, got {:?}", shortened(line)).into());
     };
     let (start, length) = (nanos(start)?, nanos(length)?);
     if length.is_zero() {
-        return Err("an interruption of 0 ns is none".to_owned());
+        return Err("an interruption of 0 ns is none".into());
     }
     Ok(Interruption { start, length })
 }
@@ -209,19 +210,27 @@ mod tests {
         let error = |text: &str| NoiseTrace::parse(text).unwrap_err();
         let headed = NoiseTrace::parse("start_ns\tduration_ns\nlength_ns\t100\n1\t2\n").unwrap();
         assert_eq!(headed.interruptions().len(), 1);
-        assert_eq!(error("1\t2\n2 3\n"), "line 2: wanted start_ns, a tab and duration_ns, got \"2 3\"");
-        assert_eq!(error("1\t5\n\n3\t1\n"), "line 3: it begins at 3 ns, before the one above has ended");
-        assert_eq!(error("1\t0"), "line 1: an interruption of 0 ns is none");
-        assert!(error("1\t-4").starts_with("line 1: wanted whole nanoseconds"));
-        assert!(
-            error("18446744073709551615\t1").starts_with("line 1: 18446744073709551615 ns is out of bounds")
+        assert_eq!(
+            error("1\t2\n2 3\n"),
+            "line 2: wanted start_ns, a tab and duration_ns, got \"2 3\"".into()
         );
-        assert!(error("1\t1\nlength_ns\t3").starts_with("line 2: length_ns stands once"));
-        assert!(error("").contains("no interruption"));
-        assert!(error("5\t1\n").contains("one interruption"));
-        assert!(error("length_ns\t10\n0\t10").contains("no free time"));
-        assert!(error("length_ns\t10\n5\t10").contains("ends after the trace"));
-        assert!(error("0\t5\n5\t5").contains("no free time"));
+        assert_eq!(
+            error("1\t5\n\n3\t1\n"),
+            "line 3: it begins at 3 ns, before the one above has ended".into()
+        );
+        assert_eq!(error("1\t0"), "line 1: an interruption of 0 ns is none".into());
+        assert!(error("1\t-4").to_string().starts_with("line 1: wanted whole nanoseconds"));
+        assert!(
+            error("18446744073709551615\t1")
+                .to_string()
+                .starts_with("line 1: 18446744073709551615 ns is out of bounds")
+        );
+        assert!(error("1\t1\nlength_ns\t3").to_string().starts_with("line 2: length_ns stands once"));
+        assert!(error("").to_string().contains("no interruption"));
+        assert!(error("5\t1\n").to_string().contains("one interruption"));
+        assert!(error("length_ns\t10\n0\t10").to_string().contains("no free time"));
+        assert!(error("length_ns\t10\n5\t10").to_string().contains("ends after the trace"));
+        assert!(error("0\t5\n5\t5").to_string().contains("no free time"));
     }
 
     proptest! {

@@ -15,6 +15,7 @@ use model::scenario::{
     AssumptionSpec, Case, Impossible, Parameter, Scenario, is_question, small_change, written,
 };
 use model::simulation::{AssumptionOutcome, Origin, Tried};
+use units::Reason;
 
 /// Different values of a parameter that are told.
 const MOST_VALUES: usize = 4;
@@ -96,7 +97,7 @@ impl Tries {
             let change = match small(cases, wanted, number, &told.paths) {
                 Ok(change) => change,
                 Err(why) => {
-                    told.untried = Some(why);
+                    told.untried = Some(why.into());
                     continue;
                 }
             };
@@ -271,7 +272,7 @@ fn told_together(cases: &[Case], pattern: &str, found: Vec<(String, Found)>) -> 
 }
 
 /// A small change at all these paths, in every wanted case where it is allowed; why there is none otherwise.
-fn small(cases: &[Case], wanted: &[usize], told: usize, paths: &[String]) -> Result<Change, String> {
+fn small(cases: &[Case], wanted: &[usize], told: usize, paths: &[String]) -> Result<Change, Reason> {
     let mut words: BTreeSet<String> = BTreeSet::new();
     let mut scenarios = BTreeMap::new();
     let mut refused = None;
@@ -293,9 +294,9 @@ fn small(cases: &[Case], wanted: &[usize], told: usize, paths: &[String]) -> Res
         }
     }
     if scenarios.is_empty() {
-        return Err(
-            refused.unwrap_or_else(|| "no published figure is of a case that has it as a number".to_owned())
-        );
+        return Err(refused
+            .unwrap_or_else(|| "no published figure is of a case that has it as a number".to_owned())
+            .into());
     }
     let words: Vec<String> = words.into_iter().collect();
     Ok(Change { told, kind: Kind::Words(words.join(" or ")), scenarios })

@@ -7,7 +7,7 @@ use std::str::FromStr;
 
 use super::{Fault, Faults, PartitionSet, USER_NETWORK};
 use crate::partition::network::NamedAddress;
-use units::Bytes;
+use units::{Bytes, Reason};
 
 /// Highest number of a partition in a network.
 pub const HIGHEST_MEMBER: u8 = 250;
@@ -43,9 +43,9 @@ impl Subnet {
 }
 
 impl FromStr for Subnet {
-    type Err = String;
+    type Err = Reason;
 
-    fn from_str(text: &str) -> Result<Self, String> {
+    fn from_str(text: &str) -> Result<Self, Reason> {
         let wanted =
             || format!("wanted addresses such as 10.77.1.0/24 with a prefix of 8 to 24, got \"{text}\"");
         let (base, prefix) = text.split_once('/').ok_or_else(wanted)?;
@@ -53,11 +53,13 @@ impl FromStr for Subnet {
         let prefix: u8 = prefix.parse().ok().filter(|prefix| (8..=24).contains(prefix)).ok_or_else(wanted)?;
         let first = base.octets().first().copied().unwrap_or_default();
         if matches!(first, 0 | 127 | 224..) {
-            return Err(format!("{text} are no addresses that machines can have"));
+            return Err(format!("{text} are no addresses that machines can have").into());
         }
         let subnet = Self { base: u32::from(base), prefix };
         if subnet.base & !(u32::MAX << (32 - u32::from(prefix))) != 0 {
-            return Err(format!("{text} has bits beyond its prefix: the first address ends with zeros"));
+            return Err(
+                format!("{text} has bits beyond its prefix: the first address ends with zeros").into()
+            );
         }
         Ok(subnet)
     }
@@ -192,14 +194,14 @@ impl PartitionSet {
 }
 
 /// The addresses that a network asks for, if they are nobody else's.
-fn usable(text: &str, taken: &BTreeMap<String, Subnet>) -> Result<Subnet, String> {
+fn usable(text: &str, taken: &BTreeMap<String, Subnet>) -> Result<Subnet, Reason> {
     let subnet: Subnet = text.parse()?;
     if subnet.overlaps(QEMUS_OWN) {
-        return Err(format!("{subnet} are addresses of network \"{USER_NETWORK}\""));
+        return Err(format!("{subnet} are addresses of network \"{USER_NETWORK}\"").into());
     }
     match taken.iter().find(|(_, there)| there.overlaps(subnet)) {
         Some((other, there)) => {
-            Err(format!("{subnet} and {there} of network \"{other}\" are in part the same addresses"))
+            Err(format!("{subnet} and {there} of network \"{other}\" are in part the same addresses").into())
         }
         None => Ok(subnet),
     }

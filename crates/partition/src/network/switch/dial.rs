@@ -10,6 +10,7 @@ use nix::sys::socket::{AddressFamily, SockFlag, SockType, UnixAddr, connect, soc
 
 use super::core::PlugNumber;
 use super::number_of;
+use units::Reason;
 
 /// Most entries of a link's folder that are looked at.
 const MOST_ENTRIES: usize = 1000;
@@ -55,7 +56,7 @@ pub fn listen(path: &Path) -> io::Result<UnixListener> {
 ///
 /// # Errors
 /// It is not there, or others may enter it.
-pub fn check_folder(folder: &Path) -> Result<(), String> {
+pub fn check_folder(folder: &Path) -> Result<(), Reason> {
     let shown = folder.display();
     let meta = fs::symlink_metadata(folder).map_err(|error| format!("the link's folder {shown}: {error}"))?;
     let ours = meta.uid() == nix::unistd::geteuid().as_raw();
@@ -65,7 +66,7 @@ pub fn check_folder(folder: &Path) -> Result<(), String> {
              mode {:04o} of user {}; chmod 700 it",
             meta.mode() & 0o7777,
             meta.uid()
-        ));
+        ).into());
     }
     Ok(())
 }

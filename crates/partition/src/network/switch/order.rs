@@ -7,6 +7,7 @@ use std::process::Command;
 
 use super::core::{PlugNumber, Rules, TRUNK};
 use platforms::wall::{self, Rights};
+use units::Reason;
 
 /// The switch of one link of a network.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -83,11 +84,11 @@ impl SwitchOrder {
     ///
     /// # Errors
     /// What was wanted and got.
-    pub fn parse(words: &[OsString]) -> Result<Self, String> {
+    pub fn parse(words: &[OsString]) -> Result<Self, Reason> {
         let mut order = Self::default();
         let (pairs, rest) = words.as_chunks::<2>();
         if let Some(word) = rest.first() {
-            return Err(format!("wanted a value after {}; {USAGE}", word.display()));
+            return Err(format!("wanted a value after {}; {USAGE}", word.display()).into());
         }
         for [name, value] in pairs {
             match name.to_str() {
@@ -100,11 +101,11 @@ impl SwitchOrder {
                 Some("--trunk-at") => order.trunk = Some(Trunk::At(value.into())),
                 Some("--trunk-to") => order.trunk = Some(Trunk::To(value.into())),
                 Some("--state") => order.state = Some(value.into()),
-                _ => return Err(format!("unknown word {}; {USAGE}", name.display())),
+                _ => return Err(format!("unknown word {}; {USAGE}", name.display()).into()),
             }
         }
         if order.folder.as_os_str().is_empty() {
-            return Err(format!("wanted --folder; {USAGE}"));
+            return Err(format!("wanted --folder; {USAGE}").into());
         }
         Ok(order)
     }
@@ -119,7 +120,7 @@ impl SwitchOrder {
     }
 }
 
-fn prefix(text: &OsStr) -> Result<[u8; 5], String> {
+fn prefix(text: &OsStr) -> Result<[u8; 5], Reason> {
     let wanted =
         || format!("wanted five bytes of a hardware address such as 02:4b:0a:4d:01, got {}", text.display());
     let two_digits = |word: &str| {
@@ -128,12 +129,12 @@ fn prefix(text: &OsStr) -> Result<[u8; 5], String> {
     };
     let bytes: Option<Vec<u8>> = text.to_str().ok_or_else(wanted)?.split(':').map(two_digits).collect();
     let bytes: [u8; 5] = bytes.and_then(|bytes| bytes.try_into().ok()).ok_or_else(wanted)?;
-    if bytes[0] & 1 != 0 { Err(wanted()) } else { Ok(bytes) }
+    if bytes[0] & 1 != 0 { Err(wanted().into()) } else { Ok(bytes) }
 }
 
-fn rate(text: &OsStr) -> Result<(PlugNumber, u64), String> {
+fn rate(text: &OsStr) -> Result<(PlugNumber, u64), Reason> {
     let pair = text.to_str().and_then(|text| text.split_once('='));
     let pair = pair.and_then(|(number, rate)| Some((number.parse().ok()?, rate.parse().ok()?)));
     pair.filter(|(number, rate)| *number > 0 && *rate > 0)
-        .ok_or_else(|| format!("wanted NUMBER=BYTES_PER_S, both above 0, got {}", text.display()))
+        .ok_or_else(|| format!("wanted NUMBER=BYTES_PER_S, both above 0, got {}", text.display()).into())
 }

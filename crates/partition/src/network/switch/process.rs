@@ -25,6 +25,7 @@ use super::dial::{check_folder, dial, listen, plugs};
 use super::order::{SwitchOrder, Trunk};
 use crate::network::heartbeat::{BEAT_EVERY, Beat, beat_file};
 use model::partition::network::SwitchState;
+use units::Reason;
 
 /// Between two looks for plugs that nobody is in.
 const FIND_PLUGS: Duration = BEAT_EVERY;
@@ -39,7 +40,7 @@ const TURN_BYTES: usize = 64 * 1024;
 ///
 /// # Errors
 /// When it cannot begin, or its folder goes.
-pub fn serve(order: &SwitchOrder) -> Result<(), String> {
+pub fn serve(order: &SwitchOrder) -> Result<(), Reason> {
     check_folder(&order.folder)?;
     // What it makes, the trunk's socket and the books, is its caller's alone, whatever lies around the folder.
     umask(Mode::from_bits_truncate(0o177));
@@ -103,7 +104,7 @@ struct Found {
 }
 
 impl Server<'_> {
-    fn run(&mut self, ends: &SignalFd) -> Result<(), String> {
+    fn run(&mut self, ends: &SignalFd) -> Result<(), Reason> {
         loop {
             let now = self.begun.elapsed();
             if now >= self.find_at {
@@ -161,7 +162,7 @@ impl Server<'_> {
     }
 
     /// Dials every plug that nobody is in, and shows that this goes on.
-    fn find(&mut self, now: Duration) -> Result<(), String> {
+    fn find(&mut self, now: Duration) -> Result<(), Reason> {
         self.find_at = now + FIND_PLUGS;
         self.beat.beat();
         let folder = &self.order.folder;
@@ -266,7 +267,7 @@ impl StateFile {
         self.next.saturating_sub(now)
     }
 
-    fn write(&mut self, path: Option<&Path>, switch: &Switch, now: Duration) -> Result<(), String> {
+    fn write(&mut self, path: Option<&Path>, switch: &Switch, now: Duration) -> Result<(), Reason> {
         if now < self.next {
             return Ok(());
         }
@@ -282,7 +283,7 @@ impl StateFile {
         match written {
             // The first one tells that the switch is ready. After that, its network is worth more than its books.
             Err(error) if self.written.is_none() => {
-                Err(format!("the state file {}: {error}", path.display()))
+                Err(format!("the state file {}: {error}", path.display()).into())
             }
             _ => {
                 self.written = Some(state);

@@ -28,6 +28,7 @@ use platforms::vm::qemu::{FileDevice, ParkArgument};
 use platforms::vm::saved::image::Image;
 use platforms::vm::saved::{self, Store};
 use platforms::vm::{migration, payload};
+use units::Reason;
 
 /// How long a guest that was woken may take to say so; usual are 0.1 s.
 const AWAKE: Duration = Duration::from_secs(15);
@@ -49,7 +50,7 @@ pub fn begin(
     let way = match Way::find(making, cancel) {
         Ok(way) => way,
         Err(why) => {
-            tell(Event::NotRestored { why });
+            tell(Event::NotRestored { why: why.into() });
             return Ok(None);
         }
     };
@@ -61,7 +62,7 @@ pub fn begin(
         Ok(None) => tell(Event::NotRestored { why: "none of this shape was saved".to_owned() }),
         // That is no fault of what was saved.
         Err(_) if cancel.is_cancelled() => {}
-        Err(why) => way.give_up(why, tell),
+        Err(why) => way.give_up(why.into(), tell),
     }
     if cancel.is_cancelled() {
         return Ok(None);
@@ -70,13 +71,13 @@ pub fn begin(
         Ok(created) => Ok(Some(created)),
         Err(_) if cancel.is_cancelled() => Ok(None),
         Err(Not::Possible(why)) => {
-            tell(Event::NotRestored { why });
+            tell(Event::NotRestored { why: why.into() });
             Ok(None)
         }
         Err(Not::Usable(why)) => {
             // Nobody is to boot twice each time.
-            let _ = way.store.refuse(&way.shape, &why);
-            way.give_up(why, tell);
+            let _ = way.store.refuse(&way.shape, &why.to_string());
+            way.give_up(why.into(), tell);
             Ok(None)
         }
         Err(Not::Booted(failed)) => Err(failed),
@@ -86,11 +87,11 @@ pub fn begin(
 /// Why a guest that parks is none.
 enum Not {
     /// It cannot even be tried; a limit of the caller's, say.
-    Possible(String),
+    Possible(Reason),
     /// It does not come up.
     Booted(Failed),
     /// It came up, but not where it should.
-    Usable(String),
+    Usable(Reason),
 }
 
 struct Way<'a> {
@@ -102,13 +103,13 @@ struct Way<'a> {
 
 impl<'a> Way<'a> {
     /// Or why there is none for this partition.
-    fn find(making: &'a Making<'a>, cancel: &'a Cancel) -> Result<Self, String> {
+    fn find(making: &'a Making<'a>, cancel: &'a Cancel) -> Result<Self, Reason> {
         why_not(making).map_or(Ok(()), |why| Err(why.to_owned()))?;
         let store = Store::open(&making.around.cache)
             .map_err(|error| format!("the folder of saved machines: {error}"))?;
         let shape = shape(making);
         match store.refused(&shape) {
-            Some(why) => Err(format!("it did not work before: {why}")),
+            Some(why) => Err(format!("it did not work before: {why}").into()),
             None => Ok(Self { making, cancel, store, shape }),
         }
     }
@@ -120,7 +121,7 @@ impl<'a> Way<'a> {
     }
 
     /// A machine with this memory, and what it is to be told.
-    fn assembled(&self, memory: OwnedFd, is_restored: bool) -> Result<(Assembled, GuestConfig), String> {
+    fn assembled(&self, memory: OwnedFd, is_restored: bool) -> Result<(Assembled, GuestConfig), Reason> {
         let Making { spec, around, tools, takes_sessions, .. } = self.making;
         let made = assemble(spec, &around.names, tools.modules.files, *takes_sessions);
         let mut made = made.map_err(|failed| failed.reason)?;
@@ -131,7 +132,7 @@ impl<'a> Way<'a> {
     }
 
     /// From what was saved; none where nothing was.
-    fn restore(&self, tell: &mut dyn FnMut(Event)) -> Result<Option<Created>, String> {
+    fn restore(&self, tell: &mut dyn FnMut(Event)) -> Result<Option<Created>, Reason> {
         let Some(image) = self.store.find(&self.shape)? else { return Ok(None) };
         let failed = |error: std::io::Error| format!("a saved machine: {error}");
         let state = saved::state(image.state()).map_err(failed)?;
@@ -152,7 +153,7 @@ impl<'a> Way<'a> {
     }
 
     /// A memory that is being filled in while QEMU starts.
-    fn filled(&self, image: Image) -> std::io::Result<(OwnedFd, thread::JoinHandle<Result<(), String>>)> {
+    fn filled(&self, image: Image) -> std::io::Result<(OwnedFd, thread::JoinHandle<Result<(), Reason>>)> {
         let wanted = self.making.spec.resources.memory.to_bytes().get();
         if image.memory_bytes() != wanted {
             return Err(std::io::Error::other("it has another size of memory"));
@@ -168,7 +169,8 @@ impl<'a> Way<'a> {
         let Making { spec, tools, engine, .. } = self.making;
         let failed =
             |error: std::io::Error| Not::Booted(Failed::own(format!("qemu could not be started: {error}")));
-        let impossible = |error: std::io::Error| Not::Possible(format!("memory that can be saved: {error}"));
+        let impossible =
+            |error: std::io::Error| Not::Possible(format!("memory that can be saved: {error}").into());
         let memory = saved::memory(spec.resources.memory.to_bytes().get()).map_err(impossible)?;
         let copy = memory.try_clone().map_err(impossible)?;
         let (made, config) = self.assembled(copy.into(), false).map_err(Not::Usable)?;
@@ -210,7 +212,7 @@ impl<'a> Way<'a> {
     }
 
     /// Plugs in its files, lets it go on, and tells it what it is.
-    fn tell_what_it_is(&self, created: &mut Created, config: GuestConfig) -> Result<(), String> {
+    fn tell_what_it_is(&self, created: &mut Created, config: GuestConfig) -> Result<(), Reason> {
         migration::plug_files(created.machine.control())?;
         created.let_go().map_err(|failed| failed.reason)?;
         let link = created.link.as_mut().ok_or("it has no link")?;
@@ -219,11 +221,13 @@ impl<'a> Way<'a> {
             Heard::Said(FromGuest::Awake) => Ok(()),
             Heard::Said(other) => {
                 let shown: String = format!("{other:?}").chars().take(100).collect();
-                Err(format!("a guest that was woken said {shown}"))
+                Err(format!("a guest that was woken said {shown}").into())
             }
-            Heard::Late => Err(format!("a guest that was woken said nothing for {} s", AWAKE.as_secs())),
-            Heard::GuestEnded => Err(Failed::guest_ended().reason),
-            Heard::Ended(why) => Err(why),
+            Heard::Late => {
+                Err(format!("a guest that was woken said nothing for {} s", AWAKE.as_secs()).into())
+            }
+            Heard::GuestEnded => Err(Failed::guest_ended().reason.into()),
+            Heard::Ended(why) => Err(why.into()),
         }
     }
 }

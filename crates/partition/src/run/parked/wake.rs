@@ -11,6 +11,7 @@ use model::partition::{FromGuest, LONGEST_MESSAGE};
 use platforms::Cancel;
 use platforms::link::{Decoder, decode, encode};
 use platforms::vm::guest::{GuestConfig, LONGEST_WAKE, SEED_BYTES, Secret, Wake};
+use units::Reason;
 
 /// How often it is looked whether all of this is wanted any more.
 const LOOK: Duration = Duration::from_millis(50);
@@ -71,7 +72,7 @@ fn one_message(link: &mut UnixStream, until: Instant, cancel: &Cancel) -> Heard 
 ///
 /// # Errors
 /// There is too much to be said, no randomness to be had, or the guest takes nothing.
-pub fn say(link: &mut UnixStream, config: GuestConfig) -> Result<(), String> {
+pub fn say(link: &mut UnixStream, config: GuestConfig) -> Result<(), Reason> {
     let failed = |error: io::Error| format!("waking a guest: {error}");
     let mut seed = vec![0; SEED_BYTES];
     File::open("/dev/urandom").and_then(|mut file| file.read_exact(&mut seed)).map_err(failed)?;
@@ -80,9 +81,12 @@ pub fn say(link: &mut UnixStream, config: GuestConfig) -> Result<(), String> {
     let wake = Wake { config, unix_time_ns, seed: Secret(seed) };
     let frame = encode(&wake, LONGEST_WAKE).map_err(|error| format!("waking a guest: {error}"))?;
     link.set_write_timeout(Some(PATIENCE)).map_err(failed)?;
-    link.write_all(&frame).map_err(|error| match error.kind() {
-        io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset => Failed::guest_ended().reason,
-        _ => failed(error),
+    link.write_all(&frame).map_err(|error| {
+        match error.kind() {
+            io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset => Failed::guest_ended().reason,
+            _ => failed(error),
+        }
+        .into()
     })
 }
 

@@ -9,6 +9,7 @@ use nix::poll::PollFlags;
 use nix::unistd::{read, write};
 
 use super::super::pid1::in_context;
+use units::Reason;
 
 /// Bytes gathered at most.
 const BUFFER_BYTES: usize = 256 * 1024;
@@ -60,7 +61,7 @@ impl Inward {
     }
 
     /// Carries what there is without waiting; true when the program has stopped reading.
-    pub fn pump(&mut self) -> Result<bool, String> {
+    pub fn pump(&mut self) -> Result<bool, Reason> {
         loop {
             if self.to.is_some() && self.written == self.filled {
                 self.gather()?;
@@ -90,7 +91,7 @@ impl Inward {
         }
     }
 
-    fn gather(&mut self) -> Result<(), String> {
+    fn gather(&mut self) -> Result<(), Reason> {
         (self.filled, self.written) = (0, 0);
         while self.filled + PAGE_BYTES <= self.buffer.len() && !self.is_all_taken() {
             match read(&self.port, self.buffer.get_mut(self.filled..).unwrap_or_default()) {
@@ -106,7 +107,7 @@ impl Inward {
     }
 
     /// Nothing more comes: a pipe is closed, a terminal gets what a user would type.
-    fn finish(&mut self) -> Result<bool, String> {
+    fn finish(&mut self) -> Result<bool, Reason> {
         if let (true, Some(to)) = (self.is_terminal, &self.to) {
             match write(to, &[END_OF_INPUT]) {
                 Ok(_) | Err(Errno::EIO) => {}

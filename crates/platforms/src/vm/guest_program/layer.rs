@@ -17,6 +17,7 @@ use nix::mount::{MsFlags, mount};
 use super::super::guest::LAYER_SERIAL;
 use super::super::guest_agent::wait_for;
 use super::super::pid1::in_context;
+use units::Reason;
 
 /// Where it is mounted while the tree is put together.
 pub const AT: &str = "/layer";
@@ -34,13 +35,13 @@ const ERRORS: usize = 0x194;
 const HAS_ERRORS: u16 = 2;
 
 /// A layer in memory.
-pub fn in_memory() -> Result<(), String> {
+pub fn in_memory() -> Result<(), Reason> {
     mount(Some("tmpfs"), AT, Some("tmpfs"), MsFlags::empty(), Some("mode=0755"))
         .map_err(in_context("mounting the throw-away layer"))
 }
 
 /// The saved layer; what comes of it syncs it.
-pub fn saved() -> Result<File, String> {
+pub fn saved() -> Result<File, Reason> {
     let device = wait_for("the disk of the saved layer", find)?;
     sound(&device)?;
     mount(Some(&device), AT, Some("ext4"), MsFlags::empty(), Some(MOUNT))
@@ -51,7 +52,7 @@ pub fn saved() -> Result<File, String> {
 }
 
 /// All that was written is on the host's disk.
-pub fn sync(layer: &File) -> Result<(), String> {
+pub fn sync(layer: &File) -> Result<(), Reason> {
     rustix::fs::syncfs(layer)
         .map_err(in_context("the saved layer: not all that the program changed could be written"))
 }
@@ -65,23 +66,23 @@ fn find() -> Option<PathBuf> {
     Some(Path::new("/dev").join(found.file_name()?)).filter(|device| device.exists())
 }
 
-fn sound(device: &Path) -> Result<(), String> {
+fn sound(device: &Path) -> Result<(), Reason> {
     let mut block = vec![0; SUPERBLOCK.1];
     File::open(device)
         .and_then(|disk| disk.read_exact_at(&mut block, SUPERBLOCK.0))
         .map_err(in_context("the saved layer cannot be read"))?;
-    judge(&block).map_err(|how| format!("the saved layer is damaged: {how}"))
+    judge(&block).map_err(|how| format!("the saved layer is damaged: {how}").into())
 }
 
-fn judge(superblock: &[u8]) -> Result<(), String> {
+fn judge(superblock: &[u8]) -> Result<(), Reason> {
     let bytes = |at: usize, count: usize| superblock.get(at..at + count).unwrap_or_default();
     let short = |at: usize| bytes(at, 2).try_into().map_or(0, u16::from_le_bytes);
     let errors = bytes(ERRORS, 4).try_into().map_or(0, u32::from_le_bytes);
     if short(MARK.0) != MARK.1 {
-        return Err("there is no ext4 file system".to_owned());
+        return Err("there is no ext4 file system".into());
     }
     if short(STATE) & HAS_ERRORS != 0 || errors != 0 {
-        return Err(format!("a guest has found {} errors in its file system before", errors.max(1)));
+        return Err(format!("a guest has found {} errors in its file system before", errors.max(1)).into());
     }
     Ok(())
 }
@@ -106,7 +107,7 @@ mod tests {
             let mut block = sound();
             block[at] = 2;
             let told = judge(&block).unwrap_err();
-            assert!(told.contains(part), "{told}");
+            assert!(told.to_string().contains(part), "{told}");
         }
         assert!(judge(&[]).is_err());
     }

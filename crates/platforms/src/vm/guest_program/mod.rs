@@ -38,6 +38,7 @@ use super::guest::{ERROR_PORT, GuestConfig, GuestProgram, INPUT_PORT, OUTPUT_POR
 use super::guest_agent::{find_port, open_link, wait_for};
 use super::pid1::{in_context, say};
 use super::{guest_modules, guest_network};
+use units::Reason;
 
 /// Open files a program may have at first, and at most: what distributions allow.
 const OPEN_FILES: (u64, u64) = (1024, 1_048_576);
@@ -51,7 +52,7 @@ struct Ports {
 }
 
 impl Ports {
-    fn open(config: &GuestConfig) -> Result<Self, String> {
+    fn open(config: &GuestConfig) -> Result<Self, Reason> {
         Ok(Self {
             link: open_link(config.link)?,
             input: open_port(INPUT_PORT)?,
@@ -70,7 +71,7 @@ struct Kept {
 }
 
 impl Kept {
-    fn sync(&self) -> Result<(), String> {
+    fn sync(&self) -> Result<(), Reason> {
         if self.is_anything {
             nix::unistd::sync();
         }
@@ -79,7 +80,7 @@ impl Kept {
 }
 
 /// Runs the guest until the host says goodbye.
-pub fn run(config: &GuestConfig, program: &GuestProgram) -> Result<(), String> {
+pub fn run(config: &GuestConfig, program: &GuestProgram) -> Result<(), Reason> {
     guest_modules::load(&config.program_modules)?;
     join_networks(config, program)?;
     let ports = Ports::open(config)?;
@@ -88,7 +89,7 @@ pub fn run(config: &GuestConfig, program: &GuestProgram) -> Result<(), String> {
 }
 
 /// The same for a guest that is told later what it is.
-pub fn run_parked(config: &GuestConfig) -> Result<(), String> {
+pub fn run_parked(config: &GuestConfig) -> Result<(), Reason> {
     guest_modules::load(&config.program_modules)?;
     let ports = Ports::open(config)?;
     forget_modules(config);
@@ -98,13 +99,13 @@ pub fn run_parked(config: &GuestConfig) -> Result<(), String> {
     go_on(&told, program, ports)
 }
 
-fn join_networks(config: &GuestConfig, program: &GuestProgram) -> Result<(), String> {
+fn join_networks(config: &GuestConfig, program: &GuestProgram) -> Result<(), Reason> {
     guest_network::bring_up(config)?;
     guest_network::bring_up_loopback();
     program.way_out.as_ref().map_or(Ok(()), |way| guest_network::find_way_out(way.router))
 }
 
-fn go_on(config: &GuestConfig, program: &GuestProgram, ports: Ports) -> Result<(), String> {
+fn go_on(config: &GuestConfig, program: &GuestProgram, ports: Ports) -> Result<(), Reason> {
     // Before the program's tree covers the kernel's messages.
     let starved = starved::StarvedWatch::begin();
     let open_sessions =
@@ -130,7 +131,7 @@ fn own_addresses(config: &GuestConfig) -> Vec<Ipv4Addr> {
     cards.chain(config.bonds.iter().map(|bond| bond.address)).collect()
 }
 
-fn open_port(name: &str) -> Result<OwnedFd, String> {
+fn open_port(name: &str) -> Result<OwnedFd, Reason> {
     let path = wait_for(&format!("the virtio port {name}"), || find_port(name))?;
     let open = || {
         let flags = nix::libc::O_NONBLOCK | nix::libc::O_NOCTTY;

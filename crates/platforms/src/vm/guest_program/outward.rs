@@ -14,6 +14,7 @@ use nix::unistd::{read, write};
 
 use super::super::pid1::in_context;
 use crate::link::stream::is_ready;
+use units::Reason;
 
 /// Size of the pipes between program and PID 1, and most bytes moved at once.
 pub const PIPE_BYTES: i32 = 1024 * 1024;
@@ -79,7 +80,7 @@ impl Outward {
     }
 
     /// Carries what there is without waiting.
-    pub fn pump(&mut self, ended: Option<Instant>) -> Result<(), String> {
+    pub fn pump(&mut self, ended: Option<Instant>) -> Result<(), Reason> {
         if self.last.is_none() && ended.is_some_and(|ended| ended.elapsed() >= AFTER_THE_END) {
             self.last = Some(PIPE_BYTES.unsigned_abs() as usize);
         }

@@ -25,6 +25,7 @@ use super::super::guest::{GuestConfig, LATE_PLACE, LONGEST_WAKE, SEED_BYTES, Wak
 use super::super::pid1::in_context;
 use crate::link::{Decoder, decode, encode};
 use model::partition::{FromGuest, LONGEST_MESSAGE};
+use units::Reason;
 
 /// How long a port that nobody holds at the other end is left alone.
 const UNCONNECTED_PAUSE: Duration = Duration::from_millis(5);
@@ -42,7 +43,7 @@ nix::ioctl_write_ptr_bad!(
 nix::ioctl_none_bad!(reseed, nix::request_code_none!(b'R', 0x07));
 
 /// Says that it waits, waits, renews what must not be shared, and says so; what it is.
-pub fn wait(link: &OwnedFd) -> Result<GuestConfig, String> {
+pub fn wait(link: &OwnedFd) -> Result<GuestConfig, Reason> {
     let mut link = File::from(link.try_clone().map_err(in_context("the link"))?);
     tell(&mut link, &FromGuest::Parked)?;
     let wake = hear(&mut link)?;
@@ -53,13 +54,13 @@ pub fn wait(link: &OwnedFd) -> Result<GuestConfig, String> {
     Ok(wake.config)
 }
 
-fn tell(link: &mut File, message: &FromGuest) -> Result<(), String> {
+fn tell(link: &mut File, message: &FromGuest) -> Result<(), Reason> {
     let frame = encode(message, LONGEST_MESSAGE).map_err(in_context("the link"))?;
     link.write_all(&frame).map_err(in_context("the link"))
 }
 
 /// There is no deadline: the machine stands still meanwhile, or its host ends it.
-fn hear(link: &mut File) -> Result<Wake, String> {
+fn hear(link: &mut File) -> Result<Wake, Reason> {
     let mut decoder = Decoder::new(LONGEST_WAKE);
     let mut chunk = vec![0; CHUNK_BYTES];
     loop {
@@ -73,12 +74,12 @@ fn hear(link: &mut File) -> Result<Wake, String> {
     }
 }
 
-fn set_clock(unix_time_ns: u64) -> Result<(), String> {
+fn set_clock(unix_time_ns: u64) -> Result<(), Reason> {
     let now = TimeSpec::from_duration(Duration::from_nanos(unix_time_ns));
     clock_settime(ClockId::CLOCK_REALTIME, now).map_err(in_context("setting the clock"))
 }
 
-fn seed(bytes: &[u8]) -> Result<(), String> {
+fn seed(bytes: &[u8]) -> Result<(), Reason> {
     let failed = || in_context::<nix::Error>("new random numbers");
     let device = File::options().write(true).open("/dev/urandom").map_err(in_context("/dev/urandom"))?;
     let length = c_int::try_from(SEED_BYTES).unwrap_or_default();

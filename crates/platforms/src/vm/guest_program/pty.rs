@@ -10,6 +10,7 @@ use nix::pty::{PtyMaster, Winsize, grantpt, posix_openpt, ptsname_r, unlockpt};
 
 use super::super::pid1::in_context;
 use model::partition::{TerminalSize, UserIds};
+use units::Reason;
 
 nix::ioctl_write_ptr_bad!(set_size, nix::libc::TIOCSWINSZ, Winsize);
 
@@ -23,7 +24,7 @@ pub struct Terminal {
 
 impl Terminal {
     /// Makes one that belongs to `user`.
-    pub fn open(size: TerminalSize, user: &UserIds) -> Result<Self, String> {
+    pub fn open(size: TerminalSize, user: &UserIds) -> Result<Self, Reason> {
         let failed = || in_context::<nix::Error>("the terminal");
         let flags = OFlag::O_RDWR | OFlag::O_NOCTTY | OFlag::O_NONBLOCK | OFlag::O_CLOEXEC;
         let master = posix_openpt(flags).map_err(failed())?;
@@ -38,19 +39,19 @@ impl Terminal {
     }
 
     /// Gives it another size; the program is told by SIGWINCH.
-    pub fn resize(&self, size: TerminalSize) -> Result<(), String> {
+    pub fn resize(&self, size: TerminalSize) -> Result<(), Reason> {
         resize(&self.master, size)
     }
 }
 
-fn owned(master: &PtyMaster) -> Result<OwnedFd, String> {
+fn owned(master: &PtyMaster) -> Result<OwnedFd, Reason> {
     let copy = master.as_fd().try_clone_to_owned().map_err(in_context("the terminal"))?;
     fcntl(&copy, FcntlArg::F_SETFL(OFlag::O_RDWR | OFlag::O_NONBLOCK)).map_err(in_context("the terminal"))?;
     Ok(copy)
 }
 
 /// See [`Terminal::resize`].
-pub fn resize(master: &OwnedFd, size: TerminalSize) -> Result<(), String> {
+pub fn resize(master: &OwnedFd, size: TerminalSize) -> Result<(), Reason> {
     let size = Winsize { ws_row: size.rows, ws_col: size.columns, ws_xpixel: 0, ws_ypixel: 0 };
     // SAFETY: the descriptor is open and the structure lives until the call returns.
     unsafe { set_size(master.as_raw_fd(), &raw const size) }

@@ -14,6 +14,7 @@ use nix::mount::{MsFlags, mount};
 use super::super::guest::{CONFIG_PATH, GuestSecret, SECRETS};
 use super::super::pid1::in_context;
 use model::partition::UserIds;
+use units::Reason;
 
 /// Forgets the file that they came in. It is read, and nothing else of the first file system is to be had either.
 pub fn forget() {
@@ -21,7 +22,7 @@ pub fn forget() {
 }
 
 /// Shows all of them to `user`.
-pub fn show(secrets: &[GuestSecret], user: &UserIds) -> Result<(), String> {
+pub fn show(secrets: &[GuestSecret], user: &UserIds) -> Result<(), Reason> {
     if secrets.is_empty() {
         return Ok(());
     }

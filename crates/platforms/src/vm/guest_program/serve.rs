@@ -21,6 +21,7 @@ use crate::link::{Decoder, LinkError, decode, encode};
 use model::partition::{
     FromGuest, LONGEST_MESSAGE, PROGRAM_PROTOCOL, Program, ProgramEnd, Stream, ToGuest, asks_to_end,
 };
+use units::Reason;
 
 /// How often it is looked whether a program that has ended is over.
 const LOOK: Duration = Duration::from_millis(20);
@@ -59,7 +60,7 @@ pub fn serve<'a>(
     guest: &'a GuestProgram,
     starved: StarvedWatch,
     kept: Kept,
-) -> Result<(), String> {
+) -> Result<(), Reason> {
     let mut server = Server::new(ports, &guest.program, starved, kept)?;
     server.sessions = sessions;
     server.unattended = guest.unattended;
@@ -95,7 +96,7 @@ fn ready() -> FromGuest {
 }
 
 impl<'a> Server<'a> {
-    fn new(ports: Ports, program: &'a Program, starved: StarvedWatch, kept: Kept) -> Result<Self, String> {
+    fn new(ports: Ports, program: &'a Program, starved: StarvedWatch, kept: Kept) -> Result<Self, Reason> {
         let mut mask = SigSet::empty();
         mask.add(Signal::SIGCHLD);
         sigprocmask(SigmaskHow::SIG_BLOCK, Some(&mask), None).map_err(in_context("blocking signals"))?;
@@ -145,7 +146,7 @@ impl<'a> Server<'a> {
     }
 
     /// Waits until something is to be done, and does it.
-    fn turn(&mut self) -> Result<(), String> {
+    fn turn(&mut self) -> Result<(), Reason> {
         let mut wanted =
             vec![(self.source.as_fd(), PollFlags::POLLIN), (self.children.as_fd(), PollFlags::POLLIN)];
         if !self.sink.is_drained() {
@@ -181,7 +182,7 @@ impl<'a> Server<'a> {
         own.into_iter().chain(self.sessions.as_ref().and_then(Sessions::patience)).min()
     }
 
-    fn listen(&mut self) -> Result<(), String> {
+    fn listen(&mut self) -> Result<(), Reason> {
         match self.source.read().map_err(in_context("the link"))? {
             Heard::Nothing => return Ok(()),
             Heard::End => self.goodbye = true,
@@ -195,7 +196,7 @@ impl<'a> Server<'a> {
         Ok(())
     }
 
-    fn obey(&mut self, message: &ToGuest) -> Result<(), String> {
+    fn obey(&mut self, message: &ToGuest) -> Result<(), Reason> {
         match message {
             ToGuest::Start => self.start(),
             ToGuest::Signal { number } => {
@@ -227,7 +228,7 @@ impl<'a> Server<'a> {
         }
     }
 
-    fn start(&mut self) -> Result<(), String> {
+    fn start(&mut self) -> Result<(), Reason> {
         let Some(theirs) = self.theirs.take() else { return Ok(()) };
         match start(self.program, theirs) {
             Ok(pid) => {
@@ -243,7 +244,7 @@ impl<'a> Server<'a> {
         super::start::pass_on(pid, signal);
     }
 
-    fn reap(&mut self) -> Result<(), String> {
+    fn reap(&mut self) -> Result<(), Reason> {
         while self.children.read_signal().map_err(in_context("a signal"))?.is_some() {}
         while let Some((pid, how)) = ended_child() {
             if Some(pid) == self.pid {
@@ -255,7 +256,7 @@ impl<'a> Server<'a> {
         Ok(())
     }
 
-    fn pump(&mut self) -> Result<(), String> {
+    fn pump(&mut self) -> Result<(), Reason> {
         if self.input.pump()? {
             self.tell(&FromGuest::InputUnread)?;
         }
@@ -272,7 +273,7 @@ impl<'a> Server<'a> {
     }
 
     /// Tells how the program ended once all it wrote and sent is on its way.
-    fn tell_the_end(&mut self) -> Result<(), String> {
+    fn tell_the_end(&mut self) -> Result<(), Reason> {
         if let (Some((how, at)), [true, true, false]) = (self.ended, self.told) {
             if !self.has_delivered(at)? {
                 if !std::mem::replace(&mut self.delivers, true) {
@@ -292,12 +293,12 @@ impl<'a> Server<'a> {
     }
 
     /// Whether clients of its ports have what the program sent before its end.
-    fn has_delivered(&mut self, ended: Instant) -> Result<bool, String> {
+    fn has_delivered(&mut self, ended: Instant) -> Result<bool, Reason> {
         let patience = self.patience;
         self.sessions.as_mut().map_or(Ok(true), |sessions| sessions.deliver(ended, patience))
     }
 
-    fn tell(&mut self, message: &FromGuest) -> Result<(), String> {
+    fn tell(&mut self, message: &FromGuest) -> Result<(), Reason> {
         if self.unattended {
             self.goodbye |= matches!(message, FromGuest::Refused { .. } | FromGuest::Ended { .. });
             let mut line = serde_json::to_vec(message).map_err(in_context("the link"))?;

@@ -24,6 +24,7 @@ use super::super::pid1::in_context;
 use super::pty::Terminal;
 use crate::limits;
 use model::partition::{Program, ProgramEnd};
+use units::Reason;
 
 /// The program did not start: 125 … 127, and why.
 pub struct Refusal {
@@ -57,7 +58,7 @@ pub enum TheirEnds {
 }
 
 /// Makes the streams. Ours do not block.
-pub fn streams(program: &Program) -> Result<(OurEnds, TheirEnds), String> {
+pub fn streams(program: &Program) -> Result<(OurEnds, TheirEnds), Reason> {
     if let Some(size) = program.terminal {
         let terminal = Terminal::open(size, &program.user)?;
         let path = terminal.path.clone();

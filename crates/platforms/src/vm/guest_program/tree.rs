@@ -23,6 +23,7 @@ use super::super::guest::{FILES_TAG, GuestProgram, GuestTree, PROGRAM_PATH, Root
 use super::super::pid1::in_context;
 use super::{layer, names};
 use model::partition::{Bind, Files};
+use units::Reason;
 
 /// Largest 9P message, in bytes: what virtio takes in one go.
 const MESSAGE_BYTES: u32 = 512_000;
@@ -40,7 +41,7 @@ pub struct Built {
 }
 
 /// Builds the tree and makes it the root. Nothing of the first file system is reachable afterwards.
-pub fn build(program: &GuestProgram) -> Result<Built, String> {
+pub fn build(program: &GuestProgram) -> Result<Built, Reason> {
     let saved = match &program.root {
         Root::Tree(tag) => layered(program, tag)?,
         Root::Alone(at) => alone(at).map(|()| None)?,
@@ -89,7 +90,7 @@ pub fn build(program: &GuestProgram) -> Result<Built, String> {
 }
 
 /// The tree of the host with a layer on top, which comes of it where it is saved.
-fn layered(program: &GuestProgram, tag: &str) -> Result<Option<File>, String> {
+fn layered(program: &GuestProgram, tag: &str) -> Result<Option<File>, Reason> {
     make_folder(Path::new("/lower"), 0o755)?;
     let mut lower = PathBuf::from("/lower");
     if program.virtio_fs {
@@ -114,7 +115,7 @@ fn layered(program: &GuestProgram, tag: &str) -> Result<Option<File>, String> {
 }
 
 /// A root with the program's own file only.
-fn alone(at: &Path) -> Result<(), String> {
+fn alone(at: &Path) -> Result<(), Reason> {
     make_folder(Path::new(NEW), 0o755)?;
     mount(Some("tmpfs"), NEW, Some("tmpfs"), MsFlags::empty(), Some("mode=0755"))
         .map_err(in_context("mounting an empty root"))?;
@@ -127,7 +128,7 @@ fn alone(at: &Path) -> Result<(), String> {
         .map_err(in_context("showing the program its own file"))
 }
 
-fn switch_root() -> Result<(), String> {
+fn switch_root() -> Result<(), Reason> {
     let failed = || in_context::<nix::Error>("making the file tree the root");
     chdir(NEW).map_err(failed())?;
     mount(Some("."), "/", None::<&str>, MsFlags::MS_MOVE, None::<&str>).map_err(failed())?;
@@ -139,7 +140,7 @@ fn switch_root() -> Result<(), String> {
 struct All(Option<File>);
 
 impl All {
-    fn mount(program: &GuestProgram) -> Result<Self, String> {
+    fn mount(program: &GuestProgram) -> Result<Self, Reason> {
         if !program.virtio_fs || program.trees.is_empty() {
             return Ok(Self(None));
         }
@@ -150,7 +151,7 @@ impl All {
     }
 
     /// What is open of it stays.
-    fn unmount(self) -> Result<Option<File>, String> {
+    fn unmount(self) -> Result<Option<File>, Reason> {
         if self.0.is_none() {
             return Ok(None);
         }
@@ -160,7 +161,7 @@ impl All {
     }
 }
 
-fn mount_virtio_fs(at: &Path) -> Result<(), String> {
+fn mount_virtio_fs(at: &Path) -> Result<(), Reason> {
     mount(Some(FILES_TAG), at, Some("virtiofs"), MsFlags::empty(), None::<&str>)
         .map_err(in_context("mounting the host's files"))
 }
@@ -174,7 +175,7 @@ fn read_ahead(at: &Path) {
 }
 
 /// Shows a tree at its place.
-fn mount_tree(program: &GuestProgram, tag: &str, at: &Path, writable: bool) -> Result<(), String> {
+fn mount_tree(program: &GuestProgram, tag: &str, at: &Path, writable: bool) -> Result<(), Reason> {
     if !program.virtio_fs {
         return mount_9p(tag, at, writable);
     }
@@ -193,7 +194,7 @@ fn bind(from: &Path, to: &Path, writable: bool) -> Result<(), Errno> {
 
 /// Read-only trees are cached without asking the host again: whoever changes them there while a guest runs must not
 /// expect it to be seen. What may be written is not cached: a shared mapping, which would have to be, is refused.
-fn mount_9p(tag: &str, at: &Path, writable: bool) -> Result<(), String> {
+fn mount_9p(tag: &str, at: &Path, writable: bool) -> Result<(), Reason> {
     let cache = if writable { "none" } else { "loose" };
     let options = format!("trans=virtio,version=9p2000.L,msize={MESSAGE_BYTES},cache={cache}");
     let flags = if writable { MsFlags::empty() } else { MsFlags::MS_RDONLY };
@@ -202,8 +203,8 @@ fn mount_9p(tag: &str, at: &Path, writable: bool) -> Result<(), String> {
 }
 
 /// Shows the one file of a tree at its path. The tree itself is not to be seen.
-fn show_file(program: &GuestProgram, tree: &GuestTree) -> Result<(), String> {
-    let failed = |error: Errno| format!("showing the host's {}: {error}", tree.at.display());
+fn show_file(program: &GuestProgram, tree: &GuestTree) -> Result<(), Reason> {
+    let failed = |error: Errno| Reason::from(format!("showing the host's {}: {error}", tree.at.display()));
     if program.virtio_fs {
         make_file(&tree.at)?;
         let file = Path::new(ASIDE).join(&tree.tag).join(SINGLE_FILE);
@@ -219,9 +220,10 @@ fn show_file(program: &GuestProgram, tree: &GuestTree) -> Result<(), String> {
 }
 
 /// Shows a path of the tree under another one, too.
-fn bind_inside(bind: &Bind) -> Result<(), String> {
-    let failed =
-        |error: io::Error| format!("showing {} at {}: {error}", bind.from.display(), bind.to.display());
+fn bind_inside(bind: &Bind) -> Result<(), Reason> {
+    let failed = |error: io::Error| {
+        Reason::from(format!("showing {} at {}: {error}", bind.from.display(), bind.to.display()))
+    };
     if fs::metadata(&bind.from).map_err(failed)?.is_dir() {
         make_folder(&bind.to, 0o755)?;
     } else {
@@ -235,7 +237,7 @@ fn bind_inside(bind: &Bind) -> Result<(), String> {
 }
 
 /// Makes a folder with all above it; one that is there stays as it is.
-fn make_folder(path: &Path, mode: u32) -> Result<(), String> {
+fn make_folder(path: &Path, mode: u32) -> Result<(), Reason> {
     if path.is_dir() {
         return Ok(());
     }
@@ -248,7 +250,7 @@ fn make_folder(path: &Path, mode: u32) -> Result<(), String> {
 }
 
 /// Makes an empty file, with the folders above it; one that is there stays as it is.
-fn make_file(path: &Path) -> Result<(), String> {
+fn make_file(path: &Path) -> Result<(), Reason> {
     // Opening it would copy it into the throw-away layer.
     if path.exists() {
         return Ok(());
@@ -259,9 +261,9 @@ fn make_file(path: &Path) -> Result<(), String> {
     File::create(path).map(drop).map_err(in_context(&path.display().to_string()))
 }
 
-fn link_unless_there(target: &str, at: &str) -> Result<(), String> {
+fn link_unless_there(target: &str, at: &str) -> Result<(), Reason> {
     match symlink(target, at) {
-        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(format!("{at}: {error}")),
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(format!("{at}: {error}").into()),
         _ => Ok(()),
     }
 }

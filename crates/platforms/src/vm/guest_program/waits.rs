@@ -26,6 +26,7 @@ use rustix::io::Errno;
 use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, fsmount, fsopen};
 
 use super::super::pid1::{in_context, power_off};
+use units::Reason;
 
 /// How often it is looked, while anybody waits.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
@@ -37,7 +38,7 @@ const STACK_BYTES: usize = 64 << 10;
 const MOST_STAT: u64 = 4096;
 
 /// Begins, over anything of the file system of `trees`.
-pub fn begin(trees: File) -> Result<(), String> {
+pub fn begin(trees: File) -> Result<(), Reason> {
     let failed = || in_context::<io::Error>("ending waits for locks");
     let processes = own_proc().map_err(|error| failed()(error.into()))?;
     end_with_a_panic();

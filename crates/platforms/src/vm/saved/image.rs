@@ -15,6 +15,7 @@ use crc32fast::Hasher;
 use nix::errno::Errno;
 use nix::unistd::{Whence, lseek64};
 use serde::{Deserialize, Serialize};
+use units::Reason;
 
 const MAGIC: &[u8; 8] = b"BLKHSAVE";
 /// Length, checksum, magic.
@@ -155,17 +156,17 @@ impl Image {
     ///
     /// # Errors
     /// It is of another shape, or damaged.
-    pub fn open(mut file: File, shape: &str) -> Result<Self, String> {
+    pub fn open(mut file: File, shape: &str) -> Result<Self, Reason> {
         let header = header(&mut file)?;
         if header.shape != shape {
-            return Err("it is of another machine".to_owned());
+            return Err("it is of another machine".into());
         }
         let mut state = Vec::new();
         file.rewind()
             .and_then(|()| (&file).take(header.state_bytes).read_to_end(&mut state))
             .map_err(|error| in_words(&error))?;
         if crc32fast::hash(&state) != header.state_crc32 {
-            return Err("its state is damaged".to_owned());
+            return Err("its state is damaged".into());
         }
         Ok(Self { file, header, state })
     }
@@ -184,7 +185,7 @@ impl Image {
     ///
     /// # Errors
     /// It is damaged, or cannot be read or written.
-    pub fn fill(mut self, memory: &File) -> Result<(), String> {
+    pub fn fill(mut self, memory: &File) -> Result<(), Reason> {
         let mut crc = Hasher::new();
         let mut chunk = vec![0; CHUNK];
         self.file.seek(SeekFrom::Start(self.header.state_bytes)).map_err(|error| in_words(&error))?;
@@ -199,17 +200,13 @@ impl Image {
                 at += length as u64;
             }
         }
-        if crc.finalize() == self.header.memory_crc32 {
-            Ok(())
-        } else {
-            Err("its memory is damaged".to_owned())
-        }
+        if crc.finalize() == self.header.memory_crc32 { Ok(()) } else { Err("its memory is damaged".into()) }
     }
 }
 
 /// The header of a file that is as long as it says.
-fn header(file: &mut File) -> Result<Header, String> {
-    let cut = || "it is cut, or no saved machine".to_owned();
+fn header(file: &mut File) -> Result<Header, Reason> {
+    let cut = || Reason::from("it is cut, or no saved machine");
     let length = file.metadata().map_err(|error| in_words(&error))?.len();
     let trailer_at = length.checked_sub(TRAILER_BYTES as u64).ok_or_else(cut)?;
     let mut trailer = [0; TRAILER_BYTES];
@@ -227,7 +224,7 @@ fn header(file: &mut File) -> Result<Header, String> {
     let mut text = vec![0; usize::try_from(header_bytes).unwrap_or_default()];
     file.read_exact_at(&mut text, header_at).map_err(|error| in_words(&error))?;
     if crc32fast::hash(&text) != number(4) {
-        return Err("its header is damaged".to_owned());
+        return Err("its header is damaged".into());
     }
     let header: Header = serde_json::from_slice(&text).map_err(|error| format!("its header: {error}"))?;
     if is_sound(&header) && header.kept_bytes() == Some(header_at) { Ok(header) } else { Err(cut()) }
@@ -286,7 +283,7 @@ mod tests {
         (file, content)
     }
 
-    fn restored(file: &File) -> Result<Vec<u8>, String> {
+    fn restored(file: &File) -> Result<Vec<u8>, Reason> {
         let image = Image::open(file.try_clone().unwrap(), SHAPE)?;
         let memory = memory(image.memory_bytes());
         image.fill(&memory)?;
@@ -302,7 +299,7 @@ mod tests {
         assert_eq!(Image::open(file.try_clone().unwrap(), SHAPE).unwrap().state(), b"state of devices");
         assert!(file.metadata().unwrap().len() < 6 * PAGE as u64, "{}", file.metadata().unwrap().len());
         let error = Image::open(file, "another").unwrap_err();
-        assert!(error.contains("another machine"), "{error}");
+        assert!(error.to_string().contains("another machine"), "{error}");
     }
 
     #[test]

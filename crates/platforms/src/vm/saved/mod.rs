@@ -22,6 +22,7 @@ use nix::sys::memfd::{MFdFlags, memfd_create};
 
 use self::image::Image;
 use crate::own_folder::{Others, OwnFolder};
+use units::Reason;
 
 /// Folder in the cache.
 pub const FOLDER: &str = "saved";
@@ -59,7 +60,7 @@ impl Store {
     ///
     /// # Errors
     /// One is, but is of no use: why. It should be [removed](Self::remove).
-    pub fn find(&self, shape: &str) -> Result<Option<Image>, String> {
+    pub fn find(&self, shape: &str) -> Result<Option<Image>, Reason> {
         let file = match self.folder.file(&name(shape, SUFFIX), OFlag::O_RDONLY) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             file => file.map_err(|error| error.to_string())?,
@@ -230,10 +231,10 @@ mod tests {
         let path = cache.path().join(FOLDER).join(name("one", SUFFIX));
         fs::set_permissions(&path, fs::Permissions::from_mode(0o666)).unwrap();
         let error = store.find("one").unwrap_err();
-        assert!(error.contains("can be written to"), "{error}");
+        assert!(error.to_string().contains("can be written to"), "{error}");
         fs::rename(&path, cache.path().join("elsewhere")).unwrap();
         symlink(cache.path().join("elsewhere"), &path).unwrap();
-        assert!(store.find("one").unwrap_err().contains("symbolic link"));
+        assert!(store.find("one").unwrap_err().to_string().contains("symbolic link"));
         store.remove("one").unwrap();
         assert!(cache.path().join("elsewhere").exists());
         let folder = cache.path().join(FOLDER);

@@ -26,6 +26,7 @@ use super::starved::StarvedWatch;
 use crate::link::stream::{Heard, Sink, Source};
 use model::partition::session::{Ask, MOST_SESSIONS, Packet, SessionContent, SessionWord, Unpacker, pack};
 use model::partition::{Program, ProgramEnd, Stream};
+use units::Reason;
 
 /// All sessions of a guest.
 pub struct Sessions<'a> {
@@ -48,7 +49,7 @@ impl<'a> Sessions<'a> {
         program: &'a Program,
         addresses: Vec<Ipv4Addr>,
         starved: StarvedWatch,
-    ) -> Result<Self, String> {
+    ) -> Result<Self, Reason> {
         let failed = || in_context("the port of sessions");
         let read = port.try_clone().map_err(in_context("the port of sessions"))?;
         Ok(Self {
@@ -83,7 +84,7 @@ impl<'a> Sessions<'a> {
     }
 
     /// Hears what the host says and carries what there is, without waiting; false when the host's end is gone.
-    pub fn turn(&mut self, is_running: bool) -> Result<bool, String> {
+    pub fn turn(&mut self, is_running: bool) -> Result<bool, Reason> {
         match self.source.read().map_err(in_context("the port of sessions"))? {
             Heard::Bytes(count) => self.unpacker.push(self.source.bytes(count)),
             Heard::Nothing => {}
@@ -109,7 +110,7 @@ impl<'a> Sessions<'a> {
 
     /// Whether everything is with the host that the partition's own program, which ended at `ended`, sent over connections. They
     /// end with it, or when patience does.
-    pub fn deliver(&mut self, ended: Instant, patience: Patience) -> Result<bool, String> {
+    pub fn deliver(&mut self, ended: Instant, patience: Patience) -> Result<bool, Reason> {
         let over = |(number, one): (&u32, &One)| Some((*number, one.after_the_end(ended, patience)?));
         let over: Vec<(u32, SessionWord)> = self.all.iter().filter_map(over).collect();
         for (number, word) in over {
@@ -120,7 +121,7 @@ impl<'a> Sessions<'a> {
         Ok(self.sink.is_drained() && !self.all.values().any(One::is_connection))
     }
 
-    fn hear(&mut self, packet: Packet, is_running: bool) -> Result<(), String> {
+    fn hear(&mut self, packet: Packet, is_running: bool) -> Result<(), Reason> {
         let number = packet.session;
         let mut words = Words::new();
         match (packet.content, self.all.get_mut(&number)) {
@@ -181,7 +182,7 @@ impl<'a> Sessions<'a> {
         }
     }
 
-    fn tell(&mut self, number: u32, words: &[SessionContent]) -> Result<(), String> {
+    fn tell(&mut self, number: u32, words: &[SessionContent]) -> Result<(), Reason> {
         for word in words {
             self.sink.queue(&pack(number, word)?);
         }

@@ -20,6 +20,7 @@ use super::dial::{Dial, Dialled};
 use crate::link::stream::is_ready;
 use model::partition::session::{Further, SessionContent, SessionWord, WINDOW_BYTES};
 use model::partition::{Program, ProgramEnd, Stream};
+use units::Reason;
 
 /// Bytes carried at once.
 const CHUNK_BYTES: usize = 16 * 1024;
@@ -89,7 +90,7 @@ impl One {
         }
         program.workdir = further.workdir.clone().unwrap_or(program.workdir);
         program.user = further.user.clone().unwrap_or(program.user);
-        let failed = |reason: String| (125, reason);
+        let failed = |reason: Reason| (125, reason.into());
         let (ours, theirs) = streams(&program).map_err(failed)?;
         let pid = start(&program, theirs).map_err(|refusal| (refusal.code, refusal.reason))?;
         let one = match ours {
@@ -97,7 +98,7 @@ impl One {
                 Self::new(Kind::Program(pid), Some(input), [Some(output), Some(error)])
             }
             OurEnds::Terminal(terminal) => {
-                let copy = || terminal.master.try_clone().map_err(|error| failed(error.to_string()));
+                let copy = || terminal.master.try_clone().map_err(|error| failed(error.to_string().into()));
                 Self::new(Kind::Terminal(pid, copy()?), Some(copy()?), [Some(copy()?), None])
             }
         };
@@ -235,7 +236,7 @@ impl One {
     }
 
     /// Does what the host says.
-    pub fn obey(&mut self, word: &SessionWord, words: &mut Words) -> Result<(), String> {
+    pub fn obey(&mut self, word: &SessionWord, words: &mut Words) -> Result<(), Reason> {
         match word {
             SessionWord::Signal { number } => {
                 self.pass_on(*number);
