@@ -2,7 +2,7 @@
 
 use std::net::Ipv4Addr;
 
-use crate::transport::Fault;
+use crate::fault::Fault;
 
 /// Bytes of an address.
 pub const ADDRESS: usize = 64;

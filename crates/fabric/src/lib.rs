@@ -23,6 +23,7 @@
 
 pub mod address;
 pub mod engine;
+pub mod fault;
 pub mod ffi;
 pub mod idle;
 pub mod settings;

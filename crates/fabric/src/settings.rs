@@ -3,7 +3,7 @@
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
 
-use crate::transport::Fault;
+use crate::fault::Fault;
 
 /// Bytes of a section that we make ourselves, unless set otherwise.
 const SECTION_BYTES: u64 = 16 << 20;

@@ -12,7 +12,7 @@
 //! A header comes from a peer that may want to harm us: it is read once, and everything in it is checked here or, where
 //! it names something under way, by the lane.
 
-use crate::transport::Fault;
+use crate::fault::Fault;
 /// Bytes of a header. With a ring's own 16 bytes, a message of 8 bytes fills one cache line.
 pub const HEADER: usize = 40;
 

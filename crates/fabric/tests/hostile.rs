@@ -8,7 +8,8 @@ use std::rc::Rc;
 
 use bulkhead_fi::engine::matching::Wanted;
 use bulkhead_fi::engine::{Engine, Look};
-use bulkhead_fi::transport::{Fault, Transport};
+use bulkhead_fi::fault::Fault;
+use bulkhead_fi::transport::Transport;
 use bulkhead_fi::wire::{HEADER, MOST_EAGER, MOST_PIECE, Message, VERSION};
 use common::{Room, outgoing};
 

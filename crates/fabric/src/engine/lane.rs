@@ -13,7 +13,8 @@ use std::time::{Duration, Instant};
 
 use super::core::{Arrived, Body, Core, Outgoing, Receive, Receiving, Sending};
 use super::matching::Label;
-use crate::transport::{Fault, Transport};
+use crate::fault::Fault;
+use crate::transport::Transport;
 use crate::wire::{HEADER, MOST_EAGER, MOST_PIECE, Message, VERSION};
 
 /// Bytes of eager messages from one peer that we hold while no receive is posted. What exceeds it is announced.

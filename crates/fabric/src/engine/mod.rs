@@ -14,7 +14,8 @@ pub mod matching;
 
 use std::time::{Duration, Instant};
 
-use crate::transport::{Fault, Transport};
+use crate::fault::Fault;
+use crate::transport::Transport;
 use crate::wire::Message;
 use completion::{Completion, Queue};
 use core::{Arrived, Body, Core, Load, Outgoing, Receive, Receiving};

@@ -19,8 +19,8 @@ use super::types::{
 use super::{Shared, State, background, guard, guard_size, say, size, tagged, vector};
 use crate::address::Address;
 use crate::engine::Engine;
+use crate::fault::Fault;
 use crate::settings::Settings;
-use crate::transport::Fault;
 use crate::transport::Transport;
 use crate::transport::ring::{Ring, own_section};
 use crate::transport::tcp::{Hub, Tcp};

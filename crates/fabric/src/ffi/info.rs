@@ -12,7 +12,7 @@ use super::types::{
     FI_RM_ENABLED, FI_SEND, FI_SOURCE, FI_TAGGED, FI_THREAD_SAFE, FI_TRANSMIT_COMPLETE, fi_domain_attr,
     fi_ep_attr, fi_fabric_attr, fi_info, fi_rx_attr, fi_tx_attr,
 };
-use crate::transport::Fault;
+use crate::fault::Fault;
 use crate::wire::{MOST_EAGER, MOST_MESSAGE};
 
 const BOTH_CAPS: u64 = FI_TAGGED | FI_LOCAL_COMM | FI_REMOTE_COMM;

@@ -11,7 +11,7 @@ use super::entry::{NOT_HERE, only_close};
 use super::types::{FI_ADDR_UNSPEC, FI_CLASS_AV, FI_ETOOSMALL, fi_ops, fi_ops_av, fid, fid_av};
 use super::{Shared, guard, say};
 use crate::address::{ADDRESS, Address};
-use crate::transport::Fault;
+use crate::fault::Fault;
 
 #[repr(C)]
 struct Vector {

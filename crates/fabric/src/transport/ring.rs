@@ -13,7 +13,8 @@ use std::time::Duration;
 
 use channel::{Connecting, Endpoint, Error, Gone, Layout, Memory, PeerSection, Progress, Section, Short};
 
-use super::{Fault, Transport};
+use super::Transport;
+use crate::fault::Fault;
 use crate::settings::Settings;
 use crate::wire::HEADER;
 

@@ -18,8 +18,9 @@ use std::time::{Duration, Instant};
 use nix::errno::Errno;
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, SockaddrIn, connect, setsockopt, socket, sockopt};
 
-use super::{Fault, Transport};
+use super::Transport;
 use crate::address::{ADDRESS, Address};
+use crate::fault::Fault;
 use crate::wire::{HEADER, MOST_PIECE};
 
 const GREETING: usize = ADDRESS + 16;

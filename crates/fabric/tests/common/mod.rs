@@ -6,7 +6,8 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 
 use bulkhead_fi::engine::core::{Load, Outgoing, Receive};
-use bulkhead_fi::transport::{Fault, Transport};
+use bulkhead_fi::fault::Fault;
+use bulkhead_fi::transport::Transport;
 use bulkhead_fi::window::{Source, Target};
 use bulkhead_fi::wire::HEADER;
 

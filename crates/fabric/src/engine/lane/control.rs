@@ -3,7 +3,7 @@
 use super::{Lane, MOST_ANNOUNCED};
 use crate::engine::core::{Arrived, Body, Core};
 use crate::engine::matching::Label;
-use crate::transport::Fault;
+use crate::fault::Fault;
 use crate::wire::{Message, VERSION};
 
 impl Lane {
