@@ -1,16 +1,23 @@
 //! Asked and given placement agree: on this host, and on a guest that looks like a big one, with 16 CPUs (one of them
-//! offline), 4 memory nodes, huge pages on one of them, and cgroups of version 2 with all controllers, in which this
-//! program runs as on a real host and starts a QEMU of its own for each partition.
+//! offline), 4 memory nodes, huge pages on one of them, and cgroups of version 2 with all controllers, in which the trial
+//! runs as on a real host and starts a QEMU of its own for each partition.
 //!
 //! ```text
-//!  test ─► bulkhead exec --cpus 16 --guest-nodes 4 ─► guest: bulkhead placement-trial ─► QEMU, paused, placed, read back
+//!  test ─► bulkhead exec --cpus 16 --guest-nodes 4 ─► guest: this program ─► QEMU, paused, placed, read back
 //! ```
 //! `BULKHEAD_PLACEMENTS=200` makes it as many valid and as many invalid partitions (about 1.5 s each when translated),
 //! `BULKHEAD_SEED` other ones. Needs QEMU and a guest kernel.
 
-use std::path::Path;
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
+use crate::placement_fixture::cases::Dice;
+use crate::placement_fixture::run;
+use bulkhead::partition::place::{HostNode, HostTopology, HugePages, Rights, possible_on};
+use bulkhead::units::Bytes;
+use rand::SeedableRng;
+use rand_xoshiro::Xoshiro256PlusPlus;
 use skips::{Need, skip};
 
 /// Partitions of each sort when none is named: what takes about half a minute in a translated guest.
@@ -25,7 +32,7 @@ echo 16 > /sys/devices/system/node/node2/hugepages/hugepages-2048kB/nr_hugepages
 echo \"bench: CPUs $(cat /sys/devices/system/cpu/online), nodes $(cat /sys/devices/system/node/online), \
 controllers $(cat /sys/fs/cgroup/cgroup.controllers)\"
 status=0
-\"$0\" placement-trial \"$1\" \"$2\" /dev/vda || status=$?
+\"$@\" || status=$?
 left=$(find /sys/fs/cgroup -mindepth 1 -type d | wc -l)
 echo \"bench: $left groups left, handed down: $(cat /sys/fs/cgroup/cgroup.subtree_control)\"
 exit $status
@@ -49,10 +56,68 @@ fn has_qemu() -> bool {
     found
 }
 
-fn bulkhead() -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_bulkhead"));
-    command.stdin(Stdio::null());
-    command
+/// Variable that says what the trial is: a seed, how many partitions of each sort, and perhaps a block device.
+const TRIAL: &str = "BULKHEAD_PLACEMENT_TRIAL";
+
+fn this_program() -> PathBuf {
+    std::env::current_exe().expect("this program")
+}
+
+/// Words that make this program the trial.
+const BE_THE_TRIAL: [&str; 4] = ["--ignored", "--exact", "numa_bench::the_trial", "--nocapture"];
+
+#[test]
+#[ignore = "started by the tests below, with BULKHEAD_PLACEMENT_TRIAL"]
+fn the_trial() {
+    let words = std::env::var(TRIAL).expect("what the trial is");
+    let mut words = words.split_whitespace();
+    let mut number = || words.next().and_then(|word| word.parse().ok()).expect("a number");
+    let (seed, count) = (number(), number());
+    let tally = run(seed, count, words.next().map(Path::new)).expect("a trial");
+    println!("{}", tally.words());
+    assert!(tally.is_clean());
+}
+
+/// 16 CPUs of which 15 does not run, 4 nodes of 1 GiB, 8 huge pages on node 1, all rights.
+fn big_host() -> HostTopology {
+    let node = |number: u32| HostNode {
+        number,
+        cpus: format!("{}-{}", number * 4, if number == 3 { 14 } else { number * 4 + 3 })
+            .parse()
+            .expect("CPUs"),
+        memory: Bytes::from_bytes(1 << 30),
+        available: Bytes::from_bytes(640 << 20),
+        huge_free: if number == 1 { 8 } else { 0 },
+    };
+    HostTopology {
+        online: "0-14".parse().expect("CPUs"),
+        present: "0-15".parse().expect("CPUs"),
+        nodes: (0..4).map(node).collect(),
+        memory: Bytes::from_bytes(4 << 30),
+        available: Bytes::from_bytes(3 << 30),
+        huge: HugePages { size: Bytes::from_bytes(2 << 20), free: 8 },
+        rights: Rights { realtime: 99, nice: -20 },
+    }
+}
+
+#[test]
+fn what_is_called_possible_is_and_what_is_called_impossible_is_not() {
+    let host = big_host();
+    let mut dice = Dice { random: Xoshiro256PlusPlus::seed_from_u64(5), host: &host, unified: true };
+    let mut kinds = BTreeSet::new();
+    let (mut huge, mut one_to_one) = (0, 0);
+    for _ in 0..2000 {
+        let case = dice.valid();
+        assert_eq!(possible_on(&host, &case.asked), Ok(()), "{case:?}");
+        huge += usize::from(case.asked.hugepages);
+        let pinned = case.asked.pin.as_ref().map(|pin| pin.numbers().len());
+        one_to_one += usize::from(pinned == Some(case.asked.cpus as usize));
+        let (case, kind) = dice.invalid();
+        assert!(possible_on(&host, &case.asked).is_err(), "{kind}: {case:?}");
+        kinds.insert(kind);
+    }
+    assert_eq!(kinds.len(), 13, "{kinds:?}");
+    assert!(huge > 20 && one_to_one > 200, "{huge} {one_to_one}");
 }
 
 #[test]
@@ -84,8 +149,9 @@ fn asked_and_given_agree_in_groups_of_this_host() {
 }
 
 fn try_this_host() {
-    let words = ["placement-trial".to_owned(), seed().to_string(), FEW.to_string()];
-    let output = bulkhead().args(words).output().expect("it runs");
+    let mut trial = Command::new(this_program());
+    trial.args(BE_THE_TRIAL).env(TRIAL, format!("{} {FEW}", seed())).stdin(Stdio::null());
+    let output = trial.output().expect("it runs");
     let (said, complained) =
         (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(output.status.success(), "{said}{complained}");
@@ -103,19 +169,13 @@ fn asked_and_given_agree_on_a_big_host() {
     let image = std::fs::File::create(&disk).expect("the test's own files");
     image.set_len(16 << 20).expect("the test's own files");
     let count = number("BULKHEAD_PLACEMENTS", FEW);
-    let mut exec = bulkhead();
+    let (mut exec, program) = (Command::new(env!("CARGO_BIN_EXE_bulkhead")), this_program());
+    exec.stdin(Stdio::null());
     exec.args(["exec", "--accel", "tcg", "--cpus", "16", "--memory", "4GiB", "--guest-nodes", "4"]);
     exec.args(["--boot-deadline-s", "200", "--user", "0", "--workdir", "/", "--disk"]).arg(read_only(&disk));
-    exec.args([
-        "--ro",
-        env!("CARGO_BIN_EXE_bulkhead"),
-        "--",
-        "/bin/sh",
-        "-c",
-        SCRIPT,
-        env!("CARGO_BIN_EXE_bulkhead"),
-    ]);
-    let output = booted(exec.args([seed().to_string(), count.to_string()]));
+    exec.arg("--env").arg(format!("{TRIAL}={} {count} /dev/vda", seed())).arg("--ro").arg(&program);
+    exec.args(["--", "/bin/sh", "-c", SCRIPT, "sh"]).arg(&program);
+    let output = booted(exec.args(BE_THE_TRIAL));
     let (said, complained) =
         (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     eprintln!("{said}{complained}");

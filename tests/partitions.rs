@@ -6,6 +6,7 @@ mod exec_fixture;
 mod image_fixture;
 mod mpi_fixture;
 mod mpirun_fixture;
+mod placement_fixture;
 mod set_fixture;
 mod switch_fixture;
 

@@ -9,7 +9,6 @@
 //!  bulkhead watch SET                            starts supervisors of a set that were killed again
 //!  bulkhead undo STATE SET                       undoes what a killed `up` had begun
 //!  bulkhead janitor FOLDER                       removes a remote agent's folder when the agent has ended
-//!  bulkhead placement-trial SEED COUNT           asked and given placement of random partitions, on this host
 //!  bulkhead channel-worker                       one of those between whom a channel bench measures
 //!  bulkhead noop                                 ends at once: what the fork probe executes
 //!  bulkhead agent mpi-wait                       in a partition: waits for Open MPI's daemon and runs it
@@ -30,7 +29,6 @@ use channels::worker;
 use partition;
 use partition::mpi;
 use partition::network::switch;
-use partition::place::trial;
 use partition::set::down::undo_after_death;
 use partition::set::supervisor::{Means, keep};
 use partition::set::watch::watch;
@@ -72,7 +70,6 @@ pub fn take_over() -> Option<ExitCode> {
         Some("supervisor") => Some(kept(&words)),
         Some("watch") => Some(watched(&words)),
         Some("undo") => Some(undone(&words)),
-        Some("placement-trial") => Some(try_placement(words.get(1..).unwrap_or_default())),
         _ if vm::init::is_guest() => vm::init::guest_main(counter_rate, &execute_in_guest),
         _ => None,
     }
@@ -193,24 +190,6 @@ fn undone(words: &[OsString]) -> ExitCode {
             ExitCode::SUCCESS
         }
         Err(error) => failed(&format!("undo: no pipe on stdin: {error}")),
-    }
-}
-
-/// Success when what was given is what was asked for, and nothing was started that could not be had.
-fn try_placement(words: &[OsString]) -> ExitCode {
-    let number = |at: usize| -> Option<u64> { words.get(at)?.to_str()?.parse().ok() };
-    let (Some(seed), Some(count)) = (number(0), number(1)) else {
-        return failed(
-            "placement-trial: wanted a seed and a number of partitions, and a block device if you like",
-        );
-    };
-    let device = words.get(2).map(Path::new);
-    match trial::run(seed, count, device, &mut |line| output::say(&line)) {
-        Ok(tally) => {
-            let printed = output::data(&tally.words());
-            if printed.is_ok() && tally.is_clean() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
-        }
-        Err(error) => failed(&format!("placement-trial: {error}")),
     }
 }
 

@@ -5,7 +5,7 @@
 //!                  │          │        (in the group)             │             │
 //!                  └──────────┴─ refused, nothing is made         └─ Given      └─ any: ended, with both values
 //! ```
-//! [`split`] makes one partition per memory node out of one job; [`trial`] holds all of this to random partitions.
+//! [`split`] makes one partition per memory node out of one job.
 
 mod compare;
 mod group;
@@ -16,10 +16,9 @@ mod settings;
 pub mod split;
 mod threads;
 mod topology;
-pub mod trial;
-mod trial_cases;
 
 pub use group::group;
+pub use possible::check as possible_on;
 pub use read::read_back;
 pub use settings::overhead;
 pub use threads::place;

@@ -6,6 +6,8 @@
 //!      └─► invalid ─► the same way ─► refused? ─► no process, no group, nothing in the ledger?
 //! ```
 
+pub mod cases;
+
 use std::fs::File;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
@@ -18,25 +20,22 @@ use std::{fs, io};
 use rand::SeedableRng;
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-use super::topology::{HostTopology, text};
-use super::trial_cases::{Case, Dice};
-use super::{differences, group, place, possible, read_back};
-use model::partition::DiskSpec;
-use model::platform::DiskBus;
-use platforms::cgroup::{self, Groups, MOUNT};
-use platforms::ledger::{FILE_NAME, Ledger, Thing, Ticket};
-use platforms::spawn::{Bond, enter_group, spawn};
-use platforms::sweep::new_folder;
-use platforms::vm::disk::find_program;
-use platforms::vm::inherit::inherit;
-use platforms::vm::qemu::{DiskArgument, Extras, MACHINE, MemoryArgument, Throttle};
-use platforms::vm::qmp::Qmp;
-use units::Reason;
+use bulkhead::model::partition::DiskSpec;
+use bulkhead::model::platform::DiskBus;
+use bulkhead::partition::place::{HostTopology, differences, group, place, possible, read_back};
+use bulkhead::platforms::cgroup::{self, Groups, MOUNT};
+use bulkhead::platforms::ledger::{FILE_NAME, Ledger, Thing, Ticket};
+use bulkhead::platforms::spawn::{Bond, enter_group, spawn};
+use bulkhead::platforms::sweep::new_folder;
+use bulkhead::platforms::vm::disk::find_program;
+use bulkhead::platforms::vm::inherit::inherit;
+use bulkhead::platforms::vm::qemu::{DiskArgument, Extras, MACHINE, MemoryArgument, Throttle};
+use bulkhead::platforms::vm::qmp::Qmp;
+use bulkhead::units::Reason;
+use cases::{Case, Dice};
 
 /// Size of the trial's disks.
 const DISK_BYTES: u64 = 1 << 20;
-/// Most partitions of one trial.
-const MOST: u64 = 100_000;
 /// Longest complaint of QEMU's that is repeated.
 const COMPLAINT_CHARS: usize = 500;
 
@@ -111,12 +110,7 @@ impl Drop for Paused {
 ///
 /// # Errors
 /// The trial itself cannot be made: no QEMU, no folder for it, the host cannot be read.
-pub fn run(
-    seed: u64,
-    count: u64,
-    device: Option<&Path>,
-    say: &mut dyn FnMut(String),
-) -> Result<Tally, Reason> {
+pub fn run(seed: u64, count: u64, device: Option<&Path>) -> Result<Tally, Reason> {
     let qemu = find_program("qemu-system-x86_64").ok_or("no qemu-system-x86_64 in PATH")?;
     let folder = new_folder("trial").map_err(|error| format!("no folder: {error}"))?;
     let ledger = Ledger::open(folder.path()).map_err(|error| format!("no ledger: {error}"))?;
@@ -125,7 +119,7 @@ pub fn run(
     let unified = has_unified_cpu();
     let mut tally = Tally { seed, ..Tally::default() };
     let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
-    for number in 0..count.min(MOST) {
+    for number in 0..count {
         // Free memory and huge pages are looked at anew: what the last one had must be there again.
         let host = HostTopology::of_this_host()?;
         let mut dice = Dice { random, host: &host, unified };
@@ -135,13 +129,13 @@ pub fn run(
         match bench.agrees(&case, &mut tally.starts) {
             Ok(()) => tally.agreed += 1,
             Err(why) => {
-                say(format!("valid partition {number} of seed {seed}: {why}\n  asked: {:?}", case.asked));
+                eprintln!("valid partition {number} of seed {seed}: {why}\n  asked: {:?}", case.asked);
             }
         }
         tally.invalid += 1;
         match bench.starts_nothing(&bad) {
             Ok(_reason) => tally.refused += 1,
-            Err(why) => say(format!("invalid partition {number} of seed {seed} ({kind}): {why}")),
+            Err(why) => eprintln!("invalid partition {number} of seed {seed} ({kind}): {why}"),
         }
     }
     Ok(tally)
@@ -149,7 +143,7 @@ pub fn run(
 
 /// Whether groups of version 2 have the `cpu` controller here.
 fn has_unified_cpu() -> bool {
-    let own = text("/proc/self/cgroup".as_ref()).unwrap_or_default();
+    let own = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
     cgroup::home(Path::new(MOUNT), &own, &["cpu"], false).is_some()
 }
 

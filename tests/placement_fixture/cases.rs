@@ -4,10 +4,10 @@
 use rand::RngExt;
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-use super::topology::{HostNode, HostTopology};
-use model::partition::{NumberList, Priority, Resources};
-use platforms::vm::qemu::Throttle;
-use units::{Bytes, Mebibytes};
+use bulkhead::model::partition::{NumberList, Priority, Resources};
+use bulkhead::partition::place::{HostNode, HostTopology};
+use bulkhead::platforms::vm::qemu::Throttle;
+use bulkhead::units::{Bytes, Mebibytes};
 
 /// Least memory of a partition of the trial.
 const LEAST_MIB: u64 = 8;
@@ -200,34 +200,5 @@ impl Dice<'_> {
                 "a node that is not there"
             }
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use rand::SeedableRng;
-
-    use super::super::possible::check;
-    use super::super::topology::tests::big_host;
-    use super::*;
-
-    #[test]
-    fn what_is_called_possible_is_and_what_is_called_impossible_is_not() {
-        let host = big_host();
-        let mut dice = Dice { random: Xoshiro256PlusPlus::seed_from_u64(5), host: &host, unified: true };
-        let mut kinds = std::collections::BTreeSet::new();
-        let (mut huge, mut one_to_one) = (0, 0);
-        for _ in 0..2000 {
-            let case = dice.valid();
-            assert_eq!(check(&host, &case.asked), Ok(()), "{case:?}");
-            huge += usize::from(case.asked.hugepages);
-            let pinned = case.asked.pin.as_ref().map(|pin| pin.numbers().len());
-            one_to_one += usize::from(pinned == Some(case.asked.cpus as usize));
-            let (case, kind) = dice.invalid();
-            assert!(check(&host, &case.asked).is_err(), "{kind}: {case:?}");
-            kinds.insert(kind);
-        }
-        assert_eq!(kinds.len(), 13, "{kinds:?}");
-        assert!(huge > 20 && one_to_one > 200, "{huge} {one_to_one}");
     }
 }
