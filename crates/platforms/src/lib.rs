@@ -219,17 +219,21 @@ pub trait Carrier: Send {
     /// Says how it ended when it has ended, for example `qemu ended with exit status 1`; none while it runs.
     fn how_it_ended(&mut self) -> Option<String>;
 
-    /// Stops its CPUs; `Ok` also where that makes no sense.
+    /// Stops its CPUs, where it has some of its own: an idle agent sleeps in `poll` and takes none.
     ///
     /// # Errors
     /// Why its CPUs cannot be stopped.
-    fn pause(&mut self) -> Result<(), Reason>;
+    fn pause(&mut self) -> Result<(), Reason> {
+        Ok(())
+    }
 
     /// Undoes [`Carrier::pause`].
     ///
     /// # Errors
     /// Why its CPUs cannot be let go.
-    fn resume(&mut self) -> Result<(), Reason>;
+    fn resume(&mut self) -> Result<(), Reason> {
+        Ok(())
+    }
 
     /// Processes of this machine that carry the instance, threads' parents only.
     fn processes(&self) -> Vec<u32> {

@@ -19,7 +19,6 @@ use super::storage::{Held, Storage};
 use super::{Broken, Cancel, Carrier, Instance, InstanceSpec, Platform, Reach};
 use model::experiment::PlatformSpec;
 use model::journal::{Failure, FailureKind, PlatformState};
-use units::Reason;
 
 /// Until the agent must have answered.
 const START_DEADLINE: Duration = Duration::from_secs(20);
@@ -182,14 +181,6 @@ impl Carrier for ProcessCarrier {
 
     fn how_it_ended(&mut self) -> Option<String> {
         self.process.how_it_ended()
-    }
-
-    fn pause(&mut self) -> Result<(), Reason> {
-        Ok(())
-    }
-
-    fn resume(&mut self) -> Result<(), Reason> {
-        Ok(())
     }
 
     fn processes(&self) -> Vec<u32> {

@@ -113,22 +113,11 @@ impl All {
     }
 
     /// Until the guest's end, or what is no packet.
-    fn hear(&self, mut from: UnixStream) {
-        let (mut unpacker, mut chunk) = (Unpacker::default(), vec![0; CHUNK_BYTES]);
-        loop {
-            match from.read(&mut chunk) {
-                Ok(count @ 1..) => unpacker.push(chunk.get(..count).unwrap_or_default()),
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                Ok(_) | Err(_) => return,
-            }
-            loop {
-                match unpacker.next_packet() {
-                    Ok(None) => break,
-                    Ok(Some(packet)) => self.route(&packet),
-                    Err(_) => return,
-                }
-            }
-        }
+    fn hear(&self, from: UnixStream) {
+        take_packets(from, |packet| {
+            self.route(packet);
+            true
+        });
     }
 
     fn route(&self, packet: &Packet) {
@@ -175,25 +164,15 @@ impl All {
             .map(drop)
     }
 
-    fn read_on(&self, number: u32, mut from: UnixStream) {
-        let (mut unpacker, mut chunk) = (Unpacker::default(), vec![0; CHUNK_BYTES]);
-        loop {
-            match from.read(&mut chunk) {
-                Ok(count @ 1..) => unpacker.push(chunk.get(..count).unwrap_or_default()),
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                Ok(_) | Err(_) => return,
+    fn read_on(&self, number: u32, from: UnixStream) {
+        take_packets(from, |packet| {
+            let goes_on = packet.content != SessionContent::Word(SessionWord::Close);
+            // What it runs is ended for it.
+            if goes_on {
+                self.send(number, &packet.content);
             }
-            loop {
-                match unpacker.next_packet() {
-                    Ok(None) => break,
-                    // What it runs is ended for it.
-                    Err(_) | Ok(Some(Packet { content: SessionContent::Word(SessionWord::Close), .. })) => {
-                        return;
-                    }
-                    Ok(Some(packet)) => self.send(number, &packet.content),
-                }
-            }
-        }
+            goes_on
+        });
     }
 
     /// A guest that does not take a packet in time has no sessions any more: the rest of it would be taken for another.
@@ -223,6 +202,25 @@ impl Table {
         self.last = self.last.wrapping_add(1);
         self.seats.insert(self.last, seat);
         Some(self.last)
+    }
+}
+
+/// Gives packets on as they come, until `give` says no, their end, or what is no packet.
+fn take_packets(mut from: UnixStream, mut give: impl FnMut(&Packet) -> bool) {
+    let (mut unpacker, mut chunk) = (Unpacker::default(), vec![0; CHUNK_BYTES]);
+    loop {
+        match from.read(&mut chunk) {
+            Ok(count @ 1..) => unpacker.push(chunk.get(..count).unwrap_or_default()),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Ok(_) | Err(_) => return,
+        }
+        loop {
+            match unpacker.next_packet() {
+                Ok(None) => break,
+                Ok(Some(packet)) if give(&packet) => {}
+                Ok(Some(_)) | Err(_) => return,
+            }
+        }
     }
 }
 

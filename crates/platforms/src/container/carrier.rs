@@ -13,7 +13,6 @@ use crate::lab::plug::Plug;
 use crate::ledger::{Ledger, Thing, Ticket};
 use crate::process::Process;
 use crate::storage::Held;
-use units::Reason;
 
 /// How long the runtime's `run` may take to clean up after its container. Some wait for ever when the container ends
 /// before they have begun to listen for its end (seen with runc 1.1.5); deletion by force cleans up then.
@@ -128,15 +127,6 @@ impl Carrier for ContainerCarrier {
 
     fn how_it_ended(&mut self) -> Option<String> {
         self.process.how_it_ended()
-    }
-
-    /// Nothing to do: an idle agent sleeps in `poll` and takes no CPU.
-    fn pause(&mut self) -> Result<(), Reason> {
-        Ok(())
-    }
-
-    fn resume(&mut self) -> Result<(), Reason> {
-        Ok(())
     }
 
     /// The runtime waits for the container and is no part of it.
