@@ -254,8 +254,15 @@ impl Files {
         }
         let mut known = self.look_at_node(id)?;
         if Stamp::of(&known.host) == was && known.host.st_uid == self.own.user {
-            // What is set to what it was moves the time of the last change, too.
-            chownat(self.any_path(id)?, "", None, None, AtFlags::EMPTY_PATH)?;
+            // What is set to what it was moves the time of the last change, too; chown(2) takes what a program gives rights by.
+            let path = self.any_path(id)?;
+            let is_file = FileType::from_raw_mode(known.host.st_mode) == FileType::RegularFile;
+            if is_file && has(set::MODE) && !has(set::USER | set::GROUP) {
+                let same = Mode::from_raw_mode(known.host.st_mode & (PLAIN | SPECIAL));
+                chmodat(rustix::fs::CWD, link_to(&path).as_str(), same, AtFlags::empty())?;
+            } else {
+                chownat(&path, "", None, None, AtFlags::EMPTY_PATH)?;
+            }
             known = self.look_at_node(id)?;
         }
         self.moved_on(id, was, Stamp::of(&known.host));

@@ -159,13 +159,17 @@ impl Files {
         if let Some(holder) = self.locks.held.get(&key) {
             return Ok(Arc::clone(&holder.file));
         }
+        let file = self.opened_for(asked)?;
+        self.locks.held.insert(key, Holder { file: Arc::clone(&file), process: asked.process });
+        Ok(file)
+    }
+
+    /// Another description of the file that was asked about.
+    fn opened_for(&self, asked: &Asked) -> Result<Arc<OwnedFd>> {
         let handle = self.handle_of(asked.handle)?;
         let modes = [OFlags::RDWR, OFlags::RDONLY, OFlags::WRONLY];
         let open = |mode: OFlags| open_again(&handle.file, mode | OFlags::NONBLOCK);
-        let file = modes.into_iter().find_map(|mode| open(mode).ok()).ok_or(Errno::NOLCK)?;
-        let file = Arc::new(file);
-        self.locks.held.insert(key, Holder { file: Arc::clone(&file), process: asked.process });
-        Ok(file)
+        modes.into_iter().find_map(|mode| open(mode).ok()).map(Arc::new).ok_or(Errno::NOLCK)
     }
 
     pub(crate) fn get_lock(&mut self, id: u64, mut fields: Fields<'_>) -> Result<Body> {
@@ -173,7 +177,9 @@ impl Files {
         if self.is_memory(id, &asked)? {
             return self.get_claimed(id, &asked);
         }
-        let file = self.holder(id, &asked)?;
+        // Who only asks holds nothing, and is not heard of again when it closes the file.
+        let held = self.locks.held.get(&(id, asked.owner)).map(|holder| Arc::clone(&holder.file));
+        let file = held.map_or_else(|| self.opened_for(&asked), Ok)?;
         let mut found = asked.for_host();
         fcntl(&file, FcntlArg::F_OFD_GETLK(&mut found)).map_err(errno)?;
         let kind = u32::try_from(found.l_type).unwrap_or(NONE);

@@ -202,6 +202,35 @@ fn locks_are_the_hosts() {
 }
 
 #[test]
+fn who_asks_for_a_lock_keeps_nothing_open() {
+    let mut guest = Guest::new();
+    let tree = guest.walk("0");
+    let (node, handle) = guest.create(tree, "a", 2, 0o600).unwrap();
+    let same_file = fs::canonicalize(guest.path("0/a")).unwrap();
+    let open = || {
+        let all = fs::read_dir("/proc/self/fd").unwrap().flatten();
+        all.filter(|entry| fs::read_link(entry.path()).is_ok_and(|to| to == same_file)).count()
+    };
+    let before = open();
+    for owner in 1..=5 {
+        let body = [longs(&[handle, owner, 0, 9]), words(&[1, 5, 0, 0])].concat();
+        let told = guest.ask(GETLK, node, &body).unwrap();
+        assert_eq!(number(&told, 16), 2, "nobody holds one");
+    }
+    assert_eq!(open(), before);
+}
+
+#[test]
+fn a_mode_that_is_set_to_what_it_was_takes_no_rights_away() {
+    let mut guest = Guest::new();
+    fs::write(guest.path("0/f"), "x").unwrap();
+    fs::set_permissions(guest.path("0/f"), fs::Permissions::from_mode(0o4755)).unwrap();
+    let node = guest.walk("0/f");
+    guest.set(node, 1, 0o4755, (0, 0)).unwrap();
+    assert_eq!(fs::metadata(guest.path("0/f")).unwrap().mode() & 0o7777, 0o4755);
+}
+
+#[test]
 fn who_waits_for_a_lock_waits_elsewhere() {
     let mut guest = Guest::new();
     let tree = guest.walk("0");

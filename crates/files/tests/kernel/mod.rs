@@ -33,6 +33,7 @@ pub const INIT: u32 = 26;
 pub const DESTROY: u32 = 38;
 pub const OPENDIR: u32 = 27;
 pub const RELEASEDIR: u32 = 29;
+pub const GETLK: u32 = 31;
 pub const SETLK: u32 = 32;
 pub const SETLKW: u32 = 33;
 pub const CREATE: u32 = 35;
