@@ -6,6 +6,7 @@ use crate::exec_fixture;
 use std::fs;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
+use std::os::unix::fs::PermissionsExt;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -167,6 +168,25 @@ fn limits_hold_for_the_program_and_not_for_the_machine_around_it() {
             _ => panic!("{output:?}"),
         }
     }
+}
+
+#[test]
+fn what_new_files_may_not_is_as_the_caller_says() {
+    if !guests_start() {
+        return;
+    }
+    let here = Here::new();
+    let folder = here.files.path().display().to_string();
+    let script = format!("umask; touch {folder}/private");
+    let inner = here.command(&["--rw", &folder, "--", "sh", "-c", &script]);
+    let mut command = Command::new("sh");
+    command.args(["-c", "umask 077; exec \"$0\" \"$@\""]).arg(inner.get_program()).args(inner.get_args());
+    command.envs(inner.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    let output = command.stdin(Stdio::null()).output().expect("it runs");
+    assert_code(&output, 0);
+    assert_eq!(text(&output), "0077\n");
+    let made = fs::metadata(here.path("private")).expect("it was made");
+    assert_eq!(made.permissions().mode() & 0o777, 0o600);
 }
 
 #[test]

@@ -1,9 +1,10 @@
-//! Limits of processes (getrlimit(2)) that go with a program into its guest: what the caller's `ulimit` says. They are the program's, not
-//! those of the machine around it: QEMU and the server of files lift them as far as they may.
+//! Limits of processes (getrlimit(2)) that go with a program into its guest, and the umask: what the caller's `ulimit` and `umask` say.
+//! They are the program's, not those of the machine around it: QEMU and the server of files lift them as far as they may.
 
 use std::sync::OnceLock;
 
 use nix::sys::resource::{RLIM_INFINITY, Resource, getrlimit, setrlimit};
+use nix::sys::stat::{Mode, umask};
 
 use model::partition::Limit;
 use units::{Bytes, Reason};
@@ -22,6 +23,8 @@ const CARRIED: [(&str, Resource); 11] = [
     ("sigpending", Resource::RLIMIT_SIGPENDING),
     ("stack", Resource::RLIMIT_STACK),
 ];
+/// Name of the umask among them.
+const UMASK: &str = "umask";
 /// Those that would end or starve the machine around the program, with ulimit's letter.
 const LIFTED: [(char, Resource); 4] = [
     ('d', Resource::RLIMIT_DATA),
@@ -50,20 +53,38 @@ fn own() -> Vec<Limit> {
         let (soft, hard) = getrlimit(*resource).ok()?;
         Some(Limit { name: (*name).to_owned(), soft, hard })
     };
-    CARRIED.iter().filter_map(one).collect()
+    CARRIED.iter().filter_map(one).chain(own_umask()).collect()
+}
+
+/// umask(2) says what it was only by setting another one, for all threads.
+fn own_umask() -> Option<Limit> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let digits = status.lines().find_map(|line| line.strip_prefix("Umask:"))?;
+    let bits = u64::from_str_radix(digits.trim(), 8).ok()?;
+    Some(Limit { name: UMASK.to_owned(), soft: bits, hard: bits })
 }
 
 /// A limit as the kernel takes it.
 #[derive(Debug, Clone, Copy)]
-pub struct Settable(Resource, u64, u64);
+pub enum Settable {
+    /// Of a resource: what holds, and to what it may be raised.
+    Resource(Resource, u64, u64),
+    /// Rights that new files do not have.
+    Umask(Mode),
+}
 
 /// Those that are known, made ready to be set where nothing may be allocated.
 pub fn settable(limits: &[Limit]) -> Vec<Settable> {
     let one = |limit: &Limit| {
+        if limit.name == UMASK {
+            return u32::try_from(limit.soft)
+                .ok()
+                .map(|bits| Settable::Umask(Mode::from_bits_truncate(bits)));
+        }
         let (_, resource) = CARRIED.iter().find(|(name, _)| *name == limit.name)?;
         let most = if *resource == Resource::RLIMIT_NOFILE { MOST_OPEN_FILES } else { u64::MAX };
         let hard = limit.hard.min(most);
-        Some(Settable(*resource, limit.soft.min(hard), hard))
+        Some(Settable::Resource(*resource, limit.soft.min(hard), hard))
     };
     limits.iter().filter_map(one).collect()
 }
@@ -73,7 +94,13 @@ pub fn settable(limits: &[Limit]) -> Vec<Settable> {
 /// # Errors
 /// The kernel refuses one.
 pub fn set(limits: &[Settable]) -> nix::Result<()> {
-    limits.iter().try_for_each(|Settable(resource, soft, hard)| setrlimit(*resource, *soft, *hard))
+    limits.iter().try_for_each(|limit| match limit {
+        Settable::Resource(resource, soft, hard) => setrlimit(*resource, *soft, *hard),
+        Settable::Umask(bits) => {
+            umask(*bits);
+            Ok(())
+        }
+    })
 }
 
 /// Frees this process of what would end or starve a machine that it carries: wholly with the right to, else as far as its hard limits.
@@ -133,8 +160,12 @@ mod tests {
         let limit = |name: &str, soft, hard| Limit { name: name.to_owned(), soft, hard };
         let all =
             settable(&[limit("nofile", u64::MAX, u64::MAX), limit("strange", 1, 1), limit("core", 9, 7)]);
-        let told: Vec<(u64, u64)> = all.iter().map(|Settable(_, soft, hard)| (*soft, *hard)).collect();
-        assert_eq!(told, [(MOST_OPEN_FILES, MOST_OPEN_FILES), (7, 7)]);
-        assert_eq!(own().len(), CARRIED.len());
+        let resources = all.iter().filter_map(|limit| match limit {
+            Settable::Resource(_, soft, hard) => Some((*soft, *hard)),
+            Settable::Umask(_) => None,
+        });
+        assert_eq!(resources.collect::<Vec<_>>(), [(MOST_OPEN_FILES, MOST_OPEN_FILES), (7, 7)]);
+        let names: Vec<String> = own().into_iter().map(|limit| limit.name).collect();
+        assert_eq!((names.len(), names.last().map(String::as_str)), (CARRIED.len() + 1, Some(UMASK)));
     }
 }

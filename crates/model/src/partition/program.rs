@@ -49,15 +49,15 @@ pub struct Program {
     pub secrets: Vec<SecretSpec>,
 }
 
-/// A limit of a process.
+/// A limit of a process, or its umask: what a program has from its caller.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Limit {
-    /// Which, by the kernel's name: `nofile`.
+    /// Which, by the kernel's name: `nofile`; `umask` for the rights that new files do not have.
     pub name: String,
     /// What holds.
     pub soft: u64,
-    /// To which the program may raise it.
+    /// To which the program may raise it; a umask may be anything.
     pub hard: u64,
 }
 
