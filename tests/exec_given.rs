@@ -154,6 +154,15 @@ fn limits_hold_for_the_program_and_not_for_the_machine_around_it() {
     assert_eq!(fs::metadata(here.path("long")).expect("it was made").len(), 65536);
     let output = limited(&["--cpu=1:"], "while :; do :; done");
     assert!([128 + 9, 128 + 24].contains(&output.status.code().expect("a code")), "{output:?}");
+    // Fewer files than the machine around it needs: the program has them, and the saved machine of others stays.
+    let output = limited(&["--nofile=30:30"], "ulimit -n");
+    match output.status.code() {
+        Some(0) => assert_eq!(text(&output), "30\n"),
+        _ => {
+            assert_code(&output, 125);
+            assert!(complaint(&output).contains("64 open files at the least"), "{}", complaint(&output));
+        }
+    }
     // What only who has the right to can lift is lifted by them, and named otherwise.
     for (limit, asked, has) in
         [("--as=209715200", "ulimit -v", "204800\n"), ("--fsize=52428800", "ulimit -f", "102400\n")]

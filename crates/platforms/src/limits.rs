@@ -34,6 +34,10 @@ const LIFTED: [(char, Resource); 4] = [
 ];
 /// What QEMU and this process need beside a guest's memory at the least, in bytes.
 const AROUND: u64 = 128 << 20;
+/// Open files that a partition's processes need at the least, each for itself: sockets, ports, disks, trees.
+const LEAST_OPEN_FILES: u64 = 64;
+/// As many as they ask for.
+const OPEN_FILES: u64 = 1 << 16;
 /// Most open files that a guest's kernel allows: `fs.nr_open`, which nobody changes there.
 const MOST_OPEN_FILES: u64 = 1 << 20;
 
@@ -112,6 +116,12 @@ pub fn lift() {
             let _ = setrlimit(resource, hard, hard);
         }
     }
+    if let Ok((_, hard)) = getrlimit(Resource::RLIMIT_NOFILE) {
+        let most = hard.max(OPEN_FILES);
+        if setrlimit(Resource::RLIMIT_NOFILE, most, most).is_err() {
+            let _ = setrlimit(Resource::RLIMIT_NOFILE, hard, hard);
+        }
+    }
 }
 
 /// Refuses a machine with so much memory where what could not be lifted leaves no room for it, by far: this process would break on the way.
@@ -119,6 +129,15 @@ pub fn lift() {
 /// # Errors
 /// How much there would have to be, and how much may be had.
 pub fn room_for(memory: Bytes) -> Result<(), Reason> {
+    if let Ok((_, hard)) = getrlimit(Resource::RLIMIT_NOFILE)
+        && hard < LEAST_OPEN_FILES
+    {
+        return Err(format!(
+            "a partition takes {LEAST_OPEN_FILES} open files at the least, and no process of this shell may have more than {hard}: \
+             raise its hard limit (ulimit -Hn)"
+        )
+        .into());
+    }
     let least = memory.get().saturating_add(AROUND);
     for resource in [Resource::RLIMIT_AS, Resource::RLIMIT_DATA] {
         if let Ok((_, hard)) = getrlimit(resource)
