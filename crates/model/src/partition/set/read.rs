@@ -389,7 +389,22 @@ fn syntax(text: &str, error: &toml::de::Error, span: Option<Range<usize>>) -> Se
             let short = said.split(", expected one of").next().unwrap_or(&said);
             format!("{short}; did you mean \"{name}\"? All keys: bulkhead schema set")
         }
-        None => said,
+        None => told_of_numbers(&said, line.and_then(|line| text.lines().nth(line - 1))),
     };
     SetError { line, problem }
+}
+
+/// With the key of its line, and the numbers that a type can hold instead of its name.
+fn told_of_numbers(said: &str, line: Option<&str>) -> String {
+    if !said.starts_with("invalid value: integer") {
+        return said.to_owned();
+    }
+    let types = [("u8", u64::from(u8::MAX)), ("u16", u64::from(u16::MAX)), ("u32", u64::from(u32::MAX))];
+    let said = types.iter().fold(said.to_owned(), |said, (name, most)| {
+        said.replace(&format!("expected {name}"), &format!("expected a number from 0 to {most}"))
+    });
+    match line.and_then(|line| line.split_once('=')) {
+        Some((key, _)) => format!("{}: {said}", key.trim()),
+        None => said,
+    }
 }

@@ -133,6 +133,12 @@ fn what_is_wrong_is_told_with_its_line() {
         ("memory_mib = 512", "memory_mib = 16777217", 18, "allowed is 128 to 16777216"),
         ("realtime = 50", "realtime = 50\nnice = 1", 20, "either nice or realtime"),
         ("realtime = 50", "realtime = 100", 19, "allowed is 1 to 99"),
+        (
+            "realtime = 50",
+            "realtime = 500",
+            19,
+            "realtime: invalid value: integer `500`, expected a number from 0 to 255",
+        ),
         ("realtime = 50", "files = \"systme\"", 19, "did you mean \"system\"?"),
         ("pin = \"2-3\"", "pin = \"3-2\"", 17, "wanted numbers such as 0-3,8"),
         ("pin = \"2-3\"", "pin = \"\"", 17, "got none"),
