@@ -110,10 +110,10 @@ fn stress_ng_verifies_what_it_does() {
     let output = finish_within(here.command(&front).spawn().expect("it starts"), PATIENCE);
     assert_code(&output, 0);
     let said = text(&output);
-    let named = |mark: &str| -> BTreeSet<&str> {
+    let who_says = |mark: &str| -> BTreeSet<&str> {
         said.lines().filter(|line| line.contains(mark)).filter_map(|line| line.split(": ").next()).collect()
     };
-    let (dispatched, idle) = (named("dispatching hogs"), named("skipp"));
+    let (dispatched, idle) = (who_says("dispatching hogs"), who_says("skipp"));
     let ran = dispatched.difference(&idle).count();
     println!("{ran} stressors, {seconds} s each; these do nothing in a partition: {idle:?}");
     assert!(ran > 40, "{said}");
