@@ -7,7 +7,7 @@ use std::fs;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt;
-use std::process::{Command, Stdio};
+use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use exec_fixture::{Here, PATIENCE, assert_code, complaint, end_of, free_port, guests_start, text, wait_for};
@@ -115,12 +115,8 @@ fn the_callers_limits_and_the_name_of_the_host_go_with_the_program() {
     let here = Here::new();
     let script = "ulimit -Sn; ulimit -Hn; ulimit -Sc; ulimit -Ss; hostname";
     let limited = |words: &[&str]| {
-        let inner = here.command(words);
-        let mut command = Command::new("prlimit");
-        command.args(["--nofile=777:888", "--core=0:0", "--stack=1048576:2097152"]);
-        command.arg(inner.get_program()).args(inner.get_args());
-        command.envs(inner.get_envs().filter_map(|(name, value)| Some((name, value?))));
-        let output = command.stdin(Stdio::null()).output().expect("it runs");
+        let limits = ["prlimit", "--nofile=777:888", "--core=0:0", "--stack=1048576:2097152"];
+        let output = started_by(&limits, &here.command(words));
         assert_code(&output, 0);
         text(&output)
     };
@@ -128,6 +124,14 @@ fn the_callers_limits_and_the_name_of_the_host_go_with_the_program() {
     let wanted = format!("777\n888\n0\n1024\n{}\n", own.display());
     assert_eq!(limited(&["--", "sh", "-c", script]), wanted);
     assert_eq!(limited(&["--hostname", "box", "--", "hostname"]), "box\n");
+}
+
+/// What becomes of a command that these words start.
+fn started_by(words: &[&str], inner: &Command) -> Output {
+    let mut command = Command::new(words[0]);
+    command.args(&words[1..]).arg(inner.get_program()).args(inner.get_args());
+    command.envs(inner.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    command.stdin(Stdio::null()).output().expect("it runs")
 }
 
 #[test]
@@ -138,11 +142,8 @@ fn limits_hold_for_the_program_and_not_for_the_machine_around_it() {
     let here = Here::new();
     let folder = here.files.path().display().to_string();
     let limited = |limits: &[&str], script: &str| {
-        let inner = here.command(&["--rw", &folder, "--", "sh", "-c", script]);
-        let mut command = Command::new("prlimit");
-        command.args(limits).arg(inner.get_program()).args(inner.get_args());
-        command.envs(inner.get_envs().filter_map(|(name, value)| Some((name, value?))));
-        command.stdin(Stdio::null()).output().expect("it runs")
+        let words: Vec<&str> = ["prlimit"].iter().chain(limits).copied().collect();
+        started_by(&words, &here.command(&["--rw", &folder, "--", "sh", "-c", script]))
     };
     // QEMU needs more of each to boot anything.
     let all = ["--as=209715200:", "--data=104857600:", "--fsize=65536:", "--cpu=2:"];
@@ -186,11 +187,8 @@ fn what_new_files_may_not_is_as_the_caller_says() {
     let here = Here::new();
     let folder = here.files.path().display().to_string();
     let script = format!("umask; touch {folder}/private");
-    let inner = here.command(&["--rw", &folder, "--", "sh", "-c", &script]);
-    let mut command = Command::new("sh");
-    command.args(["-c", "umask 077; exec \"$0\" \"$@\""]).arg(inner.get_program()).args(inner.get_args());
-    command.envs(inner.get_envs().filter_map(|(name, value)| Some((name, value?))));
-    let output = command.stdin(Stdio::null()).output().expect("it runs");
+    let words = ["sh", "-c", "umask 077; exec \"$0\" \"$@\""];
+    let output = started_by(&words, &here.command(&["--rw", &folder, "--", "sh", "-c", &script]));
     assert_code(&output, 0);
     assert_eq!(text(&output), "0077\n");
     let made = fs::metadata(here.path("private")).expect("it was made");

@@ -26,7 +26,7 @@ use units::Nanos;
 /// Brings a set up, shows how far it is, prints what runs.
 pub fn run(args: &UpArgs) -> Verdict {
     // They are the programs'. What is read and made for them here may be larger.
-    let limits = limits::taken();
+    let inherited = limits::taken();
     let text = read(&args.file).or_bad_input()?;
     let mut set = checked(args, &text).or_bad_input()?;
     if args.split == Some(SplitAt::Node) {
@@ -50,7 +50,7 @@ pub fn run(args: &UpArgs) -> Verdict {
     let cancel =
         interrupt::token_saying("interrupted; ending what was started (again: at once)").or_lacking()?;
     let wanted =
-        Wanted { set: &set, file: &file, tools: &tools, limits: &limits, state_root: &root, exe: &exe };
+        Wanted { set: &set, file: &file, tools: &tools, inherited: &inherited, state_root: &root, exe: &exe };
     let mut progress = Progress::new();
     let outcome = up(&wanted, &cancel, &mut |step| progress.on(step));
     progress.finish();

@@ -5,7 +5,7 @@ use std::io::Write;
 use bulkhead::model::channel_worker::{Seen, WorkerAnswer};
 use bulkhead::model::partition::session::{Ask, Further, Look, SessionContent, SessionWord, pack};
 use bulkhead::model::partition::{
-    FromGuest, LONGEST_MESSAGE, Limit, ProgramEnd, Stream, TerminalSize, ToGuest, UserIds, Victim,
+    FromGuest, Inherited, LONGEST_MESSAGE, Limit, ProgramEnd, Stream, TerminalSize, ToGuest, UserIds, Victim,
 };
 use bulkhead::platforms::ledger::Thing;
 use bulkhead::platforms::link::encode;
@@ -345,7 +345,10 @@ pub fn image_layer() -> Seeds {
 pub fn session_packets() -> Seeds {
     let terminal = Some(TerminalSize { rows: 24, columns: 80 });
     let further = Further {
-        limits: vec![Limit { name: "nofile".to_owned(), soft: 1024, hard: 4096 }],
+        inherited: Some(Inherited {
+            limits: vec![Limit { name: "nofile".to_owned(), soft: 1024, hard: 4096 }],
+            umask: Some(0o022),
+        }),
         argv: vec![b"ls".to_vec(), vec![255]],
         env: vec![(b"A".to_vec(), b"b".to_vec())],
         workdir: Some("/srv".into()),

@@ -144,7 +144,7 @@ pub fn run(seed: u64, count: u64, device: Option<&Path>) -> Result<Tally, Reason
 /// Whether groups of version 2 have the `cpu` controller here.
 fn has_unified_cpu() -> bool {
     let own = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
-    cgroup::home(Path::new(MOUNT), &own, &["cpu"], false).is_some()
+    cgroup::unified_parent(Path::new(MOUNT), &own, &["cpu"], false).is_some()
 }
 
 impl Bench {

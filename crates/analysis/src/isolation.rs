@@ -9,12 +9,12 @@ use model::journal::{Cell, Neighbour};
 use model::results::{CellResult, MetricResult, RunResults};
 use probes::ProbeKind;
 use probes::params::ProbeSpec;
+use units::Reason;
 use units::layout::Layout;
 use units::metric::{Better, Comparison, Difference, Estimate, Unit};
 use units::scheduling::incomparable;
 
 use super::fair_share::{fair_share, parties};
-use units::Reason;
 
 /// One matrix per platform that was measured beside a neighbour.
 pub fn matrices(results: &RunResults) -> Vec<IsolationMatrix> {

@@ -1,4 +1,4 @@
-//! Why something cannot be done, or nothing more be said to a peer.
+//! The provider's error. Its words go to whoever reads the ranks' output.
 
 use std::fmt;
 

@@ -254,7 +254,7 @@ impl Files {
         }
         let mut known = self.look_at_node(id)?;
         if Stamp::of(&known.host) == was && known.host.st_uid == self.own.user {
-            // What is set to what it was moves the time of the last change, too; chown(2) takes what a program gives rights by.
+            // What is set to what it was moves the time of the last change, too. chown(2) would take set-ID bits and capabilities away.
             let path = self.any_path(id)?;
             let is_file = FileType::from_raw_mode(known.host.st_mode) == FileType::RegularFile;
             if is_file && has(set::MODE) && !has(set::USER | set::GROUP) {

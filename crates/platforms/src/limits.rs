@@ -1,12 +1,12 @@
-//! Limits of processes (getrlimit(2)) that go with a program into its guest, and the umask: what the caller's `ulimit` and `umask` say.
-//! They are the program's, not those of the machine around it: QEMU and the server of files lift them as far as they may.
+//! What goes with a program into its guest from who starts it: limits (getrlimit(2)) and umask, as the caller's `ulimit` and `umask` say.
+//! They are the program's, not those of the machine around it: QEMU and the server of files lift the limits as far as they may.
 
 use std::sync::OnceLock;
 
 use nix::sys::resource::{RLIM_INFINITY, Resource, getrlimit, setrlimit};
 use nix::sys::stat::{Mode, umask};
 
-use model::partition::Limit;
+use model::partition::{Inherited, Limit};
 use units::{Bytes, Reason};
 
 /// Those that mean the same there, by the kernel's names. Priorities are given by other means.
@@ -23,8 +23,6 @@ const CARRIED: [(&str, Resource); 11] = [
     ("sigpending", Resource::RLIMIT_SIGPENDING),
     ("stack", Resource::RLIMIT_STACK),
 ];
-/// Name of the umask among them.
-const UMASK: &str = "umask";
 /// Those that would end or starve the machine around the program, with ulimit's letter.
 const LIFTED: [(char, Resource); 4] = [
     ('d', Resource::RLIMIT_DATA),
@@ -41,13 +39,14 @@ const OPEN_FILES: u64 = 1 << 16;
 /// Most open files that a guest's kernel allows: `fs.nr_open`, which nobody changes there.
 const MOST_OPEN_FILES: u64 = 1 << 20;
 
-/// Those that this process was started with. They are its program's: from the first call on it is free of them itself, as far as it may be.
-pub fn taken() -> Vec<Limit> {
-    static TAKEN: OnceLock<Vec<Limit>> = OnceLock::new();
+/// What this process was started with. It is its program's: from the first call on the process is free of the limits itself, as far
+/// as it may be.
+pub fn taken() -> Inherited {
+    static TAKEN: OnceLock<Inherited> = OnceLock::new();
     let take = || {
-        let limits = own();
+        let inherited = Inherited { limits: own(), umask: own_umask() };
         lift();
-        limits
+        inherited
     };
     TAKEN.get_or_init(take).clone()
 }
@@ -57,57 +56,48 @@ fn own() -> Vec<Limit> {
         let (soft, hard) = getrlimit(*resource).ok()?;
         Some(Limit { name: (*name).to_owned(), soft, hard })
     };
-    CARRIED.iter().filter_map(one).chain(own_umask()).collect()
+    CARRIED.iter().filter_map(one).collect()
 }
 
 /// umask(2) says what it was only by setting another one, for all threads.
-fn own_umask() -> Option<Limit> {
+fn own_umask() -> Option<u32> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let digits = status.lines().find_map(|line| line.strip_prefix("Umask:"))?;
-    let bits = u64::from_str_radix(digits.trim(), 8).ok()?;
-    Some(Limit { name: UMASK.to_owned(), soft: bits, hard: bits })
+    u32::from_str_radix(digits.trim(), 8).ok()
 }
 
-/// A limit as the kernel takes it.
-#[derive(Debug, Clone, Copy)]
-pub enum Settable {
-    /// Of a resource: what holds, and to what it may be raised.
-    Resource(Resource, u64, u64),
-    /// Rights that new files do not have.
-    Umask(Mode),
+/// The same as the kernel takes it: ready to be set where nothing may be allocated.
+#[derive(Debug)]
+pub struct Settable {
+    limits: Vec<(Resource, u64, u64)>,
+    umask: Option<Mode>,
 }
 
-/// Those that are known, made ready to be set where nothing may be allocated.
-pub fn settable(limits: &[Limit]) -> Vec<Settable> {
+/// Those limits that are known, and the umask.
+pub fn settable(inherited: &Inherited) -> Settable {
     let one = |limit: &Limit| {
-        if limit.name == UMASK {
-            return u32::try_from(limit.soft)
-                .ok()
-                .map(|bits| Settable::Umask(Mode::from_bits_truncate(bits)));
-        }
         let (_, resource) = CARRIED.iter().find(|(name, _)| *name == limit.name)?;
         let most = if *resource == Resource::RLIMIT_NOFILE { MOST_OPEN_FILES } else { u64::MAX };
         let hard = limit.hard.min(most);
-        Some(Settable::Resource(*resource, limit.soft.min(hard), hard))
+        Some((*resource, limit.soft.min(hard), hard))
     };
-    limits.iter().filter_map(one).collect()
+    let limits = inherited.limits.iter().filter_map(one).collect();
+    Settable { limits, umask: inherited.umask.map(Mode::from_bits_truncate) }
 }
 
-/// Sets them for this process.
-///
-/// # Errors
-/// The kernel refuses one.
-pub fn set(limits: &[Settable]) -> nix::Result<()> {
-    limits.iter().try_for_each(|limit| match limit {
-        Settable::Resource(resource, soft, hard) => setrlimit(*resource, *soft, *hard),
-        Settable::Umask(bits) => {
-            umask(*bits);
-            Ok(())
-        }
-    })
+impl Settable {
+    /// Sets it all for this process.
+    ///
+    /// # Errors
+    /// The kernel refuses a limit.
+    pub fn set(&self) -> nix::Result<()> {
+        self.umask.map(umask);
+        self.limits.iter().try_for_each(|(resource, soft, hard)| setrlimit(*resource, *soft, *hard))
+    }
 }
 
-/// Frees this process of what would end or starve a machine that it carries: wholly with the right to, else as far as its hard limits.
+/// Frees this process of what would end or starve a machine that it carries, and of a limit of open files below what that asks for:
+/// wholly with the right to, else as far as its hard limits.
 pub fn lift() {
     for (_, resource) in LIFTED {
         let Ok((_, hard)) = getrlimit(resource) else { continue };
@@ -124,7 +114,8 @@ pub fn lift() {
     }
 }
 
-/// Refuses a machine with so much memory where what could not be lifted leaves no room for it, by far: this process would break on the way.
+/// Refuses a machine with so much memory where what could not be lifted leaves no room for it, by far, or for the files that its processes
+/// open: this process would break on the way.
 ///
 /// # Errors
 /// How much there would have to be, and how much may be had.
@@ -177,14 +168,12 @@ mod tests {
     #[test]
     fn what_a_guest_does_not_know_or_allow_is_left_out() {
         let limit = |name: &str, soft, hard| Limit { name: name.to_owned(), soft, hard };
-        let all =
-            settable(&[limit("nofile", u64::MAX, u64::MAX), limit("strange", 1, 1), limit("core", 9, 7)]);
-        let resources = all.iter().filter_map(|limit| match limit {
-            Settable::Resource(_, soft, hard) => Some((*soft, *hard)),
-            Settable::Umask(_) => None,
-        });
-        assert_eq!(resources.collect::<Vec<_>>(), [(MOST_OPEN_FILES, MOST_OPEN_FILES), (7, 7)]);
-        let names: Vec<String> = own().into_iter().map(|limit| limit.name).collect();
-        assert_eq!((names.len(), names.last().map(String::as_str)), (CARRIED.len() + 1, Some(UMASK)));
+        let limits = vec![limit("nofile", u64::MAX, u64::MAX), limit("strange", 1, 1), limit("core", 9, 7)];
+        let told = settable(&Inherited { limits, umask: Some(0o077) });
+        let values: Vec<(u64, u64)> = told.limits.iter().map(|(_, soft, hard)| (*soft, *hard)).collect();
+        assert_eq!(values, [(MOST_OPEN_FILES, MOST_OPEN_FILES), (7, 7)]);
+        assert_eq!(told.umask, Some(Mode::S_IRWXG | Mode::S_IRWXO));
+        assert_eq!(own().len(), CARRIED.len());
+        assert!(own_umask().is_some());
     }
 }

@@ -5,6 +5,7 @@
 //!           ├► facts, accounts, outside   what a machine says, and what its host saw
 //!           └► stage, exchange            what a running job may ask of its host
 //! ```
+//! What could not be done is told with a [`Reason`].
 
 pub mod accounts;
 pub mod bounds;

@@ -72,6 +72,6 @@ fn further(args: &ExecArgs) -> Result<Further> {
         workdir: given.workdir.clone(),
         user: given.user.as_deref().map(|name| spec::user(Some(name))).transpose()?,
         terminal: args.terminal.then(terminal::size),
-        limits: limits::taken(),
+        inherited: Some(limits::taken()),
     })
 }

@@ -114,7 +114,7 @@ fn with_sight(args: &ExecArgs, program: Program) -> Result<Program> {
         layer: layer(sight)?,
         terminal: args.terminal.then(terminal::size),
         hostname: Some(hostname(sight.hostname.as_deref())?),
-        limits: limits::taken(),
+        inherited: limits::taken(),
         secrets: sight.secret.iter().map(|word| secret(word)).collect::<Result<_>>()?,
         ..program
     })

@@ -43,21 +43,31 @@ pub struct Program {
     pub terminal: Option<TerminalSize>,
     /// Name of the machine that it sees; unset means that of the partition.
     pub hostname: Option<String>,
-    /// Its limits; what is not among them is as usual in a guest.
-    pub limits: Vec<Limit>,
+    /// What it has from who starts it; the rest is as usual in a guest.
+    pub inherited: Inherited,
     /// Files that it alone can read.
     pub secrets: Vec<SecretSpec>,
 }
 
-/// A limit of a process, or its umask: what a program has from its caller.
+/// What a process has from the one that starts it.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Inherited {
+    /// Its limits, each once.
+    pub limits: Vec<Limit>,
+    /// Rights that files do not have which it makes: bits of a mode (umask(2)).
+    pub umask: Option<u32>,
+}
+
+/// A limit of a process.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Limit {
-    /// Which, by the kernel's name: `nofile`; `umask` for the rights that new files do not have.
+    /// Which, by the kernel's name: `nofile`.
     pub name: String,
     /// What holds.
     pub soft: u64,
-    /// To which the program may raise it; a umask may be anything.
+    /// To which the program may raise it.
     pub hard: u64,
 }
 

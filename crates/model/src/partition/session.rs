@@ -19,7 +19,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use super::program::{Limit, TerminalSize, UserIds, Word};
+use super::program::{Inherited, TerminalSize, UserIds, Word};
 use super::wire::{ProgramEnd, Stream, Victim};
 use units::Reason;
 
@@ -48,9 +48,8 @@ pub struct Further {
     pub user: Option<UserIds>,
     /// The terminal it gets, if it gets one.
     pub terminal: Option<TerminalSize>,
-    /// Its limits; none means those of the partition's own program.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub limits: Vec<Limit>,
+    /// What it has from who starts it; unset means what the partition's own program has.
+    pub inherited: Option<Inherited>,
 }
 
 /// What can be looked at from within.
@@ -248,7 +247,7 @@ mod tests {
             workdir: None,
             user: None,
             terminal: None,
-            limits: vec![Limit { name: "nofile".to_owned(), soft: 1, hard: 2 }],
+            inherited: Some(Inherited { umask: Some(0o077), ..Inherited::default() }),
         };
         let all = [
             SessionContent::Word(SessionWord::Open { ask: Ask::Run(Box::new(further)) }),

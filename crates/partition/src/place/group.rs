@@ -26,7 +26,7 @@ pub fn group(asked: &Resources, disks: &[DiskSpec], ledger: &Ledger) -> Result<G
     let wanted = wanted(asked, disks)?;
     let limits = CpuLimits { weight: asked.cpu_weight, cap_percent: asked.cpu_cap_percent };
     let own = text("/proc/self/cgroup".as_ref())?;
-    let home = cgroup::home(Path::new(MOUNT), &own, &controllers(&wanted), true);
+    let home = cgroup::unified_parent(Path::new(MOUNT), &own, &controllers(&wanted), true);
     let usable = home.as_ref().map(|(_, usable)| usable.clone()).unwrap_or_default();
     let held: Vec<Setting> =
         wanted.iter().filter(|setting| usable.contains(&setting.controller)).cloned().collect();
@@ -38,9 +38,11 @@ pub fn group(asked: &Resources, disks: &[DiskSpec], ledger: &Ledger) -> Result<G
         // Nobody asked for it.
         Some(Err(_)) | None => None,
     };
-    let needs_cpu_group = !usable.contains(&"cpu");
-    let cpu = needs_cpu_group.then(|| cpu_group(limits, ledger)).transpose();
-    let cpu = cpu.map_err(|error| error.to_string())?.flatten();
+    let cpu = if usable.contains(&"cpu") {
+        None
+    } else {
+        cpu_group(limits, ledger).map_err(|error| error.to_string())?
+    };
     Ok(Groups::of(unified.into_iter().chain(cpu)))
 }
 
@@ -51,7 +53,7 @@ pub fn group(asked: &Resources, disks: &[DiskSpec], ledger: &Ledger) -> Result<G
 pub fn without_group(asked: &Resources, disks: &[DiskSpec]) -> Result<Vec<String>, Reason> {
     let wanted = wanted(asked, disks)?;
     let own = text("/proc/self/cgroup".as_ref())?;
-    let home = cgroup::home(Path::new(MOUNT), &own, &controllers(&wanted), false);
+    let home = cgroup::unified_parent(Path::new(MOUNT), &own, &controllers(&wanted), false);
     let usable = home.map(|(_, usable)| usable).unwrap_or_default();
     // Nobody asks for a bound on what QEMU takes beside the guest's memory.
     let asked: Vec<Setting> = wanted.into_iter().filter(|setting| setting.controller != "memory").collect();
@@ -78,7 +80,7 @@ pub fn possible(asked: &Resources) -> Result<(), Reason> {
 }
 
 fn possible_below(limits: CpuLimits, priority: Priority, own: &str, mount: &Path) -> Result<(), Reason> {
-    if cgroup::home(mount, own, &["cpu"], false).is_some() {
+    if cgroup::unified_parent(mount, own, &["cpu"], false).is_some() {
         return Ok(());
     }
     if let Some(folder) = cgroup::cpu_parent(own, mount) {

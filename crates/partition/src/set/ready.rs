@@ -80,7 +80,7 @@ fn look(door: &Path, check: &ReadyCheck) -> Result<(), Reason> {
             workdir: None,
             user: None,
             terminal: None,
-            limits: Vec::new(),
+            inherited: None,
         })),
     };
     let (give, orders) = channel();

@@ -20,7 +20,7 @@ use crate::{place, run};
 use model::partition::set::{
     Fault, PartitionSet, Phase, SET_SCHEMA, SetRecord, Tools, Undertaking, UnitSpec,
 };
-use model::partition::{Limit, SectionSpec};
+use model::partition::{Inherited, SectionSpec};
 use platforms::Cancel;
 use platforms::reaper::Reaper;
 use platforms::spawn::own_cpus;
@@ -38,8 +38,8 @@ pub struct Wanted<'a> {
     pub file: &'a Path,
     /// With what its partitions are made.
     pub tools: &'a Tools,
-    /// Limits of who calls, which those of its programs have that are started now.
-    pub limits: &'a [Limit],
+    /// What those of its programs have from who calls that are started now.
+    pub inherited: &'a Inherited,
     /// Folder of all sets.
     pub state_root: &'a Path,
     /// This program.
@@ -109,8 +109,8 @@ pub fn up(wanted: &Wanted<'_>, cancel: &Cancel, tell: &mut dyn FnMut(Step)) -> R
     let kept = checked.map_err(|faults| {
         if cancel.is_cancelled() { UpError::Interrupted } else { UpError::Faults(faults) }
     })?;
-    let limited = |one: Kept| Kept { unit: one.unit.with_limits(wanted.limits), ..one };
-    let kept: Vec<Kept> = kept.into_iter().map(limited).collect();
+    let called = |one: Kept| Kept { unit: one.unit.with_inherited(wanted.inherited), ..one };
+    let kept: Vec<Kept> = kept.into_iter().map(called).collect();
     for one in &kept {
         if let UnitSpec::Partition(unit) = &one.unit {
             for remark in place::remarks(&unit.spec.resources, &unit.spec.disks) {

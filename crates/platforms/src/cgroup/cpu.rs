@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
-use super::own::Places;
+use super::of_process::Places;
 use super::{CgroupFolder, MOUNT, Setting, unified};
 use crate::ledger::Ledger;
 use model::experiment::PlatformSpec;
@@ -90,7 +90,9 @@ pub fn cpu_group(limits: CpuLimits, ledger: &Ledger) -> io::Result<Option<Cgroup
     let mount = Path::new(MOUNT);
     let (parent, settings) = match cpu_parent(&own, mount) {
         Some(parent) => (parent, limits.settings_of_version_1()),
-        None => (unified::home(mount, &own, &["cpu"], true).ok_or_else(nowhere)?.0, limits.settings()),
+        None => {
+            (unified::unified_parent(mount, &own, &["cpu"], true).ok_or_else(nowhere)?.0, limits.settings())
+        }
     };
     CgroupFolder::make(&parent, &settings, ledger).map(Some)
 }

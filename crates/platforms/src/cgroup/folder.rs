@@ -58,11 +58,12 @@ impl CgroupFolder {
     pub fn make(parent: &Path, settings: &[Setting], ledger: &Ledger) -> io::Result<Self> {
         let path = parent.join(format!("{OUR_PREFIX}{:016x}", RandomState::new().hash_one(Instant::now())));
         let failed = |what: &str, error: io::Error| {
-            let advice = "a group needs root or a delegated cgroup";
-            io::Error::new(
-                error.kind(),
-                format!("cgroup: cannot {what} {}: {error}; {advice}", path.display()),
-            )
+            let advice = match error.kind() {
+                io::ErrorKind::PermissionDenied => "; a group needs root or a delegated cgroup",
+                _ => "",
+            };
+            let path = path.display();
+            io::Error::new(error.kind(), format!("cgroup: cannot {what} {path}: {error}{advice}"))
         };
         let thing = Thing::Cgroup { path: path.clone() };
         let ticket = ledger.record(thing).map_err(|error| failed("write down", error))?;

@@ -9,13 +9,13 @@
 mod cpu;
 mod folder;
 mod instance;
-mod own;
+mod of_process;
 mod unified;
 
 pub use cpu::{CpuLimits, cpu_group, cpu_parent};
 pub use folder::{CgroupFolder, Setting};
-pub use own::{GroupFiles, group_files};
-pub use unified::{home, mount_point};
+pub use of_process::{GroupFiles, group_files};
+pub use unified::unified_parent;
 
 use std::fs::{File, OpenOptions};
 use std::io;

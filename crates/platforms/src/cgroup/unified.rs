@@ -9,10 +9,10 @@ use std::path::{Path, PathBuf};
 
 use nix::unistd::{AccessFlags, access};
 
-use super::own::Places;
+use super::of_process::Places;
 
 /// Where version 2 is mounted: alone, or beside version 1.
-pub fn mount_point(mount: &Path) -> Option<PathBuf> {
+pub(super) fn mount_point(mount: &Path) -> Option<PathBuf> {
     [mount.to_owned(), mount.join("unified")]
         .into_iter()
         .find(|path| path.join("cgroup.controllers").exists())
@@ -26,7 +26,7 @@ fn names(file: &Path) -> Vec<String> {
 /// The folder in which a group is made for the process whose `/proc/PID/cgroup` this is, and which of the wanted controllers its
 /// groups have; `mount` is where both versions are. From the process's own group upwards the first that hands most of them down; the
 /// root hands down what it can when `enable` is set, and is taken to be able to otherwise.
-pub fn home(
+pub fn unified_parent(
     mount: &Path,
     own: &str,
     wanted: &[&'static str],
@@ -85,10 +85,10 @@ mod tests {
     }
 
     #[test]
-    fn the_nearest_group_that_hands_most_down_is_the_home() {
+    fn the_parent_is_the_nearest_group_that_hands_most_down() {
         let folder = tempfile::tempdir().unwrap();
         let mount = folder.path();
-        let found = |own: &str, wanted: &[&'static str]| home(mount, own, wanted, false);
+        let found = |own: &str, wanted: &[&'static str]| unified_parent(mount, own, wanted, false);
         assert_eq!(found("0::/\n", &["cpu"]), None, "it is not mounted");
         put(mount, "memory\n");
         put(&mount.join("a"), "cpu memory\n");

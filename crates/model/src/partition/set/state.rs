@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Health, PartitionSet, Ready, Restart};
 use crate::experiment::Accelerator;
-use crate::partition::{Content, Given, Limit, PartitionSpec, ProgramEnd};
+use crate::partition::{Content, Given, Inherited, PartitionSpec, ProgramEnd};
 use units::{Mebibytes, Nanos};
 
 /// What a supervisor keeps.
@@ -29,20 +29,21 @@ pub enum UnitSpec {
 }
 
 impl UnitSpec {
-    /// The same, its program with these limits.
+    /// The same, its program with this from who starts it.
     #[must_use]
-    pub fn with_limits(mut self, limits: &[Limit]) -> Self {
+    pub fn with_inherited(mut self, inherited: &Inherited) -> Self {
         if let Self::Partition(unit) = &mut self
             && let Content::Program(program) = &mut unit.spec.content
         {
-            program.limits = limits.to_vec();
+            program.inherited = inherited.clone();
         }
         self
     }
 
-    /// Whether both are the same but for the limits, which come from who started it and not from the file.
+    /// Whether both are the same but for what comes from who started it and not from the file.
     pub fn is_same(&self, other: &Self) -> bool {
-        self.clone().with_limits(&[]) == other.clone().with_limits(&[])
+        let nothing = Inherited::default();
+        self.clone().with_inherited(&nothing) == other.clone().with_inherited(&nothing)
     }
 }
 

@@ -91,14 +91,14 @@ pub fn start(program: &Program, ends: TheirEnds) -> Result<Pid, Refusal> {
         .map_err(|error| Refusal { code: 125, reason: format!("its streams: {error}") })?;
     let user = program.user.clone();
     let groups: Vec<Gid> = user.groups.iter().copied().map(Gid::from_raw).collect();
-    let limits = limits::settable(&program.limits);
+    let inherited = limits::settable(&program.inherited);
     let in_child = move || {
         setsid()?;
         if let Some(path) = &terminal {
             // The first terminal that the leader of a session opens becomes the session's.
             nix::fcntl::open(path.as_c_str(), OFlag::O_RDWR, nix::sys::stat::Mode::empty()).map(drop)?;
         }
-        limits::set(&limits)?;
+        inherited.set()?;
         setgroups(&groups)?;
         setgid(Gid::from_raw(user.gid))?;
         setuid(Uid::from_raw(user.uid))?;

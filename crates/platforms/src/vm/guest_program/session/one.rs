@@ -81,9 +81,7 @@ impl One {
         let mut program = own.clone();
         program.argv.clone_from(&further.argv);
         program.terminal = further.terminal;
-        if !further.limits.is_empty() {
-            program.limits.clone_from(&further.limits);
-        }
+        program.inherited = further.inherited.clone().unwrap_or(program.inherited);
         for (name, value) in &further.env {
             program.env.retain(|(known, _)| known != name);
             program.env.push((name.clone(), value.clone()));

@@ -4,6 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::cpu::USUAL_SHARES;
+use super::unified::mount_point;
 
 /// What a process's cgroup says.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -55,9 +56,10 @@ impl<'a> Places<'a> {
 /// What the cgroup of the process with this `/proc/PID/cgroup` says, with cgroups mounted below `mount`.
 pub fn group_files(own: &str, mount: &Path) -> GroupFiles {
     let places = Places::of(own);
-    let unified = places.unified.filter(|below| !below.is_empty()).and_then(|below| {
-        [mount.join(below), mount.join("unified").join(below)].into_iter().find(|path| path.is_dir())
-    });
+    let unified = places
+        .unified
+        .filter(|below| !below.is_empty())
+        .and_then(|below| mount_point(mount).map(|mount| mount.join(below)).filter(|path| path.is_dir()));
     let cpu = places.cpu.filter(|(_, below)| !below.is_empty()).and_then(|(_, below)| {
         places
             .cpu_mount(mount)
@@ -117,6 +119,7 @@ mod tests {
             &one,
             &[("cpu.shares", "2048\n"), ("cpu.cfs_quota_us", "150000\n"), ("cpu.cfs_period_us", "100000\n")],
         );
+        put(&mount.path().join("unified"), &[("cgroup.controllers", "")]);
         put(&two, &[("cgroup.procs", "")]);
         let own = "4:memory:/z\n1:cpu:/a\n0::/b\n";
         let wanted = GroupFiles { path: Some(one), weight: Some(200), cap_percent: Some(150) };
