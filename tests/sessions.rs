@@ -70,6 +70,10 @@ fn a_further_program_runs_beside_the_first() {
     let told = bench.up(&bench.file("plant.toml", PLANT));
     assert_eq!(told.code, Some(0), "{told:?}");
 
+    // Who goes on writing behind it does not hold its end up.
+    let told = run(&bench, &["plant/db", "--", "sh", "-c", "yes & echo first; exit 4"]);
+    assert!(told.0 == Some(4) && told.1.contains("first\n"), "{:?} {}", told.0, told.2);
+
     // Words, variables, streams each for itself, and the code; the file tree is that of the first.
     let script = "cat /tmp/made; echo $COLOUR $MORE; echo oh >&2; exit 7";
     let told = run(&bench, &["plant/db", "--env", "MORE=red", "--", "sh", "-c", script]);

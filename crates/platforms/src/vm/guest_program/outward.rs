@@ -8,7 +8,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
-use nix::fcntl::{SpliceFFlags, splice};
+use nix::fcntl::{FcntlArg, SpliceFFlags, fcntl, splice};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::unistd::{read, write};
 
@@ -16,12 +16,15 @@ use super::super::pid1::in_context;
 use crate::link::stream::is_ready;
 use units::Reason;
 
-/// Size of the pipes between program and PID 1, and most bytes moved at once.
+/// Size of the pipes between program and PID 1.
 pub const PIPE_BYTES: i32 = 1024 * 1024;
 /// How long other processes may hold an output open after the program's end.
 pub const AFTER_THE_END: Duration = Duration::from_secs(1);
 /// Turns in a row before others get theirs.
 const TURNS: u32 = 16;
+/// Bytes asked for when splicing: more than a pipe can hold. Of a pipe that holds more than is asked for, a port offers the rest as
+/// buffers of no length (`port_fops_splice_write` in `drivers/char/virtio_console.c` of Linux), for which QEMU gives the device up.
+const ALL: usize = 1 << 30;
 /// Bytes carried at once where splicing is not possible.
 const BUFFER_BYTES: usize = 64 * 1024;
 
@@ -82,7 +85,7 @@ impl Outward {
     /// Carries what there is without waiting.
     pub fn pump(&mut self, ended: Option<Instant>) -> Result<(), Reason> {
         if self.last.is_none() && ended.is_some_and(|ended| ended.elapsed() >= AFTER_THE_END) {
-            self.last = Some(PIPE_BYTES.unsigned_abs() as usize);
+            self.last = self.from.as_ref().map(at_most_in);
         }
         for _ in 0..TURNS {
             if self.from.is_none() {
@@ -96,7 +99,7 @@ impl Outward {
                 Err(Errno::EINVAL) if self.splices => self.splices = false,
                 Err(Errno::EAGAIN) => {
                     self.port_is_full = !is_ready(&[(self.port.as_fd(), PollFlags::POLLOUT)]);
-                    if self.last.is_some() && !self.port_is_full {
+                    if self.last.is_some() && !self.has_more() {
                         self.from = None;
                     }
                     return Ok(());
@@ -108,11 +111,20 @@ impl Outward {
         Ok(())
     }
 
+    /// Whether bytes wait that the port has not taken. Why it did not is no answer: it may have room again by now.
+    fn has_more(&self) -> bool {
+        let wanted = |from: &OwnedFd| is_ready(&[(from.as_fd(), PollFlags::POLLIN)]);
+        self.written < self.waiting.len() || self.from.as_ref().is_some_and(wanted)
+    }
+
     fn splice(&self) -> nix::Result<usize> {
         let Some(from) = &self.from else { return Ok(0) };
-        let most = self.last.unwrap_or(PIPE_BYTES.unsigned_abs() as usize).max(1);
+        // A program can make its pipe larger than what a device takes in one go.
+        if fcntl(from, FcntlArg::F_GETPIPE_SZ)? > PIPE_BYTES {
+            return Err(Errno::EINVAL);
+        }
         let flags = SpliceFFlags::SPLICE_F_NONBLOCK | SpliceFFlags::SPLICE_F_MOVE;
-        match splice(from, None, &self.port, None, most, flags) {
+        match splice(from, None, &self.port, None, ALL, flags) {
             // A port takes nothing from an empty pipe and calls that success: it is the end only if nobody writes.
             Ok(0) if !has_ended(from) => Err(Errno::EAGAIN),
             moved => moved,
@@ -146,6 +158,12 @@ impl Outward {
         self.written += count;
         Ok(count)
     }
+}
+
+/// Bytes that a program can have left in a pipe, or a terminal, which does not tell all.
+pub fn at_most_in(from: &OwnedFd) -> usize {
+    let told = rustix::io::ioctl_fionread(from).ok().and_then(|bytes| usize::try_from(bytes).ok());
+    told.unwrap_or(0).max(PIPE_BYTES.unsigned_abs() as usize)
 }
 
 /// Whether a pipe is empty and has no writer.

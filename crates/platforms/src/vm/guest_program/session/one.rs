@@ -11,7 +11,7 @@ use nix::sys::socket::{setsockopt, sockopt};
 use nix::unistd::{Pid, read, write};
 
 use super::super::inward::END_OF_INPUT;
-use super::super::outward::AFTER_THE_END;
+use super::super::outward::{AFTER_THE_END, at_most_in};
 use super::super::pty;
 use super::super::start::{OurEnds, start, streams};
 use super::super::starved::{Killed, StarvedWatch};
@@ -73,6 +73,8 @@ struct Out {
     from: Option<OwnedFd>,
     credit: usize,
     told: bool,
+    /// Bytes that are still taken after the program's end, once its time is over: who goes on writing would never be found idle.
+    last: Option<usize>,
 }
 
 impl One {
@@ -121,7 +123,7 @@ impl One {
 
     fn new(kind: Kind, to: Option<OwnedFd>, outs: [Option<OwnedFd>; 2]) -> Self {
         let [output, error] = outs;
-        let out = |stream, from| Out { stream, from, credit: WINDOW_BYTES, told: false };
+        let out = |stream, from| Out { stream, from, credit: WINDOW_BYTES, told: false, last: None };
         Self {
             kind,
             to,
@@ -368,6 +370,9 @@ impl Out {
         words: &mut Words,
     ) -> bool {
         let (mut buffer, mut is_reset) = ([0; CHUNK_BYTES], was_reset);
+        if self.last.is_none() && ended.is_some_and(|at| at.elapsed() >= AFTER_THE_END) {
+            self.last = self.from.as_ref().map(at_most_in);
+        }
         while let (Some(from), true) = (&self.from, self.credit > 0) {
             let most = self.credit.min(buffer.len());
             match read(from, buffer.get_mut(..most).unwrap_or_default()) {
@@ -375,10 +380,14 @@ impl Out {
                     self.credit -= count;
                     let bytes = buffer.get(..count).unwrap_or_default().to_vec();
                     words.push(SessionContent::Bytes(self.stream, bytes));
+                    self.last = self.last.map(|last| last.saturating_sub(count));
+                    if self.last == Some(0) {
+                        self.from = None;
+                    }
                 }
                 Err(Errno::EINTR) => {}
                 // Others may hold it open after the program's end, but not for long.
-                Err(Errno::EAGAIN) if ended.is_none_or(|at| at.elapsed() < AFTER_THE_END) => return false,
+                Err(Errno::EAGAIN) if self.last.is_none() => return false,
                 // A terminal without a program answers with EIO.
                 other => {
                     is_reset |= is_connection && other.is_err();
