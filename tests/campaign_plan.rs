@@ -1,6 +1,7 @@
 //! The order and the stop rule: properties that hold for every seed, every prefix of a run, every outcome.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use bulkhead::campaign::event::Stop;
 use bulkhead::campaign::history::{Entry, Finding, History};
@@ -148,10 +149,62 @@ fn a_platform_that_always_breaks_does_not_keep_the_others_repeating() {
 #[test]
 fn the_budget_ends_it_between_rounds_but_never_before_the_least() {
     let scatter = |_: &Cell, round: u32| Finding::Value(if round.is_multiple_of(2) { 1.0 } else { 100.0 });
-    // A round is 12 measurements of a second.
-    for (budget_s, rounds) in [(1, 3), (36, 3), (37, 4), (60, 5)] {
+    // Measurements of a second: six in a round of gap, three in one of fwq and of fork.
+    for (budget_s, measurements) in [(1, 36), (36, 36), (37, 42), (60, 60)] {
         let (done, stop) = complete_with(&experiment(1, 3, 12, 3.0, budget_s), scatter);
-        assert_eq!((done.len(), stop), (rounds * 12, Stop::BudgetUsedUp), "budget of {budget_s} s");
+        assert_eq!((done.len(), stop), (measurements, Stop::BudgetUsedUp), "budget of {budget_s} s");
+    }
+}
+
+#[test]
+fn what_is_short_is_repeated_as_often_as_it_has_the_same_time() {
+    let cost = |cell: &Cell| Duration::from_millis(if cell.probe.as_str() == "fork" { 100 } else { 1000 });
+    let scatter = |cell: &Cell, round: u32| Entry {
+        duration: Nanos::from_duration(cost(cell)),
+        finding: Finding::Value(if round.is_multiple_of(2) { 1.0 } else { 100.0 }),
+    };
+    let plan = plan(&experiment(1, 3, 1000, 3.0, 100)).with_costs(cost);
+    let mut history = History::default();
+    let mut order = Vec::new();
+    while let Next::Measure { round, cells } = plan.next(&history) {
+        for cell in cells {
+            history.insert(&cell, round, scatter(&cell, round));
+            order.push(cell);
+        }
+    }
+    let count = |probe: &str| order.iter().filter(|cell| cell.probe.as_str() == probe).count();
+    // 25 s for each of the four groups.
+    let (gap, fwq, fork) = (count("gap"), count("fwq"), count("fork"));
+    assert!(fork.abs_diff(250) < 20 && fwq.abs_diff(25) < 4 && gap.abs_diff(50) < 8, "{gap} {fwq} {fork}");
+    // All along the run: in every tenth of it about a tenth of them.
+    for part in order.chunks(order.len().div_ceil(10)) {
+        let forks = part.iter().filter(|cell| cell.probe.as_str() == "fork").count();
+        assert!(forks * 10 > part.len() * 6, "{forks} of {}", part.len());
+    }
+}
+
+#[test]
+fn the_time_of_what_is_known_goes_to_the_others() {
+    let only_fork_scatters = |cell: &Cell, round: u32| {
+        let scatters = cell.probe.as_str() == "fork" && round.is_multiple_of(2);
+        Finding::Value(if scatters { 90.0 } else { 1.0 })
+    };
+    let (done, stop) = complete_with(&experiment(1, 3, 1000, 3.0, 120), only_fork_scatters);
+    let forks = done.iter().filter(|(cell, _)| cell.probe.as_str() == "fork").count();
+    // 27 of 120 measurements settle the others.
+    assert_eq!((forks, stop), (93, Stop::BudgetUsedUp));
+}
+
+#[test]
+fn platforms_come_the_other_way_round_in_the_second_of_two_rounds() {
+    let plan = plan(&experiment(3, 1, 1000, 1.0, 100));
+    let of_fork = |round| -> Vec<Cell> {
+        plan.order(round).into_iter().filter(|cell| cell.probe.as_str() == "fork").collect()
+    };
+    for round in (0..20).step_by(2) {
+        let mut back = of_fork(round + 1);
+        back.reverse();
+        assert_eq!(of_fork(round), back, "round {round}");
     }
 }
 

@@ -27,5 +27,6 @@ mod stats_metrics;
 mod stats_pairs;
 mod stats_properties;
 mod stats_spectrum;
+mod stats_tail;
 mod stats_timing;
 mod verdicts;

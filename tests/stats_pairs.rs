@@ -64,6 +64,73 @@ fn a_thing_compared_with_itself_seldom_differs() {
     assert!(worst <= allowed, "{worst} of A/A comparisons found a difference");
 }
 
+/// Pairs whose logarithms follow a first-order autoregression, as where a busy minute covers several.
+fn alike_neighbours(rng: &mut Xoshiro256PlusPlus, n: usize, memory: f64) -> Vec<(f64, f64)> {
+    let mut state = 0.0;
+    let mut next = |_| {
+        state = memory * state + 0.05 * normal(rng);
+        (100.0 * f64::exp(state), 100.0)
+    };
+    (0..n + 50).map(&mut next).skip(50).collect()
+}
+
+#[test]
+fn many_pairs_of_a_thing_and_itself_seldom_differ() {
+    const FEWER: u64 = TRIALS / 10;
+    println!("| data | pairs | false differences at 95 % |\n| --- | --- | --- |");
+    let mut worst = 0.0f64;
+    for n in [24, 40, 100] {
+        let rate = |name: &str, make: &dyn Fn(&mut Xoshiro256PlusPlus) -> Vec<(f64, f64)>| {
+            let found = (0..FEWER).filter(|&seed| {
+                let pairs = make(&mut Xoshiro256PlusPlus::seed_from_u64(seed));
+                is_difference(compare(&pairs, Better::Lower, 0.95).difference)
+            });
+            let rate = found.count() as f64 / FEWER as f64;
+            println!("| {name} | {n} | {:.2} % |", rate * 100.0);
+            rate
+        };
+        for (name, shape) in SHAPES {
+            worst = worst.max(rate(name, &|rng| same(rng, n, shape)));
+        }
+        if n >= 40 {
+            worst = worst.max(rate("neighbours alike, 0.3", &|rng| alike_neighbours(rng, n, 0.3)));
+            let alike = rate("neighbours alike, 0.5", &|rng| alike_neighbours(rng, n, 0.5));
+            assert!(alike < 0.09, "{alike}, of which 7 % are said");
+        }
+    }
+    let allowed = 0.05 + 3.0 * (0.05 * 0.95 / FEWER as f64).sqrt();
+    assert!(worst <= allowed, "{worst} of A/A comparisons found a difference");
+}
+
+#[test]
+fn a_doubling_in_a_tenth_of_the_pairs_moves_no_ratio() {
+    const FEWER: u64 = TRIALS / 10;
+    for n in [20, 40, 100] {
+        let median = |spoilt: usize| {
+            let mut found: Vec<(f64, f64)> = (0..FEWER)
+                .filter_map(|seed| {
+                    // 10 % of noise: a doubling is not far out.
+                    let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed);
+                    let noisy = |rng: &mut Xoshiro256PlusPlus| 100.0 * (0.1 * normal(rng)).exp();
+                    let mut pairs: Vec<(f64, f64)> =
+                        (0..n).map(|_| (noisy(&mut rng), noisy(&mut rng))).collect();
+                    pairs.iter_mut().step_by(10).take(spoilt).for_each(|pair| pair.0 *= 2.0);
+                    let ratio = *compare(&pairs, Better::Lower, 0.95).ratio.estimate()?;
+                    Some((ratio.value, ratio.high / ratio.low))
+                })
+                .collect();
+            found.sort_by(|a, b| a.0.total_cmp(&b.0));
+            let ratio = found[found.len() / 2].0;
+            found.sort_by(|a, b| a.1.total_cmp(&b.1));
+            (ratio, found[found.len() / 2].1)
+        };
+        let (plain, spoilt) = (median(0), median(n / 10));
+        println!("{n} pairs: {plain:?}, with a tenth doubled {spoilt:?}");
+        // The mean would move by 7 %, and its interval be twice as wide.
+        assert!(spoilt.0 < 1.03 && spoilt.1.ln() < 1.4 * plain.1.ln(), "{plain:?} {spoilt:?}");
+    }
+}
+
 #[test]
 fn a_whole_run_calls_a_false_difference_in_five_percent_at_most() {
     const COMPARISONS: usize = 40;
@@ -112,11 +179,13 @@ fn ten_percent_at_two_percent_noise_are_found() {
 
 #[test]
 fn the_interval_of_the_ratio_covers() {
-    let covered = (0..TRIALS).filter(|&seed| {
-        let pairs = slower(&mut Xoshiro256PlusPlus::seed_from_u64(seed), 8);
-        compare(&pairs, Better::Lower, 0.95).ratio.estimate().is_some_and(|ratio| ratio.contains(1.1))
-    });
-    let share = covered.count() as f64 / TRIALS as f64;
-    println!("the true ratio 1.1 is covered in {:.2} %", share * 100.0);
-    assert!((0.93..=0.97).contains(&share), "{share}");
+    for (n, trials) in [(8, TRIALS), (24, TRIALS / 4), (70, TRIALS / 10)] {
+        let covered = (0..trials).filter(|&seed| {
+            let pairs = slower(&mut Xoshiro256PlusPlus::seed_from_u64(seed), n);
+            compare(&pairs, Better::Lower, 0.95).ratio.estimate().is_some_and(|ratio| ratio.contains(1.1))
+        });
+        let share = covered.count() as f64 / trials as f64;
+        println!("{n} pairs: the true ratio 1.1 is covered in {:.2} %", share * 100.0);
+        assert!((0.93..=0.97).contains(&share), "{n} pairs: {share}");
+    }
 }

@@ -72,7 +72,7 @@ impl Progress {
             }
             Event::MeasurementDone { .. } => self.advance(),
             Event::Finished { stop } => self.finished(stop.as_sentence()),
-            Event::RoundStarted { .. } | Event::GroupSettled { .. } | Event::InstanceStarted { .. } => {}
+            Event::InstanceStarted { .. } => {}
         }
     }
 

@@ -7,16 +7,17 @@ use std::time::Duration;
 use super::history::History;
 use super::plan::{Group, Plan};
 use model::journal::Cell;
+use probes::ProbeKind;
 use units::Nanos;
 
 /// Bounds of the time left.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Eta {
-    /// Measurements that are certain to come: the rest of this round, and the rounds up to `repeat.min`.
+    /// Measurements that are certain to come: the rest of this round, and those up to `repeat.min` of every probe.
     pub certain: usize,
     /// Time for those.
     pub at_least: Duration,
-    /// Time when no group settles before `repeat.max` or the budget ends it.
+    /// Time when nothing settles before `repeat.max` or the budget ends it.
     pub at_most: Duration,
 }
 
@@ -35,32 +36,38 @@ pub fn remaining(
     cost: &dyn Fn(&Cell) -> Duration,
 ) -> Eta {
     let repeat = plan.repeat();
-    let rest: Duration = left.iter().map(cost).sum();
-    let cells = unsettled(plan, history, round);
-    let full_round: Duration = cells.iter().map(cost).sum();
-    let sure_rounds = repeat.min.saturating_sub(round + 1);
-    let at_least = rest + full_round * sure_rounds;
-    let further = repeat.max.saturating_sub(round + 1).saturating_sub(sure_rounds);
-    let spent = history.measured_before(u32::MAX).to_duration() + at_least;
+    let sure = certain(plan, history, round, left);
+    let at_least: Duration = sure.iter().map(|(cell, times)| cost(cell) * *times).sum();
+    let mut further = Duration::ZERO;
+    let mut rounds: BTreeMap<ProbeKind, Duration> = BTreeMap::new();
+    for (group, next) in unsettled(plan, history, round, left) {
+        let once: Duration = plan.platforms().iter().map(|platform| cost(&group.on(platform))).sum();
+        *rounds.entry(group.probe).or_default() += once;
+        further += once * repeat.max.saturating_sub(next.max(repeat.min));
+    }
+    let longest = rounds.into_values().max().unwrap_or_default();
+    let spent = history.spent().to_duration() + at_least;
     let budget = Duration::from_secs(repeat.budget_s.into()).saturating_sub(spent);
     // The last round that begins within the budget may end after it.
-    let over = (full_round * further).min(if budget.is_zero() { budget } else { budget + full_round });
-    let certain = left.len() + cells.len() * sure_rounds as usize;
+    let over = further.min(if budget.is_zero() { budget } else { budget + longest });
+    let certain = sure.iter().map(|(_, times)| *times as usize).sum();
     Eta { certain, at_least, at_most: at_least + over }
 }
 
-/// Cells of the groups that need further rounds.
-fn unsettled(plan: &Plan, history: &History, round: u32) -> Vec<Cell> {
-    let groups = plan.groups().iter().filter(|group| !plan.settled(**group, history, round));
-    groups.flat_map(|group| plan.platforms().iter().map(|platform| group.on(platform))).collect()
+/// Groups that need further rounds once `left` of `round` is measured, each with the number of its next one.
+fn unsettled(plan: &Plan, history: &History, round: u32, left: &[Cell]) -> Vec<(Group, u32)> {
+    let is_open = |group: Group| left.iter().any(|cell| cell.probe == group.probe);
+    let groups = plan.unsettled(history).into_iter();
+    groups.map(|(group, next)| (group, if is_open(group) { round + 1 } else { next })).collect()
 }
 
 /// Measurements that are certain to come, and how often each.
 pub fn certain(plan: &Plan, history: &History, round: u32, left: &[Cell]) -> Vec<(Cell, u32)> {
-    let sure_rounds = plan.repeat().min.saturating_sub(round + 1);
     let mut times: BTreeMap<Cell, u32> = left.iter().map(|cell| (cell.clone(), 1)).collect();
-    for cell in unsettled(plan, history, round) {
-        *times.entry(cell).or_default() += sure_rounds;
+    for (group, next) in unsettled(plan, history, round, left) {
+        for platform in plan.platforms() {
+            *times.entry(group.on(platform)).or_default() += plan.repeat().min.saturating_sub(next);
+        }
     }
     times.into_iter().filter(|(_, times)| *times > 0).collect()
 }
@@ -76,8 +83,8 @@ struct Costs<'a> {
 impl<'a> Costs<'a> {
     fn of(plan: &'a Plan, history: &'a History) -> Option<Self> {
         let count = u32::try_from(history.len()).ok().filter(|count| *count > 0)?;
-        let overall = history.measured_before(u32::MAX).to_duration() / count;
-        Some(Self { history, groups: plan.groups().to_vec(), platforms: plan.platforms(), overall })
+        let overall = history.spent().to_duration() / count;
+        Some(Self { history, groups: plan.groups().collect(), platforms: plan.platforms(), overall })
     }
 
     fn cell(&self, cell: &Cell) -> Duration {
@@ -122,7 +129,7 @@ mod tests {
     /// Round 0 done: gap takes 1 s on a and 2 s on b, fork 3 s on a and 4 s on b; 10 s per round.
     fn one_round(plan: &Plan) -> History {
         let mut history = History::default();
-        for (cell, seconds) in plan.groups().iter().flat_map(|g| [g.on("a"), g.on("b")]).zip(1u64..) {
+        for (cell, seconds) in plan.groups().flat_map(|g| [g.on("a"), g.on("b")]).zip(1u64..) {
             let duration = Nanos::from_nanos(seconds * 1_000_000_000);
             history.insert(&cell, 0, Entry { duration, finding: Finding::NoFigure });
         }
@@ -142,8 +149,8 @@ mod tests {
         };
         assert_eq!(seconds(&plan(3, 3, 1000)), (8, 20, 20));
         assert_eq!(seconds(&plan(3, 10, 1000)), (8, 20, 90));
-        // 10 s are spent, 20 s are certain, the budget leaves 5 s: one more round may begin and end after it.
-        assert_eq!(seconds(&plan(3, 10, 35)), (8, 20, 35));
+        // 10 s are spent, 20 s are certain, the budget leaves 5 s: one more round, of fork at worst, may begin and end after it.
+        assert_eq!(seconds(&plan(3, 10, 35)), (8, 20, 32));
         assert_eq!(seconds(&plan(3, 10, 30)), (8, 20, 20));
     }
 
@@ -151,7 +158,8 @@ mod tests {
     fn an_unknown_cell_costs_what_its_probe_costs_elsewhere() {
         let plan = plan(1, 1, 100);
         let mut history = one_round(&plan);
-        let [gap, fork] = plan.groups() else { panic!("two groups") };
+        let groups: Vec<Group> = plan.groups().collect();
+        let [gap, fork] = groups[..] else { panic!("two groups") };
         assert_eq!(eta(&plan, &history, 0, &[gap.on("b"), fork.on("b")]).unwrap().at_least.as_secs(), 6);
         history = History::default();
         let entry = Entry { duration: Nanos::from_nanos(7_000_000_000), finding: Finding::Failed };

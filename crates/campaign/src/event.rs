@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use super::eta::Eta;
-use super::plan::Group;
 use model::journal::{Cell, Failure, PlatformState};
 use model::prediction::Prediction;
 use model::results::LostLine;
@@ -99,20 +98,6 @@ pub enum Event {
     NotLearnt {
         /// Why.
         reason: String,
-    },
-    /// A round begins or is continued.
-    RoundStarted {
-        /// Its number, from 0.
-        round: u32,
-        /// Measurements left in it.
-        cells: usize,
-    },
-    /// A group needs no more rounds.
-    GroupSettled {
-        /// The group.
-        group: Group,
-        /// Rounds it took.
-        rounds: u32,
     },
     /// An instance is being started.
     InstanceStarting {

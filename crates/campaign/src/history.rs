@@ -1,12 +1,44 @@
 //! What the journal says so far, reduced to what decisions need: which measurement took how long and yielded which
 //! main figure. Pure; built from the same measurements in the same order, it is the same.
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 
 use analysis::joint::metrics_of_measurement;
-use model::journal::{Cell, Measurement};
+use model::journal::{Cell, Measurement, Neighbour};
+use probes::ProbeKind;
 use units::Nanos;
+use units::layout::Layout;
 use units::metric::{Better, Metric};
+
+/// A probe beside a neighbour: what is measured on every platform and compared across them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Group {
+    /// The probe.
+    pub probe: ProbeKind,
+    /// The neighbour, if any.
+    pub neighbour: Option<Neighbour>,
+    /// How many instances measure at once, if it is not one alone.
+    pub layout: Option<Layout>,
+}
+
+impl Group {
+    /// This group on one platform.
+    pub fn on(self, platform: &str) -> Cell {
+        Cell {
+            probe: self.probe,
+            neighbour: self.neighbour,
+            platform: platform.to_owned(),
+            layout: self.layout,
+        }
+    }
+}
+
+impl From<&Cell> for Group {
+    fn from(cell: &Cell) -> Self {
+        Self { probe: cell.probe, neighbour: cell.neighbour, layout: cell.layout }
+    }
+}
 
 /// What came of one measurement, as far as decisions need to know.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -34,6 +66,7 @@ pub struct History {
     cells: BTreeMap<Cell, BTreeMap<u32, Entry>>,
     better: BTreeMap<Cell, Better>,
     lost_lines: bool,
+    judged: RefCell<BTreeMap<(Group, u32), bool>>,
 }
 
 /// The main metric of a probe: the first headline one.
@@ -84,12 +117,19 @@ impl History {
 
     /// Adds one entry, as [`Self::add`] does after reducing a measurement.
     pub fn insert(&mut self, cell: &Cell, round: u32, entry: Entry) {
+        let group = Group::from(cell);
+        self.judged.get_mut().retain(|(judged, before), _| *judged != group || *before <= round);
         self.cells.entry(cell.clone()).or_default().insert(round, entry);
     }
 
     /// Whether this measurement was made.
     pub fn has(&self, cell: &Cell, round: u32) -> bool {
         self.cells.get(cell).is_some_and(|rounds| rounds.contains_key(&round))
+    }
+
+    /// Number of measurements made of a cell.
+    pub fn count(&self, cell: &Cell) -> usize {
+        self.cells.get(cell).map_or(0, BTreeMap::len)
     }
 
     /// Number of measurements made.
@@ -102,9 +142,10 @@ impl History {
         self.cells.is_empty()
     }
 
-    /// The last round that was begun.
-    pub fn last_round(&self) -> Option<u32> {
-        self.cells.values().filter_map(|rounds| rounds.keys().next_back()).max().copied()
+    /// The last round that was begun of any of these cells.
+    pub fn last_round<'a>(&self, cells: impl IntoIterator<Item = &'a Cell>) -> Option<u32> {
+        let rounds = cells.into_iter().filter_map(|cell| self.cells.get(cell));
+        rounds.filter_map(|rounds| rounds.keys().next_back()).max().copied()
     }
 
     /// Entries of a cell in rounds before `end`, ascending by round.
@@ -112,12 +153,20 @@ impl History {
         self.cells.get(cell).into_iter().flat_map(move |rounds| rounds.range(..end)).map(|(r, e)| (*r, *e))
     }
 
-    /// Time spent measuring in rounds before `end`.
-    pub fn measured_before(&self, end: u32) -> Nanos {
-        self.cells
-            .values()
-            .flat_map(|rounds| rounds.range(..end))
-            .fold(Nanos::ZERO, |sum, (_, entry)| sum.saturating_add(entry.duration))
+    /// Time spent measuring.
+    pub fn spent(&self) -> Nanos {
+        let entries = self.cells.values().flat_map(BTreeMap::values);
+        entries.fold(Nanos::ZERO, |sum, entry| sum.saturating_add(entry.duration))
+    }
+
+    /// What `judge` says of a group by its rounds before `end`, asked once as long as those stay what they are.
+    pub(super) fn judged(&self, group: Group, end: u32, judge: impl FnOnce() -> bool) -> bool {
+        if let Some(known) = self.judged.borrow().get(&(group, end)) {
+            return *known;
+        }
+        let found = judge();
+        self.judged.borrow_mut().insert((group, end), found);
+        found
     }
 
     /// Good direction of a cell's main metric.

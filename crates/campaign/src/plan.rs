@@ -1,62 +1,47 @@
 //! What is measured next? Pure: a function of the experiment, its seed and the journal.
 //!
 //! ```text
-//!  round 0:  [gap│cpu]  B A C   [fork] C B A   [gap] A C B      groups in random order, and in each group the
-//!  round 1:  [fork] A B C   [gap] C A B   [gap│cpu] B C A       platforms, so that paired measurements are neighbours
-//!  …                                                            in time and slow drift hits both alike
+//!  a block: all groups of one probe         rounds of a block, each with every group on every platform
+//!
+//!  gap:  alone, beside a CPU load …         gap 0:  [gap│cpu] B A C  [gap] A C B
+//!  fork: alone                              fork 0: [fork] C B A     fork 1: [fork] A B C     fork 2: [fork] B C A
+//!                                           gap 1:  [gap] B C A  [gap│cpu] C A B     …
 //! ```
 //!
-//! Order depends on seed and round only. From round `repeat.min` on, a group is left out once its main metric is known
-//! to ± `target_percent` on every platform; whether it is, is decided at the start of a round from the rounds before,
-//! so that a run resumed in the middle of a round decides the same. Randomised blocks: Box, Hunter, Hunter,
-//! *Statistics for Experimenters*, ch. 3.
+//! Next comes a round of the block that has had the least time for each of its groups, by what its measurements typically take:
+//! what is short is repeated often, all along the run, and what is long seldom. Paired measurements are neighbours in time, those beside a neighbour and those without it
+//! as well; groups come in random order, platforms in random order in one round and the other way round in the next, so that drift
+//! hits all alike (randomised blocks: Box, Hunter, Hunter, *Statistics for Experimenters*, ch. 3).
+//!
+//! From round `repeat.min` on a group is left out once its main metric is known to ± `target_percent` on every platform, and its
+//! time goes to the others. That is looked at each time its rounds have grown by a quarter: an interval whose *width* says when to stop keeps
+//! its confidence (Anscombe 1953, Chow & Robbins 1965). No order depends on how long anything really took, and whatever is
+//! decided is decided between rounds, so that the same seed measures in the same order, and a run resumed in the middle of one
+//! decides the same.
+
+use std::time::Duration;
 
 use rand::SeedableRng;
 use rand::seq::SliceRandom;
 use rand_xoshiro::Xoshiro256PlusPlus;
 
 use super::event::Stop;
+pub use super::history::Group;
 use super::history::{Finding, History};
 use super::seed::Seed;
 use model::experiment::{Experiment, Repeat};
-use model::journal::{Cell, Neighbour};
-use probes::ProbeKind;
+use model::journal::Cell;
 use stats::interval::median_interval;
 use stats::pairs::compare;
-use units::layout::Layout;
+use units::Nanos;
 use units::metric::Answer;
 
 /// Confidence of the intervals that decide when a group is done.
 const CONFIDENCE: f64 = 0.95;
-
-/// A probe beside a neighbour: what is measured on every platform and compared across them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Group {
-    /// The probe.
-    pub probe: ProbeKind,
-    /// The neighbour, if any.
-    pub neighbour: Option<Neighbour>,
-    /// How many instances measure at once, if it is not one alone.
-    pub layout: Option<Layout>,
-}
-
-impl Group {
-    /// This group on one platform.
-    pub fn on(self, platform: &str) -> Cell {
-        Cell {
-            probe: self.probe,
-            neighbour: self.neighbour,
-            platform: platform.to_owned(),
-            layout: self.layout,
-        }
-    }
-}
-
-impl From<&Cell> for Group {
-    fn from(cell: &Cell) -> Self {
-        Self { probe: cell.probe, neighbour: cell.neighbour, layout: cell.layout }
-    }
-}
+/// What each measurement takes where nothing is said of it.
+const ALIKE: Nanos = Nanos::from_nanos(1_000_000);
+/// What each takes at least: asking for it.
+const LEAST: Nanos = Nanos::from_nanos(1_000_000);
 
 /// What is to be done next.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -76,33 +61,76 @@ pub enum Next {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Plan {
     seed: u64,
-    groups: Vec<Group>,
+    blocks: Vec<Block>,
     platforms: Vec<String>,
     baseline: String,
     repeat: Repeat,
 }
 
+/// All groups of one probe, whose rounds are counted together.
+#[derive(Debug, Clone, PartialEq)]
+struct Block {
+    groups: Vec<Group>,
+    /// Every group on every platform.
+    cells: Vec<Cell>,
+    /// What each of those typically takes.
+    costs: Vec<Nanos>,
+}
+
+impl Block {
+    /// The round after those that were begun.
+    fn next_round(&self, history: &History) -> u32 {
+        history.last_round(&self.cells).map_or(0, |last| last + 1)
+    }
+
+    /// Time it has had for each of its groups, if its measurements took what they typically take.
+    fn time(&self, history: &History) -> u128 {
+        let cells = self.cells.iter().zip(&self.costs);
+        let taken = cells.map(|(cell, cost)| u128::from(cost.get()) * history.count(cell) as u128);
+        taken.sum::<u128>() / self.groups.len().max(1) as u128
+    }
+}
+
 impl Plan {
     /// A plan over the platforms that can be measured; `platforms` in the experiment's order, `baseline` among them.
     pub fn new(experiment: &Experiment, platforms: &[String], baseline: &str) -> Self {
-        let mut groups: Vec<Group> = Vec::new();
+        let mut blocks: Vec<Block> = Vec::new();
         for group in experiment.cells().iter().map(Group::from) {
-            if !groups.contains(&group) {
-                groups.push(group);
+            let cells = platforms.iter().map(|platform| group.on(platform));
+            match blocks.iter_mut().find(|block| block.groups.iter().any(|one| one.probe == group.probe)) {
+                Some(block) if block.groups.contains(&group) => {}
+                Some(block) => {
+                    block.groups.push(group);
+                    block.cells.extend(cells);
+                }
+                None => blocks.push(Block { groups: vec![group], cells: cells.collect(), costs: Vec::new() }),
             }
+        }
+        for block in &mut blocks {
+            block.costs = vec![ALIKE; block.cells.len()];
         }
         Self {
             seed: experiment.seed.unwrap_or_default(),
-            groups,
+            blocks,
             platforms: platforms.to_vec(),
             baseline: baseline.to_owned(),
             repeat: experiment.repeat,
         }
     }
 
-    /// Every group, in the experiment's order.
-    pub fn groups(&self) -> &[Group] {
-        &self.groups
+    /// The same when measurements typically take this long; unless it is told, all take as long as each other.
+    #[must_use]
+    pub fn with_costs(mut self, cost: impl Fn(&Cell) -> Duration) -> Self {
+        for block in &mut self.blocks {
+            block.costs =
+                block.cells.iter().map(|cell| Nanos::from_duration(cost(cell)).max(LEAST)).collect();
+        }
+        self
+    }
+
+    /// Every group, in the experiment's order, those of a probe together.
+    pub fn groups(&self) -> impl Iterator<Item = Group> {
+        self.blocks.iter().flat_map(|block| block.groups.iter().copied())
     }
 
     /// Labels of the platforms that are measured.
@@ -115,70 +143,97 @@ impl Plan {
         self.repeat
     }
 
-    /// Every cell of a round in its random order, whether still needed or not.
+    /// Every cell of this round of all probes, in its random order, whether still needed or not.
     pub fn order(&self, round: u32) -> Vec<Cell> {
-        let seed = Seed::of_run(self.seed).with_text("order").with(round.into()).get();
-        let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
-        let mut groups = self.groups.clone();
-        groups.shuffle(&mut random);
-        let mut cells = Vec::with_capacity(groups.len() * self.platforms.len());
+        self.blocks.iter().flat_map(|block| self.order_of(block, round)).collect()
+    }
+
+    fn order_of(&self, block: &Block, round: u32) -> Vec<Cell> {
+        let seed = |name: &str, number: u32| Seed::of_run(self.seed).with_text(name).with(number.into());
+        let mut groups = block.groups.clone();
+        if let Some(first) = block.cells.first() {
+            let seed = seed("order", round).with_text(first.probe.as_str()).get();
+            groups.shuffle(&mut Xoshiro256PlusPlus::seed_from_u64(seed));
+        }
+        let mut cells = Vec::with_capacity(block.cells.len());
         for group in groups {
-            let mut platforms: Vec<&String> = self.platforms.iter().collect();
-            platforms.shuffle(&mut random);
-            cells.extend(platforms.into_iter().map(|platform| group.on(platform)));
+            let mut platforms: Vec<Cell> = self.platforms.iter().map(|platform| group.on(platform)).collect();
+            let Some(first) = platforms.first() else { continue };
+            let seed = seed("platforms", round / 2).with_group(first).get();
+            platforms.shuffle(&mut Xoshiro256PlusPlus::seed_from_u64(seed));
+            if !round.is_multiple_of(2) {
+                platforms.reverse();
+            }
+            cells.extend(platforms);
         }
         cells
     }
 
-    /// What is to be done next. Rounds are made one after the other, so only the last one can have gaps; unless lines of the
-    /// journal were lost, whose measurements are made anew first.
+    /// What is to be done next. A round that was begun is finished first. Only the last one of a block can have gaps; unless
+    /// lines of the journal were lost, whose measurements are made anew.
     pub fn next(&self, history: &History) -> Next {
-        let current = history.last_round().unwrap_or(0);
-        for round in if history.has_lost_lines() { 0..=current } else { current..=current } {
-            let left = self.left_of(round, history);
-            if !left.is_empty() {
-                return Next::Measure { round, cells: left };
+        if let Some(open) = self.blocks.iter().find_map(|block| self.open_round(block, history)) {
+            return open;
+        }
+        let is_over = history.spent().as_secs_f64() >= f64::from(self.repeat.budget_s);
+        let (mut next, mut stop): (Option<(u128, u32, Vec<Cell>)>, _) = (None, Stop::Settled);
+        for block in &self.blocks {
+            let round = block.next_round(history);
+            let cells = self.left_of(block, round, history);
+            if cells.is_empty() {
+                continue;
+            }
+            if round >= self.repeat.max {
+                stop = if stop == Stop::Settled { Stop::RoundsUsedUp } else { stop };
+            } else if round >= self.repeat.min && is_over {
+                stop = Stop::BudgetUsedUp;
+            } else {
+                let time = block.time(history);
+                if next.as_ref().is_none_or(|(least, ..)| time < *least) {
+                    next = Some((time, round, cells));
+                }
             }
         }
-        let round = if history.is_empty() { 0 } else { current + 1 };
-        if round >= self.repeat.max {
-            return Next::Done(Stop::RoundsUsedUp);
-        }
-        if round >= self.repeat.min && self.budget_used_up(history, round) {
-            return Next::Done(Stop::BudgetUsedUp);
-        }
-        match self.left_of(round, history) {
-            cells if cells.is_empty() => Next::Done(Stop::Settled),
-            cells => Next::Measure { round, cells },
-        }
+        next.map_or(Next::Done(stop), |(_, round, cells)| Next::Measure { round, cells })
     }
 
-    fn budget_used_up(&self, history: &History, round: u32) -> bool {
-        history.measured_before(round).as_secs_f64() >= f64::from(self.repeat.budget_s)
+    fn open_round(&self, block: &Block, history: &History) -> Option<Next> {
+        let last = history.last_round(&block.cells)?;
+        let mut rounds = if history.has_lost_lines() { 0..=last } else { last..=last };
+        rounds.find_map(|round| {
+            let cells = self.left_of(block, round, history);
+            (!cells.is_empty()).then_some(Next::Measure { round, cells })
+        })
     }
 
-    fn left_of(&self, round: u32, history: &History) -> Vec<Cell> {
-        let active: Vec<Group> =
-            self.groups.iter().copied().filter(|group| !self.settled(*group, history, round)).collect();
+    fn left_of(&self, block: &Block, round: u32, history: &History) -> Vec<Cell> {
+        let is_active = |group: &Group| !self.settled(*group, history, round);
+        let active: Vec<Group> = block.groups.iter().copied().filter(is_active).collect();
         let wanted = |cell: &Cell| active.contains(&Group::from(cell)) && !history.has(cell, round);
-        self.order(round).into_iter().filter(wanted).collect()
+        self.order_of(block, round).into_iter().filter(wanted).collect()
     }
 
-    /// Groups that are left out from `round` on, but were measured in the round before.
-    pub fn newly_settled(&self, history: &History, round: u32) -> Vec<Group> {
-        let settled_now = |group: &Group| self.settled(*group, history, round);
-        let measured_last = |group: &Group| {
-            round.checked_sub(1).is_some_and(|last| {
-                self.platforms.iter().any(|platform| history.has(&group.on(platform), last))
-            })
+    /// Groups that need further rounds, each with the number of its next one.
+    pub fn unsettled(&self, history: &History) -> Vec<(Group, u32)> {
+        let of_block = |block: &Block| {
+            let round = block.next_round(history);
+            let groups = block.groups.iter().filter(move |group| !self.settled(**group, history, round));
+            groups.map(|group| (*group, round)).collect::<Vec<_>>()
         };
-        self.groups.iter().copied().filter(|group| settled_now(group) && measured_last(group)).collect()
+        self.blocks.iter().flat_map(of_block).collect()
     }
 
-    /// Whether a group needs no further rounds, judged by the rounds before `round`.
+    /// Whether a group needs no further rounds, judged by the rounds before `round`, at the last look there was.
     pub fn settled(&self, group: Group, history: &History, round: u32) -> bool {
-        round >= self.repeat.min
-            && self.platforms.iter().all(|platform| self.is_narrow(group, platform, history, round))
+        let Some(look) = self.last_look(round) else { return false };
+        let judge = || self.platforms.iter().all(|platform| self.is_narrow(group, platform, history, look));
+        history.judged(group, look, judge)
+    }
+
+    /// After how many rounds it was looked last whether a group is known well enough, with so many made.
+    fn last_look(&self, rounds: u32) -> Option<u32> {
+        let looks = std::iter::successors(Some(self.repeat.min), |look| Some(look + (look / 4).max(1)));
+        looks.take_while(|look| *look <= rounds).last()
     }
 
     fn is_narrow(&self, group: Group, platform: &str, history: &History, round: u32) -> bool {

@@ -42,9 +42,9 @@ pub fn preview(
 ) -> Result<Preview, CampaignError> {
     let states = survey(&mut platforms, None, cancel, on_event);
     let baseline = settle_baseline(experiment, &states, on_event)?;
-    let plan = Plan::new(experiment, &measured(&states), &baseline);
     let durations = Durations::read(durations);
     let oracle = Oracle::new(experiment, host, &states, &durations);
+    let plan = Plan::new(experiment, &measured(&states), &baseline).with_costs(|cell| oracle.typical(cell));
     let order = plan.order(0);
     let predicted = oracle.predict(&plan, &History::default(), 0, &order);
     let costs = oracle.costs(&order);

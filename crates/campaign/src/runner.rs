@@ -163,7 +163,10 @@ impl<'a> Runner<'a> {
             }
         }
         fleet.give_up_large_layouts();
-        let plan = Plan::new(experiment, &measured(&states), &baseline);
+        let nothing = Durations::default();
+        let oracle = Oracle::new(experiment, &header.host, &states, &nothing);
+        let plan =
+            Plan::new(experiment, &measured(&states), &baseline).with_costs(|cell| oracle.typical(cell));
         let history = History::of(&contents.measurements).with_lost_lines(!contents.lost.is_empty());
         let learner = Learner::new(durations);
         Ok(Some(Self { experiment, plan, history, journal, states, fleet, header, learner, cancel }))
@@ -243,10 +246,6 @@ impl<'a> Runner<'a> {
             match self.plan.next(&self.history) {
                 Next::Done(stop) => return Ok(stop),
                 Next::Measure { round, cells } => {
-                    for group in self.plan.newly_settled(&self.history, round) {
-                        on_event(&Event::GroupSettled { group, rounds: round });
-                    }
-                    on_event(&Event::RoundStarted { round, cells: cells.len() });
                     if self.round(round, &cells, on_event)? == Stop::Interrupted {
                         return Ok(Stop::Interrupted);
                     }
@@ -280,7 +279,7 @@ impl<'a> Runner<'a> {
     fn announce(&self, cell: &Cell, round: u32, left: &[Cell], on_event: &mut dyn FnMut(&Event)) {
         let done = self.history.len();
         let eta = eta(&self.plan, &self.history, round, left);
-        let groups_by_platforms = self.plan.groups().len() * self.plan.platforms().len();
+        let groups_by_platforms = self.plan.groups().count() * self.plan.platforms().len();
         let unmeasured = groups_by_platforms * self.plan.repeat().min as usize;
         let planned_total = eta.map_or(unmeasured, |eta: Eta| done + eta.certain);
         on_event(&Event::MeasurementStarted {

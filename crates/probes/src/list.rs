@@ -124,6 +124,11 @@ macro_rules! probes {
                 match self { $(Self::$variant(detail) => $module::$variant::scheduling(detail),)+ }
             }
 
+            /// Of a metric that is a quantile of values whose rounds may be taken together: those values, and which quantile.
+            pub fn tail(&self, metric: &str) -> Option<(units::histogram::Histogram, f64)> {
+                match self { $(Self::$variant(detail) => $module::$variant::tail(detail, metric),)+ }
+            }
+
             /// What is believed of it beyond its shape.
             fn check(&self) -> check::Checked {
                 match self { $(Self::$variant(detail) => $module::check::check(detail),)+ }

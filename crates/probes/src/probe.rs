@@ -15,6 +15,7 @@ use std::time::Duration;
 
 use units::Bytes;
 use units::facts::MachineFacts;
+use units::histogram::Histogram;
 use units::scheduling::Scheduling;
 
 /// A measurement kernel.
@@ -53,6 +54,11 @@ pub trait Probe {
 
     /// How its threads were scheduled, where its figures hang on it.
     fn scheduling(_detail: &Self::Detail) -> Option<Scheduling> {
+        None
+    }
+
+    /// Of a metric that is a quantile of values whose rounds may be taken together: those values, and which quantile (0 … 1).
+    fn tail(_detail: &Self::Detail, _metric: &str) -> Option<(Histogram, f64)> {
         None
     }
 }

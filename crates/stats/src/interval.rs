@@ -20,7 +20,7 @@ use super::dependence::{freedom_of, long_run_with};
 use super::distributions::{fractional_rank, normal_two_sided, sign_test, student_two_sided};
 
 /// From this many samples on, dependence between neighbours is estimated instead of excluded by design.
-const DEPENDENCE_FROM: usize = 32;
+pub const DEPENDENCE_FROM: usize = 32;
 /// Effective samples per sample at most: periodic series scatter less than independent ones, but a variance of
 /// nearly zero is not to be believed to the end.
 const MOST_PER_SAMPLE: f64 = 10.0;

@@ -17,5 +17,6 @@ pub mod plateaus;
 mod signed_rank;
 pub mod spectrum;
 pub mod summary;
+pub mod tail;
 pub mod threads;
 pub mod water;

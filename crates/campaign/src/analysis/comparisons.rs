@@ -1,10 +1,10 @@
 //! Ratios from pairs of the same round: against the baseline, and against the same platform without the neighbour.
 //!
-//! A run makes many comparisons; at 95 % each, one in twenty would find a difference where there is none. So the
-//! confidence of each is raised until the headline comparisons that answer one question together are right with 95 %
-//! (see [`stats::pairs::family_confidence`]): "what does it cost?" (against the baseline) is one family, "who
-//! hurts whom?" (against the undisturbed) the other. The other metrics are held to the same confidence, so that the details
-//! do not find what the summary does not.
+//! The interval of a ratio is for that ratio alone: right with 95 %. A run makes many comparisons, of which one in twenty would then
+//! find a difference where there is none. So what is *called* a difference is held to a confidence at which all headline
+//! comparisons that answer one question together are right with 95 % (see [`stats::pairs::family_confidence`]): "what does it
+//! cost?" (against the baseline) is one family, "who hurts whom?" (against the undisturbed) the other. The other metrics are held
+//! to the same confidence, so that the details do not find what the summary does not.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ use units::metric::{Better, Comparison, Metric};
 use units::names::PlatformKind;
 use units::scheduling::incomparable;
 
-/// Confidence of estimates, and of all headline comparisons together.
+/// Confidence of each estimate, and of all differences together that are called.
 pub(super) const CONFIDENCE: f64 = 0.95;
 
 /// Compares cells of a table.
@@ -25,9 +25,9 @@ pub(super) struct Comparer<'a> {
     baseline: &'a str,
     /// Platforms whose layouts are spread over machines; those of the others all share this one.
     several_machines: Vec<String>,
-    /// Of each comparison with the baseline.
+    /// At which a difference from the baseline is called one.
     cost_confidence: f64,
-    /// Of each comparison with the undisturbed.
+    /// At which one from the undisturbed is.
     isolation_confidence: f64,
 }
 
@@ -93,7 +93,7 @@ impl<'a> Comparer<'a> {
             .into_iter()
             .map(|(together, alone)| (together * fair, alone))
             .collect();
-        Some(compare(&pairs, metric.better, self.isolation_confidence))
+        Some(judged(&pairs, metric.better, self.isolation_confidence))
     }
 
     /// How many instances of a cell share one machine.
@@ -116,7 +116,7 @@ impl<'a> Comparer<'a> {
         if let Some(reason) = self.incomparable(this, other) {
             return Comparison::impossible(reason);
         }
-        compare(&self.pairs(this, other, &metric.id), metric.better, confidence)
+        judged(&self.pairs(this, other, &metric.id), metric.better, confidence)
     }
 
     /// `(this, other)` of each round in which both yielded a value.
@@ -125,6 +125,12 @@ impl<'a> Comparer<'a> {
         let others: BTreeMap<u32, f64> = samples(other).into_iter().collect();
         samples(this).into_iter().filter_map(|(round, value)| Some((value, *others.get(&round)?))).collect()
     }
+}
+
+/// The ratio for itself, and whether it is called a difference at the confidence of its family.
+fn judged(pairs: &[(f64, f64)], better: Better, family: f64) -> Comparison {
+    let Comparison { difference, .. } = compare(pairs, better, family);
+    Comparison { difference, ..compare(pairs, better, CONFIDENCE) }
 }
 
 fn alone(cell: &Cell) -> Option<Cell> {

@@ -7,9 +7,11 @@ use super::detail::{detail, doses, gaps, median_rate, notes};
 use super::policies::policies;
 use super::table::{Row, Table};
 use super::verdicts::verdicts;
+use crate::durations::Durations;
 use crate::history::History;
 use crate::journal::Contents;
 use crate::plan::{Next, Plan};
+use crate::predict::Oracle;
 use crate::seed::Seed;
 use crate::survey::{baseline, measured};
 use analysis::isolation::matrices;
@@ -19,6 +21,7 @@ use model::journal::{Cell, Header};
 use model::results::{CellResult, FailedMeasurement, MetricResult, RunResults, made_up};
 use stats::bound::bound_interval;
 use stats::interval::median_interval;
+use stats::tail::pooled_quantile;
 use units::Hertz;
 use units::accounts::HostAccount;
 use units::histogram::Histogram;
@@ -40,7 +43,9 @@ pub fn analyse(experiment: &Experiment, contents: &Contents) -> Option<RunResult
     let cells: Vec<CellResult> =
         wanted.iter().map(|cell| cell_result(cell, table.row(cell), &comparer, seed)).collect();
     let history = History::of(&contents.measurements).with_lost_lines(!contents.lost.is_empty());
-    let plan = Plan::new(experiment, &labels, &used_baseline);
+    let nothing = Durations::default();
+    let oracle = Oracle::new(experiment, &header.host, &states, &nothing);
+    let plan = Plan::new(experiment, &labels, &used_baseline).with_costs(|cell| oracle.typical(cell));
     // Machines reached by ssh have CPUs of their own.
     let host_cpus = |label: &str| {
         let state = states.iter().find(|state| state.label == label);
@@ -53,7 +58,7 @@ pub fn analyse(experiment: &Experiment, contents: &Contents) -> Option<RunResult
         bulkhead_version: header.bulkhead_version.clone(),
         experiment: Experiment { baseline: Some(used_baseline), ..experiment.clone() },
         started_unix_ns: header.started_unix_ns,
-        measured_ns: history.measured_before(u32::MAX),
+        measured_ns: history.spent(),
         complete: !labels.is_empty() && matches!(plan.next(&history), Next::Done(_)),
         host: header.host.clone(),
         preflight: header.preflight.clone(),
@@ -166,8 +171,9 @@ fn count(length: usize) -> u32 {
 }
 
 /// The typical value with its interval. That of a bound comes from the pooled batches of all rounds; where too few of
-/// them hold the time that decides it (a neighbour's few long slices, say), from the rounds' own bounds, with a note. That
-/// of several instances at once comes from the rounds' medians over the instances.
+/// them hold the time that decides it (a neighbour's few long slices, say), from the rounds' own bounds, with a note. A
+/// quantile that no round is long enough for comes from the values of all rounds. That of several instances at once comes
+/// from the rounds' medians over the instances.
 fn estimate(cell: &Cell, row: &Row<'_>, metric: &Metric, seed: u64, notes: &mut Vec<String>) -> Answer {
     let values: Vec<f64> = row.samples(&metric.id).into_iter().map(|(_, value)| value).collect();
     if let Some(share) = share_of_bound(&metric.id).filter(|_| cell.layout.is_none()) {
@@ -186,9 +192,20 @@ fn estimate(cell: &Cell, row: &Row<'_>, metric: &Metric, seed: u64, notes: &mut 
         };
     }
     match (&metric.figure, values.is_empty()) {
-        (Figure::Unsupported(reason), true) => Answer::Unsupported(reason.clone()),
+        (Figure::Unsupported(reason), true) => {
+            of_all_rounds(cell, row, &metric.id).unwrap_or_else(|| Answer::Unsupported(reason.clone()))
+        }
         _ => median_interval(&values, CONFIDENCE, seed),
     }
+}
+
+/// A quantile of the values of all rounds of one instance; none for metrics that are none.
+fn of_all_rounds(cell: &Cell, row: &Row<'_>, id: &str) -> Option<Answer> {
+    let tails: Vec<(Histogram, f64)> =
+        row.rounds.iter().filter_map(|round| round.report.detail.tail(id)).collect();
+    let (_, q) = tails.first().filter(|_| cell.layout.is_none())?;
+    let (q, rounds) = (*q, tails.iter().map(|(values, _)| values.clone()).collect::<Vec<_>>());
+    Some(pooled_quantile(&rounds, q, CONFIDENCE))
 }
 
 /// `bound_99_9_ns` is the bound of a share of 0.999.

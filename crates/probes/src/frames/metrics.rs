@@ -3,6 +3,7 @@
 use stats::interval::quantile_of_sorted;
 use stats::summary::median;
 use units::Nanos;
+use units::histogram::Histogram;
 use units::metric::{Metric, Unit};
 
 use crate::detail::{FramesDetail, due_times_passed};
@@ -13,9 +14,19 @@ const NO_FRAMES: &str = "no frame was made";
 /// Most missed frames that are counted out; a probe has no more due times.
 const MOST_FRAMES: u64 = 1_000_000;
 
+/// The times of which a metric is a quantile, and which one.
+pub(crate) fn tail(detail: &FramesDetail, metric: &str) -> Option<(Histogram, f64)> {
+    let q = match metric {
+        "frame_p95_ns" => 0.95,
+        "frame_p99_ns" => 0.99,
+        _ => return None,
+    };
+    Some((Histogram::from_values(delays(detail).into_iter().map(Nanos::get)), q))
+}
+
 /// Frames: from each due time until the picture changes.
 pub(crate) fn metrics(detail: &FramesDetail) -> Vec<Metric> {
-    let mut delays = delays(detail);
+    let mut delays: Vec<f64> = delays(detail).into_iter().map(Nanos::as_f64).collect();
     delays.sort_by(f64::total_cmp);
     let quantile = |q: f64| {
         too_few_beyond(delays.len() as f64, q, "frames were due").unwrap_or_else(|| {
@@ -41,14 +52,14 @@ pub(crate) fn metrics(detail: &FramesDetail) -> Vec<Metric> {
 }
 
 /// Time from each due time until a frame was done; a missed one waits for the frame in whose time it fell.
-fn delays(detail: &FramesDetail) -> Vec<f64> {
+fn delays(detail: &FramesDetail) -> Vec<Nanos> {
     let mut left = detail.missed.min(MOST_FRAMES);
     let mut delays = Vec::with_capacity(detail.frame_ns.len());
     for frame in &detail.frame_ns {
         let passed = due_times_passed(*frame, detail.period_ns).min(left);
         left -= passed;
         let waited = |missed: u64| {
-            frame.saturating_sub(Nanos::from_nanos(missed.saturating_mul(detail.period_ns.get()))).as_f64()
+            frame.saturating_sub(Nanos::from_nanos(missed.saturating_mul(detail.period_ns.get())))
         };
         delays.extend((0..=passed).map(waited));
     }

@@ -17,6 +17,7 @@ pub(crate) mod pretend;
 pub mod run;
 
 use units::facts::MachineFacts;
+use units::histogram::Histogram;
 
 use self::detail::FramesDetail;
 use self::params::FramesParams;
@@ -38,5 +39,9 @@ impl Probe for Frames {
 
     fn cost(params: &FramesParams, _facts: &MachineFacts) -> Cost {
         Cost { by_clock: f64::from(params.frames) / f64::from(params.rate_hz.max(1)), by_work: 0.0 }
+    }
+
+    fn tail(detail: &FramesDetail, metric: &str) -> Option<(Histogram, f64)> {
+        metrics::tail(detail, metric)
     }
 }

@@ -9,10 +9,28 @@ use crate::figures::{figure, lower, time, too_few_beyond};
 
 const NO_ACTIVATIONS: &str = "no activation was due";
 
+fn service(detail: &WakeupDetail) -> Histogram {
+    Histogram::merge_all(detail.threads.iter().map(|thread| &thread.service_ns))
+}
+
+fn response(detail: &WakeupDetail) -> Histogram {
+    Histogram::merge_all(detail.threads.iter().map(|thread| &thread.response_ns))
+}
+
+/// The times of which a metric is a quantile, and which one.
+pub(crate) fn tail(detail: &WakeupDetail, metric: &str) -> Option<(Histogram, f64)> {
+    match metric {
+        "response_p99_ns" => Some((response(detail), 0.99)),
+        "response_p99_9_ns" => Some((response(detail), 0.999)),
+        "response_p99_99_ns" => Some((response(detail), 0.9999)),
+        "service_p99_ns" => Some((service(detail), 0.99)),
+        _ => None,
+    }
+}
+
 /// Timer wake-up: response of every activation, service of those that were slept for.
 pub(crate) fn metrics(detail: &WakeupDetail) -> Vec<Metric> {
-    let service = Histogram::merge_all(detail.threads.iter().map(|thread| &thread.service_ns));
-    let response = Histogram::merge_all(detail.threads.iter().map(|thread| &thread.response_ns));
+    let (service, response) = (service(detail), response(detail));
     let due = response.count();
     let missed = due.saturating_sub(service.count());
     let quantile = |histogram: &Histogram, q: f64| {

@@ -10,6 +10,7 @@ pub(crate) mod pretend;
 pub mod run;
 
 use units::facts::MachineFacts;
+use units::histogram::Histogram;
 use units::scheduling::Scheduling;
 
 use self::detail::WakeupDetail;
@@ -36,5 +37,9 @@ impl Probe for Wakeup {
 
     fn scheduling(detail: &WakeupDetail) -> Option<Scheduling> {
         Some(detail.priority.map_or(Scheduling::Normal, |priority| Scheduling::Fifo { priority }))
+    }
+
+    fn tail(detail: &WakeupDetail, metric: &str) -> Option<(Histogram, f64)> {
+        metrics::tail(detail, metric)
     }
 }

@@ -28,7 +28,7 @@ pub(super) fn section(results: &RunResults) -> Option<Markup> {
         .map(|(index, label)| (Ink(index), label.clone()))
         .collect();
     let caption = format!(
-        "Each mark is a ratio to {baseline}, its bar the interval, right with 95 % for all headline figures together. On the line: the same as {baseline}. For times, \
+        "Each mark is a ratio to {baseline}, its bar the interval, right with 95 % for each figure; what is called a difference is one with 95 % for all headline figures together. On the line: the same as {baseline}. For times, \
          gaps and latencies the right side is worse; for rates and throughput (marked ↑) the right side is better."
     );
     Some(html! {
