@@ -95,7 +95,7 @@ fn a_requirement_decides_the_exit_code_and_what_was_asked_for_is_kept() {
     let required = bulkhead(&folder, &["report", "run", "--require", "mine"]);
     assert_eq!(required.status.code(), Some(1), "{}", text(&required.stderr));
     assert!(
-        text(&required.stderr).contains("--require mine: fake, mine: not suited"),
+        text(&required.stderr).contains("--require mine: fake, mine: unsuited"),
         "{}",
         text(&required.stderr)
     );

@@ -8,6 +8,7 @@ use browser::sample;
 use bulkhead::model::results::RunResults;
 use bulkhead::probes::ProbeKind;
 use bulkhead::probes::detail::Detail;
+use bulkhead::report::brief::{MOST_LINES, screen};
 use bulkhead::report::terminal::{Style, summary};
 use bulkhead::report::{change, compare, page};
 use bulkhead::units::metric::Answer;
@@ -29,6 +30,7 @@ fn everything(run: &RunResults) -> String {
     let changes = change::changes(run, &rich());
     [
         summary(run, PLAIN),
+        screen(run, PLAIN),
         page::html(run),
         compare::compare_text(run, run, &changes, PLAIN),
         compare::compare_html(run, run, &changes),
@@ -39,6 +41,24 @@ fn everything(run: &RunResults) -> String {
 #[test]
 fn the_summary_reads_like_this() {
     insta::assert_snapshot!(summary(&sample::of(&sample::FIRST), PLAIN));
+}
+
+#[test]
+fn one_screen_reads_like_this() {
+    insta::assert_snapshot!(screen(&sample::of(&sample::FIRST), PLAIN));
+}
+
+/// Whatever was measured, of the platforms that a run usually has.
+#[test]
+fn one_screen_is_one_screen() {
+    for run in [rich(), sample::of(&sample::FIRST), sample::of(&[ProbeKind::Gap])] {
+        let text = screen(&run, PLAIN);
+        assert!(text.lines().count() <= MOST_LINES, "{} lines:\n{text}", text.lines().count());
+        assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+        for class in run.classes.iter().map(|verdict| &verdict.class) {
+            assert!(text.contains(class.as_str()), "{class}");
+        }
+    }
 }
 
 /// Figures of the scripted platform look like measured ones: whoever reads them is told first.

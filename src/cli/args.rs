@@ -157,6 +157,9 @@ pub struct MeasureArgs {
     /// Only say what would be measured, in which order, and how long it would take
     #[arg(long, conflicts_with_all = ["resume", "out", "json"])]
     pub plan: bool,
+    /// Print everything that is known, not one screen
+    #[arg(long, conflicts_with_all = ["plan", "json"])]
+    pub full: bool,
     /// Print results.json to stdout instead of the table
     #[arg(long)]
     pub json: bool,
@@ -316,6 +319,9 @@ pub struct ReportArgs {
     /// What the platforms are to be fit for.
     #[command(flatten)]
     pub fit: FitArgs,
+    /// Print everything that is known, not one screen
+    #[arg(long, conflicts_with = "json")]
+    pub full: bool,
     /// Print results.json to stdout instead of the table
     #[arg(long)]
     pub json: bool,

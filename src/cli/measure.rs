@@ -28,7 +28,7 @@ use platforms::ledger::Ledger;
 use platforms::reaper::Reaper;
 use platforms::{Cancel, PlatformContext, facts, host, make};
 use report::text::ascii;
-use report::{page, terminal};
+use report::{brief, page, terminal};
 use units::Nanos;
 use units::names::PlatformKind;
 
@@ -61,8 +61,11 @@ pub fn run(args: &MeasureArgs) -> Verdict {
     };
     rundir.publish(REPORT_FILE, page::html(&results).as_bytes()).or_lacking()?;
     let end = end?;
-    show(&results, args.json).or_bad_input()?;
+    show(&results, Shown::of(args.json, args.full)).or_bad_input()?;
     output::say(&format!("\nreport: {}", rundir.path().join(REPORT_FILE).display()));
+    if !(args.full || args.json) {
+        output::say(&format!("all of it here: bulkhead report {} --full", rundir.path().display()));
+    }
     Ok(ending(args, &results, end, &rundir))
 }
 
@@ -137,15 +140,37 @@ pub fn fresh_seed() -> u64 {
     RandomState::new().hash_one(now().get()) >> 40
 }
 
-/// Prints the summary, or the results as JSON.
-pub fn show(results: &RunResults, json: bool) -> anyhow::Result<()> {
-    let text = if json {
-        json::pretty(results)?
-    } else {
-        let text = terminal::summary(results, output::stdout_style());
-        if output::stdout_is_ascii() { ascii(&text) } else { text }
+/// How results are shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Shown {
+    /// One screen.
+    Brief,
+    /// All that is known.
+    Full,
+    /// As JSON.
+    Json,
+}
+
+impl Shown {
+    /// As the flags say.
+    pub const fn of(json: bool, full: bool) -> Self {
+        match (json, full) {
+            (true, _) => Self::Json,
+            (false, true) => Self::Full,
+            (false, false) => Self::Brief,
+        }
+    }
+}
+
+/// Prints results.
+pub fn show(results: &RunResults, shown: Shown) -> anyhow::Result<()> {
+    let style = output::stdout_style();
+    let text = match shown {
+        Shown::Json => return Ok(output::data(&json::pretty(results)?)?),
+        Shown::Full => terminal::summary(results, style),
+        Shown::Brief => brief::screen(results, style),
     };
-    Ok(output::data(&text)?)
+    Ok(output::data(&if output::stdout_is_ascii() { ascii(&text) } else { text })?)
 }
 
 fn ending(args: &MeasureArgs, results: &RunResults, end: RunEnd, rundir: &RunDir) -> Ending {

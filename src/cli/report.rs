@@ -25,7 +25,7 @@ pub fn run(args: &ReportArgs) -> Verdict {
     fit::keep(&args.fit, &rundir, &classes).or_bad_input()?;
     let results = campaign::conclude(&rundir, &classes).or_bad_input()?;
     rundir.publish(REPORT_FILE, page::html(&results).as_bytes()).or_bad_input()?;
-    measure::show(&results, args.json).or_bad_input()?;
+    measure::show(&results, measure::Shown::of(args.json, args.full)).or_bad_input()?;
     output::say(&format!("bulkhead: {} written anew", args.dir.join(REPORT_FILE).display()));
     Ok(if fit::is_met(&args.fit, &results) { Ending::Done } else { Ending::NotMet })
 }

@@ -30,8 +30,8 @@ pub(super) const fn suitability_words(level: Suitability) -> &'static str {
     match level {
         Suitability::Suited => "suited",
         Suitability::Limited => "with limits",
-        Suitability::Unsuited => "not suited",
-        Suitability::Unknown => "not known",
+        Suitability::Unsuited => "unsuited",
+        Suitability::Unknown => "undecided",
     }
 }
 
@@ -101,7 +101,7 @@ pub(super) fn classes(out: &mut String, results: &RunResults, style: Style) {
     heading(out, "Fit for what?", style);
     let platforms = judged_platforms(results);
     let names = class_names(results);
-    for table in tables_that_fit(&[], &names, style, |names| table(results, names, &platforms)) {
+    for table in tables_that_fit(&[], &names, style, |names| class_table(results, names, &platforms)) {
         out.push_str(&table.render(style.columns(), style.colour));
     }
     for class in &names {
@@ -133,7 +133,8 @@ fn alike<'a>(verdicts: &[&'a ClassVerdict]) -> Vec<Vec<&'a ClassVerdict>> {
     groups
 }
 
-fn table(results: &RunResults, names: &[String], platforms: &[String]) -> TextTable {
+/// The table of verdicts.
+pub(super) fn class_table(results: &RunResults, names: &[String], platforms: &[String]) -> TextTable {
     let head = names.iter().map(|name| TextCell { text: printable(name, NAME_MOST), paint: Paint::Bold });
     let mut table = TextTable::default();
     table.rows.push(std::iter::once(TextCell::default()).chain(head).collect());
@@ -151,7 +152,7 @@ fn table(results: &RunResults, names: &[String], platforms: &[String]) -> TextTa
     table
 }
 
-/// What decides, and for platforms that are not suited what would change it.
+/// What decides, and for platforms that are unsuited what would change it.
 fn line(out: &mut String, alike: &[&ClassVerdict], style: Style) {
     let Some(verdict) = alike.first() else { return };
     let labels: Vec<String> = alike.iter().map(|verdict| printable(&verdict.platform, NAME_MOST)).collect();

@@ -9,6 +9,7 @@
 //!        └─ two of them ─► change ─► compare      (both forms)
 //! ```
 
+pub mod brief;
 pub mod change;
 pub mod channel_bench;
 pub mod chart;

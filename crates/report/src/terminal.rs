@@ -40,7 +40,7 @@ const SENTENCE_MOST: usize = 600;
 /// Failures shown; the rest is counted.
 const FAILURES_MOST: usize = 12;
 
-/// The whole summary.
+/// The whole summary; `brief` has what fits on a screen.
 pub fn summary(results: &RunResults, style: Style) -> String {
     let mut out = String::new();
     let mut notes = Footnotes::default();
@@ -69,7 +69,7 @@ pub(super) fn heading(out: &mut String, text: &str, style: Style) {
     }
 }
 
-fn head(out: &mut String, results: &RunResults, style: Style) {
+pub(super) fn head(out: &mut String, results: &RunResults, style: Style) {
     let first = format!(
         "Bulkhead {} · experiment {} · {}",
         printable(&results.bulkhead_version, 20),

@@ -171,7 +171,7 @@ pub fn report(dir: &Path, results: &RunResults, json: bool) -> Verdict {
             let text = outcome::shown(simulation, false).or_bad_input()?;
             output::data(&text).or_bad_input()?;
         }
-        _ => measure::show(results, json).or_bad_input()?,
+        _ => measure::show(results, measure::Shown::of(json, true)).or_bad_input()?,
     }
     output::say(&format!("bulkhead: {} written anew", dir.join(folder::REPORT_FILE).display()));
     Ok(Ending::Done)

@@ -106,12 +106,12 @@ const fn level_words(level: Suitability) -> &'static str {
     match level {
         Suitability::Suited => "suited",
         Suitability::Limited => "suited with limits",
-        Suitability::Unsuited => "not suited",
-        Suitability::Unknown => "not known",
+        Suitability::Unsuited => "unsuited",
+        Suitability::Unknown => "undecided",
     }
 }
 
-/// `vm, hpc: not suited: …`.
+/// `vm, hpc: unsuited: …`.
 pub(super) fn sentence(class: &ClassSpec, platform: &str, level: Suitability, reason: &str) -> String {
     format!("{platform}, {}: {}: {reason}", class.name, level_words(level))
 }
@@ -147,9 +147,9 @@ fn others(all: &[Judged], outcome: &Outcome) -> String {
     let open = [Held::Unclear, Held::NotMeasured];
     let (more, what) = match outcome.level {
         Suitability::Unsuited => (count(Some(Weight::Required), &[Held::No]), "required and broken"),
-        Suitability::Unknown => (count(Some(Weight::Required), &open), "required and not known"),
+        Suitability::Unknown => (count(Some(Weight::Required), &open), "required and undecided"),
         Suitability::Limited => (count(Some(Weight::Wanted), &[Held::No]), "wanted and broken"),
-        Suitability::Suited => (count(Some(Weight::Wanted), &open), "wanted and not known"),
+        Suitability::Suited => (count(Some(Weight::Wanted), &open), "wanted and undecided"),
     };
     match more {
         0 => String::new(),

@@ -32,8 +32,8 @@ pub(super) fn section(results: &RunResults) -> Option<Markup> {
             ul {
                 li { strong { "= suited" } ": every required condition holds, and no wanted one is broken." }
                 li { strong { "+ with limits" } ": every required condition holds, a wanted one is broken." }
-                li { strong { "! not suited" } ": a required condition is broken." }
-                li { strong { "? not known" } ": a required condition was not measured, or not well enough." }
+                li { strong { "! unsuited" } ": a required condition is broken." }
+                li { strong { "? undecided" } ": a required condition was not measured, or not well enough." }
             }
         }
     })
