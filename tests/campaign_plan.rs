@@ -196,6 +196,37 @@ fn the_time_of_what_is_known_goes_to_the_others() {
 }
 
 #[test]
+fn what_is_asked_for_at_least_comes_before_the_budget_is_spent_elsewhere() {
+    let cost = |cell: &Cell| Duration::from_secs(if cell.probe.as_str() == "fork" { 10 } else { 1 });
+    let scatter = |cell: &Cell, round: u32| Entry {
+        duration: Nanos::from_duration(cost(cell)),
+        finding: Finding::Value(if round.is_multiple_of(2) { 1.0 } else { 100.0 }),
+    };
+    // Three rounds of each are 27 s of nine cells and 90 s of fork.
+    let plan = plan(&experiment(1, 3, 1000, 3.0, 125)).with_costs(cost);
+    let mut history = History::default();
+    while let Next::Measure { round, cells } = plan.next(&history) {
+        for cell in cells {
+            history.insert(&cell, round, scatter(&cell, round));
+        }
+    }
+    assert!(history.spent().as_secs_f64() <= 132.0, "{}", history.spent());
+}
+
+#[test]
+fn what_others_are_compared_with_goes_on_with_them() {
+    let beside_scatters = |cell: &Cell, round: u32| {
+        let scatters = cell.neighbour.is_some() && round.is_multiple_of(2);
+        Finding::Value(if scatters { 90.0 } else { 1.0 })
+    };
+    let (done, _) = complete_with(&experiment(1, 3, 20, 3.0, 10_000), beside_scatters);
+    let count = |wanted: &dyn Fn(&Cell) -> bool| done.iter().filter(|(cell, _)| wanted(cell)).count();
+    assert_eq!(count(&|cell| cell.neighbour.is_some()), 60);
+    assert_eq!(count(&|cell| cell.probe.as_str() == "gap" && cell.neighbour.is_none()), 60);
+    assert_eq!(count(&|cell| cell.probe.as_str() != "gap"), 18);
+}
+
+#[test]
 fn platforms_come_the_other_way_round_in_the_second_of_two_rounds() {
     let plan = plan(&experiment(3, 1, 1000, 1.0, 100));
     let of_fork = |round| -> Vec<Cell> {

@@ -5,6 +5,7 @@ use crate::browser;
 use std::sync::LazyLock;
 
 use browser::sample;
+use bulkhead::model::isolation::CellState;
 use bulkhead::model::results::RunResults;
 use bulkhead::probes::ProbeKind;
 use bulkhead::probes::detail::Detail;
@@ -59,6 +60,18 @@ fn one_screen_is_one_screen() {
             assert!(text.contains(class.as_str()), "{class}");
         }
     }
+}
+
+/// What was not found out is not called fine.
+#[test]
+fn where_nothing_could_be_compared_no_harm_is_not_said() {
+    let mut run = sample::of(&sample::FIRST);
+    let cells = run.isolation.iter_mut().flat_map(|matrix| &mut matrix.rows).flat_map(|row| &mut row.cells);
+    for cell in cells {
+        (cell.judged, cell.main, cell.state) = (None, None, CellState::Unsupported);
+    }
+    let text = screen(&run, PLAIN);
+    assert!(text.contains("?  no harm was found in 0 figures beside neighbours;"), "{text}");
 }
 
 /// Figures of the scripted platform look like measured ones: whoever reads them is told first.

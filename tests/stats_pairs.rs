@@ -103,6 +103,26 @@ fn many_pairs_of_a_thing_and_itself_seldom_differ() {
 }
 
 #[test]
+fn pairs_of_which_most_are_alike_still_scatter() {
+    // Figures read off buckets: of 25 ratios 15 are exactly 1.
+    let pairs: Vec<(f64, f64)> =
+        (0..25).map(|n| (if n % 5 < 3 { 100.0 } else { 60.0 + 4.0 * f64::from(n) }, 100.0)).collect();
+    let ratio = *compare(&pairs, Better::Lower, 0.95).ratio.estimate().expect("a ratio");
+    assert!(ratio.high - ratio.low > 0.02, "{ratio:?}");
+}
+
+#[test]
+fn pairs_that_are_a_little_alike_have_a_ratio() {
+    for n in [32, 40, 60] {
+        let none = (0..200).filter(|&seed| {
+            let pairs = alike_neighbours(&mut Xoshiro256PlusPlus::seed_from_u64(seed), n, 0.5);
+            compare(&pairs, Better::Lower, 0.95).ratio.estimate().is_none()
+        });
+        assert_eq!(none.count(), 0, "{n} pairs");
+    }
+}
+
+#[test]
 fn a_doubling_in_a_tenth_of_the_pairs_moves_no_ratio() {
     const FEWER: u64 = TRIALS / 10;
     for n in [20, 40, 100] {

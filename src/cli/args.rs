@@ -136,7 +136,7 @@ pub struct MeasureArgs {
     /// Seed of order and data [default: drawn and printed]
     #[arg(long, value_name = "N")]
     pub seed: Option<u64>,
-    /// Rounds: N, or MIN..MAX
+    /// Rounds of each probe: N, or MIN..MAX
     #[arg(long, value_name = "N|MIN..MAX")]
     pub rounds: Option<String>,
     /// Begin no further round after this many seconds of measuring

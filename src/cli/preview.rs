@@ -45,7 +45,7 @@ fn words(experiment: &Experiment, preview: &Preview) -> String {
     let repeat = experiment.repeat;
     let _ = writeln!(
         out,
-        "experiment {}, seed {}: {} to {} rounds of up to {} measurements; the first one in its order:",
+        "experiment {}, seed {}: {} to {} rounds of each probe; the first ones, {} measurements:",
         experiment.name,
         experiment.seed.unwrap_or_default(),
         repeat.min,

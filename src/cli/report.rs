@@ -27,5 +27,8 @@ pub fn run(args: &ReportArgs) -> Verdict {
     rundir.publish(REPORT_FILE, page::html(&results).as_bytes()).or_bad_input()?;
     measure::show(&results, measure::Shown::of(args.json, args.full)).or_bad_input()?;
     output::say(&format!("bulkhead: {} written anew", args.dir.join(REPORT_FILE).display()));
+    if !(args.full || args.json) {
+        output::say("all of it here: --full");
+    }
     Ok(if fit::is_met(&args.fit, &results) { Ending::Done } else { Ending::NotMet })
 }

@@ -113,7 +113,7 @@ fn comparison(ratio: f64, half: f64, better: Better) -> Comparison {
         Better::Higher if ratio > 1.0 => Difference::Better,
         _ => Difference::Worse,
     };
-    Comparison { ratio: estimate(ratio, half), pairs: 9, difference }
+    Comparison { ratio: estimate(ratio, half), pairs: 9, difference, of_family: None }
 }
 
 fn metrics(random: &mut Xoshiro256PlusPlus, cell: &Cell) -> Vec<MetricResult> {
@@ -140,6 +140,7 @@ fn metrics(random: &mut Xoshiro256PlusPlus, cell: &Cell) -> Vec<MetricResult> {
             ratio: Answer::Unsupported("0 pairs; at least 3 are needed".to_owned()),
             pairs: 0,
             difference: Difference::Unknown,
+            of_family: None,
         };
         let compared = |ratio: f64, wider: f64| match base {
             Some(_) => comparison(ratio, half * wider, better),

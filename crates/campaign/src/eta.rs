@@ -58,7 +58,7 @@ pub fn remaining(
 fn unsettled(plan: &Plan, history: &History, round: u32, left: &[Cell]) -> Vec<(Group, u32)> {
     let is_open = |group: Group| left.iter().any(|cell| cell.probe == group.probe);
     let groups = plan.unsettled(history).into_iter();
-    groups.map(|(group, next)| (group, if is_open(group) { round + 1 } else { next })).collect()
+    groups.map(|(group, next)| (group, if is_open(group) { next.max(round + 1) } else { next })).collect()
 }
 
 /// Measurements that are certain to come, and how often each.

@@ -70,9 +70,9 @@ fn default_name() -> String {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct Repeat {
-    /// Rounds at least, 1 … 1000.
+    /// Rounds of each probe at least, 1 … 1000.
     pub min: u32,
-    /// Rounds at most, `min` … 1000.
+    /// Rounds of each probe at most, `min` … 1000.
     pub max: u32,
     /// A cell is done when the interval of its main metric is at most ± this much, 0.1 … 100 percent.
     pub target_percent: f64,

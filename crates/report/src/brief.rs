@@ -2,6 +2,7 @@
 //! columns for the platforms that a run usually has; everything else is in the whole summary and in the page.
 
 use model::classes::{ClassVerdict, Suitability};
+use model::clocks::ClockLevel;
 use model::isolation::{IsolationCell, IsolationRow};
 use model::results::{RunResults, Verdict, VerdictLevel};
 use units::metric::{Better, Difference, Estimate};
@@ -14,51 +15,81 @@ use super::text::{paragraph, printable, wrap};
 
 /// Lines of the screen.
 pub const MOST_LINES: usize = 40;
-/// Figures of a platform, neighbours that hurt, and reasons that make a run dirty: the worst are shown.
-const WORST: usize = 3;
-/// Lines of a reason; the rest is cut off.
-const REASON_LINES: usize = 2;
+/// Lines of a sentence; the rest is cut off.
+const SENTENCE_LINES: usize = 2;
 /// Longest label, and longest sentence, that is shown whole.
 const LABEL_MOST: usize = 24;
 const SENTENCE_MOST: usize = 400;
 
+/// How much of each part is shown.
+#[derive(Clone, Copy)]
+struct Room {
+    /// The worst figures of a platform, neighbours that hurt, and things that are wrong with the run.
+    worst: usize,
+    /// Lines of each.
+    lines: usize,
+}
+
+/// From the most to the least.
+const ROOMS: [Room; 4] = [
+    Room { worst: 3, lines: SENTENCE_LINES },
+    Room { worst: 3, lines: 1 },
+    Room { worst: 2, lines: 1 },
+    Room { worst: 1, lines: 1 },
+];
+
 /// The screen.
 pub fn screen(results: &RunResults, style: Style) -> String {
-    let mut out = String::new();
-    head(&mut out, results, style);
-    costs(&mut out, results, style);
-    table(&mut out, results, style);
-    let mut rest = String::new();
-    harm(&mut rest, results, style);
-    wrong(&mut rest, results, style);
-    unmeasured(&mut rest, results, style);
-    let left = MOST_LINES.saturating_sub(out.lines().count() + rest.lines().count() + 1);
+    let parts = |room: Room| {
+        let (mut first, mut rest) = (String::new(), String::new());
+        head(&mut first, results, style);
+        costs(&mut first, results, style, room);
+        table(&mut first, results, style);
+        harm(&mut rest, results, style, room);
+        wrong(&mut rest, results, style, room);
+        unmeasured(&mut rest, results, style);
+        (first, rest)
+    };
+    let lines = |(first, rest): &(String, String)| first.lines().count() + rest.lines().count();
+    let fits = ROOMS.into_iter().map(parts).find(|both| lines(both) < MOST_LINES);
+    let both = fits.unwrap_or_else(|| parts(ROOMS[ROOMS.len() - 1]));
+    let left = MOST_LINES.saturating_sub(lines(&both));
+    let (mut out, rest) = both;
     reasons(&mut out, results, style, left);
     out + &rest
 }
 
-fn costs(out: &mut String, results: &RunResults, style: Style) {
+fn costs(out: &mut String, results: &RunResults, style: Style, room: Room) {
     let baseline = printable(results.experiment.baseline_label(), LABEL_MOST);
     heading(out, &format!("What it costs, compared with {baseline}"), style);
-    let others = results.verdicts.len();
-    let room =
+    let widest =
         results.verdicts.iter().map(|verdict| label(&verdict.platform).chars().count()).max().unwrap_or(0);
     for verdict in &results.verdicts {
-        let first = format!("  {:<room$}  {:<9}  ", label(&verdict.platform), cost_word(results, verdict));
-        let most = if others > WORST { 1 } else { WORST };
+        let first = format!("  {:<widest$}  {:<9}  ", label(&verdict.platform), cost_word(results, verdict));
         let figures = worst_figures(results, &verdict.platform);
-        let mut lines: Vec<String> = figures.into_iter().take(most).map(|(_, text)| text).collect();
+        let mut lines = worst(figures, room.worst);
         if lines.is_empty() {
             lines.push(printable(without_label(verdict), SENTENCE_MOST));
         }
         let lead = " ".repeat(first.chars().count());
         for (number, line) in lines.iter().enumerate() {
-            cut(out, if number == 0 { &first } else { &lead }, line, REASON_LINES, style);
+            cut(out, if number == 0 { &first } else { &lead }, line, room.lines, style);
         }
     }
     if results.verdicts.is_empty() {
         out.push_str("  ?  no platform was compared with another, so there is no verdict\n");
     }
+}
+
+/// The texts of the largest, the largest first; the last one says how many more there are.
+fn worst(mut all: Vec<(f64, String)>, most: usize) -> Vec<String> {
+    all.sort_by(|a, b| b.0.total_cmp(&a.0));
+    let more = all.len().saturating_sub(most);
+    let mut shown: Vec<String> = all.into_iter().take(most).map(|(_, text)| text).collect();
+    if let Some(last) = shown.last_mut().filter(|_| more > 0) {
+        last.insert_str(0, &format!("({more} more) "));
+    }
+    shown
 }
 
 fn label(platform: &str) -> String {
@@ -74,8 +105,10 @@ fn cost_word(results: &RunResults, verdict: &Verdict) -> &'static str {
     match verdict.level {
         _ if !is_there => "not there",
         VerdictLevel::Free => "free",
-        VerdictLevel::Costly | VerdictLevel::Heavy => "costs",
         VerdictLevel::Unknown => "undecided",
+        // Measurements that broke make it heavy as well.
+        VerdictLevel::Heavy if worst_figures(results, &verdict.platform).is_empty() => "broke",
+        VerdictLevel::Costly | VerdictLevel::Heavy => "costs",
     }
 }
 
@@ -88,7 +121,7 @@ fn sure_cost(better: Better, ratio: &Estimate) -> f64 {
     }
 }
 
-/// Figures that are worse than the baseline's, one per probe, without a neighbour, the surest cost first.
+/// Figures that are worse than the baseline's, one per probe, without a neighbour; each with its surest cost.
 fn worst_figures(results: &RunResults, platform: &str) -> Vec<(f64, String)> {
     let mut all: Vec<(f64, String)> = Vec::new();
     for result in results
@@ -105,7 +138,6 @@ fn worst_figures(results: &RunResults, platform: &str) -> Vec<(f64, String)> {
         });
         all.extend(worse.max_by(|a, b| a.0.total_cmp(&b.0)));
     }
-    all.sort_by(|a, b| b.0.total_cmp(&a.0));
     all
 }
 
@@ -152,46 +184,62 @@ fn reason(out: &mut String, results: &RunResults, verdict: &ClassVerdict, style:
         suitability_words(verdict.level),
         printable(&verdict.reason, SENTENCE_MOST)
     );
-    cut(out, &format!("  {}  ", suitability_mark(verdict.level)), &text, REASON_LINES, style);
+    cut(out, &format!("  {}  ", suitability_mark(verdict.level)), &text, SENTENCE_LINES, style);
 }
 
-fn harm(out: &mut String, results: &RunResults, style: Style) {
-    let mut all: Vec<(f64, String)> = Vec::new();
+fn harm(out: &mut String, results: &RunResults, style: Style, room: Room) {
+    let (mut hurt, mut same, mut open) = (Vec::new(), 0, 0);
     for matrix in &results.isolation {
         for row in &matrix.rows {
             for (neighbour, cell) in matrix.neighbours.iter().zip(&row.cells) {
-                let Some((sure, ratio)) = sure_harm(cell) else { continue };
-                let figure = figure_words(row);
-                let beside = neighbour_words(*neighbour);
-                let text = format!("{}: {figure} beside a {beside}: {ratio} worse", label(&matrix.platform));
-                all.push((sure, printable(&text, SENTENCE_MOST)));
+                match worse_by(row, cell) {
+                    Some((sure, what)) => {
+                        let beside = neighbour_words(*neighbour);
+                        let text = format!("{}: {what} beside a {beside}", label(&matrix.platform));
+                        hurt.push((sure, printable(&text, SENTENCE_MOST)));
+                    }
+                    None if matches!(heat(cell), Heat::Same | Heat::Better) => same += 1,
+                    None if heat(cell) == Heat::NotMeasured => {}
+                    None => open += 1,
+                }
             }
         }
     }
-    if results.isolation.is_empty() {
+    if hurt.is_empty() && same + open == 0 {
         return;
     }
     heading(out, "Who hurts whom?", style);
-    all.sort_by(|a, b| b.0.total_cmp(&a.0));
-    for (_, text) in all.iter().take(WORST) {
-        cut(out, "  !  ", text, REASON_LINES, style);
+    if hurt.is_empty() {
+        let mark = if same > 0 { "  =  " } else { "  ?  " };
+        let text =
+            format!("no harm was found in {same} figures beside neighbours; {open} could not be compared");
+        cut(out, mark, &text, room.lines, style);
     }
-    if all.is_empty() {
-        out.push_str("  =  no neighbour was found to hurt\n");
+    for text in worst(hurt, room.worst) {
+        cut(out, "  !  ", &text, room.lines, style);
     }
 }
 
-fn figure_words(row: &IsolationRow) -> String {
-    format!("{}, {}", row_name(row), row.judged.title)
-}
-
-fn sure_harm(cell: &IsolationCell) -> Option<(f64, String)> {
-    let times = cell.judged.as_ref()?.times_worse?;
-    (times.is_sound() && matches!(heat(cell), Heat::Worse(_))).then(|| (times.low, ratio_text(&times)))
+/// What a neighbour makes worse in a cell, the judged figure or else the main one, and by how much for sure.
+fn worse_by(row: &IsolationRow, cell: &IsolationCell) -> Option<(f64, String)> {
+    let judged = cell.judged.as_ref().map(|harm| (&row.judged, harm));
+    let main = row.main.as_ref().zip(cell.main.as_ref());
+    judged.into_iter().chain(main).find_map(|(figure, harm)| {
+        if !matches!(harm.difference, Difference::Worse | Difference::Different) {
+            return None;
+        }
+        let times = harm.times_worse.filter(Estimate::is_sound);
+        let by = times.map_or_else(
+            || "worse by an unknown factor".to_owned(),
+            |times| format!("{} worse", ratio_text(&times)),
+        );
+        let name = row_name(row);
+        Some((times.map_or(1.0, |times| times.low), format!("{name}, {}: {by}", figure.title)))
+    })
 }
 
 /// What is wrong with the run, in a line or two each.
-fn wrong(out: &mut String, results: &RunResults, style: Style) {
+fn wrong(out: &mut String, results: &RunResults, style: Style, room: Room) {
     let mut all: Vec<String> = Vec::new();
     if let Some(first) = results.dirty.first() {
         all.push(format!("dirty, the figures may not repeat: {first}{}", and_more(results.dirty.len())));
@@ -209,14 +257,15 @@ fn wrong(out: &mut String, results: &RunResults, style: Style) {
             first.failure.reason
         ));
     }
-    for clock in results.clocks.iter().filter(|clock| clock.level == model::clocks::ClockLevel::Lies) {
-        all.push(clock.sentence.clone());
+    let lies = || results.clocks.iter().filter(|clock| clock.level == ClockLevel::Lies);
+    if let Some(first) = lies().next() {
+        all.push(format!("{}{}", first.sentence, and_more(lies().count())));
     }
     if !all.is_empty() {
         out.push('\n');
     }
     for text in &all {
-        cut(out, "  !  ", &printable(text, SENTENCE_MOST), REASON_LINES, style);
+        cut(out, "  !  ", &printable(text, SENTENCE_MOST), room.lines, style);
     }
 }
 
@@ -226,15 +275,17 @@ fn and_more(count: usize) -> String {
 
 /// What classes look at and the run has not.
 fn unmeasured(out: &mut String, results: &RunResults, style: Style) {
-    let mut probes: Vec<&str> = Vec::new();
+    let mut all: Vec<String> = Vec::new();
     for missing in results.classes.iter().flat_map(|verdict| &verdict.missing) {
-        if !probes.contains(&missing.probe.as_str()) {
-            probes.push(missing.probe.as_str());
+        let beside = if missing.beside_neighbours { " beside a neighbour" } else { "" };
+        let words = format!("{}{beside}", missing.probe);
+        if !all.contains(&words) {
+            all.push(words);
         }
     }
-    if !probes.is_empty() {
-        let text = format!("not measured: {}; bulkhead measure --experiment full has all", probes.join(", "));
-        cut(out, "  ?  ", &text, REASON_LINES, style);
+    if !all.is_empty() {
+        let text = format!("not measured: {}; bulkhead measure --experiment full has all", all.join(", "));
+        cut(out, "  ?  ", &text, SENTENCE_LINES, style);
     }
 }
 

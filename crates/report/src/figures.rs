@@ -287,7 +287,7 @@ pub const fn level_words(level: VerdictLevel) -> &'static str {
         VerdictLevel::Free => "next to free",
         VerdictLevel::Costly => "costs something",
         VerdictLevel::Heavy => "costs a lot",
-        VerdictLevel::Unknown => "not known",
+        VerdictLevel::Unknown => "undecided",
     }
 }
 

@@ -76,7 +76,9 @@ pub(super) fn head(out: &mut String, results: &RunResults, style: Style) {
         printable(&results.experiment.name, LABEL_MOST),
         format_utc(results.started_unix_ns)
     );
-    let _ = writeln!(out, "{}", Paint::Bold.on(&first, style.colour));
+    for line in wrap(&first, style.columns()) {
+        let _ = writeln!(out, "{}", Paint::Bold.on(&line, style.colour));
+    }
     if !results.complete {
         let text = "interrupted: some measurements are missing. Continue it with --resume";
         let _ = writeln!(out, "{}", Paint::Yellow.on(text, style.colour));

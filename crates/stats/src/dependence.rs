@@ -18,7 +18,7 @@ const BIAS_ALLOWED: f64 = 0.04;
 /// More coefficients than this gain nothing: the quantile of Student's t is within 2 % of the normal's.
 const MOST_COEFFICIENTS: usize = 63;
 /// Fewer than this say too little.
-const FEWEST_COEFFICIENTS: usize = 5;
+pub const FEWEST_COEFFICIENTS: usize = 5;
 /// Longer series are averaged to about this many blocks first, so that the cost stays linear.
 const MOST_BLOCKS: usize = 4096;
 /// Correlation is looked for only while there are at least this many blocks.

@@ -22,7 +22,7 @@
 
 use units::metric::{Answer, Better, Comparison, Difference, Estimate};
 
-use super::dependence::{freedom_of, long_run_with};
+use super::dependence::{FEWEST_COEFFICIENTS, freedom_of, long_run_with};
 use super::distributions::{sign_test, student_two_sided};
 use super::interval::{DEPENDENCE_FROM, quantile_of_sorted, unsupported};
 use super::signed_rank;
@@ -39,6 +39,9 @@ const PAIRS_PER_TRIMMED: usize = 8;
 const MANY: usize = 20;
 /// See there.
 const MANY_PER_TRIMMED: usize = 5;
+/// So many values tell whether they depend on each other too far for a ratio; with fewer it may be chance, and the fewest coefficients
+/// are taken.
+const TELLING: usize = 100;
 /// Of so many values the long-run variance takes one coefficient at most.
 const VALUES_PER_COEFFICIENT: usize = 4;
 
@@ -57,6 +60,7 @@ pub fn compare(pairs: &[(f64, f64)], better: Better, confidence: f64) -> Compari
         ratio: unsupported(reason),
         pairs: count,
         difference: Difference::Unknown,
+        of_family: None,
     };
     if !(confidence > 0.0 && confidence < 1.0) {
         return unknown(format!("confidence {confidence} is not between 0 and 1"));
@@ -87,7 +91,7 @@ pub fn compare(pairs: &[(f64, f64)], better: Better, confidence: f64) -> Compari
         return unknown(format!("{count} pairs scatter too widely for a ratio"));
     }
     let difference = difference_of(&ratio, better);
-    Comparison { ratio: Answer::Estimate(ratio), pairs: count, difference }
+    Comparison { ratio: Answer::Estimate(ratio), pairs: count, difference, of_family: None }
 }
 
 /// What the interval of a ratio allows to say.
@@ -125,7 +129,7 @@ fn by_sign(pairs: &[(f64, f64)], count: u32, better: Better, confidence: f64) ->
     };
     let zeros = pairs.iter().filter(|(this, other)| *this == 0.0 || *other == 0.0).count();
     let reason = format!("{zeros} of {count} pairs hold a zero, which has no ratio");
-    Comparison { ratio: unsupported(reason), pairs: count, difference }
+    Comparison { ratio: unsupported(reason), pairs: count, difference, of_family: None }
 }
 
 /// Typical value, trimmed where values lie far out.
@@ -143,7 +147,8 @@ impl Centre {
     fn of(values: &[f64]) -> Option<Self> {
         let mut sorted = values.to_vec();
         sorted.sort_by(f64::total_cmp);
-        let trimmed = trim_count(&sorted);
+        // Where all that is kept is the same, its scatter would be none.
+        let trimmed = Some(trim_count(&sorted)).filter(|trimmed| differ(&sorted, *trimmed)).unwrap_or(0);
         let kept = sorted.get(trimmed..sorted.len() - trimmed).unwrap_or(&sorted);
         let (first, last) = (*kept.first()?, *kept.last()?);
         let value = kept.iter().sum::<f64>() / kept.len() as f64;
@@ -155,12 +160,21 @@ impl Centre {
             (squares / (all - 1.0), kept - 1.0)
         } else {
             // So few values may show less dependence than they have.
-            let freedom = freedom_of(&winsorised)?.min(values.len() / VALUES_PER_COEFFICIENT);
+            let freedom = match freedom_of(&winsorised) {
+                None if values.len() >= TELLING => return None,
+                found => found.unwrap_or(0).clamp(FEWEST_COEFFICIENTS, values.len() / VALUES_PER_COEFFICIENT),
+            };
             (long_run_with(&winsorised, freedom).variance, (freedom as f64).min(kept - 1.0))
         };
         let error = (variance * (all - 1.0) / (kept * (kept - 1.0))).sqrt();
         Some(Self { value, error, freedom })
     }
+}
+
+/// Whether those that are kept are not all the same.
+fn differ(sorted: &[f64], trimmed: usize) -> bool {
+    let kept = sorted.get(trimmed..sorted.len() - trimmed).unwrap_or(sorted);
+    kept.first().zip(kept.last()).is_some_and(|(first, last)| first < last)
 }
 
 /// How many values to trim at each end: as many as lie far out, if they are few.

@@ -1,8 +1,8 @@
 //! A quantile far out of values that come in rounds, and resemble each other within one: how late 99.9 % of activations are.
 //!
 //! For each edge t the question is whether more than the share 1 − q of all values can lie beyond it. They are counted, which needs
-//! neither moments nor a density and answers also where none was seen: with none of 3000 independent values beyond t, at most one in
-//! a thousand is, with 95 % confidence (the rule of three). Values of a round are not independent: one stall delays many. So the count
+//! neither moments nor a density and answers also where none was seen: with none of 3700 independent values beyond t, fewer than one
+//! in a thousand is (2.5 % on that side). Values of a round are not independent: one stall delays many. So the count
 //! is taken as if made of as many independent values as would scatter like the rounds do (Rao & Scott 1992), fewer still for the
 //! few rounds that tell so, and gets the interval of Clopper & Pearson (Korn & Graubard 1998). Where the tail holds too
 //! few values to tell their scatter, the worst found in it counts.

@@ -186,14 +186,22 @@ pub struct Comparison {
     pub ratio: Answer,
     /// Number of pairs behind it.
     pub pairs: u32,
-    /// What the interval allows to say.
+    /// What its interval, or that of its family where there is one, allows to say.
     pub difference: Difference,
+    /// The same at the confidence at which all ratios that answer one question together are right.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub of_family: Option<Estimate>,
 }
 
 impl Comparison {
     /// What cannot be compared.
     pub const fn impossible(reason: String) -> Self {
-        Self { ratio: Answer::Unsupported(reason), pairs: 0, difference: Difference::Unknown }
+        Self {
+            ratio: Answer::Unsupported(reason),
+            pairs: 0,
+            difference: Difference::Unknown,
+            of_family: None,
+        }
     }
 }
 

@@ -12,7 +12,7 @@ use super::table::Table;
 use analysis::joint::{MEMBER_SPREAD, START_SKEW};
 use model::journal::{Cell, PlatformState};
 use stats::pairs::{compare, family_confidence};
-use units::metric::{Better, Comparison, Metric};
+use units::metric::{Better, Comparison, Difference, Metric};
 use units::names::PlatformKind;
 use units::scheduling::incomparable;
 
@@ -129,8 +129,14 @@ impl<'a> Comparer<'a> {
 
 /// The ratio for itself, and whether it is called a difference at the confidence of its family.
 fn judged(pairs: &[(f64, f64)], better: Better, family: f64) -> Comparison {
-    let Comparison { difference, .. } = compare(pairs, better, family);
-    Comparison { difference, ..compare(pairs, better, CONFIDENCE) }
+    let Comparison { ratio, difference, .. } = compare(pairs, better, family);
+    let of_family = ratio.estimate().copied();
+    let own = compare(pairs, better, CONFIDENCE);
+    let is_called = matches!(difference, Difference::Better | Difference::Worse | Difference::Different);
+    // Few pairs may pass the test at the higher confidence alone.
+    let includes_none = own.ratio.estimate().is_some_and(|own| own.contains(1.0));
+    let ratio = if is_called && includes_none { ratio } else { own.ratio };
+    Comparison { ratio, pairs: own.pairs, difference, of_family }
 }
 
 fn alone(cell: &Cell) -> Option<Cell> {
@@ -152,7 +158,7 @@ mod tests {
     use probes::job::ProbeReport;
     use units::facts::{ClockFacts, OwnCost};
     use units::histogram::Histogram;
-    use units::metric::{Answer, Difference};
+    use units::metric::Answer;
     use units::{Bytes, Nanos};
 
     /// Wake-ups of a round, a little later each round.

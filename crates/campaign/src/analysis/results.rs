@@ -17,7 +17,7 @@ use crate::survey::{baseline, measured};
 use analysis::isolation::matrices;
 use model::SCHEMA_VERSION;
 use model::experiment::Experiment;
-use model::journal::{Cell, Header};
+use model::journal::{Cell, Header, Measurement};
 use model::results::{CellResult, FailedMeasurement, MetricResult, RunResults, made_up};
 use stats::bound::bound_interval;
 use stats::interval::median_interval;
@@ -70,7 +70,7 @@ pub fn analyse(experiment: &Experiment, contents: &Contents) -> Option<RunResult
         made_up: made_up(&states),
         verdicts: Vec::new(),
         policies: policies(&labels, &contents.measurements, &host_cpus),
-        failures: failures(&wanted, &table),
+        failures: failures(&wanted, &contents.measurements),
         cells,
         isolation: Vec::new(),
         classes: Vec::new(),
@@ -106,20 +106,19 @@ fn dirty(headers: &[Header]) -> Vec<String> {
     reasons
 }
 
-fn failures(cells: &[Cell], table: &Table<'_>) -> Vec<FailedMeasurement> {
-    let mut failures: Vec<FailedMeasurement> = cells
-        .iter()
-        .filter_map(|cell| Some((cell, table.row(cell)?)))
-        .flat_map(|(cell, row)| {
-            row.failures.iter().chain(&row.broken_instances).map(|(round, failure)| FailedMeasurement {
-                cell: cell.clone(),
-                round: *round,
-                failure: (*failure).clone(),
-            })
+/// In the order in which they broke.
+fn failures(cells: &[Cell], measurements: &[Measurement]) -> Vec<FailedMeasurement> {
+    let wanted = measurements.iter().filter(|measurement| cells.contains(&measurement.cell));
+    let broken = wanted.flat_map(|measurement| {
+        let instances = measurement.broken_instances().map(|(_, failure)| failure);
+        let all: Vec<_> = measurement.broke().map_or_else(|| instances.collect(), |failure| vec![failure]);
+        all.into_iter().map(|failure| FailedMeasurement {
+            cell: measurement.cell.clone(),
+            round: measurement.round,
+            failure: failure.clone(),
         })
-        .collect();
-    failures.sort_by_key(|failed| failed.round);
-    failures
+    });
+    broken.collect()
 }
 
 fn cell_result(cell: &Cell, row: Option<&Row<'_>>, comparer: &Comparer<'_>, seed: u64) -> CellResult {

@@ -1,8 +1,8 @@
 //! One sentence per platform, for people in a hurry. Levels as [`VerdictLevel`] states them: `Free` when no difference
 //! was found or none above 5 %, `Costly` below 2 ×, `Heavy` from 2 × on or when measurements broke, `Unknown` without
-//! enough data. Only differences whose interval excludes 1 count. A probe in which none was found is *undecided* when the
-//! interval of its main metric would hide a difference of 25 %: not finding something in the dark says little, so a
-//! platform is free only when most of its probes are decided.
+//! enough data. Only differences that are right together count, and a probe in which none was found is *undecided* when that interval
+//! of its main metric would hide a difference of 25 %: not finding something in the dark says little, so a platform is free
+//! only when most of its probes are decided.
 
 use std::collections::BTreeSet;
 
@@ -32,6 +32,8 @@ struct Finding<'a> {
     metric: &'a MetricResult,
     difference: Difference,
     ratio: Estimate,
+    /// The interval at which all are right together.
+    of_family: Estimate,
 }
 
 impl Finding<'_> {
@@ -46,7 +48,7 @@ impl Finding<'_> {
 
     /// Whether the interval is so wide that it would hide a difference.
     fn hides(&self) -> bool {
-        self.ratio.high > HIDES_FROM || self.ratio.low < 1.0 / HIDES_FROM
+        self.of_family.high > HIDES_FROM || self.of_family.low < 1.0 / HIDES_FROM
     }
 
     const fn is_difference(&self) -> bool {
@@ -133,6 +135,7 @@ fn findings(result: &CellResult) -> Vec<Finding<'_>> {
                 metric,
                 difference: comparison.difference,
                 ratio,
+                of_family: comparison.of_family.unwrap_or(ratio),
             })
         })
         .collect()

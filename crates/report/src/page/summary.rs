@@ -44,8 +44,8 @@ pub(super) fn section(results: &RunResults) -> Markup {
         (banners(results))
         p {
             "Each platform is compared with " strong { (baseline) }
-            ": the same program on the same machine, measured in turns. A difference is called one only when its 95 % \
-             interval excludes “no difference”."
+            ": the same program on the same machine, measured in turns. A difference is called one only where all \
+             that are called so together are right with 95 %."
         }
         div.cards {
             @for verdict in &results.verdicts { (card(results, verdict)) }
@@ -205,7 +205,7 @@ mod tests {
 
     fn words(value: f64, low: f64, high: f64, difference: Difference) -> String {
         let ratio = Answer::Estimate(Estimate { value, low, high, confidence: 0.95 });
-        overhead_words(&Comparison { ratio, pairs: 9, difference })
+        overhead_words(&Comparison { ratio, pairs: 9, difference, of_family: None })
     }
 
     #[test]

@@ -60,7 +60,7 @@ impl Outward {
     /// What to wait for.
     pub fn wanted(&self) -> Option<(BorrowedFd<'_>, PollFlags)> {
         let from = self.from.as_ref()?;
-        Some(if self.port_is_full {
+        Some(if self.port_is_full || self.written < self.waiting.len() {
             (self.port.as_fd(), PollFlags::POLLOUT)
         } else {
             (from.as_fd(), PollFlags::POLLIN)
@@ -85,7 +85,8 @@ impl Outward {
     /// Carries what there is without waiting.
     pub fn pump(&mut self, ended: Option<Instant>) -> Result<(), Reason> {
         if self.last.is_none() && ended.is_some_and(|ended| ended.elapsed() >= AFTER_THE_END) {
-            self.last = self.from.as_ref().map(at_most_in);
+            let read = self.waiting.len() - self.written;
+            self.last = self.from.as_ref().map(|from| read + at_most_in(from));
         }
         for _ in 0..TURNS {
             if self.from.is_none() {
