@@ -105,7 +105,7 @@ fn a_plan_is_printed_and_nothing_is_measured() {
     };
     let (code, text) = plan(&[]);
     assert_eq!(code, Some(0), "{text}");
-    assert!(text.contains("2 to 2 rounds of up to 8 measurements"), "{text}");
+    assert!(text.contains("2 to 2 rounds of each probe; the first ones, 8 measurements:"), "{text}");
     let lines: Vec<&str> =
         text.lines().filter(|line| line.starts_with('~') && line.contains(" s  ")).collect();
     assert_eq!(lines.len(), 8, "{text}");
