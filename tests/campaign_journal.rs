@@ -120,6 +120,39 @@ fn a_garbled_line_costs_that_line_alone_and_is_measured_anew() {
     }
 }
 
+/// Programs before rounds were a probe's own left a probe out wherever they found it known, and did not say that they were done.
+#[test]
+fn a_run_of_an_older_program_is_whole_though_it_would_be_planned_otherwise_today() {
+    let dir = tempfile::tempdir().unwrap();
+    let experiment = experiment((2, 4), PROBES);
+    drop(RunDir::create(dir.path(), &experiment, 1).unwrap());
+    let rundir = RunDir::resume(dir.path()).unwrap();
+    doubles::run(&rundir, obedient(&experiment));
+    drop(rundir);
+    let path = dir.path().join("journal.jsonl");
+    let text = fs::read_to_string(&path).unwrap();
+    assert!(text.contains("\"is_done\":true") && read_run(dir.path()).unwrap().complete);
+    let text = text.replace(",\"is_done\":true", "");
+    // Beside the neighbour it went on, alone it did not.
+    let is_later =
+        |line: &str| line.contains("\"probe\":\"gap\",\"neighbour\":null") && line.contains("\"round\":3");
+    let without = |left_out: usize| {
+        let mut left = left_out;
+        let kept = |line: &&str| {
+            !(is_later(line) && left > 0 && {
+                left -= 1;
+                true
+            })
+        };
+        text.lines().filter(kept).collect::<Vec<_>>().join("\n") + "\n"
+    };
+    assert_eq!(text.lines().filter(|line| is_later(line)).count(), 2);
+    for (left_out, is_whole) in [(0, true), (2, true), (1, false)] {
+        fs::write(&path, without(left_out)).unwrap();
+        assert_eq!(read_run(dir.path()).unwrap().complete, is_whole, "{left_out} left out");
+    }
+}
+
 #[test]
 fn a_lost_header_or_a_repeated_measurement_costs_no_more_than_its_line() {
     let dir = tempfile::tempdir().unwrap();

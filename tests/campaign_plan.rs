@@ -120,20 +120,16 @@ fn what_does_not_scatter_settles_after_the_least_rounds() {
 
 #[test]
 fn what_scatters_goes_on_until_the_most_rounds() {
-    let scatter = |_: &Cell, round: u32| Finding::Value(if round.is_multiple_of(2) { 1.0 } else { 100.0 });
     // Ratios of equal values are exactly 1, but the baseline's own interval stays wide.
-    let (done, stop) = complete_with(&experiment(1, 3, 12, 3.0, 1000), scatter);
+    let (done, stop) = complete_with(&experiment(1, 3, 12, 3.0, 1000), |_, round| swinging(round));
     assert_eq!(stop, Stop::RoundsUsedUp);
     assert_eq!(done.len(), 12 * 12);
 }
 
 #[test]
 fn one_group_that_scatters_does_not_keep_the_others() {
-    let scatter = |cell: &Cell, round: u32| {
-        let scatters = cell.probe.as_str() == "fork" && round.is_multiple_of(2);
-        Finding::Value(if scatters { 90.0 } else { 1.0 })
-    };
-    let (done, _) = complete_with(&experiment(1, 3, 12, 3.0, 1000), scatter);
+    let only_fork = swinging_of(|cell| cell.probe.as_str() == "fork");
+    let (done, _) = complete_with(&experiment(1, 3, 12, 3.0, 1000), only_fork);
     let forks = done.iter().filter(|(cell, _)| cell.probe.as_str() == "fork").count();
     assert_eq!((forks, done.len() - forks), (36, 27));
 }
@@ -148,10 +144,9 @@ fn a_platform_that_always_breaks_does_not_keep_the_others_repeating() {
 
 #[test]
 fn the_budget_ends_it_between_rounds_but_never_before_the_least() {
-    let scatter = |_: &Cell, round: u32| Finding::Value(if round.is_multiple_of(2) { 1.0 } else { 100.0 });
     // Measurements of a second: six in a round of gap, three in one of fwq and of fork.
     for (budget_s, measurements) in [(1, 36), (36, 36), (37, 42), (60, 60)] {
-        let (done, stop) = complete_with(&experiment(1, 3, 12, 3.0, budget_s), scatter);
+        let (done, stop) = complete_with(&experiment(1, 3, 12, 3.0, budget_s), |_, round| swinging(round));
         assert_eq!((done.len(), stop), (measurements, Stop::BudgetUsedUp), "budget of {budget_s} s");
     }
 }
@@ -159,37 +154,23 @@ fn the_budget_ends_it_between_rounds_but_never_before_the_least() {
 #[test]
 fn what_is_short_is_repeated_as_often_as_it_has_the_same_time() {
     let cost = |cell: &Cell| Duration::from_millis(if cell.probe.as_str() == "fork" { 100 } else { 1000 });
-    let scatter = |cell: &Cell, round: u32| Entry {
-        duration: Nanos::from_duration(cost(cell)),
-        finding: Finding::Value(if round.is_multiple_of(2) { 1.0 } else { 100.0 }),
-    };
     let plan = plan(&experiment(1, 3, 1000, 3.0, 100)).with_costs(cost);
-    let mut history = History::default();
-    let mut order = Vec::new();
-    while let Next::Measure { round, cells } = plan.next(&history) {
-        for cell in cells {
-            history.insert(&cell, round, scatter(&cell, round));
-            order.push(cell);
-        }
-    }
-    let count = |probe: &str| order.iter().filter(|cell| cell.probe.as_str() == probe).count();
+    let (order, _) = followed(&plan, cost, |_, round| swinging(round));
+    let count = |probe: &str| order.iter().filter(|(cell, _)| cell.probe.as_str() == probe).count();
     // 25 s for each of the four groups.
     let (gap, fwq, fork) = (count("gap"), count("fwq"), count("fork"));
     assert!(fork.abs_diff(250) < 20 && fwq.abs_diff(25) < 4 && gap.abs_diff(50) < 8, "{gap} {fwq} {fork}");
     // All along the run: in every tenth of it about a tenth of them.
     for part in order.chunks(order.len().div_ceil(10)) {
-        let forks = part.iter().filter(|cell| cell.probe.as_str() == "fork").count();
+        let forks = part.iter().filter(|(cell, _)| cell.probe.as_str() == "fork").count();
         assert!(forks * 10 > part.len() * 6, "{forks} of {}", part.len());
     }
 }
 
 #[test]
 fn the_time_of_what_is_known_goes_to_the_others() {
-    let only_fork_scatters = |cell: &Cell, round: u32| {
-        let scatters = cell.probe.as_str() == "fork" && round.is_multiple_of(2);
-        Finding::Value(if scatters { 90.0 } else { 1.0 })
-    };
-    let (done, stop) = complete_with(&experiment(1, 3, 1000, 3.0, 120), only_fork_scatters);
+    let only_fork = swinging_of(|cell| cell.probe.as_str() == "fork");
+    let (done, stop) = complete_with(&experiment(1, 3, 1000, 3.0, 120), only_fork);
     let forks = done.iter().filter(|(cell, _)| cell.probe.as_str() == "fork").count();
     // 27 of 120 measurements settle the others.
     assert_eq!((forks, stop), (93, Stop::BudgetUsedUp));
@@ -198,28 +179,17 @@ fn the_time_of_what_is_known_goes_to_the_others() {
 #[test]
 fn what_is_asked_for_at_least_comes_before_the_budget_is_spent_elsewhere() {
     let cost = |cell: &Cell| Duration::from_secs(if cell.probe.as_str() == "fork" { 10 } else { 1 });
-    let scatter = |cell: &Cell, round: u32| Entry {
-        duration: Nanos::from_duration(cost(cell)),
-        finding: Finding::Value(if round.is_multiple_of(2) { 1.0 } else { 100.0 }),
-    };
     // Three rounds of each are 27 s of nine cells and 90 s of fork.
     let plan = plan(&experiment(1, 3, 1000, 3.0, 125)).with_costs(cost);
-    let mut history = History::default();
-    while let Next::Measure { round, cells } = plan.next(&history) {
-        for cell in cells {
-            history.insert(&cell, round, scatter(&cell, round));
-        }
-    }
-    assert!(history.spent().as_secs_f64() <= 132.0, "{}", history.spent());
+    let (made, _) = followed(&plan, cost, |_, round| swinging(round));
+    let spent: Duration = made.iter().map(|(cell, _)| cost(cell)).sum();
+    assert!(spent <= Duration::from_secs(132), "{spent:?}");
 }
 
 #[test]
 fn what_others_are_compared_with_goes_on_with_them() {
-    let beside_scatters = |cell: &Cell, round: u32| {
-        let scatters = cell.neighbour.is_some() && round.is_multiple_of(2);
-        Finding::Value(if scatters { 90.0 } else { 1.0 })
-    };
-    let (done, _) = complete_with(&experiment(1, 3, 20, 3.0, 10_000), beside_scatters);
+    let only_beside = swinging_of(|cell| cell.neighbour.is_some());
+    let (done, _) = complete_with(&experiment(1, 3, 20, 3.0, 10_000), only_beside);
     let count = |wanted: &dyn Fn(&Cell) -> bool| done.iter().filter(|(cell, _)| wanted(cell)).count();
     assert_eq!(count(&|cell| cell.neighbour.is_some()), 60);
     assert_eq!(count(&|cell| cell.probe.as_str() == "gap" && cell.neighbour.is_none()), 60);
@@ -239,21 +209,43 @@ fn platforms_come_the_other_way_round_in_the_second_of_two_rounds() {
     }
 }
 
+/// A figure that is another one in every second round.
+fn swinging(round: u32) -> Finding {
+    Finding::Value(if round.is_multiple_of(2) { 1.0 } else { 100.0 })
+}
+
+/// One that is so of some cells, and else always the same.
+fn swinging_of(which: impl Fn(&Cell) -> bool) -> impl Fn(&Cell, u32) -> Finding {
+    move |cell, round| if which(cell) { swinging(round) } else { Finding::Value(1.0) }
+}
+
+/// Follows a plan to its end, whose measurements take what `cost` says; what was measured, in order, and why it ended.
+fn followed(
+    plan: &Plan,
+    cost: impl Fn(&Cell) -> Duration,
+    finding: impl Fn(&Cell, u32) -> Finding,
+) -> (Vec<(Cell, u32)>, Stop) {
+    let (mut history, mut made) = (History::default(), Vec::new());
+    loop {
+        let (round, cells) = match plan.next(&history) {
+            Next::Done(stop) => return (made, stop),
+            Next::Measure { round, cells } => (round, cells),
+        };
+        for cell in cells {
+            let duration = Nanos::from_duration(cost(&cell));
+            history.insert(&cell, round, Entry { duration, finding: finding(&cell, round) });
+            made.push((cell, round));
+        }
+    }
+}
+
 fn complete_with(
     experiment: &Experiment,
     finding: impl Fn(&Cell, u32) -> Finding,
 ) -> (BTreeSet<(Cell, u32)>, Stop) {
-    let plan = plan(experiment);
-    let mut history = History::default();
-    let mut done = BTreeSet::new();
-    loop {
-        let (round, cells) = match plan.next(&history) {
-            Next::Done(stop) => return (done, stop),
-            Next::Measure { round, cells } => (round, cells),
-        };
-        for cell in cells {
-            history.insert(&cell, round, Entry { duration: SECOND, finding: finding(&cell, round) });
-            done.insert((cell, round));
-        }
-    }
+    let (made, stop) = followed(&plan(experiment), |_| Duration::from_secs(1), finding);
+    let count = made.len();
+    let done: BTreeSet<(Cell, u32)> = made.into_iter().collect();
+    assert_eq!(done.len(), count, "nothing twice");
+    (done, stop)
 }

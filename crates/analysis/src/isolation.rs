@@ -82,7 +82,8 @@ fn plan((probe, is_wide): (ProbeKind, bool), layout: Option<Layout>, cells: &[&C
     let directed = |metric: &&MetricResult| metric.better != Better::Neither;
     let all = || cells.iter().flat_map(|cell| cell.metrics.iter().filter(directed));
     let main = all().find(|metric| metric.headline).or_else(|| all().next())?;
-    let supported = |id: &str| all().filter(|metric| metric.id == id && harm_ratio(metric).is_some()).count();
+    let supported =
+        |id: &str| all().filter(|metric| metric.id == id && times_worse(metric).is_some()).count();
     // The main figure, too, may speak of a tail.
     let tail = all()
         .filter_map(|metric| Some((tail_rank(metric)?, metric)))
@@ -193,12 +194,15 @@ impl Plan {
     }
 }
 
+fn times_worse(metric: &MetricResult) -> Option<Estimate> {
+    harm_ratio(metric.against_undisturbed.as_ref()?.ratio.estimate()?, metric.better)
+}
+
 /// The ratio, turned so that more is worse.
-fn harm_ratio(metric: &MetricResult) -> Option<Estimate> {
-    let ratio = metric.against_undisturbed.as_ref()?.ratio.estimate()?;
+fn harm_ratio(ratio: &Estimate, better: Better) -> Option<Estimate> {
     // Its inverse must be sound, too.
     let sound = ratio.is_sound() && [ratio.value, ratio.low, ratio.high].iter().all(|end| *end > 1e-19);
-    sound.then(|| match metric.better {
+    sound.then(|| match better {
         Better::Higher => Estimate {
             value: 1.0 / ratio.value,
             low: 1.0 / ratio.high,
@@ -217,7 +221,9 @@ fn harm(beside: &CellResult, quiet: Option<&CellResult>, figure: &JudgedFigure) 
     let of = |cell: &CellResult| cell.metrics.iter().find(|metric| metric.id == figure.id).cloned();
     let metric = of(beside).ok_or("this figure was not yielded")?;
     let comparison: &Comparison = metric.against_undisturbed.as_ref().ok_or("nothing to compare with")?;
-    let times_worse = harm_ratio(&metric);
+    let times_worse = times_worse(&metric);
+    // Who has less than the fair share is called so, like a difference.
+    let of_family = comparison.of_family.and_then(|ratio| harm_ratio(&ratio, metric.better)).or(times_worse);
     let told = matches!(comparison.difference, Difference::Better | Difference::Worse | Difference::NotFound);
     if times_worse.is_none() && !told {
         return Err(match &comparison.ratio {
@@ -232,7 +238,7 @@ fn harm(beside: &CellResult, quiet: Option<&CellResult>, figure: &JudgedFigure) 
         undisturbed: quiet.and_then(of).and_then(|metric| sound_estimate(&metric)),
         disturbed: sound_estimate(&metric),
         // Times worse is the inverse of the part that is left.
-        of_fair_share: shared.zip(times_worse).map(|(n, worse)| fair_share(&worse, Better::Lower, n)),
+        of_fair_share: shared.zip(of_family).map(|(n, worse)| fair_share(&worse, Better::Lower, n)),
         parties: shared,
     })
 }

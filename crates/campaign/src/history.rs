@@ -61,11 +61,12 @@ pub struct Entry {
 }
 
 /// All measurements so far.
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, Default)]
 pub struct History {
     cells: BTreeMap<Cell, BTreeMap<u32, Entry>>,
     better: BTreeMap<Cell, Better>,
     lost_lines: bool,
+    /// What one plan found of its groups, so that it is not computed before each measurement.
     judged: RefCell<BTreeMap<(Group, u32), bool>>,
 }
 

@@ -208,11 +208,11 @@ impl Parser<'_> {
             JournalLine::Header(header) => self.contents.headers.push(*header),
             JournalLine::Platforms { platforms } => self.contents.platforms = Some(platforms),
             JournalLine::Predicted { predicted } => {
-                self.contents.sessions.push(SessionTime { predicted, took_ns: None });
+                self.contents.sessions.push(SessionTime { predicted, took_ns: None, is_done: None });
             }
-            JournalLine::Took { took_ns } => {
+            JournalLine::Took { took_ns, is_done } => {
                 if let Some(session) = self.contents.sessions.last_mut() {
-                    session.took_ns = Some(took_ns);
+                    (session.took_ns, session.is_done) = (Some(took_ns), is_done);
                 }
             }
             JournalLine::Measurement(measurement) => {

@@ -9,16 +9,18 @@
 //! ```
 //!
 //! Next comes a round of the block that has had the least time for each of its groups, by what its measurements typically take:
-//! what is short is repeated often, all along the run, and what is long seldom. Paired measurements are neighbours in time, those beside a neighbour and those without it
-//! as well; groups come in random order, platforms in random order in one round and the other way round in the next, so that drift
-//! hits all alike (randomised blocks: Box, Hunter, Hunter, *Statistics for Experimenters*, ch. 3).
+//! what is short is repeated often, all along the run, and what is long seldom. Paired measurements are neighbours in time, those
+//! beside a neighbour and those without it as well; groups come in random order, platforms in random order in one round and the
+//! other way round in the next, so that drift hits all alike (randomised blocks: Box, Hunter, Hunter, *Statistics for
+//! Experimenters*, ch. 3).
 //!
 //! From round `repeat.min` on a group is left out once its main metric is known to ± `target_percent` on every platform, and its
-//! time goes to the others. That is looked at each time its rounds have grown by a quarter: an interval whose *width* says when to stop keeps
-//! its confidence in the long run (Anscombe 1953, Chow & Robbins 1965); where it stops at one of the first looks, 95 % are 92 to 93.
-//! What others are compared with (the same without a neighbour, one instance alone) goes on with them. No order depends on how long anything really took, and whatever is
-//! decided is decided between rounds, so that the same seed measures in the same order, and a run resumed in the middle of one
-//! decides the same.
+//! time goes to the others. That is looked at each time its rounds have grown by a quarter: an interval whose *width* says when to
+//! stop keeps its confidence in the long run (Anscombe 1953, Chow & Robbins 1965); where it stops at one of the first looks, 95 %
+//! are 92 to 93. What others are compared with (the same without a neighbour, one instance alone) goes on with them.
+//!
+//! No order depends on how long anything really took, and whatever is decided is decided between rounds, so that the same seed
+//! measures in the same order, and a run resumed in the middle of a round decides the same.
 
 use std::time::Duration;
 
@@ -39,9 +41,7 @@ use units::metric::Answer;
 
 /// Confidence of the intervals that decide when a group is done.
 const CONFIDENCE: f64 = 0.95;
-/// What each measurement takes where nothing is said of it.
-const ALIKE: Nanos = Nanos::from_nanos(1_000_000);
-/// What each takes at least: asking for it.
+/// What each measurement takes at least: asking for it.
 const LEAST: Nanos = Nanos::from_nanos(1_000_000);
 
 /// What is to be done next.
@@ -111,16 +111,14 @@ impl Plan {
                 None => blocks.push(Block { groups: vec![group], cells: cells.collect(), costs: Vec::new() }),
             }
         }
-        for block in &mut blocks {
-            block.costs = vec![ALIKE; block.cells.len()];
-        }
-        Self {
+        let plan = Self {
             seed: experiment.seed.unwrap_or_default(),
             blocks,
             platforms: platforms.to_vec(),
             baseline: baseline.to_owned(),
             repeat: experiment.repeat,
-        }
+        };
+        plan.with_costs(|_| Duration::ZERO)
     }
 
     /// The same when measurements typically take this long; unless it is told, all take as long as each other.
@@ -181,7 +179,7 @@ impl Plan {
             return open;
         }
         let is_over = history.spent().as_secs_f64() >= f64::from(self.repeat.budget_s);
-        let is_short = self.is_short(history);
+        let rest_is_promised = self.rest_is_promised(history);
         let (mut next, mut stop): (Option<(u128, u32, Vec<Cell>)>, _) = (None, Stop::Settled);
         for block in &self.blocks {
             let round = block.next_round(history);
@@ -195,7 +193,7 @@ impl Plan {
                 stop = Stop::BudgetUsedUp;
             } else {
                 // What was asked for at least comes first where it takes all that is left.
-                let waits = is_short && round >= self.repeat.min;
+                let waits = rest_is_promised && round >= self.repeat.min;
                 let time = block.time(history).saturating_add(if waits { u128::MAX / 2 } else { 0 });
                 if next.as_ref().is_none_or(|(least, ..)| time < *least) {
                     next = Some((time, round, cells));
@@ -206,7 +204,7 @@ impl Plan {
     }
 
     /// Whether the rounds that every block is to have take all that is left of the budget, by what they typically take.
-    fn is_short(&self, history: &History) -> bool {
+    fn rest_is_promised(&self, history: &History) -> bool {
         let budget = u128::from(self.repeat.budget_s) * 1_000_000_000;
         let of_block = |block: &Block| {
             let missing = u128::from(self.repeat.min.saturating_sub(block.next_round(history)));
@@ -233,11 +231,11 @@ impl Plan {
 
     /// Groups of a block that a round is made of: those that are not settled, and what those are compared with.
     fn active_of(&self, block: &Block, round: u32, history: &History) -> Vec<Group> {
-        let (settled, open): (Vec<Group>, Vec<Group>) =
-            block.groups.iter().partition(|group| self.settled(**group, history, round));
-        let is_compared = |group: &Group| open.iter().any(|other| is_beside(*group, *other));
-        let kept: Vec<Group> = settled.into_iter().filter(is_compared).collect();
-        block.groups.iter().copied().filter(|group| open.contains(group) || kept.contains(group)).collect()
+        let is_open = |group: &Group| !self.settled(*group, history, round);
+        let open: Vec<Group> = block.groups.iter().copied().filter(is_open).collect();
+        let is_wanted =
+            |group: &Group| open.contains(group) || open.iter().any(|other| is_compared_with(*other, *group));
+        block.groups.iter().copied().filter(is_wanted).collect()
     }
 
     /// Groups that need further rounds, each with the number of its next one.
@@ -248,6 +246,15 @@ impl Plan {
             groups.map(|group| (group, round)).collect::<Vec<_>>()
         };
         self.blocks.iter().flat_map(of_block).collect()
+    }
+
+    /// Whether every group has the rounds that were asked for at least, and nothing is measured by halves.
+    pub fn has_the_least(&self, history: &History) -> bool {
+        self.groups().all(|group| {
+            let mut counts = self.platforms.iter().map(|platform| history.count(&group.on(platform)));
+            let Some(first) = counts.next() else { return true };
+            first >= self.repeat.min as usize && counts.all(|count| count == first)
+        })
     }
 
     /// Whether a group needs no further rounds, judged by the rounds before `round`, at the last look there was.
@@ -300,11 +307,11 @@ impl Plan {
     }
 }
 
-/// Whether a group is what another one is compared with: the same without the neighbour, or one instance alone.
-fn is_beside(group: Group, other: Group) -> bool {
-    let undisturbed = Group { neighbour: None, ..other };
-    let alone = Group { layout: None, ..other };
-    group != other && (group == undisturbed || group == alone)
+/// Whether a group is compared with another one: the same without the neighbour, or one instance alone.
+fn is_compared_with(group: Group, other: Group) -> bool {
+    let undisturbed = Group { neighbour: None, ..group };
+    let alone = Group { layout: None, ..group };
+    group != other && (other == undisturbed || other == alone)
 }
 
 const fn value_of(finding: Finding) -> Option<f64> {

@@ -19,6 +19,7 @@ use super::eta::{certain, remaining};
 use super::history::History;
 use super::plan::Plan;
 use super::seed::Seed;
+use super::survey::measured;
 use model::experiment::Experiment;
 use model::journal::{Cell, PlatformState};
 use model::prediction::Prediction;
@@ -145,7 +146,7 @@ impl<'a> Oracle<'a> {
     }
 
     /// What a measurement takes on a typical machine; nothing that was measured on this one enters.
-    pub(super) fn typical(&self, cell: &Cell) -> Duration {
+    fn typical(&self, cell: &Cell) -> Duration {
         let (Some(platform), Some(probe)) = (self.platforms.get(&cell.platform), self.probe(cell)) else {
             return Duration::ZERO;
         };
@@ -239,6 +240,18 @@ impl<'a> Oracle<'a> {
         }
         starts
     }
+}
+
+/// The plan of a run on this host, told what its measurements take on a typical machine.
+pub(super) fn plan_of(
+    experiment: &Experiment,
+    host: &MachineFacts,
+    states: &[PlatformState],
+    baseline: &str,
+) -> Plan {
+    let nothing = Durations::default();
+    let oracle = Oracle::new(experiment, host, states, &nothing);
+    Plan::new(experiment, &measured(states), baseline).with_costs(|cell| oracle.typical(cell))
 }
 
 /// A platform as far as its speed goes: kind, what the survey settled on, its settings and the host.

@@ -25,7 +25,7 @@ use super::learn::Learner;
 use super::measure::{Attempt, Bench};
 use super::pilot::run_pilot;
 use super::plan::{Next, Plan};
-use super::predict::Oracle;
+use super::predict::{Oracle, plan_of};
 use super::rundir::RunDir;
 use super::seed::Seed;
 use super::survey::{gone, measured, settle_baseline, survey};
@@ -91,7 +91,7 @@ pub fn run(rundir: &RunDir, setup: Setup, on_event: &mut dyn FnMut(&Event)) -> R
         Err(error) => Err(error),
     };
     runner.fleet.end();
-    runner.look_back(on_event);
+    runner.look_back(stop.as_ref().is_ok_and(|stop| *stop != Stop::Interrupted), on_event);
     Ok(ended(stop?, runner.history.len(), on_event))
 }
 
@@ -163,10 +163,8 @@ impl<'a> Runner<'a> {
             }
         }
         fleet.give_up_large_layouts();
-        let nothing = Durations::default();
-        let oracle = Oracle::new(experiment, &header.host, &states, &nothing);
-        let plan =
-            Plan::new(experiment, &measured(&states), &baseline).with_costs(|cell| oracle.typical(cell));
+        let host = contents.headers.first().map_or(&header.host, |first| &first.host);
+        let plan = plan_of(experiment, host, &states, &baseline);
         let history = History::of(&contents.measurements).with_lost_lines(!contents.lost.is_empty());
         let learner = Learner::new(durations);
         Ok(Some(Self { experiment, plan, history, journal, states, fleet, header, learner, cancel }))
@@ -206,11 +204,12 @@ impl<'a> Runner<'a> {
 
     /// Compares with what was said, and keeps what was learnt. A journal that cannot take one more line (disk full) has
     /// said so already.
-    fn look_back(&mut self, on_event: &mut dyn FnMut(&Event)) {
+    fn look_back(&mut self, is_done: bool, on_event: &mut dyn FnMut(&Event)) {
         let starts = self.fleet.take_starts();
         self.learn_starts(&starts);
         if let Some((predicted, took)) = self.learner.so_far() {
-            let _ = self.journal.append(&JournalLine::Took { took_ns: Nanos::from_duration(took) });
+            let took_ns = Nanos::from_duration(took);
+            let _ = self.journal.append(&JournalLine::Took { took_ns, is_done: Some(is_done) });
             on_event(&Event::Took { predicted, took });
         }
         if let Err(error) = self.learner.save() {

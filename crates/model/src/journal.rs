@@ -36,6 +36,9 @@ pub enum JournalLine {
     Took {
         /// From the prediction until every instance was ended.
         took_ns: Nanos,
+        /// Whether all that was planned is measured; not said in journals of older programs.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        is_done: Option<bool>,
     },
     /// A finished measurement.
     Measurement(Box<Measurement>),

@@ -26,6 +26,9 @@ pub struct SessionTime {
     pub predicted: Prediction,
     /// How long it took; none when it was killed.
     pub took_ns: Option<Nanos>,
+    /// Whether all that was planned is measured at its end; none when it was killed, and of older programs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub is_done: Option<bool>,
 }
 
 impl Prediction {

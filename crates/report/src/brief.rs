@@ -23,7 +23,7 @@ const SENTENCE_MOST: usize = 400;
 
 /// How much of each part is shown.
 #[derive(Clone, Copy)]
-struct Room {
+struct Amount {
     /// The worst figures of a platform, neighbours that hurt, and things that are wrong with the run.
     worst: usize,
     /// Lines of each.
@@ -31,35 +31,35 @@ struct Room {
 }
 
 /// From the most to the least.
-const ROOMS: [Room; 4] = [
-    Room { worst: 3, lines: SENTENCE_LINES },
-    Room { worst: 3, lines: 1 },
-    Room { worst: 2, lines: 1 },
-    Room { worst: 1, lines: 1 },
+const AMOUNTS: [Amount; 4] = [
+    Amount { worst: 3, lines: SENTENCE_LINES },
+    Amount { worst: 3, lines: 1 },
+    Amount { worst: 2, lines: 1 },
+    Amount { worst: 1, lines: 1 },
 ];
 
 /// The screen.
 pub fn screen(results: &RunResults, style: Style) -> String {
-    let parts = |room: Room| {
+    let parts = |most: Amount| {
         let (mut first, mut rest) = (String::new(), String::new());
         head(&mut first, results, style);
-        costs(&mut first, results, style, room);
+        costs(&mut first, results, style, most);
         table(&mut first, results, style);
-        harm(&mut rest, results, style, room);
-        wrong(&mut rest, results, style, room);
+        harm(&mut rest, results, style, most);
+        wrong(&mut rest, results, style, most);
         unmeasured(&mut rest, results, style);
         (first, rest)
     };
     let lines = |(first, rest): &(String, String)| first.lines().count() + rest.lines().count();
-    let fits = ROOMS.into_iter().map(parts).find(|both| lines(both) < MOST_LINES);
-    let both = fits.unwrap_or_else(|| parts(ROOMS[ROOMS.len() - 1]));
+    let fits = AMOUNTS.into_iter().map(parts).find(|both| lines(both) < MOST_LINES);
+    let both = fits.unwrap_or_else(|| parts(AMOUNTS[AMOUNTS.len() - 1]));
     let left = MOST_LINES.saturating_sub(lines(&both));
     let (mut out, rest) = both;
     reasons(&mut out, results, style, left);
     out + &rest
 }
 
-fn costs(out: &mut String, results: &RunResults, style: Style, room: Room) {
+fn costs(out: &mut String, results: &RunResults, style: Style, most: Amount) {
     let baseline = printable(results.experiment.baseline_label(), LABEL_MOST);
     heading(out, &format!("What it costs, compared with {baseline}"), style);
     let widest =
@@ -67,13 +67,13 @@ fn costs(out: &mut String, results: &RunResults, style: Style, room: Room) {
     for verdict in &results.verdicts {
         let first = format!("  {:<widest$}  {:<9}  ", label(&verdict.platform), cost_word(results, verdict));
         let figures = worst_figures(results, &verdict.platform);
-        let mut lines = worst(figures, room.worst);
+        let mut lines = worst(figures, most.worst);
         if lines.is_empty() {
             lines.push(printable(without_label(verdict), SENTENCE_MOST));
         }
         let lead = " ".repeat(first.chars().count());
         for (number, line) in lines.iter().enumerate() {
-            cut(out, if number == 0 { &first } else { &lead }, line, room.lines, style);
+            cut(out, if number == 0 { &first } else { &lead }, line, most.lines, style);
         }
     }
     if results.verdicts.is_empty() {
@@ -81,15 +81,12 @@ fn costs(out: &mut String, results: &RunResults, style: Style, room: Room) {
     }
 }
 
-/// The texts of the largest, the largest first; the last one says how many more there are.
+/// The texts of the largest, the largest first, and how many more there are.
 fn worst(mut all: Vec<(f64, String)>, most: usize) -> Vec<String> {
     all.sort_by(|a, b| b.0.total_cmp(&a.0));
     let more = all.len().saturating_sub(most);
-    let mut shown: Vec<String> = all.into_iter().take(most).map(|(_, text)| text).collect();
-    if let Some(last) = shown.last_mut().filter(|_| more > 0) {
-        last.insert_str(0, &format!("({more} more) "));
-    }
-    shown
+    let more = (more > 0).then(|| format!("and {more} more"));
+    all.into_iter().take(most).map(|(_, text)| text).chain(more).collect()
 }
 
 fn label(platform: &str) -> String {
@@ -187,7 +184,7 @@ fn reason(out: &mut String, results: &RunResults, verdict: &ClassVerdict, style:
     cut(out, &format!("  {}  ", suitability_mark(verdict.level)), &text, SENTENCE_LINES, style);
 }
 
-fn harm(out: &mut String, results: &RunResults, style: Style, room: Room) {
+fn harm(out: &mut String, results: &RunResults, style: Style, most: Amount) {
     let (mut hurt, mut same, mut open) = (Vec::new(), 0, 0);
     for matrix in &results.isolation {
         for row in &matrix.rows {
@@ -213,10 +210,10 @@ fn harm(out: &mut String, results: &RunResults, style: Style, room: Room) {
         let mark = if same > 0 { "  =  " } else { "  ?  " };
         let text =
             format!("no harm was found in {same} figures beside neighbours; {open} could not be compared");
-        cut(out, mark, &text, room.lines, style);
+        cut(out, mark, &text, most.lines, style);
     }
-    for text in worst(hurt, room.worst) {
-        cut(out, "  !  ", &text, room.lines, style);
+    for text in worst(hurt, most.worst) {
+        cut(out, "  !  ", &text, most.lines, style);
     }
 }
 
@@ -239,7 +236,7 @@ fn worse_by(row: &IsolationRow, cell: &IsolationCell) -> Option<(f64, String)> {
 }
 
 /// What is wrong with the run, in a line or two each.
-fn wrong(out: &mut String, results: &RunResults, style: Style, room: Room) {
+fn wrong(out: &mut String, results: &RunResults, style: Style, most: Amount) {
     let mut all: Vec<String> = Vec::new();
     if let Some(first) = results.dirty.first() {
         all.push(format!("dirty, the figures may not repeat: {first}{}", and_more(results.dirty.len())));
@@ -265,7 +262,7 @@ fn wrong(out: &mut String, results: &RunResults, style: Style, room: Room) {
         out.push('\n');
     }
     for text in &all {
-        cut(out, "  !  ", &printable(text, SENTENCE_MOST), room.lines, style);
+        cut(out, "  !  ", &printable(text, SENTENCE_MOST), most.lines, style);
     }
 }
 
@@ -277,8 +274,7 @@ fn and_more(count: usize) -> String {
 fn unmeasured(out: &mut String, results: &RunResults, style: Style) {
     let mut all: Vec<String> = Vec::new();
     for missing in results.classes.iter().flat_map(|verdict| &verdict.missing) {
-        let beside = if missing.beside_neighbours { " beside a neighbour" } else { "" };
-        let words = format!("{}{beside}", missing.probe);
+        let words = missing.words();
         if !all.contains(&words) {
             all.push(words);
         }

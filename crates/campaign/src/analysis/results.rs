@@ -7,11 +7,10 @@ use super::detail::{detail, doses, gaps, median_rate, notes};
 use super::policies::policies;
 use super::table::{Row, Table};
 use super::verdicts::verdicts;
-use crate::durations::Durations;
 use crate::history::History;
 use crate::journal::Contents;
 use crate::plan::{Next, Plan};
-use crate::predict::Oracle;
+use crate::predict::plan_of;
 use crate::seed::Seed;
 use crate::survey::{baseline, measured};
 use analysis::isolation::matrices;
@@ -43,9 +42,7 @@ pub fn analyse(experiment: &Experiment, contents: &Contents) -> Option<RunResult
     let cells: Vec<CellResult> =
         wanted.iter().map(|cell| cell_result(cell, table.row(cell), &comparer, seed)).collect();
     let history = History::of(&contents.measurements).with_lost_lines(!contents.lost.is_empty());
-    let nothing = Durations::default();
-    let oracle = Oracle::new(experiment, &header.host, &states, &nothing);
-    let plan = Plan::new(experiment, &labels, &used_baseline).with_costs(|cell| oracle.typical(cell));
+    let plan = plan_of(experiment, &header.host, &states, &used_baseline);
     // Machines reached by ssh have CPUs of their own.
     let host_cpus = |label: &str| {
         let state = states.iter().find(|state| state.label == label);
@@ -59,7 +56,7 @@ pub fn analyse(experiment: &Experiment, contents: &Contents) -> Option<RunResult
         experiment: Experiment { baseline: Some(used_baseline), ..experiment.clone() },
         started_unix_ns: header.started_unix_ns,
         measured_ns: history.spent(),
-        complete: !labels.is_empty() && matches!(plan.next(&history), Next::Done(_)),
+        complete: !labels.is_empty() && is_complete(&plan, &history, contents),
         host: header.host.clone(),
         preflight: header.preflight.clone(),
         dirty: dirty(&contents.headers),
@@ -79,6 +76,15 @@ pub fn analyse(experiment: &Experiment, contents: &Contents) -> Option<RunResult
     results.verdicts = verdicts(experiment.baseline_label(), &results);
     results.isolation = matrices(&results);
     Some(results)
+}
+
+/// Whether all that was planned is measured: as its last session says, or as the plan does where that was killed or lines are
+/// lost. Older programs did not say it, and planned otherwise.
+fn is_complete(plan: &Plan, history: &History, contents: &Contents) -> bool {
+    let said =
+        contents.sessions.last().filter(|session| contents.lost.is_empty() && session.took_ns.is_some());
+    let said = said.is_some_and(|session| session.is_done.unwrap_or_else(|| plan.has_the_least(history)));
+    said || matches!(plan.next(history), Next::Done(_))
 }
 
 /// Reasons of every session; a host that changed between two sessions is one, too.
@@ -200,11 +206,10 @@ fn estimate(cell: &Cell, row: &Row<'_>, metric: &Metric, seed: u64, notes: &mut 
 
 /// A quantile of the values of all rounds of one instance; none for metrics that are none.
 fn of_all_rounds(cell: &Cell, row: &Row<'_>, id: &str) -> Option<Answer> {
-    let tails: Vec<(Histogram, f64)> =
-        row.rounds.iter().filter_map(|round| round.report.detail.tail(id)).collect();
-    let (_, q) = tails.first().filter(|_| cell.layout.is_none())?;
-    let (q, rounds) = (*q, tails.iter().map(|(values, _)| values.clone()).collect::<Vec<_>>());
-    Some(pooled_quantile(&rounds, q, CONFIDENCE))
+    let tails = row.rounds.iter().filter_map(|round| round.report.detail.tail(id));
+    let (rounds, quantiles): (Vec<Histogram>, Vec<f64>) = tails.unzip();
+    let q = quantiles.first().filter(|_| cell.layout.is_none())?;
+    Some(pooled_quantile(&rounds, *q, CONFIDENCE))
 }
 
 /// `bound_99_9_ns` is the bound of a share of 0.999.

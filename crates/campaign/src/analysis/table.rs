@@ -34,8 +34,6 @@ pub(super) struct Row<'a> {
     pub(super) rounds: Vec<Round<'a>>,
     /// Those that broke.
     pub(super) failures: Vec<(u32, &'a Failure)>,
-    /// Single instances that broke in measurements that were done by the others.
-    pub(super) broken_instances: Vec<(u32, &'a Failure)>,
 }
 
 impl Row<'_> {
@@ -102,8 +100,6 @@ impl<'a> Table<'a> {
                 row.failures.push((measurement.round, failure));
                 continue;
             }
-            row.broken_instances
-                .extend(measurement.broken_instances().map(|(_, failure)| (measurement.round, failure)));
             // The first one that came through; the host looked at the first of all.
             let Some((rank, report)) = first_report(measurement) else { continue };
             row.rounds.push(Round {

@@ -39,11 +39,7 @@ pub struct ClassVerdict {
 impl ClassVerdict {
     /// `not measured: linpack, mpi, gap beside a neighbour`; none when nothing is missing.
     pub fn missing_words(&self) -> Option<String> {
-        let named = |missing: &Missing| {
-            let beside = if missing.beside_neighbours { " beside a neighbour" } else { "" };
-            format!("{}{beside}", missing.probe)
-        };
-        let all: Vec<String> = self.missing.iter().map(named).collect();
+        let all: Vec<String> = self.missing.iter().map(Missing::words).collect();
         (!all.is_empty()).then(|| format!("not measured: {}", all.join(", ")))
     }
 }
@@ -56,6 +52,14 @@ pub struct Missing {
     pub probe: ProbeKind,
     /// It was measured, but beside none of the neighbours that count.
     pub beside_neighbours: bool,
+}
+
+impl Missing {
+    /// `mpi`, `gap beside a neighbour`.
+    pub fn words(&self) -> String {
+        let beside = if self.beside_neighbours { " beside a neighbour" } else { "" };
+        format!("{}{beside}", self.probe)
+    }
 }
 
 /// A verdict.

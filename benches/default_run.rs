@@ -1,0 +1,129 @@
+//! What a user gets of `bulkhead measure` as it is shipped: how narrow, how much decided, how long, how large.
+//!
+//! `cargo bench --bench default_run -- [RUNS] [PROGRAM]`: so many runs (default 3, of about four minutes each), in turns with as many
+//! of another build of the program, if one is named. Both are analysed by this one, so at the same confidence. A median of widths
+//! is taken over figures that are no tails, without a neighbour; fewer than three runs have no interval and decide nothing.
+
+mod verdict;
+
+use std::path::Path;
+use std::process::{Command, ExitCode, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use bulkhead::campaign::read_results;
+use bulkhead::model::classes::Suitability;
+use bulkhead::model::results::{CellResult, MetricResult, RunResults};
+use bulkhead::stats::summary::median;
+use verdict::{Judge, Mark, say};
+
+/// Figures that are no tails.
+const NO_TAILS: [&str; 11] = [
+    "call_ns",
+    "fork_ns",
+    "largest_array_ns",
+    "quantum_ns",
+    "random_read_per_s",
+    "read_bytes_per_s",
+    "ticket_spin_share",
+    "time_all_cpus_ns",
+    "time_one_thread_ns",
+    "trap_ns",
+    "write_fsync_bytes_per_s",
+];
+/// Platforms that are compared with native, and how wide the ratios may be in the median, in percent.
+const WIDEST: [(&str, f64); 2] = [("container", 3.0), ("vm", 10.0)];
+/// How many times as wide another build's are to be.
+const NARROWER: f64 = 4.0;
+
+fn main() -> ExitCode {
+    verdict::ended("default_run", run())
+}
+
+/// One run of a program.
+struct Run {
+    results: RunResults,
+    took: Duration,
+    journal_bytes: u64,
+}
+
+fn run() -> Result<Judge> {
+    // What cargo adds begins with a dash.
+    let words: Vec<String> = std::env::args().skip(1).filter(|word| !word.starts_with('-')).collect();
+    let runs: u32 = words.first().map_or(Ok(3), |text| text.parse()).context("RUNS is a number")?;
+    let before = words.get(1).map(Path::new);
+    let (mut now, mut then) = (Vec::new(), Vec::new());
+    for number in 1..=runs {
+        say(&format!("run {number} of {runs}"));
+        now.push(measured(Path::new(env!("CARGO_BIN_EXE_bulkhead")))?);
+        if let Some(program) = before {
+            then.push(measured(program)?);
+        }
+    }
+    let mut judge = Judge::default();
+    for (platform, widest) in WIDEST {
+        let widths =
+            |runs: &[Run]| runs.iter().filter_map(|run| median_width(&run.results, platform)).collect();
+        let (new, old): (Vec<f64>, Vec<f64>) = (widths(&now), widths(&then));
+        let what = format!("{platform} to native: median half-width of the ratios that are no tails, %");
+        judge.rounds_without(&what, &new, now.len() - new.len(), Mark::AtMost(widest));
+        if before.is_some() {
+            let times: Vec<f64> =
+                now.iter().zip(&then).filter_map(|(new, old)| narrower(new, old, platform)).collect();
+            let what = format!(
+                "{platform} to native: as wide with the other build ({old:.1?} %), median of figures, times"
+            );
+            judge.rounds_without(&what, &times, now.len() - times.len(), Mark::AtLeast(NARROWER));
+        }
+    }
+    let of_runs = |of: &dyn Fn(&Run) -> f64| now.iter().map(of).collect::<Vec<f64>>();
+    judge.rounds("class verdicts undecided", &of_runs(&|run| undecided(&run.results)), Mark::AtMost(2.0));
+    judge.rounds("the whole command, s", &of_runs(&|run| run.took.as_secs_f64()), Mark::AtMost(300.0));
+    judge.rounds("its journal, MB", &of_runs(&|run| run.journal_bytes as f64 / 1e6), Mark::AtMost(10.0));
+    Ok(judge)
+}
+
+fn measured(program: &Path) -> Result<Run> {
+    let folder = tempfile::tempdir()?;
+    let out = folder.path().join("run");
+    let began = Instant::now();
+    let mut command = Command::new(program);
+    command.arg("measure").arg("--out").arg(&out).stdout(Stdio::null()).stderr(Stdio::null());
+    let status = command.status().with_context(|| format!("starting {}", program.display()))?;
+    let took = began.elapsed();
+    // Measurements that broke are told by the figures that they have not.
+    ensure!(matches!(status.code(), Some(0 | 4)), "{} measure: {status}", program.display());
+    let journal_bytes = std::fs::metadata(out.join("journal.jsonl"))?.len();
+    Ok(Run { results: read_results(&out)?, took, journal_bytes })
+}
+
+fn undecided(results: &RunResults) -> f64 {
+    results.classes.iter().filter(|verdict| verdict.level == Suitability::Unknown).count() as f64
+}
+
+/// Figures that are no tails of a platform, each with the half-width of its ratio to native in percent, where there is a ratio.
+fn widths(results: &RunResults, platform: &str) -> Vec<(String, f64)> {
+    let is_wanted = |cell: &&CellResult| cell.cell.platform == platform && cell.cell.neighbour.is_none();
+    let width = |metric: &MetricResult| {
+        let ratio = metric.against_baseline.as_ref()?.ratio.estimate()?;
+        Some((metric.id.clone(), ((ratio.high / ratio.low).sqrt() - 1.0) * 100.0))
+    };
+    let metrics = results.cells.iter().filter(is_wanted).flat_map(|cell| &cell.metrics);
+    metrics.filter(|metric| NO_TAILS.contains(&metric.id.as_str())).filter_map(width).collect()
+}
+
+fn median_width(results: &RunResults, platform: &str) -> Option<f64> {
+    let widths: Vec<f64> = widths(results, platform).into_iter().map(|(_, width)| width).collect();
+    say(&format!("  {platform}: {} of {} figures have a ratio", widths.len(), NO_TAILS.len()));
+    median(&widths)
+}
+
+/// How many times as wide the same figures are in the other run; those of no width in either say nothing.
+fn narrower(new: &Run, old: &Run, platform: &str) -> Option<f64> {
+    let old = widths(&old.results, platform);
+    let pair = |(id, new): (String, f64)| {
+        let (_, old) = old.iter().find(|(other, _)| *other == id)?;
+        (new > 0.0 && *old > 0.0).then(|| old / new)
+    };
+    median(&widths(&new.results, platform).into_iter().filter_map(pair).collect::<Vec<f64>>())
+}
