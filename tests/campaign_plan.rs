@@ -120,8 +120,7 @@ fn what_does_not_scatter_settles_after_the_least_rounds() {
 
 #[test]
 fn what_scatters_goes_on_until_the_most_rounds() {
-    // Ratios of equal values are exactly 1, but the baseline's own interval stays wide.
-    let (done, stop) = complete_with(&experiment(1, 3, 12, 3.0, 1000), |_, round| swinging(round));
+    let (done, stop) = complete_with(&experiment(1, 3, 12, 3.0, 1000), swinging);
     assert_eq!(stop, Stop::RoundsUsedUp);
     assert_eq!(done.len(), 12 * 12);
 }
@@ -146,7 +145,7 @@ fn a_platform_that_always_breaks_does_not_keep_the_others_repeating() {
 fn the_budget_ends_it_between_rounds_but_never_before_the_least() {
     // Measurements of a second: six in a round of gap, three in one of fwq and of fork.
     for (budget_s, measurements) in [(1, 36), (36, 36), (37, 42), (60, 60)] {
-        let (done, stop) = complete_with(&experiment(1, 3, 12, 3.0, budget_s), |_, round| swinging(round));
+        let (done, stop) = complete_with(&experiment(1, 3, 12, 3.0, budget_s), swinging);
         assert_eq!((done.len(), stop), (measurements, Stop::BudgetUsedUp), "budget of {budget_s} s");
     }
 }
@@ -155,13 +154,14 @@ fn the_budget_ends_it_between_rounds_but_never_before_the_least() {
 fn what_is_short_is_repeated_as_often_as_it_has_the_same_time() {
     let cost = |cell: &Cell| Duration::from_millis(if cell.probe.as_str() == "fork" { 100 } else { 1000 });
     let plan = plan(&experiment(1, 3, 1000, 3.0, 100)).with_costs(cost);
-    let (order, _) = followed(&plan, cost, |_, round| swinging(round));
+    let (order, _) = followed(&plan, cost, swinging);
     let count = |probe: &str| order.iter().filter(|(cell, _)| cell.probe.as_str() == probe).count();
     // 25 s for each of the four groups.
     let (gap, fwq, fork) = (count("gap"), count("fwq"), count("fork"));
     assert!(fork.abs_diff(250) < 20 && fwq.abs_diff(25) < 4 && gap.abs_diff(50) < 8, "{gap} {fwq} {fork}");
-    // All along the run: in every tenth of it about a tenth of them.
-    for part in order.chunks(order.len().div_ceil(10)) {
+    // All along the run, once all have their least rounds: in every tenth of it about a tenth of them.
+    let further: Vec<_> = order.iter().skip(36).collect();
+    for part in further.chunks(further.len().div_ceil(10)) {
         let forks = part.iter().filter(|(cell, _)| cell.probe.as_str() == "fork").count();
         assert!(forks * 10 > part.len() * 6, "{forks} of {}", part.len());
     }
@@ -181,7 +181,7 @@ fn what_is_asked_for_at_least_comes_before_the_budget_is_spent_elsewhere() {
     let cost = |cell: &Cell| Duration::from_secs(if cell.probe.as_str() == "fork" { 10 } else { 1 });
     // Three rounds of each are 27 s of nine cells and 90 s of fork.
     let plan = plan(&experiment(1, 3, 1000, 3.0, 125)).with_costs(cost);
-    let (made, _) = followed(&plan, cost, |_, round| swinging(round));
+    let (made, _) = followed(&plan, cost, swinging);
     let spent: Duration = made.iter().map(|(cell, _)| cost(cell)).sum();
     assert!(spent <= Duration::from_secs(132), "{spent:?}");
 }
@@ -197,6 +197,53 @@ fn what_others_are_compared_with_goes_on_with_them() {
 }
 
 #[test]
+fn a_platform_whose_figure_is_decided_is_measured_no_more_and_the_others_go_on() {
+    // c takes three times as long for sure, known to ± 5 %; b is not known.
+    let finding = |cell: &Cell, round: u32| match cell.platform.as_str() {
+        "c" => Finding::Value(3.0 + 0.1 * f64::from(round % 2)),
+        _ => swinging(cell, round),
+    };
+    let against_baseline = |cell: &Cell, round| match cell.platform.as_str() {
+        "a" => Finding::Value(1.0),
+        _ => finding(cell, round),
+    };
+    let (done, _) = complete_with(&experiment(1, 6, 24, 1.0, 10_000), against_baseline);
+    let of = |platform: &str| done.iter().filter(|(cell, _)| cell.platform == platform).count();
+    assert_eq!((of("a"), of("b"), of("c")), (4 * 24, 4 * 24, 4 * 6));
+}
+
+#[test]
+fn a_small_difference_must_be_known_better_than_a_large_one() {
+    // A spread of ± 2 % about a difference of 4 %, and about one of 200 %.
+    let about = |value: f64, round: u32| Finding::Value(value * (0.98 + 0.04 * f64::from(round % 2)));
+    let finding = |cell: &Cell, round: u32| match cell.platform.as_str() {
+        "a" => Finding::Value(1.0),
+        "b" => about(1.04, round),
+        _ => about(3.0, round),
+    };
+    let (done, _) = complete_with(&experiment(1, 6, 200, 0.1, 10_000), finding);
+    let of = |platform: &str| done.iter().filter(|(cell, _)| cell.platform == platform).count();
+    assert_eq!(of("c"), 4 * 6);
+    assert!(of("b") > 4 * 12, "{}", of("b"));
+}
+
+#[test]
+fn what_can_be_decided_within_the_budget_comes_before_what_cannot() {
+    // fork is nearly known after the least rounds, the others are far from it.
+    let finding = |cell: &Cell, round: u32| match (cell.probe.as_str(), cell.platform.as_str()) {
+        (_, "a") => Finding::Value(1.0),
+        ("fork", _) => Finding::Value(0.95 + 0.1 * f64::from(round % 2)),
+        _ => swinging(cell, round),
+    };
+    let plan = plan(&experiment(1, 6, 1000, 3.0, 180));
+    let (made, _) = followed(&plan, |_| Duration::from_secs(1), finding);
+    let further: Vec<&str> = made.iter().skip(6 * 12).map(|(cell, _)| cell.probe.as_str()).collect();
+    let first = further.iter().take(30).filter(|probe| **probe == "fork").count();
+    assert!(first > 15, "{first} of the first 30 are fork: {further:?}");
+    assert!(further.iter().rev().take(20).all(|probe| *probe != "fork"), "then it is known");
+}
+
+#[test]
 fn platforms_come_the_other_way_round_in_the_second_of_two_rounds() {
     let plan = plan(&experiment(3, 1, 1000, 1.0, 100));
     let of_fork = |round| -> Vec<Cell> {
@@ -209,14 +256,14 @@ fn platforms_come_the_other_way_round_in_the_second_of_two_rounds() {
     }
 }
 
-/// A figure that is another one in every second round.
-fn swinging(round: u32) -> Finding {
-    Finding::Value(if round.is_multiple_of(2) { 1.0 } else { 100.0 })
+/// A figure that is another one in every second round, and on the baseline the other way round.
+fn swinging(cell: &Cell, round: u32) -> Finding {
+    Finding::Value(if round.is_multiple_of(2) == (cell.platform == "a") { 1.0 } else { 100.0 })
 }
 
 /// One that is so of some cells, and else always the same.
 fn swinging_of(which: impl Fn(&Cell) -> bool) -> impl Fn(&Cell, u32) -> Finding {
-    move |cell, round| if which(cell) { swinging(round) } else { Finding::Value(1.0) }
+    move |cell, round| if which(cell) { swinging(cell, round) } else { Finding::Value(1.0) }
 }
 
 /// Follows a plan to its end, whose measurements take what `cost` says; what was measured, in order, and why it ended.

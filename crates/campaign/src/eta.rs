@@ -40,9 +40,9 @@ pub fn remaining(
     let at_least: Duration = sure.iter().map(|(cell, times)| cost(cell) * *times).sum();
     let mut further = Duration::ZERO;
     let mut rounds: BTreeMap<ProbeKind, Duration> = BTreeMap::new();
-    for (group, next) in unsettled(plan, history, round, left) {
-        let once: Duration = plan.platforms().iter().map(|platform| cost(&group.on(platform))).sum();
-        *rounds.entry(group.probe).or_default() += once;
+    for (cell, next) in unsettled(plan, history, round, left) {
+        let once = cost(&cell);
+        *rounds.entry(cell.probe).or_default() += once;
         further += once * repeat.max.saturating_sub(next.max(repeat.min));
     }
     let longest = rounds.into_values().max().unwrap_or_default();
@@ -54,20 +54,24 @@ pub fn remaining(
     Eta { certain, at_least, at_most: at_least + over }
 }
 
-/// Groups that need further rounds once `left` of `round` is measured, each with the number of its next one.
-fn unsettled(plan: &Plan, history: &History, round: u32, left: &[Cell]) -> Vec<(Group, u32)> {
-    let is_open = |group: Group| left.iter().any(|cell| cell.probe == group.probe);
-    let groups = plan.unsettled(history).into_iter();
-    groups.map(|(group, next)| (group, if is_open(group) { next.max(round + 1) } else { next })).collect()
+/// Cells that need further rounds once `left` of `round` is measured, each with the number of its next one.
+fn unsettled(plan: &Plan, history: &History, round: u32, left: &[Cell]) -> Vec<(Cell, u32)> {
+    let is_begun = |cell: &Cell| left.iter().any(|other| other.probe == cell.probe);
+    let next_of = |cell: &Cell, next: u32| if is_begun(cell) { next.max(round + 1) } else { next };
+    let cells = plan.unsettled(history).into_iter();
+    cells
+        .map(|(cell, next)| {
+            let next = next_of(&cell, next);
+            (cell, next)
+        })
+        .collect()
 }
 
 /// Measurements that are certain to come, and how often each.
 pub fn certain(plan: &Plan, history: &History, round: u32, left: &[Cell]) -> Vec<(Cell, u32)> {
     let mut times: BTreeMap<Cell, u32> = left.iter().map(|cell| (cell.clone(), 1)).collect();
-    for (group, next) in unsettled(plan, history, round, left) {
-        for platform in plan.platforms() {
-            *times.entry(group.on(platform)).or_default() += plan.repeat().min.saturating_sub(next);
-        }
+    for (cell, next) in unsettled(plan, history, round, left) {
+        *times.entry(cell).or_default() += plan.repeat().min.saturating_sub(next);
     }
     times.into_iter().filter(|(_, times)| *times > 0).collect()
 }

@@ -60,14 +60,35 @@ pub struct Entry {
     pub finding: Finding,
 }
 
+/// How well a cell's main figure is known.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Known {
+    /// Whether it needs no further rounds.
+    pub(super) is_decided: bool,
+    /// How many times as wide its interval is as would be enough; infinite where there is none.
+    pub(super) times_too_wide: f64,
+}
+
+impl Known {
+    /// There is no interval.
+    pub(super) const NOTHING: Self = Self { is_decided: false, times_too_wide: f64::INFINITY };
+    /// Nothing more is wanted.
+    pub(super) const ENOUGH: Self = Self { is_decided: true, times_too_wide: 1.0 };
+
+    /// Of an interval of this half width, where this much is enough.
+    pub(super) fn of(half_width: f64, enough: f64) -> Self {
+        Self { is_decided: half_width <= enough, times_too_wide: half_width / enough.max(f64::MIN_POSITIVE) }
+    }
+}
+
 /// All measurements so far.
 #[derive(Debug, Clone, Default)]
 pub struct History {
     cells: BTreeMap<Cell, BTreeMap<u32, Entry>>,
     better: BTreeMap<Cell, Better>,
     lost_lines: bool,
-    /// What one plan found of its groups, so that it is not computed before each measurement.
-    judged: RefCell<BTreeMap<(Group, u32), bool>>,
+    /// What one plan found of its cells, so that it is not computed before each measurement.
+    known: RefCell<BTreeMap<(Cell, u32), Known>>,
 }
 
 /// The main metric of a probe: the first headline one.
@@ -119,7 +140,8 @@ impl History {
     /// Adds one entry, as [`Self::add`] does after reducing a measurement.
     pub fn insert(&mut self, cell: &Cell, round: u32, entry: Entry) {
         let group = Group::from(cell);
-        self.judged.get_mut().retain(|(judged, before), _| *judged != group || *before <= round);
+        let is_kept = |of: &Cell, before: u32| Group::from(of) != group || before <= round;
+        self.known.get_mut().retain(|(of, before), _| is_kept(of, *before));
         self.cells.entry(cell.clone()).or_default().insert(round, entry);
     }
 
@@ -160,13 +182,14 @@ impl History {
         entries.fold(Nanos::ZERO, |sum, entry| sum.saturating_add(entry.duration))
     }
 
-    /// What `judge` says of a group by its rounds before `end`, asked once as long as those stay what they are.
-    pub(super) fn judged(&self, group: Group, end: u32, judge: impl FnOnce() -> bool) -> bool {
-        if let Some(known) = self.judged.borrow().get(&(group, end)) {
+    /// What `look` finds of a cell by its rounds before `end`, asked once as long as those stay what they are.
+    pub(super) fn known(&self, cell: &Cell, end: u32, look: impl FnOnce() -> Known) -> Known {
+        let key = (cell.clone(), end);
+        if let Some(known) = self.known.borrow().get(&key) {
             return *known;
         }
-        let found = judge();
-        self.judged.borrow_mut().insert((group, end), found);
+        let found = look();
+        self.known.borrow_mut().insert(key, found);
         found
     }
 

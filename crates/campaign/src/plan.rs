@@ -8,16 +8,20 @@
 //!                                           gap 1:  [gap] B C A  [gap│cpu] C A B     …
 //! ```
 //!
-//! Next comes a round of the block that has had the least time for each of its groups, by what its measurements typically take:
-//! what is short is repeated often, all along the run, and what is long seldom. Paired measurements are neighbours in time, those
-//! beside a neighbour and those without it as well; groups come in random order, platforms in random order in one round and the
-//! other way round in the next, so that drift hits all alike (randomised blocks: Box, Hunter, Hunter, *Statistics for
-//! Experimenters*, ch. 3).
+//! Every block has its `repeat.min` rounds first: those of the block that has had the least time for each of its groups come next.
+//! From then on time goes where it decides. A platform's figure is *decided* once its ratio to the baseline is known to
+//! ± `target_percent`; or it differs for sure, and the interval is a fifth of the difference, ± 10 % at most. What is decided is
+//! measured no more, save as what something open is compared with: the baseline, the same without a neighbour, one instance alone.
+//! Next is the block whose open intervals shrink most per second, each by its own width: an interval is as 1/√rounds, so a round
+//! more takes 1/(2 rounds) of it away, whatever its width. Those that cannot be decided in what is left of the budget get a quarter.
 //!
-//! From round `repeat.min` on a group is left out once its main metric is known to ± `target_percent` on every platform, and its
-//! time goes to the others. That is looked at each time its rounds have grown by a quarter: an interval whose *width* says when to
+//! Paired measurements are neighbours in time, those beside a neighbour and those without it as well; groups come in random order,
+//! platforms in random order in one round and the other way round in the next, so that drift hits all alike (randomised blocks: Box,
+//! Hunter, Hunter, *Statistics for Experimenters*, ch. 3).
+//!
+//! Whether something is decided is looked at each time its rounds have grown by a quarter: an interval whose *width* says when to
 //! stop keeps its confidence in the long run (Anscombe 1953, Chow & Robbins 1965); where it stops at one of the first looks, 95 %
-//! are 92 to 93. What others are compared with (the same without a neighbour, one instance alone) goes on with them.
+//! are 92 to 93.
 //!
 //! No order depends on how long anything really took, and whatever is decided is decided between rounds, so that the same seed
 //! measures in the same order, and a run resumed in the middle of a round decides the same.
@@ -30,17 +34,23 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 
 use super::event::Stop;
 pub use super::history::Group;
-use super::history::{Finding, History};
+use super::history::{Finding, History, Known};
 use super::seed::Seed;
 use model::experiment::{Experiment, Repeat};
 use model::journal::Cell;
 use stats::interval::median_interval;
 use stats::pairs::compare;
 use units::Nanos;
-use units::metric::Answer;
+use units::metric::{Answer, Estimate};
 
-/// Confidence of the intervals that decide when a group is done.
+/// Confidence of the intervals that decide when a figure is.
 const CONFIDENCE: f64 = 0.95;
+/// What differs is known well enough when half its interval is this much of the difference …
+const OF_THE_DIFFERENCE: f64 = 0.2;
+/// … and of the ratio no more than this.
+const OF_THE_RATIO: f64 = 0.1;
+/// What the time of an interval counts that cannot be decided within the budget.
+const HOPELESS: f64 = 0.25;
 /// What each measurement takes at least: asking for it.
 const LEAST: Nanos = Nanos::from_nanos(1_000_000);
 
@@ -93,6 +103,12 @@ impl Block {
     fn taken(&self, history: &History) -> u128 {
         let cells = self.cells.iter().zip(&self.costs);
         cells.map(|(cell, cost)| u128::from(cost.get()) * history.count(cell) as u128).sum()
+    }
+
+    /// What these of its measurements typically take.
+    fn cost_of(&self, cells: &[Cell]) -> Nanos {
+        let costs = self.cells.iter().zip(&self.costs).filter(|(cell, _)| cells.contains(cell));
+        costs.fold(Nanos::ZERO, |sum, (_, cost)| sum.saturating_add(*cost))
     }
 }
 
@@ -178,9 +194,24 @@ impl Plan {
         if let Some(open) = self.blocks.iter().find_map(|block| self.open_round(block, history)) {
             return open;
         }
+        self.least_rounds(history).unwrap_or_else(|| self.further_rounds(history))
+    }
+
+    /// A round of those that every block is to have.
+    fn least_rounds(&self, history: &History) -> Option<Next> {
+        let due = self
+            .blocks
+            .iter()
+            .filter(|block| block.next_round(history) < self.repeat.min.min(self.repeat.max));
+        let block = due.min_by_key(|block| block.time(history))?;
+        let round = block.next_round(history);
+        Some(Next::Measure { round, cells: self.left_of(block, round, history) })
+    }
+
+    /// A round where it decides most.
+    fn further_rounds(&self, history: &History) -> Next {
         let is_over = history.spent().as_secs_f64() >= f64::from(self.repeat.budget_s);
-        let rest_is_promised = self.rest_is_promised(history);
-        let (mut next, mut stop): (Option<(u128, u32, Vec<Cell>)>, _) = (None, Stop::Settled);
+        let (mut next, mut stop): (Option<(f64, u32, Vec<Cell>)>, _) = (None, Stop::Settled);
         for block in &self.blocks {
             let round = block.next_round(history);
             let cells = self.left_of(block, round, history);
@@ -189,29 +220,30 @@ impl Plan {
             }
             if round >= self.repeat.max {
                 stop = if stop == Stop::Settled { Stop::RoundsUsedUp } else { stop };
-            } else if round >= self.repeat.min && is_over {
+            } else if is_over {
                 stop = Stop::BudgetUsedUp;
             } else {
-                // What was asked for at least comes first where it takes all that is left.
-                let waits = rest_is_promised && round >= self.repeat.min;
-                let time = block.time(history).saturating_add(if waits { u128::MAX / 2 } else { 0 });
-                if next.as_ref().is_none_or(|(least, ..)| time < *least) {
-                    next = Some((time, round, cells));
+                let gain = self.gain(block, &cells, round, history);
+                if next.as_ref().is_none_or(|(most, ..)| gain > *most) {
+                    next = Some((gain, round, cells));
                 }
             }
         }
         next.map_or(Next::Done(stop), |(_, round, cells)| Next::Measure { round, cells })
     }
 
-    /// Whether the rounds that every block is to have take all that is left of the budget, by what they typically take.
-    fn rest_is_promised(&self, history: &History) -> bool {
-        let budget = u128::from(self.repeat.budget_s) * 1_000_000_000;
-        let of_block = |block: &Block| {
-            let missing = u128::from(self.repeat.min.saturating_sub(block.next_round(history)));
-            let round: u128 = block.costs.iter().map(|cost| u128::from(cost.get())).sum();
-            block.taken(history) + missing * round
+    /// By how much a round of these measurements makes the open intervals among them narrower, per second.
+    fn gain(&self, block: &Block, cells: &[Cell], round: u32, history: &History) -> f64 {
+        let cost_s = block.cost_of(cells).as_secs_f64();
+        let left_s = f64::from(self.repeat.budget_s) - history.spent().as_secs_f64();
+        let of_cell = |cell: &Cell| {
+            let known = self.known(cell, round, history);
+            let rounds = history.count(cell).max(1) as f64;
+            let needed_s = rounds * (known.times_too_wide.powi(2) - 1.0) * cost_s;
+            let share = if needed_s <= left_s { 1.0 } else { HOPELESS };
+            if known.is_decided { 0.0 } else { share / (2.0 * rounds) }
         };
-        self.blocks.iter().map(of_block).sum::<u128>() >= budget
+        cells.iter().map(of_cell).sum::<f64>() / cost_s
     }
 
     fn open_round(&self, block: &Block, history: &History) -> Option<Next> {
@@ -225,25 +257,31 @@ impl Plan {
 
     fn left_of(&self, block: &Block, round: u32, history: &History) -> Vec<Cell> {
         let active = self.active_of(block, round, history);
-        let wanted = |cell: &Cell| active.contains(&Group::from(cell)) && !history.has(cell, round);
+        let wanted = |cell: &Cell| active.contains(cell) && !history.has(cell, round);
         self.order_of(block, round).into_iter().filter(wanted).collect()
     }
 
-    /// Groups of a block that a round is made of: those that are not settled, and what those are compared with.
-    fn active_of(&self, block: &Block, round: u32, history: &History) -> Vec<Group> {
-        let is_open = |group: &Group| !self.settled(*group, history, round);
-        let open: Vec<Group> = block.groups.iter().copied().filter(is_open).collect();
-        let is_wanted =
-            |group: &Group| open.contains(group) || open.iter().any(|other| is_compared_with(*other, *group));
-        block.groups.iter().copied().filter(is_wanted).collect()
+    /// What a round of a block is made of: what is not decided, and what that is compared with.
+    fn active_of(&self, block: &Block, round: u32, history: &History) -> Vec<Cell> {
+        let is_open = |cell: &&Cell| !self.known(cell, round, history).is_decided;
+        let open: Vec<&Cell> = block.cells.iter().filter(is_open).collect();
+        let is_wanted = |cell: &&Cell| open.iter().any(|other| self.needs(other, cell));
+        block.cells.iter().filter(is_wanted).cloned().collect()
     }
 
-    /// Groups that need further rounds, each with the number of its next one.
-    pub fn unsettled(&self, history: &History) -> Vec<(Group, u32)> {
+    /// Whether an open cell's round takes another one: itself, or what it is compared with, here or on the baseline.
+    fn needs(&self, open: &Cell, other: &Cell) -> bool {
+        let (group, of_other) = (Group::from(open), Group::from(other));
+        (other.platform == open.platform || other.platform == self.baseline)
+            && (group == of_other || is_compared_with(group, of_other))
+    }
+
+    /// Cells that need further rounds, each with the number of its next one.
+    pub fn unsettled(&self, history: &History) -> Vec<(Cell, u32)> {
         let of_block = |block: &Block| {
             let round = block.next_round(history);
-            let groups = self.active_of(block, round, history).into_iter();
-            groups.map(|group| (group, round)).collect::<Vec<_>>()
+            let cells = self.active_of(block, round, history).into_iter();
+            cells.map(|cell| (cell, round)).collect::<Vec<_>>()
         };
         self.blocks.iter().flat_map(of_block).collect()
     }
@@ -257,39 +295,51 @@ impl Plan {
         })
     }
 
-    /// Whether a group needs no further rounds, judged by the rounds before `round`, at the last look there was.
-    pub fn settled(&self, group: Group, history: &History, round: u32) -> bool {
-        let Some(look) = self.last_look(round) else { return false };
-        let judge = || self.platforms.iter().all(|platform| self.is_narrow(group, platform, history, look));
-        history.judged(group, look, judge)
+    /// How well a cell's main figure is known by the rounds before `round`, at the last look there was.
+    fn known(&self, cell: &Cell, round: u32, history: &History) -> Known {
+        match self.last_look(round) {
+            Some(look) => history.known(cell, look, || self.look(cell, look, history)),
+            None => Known::NOTHING,
+        }
     }
 
-    /// After how many rounds it was looked last whether a group is known well enough, with so many made.
+    /// After how many rounds it was looked last whether a figure is known well enough, with so many made.
     fn last_look(&self, rounds: u32) -> Option<u32> {
         let looks = std::iter::successors(Some(self.repeat.min), |look| Some(look + (look / 4).max(1)));
         looks.take_while(|look| *look <= rounds).last()
     }
 
-    fn is_narrow(&self, group: Group, platform: &str, history: &History, round: u32) -> bool {
-        let cell = group.on(platform);
-        let mut entries = history.before(&cell, round).map(|(_, entry)| entry.finding).peekable();
+    fn look(&self, cell: &Cell, round: u32, history: &History) -> Known {
+        let mut entries = history.before(cell, round).map(|(_, entry)| entry.finding).peekable();
         // What broke every time so far would break again: it does not keep the others repeating.
         if entries.peek().is_some() && entries.all(|finding| finding == Finding::Failed) {
-            return true;
+            return Known::ENOUGH;
         }
-        let seed = Seed::of_run(self.seed).with_text("stop").with(round.into()).with_group(&cell);
-        let seed = seed.with_text(platform).get();
-        let pairs = self.pairs(&cell, history, round);
-        let answer = if platform == self.baseline || pairs.is_empty() {
-            median_interval(&values(&cell, history, round), CONFIDENCE, seed)
-        } else {
-            compare(&pairs, history.better(&cell), CONFIDENCE).ratio
-        };
-        match answer {
-            Answer::Estimate(estimate) => {
-                estimate.relative_half_width() * 100.0 <= self.repeat.target_percent
-            }
-            Answer::Unsupported(_) => false,
+        let target = self.repeat.target_percent / 100.0;
+        if cell.platform == self.baseline {
+            // Others are compared with it as long as one of them is open; alone it is known by itself.
+            return if self.platforms.len() > 1 {
+                Known::ENOUGH
+            } else {
+                self.by_itself(cell, round, history, target)
+            };
+        }
+        let pairs = self.pairs(cell, history, round);
+        if pairs.is_empty() {
+            return self.by_itself(cell, round, history, target);
+        }
+        match compare(&pairs, history.better(cell), CONFIDENCE).ratio {
+            Answer::Estimate(ratio) => Known::of(ratio.relative_half_width(), enough(&ratio, target)),
+            Answer::Unsupported(_) => Known::NOTHING,
+        }
+    }
+
+    fn by_itself(&self, cell: &Cell, round: u32, history: &History, target: f64) -> Known {
+        let seed = Seed::of_run(self.seed).with_text("stop").with(round.into()).with_group(cell);
+        let seed = seed.with_text(&cell.platform).get();
+        match median_interval(&values(cell, history, round), CONFIDENCE, seed) {
+            Answer::Estimate(estimate) => Known::of(estimate.relative_half_width(), target),
+            Answer::Unsupported(_) => Known::NOTHING,
         }
     }
 
@@ -305,6 +355,13 @@ impl Plan {
             .filter_map(|(round, entry)| Some((value_of(entry.finding)?, others.remove(&round)?)))
             .collect()
     }
+}
+
+/// Half the width, relative, at which a ratio is known well enough: a difference need not be known as exactly as its absence.
+fn enough(ratio: &Estimate, target: f64) -> f64 {
+    let differs = ratio.low > 1.0 || (ratio.high < 1.0 && ratio.low > 0.0);
+    let of_difference = (ratio.value.ln().abs() * OF_THE_DIFFERENCE).min(OF_THE_RATIO);
+    if differs { target.max(of_difference) } else { target }
 }
 
 /// Whether a group is compared with another one: the same without the neighbour, or one instance alone.
