@@ -26,7 +26,8 @@ fn failures_of_b(
     let rundir = RunDir::create(dir.path(), &experiment, 1).unwrap();
     let host = Some(Double::obedient("host"));
     let (end, events) = doubles::run(&rundir, setup(&experiment, vec![Double::obedient("a"), b], host));
-    assert_eq!(end.stop, Stop::RoundsUsedUp);
+    // All rounds are made either way: what always breaks is known, and nothing has more than four.
+    assert!(matches!(end.stop, Stop::RoundsUsedUp | Stop::Settled), "{:?}", end.stop);
     let contents = contents(dir.path());
     assert_eq!(set_of(&contents).len(), experiment.cells().len() * 4, "every measurement is recorded");
     let failures: Vec<_> = contents

@@ -37,7 +37,8 @@ use platforms::{Cancel, agent, facts, reaper, vm, wall};
 use probes::build::verbs;
 use probes::clock::Anchor;
 use probes::job::{Job, JobReply};
-use probes::run::{Surroundings, run_job};
+use probes::loads::resting::Resting;
+use probes::run::{Surroundings, run_job_after};
 use units::stage::Stage;
 use units::{Hertz, Reason};
 
@@ -70,7 +71,15 @@ pub fn take_over() -> Option<ExitCode> {
         Some("supervisor") => Some(kept(&words)),
         Some("watch") => Some(watched(&words)),
         Some("undo") => Some(undone(&words)),
-        _ if vm::init::is_guest() => vm::init::guest_main(counter_rate, &execute_in_guest),
+        _ if vm::init::is_guest() => {
+            let resting = Resting::default();
+            vm::init::guest_main(
+                counter_rate,
+                &|scratch: &Path, job: &Job, stop: &AtomicBool, stage: &mut dyn Stage| {
+                    execute(&resting, job, Some(scratch.to_owned()), stop, stage)
+                },
+            )
+        }
         _ => None,
     }
 }
@@ -97,26 +106,30 @@ fn serve(words: &[OsString]) -> ExitCode {
                 return failed(&format!("agent: no link on stdin and stdout: {error}"));
             }
         };
-    let run =
-        move |job: &Job, stop: &AtomicBool, stage: &mut dyn Stage| execute(job, scratch.clone(), stop, stage);
+    let resting = Resting::default();
+    let run = move |job: &Job, stop: &AtomicBool, stage: &mut dyn Stage| {
+        execute(&resting, job, scratch.clone(), stop, stage)
+    };
     match agent::serve(read, write, facts::collect(counter_rate()), &run) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => failed(&format!("agent: {error}")),
     }
 }
 
-fn execute(job: &Job, scratch: Option<PathBuf>, stop: &AtomicBool, stage: &mut dyn Stage) -> JobReply {
+fn execute(
+    resting: &Resting,
+    job: &Job,
+    scratch: Option<PathBuf>,
+    stop: &AtomicBool,
+    stage: &mut dyn Stage,
+) -> JobReply {
     let surroundings = Surroundings { scratch, exe: PathBuf::from(OWN_FILE) };
-    run_job(job, &surroundings, stop, stage)
+    run_job_after(resting, job, &surroundings, stop, stage)
 }
 
 /// Rate of the cycle counter over a short time; none where it cannot be used.
 pub fn counter_rate() -> Option<Hertz> {
     Anchor::take().and_then(|anchor| anchor.rate_since()).ok()
-}
-
-fn execute_in_guest(scratch: &Path, job: &Job, stop: &AtomicBool, stage: &mut dyn Stage) -> JobReply {
-    execute(job, Some(scratch.to_owned()), stop, stage)
 }
 
 fn reap(words: &[OsString]) -> ExitCode {

@@ -11,7 +11,7 @@ use units::Nanos;
 /// Why a run ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stop {
-    /// Every group is known as precisely as asked.
+    /// Every figure is decided.
     Settled,
     /// `repeat.max` rounds were made.
     RoundsUsedUp,
@@ -25,7 +25,7 @@ impl Stop {
     /// For people.
     pub const fn as_sentence(self) -> &'static str {
         match self {
-            Self::Settled => "every figure is as precise as asked",
+            Self::Settled => "every figure is decided",
             Self::RoundsUsedUp => "repeat.max rounds were made",
             Self::BudgetUsedUp => "repeat.budget_s was spent",
             Self::Interrupted => "interrupted; what was finished is kept",

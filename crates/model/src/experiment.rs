@@ -74,7 +74,8 @@ pub struct Repeat {
     pub min: u32,
     /// Rounds of each probe at most, `min` … 1000.
     pub max: u32,
-    /// A cell is done when the interval of its main metric is at most ± this much, 0.1 … 100 percent.
+    /// A platform's main metric is decided when its ratio to the baseline is known to ± this much, 0.1 … 100 percent, or differs for
+    /// sure and is known to a fifth of the difference. With one platform alone it is the metric's own interval that counts.
     pub target_percent: f64,
     /// No further round is begun after this much time spent measuring, 1 … 1e6 seconds. `min` rounds are always made.
     pub budget_s: u32,

@@ -15,7 +15,7 @@
 use std::io::Write;
 use std::os::fd::{AsFd, OwnedFd};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::Scope;
 use std::time::{Duration, Instant};
@@ -51,7 +51,7 @@ pub type RunJob<'a> = dyn Fn(&Job, &AtomicBool, &mut dyn Stage) -> JobReply + Sy
 /// # Errors
 /// When the host is gone while no job runs, sends what is no message, or the descriptors refuse to work.
 pub fn serve(read: OwnedFd, write: OwnedFd, facts: MachineFacts, run: &RunJob<'_>) -> Result<(), LinkError> {
-    let stop = AtomicBool::new(false);
+    let (stop, quickest_ns) = (AtomicBool::new(false), AtomicU64::new(0));
     let (events, inbox) = channel();
     let (wake, waker) = std::io::pipe().map_err(|error| LinkError::Broke(error.to_string()))?;
     let mut agent = Agent {
@@ -70,7 +70,7 @@ pub fn serve(read: OwnedFd, write: OwnedFd, facts: MachineFacts, run: &RunJob<'_
             version: env!("CARGO_PKG_VERSION").to_owned(),
             facts: Box::new(facts),
         };
-        let starter = Starter { scope, run, events, waker: &waker, stop: &stop };
+        let starter = Starter { scope, run, events, waker: &waker, stop: &stop, quickest_ns: &quickest_ns };
         let outcome = agent.say(&hello).and_then(|()| agent.serve(&starter));
         if let (Err(error), Some(current)) = (&outcome, &agent.current) {
             give_up(&format!("job {} is given up: {error}", current.id));
@@ -92,11 +92,14 @@ struct Starter<'scope, 'env> {
     events: Sender<Event>,
     waker: &'env std::io::PipeWriter,
     stop: &'env AtomicBool,
+    /// See [`Teller`].
+    quickest_ns: &'env AtomicU64,
 }
 
 impl Starter<'_, '_> {
     fn start(&self, job: Job, replies: Receiver<Reply>, deadline: Instant) -> Result<(), LinkError> {
-        let (run, events, waker, stop) = (self.run, self.events.clone(), self.waker, self.stop);
+        let (run, events, waker) = (self.run, self.events.clone(), self.waker);
+        let (stop, quickest_ns) = (self.stop, self.quickest_ns);
         let tell = move |event: Event| {
             // The link thread outlives this one; a full wake-up pipe wakes it just as well.
             let _ = events.send(event);
@@ -104,7 +107,7 @@ impl Starter<'_, '_> {
         };
         let body = move || {
             let request = |request| tell(Event::Request(request));
-            let work = || run(&job, stop, &mut Teller::new(&request, replies, stop, deadline));
+            let work = || run(&job, stop, &mut Teller::new(&request, replies, stop, deadline, quickest_ns));
             let reply =
                 catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| refusal(&panic_text(&*panic)));
             tell(Event::Done(Box::new(reply)));

@@ -9,7 +9,7 @@
 //! ```
 //! The clocks are read by the thread that writes and reads, so that waking the other one is no part of the exchange.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
@@ -22,6 +22,9 @@ use units::stage::{Stage, Start};
 
 /// How long one question may go unanswered.
 const ANSWER_GRACE: Duration = Duration::from_secs(2);
+/// An exchange is quick enough once it takes at most this many times as long as the quickest there ever was on this link: further
+/// ones would hardly make the error bar narrower, and each costs a guest that is translated a millisecond.
+const QUICK: f64 = 1.25;
 /// How often a job that waits for its start looks whether it is to end. Every message wakes it at once.
 const LOOK: Duration = Duration::from_millis(50);
 
@@ -62,6 +65,8 @@ pub(super) struct Teller<'a> {
     replies: Receiver<Reply>,
     stop: &'a AtomicBool,
     deadline: Instant,
+    /// The quickest exchange of all jobs so far, in nanoseconds; 0 before the first one.
+    quickest_ns: &'a AtomicU64,
     /// A start that came while something else was waited for.
     start: Option<Nanos>,
 }
@@ -72,8 +77,9 @@ impl<'a> Teller<'a> {
         replies: Receiver<Reply>,
         stop: &'a AtomicBool,
         deadline: Instant,
+        quickest_ns: &'a AtomicU64,
     ) -> Self {
-        Self { request, replies, stop, deadline, start: None }
+        Self { request, replies, stop, deadline, quickest_ns, start: None }
     }
 
     /// The next word before `until`; none when the job is to end meanwhile, or nothing came.
@@ -123,11 +129,19 @@ impl Stage for Teller<'_> {
     }
 
     fn ask_clock(&mut self, exchanges: u32) -> Option<ClockReading> {
+        let before = self.quickest_ns.load(Ordering::Relaxed);
         let mut made = Vec::new();
         for _ in 0..exchanges {
             // Who does not answer once would only cost the same time again.
             let Some(exchange) = self.ask_once() else { break };
             made.push(exchange);
+            if exchange.round_trip() as f64 <= before as f64 * QUICK {
+                break;
+            }
+        }
+        if let Some(best) = made.iter().map(Exchange::round_trip).min() {
+            let best = if before == 0 { best } else { best.min(before) };
+            self.quickest_ns.store(best, Ordering::Relaxed);
         }
         quickest(&made)
     }
@@ -154,9 +168,13 @@ mod tests {
         };
         let stop = AtomicBool::new(false);
         let deadline = Instant::now() + Duration::from_secs(60);
-        let mut teller = Teller::new(&request, heard, &stop, deadline);
+        let quickest_ns = AtomicU64::new(0);
+        let mut teller = Teller::new(&request, heard, &stop, deadline, &quickest_ns);
         assert_eq!(teller.ask_clock(3).map(|reading| reading.exchanges), Some(3));
-        assert_eq!(asked.get(), 3);
+        assert_eq!((asked.get(), quickest_ns.load(Ordering::SeqCst)), (3, exchange.round_trip()));
+        assert_eq!(teller.ask_clock(3).map(|reading| reading.exchanges), Some(1), "as quick as the quickest");
+        quickest_ns.store(exchange.round_trip() / 2, Ordering::SeqCst);
+        assert_eq!(teller.ask_clock(3).map(|reading| reading.exchanges), Some(3), "none was quick");
         assert_eq!(teller.await_start(), Start::At(Nanos::from_nanos(77)));
         stop.store(true, Ordering::SeqCst);
         assert_eq!(teller.await_start(), Start::Never, "it is to end");

@@ -1,9 +1,9 @@
-//! Runs one job: loads up, probe, loads down, reply.
+//! Runs one job: loads up, probe, loads at rest, reply.
 //!
 //! ```text
 //!  loads start ─► all have worked once ─► host's clock ─► running() ─► (start) ─► probe … done ─► host's clock ─┐
 //!       │                                       │                                                              ▼
-//!       │                                       └─► no probe: running(), until stop or deadline ─► loads stop ─► JobReply
+//!       │                                       └─► no probe: running(), until stop or deadline ─► loads rest ─► JobReply
 //!       └─ one cannot ─► reply with the reason, running() is never called
 //! ```
 
@@ -16,6 +16,7 @@ use crate::bounds::Bounds;
 use crate::context::Context;
 use crate::error::WorkError;
 use crate::job::{Dose, Job, JobReply, ProbeReport};
+use crate::loads::resting::Resting;
 use crate::loads::team::Team;
 use crate::measure;
 use crate::outside::Outside;
@@ -34,8 +35,22 @@ const LOOK: Duration = Duration::from_millis(5);
 /// A load that cannot begin or breaks off makes the job's report an error, also in a job without a probe, whose
 /// report is none otherwise.
 pub fn run_job(job: &Job, surroundings: &Surroundings, stop: &AtomicBool, stage: &mut dyn Stage) -> JobReply {
+    run_job_after(&Resting::default(), job, surroundings, stop, stage)
+}
+
+/// The same with loads that rest since earlier jobs, which go on instead of being started; those of this job rest after it.
+pub fn run_job_after(
+    resting: &Resting,
+    job: &Job,
+    surroundings: &Surroundings,
+    stop: &AtomicBool,
+    stage: &mut dyn Stage,
+) -> JobReply {
     let bounds = Bounds::starting_now(stop, job.deadline_ms);
-    let teams = match start_loads(job, surroundings, bounds) {
+    if job.probe.as_ref().is_some_and(|probe| probe.kind().about().is_about_memory) {
+        resting.end();
+    }
+    let mut teams = match start_loads(resting, job, surroundings, bounds) {
         Ok(teams) => teams,
         // Asked to end before all of it had begun: nothing is wrong with that where nothing is measured.
         Err(WorkError::Stopped) if job.probe.is_none() => {
@@ -50,7 +65,10 @@ pub fn run_job(job: &Job, surroundings: &Surroundings, stop: &AtomicBool, stage:
         wait(&teams, bounds).err().map(Err)
     };
     let failure = teams.iter().find_map(Team::failure);
-    let doses: Vec<Dose> = teams.into_iter().map(Team::stop).collect();
+    let doses: Vec<Dose> = teams.iter_mut().map(Team::rest).collect();
+    for (spec, team) in job.loads.iter().zip(teams) {
+        resting.keep(spec, team);
+    }
     JobReply { report: report(outcome, failure), doses }
 }
 
@@ -81,12 +99,20 @@ fn probe(
     Ok(report)
 }
 
-fn start_loads(job: &Job, surroundings: &Surroundings, bounds: Bounds<'_>) -> Result<Vec<Team>, WorkError> {
-    let mut teams = job
-        .loads
-        .iter()
-        .map(|spec| Team::start(spec, surroundings.scratch.as_deref(), job.line.as_ref()))
-        .collect::<Result<Vec<Team>, WorkError>>()?;
+fn start_loads(
+    resting: &Resting,
+    job: &Job,
+    surroundings: &Surroundings,
+    bounds: Bounds<'_>,
+) -> Result<Vec<Team>, WorkError> {
+    let begin = |spec| match resting.take(spec) {
+        Some(mut team) => {
+            team.go_on();
+            Ok(team)
+        }
+        None => Team::start(spec, surroundings.scratch.as_deref(), job.line.as_ref()),
+    };
+    let mut teams = job.loads.iter().map(begin).collect::<Result<Vec<Team>, WorkError>>()?;
     for team in &mut teams {
         team.wait_until_working(bounds)?;
     }

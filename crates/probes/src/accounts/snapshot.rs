@@ -5,8 +5,8 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::OnceLock;
-use std::time::Instant;
+use std::sync::{Mutex, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
 
 use nix::sys::resource::{UsageWho, getrusage};
 
@@ -25,6 +25,31 @@ const MOST_THREADS: usize = 512;
 /// So much of `/proc/cpuinfo` holds the first CPU.
 const CPUINFO_BYTES: u64 = 8192;
 
+/// How old what was read of the kernel's settings may be: reading one takes a guest that is translated half a millisecond.
+const LATELY: Duration = Duration::from_secs(10);
+
+/// Settings of the kernel that say what its counters mean.
+#[derive(Debug, Clone)]
+struct Settings {
+    rt_throttle: Result<Option<RtThrottle>, Reason>,
+    delays: Result<(), Reason>,
+}
+
+impl Settings {
+    fn lately() -> Self {
+        static READ: Mutex<Option<(Instant, Settings)>> = Mutex::new(None);
+        let mut read = READ.lock().unwrap_or_else(PoisonError::into_inner);
+        let fresh = read.as_ref().filter(|(at, _)| at.elapsed() < LATELY);
+        if let Some((_, settings)) = fresh {
+            return settings.clone();
+        }
+        let file = |name: &str| files::read(&Path::new("/proc/sys/kernel").join(name));
+        let settings = Self { rt_throttle: rt_throttle(&file), delays: delays(&file("task_delayacct")) };
+        *read = Some((Instant::now(), settings.clone()));
+        settings
+    }
+}
+
 /// All counters at one moment.
 #[derive(Debug, Clone)]
 pub struct Snapshot {
@@ -35,9 +60,8 @@ pub struct Snapshot {
     soft_interrupts: Result<String, Reason>,
     waits: Result<BTreeMap<u32, Nanos>, Reason>,
     switches: Result<(u64, u64), Reason>,
-    rt_throttle: Result<Option<RtThrottle>, Reason>,
     disks: Result<String, Reason>,
-    delays: Result<(), Reason>,
+    settings: Settings,
     statistics: SchedulerStatistics,
     ended: Instant,
 }
@@ -55,9 +79,8 @@ impl Snapshot {
             soft_interrupts: proc("softirqs"),
             waits: waits(Path::new("/proc/self/task")),
             switches: switches(),
-            rt_throttle: rt_throttle(&|name| proc(&format!("sys/kernel/{name}"))),
             disks: proc("diskstats"),
-            delays: delays(&proc("sys/kernel/task_delayacct")),
+            settings: Settings::lately(),
             statistics: SchedulerStatistics::so_far(),
             ended: Instant::now(),
         }
@@ -94,7 +117,7 @@ impl Snapshot {
             probe_run_delay_ns: statistics.run_delay,
             probe_block_delay_ns: statistics
                 .block_delay
-                .filter(|_| noted("block delay", &self.delays, &mut unknown).is_some()),
+                .filter(|_| noted("block delay", &self.settings.delays, &mut unknown).is_some()),
             devices: both("devices", &before.disks, &self.disks, &mut unknown)
                 .map(|(then, now)| devices::added(then, now))
                 .unwrap_or_default(),
@@ -102,7 +125,7 @@ impl Snapshot {
             per_cpu,
             interrupts: counts(interrupts.unwrap_or_default(), MOST_INTERRUPTS),
             soft_interrupts: counts(soft.unwrap_or_default(), MOST_SOFT_INTERRUPTS),
-            rt_throttle: noted("throttling", &self.rt_throttle, &mut unknown).copied().flatten(),
+            rt_throttle: noted("throttling", &self.settings.rt_throttle, &mut unknown).copied().flatten(),
             traced: Vec::new(),
             traced_late: Vec::new(),
             unknown,
@@ -293,7 +316,7 @@ mod tests {
             stat: Ok(stat.to_owned()),
             interrupts: Ok(interrupts.to_owned()),
             soft_interrupts: Err("/proc/softirqs: hidden".into()),
-            delays: Err("off".into()),
+            settings: Settings { delays: Err("off".into()), ..Settings::lately() },
             ..Snapshot::take()
         }
     }

@@ -1,7 +1,7 @@
 //! Neighbours: stressors whose dose is measured, not assumed.
 //!
 //! ```text
-//!  LoadSpec ─► Team ─► threads, each with a Stressor ─► round, round, … ─► Done per round ─► Dose
+//!  LoadSpec ─► Team ─► threads, each with a Stressor ─► round, round, … ─► Done per round ─► Dose ─► Resting
 //!                                                          └─ a bounded piece of work, so that it can be stopped soon
 //! ```
 
@@ -14,6 +14,7 @@ pub mod mixed;
 pub mod network;
 pub mod outlet;
 pub mod packets;
+pub mod resting;
 pub mod streaming;
 pub mod stressors;
 pub mod team;

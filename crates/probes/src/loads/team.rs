@@ -1,10 +1,13 @@
-//! The threads of one load: started, known to work, stopped, and their dose added up.
+//! The threads of one load: started, known to work, brought to rest, and their dose added up.
 //!
 //! ```text
-//!  start ─► making ─► first round done ─► working ──stop──► joined ─► Dose
-//!              │             │                │
-//!              └── error ────┴────────────────┴─────► the reason, kept for the job's reply
+//!                                      ┌─────── go_on ───────┐
+//!                                      ▼                     │
+//!  start ─► making ─► first round ─► working ──rest──► resting ─► Dose      dropped: all end
+//!              │             │          │
+//!              └── error ────┴──────────┴─────► the reason, kept for the job's reply
 //! ```
+//! Who rests keeps its arrays and files and sleeps without a timer: the next measurement beside it costs no setting up.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -30,6 +33,7 @@ const LOOK: Duration = Duration::from_millis(20);
 /// What threads and starter share.
 #[derive(Debug, Default)]
 struct Shared {
+    /// Whether the threads are to stop what they do: to rest, or to end.
     stop: AtomicBool,
     done: Tally,
     lock: Arc<SpinLock>,
@@ -62,6 +66,10 @@ impl Tally {
 #[derive(Debug, Default)]
 struct State {
     working: u32,
+    /// Threads that rest, and those that have ended.
+    still: u32,
+    /// Whether who rests is to end.
+    is_over: bool,
     cpu_time: Nanos,
     way: Option<String>,
     failure: Option<String>,
@@ -73,9 +81,28 @@ impl Shared {
         self.changed.notify_all();
         result
     }
+
+    /// Rests until it is to go on (true) or to end.
+    fn rest(&self) -> bool {
+        self.with(|state| state.still += 1);
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        while self.stop.load(Ordering::Relaxed) && !state.is_over {
+            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        !state.is_over
+    }
 }
 
-/// A running load. Dropping it stops it.
+/// Counts a thread as still once it has ended, however it did.
+struct Presence<'a>(&'a Shared);
+
+impl Drop for Presence<'_> {
+    fn drop(&mut self) {
+        self.0.with(|state| state.still += 1);
+    }
+}
+
+/// A load. Dropping it ends it.
 #[derive(Debug)]
 pub struct Team {
     kind: LoadKind,
@@ -117,6 +144,7 @@ impl Team {
             let thread = thread::Builder::new()
                 .name(format!("{kind}-load-{number}"))
                 .spawn(move || {
+                    let _presence = Presence(&shared);
                     let (lock, outlet) = (&shared.lock, outlet.as_deref());
                     let post = Post { number, threads: count, scratch: scratch.as_deref(), lock, outlet };
                     if let Err(error) = work(kind, &post, &shared) {
@@ -181,13 +209,12 @@ impl Team {
         }
     }
 
-    /// Stops the threads and adds up what they did until now. When no round has ended yet, the rounds that were going
-    /// on count with all their time.
-    pub fn stop(mut self) -> Dose {
+    /// Brings the threads to rest and adds up what they did until now. When no round has ended yet, the rounds that were
+    /// going on count with all their time.
+    pub fn rest(&mut self) -> Dose {
         let (mut elapsed, mut done) = (self.began.elapsed(), self.done_since());
         let mut hits = self.hits();
-        let threads = u32::try_from(self.threads.len()).unwrap_or(u32::MAX);
-        self.join();
+        self.wait_until_still();
         if done.whole == 0 {
             (elapsed, done) = (self.began.elapsed(), self.done_since());
             hits = self.hits();
@@ -201,20 +228,44 @@ impl Team {
         });
         Dose {
             kind: self.kind,
-            threads,
+            threads: u32::try_from(self.threads.len()).unwrap_or(u32::MAX),
             elapsed_ns: Nanos::from_duration(elapsed),
             rate_per_s: per_second(done.whole),
             unit: self.kind.unit().to_owned(),
             cpu_time_ns: self.shared.with(|state| state.cpu_time),
-            way: self.shared.with(|state| state.way.take()),
+            way: self.shared.with(|state| state.way.clone()),
             interrupts_per_s: hits.of_card.map(per_second),
             soft_interrupts_per_s: hits.soft.map(per_second),
             parts: parts.collect(),
         }
     }
 
-    fn join(&mut self) {
+    fn wait_until_still(&self) {
         self.shared.stop.store(true, Ordering::Relaxed);
+        let mut state = self.shared.state.lock().unwrap_or_else(PoisonError::into_inner);
+        while (state.still as usize) < self.threads.len() {
+            state = self.shared.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// Lets the threads go on that rest; [`Team::wait_until_working`] tells when they work.
+    pub fn go_on(&mut self) {
+        self.shared.with(|state| {
+            (state.working, state.still, state.cpu_time) = (0, 0, Nanos::ZERO);
+            self.shared.stop.store(false, Ordering::Relaxed);
+        });
+    }
+
+    /// Whether all threads are there to go on once they rest.
+    pub fn is_whole(&self) -> bool {
+        self.threads.iter().all(|thread| !thread.is_finished()) && self.failure().is_none()
+    }
+
+    fn end(&mut self) {
+        self.shared.with(|state| {
+            state.is_over = true;
+            self.shared.stop.store(true, Ordering::Relaxed);
+        });
         for thread in self.threads.drain(..) {
             // A thread that panicked has left its share of the dose out; there is nothing more to learn from it.
             let _ = thread.join();
@@ -224,7 +275,7 @@ impl Team {
 
 impl Drop for Team {
     fn drop(&mut self) {
-        self.join();
+        self.end();
     }
 }
 
@@ -250,19 +301,24 @@ fn confirmed(kind: LoadKind, mut done: Done, sent: u64) -> Done {
 
 fn work(kind: LoadKind, post: &Post<'_>, shared: &Shared) -> Result<(), WorkError> {
     let Some(mut stressor) = make(kind, post)? else { return Ok(()) };
-    stressor.round()?;
-    let before = thread_cpu_time()?.saturating_add(stressor.children_cpu_time());
-    shared.with(|state| {
-        state.working += 1;
-        state.way = state.way.take().or(stressor.way());
-    });
-    let mut outcome = Ok(());
-    while outcome.is_ok() && !shared.stop.load(Ordering::Relaxed) {
-        outcome = stressor.round().map(|done| shared.done.add(&done));
+    loop {
+        stressor.round()?;
+        let before = thread_cpu_time()?.saturating_add(stressor.children_cpu_time());
+        shared.with(|state| {
+            state.working += 1;
+            state.way = state.way.take().or(stressor.way());
+        });
+        let mut outcome = Ok(());
+        while outcome.is_ok() && !shared.stop.load(Ordering::Relaxed) {
+            outcome = stressor.round().map(|done| shared.done.add(&done));
+        }
+        let took = thread_cpu_time()?.saturating_add(stressor.children_cpu_time()).saturating_sub(before);
+        shared.with(|state| state.cpu_time = state.cpu_time.saturating_add(took));
+        outcome?;
+        if !shared.rest() {
+            return Ok(());
+        }
     }
-    let took = thread_cpu_time()?.saturating_add(stressor.children_cpu_time()).saturating_sub(before);
-    shared.with(|state| state.cpu_time = state.cpu_time.saturating_add(took));
-    outcome
 }
 
 #[cfg(test)]
