@@ -23,6 +23,7 @@ mod scenarios;
 mod schema1;
 mod simulate;
 mod stats_coverage;
+mod stats_exceedance;
 mod stats_metrics;
 mod stats_pairs;
 mod stats_properties;

@@ -152,6 +152,7 @@ fn metrics(random: &mut Xoshiro256PlusPlus, cell: &Cell) -> Vec<MetricResult> {
             estimate: answer,
             against_baseline: (cell.platform != "native").then(|| compared(towards(slow), 1.4)),
             against_undisturbed: cell.neighbour.map(|_| compared(towards(disturbed), 1.5)),
+            at_most: None,
             against_alone: cell.layout.map(|_| compared(1.9, 1.5)),
             id,
             title,

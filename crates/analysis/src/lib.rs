@@ -16,6 +16,7 @@ extern crate self as analysis;
 pub mod attribution;
 mod cap;
 pub mod channel_bench;
+pub mod exceedance;
 mod fair_share;
 mod host_memory;
 pub mod isolation;

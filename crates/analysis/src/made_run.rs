@@ -1,14 +1,14 @@
 //! Made-up runs for the tests of verdicts: cells whose figures are known, without a journal.
 
+use model::exceedance::{Exceedance, ExceedancePoint, Quantile};
 use model::experiment::Experiment;
 use model::journal::{Cell, Failure, FailureKind, Neighbour, PlatformState};
 use model::preflight::Preflight;
 use model::results::{CellResult, FailedMeasurement, MetricResult, RunResults};
 use probes::ProbeKind;
-use probes::detail::{Detail, WakeupDetail, WakeupThread};
+use probes::probe::Whole;
 use units::Nanos;
 use units::facts::MachineFacts;
-use units::histogram::Histogram;
 use units::metric::{Better, Unit};
 use units::names::{LoadKind, LoadPlace, PlatformKind};
 
@@ -90,6 +90,7 @@ pub(crate) fn measured(run: &mut RunResults, cell: &Cell, id: &str, value: f64) 
         samples,
         estimate: median_interval(&values, 0.95, 0),
         against_baseline: None,
+        at_most: None,
         against_alone: None,
         against_undisturbed: against,
     };
@@ -99,22 +100,26 @@ pub(crate) fn measured(run: &mut RunResults, cell: &Cell, id: &str, value: f64) 
     }
 }
 
-/// Says how often the wake-ups of a cell were due in each round.
-pub(crate) fn with_activations(run: &mut RunResults, cell: &Cell, due: u64) {
-    let thread = WakeupThread {
-        cpu: None,
-        began_ns: None,
-        due,
-        missed: 0,
-        service_ns: Histogram::default(),
-        response_ns: Histogram::default(),
-        worst: Vec::new(),
-        witnessed: Vec::new(),
+/// Says that in a cell this share of so many draws was later than 10 ms, and how long a measurement took.
+pub(crate) fn with_late(run: &mut RunResults, cell: &Cell, share: f64, draws: u64) {
+    let point = |at_ms: u64, share: f64| ExceedancePoint {
+        longer_than_ns: Nanos::from_nanos(at_ms * 1_000_000),
+        share,
+        draw_ns: Nanos::from_nanos(10_000_000),
+        is_from_scatter: false,
     };
-    let detail =
-        WakeupDetail { period_ns: Nanos::from_nanos(1_000_000), priority: None, threads: vec![thread] };
+    let known = Exceedance {
+        of: Whole::Activations,
+        observed_ns: Nanos::from_nanos(draws * 10_000_000),
+        longest_ns: Nanos::from_nanos(2_000_000),
+        confidence: 0.95,
+        draw_per_time: 1.0,
+        quantiles: vec![Quantile { metric: "bound_99_9_ns".to_owned(), beyond_share: 0.001 }],
+        points: vec![point(1, share), point(10, share), point(20, 0.0)],
+    };
     if let Some(result) = run.cells.iter_mut().find(|result| result.cell == *cell) {
-        result.detail = Some(Detail::Wakeup(detail));
+        result.exceedance = Some(known);
+        result.took_ns = Some(Nanos::from_nanos(1_000_000_000));
     }
 }
 

@@ -16,6 +16,7 @@ pub mod channel_bench;
 pub mod channel_worker;
 pub mod classes;
 pub mod clocks;
+pub mod exceedance;
 pub mod experiment;
 pub mod formats;
 pub mod host_state;

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::attribution::Attribution;
 use super::classes::ClassVerdict;
 use super::clocks::ClockVerdict;
+use super::exceedance::Exceedance;
 use super::experiment::Experiment;
 use super::isolation::IsolationMatrix;
 use super::journal::{Cell, Failure, PlatformState};
@@ -139,6 +140,12 @@ pub struct CellResult {
     /// Raw outcome for the pictures: gap histograms and share phases of all rounds pooled; otherwise the round whose main
     /// metric is the median. None when every measurement broke.
     pub detail: Option<Detail>,
+    /// How often things took longer than a time, all rounds of one instance alone together; none where too little is known of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exceedance: Option<Exceedance>,
+    /// How long a measurement took on average.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub took_ns: Option<Nanos>,
     /// The clock of that round.
     pub clock: Option<ClockFacts>,
     /// The probe's own cost in that round.
@@ -176,6 +183,8 @@ impl CellResult {
             failed: 0,
             metrics: Vec::new(),
             detail: None,
+            exceedance: None,
+            took_ns: None,
             clock: None,
             cost: None,
             doses: Vec::new(),
@@ -215,6 +224,9 @@ pub struct MetricResult {
     pub samples: Vec<(u32, f64)>,
     /// Typical value with its interval, or why there is none.
     pub estimate: Answer,
+    /// What it is at most, at the confidence of the cell's `exceedance`, where there is no interval and that can be said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at_most: Option<f64>,
     /// This platform against the baseline, same probe and neighbour. None for the baseline itself.
     pub against_baseline: Option<Comparison>,
     /// This platform with the neighbour against the same without. None without a neighbour.

@@ -129,6 +129,11 @@ macro_rules! probes {
                 match self { $(Self::$variant(detail) => $module::$variant::tail(detail, metric),)+ }
             }
 
+            /// How long things took; [`Probe::lengths`].
+            pub fn lengths(&self) -> Option<probe::Lengths> {
+                match self { $(Self::$variant(detail) => $module::$variant::lengths(detail),)+ }
+            }
+
             /// What is believed of it beyond its shape.
             fn check(&self) -> check::Checked {
                 match self { $(Self::$variant(detail) => $module::check::check(detail),)+ }

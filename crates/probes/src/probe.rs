@@ -13,6 +13,7 @@
 
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
 use units::Bytes;
 use units::facts::MachineFacts;
 use units::histogram::Histogram;
@@ -61,6 +62,41 @@ pub trait Probe {
     fn tail(_detail: &Self::Detail, _metric: &str) -> Option<(Histogram, f64)> {
         None
     }
+
+    /// How long things took, where it makes sense to ask how often they take longer than any time.
+    fn lengths(_detail: &Self::Detail) -> Option<Lengths> {
+        None
+    }
+}
+
+/// What shares are shares of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
+pub enum Whole {
+    /// Of the time: gaps count as long as they last.
+    Time,
+    /// Of the activations that were due.
+    Activations,
+    /// Of the frames that were due.
+    Frames,
+}
+
+/// How long things took in one measurement.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Lengths {
+    /// In the order they were taken; one where the outcome is not divided into any.
+    pub batches: Vec<Histogram>,
+    /// What is asked for a share of.
+    pub of: Whole,
+    /// Nanoseconds of a unit of the values.
+    pub unit_ns: f64,
+    /// Time from one to the next, nanoseconds, where each counts alike.
+    pub period_ns: f64,
+    /// How many there are at once.
+    pub at_once: f64,
+    /// Metrics that are quantiles of these values, each with the share that lies beyond it.
+    pub quantiles: Vec<(&'static str, f64)>,
 }
 
 /// What is known of a probe before it is set up.

@@ -8,7 +8,7 @@ use model::results::{RunResults, Verdict, VerdictLevel};
 use units::metric::{Better, Difference, Estimate};
 
 use super::figures::{measured_labels, neighbour_words, ratio_text, sound};
-use super::fit::{class_names, class_table, judged_platforms, suitability_mark, suitability_words};
+use super::fit::{class_names, class_table, judged_platforms, suitability_mark, verdict_words};
 use super::isolation::{Heat, heat, row_name};
 use super::terminal::{Style, head, heading, tables_that_fit};
 use super::text::{paragraph, printable, wrap};
@@ -156,7 +156,8 @@ fn reasons(out: &mut String, results: &RunResults, style: Style, lines: usize) {
     let (mut told, mut left) = (Vec::new(), lines);
     for level in [Suitability::Unsuited, Suitability::Unknown] {
         for verdict in results.classes.iter().filter(|verdict| verdict.level == level) {
-            if told.contains(&(&verdict.class, &verdict.reason)) {
+            let words = verdict_words(verdict);
+            if told.contains(&(&verdict.class, &verdict.reason, words.clone())) {
                 continue;
             }
             let mut text = String::new();
@@ -164,21 +165,22 @@ fn reasons(out: &mut String, results: &RunResults, style: Style, lines: usize) {
             let Some(rest) = left.checked_sub(text.lines().count()) else { return };
             left = rest;
             out.push_str(&text);
-            told.push((&verdict.class, &verdict.reason));
+            told.push((&verdict.class, &verdict.reason, words));
         }
     }
 }
 
 fn reason(out: &mut String, results: &RunResults, verdict: &ClassVerdict, style: Style) {
     let alike = results.classes.iter().filter(|other| {
-        (&other.class, &other.reason, other.level) == (&verdict.class, &verdict.reason, verdict.level)
+        (&other.class, &other.reason, verdict_words(other))
+            == (&verdict.class, &verdict.reason, verdict_words(verdict))
     });
     let labels: Vec<String> = alike.map(|verdict| label(&verdict.platform)).collect();
     let text = format!(
         "{} on {} {}: {}",
         label(&verdict.class),
         labels.join(", "),
-        suitability_words(verdict.level),
+        verdict_words(verdict),
         printable(&verdict.reason, SENTENCE_MOST)
     );
     cut(out, &format!("  {}  ", suitability_mark(verdict.level)), &text, SENTENCE_LINES, style);

@@ -219,6 +219,12 @@ pub fn sound(answer: &Answer) -> Result<&Estimate, Reason> {
     }
 }
 
+/// What stands where a figure has no interval: `≤ 12 ms`, or `n/a`.
+pub fn most_text(unit: Unit, most: Option<f64>) -> String {
+    let most = most.filter(|most| most.is_finite());
+    most.map_or_else(|| "n/a".to_owned(), |most| format!("≤ {}", value_text(unit, most)))
+}
+
 /// A value with its unit. Negative values keep their sign.
 pub fn value_text(unit: Unit, value: f64) -> String {
     if value < 0.0 { format!("−{}", unit.format(-value)) } else { unit.format(value) }

@@ -35,6 +35,12 @@ pub(super) const fn suitability_words(level: Suitability) -> &'static str {
     }
 }
 
+/// A verdict with what an undecided one needs: `undecided (needs 40 s more)`.
+pub(super) fn verdict_words(verdict: &ClassVerdict) -> String {
+    let words = suitability_words(verdict.level);
+    verdict.needs_words().map_or_else(|| words.to_owned(), |needs| format!("{words} (needs {needs} more)"))
+}
+
 /// Whether a condition holds, in words.
 pub(super) const fn held_words(held: Held) -> &'static str {
     match held {
@@ -85,6 +91,12 @@ pub(super) fn verdict_of<'a>(
     results.classes.iter().find(|verdict| verdict.class == class && verdict.platform == platform)
 }
 
+/// The same for a table: `needs 40 s`.
+fn short_words(verdict: &ClassVerdict) -> String {
+    let needs = verdict.needs_words().map(|needs| format!("needs {needs}"));
+    needs.unwrap_or_else(|| suitability_words(verdict.level).to_owned())
+}
+
 const fn paint(level: Suitability) -> Paint {
     match level {
         Suitability::Suited => Paint::Green,
@@ -121,8 +133,8 @@ fn alike<'a>(verdicts: &[&'a ClassVerdict]) -> Vec<Vec<&'a ClassVerdict>> {
     for verdict in verdicts {
         let same = |group: &&mut Vec<&ClassVerdict>| {
             group.first().is_some_and(|first| {
-                (first.level, &first.reason, &first.would_change)
-                    == (verdict.level, &verdict.reason, &verdict.would_change)
+                (first.level, &first.reason, &first.would_change, first.needs_words())
+                    == (verdict.level, &verdict.reason, &verdict.would_change, verdict.needs_words())
             })
         };
         match groups.iter_mut().find(same) {
@@ -142,7 +154,7 @@ pub(super) fn class_table(results: &RunResults, names: &[String], platforms: &[S
         let cells = names.iter().map(|class| match verdict_of(results, class, platform) {
             None => TextCell::plain("-"),
             Some(verdict) => TextCell {
-                text: format!("{} {}", suitability_mark(verdict.level), suitability_words(verdict.level)),
+                text: format!("{} {}", suitability_mark(verdict.level), short_words(verdict)),
                 paint: paint(verdict.level),
             },
         });
@@ -160,7 +172,7 @@ fn line(out: &mut String, alike: &[&ClassVerdict], style: Style) {
         "{} on {}: {}: {}",
         printable(&verdict.class, NAME_MOST),
         labels.join(", "),
-        suitability_words(verdict.level),
+        verdict_words(verdict),
         printable(&verdict.reason, SENTENCE_MOST)
     );
     let first = format!("  {}  ", suitability_mark(verdict.level));

@@ -200,7 +200,10 @@ fn cell_text(results: &RunResults, row: &Row, platform: &str, notes: &mut Footno
     let comparison = metric.against_baseline.as_ref();
     let estimate = match sound(&metric.estimate) {
         Ok(estimate) => estimate,
-        Err(reason) => return TextCell::plain(notes.refer("n/a", &reason.to_string())),
+        Err(reason) => {
+            let word = figures::most_text(row.unit, metric.at_most);
+            return TextCell::plain(notes.refer(&word, &reason.to_string()));
+        }
     };
     let Some(comparison) = comparison else {
         let value = figures::value_text(row.unit, estimate.value);

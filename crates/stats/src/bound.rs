@@ -140,13 +140,13 @@ impl Scan {
         let spread = self.spread_beyond(at);
         if spread < LEAST_SPREAD * self.total.len() as f64 {
             return unsupported(format!(
-                "the time that decides bound_{p} lies in the equal of {spread:.1} of {} batches; measure longer",
+                "the gaps that decide {p} % lie in about {spread:.0} of {} stretches of time; measure longer",
                 self.total.len()
             ));
         }
         let Some(freedom) = freedom_of(&self.excess(at)) else {
             return unsupported(format!(
-                "{} batches depend on each other too far for an interval of bound_{p}; measure longer",
+                "{} stretches of time resemble their neighbours too far for an interval of {p} %; measure longer",
                 self.total.len()
             ));
         };
@@ -154,11 +154,13 @@ impl Scan {
         let verdict = |edge: usize| self.verdict(edge, freedom, critical);
         let low = (0..at).rev().find(|&edge| verdict(edge) == Verdict::TooLow).map_or(0, |edge| edge + 1);
         let Some(high) = (at..self.edges.len()).find(|&edge| verdict(edge) == Verdict::HighEnough) else {
-            return unsupported(format!("the longest gaps seen do not reach the upper end of bound_{p}"));
+            return unsupported(format!(
+                "the longest gaps seen do not reach the upper end of {p} %; measure longer"
+            ));
         };
         if !self.supports(high) {
             return unsupported(format!(
-                "{} gaps beyond the upper end of bound_{p} are too few; measure longer",
+                "{} gaps beyond the upper end of {p} % are too few; measure longer",
                 self.gaps_beyond.get(high).copied().unwrap_or(0)
             ));
         }

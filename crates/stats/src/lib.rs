@@ -4,12 +4,14 @@
 //!  raw values ─┬─influence, bound─► time-weighted tails    ─┐
 //!              ├─threads──────────► units really granted    ├─► a figure a round ──interval, pairs──► Answer, Comparison
 //!              ├─plateaus─────────► caches                  │
+//!              ├─exceedance───────► how often later than t   │
 //!              └─spectrum─────────► periodic noise          ─┘
 //! ```
 
 pub mod bound;
 mod dependence;
 pub mod distributions;
+pub mod exceedance;
 pub mod influence;
 pub mod interval;
 pub mod pairs;

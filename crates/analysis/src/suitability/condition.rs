@@ -3,10 +3,10 @@
 use model::classes::{
     Against, Condition, ConditionResult, Deadline, Deciding, Held, Missing, TailMetric, Weight,
 };
-use model::journal::Cell;
 use units::metric::{Estimate, Unit};
 
 use super::observe::{Looked, Observation, Seen};
+use super::open::open;
 use super::wording;
 
 /// A condition with what the class needs to know of it.
@@ -14,6 +14,8 @@ pub(super) struct Judged {
     pub(super) result: ConditionResult,
     /// The deadline that would be met, nanoseconds; only of a tail all of whose observations have a value.
     pub(super) deadline_met_ns: Option<f64>,
+    /// Whether a share was judged, whose words say what is allowed.
+    pub(super) is_share: bool,
     /// What to do where nothing was measured.
     pub(super) todo: Option<String>,
     /// What the experiment left out.
@@ -63,6 +65,11 @@ impl Bound {
         }
     }
 
+    /// Whether a value lies on its good side.
+    pub(super) fn is_good(self, value: f64) -> bool {
+        if self.at_most { value <= self.limit } else { value >= self.limit }
+    }
+
     /// How far beyond the bound, as a factor; below 1 on the good side.
     fn factor(self, value: f64) -> Option<f64> {
         let factor = if self.at_most { value / self.limit } else { self.limit / value };
@@ -82,9 +89,9 @@ impl Weighed {
     fn of(observation: Observation, metric: &str, bound: Bound) -> Self {
         let (held, factor) = match &observation.value {
             Seen::Value(estimate) => (bound.holds(estimate), bound.factor(estimate.value)),
-            Seen::Never { longest, .. } if *longest <= bound.limit => (Held::Yes, bound.factor(*longest)),
+            Seen::Beyond(share) => (share.held, Some(share.value / share.allowed)),
             Seen::Perished(_) => (Held::No, None),
-            Seen::Unsupported(_) | Seen::Never { .. } => (Held::Unclear, None),
+            Seen::Unsupported(_) => (Held::Unclear, None),
             Seen::Nothing { .. } => (Held::NotMeasured, None),
         };
         Self { observation, metric: metric.to_owned(), held, factor }
@@ -109,7 +116,11 @@ pub(super) fn judged(looked: &Looked<'_>, condition: &Condition, deadline: Optio
         (Some(metric), _) => {
             let bound = Bound::of(condition);
             let observed = looked.observations(metric, condition.against, &condition.neighbours);
-            (bound, observed.into_iter().map(|seen| Weighed::of(seen, &metric.id, bound)).collect())
+            let weighed = |seen| {
+                let figure = Weighed::of(seen, &metric.id, bound);
+                by_share(looked, condition, bound, &figure).unwrap_or(figure)
+            };
+            (bound, observed.into_iter().map(weighed).collect())
         }
         (None, Some(deadline)) => {
             let bound = Bound::of_deadline(deadline);
@@ -134,7 +145,8 @@ pub(super) fn judged(looked: &Looked<'_>, condition: &Condition, deadline: Optio
     if result.decided_by.is_none() && !looked.left_out.is_empty() {
         result.held = Held::Yes;
     }
-    Judged { result, deadline_met_ns, todo, missing }
+    let is_share = worst(&weighed).is_some_and(|worst| matches!(worst.observation.value, Seen::Beyond(_)));
+    Judged { result, deadline_met_ns, is_share, todo, missing }
 }
 
 /// The observation that decides.
@@ -155,6 +167,8 @@ fn result(
     let broken_in = broken.map(|weighed| weighed.observation.cell.clone()).collect();
     let unit = weighed.iter().find_map(|weighed| weighed.observation.unit);
     let worst = worst(weighed);
+    let undecided = weighed.iter().filter(|weighed| weighed.held == Held::Unclear);
+    let open = undecided.filter_map(|weighed| open(&weighed.observation, bound)).collect();
     let miss_rate = deadline.filter(|_| condition.metric.is_none()).map(|deadline| deadline.miss_rate);
     // A tail is a time whatever was measured of it.
     let unit = if condition.metric.is_none() { Some(Unit::Nanoseconds) } else { unit };
@@ -171,8 +185,21 @@ fn result(
         decided_by: worst
             .filter(|worst| !matches!(worst.observation.value, Seen::Nothing { .. }))
             .map(|worst| Deciding { cell: worst.observation.cell.clone(), metric: worst.metric.clone() }),
+        open,
         broken_in,
     }
+}
+
+/// A quantile that has no interval, judged by the share beyond its bound.
+fn by_share(looked: &Looked<'_>, condition: &Condition, bound: Bound, figure: &Weighed) -> Option<Weighed> {
+    let has_none = matches!(figure.observation.value, Seen::Unsupported(_));
+    let metric = condition.metric.as_ref().filter(|_| has_none && bound.at_most)?;
+    if condition.against != Against::Value {
+        return None;
+    }
+    let allowed = looked.allowed(&figure.observation.cell, &metric.id)?;
+    let seen = looked.beyond(&figure.observation.cell, &[&metric.id], bound.limit, allowed)?;
+    Some(Weighed::of(seen, &metric.id, bound))
 }
 
 /// Holds a tail against the deadline, cell by cell.
@@ -191,44 +218,30 @@ fn tail(looked: &Looked<'_>, condition: &Condition, bound: Bound, miss_rate: f64
                 .iter()
                 .map(|(entry, all)| Some(Weighed::of(all.get(cell)?.clone(), &entry.metric.id, bound)))
                 .collect();
-            let never = figures
-                .first()
-                .and_then(|(_, all)| all.get(cell))
-                .and_then(|observation| never_later(looked, &condition.tail, &observation.cell, miss_rate));
-            let never = never.map(|(seen, id)| Weighed::of(seen, &id, bound));
-            deciding(of_cell, never, &condition.tail, fitting)
+            let first = figures.first().and_then(|(_, all)| all.get(cell));
+            let ids: Vec<&str> = condition.tail.iter().map(|entry| entry.metric.id.as_str()).collect();
+            let share = first.and_then(|first| looked.beyond(&first.cell, &ids, bound.limit, miss_rate));
+            let named = fitting.and_then(|fitting| ids.get(fitting)).or_else(|| ids.last());
+            let share = share.zip(named).map(|(seen, id)| Weighed::of(seen, id, bound));
+            deciding(of_cell, share, &condition.tail, fitting)
         })
         .collect()
 }
 
-/// Activations without a single late one show how rare late ones are at least: of `n` independent ones, at 95 %
-/// fewer than 3 in `n` (the rule of three, Hanley and Lippman-Hand 1983). None when so few say nothing about the rate.
-fn never_later(
-    looked: &Looked<'_>,
-    tail: &[TailMetric],
-    cell: &Cell,
-    miss_rate: f64,
-) -> Option<(Observation, String)> {
-    let longest_metric = &tail.iter().find(|entry| entry.miss_rate == 0.0)?.metric;
-    let (longest, of) = looked.longest_of_all(cell, longest_metric)?;
-    (3.0 / of as f64 <= miss_rate).then(|| {
-        let value = Seen::Never { longest, of };
-        let unit = Some(Unit::Nanoseconds);
-        let seen = Observation { cell: cell.clone(), title: String::new(), unit, value };
-        (seen, longest_metric.id.clone())
-    })
-}
-
-/// Quantiles of one distribution grow with the share they cover. So where the one that fits cannot tell, a stricter one
-/// that is short enough says yes, and so do enough activations without a late one; a looser one that is too long already
-/// says no.
+/// Quantiles of one distribution grow with the share they cover. So where the one that fits has no interval, a stricter one that
+/// is short enough says yes and a looser one that is too long already says no; then the share of what takes longer than the
+/// deadline decides, or says how far it is from that.
 fn deciding(
     mut figures: Vec<Option<Weighed>>,
-    never: Option<Weighed>,
+    share: Option<Weighed>,
     tail: &[TailMetric],
     fitting: Option<usize>,
 ) -> Option<Weighed> {
-    let held = |index: usize| figures.get(index).and_then(Option::as_ref).map(|weighed| weighed.held);
+    let weighed = |index: usize| figures.get(index).and_then(Option::as_ref);
+    let held = |index: usize| weighed(index).map(|weighed| weighed.held);
+    let has_interval = |index: usize| {
+        weighed(index).is_some_and(|weighed| matches!(weighed.observation.value, Seen::Value(_)))
+    };
     let at = fitting.unwrap_or(tail.len());
     let chosen = if matches!(held(at), Some(Held::Yes | Held::No)) {
         at
@@ -237,11 +250,12 @@ fn deciding(
         let stricter = (at + 1..tail.len())
             .filter(|index| tail.get(*index).is_some_and(|entry| entry.miss_rate > 0.0))
             .find(|index| held(*index) == Some(Held::Yes));
-        if stricter.is_none() && never.as_ref().is_some_and(|never| never.held == Held::Yes) {
-            return never;
-        }
         let looser = (0..at).rev().find(|index| held(*index) == Some(Held::No));
-        stricter.or(looser).unwrap_or(at.min(tail.len().saturating_sub(1)))
+        let decided = stricter.or(looser);
+        if let Some(share) = share.filter(|_| decided.is_none() && !has_interval(at)) {
+            return Some(share);
+        }
+        decided.unwrap_or(at.min(tail.len().saturating_sub(1)))
     };
     let mut weighed = figures.get_mut(chosen)?.take()?;
     // A looser figure that is short enough shows nothing about the share that is allowed.
@@ -255,7 +269,7 @@ fn deciding(
 fn deadline_met(weighed: &[Weighed]) -> Option<f64> {
     let high = |weighed: &Weighed| match &weighed.observation.value {
         Seen::Value(estimate) => Some(estimate.high),
-        Seen::Never { longest, .. } => Some(*longest),
+        Seen::Beyond(share) => share.met_ns,
         _ => None,
     };
     weighed.iter().map(high).collect::<Option<Vec<f64>>>()?.into_iter().reduce(f64::max)

@@ -4,13 +4,15 @@
 //!  condition ─► observations (cells that count) ─► held? each by its interval ─► the worst ─► level of the class
 //! ```
 //! A condition holds only when the interval lies on the good side of its bound, and is broken only when it lies on the
-//! bad side. A class is called suited only when every required condition holds, so its intervals need no correction for
+//! bad side. Where a tail has no interval, the share that takes longer than the deadline is bounded instead (`exceedance`): by one
+//! bound on each side, of which only one can be wrong. A class is called suited only when every required condition holds, so its intervals need no correction for
 //! their number: the chance that all of them are wrong at once is not larger than that of one (intersection–union,
 //! Berger 1982). Ratios are therefore taken from the pairs again at 95 %, not at the confidence of the whole run.
 
 mod condition;
 mod level;
 mod observe;
+mod open;
 mod wording;
 
 use std::collections::BTreeSet;
@@ -49,15 +51,17 @@ fn of_platform(results: &RunResults, class: &ClassSpec, platform: &str) -> Class
         (kept_away, Outcome::of(&quiet).level)
     });
     let reason = wording::reason(&all, &outcome);
+    let needs_ns = open::needed(&all, &outcome);
     let missing = missing(&all);
     ClassVerdict {
         class: class.name.clone(),
         title: class.title.clone(),
         platform: platform.to_owned(),
         level: outcome.level,
-        sentence: wording::sentence(class, platform, outcome.level, &reason),
+        sentence: wording::sentence(class, platform, outcome.level, needs_ns, &reason),
         reason,
-        would_change: wording::would_change(class, &all, &outcome, without.as_ref()),
+        would_change: wording::would_change(class, &all, &outcome, needs_ns, without.as_ref()),
+        needs_ns,
         measure_with: (!missing.is_empty()).then(|| wording::command(class)),
         missing,
         decided_by: outcome.decided_by.and_then(|index| u32::try_from(index).ok()),

@@ -2,14 +2,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use model::classes::{Against, Beside, MetricName, Missing};
+use model::classes::{Against, Beside, Held, MetricName, Missing};
 use model::journal::{Cell, FailureKind, Neighbour};
 use model::results::{CellResult, MetricResult, RunResults};
-use probes::detail::Detail;
+use units::Nanos;
 use units::metric::{Answer, Better, Estimate, Unit};
 use units::names::{LoadKind, nearest};
 use units::scheduling::incomparable;
 
+use super::super::exceedance;
 use super::super::fair_share::{fair_share, parties};
 use stats::pairs::compare;
 
@@ -33,6 +34,29 @@ pub(super) struct Observation {
     /// Unit of the value; none for a ratio.
     pub(super) unit: Option<Unit>,
     pub(super) value: Seen,
+    /// Rounds that it rests on.
+    pub(super) rounds: u32,
+    /// How long one more takes, nanoseconds, in all cells that it rests on.
+    pub(super) round_ns: f64,
+}
+
+/// A share that was bounded in place of a quantile.
+#[derive(Debug, Clone)]
+pub(super) struct Beyond {
+    /// Whether it is within what is allowed.
+    pub(super) held: Held,
+    /// The share that was seen.
+    pub(super) value: f64,
+    /// What is allowed.
+    pub(super) allowed: f64,
+    /// What can be said of it.
+    pub(super) words: String,
+    /// What may be, in words.
+    pub(super) allowed_words: String,
+    /// The deadline that would be met, nanoseconds.
+    pub(super) met_ns: Option<f64>,
+    /// How many times as much measuring decides it; none where it lies on what is allowed.
+    pub(super) times: Option<f64>,
 }
 
 /// What was seen.
@@ -40,13 +64,8 @@ pub(super) struct Observation {
 pub(super) enum Seen {
     /// The value with its interval.
     Value(Estimate),
-    /// Of so many activations none took longer than this, nanoseconds.
-    Never {
-        /// The longest.
-        longest: f64,
-        /// Of how many.
-        of: u64,
-    },
+    /// No quantile, but how often it takes longer at most, or at least.
+    Beyond(Beyond),
     /// The data supports none; why.
     Unsupported(String),
     /// Every measurement broke, because the instance died or hung.
@@ -89,15 +108,52 @@ impl Looked<'_> {
         all
     }
 
-    /// The longest of all activations of a cell and their number, if the cell says both. `metric` is the longest of each
-    /// round.
-    pub(super) fn longest_of_all(&self, cell: &Cell, metric: &MetricName) -> Option<(f64, u64)> {
+    /// How often it takes longer than a time in a cell, where these figures are quantiles of that: judged by at most `allowed`.
+    pub(super) fn beyond(
+        &self,
+        cell: &Cell,
+        ids: &[&str],
+        time_ns: f64,
+        allowed: f64,
+    ) -> Option<Observation> {
         let result = self.results.cells.iter().find(|result| result.cell == *cell)?;
-        let found = result.metrics.iter().find(|found| found.id == metric.id)?;
-        let every_round = found.samples.len() == usize::try_from(result.done).ok()?;
-        let longest = found.samples.iter().map(|(_, value)| *value).reduce(f64::max)?;
-        let of = activations(result.detail.as_ref()?)?.saturating_mul(u64::from(result.done));
-        (every_round && longest.is_finite()).then_some((longest, of))
+        let known = result.exceedance.as_ref()?;
+        if allowed <= 0.0 || !ids.iter().any(|id| exceedance::share_of(known, id).is_some()) {
+            return None;
+        }
+        let (above, below) = exceedance::beyond(known, time_ns);
+        let is_met = above.is_some_and(|share| share.upper(known.confidence) <= allowed);
+        let is_broken = below.is_some_and(|share| share.lower(known.confidence) > allowed);
+        let share = above.or(below)?;
+        let is_beyond = below.is_some_and(|share| share.value > allowed);
+        let side = if is_beyond { below } else { above }?;
+        let value = Beyond {
+            held: match (is_met, is_broken) {
+                (true, _) => Held::Yes,
+                (_, true) => Held::No,
+                _ => Held::Unclear,
+            },
+            value: side.value,
+            allowed,
+            words: exceedance::seen_words(known, time_ns, share, is_beyond),
+            allowed_words: exceedance::allowed_words(known.of, allowed),
+            met_ns: exceedance::within(known, allowed),
+            times: side.decided_by(allowed, known.confidence, exceedance::MOST_TIMES),
+        };
+        Some(Observation {
+            cell: cell.clone(),
+            title: String::new(),
+            unit: Some(Unit::Nanoseconds),
+            value: Seen::Beyond(value),
+            rounds: result.done,
+            round_ns: time_of(Some(result)),
+        })
+    }
+
+    /// The share beyond a figure of a cell that is a quantile.
+    pub(super) fn allowed(&self, cell: &Cell, id: &str) -> Option<f64> {
+        let result = self.results.cells.iter().find(|result| result.cell == *cell)?;
+        exceedance::share_of(result.exceedance.as_ref()?, id)
     }
 
     fn is_meant(&self, cell: &Cell, metric: &MetricName, against: Against, beside: &Beside) -> bool {
@@ -118,11 +174,27 @@ impl Looked<'_> {
             None => (self.missing(result, metric), None),
             Some(found) => self.held_against(result, found, against),
         };
+        let other = self.other(&result.cell, against);
+        let other = other.and_then(|other| self.results.cells.iter().find(|result| result.cell == other));
         Observation {
             cell: result.cell.clone(),
             title: found.map_or_else(String::new, |found| found.title.clone()),
             unit,
             value,
+            rounds: found.map_or(0, |found| u32::try_from(found.samples.len()).unwrap_or(u32::MAX)),
+            round_ns: time_of(Some(result)) + time_of(other),
+        }
+    }
+
+    /// What a cell is compared with.
+    fn other(&self, cell: &Cell, against: Against) -> Option<Cell> {
+        let baseline = self.results.experiment.baseline_label();
+        match against {
+            Against::Value => None,
+            Against::Baseline if cell.platform == baseline => None,
+            Against::Baseline => Some(Cell { platform: baseline.to_owned(), ..cell.clone() }),
+            Against::FairShare if cell.neighbour.is_none() => Some(Cell { layout: None, ..cell.clone() }),
+            Against::Undisturbed | Against::FairShare => Some(Cell { neighbour: None, ..cell.clone() }),
         }
     }
 
@@ -132,26 +204,14 @@ impl Looked<'_> {
         found: &MetricResult,
         against: Against,
     ) -> (Seen, Option<Unit>) {
-        let baseline = self.results.experiment.baseline_label();
         let cell = &result.cell;
-        match against {
-            Against::Value => (Seen::of(&found.estimate), Some(found.unit)),
-            Against::Baseline if cell.platform == baseline => (Seen::Value(ONE), None),
-            Against::Baseline => {
-                let other = Cell { platform: baseline.to_owned(), ..cell.clone() };
-                (self.ratio(result, found, &other), None)
+        match (against, self.other(cell, against)) {
+            (Against::Value, _) => (Seen::of(&found.estimate), Some(found.unit)),
+            (_, None) => (Seen::Value(ONE), None),
+            (Against::FairShare, Some(other)) => {
+                (self.ratio(result, found, &other).of_fair_share(found.better, parties(cell)), None)
             }
-            Against::Undisturbed => {
-                (self.ratio(result, found, &Cell { neighbour: None, ..cell.clone() }), None)
-            }
-            Against::FairShare => {
-                let parties = parties(cell);
-                let other = match cell.neighbour {
-                    Some(_) => Cell { neighbour: None, ..cell.clone() },
-                    None => Cell { layout: None, ..cell.clone() },
-                };
-                (self.ratio(result, found, &other).of_fair_share(found.better, parties), None)
-            }
+            (_, Some(other)) => (self.ratio(result, found, &other), None),
         }
     }
 
@@ -226,19 +286,15 @@ impl Looked<'_> {
             title: String::new(),
             unit: None,
             value: Seen::Nothing { why, todo, missing },
+            rounds: 0,
+            round_ns: 0.0,
         }
     }
 }
 
-/// How often something was due in one round, where a probe counts that.
-fn activations(detail: &Detail) -> Option<u64> {
-    match detail {
-        Detail::Wakeup(detail) => {
-            Some(detail.threads.iter().fold(0u64, |sum, thread| sum.saturating_add(thread.due)))
-        }
-        Detail::Frames(detail) => Some((detail.frame_ns.len() as u64).saturating_add(detail.missed)),
-        _ => None,
-    }
+/// How long a measurement of a cell takes, nanoseconds.
+fn time_of(result: Option<&CellResult>) -> f64 {
+    result.and_then(|result| result.took_ns).map_or(0.0, Nanos::as_f64)
 }
 
 /// What the baseline is of itself.

@@ -1,6 +1,6 @@
 //! Verdicts on made-up figures: each level, each kind of comparison, the worst neighbour, tails and miss rates.
 
-use super::super::made_run::{CPU, DISK, broken, cell, measured, run, with_activations};
+use super::super::made_run::{CPU, DISK, broken, cell, measured, run, with_late};
 use super::*;
 use model::classes::{Held, Suitability};
 use model::journal::FailureKind;
@@ -113,27 +113,80 @@ fn where_the_figure_is_missing_a_stricter_one_may_say_yes_and_a_looser_one_no() 
     assert_eq!(verdict.level, Suitability::Unknown);
 }
 
-#[test]
-fn enough_activations_without_a_late_one_show_a_miss_rate() {
-    let set = ClassSet::from_toml(&TAIL.replace("gap.", "wakeup.")).unwrap();
-    for (due, longest, level) in [
-        (1000, 2e6, Suitability::Suited),
-        (300, 2e6, Suitability::Unknown),
-        (1000, 2e7, Suitability::Unknown),
-    ] {
-        let mut run = run();
-        for neighbour in [None, Some(CPU)] {
-            let cell = cell("vm", ProbeKind::Wakeup, neighbour);
-            measured(&mut run, &cell, "max_gap_ns", longest);
-            with_activations(&mut run, &cell, due);
-        }
-        let verdict = on_vm(&run, &set);
-        assert_eq!(verdict.level, level, "{due} {longest}: {}", verdict.sentence);
-        if level == Suitability::Suited {
-            let words = "none of 9000 activations took longer than 2.02 ms";
-            assert!(verdict.sentence.contains(words), "{}", verdict.sentence);
-        }
+/// Wake-ups without a quantile, alone and beside a neighbour: this share of so many draws was late.
+fn late_run(alone: (f64, u64), beside: (f64, u64)) -> RunResults {
+    let mut run = run();
+    for (neighbour, (share, draws)) in [(None, alone), (Some(CPU), beside)] {
+        let cell = cell("vm", ProbeKind::Wakeup, neighbour);
+        measured(&mut run, &cell, "max_gap_ns", 2e6);
+        with_late(&mut run, &cell, share, draws);
     }
+    run
+}
+
+#[test]
+fn where_a_tail_has_no_interval_the_share_beyond_the_deadline_decides() {
+    let set = ClassSet::from_toml(&TAIL.replace("gap.", "wakeup.")).unwrap();
+    for (beside, level, words) in [
+        ((0.0, 3000), Suitability::Suited, "with 95 % confidence at most 1 in 1000 activations is later"),
+        (
+            (0.01, 3000),
+            Suitability::Unsuited,
+            "1 in 100 activations is later than 10 ms, with 95 % confidence at least 1 in 139",
+        ),
+        (
+            (0.0, 300),
+            Suitability::Unknown,
+            "at most 1 in 100 activations is later than 10 ms; at most 1 in 1000 may be",
+        ),
+    ] {
+        let verdict = on_vm(&late_run((0.0, 3000), beside), &set);
+        assert_eq!(verdict.level, level, "{}", verdict.sentence);
+        assert!(verdict.conditions[0].measured.contains(words), "{}", verdict.conditions[0].measured);
+    }
+    // What was seen at other times than the deadline says nothing of it, and a share that must be none cannot be shown.
+    let strict = ClassSet::from_toml(&TAIL.replace("gap.", "wakeup.").replacen("1e-3", "0.0", 1)).unwrap();
+    let verdict = on_vm(&late_run((0.0, 3000), (0.0, 3000)), &strict);
+    assert_eq!(verdict.conditions[0].decided_by.as_ref().unwrap().metric, "max_gap_ns");
+}
+
+#[test]
+fn an_undecided_verdict_says_how_much_measuring_decides_it() {
+    let set = ClassSet::from_toml(&TAIL.replace("gap.", "wakeup.")).unwrap();
+    // 2995 draws are needed, nine rounds gave 300 and take a second each: 81 more rounds, in both cells.
+    let verdict = on_vm(&late_run((0.0, 300), (0.0, 300)), &set);
+    let open: Vec<_> = verdict.conditions[0].open.iter().map(|open| open.needs_rounds).collect();
+    assert_eq!(open, [Some(81), Some(81)]);
+    assert_eq!(verdict.needs_words().as_deref(), Some("3 min"));
+    assert!(verdict.sentence.contains("undecided (needs 3 min more): "), "{}", verdict.sentence);
+    assert!(verdict.would_change.contains("3 min more of measuring"), "{}", verdict.would_change);
+    // One that leans towards broken is enough.
+    let verdict = on_vm(&late_run((0.0, 300), (0.003, 300)), &set);
+    let [_, leaning] = verdict.conditions[0].open.as_slice() else { panic!("two are open") };
+    assert!(leaning.leans_broken);
+    assert_eq!(verdict.needs_ns, leaning.needs_ns);
+    // One that lies on the bound is never decided, and keeps the whole from being.
+    let verdict = on_vm(&late_run((0.0, 300), (0.001, 300)), &set);
+    assert_eq!((verdict.level, verdict.needs_ns), (Suitability::Unknown, None));
+    assert!(verdict.sentence.contains("it lies on the bound"), "{}", verdict.sentence);
+}
+
+#[test]
+fn an_interval_that_contains_the_bound_gets_narrower_like_the_root_of_the_rounds() {
+    let mut run = run();
+    let disk = cell("vm", ProbeKind::Disk, None);
+    measured(&mut run, &disk, "longest_stall_ns", 1000.0);
+    run.cells[0].took_ns = Some(units::Nanos::from_nanos(2_000_000_000));
+    let estimate = *run.cells[0].metrics[0].estimate.estimate().unwrap();
+    // Half as far from the value as the interval's end: four times as many rounds as nine.
+    let bound = (estimate.value * estimate.high).sqrt();
+    let set = |bound: f64| class(&condition("disk.longest_stall_ns", &format!("at_most = {bound:.9}")));
+    let verdict = on_vm(&run, &set(bound));
+    assert_eq!(verdict.conditions[0].open[0].needs_rounds, Some(27), "{}", verdict.sentence);
+    assert_eq!(verdict.needs_words().as_deref(), Some("54 s"));
+    let verdict = on_vm(&run, &set(estimate.value));
+    assert_eq!(verdict.needs_ns, None);
+    assert!(verdict.reason.contains("it lies on the bound"), "{}", verdict.reason);
 }
 
 #[test]

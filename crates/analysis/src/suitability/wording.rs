@@ -4,7 +4,9 @@ use std::collections::BTreeSet;
 
 use model::classes::{Against, ClassSpec, Held, Suitability, Weight};
 use model::journal::{Cell, Neighbour};
+use model::prediction::minutes;
 use probes::ProbeKind;
+use units::Nanos;
 use units::metric::{Estimate, Unit};
 use units::names::LoadPlace;
 use units::three_digits;
@@ -75,11 +77,9 @@ pub(super) fn measured(observation: &Observation, against: Against) -> String {
             ratio_words(against),
             interval(observation.unit, estimate)
         ),
-        Seen::Never { longest, of } => format!(
-            "{}: none of {of} activations took longer than {}{place}",
-            observation.cell.probe,
-            Unit::Nanoseconds.format(*longest)
-        ),
+        Seen::Beyond(share) => {
+            format!("{}{place}: {}; {}", observation.cell.probe, share.words, share.allowed_words)
+        }
         Seen::Unsupported(reason) => format!("{what}{place}: no figure, because {reason}"),
         Seen::Perished(reason) => {
             format!("{}{place}: the instance did not survive: {reason}", observation.cell.probe)
@@ -111,9 +111,16 @@ const fn level_words(level: Suitability) -> &'static str {
     }
 }
 
-/// `vm, hpc: unsuited: …`.
-pub(super) fn sentence(class: &ClassSpec, platform: &str, level: Suitability, reason: &str) -> String {
-    format!("{platform}, {}: {}: {reason}", class.name, level_words(level))
+/// `vm, hpc: unsuited: …`, `vm, real-time: undecided (needs 40 s more): …`.
+pub(super) fn sentence(
+    class: &ClassSpec,
+    platform: &str,
+    level: Suitability,
+    needs: Option<Nanos>,
+    reason: &str,
+) -> String {
+    let needs = needs.map_or_else(String::new, |needs| format!(" (needs {} more)", minutes(needs)));
+    format!("{platform}, {}: {}{needs}: {reason}", class.name, level_words(level))
 }
 
 /// What decided, and how many conditions stand in the same way.
@@ -124,14 +131,25 @@ pub(super) fn reason(all: &[Judged], outcome: &Outcome) -> String {
     let result = &judged.result;
     let reason = match result.held {
         Held::Yes => format!("nearest to its bound is {} ({})", result.measured, result.bound),
+        Held::No if judged.is_share => result.measured.clone(),
         Held::No => format!("{}; wanted {}", result.measured, result.bound),
         Held::Unclear if judged.todo.is_some() => format!("{}; wanted {}", result.measured, result.bound),
-        Held::Unclear => {
-            format!("{}; wanted {}, which the interval does not decide", result.measured, result.bound)
-        }
+        Held::Unclear if judged.is_share => format!("{}{}", result.measured, on_the_bound(judged)),
+        Held::Unclear => format!(
+            "{}; wanted {}, which the interval does not decide{}",
+            result.measured,
+            result.bound,
+            on_the_bound(judged)
+        ),
         Held::NotMeasured => result.measured.clone(),
     };
     format!("{reason}{}", others(all, outcome))
+}
+
+/// Says so when no measuring decides it.
+fn on_the_bound(judged: &Judged) -> &'static str {
+    let is_on_it = judged.result.open.iter().any(|open| open.needs_ns.is_none());
+    if is_on_it { "; it lies on the bound, so no measuring decides it soon" } else { "" }
 }
 
 /// How many other conditions stand in the same way.
@@ -181,6 +199,7 @@ pub(super) fn would_change(
     class: &ClassSpec,
     all: &[Judged],
     outcome: &Outcome,
+    needs: Option<Nanos>,
     without: Option<&(BTreeSet<Neighbour>, Suitability)>,
 ) -> String {
     let Some(judged) = outcome.decided_by.and_then(|index| all.get(index)) else {
@@ -189,7 +208,7 @@ pub(super) fn would_change(
     match outcome.level {
         Suitability::Unsuited => mend(class, all, judged, without),
         Suitability::Limited => format!("To be suited without limits, {}.", moved(judged)),
-        Suitability::Unknown => find_out(judged),
+        Suitability::Unknown => find_out(judged, needs),
         Suitability::Suited => keep(judged),
     }
 }
@@ -243,10 +262,14 @@ fn moved(judged: &Judged) -> String {
     }
 }
 
-fn find_out(judged: &Judged) -> String {
-    match &judged.todo {
-        Some(todo) => format!("To find out, {todo}."),
-        None => format!(
+fn find_out(judged: &Judged, needs: Option<Nanos>) -> String {
+    match (&judged.todo, needs) {
+        (Some(todo), _) => format!("To find out, {todo}."),
+        (None, Some(needs)) => format!(
+            "About {} more of measuring decide it, if the figures stay what they are; --until-decided measures so long.",
+            minutes(needs)
+        ),
+        (None, None) => format!(
             "More rounds or a longer probe, so that the interval lies on one side of the bound ({}).",
             judged.result.bound
         ),

@@ -13,11 +13,14 @@ use crate::plan::{Next, Plan};
 use crate::predict::plan_of;
 use crate::seed::Seed;
 use crate::survey::{baseline, measured};
+use analysis::exceedance;
 use analysis::isolation::matrices;
 use model::SCHEMA_VERSION;
+use model::exceedance::Exceedance;
 use model::experiment::Experiment;
 use model::journal::{Cell, Header, Measurement};
 use model::results::{CellResult, FailedMeasurement, MetricResult, RunResults, made_up};
+use probes::probe::Lengths;
 use stats::bound::bound_interval;
 use stats::interval::median_interval;
 use stats::tail::pooled_quantile;
@@ -131,22 +134,26 @@ fn cell_result(cell: &Cell, row: Option<&Row<'_>>, comparer: &Comparer<'_>, seed
     let Some(row) = row else { return CellResult::unmeasured(cell) };
     let seed = Seed::of_run(seed).with_text("estimate").with_group(cell).with_text(&cell.platform);
     let mut notes = notes(row);
-    let metrics = row
-        .metrics()
-        .into_iter()
-        .map(|metric| MetricResult {
+    let exceedance = exceedance_of(cell, row);
+    let of_metric = |metric: &Metric| {
+        let estimate = estimate(cell, row, metric, seed.with_text(&metric.id).get(), &mut notes);
+        let known = exceedance.as_ref().filter(|_| estimate.estimate().is_none());
+        let words = known.and_then(|known| exceedance::in_words(known, &metric.id));
+        MetricResult {
             id: metric.id.clone(),
             title: metric.title.clone(),
             unit: metric.unit,
             better: metric.better,
             headline: metric.headline,
             samples: row.samples(&metric.id),
-            estimate: estimate(cell, row, metric, seed.with_text(&metric.id).get(), &mut notes),
+            estimate: words.map_or(estimate, Answer::Unsupported),
+            at_most: known.and_then(|known| exceedance::at_most(known, &metric.id)),
             against_baseline: comparer.against_baseline(cell, metric),
             against_undisturbed: comparer.against_undisturbed(cell, metric),
             against_alone: comparer.against_alone(cell, metric),
-        })
-        .collect();
+        }
+    };
+    let metrics = row.metrics().into_iter().map(of_metric).collect();
     let typical = row.median_round();
     CellResult {
         cell: cell.clone(),
@@ -154,6 +161,8 @@ fn cell_result(cell: &Cell, row: Option<&Row<'_>>, comparer: &Comparer<'_>, seed
         failed: count(row.failures.len()),
         metrics,
         detail: detail(row),
+        exceedance,
+        took_ns: row.mean_time(),
         clock: typical.map(|round| round.report.clock.clone()),
         cost: typical.map(|round| round.report.cost.clone()),
         doses: doses(row),
@@ -164,6 +173,13 @@ fn cell_result(cell: &Cell, row: Option<&Row<'_>>, comparer: &Comparer<'_>, seed
         scheduling: row.scheduling(),
         notes,
     }
+}
+
+/// How often things took longer, in the rounds of one instance.
+fn exceedance_of(cell: &Cell, row: &Row<'_>) -> Option<Exceedance> {
+    let lengths = row.rounds.iter().filter(|_| cell.layout.is_none());
+    let rounds: Vec<Lengths> = lengths.filter_map(|round| round.report.detail.lengths()).collect();
+    exceedance::of_rounds(&rounds, CONFIDENCE)
 }
 
 /// The host's account where it tells of memory, without its slices.

@@ -6,6 +6,7 @@ use crate::history::main_metric;
 use analysis::joint::metrics_of_measurement;
 use model::journal::{Cell, Failure, Measurement, Outcome};
 use probes::job::{PlacedDose, ProbeReport};
+use units::Nanos;
 use units::accounts::HostAccount;
 use units::metric::{Figure, Metric};
 use units::scheduling::Scheduling;
@@ -59,6 +60,13 @@ impl Row<'_> {
             Outcome::Failed(_) => None,
         });
         ways.collect::<BTreeSet<_>>().into_iter().collect()
+    }
+
+    /// How long a measurement that was done took on average.
+    pub(super) fn mean_time(&self) -> Option<Nanos> {
+        let count = u64::try_from(self.rounds.len()).ok().filter(|count| *count > 0)?;
+        let times = self.rounds.iter().map(|round| round.measurement.duration_ns);
+        Some(Nanos::from_nanos(times.fold(Nanos::ZERO, Nanos::saturating_add).get() / count))
     }
 
     /// `(round, value)` of a metric.

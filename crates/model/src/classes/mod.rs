@@ -15,7 +15,7 @@ mod verdict;
 
 pub use names::{BadName, Beside, MetricName, Pattern};
 pub use shipped::{shipped, shipped_texts};
-pub use verdict::{ClassVerdict, ConditionResult, Deciding, Held, Missing, Suitability};
+pub use verdict::{ClassVerdict, ConditionResult, Deciding, Held, Missing, OpenCell, Suitability};
 
 use serde::{Deserialize, Serialize};
 

@@ -4,7 +4,9 @@ use serde::{Deserialize, Serialize};
 
 use super::Weight;
 use crate::journal::Cell;
+use crate::prediction::minutes;
 use probes::ProbeKind;
+use units::Nanos;
 
 /// Is this platform fit for this class of work?
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -26,6 +28,10 @@ pub struct ClassVerdict {
     pub conditions: Vec<ConditionResult>,
     /// Which of them decided; none when no condition could be looked at.
     pub decided_by: Option<u32>,
+    /// Of an undecided one: how much more measuring would decide it if the figures stayed what they are. None where something was
+    /// not measured, or lies on its bound.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub needs_ns: Option<Nanos>,
     /// What would change the verdict.
     pub would_change: String,
     /// What the class looks at and the run has not, in the order of the conditions, each probe once.
@@ -41,6 +47,11 @@ impl ClassVerdict {
     pub fn missing_words(&self) -> Option<String> {
         let all: Vec<String> = self.missing.iter().map(Missing::words).collect();
         (!all.is_empty()).then(|| format!("not measured: {}", all.join(", ")))
+    }
+
+    /// `40 s`: how much more measuring would decide it.
+    pub fn needs_words(&self) -> Option<String> {
+        self.needs_ns.map(minutes)
     }
 }
 
@@ -107,9 +118,26 @@ pub struct ConditionResult {
     pub factor: Option<f64>,
     /// The measurement that decided; none when there is none.
     pub decided_by: Option<Deciding>,
+    /// Measurements that leave it open.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub open: Vec<OpenCell>,
     /// Measurements in which it does not hold.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub broken_in: Vec<Cell>,
+}
+
+/// A measurement that leaves a condition open.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct OpenCell {
+    /// The cell.
+    pub cell: Cell,
+    /// Whether what was seen so far is beyond the bound.
+    pub leans_broken: bool,
+    /// How many more rounds of it would decide it if the figures stayed what they are; none where its value lies on the bound.
+    pub needs_rounds: Option<u32>,
+    /// How long those take, with those of the cell that it is compared with.
+    pub needs_ns: Option<Nanos>,
 }
 
 /// The measurement that decided a condition.

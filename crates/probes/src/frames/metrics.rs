@@ -8,20 +8,32 @@ use units::metric::{Metric, Unit};
 
 use crate::detail::{FramesDetail, due_times_passed};
 use crate::figures::{figure, lower, time, too_few_beyond};
+use crate::probe::{Lengths, Whole};
 
 const NO_FRAMES: &str = "no frame was made";
 
 /// Most missed frames that are counted out; a probe has no more due times.
 const MOST_FRAMES: u64 = 1_000_000;
 
+/// Quantiles of the waits for frames, each with the share beyond it.
+const DELAYS: [(&str, f64); 2] = [("frame_p95_ns", 0.05), ("frame_p99_ns", 0.01)];
+
 /// The times of which a metric is a quantile, and which one.
 pub(crate) fn tail(detail: &FramesDetail, metric: &str) -> Option<(Histogram, f64)> {
-    let q = match metric {
-        "frame_p95_ns" => 0.95,
-        "frame_p99_ns" => 0.99,
-        _ => return None,
-    };
-    Some((Histogram::from_values(delays(detail).into_iter().map(Nanos::get)), q))
+    let (_, beyond) = DELAYS.iter().find(|(id, _)| *id == metric)?;
+    Some((Histogram::from_values(delays(detail).into_iter().map(Nanos::get)), 1.0 - beyond))
+}
+
+/// How long each frame that was due was waited for.
+pub(crate) fn lengths(detail: &FramesDetail) -> Lengths {
+    Lengths {
+        batches: vec![Histogram::from_values(delays(detail).into_iter().map(Nanos::get))],
+        of: Whole::Frames,
+        unit_ns: 1.0,
+        period_ns: detail.period_ns.as_f64(),
+        at_once: 1.0,
+        quantiles: DELAYS.to_vec(),
+    }
 }
 
 /// Frames: from each due time until the picture changes.

@@ -21,7 +21,7 @@ use units::histogram::Histogram;
 
 use self::detail::FramesDetail;
 use self::params::FramesParams;
-use crate::probe::{About, Cost, Probe};
+use crate::probe::{About, Cost, Lengths, Probe};
 
 /// The probe.
 #[derive(Debug, Clone, Copy)]
@@ -43,5 +43,9 @@ impl Probe for Frames {
 
     fn tail(detail: &FramesDetail, metric: &str) -> Option<(Histogram, f64)> {
         metrics::tail(detail, metric)
+    }
+
+    fn lengths(detail: &FramesDetail) -> Option<Lengths> {
+        Some(metrics::lengths(detail))
     }
 }

@@ -8,6 +8,7 @@ use units::metric::{Better, Figure, Metric, Unit};
 
 use crate::detail::GapDetail;
 use crate::figures::{figure, metric, time};
+use crate::probe::{Lengths, Whole};
 
 /// Shares and names of the bounds; the first is the main metric.
 const BOUNDS: [(f64, &str, &str); 6] = [
@@ -65,6 +66,19 @@ pub(crate) fn metrics(detail: &GapDetail) -> Vec<Metric> {
         figure(ns(histogram_quantile(&gaps, 0.5)), NO_GAPS),
     ));
     all
+}
+
+/// Gaps, in ticks of the counter.
+pub(crate) fn lengths(detail: &GapDetail) -> Option<Lengths> {
+    let hz = detail.counter_hz.as_f64();
+    (hz > 0.0).then(|| Lengths {
+        batches: detail.batches.clone(),
+        of: Whole::Time,
+        unit_ns: 1e9 / hz,
+        period_ns: 0.0,
+        at_once: 1.0,
+        quantiles: BOUNDS.iter().map(|(p, id, _)| (*id, 1.0 - p)).collect(),
+    })
 }
 
 /// Gaps longer than `than` per second of observation.

@@ -17,7 +17,7 @@ use units::facts::MachineFacts;
 
 use self::detail::GapDetail;
 use self::params::GapParams;
-use crate::probe::{About, Cost, Probe};
+use crate::probe::{About, Cost, Lengths, Probe};
 
 /// The probe.
 #[derive(Debug, Clone, Copy)]
@@ -43,5 +43,9 @@ impl Probe for Gap {
 
     fn memory(params: &GapParams, _facts: &MachineFacts) -> Bytes {
         Bytes::from_bytes(u64::from(params.batches) * (128 << 10) / 4)
+    }
+
+    fn lengths(detail: &GapDetail) -> Option<Lengths> {
+        metrics::lengths(detail)
     }
 }

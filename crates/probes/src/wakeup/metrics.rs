@@ -6,6 +6,7 @@ use units::metric::{Metric, Unit};
 
 use crate::detail::WakeupDetail;
 use crate::figures::{figure, lower, time, too_few_beyond};
+use crate::probe::{Lengths, Whole};
 
 const NO_ACTIVATIONS: &str = "no activation was due";
 
@@ -17,14 +18,28 @@ fn response(detail: &WakeupDetail) -> Histogram {
     Histogram::merge_all(detail.threads.iter().map(|thread| &thread.response_ns))
 }
 
+/// Quantiles of the response times, each with the share beyond it.
+const RESPONSES: [(&str, f64); 3] =
+    [("response_p99_ns", 0.01), ("response_p99_9_ns", 0.001), ("response_p99_99_ns", 0.0001)];
+
 /// The times of which a metric is a quantile, and which one.
 pub(crate) fn tail(detail: &WakeupDetail, metric: &str) -> Option<(Histogram, f64)> {
-    match metric {
-        "response_p99_ns" => Some((response(detail), 0.99)),
-        "response_p99_9_ns" => Some((response(detail), 0.999)),
-        "response_p99_99_ns" => Some((response(detail), 0.9999)),
-        "service_p99_ns" => Some((service(detail), 0.99)),
-        _ => None,
+    if metric == "service_p99_ns" {
+        return Some((service(detail), 0.99));
+    }
+    let (_, beyond) = RESPONSES.iter().find(|(id, _)| *id == metric)?;
+    Some((response(detail), 1.0 - beyond))
+}
+
+/// Response times of all activations. What one thread waits for, those on other CPUs may wait for, too.
+pub(crate) fn lengths(detail: &WakeupDetail) -> Lengths {
+    Lengths {
+        batches: vec![response(detail)],
+        of: Whole::Activations,
+        unit_ns: 1.0,
+        period_ns: detail.period_ns.as_f64(),
+        at_once: detail.threads.len() as f64,
+        quantiles: RESPONSES.to_vec(),
     }
 }
 

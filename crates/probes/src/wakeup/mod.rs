@@ -15,7 +15,7 @@ use units::scheduling::Scheduling;
 
 use self::detail::WakeupDetail;
 use self::params::WakeupParams;
-use crate::probe::{About, Cost, Probe};
+use crate::probe::{About, Cost, Lengths, Probe};
 
 /// The probe.
 #[derive(Debug, Clone, Copy)]
@@ -41,5 +41,9 @@ impl Probe for Wakeup {
 
     fn tail(detail: &WakeupDetail, metric: &str) -> Option<(Histogram, f64)> {
         metrics::tail(detail, metric)
+    }
+
+    fn lengths(detail: &WakeupDetail) -> Option<Lengths> {
+        Some(metrics::lengths(detail))
     }
 }

@@ -7,7 +7,7 @@ use model::classes::{ClassVerdict, ConditionResult, Held, Suitability};
 use model::results::RunResults;
 
 use super::super::fit::{
-    class_names, held_words, judged_platforms, suitability_mark, suitability_words, verdict_of, weight_words,
+    class_names, held_words, judged_platforms, suitability_mark, verdict_of, verdict_words, weight_words,
 };
 use super::parts::{bounded, scrolling};
 
@@ -20,7 +20,8 @@ pub(super) fn section(results: &RunResults) -> Option<Markup> {
     Some(html! {
         p {
             "Each platform is held against what a class of work needs. A condition holds only when its whole 95 % interval \
-             lies on the good side of the bound; beside neighbours the worst one counts. Classes are data: "
+             lies on the good side of the bound; where a tail has none, when the share beyond the deadline does at 95 % \
+             confidence. Beside neighbours the worst one counts. Classes are data: "
             code { "bulkhead classes" } " prints them, " code { "--classes FILE" } " replaces or adds."
         }
         (scrolling("Platforms by classes of work", &overview(results, &classes, &platforms)))
@@ -33,7 +34,10 @@ pub(super) fn section(results: &RunResults) -> Option<Markup> {
                 li { strong { "= suited" } ": every required condition holds, and no wanted one is broken." }
                 li { strong { "+ with limits" } ": every required condition holds, a wanted one is broken." }
                 li { strong { "! unsuited" } ": a required condition is broken." }
-                li { strong { "? undecided" } ": a required condition was not measured, or not well enough." }
+                li {
+                    strong { "? undecided" } ": a required condition was not measured, or not well enough; where more measuring \
+                    decides it, how much, if the figures stay what they are."
+                }
             }
         }
     })
@@ -48,8 +52,8 @@ const fn tone(level: Suitability) -> &'static str {
     }
 }
 
-fn badge(level: Suitability) -> Markup {
-    html! { span.badge.(tone(level)) { (suitability_mark(level)) " " (suitability_words(level)) } }
+fn badge(verdict: &ClassVerdict) -> Markup {
+    html! { span.badge.(tone(verdict.level)) { (suitability_mark(verdict.level)) " " (verdict_words(verdict)) } }
 }
 
 fn overview(results: &RunResults, classes: &[String], platforms: &[String]) -> Markup {
@@ -62,7 +66,7 @@ fn overview(results: &RunResults, classes: &[String], platforms: &[String]) -> M
                         th scope="row" { (platform) }
                         @for class in classes {
                             td data-class=(class) data-platform=(platform) {
-                                @if let Some(verdict) = verdict_of(results, class, platform) { (badge(verdict.level)) }
+                                @if let Some(verdict) = verdict_of(results, class, platform) { (badge(verdict)) }
                             }
                         }
                     }
@@ -87,7 +91,7 @@ fn deciding(results: &RunResults, classes: &[String], platforms: &[String]) -> M
                     @for verdict in verdicts {
                         tr {
                             th scope="row" { (verdict.platform) }
-                            td { (badge(verdict.level)) }
+                            td { (badge(verdict)) }
                             td.why { (bounded(&verdict.reason)) }
                             td.why.soft { (bounded(&verdict.would_change)) (missing(verdict)) }
                         }
@@ -116,7 +120,7 @@ fn all_conditions(results: &RunResults, class: &str, platforms: &[String]) -> Ma
         details {
             summary { "Every condition of " (class) }
             @for verdict in verdicts(results, class, platforms) {
-                h4 { (verdict.platform) " " (badge(verdict.level)) }
+                h4 { (verdict.platform) " " (badge(verdict)) }
                 (scrolling(&format!("Conditions of {class} on {}", verdict.platform), &conditions(verdict)))
             }
         }

@@ -12,8 +12,8 @@ use super::super::chart::palette::Ink;
 use super::super::chart::plot::{Plot, Rule, Series, Stroke};
 use super::super::chart::svg::Picture;
 use super::super::figures::{
-    Finding, Row, comparison_text, difference_mark, difference_words, finding, neighbour_words, sound,
-    spread_text, value_text,
+    Finding, Row, comparison_text, difference_mark, difference_words, finding, most_text, neighbour_words,
+    sound, spread_text, value_text,
 };
 
 /// A table in a box of its own, so that a wide one never widens the page.
@@ -172,15 +172,22 @@ fn metric_cell(results: &RunResults, row: &Row, label: &str, beside: Beside) -> 
                 Beside::Baseline => metric.against_baseline.as_ref(),
                 Beside::Undisturbed => metric.against_undisturbed.as_ref(),
             };
-            answer_cell(&key, &row.id, row.unit, &metric.estimate, comparison)
+            answer_cell(&key, &row.id, row.unit, &metric.estimate, metric.at_most, comparison)
         }
     }
 }
 
-fn answer_cell(key: &str, id: &str, unit: Unit, answer: &Answer, comparison: Option<&Comparison>) -> Markup {
+fn answer_cell(
+    key: &str,
+    id: &str,
+    unit: Unit,
+    answer: &Answer,
+    most: Option<f64>,
+    comparison: Option<&Comparison>,
+) -> Markup {
     match sound(answer) {
         Err(reason) => html! {
-            td.why data-cell=(key) data-metric=(id) { "n/a" span.sub { (reason) } }
+            td.why data-cell=(key) data-metric=(id) { (most_text(unit, most)) span.sub { (reason) } }
         },
         Ok(estimate) => html! {
             td data-cell=(key) data-metric=(id) data-value=(estimate.value) {

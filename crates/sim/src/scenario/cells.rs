@@ -145,6 +145,7 @@ fn cells_of(
             estimate: median_interval(&values, CONFIDENCE, 0),
             against_baseline: against,
             against_undisturbed: None,
+            at_most: None,
             against_alone: None,
         });
     }
