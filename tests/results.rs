@@ -25,6 +25,7 @@ mod simulate;
 mod stats_coverage;
 mod stats_metrics;
 mod stats_pairs;
+mod stats_power;
 mod stats_properties;
 mod stats_spectrum;
 mod stats_tail;
