@@ -110,7 +110,7 @@ pub fn fractional_rank(q: f64, total: f64, probability: f64) -> f64 {
 }
 
 /// Smallest point of `low..high` where a condition that turns from false to true holds.
-fn bisect(mut low: f64, mut high: f64, holds: impl Fn(f64) -> bool) -> f64 {
+pub(super) fn bisect(mut low: f64, mut high: f64, holds: impl Fn(f64) -> bool) -> f64 {
     for _ in 0..HALVINGS {
         let middle = f64::midpoint(low, high);
         if middle <= low || middle >= high || (high - low) < 1e-11 * high {
