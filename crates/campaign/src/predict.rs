@@ -121,6 +121,11 @@ impl<'a> Oracle<'a> {
         Some(format!("{}|{}|{parameters}|{beside}|{layout}", platform.key, cell.probe))
     }
 
+    /// Under which key it is kept how the pairs of this measurement and the baseline's scatter.
+    pub(super) fn spread_key(&self, cell: &Cell, baseline: &str) -> Option<String> {
+        Some(format!("{}|{}", self.key_of(cell)?, self.platforms.get(baseline)?.key))
+    }
+
     /// Under which key a platform's start is kept.
     pub fn start_key(&self, label: &str) -> Option<String> {
         self.platforms.get(label).map(|platform| format!("{}|start", platform.key))
