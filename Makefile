@@ -10,7 +10,7 @@ MUTATIONS ?= 100000
 
 export CARGO_BUILD_TARGET := $(TARGET)
 
-.PHONY: help measure test setup setup-test setup-fuzz setup-crosscheck build lint doc bench bench-boot bench-channel bench-exec bench-failover bench-figures bench-gap bench-mpi bench-partitions-channel bench-policy bench-prediction bench-simulator bench-tcp crosscheck aa fabric fuzz fuzz-channel loom miri install clean
+.PHONY: help measure test setup setup-test setup-fuzz setup-crosscheck build lint doc bench bench-boot bench-channel bench-exec bench-failover bench-figures bench-gap bench-mpi bench-partitions-channel bench-policy bench-power bench-prediction bench-simulator bench-tcp crosscheck aa fabric fuzz fuzz-channel loom miri install clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -86,8 +86,11 @@ bench-simulator: build ## the simulator beside SimPy, SimGrid and nexosim (ARGS=
 crosscheck: setup-crosscheck build ## well-known tools beside our probes, as ratios (ARGS="--rounds 3 disk hpcc")
 	cargo bench --bench crosscheck -- $(ARGS)
 
-aa: build ## A/A: how often does native against native find a difference? (ARGS="40 5": rounds recorded, real repetitions; ARGS=carriers: does how agents are started show?)
+aa: build ## A/A: how often does native against native find a difference? (ARGS=40: rounds recorded; ARGS=carriers: does how agents are started show?)
 	cargo bench --bench a_a -- $(ARGS)
+
+bench-power: build ## how often are 5 % found by default and quick runs, and how often a difference where there is none? (ARGS="10 quick --busy")
+	cargo bench --bench power -- $(ARGS)
 
 # The targets are what fuzz/Cargo.toml lists. Seeds are the good inputs of tests/mutations.rs.
 FUZZ_RUNS ?= 1000000

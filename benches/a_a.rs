@@ -1,6 +1,6 @@
 //! A/A: does `measure native native` find a difference where there is none?
 //!
-//! Real repetitions first. Then, because a hundred of those would take hours, repetitions resampled from one long
+//! Because a hundred real repetitions would take hours (the bench `power` makes some), they are resampled from one long
 //! recording: a random stretch of consecutive rounds, the two labels exchanged at random within each round. Both halves
 //! of a pair ran on the same platform in random order, so the exchange changes nothing but the names. A repetition
 //! counts as wrong when any headline metric of any probe is called different.
@@ -8,7 +8,7 @@
 //! Wanted are 95 of 100 without a difference. A share is held against that with its exact interval, so fewer than 72
 //! repetitions decide nothing even if all are right; resampled ones share rounds and are less certain than it says.
 //!
-//! `cargo bench --bench a_a -- [ROUNDS] [REAL]`: rounds of the recording (default 40), real repetitions (default 5).
+//! `cargo bench --bench a_a -- [ROUNDS]`: rounds of the recording (default 40).
 //!
 //! `cargo bench --bench a_a -- carriers [ROUNDS] [PERCENT]` is the same across carriers: native against an agent that an
 //! OCI runtime starts with no wall but files of its own. What differs then is how the two are started, and that must not show.
@@ -204,20 +204,8 @@ fn main() -> ExitCode {
         return carriers(rounds, numbers.get(1).copied().unwrap_or(CARRIER_MARK));
     }
     let rounds = numbers.first().copied().unwrap_or(40).max(ROUNDS_EACH);
-    let real = numbers.get(1).copied().unwrap_or(5);
     let work = tempfile::tempdir().unwrap();
-    let mut wrong = 0;
-    for repetition in 0..real {
-        let out = work.path().join(format!("real-{repetition}"));
-        measure(&out, ROUNDS_EACH, SEED + u64::from(repetition));
-        let (experiment, contents) = load(&out);
-        let found = differences(&analyse(&experiment, &contents).unwrap());
-        wrong += u32::from(!found.is_empty());
-        println!("real repetition {}: {}", repetition + 1, told(&found));
-    }
     let mut judge = Judge::default();
-    judge.share("real repetitions without a difference", real - wrong, real, MARK);
-
     let out = work.path().join("recording");
     measure(&out, rounds, SEED - 1);
     let (experiment, contents) = load(&out);

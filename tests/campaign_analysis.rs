@@ -153,6 +153,21 @@ fn a_doubling_is_heavy_and_no_difference_is_free() {
 }
 
 #[test]
+fn where_none_was_found_it_is_said_which_difference_would_have_been_seen() {
+    let results = results(&experiment(5, 100, 8, PROBES));
+    let verdict = &results.verdicts[0];
+    let main = |cell: &CellResult| {
+        let main = cell.metrics.iter().find(|metric| metric.headline)?;
+        main.against_baseline.as_ref()?.detectable_percent
+    };
+    let alone = results.cells.iter().filter(|cell| cell.cell.neighbour.is_none());
+    let largest = alone.filter_map(main).fold(0.0, f64::max);
+    assert!((0.5..25.0).contains(&largest), "{largest}");
+    let words = format!("; one of {} would have been seen", bulkhead::units::metric::percent_up(largest));
+    assert!(verdict.sentence.ends_with(&words), "{}, wanted {words}", verdict.sentence);
+}
+
+#[test]
 fn two_rounds_are_too_little_for_a_verdict() {
     let results = results(&experiment(5, 200, 2, PROBES));
     assert_eq!(results.verdicts[0].level, VerdictLevel::Unknown);

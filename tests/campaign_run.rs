@@ -2,15 +2,19 @@
 
 use crate::doubles;
 
-use std::sync::Arc;
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
 
 use bulkhead::campaign::{CampaignError, Event, RunDir, Stop, conclude, run};
 use bulkhead::model::classes::ClassSet;
+use bulkhead::model::experiment::Experiment;
 use bulkhead::model::journal::{FailureKind, Outcome};
 use bulkhead::model::results::VerdictLevel;
 use bulkhead::platforms::Broken;
 use bulkhead::probes::ProbeKind;
+use bulkhead::probes::params::{FwqParams, ProbeSpec};
+use bulkhead::report::terminal::Style;
 use bulkhead::units::names::LoadPlace;
 use doubles::{Ask, Double, broken, contents, experiment, names_in, obedient, reply, report, set_of, setup};
 
@@ -364,4 +368,40 @@ fn progress_counts_up_to_what_was_planned() {
         })
         .collect();
     assert_eq!(progress, (1..=12).map(|index| (index, 12)).collect::<Vec<_>>());
+}
+
+#[test]
+fn a_platform_made_slower_on_purpose_is_asked_for_more_work_and_everybody_is_told() {
+    let experiment = Experiment::from_toml(
+        "seed = 1\n[repeat]\nmin = 4\nmax = 4\n[[platform]]\nlabel = \"native\"\nkind = \"native\"\n\
+         [[platform]]\nlabel = \"native-5\"\nkind = \"native\"\nmore_work_percent = 5.0\n[probe.fwq]\niterations = 2000",
+    )
+    .unwrap();
+    let asked = Arc::new(Mutex::new(BTreeSet::new()));
+    let double = |label: &'static str| {
+        let asked = asked.clone();
+        Double::scripted(label, move |moment| {
+            if let Some(ProbeSpec::Fwq(fwq)) = moment.job.and_then(|job| job.probe.as_ref()) {
+                // The pilot has work of its own.
+                if fwq.samples == FwqParams::default().samples {
+                    asked.lock().unwrap().insert((label, fwq.iterations));
+                }
+            }
+            None
+        })
+    };
+    let dir = tempfile::tempdir().unwrap();
+    let rundir = RunDir::create(dir.path(), &experiment, 1).unwrap();
+    doubles::run(&rundir, setup(&experiment, vec![double("native"), double("native-5")], None));
+    assert_eq!(*asked.lock().unwrap(), BTreeSet::from([("native", 2000), ("native-5", 2100)]));
+    let results = conclude(&rundir, &ClassSet::default()).unwrap();
+    let words = "native-5 was made 5 % slower on purpose: fwq, cpu and frames did that much more work there";
+    let flat = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    for text in [
+        bulkhead::report::brief::screen(&results, Style { width: 80, colour: false }),
+        bulkhead::report::terminal::summary(&results, Style { width: 80, colour: false }),
+        bulkhead::report::page::html(&results),
+    ] {
+        assert!(flat(&text).contains(words), "{text}");
+    }
 }

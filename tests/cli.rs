@@ -164,7 +164,7 @@ fn results_are_as_the_published_schema_says() {
     for key in required {
         assert!(results.get(key.as_str().expect("a name")).is_some(), "{key}");
     }
-    for format in ["journal", "experiment", "preflight"] {
+    for format in ["journal", "experiment", "preflight", "power"] {
         let text = stdout(&bulkhead(&folder, &["schema", format]));
         serde_json::from_str::<serde_json::Value>(&text).unwrap_or_else(|error| panic!("{format}: {error}"));
     }
@@ -252,5 +252,49 @@ fn shipped_experiments_print_and_check() {
         let checked = bulkhead(&folder, &["experiment", "mine.toml"]);
         assert_eq!(checked.status.code(), Some(0), "{}", stderr(&checked));
         assert!(stdout(&checked).contains("good"), "{}", stdout(&checked));
+    }
+}
+
+/// What `doctor --power` prints, and its exit code; `meanwhile` is done to it.
+fn power(folder: &TempDir, arguments: &[&str], meanwhile: impl Fn(u32)) -> (serde_json::Value, Option<i32>) {
+    let temporary = folder.path().join("temporary");
+    fs::create_dir_all(&temporary).expect("writable");
+    let child = std::process::Command::new(env!("CARGO_BIN_EXE_bulkhead"))
+        .args(["doctor", "--power", "--json"])
+        .args(arguments)
+        .env("TMPDIR", &temporary)
+        .current_dir(folder.path())
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .expect("it starts");
+    meanwhile(child.id());
+    let output = child.wait_with_output().expect("it ends");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(fs::read_dir(&temporary).expect("readable").count(), 0, "nothing is left: {said}");
+    (serde_json::from_slice(&output.stdout).expect(&said), output.status.code())
+}
+
+#[test]
+fn power_is_measured_and_nothing_is_lost_or_left_when_it_is_interrupted() {
+    let folder = folder();
+    let (all, code) = power(&folder, &["--runs", "1"], |_| ());
+    assert_eq!((code, &all["interrupted"]), (Some(0), &serde_json::json!(false)), "{all}");
+    let percents: Vec<_> =
+        all["slowdowns"].as_array().expect("a list").iter().map(|one| &one["more_work_percent"]).collect();
+    assert_eq!(percents, [0.0, 2.0, 5.0, 10.0]);
+    for one in all["slowdowns"].as_array().expect("a list") {
+        assert!(one["runs"] == 1 && one["found"].as_u64() <= Some(1), "{one}");
+    }
+    assert_eq!(all["probes"].as_array().map(Vec::len), Some(2), "{all}");
+    let (some, code) = power(&folder, &["--runs", "1000", "--budget-s", "1000"], |id| {
+        std::thread::sleep(std::time::Duration::from_secs(6));
+        let id = nix::unistd::Pid::from_raw(i32::try_from(id).expect("a number"));
+        nix::sys::signal::kill(id, nix::sys::signal::Signal::SIGINT).expect("sent");
+    });
+    assert_eq!((code, &some["interrupted"]), (Some(130), &serde_json::json!(true)), "{some}");
+    assert!(some["slowdowns"][0]["share_high"].is_number(), "{some}");
+    for wrong in [&["doctor", "--runs", "3"][..], &["doctor", "--power", "--runs", "0"]] {
+        assert_eq!(bulkhead(&folder, wrong).status.code(), Some(2), "{wrong:?}");
     }
 }

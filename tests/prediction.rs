@@ -116,3 +116,42 @@ fn a_plan_is_printed_and_nothing_is_measured() {
         std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert_eq!(left, ["e.toml"], "nothing is written");
 }
+
+/// Percent that a plan says of fwq on `slow`; none where it is not known.
+fn foreseen(plan: &str) -> Option<f64> {
+    let line = plan.lines().find(|line| line.trim_start().starts_with("slow: "))?;
+    let rest = line.split_once("fwq ")?.1;
+    rest.split_once(" %")?.0.parse().ok()
+}
+
+#[test]
+fn a_plan_says_which_differences_the_run_will_see_as_soon_as_one_was_made() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = "seed = 3\n[repeat]\nmin = 8\nmax = 8\n[[platform]]\nlabel = \"quick\"\nkind = \"fake\"\n\
+                script = { noise_percent = 4 }\n[[platform]]\nlabel = \"slow\"\nkind = \"fake\"\n\
+                script = { noise_percent = 4, slowdown_percent = 150 }\n[probe.fwq]\nsamples = 100\n[probe.syscall]\n";
+    std::fs::write(folder.path().join("e.toml"), text).unwrap();
+    let cache = tempfile::tempdir().unwrap();
+    let measure = |arguments: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_bulkhead"));
+        command.args(["measure", "--experiment", "e.toml"]).args(arguments);
+        command.env("BULKHEAD_CACHE", cache.path()).current_dir(folder.path());
+        let output = command.output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let before = measure(&["--plan"]);
+    assert!(before.contains("is not known yet of any of it") && foreseen(&before).is_none(), "{before}");
+    measure(&["--out", "run"]);
+    let after = measure(&["--plan"]);
+    let said = foreseen(&after).unwrap_or_else(|| panic!("{after}"));
+    assert!(!after.contains("not known yet"), "{after}");
+    let results = bulkhead::campaign::read_results(&folder.path().join("run")).unwrap();
+    let of_fwq = results.cells.iter().find(|cell| cell.cell.platform == "slow").unwrap();
+    let seen = of_fwq.metrics[0].against_baseline.as_ref().unwrap().detectable_percent.unwrap();
+    assert!((0.8..1.25).contains(&(said / seen)), "said {said} %, the run could have seen {seen} %");
+    for damage in ["", "{\"version\":3,\"unit\":\"s\",\"runs\":1,\"entries\":{}}"] {
+        std::fs::write(cache.path().join("spreads.json"), damage).unwrap();
+        assert_eq!(foreseen(&measure(&["--plan"])), None, "{damage}");
+    }
+}

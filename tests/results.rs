@@ -26,6 +26,7 @@ mod stats_coverage;
 mod stats_exceedance;
 mod stats_metrics;
 mod stats_pairs;
+mod stats_power;
 mod stats_properties;
 mod stats_spectrum;
 mod stats_tail;

@@ -20,7 +20,7 @@ use std::fmt;
 use std::io::Write;
 use std::process::ExitCode;
 
-use bulkhead::stats::interval::median_interval;
+use bulkhead::stats::interval::{self as intervals, median_interval};
 use bulkhead::stats::summary::median;
 use bulkhead::units::metric::Answer;
 
@@ -317,33 +317,7 @@ pub fn never(failures: u64, of: u64) -> Option<(f64, f64)> {
     (of > 0 && says).then_some((failures as f64, failures as f64))
 }
 
-/// The exact interval of a share: the rates at which as many hits or more, or as few or fewer, have a chance of 2.5 %.
+/// The exact interval of a share; see `stats::interval`.
 pub fn share_interval(hits: u32, of: u32) -> (f64, f64) {
-    let tail = (1.0 - CONFIDENCE) / 2.0;
-    let low = if hits == 0 { 0.0 } else { rate_where(|rate| 1.0 - at_most(hits - 1, of, rate) > tail) };
-    let high = if hits >= of { 1.0 } else { rate_where(|rate| at_most(hits, of, rate) < tail) };
-    (low, high)
-}
-
-/// The smallest rate from which on this is so.
-fn rate_where(is_so: impl Fn(f64) -> bool) -> f64 {
-    let (mut low, mut high) = (0.0, 1.0);
-    for _ in 0..60 {
-        let middle = f64::midpoint(low, high);
-        if is_so(middle) { high = middle } else { low = middle }
-    }
-    f64::midpoint(low, high)
-}
-
-/// The chance of so many hits or fewer.
-fn at_most(hits: u32, of: u32, rate: f64) -> f64 {
-    let (yes, no) = (rate.ln(), (-rate).ln_1p());
-    // ln of the binomial coefficient, from one to the next.
-    let mut choose = 0.0_f64;
-    let mut sum = 0.0_f64;
-    for count in 0..=hits.min(of) {
-        sum += (choose + f64::from(count) * yes + f64::from(of - count) * no).exp();
-        choose += f64::from(of - count).ln() - f64::from(count + 1).ln();
-    }
-    sum.min(1.0)
+    intervals::share_interval(hits, of, CONFIDENCE)
 }

@@ -14,6 +14,9 @@ use units::names::PlatformKind;
 
 /// Runs all checks and prints them. Missing platforms are shown, not an error: what is there can be measured.
 pub fn run(args: &DoctorArgs) -> Verdict {
+    if args.power {
+        return super::power::run(args);
+    }
     let cancel = interrupt::token().or_lacking()?;
     let folder = std::env::current_dir().or_lacking()?;
     let mut preflight = host::preflight(&folder);

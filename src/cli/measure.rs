@@ -124,7 +124,8 @@ pub fn platform_context(work: &Path, seed: u64, may_destroy: bool) -> anyhow::Re
     Ok(PlatformContext { exe, ledger, cache: cache::folder(), counter_hz: counter_rate(), seed, may_destroy })
 }
 
-fn header(dir: &Path) -> Header {
+/// What a session begins with: host and preflight.
+pub fn header(dir: &Path) -> Header {
     Header {
         schema_version: SCHEMA_VERSION,
         bulkhead_version: env!("CARGO_PKG_VERSION").to_owned(),

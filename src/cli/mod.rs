@@ -29,6 +29,7 @@ mod moment;
 mod mpirun;
 mod one;
 mod output;
+mod power;
 mod preview;
 mod progress;
 mod ps;

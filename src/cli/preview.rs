@@ -1,5 +1,6 @@
 //! `bulkhead measure --plan`: what would be measured, in which order, and for how long.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use anyhow::Context;
@@ -9,10 +10,16 @@ use super::ending::{Ending, OrStop, Verdict};
 use super::measure::{DURATIONS_FILE, fresh_seed, platform_context};
 use super::progress::{Progress, cell_text};
 use super::{agent::counter_rate, interrupt, output, resolve};
+use campaign::foresee::Sight;
 use campaign::preview::{Preview, preview};
 use model::experiment::Experiment;
 use platforms::sweep::new_folder;
 use platforms::{Cancel, facts, make};
+use report::text::paragraph;
+use units::metric::percent_up;
+
+/// Width of what is said in sentences.
+const COLUMNS: usize = 80;
 
 /// Looks, plans, predicts, prints.
 pub fn run(args: &MeasureArgs) -> Verdict {
@@ -61,5 +68,40 @@ fn words(experiment: &Experiment, preview: &Preview) -> String {
     }
     let _ =
         writeln!(out, "{} measurements, {}", preview.predicted.measurements, preview.predicted.as_sentence());
+    out + &sight_words(experiment, &preview.sights)
+}
+
+/// Which differences the run will see, a line per platform; and what is not known yet, once.
+fn sight_words(experiment: &Experiment, sights: &[Sight]) -> String {
+    let mut out = String::new();
+    let name = |sight: &Sight| sight.cell.probe_words();
+    for platform in experiment.platforms.iter().map(|platform| platform.label.as_str()) {
+        let here = sights.iter().filter(|sight| sight.cell.platform == platform);
+        let known = here.filter_map(|sight| Some((name(sight), sight.detectable_percent?)));
+        let known: Vec<String> =
+            known.map(|(name, percent)| format!("{name} {}", percent_up(percent))).collect();
+        if !known.is_empty() {
+            out.push_str(&paragraph(&format!("  {platform}: "), &known.join(", "), COLUMNS));
+        }
+    }
+    if !out.is_empty() {
+        let head =
+            "Differences that this run will probably see (90 % power), by how figures scattered here before:";
+        out = format!("\n{}{out}", paragraph("", head, COLUMNS));
+    }
+    let unknown = sights.iter().filter(|sight| sight.detectable_percent.is_none());
+    let unknown: BTreeSet<String> =
+        unknown.map(|sight| format!("{} on {}", name(sight), sight.cell.platform)).collect();
+    if !unknown.is_empty() {
+        let all = unknown.len() == sights.len();
+        let what =
+            if all { "any of it".to_owned() } else { unknown.into_iter().collect::<Vec<_>>().join(", ") };
+        let text = format!(
+            "Which differences it will see is not known yet of {what}: a run of it teaches that, also a short one \
+             (--budget-s 30); bulkhead doctor --power tries this host."
+        );
+        out.push('\n');
+        out.push_str(&paragraph("", &text, COLUMNS));
+    }
     out
 }

@@ -22,6 +22,7 @@ const fn stored(format: Format) -> &'static str {
         Format::Classes => formats::CLASSES,
         Format::Scenario => formats::SCENARIO,
         Format::Preflight => formats::PREFLIGHT,
+        Format::Power => formats::POWER,
         Format::Set => formats::SET,
         Format::Channel => formats::CHANNEL,
     }

@@ -113,7 +113,13 @@ fn comparison(ratio: f64, half: f64, better: Better) -> Comparison {
         Better::Higher if ratio > 1.0 => Difference::Better,
         _ => Difference::Worse,
     };
-    Comparison { ratio: estimate(ratio, half), pairs: 9, difference, of_family: None }
+    Comparison {
+        ratio: estimate(ratio, half),
+        pairs: 9,
+        difference,
+        of_family: None,
+        detectable_percent: None,
+    }
 }
 
 fn metrics(random: &mut Xoshiro256PlusPlus, cell: &Cell) -> Vec<MetricResult> {
@@ -141,6 +147,7 @@ fn metrics(random: &mut Xoshiro256PlusPlus, cell: &Cell) -> Vec<MetricResult> {
             pairs: 0,
             difference: Difference::Unknown,
             of_family: None,
+            detectable_percent: None,
         };
         let compared = |ratio: f64, wider: f64| match base {
             Some(_) => comparison(ratio, half * wider, better),

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use super::durations::Durations;
+use super::foresee::Spreads;
 use super::rundir::{RunDirError, io_error};
 use model::prediction::Prediction;
 
@@ -12,13 +13,14 @@ use model::prediction::Prediction;
 pub(super) struct Learner {
     path: Option<PathBuf>,
     took: BTreeMap<String, Vec<Duration>>,
+    spreads: BTreeMap<String, f64>,
     predicted: Option<(Prediction, Instant)>,
 }
 
 impl Learner {
     /// Learns for the file at `path`, if there is one.
     pub(super) fn new(path: Option<PathBuf>) -> Self {
-        Self { path, took: BTreeMap::new(), predicted: None }
+        Self { path, took: BTreeMap::new(), spreads: BTreeMap::new(), predicted: None }
     }
 
     /// What earlier runs learnt.
@@ -38,6 +40,11 @@ impl Learner {
         }
     }
 
+    /// The pairs of the whole run scattered so, by key.
+    pub(super) fn add_spreads(&mut self, spreads: BTreeMap<String, f64>) {
+        self.spreads.extend(spreads);
+    }
+
     /// What was predicted and how long it has taken so far.
     pub(super) fn so_far(&self) -> Option<(Prediction, Duration)> {
         self.predicted.map(|(prediction, began)| (prediction, began.elapsed()))
@@ -49,6 +56,10 @@ impl Learner {
         // Read again: another run may have learnt meanwhile.
         let mut durations = Durations::read(path);
         durations.learn(&self.took);
-        durations.write(path).map_err(io_error("write", path))
+        durations.write(path).map_err(io_error("write", path))?;
+        if self.spreads.is_empty() {
+            return Ok(());
+        }
+        Spreads::learn(path, &self.spreads).map_err(io_error("write a file beside", path))
     }
 }

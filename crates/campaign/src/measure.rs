@@ -122,7 +122,7 @@ impl Bench<'_> {
 
     fn wanted(&self, cell: &Cell) -> Option<Wanted> {
         let index = self.states.iter().position(|state| state.label == cell.platform)?;
-        let probe = self.experiment.probes.specs().into_iter().find(|spec| spec.kind() == cell.probe)?;
+        let probe = self.experiment.probe_of(cell)?;
         let load = self.load_of(cell);
         let (same, elsewhere) = match load {
             Some((LoadPlace::Same, load)) => (vec![load], None),

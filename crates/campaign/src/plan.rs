@@ -157,6 +157,11 @@ impl Plan {
         &self.platforms
     }
 
+    /// Label of the platform that the others are compared with.
+    pub fn baseline(&self) -> &str {
+        &self.baseline
+    }
+
     /// When to stop repeating.
     pub const fn repeat(&self) -> Repeat {
         self.repeat
@@ -344,7 +349,7 @@ impl Plan {
     }
 
     /// `(this, baseline)` of each round in which both yielded a figure.
-    fn pairs(&self, cell: &Cell, history: &History, round: u32) -> Vec<(f64, f64)> {
+    pub(super) fn pairs(&self, cell: &Cell, history: &History, round: u32) -> Vec<(f64, f64)> {
         let baseline = Cell { platform: self.baseline.clone(), ..cell.clone() };
         let mut others: std::collections::BTreeMap<u32, f64> = history
             .before(&baseline, round)

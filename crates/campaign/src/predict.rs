@@ -110,7 +110,7 @@ impl<'a> Oracle<'a> {
     /// Under which key a measurement's duration is kept.
     pub fn key_of(&self, cell: &Cell) -> Option<String> {
         let platform = self.platforms.get(&cell.platform)?;
-        let probe = self.probe(cell)?;
+        let probe = self.experiment.probe_of(cell)?;
         let load = self.experiment.loads.iter().find(|load| Some(load.neighbour()) == cell.neighbour);
         let threads =
             load.and_then(|load| load.threads).map_or_else(String::new, |threads| threads.to_string());
@@ -119,6 +119,11 @@ impl<'a> Oracle<'a> {
         let layout = cell.layout.map_or_else(|| "1".to_owned(), |layout| layout.to_string());
         let parameters = hash(&serde_json::to_string(&probe).unwrap_or_default());
         Some(format!("{}|{}|{parameters}|{beside}|{layout}", platform.key, cell.probe))
+    }
+
+    /// Under which key it is kept how the pairs of this measurement and the baseline's scatter.
+    pub(super) fn spread_key(&self, cell: &Cell, baseline: &str) -> Option<String> {
+        Some(format!("{}|{}", self.key_of(cell)?, self.platforms.get(baseline)?.key))
     }
 
     /// Under which key a platform's start is kept.
@@ -137,17 +142,15 @@ impl<'a> Oracle<'a> {
         self.platforms.get(label).map(|platform| platform.flavour)
     }
 
-    fn probe(&self, cell: &Cell) -> Option<ProbeSpec> {
-        self.experiment.probes.specs().into_iter().find(|spec| spec.kind() == cell.probe)
-    }
-
     fn known(&self, cell: &Cell) -> Option<Duration> {
         self.durations.get(&self.key_of(cell)?)
     }
 
     /// What a measurement takes on a typical machine; nothing that was measured on this one enters.
     fn typical(&self, cell: &Cell) -> Duration {
-        let (Some(platform), Some(probe)) = (self.platforms.get(&cell.platform), self.probe(cell)) else {
+        let (Some(platform), Some(probe)) =
+            (self.platforms.get(&cell.platform), self.experiment.probe_of(cell))
+        else {
             return Duration::ZERO;
         };
         let facts = MachineFacts { cpus: platform.cpus, ..self.host.clone() };
@@ -233,7 +236,7 @@ impl<'a> Oracle<'a> {
         layouts.dedup();
         starts += layouts.iter().map(|layout| layout.instances()).sum::<u32>();
         for (cell, times) in cells {
-            if self.probe(cell).is_some_and(|probe| probe.wants_fresh_instance()) {
+            if self.experiment.probe_of(cell).is_some_and(|probe| probe.wants_fresh_instance()) {
                 let instances = cell.layout.map_or(1, units::layout::Layout::instances);
                 starts = starts.saturating_add(times.saturating_mul(instances));
             }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::durations::Durations;
 use super::error::CampaignError;
 use super::event::Event;
+use super::foresee::{Sight, Spreads, sights};
 use super::history::History;
 use super::predict::{Oracle, plan_of};
 use super::survey::{settle_baseline, survey};
@@ -24,6 +25,8 @@ pub struct Preview {
     pub first_round: Vec<(Cell, Duration, bool)>,
     /// How long all of it would take, starting the instances included.
     pub predicted: Prediction,
+    /// Which differences it would see, per probe and platform that is compared.
+    pub sights: Vec<Sight>,
 }
 
 /// Looks at the platforms and plans. Unlike a run it has no platform work: of a platform that was never measured here only
@@ -41,6 +44,7 @@ pub fn preview(
 ) -> Result<Preview, CampaignError> {
     let states = survey(&mut platforms, None, cancel, on_event);
     let baseline = settle_baseline(experiment, &states, on_event)?;
+    let spreads = Spreads::beside(durations);
     let durations = Durations::read(durations);
     let oracle = Oracle::new(experiment, host, &states, &durations);
     let plan = plan_of(experiment, host, &states, &baseline);
@@ -54,5 +58,6 @@ pub fn preview(
             (cell, duration, is_known)
         })
         .collect();
-    Ok(Preview { platforms: states, first_round, predicted })
+    let sights = sights(experiment, &plan, &oracle, &spreads);
+    Ok(Preview { platforms: states, first_round, predicted, sights })
 }

@@ -19,6 +19,7 @@ use super::eta::{Eta, eta};
 use super::event::{Event, Stop};
 use super::fleet::{Fleet, MemberRoom, Rooms};
 use super::floods::Floods;
+use super::foresee::spreads_of;
 use super::history::History;
 use super::journal::{Contents, Journal, JournalError};
 use super::learn::Learner;
@@ -212,6 +213,9 @@ impl<'a> Runner<'a> {
             let _ = self.journal.append(&JournalLine::Took { took_ns, is_done: Some(is_done) });
             on_event(&Event::Took { predicted, took });
         }
+        let nothing = Durations::default();
+        let oracle = Oracle::new(self.experiment, &self.header.host, &self.states, &nothing);
+        self.learner.add_spreads(spreads_of(&self.plan, &self.history, &oracle));
         if let Err(error) = self.learner.save() {
             on_event(&Event::NotLearnt { reason: error.to_string() });
         }

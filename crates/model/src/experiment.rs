@@ -223,7 +223,7 @@ impl Experiment {
         within("number of platforms", self.platforms.len() as u64, 1, MAX_PLATFORMS as u64)?;
         let mut seen = BTreeSet::new();
         for platform in &self.platforms {
-            super::platform::check(platform)?;
+            super::platform::check(platform, &self.probes)?;
             if !seen.insert(platform.label.as_str()) {
                 return Err(contradiction(format!(
                     "two platforms are labelled \"{0}\": give one another label, \"{0}-2\" for example",

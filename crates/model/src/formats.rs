@@ -15,6 +15,8 @@ pub const CLASSES: &str = include_str!("../../../docs/formats/classes.schema.jso
 pub const SCENARIO: &str = include_str!("../../../docs/formats/scenario.schema.json");
 /// Output of `doctor --json`.
 pub const PREFLIGHT: &str = include_str!("../../../docs/formats/preflight.schema.json");
+/// Output of `doctor --power --json`.
+pub const POWER: &str = include_str!("../../../docs/formats/power.schema.json");
 /// A set of partitions, as JSON.
 pub const SET: &str = include_str!("../../../docs/formats/set.schema.json");
 /// Output of `channel bench --json`.

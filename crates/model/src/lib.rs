@@ -25,6 +25,7 @@ pub mod journal;
 pub mod partition;
 pub mod platform;
 pub mod policy;
+pub mod power;
 pub mod prediction;
 pub mod preflight;
 pub mod results;

@@ -2,14 +2,15 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::experiment::{ExperimentError, contradiction};
-use super::journal::FailureKind;
+use super::experiment::{Experiment, ExperimentError, contradiction};
+use super::journal::{Cell, FailureKind};
+use probes::params::{ProbeSpec, Probes};
 use units::Mebibytes;
 use units::bounds::within;
 use units::names::{LoadKind, PlatformKind};
 
 /// A platform with its settings.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct PlatformSpec {
@@ -79,6 +80,11 @@ pub struct PlatformSpec {
     /// Puts each instance into a CPU group of its own that gets at most this many percent of one CPU, 1 … 100 000.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu_cap_percent: Option<u32>,
+    /// Makes a native platform slower on purpose, to see whether that is found: the probes `fwq`, `cpu` and `frames` do this
+    /// many percent more work there, and their figures take it for the work that was asked for; other probes and loads are
+    /// as they are. 0.1 … 100.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub more_work_percent: Option<f64>,
     /// Machines of an `ssh` platform.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ssh: Option<SshSpec>,
@@ -112,9 +118,20 @@ impl PlatformSpec {
             cpu_weight: None,
             other_cpu_weight: None,
             cpu_cap_percent: None,
+            more_work_percent: None,
             ssh: None,
             script: None,
         }
+    }
+}
+
+impl Experiment {
+    /// A cell's probe as its platform is asked for it.
+    pub fn probe_of(&self, cell: &Cell) -> Option<ProbeSpec> {
+        let probe = self.probes.specs().into_iter().find(|spec| spec.kind() == cell.probe)?;
+        let platform = self.platforms.iter().find(|platform| platform.label == cell.platform);
+        let more = platform.and_then(|platform| platform.more_work_percent);
+        Some(more.and_then(|percent| probe.with_more_work(percent)).unwrap_or(probe))
     }
 }
 
@@ -247,7 +264,7 @@ pub struct FakeFailure {
 }
 
 /// Checks bounds and settings that do not belong to the kind.
-pub(super) fn check(platform: &PlatformSpec) -> Result<(), ExperimentError> {
+pub(super) fn check(platform: &PlatformSpec, probes: &Probes) -> Result<(), ExperimentError> {
     check_label(&platform.label)?;
     if platform.kind == PlatformKind::Sim {
         return Err(contradiction(format!(
@@ -257,6 +274,7 @@ pub(super) fn check(platform: &PlatformSpec) -> Result<(), ExperimentError> {
     }
     check_bounds(platform)?;
     check_owners(platform)?;
+    check_more_work(platform, probes)?;
     if platform.disk == Some(DiskBacking::Device) && platform.device.is_none() {
         return Err(contradiction(format!(
             "platform \"{}\" has disk = \"device\" but no device: add device = \"/dev/…\"",
@@ -302,11 +320,24 @@ fn check_bounds(platform: &PlatformSpec) -> Result<(), ExperimentError> {
     Ok(())
 }
 
+/// More work must be work that the probes can be asked for.
+fn check_more_work(platform: &PlatformSpec, probes: &Probes) -> Result<(), ExperimentError> {
+    let Some(percent) = platform.more_work_percent else { return Ok(()) };
+    if !(0.1..=100.0).contains(&percent) {
+        return Err(contradiction(format!(
+            "platform \"{}\": more_work_percent = {percent} is out of bounds; allowed is 0.1 to 100",
+            platform.label
+        )));
+    }
+    let mut more = probes.specs().into_iter().filter_map(|probe| probe.with_more_work(percent));
+    more.try_for_each(|probe| probe.check()).map_err(ExperimentError::from)
+}
+
 /// Refuses settings of another kind of platform.
 fn check_owners(platform: &PlatformSpec) -> Result<(), ExperimentError> {
     use PlatformKind::{Container, Fake, Native, Ssh, Vm};
     let p = platform;
-    let settings: [(&str, bool, &[PlatformKind]); 21] = [
+    let settings: [(&str, bool, &[PlatformKind]); 22] = [
         ("memory_mib", p.memory_mib.is_some(), &[Vm]),
         ("qemu", p.qemu.is_some(), &[Vm]),
         ("kernel", p.kernel.is_some(), &[Vm]),
@@ -326,6 +357,7 @@ fn check_owners(platform: &PlatformSpec) -> Result<(), ExperimentError> {
         ("capabilities", p.capabilities.is_some(), &[Container]),
         ("user_namespace", p.user_namespace.is_some(), &[Container]),
         ("namespaces", p.namespaces.is_some(), &[Container]),
+        ("more_work_percent", p.more_work_percent.is_some(), &[Native]),
         ("ssh", p.ssh.is_some(), &[Ssh]),
         ("script", p.script.is_some(), &[Fake]),
     ];
@@ -395,4 +427,36 @@ fn check_label(label: &str) -> Result<(), ExperimentError> {
         )));
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(platform: &str, probe: &str) -> Result<Experiment, ExperimentError> {
+        let text = format!("[[platform]]\nlabel = \"a\"\n{platform}\n[probe.{probe}\n[probe.gap]");
+        Experiment::from_toml(&text)
+    }
+
+    #[test]
+    fn more_work_is_asked_of_a_native_platform_alone_and_of_probes_that_can_do_it() {
+        let slower = "kind = \"native\"\nmore_work_percent = 5";
+        let experiment = read(slower, "fwq]\niterations = 10_000").unwrap();
+        let asked: Vec<ProbeSpec> =
+            experiment.cells().iter().filter_map(|cell| experiment.probe_of(cell)).collect();
+        let [gap, ProbeSpec::Fwq(fwq)] = &asked[..] else { panic!("{asked:?}") };
+        assert_eq!((fwq.iterations, gap), (10_500, &ProbeSpec::default_of(gap.kind())));
+        let plain = read("kind = \"native\"", "fwq]\niterations = 10_000").unwrap();
+        assert_eq!(plain.probe_of(&plain.cells()[1]), plain.probes.specs().into_iter().nth(1));
+        for (platform, probe, part) in [
+            ("kind = \"vm\"\nmore_work_percent = 5.0", "fwq]", "setting of kind \"native\""),
+            ("kind = \"native\"\nmore_work_percent = 0.0", "fwq]", "allowed is 0.1 to 100"),
+            ("kind = \"native\"\nmore_work_percent = nan", "fwq]", "allowed is 0.1 to 100"),
+            ("kind = \"native\"\nmore_work_percent = 101", "fwq]", "allowed is 0.1 to 100"),
+            (slower, "fwq]\niterations = 10_000_000_000", "probe.fwq.iterations"),
+        ] {
+            let refused = read(platform, probe).unwrap_err().to_string();
+            assert!(refused.contains(part), "{refused}");
+        }
+    }
 }

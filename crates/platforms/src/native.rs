@@ -93,6 +93,9 @@ impl Platform for Native {
         let group = Groups::of_instance(limits, true, &self.ledger);
         let words = group.map_or_else(|_| "none of its own".to_owned(), |group| group.words());
         let mut properties = properties(cpus, &words, limits);
+        let slower = self.spec.more_work_percent;
+        properties
+            .extend(slower.map(|percent| ("made slower".to_owned(), format!("by {percent} % on purpose"))));
         let disk = self.storage.survey();
         properties.extend(disk.as_ref().ok().cloned().flatten());
         PlatformState {

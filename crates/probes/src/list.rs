@@ -102,6 +102,13 @@ macro_rules! probes {
                 match self { $(Self::$variant(params) => $module::$variant::disk(params),)+ }
             }
 
+            /// The same with so many percent more work; none for a probe without fixed work; [`Probe::with_more_work`].
+            pub fn with_more_work(&self, percent: f64) -> Option<Self> {
+                match self {
+                    $(Self::$variant(params) => $module::$variant::with_more_work(params, percent).map(Self::$variant),)+
+                }
+            }
+
             /// Makes an outcome up, for the fake platform.
             fn pretend(&self, maker: &mut pretend::Maker) -> Detail {
                 match self { $(Self::$variant(params) => Detail::$variant($module::pretend::pretend(maker, params)),)+ }

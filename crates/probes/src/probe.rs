@@ -53,6 +53,12 @@ pub trait Probe {
         Bytes::from_bytes(0)
     }
 
+    /// The same with so many percent more work in what it times, which its figures still take for the work that was asked for: a
+    /// known slowdown. None for a probe whose figures are no times of work that it counts itself.
+    fn with_more_work(_params: &Self::Params, _percent: f64) -> Option<Self::Params> {
+        None
+    }
+
     /// How its threads were scheduled, where its figures hang on it.
     fn scheduling(_detail: &Self::Detail) -> Option<Scheduling> {
         None
@@ -97,6 +103,11 @@ pub struct Lengths {
     pub at_once: f64,
     /// Metrics that are quantiles of these values, each with the share that lies beyond it.
     pub quantiles: Vec<(&'static str, f64)>,
+}
+
+/// So many rounds and so many percent more.
+pub fn more_rounds(rounds: u64, percent: f64) -> u64 {
+    rounds.saturating_add(units::metric::saturate(rounds as f64 * percent / 100.0))
 }
 
 /// What is known of a probe before it is set up.
@@ -184,4 +195,21 @@ pub fn message_time(bytes: u32, slow: f64) -> f64 {
 /// Seconds of so many whole messages, or exchanges, of this length each as fill this time: none ends in its middle.
 pub fn whole_messages(time: f64, each: f64) -> f64 {
     if each > 0.0 { (time / each).ceil() * each } else { time }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::params::{FwqParams, ProbeKind, ProbeSpec};
+
+    #[test]
+    fn only_probes_that_count_their_work_themselves_can_be_given_more_and_it_is_that_much_more() {
+        let more =
+            ProbeKind::ALL.iter().filter(|kind| ProbeSpec::default_of(**kind).with_more_work(5.0).is_some());
+        let more: Vec<&str> = more.map(|kind| kind.as_str()).collect();
+        assert_eq!(more, ["fwq", "frames", "cpu"], "what docs, errors and reports name");
+        let fwq = |iterations| ProbeSpec::Fwq(FwqParams { iterations, samples: 200 });
+        assert_eq!(fwq(50_000).with_more_work(5.0), Some(fwq(52_500)));
+        assert_eq!(fwq(1001).with_more_work(0.1), Some(fwq(1002)));
+        assert_eq!(fwq(u64::MAX).with_more_work(100.0), Some(fwq(u64::MAX)));
+    }
 }

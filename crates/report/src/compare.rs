@@ -13,8 +13,8 @@ use super::chart::bars::{BarRow, Bars, Form, Item};
 use super::chart::palette::Ink;
 use super::chart::svg::Picture;
 use super::figures::{
-    difference_mark, made_up_words, neighbour_words, platform_labels, ratio_text, sound, spread_text,
-    value_text,
+    difference_mark, made_slower_words, made_up_words, neighbour_words, platform_labels, ratio_text, sound,
+    spread_text, value_text,
 };
 use super::page::document::{Section, page};
 use super::page::parts::{called, cell_words, class_of, figure, scrolling};
@@ -50,7 +50,8 @@ fn doubts(a: &RunResults, b: &RunResults) -> Vec<String> {
     let mut doubts = Vec::new();
     for (name, run) in [("first", a), ("second", b)] {
         doubts.extend(run.dirty.iter().map(|reason| format!("the {name} run is dirty: {reason}")));
-        doubts.extend(made_up_words(run).map(|words| format!("the {name} run: {words}")));
+        let made = [made_up_words(run), made_slower_words(run)];
+        doubts.extend(made.into_iter().flatten().map(|words| format!("the {name} run: {words}")));
         if !run.complete {
             doubts.push(format!("the {name} run was interrupted"));
         }

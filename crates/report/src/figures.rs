@@ -22,6 +22,17 @@ pub(super) fn made_up_words(results: &RunResults) -> Option<String> {
     }
 }
 
+/// Which platforms were made slower on purpose, in words; none when none were.
+pub(super) fn made_slower_words(results: &RunResults) -> Option<String> {
+    let slower = results.experiment.platforms.iter().filter_map(|platform| {
+        let percent = platform.more_work_percent?;
+        Some(format!("{} was made {percent} % slower", platform.label))
+    });
+    let slower: Vec<String> = slower.collect();
+    let probes = "on purpose: fwq, cpu and frames did that much more work there";
+    (!slower.is_empty()).then(|| format!("{} {probes}", slower.join(", ")))
+}
+
 /// A row of a table: one metric of one probe, alone or beside a neighbour.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Row {

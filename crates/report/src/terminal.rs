@@ -9,8 +9,8 @@ use probes::job::{Dose, DosePart, PlacedDose};
 use units::names::LoadKind;
 
 use super::figures::{
-    self, Finding, Row, Which, comparison_text, difference_mark, finding, level_mark, made_up_words,
-    measured_labels, rows, sound,
+    self, Finding, Row, Which, comparison_text, difference_mark, finding, level_mark, made_slower_words,
+    made_up_words, measured_labels, rows, sound,
 };
 use super::page::clocks::mark as clock_mark;
 use super::page::share::guaranteed;
@@ -83,8 +83,9 @@ pub(super) fn head(out: &mut String, results: &RunResults, style: Style) {
         let text = "interrupted: some measurements are missing. Continue it with --resume";
         let _ = writeln!(out, "{}", Paint::Yellow.on(text, style.colour));
     }
-    if let Some(text) = made_up_words(results) {
-        let text = paragraph("! MADE UP: ", &printable(&text, SENTENCE_MOST), style.columns());
+    let warnings = [("! MADE UP: ", made_up_words(results)), ("! MADE SLOWER: ", made_slower_words(results))];
+    for (mark, text) in warnings.into_iter().filter_map(|(mark, text)| Some((mark, text?))) {
+        let text = paragraph(mark, &printable(&text, SENTENCE_MOST), style.columns());
         for line in text.lines() {
             let _ = writeln!(out, "{}", Paint::Yellow.on(line, style.colour));
         }

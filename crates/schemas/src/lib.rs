@@ -16,18 +16,20 @@ mod tests {
     use model::formats::*;
     use model::journal::JournalLine;
     use model::partition::set::PartitionSet;
+    use model::power::PowerReport;
     use model::preflight::Preflight;
     use model::results::RunResults;
     use model::scenario::Scenario;
 
     /// Name of the file, its text, the schema that the types have today.
-    fn all() -> [(&'static str, &'static str, Schema); 8] {
+    fn all() -> [(&'static str, &'static str, Schema); 9] {
         [
             ("results", RESULTS, schema_for!(RunResults)),
             ("journal", JOURNAL, schema_for!(JournalLine)),
             ("experiment", EXPERIMENT, schema_for!(Experiment)),
             ("classes", CLASSES, schema_for!(ClassSet)),
             ("preflight", PREFLIGHT, schema_for!(Preflight)),
+            ("power", POWER, schema_for!(PowerReport)),
             ("scenario", SCENARIO, scenario()),
             ("set", SET, schema_for!(PartitionSet)),
             ("channel", CHANNEL, schema_for!(ChannelBench)),

@@ -17,7 +17,9 @@
 use units::metric::{Answer, Estimate};
 
 use super::dependence::{freedom_of, long_run_with};
-use super::distributions::{fractional_rank, normal_two_sided, sign_test, student_two_sided};
+use super::distributions::{
+    beta_cdf, bisect, fractional_rank, normal_two_sided, sign_test, student_two_sided,
+};
 
 /// From this many samples on, dependence between neighbours is estimated instead of excluded by design.
 pub const DEPENDENCE_FROM: usize = 32;
@@ -64,6 +66,16 @@ pub fn quantile_interval(samples: &[f64], q: f64, confidence: f64, _seed: u64) -
         ));
     };
     Answer::Estimate(Estimate { value, low: low.min(value), high: high.max(value), confidence })
+}
+
+/// The exact interval of a share, so many of so many by chance: the rates at which as many hits or more, or as few or fewer, have a
+/// chance of half of what `confidence` leaves (Clopper and Pearson 1934).
+pub fn share_interval(hits: u32, of: u32, confidence: f64) -> (f64, f64) {
+    let tail = (1.0 - confidence) / 2.0;
+    let (k, n) = (f64::from(hits.min(of)), f64::from(of));
+    let low = if k > 0.0 { bisect(0.0, 1.0, |rate| beta_cdf(k, n - k + 1.0, rate) > tail) } else { 0.0 };
+    let high = if k < n { bisect(0.0, 1.0, |rate| beta_cdf(k + 1.0, n - k, rate) > 1.0 - tail) } else { 1.0 };
+    (low, high)
 }
 
 /// Both ends of the interval; none when one of them lies beyond the samples.

@@ -16,6 +16,7 @@ pub mod influence;
 pub mod interval;
 pub mod pairs;
 pub mod plateaus;
+pub mod power;
 mod signed_rank;
 pub mod spectrum;
 pub mod summary;

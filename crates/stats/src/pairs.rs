@@ -23,8 +23,9 @@
 use units::metric::{Answer, Better, Comparison, Difference, Estimate};
 
 use super::dependence::{FEWEST_COEFFICIENTS, freedom_of, long_run_with};
-use super::distributions::{sign_test, student_two_sided};
+use super::distributions::sign_test;
 use super::interval::{DEPENDENCE_FROM, quantile_of_sorted, unsupported};
+use super::power::Scatter;
 use super::signed_rank;
 
 /// Beyond so many robust standard deviations from the median a pair is trimmed.
@@ -36,14 +37,14 @@ const FEWEST_PAIRS: usize = 3;
 /// One pair in so many may be trimmed at each end.
 const PAIRS_PER_TRIMMED: usize = 8;
 /// From so many pairs on one in [`MANY_PER_TRIMMED`] is trimmed at each end.
-const MANY: usize = 20;
+pub(super) const MANY: usize = 20;
 /// See there.
-const MANY_PER_TRIMMED: usize = 5;
+pub(super) const MANY_PER_TRIMMED: usize = 5;
 /// So many values tell whether they depend on each other too far for a ratio; with fewer it may be chance, and the fewest coefficients
 /// are taken.
 const TELLING: usize = 100;
 /// Of so many values the long-run variance takes one coefficient at most.
-const VALUES_PER_COEFFICIENT: usize = 4;
+pub(super) const VALUES_PER_COEFFICIENT: usize = 4;
 
 /// The confidence each of `comparisons` comparisons needs so that all of them together call a false difference with
 /// probability at most `1 - confidence` (Bonferroni: holds however they depend on each other).
@@ -61,6 +62,7 @@ pub fn compare(pairs: &[(f64, f64)], better: Better, confidence: f64) -> Compari
         pairs: count,
         difference: Difference::Unknown,
         of_family: None,
+        detectable_percent: None,
     };
     if !(confidence > 0.0 && confidence < 1.0) {
         return unknown(format!("confidence {confidence} is not between 0 and 1"));
@@ -75,14 +77,14 @@ pub fn compare(pairs: &[(f64, f64)], better: Better, confidence: f64) -> Compari
         return by_sign(&usable, count, better, confidence);
     }
     let logs: Vec<f64> = usable.iter().map(|(this, other)| this.ln() - other.ln()).collect();
-    let ranks_can_tell = signed_rank::fewest(logs.len()) <= 1.0 - confidence;
     let Some(centre) = Centre::of(&logs) else {
         return unknown(format!("{count} pairs depend on each other too far for a ratio; measure longer"));
     };
-    let freedom = if ranks_can_tell { centre.freedom } else { (centre.freedom - 1.0).max(1.0) };
-    let half = student_two_sided(confidence, freedom) * centre.error;
+    let scatter = centre.scatter(logs.len());
+    let half = scatter.half_width(confidence);
     let (mut low, mut high) = (centre.value - half, centre.value + half);
     let excludes_one = low > 0.0 || high < 0.0;
+    let ranks_can_tell = signed_rank::fewest(logs.len()) <= 1.0 - confidence;
     if ranks_can_tell && excludes_one && signed_rank::likelihood(&logs) > 1.0 - confidence {
         (low, high) = (low.min(0.0), high.max(0.0));
     }
@@ -91,7 +93,24 @@ pub fn compare(pairs: &[(f64, f64)], better: Better, confidence: f64) -> Compari
         return unknown(format!("{count} pairs scatter too widely for a ratio"));
     }
     let difference = difference_of(&ratio, better);
-    Comparison { ratio: Answer::Estimate(ratio), pairs: count, difference, of_family: None }
+    Comparison {
+        ratio: Answer::Estimate(ratio),
+        pairs: count,
+        difference,
+        of_family: None,
+        detectable_percent: None,
+    }
+}
+
+/// How the logarithms of the ratios of `(this, other)` pairs scatter, and so which difference would have been called; none where there is
+/// no ratio.
+pub fn scatter(pairs: &[(f64, f64)]) -> Option<Scatter> {
+    let is_usable = |(this, other): &(f64, f64)| [this, other].iter().all(|v| v.is_finite() && **v > 0.0);
+    if pairs.len() < FEWEST_PAIRS || !pairs.iter().all(is_usable) {
+        return None;
+    }
+    let logs: Vec<f64> = pairs.iter().map(|(this, other)| this.ln() - other.ln()).collect();
+    Centre::of(&logs).map(|centre| centre.scatter(logs.len()))
 }
 
 /// What the interval of a ratio allows to say.
@@ -129,7 +148,13 @@ fn by_sign(pairs: &[(f64, f64)], count: u32, better: Better, confidence: f64) ->
     };
     let zeros = pairs.iter().filter(|(this, other)| *this == 0.0 || *other == 0.0).count();
     let reason = format!("{zeros} of {count} pairs hold a zero, which has no ratio");
-    Comparison { ratio: unsupported(reason), pairs: count, difference, of_family: None }
+    Comparison {
+        ratio: unsupported(reason),
+        pairs: count,
+        difference,
+        of_family: None,
+        detectable_percent: None,
+    }
 }
 
 /// Typical value, trimmed where values lie far out.
@@ -143,6 +168,10 @@ struct Centre {
 }
 
 impl Centre {
+    fn scatter(&self, pairs: usize) -> Scatter {
+        Scatter { spread: self.error * (pairs as f64).sqrt(), pairs, freedom: self.freedom }
+    }
+
     /// Of values in the order they were taken; none when they depend on each other too far.
     fn of(values: &[f64]) -> Option<Self> {
         let mut sorted = values.to_vec();

@@ -18,6 +18,19 @@ pub fn fewest(values: usize) -> f64 {
     0.5f64.powi(i32::try_from(values).unwrap_or(i32::MAX).saturating_sub(1)).min(1.0)
 }
 
+/// How many of so many values may lie on the other side of zero, their ranks half as large again as the smallest, so that the
+/// likelihood is still at most this; none when even none may.
+pub fn most_against(values: usize, likelihood: f64) -> Option<usize> {
+    let ranks: Vec<usize> = (1..=values).map(|rank| 2 * rank).collect();
+    let total: usize = ranks.iter().sum();
+    let share = sums(&ranks, total);
+    // Symmetric: as likely to be so small as to be so large.
+    let passes = |against: &usize| {
+        2.0 * share.iter().take(2 * (3 * against * (against + 1)).div_ceil(4) + 1).sum::<f64>() <= likelihood
+    };
+    (0..=values / 2).take_while(passes).last()
+}
+
 /// The likelihood (two-sided) that values symmetric about zero lie on one side of it as much as these do; 1 when there
 /// are none.
 pub fn likelihood(values: &[f64]) -> f64 {
@@ -50,6 +63,12 @@ fn doubled_ranks(values: &[f64]) -> (Vec<usize>, usize) {
 
 /// Share of all choices of signs whose positive ranks sum to `extreme` or more, both sides.
 fn counted_out(ranks: &[usize], total: usize, extreme: usize) -> f64 {
+    let tail: f64 = sums(ranks, total).iter().skip(extreme).sum();
+    (2.0 * tail).min(1.0)
+}
+
+/// Share of all choices of signs whose positive ranks have each sum.
+fn sums(ranks: &[usize], total: usize) -> Vec<f64> {
     let mut share = vec![0.0; total + 1];
     if let Some(none) = share.first_mut() {
         *none = 1.0;
@@ -62,8 +81,7 @@ fn counted_out(ranks: &[usize], total: usize, extreme: usize) -> f64 {
             }
         }
     }
-    let tail: f64 = share.iter().skip(extreme).sum();
-    (2.0 * tail).min(1.0)
+    share
 }
 
 fn approximated(ranks: &[usize], total: usize, extreme: usize) -> f64 {
@@ -110,6 +128,14 @@ mod tests {
         assert!((likelihood(&broken) - fewest(12)).abs() < 1e-15);
         broken[0] = -0.001;
         assert!((likelihood(&broken) - 2.0 * fewest(12)).abs() < 1e-15);
+    }
+
+    #[test]
+    fn as_many_may_be_on_the_other_side_as_printed_tables_allow() {
+        // Critical sums at 5 %, two-sided: none for 5 values, 0 for 6, 3 for 8, 8 for 10; 0.1 % for 12: 1.
+        let most = [(5, 0.05), (6, 0.05), (8, 0.05), (10, 0.05), (12, 0.001)];
+        let found = most.map(|(values, likelihood)| most_against(values, likelihood));
+        assert_eq!(found, [None, Some(0), Some(1), Some(2), Some(0)]);
     }
 
     #[test]

@@ -105,6 +105,15 @@ pub struct Metric {
     pub figure: Figure,
 }
 
+/// A difference that is promised to be seen, in percent, so rounded up: to one decimal below 10, then to whole ones.
+pub fn percent_up(percent: f64) -> String {
+    match percent {
+        0.0..9.95 => format!("{} %", (percent * 10.0).ceil().max(1.0) / 10.0),
+        9.95..=1000.0 => format!("{:.0} %", percent.ceil()),
+        _ => "over 1000 %".to_owned(),
+    }
+}
+
 /// A value with its confidence interval.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -191,6 +200,10 @@ pub struct Comparison {
     /// The same at the confidence at which all ratios that answer one question together are right.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub of_family: Option<Estimate>,
+    /// The smallest true difference that would have been called with 90 % power, percent of this over the other or the other way
+    /// round; none without a ratio, and in older files.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub detectable_percent: Option<f64>,
 }
 
 impl Comparison {
@@ -201,6 +214,7 @@ impl Comparison {
             pairs: 0,
             difference: Difference::Unknown,
             of_family: None,
+            detectable_percent: None,
         }
     }
 }

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use super::table::Table;
 use analysis::joint::{MEMBER_SPREAD, START_SKEW};
 use model::journal::{Cell, PlatformState};
-use stats::pairs::{compare, family_confidence};
+use stats::pairs::{compare, family_confidence, scatter};
 use units::metric::{Better, Comparison, Difference, Metric};
 use units::names::PlatformKind;
 use units::scheduling::incomparable;
@@ -136,7 +136,8 @@ fn judged(pairs: &[(f64, f64)], better: Better, family: f64) -> Comparison {
     // Few pairs may pass the test at the higher confidence alone.
     let includes_none = own.ratio.estimate().is_some_and(|own| own.contains(1.0));
     let ratio = if is_called && includes_none { ratio } else { own.ratio };
-    Comparison { ratio, pairs: own.pairs, difference, of_family }
+    let detectable_percent = scatter(pairs).and_then(|scatter| scatter.detectable_percent(family));
+    Comparison { ratio, pairs: own.pairs, difference, of_family, detectable_percent }
 }
 
 fn alone(cell: &Cell) -> Option<Cell> {

@@ -1,8 +1,8 @@
 //! One sentence per platform, for people in a hurry. Levels as [`VerdictLevel`] states them: `Free` when no difference
 //! was found or none above 5 %, `Costly` below 2 ×, `Heavy` from 2 × on or when measurements broke, `Unknown` without
-//! enough data. Only differences that are right together count, and a probe in which none was found is *undecided* when that interval
-//! of its main metric would hide a difference of 25 %: not finding something in the dark says little, so a platform is free
-//! only when most of its probes are decided.
+//! enough data. Only differences that are right together count. Where none was found it is said which one would have been seen: the
+//! largest that any probe's main metric needs to be found with 90 % power (`stats::power`). A probe that needs more than 25 % is
+//! *undecided*: not finding something in the dark says little, so a platform is free only when most of its probes are decided.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +11,7 @@ use model::clocks::ClockLevel;
 use model::journal::Cell;
 use model::results::{CellResult, MetricResult, RunResults, Verdict, VerdictLevel};
 use probes::ProbeKind;
-use units::metric::{Better, Difference, Estimate};
+use units::metric::{Better, Difference, Estimate, percent_up};
 
 /// Costs up to this factor are free.
 const FREE_UP_TO: f64 = 1.05;
@@ -21,8 +21,8 @@ const HEAVY_FROM: f64 = 2.0;
 const MOST_NAMED: usize = 3;
 /// Figures listed below the sentence.
 const MOST_LISTED: usize = 6;
-/// An interval that reaches beyond this factor hides what users would call a difference.
-const HIDES_FROM: f64 = 1.25;
+/// Where only larger ones would have been seen, percent, what users would call a difference was not to be seen.
+const UNDECIDED_FROM: f64 = 25.0;
 
 /// A headline comparison with the baseline.
 struct Finding<'a> {
@@ -32,8 +32,8 @@ struct Finding<'a> {
     metric: &'a MetricResult,
     difference: Difference,
     ratio: Estimate,
-    /// The interval at which all are right together.
-    of_family: Estimate,
+    /// The smallest difference that would have been called, percent.
+    seen_from: f64,
 }
 
 impl Finding<'_> {
@@ -46,9 +46,9 @@ impl Finding<'_> {
         }
     }
 
-    /// Whether the interval is so wide that it would hide a difference.
-    fn hides(&self) -> bool {
-        self.of_family.high > HIDES_FROM || self.of_family.low < 1.0 / HIDES_FROM
+    /// Whether what users would call a difference would not have been seen.
+    fn is_undecided(&self) -> bool {
+        !self.is_difference() && self.seen_from > UNDECIDED_FROM
     }
 
     const fn is_difference(&self) -> bool {
@@ -117,7 +117,9 @@ fn listed<'a>(findings: &'a [Finding<'a>]) -> impl Iterator<Item = &'a Finding<'
     findings
         .iter()
         .filter(
-            move |finding| if differs { finding.is_difference() } else { finding.main && !finding.hides() },
+            move |finding| {
+                if differs { finding.is_difference() } else { finding.main && !finding.is_undecided() }
+            },
         )
         .take(MOST_LISTED)
 }
@@ -135,7 +137,7 @@ fn findings(result: &CellResult) -> Vec<Finding<'_>> {
                 metric,
                 difference: comparison.difference,
                 ratio,
-                of_family: comparison.of_family.unwrap_or(ratio),
+                seen_from: comparison.detectable_percent.unwrap_or(f64::INFINITY),
             })
         })
         .collect()
@@ -161,7 +163,7 @@ fn level(findings: &[Finding<'_>], broken: u32) -> VerdictLevel {
 /// Whether most probes are undecided.
 fn in_the_dark(findings: &[Finding<'_>]) -> bool {
     let main = || findings.iter().filter(|finding| finding.main && finding.cell.neighbour.is_none());
-    let decided = main().filter(|finding| finding.is_difference() || !finding.hides()).count();
+    let decided = main().filter(|finding| !finding.is_undecided()).count();
     decided * 2 < main().count()
 }
 
@@ -171,10 +173,9 @@ fn summary(findings: &[Finding<'_>]) -> Vec<String> {
     let compared: BTreeSet<ProbeKind> = alone().map(|finding| finding.cell.probe).collect();
     let differing: BTreeSet<ProbeKind> =
         alone().filter(|finding| finding.is_difference()).map(|finding| finding.cell.probe).collect();
-    let undecided = alone()
-        .filter(|finding| finding.main && finding.hides() && !differing.contains(&finding.cell.probe))
-        .map(|finding| finding.cell.probe.as_str())
-        .collect::<Vec<_>>();
+    let (undecided, decided): (Vec<&Finding<'_>>, Vec<&Finding<'_>>) = alone()
+        .filter(|finding| finding.main && !differing.contains(&finding.cell.probe))
+        .partition(|finding| finding.is_undecided());
     let same = compared.len() - differing.len();
     let found = match (compared.len(), same) {
         (0, _) => return vec!["too little data for a verdict".to_owned()],
@@ -183,12 +184,26 @@ fn summary(findings: &[Finding<'_>]) -> Vec<String> {
         (all, same) if all == same => format!("no difference found in any of {all} probes"),
         (all, same) => format!("no difference found in {same} of {all} probes"),
     };
-    let doubt = match undecided.len() {
-        0 => String::new(),
-        all if all == same => " (too few or too noisy rounds: one of 25 % would stay hidden)".to_owned(),
-        _ => format!(" (one of 25 % would stay hidden in {})", undecided.join(", ")),
+    vec![found + &seen(&decided, &undecided)]
+}
+
+/// Which difference would have been seen in probes in which none was found.
+fn seen(decided: &[&Finding<'_>], undecided: &[&Finding<'_>]) -> String {
+    let from =
+        |findings: &[&Finding<'_>]| findings.iter().map(|finding| finding.seen_from).collect::<Vec<f64>>();
+    let Some(largest) = from(decided).into_iter().reduce(f64::max) else {
+        let smallest = from(undecided).into_iter().fold(f64::INFINITY, f64::min);
+        let below = if smallest.is_finite() {
+            format!("one below {}", percent_up(smallest))
+        } else {
+            "one".to_owned()
+        };
+        return format!("; too few or too noisy rounds: {below} would not have been seen");
     };
-    vec![found + &doubt]
+    let names: Vec<&str> = undecided.iter().map(|finding| finding.cell.probe.as_str()).collect();
+    let others =
+        if names.is_empty() { String::new() } else { format!("; in {} only a larger one", names.join(", ")) };
+    format!("; one of {} would have been seen{others}", percent_up(largest))
 }
 
 /// The strongest differences in words, alone first; one per probe and neighbour.

@@ -12,7 +12,7 @@ use units::facts::MachineFacts;
 
 use self::detail::CpuDetail;
 use self::params::CpuParams;
-use crate::probe::{About, Cost, Probe};
+use crate::probe::{About, Cost, Probe, more_rounds};
 
 /// The probe.
 #[derive(Debug, Clone, Copy)]
@@ -30,6 +30,10 @@ impl Probe for Cpu {
              grows in proportion from there on. The bend (knee) shows how many CPUs the platform really grants.",
         )
     };
+
+    fn with_more_work(params: &CpuParams, percent: f64) -> Option<CpuParams> {
+        Some(CpuParams { iterations: more_rounds(params.iterations, percent), ..params.clone() })
+    }
 
     fn cost(params: &CpuParams, facts: &MachineFacts) -> Cost {
         let cpus = facts.cpus.max(1);

@@ -21,7 +21,7 @@ use units::histogram::Histogram;
 
 use self::detail::FramesDetail;
 use self::params::FramesParams;
-use crate::probe::{About, Cost, Lengths, Probe};
+use crate::probe::{About, Cost, Lengths, Probe, more_rounds};
 
 /// The probe.
 #[derive(Debug, Clone, Copy)]
@@ -36,6 +36,10 @@ impl Probe for Frames {
         "A program has the same work to do for every frame, at 60 frames per second. A frame that is done after the \
          next one is due is one that a person sees stutter.",
     );
+
+    fn with_more_work(params: &FramesParams, percent: f64) -> Option<FramesParams> {
+        Some(FramesParams { iterations: more_rounds(params.iterations, percent), ..params.clone() })
+    }
 
     fn cost(params: &FramesParams, _facts: &MachineFacts) -> Cost {
         Cost { by_clock: f64::from(params.frames) / f64::from(params.rate_hz.max(1)), by_work: 0.0 }

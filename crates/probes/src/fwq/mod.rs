@@ -14,7 +14,7 @@ use units::facts::MachineFacts;
 
 use self::detail::FwqDetail;
 use self::params::FwqParams;
-use crate::probe::{About, Cost, Probe};
+use crate::probe::{About, Cost, Probe, more_rounds};
 
 /// The probe.
 #[derive(Debug, Clone, Copy)]
@@ -32,6 +32,10 @@ impl Probe for Fwq {
              equal; what lies above the shortest is interference.",
         )
     };
+
+    fn with_more_work(params: &FwqParams, percent: f64) -> Option<FwqParams> {
+        Some(FwqParams { iterations: more_rounds(params.iterations, percent), ..params.clone() })
+    }
 
     fn cost(params: &FwqParams, _facts: &MachineFacts) -> Cost {
         Cost::work(params.iterations as f64 * f64::from(params.samples), 0.5)

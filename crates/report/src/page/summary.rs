@@ -4,11 +4,11 @@ use maud::{Markup, html};
 
 use model::results::{RunResults, Verdict, VerdictLevel};
 use probes::ProbeKind;
-use units::metric::{Comparison, Difference};
+use units::metric::{Comparison, Difference, percent_up};
 
 use super::super::figures::{
-    Finding, Row, Which, difference_words, finding, level_mark, level_words, made_up_words, ratio_number,
-    rows, sound, value_text,
+    Finding, Row, Which, difference_words, finding, level_mark, level_words, made_slower_words,
+    made_up_words, ratio_number, rows, sound, value_text,
 };
 use super::super::utc::format_utc;
 
@@ -81,6 +81,9 @@ fn banners(results: &RunResults) -> Markup {
         }
         @if let Some(words) = made_up_words(results) {
             div.banner.heavy role="note" { strong { "Made up." } " " (words) "." }
+        }
+        @if let Some(words) = made_slower_words(results) {
+            div.banner.heavy role="note" { strong { "Made slower." } " " (words) "." }
         }
         @if !results.dirty.is_empty() {
             div.banner.costly role="note" {
@@ -176,7 +179,9 @@ fn key_figure(results: &RunResults, row: &Row, platform: &str) -> Option<KeyFigu
 fn overhead_words(comparison: &Comparison) -> String {
     let Ok(ratio) = sound(&comparison.ratio) else { return difference_words(Difference::Unknown).to_owned() };
     if comparison.difference == Difference::NotFound {
-        return difference_words(Difference::NotFound).to_owned();
+        let seen = comparison.detectable_percent.filter(|percent| (0.0..1e6).contains(percent));
+        let seen = seen.map(|percent| format!("; one of {} would have been seen", percent_up(percent)));
+        return format!("{}{}", difference_words(Difference::NotFound), seen.unwrap_or_default());
     }
     let percent = |ratio: f64| (ratio - 1.0) * 100.0;
     if (0.5..2.0).contains(&ratio.value) {
@@ -205,7 +210,13 @@ mod tests {
 
     fn words(value: f64, low: f64, high: f64, difference: Difference) -> String {
         let ratio = Answer::Estimate(Estimate { value, low, high, confidence: 0.95 });
-        overhead_words(&Comparison { ratio, pairs: 9, difference, of_family: None })
+        overhead_words(&Comparison {
+            ratio,
+            pairs: 9,
+            difference,
+            of_family: None,
+            detectable_percent: Some(2.31),
+        })
     }
 
     #[test]
@@ -213,6 +224,9 @@ mod tests {
         assert_eq!(words(1.34, 1.31, 1.38, Difference::Worse), "+34 % (+31 … +38)");
         assert_eq!(words(0.972, 0.96, 0.98, Difference::Better), "-2.8 % (-4.0 … -2.0)");
         assert_eq!(words(8.4, 8.0, 9.0, Difference::Worse), "8.40 × (8 … 9)");
-        assert_eq!(words(1.01, 0.9, 1.1, Difference::NotFound), "no difference found");
+        assert_eq!(
+            words(1.01, 0.9, 1.1, Difference::NotFound),
+            "no difference found; one of 2.4 % would have been seen"
+        );
     }
 }
