@@ -19,6 +19,9 @@
 //! stop keeps its confidence in the long run (Anscombe 1953, Chow & Robbins 1965); where it stops at one of the first looks, 95 %
 //! are 92 to 93. What others are compared with (the same without a neighbour, one instance alone) goes on with them.
 //!
+//! Where verdicts are to be decided (`repeat.until_decided`), the rounds that a look at them asks for (`decide`) come right after the
+//! least ones, then the next look, until one asks for nothing; a round of those has their groups alone.
+//!
 //! No order depends on how long anything really took, and whatever is decided is decided between rounds, so that the same seed
 //! measures in the same order, and a run resumed in the middle of a round decides the same.
 
@@ -28,12 +31,13 @@ use rand::SeedableRng;
 use rand::seq::SliceRandom;
 use rand_xoshiro::Xoshiro256PlusPlus;
 
+use super::decide::group_of;
 use super::event::Stop;
 pub use super::history::Group;
 use super::history::{Finding, History};
 use super::seed::Seed;
 use model::experiment::{Experiment, Repeat};
-use model::journal::Cell;
+use model::journal::{Cell, VerdictLook};
 use stats::interval::median_interval;
 use stats::pairs::compare;
 use units::Nanos;
@@ -54,6 +58,8 @@ pub enum Next {
         /// What is left of it.
         cells: Vec<Cell>,
     },
+    /// A look at the verdicts, to be told to the history.
+    Look,
     /// Nothing.
     Done(Stop),
 }
@@ -179,6 +185,12 @@ impl Plan {
             return open;
         }
         let is_over = history.spent().as_secs_f64() >= f64::from(self.repeat.budget_s);
+        if self.repeat.until_decided && !is_over && self.has_begun_the_least(history) {
+            match history.looks().last() {
+                Some(look) if look.rounds.is_empty() => {}
+                look => return look.and_then(|look| self.asked_by(look, history)).unwrap_or(Next::Look),
+            }
+        }
         let rest_is_promised = self.rest_is_promised(history);
         let (mut next, mut stop): (Option<(u128, u32, Vec<Cell>)>, _) = (None, Stop::Settled);
         for block in &self.blocks {
@@ -201,6 +213,27 @@ impl Plan {
             }
         }
         next.map_or(Next::Done(stop), |(_, round, cells)| Next::Measure { round, cells })
+    }
+
+    /// Whether every block has the rounds that were asked for at least.
+    fn has_begun_the_least(&self, history: &History) -> bool {
+        self.blocks.iter().all(|block| block.next_round(history) >= self.repeat.min)
+    }
+
+    /// The next round that a look asked for.
+    fn asked_by(&self, look: &VerdictLook, history: &History) -> Option<Next> {
+        look.rounds.iter().find_map(|asked| {
+            let block = self.blocks.iter().find(|block| block.groups.contains(&group_of(asked)))?;
+            let round = block.next_round(history);
+            let cells = self.left_of(block, round, history);
+            (round < asked.until_round && !cells.is_empty()).then_some(Next::Measure { round, cells })
+        })
+    }
+
+    /// The round after those that were begun of a group's probe.
+    pub fn next_round(&self, group: Group, history: &History) -> u32 {
+        let block = self.blocks.iter().find(|block| block.groups.contains(&group));
+        block.map_or(0, |block| block.next_round(history))
     }
 
     /// Whether the rounds that every block is to have take all that is left of the budget, by what they typically take.
@@ -231,6 +264,12 @@ impl Plan {
 
     /// Groups of a block that a round is made of: those that are not settled, and what those are compared with.
     fn active_of(&self, block: &Block, round: u32, history: &History) -> Vec<Group> {
+        let all_asked = history.looks().iter().flat_map(|look| &look.rounds);
+        let of_round = all_asked.filter(|asked| (asked.from_round..asked.until_round).contains(&round));
+        let asked: Vec<Group> = of_round.map(group_of).filter(|group| block.groups.contains(group)).collect();
+        if !asked.is_empty() {
+            return asked;
+        }
         let is_open = |group: &Group| !self.settled(*group, history, round);
         let open: Vec<Group> = block.groups.iter().copied().filter(is_open).collect();
         let is_wanted =
