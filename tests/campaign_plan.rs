@@ -7,7 +7,7 @@ use bulkhead::campaign::event::Stop;
 use bulkhead::campaign::history::{Entry, Finding, History};
 use bulkhead::campaign::plan::{Group, Next, Plan};
 use bulkhead::model::experiment::Experiment;
-use bulkhead::model::journal::Cell;
+use bulkhead::model::journal::{Cell, LookRounds, VerdictLook};
 use bulkhead::units::Nanos;
 use proptest::prelude::*;
 
@@ -37,6 +37,20 @@ fn finding(cell: &Cell, round: u32, noise: u64) -> Finding {
     }
 }
 
+/// A look that asks for two rounds of gaps beside the load and one of `fork`; the third asks for nothing.
+fn look_at(plan: &Plan, history: &History) -> VerdictLook {
+    let number = u32::try_from(history.looks().len()).unwrap() + 1;
+    let mut rounds = Vec::new();
+    let wanted = |group: &Group| group.neighbour.is_some() || group.probe.as_str() == "fork";
+    for group in plan.groups().filter(|group| wanted(group) && number < 3) {
+        let from_round = plan.next_round(group, history);
+        let until_round = from_round + if group.neighbour.is_some() { 2 } else { 1 };
+        let Group { probe, neighbour, layout } = group;
+        rounds.push(LookRounds { probe, neighbour, layout, from_round, until_round });
+    }
+    VerdictLook { number, rounds }
+}
+
 const SECOND: Nanos = Nanos::from_nanos(1_000_000_000);
 
 /// Follows the plan, forgetting everything but the history at each step in which `interrupts` says so.
@@ -46,6 +60,7 @@ fn complete(plan: &Plan, noise: u64, interrupted_after: &BTreeSet<usize>) -> (BT
     loop {
         match plan.next(&history) {
             Next::Done(stop) => return (done, stop),
+            Next::Look => history.add_look(look_at(plan, &history)),
             Next::Measure { round, cells } => {
                 assert!(!cells.is_empty());
                 for cell in cells {
@@ -88,9 +103,12 @@ proptest! {
         noise in 0u64..300,
         stops in proptest::collection::btree_set(1usize..200, 0..20),
     ) {
-        let experiment = experiment(seed, 3, 12, 3.0, 100);
-        let plan = plan(&experiment);
-        prop_assert_eq!(complete(&plan, noise, &BTreeSet::new()), complete(&plan, noise, &stops));
+        let mut experiment = experiment(seed, 3, 12, 3.0, 100);
+        for until_decided in [false, true] {
+            experiment.repeat.until_decided = until_decided;
+            let plan = plan(&experiment);
+            prop_assert_eq!(complete(&plan, noise, &BTreeSet::new()), complete(&plan, noise, &stops));
+        }
     }
 }
 
@@ -123,6 +141,28 @@ fn what_scatters_goes_on_until_the_most_rounds() {
     let (done, stop) = complete_with(&experiment(1, 3, 12, 3.0, 1000), swinging);
     assert_eq!(stop, Stop::RoundsUsedUp);
     assert_eq!(done.len(), 12 * 12);
+}
+
+#[test]
+fn what_decides_verdicts_comes_after_the_least_rounds_and_comes_alone() {
+    let mut experiment = experiment(1, 3, 3, 3.0, 1000);
+    experiment.repeat.until_decided = true;
+    let (made, stop) = followed(&plan(&experiment), |_| Duration::from_secs(1), |_, _| Finding::Value(5.0));
+    assert_eq!(stop, Stop::Settled);
+    // Four groups on three platforms; then twice two rounds beside the load and one of `fork`, though there are three at most.
+    let (least, asked) = made.split_at(3 * 12);
+    assert!(least.iter().all(|(_, round)| *round < 3));
+    let count = |probe: &str, beside: bool| {
+        let is_meant = |cell: &Cell| cell.probe.as_str() == probe && cell.neighbour.is_some() == beside;
+        asked.iter().filter(|(cell, _)| is_meant(cell)).count()
+    };
+    assert_eq!(
+        [count("gap", true), count("fork", false), count("gap", false), count("fwq", false)],
+        [12, 6, 0, 0]
+    );
+    experiment.repeat.budget_s = 36;
+    let (made, stop) = followed(&plan(&experiment), |_| Duration::from_secs(1), |_, _| Finding::Value(5.0));
+    assert_eq!((made.len(), stop), (36, Stop::Settled), "the budget ends it, and every figure is known");
 }
 
 #[test]
@@ -276,6 +316,10 @@ fn followed(
     loop {
         let (round, cells) = match plan.next(&history) {
             Next::Done(stop) => return (made, stop),
+            Next::Look => {
+                history.add_look(look_at(plan, &history));
+                continue;
+            }
             Next::Measure { round, cells } => (round, cells),
         };
         for cell in cells {

@@ -71,7 +71,14 @@ fn run_session(dir: &Path) {
     };
     let specs = rundir.experiment().platforms.clone();
     let platforms = specs.into_iter().map(|spec| (spec.clone(), make(&spec, &context))).collect();
-    let setup = Setup { platforms, host: None, header: header(), durations: None, cancel: Cancel::new() };
+    let setup = Setup {
+        platforms,
+        host: None,
+        header: header(),
+        durations: None,
+        classes: bulkhead::model::classes::ClassSet::default(),
+        cancel: Cancel::new(),
+    };
     run(&rundir, setup, &mut |_| {}).unwrap();
     conclude(&rundir, &ClassSet::default()).unwrap();
 }

@@ -228,6 +228,7 @@ fn fakes(experiment: &Experiment) -> Setup {
         host: Some(Box::new(Double::obedient("host"))),
         header: header(),
         durations: None,
+        classes: bulkhead::model::classes::ClassSet::default(),
         cancel: Cancel::new(),
     }
 }
@@ -314,7 +315,11 @@ fn a_scripted_wrong_clock_is_a_result_and_nothing_else_changes() {
     assert!(spans("wrong").iter().all(|(_, ratio, _)| (ratio - 0.9975).abs() < 1e-6), "{:?}", spans("wrong"));
     assert!(spans("a").iter().all(|(_, _, error)| *error == Nanos::from_nanos(20_000)), "{:?}", spans("a"));
     let figures = |results: &RunResults| -> Vec<CellResult> {
-        results.cells.iter().map(|cell| CellResult { outside: Vec::new(), ..cell.clone() }).collect()
+        results
+            .cells
+            .iter()
+            .map(|cell| CellResult { outside: Vec::new(), took_ns: None, ..cell.clone() })
+            .collect()
     };
     assert_eq!(
         figures(&results),

@@ -34,6 +34,7 @@ fn measure(dir: &Path, text: &str) -> (Vec<Measurement>, RunResults) {
         host: Some(make(&PlatformSpec::of_kind(PlatformKind::Native), &context)),
         header: doubles::header(),
         durations: None,
+        classes: bulkhead::model::classes::ClassSet::default(),
         cancel: Cancel::new(),
     };
     run(&rundir, setup, &mut |_| {}).unwrap();

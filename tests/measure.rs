@@ -44,4 +44,5 @@ mod storage_real;
 mod timing_probes;
 mod timing_run;
 mod traps;
+mod until_decided;
 mod vm_failures;

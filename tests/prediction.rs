@@ -31,6 +31,7 @@ fn run(durations: &Path, text: &str) -> (Vec<Event>, Vec<SessionTime>) {
         host: None,
         header: doubles::header(),
         durations: Some(durations.to_owned()),
+        classes: bulkhead::model::classes::ClassSet::default(),
         cancel: Cancel::new(),
     };
     let (_, events) = doubles::run(&rundir, setup);

@@ -1,6 +1,7 @@
 //! How often is a bound of "so much takes longer than t" wrong, and how often does it decide? With fixed seeds; prints the table.
 
 use bulkhead::stats::exceedance::{Counted, Curve, curve};
+use bulkhead::stats::looks::confidence_at;
 use bulkhead::units::histogram::{DenseHistogram, Histogram};
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -103,7 +104,9 @@ fn gaps(stalls: &[f64], without: &Histogram) -> Histogram {
     }
     let mut dense = DenseHistogram::new();
     dense.record_many(TURN, BATCH as u64 / TURN);
-    stalls.iter().for_each(|length| dense.record(*length as u64));
+    for length in stalls {
+        dense.record(*length as u64);
+    }
     dense.to_histogram()
 }
 
@@ -205,5 +208,37 @@ fn bounds_of_a_share_of_activations_hold() {
                 assert!(wrong <= allowed(shape), "{}, {truth:.2e}, {rounds} rounds: {wrong} %", shape.name);
             }
         }
+    }
+}
+
+/// A run that is looked at again and again, each time that it has become longer by half, and ends when it is decided.
+#[test]
+fn whoever_looks_again_and_again_is_wrong_no_more_often() {
+    let (rate, mean) = (0.05, 1e7);
+    let truth = rate * PLAIN.beyond(mean) / (BATCH + rate * mean);
+    let without = Histogram::from_values(vec![TURN; 12_500]);
+    // What is allowed is just not kept, or just kept.
+    for (allowed_share, wrong_answer) in [(truth * 0.999, true), (truth * 1.001, false)] {
+        let mut wrong = 0u64;
+        for seed in 0..TRIALS {
+            let mut rng = Random::seed_from_u64(seed);
+            let of_round = |round: &Vec<Vec<f64>>| round.iter().map(|batch| gaps(batch, &without)).collect();
+            let stalls = PLAIN.stalls(&mut rng, 45, rate, mean);
+            let rounds: Vec<Vec<Histogram>> = stalls.iter().map(of_round).collect();
+            let decided = [6, 9, 13, 20, 30, 45].iter().zip(1..).find_map(|(made, look)| {
+                let confidence = confidence_at(CONFIDENCE, look);
+                let known = curve(&rounds[..*made], Counted::Time, &[T / 4, T / 2, T], confidence)?;
+                let (most, least) = known.beyond(T as f64);
+                if most?.upper(confidence) <= allowed_share {
+                    Some(true)
+                } else {
+                    (least?.lower(confidence) > allowed_share).then_some(false)
+                }
+            });
+            wrong += u64::from(decided == Some(wrong_answer));
+        }
+        let wrong = 100.0 * wrong as f64 / TRIALS as f64;
+        println!("allowed {allowed_share:.5}, in truth {truth:.5}: {wrong:.1} % wrong");
+        assert!(wrong <= allowed(PLAIN), "{wrong} % wrong");
     }
 }

@@ -106,6 +106,7 @@ Examples:
   bulkhead measure native container:crun container:runc --probe syscall --probe fork
   bulkhead measure --experiment my.toml --seed 7
   bulkhead measure --experiment full --plan
+  bulkhead measure --until-decided --budget-s 1200 --deadline 2ms
   bulkhead measure --resume bulkhead-run-20260102-150405";
 
 /// Arguments of `measure`.
@@ -127,7 +128,7 @@ pub struct MeasureArgs {
     pub out: Option<PathBuf>,
     /// Go on with an interrupted run; nothing is measured twice
     #[arg(long, short, value_name = "DIR",
-          conflicts_with_all = ["platforms", "experiment", "quick", "probe", "seed", "rounds", "budget_s",
+          conflicts_with_all = ["platforms", "experiment", "quick", "probe", "seed", "rounds", "budget_s", "target_percent", "until_decided",
                                 "kernel", "modules", "qemu", "runtime"])]
     pub resume: Option<PathBuf>,
     /// Measure only this probe (may be repeated)
@@ -142,6 +143,12 @@ pub struct MeasureArgs {
     /// Begin no further round after this many seconds of measuring
     #[arg(long, value_name = "S")]
     pub budget_s: Option<u32>,
+    /// A probe is done when its main figure is known to ± this much
+    #[arg(long, value_name = "P")]
+    pub target_percent: Option<f64>,
+    /// Measure until every verdict on a class of work is decided, or --budget-s is used up
+    #[arg(long)]
+    pub until_decided: bool,
     /// What guests are made of.
     #[command(flatten)]
     pub tools: ToolArgs,

@@ -21,6 +21,7 @@ use campaign::event::Stop;
 use campaign::rundir::{REPORT_FILE, RunDir};
 use campaign::runner::{self, RunEnd, Setup};
 use model::SCHEMA_VERSION;
+use model::classes::ClassSet;
 use model::experiment::PlatformSpec;
 use model::journal::Header;
 use model::results::RunResults;
@@ -50,7 +51,7 @@ pub fn run(args: &MeasureArgs) -> Verdict {
         rundir.path().display(),
         rundir.experiment().seed.unwrap_or_default()
     ));
-    let end = measure(&rundir, args.i_know_this_destroys_data, &cancel).or_lacking();
+    let end = measure(&rundir, &classes, args.i_know_this_destroys_data, &cancel).or_lacking();
     // Whatever ended the run, what is in the journal becomes results and a report.
     let results = match campaign::conclude(&rundir, &classes) {
         Ok(results) => results,
@@ -89,7 +90,12 @@ pub fn now() -> Nanos {
     Nanos::from_duration(SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default())
 }
 
-fn measure(rundir: &RunDir, may_destroy: bool, cancel: &Cancel) -> anyhow::Result<RunEnd> {
+fn measure(
+    rundir: &RunDir,
+    classes: &ClassSet,
+    may_destroy: bool,
+    cancel: &Cancel,
+) -> anyhow::Result<RunEnd> {
     let seed = rundir.experiment().seed.unwrap_or_default();
     let context = platform_context(rundir.path(), seed, may_destroy)?;
     let reaper = Reaper::start(rundir.path(), &context.exe)?;
@@ -107,6 +113,7 @@ fn measure(rundir: &RunDir, may_destroy: bool, cancel: &Cancel) -> anyhow::Resul
         host: Some(made(&PlatformSpec::of_kind(PlatformKind::Native))),
         header,
         durations: Some(context.cache.join(DURATIONS_FILE)),
+        classes: classes.clone(),
         cancel: cancel.clone(),
     };
     let mut progress = Progress::new();

@@ -21,6 +21,7 @@ use campaign::event::Stop;
 use campaign::read_run;
 use campaign::rundir::RunDir;
 use campaign::runner::{self, Setup};
+use model::classes::ClassSet;
 use model::experiment::Experiment;
 use model::journal::Header;
 use model::power::{PowerReport, ProbePower, Slowdown};
@@ -163,6 +164,7 @@ fn one(
         host: None,
         header: header.clone(),
         durations: None,
+        classes: ClassSet::default(),
         cancel: cancel.clone(),
     };
     let end = runner::run(&rundir, setup, &mut |_| ())?;

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use indicatif::ProgressBar;
 
 use super::output;
+use campaign::decide::Decided;
 use campaign::eta::Eta;
 use campaign::event::{Event, Role};
 use model::journal::{Cell, PlatformState};
@@ -19,13 +20,15 @@ pub struct Progress {
     bar: Option<ProgressBar>,
     last_line: Instant,
     done: usize,
+    /// `, 7 of 14 figures, 9 of 12 verdicts decided`.
+    decided: String,
 }
 
 impl Progress {
     /// A bar when stderr is a terminal, lines otherwise.
     pub fn new() -> Self {
         let bar = output::bar();
-        Self { bar, last_line: Instant::now(), done: 0 }
+        Self { bar, last_line: Instant::now(), done: 0, decided: String::new() }
     }
 
     /// Takes one event.
@@ -71,6 +74,9 @@ impl Progress {
                 self.line(&format!("BROKE {} in round {}: {}", cell_text(cell), round + 1, failure.reason));
             }
             Event::MeasurementDone { .. } => self.advance(),
+            Event::Decided { figures, of_figures, verdicts } => {
+                self.decided = decided_words(*figures, *of_figures, verdicts);
+            }
             Event::Finished { stop } => self.finished(stop.as_sentence()),
             Event::InstanceStarted { .. } => {}
         }
@@ -78,7 +84,7 @@ impl Progress {
 
     fn measuring(&mut self, cell: &Cell, index: usize, total: usize, eta: Option<&Eta>) {
         self.done = index.saturating_sub(1);
-        let left = time_left(eta);
+        let left = format!("{}{}", time_left(eta), self.decided);
         match &self.bar {
             Some(bar) => {
                 bar.set_length(total as u64);
@@ -128,6 +134,12 @@ fn took_words(predicted: &Prediction, took: Duration) -> String {
     let (least, most) = (prediction::minutes(predicted.least_ns), prediction::minutes(predicted.most_ns));
     let span = if least == most { least } else { format!("{least} to {most}") };
     format!("it took {took}, predicted were {span}")
+}
+
+/// `, 7 of 14 figures, 9 of 12 verdicts decided`.
+fn decided_words(figures: usize, of_figures: usize, verdicts: &Decided) -> String {
+    let Decided { verdicts, of } = verdicts;
+    format!(", {figures} of {of_figures} figures, {verdicts} of {of} verdicts decided")
 }
 
 fn surveyed(state: &PlatformState) -> String {

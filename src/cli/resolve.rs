@@ -28,6 +28,10 @@ pub fn experiment(args: &MeasureArgs, fresh_seed: u64) -> anyhow::Result<Experim
     if let Some(budget) = args.budget_s {
         experiment.repeat.budget_s = budget;
     }
+    if let Some(percent) = args.target_percent {
+        experiment.repeat.target_percent = percent;
+    }
+    experiment.repeat.until_decided |= args.until_decided;
     settings(&mut experiment, args)?;
     experiment.seed = Some(args.seed.or(experiment.seed).unwrap_or(fresh_seed));
     experiment.baseline = Some(experiment.baseline_label().to_owned());

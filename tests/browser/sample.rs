@@ -197,6 +197,9 @@ fn cell_result(random: &mut Xoshiro256PlusPlus, cell: Cell) -> CellResult {
         failed: if broke { 9 } else { 0 },
         metrics: if broke { Vec::new() } else { metrics(random, &cell) },
         detail: if broke { None } else { detail(random, &cell) },
+        exceedance: None,
+        confidence: None,
+        took_ns: None,
         clock: Some(ClockFacts { name: "tsc".to_owned(), read_ns: 8.6, resolution_ns: 0.9 }),
         cost: Some(OwnCost {
             per_sample_ns: 9.1,

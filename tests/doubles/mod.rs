@@ -262,7 +262,14 @@ pub fn setup(experiment: &Experiment, doubles: Vec<Double>, host: Option<Double>
     let boxed = |double| Box::new(double) as Box<dyn Platform>;
     let platforms: Vec<(PlatformSpec, Box<dyn Platform>)> =
         experiment.platforms.iter().cloned().zip(doubles.into_iter().map(boxed)).collect();
-    Setup { platforms, host: host.map(boxed), header: header(), durations: None, cancel: Cancel::new() }
+    Setup {
+        platforms,
+        host: host.map(boxed),
+        header: header(),
+        durations: None,
+        classes: bulkhead::model::classes::ClassSet::default(),
+        cancel: Cancel::new(),
+    }
 }
 
 /// Runs with obedient doubles unless given; returns the end and every event.

@@ -46,6 +46,9 @@ pub fn remaining(
         further += once * repeat.max.saturating_sub(next.max(repeat.min));
     }
     let longest = rounds.into_values().max().unwrap_or_default();
+    if repeat.until_decided {
+        further = Duration::MAX;
+    }
     let spent = history.spent().to_duration() + at_least;
     let budget = Duration::from_secs(repeat.budget_s.into()).saturating_sub(spent);
     // The last round that begins within the budget may end after it.

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::decide::Decided;
 use super::eta::Eta;
 use model::journal::{Cell, Failure, PlatformState};
 use model::prediction::Prediction;
@@ -11,7 +12,7 @@ use units::Nanos;
 /// Why a run ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stop {
-    /// Every figure is decided.
+    /// Every figure is decided; where verdicts were to be, they are, or never will be.
     Settled,
     /// `repeat.max` rounds were made.
     RoundsUsedUp,
@@ -154,6 +155,15 @@ pub enum Event {
         round: u32,
         /// How it broke.
         failure: Failure,
+    },
+    /// How far it is; told now and then.
+    Decided {
+        /// Groups whose main figure is known as precisely as asked.
+        figures: usize,
+        /// Of so many.
+        of_figures: usize,
+        /// Verdicts on classes of work.
+        verdicts: Decided,
     },
     /// The run ends.
     Finished {

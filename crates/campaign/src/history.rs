@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 
 use analysis::joint::metrics_of_measurement;
-use model::journal::{Cell, Measurement, Neighbour};
+use model::journal::{Cell, Measurement, Neighbour, VerdictLook};
 use probes::ProbeKind;
 use units::Nanos;
 use units::layout::Layout;
@@ -87,6 +87,7 @@ pub struct History {
     cells: BTreeMap<Cell, BTreeMap<u32, Entry>>,
     better: BTreeMap<Cell, Better>,
     lost_lines: bool,
+    looks: Vec<VerdictLook>,
     /// What one plan found of its cells, so that it is not computed before each measurement.
     known: RefCell<BTreeMap<(Cell, u32), Known>>,
 }
@@ -111,6 +112,23 @@ impl History {
     pub const fn with_lost_lines(mut self, lost: bool) -> Self {
         self.lost_lines = lost;
         self
+    }
+
+    /// The same with the looks at verdicts that were written down.
+    #[must_use]
+    pub fn with_looks(mut self, looks: &[VerdictLook]) -> Self {
+        self.looks = looks.to_vec();
+        self
+    }
+
+    /// Adds a look.
+    pub fn add_look(&mut self, look: VerdictLook) {
+        self.looks.push(look);
+    }
+
+    /// The looks so far.
+    pub fn looks(&self) -> &[VerdictLook] {
+        &self.looks
     }
 
     /// Whether lines of the journal are lost.

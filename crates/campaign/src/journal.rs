@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 use nix::fcntl::OFlag;
 use serde::{Deserialize, Serialize};
 
-use model::journal::{Cell, Header, JournalLine, Measurement, PlatformState};
+use model::journal::{Cell, Header, JournalLine, Measurement, PlatformState, VerdictLook};
 use model::prediction::SessionTime;
 use model::results::LostLine;
 use model::{READABLE_SCHEMAS, SCHEMA_VERSION, is_readable_schema};
@@ -91,6 +91,8 @@ pub struct Contents {
     pub platforms: Option<Vec<PlatformState>>,
     /// How long each session was said to take, and took.
     pub sessions: Vec<SessionTime>,
+    /// Every look at verdicts, in order.
+    pub looks: Vec<VerdictLook>,
     /// Every finished measurement, in the order they were made.
     pub measurements: Vec<Measurement>,
     /// Whole lines that cannot be read.
@@ -215,6 +217,7 @@ impl Parser<'_> {
                     (session.took_ns, session.is_done) = (Some(took_ns), is_done);
                 }
             }
+            JournalLine::Look(look) => self.contents.looks.push(look),
             JournalLine::Measurement(measurement) => {
                 let key = (measurement.cell.clone(), measurement.round);
                 if let Some(before) = self.seen.get(&key) {

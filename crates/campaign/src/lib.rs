@@ -13,6 +13,7 @@
 pub mod analysis;
 pub mod conclude;
 pub mod cost;
+pub mod decide;
 pub mod demand;
 pub mod durations;
 pub mod effect;

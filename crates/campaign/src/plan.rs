@@ -23,6 +23,9 @@
 //! stop keeps its confidence in the long run (Anscombe 1953, Chow & Robbins 1965); where it stops at one of the first looks, 95 %
 //! are 92 to 93.
 //!
+//! Where verdicts are to be decided (`repeat.until_decided`), the rounds that a look at them asks for (`decide`) come right after the
+//! least ones, then the next look, until one asks for nothing; a round of those has their groups alone.
+//!
 //! No order depends on how long anything really took, and whatever is decided is decided between rounds, so that the same seed
 //! measures in the same order, and a run resumed in the middle of a round decides the same.
 
@@ -32,12 +35,13 @@ use rand::SeedableRng;
 use rand::seq::SliceRandom;
 use rand_xoshiro::Xoshiro256PlusPlus;
 
+use super::decide::group_of;
 use super::event::Stop;
 pub use super::history::Group;
 use super::history::{Finding, History, Known};
 use super::seed::Seed;
 use model::experiment::{Experiment, Repeat};
-use model::journal::Cell;
+use model::journal::{Cell, VerdictLook};
 use stats::interval::median_interval;
 use stats::pairs::compare;
 use units::Nanos;
@@ -64,6 +68,8 @@ pub enum Next {
         /// What is left of it.
         cells: Vec<Cell>,
     },
+    /// A look at the verdicts, to be told to the history.
+    Look,
     /// Nothing.
     Done(Stop),
 }
@@ -199,7 +205,24 @@ impl Plan {
         if let Some(open) = self.blocks.iter().find_map(|block| self.open_round(block, history)) {
             return open;
         }
-        self.least_rounds(history).unwrap_or_else(|| self.further_rounds(history))
+        self.least_rounds(history)
+            .or_else(|| self.for_verdicts(history))
+            .unwrap_or_else(|| self.further_rounds(history))
+    }
+
+    /// A look at the verdicts, or a round that the last one asked for, until one has asked for nothing.
+    fn for_verdicts(&self, history: &History) -> Option<Next> {
+        if !self.repeat.until_decided || self.is_over(history) {
+            return None;
+        }
+        match history.looks().last() {
+            Some(look) if look.rounds.is_empty() => None,
+            look => Some(look.and_then(|look| self.asked_by(look, history)).unwrap_or(Next::Look)),
+        }
+    }
+
+    fn is_over(&self, history: &History) -> bool {
+        history.spent().as_secs_f64() >= f64::from(self.repeat.budget_s)
     }
 
     /// A round of those that every block is to have.
@@ -215,7 +238,7 @@ impl Plan {
 
     /// A round where it decides most.
     fn further_rounds(&self, history: &History) -> Next {
-        let is_over = history.spent().as_secs_f64() >= f64::from(self.repeat.budget_s);
+        let is_over = self.is_over(history);
         let (mut next, mut stop): (Option<(f64, u32, Vec<Cell>)>, _) = (None, Stop::Settled);
         for block in &self.blocks {
             let round = block.next_round(history);
@@ -235,6 +258,22 @@ impl Plan {
             }
         }
         next.map_or(Next::Done(stop), |(_, round, cells)| Next::Measure { round, cells })
+    }
+
+    /// The next round that a look asked for.
+    fn asked_by(&self, look: &VerdictLook, history: &History) -> Option<Next> {
+        look.rounds.iter().find_map(|asked| {
+            let block = self.blocks.iter().find(|block| block.groups.contains(&group_of(asked)))?;
+            let round = block.next_round(history);
+            let cells = self.left_of(block, round, history);
+            (round < asked.until_round && !cells.is_empty()).then_some(Next::Measure { round, cells })
+        })
+    }
+
+    /// The round after those that were begun of a group's probe.
+    pub fn next_round(&self, group: Group, history: &History) -> u32 {
+        let block = self.blocks.iter().find(|block| block.groups.contains(&group));
+        block.map_or(0, |block| block.next_round(history))
     }
 
     /// By how much a round of these measurements makes the open intervals among them narrower, per second.
@@ -268,6 +307,12 @@ impl Plan {
 
     /// What a round of a block is made of: what is not decided, and what that is compared with.
     fn active_of(&self, block: &Block, round: u32, history: &History) -> Vec<Cell> {
+        let all_asked = history.looks().iter().flat_map(|look| &look.rounds);
+        let of_round = all_asked.filter(|asked| (asked.from_round..asked.until_round).contains(&round));
+        let asked: Vec<Group> = of_round.map(group_of).filter(|group| block.groups.contains(group)).collect();
+        if !asked.is_empty() {
+            return block.cells.iter().filter(|cell| asked.contains(&Group::from(*cell))).cloned().collect();
+        }
         let is_open = |cell: &&Cell| !self.known(cell, round, history).is_decided;
         let open: Vec<&Cell> = block.cells.iter().filter(is_open).collect();
         let is_wanted = |cell: &&Cell| open.iter().any(|other| self.needs(other, cell));
@@ -298,6 +343,13 @@ impl Plan {
             let Some(first) = counts.next() else { return true };
             first >= self.repeat.min as usize && counts.all(|count| count == first)
         })
+    }
+
+    /// Whether the figures of a group need no further rounds.
+    pub fn settled(&self, group: Group, history: &History) -> bool {
+        let round = self.next_round(group, history);
+        let is_decided = |platform: &String| self.known(&group.on(platform), round, history).is_decided;
+        self.platforms.iter().all(is_decided)
     }
 
     /// How well a cell's main figure is known by the rounds before `round`, at the last look there was.

@@ -12,6 +12,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant, SystemTime};
 
 use super::cost::Flavour;
+use super::decide::Verdicts;
 use super::demand::{probes_in, room_for_loads, room_for_members, room_for_probes};
 use super::durations::Durations;
 use super::error::CampaignError;
@@ -30,6 +31,7 @@ use super::predict::{Oracle, plan_of};
 use super::rundir::RunDir;
 use super::seed::Seed;
 use super::survey::{gone, measured, settle_baseline, survey};
+use model::classes::ClassSet;
 use model::experiment::{Experiment, PlatformSpec};
 use model::journal::{Cell, Failure, FailureKind, Header, JournalLine, Measurement, Outcome, PlatformState};
 use platforms::{Cancel, Platform};
@@ -49,6 +51,8 @@ pub struct Setup {
     pub header: Header,
     /// Where it is kept how long measurements take on this host; without it every prediction is a guess.
     pub durations: Option<PathBuf>,
+    /// What platforms are held against: `repeat.until_decided` measures until those verdicts are decided.
+    pub classes: ClassSet,
     /// Set when the user interrupts.
     pub cancel: Cancel,
 }
@@ -125,6 +129,7 @@ struct Runner<'a> {
     fleet: Fleet,
     header: Header,
     learner: Learner,
+    verdicts: Verdicts<'a>,
     cancel: Cancel,
 }
 
@@ -137,7 +142,7 @@ impl<'a> Runner<'a> {
         contents: Contents,
         on_event: &mut dyn FnMut(&Event),
     ) -> Result<Option<Self>, CampaignError> {
-        let Setup { mut platforms, host, header, durations, cancel } = setup;
+        let Setup { mut platforms, host, header, durations, classes, cancel } = setup;
         let experiment = rundir.experiment();
         // A survey that found nothing made no measurement: look again.
         let before = contents.platforms.filter(|states| !measured(states).is_empty());
@@ -166,9 +171,14 @@ impl<'a> Runner<'a> {
         fleet.give_up_large_layouts();
         let host = contents.headers.first().map_or(&header.host, |first| &first.host);
         let plan = plan_of(experiment, host, &states, &baseline);
-        let history = History::of(&contents.measurements).with_lost_lines(!contents.lost.is_empty());
+        let history = History::of(&contents.measurements)
+            .with_lost_lines(!contents.lost.is_empty())
+            .with_looks(&contents.looks);
         let learner = Learner::new(durations);
-        Ok(Some(Self { experiment, plan, history, journal, states, fleet, header, learner, cancel }))
+        let verdicts = Verdicts::new(rundir, classes);
+        let runner =
+            Self { experiment, plan, history, journal, states, fleet, header, learner, verdicts, cancel };
+        Ok(Some(runner))
     }
 
     /// Says how long the rest will take. `Interrupted` when the user ended it meanwhile.
@@ -248,10 +258,16 @@ impl<'a> Runner<'a> {
         loop {
             match self.plan.next(&self.history) {
                 Next::Done(stop) => return Ok(stop),
+                Next::Look => {
+                    let look = self.verdicts.look(&self.plan, &self.history, on_event)?;
+                    self.journal.append(&JournalLine::Look(look.clone()))?;
+                    self.history.add_look(look);
+                }
                 Next::Measure { round, cells } => {
                     if self.round(round, &cells, on_event)? == Stop::Interrupted {
                         return Ok(Stop::Interrupted);
                     }
+                    self.verdicts.tell(&self.plan, &self.history, on_event)?;
                 }
             }
         }

@@ -79,11 +79,14 @@ pub struct Repeat {
     pub target_percent: f64,
     /// No further round is begun after this much time spent measuring, 1 … 1e6 seconds. `min` rounds are always made.
     pub budget_s: u32,
+    /// After `min` rounds first comes what decides the verdicts on classes of work, whatever `max` says, as long as the budget lasts.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub until_decided: bool,
 }
 
 impl Default for Repeat {
     fn default() -> Self {
-        Self { min: 5, max: 15, target_percent: 2.0, budget_s: 240 }
+        Self { min: 5, max: 15, target_percent: 2.0, budget_s: 240, until_decided: false }
     }
 }
 
@@ -489,11 +492,8 @@ mod tests {
             ("[probe.mem-latency]\nstride_bytes = 48", "power of two"),
             ("[probe.disk]\nblock_sizes_kib = []", "out of bounds"),
         ] {
-            let text = if change.starts_with("base") {
-                format!("{change}\n{SMALL}")
-            } else {
-                format!("{SMALL}\n{change}")
-            };
+            let (first, second) = if change.starts_with("base") { (change, SMALL) } else { (SMALL, change) };
+            let text = format!("{first}\n{second}");
             let error = Experiment::from_toml(&text).unwrap_err();
             assert!(error.to_string().contains(part), "{change}: {error}");
         }

@@ -40,8 +40,38 @@ pub enum JournalLine {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         is_done: Option<bool>,
     },
+    /// What is measured until verdicts are looked at the next time (`repeat.until_decided`).
+    Look(VerdictLook),
     /// A finished measurement.
     Measurement(Box<Measurement>),
+}
+
+/// A look at which verdicts on classes of work are decided, and what is measured because of it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct VerdictLook {
+    /// Its number, from 1.
+    pub number: u32,
+    /// What is measured until the next one; nothing when no verdict is open that the budget decides.
+    pub rounds: Vec<LookRounds>,
+}
+
+/// Rounds of a probe, alone or beside a neighbour, on every platform.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct LookRounds {
+    /// The probe.
+    pub probe: ProbeKind,
+    /// The neighbour, if any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub neighbour: Option<Neighbour>,
+    /// How many instances measure at once, if it is not one alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub layout: Option<Layout>,
+    /// The first of the rounds.
+    pub from_round: u32,
+    /// The one after the last.
+    pub until_round: u32,
 }
 
 /// What a run is.

@@ -143,6 +143,9 @@ pub struct CellResult {
     /// How often things took longer than a time, all rounds of one instance alone together; none where too little is known of it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exceedance: Option<Exceedance>,
+    /// Confidence of its figures where it is not 95 %: of one that was looked at several times until verdicts were decided.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub confidence: Option<f64>,
     /// How long a measurement took on average.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub took_ns: Option<Nanos>,
@@ -184,6 +187,7 @@ impl CellResult {
             metrics: Vec::new(),
             detail: None,
             exceedance: None,
+            confidence: None,
             took_ns: None,
             clock: None,
             cost: None,

@@ -14,6 +14,7 @@ pub mod distributions;
 pub mod exceedance;
 pub mod influence;
 pub mod interval;
+pub mod looks;
 pub mod pairs;
 pub mod plateaus;
 pub mod power;

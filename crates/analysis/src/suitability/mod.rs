@@ -51,7 +51,8 @@ fn of_platform(results: &RunResults, class: &ClassSpec, platform: &str) -> Class
         (kept_away, Outcome::of(&quiet).level)
     });
     let reason = wording::reason(&all, &outcome);
-    let needs_ns = open::needed(&all, &outcome);
+    let needs = open::needed(&all, &outcome);
+    let needs_ns = open::time(&needs);
     let missing = missing(&all);
     ClassVerdict {
         class: class.name.clone(),
@@ -62,6 +63,7 @@ fn of_platform(results: &RunResults, class: &ClassSpec, platform: &str) -> Class
         reason,
         would_change: wording::would_change(class, &all, &outcome, needs_ns, without.as_ref()),
         needs_ns,
+        needs,
         measure_with: (!missing.is_empty()).then(|| wording::command(class)),
         missing,
         decided_by: outcome.decided_by.and_then(|index| u32::try_from(index).ok()),

@@ -36,6 +36,8 @@ pub(super) struct Observation {
     pub(super) value: Seen,
     /// Rounds that it rests on.
     pub(super) rounds: u32,
+    /// What it is compared with.
+    pub(super) other: Option<Cell>,
     /// How long one more takes, nanoseconds, in all cells that it rests on.
     pub(super) round_ns: f64,
 }
@@ -146,6 +148,7 @@ impl Looked<'_> {
             unit: Some(Unit::Nanoseconds),
             value: Seen::Beyond(value),
             rounds: result.done,
+            other: None,
             round_ns: time_of(Some(result)),
         })
     }
@@ -175,14 +178,15 @@ impl Looked<'_> {
             Some(found) => self.held_against(result, found, against),
         };
         let other = self.other(&result.cell, against);
-        let other = other.and_then(|other| self.results.cells.iter().find(|result| result.cell == other));
+        let compared = self.results.cells.iter().find(|result| Some(&result.cell) == other.as_ref());
         Observation {
             cell: result.cell.clone(),
             title: found.map_or_else(String::new, |found| found.title.clone()),
             unit,
             value,
             rounds: found.map_or(0, |found| u32::try_from(found.samples.len()).unwrap_or(u32::MAX)),
-            round_ns: time_of(Some(result)) + time_of(other),
+            round_ns: time_of(Some(result)) + time_of(compared),
+            other,
         }
     }
 
@@ -234,7 +238,7 @@ impl Looked<'_> {
         let others: BTreeMap<u32, f64> = other.samples.iter().copied().collect();
         let pairs: Vec<(f64, f64)> =
             this.samples.iter().filter_map(|(round, value)| Some((*value, *others.get(round)?))).collect();
-        Seen::of(&compare(&pairs, this.better, CONFIDENCE).ratio)
+        Seen::of(&compare(&pairs, this.better, result.confidence.unwrap_or(CONFIDENCE)).ratio)
     }
 
     /// Why a cell yielded no such figure.
@@ -287,6 +291,7 @@ impl Looked<'_> {
             unit: None,
             value: Seen::Nothing { why, todo, missing },
             rounds: 0,
+            other: None,
             round_ns: 0.0,
         }
     }

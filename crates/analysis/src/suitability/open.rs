@@ -3,10 +3,7 @@
 //! An interval gets narrower like one over the square root of the number of rounds; where a share was bounded (`exceedance`), the
 //! bound says itself how many draws it wants. Whoever is held against a bound from inside its interval gets no time that ends.
 
-use std::collections::BTreeMap;
-
 use model::classes::{Held, OpenCell, Suitability, Weight};
-use model::journal::Cell;
 use units::Nanos;
 use units::metric::{Estimate, saturate};
 
@@ -26,6 +23,7 @@ pub(super) fn open(observation: &Observation, bound: Bound) -> Option<OpenCell> 
     let needs_rounds = further.and_then(|rounds| u32::try_from(saturate(rounds)).ok());
     Some(OpenCell {
         cell: observation.cell.clone(),
+        compared_with: observation.other.clone(),
         leans_broken,
         needs_rounds,
         needs_ns: needs_rounds
@@ -44,60 +42,62 @@ fn narrower(estimate: &Estimate, bound: Bound) -> Option<f64> {
     (times.is_finite() && times <= MOST_TIMES).then_some(times.max(1.0))
 }
 
-/// How much more measuring would decide a class; none when it is decided, or when no measuring does.
+/// What would have to be measured to decide a class; nothing when it is decided, or when no measuring does.
 ///
 /// One broken condition is enough: where some lean that way, the one that takes least does. Otherwise all have to be shown to
 /// hold, one after the other; of those of which one is enough, that which takes least.
-pub(super) fn needed(all: &[Judged], outcome: &Outcome) -> Option<Nanos> {
+pub(super) fn needed(all: &[Judged], outcome: &Outcome) -> Vec<OpenCell> {
     if outcome.level != Suitability::Unknown {
-        return None;
+        return Vec::new();
     }
     let of = |weight: Weight| all.iter().filter(move |judged| judged.result.weight == weight);
-    let least = of(Weight::Required)
-        .flat_map(|judged| &judged.result.open)
-        .filter(|open| open.leans_broken)
-        .filter_map(|open| open.needs_ns)
-        .min();
-    if least.is_some() {
-        return least;
+    let leaning =
+        of(Weight::Required).flat_map(|judged| &judged.result.open).filter(|open| open.leans_broken);
+    if let Some(least) = leaning.filter(|open| open.needs_ns.is_some()).min_by_key(|open| open.needs_ns) {
+        return vec![least.clone()];
     }
-    let mut times: BTreeMap<&Cell, Nanos> = BTreeMap::new();
-    for judged in of(Weight::Required) {
-        add(&mut times, judged)?;
-    }
+    let required: Option<Vec<Vec<OpenCell>>> = of(Weight::Required).map(of_condition).collect();
     let is_missing = of(Weight::Some).all(|judged| judged.result.held != Held::Yes);
-    let of_some = of(Weight::Some).filter(|judged| is_missing && judged.result.held != Held::No);
-    let some: Vec<Option<BTreeMap<&Cell, Nanos>>> = of_some
-        .map(|judged| {
-            let mut own = BTreeMap::new();
-            add(&mut own, judged).map(|()| own)
-        })
-        .collect();
-    if let Some(least) = some.iter().flatten().min_by_key(|own| sum(own)) {
-        times.extend(least);
-    } else if !some.is_empty() {
-        return None;
+    let some = of(Weight::Some).filter(|judged| is_missing && judged.result.held != Held::No);
+    let some: Vec<Option<Vec<OpenCell>>> = some.map(of_condition).collect();
+    let least = some.iter().flatten().min_by_key(|cells| time(cells));
+    match required {
+        Some(required) if some.is_empty() || least.is_some() => {
+            once(required.into_iter().flatten().chain(least.into_iter().flatten().cloned()))
+        }
+        _ => Vec::new(),
     }
-    Some(sum(&times)).filter(|time| *time > Nanos::ZERO)
 }
 
-/// Adds what a condition needs; none when no measuring decides it. A cell that two conditions look at is measured once.
-fn add<'a>(times: &mut BTreeMap<&'a Cell, Nanos>, judged: &'a Judged) -> Option<()> {
+/// How long all of that takes; none when that is nothing.
+pub(super) fn time(cells: &[OpenCell]) -> Option<Nanos> {
+    let times = cells.iter().filter_map(|open| open.needs_ns);
+    times.reduce(Nanos::saturating_add)
+}
+
+/// What a condition needs; none when no measuring decides it.
+fn of_condition(judged: &Judged) -> Option<Vec<OpenCell>> {
     match judged.result.held {
-        Held::Yes | Held::No => return Some(()),
+        Held::Yes | Held::No => return Some(Vec::new()),
         Held::NotMeasured => return None,
         Held::Unclear => {}
     }
-    if judged.result.open.is_empty() {
-        return None;
-    }
-    for open in &judged.result.open {
-        let own = times.entry(&open.cell).or_default();
-        *own = (*own).max(open.needs_ns?);
-    }
-    Some(())
+    let is_decidable = |open: &OpenCell| open.needs_ns.is_some();
+    let open = &judged.result.open;
+    (!open.is_empty() && open.iter().all(is_decidable)).then(|| open.clone())
 }
 
-fn sum(times: &BTreeMap<&Cell, Nanos>) -> Nanos {
-    times.values().fold(Nanos::ZERO, |sum, time| sum.saturating_add(*time))
+/// A cell that several conditions look at is measured once, as often as that wants it which wants it most often.
+fn once(cells: impl Iterator<Item = OpenCell>) -> Vec<OpenCell> {
+    let mut all: Vec<OpenCell> = Vec::new();
+    for open in cells {
+        let same =
+            |known: &&mut OpenCell| (&known.cell, &known.compared_with) == (&open.cell, &open.compared_with);
+        match all.iter_mut().find(same) {
+            Some(known) if known.needs_rounds < open.needs_rounds => *known = open,
+            Some(_) => {}
+            None => all.push(open),
+        }
+    }
+    all
 }

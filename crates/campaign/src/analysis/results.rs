@@ -7,7 +7,8 @@ use super::detail::{detail, doses, gaps, median_rate, notes};
 use super::policies::policies;
 use super::table::{Row, Table};
 use super::verdicts::verdicts;
-use crate::history::History;
+use crate::decide::confidence_of;
+use crate::history::{Group, History};
 use crate::journal::Contents;
 use crate::plan::{Next, Plan};
 use crate::predict::plan_of;
@@ -42,9 +43,16 @@ pub fn analyse(experiment: &Experiment, contents: &Contents) -> Option<RunResult
         experiment.cells().into_iter().filter(|cell| labels.contains(&cell.platform)).collect();
     let seed = experiment.seed.unwrap_or_default();
     let comparer = Comparer::new(&table, &wanted, &used_baseline, &states);
-    let cells: Vec<CellResult> =
-        wanted.iter().map(|cell| cell_result(cell, table.row(cell), &comparer, seed)).collect();
-    let history = History::of(&contents.measurements).with_lost_lines(!contents.lost.is_empty());
+    let cells: Vec<CellResult> = wanted
+        .iter()
+        .map(|cell| {
+            let confidence = confidence_of(experiment, &contents.looks, Group::from(cell), CONFIDENCE);
+            cell_result(cell, table.row(cell), &comparer, seed, confidence)
+        })
+        .collect();
+    let history = History::of(&contents.measurements)
+        .with_lost_lines(!contents.lost.is_empty())
+        .with_looks(&contents.looks);
     let plan = plan_of(experiment, &header.host, &states, &used_baseline);
     // Machines reached by ssh have CPUs of their own.
     let host_cpus = |label: &str| {
@@ -130,13 +138,20 @@ fn failures(cells: &[Cell], measurements: &[Measurement]) -> Vec<FailedMeasureme
     broken.collect()
 }
 
-fn cell_result(cell: &Cell, row: Option<&Row<'_>>, comparer: &Comparer<'_>, seed: u64) -> CellResult {
+fn cell_result(
+    cell: &Cell,
+    row: Option<&Row<'_>>,
+    comparer: &Comparer<'_>,
+    seed: u64,
+    confidence: f64,
+) -> CellResult {
     let Some(row) = row else { return CellResult::unmeasured(cell) };
     let seed = Seed::of_run(seed).with_text("estimate").with_group(cell).with_text(&cell.platform);
     let mut notes = notes(row);
-    let exceedance = exceedance_of(cell, row);
+    let exceedance = exceedance_of(cell, row, confidence);
     let of_metric = |metric: &Metric| {
-        let estimate = estimate(cell, row, metric, seed.with_text(&metric.id).get(), &mut notes);
+        let estimate =
+            estimate(cell, row, metric, (seed.with_text(&metric.id).get(), confidence), &mut notes);
         let known = exceedance.as_ref().filter(|_| estimate.estimate().is_none());
         let words = known.and_then(|known| exceedance::in_words(known, &metric.id));
         MetricResult {
@@ -162,6 +177,7 @@ fn cell_result(cell: &Cell, row: Option<&Row<'_>>, comparer: &Comparer<'_>, seed
         metrics,
         detail: detail(row),
         exceedance,
+        confidence: (confidence != CONFIDENCE).then_some(confidence),
         took_ns: row.mean_time(),
         clock: typical.map(|round| round.report.clock.clone()),
         cost: typical.map(|round| round.report.cost.clone()),
@@ -176,10 +192,10 @@ fn cell_result(cell: &Cell, row: Option<&Row<'_>>, comparer: &Comparer<'_>, seed
 }
 
 /// How often things took longer, in the rounds of one instance.
-fn exceedance_of(cell: &Cell, row: &Row<'_>) -> Option<Exceedance> {
+fn exceedance_of(cell: &Cell, row: &Row<'_>, confidence: f64) -> Option<Exceedance> {
     let lengths = row.rounds.iter().filter(|_| cell.layout.is_none());
     let rounds: Vec<Lengths> = lengths.filter_map(|round| round.report.detail.lengths()).collect();
-    exceedance::of_rounds(&rounds, CONFIDENCE)
+    exceedance::of_rounds(&rounds, confidence)
 }
 
 /// The host's account where it tells of memory, without its slices.
@@ -195,15 +211,21 @@ fn count(length: usize) -> u32 {
 /// them hold the time that decides it (a neighbour's few long slices, say), from the rounds' own bounds, with a note. A
 /// quantile that no round is long enough for comes from the values of all rounds. That of several instances at once comes
 /// from the rounds' medians over the instances.
-fn estimate(cell: &Cell, row: &Row<'_>, metric: &Metric, seed: u64, notes: &mut Vec<String>) -> Answer {
+fn estimate(
+    cell: &Cell,
+    row: &Row<'_>,
+    metric: &Metric,
+    (seed, confidence): (u64, f64),
+    notes: &mut Vec<String>,
+) -> Answer {
     let values: Vec<f64> = row.samples(&metric.id).into_iter().map(|(_, value)| value).collect();
     if let Some(share) = share_of_bound(&metric.id).filter(|_| cell.layout.is_none()) {
         let gaps = gaps(row);
         let batches: Vec<Histogram> = gaps.iter().flat_map(|gap| gap.batches.iter().cloned()).collect();
         let rate = median_rate(&gaps);
-        return match bound_interval(&batches, share, CONFIDENCE, seed) {
+        return match bound_interval(&batches, share, confidence, seed) {
             Answer::Estimate(ticks) => Answer::Estimate(to_nanos(&ticks, rate)),
-            Answer::Unsupported(reason) => match median_interval(&values, CONFIDENCE, seed) {
+            Answer::Unsupported(reason) => match median_interval(&values, confidence, seed) {
                 Answer::Estimate(median) => {
                     notes.push(format!("{}: median of the rounds' own bounds, because {reason}", metric.id));
                     Answer::Estimate(median)
@@ -213,19 +235,18 @@ fn estimate(cell: &Cell, row: &Row<'_>, metric: &Metric, seed: u64, notes: &mut 
         };
     }
     match (&metric.figure, values.is_empty()) {
-        (Figure::Unsupported(reason), true) => {
-            of_all_rounds(cell, row, &metric.id).unwrap_or_else(|| Answer::Unsupported(reason.clone()))
-        }
-        _ => median_interval(&values, CONFIDENCE, seed),
+        (Figure::Unsupported(reason), true) => of_all_rounds(cell, row, &metric.id, confidence)
+            .unwrap_or_else(|| Answer::Unsupported(reason.clone())),
+        _ => median_interval(&values, confidence, seed),
     }
 }
 
 /// A quantile of the values of all rounds of one instance; none for metrics that are none.
-fn of_all_rounds(cell: &Cell, row: &Row<'_>, id: &str) -> Option<Answer> {
+fn of_all_rounds(cell: &Cell, row: &Row<'_>, id: &str, confidence: f64) -> Option<Answer> {
     let tails = row.rounds.iter().filter_map(|round| round.report.detail.tail(id));
     let (rounds, quantiles): (Vec<Histogram>, Vec<f64>) = tails.unzip();
     let q = quantiles.first().filter(|_| cell.layout.is_none())?;
-    Some(pooled_quantile(&rounds, *q, CONFIDENCE))
+    Some(pooled_quantile(&rounds, *q, confidence))
 }
 
 /// `bound_99_9_ns` is the bound of a share of 0.999.

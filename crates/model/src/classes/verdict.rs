@@ -32,6 +32,9 @@ pub struct ClassVerdict {
     /// not measured, or lies on its bound.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub needs_ns: Option<Nanos>,
+    /// What would have to be measured for that.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub needs: Vec<OpenCell>,
     /// What would change the verdict.
     pub would_change: String,
     /// What the class looks at and the run has not, in the order of the conditions, each probe once.
@@ -132,6 +135,9 @@ pub struct ConditionResult {
 pub struct OpenCell {
     /// The cell.
     pub cell: Cell,
+    /// The one it is compared with, where it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub compared_with: Option<Cell>,
     /// Whether what was seen so far is beyond the bound.
     pub leans_broken: bool,
     /// How many more rounds of it would decide it if the figures stayed what they are; none where its value lies on the bound.
