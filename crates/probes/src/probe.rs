@@ -6,7 +6,7 @@
 //!      ├► Probe: ABOUT, cost, memory, disk …             before it runs
 //!      └► run::measure, or pretend::pretend ─► detail    in an instance, or made up
 //!                                                ├► check::saw_nothing, check::check     what is believed of it
-//!                                                └► metrics::metrics, the main one first what it means
+//!                                                └► metrics::metrics, the main one first what it means, metrics::DEFINITIONS
 //! ```
 //! One that saw nothing is a failure with a reason and never a rate of zero: a probe that a busy machine kept from its CPU says
 //! nothing of the machine.
@@ -86,6 +86,29 @@ pub struct About {
     pub slowdown: Slowdown,
 }
 
+/// What a figure of a probe is, in a sentence that names how it comes about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Definition {
+    /// Id of the metric; up to two `*` in it stand for any text, so that metrics that differ in a number are defined once.
+    pub ids: &'static str,
+    /// The sentence.
+    pub words: &'static str,
+}
+
+impl Definition {
+    /// The first of these that defines a metric of this id.
+    pub fn of(all: &'static [Self], id: &str) -> Option<&'static Self> {
+        all.iter().find(|definition| definition.is_of(id))
+    }
+
+    fn is_of(&self, id: &str) -> bool {
+        let Some((begin, rest)) = self.ids.split_once('*') else { return self.ids == id };
+        let (middle, end) = rest.rsplit_once('*').unwrap_or(("", rest));
+        let inner = id.strip_prefix(begin).and_then(|inner| inner.strip_suffix(end));
+        inner.is_some_and(|inner| inner.contains(middle))
+    }
+}
+
 /// How many times as long work takes as in a process, typically.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Slowdown {
@@ -148,4 +171,25 @@ pub fn message_time(bytes: u32, slow: f64) -> f64 {
 /// Seconds of so many whole messages, or exchanges, of this length each as fill this time: none ends in its middle.
 pub fn whole_messages(time: f64, each: f64) -> f64 {
     if each > 0.0 { (time / each).ceil() * each } else { time }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_that_fits_defines() {
+        const ALL: &[Definition] = &[
+            Definition { ids: "*_trip_p*_ns", words: "two" },
+            Definition { ids: "bound_*_ns", words: "one" },
+            Definition { ids: "read_ns", words: "none" },
+        ];
+        let words = |id: &str| Definition::of(ALL, id).map(|known| known.words);
+        assert_eq!(words("tcp_trip_p99_ns"), Some("two"));
+        assert_eq!(words("bound_99_9_ns"), Some("one"));
+        assert_eq!(words("read_ns"), Some("none"));
+        for id in ["tcp_trip_max_ns", "bound_ns", "read", "unbound_9_ns"] {
+            assert_eq!(words(id), None, "{id}");
+        }
+    }
 }
