@@ -1,5 +1,6 @@
 //! What all pictures share: the canvas, its fonts, and the SVG element that carries title and role.
 
+use std::fmt::Write as _;
 use std::io;
 
 use plotters::coord::Shift;
@@ -94,7 +95,7 @@ fn joined(drawing: &str) -> String {
                 out.push_str(style);
                 out.push_str("d=\"");
             }
-            out.push_str(&format!("M{from}L{to}"));
+            let _ = write!(out, "M{from}L{to}");
             open = Some(style).filter(|_| rest.is_empty());
             out.push_str(if rest.is_empty() { "" } else { "\"/>" });
             out.push_str(rest);

@@ -6,6 +6,10 @@ use maud::{Markup, html};
 use super::anchor;
 use super::parts::bounded;
 
+/// Sentences that are kept; whatever comes after them is said to be one of many.
+const MOST: usize = 200;
+const REST: &str = "one of many other reasons, which results.json has";
+
 /// A word of a sentence, or a number with its unit.
 #[derive(Debug, Clone, PartialEq)]
 enum Word {
@@ -43,7 +47,7 @@ impl Word {
                         end.0 *= factor;
                         end.1 = format!("{} {core}", end.1);
                     }
-                    *after = word.get(core.len()..).unwrap_or_default().to_owned();
+                    word.get(core.len()..).unwrap_or_default().clone_into(after);
                 }
                 _ => words.push(Self::of(word)),
             }
@@ -180,7 +184,11 @@ impl Notes {
 
     /// Says a sentence, of somebody or nobody; its number.
     pub(super) fn say(&mut self, text: &str, of: Option<Place>) -> usize {
-        let words = Word::all(&bounded(text));
+        let mut words = Word::all(&bounded(text));
+        let is_said = self.all.iter().any(|note| Word::are_alike(&note.words, &words));
+        if !is_said && self.all.len() + 1 >= MOST {
+            words = Word::all(REST);
+        }
         let alike = |note: &Note| Word::are_alike(&note.words, &words);
         let position = self.all.iter().position(alike).unwrap_or_else(|| {
             self.all.push(Note { words: words.clone(), of: Vec::new() });
@@ -274,6 +282,19 @@ mod tests {
         assert_eq!(notes.say("of 5 rounds; at least 3", None), 3);
         assert_eq!(notes.say("of 9 rounds; at least 3", None), 3);
         assert!(texts(&notes)[2].starts_with("of (5 … 9) rounds"));
+    }
+
+    #[test]
+    fn a_file_full_of_reasons_does_not_fill_the_page() {
+        let mut notes = Notes::new("x");
+        for number in 0..1000 {
+            notes.say(&format!("reason{number}"), None);
+        }
+        assert_eq!(
+            (notes.all.len(), notes.say("reason5", None), notes.say("another", None)),
+            (MOST, 6, MOST)
+        );
+        assert_eq!(texts(&notes)[MOST - 1], REST);
     }
 
     #[test]

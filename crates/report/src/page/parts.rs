@@ -207,17 +207,14 @@ pub(super) fn by_platform(
     for (result, text) in results.cells.iter().filter_map(|result| Some((result, of(result)?))) {
         let cell = &result.cell;
         let Some(column) = labels.iter().position(|label| *label == cell.platform) else { continue };
-        let same = |row: &&mut (&Cell, Vec<String>)| {
+        let same = |row: &(&Cell, Vec<String>)| {
             (row.0.probe, row.0.layout, row.0.neighbour) == (cell.probe, cell.layout, cell.neighbour)
         };
-        let known = match rows.iter_mut().find(same) {
-            Some(row) => Some(row),
-            None => {
-                rows.push((cell, vec![String::new(); labels.len()]));
-                rows.last_mut()
-            }
-        };
-        if let Some(place) = known.and_then(|row| row.1.get_mut(column)) {
+        let known = rows.iter().position(same).unwrap_or_else(|| {
+            rows.push((cell, vec![String::new(); labels.len()]));
+            rows.len() - 1
+        });
+        if let Some(place) = rows.get_mut(known).and_then(|row| row.1.get_mut(column)) {
             *place = text;
         }
     }
