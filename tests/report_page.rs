@@ -47,7 +47,7 @@ fn default_like() -> RunResults {
     });
     let second = |cell: &CellResult| {
         let mut cell = cell.clone();
-        cell.cell.platform = "gvisor".to_owned();
+        "gvisor".clone_into(&mut cell.cell.platform);
         cell
     };
     let copies: Vec<CellResult> =
