@@ -237,7 +237,7 @@ fn the_map_and_the_verdicts_say_what_was_measured() {
         assert!(text.contains(line), "{line}\n{text}");
     }
     let verdict = run.classes.iter().find(|v| v.class == "htc" && v.platform == "vm").unwrap();
-    assert!(html.contains(&verdict.reason) && html.contains("Every condition of htc"));
+    assert!(html.contains(&verdict.would_change) && html.contains("id=\"class-htc\""));
 }
 
 #[test]

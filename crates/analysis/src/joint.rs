@@ -15,6 +15,7 @@ use super::outside::{began_on_host, skew};
 use model::journal::{Measurement, Outcome, Skew};
 use probes::detail::Detail;
 use probes::job::ProbeReport;
+use probes::probe::Definition;
 use probes::{ProbeKind, metrics_of};
 use units::metric::{Better, Figure, Metric, Unit};
 use units::{Nanos, three_digits};
@@ -28,6 +29,18 @@ const TOGETHER: Nanos = Nanos::from_nanos(1_000_000);
 pub const MEMBER_SPREAD: &str = "member_spread_ratio";
 /// Id of the metric that says how far apart the instances began.
 pub const START_SKEW: &str = "start_skew_ns";
+
+/// What these two are, of any probe.
+pub const DEFINITIONS: &[Definition] = &[
+    Definition {
+        ids: MEMBER_SPREAD,
+        words: "Main figure of the instance that did worst over that of the one that did best, of those that measured at once.",
+    },
+    Definition {
+        ids: START_SKEW,
+        words: "Time between the first instance's start and the last one's, on the host's clock.",
+    },
+];
 
 /// Metrics of a measurement, whether one instance or several made it; none when it broke.
 pub fn metrics_of_measurement(measurement: &Measurement) -> Option<Vec<Metric>> {

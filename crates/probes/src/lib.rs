@@ -82,7 +82,7 @@ use context::Context;
 use error::WorkError;
 use job::ProbeReport;
 use list::probes;
-use probe::{About, Cost, Probe};
+use probe::{About, Cost, Definition, Probe};
 use units::bounds::OutOfBounds;
 
 probes! {

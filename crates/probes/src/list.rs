@@ -56,6 +56,11 @@ macro_rules! probes {
             pub const fn about(self) -> &'static About {
                 match self { $(Self::$variant => &<$module::$variant as Probe>::ABOUT,)+ }
             }
+
+            /// What its figures are; [`crate::probe::Definition::of`] looks one up.
+            pub const fn definitions(self) -> &'static [Definition] {
+                match self { $(Self::$variant => $module::metrics::DEFINITIONS,)+ }
+            }
         }
 
         impl ProbeSpec {

@@ -207,6 +207,18 @@ mod tests {
     }
 
     #[test]
+    fn every_figure_of_every_probe_is_defined() {
+        for probe in all_probes() {
+            let report = report(&pretence(100), &probe, &job(7)).expect("small enough");
+            let definitions = probe.kind().definitions();
+            for metric in crate::metrics_of(&report.detail, &report.clock) {
+                let defined = crate::probe::Definition::of(definitions, &metric.id);
+                assert!(defined.is_some(), "{}: {} has no definition", probe.kind(), metric.id);
+            }
+        }
+    }
+
+    #[test]
     fn every_probe_gets_data_that_passes_the_links_checks_and_repeats() {
         for probe in all_probes() {
             let once = report(&pretence(100), &probe, &job(7)).expect("small enough");

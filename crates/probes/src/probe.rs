@@ -6,7 +6,7 @@
 //!      ├► Probe: ABOUT, cost, memory, disk …             before it runs
 //!      └► run::measure, or pretend::pretend ─► detail    in an instance, or made up
 //!                                                ├► check::saw_nothing, check::check     what is believed of it
-//!                                                └► metrics::metrics, the main one first what it means
+//!                                                └► metrics::metrics, the main one first what it means, metrics::DEFINITIONS
 //! ```
 //! One that saw nothing is a failure with a reason and never a rate of zero: a probe that a busy machine kept from its CPU says
 //! nothing of the machine.
@@ -133,6 +133,29 @@ pub struct About {
     pub slowdown: Slowdown,
 }
 
+/// What a figure of a probe is, in a sentence that names how it comes about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Definition {
+    /// Id of the metric; up to two `*` in it stand for any text, so that metrics that differ in a number are defined once.
+    pub ids: &'static str,
+    /// The sentence.
+    pub words: &'static str,
+}
+
+impl Definition {
+    /// The first of these that defines a metric of this id.
+    pub fn of(all: &'static [Self], id: &str) -> Option<&'static Self> {
+        all.iter().find(|definition| definition.is_of(id))
+    }
+
+    fn is_of(&self, id: &str) -> bool {
+        let Some((begin, rest)) = self.ids.split_once('*') else { return self.ids == id };
+        let (middle, end) = rest.rsplit_once('*').unwrap_or(("", rest));
+        let inner = id.strip_prefix(begin).and_then(|inner| inner.strip_suffix(end));
+        inner.is_some_and(|inner| inner.contains(middle))
+    }
+}
+
 /// How many times as long work takes as in a process, typically.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Slowdown {
@@ -199,6 +222,7 @@ pub fn whole_messages(time: f64, each: f64) -> f64 {
 
 #[cfg(test)]
 mod tests {
+    use super::*;
     use crate::params::{FwqParams, ProbeKind, ProbeSpec};
 
     #[test]
@@ -211,5 +235,21 @@ mod tests {
         assert_eq!(fwq(50_000).with_more_work(5.0), Some(fwq(52_500)));
         assert_eq!(fwq(1001).with_more_work(0.1), Some(fwq(1002)));
         assert_eq!(fwq(u64::MAX).with_more_work(100.0), Some(fwq(u64::MAX)));
+    }
+
+    #[test]
+    fn the_first_that_fits_defines() {
+        const ALL: &[Definition] = &[
+            Definition { ids: "*_trip_p*_ns", words: "two" },
+            Definition { ids: "bound_*_ns", words: "one" },
+            Definition { ids: "read_ns", words: "none" },
+        ];
+        let words = |id: &str| Definition::of(ALL, id).map(|known| known.words);
+        assert_eq!(words("tcp_trip_p99_ns"), Some("two"));
+        assert_eq!(words("bound_99_9_ns"), Some("one"));
+        assert_eq!(words("read_ns"), Some("none"));
+        for id in ["tcp_trip_max_ns", "bound_ns", "read", "unbound_9_ns"] {
+            assert_eq!(words(id), None, "{id}");
+        }
     }
 }

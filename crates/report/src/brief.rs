@@ -4,6 +4,7 @@
 use model::classes::{ClassVerdict, Suitability};
 use model::clocks::ClockLevel;
 use model::isolation::{IsolationCell, IsolationRow};
+use model::journal::{Cell, Neighbour};
 use model::results::{RunResults, Verdict, VerdictLevel};
 use units::metric::{Better, Difference, Estimate};
 
@@ -67,7 +68,7 @@ fn costs(out: &mut String, results: &RunResults, style: Style, most: Amount) {
     for verdict in &results.verdicts {
         let first = format!("  {:<widest$}  {:<9}  ", label(&verdict.platform), cost_word(results, verdict));
         let figures = worst_figures(results, &verdict.platform);
-        let mut lines = worst(figures, most.worst);
+        let mut lines = worst(figures.into_iter().map(|cost| cost.text()).collect(), most.worst);
         if lines.is_empty() {
             lines.push(printable(without_label(verdict), SENTENCE_MOST));
         }
@@ -81,23 +82,24 @@ fn costs(out: &mut String, results: &RunResults, style: Style, most: Amount) {
     }
 }
 
-/// The texts of the largest, the largest first, and how many more there are.
-fn worst(mut all: Vec<(f64, String)>, most: usize) -> Vec<String> {
-    all.sort_by(|a, b| b.0.total_cmp(&a.0));
+/// The first texts, and how many more there are.
+fn worst(all: Vec<String>, most: usize) -> Vec<String> {
     let more = all.len().saturating_sub(most);
     let more = (more > 0).then(|| format!("and {more} more"));
-    all.into_iter().take(most).map(|(_, text)| text).chain(more).collect()
+    all.into_iter().take(most).chain(more).collect()
 }
 
 fn label(platform: &str) -> String {
     printable(platform, LABEL_MOST)
 }
 
-fn without_label(verdict: &Verdict) -> &str {
+/// The verdict's sentence without the platform, which stands beside it.
+pub(super) fn without_label(verdict: &Verdict) -> &str {
     verdict.sentence.strip_prefix(&format!("{}: ", verdict.platform)).unwrap_or(&verdict.sentence)
 }
 
-fn cost_word(results: &RunResults, verdict: &Verdict) -> &'static str {
+/// What a platform costs, in a word.
+pub(super) fn cost_word(results: &RunResults, verdict: &Verdict) -> &'static str {
     let is_there = measured_labels(results).contains(&verdict.platform);
     match verdict.level {
         _ if !is_there => "not there",
@@ -118,9 +120,34 @@ fn sure_cost(better: Better, ratio: &Estimate) -> f64 {
     }
 }
 
-/// Figures that are worse than the baseline's, one per probe, without a neighbour; each with its surest cost.
-fn worst_figures(results: &RunResults, platform: &str) -> Vec<(f64, String)> {
-    let mut all: Vec<(f64, String)> = Vec::new();
+/// A figure that is worse than the baseline's, or that a neighbour makes worse.
+pub(super) struct Worse<'a> {
+    /// Where it was measured.
+    pub cell: Cell,
+    /// Id of its metric.
+    pub metric: &'a str,
+    /// Whose figure it is: `disk: write, fsync after each block`.
+    pub name: String,
+    /// How many times worse, in words with the interval.
+    pub by: String,
+    /// How many times worse it is for sure.
+    sure: f64,
+}
+
+impl Worse<'_> {
+    fn text(&self) -> String {
+        printable(&format!("{} {}", self.name, self.by), SENTENCE_MOST)
+    }
+}
+
+fn surest_first(mut all: Vec<Worse<'_>>) -> Vec<Worse<'_>> {
+    all.sort_by(|a, b| b.sure.total_cmp(&a.sure));
+    all
+}
+
+/// Figures that are worse than the baseline's, one per probe, without a neighbour; the surest cost first.
+pub(super) fn worst_figures<'a>(results: &'a RunResults, platform: &str) -> Vec<Worse<'a>> {
+    let mut all: Vec<Worse<'_>> = Vec::new();
     for result in results
         .cells
         .iter()
@@ -130,12 +157,17 @@ fn worst_figures(results: &RunResults, platform: &str) -> Vec<(f64, String)> {
             let comparison = metric.against_baseline.as_ref()?;
             let is_worse = matches!(comparison.difference, Difference::Worse | Difference::Different);
             let ratio = sound(&comparison.ratio).ok().filter(|_| is_worse)?;
-            let text = format!("{}: {} {}", result.cell.probe_words(), metric.title, ratio_text(ratio));
-            Some((sure_cost(metric.better, ratio), printable(&text, SENTENCE_MOST)))
+            Some(Worse {
+                cell: result.cell.clone(),
+                metric: &metric.id,
+                name: printable(&format!("{}: {}", result.cell.probe_words(), metric.title), SENTENCE_MOST),
+                by: ratio_text(ratio),
+                sure: sure_cost(metric.better, ratio),
+            })
         });
-        all.extend(worse.max_by(|a, b| a.0.total_cmp(&b.0)));
+        all.extend(worse.max_by(|a, b| a.sure.total_cmp(&b.sure)));
     }
-    all
+    surest_first(all)
 }
 
 fn table(out: &mut String, results: &RunResults, style: Style) {
@@ -151,76 +183,121 @@ fn table(out: &mut String, results: &RunResults, style: Style) {
     }
 }
 
-/// Why a platform is unsuited, then why it is undecided, as far as there is room; alike ones once.
-fn reasons(out: &mut String, results: &RunResults, style: Style, lines: usize) {
-    let (mut told, mut left) = (Vec::new(), lines);
-    for level in [Suitability::Unsuited, Suitability::Unknown] {
-        for verdict in results.classes.iter().filter(|verdict| verdict.level == level) {
-            let words = verdict_words(verdict);
-            if told.contains(&(&verdict.class, &verdict.reason, words.clone())) {
-                continue;
-            }
-            let mut text = String::new();
-            reason(&mut text, results, verdict, style);
-            let Some(rest) = left.checked_sub(text.lines().count()) else { return };
-            left = rest;
-            out.push_str(&text);
-            told.push((&verdict.class, &verdict.reason, words));
-        }
+/// Why platforms are unfit for a class, alike ones together.
+pub(super) struct Deciding<'a> {
+    /// The first verdict of those that say the same.
+    pub verdict: &'a ClassVerdict,
+    /// The platforms that it is said of.
+    pub platforms: Vec<String>,
+}
+
+impl Deciding<'_> {
+    /// `hpc on vm unsuited: …`
+    pub(super) fn text(&self) -> String {
+        format!(
+            "{} on {} {}: {}",
+            label(&self.verdict.class),
+            self.platforms.join(", "),
+            verdict_words(self.verdict),
+            printable(&self.verdict.reason, SENTENCE_MOST)
+        )
     }
 }
 
-fn reason(out: &mut String, results: &RunResults, verdict: &ClassVerdict, style: Style) {
-    let alike = results.classes.iter().filter(|other| {
-        (&other.class, &other.reason, verdict_words(other))
-            == (&verdict.class, &verdict.reason, verdict_words(verdict))
-    });
-    let labels: Vec<String> = alike.map(|verdict| label(&verdict.platform)).collect();
-    let text = format!(
-        "{} on {} {}: {}",
-        label(&verdict.class),
-        labels.join(", "),
-        verdict_words(verdict),
-        printable(&verdict.reason, SENTENCE_MOST)
-    );
-    cut(out, &format!("  {}  ", suitability_mark(verdict.level)), &text, SENTENCE_LINES, style);
+/// Why platforms are unsuited, then why they are undecided.
+pub(super) fn deciding(results: &RunResults) -> Vec<Deciding<'_>> {
+    let mut all: Vec<Deciding<'_>> = Vec::new();
+    for level in [Suitability::Unsuited, Suitability::Unknown] {
+        for verdict in results.classes.iter().filter(|verdict| verdict.level == level) {
+            let alike = |told: &&mut Deciding<'_>| {
+                (&told.verdict.class, &told.verdict.reason, verdict_words(told.verdict))
+                    == (&verdict.class, &verdict.reason, verdict_words(verdict))
+            };
+            match all.iter_mut().find(alike) {
+                Some(told) => told.platforms.push(label(&verdict.platform)),
+                None => all.push(Deciding { verdict, platforms: vec![label(&verdict.platform)] }),
+            }
+        }
+    }
+    all
 }
 
-fn harm(out: &mut String, results: &RunResults, style: Style, most: Amount) {
-    let (mut hurt, mut same, mut open) = (Vec::new(), 0, 0);
-    for matrix in &results.isolation {
-        for row in &matrix.rows {
-            for (neighbour, cell) in matrix.neighbours.iter().zip(&row.cells) {
-                match worse_by(row, cell) {
-                    Some((sure, what)) => {
-                        let beside = neighbour_words(*neighbour);
-                        let text = format!("{}: {what} beside a {beside}", label(&matrix.platform));
-                        hurt.push((sure, printable(&text, SENTENCE_MOST)));
+/// What decides, as far as there is room.
+fn reasons(out: &mut String, results: &RunResults, style: Style, lines: usize) {
+    let mut left = lines;
+    for told in deciding(results) {
+        let mut text = String::new();
+        let mark = format!("  {}  ", suitability_mark(told.verdict.level));
+        cut(&mut text, &mark, &told.text(), SENTENCE_LINES, style);
+        let Some(rest) = left.checked_sub(text.lines().count()) else { return };
+        left = rest;
+        out.push_str(&text);
+    }
+}
+
+/// What neighbours do to the figures of a run.
+pub(super) struct Harm<'a> {
+    /// What they make worse, the surest first.
+    pub hurt: Vec<(Worse<'a>, Neighbour)>,
+    /// Figures in which no harm was found.
+    same: usize,
+    /// Figures that could not be compared.
+    open: usize,
+}
+
+impl<'a> Harm<'a> {
+    /// All of it; none where nothing was measured beside a neighbour.
+    pub(super) fn of(results: &'a RunResults) -> Option<Self> {
+        let mut harm = Self { hurt: Vec::new(), same: 0, open: 0 };
+        for matrix in &results.isolation {
+            for row in &matrix.rows {
+                for (neighbour, cell) in matrix.neighbours.iter().zip(&row.cells) {
+                    match worse_by(&matrix.platform, row, *neighbour, cell) {
+                        Some(worse) => harm.hurt.push((worse, *neighbour)),
+                        None if matches!(heat(cell), Heat::Same | Heat::Better) => harm.same += 1,
+                        None if heat(cell) == Heat::NotMeasured => {}
+                        None => harm.open += 1,
                     }
-                    None if matches!(heat(cell), Heat::Same | Heat::Better) => same += 1,
-                    None if heat(cell) == Heat::NotMeasured => {}
-                    None => open += 1,
                 }
             }
         }
+        harm.hurt.sort_by(|a, b| b.0.sure.total_cmp(&a.0.sure));
+        (!harm.hurt.is_empty() || harm.same + harm.open > 0).then_some(harm)
     }
-    if hurt.is_empty() && same + open == 0 {
-        return;
+
+    /// Mark and sentence where nothing is worse.
+    pub(super) fn none_found(&self) -> (&'static str, String) {
+        let text = format!(
+            "no harm was found in {} figures beside neighbours; {} could not be compared",
+            self.same, self.open
+        );
+        (if self.same > 0 { "=" } else { "?" }, text)
     }
+}
+
+fn harm(out: &mut String, results: &RunResults, style: Style, most: Amount) {
+    let Some(harm) = Harm::of(results) else { return };
     heading(out, "Who hurts whom?", style);
-    if hurt.is_empty() {
-        let mark = if same > 0 { "  =  " } else { "  ?  " };
-        let text =
-            format!("no harm was found in {same} figures beside neighbours; {open} could not be compared");
-        cut(out, mark, &text, most.lines, style);
+    if harm.hurt.is_empty() {
+        let (mark, text) = harm.none_found();
+        cut(out, &format!("  {mark}  "), &text, most.lines, style);
     }
-    for text in worst(hurt, most.worst) {
+    let text = |(worse, neighbour): (Worse<'_>, Neighbour)| {
+        let (platform, beside) = (label(&worse.cell.platform), neighbour_words(neighbour));
+        printable(&format!("{platform}: {}: {} beside a {beside}", worse.name, worse.by), SENTENCE_MOST)
+    };
+    for text in worst(harm.hurt.into_iter().map(text).collect(), most.worst) {
         cut(out, "  !  ", &text, most.lines, style);
     }
 }
 
 /// What a neighbour makes worse in a cell, the judged figure or else the main one, and by how much for sure.
-fn worse_by(row: &IsolationRow, cell: &IsolationCell) -> Option<(f64, String)> {
+fn worse_by<'a>(
+    platform: &str,
+    row: &'a IsolationRow,
+    neighbour: Neighbour,
+    cell: &IsolationCell,
+) -> Option<Worse<'a>> {
     let judged = cell.judged.as_ref().map(|harm| (&row.judged, harm));
     let main = row.main.as_ref().zip(cell.main.as_ref());
     judged.into_iter().chain(main).find_map(|(figure, harm)| {
@@ -232,13 +309,23 @@ fn worse_by(row: &IsolationRow, cell: &IsolationCell) -> Option<(f64, String)> {
             || "worse by an unknown factor".to_owned(),
             |times| format!("{} worse", ratio_text(&times)),
         );
-        let name = row_name(row);
-        Some((times.map_or(1.0, |times| times.low), format!("{name}, {}: {by}", figure.title)))
+        Some(Worse {
+            cell: Cell {
+                probe: row.probe,
+                neighbour: Some(neighbour),
+                platform: platform.to_owned(),
+                layout: row.layout,
+            },
+            metric: &figure.id,
+            name: printable(&format!("{}, {}", row_name(row), figure.title), SENTENCE_MOST),
+            by,
+            sure: times.map_or(1.0, |times| times.low),
+        })
     })
 }
 
-/// What is wrong with the run, in a line or two each.
-fn wrong(out: &mut String, results: &RunResults, style: Style, most: Amount) {
+/// What is wrong with the run, in a sentence each.
+pub(super) fn doubts(results: &RunResults) -> Vec<String> {
     let mut all: Vec<String> = Vec::new();
     if let Some(first) = results.dirty.first() {
         all.push(format!("dirty, the figures may not repeat: {first}{}", and_more(results.dirty.len())));
@@ -260,11 +347,16 @@ fn wrong(out: &mut String, results: &RunResults, style: Style, most: Amount) {
     if let Some(first) = lies().next() {
         all.push(format!("{}{}", first.sentence, and_more(lies().count())));
     }
+    all.into_iter().map(|text| printable(&text, SENTENCE_MOST)).collect()
+}
+
+fn wrong(out: &mut String, results: &RunResults, style: Style, most: Amount) {
+    let all = doubts(results);
     if !all.is_empty() {
         out.push('\n');
     }
     for text in &all {
-        cut(out, "  !  ", &printable(text, SENTENCE_MOST), most.lines, style);
+        cut(out, "  !  ", text, most.lines, style);
     }
 }
 
@@ -272,8 +364,8 @@ fn and_more(count: usize) -> String {
     if count > 1 { format!("; and {} more", count - 1) } else { String::new() }
 }
 
-/// What classes look at and the run has not.
-fn unmeasured(out: &mut String, results: &RunResults, style: Style) {
+/// What classes look at and the run has not, in a sentence; none where nothing is missing.
+pub(super) fn missing_words(results: &RunResults) -> Option<String> {
     let mut all: Vec<String> = Vec::new();
     for missing in results.classes.iter().flat_map(|verdict| &verdict.missing) {
         let words = missing.words();
@@ -281,8 +373,12 @@ fn unmeasured(out: &mut String, results: &RunResults, style: Style) {
             all.push(words);
         }
     }
-    if !all.is_empty() {
-        let text = format!("not measured: {}; bulkhead measure --experiment full has all", all.join(", "));
+    let text = format!("not measured: {}; bulkhead measure --experiment full has all", all.join(", "));
+    (!all.is_empty()).then(|| printable(&text, SENTENCE_MOST))
+}
+
+fn unmeasured(out: &mut String, results: &RunResults, style: Style) {
+    if let Some(text) = missing_words(results) {
         cut(out, "  ?  ", &text, SENTENCE_LINES, style);
     }
 }

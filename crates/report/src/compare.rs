@@ -162,9 +162,9 @@ pub fn compare_html(a: &RunResults, b: &RunResults, comparison: &[MetricChange])
     let mut labels = platform_labels(a);
     labels.extend(platform_labels(b).into_iter().filter(|label| !platform_labels(a).contains(label)));
     let sections = [
-        Section { id: "summary", title: "Summary".to_owned(), body: Some(summary(a, b, comparison)) },
-        Section { id: "comparison", title: "Ratios".to_owned(), body: Some(picture(comparison, &labels)) },
-        Section { id: "figures", title: "All figures".to_owned(), body: Some(table(comparison)) },
+        Section::open("summary", "Summary", Some(summary(a, b, comparison))),
+        Section::open("comparison", "Ratios", Some(picture(comparison, &labels))),
+        Section::open("figures", "All figures", Some(table(comparison))),
     ];
     page("Bulkhead: two runs compared", &header, &sections, labels.len())
 }

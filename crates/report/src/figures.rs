@@ -238,7 +238,8 @@ pub fn most_text(unit: Unit, most: Option<f64>) -> String {
 
 /// A value with its unit. Negative values keep their sign.
 pub fn value_text(unit: Unit, value: f64) -> String {
-    if value < 0.0 { format!("−{}", unit.format(-value)) } else { unit.format(value) }
+    // A zero has no sign.
+    if value < 0.0 { format!("−{}", unit.format(-value)) } else { unit.format(value.abs()) }
 }
 
 /// `± 2.1 %` of an estimate; the interval itself where a share of the value says nothing.
@@ -336,5 +337,6 @@ mod tests {
         let forged = Answer::Estimate(Estimate { value: f64::NAN, low: 0.0, high: 1.0, confidence: 0.95 });
         assert!(sound(&forged).is_err());
         assert_eq!(value_text(Unit::Nanoseconds, -5.0), "−5 ns");
+        assert_eq!(value_text(Unit::Share, -0.0), "0 %");
     }
 }

@@ -6,6 +6,22 @@ use units::metric::{Better, Figure, Metric, Unit};
 
 use crate::detail::BuildDetail;
 use crate::figures::{figure, floats, metric, time, too_few_beyond};
+use crate::probe::Definition;
+
+/// What each figure is, and how it comes about.
+pub(crate) const DEFINITIONS: &[Definition] = &[
+    Definition { ids: "wall_ns", words: "From the first compiler's start until the linker has ended." },
+    Definition { ids: "cpu_ns", words: "User and system time of all compilers and of the linker." },
+    Definition { ids: "files_per_s", words: "Files over wall time." },
+    Definition {
+        ids: "efficiency_share",
+        words: "CPU time over wall time of as many compilers as run at once.",
+    },
+    Definition { ids: "system_share", words: "System time over all CPU time." },
+    Definition { ids: "file_p95_ns", words: "Time that 95 of 100 files stay within." },
+    Definition { ids: "file_ns", words: "Median time of compiling one file." },
+    Definition { ids: "link_ns", words: "Time of the linker, which runs alone." },
+];
 
 const NO_FILES: &str = "no file was compiled";
 

@@ -6,6 +6,24 @@ use units::metric::{Better, Metric, Unit};
 
 use crate::detail::CpuDetail;
 use crate::figures::{figure, floats, metric, time};
+use crate::probe::Definition;
+
+/// What each figure is, and how it comes about.
+pub(crate) const DEFINITIONS: &[Definition] = &[
+    Definition {
+        ids: "time_all_cpus_ns",
+        words: "Median time until as many threads as CPUs have each done the fixed work.",
+    },
+    Definition { ids: "time_one_thread_ns", words: "Median time of the fixed work on one thread." },
+    Definition {
+        ids: "slope_ns_per_thread",
+        words: "Slope of time over threads, fitted where there are more threads than execution units.",
+    },
+    Definition {
+        ids: "units_granted",
+        words: "Where that line meets the flat part: CPUs that really work at once.",
+    },
+];
 
 /// Threads versus time.
 pub(crate) fn metrics(detail: &CpuDetail) -> Vec<Metric> {

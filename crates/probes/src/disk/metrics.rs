@@ -7,6 +7,34 @@ use units::metric::{Better, Figure, Metric, Unit};
 use crate::detail::{DiskDetail, DiskDirection, DiskPhase, ShiftedWrites};
 use crate::figures::{figure, metric, throughput, time, too_few_beyond};
 use crate::params::DiskMode;
+use crate::probe::Definition;
+
+/// What each figure is, and how it comes about.
+pub(crate) const DEFINITIONS: &[Definition] = &[
+    Definition {
+        ids: "worst_window_50ms_bytes_per_s",
+        words: "The least that moved in any 50 ms of a sequential phase.",
+    },
+    Definition {
+        ids: "random_read_per_s",
+        words: "Reads of single blocks at random places, one after the other, per second.",
+    },
+    Definition { ids: "random_read_p*_ns", words: "Time that this share of the random reads stays within." },
+    Definition { ids: "random_read_max_ns", words: "The longest random read." },
+    Definition {
+        ids: "longest_stall_ns",
+        words: "The longest single operation of any phase: nothing else moved meanwhile.",
+    },
+    Definition { ids: "stall_influence_share", words: "That operation's time over the time of its phase." },
+    Definition {
+        ids: "misaligned_write_ratio",
+        words: "Throughput of writes off block boundaries over that of writes on them.",
+    },
+    Definition {
+        ids: "*_bytes_per_s",
+        words: "Bytes moved over the time of the phase, at its largest block; the last fsync counts.",
+    },
+];
 
 /// Length of the windows whose worst is a metric.
 const WINDOW_MS: u64 = 50;

@@ -5,6 +5,18 @@ use units::metric::{Better, Metric, Unit};
 
 use crate::detail::ExitDetail;
 use crate::figures::{figure, metric, time, too_few_beyond};
+use crate::probe::Definition;
+
+/// What each figure is, and how it comes about.
+pub(crate) const DEFINITIONS: &[Definition] = &[
+    Definition {
+        ids: "trap_ns",
+        words: "Median time of the instruction between two reads of the counter, less that of two reads with nothing between.",
+    },
+    Definition { ids: "trap_p99_ns", words: "The same, 99 of 100 traps stay within it." },
+    Definition { ids: "trap_max_ns", words: "The longest trap, with the same time taken off." },
+    Definition { ids: "traps_per_s", words: "One second over the mean time of a trap." },
+];
 
 /// Trap: what the instruction costs more than nothing.
 pub(crate) fn metrics(detail: &ExitDetail) -> Vec<Metric> {

@@ -5,7 +5,18 @@ use units::metric::Metric;
 
 use crate::detail::RateDetail;
 use crate::figures::{figure, time, too_few_beyond};
+use crate::probe::Definition;
 use crate::rate::costs;
+
+/// What each figure is, and how it comes about.
+pub(crate) const DEFINITIONS: &[Definition] = &[
+    Definition {
+        ids: "fork_ns",
+        words: "fork, exec of an empty program, and wait for its end, on one thread: elapsed over forks, median of the batches.",
+    },
+    Definition { ids: "fork_all_cpus_ns", words: "The same with a thread on every CPU." },
+    Definition { ids: "fork_p99_ns", words: "Time that 99 of 100 single forks stay within." },
+];
 
 /// fork + exec + wait.
 pub(crate) fn metrics(detail: &RateDetail) -> Vec<Metric> {

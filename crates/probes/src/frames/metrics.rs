@@ -8,7 +8,21 @@ use units::metric::{Metric, Unit};
 
 use crate::detail::{FramesDetail, due_times_passed};
 use crate::figures::{figure, lower, time, too_few_beyond};
-use crate::probe::{Lengths, Whole};
+use crate::probe::{Definition, Lengths, Whole};
+
+/// What each figure is, and how it comes about.
+pub(crate) const DEFINITIONS: &[Definition] = &[
+    Definition {
+        ids: "frame_p*_ns",
+        words: "From when a frame was due until it is done; this share of the frames stays within. A missed frame waits for the next one made.",
+    },
+    Definition {
+        ids: "missed_share",
+        words: "Frames that came due before the one ahead was done, over all that were due.",
+    },
+    Definition { ids: "frame_max_ns", words: "The longest that a frame took from when it was due." },
+    Definition { ids: "work_p50_ns", words: "Median time of a frame's own work." },
+];
 
 const NO_FRAMES: &str = "no frame was made";
 

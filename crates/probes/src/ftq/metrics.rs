@@ -7,6 +7,22 @@ use units::three_digits;
 
 use crate::detail::FtqDetail;
 use crate::figures::{figure, lower, metric};
+use crate::probe::Definition;
+
+/// What each figure is, and how it comes about.
+pub(crate) const DEFINITIONS: &[Definition] = &[
+    Definition {
+        ids: "noise_share",
+        words: "Work missing against the best quanta, over all quanta: time that others took.",
+    },
+    Definition { ids: "worst_quantum_share", words: "Work missing in the quantum that got least." },
+    Definition { ids: "spread_share", words: "Standard deviation of the work per quantum over its mean." },
+    Definition {
+        ids: "periodic_hz",
+        words: "Frequency of the strongest line in the spectrum of the missing work that stands out of the noise.",
+    },
+    Definition { ids: "periodic_share", words: "Time that the noise of this frequency takes." },
+];
 
 const NO_WORK: &str = "no work was done in nearly all quanta";
 

@@ -6,6 +6,20 @@ use units::metric::{Better, Metric, Unit};
 
 use crate::detail::FwqDetail;
 use crate::figures::{figure, floats, metric, time, too_few_beyond};
+use crate::probe::Definition;
+
+/// What each figure is, and how it comes about.
+pub(crate) const DEFINITIONS: &[Definition] = &[
+    Definition { ids: "quantum_ns", words: "Median time of the fixed work." },
+    Definition { ids: "quantum_max_ns", words: "Longest time of the fixed work." },
+    Definition {
+        ids: "quantum_p99_ns",
+        words: "Time that 99 of 100 repetitions stay within; wants 1000 of them.",
+    },
+    Definition { ids: "quantum_min_ns", words: "Shortest time: the work without interference." },
+    Definition { ids: "spread_share", words: "Standard deviation of the times over their mean." },
+    Definition { ids: "worst_per_best_ratio", words: "Longest time over the shortest." },
+];
 
 const NO_SAMPLES: &str = "no samples were taken";
 

@@ -8,7 +8,22 @@ use units::metric::{Better, Figure, Metric, Unit};
 
 use crate::detail::GapDetail;
 use crate::figures::{figure, metric, time};
-use crate::probe::{Lengths, Whole};
+use crate::probe::{Definition, Lengths, Whole};
+
+/// What each figure is, and how it comes about.
+pub(crate) const DEFINITIONS: &[Definition] = &[
+    Definition {
+        ids: "bound_*_ns",
+        words: "bound_p: draw a moment at random; with probability p it falls into a gap no longer than this. Gaps are sorted by length and their lengths added up until share p of the time is reached (Lourot 2010).",
+    },
+    Definition { ids: "lost_share", words: "Time in gaps longer than 1 µs, over the time observed." },
+    Definition { ids: "max_gap_ns", words: "The longest time between two reads of the counter." },
+    Definition { ids: "gaps_over_1us_per_s", words: "Gaps longer than 1 µs, per second observed." },
+    Definition {
+        ids: "read_ns",
+        words: "Median gap: what one turn of the loop takes when nobody interferes.",
+    },
+];
 
 /// Shares and names of the bounds; the first is the main metric.
 const BOUNDS: [(f64, &str, &str); 6] = [

@@ -5,6 +5,21 @@ use units::metric::{Better, Metric, Unit};
 
 use crate::detail::LinpackDetail;
 use crate::figures::{figure, floats, metric, time};
+use crate::probe::Definition;
+
+/// What each figure is, and how it comes about.
+pub(crate) const DEFINITIONS: &[Definition] = &[
+    Definition {
+        ids: "operations_per_s",
+        words: "2/3 n³ + 3/2 n² operations over the median time of a solution, as HPL counts them.",
+    },
+    Definition { ids: "solve_ns", words: "Median time to solve the system." },
+    Definition { ids: "solve_max_ns", words: "Longest time to solve it." },
+    Definition {
+        ids: "residual_ratio",
+        words: "Residual of the solution, scaled as HPL does; below 16 it is right.",
+    },
+];
 
 const NO_SOLUTIONS: &str = "no system was solved";
 

@@ -4,6 +4,33 @@ use units::metric::{Better, Figure, Metric, Unit};
 
 use crate::detail::{LockDetail, LockKind, LockPoint};
 use crate::figures::{figure, metric, time, too_few_beyond};
+use crate::probe::Definition;
+
+/// What each figure is, and how it comes about.
+pub(crate) const DEFINITIONS: &[Definition] = &[
+    Definition {
+        ids: "*_spin_share",
+        words: "Time that all threads together spent waiting for the lock, over their time.",
+    },
+    Definition { ids: "*_wait_max_ns", words: "The longest single wait." },
+    Definition {
+        ids: "*_long_waits_share",
+        words: "Waits of 2^16 ticks of the counter and more, over all: what the preemption of a lock's holder looks like (Friebel and Biemueller 2008).",
+    },
+    Definition {
+        ids: "*_long_wait_time_share",
+        words: "Time in waits of 2^16 ticks and more, over the threads' time.",
+    },
+    Definition {
+        ids: "*_wait_p99_ns",
+        words: "Waits are counted by powers of two: the upper end of the bin that 99 of 100 stay within.",
+    },
+    Definition { ids: "*_turns_per_s", words: "How often the lock was taken per second, by all threads." },
+    Definition {
+        ids: "*_fairness_share",
+        words: "Turns of the thread that got fewest over those of the one that got most: 100 % is fair.",
+    },
+];
 
 /// Waits of 2^16 ticks and more are what lock-holder preemption looks like (Friebel and Biemueller 2008).
 const LONG_WAIT_BIT: usize = 16;

@@ -4,6 +4,19 @@ use units::metric::{Figure, Metric};
 
 use crate::detail::{MemBandwidthDetail, MemoryOperation};
 use crate::figures::{ends, figure, throughput, title};
+use crate::probe::Definition;
+
+/// What each figure is, and how it comes about.
+pub(crate) const DEFINITIONS: &[Definition] = &[
+    Definition {
+        ids: "smallest_read_bytes_per_s",
+        words: "Bytes per second that all threads read of the smallest array: a cache.",
+    },
+    Definition {
+        ids: "*_bytes_per_s",
+        words: "Bytes per second of all threads over the largest array: memory.",
+    },
+];
 
 /// Memory throughput.
 pub(crate) fn metrics(detail: &MemBandwidthDetail) -> Vec<Metric> {

@@ -5,6 +5,20 @@ use units::metric::{Better, Metric, Unit};
 
 use crate::detail::MemLatencyDetail;
 use crate::figures::{ends, figure, metric, size, time, title};
+use crate::probe::Definition;
+
+/// What each figure is, and how it comes about.
+pub(crate) const DEFINITIONS: &[Definition] = &[
+    Definition {
+        ids: "largest_array_ns",
+        words: "Time of a load that depends on the one before, in the largest array: memory.",
+    },
+    Definition { ids: "smallest_array_ns", words: "The same in the smallest array: the nearest cache." },
+    Definition {
+        ids: "plateau_*_ns",
+        words: "Level of a stretch of array sizes over which a load takes the same time: a cache, or memory.",
+    },
+];
 
 /// More plateaus than this are no memory hierarchy.
 const MOST_PLATEAUS: usize = 8;

@@ -7,6 +7,24 @@ use units::metric::{Figure, Metric};
 
 use crate::detail::{MpiDetail, MpiPattern, MpiPoint};
 use crate::figures::{figure, p99, throughput, time};
+use crate::probe::Definition;
+
+/// What each figure is, and how it comes about.
+pub(crate) const DEFINITIONS: &[Definition] = &[
+    Definition { ids: "ping_pong_half_max_ns", words: "Half of the longest round trip." },
+    Definition {
+        ids: "ping_pong_half_p*_ns",
+        words: "Half of a ping-pong's round trip, smallest message; this share stays within.",
+    },
+    Definition {
+        ids: "ping_pong_bytes_per_s",
+        words: "Bytes of the largest message over half its round trip.",
+    },
+    Definition {
+        ids: "all_to_all*_ns",
+        words: "Time until every rank has a message of every other; this share of the exchanges stays within.",
+    },
+];
 
 const NO_ITERATIONS: &str = "no iteration was timed";
 

@@ -8,6 +8,31 @@ use super::pairs;
 use crate::detail::{NetDetail, NetDirection, NetPoint};
 use crate::figures::{figure, metric, p99, throughput, time};
 use crate::params::{Exchange, Protocol};
+use crate::probe::Definition;
+
+/// What each figure is, and how it comes about.
+pub(crate) const DEFINITIONS: &[Definition] = &[
+    Definition {
+        ids: "*_round_trip_p*_ns",
+        words: "Time from a question until its answer, smallest message; this share stays within.",
+    },
+    Definition { ids: "*_round_trip_max_ns", words: "The longest round trip." },
+    Definition { ids: "*_round_trip_lost_share", words: "Questions that no answer came to, over all." },
+    Definition { ids: "*_lost_share", words: "Messages sent that did not arrive, over all sent." },
+    Definition {
+        ids: "*_cpu_ns_per_byte",
+        words: "CPU time of the sending and the receiving thread per byte that arrived.",
+    },
+    Definition {
+        ids: "*_system_ns_per_byte",
+        words: "The same of both instances as a whole, as their kernels count it.",
+    },
+    Definition { ids: "*_host_ns_per_byte", words: "The same as the host counts what carries them." },
+    Definition {
+        ids: "*_bytes_per_s",
+        words: "Bytes that arrived over the time of the stream, largest message.",
+    },
+];
 
 /// Reasons come from the agent; more than this is not shown.
 const LONGEST_REASON: usize = 200;

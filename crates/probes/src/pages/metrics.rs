@@ -6,6 +6,38 @@ use units::metric::{Better, Figure, Metric, Unit};
 
 use crate::detail::{PagesDetail, PagesPass};
 use crate::figures::{figure, metric, time, too_few_beyond};
+use crate::probe::Definition;
+
+/// What each figure is, and how it comes about.
+pub(crate) const DEFINITIONS: &[Definition] = &[
+    Definition {
+        ids: "first_touch_p99_ns",
+        words: "Time that 99 of 100 first touches of the first pass stay within.",
+    },
+    Definition { ids: "warm_touch_p99_ns", words: "The same of the later passes." },
+    Definition {
+        ids: "first_touch_ns",
+        words: "Median time of the first touch of a page in the first pass: cold where the instance has just been started.",
+    },
+    Definition { ids: "warm_touch_ns", words: "The same after the memory was given back and taken again." },
+    Definition {
+        ids: "warm_per_cold_ratio",
+        words: "Median of the later passes over that of the first one, on a fresh instance.",
+    },
+    Definition {
+        ids: "local_share",
+        words: "Pages on the memory node of the probe's CPU, over those whose node is known.",
+    },
+    Definition { ids: "*_pages_per_s", words: "Pages touched over the time of the passes." },
+    Definition {
+        ids: "host_local_share",
+        words: "Of the guest's memory, what lies on the node of the host that its CPU is on (numa_maps of QEMU).",
+    },
+    Definition {
+        ids: "host_faults_per_page_ratio",
+        words: "Page faults of the host during the first pass, per page touched.",
+    },
+];
 
 /// First touch of pages. The first pass is the main figure: it is cold on a fresh instance and the same measurement
 /// everywhere.

@@ -4,6 +4,28 @@ use units::metric::{Better, Metric, Unit};
 
 use crate::detail::{ShareDetail, SharePhase};
 use crate::figures::{figure, metric};
+use crate::probe::Definition;
+
+/// What each figure is, and how it comes about.
+pub(crate) const DEFINITIONS: &[Definition] = &[
+    Definition {
+        ids: "one_needed_cpus",
+        words: "CPU time over time of the first instance with one busy thread, while each other one has as many as CPUs.",
+    },
+    Definition {
+        ids: "all_needed_cpus",
+        words: "The same where the first has as many busy threads as CPUs.",
+    },
+    Definition { ids: "alone_cpus", words: "The same where the others rest." },
+    Definition {
+        ids: "overcommitted_cpus",
+        words: "The same where the first has twice as many threads as CPUs.",
+    },
+    Definition {
+        ids: "total_cpus",
+        words: "CPU time of all instances together over time, where all want every CPU.",
+    },
+];
 
 const NOT_MEASURED: &str = "there is no phase with these numbers of threads";
 

@@ -6,6 +6,19 @@ use units::metric::{Figure, Metric};
 use super::detail::{KINDS, SwitchBetween, SwitchKind, SwitchPlace, SwitchThrough};
 use crate::detail::{SwitchBatch, SwitchDetail};
 use crate::figures::{figure, time};
+use crate::probe::Definition;
+
+/// What each figure is, and how it comes about.
+pub(crate) const DEFINITIONS: &[Definition] = &[
+    Definition {
+        ids: "*_pass_ns",
+        words: "One pass of the turn, its system calls included; median of the batches.",
+    },
+    Definition {
+        ids: "*_ns",
+        words: "One pass less the same calls where nobody waits: the switch alone; median of the batches.",
+    },
+];
 
 const NOT_MEASURED: &str = "it was not measured";
 const NOTHING_LEFT: &str = "the passes took no longer than the same calls where nobody waits";

@@ -4,7 +4,17 @@ use units::metric::Metric;
 
 use crate::detail::RateDetail;
 use crate::figures::time;
+use crate::probe::Definition;
 use crate::rate::costs;
+
+/// What each figure is, and how it comes about.
+pub(crate) const DEFINITIONS: &[Definition] = &[
+    Definition {
+        ids: "call_ns",
+        words: "Time of getppid on one thread: elapsed over calls, median of the batches.",
+    },
+    Definition { ids: "call_all_cpus_ns", words: "The same with a thread on every CPU." },
+];
 
 /// System call cost.
 pub(crate) fn metrics(detail: &RateDetail) -> Vec<Metric> {

@@ -6,7 +6,24 @@ use units::metric::{Metric, Unit};
 
 use crate::detail::WakeupDetail;
 use crate::figures::{figure, lower, time, too_few_beyond};
-use crate::probe::{Lengths, Whole};
+use crate::probe::{Definition, Lengths, Whole};
+
+/// What each figure is, and how it comes about.
+pub(crate) const DEFINITIONS: &[Definition] = &[
+    Definition {
+        ids: "response_p*_ns",
+        words: "Lateness that this share of all activations stays within. It counts from when each was due; those that passed while the thread could not run count, too.",
+    },
+    Definition { ids: "response_max_ns", words: "Lateness of the latest activation." },
+    Definition {
+        ids: "missed_share",
+        words: "Activations that came due while the thread could not run, over all.",
+    },
+    Definition {
+        ids: "service_p*_ns",
+        words: "The same of those wake-ups only that happened, which is all that most tools show.",
+    },
+];
 
 const NO_ACTIVATIONS: &str = "no activation was due";
 

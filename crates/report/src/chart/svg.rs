@@ -1,5 +1,6 @@
 //! What all pictures share: the canvas, its fonts, and the SVG element that carries title and role.
 
+use std::fmt::Write as _;
 use std::io;
 
 use plotters::coord::Shift;
@@ -57,13 +58,63 @@ impl Picture {
         let Some((_, drawing)) = drawn.split_once("<svg").and_then(|(_, rest)| rest.split_once('>')) else {
             return Self::Nothing("the drawing library made no picture".to_owned());
         };
-        let name = escape(name);
+        let (name, (font, drawing)) = (escape(name), slim(drawing));
         Self::Svg(format!(
             "<svg viewBox=\"0 0 {WIDTH} {height}\" role=\"img\" aria-label=\"{name}\" \
-             xmlns=\"http://www.w3.org/2000/svg\"><title>{name}</title>{}",
-            drawing.lines().collect::<Vec<_>>().join("\n")
+             xmlns=\"http://www.w3.org/2000/svg\"{font}><title>{name}</title>{drawing}"
         ))
     }
+}
+
+/// What the library says of every element though it is so anyway is left out, and the font, the same for all text, is said once.
+fn slim(drawing: &str) -> (&str, String) {
+    const BEGINS: &str = " font-family=\"";
+    let font = drawing.find(BEGINS).and_then(|at| {
+        let rest = drawing.get(at..)?;
+        let end = rest.find(" opacity=").or_else(|| rest.find(" fill="))?;
+        rest.get(..end).filter(|font| !font.contains(['<', '>']))
+    });
+    let mut slim = drawing.lines().collect::<Vec<_>>().join("\n");
+    for given in [" opacity=\"1\"", " stroke=\"none\""].into_iter().chain(font) {
+        slim = slim.replace(given, "");
+    }
+    (font.unwrap_or_default(), joined(&slim.replace(">\n", ">").replace("\n<", "<")))
+}
+
+/// The library draws a dashed line as a line for each dash; those that follow each other in the same style become one path.
+fn joined(drawing: &str) -> String {
+    const BEGINS: &str = "<polyline ";
+    let mut out = String::with_capacity(drawing.len());
+    let mut open: Option<&str> = None;
+    for (number, piece) in drawing.split(BEGINS).enumerate() {
+        let dash = (number > 0).then(|| dash(piece)).flatten();
+        if let Some((style, from, to, rest)) = dash {
+            if open != Some(style) {
+                out.push_str(if open.is_some() { "\"/>" } else { "" });
+                out.push_str("<path ");
+                out.push_str(style);
+                out.push_str("d=\"");
+            }
+            let _ = write!(out, "M{from}L{to}");
+            open = Some(style).filter(|_| rest.is_empty());
+            out.push_str(if rest.is_empty() { "" } else { "\"/>" });
+            out.push_str(rest);
+            continue;
+        }
+        out.push_str(if open.take().is_some() { "\"/>" } else { "" });
+        out.push_str(if number > 0 { BEGINS } else { "" });
+        out.push_str(piece);
+    }
+    out.push_str(if open.is_some() { "\"/>" } else { "" });
+    out
+}
+
+/// Style, both ends, and what follows, of a line with two points.
+fn dash(piece: &str) -> Option<(&str, &str, &str, &str)> {
+    let (style, rest) = piece.split_once("points=\"")?;
+    let (points, rest) = rest.split_once("\"/>")?;
+    let (from, to) = points.trim_end().split_once(' ')?;
+    (!to.contains(' ') && !style.contains('<')).then_some((style, from, to, rest))
 }
 
 fn escape(text: &str) -> String {
@@ -98,4 +149,42 @@ where
     E: Drawable<SVGBackend<'b>>,
 {
     area.draw(element)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dashes_of_a_line_become_one_path() {
+        let dash = |stroke: &str, points: &str| {
+            format!("<polyline fill=\"none\" stroke=\"{stroke}\" points=\"{points} \"/>")
+        };
+        let drawn = [
+            dash("#1", "1,2 3,4"),
+            dash("#1", "5,6 7,8"),
+            dash("#2", "1,2 3,4"),
+            "<rect/>".to_owned(),
+            dash("#2", "5,6 7,8"),
+            dash("#2", "1,2 3,4 5,6"),
+            "<text>a</text>".to_owned(),
+        ];
+        assert_eq!(
+            joined(&drawn.concat()),
+            "<path fill=\"none\" stroke=\"#1\" d=\"M1,2L3,4M5,6L7,8\"/><path fill=\"none\" stroke=\"#2\" d=\"M1,2L3,4\"/><rect/>\
+             <path fill=\"none\" stroke=\"#2\" d=\"M5,6L7,8\"/><polyline fill=\"none\" stroke=\"#2\" points=\"1,2 3,4 5,6 \"/>\
+             <text>a</text>"
+        );
+        assert_eq!(joined("<rect/>"), "<rect/>");
+    }
+
+    #[test]
+    fn the_font_is_said_once() {
+        let (font, slim) = slim(
+            "\n<text dy=\"1\" font-family=\"f\" font-size=\"2\" opacity=\"1\" fill=\"#1\">\na\n</text>\n\
+                                 <text font-family=\"f\" font-size=\"2\" opacity=\"1\" fill=\"#1\">\nb\n</text>",
+        );
+        assert_eq!(font, " font-family=\"f\" font-size=\"2\"");
+        assert_eq!(slim, "<text dy=\"1\" fill=\"#1\">a</text><text fill=\"#1\">b</text>");
+    }
 }

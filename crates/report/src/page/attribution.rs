@@ -15,9 +15,10 @@ use super::super::chart::axis::{Axis, Quantity, Scale};
 use super::super::chart::lanes::{Block, Lane, Lanes};
 use super::super::chart::palette::Ink;
 use super::super::chart::svg::Picture;
-use super::super::figures::{neighbour_words, platform_labels};
+use super::super::figures::platform_labels;
 use super::super::who::{LOSSES, Loss, unknown_words};
-use super::parts::{behind, bounded, figure, plain_table, scrolling};
+use super::notes::Notes;
+use super::parts::{Folded, bounded, figure, fold, place_of, plain_table, scrolling};
 
 /// Colours for sources; more of them share the last one.
 const COLOURS: usize = 7;
@@ -26,11 +27,19 @@ const NAMED: usize = 12;
 /// Time lines beside neighbours that are drawn.
 const LINES_BESIDE: usize = 12;
 
+/// What evidence ends in: it is said once for all.
+const ROUND: &str = " (the round in which it took most";
+/// Kinds of evidence for a source, and reasons why something is not known, that are listed.
+const EVIDENCE_LISTED: usize = 3;
+const UNKNOWN_LISTED: usize = 6;
+/// Longest gaps of a time line that are listed; its picture has them all.
+const GAPS_LISTED: usize = 5;
+
 /// A loss with the cells that have it.
 type Shared<'a> = Vec<(&'a CellResult, &'a Attribution)>;
 
 /// The bars and the time lines; left out when neither is there.
-pub(super) fn section(results: &RunResults) -> Option<Markup> {
+pub(super) fn section(results: &RunResults) -> Option<Folded> {
     let losses: Vec<(Loss, Shared<'_>)> = LOSSES
         .into_iter()
         .map(|loss| (loss, loss.cells(results).collect::<Shared<'_>>()))
@@ -45,10 +54,15 @@ pub(super) fn section(results: &RunResults) -> Option<Markup> {
     if losses.is_empty() && lines.is_empty() {
         return None;
     }
-    Some(html! {
+    let line = format!(
+        "lost time shared out among tick, interrupts, hypervisor and threads, with the evidence; {} time lines of instance and host",
+        lines.len()
+    );
+    let body = html! {
         @for (loss, shared) in losses { (shared_out(&loss, shared)) }
         @if !lines.is_empty() { (time_lines(results, &lines)) }
-    })
+    };
+    Some((line, body))
 }
 
 /// One kind of loss: its bars, and behind them the evidence.
@@ -64,7 +78,7 @@ fn shared_out(loss: &Loss, shared: Shared<'_>) -> Markup {
         @if !beside.is_empty() {
             details { summary { "Beside neighbours" } (bars(loss, &beside, &sources)) }
         }
-        (behind(&format!("Table: sources and evidence, {} probe", loss.probe), &evidence(&alone, &beside)))
+        (fold("Why this is believed, and what could not be asked", &evidence(loss, &alone, &beside)))
     }
 }
 
@@ -104,11 +118,10 @@ fn lost_share(cell: &CellResult, attribution: &Attribution) -> Option<f64> {
     share.is_finite().then_some(share.min(1.0))
 }
 
+/// `vm cpu@second`.
 fn place(cell: &CellResult) -> String {
-    match cell.cell.neighbour {
-        None => cell.cell.platform.clone(),
-        Some(neighbour) => format!("{} beside a {}", cell.cell.platform, neighbour_words(neighbour)),
-    }
+    let (platform, beside) = place_of(&cell.cell);
+    if beside.is_empty() { platform } else { format!("{platform} {beside}") }
 }
 
 fn bars(loss: &Loss, shared: &[(&CellResult, &Attribution)], sources: &[String]) -> Markup {
@@ -122,20 +135,7 @@ fn bars(loss: &Loss, shared: &[(&CellResult, &Attribution)], sources: &[String])
                         @if let Some(share) = lost_share(cell, attribution) { ", " (Unit::Share.format(share)) " of the time" }
                     }
                     @if attribution.lost_ns > Nanos::ZERO { (bar(attribution, sources)) }
-                    @if attribution.lost_ns > Nanos::ZERO { (unknown(attribution)) }
                 }
-            }
-        }
-    }
-}
-
-/// What could not be asked, and why.
-fn unknown(attribution: &Attribution) -> Markup {
-    html! {
-        @if !attribution.unknown.is_empty() {
-            details {
-                summary { "Not known here" }
-                ul { @for reason in &attribution.unknown { li { (bounded(&unknown_words(reason))) } } }
             }
         }
     }
@@ -174,38 +174,52 @@ fn bar(attribution: &Attribution, sources: &[String]) -> Markup {
     }
 }
 
-fn evidence(alone: &[(&CellResult, &Attribution)], beside: &[(&CellResult, &Attribution)]) -> Markup {
-    let rows: Vec<Vec<String>> = alone
-        .iter()
-        .chain(beside)
-        .flat_map(|(cell, attribution)| {
-            let sources = attribution.sources.iter().map(|source| {
-                vec![
-                    place(cell),
-                    bounded(&source.name),
-                    source.lost_ns.to_string(),
-                    Unit::Share.format(source.share),
-                    bounded(&source.evidence),
-                ]
-            });
-            let share = attribution.unattributed_ns.as_f64() / attribution.lost_ns.as_f64().max(1.0);
-            let rest = vec![
-                place(cell),
-                "not attributed".to_owned(),
-                attribution.unattributed_ns.to_string(),
-                Unit::Share.format(share.min(1.0)),
-                match attribution.unknown.as_slice() {
-                    [] => "no counter of the instance's kernel accounts for it".to_owned(),
-                    reasons => {
-                        let all: Vec<String> = reasons.iter().map(|reason| unknown_words(reason)).collect();
-                        bounded(&all.join("; "))
-                    }
-                },
-            ];
-            sources.chain([rest]).collect::<Vec<_>>()
-        })
-        .collect();
-    html! { div.words { (plain_table(&["Where", "Who", "Took", "Of the lost time", "Why this is believed"], &rows)) } }
+/// How much each source took where, then why this is believed of each source, and what could not be asked, each once.
+fn evidence(
+    loss: &Loss,
+    alone: &[(&CellResult, &Attribution)],
+    beside: &[(&CellResult, &Attribution)],
+) -> Markup {
+    let all = || alone.iter().chain(beside).filter(|(_, told)| told.lost_ns > Nanos::ZERO);
+    let sources = sources(&all().copied().collect::<Vec<_>>());
+    let took = |told: &Attribution, name: &str| {
+        told.sources
+            .iter()
+            .find(|source| source.name == name)
+            .map_or_else(String::new, |source| source.lost_ns.to_string())
+    };
+    let row = |(cell, told): &(&CellResult, &Attribution)| {
+        let row = sources.iter().map(|name| took(told, name));
+        std::iter::once(place(cell)).chain(row).chain([told.unattributed_ns.to_string()]).collect()
+    };
+    let rows: Vec<Vec<String>> = all().map(row).collect();
+    let names: Vec<String> = sources.iter().map(|name| bounded(name)).collect();
+    let heads: Vec<&str> =
+        std::iter::once("Where").chain(names.iter().map(String::as_str)).chain(["not attributed"]).collect();
+    let mut unknown = Notes::new(&format!("{}-unknown", loss.probe));
+    for (cell, told) in all() {
+        for reason in &told.unknown {
+            unknown.say(&unknown_words(reason), Some(place_of(&cell.cell)));
+        }
+    }
+    html! {
+        (scrolling("Who took how much", &plain_table(&heads, &rows)))
+        p.small { "Evidence is of the round in which a source took most." }
+        @for name in &sources { (believed(loss, name, &all().copied().collect::<Vec<_>>())) }
+        @if !unknown.is_empty() { h4 { "Not known" } (unknown.first(UNKNOWN_LISTED)) } @else {
+            p.small { "What is not attributed, no counter of the instance's kernel accounts for." }
+        }
+    }
+}
+
+/// Why a source is believed to have taken time.
+fn believed(loss: &Loss, name: &str, shared: &[(&CellResult, &Attribution)]) -> Markup {
+    let mut why = Notes::new(&format!("{}-{name}", loss.probe));
+    for source in shared.iter().flat_map(|(_, told)| &told.sources).filter(|source| source.name == name) {
+        let told = source.evidence.split_once(ROUND).map_or(source.evidence.as_str(), |(told, _)| told);
+        why.say(told, None);
+    }
+    html! { h4 { (bounded(name)) } (why.first(EVIDENCE_LISTED)) }
 }
 
 fn time_lines(results: &RunResults, lines: &[(&CellResult, Timeline)]) -> Markup {
@@ -316,7 +330,7 @@ fn scrolling_table(cell: &CellResult, line: &Timeline) -> Markup {
     gaps.sort_by(|a, b| (b.1 - b.0).total_cmp(&(a.1 - a.0)));
     let rows: Vec<Vec<String>> = gaps
         .iter()
-        .take(16)
+        .take(GAPS_LISTED)
         .map(|(from, to)| {
             let touched = line.slices.iter().filter(|slice| slice.from_ns < *to && slice.to_ns > *from);
             let (mut length, mut run, mut wait) = (0.0, 0.0, 0.0);

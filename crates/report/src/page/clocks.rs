@@ -3,19 +3,22 @@
 use maud::{Markup, html};
 
 use model::clocks::{ClockLevel, ClockStep, ClockVerdict, Ppm, SteppedClock};
+use model::journal::Cell;
 use model::results::{CellResult, RunResults};
 use units::outside::OutsideSpan;
 use units::{Nanos, three_digits};
 
-use super::parts::{behind, bounded, cell_words, plain_table, scrolling};
+use super::parts::{Folded, behind, bounded, by_platform, cell_words, fold, plain_table, scrolling};
 
 /// The table and the steps; left out when no clock was compared.
-pub(super) fn section(results: &RunResults) -> Option<Markup> {
+pub(super) fn section(results: &RunResults) -> Option<Folded> {
     if results.clocks.iter().all(|clock| clock.measurements == 0) {
         return None;
     }
     let stepped = results.clocks.iter().any(|clock| !clock.steps.is_empty());
-    Some(html! {
+    let words: Vec<String> =
+        results.clocks.iter().map(|clock| format!("{} {}", mark(clock.level), clock.platform)).collect();
+    let body = html! {
         p {
             "A guest's clock may lie, so the host's clock was asked before and after every probe. Half the round trip of \
              a question is its error bar. It is asked by datagrams where the probe has a network (net and mpi in layouts), \
@@ -27,9 +30,10 @@ pub(super) fn section(results: &RunResults) -> Option<Markup> {
         (scrolling("Clocks of the platforms", &table(&results.clocks)))
         @if stepped { (behind("When clocks were set", &steps(&results.clocks))) }
         @if results.cells.iter().any(|cell| !cell.outside.is_empty()) {
-            (behind("How long measurements took, inside and on the host's clock", &durations(&results.cells)))
+            (fold("How long measurements took, inside and on the host's clock", &durations(results)))
         }
-    })
+    };
+    Some((format!("held against the host's: {}", words.join(", ")), body))
 }
 
 /// The level as a sign, which the sentence says in words.
@@ -100,40 +104,34 @@ fn when(step: &ClockStep) -> String {
     }
 }
 
-/// One row per cell: the measurement of median length, the widest error bar, and the one whose clocks differ most.
-fn durations(cells: &[CellResult]) -> Markup {
-    let rows: Vec<Vec<String>> = cells.iter().filter_map(duration_row).collect();
-    plain_table(
-        &[
-            "Measurement",
-            "How many",
-            "On the host's clock, median",
-            "Error bar, widest",
-            "Inside over outside, median",
-            "Furthest from 1",
-        ],
-        &rows,
-    )
+/// By probe: the measurement of median length, the widest error bar, and the most by which the instance's clock differs, over all
+/// its cells, those beside neighbours included.
+fn durations(results: &RunResults) -> Markup {
+    html! {
+        p.small {
+            "Median on the host's clock ± the widest error bar, then the furthest that the instance's clock differs, in millionths; \
+             measurements beside neighbours included."
+        }
+        (by_platform(results, "Measurement", |cell| duration(results, cell)))
+    }
 }
 
-fn duration_row(cell: &CellResult) -> Option<Vec<String>> {
-    let mut lengths: Vec<Nanos> = cell.outside.iter().map(|span| span.outside_ns).collect();
+fn duration(results: &RunResults, cell: &CellResult) -> Option<String> {
+    if cell.cell.neighbour.is_some() {
+        return None;
+    }
+    let of_probe = |other: &&CellResult| Cell { neighbour: None, ..other.cell.clone() } == cell.cell;
+    let spans: Vec<&OutsideSpan> =
+        results.cells.iter().filter(of_probe).flat_map(|cell| &cell.outside).collect();
+    let mut lengths: Vec<Nanos> = spans.iter().map(|span| span.outside_ns).collect();
     lengths.sort_unstable();
     let median = *lengths.get(lengths.len().saturating_sub(1) / 2)?;
-    let error = cell.outside.iter().map(|span| span.error_ns).max()?;
-    let mut ratios: Vec<f64> = cell.outside.iter().filter_map(OutsideSpan::ratio).collect();
-    ratios.sort_by(f64::total_cmp);
-    let furthest = ratios.iter().copied().max_by(|a, b| (a - 1.0).abs().total_cmp(&(b - 1.0).abs()));
-    let words =
-        |ratio: Option<f64>| ratio.map_or_else(|| "not known".to_owned(), |ratio| format!("{ratio:.6}"));
-    Some(vec![
-        cell_words(&cell.cell),
-        cell.outside.len().to_string(),
-        median.to_string(),
-        format!("± {error}"),
-        words(ratios.get(ratios.len().saturating_sub(1) / 2).copied()),
-        words(furthest),
-    ])
+    let error = spans.iter().map(|span| span.error_ns).max()?;
+    let ratios = spans.iter().filter_map(|span| span.ratio());
+    let furthest = ratios.max_by(|a, b| (a - 1.0).abs().total_cmp(&(b - 1.0).abs()));
+    let furthest =
+        furthest.map_or_else(|| "not known".to_owned(), |ratio| format!("{:+.0}", (ratio - 1.0) * 1e6));
+    Some(format!("{median} ±{error}, {furthest}"))
 }
 
 fn ppm(ppm: Option<&Ppm>) -> String {

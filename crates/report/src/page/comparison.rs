@@ -1,19 +1,20 @@
-//! All platforms against the baseline in one picture, and the table behind it.
+//! What it costs: the verdict of each platform with the figures behind it, and all platforms against the baseline in one picture.
 
 use maud::{Markup, html};
 
 use model::journal::probe_words;
-use model::results::RunResults;
+use model::results::{CellResult, RunResults, Verdict};
+use units::metric::Difference;
 
 use super::super::chart::axis::{Axis, Quantity, Scale};
 use super::super::chart::bars::{BarRow, Bars, Form, Item};
 use super::super::chart::palette::Ink;
 use super::super::chart::svg::Picture;
 use super::super::figures::{Finding, Row, Which, finding, measured_labels, platform_labels, rows, sound};
-use super::parts::{Beside, figure, metric_table, scrolling};
+use super::parts::{Folded, bounded, figure, fold};
 
 /// The comparison; left out when nothing was measured.
-pub(super) fn section(results: &RunResults) -> Option<Markup> {
+pub(super) fn section(results: &RunResults) -> Option<Folded> {
     let rows = rows(results, None, Which::Headline);
     if rows.is_empty() {
         return None;
@@ -28,20 +29,46 @@ pub(super) fn section(results: &RunResults) -> Option<Markup> {
         .map(|(index, label)| (Ink(index), label.clone()))
         .collect();
     let caption = format!(
-        "Each mark is a ratio to {baseline}, its bar the interval, right with 95 % for each figure; what is called a difference is one with 95 % for all headline figures together. On the line: the same as {baseline}. For times, \
-         gaps and latencies the right side is worse; for rates and throughput (marked ↑) the right side is better."
+        "Each mark is a ratio to {baseline}, its bar the interval, right with 95 % for each figure; what is called a difference is \
+         one with 95 % for all headline figures together. Right of the line is worse; for rates and throughput (marked ↑) better."
     );
-    Some(html! {
+    let called = |wanted: Difference| {
+        let of = |result: &&CellResult| result.cell.neighbour.is_none();
+        let metrics = results
+            .cells
+            .iter()
+            .filter(of)
+            .flat_map(|result| &result.metrics)
+            .filter(|metric| metric.headline);
+        metrics.filter_map(|m| m.against_baseline.as_ref()).filter(|c| c.difference == wanted).count()
+    };
+    let line = format!(
+        "{} headline figures as ratios to {baseline}: {} worse, {} better, {} without a difference found",
+        rows.len(),
+        called(Difference::Worse),
+        called(Difference::Better),
+        called(Difference::NotFound)
+    );
+    let body = html! {
+        @for verdict in &results.verdicts { (verdict_words(verdict)) }
+        @for platform in results.platforms.iter().filter(|platform| platform.unavailable.is_some()) {
+            p { strong { (platform.label) } " is not available: " (bounded(platform.unavailable.as_deref().unwrap_or_default())) }
+        }
         @if !others.is_empty() {
             (figure(&format!("Platforms compared with {baseline}"), &caption, &others, &forest(results, &rows, &others)))
         }
-        h3 { "The figures" }
-        (scrolling("Headline figures", &metric_table(results, &rows, &measured, Beside::Baseline)))
-        p.soft.small {
-            "Below each value: its spread as half the 95 % interval, then the ratio to " (baseline) " with its interval. \
-             ▼ worse, ▲ better, ◆ different; without a mark no difference was found."
+    };
+    Some((line, body))
+}
+
+/// The sentence of a verdict, and the figures behind it.
+fn verdict_words(verdict: &Verdict) -> Markup {
+    html! {
+        p { (bounded(&verdict.sentence)) "." }
+        @if !verdict.because.is_empty() {
+            (fold("Figures behind it", &html! { ul.small { @for figure in &verdict.because { li { (bounded(figure)) } } } }))
         }
-    })
+    }
 }
 
 fn forest(results: &RunResults, rows: &[Row], others: &[(Ink, String)]) -> Picture {

@@ -234,18 +234,19 @@ fn alignment_row(label: &str, alignment: &Alignment) -> Vec<String> {
 }
 
 fn table(all: &[Disks<'_>]) -> Markup {
-    let rows: Vec<Vec<String>> = all
+    let mut rows: Vec<Vec<String>> = all
         .iter()
         .flat_map(|disks| disks.detail.phases.iter().map(|phase| phase_row(&disks.label, phase)))
         .take(400)
         .collect();
-    plain_table(&["Platform", "Phase", "Moved", "Took", "Throughput", "Longest operations"], &rows)
+    rows.sort_by(|a, b| a.first().cmp(&b.first()));
+    plain_table(&["Phase", "Platform", "Moved", "Took", "Throughput", "Longest operations"], &rows)
 }
 
 fn phase_row(label: &str, phase: &DiskPhase) -> Vec<String> {
     let words = key_words((phase.direction, phase.mode, phase.block_bytes));
     if let Some(reason) = &phase.unsupported {
-        return vec![label.to_owned(), words, format!("n/a: {}", bounded(reason))];
+        return vec![words, label.to_owned(), format!("n/a: {}", bounded(reason))];
     }
     let throughput = if phase.elapsed_ns.get() == 0 {
         "n/a: no time passed".to_owned()
@@ -254,8 +255,8 @@ fn phase_row(label: &str, phase: &DiskPhase) -> Vec<String> {
     };
     let worst: Vec<String> = phase.stalls.iter().take(3).map(|stall| stall.length_ns.to_string()).collect();
     vec![
-        label.to_owned(),
         words,
+        label.to_owned(),
         phase.bytes.to_string(),
         phase.elapsed_ns.to_string(),
         throughput,

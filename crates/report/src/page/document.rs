@@ -9,15 +9,16 @@ use model::results::RunResults;
 
 use super::super::chart::palette;
 use super::super::figures;
+use super::parts::Folded;
 use super::{
-    attribution, clocks, comparison, failures, fit, isolation, neighbours, probes, provenance, simulation,
-    summary, together,
+    attribution, clocks, comparison, failures, fit, front, glossary, isolation, probes, provenance,
+    simulation, together,
 };
 
 const STYLE: &str = include_str!("page.css");
 const SCRIPT: &str = include_str!("page.js");
 /// `openssl dgst -sha256 -binary page.js | base64`; the browser test fails when it does not match.
-const SCRIPT_SHA256: &str = "b1D9OcnAoUy/qicT+NCD2R6DLlgU/wJGD8u4sjh8FGw=";
+const SCRIPT_SHA256: &str = "Kldqf0BMKEsSAwWrYi1C1fjnCw8KxZNHmo8dg9A8VXs=";
 
 /// Colours for VMs and combinations of settings.
 const SIMULATED_INKS: usize = 16;
@@ -34,42 +35,57 @@ pub fn html(results: &RunResults) -> String {
         );
     }
     let sections = [
-        Section { id: "summary", title: "Summary".to_owned(), body: Some(summary::section(results)) },
-        Section { id: "fit", title: "Fit for what?".to_owned(), body: fit::section(results) },
-        Section { id: "comparison", title: "Comparison".to_owned(), body: comparison::section(results) },
-        Section { id: "isolation", title: "Who hurts whom?".to_owned(), body: isolation::section(results) },
-        Section { id: "who", title: "Who took the time?".to_owned(), body: attribution::section(results) },
-    ]
-    .into_iter()
-    .chain(probes::sections(results))
-    .chain([
-        Section {
-            id: "neighbours",
-            title: "Beside neighbours".to_owned(),
-            body: neighbours::section(results),
-        },
-        Section { id: "together", title: "Several at once".to_owned(), body: together::section(results) },
-        Section { id: "clocks", title: "Clocks".to_owned(), body: clocks::section(results) },
-        Section { id: "failures", title: "Failures".to_owned(), body: failures::section(results) },
-        Section {
-            id: "provenance",
-            title: "How it was measured".to_owned(),
-            body: Some(provenance::section(results)),
-        },
-    ])
-    .collect::<Vec<_>>();
+        Section::open("summary", "Summary", Some(front::section(results))),
+        Section::folded("comparison", "What it costs", comparison::section(results)),
+        Section::folded("fit", "Fit for what?", fit::section(results)),
+        Section::folded("isolation", "Who hurts whom?", isolation::section(results)),
+        Section::open("figures", "Figures", probes::section(results)),
+        Section::folded("who", "Who took the time?", attribution::section(results)),
+        Section::folded("together", "Several at once", together::section(results)),
+        Section::folded("clocks", "Clocks", clocks::section(results)),
+        Section::folded("failures", "Failures", failures::section(results)),
+        Section::folded("provenance", "How it was measured", Some(provenance::section(results))),
+        Section::folded("words", "What the words mean", Some(glossary::section(results))),
+    ];
     let title = format!("Bulkhead: {}", results.experiment.name);
-    page(&title, &summary::header(results), &sections, figures::platform_labels(results).len())
+    page(&title, &front::header(results), &sections, figures::platform_labels(results).len())
 }
 
 /// A section of a page.
 pub(crate) struct Section {
     /// Its anchor, also the navigation's.
-    pub id: &'static str,
+    id: &'static str,
     /// Its heading.
-    pub title: String,
+    title: String,
+    /// What is behind its fold, in a line; without one it is not folded.
+    line: Option<String>,
     /// What it says; nothing means that the section is left out.
-    pub body: Option<Markup>,
+    body: Option<Markup>,
+}
+
+impl Section {
+    /// A section that is open.
+    pub(crate) fn open(id: &'static str, title: &str, body: Option<Markup>) -> Self {
+        Self { id, title: title.to_owned(), line: None, body }
+    }
+
+    /// One that is folded away.
+    fn folded(id: &'static str, title: &str, folded: Option<Folded>) -> Self {
+        let (line, body) = folded.unzip();
+        Self { id, title: title.to_owned(), line, body }
+    }
+
+    fn shown(&self, body: &Markup) -> Markup {
+        let heading = html! { h2 id={ "h-" (self.id) } { (self.title) } };
+        html! {
+            section.fold[self.line.is_some()] id=(self.id) aria-labelledby={ "h-" (self.id) } {
+                @match &self.line {
+                    Some(line) => { details { summary { (heading) span.line { (line) } } (body) } }
+                    None => { (heading) (body) }
+                }
+            }
+        }
+    }
 }
 
 /// A whole page of these sections, with colours for so many series.
@@ -96,17 +112,13 @@ pub(crate) fn page(title: &str, header: &Markup, sections: &[Section], inks: usi
             body {
                 a.skip href="#summary" { "Skip to the summary" }
                 (header)
-                nav aria-label="Sections" {
-                    ul { @for (section, _) in shown() { li { a href={ "#" (section.id) } { (section.title) } } } }
-                }
-                main {
-                    @for (section, body) in shown() {
-                        section id=(section.id) aria-labelledby={ "h-" (section.id) } {
-                            h2 id={ "h-" (section.id) } { (section.title) }
-                            (body)
-                        }
+                // Folds are an index of their own.
+                @if sections.iter().all(|section| section.line.is_none()) {
+                    nav aria-label="Sections" {
+                        ul { @for (section, _) in shown() { li { a href={ "#" (section.id) } { (section.title) } } } }
                     }
                 }
+                main { @for (section, body) in shown() { (section.shown(body)) } }
                 footer { p { "Made by Bulkhead. This file holds everything it shows and asks nobody for anything." } }
                 script { (PreEscaped(SCRIPT)) }
             }

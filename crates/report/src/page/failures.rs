@@ -5,7 +5,7 @@ use maud::{Markup, html};
 use model::results::{FailedMeasurement, RunResults};
 
 use super::super::figures::failure_words;
-use super::parts::{bounded, cell_words};
+use super::parts::{Folded, bounded, cell_words};
 
 /// Failures shown in full; the rest is counted and stays in `results.json`.
 const SHOWN: usize = 100;
@@ -13,16 +13,18 @@ const SHOWN: usize = 100;
 const LINES: usize = 40;
 
 /// The list; left out when nothing failed.
-pub(super) fn section(results: &RunResults) -> Option<Markup> {
+pub(super) fn section(results: &RunResults) -> Option<Folded> {
     if results.failures.is_empty() {
         return None;
     }
     let all = results.failures.len();
-    Some(html! {
+    let line = format!("{all} measurements broke; nothing was put in their place");
+    let body = html! {
         p { "A measurement that broke is recorded as broken. It is in no average and was not replaced by a zero." }
         @for failed in results.failures.iter().take(SHOWN) { (failure(failed)) }
         @if all > SHOWN { p.soft { (SHOWN) " of " (all) " shown, in the order they happened; results.json has all." } }
-    })
+    };
+    Some((line, body))
 }
 
 fn failure(failed: &FailedMeasurement) -> Markup {

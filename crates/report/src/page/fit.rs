@@ -1,5 +1,5 @@
-//! "Fit for what?": a table of platforms by classes of work, what decides each verdict, what would change it, and every
-//! condition behind it.
+//! "Fit for what?": for each class of work what would change the verdicts, and every condition by platforms: what it wants stands
+//! once, `◂` marks the one that decides. The verdicts themselves are on the first screen.
 
 use maud::{Markup, html};
 
@@ -9,38 +9,31 @@ use model::results::RunResults;
 use super::super::fit::{
     class_names, held_words, judged_platforms, suitability_mark, verdict_of, verdict_words, weight_words,
 };
-use super::parts::{bounded, scrolling};
+use super::anchor;
+use super::notes::Notes;
+use super::parts::{Folded, bounded, with_short_neighbours};
 
 /// The section; left out when no class was asked about.
-pub(super) fn section(results: &RunResults) -> Option<Markup> {
+pub(super) fn section(results: &RunResults) -> Option<Folded> {
     if results.classes.is_empty() {
         return None;
     }
     let (classes, platforms) = (class_names(results), judged_platforms(results));
-    Some(html! {
+    let conditions = results.classes.iter().map(|verdict| verdict.conditions.len()).sum::<usize>();
+    let line = format!(
+        "{} classes of work on {} platforms, {conditions} conditions",
+        classes.len(),
+        platforms.len()
+    );
+    let body = html! {
         p {
-            "Each platform is held against what a class of work needs. A condition holds only when its whole 95 % interval \
-             lies on the good side of the bound; where a tail has none, when the share beyond the deadline does at 95 % \
-             confidence. Beside neighbours the worst one counts. Classes are data: "
-            code { "bulkhead classes" } " prints them, " code { "--classes FILE" } " replaces or adds."
+            "A condition holds only when its whole 95 % interval lies on the good side of the bound; beside neighbours the worst \
+             one counts. Classes are data: " code { "bulkhead classes" } " prints them, " code { "--classes FILE" }
+            " replaces or adds."
         }
-        (scrolling("Platforms by classes of work", &overview(results, &classes, &platforms)))
-        h3 { "What decides, and what would change it" }
-        (scrolling("What decides", &deciding(results, &classes, &platforms)))
-        @for class in &classes { (all_conditions(results, class, &platforms)) }
-        details {
-            summary { "What the verdicts mean" }
-            ul {
-                li { strong { "= suited" } ": every required condition holds, and no wanted one is broken." }
-                li { strong { "+ with limits" } ": every required condition holds, a wanted one is broken." }
-                li { strong { "! unsuited" } ": a required condition is broken." }
-                li {
-                    strong { "? undecided" } ": a required condition was not measured, or not well enough; where more measuring \
-                    decides it, how much, if the figures stay what they are."
-                }
-            }
-        }
-    })
+        @for class in &classes { (of_class(results, class, &platforms)) }
+    };
+    Some((line, body))
 }
 
 const fn tone(level: Suitability) -> &'static str {
@@ -52,115 +45,165 @@ const fn tone(level: Suitability) -> &'static str {
     }
 }
 
-fn badge(verdict: &ClassVerdict) -> Markup {
+/// A verdict, marked and coloured.
+pub(super) fn badge(verdict: &ClassVerdict) -> Markup {
     html! { span.badge.(tone(verdict.level)) { (suitability_mark(verdict.level)) " " (verdict_words(verdict)) } }
 }
 
-fn overview(results: &RunResults, classes: &[String], platforms: &[String]) -> Markup {
+/// A class: what would change each verdict, what was not measured, and every condition by platforms.
+fn of_class(results: &RunResults, class: &str, platforms: &[String]) -> Markup {
+    let verdicts: Vec<&ClassVerdict> =
+        platforms.iter().filter_map(|platform| verdict_of(results, class, platform)).collect();
+    let title = verdicts.first().map_or(class, |verdict| verdict.title.as_str());
+    let mut notes = Notes::new(&anchor::class(class));
+    let short = |text: &str| with_short_neighbours(results, &bounded(text));
     html! {
-        table.words.fit {
-            thead { tr { th scope="col" { "Platform" } @for class in classes { th scope="col" { (bounded(class)) } } } }
-            tbody {
-                @for platform in platforms {
-                    tr {
-                        th scope="row" { (platform) }
-                        @for class in classes {
-                            td data-class=(class) data-platform=(platform) {
-                                @if let Some(verdict) = verdict_of(results, class, platform) { (badge(verdict)) }
-                            }
-                        }
-                    }
-                }
+        h3 id=(anchor::class(class)) { (bounded(title)) " (" (bounded(class)) ")" }
+        ul.verdicts {
+            @for verdict in &verdicts {
+                li { strong { (verdict.platform) } " " (badge(verdict)) " " (short(&verdict.would_change)) }
+            }
+        }
+        (missing(&verdicts))
+        (conditions(results, &verdicts, &mut notes))
+        (notes.list())
+    }
+}
+
+/// What was left out, and the command that measures all the class looks at, once for all that lack the same.
+fn missing(verdicts: &[&ClassVerdict]) -> Markup {
+    let mut told: Vec<(String, &str, Vec<&str>)> = Vec::new();
+    for verdict in verdicts {
+        let (Some(words), Some(command)) = (verdict.missing_words(), &verdict.measure_with) else { continue };
+        match told.iter_mut().find(|(known, with, _)| *known == words && with == command) {
+            Some((_, _, platforms)) => platforms.push(&verdict.platform),
+            None => told.push((words, command, vec![&verdict.platform])),
+        }
+    }
+    html! {
+        @for (words, command, platforms) in told {
+            p.small {
+                @if platforms.len() < verdicts.len() { (platforms.join(", ")) ": " }
+                (bounded(&words)) "; all it looks at is measured by " code { (bounded(command)) }
             }
         }
     }
 }
 
-fn deciding(results: &RunResults, classes: &[String], platforms: &[String]) -> Markup {
+/// Every condition of a class: what it wants once, what was measured by platform.
+fn conditions(results: &RunResults, verdicts: &[&ClassVerdict], notes: &mut Notes) -> Markup {
+    let count = verdicts.iter().map(|verdict| verdict.conditions.len()).max().unwrap_or(0);
+    let rows: Vec<Markup> = (0..count).map(|at| condition(results, verdicts, at, notes)).collect();
     html! {
-        table.words.deciding {
-            thead { tr {
-                th scope="col" { "Platform" } th scope="col" { "Verdict" } th scope="col" { "Decided by" }
-                th scope="col" { "What would change it" }
-            } }
-            @for class in classes {
-                @let verdicts = verdicts(results, class, platforms);
-                @let title = verdicts.first().map_or(class.as_str(), |verdict| verdict.title.as_str());
-                tbody.group {
-                    tr { th scope="rowgroup" colspan="4" { (bounded(title)) } }
-                    @for verdict in verdicts {
-                        tr {
-                            th scope="row" { (verdict.platform) }
-                            td { (badge(verdict)) }
-                            td.why { (bounded(&verdict.reason)) }
-                            td.why.soft { (bounded(&verdict.would_change)) (missing(verdict)) }
-                        }
-                    }
-                }
-            }
+        table.figures.words {
+            thead { tr { th scope="col" { "Condition" } @for verdict in verdicts { th scope="col" { (verdict.platform) } } } }
+            tbody { @for row in rows { (row) } }
         }
     }
 }
 
-/// What was left out, and the command that measures all the class looks at; nothing when nothing was.
-fn missing(verdict: &ClassVerdict) -> Markup {
+fn condition(results: &RunResults, verdicts: &[&ClassVerdict], at: usize, notes: &mut Notes) -> Markup {
+    let all: Vec<Option<&ConditionResult>> =
+        verdicts.iter().map(|verdict| verdict.conditions.get(at)).collect();
+    let measured: Vec<&str> = all.iter().flatten().map(|condition| condition.measured.as_str()).collect();
+    let figure = beginning(&measured).to_owned();
+    let same_for_all = all.first().copied().flatten().filter(|first| {
+        let is_same = |other: &&ConditionResult| other.held == first.held && other.measured == first.measured;
+        all.len() > 1
+            && at_no_verdict(verdicts, at)
+            && all.iter().all(|other| other.as_ref().is_some_and(is_same))
+    });
+    if let Some(first) = same_for_all {
+        let cell = held(results, first, "", false, notes);
+        return html! {
+            tr { th scope="row" { (wanted(results, first, "")) } td.why colspan=(all.len()) { (cell) } }
+        };
+    }
+    let cells: Vec<Markup> = verdicts
+        .iter()
+        .zip(&all)
+        .map(|(verdict, condition)| {
+            let decides = decides(verdict, at);
+            let cell = condition.map(|condition| held(results, condition, &figure, decides, notes));
+            html! { td.why data-label=(verdict.platform) { @if let Some(cell) = cell { (cell) } } }
+        })
+        .collect();
     html! {
-        @if let (Some(words), Some(command)) = (verdict.missing_words(), &verdict.measure_with) {
-            span.sub { (bounded(&words)) "; all it looks at is measured by " code { (bounded(command)) } }
+        tr {
+            th scope="row" { @if let Some(first) = all.iter().flatten().next() { (wanted(results, first, &figure)) } }
+            @for cell in cells { (cell) }
         }
     }
 }
 
-fn verdicts<'a>(results: &'a RunResults, class: &str, platforms: &[String]) -> Vec<&'a ClassVerdict> {
-    platforms.iter().filter_map(|platform| verdict_of(results, class, platform)).collect()
+fn decides(verdict: &ClassVerdict, at: usize) -> bool {
+    verdict.decided_by.and_then(|index| usize::try_from(index).ok()) == Some(at)
 }
 
-fn all_conditions(results: &RunResults, class: &str, platforms: &[String]) -> Markup {
+/// Whether a condition decides no platform's verdict.
+fn at_no_verdict(verdicts: &[&ClassVerdict], at: usize) -> bool {
+    verdicts.iter().all(|verdict| !decides(verdict, at))
+}
+
+fn wanted(results: &RunResults, condition: &ConditionResult, figure: &str) -> Markup {
     html! {
-        details {
-            summary { "Every condition of " (class) }
-            @for verdict in verdicts(results, class, platforms) {
-                h4 { (verdict.platform) " " (badge(verdict)) }
-                (scrolling(&format!("Conditions of {class} on {}", verdict.platform), &conditions(verdict)))
-            }
+        (bounded(&condition.title))
+        span.sub {
+            (weight_words(condition.weight))
+            @if let Some(number) = condition.requirement { ", requirement " (number) " of Danciu 2010" }
+            ": " (bounded(&condition.bound))
         }
+        @if !figure.is_empty() { span.sub { (with_short_neighbours(results, &bounded(figure.trim_end_matches([' ', ':'])))) } }
+        span.sub { (bounded(&condition.why)) }
     }
 }
 
-fn conditions(verdict: &ClassVerdict) -> Markup {
-    let decided = verdict.decided_by.and_then(|index| usize::try_from(index).ok());
-    html! {
-        table.words {
-            thead { tr {
-                th scope="col" { "Condition" } th scope="col" { "Holds?" } th scope="col" { "Measured" } th scope="col" { "Wanted" }
-            } }
-            tbody {
-                @for (index, condition) in verdict.conditions.iter().enumerate() {
-                    tr { (condition_cells(condition, decided == Some(index))) }
-                }
-            }
-        }
-    }
-}
-
-fn condition_cells(condition: &ConditionResult, decides: bool) -> Markup {
+/// Whether a condition holds, and what was measured without what all platforms have in common.
+fn held(
+    results: &RunResults,
+    condition: &ConditionResult,
+    figure: &str,
+    decides: bool,
+    notes: &mut Notes,
+) -> Markup {
     let class = match condition.held {
         Held::Yes => "better",
         Held::No => "worse",
         Held::Unclear | Held::NotMeasured => "soft",
     };
+    let rest = condition.measured.strip_prefix(figure).unwrap_or(&condition.measured);
+    let (said, why) = rest.split_once(", because ").map_or((rest, None), |(said, why)| (said, Some(why)));
     html! {
-        th scope="row" {
-            (bounded(&condition.title))
-            span.sub {
-                (weight_words(condition.weight))
-                @if let Some(number) = condition.requirement { ", requirement " (number) " of Danciu 2010" }
-                @if decides { ", decides" }
-            }
-            span.sub { (bounded(&condition.why)) }
+        span.num.(class) { (held_words(condition.held)) } @if decides { " ◂" }
+        span.sub {
+            (with_short_neighbours(results, &bounded(said)))
+            @if let Some(why) = why { (notes.refer(&with_short_neighbours(results, why))) }
         }
-        td { span.(class) { (held_words(condition.held)) } }
-        td.why { (bounded(&condition.measured)) }
-        td.why { (bounded(&condition.bound)) }
+    }
+}
+
+/// The figure that all of these begin with, its colon included; nothing where they differ before it.
+fn beginning<'a>(all: &[&'a str]) -> &'a str {
+    let Some((first, rest)) = all.split_first() else { return "" };
+    let ends = first.match_indices(": ").map(|(at, colon)| at + colon.len());
+    let common =
+        |end: &usize| first.get(..*end).is_some_and(|begin| rest.iter().all(|text| text.starts_with(begin)));
+    ends.take_while(common).last().and_then(|end| first.get(..end)).unwrap_or("")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::beginning;
+
+    #[test]
+    fn what_all_platforms_have_in_common_is_said_once() {
+        assert_eq!(beginning(&["gap: longest gap: 1 ms", "gap: longest gap: 2 ms"]), "gap: longest gap: ");
+        assert_eq!(beginning(&["wakeup: none: x", "wakeup: late: y"]), "wakeup: ");
+        assert_eq!(beginning(&["a", "b"]), "");
+        assert_eq!(beginning(&[]), "");
+        assert_eq!(
+            beginning(&["disk was measured beside no neighbour: add one"]),
+            "disk was measured beside no neighbour: "
+        );
     }
 }

@@ -1,32 +1,44 @@
 //! The isolation matrices: one map per platform that reads at a glance who hurts whom. Sign and number repeat what the
-//! colour says, darker is worse also in grey, and every cell's words stand in a table below.
+//! colour says, darker is worse also in grey, and every cell leads to its figure.
 
 use maud::{Markup, html};
 
 use model::isolation::{IsolationCell, IsolationMatrix, IsolationRow};
 use model::journal::Neighbour;
-use model::results::RunResults;
+use model::results::{CellResult, RunResults};
 use units::names::LoadPlace;
 
-use super::super::figures::neighbour_words;
-use super::super::isolation::{Heat, cell_words, heat, map_text, row_name};
-use super::parts::{behind, bounded, plain_table, scrolling};
+use super::super::brief::Harm;
+use super::super::figures::{neighbour_words, neighbours};
+use super::super::isolation::{Heat, cell_words, heat, is_unfair, map_text, row_name};
+use super::super::terminal::dose_words;
+use super::anchor;
+use super::notes::Notes;
+use super::parts::{Folded, behind, bounded, by_platform, fold, plain_table, scrolling};
 
 /// The maps; left out when nothing was measured beside a neighbour.
-pub(super) fn section(results: &RunResults) -> Option<Markup> {
-    if results.isolation.iter().all(|matrix| matrix.rows.is_empty()) {
+pub(super) fn section(results: &RunResults) -> Option<Folded> {
+    let maps = || results.isolation.iter().filter(|matrix| !matrix.rows.is_empty());
+    if maps().next().is_none() && neighbours(results).is_empty() {
         return None;
     }
-    Some(html! {
+    let cells = maps().flat_map(|matrix| &matrix.rows).flat_map(|row| &row.cells);
+    let all = cells.filter(|cell| heat(cell) != Heat::NotMeasured).count();
+    let worse = Harm::of(results).map_or(0, |harm| harm.hurt.len());
+    let line = format!("{} maps; beside a neighbour {worse} of {all} get worse; its dose", maps().count());
+    let body = html! {
         p {
-            "Rows suffer, columns disturb. Each cell says how many times worse the figure of its row gets beside the load of \
-             its column, compared with the same platform undisturbed. Averages can improve while the worst gets worse, so the \
-             tail is judged where a probe has one."
+            "Rows suffer, columns disturb: how many times worse the figure of a row gets beside the load of a column, compared with \
+             the same platform undisturbed. The tail is judged where a probe has one, because averages can improve while the worst \
+             gets worse. A cell leads to its figure."
         }
         (key())
-        @for matrix in results.isolation.iter().filter(|matrix| !matrix.rows.is_empty()) { (map(matrix)) }
+        div.maps { @for matrix in maps() { (map(matrix)) } }
+        (remarks(results))
         (behind("What each row is judged by", &judged(results)))
-    })
+        (fold("How strong the neighbours were", &by_platform(results, "Median dose", dose)))
+    };
+    Some((line, body))
 }
 
 fn key() -> Markup {
@@ -81,9 +93,8 @@ fn map(matrix: &IsolationMatrix) -> Markup {
         }
     };
     html! {
-        h3 { (matrix.platform) }
-        (scrolling(&format!("Who hurts whom on {}", matrix.platform), &table))
-        (behind(&format!("Every cell of {} in words", matrix.platform), &words(matrix)))
+        div { h3 { (matrix.platform) }
+        (scrolling(&format!("Who hurts whom on {}", matrix.platform), &table)) }
     }
 }
 
@@ -104,26 +115,47 @@ fn spot(neighbour: Neighbour, row: &IsolationRow, cell: &IsolationCell) -> Marku
         neighbour_words(neighbour),
         cell_words(row, cell)
     ));
-    html! { td.(class_of(heat)) title=(title) { (map_text(cell)) } }
+    let figure = anchor::figure(row.probe, row.layout, Some(neighbour), &row.judged.id);
+    html! {
+        td.(class_of(heat)) title=(title) {
+            @if matches!(heat, Heat::NotMeasured | Heat::Failed) { (map_text(cell)) } @else { a href={ "#" (figure) } { (map_text(cell)) } }
+        }
+    }
 }
 
-fn words(matrix: &IsolationMatrix) -> Markup {
-    let rows: Vec<Vec<String>> = matrix
-        .rows
+/// What the figures do not say themselves: what is left of a fair share, and why something could not be compared.
+fn remarks(results: &RunResults) -> Markup {
+    let mut notes = Notes::new("isolation");
+    for matrix in &results.isolation {
+        for row in &matrix.rows {
+            for (neighbour, cell) in matrix.neighbours.iter().zip(&row.cells) {
+                let of =
+                    Some((format!("{} on {}", row_name(row), matrix.platform), anchor::beside(*neighbour)));
+                if !cell.why.is_empty() && heat(cell) != Heat::NotMeasured {
+                    notes.say(&cell.why, of.clone());
+                }
+                if cell.judged.as_ref().is_some_and(is_unfair) {
+                    notes.say(&cell_words(row, cell), of);
+                }
+            }
+        }
+    }
+    html! { @if !notes.is_empty() { h4 { "Remarks" } (notes.list()) } }
+}
+
+/// The measured dose of a cell's neighbour; none for a cell without one.
+fn dose(result: &CellResult) -> Option<String> {
+    result.cell.neighbour?;
+    let all: Vec<String> = result
+        .doses
         .iter()
-        .flat_map(|row| {
-            matrix.neighbours.iter().zip(&row.cells).map(move |(neighbour, cell)| (row, neighbour, cell))
-        })
-        .filter(|(_, _, cell)| heat(cell) != Heat::NotMeasured)
-        .map(|(row, neighbour, cell)| {
-            vec![
-                format!("{} beside {}@{}", row_name(row), neighbour.kind, neighbour.place),
-                map_text(cell),
-                bounded(&cell_words(row, cell)),
-            ]
+        .map(|dose| {
+            let is_where_it_says = result.cell.neighbour.is_some_and(|n| n.place == dose.place);
+            let place = if is_where_it_says { String::new() } else { format!("{}: ", dose.place) };
+            format!("{place}{}", bounded(&dose_words(dose)))
         })
         .collect();
-    html! { div.words { (plain_table(&["Who beside whom", "Map", "In words"], &rows)) } }
+    Some(if all.is_empty() { "no dose was recorded".to_owned() } else { all.join("; ") })
 }
 
 fn judged(results: &RunResults) -> Markup {

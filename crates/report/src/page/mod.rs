@@ -1,10 +1,13 @@
 //! `report.html`: one self-contained file. It opens without a network, reads without scripts, and holds no request.
 //!
 //! ```text
-//!  document ─► summary · fit · comparison · isolation · attribution · one section per probe · neighbours · failures · provenance
-//!                 └──────────────── parts (tables, figures, legends) ────────────────┘
+//!  document ─► front (the first screen, from `brief`)                                         └ open
+//!           ├► comparison · fit · isolation · attribution · together · clocks · failures · provenance · glossary     └ folded
+//!           └► probes: search, index, a fold per probe ─► figures (rows, strips, notes), its pictures
+//!                      parts (folds, tables, pictures), notes (each sentence once), anchor (where links lead)
 //! ```
 
+mod anchor;
 mod attribution;
 pub(crate) mod clocks;
 mod comparison;
@@ -12,15 +15,18 @@ mod cpu;
 mod disk;
 pub(crate) mod document;
 mod failures;
+mod figures;
 mod fit;
+mod front;
 mod fwq;
 mod gap;
+mod glossary;
 mod headlines;
 mod host_memory;
 mod isolation;
 mod jobs;
 mod memory;
-mod neighbours;
+mod notes;
 pub(crate) mod parts;
 mod peers;
 mod probes;
@@ -28,7 +34,7 @@ mod provenance;
 mod rates;
 pub(super) mod share;
 mod simulation;
-mod summary;
+mod strip;
 mod time_line;
 mod timing;
 mod together;

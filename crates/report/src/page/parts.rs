@@ -1,10 +1,9 @@
-//! Parts that every section uses: tables that scroll in their own box, figures with legend and caption, and the
-//! cells that show a figure or the reason why there is none.
+//! Parts that every section uses: folds, tables that scroll in their own box, figures with legend and caption.
 
 use maud::{Markup, PreEscaped, html};
-use model::journal::probe_words;
-use model::results::RunResults;
-use units::metric::{Answer, Comparison, Difference, Unit};
+use model::journal::Cell;
+use model::results::{CellResult, RunResults};
+use units::metric::{Difference, Unit};
 
 use super::super::chart::axis::{Axis, Quantity, Scale};
 use super::super::chart::bars::{BarRow, Bars, Form};
@@ -12,9 +11,12 @@ use super::super::chart::palette::Ink;
 use super::super::chart::plot::{Plot, Rule, Series, Stroke};
 use super::super::chart::svg::Picture;
 use super::super::figures::{
-    Finding, Row, comparison_text, difference_mark, difference_words, finding, most_text, neighbour_words,
-    sound, spread_text, value_text,
+    difference_mark, difference_words, measured_labels, neighbour_words, neighbours,
 };
+use super::anchor;
+
+/// What is behind a fold, in a line, and the fold's inside.
+pub(super) type Folded = (String, Markup);
 
 /// A table in a box of its own, so that a wide one never widens the page.
 pub(crate) fn scrolling(label: &str, table: &Markup) -> Markup {
@@ -23,18 +25,25 @@ pub(crate) fn scrolling(label: &str, table: &Markup) -> Markup {
 
 /// A table below its picture, folded away.
 pub(crate) fn behind(label: &str, table: &Markup) -> Markup {
-    html! { details { summary { (label) } (scrolling(label, table)) } }
+    fold(label, &scrolling(label, table))
+}
+
+/// Anything, folded away.
+pub(crate) fn fold(label: &str, inside: &Markup) -> Markup {
+    html! { details { summary { (label) } (inside) } }
 }
 
 /// A picture with caption and legend.
 pub(crate) fn figure(title: &str, caption: &str, legend: &[(Ink, String)], picture: &Picture) -> Markup {
     html! {
-        figure {
-            figcaption { strong { (title) } (caption) }
-            @if legend.len() > 1 { (legend_of(legend)) }
-            @match picture {
-                Picture::Svg(svg) => { div.drawing { (PreEscaped(svg)) } }
-                Picture::Nothing(reason) => { p.soft { "No picture: " (reason) "." } }
+        @match picture {
+            Picture::Nothing(reason) => { p.soft.small { (title) ": no picture, " (reason) "." } }
+            Picture::Svg(svg) => {
+                figure {
+                    figcaption { strong { (title) } (caption) }
+                    @if legend.len() > 1 { (legend_of(legend)) }
+                    div.drawing { (PreEscaped(svg)) }
+                }
             }
         }
     }
@@ -57,7 +66,7 @@ pub(crate) fn figure_of_blocks(
             }
             @match picture {
                 Picture::Svg(svg) => { div.drawing { (PreEscaped(svg)) } }
-                Picture::Nothing(reason) => { p.soft { "No picture: " (reason) "." } }
+                Picture::Nothing(reason) => { p.soft { "No picture, " (reason) "." } }
             }
         }
     }
@@ -126,88 +135,6 @@ pub(crate) fn ys(series: &[Series]) -> impl Iterator<Item = f64> {
     series.iter().flat_map(|series| series.points.iter().map(|point| point.1))
 }
 
-/// Which ratio stands below a figure.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Beside {
-    /// This platform over the baseline.
-    Baseline,
-    /// This platform with the neighbour over the same without.
-    Undisturbed,
-}
-
-/// A table of metrics by platforms, grouped by probe.
-pub(crate) fn metric_table(results: &RunResults, rows: &[Row], labels: &[String], beside: Beside) -> Markup {
-    html! {
-        table {
-            thead { tr { th scope="col" { "Figure" } @for label in labels { th scope="col" { (label) } } } }
-            @for group in rows.chunk_by(|a, b| (a.probe, a.layout) == (b.probe, b.layout)) {
-                tbody.group {
-                    @if let Some(first) = group.first() {
-                        tr { th scope="rowgroup" colspan=(labels.len() + 1) { (probe_words(first.probe, first.layout)) } }
-                    }
-                    @for row in group {
-                        tr {
-                            th scope="row" { (row.title) }
-                            @for label in labels { (metric_cell(results, row, label, beside)) }
-                        }
-                    }
-                }
-            }
-        }
-    }
-}
-
-fn metric_cell(results: &RunResults, row: &Row, label: &str, beside: Beside) -> Markup {
-    let neighbour = row.neighbour.map_or_else(|| "none".to_owned(), |n| format!("{}@{}", n.kind, n.place));
-    let key = format!("{}|{neighbour}|{label}", probe_words(row.probe, row.layout));
-    match finding(results, row, label) {
-        Finding::Failed(reason) => html! {
-            td.why data-cell=(key) data-metric=(row.id) { span.failed { "failed" } span.sub { (reason) } }
-        },
-        Finding::Absent(reason) => html! {
-            td.why data-cell=(key) data-metric=(row.id) { "n/a" span.sub { (reason) } }
-        },
-        Finding::Metric(metric) => {
-            let comparison = match beside {
-                Beside::Baseline => metric.against_baseline.as_ref(),
-                Beside::Undisturbed => metric.against_undisturbed.as_ref(),
-            };
-            answer_cell(&key, &row.id, row.unit, &metric.estimate, metric.at_most, comparison)
-        }
-    }
-}
-
-fn answer_cell(
-    key: &str,
-    id: &str,
-    unit: Unit,
-    answer: &Answer,
-    most: Option<f64>,
-    comparison: Option<&Comparison>,
-) -> Markup {
-    match sound(answer) {
-        Err(reason) => html! {
-            td.why data-cell=(key) data-metric=(id) { (most_text(unit, most)) span.sub { (reason) } }
-        },
-        Ok(estimate) => html! {
-            td data-cell=(key) data-metric=(id) data-value=(estimate.value) {
-                span.num { (value_text(unit, estimate.value)) }
-                span.sub { (spread_text(unit, estimate)) }
-                @if let Some(comparison) = comparison { (ratio_line(comparison)) }
-            }
-        },
-    }
-}
-
-fn ratio_line(comparison: &Comparison) -> Markup {
-    html! {
-        @match comparison_text(comparison) {
-            Ok(text) => { span.sub.(class_of(comparison.difference)) { (text) " " (called(comparison.difference)) } }
-            Err(reason) => { span.sub { "no ratio: " (reason) } }
-        }
-    }
-}
-
 /// `▼ worse`; nothing when no difference was found.
 pub(crate) fn called(difference: Difference) -> Markup {
     let mark = difference_mark(difference);
@@ -225,16 +152,29 @@ pub(crate) const fn class_of(difference: Difference) -> &'static str {
     }
 }
 
-/// A table of plain words and figures; the first column heads its row.
+/// A table of plain words and figures; the first column heads its rows, one after the other that are of the same together. A unit that
+/// all of a column have stands in its head.
 pub(crate) fn plain_table(head: &[&str], rows: &[Vec<String>]) -> Markup {
+    let units: Vec<Option<&str>> = (0..head.len()).map(|column| unit_of_all(rows, column)).collect();
+    let unit = |column: usize| units.get(column).copied().flatten();
     html! {
         table {
-            thead { tr { @for name in head { th scope="col" { (name) } } } }
+            thead { tr {
+                @for (column, name) in head.iter().enumerate() {
+                    th scope="col" { (name) @if let Some(unit) = unit(column) { ", " (unit) } }
+                }
+            } }
             tbody {
-                @for row in rows {
-                    tr {
-                        @for (column, text) in row.iter().enumerate() {
-                            @if column == 0 { th scope="row" { (text) } } @else { td { (text) } }
+                @for group in rows.chunk_by(|a, b| a.first() == b.first()) {
+                    @for (number, row) in group.iter().enumerate() {
+                        tr {
+                            @for (column, text) in row.iter().enumerate() {
+                                @if column > 0 {
+                                    td { (unit(column).and_then(|unit| text.strip_suffix(unit)).unwrap_or(text).trim_end()) }
+                                } @else if number == 0 {
+                                    th scope="row" rowspan=[(group.len() > 1).then_some(group.len())] { (text) }
+                                }
+                            }
                         }
                     }
                 }
@@ -243,15 +183,72 @@ pub(crate) fn plain_table(head: &[&str], rows: &[Vec<String>]) -> Markup {
     }
 }
 
+/// The unit of a column all of whose texts are a number and this unit; none for the first column and for short ones.
+fn unit_of_all(rows: &[Vec<String>], column: usize) -> Option<&str> {
+    let mut texts = rows.iter().filter_map(|row| row.get(column)).filter(|text| !text.is_empty());
+    let unit = |text: &'_ String| -> Option<usize> {
+        let (number, unit) = text.rsplit_once(' ')?;
+        let is_unit = !unit.is_empty() && unit.chars().all(|c| c.is_alphabetic() || "%/µ".contains(c));
+        (is_unit && number.parse::<f64>().is_ok()).then_some(number.len() + 1)
+    };
+    let first = texts.next().filter(|_| column > 0 && rows.len() > 2)?;
+    let name = first.get(unit(first)?..)?;
+    texts.all(|text| unit(text).and_then(|at| text.get(at..)) == Some(name)).then_some(name)
+}
+
+/// A table of cells: a row for each probe, layout and neighbour, a column for each platform; what `of` does not know stays blank.
+pub(super) fn by_platform(
+    results: &RunResults,
+    head: &str,
+    of: impl Fn(&CellResult) -> Option<String>,
+) -> Markup {
+    let labels = measured_labels(results);
+    let mut rows: Vec<(&Cell, Vec<String>)> = Vec::new();
+    for (result, text) in results.cells.iter().filter_map(|result| Some((result, of(result)?))) {
+        let cell = &result.cell;
+        let Some(column) = labels.iter().position(|label| *label == cell.platform) else { continue };
+        let same = |row: &(&Cell, Vec<String>)| {
+            (row.0.probe, row.0.layout, row.0.neighbour) == (cell.probe, cell.layout, cell.neighbour)
+        };
+        let known = rows.iter().position(same).unwrap_or_else(|| {
+            rows.push((cell, vec![String::new(); labels.len()]));
+            rows.len() - 1
+        });
+        if let Some(place) = rows.get_mut(known).and_then(|row| row.1.get_mut(column)) {
+            *place = text;
+        }
+    }
+    let name = |cell: &Cell| {
+        let beside = cell.neighbour.map_or_else(String::new, |n| format!(" {}", anchor::beside(n)));
+        format!("{}{beside}", cell.probe_words())
+    };
+    let rows: Vec<Vec<String>> =
+        rows.into_iter().map(|(cell, texts)| std::iter::once(name(cell)).chain(texts).collect()).collect();
+    let heads: Vec<&str> = std::iter::once(head).chain(labels.iter().map(String::as_str)).collect();
+    html! { div.words { (scrolling(head, &plain_table(&heads, &rows))) } }
+}
+
 /// Says how many rows of a capped table are shown; nothing when all are.
 pub(crate) fn capped(shown: usize, all: usize) -> Markup {
     html! { @if shown < all { p.soft.small { (shown) " of " (all) " shown, worst first." } } }
 }
 
 /// Where a cell was measured, in words.
-pub(crate) fn cell_words(cell: &model::journal::Cell) -> String {
+pub(crate) fn cell_words(cell: &Cell) -> String {
     let beside = cell.neighbour.map_or_else(String::new, |n| format!(" beside a {}", neighbour_words(n)));
     format!("{} on {}{beside}", cell.probe_words(), cell.platform)
+}
+
+/// Where a cell was measured, the probe left out.
+pub(super) fn place_of(cell: &Cell) -> (String, String) {
+    (cell.platform.clone(), cell.neighbour.map_or_else(String::new, anchor::beside))
+}
+
+/// A sentence that names neighbours as the tables do.
+pub(crate) fn with_short_neighbours(results: &RunResults, text: &str) -> String {
+    neighbours(results).into_iter().fold(text.to_owned(), |text, neighbour| {
+        text.replace(&format!("a {}", neighbour_words(neighbour)), &anchor::beside(neighbour))
+    })
 }
 
 /// Text cut to what a page can bear.
@@ -266,4 +263,20 @@ pub(super) fn bars(rows: Vec<BarRow>, unit: Unit, (name, caption): (&str, &str))
         return Picture::Nothing("no measurement yielded a figure".to_owned());
     };
     Bars { name: name.to_owned(), axis, rows, form: Form::Bars }.draw()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_column_has_in_common_stands_in_its_head() {
+        let row = |texts: [&str; 3]| texts.map(str::to_owned).to_vec();
+        let rows = [row(["a", "1 ms", "1 ms"]), row(["a", "2.5 ms", "2 µs"]), row(["b", "", "3 ms"])];
+        let html = plain_table(&["who", "x", "y"], &rows).into_string();
+        assert!(html.contains("<th scope=\"col\">x, ms</th><th scope=\"col\">y</th>"), "{html}");
+        assert!(html.contains("<th scope=\"row\" rowspan=\"2\">a</th><td>1</td><td>1 ms</td>"), "{html}");
+        assert!(html.contains("<tr><td>2.5</td><td>2 µs</td></tr>"), "{html}");
+        assert!(html.contains("<th scope=\"row\">b</th><td></td><td>3 ms</td>"), "{html}");
+    }
 }

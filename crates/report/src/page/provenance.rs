@@ -4,29 +4,56 @@ use maud::{Markup, html};
 
 use model::journal::PlatformState;
 use model::preflight::CheckLevel;
-use model::results::RunResults;
+use model::results::{CellResult, RunResults};
 use units::Bytes;
-use units::facts::MachineFacts;
+use units::facts::{ClockFacts, MachineFacts};
 
-use super::super::figures::{ratio_number, rounds};
+use super::super::figures::{measured_labels, ratio_number, rounds};
 use super::super::utc::format_utc;
-use super::parts::{behind, bounded, cell_words, plain_table, scrolling};
+use super::parts::{Folded, behind, bounded, by_platform, fold, scrolling};
 
 /// The whole of it; never left out.
-pub(super) fn section(results: &RunResults) -> Markup {
-    html! {
+pub(super) fn section(results: &RunResults) -> Folded {
+    let line = format!(
+        "{}; seed, host, {} checks, {} platforms, clocks and costs of the probes, the experiment",
+        if results.dirty.is_empty() { "the host was quiet" } else { "the host was not quiet" },
+        results.preflight.checks.len(),
+        results.platforms.len()
+    );
+    let body = html! {
         h3 { "This run" }
         (facts(&run_facts(results)))
         h3 { "The host" }
         (facts(&machine_facts(&results.host)))
         h3 { "Was the host fit to be measured?" }
+        (doubts(results))
         (scrolling("Checks of the host", &checks(results)))
         h3 { "The platforms" }
-        @for platform in &results.platforms { (platform_facts(platform)) }
+        @for platform in &results.platforms { (platform_facts(platform, &machine_facts(&results.host))) }
         h3 { "Clocks, and what the probes cost themselves" }
-        (scrolling("Clocks and own cost", &clocks(results)))
+        p.small { "The clock each platform was measured with: one read, smallest step (smallest … largest over the measurements)." }
+        (facts(&clocks(results)))
+        (fold("What each probe costs itself: a sample, CPU time, memory", &by_platform(results, "Own cost", cost)))
         h3 { "The experiment" }
         (experiment(results))
+    };
+    (line, body)
+}
+
+/// Why the run is dirty, and what cannot be read of its journal.
+fn doubts(results: &RunResults) -> Markup {
+    html! {
+        @if !results.dirty.is_empty() {
+            p { "Dirty: this host was not quiet or not stable while it was measured; the figures may not repeat." }
+            ul { @for reason in &results.dirty { li { (bounded(reason)) } } }
+        }
+        @if !results.lost.is_empty() {
+            p {
+                (results.lost.len()) " lines of the journal cannot be read, and what they held is in no figure; "
+                code { "--resume" } " measures it anew."
+            }
+            ul { @for lost in &results.lost { li { "line " (lost.line) ": " (bounded(&lost.reason)) } } }
+        }
     }
 }
 
@@ -112,7 +139,7 @@ fn checks(results: &RunResults) -> Markup {
     }
 }
 
-fn platform_facts(platform: &PlatformState) -> Markup {
+fn platform_facts(platform: &PlatformState, host: &[(String, String)]) -> Markup {
     let mut list = vec![fact("Kind", platform.kind.as_str())];
     list.extend(platform.unavailable.as_ref().map(|reason| fact("Not available", reason.clone())));
     list.extend(platform.properties.iter().cloned());
@@ -121,41 +148,44 @@ fn platform_facts(platform: &PlatformState) -> Markup {
         h4 { (platform.label) }
         (facts(&list))
         @if let Some(machine) = &platform.facts {
-            details { summary { "What it sees of its machine" } (facts(&machine_facts(machine))) }
+            @let other: Vec<(String, String)> = machine_facts(machine).into_iter().filter(|fact| !host.contains(fact)).collect();
+            @if other.is_empty() { p.small { "It sees the machine that its host sees." } } @else {
+                (fold("What it sees of its machine that its host does not", &facts(&other)))
+            }
         }
     }
 }
 
-fn clocks(results: &RunResults) -> Markup {
-    let rows: Vec<Vec<String>> = results
-        .cells
-        .iter()
-        .filter(|cell| cell.cell.neighbour.is_none())
-        .map(|cell| {
-            let mut row = vec![cell_words(&cell.cell)];
-            match &cell.clock {
-                Some(clock) => row.extend([
-                    clock.name.clone(),
-                    format!("{} ns", ratio_number(clock.read_ns)),
-                    format!("{} ns", ratio_number(clock.resolution_ns)),
-                ]),
-                None => row.extend(["not recorded", "", ""].map(str::to_owned)),
-            }
-            match &cell.cost {
-                Some(cost) => row.extend([
-                    format!("{} ns", ratio_number(cost.per_sample_ns)),
-                    cost.cpu_time_ns.to_string(),
-                    cost.memory_bytes.to_string(),
-                ]),
-                None => row.extend(["not recorded", "", ""].map(str::to_owned)),
-            }
-            row
-        })
-        .collect();
-    plain_table(
-        &["Measurement", "Clock", "One read", "Smallest step", "Own cost per sample", "CPU time", "Memory"],
-        &rows,
-    )
+/// The clock of each platform.
+fn clocks(results: &RunResults) -> Vec<(String, String)> {
+    let of = |label: &String| {
+        let clocks: Vec<&ClockFacts> = results
+            .cells
+            .iter()
+            .filter(|cell| cell.cell.platform == *label && cell.cell.neighbour.is_none())
+            .filter_map(|cell| cell.clock.as_ref())
+            .collect();
+        let mut names: Vec<&str> = clocks.iter().map(|clock| clock.name.as_str()).collect();
+        names.sort_unstable();
+        names.dedup();
+        let span = |of: fn(&ClockFacts) -> f64| {
+            let values = || clocks.iter().map(|clock| of(clock));
+            let (least, most) = (values().fold(f64::INFINITY, f64::min), values().fold(0.0, f64::max));
+            format!("({} … {}) ns", ratio_number(least), ratio_number(most))
+        };
+        let text = match names.as_slice() {
+            [] => "not recorded".to_owned(),
+            names => format!("{}: {}, {}", names.join(", "), span(|c| c.read_ns), span(|c| c.resolution_ns)),
+        };
+        fact(label, text)
+    };
+    measured_labels(results).iter().map(of).collect()
+}
+
+/// What a probe cost itself, without a neighbour.
+fn cost(cell: &CellResult) -> Option<String> {
+    let cost = cell.cost.as_ref().filter(|_| cell.cell.neighbour.is_none())?;
+    Some(format!("{} ns, {}, {}", ratio_number(cost.per_sample_ns), cost.cpu_time_ns, cost.memory_bytes))
 }
 
 fn experiment(results: &RunResults) -> Markup {

@@ -43,15 +43,13 @@ pub(super) fn header(results: &RunResults, simulation: &Simulation) -> Markup {
 
 /// All sections.
 pub(super) fn sections(simulation: &Simulation) -> Vec<Section> {
-    let section =
-        |id: &'static str, title: &str, body: Option<Markup>| Section { id, title: title.to_owned(), body };
     vec![
-        section("summary", "Summary", Some(summary(simulation))),
-        section("cases", "The cases", Some(cases(simulation))),
-        section("curves", "Curves", curves(simulation)),
-        section("waits", "How long locks were waited for", waits(simulation)),
-        section("lines", "Who ran where", time_line::section(simulation)),
-        section("assumptions", "Parameters", assumptions(simulation)),
+        Section::open("summary", "Summary", Some(summary(simulation))),
+        Section::open("cases", "The cases", Some(cases(simulation))),
+        Section::open("curves", "Curves", curves(simulation)),
+        Section::open("waits", "How long locks were waited for", waits(simulation)),
+        Section::open("lines", "Who ran where", time_line::section(simulation)),
+        Section::open("assumptions", "Parameters", assumptions(simulation)),
     ]
 }
 

@@ -1,14 +1,14 @@
 //! Several instances at once: what each gets against one alone, how unequal they are, how far apart they began.
 
-use maud::{Markup, html};
+use maud::html;
 
 use model::results::RunResults;
 
 use super::super::together::lines;
-use super::parts::{bounded, plain_table, scrolling};
+use super::parts::{Folded, bounded, plain_table, scrolling};
 
 /// The table; left out when nothing was measured by several instances, each for itself.
-pub(super) fn section(results: &RunResults) -> Option<Markup> {
+pub(super) fn section(results: &RunResults) -> Option<Folded> {
     let lines = lines(results);
     if lines.is_empty() {
         return None;
@@ -28,12 +28,14 @@ pub(super) fn section(results: &RunResults) -> Option<Markup> {
         "Worst instance over best",
         "First start to last",
     ];
-    Some(html! {
+    let line = format!("{} probes by several instances at once", lines.len());
+    let body = html! {
         p {
             "The same probe by several instances at once, started together. Throughput is compared with the fair share, "
             "1/n of what one alone gets: 1 × is the fair share, n × means that the others are not felt. Times and "
             "latencies are compared with those alone. Figures are medians over the instances."
         }
         (scrolling("Several instances at once", &plain_table(&heads, &rows)))
-    })
+    };
+    Some((line, body))
 }

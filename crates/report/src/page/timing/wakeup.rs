@@ -19,7 +19,7 @@ const NS: Quantity = Quantity::Of(Unit::Nanoseconds);
 /// Marks on the curve of service times.
 const MARKS: usize = 16;
 /// Latest wake-ups listed per platform.
-const WORST_LISTED: usize = 16;
+const WORST_LISTED: usize = 5;
 
 struct Wakeups<'a> {
     ink: usize,

@@ -68,14 +68,17 @@ pub(in super::super) fn pictures(results: &RunResults) -> Markup {
         .collect();
     let legend: Vec<(Ink, String)> = all.iter().map(|locks| (Ink(locks.ink), locks.label.clone())).collect();
     html! {
+        p {
+            "Waits left of the upright dashed line, 2^16 ticks of the counter, are usual on a machine of one's own; a second hump at \
+             the right means that the thread that held the lock, or was next in line, had lost its CPU. Few long waits can take \
+             most of the time."
+        }
         @for (kind, name) in KINDS {
             @let counts = format!("{name}: how many waits of which length");
-            (figure(&counts, "Waits by powers of two, both axes logarithmic. Those left of the upright dashed line, 2^16 \
-                ticks of the counter, are usual on a machine of one's own; a second hump at the right means that the thread \
-                that held the lock, or was next in line, had lost its CPU.",
+            (figure(&counts, "Waits by powers of two, both axes logarithmic.",
                 &legend, &drawing(&all, kind, What::Waits).draw(&counts)))
             @let times = format!("{name}: how much time went into waits of which length");
-            (figure(&times, "The same waits, weighted with their length: few long waits can take most of the time.",
+            (figure(&times, "The same waits, weighted with their length.",
                 &legend, &drawing(&all, kind, What::Time).draw(&times)))
         }
         (behind("Table: waits", &table(&all)))
@@ -155,9 +158,8 @@ fn bin_table(all: &[Locks<'_>]) -> Markup {
             let bins = point.waits.iter().zip(&point.wait_ticks).enumerate();
             for (bin, (count, ticks)) in bins.filter(|(_, (count, _))| **count > 0) {
                 rows.push(vec![
-                    locks.label.clone(),
-                    name.to_owned(),
-                    format!("2^{bin} … 2^{}", bin + 1),
+                    format!("{name}, {}", locks.label),
+                    format!("2^{bin}"),
                     value_text(Unit::Nanoseconds, locks.edge(bin)),
                     count.to_string(),
                     value_text(Unit::Nanoseconds, locks.ns(*ticks as f64)),
@@ -165,5 +167,5 @@ fn bin_table(all: &[Locks<'_>]) -> Markup {
             }
         }
     }
-    plain_table(&["Platform", "Lock", "Ticks", "From", "Waits", "Time waited"], &rows)
+    plain_table(&["Lock", "From ticks", "From", "Waits", "Time waited"], &rows)
 }
