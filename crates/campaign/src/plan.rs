@@ -20,7 +20,8 @@
 //! are 92 to 93. What others are compared with (the same without a neighbour, one instance alone) goes on with them.
 //!
 //! Where verdicts are to be decided (`repeat.until_decided`), the rounds that a look at them asks for (`decide`) come right after the
-//! least ones, then the next look, until one asks for nothing; a round of those has their groups alone.
+//! least ones, then the next look, until one asks for nothing; a round of those has their groups alone, on the platforms alone whose
+//! verdicts they decide.
 //!
 //! No order depends on how long anything really took, and whatever is decided is decided between rounds, so that the same seed
 //! measures in the same order, and a run resumed in the middle of a round decides the same.
@@ -37,7 +38,7 @@ pub use super::history::Group;
 use super::history::{Finding, History};
 use super::seed::Seed;
 use model::experiment::{Experiment, Repeat};
-use model::journal::{Cell, VerdictLook};
+use model::journal::{Cell, LookRounds, VerdictLook};
 use stats::interval::median_interval;
 use stats::pairs::compare;
 use units::Nanos;
@@ -258,15 +259,19 @@ impl Plan {
 
     fn left_of(&self, block: &Block, round: u32, history: &History) -> Vec<Cell> {
         let active = self.active_of(block, round, history);
-        let wanted = |cell: &Cell| active.contains(&Group::from(cell)) && !history.has(cell, round);
+        let asked: Vec<&LookRounds> = asked_for(block, round, history).collect();
+        let is_asked = |cell: &Cell| {
+            let own = asked.iter().find(|asked| group_of(asked) == Group::from(cell));
+            own.is_none_or(|asked| asked.platforms.contains(&cell.platform))
+        };
+        let wanted =
+            |cell: &Cell| active.contains(&Group::from(cell)) && is_asked(cell) && !history.has(cell, round);
         self.order_of(block, round).into_iter().filter(wanted).collect()
     }
 
     /// Groups of a block that a round is made of: those that are not settled, and what those are compared with.
     fn active_of(&self, block: &Block, round: u32, history: &History) -> Vec<Group> {
-        let all_asked = history.looks().iter().flat_map(|look| &look.rounds);
-        let of_round = all_asked.filter(|asked| (asked.from_round..asked.until_round).contains(&round));
-        let asked: Vec<Group> = of_round.map(group_of).filter(|group| block.groups.contains(group)).collect();
+        let asked: Vec<Group> = asked_for(block, round, history).map(group_of).collect();
         if !asked.is_empty() {
             return asked;
         }
@@ -344,6 +349,15 @@ impl Plan {
             .filter_map(|(round, entry)| Some((value_of(entry.finding)?, others.remove(&round)?)))
             .collect()
     }
+}
+
+/// What looks at verdicts asked for in this round of a block; nothing in a round of the others.
+fn asked_for<'a>(block: &'a Block, round: u32, history: &'a History) -> impl Iterator<Item = &'a LookRounds> {
+    let all = history.looks().iter().flat_map(|look| &look.rounds);
+    all.filter(move |asked| {
+        let is_of_round = (asked.from_round..asked.until_round).contains(&round);
+        is_of_round && block.groups.contains(&group_of(asked))
+    })
 }
 
 /// Whether a group is compared with another one: the same without the neighbour, or one instance alone.
