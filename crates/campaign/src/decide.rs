@@ -9,7 +9,7 @@
 //! cell was looked at: each look spends a part of the chance to be wrong ([`stats::looks`]). Between two a group's rounds grow by
 //! half at least, so that there are few.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::analysis::analyse;
 use super::error::CampaignError;
@@ -21,7 +21,7 @@ use super::rundir::RunDir;
 use analysis::suitability;
 use model::classes::{ClassSet, ClassVerdict, OpenCell, Suitability};
 use model::experiment::Experiment;
-use model::journal::{LookRounds, VerdictLook};
+use model::journal::{Cell, LookRounds, VerdictLook};
 use model::results::RunResults;
 use stats::looks::confidence_at;
 use units::Nanos;
@@ -104,13 +104,15 @@ fn told(plan: &Plan, history: &History, verdicts: Decided, on_event: &mut dyn Fn
     on_event(&Event::Decided { figures, of_figures: plan.groups().count(), verdicts });
 }
 
-/// At how much confidence a group is held against the bounds of classes, after these looks.
-pub fn confidence_of(experiment: &Experiment, looks: &[VerdictLook], group: Group, confidence: f64) -> f64 {
+/// At how much confidence a cell is held against the bounds of classes, after these looks.
+pub fn confidence_of(experiment: &Experiment, looks: &[VerdictLook], cell: &Cell, confidence: f64) -> f64 {
     if !experiment.repeat.until_decided {
         return confidence;
     }
-    let asked =
-        looks.iter().filter(|look| look.rounds.iter().any(|rounds| group_of(rounds) == group)).count();
+    let is_own = |rounds: &LookRounds| {
+        group_of(rounds) == Group::from(cell) && rounds.platforms.contains(&cell.platform)
+    };
+    let asked = looks.iter().filter(|look| look.rounds.iter().any(is_own)).count();
     confidence_at(confidence, u32::try_from(asked).unwrap_or(u32::MAX).saturating_add(1))
 }
 
@@ -135,43 +137,53 @@ pub fn look(
         open.map(|verdict| rounds_of(&verdict.needs)).map(|groups| (cost(&results, &groups), groups));
     let least = wanted.filter(|(cost, _)| *cost <= left).min_by_key(|(cost, _)| *cost);
     let rounds = least.map_or_else(Vec::new, |(_, groups)| {
-        groups.iter().map(|(group, needed)| until(&results, *group, *needed, next_round(*group))).collect()
+        groups.iter().map(|(group, needed)| until(&results, *group, needed, next_round(*group))).collect()
     });
     let number = u32::try_from(contents.looks.len()).unwrap_or(u32::MAX).saturating_add(1);
     Some((VerdictLook { number, rounds }, Decided::of(&results.classes)))
 }
 
-/// How many rounds of which groups, what is compared with them included.
-fn rounds_of(needs: &[OpenCell]) -> BTreeMap<Group, u32> {
-    let mut groups: BTreeMap<Group, u32> = BTreeMap::new();
+/// What is wanted of a group.
+#[derive(Default)]
+struct Wanted {
+    rounds: u32,
+    platforms: BTreeSet<String>,
+}
+
+/// How many rounds of which groups on which platforms, what is compared with them included.
+fn rounds_of(needs: &[OpenCell]) -> BTreeMap<Group, Wanted> {
+    let mut groups: BTreeMap<Group, Wanted> = BTreeMap::new();
     for open in needs {
         for cell in std::iter::once(&open.cell).chain(&open.compared_with) {
-            let rounds = groups.entry(Group::from(cell)).or_default();
-            *rounds = (*rounds).max(open.needs_rounds.unwrap_or(0));
+            let wanted = groups.entry(Group::from(cell)).or_default();
+            wanted.rounds = wanted.rounds.max(open.needs_rounds.unwrap_or(0));
+            wanted.platforms.insert(cell.platform.clone());
         }
     }
     groups
 }
 
-/// How long those take on every platform, by what their measurements took on average.
-fn cost(results: &RunResults, groups: &BTreeMap<Group, u32>) -> Nanos {
+/// How long those take, by what their measurements took on average.
+fn cost(results: &RunResults, groups: &BTreeMap<Group, Wanted>) -> Nanos {
     let cells = results.cells.iter().filter_map(|result| {
-        let rounds = groups.get(&Group::from(&result.cell))?;
-        Some(result.took_ns?.get().saturating_mul(u64::from(*rounds)))
+        let wanted = groups.get(&Group::from(&result.cell))?;
+        let rounds = if wanted.platforms.contains(&result.cell.platform) { wanted.rounds } else { 0 };
+        Some(result.took_ns?.get().saturating_mul(u64::from(rounds)))
     });
     Nanos::from_nanos(cells.fold(0, u64::saturating_add))
 }
 
 /// Up to which round a group is measured before the next look.
-fn until(results: &RunResults, group: Group, needed: u32, from_round: u32) -> LookRounds {
+fn until(results: &RunResults, group: Group, needed: &Wanted, from_round: u32) -> LookRounds {
     let of_group = results.cells.iter().filter(|result| Group::from(&result.cell) == group);
     let made = of_group.map(|result| result.done + result.failed).max().unwrap_or(0).max(1);
-    let wanted = units::metric::saturate(f64::from(needed) * FURTHER);
+    let wanted = units::metric::saturate(f64::from(needed.rounds) * FURTHER);
     let wanted = u32::try_from(wanted).unwrap_or(u32::MAX).clamp(made.div_ceil(2), made);
     LookRounds {
         probe: group.probe,
         neighbour: group.neighbour,
         layout: group.layout,
+        platforms: needed.platforms.iter().cloned().collect(),
         from_round,
         until_round: from_round.saturating_add(wanted),
     }

@@ -24,7 +24,8 @@
 //! are 92 to 93.
 //!
 //! Where verdicts are to be decided (`repeat.until_decided`), the rounds that a look at them asks for (`decide`) come right after the
-//! least ones, then the next look, until one asks for nothing; a round of those has their groups alone.
+//! least ones, then the next look, until one asks for nothing; a round of those has their groups alone, on the platforms alone whose
+//! verdicts they decide.
 //!
 //! No order depends on how long anything really took, and whatever is decided is decided between rounds, so that the same seed
 //! measures in the same order, and a run resumed in the middle of a round decides the same.
@@ -41,7 +42,7 @@ pub use super::history::Group;
 use super::history::{Finding, History, Known};
 use super::seed::Seed;
 use model::experiment::{Experiment, Repeat};
-use model::journal::{Cell, VerdictLook};
+use model::journal::{Cell, LookRounds, VerdictLook};
 use stats::interval::median_interval;
 use stats::pairs::compare;
 use units::Nanos;
@@ -307,11 +308,13 @@ impl Plan {
 
     /// What a round of a block is made of: what is not decided, and what that is compared with.
     fn active_of(&self, block: &Block, round: u32, history: &History) -> Vec<Cell> {
-        let all_asked = history.looks().iter().flat_map(|look| &look.rounds);
-        let of_round = all_asked.filter(|asked| (asked.from_round..asked.until_round).contains(&round));
-        let asked: Vec<Group> = of_round.map(group_of).filter(|group| block.groups.contains(group)).collect();
+        let asked: Vec<&LookRounds> = asked_for(block, round, history).collect();
         if !asked.is_empty() {
-            return block.cells.iter().filter(|cell| asked.contains(&Group::from(*cell))).cloned().collect();
+            let is_asked = |cell: &&Cell| {
+                let of_group = asked.iter().filter(|asked| group_of(asked) == Group::from(*cell));
+                of_group.flat_map(|asked| &asked.platforms).any(|platform| *platform == cell.platform)
+            };
+            return block.cells.iter().filter(is_asked).cloned().collect();
         }
         let is_open = |cell: &&Cell| !self.known(cell, round, history).is_decided;
         let open: Vec<&Cell> = block.cells.iter().filter(is_open).collect();
@@ -419,6 +422,15 @@ fn enough(ratio: &Estimate, target: f64) -> f64 {
     let differs = ratio.low > 1.0 || (ratio.high < 1.0 && ratio.low > 0.0);
     let of_difference = (ratio.value.ln().abs() * OF_THE_DIFFERENCE).min(OF_THE_RATIO);
     if differs { target.max(of_difference) } else { target }
+}
+
+/// What looks at verdicts asked for in this round of a block; nothing in a round of the others.
+fn asked_for<'a>(block: &'a Block, round: u32, history: &'a History) -> impl Iterator<Item = &'a LookRounds> {
+    let all = history.looks().iter().flat_map(|look| &look.rounds);
+    all.filter(move |asked| {
+        let is_of_round = (asked.from_round..asked.until_round).contains(&round);
+        is_of_round && block.groups.contains(&group_of(asked))
+    })
 }
 
 /// Whether a group is compared with another one: the same without the neighbour, or one instance alone.

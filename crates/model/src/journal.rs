@@ -56,8 +56,8 @@ pub struct VerdictLook {
     pub rounds: Vec<LookRounds>,
 }
 
-/// Rounds of a probe, alone or beside a neighbour, on every platform.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+/// Rounds of a probe, alone or beside a neighbour.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LookRounds {
     /// The probe.
@@ -68,6 +68,8 @@ pub struct LookRounds {
     /// How many instances measure at once, if it is not one alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub layout: Option<Layout>,
+    /// Labels of the platforms on which they are made.
+    pub platforms: Vec<String>,
     /// The first of the rounds.
     pub from_round: u32,
     /// The one after the last.

@@ -8,7 +8,7 @@ use super::policies::policies;
 use super::table::{Row, Table};
 use super::verdicts::verdicts;
 use crate::decide::confidence_of;
-use crate::history::{Group, History};
+use crate::history::History;
 use crate::journal::Contents;
 use crate::plan::{Next, Plan};
 use crate::predict::plan_of;
@@ -46,7 +46,7 @@ pub fn analyse(experiment: &Experiment, contents: &Contents) -> Option<RunResult
     let cells: Vec<CellResult> = wanted
         .iter()
         .map(|cell| {
-            let confidence = confidence_of(experiment, &contents.looks, Group::from(cell), CONFIDENCE);
+            let confidence = confidence_of(experiment, &contents.looks, cell, CONFIDENCE);
             cell_result(cell, table.row(cell), &comparer, seed, confidence)
         })
         .collect();
