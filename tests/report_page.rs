@@ -57,6 +57,11 @@ fn default_like() -> RunResults {
     run.verdicts.push(Verdict { platform: "gvisor".to_owned(), ..run.verdicts[1].clone() });
     run.isolation = bulkhead::analysis::isolation::matrices(&run);
     run.classes = bulkhead::analysis::suitability::judge(&run, &classes::shipped().unwrap());
+    // The longest that a verdict can be.
+    for verdict in run.classes.iter_mut().filter(|verdict| verdict.class == "real-time") {
+        verdict.level = classes::Suitability::Unknown;
+        verdict.needs_ns = Some(bulkhead::units::Nanos::from_nanos(3_300_000_000_000));
+    }
     run
 }
 

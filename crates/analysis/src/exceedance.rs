@@ -52,8 +52,10 @@ pub fn of_rounds(rounds: &[Lengths], confidence: f64) -> Option<Exceedance> {
         metric: (*metric).to_owned(),
         beyond_share: *beyond_share,
     };
+    let period_ns = if first.of == Whole::Time { 0.0 } else { first.period_ns };
     Some(Exceedance {
         of: first.of,
+        period_ns: Nanos::from_nanos(saturate(period_ns)),
         observed_ns: nanos(known.observed),
         longest_ns: nanos(known.longest),
         confidence,

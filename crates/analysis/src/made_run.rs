@@ -110,6 +110,7 @@ pub(crate) fn with_late(run: &mut RunResults, cell: &Cell, share: f64, draws: u6
     };
     let known = Exceedance {
         of: Whole::Activations,
+        period_ns: Nanos::from_nanos(10_000_000),
         observed_ns: Nanos::from_nanos(draws * 10_000_000),
         longest_ns: Nanos::from_nanos(2_000_000),
         confidence: 0.95,

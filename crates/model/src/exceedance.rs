@@ -10,6 +10,9 @@ use units::Nanos;
 pub struct Exceedance {
     /// What the shares are shares of.
     pub of: Whole,
+    /// Time from one to the next; 0 where the whole is time.
+    #[serde(default)]
+    pub period_ns: Nanos,
     /// Time that was observed.
     pub observed_ns: Nanos,
     /// The longest of all.

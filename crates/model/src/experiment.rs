@@ -74,8 +74,7 @@ pub struct Repeat {
     pub min: u32,
     /// Rounds of each probe at most, `min` … 1000.
     pub max: u32,
-    /// A platform's main metric is decided when its ratio to the baseline is known to ± this much, 0.1 … 100 percent, or differs for
-    /// sure and is known to a fifth of the difference. With one platform alone it is the metric's own interval that counts.
+    /// A main metric is decided when its ratio to the baseline (alone: itself) is known to ± this much, 0.1 … 100 percent, or differs.
     pub target_percent: f64,
     /// No further round is begun after this much time spent measuring, 1 … 1e6 seconds. `min` rounds are always made.
     pub budget_s: u32,

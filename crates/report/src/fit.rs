@@ -92,7 +92,7 @@ pub(super) fn verdict_of<'a>(
 }
 
 /// The same for a table: `needs 40 s`.
-fn short_words(verdict: &ClassVerdict) -> String {
+pub(super) fn short_words(verdict: &ClassVerdict) -> String {
     let needs = verdict.needs_words().map(|needs| format!("needs {needs}"));
     needs.unwrap_or_else(|| suitability_words(verdict.level).to_owned())
 }

@@ -190,12 +190,23 @@ fn result(
     }
 }
 
-/// A quantile that has no interval, judged by the share beyond its bound.
+/// The metric of probes with periods that is the share of those that were not done within one.
+const MISSED: &str = "missed_share";
+
+/// A quantile that has no interval, judged by the share beyond its bound. So is a share of missed ones of which none was seen: that
+/// rounds without any agree with each other is no proof that there are none.
 fn by_share(looked: &Looked<'_>, condition: &Condition, bound: Bound, figure: &Weighed) -> Option<Weighed> {
-    let has_none = matches!(figure.observation.value, Seen::Unsupported(_));
-    let metric = condition.metric.as_ref().filter(|_| has_none && bound.at_most)?;
+    let metric = condition.metric.as_ref().filter(|_| bound.at_most)?;
     if condition.against != Against::Value {
         return None;
+    }
+    match &figure.observation.value {
+        Seen::Value(share) if metric.id == MISSED && share.high <= 0.0 => {
+            let seen = looked.missed(&figure.observation.cell, bound.limit)?;
+            return Some(Weighed::of(seen, &metric.id, bound));
+        }
+        Seen::Unsupported(_) => {}
+        _ => return None,
     }
     let allowed = looked.allowed(&figure.observation.cell, &metric.id)?;
     let seen = looked.beyond(&figure.observation.cell, &[&metric.id], bound.limit, allowed)?;

@@ -120,9 +120,19 @@ impl Looked<'_> {
     ) -> Option<Observation> {
         let result = self.results.cells.iter().find(|result| result.cell == *cell)?;
         let known = result.exceedance.as_ref()?;
-        if allowed <= 0.0 || !ids.iter().any(|id| exceedance::share_of(known, id).is_some()) {
-            return None;
-        }
+        let is_one = ids.iter().any(|id| exceedance::share_of(known, id).is_some());
+        if is_one { Self::longer(result, time_ns, allowed) } else { None }
+    }
+
+    /// How often one takes longer than its period, where a share of missed ones is asked for.
+    pub(super) fn missed(&self, cell: &Cell, allowed: f64) -> Option<Observation> {
+        let result = self.results.cells.iter().find(|result| result.cell == *cell)?;
+        let period = result.exceedance.as_ref()?.period_ns;
+        if period > Nanos::ZERO { Self::longer(result, period.as_f64(), allowed) } else { None }
+    }
+
+    fn longer(result: &CellResult, time_ns: f64, allowed: f64) -> Option<Observation> {
+        let known = result.exceedance.as_ref().filter(|_| allowed > 0.0)?;
         let (above, below) = exceedance::beyond(known, time_ns);
         let is_met = above.is_some_and(|share| share.upper(known.confidence) <= allowed);
         let is_broken = below.is_some_and(|share| share.lower(known.confidence) > allowed);
@@ -143,7 +153,7 @@ impl Looked<'_> {
             times: side.decided_by(allowed, known.confidence, exceedance::MOST_TIMES),
         };
         Some(Observation {
-            cell: cell.clone(),
+            cell: result.cell.clone(),
             title: String::new(),
             unit: Some(Unit::Nanoseconds),
             value: Seen::Beyond(value),

@@ -363,3 +363,23 @@ fn what_was_left_out_is_named_with_the_command_that_measures_it() {
     let whole = on_vm(&run, &class(&conditions[1]));
     assert_eq!((whole.missing_words(), whole.measure_with), (None, None));
 }
+
+#[test]
+fn that_none_was_missed_proves_no_more_than_how_many_there_were() {
+    let set = class(&condition("wakeup.missed_share", "at_most = 0.01"));
+    for (draws, level) in [(100, Suitability::Unknown), (1000, Suitability::Suited)] {
+        let mut run = run();
+        let cell = cell("vm", ProbeKind::Wakeup, None);
+        measured(&mut run, &cell, "missed_share", 0.0);
+        with_late(&mut run, &cell, 0.0, draws);
+        let verdict = on_vm(&run, &set);
+        assert_eq!(verdict.level, level, "{draws}: {}", verdict.sentence);
+        assert_eq!(verdict.needs_ns.is_some(), level == Suitability::Unknown, "{draws}");
+    }
+    // Of one that was seen, the interval speaks.
+    let mut run = run();
+    let cell = cell("vm", ProbeKind::Wakeup, None);
+    measured(&mut run, &cell, "missed_share", 0.5);
+    with_late(&mut run, &cell, 0.0, 100);
+    assert_eq!(on_vm(&run, &set).level, Suitability::Unsuited);
+}

@@ -7,7 +7,8 @@ use model::classes::{ClassVerdict, ConditionResult, Held, Suitability};
 use model::results::RunResults;
 
 use super::super::fit::{
-    class_names, held_words, judged_platforms, suitability_mark, verdict_of, verdict_words, weight_words,
+    class_names, held_words, judged_platforms, short_words, suitability_mark, verdict_of, verdict_words,
+    weight_words,
 };
 use super::anchor;
 use super::notes::Notes;
@@ -46,8 +47,17 @@ const fn tone(level: Suitability) -> &'static str {
 }
 
 /// A verdict, marked and coloured.
-pub(super) fn badge(verdict: &ClassVerdict) -> Markup {
+fn badge(verdict: &ClassVerdict) -> Markup {
     html! { span.badge.(tone(verdict.level)) { (suitability_mark(verdict.level)) " " (verdict_words(verdict)) } }
+}
+
+/// The same where there is little room.
+pub(super) fn short_badge(verdict: &ClassVerdict) -> Markup {
+    html! {
+        span.badge.(tone(verdict.level)) title=(verdict_words(verdict)) {
+            (suitability_mark(verdict.level)) " " (short_words(verdict))
+        }
+    }
 }
 
 /// A class: what would change each verdict, what was not measured, and every condition by platforms.

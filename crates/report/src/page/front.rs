@@ -13,7 +13,7 @@ use super::super::figures::{level_mark, made_slower_words, made_up_words, measur
 use super::super::fit::{class_names, judged_platforms, verdict_of};
 use super::super::utc::format_utc;
 use super::anchor;
-use super::fit::badge;
+use super::fit::short_badge;
 use super::parts::{bounded, with_short_neighbours};
 
 /// Figures of a platform, and neighbours that hurt, on the first screen.
@@ -128,7 +128,7 @@ fn fitness(results: &RunResults) -> Markup {
                                 th scope="row" { a href={ "#" (anchor::class(class)) } { (bounded(class)) } }
                                 @for platform in &platforms {
                                     td data-class=(class) data-platform=(platform) {
-                                        @if let Some(verdict) = verdict_of(results, class, platform) { (badge(verdict)) }
+                                        @if let Some(verdict) = verdict_of(results, class, platform) { (short_badge(verdict)) }
                                     }
                                 }
                             }
