@@ -1,7 +1,8 @@
 //! What a user gets of `bulkhead measure` as it is shipped: how narrow, how much decided, how long, how large.
 //!
 //! `cargo bench --bench default_run -- [RUNS] [PROGRAM]`: so many runs (default 3, of about four minutes each), in turns with as many
-//! of another build of the program, if one is named. Both are analysed by this one, so at the same confidence. A median of widths
+//! of another build of the program, if one is named. `… -- FOLDER [FOLDER]`: the runs that were kept in a folder, and those of another build
+//! in another one, each as long ago as its namesake. Both are analysed by this one, so at the same confidence. A median of widths
 //! is taken over figures that are no tails, without a neighbour; fewer than three runs have no interval and decide nothing.
 
 mod verdict;
@@ -46,28 +47,61 @@ fn main() -> ExitCode {
 /// One run of a program.
 struct Run {
     results: RunResults,
-    took: Duration,
+    /// The whole command; none of a run that was kept.
+    took: Option<Duration>,
     journal_bytes: u64,
 }
 
 fn run() -> Result<Judge> {
     // What cargo adds begins with a dash.
     let words: Vec<String> = std::env::args().skip(1).filter(|word| !word.starts_with('-')).collect();
-    let runs: u32 = words.first().map_or(Ok(3), |text| text.parse()).context("RUNS is a number")?;
     let before = words.get(1).map(Path::new);
+    let (now, then) = match words.first().map(Path::new).filter(|word| word.is_dir()) {
+        Some(folder) => (kept(folder)?, before.map(kept).transpose()?.unwrap_or_default()),
+        None => {
+            let runs = words.first().map_or(Ok(3), |text| text.parse());
+            in_turns(runs.context("RUNS is a number, or a folder of runs")?, before)?
+        }
+    };
+    let mut judge = Judge::default();
+    widths_judged(&mut judge, &now, &then);
+    let of_runs = |of: &dyn Fn(&Run) -> f64| now.iter().map(of).collect::<Vec<f64>>();
+    judge.rounds("class verdicts undecided", &of_runs(&|run| undecided(&run.results)), Mark::AtMost(2.0));
+    let took: Vec<f64> = now.iter().filter_map(|run| Some(run.took?.as_secs_f64())).collect();
+    if !took.is_empty() {
+        judge.rounds("the whole command, s", &took, Mark::AtMost(300.0));
+    }
+    judge.rounds("its journal, MB", &of_runs(&|run| run.journal_bytes as f64 / 1e6), Mark::AtMost(10.0));
+    Ok(judge)
+}
+
+/// So many runs of this build, in turns with as many of another one.
+fn in_turns(runs: u32, other: Option<&Path>) -> Result<(Vec<Run>, Vec<Run>)> {
     let (mut now, mut then) = (Vec::new(), Vec::new());
     for number in 1..=runs {
         say(&format!("run {number} of {runs}"));
         now.push(measured(Path::new(env!("CARGO_BIN_EXE_bulkhead")))?);
-        if let Some(program) = before {
+        if let Some(program) = other {
             then.push(measured(program)?);
         }
     }
-    let mut judge = Judge::default();
+    Ok((now, then))
+}
+
+/// The runs in a folder, by their names.
+fn kept(folder: &Path) -> Result<Vec<Run>> {
+    let entries: Vec<_> = std::fs::read_dir(folder)?.collect::<Result<_, _>>()?;
+    let mut folders: Vec<_> =
+        entries.into_iter().map(|entry| entry.path()).filter(|path| path.is_dir()).collect();
+    folders.sort();
+    folders.iter().map(|out| read(out, None)).collect()
+}
+
+fn widths_judged(judge: &mut Judge, now: &[Run], then: &[Run]) {
     for (platform, widest) in WIDEST {
         let widths =
             |runs: &[Run]| runs.iter().filter_map(|run| median_width(&run.results, platform)).collect();
-        let (new, old): (Vec<f64>, Vec<f64>) = (widths(&now), widths(&then));
+        let (new, old): (Vec<f64>, Vec<f64>) = (widths(now), widths(then));
         let what = format!("{platform} to native: median half-width of the ratios that are no tails, %");
         judge.rounds_without(&what, &new, now.len() - new.len(), Mark::AtMost(widest));
         if platform == "container" {
@@ -75,20 +109,15 @@ fn run() -> Result<Judge> {
             let what = format!("{platform} to native: the widest of them, %");
             judge.rounds_without(&what, &worst, now.len() - worst.len(), Mark::AtMost(WIDEST_OF_ALL));
         }
-        if before.is_some() {
+        if !then.is_empty() {
             let times: Vec<f64> =
-                now.iter().zip(&then).filter_map(|(new, old)| narrower(new, old, platform)).collect();
+                now.iter().zip(then).filter_map(|(new, old)| narrower(new, old, platform)).collect();
             let what = format!(
                 "{platform} to native: as wide with the other build ({old:.1?} %), median of figures, times"
             );
             judge.rounds_without(&what, &times, now.len() - times.len(), Mark::AtLeast(NARROWER));
         }
     }
-    let of_runs = |of: &dyn Fn(&Run) -> f64| now.iter().map(of).collect::<Vec<f64>>();
-    judge.rounds("class verdicts undecided", &of_runs(&|run| undecided(&run.results)), Mark::AtMost(2.0));
-    judge.rounds("the whole command, s", &of_runs(&|run| run.took.as_secs_f64()), Mark::AtMost(300.0));
-    judge.rounds("its journal, MB", &of_runs(&|run| run.journal_bytes as f64 / 1e6), Mark::AtMost(10.0));
-    Ok(judge)
 }
 
 fn measured(program: &Path) -> Result<Run> {
@@ -101,8 +130,12 @@ fn measured(program: &Path) -> Result<Run> {
     let took = began.elapsed();
     // Measurements that broke are told by the figures that they have not.
     ensure!(matches!(status.code(), Some(0 | 4)), "{} measure: {status}", program.display());
+    read(&out, Some(took))
+}
+
+fn read(out: &Path, took: Option<Duration>) -> Result<Run> {
     let journal_bytes = std::fs::metadata(out.join("journal.jsonl"))?.len();
-    let mut results = read_results(&out)?;
+    let mut results = read_results(out)?;
     // Made from the journal, results have no verdicts on classes yet.
     results.classes = suitability::judge(&results, &shipped()?);
     ensure!(!results.classes.is_empty(), "no class was judged");

@@ -8,6 +8,8 @@
 //! `default`, one of `quick`), of both unless one is named; `--busy` beside other work, which is started here: on every CPU
 //! bursts of arithmetic and pauses, both of 1 to 100 ms, half of its time in all.
 //!
+//! Few runs decide little: without a miss it takes 36 to say 9 in 10 and 72 to say that at most 1 in 20 is wrong.
+//!
 //! Marks: 5 % found in 9 of 10 default runs and 6 of 10 quick ones; a difference in 5 % of A/A runs at most, of 20 or more.
 
 mod verdict;
@@ -92,7 +94,8 @@ fn one(name: &str) -> Result<(Vec<String>, Vec<String>)> {
     let mut command = Command::new(env!("CARGO_BIN_EXE_bulkhead"));
     command.arg("measure").arg("--experiment").arg(&file).arg("--out").arg(&out);
     let status = command.stdout(Stdio::null()).stderr(Stdio::null()).status().context("starting bulkhead")?;
-    ensure!(status.success(), "bulkhead measure: {status}");
+    // What broke is told by the figures that it has not.
+    ensure!(matches!(status.code(), Some(0 | 4)), "bulkhead measure: {status}");
     let experiment = Experiment::from_toml(&std::fs::read_to_string(out.join("experiment.toml"))?)?;
     let contents = read(&out.join("journal.jsonl"))?;
     let with_work = |probe: &str| {

@@ -22,6 +22,24 @@ fn complete_run(dir: &Path) -> RunDir {
     rundir
 }
 
+/// A number that planning would have to count up to for ever.
+#[test]
+fn a_round_that_no_run_makes_is_a_lost_line() {
+    let dir = tempfile::tempdir().unwrap();
+    complete_run(dir.path());
+    let path = dir.path().join("journal.jsonl");
+    let text = fs::read_to_string(&path).unwrap();
+    let line = text.lines().find(|line| line.contains("\"round\":1")).unwrap();
+    let absurd = line.replace("\"round\":1", "\"round\":4294967295");
+    let look = "{\"line\":\"look\",\"number\":1,\"rounds\":[{\"probe\":\"gap\",\"platforms\":[\"a\"],\"from_round\":2,\
+                \"until_round\":4294967295}]}";
+    let without_end: Vec<&str> = text.lines().filter(|line| !line.contains("\"took\"")).collect();
+    fs::write(&path, without_end.join("\n") + "\n" + &absurd + "\n" + look + "\n").unwrap();
+    let read = contents(dir.path());
+    assert_eq!((read.measurements.len(), read.looks.len(), read.lost.len()), (8, 0, 2), "{:?}", read.lost);
+    assert!(read_run(dir.path()).is_ok(), "it ends");
+}
+
 #[test]
 fn cut_at_every_byte_it_reads_the_whole_prefix() {
     let dir = tempfile::tempdir().unwrap();

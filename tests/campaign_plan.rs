@@ -51,7 +51,7 @@ fn look_at(plan: &Plan, history: &History) -> VerdictLook {
         let platforms = platforms.iter().map(ToString::to_string).collect();
         rounds.push(LookRounds { probe, neighbour, layout, platforms, from_round, until_round });
     }
-    VerdictLook { number, rounds }
+    VerdictLook { number, measurements: history.len() as u64, rounds }
 }
 
 const SECOND: Nanos = Nanos::from_nanos(1_000_000_000);

@@ -90,8 +90,32 @@ fn an_open_verdict_is_measured_until_it_is_decided_and_nothing_else_is() {
     assert!(events.iter().any(|event| told(&event)), "the bar shows it");
 }
 
+/// What breaks takes next to no time of the budget: it must not be asked for until that is used up.
 #[test]
-fn what_cannot_be_decided_within_the_budget_is_not_begun() {
+fn what_breaks_from_now_on_is_not_asked_for_again_and_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let classes = classes(5000, "alone");
+    begin(dir.path(), &experiment(false, 1000), &classes);
+    let path = dir.path().join("experiment.toml");
+    let text = fs::read_to_string(&path).unwrap();
+    fs::write(&path, text.replace("[repeat]", "[repeat]\nuntil_decided = true")).unwrap();
+    let rundir = RunDir::resume(dir.path()).unwrap();
+    let gone = doubles::Double::absent("made-up", "taken away");
+    let setup = Setup {
+        platforms: vec![(rundir.experiment().platforms[0].clone(), Box::new(gone) as Box<dyn Platform>)],
+        host: None,
+        header: doubles::header(),
+        durations: None,
+        classes: classes.clone(),
+        cancel: Cancel::new(),
+    };
+    doubles::run(&rundir, setup);
+    let failed = contents(dir.path()).measurements.iter().filter(|one| one.broke().is_some()).count();
+    assert!((3..20).contains(&failed), "{failed} measurements broke");
+}
+
+#[test]
+fn what_cannot_be_decided_is_not_begun() {
     let dir = tempfile::tempdir().unwrap();
     // One in a million would take hours.
     let mut classes = classes(5000, "alone");

@@ -140,10 +140,10 @@ pub struct MeasureArgs {
     /// Rounds of each probe: N, or MIN..MAX
     #[arg(long, value_name = "N|MIN..MAX")]
     pub rounds: Option<String>,
-    /// Begin no further round after this many seconds of measuring
+    /// Once each probe has its least rounds, begin none after this many seconds of measuring
     #[arg(long, value_name = "S")]
     pub budget_s: Option<u32>,
-    /// A probe is done when its main figure is known to ± this much
+    /// A figure is decided when its ratio to the baseline is known to ± this much, or a difference to a fifth of it
     #[arg(long, value_name = "P")]
     pub target_percent: Option<f64>,
     /// Measure until every verdict on a class of work is decided, or --budget-s is used up

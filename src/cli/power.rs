@@ -261,9 +261,11 @@ fn words_of(report: &PowerReport, broke: u32) -> String {
     }
     text.push_str("Longer runs see more: bulkhead measure --plan says what a run of yours will see.\n");
     let made = report.slowdowns.iter().map(|one| one.runs).min().unwrap_or(0);
+    let all = report.slowdowns.iter().map(|one| one.runs).fold(0, u32::saturating_add);
     if report.interrupted {
         text.push_str("Interrupted: what was found so far.\n");
-    } else if made + broke < report.runs_wanted {
+    } else if all + broke < report.runs_wanted.saturating_mul(u32::try_from(SLOWER.len()).unwrap_or(u32::MAX))
+    {
         let _ =
             writeln!(text, "The time was used up after {made} of {} runs (--budget-s).", report.runs_wanted);
     }

@@ -7,7 +7,7 @@ use stats::exceedance::{Counted, Curve, Point, Share, curve};
 use stats::interval::trimmed_percent;
 use units::Nanos;
 use units::histogram::Histogram;
-use units::metric::{Unit, saturate};
+use units::metric::{Estimate, Unit, saturate};
 use units::three_digits;
 
 /// Times that are looked at: ten per decade (preferred numbers, ISO 3), so that round deadlines are among them.
@@ -80,6 +80,20 @@ pub fn beyond(known: &Exceedance, time_ns: f64) -> (Option<Share>, Option<Share>
         points: known.points.iter().map(point).collect(),
     };
     curve.beyond(time_ns)
+}
+
+/// The metric of probes with periods that is the share of those that were not done within one.
+pub const MISSED: &str = "missed_share";
+
+/// The share that took longer than a period, with its interval: of all rounds together, whose mean is `mean`. A median of rounds that
+/// have few each would be zero for whatever is missed less often than once in two rounds. None where there is no period.
+pub fn missed(known: &Exceedance, mean: f64) -> Option<Estimate> {
+    let (above, below) = beyond(known, known.period_ns.as_f64());
+    let above = above.filter(|_| known.period_ns > Nanos::ZERO)?;
+    let side = f64::midpoint(1.0, known.confidence);
+    let low = below.map_or(0.0, |below| below.lower(side)).min(mean);
+    let high = above.upper(side).max(mean);
+    Some(Estimate { value: mean, low, high, confidence: known.confidence })
 }
 
 /// The share beyond a metric that is a quantile of these times.

@@ -29,6 +29,9 @@ use units::Nanos;
 /// The next look is surer, and wants more: so many times as many rounds as would do now.
 const FURTHER: f64 = 1.3;
 
+/// So many measurements in a row that broke say that it is no accident.
+const BREAKS: usize = 3;
+
 /// Time spent measuring when it is told for the first time how far the run is.
 const FIRST_TOLD: Nanos = Nanos::from_nanos(20_000_000_000);
 
@@ -130,17 +133,30 @@ pub fn look(
 ) -> Option<(VerdictLook, Decided)> {
     let mut results = analyse(experiment, contents)?;
     results.classes = suitability::judge(&results, classes);
-    let budget = Nanos::from_nanos(u64::from(experiment.repeat.budget_s) * 1_000_000_000);
-    let left = budget.saturating_sub(results.measured_ns);
-    let open = results.classes.iter().filter(|verdict| !verdict.needs.is_empty());
+    let is_measurable = |verdict: &&ClassVerdict| {
+        let cells =
+            verdict.needs.iter().flat_map(|open| std::iter::once(&open.cell).chain(&open.compared_with));
+        !verdict.needs.is_empty() && cells.into_iter().all(|cell| !breaks_now(contents, cell))
+    };
+    let open = results.classes.iter().filter(is_measurable);
     let wanted =
         open.map(|verdict| rounds_of(&verdict.needs)).map(|groups| (cost(&results, &groups), groups));
-    let least = wanted.filter(|(cost, _)| *cost <= left).min_by_key(|(cost, _)| *cost);
+    // Where the budget is too short for it, a part of it is better than nothing: the run can be resumed.
+    let least = wanted.min_by_key(|(cost, _)| *cost);
     let rounds = least.map_or_else(Vec::new, |(_, groups)| {
         groups.iter().map(|(group, needed)| until(&results, *group, needed, next_round(*group))).collect()
     });
     let number = u32::try_from(contents.looks.len()).unwrap_or(u32::MAX).saturating_add(1);
-    Some((VerdictLook { number, rounds }, Decided::of(&results.classes)))
+    let measurements = contents.measurements.len() as u64;
+    Some((VerdictLook { number, measurements, rounds }, Decided::of(&results.classes)))
+}
+
+/// Whether the last measurements of a cell all broke: more of them would break as well, and take no time of the budget.
+fn breaks_now(contents: &Contents, cell: &Cell) -> bool {
+    let last =
+        contents.measurements.iter().rev().filter(|measurement| measurement.cell == *cell).take(BREAKS);
+    let broke: Vec<bool> = last.map(|measurement| measurement.broke().is_some()).collect();
+    broke.len() == BREAKS && broke.into_iter().all(|broke| broke)
 }
 
 /// What is wanted of a group.
@@ -176,7 +192,7 @@ fn cost(results: &RunResults, groups: &BTreeMap<Group, Wanted>) -> Nanos {
 /// Up to which round a group is measured before the next look.
 fn until(results: &RunResults, group: Group, needed: &Wanted, from_round: u32) -> LookRounds {
     let of_group = results.cells.iter().filter(|result| Group::from(&result.cell) == group);
-    let made = of_group.map(|result| result.done + result.failed).max().unwrap_or(0).max(1);
+    let made = of_group.map(|result| result.done).max().unwrap_or(0).max(1);
     let wanted = units::metric::saturate(f64::from(needed.rounds) * FURTHER);
     let wanted = u32::try_from(wanted).unwrap_or(u32::MAX).clamp(made.div_ceil(2), made);
     LookRounds {

@@ -16,7 +16,7 @@ use super::latest::{Latest, What};
 use super::plan::{Next, Plan};
 use super::predict::Oracle;
 use model::experiment::Experiment;
-use model::journal::Cell;
+use model::journal::{Cell, VerdictLook};
 use probes::job::Job;
 use probes::params::ProbeSpec;
 use probes::pretend::{CPUS, Pretence, report};
@@ -133,7 +133,17 @@ fn others(plan: &Plan, group: Group) -> impl Iterator<Item = Cell> {
 /// Rounds of each group when none settles before its most rounds or the budget ends it.
 fn played_through(plan: &Plan, cost: &dyn Fn(&Cell) -> Duration) -> BTreeMap<Group, u32> {
     let mut history = History::default();
-    while let Next::Measure { round, cells } = plan.next(&history) {
+    loop {
+        let (round, cells) = match plan.next(&history) {
+            Next::Measure { round, cells } => (round, cells),
+            // What verdicts will ask for is not known before anything was measured.
+            Next::Look => {
+                let measurements = history.len() as u64;
+                history.add_look(VerdictLook { measurements, ..VerdictLook::default() });
+                continue;
+            }
+            Next::Done(_) => break,
+        };
         for cell in &cells {
             let duration = Nanos::from_duration(cost(cell));
             history.insert(cell, round, Entry { duration, finding: Finding::NoFigure });

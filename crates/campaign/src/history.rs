@@ -87,6 +87,7 @@ pub struct History {
     cells: BTreeMap<Cell, BTreeMap<u32, Entry>>,
     better: BTreeMap<Cell, Better>,
     lost_lines: bool,
+    spent: Nanos,
     looks: Vec<VerdictLook>,
     /// What one plan found of its cells, so that it is not computed before each measurement.
     known: RefCell<BTreeMap<(Cell, u32), Known>>,
@@ -160,7 +161,9 @@ impl History {
         let group = Group::from(cell);
         let is_kept = |of: &Cell, before: u32| Group::from(of) != group || before <= round;
         self.known.get_mut().retain(|(of, before), _| is_kept(of, *before));
-        self.cells.entry(cell.clone()).or_default().insert(round, entry);
+        let before = self.cells.entry(cell.clone()).or_default().insert(round, entry);
+        let without = self.spent.saturating_sub(before.map_or(Nanos::ZERO, |before| before.duration));
+        self.spent = without.saturating_add(entry.duration);
     }
 
     /// Whether this measurement was made.
@@ -195,9 +198,8 @@ impl History {
     }
 
     /// Time spent measuring.
-    pub fn spent(&self) -> Nanos {
-        let entries = self.cells.values().flat_map(BTreeMap::values);
-        entries.fold(Nanos::ZERO, |sum, entry| sum.saturating_add(entry.duration))
+    pub const fn spent(&self) -> Nanos {
+        self.spent
     }
 
     /// What `look` finds of a cell by its rounds before `end`, asked once as long as those stay what they are.

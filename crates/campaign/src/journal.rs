@@ -30,6 +30,8 @@ use platforms::own_folder::{Others, OwnFolder, file_to_read};
 pub const MAX_LINE_BYTES: usize = 64 << 20;
 /// Most lost lines that are told.
 const MOST_LOST: usize = 1000;
+/// Rounds beyond any run's: a thousand are asked for at most, and more of what decides verdicts.
+const MOST_ROUNDS: u32 = 1_000_000;
 
 /// Why a journal cannot be read or written.
 #[derive(Debug, thiserror::Error)]
@@ -217,7 +219,13 @@ impl Parser<'_> {
                     (session.took_ns, session.is_done) = (Some(took_ns), is_done);
                 }
             }
+            JournalLine::Look(look) if look.rounds.iter().any(|rounds| rounds.until_round > MOST_ROUNDS) => {
+                self.lose(format!("it asks for rounds beyond {MOST_ROUNDS}, which no run makes"));
+            }
             JournalLine::Look(look) => self.contents.looks.push(look),
+            JournalLine::Measurement(measurement) if measurement.round >= MOST_ROUNDS => {
+                self.lose(format!("it is of round {}, and no run makes {MOST_ROUNDS}", measurement.round));
+            }
             JournalLine::Measurement(measurement) => {
                 let key = (measurement.cell.clone(), measurement.round);
                 if let Some(before) = self.seen.get(&key) {

@@ -24,7 +24,7 @@
 //! are 92 to 93.
 //!
 //! Where verdicts are to be decided (`repeat.until_decided`), the rounds that a look at them asks for (`decide`) come right after the
-//! least ones, then the next look, until one asks for nothing; a round of those has their groups alone, on the platforms alone whose
+//! least ones, then the next look, until one asks for nothing (it is looked again once there are half as many measurements more); a round of those has their groups alone, on the platforms alone whose
 //! verdicts they decide.
 //!
 //! No order depends on how long anything really took, and whatever is decided is decided between rounds, so that the same seed
@@ -98,7 +98,7 @@ struct Block {
 impl Block {
     /// The round after those that were begun.
     fn next_round(&self, history: &History) -> u32 {
-        history.last_round(&self.cells).map_or(0, |last| last + 1)
+        history.last_round(&self.cells).map_or(0, |last| last.saturating_add(1))
     }
 
     /// Time it has had for each of its groups, if its measurements took what they typically take.
@@ -217,6 +217,10 @@ impl Plan {
             return None;
         }
         match history.looks().last() {
+            // Figures have had rounds since: they may have opened one.
+            Some(look) if look.rounds.is_empty() && grown_by_half(look.measurements, history) => {
+                Some(Next::Look)
+            }
             Some(look) if look.rounds.is_empty() => None,
             look => Some(look.and_then(|look| self.asked_by(look, history)).unwrap_or(Next::Look)),
         }
@@ -365,7 +369,7 @@ impl Plan {
 
     /// After how many rounds it was looked last whether a figure is known well enough, with so many made.
     fn last_look(&self, rounds: u32) -> Option<u32> {
-        let looks = std::iter::successors(Some(self.repeat.min), |look| Some(look + (look / 4).max(1)));
+        let looks = std::iter::successors(Some(self.repeat.min), |look| look.checked_add((look / 4).max(1)));
         looks.take_while(|look| *look <= rounds).last()
     }
 
@@ -422,6 +426,11 @@ fn enough(ratio: &Estimate, target: f64) -> f64 {
     let differs = ratio.low > 1.0 || (ratio.high < 1.0 && ratio.low > 0.0);
     let of_difference = (ratio.value.ln().abs() * OF_THE_DIFFERENCE).min(OF_THE_RATIO);
     if differs { target.max(of_difference) } else { target }
+}
+
+/// Whether there are half as many measurements again as there were.
+fn grown_by_half(before: u64, history: &History) -> bool {
+    history.len() as u64 > before.saturating_add(before / 2)
 }
 
 /// What looks at verdicts asked for in this round of a block; nothing in a round of the others.

@@ -47,12 +47,15 @@ pub enum JournalLine {
 }
 
 /// A look at which verdicts on classes of work are decided, and what is measured because of it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct VerdictLook {
     /// Its number, from 1.
     pub number: u32,
-    /// What is measured until the next one; nothing when no verdict is open that the budget decides.
+    /// How many measurements there were.
+    #[serde(default)]
+    pub measurements: u64,
+    /// What is measured until the next one; nothing when no verdict is open that measuring decides.
     pub rounds: Vec<LookRounds>,
 }
 

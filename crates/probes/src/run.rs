@@ -38,7 +38,8 @@ pub fn run_job(job: &Job, surroundings: &Surroundings, stop: &AtomicBool, stage:
     run_job_after(&Resting::default(), job, surroundings, stop, stage)
 }
 
-/// The same with loads that rest since earlier jobs, which go on instead of being started; those of this job rest after it.
+/// The same with loads that rest since earlier jobs, which go on instead of being started; those of this job rest after it. Beside a
+/// probe none rests: what they hold would be in its way, of `fork` for instance, which copies the tables of their pages.
 pub fn run_job_after(
     resting: &Resting,
     job: &Job,
@@ -47,7 +48,7 @@ pub fn run_job_after(
     stage: &mut dyn Stage,
 ) -> JobReply {
     let bounds = Bounds::starting_now(stop, job.deadline_ms);
-    if job.probe.as_ref().is_some_and(|probe| probe.kind().about().is_about_memory) {
+    if job.probe.is_some() {
         resting.end();
     }
     let mut teams = match start_loads(resting, job, surroundings, bounds) {
@@ -66,7 +67,7 @@ pub fn run_job_after(
     };
     let failure = teams.iter().find_map(Team::failure);
     let doses: Vec<Dose> = teams.iter_mut().map(Team::rest).collect();
-    for (spec, team) in job.loads.iter().zip(teams) {
+    for (spec, team) in job.loads.iter().zip(teams).filter(|_| job.probe.is_none()) {
         resting.keep(spec, team);
     }
     JobReply { report: report(outcome, failure), doses }

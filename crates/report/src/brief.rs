@@ -1,12 +1,14 @@
 //! A run on one screen: what it costs, fit for what, who hurts whom, what is wrong with the run. At most [`MOST_LINES`] lines of 80
 //! columns for the platforms that a run usually has; everything else is in the whole summary and in the page.
 
+use std::fmt::Write as _;
+
 use model::classes::{ClassVerdict, Suitability};
 use model::clocks::ClockLevel;
 use model::isolation::{IsolationCell, IsolationRow};
 use model::journal::{Cell, Neighbour};
-use model::results::{RunResults, Verdict, VerdictLevel};
-use units::metric::{Better, Difference, Estimate};
+use model::results::{CellResult, RunResults, Verdict, VerdictLevel};
+use units::metric::{Better, Difference, Estimate, UNDECIDED_FROM_PERCENT};
 
 use super::figures::{measured_labels, neighbour_words, ratio_text, sound};
 use super::fit::{class_names, class_table, judged_platforms, suitability_mark, verdict_words};
@@ -71,6 +73,8 @@ fn costs(out: &mut String, results: &RunResults, style: Style, most: Amount) {
         let mut lines = worst(figures.into_iter().map(|cost| cost.text()).collect(), most.worst);
         if lines.is_empty() {
             lines.push(printable(without_label(verdict), SENTENCE_MOST));
+        } else if let Some(dark) = dark_words(results, &verdict.platform) {
+            lines.push(dark);
         }
         let lead = " ".repeat(first.chars().count());
         for (number, line) in lines.iter().enumerate() {
@@ -80,6 +84,25 @@ fn costs(out: &mut String, results: &RunResults, style: Style, most: Amount) {
     if results.verdicts.is_empty() {
         out.push_str("  ?  no platform was compared with another, so there is no verdict\n");
     }
+}
+
+/// Probes of which it is not known what they cost: no ratio, or one so wide that a quarter more would not have been seen.
+pub(super) fn dark_words(results: &RunResults, platform: &str) -> Option<String> {
+    let cells = results.cells.iter().filter(|cell| {
+        cell.cell.platform == platform && cell.cell.neighbour.is_none() && cell.cell.layout.is_none()
+    });
+    let is_dark = |cell: &&CellResult| {
+        let main = cell.metrics.iter().find(|metric| metric.headline);
+        main.is_none_or(|metric| match &metric.against_baseline {
+            None => true,
+            Some(comparison) => match comparison.difference {
+                Difference::Better | Difference::Worse | Difference::Different => false,
+                _ => comparison.detectable_percent.is_none_or(|percent| percent > UNDECIDED_FROM_PERCENT),
+            },
+        })
+    };
+    let dark: Vec<&str> = cells.filter(is_dark).map(|cell| cell.cell.probe.as_str()).collect();
+    (!dark.is_empty()).then(|| format!("not known: {}", dark.join(", ")))
 }
 
 /// The first texts, and how many more there are.
@@ -222,16 +245,22 @@ pub(super) fn deciding(results: &RunResults) -> Vec<Deciding<'_>> {
     all
 }
 
-/// What decides, as far as there is room.
+/// What decides, as far as there is room, and how many there are besides.
 fn reasons(out: &mut String, results: &RunResults, style: Style, lines: usize) {
-    let mut left = lines;
-    for told in deciding(results) {
+    let text = |told: &Deciding<'_>, most: usize| {
         let mut text = String::new();
-        let mark = format!("  {}  ", suitability_mark(told.verdict.level));
-        cut(&mut text, &mark, &told.text(), SENTENCE_LINES, style);
-        let Some(rest) = left.checked_sub(text.lines().count()) else { return };
-        left = rest;
-        out.push_str(&text);
+        cut(&mut text, &format!("  {}  ", suitability_mark(told.verdict.level)), &told.text(), most, style);
+        text
+    };
+    let all = deciding(results);
+    let length = |most: usize| all.iter().map(|told| text(told, most).lines().count()).sum::<usize>();
+    let most = if length(SENTENCE_LINES) <= lines { SENTENCE_LINES } else { 1 };
+    let room = if length(most) <= lines { all.len() } else { lines.saturating_sub(1) };
+    for told in all.iter().take(room) {
+        out.push_str(&text(told, most));
+    }
+    if room < all.len() && lines > 0 {
+        let _ = writeln!(out, "     and {} more: --full", all.len() - room);
     }
 }
 

@@ -105,6 +105,9 @@ pub struct Metric {
     pub figure: Figure,
 }
 
+/// Where no difference was found and only one of more percent than this would have been seen, nothing is decided.
+pub const UNDECIDED_FROM_PERCENT: f64 = 25.0;
+
 /// A difference that is promised to be seen, in percent, so rounded up: to one decimal below 10, then to whole ones.
 pub fn percent_up(percent: f64) -> String {
     match percent {

@@ -5,6 +5,7 @@ use model::classes::{
 };
 use units::metric::{Estimate, Unit};
 
+use super::super::exceedance;
 use super::observe::{Looked, Observation, Seen};
 use super::open::open;
 use super::wording;
@@ -190,18 +191,15 @@ fn result(
     }
 }
 
-/// The metric of probes with periods that is the share of those that were not done within one.
-const MISSED: &str = "missed_share";
-
-/// A quantile that has no interval, judged by the share beyond its bound. So is a share of missed ones of which none was seen: that
-/// rounds without any agree with each other is no proof that there are none.
+/// A quantile that has no interval, judged by the share beyond its bound. So is a share of missed ones, of all rounds together: rounds
+/// have few, and that most of them have none is no proof that none are missed.
 fn by_share(looked: &Looked<'_>, condition: &Condition, bound: Bound, figure: &Weighed) -> Option<Weighed> {
     let metric = condition.metric.as_ref().filter(|_| bound.at_most)?;
     if condition.against != Against::Value {
         return None;
     }
     match &figure.observation.value {
-        Seen::Value(share) if metric.id == MISSED && share.high <= 0.0 => {
+        Seen::Value(_) if metric.id == exceedance::MISSED => {
             let seen = looked.missed(&figure.observation.cell, bound.limit)?;
             return Some(Weighed::of(seen, &metric.id, bound));
         }

@@ -50,8 +50,8 @@ fn of_platform(results: &RunResults, class: &ClassSpec, platform: &str) -> Class
         let quiet = conditions(results, class, platform, kept_away.clone());
         (kept_away, Outcome::of(&quiet).level)
     });
-    let reason = wording::reason(&all, &outcome);
     let needs = open::needed(&all, &outcome);
+    let reason = wording::needed(&needs) + &wording::reason(&all, &outcome);
     let needs_ns = open::time(&needs);
     let missing = missing(&all);
     ClassVerdict {

@@ -12,11 +12,13 @@ use super::condition::{Bound, Judged};
 use super::level::Outcome;
 use super::observe::{Observation, Seen};
 
-/// What an open observation needs; none of one without a figure.
+/// What an open observation needs; none of one that no round has a figure of.
 pub(super) fn open(observation: &Observation, bound: Bound) -> Option<OpenCell> {
     let (leans_broken, times) = match &observation.value {
         Seen::Value(estimate) => (!bound.is_good(estimate.value), narrower(estimate, bound)),
         Seen::Beyond(share) => (share.value > share.allowed, share.times),
+        // Nobody knows how many rounds have an interval: twice as many will be looked at.
+        Seen::Unsupported(_) if observation.rounds > 0 => (false, Some(2.0)),
         Seen::Unsupported(_) | Seen::Perished(_) | Seen::Nothing { .. } => return None,
     };
     let further = times.map(|times| (f64::from(observation.rounds) * (times - 1.0)).ceil().max(1.0));

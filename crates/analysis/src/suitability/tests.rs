@@ -1,5 +1,6 @@
 //! Verdicts on made-up figures: each level, each kind of comparison, the worst neighbour, tails and miss rates.
 
+use super::super::exceedance;
 use super::super::made_run::{CPU, DISK, broken, cell, measured, run, with_late};
 use super::*;
 use model::classes::{Held, Suitability};
@@ -382,4 +383,18 @@ fn that_none_was_missed_proves_no_more_than_how_many_there_were() {
     measured(&mut run, &cell, "missed_share", 0.5);
     with_late(&mut run, &cell, 0.0, 100);
     assert_eq!(on_vm(&run, &set).level, Suitability::Unsuited);
+}
+
+#[test]
+fn a_share_of_missed_ones_is_that_of_all_rounds_and_never_surely_none() {
+    let mut run = run();
+    let cell = cell("vm", ProbeKind::Wakeup, None);
+    measured(&mut run, &cell, "missed_share", 0.0);
+    with_late(&mut run, &cell, 0.0, 100);
+    let known = run.cells.iter().find_map(|result| result.exceedance.as_ref()).unwrap();
+    let none = exceedance::missed(known, 0.0).unwrap();
+    assert_eq!((none.value, none.low), (0.0, 0.0));
+    assert!((0.02..0.05).contains(&none.high), "{none:?}");
+    let some = exceedance::missed(known, 0.07).unwrap();
+    assert!((some.value - 0.07).abs() < 1e-9 && some.low <= 0.07 && some.high >= 0.07, "{some:?}");
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use model::classes::{Against, ClassSpec, Held, Suitability, Weight};
+use model::classes::{Against, ClassSpec, Held, OpenCell, Suitability, Weight};
 use model::journal::{Cell, Neighbour};
 use model::prediction::minutes;
 use probes::ProbeKind;
@@ -49,10 +49,7 @@ fn value_text(unit: Option<Unit>, value: f64) -> String {
 }
 
 fn interval(unit: Option<Unit>, estimate: &Estimate) -> String {
-    // Few rounds give a share an interval that reaches beyond the whole.
-    let most = if unit == Some(Unit::Share) { 1.0 } else { f64::INFINITY };
-    let high = estimate.high.min(most.max(estimate.value));
-    let (low, high) = (value_text(unit, estimate.low), value_text(unit, high));
+    let (low, high) = (value_text(unit, estimate.low), value_text(unit, estimate.high));
     if low == high { String::new() } else { format!(" [{low} … {high}]") }
 }
 
@@ -144,6 +141,17 @@ pub(super) fn reason(all: &[Judged], outcome: &Outcome) -> String {
         Held::NotMeasured => result.measured.clone(),
     };
     format!("{reason}{}", others(all, outcome))
+}
+
+/// What the time is for that an undecided verdict needs, before the reason; nothing where it needs none.
+pub(super) fn needed(needs: &[OpenCell]) -> String {
+    let Some((first, rest)) = needs.split_first() else { return String::new() };
+    let what = format!("{}{}", first.cell.probe, circumstances(&first.cell));
+    match rest.len() {
+        0 if first.leans_broken => format!("more of {what} may show it unsuited; "),
+        0 => format!("more of {what} decides it; "),
+        more => format!("more of {what} and {more} more decide it; "),
+    }
 }
 
 /// Says so when no measuring decides it.

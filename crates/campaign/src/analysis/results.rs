@@ -150,8 +150,9 @@ fn cell_result(
     let mut notes = notes(row);
     let exceedance = exceedance_of(cell, row, confidence);
     let of_metric = |metric: &Metric| {
-        let estimate =
-            estimate(cell, row, metric, (seed.with_text(&metric.id).get(), confidence), &mut notes);
+        let estimate = missed(exceedance.as_ref(), row, metric).unwrap_or_else(|| {
+            estimate(cell, row, metric, (seed.with_text(&metric.id).get(), confidence), &mut notes)
+        });
         let known = exceedance.as_ref().filter(|_| estimate.estimate().is_none());
         let words = known.and_then(|known| exceedance::in_words(known, &metric.id));
         MetricResult {
@@ -189,6 +190,14 @@ fn cell_result(
         scheduling: row.scheduling(),
         notes,
     }
+}
+
+/// A share of missed ones, of all rounds together; none for other metrics.
+fn missed(known: Option<&Exceedance>, row: &Row<'_>, metric: &Metric) -> Option<Answer> {
+    let known = known.filter(|_| metric.id == exceedance::MISSED)?;
+    let values: Vec<f64> = row.samples(&metric.id).into_iter().map(|(_, value)| value).collect();
+    let mean = (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)?;
+    exceedance::missed(known, mean).map(Answer::Estimate)
 }
 
 /// How often things took longer, in the rounds of one instance.

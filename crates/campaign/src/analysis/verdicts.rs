@@ -11,7 +11,7 @@ use model::clocks::ClockLevel;
 use model::journal::Cell;
 use model::results::{CellResult, MetricResult, RunResults, Verdict, VerdictLevel};
 use probes::ProbeKind;
-use units::metric::{Better, Difference, Estimate, percent_up};
+use units::metric::{Better, Difference, Estimate, UNDECIDED_FROM_PERCENT, percent_up};
 
 /// Costs up to this factor are free.
 const FREE_UP_TO: f64 = 1.05;
@@ -21,8 +21,6 @@ const HEAVY_FROM: f64 = 2.0;
 const MOST_NAMED: usize = 3;
 /// Figures listed below the sentence.
 const MOST_LISTED: usize = 6;
-/// Where only larger ones would have been seen, percent, what users would call a difference was not to be seen.
-const UNDECIDED_FROM: f64 = 25.0;
 
 /// A headline comparison with the baseline.
 struct Finding<'a> {
@@ -48,7 +46,7 @@ impl Finding<'_> {
 
     /// Whether what users would call a difference would not have been seen.
     fn is_undecided(&self) -> bool {
-        !self.is_difference() && self.seen_from > UNDECIDED_FROM
+        !self.is_difference() && self.seen_from > UNDECIDED_FROM_PERCENT
     }
 
     const fn is_difference(&self) -> bool {
@@ -160,11 +158,11 @@ fn level(findings: &[Finding<'_>], broken: u32) -> VerdictLevel {
     }
 }
 
-/// Whether most probes are undecided.
+/// Whether no more than half of the probes are decided.
 fn in_the_dark(findings: &[Finding<'_>]) -> bool {
     let main = || findings.iter().filter(|finding| finding.main && finding.cell.neighbour.is_none());
     let decided = main().filter(|finding| !finding.is_undecided()).count();
-    decided * 2 < main().count()
+    decided * 2 <= main().count()
 }
 
 /// In how many probes, without a neighbour, no difference was found.

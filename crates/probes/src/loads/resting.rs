@@ -1,9 +1,9 @@
-//! Loads that rest between the jobs of an agent, so that a measurement beside them need not set them up anew: the memory load
-//! alone takes 140 ms for its arrays.
+//! Loads that rest between the jobs of a neighbour's agent, so that a measurement beside them need not set them up anew: the memory
+//! load alone takes 140 ms for its arrays.
 //!
 //! ```text
 //!  job ends ─► keep: at rest ─── next job with this load ─► take: goes on
-//!                       └─────── a probe of memory, or little memory left ─► ended
+//!                       └─────── a probe, or little memory left ─► ended
 //! ```
 //! Only one team of each kind and size rests, and none that sends packets: what comes back meanwhile would be counted later.
 

@@ -3,11 +3,10 @@
 
 use maud::{Markup, html};
 
-use model::classes::Suitability;
 use model::results::{RunResults, Verdict, VerdictLevel};
 
 use super::super::brief::{
-    Harm, Worse, cost_word, deciding, doubts, missing_words, without_label, worst_figures,
+    Harm, Worse, cost_word, dark_words, deciding, doubts, missing_words, without_label, worst_figures,
 };
 use super::super::figures::{level_mark, made_slower_words, made_up_words, measured_labels};
 use super::super::fit::{class_names, judged_platforms, verdict_of};
@@ -105,6 +104,7 @@ fn cost(results: &RunResults, verdict: &Verdict) -> Markup {
                     @for figure in worst.iter().take(WORST) { li { (link(figure)) b { (figure.by) } } }
                     @if worst.len() > WORST { li.soft { a href="#comparison" { "and " (worst.len() - WORST) " more" } } }
                 }
+                @if let Some(dark) = dark_words(results, &verdict.platform) { p.soft.small { (dark) } }
             }
         }
     }
@@ -144,8 +144,13 @@ fn fitness(results: &RunResults) -> Markup {
 /// What decides, as far as there is room; the conditions tell all of it.
 fn reasons(results: &RunResults) -> Markup {
     let told = deciding(results);
-    let unsuited = told.iter().filter(|told| told.verdict.level == Suitability::Unsuited);
-    html! { ul.reasons { @for told in unsuited.take(REASONS) { li { (with_short_neighbours(results, &bounded(&told.text()))) } } } }
+    let more = told.len().saturating_sub(REASONS);
+    html! {
+        ul.reasons {
+            @for told in told.iter().take(REASONS) { li { (with_short_neighbours(results, &bounded(&told.text()))) } }
+            @if more > 0 { li.soft { a href="#fit" { "and " (more) " more" } } }
+        }
+    }
 }
 
 fn harm(results: &RunResults) -> Markup {
