@@ -56,12 +56,11 @@ fn run() -> Result<Judge> {
     // What cargo adds begins with a dash.
     let words: Vec<String> = std::env::args().skip(1).filter(|word| !word.starts_with('-')).collect();
     let before = words.get(1).map(Path::new);
-    let (now, then) = match words.first().map(Path::new).filter(|word| word.is_dir()) {
-        Some(folder) => (kept(folder)?, before.map(kept).transpose()?.unwrap_or_default()),
-        None => {
-            let runs = words.first().map_or(Ok(3), |text| text.parse());
-            in_turns(runs.context("RUNS is a number, or a folder of runs")?, before)?
-        }
+    let (now, then) = if let Some(folder) = words.first().map(Path::new).filter(|word| word.is_dir()) {
+        (kept(folder)?, before.map(kept).transpose()?.unwrap_or_default())
+    } else {
+        let runs = words.first().map_or(Ok(3), |text| text.parse());
+        in_turns(runs.context("RUNS is a number, or a folder of runs")?, before)?
     };
     let mut judge = Judge::default();
     widths_judged(&mut judge, &now, &then);
