@@ -1,4 +1,4 @@
-//! The 64 longest of any number of stretches, in memory that never grows.
+//! The 64 longest of any number of stretches, or fewer, in memory that never grows.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -12,6 +12,8 @@ pub struct Worst {
     kept: BinaryHeap<Reverse<(u64, u64)>>,
     /// What is no longer than this is not among the worst.
     threshold: u64,
+    /// How many are kept.
+    most: usize,
 }
 
 impl Default for Worst {
@@ -23,10 +25,16 @@ impl Default for Worst {
 impl Worst {
     /// Empty, with its memory touched, so that the first stretch takes no page fault.
     pub fn new() -> Self {
-        let mut kept = BinaryHeap::with_capacity(WORST_KEPT);
-        kept.extend((0..WORST_KEPT as u64).map(|length| Reverse((length, 0))));
+        Self::of(WORST_KEPT)
+    }
+
+    /// The same of no more than so many, at least one and at most [`WORST_KEPT`].
+    pub fn of(most: usize) -> Self {
+        let most = most.clamp(1, WORST_KEPT);
+        let mut kept = BinaryHeap::with_capacity(most);
+        kept.extend((0..most as u64).map(|length| Reverse((length, 0))));
         kept.clear();
-        Self { kept, threshold: 0 }
+        Self { kept, threshold: 0, most }
     }
 
     /// Keeps a stretch if it is among the longest so far, and says whether it is. One comparison when it is not.
@@ -40,12 +48,12 @@ impl Worst {
     }
 
     fn keep(&mut self, start: u64, length: u64) {
-        if self.kept.len() < WORST_KEPT {
+        if self.kept.len() < self.most {
             self.kept.push(Reverse((length, start)));
         } else if let Some(mut shortest) = self.kept.peek_mut() {
             *shortest = Reverse((length, start));
         }
-        if self.kept.len() == WORST_KEPT {
+        if self.kept.len() == self.most {
             self.threshold = self.kept.peek().map_or(0, |shortest| shortest.0.0);
         }
     }

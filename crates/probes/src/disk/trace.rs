@@ -12,6 +12,8 @@ use crate::worst::Worst;
 use units::histogram::{DenseHistogram, Histogram};
 use units::{Bytes, Millis, Nanos};
 
+/// Longest operations that are kept of a phase: a measurement has up to twenty phases.
+const STALLS_KEPT: usize = 16;
 /// Lengths of the windows.
 const WINDOWS_MS: [u64; 3] = [50, 200, 1000];
 
@@ -47,7 +49,7 @@ pub struct Traced {
 impl Trace {
     /// The phase begins now.
     pub fn starting_now() -> Self {
-        let (latency, stalls) = (DenseHistogram::new(), Worst::new());
+        let (latency, stalls) = (DenseHistogram::new(), Worst::of(STALLS_KEPT));
         let windows = std::array::from_fn(|_| Vec::new());
         let mut witness = Witness::of_this_thread();
         witness.begin(0);
