@@ -63,7 +63,7 @@ fn load(run: &Path) -> (Experiment, Contents) {
 
 /// Headline metrics that were called different.
 fn differences(results: &RunResults) -> Vec<String> {
-    let found = |difference| !matches!(difference, Difference::NotFound | Difference::Unknown);
+    let found = Difference::is_called;
     results
         .cells
         .iter()

@@ -1,4 +1,4 @@
-//! What a user gets of `bulkhead measure` as it is shipped: how narrow, how much decided, how long, how large.
+//! What a user gets of `bulkhead measure` as it is shipped: how narrow, how much decided, how long, how large, how soon one measurement follows on another.
 //!
 //! `cargo bench --bench default_run -- [RUNS] [PROGRAM]`: so many runs (default 3, of about four minutes each), in turns with as many
 //! of another build of the program, if one is named. `… -- FOLDER [FOLDER]`: the runs that were kept in a folder, and those of another build
@@ -13,8 +13,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use bulkhead::analysis::suitability;
-use bulkhead::campaign::read_results;
+use bulkhead::campaign::{journal, read_results};
 use bulkhead::model::classes::{Suitability, shipped};
+use bulkhead::model::journal::Measurement;
 use bulkhead::model::results::{CellResult, MetricResult, RunResults};
 use bulkhead::stats::summary::median;
 use verdict::{Judge, Mark, say};
@@ -37,6 +38,8 @@ const NO_TAILS: [&str; 11] = [
 const WIDEST: [(&str, f64); 2] = [("container", 3.0), ("vm", 10.0)];
 /// How wide a container's ratio may be at most, in percent.
 const WIDEST_OF_ALL: f64 = 10.0;
+/// How soon the next measurement is to follow on a platform's, in milliseconds.
+const TURNS: [(&str, f64); 3] = [("native", 2.0), ("container", 2.0), ("vm", 5.0)];
 /// How many times as wide another build's are to be.
 const NARROWER: f64 = 4.0;
 
@@ -50,6 +53,7 @@ struct Run {
     /// The whole command; none of a run that was kept.
     took: Option<Duration>,
     journal_bytes: u64,
+    measurements: Vec<Measurement>,
 }
 
 fn run() -> Result<Judge> {
@@ -71,6 +75,14 @@ fn run() -> Result<Judge> {
         judge.rounds("the whole command, s", &took, Mark::AtMost(300.0));
     }
     judge.rounds("its journal, MB", &of_runs(&|run| run.journal_bytes as f64 / 1e6), Mark::AtMost(10.0));
+    for (platform, most_ms) in TURNS {
+        for (beside, words) in [(false, "alone"), (true, "beside loads")] {
+            let all: Vec<f64> =
+                now.iter().filter_map(|run| median(&turns(&run.measurements, platform, beside))).collect();
+            let what = format!("{platform} {words}: from one slice to the next, ms, median");
+            judge.rounds_without(&what, &all, now.len() - all.len(), Mark::AtMost(most_ms));
+        }
+    }
     Ok(judge)
 }
 
@@ -133,12 +145,27 @@ fn measured(program: &Path) -> Result<Run> {
 }
 
 fn read(out: &Path, took: Option<Duration>) -> Result<Run> {
-    let journal_bytes = std::fs::metadata(out.join("journal.jsonl"))?.len();
+    let journal = out.join("journal.jsonl");
+    let journal_bytes = std::fs::metadata(&journal)?.len();
+    let measurements = journal::read(&journal)?.measurements;
     let mut results = read_results(out)?;
     // Made from the journal, results have no verdicts on classes yet.
     results.classes = suitability::judge(&results, &shipped()?);
     ensure!(!results.classes.is_empty(), "no class was judged");
-    Ok(Run { results, took, journal_bytes })
+    Ok(Run { results, took, journal_bytes, measurements })
+}
+
+/// What each of a platform's measurements took besides its own time, ms: resuming, loads, pausing, writing down, until the next began.
+/// Starts of instances, which last for seconds, are among them.
+fn turns(measurements: &[Measurement], platform: &str, beside: bool) -> Vec<f64> {
+    let pairs = measurements.iter().zip(measurements.iter().skip(1));
+    let wanted =
+        pairs.filter(|(this, _)| this.cell.platform == platform && this.cell.neighbour.is_some() == beside);
+    let turn = |(this, next): (&Measurement, &Measurement)| {
+        let own = this.started_unix_ns.get().saturating_add(this.duration_ns.get());
+        next.started_unix_ns.get().saturating_sub(own) as f64 / 1e6
+    };
+    wanted.map(turn).collect()
 }
 
 fn undecided(results: &RunResults) -> f64 {

@@ -135,7 +135,7 @@ fn called(results: &RunResults) -> Vec<(String, String, Difference)> {
     let metrics = results.cells.iter().flat_map(|cell| cell.metrics.iter().map(move |metric| (cell, metric)));
     let called = metrics.filter(|(_, metric)| metric.headline).filter_map(|(cell, metric)| {
         let difference = metric.against_baseline.as_ref()?.difference;
-        let is_called = !matches!(difference, Difference::NotFound | Difference::Unknown);
+        let is_called = difference.is_called();
         is_called.then(|| (cell.cell.probe.to_string(), metric.id.clone(), difference))
     });
     called.collect()

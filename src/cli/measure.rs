@@ -65,7 +65,7 @@ pub fn run(args: &MeasureArgs) -> Verdict {
     show(&results, Shown::of(args.json, args.full)).or_bad_input()?;
     output::say(&format!("\nreport: {}", rundir.path().join(REPORT_FILE).display()));
     if !(args.full || args.json) {
-        output::say(&format!("all of it here: bulkhead report {} --full", rundir.path().display()));
+        output::say(&format!("all of it: bulkhead report {} --full", rundir.path().display()));
     }
     Ok(ending(args, &results, end, &rundir))
 }

@@ -196,7 +196,7 @@ fn called(results: &RunResults) -> Called {
         for (place, metric) in headline.enumerate() {
             let Some(comparison) = &metric.against_baseline else { continue };
             called.slower |= comparison.difference == Difference::Worse;
-            called.any |= !matches!(comparison.difference, Difference::NotFound | Difference::Unknown);
+            called.any |= comparison.difference.is_called();
             let main = comparison.detectable_percent.filter(|_| place == 0);
             called.detectable.extend(main.map(|percent| (cell.cell.probe, percent)));
         }

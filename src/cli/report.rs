@@ -28,7 +28,7 @@ pub fn run(args: &ReportArgs) -> Verdict {
     measure::show(&results, measure::Shown::of(args.json, args.full)).or_bad_input()?;
     output::say(&format!("bulkhead: {} written anew", args.dir.join(REPORT_FILE).display()));
     if !(args.full || args.json) {
-        output::say("all of it here: --full");
+        output::say("all of it: --full");
     }
     Ok(if fit::is_met(&args.fit, &results) { Ending::Done } else { Ending::NotMet })
 }

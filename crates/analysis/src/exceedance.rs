@@ -2,6 +2,7 @@
 //! interval: an upper bound of it, or of the share beyond the longest that was seen.
 
 use model::exceedance::{Exceedance, ExceedancePoint, Quantile};
+use model::prediction::minutes;
 use probes::probe::{Lengths, Whole};
 use stats::exceedance::{Counted, Curve, Point, Share, curve};
 use stats::interval::trimmed_percent;
@@ -123,10 +124,10 @@ pub fn in_words(known: &Exceedance, metric: &str) -> Option<String> {
     let last = known.points.iter().find(|point| point.share <= 0.0).or_else(|| known.points.last())?;
     let (share, _) = beyond(known, last.longer_than_ns.as_f64());
     let share = share?;
-    let measured = duration(known.observed_ns.as_f64());
+    let measured = minutes(known.observed_ns);
     let times = share.decided_by(allowed, known.confidence, MOST_TIMES).filter(|times| *times > 1.0);
     let needs = times.map_or_else(String::new, |times| {
-        let needed = duration(known.observed_ns.as_f64() * times);
+        let needed = minutes(Nanos::from_nanos(saturate(known.observed_ns.as_f64() * times)));
         format!("{percent} % needs about {needed} of measuring, {measured} were measured; ")
     });
     Some(format!("{needs}{}", at_most_words(known, last.longer_than_ns.as_f64(), share)))
@@ -198,17 +199,6 @@ enum Rounded {
     Down,
     Nearest,
     Up,
-}
-
-/// `2.8 s`, `38 s`, `12 min`.
-fn duration(ns: f64) -> String {
-    let seconds = ns / 1e9;
-    match seconds {
-        _ if seconds < 9.95 => format!("{seconds:.1} s"),
-        _ if seconds < 99.5 => format!("{seconds:.0} s"),
-        _ if seconds < 3600.0 * 1.5 => format!("{:.0} min", seconds / 60.0),
-        _ => format!("{:.0} h", seconds / 3600.0),
-    }
 }
 
 #[cfg(test)]

@@ -141,7 +141,7 @@ pub fn look(
     let open = results.classes.iter().filter(is_measurable);
     let wanted =
         open.map(|verdict| rounds_of(&verdict.needs)).map(|groups| (cost(&results, &groups), groups));
-    // Where the budget is too short for it, a part of it is better than nothing: the run can be resumed.
+    // Where the budget is too short for it, a part of it makes its bounds narrower at least.
     let least = wanted.min_by_key(|(cost, _)| *cost);
     let rounds = least.map_or_else(Vec::new, |(_, groups)| {
         groups.iter().map(|(group, needed)| until(&results, *group, needed, next_round(*group))).collect()

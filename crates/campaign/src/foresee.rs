@@ -5,7 +5,8 @@
 //!  run ends ─► spread of each main figure's pairs ─► spreads.json ─┐
 //!  the plan, played through with typical costs ─► rounds ──────────┴─► detectable difference (stats::power)
 //! ```
-//! The rounds are those of a run in which no group is settled early, unless the spread says that this one will be.
+//! The rounds are those of a run in which no figure is decided early, unless the spread says that this one will be: there without a
+//! difference, since with one it may be decided sooner.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -104,18 +105,10 @@ pub(super) fn sights(
     let confidence = family_confidence(CONFIDENCE, comparisons.max(1));
     let mut sights = Vec::new();
     for group in plan.groups().filter(|group| group.neighbour.is_none()) {
-        let known: Vec<(Cell, Option<f64>)> = others(plan, group)
-            .map(|cell| {
-                let spread = oracle.spread_key(&cell, plan.baseline()).and_then(|key| spreads.0.get(&key));
-                (cell, spread)
-            })
-            .collect();
         let most = rounds.get(&group).copied().unwrap_or(plan.repeat().min);
-        // It ends when all platforms are known well enough.
-        let settled = known.iter().map(|(_, spread)| Some(settles_at(plan, (*spread)?, most)));
-        let settled: Option<Vec<u32>> = settled.collect();
-        let rounds = settled.and_then(|rounds| rounds.into_iter().max()).unwrap_or(most);
-        sights.extend(known.into_iter().map(|(cell, spread)| {
+        sights.extend(others(plan, group).map(|cell| {
+            let spread = oracle.spread_key(&cell, plan.baseline()).and_then(|key| spreads.0.get(&key));
+            let rounds = spread.map_or(most, |spread| settles_at(plan, spread, most));
             let scatter = spread.map(|spread| Scatter::foreseen(spread, rounds as usize));
             let detectable_percent = scatter.and_then(|scatter| scatter.detectable_percent(confidence));
             Sight { cell, rounds, detectable_percent }
@@ -130,7 +123,7 @@ fn others(plan: &Plan, group: Group) -> impl Iterator<Item = Cell> {
     others.map(move |platform| group.on(platform))
 }
 
-/// Rounds of each group when none settles before its most rounds or the budget ends it.
+/// Rounds of each group when no figure is decided before its most rounds or the budget ends it.
 fn played_through(plan: &Plan, cost: &dyn Fn(&Cell) -> Duration) -> BTreeMap<Group, u32> {
     let mut history = History::default();
     loop {

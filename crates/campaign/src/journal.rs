@@ -30,8 +30,8 @@ use platforms::own_folder::{Others, OwnFolder, file_to_read};
 pub const MAX_LINE_BYTES: usize = 64 << 20;
 /// Most lost lines that are told.
 const MOST_LOST: usize = 1000;
-/// Rounds beyond any run's: a thousand are asked for at most, and more of what decides verdicts.
-const MOST_ROUNDS: u32 = 1_000_000;
+/// Rounds beyond any run's: a thousand are asked for at most, and more of what decides verdicts. Planning looks at each of them.
+const MOST_ROUNDS: u32 = 100_000;
 
 /// Why a journal cannot be read or written.
 #[derive(Debug, thiserror::Error)]

@@ -24,8 +24,8 @@
 //! are 92 to 93.
 //!
 //! Where verdicts are to be decided (`repeat.until_decided`), the rounds that a look at them asks for (`decide`) come right after the
-//! least ones, then the next look, until one asks for nothing (it is looked again once there are half as many measurements more); a round of those has their groups alone, on the platforms alone whose
-//! verdicts they decide.
+//! least ones, then the next look, until one asks for nothing; then figures go on, and it is looked again once there are half as many
+//! measurements more. A round that was asked for has its groups alone, on the platforms alone whose verdicts they decide.
 //!
 //! No order depends on how long anything really took, and whatever is decided is decided between rounds, so that the same seed
 //! measures in the same order, and a run resumed in the middle of a round decides the same.
@@ -216,14 +216,12 @@ impl Plan {
         if !self.repeat.until_decided || self.is_over(history) {
             return None;
         }
-        match history.looks().last() {
-            // Figures have had rounds since: they may have opened one.
-            Some(look) if look.rounds.is_empty() && grown_by_half(look.measurements, history) => {
-                Some(Next::Look)
-            }
-            Some(look) if look.rounds.is_empty() => None,
-            look => Some(look.and_then(|look| self.asked_by(look, history)).unwrap_or(Next::Look)),
-        }
+        let Some(look) = history.looks().last() else { return Some(Next::Look) };
+        // Where nothing could be measured of what it asked for, the next look would see the same.
+        let (before, now) = (look.measurements, history.len() as u64);
+        let is_due =
+            if look.rounds.is_empty() { now > before.saturating_add(before / 2) } else { now > before };
+        self.asked_by(look, history).or_else(|| is_due.then_some(Next::Look))
     }
 
     fn is_over(&self, history: &History) -> bool {
@@ -426,11 +424,6 @@ fn enough(ratio: &Estimate, target: f64) -> f64 {
     let differs = ratio.low > 1.0 || (ratio.high < 1.0 && ratio.low > 0.0);
     let of_difference = (ratio.value.ln().abs() * OF_THE_DIFFERENCE).min(OF_THE_RATIO);
     if differs { target.max(of_difference) } else { target }
-}
-
-/// Whether there are half as many measurements again as there were.
-fn grown_by_half(before: u64, history: &History) -> bool {
-    history.len() as u64 > before.saturating_add(before / 2)
 }
 
 /// What looks at verdicts asked for in this round of a block; nothing in a round of the others.

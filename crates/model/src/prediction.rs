@@ -50,10 +50,14 @@ impl Prediction {
     }
 }
 
-/// `14 min`, below two minutes `95 s`.
+/// `14 min`, below two minutes `95 s`, below ten seconds `2.8 s`, beyond two hours `3 h`.
 pub fn minutes(time: Nanos) -> String {
-    let seconds = time.as_secs_f64();
-    if seconds < 120.0 { format!("{seconds:.0} s") } else { format!("{:.0} min", seconds / 60.0) }
+    match time.as_secs_f64() {
+        seconds if seconds < 9.95 => format!("{seconds:.1} s"),
+        seconds if seconds < 120.0 => format!("{seconds:.0} s"),
+        seconds if seconds < 7200.0 => format!("{:.0} min", seconds / 60.0),
+        seconds => format!("{:.0} h", seconds / 3600.0),
+    }
 }
 
 #[cfg(test)]

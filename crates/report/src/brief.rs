@@ -1,5 +1,5 @@
 //! A run on one screen: what it costs, fit for what, who hurts whom, what is wrong with the run. At most [`MOST_LINES`] lines of 80
-//! columns for the platforms that a run usually has; everything else is in the whole summary and in the page.
+//! columns for the platforms that a run usually has, forty with those that say where the rest is; everything else is in the whole summary and in the page.
 
 use std::fmt::Write as _;
 
@@ -8,16 +8,16 @@ use model::clocks::ClockLevel;
 use model::isolation::{IsolationCell, IsolationRow};
 use model::journal::{Cell, Neighbour};
 use model::results::{CellResult, RunResults, Verdict, VerdictLevel};
-use units::metric::{Better, Difference, Estimate, UNDECIDED_FROM_PERCENT};
+use units::metric::{Better, Comparison, Difference, Estimate};
 
-use super::figures::{measured_labels, neighbour_words, ratio_text, sound};
+use super::figures::{measured_labels, ratio_text, sound};
 use super::fit::{class_names, class_table, judged_platforms, suitability_mark, verdict_words};
 use super::isolation::{Heat, heat, row_name};
 use super::terminal::{Style, head, heading, tables_that_fit};
 use super::text::{paragraph, printable, wrap};
 
 /// Lines of the screen.
-pub const MOST_LINES: usize = 40;
+pub const MOST_LINES: usize = 37;
 /// Lines of a sentence; the rest is cut off.
 const SENTENCE_LINES: usize = 2;
 /// Longest label, and longest sentence, that is shown whole.
@@ -54,7 +54,9 @@ pub fn screen(results: &RunResults, style: Style) -> String {
         (first, rest)
     };
     let lines = |(first, rest): &(String, String)| first.lines().count() + rest.lines().count();
-    let fits = AMOUNTS.into_iter().map(parts).find(|both| lines(both) < MOST_LINES);
+    // A line for each reason of a verdict.
+    let reserved = deciding(results).len();
+    let fits = AMOUNTS.into_iter().map(parts).find(|both| lines(both) + reserved <= MOST_LINES);
     let both = fits.unwrap_or_else(|| parts(AMOUNTS[AMOUNTS.len() - 1]));
     let left = MOST_LINES.saturating_sub(lines(&both));
     let (mut out, rest) = both;
@@ -93,13 +95,7 @@ pub(super) fn dark_words(results: &RunResults, platform: &str) -> Option<String>
     });
     let is_dark = |cell: &&CellResult| {
         let main = cell.metrics.iter().find(|metric| metric.headline);
-        main.is_none_or(|metric| match &metric.against_baseline {
-            None => true,
-            Some(comparison) => match comparison.difference {
-                Difference::Better | Difference::Worse | Difference::Different => false,
-                _ => comparison.detectable_percent.is_none_or(|percent| percent > UNDECIDED_FROM_PERCENT),
-            },
-        })
+        main.and_then(|metric| metric.against_baseline.as_ref()).is_none_or(Comparison::is_undecided)
     };
     let dark: Vec<&str> = cells.filter(is_dark).map(|cell| cell.cell.probe.as_str()).collect();
     (!dark.is_empty()).then(|| format!("not known: {}", dark.join(", ")))
@@ -312,8 +308,10 @@ fn harm(out: &mut String, results: &RunResults, style: Style, most: Amount) {
         cut(out, &format!("  {mark}  "), &text, most.lines, style);
     }
     let text = |(worse, neighbour): (Worse<'_>, Neighbour)| {
-        let (platform, beside) = (label(&worse.cell.platform), neighbour_words(neighbour));
-        printable(&format!("{platform}: {}: {} beside a {beside}", worse.name, worse.by), SENTENCE_MOST)
+        let (platform, Neighbour { kind, place }) = (label(&worse.cell.platform), neighbour);
+        // What may be cut off comes last.
+        let text = format!("{platform}: {} beside a {kind} load ({place}): {}", worse.by, worse.name);
+        printable(&text, SENTENCE_MOST)
     };
     for text in worst(harm.hurt.into_iter().map(text).collect(), most.worst) {
         cut(out, "  !  ", &text, most.lines, style);

@@ -16,7 +16,7 @@
 //! Validity: 84 to 98 % of the differences that are to be found with 90 % are found, for normal pairs, 5 to 100 of them, at 95 and
 //! 99.9 % confidence (`tests/stats_power.rs`). Where pairs scatter with heavy tails the trimmed spread says it, less exactly.
 
-use super::distributions::{beta_cdf, normal_two_sided, student_two_sided, student_upper_tail};
+use super::distributions::{beta_cdf, bisect, normal_two_sided, student_two_sided, student_upper_tail};
 use super::interval::DEPENDENCE_FROM;
 use super::pairs::{MANY, MANY_PER_TRIMMED, VALUES_PER_COEFFICIENT};
 use super::signed_rank;
@@ -93,10 +93,5 @@ fn spreads_for_ranks(pairs: usize, confidence: f64) -> Option<f64> {
         let below = student_upper_tail(spreads, MANY_FREEDOM);
         1.0 - beta_cdf(against + 1.0, pairs as f64 - against, below)
     };
-    let (mut low, mut high) = (0.0, MOST_SPREADS);
-    while high - low > 0.01 {
-        let middle = f64::midpoint(low, high);
-        if found(middle) < POWER { low = middle } else { high = middle }
-    }
-    Some(high)
+    Some(bisect(0.0, MOST_SPREADS, |spreads| found(spreads) >= POWER))
 }

@@ -210,6 +210,12 @@ pub struct Comparison {
 }
 
 impl Comparison {
+    /// Whether nothing is decided: no difference was found, and what users would call one would not have been seen.
+    pub fn is_undecided(&self) -> bool {
+        !self.difference.is_called()
+            && self.detectable_percent.is_none_or(|percent| percent > UNDECIDED_FROM_PERCENT)
+    }
+
     /// What cannot be compared.
     pub const fn impossible(reason: String) -> Self {
         Self {
@@ -237,4 +243,11 @@ pub enum Difference {
     NotFound,
     /// Too little data.
     Unknown,
+}
+
+impl Difference {
+    /// Whether a difference is called, whichever.
+    pub const fn is_called(self) -> bool {
+        matches!(self, Self::Better | Self::Worse | Self::Different)
+    }
 }

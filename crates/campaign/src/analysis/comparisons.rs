@@ -12,7 +12,7 @@ use super::table::Table;
 use analysis::joint::{MEMBER_SPREAD, START_SKEW};
 use model::journal::{Cell, PlatformState};
 use stats::pairs::{compare, family_confidence, scatter};
-use units::metric::{Better, Comparison, Difference, Metric};
+use units::metric::{Better, Comparison, Metric};
 use units::names::PlatformKind;
 use units::scheduling::incomparable;
 
@@ -132,7 +132,7 @@ fn judged(pairs: &[(f64, f64)], better: Better, family: f64) -> Comparison {
     let Comparison { ratio, difference, .. } = compare(pairs, better, family);
     let of_family = ratio.estimate().copied();
     let own = compare(pairs, better, CONFIDENCE);
-    let is_called = matches!(difference, Difference::Better | Difference::Worse | Difference::Different);
+    let is_called = difference.is_called();
     // Few pairs may pass the test at the higher confidence alone.
     let includes_none = own.ratio.estimate().is_some_and(|own| own.contains(1.0));
     let ratio = if is_called && includes_none { ratio } else { own.ratio };
@@ -160,6 +160,7 @@ mod tests {
     use units::facts::{ClockFacts, OwnCost};
     use units::histogram::Histogram;
     use units::metric::Answer;
+    use units::metric::Difference;
     use units::{Bytes, Nanos};
 
     /// Wake-ups of a round, a little later each round.

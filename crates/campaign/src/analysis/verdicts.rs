@@ -11,7 +11,7 @@ use model::clocks::ClockLevel;
 use model::journal::Cell;
 use model::results::{CellResult, MetricResult, RunResults, Verdict, VerdictLevel};
 use probes::ProbeKind;
-use units::metric::{Better, Difference, Estimate, UNDECIDED_FROM_PERCENT, percent_up};
+use units::metric::{Better, Comparison, Difference, Estimate, percent_up};
 
 /// Costs up to this factor are free.
 const FREE_UP_TO: f64 = 1.05;
@@ -46,11 +46,7 @@ impl Finding<'_> {
 
     /// Whether what users would call a difference would not have been seen.
     fn is_undecided(&self) -> bool {
-        !self.is_difference() && self.seen_from > UNDECIDED_FROM_PERCENT
-    }
-
-    const fn is_difference(&self) -> bool {
-        matches!(self.difference, Difference::Better | Difference::Worse | Difference::Different)
+        self.metric.against_baseline.as_ref().is_none_or(Comparison::is_undecided)
     }
 }
 
@@ -111,14 +107,12 @@ fn of_platform(label: &str, baseline: &str, results: &RunResults) -> Verdict {
 
 /// The figures behind a sentence: the differences; where there are none, what was found to be the same.
 fn listed<'a>(findings: &'a [Finding<'a>]) -> impl Iterator<Item = &'a Finding<'a>> {
-    let differs = findings.iter().any(Finding::is_difference);
+    let differs = findings.iter().any(|finding| finding.difference.is_called());
     findings
         .iter()
-        .filter(
-            move |finding| {
-                if differs { finding.is_difference() } else { finding.main && !finding.is_undecided() }
-            },
-        )
+        .filter(move |finding| {
+            if differs { finding.difference.is_called() } else { finding.main && !finding.is_undecided() }
+        })
         .take(MOST_LISTED)
 }
 
@@ -170,7 +164,7 @@ fn summary(findings: &[Finding<'_>]) -> Vec<String> {
     let alone = || findings.iter().filter(|finding| finding.cell.neighbour.is_none());
     let compared: BTreeSet<ProbeKind> = alone().map(|finding| finding.cell.probe).collect();
     let differing: BTreeSet<ProbeKind> =
-        alone().filter(|finding| finding.is_difference()).map(|finding| finding.cell.probe).collect();
+        alone().filter(|finding| finding.difference.is_called()).map(|finding| finding.cell.probe).collect();
     let (undecided, decided): (Vec<&Finding<'_>>, Vec<&Finding<'_>>) = alone()
         .filter(|finding| finding.main && !differing.contains(&finding.cell.probe))
         .partition(|finding| finding.is_undecided());
@@ -209,7 +203,7 @@ fn named(findings: &[Finding<'_>]) -> Vec<String> {
     let mut seen = BTreeSet::new();
     let mut strongest: Vec<&Finding<'_>> = findings
         .iter()
-        .filter(|finding| finding.is_difference())
+        .filter(|finding| finding.difference.is_called())
         .filter(|finding| seen.insert((finding.cell.probe, finding.cell.neighbour)))
         .collect();
     strongest.sort_by_key(|finding| finding.cell.neighbour.is_some());

@@ -183,9 +183,7 @@ fn short_spread(unit: Unit, estimate: &Estimate) -> String {
 fn ratio(comparison: &Comparison, notes: &mut Notes) -> Markup {
     let called = comparison.difference;
     let words = match (called, comparison.detectable_percent.filter(|percent| (0.0..1e6).contains(percent))) {
-        (Difference::Better | Difference::Worse | Difference::Different, _) => {
-            Some(difference_words(called).to_owned())
-        }
+        _ if called.is_called() => Some(difference_words(called).to_owned()),
         (Difference::NotFound, Some(seen)) => {
             Some(format!("no difference found; one of {} would have been seen", percent_up(seen)))
         }

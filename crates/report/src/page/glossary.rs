@@ -9,11 +9,20 @@ use super::anchor;
 use super::parts::Folded;
 
 /// Words and what they mean.
-const WORDS: [(&str, &str); 14] = [
+const WORDS: [(&str, &str); 17] = [
     ("free", "No difference to the baseline was found, or none above 5 %."),
     ("costs", "Differences between 5 % and twofold (+), or of twofold and more (!)."),
     ("broke", "Measurements of this platform broke, so little can be said of it."),
     ("undecided", "Too little data for a verdict: measure longer."),
+    ("needs 40 s", "Undecided; so much more measuring decides it, if the figures stay what they are."),
+    (
+        "not known",
+        "Probes without a ratio, or in which a difference of a quarter would not have been seen: that none was found says little.",
+    ),
+    (
+        "≤ 4 ms",
+        "A figure without an interval is at most this, with 95 % confidence: what took longer would have been seen by now.",
+    ),
     ("suited", "Every required condition of the class holds, and no wanted one is broken."),
     ("with limits", "Every required condition holds, a wanted one is broken."),
     ("unsuited", "A required condition is broken."),
