@@ -154,8 +154,9 @@ pub(super) struct Worse<'a> {
 }
 
 impl Worse<'_> {
+    /// `17 × [16.2…17.4]  fwq: same work, median`: what may be cut off comes last.
     fn text(&self) -> String {
-        printable(&format!("{} {}", self.name, self.by), SENTENCE_MOST)
+        printable(&format!("{}  {}", self.by, self.name), SENTENCE_MOST)
     }
 }
 
