@@ -1,17 +1,21 @@
-//! What is measured until verdicts are decided (`repeat.until_decided`): a look at them, and the rounds until the next one. Pure.
+//! What is measured to decide verdicts: a look at them, and the rounds until the next one. Pure.
 //!
 //! ```text
 //!  journal ─► analyse ─► judge ─► verdicts still open ─► the one that takes least ─► look: these groups, up to these rounds
-//!                                                                                          │ written down; made; next look
-//!  ◄───────────────────────────────────────────────────────────────────────────────────────┘
+//!                                                             │                            │ written down; made; next look
+//!  ◄──────────────────────────────────────────────────────────┼────────────────────────────┘
+//!                                                             └─► takes more than ¾ of what is left: nothing
 //! ```
+//! With `repeat.until_decided` no time is too long. Without, a verdict that would take most of what is left of the budget leaves it to
+//! the figures.
+//!
 //! Looks are written into the journal, so that a resumed run goes on with the one that was begun, and everybody knows how often a
 //! cell was looked at: each look spends a part of the chance to be wrong ([`stats::looks`]). Between two a group's rounds grow by
 //! half at least, so that there are few.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::analysis::analyse;
+use super::analysis::{CONFIDENCE, analyse};
 use super::error::CampaignError;
 use super::event::Event;
 use super::history::{Group, History};
@@ -20,14 +24,20 @@ use super::plan::Plan;
 use super::rundir::RunDir;
 use analysis::suitability;
 use model::classes::{ClassSet, ClassVerdict, OpenCell, Suitability};
-use model::experiment::Experiment;
+use model::experiment::{Experiment, Repeat};
 use model::journal::{Cell, LookRounds, VerdictLook};
 use model::results::RunResults;
-use stats::looks::confidence_at;
+use stats::looks::{confidence_at, more_for_the_next};
 use units::Nanos;
 
-/// The next look is surer, and wants more: so many times as many rounds as would do now.
-const FURTHER: f64 = 1.3;
+/// So many times as many rounds as just would do, since figures scatter.
+const FURTHER: f64 = 1.15;
+
+/// Most of what is left of the budget that a verdict may take; the rest is for figures.
+const MOST_OF_WHAT_IS_LEFT: f64 = 0.75;
+
+/// Rounds until the next look, as a multiple of those there are: what a few rounds foresee is not far.
+const MOST_AT_ONCE: u32 = 3;
 
 /// So many measurements in a row that broke say that it is no accident.
 const BREAKS: usize = 3;
@@ -73,8 +83,8 @@ impl<'a> Verdicts<'a> {
         on_event: &mut dyn FnMut(&Event),
     ) -> Result<VerdictLook, CampaignError> {
         let contents = self.rundir.read_journal()?;
-        let next_round = |group| plan.next_round(group, history);
-        let found = look(self.rundir.experiment(), &contents, &self.classes, &next_round);
+        let room = Room { left: plan.left(history), next_round: &|group| plan.next_round(group, history) };
+        let found = look(self.rundir.experiment(), &contents, &self.classes, &room);
         let (look, verdicts) = found.ok_or_else(|| CampaignError::Empty(self.rundir.path().to_owned()))?;
         told(plan, history, verdicts, on_event);
         Ok(look)
@@ -108,15 +118,21 @@ fn told(plan: &Plan, history: &History, verdicts: Decided, on_event: &mut dyn Fn
 }
 
 /// At how much confidence a cell is held against the bounds of classes, after these looks.
-pub fn confidence_of(experiment: &Experiment, looks: &[VerdictLook], cell: &Cell, confidence: f64) -> f64 {
-    if !experiment.repeat.until_decided {
+pub fn confidence_of(looks: &[VerdictLook], cell: &Cell, confidence: f64) -> f64 {
+    if looks.is_empty() {
         return confidence;
     }
+    let asked = times_asked(looks, cell);
+    confidence_at(confidence, asked.saturating_add(1))
+}
+
+/// How many looks have asked for rounds of a cell.
+fn times_asked(looks: &[VerdictLook], cell: &Cell) -> u32 {
     let is_own = |rounds: &LookRounds| {
         group_of(rounds) == Group::from(cell) && rounds.platforms.contains(&cell.platform)
     };
     let asked = looks.iter().filter(|look| look.rounds.iter().any(is_own)).count();
-    confidence_at(confidence, u32::try_from(asked).unwrap_or(u32::MAX).saturating_add(1))
+    u32::try_from(asked).unwrap_or(u32::MAX)
 }
 
 /// The group whose rounds these are.
@@ -124,12 +140,20 @@ pub fn group_of(rounds: &LookRounds) -> Group {
     Group { probe: rounds.probe, neighbour: rounds.neighbour, layout: rounds.layout }
 }
 
-/// Looks at what the journal says so far; `next_round` is that of the groups of a probe. None without a header.
+/// What there is room for.
+pub struct Room<'a> {
+    /// What is left of the budget.
+    pub left: Nanos,
+    /// The next round of the groups of a probe.
+    pub next_round: &'a dyn Fn(Group) -> u32,
+}
+
+/// Looks at what the journal says so far. None without a header.
 pub fn look(
     experiment: &Experiment,
     contents: &Contents,
     classes: &ClassSet,
-    next_round: &dyn Fn(Group) -> u32,
+    room: &Room<'_>,
 ) -> Option<(VerdictLook, Decided)> {
     let mut results = analyse(experiment, contents)?;
     results.classes = suitability::judge(&results, classes);
@@ -138,13 +162,22 @@ pub fn look(
             verdict.needs.iter().flat_map(|open| std::iter::once(&open.cell).chain(&open.compared_with));
         !verdict.needs.is_empty() && cells.into_iter().all(|cell| !breaks_now(contents, cell))
     };
+    let repeat = &experiment.repeat;
+    let has_room = |groups: &BTreeMap<Group, Wanted>, cost: Nanos| {
+        // Where the budget is too short for it, a part of it makes its bounds narrower at least.
+        repeat.until_decided
+            || cost.as_f64() <= room.left.as_f64() * MOST_OF_WHAT_IS_LEFT
+                && groups.keys().all(|group| (room.next_round)(*group) < repeat.max)
+    };
     let open = results.classes.iter().filter(is_measurable);
-    let wanted =
-        open.map(|verdict| rounds_of(&verdict.needs)).map(|groups| (cost(&results, &groups), groups));
-    // Where the budget is too short for it, a part of it makes its bounds narrower at least.
-    let least = wanted.min_by_key(|(cost, _)| *cost);
+    let wanted = open.map(|verdict| {
+        let groups = rounds_of(&verdict.needs, &contents.looks);
+        (cost(&results, &groups), groups)
+    });
+    let least = wanted.filter(|(cost, groups)| has_room(groups, *cost)).min_by_key(|(cost, _)| *cost);
     let rounds = least.map_or_else(Vec::new, |(_, groups)| {
-        groups.iter().map(|(group, needed)| until(&results, *group, needed, next_round(*group))).collect()
+        let of_group = groups.iter().map(|(group, wanted)| (*group, wanted, (room.next_round)(*group)));
+        of_group.map(|(group, wanted, next)| until(&results, group, wanted, next, repeat)).collect()
     });
     let number = u32::try_from(contents.looks.len()).unwrap_or(u32::MAX).saturating_add(1);
     let measurements = contents.measurements.len() as u64;
@@ -166,13 +199,17 @@ struct Wanted {
     platforms: BTreeSet<String>,
 }
 
-/// How many rounds of which groups on which platforms, what is compared with them included.
-fn rounds_of(needs: &[OpenCell]) -> BTreeMap<Group, Wanted> {
+/// How many rounds of which groups on which platforms, what is compared with them included. The next look is surer, and wants more.
+fn rounds_of(needs: &[OpenCell], looks: &[VerdictLook]) -> BTreeMap<Group, Wanted> {
     let mut groups: BTreeMap<Group, Wanted> = BTreeMap::new();
     for open in needs {
+        let look = times_asked(looks, &open.cell).saturating_add(1);
+        let further =
+            f64::from(open.needs_rounds.unwrap_or(0)) * FURTHER * more_for_the_next(CONFIDENCE, look);
+        let rounds = u32::try_from(units::metric::saturate(further.ceil())).unwrap_or(u32::MAX);
         for cell in std::iter::once(&open.cell).chain(&open.compared_with) {
             let wanted = groups.entry(Group::from(cell)).or_default();
-            wanted.rounds = wanted.rounds.max(open.needs_rounds.unwrap_or(0));
+            wanted.rounds = wanted.rounds.max(rounds);
             wanted.platforms.insert(cell.platform.clone());
         }
     }
@@ -190,17 +227,23 @@ fn cost(results: &RunResults, groups: &BTreeMap<Group, Wanted>) -> Nanos {
 }
 
 /// Up to which round a group is measured before the next look.
-fn until(results: &RunResults, group: Group, needed: &Wanted, from_round: u32) -> LookRounds {
+fn until(
+    results: &RunResults,
+    group: Group,
+    wanted: &Wanted,
+    from_round: u32,
+    repeat: &Repeat,
+) -> LookRounds {
     let of_group = results.cells.iter().filter(|result| Group::from(&result.cell) == group);
     let made = of_group.map(|result| result.done).max().unwrap_or(0).max(1);
-    let wanted = units::metric::saturate(f64::from(needed.rounds) * FURTHER);
-    let wanted = u32::try_from(wanted).unwrap_or(u32::MAX).clamp(made.div_ceil(2), made);
+    let rounds = wanted.rounds.clamp(made.div_ceil(2), made.saturating_mul(MOST_AT_ONCE));
+    let most = if repeat.until_decided { u32::MAX } else { repeat.max };
     LookRounds {
         probe: group.probe,
         neighbour: group.neighbour,
         layout: group.layout,
-        platforms: needed.platforms.iter().cloned().collect(),
+        platforms: wanted.platforms.iter().cloned().collect(),
         from_round,
-        until_round: from_round.saturating_add(wanted),
+        until_round: from_round.saturating_add(rounds).min(most),
     }
 }

@@ -96,13 +96,13 @@ const fn room(memory: u64, disk: u64) -> Room {
     Room { memory: Bytes::from_bytes(memory), disk: Bytes::from_bytes(disk.saturating_add(disk / 4)) }
 }
 
-/// Most memory and disk of one load at a place: one runs at a time.
+/// Most memory of one load at a place, one of which works at a time, and disk of all of them: who rests keeps its file.
 fn loads_at(experiment: &Experiment, place: LoadPlace, host: &MachineFacts) -> (u64, u64) {
     let here = experiment.loads.iter().filter(|load| load.place == place);
     here.fold((0, 0), |(memory, disk), load| match load.kind {
         LoadKind::Memory => (memory.max(largest_array(None, host)), disk),
-        LoadKind::Disk => (memory, disk.max(LOAD_FILE)),
-        LoadKind::Mixed => (memory.max(largest_array(None, host)), disk.max(LOAD_FILE)),
+        LoadKind::Disk => (memory, disk + LOAD_FILE),
+        LoadKind::Mixed => (memory.max(largest_array(None, host)), disk + LOAD_FILE),
         LoadKind::Idle
         | LoadKind::Cpu
         | LoadKind::Network

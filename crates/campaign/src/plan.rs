@@ -23,9 +23,9 @@
 //! stop keeps its confidence in the long run (Anscombe 1953, Chow & Robbins 1965); where it stops at one of the first looks, 95 %
 //! are 92 to 93.
 //!
-//! Where verdicts are to be decided (`repeat.until_decided`), the rounds that a look at them asks for (`decide`) come right after the
-//! least ones, then the next look, until one asks for nothing; then figures go on, and it is looked again once there are half as many
-//! measurements more. A round that was asked for has its groups alone, on the platforms alone whose verdicts they decide.
+//! The rounds that a look at the verdicts asks for (`decide`) come right after the least ones, then the next look, until one asks for
+//! nothing; then figures go on, and it is looked again once there are half as many measurements more. A round that was asked for has
+//! its groups alone, on the platforms alone whose verdicts they decide.
 //!
 //! No order depends on how long anything really took, and whatever is decided is decided between rounds, so that the same seed
 //! measures in the same order, and a run resumed in the middle of a round decides the same.
@@ -83,6 +83,7 @@ pub struct Plan {
     platforms: Vec<String>,
     baseline: String,
     repeat: Repeat,
+    has_verdicts: bool,
 }
 
 /// All groups of one probe, whose rounds are counted together.
@@ -140,6 +141,7 @@ impl Plan {
             platforms: platforms.to_vec(),
             baseline: baseline.to_owned(),
             repeat: experiment.repeat,
+            has_verdicts: experiment.repeat.until_decided,
         };
         plan.with_costs(|_| Duration::ZERO)
     }
@@ -151,6 +153,13 @@ impl Plan {
             block.costs =
                 block.cells.iter().map(|cell| Nanos::from_duration(cost(cell)).max(LEAST)).collect();
         }
+        self
+    }
+
+    /// The same when there are classes of work, whose verdicts are to be decided.
+    #[must_use]
+    pub const fn with_verdicts(mut self, has_verdicts: bool) -> Self {
+        self.has_verdicts |= has_verdicts;
         self
     }
 
@@ -213,7 +222,7 @@ impl Plan {
 
     /// A look at the verdicts, or a round that the last one asked for, until one has asked for nothing.
     fn for_verdicts(&self, history: &History) -> Option<Next> {
-        if !self.repeat.until_decided || self.is_over(history) {
+        if !self.has_verdicts || self.is_over(history) {
             return None;
         }
         let Some(look) = history.looks().last() else { return Some(Next::Look) };
@@ -225,7 +234,13 @@ impl Plan {
     }
 
     fn is_over(&self, history: &History) -> bool {
-        history.spent().as_secs_f64() >= f64::from(self.repeat.budget_s)
+        self.left(history) == Nanos::ZERO
+    }
+
+    /// What is left of the budget.
+    pub(super) fn left(&self, history: &History) -> Nanos {
+        let budget = Nanos::from_duration(Duration::from_secs(self.repeat.budget_s.into()));
+        budget.saturating_sub(history.spent())
     }
 
     /// A round of those that every block is to have.
@@ -282,7 +297,7 @@ impl Plan {
     /// By how much a round of these measurements makes the open intervals among them narrower, per second.
     fn gain(&self, block: &Block, cells: &[Cell], round: u32, history: &History) -> f64 {
         let cost_s = block.cost_of(cells).as_secs_f64();
-        let left_s = f64::from(self.repeat.budget_s) - history.spent().as_secs_f64();
+        let left_s = self.left(history).as_secs_f64();
         let of_cell = |cell: &Cell| {
             let known = self.known(cell, round, history);
             let rounds = history.count(cell).max(1) as f64;

@@ -170,7 +170,7 @@ impl<'a> Runner<'a> {
         }
         fleet.give_up_large_layouts();
         let host = contents.headers.first().map_or(&header.host, |first| &first.host);
-        let plan = plan_of(experiment, host, &states, &baseline);
+        let plan = plan_of(experiment, host, &states, &baseline).with_verdicts(!classes.classes.is_empty());
         let history = History::of(&contents.measurements)
             .with_lost_lines(!contents.lost.is_empty())
             .with_looks(&contents.looks);
@@ -183,7 +183,11 @@ impl<'a> Runner<'a> {
 
     /// Says how long the rest will take. `Interrupted` when the user ended it meanwhile.
     fn foresee(&mut self, on_event: &mut dyn FnMut(&Event)) -> Result<Stop, CampaignError> {
-        let Next::Measure { round, cells } = self.plan.next(&self.history) else { return Ok(Stop::Settled) };
+        let (round, cells) = match self.plan.next(&self.history) {
+            Next::Measure { round, cells } => (round, cells),
+            Next::Look => (0, Vec::new()),
+            Next::Done(_) => return Ok(Stop::Settled),
+        };
         let durations = self.learner.known();
         let oracle = Oracle::new(self.experiment, &self.header.host, &self.states, &durations);
         let unknown: Vec<(usize, String, Flavour)> = self

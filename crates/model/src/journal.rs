@@ -40,7 +40,7 @@ pub enum JournalLine {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         is_done: Option<bool>,
     },
-    /// What is measured until verdicts are looked at the next time (`repeat.until_decided`).
+    /// What is measured until verdicts are looked at the next time.
     Look(VerdictLook),
     /// A finished measurement.
     Measurement(Box<Measurement>),

@@ -65,6 +65,9 @@ impl Arena {
         let before = huge_page_bytes();
         // SAFETY: advice on our own mapping changes no contents. A refusal shows in the count below.
         let _ = unsafe { madvise(self.first.cast(), self.words * 8, MmapAdvise::MADV_HUGEPAGE) };
+        // No child of ours needs it, and a fork need not copy the tables of its pages.
+        // SAFETY: as before; the contents of this process stay.
+        let _ = unsafe { madvise(self.first.cast(), self.words * 8, MmapAdvise::MADV_DONTFORK) };
         self.words_mut().fill(1);
         if self.words * 8 >= HUGE_PAGE {
             let wanted = (self.words * 8) as u64 / 2;

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use crate::armed::Armed;
 use crate::bounds::Bounds;
 use crate::job::Part;
 
@@ -29,4 +30,6 @@ pub struct Context<'a> {
     pub part: Option<&'a Part>,
     /// Whether the instance has just been started.
     pub fresh: bool,
+    /// What its measurements have laid out.
+    pub armed: &'a Armed,
 }

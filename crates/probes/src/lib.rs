@@ -51,6 +51,7 @@ pub mod loads;
 pub mod accounts;
 pub mod alarm;
 pub mod arena;
+pub mod armed;
 pub mod batches;
 pub mod bounds;
 pub mod clock;

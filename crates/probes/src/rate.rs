@@ -17,7 +17,7 @@ pub struct RatePoint {
     pub threads: u32,
     /// For each batch in order: operations done by all threads together.
     pub operations: Vec<u64>,
-    /// For each batch in order: how long it lasted.
+    /// For each batch in order: how long its operations took a thread.
     pub elapsed_ns: Vec<Nanos>,
 }
 

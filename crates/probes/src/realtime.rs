@@ -57,9 +57,12 @@ pub struct Locked {
 }
 
 impl Locked {
-    /// Locks what is mapped now. Where that is refused nothing is lost but certainty: the probes touch what they use.
+    /// Locks what is used of what is mapped now. What was never touched stays untouched: filled with memory, stacks and heaps would
+    /// be in the way of every later `fork`, which copies the tables of their pages, where locking is allowed and nowhere else. Where
+    /// it is refused nothing is lost but certainty: the probes touch what they use.
     pub fn now() -> Self {
-        Self { is_locked: mlockall(MlockAllFlags::MCL_CURRENT).is_ok() }
+        let on_fault = MlockAllFlags::from_bits_retain(libc::MCL_ONFAULT);
+        Self { is_locked: mlockall(MlockAllFlags::MCL_CURRENT | on_fault).is_ok() }
     }
 }
 
@@ -106,6 +109,24 @@ impl Throttle {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn locking_fills_nothing() {
+        let resident = || -> u64 {
+            let pages = fs::read_to_string("/proc/self/statm").unwrap();
+            pages.split_whitespace().nth(1).unwrap().parse().unwrap()
+        };
+        // The untouched stack of a thread that waits.
+        let (end, wait) = std::sync::mpsc::channel::<()>();
+        let waits = move || assert!(wait.recv().is_err());
+        let thread = std::thread::Builder::new().stack_size(256 << 20).spawn(waits).unwrap();
+        let before = resident();
+        let locked = Locked::now();
+        let after = resident();
+        drop((locked, end));
+        thread.join().unwrap();
+        assert!(after < before + (64 << 20) / 4096, "{before} pages, then {after}");
+    }
 
     #[test]
     fn the_throttle_is_the_part_of_the_period_that_is_held_back() {

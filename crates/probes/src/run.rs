@@ -38,8 +38,7 @@ pub fn run_job(job: &Job, surroundings: &Surroundings, stop: &AtomicBool, stage:
     run_job_after(&Resting::default(), job, surroundings, stop, stage)
 }
 
-/// The same with loads that rest since earlier jobs, which go on instead of being started; those of this job rest after it. Beside a
-/// probe none rests: what they hold would be in its way, of `fork` for instance, which copies the tables of their pages.
+/// The same with what rests since earlier jobs: loads go on instead of being started, and arrays are measured with again.
 pub fn run_job_after(
     resting: &Resting,
     job: &Job,
@@ -48,9 +47,6 @@ pub fn run_job_after(
     stage: &mut dyn Stage,
 ) -> JobReply {
     let bounds = Bounds::starting_now(stop, job.deadline_ms);
-    if job.probe.is_some() {
-        resting.end();
-    }
     let mut teams = match start_loads(resting, job, surroundings, bounds) {
         Ok(teams) => teams,
         // Asked to end before all of it had begun: nothing is wrong with that where nothing is measured.
@@ -60,14 +56,22 @@ pub fn run_job_after(
         Err(error) => return JobReply { report: Some(Err(error.to_string().into())), doses: Vec::new() },
     };
     let outcome = if let Some(spec) = &job.probe {
-        Some(probe(spec, job, surroundings, bounds, stage))
+        let context = Context {
+            surroundings,
+            bounds,
+            seed: job.seed,
+            part: job.part.as_ref(),
+            fresh: job.fresh,
+            armed: &resting.arrays,
+        };
+        Some(probe(spec, job, &context, stage))
     } else {
         stage.running();
         wait(&teams, bounds).err().map(Err)
     };
     let failure = teams.iter().find_map(Team::failure);
     let doses: Vec<Dose> = teams.iter_mut().map(Team::rest).collect();
-    for (spec, team) in job.loads.iter().zip(teams).filter(|_| job.probe.is_none()) {
+    for (spec, team) in job.loads.iter().zip(teams) {
         resting.keep(spec, team);
     }
     JobReply { report: report(outcome, failure), doses }
@@ -77,20 +81,18 @@ pub fn run_job_after(
 fn probe(
     spec: &ProbeSpec,
     job: &Job,
-    surroundings: &Surroundings,
-    bounds: Bounds<'_>,
+    context: &Context<'_>,
     stage: &mut dyn Stage,
 ) -> Result<ProbeReport, WorkError> {
-    let context = Context { surroundings, bounds, seed: job.seed, part: job.part.as_ref(), fresh: job.fresh };
     let mut outside = Outside::prepare(job.clock, stage);
     // Counting begins before the common start, so that it delays nobody.
     let books = Watch::begin(job.trace);
     stage.running();
     if job.part.is_some() {
-        outside.await_start(stage, bounds)?;
+        outside.await_start(stage, context.bounds)?;
     }
     outside.begin();
-    let outcome = measure(spec, &context);
+    let outcome = measure(spec, context);
     outside.ended();
     let mut report = books.end(outcome)?;
     if let Some(why) = report.detail.saw_nothing() {

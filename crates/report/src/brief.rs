@@ -10,7 +10,7 @@ use model::journal::{Cell, Neighbour};
 use model::results::{CellResult, RunResults, Verdict, VerdictLevel};
 use units::metric::{Better, Comparison, Difference, Estimate};
 
-use super::figures::{measured_labels, ratio_text, sound};
+use super::figures::{measured_labels, ratio_text, sound, spread_text, value_text};
 use super::fit::{class_names, class_table, judged_platforms, suitability_mark, verdict_words};
 use super::isolation::{Heat, heat, row_name};
 use super::terminal::{Style, head, heading, tables_that_fit};
@@ -20,6 +20,8 @@ use super::text::{paragraph, printable, wrap};
 pub const MOST_LINES: usize = 37;
 /// Lines of a sentence; the rest is cut off.
 const SENTENCE_LINES: usize = 2;
+/// From so many times on a ratio says less than the two values: a quantile has jumped from one kind of disturbance to another.
+const ANOTHER_WORLD: f64 = 100.0;
 /// Longest label, and longest sentence, that is shown whole.
 const LABEL_MOST: usize = 24;
 const SENTENCE_MOST: usize = 400;
@@ -333,10 +335,15 @@ fn worse_by<'a>(
             return None;
         }
         let times = harm.times_worse.filter(Estimate::is_sound);
-        let by = times.map_or_else(
-            || "worse by an unknown factor".to_owned(),
-            |times| format!("{} worse", ratio_text(&times)),
-        );
+        let by = match (times, &harm.undisturbed, &harm.disturbed) {
+            (None, ..) => "worse by an unknown factor".to_owned(),
+            (Some(times), Some(before), Some(beside)) if times.low >= ANOTHER_WORLD => {
+                let text = |one: &Estimate| value_text(figure.unit, one.value);
+                let (before, after, spread) = (text(before), text(beside), spread_text(figure.unit, beside));
+                format!("{before} becomes {after} {spread}")
+            }
+            (Some(times), ..) => format!("{} worse", ratio_text(&times)),
+        };
         Some(Worse {
             cell: Cell {
                 probe: row.probe,

@@ -17,7 +17,7 @@ use units::names::PlatformKind;
 use units::scheduling::incomparable;
 
 /// Confidence of each estimate, and of all differences together that are called.
-pub(super) const CONFIDENCE: f64 = 0.95;
+pub(crate) const CONFIDENCE: f64 = 0.95;
 
 /// Compares cells of a table.
 pub(super) struct Comparer<'a> {

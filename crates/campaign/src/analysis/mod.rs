@@ -16,4 +16,5 @@ mod table;
 mod verdicts;
 mod wording;
 
+pub(crate) use comparisons::CONFIDENCE;
 pub use results::analyse;

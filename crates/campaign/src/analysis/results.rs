@@ -46,7 +46,7 @@ pub fn analyse(experiment: &Experiment, contents: &Contents) -> Option<RunResult
     let cells: Vec<CellResult> = wanted
         .iter()
         .map(|cell| {
-            let confidence = confidence_of(experiment, &contents.looks, cell, CONFIDENCE);
+            let confidence = confidence_of(&contents.looks, cell, CONFIDENCE);
             cell_result(cell, table.row(cell), &comparer, seed, confidence)
         })
         .collect();

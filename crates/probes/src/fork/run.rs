@@ -26,8 +26,8 @@ use units::facts::OwnCost;
 use units::histogram::{BUCKETS, DenseHistogram, Histogram};
 use units::{Bytes, Nanos};
 
-/// Spans of time per number of threads.
-const SPANS: u32 = 8;
+/// Spans of time per number of threads: a translated guest forks once in ten milliseconds.
+const SPANS: u32 = 4;
 /// What a child exits with when it could not become the program.
 const EXEC_FAILED: i32 = 127;
 

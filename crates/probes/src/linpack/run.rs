@@ -110,6 +110,7 @@ mod tests {
     use std::sync::atomic::AtomicBool;
 
     use super::*;
+    use crate::armed::Armed;
     use crate::bounds::Bounds;
     use crate::context::Surroundings;
     use units::Millis;
@@ -118,7 +119,14 @@ mod tests {
         let (surroundings, stop) =
             (Surroundings { scratch: None, exe: PathBuf::new() }, AtomicBool::new(false));
         let bounds = Bounds::starting_now(&stop, Millis::from_millis(deadline_ms));
-        let context = Context { surroundings: &surroundings, bounds, seed: 5, part: None, fresh: false };
+        let context = Context {
+            surroundings: &surroundings,
+            bounds,
+            seed: 5,
+            part: None,
+            fresh: false,
+            armed: &Armed::default(),
+        };
         match measure(&LinpackParams { n, samples: 2, threads }, &context)?.detail {
             Detail::Linpack(detail) => Ok(detail),
             other => panic!("{}", other.kind()),

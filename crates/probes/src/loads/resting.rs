@@ -1,29 +1,33 @@
-//! Loads that rest between the jobs of a neighbour's agent, so that a measurement beside them need not set them up anew: the memory
-//! load alone takes 140 ms for its arrays.
+//! What rests between the jobs of an agent, so that a measurement need not set it up anew: loads, and arrays of probes. The memory
+//! load alone takes 140 ms for its own.
 //!
 //! ```text
 //!  job ends ─► keep: at rest ─── next job with this load ─► take: goes on
-//!                       └─────── a probe, or little memory left ─► ended
+//!                       └─────── little memory left ─► ended
 //! ```
 //! Only one team of each kind and size rests, and none that sends packets: what comes back meanwhile would be counted later.
 
 use std::sync::{Mutex, PoisonError};
 
 use super::team::Team;
+use crate::armed::Armed;
 use crate::job::LoadSpec;
 use crate::machine::{available_memory, last_level_cache};
 
 /// Most loads that rest at once.
 const MOST: usize = 16;
 
-/// Loads that rest.
+/// Loads that rest, and what probes have laid out.
 #[derive(Debug, Default)]
-pub struct Resting(Mutex<Vec<(LoadSpec, Team)>>);
+pub struct Resting {
+    teams: Mutex<Vec<(LoadSpec, Team)>>,
+    pub(crate) arrays: Armed,
+}
 
 impl Resting {
     /// One that rests and can go on.
     pub(crate) fn take(&self, spec: &LoadSpec) -> Option<Team> {
-        let mut teams = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut teams = self.teams.lock().unwrap_or_else(PoisonError::into_inner);
         let at = teams.iter().position(|(resting, _)| resting == spec)?;
         let (_, team) = teams.swap_remove(at);
         team.is_whole().then_some(team)
@@ -31,16 +35,11 @@ impl Resting {
 
     /// Keeps one that rests, or ends it.
     pub(crate) fn keep(&self, spec: &LoadSpec, team: Team) {
-        let mut teams = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut teams = self.teams.lock().unwrap_or_else(PoisonError::into_inner);
         let is_there = teams.iter().any(|(resting, _)| resting == spec);
         if !spec.kind.sends_packets() && !is_there && teams.len() < MOST && team.is_whole() && is_roomy() {
             teams.push((spec.clone(), team));
         }
-    }
-
-    /// Ends all.
-    pub(crate) fn end(&self) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
 }
 
@@ -97,8 +96,6 @@ mod tests {
             );
             resting.keep(&spec, again);
         }
-        resting.end();
-        assert!(resting.take(&spec(LoadKind::Cpu)).is_none());
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Measures: see the folder.
 
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::arena::Arena;
@@ -8,7 +9,7 @@ use crate::context::Context;
 use crate::detail::{BandwidthPoint, Detail, MemBandwidthDetail, MemoryOperation};
 use crate::error::WorkError;
 use crate::job::ProbeReport;
-use crate::params::MemBandwidthParams;
+use crate::params::{MemBandwidthParams, ProbeSpec};
 use crate::sizes::{Given, Sizes, Wanted};
 use crate::streams::Width;
 use crate::workers::{self, Muster, WorkersOutcome};
@@ -29,38 +30,54 @@ struct Share {
     huge_pages: Option<bool>,
 }
 
+/// An array for each thread.
+#[derive(Debug)]
+struct Arrays {
+    sizes: Sizes,
+    cache: Option<Bytes>,
+    of_threads: Vec<Mutex<Option<Arena>>>,
+}
+
+impl Arrays {
+    fn new(params: &MemBandwidthParams) -> Self {
+        let given = Given::here();
+        let wanted = Wanted {
+            least: params.min_size_kib,
+            most: params.max_size_mib,
+            steps_per_octave: params.steps_per_octave,
+            arrays: params.threads,
+        };
+        let of_threads = (0..params.threads).map(|_| Mutex::new(None)).collect();
+        Self { sizes: Sizes::plan(wanted, given), cache: given.cache, of_threads }
+    }
+}
+
 /// Measures every operation and size.
 ///
 /// # Errors
 /// The job was to end, or there is not enough memory.
 pub fn measure(params: &MemBandwidthParams, context: &Context<'_>) -> Result<ProbeReport, WorkError> {
-    let given = Given::here();
-    let sizes = Sizes::plan(
-        Wanted {
-            least: params.min_size_kib,
-            most: params.max_size_mib,
-            steps_per_octave: params.steps_per_octave,
-            arrays: params.threads,
-        },
-        given,
-    );
+    let spec = ProbeSpec::MemBandwidth(params.clone());
+    let laid_out = context.armed.take(&spec, || Ok::<_, WorkError>(Arrays::new(params)))?;
+    let arrays = &laid_out.what;
     let width = Width::widest();
-    let outcome = workers::run(params.threads, context.bounds, |_, muster| {
-        one_thread(width, &sizes, params.duration_ms.to_duration(), context, muster)
+    let outcome = workers::run(params.threads, context.bounds, |number, muster| {
+        one_thread(width, arrays, number, params.duration_ms.to_duration(), context, muster)
     })?;
     let clock = monotonic_facts();
     let cost = OwnCost {
         per_sample_ns: clock.read_ns,
         cpu_time_ns: outcome.cpu_time,
-        memory_bytes: Bytes::from_bytes(sizes.largest().get().saturating_mul(params.threads.into())),
+        memory_bytes: Bytes::from_bytes(arrays.sizes.largest().get().saturating_mul(params.threads.into())),
     };
     let detail = MemBandwidthDetail {
         threads: params.threads,
-        last_level_cache_bytes: given.cache,
+        last_level_cache_bytes: arrays.cache,
         huge_pages: all_huge(&outcome),
-        points: points(&sizes, &outcome),
+        points: points(&arrays.sizes, &outcome),
     };
-    let mut notes = sizes.notes;
+    let mut notes = arrays.sizes.notes.clone();
+    context.armed.keep(spec, laid_out, cost.memory_bytes.get());
     notes.push(format!("read and write use {} instructions, copy the C library's memcpy", width.name()));
     Ok(ProbeReport::new(clock, cost, Detail::MemBandwidth(detail), notes))
 }
@@ -94,15 +111,25 @@ fn points(sizes: &Sizes, outcome: &WorkersOutcome<Share>) -> Vec<BandwidthPoint>
 
 fn one_thread(
     width: Width,
-    sizes: &Sizes,
+    arrays: &Arrays,
+    number: u32,
     duration: Duration,
     context: &Context<'_>,
     muster: &Muster<'_>,
 ) -> Result<Share, WorkError> {
-    let mut arena = Arena::new(sizes.largest())?;
+    let own = arrays
+        .of_threads
+        .get(number as usize)
+        .ok_or_else(|| WorkError::Unfit(format!("there is no array for thread {number}")))?;
+    let mut own = own.lock().unwrap_or_else(PoisonError::into_inner);
+    let arena = match &mut *own {
+        Some(arena) => arena,
+        // Touched by the thread that uses it: its pages come from its node.
+        none => none.insert(Arena::new(arrays.sizes.largest())?),
+    };
     let mut rates = Vec::new();
     for operation in OPERATIONS {
-        for size in &sizes.bytes {
+        for size in &arrays.sizes.bytes {
             let Some(words) = arena.words_mut().get_mut(..size.to_usize() / 8) else { continue };
             let mut walk = Walk::new(width, operation, words);
             // Once through all of it, so that what the laps find in the caches is what a steady walk leaves there.

@@ -1,12 +1,13 @@
 //! Measures: see the folder.
 
+use std::ops::Range;
 use std::time::{Duration, Instant};
 
 use rand::SeedableRng;
 use rand::seq::SliceRandom;
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-use super::circle::Circle;
+use super::circle::{Circle, Circles};
 use crate::arena::Arena;
 use crate::bounds::Bounds;
 use crate::clock::{monotonic_facts, thread_cpu_time};
@@ -14,7 +15,7 @@ use crate::context::Context;
 use crate::detail::{Detail, LatencyPoint, MemLatencyDetail};
 use crate::error::WorkError;
 use crate::job::ProbeReport;
-use crate::params::{ChaseOrder, MemLatencyParams};
+use crate::params::{ChaseOrder, MemLatencyParams, ProbeSpec};
 use crate::sizes::{Given, Sizes, Wanted};
 use units::facts::OwnCost;
 use units::{Bytes, Nanos};
@@ -25,40 +26,42 @@ const LAPS: u32 = 8;
 const LOADS_PER_READ: u32 = 1024;
 const PAGE_WORDS: usize = 512;
 
+/// Arrays of all sizes.
+#[derive(Debug)]
+struct Arrays {
+    sizes: Sizes,
+    cache: Option<Bytes>,
+    circles: Circles,
+    /// Whether each lies apart from the others: laid out, all of them stay.
+    are_apart: bool,
+}
+
 /// Measures every size.
 ///
 /// # Errors
 /// The job was to end, or there is not enough memory.
 pub fn measure(params: &MemLatencyParams, context: &Context<'_>) -> Result<ProbeReport, WorkError> {
     let cpu_before = thread_cpu_time()?;
-    let given = Given::here();
-    let sizes = Sizes::plan(
-        Wanted {
-            least: params.min_size_kib,
-            most: params.max_size_mib,
-            steps_per_octave: params.steps_per_octave,
-            arrays: 1,
-        },
-        given,
-    );
-    let mut arena = Arena::new(sizes.largest())?;
     let stride = (params.stride_bytes as usize / 8).max(1);
+    let spec = ProbeSpec::MemLatency(params.clone());
+    let mut laid_out = context.armed.take(&spec, || Arrays::new(params, stride))?;
+    let arrays = &mut laid_out.what;
     let mut points = Vec::new();
-    for size in &sizes.bytes {
-        let Some(words) = arena.words_mut().get_mut(..size.to_usize() / 8) else { continue };
-        if words.len() < 2 * stride {
+    for (at, size) in arrays.sizes.bytes.iter().enumerate() {
+        let once = (size.to_usize() / 8 / stride) as u64;
+        if once < 2 {
             continue;
         }
-        match params.order {
+        let link = |words: &mut [u64]| match params.order {
             ChaseOrder::Random => link_randomly(words, stride, context.seed),
             ChaseOrder::Backward => link_backward(words, stride),
-        }
-        let once = (words.len() / stride) as u64;
-        let Some(circle) = Circle::close(words, stride) else { continue };
+        };
+        let Some(circle) = arrays.circles.circle(at, link) else { continue };
         let load_ns = chase(&circle, once, params.duration_ms.to_duration(), context.bounds)?;
         points.push(LatencyPoint { size_bytes: *size, load_ns });
     }
     let clock = monotonic_facts();
+    let arena = arrays.circles.arena();
     let cost = OwnCost {
         per_sample_ns: clock.read_ns / f64::from(LOADS_PER_READ),
         cpu_time_ns: thread_cpu_time()?.saturating_sub(cpu_before),
@@ -67,11 +70,42 @@ pub fn measure(params: &MemLatencyParams, context: &Context<'_>) -> Result<Probe
     let detail = MemLatencyDetail {
         stride_bytes: Bytes::from_bytes(params.stride_bytes.into()),
         order: params.order,
-        last_level_cache_bytes: given.cache,
+        last_level_cache_bytes: arrays.cache,
         huge_pages: arena.huge_pages(),
         points,
     };
-    Ok(ProbeReport::new(clock, cost, Detail::MemLatency(detail), sizes.notes))
+    let notes = arrays.sizes.notes.clone();
+    if arrays.are_apart {
+        context.armed.keep(spec, laid_out, cost.memory_bytes.get());
+    }
+    Ok(ProbeReport::new(clock, cost, Detail::MemLatency(detail), notes))
+}
+
+impl Arrays {
+    /// Plans the sizes, each apart from the others where a quarter of the memory left is enough for that.
+    fn new(params: &MemLatencyParams, stride: usize) -> Result<Self, WorkError> {
+        let given = Given::here();
+        let wanted = Wanted {
+            least: params.min_size_kib,
+            most: params.max_size_mib,
+            steps_per_octave: params.steps_per_octave,
+            arrays: 1,
+        };
+        let sizes = Sizes::plan(wanted, given);
+        let total: u64 = sizes.bytes.iter().map(|size| size.get()).sum();
+        let are_apart = given.memory.is_some_and(|memory| total <= memory.get() / 4);
+        let arena = Arena::new(if are_apart { Bytes::from_bytes(total) } else { sizes.largest() })?;
+        let mut begin = 0;
+        let parts = sizes.bytes.iter().rev().map(|size| {
+            let part = begin..begin + size.to_usize() / 8;
+            begin = if are_apart { part.end } else { 0 };
+            part
+        });
+        // The largest lie first, on the boundaries of huge pages.
+        let mut parts: Vec<Range<usize>> = parts.collect();
+        parts.reverse();
+        Ok(Self { sizes, cache: given.cache, circles: Circles::new(arena, stride, parts), are_apart })
+    }
 }
 
 /// Links the elements from the end to the start and back to the end.

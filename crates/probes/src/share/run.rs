@@ -211,6 +211,7 @@ mod tests {
     use std::sync::atomic::AtomicBool;
 
     use super::*;
+    use crate::armed::Armed;
     use crate::job::Part;
     use crate::run::Surroundings;
     use units::Millis;
@@ -226,6 +227,7 @@ mod tests {
             seed: 1,
             part: Some(&part),
             fresh: false,
+            armed: &Armed::default(),
         };
         let params = ShareParams { duration_ms: Millis::from_millis(50), settle_ms: Millis::from_millis(10) };
         let report = measure(&params, &context).unwrap();

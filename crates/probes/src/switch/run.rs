@@ -230,6 +230,7 @@ fn timed(work: impl FnOnce() -> Result<(), WorkError>) -> Result<Nanos, WorkErro
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::armed::Armed;
     use crate::context::Surroundings;
     use std::sync::atomic::{AtomicBool, Ordering};
     use units::Millis;
@@ -237,7 +238,14 @@ mod tests {
     fn measured(duration_ms: u64, stop: &AtomicBool) -> Result<ProbeReport, WorkError> {
         let surroundings = Surroundings { scratch: None, exe: "/proc/self/exe".into() };
         let bounds = Bounds::starting_now(stop, Millis::from_millis(300_000));
-        let context = Context { surroundings: &surroundings, bounds, seed: 1, part: None, fresh: false };
+        let context = Context {
+            surroundings: &surroundings,
+            bounds,
+            seed: 1,
+            part: None,
+            fresh: false,
+            armed: &Armed::default(),
+        };
         measure(&SwitchParams { duration_ms: Millis::from_millis(duration_ms) }, &context)
     }
 
