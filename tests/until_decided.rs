@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
+use bulkhead::campaign::decide::{Room, look};
 use bulkhead::campaign::runner::{RunEnd, Setup};
 use bulkhead::campaign::{Event, RunDir, Stop, conclude};
 use bulkhead::model::classes::{ClassSet, Suitability};
@@ -13,6 +14,7 @@ use bulkhead::model::experiment::{Experiment, PlatformSpec};
 use bulkhead::model::results::RunResults;
 use bulkhead::platforms::fake::Fake;
 use bulkhead::platforms::{Cancel, Platform};
+use bulkhead::units::Nanos;
 use doubles::{contents, set_of};
 
 /// Made-up wake-ups are late by 2.5 ms one time in five hundred, and never by more.
@@ -90,12 +92,52 @@ fn an_open_verdict_is_measured_until_it_is_decided_and_nothing_else_is() {
     assert!(events.iter().any(|event| told(&event)), "the bar shows it");
 }
 
+/// Without being asked to, a run measures what decides a verdict, as long as there are rounds left and it takes most of the budget's
+/// rest at most.
+#[test]
+fn every_run_measures_first_what_decides_a_verdict_where_that_does_not_take_too_long() {
+    let classes = classes(5000, "alone");
+    let with = |max: u32| {
+        let mut experiment = experiment(false, 1000);
+        experiment.repeat.max = max;
+        let dir = tempfile::tempdir().unwrap();
+        let (_, _, results) = begin(dir.path(), &experiment, &classes);
+        (results.classes[0].level, rounds(dir.path()), contents(dir.path()).looks)
+    };
+    let (level, made, looks) = with(200);
+    let asked: Vec<_> = looks.iter().flat_map(|look| &look.rounds).collect();
+    assert_eq!(level, Suitability::Suited, "{made:?} {looks:?}");
+    assert!(
+        asked.iter().all(|asked| asked.probe.as_str() == "wakeup" && asked.neighbour.is_none()),
+        "{looks:?}"
+    );
+    assert_eq!(asked.first().map(|asked| asked.from_round), Some(3), "right after the least rounds");
+    let (level, made, looks) = with(6);
+    assert_eq!(
+        (level, made["wakeup"]),
+        (Suitability::Unknown, 6),
+        "no more rounds than it may have: {looks:?}"
+    );
+    // The same, when more or less of the budget is left.
+    let dir = tempfile::tempdir().unwrap();
+    begin(dir.path(), &experiment(false, 1000), &classes);
+    let mut longer = experiment(false, 1000);
+    longer.repeat.max = 1000;
+    let asked = |left_ns: u64| {
+        let room = Room { left: Nanos::from_nanos(left_ns), next_round: &|_| 3 };
+        let (look, _) = look(&longer, &contents(dir.path()), &classes, &room).unwrap();
+        look.rounds.len()
+    };
+    assert_eq!((asked(u64::MAX / 2), asked(1)), (1, 0));
+}
+
 /// What breaks takes next to no time of the budget: it must not be asked for until that is used up.
 #[test]
 fn what_breaks_from_now_on_is_not_asked_for_again_and_again() {
     let dir = tempfile::tempdir().unwrap();
     let classes = classes(5000, "alone");
-    begin(dir.path(), &experiment(false, 1000), &classes);
+    // Without a class there is no look that this one would go on with.
+    begin(dir.path(), &experiment(false, 1000), &ClassSet::default());
     let path = dir.path().join("experiment.toml");
     let text = fs::read_to_string(&path).unwrap();
     fs::write(&path, text.replace("[repeat]", "[repeat]\nuntil_decided = true")).unwrap();
