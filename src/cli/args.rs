@@ -249,6 +249,10 @@ pub struct SimulateArgs {
     /// Put a value into the scenario, host.cpus=4 for example (may be repeated)
     #[arg(long, short, value_name = "PATH=VALUE")]
     pub set: Vec<String>,
+    /// Show figures whose id is like this, 'vm.*.steal_ns' or '*.response_*' for example (may be repeated) [default: the most
+    /// telling ones; --json has all]
+    #[arg(long, value_name = "PATTERN", conflicts_with_all = ["list", "json"])]
+    pub figure: Vec<String>,
     /// Seed of everything random [default: that of the file]
     #[arg(long, value_name = "N")]
     pub seed: Option<u64>,

@@ -54,9 +54,7 @@ impl Simulation {
     /// Ids of the figures that a summary shows: those that published ones are held against, then the most telling, in
     /// the order in which cases yield them.
     pub fn main_figures(&self) -> Vec<&str> {
-        let mut known: BTreeSet<&str> = BTreeSet::new();
-        let ids = self.cases.iter().flat_map(|case| &case.figures).map(|figure| figure.id.as_str());
-        let mut all: Vec<&str> = ids.filter(|id| known.insert(id)).collect();
+        let mut all = self.all_figures();
         let asked =
             |id: &&str| self.published.iter().any(|figure| figure.metrics.iter().any(|asked| asked == id));
         let mut main: Vec<&str> = all.iter().copied().filter(asked).collect();
@@ -72,6 +70,20 @@ impl Simulation {
         all
     }
 
+    /// Ids of all figures, in the order in which cases yield them.
+    pub fn all_figures(&self) -> Vec<&str> {
+        let mut known: BTreeSet<&str> = BTreeSet::new();
+        let ids = self.cases.iter().flat_map(|case| &case.figures).map(|figure| figure.id.as_str());
+        ids.filter(|id| known.insert(id)).collect()
+    }
+
+    /// Those that one of these patterns fits, in which `*` stands for any text.
+    pub fn figures_like(&self, patterns: &[String]) -> Vec<&str> {
+        let mut all = self.all_figures();
+        all.retain(|id| patterns.iter().any(|pattern| fits(pattern, id)));
+        all
+    }
+
     /// Whether no published figure is missed, whatever its label.
     pub fn is_met(&self) -> bool {
         self.published.iter().all(|figure| figure.holds != Some(false))
@@ -81,6 +93,18 @@ impl Simulation {
     pub fn had_trouble(&self) -> bool {
         self.cases.iter().any(|case| !case.troubles.is_empty())
     }
+}
+
+/// Whether a text is as a pattern says, in which `*` stands for any text.
+pub fn fits(pattern: &str, text: &str) -> bool {
+    let mut parts = pattern.split('*');
+    let Some(mut rest) = parts.next().and_then(|first| text.strip_prefix(first)) else { return false };
+    let Some(last) = parts.next_back() else { return rest.is_empty() };
+    for part in parts {
+        let Some(at) = rest.find(part) else { return false };
+        rest = rest.get(at + part.len()..).unwrap_or_default();
+    }
+    rest.ends_with(last)
 }
 
 impl CaseOutcome {

@@ -11,6 +11,7 @@ use model::simulation::{CaseOutcome, PublishedOutcome, SimulatedFigure, Simulati
 use stats::summary::mean_with_half_width;
 use units::metric::Unit;
 
+pub(super) mod deadlines;
 pub(super) mod parameters;
 
 /// Cases that are shown; the others are counted.
@@ -26,8 +27,8 @@ const CONFIDENCE: f64 = 0.95;
 /// Intervals narrower than this part of a value are not worth showing.
 const NARROW: f64 = 5e-4;
 
-/// Everything.
-pub fn text(simulation: &Simulation, style: Style) -> String {
+/// Everything; of its figures the main ones, or those that one of these patterns fits.
+pub fn text(simulation: &Simulation, patterns: &[String], style: Style) -> String {
     let mut out = String::new();
     let first =
         format!("Bulkhead · scenario {} · {}", printable(&simulation.scenario, 60), extent(simulation));
@@ -35,7 +36,8 @@ pub fn text(simulation: &Simulation, style: Style) -> String {
     if !simulation.about.is_empty() {
         out.push_str(&paragraph("  ", &printable(&simulation.about, SENTENCE_MOST), style.columns()));
     }
-    cases(&mut out, simulation, style);
+    deadlines(&mut out, simulation, style);
+    cases(&mut out, simulation, patterns, style);
     troubles(&mut out, simulation, style);
     notes(&mut out, simulation, style);
     published(&mut out, simulation, style);
@@ -86,9 +88,24 @@ pub(super) fn figure_text(figure: Option<&SimulatedFigure>) -> String {
         .map_or_else(|| "–".to_owned(), |(mean, half)| with_interval(figure.unit, mean, half))
 }
 
-fn cases(out: &mut String, simulation: &Simulation, style: Style) {
+/// How real-time tasks kept their deadlines.
+fn deadlines(out: &mut String, simulation: &Simulation, style: Style) {
+    let Some((table, more)) = deadlines::table(simulation, CASES_MOST) else { return };
+    heading(out, "Deadlines: times from the arrival of a job to its end", style);
+    out.push_str(&table.render(style.columns(), style.colour));
+    if more > 0 {
+        let _ = writeln!(out, "  {more} more tasks did better");
+    }
+    let words =
+        "worst and late by: of all replications; the others: means over them. Observed is not a bound.";
+    out.push_str(&paragraph("  ", words, style.columns()));
+}
+
+fn cases(out: &mut String, simulation: &Simulation, patterns: &[String], style: Style) {
     heading(out, "Simulated, mean over the replications", style);
-    let main: Vec<String> = simulation.main_figures().into_iter().map(str::to_owned).collect();
+    let main =
+        if patterns.is_empty() { simulation.main_figures() } else { simulation.figures_like(patterns) };
+    let main: Vec<String> = main.into_iter().map(str::to_owned).collect();
     if main.is_empty() {
         out.push_str("  nothing: no case yielded a figure\n");
         return;

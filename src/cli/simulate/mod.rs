@@ -66,6 +66,9 @@ pub fn run(args: &SimulateArgs) -> Verdict {
     });
     let Some(made) = made else { return Ok(outcome::nothing_written()) };
     let mut made = made.or_bad_input()?;
+    for hint in source::unknown_patterns(&args.figure, &made.simulation) {
+        output::say(&format!("bulkhead: {hint}"));
+    }
     if let Some(interrupted) = outcome::publish(&mut made, places, &cancel)? {
         return Ok(interrupted);
     }
@@ -168,7 +171,7 @@ pub fn report(dir: &Path, results: &RunResults, json: bool) -> Verdict {
     folder::write_page(dir, results).or_bad_input()?;
     match &results.simulation {
         Some(simulation) if !json => {
-            let text = outcome::shown(simulation, false).or_bad_input()?;
+            let text = outcome::shown(simulation, &[], false).or_bad_input()?;
             output::data(&text).or_bad_input()?;
         }
         _ => measure::show(results, measure::Shown::of(json, true)).or_bad_input()?,

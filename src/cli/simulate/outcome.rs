@@ -24,6 +24,8 @@ use report::{simulation, trace_events};
 pub(super) struct Wanted {
     /// JSON on the terminal instead of tables.
     json: bool,
+    /// Figures of the table.
+    figures: Vec<String>,
     /// Whether there is a folder to be filled.
     folder: bool,
     /// Whether a trace is to be written.
@@ -37,6 +39,7 @@ impl Wanted {
     pub(super) fn of(args: &SimulateArgs, scenario: Option<&str>) -> Self {
         Self {
             json: args.json,
+            figures: args.figure.clone(),
             folder: args.out.is_some(),
             trace: args.trace.is_some(),
             scenario: scenario.map(|text| folder::kept_scenario(text, args)),
@@ -73,15 +76,15 @@ pub(super) fn make(
         };
         (trace_events::json(line), format!("{} stretches{left_out}", line.stretches.len()))
     });
-    Ok(Made { text: shown(&simulation, wanted.json)?, simulation, files, trace })
+    Ok(Made { text: shown(&simulation, &wanted.figures, wanted.json)?, simulation, files, trace })
 }
 
-/// The tables, or the simulation as JSON.
-pub(super) fn shown(simulation: &Simulation, json: bool) -> anyhow::Result<String> {
+/// The tables with figures of these patterns, or the simulation as JSON.
+pub(super) fn shown(simulation: &Simulation, figures: &[String], json: bool) -> anyhow::Result<String> {
     if json {
         return Ok(json::pretty(simulation)?);
     }
-    let text = simulation::text(simulation, output::stdout_style());
+    let text = simulation::text(simulation, figures, output::stdout_style());
     Ok(if output::stdout_is_ascii() { ascii(&text) } else { text })
 }
 

@@ -9,7 +9,7 @@ use toml::{Table, Value};
 
 use crate::cli::args::SimulateArgs;
 use model::scenario::{Case, Impossible, MAX_BYTES, Scenario, ScenarioError, cases, line_of};
-use model::simulation::Simulation;
+use model::simulation::{Simulation, fits};
 use sim::scenario::{Options, Study, shipped as files};
 use units::names::UnknownName;
 
@@ -116,6 +116,18 @@ pub(super) fn shipped() -> anyhow::Result<Vec<(String, String)>> {
         Ok((name.to_owned(), about.to_owned()))
     };
     files::names().map(about).collect()
+}
+
+/// Patterns of `--figure` that fit no figure, in words.
+pub(super) fn unknown_patterns(patterns: &[String], simulation: &Simulation) -> Vec<String> {
+    let known = simulation.all_figures();
+    let unknown = patterns.iter().filter(|pattern| !known.iter().any(|id| fits(pattern, id)));
+    let words = |pattern: &String| {
+        let UnknownName { nearest, .. } = UnknownName::new("figure", pattern, &known);
+        let nearest = nearest.map(|name| format!("; did you mean '{name}'?")).unwrap_or_default();
+        format!("--figure {pattern}: no case yields such a figure{nearest}")
+    };
+    unknown.map(words).collect()
 }
 
 /// Published figures that are held against what no case yields, in words.

@@ -62,18 +62,8 @@ pub enum ProgramSpec {
         /// How many.
         samples: u32,
     },
-    /// A periodic real-time task: work that is due a deadline after each release. Samples are response times.
-    Periodic {
-        /// Between releases.
-        period_us: Micros,
-        /// CPU time of a job.
-        work_us: Micros,
-        /// After its release a job is late; the period unless given.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        deadline_us: Option<Micros>,
-        /// Jobs until it ends.
-        jobs: u32,
-    },
+    /// A real-time task: work that is due a deadline after each arrival. Samples are response times.
+    Periodic(TaskSpec),
     /// Computes, waits for a device, computes. Samples are the times from the device's answer to the end of the
     /// computation.
     Io {
@@ -105,6 +95,68 @@ pub enum ProgramSpec {
     },
 }
 
+/// A real-time task, periodic or sporadic.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub struct TaskSpec {
+    /// Between arrivals; of a sporadic task, at least.
+    pub period_us: Micros,
+    /// CPU time of a job.
+    pub work_us: Micros,
+    /// After its arrival a job is late; the period unless given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deadline_us: Option<Micros>,
+    /// The first arrival.
+    #[serde(default, skip_serializing_if = "is_nothing")]
+    pub offset_us: Micros,
+    /// A job is released so long after its arrival at most, evenly drawn. Its response counts from the arrival.
+    #[serde(default, skip_serializing_if = "is_nothing")]
+    pub jitter_us: Micros,
+    /// What comes on top of the period between two arrivals on average, exponentially: a sporadic task.
+    #[serde(default, skip_serializing_if = "is_nothing")]
+    pub apart_us: Micros,
+    /// Whether a job is given up at its deadline; else it is finished late.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub give_up: bool,
+    /// Jobs until it ends.
+    pub jobs: u32,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks by reference")]
+const fn is_nothing(time: &Micros) -> bool {
+    time.get() == 0
+}
+
+impl TaskSpec {
+    /// After its arrival a job is late.
+    pub fn deadline_us(&self) -> Micros {
+        self.deadline_us.unwrap_or(self.period_us)
+    }
+
+    /// CPUs that it wants on average, as long as it cannot be given up.
+    pub fn wanted_cpus(&self) -> f64 {
+        let apart = self.period_us.get().saturating_add(self.apart_us.get()).max(1);
+        if self.give_up { 0.0 } else { self.work_us.get() as f64 / apart as f64 }
+    }
+
+    fn check(&self, path: &dyn Fn(&str) -> String) -> Result<(), Impossible> {
+        let time = |key: &str, value: Micros, least: u64| bounded(path(key), value.get(), least, YEAR_US);
+        time("run.period_us", self.period_us, 1)?;
+        time("run.work_us", self.work_us, 1)?;
+        time("run.deadline_us", self.deadline_us(), 1)?;
+        time("run.offset_us", self.offset_us, 0)?;
+        time("run.jitter_us", self.jitter_us, 0)?;
+        time("run.apart_us", self.apart_us, 0)?;
+        if self.wanted_cpus() > 1.0 {
+            let (work, period) = (self.work_us, self.period_us);
+            let problem = format!("{work:?} of work in each {period:?}: the backlog grows without bound");
+            return Err(Impossible::new(path("run.work_us"), problem));
+        }
+        bounded(path("run.jobs"), self.jobs.into(), 1, 10_000_000)
+    }
+}
+
 impl ThreadSpec {
     pub(super) fn check(&self, at: &str, vm: &VmSpec) -> Result<(), Impossible> {
         let path = |key: &str| format!("{at}.{key}");
@@ -134,19 +186,7 @@ impl ThreadSpec {
                 time("quantum_us", *quantum_us, 1)?;
                 count("samples", *samples)
             }
-            ProgramSpec::Periodic { period_us, work_us, deadline_us, jobs } => {
-                time("period_us", *period_us, 1)?;
-                time("work_us", *work_us, 1)?;
-                if let Some(deadline) = deadline_us {
-                    time("deadline_us", *deadline, 1)?;
-                }
-                if work_us > period_us {
-                    let problem =
-                        format!("{work_us:?} of work in each {period_us:?}: the backlog grows without bound");
-                    return Err(Impossible::new(path("run.work_us"), problem));
-                }
-                count("jobs", *jobs)
-            }
+            ProgramSpec::Periodic(task) => task.check(&path),
             ProgramSpec::Io { work_us, wait_us, rounds, .. } => {
                 time("work_us", *work_us, 1)?;
                 time("wait_us", *wait_us, 1)?;

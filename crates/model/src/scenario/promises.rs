@@ -173,10 +173,7 @@ fn check_keys(number: usize, vm: &VmSpec, policy: &PolicySpec) -> Result<(), Imp
 /// Periodic tasks that together want more than their VM can ever have pile up without bound.
 fn check_backlog(number: usize, vm: &VmSpec, host: &HostSpec) -> Result<(), Impossible> {
     let wants = |thread: &super::program::ThreadSpec| match &thread.run {
-        ProgramSpec::Periodic { period_us, work_us, .. } => {
-            let count = thread.count.unwrap_or(vm.vcpus);
-            f64::from(count) * work_us.get() as f64 / period_us.get().max(1) as f64
-        }
+        ProgramSpec::Periodic(task) => f64::from(thread.count.unwrap_or(vm.vcpus)) * task.wanted_cpus(),
         _ => 0.0,
     };
     let wanted: f64 = vm.threads.iter().map(wants).sum();

@@ -14,7 +14,7 @@ use super::super::chart::plot::{Series, Stroke};
 use super::super::chart::svg::Picture;
 use super::super::figures::value_text;
 use super::super::simulation::{
-    extent, figure_text, holds_word, parameters, published_text, short, simulated_text, tally,
+    deadlines, extent, figure_text, holds_word, parameters, published_text, short, simulated_text, tally,
 };
 use super::super::utc::format_utc;
 use super::document::Section;
@@ -112,6 +112,10 @@ const fn holds_class(figure: &PublishedOutcome) -> &'static str {
     }
 }
 
+fn task_row(row: &deadlines::Row<'_>) -> Vec<String> {
+    [bounded(row.case), short(row.task)].into_iter().chain(row.cells()).collect()
+}
+
 fn cases(simulation: &Simulation) -> Markup {
     let main = simulation.main_figures();
     let row = |case: &CaseOutcome, ids: &[&str]| -> Vec<String> {
@@ -130,7 +134,14 @@ fn cases(simulation: &Simulation) -> Markup {
         });
         all.extend(of_case.take(ROWS_MOST.saturating_sub(all.len())));
     }
+    let tasks = deadlines::rows(simulation);
+    let tasks: Vec<Vec<String>> = tasks.iter().take(ROWS_MOST).map(task_row).collect();
     html! {
+        @if !tasks.is_empty() {
+            p { "Times from the arrival of a job to its end. Worst and late by: of all replications; the others: means over them. "
+                "Observed is not a bound." }
+            (scrolling("Deadlines", &plain_table(&[&["Case", "Task"][..], &deadlines::HEAD].concat(), &tasks)))
+        }
         p { "Means over the replications, with half the width of the 95 % interval where they differ." }
         (scrolling("Main figures of the cases", &plain_table(&head, &rows)))
         dl.facts {

@@ -196,7 +196,7 @@ impl Guest {
     /// One step; none when there is more to look at.
     fn look(&mut self, index: u32, now: Time, effects: &mut Effects) -> Option<Demand> {
         // What has been worked off is over, even for who is to make room at this moment.
-        if let Some(number) = self.worked_off(index) {
+        if let Some(number) = self.worked_off(index, now) {
             return self.ask(index, number, now, effects);
         }
         self.make_room(index, effects);
@@ -214,6 +214,8 @@ impl Guest {
             Doing::Working { left, kernel } => {
                 let others = !kernel && self.best(index).is_some();
                 let turn = self.cpus[index as usize].left;
+                let patience = self.threads[number as usize].program.gives_up_at().map(|end| end.since(now));
+                let left = patience.map_or(left, |patience| left.min(patience));
                 Some(Demand::Run(if others { left.min(turn) } else { left }))
             }
             Doing::Spinning { lock } => self.spin(index, number, lock, now),
@@ -224,9 +226,13 @@ impl Guest {
         }
     }
 
-    /// The thread on a virtual CPU whose operation has just been worked off.
-    fn worked_off(&self, index: u32) -> Option<u32> {
-        let is_over = |number: &u32| matches!(self.threads[*number as usize].doing, Doing::Working { left, .. } if left.is_zero());
+    /// The thread on a virtual CPU whose operation has just been worked off, or given up.
+    fn worked_off(&self, index: u32, now: Time) -> Option<u32> {
+        let is_over = |number: &u32| {
+            let thread = &self.threads[*number as usize];
+            matches!(thread.doing, Doing::Working { left, .. }
+                if left.is_zero() || thread.program.gives_up_at().is_some_and(|end| end <= now))
+        };
         self.cpus[index as usize].current.get().filter(is_over)
     }
 

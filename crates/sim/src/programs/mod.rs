@@ -19,14 +19,14 @@ pub use ftq::Ftq;
 pub use fwq::Fwq;
 pub use gap::Gap;
 pub use io::Io;
-pub use periodic::Periodic;
+pub use periodic::{Periodic, Task};
 pub use samples::{Samples, room};
 
 use crate::guest::Program;
 use crate::random::Stream;
 use crate::scenario::micros;
 use crate::time::Span;
-use model::scenario::ProgramSpec;
+use model::scenario::{ProgramSpec, TaskSpec};
 
 /// The program that a scenario names, for a guest with so many locks; it keeps so many samples.
 pub fn make(spec: &ProgramSpec, locks: u32, room: usize) -> Box<dyn Program> {
@@ -43,10 +43,7 @@ pub fn make(spec: &ProgramSpec, locks: u32, room: usize) -> Box<dyn Program> {
         ProgramSpec::Ftq { quantum_us, samples: count } => {
             Box::new(Ftq::new(micros(*quantum_us), *count, samples))
         }
-        ProgramSpec::Periodic { period_us, work_us, deadline_us, jobs } => {
-            let deadline = deadline_us.unwrap_or(*period_us);
-            Box::new(Periodic::new(micros(*period_us), micros(*work_us), micros(deadline), *jobs, samples))
-        }
+        ProgramSpec::Periodic(task) => Box::new(Periodic::new(task_of(task), samples)),
         ProgramSpec::Io { work_us, wait_us, random, rounds } => {
             Box::new(Io::new(micros(*work_us), micros(*wait_us), *random, *rounds, samples))
         }
@@ -61,6 +58,19 @@ pub fn make(spec: &ProgramSpec, locks: u32, room: usize) -> Box<dyn Program> {
                 locks,
             }))
         }
+    }
+}
+
+fn task_of(spec: &TaskSpec) -> Task {
+    Task {
+        period: micros(spec.period_us),
+        apart: micros(spec.apart_us),
+        offset: micros(spec.offset_us),
+        jitter: micros(spec.jitter_us),
+        work: micros(spec.work_us),
+        deadline: micros(spec.deadline_us()),
+        is_given_up: spec.give_up,
+        jobs: spec.jobs.into(),
     }
 }
 

@@ -1,65 +1,138 @@
-//! A periodic real-time task. A sample is the response time of a job, from its release to its end; missed are jobs that
-//! ended after their deadline.
+//! A real-time task: jobs of the same work, periodic or sporadic. A sample is the response time of a job, from its arrival to its end;
+//! missed are jobs that ended after their deadline or were given up at it.
 //!
 //! ```text
-//!  release   0        P        2P       3P        on a grid from the beginning on, however late a job is
-//!            ▼        ▼        ▼        ▼
-//!            ██░      ░░░░██   ░░░░░░░░░░██ ██    the next job begins at its release, or when the last one is over
+//!  arrival  offset      + P        + 2 P       + 3 P      on a grid, however late a job is; sporadic: P and more apart
+//!             ▼ jitter    ▼          ▼           ▼
+//!             ··██░       ░░░░██     ░░░░░░░░░░░░██ ██    the next job begins at its release, or when the last one is over
 //! ```
-//! The task model of Liu and Layland (1973), with deadlines of their own.
+//! The task model of Liu and Layland (1973), with deadlines of their own; sporadic tasks: Mok (1983); release jitter: Audsley et al. (1993).
 
+use super::exponential;
 use super::samples::Samples;
 use crate::guest::{Moment, Op, Program, Seen};
+use crate::random::Stream;
 use crate::time::{Span, Time};
+
+/// When jobs come, what they are, and how many.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Task {
+    /// Between arrivals, at least.
+    pub period: Span,
+    /// What comes on top of it on average, exponentially; nothing for a periodic task.
+    pub apart: Span,
+    /// The first arrival.
+    pub offset: Span,
+    /// A job is released so long after its arrival at most, evenly.
+    pub jitter: Span,
+    /// CPU time of a job.
+    pub work: Span,
+    /// From its arrival.
+    pub deadline: Span,
+    /// Whether a job is given up at its deadline.
+    pub is_given_up: bool,
+    /// Jobs until it ends.
+    pub jobs: u64,
+}
 
 /// The program.
 #[derive(Debug, Clone)]
 pub struct Periodic {
-    period: Span,
-    work: Span,
-    deadline: Span,
-    jobs: u32,
-    stage: Stage,
-    /// Release of the current job.
-    release: Time,
+    task: Task,
+    job: Job,
     responses: Samples,
     missed: u64,
+    given_up: u64,
+}
+
+/// The job that is next, or under way.
+#[derive(Debug, Clone, Copy)]
+enum Job {
+    /// None has come yet.
+    None,
+    Waits(Arrival),
+    /// The thread's CPU time when it began.
+    Works(Arrival, Span),
 }
 
 #[derive(Debug, Clone, Copy)]
-enum Stage {
-    Waits,
-    Works,
+struct Arrival {
+    at: Time,
+    release: Time,
 }
 
 impl Periodic {
-    /// So many jobs.
-    pub const fn new(period: Span, work: Span, deadline: Span, jobs: u32, responses: Samples) -> Self {
-        Self { period, work, deadline, jobs, stage: Stage::Waits, release: Time::ZERO, responses, missed: 0 }
+    /// Of this task.
+    pub const fn new(task: Task, responses: Samples) -> Self {
+        Self { task, job: Job::None, responses, missed: 0, given_up: 0 }
+    }
+
+    /// `random` is there where the task has any.
+    fn arrival(&self, at: Time, random: Option<&mut Stream>) -> Arrival {
+        let late = random.map_or(0, |random| random.below(self.task.jitter.nanos().saturating_add(1)));
+        Arrival { at, release: at + Span::from_nanos(late) }
+    }
+
+    fn after(&self, last: Arrival, mut random: Option<&mut Stream>) -> Arrival {
+        let apart = random.as_deref_mut().filter(|_| !self.task.apart.is_zero());
+        let apart = apart.map_or(Span::ZERO, |random| exponential(self.task.apart, random));
+        self.arrival(last.at + self.task.period + apart, random)
+    }
+
+    /// A job is over: done, or given up.
+    fn end(&mut self, arrival: Arrival, now: Time, is_done: bool) {
+        let response = now.since(arrival.at);
+        if is_done {
+            self.missed += u64::from(response > self.task.deadline);
+            self.responses.push(response);
+        } else {
+            self.missed += 1;
+            self.given_up += 1;
+        }
+    }
+
+    fn given_up_at(&self, arrival: Arrival) -> Option<Time> {
+        self.task.is_given_up.then(|| arrival.at + self.task.deadline)
     }
 }
 
 impl Program for Periodic {
     fn next(&mut self, moment: Moment<'_>) -> Op {
-        if matches!(self.stage, Stage::Works) {
-            let response = moment.now.since(self.release);
-            self.missed += u64::from(response > self.deadline);
-            self.responses.push(response);
-            self.release = self.release + self.period;
-            self.stage = Stage::Waits;
+        let draws = !(self.task.jitter.is_zero() && self.task.apart.is_zero());
+        let mut random = draws.then(|| moment.random.stream());
+        let mut arrival = match self.job {
+            Job::None => self.arrival(Time::ZERO + self.task.offset, random.as_deref_mut()),
+            Job::Waits(arrival) => arrival,
+            Job::Works(arrival, before) => {
+                self.end(arrival, moment.now, moment.cpu.less(before) >= self.task.work);
+                self.after(arrival, random.as_deref_mut())
+            }
+        };
+        while self.responses.count() + self.given_up < self.task.jobs {
+            if moment.now < arrival.release {
+                self.job = Job::Waits(arrival);
+                return Op::SleepUntil(arrival.release);
+            }
+            if self.given_up_at(arrival).is_none_or(|end| moment.now < end) {
+                self.job = Job::Works(arrival, moment.cpu);
+                return Op::Work(self.task.work);
+            }
+            self.end(arrival, moment.now, false);
+            arrival = self.after(arrival, random.as_deref_mut());
         }
-        if self.responses.count() >= u64::from(self.jobs) {
-            return Op::Finish;
+        Op::Finish
+    }
+
+    fn gives_up_at(&self) -> Option<Time> {
+        match self.job {
+            Job::Works(arrival, _) => self.given_up_at(arrival),
+            Job::None | Job::Waits(_) => None,
         }
-        if moment.now < self.release {
-            return Op::SleepUntil(self.release);
-        }
-        self.stage = Stage::Works;
-        Op::Work(self.work)
     }
 
     fn seen(&self) -> Seen {
-        self.responses.seen(self.responses.count(), self.missed)
+        let seen = self.responses.seen(self.responses.count(), self.missed);
+        Seen { given_up: self.given_up, ..seen }
     }
 
     fn is_finite(&self) -> bool {

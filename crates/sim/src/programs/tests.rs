@@ -87,6 +87,53 @@ fn releases_stay_on_the_grid_however_late_a_job_is() {
 }
 
 #[test]
+fn a_task_begins_at_its_offset_and_is_released_late_by_its_jitter_at_most() {
+    let seen = alone(
+        r#"{ program = "periodic", period_us = 10000, work_us = 3000, offset_us = 4000, jitter_us = 2000, jobs = 400 }"#,
+    );
+    let (least, most) = (micros(&seen.samples).into_iter().min(), micros(&seen.samples).into_iter().max());
+    assert!(
+        (3000..3050).contains(&least.unwrap()) && (4950..=5000).contains(&most.unwrap()),
+        "{least:?} {most:?}"
+    );
+    // The last job ends in its 400th period, counted from the offset.
+    let program =
+        r#"{ program = "periodic", period_us = 10000, work_us = 3000, offset_us = 4000, jobs = 400 }"#;
+    let ended = run(1, FAIR, &[(program, 1)]).remove(0).remove(0).ended.unwrap();
+    assert_eq!(ended.nanos(), (4000 + 399 * 10_000 + 3000) * 1000);
+}
+
+#[test]
+fn a_sporadic_task_comes_a_period_apart_and_more() {
+    let program =
+        r#"{ program = "periodic", period_us = 5000, work_us = 3000, apart_us = 2000, jobs = 2000 }"#;
+    let thread = run(1, FAIR, &[(program, 1)]).remove(0).remove(0);
+    assert_eq!(micros(&thread.seen.samples), vec![3000; 2000], "jobs are never on top of each other");
+    // Exponential with a mean of 2 ms, 1999 times.
+    let apart = (thread.ended.unwrap().nanos() as f64 / 1e3 - 3000.0) / 1999.0 - 5000.0;
+    assert!((apart - 2000.0).abs() < 4.0 * 2000.0 / 2000.0_f64.sqrt(), "{apart}");
+}
+
+#[test]
+fn a_job_that_is_given_up_takes_no_more_time_and_the_next_one_is_its_own() {
+    // 3 ms of work in each 4 ms, half of a CPU in turns of 1 ms: none is done after 4 ms, each is given up with 2 ms of work.
+    let program = r#"{ program = "periodic", period_us = 4000, work_us = 3000, give_up = true, jobs = 8 }"#;
+    let seen = beside_a_loop(program);
+    assert_eq!((seen.done, seen.missed, seen.given_up), (0, 8, 8));
+    // 2 ms of work: done in time from the turn that begins with the release on.
+    let program = r#"{ program = "periodic", period_us = 4000, work_us = 2000, give_up = true, jobs = 8 }"#;
+    let seen = beside_a_loop(program);
+    assert_eq!((seen.done, seen.missed, seen.given_up), (8, 0, 0), "{:?}", micros(&seen.samples));
+    // Alone, more work than time: each is stopped at its deadline, to the nanosecond.
+    let program = r#"{ program = "periodic", period_us = 1000, work_us = 1500, give_up = true, jobs = 8 }"#;
+    let thread = run(1, FAIR, &[(program, 1)]).remove(0).remove(0);
+    assert_eq!(
+        (thread.seen.given_up, thread.cpu, thread.ended.unwrap().nanos()),
+        (8, Span::from_millis(8), 8_000_000)
+    );
+}
+
+#[test]
 fn two_tasks_of_one_guest_follow_response_time_analysis() {
     // Joseph and Pandya 1986: the less important one answers after 3 + 2·2 = 7 ms at worst, at the common release.
     let text = r#"

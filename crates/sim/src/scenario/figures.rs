@@ -29,6 +29,29 @@ const SPIN_SHARE: Kind =
 const DISPATCHES: Kind =
     Kind("dispatches", "times a virtual CPU was brought onto a CPU", Unit::Count, Better::Neither);
 const DONE: Kind = Kind("done", "rounds its programs completed", Unit::Count, Better::Higher);
+const DEADLINE: Kind =
+    Kind("deadline_ns", "deadline of its jobs, from their arrival", Unit::Nanoseconds, Better::Neither);
+const RESPONSE: [(f64, Kind); 3] = [
+    (
+        1.0,
+        Kind(
+            "response_max_ns",
+            "longest time from the arrival of a job to its end",
+            Unit::Nanoseconds,
+            Better::Lower,
+        ),
+    ),
+    (0.999, Kind("response_p99_9_ns", "the same, of 999 in 1000 jobs", Unit::Nanoseconds, Better::Lower)),
+    (0.99, Kind("response_p99_ns", "the same, of 99 in 100 jobs", Unit::Nanoseconds, Better::Lower)),
+];
+const TARDINESS: Kind = Kind(
+    "tardiness_max_ns",
+    "longest time by which a job that was done was late",
+    Unit::Nanoseconds,
+    Better::Lower,
+);
+const GIVEN_UP: Kind =
+    Kind("given_up_share", "share of its jobs that were given up", Unit::Share, Better::Lower);
 const MISSED: Kind = Kind("missed_share", "share of its jobs that were late", Unit::Share, Better::Lower);
 const BOUND: Kind = Kind(
     "bound_95_ns",
@@ -137,7 +160,55 @@ fn of_vm(view: &View, number: usize, guest: &Guest, (name, spec): (&str, &VmSpec
     for (kind, value) in of_samples(&threads) {
         add(&kind, value);
     }
+    figures.extend(of_tasks(&whose, spec, &threads));
     figures
+}
+
+/// Figures of each real-time task: the threads of one entry.
+fn of_tasks(whose: &str, spec: &VmSpec, threads: &[ThreadReport]) -> Vec<Figure> {
+    let (mut figures, mut first) = (Vec::new(), 0);
+    for (number, entry) in spec.threads.iter().enumerate() {
+        let count = entry.count.unwrap_or(spec.vcpus) as usize;
+        let own = threads.get(first..first + count).unwrap_or_default();
+        first += count;
+        let ProgramSpec::Periodic(task) = &entry.run else { continue };
+        let whose = format!("{whose}.thread.{number}");
+        let mut add = |kind: &Kind, value: f64| figures.push(figure(&whose, kind, ProbeKind::Wakeup, value));
+        let deadline = Span::from_micros(task.deadline_us().get()).as_f64();
+        add(&DEADLINE, deadline);
+        let sum = |of: fn(&ThreadReport) -> u64| own.iter().map(of).sum::<u64>() as f64;
+        let given_up = sum(|thread| thread.seen.given_up);
+        let jobs = sum(|thread| thread.seen.done) + given_up;
+        let responses = sorted(own);
+        for (quantile, kind) in &RESPONSE {
+            if let Some(response) = at_quantile(&responses, *quantile) {
+                add(kind, response);
+            }
+        }
+        if let Some(longest) = responses.last() {
+            add(&TARDINESS, (*longest as f64 - deadline).max(0.0));
+        }
+        if jobs > 0.0 {
+            add(&MISSED, ratio(sum(|thread| thread.seen.missed), jobs));
+            add(&GIVEN_UP, ratio(given_up, jobs));
+        }
+    }
+    figures
+}
+
+/// All samples of these threads, ascending.
+fn sorted(threads: &[ThreadReport]) -> Vec<u64> {
+    let mut samples: Vec<u64> =
+        threads.iter().flat_map(|thread| thread.seen.samples.iter().map(|span| span.nanos())).collect();
+    samples.sort_unstable();
+    samples
+}
+
+/// The smallest sample that so many are not above: the inverse of the empirical distribution.
+fn at_quantile(sorted: &[u64], quantile: f64) -> Option<f64> {
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "between 0 and the count")]
+    let place = (quantile * sorted.len() as f64).ceil() as usize;
+    sorted.get(place.max(1) - 1).map(|sample| *sample as f64)
 }
 
 /// Of stretches in which threads did not run: `bound_95`, the shortest length above which at most 5 % of all time lie, and the
@@ -164,29 +235,19 @@ fn of_samples(threads: &[ThreadReport]) -> Vec<(Kind, f64)> {
     let mut figures = Vec::new();
     let done: u64 = threads.iter().map(|thread| thread.seen.done).sum();
     let missed: u64 = threads.iter().map(|thread| thread.seen.missed).sum();
-    if done > 0 {
+    let given_up: u64 = threads.iter().map(|thread| thread.seen.given_up).sum();
+    if done + given_up > 0 {
         figures.push((DONE, done as f64));
-        figures.push((MISSED, ratio(missed as f64, done as f64)));
+        figures.push((MISSED, ratio(missed as f64, (done + given_up) as f64)));
     }
-    let mut samples: Vec<u64> =
-        threads.iter().flat_map(|thread| thread.seen.samples.iter().map(|span| span.nanos())).collect();
+    let samples = sorted(threads);
     let left_out: u64 = threads.iter().map(|thread| thread.seen.left_out).sum();
     if left_out > 0 {
         figures.push((LEFT_OUT, left_out as f64));
     }
-    samples.sort_unstable();
     let count = samples.len();
     let (Some(least), Some(most)) = (samples.first(), samples.last()) else { return figures };
-    let at = |quantile: f64| {
-        // The smallest sample that so many are not above: the inverse of the empirical distribution.
-        #[expect(
-            clippy::cast_possible_truncation,
-            clippy::cast_sign_loss,
-            reason = "between 0 and the count"
-        )]
-        let place = (quantile * count as f64).ceil() as usize;
-        samples[place.clamp(1, count) - 1] as f64
-    };
+    let at = |quantile: f64| at_quantile(&samples, quantile).unwrap_or(*most as f64);
     // Around the least one, so that small differences of long samples keep their digits.
     let mean =
         samples.iter().map(|sample| (sample - least) as f64).sum::<f64>() / count as f64 + *least as f64;

@@ -1,0 +1,98 @@
+//! Deadlines: how each real-time task of a simulated scenario kept its own. A row for each task and case, the worst first.
+
+use model::simulation::{CaseOutcome, SimulatedFigure, Simulation};
+
+use super::{figure_text, short};
+use crate::figures::value_text;
+use crate::text::{Paint, TextCell, TextTable, printable};
+
+/// The figure that every task has; what is before it names the task.
+const DEADLINE: &str = ".deadline_ns";
+/// Longest label that is shown whole.
+const LABEL_MOST: usize = 28;
+
+/// One task in one case.
+pub(crate) struct Row<'a> {
+    /// The case.
+    pub(crate) case: &'a str,
+    /// The task, `vm.A.thread.0`.
+    pub(crate) task: &'a str,
+    outcome: &'a CaseOutcome,
+}
+
+/// What the columns of a row are.
+pub(crate) const HEAD: [&str; 6] = ["deadline", "worst", "99.9 %", "99 %", "late by", "missed"];
+
+/// All tasks, those that missed most first, then those nearest to their deadline.
+pub(crate) fn rows(simulation: &Simulation) -> Vec<Row<'_>> {
+    let mut rows: Vec<Row<'_>> = simulation.cases.iter().flat_map(tasks_of).collect();
+    let key =
+        |row: &Row<'_>| (row.worst("missed_share"), row.worst("response_max_ns") / row.worst("deadline_ns"));
+    rows.sort_by(|a, b| {
+        let ((missed, near), (other_missed, other_near)) = (key(a), key(b));
+        other_missed.total_cmp(&missed).then(other_near.total_cmp(&near))
+    });
+    rows
+}
+
+fn tasks_of(outcome: &CaseOutcome) -> impl Iterator<Item = Row<'_>> {
+    let tasks = outcome.figures.iter().filter_map(|figure| figure.id.strip_suffix(DEADLINE));
+    tasks.map(move |task| Row { case: &outcome.label, task, outcome })
+}
+
+impl Row<'_> {
+    fn figure(&self, what: &str) -> Option<&SimulatedFigure> {
+        self.outcome.figure(&format!("{}.{what}", self.task))
+    }
+
+    /// The largest of all replications; 0 where there is none.
+    fn worst(&self, what: &str) -> f64 {
+        let values = self.figure(what).into_iter().flat_map(|figure| &figure.values);
+        values.map(|(_, value)| *value).fold(0.0, f64::max)
+    }
+
+    fn worst_text(&self, what: &str) -> String {
+        self.figure(what).map_or_else(|| "–".to_owned(), |figure| value_text(figure.unit, self.worst(what)))
+    }
+
+    /// Whether a job was late.
+    pub(crate) fn is_missed(&self) -> bool {
+        self.worst("missed_share") > 0.0
+    }
+
+    /// What stands below [`HEAD`]: the worst of all replications, the others as means over them.
+    pub(crate) fn cells(&self) -> [String; 6] {
+        let mean = |what: &str| figure_text(self.figure(what));
+        let late = if self.worst("tardiness_max_ns") > 0.0 {
+            self.worst_text("tardiness_max_ns")
+        } else {
+            "–".to_owned()
+        };
+        [
+            self.worst_text("deadline_ns"),
+            self.worst_text("response_max_ns"),
+            mean("response_p99_9_ns"),
+            mean("response_p99_ns"),
+            late,
+            mean("missed_share"),
+        ]
+    }
+}
+
+/// The first of them as a table, and how many there are besides.
+pub(super) fn table(simulation: &Simulation, most: usize) -> Option<(TextTable, usize)> {
+    let rows = rows(simulation);
+    let has_cases = simulation.cases.len() > 1;
+    let bold = |text: &str| TextCell { text: text.to_owned(), paint: Paint::Bold };
+    let mut table = TextTable::default();
+    table.rows.push(std::iter::once(TextCell::default()).chain(HEAD.map(bold)).collect());
+    for row in rows.iter().take(most) {
+        let paint = if row.is_missed() { Paint::Red } else { Paint::None };
+        let case = if has_cases { format!("{}: ", row.case) } else { String::new() };
+        let label =
+            TextCell::plain(format!("  {}", printable(&format!("{case}{}", short(row.task)), LABEL_MOST)));
+        let cells = row.cells().map(|text| TextCell { text, paint });
+        table.rows.push(std::iter::once(label).chain(cells).collect());
+    }
+    (!rows.is_empty()).then(|| (table, rows.len().saturating_sub(most)))
+}
