@@ -259,6 +259,17 @@ pub struct SimulateArgs {
     /// How often each case is simulated [default: that of the file]
     #[arg(long, value_name = "N")]
     pub replications: Option<u32>,
+    /// Search the offsets of the real-time tasks for the ones that are worst for each, in so many simulations of each case
+    #[arg(
+        long,
+        value_name = "N",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "500",
+        value_parser = clap::value_parser!(u64).range(2..=1_000_000),
+        conflicts_with_all = ["list", "from", "pause_at", "step"]
+    )]
+    pub worst_phase: Option<u64>,
     /// Threads that simulate; results do not depend on it [default: one per CPU]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub threads: Option<u32>,

@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 
 use super::scenario::FigureLabel;
 use probes::ProbeKind;
-use units::Nanos;
 use units::metric::{Better, Unit};
+use units::{Micros, Nanos};
 
 /// Everything a scenario yielded.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -31,6 +31,27 @@ pub struct Simulation {
     pub published: Vec<PublishedOutcome>,
     /// Its parameters: where their values are from, and how much depends on them.
     pub assumptions: Vec<AssumptionOutcome>,
+    /// The worst phases that were searched, by case and task; none where nobody asked for it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub phases: Vec<PhaseOutcome>,
+}
+
+/// The worst that a search over the offsets of real-time tasks found for one of them. It is no bound.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct PhaseOutcome {
+    /// The case.
+    pub case: String,
+    /// The task, `vm.A.thread.0`.
+    pub task: String,
+    /// Alignments that were simulated, each once.
+    pub tried: u64,
+    /// Longest time from the arrival of a job to its end.
+    pub response_max_ns: Nanos,
+    /// Largest share of its jobs that missed their deadline in an alignment.
+    pub missed_share_max: f64,
+    /// Where the longest time was found: offsets by their paths, as `--set` takes them.
+    pub offsets_us: BTreeMap<String, Micros>,
 }
 
 /// Most figures that a summary shows.

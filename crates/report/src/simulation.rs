@@ -7,7 +7,7 @@ use super::figures::{ratio_number, value_text};
 use super::terminal::{Style, heading, tables_that_fit};
 use super::text::{Paint, TextCell, TextTable, paragraph, printable};
 use model::scenario::FigureLabel;
-use model::simulation::{CaseOutcome, PublishedOutcome, SimulatedFigure, Simulation};
+use model::simulation::{CaseOutcome, PhaseOutcome, PublishedOutcome, SimulatedFigure, Simulation};
 use stats::summary::mean_with_half_width;
 use units::metric::Unit;
 
@@ -99,6 +99,24 @@ fn deadlines(out: &mut String, simulation: &Simulation, style: Style) {
     let words =
         "worst and late by: of all replications; the others: means over them. Observed is not a bound.";
     out.push_str(&paragraph("  ", words, style.columns()));
+    phases(out, simulation, style);
+}
+
+/// The worst phases that were searched.
+fn phases(out: &mut String, simulation: &Simulation, style: Style) {
+    let Some(first) = simulation.phases.first() else { return };
+    heading(out, &format!("Worst phases found in {} alignments of a case", first.tried), style);
+    out.push_str(&deadlines::phase_table(simulation, CASES_MOST).render(style.columns(), style.colour));
+    let worst = |phase: &&PhaseOutcome| (phase.missed_share_max, phase.response_max_ns.as_f64());
+    let key = |a: &&PhaseOutcome, b: &&PhaseOutcome| {
+        let ((a, long), (b, other)) = (worst(a), worst(b));
+        a.total_cmp(&b).then(long.total_cmp(&other))
+    };
+    if let Some(phase) = simulation.phases.iter().max_by(key) {
+        let words = format!("{} again: {}", short(&phase.task), deadlines::where_found(phase));
+        out.push_str(&paragraph("  ", &printable(&words, SENTENCE_MOST), style.columns()));
+    }
+    out.push_str("  A search is no bound: a phase that is worse may not have been tried.\n");
 }
 
 fn cases(out: &mut String, simulation: &Simulation, patterns: &[String], style: Style) {

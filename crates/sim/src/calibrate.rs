@@ -112,6 +112,7 @@ pub fn calibrate(run: &RunResults, seed: u64) -> Result<Simulation, Reason> {
         cases,
         published,
         assumptions,
+        phases: Vec::new(),
     })
 }
 

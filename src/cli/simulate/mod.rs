@@ -9,6 +9,7 @@
 
 mod folder;
 mod outcome;
+mod phases;
 mod source;
 mod trace_file;
 mod traces;
@@ -58,11 +59,22 @@ pub fn run(args: &SimulateArgs) -> Verdict {
         ControlFlow::Break(ending) => return Ok(ending),
     };
     let wanted = Wanted::of(args, Some(&source.text));
-    let concluded = Arc::clone(&study);
+    let (concluding, concluded) = (Arc::clone(&study), Arc::clone(&study));
+    let Some((mut simulation, replications)) =
+        workers::unless_interrupted(&cancel, move || (concluding.conclude(&replications), replications))
+    else {
+        return Ok(outcome::nothing_written());
+    };
+    let searched = match args.worst_phase {
+        Some(budget) => phases::search(&study, &mut simulation, budget, (threads(args), &cancel))?,
+        None => ControlFlow::Continue(()),
+    };
+    // What was found until then is shown, too.
+    let cancel = if searched.is_break() { Cancel::new() } else { cancel };
     let made = workers::unless_interrupted(&cancel, move || {
         let first = replications.get(concluded.watched());
         let traced = first.and_then(|replication| replication.time_line.as_ref());
-        outcome::make(concluded.conclude(&replications), traced, &wanted, || traces::kept(&concluded))
+        outcome::make(simulation, traced, &wanted, || traces::kept(&concluded))
     });
     let Some(made) = made else { return Ok(outcome::nothing_written()) };
     let mut made = made.or_bad_input()?;
@@ -72,7 +84,14 @@ pub fn run(args: &SimulateArgs) -> Verdict {
     if let Some(interrupted) = outcome::publish(&mut made, places, &cancel)? {
         return Ok(interrupted);
     }
-    Ok(ending(&study, &made.simulation))
+    Ok(match searched {
+        ControlFlow::Break(ending) => ending,
+        ControlFlow::Continue(()) => ending(&study, &made.simulation),
+    })
+}
+
+fn threads(args: &SimulateArgs) -> usize {
+    args.threads.map_or_else(workers::all_cores, |threads| threads as usize)
 }
 
 /// What is said to who interrupts.
@@ -121,8 +140,7 @@ fn simulated(
         }
         Watched::Interrupted(words) => return interrupted(vec![words]),
     };
-    let threads = args.threads.map_or_else(workers::all_cores, |threads| threads as usize);
-    match workers::run(study, first, threads, cancel) {
+    match workers::run(study, first, threads(args), cancel) {
         End::Done(replications) => Ok(ControlFlow::Continue(replications)),
         End::Interrupted(words) => interrupted(words),
         End::Broke(number) => {

@@ -5,7 +5,9 @@ use maud::{Markup, html};
 
 use model::results::RunResults;
 use model::scenario::{FigureLabel, label};
-use model::simulation::{AssumptionOutcome, CaseOutcome, PublishedOutcome, Simulation, WaitTimes};
+use model::simulation::{
+    AssumptionOutcome, CaseOutcome, PhaseOutcome, PublishedOutcome, Simulation, WaitTimes,
+};
 use units::metric::Unit;
 
 use super::super::chart::axis::{Axis, Quantity, Scale};
@@ -112,6 +114,12 @@ const fn holds_class(figure: &PublishedOutcome) -> &'static str {
     }
 }
 
+fn phase_row(simulation: &Simulation, phase: &PhaseOutcome) -> Vec<String> {
+    let first = [bounded(&phase.case), short(&phase.task)];
+    let last = [phase.tried.to_string(), bounded(&deadlines::where_found(phase))];
+    first.into_iter().chain(deadlines::phase_cells(simulation, phase)).chain(last).collect()
+}
+
 fn task_row(row: &deadlines::Row<'_>) -> Vec<String> {
     [bounded(row.case), short(row.task)].into_iter().chain(row.cells()).collect()
 }
@@ -136,11 +144,17 @@ fn cases(simulation: &Simulation) -> Markup {
     }
     let tasks = deadlines::rows(simulation);
     let tasks: Vec<Vec<String>> = tasks.iter().take(ROWS_MOST).map(task_row).collect();
+    let phases: Vec<Vec<String>> =
+        simulation.phases.iter().take(ROWS_MOST).map(|phase| phase_row(simulation, phase)).collect();
     html! {
         @if !tasks.is_empty() {
             p { "Times from the arrival of a job to its end. Worst and late by: of all replications; the others: means over them. "
                 "Observed is not a bound." }
             (scrolling("Deadlines", &plain_table(&[&["Case", "Task"][..], &deadlines::HEAD].concat(), &tasks)))
+        }
+        @if !simulation.phases.is_empty() {
+            p { "Worst phases that a search over the offsets of the tasks found. It is no bound: a phase that is worse may not have been tried." }
+            (scrolling("Worst phases", &plain_table(&[&["Case", "Task"][..], &deadlines::PHASE_HEAD, &["Alignments", "Where"]].concat(), &phases)))
         }
         p { "Means over the replications, with half the width of the 95 % interval where they differ." }
         (scrolling("Main figures of the cases", &plain_table(&head, &rows)))

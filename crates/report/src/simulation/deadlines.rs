@@ -1,6 +1,9 @@
-//! Deadlines: how each real-time task of a simulated scenario kept its own. A row for each task and case, the worst first.
+//! Deadlines: how each real-time task of a simulated scenario kept its own. A row for each task and case, the worst first. And the worst
+//! phases, where they were searched.
 
-use model::simulation::{CaseOutcome, SimulatedFigure, Simulation};
+use model::simulation::{CaseOutcome, PhaseOutcome, SimulatedFigure, Simulation};
+use units::Micros;
+use units::metric::Unit;
 
 use super::{figure_text, short};
 use crate::figures::value_text;
@@ -95,4 +98,39 @@ pub(super) fn table(simulation: &Simulation, most: usize) -> Option<(TextTable, 
         table.rows.push(std::iter::once(label).chain(cells).collect());
     }
     (!rows.is_empty()).then(|| (table, rows.len().saturating_sub(most)))
+}
+
+/// What the columns of a searched phase are.
+pub(crate) const PHASE_HEAD: [&str; 3] = ["as written", "worst found", "missed at most"];
+
+/// A searched phase: its label, the response as the scenario is written, the worst, and the share that missed.
+pub(crate) fn phase_cells(simulation: &Simulation, phase: &PhaseOutcome) -> [String; 3] {
+    let case = simulation.cases.iter().find(|case| case.label == phase.case);
+    let written = case.map(|outcome| Row { case: &outcome.label, task: &phase.task, outcome });
+    [
+        written.map_or_else(|| "–".to_owned(), |row| row.worst_text("response_max_ns")),
+        value_text(Unit::Nanoseconds, phase.response_max_ns.as_f64()),
+        value_text(Unit::Share, phase.missed_share_max),
+    ]
+}
+
+/// Where the worst was found, as `simulate` takes it.
+pub(crate) fn where_found(phase: &PhaseOutcome) -> String {
+    let set = |(path, offset): (&String, &Micros)| format!("--set {path}={}", offset.get());
+    phase.offsets_us.iter().map(set).collect::<Vec<_>>().join(" ")
+}
+
+/// The worst phases as a table.
+pub(super) fn phase_table(simulation: &Simulation, most: usize) -> TextTable {
+    let bold = |text: &str| TextCell { text: text.to_owned(), paint: Paint::Bold };
+    let mut table = TextTable::default();
+    table.rows.push(std::iter::once(TextCell::default()).chain(PHASE_HEAD.map(bold)).collect());
+    for phase in simulation.phases.iter().take(most) {
+        let paint = if phase.missed_share_max > 0.0 { Paint::Red } else { Paint::None };
+        let case = if simulation.cases.len() > 1 { format!("{}: ", phase.case) } else { String::new() };
+        let label = format!("  {}", printable(&format!("{case}{}", short(&phase.task)), LABEL_MOST));
+        let cells = phase_cells(simulation, phase).map(|text| TextCell { text, paint });
+        table.rows.push(std::iter::once(TextCell::plain(label)).chain(cells).collect());
+    }
+    table
 }

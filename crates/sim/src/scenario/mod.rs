@@ -11,6 +11,7 @@ mod build;
 mod cells;
 mod figures;
 mod names;
+mod phases;
 mod published;
 pub mod shipped;
 mod study;
@@ -21,6 +22,7 @@ mod watch;
 pub use build::{build, micros};
 pub use cells::results;
 pub use names::Names;
+pub use phases::{Offsets, Search};
 pub use study::{Job, Options, Study, TraceName};
 pub use watch::Watch;
 

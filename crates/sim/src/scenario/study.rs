@@ -211,6 +211,7 @@ impl Study {
             cases: cases.collect(),
             published: published::outcomes(&self.cases, &self.pairs, &outcomes),
             assumptions: self.tries.outcomes(&self.cases, &self.pairs, &outcomes),
+            phases: Vec::new(),
         }
     }
 }
