@@ -8,7 +8,7 @@ use super::args::CompareArgs;
 use super::ending::{Ending, OrStop, Verdict};
 use super::{json, output};
 use campaign;
-use report::{change, compare};
+use report::{change, compare, simulation};
 
 /// Reads both results, prints the changes, writes the page if asked.
 pub fn run(args: &CompareArgs) -> Verdict {
@@ -25,7 +25,9 @@ pub fn run(args: &CompareArgs) -> Verdict {
     let text = if args.json {
         json::pretty(&changes).or_bad_input()?
     } else {
-        compare::compare_text(&a, &b, &changes, output::stdout_style())
+        let style = output::stdout_style();
+        let simulated = simulation::compare::text(a.simulation.as_ref(), b.simulation.as_ref(), style);
+        simulated.unwrap_or_else(|| compare::compare_text(&a, &b, &changes, style))
     };
     output::data(&text).or_bad_input()?;
     Ok(Ending::Done)

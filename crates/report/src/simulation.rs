@@ -11,6 +11,7 @@ use model::simulation::{CaseOutcome, PhaseOutcome, PublishedOutcome, SimulatedFi
 use stats::summary::mean_with_half_width;
 use units::metric::Unit;
 
+pub mod compare;
 pub(super) mod deadlines;
 pub(super) mod parameters;
 
