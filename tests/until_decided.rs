@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-use bulkhead::campaign::decide::{Room, look};
+use bulkhead::campaign::decide::{Remaining, look};
 use bulkhead::campaign::runner::{RunEnd, Setup};
 use bulkhead::campaign::{Event, RunDir, Stop, conclude};
 use bulkhead::model::classes::{ClassSet, Suitability};
@@ -124,8 +124,8 @@ fn every_run_measures_first_what_decides_a_verdict_where_that_does_not_take_too_
     let mut longer = experiment(false, 1000);
     longer.repeat.max = 1000;
     let asked = |left_ns: u64| {
-        let room = Room { left: Nanos::from_nanos(left_ns), next_round: &|_| 3 };
-        let (look, _) = look(&longer, &contents(dir.path()), &classes, &room).unwrap();
+        let remaining = Remaining { budget: Nanos::from_nanos(left_ns), next_round: &|_| 3 };
+        let (look, _) = look(&longer, &contents(dir.path()), &classes, &remaining).unwrap();
         look.rounds.len()
     };
     assert_eq!((asked(u64::MAX / 2), asked(1)), (1, 0));

@@ -83,8 +83,9 @@ impl<'a> Verdicts<'a> {
         on_event: &mut dyn FnMut(&Event),
     ) -> Result<VerdictLook, CampaignError> {
         let contents = self.rundir.read_journal()?;
-        let room = Room { left: plan.left(history), next_round: &|group| plan.next_round(group, history) };
-        let found = look(self.rundir.experiment(), &contents, &self.classes, &room);
+        let remaining =
+            Remaining { budget: plan.left(history), next_round: &|group| plan.next_round(group, history) };
+        let found = look(self.rundir.experiment(), &contents, &self.classes, &remaining);
         let (look, verdicts) = found.ok_or_else(|| CampaignError::Empty(self.rundir.path().to_owned()))?;
         told(plan, history, verdicts, on_event);
         Ok(look)
@@ -140,10 +141,10 @@ pub fn group_of(rounds: &LookRounds) -> Group {
     Group { probe: rounds.probe, neighbour: rounds.neighbour, layout: rounds.layout }
 }
 
-/// What there is room for.
-pub struct Room<'a> {
+/// What is left to be used.
+pub struct Remaining<'a> {
     /// What is left of the budget.
-    pub left: Nanos,
+    pub budget: Nanos,
     /// The next round of the groups of a probe.
     pub next_round: &'a dyn Fn(Group) -> u32,
 }
@@ -153,7 +154,7 @@ pub fn look(
     experiment: &Experiment,
     contents: &Contents,
     classes: &ClassSet,
-    room: &Room<'_>,
+    remaining: &Remaining<'_>,
 ) -> Option<(VerdictLook, Decided)> {
     let mut results = analyse(experiment, contents)?;
     results.classes = suitability::judge(&results, classes);
@@ -166,8 +167,8 @@ pub fn look(
     let has_room = |groups: &BTreeMap<Group, Wanted>, cost: Nanos| {
         // Where the budget is too short for it, a part of it makes its bounds narrower at least.
         repeat.until_decided
-            || cost.as_f64() <= room.left.as_f64() * MOST_OF_WHAT_IS_LEFT
-                && groups.keys().all(|group| (room.next_round)(*group) < repeat.max)
+            || cost.as_f64() <= remaining.budget.as_f64() * MOST_OF_WHAT_IS_LEFT
+                && groups.keys().all(|group| (remaining.next_round)(*group) < repeat.max)
     };
     let open = results.classes.iter().filter(is_measurable);
     let wanted = open.map(|verdict| {
@@ -176,7 +177,7 @@ pub fn look(
     });
     let least = wanted.filter(|(cost, groups)| has_room(groups, *cost)).min_by_key(|(cost, _)| *cost);
     let rounds = least.map_or_else(Vec::new, |(_, groups)| {
-        let of_group = groups.iter().map(|(group, wanted)| (*group, wanted, (room.next_round)(*group)));
+        let of_group = groups.iter().map(|(group, wanted)| (*group, wanted, (remaining.next_round)(*group)));
         of_group.map(|(group, wanted, next)| until(&results, group, wanted, next, repeat)).collect()
     });
     let number = u32::try_from(contents.looks.len()).unwrap_or(u32::MAX).saturating_add(1);
