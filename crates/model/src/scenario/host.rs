@@ -41,6 +41,30 @@ pub struct HostSpec {
     pub policy: PolicySpec,
 }
 
+const fn yes() -> bool {
+    true
+}
+
+const fn one_millisecond() -> Micros {
+    Micros::from_micros(1_000)
+}
+
+const fn three_milliseconds() -> Micros {
+    Micros::from_micros(3_000)
+}
+
+const fn ten_milliseconds() -> Micros {
+    Micros::from_micros(10_000)
+}
+
+const fn thirty_milliseconds() -> Micros {
+    Micros::from_micros(30_000)
+}
+
+const fn hundred_milliseconds() -> Micros {
+    Micros::from_micros(100_000)
+}
+
 const fn two_gigahertz() -> u32 {
     2000
 }
@@ -67,16 +91,19 @@ pub enum PolicySpec {
     /// Equal per VM, or by weight.
     EqualPerVm {
         /// The turn.
+        #[serde(default = "ten_milliseconds")]
         quantum_us: Micros,
     },
     /// In proportion to what each VM can use.
     Proportional {
         /// The turn.
+        #[serde(default = "ten_milliseconds")]
         quantum_us: Micros,
     },
     /// Equal per virtual CPU.
     PerThread {
         /// The turn.
+        #[serde(default = "ten_milliseconds")]
         quantum_us: Micros,
     },
     /// A fixed round of slots on every CPU, as in the research hypervisor rHype.
@@ -95,16 +122,20 @@ pub enum PolicySpec {
     },
     /// Xen's credit scheduler.
     Credit {
-        /// The slice; 30 ms in Xen.
+        /// The slice; 30 ms in Xen, and unless given.
+        #[serde(default = "thirty_milliseconds")]
         slice_us: Micros,
-        /// Whether who wakes with credit left is preferred.
+        /// Whether who wakes with credit left is preferred; as in Xen unless given.
+        #[serde(default = "yes")]
         boost: bool,
-        /// Who has just begun to run is left alone for so long; 1 ms in Xen.
+        /// Who has just begun to run is left alone for so long; 1 ms in Xen, and unless given.
+        #[serde(default = "one_millisecond")]
         ratelimit_us: Micros,
     },
     /// A scheduler like Xen's credit2: burns credit by weight, resets when the first has none left.
     Credit2 {
-        /// Longest slice.
+        /// Longest slice; 10 ms in Xen, and unless given.
+        #[serde(default = "ten_milliseconds")]
         slice_us: Micros,
     },
     /// A scheduler like Xen's RTDS: every virtual CPU has a budget per period, the earliest deadline runs. `budget_us` and
@@ -112,14 +143,17 @@ pub enum PolicySpec {
     Rtds,
     /// EEVDF with group scheduling, as in Linux since 6.6: weights, quotas (`limit_cpus`) and reservations per VM.
     Eevdf {
-        /// The slice that is asked for; 3 ms in Linux.
+        /// The slice that is asked for; 3 ms in Linux, and unless given.
+        #[serde(default = "three_milliseconds")]
         slice_us: Micros,
-        /// Period of the quotas; 100 ms in Linux.
+        /// Period of the quotas; 100 ms in Linux, and unless given.
+        #[serde(default = "hundred_milliseconds")]
         period_us: Micros,
     },
     /// All virtual CPUs of a VM at once, or none (co-scheduling); VMs by their weights.
     Gang {
         /// The slice.
+        #[serde(default = "thirty_milliseconds")]
         slice_us: Micros,
     },
 }

@@ -174,9 +174,11 @@ fn case(
                 .at(path, &problem.to_string()));
         }
     }
+    let is_short = name_alone(&mut root);
     let blame = Blame { text, root: &root, case: (number, &named.label), settings: &settings, overrides };
     // Written out and read again, so that a mistake is told with its place; that of a plain file is its own.
-    let is_plain = settings.is_empty() && !table.is_empty() && is_alone && named.label.is_empty();
+    let is_plain =
+        !is_short && settings.is_empty() && !table.is_empty() && is_alone && named.label.is_empty();
     let whole = if is_plain {
         text.to_owned()
     } else {
@@ -189,6 +191,17 @@ fn case(
     })?;
     scenario.check().map_err(|Impossible { path, problem }| blame.at(&path, &problem))?;
     Ok(Case { label: String::new(), settings, scenario, written: written(&root) })
+}
+
+/// Writes `policy = "credit"` out, whose other keys have defaults; says whether it did.
+fn name_alone(root: &mut Value) -> bool {
+    let policy = root.get_mut("host").and_then(|host| host.get_mut("policy"));
+    let Some(policy @ Value::String(_)) = policy else { return false };
+    let name = std::mem::replace(policy, Value::Table(Table::new()));
+    if let Value::Table(table) = policy {
+        table.insert("name".to_owned(), name);
+    }
+    true
 }
 
 fn listed(values: &Value) -> Result<Vec<Value>, Reason> {
@@ -342,6 +355,26 @@ thread = [{ run = { program = "endless" } }]
     fn error(text: &str) -> (Option<usize>, String) {
         let error = cases(text, &[]).unwrap_err();
         (error.line, error.problem)
+    }
+
+    #[test]
+    fn a_policy_may_be_its_name_alone() {
+        let policy = |case: &Case| case.scenario.host.as_ref().unwrap().policy.clone();
+        let long = r#"{ name = "equal-per-vm", quantum_us = 1000 }"#;
+        for name in ["equal-per-vm", "proportional", "per-thread", "credit", "credit2", "eevdf", "gang"] {
+            let found = cases(&TWO.replace(long, &format!("\"{name}\"")), &[]).unwrap();
+            assert_eq!(policy(&found[0]).name(), name);
+            let put = [("host.policy".to_owned(), Value::String(name.to_owned()))];
+            assert_eq!(policy(&cases(TWO, &put).unwrap()[0]), policy(&found[0]), "{name}");
+        }
+        let (line, problem) = error(&TWO.replace(long, "\"lottery\""));
+        assert!(
+            line == Some(6) && problem.contains("lottery") && problem.contains("credit2"),
+            "{line:?} {problem}"
+        );
+        // What a policy needs is still asked for.
+        let (_, problem) = error(&TWO.replace(long, "\"slots\""));
+        assert!(problem.contains("slot_us"), "{problem}");
     }
 
     #[test]
