@@ -70,6 +70,11 @@ pub enum NoGuarantee {
          servers together with the sufficient test of global EDF"
     )]
     Global,
+    /// Policies of which nothing is proven: Xen's credit2, gangs, one queue for all CPUs.
+    #[error(
+        "nobody has proven what this policy gives at least in a window; choose budgets, slots or a table where a bound is needed"
+    )]
+    NotProven,
     /// Shares by weight where those who take part are not known.
     #[error(
         "a share by weight is a guarantee only while the sum of all weights is known; give the largest sum that there can be"

@@ -14,8 +14,8 @@ pub type Time = u128;
 /// The longest time that is given or answered.
 pub const HORIZON: Time = u64::MAX as Time;
 
-/// Most steps of one question: a step looks at one task once, or at one gap of a table. Some seconds at most.
-pub const MOST_STEPS: u64 = 10_000_000;
+/// Most steps of one question: a step looks at one task once, or at one gap of a table. Seconds, not minutes.
+pub const MOST_STEPS: u64 = 50_000_000;
 
 /// Counts the steps of one question.
 #[derive(Debug)]

@@ -18,7 +18,7 @@
 use std::cmp::Ordering;
 
 use crate::answer::{Longest, Miss, NoBound, Verdict};
-use crate::exact::{HORIZON, Steps, Time, against, hyperperiod, nanos, overload, overload_miss};
+use crate::exact::{HORIZON, Steps, Time, against, hyperperiod, nanos, overload};
 use crate::supply::Supply;
 use crate::task::Task;
 
@@ -128,12 +128,16 @@ pub fn responses(tasks: &[Task], supply: &Supply) -> Vec<Result<Longest, NoBound
 
 /// Whether every task meets its deadline.
 pub fn test(tasks: &[Task], supply: &Supply) -> Verdict {
-    let mut steps = Steps::new();
+    test_within(tasks, supply, &mut Steps::new())
+}
+
+/// The same, as one of several questions that share their steps.
+pub(crate) fn test_within(tasks: &[Task], supply: &Supply, steps: &mut Steps) -> Verdict {
     let mut undecided = None;
     for (number, task) in tasks.iter().enumerate() {
         let longest = steps.take(tasks.len()).and_then(|()| {
             let level = Level::of(tasks, number, supply).ok_or(NoBound::TooLong)?;
-            level.longest(task.d(), &mut steps)
+            level.longest(task.d(), steps)
         });
         match longest {
             Ok(longest) if longest > task.d() => {
@@ -141,8 +145,8 @@ pub fn test(tasks: &[Task], supply: &Supply) -> Verdict {
                 return Verdict::NotSchedulable(miss);
             }
             Ok(_) => {}
-            Err(NoBound::Overload { .. }) => {
-                return Verdict::NotSchedulable(overload_miss(tasks.iter(), supply.rate()));
+            Err(NoBound::Overload { needs_ppm, gives_ppm }) => {
+                return Verdict::NotSchedulable(Miss::Overload { needs_ppm, gives_ppm });
             }
             Err(why) => undecided = Some(why),
         }

@@ -6,8 +6,8 @@ use std::cmp::Ordering;
 
 use units::Nanos;
 
-use crate::answer::{Malformed, Miss, NoBound, Verdict};
-use crate::exact::{nanos, utilization};
+use crate::answer::{Longest, Malformed, Miss, NoBound, Verdict};
+use crate::exact::{Steps, nanos, utilization};
 use crate::supply::Supply;
 use crate::task::Task;
 use crate::{edf, fixed_priority};
@@ -24,9 +24,21 @@ pub enum Scheduler {
 impl Scheduler {
     /// Whether these tasks meet their deadlines on that supply.
     pub fn test(self, tasks: &[Task], supply: &Supply) -> Verdict {
+        self.test_within(tasks, supply, &mut Steps::new())
+    }
+
+    fn test_within(self, tasks: &[Task], supply: &Supply, steps: &mut Steps) -> Verdict {
         match self {
-            Self::FixedPriority => fixed_priority::test(tasks, supply),
-            Self::Edf => edf::test(tasks, supply),
+            Self::FixedPriority => fixed_priority::test_within(tasks, supply, steps),
+            Self::Edf => edf::test_within(tasks, supply, steps),
+        }
+    }
+
+    /// The longest response of each task on that supply, in their order.
+    pub fn responses(self, tasks: &[Task], supply: &Supply) -> Vec<Result<Longest, NoBound>> {
+        match self {
+            Self::FixedPriority => fixed_priority::responses(tasks, supply),
+            Self::Edf => edf::responses(tasks, supply),
         }
     }
 }
@@ -83,7 +95,7 @@ impl Interface {
     /// As a task of its host: budgets are its jobs.
     ///
     /// # Errors
-    /// None of an interface that [`least_budget`] found.
+    /// The budget is 0 ns, because nothing runs inside.
     pub fn as_task(&self) -> Result<Task, Malformed> {
         Ok(Task::new(self.budget, self.period)?.with_deadline(self.deadline))
     }
@@ -133,8 +145,11 @@ pub fn least_budget(
     server: Server,
     period: Nanos,
 ) -> Result<Interface, NoInterface> {
-    let verdict = |budget: u64| -> Result<Verdict, Malformed> {
-        Ok(scheduler.test(tasks, &server.supply(period, Nanos::from_nanos(budget))?))
+    // All of the search is one question: where steps run out, larger budgets are left, and it says so.
+    let mut steps = Steps::new();
+    let mut verdict = |budget: u64| -> Result<Verdict, Malformed> {
+        let supply = server.supply(period, Nanos::from_nanos(budget))?;
+        Ok(scheduler.test_within(tasks, &supply, &mut steps))
     };
     let largest = server.largest_budget(period);
     match verdict(largest.get())? {
@@ -147,14 +162,14 @@ pub fn least_budget(
     // `enough` is; below `least` nothing is, because less than the tasks ask for in the long run would be supplied.
     let share = (utilization(tasks.iter()).least >> 32).saturating_mul(u128::from(period.get())) >> 32;
     let (mut least, mut enough) = (nanos(share).min(largest).get(), largest.get());
-    let mut undecided = None;
+    let mut is_least = true;
     while least < enough {
         let budget = least.midpoint(enough);
         match verdict(budget)? {
             Verdict::Schedulable => enough = budget,
             Verdict::NotSchedulable(_) => least = budget + 1,
             Verdict::Undecided(_) => {
-                undecided = Some(budget);
+                is_least = false;
                 least = budget + 1;
             }
         }
@@ -164,7 +179,7 @@ pub fn least_budget(
         Server::ExplicitDeadline { deadline } => deadline,
         Server::Periodic | Server::Quota => period,
     };
-    Ok(Interface { period, budget, deadline, is_least: undecided.is_none() })
+    Ok(Interface { period, budget, deadline, is_least })
 }
 
 /// What one of several periods needs.

@@ -6,13 +6,26 @@
 //!  tasks in a VM ─► [Task]: what they ask for ──────────────┘          │ asked again and again
 //!                                                                      ▼
 //!                          Interface ◄── interface::least_budget: the least budget for a period
-//!                              └─► as_task(): the same questions one level up, of the host
+//!                              └─► as_task(): one level up, do servers fit onto a CPU? edf, admission
 //! ```
 //!
-//! A virtual CPU's share of its host is a [`Supply`]: [`Supply::periodic`] for a budget per period (Xen's RTDS),
-//! [`Supply::reservation`] for `SCHED_DEADLINE`, [`Supply::slots`] and [`Supply::table`] for fixed slots and tables,
-//! [`Cap`] for `cpu.max`, [`Supply::proportional`] for EEVDF, [`Supply::round_robin`] for turns. What guarantees nothing is a
-//! [`NoBound::NoGuarantee`] that says why. What runs in a VM on one virtual CPU is a slice of [`Task`]s.
+//! What a virtual CPU that is alone on its CPU, or pinned to it with others, can count on:
+//!
+//! | host | supply | |
+//! | --- | --- | --- |
+//! | servers with a budget per period, used or lost | [`Supply::periodic`] | exact where [`edf::test`] accepts them |
+//! | deferrable ones: Xen's RTDS | [`Supply::periodic`] | exact where [`admission::deferrable`] accepts them |
+//! | `SCHED_DEADLINE` | [`Supply::reservation`] | exact where [`admission::reservations`] accepts them |
+//! | slots (rHype), ARINC 653 windows, tables (Tableau) | [`Supply::slots`], [`Supply::table`] | exact |
+//! | `cpu.max` and other caps, the CPU its own otherwise | [`Cap::supply`] | exact of one virtual CPU, none of several |
+//! | turns | [`Supply::round_robin`] | exact |
+//! | EEVDF | [`Supply::proportional`] | a bound, while nobody joins or leaves |
+//! | fair queueing by start times | [`Supply::fair_queue`] | a bound |
+//! | a lag that is known otherwise | [`Supply::share`] | as good as the lag is |
+//! | Xen's credit, credit2, gangs, servers that migrate | a [`NoGuarantee`] that says why | none |
+//!
+//! Weights that are not whole are rounded to the safe side before: the own one down, the sum up. What runs in a VM on one
+//! virtual CPU is a slice of [`Task`]s.
 //!
 //! ```
 //! use bounds::{Scheduler, Server, Supply, Task, fixed_priority, least_budget};
@@ -46,6 +59,7 @@
 //! migrates, and what migrations and cache misses cost, are no part of any of these papers. Overheads of the host (a context
 //! switch, a tick) belong into execution times or out of budgets.
 
+pub mod admission;
 mod answer;
 mod cap;
 pub mod edf;

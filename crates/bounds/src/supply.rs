@@ -6,6 +6,8 @@
 //!       │        ╱‾‾‾           periodic resource  blackout 2(Π − Θ)     Shin and Lee 2003
 //!       │    ╱‾‾‾               explicit deadline           Π + Δ − 2Θ   Easwaran, Anand, Lee 2007
 //!       └───┴────────── window  quota, turns                P − Q        one wait at most
+//!
+//!  shares lie a lag behind a straight line; tables have stretches of their own
 //! ```
 //!
 //! A supply may have several phases, of which none is the worst for every window (a table). In each of them it is a function
@@ -49,8 +51,8 @@ impl Supply {
     }
 
     /// `budget` somewhere in each `period`: the periodic resource model (Shin and Lee, "Periodic resource model for
-    /// compositional real-time guarantees", 2003). So are Xen's RTDS and other deferrable or periodic servers on one CPU, as
-    /// long as the sum of budget/period there is at most 1.
+    /// compositional real-time guarantees", 2003). So are Xen's RTDS and other deferrable or periodic servers, where
+    /// [`crate::admission`] finds that all of a CPU fit together.
     ///
     /// # Errors
     /// A period of 0 ns, or a budget beyond it.
@@ -74,7 +76,8 @@ impl Supply {
     /// waits for its next period): `runtime` within `deadline` of each `period`. In the worst case the runtime was used up as
     /// soon as the period began, and comes as late as possible in the next one: the same supply as
     /// [`Supply::explicit_deadline`]. Who wakes with some runtime left is given it before that, so gets no less.
-    /// Holds on one CPU, or of servers that are pinned; globally the kernel admits sets whose servers can be late.
+    /// Holds of servers that are pinned and that [`crate::admission::reservations`] accepts; globally the kernel admits sets
+    /// whose servers can be late.
     ///
     /// # Errors
     /// As [`Supply::explicit_deadline`].
@@ -94,7 +97,8 @@ impl Supply {
         Self::bursts(Time::from(period.get() - quota.get()), quota, period)
     }
 
-    /// Turns of one `quantum` each, with `others` that always want theirs as well (round robin).
+    /// Turns of one whole `quantum` each, with `others` that may all want theirs as well (round robin). Who wakes goes to the
+    /// end of the line.
     ///
     /// # Errors
     /// A quantum of 0 ns, or a round too long for 64 bits.
@@ -142,6 +146,19 @@ impl Supply {
         Self::share(weight, total, nanos(2 * Time::from(slice.get())))
     }
 
+    /// A share by weight, by start-time fair queueing with turns of at most `quantum` (Goyal, Vin, Cheng, "Start-time fair
+    /// queuing", 1996, throughput guarantee): at most one own turn and its share of one turn of each of the `sharers`, its own
+    /// included, behind its share. Holds also while others come and go; those who are there at the same time weigh at most
+    /// `total` in all. A bound, not the worst case.
+    ///
+    /// # Errors
+    /// A weight of 0 or beyond the total.
+    pub fn fair_queue(weight: u64, total: u64, quantum: Nanos, sharers: u64) -> Result<Self, Malformed> {
+        let turns = Time::from(quantum.get()) * Time::from(sharers);
+        let share = turns.saturating_mul(weight.into()).div_ceil(Time::from(total.max(1)));
+        Self::share(weight, total, nanos(share.saturating_add(quantum.get().into())))
+    }
+
     /// A share by weight that in any window gives at most `lag` less than that share of it: the bounded-delay model (Mok,
     /// Feng, Chen 2001) of a policy whose lag is known.
     ///
@@ -165,6 +182,11 @@ impl Supply {
         self.time_for_any(Time::from(work.get())).map(nanos)
     }
 
+    /// The longest time without any CPU time; none when there is never any, or it does not fit.
+    pub fn longest_gap(&self) -> Option<Nanos> {
+        self.time_for_any(1).map(|time| nanos(time - 1))
+    }
+
     /// CPU time per time in the long run.
     pub fn rate(&self) -> Rate {
         match &self.shape {
@@ -178,7 +200,7 @@ impl Supply {
 
     /// Whether some legal run of the host supplies exactly this.
     pub const fn is_reached(&self) -> bool {
-        !matches!(&self.shape, Shape::Share { lag: 1.., .. })
+        !matches!(&self.shape, Shape::Share { .. })
     }
 
     /// How many phases there are.

@@ -44,7 +44,6 @@ fn deadline_before(tasks: &[Task], end: Time) -> Option<Time> {
     let last = |task: &Task| {
         let first = Time::try_from(task.slack().max(0)).ok()?;
         let rest = end.checked_sub(1)?.checked_sub(first)?;
-        // Deadlines of a task that could be due before it is released are all times: it is refused before.
         Some(first + rest / task.t() * task.t())
     };
     tasks.iter().filter_map(last).max()
@@ -106,7 +105,11 @@ pub fn busy_period(tasks: &[Task], supply: &Supply, most: Time, steps: &mut Step
 
 /// Whether every job meets its deadline.
 pub fn test(tasks: &[Task], supply: &Supply) -> Verdict {
-    let mut steps = Steps::new();
+    test_within(tasks, supply, &mut Steps::new())
+}
+
+/// The same, as one of several questions that share their steps.
+pub fn test_within(tasks: &[Task], supply: &Supply, steps: &mut Steps) -> Verdict {
     let miss = |window: Time, demand: Time| {
         let (window, supplied) = (nanos(window), nanos(supply.least(window)));
         Verdict::NotSchedulable(Miss::Demand { window, demand: nanos(demand), supply: supplied })
@@ -122,7 +125,7 @@ pub fn test(tasks: &[Task], supply: &Supply) -> Verdict {
         Some(Ordering::Less) => longest_below(tasks, supply),
         None => None,
     };
-    let longest = longest.map_or_else(|| busy_period(tasks, supply, HORIZON, &mut steps), Ok);
+    let longest = longest.map_or_else(|| busy_period(tasks, supply, HORIZON, steps), Ok);
     let mut window = match longest {
         Ok(longest) => deadline_before(tasks, longest + 1),
         Err(NoBound::EndlessBusyPeriod) => return Verdict::Undecided(NoBound::BeyondRange),

@@ -3,5 +3,6 @@
 mod demand;
 mod response;
 
+pub(crate) use demand::test_within;
 pub use demand::{demand, test};
 pub use response::responses;

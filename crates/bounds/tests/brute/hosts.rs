@@ -132,20 +132,16 @@ impl Host for Turns {
         if self.left == 0 && self.ahead.is_none() {
             self.ahead = Some(self.others * self.quantum);
         }
-        match self.ahead {
-            Some(1..) => {
-                self.ahead = self.ahead.map(|ahead| ahead - 1);
-                false
-            }
-            _ => {
-                if self.left == 0 {
-                    self.left = self.quantum;
-                }
-                self.left -= 1;
-                self.ahead = (self.left > 0).then_some(0);
-                true
-            }
+        if let Some(ahead @ 1..) = self.ahead {
+            self.ahead = Some(ahead - 1);
+            return false;
         }
+        if self.left == 0 {
+            self.left = self.quantum;
+        }
+        self.left -= 1;
+        self.ahead = (self.left > 0).then_some(0);
+        true
     }
 }
 
@@ -173,6 +169,34 @@ pub fn eevdf(weights: &[i64], slice: i64, ticks: i64) -> Vec<usize> {
         let chosen = eligible.min_by_key(due).expect("somebody is behind");
         clients[chosen].eligible += length(&clients[chosen]);
         who.extend(std::iter::repeat_n(chosen, usize::try_from(slice).unwrap()));
+    }
+    who
+}
+
+/// Which client has each tick by start-time fair queueing, turns of `quantum`: client 0 always wants the CPU, the others come
+/// and go as a coin says, each for some turns. Tags are counted in 1/`scale`, a multiple of every weight.
+pub fn fair_queue(weights: &[i64], quantum: i64, ticks: i64, rng: &mut Xoshiro256PlusPlus) -> Vec<usize> {
+    let scale: i64 = weights.iter().product();
+    let mut finish = vec![0; weights.len()];
+    // Start tags of those who wait.
+    let mut start: Vec<Option<i64>> = vec![None; weights.len()];
+    let mut virtual_time = 0;
+    let mut who = Vec::new();
+    while i64::try_from(who.len()).unwrap() < ticks {
+        for client in 0..weights.len() {
+            if start[client].is_none() && (client == 0 || rng.random_range(0..3) > 0) {
+                start[client] = Some(finish[client].max(virtual_time));
+            }
+        }
+        let waiting = (0..weights.len()).filter(|client| start[*client].is_some());
+        // Ties are lost by the one that is looked at.
+        let chosen = waiting.min_by_key(|client| (start[*client], *client == 0)).expect("client 0 waits");
+        virtual_time = start[chosen].take().expect("it waits");
+        finish[chosen] = virtual_time + quantum * (scale / weights[chosen]);
+        who.extend(std::iter::repeat_n(chosen, usize::try_from(quantum).unwrap()));
+        if chosen == 0 {
+            start[0] = Some(finish[0]);
+        }
     }
     who
 }

@@ -6,7 +6,7 @@ use bounds::{Interface, NoInterface, Scheduler, Server, Task, least_bandwidth, l
 use rand::RngExt;
 
 use crate::made::{Made, Rng, load, ns, quota, rng, server, tasks};
-use crate::simulator::{Order, dense, run, whole};
+use crate::simulator::{Order, dense, run};
 
 const HORIZON: i64 = 700;
 
@@ -42,18 +42,18 @@ fn least_budgets_are_those_of_a_fine_search() {
         let period = rng.random_range(1..16);
         let deadline = rng.random_range(1..=period);
         for scheduler in [Scheduler::FixedPriority, Scheduler::Edf] {
-            let kinds: [(Server, Box<dyn Fn(u64) -> Made>); 3] = [
-                (Server::Periodic, Box::new(move |budget| server(period, budget, period))),
-                (
-                    Server::ExplicitDeadline { deadline: ns(deadline) },
-                    Box::new(move |budget| server(period, budget, deadline)),
-                ),
-                (Server::Quota, Box::new(move |budget| quota(period, budget))),
-            ];
-            let (kind, make) = &kinds[usize::try_from(seed % 3).unwrap()];
-            let largest = if matches!(kind, Server::ExplicitDeadline { .. }) { deadline } else { period };
+            let (kind, largest) = match seed % 3 {
+                0 => (Server::Periodic, period),
+                1 => (Server::ExplicitDeadline { deadline: ns(deadline) }, deadline),
+                _ => (Server::Quota, period),
+            };
+            let make = |budget| match kind {
+                Server::Periodic => server(period, budget, period),
+                Server::ExplicitDeadline { .. } => server(period, budget, deadline),
+                Server::Quota => quota(period, budget),
+            };
             let fine = (1..=largest).find(|budget| is_on_time(&tasks, scheduler, &make(*budget)));
-            match least_budget(&tasks, scheduler, *kind, ns(period)) {
+            match least_budget(&tasks, scheduler, kind, ns(period)) {
                 Ok(Interface { budget, is_least, .. }) => {
                     assert!(is_least);
                     assert_eq!(Some(budget.get()), fine, "{scheduler:?} {kind:?} {period}: {tasks:#?}");
@@ -91,8 +91,8 @@ fn budgets_are_exact_to_the_nanosecond() {
             let task = interface.as_task().unwrap();
             assert_eq!((task.execution(), task.period()), (interface.budget, row.period));
         }
-        let least = least_bandwidth(&rows).unwrap();
-        assert!(rows.iter().all(|row| row.interface.as_ref().unwrap().bandwidth() >= least.bandwidth()));
+        let best = least_bandwidth(&rows).unwrap().bandwidth();
+        assert!(rows.iter().all(|row| row.interface.as_ref().unwrap().bandwidth() >= best));
     }
 }
 
@@ -108,6 +108,5 @@ fn earliest_deadline_first_needs_no_more_than_fixed_priorities() {
         if let Ok(fixed) = fixed {
             assert!(edf.unwrap().budget <= fixed.budget, "{tasks:#?}");
         }
-        assert!(whole(period) > 0);
     }
 }

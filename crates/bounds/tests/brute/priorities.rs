@@ -69,14 +69,14 @@ fn bounds_are_reached_when_all_is_released_at_the_worst_moment() {
 }
 
 /// Releases anywhere, with any jitter, as seldom as they like.
-fn anywhere(tasks: &[Task], rng: &mut crate::made::Rng) -> Vec<Release> {
+pub fn anywhere(tasks: &[Task], rng: &mut crate::made::Rng, horizon: i64) -> Vec<Release> {
     let mut releases = Vec::new();
     for (task, its) in tasks.iter().enumerate() {
         let (period, jitter) = (whole(its.period()), whole(its.jitter()));
         let mut arrival = rng.random_range(0..period);
         // The earlier job of a task is released no later than the next.
         let mut last = 0;
-        while arrival < HORIZON {
+        while arrival < horizon {
             last = last.max(arrival + rng.random_range(0..=jitter));
             releases.push(Release { task, arrival, at: last });
             let late = if rng.random_range(0..4) == 0 { rng.random_range(0..period) } else { 0 };
@@ -96,7 +96,7 @@ fn nothing_exceeds_its_bound_on_hosts_that_behave_as_they_like() {
         let budget = rng.random_range(period.div_ceil(2)..=period);
         let deadline = rng.random_range(budget..=period);
         let mood = [Mood::Late, Mood::Coin, Mood::Soon][rng.random_range(0..3)];
-        let mut releases = anywhere(&tasks, &mut rng);
+        let mut releases = anywhere(&tasks, &mut rng, HORIZON);
         let own = rng.clone();
         let [p, q, d] = [period, budget, deadline].map(signed);
         let mut deferrable = |mood| Deferrable {

@@ -53,7 +53,7 @@ struct Job {
 /// preempts.
 pub fn run(
     tasks: &[Task],
-    releases: &mut Vec<Release>,
+    releases: &mut [Release],
     host: &mut impl Host,
     order: Order,
     block: i64,

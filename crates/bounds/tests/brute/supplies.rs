@@ -4,7 +4,7 @@ use bounds::{Cap, Malformed, NoBound, NoGuarantee, Supply, Window};
 use proptest::prelude::*;
 use rand::RngExt;
 
-use crate::hosts::{Deferrable, HardCbs, Mood, Turns, eevdf};
+use crate::hosts::{Deferrable, HardCbs, Mood, Turns, eevdf, fair_queue};
 use crate::made::{Made, exact_supply, ns, quota, rng, server, table_of, turns};
 use crate::simulator::Host;
 
@@ -122,6 +122,28 @@ fn shares_are_never_further_behind_than_two_slices() {
     assert!(least_slack <= 3, "the bound is far from anything seen: {least_slack}");
 }
 
+/// The same by start-time fair queueing, where others come and go.
+#[test]
+fn a_fair_queue_is_never_further_behind_than_its_bound() {
+    let mut least_slack = u64::MAX;
+    for seed in 0..300 {
+        let mut rng = rng(seed);
+        let weights: Vec<i64> = (0..rng.random_range(2..6)).map(|_| rng.random_range(1..7)).collect();
+        let quantum = rng.random_range(1..5_u32);
+        let total = weights.iter().sum::<i64>().unsigned_abs();
+        let who = fair_queue(&weights, i64::from(quantum), 1200, &mut rng);
+        let (weight, sharers) = (weights[0].unsigned_abs(), weights.len() as u64);
+        let supply = Supply::fair_queue(weight, total, ns(u64::from(quantum)), sharers).unwrap();
+        let ticks: Vec<bool> = who.iter().map(|who| *who == 0).collect();
+        for (window, least) in least_seen(&ticks, 400).into_iter().enumerate() {
+            let bound = supply.least_in(ns(window as u64)).get();
+            assert!(bound <= least, "{window}: {least} < {bound}, weights {weights:?}");
+            least_slack = least_slack.min(if bound > 0 { least - bound } else { u64::MAX });
+        }
+    }
+    assert!(least_slack <= 3, "the bound is far from anything seen: {least_slack}");
+}
+
 /// The most that a capped VM takes, against all ways of drawing one quota per period.
 #[test]
 fn a_cap_is_the_most_that_is_taken() {
@@ -163,6 +185,7 @@ fn slots_are_a_table() {
     assert_eq!(slots.least_in(ns(20)), ns(0));
     assert_eq!(slots.least_in(ns(60)), ns(40));
     assert_eq!(slots.longest_for(ns(1)), Some(ns(21)));
+    assert_eq!(slots.longest_gap(), Some(ns(20)));
 }
 
 #[test]
