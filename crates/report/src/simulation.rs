@@ -97,8 +97,8 @@ fn deadlines(out: &mut String, simulation: &Simulation, style: Style) {
     if more > 0 {
         let _ = writeln!(out, "  {more} more tasks did better");
     }
-    let words =
-        "worst and late by: of all replications; the others: means over them. Observed is not a bound.";
+    let words = "worst and late by: of all replications; the others: means over them. Bound: proven for every phase and draw; \
+                 none (–) where the notes say why.";
     out.push_str(&paragraph("  ", words, style.columns()));
     phases(out, simulation, style);
 }

@@ -24,7 +24,7 @@ pub(crate) struct Row<'a> {
 }
 
 /// What the columns of a row are.
-pub(crate) const HEAD: [&str; 6] = ["deadline", "worst", "99.9 %", "99 %", "late by", "missed"];
+pub(crate) const HEAD: [&str; 7] = ["deadline", "bound", "worst", "99.9 %", "99 %", "late by", "missed"];
 
 /// All tasks, those that missed most first, then those nearest to their deadline.
 pub(crate) fn rows(simulation: &Simulation) -> Vec<Row<'_>> {
@@ -64,7 +64,7 @@ impl Row<'_> {
     }
 
     /// What stands below [`HEAD`]: the worst of all replications, the others as means over them.
-    pub(crate) fn cells(&self) -> [String; 6] {
+    pub(crate) fn cells(&self) -> [String; 7] {
         let mean = |what: &str| figure_text(self.figure(what));
         let late = if self.worst("tardiness_max_ns") > 0.0 {
             self.worst_text("tardiness_max_ns")
@@ -73,6 +73,7 @@ impl Row<'_> {
         };
         [
             self.worst_text("deadline_ns"),
+            self.worst_text("response_bound_ns"),
             self.worst_text("response_max_ns"),
             mean("response_p99_9_ns"),
             mean("response_p99_ns"),

@@ -1,6 +1,7 @@
 //! Reads figures off a machine that has run.
 
 use super::Figure;
+use super::bounds::{self, Bound};
 use super::names::Names;
 use crate::guest::{Guest, ThreadReport, Waits};
 use crate::host::{Machine, View};
@@ -10,6 +11,9 @@ use model::simulation::{TimeLine, TimeStretch, WaitTimes};
 use probes::ProbeKind;
 use units::Nanos;
 use units::metric::{Better, Unit};
+
+/// VMs of which it is said why their tasks have no bound.
+const MOST_NOTES: usize = 10;
 
 /// What names a figure and what it is.
 struct Kind(&'static str, &'static str, Unit, Better);
@@ -44,6 +48,12 @@ const RESPONSE: [(f64, Kind); 3] = [
     (0.999, Kind("response_p99_9_ns", "the same, of 999 in 1000 jobs", Unit::Nanoseconds, Better::Lower)),
     (0.99, Kind("response_p99_ns", "the same, of 99 in 100 jobs", Unit::Nanoseconds, Better::Lower)),
 ];
+const RESPONSE_BOUND: Kind = Kind(
+    "response_bound_ns",
+    "proven: no job takes longer from its arrival to its end",
+    Unit::Nanoseconds,
+    Better::Lower,
+);
 const TARDINESS: Kind = Kind(
     "tardiness_max_ns",
     "longest time by which a job that was done was late",
@@ -92,7 +102,8 @@ pub(super) fn of(machine: &Machine, names: &Names, scenario: &Scenario) -> Vec<F
         let (Some(name), Some(spec)) = (names.vms.get(number), names.spec(scenario, number)) else {
             continue;
         };
-        figures.extend(of_vm(view, number, guest, (name, spec)));
+        let bounds = bounds::of_vm(scenario, names, number);
+        figures.extend(of_vm(view, number, guest, (name, spec, &bounds)));
     }
     figures
 }
@@ -121,7 +132,12 @@ fn probe(spec: &VmSpec) -> ProbeKind {
     }
 }
 
-fn of_vm(view: &View, number: usize, guest: &Guest, (name, spec): (&str, &VmSpec)) -> Vec<Figure> {
+fn of_vm(
+    view: &View,
+    number: usize,
+    guest: &Guest,
+    (name, spec, bounds): (&str, &VmSpec, &[(usize, Bound)]),
+) -> Vec<Figure> {
     let whose = format!("vm.{name}");
     let probe = probe(spec);
     let wall = view.now.since(Time::ZERO);
@@ -160,12 +176,12 @@ fn of_vm(view: &View, number: usize, guest: &Guest, (name, spec): (&str, &VmSpec
     for (kind, value) in of_samples(&threads) {
         add(&kind, value);
     }
-    figures.extend(of_tasks(&whose, spec, &threads));
+    figures.extend(of_tasks(&whose, spec, &threads, bounds));
     figures
 }
 
 /// Figures of each real-time task: the threads of one entry.
-fn of_tasks(whose: &str, spec: &VmSpec, threads: &[ThreadReport]) -> Vec<Figure> {
+fn of_tasks(whose: &str, spec: &VmSpec, threads: &[ThreadReport], bounds: &[(usize, Bound)]) -> Vec<Figure> {
     let (mut figures, mut first) = (Vec::new(), 0);
     for (number, entry) in spec.threads.iter().enumerate() {
         let count = entry.count.unwrap_or(spec.vcpus) as usize;
@@ -187,6 +203,9 @@ fn of_tasks(whose: &str, spec: &VmSpec, threads: &[ThreadReport]) -> Vec<Figure>
         }
         if let Some(longest) = responses.last() {
             add(&TARDINESS, (*longest as f64 - deadline).max(0.0));
+        }
+        if let Some((_, Ok(bound))) = bounds.iter().find(|(entry, _)| *entry == number) {
+            add(&RESPONSE_BOUND, bound.as_f64());
         }
         if jobs > 0.0 {
             add(&MISSED, ratio(sum(|thread| thread.seen.missed), jobs));
@@ -261,6 +280,31 @@ fn of_samples(threads: &[ThreadReport]) -> Vec<(Kind, f64)> {
         (DEVIATION, variance.sqrt()),
     ]);
     figures
+}
+
+/// Tasks that answered later than is proven: the simulator or the analysis is wrong.
+pub(super) fn above_their_bounds(figures: &[Figure]) -> Option<String> {
+    let value = |id: String| figures.iter().find(|figure| figure.id == id).map(|figure| figure.value);
+    figures.iter().find_map(|figure| {
+        let task = figure.id.strip_suffix(RESPONSE_BOUND.0)?.strip_suffix('.')?;
+        let (_, longest) = RESPONSE.first()?;
+        let worst = value(format!("{task}.{}", longest.0)).filter(|worst| *worst > figure.value)?;
+        let time = |ns: f64| Nanos::from_nanos(units::metric::saturate(ns));
+        let (worst, bound) = (time(worst), time(figure.value));
+        Some(format!("{task} answered after {worst}, later than its bound of {bound}: the simulator or the analysis is wrong"))
+    })
+}
+
+/// Why tasks have no bound, a sentence for each VM.
+pub(super) fn without_bounds(scenario: &Scenario, names: &Names) -> Vec<String> {
+    let mut notes: Vec<String> = Vec::new();
+    for (number, name) in names.vms.iter().enumerate() {
+        let why = bounds::of_vm(scenario, names, number).into_iter().find_map(|(_, bound)| bound.err());
+        let note = why.map(|why| format!("vm.{name}: no bound for its tasks: {why}"));
+        notes.extend(note.filter(|note| !notes.contains(note)));
+    }
+    notes.truncate(MOST_NOTES);
+    notes
 }
 
 /// What has to be known of these figures: VMs not all of whose samples had room.

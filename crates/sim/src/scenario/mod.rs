@@ -7,6 +7,7 @@
 //! ```
 
 mod assumed;
+mod bounds;
 mod build;
 mod cells;
 mod figures;

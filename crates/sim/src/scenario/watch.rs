@@ -72,12 +72,13 @@ impl<'a> Watch<'a> {
         };
         let Self { scenario, names, machine, limits, stretches } = self;
         let figures = figures::of(&machine, &names, scenario);
+        let wrong = figures::above_their_bounds(&figures);
         Replication {
-            notes: figures::notes(&figures),
+            notes: [figures::notes(&figures), figures::without_bounds(scenario, &names)].concat(),
             figures,
             waits: figures::waits(&machine, &names),
             time_line: (stretches > 0).then(|| figures::time_line(&machine, names.vcpus(scenario))),
-            trouble: trouble(&stopped, &machine, &names, limits.when_done),
+            trouble: wrong.or_else(|| trouble(&stopped, &machine, &names, limits.when_done)),
             interrupted: false,
             events: machine.events(),
         }

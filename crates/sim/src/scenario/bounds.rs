@@ -1,0 +1,274 @@
+//! What is proven of the responses of a scenario's real-time tasks, beside what is simulated: the host as a supply, the guest as tasks
+//! with fixed priorities (`bounds`). A bound holds for every phase and every draw; a response above it is a defect of ours.
+//!
+//! ```text
+//!  host, policy, who may run where ─► supply of a VM with one virtual CPU ─┐
+//!                                                                          ├─► bound per task, or why there is none
+//!  its threads: tasks, and what is less important than they are ───────────┘
+//! ```
+
+use bounds::{NoGuarantee, Supply, Task, admission, fixed_priority};
+
+use super::names::Names;
+use model::scenario::{PolicySpec, ProgramSpec, Scenario, TaskSpec, ThreadSpec, VmSpec};
+use units::{Micros, Nanos};
+
+/// The bound of a task, or why there is none.
+pub(super) type Bound = Result<Nanos, String>;
+
+/// Bounds of a VM's tasks, by the number of their entry in its threads.
+pub(super) fn of_vm(scenario: &Scenario, names: &Names, number: usize) -> Vec<(usize, Bound)> {
+    let Some(vm) = names.spec(scenario, number) else { return Vec::new() };
+    let is_task = |entry: &&(usize, &ThreadSpec)| matches!(entry.1.run, ProgramSpec::Periodic(_));
+    let entries: Vec<(usize, &ThreadSpec)> = vm.threads.iter().enumerate().collect();
+    let of_entries = |why: String| {
+        let all = entries.iter().filter(is_task);
+        all.map(|(entry, _)| (*entry, Err(why.clone()))).collect::<Vec<_>>()
+    };
+    let supply = match supply(scenario, names, vm) {
+        Ok(supply) => supply,
+        Err(why) => return of_entries(why),
+    };
+    match tasks(vm) {
+        Err(why) => of_entries(why),
+        Ok(tasks) => responses(vm, &tasks, &supply),
+    }
+}
+
+/// A thread of a task: its entry, and what it is for the analysis.
+type Thread = (usize, Task);
+
+fn responses(vm: &VmSpec, threads: &[Thread], supply: &Supply) -> Vec<(usize, Bound)> {
+    let tasks: Vec<Task> = threads.iter().map(|(_, task)| task.clone()).collect();
+    let mut all: Vec<(usize, Bound)> = Vec::new();
+    for ((entry, _), longest) in threads.iter().zip(fixed_priority::responses(&tasks, supply)) {
+        let own = vm.threads.get(*entry);
+        // What works all along beside it, and is as important, is none of the tasks that the analysis knows.
+        let is_beside = |other: &ThreadSpec| {
+            !matches!(other.run, ProgramSpec::Periodic(_))
+                && own.is_some_and(|own| other.priority >= own.priority)
+        };
+        let bound = if vm.threads.iter().any(is_beside) {
+            Err("something that is no task is as important as it".to_owned())
+        } else {
+            longest.map(|longest| longest.response).map_err(|why| why.to_string())
+        };
+        // Threads of one entry are alike.
+        if all.iter().all(|(known, _)| known != entry) {
+            all.push((*entry, bound));
+        }
+    }
+    all
+}
+
+fn nanos(time: Micros) -> Nanos {
+    Nanos::from_nanos(time.get().saturating_mul(1000))
+}
+
+fn tasks(vm: &VmSpec) -> Result<Vec<Thread>, String> {
+    let has_kernel = |thread: &ThreadSpec| matches!(thread.run, ProgramSpec::Compile { .. });
+    if vm.threads.iter().any(has_kernel) {
+        return Err("its kernel makes tasks wait, for how long is drawn".to_owned());
+    }
+    let mut threads = Vec::new();
+    for (entry, thread) in vm.threads.iter().enumerate() {
+        let ProgramSpec::Periodic(spec) = &thread.run else { continue };
+        let task = task(spec, thread.priority).map_err(|wrong| wrong.to_string())?;
+        let count = thread.count.unwrap_or(vm.vcpus) as usize;
+        threads.extend(std::iter::repeat_n((entry, task), count));
+    }
+    Ok(threads)
+}
+
+fn task(spec: &TaskSpec, priority: u8) -> Result<Task, bounds::Malformed> {
+    let task = Task::new(nanos(spec.work_us), nanos(spec.period_us))?;
+    Ok(task
+        .with_deadline(nanos(spec.deadline_us()))
+        .with_jitter(nanos(spec.jitter_us))
+        .with_priority(priority.into()))
+}
+
+/// What a VM with one virtual CPU can count on.
+fn supply(scenario: &Scenario, names: &Names, vm: &VmSpec) -> Result<Supply, String> {
+    let Some(host) = &scenario.host else { return Err("there is no host".to_owned()) };
+    if vm.vcpus > 1 {
+        return Err("it has several virtual CPUs, for which there is no exact analysis".to_owned());
+    }
+    if !host.switch_ns.get().eq(&0) {
+        return Err("switches take time (host.switch_ns), which is no part of the analysis".to_owned());
+    }
+    if vm.limit_cpus.is_some() {
+        return Err("it has a limit (limit_cpus), whose period begins anywhere".to_owned());
+    }
+    if has_a_cpu(scenario, names, vm, host.cpus) && !is_bound_to_time(&host.policy) {
+        return Ok(Supply::whole_cpu());
+    }
+    let wrong = |malformed: bounds::Malformed| malformed.to_string();
+    match &host.policy {
+        PolicySpec::Slots { slot_us, round, dynamic: None, .. } => {
+            let own: Vec<bool> = round.iter().map(|name| *name == vm.name).collect();
+            if vm.count > 1 {
+                return Err("its copies share its slots".to_owned());
+            }
+            Supply::slots(nanos(*slot_us), &own).map_err(wrong)
+        }
+        PolicySpec::Rtds if host.cpus == 1 => {
+            let (Some(budget), Some(period)) = (vm.budget_us, vm.period_us) else {
+                return Err("it has no budget".to_owned());
+            };
+            servers(scenario, names).ok_or_else(|| {
+                "budgets that are kept for later may meet, and then do not fit onto the CPU".to_owned()
+            })?;
+            Supply::periodic(nanos(period), nanos(budget)).map_err(wrong)
+        }
+        PolicySpec::Rtds => Err(NoGuarantee::Global.to_string()),
+        PolicySpec::Credit { .. } => Err(NoGuarantee::Credit.to_string()),
+        _ => Err(NoGuarantee::NotProven.to_string()),
+    }
+}
+
+/// Whether a policy keeps CPUs idle while somebody waits.
+const fn is_bound_to_time(policy: &PolicySpec) -> bool {
+    matches!(policy, PolicySpec::Slots { .. } | PolicySpec::Rtds)
+}
+
+/// Whether there is always a CPU for it: as many CPUs as virtual ones that may use them.
+fn has_a_cpu(scenario: &Scenario, names: &Names, vm: &VmSpec, cpus: u32) -> bool {
+    let specs = || (0..names.vms.len()).filter_map(|number| names.spec(scenario, number));
+    if vm.dedicated {
+        return vm.count == 1 && vm.cpus.as_ref().is_some_and(|own| own.len() >= vm.vcpus as usize);
+    }
+    let is_free = specs().all(|other| other.cpus.is_none() && !other.pinned);
+    is_free && specs().map(|other| u64::from(other.vcpus)).sum::<u64>() <= u64::from(cpus)
+}
+
+/// Whether all servers of one CPU fit together.
+fn servers(scenario: &Scenario, names: &Names) -> Option<()> {
+    let mut servers = Vec::new();
+    for number in 0..names.vms.len() {
+        let spec = names.spec(scenario, number)?;
+        let server = Task::new(nanos(spec.budget_us?), nanos(spec.period_us?)).ok()?;
+        servers.extend(std::iter::repeat_n(server, spec.vcpus as usize));
+    }
+    admission::deferrable(&servers).is_schedulable().then_some(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fmt::Write as _;
+
+    use super::super::run;
+    use super::super::Figure;
+    use crate::brake::Brake;
+    use crate::random::Stream;
+    use model::scenario::cases;
+
+    const SLOTS: &str = r#"{ name = "slots", slot_us = 2000, round = ["A", "B", "A", "C"] }"#;
+
+    fn simulated(text: &str) -> (Vec<Figure>, Option<String>, Vec<String>) {
+        let scenario = cases(text, &[]).unwrap_or_else(|error| panic!("{error}\n{text}")).remove(0).scenario;
+        let replication = run(&scenario, scenario.seed, 0, None, &Brake::default());
+        (replication.figures, replication.trouble, replication.notes)
+    }
+
+    fn value(figures: &[Figure], id: &str) -> Option<f64> {
+        figures.iter().find(|figure| figure.id == id).map(|figure| figure.value)
+    }
+
+    /// Up to three tasks that use half of a CPU at most, all of them different in priority.
+    fn tasks(random: &mut Stream, phases: bool) -> String {
+        let mut text = String::new();
+        for priority in 0..1 + random.below(3) {
+            let period = 5000 + 1000 * random.below(30);
+            let work = 100 + random.below(period / 8);
+            let (offset, jitter) = if phases { (random.below(period), random.below(1000)) } else { (0, 0) };
+            let _ = write!(
+                text,
+                "{{ priority = {priority}, run = {{ program = \"periodic\", period_us = {period}, work_us = {work}, offset_us = {offset}, \
+                 jitter_us = {jitter}, jobs = 40 }} }}, "
+            );
+        }
+        text
+    }
+
+    fn scenario(policy: &str, servers: [&str; 3], random: &mut Stream, phases: bool) -> String {
+        let mut text =
+            format!("name = \"x\"\nseed = {}\n[host]\ncpus = 1\npolicy = {policy}\n", random.below(1000));
+        for (name, server) in ["A", "B", "C"].iter().zip(servers) {
+            let threads = tasks(random, phases);
+            let _ = write!(text, "[[vm]]\nname = \"{name}\"\nvcpus = 1\n{server}\nthread = [{threads}]\n");
+        }
+        text
+    }
+
+    #[test]
+    fn no_task_is_ever_later_than_its_bound() {
+        let (mut random, mut with, mut without) = (Stream::new(5, &[0]), 0, 0);
+        let rtds = [(2000, 10_000), (1000, 8000), (1500, 20_000)]
+            .map(|(budget, period)| format!("budget_us = {budget}\nperiod_us = {period}"));
+        for turn in 0..300 {
+            let text = match turn % 3 {
+                0 => scenario(SLOTS, [""; 3], &mut random, true),
+                1 => scenario("\"rtds\"", rtds.each_ref().map(String::as_str), &mut random, true),
+                // One VM alone has the CPU whole.
+                _ => {
+                    let threads = tasks(&mut random, true);
+                    format!(
+                        "name = \"x\"\n[host]\ncpus = 1\npolicy = \"credit\"\n[[vm]]\nname = \"A\"\nvcpus = 1\nthread = [{threads}]\n"
+                    )
+                }
+            };
+            let Ok(mut all) = cases(&text, &[]) else { continue };
+            let scenario = all.remove(0).scenario;
+            let replication = run(&scenario, scenario.seed, 0, None, &Brake::default());
+            let told = replication.trouble.filter(|trouble| trouble.contains("later than its bound"));
+            assert_eq!(told, None, "{text}");
+            let is = |id: &str, what: &str| id.ends_with(what);
+            with += replication.figures.iter().filter(|figure| is(&figure.id, ".response_bound_ns")).count();
+            without += replication.figures.iter().filter(|figure| is(&figure.id, ".deadline_ns")).count();
+        }
+        assert!(with > 300 && with * 2 > without, "{with} of {without} tasks have a bound");
+    }
+
+    #[test]
+    fn released_at_once_on_a_whole_cpu_the_bound_is_reached() {
+        let mut random = Stream::new(6, &[0]);
+        for _ in 0..100 {
+            let threads = tasks(&mut random, false);
+            let (figures, trouble, notes) = simulated(&format!(
+                "name = \"x\"\n[host]\ncpus = 1\npolicy = \"eevdf\"\n[[vm]]\nname = \"A\"\nvcpus = 1\nthread = [{threads}]\n"
+            ));
+            assert_eq!((trouble, notes.len()), (None, 0));
+            for task in 0..4 {
+                let of = |what: &str| value(&figures, &format!("vm.A.thread.{task}.{what}"));
+                assert_eq!(of("response_max_ns"), of("response_bound_ns"), "{threads}");
+            }
+        }
+    }
+
+    #[test]
+    fn where_there_is_no_bound_it_says_why() {
+        let vm = |name: &str, more: &str| {
+            format!(
+                "[[vm]]\nname = \"{name}\"\nvcpus = 1\n{more}\nthread = [{{ run = {{ program = \"periodic\", period_us = 10000, \
+                 work_us = 1000, jobs = 5 }} }}]\n"
+            )
+        };
+        let why = |policy: &str, host: &str, more: &str| {
+            let host = format!("name = \"x\"\n[host]\ncpus = 1\npolicy = {policy}\n{host}\n");
+            let (figures, _, notes) = simulated(&(host + &vm("A", more) + &vm("B", more)));
+            assert_eq!(value(&figures, "vm.A.thread.0.response_bound_ns"), None, "{notes:?}");
+            notes.into_iter().next().unwrap_or_default()
+        };
+        for (policy, host, more, wanted) in [
+            ("\"credit\"", "", "", "credit scheduler"),
+            ("\"eevdf\"", "", "", "nobody has proven"),
+            ("\"eevdf\"", "switch_ns = 100", "", "switches take time"),
+            ("\"rtds\"", "", "budget_us = 5000\nperiod_us = 10000", "may meet"),
+            ("\"eevdf\"", "", "limit_cpus = 0.5", "limit"),
+        ] {
+            let why = why(policy, host, more);
+            assert!(why.contains(wanted), "{policy}: {why}");
+        }
+    }
+}
