@@ -8,8 +8,12 @@ use bulkhead::campaign::history::{Entry, Finding, History};
 use bulkhead::campaign::plan::{Group, Next, Plan};
 use bulkhead::model::experiment::Experiment;
 use bulkhead::model::journal::{Cell, LookRounds, VerdictLook};
+use bulkhead::stats::pairs::compare;
 use bulkhead::units::Nanos;
+use bulkhead::units::metric::Better;
 use proptest::prelude::*;
+use rand::{RngExt, SeedableRng};
+use rand_xoshiro::Xoshiro256PlusPlus;
 
 fn experiment(seed: u64, min: u32, max: u32, target: f64, budget_s: u32) -> Experiment {
     let text = format!(
@@ -166,6 +170,65 @@ fn what_decides_verdicts_comes_after_the_least_rounds_and_comes_alone() {
     experiment.repeat.budget_s = 36;
     let (made, stop) = followed(&plan(&experiment), |_| Duration::from_secs(1), |_, _| Finding::Value(5.0));
     assert_eq!((made.len(), stop), (36, Stop::Settled), "the budget ends it, and every figure is known");
+}
+
+/// Rounds that were asked for on some platforms alone take none away from the others.
+#[test]
+fn the_most_rounds_are_counted_for_each_platform_and_group() {
+    let mut experiment = experiment(1, 3, 8, 3.0, 100_000);
+    experiment.repeat.until_decided = false;
+    let plan = plan(&experiment).with_verdicts(true);
+    let (made, stop) = followed(&plan, |_| Duration::from_secs(1), swinging);
+    assert_eq!(stop, Stop::RoundsUsedUp);
+    let of_fork = |platform: &str| {
+        made.iter().filter(|(cell, _)| cell.probe.as_str() == "fork" && cell.platform == platform).count()
+    };
+    // Two rounds of `fork` were asked for on `a` and `c` alone.
+    assert_eq!(["a", "b", "c"].map(of_fork), [8, 6, 8], "b has no pairs any more once a has had its rounds");
+    let cells: BTreeSet<&Cell> = made.iter().map(|(cell, _)| cell).collect();
+    for cell in cells {
+        let count = made.iter().filter(|(other, _)| other == cell).count();
+        assert!(count <= 8, "{cell:?}: {count}");
+    }
+}
+
+/// The interval of a figure that is measured until it is narrow is right about as often as it says.
+#[test]
+fn an_interval_that_says_when_to_stop_is_right_nearly_as_often_as_it_says() {
+    for (scatter, truth, least) in [(0.1, 1.3, 0.915), (0.05, 1.05, 0.915), (0.02, 1.0, 0.93)] {
+        let covered = (0..1500).filter(|seed| covers(*seed, scatter, truth)).count();
+        let share = covered as f64 / 1500.0;
+        println!("scatter {scatter}, {truth} ×: {:.1} %", share * 100.0);
+        assert!(share >= least, "scatter {scatter}, {truth} ×: {share}");
+    }
+}
+
+/// Whether the ratio of a figure lies in its interval, after as many rounds as the plan wants.
+fn covers(seed: u64, scatter: f64, truth: f64) -> bool {
+    let text = format!(
+        "seed = {seed}\n[repeat]\nmin = 5\nmax = 200\ntarget_percent = 3.0\nbudget_s = 1000000\n\
+         [[platform]]\nlabel = \"a\"\nkind = \"fake\"\n[[platform]]\nlabel = \"b\"\nkind = \"fake\"\n[probe.fork]"
+    );
+    let plan = Plan::new(&Experiment::from_toml(&text).unwrap(), &["a".to_owned(), "b".to_owned()], "a");
+    let value = |cell: &Cell, round: u32| {
+        let is_other = cell.platform == "b";
+        let mut random =
+            Xoshiro256PlusPlus::seed_from_u64(seed * 1000 + u64::from(round) * 2 + u64::from(is_other));
+        let radius = (-2.0 * (1.0 - random.random::<f64>()).ln()).sqrt();
+        let normal = radius * (std::f64::consts::TAU * random.random::<f64>()).cos();
+        // Both scatter: their ratio as was asked for.
+        (if is_other { truth } else { 1.0 }) * (normal * scatter / std::f64::consts::SQRT_2).exp()
+    };
+    let (made, _) =
+        followed(&plan, |_| Duration::from_secs(1), |cell, round| Finding::Value(value(cell, round)));
+    let rounds = made.iter().filter(|(cell, _)| cell.platform == "b");
+    let pairs: Vec<(f64, f64)> = rounds
+        .map(|(cell, round)| {
+            let baseline = Cell { platform: "a".to_owned(), ..cell.clone() };
+            (value(cell, *round), value(&baseline, *round))
+        })
+        .collect();
+    compare(&pairs, Better::Lower, 0.95).ratio.estimate().is_some_and(|ratio| ratio.contains(truth))
 }
 
 #[test]

@@ -271,9 +271,11 @@ fn windows_in_which_nothing_ended_are_not_left_out() {
         let rate = RateDetail { points: vec![point], latency_ns: Histogram::default() };
         figure(&metrics_of(&Detail::Fork(rate), &clock()), "fork_ns").clone()
     };
-    // Left out, the costs would be 100, 200 and 250 µs, and the busier the machine the lower the figure.
-    assert_eq!(cost_of(&[10, 5, 4, 0, 0]), Figure::Value(250_000.0));
-    for mostly_nothing in [[10, 5, 0, 0, 0], [0; 5]] {
+    // Left out, the costs would be 10, 20 and 25 µs, and the busier the machine the lower the figure.
+    assert_eq!(cost_of(&[100, 50, 40, 0, 0]), Figure::Value(25_000.0));
+    // So few that a batch says nothing of its own: all of the time over all of them.
+    assert_eq!(cost_of(&[1, 0, 1, 0, 1]), Figure::Value(5_000_000.0 / 3.0));
+    for mostly_nothing in [[100, 50, 0, 0, 0], [0; 5]] {
         let figure = cost_of(&mostly_nothing);
         assert!(
             matches!(&figure, Figure::Unsupported(why) if why.contains("half of its batches")),

@@ -24,9 +24,9 @@ use super::plan::Plan;
 use super::rundir::RunDir;
 use analysis::suitability;
 use model::classes::{ClassSet, ClassVerdict, OpenCell, Suitability};
-use model::experiment::{Experiment, Repeat};
+use model::experiment::Experiment;
 use model::journal::{Cell, LookRounds, VerdictLook};
-use model::results::RunResults;
+use model::results::{CellResult, RunResults};
 use stats::looks::{confidence_at, more_for_the_next};
 use units::Nanos;
 
@@ -164,21 +164,22 @@ pub fn look(
         !verdict.needs.is_empty() && cells.into_iter().all(|cell| !breaks_now(contents, cell))
     };
     let repeat = &experiment.repeat;
-    let has_room = |groups: &BTreeMap<Group, Wanted>, cost: Nanos| {
+    let has_room = |groups: &Groups| {
+        let is_possible =
+            || groups.iter().all(|(group, wanted)| least_made(&results, *group, wanted) < repeat.max);
+        let cost = cost(&results, groups).as_f64();
         // Where the budget is too short for it, a part of it makes its bounds narrower at least.
-        repeat.until_decided
-            || cost.as_f64() <= remaining.budget.as_f64() * MOST_OF_WHAT_IS_LEFT
-                && groups.keys().all(|group| (remaining.next_round)(*group) < repeat.max)
+        repeat.until_decided || cost <= remaining.budget.as_f64() * MOST_OF_WHAT_IS_LEFT && is_possible()
     };
     let open = results.classes.iter().filter(is_measurable);
-    let wanted = open.map(|verdict| {
-        let groups = rounds_of(&verdict.needs, &contents.looks);
-        (cost(&results, &groups), groups)
-    });
-    let least = wanted.filter(|(cost, groups)| has_room(groups, *cost)).min_by_key(|(cost, _)| *cost);
-    let rounds = least.map_or_else(Vec::new, |(_, groups)| {
+    let wanted: Vec<Groups> = open.map(|verdict| rounds_of(&verdict.needs, &contents.looks)).collect();
+    let least = wanted.iter().filter(|groups| has_room(groups)).min_by_key(|groups| cost(&results, groups));
+    let rounds = least.map_or_else(Vec::new, |least| {
+        // Verdicts on several platforms that want the same are decided by the same minutes.
+        let together = wanted.iter().filter(|other| other.keys().eq(least.keys())).fold(least.clone(), with);
+        let groups = if has_room(&together) { &together } else { least };
         let of_group = groups.iter().map(|(group, wanted)| (*group, wanted, (remaining.next_round)(*group)));
-        of_group.map(|(group, wanted, next)| until(&results, group, wanted, next, repeat)).collect()
+        of_group.map(|(group, wanted, next)| until(&results, group, wanted, next)).collect()
     });
     let number = u32::try_from(contents.looks.len()).unwrap_or(u32::MAX).saturating_add(1);
     let measurements = contents.measurements.len() as u64;
@@ -193,16 +194,19 @@ fn breaks_now(contents: &Contents, cell: &Cell) -> bool {
     broke.len() == BREAKS && broke.into_iter().all(|broke| broke)
 }
 
+/// What is wanted, by group.
+type Groups = BTreeMap<Group, Wanted>;
+
 /// What is wanted of a group.
-#[derive(Default)]
+#[derive(Debug, Clone, Default)]
 struct Wanted {
     rounds: u32,
     platforms: BTreeSet<String>,
 }
 
 /// How many rounds of which groups on which platforms, what is compared with them included. The next look is surer, and wants more.
-fn rounds_of(needs: &[OpenCell], looks: &[VerdictLook]) -> BTreeMap<Group, Wanted> {
-    let mut groups: BTreeMap<Group, Wanted> = BTreeMap::new();
+fn rounds_of(needs: &[OpenCell], looks: &[VerdictLook]) -> Groups {
+    let mut groups = Groups::new();
     for open in needs {
         let look = times_asked(looks, &open.cell).saturating_add(1);
         let further =
@@ -217,34 +221,47 @@ fn rounds_of(needs: &[OpenCell], looks: &[VerdictLook]) -> BTreeMap<Group, Wante
     groups
 }
 
+/// What is wanted in both.
+fn with(mut all: Groups, other: &Groups) -> Groups {
+    for (group, wanted) in other {
+        let of_both = all.entry(*group).or_default();
+        of_both.rounds = of_both.rounds.max(wanted.rounds);
+        of_both.platforms.extend(wanted.platforms.iter().cloned());
+    }
+    all
+}
+
+/// Rounds that each of the platforms has.
+fn least_made(results: &RunResults, group: Group, wanted: &Wanted) -> u32 {
+    let is_wanted = |result: &&CellResult| {
+        Group::from(&result.cell) == group && wanted.platforms.contains(&result.cell.platform)
+    };
+    let made = results.cells.iter().filter(is_wanted).map(|result| result.done.saturating_add(result.failed));
+    made.min().unwrap_or(0)
+}
+
 /// How long those take, by what their measurements took on average.
-fn cost(results: &RunResults, groups: &BTreeMap<Group, Wanted>) -> Nanos {
+fn cost(results: &RunResults, groups: &Groups) -> Nanos {
     let cells = results.cells.iter().filter_map(|result| {
-        let wanted = groups.get(&Group::from(&result.cell))?;
-        let rounds = if wanted.platforms.contains(&result.cell.platform) { wanted.rounds } else { 0 };
+        let (group, platform) = (Group::from(&result.cell), &result.cell.platform);
+        let wanted = groups.get(&group)?;
+        let rounds = wanted.rounds.max(least_made(results, group, wanted).div_ceil(2));
+        let rounds = if wanted.platforms.contains(platform) { rounds } else { 0 };
         Some(result.took_ns?.get().saturating_mul(u64::from(rounds)))
     });
     Nanos::from_nanos(cells.fold(0, u64::saturating_add))
 }
 
 /// Up to which round a group is measured before the next look.
-fn until(
-    results: &RunResults,
-    group: Group,
-    wanted: &Wanted,
-    from_round: u32,
-    repeat: &Repeat,
-) -> LookRounds {
-    let of_group = results.cells.iter().filter(|result| Group::from(&result.cell) == group);
-    let made = of_group.map(|result| result.done).max().unwrap_or(0).max(1);
+fn until(results: &RunResults, group: Group, wanted: &Wanted, from_round: u32) -> LookRounds {
+    let made = least_made(results, group, wanted).max(1);
     let rounds = wanted.rounds.clamp(made.div_ceil(2), made.saturating_mul(MOST_AT_ONCE));
-    let most = if repeat.until_decided { u32::MAX } else { repeat.max };
     LookRounds {
         probe: group.probe,
         neighbour: group.neighbour,
         layout: group.layout,
         platforms: wanted.platforms.iter().cloned().collect(),
         from_round,
-        until_round: from_round.saturating_add(rounds).min(most),
+        until_round: from_round.saturating_add(rounds),
     }
 }

@@ -6,8 +6,9 @@
 //!       └─ 0: 3 in all of this ─┘└─ 1: 4 in this ─┘…    from the last one before the span to the last one in it
 //! ```
 //! All threads share one time line that begins when they have mustered. An operation counts for the span in which it ended, and takes
-//! the time since the one before it: a span in which 18 ended and the 19th nearly did is not 5 % slower than the next. What ends
-//! after the last span does not count.
+//! the time since the one before it: a span in which 18 ended and the 19th nearly did is not 5 % slower than the next, and one in
+//! which none ended has no time of its own. The operation that is under way at the end is finished, and counts for the last span:
+//! left out, long ones would be missing more often than short ones.
 
 use std::time::{Duration, Instant};
 
@@ -37,14 +38,12 @@ impl Spans {
         }
     }
 
-    /// Adds up the threads. A span lasts as long as its operations took a thread on average; a thread that ended none in it is
-    /// counted with the span's own length.
+    /// Adds up the threads. A span lasts as long as its operations took all threads together, divided among them.
     pub fn point(&self, tallies: &[BatchTally]) -> RatePoint {
         let threads = u32::try_from(tallies.len()).unwrap_or(u32::MAX);
         let of_span = |at: usize| tallies.iter().filter_map(move |tally| tally.spans.get(at));
         let lasted = |at: usize| {
-            let each = of_span(at).map(|span| if span.operations > 0 { span.took } else { self.span });
-            Nanos::from_duration(each.sum::<Duration>() / threads.max(1))
+            Nanos::from_duration(of_span(at).map(|span| span.took).sum::<Duration>() / threads.max(1))
         };
         let all = 0..self.count as usize;
         RatePoint {
@@ -73,15 +72,17 @@ pub struct BatchTally {
 }
 
 impl BatchTally {
-    /// Counts operations the last of which ended at `now`; false when the last span is over.
+    /// Counts operations the last of which ended at `now`; false when the last span is over, and no further one is to begin.
     pub fn count(&mut self, now: Instant, operations: u64) -> bool {
         let end = now.saturating_duration_since(self.begin);
         let at = usize::try_from(end.as_nanos() / self.span.as_nanos()).unwrap_or(usize::MAX);
-        let Some(span) = self.spans.get_mut(at) else { return false };
-        span.operations += operations;
-        span.took += end.saturating_sub(self.last_end);
-        self.last_end = end;
-        true
+        let last = self.spans.len().saturating_sub(1);
+        if let Some(span) = self.spans.get_mut(at.min(last)) {
+            span.operations += operations;
+            span.took += end.saturating_sub(self.last_end);
+            self.last_end = end;
+        }
+        at <= last
     }
 }
 
@@ -106,21 +107,29 @@ mod tests {
     fn operations_count_for_the_span_in_which_they_ended_and_take_the_time_since_the_one_before() {
         let spans = Spans::over(Millis::from_millis(40), 4);
         let mut tally = made(spans, &[(3, 5), (9, 2), (10, 7), (39, 11)]);
-        let after = tally.begin + Duration::from_millis(40);
-        assert!(!tally.count(after, 100));
+        let after = tally.begin + Duration::from_millis(45);
+        assert!(!tally.count(after, 2), "what is under way at the end counts, and is the last");
         let point = spans.point(&[tally]);
-        assert_eq!((point.threads, point.operations.clone()), (1, vec![7, 7, 0, 11]));
-        assert_eq!(millis(&point), [9.0, 1.0, 10.0, 29.0], "nothing ended in the third");
+        assert_eq!((point.threads, point.operations.clone()), (1, vec![7, 7, 0, 13]));
+        assert_eq!(millis(&point), [9.0, 1.0, 0.0, 35.0], "all of the time, and nothing twice");
     }
 
     #[test]
-    fn equal_operations_take_as_long_in_every_span() {
+    fn equal_operations_take_as_long_in_every_span_also_where_few_end() {
         let spans = Spans::over(Millis::from_millis(40), 4);
-        // Every 3 ms: three or four end in a span of 10 ms.
-        let ends: Vec<(u64, u64)> = (1..14).map(|end| (3 * end, 1)).collect();
-        let point = spans.point(&[made(spans, &ends), made(spans, &ends)]);
-        assert_eq!(point.operations, [6, 6, 8, 6]);
-        let each = millis(&point).into_iter().zip(&point.operations);
-        assert!(each.into_iter().all(|(elapsed, count)| (elapsed * 2.0 / *count as f64 - 3.0).abs() < 1e-9));
+        for each in [3, 9, 17, 28, 39, 100] {
+            let ends: Vec<(u64, u64)> =
+                (1..).map(|end| (each * end, 1)).take(40_usize.div_ceil(each as usize)).collect();
+            let point = spans.point(&[made(spans, &ends), made(spans, &ends)]);
+            let all: f64 = millis(&point).iter().sum();
+            let count: u64 = point.operations.iter().sum();
+            assert!((all * 2.0 / count as f64 - each as f64).abs() < 1e-9, "{each} ms: {point:?}");
+            let spans = millis(&point).into_iter().zip(&point.operations).filter(|(_, count)| **count > 0);
+            assert!(
+                spans
+                    .into_iter()
+                    .all(|(took, count)| (took * 2.0 / *count as f64 - each as f64).abs() < 1e-9)
+            );
+        }
     }
 }

@@ -42,9 +42,18 @@ pub fn costs(detail: &RateDetail) -> (Figure, Figure) {
     )
 }
 
-/// Median over the batches of the time an operation takes its thread. One in which none ended took for ever: left out,
-/// the busier a machine, the faster it would look.
+/// With fewer operations for each batch and thread a batch says nothing of its own.
+const FEWEST: f64 = 4.0;
+
+/// Median over the batches of the time an operation takes its thread; of few operations all of their time over all of them. A batch of
+/// a length in which none ended took for ever: left out, the busier a machine, the faster it would look.
 fn cost(point: &RatePoint) -> Option<f64> {
+    let threads = f64::from(point.threads);
+    let total = point.operations.iter().map(|count| *count as f64).sum::<f64>();
+    if total < FEWEST * threads * point.operations.len() as f64 {
+        let took = point.elapsed_ns.iter().map(|elapsed| elapsed.as_f64()).sum::<f64>();
+        return (total > 0.0 && took > 0.0).then_some(took * threads / total);
+    }
     let batches = point.operations.iter().zip(&point.elapsed_ns);
     let mut each: Vec<f64> = batches
         .filter(|(_, elapsed)| elapsed.get() > 0)

@@ -17,7 +17,7 @@ use super::terminal::{Style, head, heading, tables_that_fit};
 use super::text::{paragraph, printable, wrap};
 
 /// Lines of the screen.
-pub const MOST_LINES: usize = 37;
+pub const MOST_LINES: usize = 35;
 /// Lines of a sentence; the rest is cut off.
 const SENTENCE_LINES: usize = 2;
 /// From so many times on a ratio says less than the two values: a quantile has jumped from one kind of disturbance to another.
@@ -221,7 +221,8 @@ impl Deciding<'_> {
             label(&self.verdict.class),
             self.platforms.join(", "),
             verdict_words(self.verdict),
-            printable(&self.verdict.reason, SENTENCE_MOST)
+            // As everywhere on the screen, and as short.
+            printable(&self.verdict.reason, SENTENCE_MOST).replace(" in a second instance", " (second)")
         )
     }
 }
@@ -279,8 +280,9 @@ impl<'a> Harm<'a> {
         let mut harm = Self { hurt: Vec::new(), same: 0, open: 0 };
         for matrix in &results.isolation {
             for row in &matrix.rows {
+                let judged = is_judged(row);
                 for (neighbour, cell) in matrix.neighbours.iter().zip(&row.cells) {
-                    match worse_by(&matrix.platform, row, *neighbour, cell) {
+                    match worse_by(&matrix.platform, (row, judged), *neighbour, cell) {
                         Some(worse) => harm.hurt.push((worse, *neighbour)),
                         None if matches!(heat(cell), Heat::Same | Heat::Better) => harm.same += 1,
                         None if heat(cell) == Heat::NotMeasured => {}
@@ -321,17 +323,29 @@ fn harm(out: &mut String, results: &RunResults, style: Style, most: Amount) {
     }
 }
 
-/// What a neighbour makes worse in a cell, the judged figure or else the main one, and by how much for sure.
+const fn is_harm(difference: Difference) -> bool {
+    matches!(difference, Difference::Worse | Difference::Different)
+}
+
+/// Whether some neighbour makes a row's judged figure worse. Then that is what all of its neighbours are held against: ratios of
+/// different figures cannot be ranked.
+fn is_judged(row: &IsolationRow) -> bool {
+    row.cells.iter().filter_map(|cell| cell.judged.as_ref()).any(|harm| is_harm(harm.difference))
+}
+
+/// What a neighbour makes worse in a cell, the judged figure of the row or else the main one, and by how much for sure.
 fn worse_by<'a>(
     platform: &str,
-    row: &'a IsolationRow,
+    (row, judged): (&'a IsolationRow, bool),
     neighbour: Neighbour,
     cell: &IsolationCell,
 ) -> Option<Worse<'a>> {
-    let judged = cell.judged.as_ref().map(|harm| (&row.judged, harm));
-    let main = row.main.as_ref().zip(cell.main.as_ref());
-    judged.into_iter().chain(main).find_map(|(figure, harm)| {
-        if !matches!(harm.difference, Difference::Worse | Difference::Different) {
+    let figure_and_harm = match &row.main {
+        Some(main) if !judged => cell.main.as_ref().map(|harm| (main, harm)),
+        _ => cell.judged.as_ref().map(|harm| (&row.judged, harm)),
+    };
+    figure_and_harm.and_then(|(figure, harm)| {
+        if !is_harm(harm.difference) {
             return None;
         }
         let times = harm.times_worse.filter(Estimate::is_sound);

@@ -296,6 +296,14 @@ fn headline_table(out: &mut String, results: &RunResults, style: Style, notes: &
         out.push('\n');
     }
     out.push_str(&paragraph("  ", LEGEND, style.columns()));
+    let surest = results.cells.iter().filter_map(|cell| cell.confidence).fold(0.0, f64::max);
+    if surest > 0.0 {
+        let percent = units::three_digits(surest * 100.0);
+        let words = format!(
+            "A platform's own values have intervals at up to {percent} %: verdicts were looked at more than once."
+        );
+        out.push_str(&paragraph("  ", &words, style.columns()));
+    }
 }
 
 /// Neighbours whose doses are shown; with more of them the report has all.

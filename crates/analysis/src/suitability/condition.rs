@@ -171,8 +171,13 @@ fn result(
     let undecided = weighed.iter().filter(|weighed| weighed.held == Held::Unclear);
     let open = undecided.filter_map(|weighed| open(&weighed.observation, bound)).collect();
     let miss_rate = deadline.filter(|_| condition.metric.is_none()).map(|deadline| deadline.miss_rate);
-    // A tail is a time whatever was measured of it.
-    let unit = if condition.metric.is_none() { Some(Unit::Nanoseconds) } else { unit };
+    let is_share = weighed.iter().any(|weighed| matches!(weighed.observation.value, Seen::Beyond(_)));
+    let unit = match &condition.metric {
+        // A tail is a time whatever was measured of it.
+        None => Some(Unit::Nanoseconds),
+        Some(_) if is_share => Some(Unit::Share),
+        Some(_) => unit,
+    };
     ConditionResult {
         title: condition.title.clone(),
         why: condition.why.clone(),

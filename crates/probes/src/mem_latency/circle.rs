@@ -11,6 +11,9 @@ use std::ptr::with_exposed_provenance;
 
 use crate::arena::Arena;
 
+/// A cache line.
+const WORDS_PER_LINE: usize = 8;
+
 /// Circles in parts of an arena; each stays closed until one that overlaps it is.
 #[derive(Debug)]
 pub struct Circles {
@@ -36,6 +39,8 @@ impl Circles {
         let (part, is_closed) = self.parts.get(at)?.clone();
         let words = self.arena.words_mut().get_mut(part.clone())?;
         if is_closed {
+            // As linking does: walks over all of it, so that what fits into a cache is found there.
+            std::hint::black_box(words.iter().step_by(WORDS_PER_LINE).fold(0, |all, word| all ^ word));
             return Some(Circle { first: words.as_mut_ptr().expose_provenance(), words: PhantomData });
         }
         for (other, is_closed) in &mut self.parts {

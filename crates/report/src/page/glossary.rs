@@ -33,7 +33,7 @@ const WORDS: [(&str, &str); 17] = [
     ),
     (
         "interval",
-        "[a … b]: where the figure lies with 95 %. (a … b): the smallest and the largest of several.",
+        "[a … b]: where the figure lies with 95 %, a platform's own value with up to 99.9 % where verdicts were looked at again and again. (a … b): the smallest and the largest of several.",
     ),
     (
         "figure",

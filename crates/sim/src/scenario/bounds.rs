@@ -157,8 +157,8 @@ fn servers(scenario: &Scenario, names: &Names) -> Option<()> {
 mod tests {
     use std::fmt::Write as _;
 
-    use super::super::run;
     use super::super::Figure;
+    use super::super::run;
     use crate::brake::Brake;
     use crate::random::Stream;
     use model::scenario::cases;
