@@ -65,7 +65,7 @@ pub fn room_for_probes(experiment: &Experiment, host: &MachineFacts) -> Room {
     let arrays = probes.iter().map(|probe| probe.memory(host).get()).max().unwrap_or(0);
     let files = probes.iter().map(|probe| probe.disk().get()).max().unwrap_or(0);
     let same = loads_at(experiment, LoadPlace::Same, host);
-    room(arrays.saturating_add(same.0), files.saturating_add(same.1))
+    room(arrays.saturating_add(same.0), files.saturating_add(same.1), kept(&probes, host))
 }
 
 /// What each member of a layout needs: for the probes measured in it, and a load in the same instance.
@@ -74,7 +74,7 @@ pub fn room_for_members(experiment: &Experiment, layout: Layout, host: &MachineF
     let arrays = measured.iter().map(|probe| probe.memory(host).get()).max().unwrap_or(0);
     let files = measured.iter().map(|probe| probe.disk().get()).max().unwrap_or(0);
     let same = loads_at(experiment, LoadPlace::Same, host);
-    room(arrays.saturating_add(same.0), files.saturating_add(same.1))
+    room(arrays.saturating_add(same.0), files.saturating_add(same.1), kept(&measured, host))
 }
 
 /// Probes that are measured in a layout.
@@ -87,12 +87,18 @@ pub fn probes_in(experiment: &Experiment, layout: Layout) -> Vec<ProbeSpec> {
 /// What an instance needs that carries the loads of this place.
 pub fn room_for_loads(experiment: &Experiment, place: LoadPlace, host: &MachineFacts) -> Room {
     let (memory, disk) = loads_at(experiment, place, host);
-    room(memory, disk)
+    room(memory, disk, 0)
 }
 
-const fn room(memory: u64, disk: u64) -> Room {
+/// Arrays that the memory probes keep for later rounds, beside which the next one plans its own.
+fn kept(probes: &[ProbeSpec], host: &MachineFacts) -> u64 {
+    let is_kept = |probe: &&ProbeSpec| matches!(probe, ProbeSpec::MemLatency(_) | ProbeSpec::MemBandwidth(_));
+    probes.iter().filter(is_kept).map(|probe| probe.memory(host).get()).fold(0, u64::saturating_add)
+}
+
+const fn room(memory: u64, disk: u64, kept: u64) -> Room {
     // An unset array size is at most a quarter of the memory: give four times the largest, and a file system's own share.
-    let memory = BASE_MEMORY.saturating_add(memory.saturating_mul(4));
+    let memory = BASE_MEMORY.saturating_add(memory.saturating_mul(4)).saturating_add(kept);
     Room { memory: Bytes::from_bytes(memory), disk: Bytes::from_bytes(disk.saturating_add(disk / 4)) }
 }
 
@@ -177,7 +183,8 @@ mod tests {
             ..MemLatencyParams::default()
         });
         let room = room_for_probes(&experiment, &facts(2, 8));
-        assert_eq!(room.memory, Mebibytes::from_mib(496).to_bytes());
+        // Four times the array, what an agent takes, and the array once more, which is kept.
+        assert_eq!(room.memory, Mebibytes::from_mib(596).to_bytes());
         assert_eq!(room.disk, Bytes::from_bytes(0));
     }
 }

@@ -1,5 +1,5 @@
-//! What a probe has laid out for a measurement and keeps for the next one in the same instance: arrays that are mapped, touched and
-//! linked take as long as measuring with them.
+//! What a probe has laid out for a measurement and keeps for the next one in the same instance: mapping and touching arrays takes as long
+//! as measuring with them.
 //!
 //! ```text
 //!  take ─► none, or of other parameters: laid out ─► measured with ─► keep ─┬─► take: measured with again …

@@ -6,53 +6,7 @@
 #![expect(unsafe_code, reason = "only loads through bare addresses take no longer than the memory does")]
 
 use std::marker::PhantomData;
-use std::ops::Range;
 use std::ptr::with_exposed_provenance;
-
-use crate::arena::Arena;
-
-/// A cache line.
-const WORDS_PER_LINE: usize = 8;
-
-/// Circles in parts of an arena; each stays closed until one that overlaps it is.
-#[derive(Debug)]
-pub struct Circles {
-    arena: Arena,
-    stride: usize,
-    /// Words of each, and whether they hold addresses.
-    parts: Vec<(Range<usize>, bool)>,
-}
-
-impl Circles {
-    /// Circles of elements of `stride` words, none of them closed yet.
-    pub fn new(arena: Arena, stride: usize, parts: Vec<Range<usize>>) -> Self {
-        Self { arena, stride, parts: parts.into_iter().map(|part| (part, false)).collect() }
-    }
-
-    /// Where they lie.
-    pub const fn arena(&self) -> &Arena {
-        &self.arena
-    }
-
-    /// One of them; `link` is what [`Circle::close`] wants of words that are none yet.
-    pub fn circle(&mut self, at: usize, link: impl FnOnce(&mut [u64])) -> Option<Circle<'_>> {
-        let (part, is_closed) = self.parts.get(at)?.clone();
-        let words = self.arena.words_mut().get_mut(part.clone())?;
-        if is_closed {
-            // As linking does: walks over all of it, so that what fits into a cache is found there.
-            std::hint::black_box(words.iter().step_by(WORDS_PER_LINE).fold(0, |all, word| all ^ word));
-            return Some(Circle { first: words.as_mut_ptr().expose_provenance(), words: PhantomData });
-        }
-        for (other, is_closed) in &mut self.parts {
-            *is_closed &= other.end <= part.start || part.end <= other.start;
-        }
-        if let Some((_, is_closed)) = self.parts.get_mut(at) {
-            *is_closed = true;
-        }
-        link(words);
-        Circle::close(words, self.stride)
-    }
-}
 
 /// Elements of an array that lead to each other by their addresses.
 #[derive(Debug)]
@@ -119,27 +73,6 @@ mod tests {
         let circle = Circle::close(&mut words, 2).unwrap();
         let at = |loads: u32| (circle.start().after(loads).address - circle.first) / 8;
         assert_eq!([0, 1, 2, 3, 4, 5].map(at), [0, 4, 6, 2, 0, 4]);
-    }
-
-    #[test]
-    fn a_circle_stays_closed_until_one_that_overlaps_it_is() {
-        let arena = || Arena::new(units::Bytes::from_bytes(64)).unwrap();
-        let mut linked = 0;
-        let mut place = |circles: &mut Circles, at: usize| {
-            let link = |words: &mut [u64]| {
-                linked += 1;
-                words.copy_from_slice(&[2, 1, 0, 3]);
-            };
-            let circle = circles.circle(at, link).unwrap();
-            assert_eq!(circle.start().after(1).address - circle.first, 16);
-            assert_eq!(circle.start().after(2), circle.start());
-            linked
-        };
-        let mut apart = Circles::new(arena(), 2, vec![0..4, 4..8]);
-        assert_eq!([0, 1, 0, 1].map(|at| place(&mut apart, at)), [1, 2, 2, 2]);
-        let mut over = Circles::new(arena(), 2, vec![0..4, 2..6]);
-        assert_eq!([0, 1, 0, 0].map(|at| place(&mut over, at)), [3, 4, 5, 5]);
-        assert!(over.circle(2, |_| ()).is_none());
     }
 
     #[test]

@@ -49,8 +49,6 @@ impl Probe for MemLatency {
     }
 
     fn memory(params: &MemLatencyParams, facts: &MachineFacts) -> Bytes {
-        // All sizes are laid out at once.
-        let octaves = u64::from(params.steps_per_octave).saturating_add(1);
-        Bytes::from_bytes(largest_array(params.max_size_mib, facts).saturating_mul(octaves))
+        Bytes::from_bytes(largest_array(params.max_size_mib, facts))
     }
 }

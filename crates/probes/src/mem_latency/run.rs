@@ -1,13 +1,12 @@
 //! Measures: see the folder.
 
-use std::ops::Range;
 use std::time::{Duration, Instant};
 
 use rand::SeedableRng;
 use rand::seq::SliceRandom;
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-use super::circle::{Circle, Circles};
+use super::circle::Circle;
 use crate::arena::Arena;
 use crate::bounds::Bounds;
 use crate::clock::{monotonic_facts, thread_cpu_time};
@@ -26,14 +25,12 @@ const LAPS: u32 = 8;
 const LOADS_PER_READ: u32 = 1024;
 const PAGE_WORDS: usize = 512;
 
-/// Arrays of all sizes.
+/// The array that all sizes are the begin of.
 #[derive(Debug)]
-struct Arrays {
+struct Array {
     sizes: Sizes,
     cache: Option<Bytes>,
-    circles: Circles,
-    /// Whether each lies apart from the others: laid out, all of them stay.
-    are_apart: bool,
+    arena: Arena,
 }
 
 /// Measures every size.
@@ -42,26 +39,27 @@ struct Arrays {
 /// The job was to end, or there is not enough memory.
 pub fn measure(params: &MemLatencyParams, context: &Context<'_>) -> Result<ProbeReport, WorkError> {
     let cpu_before = thread_cpu_time()?;
-    let stride = (params.stride_bytes as usize / 8).max(1);
     let spec = ProbeSpec::MemLatency(params.clone());
-    let mut laid_out = context.armed.take(&spec, || Arrays::new(params, stride))?;
-    let arrays = &mut laid_out.what;
+    let mut laid_out = context.armed.take(&spec, || Array::new(params))?;
+    let Array { sizes, cache, arena } = &mut laid_out.what;
+    let stride = (params.stride_bytes as usize / 8).max(1);
     let mut points = Vec::new();
-    for (at, size) in arrays.sizes.bytes.iter().enumerate() {
-        let once = (size.to_usize() / 8 / stride) as u64;
-        if once < 2 {
+    for size in &sizes.bytes {
+        let Some(words) = arena.words_mut().get_mut(..size.to_usize() / 8) else { continue };
+        if words.len() < 2 * stride {
             continue;
         }
-        let link = |words: &mut [u64]| match params.order {
+        // Also where an array is kept: writing its links is what brings those that fit into the caches.
+        match params.order {
             ChaseOrder::Random => link_randomly(words, stride, context.seed),
             ChaseOrder::Backward => link_backward(words, stride),
-        };
-        let Some(circle) = arrays.circles.circle(at, link) else { continue };
+        }
+        let once = (words.len() / stride) as u64;
+        let Some(circle) = Circle::close(words, stride) else { continue };
         let load_ns = chase(&circle, once, params.duration_ms.to_duration(), context.bounds)?;
         points.push(LatencyPoint { size_bytes: *size, load_ns });
     }
     let clock = monotonic_facts();
-    let arena = arrays.circles.arena();
     let cost = OwnCost {
         per_sample_ns: clock.read_ns / f64::from(LOADS_PER_READ),
         cpu_time_ns: thread_cpu_time()?.saturating_sub(cpu_before),
@@ -70,20 +68,17 @@ pub fn measure(params: &MemLatencyParams, context: &Context<'_>) -> Result<Probe
     let detail = MemLatencyDetail {
         stride_bytes: Bytes::from_bytes(params.stride_bytes.into()),
         order: params.order,
-        last_level_cache_bytes: arrays.cache,
+        last_level_cache_bytes: *cache,
         huge_pages: arena.huge_pages(),
         points,
     };
-    let notes = arrays.sizes.notes.clone();
-    if arrays.are_apart {
-        context.armed.keep(spec, laid_out, cost.memory_bytes.get());
-    }
+    let notes = sizes.notes.clone();
+    context.armed.keep(spec, laid_out, cost.memory_bytes.get());
     Ok(ProbeReport::new(clock, cost, Detail::MemLatency(detail), notes))
 }
 
-impl Arrays {
-    /// Plans the sizes, each apart from the others where a quarter of the memory left is enough for that.
-    fn new(params: &MemLatencyParams, stride: usize) -> Result<Self, WorkError> {
+impl Array {
+    fn new(params: &MemLatencyParams) -> Result<Self, WorkError> {
         let given = Given::here();
         let wanted = Wanted {
             least: params.min_size_kib,
@@ -92,19 +87,8 @@ impl Arrays {
             arrays: 1,
         };
         let sizes = Sizes::plan(wanted, given);
-        let total: u64 = sizes.bytes.iter().map(|size| size.get()).sum();
-        let are_apart = given.memory.is_some_and(|memory| total <= memory.get() / 4);
-        let arena = Arena::new(if are_apart { Bytes::from_bytes(total) } else { sizes.largest() })?;
-        let mut begin = 0;
-        let parts = sizes.bytes.iter().rev().map(|size| {
-            let part = begin..begin + size.to_usize() / 8;
-            begin = if are_apart { part.end } else { 0 };
-            part
-        });
-        // The largest lie first, on the boundaries of huge pages.
-        let mut parts: Vec<Range<usize>> = parts.collect();
-        parts.reverse();
-        Ok(Self { sizes, cache: given.cache, circles: Circles::new(arena, stride, parts), are_apart })
+        let arena = Arena::new(sizes.largest())?;
+        Ok(Self { sizes, cache: given.cache, arena })
     }
 }
 
