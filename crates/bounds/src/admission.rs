@@ -14,7 +14,7 @@ use std::cmp::Ordering;
 use units::Nanos;
 
 use crate::answer::{Miss, NoBound, Verdict};
-use crate::exact::{HORIZON, Rate, Steps, Time, against, nanos, overload_miss, utilization};
+use crate::exact::{Rate, Steps, Time, against, nanos, overload_miss};
 use crate::task::Task;
 
 /// A whole CPU.
@@ -39,8 +39,8 @@ pub fn reservations(servers: &[Task]) -> Verdict {
     }
 }
 
-/// Work that a deferrable server may have in a window that ends with one of its deadlines: a budget kept for the end of its
-/// period, and then one in each.
+/// The most that a deferrable server runs in a window with deadlines that end in it: a budget kept for the end of a period,
+/// and then one in each period.
 const fn kept(server: &Task, window: Time) -> Time {
     let (whole, rest) = (window / server.t(), window % server.t());
     let rest = if rest < server.c() { rest } else { server.c() };
@@ -49,39 +49,21 @@ const fn kept(server: &Task, window: Time) -> Time {
 
 /// Deferrable servers (Xen's RTDS) with deadlines of their periods. That budgets over periods sum up to 1 is not enough, because
 /// a budget that was kept comes on top of the next one (Ghazalie and Baker, "Aperiodic servers in a deadline scheduling
-/// environment", 1995). Enough is that no window as long as the shortest period, or longer, has more work kept for it than it
-/// is long: a server that waits since its period began then has its budget by the end of it, and one that wakes later has
-/// at least what the others cannot take. Sufficient.
+/// environment", 1995). Enough is that each server's budget fits into its own period beside the most that all others run
+/// there with deadlines before the end of it: what is not used by then is lost, so nothing older is in the way. Who wakes
+/// later in its period misses no more of the rest than the others take. Periods may begin whenever they like, and ties are
+/// lost. Sufficient.
 pub fn deferrable(servers: &[Task]) -> Verdict {
-    let Some(shortest) = servers.iter().map(Task::t).min() else { return Verdict::Schedulable };
-    let work = |window| servers.iter().map(|server| kept(server, window)).fold(0, Time::saturating_add);
-    let miss = |window| {
-        let (window, demand) = (nanos(window), nanos(work(window)));
-        Verdict::NotSchedulable(Miss::Demand { window, demand, supply: window })
-    };
-    if against(servers.iter(), CPU) == Some(Ordering::Greater) {
-        return Verdict::NotSchedulable(overload_miss(servers.iter(), CPU));
-    }
-    if work(shortest) > shortest {
-        return miss(shortest);
-    }
-    // The work is at most its share and a budget of each; beyond where that is less than the window nothing can be missed.
-    let excess = servers.iter().map(Task::c).fold(0, Time::saturating_add);
-    let left = CPU.enclosed().least.saturating_sub(utilization(servers.iter()).most);
-    let longest = excess.checked_mul(1 << 64).and_then(|shifted| shifted.checked_div(left));
-    let longest = longest.filter(|longest| *longest <= HORIZON).unwrap_or(HORIZON);
     let mut steps = Steps::new();
     for server in servers {
-        // Where a budget ends the work has grown as fast as it can: the worst windows end there.
-        let mut end = server.c();
-        while end <= longest.saturating_add(server.t()) {
-            if let Err(why) = steps.take(servers.len()) {
-                return Verdict::Undecided(why);
-            }
-            if end >= shortest && work(end) > end {
-                return miss(end);
-            }
-            end += server.t();
+        if let Err(why) = steps.take(servers.len()) {
+            return Verdict::Undecided(why);
+        }
+        let window = server.t();
+        let work = servers.iter().map(|server| kept(server, window)).fold(0, Time::saturating_add);
+        if work > window {
+            let (window, demand) = (nanos(window), nanos(work));
+            return Verdict::NotSchedulable(Miss::Demand { window, demand, supply: window });
         }
     }
     Verdict::Schedulable

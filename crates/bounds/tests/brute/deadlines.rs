@@ -109,7 +109,20 @@ fn verdicts_are_those_of_counting_every_window() {
                 })
                 .collect();
         }
-        let made = if seed % 8 == 0 { server(4, 3, 4) } else { exact_supply(&mut rng) };
+        if seed % 4 == 1 {
+            // A full load whose first late window can be any of the hyperperiod of 30.
+            tasks = [(2, 6), (4, 10), (4, 15)]
+                .map(|(c, t)| {
+                    let deadline = ns(rng.random_range(t - 1..=t + 3));
+                    Task::new(ns(c), ns(t)).unwrap().with_deadline(deadline)
+                })
+                .to_vec();
+        }
+        let made = match seed % 8 {
+            0 => server(4, 3, 4),
+            1 | 5 => server(1, 1, 1),
+            _ => exact_supply(&mut rng),
+        };
         let expected = by_counting(&tasks, &made) && load(&tasks, &made) != Ordering::Greater;
         let verdict = edf::test(&tasks, &made.supply);
         assert!(!matches!(verdict, Verdict::Undecided(_)), "{verdict:?}");
