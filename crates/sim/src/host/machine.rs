@@ -155,6 +155,7 @@ impl Machine {
             cpus: vec![Cpu::default(); cpus as usize],
             vcpus: vcpus.collect(),
             vms,
+            ready: vec![0; affinities.len()],
             affinities,
             idle: CpuSet::first(cpus),
             in_step: habits.staggered.is_none(),
@@ -277,8 +278,8 @@ impl Machine {
                 let now = self.view.now;
                 let it = &mut self.view.vcpus[vcpu.index()];
                 it.halted += now.since(it.since);
-                it.state = State::Ready;
                 it.since = now;
+                self.view.turn(vcpu, State::Ready);
                 let cpu = self.policy.ready(vcpu, Why::Woken, &self.view);
                 self.again.extend(cpu);
             }
@@ -360,8 +361,8 @@ impl Machine {
         let in_kernel = self.guests[vm.index()].off(index);
         let it = &mut self.view.vcpus[vcpu.index()];
         it.in_kernel = in_kernel;
-        it.state = if why.is_some() { State::Ready } else { State::Halted };
         it.last = Packed::some(cpu.0);
+        self.view.turn(vcpu, if why.is_some() { State::Ready } else { State::Halted });
         let seat = &mut self.seats[cpu.index()];
         seat.stamp = seat.stamp.wrapping_add(1);
         self.view.idle.insert(cpu.0);
@@ -400,9 +401,9 @@ impl Machine {
         let it = &mut self.view.vcpus[vcpu.index()];
         debug_assert_eq!(it.state, State::Ready, "virtual CPU {} is not ready", vcpu.0);
         it.steal += now.since(it.since);
-        it.state = State::Running(cpu);
         it.since = now;
         it.dispatches += 1;
+        self.view.turn(vcpu, State::Running(cpu));
         let until = self.first_end(cpu, until);
         let place = &mut self.view.cpus[cpu.index()];
         place.idle += now.since(place.since);
