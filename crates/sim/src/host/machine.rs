@@ -21,6 +21,7 @@ use super::cpus::CpuSet;
 use super::report::{HostReport, idle_for_nothing};
 use super::trace::Trace;
 use super::view::{Cpu, CpuId, State, Vcpu, VcpuId, View, Vm, VmId};
+use crate::brake::Brake;
 use crate::guest::{Demand, Effects, Guest};
 use crate::packed::Packed;
 use crate::policy::{Pick, Policy, Why};
@@ -115,6 +116,7 @@ pub struct Machine {
     trouble: Option<Stopped>,
     begun: bool,
     ended: Option<Stopped>,
+    brake: Brake,
     checks: bool,
 }
 
@@ -176,6 +178,7 @@ impl Machine {
             trouble: None,
             begun: false,
             ended: None,
+            brake: Brake::default(),
             checks: cfg!(debug_assertions),
         }
     }
@@ -183,6 +186,11 @@ impl Machine {
     /// Keeps the first so many stretches of who ran where.
     pub fn keep_trace(&mut self, stretches: usize) {
         self.trace = Trace::new(stretches);
+    }
+
+    /// Stops when this brake is pulled, in the middle of a moment too: it does not go on from there.
+    pub fn stop_with(&mut self, brake: &Brake) {
+        self.brake = brake.clone();
     }
 
     /// Checks after every event that no CPU idles for nothing; debug builds always do.
@@ -250,7 +258,7 @@ impl Machine {
     /// Does everything that is to be done at this moment.
     fn settle(&mut self) {
         for _ in 0..MOST_AT_ONCE {
-            if self.trouble.is_some() {
+            if self.trouble.is_some() || self.brake.is_pulled() {
                 return;
             }
             for (at, vm, token) in self.effects.timers.drain(..) {
