@@ -6,6 +6,8 @@
 //!               1 000 000 times in all
 //!   sharing     32 CPU-bound tasks on 16 cores in turns of 1 ms, 400 000 in all    the whole machine, accounts kept
 //!   policies    the same by each policy                                            ours alone
+//!   scale       100 000 virtual CPUs on 1024 CPUs, one second;      ours alone, policy by policy ("scale eevdf")
+//!               what an event costs from 100 on
 //!   memory      a host with 1 000 000 virtual CPUs                                 ours alone, processes of their own
 //!   barriers    N nodes with noise, each message by itself, or the slowest alone   ours alone, with its memory
 //! ```
@@ -141,6 +143,38 @@ fn policies(rounds: usize) {
     }
 }
 
+/// Sizes whose cost per event is compared: virtual CPUs, CPUs, as many for each.
+const SIZES: [(u32, u32); 4] = [(100, 1), (1_000, 10), (10_000, 102), (100_000, 1024)];
+
+/// By which power of the number of virtual CPUs the cost of an event grows: the slope of a straight line through logarithms.
+fn growth(costs: &[f64]) -> f64 {
+    let points = SIZES.iter().zip(costs).map(|((vcpus, _), cost)| (f64::from(*vcpus).ln(), cost.ln()));
+    let points: Vec<(f64, f64)> = points.collect();
+    let count = points.len() as f64;
+    let (x, y) = points.iter().fold((0.0, 0.0), |(x, y), (dx, dy)| (x + dx / count, y + dy / count));
+    let sums = points.iter().fold((0.0, 0.0), |(xy, xx), point| {
+        (xy + (point.0 - x) * (point.1 - y), xx + (point.0 - x) * (point.0 - x))
+    });
+    sums.0 / sums.1
+}
+
+/// How long the largest hosts take, and how the cost of an event grows on the way there; VMs of 100 virtual CPUs.
+fn scale(policy: &str, rounds: usize, judge: &mut Judge) {
+    println!("\nscale, {policy}");
+    let seconds: Vec<f64> = (0..rounds).map(|_| own::seconds_of(policy, 1024, 100_000, 100)).collect();
+    let what = format!("{policy}: 100 000 virtual CPUs on 1024 CPUs, seconds for one");
+    judge.rounds(&what, &seconds, Mark::AtMost(60.0));
+    let costs = |(vcpus, cpus): &(u32, u32)| own::cost_per_event(policy, *cpus, *vcpus, 100);
+    let costs: Vec<Vec<f64>> = (0..rounds).map(|_| SIZES.iter().map(costs).collect()).collect();
+    for ((vcpus, cpus), at) in SIZES.iter().zip(0..) {
+        let of: Vec<f64> = costs.iter().filter_map(|round| round.get(at).copied()).collect();
+        show(&format!("  {vcpus} on {cpus}, ns per event"), &of);
+    }
+    let exponents: Vec<f64> = costs.iter().map(|round| growth(round)).collect();
+    let what = format!("{policy}: growth of an event's cost with virtual CPUs, 100 to 100 000, exponent");
+    judge.rounds(&what, &exponents, Mark::AtMost(0.15));
+}
+
 /// What a virtual CPU takes on a host that has a million, from the file to the figures.
 fn memory(rounds: usize, judge: &mut Judge) {
     println!("\nmemory; the state and books of a virtual CPU alone: {} bytes", Machine::BYTES_PER_VCPU);
@@ -160,7 +194,7 @@ fn main() -> ExitCode {
     println!("{rounds} rounds, one core each");
     let words: Vec<String> = std::env::args().collect();
     let named = |part: &str| words.iter().any(|word| word == part);
-    let all = !["timers", "sharing", "policies", "barriers", "memory"].into_iter().any(named);
+    let all = !["timers", "sharing", "policies", "scale", "barriers", "memory"].into_iter().any(named);
     for entities in ENTITIES.into_iter().filter(|_| all || named("timers")) {
         compare(Work::Timers(entities), &peers, rounds, &mut judge);
     }
@@ -169,6 +203,13 @@ fn main() -> ExitCode {
     }
     if all || named("policies") {
         policies(rounds);
+    }
+    if all || named("scale") {
+        let any = own::AT_SCALE.into_iter().any(named);
+        own::AT_SCALE
+            .into_iter()
+            .filter(|name| !any || named(name))
+            .for_each(|name| scale(name, rounds, &mut judge));
     }
     if all || named("barriers") {
         barriers(rounds, &mut judge);

@@ -5,10 +5,11 @@ use std::process::Command;
 use std::time::Instant;
 
 use bulkhead::model::scenario::{Scenario, cases};
+use bulkhead::sim::host::Pause;
 use bulkhead::sim::nodes;
 use bulkhead::sim::queue::Queue;
 use bulkhead::sim::random::Stream;
-use bulkhead::sim::scenario::run_host;
+use bulkhead::sim::scenario::{Watch, run_host};
 use bulkhead::sim::time::{Span, Time};
 
 use super::{TIMER_EVENTS, TURNS, Work};
@@ -167,6 +168,66 @@ fn sharing_counted(policy: &str) -> (f64, f64, u64) {
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a count")]
     let counted = turns as u64;
     (outcome.events as f64 / seconds, turns / seconds, counted)
+}
+
+/// Policies at scale, as they come; turns of 1 ms where that is free.
+pub const AT_SCALE: [&str; 9] =
+    ["per-thread", "equal-per-vm", "proportional", "eevdf", "credit", "credit2", "rtds", "slots", "gang"];
+
+/// A host of so many virtual CPUs in VMs of so many each that want all they can get.
+fn host_of(policy: &str, cpus: u32, vcpus: u32, per_vm: u32, seconds: u64) -> Scenario {
+    let spec = POLICIES.iter().find(|(name, _)| *name == policy).map_or(PER_THREAD, |(_, spec)| *spec);
+    let more = if policy == "rtds" { "budget_us = 100\nperiod_us = 10000" } else { "" };
+    // The round of slots names VMs one by one: two of them, each with half of the virtual CPUs that there may be of it.
+    let (names, per_vm) = if policy == "slots" {
+        (slots_of(vcpus), 1000.min(vcpus / 2))
+    } else {
+        (vec!["A".to_owned()], per_vm)
+    };
+    let count = vcpus / per_vm / u32::try_from(names.len()).unwrap_or(1);
+    let spec = if policy == "slots" {
+        let round: Vec<String> = names.iter().map(|name| format!("{name:?}")).collect();
+        format!("{{ name = \"slots\", slot_us = 1000, round = [{}] }}", round.join(", "))
+    } else {
+        spec.to_owned()
+    };
+    let vm = |name: &String| {
+        format!(
+            "[[vm]]\nname = \"{name}\"\nvcpus = {per_vm}\ncount = {count}\n{more}\n\
+             thread = [{{ run = {{ program = \"endless\" }} }}]\n"
+        )
+    };
+    let vms: String = names.iter().map(vm).collect();
+    scenario(&format!(
+        "name = \"scale\"\nlimits = {{ simulated_s = {seconds}, events = 10_000_000_000 }}\n\
+         host = {{ cpus = {cpus}, policy = {spec} }}\n{vms}"
+    ))
+}
+
+/// Names of VMs of a thousand virtual CPUs, or of two halves.
+fn slots_of(vcpus: u32) -> Vec<String> {
+    (0..(vcpus / 1000).max(2)).map(|number| format!("A{number}")).collect()
+}
+
+/// Seconds that one simulated second of a host takes, from its description to its figures.
+pub fn seconds_of(policy: &str, cpus: u32, vcpus: u32, per_vm: u32) -> f64 {
+    let scenario = host_of(policy, cpus, vcpus, per_vm, 1);
+    let began = Instant::now();
+    let outcome = run_host(&scenario, 1, 0);
+    assert_eq!(outcome.trouble, None, "the machine ran to its end");
+    began.elapsed().as_secs_f64()
+}
+
+/// Nanoseconds per event of a host once everybody has come up, over some 200 000 CPU milliseconds.
+pub fn cost_per_event(policy: &str, cpus: u32, vcpus: u32, per_vm: u32) -> f64 {
+    let seconds = u64::from(205 / cpus).max(1);
+    let scenario = host_of(policy, cpus, vcpus, per_vm, seconds);
+    let mut watch = Watch::new(&scenario, 1, 0);
+    let to = |nanos| Pause { at: Time::from_nanos(nanos), events: u64::MAX };
+    watch.go_on(to(20_000_000));
+    let (began, before) = (Instant::now(), watch.events());
+    watch.go_on(to(20_000_000 + (205_000_000_000 / u64::from(cpus)).min(980_000_000 * seconds)));
+    began.elapsed().as_secs_f64() * 1e9 / (watch.events() - before) as f64
 }
 
 /// VMs of a hundred virtual CPUs each; how many comes after it.

@@ -57,6 +57,27 @@ fn an_interruption_ends_it_at_once_says_who_waited_and_leaves_nothing() {
 }
 
 #[test]
+fn an_interruption_of_the_largest_hosts_is_answered_with_what_there_is() {
+    let text = r#"
+name = "large"
+limits = { simulated_s = 300000000, events = 1000000000000 }
+host = { cpus = 1024, policy = { name = "eevdf", slice_us = 1000, period_us = 100000 } }
+[[vm]]
+name = "A"
+count = 1000
+vcpus = 100
+thread = [{ run = { program = "endless" } }]
+"#;
+    let folder = folder(&[("s.toml", text)]);
+    let began = std::time::Instant::now();
+    let (said, code) = interrupted(&folder, &[], 0);
+    assert_eq!(code, Some(130), "{said}");
+    assert!(said.contains("CPUs had so far: A-1 ") && said.contains("996 more VMs"), "{said}");
+    // A second is promised, and others' work may take all CPUs.
+    assert!(began.elapsed().as_secs() < 30, "{said}");
+}
+
+#[test]
 fn an_interruption_while_results_are_shown_ends_it_too_and_what_is_there_is_whole() {
     let folder = folder(&[("s.toml", TWO)]);
     // Nobody reads what it prints, which is more than a pipe holds.

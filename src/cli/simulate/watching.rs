@@ -26,7 +26,7 @@ use sim::scenario::{Replication, Study, Watch};
 use sim::time::{Span, Time};
 
 /// Events after which it is looked whether somebody interrupted.
-const EVENTS_AT_ONCE: u64 = 200_000;
+const EVENTS_AT_ONCE: u64 = 1_000;
 /// How often it is looked while nobody types.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// Longest line that is read.

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!  jobs ─► threads ─► outcomes ─► all of them
-//!             ▲ brake    └─ interrupted: what was still waiting, told within seconds; who has not answered by then is left
+//!             ▲ brake    └─ interrupted: what was still waiting, told within a second; who has not answered by then is left
 //!             └─ pulled by an interruption
 //! ```
 
@@ -26,7 +26,7 @@ const BAR_AFTER: Duration = Duration::from_secs(2);
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// How long an interruption waits for those under way to say what they were waiting for.
-const LAST_WORDS: Duration = Duration::from_secs(2);
+const LAST_WORDS: Duration = Duration::from_millis(800);
 /// Simulations under way that an interruption names.
 const NAMED: usize = 4;
 

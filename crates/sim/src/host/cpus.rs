@@ -51,16 +51,24 @@ impl CpuSet {
 
     /// The CPUs, lowest first.
     pub fn iter(&self) -> impl Iterator<Item = u32> + '_ {
-        self.words.iter().zip(0u32..).flat_map(|(word, index)| {
-            let word = *word;
-            (0..64).filter(move |bit| word >> bit & 1 == 1).map(move |bit| index * 64 + bit)
+        self.common(self)
+    }
+
+    /// The CPUs that both hold, lowest first.
+    pub fn common<'a>(&'a self, other: &'a Self) -> impl Iterator<Item = u32> + 'a {
+        let both = self.words.iter().zip(&other.words).map(|(mine, theirs)| mine & theirs);
+        both.zip(0u32..).flat_map(|(mut word, index)| {
+            std::iter::from_fn(move || {
+                let bit = (word != 0).then(|| word.trailing_zeros())?;
+                word &= word - 1;
+                Some(index * 64 + bit)
+            })
         })
     }
 
     /// The lowest CPU that both hold.
     pub fn first_common(&self, other: &Self) -> Option<u32> {
-        let both = self.words.iter().zip(&other.words).map(|(mine, theirs)| mine & theirs);
-        both.zip(0u32..).find(|(word, _)| *word != 0).map(|(word, index)| index * 64 + word.trailing_zeros())
+        self.common(other).next()
     }
 }
 

@@ -21,6 +21,7 @@ use super::cpus::CpuSet;
 use super::report::{HostReport, idle_for_nothing};
 use super::trace::Trace;
 use super::view::{Cpu, CpuId, State, Vcpu, VcpuId, View, Vm, VmId};
+use crate::brake::Brake;
 use crate::guest::{Demand, Effects, Guest};
 use crate::packed::Packed;
 use crate::policy::{Pick, Policy, Why};
@@ -115,6 +116,7 @@ pub struct Machine {
     trouble: Option<Stopped>,
     begun: bool,
     ended: Option<Stopped>,
+    brake: Brake,
     checks: bool,
 }
 
@@ -155,6 +157,7 @@ impl Machine {
             cpus: vec![Cpu::default(); cpus as usize],
             vcpus: vcpus.collect(),
             vms,
+            ready: vec![0; affinities.len()],
             affinities,
             idle: CpuSet::first(cpus),
             in_step: habits.staggered.is_none(),
@@ -175,6 +178,7 @@ impl Machine {
             trouble: None,
             begun: false,
             ended: None,
+            brake: Brake::default(),
             checks: cfg!(debug_assertions),
         }
     }
@@ -182,6 +186,11 @@ impl Machine {
     /// Keeps the first so many stretches of who ran where.
     pub fn keep_trace(&mut self, stretches: usize) {
         self.trace = Trace::new(stretches);
+    }
+
+    /// Stops when this brake is pulled, in the middle of a moment too: it does not go on from there.
+    pub fn stop_with(&mut self, brake: &Brake) {
+        self.brake = brake.clone();
     }
 
     /// Checks after every event that no CPU idles for nothing; debug builds always do.
@@ -249,7 +258,7 @@ impl Machine {
     /// Does everything that is to be done at this moment.
     fn settle(&mut self) {
         for _ in 0..MOST_AT_ONCE {
-            if self.trouble.is_some() {
+            if self.trouble.is_some() || self.brake.is_pulled() {
                 return;
             }
             for (at, vm, token) in self.effects.timers.drain(..) {
@@ -277,8 +286,8 @@ impl Machine {
                 let now = self.view.now;
                 let it = &mut self.view.vcpus[vcpu.index()];
                 it.halted += now.since(it.since);
-                it.state = State::Ready;
                 it.since = now;
+                self.view.turn(vcpu, State::Ready);
                 let cpu = self.policy.ready(vcpu, Why::Woken, &self.view);
                 self.again.extend(cpu);
             }
@@ -360,8 +369,8 @@ impl Machine {
         let in_kernel = self.guests[vm.index()].off(index);
         let it = &mut self.view.vcpus[vcpu.index()];
         it.in_kernel = in_kernel;
-        it.state = if why.is_some() { State::Ready } else { State::Halted };
         it.last = Packed::some(cpu.0);
+        self.view.turn(vcpu, if why.is_some() { State::Ready } else { State::Halted });
         let seat = &mut self.seats[cpu.index()];
         seat.stamp = seat.stamp.wrapping_add(1);
         self.view.idle.insert(cpu.0);
@@ -400,9 +409,9 @@ impl Machine {
         let it = &mut self.view.vcpus[vcpu.index()];
         debug_assert_eq!(it.state, State::Ready, "virtual CPU {} is not ready", vcpu.0);
         it.steal += now.since(it.since);
-        it.state = State::Running(cpu);
         it.since = now;
         it.dispatches += 1;
+        self.view.turn(vcpu, State::Running(cpu));
         let until = self.first_end(cpu, until);
         let place = &mut self.view.cpus[cpu.index()];
         place.idle += now.since(place.since);

@@ -129,6 +129,8 @@ pub struct View {
     pub vms: Vec<Vm>,
     /// Sets of CPUs that virtual CPUs are bound to.
     pub affinities: Vec<CpuSet>,
+    /// How many who are bound to each of these sets are ready.
+    pub(super) ready: Vec<u32>,
     /// CPUs on which nobody runs.
     pub idle: CpuSet,
     /// Whether the CPUs' timers, and the VMs' periods, all begin at the same moment.
@@ -161,6 +163,21 @@ impl View {
         let last = self.vcpu(vcpu).last_cpu();
         let free = |cpu: &CpuId| self.idle.contains(cpu.0) && self.may_run(vcpu, *cpu);
         last.filter(free).or_else(|| self.idle.first_common(self.affinity(vcpu)).map(CpuId))
+    }
+
+    /// How many are ready that may use a CPU.
+    pub fn ready_on(&self, cpu: CpuId) -> u32 {
+        let sets = self.affinities.iter().zip(&self.ready);
+        sets.filter(|(set, _)| set.contains(cpu.0)).map(|(_, ready)| ready).sum()
+    }
+
+    /// Brings a virtual CPU into another state.
+    pub(super) fn turn(&mut self, vcpu: VcpuId, state: State) {
+        let it = &mut self.vcpus[vcpu.index()];
+        let ready = &mut self.ready[it.affinity as usize];
+        *ready -= u32::from(it.state == State::Ready);
+        *ready += u32::from(state == State::Ready);
+        it.state = state;
     }
 
     /// How long it has run in all, the current stretch included.

@@ -21,7 +21,7 @@ mod owed;
 
 use owed::Owed;
 
-use crate::host::{CpuId, State, VcpuId, View, VmId};
+use crate::host::{CpuId, CpuSet, State, VcpuId, View, VmId};
 use crate::time::{Span, Time};
 
 /// A stated amount per period, in nanoseconds; below zero is debt.
@@ -89,6 +89,8 @@ pub struct Budgets {
     ends: Vec<Time>,
     limits: Vec<Option<Purse>>,
     reserved: Vec<Option<Owed>>,
+    /// By CPU, who is owed something there in particular; empty where nobody is.
+    owed_at: Vec<Vec<VmId>>,
     /// By virtual CPU; empty where no VM has a limit or a reservation.
     grants: Vec<Grant>,
 }
@@ -111,15 +113,14 @@ impl Budgets {
         let limits = view.vms.iter().zip(&firsts);
         let limits = limits.map(|(vm, first)| vm.limit_cpus.map(|cpus| Purse::new(cpus, period, *first)));
         let is_free = view.vms.iter().all(|vm| vm.limit_cpus.is_none() && vm.reserved_cpus <= 0.0);
+        let reserved =
+            if with_reservations { owed::of(view, period, &firsts) } else { vec![None; view.vms.len()] };
         Self {
             period,
+            owed_at: owed::at_each(&reserved, view),
             ends: firsts.iter().map(|first| Time::ZERO + *first).collect(),
             limits: limits.collect(),
-            reserved: if with_reservations {
-                owed::of(view, period, &firsts)
-            } else {
-                vec![None; view.vms.len()]
-            },
+            reserved,
             grants: if is_free { Vec::new() } else { vec![Grant::default(); view.vcpus.len()] },
         }
     }
@@ -141,14 +142,27 @@ impl Budgets {
         self.limits[vm.index()].is_none_or(|purse| purse.left > 0)
     }
 
+    /// The time that all it is owed in this period takes, wherever; nothing when it is owed nothing.
+    pub fn takes(&self, vm: VmId) -> Span {
+        self.reserved[vm.index()].as_ref().map_or(Span::ZERO, Owed::takes)
+    }
+
     /// How urgently it has to have what it is owed in this period, on this CPU and then anywhere: the time that all it is
     /// owed takes; nothing when it is owed nothing there.
     pub fn urgency(&self, vm: VmId, cpu: CpuId) -> (Span, Span) {
-        let takes = |owed: &Owed| {
-            let takes = owed.takes();
-            (if owed.on(cpu).is_zero() { Span::ZERO } else { takes }, takes)
-        };
-        self.reserved[vm.index()].as_ref().map_or((Span::ZERO, Span::ZERO), takes)
+        let takes = self.takes(vm);
+        (if self.is_owed_on(vm, cpu) { takes } else { Span::ZERO }, takes)
+    }
+
+    /// VMs that are owed something on this CPU in particular.
+    pub fn owed_on(&self, cpu: CpuId) -> impl Iterator<Item = VmId> + '_ {
+        self.owed_at.get(cpu.index()).into_iter().flatten().copied()
+    }
+
+    /// VMs that have a limit or a reservation.
+    pub fn counted(&self) -> Vec<VmId> {
+        let purses = self.limits.iter().zip(&self.reserved).zip((0u32..).map(VmId));
+        purses.filter(|((limit, owed), _)| limit.is_some() || owed.is_some()).map(|(_, vm)| vm).collect()
     }
 
     fn is_owed_on(&self, vm: VmId, cpu: CpuId) -> bool {
@@ -206,21 +220,20 @@ impl Budgets {
         self.grants.get(vcpu.index()).is_some_and(|grant| !grant.reserved.is_zero())
     }
 
+    /// Whether who runs there runs neither for what is owed nor where it is owed something.
+    fn is_ordinary(&self, cpu: CpuId, view: &View) -> bool {
+        let running = view.cpus[cpu.index()].running;
+        running.is_some_and(|other| !self.serves(other) && !self.is_owed_on(view.vm_of(other), cpu))
+    }
+
     /// A CPU that `vcpu`, which waits and whose VM is owed something there, may take from somebody whose VM is not.
-    pub fn evict(&self, vcpu: VcpuId, view: &View, but: &[CpuId]) -> Option<CpuId> {
+    pub fn evict(&self, vcpu: VcpuId, view: &View) -> Option<CpuId> {
         let vm = view.vm_of(vcpu);
         if self.reserved[vm.index()].is_none() || !self.allows(vm) {
             return None;
         }
-        let is_ordinary = |other: VcpuId, cpu: CpuId| {
-            let owner = view.vm_of(other);
-            owner != vm && !self.serves(other) && !self.is_owed_on(owner, cpu)
-        };
-        let cpus = (0u32..).map(CpuId).zip(&view.cpus);
-        let mut may = cpus
-            .filter(|(cpu, _)| view.may_run(vcpu, *cpu) && self.is_owed_on(vm, *cpu) && !but.contains(cpu));
-        may.find(|(cpu, place)| place.running.is_some_and(|other| is_ordinary(other, *cpu)))
-            .map(|(cpu, _)| cpu)
+        let mut may = view.affinity(vcpu).iter().map(CpuId);
+        may.find(|cpu| self.is_owed_on(vm, *cpu) && self.is_ordinary(*cpu, view))
     }
 
     /// A VM's period is over. CPUs that should pick anew go into `again`; answers when the next one is over.
@@ -231,11 +244,18 @@ impl Budgets {
             reserved.iter_mut().for_each(Owed::fill);
             *end = *end + self.period;
         }
+        let wanting = (0u32..).map(VmId).zip(&view.vms).filter(|(vm, _)| self.reserved[vm.index()].is_some());
+        let mut wanting = wanting.filter(|(vm, _)| self.allows(*vm)).flat_map(|(_, vm)| vm.vcpus());
+        let cpus = 0..u32::try_from(view.cpus.len()).unwrap_or(u32::MAX);
+        let mut evicted: CpuSet = cpus.filter(|cpu| self.is_ordinary(CpuId(*cpu), view)).collect();
         again.extend(view.idle.iter().map(CpuId));
-        for vm in view.vms.iter().zip(&self.reserved).filter_map(|(vm, owed)| owed.as_ref().map(|_| vm)) {
-            for vcpu in vm.vcpus().filter(|vcpu| view.vcpu(*vcpu).state == State::Ready) {
-                let cpu = self.evict(vcpu, view, again);
-                again.extend(cpu);
+        while !evicted.is_empty() {
+            let Some(vcpu) = wanting.find(|vcpu| view.vcpu(*vcpu).state == State::Ready) else { break };
+            let vm = view.vm_of(vcpu);
+            let cpu = evicted.common(view.affinity(vcpu)).map(CpuId).find(|cpu| self.is_owed_on(vm, *cpu));
+            if let Some(cpu) = cpu {
+                evicted.remove(cpu.0);
+                again.push(cpu);
             }
         }
         self.first_tick().unwrap_or(Time::NEVER)

@@ -17,12 +17,12 @@
 //! that leaves goes to those who are over, one as much as the other.
 
 use std::cmp::Reverse;
-use std::collections::BTreeSet;
 
 use super::budgets::Budgets;
+use super::lines::Lines;
 use super::meetings::place_after;
 use super::{Pick, Policy, Why};
-use crate::host::{CpuId, State, VcpuId, View};
+use crate::host::{CpuId, State, VcpuId, View, VmId};
 use crate::time::{Span, Time};
 use stats::water::{Claim, fill};
 
@@ -39,13 +39,15 @@ enum Priority {
     Over,
 }
 
+/// Who comes first: the priority, then who has waited longer.
+type Place = (Priority, u64);
+
 /// What the policy knows of a virtual CPU.
 #[derive(Debug, Clone, Copy)]
 struct Account {
     /// Nanoseconds it may still run; debt when negative.
     credit: i64,
     boosted: bool,
-    waits: bool,
     /// Its place in line.
     line: u64,
     /// Since when it has had its CPU.
@@ -101,7 +103,7 @@ pub struct Credit {
     rate_limit: Span,
     accounts: Vec<Account>,
     /// Who waits, the next first.
-    waiting: BTreeSet<(Priority, u64, VcpuId)>,
+    lines: Option<Lines<Place, Place>>,
     grants: Grants,
     budgets: Option<Budgets>,
     line: u64,
@@ -119,7 +121,7 @@ impl Credit {
             boost,
             rate_limit,
             accounts: Vec::new(),
-            waiting: BTreeSet::new(),
+            lines: None,
             grants: Grants { active_of: Vec::new(), of_each: Vec::new() },
             budgets: None,
             line: 0,
@@ -135,6 +137,33 @@ impl Credit {
 
     fn allows(&self, vcpu: VcpuId, view: &View) -> bool {
         self.budgets.as_ref().is_none_or(|budgets| budgets.allows(view.vm_of(vcpu)))
+    }
+
+    /// Lets it join its line or leave it, at its present priority.
+    fn join(&mut self, vcpu: VcpuId, joins: bool, view: &View) {
+        let it = &self.accounts[vcpu.index()];
+        let place = (it.priority(), it.line);
+        let vm = view.vm_of(vcpu);
+        if let Some(lines) = &mut self.lines {
+            if lines.holds(vcpu) {
+                lines.remove(vcpu, view);
+            }
+            if joins {
+                lines.push(vcpu, place, (), view);
+            }
+        }
+        self.queue(vm);
+    }
+
+    /// Brings a VM's lines to their places.
+    fn queue(&mut self, vm: VmId) {
+        let allowed = self.budgets.as_ref().is_none_or(|budgets| budgets.allows(vm));
+        let accounts = &self.accounts;
+        let place = |_: &_, head: VcpuId| {
+            let it = &accounts[head.index()];
+            allowed.then_some(((it.priority(), it.line), ()))
+        };
+        self.lines.iter_mut().for_each(|lines| lines.queue(vm, &|()| true, place));
     }
 
     /// The CPU whose virtual CPU has the least priority below `vcpu`'s; where only the rate limit protects it, that is
@@ -165,6 +194,7 @@ impl Credit {
             active_of[vcpu.vm.index()] += u32::from(it.active);
         }
         self.grants.update(active_of, view);
+        let mut changed = Vec::new();
         for ((it, vcpu), number) in self.accounts.iter_mut().zip(&view.vcpus).zip(0..) {
             let before = it.priority();
             if it.active {
@@ -173,9 +203,13 @@ impl Credit {
             it.active = vcpu.state != State::Halted;
             it.boosted &= vcpu.state == State::Ready;
             let after = it.priority();
-            if it.waits && after != before {
-                self.waiting.remove(&(before, it.line, VcpuId(number)));
-                self.waiting.insert((after, it.line, VcpuId(number)));
+            if after != before {
+                changed.push(VcpuId(number));
+            }
+        }
+        for vcpu in changed {
+            if self.lines.as_ref().is_some_and(|lines| lines.holds(vcpu)) {
+                self.join(vcpu, true, view);
             }
         }
     }
@@ -185,13 +219,11 @@ impl Policy for Credit {
     fn begin(&mut self, view: &View) {
         let began = Time::ZERO;
         self.accounts =
-            vec![
-                Account { credit: 0, boosted: false, waits: false, line: 0, began, active: false };
-                view.vcpus.len()
-            ];
+            vec![Account { credit: 0, boosted: false, line: 0, began, active: false }; view.vcpus.len()];
         let period = Span::from_nanos(TICK.nanos() * TICKS);
         // Xen's credit accounts for everybody at once.
         self.budgets = Some(Budgets::in_step(period, view)).filter(Budgets::has_limits);
+        self.lines = Some(Lines::new(view, ((Priority::Over, 0), ()), ((Priority::Over, 0), ())));
     }
 
     fn ready(&mut self, vcpu: VcpuId, why: Why, view: &View) -> Option<CpuId> {
@@ -206,9 +238,8 @@ impl Policy for Credit {
         // A boost is over when it has had its turn.
         it.boosted = boosts && it.credit > 0;
         it.active = true;
-        it.waits = true;
         it.line = self.line;
-        self.waiting.insert((it.priority(), it.line, vcpu));
+        self.join(vcpu, true, view);
         let idle = if why == Why::Woken { view.idle_cpu_for(vcpu) } else { place_after(vcpu, view) };
         if let Some(idle) = idle {
             return Some(idle);
@@ -217,21 +248,18 @@ impl Policy for Credit {
     }
 
     fn take(&mut self, vcpu: VcpuId, view: &View) {
-        let it = &mut self.accounts[vcpu.index()];
-        self.waiting.remove(&(it.priority(), it.line, vcpu));
-        it.waits = false;
-        it.began = view.now;
+        self.join(vcpu, false, view);
+        self.accounts[vcpu.index()].began = view.now;
     }
 
     fn pick(&mut self, cpu: CpuId, view: &View) -> Pick {
-        let waiting = self.waiting.iter().map(|(_, _, vcpu)| *vcpu);
-        let mut may = waiting.filter(|vcpu| view.may_run(*vcpu, cpu));
-        let best = may.find(|vcpu| self.allows(*vcpu, view));
-        best.map_or(Pick::Idle, |vcpu| {
+        let first = self.lines.as_ref().and_then(|lines| lines.first(cpu));
+        first.map_or(Pick::Idle, |vcpu| {
             self.take(vcpu, view);
             let vm = view.vm_of(vcpu);
             let slice = self.slice;
             let span = self.budgets.as_mut().map_or(slice, |budgets| budgets.grant(vcpu, vm, cpu, slice));
+            self.queue(vm);
             Pick::Run(vcpu, view.now + span)
         })
     }
@@ -241,6 +269,7 @@ impl Policy for Credit {
         it.credit = it.credit.saturating_sub_unsigned(span.nanos());
         if let Some(budgets) = &mut self.budgets {
             budgets.ran(vcpu, view.vm_of(vcpu), span);
+            self.queue(view.vm_of(vcpu));
         }
     }
 
@@ -248,6 +277,7 @@ impl Policy for Credit {
         self.accounts[vcpu.index()].boosted = false;
         if let Some(budgets) = &mut self.budgets {
             budgets.back(vcpu, view.vm_of(vcpu));
+            self.queue(view.vm_of(vcpu));
         }
     }
 
@@ -262,12 +292,18 @@ impl Policy for Credit {
             self.hand_out(view);
             if let Some(budgets) = self.budgets.as_mut().filter(|_| self.ticks.is_multiple_of(TICKS)) {
                 budgets.renew(view, again);
+                let counted = budgets.counted();
+                counted.into_iter().for_each(|vm| self.queue(vm));
             }
         } else {
             // Somebody who is boosted waited for the end of a rate limit.
-            let boosted = self.waiting.iter().take_while(|(priority, ..)| *priority == Priority::Boost);
-            let boosted = boosted.map(|(_, _, vcpu)| *vcpu).filter(|vcpu| self.allows(*vcpu, view));
-            let mut boosted: Vec<VcpuId> = boosted.collect();
+            let mut boosted: Vec<VcpuId> = Vec::new();
+            if let Some(lines) = &self.lines {
+                lines.walk(&mut |vcpu, (priority, _)| {
+                    boosted.extend((priority == Priority::Boost).then_some(vcpu));
+                    priority == Priority::Boost
+                });
+            }
             boosted.sort_unstable();
             for vcpu in boosted {
                 let prey = self.prey(vcpu, view, again);

@@ -11,10 +11,13 @@
 //! at most. Simplified: one queue for all CPUs. Caps are `limit_cpus` per 100 ms, or ten slices if that is longer. It
 //! knows no reservations.
 
+use std::cmp::Reverse;
+
 use super::budgets::Budgets;
+use super::lines::Lines;
 use super::meetings::place_after;
 use super::{Pick, Policy, Why};
-use crate::host::{CpuId, State, VcpuId, View};
+use crate::host::{CpuId, State, VcpuId, View, VmId};
 use crate::time::{Span, Time};
 
 /// What everybody has at the beginning and gets at a reset, in nanoseconds of the heaviest.
@@ -27,7 +30,6 @@ const PERIOD: Span = Span::from_millis(100);
 #[derive(Debug, Clone, Copy)]
 struct Account {
     credit: i64,
-    waits: bool,
     /// Credit per nanosecond.
     burns: f64,
 }
@@ -37,13 +39,15 @@ struct Account {
 pub struct Credit2 {
     slice: Span,
     accounts: Vec<Account>,
+    /// Who waits, most credit first.
+    lines: Option<Lines<Reverse<i64>, Reverse<i64>>>,
     budgets: Option<Budgets>,
 }
 
 impl Credit2 {
     /// With this longest slice.
     pub const fn new(slice: Span) -> Self {
-        Self { slice, accounts: Vec::new(), budgets: None }
+        Self { slice, accounts: Vec::new(), lines: None, budgets: None }
     }
 
     #[expect(clippy::cast_possible_truncation, reason = "saturating is right")]
@@ -65,27 +69,44 @@ impl Credit2 {
         self.budgets.as_ref().is_none_or(|budgets| budgets.allows(view.vm_of(vcpu)))
     }
 
-    /// The first in line on `cpu`, and what the next one has.
-    fn first(&self, cpu: CpuId, view: &View) -> Option<(VcpuId, Option<i64>)> {
-        let vcpus = (0u32..).map(VcpuId).zip(&self.accounts).filter(|(_, it)| it.waits);
-        let may = vcpus.filter(|(vcpu, _)| view.may_run(*vcpu, cpu) && self.allows(*vcpu, view));
-        let (mut first, mut next): (Option<(VcpuId, i64)>, Option<i64>) = (None, None);
-        for (vcpu, it) in may {
-            if first.is_none_or(|(_, credit)| it.credit > credit) {
-                next = first.map(|(_, credit)| credit);
-                first = Some((vcpu, it.credit));
-            } else if next.is_none_or(|credit| it.credit > credit) {
-                next = Some(it.credit);
+    /// Lets it join its line or leave it.
+    fn join(&mut self, vcpu: VcpuId, joins: bool, view: &View) {
+        let credit = self.accounts[vcpu.index()].credit;
+        if let Some(lines) = &mut self.lines {
+            if lines.holds(vcpu) {
+                lines.remove(vcpu, view);
+            }
+            if joins {
+                lines.push(vcpu, Reverse(credit), (), view);
             }
         }
-        first.map(|(vcpu, _)| (vcpu, next))
+        self.queue(view.vm_of(vcpu));
+    }
+
+    /// Brings a VM's lines to their places.
+    fn queue(&mut self, vm: VmId) {
+        let allowed = self.budgets.as_ref().is_none_or(|budgets| budgets.allows(vm));
+        let accounts = &self.accounts;
+        let place = |_: &_, head: VcpuId| allowed.then(|| (Reverse(accounts[head.index()].credit), ()));
+        self.lines.iter_mut().for_each(|lines| lines.queue(vm, &|()| true, place));
+    }
+
+    /// The first in line on `cpu`, and what it has.
+    fn first(&self, cpu: CpuId) -> Option<(VcpuId, i64)> {
+        let first = self.lines.as_ref()?.first(cpu)?;
+        Some((first, self.accounts[first.index()].credit))
     }
 
     /// Everybody gets as much as brings the first in line above nothing.
-    fn reset(&mut self, first: i64) {
+    fn reset(&mut self, first: i64, view: &View) {
         let times = 1 + first.saturating_neg().max(0) / CREDIT;
         for it in &mut self.accounts {
             it.credit = it.credit.saturating_add(times.saturating_mul(CREDIT)).min(CREDIT);
+        }
+        for vcpu in (0u32..).map(VcpuId).take(self.accounts.len()) {
+            if self.lines.as_ref().is_some_and(|lines| lines.holds(vcpu)) {
+                self.join(vcpu, true, view);
+            }
         }
     }
 
@@ -106,19 +127,20 @@ impl Policy for Credit2 {
     fn begin(&mut self, view: &View) {
         let heaviest = view.vms.iter().map(|vm| vm.weight).fold(1e-4, f64::max);
         let burns = |vcpu: &crate::host::Vcpu| heaviest / view.vms[vcpu.vm.index()].weight.max(1e-6);
-        let account = |vcpu| Account { credit: CREDIT, waits: false, burns: burns(vcpu) };
+        let account = |vcpu| Account { credit: CREDIT, burns: burns(vcpu) };
         self.accounts = view.vcpus.iter().map(account).collect();
         let period = PERIOD.max(Span::from_nanos(self.slice.nanos().saturating_mul(10)));
         self.budgets = Some(Budgets::new(period, view, false)).filter(Budgets::has_limits);
+        self.lines = Some(Lines::new(view, (Reverse(0), ()), (Reverse(0), ())));
     }
 
     fn ready(&mut self, vcpu: VcpuId, why: Why, view: &View) -> Option<CpuId> {
-        self.accounts[vcpu.index()].waits = true;
         if why != Why::Woken
             && let Some(budgets) = &mut self.budgets
         {
             budgets.back(vcpu, view.vm_of(vcpu));
         }
+        self.join(vcpu, true, view);
         let idle = if why == Why::Woken { view.idle_cpu_for(vcpu) } else { place_after(vcpu, view) };
         if let Some(idle) = idle {
             return Some(idle);
@@ -135,21 +157,21 @@ impl Policy for Credit2 {
         running.min().filter(|(credit, _)| credit.saturating_add(resist) < mine).map(|(_, cpu)| cpu)
     }
 
-    fn take(&mut self, vcpu: VcpuId, _: &View) {
-        self.accounts[vcpu.index()].waits = false;
+    fn take(&mut self, vcpu: VcpuId, view: &View) {
+        self.join(vcpu, false, view);
     }
 
     fn pick(&mut self, cpu: CpuId, view: &View) -> Pick {
-        let Some((vcpu, mut next)) = self.first(cpu, view) else { return Pick::Idle };
-        let credit = self.accounts[vcpu.index()].credit;
-        if credit <= 0 {
-            self.reset(credit);
-            next = self.first(cpu, view).and_then(|(_, next)| next);
-        }
+        let Some((vcpu, credit)) = self.first(cpu) else { return Pick::Idle };
         self.take(vcpu, view);
+        if credit <= 0 {
+            self.reset(credit, view);
+        }
+        let next = self.first(cpu).map(|(_, credit)| credit);
         let span = self.span(vcpu, next);
         let vm = view.vm_of(vcpu);
         let span = self.budgets.as_mut().map_or(span, |budgets| budgets.grant(vcpu, vm, cpu, span));
+        self.queue(vm);
         Pick::Run(vcpu, view.now + span)
     }
 
@@ -159,12 +181,14 @@ impl Policy for Credit2 {
         it.credit = it.credit.saturating_sub(burnt);
         if let Some(budgets) = &mut self.budgets {
             budgets.ran(vcpu, view.vm_of(vcpu), span);
+            self.queue(view.vm_of(vcpu));
         }
     }
 
     fn halted(&mut self, vcpu: VcpuId, view: &View) {
         if let Some(budgets) = &mut self.budgets {
             budgets.back(vcpu, view.vm_of(vcpu));
+            self.queue(view.vm_of(vcpu));
         }
     }
 
@@ -173,7 +197,10 @@ impl Policy for Credit2 {
     }
 
     fn tick(&mut self, view: &View, again: &mut Vec<CpuId>) -> Option<Time> {
-        self.budgets.as_mut().map(|budgets| budgets.renew(view, again))
+        let budgets = self.budgets.as_mut()?;
+        let (next, counted) = (budgets.renew(view, again), budgets.counted());
+        counted.into_iter().for_each(|vm| self.queue(vm));
+        Some(next)
     }
 
     fn is_work_conserving(&self) -> bool {

@@ -16,7 +16,10 @@
 use std::cmp::Reverse;
 
 use super::budgets::Budgets;
+use super::forest::Measure;
+use super::lines::Lines;
 use super::meetings::{Meetings, place_after};
+use super::rivals::Rivals;
 use super::{Pick, Policy, Why};
 use crate::host::{CpuId, VcpuId, View, VmId};
 use crate::time::{Span, Time};
@@ -82,11 +85,37 @@ impl Entity {
     }
 }
 
+/// Sums over VMs that have something to do, for their mean.
+#[derive(Debug, Clone, Copy, Default)]
+struct Sum {
+    v_by_weight: i128,
+    weight: i128,
+}
+
 /// The mean of v by weight.
-fn mean<'a>(entities: impl Iterator<Item = &'a Entity>) -> Option<i128> {
-    let add = |(sum, weight): (i128, i128), it: &Entity| (sum + it.v * it.weight, weight + it.weight);
-    let (sum, weight) = entities.fold((0, 0), add);
-    (weight > 0).then(|| sum.div_euclid(weight))
+fn mean(sums: impl Iterator<Item = Sum>) -> Option<i128> {
+    let add = |(v, weight): (i128, i128), sum: Sum| (v + sum.v_by_weight, weight + sum.weight);
+    let (v, weight) = sums.fold((0, 0), add);
+    (weight > 0).then(|| v.div_euclid(weight))
+}
+
+/// What a VM that waits is asked for: its v, and since when who is next waits, where somebody can starve.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Asked {
+    v: i128,
+    since: Time,
+}
+
+impl Measure for Asked {
+    fn least(self, other: Self) -> Self {
+        Self { v: self.v.min(other.v), since: self.since.min(other.since) }
+    }
+}
+
+impl Measure for i128 {
+    fn least(self, other: Self) -> Self {
+        self.min(other)
+    }
 }
 
 /// The policy.
@@ -96,15 +125,22 @@ pub struct Eevdf {
     period: Span,
     vms: Vec<Entity>,
     vcpus: Vec<Entity>,
-    waits: Vec<bool>,
+    /// Who waits: virtual CPUs by their deadlines, VMs by what they are owed and by theirs.
+    lines: Option<Lines<i128, (Reverse<Span>, i128), i128, Asked>>,
+    /// VMs that wait, by v.
+    waiting: Option<Rivals<i128>>,
     waiting_of: Vec<u32>,
     active_of: Vec<u32>,
+    /// Over the VMs that may use the same CPUs.
+    sums: Vec<Sum>,
     /// Sum of v over each VM's virtual CPUs that have something to do; they all weigh the same.
     sum_of: Vec<i128>,
     /// What of a slice that was charged has not been used yet.
     ahead: Vec<Span>,
     meetings: Meetings,
     budgets: Option<Budgets>,
+    /// A slice of the lightest VM, by weight.
+    longest: i128,
 }
 
 impl Eevdf {
@@ -115,28 +151,66 @@ impl Eevdf {
             period,
             vms: Vec::new(),
             vcpus: Vec::new(),
-            waits: Vec::new(),
+            lines: None,
+            waiting: None,
             waiting_of: Vec::new(),
             active_of: Vec::new(),
+            sums: Vec::new(),
             sum_of: Vec::new(),
             ahead: Vec::new(),
             meetings: Meetings::default(),
             budgets: None,
+            longest: 0,
         }
     }
 
     /// V of the VMs that `vm` meets, itself included, as far as they have something to do.
     fn mean_around(&self, vm: usize) -> Option<i128> {
-        let near =
-            |(other, _): &(usize, &Entity)| self.active_of[*other] > 0 && self.meetings.meet(vm, *other);
-        mean(self.vms.iter().enumerate().filter(near).map(|(_, it)| it))
+        mean(self.meetings.near(vm).map(|place| self.sums[place]))
     }
 
     /// V of the VMs that may use `cpu`.
     fn mean_on(&self, cpu: CpuId) -> Option<i128> {
-        let near =
-            |(other, _): &(usize, &Entity)| self.active_of[*other] > 0 && self.meetings.may(*other, cpu);
-        mean(self.vms.iter().enumerate().filter(near).map(|(_, it)| it))
+        mean(self.meetings.on(cpu).map(|place| self.sums[place]))
+    }
+
+    /// Changes a VM's books, and the sums with them.
+    fn change(&mut self, vm: usize, how: impl FnOnce(&mut Entity)) {
+        let it = &mut self.vms[vm];
+        let before = it.v;
+        how(it);
+        if self.active_of[vm] > 0 {
+            self.sums[self.meetings.place_of(vm)].v_by_weight += (it.v - before) * it.weight;
+        }
+    }
+
+    /// A VM has something to do from now on (1), or not any more (-1).
+    fn count(&mut self, vm: usize, sign: i128) {
+        let it = &self.vms[vm];
+        let sum = &mut self.sums[self.meetings.place_of(vm)];
+        sum.v_by_weight += sign * it.v * it.weight;
+        sum.weight += sign * it.weight;
+    }
+
+    fn allows(&self, vm: VmId) -> bool {
+        self.budgets.as_ref().is_none_or(|budgets| budgets.allows(vm))
+    }
+
+    /// Brings a VM to its places after a change of its books.
+    fn place(&mut self, vm: VmId, view: &View) {
+        let at = vm.index();
+        let (v, deadline) = (self.vms[at].v, self.vms[at].deadline);
+        let takes = self.budgets.as_ref().map_or(Span::ZERO, |budgets| budgets.takes(vm));
+        let place = self.allows(vm).then_some((Reverse(takes), deadline));
+        let within = self.mean_within(at).unwrap_or(0);
+        let is_free = self.meetings.are_free();
+        let asked = |lines: &Lines<_, _, _, _>, head| {
+            place.map(|place| (place, Asked { v, since: lines.since(vm, head, is_free, view) }))
+        };
+        if let (Some(lines), Some(waiting)) = (&mut self.lines, &mut self.waiting) {
+            waiting.place(&self.meetings, at, (self.waiting_of[at] > 0).then_some(v));
+            lines.queue(vm, &|v| v <= within, asked);
+        }
     }
 
     /// V within a VM.
@@ -154,6 +228,7 @@ impl Eevdf {
         if self.active_of[vm] == 0 {
             let mean = self.mean_around(vm);
             self.vms[vm].wake(mean, self.slice);
+            self.count(vm, 1);
         }
         let mean = self.mean_within(vm);
         let it = &mut self.vcpus[vcpu.index()];
@@ -165,7 +240,7 @@ impl Eevdf {
     /// It does not run any more: what it did not use of its slice is given back.
     fn off(&mut self, vcpu: VcpuId, vm: VmId) {
         let rest = std::mem::take(&mut self.ahead[vcpu.index()]);
-        self.vms[vm.index()].pay_back(rest);
+        self.change(vm.index(), |it| it.pay_back(rest));
         let back = self.vcpus[vcpu.index()].by_weight(rest);
         self.advance(vcpu, vm, -back);
         if let Some(budgets) = &mut self.budgets {
@@ -175,15 +250,15 @@ impl Eevdf {
 
     /// A VM that had all it could use has no claim for what it could not.
     fn forget_claims(&mut self, vm: usize, view: &View) {
-        let rivals = (0..self.vms.len())
-            .filter(|other| *other != vm && self.waiting_of[*other] > 0 && self.meetings.meet(vm, *other));
-        let Some(least) = rivals.map(|other| self.vms[other].v).min() else { return };
+        let least = self.waiting.as_ref().and_then(|waiting| waiting.least(&self.meetings, vm));
+        let Some(least) = least else { return };
         let width = i128::from(view.vms[vm].count).min(view.cpus.len() as i128);
-        // A slice of the lightest moves it far ahead; that alone is no reason to forget anything.
-        let longest = self.vms.iter().map(|it| it.by_weight(self.slice)).max().unwrap_or(0);
-        let it = &mut self.vms[vm];
-        it.v = it.v.max(least - BEHIND * (width * it.by_weight(self.slice) + longest));
-        it.request(self.slice);
+        let (slice, longest) = (self.slice, self.longest);
+        self.change(vm, |it| {
+            // A slice of the lightest moves it far ahead; that alone is no reason to forget anything.
+            it.v = it.v.max(least - BEHIND * (width * it.by_weight(slice) + longest));
+            it.request(slice);
+        });
     }
 
     /// A CPU that `vcpu`, which has woken, takes from the one that is due last.
@@ -209,15 +284,42 @@ impl Eevdf {
     }
 
     /// Who of `vm` comes next on `cpu`.
-    fn next_of(&self, vm: VmId, cpu: CpuId, view: &View) -> Option<VcpuId> {
-        let (sum, count) = (self.sum_of[vm.index()], i128::from(self.active_of[vm.index()]));
-        let vcpus = view.vms[vm.index()].vcpus();
-        let waiting = vcpus.filter(|vcpu| self.waits[vcpu.index()] && view.may_run(*vcpu, cpu));
-        waiting.min_by_key(|vcpu| {
+    fn next_of(&self, vm: VmId, cpu: CpuId) -> Option<VcpuId> {
+        let lines = self.lines.as_ref()?;
+        let within = self.mean_within(vm.index())?;
+        let heads = lines.of_vm_on(vm, cpu).filter_map(|line| lines.head(line, &|v| v <= within));
+        heads.min_by_key(|vcpu| {
             let it = &self.vcpus[vcpu.index()];
             // Beyond the mean of its VM.
-            (it.v * count > sum, it.deadline, *vcpu)
+            (it.v > within, it.deadline, *vcpu)
         })
+    }
+
+    /// Who comes next on `cpu`.
+    fn best(&self, cpu: CpuId, view: &View) -> Option<(VmId, VcpuId)> {
+        let (lines, mean) = (self.lines.as_ref()?, self.mean_on(cpu)?);
+        let starving = |since| self.meetings.is_long(since, self.slice, view);
+        let eligible = |asked: Asked| asked.v <= mean;
+        let starved = |asked: Asked| starving(asked.since);
+        let both = |asked: Asked| eligible(asked) && starved(asked);
+        let some = lines.firsts(cpu, &|_| true).chain(lines.firsts(cpu, &eligible));
+        let more = lines.firsts(cpu, &starved).chain(lines.firsts(cpu, &both)).chain(lines.mixed());
+        let vms = some.chain(more.filter(|_| !self.meetings.are_free()));
+        let owed = self.budgets.iter().flat_map(|budgets| budgets.owed_on(cpu));
+        let all = vms.chain(owed).filter(|vm| self.allows(*vm));
+        let candidates = all.filter_map(|vm| self.next_of(vm, cpu).map(|vcpu| (vm, vcpu)));
+        candidates.min_by_key(|(vm, vcpu)| {
+            let it = &self.vms[vm.index()];
+            let urgency = self.budgets.as_ref().map(|budgets| budgets.urgency(*vm, cpu));
+            (Reverse(urgency), Reverse(starving(view.vcpu(*vcpu).since)), it.v > mean, it.deadline, *vm)
+        })
+    }
+
+    fn leave_line(&mut self, vcpu: VcpuId, view: &View) {
+        if let Some(lines) = self.lines.as_mut().filter(|lines| lines.holds(vcpu)) {
+            lines.remove(vcpu, view);
+            self.waiting_of[view.vm_of(vcpu).index()] -= 1;
+        }
     }
 }
 
@@ -225,12 +327,16 @@ impl Policy for Eevdf {
     fn begin(&mut self, view: &View) {
         self.vms = view.vms.iter().map(|vm| Entity::new(vm.weight)).collect();
         self.vcpus = vec![Entity::new(1.0); view.vcpus.len()];
-        self.waits = vec![false; view.vcpus.len()];
         self.waiting_of = vec![0; view.vms.len()];
         self.active_of = vec![0; view.vms.len()];
         self.sum_of = vec![0; view.vms.len()];
         self.ahead = vec![Span::ZERO; view.vcpus.len()];
         self.meetings = Meetings::new(view);
+        self.sums = vec![Sum::default(); self.meetings.count()];
+        let nothing = Asked { v: 0, since: Time::ZERO };
+        self.lines = Some(Lines::new(view, (0, 0), ((Reverse(Span::ZERO), 0), nothing)));
+        self.waiting = Some(Rivals::new(&self.meetings, view.vms.len(), 0));
+        self.longest = self.vms.iter().map(|it| it.by_weight(self.slice)).max().unwrap_or(0);
         let budgets = Budgets::new(self.period, view, true);
         self.budgets = Some(budgets).filter(|budgets| budgets.first_tick().is_some());
     }
@@ -242,18 +348,21 @@ impl Policy for Eevdf {
         } else {
             self.off(vcpu, vm);
         }
-        if !std::mem::replace(&mut self.waits[vcpu.index()], true) {
+        if !self.lines.as_ref().is_some_and(|lines| lines.holds(vcpu)) {
             if self.waiting_of[vm.index()] == 0 {
                 self.forget_claims(vm.index(), view);
             }
             self.waiting_of[vm.index()] += 1;
+            let it = self.vcpus[vcpu.index()];
+            self.lines.iter_mut().for_each(|lines| lines.push(vcpu, it.deadline, it.v, view));
         }
+        self.place(vm, view);
         let is_new = why == Why::Woken || self.meetings.are_free();
         if let Some(idle) = if is_new { view.idle_cpu_for(vcpu) } else { place_after(vcpu, view) } {
             return Some(idle);
         }
-        let owed = self.budgets.as_ref().and_then(|budgets| budgets.evict(vcpu, view, &[]));
-        let allowed = self.budgets.as_ref().is_none_or(|budgets| budgets.allows(vm));
+        let owed = self.budgets.as_ref().and_then(|budgets| budgets.evict(vcpu, view));
+        let allowed = self.allows(vm);
         match owed {
             Some(cpu) => Some(cpu),
             None if why == Why::Woken && allowed => self.prey(vcpu, vm, view),
@@ -262,34 +371,24 @@ impl Policy for Eevdf {
     }
 
     fn take(&mut self, vcpu: VcpuId, view: &View) {
-        if std::mem::replace(&mut self.waits[vcpu.index()], false) {
-            self.waiting_of[view.vm_of(vcpu).index()] -= 1;
-        }
+        self.leave_line(vcpu, view);
+        self.place(view.vm_of(vcpu), view);
     }
 
     fn pick(&mut self, cpu: CpuId, view: &View) -> Pick {
-        let Some(mean) = self.mean_on(cpu) else { return Pick::Idle };
-        let vms = (0u32..).map(VmId).take(self.vms.len());
-        let may = |vm: &VmId| {
-            self.waiting_of[vm.index()] > 0 && self.budgets.as_ref().is_none_or(|budgets| budgets.allows(*vm))
-        };
-        let candidates = vms.filter(may).filter_map(|vm| self.next_of(vm, cpu, view).map(|vcpu| (vm, vcpu)));
-        let best = candidates.min_by_key(|(vm, vcpu)| {
-            let starves = self.meetings.starves(*vcpu, self.slice, view);
-            let it = &self.vms[vm.index()];
-            let urgency = self.budgets.as_ref().map(|budgets| budgets.urgency(*vm, cpu));
-            (Reverse(urgency), Reverse(starves), it.v > mean, it.deadline, *vm)
-        });
-        let Some((vm, vcpu)) = best else { return Pick::Idle };
-        self.take(vcpu, view);
+        let Some((vm, vcpu)) = self.best(cpu, view) else { return Pick::Idle };
+        self.leave_line(vcpu, view);
         let slice = self.slice;
         let span = self.budgets.as_mut().map_or(slice, |budgets| budgets.grant(vcpu, vm, cpu, slice));
-        self.vms[vm.index()].request(slice);
-        self.vms[vm.index()].charge(span);
+        self.change(vm.index(), |it| {
+            it.request(slice);
+            it.charge(span);
+        });
         self.vcpus[vcpu.index()].request(slice);
         let on = self.vcpus[vcpu.index()].by_weight(span);
         self.advance(vcpu, vm, on);
         self.ahead[vcpu.index()] = span;
+        self.place(vm, view);
         Pick::Run(vcpu, view.now + span)
     }
 
@@ -298,12 +397,13 @@ impl Policy for Eevdf {
         let ahead = &mut self.ahead[vcpu.index()];
         let more = span.less(*ahead);
         *ahead = ahead.less(span);
-        self.vms[vm.index()].charge(more);
+        self.change(vm.index(), |it| it.charge(more));
         let on = self.vcpus[vcpu.index()].by_weight(more);
         self.advance(vcpu, vm, on);
         if let Some(budgets) = &mut self.budgets {
             budgets.ran(vcpu, vm, span);
         }
+        self.place(vm, view);
     }
 
     fn halted(&mut self, vcpu: VcpuId, view: &View) {
@@ -313,11 +413,13 @@ impl Policy for Eevdf {
         let within = self.mean_within(vm.index()).filter(|_| self.active_of[vm.index()] > 1);
         self.vcpus[vcpu.index()].sleep(within, self.slice);
         self.sum_of[vm.index()] -= self.vcpus[vcpu.index()].v;
-        let around = self.mean_around(vm.index());
-        self.active_of[vm.index()] -= 1;
-        if self.active_of[vm.index()] == 0 {
+        if self.active_of[vm.index()] == 1 {
+            let around = self.mean_around(vm.index());
+            self.count(vm.index(), -1);
             self.vms[vm.index()].sleep(around, self.slice);
         }
+        self.active_of[vm.index()] -= 1;
+        self.place(vm, view);
     }
 
     fn first_tick(&self) -> Option<Time> {
@@ -325,7 +427,10 @@ impl Policy for Eevdf {
     }
 
     fn tick(&mut self, view: &View, again: &mut Vec<CpuId>) -> Option<Time> {
-        self.budgets.as_mut().map(|budgets| budgets.renew(view, again))
+        let budgets = self.budgets.as_mut()?;
+        let (next, counted) = (budgets.renew(view, again), budgets.counted());
+        counted.into_iter().for_each(|vm| self.place(vm, view));
+        Some(next)
     }
 
     fn is_work_conserving(&self) -> bool {

@@ -46,9 +46,9 @@ impl Policy for Fair {
         self.queue.as_mut().map_or(Pick::Idle, |queue| queue.pick(cpu, view))
     }
 
-    fn ran(&mut self, vcpu: VcpuId, _cpu: CpuId, span: Span, view: &View) {
+    fn ran(&mut self, vcpu: VcpuId, cpu: CpuId, span: Span, view: &View) {
         if let Some(queue) = &mut self.queue {
-            queue.ran(vcpu, span, view);
+            queue.ran(vcpu, cpu, span, view);
         }
     }
 

@@ -17,7 +17,9 @@
 use std::cmp::Reverse;
 
 use super::budgets::Budgets;
+use super::lines::Lines;
 use super::meetings::{Meetings, place_after};
+use super::rivals::Rivals;
 use super::{Pick, Why};
 use crate::host::{CpuId, State, VcpuId, View, VmId};
 use crate::time::{Span, Time};
@@ -38,14 +40,15 @@ pub struct FairQueue {
     weights: Vec<f64>,
     /// Virtual time of VMs; sums of charges, in whole units, so that rounding cannot depend on the order.
     vms: Vec<u128>,
-    /// Virtual time of virtual CPUs, and whether each waits.
-    vcpus: Vec<u64>,
-    waits: Vec<bool>,
+    /// Who waits: virtual CPUs by their virtual time, VMs by what they are owed and by theirs.
+    lines: Lines<u64, (Reverse<Span>, u128), (), Time>,
     waiting_of: Vec<u32>,
     /// Virtual CPUs of each VM that have something to do.
     active_of: Vec<u32>,
-    waiting: u32,
-    /// Virtual time that each virtual CPU's VM has paid for its current turn and it has not used yet; and by VM.
+    /// VMs that have something to do, and VMs that wait, by their virtual time less what is paid in advance.
+    active: Rivals<u128>,
+    waiting: Rivals<u128>,
+    /// Virtual time that the VM of whoever runs on each CPU has paid for that turn, as far as it is not used yet; and by VM.
     paid: Vec<u128>,
     paid_of: Vec<u128>,
     budgets: Budgets,
@@ -58,70 +61,78 @@ impl FairQueue {
     /// With this turn; `weight` says what each VM weighs.
     pub fn new(quantum: Span, view: &View, weight: impl Fn(usize) -> f64) -> Self {
         let turns = Span::from_nanos(quantum.nanos().saturating_mul(TURNS));
+        let (vms, meetings) = (view.vms.len(), Meetings::new(view));
         let mut queue = Self {
             quantum,
-            weights: (0..view.vms.len()).map(weight).collect(),
-            vms: vec![0; view.vms.len()],
-            vcpus: vec![0; view.vcpus.len()],
-            waits: vec![false; view.vcpus.len()],
-            waiting_of: vec![0; view.vms.len()],
-            active_of: vec![0; view.vms.len()],
-            waiting: 0,
-            paid: vec![0; view.vcpus.len()],
-            paid_of: vec![0; view.vms.len()],
+            weights: (0..vms).map(weight).collect(),
+            vms: vec![0; vms],
+            lines: Lines::new(view, (0, ()), ((Reverse(Span::ZERO), 0), Time::ZERO)),
+            waiting_of: vec![0; vms],
+            active_of: vec![0; vms],
+            active: Rivals::new(&meetings, vms, 0),
+            waiting: Rivals::new(&meetings, vms, 0),
+            paid: vec![0; view.cpus.len()],
+            paid_of: vec![0; vms],
             budgets: Budgets::new(PERIOD.max(turns), view, true),
-            meetings: Meetings::new(view),
+            meetings,
             longest: 0,
         };
-        queue.longest = (0..view.vms.len()).map(|vm| queue.virtual_time(vm, quantum)).max().unwrap_or(0);
+        queue.longest = (0..vms).map(|vm| queue.virtual_time(vm, quantum)).max().unwrap_or(0);
         queue
+    }
+
+    /// Brings a VM to its places after a change of its books.
+    fn place(&mut self, vm: VmId, view: &View) {
+        let at = vm.index();
+        let time = self.vms[at].saturating_sub(self.paid_of[at]);
+        self.active.place(&self.meetings, at, (self.active_of[at] > 0).then_some(time));
+        self.waiting.place(&self.meetings, at, (self.waiting_of[at] > 0).then_some(time));
+        let place = self.budgets.allows(vm).then(|| (Reverse(self.budgets.takes(vm)), self.vms[at]));
+        let is_free = self.meetings.are_free();
+        let next =
+            |lines: &Lines<_, _, _, _>, head| place.map(|to| (to, lines.since(vm, head, is_free, view)));
+        self.lines.queue(vm, &|()| true, next);
     }
 
     /// Takes in one that is ready; answers an idle CPU for it, or one that it may take from another.
     pub fn ready(&mut self, vcpu: VcpuId, why: Why, view: &View) -> Option<CpuId> {
-        let vm = view.vm_of(vcpu).index();
-        self.pay_back(vcpu, view);
+        let of = view.vm_of(vcpu);
+        let vm = of.index();
         if why == Why::Woken {
             if self.active_of[vm] == 0 {
                 // Who was away starts where the others are.
-                let least = self.least(vm, &self.active_of);
+                let least = self.active.least(&self.meetings, vm);
                 self.vms[vm] = self.vms[vm].max(least.unwrap_or(0));
             }
             let is_active = |other: &VcpuId| *other != vcpu && view.vcpu(*other).state != State::Halted;
-            let siblings =
-                view.vms[vm].vcpus().filter(is_active).map(|other| self.vcpus[other.index()]).min();
+            let siblings = view.vms[vm].vcpus().filter(is_active).map(|other| self.lines.key(other)).min();
             if let Some(least) = siblings {
-                self.vcpus[vcpu.index()] = self.vcpus[vcpu.index()].max(least);
+                self.lines.set_key(vcpu, self.lines.key(vcpu).max(least));
             }
             self.active_of[vm] += 1;
         } else {
-            self.budgets.back(vcpu, view.vm_of(vcpu));
+            self.pay_back(vcpu, view);
+            self.budgets.back(vcpu, of);
         }
-        if !std::mem::replace(&mut self.waits[vcpu.index()], true) {
+        if !self.lines.holds(vcpu) {
             if self.waiting_of[vm] == 0 {
                 self.forget_claims(vm, view);
             }
             self.waiting_of[vm] += 1;
-            self.waiting += 1;
+            self.lines.push(vcpu, self.lines.key(vcpu), (), view);
         }
+        self.place(of, view);
         let idle = if why == Why::Woken || self.meetings.are_free() {
             view.idle_cpu_for(vcpu)
         } else {
             place_after(vcpu, view)
         };
-        idle.or_else(|| self.budgets.evict(vcpu, view, &[]))
-    }
-
-    /// The least virtual time of other VMs that `vm` meets somewhere, among those that `among` counts.
-    fn least(&self, vm: usize, among: &[u32]) -> Option<u128> {
-        let meets = |other: &usize| self.meetings.meet(vm, *other);
-        let others = (0..self.vms.len()).filter(|other| *other != vm && among[*other] > 0);
-        others.filter(meets).map(|other| self.vms[other].saturating_sub(self.paid_of[other])).min()
+        idle.or_else(|| self.budgets.evict(vcpu, view))
     }
 
     /// A VM that had all it could use has no claim for what it could not.
     fn forget_claims(&mut self, vm: usize, view: &View) {
-        let Some(least) = self.least(vm, &self.waiting_of) else { return };
+        let Some(least) = self.waiting.least(&self.meetings, vm) else { return };
         let width = u64::from(view.vms[vm].count).min(view.cpus.len() as u64);
         let span = Span::from_nanos(self.quantum.nanos().saturating_mul(BEHIND * width));
         // A turn of the lightest moves it far ahead; that alone is no reason to forget anything.
@@ -131,9 +142,14 @@ impl FairQueue {
 
     /// Takes one out.
     pub fn take(&mut self, vcpu: VcpuId, view: &View) {
-        if std::mem::replace(&mut self.waits[vcpu.index()], false) {
+        self.leave_line(vcpu, view);
+        self.place(view.vm_of(vcpu), view);
+    }
+
+    fn leave_line(&mut self, vcpu: VcpuId, view: &View) {
+        if self.lines.holds(vcpu) {
+            self.lines.remove(vcpu, view);
             self.waiting_of[view.vm_of(vcpu).index()] -= 1;
-            self.waiting -= 1;
         }
     }
 
@@ -143,33 +159,36 @@ impl FairQueue {
         self.pay_back(vcpu, view);
         self.active_of[vm.index()] = self.active_of[vm.index()].saturating_sub(1);
         self.budgets.back(vcpu, vm);
+        self.place(vm, view);
+    }
+
+    /// Who of a VM comes next on this CPU.
+    fn candidate(&self, vm: VmId, cpu: CpuId) -> Option<VcpuId> {
+        let heads = self.lines.of_vm_on(vm, cpu).filter_map(|line| self.lines.head(line, &|()| true));
+        heads.min_by_key(|vcpu| (self.lines.key(*vcpu), *vcpu))
     }
 
     /// Who comes next on this CPU.
     pub fn pick(&mut self, cpu: CpuId, view: &View) -> Pick {
-        if self.waiting == 0 {
-            return Pick::Idle;
-        }
-        let candidate = |vm: usize| {
-            let waiting =
-                view.vms[vm].vcpus().filter(|vcpu| self.waits[vcpu.index()] && view.may_run(*vcpu, cpu));
-            waiting.min_by_key(|vcpu| (self.vcpus[vcpu.index()], *vcpu))
+        let starving = |since| self.meetings.is_long(since, self.quantum, view);
+        let first = self.lines.firsts(cpu, &|_| true);
+        let starved = self.lines.firsts(cpu, &starving).chain(self.lines.mixed());
+        let vms = first.chain(starved.filter(|_| !self.meetings.are_free())).chain(self.budgets.owed_on(cpu));
+        let key = |vm: VmId| {
+            let vcpu = self.candidate(vm, cpu).filter(|_| self.budgets.allows(vm))?;
+            let starves = starving(view.vcpu(vcpu).since);
+            Some((Reverse(self.budgets.urgency(vm, cpu)), Reverse(starves), self.vms[vm.index()], vcpu))
         };
-        let vms = (0u32..).map(VmId).take(self.vms.len());
-        let waiting = vms.filter(|vm| self.waiting_of[vm.index()] > 0 && self.budgets.allows(*vm));
-        let key = |vm: VmId, vcpu| {
-            let starves = self.meetings.starves(vcpu, self.quantum, view);
-            (Reverse(self.budgets.urgency(vm, cpu)), Reverse(starves), self.vms[vm.index()], vcpu)
-        };
-        let best = waiting.filter_map(|vm| candidate(vm.index()).map(|vcpu| key(vm, vcpu))).min();
+        let best = vms.filter_map(key).min();
         best.map_or(Pick::Idle, |(.., vcpu)| {
-            self.take(vcpu, view);
+            self.leave_line(vcpu, view);
             let vm = view.vm_of(vcpu);
             let span = self.budgets.grant(vcpu, vm, cpu, self.quantum);
             let price = self.virtual_time(vm.index(), span);
             self.vms[vm.index()] += price;
-            self.paid[vcpu.index()] = price;
+            self.paid[cpu.index()] = price;
             self.paid_of[vm.index()] += price;
+            self.place(vm, view);
             Pick::Run(vcpu, view.now + span)
         })
     }
@@ -183,24 +202,25 @@ impl FairQueue {
         (span.as_f64() * FINE / self.weights[vm].max(1e-6)) as u128
     }
 
-    /// Somebody has left his CPU: what is left of his turn is paid back.
+    /// Somebody has just left his CPU: what is left of his turn is paid back.
     fn pay_back(&mut self, vcpu: VcpuId, view: &View) {
         let vm = view.vm_of(vcpu).index();
-        let left = std::mem::take(&mut self.paid[vcpu.index()]);
+        let left = view.vcpu(vcpu).last_cpu().map_or(0, |cpu| std::mem::take(&mut self.paid[cpu.index()]));
         self.paid_of[vm] -= left;
         self.vms[vm] = self.vms[vm].saturating_sub(left);
     }
 
-    /// Somebody ran: what that was beyond the turn that is paid is paid now.
-    pub fn ran(&mut self, vcpu: VcpuId, span: Span, view: &View) {
+    /// Somebody ran there: what that was beyond the turn that is paid is paid now.
+    pub fn ran(&mut self, vcpu: VcpuId, cpu: CpuId, span: Span, view: &View) {
         let vm = view.vm_of(vcpu);
         let price = self.virtual_time(vm.index(), span);
-        let paid = self.paid[vcpu.index()].min(price);
-        self.paid[vcpu.index()] -= paid;
+        let paid = self.paid[cpu.index()].min(price);
+        self.paid[cpu.index()] -= paid;
         self.paid_of[vm.index()] -= paid;
         self.vms[vm.index()] += price - paid;
-        self.vcpus[vcpu.index()] = self.vcpus[vcpu.index()].saturating_add(span.nanos());
+        self.lines.set_key(vcpu, self.lines.key(vcpu).saturating_add(span.nanos()));
         self.budgets.ran(vcpu, vm, span);
+        self.place(vm, view);
     }
 
     /// When the first period of limits and reservations is over.
@@ -210,16 +230,22 @@ impl FairQueue {
 
     /// A period is over.
     pub fn tick(&mut self, view: &View, again: &mut Vec<CpuId>) -> Time {
-        for vm in 0..self.vms.len() {
+        for (vm, number) in view.vms.iter().zip(0u32..) {
             // What a reservation gave beyond the fair share is not held against the VM for ever.
-            if view.vms[vm].reserved_cpus > 0.0 {
+            if vm.reserved_cpus > 0.0 {
+                let at = number as usize;
                 let period = Span::from_nanos(self.quantum.nanos().saturating_mul(TURNS));
-                let ahead = self.virtual_time(vm, period);
-                let most = self.least(vm, &self.waiting_of).map(|least| least.saturating_add(ahead));
-                self.vms[vm] = self.vms[vm].min(most.unwrap_or(u128::MAX));
+                let ahead = self.virtual_time(at, period);
+                let most = self.waiting.least(&self.meetings, at).map(|least| least.saturating_add(ahead));
+                self.vms[at] = self.vms[at].min(most.unwrap_or(u128::MAX));
+                self.place(VmId(number), view);
             }
         }
-        self.budgets.renew(view, again)
+        let next = self.budgets.renew(view, again);
+        for vm in self.budgets.counted() {
+            self.place(vm, view);
+        }
+        next
     }
 
     /// Whether any VM has a limit.

@@ -13,7 +13,12 @@
 //! wakes waits for room, at most to the end of the slice. Limits hold per 100 ms, or ten slices if that is longer; it
 //! knows no reservations.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use super::budgets::Budgets;
+use super::forest::{Forest, Measure, NONE};
+use super::meetings::Meetings;
+use super::rivals::Rivals;
 use super::{Pick, Policy, Why};
 use crate::host::{CpuId, CpuSet, State, VcpuId, View, VmId};
 use crate::time::{Span, Time};
@@ -36,19 +41,23 @@ struct Together {
     until: Time,
     /// When it last had CPUs, as a count, for turns within a VM.
     turn: u64,
+    /// How many of it have something to do.
+    awake: u32,
 }
 
 /// A way to give each of several virtual CPUs a CPU of its own (Kuhn's augmenting paths).
 struct Seating<'a> {
     view: &'a View,
     free: &'a CpuSet,
+    /// Of these, who has none yet.
+    open: CpuSet,
     /// By CPU, whose it is.
-    holders: Vec<Option<VcpuId>>,
+    holders: BTreeMap<u32, VcpuId>,
 }
 
 impl<'a> Seating<'a> {
     fn new(view: &'a View, free: &'a CpuSet) -> Self {
-        Self { view, free, holders: vec![None; view.cpus.len()] }
+        Self { view, free, open: free.clone(), holders: BTreeMap::new() }
     }
 
     /// Finds a CPU for one more; others may have to move.
@@ -59,31 +68,42 @@ impl<'a> Seating<'a> {
 
     fn seat(&mut self, vcpu: VcpuId, tried: &mut CpuSet) -> bool {
         let view = self.view;
-        let usable = |cpu: &u32| self.free.contains(*cpu) && view.may_run(vcpu, CpuId(*cpu));
         // Where it was, then what nobody has, then what somebody can be moved from.
-        let last = view.vcpu(vcpu).last_cpu().map(|cpu| cpu.0);
-        let all: Vec<u32> = last.into_iter().chain(view.affinity(vcpu).iter()).filter(usable).collect();
-        if let Some(cpu) = all.iter().find(|cpu| self.holders[**cpu as usize].is_none()) {
-            self.holders[*cpu as usize] = Some(vcpu);
+        let last = view.vcpu(vcpu).last_cpu().filter(|cpu| view.may_run(vcpu, *cpu)).map(|cpu| cpu.0);
+        let open = last.filter(|cpu| self.open.contains(*cpu));
+        if let Some(cpu) = open.or_else(|| self.open.first_common(view.affinity(vcpu))) {
+            self.open.remove(cpu);
+            self.holders.insert(cpu, vcpu);
             return true;
         }
-        for cpu in all {
+        let (last, free) = (last.filter(|cpu| self.free.contains(*cpu)), self.free);
+        for cpu in last.into_iter().chain(free.common(view.affinity(vcpu))) {
             if tried.contains(cpu) {
                 continue;
             }
             tried.insert(cpu);
-            let Some(holder) = self.holders[cpu as usize] else { continue };
+            let Some(holder) = self.holders.get(&cpu).copied() else { continue };
             if self.seat(holder, tried) {
-                self.holders[cpu as usize] = Some(vcpu);
+                self.holders.insert(cpu, vcpu);
                 return true;
             }
         }
         false
     }
 
-    fn of(&self, vcpu: VcpuId) -> Option<CpuId> {
-        let at = self.holders.iter().position(|holder| *holder == Some(vcpu));
-        at.and_then(|at| u32::try_from(at).ok()).map(CpuId)
+    /// Everybody's CPU.
+    fn places(&self) -> BTreeMap<VcpuId, CpuId> {
+        self.holders.iter().map(|(cpu, vcpu)| (*vcpu, CpuId(*cpu))).collect()
+    }
+}
+
+/// Virtual CPUs of a gang, for who asks for one that fits.
+#[derive(Debug, Clone, Copy)]
+struct Width(usize);
+
+impl Measure for Width {
+    fn least(self, other: Self) -> Self {
+        Self(self.0.min(other.0))
     }
 }
 
@@ -93,10 +113,20 @@ pub struct Gang {
     slice: Span,
     gangs: Vec<Together>,
     /// Which gang each virtual CPU is in.
-    group_of: Vec<usize>,
-    /// Who may run on each CPU.
+    group_of: Vec<u32>,
+    /// First gang of each VM, and behind the last.
+    first_of: Vec<usize>,
+    /// Who may run on each CPU, and CPUs that nobody holds.
     seats: Vec<Option<VcpuId>>,
+    free: CpuSet,
+    /// Gangs that hold CPUs.
+    holders: BTreeSet<usize>,
+    /// Gangs that want CPUs and hold none, by their VM's time and their turn.
+    line: Option<Forest<(u128, u64), Width>>,
+    root: u32,
     vms: Vec<u128>,
+    /// VMs that have something to do.
+    active: Option<Rivals<u128>>,
     end: Time,
     /// Up to when who holds CPUs has been charged for them.
     charged: Time,
@@ -108,13 +138,19 @@ pub struct Gang {
 
 impl Gang {
     /// With this slice.
-    pub const fn new(slice: Span) -> Self {
+    pub fn new(slice: Span) -> Self {
         Self {
             slice,
             gangs: Vec::new(),
             group_of: Vec::new(),
+            first_of: Vec::new(),
             seats: Vec::new(),
+            free: CpuSet::default(),
+            holders: BTreeSet::new(),
+            line: None,
+            root: NONE,
             vms: Vec::new(),
+            active: None,
             end: Time::ZERO,
             charged: Time::ZERO,
             turn: 0,
@@ -128,6 +164,7 @@ impl Gang {
     fn form(&mut self, view: &View) {
         let all = CpuSet::first(u32::try_from(view.cpus.len()).unwrap_or(u32::MAX));
         for (vm, number) in view.vms.iter().zip(0u32..) {
+            self.first_of.push(self.gangs.len());
             let mut left: Vec<VcpuId> = vm.vcpus().collect();
             while !left.is_empty() {
                 let mut seating = Seating::new(view, &all);
@@ -138,13 +175,14 @@ impl Gang {
                     break;
                 }
                 for vcpu in &vcpus {
-                    self.group_of[vcpu.index()] = self.gangs.len();
+                    self.group_of[vcpu.index()] = u32::try_from(self.gangs.len()).unwrap_or(NONE);
                 }
                 let (cpus, until) = (Vec::new(), Time::ZERO);
-                self.gangs.push(Together { vm: VmId(number), vcpus, cpus, until, turn: 0 });
+                self.gangs.push(Together { vm: VmId(number), vcpus, cpus, until, turn: 0, awake: 0 });
                 left = rest;
             }
         }
+        self.first_of.push(self.gangs.len());
     }
 
     /// Whoever holds CPUs pays for them.
@@ -156,21 +194,51 @@ impl Gang {
     fn charge(&mut self, view: &View) {
         let span = view.now.since(self.charged);
         self.charged = view.now;
-        for gang in &self.gangs {
-            let held = span.as_f64() * gang.cpus.len() as f64;
-            let weight = view.vms[gang.vm.index()].weight.max(1e-6);
-            self.vms[gang.vm.index()] += (held * FINE / weight) as u128;
+        for gang in self.holders.iter().copied().collect::<Vec<_>>() {
+            let Together { vm, ref cpus, .. } = self.gangs[gang];
+            let held = span.as_f64() * cpus.len() as f64;
+            let weight = view.vms[vm.index()].weight.max(1e-6);
+            self.vms[vm.index()] += (held * FINE / weight) as u128;
+            self.place(vm);
+        }
+    }
+
+    fn gangs_of(&self, vm: VmId) -> std::ops::Range<usize> {
+        self.first_of[vm.index()]..self.first_of[vm.index() + 1]
+    }
+
+    /// Brings a VM and its gangs to their places after a change of its books.
+    fn place(&mut self, vm: VmId) {
+        let is_active = self.gangs[self.gangs_of(vm)].iter().any(|gang| gang.awake > 0);
+        let time = self.vms[vm.index()];
+        let active = self.active.iter_mut();
+        active.for_each(|it| it.place(&Meetings::default(), vm.index(), is_active.then_some(time)));
+        self.gangs_of(vm).for_each(|gang| self.place_gang(gang));
+    }
+
+    fn place_gang(&mut self, gang: usize) {
+        let (it, id) = (&self.gangs[gang], u32::try_from(gang).unwrap_or(NONE));
+        let key = (self.vms[it.vm.index()], it.turn);
+        let Some(line) = &mut self.line else { return };
+        let waits = it.awake > 0 && it.cpus.is_empty();
+        if line.holds(id) {
+            if waits && line.key(id) == key {
+                return;
+            }
+            line.remove(&mut self.root, id);
+        }
+        if waits {
+            line.insert(&mut self.root, id, key, Width(it.vcpus.len()));
         }
     }
 
     fn leave(&mut self, gang: usize) {
         for cpu in std::mem::take(&mut self.gangs[gang].cpus) {
             self.seats[cpu.index()] = None;
+            self.free.insert(cpu.0);
         }
-    }
-
-    fn wants(&self, gang: usize, view: &View) -> bool {
-        self.gangs[gang].vcpus.iter().any(|vcpu| view.vcpu(*vcpu).state != State::Halted)
+        self.holders.remove(&gang);
+        self.place_gang(gang);
     }
 
     /// Who holds CPUs until the end of the slice.
@@ -180,19 +248,19 @@ impl Gang {
         if is_new {
             self.end = view.now + self.slice;
         }
-        for gang in 0..self.gangs.len() {
-            if is_new || self.gangs[gang].until <= view.now || !self.wants(gang, view) {
+        for gang in self.holders.iter().copied().collect::<Vec<_>>() {
+            let it = &self.gangs[gang];
+            if is_new || it.until <= view.now || it.awake == 0 {
                 self.leave(gang);
             }
         }
-        // Who comes back has no old claims.
-        let active =
-            (0..self.gangs.len()).filter(|gang| self.gangs[*gang].cpus.is_empty() && self.wants(*gang, view));
-        let mut order: Vec<usize> = active.collect();
-        order.sort_by_key(|gang| (self.vms[self.gangs[*gang].vm.index()], self.gangs[*gang].turn, *gang));
-        for gang in order {
-            self.seat(gang, view);
+        let mut left_out = Vec::new();
+        while let Some(gang) = self.next_that_fits() {
+            if !self.seat(gang, view) {
+                left_out.push(gang);
+            }
         }
+        left_out.into_iter().for_each(|gang| self.place_gang(gang));
         let wrong = |(cpu, place): &(CpuId, &crate::host::Cpu)| match (place.running, self.seats[cpu.index()])
         {
             (None, None) => false,
@@ -204,33 +272,49 @@ impl Gang {
         again.extend((0u32..).map(CpuId).zip(&view.cpus).filter(wrong).map(|(cpu, _)| cpu));
     }
 
-    /// Gives a gang CPUs if all of it finds one.
-    fn seat(&mut self, gang: usize, view: &View) {
-        let free: CpuSet =
-            (0u32..).zip(&self.seats).filter(|(_, seat)| seat.is_none()).map(|(cpu, _)| cpu).collect();
+    /// Takes the first gang that is no wider than what is free out of the line.
+    fn next_that_fits(&mut self) -> Option<usize> {
+        let (line, free) = (self.line.as_mut()?, self.free.len() as usize);
+        let gang = line.first_within(self.root, &|width: Width| width.0 <= free)?;
+        line.remove(&mut self.root, gang);
+        usize::try_from(gang).ok()
+    }
+
+    /// Gives a gang CPUs if all of it finds one; says whether it does.
+    fn seat(&mut self, gang: usize, view: &View) -> bool {
         let it = &self.gangs[gang];
         let width = it.vcpus.len() as u64;
         let left = self.budgets.as_ref().map_or(Span::FOREVER, |budgets| budgets.left(it.vm));
-        let held: u64 =
-            self.gangs.iter().filter(|other| other.vm == it.vm).map(|other| other.cpus.len() as u64).sum();
+        let others = &self.gangs[self.gangs_of(it.vm)];
+        let held: u64 = others.iter().map(|other| other.cpus.len() as u64).sum();
         // What of the limit the VM's other gangs may use up meanwhile is theirs.
         let theirs = self.end.since(view.now).nanos().saturating_mul(held);
         let each = Span::from_nanos(left.nanos().saturating_sub(theirs) / width.max(1));
-        if each < LEAST || u64::from(free.len()) < width {
-            return;
+        if each < LEAST {
+            return false;
         }
-        let mut seating = Seating::new(view, &free);
+        let mut seating = Seating::new(view, &self.free);
         if !it.vcpus.iter().all(|vcpu| seating.add(*vcpu)) {
-            return;
+            return false;
         }
-        let cpus: Vec<CpuId> = it.vcpus.iter().filter_map(|vcpu| seating.of(*vcpu)).collect();
-        for (cpu, vcpu) in cpus.iter().zip(&it.vcpus) {
-            self.seats[cpu.index()] = Some(*vcpu);
+        let places = seating.places();
+        let cpus: Vec<CpuId> = places.values().copied().collect();
+        for (vcpu, cpu) in places {
+            self.seats[cpu.index()] = Some(vcpu);
+            self.free.remove(cpu.0);
         }
         self.turn += 1;
         let (turn, until) = (self.turn, self.end.min(view.now + each));
         let it = &mut self.gangs[gang];
         (it.cpus, it.turn, it.until) = (cpus, turn, until);
+        self.holders.insert(gang);
+        true
+    }
+
+    /// The CPU that it holds.
+    fn seat_of(&self, vcpu: VcpuId) -> Option<CpuId> {
+        let it = &self.gangs[self.group_of[vcpu.index()] as usize];
+        it.vcpus.binary_search(&vcpu).ok().and_then(|at| it.cpus.get(at).copied())
     }
 }
 
@@ -239,38 +323,40 @@ impl Policy for Gang {
         self.group_of = vec![0; view.vcpus.len()];
         self.seats = vec![None; view.cpus.len()];
         self.vms = vec![0; view.vms.len()];
+        self.free = CpuSet::first(u32::try_from(view.cpus.len()).unwrap_or(u32::MAX));
         self.form(view);
+        self.line = Some(Forest::new(self.gangs.len(), (0, 0), Width(0)));
+        self.active = Some(Rivals::new(&Meetings::default(), view.vms.len(), 0));
         let period = PERIOD.max(Span::from_nanos(self.slice.nanos().saturating_mul(10)));
         self.budgets = Some(Budgets::new(period, view, false)).filter(Budgets::has_limits);
         self.renewal = self.budgets.as_ref().and_then(Budgets::first_tick);
     }
 
     fn ready(&mut self, vcpu: VcpuId, why: Why, view: &View) -> Option<CpuId> {
-        let gang = self.group_of[vcpu.index()];
-        let vm = self.gangs[gang].vm;
-        if why == Why::Woken
-            && !view.vms[vm.index()]
-                .vcpus()
-                .any(|other| other != vcpu && view.vcpu(other).state != State::Halted)
-        {
-            // Who was away starts where the others are.
-            let others =
-                self.gangs.iter().zip(0..).filter(|(other, at)| other.vm != vm && self.wants(*at, view));
-            let least = others.map(|(other, _)| self.vms[other.vm.index()]).min();
-            self.vms[vm.index()] = self.vms[vm.index()].max(least.unwrap_or(0));
+        if why == Why::Woken {
+            let gang = self.group_of[vcpu.index()] as usize;
+            let vm = self.gangs[gang].vm;
+            if self.gangs[self.gangs_of(vm)].iter().all(|gang| gang.awake == 0) {
+                // Who was away starts where the others are.
+                let active = self.active.as_ref();
+                let least = active.and_then(|active| active.least(&Meetings::default(), vm.index()));
+                self.vms[vm.index()] = self.vms[vm.index()].max(least.unwrap_or(0));
+            }
+            self.gangs[gang].awake += 1;
+            self.place(vm);
         }
-        let seat = self.seats.iter().position(|seat| *seat == Some(vcpu));
-        if seat.is_none() && why == Why::Woken && self.seats.contains(&None) {
+        let seat = self.seat_of(vcpu);
+        if seat.is_none() && why == Why::Woken && !self.free.is_empty() {
             self.later = Some(view.now);
         }
-        seat.and_then(|cpu| u32::try_from(cpu).ok()).map(CpuId)
+        seat
     }
 
     fn take(&mut self, _: VcpuId, _: &View) {}
 
     fn pick(&mut self, cpu: CpuId, view: &View) -> Pick {
         let Some(vcpu) = self.seats[cpu.index()] else { return Pick::Idle };
-        let until = self.gangs[self.group_of[vcpu.index()]].until;
+        let until = self.gangs[self.group_of[vcpu.index()] as usize].until;
         if until <= view.now {
             // Its time is over, or its limit: a new plan, at once.
             self.later = Some(view.now);
@@ -286,7 +372,10 @@ impl Policy for Gang {
     }
 
     fn halted(&mut self, vcpu: VcpuId, view: &View) {
-        if !self.wants(self.group_of[vcpu.index()], view) {
+        let gang = self.group_of[vcpu.index()] as usize;
+        self.gangs[gang].awake -= 1;
+        self.place(self.gangs[gang].vm);
+        if self.gangs[gang].awake == 0 {
             self.later = Some(view.now);
         }
     }

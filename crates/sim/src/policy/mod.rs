@@ -14,10 +14,13 @@ mod eevdf;
 mod equal_per_vm;
 mod fair;
 mod fair_queue;
+mod forest;
 mod gang;
+mod lines;
 mod meetings;
 mod per_thread;
 mod proportional;
+mod rivals;
 mod rtds;
 mod slots;
 #[cfg(test)]

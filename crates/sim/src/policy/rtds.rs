@@ -10,10 +10,13 @@
 //! left waits for its next period, also beside idle CPUs. All first periods begin at the beginning. On one CPU everybody
 //! has its budget in each period as long as the sum of budget/period is at most 1.
 
+use std::collections::BTreeSet;
+
 use super::budgets::Purse;
+use super::lines::Lines;
 use super::meetings::place_after;
 use super::{Pick, Policy, Why};
-use crate::host::{CpuId, State, VcpuId, View};
+use crate::host::{CpuId, CpuSet, State, VcpuId, View, VmId};
 use crate::scenario::{Names, micros};
 use crate::time::{Span, Time};
 use model::scenario::Scenario;
@@ -32,7 +35,6 @@ struct Server {
     purse: Purse,
     period: Span,
     deadline: Time,
-    waits: bool,
 }
 
 /// The policy.
@@ -40,13 +42,18 @@ struct Server {
 pub struct Rtds {
     reserves: Vec<Reserve>,
     servers: Vec<Server>,
+    /// Who waits and has budget left, by deadline.
+    lines: Option<Lines<Time, Time>>,
+    /// When the periods of each VM's virtual CPUs end.
+    ends: BTreeSet<(Time, VmId)>,
     slice: Span,
 }
 
 impl Rtds {
     /// With what each VM's virtual CPUs have; VMs without have everything.
-    pub const fn new(reserves: Vec<Reserve>) -> Self {
-        Self { reserves, servers: Vec::new(), slice: Span::from_millis(1) }
+    pub fn new(reserves: Vec<Reserve>) -> Self {
+        let (servers, ends) = (Vec::new(), BTreeSet::new());
+        Self { reserves, servers, lines: None, ends, slice: Span::from_millis(1) }
     }
 
     /// With what a scenario says at its VMs.
@@ -65,28 +72,57 @@ impl Rtds {
     }
 
     /// A CPU for `vcpu`: an idle one, or the one whose deadline is the latest, if it is later than its own.
-    fn place(&self, vcpu: VcpuId, view: &View, but: &[CpuId]) -> Option<CpuId> {
+    fn place(&self, vcpu: VcpuId, view: &View, but: &CpuSet) -> Option<CpuId> {
         if !self.has_budget(vcpu) {
             return None;
         }
-        let free = view.idle_cpu_for(vcpu).filter(|cpu| !but.contains(cpu));
-        let idle = || {
-            view.affinity(vcpu).iter().map(CpuId).find(|cpu| view.idle.contains(cpu.0) && !but.contains(cpu))
-        };
-        if let Some(cpu) = free.or_else(idle) {
+        let is_left = |cpu: &CpuId| !but.contains(cpu.0);
+        let idle = || view.idle.common(view.affinity(vcpu)).map(CpuId).find(is_left);
+        if let Some(cpu) = view.idle_cpu_for(vcpu).filter(is_left).or_else(idle) {
             return Some(cpu);
         }
-        let cpus = (0u32..).map(CpuId).zip(&view.cpus);
-        let may = cpus.filter(|(cpu, _)| view.may_run(vcpu, *cpu) && !but.contains(cpu));
-        let running = may.filter_map(|(cpu, place)| {
-            place.running.map(|other| (self.servers[other.index()].deadline, cpu))
+        let may = view.affinity(vcpu).iter().map(CpuId).filter(is_left);
+        let running = may.filter_map(|cpu| {
+            view.cpus[cpu.index()].running.map(|other| (self.servers[other.index()].deadline, cpu))
         });
         let latest = running.max_by_key(|(deadline, cpu)| (*deadline, std::cmp::Reverse(*cpu)));
         latest.filter(|(deadline, _)| *deadline > self.servers[vcpu.index()].deadline).map(|(_, cpu)| cpu)
     }
 
     fn next_deadline(&self) -> Option<Time> {
-        self.servers.iter().map(|server| server.deadline).min()
+        self.ends.first().map(|(end, _)| *end)
+    }
+
+    /// Lets it join its line, or leave it.
+    fn join(&mut self, vcpu: VcpuId, joins: bool, view: &View) {
+        let deadline = self.servers[vcpu.index()].deadline;
+        let joins = joins && self.has_budget(vcpu);
+        let Some(lines) = &mut self.lines else { return };
+        if lines.holds(vcpu) {
+            lines.remove(vcpu, view);
+        }
+        if joins {
+            lines.push(vcpu, deadline, (), view);
+        }
+        let servers = &self.servers;
+        let place = |_: &_, head: VcpuId| Some((servers[head.index()].deadline, ()));
+        lines.queue(view.vm_of(vcpu), &|()| true, place);
+    }
+
+    /// Who could get a CPU when periods have begun, the earliest deadline first: of each set of CPUs as many as there are.
+    fn first_ready(&self, view: &View) -> Vec<VcpuId> {
+        let mut ready: Vec<VcpuId> = Vec::new();
+        let mut count = vec![0; view.affinities.len()];
+        if let Some(lines) = &self.lines {
+            lines.walk(&mut |vcpu, _| {
+                let count = &mut count[view.vcpu(vcpu).affinity as usize];
+                *count += 1;
+                ready.push(vcpu);
+                *count < view.cpus.len()
+            });
+        }
+        ready.sort_by_key(|vcpu| (self.servers[vcpu.index()].deadline, *vcpu));
+        ready
     }
 }
 
@@ -96,30 +132,28 @@ impl Policy for Rtds {
             let everything = Reserve { budget: Span::from_millis(10), period: Span::from_millis(10) };
             let Reserve { budget, period } =
                 self.reserves.get(vcpu.vm.index()).copied().unwrap_or(everything);
-            Server { purse: Purse::of(budget), period, deadline: Time::ZERO + period, waits: false }
+            Server { purse: Purse::of(budget), period, deadline: Time::ZERO + period }
         };
         self.servers = view.vcpus.iter().map(server).collect();
+        self.lines = Some(Lines::new(view, (Time::ZERO, ()), (Time::ZERO, ())));
+        let ends = view.vms.iter().zip((0u32..).map(VmId)).filter(|(vm, _)| vm.count > 0);
+        self.ends = ends.map(|(vm, number)| (self.servers[vm.first.index()].deadline, number)).collect();
         self.slice = self.reserves.iter().map(|reserve| reserve.budget).max().unwrap_or(self.slice);
     }
 
     fn ready(&mut self, vcpu: VcpuId, why: Why, view: &View) -> Option<CpuId> {
-        self.servers[vcpu.index()].waits = true;
-        if why == Why::Woken { self.place(vcpu, view, &[]) } else { place_after(vcpu, view) }
+        self.join(vcpu, true, view);
+        if why == Why::Woken { self.place(vcpu, view, &CpuSet::default()) } else { place_after(vcpu, view) }
     }
 
-    fn take(&mut self, vcpu: VcpuId, _: &View) {
-        self.servers[vcpu.index()].waits = false;
+    fn take(&mut self, vcpu: VcpuId, view: &View) {
+        self.join(vcpu, false, view);
     }
 
     fn pick(&mut self, cpu: CpuId, view: &View) -> Pick {
-        let vcpus = (0u32..).map(VcpuId).zip(&self.servers).filter(|(_, server)| server.waits);
-        let may = vcpus.filter(|(vcpu, _)| view.may_run(*vcpu, cpu) && self.has_budget(*vcpu));
-        let first = may.min_by_key(|(vcpu, server)| (server.deadline, *vcpu));
-        let Some((vcpu, left)) = first.map(|(vcpu, server)| (vcpu, server.purse.left())) else {
-            return Pick::Idle;
-        };
+        let Some(vcpu) = self.lines.as_ref().and_then(|lines| lines.first(cpu)) else { return Pick::Idle };
         self.take(vcpu, view);
-        Pick::Run(vcpu, view.now + left)
+        Pick::Run(vcpu, view.now + self.servers[vcpu.index()].purse.left())
     }
 
     fn ran(&mut self, vcpu: VcpuId, _: CpuId, span: Span, _: &View) {
@@ -132,18 +166,30 @@ impl Policy for Rtds {
 
     /// Periods are over: budgets are full again, and who has the earliest deadlines now takes CPUs from the latest.
     fn tick(&mut self, view: &View, again: &mut Vec<CpuId>) -> Option<Time> {
-        for server in &mut self.servers {
-            while server.deadline <= view.now {
+        while let Some((end, vm)) = self.ends.first().copied().filter(|(end, _)| *end <= view.now) {
+            self.ends.remove(&(end, vm));
+            let mut next = end;
+            for vcpu in view.vms[vm.index()].vcpus() {
+                let server = &mut self.servers[vcpu.index()];
                 server.purse.fill();
                 server.deadline = server.deadline + server.period;
+                next = server.deadline;
+                if view.vcpu(vcpu).state == State::Ready {
+                    self.join(vcpu, true, view);
+                }
             }
+            self.ends.insert((next, vm));
         }
-        let vcpus = (0u32..).map(VcpuId).zip(&view.vcpus);
-        let ready = vcpus.filter(|(_, vcpu)| vcpu.state == State::Ready).map(|(vcpu, _)| vcpu);
-        let mut ready: Vec<VcpuId> = ready.filter(|vcpu| self.has_budget(*vcpu)).collect();
-        ready.sort_by_key(|vcpu| (self.servers[vcpu.index()].deadline, *vcpu));
-        for vcpu in ready {
-            let cpu = self.place(vcpu, view, again);
+        let (mut but, mut failed) = (CpuSet::default(), vec![false; view.affinities.len()]);
+        for vcpu in self.first_ready(view) {
+            // Whose deadline is later gets none either.
+            let failed = &mut failed[view.vcpu(vcpu).affinity as usize];
+            if *failed {
+                continue;
+            }
+            let cpu = self.place(vcpu, view, &but);
+            *failed = cpu.is_none();
+            cpu.iter().for_each(|cpu| but.insert(cpu.0));
             again.extend(cpu);
         }
         self.next_deadline()

@@ -15,8 +15,9 @@
 //! Virtual CPU i of a VM runs on CPU i modulo CPUs (of those that it may use); several on one CPU take turns, slot by
 //! slot. A slot that nobody owns stays empty also where others yield.
 
+use super::forest::{Forest, NONE};
 use super::{Pick, Policy, Why};
-use crate::host::{CpuId, State, VcpuId, View, VmId};
+use crate::host::{CpuId, VcpuId, View, VmId};
 use crate::scenario::Names;
 use crate::time::{Span, Time};
 
@@ -32,10 +33,9 @@ pub struct Slots {
     end: Time,
     /// Where each virtual CPU runs.
     homes: Vec<CpuId>,
-    /// Who lives on each CPU.
-    tenants: Vec<Vec<VcpuId>>,
-    /// When each was last brought on, as a count, for turns.
-    turns: Vec<u64>,
+    /// Whose virtual CPUs live on each CPU, by VM, and those who wait: by when each was last brought on, as a count.
+    tenants: Vec<Vec<(VmId, u32)>>,
+    waiting: Option<Forest<u64>>,
     turn: u64,
 }
 
@@ -59,8 +59,8 @@ impl Slots {
         let dynamic =
             dynamic.map(|vm| Dynamic { vm, used_up: 0, unused: 0, touched: false, owed: Vec::new() });
         let end = Time::ZERO + slot;
-        let (homes, tenants, turns) = (Vec::new(), Vec::new(), Vec::new());
-        Self { slot, round, yields, dynamic, place: 0, end, homes, tenants, turns, turn: 0 }
+        let (homes, tenants) = (Vec::new(), Vec::new());
+        Self { slot, round, yields, dynamic, place: 0, end, homes, tenants, waiting: None, turn: 0 }
     }
 
     /// Names become VMs.
@@ -152,24 +152,42 @@ impl Slots {
         }
     }
 
+    /// Who of `vm` waits on `cpu`.
+    fn root(&self, vm: VmId, cpu: CpuId) -> u32 {
+        let tenants = &self.tenants[cpu.index()];
+        tenants.binary_search_by_key(&vm, |(vm, _)| *vm).map_or(NONE, |at| tenants[at].1)
+    }
+
     /// Who of `vm` comes next on `cpu`: those that live there take turns.
-    fn next_of(&self, vm: VmId, cpu: CpuId, view: &View) -> Option<VcpuId> {
-        let ready = self.tenants[cpu.index()]
-            .iter()
-            .filter(|vcpu| view.vm_of(**vcpu) == vm && view.vcpu(**vcpu).state == State::Ready);
-        ready.copied().min_by_key(|vcpu| (self.turns[vcpu.index()], *vcpu))
+    fn next_of(&self, vm: VmId, cpu: CpuId) -> Option<VcpuId> {
+        self.waiting.as_ref()?.first(self.root(vm, cpu)).map(VcpuId)
+    }
+
+    /// Lets it wait at home, or not any more.
+    fn join(&mut self, vcpu: VcpuId, joins: bool, view: &View) {
+        let tenants = &mut self.tenants[self.homes[vcpu.index()].index()];
+        let at = tenants.binary_search_by_key(&view.vm_of(vcpu), |(vm, _)| *vm);
+        let root = at.ok().and_then(|at| tenants.get_mut(at)).map(|(_, root)| root);
+        if let (Some(waiting), Some(root)) = (&mut self.waiting, root) {
+            if waiting.holds(vcpu.0) {
+                waiting.remove(root, vcpu.0);
+            }
+            if joins {
+                waiting.insert(root, vcpu.0, waiting.key(vcpu.0), ());
+            }
+        }
     }
 
     /// Who runs on `cpu` now.
-    fn next(&self, cpu: CpuId, view: &View) -> Option<VcpuId> {
+    fn next(&self, cpu: CpuId) -> Option<VcpuId> {
         let owner = self.owner()?;
-        let own = self.next_of(owner, cpu, view);
+        let own = self.next_of(owner, cpu);
         if own.is_some() || !self.yields {
             return own;
         }
         let length = self.round.len();
         let places = (1..length).map(|step| (self.place + step) % length);
-        places.filter_map(|place| self.round[place]).find_map(|vm| self.next_of(vm, cpu, view))
+        places.filter_map(|place| self.round[place]).find_map(|vm| self.next_of(vm, cpu))
     }
 }
 
@@ -177,13 +195,16 @@ impl Policy for Slots {
     fn begin(&mut self, view: &View) {
         self.homes = vec![CpuId(0); view.vcpus.len()];
         self.tenants = vec![Vec::new(); view.cpus.len()];
-        self.turns = vec![0; view.vcpus.len()];
-        for vm in &view.vms {
+        self.waiting = Some(Forest::new(view.vcpus.len(), 0, ()));
+        for (vm, of) in view.vms.iter().zip((0u32..).map(VmId)) {
             for (vcpu, number) in vm.vcpus().zip(0usize..) {
                 let cpus: Vec<u32> = view.affinity(vcpu).iter().collect();
                 let home = CpuId(cpus[number % cpus.len().max(1)]);
                 self.homes[vcpu.index()] = home;
-                self.tenants[home.index()].push(vcpu);
+                let tenants = &mut self.tenants[home.index()];
+                if tenants.last().is_none_or(|(last, _)| *last != of) {
+                    tenants.push((of, NONE));
+                }
             }
         }
         if let Some(vm) = self.dynamic.as_ref().map(|it| it.vm).filter(|vm| self.count(*vm) == 0) {
@@ -193,6 +214,7 @@ impl Policy for Slots {
 
     fn ready(&mut self, vcpu: VcpuId, why: Why, view: &View) -> Option<CpuId> {
         self.advance(view);
+        self.join(vcpu, true, view);
         let home = self.homes[vcpu.index()];
         let vm = view.vm_of(vcpu);
         match view.cpus[home.index()].running {
@@ -203,14 +225,16 @@ impl Policy for Slots {
         }
     }
 
-    fn take(&mut self, vcpu: VcpuId, _: &View) {
+    fn take(&mut self, vcpu: VcpuId, view: &View) {
         self.turn += 1;
-        self.turns[vcpu.index()] = self.turn;
+        self.join(vcpu, false, view);
+        let turn = self.turn;
+        self.waiting.iter_mut().for_each(|waiting| waiting.set_key(vcpu.0, turn));
     }
 
     fn pick(&mut self, cpu: CpuId, view: &View) -> Pick {
         self.advance(view);
-        let Some(vcpu) = self.next(cpu, view) else { return Pick::Idle };
+        let Some(vcpu) = self.next(cpu) else { return Pick::Idle };
         self.take(vcpu, view);
         let (vm, owner) = (view.vm_of(vcpu), self.owner());
         if let Some(it) = self.dynamic.as_mut().filter(|it| it.vm == vm && owner == Some(vm)) {
@@ -240,10 +264,13 @@ impl Policy for Slots {
 
     /// Only who lives there may run on a CPU.
     fn help(&mut self, spinner: VcpuId, cpu: CpuId, kernel_first: bool, view: &View) -> Option<VcpuId> {
-        let vm = view.vm_of(spinner);
-        let neighbours = self.tenants[cpu.index()].iter().copied().filter(|vcpu| {
-            *vcpu != spinner && view.vm_of(*vcpu) == vm && view.vcpu(*vcpu).state == State::Ready
+        let waiting = self.waiting.as_ref()?;
+        let (mut first, mut in_kernel) = (None, None);
+        waiting.walk(self.root(view.vm_of(spinner), cpu), &mut |vcpu| {
+            first = first.or(Some(VcpuId(vcpu)));
+            in_kernel = Some(VcpuId(vcpu)).filter(|vcpu| view.vcpu(*vcpu).in_kernel);
+            kernel_first && in_kernel.is_none()
         });
-        neighbours.min_by_key(|vcpu| (kernel_first && !view.vcpu(*vcpu).in_kernel, self.turns[vcpu.index()]))
+        in_kernel.filter(|_| kernel_first).or(first)
     }
 }

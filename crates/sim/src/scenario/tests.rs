@@ -3,7 +3,7 @@
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use super::{Options, Replication, Study};
+use super::{Options, Replication, Study, Watch};
 use model::scenario::{FigureLabel, cases};
 use model::simulation::{Demand, Origin, Simulation};
 
@@ -249,4 +249,24 @@ fn what_is_not_there_is_refused_before_anything_runs() {
     assert!(wrong.problem.contains("\"short\", \"long\""), "{wrong}");
     let wrong = refused(&FILE.replace("try_factors = [0.5", "try_factors = [1e9"));
     assert!(wrong.to_string().contains("times 1000000000: vm.1.weight"), "{wrong}");
+}
+
+#[test]
+fn a_brake_stops_a_host_in_the_middle_of_a_moment_and_says_what_was_had() {
+    let text = r#"
+name = "large"
+host = { cpus = 2, policy = { name = "credit2", slice_us = 1000 } }
+[[vm]]
+name = "A"
+count = 9
+vcpus = 100
+thread = [{ run = { program = "endless" } }]
+"#;
+    let scenario = cases(text, &[]).unwrap().remove(0).scenario;
+    let brake = crate::brake::Brake::default();
+    brake.pull();
+    let stopped = Watch::new(&scenario, 1, 0).finish(&brake);
+    let words = stopped.trouble.unwrap();
+    assert!(stopped.interrupted && stopped.events == 0 && words.contains("nobody waits"), "{words}");
+    assert!(words.ends_with("CPUs had so far: A-1 0.000, A-2 0.000, A-3 0.000, A-4 0.000, 5 more VMs"), "{words}");
 }

@@ -3,13 +3,13 @@
 use super::names::Names;
 use super::{Replication, build, figures};
 use crate::brake::Brake;
-use crate::host::{Limits, Machine, Pause, State, Stopped};
+use crate::host::{Limits, Machine, Pause, State, Stopped, Vm};
 use crate::time::{Span, Time};
 use model::host_state::HostState;
 use model::scenario::Scenario;
 
-/// Events after which it is looked whether the brake was pulled.
-const PIECE: u64 = 10_000;
+/// VMs of which it is said what they had, when somebody interrupts.
+const NAMED: usize = 4;
 
 /// A replication under way.
 pub struct Watch<'a> {
@@ -53,22 +53,24 @@ impl<'a> Watch<'a> {
         self.names.vcpus(self.scenario)
     }
 
-    /// What was still waiting, for whoever interrupts it here.
+    /// What was still waiting, and what each VM had until then, for whoever interrupts it here.
     pub fn interrupted(&self) -> String {
-        still_waiting("interrupted", &self.machine, &self.names)
+        let view = self.machine.view();
+        let wall = view.now.since(Time::ZERO).as_f64().max(1.0);
+        let of = |vm: &Vm| vm.vcpus().map(|vcpu| view.ran(vcpu).as_f64()).sum::<f64>() / wall;
+        let had = view.vms.iter().zip(&self.names.vms).take(NAMED);
+        let mut had: Vec<String> = had.map(|(vm, name)| format!("{name} {:.3}", of(vm))).collect();
+        had.extend((view.vms.len() > NAMED).then(|| format!("{} more VMs", view.vms.len() - NAMED)));
+        let waits = still_waiting("interrupted", &self.machine, &self.names);
+        format!("{waits}; CPUs had so far: {}", had.join(", "))
     }
 
     /// Goes on to the end, or until the brake is pulled, and reads the figures off.
     pub fn finish(mut self, brake: &Brake) -> Replication {
-        let stopped = loop {
-            let events = self.machine.events().saturating_add(PIECE);
-            if let Some(stopped) = self.machine.run_to(&self.limits, Pause { events, ..Pause::NEVER }) {
-                break stopped;
-            }
-            if brake.is_pulled() {
-                let (trouble, events) = (Some(self.interrupted()), self.machine.events());
-                return Replication { trouble, events, interrupted: true, ..Replication::default() };
-            }
+        self.machine.stop_with(brake);
+        let Some(stopped) = self.machine.run_to(&self.limits, Pause::NEVER) else {
+            let (trouble, events) = (Some(self.interrupted()), self.machine.events());
+            return Replication { trouble, events, interrupted: true, ..Replication::default() };
         };
         let Self { scenario, names, machine, limits, stretches } = self;
         let figures = figures::of(&machine, &names, scenario);

@@ -38,12 +38,15 @@ impl Machine {
         }
     }
 
-    /// Runs up to a pause, or to the end: then it answers why it ended, and again whenever it is called after that.
+    /// Runs up to a pause, or until its brake is pulled, or to the end: then it answers why it ended, and again whenever it is called after that.
     pub fn run_to(&mut self, limits: &Limits, pause: Pause) -> Option<Stopped> {
         if !std::mem::replace(&mut self.begun, true) {
             self.begin();
         }
         while self.ended.is_none() {
+            if self.brake.is_pulled() {
+                return None;
+            }
             if let Some(stopped) = self.end(limits, pause) {
                 self.close();
                 let wrong = imbalance(&self.view);

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use super::Purse;
-use crate::host::{CpuId, View, Vm};
+use crate::host::{CpuId, View, Vm, VmId};
 use crate::time::Span;
 use model::scenario::reserved::{Allotment, ReservedDemand, allot, billionths};
 
@@ -47,6 +47,18 @@ pub(super) fn of(view: &View, period: Span, firsts: &[Span]) -> Vec<Option<Owed>
         Some(Owed { place, width: u64::from(vm.count).min(view.cpus.len() as u64).max(1) })
     };
     view.vms.iter().zip(firsts).map(owed).collect()
+}
+
+/// By CPU, who is owed something there in particular; nothing where nobody is.
+pub(super) fn at_each(reserved: &[Option<Owed>], view: &View) -> Vec<Vec<VmId>> {
+    let mut each = Vec::new();
+    for (owed, vm) in reserved.iter().zip((0u32..).map(VmId)) {
+        if let Some(Owed { place: Place::At(purses), .. }) = owed {
+            each.resize(view.cpus.len(), Vec::new());
+            purses.iter().for_each(|(cpu, _)| each[cpu.index()].push(vm));
+        }
+    }
+    each
 }
 
 fn at(allotment: &Allotment, period: Span, first: Span) -> Place {

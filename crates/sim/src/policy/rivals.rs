@@ -1,0 +1,50 @@
+//! VMs by their virtual time, for the least of those that a VM can meet.
+
+use super::forest::{Forest, NONE};
+use super::meetings::Meetings;
+
+/// Some VMs by their time.
+#[derive(Debug, Clone)]
+pub struct Rivals<K> {
+    vms: Forest<K>,
+    /// By set of CPUs, as numbered in `Meetings`.
+    roots: Vec<u32>,
+}
+
+fn number(vm: usize) -> u32 {
+    u32::try_from(vm).unwrap_or(NONE)
+}
+
+impl<K: Ord + Copy> Rivals<K> {
+    /// None yet of so many; any time will do for who is not there.
+    pub fn new(meetings: &Meetings, vms: usize, time: K) -> Self {
+        Self { vms: Forest::new(vms, time, ()), roots: vec![NONE; meetings.count()] }
+    }
+
+    /// A VM has this time now, or is not there any more.
+    pub fn place(&mut self, meetings: &Meetings, vm: usize, time: Option<K>) {
+        let (id, root) = (number(vm), &mut self.roots[meetings.place_of(vm)]);
+        if self.vms.holds(id) {
+            if time == Some(self.vms.key(id)) {
+                return;
+            }
+            self.vms.remove(root, id);
+        }
+        if let Some(time) = time {
+            self.vms.insert(root, id, time, ());
+        }
+    }
+
+    /// The least time of other VMs that a VM meets somewhere.
+    pub fn least(&self, meetings: &Meetings, vm: usize) -> Option<K> {
+        let others = meetings.near(vm).filter_map(|place| {
+            let mut least = None;
+            self.vms.walk(self.roots[place], &mut |other| {
+                least = (other != number(vm)).then(|| self.vms.key(other));
+                least.is_none()
+            });
+            least
+        });
+        others.min()
+    }
+}
