@@ -110,8 +110,8 @@ fn verdicts_are_those_of_counting_every_window() {
                 .collect();
         }
         if seed % 4 == 1 {
-            // A full load whose first late window can be any of the hyperperiod of 30.
-            tasks = [(2, 6), (4, 10), (4, 15)]
+            // A full load whose first late window can be any of the hyperperiod of 420.
+            tasks = [(6, 12), (5, 20), (7, 28)]
                 .map(|(c, t)| {
                     let deadline = ns(rng.random_range(t - 1..=t + 3));
                     Task::new(ns(c), ns(t)).unwrap().with_deadline(deadline)
