@@ -11,17 +11,17 @@ use bounds::{NoGuarantee, Supply, Task, admission, fixed_priority};
 
 use super::names::Names;
 use model::scenario::{PolicySpec, ProgramSpec, Scenario, TaskSpec, ThreadSpec, VmSpec};
-use units::{Micros, Nanos};
+use units::{Micros, Nanos, Reason};
 
 /// The bound of a task, or why there is none.
-pub(super) type Bound = Result<Nanos, String>;
+pub(super) type Bound = Result<Nanos, Reason>;
 
 /// Bounds of a VM's tasks, by the number of their entry in its threads.
 pub(super) fn of_vm(scenario: &Scenario, names: &Names, number: usize) -> Vec<(usize, Bound)> {
     let Some(vm) = names.spec(scenario, number) else { return Vec::new() };
     let is_task = |entry: &&(usize, &ThreadSpec)| matches!(entry.1.run, ProgramSpec::Periodic(_));
     let entries: Vec<(usize, &ThreadSpec)> = vm.threads.iter().enumerate().collect();
-    let of_entries = |why: String| {
+    let of_entries = |why: Reason| {
         let all = entries.iter().filter(is_task);
         all.map(|(entry, _)| (*entry, Err(why.clone()))).collect::<Vec<_>>()
     };
@@ -49,9 +49,9 @@ fn responses(vm: &VmSpec, threads: &[Thread], supply: &Supply) -> Vec<(usize, Bo
                 && own.is_some_and(|own| other.priority >= own.priority)
         };
         let bound = if vm.threads.iter().any(is_beside) {
-            Err("something that is no task is as important as it".to_owned())
+            Err("something that is no task is as important as it".into())
         } else {
-            longest.map(|longest| longest.response).map_err(|why| why.to_string())
+            longest.map(|longest| longest.response).map_err(|why| why.to_string().into())
         };
         // Threads of one entry are alike.
         if all.iter().all(|(known, _)| known != entry) {
@@ -65,15 +65,15 @@ fn nanos(time: Micros) -> Nanos {
     Nanos::from_nanos(time.get().saturating_mul(1000))
 }
 
-fn tasks(vm: &VmSpec) -> Result<Vec<Thread>, String> {
+fn tasks(vm: &VmSpec) -> Result<Vec<Thread>, Reason> {
     let has_kernel = |thread: &ThreadSpec| matches!(thread.run, ProgramSpec::Compile { .. });
     if vm.threads.iter().any(has_kernel) {
-        return Err("its kernel makes tasks wait, for how long is drawn".to_owned());
+        return Err("its kernel makes tasks wait, for how long is drawn".into());
     }
     let mut threads = Vec::new();
     for (entry, thread) in vm.threads.iter().enumerate() {
         let ProgramSpec::Periodic(spec) = &thread.run else { continue };
-        let task = task(spec, thread.priority).map_err(|wrong| wrong.to_string())?;
+        let task = task(spec, thread.priority).map_err(|wrong| Reason::from(wrong.to_string()))?;
         let count = thread.count.unwrap_or(vm.vcpus) as usize;
         threads.extend(std::iter::repeat_n((entry, task), count));
     }
@@ -89,41 +89,40 @@ fn task(spec: &TaskSpec, priority: u8) -> Result<Task, bounds::Malformed> {
 }
 
 /// What a VM with one virtual CPU can count on.
-fn supply(scenario: &Scenario, names: &Names, vm: &VmSpec) -> Result<Supply, String> {
-    let Some(host) = &scenario.host else { return Err("there is no host".to_owned()) };
+fn supply(scenario: &Scenario, names: &Names, vm: &VmSpec) -> Result<Supply, Reason> {
+    let Some(host) = &scenario.host else { return Err("there is no host".into()) };
     if vm.vcpus > 1 {
-        return Err("it has several virtual CPUs, for which there is no exact analysis".to_owned());
+        return Err("it has several virtual CPUs, for which there is no exact analysis".into());
     }
     if !host.switch_ns.get().eq(&0) {
-        return Err("switches take time (host.switch_ns), which is no part of the analysis".to_owned());
+        return Err("switches take time (host.switch_ns), which is no part of the analysis".into());
     }
     if vm.limit_cpus.is_some() {
-        return Err("it has a limit (limit_cpus), whose period begins anywhere".to_owned());
+        return Err("it has a limit (limit_cpus), whose period begins anywhere".into());
     }
     if has_a_cpu(scenario, names, vm, host.cpus) && !is_bound_to_time(&host.policy) {
         return Ok(Supply::whole_cpu());
     }
-    let wrong = |malformed: bounds::Malformed| malformed.to_string();
+    let wrong = |malformed: bounds::Malformed| Reason::from(malformed.to_string());
     match &host.policy {
         PolicySpec::Slots { slot_us, round, dynamic: None, .. } => {
             let own: Vec<bool> = round.iter().map(|name| *name == vm.name).collect();
             if vm.count > 1 {
-                return Err("its copies share its slots".to_owned());
+                return Err("its copies share its slots".into());
             }
             Supply::slots(nanos(*slot_us), &own).map_err(wrong)
         }
         PolicySpec::Rtds if host.cpus == 1 => {
             let (Some(budget), Some(period)) = (vm.budget_us, vm.period_us) else {
-                return Err("it has no budget".to_owned());
+                return Err("it has no budget".into());
             };
-            servers(scenario, names).ok_or_else(|| {
-                "budgets that are kept for later may meet, and then do not fit onto the CPU".to_owned()
-            })?;
+            servers(scenario, names)
+                .ok_or("budgets that are kept for later may meet, and then do not fit onto the CPU")?;
             Supply::periodic(nanos(period), nanos(budget)).map_err(wrong)
         }
-        PolicySpec::Rtds => Err(NoGuarantee::Global.to_string()),
-        PolicySpec::Credit { .. } => Err(NoGuarantee::Credit.to_string()),
-        _ => Err(NoGuarantee::NotProven.to_string()),
+        PolicySpec::Rtds => Err(NoGuarantee::Global.to_string().into()),
+        PolicySpec::Credit { .. } => Err(NoGuarantee::Credit.to_string().into()),
+        _ => Err(NoGuarantee::NotProven.to_string().into()),
     }
 }
 
