@@ -220,7 +220,10 @@ impl FairQueue {
         self.vms[vm.index()] += price - paid;
         self.lines.set_key(vcpu, self.lines.key(vcpu).saturating_add(span.nanos()));
         self.budgets.ran(vcpu, vm, span);
-        self.place(vm, view);
+        // What was paid in advance has moved it already.
+        if price > paid || self.budgets.any() {
+            self.place(vm, view);
+        }
     }
 
     /// When the first period of limits and reservations is over.

@@ -268,5 +268,8 @@ thread = [{ run = { program = "endless" } }]
     let stopped = Watch::new(&scenario, 1, 0).finish(&brake);
     let words = stopped.trouble.unwrap();
     assert!(stopped.interrupted && stopped.events == 0 && words.contains("nobody waits"), "{words}");
-    assert!(words.ends_with("CPUs had so far: A-1 0.000, A-2 0.000, A-3 0.000, A-4 0.000, 5 more VMs"), "{words}");
+    assert!(
+        words.ends_with("CPUs had so far: A-1 0.000, A-2 0.000, A-3 0.000, A-4 0.000, 5 more VMs"),
+        "{words}"
+    );
 }
