@@ -208,7 +208,7 @@ impl Eevdf {
             place.map(|place| (place, Asked { v, since: lines.since(vm, head, is_free, view) }))
         };
         if let (Some(lines), Some(waiting)) = (&mut self.lines, &mut self.waiting) {
-            waiting.place(&self.meetings, at, (self.waiting_of[at] > 0).then_some(v));
+            waiting.touch(at);
             lines.queue(vm, &|v| v <= within, asked);
         }
     }
@@ -250,7 +250,9 @@ impl Eevdf {
 
     /// A VM that had all it could use has no claim for what it could not.
     fn forget_claims(&mut self, vm: usize, view: &View) {
-        let least = self.waiting.as_ref().and_then(|waiting| waiting.least(&self.meetings, vm));
+        let (vms, waiting_of) = (&self.vms, &self.waiting_of);
+        let v = |at: usize| (waiting_of[at] > 0).then(|| vms[at].v);
+        let least = self.waiting.as_mut().and_then(|waiting| waiting.least(&self.meetings, vm, v));
         let Some(least) = least else { return };
         let width = i128::from(view.vms[vm].count).min(view.cpus.len() as i128);
         let (slice, longest) = (self.slice, self.longest);
