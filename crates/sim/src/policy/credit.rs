@@ -297,7 +297,9 @@ impl Policy for Credit {
             if let Some(budgets) = self.budgets.as_mut().filter(|_| self.ticks.is_multiple_of(TICKS)) {
                 budgets.renew(view, again);
                 let counted = budgets.counted();
-                counted.into_iter().for_each(|vm| self.queue(vm));
+                for vm in counted {
+                    self.queue(vm);
+                }
             }
         } else {
             // Somebody who is boosted waited for the end of a rate limit.

@@ -206,7 +206,9 @@ impl Policy for Credit2 {
     fn tick(&mut self, view: &View, again: &mut Vec<CpuId>) -> Option<Time> {
         let budgets = self.budgets.as_mut()?;
         let (next, counted) = (budgets.renew(view, again), budgets.counted());
-        counted.into_iter().for_each(|vm| self.queue(vm));
+        for vm in counted {
+            self.queue(vm);
+        }
         Some(next)
     }
 

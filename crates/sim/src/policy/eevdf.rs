@@ -118,6 +118,9 @@ impl Measure for i128 {
     }
 }
 
+/// Virtual CPUs by their deadlines with their v, VMs by what they are owed and by their deadlines.
+type Line = Lines<i128, (Reverse<Span>, i128), i128, Asked>;
+
 /// The policy.
 #[derive(Debug, Clone)]
 pub struct Eevdf {
@@ -126,7 +129,7 @@ pub struct Eevdf {
     vms: Vec<Entity>,
     vcpus: Vec<Entity>,
     /// Who waits: virtual CPUs by their deadlines, VMs by what they are owed and by theirs.
-    lines: Option<Lines<i128, (Reverse<Span>, i128), i128, Asked>>,
+    lines: Option<Line>,
     /// VMs that wait, by v.
     waiting: Option<Rivals<i128>>,
     waiting_of: Vec<u32>,
@@ -431,7 +434,9 @@ impl Policy for Eevdf {
     fn tick(&mut self, view: &View, again: &mut Vec<CpuId>) -> Option<Time> {
         let budgets = self.budgets.as_mut()?;
         let (next, counted) = (budgets.renew(view, again), budgets.counted());
-        counted.into_iter().for_each(|vm| self.place(vm, view));
+        for vm in counted {
+            self.place(vm, view);
+        }
         Some(next)
     }
 

@@ -183,13 +183,13 @@ impl FairQueue {
 
     /// Who comes next on this CPU.
     pub fn pick(&mut self, cpu: CpuId, view: &View) -> Pick {
-        let starving = |since| self.meetings.is_long(since, self.quantum, view);
+        let is_long = |since| self.meetings.is_long(since, self.quantum, view);
         let first = self.lines.firsts(cpu, &|_| true);
-        let starved = self.lines.firsts(cpu, &starving).chain(self.lines.mixed());
-        let vms = first.chain(starved.filter(|_| !self.meetings.are_free())).chain(self.budgets.owed_on(cpu));
+        let hungry = self.lines.firsts(cpu, &is_long).chain(self.lines.mixed());
+        let vms = first.chain(hungry.filter(|_| !self.meetings.are_free())).chain(self.budgets.owed_on(cpu));
         let key = |vm: VmId| {
             let vcpu = self.candidate(vm, cpu).filter(|_| self.budgets.allows(vm))?;
-            let starves = starving(view.vcpu(vcpu).since);
+            let starves = is_long(view.vcpu(vcpu).since);
             Some((Reverse(self.budgets.urgency(vm, cpu)), Reverse(starves), self.vms[vm.index()], vcpu))
         };
         let best = vms.filter_map(key).min();

@@ -257,7 +257,9 @@ impl Gang {
                 left_out.push(gang);
             }
         }
-        left_out.into_iter().for_each(|gang| self.place_gang(gang));
+        for gang in left_out {
+            self.place_gang(gang);
+        }
         let wrong = |(cpu, place): &(CpuId, &crate::host::Cpu)| match (place.running, self.seats[cpu.index()])
         {
             (None, None) => false,
