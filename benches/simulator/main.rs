@@ -162,7 +162,7 @@ fn growth(costs: &[f64]) -> f64 {
 fn scale(policy: &str, rounds: usize, judge: &mut Judge) {
     println!("\nscale, {policy}");
     let seconds: Vec<f64> = (0..rounds).map(|_| own::seconds_of(policy, 1024, 100_000, 100)).collect();
-    let what = format!("{policy}: 100 000 virtual CPUs on 1024 CPUs, seconds for one");
+    let what = format!("{policy}: 100 000 virtual CPUs on 1024 CPUs, CPU seconds for one");
     judge.rounds(&what, &seconds, Mark::AtMost(60.0));
     let costs = |(vcpus, cpus): &(u32, u32)| own::cost_per_event(policy, *cpus, *vcpus, 100);
     let costs: Vec<Vec<f64>> = (0..rounds).map(|_| SIZES.iter().map(costs).collect()).collect();

@@ -130,6 +130,11 @@ impl Budgets {
         self.limits.iter().any(Option::is_some)
     }
 
+    /// Whether any VM has a limit or a reservation.
+    pub const fn any(&self) -> bool {
+        !self.grants.is_empty()
+    }
+
     /// When the first period is over; nothing when there is neither a limit nor a reservation.
     pub fn first_tick(&self) -> Option<Time> {
         let purses = self.limits.iter().zip(&self.reserved).zip(&self.ends);

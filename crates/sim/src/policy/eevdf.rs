@@ -118,6 +118,9 @@ impl Measure for i128 {
     }
 }
 
+/// Virtual CPUs by their deadlines with their v, VMs by what they are owed and by their deadlines.
+type Line = Lines<i128, (Reverse<Span>, i128), i128, Asked>;
+
 /// The policy.
 #[derive(Debug, Clone)]
 pub struct Eevdf {
@@ -126,7 +129,7 @@ pub struct Eevdf {
     vms: Vec<Entity>,
     vcpus: Vec<Entity>,
     /// Who waits: virtual CPUs by their deadlines, VMs by what they are owed and by theirs.
-    lines: Option<Lines<i128, (Reverse<Span>, i128), i128, Asked>>,
+    lines: Option<Line>,
     /// VMs that wait, by v.
     waiting: Option<Rivals<i128>>,
     waiting_of: Vec<u32>,
@@ -208,7 +211,7 @@ impl Eevdf {
             place.map(|place| (place, Asked { v, since: lines.since(vm, head, is_free, view) }))
         };
         if let (Some(lines), Some(waiting)) = (&mut self.lines, &mut self.waiting) {
-            waiting.place(&self.meetings, at, (self.waiting_of[at] > 0).then_some(v));
+            waiting.touch(at);
             lines.queue(vm, &|v| v <= within, asked);
         }
     }
@@ -250,7 +253,9 @@ impl Eevdf {
 
     /// A VM that had all it could use has no claim for what it could not.
     fn forget_claims(&mut self, vm: usize, view: &View) {
-        let least = self.waiting.as_ref().and_then(|waiting| waiting.least(&self.meetings, vm));
+        let (vms, waiting_of) = (&self.vms, &self.waiting_of);
+        let v = |at: usize| (waiting_of[at] > 0).then(|| vms[at].v);
+        let least = self.waiting.as_mut().and_then(|waiting| waiting.least(&self.meetings, vm, v));
         let Some(least) = least else { return };
         let width = i128::from(view.vms[vm].count).min(view.cpus.len() as i128);
         let (slice, longest) = (self.slice, self.longest);
@@ -429,7 +434,9 @@ impl Policy for Eevdf {
     fn tick(&mut self, view: &View, again: &mut Vec<CpuId>) -> Option<Time> {
         let budgets = self.budgets.as_mut()?;
         let (next, counted) = (budgets.renew(view, again), budgets.counted());
-        counted.into_iter().for_each(|vm| self.place(vm, view));
+        for vm in counted {
+            self.place(vm, view);
+        }
         Some(next)
     }
 

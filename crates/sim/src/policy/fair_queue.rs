@@ -84,9 +84,8 @@ impl FairQueue {
     /// Brings a VM to its places after a change of its books.
     fn place(&mut self, vm: VmId, view: &View) {
         let at = vm.index();
-        let time = self.vms[at].saturating_sub(self.paid_of[at]);
-        self.active.place(&self.meetings, at, (self.active_of[at] > 0).then_some(time));
-        self.waiting.place(&self.meetings, at, (self.waiting_of[at] > 0).then_some(time));
+        self.active.touch(at);
+        self.waiting.touch(at);
         let place = self.budgets.allows(vm).then(|| (Reverse(self.budgets.takes(vm)), self.vms[at]));
         let is_free = self.meetings.are_free();
         let next =
@@ -101,7 +100,7 @@ impl FairQueue {
         if why == Why::Woken {
             if self.active_of[vm] == 0 {
                 // Who was away starts where the others are.
-                let least = self.active.least(&self.meetings, vm);
+                let least = self.least_active(vm);
                 self.vms[vm] = self.vms[vm].max(least.unwrap_or(0));
             }
             let is_active = |other: &VcpuId| *other != vcpu && view.vcpu(*other).state != State::Halted;
@@ -130,9 +129,23 @@ impl FairQueue {
         idle.or_else(|| self.budgets.evict(vcpu, view))
     }
 
+    /// The least time, less what is paid in advance, of other VMs that `vm` meets and that have something to do.
+    fn least_active(&mut self, vm: usize) -> Option<u128> {
+        let Self { active, meetings, active_of, vms, paid_of, .. } = self;
+        let time = |at: usize| (active_of[at] > 0).then(|| vms[at].saturating_sub(paid_of[at]));
+        active.least(meetings, vm, time)
+    }
+
+    /// The same of those that wait.
+    fn least_waiting(&mut self, vm: usize) -> Option<u128> {
+        let Self { waiting, meetings, waiting_of, vms, paid_of, .. } = self;
+        let time = |at: usize| (waiting_of[at] > 0).then(|| vms[at].saturating_sub(paid_of[at]));
+        waiting.least(meetings, vm, time)
+    }
+
     /// A VM that had all it could use has no claim for what it could not.
     fn forget_claims(&mut self, vm: usize, view: &View) {
-        let Some(least) = self.waiting.least(&self.meetings, vm) else { return };
+        let Some(least) = self.least_waiting(vm) else { return };
         let width = u64::from(view.vms[vm].count).min(view.cpus.len() as u64);
         let span = Span::from_nanos(self.quantum.nanos().saturating_mul(BEHIND * width));
         // A turn of the lightest moves it far ahead; that alone is no reason to forget anything.
@@ -170,13 +183,13 @@ impl FairQueue {
 
     /// Who comes next on this CPU.
     pub fn pick(&mut self, cpu: CpuId, view: &View) -> Pick {
-        let starving = |since| self.meetings.is_long(since, self.quantum, view);
+        let is_long = |since| self.meetings.is_long(since, self.quantum, view);
         let first = self.lines.firsts(cpu, &|_| true);
-        let starved = self.lines.firsts(cpu, &starving).chain(self.lines.mixed());
-        let vms = first.chain(starved.filter(|_| !self.meetings.are_free())).chain(self.budgets.owed_on(cpu));
+        let hungry = self.lines.firsts(cpu, &is_long).chain(self.lines.mixed());
+        let vms = first.chain(hungry.filter(|_| !self.meetings.are_free())).chain(self.budgets.owed_on(cpu));
         let key = |vm: VmId| {
             let vcpu = self.candidate(vm, cpu).filter(|_| self.budgets.allows(vm))?;
-            let starves = starving(view.vcpu(vcpu).since);
+            let starves = is_long(view.vcpu(vcpu).since);
             Some((Reverse(self.budgets.urgency(vm, cpu)), Reverse(starves), self.vms[vm.index()], vcpu))
         };
         let best = vms.filter_map(key).min();
@@ -220,7 +233,12 @@ impl FairQueue {
         self.vms[vm.index()] += price - paid;
         self.lines.set_key(vcpu, self.lines.key(vcpu).saturating_add(span.nanos()));
         self.budgets.ran(vcpu, vm, span);
-        self.place(vm, view);
+        self.active.touch(vm.index());
+        self.waiting.touch(vm.index());
+        // What was paid in advance has moved it already.
+        if price > paid || self.budgets.any() {
+            self.place(vm, view);
+        }
     }
 
     /// When the first period of limits and reservations is over.
@@ -236,7 +254,7 @@ impl FairQueue {
                 let at = number as usize;
                 let period = Span::from_nanos(self.quantum.nanos().saturating_mul(TURNS));
                 let ahead = self.virtual_time(at, period);
-                let most = self.waiting.least(&self.meetings, at).map(|least| least.saturating_add(ahead));
+                let most = self.least_waiting(at).map(|least| least.saturating_add(ahead));
                 self.vms[at] = self.vms[at].min(most.unwrap_or(u128::MAX));
                 self.place(VmId(number), view);
             }

@@ -47,7 +47,7 @@ pub struct Forest<K, M = ()> {
     nodes: Vec<Node<K, M>>,
 }
 
-/// Spreads numbers so that neighbours have nothing to do with each other (the last steps of MurmurHash3).
+/// Spreads numbers so that neighbours have nothing to do with each other (the last steps of `MurmurHash3`).
 const fn height(id: u32) -> u32 {
     let id = (id ^ (id >> 16)).wrapping_mul(0x85eb_ca6b);
     let id = (id ^ (id >> 13)).wrapping_mul(0xc2b2_ae35);

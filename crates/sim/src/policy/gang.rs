@@ -209,10 +209,7 @@ impl Gang {
 
     /// Brings a VM and its gangs to their places after a change of its books.
     fn place(&mut self, vm: VmId) {
-        let is_active = self.gangs[self.gangs_of(vm)].iter().any(|gang| gang.awake > 0);
-        let time = self.vms[vm.index()];
-        let active = self.active.iter_mut();
-        active.for_each(|it| it.place(&Meetings::default(), vm.index(), is_active.then_some(time)));
+        self.active.iter_mut().for_each(|active| active.touch(vm.index()));
         self.gangs_of(vm).for_each(|gang| self.place_gang(gang));
     }
 
@@ -260,7 +257,9 @@ impl Gang {
                 left_out.push(gang);
             }
         }
-        left_out.into_iter().for_each(|gang| self.place_gang(gang));
+        for gang in left_out {
+            self.place_gang(gang);
+        }
         let wrong = |(cpu, place): &(CpuId, &crate::host::Cpu)| match (place.running, self.seats[cpu.index()])
         {
             (None, None) => false,
@@ -338,8 +337,12 @@ impl Policy for Gang {
             let vm = self.gangs[gang].vm;
             if self.gangs[self.gangs_of(vm)].iter().all(|gang| gang.awake == 0) {
                 // Who was away starts where the others are.
-                let active = self.active.as_ref();
-                let least = active.and_then(|active| active.least(&Meetings::default(), vm.index()));
+                let (gangs, first_of, vms) = (&self.gangs, &self.first_of, &self.vms);
+                let is_awake =
+                    |at: usize| gangs[first_of[at]..first_of[at + 1]].iter().any(|it| it.awake > 0);
+                let time = |at: usize| is_awake(at).then(|| vms[at]);
+                let active = self.active.as_mut();
+                let least = active.and_then(|active| active.least(&Meetings::default(), vm.index(), time));
                 self.vms[vm.index()] = self.vms[vm.index()].max(least.unwrap_or(0));
             }
             self.gangs[gang].awake += 1;

@@ -25,7 +25,7 @@ struct Line {
 pub struct Lines<K, H, N = (), M = ()> {
     vcpus: Forest<K, N>,
     heads: Forest<H, M>,
-    lines: Vec<Line>,
+    all: Vec<Line>,
     /// First line of each VM, and behind the last.
     first_of: Vec<u32>,
     /// Per set of CPUs, its queue of lines.
@@ -61,18 +61,19 @@ impl<K: Ord + Copy, H: Ord + Copy, N: Measure, M: Measure> Lines<K, H, N, M> {
             lines.extend(sets.into_iter().map(|set| Line { vm: VmId(of), set, root: NONE }));
             first_of.push(number(lines.len()));
         }
-        let mut sets_on = vec![Vec::new(); view.cpus.len()];
+        let mut sets_on: Vec<Vec<u32>> = vec![Vec::new(); view.cpus.len()];
         for (set, number) in view.affinities.iter().zip(0u32..) {
-            let cpus = set.iter().filter_map(|cpu| usize::try_from(cpu).ok());
-            cpus.for_each(|cpu| {
-                sets_on.iter_mut().skip(cpu).take(1).for_each(|sets: &mut Vec<u32>| sets.push(number))
-            });
+            for cpu in set.iter() {
+                if let Some(sets) = sets_on.get_mut(cpu as usize) {
+                    sets.push(number);
+                }
+            }
         }
         Self {
             vcpus: Forest::new(view.vcpus.len(), key, within),
             heads: Forest::new(lines.len(), head, measure),
             queues: vec![NONE; view.affinities.len()],
-            lines,
+            all: lines,
             first_of,
             sets_on,
             mixed,
@@ -102,7 +103,7 @@ impl<K: Ord + Copy, H: Ord + Copy, N: Measure, M: Measure> Lines<K, H, N, M> {
         let it = view.vcpu(vcpu);
         let range = self.lines_of(it.vm);
         let first = range.start as usize;
-        let lines = &self.lines[first..range.end as usize];
+        let lines = &self.all[first..range.end as usize];
         // Almost every VM has one.
         if lines.len() == 1 {
             return first;
@@ -113,13 +114,13 @@ impl<K: Ord + Copy, H: Ord + Copy, N: Measure, M: Measure> Lines<K, H, N, M> {
     /// Lets one that does not wait join its line; [`Self::queue`] has to follow.
     pub fn push(&mut self, vcpu: VcpuId, key: K, within: N, view: &View) {
         let line = self.line_of(vcpu, view);
-        self.vcpus.insert(&mut self.lines[line].root, vcpu.0, key, within);
+        self.vcpus.insert(&mut self.all[line].root, vcpu.0, key, within);
     }
 
     /// Takes one that waits out of its line; [`Self::queue`] has to follow.
     pub fn remove(&mut self, vcpu: VcpuId, view: &View) {
         let line = self.line_of(vcpu, view);
-        self.vcpus.remove(&mut self.lines[line].root, vcpu.0);
+        self.vcpus.remove(&mut self.all[line].root, vcpu.0);
     }
 
     /// Brings the lines of a VM to their places: `place` says, of who is next in each line, what its line's is; none where
@@ -134,7 +135,7 @@ impl<K: Ord + Copy, H: Ord + Copy, N: Measure, M: Measure> Lines<K, H, N, M> {
     {
         for number in self.lines_of(vm) {
             let next = self.head(number, meets).and_then(|head| place(self, head));
-            let queue = &mut self.queues[self.lines[number as usize].set as usize];
+            let queue = &mut self.queues[self.all[number as usize].set as usize];
             if self.heads.holds(number) {
                 if next == Some((self.heads.key(number), self.heads.own(number))) {
                     continue;
@@ -167,20 +168,20 @@ impl<K: Ord + Copy, H: Ord + Copy, N: Measure, M: Measure> Lines<K, H, N, M> {
     ) -> impl Iterator<Item = VmId> + 'a {
         let sets = self.sets_on[cpu.index()].iter();
         let first = |set: &u32| self.heads.first_within(self.queues[*set as usize], meets);
-        sets.filter_map(first).map(|line| self.lines[line as usize].vm)
+        sets.filter_map(first).map(|line| self.all[line as usize].vm)
     }
 
     /// Who is next in a line: the first whose measure meets a bound, or else the first.
     pub fn head(&self, line: u32, meets: &impl Fn(N) -> bool) -> Option<VcpuId> {
-        let root = self.lines[line as usize].root;
+        let root = self.all[line as usize].root;
         self.vcpus.first_within(root, meets).or_else(|| self.vcpus.first(root)).map(VcpuId)
     }
 
     /// Lines of a VM in which somebody waits who may use a CPU.
     pub fn of_vm_on(&self, vm: VmId, cpu: CpuId) -> impl Iterator<Item = u32> + '_ {
         let sets = &self.sets_on[cpu.index()];
-        let may = |line: &u32| sets.binary_search(&self.lines[*line as usize].set).is_ok();
-        self.lines_of(vm).filter(move |line| self.lines[*line as usize].root != NONE && may(line))
+        let may = |line: &u32| sets.binary_search(&self.all[*line as usize].set).is_ok();
+        self.lines_of(vm).filter(move |line| self.all[*line as usize].root != NONE && may(line))
     }
 
     /// Calls `each` with who waits where his VM may run, set by set and line by line, until that says no of a line.
@@ -188,7 +189,7 @@ impl<K: Ord + Copy, H: Ord + Copy, N: Measure, M: Measure> Lines<K, H, N, M> {
         for queue in &self.queues {
             self.heads.walk(*queue, &mut |line| {
                 let mut any = false;
-                self.vcpus.walk(self.lines[line as usize].root, &mut |vcpu| {
+                self.vcpus.walk(self.all[line as usize].root, &mut |vcpu| {
                     let goes_on = each(VcpuId(vcpu), self.vcpus.key(vcpu));
                     any |= goes_on;
                     goes_on
@@ -199,7 +200,7 @@ impl<K: Ord + Copy, H: Ord + Copy, N: Measure, M: Measure> Lines<K, H, N, M> {
     }
 }
 
-impl<K: Ord + Copy> Lines<K, K> {
+impl<P: Ord + Copy> Lines<P, P> {
     /// Who is next on a CPU, where places in line are places among lines: least key, then least number.
     pub fn first(&self, cpu: CpuId) -> Option<VcpuId> {
         let sets = self.sets_on[cpu.index()].iter();

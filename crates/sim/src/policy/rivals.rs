@@ -9,6 +9,9 @@ pub struct Rivals<K> {
     vms: Forest<K>,
     /// By set of CPUs, as numbered in `Meetings`.
     roots: Vec<u32>,
+    /// Whose time has changed since somebody asked last: most changes nobody asks for.
+    stale: Vec<usize>,
+    is_stale: Vec<bool>,
 }
 
 fn number(vm: usize) -> u32 {
@@ -18,11 +21,19 @@ fn number(vm: usize) -> u32 {
 impl<K: Ord + Copy> Rivals<K> {
     /// None yet of so many; any time will do for who is not there.
     pub fn new(meetings: &Meetings, vms: usize, time: K) -> Self {
-        Self { vms: Forest::new(vms, time, ()), roots: vec![NONE; meetings.count()] }
+        let (vms, is_stale) = (Forest::new(vms, time, ()), vec![false; vms]);
+        Self { vms, roots: vec![NONE; meetings.count()], stale: Vec::new(), is_stale }
+    }
+
+    /// The time of a VM has changed, or whether it is there.
+    pub fn touch(&mut self, vm: usize) {
+        if !std::mem::replace(&mut self.is_stale[vm], true) {
+            self.stale.push(vm);
+        }
     }
 
     /// A VM has this time now, or is not there any more.
-    pub fn place(&mut self, meetings: &Meetings, vm: usize, time: Option<K>) {
+    fn place(&mut self, meetings: &Meetings, vm: usize, time: Option<K>) {
         let (id, root) = (number(vm), &mut self.roots[meetings.place_of(vm)]);
         if self.vms.holds(id) {
             if time == Some(self.vms.key(id)) {
@@ -35,8 +46,12 @@ impl<K: Ord + Copy> Rivals<K> {
         }
     }
 
-    /// The least time of other VMs that a VM meets somewhere.
-    pub fn least(&self, meetings: &Meetings, vm: usize) -> Option<K> {
+    /// The least time of other VMs that a VM meets somewhere; `time` says what each VM's is, none where it is not there.
+    pub fn least(&mut self, meetings: &Meetings, vm: usize, time: impl Fn(usize) -> Option<K>) -> Option<K> {
+        for other in std::mem::take(&mut self.stale) {
+            self.is_stale[other] = false;
+            self.place(meetings, other, time(other));
+        }
         let others = meetings.near(vm).filter_map(|place| {
             let mut least = None;
             self.vms.walk(self.roots[place], &mut |other| {

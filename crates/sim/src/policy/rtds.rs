@@ -189,8 +189,10 @@ impl Policy for Rtds {
             }
             let cpu = self.place(vcpu, view, &but);
             *failed = cpu.is_none();
-            cpu.iter().for_each(|cpu| but.insert(cpu.0));
-            again.extend(cpu);
+            if let Some(cpu) = cpu {
+                but.insert(cpu.0);
+                again.push(cpu);
+            }
         }
         self.next_deadline()
     }

@@ -9,23 +9,31 @@
 
 use bounds::{NoGuarantee, Supply, Task, admission, fixed_priority};
 
-use super::names::Names;
 use model::scenario::{PolicySpec, ProgramSpec, Scenario, TaskSpec, ThreadSpec, VmSpec};
 use units::{Micros, Nanos, Reason};
+
+/// Servers of one CPU that are looked at together.
+const MOST_SERVERS: usize = 1000;
 
 /// The bound of a task, or why there is none.
 pub(super) type Bound = Result<Nanos, Reason>;
 
-/// Bounds of a VM's tasks, by the number of their entry in its threads.
-pub(super) fn of_vm(scenario: &Scenario, names: &Names, number: usize) -> Vec<(usize, Bound)> {
-    let Some(vm) = names.spec(scenario, number) else { return Vec::new() };
+/// Bounds of the tasks of each entry of VMs, whose copies are alike, by the number of their entry in its threads.
+pub(super) fn of(scenario: &Scenario) -> Vec<Vec<(usize, Bound)>> {
+    scenario.vms.iter().map(|vm| of_vm(scenario, vm)).collect()
+}
+
+fn of_vm(scenario: &Scenario, vm: &VmSpec) -> Vec<(usize, Bound)> {
     let is_task = |entry: &&(usize, &ThreadSpec)| matches!(entry.1.run, ProgramSpec::Periodic(_));
     let entries: Vec<(usize, &ThreadSpec)> = vm.threads.iter().enumerate().collect();
     let of_entries = |why: Reason| {
         let all = entries.iter().filter(is_task);
         all.map(|(entry, _)| (*entry, Err(why.clone()))).collect::<Vec<_>>()
     };
-    let supply = match supply(scenario, names, vm) {
+    if !entries.iter().any(|entry| is_task(&entry)) {
+        return Vec::new();
+    }
+    let supply = match supply(scenario, vm) {
         Ok(supply) => supply,
         Err(why) => return of_entries(why),
     };
@@ -89,7 +97,7 @@ fn task(spec: &TaskSpec, priority: u8) -> Result<Task, bounds::Malformed> {
 }
 
 /// What a VM with one virtual CPU can count on.
-fn supply(scenario: &Scenario, names: &Names, vm: &VmSpec) -> Result<Supply, Reason> {
+fn supply(scenario: &Scenario, vm: &VmSpec) -> Result<Supply, Reason> {
     let Some(host) = &scenario.host else { return Err("there is no host".into()) };
     if vm.vcpus > 1 {
         return Err("it has several virtual CPUs, for which there is no exact analysis".into());
@@ -100,7 +108,7 @@ fn supply(scenario: &Scenario, names: &Names, vm: &VmSpec) -> Result<Supply, Rea
     if vm.limit_cpus.is_some() {
         return Err("it has a limit (limit_cpus), whose period begins anywhere".into());
     }
-    if has_a_cpu(scenario, names, vm, host.cpus) && !is_bound_to_time(&host.policy) {
+    if has_a_cpu(scenario, vm, host.cpus) && !is_bound_to_time(&host.policy) {
         return Ok(Supply::whole_cpu());
     }
     let wrong = |malformed: bounds::Malformed| Reason::from(malformed.to_string());
@@ -116,7 +124,7 @@ fn supply(scenario: &Scenario, names: &Names, vm: &VmSpec) -> Result<Supply, Rea
             let (Some(budget), Some(period)) = (vm.budget_us, vm.period_us) else {
                 return Err("it has no budget".into());
             };
-            servers(scenario, names)
+            servers(scenario)
                 .ok_or("budgets that are kept for later may meet, and then do not fit onto the CPU")?;
             Supply::periodic(nanos(period), nanos(budget)).map_err(wrong)
         }
@@ -132,22 +140,25 @@ const fn is_bound_to_time(policy: &PolicySpec) -> bool {
 }
 
 /// Whether there is always a CPU for it: as many CPUs as virtual ones that may use them.
-fn has_a_cpu(scenario: &Scenario, names: &Names, vm: &VmSpec, cpus: u32) -> bool {
-    let specs = || (0..names.vms.len()).filter_map(|number| names.spec(scenario, number));
+fn has_a_cpu(scenario: &Scenario, vm: &VmSpec, cpus: u32) -> bool {
     if vm.dedicated {
         return vm.count == 1 && vm.cpus.as_ref().is_some_and(|own| own.len() >= vm.vcpus as usize);
     }
-    let is_free = specs().all(|other| other.cpus.is_none() && !other.pinned);
-    is_free && specs().map(|other| u64::from(other.vcpus)).sum::<u64>() <= u64::from(cpus)
+    let is_free = scenario.vms.iter().all(|other| other.cpus.is_none() && !other.pinned);
+    let wanted = scenario.vms.iter().map(|other| u64::from(other.vcpus) * u64::from(other.count));
+    is_free && wanted.sum::<u64>() <= u64::from(cpus)
 }
 
 /// Whether all servers of one CPU fit together.
-fn servers(scenario: &Scenario, names: &Names) -> Option<()> {
+fn servers(scenario: &Scenario) -> Option<()> {
     let mut servers = Vec::new();
-    for number in 0..names.vms.len() {
-        let spec = names.spec(scenario, number)?;
+    for spec in &scenario.vms {
+        let count = spec.vcpus as usize * spec.count as usize;
+        if servers.len() + count > MOST_SERVERS {
+            return None;
+        }
         let server = Task::new(nanos(spec.budget_us?), nanos(spec.period_us?)).ok()?;
-        servers.extend(std::iter::repeat_n(server, spec.vcpus as usize));
+        servers.extend(std::iter::repeat_n(server, count));
     }
     admission::deferrable(&servers).is_schedulable().then_some(())
 }

@@ -98,12 +98,14 @@ pub(super) fn of(machine: &Machine, names: &Names, scenario: &Scenario) -> Vec<F
     let mut host = |kind: &Kind, value: f64| figures.push(figure("host", kind, ProbeKind::Cpu, value));
     host(&USED, ratio(sum(|cpu| cpu.run), whole));
     host(&SWITCHING, ratio(sum(|cpu| cpu.switching), whole));
+    let bounds = bounds::of(scenario);
     for (number, guest) in machine.guests().iter().enumerate() {
         let (Some(name), Some(spec)) = (names.vms.get(number), names.spec(scenario, number)) else {
             continue;
         };
-        let bounds = bounds::of_vm(scenario, names, number);
-        figures.extend(of_vm(view, number, guest, (name, spec, &bounds)));
+        let bounds = names.spec_of.get(number).and_then(|entry| bounds.get(*entry));
+        let bounds = bounds.map_or(&[][..], Vec::as_slice);
+        figures.extend(of_vm(view, number, guest, (name, spec, bounds)));
     }
     figures
 }
@@ -295,16 +297,14 @@ pub(super) fn above_their_bounds(figures: &[Figure]) -> Option<String> {
     })
 }
 
-/// Why tasks have no bound, a sentence for each VM.
-pub(super) fn without_bounds(scenario: &Scenario, names: &Names) -> Vec<String> {
-    let mut notes: Vec<String> = Vec::new();
-    for (number, name) in names.vms.iter().enumerate() {
-        let why = bounds::of_vm(scenario, names, number).into_iter().find_map(|(_, bound)| bound.err());
-        let note = why.map(|why| format!("vm.{name}: no bound for its tasks: {why}"));
-        notes.extend(note.filter(|note| !notes.contains(note)));
-    }
-    notes.truncate(MOST_NOTES);
-    notes
+/// Why tasks have no bound, a sentence for each entry of VMs.
+pub(super) fn without_bounds(scenario: &Scenario) -> Vec<String> {
+    let bounds = bounds::of(scenario).into_iter().zip(&scenario.vms);
+    let note = |(bounds, vm): (Vec<(usize, Bound)>, &VmSpec)| {
+        let why = bounds.into_iter().find_map(|(_, bound)| bound.err())?;
+        Some(format!("vm.{}: no bound for its tasks: {why}", vm.name))
+    };
+    bounds.filter_map(note).take(MOST_NOTES).collect()
 }
 
 /// What has to be known of these figures: VMs not all of whose samples had room.

@@ -76,7 +76,7 @@ impl<'a> Watch<'a> {
         let figures = figures::of(&machine, &names, scenario);
         let wrong = figures::above_their_bounds(&figures);
         Replication {
-            notes: [figures::notes(&figures), figures::without_bounds(scenario, &names)].concat(),
+            notes: [figures::notes(&figures), figures::without_bounds(scenario)].concat(),
             figures,
             waits: figures::waits(&machine, &names),
             time_line: (stretches > 0).then(|| figures::time_line(&machine, names.vcpus(scenario))),

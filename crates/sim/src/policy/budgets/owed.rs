@@ -55,7 +55,9 @@ pub(super) fn at_each(reserved: &[Option<Owed>], view: &View) -> Vec<Vec<VmId>> 
     for (owed, vm) in reserved.iter().zip((0u32..).map(VmId)) {
         if let Some(Owed { place: Place::At(purses), .. }) = owed {
             each.resize(view.cpus.len(), Vec::new());
-            purses.iter().for_each(|(cpu, _)| each[cpu.index()].push(vm));
+            for (cpu, _) in purses {
+                each[cpu.index()].push(vm);
+            }
         }
     }
     each

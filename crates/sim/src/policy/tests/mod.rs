@@ -4,6 +4,7 @@ mod latency;
 mod pauses;
 mod properties;
 mod random;
+mod shares;
 mod slots;
 
 use crate::host::{Limits, Machine, Stopped};
