@@ -249,7 +249,7 @@ pub struct SimulateArgs {
     /// Put a value into the scenario, host.cpus=4 for example (may be repeated)
     #[arg(long, short, value_name = "PATH=VALUE")]
     pub set: Vec<String>,
-    /// Show figures whose id is like this, 'vm.*.steal_ns' or '*.response_*' for example (may be repeated) [default: the most
+    /// Show figures whose id is like this, 'vm.A.*' or '*.wall*' for example (may be repeated) [default: the most
     /// telling ones; --json has all]
     #[arg(long, value_name = "PATTERN", conflicts_with_all = ["list", "json"])]
     pub figure: Vec<String>,

@@ -93,9 +93,9 @@ mod tests {
     fn made(spans: Spans, ends: &[(u64, u64)]) -> BatchTally {
         let mut tally = spans.tally();
         let begin = tally.begin;
-        assert!(
-            ends.iter().all(|(ms, operations)| tally.count(begin + Duration::from_millis(*ms), *operations))
-        );
+        for (ms, operations) in ends {
+            tally.count(begin + Duration::from_millis(*ms), *operations);
+        }
         tally
     }
 
@@ -117,18 +117,18 @@ mod tests {
     #[test]
     fn equal_operations_take_as_long_in_every_span_also_where_few_end() {
         let spans = Spans::over(Millis::from_millis(40), 4);
-        for each in [3, 9, 17, 28, 39, 100] {
+        for each in [3_u32, 9, 17, 28, 39, 100] {
             let ends: Vec<(u64, u64)> =
-                (1..).map(|end| (each * end, 1)).take(40_usize.div_ceil(each as usize)).collect();
+                (1..=40_u32.div_ceil(each)).map(|end| (u64::from(each * end), 1)).collect();
             let point = spans.point(&[made(spans, &ends), made(spans, &ends)]);
             let all: f64 = millis(&point).iter().sum();
             let count: u64 = point.operations.iter().sum();
-            assert!((all * 2.0 / count as f64 - each as f64).abs() < 1e-9, "{each} ms: {point:?}");
+            assert!((all * 2.0 / count as f64 - f64::from(each)).abs() < 1e-9, "{each} ms: {point:?}");
             let spans = millis(&point).into_iter().zip(&point.operations).filter(|(_, count)| **count > 0);
             assert!(
                 spans
                     .into_iter()
-                    .all(|(took, count)| (took * 2.0 / *count as f64 - each as f64).abs() < 1e-9)
+                    .all(|(took, count)| (took * 2.0 / *count as f64 - f64::from(each)).abs() < 1e-9)
             );
         }
     }

@@ -47,7 +47,7 @@ fn of_vm(scenario: &Scenario, vm: &VmSpec) -> Vec<(usize, Bound)> {
 type Thread = (usize, Task);
 
 fn responses(vm: &VmSpec, threads: &[Thread], supply: &Supply) -> Vec<(usize, Bound)> {
-    let tasks: Vec<Task> = threads.iter().map(|(_, task)| task.clone()).collect();
+    let tasks: Vec<Task> = threads.iter().map(|(_, task)| *task).collect();
     let mut all: Vec<(usize, Bound)> = Vec::new();
     for ((entry, _), longest) in threads.iter().zip(fixed_priority::responses(&tasks, supply)) {
         let own = vm.threads.get(*entry);
@@ -188,7 +188,7 @@ mod tests {
     /// Up to three tasks that use half of a CPU at most, all of them different in priority.
     fn tasks(random: &mut Stream, phases: bool) -> String {
         let mut text = String::new();
-        for priority in 0..1 + random.below(3) {
+        for priority in 0..=random.below(3) {
             let period = 5000 + 1000 * random.below(30);
             let work = 100 + random.below(period / 8);
             let (offset, jitter) = if phases { (random.below(period), random.below(1000)) } else { (0, 0) };
@@ -264,18 +264,24 @@ mod tests {
                  work_us = 1000, jobs = 5 }} }}]\n"
             )
         };
-        let why = |policy: &str, host: &str, more: &str| {
+        let why = |policy: &str, host: &str, [of_a, of_b]: [&str; 2]| {
             let host = format!("name = \"x\"\n[host]\ncpus = 1\npolicy = {policy}\n{host}\n");
-            let (figures, _, notes) = simulated(&(host + &vm("A", more) + &vm("B", more)));
+            let (figures, _, notes) = simulated(&(host + &vm("A", of_a) + &vm("B", of_b)));
             assert_eq!(value(&figures, "vm.A.thread.0.response_bound_ns"), None, "{notes:?}");
             notes.into_iter().next().unwrap_or_default()
         };
         for (policy, host, more, wanted) in [
-            ("\"credit\"", "", "", "credit scheduler"),
-            ("\"eevdf\"", "", "", "nobody has proven"),
-            ("\"eevdf\"", "switch_ns = 100", "", "switches take time"),
-            ("\"rtds\"", "", "budget_us = 5000\nperiod_us = 10000", "may meet"),
-            ("\"eevdf\"", "", "limit_cpus = 0.5", "limit"),
+            ("\"credit\"", "", ["", ""], "credit scheduler"),
+            ("\"eevdf\"", "", ["", ""], "nobody has proven"),
+            ("\"eevdf\"", "switch_ns = 100", ["", ""], "switches take time"),
+            // Half of the CPU each, and yet budgets that are kept meet.
+            (
+                "\"rtds\"",
+                "",
+                ["budget_us = 2000\nperiod_us = 4000", "budget_us = 3000\nperiod_us = 6000"],
+                "may meet",
+            ),
+            ("\"eevdf\"", "", ["limit_cpus = 0.5", "limit_cpus = 0.5"], "limit"),
         ] {
             let why = why(policy, host, more);
             assert!(why.contains(wanted), "{policy}: {why}");
