@@ -80,10 +80,10 @@ fn one_thread(
     loop {
         command.run_once()?;
         let now = Instant::now();
+        latency.record(u64::try_from((now - before).as_nanos()).unwrap_or(u64::MAX));
         if !tally.count(now, 1) {
             break;
         }
-        latency.record(u64::try_from((now - before).as_nanos()).unwrap_or(u64::MAX));
         context.bounds.check()?;
         before = Instant::now();
     }
