@@ -238,6 +238,69 @@ fn a_folder_can_be_shown_again_and_compared() {
     good(&folder, &["compare", "a", "m"]);
 }
 
+/// A task that as written comes with its slot.
+const SLOTS: &str = r#"
+name = "slots"
+replications = 2
+limits = { simulated_s = 10 }
+host = { cpus = 1, policy = { name = "slots", slot_us = 10000, round = ["A", "B"] } }
+[[vm]]
+name = "A"
+vcpus = 1
+thread = [{ run = { program = "periodic", period_us = 20000, work_us = 1000, deadline_us = 5000, jobs = 20 } }]
+[[vm]]
+name = "B"
+vcpus = 1
+thread = [{ run = { program = "endless" } }]
+"#;
+
+#[test]
+fn deadlines_bounds_and_the_worst_phase_are_told_and_figures_chosen() {
+    let folder = folder(&[("s.toml", SLOTS)]);
+    let text = good(&folder, &["simulate", "s.toml", "--figure", "vm.*.steal_ns"]);
+    let row = text.lines().find(|line| line.trim_start().starts_with("A.thread.0")).unwrap();
+    let cells: Vec<&str> = row.split_whitespace().skip(1).collect();
+    assert_eq!(cells, ["5", "ms", "11", "ms", "1", "ms", "1", "ms", "1", "ms", "–", "0", "%"], "{text}");
+    assert!(text.contains("B.steal_ns") && !text.contains("host_share"), "{text}");
+    let searched = |threads: &str| {
+        let arguments = ["simulate", "s.toml", "--worst-phase=100", "--json", "--threads", threads];
+        let all: Value = serde_json::from_str(&good(&folder, &arguments)).unwrap();
+        all["phases"].clone()
+    };
+    let phases = searched("1");
+    assert_eq!(phases, searched("2"), "the same on any number of threads");
+    // It meets its bound of 11 ms to a millisecond, and misses its deadline there.
+    let worst = phases[0]["response_max_ns"].as_u64().unwrap();
+    assert!((10_000_000..=11_000_000).contains(&worst), "{phases}");
+    let offset = phases[0]["offsets_us"]["vm.A.thread.0.run.offset_us"].as_u64().unwrap();
+    let again = format!("vm.A.thread.0.run.offset_us={offset}");
+    let all: Value =
+        serde_json::from_str(&good(&folder, &["simulate", "s.toml", "--set", &again, "--json"])).unwrap();
+    let figures = all["cases"][0]["figures"].as_array().unwrap();
+    let longest = figures.iter().find(|figure| figure["id"] == "vm.A.thread.0.response_max_ns").unwrap();
+    assert_eq!(longest["values"][0][1].as_f64(), Some(worst as f64), "what is printed shows it again");
+    // Misses from none to some come first.
+    good(&folder, &["simulate", "s.toml", "--out", "a"]);
+    good(&folder, &["simulate", "s.toml", "--set", &again, "--out", "b"]);
+    let compared = good(&folder, &["compare", "a", "b"]);
+    let first = compared.lines().find(|line| line.contains("A.")).unwrap();
+    assert!(first.contains("missed_share") && first.contains("+100.000 points"), "{compared}");
+    assert!(!compared.contains("n/a"), "{compared}");
+}
+
+#[test]
+fn an_alignment_that_goes_wrong_ends_the_search_and_is_told_how_to_be_seen_again() {
+    // As written the last job ends after 0.981 s; beyond the second where its offset is longer than 9 ms.
+    let tight = SLOTS.replace("jobs = 20", "jobs = 50").replace("simulated_s = 10", "simulated_s = 1");
+    let folder = folder(&[("s.toml", &tight)]);
+    let output = bulkhead(&folder, &["simulate", "s.toml", "--worst-phase=50"]);
+    assert_eq!(output.status.code(), Some(4), "{}", stderr(&output));
+    let told = stderr(&output);
+    assert!(told.contains("again with --set vm.A.thread.0.run.offset_us="), "{told}");
+    refused(&SLOTS.replace("\"periodic\"", "\"perodic\""), &["--worst-phase"], "perodic");
+    refused(STUCK, &["--worst-phase"], "no real-time task");
+}
+
 #[test]
 fn any_case_can_be_traced_and_looked_at() {
     let folder = folder(&[("s.toml", TWO)]);

@@ -169,7 +169,7 @@ pub fn look(
             || groups.iter().all(|(group, wanted)| least_made(&results, *group, wanted) < repeat.max);
         let cost = cost(&results, groups).as_f64();
         // Where the budget is too short for it, a part of it makes its bounds narrower at least.
-        repeat.until_decided || cost <= remaining.budget.as_f64() * MOST_OF_WHAT_IS_LEFT && is_possible()
+        repeat.until_decided || (is_possible() && cost <= remaining.budget.as_f64() * MOST_OF_WHAT_IS_LEFT)
     };
     let open = results.classes.iter().filter(is_measurable);
     let wanted: Vec<Groups> = open.map(|verdict| rounds_of(&verdict.needs, &contents.looks)).collect();

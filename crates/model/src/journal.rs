@@ -123,6 +123,18 @@ pub struct Neighbour {
     pub place: LoadPlace,
 }
 
+impl Neighbour {
+    /// `cpu load in a second instance`.
+    pub fn words(self) -> String {
+        let place = match self.place {
+            LoadPlace::Same => "in the same instance",
+            LoadPlace::Second => "in a second instance",
+            LoadPlace::Host => "on the host",
+        };
+        format!("{} load {place}", self.kind)
+    }
+}
+
 /// What is measured: a probe under a load on a platform. Repetitions of a cell are compared with each other.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::scenario::FigureLabel;
 use probes::ProbeKind;
 use units::metric::{Better, Unit};
+use units::names::fits;
 use units::{Micros, Nanos};
 
 /// Everything a scenario yielded.
@@ -71,6 +72,12 @@ const TELLING: [&str; 9] = [
     "host.used_share",
 ];
 
+/// Offsets as options of `simulate`: `--set vm.A.thread.0.run.offset_us=12`.
+pub fn as_set_options(offsets: &BTreeMap<String, Micros>) -> String {
+    let option = |(path, offset): (&String, &Micros)| format!("--set {path}={}", offset.get());
+    offsets.iter().map(option).collect::<Vec<_>>().join(" ")
+}
+
 impl Simulation {
     /// Ids of the figures that a summary shows: those that published ones are held against, then the most telling, in
     /// the order in which cases yield them.
@@ -114,18 +121,6 @@ impl Simulation {
     pub fn had_trouble(&self) -> bool {
         self.cases.iter().any(|case| !case.troubles.is_empty())
     }
-}
-
-/// Whether a text is as a pattern says, in which `*` stands for any text.
-pub fn fits(pattern: &str, text: &str) -> bool {
-    let mut parts = pattern.split('*');
-    let Some(mut rest) = parts.next().and_then(|first| text.strip_prefix(first)) else { return false };
-    let Some(last) = parts.next_back() else { return rest.is_empty() };
-    for part in parts {
-        let Some(at) = rest.find(part) else { return false };
-        rest = rest.get(at + part.len()..).unwrap_or_default();
-    }
-    rest.ends_with(last)
 }
 
 impl CaseOutcome {

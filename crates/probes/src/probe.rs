@@ -17,6 +17,7 @@ use serde::{Deserialize, Serialize};
 use units::Bytes;
 use units::facts::MachineFacts;
 use units::histogram::Histogram;
+use units::names::fits;
 use units::scheduling::Scheduling;
 
 /// A measurement kernel.
@@ -136,7 +137,7 @@ pub struct About {
 /// What a figure of a probe is, in a sentence that names how it comes about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Definition {
-    /// Id of the metric; up to two `*` in it stand for any text, so that metrics that differ in a number are defined once.
+    /// Id of the metric; `*` in it stands for any text, so that metrics that differ in a number are defined once.
     pub ids: &'static str,
     /// The sentence.
     pub words: &'static str,
@@ -145,14 +146,7 @@ pub struct Definition {
 impl Definition {
     /// The first of these that defines a metric of this id.
     pub fn of(all: &'static [Self], id: &str) -> Option<&'static Self> {
-        all.iter().find(|definition| definition.is_of(id))
-    }
-
-    fn is_of(&self, id: &str) -> bool {
-        let Some((begin, rest)) = self.ids.split_once('*') else { return self.ids == id };
-        let (middle, end) = rest.rsplit_once('*').unwrap_or(("", rest));
-        let inner = id.strip_prefix(begin).and_then(|inner| inner.strip_suffix(end));
-        inner.is_some_and(|inner| inner.contains(middle))
+        all.iter().find(|definition| fits(definition.ids, id))
     }
 }
 

@@ -1,5 +1,6 @@
 //! A run on one screen: what it costs, fit for what, who hurts whom, what is wrong with the run. At most [`MOST_LINES`] lines of 80
-//! columns for the platforms that a run usually has, forty with those that say where the rest is; everything else is in the whole summary and in the page.
+//! columns for the platforms that a run usually has, forty with those that say where the rest is; everything else is in the whole
+//! summary and in the page.
 
 use std::fmt::Write as _;
 
@@ -13,6 +14,8 @@ use units::metric::{Better, Comparison, Difference, Estimate};
 use super::figures::{measured_labels, ratio_text, sound, spread_text, value_text};
 use super::fit::{class_names, class_table, judged_platforms, suitability_mark, verdict_words};
 use super::isolation::{Heat, heat, row_name};
+use super::page::anchor;
+use super::page::parts::with_short_neighbours;
 use super::terminal::{Style, head, heading, tables_that_fit};
 use super::text::{paragraph, printable, wrap};
 
@@ -221,8 +224,7 @@ impl Deciding<'_> {
             label(&self.verdict.class),
             self.platforms.join(", "),
             verdict_words(self.verdict),
-            // As everywhere on the screen, and as short.
-            printable(&self.verdict.reason, SENTENCE_MOST).replace(" in a second instance", " (second)")
+            printable(&self.verdict.reason, SENTENCE_MOST)
         )
     }
 }
@@ -249,7 +251,8 @@ pub(super) fn deciding(results: &RunResults) -> Vec<Deciding<'_>> {
 fn reasons(out: &mut String, results: &RunResults, style: Style, lines: usize) {
     let text = |told: &Deciding<'_>, most: usize| {
         let mut text = String::new();
-        cut(&mut text, &format!("  {}  ", suitability_mark(told.verdict.level)), &told.text(), most, style);
+        let words = with_short_neighbours(results, &told.text());
+        cut(&mut text, &format!("  {}  ", suitability_mark(told.verdict.level)), &words, most, style);
         text
     };
     let all = deciding(results);
@@ -313,9 +316,9 @@ fn harm(out: &mut String, results: &RunResults, style: Style, most: Amount) {
         cut(out, &format!("  {mark}  "), &text, most.lines, style);
     }
     let text = |(worse, neighbour): (Worse<'_>, Neighbour)| {
-        let (platform, Neighbour { kind, place }) = (label(&worse.cell.platform), neighbour);
+        let (platform, beside) = (label(&worse.cell.platform), anchor::beside(neighbour));
         // What may be cut off comes last.
-        let text = format!("{platform}: {} beside a {kind} load ({place}): {}", worse.by, worse.name);
+        let text = format!("{platform}: {} beside {beside}: {}", worse.by, worse.name);
         printable(&text, SENTENCE_MOST)
     };
     for text in worst(harm.hurt.into_iter().map(text).collect(), most.worst) {

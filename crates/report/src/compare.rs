@@ -13,8 +13,8 @@ use super::chart::bars::{BarRow, Bars, Form, Item};
 use super::chart::palette::Ink;
 use super::chart::svg::Picture;
 use super::figures::{
-    difference_mark, made_slower_words, made_up_words, neighbour_words, platform_labels, ratio_text, sound,
-    spread_text, value_text,
+    difference_mark, made_slower_words, made_up_words, platform_labels, ratio_text, sound, spread_text,
+    value_text,
 };
 use super::page::document::{Section, page};
 use super::page::parts::{called, cell_words, class_of, figure, scrolling};
@@ -86,10 +86,8 @@ pub fn compare_text(a: &RunResults, b: &RunResults, comparison: &[MetricChange],
     let mut notes = Footnotes::default();
     for group in groups(comparison) {
         if let Some(first) = group.first() {
-            let beside = first
-                .cell
-                .neighbour
-                .map_or_else(String::new, |n| format!(" beside a {}", neighbour_words(n)));
+            let beside =
+                first.cell.neighbour.map_or_else(String::new, |n| format!(" beside a {}", n.words()));
             heading(&mut out, &format!("{}{beside}", printable(&first.cell.platform, 40)), style);
         }
         out.push_str(&group_table(&group, &mut notes).render(style.columns(), style.colour));

@@ -99,17 +99,6 @@ pub fn neighbours(results: &RunResults) -> Vec<Neighbour> {
     seen
 }
 
-/// A neighbour in words: `cpu load in a second instance`.
-pub fn neighbour_words(neighbour: Neighbour) -> String {
-    use units::names::LoadPlace;
-    let place = match neighbour.place {
-        LoadPlace::Same => "in the same instance",
-        LoadPlace::Second => "in a second instance",
-        LoadPlace::Host => "on the host",
-    };
-    format!("{} load {place}", neighbour.kind)
-}
-
 /// Labels of all platforms: those of the run in its order, then any that only cells name.
 pub fn platform_labels(results: &RunResults) -> Vec<String> {
     let mut labels: Vec<String> = Vec::new();

@@ -7,7 +7,9 @@ use super::figures::{ratio_number, value_text};
 use super::terminal::{Style, heading, tables_that_fit};
 use super::text::{Paint, TextCell, TextTable, paragraph, printable};
 use model::scenario::FigureLabel;
-use model::simulation::{CaseOutcome, PhaseOutcome, PublishedOutcome, SimulatedFigure, Simulation};
+use model::simulation::{
+    CaseOutcome, PhaseOutcome, PublishedOutcome, SimulatedFigure, Simulation, as_set_options,
+};
 use stats::summary::mean_with_half_width;
 use units::metric::Unit;
 
@@ -114,7 +116,7 @@ fn phases(out: &mut String, simulation: &Simulation, style: Style) {
         a.total_cmp(&b).then(long.total_cmp(&other))
     };
     if let Some(phase) = simulation.phases.iter().max_by(key) {
-        let words = format!("{} again: {}", short(&phase.task), deadlines::where_found(phase));
+        let words = format!("{} again: {}", short(&phase.task), as_set_options(&phase.offsets_us));
         out.push_str(&paragraph("  ", &printable(&words, SENTENCE_MOST), style.columns()));
     }
     out.push_str("  A search is no bound: a phase that is worse may not have been tried.\n");

@@ -412,9 +412,10 @@ fn failures(out: &mut String, results: &RunResults, style: Style) {
     }
     heading(out, &format!("Failed measurements: {}", results.failures.len()), style);
     for failed in results.failures.iter().take(FAILURES_MOST) {
-        let beside = failed.cell.neighbour.map_or_else(String::new, |neighbour| {
-            format!(" beside a {}", figures::neighbour_words(neighbour))
-        });
+        let beside = failed
+            .cell
+            .neighbour
+            .map_or_else(String::new, |neighbour| format!(" beside a {}", neighbour.words()));
         let text = format!(
             "{} on {}{beside}, round {}: {}: {}",
             failed.cell.probe_words(),

@@ -31,6 +31,18 @@ impl UnknownName {
     }
 }
 
+/// Whether a text is as a pattern says, in which `*` stands for any text.
+pub fn fits(pattern: &str, text: &str) -> bool {
+    let mut parts = pattern.split('*');
+    let Some(mut rest) = parts.next().and_then(|first| text.strip_prefix(first)) else { return false };
+    let Some(last) = parts.next_back() else { return rest.is_empty() };
+    for part in parts {
+        let Some(at) = rest.find(part) else { return false };
+        rest = rest.get(at + part.len()..).unwrap_or_default();
+    }
+    rest.ends_with(last)
+}
+
 /// The known name that looks most like `got`, if any is near enough to be meant.
 pub fn nearest<'a>(got: &str, known: &[&'a str]) -> Option<&'a str> {
     let got: String = got.chars().take(80).collect::<String>().to_lowercase();

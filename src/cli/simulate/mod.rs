@@ -29,6 +29,7 @@ use campaign;
 use model::results::RunResults;
 use model::simulation::Simulation;
 use outcome::{Places, Wanted};
+use phases::Searches;
 use platforms::Cancel;
 use report::simulation;
 use sim;
@@ -53,6 +54,7 @@ pub fn run(args: &SimulateArgs) -> Verdict {
     traces::read_all(&mut study, &source.folder()).or_bad_input()?;
     let study = Arc::new(study);
     let cancel = interrupt::token_saying(INTERRUPTED).or_lacking()?;
+    let searches = args.worst_phase.map(|budget| Searches::of(&study, budget)).transpose()?;
     let places = places(args, Some(&study))?;
     let replications = match simulated(&study, args, name, &cancel)? {
         ControlFlow::Continue(replications) => replications,
@@ -65,12 +67,12 @@ pub fn run(args: &SimulateArgs) -> Verdict {
     else {
         return Ok(outcome::nothing_written());
     };
-    let searched = match args.worst_phase {
-        Some(budget) => phases::search(&study, &mut simulation, budget, (threads(args), &cancel))?,
+    let end = match searches {
+        Some(searches) => phases::search(&study, &mut simulation, searches, (threads(args), &cancel))?,
         None => ControlFlow::Continue(()),
     };
     // What was found until then is shown, too.
-    let cancel = if searched.is_break() { Cancel::new() } else { cancel };
+    let cancel = if end.is_break() { Cancel::new() } else { cancel };
     let made = workers::unless_interrupted(&cancel, move || {
         let first = replications.get(concluded.watched());
         let traced = first.and_then(|replication| replication.time_line.as_ref());
@@ -84,7 +86,7 @@ pub fn run(args: &SimulateArgs) -> Verdict {
     if let Some(interrupted) = outcome::publish(&mut made, places, &cancel)? {
         return Ok(interrupted);
     }
-    Ok(match searched {
+    Ok(match end {
         ControlFlow::Break(ending) => ending,
         ControlFlow::Continue(()) => ending(&study, &made.simulation),
     })

@@ -9,9 +9,9 @@ use toml::{Table, Value};
 
 use crate::cli::args::SimulateArgs;
 use model::scenario::{Case, Impossible, MAX_BYTES, Scenario, ScenarioError, cases, line_of};
-use model::simulation::{Simulation, fits};
+use model::simulation::Simulation;
 use sim::scenario::{Options, Study, shipped as files};
-use units::names::UnknownName;
+use units::names::{UnknownName, fits};
 
 /// Cases that are listed where a wrong one was asked for.
 const LABELS_MOST: usize = 12;

@@ -8,27 +8,16 @@ use model::prediction::minutes;
 use probes::ProbeKind;
 use units::Nanos;
 use units::metric::{Estimate, Unit};
-use units::names::LoadPlace;
 use units::three_digits;
 
 use super::condition::{Bound, Judged};
 use super::level::Outcome;
 use super::observe::{Observation, Seen};
 
-/// `cpu load in a second instance`.
-fn neighbour_words(neighbour: Neighbour) -> String {
-    let place = match neighbour.place {
-        LoadPlace::Same => "in the same instance",
-        LoadPlace::Second => "in a second instance",
-        LoadPlace::Host => "on the host",
-    };
-    format!("{} load {place}", neighbour.kind)
-}
-
 /// `, beside a cpu load in a second instance`, ` with 4 instances`; empty alone.
 fn circumstances(cell: &Cell) -> String {
     let layout = cell.layout.map_or_else(String::new, |layout| format!(" in layout {layout}"));
-    let beside = cell.neighbour.map_or_else(String::new, |n| format!(" beside a {}", neighbour_words(n)));
+    let beside = cell.neighbour.map_or_else(String::new, |n| format!(" beside a {}", n.words()));
     format!("{layout}{beside}")
 }
 
@@ -230,7 +219,7 @@ fn mend(
 ) -> String {
     let mut ways = Vec::new();
     if let Some((neighbours, level)) = without {
-        let whom: Vec<String> = neighbours.iter().map(|n| format!("a {}", neighbour_words(*n))).collect();
+        let whom: Vec<String> = neighbours.iter().map(|n| format!("a {}", n.words())).collect();
         if level.is_met() {
             ways.push(format!("Kept away from {} it is {}.", whom.join(" and "), level_words(*level)));
         }

@@ -159,8 +159,7 @@ mod tests {
     use probes::job::ProbeReport;
     use units::facts::{ClockFacts, OwnCost};
     use units::histogram::Histogram;
-    use units::metric::Answer;
-    use units::metric::Difference;
+    use units::metric::{Answer, Difference};
     use units::{Bytes, Nanos};
 
     /// Wake-ups of a round, a little later each round.

@@ -116,9 +116,9 @@ pub struct TaskSpec {
     /// What comes on top of the period between two arrivals on average, exponentially: a sporadic task.
     #[serde(default, skip_serializing_if = "is_nothing")]
     pub apart_us: Micros,
-    /// Whether a job is given up at its deadline; else it is finished late.
+    /// Whether a job is aborted at its deadline; else it is finished late.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub give_up: bool,
+    pub abort: bool,
     /// Jobs until it ends.
     pub jobs: u32,
 }
@@ -134,10 +134,10 @@ impl TaskSpec {
         self.deadline_us.unwrap_or(self.period_us)
     }
 
-    /// CPUs that it wants on average, as long as it cannot be given up.
+    /// CPUs that it wants on average, as long as it cannot be aborted.
     pub fn wanted_cpus(&self) -> f64 {
         let apart = self.period_us.get().saturating_add(self.apart_us.get()).max(1);
-        if self.give_up { 0.0 } else { self.work_us.get() as f64 / apart as f64 }
+        if self.abort { 0.0 } else { self.work_us.get() as f64 / apart as f64 }
     }
 
     fn check(&self, path: &dyn Fn(&str) -> String) -> Result<(), Impossible> {

@@ -43,6 +43,6 @@ pub(super) fn class(name: &str) -> String {
 }
 
 /// `cpu@second`: what tables call a neighbour; the page says once how it is read.
-pub(super) fn beside(neighbour: Neighbour) -> String {
+pub(crate) fn beside(neighbour: Neighbour) -> String {
     format!("{}@{}", neighbour.kind, neighbour.place)
 }

@@ -4,7 +4,7 @@ use maud::html;
 
 use model::results::RunResults;
 
-use super::super::figures::{neighbour_words, neighbours};
+use super::super::figures::neighbours;
 use super::anchor;
 use super::parts::Folded;
 
@@ -55,7 +55,7 @@ pub(super) fn section(results: &RunResults) -> Folded {
         dl.facts {
             @for (word, meaning) in WORDS { dt { (word) } dd { (meaning) } }
             @for neighbour in neighbours(results) {
-                dt { code { (anchor::beside(neighbour)) } } dd { "Beside a " (neighbour_words(neighbour)) "." }
+                dt { code { (anchor::beside(neighbour)) } } dd { "Beside a " (neighbour.words()) "." }
             }
         }
     };

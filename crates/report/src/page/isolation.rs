@@ -9,7 +9,7 @@ use model::results::{CellResult, RunResults};
 use units::names::LoadPlace;
 
 use super::super::brief::Harm;
-use super::super::figures::{neighbour_words, neighbours};
+use super::super::figures::neighbours;
 use super::super::isolation::{Heat, cell_words, heat, is_unfair, map_text, row_name};
 use super::super::terminal::dose_words;
 use super::anchor;
@@ -104,17 +104,13 @@ fn column(neighbour: Neighbour) -> Markup {
         LoadPlace::Second => "second",
         LoadPlace::Host => "host",
     };
-    html! { th scope="col" title=(neighbour_words(neighbour)) { (neighbour.kind) span.sub { "@" (place) } } }
+    html! { th scope="col" title=(neighbour.words()) { (neighbour.kind) span.sub { "@" (place) } } }
 }
 
 fn spot(neighbour: Neighbour, row: &IsolationRow, cell: &IsolationCell) -> Markup {
     let heat = heat(cell);
-    let title = bounded(&format!(
-        "{} beside a {}: {}",
-        row_name(row),
-        neighbour_words(neighbour),
-        cell_words(row, cell)
-    ));
+    let title =
+        bounded(&format!("{} beside a {}: {}", row_name(row), neighbour.words(), cell_words(row, cell)));
     let figure = anchor::figure(row.probe, row.layout, Some(neighbour), &row.judged.id);
     html! {
         td.(class_of(heat)) title=(title) {

@@ -7,7 +7,7 @@
 //!                      parts (folds, tables, pictures), notes (each sentence once), anchor (where links lead)
 //! ```
 
-mod anchor;
+pub(crate) mod anchor;
 mod attribution;
 pub(crate) mod clocks;
 mod comparison;

@@ -10,9 +10,7 @@ use super::super::chart::bars::{BarRow, Bars, Form};
 use super::super::chart::palette::Ink;
 use super::super::chart::plot::{Plot, Rule, Series, Stroke};
 use super::super::chart::svg::Picture;
-use super::super::figures::{
-    difference_mark, difference_words, measured_labels, neighbour_words, neighbours,
-};
+use super::super::figures::{difference_mark, difference_words, measured_labels, neighbours};
 use super::anchor;
 
 /// What is behind a fold, in a line, and the fold's inside.
@@ -235,7 +233,7 @@ pub(crate) fn capped(shown: usize, all: usize) -> Markup {
 
 /// Where a cell was measured, in words.
 pub(crate) fn cell_words(cell: &Cell) -> String {
-    let beside = cell.neighbour.map_or_else(String::new, |n| format!(" beside a {}", neighbour_words(n)));
+    let beside = cell.neighbour.map_or_else(String::new, |n| format!(" beside a {}", n.words()));
     format!("{} on {}{beside}", cell.probe_words(), cell.platform)
 }
 
@@ -247,7 +245,7 @@ pub(super) fn place_of(cell: &Cell) -> (String, String) {
 /// A sentence that names neighbours as the tables do.
 pub(crate) fn with_short_neighbours(results: &RunResults, text: &str) -> String {
     neighbours(results).into_iter().fold(text.to_owned(), |text, neighbour| {
-        text.replace(&format!("a {}", neighbour_words(neighbour)), &anchor::beside(neighbour))
+        text.replace(&format!("a {}", neighbour.words()), &anchor::beside(neighbour))
     })
 }
 

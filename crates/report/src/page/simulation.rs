@@ -6,7 +6,7 @@ use maud::{Markup, html};
 use model::results::RunResults;
 use model::scenario::{FigureLabel, label};
 use model::simulation::{
-    AssumptionOutcome, CaseOutcome, PhaseOutcome, PublishedOutcome, Simulation, WaitTimes,
+    AssumptionOutcome, CaseOutcome, PhaseOutcome, PublishedOutcome, Simulation, WaitTimes, as_set_options,
 };
 use units::metric::Unit;
 
@@ -116,7 +116,7 @@ const fn holds_class(figure: &PublishedOutcome) -> &'static str {
 
 fn phase_row(simulation: &Simulation, phase: &PhaseOutcome) -> Vec<String> {
     let first = [bounded(&phase.case), short(&phase.task)];
-    let last = [phase.tried.to_string(), bounded(&deadlines::where_found(phase))];
+    let last = [phase.tried.to_string(), bounded(&as_set_options(&phase.offsets_us))];
     first.into_iter().chain(deadlines::phase_cells(simulation, phase)).chain(last).collect()
 }
 

@@ -1,8 +1,8 @@
 //! What changed between two simulations: every figure of every case that both have, what changed most first.
 //!
 //! Replications of equal seeds are pairs: only what was changed differs. A change counts when the 95 % interval of the mean difference
-//! excludes none; where nothing is drawn, any difference does. Changes are ranked by points: a per cent of a value, or a
-//! hundredth of a share, so that misses that go from none to all are not lost among times that moved by a little.
+//! excludes none; where nothing is drawn, any difference does. Missed deadlines come first; then changes are ranked by points: a per
+//! cent of a value, or a hundredth of a share. What was nothing before, or is now, counts as much as all of a share.
 
 use std::fmt::Write as _;
 
@@ -30,13 +30,14 @@ struct Change<'a> {
 }
 
 impl Change<'_> {
-    /// By how much it matters.
-    fn points(&self) -> f64 {
+    /// By how much it matters: whether deadlines were missed, then points.
+    fn matters(&self) -> (bool, f64) {
         let points = match self.figure.unit {
             Unit::Share => (self.after - self.before).abs() * 100.0,
-            _ => (self.after / self.before).ln().abs() * 100.0,
+            _ if self.before * self.after > 0.0 => (self.after / self.before).ln().abs() * 100.0,
+            _ => 100.0,
         };
-        if points.is_nan() { 0.0 } else { points }
+        (self.figure.id.ends_with(".missed_share"), points)
     }
 }
 
@@ -44,7 +45,10 @@ impl Change<'_> {
 pub fn text(before: Option<&Simulation>, after: Option<&Simulation>, style: Style) -> Option<String> {
     let (before, after) = (before?, after?);
     let mut changes = changes(before, after);
-    changes.sort_by(|a, b| b.points().total_cmp(&a.points()));
+    changes.sort_by(|a, b| {
+        let ((missed, points), (other_missed, other_points)) = (a.matters(), b.matters());
+        other_missed.cmp(&missed).then(other_points.total_cmp(&points))
+    });
     let count = |wanted: Difference| changes.iter().filter(|change| change.difference == wanted).count();
     let mut out = String::new();
     heading(&mut out, "What changed, the most first", style);
@@ -58,8 +62,8 @@ pub fn text(before: Option<&Simulation>, after: Option<&Simulation>, style: Styl
         let _ = writeln!(out, "  and {} more: --json has all", shown.len() - SHOWN_MOST);
     }
     let words = format!(
-        "{} figures worse, {} better, {} otherwise different, {} without a change, {} not decided; a per cent of a value counts as much as a \
-         hundredth of a share.",
+        "{} figures worse, {} better, {} otherwise different, {} without a change, {} not decided. Missed deadlines come first; then a per \
+         cent of a value counts as much as a hundredth of a share.",
         count(Difference::Worse),
         count(Difference::Better),
         count(Difference::Different),

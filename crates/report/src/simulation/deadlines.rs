@@ -2,7 +2,6 @@
 //! phases, where they were searched.
 
 use model::simulation::{CaseOutcome, PhaseOutcome, SimulatedFigure, Simulation};
-use units::Micros;
 use units::metric::Unit;
 
 use super::{figure_text, short};
@@ -83,18 +82,21 @@ impl Row<'_> {
     }
 }
 
+/// The task, with its case where there are several.
+fn label(simulation: &Simulation, case: &str, task: &str) -> TextCell {
+    let case = if simulation.cases.len() > 1 { format!("{case}: ") } else { String::new() };
+    TextCell::plain(format!("  {}", printable(&format!("{case}{}", short(task)), LABEL_MOST)))
+}
+
 /// The first of them as a table, and how many there are besides.
 pub(super) fn table(simulation: &Simulation, most: usize) -> Option<(TextTable, usize)> {
     let rows = rows(simulation);
-    let has_cases = simulation.cases.len() > 1;
     let bold = |text: &str| TextCell { text: text.to_owned(), paint: Paint::Bold };
     let mut table = TextTable::default();
     table.rows.push(std::iter::once(TextCell::default()).chain(HEAD.map(bold)).collect());
     for row in rows.iter().take(most) {
         let paint = if row.is_missed() { Paint::Red } else { Paint::None };
-        let case = if has_cases { format!("{}: ", row.case) } else { String::new() };
-        let label =
-            TextCell::plain(format!("  {}", printable(&format!("{case}{}", short(row.task)), LABEL_MOST)));
+        let label = label(simulation, row.case, row.task);
         let cells = row.cells().map(|text| TextCell { text, paint });
         table.rows.push(std::iter::once(label).chain(cells).collect());
     }
@@ -115,12 +117,6 @@ pub(crate) fn phase_cells(simulation: &Simulation, phase: &PhaseOutcome) -> [Str
     ]
 }
 
-/// Where the worst was found, as `simulate` takes it.
-pub(crate) fn where_found(phase: &PhaseOutcome) -> String {
-    let set = |(path, offset): (&String, &Micros)| format!("--set {path}={}", offset.get());
-    phase.offsets_us.iter().map(set).collect::<Vec<_>>().join(" ")
-}
-
 /// The worst phases as a table.
 pub(super) fn phase_table(simulation: &Simulation, most: usize) -> TextTable {
     let bold = |text: &str| TextCell { text: text.to_owned(), paint: Paint::Bold };
@@ -128,10 +124,9 @@ pub(super) fn phase_table(simulation: &Simulation, most: usize) -> TextTable {
     table.rows.push(std::iter::once(TextCell::default()).chain(PHASE_HEAD.map(bold)).collect());
     for phase in simulation.phases.iter().take(most) {
         let paint = if phase.missed_share_max > 0.0 { Paint::Red } else { Paint::None };
-        let case = if simulation.cases.len() > 1 { format!("{}: ", phase.case) } else { String::new() };
-        let label = format!("  {}", printable(&format!("{case}{}", short(&phase.task)), LABEL_MOST));
+        let label = label(simulation, &phase.case, &phase.task);
         let cells = phase_cells(simulation, phase).map(|text| TextCell { text, paint });
-        table.rows.push(std::iter::once(TextCell::plain(label)).chain(cells).collect());
+        table.rows.push(std::iter::once(label).chain(cells).collect());
     }
     table
 }

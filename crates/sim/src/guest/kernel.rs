@@ -214,7 +214,7 @@ impl Guest {
             Doing::Working { left, kernel } => {
                 let others = !kernel && self.best(index).is_some();
                 let turn = self.cpus[index as usize].left;
-                let patience = self.threads[number as usize].program.gives_up_at().map(|end| end.since(now));
+                let patience = self.threads[number as usize].program.aborts_at().map(|end| end.since(now));
                 let left = patience.map_or(left, |patience| left.min(patience));
                 Some(Demand::Run(if others { left.min(turn) } else { left }))
             }
@@ -226,12 +226,12 @@ impl Guest {
         }
     }
 
-    /// The thread on a virtual CPU whose operation has just been worked off, or given up.
+    /// The thread on a virtual CPU whose operation has just been worked off, or aborted.
     fn worked_off(&self, index: u32, now: Time) -> Option<u32> {
         let is_over = |number: &u32| {
             let thread = &self.threads[*number as usize];
             matches!(thread.doing, Doing::Working { left, .. }
-                if left.is_zero() || thread.program.gives_up_at().is_some_and(|end| end <= now))
+                if left.is_zero() || thread.program.aborts_at().is_some_and(|end| end <= now))
         };
         self.cpus[index as usize].current.get().filter(is_over)
     }

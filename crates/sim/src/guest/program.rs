@@ -42,8 +42,8 @@ pub struct Seen {
     pub done: u64,
     /// Of these, or instead of these, how many were late or left out.
     pub missed: u64,
-    /// Of the missed ones, how many were given up.
-    pub given_up: u64,
+    /// Of the missed ones, how many were aborted.
+    pub aborted: u64,
 }
 
 /// A thread's program.
@@ -51,8 +51,8 @@ pub trait Program: Send {
     /// What it does next. Called when the last operation is over.
     fn next(&mut self, moment: Moment<'_>) -> Op;
 
-    /// When it gives up the operation that it works on, if it does; asked while it has one.
-    fn gives_up_at(&self) -> Option<Time> {
+    /// When it aborts the operation that it works on, if it does; asked while it has one.
+    fn aborts_at(&self) -> Option<Time> {
         None
     }
 

@@ -7,8 +7,9 @@
 //! ```
 //! Source: the documentation of Xen's RTDS (wiki "RTDS-Based-Scheduler"; xl manual, `sched-rtds`), RT-Xen (Xi, Wilson, Lu,
 //! Gill 2011; Xi et al. 2014), deferrable server (Strosnider, Lehoczky, Sha 1995). Not work-conserving: who has no budget
-//! left waits for its next period, also beside idle CPUs. All first periods begin at the beginning. On one CPU everybody
-//! has its budget in each period as long as the sum of budget/period is at most 1.
+//! left waits for its next period, also beside idle CPUs. All first periods begin at the beginning. On one CPU everybody who
+//! wants it all along has its budget in each period as long as the sum of budget/period is at most 1; who wakes in the middle of a
+//! period needs more, because others' kept budgets come on top of their next ones (`bounds::admission::deferrable`).
 
 use std::collections::BTreeSet;
 

@@ -69,7 +69,7 @@ fn task_of(spec: &TaskSpec) -> Task {
         jitter: micros(spec.jitter_us),
         work: micros(spec.work_us),
         deadline: micros(spec.deadline_us()),
-        is_given_up: spec.give_up,
+        is_aborted: spec.abort,
         jobs: spec.jobs.into(),
     }
 }

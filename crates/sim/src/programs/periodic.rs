@@ -1,5 +1,5 @@
 //! A real-time task: jobs of the same work, periodic or sporadic. A sample is the response time of a job, from its arrival to its end;
-//! missed are jobs that ended after their deadline or were given up at it.
+//! missed are jobs that ended after their deadline or were aborted at it.
 //!
 //! ```text
 //!  arrival  offset      + P        + 2 P       + 3 P      on a grid, however late a job is; sporadic: P and more apart
@@ -29,8 +29,8 @@ pub struct Task {
     pub work: Span,
     /// From its arrival.
     pub deadline: Span,
-    /// Whether a job is given up at its deadline.
-    pub is_given_up: bool,
+    /// Whether a job is aborted at its deadline.
+    pub is_aborted: bool,
     /// Jobs until it ends.
     pub jobs: u64,
 }
@@ -42,7 +42,7 @@ pub struct Periodic {
     job: Job,
     responses: Samples,
     missed: u64,
-    given_up: u64,
+    aborted: u64,
 }
 
 /// The job that is next, or under way.
@@ -64,7 +64,7 @@ struct Arrival {
 impl Periodic {
     /// Of this task.
     pub const fn new(task: Task, responses: Samples) -> Self {
-        Self { task, job: Job::None, responses, missed: 0, given_up: 0 }
+        Self { task, job: Job::None, responses, missed: 0, aborted: 0 }
     }
 
     /// `random` is there where the task has any.
@@ -79,7 +79,7 @@ impl Periodic {
         self.arrival(last.at + self.task.period + apart, random)
     }
 
-    /// A job is over: done, or given up.
+    /// A job is over: done, or aborted.
     fn end(&mut self, arrival: Arrival, now: Time, is_done: bool) {
         let response = now.since(arrival.at);
         if is_done {
@@ -87,12 +87,12 @@ impl Periodic {
             self.responses.push(response);
         } else {
             self.missed += 1;
-            self.given_up += 1;
+            self.aborted += 1;
         }
     }
 
-    fn given_up_at(&self, arrival: Arrival) -> Option<Time> {
-        self.task.is_given_up.then(|| arrival.at + self.task.deadline)
+    fn aborted_at(&self, arrival: Arrival) -> Option<Time> {
+        self.task.is_aborted.then(|| arrival.at + self.task.deadline)
     }
 }
 
@@ -108,12 +108,12 @@ impl Program for Periodic {
                 self.after(arrival, random.as_deref_mut())
             }
         };
-        while self.responses.count() + self.given_up < self.task.jobs {
+        while self.responses.count() + self.aborted < self.task.jobs {
             if moment.now < arrival.release {
                 self.job = Job::Waits(arrival);
                 return Op::SleepUntil(arrival.release);
             }
-            if self.given_up_at(arrival).is_none_or(|end| moment.now < end) {
+            if self.aborted_at(arrival).is_none_or(|end| moment.now < end) {
                 self.job = Job::Works(arrival, moment.cpu);
                 return Op::Work(self.task.work);
             }
@@ -123,16 +123,16 @@ impl Program for Periodic {
         Op::Finish
     }
 
-    fn gives_up_at(&self) -> Option<Time> {
+    fn aborts_at(&self) -> Option<Time> {
         match self.job {
-            Job::Works(arrival, _) => self.given_up_at(arrival),
+            Job::Works(arrival, _) => self.aborted_at(arrival),
             Job::None | Job::Waits(_) => None,
         }
     }
 
     fn seen(&self) -> Seen {
         let seen = self.responses.seen(self.responses.count(), self.missed);
-        Seen { given_up: self.given_up, ..seen }
+        Seen { aborted: self.aborted, ..seen }
     }
 
     fn is_finite(&self) -> bool {

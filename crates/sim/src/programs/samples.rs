@@ -44,7 +44,7 @@ impl Samples {
 
     /// What a program with these samples has seen.
     pub fn seen(&self, done: u64, missed: u64) -> Seen {
-        Seen { samples: self.kept.clone(), left_out: self.left_out, done, missed, given_up: 0 }
+        Seen { samples: self.kept.clone(), left_out: self.left_out, done, missed, aborted: 0 }
     }
 }
 

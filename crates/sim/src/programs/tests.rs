@@ -115,20 +115,20 @@ fn a_sporadic_task_comes_a_period_apart_and_more() {
 }
 
 #[test]
-fn a_job_that_is_given_up_takes_no_more_time_and_the_next_one_is_its_own() {
-    // 3 ms of work in each 4 ms, half of a CPU in turns of 1 ms: none is done after 4 ms, each is given up with 2 ms of work.
-    let program = r#"{ program = "periodic", period_us = 4000, work_us = 3000, give_up = true, jobs = 8 }"#;
+fn a_job_that_is_aborted_takes_no_more_time_and_the_next_one_is_its_own() {
+    // 3 ms of work in each 4 ms, half of a CPU in turns of 1 ms: none is done after 4 ms, each is aborted with 2 ms of work.
+    let program = r#"{ program = "periodic", period_us = 4000, work_us = 3000, abort = true, jobs = 8 }"#;
     let seen = beside_a_loop(program);
-    assert_eq!((seen.done, seen.missed, seen.given_up), (0, 8, 8));
+    assert_eq!((seen.done, seen.missed, seen.aborted), (0, 8, 8));
     // 2 ms of work: done in time from the turn that begins with the release on.
-    let program = r#"{ program = "periodic", period_us = 4000, work_us = 2000, give_up = true, jobs = 8 }"#;
+    let program = r#"{ program = "periodic", period_us = 4000, work_us = 2000, abort = true, jobs = 8 }"#;
     let seen = beside_a_loop(program);
-    assert_eq!((seen.done, seen.missed, seen.given_up), (8, 0, 0), "{:?}", micros(&seen.samples));
+    assert_eq!((seen.done, seen.missed, seen.aborted), (8, 0, 0), "{:?}", micros(&seen.samples));
     // Alone, more work than time: each is stopped at its deadline, to the nanosecond.
-    let program = r#"{ program = "periodic", period_us = 1000, work_us = 1500, give_up = true, jobs = 8 }"#;
+    let program = r#"{ program = "periodic", period_us = 1000, work_us = 1500, abort = true, jobs = 8 }"#;
     let thread = run(1, FAIR, &[(program, 1)]).remove(0).remove(0);
     assert_eq!(
-        (thread.seen.given_up, thread.cpu, thread.ended.unwrap().nanos()),
+        (thread.seen.aborted, thread.cpu, thread.ended.unwrap().nanos()),
         (8, Span::from_millis(8), 8_000_000)
     );
 }

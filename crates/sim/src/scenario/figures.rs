@@ -1,8 +1,8 @@
 //! Reads figures off a machine that has run.
 
 use super::Figure;
-use super::bounds::{self, Bound};
 use super::names::Names;
+use super::response_bounds::{TaskBound, VmBounds};
 use crate::guest::{Guest, ThreadReport, Waits};
 use crate::host::{Machine, View};
 use crate::time::{Span, Time};
@@ -60,8 +60,8 @@ const TARDINESS: Kind = Kind(
     Unit::Nanoseconds,
     Better::Lower,
 );
-const GIVEN_UP: Kind =
-    Kind("given_up_share", "share of its jobs that were given up", Unit::Share, Better::Lower);
+const ABORTED: Kind =
+    Kind("aborted_share", "share of its jobs that were aborted", Unit::Share, Better::Lower);
 const MISSED: Kind = Kind("missed_share", "share of its jobs that were late", Unit::Share, Better::Lower);
 const BOUND: Kind = Kind(
     "bound_95_ns",
@@ -89,7 +89,7 @@ const SWITCHING: Kind =
     Kind("switching_share", "share of the CPUs' time that went to switching", Unit::Share, Better::Lower);
 
 /// All figures of a host and its VMs.
-pub(super) fn of(machine: &Machine, names: &Names, scenario: &Scenario) -> Vec<Figure> {
+pub(super) fn of(machine: &Machine, names: &Names, scenario: &Scenario, bounds: &[VmBounds]) -> Vec<Figure> {
     let view = machine.view();
     let mut figures = Vec::new();
     let whole: f64 = view.now.since(Time::ZERO).as_f64() * view.cpus.len() as f64;
@@ -98,7 +98,6 @@ pub(super) fn of(machine: &Machine, names: &Names, scenario: &Scenario) -> Vec<F
     let mut host = |kind: &Kind, value: f64| figures.push(figure("host", kind, ProbeKind::Cpu, value));
     host(&USED, ratio(sum(|cpu| cpu.run), whole));
     host(&SWITCHING, ratio(sum(|cpu| cpu.switching), whole));
-    let bounds = bounds::of(scenario);
     for (number, guest) in machine.guests().iter().enumerate() {
         let (Some(name), Some(spec)) = (names.vms.get(number), names.spec(scenario, number)) else {
             continue;
@@ -138,7 +137,7 @@ fn of_vm(
     view: &View,
     number: usize,
     guest: &Guest,
-    (name, spec, bounds): (&str, &VmSpec, &[(usize, Bound)]),
+    (name, spec, bounds): (&str, &VmSpec, &[TaskBound]),
 ) -> Vec<Figure> {
     let whose = format!("vm.{name}");
     let probe = probe(spec);
@@ -183,7 +182,7 @@ fn of_vm(
 }
 
 /// Figures of each real-time task: the threads of one entry.
-fn of_tasks(whose: &str, spec: &VmSpec, threads: &[ThreadReport], bounds: &[(usize, Bound)]) -> Vec<Figure> {
+fn of_tasks(whose: &str, spec: &VmSpec, threads: &[ThreadReport], bounds: &[TaskBound]) -> Vec<Figure> {
     let (mut figures, mut first) = (Vec::new(), 0);
     for (number, entry) in spec.threads.iter().enumerate() {
         let count = entry.count.unwrap_or(spec.vcpus) as usize;
@@ -195,8 +194,8 @@ fn of_tasks(whose: &str, spec: &VmSpec, threads: &[ThreadReport], bounds: &[(usi
         let deadline = Span::from_micros(task.deadline_us().get()).as_f64();
         add(&DEADLINE, deadline);
         let sum = |of: fn(&ThreadReport) -> u64| own.iter().map(of).sum::<u64>() as f64;
-        let given_up = sum(|thread| thread.seen.given_up);
-        let jobs = sum(|thread| thread.seen.done) + given_up;
+        let aborted = sum(|thread| thread.seen.aborted);
+        let jobs = sum(|thread| thread.seen.done) + aborted;
         let responses = sorted(own);
         for (quantile, kind) in &RESPONSE {
             if let Some(response) = at_quantile(&responses, *quantile) {
@@ -211,7 +210,7 @@ fn of_tasks(whose: &str, spec: &VmSpec, threads: &[ThreadReport], bounds: &[(usi
         }
         if jobs > 0.0 {
             add(&MISSED, ratio(sum(|thread| thread.seen.missed), jobs));
-            add(&GIVEN_UP, ratio(given_up, jobs));
+            add(&ABORTED, ratio(aborted, jobs));
         }
     }
     figures
@@ -256,10 +255,10 @@ fn of_samples(threads: &[ThreadReport]) -> Vec<(Kind, f64)> {
     let mut figures = Vec::new();
     let done: u64 = threads.iter().map(|thread| thread.seen.done).sum();
     let missed: u64 = threads.iter().map(|thread| thread.seen.missed).sum();
-    let given_up: u64 = threads.iter().map(|thread| thread.seen.given_up).sum();
-    if done + given_up > 0 {
+    let aborted: u64 = threads.iter().map(|thread| thread.seen.aborted).sum();
+    if done + aborted > 0 {
         figures.push((DONE, done as f64));
-        figures.push((MISSED, ratio(missed as f64, (done + given_up) as f64)));
+        figures.push((MISSED, ratio(missed as f64, (done + aborted) as f64)));
     }
     let samples = sorted(threads);
     let left_out: u64 = threads.iter().map(|thread| thread.seen.left_out).sum();
@@ -298,10 +297,10 @@ pub(super) fn above_their_bounds(figures: &[Figure]) -> Option<String> {
 }
 
 /// Why tasks have no bound, a sentence for each entry of VMs.
-pub(super) fn without_bounds(scenario: &Scenario) -> Vec<String> {
-    let bounds = bounds::of(scenario).into_iter().zip(&scenario.vms);
-    let note = |(bounds, vm): (Vec<(usize, Bound)>, &VmSpec)| {
-        let why = bounds.into_iter().find_map(|(_, bound)| bound.err())?;
+pub(super) fn without_bounds(scenario: &Scenario, bounds: &[VmBounds]) -> Vec<String> {
+    let bounds = bounds.iter().zip(&scenario.vms);
+    let note = |(bounds, vm): (&VmBounds, &VmSpec)| {
+        let why = bounds.iter().find_map(|(_, bound)| bound.as_ref().err())?;
         Some(format!("vm.{}: no bound for its tasks: {why}", vm.name))
     };
     bounds.filter_map(note).take(MOST_NOTES).collect()

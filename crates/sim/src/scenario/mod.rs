@@ -7,13 +7,13 @@
 //! ```
 
 mod assumed;
-mod bounds;
 mod build;
 mod cells;
 mod figures;
 mod names;
 mod phases;
 mod published;
+mod response_bounds;
 pub mod shipped;
 mod study;
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! One replication of a host that can be looked at on its way; its end is that of one nobody looked at.
 
 use super::names::Names;
-use super::{Replication, build, figures};
+use super::{Replication, build, figures, response_bounds};
 use crate::brake::Brake;
 use crate::host::{Limits, Machine, Pause, State, Stopped, Vm};
 use crate::time::{Span, Time};
@@ -73,10 +73,11 @@ impl<'a> Watch<'a> {
             return Replication { trouble, events, interrupted: true, ..Replication::default() };
         };
         let Self { scenario, names, machine, limits, stretches } = self;
-        let figures = figures::of(&machine, &names, scenario);
+        let bounds = response_bounds::of(scenario);
+        let figures = figures::of(&machine, &names, scenario, &bounds);
         let wrong = figures::above_their_bounds(&figures);
         Replication {
-            notes: [figures::notes(&figures), figures::without_bounds(scenario)].concat(),
+            notes: [figures::notes(&figures), figures::without_bounds(scenario, &bounds)].concat(),
             figures,
             waits: figures::waits(&machine, &names),
             time_line: (stretches > 0).then(|| figures::time_line(&machine, names.vcpus(scenario))),

@@ -16,14 +16,20 @@ use units::{Micros, Nanos, Reason};
 const MOST_SERVERS: usize = 1000;
 
 /// The bound of a task, or why there is none.
-pub(super) type Bound = Result<Nanos, Reason>;
+type Bound = Result<Nanos, Reason>;
 
-/// Bounds of the tasks of each entry of VMs, whose copies are alike, by the number of their entry in its threads.
-pub(super) fn of(scenario: &Scenario) -> Vec<Vec<(usize, Bound)>> {
+/// The bound of the tasks of an entry of threads, by its number.
+pub(super) type TaskBound = (usize, Bound);
+
+/// Those of an entry of VMs, whose copies are alike.
+pub(super) type VmBounds = Vec<TaskBound>;
+
+/// Bounds of the tasks of each entry of VMs.
+pub(super) fn of(scenario: &Scenario) -> Vec<VmBounds> {
     scenario.vms.iter().map(|vm| of_vm(scenario, vm)).collect()
 }
 
-fn of_vm(scenario: &Scenario, vm: &VmSpec) -> Vec<(usize, Bound)> {
+fn of_vm(scenario: &Scenario, vm: &VmSpec) -> VmBounds {
     let is_task = |entry: &&(usize, &ThreadSpec)| matches!(entry.1.run, ProgramSpec::Periodic(_));
     let entries: Vec<(usize, &ThreadSpec)> = vm.threads.iter().enumerate().collect();
     let of_entries = |why: Reason| {
@@ -46,9 +52,9 @@ fn of_vm(scenario: &Scenario, vm: &VmSpec) -> Vec<(usize, Bound)> {
 /// A thread of a task: its entry, and what it is for the analysis.
 type Thread = (usize, Task);
 
-fn responses(vm: &VmSpec, threads: &[Thread], supply: &Supply) -> Vec<(usize, Bound)> {
+fn responses(vm: &VmSpec, threads: &[Thread], supply: &Supply) -> VmBounds {
     let tasks: Vec<Task> = threads.iter().map(|(_, task)| *task).collect();
-    let mut all: Vec<(usize, Bound)> = Vec::new();
+    let mut all = VmBounds::new();
     for ((entry, _), longest) in threads.iter().zip(fixed_priority::responses(&tasks, supply)) {
         let own = vm.threads.get(*entry);
         // What works all along beside it, and is as important, is none of the tasks that the analysis knows.
