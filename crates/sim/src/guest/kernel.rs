@@ -6,10 +6,12 @@
 //!            poke ◄──────── a lock was handed over, a thread has work (to another virtual CPU)
 //! ```
 
+mod line;
 mod waiting;
 
 use std::collections::VecDeque;
 
+use self::line::Line;
 use super::lock::{Lock, LockKind, LockReport, OnLongWait, Released, Waiting};
 use super::program::{Moment, Op, Program, Seen};
 use super::thread::{Doing, Thread, Wait};
@@ -117,7 +119,8 @@ pub struct Guest {
     quantum: Span,
     cpus: Vec<GuestCpu>,
     threads: Vec<Thread>,
-    queue: VecDeque<u32>,
+    /// Threads that wait for a virtual CPU.
+    line: Line,
     locks: Vec<Lock>,
     on_long_wait: OnLongWait,
     mhz: u32,
@@ -153,12 +156,16 @@ impl Guest {
                 spin: Span::ZERO,
             })
             .collect();
+        let mut line = Line::new(threads.iter().map(|thread| (thread.bound.get(), thread.priority)));
+        for (thread, number) in threads.iter().zip(0u32..) {
+            line.push(number, thread.bound.get(), thread.priority);
+        }
         Self {
             vm: plan.vm,
             first: plan.first,
             quantum: plan.quantum,
             cpus: vec![GuestCpu::default(); plan.vcpus as usize],
-            queue: (0u32..).take(threads.len()).collect(),
+            line,
             unfinished: small(threads.iter().filter(|thread| thread.program.is_finite()).count()),
             waits: vec![Wait::NONE; if plan.locks > 0 { threads.len() } else { 0 }],
             threads,
@@ -201,18 +208,12 @@ impl Guest {
         }
         self.make_room(index, effects);
         let Some(number) = self.cpus[index as usize].current.get() else {
-            return match self.best(index) {
-                Some(place) => {
-                    self.bring(index, place);
-                    None
-                }
-                None => Some(Demand::Halt),
-            };
+            return if self.bring_next(index) { None } else { Some(Demand::Halt) };
         };
         match self.threads[number as usize].doing {
             Doing::Asking => self.ask(index, number, now, effects),
             Doing::Working { left, kernel } => {
-                let others = !kernel && self.best(index).is_some();
+                let others = !kernel && self.line.next(index).is_some();
                 let turn = self.cpus[index as usize].left;
                 let patience = self.threads[number as usize].program.aborts_at().map(|end| end.since(now));
                 let left = patience.map_or(left, |patience| left.min(patience));
@@ -336,21 +337,15 @@ impl Guest {
         }
     }
 
-    /// The place in the queue of the thread that should run here next: the highest priority, then who waits longest.
-    fn best(&self, index: u32) -> Option<usize> {
-        let may = |number: &u32| self.threads[*number as usize].may_use(index);
-        let candidates = self.queue.iter().enumerate().filter(|(_, number)| may(number));
-        candidates
-            .min_by_key(|(place, number)| (u8::MAX - self.threads[**number as usize].priority, *place))
-            .map(|(place, _)| place)
-    }
-
-    fn bring(&mut self, index: u32, place: usize) {
-        if let Some(number) = self.queue.remove(place) {
+    /// Brings the thread on that should run here next; says whether there was one.
+    fn bring_next(&mut self, index: u32) -> bool {
+        let next = self.line.pop(index);
+        if let Some(number) = next {
             self.threads[number as usize].on = Packed::some(index);
             self.cpus[index as usize].current = Packed::some(number);
             self.cpus[index as usize].left = self.quantum;
         }
+        next.is_some()
     }
 
     /// Takes the current thread off when another should run instead.
@@ -358,16 +353,16 @@ impl Guest {
         let GuestCpu { current, left, .. } = self.cpus[index as usize];
         let Some(number) = current.get() else { return };
         let thread = &self.threads[number as usize];
-        if thread.is_in_kernel() || self.queue.is_empty() {
+        if thread.is_in_kernel() || self.line.is_empty() {
             return;
         }
-        let Some(place) = self.best(index) else { return };
+        let Some(next) = self.line.next(index) else { return };
         let priority = thread.priority;
-        let other = self.threads[self.queue[place] as usize].priority;
+        let other = self.threads[next as usize].priority;
         if other > priority || (other == priority && left.is_zero()) {
             self.leave_cpu(index);
             // Another virtual CPU may be idle, or do less important work. This one takes the other thread first.
-            self.bring(index, place);
+            self.bring_next(index);
             self.find_place(number, priority.into(), effects);
         } else if left.is_zero() {
             self.cpus[index as usize].left = self.quantum;
@@ -423,7 +418,8 @@ impl Guest {
     /// Lets a thread wait for a virtual CPU and tells one that it does: an idle one, or else the one that does the least
     /// important work, if its rank is `most` at most: 0 for an idle one, above it 1 and the priority.
     fn find_place(&mut self, number: u32, most: u16, effects: &mut Effects) {
-        self.queue.push_back(number);
+        let thread = &self.threads[number as usize];
+        self.line.push(number, thread.bound.get(), thread.priority);
         let may = |index: &u32| self.threads[number as usize].may_use(*index);
         let count = small(self.cpus.len());
         let in_turn = (0..count).map(|step| (self.turn + step) % count).filter(may);

@@ -12,7 +12,7 @@
 use crate::time::Time;
 
 /// No number.
-pub const NONE: u32 = u32::MAX;
+const NONE: u32 = u32::MAX;
 /// In place of a child: it is in no set.
 const OUT: u32 = u32::MAX - 1;
 
@@ -41,7 +41,24 @@ struct Node<K, M> {
     right: u32,
 }
 
-/// The sets; whoever asks keeps their roots, [`NONE`] for one that is empty.
+/// One of the sets. Who is first is asked for more often than anything else, so it is kept at hand.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Set {
+    root: u32,
+    first: u32,
+}
+
+impl Set {
+    /// Nobody.
+    pub const EMPTY: Self = Self { root: NONE, first: NONE };
+
+    /// Whether nobody is in it.
+    pub const fn is_empty(self) -> bool {
+        self.root == NONE
+    }
+}
+
+/// The sets; whoever asks keeps them.
 #[derive(Debug, Clone)]
 pub struct Forest<K, M = ()> {
     nodes: Vec<Node<K, M>>,
@@ -89,15 +106,21 @@ impl<K: Ord + Copy, M: Measure> Forest<K, M> {
     }
 
     /// Takes in a number that is in no set.
-    pub fn insert(&mut self, root: &mut u32, id: u32, key: K, own: M) {
+    pub fn insert(&mut self, set: &mut Set, id: u32, key: K, own: M) {
         self.nodes[id as usize] = Node { key, own, least: own, left: NONE, right: NONE };
-        *root = self.put(*root, id);
+        set.root = self.put(set.root, id);
+        if set.first == NONE || self.is_before(id, set.first) {
+            set.first = id;
+        }
     }
 
     /// Takes out a number that is in this set.
-    pub fn remove(&mut self, root: &mut u32, id: u32) {
-        *root = self.cut(*root, id);
+    pub fn remove(&mut self, set: &mut Set, id: u32) {
+        set.root = self.cut(set.root, id);
         self.nodes[id as usize].left = OUT;
+        if set.first == id {
+            set.first = self.leftmost(set.root);
+        }
     }
 
     fn put(&mut self, root: u32, id: u32) -> u32 {
@@ -175,34 +198,46 @@ impl<K: Ord + Copy, M: Measure> Forest<K, M> {
         }
     }
 
-    /// The first of a set: least key, then least number.
-    pub fn first(&self, root: u32) -> Option<u32> {
-        let mut found = None;
-        let mut at = root;
+    fn leftmost(&self, root: u32) -> u32 {
+        let (mut found, mut at) = (NONE, root);
         while at != NONE {
-            found = Some(at);
+            found = at;
             at = self.node(at).left;
         }
         found
     }
 
+    /// The first of a set: least key, then least number.
+    pub fn first(&self, set: Set) -> Option<u32> {
+        (set.first != NONE).then_some(set.first)
+    }
+
     /// The first whose second measure meets a bound, which is such that who has less of it meets it too.
-    pub fn first_within(&self, root: u32, meets: &impl Fn(M) -> bool) -> Option<u32> {
+    pub fn first_within(&self, set: Set, meets: &impl Fn(M) -> bool) -> Option<u32> {
+        let first = self.first(set)?;
+        if meets(self.own(first)) { Some(first) } else { self.search(set.root, meets) }
+    }
+
+    fn search(&self, root: u32, meets: &impl Fn(M) -> bool) -> Option<u32> {
         if root == NONE || !meets(self.node(root).least) {
             return None;
         }
         let node = self.node(root);
         let own = || meets(node.own).then_some(root);
-        self.first_within(node.left, meets).or_else(own).or_else(|| self.first_within(node.right, meets))
+        self.search(node.left, meets).or_else(own).or_else(|| self.search(node.right, meets))
     }
 
     /// Calls `each` with everybody in order until that says no; says whether it never did.
-    pub fn walk(&self, root: u32, each: &mut impl FnMut(u32) -> bool) -> bool {
+    pub fn walk(&self, set: Set, each: &mut impl FnMut(u32) -> bool) -> bool {
+        self.walk_below(set.root, each)
+    }
+
+    fn walk_below(&self, root: u32, each: &mut impl FnMut(u32) -> bool) -> bool {
         if root == NONE {
             return true;
         }
         let node = self.node(root);
-        self.walk(node.left, each) && each(root) && self.walk(node.right, each)
+        self.walk_below(node.left, each) && each(root) && self.walk_below(node.right, each)
     }
 }
 
@@ -224,24 +259,24 @@ mod tests {
             steps in proptest::collection::vec((0u32..40, 0u64..8, 0u32..50, 0usize..2), 1..300),
         ) {
             let mut forest: Forest<u64, u32> = Forest::new(40, 0, 0);
-            let mut roots = [NONE; 2];
+            let mut sets = [Set::EMPTY; 2];
             let mut lists: [Vec<(u64, u32, u32)>; 2] = [Vec::new(), Vec::new()];
             for (id, key, own, set) in steps {
                 if forest.holds(id) {
                     let at = usize::from(!lists[0].iter().any(|entry| entry.1 == id));
-                    forest.remove(&mut roots[at], id);
+                    forest.remove(&mut sets[at], id);
                     lists[at].retain(|entry| entry.1 != id);
                 } else {
-                    forest.insert(&mut roots[set], id, key, own);
+                    forest.insert(&mut sets[set], id, key, own);
                     lists[set].push((key, id, own));
                     lists[set].sort_unstable();
                 }
-                for (root, list) in roots.iter().zip(&lists) {
-                    prop_assert_eq!(forest.first(*root), list.first().map(|entry| entry.1));
+                for (set, list) in sets.iter().zip(&lists) {
+                    prop_assert_eq!(forest.first(*set), list.first().map(|entry| entry.1));
                     let within = list.iter().find(|entry| entry.2 <= 20).map(|entry| entry.1);
-                    prop_assert_eq!(forest.first_within(*root, &|own| own <= 20), within);
+                    prop_assert_eq!(forest.first_within(*set, &|own| own <= 20), within);
                     let mut seen = Vec::new();
-                    forest.walk(*root, &mut |id| { seen.push(id); true });
+                    forest.walk(*set, &mut |id| { seen.push(id); true });
                     prop_assert_eq!(seen, list.iter().map(|entry| entry.1).collect::<Vec<_>>());
                 }
             }

@@ -16,7 +16,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::budgets::Budgets;
-use super::forest::{Forest, Measure, NONE};
+use super::forest::{Forest, Measure, Set};
 use super::meetings::Meetings;
 use super::rivals::Rivals;
 use super::{Pick, Policy, Why};
@@ -123,7 +123,7 @@ pub struct Gang {
     holders: BTreeSet<usize>,
     /// Gangs that want CPUs and hold none, by their VM's time and their turn.
     line: Option<Forest<(u128, u64), Width>>,
-    root: u32,
+    waiting: Set,
     vms: Vec<u128>,
     /// VMs that have something to do.
     active: Option<Rivals<u128>>,
@@ -148,7 +148,7 @@ impl Gang {
             free: CpuSet::default(),
             holders: BTreeSet::new(),
             line: None,
-            root: NONE,
+            waiting: Set::EMPTY,
             vms: Vec::new(),
             active: None,
             end: Time::ZERO,
@@ -175,7 +175,7 @@ impl Gang {
                     break;
                 }
                 for vcpu in &vcpus {
-                    self.group_of[vcpu.index()] = u32::try_from(self.gangs.len()).unwrap_or(NONE);
+                    self.group_of[vcpu.index()] = u32::try_from(self.gangs.len()).unwrap_or(u32::MAX);
                 }
                 let (cpus, until) = (Vec::new(), Time::ZERO);
                 self.gangs.push(Together { vm: VmId(number), vcpus, cpus, until, turn: 0, awake: 0 });
@@ -214,7 +214,7 @@ impl Gang {
     }
 
     fn place_gang(&mut self, gang: usize) {
-        let (it, id) = (&self.gangs[gang], u32::try_from(gang).unwrap_or(NONE));
+        let (it, id) = (&self.gangs[gang], u32::try_from(gang).unwrap_or(u32::MAX));
         let key = (self.vms[it.vm.index()], it.turn);
         let Some(line) = &mut self.line else { return };
         let waits = it.awake > 0 && it.cpus.is_empty();
@@ -222,10 +222,10 @@ impl Gang {
             if waits && line.key(id) == key {
                 return;
             }
-            line.remove(&mut self.root, id);
+            line.remove(&mut self.waiting, id);
         }
         if waits {
-            line.insert(&mut self.root, id, key, Width(it.vcpus.len()));
+            line.insert(&mut self.waiting, id, key, Width(it.vcpus.len()));
         }
     }
 
@@ -274,8 +274,8 @@ impl Gang {
     /// Takes the first gang that is no wider than what is free out of the line.
     fn next_that_fits(&mut self) -> Option<usize> {
         let (line, free) = (self.line.as_mut()?, self.free.len() as usize);
-        let gang = line.first_within(self.root, &|width: Width| width.0 <= free)?;
-        line.remove(&mut self.root, gang);
+        let gang = line.first_within(self.waiting, &|width: Width| width.0 <= free)?;
+        line.remove(&mut self.waiting, gang);
         usize::try_from(gang).ok()
     }
 

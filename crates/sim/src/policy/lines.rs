@@ -7,7 +7,7 @@
 //!         └─ set "CPU 3"  ─► line of C: C.3
 //! ```
 
-use super::forest::{Forest, Measure, NONE};
+use super::forest::{Forest, Measure, Set};
 use crate::host::{CpuId, CpuSet, VcpuId, View, VmId};
 use crate::time::Time;
 
@@ -16,7 +16,7 @@ struct Line {
     vm: VmId,
     /// Number of the set of CPUs.
     set: u32,
-    root: u32,
+    waiting: Set,
 }
 
 /// The lines. `K` orders virtual CPUs within a line, then their numbers do; `H` orders lines, then those of earlier VMs come
@@ -29,7 +29,7 @@ pub struct Lines<K, H, N = (), M = ()> {
     /// First line of each VM, and behind the last.
     first_of: Vec<u32>,
     /// Per set of CPUs, its queue of lines.
-    queues: Vec<u32>,
+    queues: Vec<Set>,
     /// Per CPU, the sets it is in.
     sets_on: Vec<Vec<u32>>,
     /// VMs of which a CPU can serve several lines.
@@ -58,7 +58,7 @@ impl<K: Ord + Copy, H: Ord + Copy, N: Measure, M: Measure> Lines<K, H, N, M> {
             if sets.len() > 1 && cpus().count() > cpus().collect::<CpuSet>().len() as usize {
                 mixed.push(VmId(of));
             }
-            lines.extend(sets.into_iter().map(|set| Line { vm: VmId(of), set, root: NONE }));
+            lines.extend(sets.into_iter().map(|set| Line { vm: VmId(of), set, waiting: Set::EMPTY }));
             first_of.push(number(lines.len()));
         }
         let mut sets_on: Vec<Vec<u32>> = vec![Vec::new(); view.cpus.len()];
@@ -72,7 +72,7 @@ impl<K: Ord + Copy, H: Ord + Copy, N: Measure, M: Measure> Lines<K, H, N, M> {
         Self {
             vcpus: Forest::new(view.vcpus.len(), key, within),
             heads: Forest::new(lines.len(), head, measure),
-            queues: vec![NONE; view.affinities.len()],
+            queues: vec![Set::EMPTY; view.affinities.len()],
             all: lines,
             first_of,
             sets_on,
@@ -114,13 +114,13 @@ impl<K: Ord + Copy, H: Ord + Copy, N: Measure, M: Measure> Lines<K, H, N, M> {
     /// Lets one that does not wait join its line; [`Self::queue`] has to follow.
     pub fn push(&mut self, vcpu: VcpuId, key: K, within: N, view: &View) {
         let line = self.line_of(vcpu, view);
-        self.vcpus.insert(&mut self.all[line].root, vcpu.0, key, within);
+        self.vcpus.insert(&mut self.all[line].waiting, vcpu.0, key, within);
     }
 
     /// Takes one that waits out of its line; [`Self::queue`] has to follow.
     pub fn remove(&mut self, vcpu: VcpuId, view: &View) {
         let line = self.line_of(vcpu, view);
-        self.vcpus.remove(&mut self.all[line].root, vcpu.0);
+        self.vcpus.remove(&mut self.all[line].waiting, vcpu.0);
     }
 
     /// Brings the lines of a VM to their places: `place` says, of who is next in each line, what its line's is; none where
@@ -173,15 +173,15 @@ impl<K: Ord + Copy, H: Ord + Copy, N: Measure, M: Measure> Lines<K, H, N, M> {
 
     /// Who is next in a line: the first whose measure meets a bound, or else the first.
     pub fn head(&self, line: u32, meets: &impl Fn(N) -> bool) -> Option<VcpuId> {
-        let root = self.all[line as usize].root;
-        self.vcpus.first_within(root, meets).or_else(|| self.vcpus.first(root)).map(VcpuId)
+        let waiting = self.all[line as usize].waiting;
+        self.vcpus.first_within(waiting, meets).or_else(|| self.vcpus.first(waiting)).map(VcpuId)
     }
 
     /// Lines of a VM in which somebody waits who may use a CPU.
     pub fn of_vm_on(&self, vm: VmId, cpu: CpuId) -> impl Iterator<Item = u32> + '_ {
         let sets = &self.sets_on[cpu.index()];
         let may = |line: &u32| sets.binary_search(&self.all[*line as usize].set).is_ok();
-        self.lines_of(vm).filter(move |line| self.all[*line as usize].root != NONE && may(line))
+        self.lines_of(vm).filter(move |line| !self.all[*line as usize].waiting.is_empty() && may(line))
     }
 
     /// Calls `each` with who waits where his VM may run, set by set and line by line, until that says no of a line.
@@ -189,7 +189,7 @@ impl<K: Ord + Copy, H: Ord + Copy, N: Measure, M: Measure> Lines<K, H, N, M> {
         for queue in &self.queues {
             self.heads.walk(*queue, &mut |line| {
                 let mut any = false;
-                self.vcpus.walk(self.all[line as usize].root, &mut |vcpu| {
+                self.vcpus.walk(self.all[line as usize].waiting, &mut |vcpu| {
                     let goes_on = each(VcpuId(vcpu), self.vcpus.key(vcpu));
                     any |= goes_on;
                     goes_on

@@ -1,6 +1,6 @@
 //! VMs by their virtual time, for the least of those that a VM can meet.
 
-use super::forest::{Forest, NONE};
+use super::forest::{Forest, Set};
 use super::meetings::Meetings;
 
 /// Some VMs by their time.
@@ -8,21 +8,21 @@ use super::meetings::Meetings;
 pub struct Rivals<K> {
     vms: Forest<K>,
     /// By set of CPUs, as numbered in `Meetings`.
-    roots: Vec<u32>,
+    sets: Vec<Set>,
     /// Whose time has changed since somebody asked last: most changes nobody asks for.
     stale: Vec<usize>,
     is_stale: Vec<bool>,
 }
 
 fn number(vm: usize) -> u32 {
-    u32::try_from(vm).unwrap_or(NONE)
+    u32::try_from(vm).unwrap_or(u32::MAX)
 }
 
 impl<K: Ord + Copy> Rivals<K> {
     /// None yet of so many; any time will do for who is not there.
     pub fn new(meetings: &Meetings, vms: usize, time: K) -> Self {
         let (vms, is_stale) = (Forest::new(vms, time, ()), vec![false; vms]);
-        Self { vms, roots: vec![NONE; meetings.count()], stale: Vec::new(), is_stale }
+        Self { vms, sets: vec![Set::EMPTY; meetings.count()], stale: Vec::new(), is_stale }
     }
 
     /// The time of a VM has changed, or whether it is there.
@@ -34,15 +34,15 @@ impl<K: Ord + Copy> Rivals<K> {
 
     /// A VM has this time now, or is not there any more.
     fn place(&mut self, meetings: &Meetings, vm: usize, time: Option<K>) {
-        let (id, root) = (number(vm), &mut self.roots[meetings.place_of(vm)]);
+        let (id, set) = (number(vm), &mut self.sets[meetings.place_of(vm)]);
         if self.vms.holds(id) {
             if time == Some(self.vms.key(id)) {
                 return;
             }
-            self.vms.remove(root, id);
+            self.vms.remove(set, id);
         }
         if let Some(time) = time {
-            self.vms.insert(root, id, time, ());
+            self.vms.insert(set, id, time, ());
         }
     }
 
@@ -54,7 +54,7 @@ impl<K: Ord + Copy> Rivals<K> {
         }
         let others = meetings.near(vm).filter_map(|place| {
             let mut least = None;
-            self.vms.walk(self.roots[place], &mut |other| {
+            self.vms.walk(self.sets[place], &mut |other| {
                 least = (other != number(vm)).then(|| self.vms.key(other));
                 least.is_none()
             });

@@ -15,7 +15,7 @@
 //! Virtual CPU i of a VM runs on CPU i modulo CPUs (of those that it may use); several on one CPU take turns, slot by
 //! slot. A slot that nobody owns stays empty also where others yield.
 
-use super::forest::{Forest, NONE};
+use super::forest::{Forest, Set};
 use super::{Pick, Policy, Why};
 use crate::host::{CpuId, VcpuId, View, VmId};
 use crate::scenario::Names;
@@ -34,7 +34,7 @@ pub struct Slots {
     /// Where each virtual CPU runs.
     homes: Vec<CpuId>,
     /// Whose virtual CPUs live on each CPU, by VM, and those who wait: by when each was last brought on, as a count.
-    tenants: Vec<Vec<(VmId, u32)>>,
+    tenants: Vec<Vec<(VmId, Set)>>,
     waiting: Option<Forest<u64>>,
     turn: u64,
 }
@@ -153,27 +153,27 @@ impl Slots {
     }
 
     /// Who of `vm` waits on `cpu`.
-    fn root(&self, vm: VmId, cpu: CpuId) -> u32 {
+    fn set(&self, vm: VmId, cpu: CpuId) -> Set {
         let tenants = &self.tenants[cpu.index()];
-        tenants.binary_search_by_key(&vm, |(vm, _)| *vm).map_or(NONE, |at| tenants[at].1)
+        tenants.binary_search_by_key(&vm, |(vm, _)| *vm).map_or(Set::EMPTY, |at| tenants[at].1)
     }
 
     /// Who of `vm` comes next on `cpu`: those that live there take turns.
     fn next_of(&self, vm: VmId, cpu: CpuId) -> Option<VcpuId> {
-        self.waiting.as_ref()?.first(self.root(vm, cpu)).map(VcpuId)
+        self.waiting.as_ref()?.first(self.set(vm, cpu)).map(VcpuId)
     }
 
     /// Lets it wait at home, or not any more.
     fn join(&mut self, vcpu: VcpuId, joins: bool, view: &View) {
         let tenants = &mut self.tenants[self.homes[vcpu.index()].index()];
         let at = tenants.binary_search_by_key(&view.vm_of(vcpu), |(vm, _)| *vm);
-        let root = at.ok().and_then(|at| tenants.get_mut(at)).map(|(_, root)| root);
-        if let (Some(waiting), Some(root)) = (&mut self.waiting, root) {
+        let set = at.ok().and_then(|at| tenants.get_mut(at)).map(|(_, set)| set);
+        if let (Some(waiting), Some(set)) = (&mut self.waiting, set) {
             if waiting.holds(vcpu.0) {
-                waiting.remove(root, vcpu.0);
+                waiting.remove(set, vcpu.0);
             }
             if joins {
-                waiting.insert(root, vcpu.0, waiting.key(vcpu.0), ());
+                waiting.insert(set, vcpu.0, waiting.key(vcpu.0), ());
             }
         }
     }
@@ -196,14 +196,15 @@ impl Policy for Slots {
         self.homes = vec![CpuId(0); view.vcpus.len()];
         self.tenants = vec![Vec::new(); view.cpus.len()];
         self.waiting = Some(Forest::new(view.vcpus.len(), 0, ()));
+        let places: Vec<Vec<u32>> = view.affinities.iter().map(|set| set.iter().collect()).collect();
         for (vm, of) in view.vms.iter().zip((0u32..).map(VmId)) {
             for (vcpu, number) in vm.vcpus().zip(0usize..) {
-                let cpus: Vec<u32> = view.affinity(vcpu).iter().collect();
+                let cpus = &places[view.vcpu(vcpu).affinity as usize];
                 let home = CpuId(cpus[number % cpus.len().max(1)]);
                 self.homes[vcpu.index()] = home;
                 let tenants = &mut self.tenants[home.index()];
                 if tenants.last().is_none_or(|(last, _)| *last != of) {
-                    tenants.push((of, NONE));
+                    tenants.push((of, Set::EMPTY));
                 }
             }
         }
@@ -266,7 +267,7 @@ impl Policy for Slots {
     fn help(&mut self, spinner: VcpuId, cpu: CpuId, kernel_first: bool, view: &View) -> Option<VcpuId> {
         let waiting = self.waiting.as_ref()?;
         let (mut first, mut in_kernel) = (None, None);
-        waiting.walk(self.root(view.vm_of(spinner), cpu), &mut |vcpu| {
+        waiting.walk(self.set(view.vm_of(spinner), cpu), &mut |vcpu| {
             first = first.or(Some(VcpuId(vcpu)));
             in_kernel = Some(VcpuId(vcpu)).filter(|vcpu| view.vcpu(*vcpu).in_kernel);
             kernel_first && in_kernel.is_none()
