@@ -259,7 +259,7 @@ pub struct SimulateArgs {
     /// How often each case is simulated [default: that of the file]
     #[arg(long, value_name = "N")]
     pub replications: Option<u32>,
-    /// Search the offsets of the real-time tasks for the ones that are worst for each, in so many simulations of each case
+    /// Search the offsets of real-time tasks and servers for the ones that are worst for each task, in so many simulations of each case
     #[arg(
         long,
         value_name = "N",

@@ -312,6 +312,7 @@ fn instance(name: &str, count: u32, threads: u32, vcpus: u32) -> VmSpec {
         limit_cpus: None,
         budget_us: None,
         period_us: None,
+        phase_us: None,
         cpus: None,
         pinned: false,
         dedicated: false,

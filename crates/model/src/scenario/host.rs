@@ -202,6 +202,9 @@ pub struct VmSpec {
     /// The period, for `rtds`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub period_us: Option<Micros>,
+    /// When its first period of a budget, a limit or a reservation is over; at the end of a whole one unless given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub phase_us: Option<Micros>,
     /// The only CPUs it may use.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpus: Option<Vec<u32>>,
@@ -224,6 +227,20 @@ pub struct VmSpec {
 }
 
 impl VmSpec {
+    /// Whether it has a period of its own that can begin at another moment than others'.
+    pub fn has_period(&self, policy: &PolicySpec) -> bool {
+        match policy {
+            PolicySpec::Rtds => true,
+            PolicySpec::EqualPerVm { .. }
+            | PolicySpec::Proportional { .. }
+            | PolicySpec::PerThread { .. }
+            | PolicySpec::Eevdf { .. } => self.limit_cpus.is_some() || self.reserved_cpus > 0.0,
+            PolicySpec::Gang { .. } => self.limit_cpus.is_some(),
+            // All accounts are made up at once, or there are no periods.
+            PolicySpec::Credit { .. } | PolicySpec::Credit2 { .. } | PolicySpec::Slots { .. } => false,
+        }
+    }
+
     /// CPUs that nobody else may use.
     pub fn dedicated_cpus(&self) -> &[u32] {
         self.cpus.as_deref().filter(|_| self.dedicated).unwrap_or_default()
@@ -390,6 +407,7 @@ fn check_vm(number: usize, vm: &VmSpec, host: &HostSpec, vms: &[VmSpec]) -> Resu
         }
     }
     check_server(number, vm, host)?;
+    check_phase(number, vm, host)?;
     bounded(path("turn_us"), vm.turn_us.get(), 1, HOUR_US)?;
     bounded(path("locks.count"), vm.locks.count.into(), 0, 65_536)?;
     if vm.locks.on_long_wait != LongWaitSpec::Spin {
@@ -400,6 +418,22 @@ fn check_vm(number: usize, vm: &VmSpec, host: &HostSpec, vms: &[VmSpec]) -> Resu
         .iter()
         .enumerate()
         .try_for_each(|(at, thread)| thread.check(&path(&format!("thread.{at}")), vm))
+}
+
+fn check_phase(number: usize, vm: &VmSpec, host: &HostSpec) -> Result<(), Impossible> {
+    let path = format!("vm.{number}.phase_us");
+    match vm.phase_us {
+        None => Ok(()),
+        Some(phase) if vm.has_period(&host.policy) => bounded(path, phase.get(), 0, HOUR_US),
+        Some(_) => {
+            let problem = format!(
+                "with the policy \"{}\" this VM has no period that could begin at another moment: wanted a limit_cpus or \
+                 a reserved_cpus (equal-per-vm, proportional, per-thread, eevdf), a limit_cpus (gang), or the policy rtds",
+                host.policy.name()
+            );
+            Err(Impossible::new(path, problem))
+        }
+    }
 }
 
 fn check_server(number: usize, vm: &VmSpec, host: &HostSpec) -> Result<(), Impossible> {

@@ -252,11 +252,14 @@ mod tests {
             (slots, "limit_cpus = 0.5", "limit_cpus"),
             (slots, "weight = 2.0", "weight"),
             (credit2, "reserved_cpus = 0.5", "reserved_cpus"),
+            (credit2, "phase_us = 10", "phase_us"),
+            (fair, "phase_us = 10", "phase_us"),
             ("name = \"rtds\"", "budget_us = 1000\nperiod_us = 2000\nlimit_cpus = 0.5", "limit_cpus"),
         ] {
             let problem = said(policy, keys, "").unwrap_err();
             assert!(
-                problem.to_string().contains(key) && problem.to_string().contains("has none"),
+                problem.to_string().contains(key)
+                    && ["has none", "has no period"].iter().any(|why| problem.to_string().contains(why)),
                 "{policy} {keys}: {problem}"
             );
         }
@@ -264,6 +267,7 @@ mod tests {
             (slots, ""),
             (fair, "reserved_cpus = 0.5\nlimit_cpus = 0.5\nweight = 2.0"),
             (credit2, "weight = 2.0"),
+            (fair, "limit_cpus = 0.5\nphase_us = 10"),
         ] {
             assert_eq!(said(policy, keys, ""), Ok(()), "{policy} {keys}");
         }

@@ -118,7 +118,7 @@ impl World {
                 seed: u64::from(number),
             }));
             let (weight, reserved_cpus, limit_cpus) = (1.0, 0.0, None);
-            vms.push(Vm { first, count: self.vcpus, weight, reserved_cpus, limit_cpus });
+            vms.push(Vm { first, count: self.vcpus, weight, reserved_cpus, limit_cpus, phase: None });
             logs.push(log);
         }
         let policy = Box::new(equal_per_vm(Span::from_micros(100)));

@@ -24,6 +24,7 @@ pub(crate) fn machine(
             weight: 1.0,
             reserved_cpus: 0.0,
             limit_cpus: None,
+            phase: None,
         });
         guests.push(Guest::new(GuestPlan {
             vm: VmId(number),

@@ -88,6 +88,8 @@ pub struct Vm {
     pub reserved_cpus: f64,
     /// CPUs' worth of time that it never gets more of.
     pub limit_cpus: Option<f64>,
+    /// When its first period of a budget, a limit or a reservation is over, if that is stated.
+    pub phase: Option<Span>,
 }
 
 impl Vm {

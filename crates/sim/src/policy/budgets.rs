@@ -10,8 +10,8 @@
 //! advance so that no CPU can overdraw. Reservations are bandwidth that is served first within each period, the VM with
 //! the least slack before the others (least laxity first: Dertouzos and Mok 1989), because a single virtual CPU cannot
 //! catch up on two CPUs at once. What a VM had besides is no debt. Where CPUs are out of step, the VMs' periods are as
-//! well, evenly over a period, as Linux starts the period of each group at a moment of its own; the first one is cut, and
-//! with it what belongs to it.
+//! well, evenly over a period, as Linux starts the period of each group at a moment of its own, unless a VM's moment is
+//! stated (`phase_us`); the first one is cut, and with it what belongs to it.
 //!
 //! Where not all may use the same CPUs, who may go elsewhere would use up the only CPU of who may not. So a flow of CPU
 //! time (`model::scenario::reserved`) says beforehand what each VM is owed on which CPU, and each CPU serves its own part
@@ -109,7 +109,9 @@ impl Budgets {
     fn make(period: Span, view: &View, with_reservations: bool, in_step: bool) -> Self {
         let count = view.vms.len() as u64;
         let first = |number: u64| if in_step { period } else { part(period, number + 1, count) };
-        let firsts: Vec<Span> = (0..count).map(first).collect();
+        let stated = view.vms.iter().map(|vm| vm.phase.map(|phase| first_of(period, phase)));
+        let firsts: Vec<Span> =
+            stated.zip(0..).map(|(stated, vm)| stated.unwrap_or_else(|| first(vm))).collect();
         let limits = view.vms.iter().zip(&firsts);
         let limits = limits.map(|(vm, first)| vm.limit_cpus.map(|cpus| Purse::new(cpus, period, *first)));
         let is_free = view.vms.iter().all(|vm| vm.limit_cpus.is_none() && vm.reserved_cpus <= 0.0);
@@ -264,6 +266,14 @@ impl Budgets {
             }
         }
         self.first_tick().unwrap_or(Time::NEVER)
+    }
+}
+
+/// The first period of somebody whose periods end at this moment and whole ones before and after it.
+pub fn first_of(period: Span, phase: Span) -> Span {
+    match phase.nanos() % period.nanos().max(1) {
+        0 => period,
+        cut => Span::from_nanos(cut),
     }
 }
 

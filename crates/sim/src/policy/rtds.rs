@@ -7,13 +7,14 @@
 //! ```
 //! Source: the documentation of Xen's RTDS (wiki "RTDS-Based-Scheduler"; xl manual, `sched-rtds`), RT-Xen (Xi, Wilson, Lu,
 //! Gill 2011; Xi et al. 2014), deferrable server (Strosnider, Lehoczky, Sha 1995). Not work-conserving: who has no budget
-//! left waits for its next period, also beside idle CPUs. All first periods begin at the beginning. On one CPU everybody who
+//! left waits for its next period, also beside idle CPUs. First periods begin with the simulation; with `phase_us` the
+//! first one is cut to that and has its whole budget, as of a server that has not run before. On one CPU everybody who
 //! wants it all along has its budget in each period as long as the sum of budget/period is at most 1; who wakes in the middle of a
 //! period needs more, because others' kept budgets come on top of their next ones (`bounds::admission::deferrable`).
 
 use std::collections::BTreeSet;
 
-use super::budgets::Purse;
+use super::budgets::{Purse, first_of};
 use super::lines::Lines;
 use super::meetings::place_after;
 use super::{Pick, Policy, Why};
@@ -133,7 +134,9 @@ impl Policy for Rtds {
             let everything = Reserve { budget: Span::from_millis(10), period: Span::from_millis(10) };
             let Reserve { budget, period } =
                 self.reserves.get(vcpu.vm.index()).copied().unwrap_or(everything);
-            Server { purse: Purse::of(budget), period, deadline: Time::ZERO + period }
+            let phase = view.vms.get(vcpu.vm.index()).and_then(|vm| vm.phase);
+            let first = phase.map_or(period, |phase| first_of(period, phase));
+            Server { purse: Purse::of(budget), period, deadline: Time::ZERO + first }
         };
         self.servers = view.vcpus.iter().map(server).collect();
         self.lines = Some(Lines::new(view, (Time::ZERO, ()), (Time::ZERO, ())));

@@ -33,6 +33,7 @@ pub fn build(scenario: &Scenario, seed: u64) -> Machine {
             weight: spec.weight,
             reserved_cpus: spec.reserved_cpus,
             limit_cpus: spec.limit_cpus,
+            phase: spec.phase_us.map(micros),
         });
         first += spec.vcpus;
     }

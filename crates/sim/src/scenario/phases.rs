@@ -1,5 +1,5 @@
 //! Searches the phase that is worst for each real-time task: what the offsets of all tasks are, against each other and against the
-//! grids of the host (slots, budgets, quota periods), which begin with the simulation. One alignment shows one response; the worst
+//! grids of the host, and when the periods of servers and quotas begin (slots begin with the simulation). One alignment shows one response; the worst
 //! one that a search finds is still not a bound.
 //!
 //! ```text
@@ -18,7 +18,7 @@ use std::collections::BTreeMap;
 
 use super::Replication;
 use crate::random::Stream;
-use model::scenario::{Case, PolicySpec, ProgramSpec, Scenario, TaskSpec};
+use model::scenario::{Case, PolicySpec, ProgramSpec, Scenario, TaskSpec, VmSpec};
 use units::Micros;
 
 /// Of the alignments after the first two, one in so many is drawn anew.
@@ -28,7 +28,16 @@ const SMALL: u64 = 50;
 /// Which randomness of a scenario is drawn for it.
 const PHASES: u64 = 3;
 
-/// Offsets of all tasks, in the order of the scenario.
+/// Where something is whose phase is searched.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Place {
+    /// A task: number of its VM's entry and of its thread's.
+    Task(usize, usize),
+    /// The period of a VM's budget, limit or reservation: number of its entry.
+    Server(usize),
+}
+
+/// Offsets of all tasks, then phases of all servers, in the order of the scenario.
 pub type Offsets = Vec<Micros>;
 
 /// The worst that was found for a task.
@@ -46,8 +55,7 @@ pub struct Worst {
 #[derive(Debug, Clone)]
 pub struct Search {
     case: Case,
-    /// Where each task stands: number of its VM's entry and of its thread's.
-    places: Vec<(usize, usize)>,
+    places: Vec<Place>,
     longest: u64,
     random: Stream,
     made: u64,
@@ -90,8 +98,12 @@ impl Search {
     }
 
     fn written(&self) -> Offsets {
-        let tasks = self.places.iter().filter_map(|place| task(&self.case.scenario, *place));
-        tasks.map(|task| task.offset_us).collect()
+        let scenario = &self.case.scenario;
+        let offset = |place: &Place| match place {
+            Place::Task(..) => task(scenario, *place).map(|task| task.offset_us),
+            Place::Server(vm) => scenario.vms.get(*vm).and_then(|vm| vm.phase_us),
+        };
+        self.places.iter().map(|place| offset(place).unwrap_or_default()).collect()
     }
 
     fn step(&mut self, mut offsets: Offsets) -> Offsets {
@@ -120,10 +132,18 @@ impl Search {
         case.scenario.seed = Stream::new(case.scenario.seed, &[PHASES, number]).seed();
         case.scenario.figures.clear();
         case.scenario.assumptions.clear();
-        for ((vm, thread), offset) in self.places.iter().zip(offsets) {
-            let entry = case.scenario.vms.get_mut(*vm).and_then(|vm| vm.threads.get_mut(*thread));
-            if let Some(ProgramSpec::Periodic(task)) = entry.map(|thread| &mut thread.run) {
-                task.offset_us = *offset;
+        for (place, offset) in self.places.iter().zip(offsets) {
+            let (Place::Task(vm, _) | Place::Server(vm)) = place;
+            let Some(vm) = case.scenario.vms.get_mut(*vm) else { continue };
+            match place {
+                Place::Server(_) => vm.phase_us = Some(*offset),
+                Place::Task(_, thread) => {
+                    if let Some(ProgramSpec::Periodic(task)) =
+                        vm.threads.get_mut(*thread).map(|it| &mut it.run)
+                    {
+                        task.offset_us = *offset;
+                    }
+                }
             }
         }
         case
@@ -159,21 +179,28 @@ impl Search {
     /// Paths of the offsets, as `--set` takes them.
     pub fn paths(&self) -> Vec<String> {
         let name = |vm: usize| self.case.scenario.vms.get(vm).map_or("", |vm| vm.name.as_str());
-        let path = |(vm, thread): &(usize, usize)| format!("vm.{}.thread.{thread}.run.offset_us", name(*vm));
+        let path = |place: &Place| match place {
+            Place::Task(vm, thread) => format!("vm.{}.thread.{thread}.run.offset_us", name(*vm)),
+            Place::Server(vm) => format!("vm.{}.phase_us", name(*vm)),
+        };
         self.places.iter().map(path).collect()
     }
 }
 
-fn places(scenario: &Scenario) -> Vec<(usize, usize)> {
+fn places(scenario: &Scenario) -> Vec<Place> {
     let of_vm = |vm: usize| {
         let threads = scenario.vms.get(vm).map_or(0, |vm| vm.threads.len());
-        (0..threads).map(move |thread| (vm, thread))
+        (0..threads).map(move |thread| Place::Task(vm, thread))
     };
-    let all = (0..scenario.vms.len()).flat_map(of_vm);
-    all.filter(|place| task(scenario, *place).is_some()).collect()
+    let tasks = (0..scenario.vms.len()).flat_map(of_vm).filter(|place| task(scenario, *place).is_some());
+    let policy = scenario.host.as_ref().map(|host| &host.policy);
+    let has_period = |vm: &VmSpec| policy.is_some_and(|policy| vm.has_period(policy));
+    let servers = scenario.vms.iter().enumerate().filter(|(_, vm)| has_period(vm));
+    tasks.chain(servers.map(|(vm, _)| Place::Server(vm))).collect()
 }
 
-fn task(scenario: &Scenario, (vm, thread): (usize, usize)) -> Option<&TaskSpec> {
+fn task(scenario: &Scenario, place: Place) -> Option<&TaskSpec> {
+    let Place::Task(vm, thread) = place else { return None };
     match &scenario.vms.get(vm)?.threads.get(thread)?.run {
         ProgramSpec::Periodic(task) => Some(task),
         _ => None,
@@ -250,6 +277,20 @@ mod tests {
         assert_ne!(all(1), all(2));
         assert!(all(3).iter().all(|offsets| offsets[0].get() < 20_000));
         assert_eq!(Search::new(&slots(task)).unwrap().paths(), ["vm.A.thread.0.run.offset_us"]);
+    }
+
+    #[test]
+    fn when_a_server_s_period_begins_is_part_of_the_search() {
+        // 3 ms of work, 2 ms of budget: the last one waits for the next period, which begins at 3 ms as written.
+        let text = "name = \"x\"\n[host]\ncpus = 1\npolicy = { name = \"rtds\" }\n\
+             [[vm]]\nname = \"A\"\nvcpus = 1\nbudget_us = 2000\nperiod_us = 10000\nphase_us = 3000\n\
+             thread = [{ run = { program = \"periodic\", period_us = 50000, work_us = 3000, jobs = 1 } }]\n";
+        let case = cases(text, &[]).unwrap().remove(0);
+        let written = searched(&case, 1);
+        assert_eq!(written.paths(), ["vm.A.thread.0.run.offset_us", "vm.A.phase_us"]);
+        assert!((written.found()["vm.A.thread.0"].response_ns - 4e6).abs() < 1.0);
+        let worst = searched(&case, 200).found()["vm.A.thread.0"].response_ns;
+        assert!((10.9e6..=11e6).contains(&worst), "{worst}");
     }
 
     #[test]

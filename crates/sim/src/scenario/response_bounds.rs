@@ -220,9 +220,11 @@ mod tests {
     #[test]
     fn no_task_is_ever_later_than_its_bound() {
         let (mut random, mut with, mut without) = (Stream::new(5, &[0]), 0, 0);
-        let rtds = [(2000, 10_000), (1000, 8000), (1500, 20_000)]
-            .map(|(budget, period)| format!("budget_us = {budget}\nperiod_us = {period}"));
-        for turn in 0..300 {
+        for turn in 0..600 {
+            let rtds = [(2000, 10_000), (1000, 8000), (1500, 20_000)].map(|(budget, period)| {
+                let phase = random.below(period);
+                format!("budget_us = {budget}\nperiod_us = {period}\nphase_us = {phase}")
+            });
             let text = match turn % 3 {
                 0 => scenario(SLOTS, [""; 3], &mut random, true),
                 1 => scenario("\"rtds\"", rtds.each_ref().map(String::as_str), &mut random, true),
@@ -243,7 +245,7 @@ mod tests {
             with += replication.figures.iter().filter(|figure| is(&figure.id, ".response_bound_ns")).count();
             without += replication.figures.iter().filter(|figure| is(&figure.id, ".deadline_ns")).count();
         }
-        assert!(with > 300 && with * 2 > without, "{with} of {without} tasks have a bound");
+        assert!(with > 600 && with * 2 > without, "{with} of {without} tasks have a bound");
     }
 
     #[test]

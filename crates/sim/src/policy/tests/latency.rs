@@ -185,7 +185,8 @@ fn a_policy_with_a_clock_hides_no_deadlock() {
             true
         }
     }
-    let vm = Vm { first: VcpuId(0), count: 2, weight: 1.0, reserved_cpus: 0.0, limit_cpus: None };
+    let vm =
+        Vm { first: VcpuId(0), count: 2, weight: 1.0, reserved_cpus: 0.0, limit_cpus: None, phase: None };
     let guest = Guest::new(GuestPlan {
         vm: VmId(0),
         first: VcpuId(0),

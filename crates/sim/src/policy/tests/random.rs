@@ -243,6 +243,7 @@ impl Case {
                 weight: vm.weight,
                 reserved_cpus: vm.reserved,
                 limit_cpus: vm.limit,
+                phase: None,
             });
             let plan = |does: &Does| ThreadPlan { program: does.program(), priority: 0, bound: None };
             guests.push(Guest::new(GuestPlan {
