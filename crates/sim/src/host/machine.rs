@@ -366,7 +366,7 @@ impl Machine {
         self.charge(cpu);
         let Some((vm, index)) = self.guest_on(cpu) else { return };
         let Some(vcpu) = self.view.cpus[cpu.index()].running.take() else { return };
-        let in_kernel = self.guests[vm.index()].off(index);
+        let in_kernel = self.guests[vm.index()].off(index, &mut self.effects);
         let it = &mut self.view.vcpus[vcpu.index()];
         it.in_kernel = in_kernel;
         it.last = Packed::some(cpu.0);
