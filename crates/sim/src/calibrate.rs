@@ -17,8 +17,8 @@ use analysis::policy::name;
 use model::policy::SharingPolicy;
 use model::results::{RunResults, made_up};
 use model::scenario::{
-    FigureLabel, HelpSpec, HostSpec, LimitSpec, LockSpec, PolicySpec, ProgramSpec, Scenario, ThreadSpec,
-    VmSpec,
+    FigureLabel, HelpSpec, HostSpec, InterruptSpec, LimitSpec, LockSpec, PolicySpec, ProgramSpec, Scenario,
+    ThreadSpec, VmSpec,
 };
 use model::simulation::{
     AssumptionOutcome, CaseOutcome, Demand, Origin, PublishedOutcome, SimulatedFigure, Simulation,
@@ -318,6 +318,7 @@ fn instance(name: &str, count: u32, threads: u32, vcpus: u32) -> VmSpec {
         dedicated: false,
         turn_us: Micros::from_micros(4000),
         locks: LockSpec::default(),
+        interrupts: InterruptSpec::default(),
         threads: vec![ThreadSpec {
             count: Some(threads),
             priority: 0,

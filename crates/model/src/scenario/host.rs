@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::locks::{InterruptSpec, LockSpec};
 use super::program::ThreadSpec;
 use super::{Impossible, bounded, bounded_f64, promises};
 use units::{Micros, Nanos};
@@ -221,6 +222,9 @@ pub struct VmSpec {
     /// Its kernel's locks.
     #[serde(default)]
     pub locks: LockSpec,
+    /// Interrupts that its virtual CPUs send to each other.
+    #[serde(default, skip_serializing_if = "InterruptSpec::is_default")]
+    pub interrupts: InterruptSpec,
     /// Its threads.
     #[serde(rename = "thread")]
     pub threads: Vec<ThreadSpec>,
@@ -271,56 +275,6 @@ const fn unit_weight() -> f64 {
 
 const fn four_milliseconds() -> Micros {
     Micros::from_micros(4000)
-}
-
-/// The spinlocks of a guest's kernel.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(deny_unknown_fields, default)]
-pub struct LockSpec {
-    /// How many there are.
-    pub count: u32,
-    /// In which order waiting threads get one.
-    pub kind: LockKindSpec,
-    /// What a virtual CPU does that has spun for so many cycles; 0: it goes on spinning.
-    pub long_wait_cycles: u64,
-    /// What that is.
-    pub on_long_wait: LongWaitSpec,
-}
-
-impl Default for LockSpec {
-    fn default() -> Self {
-        Self {
-            count: 0,
-            kind: LockKindSpec::TestAndSet,
-            long_wait_cycles: 65_536,
-            on_long_wait: LongWaitSpec::Spin,
-        }
-    }
-}
-
-/// In which order waiting threads get a lock.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "kebab-case")]
-pub enum LockKindSpec {
-    /// In none: one of those that spin just now.
-    TestAndSet,
-    /// First come, first served.
-    Ticket,
-}
-
-/// What a virtual CPU does that has spun for long.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "kebab-case")]
-pub enum LongWaitSpec {
-    /// Goes on spinning.
-    Spin,
-    /// Tells the host, by a hypercall or because the CPU counts pauses.
-    TellHost,
-    /// Halts until the lock is handed to it (paravirtual locks).
-    Halt,
 }
 
 /// Checks a host and its VMs.
@@ -409,10 +363,8 @@ fn check_vm(number: usize, vm: &VmSpec, host: &HostSpec, vms: &[VmSpec]) -> Resu
     check_server(number, vm, host)?;
     check_phase(number, vm, host)?;
     bounded(path("turn_us"), vm.turn_us.get(), 1, HOUR_US)?;
-    bounded(path("locks.count"), vm.locks.count.into(), 0, 65_536)?;
-    if vm.locks.on_long_wait != LongWaitSpec::Spin {
-        bounded(path("locks.long_wait_cycles"), vm.locks.long_wait_cycles, 100, 1_000_000_000_000)?;
-    }
+    vm.locks.check(&path)?;
+    vm.interrupts.check(&path)?;
     bounded(path("thread"), vm.threads.len() as u64, 1, 1000)?;
     vm.threads
         .iter()

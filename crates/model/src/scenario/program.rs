@@ -93,6 +93,15 @@ pub enum ProgramSpec {
         /// Share of the acquisitions that go to lock 0, the one that everybody wants; the others are even.
         hot_share: f64,
     },
+    /// Computes, and takes memory out of use now and then: a TLB shoot-down interrupts all other virtual CPUs of the VM that
+    /// have a thread and waits until each has acknowledged. Samples are the times from the first interrupt to the last
+    /// acknowledgement.
+    Unmap {
+        /// CPU time of its own, for each thread.
+        work_us: Micros,
+        /// Mean CPU time between two shoot-downs; exponential.
+        between_ns: Nanos,
+    },
 }
 
 /// A real-time task, periodic or sporadic.
@@ -204,6 +213,10 @@ impl ThreadSpec {
                     return Err(Impossible::new(path("run.locks_per_entry"), problem));
                 }
                 Ok(())
+            }
+            ProgramSpec::Unmap { work_us, between_ns } => {
+                time("work_us", *work_us, 1)?;
+                bounded(path("run.between_ns"), between_ns.get(), 100, 1_000_000_000_000)
             }
         }
     }

@@ -7,12 +7,16 @@
 //! ```
 
 mod line;
+mod locking;
+mod shooting_down;
 mod waiting;
 
 use std::collections::VecDeque;
 
 use self::line::Line;
-use super::lock::{Lock, LockKind, LockReport, OnLongWait, Released, Waiting};
+use super::costs::GuestCosts;
+use super::interrupts::Interrupts;
+use super::lock::{Lock, LockKind, LockReport, OnLongWait};
 use super::program::{Moment, Op, Program, Seen};
 use super::thread::{Doing, Thread, Wait};
 use crate::host::{Mode, VcpuId, VmId};
@@ -126,6 +130,13 @@ pub struct Guest {
     mhz: u32,
     /// How each thread waits for a lock; empty where there are none.
     waits: Vec<Wait>,
+    /// At how much spinning in all each thread halts; empty where none does by itself.
+    patience: Vec<Span>,
+    /// How many times longer each virtual CPU spins before it tells the host; empty where that never grows.
+    windows: Vec<u32>,
+    /// Interrupts on their way; none before the first.
+    interrupts: Option<Box<Interrupts>>,
+    costs: GuestCosts,
     random: Stream,
     seed: u64,
     unfinished: u32,
@@ -140,25 +151,22 @@ impl Guest {
 
     /// Makes it; all threads want to run.
     pub fn new(plan: GuestPlan) -> Self {
-        let threads: Vec<Thread> = plan
-            .threads
-            .into_iter()
-            .map(|thread| Thread {
+        let mut line = Line::new(plan.threads.iter().map(|thread| (thread.bound, thread.priority)));
+        let mut threads: Vec<Thread> = Vec::with_capacity(plan.threads.len());
+        for (thread, number) in plan.threads.into_iter().zip(0u32..) {
+            let kind = line.kind(thread.bound, thread.priority);
+            line.push(number, kind);
+            threads.push(Thread {
                 program: thread.program,
                 random: None,
                 doing: Doing::Asking,
-                priority: thread.priority,
-                bound: thread.bound.into(),
                 on: Packed::NONE,
+                kind,
                 locks: 0,
                 cpu: Span::ZERO,
                 kernel: Span::ZERO,
                 spin: Span::ZERO,
-            })
-            .collect();
-        let mut line = Line::new(threads.iter().map(|thread| (thread.bound.get(), thread.priority)));
-        for (thread, number) in threads.iter().zip(0u32..) {
-            line.push(number, thread.bound.get(), thread.priority);
+            });
         }
         Self {
             vm: plan.vm,
@@ -168,6 +176,17 @@ impl Guest {
             line,
             unfinished: small(threads.iter().filter(|thread| thread.program.is_finite()).count()),
             waits: vec![Wait::NONE; if plan.locks > 0 { threads.len() } else { 0 }],
+            patience: vec![
+                Span::ZERO;
+                if plan.locks > 0 && plan.lock_kind.patience().is_some() {
+                    threads.len()
+                } else {
+                    0
+                }
+            ],
+            windows: Vec::new(),
+            interrupts: None,
+            costs: GuestCosts::default(),
             threads,
             locks: (0..plan.locks).map(|_| Lock::new(plan.lock_kind)).collect(),
             on_long_wait: plan.on_long_wait,
@@ -176,6 +195,15 @@ impl Guest {
             seed: plan.seed,
             turn: 0,
         }
+    }
+
+    /// What locks and interrupts cost it; nothing unless said.
+    #[must_use]
+    pub fn with(mut self, costs: GuestCosts) -> Self {
+        let grows = costs.exit_growth > 1 && matches!(self.on_long_wait, OnLongWait::Help(_));
+        self.windows = vec![1; if grows && !self.locks.is_empty() { self.cpus.len() } else { 0 }];
+        self.costs = costs;
+        self
     }
 
     /// Virtual CPUs that have something to do at the beginning.
@@ -192,6 +220,9 @@ impl Guest {
     pub fn attend(&mut self, index: u32, now: Time, effects: &mut Effects) -> Demand {
         let cpu = &mut self.cpus[index as usize];
         (cpu.runs, cpu.parked) = (true, false);
+        if let Some(demand) = self.interrupted(index, effects) {
+            return demand;
+        }
         for _ in 0..IDLE_OPERATIONS {
             if let Some(demand) = self.look(index, now, effects) {
                 return demand;
@@ -219,8 +250,13 @@ impl Guest {
                 let left = patience.map_or(left, |patience| left.min(patience));
                 Some(Demand::Run(if others { left.min(turn) } else { left }))
             }
-            Doing::Spinning { lock } => self.spin(index, number, lock, now),
-            Doing::Sleeping | Doing::Done(_) => {
+            Doing::Spinning { lock } => self.spin(index, number, lock, now, effects),
+            Doing::Paying { left, bill, lock } if left.is_zero() => {
+                self.paid(index, number, (bill, lock), now, effects)
+            }
+            Doing::Paying { left, .. } => Some(Demand::Run(left)),
+            Doing::Awaiting => self.awaits(number),
+            Doing::Sleeping | Doing::Blocked { .. } | Doing::Done(_) => {
                 self.leave_cpu(index);
                 None
             }
@@ -245,34 +281,6 @@ impl Guest {
         self.begin_op(index, number, op, now, effects)
     }
 
-    fn spin(&mut self, index: u32, number: u32, lock: u32, now: Time) -> Option<Demand> {
-        let wait = &mut self.waits[number as usize];
-        let thread = &mut self.threads[number as usize];
-        let it = &mut self.locks[lock as usize];
-        if it.look(number) {
-            it.report.waits.add(now.since(wait.since), self.mhz);
-            it.report.spins.add(thread.spin.less(wait.before), self.mhz);
-            thread.locks += 1;
-            thread.doing = Doing::Asking;
-            return None;
-        }
-        match self.on_long_wait {
-            OnLongWait::Spin => Some(Demand::Run(Span::FOREVER)),
-            OnLongWait::Help(limit) if wait.spun >= limit => {
-                wait.spun = Span::ZERO;
-                Some(Demand::Help)
-            }
-            OnLongWait::Halt(limit) if wait.spun >= limit => {
-                // Spins anew when it is woken and others were quicker.
-                wait.spun = Span::ZERO;
-                let cpu = &mut self.cpus[index as usize];
-                (cpu.runs, cpu.parked) = (false, true);
-                Some(Demand::Halt)
-            }
-            OnLongWait::Help(limit) | OnLongWait::Halt(limit) => Some(Demand::Run(limit.less(wait.spun))),
-        }
-    }
-
     /// Begins an operation; answers a demand only when that is a deadlock.
     fn begin_op(
         &mut self,
@@ -290,15 +298,11 @@ impl Guest {
                     self.threads[number as usize].locks += 1;
                     Doing::Asking
                 } else {
-                    let before = self.threads[number as usize].spin;
-                    self.waits[number as usize] = Wait { since: now, spun: Span::ZERO, before };
-                    Doing::Spinning { lock }
+                    self.begin_wait(number, lock, now)
                 }
             }
-            Op::Release(lock) => {
-                self.release(number, lock, effects);
-                Doing::Asking
-            }
+            Op::Release(lock) => self.release(number, lock, now, effects),
+            Op::ShootDown => self.shoot_down(index, now, effects),
             Op::SleepUntil(at) if at <= now => Doing::Asking,
             Op::SleepUntil(at) => {
                 effects.timers.push((at, self.vm, number));
@@ -312,23 +316,9 @@ impl Guest {
         self.threads[number as usize].doing = doing;
         if matches!(doing, Doing::Sleeping | Doing::Done(_)) {
             self.leave_cpu(index);
+            self.stops_running(number, effects);
         }
         self.is_deadlock(number).then_some(Demand::Deadlock)
-    }
-
-    fn release(&mut self, number: u32, lock: u32, effects: &mut Effects) {
-        let Self { locks, threads, cpus, random, .. } = self;
-        let doing = |thread: u32| match threads[thread as usize].on.get().map(|index| cpus[index as usize]) {
-            Some(GuestCpu { runs: true, .. }) => Waiting::Spins,
-            Some(GuestCpu { parked: true, .. }) => Waiting::Parked,
-            _ => Waiting::Preempted,
-        };
-        let any = |count: usize| usize::try_from(random.below(count as u64)).unwrap_or(0);
-        let Released { was_its, tell } = locks[lock as usize].release(number, doing, any);
-        let on = tell.and_then(|next| threads[next as usize].on.get());
-        let thread = &mut threads[number as usize];
-        thread.locks = thread.locks.saturating_sub(u32::from(was_its));
-        effects.pokes.extend(on.map(|on| self.vcpu(on)));
     }
 
     fn leave_cpu(&mut self, index: u32) {
@@ -357,8 +347,8 @@ impl Guest {
             return;
         }
         let Some(next) = self.line.next(index) else { return };
-        let priority = thread.priority;
-        let other = self.threads[next as usize].priority;
+        let priority = self.line.priority(thread.kind);
+        let other = self.line.priority(self.threads[next as usize].kind);
         if other > priority || (other == priority && left.is_zero()) {
             self.leave_cpu(index);
             // Another virtual CPU may be idle, or do less important work. This one takes the other thread first.
@@ -373,7 +363,11 @@ impl Guest {
     pub fn progress(&mut self, index: u32, span: Span) {
         let cpu = &mut self.cpus[index as usize];
         cpu.left = cpu.left.less(span);
-        if let Some(number) = cpu.current.get() {
+        let current = cpu.current.get();
+        if self.handles(index, span) {
+            return;
+        }
+        if let Some(number) = current {
             let thread = &mut self.threads[number as usize];
             thread.pass(span);
             if matches!(thread.doing, Doing::Spinning { .. }) {
@@ -383,10 +377,15 @@ impl Guest {
     }
 
     /// The host takes its virtual CPU `index` off; says whether that was in its kernel.
-    pub fn off(&mut self, index: u32) -> bool {
+    pub fn off(&mut self, index: u32, effects: &mut Effects) -> bool {
         let cpu = &mut self.cpus[index as usize];
         cpu.runs = false;
-        cpu.current.get().is_some_and(|number| self.threads[number as usize].is_in_kernel())
+        if let Some(window) = self.windows.get_mut(index as usize) {
+            *window = 1;
+        }
+        let Some(number) = cpu.current.get() else { return false };
+        self.stops_running(number, effects);
+        self.threads[number as usize].is_in_kernel()
     }
 
     /// Whether its virtual CPU `index` holds a lock.
@@ -399,38 +398,43 @@ impl Guest {
     pub fn mode(&self, index: u32) -> Mode {
         let current = self.cpus[index as usize].current.get();
         match current.map(|number| &self.threads[number as usize]) {
-            Some(thread) if matches!(thread.doing, Doing::Spinning { .. }) => Mode::Spin,
+            Some(thread) if thread.is_spinning() => Mode::Spin,
             Some(thread) if thread.is_in_kernel() => Mode::Kernel,
             _ => Mode::User,
         }
     }
 
-    /// A timer of its thread `number` is due.
+    /// A timer of its thread `number` is due; above all threads, the wake-up of a virtual CPU.
     pub fn timer(&mut self, number: u32, effects: &mut Effects) {
+        if let Some(index) = number.checked_sub(small(self.threads.len())) {
+            effects.pokes.push_back(self.vcpu(index));
+            return;
+        }
         let thread = &mut self.threads[number as usize];
         if thread.doing == Doing::Sleeping {
             thread.doing = Doing::Asking;
-            let most = 1 + u16::from(thread.priority);
+            let most = 1 + u16::from(self.line.priority(thread.kind));
             self.find_place(number, most, effects);
         }
     }
 
     /// Lets a thread wait for a virtual CPU and tells one that it does: an idle one, or else the one that does the least
-    /// important work, if its rank is `most` at most: 0 for an idle one, above it 1 and the priority.
-    fn find_place(&mut self, number: u32, most: u16, effects: &mut Effects) {
-        let thread = &self.threads[number as usize];
-        self.line.push(number, thread.bound.get(), thread.priority);
-        let may = |index: &u32| self.threads[number as usize].may_use(*index);
+    /// important work, if its rank is `most` at most: 0 for an idle one, above it 1 and the priority. Says which idle one it is.
+    fn find_place(&mut self, number: u32, most: u16, effects: &mut Effects) -> Option<u32> {
+        let kind = self.threads[number as usize].kind;
+        self.line.push(number, kind);
+        let may = |index: &u32| self.line.may_use(kind, *index);
         let count = small(self.cpus.len());
         let in_turn = (0..count).map(|step| (self.turn + step) % count).filter(may);
         let rank = |index: u32| match self.cpus[index as usize].current.get() {
             None => 0u16,
-            Some(current) => 1 + u16::from(self.threads[current as usize].priority),
+            Some(current) => 1 + u16::from(self.line.priority(self.threads[current as usize].kind)),
         };
-        if let Some(index) = in_turn.min_by_key(|index| rank(*index)).filter(|index| rank(*index) <= most) {
-            self.turn = (index + 1) % count;
-            effects.pokes.push_back(self.vcpu(index));
-        }
+        let index = in_turn.min_by_key(|index| rank(*index)).filter(|index| rank(*index) <= most)?;
+        let is_idle = rank(index) == 0;
+        self.turn = (index + 1) % count;
+        effects.pokes.push_back(self.vcpu(index));
+        is_idle.then_some(index)
     }
 
     fn vcpu(&self, index: u32) -> VcpuId {

@@ -5,6 +5,8 @@
 //!  program ─ Op ─► thread ─ on a virtual CPU ─► Demand ─► host: run so long · spin · halt · help me
 //! ```
 
+mod costs;
+mod interrupts;
 mod kernel;
 mod lock;
 mod program;
@@ -13,6 +15,7 @@ mod tests;
 mod thread;
 mod waits;
 
+pub use costs::GuestCosts;
 pub use kernel::{Demand, Effects, Guest, GuestPlan, ThreadPlan, ThreadReport};
 pub use lock::{LockKind, LockReport, OnLongWait};
 pub use program::{Moment, Op, Program, Seen};

@@ -14,6 +14,8 @@ pub enum Op {
     Acquire(u32),
     /// Gives a spinlock back.
     Release(u32),
+    /// Interrupts all other virtual CPUs of the guest that have a thread, and waits until each has acknowledged.
+    ShootDown,
     /// Sleeps until this moment, or not at all if that has passed.
     SleepUntil(Time),
     /// Has done its work, for good.

@@ -1,5 +1,8 @@
 //! Guests' locks: mutual exclusion, order, waiting times, wake-ups and deadlocks, seen by the programs that use them.
 
+mod kinds;
+mod orders;
+
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 
@@ -74,6 +77,7 @@ struct World {
     locks: u32,
     kind: LockKind,
     on_long_wait: OnLongWait,
+    costs: GuestCosts,
     habits: Habits,
     threads: Vec<Vec<Op>>,
 }
@@ -81,8 +85,8 @@ struct World {
 impl World {
     fn dedicated(kind: LockKind, threads: Vec<Vec<Op>>) -> Self {
         let cpus = u32::try_from(threads.len()).unwrap();
-        let (on_long_wait, habits) = (OnLongWait::Spin, Habits::default());
-        Self { cpus, vcpus: cpus, locks: 2, kind, on_long_wait, habits, threads }
+        let (on_long_wait, costs, habits) = (OnLongWait::Spin, GuestCosts::default(), Habits::default());
+        Self { cpus, vcpus: cpus, locks: 2, kind, on_long_wait, costs, habits, threads }
     }
 
     /// Two guests with the same threads, so that they take CPUs from each other.
@@ -105,7 +109,7 @@ impl World {
                 priority: 0,
                 bound: None,
             };
-            made.push(Guest::new(GuestPlan {
+            let plan = GuestPlan {
                 vm: VmId(number),
                 first,
                 vcpus: self.vcpus,
@@ -116,7 +120,8 @@ impl World {
                 on_long_wait: self.on_long_wait,
                 mhz: 1000,
                 seed: u64::from(number),
-            }));
+            };
+            made.push(Guest::new(plan).with(self.costs));
             let (weight, reserved_cpus, limit_cpus) = (1.0, 0.0, None);
             vms.push(Vm { first, count: self.vcpus, weight, reserved_cpus, limit_cpus, phase: None });
             logs.push(log);
@@ -141,11 +146,43 @@ fn threads() -> impl Strategy<Value = Vec<Vec<Op>>> {
     let piece = prop_oneof![
         (0..60u64).prop_map(|length| vec![Op::Work(micros(length))]),
         (0..300u64).prop_map(|at| vec![Op::SleepUntil(Time::ZERO + micros(at))]),
+        Just(vec![Op::ShootDown]),
+        section.clone(),
         section.clone(),
         section,
     ];
     let thread = proptest::collection::vec(piece, 0..12).prop_map(|pieces| pieces.concat());
     proptest::collection::vec(thread, 1..7)
+}
+
+fn kinds() -> impl Strategy<Value = LockKind> {
+    prop_oneof![
+        Just(LockKind::TestAndSet),
+        Just(LockKind::UnfairQueued),
+        Just(LockKind::Ticket),
+        Just(LockKind::Mcs),
+        (1..40u64).prop_map(|patience| LockKind::PvTicket(micros(patience))),
+        (1..40u64).prop_map(|patience| LockKind::PvQueued(micros(patience))),
+        Just(LockKind::Mutex),
+    ]
+}
+
+fn costs() -> impl Strategy<Value = GuestCosts> {
+    let cost = || prop_oneof![Just(0u64), 0..4u64].prop_map(micros);
+    let locks = (cost(), cost(), cost(), cost(), cost());
+    (locks, 1..4u32, cost(), cost(), any::<bool>()).prop_map(
+        |((halt, kick, wake, exit, line), exit_growth, send, handle, pv_flush)| GuestCosts {
+            halt,
+            kick,
+            wake,
+            exit,
+            exit_growth,
+            line,
+            send,
+            handle,
+            pv_flush,
+        },
+    )
 }
 
 fn worlds() -> impl Strategy<Value = World> {
@@ -161,22 +198,24 @@ fn worlds() -> impl Strategy<Value = World> {
             grace: micros(grace * 40),
             staggered,
         });
-    let kind = prop_oneof![Just(LockKind::TestAndSet), Just(LockKind::Ticket)];
-    (1..4u32, 1..5u32, kind, long_wait, habits, threads()).prop_map(
-        |(cpus, vcpus, kind, on_long_wait, habits, threads)| World {
-            cpus,
-            vcpus,
-            locks: 2,
-            kind,
-            on_long_wait,
-            habits,
-            threads,
+    (1..4u32, 1..5u32, kinds(), long_wait, costs(), habits, threads()).prop_map(
+        |(cpus, vcpus, kind, on_long_wait, costs, habits, threads)| {
+            let halts_itself = kind.patience().is_some() || kind == LockKind::Mutex;
+            let on_long_wait = match on_long_wait {
+                OnLongWait::Halt(limit) if halts_itself => OnLongWait::Help(limit),
+                other => other,
+            };
+            World { cpus, vcpus, locks: 2, kind, on_long_wait, costs, habits, threads }
         },
     )
 }
 
+fn is_fifo(kind: LockKind) -> bool {
+    matches!(kind, LockKind::Ticket | LockKind::Mcs | LockKind::PvTicket(_))
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 800, ..ProptestConfig::default() })]
 
     #[test]
     fn nobody_enters_a_lock_that_is_held_and_everybody_gets_through(world in worlds(), guests in 1..3u32) {
@@ -188,7 +227,7 @@ proptest! {
             let log = log.lock().unwrap();
             prop_assert_eq!(&log.broken, &None);
             prop_assert_eq!(log.acquired, wanted);
-            if world.kind == LockKind::Ticket {
+            if is_fifo(world.kind) {
                 prop_assert_eq!(log.out_of_order, 0);
             }
             let locks = guest.locks();
@@ -203,9 +242,16 @@ proptest! {
             let threads = guest.threads();
             let cpu = threads.iter().fold(Span::ZERO, |sum, thread| sum + thread.cpu);
             let spin = threads.iter().fold(Span::ZERO, |sum, thread| sum + thread.spin);
-            prop_assert_eq!(cpu, work + spin);
+            let kicks = locks.iter().map(|lock| lock.kicks).sum::<u64>();
+            let kicked = Span::from_nanos(world.costs.kick.nanos() * kicks);
+            let shoots = world.threads.concat().contains(&Op::ShootDown);
             let spun: u64 = locks.iter().flat_map(|lock| lock.spins.nanos).sum();
-            prop_assert_eq!(spun, spin.nanos());
+            if shoots {
+                prop_assert!(cpu >= work + spin + kicked && spun <= spin.nanos());
+            } else {
+                prop_assert_eq!(cpu, work + spin + kicked);
+                prop_assert_eq!(spun, spin.nanos());
+            }
         }
     }
 }

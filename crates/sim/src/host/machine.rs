@@ -121,7 +121,7 @@ pub struct Machine {
 }
 
 /// Hosts with a million virtual CPUs are to fit into the memory of small machines.
-const _: () = assert!(Machine::BYTES_PER_VCPU <= 184, "a virtual CPU takes too many bytes");
+const _: () = assert!(Machine::BYTES_PER_VCPU <= 176, "a virtual CPU takes too many bytes");
 
 impl Machine {
     /// What is kept for a virtual CPU, its books and the one thread on it included, the thread's program and what the
@@ -366,7 +366,7 @@ impl Machine {
         self.charge(cpu);
         let Some((vm, index)) = self.guest_on(cpu) else { return };
         let Some(vcpu) = self.view.cpus[cpu.index()].running.take() else { return };
-        let in_kernel = self.guests[vm.index()].off(index);
+        let in_kernel = self.guests[vm.index()].off(index, &mut self.effects);
         let it = &mut self.view.vcpus[vcpu.index()];
         it.in_kernel = in_kernel;
         it.last = Packed::some(cpu.0);

@@ -11,6 +11,7 @@ mod periodic;
 mod samples;
 #[cfg(test)]
 mod tests;
+mod unmap;
 
 pub use compile::{Compile, CompilePlan};
 pub use endless::Endless;
@@ -21,6 +22,7 @@ pub use gap::Gap;
 pub use io::Io;
 pub use periodic::{Periodic, Task};
 pub use samples::{Samples, room};
+pub use unmap::Unmap;
 
 use crate::guest::Program;
 use crate::random::Stream;
@@ -57,6 +59,9 @@ pub fn make(spec: &ProgramSpec, locks: u32, room: usize) -> Box<dyn Program> {
                 hot_share: *hot_share,
                 locks,
             }))
+        }
+        ProgramSpec::Unmap { work_us, between_ns } => {
+            Box::new(Unmap::new(micros(*work_us), (*between_ns).into(), samples))
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Builds the machine that a scenario describes. The scenario was checked: every number is within its bounds.
 
 use super::names::Names;
-use crate::guest::{Guest, GuestPlan, LockKind, OnLongWait, ThreadPlan};
+use crate::guest::{Guest, GuestCosts, GuestPlan, LockKind, OnLongWait, ThreadPlan};
 use crate::host::{CpuSet, Habits, Machine, VcpuId, Vm, VmId};
 use crate::random::Stream;
 use crate::time::Span;
@@ -26,7 +26,7 @@ pub fn build(scenario: &Scenario, seed: u64) -> Machine {
         affinity_of.extend(places(spec, cpus, &dedicated, &mut affinities));
         let id = VmId(u32::try_from(number).unwrap_or(u32::MAX));
         let seed = Stream::new(seed, &[2, u64::from(id.0)]).seed();
-        guests.push(Guest::new(guest(spec, (id, VcpuId(first)), mhz, seed, room)));
+        guests.push(Guest::new(guest(spec, (id, VcpuId(first)), mhz, seed, room)).with(costs(spec)));
         vms.push(Vm {
             first: VcpuId(first),
             count: spec.vcpus,
@@ -92,9 +92,8 @@ fn guest(spec: &VmSpec, (vm, first): (VmId, VcpuId), mhz: u32, seed: u64, room: 
             bound: thread.bound,
         })
     });
-    let limit = Span::from_nanos(spec.locks.long_wait_cycles.saturating_mul(1000) / u64::from(mhz.max(1)));
-    // A limit of no time would never let anybody spin.
-    let limit = limit.max(Span::from_nanos(1));
+    let limit = cycles(spec.locks.long_wait_cycles, mhz);
+    let patience = cycles(spec.locks.halt_cycles, mhz);
     GuestPlan {
         vm,
         first,
@@ -104,7 +103,12 @@ fn guest(spec: &VmSpec, (vm, first): (VmId, VcpuId), mhz: u32, seed: u64, room: 
         locks: spec.locks.count,
         lock_kind: match spec.locks.kind {
             LockKindSpec::TestAndSet => LockKind::TestAndSet,
+            LockKindSpec::UnfairQueued => LockKind::UnfairQueued,
             LockKindSpec::Ticket => LockKind::Ticket,
+            LockKindSpec::Mcs => LockKind::Mcs,
+            LockKindSpec::PvTicket => LockKind::PvTicket(patience),
+            LockKindSpec::PvQueued => LockKind::PvQueued(patience),
+            LockKindSpec::Mutex => LockKind::Mutex,
         },
         on_long_wait: match spec.locks.on_long_wait {
             LongWaitSpec::Spin => OnLongWait::Spin,
@@ -114,6 +118,26 @@ fn guest(spec: &VmSpec, (vm, first): (VmId, VcpuId), mhz: u32, seed: u64, room: 
         mhz,
         seed,
     }
+}
+
+fn costs(spec: &VmSpec) -> GuestCosts {
+    let (locks, interrupts) = (&spec.locks, &spec.interrupts);
+    GuestCosts {
+        halt: locks.halt_ns.into(),
+        kick: locks.kick_ns.into(),
+        wake: locks.wake_ns.into(),
+        exit: locks.exit_ns.into(),
+        exit_growth: locks.exit_growth,
+        line: locks.line_ns.into(),
+        send: interrupts.send_ns.into(),
+        handle: interrupts.handle_ns.into(),
+        pv_flush: interrupts.pv_flush,
+    }
+}
+
+/// So many cycles of spinning. A limit of no time would never let anybody spin.
+fn cycles(count: u64, mhz: u32) -> Span {
+    Span::from_nanos(count.saturating_mul(1000) / u64::from(mhz.max(1))).max(Span::from_nanos(1))
 }
 
 /// A length of time that somebody wrote down.

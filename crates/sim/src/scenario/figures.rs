@@ -30,6 +30,16 @@ const FIRST: Kind =
 const SPIN: Kind = Kind("spin_ns", "CPU time spent spinning for locks", Unit::Nanoseconds, Better::Lower);
 const SPIN_SHARE: Kind =
     Kind("spin_share", "share of its CPU time spent spinning", Unit::Share, Better::Lower);
+const WAITING: Kind = Kind(
+    "spin_ns",
+    "CPU time spent waiting for locks and acknowledgements",
+    Unit::Nanoseconds,
+    Better::Lower,
+);
+const LOCK_WAIT: Kind =
+    Kind("lock_wait_max_ns", "longest time a thread waited for a lock", Unit::Nanoseconds, Better::Lower);
+const KICKS: Kind =
+    Kind("lock_kicks", "times one that waited for a lock was woken", Unit::Count, Better::Neither);
 const DISPATCHES: Kind =
     Kind("dispatches", "times a virtual CPU was brought onto a CPU", Unit::Count, Better::Neither);
 const DONE: Kind = Kind("done", "rounds its programs completed", Unit::Count, Better::Higher);
@@ -128,7 +138,7 @@ fn probe(spec: &VmSpec) -> ProbeKind {
         Some(ProgramSpec::Periodic { .. }) => ProbeKind::Wakeup,
         Some(ProgramSpec::Compile { .. }) => ProbeKind::Build,
         Some(ProgramSpec::Io { .. }) => ProbeKind::Disk,
-        Some(ProgramSpec::Fixed { .. }) => ProbeKind::Cpu,
+        Some(ProgramSpec::Fixed { .. } | ProgramSpec::Unmap { .. }) => ProbeKind::Cpu,
         Some(ProgramSpec::Endless) | None => ProbeKind::Share,
     }
 }
@@ -165,9 +175,14 @@ fn of_vm(
         add(&WALL, last.since(Time::ZERO).as_f64());
     }
     let spin: f64 = threads.iter().map(|thread| thread.spin.as_f64()).sum();
-    if spec.locks.count > 0 {
-        add(&SPIN, spin);
+    if spec.locks.count > 0 || spec.shoots_down() {
+        add(if spec.shoots_down() { &WAITING } else { &SPIN }, spin);
         add(&SPIN_SHARE, ratio(spin, cpu));
+    }
+    if spec.locks.count > 0 {
+        let locks = guest.locks();
+        add(&LOCK_WAIT, locks.iter().map(|lock| lock.longest.as_f64()).fold(0.0, f64::max));
+        add(&KICKS, locks.iter().map(|lock| lock.kicks as f64).sum());
     }
     if matches!(probe, ProbeKind::Gap) {
         let (bound, typical) = of_stretches(&threads, wall);

@@ -80,7 +80,8 @@ fn nanos(time: Micros) -> Nanos {
 }
 
 fn tasks(vm: &VmSpec) -> Result<Vec<Thread>, Reason> {
-    let has_kernel = |thread: &ThreadSpec| matches!(thread.run, ProgramSpec::Compile { .. });
+    let has_kernel =
+        |thread: &ThreadSpec| matches!(thread.run, ProgramSpec::Compile { .. } | ProgramSpec::Unmap { .. });
     if vm.threads.iter().any(has_kernel) {
         return Err("its kernel makes tasks wait, for how long is drawn".into());
     }

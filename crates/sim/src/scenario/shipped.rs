@@ -7,6 +7,7 @@ const SHIPPED: &[(&str, &str)] = &[
     ("cold-warm-numa", include_str!("../../../../scenarios/cold-warm-numa.toml")),
     ("cpu-share", include_str!("../../../../scenarios/cpu-share.toml")),
     ("lock-holder-preemption", include_str!("../../../../scenarios/lock-holder-preemption.toml")),
+    ("locks", include_str!("../../../../scenarios/locks.toml")),
     ("noise-at-scale", include_str!("../../../../scenarios/noise-at-scale.toml")),
     ("rhype-fwq", include_str!("../../../../scenarios/rhype-fwq.toml")),
     ("share-curve", include_str!("../../../../scenarios/share-curve.toml")),

@@ -69,10 +69,27 @@ impl Line {
         self.classes.partition_point(|class| Class::order(class.bound.get(), class.priority) < wanted)
     }
 
-    /// Lets a thread of this place and priority, which [`Self::new`] was told of, join at the end.
-    pub(super) fn push(&mut self, thread: u32, bound: Option<u32>, priority: u8) {
-        let (at, many) = (self.at(bound, priority), self.classes.len() > 1);
-        let Some(class) = self.classes.get_mut(at) else { return };
+    /// The kind of threads of this place and priority, which [`Self::new`] was told of.
+    pub(super) fn kind(&self, bound: Option<u32>, priority: u8) -> u16 {
+        // A VM has a thousand kinds at most: the scenario's check sees to it.
+        u16::try_from(self.at(bound, priority)).unwrap_or(u16::MAX)
+    }
+
+    /// The priority of threads of a kind; higher ones are preferred.
+    pub(super) fn priority(&self, kind: u16) -> u8 {
+        self.classes.get(usize::from(kind)).map_or(0, |class| class.priority)
+    }
+
+    /// Whether threads of a kind may use a virtual CPU.
+    pub(super) fn may_use(&self, kind: u16, cpu: u32) -> bool {
+        let bound = self.classes.get(usize::from(kind)).and_then(|class| class.bound.get());
+        bound.is_none_or(|bound| bound == cpu)
+    }
+
+    /// Lets a thread of this kind join at the end.
+    pub(super) fn push(&mut self, thread: u32, kind: u16) {
+        let many = self.classes.len() > 1;
+        let Some(class) = self.classes.get_mut(usize::from(kind)) else { return };
         class.waiting.push_back(thread);
         if many {
             class.joined.push_back(self.joined);
@@ -134,7 +151,9 @@ mod tests {
                 let thread = u32::try_from(thread % kinds.len()).unwrap_or(0);
                 if joins && !list.contains(&thread) {
                     let (bound, priority) = kinds[thread as usize];
-                    line.push(thread, bound, priority);
+                    let kind = line.kind(bound, priority);
+                    prop_assert_eq!((line.priority(kind), line.may_use(kind, cpu)), (priority, bound.is_none_or(|at| at == cpu)));
+                    line.push(thread, kind);
                     list.push(thread);
                 }
                 let may = |thread: &&u32| kinds[**thread as usize].0.is_none_or(|bound| bound == cpu);

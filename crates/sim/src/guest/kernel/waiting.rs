@@ -29,7 +29,7 @@ impl Guest {
     fn waits_for_ever(&self, first: u32) -> bool {
         let mut at = first;
         for _ in 0..=self.threads.len() {
-            let Doing::Spinning { lock } = self.threads[at as usize].doing else {
+            let Some(lock) = self.threads[at as usize].waits_for() else {
                 return self.threads[at as usize].ended().is_some();
             };
             match self.locks[lock as usize].holder {
@@ -57,11 +57,15 @@ impl Guest {
     /// end.
     pub fn waiting(&self) -> Vec<String> {
         let words = |(number, thread): (usize, &Thread)| match thread.doing {
-            Doing::Spinning { lock } => {
+            Doing::Awaiting => Some(format!("thread {number} waits for acknowledgements of its interrupts")),
+            _ if thread.waits_for().is_some() => {
+                let lock = thread.waits_for()?;
                 let since = self.waits[number].since;
                 let holder = self.locks[lock as usize].holder;
                 let held = holder.map_or_else(|| "free".to_owned(), |holder| self.holder_words(holder));
-                Some(format!("thread {number} spins for lock {lock} ({held}) since {since}"))
+                let sleeps = matches!(thread.doing, Doing::Blocked { .. });
+                let does = if sleeps { "sleeps" } else { "spins" };
+                Some(format!("thread {number} {does} for lock {lock} ({held}) since {since}"))
             }
             Doing::Working { left, .. } if thread.program.is_finite() => {
                 Some(format!("thread {number} has {left} of its operation left"))
@@ -69,7 +73,7 @@ impl Guest {
             Doing::Sleeping if thread.program.is_finite() => Some(format!("thread {number} sleeps")),
             _ => None,
         };
-        let is_spinning = |thread: &Thread| matches!(thread.doing, Doing::Spinning { .. });
+        let is_spinning = |thread: &Thread| thread.waits_for().is_some() || thread.is_spinning();
         let all = || self.threads.iter().enumerate();
         let spinning = all().filter(|(_, thread)| is_spinning(thread));
         spinning.chain(all().filter(|(_, thread)| !is_spinning(thread))).filter_map(words).collect()
