@@ -60,6 +60,11 @@ impl<K: Ord + Copy, M: Measure> Forest<K, M> {
         Self { nodes: vec![Node { key, own, least: own, left: OUT, right: NONE }; count] }
     }
 
+    /// For one number more, which is in no set.
+    pub fn grow(&mut self, key: K, own: M) {
+        self.nodes.push(Node { key, own, least: own, left: OUT, right: NONE });
+    }
+
     /// Whether a number is in a set.
     pub fn holds(&self, id: u32) -> bool {
         self.node(id).left != OUT

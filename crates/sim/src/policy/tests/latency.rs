@@ -14,7 +14,7 @@ fn one(kind: Kind, number: u64, cpus: u32, vms: Vec<(Vec<Vec<u32>>, Does)>) -> C
         places,
     };
     let vms = vms.into_iter().map(vm).collect();
-    Case { kind, cpus, slice: Span::from_millis(4), switch: Span::ZERO, vms, seed: number, staggered: false }
+    Case { kind, cpus, slice: Span::from_millis(4), switch: Span::ZERO, vms, seed: number, staggered: false, per_vcpu: false, width: 2 }
 }
 
 /// Mean wait for a CPU of one that naps beside two endless loops on one CPU.
@@ -200,7 +200,9 @@ fn a_policy_with_a_clock_hides_no_deadlock() {
         mhz: 1000,
         seed: 1,
     });
-    let policy = Box::new(crate::policy::Credit::new(Span::from_millis(30), true, Span::ZERO));
+    let slice = Span::from_millis(30);
+    let keys = crate::policy::CreditKeys { slice, boost: true, rate_limit: Span::ZERO, per_vcpu: false };
+    let policy = Box::new(crate::policy::Credit::new(keys));
     let mut machine =
         Machine::new(2, vec![vm], vec![CpuSet::first(2)], &[0, 0], vec![guest], policy, Habits::default());
     let limits = Limits { until: Time::NEVER, events: 1_000_000, when_done: true };

@@ -13,13 +13,13 @@ fn fluid(kind: Kind, case: &Case) -> Vec<f64> {
         match kind {
             Kind::Proportional => vec![Claim { need: count, weight: vm.weight * width }],
             Kind::PerThread => vec![Claim { need: count, weight: vm.weight * count }],
-            Kind::Credit2 => vec![Claim { need: 1.0, weight: vm.weight }; vm.vcpus as usize],
+            Kind::Credit2 | Kind::Credit2Queues => vec![Claim { need: 1.0, weight: vm.weight }; vm.vcpus as usize],
             _ => vec![Claim { need: count, weight: vm.weight }],
         }
     });
     let mut filled = fill(&claims.collect::<Vec<_>>(), f64::from(case.cpus)).into_iter();
     let each = |vm: &super::random::VmCase| {
-        let parts = if kind == Kind::Credit2 { vm.vcpus as usize } else { 1 };
+        let parts = if matches!(kind, Kind::Credit2 | Kind::Credit2Queues) { vm.vcpus as usize } else { 1 };
         filled.by_ref().take(parts).sum()
     };
     case.vms.iter().map(each).collect()
@@ -78,4 +78,41 @@ fn credits_weights_hold_for_who_needs_almost_all_of_a_cpu_where_cpus_are_out_of_
     // In step, both of B take both CPUs at the same moments, and what A would earn meanwhile is beyond what it may save.
     let shares = of("");
     assert!((shares[0] - shares[2]).abs() < 0.01 && (shares[1] - 16.0 / 17.0).abs() < 0.01, "{shares:?}");
+}
+
+#[test]
+fn explore() {
+    for (kind, slice, width, per_vcpu) in [
+        (Kind::Credit, 30, 1, false),
+        (Kind::Credit2, 10, 1, false),
+        (Kind::EevdfQueues, 3, 1, false),
+    ] {
+        for staggered in [false, true] {
+            let mut off = Vec::new();
+            for number in 0..40 {
+                let mut case = Case::random(kind, 3_000_000 + number, true);
+                case.vms.iter_mut().for_each(|vm| vm.reserved = 0.0);
+                (case.slice, case.staggered, case.per_vcpu) = (Span::from_millis(slice), staggered, per_vcpu);
+                case.width = width;
+                let mut machine = case.machine();
+                let until = Time::ZERO + Span::from_secs(30);
+                machine.run(&Limits { until, events: u64::MAX, when_done: false });
+                let mut weighed = case.clone();
+                if per_vcpu {
+                    weighed.vms.iter_mut().for_each(|vm| vm.weight *= f64::from(vm.vcpus));
+                }
+                let fluid = fluid(kind, &weighed);
+                for (got, right) in shares(&machine).iter().zip(&fluid) {
+                    off.push((got / right - 1.0).abs());
+                }
+                if number < 4 {
+                    let vms: Vec<_> = case.vms.iter().map(|vm| (vm.vcpus, vm.weight)).collect();
+                    println!("{} {vms:?} {:.3?} {fluid:.3?}", case.cpus, shares(&machine));
+                }
+            }
+            off.sort_by(f64::total_cmp);
+            let part = |most: f64| off.iter().filter(|off| **off <= most).count() as f64 / off.len() as f64;
+            println!("{kind:?} {width} per_vcpu {per_vcpu} staggered {staggered}: {:.3} {:.3} max {}", part(0.02), part(0.05), off[off.len() - 1]);
+        }
+    }
 }
