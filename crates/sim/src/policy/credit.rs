@@ -36,7 +36,7 @@ const TICK: Span = Span::from_millis(10);
 const TICKS: u64 = 3;
 
 /// Savings and debts are bounded by so many slices.
-const BOUND: u64 = 100;
+const BOUND: u64 = 10;
 
 /// How soon somebody runs; less is sooner.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

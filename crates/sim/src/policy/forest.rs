@@ -95,6 +95,7 @@ impl<K: Ord + Copy, M: Measure> Forest<K, M> {
 
     /// Takes in a number that is in no set.
     pub fn insert(&mut self, root: &mut u32, id: u32, key: K, own: M) {
+        debug_assert!(!self.holds(id), "{id} is in a set");
         self.nodes[id as usize] = Node { key, own, least: own, left: NONE, right: NONE };
         *root = self.put(*root, id);
     }

@@ -105,7 +105,7 @@ pub struct PerCpuCredit {
     /// From which CPU on work was stolen, and idle CPUs were told, last.
     robbed: u32,
     told: u32,
-    /// CPUs that should pick anew once this event is done with.
+    /// CPUs that should pick anew once this event is done with, if they are idle then.
     later: Vec<CpuId>,
 }
 
@@ -362,8 +362,11 @@ impl PerCpuCredit {
     fn free(&mut self, free: Vec<VcpuId>, view: &View) {
         for vcpu in free {
             self.insert(vcpu, view);
-            let cpu = self.tickle(vcpu, view);
-            self.later.extend(cpu);
+            // Nobody makes room for him: what that one gives back of his limit would free others, and so on.
+            if view.idle.first_common(view.affinity(vcpu)).is_some() {
+                let cpu = self.tickle(vcpu, view);
+                self.later.extend(cpu);
+            }
         }
     }
 }
@@ -479,7 +482,7 @@ impl Policy for PerCpuCredit {
     }
 
     fn tick(&mut self, view: &View, again: &mut Vec<CpuId>) -> Option<Time> {
-        again.append(&mut self.later);
+        again.extend(self.later.drain(..).filter(|cpu| view.idle.contains(cpu.0)));
         while self.clock.next_at().is_some_and(|at| at <= view.now) {
             match self.clock.pop() {
                 Some((_, Clock::Tick(cpu))) => {

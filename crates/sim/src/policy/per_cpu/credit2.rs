@@ -89,8 +89,9 @@ pub struct Credit2 {
     left: Vec<Option<VcpuId>>,
     caps: Caps,
     slop: Slop,
-    /// CPUs that should pick anew once this event is done with.
+    /// CPUs that should pick anew once this event is done with: at any rate, and if they are idle then.
     later: Vec<CpuId>,
+    idle: Vec<CpuId>,
     next: Time,
 }
 
@@ -109,6 +110,7 @@ impl Credit2 {
             caps: Caps::default(),
             slop: Slop::new(true),
             later: Vec::new(),
+            idle: Vec::new(),
             next: Time::NEVER,
         }
     }
@@ -298,7 +300,6 @@ impl Credit2 {
         let floor = left.map_or(IDLE, |vcpu| of(&self.accounts[vcpu.index()]));
         if let Some(vcpu) = left
             && view.now.since(self.accounts[vcpu.index()].began) < RATE_LIMIT
-            && !self.caps.parks(vcpu, view.vm_of(vcpu))
         {
             return left;
         }
@@ -316,7 +317,7 @@ impl Credit2 {
                 return Some(vcpu);
             }
         }
-        left.filter(|vcpu| !self.caps.parks(*vcpu, view.vm_of(*vcpu)))
+        left
     }
 
     /// How long `vcpu` runs: until it has no more than the next one, or `flying`, who is about to wait.
@@ -333,7 +334,8 @@ impl Credit2 {
     fn free(&mut self, free: Vec<VcpuId>, view: &View) {
         for vcpu in free {
             self.insert(vcpu, view);
-            self.later.extend(self.tickle(vcpu, view));
+            // Nobody makes room for him: what that one gives back of his limit would free others, and so on.
+            self.idle.extend(self.tickle(vcpu, view));
         }
     }
 }
@@ -406,8 +408,9 @@ impl Policy for Credit2 {
 
     fn pick(&mut self, cpu: CpuId, view: &View) -> Pick {
         let left = self.left[cpu.index()].take();
+        let left = left.filter(|vcpu| !self.caps.parks(*vcpu, view.vm_of(*vcpu)));
         let next = self.candidate(cpu, left, view);
-        let waits = left.filter(|left| next != Some(*left) && !self.caps.parks(*left, view.vm_of(*left)));
+        let waits = left.filter(|left| next != Some(*left));
         let Some(vcpu) = next else { return Pick::Idle };
         let queue = self.group_of(cpu);
         let first = self.all.as_ref().and_then(|all| all.first(queue));
@@ -468,11 +471,12 @@ impl Policy for Credit2 {
             self.free(free, view);
         }
         again.append(&mut self.later);
+        again.extend(self.idle.drain(..).filter(|cpu| view.idle.contains(cpu.0)));
         Some(self.next)
     }
 
     fn extra_tick(&mut self) -> Option<Time> {
-        (!self.later.is_empty()).then_some(Time::ZERO)
+        (!self.later.is_empty() || !self.idle.is_empty()).then_some(Time::ZERO)
     }
 
     fn reads_all_books(&self) -> bool {

@@ -100,6 +100,7 @@ pub struct PerCpuEevdf {
     renewal: Time,
     clock: Queue<CpuId>,
     slop: Slop,
+    /// CPUs that should pick anew once this event is done with, if they are idle then.
     later: Vec<CpuId>,
 }
 
@@ -466,7 +467,8 @@ impl Policy for PerCpuEevdf {
             self.renewal = next;
             self.free(free, view);
         }
-        again.append(&mut self.later);
+        // Nobody makes room for who is freed: what that one gives back of his limit would free others, and so on.
+        again.extend(self.later.drain(..).filter(|cpu| view.idle.contains(cpu.0)));
         let next = self.clock.next_at().into_iter().chain([self.renewal]).min();
         next.filter(|at| *at < Time::NEVER)
     }

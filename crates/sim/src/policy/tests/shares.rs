@@ -45,14 +45,13 @@ fn within(kind: Kind, slice: Span, staggered: bool) -> f64 {
 
 #[test]
 fn shares_of_random_hosts_are_those_of_the_fluid() {
-    // What is below 0.99 is said in the headers of these policies: so much was measured there.
     for (kind, slice, in_step, staggered) in [
         (Kind::EqualPerVm, 10, 0.99, 0.99),
         (Kind::Proportional, 10, 0.99, 0.99),
         (Kind::PerThread, 10, 0.99, 0.99),
         (Kind::Eevdf, 3, 0.99, 0.99),
-        (Kind::Credit, 30, 0.86, 0.86),
-        (Kind::Credit2, 10, 0.92, 0.97),
+        (Kind::Credit, 30, 0.99, 0.99),
+        (Kind::Credit2, 10, 0.99, 0.99),
     ] {
         for (least, staggered) in [(in_step, false), (staggered, true)] {
             let part = within(kind, Span::from_millis(slice), staggered);
@@ -62,57 +61,32 @@ fn shares_of_random_hosts_are_those_of_the_fluid() {
 }
 
 #[test]
-fn credits_weights_hold_for_who_needs_almost_all_of_a_cpu_where_cpus_are_out_of_step() {
+fn credits_weights_hold_for_who_needs_almost_all_of_a_cpu() {
     let with = |name, vcpus, weight: f64| vm(name, vcpus, &format!("weight = {weight:?}"), ENDLESS);
     let vms = with("A", 1, 8.0) + &with("B", 2, 8.0) + &with("C", 2, 1.0);
-    let policy = "name = \"credit\", slice_us = 30000, boost = true, ratelimit_us = 1000";
-    let of = |more: &str| {
-        let mut machine = machine(&format!("{}{more}\n{vms}", host(2, policy)));
+    let of = |policy: &str| {
+        let mut machine = machine(&(host(2, policy) + &vms));
         run(&mut machine, Span::from_secs(60));
         shares(&machine)
     };
-    let shares = of("staggered = true");
-    for (got, right) in shares.iter().zip([16.0 / 17.0, 16.0 / 17.0, 2.0 / 17.0]) {
-        assert!((got / right - 1.0).abs() < 0.02, "{shares:?}");
-    }
-    // In step, both of B take both CPUs at the same moments, and what A would earn meanwhile is beyond what it may save.
-    let shares = of("");
-    assert!((shares[0] - shares[2]).abs() < 0.01 && (shares[1] - 16.0 / 17.0).abs() < 0.01, "{shares:?}");
-}
-
-#[test]
-fn explore() {
-    for (kind, slice, width, per_vcpu) in [
-        (Kind::Credit, 30, 1, false),
-        (Kind::Credit2, 10, 1, false),
-        (Kind::EevdfQueues, 3, 1, false),
+    let by_vm = [16.0 / 17.0, 16.0 / 17.0, 2.0 / 17.0];
+    // A weight counts twice where there are two virtual CPUs.
+    let by_vcpu = [16.0 / 26.0, 32.0 / 26.0, 4.0 / 26.0];
+    let eevdf = "name = \"eevdf\", slice_us = 3000";
+    for (policy, rights, within) in [
+        ("name = \"credit\"".to_owned(), by_vm, 0.02),
+        ("name = \"credit\", weights = \"per-vcpu\"".to_owned(), by_vcpu, 0.02),
+        ("name = \"credit2\"".to_owned(), by_vcpu, 0.02),
+        (eevdf.to_owned(), by_vm, 0.02),
+        // Linux bears a difference of 17 %: A has a CPU of its own, the others have the other one by their weights.
+        (format!("{eevdf}, queues = \"per-cpu\""), [1.0, 8.0 / 9.0, 1.0 / 9.0], 0.02),
+        // As it is: who needs all of its share to be under comes short, and who is over all the same gets more.
+        ("name = \"credit\", queues = \"per-cpu\"".to_owned(), by_vm, 0.2),
+        ("name = \"credit\", queues = \"per-cpu\", weights = \"per-vcpu\"".to_owned(), by_vcpu, 0.15),
     ] {
-        for staggered in [false, true] {
-            let mut off = Vec::new();
-            for number in 0..40 {
-                let mut case = Case::random(kind, 3_000_000 + number, true);
-                case.vms.iter_mut().for_each(|vm| vm.reserved = 0.0);
-                (case.slice, case.staggered, case.per_vcpu) = (Span::from_millis(slice), staggered, per_vcpu);
-                case.width = width;
-                let mut machine = case.machine();
-                let until = Time::ZERO + Span::from_secs(30);
-                machine.run(&Limits { until, events: u64::MAX, when_done: false });
-                let mut weighed = case.clone();
-                if per_vcpu {
-                    weighed.vms.iter_mut().for_each(|vm| vm.weight *= f64::from(vm.vcpus));
-                }
-                let fluid = fluid(kind, &weighed);
-                for (got, right) in shares(&machine).iter().zip(&fluid) {
-                    off.push((got / right - 1.0).abs());
-                }
-                if number < 4 {
-                    let vms: Vec<_> = case.vms.iter().map(|vm| (vm.vcpus, vm.weight)).collect();
-                    println!("{} {vms:?} {:.3?} {fluid:.3?}", case.cpus, shares(&machine));
-                }
-            }
-            off.sort_by(f64::total_cmp);
-            let part = |most: f64| off.iter().filter(|off| **off <= most).count() as f64 / off.len() as f64;
-            println!("{kind:?} {width} per_vcpu {per_vcpu} staggered {staggered}: {:.3} {:.3} max {}", part(0.02), part(0.05), off[off.len() - 1]);
+        let shares = of(&policy);
+        for (got, right) in shares.iter().zip(rights) {
+            assert!((got / right - 1.0).abs() < within, "{policy}: {shares:?}, not {rights:?}");
         }
     }
 }
