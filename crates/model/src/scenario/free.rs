@@ -107,7 +107,9 @@ impl Scenario {
         match parts.as_slice() {
             ["host", "mhz" | "grace_us"] => self.vms.iter().any(has_locks),
             ["host", "cache_cpus" | "migrate_near_share"] => self.migrates_at_a_cost(),
-            ["host", "policy", "queue_cpus"] => self.host.as_ref().is_some_and(|host| host.policy.is_per_cpu()),
+            ["host", "policy", "queue_cpus"] => {
+                self.host.as_ref().is_some_and(|host| host.policy.is_per_cpu())
+            }
             ["host", "help"] => self.vms.iter().any(tells),
             ["vm", _, "locks", "long_wait_cycles"] => own(&gives_up),
             ["vm", _, "locks", _] => own(&has_locks),

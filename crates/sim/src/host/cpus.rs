@@ -126,7 +126,10 @@ mod tests {
         assert_eq!(set.first_common(&CpuSet::first(300)), Some(3));
         assert_eq!(set.first_common(&CpuSet::first(3)), None);
         let mut round: CpuSet = [3, 63, 200].into_iter().collect();
-        assert_eq!([2, 3, 63, 199, 200, 900].map(|cpu| round.next_after(cpu)), [3, 63, 200, 200, 3, 3].map(Some));
+        assert_eq!(
+            [2, 3, 63, 199, 200, 900].map(|cpu| round.next_after(cpu)),
+            [3, 63, 200, 200, 3, 3].map(Some)
+        );
         round.unite(&[64].into_iter().collect());
         round.subtract(&CpuSet::first(60));
         round.intersect(&CpuSet::first(100));

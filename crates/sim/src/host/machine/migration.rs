@@ -31,7 +31,9 @@ impl Machine {
 
     /// Whether `vcpu` ran on another CPU than this the last time: that is counted, and what it takes answered.
     pub(super) fn refill(&mut self, vcpu: VcpuId, cpu: CpuId) -> Span {
-        let Some(last) = self.view.vcpu(vcpu).last_cpu().filter(|last| *last != cpu) else { return Span::ZERO };
+        let Some(last) = self.view.vcpu(vcpu).last_cpu().filter(|last| *last != cpu) else {
+            return Span::ZERO;
+        };
         self.view.cpus[cpu.index()].migrations += 1;
         let Migration { of_vm, group, near } = &self.migration;
         let Some(cost) = of_vm.get(self.view.vm_of(vcpu).index()) else { return Span::ZERO };

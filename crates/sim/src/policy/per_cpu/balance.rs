@@ -14,7 +14,11 @@ pub struct Member {
 
 /// Of those who may be pushed to the other queue and those who may be pulled from it, whom to push and whom to pull; nobody where
 /// nothing makes `difference`, what this queue is loaded more, less.
-pub fn exchange(difference: f64, mut push: Vec<Member>, mut pull: Vec<Member>) -> (Option<VcpuId>, Option<VcpuId>) {
+pub fn exchange(
+    difference: f64,
+    mut push: Vec<Member>,
+    mut pull: Vec<Member>,
+) -> (Option<VcpuId>, Option<VcpuId>) {
     let order = |one: &Member, two: &Member| one.load.total_cmp(&two.load).then(one.vcpu.cmp(&two.vcpu));
     push.sort_by(order);
     pull.sort_by(order);

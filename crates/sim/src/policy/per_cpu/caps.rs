@@ -1,8 +1,12 @@
-//! Limits of VMs where each CPU has its own queue: who may not run is set aside, and comes back when its VM may.
+//! Limits of VMs where each CPU has its own queue: who may not run is set aside, and comes back when its VM may. So that one
+//! virtual CPU does not take all of a period's time at once, each is given its part of it at a time, as in Xen's credit2.
 
-use crate::host::{CpuId, VcpuId, View, VmId};
+use crate::host::{CpuId, VcpuId, View, Vm, VmId};
 use crate::policy::budgets::Budgets;
 use crate::time::{Span, Time};
+
+/// The least that is given at a time.
+const LEAST: Span = Span::from_micros(500);
 
 /// The limits, and who is set aside.
 #[derive(Debug, Clone, Default)]
@@ -10,6 +14,8 @@ pub struct Caps {
     budgets: Option<Budgets>,
     /// By VM.
     parked: Vec<Vec<VcpuId>>,
+    /// By VM, what is given at a time.
+    parts: Vec<Span>,
 }
 
 impl Caps {
@@ -17,7 +23,12 @@ impl Caps {
     pub fn new(period: Span, view: &View) -> Self {
         let budgets = Some(Budgets::in_step(period, view)).filter(Budgets::has_limits);
         let parked = if budgets.is_some() { vec![Vec::new(); view.vms.len()] } else { Vec::new() };
-        Self { budgets, parked }
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a part of a period")]
+        let part = |vm: &Vm| {
+            let all = vm.limit_cpus.unwrap_or(f64::INFINITY) * period.as_f64();
+            Span::from_nanos((all / f64::from(vm.count.max(1))) as u64).max(LEAST)
+        };
+        Self { budgets, parked, parts: view.vms.iter().map(part).collect() }
     }
 
     /// Whether any VM has a limit.
@@ -49,7 +60,9 @@ impl Caps {
 
     /// `vcpu` is to run on `cpu` for at most `wanted`: so long it may.
     pub fn grant(&mut self, vcpu: VcpuId, vm: VmId, cpu: CpuId, wanted: Span) -> Span {
-        self.budgets.as_mut().map_or(wanted, |budgets| budgets.grant(vcpu, vm, cpu, wanted))
+        let Some(budgets) = &mut self.budgets else { return wanted };
+        let part = self.parts.get(vm.index()).copied().unwrap_or(wanted);
+        budgets.grant(vcpu, vm, cpu, wanted.min(part))
     }
 
     /// It ran so long.
@@ -61,7 +74,11 @@ impl Caps {
     pub fn back(&mut self, vcpu: VcpuId, vm: VmId) -> Vec<VcpuId> {
         let Some(budgets) = &mut self.budgets else { return Vec::new() };
         budgets.back(vcpu, vm);
-        if budgets.allows(vm) { self.parked.get_mut(vm.index()).map(std::mem::take).unwrap_or_default() } else { Vec::new() }
+        if budgets.allows(vm) {
+            self.parked.get_mut(vm.index()).map(std::mem::take).unwrap_or_default()
+        } else {
+            Vec::new()
+        }
     }
 
     /// A period is over: who may run again, and when the next one is over.

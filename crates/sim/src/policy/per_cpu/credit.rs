@@ -16,6 +16,7 @@
 
 use super::Slop;
 use super::caps::Caps;
+use super::credit_parts::{Account, CreditKeys, Priority, Seat};
 use super::peers::Peers;
 use super::queues::RunQueues;
 use crate::host::{CpuId, State, VcpuId, View, VmId};
@@ -27,55 +28,6 @@ use crate::time::{Span, Time};
 const TICKS: u64 = 3;
 /// A CPU looks round for work to steal once in this time.
 const BALANCE: Span = Span::from_millis(1);
-
-/// How soon somebody runs; less is sooner.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Priority {
-    Boost,
-    Under,
-    Over,
-}
-
-/// What distinguishes one such scheduler from another.
-#[derive(Debug, Clone, Copy)]
-pub struct CreditKeys {
-    /// The slice, and the accounting period.
-    pub slice: Span,
-    /// Whether who wakes while under is preferred.
-    pub boost: bool,
-    /// Who has just begun to run is left alone for so long.
-    pub rate_limit: Span,
-    /// Whether a weight counts for each virtual CPU.
-    pub per_vcpu: bool,
-}
-
-/// What the policy knows of a virtual CPU.
-#[derive(Debug, Clone, Copy)]
-struct Account {
-    /// Nanoseconds it may still run; debt when negative.
-    credit: i64,
-    priority: Priority,
-    /// Up to when its credit is burnt, while it runs.
-    burnt: Time,
-    /// Since when it has had its CPU.
-    began: Time,
-    active: bool,
-    /// The CPU in whose queue it waits, or on which it runs.
-    home: CpuId,
-    /// Where it is to go when it leaves its CPU.
-    moves: Option<CpuId>,
-}
-
-/// What the policy knows of a CPU.
-#[derive(Debug, Clone, Default)]
-struct Seat {
-    /// Who has just left it, until it picks.
-    left: Option<VcpuId>,
-    /// When it looked round last.
-    balanced: Option<Time>,
-    /// Who in its queue has another priority than that he stands at.
-    stale: Vec<VcpuId>,
-}
 
 #[derive(Debug, Clone, Copy)]
 enum Clock {
@@ -228,7 +180,8 @@ impl PerCpuCredit {
             let waits = queues.holds(*vcpu) && queues.place(*vcpu) == cpu.0;
             waits && queues.key(*vcpu).0 != accounts[vcpu.index()].priority
         };
-        let mut stale: Vec<_> = stale.into_iter().filter(is_stale).map(|vcpu| (queues.key(vcpu), vcpu)).collect();
+        let mut stale: Vec<_> =
+            stale.into_iter().filter(is_stale).map(|vcpu| (queues.key(vcpu), vcpu)).collect();
         stale.sort_unstable();
         stale.dedup();
         let (worse, better): (Vec<_>, Vec<_>) =
@@ -442,7 +395,10 @@ impl Policy for PerCpuCredit {
         let rate_limit = self.keys.rate_limit;
         let limit = |it: &Account| it.began + rate_limit;
         let stays = left.filter(|vcpu| {
-            let waits = self.queues.as_ref().is_some_and(|queues| queues.holds(*vcpu) && queues.place(*vcpu) == cpu.0);
+            let waits = self
+                .queues
+                .as_ref()
+                .is_some_and(|queues| queues.holds(*vcpu) && queues.place(*vcpu) == cpu.0);
             waits && view.now < limit(&self.accounts[vcpu.index()])
         });
         let mut until = view.now + self.keys.slice + self.slop.draw();

@@ -12,11 +12,11 @@
 //! group is made of CPUs by their numbers, who yields waits like everybody else; caps are exact, for all VMs at the same moment.
 
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
 
 use super::Slop;
 use super::balance::{Member, exchange};
 use super::caps::Caps;
+use super::credit2_parts::{Account, Group};
 use super::load::Load;
 use super::queues::RunQueues;
 use crate::host::{CpuId, CpuSet, State, VcpuId, View};
@@ -41,38 +41,6 @@ const TOLERANCE: Span = Span::from_micros(50);
 const PERIOD: Span = Span::from_millis(10);
 /// Differences of load that are worth a move: where CPUs are left, and where not.
 const WORTH: (f64, f64) = (1.0, 0.125);
-
-#[derive(Debug, Clone, Copy)]
-struct Account {
-    credit: i64,
-    weight: f64,
-    burnt: Time,
-    began: Time,
-    home: CpuId,
-    /// Its queue, and its place among the queue's members.
-    queue: u32,
-    place: usize,
-    load: Load,
-    moves: Option<u32>,
-}
-
-/// A queue of a group of CPUs.
-#[derive(Debug, Clone, Default)]
-struct Group {
-    cpus: CpuSet,
-    members: Vec<VcpuId>,
-    /// How many there are of each weight, by its bits: weights are positive, so their bits are in their order.
-    weights: BTreeMap<u64, u32>,
-    load: Load,
-    /// The CPU that came in last.
-    bias: u32,
-}
-
-impl Group {
-    fn heaviest(&self) -> f64 {
-        self.weights.last_key_value().map_or(1.0, |(bits, _)| f64::from_bits(*bits))
-    }
-}
 
 /// The policy.
 #[derive(Debug, Clone)]
@@ -274,7 +242,9 @@ impl Credit2 {
         let own = loads[queue as usize];
         let others = (0u32..).zip(&loads).filter(|(other, _)| *other != queue);
         let far = others.map(|(other, load)| ((load - own).abs(), other));
-        let Some((difference, other)) = far.max_by(|one, two| one.0.total_cmp(&two.0).then(two.1.cmp(&one.1))) else {
+        let Some((difference, other)) =
+            far.max_by(|one, two| one.0.total_cmp(&two.0).then(two.1.cmp(&one.1)))
+        else {
             return;
         };
         let sizes = [queue, other].map(|at| self.groups[at as usize].cpus.len());
@@ -287,11 +257,15 @@ impl Credit2 {
             let all = self.groups[from as usize].members.iter();
             let may = all.filter(|vcpu| view.affinity(**vcpu).first_common(to).is_some());
             let is_free = may.filter(|vcpu| self.accounts[vcpu.index()].moves.is_none());
-            is_free.map(|vcpu| Member { load: self.accounts[vcpu.index()].load.mean(view.now), vcpu: *vcpu }).collect()
+            is_free
+                .map(|vcpu| Member { load: self.accounts[vcpu.index()].load.mean(view.now), vcpu: *vcpu })
+                .collect()
         };
-        let (push, pull) = exchange(own - loads[other as usize], movable(queue, other), movable(other, queue));
-        push.into_iter().for_each(|vcpu| self.migrate(vcpu, other, view));
-        pull.into_iter().for_each(|vcpu| self.migrate(vcpu, queue, view));
+        let (push, pull) =
+            exchange(own - loads[other as usize], movable(queue, other), movable(other, queue));
+        for (vcpu, to) in push.map(|vcpu| (vcpu, other)).into_iter().chain(pull.map(|vcpu| (vcpu, queue))) {
+            self.migrate(vcpu, to, view);
+        }
     }
 
     /// Who comes next on `cpu`, beside who has just left it.
@@ -321,7 +295,11 @@ impl Credit2 {
     }
 
     /// How long `vcpu` runs: until it has no more than the next one, or `flying`, who is about to wait.
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "positive, and bounded below")]
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "positive, and bounded below"
+    )]
     fn span(&self, vcpu: VcpuId, flying: i64, least: Span) -> Span {
         let it = &self.accounts[vcpu.index()];
         let next = self.all.as_ref().and_then(|all| all.first(it.queue));
@@ -371,7 +349,8 @@ impl Policy for Credit2 {
             let may = (0u32..).zip(&self.groups);
             let may = may.filter(|(_, group)| group.cpus.first_common(view.affinity(vcpu)).is_some());
             let load = |group: &Group| group.members.len() as f64 / f64::from(group.cpus.len().max(1));
-            let least = may.min_by(|one, two| load(one.1).total_cmp(&load(two.1))).map_or(0, |(group, _)| group);
+            let least =
+                may.min_by(|one, two| load(one.1).total_cmp(&load(two.1))).map_or(0, |(group, _)| group);
             self.assign(vcpu, least, view);
         }
     }
@@ -422,7 +401,8 @@ impl Policy for Credit2 {
         let flying = waits.map_or(0, |waits| self.accounts[waits.index()].credit);
         let began = self.accounts[vcpu.index()].began;
         let stays = left == Some(vcpu);
-        let rate_limit = if stays { (began + RATE_LIMIT).since(view.now.min(began + RATE_LIMIT)) } else { RATE_LIMIT };
+        let rate_limit =
+            if stays { (began + RATE_LIMIT).since(view.now.min(began + RATE_LIMIT)) } else { RATE_LIMIT };
         let it = &mut self.accounts[vcpu.index()];
         if it.home != cpu {
             it.credit += COMPENSATION;
@@ -469,6 +449,8 @@ impl Policy for Credit2 {
             let (free, next) = self.caps.renew(view);
             self.next = next;
             self.free(free, view);
+            // At the beginning of a period they may take a CPU.
+            self.later.append(&mut self.idle);
         }
         again.append(&mut self.later);
         again.extend(self.idle.drain(..).filter(|cpu| view.idle.contains(cpu.0)));

@@ -262,7 +262,8 @@ impl PerCpuEevdf {
                 it.entity.v <= group.mean() && it.entity.deadline < running.entity.deadline
             }
             Some(theirs) => {
-                let is_owed = self.cpus[it.home.index()].sum.mean().is_some_and(|mean| group.entity.v <= mean);
+                let is_owed =
+                    self.cpus[it.home.index()].sum.mean().is_some_and(|mean| group.entity.v <= mean);
                 is_owed && group.entity.deadline < self.groups[theirs as usize].entity.deadline
             }
             None => false,
@@ -319,7 +320,8 @@ impl PerCpuEevdf {
             return;
         }
         let (mut surplus, failed) = ((high - mean).min(mean - own), self.cpus[cpu.index()].failed);
-        let (mut left, mut moved) = (self.waiting.as_ref().map_or(0, |waiting| waiting.len(peer)), Vec::new());
+        let (mut left, mut moved) =
+            (self.waiting.as_ref().map_or(0, |waiting| waiting.len(peer)), Vec::new());
         let all = self.waiting.as_ref().map(|waiting| waiting.all(peer)).unwrap_or_default();
         for vcpu in all.into_iter().filter(|vcpu| view.may_run(*vcpu, cpu)).take(MOST_MOVED) {
             let Some(id) = self.members[vcpu.index()].group else { continue };
@@ -339,7 +341,9 @@ impl PerCpuEevdf {
         if !moved.is_empty() && view.idle.contains(cpu.0) {
             self.later.push(cpu);
         }
-        moved.into_iter().for_each(|vcpu| self.migrate(vcpu, cpu, view));
+        for vcpu in moved {
+            self.migrate(vcpu, cpu, view);
+        }
     }
 
     fn free(&mut self, free: Vec<VcpuId>, view: &View) {

@@ -43,9 +43,9 @@ mod tests {
     fn a_load_is_forgotten_after_its_window() {
         let mut load = Load::default();
         load.change(2.0, Time::ZERO);
-        let at = |part: f64| Time::ZERO + Span::from_nanos((part * WINDOW.as_f64()) as u64);
-        assert!((load.mean(at(0.25)) - 0.5).abs() < 1e-9 && (load.mean(at(3.0)) - 2.0).abs() < 1e-9);
-        load.expect(1.5, at(1.0));
-        assert!((load.mean(at(1.0)) - 3.5).abs() < 1e-9);
+        let at = |quarters: u64| Time::ZERO + Span::from_nanos(WINDOW.nanos() / 4 * quarters);
+        assert!((load.mean(at(1)) - 0.5).abs() < 1e-9 && (load.mean(at(12)) - 2.0).abs() < 1e-9);
+        load.expect(1.5, at(4));
+        assert!((load.mean(at(4)) - 3.5).abs() < 1e-9);
     }
 }

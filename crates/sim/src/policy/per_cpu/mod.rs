@@ -11,13 +11,16 @@ mod balance;
 mod caps;
 mod credit;
 mod credit2;
+mod credit2_parts;
+mod credit_parts;
 mod eevdf;
 mod entity;
 mod load;
 mod peers;
 mod queues;
 
-pub use credit::{CreditKeys, PerCpuCredit};
+pub use credit::PerCpuCredit;
+pub use credit_parts::CreditKeys;
 pub use credit2::Credit2;
 pub use eevdf::PerCpuEevdf;
 

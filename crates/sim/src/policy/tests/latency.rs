@@ -14,7 +14,17 @@ fn one(kind: Kind, number: u64, cpus: u32, vms: Vec<(Vec<Vec<u32>>, Does)>) -> C
         places,
     };
     let vms = vms.into_iter().map(vm).collect();
-    Case { kind, cpus, slice: Span::from_millis(4), switch: Span::ZERO, vms, seed: number, staggered: false, per_vcpu: false, width: 2 }
+    Case {
+        kind,
+        cpus,
+        slice: Span::from_millis(4),
+        switch: Span::ZERO,
+        vms,
+        seed: number,
+        staggered: false,
+        per_vcpu: false,
+        width: 2,
+    }
 }
 
 /// Mean wait for a CPU of one that naps beside two endless loops on one CPU.

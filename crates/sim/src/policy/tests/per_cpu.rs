@@ -87,7 +87,10 @@ fn who_has_nothing_to_do_takes_work_from_who_has_too_much() {
     // A, B, C and D begin two to a CPU; A and C share one and are done after a second. Then B and D have a CPU each.
     for policy in QUEUES {
         let short = "program = \"fixed\", work_us = 500000";
-        let vms = vm("A", 1, "", short) + &vm("B", 1, "", ENDLESS) + &vm("C", 1, "", short) + &vm("D", 1, "", ENDLESS);
+        let vms = vm("A", 1, "", short)
+            + &vm("B", 1, "", ENDLESS)
+            + &vm("C", 1, "", short)
+            + &vm("D", 1, "", ENDLESS);
         let mut machine = machine(&(host(2, policy) + &vms));
         run(&mut machine, Span::from_secs(10));
         let shares = shares(&machine);
@@ -128,11 +131,21 @@ fn a_migration_costs_what_it_is_said_to_and_the_books_balance() {
         let cost = 200_000;
         let (migrations, switching, seen) = of("migrate_ns = 200000", policy);
         // The last ones may be under way.
-        assert!(switching <= migrations * cost && switching + 2 * cost >= migrations * cost, "{policy}: {switching}");
-        assert!(migrations > 10 && seen <= migrations && seen + 2 >= migrations, "{policy}: {seen} of {migrations}");
-        let (migrations, switching, _) = of("migrate_ns = 200000\ncache_cpus = 2\nmigrate_near_share = 0.25", policy);
+        assert!(
+            switching <= migrations * cost && switching + 2 * cost >= migrations * cost,
+            "{policy}: {switching}"
+        );
+        assert!(
+            migrations > 10 && seen <= migrations && seen + 2 >= migrations,
+            "{policy}: {seen} of {migrations}"
+        );
+        let (migrations, switching, _) =
+            of("migrate_ns = 200000\ncache_cpus = 2\nmigrate_near_share = 0.25", policy);
         let cost = cost / 4;
-        assert!(switching <= migrations * cost && switching + 2 * cost >= migrations * cost, "{policy}: near {switching}");
+        assert!(
+            switching <= migrations * cost && switching + 2 * cost >= migrations * cost,
+            "{policy}: near {switching}"
+        );
     }
 }
 

@@ -6,8 +6,8 @@ use crate::guest::{Guest, GuestPlan, LockKind, Moment, OnLongWait, Op, Program, 
 use crate::host::{CpuSet, Habits, MAX_CPUS, Machine, VcpuId, Vm, VmId};
 use crate::policy::rtds::Reserve;
 use crate::policy::{
-    Credit, Credit2, CreditKeys, Eevdf, Gang, PerCpuCredit, PerCpuEevdf, Policy, Rtds, Slots, equal_per_vm, per_thread,
-    proportional,
+    Credit, Credit2, CreditKeys, Eevdf, Gang, PerCpuCredit, PerCpuEevdf, Policy, Rtds, Slots, equal_per_vm,
+    per_thread, proportional,
 };
 use crate::programs::{Endless, Fixed, Fwq, Samples};
 use crate::random::Stream;

@@ -13,7 +13,9 @@ fn fluid(kind: Kind, case: &Case) -> Vec<f64> {
         match kind {
             Kind::Proportional => vec![Claim { need: count, weight: vm.weight * width }],
             Kind::PerThread => vec![Claim { need: count, weight: vm.weight * count }],
-            Kind::Credit2 | Kind::Credit2Queues => vec![Claim { need: 1.0, weight: vm.weight }; vm.vcpus as usize],
+            Kind::Credit2 | Kind::Credit2Queues => {
+                vec![Claim { need: 1.0, weight: vm.weight }; vm.vcpus as usize]
+            }
             _ => vec![Claim { need: count, weight: vm.weight }],
         }
     });
@@ -88,5 +90,33 @@ fn credits_weights_hold_for_who_needs_almost_all_of_a_cpu() {
         for (got, right) in shares.iter().zip(rights) {
             assert!((got / right - 1.0).abs() < within, "{policy}: {shares:?}, not {rights:?}");
         }
+    }
+}
+
+#[test]
+fn scale() {
+    let used = || -> f64 {
+        let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap();
+        text.split(' ').next().unwrap().parse::<f64>().unwrap() / 1e9
+    };
+    for policy in [
+        "name = \"credit\", queues = \"per-cpu\"",
+        "name = \"credit2\", queues = \"per-cpu\", slice_us = 1000",
+        "name = \"eevdf\", queues = \"per-cpu\", slice_us = 1000",
+        "name = \"credit2\", slice_us = 1000",
+        "name = \"credit\"",
+    ] {
+        let mut costs = Vec::new();
+        for (cpus, count, seconds) in [(1, 1, 20), (1024, 1000, 1)] {
+            let text = format!("name = \"x\"\n[host]\ncpus = {cpus}\npolicy = {{ {policy} }}\n[[vm]]\nname = \"A\"\nvcpus = 100\ncount = {count}\n[[vm.thread]]\nrun = {{ {ENDLESS} }}\n");
+            let scenario: model::scenario::Scenario = toml::from_str(&text).unwrap();
+            let mut machine = crate::scenario::build(&scenario, 1);
+            let began = used();
+            machine.run(&Limits { until: Time::ZERO + Span::from_secs(seconds), events: u64::MAX, when_done: false });
+            let (cost, events) = (used() - began, machine.report().events);
+            costs.push(cost / events as f64);
+            println!("{policy}: {} vcpus {cost:.2} s CPU, {events} events, {:.0} ns each", count * 100, cost / events as f64 * 1e9);
+        }
+        println!("exponent {:.3}", (costs[1] / costs[0]).ln() / 1000f64.ln());
     }
 }
