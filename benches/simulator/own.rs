@@ -18,13 +18,16 @@ use super::{TIMER_EVENTS, TURNS, Work};
 const LONGEST_NS: u64 = 1_000_000;
 
 /// Policies as their documentation sets them, turns of 1 ms where that is free.
-pub const POLICIES: [(&str, &str); 10] = [
+pub const POLICIES: [(&str, &str); 13] = [
     ("per-thread", PER_THREAD),
     ("equal-per-vm", r#"{ name = "equal-per-vm", quantum_us = 1000 }"#),
     ("proportional", r#"{ name = "proportional", quantum_us = 1000 }"#),
     ("eevdf", r#"{ name = "eevdf", slice_us = 1000, period_us = 100000 }"#),
     ("credit", r#"{ name = "credit", slice_us = 30000, boost = true, ratelimit_us = 1000 }"#),
     ("credit2", r#"{ name = "credit2", slice_us = 1000 }"#),
+    ("credit, per-cpu", r#"{ name = "credit", queues = "per-cpu" }"#),
+    ("credit2, per-cpu", r#"{ name = "credit2", queues = "per-cpu", slice_us = 1000 }"#),
+    ("eevdf, per-cpu", r#"{ name = "eevdf", queues = "per-cpu", slice_us = 1000 }"#),
     ("rtds", r#"{ name = "rtds" }"#),
     ("slots", r#"{ name = "slots", slot_us = 1000, round = ["A", "B"] }"#),
     ("gang", r#"{ name = "gang", slice_us = 1000 }"#),
@@ -171,8 +174,20 @@ fn sharing_counted(policy: &str) -> (f64, f64, u64) {
 }
 
 /// Policies at scale, as they come; turns of 1 ms where that is free.
-pub const AT_SCALE: [&str; 9] =
-    ["per-thread", "equal-per-vm", "proportional", "eevdf", "credit", "credit2", "rtds", "slots", "gang"];
+pub const AT_SCALE: [&str; 12] = [
+    "per-thread",
+    "equal-per-vm",
+    "proportional",
+    "eevdf",
+    "credit",
+    "credit2",
+    "credit, per-cpu",
+    "credit2, per-cpu",
+    "eevdf, per-cpu",
+    "rtds",
+    "slots",
+    "gang",
+];
 
 /// A host of so many virtual CPUs in VMs of so many each that want all they can get.
 fn host_of(policy: &str, cpus: u32, vcpus: u32, per_vm: u32, seconds: u64) -> Scenario {

@@ -54,9 +54,14 @@ impl Case {
     }
 }
 
-/// The scenario as a table. TOML has no integers beyond 2^63, which a seed may be.
+/// The scenario as a table, with the defaults that depend on other keys. TOML has no integers beyond 2^63, which a seed may
+/// be.
 pub(super) fn as_table(scenario: &Scenario) -> Result<Value, toml::ser::Error> {
-    Value::try_from(Scenario { seed: 0, ..scenario.clone() })
+    let mut all = Scenario { seed: 0, ..scenario.clone() };
+    if let Some(host) = &mut all.host {
+        host.staggered = Some(host.is_staggered());
+    }
+    Value::try_from(all)
 }
 
 fn at<'a>(place: &'a Value, part: &str) -> Option<&'a Value> {

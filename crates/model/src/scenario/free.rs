@@ -106,6 +106,10 @@ impl Scenario {
         let (nodes, memory) = (self.nodes.as_ref(), self.memory.as_ref());
         match parts.as_slice() {
             ["host", "mhz" | "grace_us"] => self.vms.iter().any(has_locks),
+            ["host", "cache_cpus" | "migrate_near_share"] => self.migrates_at_a_cost(),
+            ["host", "policy", "queue_cpus"] => {
+                self.host.as_ref().is_some_and(|host| host.policy.is_per_cpu())
+            }
             ["host", "help"] => self.vms.iter().any(tells),
             ["vm", _, "locks", "long_wait_cycles"] => own(&gives_up),
             ["vm", _, "locks", "halt_cycles"] => own(&|vm: &VmSpec| has_locks(vm) && vm.locks.kind.halts()),
@@ -116,6 +120,13 @@ impl Scenario {
             ["memory", "shared_share"] => memory.is_some_and(|memory| memory.workers == WorkersSpec::Threads),
             _ => true,
         }
+    }
+}
+
+impl Scenario {
+    fn migrates_at_a_cost(&self) -> bool {
+        let of_vm = |vm: &VmSpec| vm.migrate_ns.is_some_and(|cost| cost.get() > 0);
+        self.host.as_ref().is_some_and(|host| host.migrate_ns.get() > 0) || self.vms.iter().any(of_vm)
     }
 }
 

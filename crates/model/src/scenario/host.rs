@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::locks::{InterruptSpec, LockSpec};
 use super::program::ThreadSpec;
+use super::queues::{QueuesSpec, WeightsSpec};
 use super::{Impossible, bounded, bounded_f64, promises};
 use units::{Micros, Nanos};
 
@@ -11,6 +12,8 @@ use units::{Micros, Nanos};
 pub const MOST_CPUS: u32 = 1024;
 /// Most virtual CPUs of all VMs.
 pub const MOST_VCPUS: u32 = 1_000_000;
+/// Longest time to fill a cache: a second.
+const MOST_MIGRATE_NS: u64 = 1_000_000_000;
 /// Longest slice: an hour.
 const HOUR_US: u64 = 3_600_000_000;
 
@@ -27,6 +30,16 @@ pub struct HostSpec {
     /// What it takes to bring another virtual CPU onto a CPU.
     #[serde(default)]
     pub switch_ns: Nanos,
+    /// What it takes a virtual CPU to fill its caches anew on another CPU than the one it ran on last, before it gets on:
+    /// its working set over the rate at which it is filled. On top of `switch_ns`; a VM's own `migrate_ns` comes first.
+    #[serde(default)]
+    pub migrate_ns: Nanos,
+    /// CPUs that share a cache, in groups of so many from CPU 0 on; 1: each has its own.
+    #[serde(default = "one")]
+    pub cache_cpus: u32,
+    /// What part of `migrate_ns` it takes between CPUs that share a cache, 0 to 1.
+    #[serde(default)]
+    pub migrate_near_share: f64,
     /// Who holds a lock at the end of its slice is left on for so long, once (delayed preemption); 0: never.
     #[serde(default)]
     pub grace_us: Micros,
@@ -35,9 +48,10 @@ pub struct HostSpec {
     pub help: HelpSpec,
     /// Whether the CPUs' slices are out of step from the beginning, as those of real CPUs are, each of which has a timer
     /// of its own: virtual CPUs come up in random order, and the first slice on CPU i of n is cut to (i + 1)/n, as is the
-    /// first period of limits and reservations of VM i of n.
-    #[serde(default)]
-    pub staggered: bool,
+    /// first period of limits and reservations of VM i of n. Unless given: true for `credit`, `credit2` and `eevdf`, which
+    /// real hosts have, false for the others.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub staggered: Option<bool>,
     /// How CPUs are dealt out.
     pub policy: PolicySpec,
 }
@@ -64,6 +78,10 @@ const fn thirty_milliseconds() -> Micros {
 
 const fn hundred_milliseconds() -> Micros {
     Micros::from_micros(100_000)
+}
+
+const fn sixteen() -> u32 {
+    16
 }
 
 const fn two_gigahertz() -> u32 {
@@ -132,12 +150,24 @@ pub enum PolicySpec {
         /// Who has just begun to run is left alone for so long; 1 ms in Xen, and unless given.
         #[serde(default = "one_millisecond")]
         ratelimit_us: Micros,
+        /// Where virtual CPUs wait.
+        #[serde(default)]
+        queues: QueuesSpec,
+        /// What a weight counts for.
+        #[serde(default)]
+        weights: WeightsSpec,
     },
     /// A scheduler like Xen's credit2: burns credit by weight, resets when the first has none left.
     Credit2 {
         /// Longest slice; 10 ms in Xen, and unless given.
         #[serde(default = "ten_milliseconds")]
         slice_us: Micros,
+        /// Where virtual CPUs wait.
+        #[serde(default)]
+        queues: QueuesSpec,
+        /// With `queues = "per-cpu"`: CPUs that share a queue; those of a socket but 16 at most in Xen, 16 unless given.
+        #[serde(default = "sixteen")]
+        queue_cpus: u32,
     },
     /// A scheduler like Xen's RTDS: every virtual CPU has a budget per period, the earliest deadline runs. `budget_us` and
     /// `period_us` stand at the VMs.
@@ -150,6 +180,9 @@ pub enum PolicySpec {
         /// Period of the quotas; 100 ms in Linux, and unless given.
         #[serde(default = "hundred_milliseconds")]
         period_us: Micros,
+        /// Where virtual CPUs wait.
+        #[serde(default)]
+        queues: QueuesSpec,
     },
     /// All virtual CPUs of a VM at once, or none (co-scheduling); VMs by their weights.
     Gang {
@@ -197,6 +230,9 @@ pub struct VmSpec {
     /// CPUs' worth of time that it never gets more of.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit_cpus: Option<f64>,
+    /// What it takes its virtual CPUs to fill their caches on another CPU; the host's `migrate_ns` unless given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub migrate_ns: Option<Nanos>,
     /// Budget per virtual CPU and period, for `rtds`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub budget_us: Option<Micros>,
@@ -282,6 +318,9 @@ pub(super) fn check(host: &HostSpec, vms: &[VmSpec]) -> Result<(), Impossible> {
     bounded("host.cpus".into(), host.cpus.into(), 1, MOST_CPUS.into())?;
     bounded("host.mhz".into(), host.mhz.into(), 1, 100_000)?;
     bounded("host.switch_ns".into(), host.switch_ns.get(), 0, 1_000_000_000)?;
+    bounded("host.migrate_ns".into(), host.migrate_ns.get(), 0, MOST_MIGRATE_NS)?;
+    bounded("host.cache_cpus".into(), host.cache_cpus.into(), 1, MOST_CPUS.into())?;
+    bounded_f64("host.migrate_near_share".into(), host.migrate_near_share, 0.0, 1.0)?;
     bounded("host.grace_us".into(), host.grace_us.get(), 0, HOUR_US)?;
     if vms.is_empty() {
         return Err(Impossible::new(
@@ -308,8 +347,12 @@ fn check_policy(policy: &PolicySpec, vms: &[VmSpec]) -> Result<(), Impossible> {
             turn("slice_us", *slice_us)?;
             bounded("host.policy.ratelimit_us".into(), ratelimit_us.get(), 0, slice_us.get())
         }
-        PolicySpec::Credit2 { slice_us } | PolicySpec::Gang { slice_us } => turn("slice_us", *slice_us),
-        PolicySpec::Eevdf { slice_us, period_us } => {
+        PolicySpec::Gang { slice_us } => turn("slice_us", *slice_us),
+        PolicySpec::Credit2 { slice_us, queue_cpus, .. } => {
+            bounded("host.policy.queue_cpus".into(), (*queue_cpus).into(), 1, MOST_CPUS.into())?;
+            turn("slice_us", *slice_us)
+        }
+        PolicySpec::Eevdf { slice_us, period_us, .. } => {
             turn("slice_us", *slice_us)?;
             turn("period_us", *period_us)
         }
@@ -359,6 +402,9 @@ fn check_vm(number: usize, vm: &VmSpec, host: &HostSpec, vms: &[VmSpec]) -> Resu
             let problem = format!("there is no CPU {cpu}: the host has 0 to {}", host.cpus - 1);
             return Err(Impossible::new(path("cpus"), problem));
         }
+    }
+    if let Some(cost) = vm.migrate_ns {
+        bounded(path("migrate_ns"), cost.get(), 0, MOST_MIGRATE_NS)?;
     }
     check_server(number, vm, host)?;
     check_phase(number, vm, host)?;

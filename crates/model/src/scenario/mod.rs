@@ -18,6 +18,7 @@ mod memory;
 mod nodes;
 mod program;
 mod promises;
+mod queues;
 pub mod reserved;
 mod sweep;
 
@@ -29,6 +30,7 @@ pub use locks::*;
 pub use memory::*;
 pub use nodes::*;
 pub use program::*;
+pub use queues::{QueuesSpec, WeightsSpec};
 pub use sweep::{Case, MAX_BYTES, MOST_CASES, ScenarioError, cases, line_at, line_of};
 
 use serde::{Deserialize, Serialize};

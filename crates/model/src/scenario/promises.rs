@@ -160,6 +160,10 @@ fn check_keys(number: usize, vm: &VmSpec, policy: &PolicySpec) -> Result<(), Imp
             "equal-per-vm, proportional, per-thread and eevdf have reservations",
         );
     }
+    if vm.reserved_cpus > 0.0 && policy.is_per_cpu() {
+        let problem = "there are no reservations with queues = \"per-cpu\": Linux has none; wanted: queues = \"single\"";
+        return Err(Impossible::new(format!("vm.{number}.reserved_cpus"), problem));
+    }
     if vm.limit_cpus.is_some() && !has_weights {
         return refused("limit_cpus", "all but slots and rtds have limits");
     }

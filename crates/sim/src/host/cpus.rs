@@ -66,6 +66,38 @@ impl CpuSet {
         })
     }
 
+    /// Takes in what another set holds.
+    pub fn unite(&mut self, other: &Self) {
+        if self.words.len() < other.words.len() {
+            self.words.resize(other.words.len(), 0);
+        }
+        self.words.iter_mut().zip(&other.words).for_each(|(mine, theirs)| *mine |= theirs);
+    }
+
+    /// Takes out what another set holds.
+    pub fn subtract(&mut self, other: &Self) {
+        self.words.iter_mut().zip(&other.words).for_each(|(mine, theirs)| *mine &= !theirs);
+    }
+
+    /// Takes out what another set does not hold.
+    pub fn intersect(&mut self, other: &Self) {
+        let theirs = other.words.iter().copied().chain(std::iter::repeat(0));
+        self.words.iter_mut().zip(theirs).for_each(|(mine, theirs)| *mine &= theirs);
+    }
+
+    /// The next CPU after this one, round and round; itself if there is no other.
+    pub fn next_after(&self, cpu: u32) -> Option<u32> {
+        let start = (cpu / 64) as usize;
+        let above = u64::MAX.checked_shl(cpu % 64 + 1).unwrap_or(0);
+        let masks = [(start, above)].into_iter();
+        let places = masks.chain((start + 1..self.words.len()).chain(0..=start).map(|at| (at, u64::MAX)));
+        let mut found = places.filter_map(|(at, mask)| {
+            let word = self.words.get(at)? & mask;
+            (word != 0).then(|| u32::try_from(at).unwrap_or(0) * 64 + word.trailing_zeros())
+        });
+        found.next()
+    }
+
     /// The lowest CPU that both hold.
     pub fn first_common(&self, other: &Self) -> Option<u32> {
         self.common(other).next()
@@ -93,6 +125,16 @@ mod tests {
         assert!(!set.contains(64) && set.contains(200) && set.len() == 2);
         assert_eq!(set.first_common(&CpuSet::first(300)), Some(3));
         assert_eq!(set.first_common(&CpuSet::first(3)), None);
+        let mut round: CpuSet = [3, 63, 200].into_iter().collect();
+        assert_eq!(
+            [2, 3, 63, 199, 200, 900].map(|cpu| round.next_after(cpu)),
+            [3, 63, 200, 200, 3, 3].map(Some)
+        );
+        round.unite(&[64].into_iter().collect());
+        round.subtract(&CpuSet::first(60));
+        round.intersect(&CpuSet::first(100));
+        assert_eq!(round.iter().collect::<Vec<_>>(), [63, 64]);
+        assert_eq!((CpuSet::default().next_after(5), CpuSet::first(1).next_after(0)), (None, Some(0)));
         set.insert(MAX_CPUS);
         assert!(!set.contains(MAX_CPUS) && !set.is_empty() && CpuSet::default().is_empty());
     }

@@ -10,9 +10,11 @@
 //! which it came up. So a simulation is a function of its parts and their seeds, nothing else.
 
 mod books;
+mod migration;
 mod run;
 mod slices;
 
+pub use migration::Migration;
 pub use run::Pause;
 
 use std::collections::VecDeque;
@@ -106,6 +108,7 @@ pub struct Machine {
     policy: Box<dyn Policy>,
     guests: Vec<Guest>,
     habits: Habits,
+    migration: Migration,
     queue: Queue<Event>,
     effects: Effects,
     /// CPUs that are to pick anew.
@@ -169,6 +172,7 @@ impl Machine {
             policy,
             guests,
             habits,
+            migration: Migration::default(),
             queue: Queue::default(),
             effects: Effects::default(),
             again: VecDeque::new(),
@@ -246,8 +250,10 @@ impl Machine {
 
     /// The policy's clock: everybody's books are brought up to date first.
     fn tick(&mut self) -> Option<Time> {
-        for (cpu, _) in (0..).zip(0..self.view.cpus.len()) {
-            self.charge(CpuId(cpu));
+        if self.policy.reads_all_books() {
+            for (cpu, _) in (0..).zip(0..self.view.cpus.len()) {
+                self.charge(CpuId(cpu));
+            }
         }
         let mut again = Vec::new();
         let next = self.policy.tick(&self.view, &mut again);
@@ -404,7 +410,7 @@ impl Machine {
 
     /// Lets `vcpu` run on `cpu`, where nobody runs.
     fn bring(&mut self, cpu: CpuId, vcpu: VcpuId, until: Time) {
-        let now = self.view.now;
+        let (now, refill) = (self.view.now, self.refill(vcpu, cpu));
         debug_assert!(self.view.may_run(vcpu, cpu), "virtual CPU {} may not run on {}", vcpu.0, cpu.0);
         let it = &mut self.view.vcpus[vcpu.index()];
         debug_assert_eq!(it.state, State::Ready, "virtual CPU {} is not ready", vcpu.0);
@@ -417,7 +423,7 @@ impl Machine {
         place.idle += now.since(place.since);
         place.since = now;
         place.running = Some(vcpu);
-        let cost = if place.last == Some(vcpu) { Span::ZERO } else { self.habits.switch };
+        let cost = if place.last == Some(vcpu) { Span::ZERO } else { self.habits.switch } + refill;
         place.switches += u64::from(place.last != Some(vcpu));
         place.last = Some(vcpu);
         self.view.idle.remove(cpu.0);

@@ -14,6 +14,8 @@ pub struct CpuReport {
     pub idle: Span,
     /// Switches.
     pub switches: u64,
+    /// How often a virtual CPU came here from another CPU.
+    pub migrations: u64,
 }
 
 /// A virtual CPU's time.
@@ -50,6 +52,7 @@ impl HostReport {
             switching: cpu.switching,
             idle: cpu.idle,
             switches: cpu.switches,
+            migrations: cpu.migrations,
         });
         let vcpus = view.vcpus.iter().map(|vcpu| VcpuReport {
             run: vcpu.run,

@@ -116,6 +116,8 @@ pub struct Cpu {
     pub idle: Span,
     /// Switches.
     pub switches: u64,
+    /// How often a virtual CPU was brought here that ran elsewhere the last time.
+    pub migrations: u64,
 }
 
 /// The host as its policy sees it.

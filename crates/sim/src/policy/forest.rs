@@ -48,6 +48,12 @@ pub struct Set {
     first: u32,
 }
 
+impl Default for Set {
+    fn default() -> Self {
+        Self::EMPTY
+    }
+}
+
 impl Set {
     /// Nobody.
     pub const EMPTY: Self = Self { root: NONE, first: NONE };
@@ -75,6 +81,11 @@ impl<K: Ord + Copy, M: Measure> Forest<K, M> {
     /// For the numbers below `count`; none is in a set.
     pub fn new(count: usize, key: K, own: M) -> Self {
         Self { nodes: vec![Node { key, own, least: own, left: OUT, right: NONE }; count] }
+    }
+
+    /// For one number more, which is in no set.
+    pub fn grow(&mut self, key: K, own: M) {
+        self.nodes.push(Node { key, own, least: own, left: OUT, right: NONE });
     }
 
     /// Whether a number is in a set.
@@ -107,6 +118,7 @@ impl<K: Ord + Copy, M: Measure> Forest<K, M> {
 
     /// Takes in a number that is in no set.
     pub fn insert(&mut self, set: &mut Set, id: u32, key: K, own: M) {
+        debug_assert!(!self.holds(id), "{id} is in a set");
         self.nodes[id as usize] = Node { key, own, least: own, left: NONE, right: NONE };
         set.root = self.put(set.root, id);
         if set.first == NONE || self.is_before(id, set.first) {

@@ -9,7 +9,6 @@
 
 mod budgets;
 mod credit;
-mod credit2;
 mod eevdf;
 mod equal_per_vm;
 mod fair;
@@ -18,6 +17,7 @@ mod forest;
 mod gang;
 mod lines;
 mod meetings;
+mod per_cpu;
 mod per_thread;
 mod proportional;
 mod rivals;
@@ -27,20 +27,20 @@ mod slots;
 mod tests;
 
 pub use credit::Credit;
-pub use credit2::Credit2;
 pub use eevdf::Eevdf;
 pub use equal_per_vm::equal_per_vm;
 pub use fair::Fair;
 pub use gang::Gang;
+pub use per_cpu::{Credit2, CreditKeys, PerCpuCredit, PerCpuEevdf};
 pub use per_thread::per_thread;
 pub use proportional::proportional;
 pub use rtds::Rtds;
 pub use slots::Slots;
 
-use crate::host::{CpuId, State, VcpuId, View};
+use crate::host::{CpuId, MAX_CPUS, State, VcpuId, View};
 use crate::scenario::{Names, micros};
 use crate::time::{Span, Time};
-use model::scenario::{PolicySpec, Scenario};
+use model::scenario::{PolicySpec, QueuesSpec, Scenario, WeightsSpec};
 
 /// The policy that a scenario names.
 pub fn make(spec: &PolicySpec, names: &Names, scenario: &Scenario) -> Box<dyn Policy> {
@@ -51,13 +51,29 @@ pub fn make(spec: &PolicySpec, names: &Names, scenario: &Scenario) -> Box<dyn Po
         PolicySpec::Slots { slot_us, round, yield_when_idle, dynamic } => {
             Box::new(Slots::from_names(micros(*slot_us), round, *yield_when_idle, dynamic.as_ref(), names))
         }
-        PolicySpec::Credit { slice_us, boost, ratelimit_us } => {
-            Box::new(Credit::new(micros(*slice_us), *boost, micros(*ratelimit_us)))
+        PolicySpec::Credit { slice_us, boost, ratelimit_us, queues, weights } => {
+            let keys = CreditKeys {
+                slice: micros(*slice_us),
+                boost: *boost,
+                rate_limit: micros(*ratelimit_us),
+                per_vcpu: *weights == WeightsSpec::PerVcpu,
+            };
+            match queues {
+                QueuesSpec::Single => Box::new(Credit::new(keys)),
+                QueuesSpec::PerCpu => Box::new(PerCpuCredit::new(keys)),
+            }
         }
-        PolicySpec::Credit2 { slice_us } => Box::new(Credit2::new(micros(*slice_us))),
+        PolicySpec::Credit2 { slice_us, queues, queue_cpus } => {
+            let width = if *queues == QueuesSpec::Single { MAX_CPUS } else { *queue_cpus };
+            Box::new(Credit2::new(micros(*slice_us), width))
+        }
         PolicySpec::Rtds => Box::new(Rtds::from_scenario(names, scenario)),
-        PolicySpec::Eevdf { slice_us, period_us } => {
-            Box::new(Eevdf::new(micros(*slice_us), micros(*period_us)))
+        PolicySpec::Eevdf { slice_us, period_us, queues } => {
+            let (slice, period) = (micros(*slice_us), micros(*period_us));
+            match queues {
+                QueuesSpec::Single => Box::new(Eevdf::new(slice, period)),
+                QueuesSpec::PerCpu => Box::new(PerCpuEevdf::new(slice, period)),
+            }
         }
         PolicySpec::Gang { slice_us } => Box::new(Gang::new(micros(*slice_us))),
     }
@@ -120,6 +136,12 @@ pub trait Policy: Send {
     /// and its answer counts for nothing.
     fn extra_tick(&mut self) -> Option<Time> {
         None
+    }
+
+    /// Whether everybody's books are to be brought up to date before its clock is looked at. False where each CPU has a clock
+    /// of its own: all of them at each tick of each would be too many.
+    fn reads_all_books(&self) -> bool {
+        true
     }
 
     /// Whether no CPU idles while somebody waits who may use it. False where limits, slots or gangs forbid it.

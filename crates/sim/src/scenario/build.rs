@@ -2,7 +2,7 @@
 
 use super::names::Names;
 use crate::guest::{Guest, GuestCosts, GuestPlan, LockKind, OnLongWait, ThreadPlan};
-use crate::host::{CpuSet, Habits, Machine, VcpuId, Vm, VmId};
+use crate::host::{CpuSet, Habits, Machine, Migration, VcpuId, Vm, VmId};
 use crate::random::Stream;
 use crate::time::Span;
 use crate::{policy, programs};
@@ -42,7 +42,23 @@ pub fn build(scenario: &Scenario, seed: u64) -> Machine {
         |host| policy::make(&host.policy, &names, scenario),
     );
     let habits = scenario.host.as_ref().map(|host| habits(host, seed)).unwrap_or_default();
-    Machine::new(cpus, vms, affinities, &affinity_of, guests, policy, habits)
+    let mut machine = Machine::new(cpus, vms, affinities, &affinity_of, guests, policy, habits);
+    if let Some(host) = &scenario.host {
+        machine.migrate_at(migration(host, &names, scenario));
+    }
+    machine
+}
+
+/// What migrations cost; an empty list where all are free.
+fn migration(host: &HostSpec, names: &Names, scenario: &Scenario) -> Migration {
+    let specs = (0..names.vms.len()).filter_map(|number| names.spec(scenario, number));
+    let of_vm: Vec<Span> = specs.map(|vm| vm.migrate_ns.unwrap_or(host.migrate_ns).into()).collect();
+    let is_free = of_vm.iter().all(|cost| cost.is_zero());
+    Migration {
+        of_vm: if is_free { Vec::new() } else { of_vm },
+        group: host.cache_cpus,
+        near: host.migrate_near_share,
+    }
 }
 
 fn habits(host: &HostSpec, seed: u64) -> Habits {
@@ -54,7 +70,7 @@ fn habits(host: &HostSpec, seed: u64) -> Habits {
             HelpSpec::Anyone => Some(false),
         },
         grace: micros(host.grace_us),
-        staggered: host.staggered.then_some(seed),
+        staggered: host.is_staggered().then_some(seed),
     }
 }
 

@@ -97,6 +97,12 @@ const DEVIATION: Kind =
 const USED: Kind = Kind("used_share", "share of the CPUs' time that was used", Unit::Share, Better::Higher);
 const SWITCHING: Kind =
     Kind("switching_share", "share of the CPUs' time that went to switching", Unit::Share, Better::Lower);
+const MIGRATIONS: Kind = Kind(
+    "migrations_per_s",
+    "times per second that a virtual CPU went on on another CPU",
+    Unit::PerSecond,
+    Better::Lower,
+);
 
 /// All figures of a host and its VMs.
 pub(super) fn of(machine: &Machine, names: &Names, scenario: &Scenario, bounds: &[VmBounds]) -> Vec<Figure> {
@@ -108,6 +114,8 @@ pub(super) fn of(machine: &Machine, names: &Names, scenario: &Scenario, bounds: 
     let mut host = |kind: &Kind, value: f64| figures.push(figure("host", kind, ProbeKind::Cpu, value));
     host(&USED, ratio(sum(|cpu| cpu.run), whole));
     host(&SWITCHING, ratio(sum(|cpu| cpu.switching), whole));
+    let migrations: u64 = view.cpus.iter().map(|cpu| cpu.migrations).sum();
+    host(&MIGRATIONS, ratio(migrations as f64 * 1e9, view.now.since(Time::ZERO).as_f64()));
     for (number, guest) in machine.guests().iter().enumerate() {
         let (Some(name), Some(spec)) = (names.vms.get(number), names.spec(scenario, number)) else {
             continue;

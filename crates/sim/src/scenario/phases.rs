@@ -216,7 +216,7 @@ fn host_period(scenario: &Scenario) -> Option<u64> {
         | PolicySpec::PerThread { quantum_us } => quantum_us.get().saturating_mul(vms),
         PolicySpec::Slots { slot_us, round, .. } => slot_us.get().saturating_mul(round.len() as u64),
         PolicySpec::Credit { slice_us, .. } => slice_us.get().saturating_mul(vms),
-        PolicySpec::Credit2 { slice_us } | PolicySpec::Gang { slice_us } => {
+        PolicySpec::Credit2 { slice_us, .. } | PolicySpec::Gang { slice_us } => {
             slice_us.get().saturating_mul(vms)
         }
         PolicySpec::Eevdf { period_us, .. } => period_us.get(),

@@ -112,6 +112,9 @@ fn supply(scenario: &Scenario, vm: &VmSpec) -> Result<Supply, Reason> {
     if !host.switch_ns.get().eq(&0) {
         return Err("switches take time (host.switch_ns), which is no part of the analysis".into());
     }
+    if vm.migrate_ns.unwrap_or(host.migrate_ns).get() > 0 {
+        return Err("migrations take time (migrate_ns), which is no part of the analysis".into());
+    }
     if vm.limit_cpus.is_some() {
         return Err("it has a limit (limit_cpus), whose period begins anywhere".into());
     }

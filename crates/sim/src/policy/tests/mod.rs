@@ -2,6 +2,7 @@
 
 mod latency;
 mod pauses;
+mod per_cpu;
 mod properties;
 mod random;
 mod shares;
@@ -76,6 +77,8 @@ fn every_policy_that_a_scenario_can_name_is_made_and_is_that_policy() {
         ("name = \"slots\", slot_us = 1000, round = [\"A\", \"B\", \"\", \"B\"]", "", [0.25, 0.5]),
         ("name = \"credit\", slice_us = 1000, boost = true, ratelimit_us = 100", "", [0.75, 0.25]),
         ("name = \"credit2\", slice_us = 1000", "", [0.6, 0.4]),
+        ("name = \"credit2\", queues = \"per-cpu\"", "", [0.6, 0.4]),
+        ("name = \"eevdf\", queues = \"per-cpu\"", "", [0.75, 0.25]),
         ("name = \"rtds\"", server, [0.25, 0.5]),
         ("name = \"eevdf\", slice_us = 1000, period_us = 100000", "", [0.75, 0.25]),
         ("name = \"gang\", slice_us = 1000", "", [0.75, 0.25]),

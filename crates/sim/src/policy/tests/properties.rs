@@ -7,7 +7,7 @@ use crate::host::{Limits, Machine, Stopped};
 use crate::time::{Span, Time};
 use stats::water::{Claim, fill};
 
-/// Cases of each of the nine policies and each property.
+/// Cases of each policy and each property.
 const CASES: u64 = 120;
 
 fn run(case: &Case, machine: &mut Machine, span: Span, when_done: bool) -> Stopped {
@@ -51,9 +51,15 @@ fn books_balance_nobody_waits_for_nothing_and_limits_are_kept() {
             machine.keep_trace(100_000);
             let span = Span::from_millis(50 + number * 2);
             run(&case, &mut machine, span, false);
-            // Xen's credit accounts for everybody at once.
-            let in_step = !case.staggered || kind == Kind::Credit;
-            let period = if kind == Kind::Credit { Span::from_millis(30) } else { Span::from_millis(100) };
+            // Xen's credit accounts for everybody at once, and all that have a queue per CPU renew limits at once.
+            let credit2 = matches!(kind, Kind::Credit2 | Kind::Credit2Queues);
+            let in_step = !case.staggered || kind == Kind::Credit || credit2 || Kind::PER_CPU.contains(&kind);
+            let period = match kind {
+                Kind::Credit => Span::from_millis(30),
+                Kind::CreditQueues => case.slice,
+                _ if credit2 => Span::from_millis(10),
+                _ => Span::from_millis(100),
+            };
             for (vm, used) in case.vms.iter().zip(by_period(&machine, period, in_step)) {
                 let Some(limit) = vm.limit else { continue };
                 limited += 1;

@@ -3,10 +3,11 @@
 use std::collections::BTreeSet;
 
 use crate::guest::{Guest, GuestPlan, LockKind, Moment, OnLongWait, Op, Program, Seen, ThreadPlan};
-use crate::host::{CpuSet, Habits, Machine, VcpuId, Vm, VmId};
+use crate::host::{CpuSet, Habits, MAX_CPUS, Machine, VcpuId, Vm, VmId};
 use crate::policy::rtds::Reserve;
 use crate::policy::{
-    Credit, Credit2, Eevdf, Gang, Policy, Rtds, Slots, equal_per_vm, per_thread, proportional,
+    Credit, Credit2, CreditKeys, Eevdf, Gang, PerCpuCredit, PerCpuEevdf, Policy, Rtds, Slots, equal_per_vm,
+    per_thread, proportional,
 };
 use crate::programs::{Endless, Fixed, Fwq, Samples};
 use crate::random::Stream;
@@ -25,10 +26,13 @@ pub(super) enum Kind {
     Rtds,
     Eevdf,
     Gang,
+    CreditQueues,
+    Credit2Queues,
+    EevdfQueues,
 }
 
 impl Kind {
-    pub(super) const ALL: [Self; 9] = [
+    pub(super) const ALL: [Self; 12] = [
         Self::EqualPerVm,
         Self::Proportional,
         Self::PerThread,
@@ -38,7 +42,13 @@ impl Kind {
         Self::Rtds,
         Self::Eevdf,
         Self::Gang,
+        Self::CreditQueues,
+        Self::Credit2Queues,
+        Self::EevdfQueues,
     ];
+
+    /// Those that have a queue per CPU, or group of CPUs.
+    pub(super) const PER_CPU: [Self; 3] = [Self::CreditQueues, Self::Credit2Queues, Self::EevdfQueues];
 
     pub(super) const fn knows_reservations(self) -> bool {
         matches!(self, Self::EqualPerVm | Self::Proportional | Self::PerThread | Self::Eevdf)
@@ -125,6 +135,10 @@ pub(super) struct Case {
     pub(super) seed: u64,
     /// CPUs and periods out of step.
     pub(super) staggered: bool,
+    /// Weights of credit count for each virtual CPU.
+    pub(super) per_vcpu: bool,
+    /// CPUs to a queue of credit2.
+    pub(super) width: u32,
 }
 
 impl Case {
@@ -168,7 +182,7 @@ impl Case {
             let threads = threads.collect();
             vms.push(VmCase { vcpus, weight, reserved, limit, places, threads });
         }
-        Self { kind, cpus, slice, switch, vms, seed: number, staggered: false }
+        Self { kind, cpus, slice, switch, vms, seed: number, staggered: false, per_vcpu: false, width: 2 }
     }
 
     /// The same with endless loops on VMs that are free, kept to some CPUs, or pinned, and with as many reservations as can
@@ -208,6 +222,12 @@ impl Case {
         let slice = self.slice;
         let half = Span::from_nanos(slice.nanos() / 2);
         let vms = || (0u32..).map(VmId).take(self.vms.len());
+        let credit = CreditKeys {
+            slice,
+            boost: self.seed.is_multiple_of(2),
+            rate_limit: half,
+            per_vcpu: self.per_vcpu,
+        };
         match self.kind {
             Kind::EqualPerVm => Box::new(equal_per_vm(slice)),
             Kind::Proportional => Box::new(proportional(slice)),
@@ -217,8 +237,10 @@ impl Case {
                 let dynamic = self.seed.is_multiple_of(3).then_some(VmId(0));
                 Box::new(Slots::new(slice, round, self.seed.is_multiple_of(2), dynamic))
             }
-            Kind::Credit => Box::new(Credit::new(slice, self.seed.is_multiple_of(2), half)),
-            Kind::Credit2 => Box::new(Credit2::new(slice)),
+            Kind::Credit => Box::new(Credit::new(credit)),
+            Kind::CreditQueues => Box::new(PerCpuCredit::new(credit)),
+            Kind::Credit2 => Box::new(Credit2::new(slice, MAX_CPUS)),
+            Kind::Credit2Queues => Box::new(Credit2::new(slice, self.width)),
             Kind::Rtds => {
                 let reserve = |vm: VmId| {
                     let period = Span::from_millis(5 + 3 * u64::from(vm.0));
@@ -227,6 +249,7 @@ impl Case {
                 Box::new(Rtds::new(vms().map(reserve).collect()))
             }
             Kind::Eevdf => Box::new(Eevdf::new(slice, Span::from_millis(100))),
+            Kind::EevdfQueues => Box::new(PerCpuEevdf::new(slice, Span::from_millis(100))),
             Kind::Gang => Box::new(Gang::new(slice)),
         }
     }

@@ -1,0 +1,491 @@
+//! Linux' fair scheduler as it is: a queue per CPU, in which VMs compete by EEVDF with the part of their weight that belongs there,
+//! and within each its virtual CPUs; idle CPUs pull, busy ones even out their loads now and then.
+//!
+//! ```text
+//!  CPU 0  A 8              ─┐ weight of a VM on a CPU: its weight × virtual CPUs that want to run there / everywhere
+//!  CPU 1  B.0 4  C.0 0.5    ├─ a wake-up goes to an idle CPU, else stays
+//!  CPU 2  B.1 4  C.1 0.5   ─┘ idle: pulls one from the CPU with the highest load; busy: evens out every 16 ms × CPUs
+//! ```
+//! Source: Linux' documentation (scheduler/sched-eevdf.rst, sched-domains.rst, sched-bwc.rst; admin-guide/cgroup-v2.rst), and
+//! Lozi and others, "The Linux scheduler: a decade of wasted cores" (2016), which describes queues, loads of groups and balancing
+//! step by step; `kernel/sched/fair.c` of 6.6 and later for EEVDF (Stoica and Abdel-Wahab 1995), for the intervals, the 117 % of
+//! difference that are borne, and that each balancing in vain doubles the load that may move. Simplified: loads are those of the
+//! moment and do not decay; all CPUs are one domain, as wide as 64 at most for intervals; nobody is cache-hot; a slice is asked
+//! for and given whole, without the tick; lag does not decay over sleep. It knows no reservations, as Linux does not.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+use super::Slop;
+use super::caps::Caps;
+use super::entity::{Entity, Sum};
+use super::queues::RunQueues;
+use crate::host::{CpuId, VcpuId, View, VmId};
+use crate::policy::forest::{Forest, Set};
+use crate::policy::{Pick, Policy, Why};
+use crate::queue::Queue;
+use crate::time::{Span, Time};
+
+/// CPUs even out their loads once per this and CPU of the domain when they are busy.
+const BUSY: Span = Span::from_millis(16);
+/// The same for CPUs that are idle.
+const IDLE: Span = Span::from_millis(1);
+/// A domain counts as so wide at most.
+const WIDEST: u64 = 64;
+/// Loads in per cent of one's own from which on something is moved.
+const WORTH: i128 = 117;
+/// Most that are moved at once.
+const MOST_MOVED: usize = 32;
+
+/// A VM on a CPU.
+#[derive(Debug, Clone, Copy)]
+struct Group {
+    vm: VmId,
+    cpu: CpuId,
+    entity: Entity,
+    /// Virtual CPUs that want to run there, waiting or running, and the sum of their v.
+    count: u32,
+    v: i128,
+    /// Those that wait.
+    waiting: Set,
+}
+
+impl Group {
+    /// V of those within.
+    const fn mean(&self) -> i128 {
+        if self.count == 0 { 0 } else { self.v.div_euclid(self.count as i128) }
+    }
+}
+
+/// A virtual CPU.
+#[derive(Debug, Clone, Copy)]
+struct Member {
+    entity: Entity,
+    home: CpuId,
+    /// Its group on that CPU, while it wants to run.
+    group: Option<u32>,
+}
+
+/// A CPU's queue.
+#[derive(Debug, Clone, Default)]
+struct Local {
+    /// Groups of which somebody waits.
+    waiting: Set,
+    sum: Sum,
+    /// Times in a row that nothing could be moved although something should.
+    failed: u32,
+}
+
+/// The policy.
+#[derive(Debug, Clone)]
+pub struct PerCpuEevdf {
+    slice: Span,
+    period: Span,
+    members: Vec<Member>,
+    groups: Vec<Group>,
+    group_of: BTreeMap<(CpuId, VmId), u32>,
+    cpus: Vec<Local>,
+    /// How many of each VM want to run.
+    active_of: Vec<u32>,
+    /// Groups, and virtual CPUs within each, by deadline with v.
+    group_forest: Forest<i128, i128>,
+    vcpu_forest: Forest<i128, i128>,
+    /// Who waits where, longest first.
+    waiting: Option<RunQueues<u64>>,
+    line: u64,
+    /// CPUs at which somebody waits, by load.
+    busy: Forest<Reverse<i128>>,
+    busiest: Set,
+    caps: Caps,
+    renewal: Time,
+    clock: Queue<CpuId>,
+    slop: Slop,
+    /// CPUs that should pick anew once this event is done with, if they are idle then.
+    later: Vec<CpuId>,
+}
+
+impl PerCpuEevdf {
+    /// With this slice, and this period of quotas.
+    pub fn new(slice: Span, period: Span) -> Self {
+        Self {
+            slice,
+            period,
+            members: Vec::new(),
+            groups: Vec::new(),
+            group_of: BTreeMap::new(),
+            cpus: Vec::new(),
+            active_of: Vec::new(),
+            group_forest: Forest::new(0, 0, 0),
+            vcpu_forest: Forest::new(0, 0, 0),
+            waiting: None,
+            line: 0,
+            busy: Forest::new(0, Reverse(0), ()),
+            busiest: Set::EMPTY,
+            caps: Caps::default(),
+            renewal: Time::NEVER,
+            clock: Queue::default(),
+            slop: Slop::new(true),
+            later: Vec::new(),
+        }
+    }
+
+    /// The group of a VM on a CPU; a new one if it never was there.
+    fn group(&mut self, cpu: CpuId, vm: VmId) -> u32 {
+        let groups = &mut self.groups;
+        *self.group_of.entry((cpu, vm)).or_insert_with(|| {
+            groups.push(Group { vm, cpu, entity: Entity::new(1.0), count: 0, v: 0, waiting: Set::EMPTY });
+            self.group_forest.grow(0, 0);
+            u32::try_from(groups.len() - 1).unwrap_or(u32::MAX)
+        })
+    }
+
+    /// Brings a group to its place after a change, and its CPU to its own.
+    fn place(&mut self, id: u32) {
+        let group = self.groups[id as usize];
+        let local = &mut self.cpus[group.cpu.index()];
+        if self.group_forest.holds(id) {
+            self.group_forest.remove(&mut local.waiting, id);
+        }
+        if !group.waiting.is_empty() {
+            self.group_forest.insert(&mut local.waiting, id, group.entity.deadline, group.entity.v);
+        }
+        let (waits, load) = (!local.waiting.is_empty(), Reverse(local.sum.weight));
+        if self.busy.holds(group.cpu.0) {
+            self.busy.remove(&mut self.busiest, group.cpu.0);
+        }
+        if waits {
+            self.busy.insert(&mut self.busiest, group.cpu.0, load, ());
+        }
+    }
+
+    /// Gives a group that wants to run the part of its VM's weight that belongs to it.
+    fn weigh(&mut self, id: u32, view: &View) {
+        let group = &mut self.groups[id as usize];
+        let all = self.active_of[group.vm.index()].max(1);
+        let weight = view.vms[group.vm.index()].weight * f64::from(group.count) / f64::from(all);
+        let sum = &mut self.cpus[group.cpu.index()].sum;
+        let mean = sum.mean();
+        sum.remove(&group.entity);
+        group.entity.reweigh(weight, mean.unwrap_or(group.entity.v));
+        sum.add(&group.entity);
+    }
+
+    /// `vcpu` wants to run at its home from now on.
+    fn enqueue(&mut self, vcpu: VcpuId, view: &View) {
+        let (vm, home) = (view.vm_of(vcpu), self.members[vcpu.index()].home);
+        let id = self.group(home, vm);
+        self.active_of[vm.index()] += 1;
+        let group = &mut self.groups[id as usize];
+        let sum = &mut self.cpus[home.index()].sum;
+        if group.count == 0 {
+            let weight = view.vms[vm.index()].weight / f64::from(self.active_of[vm.index()]);
+            group.entity.set_weight(weight);
+            group.entity.wake(sum.mean(), self.slice);
+            sum.add(&group.entity);
+        }
+        let member = &mut self.members[vcpu.index()];
+        member.entity.wake((group.count > 0).then(|| group.mean()), self.slice);
+        member.group = Some(id);
+        group.count += 1;
+        group.v += member.entity.v;
+        self.weigh(id, view);
+    }
+
+    /// `vcpu`, which does not wait, does not want to run there any more.
+    fn dequeue(&mut self, vcpu: VcpuId, view: &View) {
+        let member = &mut self.members[vcpu.index()];
+        let Some(id) = member.group.take() else { return };
+        let group = &mut self.groups[id as usize];
+        // Alone it has nobody to be owed by.
+        member.entity.sleep((group.count > 1).then(|| group.mean()), self.slice);
+        group.count -= 1;
+        group.v -= member.entity.v;
+        self.active_of[group.vm.index()] -= 1;
+        if group.count == 0 {
+            let sum = &mut self.cpus[group.cpu.index()].sum;
+            let mean = sum.mean();
+            sum.remove(&group.entity);
+            group.entity.sleep(mean, self.slice);
+        } else {
+            self.weigh(id, view);
+        }
+        self.place(id);
+    }
+
+    /// `vcpu`, which wants to run, waits.
+    fn wait(&mut self, vcpu: VcpuId, view: &View) {
+        let member = &mut self.members[vcpu.index()];
+        let Some(id) = member.group else { return };
+        member.entity.request(self.slice);
+        let waiting = &mut self.groups[id as usize].waiting;
+        self.vcpu_forest.insert(waiting, vcpu.0, member.entity.deadline, member.entity.v);
+        self.line += 1;
+        self.waiting.iter_mut().for_each(|waiting| waiting.push(member.home.0, vcpu, self.line, view));
+        self.place(id);
+    }
+
+    /// It does not wait any more; whether it did.
+    fn leave(&mut self, vcpu: VcpuId, view: &View) -> bool {
+        let Some(id) = self.members[vcpu.index()].group else { return false };
+        if !self.vcpu_forest.holds(vcpu.0) {
+            return false;
+        }
+        self.vcpu_forest.remove(&mut self.groups[id as usize].waiting, vcpu.0);
+        self.waiting.iter_mut().for_each(|waiting| waiting.remove(vcpu, view));
+        self.place(id);
+        true
+    }
+
+    /// It has something to do and is let in, or set aside.
+    fn come(&mut self, vcpu: VcpuId, view: &View) -> Option<CpuId> {
+        if self.caps.parks(vcpu, view.vm_of(vcpu)) {
+            return None;
+        }
+        let home = self.members[vcpu.index()].home;
+        let idle = if view.idle.contains(home.0) { Some(home) } else { next_idle(vcpu, home, view) };
+        if let Some(idle) = idle {
+            self.members[vcpu.index()].home = idle;
+        }
+        self.enqueue(vcpu, view);
+        self.wait(vcpu, view);
+        idle.or_else(|| self.is_due_before(vcpu, view).then_some(home))
+    }
+
+    /// Whether `vcpu` takes the CPU at its home from who runs there.
+    fn is_due_before(&self, vcpu: VcpuId, view: &View) -> bool {
+        let it = &self.members[vcpu.index()];
+        let running = view.cpus[it.home.index()].running.map(|running| &self.members[running.index()]);
+        let (Some(mine), Some(running)) = (it.group, running) else { return false };
+        let group = &self.groups[mine as usize];
+        match running.group {
+            Some(theirs) if theirs == mine => {
+                it.entity.v <= group.mean() && it.entity.deadline < running.entity.deadline
+            }
+            Some(theirs) => {
+                let is_owed =
+                    self.cpus[it.home.index()].sum.mean().is_some_and(|mean| group.entity.v <= mean);
+                is_owed && group.entity.deadline < self.groups[theirs as usize].entity.deadline
+            }
+            None => false,
+        }
+    }
+
+    /// Who comes next of those that wait at `cpu`.
+    fn best(&self, cpu: CpuId) -> Option<VcpuId> {
+        let local = &self.cpus[cpu.index()];
+        let mean = local.sum.mean()?;
+        let group = self.group_forest.first_within(local.waiting, &|v| v <= mean);
+        let group = &self.groups[group.or_else(|| self.group_forest.first(local.waiting))? as usize];
+        let mean = group.mean();
+        let next = self.vcpu_forest.first_within(group.waiting, &|v| v <= mean);
+        next.or_else(|| self.vcpu_forest.first(group.waiting)).map(VcpuId)
+    }
+
+    /// Moves one that waits to a CPU.
+    fn migrate(&mut self, vcpu: VcpuId, cpu: CpuId, view: &View) {
+        self.leave(vcpu, view);
+        self.dequeue(vcpu, view);
+        self.members[vcpu.index()].home = cpu;
+        self.enqueue(vcpu, view);
+        self.wait(vcpu, view);
+    }
+
+    /// `cpu` has nothing to do and fetches somebody from where the load is highest.
+    fn pull(&mut self, cpu: CpuId, view: &View) -> bool {
+        let waiting = self.waiting.as_ref();
+        let mut found = None;
+        self.busy.walk(self.busiest, &mut |peer| {
+            found = waiting.and_then(|waiting| waiting.first_on(peer, cpu, view));
+            found.is_none()
+        });
+        if let Some(vcpu) = found {
+            self.migrate(vcpu, cpu, view);
+        }
+        found.is_some()
+    }
+
+    /// `cpu` evens out its load and the highest.
+    fn even_out(&mut self, cpu: CpuId, view: &View) {
+        let mut peer = None;
+        self.busy.walk(self.busiest, &mut |other| {
+            peer = (other != cpu.0).then_some(other);
+            peer.is_none()
+        });
+        let Some(peer) = peer else { return };
+        let load = |at: usize| self.cpus[at].sum.weight;
+        let (own, high) = (load(cpu.index()), load(peer as usize));
+        let mean = (0..self.cpus.len()).map(load).sum::<i128>() / self.cpus.len().max(1) as i128;
+        if own >= mean || high * 100 <= own * WORTH {
+            self.cpus[cpu.index()].failed = 0;
+            return;
+        }
+        let (mut surplus, failed) = ((high - mean).min(mean - own), self.cpus[cpu.index()].failed);
+        let (mut left, mut moved) =
+            (self.waiting.as_ref().map_or(0, |waiting| waiting.len(peer)), Vec::new());
+        let all = self.waiting.as_ref().map(|waiting| waiting.all(peer)).unwrap_or_default();
+        for vcpu in all.into_iter().filter(|vcpu| view.may_run(*vcpu, cpu)).take(MOST_MOVED) {
+            let Some(id) = self.members[vcpu.index()].group else { continue };
+            let group = &self.groups[id as usize];
+            let part = group.entity.weight / i128::from(group.count.max(1));
+            if surplus <= 0 || left == 0 {
+                break;
+            }
+            if part >> failed.min(64) > surplus {
+                continue;
+            }
+            (surplus, left) = (surplus - part, left - 1);
+            moved.push(vcpu);
+        }
+        let local = &mut self.cpus[cpu.index()];
+        local.failed = if moved.is_empty() { failed + 1 } else { 0 };
+        if !moved.is_empty() && view.idle.contains(cpu.0) {
+            self.later.push(cpu);
+        }
+        for vcpu in moved {
+            self.migrate(vcpu, cpu, view);
+        }
+    }
+
+    fn free(&mut self, free: Vec<VcpuId>, view: &View) {
+        for vcpu in free {
+            let cpu = self.come(vcpu, view);
+            self.later.extend(cpu);
+        }
+    }
+
+    /// When `cpu` evens out next.
+    fn interval(&mut self, cpu: CpuId, view: &View) -> Span {
+        let each = if view.idle.contains(cpu.0) { IDLE } else { BUSY };
+        Span::from_nanos(each.nanos() * (view.cpus.len() as u64).min(WIDEST)) + self.slop.draw()
+    }
+}
+
+/// An idle CPU for `vcpu`, beginning after `home`.
+fn next_idle(vcpu: VcpuId, home: CpuId, view: &View) -> Option<CpuId> {
+    if view.idle.is_empty() {
+        return None;
+    }
+    let mut idle = view.idle.clone();
+    idle.intersect(view.affinity(vcpu));
+    idle.next_after(home.0).map(CpuId)
+}
+
+impl Policy for PerCpuEevdf {
+    fn begin(&mut self, view: &View) {
+        let home = super::homes(view);
+        let member = |home| Member { entity: Entity::new(1.0), home, group: None };
+        self.members = home.into_iter().map(member).collect();
+        self.cpus = vec![Local::default(); view.cpus.len()];
+        self.active_of = vec![0; view.vms.len()];
+        self.vcpu_forest = Forest::new(view.vcpus.len(), 0, 0);
+        self.busy = Forest::new(view.cpus.len(), Reverse(0), ());
+        self.waiting = Some(RunQueues::new(view.cpus.len(), view, 0));
+        self.caps = Caps::new(self.period, view);
+        self.renewal = self.caps.first_tick().unwrap_or(Time::NEVER);
+        self.slop = Slop::new(view.in_step);
+        let count = view.cpus.len() as u64;
+        for cpu in (0..u32::try_from(count).unwrap_or(u32::MAX)).map(CpuId).filter(|_| count > 1) {
+            // Not all at once, even where CPUs are in step.
+            let first = BUSY.nanos() * count.min(WIDEST) * (u64::from(cpu.0) + 1) / count;
+            self.clock.push(Time::ZERO + Span::from_nanos(first), cpu);
+        }
+    }
+
+    fn ready(&mut self, vcpu: VcpuId, why: Why, view: &View) -> Option<CpuId> {
+        if why == Why::Woken {
+            return self.come(vcpu, view);
+        }
+        let free = self.caps.back(vcpu, view.vm_of(vcpu));
+        self.free(free, view);
+        if self.caps.parks(vcpu, view.vm_of(vcpu)) {
+            self.dequeue(vcpu, view);
+        } else {
+            self.wait(vcpu, view);
+        }
+        None
+    }
+
+    fn take(&mut self, vcpu: VcpuId, view: &View) {
+        if !self.leave(vcpu, view) && self.caps.take(vcpu, view.vm_of(vcpu)) {
+            self.enqueue(vcpu, view);
+        }
+    }
+
+    fn pick(&mut self, cpu: CpuId, view: &View) -> Pick {
+        loop {
+            let Some(vcpu) = self.best(cpu) else {
+                if self.pull(cpu, view) {
+                    continue;
+                }
+                return Pick::Idle;
+            };
+            self.leave(vcpu, view);
+            let vm = view.vm_of(vcpu);
+            if self.caps.parks(vcpu, vm) {
+                self.dequeue(vcpu, view);
+                continue;
+            }
+            let span = self.slice + self.slop.draw();
+            return Pick::Run(vcpu, view.now + self.caps.grant(vcpu, vm, cpu, span));
+        }
+    }
+
+    fn ran(&mut self, vcpu: VcpuId, _: CpuId, span: Span, view: &View) {
+        self.caps.ran(vcpu, view.vm_of(vcpu), span);
+        let member = &mut self.members[vcpu.index()];
+        let Some(id) = member.group else { return };
+        let group = &mut self.groups[id as usize];
+        let sum = &mut self.cpus[group.cpu.index()].sum;
+        group.v -= member.entity.v;
+        member.entity.charge(span);
+        member.entity.request(self.slice);
+        group.v += member.entity.v;
+        sum.remove(&group.entity);
+        group.entity.charge(span);
+        group.entity.request(self.slice);
+        sum.add(&group.entity);
+        self.weigh(id, view);
+        self.place(id);
+    }
+
+    fn halted(&mut self, vcpu: VcpuId, view: &View) {
+        let free = self.caps.back(vcpu, view.vm_of(vcpu));
+        self.dequeue(vcpu, view);
+        self.free(free, view);
+    }
+
+    fn first_tick(&self) -> Option<Time> {
+        self.clock.next_at().into_iter().chain(self.caps.first_tick()).min()
+    }
+
+    fn tick(&mut self, view: &View, again: &mut Vec<CpuId>) -> Option<Time> {
+        while self.clock.next_at().is_some_and(|at| at <= view.now) {
+            if let Some((_, cpu)) = self.clock.pop() {
+                self.even_out(cpu, view);
+                let next = view.now + self.interval(cpu, view);
+                self.clock.push(next, cpu);
+            }
+        }
+        if view.now >= self.renewal {
+            let (free, next) = self.caps.renew(view);
+            self.renewal = next;
+            self.free(free, view);
+        }
+        // Nobody makes room for who is freed: what that one gives back of his limit would free others, and so on.
+        again.extend(self.later.drain(..).filter(|cpu| view.idle.contains(cpu.0)));
+        let next = self.clock.next_at().into_iter().chain([self.renewal]).min();
+        next.filter(|at| *at < Time::NEVER)
+    }
+
+    fn extra_tick(&mut self) -> Option<Time> {
+        (!self.later.is_empty()).then_some(Time::ZERO)
+    }
+
+    fn reads_all_books(&self) -> bool {
+        false
+    }
+
+    fn is_work_conserving(&self) -> bool {
+        !self.caps.any()
+    }
+}
