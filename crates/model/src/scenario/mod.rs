@@ -15,10 +15,13 @@ mod host;
 pub mod label;
 mod memory;
 mod nodes;
+mod planner;
 mod program;
 mod promises;
 pub mod reserved;
+mod servers;
 mod sweep;
+mod table;
 
 pub use change::written;
 pub use figure::*;
@@ -28,6 +31,7 @@ pub use memory::*;
 pub use nodes::*;
 pub use program::*;
 pub use sweep::{Case, MAX_BYTES, MOST_CASES, ScenarioError, cases, line_at, line_of};
+pub use table::{Cell, CellSpec, Table, table};
 
 use serde::{Deserialize, Serialize};
 

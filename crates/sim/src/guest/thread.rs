@@ -70,12 +70,12 @@ impl Thread {
         self.bound.get().is_none_or(|bound| bound == index)
     }
 
-    /// So much CPU time went by on it.
-    pub(super) fn pass(&mut self, span: Span) {
-        self.cpu += span;
+    /// So much CPU time went by on it, and did so much work.
+    pub(super) fn pass(&mut self, span: Span, work: Span) {
+        self.cpu += work;
         match &mut self.doing {
             Doing::Working { left, kernel } => {
-                *left = left.less(span);
+                *left = left.less(work);
                 if *kernel {
                     self.kernel += span;
                 }

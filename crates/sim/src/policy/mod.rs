@@ -10,6 +10,7 @@
 mod budgets;
 mod credit;
 mod credit2;
+mod deadline;
 mod eevdf;
 mod equal_per_vm;
 mod fair;
@@ -23,11 +24,13 @@ mod proportional;
 mod rivals;
 mod rtds;
 mod slots;
+mod table;
 #[cfg(test)]
 mod tests;
 
 pub use credit::Credit;
 pub use credit2::Credit2;
+pub use deadline::Deadline;
 pub use eevdf::Eevdf;
 pub use equal_per_vm::equal_per_vm;
 pub use fair::Fair;
@@ -36,6 +39,7 @@ pub use per_thread::per_thread;
 pub use proportional::proportional;
 pub use rtds::Rtds;
 pub use slots::Slots;
+pub use table::Table;
 
 use crate::host::{CpuId, State, VcpuId, View};
 use crate::scenario::{Names, micros};
@@ -56,6 +60,10 @@ pub fn make(spec: &PolicySpec, names: &Names, scenario: &Scenario) -> Box<dyn Po
         }
         PolicySpec::Credit2 { slice_us } => Box::new(Credit2::new(micros(*slice_us))),
         PolicySpec::Rtds => Box::new(Rtds::from_scenario(names, scenario)),
+        PolicySpec::Table { .. } => Box::new(Table::from_scenario(scenario)),
+        PolicySpec::Deadline { slice_us } => {
+            Box::new(Deadline::from_scenario(micros(*slice_us), names, scenario))
+        }
         PolicySpec::Eevdf { slice_us, period_us } => {
             Box::new(Eevdf::new(micros(*slice_us), micros(*period_us)))
         }

@@ -7,7 +7,7 @@ use crate::host::{Limits, Machine, Stopped};
 use crate::time::{Span, Time};
 use stats::water::{Claim, fill};
 
-/// Cases of each of the nine policies and each property.
+/// Cases of each of the eleven policies and each property.
 const CASES: u64 = 120;
 
 fn run(case: &Case, machine: &mut Machine, span: Span, when_done: bool) -> Stopped {
