@@ -15,6 +15,7 @@
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::rc::Rc;
 
 use super::Impossible;
 use super::host::{HostSpec, VmSpec};
@@ -39,7 +40,7 @@ struct Claim {
     entry: usize,
     billionths: u64,
     latency: u64,
-    cpus: Vec<u32>,
+    cpus: Rc<[u32]>,
 }
 
 /// Work of a virtual CPU on one CPU: `budget` within `deadline` after each `offset` + k `period`.
@@ -123,17 +124,18 @@ fn schedule(pieces: &[Piece]) -> Option<Vec<Stretch>> {
 /// The CPUs and what is on them.
 struct Plan {
     cpus: Vec<Vec<Piece>>,
+    /// What is left of each.
+    spare: Vec<u64>,
 }
 
 impl Plan {
     fn spare(&self, cpu: u32) -> u64 {
-        let pieces = self.cpus.get(cpu as usize).map_or(&[][..], Vec::as_slice);
-        LENGTH.saturating_sub(pieces.iter().map(Piece::work).sum())
+        self.spare.get(cpu as usize).copied().unwrap_or(0)
     }
 
     /// CPUs that a claim may use, the one with the most left first.
     fn emptiest(&self, claim: &Claim) -> Vec<u32> {
-        let mut cpus = claim.cpus.clone();
+        let mut cpus = claim.cpus.to_vec();
         cpus.sort_by_key(|cpu| (Reverse(self.spare(*cpu)), *cpu));
         cpus.dedup();
         cpus
@@ -155,14 +157,22 @@ impl Plan {
 
     fn add(&mut self, cpu: u32, piece: Piece) {
         self.cpus.get_mut(cpu as usize).into_iter().for_each(|pieces| pieces.push(piece));
+        self.spare
+            .get_mut(cpu as usize)
+            .into_iter()
+            .for_each(|spare| *spare = spare.saturating_sub(piece.work()));
     }
 
     /// Places a claim whole on the CPU with the most left.
     fn whole(&mut self, number: usize, claim: &Claim) -> bool {
         let Some((period, budget)) = servers(claim).next() else { return false };
         let piece = Piece { claim: number, offset: 0, budget, deadline: period, period };
-        let cpu = self.emptiest(claim).into_iter().find(|cpu| self.fits(*cpu, piece));
-        cpu.into_iter().for_each(|cpu| self.add(cpu, piece));
+        // Nobody is split yet: where the most is left it fits, or nowhere.
+        let emptiest = claim.cpus.iter().copied().min_by_key(|cpu| (Reverse(self.spare(*cpu)), *cpu));
+        let cpu = emptiest.filter(|cpu| self.fits(*cpu, piece));
+        if let Some(cpu) = cpu {
+            self.add(cpu, piece);
+        }
         cpu.is_some()
     }
 
@@ -177,9 +187,9 @@ impl Plan {
     fn pieces(&self, claim: usize, of: &Claim, period: u64, budget: u64) -> Option<Vec<(u32, Piece)>> {
         let (mut done, mut left, mut parts) = (0, budget, Vec::new());
         for cpu in self.emptiest(of) {
-            let last = Piece { claim, offset: done, budget: left, deadline: period - done, period };
-            if self.fits(cpu, last) {
-                parts.push((cpu, last));
+            let rest = Piece { claim, offset: done, budget: left, deadline: period - done, period };
+            if self.fits(cpu, rest) {
+                parts.push((cpu, rest));
                 return Some(parts);
             }
             let tight = |budget: u64| Piece { claim, offset: done, budget, deadline: budget, period };
@@ -201,17 +211,18 @@ impl Plan {
 /// What each virtual CPU that reserves something claims.
 fn claims(host: &HostSpec, vms: &[VmSpec], instances: &[Instance<'_>]) -> Result<Vec<Claim>, Impossible> {
     let dedicated: Vec<u32> = vms.iter().flat_map(VmSpec::dedicated_cpus).copied().collect();
+    let places: Vec<Rc<[u32]>> = vms.iter().map(|vm| vm.places(host.cpus, &dedicated).into()).collect();
     let mut claims = Vec::new();
     for (number, instance) in instances.iter().enumerate() {
         let (vm, entry) = (instance.spec, instance.entry);
         if vm.reserved_cpus <= 0.0 {
             continue;
         }
-        let places = vm.places(host.cpus, &dedicated);
+        let Some(places) = places.get(entry) else { continue };
         let latency = vm.latency_us.map_or(2 * LENGTH, |latency| latency.get().saturating_mul(1000));
         for vcpu in 0..vm.vcpus {
             let pinned = places.get(vcpu as usize).filter(|_| vm.pinned);
-            let cpus = pinned.map_or_else(|| places.clone(), |cpu| vec![*cpu]);
+            let cpus = pinned.map_or_else(|| places.clone(), |cpu| Rc::from([*cpu]));
             let billionths = billionths(vm.reserved_cpus / f64::from(vm.vcpus));
             let claim = Claim { vm: number, vcpu, entry, billionths, latency, cpus };
             if servers(&claim).next().is_none() {
@@ -236,7 +247,8 @@ fn claims(host: &HostSpec, vms: &[VmSpec], instances: &[Instance<'_>]) -> Result
 /// The first VM that finds no place, or whose latency is too short.
 pub(super) fn plan(host: &HostSpec, vms: &[VmSpec], instances: &[Instance<'_>]) -> Result<Table, Impossible> {
     let claims = claims(host, vms, instances)?;
-    let mut plan = Plan { cpus: vec![Vec::new(); host.cpus as usize] };
+    let cpus = host.cpus as usize;
+    let mut plan = Plan { cpus: vec![Vec::new(); cpus], spare: vec![LENGTH; cpus] };
     let mut whole = vec![false; claims.len()];
     for ((number, claim), whole) in claims.iter().enumerate().zip(&mut whole) {
         *whole = plan.whole(number, claim);
@@ -326,7 +338,7 @@ mod tests {
             entry: 0,
             billionths,
             latency,
-            cpus: vec![0],
+            cpus: Rc::from([0]),
         };
         // A quarter of a CPU within 20 ms and within 5 ms, a half within 20 ms.
         assert_eq!(servers(&claim(250_000_000, 20_000_000)).next(), Some((12_837_825, 3_209_456)));

@@ -27,6 +27,7 @@ pub(super) fn check(host: &HostSpec, vms: &[VmSpec]) -> Result<(), Impossible> {
     check_slots(&host.policy, vms)?;
     table(host, vms)?;
     check_gangs(host, vms)?;
+    check_sharing(host, vms)?;
     let of = |vm: &VmSpec| -> u64 {
         vm.threads.iter().map(|thread| u64::from(thread.count.unwrap_or(vm.vcpus))).sum::<u64>()
     };
@@ -205,6 +206,29 @@ fn check_slots(policy: &PolicySpec, vms: &[VmSpec]) -> Result<(), Impossible> {
     let Some((number, vm)) = without else { return Ok(()) };
     let problem = format!("\"{}\" has no slot in host.policy.round, so it would never run", vm.name);
     Err(Impossible::new(format!("vm.{number}.name"), problem))
+}
+
+/// What says how CPUs slow each other only where they do.
+fn check_sharing(host: &HostSpec, vms: &[VmSpec]) -> Result<(), Impossible> {
+    if host.smt == 1 && host.smt_speed < 1.0 {
+        let problem = "no core has two hardware threads: wanted host.smt = 2, too";
+        return Err(Impossible::new("host.smt_speed", problem));
+    }
+    if host.memory_mb_s.is_some() {
+        return Ok(());
+    }
+    if host.memory_nodes > 1 {
+        return Err(Impossible::new(
+            "host.memory_nodes",
+            "their bandwidth is missing: wanted host.memory_mb_s, too",
+        ));
+    }
+    let wants = |vm: &VmSpec| vm.threads.iter().position(|thread| thread.memory_mb_s > 0);
+    let wanting = vms.iter().enumerate().find_map(|(vm, spec)| Some((vm, wants(spec)?)));
+    wanting.map_or(Ok(()), |(vm, thread)| {
+        let problem = "the host's bandwidth is not limited: wanted host.memory_mb_s, too";
+        Err(Impossible::new(format!("vm.{vm}.thread.{thread}.memory_mb_s"), problem))
+    })
 }
 
 /// All of a gang runs or none does: a limit that leaves each of its virtual CPUs less than the policy deals out is never used,

@@ -298,9 +298,13 @@ impl Policy for Deadline {
             }
         }
         back.sort_unstable();
-        let mut but = CpuSet::default();
+        let (mut but, mut failed) = (CpuSet::default(), vec![false; view.affinities.len()]);
         for (_, vcpu) in back {
-            if let Some(cpu) = self.place(vcpu, view, &but) {
+            // Whose deadline is later gets none either.
+            let failed = &mut failed[view.vcpu(vcpu).affinity as usize];
+            let cpu = if *failed { None } else { self.place(vcpu, view, &but) };
+            *failed = cpu.is_none();
+            if let Some(cpu) = cpu {
                 but.insert(cpu.0);
                 again.push(cpu);
             }

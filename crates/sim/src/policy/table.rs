@@ -114,15 +114,15 @@ impl Table {
     /// The cell that is on, and when that changes.
     fn cell(&self, cpu: CpuId, now: Time) -> (Option<Cell>, Time) {
         let cells = self.cpus.get(cpu.index()).map_or(&[][..], Vec::as_slice);
-        let (within, began) = self.within(now);
+        let (within, start) = self.within(now);
         let begun = cells.partition_point(|cell| cell.from <= within);
         if let Some(cell) =
             begun.checked_sub(1).and_then(|last| cells.get(last)).filter(|cell| cell.to > within)
         {
-            return (Some(*cell), began + cell.to);
+            return (Some(*cell), start + cell.to);
         }
-        let next = cells.get(begun).map(|cell| began + cell.from);
-        let again = || cells.first().map(|cell| began + self.length + cell.from);
+        let next = cells.get(begun).map(|cell| start + cell.from);
+        let again = || cells.first().map(|cell| start + self.length + cell.from);
         (None, next.or_else(again).unwrap_or(Time::NEVER))
     }
 
@@ -160,17 +160,17 @@ impl Table {
 
     /// Timers for where its next cells begin.
     fn set_timers(&mut self, vcpu: VcpuId, view: &View) {
-        let (within, began) = self.within(view.now);
+        let (within, start) = self.within(view.now);
         let mut timers = Vec::new();
         for places in self.places(vcpu, view) {
             let begun = places.partition_point(|place| place.from <= within);
-            let (next, began) = match places.get(begun..).filter(|rest| !rest.is_empty()) {
-                Some(rest) => (rest, began),
-                None => (places, began + self.length),
+            let (next, start) = match places.get(begun..).filter(|rest| !rest.is_empty()) {
+                Some(rest) => (rest, start),
+                None => (places, start + self.length),
             };
             let Some(from) = next.first().map(|place| place.from) else { continue };
             let together = next.iter().take_while(|place| place.from == from);
-            timers.extend(together.map(|place| (began + from, place.cpu)));
+            timers.extend(together.map(|place| (start + from, place.cpu)));
         }
         self.timers.extend(timers);
     }
@@ -210,14 +210,12 @@ impl Table {
                 return None;
             }
             let mut cpus = self.places(vcpu, view).into_iter().flatten().map(|place| place.cpu);
-            match cpus.next() {
-                Some(first) => cpus.all(|cpu| cpu == first).then_some(first),
-                None => {
-                    homeless += 1;
-                    let set = view.affinity(vcpu);
-                    set.iter().nth((homeless - 1) % set.len().max(1) as usize).map(CpuId)
-                }
+            if let Some(first) = cpus.next() {
+                return cpus.all(|cpu| cpu == first).then_some(first);
             }
+            homeless += 1;
+            let set = view.affinity(vcpu);
+            set.iter().nth((homeless - 1) % set.len().max(1) as usize).map(CpuId)
         };
         let home = (0u32..).take(view.vcpus.len()).map(VcpuId).map(home).collect();
         self.home = home;

@@ -84,13 +84,13 @@ impl Speeds {
         self.done.get(vcpu.index()).copied().unwrap_or_default()
     }
 
-    fn sibling_runs(&self, cpu: CpuId, view: &View) -> bool {
+    fn sibling_runs(cpu: CpuId, view: &View) -> bool {
         view.cpus.get((cpu.0 ^ 1) as usize).is_some_and(|other| other.running.is_some())
     }
 
     /// Its speed, memory left out.
     fn of_core(&self, cpu: CpuId, view: &View) -> u64 {
-        self.sharing.sibling.filter(|_| self.sibling_runs(cpu, view)).unwrap_or(WHOLE)
+        self.sharing.sibling.filter(|_| Self::sibling_runs(cpu, view)).unwrap_or(WHOLE)
     }
 
     /// CPUs of the memory node of a CPU.
@@ -146,21 +146,16 @@ impl Speeds {
         let mut changes: Vec<Change> = Vec::new();
         for cpu in stale {
             self.cpus[cpu.index()].is_stale = false;
-            match &self.sharing.memory {
-                Some(memory) => {
-                    // The threads of a core may be of two nodes.
-                    for other in [cpu, CpuId(cpu.0 ^ 1)] {
-                        let is_there = other.index() < view.cpus.len();
-                        let node = if is_there { Self::node(memory, other, view) } else { 0..0 };
-                        if !changes.iter().any(|(known, ..)| node.contains(&known.0)) {
-                            changes.extend(self.of_node(memory, node, view, guests));
-                        }
-                    }
-                }
-                None => {
-                    let both =
-                        [cpu, CpuId(cpu.0 ^ 1)].into_iter().filter(|cpu| cpu.index() < view.cpus.len());
-                    changes.extend(both.map(|cpu| (cpu, self.of_core(cpu, view), 0)));
+            let both = [cpu, CpuId(cpu.0 ^ 1)].into_iter().filter(|cpu| cpu.index() < view.cpus.len());
+            let Some(memory) = &self.sharing.memory else {
+                changes.extend(both.map(|cpu| (cpu, self.of_core(cpu, view), 0)));
+                continue;
+            };
+            // The threads of a core may be of two nodes.
+            for cpu in both {
+                let node = Self::node(memory, cpu, view);
+                if !changes.iter().any(|(known, ..)| node.contains(&known.0)) {
+                    changes.extend(self.of_node(memory, node, view, guests));
                 }
             }
         }
@@ -310,11 +305,35 @@ mod tests {
         assert_eq!(value("vm.A.speed_share"), Some(0.75));
         assert_eq!(value("vm.A.memory_bytes_per_s"), Some(6e9));
         assert_eq!(value("vm.A.cpu_ns"), Some(8e6));
-        let plain = text.replace("memory_mb_s = 6000\n", "");
+        let plain = text.replace("memory_mb_s = 6000\n", "").replace("memory_mb_s = 4000, ", "");
         let found = run_host(&scenario(&plain), 1, 0);
         assert!(
             !found.figures.iter().any(|figure| figure.id.contains("speed") || figure.id.contains("memory"))
         );
+    }
+
+    #[test]
+    fn what_nobody_would_hear_is_refused() {
+        let said = |host: &str, thread: &str| {
+            let text = format!(
+                "name = \"x\"\n[host]\ncpus = 2\n{host}\npolicy = \"per-thread\"\n[[vm]]\nname = \"A\"\nvcpus = 1\nthread = [{{ \
+                 {thread} run = {{ program = \"endless\" }} }}]\n"
+            );
+            cases(&text, &[]).map(|_| ()).map_err(|wrong| wrong.to_string())
+        };
+        assert_eq!(
+            said("smt = 2\nsmt_speed = 0.6\nmemory_mb_s = 9\nmemory_nodes = 2", "memory_mb_s = 5,"),
+            Ok(())
+        );
+        for (host, thread, part) in [
+            ("smt_speed = 0.6", "", "wanted host.smt = 2"),
+            ("smt = 3", "", "1 to 2"),
+            ("memory_nodes = 2", "", "host.memory_nodes"),
+            ("", "memory_mb_s = 5,", "not limited"),
+        ] {
+            let problem = said(host, thread).unwrap_err();
+            assert!(problem.contains(part), "{host}: {problem}");
+        }
     }
 
     /// One task per CPU, by floats, from step to step.

@@ -134,10 +134,10 @@ fn random(number: u64) -> (Vec<Server>, usize) {
     let mut random = Stream::new(number, &[20]);
     let mut up_to = |most: i64| 1 + i64::try_from(random.below(u64::try_from(most).unwrap())).unwrap();
     let cpus = usize::try_from(up_to(3)).unwrap();
-    let constrained = number % 3 == 0;
+    let constrained = number.is_multiple_of(3);
     let mut free = 0.95 * cpus as f64;
     let mut servers = Vec::new();
-    for _ in 0..1 + up_to(6) {
+    for _ in 0..=up_to(6) {
         let period = 100 + up_to(600);
         let budget = up_to(period / 2);
         free -= budget as f64 / period as f64;

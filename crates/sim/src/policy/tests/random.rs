@@ -235,7 +235,7 @@ impl Case {
             Kind::Deadline => {
                 let reservation = |vm: VmId| {
                     let period = Span::from_millis(5 + 3 * u64::from(vm.0));
-                    let deadline = if self.seed % 3 == 0 { Span::from_millis(4) } else { period };
+                    let deadline = if self.seed.is_multiple_of(3) { Span::from_millis(4) } else { period };
                     // Every third VM has no budget and shares what is left.
                     (vm.0 % 3 < 2).then_some(Reservation { budget: slice, deadline, period })
                 };

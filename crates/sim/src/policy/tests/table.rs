@@ -85,8 +85,11 @@ fn a_vm_with_several_virtual_cpus_fills_its_cells_on_all_cpus() {
     );
 }
 
+/// Cells of one: CPU, beginning, end.
+type Cells = Vec<(u64, u64, u64)>;
+
 /// Cells cut at random, owners of a single virtual CPU each, none in two places at once.
-fn random(number: u64, second_us: u64) -> (String, Vec<Vec<(u64, u64, u64)>>) {
+fn random(number: u64, second_us: u64) -> (String, Vec<Cells>) {
     let mut random = Stream::new(number, &[22]);
     let mut up_to = |most: u64| 1 + random.below(most);
     let (cpus, vms) = (up_to(4), usize::try_from(1 + up_to(6)).unwrap());
@@ -131,8 +134,7 @@ fn nobody_else_runs_in_a_cell_but_at_home_and_who_always_wants_has_all_of_his() 
         if of.iter().all(Vec::is_empty) {
             continue;
         }
-        let here: Vec<&Vec<(u64, u64, u64)>> =
-            of.iter().filter(|cells| !cells.is_empty() || second_us > 0).collect();
+        let here: Vec<&Cells> = of.iter().filter(|cells| !cells.is_empty() || second_us > 0).collect();
         let mut it = machine(&text);
         it.keep_trace(1_000_000);
         let length =
@@ -140,7 +142,7 @@ fn nobody_else_runs_in_a_cell_but_at_home_and_who_always_wants_has_all_of_his() 
         run(&mut it, Span::from_millis(200));
         let stretches = &it.trace().stretches;
         let owner = |cpu: u64, micros: u64| {
-            let on = |(_, cells): &(usize, &&Vec<(u64, u64, u64)>)| {
+            let on = |(_, cells): &(usize, &&Cells)| {
                 cells.iter().any(|(on, from, to)| *on == cpu && (*from..*to).contains(&(micros % length)))
             };
             here.iter().enumerate().find(on).map(|(vm, _)| u32::try_from(vm).unwrap())
