@@ -31,7 +31,7 @@ pub use memory::*;
 pub use nodes::*;
 pub use program::*;
 pub use sweep::{Case, MAX_BYTES, MOST_CASES, ScenarioError, cases, line_at, line_of};
-pub use table::{Cell, CellSpec, Table, table};
+pub use table::{CellSpec, Table, TableCell, table};
 
 use serde::{Deserialize, Serialize};
 

@@ -20,7 +20,7 @@ use std::rc::Rc;
 use super::Impossible;
 use super::host::{HostSpec, VmSpec};
 use super::reserved::billionths;
-use super::table::{Cell, Instance, Table};
+use super::table::{Instance, Table, TableCell};
 use units::Nanos;
 
 /// Length of planned tables: many of its divisors lie close together.
@@ -271,7 +271,7 @@ pub(super) fn plan(host: &HostSpec, vms: &[VmSpec], instances: &[Instance<'_>]) 
         let cell = |(claim, from, to): Stretch| {
             let of = claims.get(claim)?;
             let (from, to) = (Nanos::from_nanos(from), Nanos::from_nanos(to));
-            Some(Cell { vm: of.vm, vcpu: Some(of.vcpu), from, to })
+            Some(TableCell { vm: of.vm, vcpu: Some(of.vcpu), from, to })
         };
         stretches.into_iter().filter_map(cell).collect()
     };
@@ -301,7 +301,7 @@ mod tests {
         let (vms, length) = (super::super::table::instances(&scenario.vms), planned.length.get());
         for (number, instance) in vms.iter().enumerate() {
             for vcpu in 0..instance.spec.vcpus {
-                let mine = |cell: &&Cell| cell.vm == number && cell.vcpu == Some(vcpu);
+                let mine = |cell: &&TableCell| cell.vm == number && cell.vcpu == Some(vcpu);
                 let mut cells: Vec<(u64, u64)> = planned
                     .cpus
                     .iter()

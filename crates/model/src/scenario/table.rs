@@ -39,9 +39,9 @@ pub struct CellSpec {
     pub to_us: Micros,
 }
 
-/// A cell.
+/// A cell of a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Cell {
+pub struct TableCell {
     /// The VM that owns it: its number, copies counted out.
     pub vm: usize,
     /// Which of its virtual CPUs; whichever is ready unless given.
@@ -58,7 +58,7 @@ pub struct Table {
     /// It repeats after so long; above 0.
     pub length: Nanos,
     /// CPU by CPU its cells, in order, none over another.
-    pub cpus: Vec<Vec<Cell>>,
+    pub cpus: Vec<Vec<TableCell>>,
 }
 
 /// A VM, copies counted out.
@@ -153,7 +153,7 @@ fn written(
         if cell.from_us >= cell.to_us || cell.to_us > length {
             return wrong("to_us", format!("wanted from_us < to_us ≤ {} (length_us)", length.get()));
         }
-        cpu.push(Cell { vm, vcpu: cell.vcpu, from: nanos(cell.from_us), to: nanos(cell.to_us) });
+        cpu.push(TableCell { vm, vcpu: cell.vcpu, from: nanos(cell.from_us), to: nanos(cell.to_us) });
     }
     for (number, cells) in table.cpus.iter_mut().enumerate() {
         cells.sort_by_key(|cell| cell.from);
@@ -167,7 +167,7 @@ fn written(
 }
 
 /// Where two cells overlap that are in order.
-fn overlap(cells: &[Cell]) -> Option<Nanos> {
+fn overlap(cells: &[TableCell]) -> Option<Nanos> {
     let mut pairs = cells.iter().zip(cells.iter().skip(1));
     pairs.find(|(one, next)| next.from < one.to).map(|(_, next)| next.from)
 }
@@ -175,11 +175,11 @@ fn overlap(cells: &[Cell]) -> Option<Nanos> {
 /// No virtual CPU may own cells on two CPUs at the same time.
 fn nowhere_twice(table: &Table, instances: &[Instance<'_>]) -> Result<(), Impossible> {
     // One virtual CPU: whoever of its VM is ready is always that one.
-    let who = |cell: &Cell| {
+    let who = |cell: &TableCell| {
         let only = (instances.get(cell.vm)?.spec.vcpus == 1).then_some(0);
         Some((cell.vm, cell.vcpu.or(only)?))
     };
-    let mut cells: Vec<(usize, u32, Cell)> = table
+    let mut cells: Vec<(usize, u32, TableCell)> = table
         .cpus
         .iter()
         .flatten()

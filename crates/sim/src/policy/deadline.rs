@@ -321,6 +321,10 @@ impl Policy for Deadline {
         self.told
     }
 
+    fn tick_wants_books(&self) -> bool {
+        false
+    }
+
     fn is_work_conserving(&self) -> bool {
         self.reservations.iter().all(Option::is_none)
     }

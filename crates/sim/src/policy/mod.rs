@@ -130,6 +130,11 @@ pub trait Policy: Send {
         None
     }
 
+    /// Whether everybody's books are to be up to date when its clock is looked at, which takes a look at every CPU.
+    fn tick_wants_books(&self) -> bool {
+        true
+    }
+
     /// Whether no CPU idles while somebody waits who may use it. False where limits, slots or gangs forbid it.
     fn is_work_conserving(&self) -> bool {
         true

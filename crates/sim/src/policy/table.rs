@@ -97,7 +97,7 @@ impl Table {
         let Some((table, turn)) = scenario.host.as_ref().and_then(of) else {
             return Self::new(Span::ZERO, Vec::new(), None, capped);
         };
-        let cell = |cell: &model::scenario::Cell| {
+        let cell = |cell: &model::scenario::TableCell| {
             let vm = VmId(u32::try_from(cell.vm).unwrap_or(u32::MAX));
             Cell { from: cell.from.into(), to: cell.to.into(), vm, vcpu: cell.vcpu }
         };
@@ -301,6 +301,10 @@ impl Policy for Table {
         }
         self.told = Some(next);
         self.told
+    }
+
+    fn tick_wants_books(&self) -> bool {
+        false
     }
 
     fn is_work_conserving(&self) -> bool {

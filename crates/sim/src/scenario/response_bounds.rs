@@ -10,7 +10,7 @@
 use bounds::{NoGuarantee, Supply, Task, Window, admission, fixed_priority};
 
 use model::scenario::{
-    Cell, HostSpec, PolicySpec, ProgramSpec, Scenario, TaskSpec, ThreadSpec, VmSpec, table,
+    HostSpec, PolicySpec, ProgramSpec, Scenario, TableCell, TaskSpec, ThreadSpec, VmSpec, table,
 };
 use units::{Micros, Nanos, Reason};
 
@@ -124,6 +124,12 @@ fn supply(scenario: &Scenario, vm: &VmSpec) -> Result<Supply, Reason> {
     if has_a_cpu(scenario, vm, host.cpus) && !is_bound_to_time(&host.policy) {
         return Ok(Supply::whole_cpu());
     }
+    if host.grace_us.get() > 0 {
+        return Err(
+            "who holds a lock is left on beyond its time (host.grace_us), which is no part of the analysis"
+                .into(),
+        );
+    }
     let wrong = |malformed: bounds::Malformed| Reason::from(malformed.to_string());
     match &host.policy {
         PolicySpec::Slots { slot_us, round, dynamic: None, .. } => {
@@ -221,7 +227,7 @@ fn of_table(host: &HostSpec, scenario: &Scenario, vm: &VmSpec) -> Result<Supply,
     let planned = table(host, &scenario.vms).map_err(|wrong| Reason::from(wrong.to_string()))?;
     let planned = planned.ok_or("there is no table")?;
     let cells = planned.cpus.iter().flatten().filter(|cell| cell.vm == number);
-    let window = |cell: &Cell| Window { start: cell.from, length: cell.to.saturating_sub(cell.from) };
+    let window = |cell: &TableCell| Window { start: cell.from, length: cell.to.saturating_sub(cell.from) };
     let windows: Vec<Window> = cells.map(window).collect();
     if windows.is_empty() {
         return Err("it has no cells, and gets what is left".into());
