@@ -66,7 +66,7 @@ fn waits<'a>(simulation: &'a Simulation, case: &str) -> &'a WaitTimes {
     case.waits.first().expect("somebody waited")
 }
 
-const SHOWN: [Expected; 6] = [
+const SHOWN: [Expected; 7] = [
     Expected {
         name: "cold-warm-numa",
         predicted: 0,
@@ -127,6 +127,7 @@ const SHOWN: [Expected; 6] = [
         ],
         undecided: &[],
     },
+    Expected { name: "tableau", predicted: 0, missed: &[], undecided: &[] },
     Expected { name: "three-on-two", predicted: 0, missed: &[], undecided: &[] },
 ];
 

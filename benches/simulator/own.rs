@@ -18,7 +18,7 @@ use super::{TIMER_EVENTS, TURNS, Work};
 const LONGEST_NS: u64 = 1_000_000;
 
 /// Policies as their documentation sets them, turns of 1 ms where that is free.
-pub const POLICIES: [(&str, &str); 13] = [
+pub const POLICIES: [(&str, &str); 15] = [
     ("per-thread", PER_THREAD),
     ("equal-per-vm", r#"{ name = "equal-per-vm", quantum_us = 1000 }"#),
     ("proportional", r#"{ name = "proportional", quantum_us = 1000 }"#),
@@ -29,6 +29,8 @@ pub const POLICIES: [(&str, &str); 13] = [
     ("credit2, per-cpu", r#"{ name = "credit2", queues = "per-cpu", slice_us = 1000 }"#),
     ("eevdf, per-cpu", r#"{ name = "eevdf", queues = "per-cpu", slice_us = 1000 }"#),
     ("rtds", r#"{ name = "rtds" }"#),
+    ("deadline", r#"{ name = "deadline" }"#),
+    ("table", r#"{ name = "table" }"#),
     ("slots", r#"{ name = "slots", slot_us = 1000, round = ["A", "B"] }"#),
     ("gang", r#"{ name = "gang", slice_us = 1000 }"#),
     ("gang, 30 ms", r#"{ name = "gang", slice_us = 30000 }"#),
@@ -156,7 +158,9 @@ pub fn sharing(policy: &str) -> (f64, f64) {
 /// The same, and how many dispatches there were.
 fn sharing_counted(policy: &str) -> (f64, f64, u64) {
     // Servers of 5 ms every 10 ms, which only this policy knows.
-    let vms = if policy.contains("rtds") {
+    let vms = if policy.contains("table") {
+        SHARING.replace("vcpus = 16", "vcpus = 16\nreserved_cpus = 8.0\nlatency_us = 20000")
+    } else if policy.contains("rtds") {
         SHARING.replace("vcpus = 16", "vcpus = 16\nbudget_us = 5000\nperiod_us = 10000")
     } else {
         SHARING.to_owned()
@@ -174,7 +178,7 @@ fn sharing_counted(policy: &str) -> (f64, f64, u64) {
 }
 
 /// Policies at scale, as they come; turns of 1 ms where that is free.
-pub const AT_SCALE: [&str; 12] = [
+pub const AT_SCALE: [&str; 14] = [
     "per-thread",
     "equal-per-vm",
     "proportional",
@@ -187,12 +191,26 @@ pub const AT_SCALE: [&str; 12] = [
     "rtds",
     "slots",
     "gang",
+    "deadline",
+    "table",
 ];
 
 /// A host of so many virtual CPUs in VMs of so many each that want all they can get.
 fn host_of(policy: &str, cpus: u32, vcpus: u32, per_vm: u32, seconds: u64) -> Scenario {
     let spec = POLICIES.iter().find(|(name, _)| *name == policy).map_or(PER_THREAD, |(_, spec)| *spec);
-    let more = if policy == "rtds" { "budget_us = 100\nperiod_us = 10000" } else { "" };
+    let more = match policy {
+        "rtds" => "budget_us = 100\nperiod_us = 10000".to_owned(),
+        // As much as is admitted.
+        "deadline" => {
+            let budget_us = 9400 * u64::from(cpus) / u64::from(vcpus);
+            format!("budget_us = {budget_us}\nperiod_us = 10000")
+        }
+        "table" => {
+            let each = 0.9 * f64::from(cpus) / f64::from(vcpus);
+            format!("reserved_cpus = {}\nlatency_us = 100000", each.min(1.0) * f64::from(per_vm))
+        }
+        _ => String::new(),
+    };
     // A round of slots names VMs one by one, so there they are few and wide.
     let (names, per_vm) = if policy == "slots" {
         (slots_of(vcpus), 1000.min(vcpus / 2))

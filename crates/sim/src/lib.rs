@@ -24,4 +24,5 @@ pub mod programs;
 pub mod queue;
 pub mod random;
 pub mod scenario;
+pub mod speed;
 pub mod time;

@@ -12,13 +12,15 @@ use super::{Case, LongWaitSpec, NoiseSpec, Scenario, VmSpec, WorkersSpec};
 /// Tables of a scenario that hold parameters of its model.
 const MODEL: [&str; 5] = ["limits", "host", "vm", "nodes", "memory"];
 /// Keys that say who is there, what everybody is promised, and how long is looked: the question, not an answer's assumption.
-const QUESTION: [&str; 9] = [
+const QUESTION: [&str; 11] = [
     "count",
     "priority",
     "pinned",
     "dedicated",
     "weight",
     "reserved_cpus",
+    "latency_us",
+    "capped",
     "rounds",
     "simulated_s",
     "events",

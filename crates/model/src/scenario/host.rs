@@ -5,7 +5,8 @@ use serde::{Deserialize, Serialize};
 use super::locks::{InterruptSpec, LockSpec};
 use super::program::ThreadSpec;
 use super::queues::{QueuesSpec, WeightsSpec};
-use super::{Impossible, bounded, bounded_f64, promises};
+use super::table::CellSpec;
+use super::{Impossible, bounded, bounded_f64, promises, servers};
 use units::{Micros, Nanos};
 
 /// Most CPUs of a host.
@@ -15,7 +16,7 @@ pub const MOST_VCPUS: u32 = 1_000_000;
 /// Longest time to fill a cache: a second.
 const MOST_MIGRATE_NS: u64 = 1_000_000_000;
 /// Longest slice: an hour.
-const HOUR_US: u64 = 3_600_000_000;
+pub(super) const HOUR_US: u64 = 3_600_000_000;
 
 /// The host.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -52,8 +53,35 @@ pub struct HostSpec {
     /// real hosts have, false for the others.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub staggered: Option<bool>,
+    /// Hardware threads per core: 1, or 2 that slow each other. CPUs 2i and 2i + 1 are then one core.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    pub smt: u32,
+    /// The part of its speed that a hardware thread keeps while the other one of its core runs somebody; 1: all of it.
+    #[serde(default = "unit_weight", skip_serializing_if = "is_whole")]
+    pub smt_speed: f64,
+    /// Bandwidth of each memory node, millions of bytes per second; unlimited unless given. Threads that want more together
+    /// are slowed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory_mb_s: Option<u64>,
+    /// Memory nodes. The CPUs are dealt out to them evenly, in order, and use the bandwidth of their own.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    pub memory_nodes: u32,
     /// How CPUs are dealt out.
     pub policy: PolicySpec,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks by reference")]
+const fn is_one(number: &u32) -> bool {
+    *number == 1
+}
+
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    clippy::float_cmp,
+    reason = "serde asks by reference; 1 stands for nothing given"
+)]
+fn is_whole(part: &f64) -> bool {
+    *part == 1.0
 }
 
 const fn yes() -> bool {
@@ -172,6 +200,27 @@ pub enum PolicySpec {
     /// A scheduler like Xen's RTDS: every virtual CPU has a budget per period, the earliest deadline runs. `budget_us` and
     /// `period_us` stand at the VMs.
     Rtds,
+    /// A table of cells per CPU, over and over, as in ARINC 653 and Tableau: written down, or planned from `reserved_cpus` and
+    /// `latency_us` of the VMs.
+    Table {
+        /// The table repeats after so long, where cells are given.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        length_us: Option<Micros>,
+        /// Its cells.
+        #[serde(default, rename = "cell", skip_serializing_if = "Vec::is_empty")]
+        cells: Vec<CellSpec>,
+        /// What is left, and what its owner does not use, goes round the virtual CPUs of the CPU in turns of this length; 0:
+        /// to nobody. Not to those with cells on several CPUs, nor to VMs that are `capped`.
+        #[serde(default)]
+        second_level_us: Micros,
+    },
+    /// Linux' `SCHED_DEADLINE`: a hard constant-bandwidth server for each virtual CPU of a VM with `budget_us` and `period_us`,
+    /// the earliest deadline runs; VMs without them share by weight what is left.
+    Deadline {
+        /// Turn of those without a budget; 3 ms unless given.
+        #[serde(default = "three_milliseconds")]
+        slice_us: Micros,
+    },
     /// EEVDF with group scheduling, as in Linux since 6.6: weights, quotas (`limit_cpus`) and reservations per VM.
     Eevdf {
         /// The slice that is asked for; 3 ms in Linux, and unless given.
@@ -203,6 +252,8 @@ impl PolicySpec {
             Self::Credit { .. } => "credit",
             Self::Credit2 { .. } => "credit2",
             Self::Rtds => "rtds",
+            Self::Table { .. } => "table",
+            Self::Deadline { .. } => "deadline",
             Self::Eevdf { .. } => "eevdf",
             Self::Gang { .. } => "gang",
         }
@@ -233,15 +284,24 @@ pub struct VmSpec {
     /// What it takes its virtual CPUs to fill their caches on another CPU; the host's `migrate_ns` unless given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub migrate_ns: Option<Nanos>,
-    /// Budget per virtual CPU and period, for `rtds`.
+    /// Budget per virtual CPU and period, for `rtds` and `deadline`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub budget_us: Option<Micros>,
-    /// The period, for `rtds`.
+    /// The period, for `rtds` and `deadline`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub period_us: Option<Micros>,
     /// When its first period of a budget, a limit or a reservation is over; at the end of a whole one unless given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub phase_us: Option<Micros>,
+    /// Within so long of a period's beginning the budget is there, for `deadline`; the period unless given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deadline_us: Option<Micros>,
+    /// Longest wait for a CPU while it has something to do, for `table`: with `reserved_cpus` it says what is planned.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub latency_us: Option<Micros>,
+    /// Whether it is given nothing beyond its cells, for `table`.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub capped: bool,
     /// The only CPUs it may use.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpus: Option<Vec<u32>>,
@@ -277,7 +337,11 @@ impl VmSpec {
             | PolicySpec::Eevdf { .. } => self.limit_cpus.is_some() || self.reserved_cpus > 0.0,
             PolicySpec::Gang { .. } => self.limit_cpus.is_some(),
             // All accounts are made up at once, or there are no periods.
-            PolicySpec::Credit { .. } | PolicySpec::Credit2 { .. } | PolicySpec::Slots { .. } => false,
+            PolicySpec::Credit { .. }
+            | PolicySpec::Credit2 { .. }
+            | PolicySpec::Slots { .. }
+            | PolicySpec::Deadline { .. }
+            | PolicySpec::Table { .. } => false,
         }
     }
 
@@ -322,6 +386,10 @@ pub(super) fn check(host: &HostSpec, vms: &[VmSpec]) -> Result<(), Impossible> {
     bounded("host.cache_cpus".into(), host.cache_cpus.into(), 1, MOST_CPUS.into())?;
     bounded_f64("host.migrate_near_share".into(), host.migrate_near_share, 0.0, 1.0)?;
     bounded("host.grace_us".into(), host.grace_us.get(), 0, HOUR_US)?;
+    bounded("host.smt".into(), host.smt.into(), 1, 2)?;
+    bounded_f64("host.smt_speed".into(), host.smt_speed, 0.01, 1.0)?;
+    bounded("host.memory_mb_s".into(), host.memory_mb_s.unwrap_or(1), 1, 1_000_000_000)?;
+    bounded("host.memory_nodes".into(), host.memory_nodes.into(), 1, host.cpus.into())?;
     if vms.is_empty() {
         return Err(Impossible::new(
             "vm",
@@ -347,7 +415,7 @@ fn check_policy(policy: &PolicySpec, vms: &[VmSpec]) -> Result<(), Impossible> {
             turn("slice_us", *slice_us)?;
             bounded("host.policy.ratelimit_us".into(), ratelimit_us.get(), 0, slice_us.get())
         }
-        PolicySpec::Gang { slice_us } => turn("slice_us", *slice_us),
+        PolicySpec::Gang { slice_us } | PolicySpec::Deadline { slice_us } => turn("slice_us", *slice_us),
         PolicySpec::Credit2 { slice_us, queue_cpus, .. } => {
             bounded("host.policy.queue_cpus".into(), (*queue_cpus).into(), 1, MOST_CPUS.into())?;
             turn("slice_us", *slice_us)
@@ -367,6 +435,9 @@ fn check_policy(policy: &PolicySpec, vms: &[VmSpec]) -> Result<(), Impossible> {
                 }
             }
             Ok(())
+        }
+        PolicySpec::Table { second_level_us, .. } => {
+            bounded("host.policy.second_level_us".into(), second_level_us.get(), 0, HOUR_US)
         }
         PolicySpec::Rtds => Ok(()),
     }
@@ -406,8 +477,7 @@ fn check_vm(number: usize, vm: &VmSpec, host: &HostSpec, vms: &[VmSpec]) -> Resu
     if let Some(cost) = vm.migrate_ns {
         bounded(path("migrate_ns"), cost.get(), 0, MOST_MIGRATE_NS)?;
     }
-    check_server(number, vm, host)?;
-    check_phase(number, vm, host)?;
+    servers::check(number, vm, host)?;
     bounded(path("turn_us"), vm.turn_us.get(), 1, HOUR_US)?;
     vm.locks.check(&path)?;
     vm.interrupts.check(&path)?;
@@ -416,41 +486,4 @@ fn check_vm(number: usize, vm: &VmSpec, host: &HostSpec, vms: &[VmSpec]) -> Resu
         .iter()
         .enumerate()
         .try_for_each(|(at, thread)| thread.check(&path(&format!("thread.{at}")), vm))
-}
-
-fn check_phase(number: usize, vm: &VmSpec, host: &HostSpec) -> Result<(), Impossible> {
-    let path = format!("vm.{number}.phase_us");
-    match vm.phase_us {
-        None => Ok(()),
-        Some(phase) if vm.has_period(&host.policy) => bounded(path, phase.get(), 0, HOUR_US),
-        Some(_) => {
-            let problem = format!(
-                "with the policy \"{}\" this VM has no period that could begin at another moment: wanted a limit_cpus or \
-                 a reserved_cpus (equal-per-vm, proportional, per-thread, eevdf), a limit_cpus (gang), or the policy rtds",
-                host.policy.name()
-            );
-            Err(Impossible::new(path, problem))
-        }
-    }
-}
-
-fn check_server(number: usize, vm: &VmSpec, host: &HostSpec) -> Result<(), Impossible> {
-    let path = |key: &str| format!("vm.{number}.{key}");
-    if host.policy != PolicySpec::Rtds {
-        return match (vm.budget_us, vm.period_us) {
-            (None, None) => Ok(()),
-            _ => Err(Impossible::new(
-                path("budget_us"),
-                "budget_us and period_us are for the policy \"rtds\" only",
-            )),
-        };
-    }
-    let (Some(budget), Some(period)) = (vm.budget_us, vm.period_us) else {
-        return Err(Impossible::new(
-            path("name"),
-            "the policy \"rtds\" wants budget_us and period_us at every VM",
-        ));
-    };
-    bounded(path("period_us"), period.get(), 100, HOUR_US)?;
-    bounded(path("budget_us"), budget.get(), 1, period.get())
 }

@@ -16,11 +16,14 @@ pub mod label;
 mod locks;
 mod memory;
 mod nodes;
+mod planner;
 mod program;
 mod promises;
 mod queues;
 pub mod reserved;
+mod servers;
 mod sweep;
+mod table;
 
 pub use change::written;
 pub use figure::*;
@@ -32,6 +35,7 @@ pub use nodes::*;
 pub use program::*;
 pub use queues::{QueuesSpec, WeightsSpec};
 pub use sweep::{Case, MAX_BYTES, MOST_CASES, ScenarioError, cases, line_at, line_of};
+pub use table::{CellSpec, Table, TableCell, table};
 
 use serde::{Deserialize, Serialize};
 

@@ -23,8 +23,16 @@ pub struct ThreadSpec {
     /// The only one of the guest's virtual CPUs that they use.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bound: Option<u32>,
+    /// Memory bandwidth that each of them wants at full speed, millions of bytes per second; for hosts with `memory_mb_s`.
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub memory_mb_s: u64,
     /// What they do.
     pub run: ProgramSpec,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks by reference")]
+const fn is_none(number: &u64) -> bool {
+    *number == 0
 }
 
 /// A program. Each is described in the file of its name below `crates/sim/src/programs`.
@@ -169,6 +177,7 @@ impl TaskSpec {
 impl ThreadSpec {
     pub(super) fn check(&self, at: &str, vm: &VmSpec) -> Result<(), Impossible> {
         let path = |key: &str| format!("{at}.{key}");
+        bounded(path("memory_mb_s"), self.memory_mb_s, 0, 1_000_000_000)?;
         if let Some(count) = self.count {
             bounded(path("count"), count.into(), 1, 100_000)?;
         }

@@ -3,10 +3,11 @@
 
 use std::collections::BTreeSet;
 
-use super::Impossible;
 use super::host::{HostSpec, PolicySpec, VmSpec};
 use super::program::ProgramSpec;
 use super::reserved::{Crowd, ReservedDemand, allot, billionths};
+use super::table::table;
+use super::{Impossible, servers};
 use crate::partition::NumberList;
 
 /// Threads of all guests together: each takes some hundred bytes.
@@ -24,7 +25,9 @@ pub(super) fn check(host: &HostSpec, vms: &[VmSpec]) -> Result<(), Impossible> {
     })?;
     check_reserved(host, vms)?;
     check_slots(&host.policy, vms)?;
+    table(host, vms)?;
     check_gangs(host, vms)?;
+    check_sharing(host, vms)?;
     let of = |vm: &VmSpec| -> u64 {
         vm.threads.iter().map(|thread| u64::from(thread.count.unwrap_or(vm.vcpus))).sum::<u64>()
     };
@@ -110,6 +113,7 @@ fn check_reserved(host: &HostSpec, vms: &[VmSpec]) -> Result<(), Impossible> {
             });
         }
     }
+    servers::admit(host, vms)?;
     allot(&demands).map(|_| ()).map_err(|crowd| too_much(&crowd, &owners, vms))
 }
 
@@ -148,8 +152,15 @@ fn check_keys(number: usize, vm: &VmSpec, policy: &PolicySpec) -> Result<(), Imp
             | PolicySpec::Proportional { .. }
             | PolicySpec::PerThread { .. }
             | PolicySpec::Eevdf { .. }
+            | PolicySpec::Table { .. }
     );
-    let has_weights = !matches!(policy, PolicySpec::Slots { .. } | PolicySpec::Rtds);
+    // Who has a budget is no part of what the others share.
+    let shares_rest = matches!(policy, PolicySpec::Deadline { .. }) && vm.budget_us.is_none();
+    let has_limits = !matches!(
+        policy,
+        PolicySpec::Slots { .. } | PolicySpec::Rtds | PolicySpec::Deadline { .. } | PolicySpec::Table { .. }
+    );
+    let has_weights = has_limits || shares_rest;
     let refused = |key: &str, others: &str| {
         let problem = format!("the policy \"{}\" has none: {others}", policy.name());
         Err(Impossible::new(format!("vm.{number}.{key}"), problem))
@@ -157,19 +168,19 @@ fn check_keys(number: usize, vm: &VmSpec, policy: &PolicySpec) -> Result<(), Imp
     if vm.reserved_cpus > 0.0 && !has_reservations {
         return refused(
             "reserved_cpus",
-            "equal-per-vm, proportional, per-thread and eevdf have reservations",
+            "equal-per-vm, proportional, per-thread, eevdf and table have reservations",
         );
     }
     if vm.reserved_cpus > 0.0 && policy.is_per_cpu() {
         let problem = "there are no reservations with queues = \"per-cpu\": Linux has none; wanted: queues = \"single\"";
         return Err(Impossible::new(format!("vm.{number}.reserved_cpus"), problem));
     }
-    if vm.limit_cpus.is_some() && !has_weights {
-        return refused("limit_cpus", "all but slots and rtds have limits");
+    if vm.limit_cpus.is_some() && !has_limits {
+        return refused("limit_cpus", "all but slots, rtds, deadline and table have limits");
     }
     #[expect(clippy::float_cmp, reason = "1 is what stands there when nothing is given")]
     if vm.weight != 1.0 && !has_weights {
-        return refused("weight", "all but slots and rtds have weights");
+        return refused("weight", "all but slots, rtds, table and servers of deadline have weights");
     }
     Ok(())
 }
@@ -199,6 +210,29 @@ fn check_slots(policy: &PolicySpec, vms: &[VmSpec]) -> Result<(), Impossible> {
     let Some((number, vm)) = without else { return Ok(()) };
     let problem = format!("\"{}\" has no slot in host.policy.round, so it would never run", vm.name);
     Err(Impossible::new(format!("vm.{number}.name"), problem))
+}
+
+/// What says how CPUs slow each other only where they do.
+fn check_sharing(host: &HostSpec, vms: &[VmSpec]) -> Result<(), Impossible> {
+    if host.smt == 1 && host.smt_speed < 1.0 {
+        let problem = "no core has two hardware threads: wanted host.smt = 2, too";
+        return Err(Impossible::new("host.smt_speed", problem));
+    }
+    if host.memory_mb_s.is_some() {
+        return Ok(());
+    }
+    if host.memory_nodes > 1 {
+        return Err(Impossible::new(
+            "host.memory_nodes",
+            "their bandwidth is missing: wanted host.memory_mb_s, too",
+        ));
+    }
+    let wants = |vm: &VmSpec| vm.threads.iter().position(|thread| thread.memory_mb_s > 0);
+    let wanting = vms.iter().enumerate().find_map(|(vm, spec)| Some((vm, wants(spec)?)));
+    wanting.map_or(Ok(()), |(vm, thread)| {
+        let problem = "the host's bandwidth is not limited: wanted host.memory_mb_s, too";
+        Err(Impossible::new(format!("vm.{vm}.thread.{thread}.memory_mb_s"), problem))
+    })
 }
 
 /// All of a gang runs or none does: a limit that leaves each of its virtual CPUs less than the policy deals out is never used,

@@ -22,6 +22,7 @@ use super::thread::{Doing, Thread, Wait};
 use crate::host::{Mode, VcpuId, VmId};
 use crate::packed::Packed;
 use crate::random::{Draw, Stream};
+use crate::speed::Speed;
 use crate::time::{Span, Time};
 
 /// Operations without any time in a row after which a program is taken for one that never does anything.
@@ -88,7 +89,8 @@ pub struct GuestPlan {
 /// What became of a thread.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ThreadReport {
-    /// CPU time it had, kernel and spinning included.
+    /// CPU time it had, kernel and spinning included, as CPUs of its own would have given it: where CPUs slow each other,
+    /// its work.
     pub cpu: Span,
     /// Of it in the kernel.
     pub kernel: Span,
@@ -216,15 +218,15 @@ impl Guest {
         self.unfinished
     }
 
-    /// What its virtual CPU `index`, which runs, wants now.
-    pub fn attend(&mut self, index: u32, now: Time, effects: &mut Effects) -> Demand {
+    /// What its virtual CPU `index`, which runs at this speed, wants now.
+    pub fn attend(&mut self, index: u32, now: Time, speed: Speed, effects: &mut Effects) -> Demand {
         let cpu = &mut self.cpus[index as usize];
         (cpu.runs, cpu.parked) = (true, false);
         if let Some(demand) = self.interrupted(index, effects) {
             return demand;
         }
         for _ in 0..IDLE_OPERATIONS {
-            if let Some(demand) = self.look(index, now, effects) {
+            if let Some(demand) = self.look(index, now, speed, effects) {
                 return demand;
             }
         }
@@ -232,7 +234,7 @@ impl Guest {
     }
 
     /// One step; none when there is more to look at.
-    fn look(&mut self, index: u32, now: Time, effects: &mut Effects) -> Option<Demand> {
+    fn look(&mut self, index: u32, now: Time, speed: Speed, effects: &mut Effects) -> Option<Demand> {
         // What has been worked off is over, even for who is to make room at this moment.
         if let Some(number) = self.worked_off(index, now) {
             return self.ask(index, number, now, effects);
@@ -244,6 +246,7 @@ impl Guest {
         match self.threads[number as usize].doing {
             Doing::Asking => self.ask(index, number, now, effects),
             Doing::Working { left, kernel } => {
+                let left = speed.time_for(left);
                 let others = !kernel && self.line.next(index).is_some();
                 let turn = self.cpus[index as usize].left;
                 let patience = self.threads[number as usize].program.aborts_at().map(|end| end.since(now));
@@ -264,7 +267,7 @@ impl Guest {
     }
 
     /// The thread on a virtual CPU whose operation has just been worked off, or aborted.
-    fn worked_off(&self, index: u32, now: Time) -> Option<u32> {
+    pub fn worked_off(&self, index: u32, now: Time) -> Option<u32> {
         let is_over = |number: &u32| {
             let thread = &self.threads[*number as usize];
             matches!(thread.doing, Doing::Working { left, .. }
@@ -359,8 +362,8 @@ impl Guest {
         }
     }
 
-    /// So much CPU time went by on its virtual CPU `index`.
-    pub fn progress(&mut self, index: u32, span: Span) {
+    /// So much CPU time went by on its virtual CPU `index`, and did so much work.
+    pub fn progress(&mut self, index: u32, span: Span, work: Span) {
         let cpu = &mut self.cpus[index as usize];
         cpu.left = cpu.left.less(span);
         let current = cpu.current.get();
@@ -369,7 +372,7 @@ impl Guest {
         }
         if let Some(number) = current {
             let thread = &mut self.threads[number as usize];
-            thread.pass(span);
+            thread.pass(span, work);
             if matches!(thread.doing, Doing::Spinning { .. }) {
                 self.waits[number as usize].spun += span;
             }
@@ -386,6 +389,12 @@ impl Guest {
         let Some(number) = cpu.current.get() else { return false };
         self.stops_running(number, effects);
         self.threads[number as usize].is_in_kernel()
+    }
+
+    /// The thread whose work its virtual CPU `index` is at.
+    pub fn at_work(&self, index: u32) -> Option<u32> {
+        let works = |number: &u32| matches!(self.threads[*number as usize].doing, Doing::Working { .. });
+        self.cpus[index as usize].current.get().filter(works)
     }
 
     /// Whether its virtual CPU `index` holds a lock.

@@ -27,7 +27,7 @@ pub enum Op {
 pub struct Moment<'a> {
     /// The guest's clock, which goes on while the guest does not run.
     pub now: Time,
-    /// CPU time the thread has had, spinning included.
+    /// CPU time the thread has had, spinning included; where CPUs slow each other, its work.
     pub cpu: Span,
     /// Its own randomness.
     pub random: Draw<'a>,

@@ -103,15 +103,15 @@ impl Thread {
         if let Doing::Done(at) = self.doing { Some(at) } else { None }
     }
 
-    /// So much CPU time went by on it.
-    pub(super) fn pass(&mut self, span: Span) {
-        self.cpu += span;
+    /// So much CPU time went by on it, and did so much work.
+    pub(super) fn pass(&mut self, span: Span, work: Span) {
+        self.cpu += work;
         if self.is_spinning() {
             self.spin += span;
         }
         match &mut self.doing {
             Doing::Working { left, kernel } => {
-                *left = left.less(span);
+                *left = left.less(work);
                 if *kernel {
                     self.kernel += span;
                 }

@@ -13,9 +13,11 @@ mod books;
 mod migration;
 mod run;
 mod slices;
+mod speeds;
 
 pub use migration::Migration;
 pub use run::Pause;
+pub use speeds::{Done, Memory, Sharing, Speeds, of_vm};
 
 use std::collections::VecDeque;
 
@@ -121,6 +123,8 @@ pub struct Machine {
     ended: Option<Stopped>,
     brake: Brake,
     checks: bool,
+    /// Where CPUs slow each other.
+    speeds: Option<Box<Speeds>>,
 }
 
 /// Hosts with a million virtual CPUs are to fit into the memory of small machines.
@@ -184,6 +188,7 @@ impl Machine {
             ended: None,
             brake: Brake::default(),
             checks: cfg!(debug_assertions),
+            speeds: None,
         }
     }
 
@@ -240,15 +245,20 @@ impl Machine {
             }
         }
         self.settle();
-        if let Some(at) = self.policy.extra_tick() {
-            self.queue.push(at.max(self.view.now), Event::ExtraTick);
-        }
+        self.ask_for_extra_tick();
         if self.checks && self.policy.is_work_conserving() {
             self.trouble = self.trouble.take().or_else(|| idle_for_nothing(&self.view).map(Stopped::Broken));
         }
     }
 
-    /// The policy's clock: everybody's books are brought up to date first.
+    /// The policy may want its clock to be looked at besides.
+    fn ask_for_extra_tick(&mut self) {
+        if let Some(at) = self.policy.extra_tick() {
+            self.queue.push(at.max(self.view.now), Event::ExtraTick);
+        }
+    }
+
+    /// The policy's clock: everybody's books are brought up to date first, where it wants that.
     fn tick(&mut self) -> Option<Time> {
         if self.policy.reads_all_books() {
             for (cpu, _) in (0..).zip(0..self.view.cpus.len()) {
@@ -275,7 +285,7 @@ impl Machine {
                 self.pick(cpu);
             } else if let Some(vcpu) = self.effects.pokes.pop_front() {
                 self.poke(vcpu);
-            } else {
+            } else if !self.replan() {
                 return;
             }
         }
@@ -324,11 +334,20 @@ impl Machine {
     /// What the guest on `cpu` wants.
     fn ask(&mut self, cpu: CpuId) -> Option<Demand> {
         let (vm, index) = self.guest_on(cpu)?;
+        let speed = self.speed(cpu);
         let guest = &mut self.guests[vm.index()];
         let before = guest.unfinished();
-        let demand = guest.attend(index, self.view.now, &mut self.effects);
+        let demand = guest.attend(index, self.view.now, speed, &mut self.effects);
         self.unfinished -= before - guest.unfinished();
+        self.touch(cpu);
         Some(demand)
+    }
+
+    /// Whether the guest on `cpu` is done with what it was at: that is over, even for who makes room at this moment.
+    fn is_worked_off(&self, cpu: CpuId) -> bool {
+        let is =
+            |(vm, index): (VmId, u32)| self.guests[vm.index()].worked_off(index, self.view.now).is_some();
+        self.guest_on(cpu).is_some_and(is)
     }
 
     fn guest_on(&self, cpu: CpuId) -> Option<(VmId, u32)> {
@@ -379,6 +398,7 @@ impl Machine {
         self.view.turn(vcpu, if why.is_some() { State::Ready } else { State::Halted });
         let seat = &mut self.seats[cpu.index()];
         seat.stamp = seat.stamp.wrapping_add(1);
+        self.touch(cpu);
         self.view.idle.insert(cpu.0);
         match why {
             None => self.policy.halted(vcpu, &self.view),
@@ -393,6 +413,13 @@ impl Machine {
     fn pick(&mut self, cpu: CpuId) {
         if self.view.cpus[cpu.index()].running.is_some() {
             self.progress(cpu);
+            if self.is_worked_off(cpu) {
+                self.look(cpu);
+                // It halted, and the CPU is to pick anew anyway.
+                if self.view.cpus[cpu.index()].running.is_none() {
+                    return;
+                }
+            }
             self.leave(cpu, Some(Why::Preempted));
         }
         let before = self.view.cpus[cpu.index()].last;

@@ -20,7 +20,7 @@ mod trace;
 mod view;
 
 pub use cpus::{CpuSet, MAX_CPUS};
-pub use machine::{Habits, Limits, Machine, Migration, Pause, Stopped};
+pub use machine::{Done, Habits, Limits, Machine, Memory, Migration, Pause, Sharing, Speeds, Stopped, of_vm};
 pub use report::{CpuReport, HostReport, VcpuReport};
 pub use trace::{Mode, Stretch, Trace};
 pub use view::{Cpu, CpuId, State, Vcpu, VcpuId, View, Vm, VmId};

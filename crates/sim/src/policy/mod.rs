@@ -9,6 +9,7 @@
 
 mod budgets;
 mod credit;
+mod deadline;
 mod eevdf;
 mod equal_per_vm;
 mod fair;
@@ -23,10 +24,12 @@ mod proportional;
 mod rivals;
 mod rtds;
 mod slots;
+mod table;
 #[cfg(test)]
 mod tests;
 
 pub use credit::Credit;
+pub use deadline::Deadline;
 pub use eevdf::Eevdf;
 pub use equal_per_vm::equal_per_vm;
 pub use fair::Fair;
@@ -36,6 +39,7 @@ pub use per_thread::per_thread;
 pub use proportional::proportional;
 pub use rtds::Rtds;
 pub use slots::Slots;
+pub use table::Table;
 
 use crate::host::{CpuId, MAX_CPUS, State, VcpuId, View};
 use crate::scenario::{Names, micros};
@@ -74,6 +78,10 @@ pub fn make(spec: &PolicySpec, names: &Names, scenario: &Scenario) -> Box<dyn Po
                 QueuesSpec::Single => Box::new(Eevdf::new(slice, period)),
                 QueuesSpec::PerCpu => Box::new(PerCpuEevdf::new(slice, period)),
             }
+        }
+        PolicySpec::Table { .. } => Box::new(Table::from_scenario(scenario)),
+        PolicySpec::Deadline { slice_us } => {
+            Box::new(Deadline::from_scenario(micros(*slice_us), names, scenario))
         }
         PolicySpec::Gang { slice_us } => Box::new(Gang::new(micros(*slice_us))),
     }

@@ -2,7 +2,7 @@
 
 use super::names::Names;
 use crate::guest::{Guest, GuestCosts, GuestPlan, LockKind, OnLongWait, ThreadPlan};
-use crate::host::{CpuSet, Habits, Machine, Migration, VcpuId, Vm, VmId};
+use crate::host::{CpuSet, Habits, Machine, Memory, Migration, Sharing, VcpuId, Vm, VmId};
 use crate::random::Stream;
 use crate::time::Span;
 use crate::{policy, programs};
@@ -45,6 +45,7 @@ pub fn build(scenario: &Scenario, seed: u64) -> Machine {
     let mut machine = Machine::new(cpus, vms, affinities, &affinity_of, guests, policy, habits);
     if let Some(host) = &scenario.host {
         machine.migrate_at(migration(host, &names, scenario));
+        machine.share(sharing(host, &names, scenario));
     }
     machine
 }
@@ -59,6 +60,24 @@ fn migration(host: &HostSpec, names: &Names, scenario: &Scenario) -> Migration {
         group: host.cache_cpus,
         near: host.migrate_near_share,
     }
+}
+
+/// What the CPUs share.
+fn sharing(host: &HostSpec, names: &Names, scenario: &Scenario) -> Sharing {
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "checked: between 0 and 1")]
+    let billionths = (host.smt_speed * 1e9).round() as u64;
+    let wants = |vm: usize| {
+        let spec = names.spec(scenario, vm);
+        let threads = spec.into_iter().flat_map(|spec| spec.threads.iter().map(move |thread| (spec, thread)));
+        let each = threads.map(|(spec, thread)| (thread.count.unwrap_or(spec.vcpus), thread.memory_mb_s));
+        each.flat_map(|(count, wants)| std::iter::repeat_n(wants, count as usize)).collect()
+    };
+    let memory = host.memory_mb_s.map(|bandwidth| Memory {
+        bandwidth,
+        nodes: host.memory_nodes,
+        wants: (0..names.vms.len()).map(wants).collect(),
+    });
+    Sharing { sibling: (host.smt > 1 && billionths < 1_000_000_000).then_some(billionths), memory }
 }
 
 fn habits(host: &HostSpec, seed: u64) -> Habits {

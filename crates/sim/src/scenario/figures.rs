@@ -1,10 +1,10 @@
 //! Reads figures off a machine that has run.
 
-use super::Figure;
 use super::names::Names;
 use super::response_bounds::{TaskBound, VmBounds};
+use super::{Figure, goals};
 use crate::guest::{Guest, ThreadReport, Waits};
-use crate::host::{Machine, View};
+use crate::host::{self, Done, Machine, View};
 use crate::time::{Span, Time};
 use model::scenario::{ProgramSpec, Scenario, VmSpec};
 use model::simulation::{TimeLine, TimeStretch, WaitTimes};
@@ -94,6 +94,18 @@ const P99: Kind = Kind("sample_p99_ns", "99th percentile of the samples", Unit::
 const MOST: Kind = Kind("sample_max_ns", "longest sample", Unit::Nanoseconds, Better::Lower);
 const DEVIATION: Kind =
     Kind("sample_deviation_ns", "standard deviation of the samples", Unit::Nanoseconds, Better::Lower);
+const SPEED: Kind = Kind(
+    "speed_share",
+    "work it did in its CPU time, of what CPUs of its own would have done",
+    Unit::Share,
+    Better::Higher,
+);
+const MEMORY: Kind = Kind(
+    "memory_bytes_per_s",
+    "memory bandwidth it had, on average while it was not done",
+    Unit::BytesPerSecond,
+    Better::Higher,
+);
 const USED: Kind = Kind("used_share", "share of the CPUs' time that was used", Unit::Share, Better::Higher);
 const SWITCHING: Kind =
     Kind("switching_share", "share of the CPUs' time that went to switching", Unit::Share, Better::Lower);
@@ -123,7 +135,12 @@ pub(super) fn of(machine: &Machine, names: &Names, scenario: &Scenario, bounds: 
         let bounds = names.spec_of.get(number).and_then(|entry| bounds.get(*entry));
         let bounds = bounds.map_or(&[][..], Vec::as_slice);
         figures.extend(of_vm(view, number, guest, (name, spec, bounds)));
+        if let Some(speeds) = machine.speeds() {
+            let done = host::of_vm(speeds, view, number);
+            figures.extend(of_speeds(done, done_after(view, guest), (name, spec)));
+        }
     }
+    figures.extend(goals::of(&figures, names, scenario));
     figures
 }
 
@@ -201,6 +218,25 @@ fn of_vm(
         add(&kind, value);
     }
     figures.extend(of_tasks(&whose, spec, &threads, bounds));
+    figures
+}
+
+/// The time until all of a guest's threads were done, or all of it.
+fn done_after(view: &View, guest: &Guest) -> Span {
+    let ends: Option<Vec<Time>> = guest.threads().iter().map(|thread| thread.ended).collect();
+    ends.and_then(|ends| ends.into_iter().max()).unwrap_or(view.now).since(Time::ZERO)
+}
+
+/// What CPUs that slow each other left of a VM's CPU time.
+fn of_speeds(done: Done, wall: Span, (name, spec): (&str, &VmSpec)) -> Vec<Figure> {
+    let whose = format!("vm.{name}");
+    let mut figures =
+        vec![figure(&whose, &SPEED, probe(spec), ratio(done.work.as_f64(), done.time.as_f64()))];
+    if spec.threads.iter().any(|thread| thread.memory_mb_s > 0) {
+        // Thousandths of a byte per nanosecond.
+        let rate = ratio(done.moved as f64 * 1e6, wall.as_f64());
+        figures.push(figure(&whose, &MEMORY, probe(spec), rate));
+    }
     figures
 }
 

@@ -10,6 +10,7 @@ mod assumed;
 mod build;
 mod cells;
 mod figures;
+mod goals;
 mod names;
 mod phases;
 mod published;

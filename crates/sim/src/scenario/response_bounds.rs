@@ -7,9 +7,11 @@
 //!  its threads: tasks, and what is less important than they are ───────────┘
 //! ```
 
-use bounds::{NoGuarantee, Supply, Task, admission, fixed_priority};
+use bounds::{NoGuarantee, Supply, Task, Window, admission, fixed_priority};
 
-use model::scenario::{PolicySpec, ProgramSpec, Scenario, TaskSpec, ThreadSpec, VmSpec};
+use model::scenario::{
+    HostSpec, PolicySpec, ProgramSpec, Scenario, TableCell, TaskSpec, ThreadSpec, VmSpec, table,
+};
 use units::{Micros, Nanos, Reason};
 
 /// Servers of one CPU that are looked at together.
@@ -115,11 +117,22 @@ fn supply(scenario: &Scenario, vm: &VmSpec) -> Result<Supply, Reason> {
     if vm.migrate_ns.unwrap_or(host.migrate_ns).get() > 0 {
         return Err("migrations take time (migrate_ns), which is no part of the analysis".into());
     }
+    if host.smt > 1 || host.memory_mb_s.is_some() {
+        return Err(
+            "CPUs slow each other (host.smt, host.memory_mb_s), which is no part of the analysis".into()
+        );
+    }
     if vm.limit_cpus.is_some() {
         return Err("it has a limit (limit_cpus), whose period begins anywhere".into());
     }
     if has_a_cpu(scenario, vm, host.cpus) && !is_bound_to_time(&host.policy) {
         return Ok(Supply::whole_cpu());
+    }
+    if host.grace_us.get() > 0 {
+        return Err(
+            "who holds a lock is left on beyond its time (host.grace_us), which is no part of the analysis"
+                .into(),
+        );
     }
     let wrong = |malformed: bounds::Malformed| Reason::from(malformed.to_string());
     match &host.policy {
@@ -139,6 +152,15 @@ fn supply(scenario: &Scenario, vm: &VmSpec) -> Result<Supply, Reason> {
             Supply::periodic(nanos(period), nanos(budget)).map_err(wrong)
         }
         PolicySpec::Rtds => Err(NoGuarantee::Global.to_string().into()),
+        PolicySpec::Deadline { .. } => {
+            let (Some(budget), Some(period)) = (vm.budget_us, vm.period_us) else {
+                return Err("it has no budget, and gets what the others leave".into());
+            };
+            reservations(scenario, vm, host.cpus)?;
+            Supply::reservation(nanos(budget), nanos(period), nanos(vm.deadline_us.unwrap_or(period)))
+                .map_err(wrong)
+        }
+        PolicySpec::Table { .. } => of_table(host, scenario, vm),
         PolicySpec::Credit { .. } => Err(NoGuarantee::Credit.to_string().into()),
         _ => Err(NoGuarantee::NotProven.to_string().into()),
     }
@@ -146,7 +168,10 @@ fn supply(scenario: &Scenario, vm: &VmSpec) -> Result<Supply, Reason> {
 
 /// Whether a policy keeps CPUs idle while somebody waits.
 const fn is_bound_to_time(policy: &PolicySpec) -> bool {
-    matches!(policy, PolicySpec::Slots { .. } | PolicySpec::Rtds)
+    matches!(
+        policy,
+        PolicySpec::Slots { .. } | PolicySpec::Rtds | PolicySpec::Deadline { .. } | PolicySpec::Table { .. }
+    )
 }
 
 /// Whether there is always a CPU for it: as many CPUs as virtual ones that may use them.
@@ -157,6 +182,61 @@ fn has_a_cpu(scenario: &Scenario, vm: &VmSpec, cpus: u32) -> bool {
     let is_free = scenario.vms.iter().all(|other| other.cpus.is_none() && !other.pinned);
     let wanted = scenario.vms.iter().map(|other| u64::from(other.vcpus) * u64::from(other.count));
     is_free && wanted.sum::<u64>() <= u64::from(cpus)
+}
+
+/// The only CPU that a VM may use.
+fn only_cpu(vm: &VmSpec, cpus: u32) -> Option<u32> {
+    match vm.cpus.as_deref() {
+        Some([cpu]) => Some(*cpu),
+        None if cpus == 1 => Some(0),
+        _ => None,
+    }
+}
+
+/// Whether the servers that may use a VM's only CPU are bound to it, and fit together.
+fn reservations(scenario: &Scenario, vm: &VmSpec, cpus: u32) -> Result<(), Reason> {
+    let global = || Reason::from(NoGuarantee::Global.to_string());
+    let own = only_cpu(vm, cpus).ok_or_else(global)?;
+    let mut servers = Vec::new();
+    for spec in &scenario.vms {
+        let (Some(budget), Some(period)) = (spec.budget_us, spec.period_us) else { continue };
+        match only_cpu(spec, cpus) {
+            Some(cpu) if cpu != own => continue,
+            Some(_) => {}
+            None if spec.cpus.as_ref().is_some_and(|cpus| !cpus.contains(&own)) => continue,
+            None => return Err(global()),
+        }
+        let count = spec.vcpus as usize * spec.count as usize;
+        if servers.len() + count > MOST_SERVERS {
+            return Err("there are too many servers on its CPU".into());
+        }
+        let server = Task::new(nanos(budget), nanos(period));
+        let server = server.map_err(|wrong| Reason::from(wrong.to_string()))?;
+        servers.extend(std::iter::repeat_n(
+            server.with_deadline(nanos(spec.deadline_us.unwrap_or(period))),
+            count,
+        ));
+    }
+    let fit = admission::reservations(&servers).is_schedulable();
+    fit.then_some(()).ok_or_else(|| "the servers of its CPU do not all fit together".into())
+}
+
+/// The cells of a VM with one virtual CPU, wherever they are.
+fn of_table(host: &HostSpec, scenario: &Scenario, vm: &VmSpec) -> Result<Supply, Reason> {
+    if vm.count > 1 {
+        return Err("its copies have cells of their own; write them as VMs of their own".into());
+    }
+    let before = scenario.vms.iter().take_while(|other| other.name != vm.name);
+    let number: usize = before.map(|other| other.count as usize).sum();
+    let planned = table(host, &scenario.vms).map_err(|wrong| Reason::from(wrong.to_string()))?;
+    let planned = planned.ok_or("there is no table")?;
+    let cells = planned.cpus.iter().flatten().filter(|cell| cell.vm == number);
+    let window = |cell: &TableCell| Window { start: cell.from, length: cell.to.saturating_sub(cell.from) };
+    let windows: Vec<Window> = cells.map(window).collect();
+    if windows.is_empty() {
+        return Err("it has no cells, and gets what is left".into());
+    }
+    Supply::table(planned.length, &windows).map_err(|wrong| wrong.to_string().into())
 }
 
 /// Whether all servers of one CPU fit together.
@@ -184,6 +264,11 @@ mod tests {
     use model::scenario::cases;
 
     const SLOTS: &str = r#"{ name = "slots", slot_us = 2000, round = ["A", "B", "A", "C"] }"#;
+
+    /// With a second level, which gives more than is proven.
+    const TABLE: &str = "{ name = \"table\", length_us = 10000, second_level_us = 500, cell = [\
+                         { cpu = 0, vm = \"A\", from_us = 0, to_us = 2000 }, { cpu = 0, vm = \"B\", from_us = 2500, to_us = 5000 }, \
+                         { cpu = 0, vm = \"A\", vcpu = 0, from_us = 5000, to_us = 6000 }, { cpu = 0, vm = \"C\", from_us = 8000, to_us = 10000 }] }";
 
     fn simulated(text: &str) -> (Vec<Figure>, Option<String>, Vec<String>) {
         let scenario = cases(text, &[]).unwrap_or_else(|error| panic!("{error}\n{text}")).remove(0).scenario;
@@ -224,14 +309,31 @@ mod tests {
     #[test]
     fn no_task_is_ever_later_than_its_bound() {
         let (mut random, mut with, mut without) = (Stream::new(5, &[0]), 0, 0);
-        for turn in 0..600 {
+        let deadline = [(2000, 10_000, 10_000), (1000, 8000, 4000), (1500, 20_000, 20_000)].map(
+            |(budget, period, deadline)| {
+                format!("budget_us = {budget}\nperiod_us = {period}\ndeadline_us = {deadline}")
+            },
+        );
+        let tableau = [
+            "reserved_cpus = 0.4\nlatency_us = 20000",
+            "reserved_cpus = 0.25\nlatency_us = 5000",
+            "reserved_cpus = 0.2\nlatency_us = 30000",
+        ];
+        for turn in 0..800 {
             let rtds = [(2000, 10_000), (1000, 8000), (1500, 20_000)].map(|(budget, period)| {
                 let phase = random.below(period);
                 format!("budget_us = {budget}\nperiod_us = {period}\nphase_us = {phase}")
             });
-            let text = match turn % 3 {
+            let text = match turn % 5 {
                 0 => scenario(SLOTS, [""; 3], &mut random, true),
                 1 => scenario("\"rtds\"", rtds.each_ref().map(String::as_str), &mut random, true),
+                // Who has no budget takes what is left: no bound for it.
+                2 => scenario("\"deadline\"", deadline.each_ref().map(String::as_str), &mut random, true),
+                3 => {
+                    let policy = ["\"table\"", TABLE][usize::from(turn % 2 == 0)];
+                    let needs = if policy == TABLE { [""; 3] } else { tableau };
+                    scenario(policy, needs, &mut random, true)
+                }
                 // One VM alone has the CPU whole.
                 _ => {
                     let threads = tasks(&mut random, true);

@@ -11,6 +11,7 @@ const SHIPPED: &[(&str, &str)] = &[
     ("noise-at-scale", include_str!("../../../../scenarios/noise-at-scale.toml")),
     ("rhype-fwq", include_str!("../../../../scenarios/rhype-fwq.toml")),
     ("share-curve", include_str!("../../../../scenarios/share-curve.toml")),
+    ("tableau", include_str!("../../../../scenarios/tableau.toml")),
     ("three-on-two", include_str!("../../../../scenarios/three-on-two.toml")),
     ("ticket-locks", include_str!("../../../../scenarios/ticket-locks.toml")),
 ];

@@ -20,9 +20,10 @@ impl Machine {
             return;
         }
         let from = std::mem::replace(&mut seat.told, now);
+        let work = self.work(cpu, vcpu, now.since(from));
         let guest = &mut self.guests[vm.index()];
         self.trace.add(Stretch { cpu, vcpu, from, to: now, mode: guest.mode(index) });
-        guest.progress(index, now.since(from));
+        guest.progress(index, now.since(from), work);
     }
 
     /// Brings the books of `cpu` and of who runs there up to date.

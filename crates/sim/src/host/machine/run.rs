@@ -70,6 +70,7 @@ impl Machine {
         }
         self.stagger();
         self.settle();
+        self.ask_for_extra_tick();
     }
 
     /// Why nothing more is to happen before `pause`.

@@ -1,5 +1,6 @@
 //! Policies against closed forms, and against what must hold whatever they are given.
 
+mod deadline;
 mod latency;
 mod pauses;
 mod per_cpu;
@@ -7,6 +8,7 @@ mod properties;
 mod random;
 mod shares;
 mod slots;
+mod table;
 
 use crate::host::{Limits, Machine, Stopped};
 use crate::scenario::build;
@@ -80,10 +82,12 @@ fn every_policy_that_a_scenario_can_name_is_made_and_is_that_policy() {
         ("name = \"credit2\", queues = \"per-cpu\"", "", [0.6, 0.4]),
         ("name = \"eevdf\", queues = \"per-cpu\"", "", [0.75, 0.25]),
         ("name = \"rtds\"", server, [0.25, 0.5]),
+        ("name = \"deadline\"", server, [0.25, 0.5]),
+        ("name = \"table\"", "reserved_cpus = 0.4", [0.4, 0.4]),
         ("name = \"eevdf\", slice_us = 1000, period_us = 100000", "", [0.75, 0.25]),
         ("name = \"gang\", slice_us = 1000", "", [0.75, 0.25]),
     ] {
-        let has_weights = !policy.contains("slots") && !policy.contains("rtds");
+        let has_weights = !["slots", "rtds", "deadline", "table"].iter().any(|name| policy.contains(name));
         let heavy = if has_weights { "weight = 3.0" } else { "" };
         let vms = vm("A", 1, &format!("{heavy}\n{more}"), ENDLESS) + &vm("B", 2, more, ENDLESS);
         let mut machine = machine(&(host(1, policy) + &vms));

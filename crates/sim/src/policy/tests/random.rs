@@ -4,7 +4,10 @@ use std::collections::BTreeSet;
 
 use crate::guest::{Guest, GuestPlan, LockKind, Moment, OnLongWait, Op, Program, Seen, ThreadPlan};
 use crate::host::{CpuSet, Habits, MAX_CPUS, Machine, VcpuId, Vm, VmId};
+
+use crate::policy::deadline::{Deadline, Reservation};
 use crate::policy::rtds::Reserve;
+use crate::policy::table::{Cell, Table};
 use crate::policy::{
     Credit, Credit2, CreditKeys, Eevdf, Gang, PerCpuCredit, PerCpuEevdf, Policy, Rtds, Slots, equal_per_vm,
     per_thread, proportional,
@@ -24,6 +27,8 @@ pub(super) enum Kind {
     Credit,
     Credit2,
     Rtds,
+    Deadline,
+    Table,
     Eevdf,
     Gang,
     CreditQueues,
@@ -32,7 +37,7 @@ pub(super) enum Kind {
 }
 
 impl Kind {
-    pub(super) const ALL: [Self; 12] = [
+    pub(super) const ALL: [Self; 14] = [
         Self::EqualPerVm,
         Self::Proportional,
         Self::PerThread,
@@ -40,6 +45,8 @@ impl Kind {
         Self::Credit,
         Self::Credit2,
         Self::Rtds,
+        Self::Deadline,
+        Self::Table,
         Self::Eevdf,
         Self::Gang,
         Self::CreditQueues,
@@ -55,7 +62,7 @@ impl Kind {
     }
 
     pub(super) const fn knows_limits(self) -> bool {
-        !matches!(self, Self::Slots | Self::Rtds)
+        !matches!(self, Self::Slots | Self::Rtds | Self::Deadline | Self::Table)
     }
 }
 
@@ -248,10 +255,45 @@ impl Case {
                 };
                 Box::new(Rtds::new(vms().map(reserve).collect()))
             }
+            Kind::Deadline => {
+                let reservation = |vm: VmId| {
+                    let period = Span::from_millis(5 + 3 * u64::from(vm.0));
+                    let deadline = if self.seed.is_multiple_of(3) { Span::from_millis(4) } else { period };
+                    // Every third VM has no budget and shares what is left.
+                    (vm.0 % 3 < 2).then_some(Reservation { budget: slice, deadline, period })
+                };
+                Box::new(Deadline::new(vms().map(reservation).collect(), slice))
+            }
+            Kind::Table => Box::new(self.table()),
             Kind::Eevdf => Box::new(Eevdf::new(slice, Span::from_millis(100))),
             Kind::EevdfQueues => Box::new(PerCpuEevdf::new(slice, Span::from_millis(100))),
             Kind::Gang => Box::new(Gang::new(slice)),
         }
+    }
+
+    /// Cells of a slice for virtual CPUs in turn, none in two places at once, and a second level.
+    fn table(&self) -> Table {
+        let all = (0u32..)
+            .zip(&self.vms)
+            .flat_map(|(vm, of)| (0u32..).zip(&of.places).map(move |(vcpu, cpus)| (vm, vcpu, cpus)));
+        let all: Vec<(u32, u32, &Vec<u32>)> = all.collect();
+        let slots = 2 * all.len() as u64;
+        let mut cpus: Vec<Vec<Cell>> = vec![Vec::new(); self.cpus as usize];
+        for slot in 0..slots {
+            let mut used = BTreeSet::new();
+            for (cpu, cells) in (0u32..).zip(&mut cpus) {
+                let mut turn = all.iter().cycle().skip(usize::try_from(slot).unwrap_or(0)).take(all.len());
+                let found =
+                    turn.find(|(vm, vcpu, cpus)| cpus.contains(&cpu) && !used.contains(&(*vm, *vcpu)));
+                // Every fifth cell nobody owns.
+                if let Some((vm, vcpu, _)) = found.filter(|_| (slot + u64::from(cpu)) % 5 != 4) {
+                    used.insert((*vm, *vcpu));
+                    let at = |slot: u64| Span::from_nanos(self.slice.nanos() * slot);
+                    cells.push(Cell { from: at(slot), to: at(slot + 1), vm: VmId(*vm), vcpu: Some(*vcpu) });
+                }
+            }
+        }
+        Table::new(Span::from_nanos(self.slice.nanos() * slots), cpus, Some(self.slice), Vec::new())
     }
 
     /// The machine, before its first event.
