@@ -253,6 +253,9 @@ pub struct SimulateArgs {
     /// telling ones; --json has all]
     #[arg(long, value_name = "PATTERN", conflicts_with_all = ["list", "json"])]
     pub figure: Vec<String>,
+    /// Show all cases, all VMs and all tasks, however many there are
+    #[arg(long, conflicts_with_all = ["list", "json"])]
+    pub full: bool,
     /// Seed of everything random [default: that of the file]
     #[arg(long, value_name = "N")]
     pub seed: Option<u64>,
@@ -270,6 +273,9 @@ pub struct SimulateArgs {
         conflicts_with_all = ["list", "from", "pause_at", "step"]
     )]
     pub worst_phase: Option<u64>,
+    /// Leave out the simulations with changed parameters, which tell how far predictions depend on each
+    #[arg(long, conflicts_with_all = ["list", "from"])]
+    pub no_sensitivity: bool,
     /// Threads that simulate; results do not depend on it [default: one per CPU]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub threads: Option<u32>,

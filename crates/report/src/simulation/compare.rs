@@ -199,6 +199,8 @@ mod tests {
             published: Vec::new(),
             assumptions: Vec::new(),
             phases: Vec::new(),
+            once: Vec::new(),
+            unfinished: None,
         }
     }
 
