@@ -160,7 +160,7 @@ fn simulated() -> RunResults {
         counts: (0..30).map(|bin| if bin % 20 < 9 { 1 << (9 - bin % 20) } else { 0 }).collect(),
         time_ns: (0..30).map(|bin| Nanos::from_nanos(1 << bin)).collect(),
     });
-    scenario::results(&simulation, "0", Nanos::ZERO)
+    scenario::results(&simulation, "0")
 }
 
 #[test]

@@ -208,10 +208,12 @@ impl FitArgs {
 }
 
 const SIMULATE_AFTER: &str = "\
-In DIR afterwards:
-  scenario.toml     what was simulated, as given         results.json   every figure, for report and compare
-  report.html       open it in a browser                 trace.json     who ran where; open it in Perfetto
-  noise/            recorded noise that it names, so that DIR/scenario.toml can be simulated again
+In DIR afterwards; of the same seed the same bytes:
+  scenario.toml     what was simulated, as given
+  results.json      every figure, for report and compare
+  report.html       open it in a browser
+  trace.json        who ran where; open it in Perfetto
+  noise/            recorded noise that it names; DIR/scenario.toml can be simulated again
 
 Examples:
   bulkhead simulate --list
@@ -227,7 +229,8 @@ Examples:
 
 Exit codes:
   0 done   1 a published figure does not hold as demanded   2 bad input
-  4 a simulation got stuck or reached its limits   130 interrupted";
+  4 a simulation got stuck or reached its limits
+  130 interrupted; what was done is shown, and written where --out says";
 
 /// Arguments of `simulate`.
 #[derive(Debug, Args)]

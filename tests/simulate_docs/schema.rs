@@ -133,7 +133,7 @@ pub fn branches(node: &Value) -> impl Iterator<Item = &Value> {
 
 /// The word that stands for a variant, and its other keys.
 pub fn word_of(variant: &Value) -> (String, Vec<String>) {
-    let tag = |tag: &&str| variant["properties"][**tag].get("const").is_some();
+    let tag = |tag: &&&str| variant["properties"][**tag].get("const").is_some();
     match (variant.get("const"), TAGS.iter().find(tag)) {
         (Some(word), _) => (word.as_str().unwrap().to_owned(), Vec::new()),
         (None, Some(tag)) => {

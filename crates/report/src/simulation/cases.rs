@@ -1,7 +1,7 @@
 //! Cases with their figures on a terminal. One case of several VMs is a table of VMs; several cases are a table of cases. What has no room
 //! is counted.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 use super::super::terminal::{Style, heading, tables_that_fit};
@@ -93,10 +93,26 @@ fn vm_table<'a>(simulation: &'a Simulation, choice: Choice<'_>) -> Option<VmTabl
     (vms.len() > 1).then_some(VmTable { case, vms, figures })
 }
 
+/// So many of these names, in their order: of copies, which are alike, as few as it takes for the others to be there.
+fn chosen<'a>(vms: &[&'a str], most: usize) -> Vec<&'a str> {
+    let mut copies: BTreeMap<&str, usize> = BTreeMap::new();
+    let mut ranked: Vec<(usize, usize)> = Vec::new();
+    for (place, vm) in vms.iter().enumerate() {
+        let entry = vm.trim_end_matches(|c: char| c.is_ascii_digit());
+        let copy = copies.entry(if entry.ends_with('-') { entry } else { vm }).or_default();
+        ranked.push((*copy, place));
+        *copy += 1;
+    }
+    ranked.sort_unstable();
+    let mut places: Vec<usize> = ranked.into_iter().take(most).map(|(_, place)| place).collect();
+    places.sort_unstable();
+    places.into_iter().filter_map(|place| vms.get(place).copied()).collect()
+}
+
 impl VmTable<'_> {
     fn print(&self, out: &mut String, simulation: &Simulation, choice: Choice<'_>, style: Style) {
-        let shown = self.vms.get(..choice.at_most(VMS_MOST).min(self.vms.len())).unwrap_or_default();
-        for table in tables_that_fit(&[], &self.figures, style, |figures| self.table(shown, figures)) {
+        let shown = chosen(&self.vms, choice.at_most(VMS_MOST));
+        for table in tables_that_fit(&[], &self.figures, style, |figures| self.table(&shown, figures)) {
             out.push_str(&table.render(style.columns(), style.colour));
             out.push('\n');
         }
@@ -189,5 +205,18 @@ fn count_vms(out: &mut String, simulation: &Simulation, ids: &[&str]) {
         more => {
             let _ = writeln!(out, "  and {more} more VMs: --full");
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn copies_leave_room_for_the_others() {
+        let vms = ["a-1", "a-2", "a-3", "b", "c-1", "c-2", "d2"];
+        assert_eq!(chosen(&vms, 5), ["a-1", "a-2", "b", "c-1", "d2"]);
+        assert_eq!(chosen(&vms, 4), ["a-1", "b", "c-1", "d2"]);
+        assert_eq!(chosen(&vms, usize::MAX), vms);
     }
 }

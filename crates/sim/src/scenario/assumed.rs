@@ -10,7 +10,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::published::{self, Pair};
-use super::study::{Changes, Outcomes};
+use super::study::{Changes, Outcomes, runs};
 use model::scenario::{
     AssumptionSpec, Case, Impossible, Parameter, Scenario, is_question, small_change, written,
 };
@@ -92,9 +92,7 @@ impl Tries {
     }
 
     fn add_small_changes(&mut self, cases: &[Case], wanted: &[usize]) {
-        let replications =
-            |case: &usize| cases.get(*case).map_or(0, |case| case.scenario.replications as usize);
-        let mut left = MOST_TIMES * (0..cases.len()).map(|case| replications(&case)).sum::<usize>();
+        let mut left = MOST_TIMES * cases.iter().map(|case| runs(&case.scenario) as usize).sum::<usize>();
         for (number, told) in self.told.iter_mut().enumerate() {
             let is_stated = self.changes.iter().any(|change| change.told == number);
             if is_stated || told.origin == Origin::Set || wanted.is_empty() {
@@ -111,7 +109,7 @@ impl Tries {
                     continue;
                 }
             };
-            let cost: usize = change.scenarios.keys().map(replications).sum();
+            let cost: usize = change.scenarios.values().map(|scenario| runs(scenario) as usize).sum();
             if cost > left {
                 told.untried = Some("left out, so that the simulation does not take far longer".to_owned());
                 continue;

@@ -262,7 +262,7 @@ impl Study {
 }
 
 /// How often a scenario is simulated.
-fn runs(scenario: &Scenario) -> u32 {
+pub(super) fn runs(scenario: &Scenario) -> u32 {
     if is_random(scenario) { scenario.replications } else { scenario.replications.min(1) }
 }
 
