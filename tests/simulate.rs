@@ -244,7 +244,10 @@ fn deadlines_bounds_and_the_worst_phase_are_told_and_figures_chosen() {
     let row = text.lines().find(|line| line.trim_start().starts_with("A.thread.0")).unwrap();
     let cells: Vec<&str> = row.split_whitespace().skip(1).collect();
     assert_eq!(cells, ["5", "ms", "11", "ms", "1", "ms", "1", "ms", "1", "ms", "–", "0", "%"], "{text}");
-    assert!(text.contains("B.steal_ns") && !text.contains("host_share"), "{text}");
+    assert!(
+        text.contains("    steal_ns\n") && text.contains("\n  B ") && !text.contains("host_share"),
+        "{text}"
+    );
     let searched = |threads: &str| {
         let arguments = ["simulate", "s.toml", "--worst-phase=100", "--json", "--threads", threads];
         let all: Value = serde_json::from_str(&good(&folder, &arguments)).unwrap();

@@ -46,13 +46,22 @@ impl Schema {
         all
     }
 
-    /// Every key and word by itself.
+    /// Every key and word by itself, also those that only a description names, and the ends of keys, which are units.
     pub fn words(&self) -> BTreeSet<String> {
+        let own = self.0["properties"].as_object().unwrap().values();
+        let told = own
+            .filter_map(|key| key["description"].as_str())
+            .flat_map(|text| text.split('`').skip(1).step_by(2));
+        let told: Vec<String> = told.map(str::to_owned).collect();
         let parts = self
             .all()
             .into_iter()
             .flat_map(|name| name.split('.').skip(1).map(str::to_owned).collect::<Vec<_>>());
-        parts.chain(TAGS.map(str::to_owned)).collect()
+        let mut words: BTreeSet<String> = parts.chain(TAGS.map(str::to_owned)).chain(told).collect();
+        let ends: Vec<String> =
+            words.iter().filter_map(|key| key.rsplit_once('_')).map(|(_, end)| end.to_owned()).collect();
+        words.extend(ends);
+        words
     }
 
     /// Variants of a definition, each with the keys that it wants.

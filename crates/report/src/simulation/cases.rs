@@ -112,14 +112,20 @@ fn chosen<'a>(vms: &[&'a str], most: usize) -> Vec<&'a str> {
 impl VmTable<'_> {
     fn print(&self, out: &mut String, simulation: &Simulation, choice: Choice<'_>, style: Style) {
         let shown = chosen(&self.vms, choice.at_most(VMS_MOST));
-        for table in tables_that_fit(&[], &self.figures, style, |figures| self.table(&shown, figures)) {
+        let mut tables = tables_that_fit(&[], &self.figures, style, |figures| self.table(&shown, figures));
+        if choice.patterns.is_empty() && !choice.full {
+            tables.truncate(1);
+        }
+        let mut columns = 0;
+        for table in &tables {
+            columns += table.rows.first().map_or(0, |head| head.len().saturating_sub(1));
             out.push_str(&table.render(style.columns(), style.colour));
             out.push('\n');
         }
         if self.vms.len() > shown.len() {
             let _ = writeln!(out, "  and {} more VMs: --full", self.vms.len() - shown.len());
         }
-        for figure in &self.figures {
+        for figure in self.figures.iter().take(columns) {
             let with_it = self.vms.iter().map(|vm| format!("vm.{vm}.{figure}"));
             print_title(out, simulation, figure, &with_it.collect::<Vec<_>>(), style);
         }

@@ -162,7 +162,13 @@ impl<'a> Yields<'a> {
             return Err(format!("only {} yields it", known.of).into());
         }
         let all: Vec<String> = self.ids().collect();
-        let nearest = nearest(pattern, &all.iter().map(String::as_str).collect::<Vec<_>>());
+        let mut near: Vec<&str> = all.iter().map(String::as_str).collect();
+        // Of the same VM before others, whose figures have the same names.
+        let whose = pattern.rfind('.').and_then(|at| pattern.get(..=at)).unwrap_or_default();
+        if near.iter().any(|id| id.starts_with(whose)) {
+            near.retain(|id| id.starts_with(whose));
+        }
+        let nearest = nearest(pattern, &near);
         Err(nearest
             .map_or_else(
                 || "--figure '*' shows all that there are".to_owned(),
