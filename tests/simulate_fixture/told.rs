@@ -125,3 +125,14 @@ fn all_vms_are_shown_or_the_rest_is_counted() {
     assert!(good(&dir, &["report", "o", "--full"]).contains("B-30.host_share"));
     assert!(text.lines().chain(all.lines()).all(|line| line.chars().count() <= 80), "{text}{all}");
 }
+
+#[test]
+fn deadlines_fit_a_terminal_with_intervals_where_there_is_room() {
+    let task = "{ program = \"periodic\", period_us = 10000, work_us = 1000, jobs = 90, jitter_us = 9000 }";
+    let fwq = "{ program = \"fwq\", work_us = 700, samples = 50, jitter_us = 5000 }";
+    let dir =
+        folder(&[("s.toml", &TWO.replace(fwq, task).replace("cpus = 1\n", "cpus = 1\nstaggered = true\n"))]);
+    let text = stdout(&bulkhead(&dir, &["simulate", "s.toml", "--no-sensitivity"]));
+    assert!(text.contains("A.thread.0"), "{text}");
+    assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+}

@@ -112,7 +112,10 @@ pub(super) fn figure_text(figure: Option<&SimulatedFigure>) -> String {
 
 /// How real-time tasks kept their deadlines.
 fn deadlines(out: &mut String, simulation: &Simulation, choice: Choice<'_>, style: Style) {
-    let Some((table, more)) = deadlines::table(simulation, choice.at_most(CASES_MOST)) else { return };
+    let Some((table, more)) = deadlines::table(simulation, choice.at_most(CASES_MOST), style.columns())
+    else {
+        return;
+    };
     heading(out, "Deadlines: times from the arrival of a job to its end", style);
     out.push_str(&table.render(style.columns(), style.colour));
     if more > 0 {

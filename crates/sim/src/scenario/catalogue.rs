@@ -159,22 +159,17 @@ impl<'a> Yields<'a> {
         if let Some(known) = all().into_iter().find(|figure| figure.id == known)
             && vm.is_none_or(is_there)
         {
-            return Err(format!("only {} yields it", known.of).into());
+            return Err(format!("only {} yields it", known.of.replace('`', "")).into());
         }
         let all: Vec<String> = self.ids().collect();
-        let mut near: Vec<&str> = all.iter().map(String::as_str).collect();
+        let all: Vec<&str> = all.iter().map(String::as_str).collect();
         // Of the same VM before others, whose figures have the same names.
-        let whose = pattern.rfind('.').and_then(|at| pattern.get(..=at)).unwrap_or_default();
-        if near.iter().any(|id| id.starts_with(whose)) {
-            near.retain(|id| id.starts_with(whose));
-        }
-        let nearest = nearest(pattern, &near);
-        Err(nearest
-            .map_or_else(
-                || "--figure '*' shows all that there are".to_owned(),
-                |id| format!("did you mean '{id}'?"),
-            )
-            .into())
+        let (whose, end) = pattern.rfind('.').map_or(("", pattern), |at| pattern.split_at(at + 1));
+        let own: Vec<&str> = all.iter().filter_map(|id| id.strip_prefix(whose)).collect();
+        let own = nearest(end, &own).map(|end| format!("{whose}{end}"));
+        let near = own.or_else(|| nearest(pattern, &all).map(str::to_owned));
+        let words = near.map(|id| format!("did you mean '{id}'?"));
+        Err(words.unwrap_or_else(|| "--figure '*' shows all that there are".to_owned()).into())
     }
 }
 
