@@ -213,13 +213,13 @@ In DIR afterwards; of the same seed the same bytes:
   results.json      every figure, for report and compare
   report.html       open it in a browser
   trace.json        who ran where; open it in Perfetto
-  noise/            recorded noise that it names; DIR/scenario.toml can be simulated again
+  noise/            recorded noise that it names
 
 Examples:
   bulkhead simulate --list
   bulkhead simulate cpu-share
   bulkhead simulate my.toml --out before
-  bulkhead simulate my.toml --set host.policy.quantum_us=1000 --set vm.A.weight=2.0 --out after
+  bulkhead simulate my.toml --set host.policy=credit2 --out after
   bulkhead compare before after
   bulkhead simulate rhype-fwq --replications 20 --seed 7 --json | jq .published
   bulkhead simulate three-on-two --trace trace.json
@@ -234,7 +234,7 @@ Exit codes:
 
 /// Arguments of `simulate`.
 #[derive(Debug, Args)]
-#[command(after_help = SIMULATE_AFTER)]
+#[command(after_help = SIMULATE_AFTER, term_width = 80)]
 pub struct SimulateArgs {
     /// A shipped scenario or a TOML file
     #[arg(value_name = "FILE|NAME", required_unless_present_any = ["list", "from"])]

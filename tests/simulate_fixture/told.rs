@@ -127,6 +127,13 @@ fn all_vms_are_shown_or_the_rest_is_counted() {
 }
 
 #[test]
+fn the_help_fits_a_terminal() {
+    let help = good(&folder(&[]), &["simulate", "--help"]);
+    assert!(help.contains("--no-sensitivity") && help.contains("--full"), "{help}");
+    assert!(help.lines().all(|line| line.chars().count() <= 80), "{help}");
+}
+
+#[test]
 fn deadlines_fit_a_terminal_with_intervals_where_there_is_room() {
     let task = "{ program = \"periodic\", period_us = 10000, work_us = 1000, jobs = 90, jitter_us = 9000 }";
     let fwq = "{ program = \"fwq\", work_us = 700, samples = 50, jitter_us = 5000 }";
