@@ -73,8 +73,10 @@ impl Row<'_> {
             let sum: f64 = figure.values.iter().map(|(_, value)| *value).sum();
             value_text(figure.unit, sum / figure.values.len() as f64)
         };
-        let some = |what| self.figure(what).filter(|figure| !figure.values.is_empty());
-        self.cells_with(&|what| some(what).map_or_else(|| "–".to_owned(), mean))
+        self.cells_with(&|what| {
+            let some = self.figure(what).filter(|figure| !figure.values.is_empty());
+            some.map_or_else(|| "–".to_owned(), mean)
+        })
     }
 
     fn cells_with(&self, mean: &dyn Fn(&str) -> String) -> [String; 7] {
@@ -105,16 +107,16 @@ fn label(simulation: &Simulation, case: &str, task: &str) -> TextCell {
 pub(super) fn table(simulation: &Simulation, most: usize, columns: usize) -> Option<(TextTable, usize)> {
     let rows = rows(simulation);
     let shown = rows.get(..most.min(rows.len())).unwrap_or_default();
-    let wide = table_of(simulation, shown, Row::cells);
+    let wide = table_of(simulation, shown, |row| row.cells());
     let table = if wide.total_width(columns) > columns {
-        table_of(simulation, shown, Row::narrow_cells)
+        table_of(simulation, shown, |row| row.narrow_cells())
     } else {
         wide
     };
     (!rows.is_empty()).then(|| (table, rows.len() - shown.len()))
 }
 
-fn table_of(simulation: &Simulation, rows: &[Row<'_>], cells: fn(&Row<'_>) -> [String; 7]) -> TextTable {
+fn table_of(simulation: &Simulation, rows: &[Row<'_>], cells: impl Fn(&Row<'_>) -> [String; 7]) -> TextTable {
     let bold = |text: &str| TextCell { text: text.to_owned(), paint: Paint::Bold };
     let mut table = TextTable::default();
     table.rows.push(std::iter::once(TextCell::default()).chain(HEAD.map(bold)).collect());
