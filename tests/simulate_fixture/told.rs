@@ -138,7 +138,7 @@ fn deadlines_fit_a_terminal_with_intervals_where_there_is_room() {
     let task = "{ program = \"periodic\", period_us = 10000, work_us = 1000, jobs = 90, jitter_us = 9000 }";
     let fwq = "{ program = \"fwq\", work_us = 700, samples = 50, jitter_us = 5000 }";
     let dir =
-        folder(&[("s.toml", &TWO.replace(fwq, task).replace("cpus = 1\n", "cpus = 1\nstaggered = true\n"))]);
+        folder(&[("s.toml", &TWO.replace(fwq, task).replace("[host]\n", "[host]\nstaggered = true\n"))]);
     let text = stdout(&bulkhead(&dir, &["simulate", "s.toml", "--no-sensitivity"]));
     assert!(text.contains("A.thread.0"), "{text}");
     assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
