@@ -147,7 +147,7 @@ fn the_page_is_quiet_complete_and_says_what_was_measured() {
 
 /// A simulated scenario with everything its page can show; the waits are made up.
 fn simulated() -> RunResults {
-    let text = "name = \"two\"\nabout = \"Two VMs <share> a CPU.\"\n[host]\ncpus = 2\npolicy = { name = \"equal-per-vm\", quantum_us \
+    let text = "name = \"two\"\nabout = \"Two VMs <share> a CPU.\"\n[host]\ncpus = 2\nstaggered = true\npolicy = { name = \"equal-per-vm\", quantum_us \
                 = 1000 }\n[[vm]]\nname = \"A\"\nvcpus = 1\nthread = [{ run = { program = \"fixed\", work_us = 20000 } }]\n[[vm]]\nname = \
                 \"B\"\nvcpus = 2\nthread = [{ run = { program = \"fixed\", work_us = 20000 } }]\n[sweep]\n\"vm.B.vcpus\" = [1, 2, 4]\n\
                 [[figure]]\ntitle = \"half\"\nmetric = \"vm.A.host_share\"\npublished = 0.5\ntolerance = 0.1\nsource = \"nobody\"\n\
@@ -160,7 +160,7 @@ fn simulated() -> RunResults {
         counts: (0..30).map(|bin| if bin % 20 < 9 { 1 << (9 - bin % 20) } else { 0 }).collect(),
         time_ns: (0..30).map(|bin| Nanos::from_nanos(1 << bin)).collect(),
     });
-    scenario::results(&simulation, "0", Nanos::ZERO)
+    scenario::results(&simulation, "0")
 }
 
 #[test]

@@ -22,6 +22,7 @@ mod report_text;
 mod scenarios;
 mod schema1;
 mod simulate;
+mod simulate_docs;
 mod stats_coverage;
 mod stats_exceedance;
 mod stats_metrics;

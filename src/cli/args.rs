@@ -208,16 +208,18 @@ impl FitArgs {
 }
 
 const SIMULATE_AFTER: &str = "\
-In DIR afterwards:
-  scenario.toml     what was simulated, as given         results.json   every figure, for report and compare
-  report.html       open it in a browser                 trace.json     who ran where; open it in Perfetto
-  noise/            recorded noise that it names, so that DIR/scenario.toml can be simulated again
+In DIR afterwards; of the same seed the same bytes:
+  scenario.toml     what was simulated, as given
+  results.json      every figure, for report and compare
+  report.html       open it in a browser
+  trace.json        who ran where; open it in Perfetto
+  noise/            recorded noise that it names
 
 Examples:
   bulkhead simulate --list
   bulkhead simulate cpu-share
   bulkhead simulate my.toml --out before
-  bulkhead simulate my.toml --set host.policy.quantum_us=1000 --set vm.A.weight=2.0 --out after
+  bulkhead simulate my.toml --set host.policy=credit2 --out after
   bulkhead compare before after
   bulkhead simulate rhype-fwq --replications 20 --seed 7 --json | jq .published
   bulkhead simulate three-on-two --trace trace.json
@@ -227,11 +229,12 @@ Examples:
 
 Exit codes:
   0 done   1 a published figure does not hold as demanded   2 bad input
-  4 a simulation got stuck or reached its limits   130 interrupted";
+  4 a simulation got stuck or reached its limits
+  130 interrupted; what was done is shown, and written where --out says";
 
 /// Arguments of `simulate`.
 #[derive(Debug, Args)]
-#[command(after_help = SIMULATE_AFTER)]
+#[command(after_help = SIMULATE_AFTER, term_width = 80)]
 pub struct SimulateArgs {
     /// A shipped scenario or a TOML file
     #[arg(value_name = "FILE|NAME", required_unless_present_any = ["list", "from"])]
@@ -253,6 +256,9 @@ pub struct SimulateArgs {
     /// telling ones; --json has all]
     #[arg(long, value_name = "PATTERN", conflicts_with_all = ["list", "json"])]
     pub figure: Vec<String>,
+    /// Show all cases, all VMs and all tasks, however many there are
+    #[arg(long, conflicts_with_all = ["list", "json"])]
+    pub full: bool,
     /// Seed of everything random [default: that of the file]
     #[arg(long, value_name = "N")]
     pub seed: Option<u64>,
@@ -270,6 +276,9 @@ pub struct SimulateArgs {
         conflicts_with_all = ["list", "from", "pause_at", "step"]
     )]
     pub worst_phase: Option<u64>,
+    /// Leave out the simulations with changed parameters, which tell how far predictions depend on each
+    #[arg(long, conflicts_with_all = ["list", "from"])]
+    pub no_sensitivity: bool,
     /// Threads that simulate; results do not depend on it [default: one per CPU]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub threads: Option<u32>,

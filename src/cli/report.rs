@@ -18,7 +18,7 @@ pub fn run(args: &ReportArgs) -> Verdict {
             );
             return Err(error).or_bad_input();
         }
-        return simulate::report(&args.dir, &results, args.json);
+        return simulate::report(&args.dir, &results, (args.json, args.full));
     }
     let classes = fit::resolve(&args.fit, Some(&args.dir)).or_bad_input()?;
     let rundir = RunDir::resume(&args.dir).or_bad_input()?;

@@ -15,6 +15,19 @@ nodes = { count = 100000, work_us = 1000, steps = 10000000, barrier = { kind = "
 
 /// Simulates in the background, and interrupts once there are so many files in the folder; what it said, and how it ended.
 fn interrupted(folder: &TempDir, more: &[&str], files: usize) -> (String, Option<i32>) {
+    let out = folder.path().join("o");
+    // Once the folder is there, interruptions are listened for.
+    let is_due = |_: u64| out.exists() && fs::read_dir(&out).map_or(0, Iterator::count) >= files;
+    let (said, _, code) = interrupted_while(folder, more, &is_due);
+    (said, code)
+}
+
+/// The same once `is_due`, which is given the CPU time so far in milliseconds; what it said, what it printed, and how it ended.
+fn interrupted_while(
+    folder: &TempDir,
+    more: &[&str],
+    is_due: &dyn Fn(u64) -> bool,
+) -> (String, String, Option<i32>) {
     let mut child = std::process::Command::new(assert_cmd::cargo::cargo_bin!("bulkhead"))
         .args([&["simulate", "s.toml", "--out", "o"], more].concat())
         .current_dir(folder.path())
@@ -22,19 +35,27 @@ fn interrupted(folder: &TempDir, more: &[&str], files: usize) -> (String, Option
         .stderr(std::process::Stdio::piped())
         .spawn()
         .unwrap();
-    // Once the folder is there, interruptions are listened for.
-    while fs::read_dir(folder.path().join("o")).map_or(0, Iterator::count) < files
-        || !folder.path().join("o").exists()
-    {
+    while !is_due(cpu_ms(child.id())) {
         assert!(child.try_wait().unwrap().is_none(), "it ended by itself");
         std::thread::sleep(std::time::Duration::from_millis(10));
     }
     let pid = nix::unistd::Pid::from_raw(child.id().try_into().unwrap());
     nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGTERM).unwrap();
     let code = child.wait().unwrap().code();
-    let mut said = String::new();
-    std::io::Read::read_to_string(&mut child.stderr.take().unwrap(), &mut said).unwrap();
-    (said, code)
+    let read = |stream: &mut dyn std::io::Read| {
+        let mut text = String::new();
+        stream.read_to_string(&mut text).unwrap();
+        text
+    };
+    let (said, shown) = (read(&mut child.stderr.take().unwrap()), read(&mut child.stdout.take().unwrap()));
+    (said, shown, code)
+}
+
+/// CPU time that a process has used, in milliseconds; ticks are hundredths of a second.
+fn cpu_ms(pid: u32) -> u64 {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    let after_name = stat.rsplit(") ").next().unwrap_or_default();
+    after_name.split(' ').nth(11).and_then(|ticks| ticks.parse::<u64>().ok()).unwrap_or(0) * 10
 }
 
 #[test]
@@ -54,6 +75,43 @@ fn an_interruption_ends_it_at_once_says_who_waited_and_leaves_nothing() {
         assert!(said.contains("nothing is written"), "{said}");
         assert_eq!(fs::read_dir(folder.path().join("o")).unwrap().count(), 0);
     }
+}
+
+/// The first case is done in no time, the other one never is.
+#[test]
+fn an_interruption_keeps_and_shows_what_was_done() {
+    let text = format!(
+        "{}limits = {{ simulated_s = 300000000, events = 1000000000000 }}\n{}[[case]]\nlabel = \"never\"\nset = {{ \"vm.A.thread.0.run.work_us\" \
+         = 31536000000000, \"host.policy.quantum_us\" = 1 }}\n",
+        "name = \"partly\"\nreplications = 3\n",
+        "host = { cpus = 1, staggered = true, policy = { name = \"per-thread\", quantum_us = 1000 } }\n[[vm]]\nname = \"A\"\nvcpus = 2\n\
+         thread = [{ run = { program = \"fixed\", work_us = 5000 } }]\n[[figure]]\ntitle = \"ten\"\nmetric = \"vm.A.wall_ns\"\n\
+         published = 1e7\ntolerance = 1e6\nlabel = \"predicted\"\nsource = \"arithmetic\"\n[[case]]\nlabel = \"soon\"\n"
+    );
+    let folder = folder(&[("s.toml", &text)]);
+    let (said, shown, code) =
+        interrupted_while(&folder, &["--no-sensitivity", "--threads", "2"], &|cpu_ms| cpu_ms > 1000);
+    assert_eq!(code, Some(130), "{said}");
+    assert!(
+        said.contains("3 of 6 simulations were done") && said.contains("never, replication 1: "),
+        "{said}"
+    );
+    let words = "! INTERRUPTED: 3 of 6 simulations were done; all figures are of those";
+    assert!(
+        shown.contains(words) && shown.contains("soon (3 of 3)") && shown.contains("never (0 of 3)"),
+        "{shown}"
+    );
+    assert!(shown.contains("1 of 1 predictions hold"), "{shown}");
+    // What is written says so, too, and is read.
+    let again = good(&folder, &["report", "o"]);
+    assert!(again.contains(words), "{again}");
+    let results: serde_json::Value =
+        serde_json::from_str(&good(&folder, &["report", "o", "--json"])).unwrap();
+    assert_eq!(results["complete"], false);
+    assert_eq!(results["simulation"]["unfinished"]["done"], 3);
+    let page = fs::read_to_string(folder.path().join("o/report.html")).unwrap();
+    assert!(page.contains("Interrupted.") && page.contains("3 of 6 simulations were done"));
+    assert!(good(&folder, &["compare", "o", "o"]).contains("interrupted"));
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 mod folders;
 mod interruptions;
+mod told;
 
 use std::fs;
 use std::process::Output;
@@ -99,4 +100,14 @@ pub fn good(folder: &TempDir, arguments: &[&str]) -> String {
     let output = bulkhead(folder, arguments);
     assert_eq!(output.status.code(), Some(0), "{arguments:?}: {}{}", stdout(&output), stderr(&output));
     stdout(&output)
+}
+
+/// A scenario that is bad input, with this among what is said; nothing is printed or made.
+#[track_caller]
+pub fn refused(text: &str, more: &[&str], part: &str) {
+    let folder = folder(&[("s.toml", text)]);
+    let output = bulkhead(&folder, &[&["simulate", "s.toml"], more].concat());
+    assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
+    assert!(stderr(&output).contains(part), "{part}: {}", stderr(&output));
+    assert!(output.stdout.is_empty() && fs::read_dir(folder.path()).unwrap().count() == 1);
 }

@@ -34,7 +34,7 @@ pub struct RunResults {
     pub bulkhead_version: String,
     /// The experiment as resolved, its seed included.
     pub experiment: Experiment,
-    /// When the run began, nanoseconds since 1970.
+    /// When the run began, nanoseconds since 1970; 0 for what was simulated, which is the same whenever that is done.
     pub started_unix_ns: Nanos,
     /// Time spent measuring, interruptions left out.
     pub measured_ns: Nanos,

@@ -35,6 +35,22 @@ pub struct Simulation {
     /// The worst phases that were searched, by case and task; none where nobody asked for it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub phases: Vec<PhaseOutcome>,
+    /// Labels of the cases that were simulated once because nothing in them is random; all their replications are the same.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub once: Vec<String>,
+    /// How far it came, where somebody interrupted it: its figures are of the simulations that were done.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unfinished: Option<Unfinished>,
+}
+
+/// How far an interrupted simulation came.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Unfinished {
+    /// Simulations that were done.
+    pub done: u64,
+    /// Simulations that there were to be.
+    pub of: u64,
 }
 
 /// The worst that a search over the offsets of real-time tasks found for one of them. It is no bound.
@@ -96,6 +112,12 @@ impl Simulation {
         main.truncate(most);
         all.retain(|id| main.contains(id));
         all
+    }
+
+    /// Ids of all figures of the kinds that a summary shows, the most telling kinds first.
+    pub fn telling_figures(&self) -> Vec<&str> {
+        let all = self.all_figures();
+        TELLING.iter().flat_map(|ending| all.iter().copied().filter(move |id| id.ends_with(ending))).collect()
     }
 
     /// Ids of all figures, in the order in which cases yield them.

@@ -69,12 +69,18 @@ fn doubts(a: &RunResults, b: &RunResults) -> Vec<String> {
     doubts
 }
 
+/// When it was measured; what was simulated says its seed instead, and is the same whenever that is done.
+fn which(run: &RunResults) -> String {
+    match &run.simulation {
+        Some(simulation) => format!("(simulated, seed {})", simulation.seed),
+        None => format!("of {}", format_utc(run.started_unix_ns)),
+    }
+}
+
 /// The comparison for a terminal: doubts first, then headline metrics of every cell.
 pub fn compare_text(a: &RunResults, b: &RunResults, comparison: &[MetricChange], style: Style) -> String {
     let mut out = String::new();
-    let title = |run: &RunResults| {
-        format!("{} of {}", printable(&run.experiment.name, 40), format_utc(run.started_unix_ns))
-    };
+    let title = |run: &RunResults| format!("{} {}", printable(&run.experiment.name, 40), which(run));
     let _ = writeln!(out, "{}", Paint::Bold.on("Two runs compared", style.colour));
     out.push_str(&paragraph("  first   ", &title(a), style.columns()));
     out.push_str(&paragraph("  second  ", &title(b), style.columns()));
@@ -150,8 +156,7 @@ pub fn compare_html(a: &RunResults, b: &RunResults, comparison: &[MetricChange])
             div {
                 h1 { "Two runs compared" }
                 p.soft {
-                    "First: " (a.experiment.name) ", " (format_utc(a.started_unix_ns)) ". Second: " (b.experiment.name) ", "
-                    (format_utc(b.started_unix_ns)) "."
+                    "First: " (a.experiment.name) " " (which(a)) ". Second: " (b.experiment.name) " " (which(b)) "."
                 }
             }
             button #theme type="button" hidden { "Light / dark" }

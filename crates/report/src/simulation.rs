@@ -4,18 +4,19 @@
 use std::fmt::Write as _;
 
 use super::figures::{ratio_number, value_text};
-use super::terminal::{Style, heading, tables_that_fit};
+use super::terminal::{Style, heading};
 use super::text::{Paint, TextCell, TextTable, paragraph, printable};
 use model::scenario::FigureLabel;
-use model::simulation::{
-    CaseOutcome, PhaseOutcome, PublishedOutcome, SimulatedFigure, Simulation, as_set_options,
-};
+use model::simulation::{PhaseOutcome, PublishedOutcome, SimulatedFigure, Simulation, as_set_options};
 use stats::summary::mean_with_half_width;
 use units::metric::Unit;
 
+mod cases;
 pub mod compare;
 pub(super) mod deadlines;
 pub(super) mod parameters;
+
+pub use cases::Choice;
 
 /// Cases that are shown; the others are counted.
 const CASES_MOST: usize = 40;
@@ -30,8 +31,8 @@ const CONFIDENCE: f64 = 0.95;
 /// Intervals narrower than this part of a value are not worth showing.
 const NARROW: f64 = 5e-4;
 
-/// Everything; of its figures the main ones, or those that one of these patterns fits.
-pub fn text(simulation: &Simulation, patterns: &[String], style: Style) -> String {
+/// Everything that is chosen.
+pub fn text(simulation: &Simulation, choice: Choice<'_>, style: Style) -> String {
     let mut out = String::new();
     let first =
         format!("Bulkhead · scenario {} · {}", printable(&simulation.scenario, 60), extent(simulation));
@@ -39,8 +40,14 @@ pub fn text(simulation: &Simulation, patterns: &[String], style: Style) -> Strin
     if !simulation.about.is_empty() {
         out.push_str(&paragraph("  ", &printable(&simulation.about, SENTENCE_MOST), style.columns()));
     }
-    deadlines(&mut out, simulation, style);
-    cases(&mut out, simulation, patterns, style);
+    if let Some(words) = unfinished_words(simulation) {
+        let text = paragraph("! INTERRUPTED: ", &words, style.columns());
+        for line in text.lines() {
+            let _ = writeln!(out, "{}", Paint::Yellow.on(line, style.colour));
+        }
+    }
+    deadlines(&mut out, simulation, choice, style);
+    cases::listing(&mut out, simulation, choice, style);
     troubles(&mut out, simulation, style);
     notes(&mut out, simulation, style);
     published(&mut out, simulation, style);
@@ -56,15 +63,27 @@ pub fn list(scenarios: &[(String, String)], style: Style) -> String {
     scenarios.iter().map(line).collect()
 }
 
-/// `9 cases, 5 replications each, seed 1`.
+/// `9 cases, 5 replications each, seed 1`; what was simulated once, and why.
 pub(super) fn extent(simulation: &Simulation) -> String {
     let plural = |count: usize, what: &str| format!("{count} {what}{}", if count == 1 { "" } else { "s" });
-    format!(
-        "{}, {} each, seed {}",
-        plural(simulation.cases.len(), "case"),
-        plural(simulation.replications as usize, "replication"),
-        simulation.seed
-    )
+    let (all, once) = (simulation.cases.len(), simulation.once.len());
+    let cases = plural(all, "case");
+    if once > 0 && once >= all {
+        let (each, them) = if all == 1 { ("", "it") } else { (" each", "them") };
+        return format!("{cases}, once{each}: nothing in {them} is random");
+    }
+    let once = if once > 0 { format!(" ({once} once: nothing in them is random)") } else { String::new() };
+    let replications = plural(simulation.replications as usize, "replication");
+    format!("{cases}, {replications} each{once}, seed {}", simulation.seed)
+}
+
+/// How far an interrupted simulation came.
+pub(super) fn unfinished_words(simulation: &Simulation) -> Option<String> {
+    let unfinished = simulation.unfinished?;
+    Some(format!(
+        "{} of {} simulations were done; all figures are of those, and nothing is known of the others",
+        unfinished.done, unfinished.of
+    ))
 }
 
 /// `A.wall_ns` of `vm.A.wall_ns`.
@@ -92,12 +111,15 @@ pub(super) fn figure_text(figure: Option<&SimulatedFigure>) -> String {
 }
 
 /// How real-time tasks kept their deadlines.
-fn deadlines(out: &mut String, simulation: &Simulation, style: Style) {
-    let Some((table, more)) = deadlines::table(simulation, CASES_MOST) else { return };
+fn deadlines(out: &mut String, simulation: &Simulation, choice: Choice<'_>, style: Style) {
+    let Some((table, more)) = deadlines::table(simulation, choice.at_most(CASES_MOST), style.columns())
+    else {
+        return;
+    };
     heading(out, "Deadlines: times from the arrival of a job to its end", style);
     out.push_str(&table.render(style.columns(), style.colour));
     if more > 0 {
-        let _ = writeln!(out, "  {more} more tasks did better");
+        let _ = writeln!(out, "  and {more} more tasks, which did better: --full");
     }
     let words = "worst and late by: of all replications; the others: means over them. Bound: proven for every phase and draw; \
                  none (–) where the notes say why.";
@@ -120,53 +142,6 @@ fn phases(out: &mut String, simulation: &Simulation, style: Style) {
         out.push_str(&paragraph("  ", &printable(&words, SENTENCE_MOST), style.columns()));
     }
     out.push_str("  A search is no bound: a phase that is worse may not have been tried.\n");
-}
-
-fn cases(out: &mut String, simulation: &Simulation, patterns: &[String], style: Style) {
-    heading(out, "Simulated, mean over the replications", style);
-    let main =
-        if patterns.is_empty() { simulation.main_figures() } else { simulation.figures_like(patterns) };
-    let main: Vec<String> = main.into_iter().map(str::to_owned).collect();
-    if main.is_empty() {
-        out.push_str("  nothing: no case yielded a figure\n");
-        return;
-    }
-    let shown = simulation.cases.get(..CASES_MOST.min(simulation.cases.len())).unwrap_or(&[]);
-    for table in tables_that_fit(&[], &main, style, |ids| case_table(shown, ids)) {
-        out.push_str(&table.render(style.columns(), style.colour));
-        out.push('\n');
-    }
-    if simulation.cases.len() > shown.len() {
-        let more = simulation.cases.len() - shown.len();
-        let _ = writeln!(out, "  {more} more cases are in --json and in the folder that --out makes");
-    }
-    for id in &main {
-        let title = simulation
-            .cases
-            .iter()
-            .find_map(|case| case.figure(id))
-            .map_or("", |figure| figure.title.as_str());
-        // The title names whose it is; the id has done so.
-        let title = title.split_once(": ").map_or(title, |(_, title)| title);
-        out.push_str(&paragraph(
-            &format!("  {}: ", short(id)),
-            &printable(title, SENTENCE_MOST),
-            style.columns(),
-        ));
-    }
-}
-
-fn case_table(cases: &[CaseOutcome], ids: &[String]) -> TextTable {
-    let mut table = TextTable::default();
-    let head = ids.iter().map(|id| TextCell { text: short(id), paint: Paint::Bold });
-    table.rows.push(std::iter::once(TextCell::default()).chain(head).collect());
-    for case in cases {
-        let mark = if case.troubles.is_empty() { "" } else { " !" };
-        let label = TextCell::plain(format!("  {}{mark}", printable(&case.label, LABEL_MOST)));
-        let cells = ids.iter().map(|id| TextCell::plain(figure_text(case.figure(id))));
-        table.rows.push(std::iter::once(label).chain(cells).collect());
-    }
-    table
 }
 
 fn troubles(out: &mut String, simulation: &Simulation, style: Style) {

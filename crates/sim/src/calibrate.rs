@@ -113,6 +113,8 @@ pub fn calibrate(run: &RunResults, seed: u64) -> Result<Simulation, Reason> {
         published,
         assumptions,
         phases: Vec::new(),
+        once: Vec::new(),
+        unfinished: None,
     })
 }
 

@@ -2,8 +2,8 @@
 //!
 //! ```text
 //!  DIR/scenario.toml   as given; how it was called stands in its last line
-//!      results.json    ┐ written whole or not at all: NAME.partial, then renamed
-//!      report.html     │
+//!      results.json    ┐ written whole or not at all: NAME.partial, then renamed. Nothing in them says when or on how many threads:
+//!      report.html     │ the same seed gives the same bytes
 //!      trace.json      │ only where something ran on CPUs
 //!      noise/…         ┘ copies of the recorded noise that the scenario names: see `traces`
 //! ```
@@ -18,7 +18,6 @@ use nix::fcntl::OFlag;
 
 use super::traces;
 use crate::cli::args::SimulateArgs;
-use crate::cli::measure;
 use campaign::rundir;
 use model::results::RunResults;
 use model::simulation::{Simulation, TimeLine};
@@ -58,7 +57,7 @@ pub(super) fn contents(
     simulation: &Simulation,
     traced: Option<&TimeLine>,
 ) -> anyhow::Result<Vec<Content>> {
-    let results = sim::scenario::results(simulation, env!("CARGO_PKG_VERSION"), measure::now());
+    let results = sim::scenario::results(simulation, env!("CARGO_PKG_VERSION"));
     let mut contents: Vec<Content> = Vec::new();
     contents.extend(scenario.map(|text| (SCENARIO_FILE.to_owned(), text.as_bytes().to_vec())));
     contents.push((rundir::RESULTS_FILE.to_owned(), serde_json::to_vec(&results)?));
@@ -121,5 +120,6 @@ fn call(args: &SimulateArgs) -> String {
     );
     words.extend(args.seed.map(|seed| format!("--seed {seed}")));
     words.extend(args.replications.map(|count| format!("--replications {count}")));
+    words.extend(args.no_sensitivity.then(|| "--no-sensitivity".to_owned()));
     words.join(" ")
 }

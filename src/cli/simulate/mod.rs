@@ -56,39 +56,39 @@ pub fn run(args: &SimulateArgs) -> Verdict {
     let cancel = interrupt::token_saying(INTERRUPTED).or_lacking()?;
     let searches = args.worst_phase.map(|budget| Searches::of(&study, budget)).transpose()?;
     let places = places(args, Some(&study))?;
-    let replications = match simulated(&study, args, name, &cancel)? {
-        ControlFlow::Continue(replications) => replications,
-        ControlFlow::Break(ending) => return Ok(ending),
+    let (replications, is_whole) = match simulated(&study, args, name, &cancel)? {
+        Simulated::All(replications) => (replications, true),
+        Simulated::Some(replications) => (replications, false),
+        Simulated::Nothing(ending) => return Ok(ending),
     };
+    // What was done before an interruption is shown and written as it would be without one; a second one ends it at once.
+    let cancel = if is_whole { cancel } else { Cancel::new() };
     let wanted = Wanted::of(args, Some(&source.text));
     let (concluding, concluded) = (Arc::clone(&study), Arc::clone(&study));
-    let Some((mut simulation, replications)) =
-        workers::unless_interrupted(&cancel, move || (concluding.conclude(&replications), replications))
-    else {
+    let Some((mut simulation, replications)) = workers::unless_interrupted(&cancel, move || {
+        (concluding.conclude_partly(&replications), replications)
+    }) else {
         return Ok(outcome::nothing_written());
     };
-    let end = match searches {
+    let end = match searches.filter(|_| is_whole) {
         Some(searches) => phases::search(&study, &mut simulation, searches, (threads(args), &cancel))?,
         None => ControlFlow::Continue(()),
     };
     // What was found until then is shown, too.
     let cancel = if end.is_break() { Cancel::new() } else { cancel };
     let made = workers::unless_interrupted(&cancel, move || {
-        let first = replications.get(concluded.watched());
+        let first = replications.get(concluded.watched()).and_then(Option::as_ref);
         let traced = first.and_then(|replication| replication.time_line.as_ref());
         outcome::make(simulation, traced, &wanted, || traces::kept(&concluded))
     });
     let Some(made) = made else { return Ok(outcome::nothing_written()) };
     let mut made = made.or_bad_input()?;
-    for hint in source::unknown_patterns(&args.figure, &made.simulation) {
-        output::say(&format!("bulkhead: {hint}"));
-    }
     if let Some(interrupted) = outcome::publish(&mut made, places, &cancel)? {
         return Ok(interrupted);
     }
     Ok(match end {
         ControlFlow::Break(ending) => ending,
-        ControlFlow::Continue(()) => ending(&study, &made.simulation),
+        ControlFlow::Continue(()) => ending(&made.simulation),
     })
 }
 
@@ -120,36 +120,48 @@ fn places(args: &SimulateArgs, study: Option<&Study>) -> Result<Places, Stop> {
     Ok(Places { folder, trace })
 }
 
-/// Outcomes of all jobs, or how it ended before.
+/// What was done of the jobs, in their order.
+enum Simulated {
+    /// All of them.
+    All(Vec<Option<Replication>>),
+    /// Somebody interrupted.
+    Some(Vec<Option<Replication>>),
+    /// None, and how it ended.
+    Nothing(Ending),
+}
+
+/// Does all jobs, unless it ends before.
 fn simulated(
     study: &Arc<Study>,
     args: &SimulateArgs,
     name: &str,
     cancel: &Cancel,
-) -> Result<ControlFlow<Ending, Vec<Replication>>, Stop> {
-    let interrupted = |words: Vec<String>| {
-        for words in words {
-            output::say(&format!("bulkhead: {words}"));
-        }
-        Ok(ControlFlow::Break(outcome::nothing_written()))
-    };
+) -> Result<Simulated, Stop> {
+    let say = |words: &str| output::say(&format!("bulkhead: {words}"));
     let first = match watching::first(study, args, cancel).or_bad_input()? {
         Watched::Done(first) => Some(first),
         Watched::Nobody => None,
         Watched::Left => {
-            output::say("bulkhead: left; nothing is written");
-            return Ok(ControlFlow::Break(Ending::Done));
+            say("left; nothing is written");
+            return Ok(Simulated::Nothing(Ending::Done));
         }
-        Watched::Interrupted(words) => return interrupted(vec![words]),
+        Watched::Interrupted(words) => {
+            say(&words);
+            return Ok(Simulated::Nothing(outcome::nothing_written()));
+        }
     };
     match workers::run(study, first, threads(args), cancel) {
-        End::Done(replications) => Ok(ControlFlow::Continue(replications)),
-        End::Interrupted(words) => interrupted(words),
+        End::Done(replications) => Ok(Simulated::All(replications.into_iter().map(Some).collect())),
+        End::Interrupted(words, replications) => {
+            words.iter().for_each(|words| say(words));
+            if replications.iter().flatten().any(|replication| !replication.interrupted) {
+                return Ok(Simulated::Some(replications));
+            }
+            Ok(Simulated::Nothing(outcome::nothing_written()))
+        }
         End::Broke(number) => {
-            output::say(&format!(
-                "bulkhead: {name}: simulation {number} broke down; this is a defect of the simulator"
-            ));
-            Ok(ControlFlow::Break(Ending::Broke))
+            say(&format!("{name}: simulation {number} broke down; this is a defect of the simulator"));
+            Ok(Simulated::Nothing(Ending::Broke))
         }
     }
 }
@@ -159,10 +171,12 @@ fn calibrate(args: &SimulateArgs, run: &Path) -> Verdict {
     let cancel = interrupt::token_saying(INTERRUPTED).or_lacking()?;
     let places = places(args, None)?;
     let (wanted, seed, run) = (Wanted::of(args, None), args.seed.unwrap_or(0), run.to_owned());
+    let figures = args.figure.clone();
     let made = workers::unless_interrupted(&cancel, move || {
         let measured = campaign::read_results(&run)?;
         let simulation = sim::calibrate::calibrate(&measured, seed);
         let simulation = simulation.map_err(|why| anyhow!("{}: {why}", run.display()))?;
+        source::check_patterns_after(&figures, &simulation)?;
         outcome::make(simulation, None, &wanted, Vec::new)
     });
     let Some(made) = made else { return Ok(outcome::nothing_written()) };
@@ -186,12 +200,13 @@ fn list(json: bool) -> Verdict {
     Ok(Ending::Done)
 }
 
-/// Shows a simulated scenario's folder again: the page is written anew from its results.
-pub fn report(dir: &Path, results: &RunResults, json: bool) -> Verdict {
+/// Shows a simulated scenario's folder again, as JSON or in full: the page is written anew from its results.
+pub fn report(dir: &Path, results: &RunResults, (json, full): (bool, bool)) -> Verdict {
     folder::write_page(dir, results).or_bad_input()?;
     match &results.simulation {
         Some(simulation) if !json => {
-            let text = outcome::shown(simulation, &[], false).or_bad_input()?;
+            let choice = simulation::Choice { full, ..simulation::Choice::DEFAULT };
+            let text = outcome::shown(simulation, choice, false).or_bad_input()?;
             output::data(&text).or_bad_input()?;
         }
         _ => measure::show(results, measure::Shown::of(json, true)).or_bad_input()?,
@@ -200,14 +215,14 @@ pub fn report(dir: &Path, results: &RunResults, json: bool) -> Verdict {
     Ok(Ending::Done)
 }
 
-fn ending(study: &Study, simulation: &Simulation) -> Ending {
+fn ending(simulation: &Simulation) -> Ending {
     for case in &simulation.cases {
         for trouble in &case.troubles {
             output::say(&format!("bulkhead: {}: {trouble}", case.label));
         }
     }
-    for hint in source::unknown_metrics(study, simulation) {
-        output::say(&format!("bulkhead: {hint}"));
+    if simulation.unfinished.is_some() {
+        return Ending::Interrupted;
     }
     if simulation.had_trouble() {
         return Ending::Broke;

@@ -17,6 +17,7 @@ use crate::cli::ending::{Ending, OrStop, Stop};
 use crate::cli::{json, output};
 use model::simulation::{Simulation, TimeLine};
 use platforms::Cancel;
+use report::simulation::Choice;
 use report::text::ascii;
 use report::{simulation, trace_events};
 
@@ -24,8 +25,10 @@ use report::{simulation, trace_events};
 pub(super) struct Wanted {
     /// JSON on the terminal instead of tables.
     json: bool,
-    /// Figures of the table.
+    /// Figures of the tables.
     figures: Vec<String>,
+    /// Whether all cases and VMs are shown.
+    full: bool,
     /// Whether there is a folder to be filled.
     folder: bool,
     /// Whether a trace is to be written.
@@ -40,6 +43,7 @@ impl Wanted {
         Self {
             json: args.json,
             figures: args.figure.clone(),
+            full: args.full,
             folder: args.out.is_some(),
             trace: args.trace.is_some(),
             scenario: scenario.map(|text| folder::kept_scenario(text, args)),
@@ -76,15 +80,16 @@ pub(super) fn make(
         };
         (trace_events::json(line), format!("{} stretches{left_out}", line.stretches.len()))
     });
-    Ok(Made { text: shown(&simulation, &wanted.figures, wanted.json)?, simulation, files, trace })
+    let choice = Choice { patterns: &wanted.figures, full: wanted.full };
+    Ok(Made { text: shown(&simulation, choice, wanted.json)?, simulation, files, trace })
 }
 
-/// The tables with figures of these patterns, or the simulation as JSON.
-pub(super) fn shown(simulation: &Simulation, figures: &[String], json: bool) -> anyhow::Result<String> {
+/// The tables with what is chosen, or the simulation as JSON.
+pub(super) fn shown(simulation: &Simulation, choice: Choice<'_>, json: bool) -> anyhow::Result<String> {
     if json {
         return Ok(json::pretty(simulation)?);
     }
-    let text = simulation::text(simulation, figures, output::stdout_style());
+    let text = simulation::text(simulation, choice, output::stdout_style());
     Ok(if output::stdout_is_ascii() { ascii(&text) } else { text })
 }
 

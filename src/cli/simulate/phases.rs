@@ -69,7 +69,7 @@ pub(super) fn search(
                         search.learn(offsets, outcome);
                     }
                 }
-                End::Interrupted(_) => {
+                End::Interrupted(..) => {
                     output::say(&format!(
                         "bulkhead: the search ended after {done} of {budget} alignments of a case"
                     ));

@@ -10,8 +10,8 @@ use toml::{Table, Value};
 use crate::cli::args::SimulateArgs;
 use model::scenario::{Case, Impossible, MAX_BYTES, Scenario, ScenarioError, cases, line_of};
 use model::simulation::Simulation;
-use sim::scenario::{Options, Study, shipped as files};
-use units::names::{UnknownName, fits};
+use sim::scenario::{Changes, Options, Study, Yields, shipped as files};
+use units::names::{fits, nearest};
 
 /// Cases that are listed where a wrong one was asked for.
 const LABELS_MOST: usize = 12;
@@ -56,8 +56,10 @@ impl Source {
                 .map_err(|Impossible { problem, .. }| anyhow!("--replications: {problem}"))?;
         }
         let watched = watched(&cases, &args.case)?;
+        check_patterns(&args.figure, &Yields::of(cases.iter().map(|case| &case.scenario)))?;
         let may_miss = !overrides.is_empty();
-        let options = Options { stretches, may_miss, watched, small_changes: true };
+        let changes = if args.no_sensitivity { Changes::None } else { Changes::All };
+        let options = Options { stretches, may_miss, watched, changes };
         Study::new(cases, options).map_err(|error| {
             told(ScenarioError { line: line_of(&self.text, &error.path), problem: error.to_string() })
         })
@@ -118,37 +120,20 @@ pub(super) fn shipped() -> anyhow::Result<Vec<(String, String)>> {
     files::names().map(about).collect()
 }
 
-/// Patterns of `--figure` that fit no figure, in words.
-pub(super) fn unknown_patterns(patterns: &[String], simulation: &Simulation) -> Vec<String> {
-    let known = simulation.all_figures();
-    let unknown = patterns.iter().filter(|pattern| !known.iter().any(|id| fits(pattern, id)));
-    let words = |pattern: &String| {
-        let UnknownName { nearest, .. } = UnknownName::new("figure", pattern, &known);
-        let nearest = nearest.map(|name| format!("; did you mean '{name}'?")).unwrap_or_default();
-        format!("--figure {pattern}: no case yields such a figure{nearest}")
-    };
-    unknown.map(words).collect()
+/// Refuses patterns of `--figure` that fit no figure.
+fn check_patterns(patterns: &[String], yields: &Yields<'_>) -> anyhow::Result<()> {
+    patterns.iter().try_for_each(|pattern| {
+        yields.have(pattern).map_err(|why| anyhow!("--figure {pattern}: no case yields such a figure; {why}"))
+    })
 }
 
-/// Published figures that are held against what no case yields, in words.
-pub(super) fn unknown_metrics(study: &Study, simulation: &Simulation) -> Vec<String> {
-    let known: Vec<&str> = simulation
-        .cases
-        .iter()
-        .flat_map(|case| case.figures.iter().map(|figure| figure.id.as_str()))
-        .collect();
-    let figures = study.cases().first().map_or(&[][..], |case| &case.scenario.figures);
-    let asked = figures.iter().flat_map(|figure| std::iter::once(&figure.metric).chain(&figure.over));
-    let mut hints: Vec<String> = Vec::new();
-    for metric in asked.filter(|metric| !known.contains(&metric.as_str())) {
-        let UnknownName { nearest, .. } = UnknownName::new("figure", metric, &known);
-        let nearest = nearest.map(|name| format!("; did you mean \"{name}\"?")).unwrap_or_default();
-        let hint = format!("no case yields the figure \"{metric}\"{nearest}");
-        if !hints.contains(&hint) {
-            hints.push(hint);
-        }
-    }
-    hints
+/// The same of what was simulated, where it was not known before.
+pub(super) fn check_patterns_after(patterns: &[String], simulation: &Simulation) -> anyhow::Result<()> {
+    let known = simulation.all_figures();
+    patterns.iter().filter(|pattern| !known.iter().any(|id| fits(pattern, id))).try_for_each(|pattern| {
+        let nearest = nearest(pattern, &known).map(|name| format!("; did you mean '{name}'?"));
+        bail!("--figure {pattern}: no case yields such a figure{}", nearest.unwrap_or_default())
+    })
 }
 
 #[cfg(test)]

@@ -3,7 +3,8 @@
 //!
 //! ```text
 //!  jobs ─► threads ─► outcomes ─► all of them
-//!             ▲ brake    └─ interrupted: what was still waiting, told within a second; who has not answered by then is left
+//!             ▲ brake    └─ interrupted: what was still waiting, told within a second, and the outcomes of what was done; who has not
+//!                           answered by then is left
 //!             └─ pulled by an interruption
 //! ```
 
@@ -34,8 +35,8 @@ const NAMED: usize = 4;
 pub(super) enum End {
     /// All jobs are done; their outcomes in the order of the jobs.
     Done(Vec<Replication>),
-    /// Somebody interrupted: how far it was, and what was still waiting.
-    Interrupted(Vec<String>),
+    /// Somebody interrupted: how far it was, and what was still waiting; outcomes of the jobs that were done.
+    Interrupted(Vec<String>, Vec<Option<Replication>>),
     /// The job with this number never came back.
     Broke(usize),
 }
@@ -74,7 +75,8 @@ pub(super) fn run(study: &Arc<Study>, watched: Option<Replication>, threads: usi
         }
         if cancel.is_cancelled() {
             bar.clear();
-            return End::Interrupted(workers.last_words());
+            let words = workers.last_words();
+            return End::Interrupted(words, workers.outcomes);
         }
     }
     bar.clear();
@@ -120,7 +122,7 @@ impl Workers {
     }
 
     /// Stops everybody and says how far they were, and who waited for what.
-    fn last_words(mut self) -> Vec<String> {
+    fn last_words(&mut self) -> Vec<String> {
         self.brake.pull();
         let began = Instant::now();
         while let Some(left) = LAST_WORDS.checked_sub(began.elapsed()) {

@@ -6,9 +6,11 @@
 
 use std::collections::BTreeMap;
 
-use toml::Value;
+use toml::{Table, Value};
 
-use super::sweep::{ScenarioError, line_at, line_of};
+use super::Scenario;
+use super::label::{Sweep, labels};
+use super::sweep::{ScenarioError, line_at, line_of, name_alone, put};
 
 /// One case, as far as blame goes.
 pub(super) struct Blame<'a> {
@@ -16,8 +18,12 @@ pub(super) struct Blame<'a> {
     pub text: &'a str,
     /// The case with everything put in.
     pub root: &'a Value,
+    /// The file's own values, into which nothing was put.
+    pub table: &'a Table,
     /// Number and label of the `[[case]]`.
     pub case: (usize, &'a str),
+    /// What is swept.
+    pub sweep: &'a Sweep,
     /// What was put in, by path.
     pub settings: &'a BTreeMap<String, Value>,
     /// Of these, what the command line put in.
@@ -31,9 +37,16 @@ impl Blame<'_> {
         let setting = self.settings.keys().filter(|key| touches(&numbered(self.root, key), path));
         let setting = setting.max_by_key(|key| key.len());
         let is_override = |key: &String| self.overrides.iter().any(|(overridden, _)| overridden == key);
+        // What no case has put in is wrong in all of them, unless it is only wrong beside what one has.
+        let is_of_case = setting.is_some_and(|key| !is_override(key)) || self.is_of_case(path, problem);
+        // As far as it can be named without the others; empty where it is the only one.
+        let name = labels(&[(label, self.settings)], self.sweep, "")
+            .pop()
+            .filter(|name| is_of_case && !name.is_empty());
+        let of = name.map(|name| format!("case \"{name}\": ")).unwrap_or_default();
         if let Some(key) = setting.filter(|key| is_override(key)) {
             let place = if key == path { String::new() } else { format!("{path}: ") };
-            return ScenarioError { line: None, problem: format!("--set {key}: {place}{problem}") };
+            return ScenarioError { line: None, problem: format!("--set {key}: {of}{place}{problem}") };
         }
         let number = number.to_string();
         let in_case = |key: &String| line_at(self.text, ["case", &number, "set", key].into_iter());
@@ -43,15 +56,35 @@ impl Blame<'_> {
         };
         let of_case = |key: &String| in_case(key).filter(|_| !label.is_empty());
         let line = setting.and_then(|key| in_sweep(key).or_else(|| of_case(key)));
-        // What no case has put in is wrong in all of them.
-        let of = match setting {
-            Some(_) if !label.is_empty() => format!("case \"{label}\": "),
-            _ => String::new(),
-        };
         ScenarioError {
             line: line.or_else(|| line_of(self.text, path)),
-            problem: format!("{of}{path}: {problem}"),
+            problem: format!(
+                "{of}{path}: {problem}{}",
+                if is_of_case { self.put_in(setting) } else { String::new() }
+            ),
         }
+    }
+
+    /// What the case sets at this key, or in all: ` (vm.B.weight = -2.0)`.
+    fn put_in(&self, key: Option<&String>) -> String {
+        let is_own = |at: &String| self.overrides.iter().all(|(overridden, _)| overridden != at);
+        let own = self.settings.iter().filter(|(at, _)| key.map_or_else(|| is_own(at), |key| *at == key));
+        let told: Vec<String> = own.map(|(at, value)| format!("{at} = {value}")).collect();
+        if told.is_empty() { String::new() } else { format!(" ({})", told.join(", ")) }
+    }
+
+    /// Whether the file with what the command line puts in, but without what the case does, has not this problem.
+    fn is_of_case(&self, path: &str, problem: &str) -> bool {
+        let mut root = Value::Table(self.table.clone());
+        let is_put = self.overrides.iter().all(|(at, value)| put(&mut root, at, value.clone()).is_ok());
+        name_alone(&mut root);
+        let scenario: Option<Scenario> = root.try_into().ok().filter(|_| is_put);
+        scenario.is_some_and(|scenario| {
+            scenario
+                .check()
+                .err()
+                .is_none_or(|found| (found.path.as_str(), found.problem.as_str()) != (path, problem))
+        })
     }
 
     /// The same for a mistake at this byte of the case as it is written out.

@@ -129,7 +129,7 @@ pub fn cases(text: &str, overrides: &[(String, Value)]) -> Result<Vec<Case>, Sce
             let mut settings = named.set.clone();
             settings.extend(values);
             settings.extend(overrides.iter().cloned());
-            cases.push(case(text, &table, (number, named), settings, overrides, sweep.is_empty())?);
+            cases.push(case(text, &table, (number, named), settings, overrides, &sweep)?);
             given.push(named.label.as_str());
         }
     }
@@ -164,21 +164,22 @@ fn case(
     (number, named): (usize, &NamedCase),
     settings: BTreeMap<String, Value>,
     overrides: &[(String, Value)],
-    is_alone: bool,
+    sweep: &label::Sweep,
 ) -> Result<Case, ScenarioError> {
     let mut root = Value::Table(table.clone());
     for (path, value) in &settings {
         if let Err(problem) = put(&mut root, path, value.clone()) {
             let case = (number, named.label.as_str());
-            return Err(Blame { text, root: &root, case, settings: &settings, overrides }
+            return Err(Blame { text, root: &root, table, case, sweep, settings: &settings, overrides }
                 .at(path, &problem.to_string()));
         }
     }
     let is_short = name_alone(&mut root);
-    let blame = Blame { text, root: &root, case: (number, &named.label), settings: &settings, overrides };
+    let case = (number, named.label.as_str());
+    let blame = Blame { text, root: &root, table, case, sweep, settings: &settings, overrides };
     // Written out and read again, so that a mistake is told with its place; that of a plain file is its own.
     let is_plain =
-        !is_short && settings.is_empty() && !table.is_empty() && is_alone && named.label.is_empty();
+        !is_short && settings.is_empty() && !table.is_empty() && sweep.is_empty() && named.label.is_empty();
     let whole = if is_plain {
         text.to_owned()
     } else {
@@ -194,7 +195,7 @@ fn case(
 }
 
 /// Writes `policy = "credit"` out, whose other keys have defaults; says whether it did.
-fn name_alone(root: &mut Value) -> bool {
+pub(super) fn name_alone(root: &mut Value) -> bool {
     let policy = root.get_mut("host").and_then(|host| host.get_mut("policy"));
     let Some(policy @ Value::String(_)) = policy else { return false };
     let name = std::mem::replace(policy, Value::Table(Table::new()));

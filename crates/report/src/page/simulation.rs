@@ -8,6 +8,7 @@ use model::scenario::{FigureLabel, label};
 use model::simulation::{
     AssumptionOutcome, CaseOutcome, PhaseOutcome, PublishedOutcome, Simulation, WaitTimes, as_set_options,
 };
+use units::Nanos;
 use units::metric::Unit;
 
 use super::super::chart::axis::{Axis, Quantity, Scale};
@@ -17,6 +18,7 @@ use super::super::chart::svg::Picture;
 use super::super::figures::value_text;
 use super::super::simulation::{
     deadlines, extent, figure_text, holds_word, parameters, published_text, short, simulated_text, tally,
+    unfinished_words,
 };
 use super::super::utc::format_utc;
 use super::document::Section;
@@ -36,10 +38,18 @@ pub(super) fn header(results: &RunResults, simulation: &Simulation) -> Markup {
         header {
             div {
                 h1 { "What would happen: " (simulation.scenario) }
-                p.soft { "Simulated " (format_utc(results.started_unix_ns)) " · " (extent(simulation)) }
+                p.soft { (when(results)) (extent(simulation)) }
             }
             button #theme type="button" hidden { "Light / dark" }
         }
+    }
+}
+
+/// When it was simulated, where the file says so: those of today say the same for the same seed.
+fn when(results: &RunResults) -> String {
+    match results.started_unix_ns {
+        Nanos::ZERO => String::new(),
+        at => format!("Simulated {} · ", format_utc(at)),
     }
 }
 
@@ -64,6 +74,9 @@ fn summary(simulation: &Simulation) -> Markup {
                 strong { "Trouble." } " These simulations did not end as they should; their figures say nothing."
                 ul { @for case in troubled { @for trouble in &case.troubles { li { (bounded(&case.label)) ": " (bounded(trouble)) } } } }
             }
+        }
+        @if let Some(words) = unfinished_words(simulation) {
+            div.banner.heavy role="note" { strong { "Interrupted." } " " (words) "." }
         }
         p { (bounded(&simulation.about)) }
         @if simulation.published.is_empty() {

@@ -6,7 +6,7 @@
 
 use std::fmt::Write as _;
 
-use super::{CONFIDENCE, SENTENCE_MOST, short};
+use super::{CONFIDENCE, SENTENCE_MOST, short, unfinished_words};
 use crate::figures::{difference_mark, value_text};
 use crate::terminal::{Style, heading};
 use crate::text::{Paint, TextCell, TextTable, paragraph, printable};
@@ -52,6 +52,15 @@ pub fn text(before: Option<&Simulation>, after: Option<&Simulation>, style: Styl
     let count = |wanted: Difference| changes.iter().filter(|change| change.difference == wanted).count();
     let mut out = String::new();
     heading(&mut out, "What changed, the most first", style);
+    for (name, run) in [("first", before), ("second", after)] {
+        if let Some(words) = unfinished_words(run) {
+            out.push_str(&paragraph(
+                "  ! ",
+                &format!("the {name} was interrupted: {words}"),
+                style.columns(),
+            ));
+        }
+    }
     let shown: Vec<&Change<'_>> = changes.iter().filter(|change| is_change(change)).collect();
     if shown.is_empty() {
         out.push_str("  nothing\n");
@@ -91,8 +100,10 @@ fn changes<'a>(before: &'a Simulation, after: &'a Simulation) -> Vec<Change<'a>>
         let Some(other) = after.cases.iter().find(|other| other.label == case.label) else { continue };
         for figure in &case.figures {
             let Some(then) = other.figure(&figure.id) else { continue };
-            let is_paired = before.seed == after.seed && figure.values.len() == then.values.len();
-            if let Some((old, new, difference)) = difference(figure, then, is_paired) {
+            let numbers = |figure: &'a SimulatedFigure| figure.values.iter().map(|(number, _)| *number);
+            let is_paired = before.seed == after.seed && numbers(figure).eq(numbers(then));
+            let is_certain = before.once.contains(&case.label) && after.once.contains(&case.label);
+            if let Some((old, new, difference)) = difference(figure, then, is_paired, is_certain) {
                 changes.push(Change { case: &case.label, figure, before: old, after: new, difference });
             }
         }
@@ -100,11 +111,12 @@ fn changes<'a>(before: &'a Simulation, after: &'a Simulation) -> Vec<Change<'a>>
     changes
 }
 
-/// Means of both, and what may be said of their difference.
+/// Means of both, and what may be said of their difference; nothing is random where `is_certain`.
 fn difference(
     before: &SimulatedFigure,
     after: &SimulatedFigure,
     is_paired: bool,
+    is_certain: bool,
 ) -> Option<(f64, f64, Difference)> {
     let values =
         |figure: &SimulatedFigure| figure.values.iter().map(|(_, value)| *value).collect::<Vec<f64>>();
@@ -117,6 +129,7 @@ fn difference(
     } else {
         first_half.zip(second_half).map(|(a, b)| a.hypot(b))
     };
+    let half = half.or_else(|| is_certain.then_some(0.0));
     let by = second - first;
     let difference = match half {
         _ if by == 0.0 => Difference::NotFound,
@@ -199,6 +212,8 @@ mod tests {
             published: Vec::new(),
             assumptions: Vec::new(),
             phases: Vec::new(),
+            once: Vec::new(),
+            unfinished: None,
         }
     }
 

@@ -64,7 +64,22 @@ impl Row<'_> {
 
     /// What stands below [`HEAD`]: the worst of all replications, the others as means over them.
     pub(crate) fn cells(&self) -> [String; 7] {
-        let mean = |what: &str| figure_text(self.figure(what));
+        self.cells_with(&|what| figure_text(self.figure(what)))
+    }
+
+    /// The same without intervals.
+    fn narrow_cells(&self) -> [String; 7] {
+        let mean = |figure: &SimulatedFigure| {
+            let sum: f64 = figure.values.iter().map(|(_, value)| *value).sum();
+            value_text(figure.unit, sum / figure.values.len() as f64)
+        };
+        self.cells_with(&|what| {
+            let some = self.figure(what).filter(|figure| !figure.values.is_empty());
+            some.map_or_else(|| "–".to_owned(), mean)
+        })
+    }
+
+    fn cells_with(&self, mean: &dyn Fn(&str) -> String) -> [String; 7] {
         let late = if self.worst("tardiness_max_ns") > 0.0 {
             self.worst_text("tardiness_max_ns")
         } else {
@@ -88,19 +103,30 @@ fn label(simulation: &Simulation, case: &str, task: &str) -> TextCell {
     TextCell::plain(format!("  {}", printable(&format!("{case}{}", short(task)), LABEL_MOST)))
 }
 
-/// The first of them as a table, and how many there are besides.
-pub(super) fn table(simulation: &Simulation, most: usize) -> Option<(TextTable, usize)> {
+/// The first of them as a table, and how many there are besides; without intervals where it would be wider than so many columns.
+pub(super) fn table(simulation: &Simulation, most: usize, columns: usize) -> Option<(TextTable, usize)> {
     let rows = rows(simulation);
+    let shown = rows.get(..most.min(rows.len())).unwrap_or_default();
+    let wide = table_of(simulation, shown, |row| row.cells());
+    let table = if wide.total_width(columns) > columns {
+        table_of(simulation, shown, |row| row.narrow_cells())
+    } else {
+        wide
+    };
+    (!rows.is_empty()).then(|| (table, rows.len() - shown.len()))
+}
+
+fn table_of(simulation: &Simulation, rows: &[Row<'_>], cells: impl Fn(&Row<'_>) -> [String; 7]) -> TextTable {
     let bold = |text: &str| TextCell { text: text.to_owned(), paint: Paint::Bold };
     let mut table = TextTable::default();
     table.rows.push(std::iter::once(TextCell::default()).chain(HEAD.map(bold)).collect());
-    for row in rows.iter().take(most) {
+    for row in rows {
         let paint = if row.is_missed() { Paint::Red } else { Paint::None };
         let label = label(simulation, row.case, row.task);
-        let cells = row.cells().map(|text| TextCell { text, paint });
+        let cells = cells(row).map(|text| TextCell { text, paint });
         table.rows.push(std::iter::once(label).chain(cells).collect());
     }
-    (!rows.is_empty()).then(|| (table, rows.len().saturating_sub(most)))
+    table
 }
 
 /// What the columns of a searched phase are.

@@ -28,6 +28,7 @@ use noise::{Drawn, Noise, micros};
 
 use crate::brake::Brake;
 use crate::closed::noise as closed;
+use crate::scenario::catalogue::Kind;
 use crate::scenario::{Figure, Replication};
 use crate::time::{Span, Time};
 use model::scenario::{BarrierSpec, LimitSpec, NodesSpec, NoiseSpec};
@@ -225,41 +226,52 @@ impl Program<'_> {
     }
 }
 
+const STEP_MEAN: Kind = Kind(
+    "step_mean_ns",
+    "mean step, from the last node's leaving a barrier to the next",
+    Unit::Nanoseconds,
+    Better::Lower,
+);
+const STEP_MAX: Kind = Kind("step_max_ns", "longest step", Unit::Nanoseconds, Better::Lower);
+const SLOWDOWN: Kind = Kind(
+    "slowdown",
+    "time of all steps, in times of the same program without noise",
+    Unit::Count,
+    Better::Lower,
+);
+const BARRIER: Kind = Kind(
+    "barrier_ns",
+    "a barrier, from the last arrival to the last leaving",
+    Unit::Nanoseconds,
+    Better::Lower,
+);
+const WAIT: Kind =
+    Kind("wait_ns", "a node's time in a barrier, on average", Unit::Nanoseconds, Better::Lower);
+const MESSAGES: Kind = Kind("messages", "messages sent", Unit::Count, Better::Neither);
+pub(crate) const CLOSED_FORM: Kind =
+    Kind("closed_form_ns", "mean step by closed form", Unit::Nanoseconds, Better::Neither);
+/// All of them.
+pub(crate) const FIGURES: [&Kind; 7] =
+    [&STEP_MEAN, &STEP_MAX, &SLOWDOWN, &BARRIER, &WAIT, &MESSAGES, &CLOSED_FORM];
+
 fn figures(spec: &NodesSpec, books: &Books, quiet: Span) -> Vec<Figure> {
-    let figure = |id: &str, title: &str, unit, better, value| Figure {
+    let figure = |Kind(id, title, unit, better): &Kind, value| Figure {
         id: format!("nodes.{id}"),
-        title: title.to_owned(),
-        unit,
-        better,
+        title: (*title).to_owned(),
+        unit: *unit,
+        better: *better,
         probe: ProbeKind::Mpi,
         value,
     };
-    let time = |id, title, value| figure(id, title, Unit::Nanoseconds, Better::Lower, value);
-    let mut figures = vec![
-        time(
-            "step_mean_ns",
-            "mean step, from the last node's leaving a barrier to the next",
-            books.mean_step(),
-        ),
-        time("step_max_ns", "longest step", books.longest().as_f64()),
-    ];
+    let mut figures =
+        vec![figure(&STEP_MEAN, books.mean_step()), figure(&STEP_MAX, books.longest().as_f64())];
     if !quiet.is_zero() {
-        let slowdown = books.whole().as_f64() / quiet.as_f64();
-        let title = "time of all steps, in times of the same program without noise";
-        figures.push(figure("slowdown", title, Unit::Count, Better::Lower, slowdown));
+        figures.push(figure(&SLOWDOWN, books.whole().as_f64() / quiet.as_f64()));
     }
-    figures.push(time(
-        "barrier_ns",
-        "a barrier, from the last arrival to the last leaving",
-        books.mean_cost(),
-    ));
-    figures.push(time("wait_ns", "a node's time in a barrier, on average", books.mean_wait()));
-    let messages = books.messages as f64;
-    figures.push(figure("messages", "messages sent", Unit::Count, Better::Neither, messages));
-    if let Some(value) = closed_form(spec) {
-        let title = "mean step by closed form";
-        figures.push(figure("closed_form_ns", title, Unit::Nanoseconds, Better::Neither, value));
-    }
+    figures.push(figure(&BARRIER, books.mean_cost()));
+    figures.push(figure(&WAIT, books.mean_wait()));
+    figures.push(figure(&MESSAGES, books.messages as f64));
+    figures.extend(closed_form(spec).map(|value| figure(&CLOSED_FORM, value)));
     figures
 }
 

@@ -21,6 +21,7 @@ mod tests;
 use run::{Host, Outcome};
 
 use crate::brake::Brake;
+use crate::scenario::catalogue::Kind;
 use crate::scenario::{Figure, Replication};
 use crate::time::Span;
 use model::scenario::{LimitSpec, MemorySpec};
@@ -51,14 +52,10 @@ pub fn run(spec: &MemorySpec, seed: u64, limits: &LimitSpec, brake: &Brake) -> R
     let mut figures = figures("cold", "first run", &cold, spec);
     if let Some(warm) = &warm {
         figures.extend(self::figures("warm", "last run", warm, spec));
-        let ratio = |id: &str, title: &str, warm: f64, cold: f64| {
-            let value = warm / cold;
-            (cold > 0.0).then(|| figure(id, title.to_owned(), Unit::Count, Better::Lower, value))
-        };
-        let times = "time of the last run, in times of the first";
-        figures.extend(ratio("warm_over_cold", times, warm.time.as_f64(), cold.time.as_f64()));
-        let host = "time in the host for faults of the last run, in times of the first";
-        figures.extend(ratio("host_warm_over_cold", host, warm.host_time.as_f64(), cold.host_time.as_f64()));
+        let ratio =
+            |kind: &Kind, warm: f64, cold: f64| (cold > 0.0).then(|| figure("paging", "", kind, warm / cold));
+        figures.extend(ratio(&TIMES, warm.time.as_f64(), cold.time.as_f64()));
+        figures.extend(ratio(&HOST_TIMES, warm.host_time.as_f64(), cold.host_time.as_f64()));
     }
     Replication { figures, trouble, interrupted, events, ..Replication::default() }
 }
@@ -74,30 +71,54 @@ fn passed(limits: &LimitSpec, events: u64, simulated: Span) -> Option<String> {
     }
 }
 
-fn figure(id: &str, title: String, unit: Unit, better: Better, value: f64) -> Figure {
-    Figure { id: format!("paging.{id}"), title, unit, better, probe: ProbeKind::Pages, value }
+const FAULTS: Kind = Kind("faults", "page faults", Unit::Count, Better::Lower);
+const HOST_SHARE: Kind = Kind("host_share", "faults that reach the host", Unit::Share, Better::Lower);
+const REMOTE_SHARE: Kind = Kind("remote_share", "pages used from another node", Unit::Share, Better::Lower);
+const MOVED_SHARE: Kind = Kind("moved_share", "pages the host has moved", Unit::Share, Better::Neither);
+const HOST_TIME: Kind =
+    Kind("host_ns", "time in the host for faults, all workers", Unit::Nanoseconds, Better::Lower);
+const TIME: Kind = Kind("time_ns", "time of the slowest worker", Unit::Nanoseconds, Better::Lower);
+/// What the first run and the last one yield each.
+pub(crate) const OF_A_RUN: [&Kind; 6] =
+    [&FAULTS, &HOST_SHARE, &REMOTE_SHARE, &MOVED_SHARE, &HOST_TIME, &TIME];
+const TIMES: Kind =
+    Kind("warm_over_cold", "time of the last run, in times of the first", Unit::Count, Better::Lower);
+const HOST_TIMES: Kind = Kind(
+    "host_warm_over_cold",
+    "time in the host for faults of the last run, in times of the first",
+    Unit::Count,
+    Better::Lower,
+);
+/// What both of them together yield.
+pub(crate) const OF_BOTH: [&Kind; 2] = [&TIMES, &HOST_TIMES];
+
+/// A figure of `whose`, whose title begins with these words.
+fn figure(whose: &str, words: &str, Kind(id, title, unit, better): &Kind, value: f64) -> Figure {
+    let title = format!("{words}{title}");
+    Figure {
+        id: format!("{whose}.{id}"),
+        title,
+        unit: *unit,
+        better: *better,
+        probe: ProbeKind::Pages,
+        value,
+    }
 }
 
 fn figures(which: &str, words: &str, outcome: &Outcome, spec: &MemorySpec) -> Vec<Figure> {
-    let make = |id: &str, title: &str, unit, better, value| {
-        figure(&format!("{which}.{id}"), format!("{words}: {title}"), unit, better, value)
-    };
+    let (whose, words) = (format!("paging.{which}"), format!("{words}: "));
+    let make = |kind: &Kind, value: f64| figure(&whose, &words, kind, value);
     let share = |part: u64, whole: u64| part as f64 / whole.max(1) as f64;
-    let mut figures = vec![make("faults", "page faults", Unit::Count, Better::Lower, outcome.faults as f64)];
+    let mut figures = vec![make(&FAULTS, outcome.faults as f64)];
     // Of no faults there is no share.
     if outcome.faults > 0 {
-        let value = share(outcome.host_faults, outcome.faults);
-        figures.push(make("host_share", "faults that reach the host", Unit::Share, Better::Lower, value));
+        figures.push(make(&HOST_SHARE, share(outcome.host_faults, outcome.faults)));
     }
-    let remote = outcome.remote_share();
-    figures.push(make("remote_share", "pages used from another node", Unit::Share, Better::Lower, remote));
+    figures.push(make(&REMOTE_SHARE, outcome.remote_share()));
     if spec.migration {
-        let value = share(outcome.moved, outcome.pages);
-        figures.push(make("moved_share", "pages the host has moved", Unit::Share, Better::Neither, value));
+        figures.push(make(&MOVED_SHARE, share(outcome.moved, outcome.pages)));
     }
-    let nanos = Unit::Nanoseconds;
-    let host = outcome.host_time.as_f64();
-    figures.push(make("host_ns", "time in the host for faults, all workers", nanos, Better::Lower, host));
-    figures.push(make("time_ns", "time of the slowest worker", nanos, Better::Lower, outcome.time.as_f64()));
+    figures.push(make(&HOST_TIME, outcome.host_time.as_f64()));
+    figures.push(make(&TIME, outcome.time.as_f64()));
     figures
 }

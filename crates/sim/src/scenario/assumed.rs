@@ -10,7 +10,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::published::{self, Pair};
-use super::study::Outcomes;
+use super::study::{Changes, Outcomes, runs};
 use model::scenario::{
     AssumptionSpec, Case, Impossible, Parameter, Scenario, is_question, small_change, written,
 };
@@ -62,29 +62,37 @@ pub(super) struct Tries {
 }
 
 impl Tries {
-    /// Lists parameters and their changes in the `wanted` cases; small changes only where they are asked for.
+    /// Lists parameters and their changes in the `wanted` cases, as far as they are asked for.
     ///
     /// # Errors
     /// An assumption is about what is not there, or what it tries is not allowed there.
-    pub fn new(cases: &[Case], wanted: &[usize], small_changes: bool) -> Result<Self, Impossible> {
+    pub fn new(cases: &[Case], wanted: &[usize], changes: Changes) -> Result<Self, Impossible> {
         let assumptions = cases.first().map_or(&[][..], |case| &case.scenario.assumptions);
         let mut tries = Self { told: Vec::new(), changes: Vec::new() };
         for (number, spec) in assumptions.iter().enumerate() {
             tries.told.push(assumed(cases, number, spec)?);
-            tries.changes.extend(stated(cases, wanted, number, spec)?);
+            if changes != Changes::None {
+                tries.changes.extend(stated(cases, wanted, number, spec)?);
+            }
         }
         let covered: Vec<String> = tries.told.iter().flat_map(|told| told.paths.clone()).collect();
         tries.told.extend(unspoken(cases, &covered));
-        if small_changes {
-            tries.add_small_changes(cases, wanted);
+        match changes {
+            Changes::All => tries.add_small_changes(cases, wanted),
+            Changes::Stated => {}
+            Changes::None => tries.leave_out(),
         }
         Ok(tries)
     }
 
+    fn leave_out(&mut self) {
+        for told in self.told.iter_mut().filter(|told| told.origin != Origin::Set) {
+            told.untried = Some("--no-sensitivity".to_owned());
+        }
+    }
+
     fn add_small_changes(&mut self, cases: &[Case], wanted: &[usize]) {
-        let replications =
-            |case: &usize| cases.get(*case).map_or(0, |case| case.scenario.replications as usize);
-        let mut left = MOST_TIMES * (0..cases.len()).map(|case| replications(&case)).sum::<usize>();
+        let mut left = MOST_TIMES * cases.iter().map(|case| runs(&case.scenario) as usize).sum::<usize>();
         for (number, told) in self.told.iter_mut().enumerate() {
             let is_stated = self.changes.iter().any(|change| change.told == number);
             if is_stated || told.origin == Origin::Set || wanted.is_empty() {
@@ -101,7 +109,7 @@ impl Tries {
                     continue;
                 }
             };
-            let cost: usize = change.scenarios.keys().map(replications).sum();
+            let cost: usize = change.scenarios.values().map(|scenario| runs(scenario) as usize).sum();
             if cost > left {
                 told.untried = Some("left out, so that the simulation does not take far longer".to_owned());
                 continue;
@@ -111,20 +119,25 @@ impl Tries {
         }
     }
 
-    /// What became of the published figures.
+    /// What became of the published figures by the changes that were made, which are all unless somebody interrupted.
     pub fn outcomes(
         &self,
         cases: &[Case],
         pairs: &[Pair],
         outcomes: &Outcomes<'_>,
+        is_made: &dyn Fn(usize) -> bool,
     ) -> Vec<AssumptionOutcome> {
         let figures = cases.first().map_or(&[][..], |case| &case.scenario.figures);
         let simulated = |change: usize| -> Vec<Option<f64>> {
             pairs.iter().map(|pair| published::mean(pair, figures, outcomes, Some(change))).collect()
         };
         let outcome = |(number, told): (usize, &Told)| {
-            let (mut sensitivity, mut tried) = (Vec::new(), Vec::new());
+            let (mut sensitivity, mut tried, mut untried) = (Vec::new(), Vec::new(), told.untried.clone());
             for (at, change) in self.changes.iter().enumerate().filter(|(_, change)| change.told == number) {
+                if !is_made(at) {
+                    untried = Some("interrupted before".to_owned());
+                    continue;
+                }
                 match &change.kind {
                     Kind::Times(factor) => sensitivity.push((*factor, simulated(at))),
                     Kind::Words(words) => {
@@ -139,7 +152,7 @@ impl Tries {
                 why: told.why.clone(),
                 sensitivity,
                 tried,
-                untried: told.untried.clone(),
+                untried,
             }
         };
         self.told.iter().enumerate().map(outcome).collect()
@@ -177,7 +190,13 @@ fn stated(
     let all = |change: &dyn Fn(&Case) -> Result<Scenario, Impossible>| {
         let with = wanted.iter().filter_map(|number| Some((*number, cases.get(*number)?)));
         let with = with.filter(|(_, case)| case.value(&spec.key).is_some());
-        with.map(|(number, case)| Ok((number, change(case)?))).collect::<Result<BTreeMap<_, _>, Impossible>>()
+        let of = |case: &Case, Impossible { path, problem }| {
+            let problem =
+                if cases.len() > 1 { format!("{problem} (case \"{}\")", case.label) } else { problem };
+            Impossible::new(path, problem)
+        };
+        with.map(|(number, case)| Ok((number, change(case).map_err(|wrong| of(case, wrong))?)))
+            .collect::<Result<BTreeMap<_, _>, Impossible>>()
     };
     let mut changes = Vec::new();
     for factor in &spec.try_factors {

@@ -1,5 +1,6 @@
 //! Reads figures off a machine that has run.
 
+use super::catalogue::Kind;
 use super::names::Names;
 use super::response_bounds::{TaskBound, VmBounds};
 use super::{Figure, goals};
@@ -15,101 +16,103 @@ use units::metric::{Better, Unit};
 /// VMs of which it is said why their tasks have no bound.
 const MOST_NOTES: usize = 10;
 
-/// What names a figure and what it is.
-struct Kind(&'static str, &'static str, Unit, Better);
-
-const CPUS: Kind = Kind("cpus", "CPUs it had, on average while it was not done", Unit::Count, Better::Higher);
-const HOST_SHARE: Kind =
+pub(super) const CPUS: Kind =
+    Kind("cpus", "CPUs it had, on average while it was not done", Unit::Count, Better::Higher);
+pub(super) const HOST_SHARE: Kind =
     Kind("host_share", "share of the host's CPUs it had while it was not done", Unit::Share, Better::Higher);
-const CPU: Kind = Kind("cpu_ns", "CPU time it had", Unit::Nanoseconds, Better::Neither);
-const STEAL: Kind =
+pub(super) const CPU: Kind = Kind("cpu_ns", "CPU time it had", Unit::Nanoseconds, Better::Neither);
+pub(super) const STEAL: Kind =
     Kind("steal_ns", "time its virtual CPUs waited for a CPU", Unit::Nanoseconds, Better::Lower);
-const WALL: Kind = Kind("wall_ns", "time until all its programs were done", Unit::Nanoseconds, Better::Lower);
-const FIRST: Kind =
+pub(super) const WALL: Kind =
+    Kind("wall_ns", "time until all its programs were done", Unit::Nanoseconds, Better::Lower);
+pub(super) const FIRST: Kind =
     Kind("first_wall_ns", "time until its first program was done", Unit::Nanoseconds, Better::Lower);
-const SPIN: Kind = Kind("spin_ns", "CPU time spent spinning for locks", Unit::Nanoseconds, Better::Lower);
-const SPIN_SHARE: Kind =
+pub(super) const SPIN: Kind =
+    Kind("spin_ns", "CPU time spent spinning for locks", Unit::Nanoseconds, Better::Lower);
+pub(super) const SPIN_SHARE: Kind =
     Kind("spin_share", "share of its CPU time spent spinning", Unit::Share, Better::Lower);
-const WAITING: Kind = Kind(
+pub(super) const WAITING: Kind = Kind(
     "spin_ns",
     "CPU time spent waiting for locks and acknowledgements",
     Unit::Nanoseconds,
     Better::Lower,
 );
-const LOCK_WAIT: Kind =
+pub(super) const LOCK_WAIT: Kind =
     Kind("lock_wait_max_ns", "longest time a thread waited for a lock", Unit::Nanoseconds, Better::Lower);
-const KICKS: Kind =
+pub(super) const KICKS: Kind =
     Kind("lock_kicks", "times one that waited for a lock was woken", Unit::Count, Better::Neither);
-const DISPATCHES: Kind =
+pub(super) const DISPATCHES: Kind =
     Kind("dispatches", "times a virtual CPU was brought onto a CPU", Unit::Count, Better::Neither);
-const DONE: Kind = Kind("done", "rounds its programs completed", Unit::Count, Better::Higher);
-const DEADLINE: Kind =
+pub(super) const DONE: Kind = Kind("done", "rounds its programs completed", Unit::Count, Better::Higher);
+pub(super) const DEADLINE: Kind =
     Kind("deadline_ns", "deadline of its jobs, from their arrival", Unit::Nanoseconds, Better::Neither);
-const RESPONSE: [(f64, Kind); 3] = [
-    (
-        1.0,
-        Kind(
-            "response_max_ns",
-            "longest time from the arrival of a job to its end",
-            Unit::Nanoseconds,
-            Better::Lower,
-        ),
-    ),
-    (0.999, Kind("response_p99_9_ns", "the same, of 999 in 1000 jobs", Unit::Nanoseconds, Better::Lower)),
-    (0.99, Kind("response_p99_ns", "the same, of 99 in 100 jobs", Unit::Nanoseconds, Better::Lower)),
-];
-const RESPONSE_BOUND: Kind = Kind(
+pub(super) const RESPONSE_MAX: Kind = Kind(
+    "response_max_ns",
+    "longest time from the arrival of a job to its end",
+    Unit::Nanoseconds,
+    Better::Lower,
+);
+pub(super) const RESPONSE_P99_9: Kind =
+    Kind("response_p99_9_ns", "the same, of 999 in 1000 jobs", Unit::Nanoseconds, Better::Lower);
+pub(super) const RESPONSE_P99: Kind =
+    Kind("response_p99_ns", "the same, of 99 in 100 jobs", Unit::Nanoseconds, Better::Lower);
+/// Responses by the share of jobs that are not above them.
+const RESPONSES: [(f64, &Kind); 3] = [(1.0, &RESPONSE_MAX), (0.999, &RESPONSE_P99_9), (0.99, &RESPONSE_P99)];
+pub(super) const RESPONSE_BOUND: Kind = Kind(
     "response_bound_ns",
     "proven: no job takes longer from its arrival to its end",
     Unit::Nanoseconds,
     Better::Lower,
 );
-const TARDINESS: Kind = Kind(
+pub(super) const TARDINESS: Kind = Kind(
     "tardiness_max_ns",
     "longest time by which a job that was done was late",
     Unit::Nanoseconds,
     Better::Lower,
 );
-const ABORTED: Kind =
+pub(super) const ABORTED: Kind =
     Kind("aborted_share", "share of its jobs that were aborted", Unit::Share, Better::Lower);
-const MISSED: Kind = Kind("missed_share", "share of its jobs that were late", Unit::Share, Better::Lower);
-const BOUND: Kind = Kind(
+pub(super) const MISSED: Kind =
+    Kind("missed_share", "share of its jobs that were late", Unit::Share, Better::Lower);
+pub(super) const BOUND: Kind = Kind(
     "bound_95_ns",
     "bound_95: longer stretches away take 5 % of the time",
     Unit::Nanoseconds,
     Better::Lower,
 );
-const AWAY: Kind =
+pub(super) const AWAY: Kind =
     Kind("away_typical_ns", "time-weighted median of the stretches away", Unit::Nanoseconds, Better::Lower);
-const LEFT_OUT: Kind = Kind(
+pub(super) const LEFT_OUT: Kind = Kind(
     "samples_left_out",
     "samples that had no room; figures of its samples are of the first ones",
     Unit::Count,
     Better::Lower,
 );
-const LEAST: Kind = Kind("sample_min_ns", "shortest sample", Unit::Nanoseconds, Better::Lower);
-const MEAN: Kind = Kind("sample_mean_ns", "mean sample", Unit::Nanoseconds, Better::Lower);
-const MEDIAN: Kind = Kind("sample_p50_ns", "median sample", Unit::Nanoseconds, Better::Lower);
-const P99: Kind = Kind("sample_p99_ns", "99th percentile of the samples", Unit::Nanoseconds, Better::Lower);
-const MOST: Kind = Kind("sample_max_ns", "longest sample", Unit::Nanoseconds, Better::Lower);
-const DEVIATION: Kind =
+pub(super) const LEAST: Kind = Kind("sample_min_ns", "shortest sample", Unit::Nanoseconds, Better::Lower);
+pub(super) const MEAN: Kind = Kind("sample_mean_ns", "mean sample", Unit::Nanoseconds, Better::Lower);
+pub(super) const MEDIAN: Kind = Kind("sample_p50_ns", "median sample", Unit::Nanoseconds, Better::Lower);
+pub(super) const P99: Kind =
+    Kind("sample_p99_ns", "99th percentile of the samples", Unit::Nanoseconds, Better::Lower);
+pub(super) const MOST: Kind = Kind("sample_max_ns", "longest sample", Unit::Nanoseconds, Better::Lower);
+pub(super) const DEVIATION: Kind =
     Kind("sample_deviation_ns", "standard deviation of the samples", Unit::Nanoseconds, Better::Lower);
-const SPEED: Kind = Kind(
+pub(super) const SPEED: Kind = Kind(
     "speed_share",
     "work it did in its CPU time, of what CPUs of its own would have done",
     Unit::Share,
     Better::Higher,
 );
-const MEMORY: Kind = Kind(
+pub(super) const MEMORY: Kind = Kind(
     "memory_bytes_per_s",
     "memory bandwidth it had, on average while it was not done",
     Unit::BytesPerSecond,
     Better::Higher,
 );
-const USED: Kind = Kind("used_share", "share of the CPUs' time that was used", Unit::Share, Better::Higher);
-const SWITCHING: Kind =
+pub(super) const USED: Kind =
+    Kind("used_share", "share of the CPUs' time that was used", Unit::Share, Better::Higher);
+pub(super) const SWITCHING: Kind =
     Kind("switching_share", "share of the CPUs' time that went to switching", Unit::Share, Better::Lower);
-const MIGRATIONS: Kind = Kind(
+pub(super) const MIGRATIONS: Kind = Kind(
     "migrations_per_s",
     "times per second that a virtual CPU went on on another CPU",
     Unit::PerSecond,
@@ -256,7 +259,7 @@ fn of_tasks(whose: &str, spec: &VmSpec, threads: &[ThreadReport], bounds: &[Task
         let aborted = sum(|thread| thread.seen.aborted);
         let jobs = sum(|thread| thread.seen.done) + aborted;
         let responses = sorted(own);
-        for (quantile, kind) in &RESPONSE {
+        for (quantile, kind) in &RESPONSES {
             if let Some(response) = at_quantile(&responses, *quantile) {
                 add(kind, response);
             }
@@ -347,8 +350,7 @@ pub(super) fn above_their_bounds(figures: &[Figure]) -> Option<String> {
     let value = |id: String| figures.iter().find(|figure| figure.id == id).map(|figure| figure.value);
     figures.iter().find_map(|figure| {
         let task = figure.id.strip_suffix(RESPONSE_BOUND.0)?.strip_suffix('.')?;
-        let (_, longest) = RESPONSE.first()?;
-        let worst = value(format!("{task}.{}", longest.0)).filter(|worst| *worst > figure.value)?;
+        let worst = value(format!("{task}.{}", RESPONSE_MAX.0)).filter(|worst| *worst > figure.value)?;
         let time = |ns: f64| Nanos::from_nanos(units::metric::saturate(ns));
         let (worst, bound) = (time(worst), time(figure.value));
         Some(format!("{task} answered after {worst}, later than its bound of {bound}: the simulator or the analysis is wrong"))

@@ -4,15 +4,28 @@
 use std::collections::BTreeMap;
 
 use super::Figure;
+use super::catalogue::Kind;
 use super::names::Names;
 use model::scenario::{PolicySpec, ProgramSpec, Scenario, VmSpec};
 use probes::ProbeKind;
 use units::metric::{Better, Unit};
 
+pub(super) const LATENCY_WORST: Kind = Kind(
+    "latency_worst_share",
+    "the longest wait of a VM, of what it may be (latency_us); of all VMs the worst",
+    Unit::Share,
+    Better::Lower,
+);
+pub(super) const RESERVED_LEAST: Kind = Kind(
+    "reserved_least_share",
+    "CPU time of a VM that wants all it can get, of what it reserves; of all VMs the least",
+    Unit::Share,
+    Better::Higher,
+);
+
 /// Figures of what a table promised; none for other policies.
 pub(super) fn of(figures: &[Figure], names: &Names, scenario: &Scenario) -> Vec<Figure> {
-    let is_table = |host: &model::scenario::HostSpec| matches!(host.policy, PolicySpec::Table { .. });
-    if !scenario.host.as_ref().is_some_and(is_table) {
+    if !is_table(scenario) {
         return Vec::new();
     }
     let values: BTreeMap<&str, f64> =
@@ -26,21 +39,31 @@ pub(super) fn of(figures: &[Figure], names: &Names, scenario: &Scenario) -> Vec<
     });
     let shares = vms().filter(|(_, spec)| spec.reserved_cpus > 0.0 && wants_all(spec));
     let shares = shares.filter_map(|(name, spec)| Some(got(name, "cpus")? / spec.reserved_cpus));
-    let figure = |id: &str, title: &str, better: Better, value: f64| Figure {
+    let figure = |Kind(id, title, unit, better): &Kind, value: f64| Figure {
         id: format!("host.{id}"),
         title: format!("host: {title}"),
-        unit: Unit::Share,
-        better,
+        unit: *unit,
+        better: *better,
         probe: ProbeKind::Gap,
         value,
     };
-    let wait = waits.max_by(f64::total_cmp);
-    let share = shares.min_by(f64::total_cmp);
-    let worst = "the longest wait of a VM, of what it may be (latency_us); of all VMs the worst";
-    let least = "CPU time of a VM that wants all it can get, of what it reserves; of all VMs the least";
-    let wait = wait.map(|value| figure("latency_worst_share", worst, Better::Lower, value));
-    let share = share.map(|value| figure("reserved_least_share", least, Better::Higher, value));
+    let wait = waits.max_by(f64::total_cmp).map(|value| figure(&LATENCY_WORST, value));
+    let share = shares.min_by(f64::total_cmp).map(|value| figure(&RESERVED_LEAST, value));
     wait.into_iter().chain(share).collect()
+}
+
+fn is_table(scenario: &Scenario) -> bool {
+    scenario.host.as_ref().is_some_and(|host| matches!(host.policy, PolicySpec::Table { .. }))
+}
+
+/// Whether somebody's waits are held against what a table promised.
+pub(super) fn of_waits(scenario: &Scenario) -> bool {
+    is_table(scenario) && scenario.vms.iter().any(|vm| vm.latency_us.is_some() && watches(vm))
+}
+
+/// Whether somebody's CPU time is.
+pub(super) fn of_shares(scenario: &Scenario) -> bool {
+    is_table(scenario) && scenario.vms.iter().any(|vm| vm.reserved_cpus > 0.0 && wants_all(vm))
 }
 
 /// Whether all of its threads note when they did not run.

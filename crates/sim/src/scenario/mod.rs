@@ -8,7 +8,9 @@
 
 mod assumed;
 mod build;
+pub(crate) mod catalogue;
 mod cells;
+mod chance;
 mod figures;
 mod goals;
 mod names;
@@ -22,10 +24,11 @@ mod tests;
 mod watch;
 
 pub use build::{build, micros};
+pub use catalogue::{Known, Yields, all as all_figures};
 pub use cells::results;
 pub use names::Names;
 pub use phases::{Offsets, Search};
-pub use study::{Job, Options, Study, TraceName};
+pub use study::{Changes, Job, Options, Study, TraceName};
 pub use watch::Watch;
 
 use crate::brake::Brake;

@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 
 use toml::Value;
 
+use super::catalogue::{self, Yields};
+use super::chance::is_random;
 use super::study::Outcomes;
 use model::scenario::{BoundSpec, Case, FigureSpec, Impossible};
 use model::simulation::{Demand, PublishedOutcome};
@@ -45,8 +47,32 @@ pub(super) fn pairs(cases: &[Case], may: bool) -> Result<Vec<Pair>, Impossible> 
         if pairs.len() == before && !may {
             return Err(none(figure, "case", cases));
         }
+        check_names(cases, pairs.get(before..).unwrap_or_default(), (figure, spec), may)?;
     }
     Ok(pairs)
+}
+
+/// Refuses a figure that is held against what none of its cases yields; a VM that is not there `may` be missed.
+fn check_names(
+    cases: &[Case],
+    pairs: &[Pair],
+    (number, spec): (usize, &FigureSpec),
+    may: bool,
+) -> Result<(), Impossible> {
+    let of = |case: fn(&Pair) -> usize| {
+        Yields::of(pairs.iter().filter_map(move |pair| Some(&cases.get(case(pair))?.scenario)))
+    };
+    let check = |key: &str, id: &str, yields: &Yields<'_>| match yields.have(id) {
+        Ok(()) if !id.contains('*') => Ok(()),
+        Err(_) if may && catalogue::is_one_somewhere(id) => Ok(()),
+        wrong => {
+            let why = wrong.err().map_or_else(|| "wanted a name without *".to_owned(), |why| why.to_string());
+            let problem = format!("none of its cases yields the figure \"{id}\"; {why}");
+            Err(Impossible::new(format!("figure.{number}.{key}"), problem))
+        }
+    };
+    check("metric", &spec.metric, &of(|pair| pair.case))?;
+    spec.over.as_ref().map_or(Ok(()), |over| check("over", over, &of(|pair| pair.over_case)))
 }
 
 fn none(figure: usize, key: &str, cases: &[Case]) -> Impossible {
@@ -121,6 +147,9 @@ pub(super) fn outcomes(cases: &[Case], pairs: &[Pair], outcomes: &Outcomes<'_>) 
     let outcome = |pair: &Pair| {
         let spec = first.scenario.figures.get(pair.figure)?;
         let simulated = mean_with_half_width(&values(pair, spec, outcomes, None), CONFIDENCE);
+        let is_certain = |case: usize| cases.get(case).is_some_and(|case| !is_random(&case.scenario));
+        let is_certain = is_certain(pair.case) && is_certain(pair.over_case);
+        let simulated = simulated.map(|(mean, half)| (mean, half.or_else(|| is_certain.then_some(0.0))));
         let unit = unit(pair, spec, outcomes);
         let mut metrics = vec![spec.metric.clone()];
         metrics.extend(spec.over.iter().filter(|over| **over != spec.metric).cloned());
@@ -185,7 +214,8 @@ fn demand(spec: &FigureSpec) -> Option<Demand> {
 }
 
 /// Whether what is demanded holds for the whole interval, or for none of it; what was not simulated does not. None where
-/// nothing is demanded, where the interval lies on both sides of an end, and of one replication, which has no interval.
+/// nothing is demanded, where the interval lies on both sides of an end, and of one replication in which something is random, which
+/// has no interval.
 fn holds(demand: Option<Demand>, simulated: Option<(f64, Option<f64>)>) -> Option<bool> {
     match (demand?, simulated) {
         (_, None) => Some(false),

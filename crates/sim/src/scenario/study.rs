@@ -5,12 +5,14 @@
 //!                                                                               │ by the job's number
 //!                                                    Simulation ◄── conclude ◄──┘
 //! ```
-//! The same replication of every case has the same seed, so that cases differ by what the sweep changed and by nothing
+//! A case in which nothing is random is one job, whose outcome is that of every replication. The same replication of every case
+//! has the same seed, so that cases differ by what the sweep changed and by nothing
 //! else: their values are pairs.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::assumed::Tries;
+use super::chance::is_random;
 use super::published::{self, Pair};
 use super::watch::Watch;
 use super::{Replication, run};
@@ -18,7 +20,7 @@ use crate::brake::Brake;
 use crate::nodes::NoiseTrace;
 use crate::random::Stream;
 use model::scenario::{Case, Impossible, NoiseSpec, Scenario, written};
-use model::simulation::{CaseOutcome, SimulatedFigure, Simulation, TimeLine, WaitTimes};
+use model::simulation::{CaseOutcome, SimulatedFigure, Simulation, TimeLine, Unfinished, WaitTimes};
 use units::Nanos;
 
 /// Most jobs of a study.
@@ -43,6 +45,18 @@ pub struct Job {
     pub factor: Option<usize>,
 }
 
+/// Which parameters are changed to see how much depends on them.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Changes {
+    /// None.
+    None,
+    /// Those of which the file states how.
+    #[default]
+    Stated,
+    /// All others, too, by a little.
+    All,
+}
+
 /// How a study is made.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Options {
@@ -52,8 +66,8 @@ pub struct Options {
     pub watched: usize,
     /// Whether a published figure may be about a case that is not there: somebody changed the file's values.
     pub may_miss: bool,
-    /// Whether small changes of parameters are tried for which the file states none.
-    pub small_changes: bool,
+    /// Which changes of parameters are tried.
+    pub changes: Changes,
 }
 
 /// A scenario file, ready to be simulated.
@@ -92,25 +106,24 @@ impl Study {
         let mut wanted: Vec<usize> = pairs.iter().flat_map(|pair| [pair.case, pair.over_case]).collect();
         wanted.sort_unstable();
         wanted.dedup();
-        let tries = Tries::new(&cases, &wanted, options.small_changes)?;
-        let of = |case: usize, factor: Option<usize>| {
-            let count = cases.get(case).map_or(0, |case| case.scenario.replications);
+        let tries = Tries::new(&cases, &wanted, options.changes)?;
+        let of = |(case, factor, count): (usize, Option<usize>, u32)| {
             (0..count).map(move |replication| Job { case, replication, factor })
         };
-        let in_all = |case: usize| cases.get(case).map_or(0, |case| case.scenario.replications as usize);
-        let changed_cases = || {
+        let plain = || cases.iter().enumerate().map(|(number, case)| (number, None, runs(&case.scenario)));
+        let changed = || {
             let all = tries.changes.iter().enumerate();
-            all.flat_map(|(n, change)| change.scenarios.keys().map(move |case| (*case, n)))
+            all.flat_map(|(number, change)| {
+                change.scenarios.iter().map(move |(case, scenario)| (*case, Some(number), runs(scenario)))
+            })
         };
-        let count = (0..cases.len()).map(in_all).sum::<usize>()
-            + changed_cases().map(|(case, _)| in_all(case)).sum::<usize>();
+        let count: usize = plain().chain(changed()).map(|(.., count)| count as usize).sum();
         if count > MOST_JOBS {
             let problem =
                 format!("cases, replications and factors make {count} simulations; allowed are {MOST_JOBS}");
             return Err(Impossible::new("replications", problem));
         }
-        let mut jobs: Vec<Job> = (0..cases.len()).flat_map(|case| of(case, None)).collect();
-        jobs.extend(changed_cases().flat_map(|(case, factor)| of(case, Some(factor))));
+        let jobs: Vec<Job> = plain().chain(changed()).flat_map(of).collect();
         let Options { stretches, watched, .. } = options;
         Ok(Self { cases, pairs, tries, jobs, stretches, watched, traces: BTreeMap::new() })
     }
@@ -193,15 +206,45 @@ impl Study {
 
     /// Puts the outcomes of all jobs, in the jobs' order, together.
     pub fn conclude(&self, replications: &[Replication]) -> Simulation {
-        let mut outcomes: Outcomes<'_> = BTreeMap::new();
-        for (job, replication) in self.jobs.iter().zip(replications) {
-            outcomes.entry((job.case, job.factor)).or_default().push((job.replication, replication));
+        self.concluded(replications.iter().map(Some))
+    }
+
+    /// Puts the outcomes of the jobs that were done, in the jobs' order, together. Published figures are those of cases of
+    /// which a replication was done, changes of parameters those that were made wholly.
+    pub fn conclude_partly(&self, replications: &[Option<Replication>]) -> Simulation {
+        self.concluded(replications.iter().map(|one| one.as_ref().filter(|one| !one.interrupted)))
+    }
+
+    fn concluded<'a>(&self, replications: impl Iterator<Item = Option<&'a Replication>>) -> Simulation {
+        let mut outcomes: Outcomes<'a> = BTreeMap::new();
+        let mut undone: BTreeSet<Option<usize>> = BTreeSet::new();
+        let mut done = 0;
+        for (number, (job, replication)) in self.jobs.iter().zip(replications).enumerate() {
+            let Some(replication) = replication else {
+                undone.insert(job.factor);
+                continue;
+            };
+            done += 1;
+            let list = outcomes.entry((job.case, job.factor)).or_default();
+            let same = match self.parts(number) {
+                Some((scenario, ..)) if !is_random(scenario) => 0..scenario.replications,
+                _ => job.replication..job.replication + 1,
+            };
+            list.extend(same.map(|same| (same, replication)));
         }
         let first = self.cases.first().map(|case| &case.scenario);
         let cases = self.cases.iter().enumerate().map(|(number, case)| {
             let of_case = outcomes.get(&(number, None)).map_or(&[][..], Vec::as_slice);
             case_outcome(case, of_case, self.kept_stretches())
         });
+        let is_there = |pair: &&Pair| {
+            undone.is_empty()
+                || [pair.case, pair.over_case].iter().all(|case| outcomes.contains_key(&(*case, None)))
+        };
+        let pairs: Vec<Pair> = self.pairs.iter().filter(is_there).copied().collect();
+        let is_made = |change: usize| !undone.contains(&None) && !undone.contains(&Some(change));
+        let once = self.cases.iter().filter(|case| !is_random(&case.scenario));
+        let of = self.jobs.len() as u64;
         Simulation {
             calibrated: false,
             scenario: first.map(|scenario| scenario.name.clone()).unwrap_or_default(),
@@ -209,25 +252,35 @@ impl Study {
             seed: first.map_or(0, |scenario| scenario.seed),
             replications: first.map_or(0, |scenario| scenario.replications),
             cases: cases.collect(),
-            published: published::outcomes(&self.cases, &self.pairs, &outcomes),
-            assumptions: self.tries.outcomes(&self.cases, &self.pairs, &outcomes),
+            published: published::outcomes(&self.cases, &pairs, &outcomes),
+            assumptions: self.tries.outcomes(&self.cases, &pairs, &outcomes, &is_made),
             phases: Vec::new(),
+            once: once.map(|case| case.label.clone()).collect(),
+            unfinished: (done < of).then_some(Unfinished { done, of }),
         }
     }
+}
+
+/// How often a scenario is simulated.
+pub(super) fn runs(scenario: &Scenario) -> u32 {
+    if is_random(scenario) { scenario.replications } else { scenario.replications.min(1) }
 }
 
 fn case_outcome(case: &Case, replications: &[(u32, &Replication)], stretches: usize) -> CaseOutcome {
     let settings = case.settings.iter().map(|(path, value)| (path.clone(), written(value).into_owned()));
     let first = replications.first().and_then(|(_, replication)| replication.time_line.as_ref());
+    // One that stands for all was simulated once.
+    let count = if is_random(&case.scenario) { replications.len() } else { 1 };
+    let made = replications.get(..count.min(replications.len())).unwrap_or_default();
     CaseOutcome {
         label: case.label.clone(),
         settings: settings.collect(),
         figures: figures(replications),
-        waits: waits(replications),
+        waits: waits(made),
         time_line: first.map(|line| shortened(line, stretches)).filter(|line| !line.stretches.is_empty()),
-        troubles: each_once(replications.iter().filter_map(|(_, replication)| replication.trouble.as_ref())),
-        notes: each_once(replications.iter().flat_map(|(_, replication)| &replication.notes)),
-        events: replications.iter().map(|(_, replication)| replication.events).sum(),
+        troubles: each_once(made.iter().filter_map(|(_, replication)| replication.trouble.as_ref())),
+        notes: each_once(made.iter().flat_map(|(_, replication)| &replication.notes)),
+        events: made.iter().map(|(_, replication)| replication.events).sum(),
     }
 }
 

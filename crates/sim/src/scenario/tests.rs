@@ -3,9 +3,9 @@
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use super::{Options, Replication, Study, Watch};
+use super::{Changes, Options, Replication, Study, Watch};
 use model::scenario::{FigureLabel, cases};
-use model::simulation::{Demand, Origin, Simulation};
+use model::simulation::{Demand, Origin, Simulation, Unfinished};
 
 const FILE: &str = r#"
 name = "two"
@@ -63,7 +63,7 @@ why = "Nobody says."
 try_factors = [0.5, 3.0]
 "#;
 
-const KEPT: Options = Options { stretches: 100, watched: 0, may_miss: false, small_changes: false };
+const KEPT: Options = Options { stretches: 100, watched: 0, may_miss: false, changes: Changes::Stated };
 
 fn study() -> Study {
     Study::new(cases(FILE, &[]).unwrap(), KEPT).unwrap()
@@ -203,7 +203,7 @@ fn what_is_demanded_may_be_another_value_than_the_published_one() {
 
 #[test]
 fn every_parameter_is_listed_with_its_origin_and_defaults_are_changed_by_a_little() {
-    let options = Options { small_changes: true, ..KEPT };
+    let options = Options { changes: Changes::All, ..KEPT };
     let study = Study::new(cases(FILE, &[]).unwrap(), options).unwrap();
     let simulation = simulated(&study, 2);
     let of = |key: &str| simulation.assumptions.iter().find(|one| one.key == key);
@@ -225,15 +225,16 @@ fn every_parameter_is_listed_with_its_origin_and_defaults_are_changed_by_a_littl
 
 #[test]
 fn assumptions_are_changed_to_their_values_or_by_a_little_where_none_is_stated() {
-    let tried = |lines: &str, small_changes: bool| {
+    let tried = |lines: &str, changes: Changes| {
         let text = FILE.replace("try_factors = [0.5, 3.0]", lines);
-        let options = Options { small_changes, ..KEPT };
+        let options = Options { changes, ..KEPT };
         let simulation = simulated(&Study::new(cases(&text, &[]).unwrap(), options).unwrap(), 2);
         simulation.assumptions[0].changes().map(|(words, _)| words).collect::<Vec<_>>()
     };
-    assert_eq!(tried("try_values = [2.5, 7.0]", true), ["set to 2.5", "set to 7.0"]);
-    assert_eq!(tried("", true), ["times 0.5"]);
-    assert!(tried("", false).is_empty());
+    assert_eq!(tried("try_values = [2.5, 7.0]", Changes::All), ["set to 2.5", "set to 7.0"]);
+    assert_eq!(tried("", Changes::All), ["times 0.5"]);
+    assert!(tried("", Changes::Stated).is_empty());
+    assert!(tried("try_values = [2.5, 7.0]", Changes::None).is_empty());
     let wrong = FILE.replace("try_factors = [0.5, 3.0]", "try_values = [\"heavy\"]");
     let wrong = Study::new(cases(&wrong, &[]).unwrap(), KEPT).unwrap_err();
     assert_eq!(wrong.path, "assumption.0.try_values");
@@ -272,4 +273,76 @@ thread = [{ run = { program = "endless" } }]
         words.ends_with("CPUs had so far: A-1 0.000, A-2 0.000, A-3 0.000, A-4 0.000, 5 more VMs"),
         "{words}"
     );
+}
+
+#[test]
+fn what_cannot_differ_is_simulated_once_and_counts_for_all_replications() {
+    let text = FILE.replace("jitter_us = 5000", "jitter_us = 0");
+    let study = Study::new(cases(&text, &[]).unwrap(), KEPT).unwrap();
+    // Two cases, and two changes of the one that figures are about and the other that is their divisor.
+    assert_eq!(study.jobs().len(), 2 + 2 * 2);
+    let simulation = simulated(&study, 2);
+    assert_eq!(simulation.once, ["short", "long"]);
+    let case = &simulation.cases[1];
+    let values = &case.figure("vm.A.cpus").unwrap().values;
+    assert!(values.len() == 3 && values.iter().all(|(_, value)| *value == values[0].1), "{values:?}");
+    let one =
+        Study::new(cases(&text.replace("replications = 3", "replications = 1"), &[]).unwrap(), KEPT).unwrap();
+    let one = simulated(&one, 1);
+    assert_eq!(one.cases[1].events, case.events, "it was simulated once");
+    // It has an interval, of no width: with one replication, too.
+    assert!(
+        one.published[0].half_width == Some(0.0) && one.published[0].holds.is_some(),
+        "{:?}",
+        one.published[0]
+    );
+    // What would be random where a parameter is changed is simulated as often as is said.
+    let staggered = text.replace("key = \"vm.B.weight\"", "key = \"host.staggered\"");
+    let staggered = staggered.replace("try_factors = [0.5, 3.0]", "try_values = [true]");
+    assert_eq!(Study::new(cases(&staggered, &[]).unwrap(), KEPT).unwrap().jobs().len(), 2 + 2 * 3);
+}
+
+#[test]
+fn what_was_done_of_an_interrupted_study_is_told_and_no_more() {
+    let study = study();
+    let all: Vec<Replication> = (0..study.jobs().len()).map(|number| study.run(number)).collect();
+    let whole = study.conclude(&all);
+    assert_eq!(whole.unfinished, None);
+    // Two replications of the first case: the figure about the second one, and changes, are not there.
+    let some: Vec<Option<Replication>> =
+        all.iter().enumerate().map(|(at, one)| (at < 2).then(|| one.clone())).collect();
+    let partly = study.conclude_partly(&some);
+    assert_eq!(partly.unfinished, Some(Unfinished { done: 2, of: study.jobs().len() as u64 }));
+    let values = |simulation: &Simulation| simulation.cases[0].figure("vm.A.cpus").unwrap().values.clone();
+    assert_eq!(values(&partly), values(&whole)[..2]);
+    assert!(
+        partly.cases[1].figures.is_empty() && partly.published.iter().all(|figure| figure.case == "short")
+    );
+    let assumed = &partly.assumptions[0];
+    assert!(assumed.changes().next().is_none() && assumed.untried.is_some(), "{assumed:?}");
+    // One that was interrupted on its way is not done.
+    let mut broken: Vec<Option<Replication>> = all.into_iter().map(Some).collect();
+    broken[0].as_mut().unwrap().interrupted = true;
+    let broken = study.conclude_partly(&broken);
+    assert_eq!(values(&broken), values(&whole)[1..]);
+}
+
+#[test]
+fn figures_that_nothing_yields_are_refused_before_anything_runs() {
+    let of = |text: &str, may_miss: bool| Study::new(cases(text, &[]).unwrap(), Options { may_miss, ..KEPT });
+    let typo = FILE.replacen("metric = \"vm.A.cpus\"", "metric = \"vm.A.cpu\"", 1);
+    for may_miss in [false, true] {
+        let wrong = of(&typo, may_miss).unwrap_err();
+        assert_eq!(wrong.path, "figure.0.metric");
+        assert!(wrong.problem.contains("did you mean 'vm.A.cpus'?"), "{wrong}");
+    }
+    let over = FILE.replace("over_case = {", "over = \"vm.A.spin_ns\"\nover_case = {");
+    let wrong = of(&over, false).unwrap_err();
+    assert!(
+        wrong.path == "figure.1.over" && wrong.problem.contains("only a VM with locks yields it"),
+        "{wrong}"
+    );
+    // Somebody may have taken the VM away.
+    let gone = FILE.replacen("metric = \"vm.A.cpus\"", "metric = \"vm.C.cpus\"", 1);
+    assert!(of(&gone, false).is_err() && of(&gone, true).is_ok());
 }
