@@ -203,7 +203,8 @@ impl Study {
             case_outcome(case, of_case, self.kept_stretches())
         });
         Simulation {
-            calibrated: false,
+            calibrated: first.is_some_and(|scenario| scenario.calibrated.is_some()),
+            calibrated_from: first.and_then(|scenario| scenario.calibrated.clone()),
             scenario: first.map(|scenario| scenario.name.clone()).unwrap_or_default(),
             about: first.map(|scenario| scenario.about.clone()).unwrap_or_default(),
             seed: first.map_or(0, |scenario| scenario.seed),
