@@ -69,7 +69,9 @@ pub fn calibrate(run: &RunResults, rounds: &[Rounds], wanted: Wanted) -> Result<
         let is_vm = kind == Some(PlatformKind::Vm);
         match Measured::of(label.clone(), run.host.cpus, is_vm, known.unwrap_or(alone)) {
             Some(measured) => all.push(measured),
-            None => left_out.push(format!("{label}: its rounds are not of the same loads")),
+            None => left_out.push(format!(
+                "{label}: its rounds are not of the same loads, or of more than can be simulated"
+            )),
         }
     }
     let mut calibrated = Vec::new();

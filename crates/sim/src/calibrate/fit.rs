@@ -14,6 +14,8 @@ use super::shares::{self, Shares};
 
 /// Quanta that are tried, as fractions of the longest plausible one, a quarter of an octave apart.
 const QUANTA: u32 = 28;
+/// Turns are between these, in microseconds: what the probe notices, and an hour.
+const TURNS_US: (u64, u64) = (50, 3_600_000_000);
 /// A switch costs at most this part of a turn.
 const MOST_SWITCHING: f64 = 0.2;
 
@@ -77,7 +79,7 @@ fn length(
     let typical = typical_away(&phase.all, phase.tick_ns)?;
     let tried = (0..QUANTA).map(|step| {
         let length = typical * 2.0 * 2f64.powf(-f64::from(step) / 4.0);
-        Micros::from_micros(saturate(length / 1000.0).max(50))
+        Micros::from_micros(saturate(length / 1000.0).clamp(TURNS_US.0, TURNS_US.1))
     });
     let miss = |length: Micros| {
         let away = load::figure(measured, &with(length), &phase.seen, "vm.first.away_typical_ns", seed);

@@ -18,6 +18,8 @@ pub(super) const SIMULATED: Millis = Millis::from_millis(4000);
 pub(super) const PIECE: Micros = Micros::from_micros(50);
 /// Other work that wants less is none.
 pub(super) const LEAST_OTHERS: f64 = 0.005;
+/// The least limit that a scenario allows.
+pub(super) const LEAST_LIMIT: f64 = 1e-3;
 /// Weights that a scenario allows.
 const WEIGHTS: (f64, f64) = (1e-4, 1e6);
 
@@ -39,7 +41,7 @@ pub(super) fn vms(measured: &Measured, model: &Model, seen: &Observation) -> Vec
     let candidate = model.shares.candidate;
     let parameter = |wanted: SharingPolicy| (candidate.policy == wanted).then_some(candidate.parameter);
     let vm = |name: &str, count: u32, threads: u32| VmSpec {
-        limit_cpus: parameter(SharingPolicy::Capped),
+        limit_cpus: parameter(SharingPolicy::Capped).map(|cap| cap.max(LEAST_LIMIT)),
         turn_us: model.turn,
         ..instance(name, count, threads, if measured.is_vm { seen.cpus } else { threads.max(1) })
     };

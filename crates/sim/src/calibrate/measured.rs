@@ -2,10 +2,14 @@
 //! out.
 
 use analysis::shares::pooled;
+use model::scenario::MOST_CPUS;
 use probes::detail::{ShareDetail, SharePhase};
 use probes::share::metrics::{Observation, observations};
 use units::Reason;
 use units::histogram::Histogram;
+
+/// Most threads of a side: virtual CPUs that a simulated VM may have.
+const MOST_THREADS: u32 = 4096;
 
 /// A load that both sides put on the host, as it is named: `3 + 2`.
 pub(super) fn load_words(seen: &Observation) -> String {
@@ -52,12 +56,20 @@ impl Phase {
 }
 
 impl Measured {
-    /// All rounds of a measurement; none where they are not of the same loads.
+    /// All rounds of a measurement; none where they are not of the same loads, or of more than can be simulated.
     pub fn of(label: String, cpus: u32, is_vm: bool, rounds: &[ShareDetail]) -> Option<Self> {
         let whole = pooled(rounds.to_vec())?;
         let is_alike = |round: &&ShareDetail| {
             round.others.len() == whole.others.len() && observations(round).len() == whole.phases.len()
         };
+        let others = u32::try_from(whole.others.len()).unwrap_or(u32::MAX);
+        let is_possible = |phase: &SharePhase| {
+            let threads = phase.other_threads.max(whole.cpus).saturating_mul(others);
+            threads.max(phase.first_threads) <= MOST_THREADS
+        };
+        if cpus > MOST_CPUS || !whole.phases.iter().all(is_possible) {
+            return None;
+        }
         let rounds: Vec<&ShareDetail> = rounds.iter().filter(is_alike).collect();
         let per_round: Vec<Vec<Observation>> = rounds.iter().map(|round| observations(round)).collect();
         let tick_ns = 1e9 / whole.counter_hz.as_f64().max(1.0);

@@ -2,16 +2,16 @@
 //!
 //! ```text
 //!  loads learned from ─┬─ without each in turn: refitted, predicts that one ─► residuals ─► × t × WIDER ─► predicted within
-//!                      └─ rounds (or loads) drawn anew: refitted ─► parameters [low … high]
+//!                      └─ rounds and loads drawn anew: refitted ─► parameters [low … high]
 //! ```
 //! **Predictions.** Each load that the model learns from is left out in turn, everything is fitted anew to the others, and the
 //! logarithm of measured over predicted is kept (leave-one-out cross-validation; Barber, Candès, Ramdas and Tibshirani 2021 on
 //! intervals from such residuals). They hold what this run scatters, on this machine in these hours, and what the model gets
-//! wrong of loads like these. What it does not know of the load that is held out, which is none like these, is a factor on
+//! wrong of loads like these; what it gets wrong of the lengths of stretches away by the same factor in all of them is corrected. What it does not know of the load that is held out, which is none like these, is a factor on
 //! them: [`WIDER_CPUS`] and [`WIDER_AWAY`] were chosen on one set of runs and judged on others (docs/figures.md has both).
 //!
-//! **Parameters** are fitted to rounds drawn with replacement (percentile bootstrap: Efron and Tibshirani 1993), to loads where
-//! there are fewer than three rounds.
+//! **Parameters** are fitted to rounds drawn with replacement, and of those to loads drawn with replacement (percentile bootstrap
+//! in two stages: Efron and Tibshirani 1993): rounds tell how the hours differ, loads how far the model is off.
 
 use std::collections::BTreeMap;
 
@@ -33,14 +33,16 @@ use super::shares::{self, Shares};
 /// Confidence of all intervals.
 const CONFIDENCE: f64 = 0.95;
 /// Residuals of CPUs are taken so many times, because the load that is held out is unlike all others.
-const WIDER_CPUS: f64 = 1.0;
+const WIDER_CPUS: f64 = 1.3;
 /// The same of stretches away.
 const WIDER_AWAY: f64 = 1.0;
 /// No prediction is surer than this: a few turns more or less at the ends of a phase.
 const LEAST_DEVIATION: f64 = 0.01;
 /// Rounds are drawn anew so often.
 const DRAWN: usize = 120;
-/// Fewer rounds are not drawn from, but loads.
+/// Half a step between two weights that are tried, 2 %.
+const HALF_STEP: f64 = 1.011;
+/// Of fewer rounds lengths have no interval: they are fitted to one load.
 const LEAST_ROUNDS: usize = 3;
 
 /// Factors on a simulated value between which the measured one is predicted to lie.
@@ -74,7 +76,7 @@ pub(super) fn predicted(measured: &Measured, model: &Model, rest: &[&Phase], see
     Predicted {
         first: factors(&first, WIDER_CPUS),
         other: factors(&other, WIDER_CPUS),
-        bound: (bound.len() > 1).then(|| factors(&bound, WIDER_AWAY)),
+        bound: centred(&bound, WIDER_AWAY),
     }
 }
 
@@ -91,6 +93,21 @@ fn factors(residuals: &[f64], wider: f64) -> Within {
     let square = residuals.iter().map(|residual| residual * residual).sum::<f64>() / count as f64;
     let half = wider * student_two_sided(CONFIDENCE, count as f64) * square.sqrt().hypot(LEAST_DEVIATION);
     [(-half).exp(), half.exp()]
+}
+
+/// Residuals around their mean, for what the model gets wrong by much the same factor in all loads: lengths of stretches, which hang
+/// on a host's scheduler by more than one quantum. None of fewer than three.
+fn centred(residuals: &[f64], wider: f64) -> Option<Within> {
+    let count = residuals.len() as f64;
+    if residuals.len() < 3 {
+        return None;
+    }
+    let mean = residuals.iter().sum::<f64>() / count;
+    let square = residuals.iter().map(|residual| (residual - mean).powi(2)).sum::<f64>() / (count - 1.0);
+    // Of one more load like these: the mean itself is not known better than by its own error.
+    let deviation = (square * (1.0 + 1.0 / count)).sqrt().hypot(LEAST_DEVIATION);
+    let half = wider * student_two_sided(CONFIDENCE, count - 1.0) * deviation;
+    Some([(mean - half).exp(), (mean + half).exp()])
 }
 
 /// The interval of what was measured of a load over its rounds, in logarithms because it is a ratio; none of one round.
@@ -112,26 +129,20 @@ pub(super) struct Parameters {
     pub quantum_us: Option<[f64; 2]>,
     pub turn_us: Option<[f64; 2]>,
     pub switch_ns: Option<[f64; 2]>,
-    /// What was drawn: rounds, or loads.
-    pub drawn: &'static str,
 }
 
-/// Fits everything again to rounds or loads that are drawn anew.
+/// Fits everything again to rounds and loads that are drawn anew.
 pub(super) fn parameters(measured: &Measured, model: &Model, rest: &[&Phase], seed: u64) -> Parameters {
     let cpus = f64::from(measured.cpus);
     let rounds = measured.rounds();
-    let by_rounds = rounds >= LEAST_ROUNDS;
+    let has_lengths = rounds >= LEAST_ROUNDS;
     let mut random = Xoshiro256PlusPlus::seed_from_u64(seed ^ rest.len() as u64);
     let (mut fits, mut lengths) = (Vec::new(), Lengths::default());
     for _ in 0..DRAWN {
         let numbers: Vec<usize> = (0..rounds).map(|_| random.random_range(0..rounds)).collect();
-        let drawn: Vec<Observation> = if by_rounds {
-            rest.iter().filter_map(|phase| mean_of(phase, &numbers)).collect()
-        } else {
-            drawn_loads(rest, &mut random)
-        };
+        let drawn = drawn_loads(rest, &numbers, &mut random);
         fits.extend(shares::fit_again(&drawn, cpus, &model.shares));
-        if by_rounds {
+        if has_lengths {
             lengths.draw(measured, model, rest, &numbers);
         }
     }
@@ -147,13 +158,15 @@ pub(super) fn parameters(measured: &Measured, model: &Model, rest: &[&Phase], se
     Parameters {
         same_policy: same.len() as f64 / fits.len().max(1) as f64,
         other_policy: others.into_iter().max_by_key(|(_, count)| *count).map(|(policy, _)| policy),
-        parameter: parameter(&model.shares).and_then(|own| of(&|fit| fit.candidate.parameter, own)),
+        // What lies between two steps of the parameter was not tried.
+        parameter: parameter(&model.shares)
+            .and_then(|own| of(&|fit| fit.candidate.parameter, own))
+            .map(|[low, high]| [low / HALF_STEP, high * HALF_STEP]),
         others_weight: of(&|fit| fit.others.weight, own.weight).filter(|_| own != Others::NONE),
         others_cpus: of(&|fit| fit.others.most_cpus, own.most_cpus),
         quantum_us: ends(lengths.quantum, model.quantum.as_f64()),
         turn_us: ends(lengths.turn, model.turn.as_f64()),
         switch_ns: ends(lengths.switch, model.switch.as_f64()),
-        drawn: if by_rounds { "rounds" } else { "loads" },
     }
 }
 
@@ -200,13 +213,13 @@ fn mean_of(phase: &Phase, rounds: &[usize]) -> Option<Observation> {
     })
 }
 
-/// Loads drawn with replacement, as many of each kind as there are.
-fn drawn_loads(rest: &[&Phase], random: &mut Xoshiro256PlusPlus) -> Vec<Observation> {
+/// Loads drawn with replacement, as many of each kind as there are, each as it was on average in these rounds.
+fn drawn_loads(rest: &[&Phase], rounds: &[usize], random: &mut Xoshiro256PlusPlus) -> Vec<Observation> {
     let (shared, alone): (Vec<&Phase>, Vec<&Phase>) = rest.iter().partition(|phase| phase.is_shared());
     let mut drawn = Vec::new();
     for group in [shared, alone].iter().filter(|group| !group.is_empty()) {
         let draws = (0..group.len()).filter_map(|_| group.get(random.random_range(0..group.len())));
-        drawn.extend(draws.map(|phase| phase.seen));
+        drawn.extend(draws.filter_map(|phase| mean_of(phase, rounds)));
     }
     drawn
 }

@@ -14,7 +14,7 @@ use toml::{Table, Value};
 use units::three_digits;
 
 use super::Calibrated;
-use super::load::{self, LEAST_OTHERS};
+use super::load::{self, LEAST_LIMIT, LEAST_OTHERS};
 use super::measured::{Phase, bound_95, load_words};
 use super::within::{Within, measured_interval};
 
@@ -24,8 +24,6 @@ const REPLICATIONS: u32 = 4;
 const LIMIT_S: u32 = 60;
 /// CPUs that others took, as a part of the host's, from which on a run is dirty.
 const DIRTY: f64 = 0.05;
-/// The least that a limit may be: what stands for none.
-const NO_CPUS: f64 = 0.001;
 /// Factors that are tried on a parameter are within these.
 const FACTORS: (f64, f64) = (0.1, 10.0);
 
@@ -158,12 +156,12 @@ fn table_of(one: &Calibrated<'_>, seen: &Observation, has_others: bool) -> Table
     let is_rest = |vm: &Value| vm.get("name").and_then(Value::as_str) == Some("rest");
     if has_others && !vms.iter().any(is_rest) {
         // Another platform of the run has one: here it gets nothing.
-        let none = Others { weight: 1.0, most_cpus: NO_CPUS.max(2.0 * LEAST_OTHERS) };
+        let none = Others { weight: 1.0, most_cpus: 2.0 * LEAST_OTHERS };
         let mut model = one.model.clone();
         model.shares.others = none;
         let mut rest = load::vms(one.measured, &model, seen).pop();
         if let Some(rest) = &mut rest {
-            rest.limit_cpus = Some(NO_CPUS);
+            rest.limit_cpus = Some(LEAST_LIMIT);
         }
         vms.extend(rest.and_then(|rest| Value::try_from(rest).ok()));
     }
@@ -251,15 +249,19 @@ fn figures(text: &mut String, one: &Calibrated<'_>) {
 }
 
 fn pair([low, high]: [f64; 2]) -> Value {
-    Value::Array(vec![Value::Float(low), Value::Float(high)])
+    Value::Array(vec![Value::Float(readable(low)), Value::Float(readable(high))])
+}
+
+/// Six digits: more are none of the measurement's.
+fn readable(number: f64) -> f64 {
+    format!("{number:.5e}").parse().unwrap_or(number)
 }
 
 /// Everything that was estimated.
 fn assumptions(text: &mut String, one: &Calibrated<'_>) {
     let (model, known) = (&one.model, &one.parameters);
     policy(text, one);
-    let drawn = known.drawn;
-    let why = |words: &str| format!("{words}; its interval is of {drawn} drawn anew");
+    let why = |words: &str| format!("{words}; its interval is of rounds and loads drawn anew");
     let candidate = model.shares.candidate;
     let (keys, words): (&[&str], &str) = match candidate.policy {
         SharingPolicy::Weighted => {
@@ -309,7 +311,7 @@ fn policy(text: &mut String, one: &Calibrated<'_>) {
     };
     let other =
         known.other_policy.map(|other| format!(", most others \"{}\"", words(other))).unwrap_or_default();
-    let _ = write!(why, "; {:.0} % of {} drawn anew say so{other}", known.same_policy * 100.0, known.drawn);
+    let _ = write!(why, "; {:.0} % of rounds and loads drawn anew say so{other}", known.same_policy * 100.0);
     let next = shares.next_best.map(|next| load::policy(next, one.model.quantum));
     let now = load::policy(shares.candidate, one.model.quantum);
     let next = next.filter(|next| *next != now).and_then(|next| Value::try_from(next).ok());
@@ -346,7 +348,7 @@ fn assumption(
     let _ = writeln!(text, "interval = {}", pair(ends));
     let spans = |end: &f64| *end > 0.0 && value > 0.0 && (end / value - 1.0).abs() > 1e-6;
     let factors = ends.iter().filter(|end| spans(end)).map(|end| (end / value).clamp(FACTORS.0, FACTORS.1));
-    let factors: Vec<Value> = factors.map(Value::Float).collect();
+    let factors: Vec<Value> = factors.map(|factor| Value::Float(readable(factor))).collect();
     if !factors.is_empty() {
         let _ = writeln!(text, "try_factors = {}", Value::Array(factors));
     }

@@ -157,10 +157,12 @@ fn assumed(cases: &[Case], number: usize, spec: &AssumptionSpec) -> Result<Told,
         let problem = format!("no case has a value at \"{}\"", spec.key);
         return Err(Impossible::new(format!("assumption.{number}.key"), problem));
     }
+    let is_estimated =
+        spec.interval.is_some() || cases.first().is_some_and(|case| case.scenario.calibrated.is_some());
     Ok(Told {
         key: spec.key.clone(),
         value: listed(values),
-        origin: if spec.interval.is_some() { Origin::Estimated } else { Origin::Assumed },
+        origin: if is_estimated { Origin::Estimated } else { Origin::Assumed },
         why: spec.why.clone(),
         interval: spec.interval,
         untried: None,

@@ -163,8 +163,9 @@ fn unit(pair: &Pair, spec: &FigureSpec, outcomes: &Outcomes<'_>) -> Unit {
 /// Both ends of what is predicted: the factors times the mean, and the interval of that mean besides, as independent of them.
 fn predicted(spec: &FigureSpec, simulated: Option<(f64, Option<f64>)>) -> Option<[f64; 2]> {
     let ([low, high], (mean, half)) = (spec.predicted_within?, simulated?);
-    let half = half.unwrap_or(0.0);
-    Some([mean - ((1.0 - low) * mean).hypot(half), mean + ((high - 1.0) * mean).hypot(half)])
+    let (half, middle) = (half.unwrap_or(0.0), mean * f64::midpoint(low, high));
+    let reach = (mean * (high - low) / 2.0).hypot(half);
+    Some([middle - reach, middle + reach])
 }
 
 /// Whether the published value lies where it is predicted; none where it lies beside that and its own interval reaches in.
