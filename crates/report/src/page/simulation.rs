@@ -116,7 +116,7 @@ fn published(simulation: &Simulation, known: &str) -> Markup {
                         th scope="row" { (bounded(&figure.title)) }
                         td.text { (bounded(&figure.case)) }
                         @for cell in cells.iter().take(cells.len() - 1) { td { (cell) } }
-                        @for cell in cells.last() { td.(holds_class(figure)) { (cell) } }
+                        @if let Some(cell) = cells.last() { td.(holds_class(figure)) { (cell) } }
                         td.text { (bounded(&figure.source)) }
                     }
                 }
