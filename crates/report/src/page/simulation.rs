@@ -87,9 +87,10 @@ fn summary(simulation: &Simulation) -> Markup {
 
 fn published(simulation: &Simulation, known: &str) -> Markup {
     let has_predictions = calibrated::has_predictions(simulation);
-    let head: Vec<&str> = match has_predictions {
-        true => calibrated::HEAD.to_vec(),
-        false => vec![known, "Simulated", "Demanded", "Label", "Holds"],
+    let head: Vec<&str> = if has_predictions {
+        calibrated::HEAD.to_vec()
+    } else {
+        vec![known, "Simulated", "Demanded", "Label", "Holds"]
     };
     let cells = |figure: &PublishedOutcome| -> Vec<String> {
         if has_predictions {

@@ -18,6 +18,8 @@ pub(super) const SIMULATED: Millis = Millis::from_millis(4000);
 pub(super) const PIECE: Micros = Micros::from_micros(50);
 /// Other work that wants less is none.
 pub(super) const LEAST_OTHERS: f64 = 0.005;
+/// What a side that rests waits for.
+const REST: Micros = Micros::from_micros(3_600_000_000);
 /// The least limit that a scenario allows.
 pub(super) const LEAST_LIMIT: f64 = 1e-3;
 /// Weights that a scenario allows.
@@ -35,7 +37,7 @@ pub(super) fn policy(candidate: Candidate, quantum_us: Micros) -> PolicySpec {
     }
 }
 
-/// VMs of the two sides and of the other work; a side that rests has one thread that is done at once, other work that there is
+/// VMs of the two sides and of the other work; a side that rests has one thread that waits, other work that there is
 /// none of is left out.
 pub(super) fn vms(measured: &Measured, model: &Model, seen: &Observation) -> Vec<VmSpec> {
     let candidate = model.shares.candidate;
@@ -77,7 +79,8 @@ fn instance(name: &str, count: u32, threads: u32, vcpus: u32) -> VmSpec {
     let run = if threads > 0 {
         ProgramSpec::Gap { piece_us: PIECE, duration_ms: SIMULATED }
     } else {
-        ProgramSpec::Fixed { work_us: Micros::from_micros(1) }
+        // Next to nothing, once an hour: a program that ends would have its CPUs counted until its end only.
+        ProgramSpec::Io { work_us: Micros::from_micros(1), wait_us: REST, random: false, rounds: 0 }
     };
     VmSpec {
         name: name.to_owned(),
@@ -129,8 +132,8 @@ pub(super) fn figure(
     model: &Model,
     seen: &Observation,
     id: &str,
-    seed: u64,
+    random_seed: u64,
 ) -> Option<f64> {
-    let replication = run_host(&scenario(measured, model, seen), seed, 0);
+    let replication = run_host(&scenario(measured, model, seen), random_seed, 0);
     replication.figures.iter().find(|figure| figure.id == id).map(|figure| figure.value)
 }

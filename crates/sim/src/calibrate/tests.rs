@@ -62,7 +62,7 @@ fn empty(rank: u32) -> ShareDetail {
 }
 
 /// A round of two instances on two CPUs that this model would yield, as processes or in VMs.
-fn round(model: &Model, is_vm: bool, seed: u64, seconds: u64) -> ShareDetail {
+fn round(model: &Model, is_vm: bool, random_seed: u64, seconds: u64) -> ShareDetail {
     let (mut first, mut other) = (empty(0), empty(1));
     let measured = Measured { label: String::new(), cpus: 2, is_vm, phases: Vec::new() };
     for (mine, theirs) in PHASES {
@@ -74,7 +74,7 @@ fn round(model: &Model, is_vm: bool, seed: u64, seconds: u64) -> ShareDetail {
             first: 0.0,
             other: 0.0,
         };
-        let mut machine = build(&load::scenario(&measured, model, &seen), seed);
+        let mut machine = build(&load::scenario(&measured, model, &seen), random_seed);
         machine.run(&Limits {
             until: Time::ZERO + Span::from_secs(seconds),
             events: u64::MAX,

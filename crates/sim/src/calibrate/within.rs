@@ -218,8 +218,8 @@ fn drawn_loads(rest: &[&Phase], rounds: &[usize], random: &mut Xoshiro256PlusPlu
     let (shared, alone): (Vec<&Phase>, Vec<&Phase>) = rest.iter().partition(|phase| phase.is_shared());
     let mut drawn = Vec::new();
     for group in [shared, alone].iter().filter(|group| !group.is_empty()) {
-        let draws = (0..group.len()).filter_map(|_| group.get(random.random_range(0..group.len())));
-        drawn.extend(draws.filter_map(|phase| mean_of(phase, rounds)));
+        let picked = (0..group.len()).filter_map(|_| group.get(random.random_range(0..group.len())));
+        drawn.extend(picked.filter_map(|phase| mean_of(phase, rounds)));
     }
     drawn
 }
