@@ -51,7 +51,7 @@ const ALL: [Stated; 13] = [
         name: "calibration",
         words: [
             "measure",
-            "calibration_real::every_prediction_holds_on_a_quiet_machine_when_that_is_asked_for",
+            "calibration_real::what_is_measured_of_a_load_held_out_lies_where_it_is_predicted",
         ],
         strict: Some(("BULKHEAD_CALIBRATIONS", "1")),
         counted: None,

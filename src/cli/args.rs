@@ -225,7 +225,8 @@ Examples:
   bulkhead simulate three-on-two --trace trace.json
   bulkhead simulate three-on-two --pause-at 5ms --pause-at 1s
   bulkhead simulate three-on-two --pause-at 1s --step
-  bulkhead simulate --from bulkhead-run-20260102-150405
+  bulkhead simulate --from bulkhead-run-20260102-150405 --out model
+  bulkhead simulate --from bulkhead-run-20260102-150405 --set vm.first.weight=2.0
 
 Exit codes:
   0 done   1 a published figure does not hold as demanded   2 bad input
@@ -239,10 +240,14 @@ pub struct SimulateArgs {
     /// A shipped scenario or a TOML file
     #[arg(value_name = "FILE|NAME", required_unless_present_any = ["list", "from"])]
     pub scenario: Option<String>,
-    /// Take the parameters of a model from this measured run (share probe, several instances) and predict its fullest load,
-    /// which the model is not given
-    #[arg(long, value_name = "RUN", conflicts_with_all = ["scenario", "list", "set", "replications", "trace"])]
+    /// Take the parameters of a scenario from this measured run (share probe, several instances) and predict its fullest
+    /// load, which the model is not given; --out keeps the scenario
+    #[arg(long, value_name = "RUN", conflicts_with_all = ["scenario", "list"])]
     pub from: Option<PathBuf>,
+    /// Of --from: hold out and predict the load with so many threads in the first instance and in each other one, 3+2 for
+    /// example [default: the fullest]
+    #[arg(long, value_name = "FIRST+OTHER", requires = "from", value_parser = load)]
+    pub hold_out: Option<(u32, u32)>,
     /// List the shipped scenarios, each with what it shows
     #[arg(long, short, conflicts_with_all = ["scenario", "out", "set", "seed", "replications", "threads", "trace"])]
     pub list: bool,
@@ -273,7 +278,7 @@ pub struct SimulateArgs {
         require_equals = true,
         default_missing_value = "500",
         value_parser = clap::value_parser!(u64).range(2..=1_000_000),
-        conflicts_with_all = ["list", "from", "pause_at", "step"]
+        conflicts_with_all = ["list", "pause_at", "step"]
     )]
     pub worst_phase: Option<u64>,
     /// Leave out the simulations with changed parameters, which tell how far predictions depend on each
@@ -284,21 +289,30 @@ pub struct SimulateArgs {
     pub threads: Option<u32>,
     /// The case that --trace, --pause-at, --step and the page of --out look at, by its label; all are simulated [default: the
     /// first]
-    #[arg(long, value_name = "LABEL", conflicts_with_all = ["list", "from"])]
+    #[arg(long, value_name = "LABEL", conflicts_with_all = ["list"])]
     pub case: Vec<String>,
     /// Write who ran where in the first replication of a case, in Chrome's trace format
     #[arg(long, value_name = "FILE")]
     pub trace: Option<PathBuf>,
     /// Show who runs where, who waits and the books so far at this simulated time, 5ms for example, in the first replication
     /// of a case, then go on; no result depends on it (may be repeated)
-    #[arg(long, value_name = "TIME", value_parser = moment::parse, conflicts_with_all = ["list", "from", "json"])]
+    #[arg(long, value_name = "TIME", value_parser = moment::parse, conflicts_with_all = ["list", "json"])]
     pub pause_at: Vec<Nanos>,
     /// The same event by event, as commands on standard input say, from the beginning or the last --pause-at on
-    #[arg(long, conflicts_with_all = ["list", "from", "json"])]
+    #[arg(long, conflicts_with_all = ["list", "json"])]
     pub step: bool,
     /// Print everything as JSON to stdout instead of tables
     #[arg(long)]
     pub json: bool,
+}
+
+/// `3+2`: threads of the first instance and of each other one.
+fn load(text: &str) -> Result<(u32, u32), String> {
+    let count = |text: &str| text.trim().parse::<u32>().ok().filter(|count| *count > 0);
+    let both = text.split_once('+').and_then(|(first, other)| count(first).zip(count(other)));
+    both.ok_or_else(|| {
+        "wanted threads of the first instance and of each other one, 3+2 for example".to_owned()
+    })
 }
 
 /// Arguments of `doctor`.

@@ -5,9 +5,16 @@
 //!  CPUs  1.0 ┤   ╭ others' work: less beside others than alone      0.6 ┤ ● ● ● ● ● ● ● ●   a cap: the same
 //!        0.7 ┤ ●   ● ● ● ● ● ●                                          │ alone │ beside others
 //! ```
+//! A cap is claimed where its absence is excluded: phases drawn anew say so, too ([`proven`]), and what the instances did not
+//! get alone is more than what they did not get beside each other, where no cap takes anything.
 //! Where the host has work enough, a cap is never reached and cannot be seen: that is an answer, too.
 
+use rand::SeedableRng as _;
+use rand_xoshiro::Xoshiro256PlusPlus;
+
+use super::policy::{ENDS, RESAMPLES, SAME_NAME, drawn_phases, in_groups};
 use probes::share::metrics::Observation;
+use stats::interval::quantile_of_sorted;
 use stats::summary::median;
 
 /// A cap nearer to what an instance could have anyway is none: the machine itself never gives all it has.
@@ -20,6 +27,11 @@ const AT_CAP: f64 = 0.06;
 const LEAST_AT_CAP: (f64, f64) = (0.6, 0.5);
 /// Most of what was got that may lie above it: caps are paid out once a period, and a phase may hold the pay of one more.
 const MOST_ABOVE: f64 = 0.2;
+
+/// What is missing alone is at least so many times what is missing beside others.
+const LEAST_TIMES: f64 = 2.0;
+/// Least part of all pairs of a phase alone and one beside others in which more is missing alone (Mann and Whitney 1947).
+const LEAST_ABOVE: f64 = 0.9;
 
 /// What can be said of a cap.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -62,15 +74,57 @@ pub fn look(seen: &[Observation], cpus: f64) -> Cap {
     };
     let is_full = |side: &Side| side.need >= most_needed;
     let tried = [middle(&|side| side.is_alone && is_full(side)), middle(&is_full)];
-    let total =
-        |phase: &Observation| phase.first + f64::from(phase.instances.saturating_sub(1)) * phase.other;
-    let is_quiet = seen.iter().map(total).fold(0.0, f64::max) >= LARGEST_CAP * cpus;
+    let is_quiet = is_quiet_beside(seen, cpus);
     let held = tried.into_iter().flatten().find_map(|cap| held(&sides, cap, most_needed, is_quiet));
     if let Some(cap) = held {
         return Cap::Held(cap);
     }
     let most = highest(seen);
     if most >= LEAST_FREE * most_needed { Cap::Above(most) } else { Cap::Unknown(most) }
+}
+
+/// Whether all CPUs are used where the instances want more than all, and what is missing there is so much less than what is
+/// missing where one works alone that the same other work cannot have taken both.
+fn is_quiet_beside(seen: &[Observation], cpus: f64) -> bool {
+    let total =
+        |phase: &Observation| phase.first + f64::from(phase.instances.saturating_sub(1)) * phase.other;
+    let wanted = |phase: &Observation| {
+        let need = |threads: u32| f64::from(threads.min(phase.cpus)).min(cpus);
+        let others = f64::from(phase.instances.saturating_sub(1));
+        (need(phase.first_threads) + others * need(phase.other_threads)).min(cpus)
+    };
+    let is_alone =
+        |phase: &&Observation| phase.other_threads == 0 || phase.first_threads == 0 && phase.instances == 2;
+    let missing = |phase: &Observation| wanted(phase) - total(phase);
+    let alone: Vec<f64> = seen.iter().filter(is_alone).map(missing).collect();
+    let full = |phase: &&Observation| !is_alone(phase) && wanted(phase) >= cpus;
+    let beside: Vec<f64> = seen.iter().filter(full).map(missing).collect();
+    let (Some(typical_alone), Some(typical)) = (median(&alone), median(&beside)) else { return false };
+    let pairs = alone.iter().flat_map(|one| beside.iter().map(move |other| f64::from(u8::from(one > other))));
+    let above = pairs.sum::<f64>() / (alone.len() * beside.len()) as f64;
+    typical <= (1.0 - LARGEST_CAP) * cpus && typical_alone >= LEAST_TIMES * typical && above >= LEAST_ABOVE
+}
+
+/// What is seen of a cap, and whether it comes out again of phases that are drawn anew, with an upper end that is below what an
+/// instance could have anyway (percentile bootstrap: Efron and Tibshirani 1993). One that does not is none: nobody may have set
+/// it.
+pub fn proven(seen: &[Observation], cpus: f64) -> Cap {
+    let found = look(seen, cpus);
+    let Cap::Held(cap) = found else { return found };
+    let groups = in_groups(seen);
+    let mut random = Xoshiro256PlusPlus::seed_from_u64(seen.len() as u64);
+    let again = (0..RESAMPLES).filter_map(|_| match look(&drawn_phases(&groups, &mut random), cpus) {
+        Cap::Held(cap) => Some(cap),
+        Cap::Above(_) | Cap::Unknown(_) => None,
+    });
+    let mut caps: Vec<f64> = again.collect();
+    caps.sort_by(f64::total_cmp);
+    let most_needed = sides(seen, cpus).iter().map(|side| side.need).fold(0.0, f64::max);
+    let is_again = caps.len() as f64 >= SAME_NAME * RESAMPLES as f64;
+    if is_again && quantile_of_sorted(&caps, ENDS.1) < LARGEST_CAP * most_needed {
+        return found;
+    }
+    if cap >= LEAST_FREE * most_needed { Cap::Above(cap) } else { Cap::Unknown(cap) }
 }
 
 /// The cap itself when what was got looks like one of about `cap`.
@@ -141,6 +195,29 @@ mod tests {
         // As measured with six busy threads beside: two groups of equal weight, without a cap.
         assert_eq!(look(&seen(1.0, 0.66), 2.0), Cap::Above(1.0));
         assert_eq!(look(&seen(1.98, 0.98), 2.0), Cap::Above(1.98));
+    }
+
+    #[test]
+    fn a_cap_that_nobody_set_is_not_claimed_beside_other_work() {
+        use rand::RngExt as _;
+        let mut random = Xoshiro256PlusPlus::seed_from_u64(17);
+        let mut claimed = 0;
+        for trial in 0..200 {
+            // Somebody else takes up to a third of a CPU, in some phases nothing: alone 1.7 CPUs are left, as 1.7 was found.
+            let most = 0.4 * random.random::<f64>();
+            let rounds = 1 + trial % 4;
+            let mut all = Vec::new();
+            for phase in (0..rounds).flat_map(|_| seen(2.0, 1.0)) {
+                let taken = if random.random::<f64>() < 0.7 { most } else { 0.0 };
+                let left = 1.0 - taken / 2.0;
+                all.push(Observation { first: phase.first * left, other: phase.other * left, ..phase });
+            }
+            claimed += u32::from(matches!(proven(&all, 2.0), Cap::Held(_)));
+        }
+        assert!(claimed <= 4, "{claimed} of 200");
+        // One that was set is.
+        let set: Vec<Observation> = (0..3).flat_map(|_| seen(1.5, 0.99)).collect();
+        assert_eq!(proven(&set, 2.0), Cap::Held(1.5));
     }
 
     #[test]

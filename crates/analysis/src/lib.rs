@@ -14,7 +14,7 @@
 extern crate self as analysis;
 
 pub mod attribution;
-mod cap;
+pub mod cap;
 pub mod channel_bench;
 pub mod exceedance;
 mod fair_share;

@@ -21,7 +21,7 @@ use std::collections::BTreeMap;
 use rand::{RngExt as _, SeedableRng as _};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-use super::cap::{Cap, LARGEST_CAP, look};
+use super::cap::{Cap, LARGEST_CAP, look, proven};
 use model::policy::{PolicyFit, SharingPolicy};
 use probes::share::metrics::Observation;
 use stats::interval::quantile_of_sorted;
@@ -57,14 +57,33 @@ const OCTAVES: i32 = 5;
 /// With less of all CPUs together, a phase holds a handful of time slices, and how they were divided is chance.
 const LEAST_TOGETHER: f64 = 0.05;
 /// Phases are weighed and drawn anew so often.
-const RESAMPLES: usize = 400;
+pub(super) const RESAMPLES: usize = 400;
 /// A name that fewer of them say is none.
-const SAME_NAME: f64 = 0.95;
+pub(super) const SAME_NAME: f64 = 0.95;
 /// Between these quantiles of them lies a parameter.
-const ENDS: (f64, f64) = (0.025, 0.975);
+pub(super) const ENDS: (f64, f64) = (0.025, 0.975);
+
+/// Other work on the host, which takes its share beside the instances like one more of them.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Others {
+    /// Its weight: that of an instance is 1, of a thread where threads are what is weighed.
+    pub weight: f64,
+    /// CPUs that it takes at most.
+    pub most_cpus: f64,
+}
+
+impl Others {
+    /// There is none.
+    pub const NONE: Self = Self { weight: 1.0, most_cpus: 0.0 };
+}
 
 /// What a candidate gives the first instance and each other one, of `capacity` CPUs.
 pub fn predict(candidate: Candidate, seen: &Observation, capacity: f64) -> (f64, f64) {
+    predict_beside(candidate, seen, capacity, Others::NONE)
+}
+
+/// The same beside other work on the host.
+pub fn predict_beside(candidate: Candidate, seen: &Observation, capacity: f64, beside: Others) -> (f64, f64) {
     let others = seen.instances.saturating_sub(1);
     let need = |threads: u32| f64::from(threads.min(seen.cpus));
     let (needs, threads) = (
@@ -85,6 +104,9 @@ pub fn predict(candidate: Candidate, seen: &Observation, capacity: f64) -> (f64,
     };
     let mut claims = vec![Claim { need: needs.0 - reserved, weight: weights.0 }];
     claims.resize(1 + others as usize, Claim { need: needs.1, weight: weights.1 });
+    if beside.most_cpus > 0.0 {
+        claims.push(Claim { need: beside.most_cpus, weight: beside.weight });
+    }
     let got = fill(&claims, capacity - reserved);
     (got.first().copied().unwrap_or(0.0) + reserved, got.get(1).copied().unwrap_or(0.0))
 }
@@ -114,15 +136,11 @@ struct Ranked {
 
 /// Names the policy behind the observations on a machine with `cpus` CPUs.
 pub fn name(seen: &[Observation], cpus: f64) -> Named {
-    // Both sides, the first alone, the others alone.
-    let groups = [(true, true), (true, false), (false, true)].map(|works| -> Vec<Observation> {
-        let is_so = |phase: &&Observation| (phase.first_threads > 0, phase.other_threads > 0) == works;
-        seen.iter().filter(is_so).copied().collect()
-    });
+    let groups = in_groups(seen);
     let [both, ..] = &groups;
     let tried = tried(both, cpus);
     let mut ranked = rank(&tried, &vec![1.0; both.len()]);
-    let cap = look(seen, cpus);
+    let cap = proven(seen, cpus);
     if let Cap::Held(parameter) = cap {
         ranked.insert(0, capped(parameter, both, &ranked, cpus));
     }
@@ -145,6 +163,18 @@ pub fn name(seen: &[Observation], cpus: f64) -> Named {
         doubt,
         fits: fits.collect(),
     }
+}
+
+/// Every candidate with its misfit as a share of what all instances got together, best first: what [`name`] ranks, without
+/// drawing the phases anew. A cap is among them where the `cap` that is handed over is held.
+pub fn fits(seen: &[Observation], cpus: f64, cap: Cap) -> Vec<(Candidate, f64)> {
+    let both: Vec<Observation> =
+        seen.iter().filter(|phase| phase.first_threads > 0 && phase.other_threads > 0).copied().collect();
+    let mut ranked = rank(&tried(&both, cpus), &vec![1.0; both.len()]);
+    if let Cap::Held(parameter) = cap {
+        ranked.insert(0, capped(parameter, &both, &ranked, cpus));
+    }
+    ranked.into_iter().map(|ranked| (ranked.candidate, ranked.misfit)).collect()
 }
 
 /// A cap as a candidate; how what is below it is shared does not matter where nobody reaches for more.
@@ -242,13 +272,8 @@ impl Again {
         for _ in 0..RESAMPLES {
             let weights: Vec<f64> = both.iter().map(|_| -(1.0 - random.random::<f64>()).ln()).collect();
             let drawn = rank(tried, &weights);
-            let mut drawn_phases = Vec::new();
-            for group in groups {
-                let phases = (0..group.len()).filter_map(|_| group.get(random.random_range(0..group.len())));
-                drawn_phases.extend(phases);
-            }
-            let cap = match look(&drawn_phases, cpus) {
-                Cap::Held(cap) => Some(cap),
+            let cap = match look(&drawn_phases(groups, &mut random), cpus) {
+                Cap::Held(cap) if best == SharingPolicy::Capped => Some(cap),
                 _ => None,
             };
             let first = drawn.first().map(|first| first.candidate.policy);
@@ -278,6 +303,22 @@ impl Again {
         let at = |q| quantile_of_sorted(&self.parameters, q);
         is_there.then(|| (at(low) / half, at(high) * half))
     }
+}
+
+/// Phases drawn with replacement, as many of each kind as there are.
+pub(super) fn drawn_phases(groups: &[Vec<Observation>], random: &mut Xoshiro256PlusPlus) -> Vec<Observation> {
+    let draw = |group: &Vec<Observation>| -> Vec<Observation> {
+        (0..group.len()).filter_map(|_| group.get(random.random_range(0..group.len()))).copied().collect()
+    };
+    groups.iter().flat_map(draw).collect()
+}
+
+/// Both sides, the first alone, the others alone.
+pub(super) fn in_groups(seen: &[Observation]) -> [Vec<Observation>; 3] {
+    [(true, true), (true, false), (false, true)].map(|works| {
+        let is_so = |phase: &&Observation| (phase.first_threads > 0, phase.other_threads > 0) == works;
+        seen.iter().filter(is_so).copied().collect()
+    })
 }
 
 /// Why nothing can be said where the instances hardly ran.

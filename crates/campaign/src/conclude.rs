@@ -9,9 +9,13 @@ use super::rundir::{
     JOURNAL_FILE, RESULTS_FILE, RunDir, RunDirError, check_results_version, io_error, read_experiment,
     results_bytes,
 };
+use ::analysis::joint::whole_detail;
 use ::analysis::suitability;
 use model::classes::ClassSet;
+use model::journal::Cell;
 use model::results::RunResults;
+use probes::ProbeKind;
+use probes::detail::{Detail, ShareDetail};
 
 /// Computes the results of a run, holds them against `classes`, writes `results.json` and removes what only a running campaign
 /// needs. To be called after every [`super::run`], also an interrupted one.
@@ -73,4 +77,25 @@ pub fn read_run(dir: &Path) -> Result<RunResults, CampaignError> {
     let experiment = read_experiment(dir)?;
     let contents = journal::read(&dir.join(JOURNAL_FILE))?;
     analyse(&experiment, &contents).ok_or_else(|| CampaignError::Empty(dir.to_owned()))
+}
+
+/// Every round of the share probe of a run, cell by cell, in order; nothing where there is no journal: of a `results.json` alone.
+///
+/// # Errors
+/// When the journal is damaged.
+pub fn read_shares(path: &Path) -> Result<Vec<(Cell, Vec<ShareDetail>)>, CampaignError> {
+    let mut cells: Vec<(Cell, Vec<ShareDetail>)> = Vec::new();
+    if !path.is_dir() {
+        return Ok(cells);
+    }
+    let mut measurements = journal::read(&path.join(JOURNAL_FILE))?.measurements;
+    measurements.sort_by_key(|measurement| measurement.round);
+    for measurement in measurements.iter().filter(|done| done.cell.probe == ProbeKind::Share) {
+        let Some(Detail::Share(share)) = whole_detail(measurement) else { continue };
+        match cells.iter_mut().find(|(cell, _)| *cell == measurement.cell) {
+            Some((_, rounds)) => rounds.push(share),
+            None => cells.push((measurement.cell.clone(), vec![share])),
+        }
+    }
+    Ok(cells)
 }

@@ -43,7 +43,7 @@ mod seed;
 pub mod shipped;
 mod survey;
 
-pub use conclude::{conclude, read_results, read_run, read_simulated};
+pub use conclude::{conclude, read_results, read_run, read_shares, read_simulated};
 pub use error::CampaignError;
 pub use event::{Event, Stop};
 pub use rundir::RunDir;

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
-use super::scenario::FigureLabel;
+use super::scenario::{CalibratedSpec, FigureLabel};
 use probes::ProbeKind;
 use units::metric::{Better, Unit};
 use units::names::fits;
@@ -28,6 +28,9 @@ pub struct Simulation {
     /// Whether the model's parameters come from a measured run; what it is held against was measured then, too.
     #[serde(default)]
     pub calibrated: bool,
+    /// That run: whether it is dirty, and what could not be estimated. None where nothing was measured, and in older files.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub calibrated_from: Option<CalibratedSpec>,
     /// Published (or measured) figures beside the simulated ones.
     pub published: Vec<PublishedOutcome>,
     /// Its parameters: where their values are from, and how much depends on them.
@@ -273,6 +276,13 @@ pub struct PublishedOutcome {
     pub simulated: Option<f64>,
     /// Half the width of its 95 % interval; none for one replication.
     pub half_width: Option<f64>,
+    /// The published value's own 95 % interval, where one is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub published_interval: Option<[f64; 2]>,
+    /// Between which values it is predicted, what the model does not know included; the published value must lie there. None
+    /// where something else is demanded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub predicted: Option<[f64; 2]>,
     /// What its coming out says of the model.
     #[serde(default)]
     pub label: FigureLabel,
@@ -300,6 +310,14 @@ pub struct Demand {
     /// At most this; none: nothing is too large.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub most: Option<f64>,
+}
+
+impl PublishedOutcome {
+    /// Width of what is predicted over its middle; none where no interval is.
+    pub fn relative_width(&self) -> Option<f64> {
+        let [low, high] = self.predicted?;
+        Some((high - low) / f64::midpoint(low, high)).filter(|width| width.is_finite())
+    }
 }
 
 impl Demand {
@@ -334,6 +352,9 @@ pub struct AssumptionOutcome {
     pub origin: Origin,
     /// Why this one.
     pub why: String,
+    /// Both ends of its 95 % interval, where it was estimated from a measured run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub interval: Option<[f64; 2]>,
     /// What becomes of each published figure when it is changed: factor, and the simulated values in their order.
     pub sensitivity: Vec<(f64, Vec<Option<f64>>)>,
     /// The same for changes that are no stated factors.

@@ -11,6 +11,7 @@ use model::simulation::{PhaseOutcome, PublishedOutcome, SimulatedFigure, Simulat
 use stats::summary::mean_with_half_width;
 use units::metric::Unit;
 
+pub(super) mod calibrated;
 mod cases;
 pub mod compare;
 pub(super) mod deadlines;
@@ -46,6 +47,7 @@ pub fn text(simulation: &Simulation, choice: Choice<'_>, style: Style) -> String
             let _ = writeln!(out, "{}", Paint::Yellow.on(line, style.colour));
         }
     }
+    calibrated::notes(&mut out, simulation, style);
     deadlines(&mut out, simulation, choice, style);
     cases::listing(&mut out, simulation, choice, style);
     troubles(&mut out, simulation, style);
@@ -192,6 +194,14 @@ fn published(out: &mut String, simulation: &Simulation, style: Style) {
     }
     let known = if simulation.calibrated { "Measured" } else { "Published" };
     heading(out, &format!("{known} figures beside the simulated ones"), style);
+    if calibrated::has_predictions(simulation) {
+        out.push_str(&calibrated::table(simulation).render(style.columns(), style.colour));
+        let words = "measured: mean over the rounds; predicted: with what the model does not know; both of 95 %. A prediction \
+                     holds when what was measured lies in it, and is not decided when only a part of its interval does.";
+        out.push_str(&paragraph("  ", words, style.columns()));
+        let _ = writeln!(out, "  {}", tally(simulation));
+        return;
+    }
     let mut table = TextTable::default();
     let head = ["", &known.to_lowercase(), "simulated", "demanded", "label", "holds"];
     table.rows.push(head.map(|text| TextCell { text: text.to_owned(), paint: Paint::Bold }).to_vec());
@@ -268,6 +278,7 @@ pub(super) fn tally(simulation: &Simulation) -> String {
             let _ = write!(text, "; {shown} figures are only shown");
         }
     }
+    text.push_str(&calibrated::width_words(simulation));
     if simulation.replications < 2
         && !simulation.calibrated
         && simulation.published.iter().any(|one| one.undecided)

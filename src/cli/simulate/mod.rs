@@ -2,7 +2,8 @@
 //!
 //! ```text
 //!                                         ┌─ watching: the first job, with pauses (--pause-at, --step)
-//!  FILE or NAME + --set ─► cases ─► Study ─┴─► workers (all cores) ─► Simulation ─┬─► terminal, or --json
+//!  RUN (--from) ─► text ─┐
+//!  FILE or NAME + --set ─┴► cases ─► Study ─┴─► workers (all cores) ─► Simulation ─┬─► terminal, or --json
 //!                                                                               ├─► --out DIR: scenario, results, report, trace
 //!                                                                               └─► --trace FILE
 //! ```
@@ -44,19 +45,18 @@ const TRACED: usize = 200_000;
 
 /// Simulates, writes down what is asked for, prints tables or JSON.
 pub fn run(args: &SimulateArgs) -> Verdict {
-    if let Some(run) = &args.from {
-        return calibrate(args, run);
+    if args.list {
+        return list(args.json);
     }
-    let Some(name) = args.scenario.as_deref().filter(|_| !args.list) else { return list(args.json) };
-    let source = Source::load(name).or_bad_input()?;
+    let cancel = interrupt::token_saying(INTERRUPTED).or_lacking()?;
+    let Some(source) = source(args, &cancel)? else { return Ok(outcome::nothing_written()) };
     let study = source.study(args, if args.trace.is_some() || args.out.is_some() { TRACED } else { 0 });
     let mut study = study.or_bad_input()?;
     traces::read_all(&mut study, &source.folder()).or_bad_input()?;
     let study = Arc::new(study);
-    let cancel = interrupt::token_saying(INTERRUPTED).or_lacking()?;
     let searches = args.worst_phase.map(|budget| Searches::of(&study, budget)).transpose()?;
-    let places = places(args, Some(&study))?;
-    let (replications, is_whole) = match simulated(&study, args, name, &cancel)? {
+    let places = places(args, &study)?;
+    let (replications, is_whole) = match simulated(&study, args, source.name(), &cancel)? {
         Simulated::All(replications) => (replications, true),
         Simulated::Some(replications) => (replications, false),
         Simulated::Nothing(ending) => return Ok(ending),
@@ -100,9 +100,8 @@ fn threads(args: &SimulateArgs) -> usize {
 const INTERRUPTED: &str = "interrupted (again: at once)";
 
 /// Folder and files that are to be written, tried before anything is simulated.
-fn places(args: &SimulateArgs, study: Option<&Study>) -> Result<Places, Stop> {
-    let is_blind = |study: &Study| args.trace.is_some() && study.watch(study.watched()).is_none();
-    if study.is_some_and(is_blind) {
+fn places(args: &SimulateArgs, study: &Study) -> Result<Places, Stop> {
+    if args.trace.is_some() && study.watch(study.watched()).is_none() {
         return Err(anyhow!("--trace: this scenario has no CPUs on which something runs")).or_bad_input();
     }
     if !args.case.is_empty()
@@ -166,25 +165,14 @@ fn simulated(
     }
 }
 
-/// Takes the parameters of a model from a measured run and predicts what the model was not given.
-fn calibrate(args: &SimulateArgs, run: &Path) -> Verdict {
-    let cancel = interrupt::token_saying(INTERRUPTED).or_lacking()?;
-    let places = places(args, None)?;
-    let (wanted, seed, run) = (Wanted::of(args, None), args.seed.unwrap_or(0), run.to_owned());
-    let figures = args.figure.clone();
-    let made = workers::unless_interrupted(&cancel, move || {
-        let measured = campaign::read_results(&run)?;
-        let simulation = sim::calibrate::calibrate(&measured, seed);
-        let simulation = simulation.map_err(|why| anyhow!("{}: {why}", run.display()))?;
-        source::check_patterns_after(&figures, &simulation)?;
-        outcome::make(simulation, None, &wanted, Vec::new)
-    });
-    let Some(made) = made else { return Ok(outcome::nothing_written()) };
-    let mut made = made.or_bad_input()?;
-    if let Some(interrupted) = outcome::publish(&mut made, places, &cancel)? {
-        return Ok(interrupted);
-    }
-    Ok(if made.simulation.is_met() { Ending::Done } else { Ending::NotMet })
+/// The scenario that is asked for: a file, a shipped one, or one estimated from a measured run; none after an interruption.
+fn source(args: &SimulateArgs, cancel: &Cancel) -> Result<Option<Source>, Stop> {
+    let Some(run) = args.from.clone() else {
+        return Source::load(args.scenario.as_deref().unwrap_or_default()).or_bad_input().map(Some);
+    };
+    let wanted = sim::calibrate::Wanted { seed: args.seed.unwrap_or(0), held_out: args.hold_out };
+    let made = workers::unless_interrupted(cancel, move || Source::calibrated(&run, wanted));
+    made.transpose().or_bad_input()
 }
 
 /// Shipped scenarios, each with what it shows.

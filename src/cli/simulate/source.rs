@@ -8,13 +8,16 @@ use anyhow::{Context, anyhow, bail};
 use toml::{Table, Value};
 
 use crate::cli::args::SimulateArgs;
+use campaign::{read_results, read_shares};
 use model::scenario::{Case, Impossible, MAX_BYTES, Scenario, ScenarioError, cases, line_of};
-use model::simulation::Simulation;
+use sim;
 use sim::scenario::{Changes, Options, Study, Yields, shipped as files};
-use units::names::{fits, nearest};
 
 /// Cases that are listed where a wrong one was asked for.
 const LABELS_MOST: usize = 12;
+
+/// What a scenario that was estimated from a run is called in messages, as `--out` writes it.
+const SCENARIO_OF_RUN: &str = "scenario.toml";
 
 /// A scenario's text and what it is called in messages.
 pub(super) struct Source {
@@ -35,6 +38,26 @@ impl Source {
             shipped.map_err(|unknown| anyhow!("{unknown}; or give the path of a TOML file"))?.to_owned()
         };
         Ok(Self { name: name.to_owned(), text })
+    }
+
+    /// The scenario whose parameters are estimated from a measured run.
+    pub(super) fn calibrated(run: &Path, wanted: sim::calibrate::Wanted) -> anyhow::Result<Self> {
+        let measured = read_results(run)?;
+        if measured.simulation.is_some() {
+            bail!(
+                "{}: it was simulated, so there is nothing to estimate; wanted a measured run",
+                run.display()
+            );
+        }
+        let rounds = read_shares(run)?;
+        let text = sim::calibrate::calibrate(&measured, &rounds, wanted);
+        let text = text.map_err(|why| anyhow!("{}: {why}", run.display()))?;
+        Ok(Self { name: SCENARIO_OF_RUN.to_owned(), text })
+    }
+
+    /// What it is called in messages.
+    pub(super) fn name(&self) -> &str {
+        &self.name
     }
 
     /// Where files lie that it names: beside it, or here for a shipped one.
@@ -124,15 +147,6 @@ pub(super) fn shipped() -> anyhow::Result<Vec<(String, String)>> {
 fn check_patterns(patterns: &[String], yields: &Yields<'_>) -> anyhow::Result<()> {
     patterns.iter().try_for_each(|pattern| {
         yields.have(pattern).map_err(|why| anyhow!("--figure {pattern}: no case yields such a figure; {why}"))
-    })
-}
-
-/// The same of what was simulated, where it was not known before.
-pub(super) fn check_patterns_after(patterns: &[String], simulation: &Simulation) -> anyhow::Result<()> {
-    let known = simulation.all_figures();
-    patterns.iter().filter(|pattern| !known.iter().any(|id| fits(pattern, id))).try_for_each(|pattern| {
-        let nearest = nearest(pattern, &known).map(|name| format!("; did you mean '{name}'?"));
-        bail!("--figure {pattern}: no case yields such a figure{}", nearest.unwrap_or_default())
     })
 }
 

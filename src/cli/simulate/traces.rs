@@ -1,4 +1,5 @@
-//! Recorded noise that a scenario names: a file of `start_ns<TAB>duration_ns` lines, or a run that measured gap or fwq.
+//! Recorded noise that a scenario names: a file of `start_ns<TAB>duration_ns` lines, a run that measured gap or fwq, or the
+//! folder of a simulation, of which somebody's time away from a CPU is the noise.
 //!
 //! ```text
 //!  nodes.noise.file ─► noise/NAME-HASH.tsv beside the scenario, if it is there ─┐
@@ -15,6 +16,7 @@ use anyhow::{Context, anyhow, bail};
 
 use super::folder::Content;
 use campaign::read_results;
+use model::simulation::{CaseOutcome, Simulation};
 use probes::detail::Detail;
 use sim::nodes::NoiseTrace;
 use sim::scenario::{Study, TraceName};
@@ -23,6 +25,8 @@ use sim::scenario::{Study, TraceName};
 pub(super) const KEPT: &str = "noise";
 /// Letters of a trace's name that the name of its copy has.
 const KEPT_LETTERS: usize = 40;
+/// Cases that are listed where a wrong one was asked for.
+const CASES_MOST: usize = 12;
 /// Largest file that is read.
 const MAX_BYTES: u64 = 256 << 20;
 
@@ -82,6 +86,9 @@ fn of_file(path: &Path) -> anyhow::Result<NoiseTrace> {
 /// The undisturbed gap probe of a run, or its fwq probe.
 fn of_run(dir: &Path, platform: Option<&str>) -> anyhow::Result<NoiseTrace> {
     let results = read_results(dir)?;
+    if let Some(simulation) = &results.simulation {
+        return of_simulation(dir, simulation, platform);
+    }
     let mut found: Vec<&Detail> = results
         .cells
         .iter()
@@ -97,4 +104,28 @@ fn of_run(dir: &Path, platform: Option<&str>) -> anyhow::Result<NoiseTrace> {
     })?;
     // Moments that were not recorded are the same each time.
     NoiseTrace::of_detail(detail, 0).map_err(|problem| anyhow!("{}: {problem}", dir.display()))
+}
+
+/// Between which a case and one of its virtual CPUs are named: `two on one: A.0`.
+const CASE_AND_VCPU: &str = ": ";
+
+/// What kept a virtual CPU of a simulated case away from the CPUs: `platform` is the case, or the case and the virtual CPU.
+fn of_simulation(dir: &Path, simulation: &Simulation, platform: Option<&str>) -> anyhow::Result<NoiseTrace> {
+    let is_of = |case: &CaseOutcome, name: &str| case.label == name && case.time_line.is_some();
+    let named = |case: &&CaseOutcome| match platform {
+        None => case.time_line.is_some(),
+        Some(name) => {
+            is_of(case, name) || name.rsplit_once(CASE_AND_VCPU).is_some_and(|(name, _)| is_of(case, name))
+        }
+    };
+    let found = simulation.cases.iter().find(named);
+    let Some((case, line)) = found.and_then(|case| Some((case, case.time_line.as_ref()?))) else {
+        let there: Vec<&str> =
+            simulation.cases.iter().take(CASES_MOST).map(|case| case.label.as_str()).collect();
+        bail!("the simulation {} has no such case with CPUs; there are {}", dir.display(), there.join(", "));
+    };
+    let vcpu = platform.filter(|name| *name != case.label).and_then(|name| name.rsplit_once(CASE_AND_VCPU));
+    let vcpu = vcpu.map(|(_, vcpu)| vcpu);
+    NoiseTrace::of_time_line(line, vcpu)
+        .map_err(|problem| anyhow!("{}, {}: {problem}", dir.display(), case.label))
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use super::calibrated::check_ends;
 use super::{Impossible, bounded_f64};
 
 /// A published figure and where it comes from.
@@ -38,6 +39,13 @@ pub struct FigureSpec {
     /// It only has to be at least (or at most) what is demanded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bound: Option<BoundSpec>,
+    /// Both ends of the 95 % interval of the published value, in its unit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub interval: Option<[f64; 2]>,
+    /// Both ends of what is predicted, as factors on the simulated value: `[0.9, 1.1]`. The published value must lie between
+    /// the two, which is demanded instead of a tolerance.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub predicted_within: Option<[f64; 2]>,
     /// What its coming out says of the model. Only what is predicted counts as held. Without a label it counts as fitted:
     /// for nothing.
     #[serde(default)]
@@ -100,6 +108,13 @@ pub struct AssumptionSpec {
     pub key: String,
     /// Why this value, and from which single-guest figure or document it was set.
     pub why: String,
+    /// Both ends of its 95 % interval, where it was estimated from a measured run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub interval: Option<[f64; 2]>,
+    /// The cases that it is about, as at a figure. Without: every case.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[cfg_attr(feature = "schema", schemars(with = "BTreeMap<String, serde_json::Value>"))]
+    pub case: BTreeMap<String, toml::Value>,
     /// Factors by which it is changed to see how much the result depends on it. Without factors and values a small change
     /// is tried: the other one of yes and no, a step from zero, half of any other number.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -126,6 +141,12 @@ impl FigureSpec {
                 "it says on no side of what it must lie: wanted bound, \"at-least\" or \"at-most\", too";
             return Err(Impossible::new(path("label"), problem));
         }
+        check_ends(&path("interval"), self.interval, (-1e18, 1e18))?;
+        check_ends(&path("predicted_within"), self.predicted_within, (0.0, 1e6))?;
+        if self.predicted_within.is_some() && (self.tolerance.is_some() || self.bound.is_some()) {
+            let problem = "what is predicted has its ends here: leave tolerance and bound out";
+            return Err(Impossible::new(path("predicted_within"), problem));
+        }
         if let Some(demand) = self.demand {
             if !demand.is_finite() {
                 return Err(Impossible::new(path("demand"), format!("{demand} is no figure")));
@@ -137,5 +158,11 @@ impl FigureSpec {
             }
         }
         self.tolerance.map_or(Ok(()), |tolerance| bounded_f64(path("tolerance"), tolerance, 0.0, 1e18))
+    }
+}
+
+impl AssumptionSpec {
+    pub(super) fn check(&self, number: usize) -> Result<(), Impossible> {
+        check_ends(&format!("assumption.{number}.interval"), self.interval, (-1e18, 1e18))
     }
 }

@@ -8,6 +8,7 @@
 //! file is found.
 
 mod blame;
+mod calibrated;
 mod change;
 mod figure;
 mod free;
@@ -25,6 +26,7 @@ mod servers;
 mod sweep;
 mod table;
 
+pub use calibrated::CalibratedSpec;
 pub use change::written;
 pub use figure::*;
 pub use free::{Parameter, is_question, small_change};
@@ -61,6 +63,9 @@ pub struct Scenario {
     /// When a simulation ends.
     #[serde(default)]
     pub limits: LimitSpec,
+    /// The measured run that parameters were estimated from; none where nothing was measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub calibrated: Option<CalibratedSpec>,
     /// A host, with the VMs below.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host: Option<HostSpec>,
@@ -166,6 +171,7 @@ impl Scenario {
             (_, _, Some(memory)) => memory.check()?,
             _ => {}
         }
-        self.figures.iter().enumerate().try_for_each(|(number, figure)| figure.check(number))
+        self.figures.iter().enumerate().try_for_each(|(number, figure)| figure.check(number))?;
+        self.assumptions.iter().enumerate().try_for_each(|(number, assumption)| assumption.check(number))
     }
 }

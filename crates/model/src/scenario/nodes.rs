@@ -88,12 +88,13 @@ pub enum NoiseSpec {
         /// How long each takes.
         length_us: Micros,
     },
-    /// A recorded trace, from a random place on, round and round: lines `start_ns<TAB>duration_ns`, or a run that measured
-    /// gap or fwq.
+    /// A recorded trace, from a random place on, round and round: lines `start_ns<TAB>duration_ns`, a run that measured
+    /// gap or fwq, or the folder of a simulated host: when its first virtual CPU did not run.
     Trace {
         /// The file or run directory, beside the scenario.
         file: String,
-        /// Which platform of a run; the first that has a trace unless given.
+        /// Which platform of a run, the first that has a trace unless given; of a simulation the case, or the case and the
+        /// virtual CPU, `CASE: A.0`.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         platform: Option<String>,
     },

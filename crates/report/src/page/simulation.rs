@@ -17,8 +17,8 @@ use super::super::chart::plot::{Series, Stroke};
 use super::super::chart::svg::Picture;
 use super::super::figures::value_text;
 use super::super::simulation::{
-    deadlines, extent, figure_text, holds_word, parameters, published_text, short, simulated_text, tally,
-    unfinished_words,
+    calibrated, deadlines, extent, figure_text, holds_word, parameters, published_text, short,
+    simulated_text, tally, unfinished_words,
 };
 use super::super::utc::format_utc;
 use super::document::Section;
@@ -77,39 +77,58 @@ fn summary(simulation: &Simulation) -> Markup {
         }
         @if let Some(words) = unfinished_words(simulation) {
             div.banner.heavy role="note" { strong { "Interrupted." } " " (words) "." }
+        @let (dirty, left_out) = calibrated::known_of_run(simulation);
+        @if !dirty.is_empty() {
+            div.banner.heavy role="note" {
+                strong { "Dirty run." } " Others worked on the host while it was measured: what is predicted from it is as dirty."
+                ul { @for why in dirty { li { (why) } } }
+            }
         }
         p { (bounded(&simulation.about)) }
+        @if !left_out.is_empty() { p { "Not estimated:" } ul { @for what in left_out { li { (what) } } } }
         @if simulation.published.is_empty() {
             p { "The scenario names no published figures." }
         } @else {
             p { strong { (tally(simulation)) } "." }
             @let known = if simulation.calibrated { "Measured" } else { "Published" };
-            (scrolling(&format!("{known} figures beside the simulated ones"), &published(&simulation.published, known)))
+            (scrolling(&format!("{known} figures beside the simulated ones"), &published(simulation, known)))
         }
     }
 }
 
-fn published(figures: &[PublishedOutcome], known: &str) -> Markup {
+fn published(simulation: &Simulation, known: &str) -> Markup {
+    let has_predictions = calibrated::has_predictions(simulation);
+    let head: Vec<&str> = if has_predictions {
+        calibrated::HEAD.to_vec()
+    } else {
+        vec![known, "Simulated", "Demanded", "Label", "Holds"]
+    };
+    let cells = |figure: &PublishedOutcome| -> Vec<String> {
+        if has_predictions {
+            return calibrated::cells(simulation, figure).to_vec();
+        }
+        let demanded = bounded(&figure.demanded);
+        let (label, holds) = (figure.label.word().to_owned(), holds_word(figure).to_owned());
+        vec![published_text(figure), simulated_text(figure), demanded, label, holds]
+    };
     html! {
         table {
             thead {
                 tr {
                     th scope="col" { "Figure" }
                     th.text scope="col" { "Case" }
-                    @for head in [known, "Simulated", "Demanded", "Label", "Holds"] { th scope="col" { (head) } }
+                    @for head in head { th scope="col" { (head) } }
                     th.text scope="col" { "Source" }
                 }
             }
             tbody {
-                @for figure in figures.iter().take(ROWS_MOST) {
+                @for figure in simulation.published.iter().take(ROWS_MOST) {
+                    @let cells = cells(figure);
                     tr {
                         th scope="row" { (bounded(&figure.title)) }
                         td.text { (bounded(&figure.case)) }
-                        td { (published_text(figure)) }
-                        td { (simulated_text(figure)) }
-                        td { (bounded(&figure.demanded)) }
-                        td { (figure.label.word()) }
-                        td.(holds_class(figure)) { (holds_word(figure)) }
+                        @for cell in cells.iter().take(cells.len() - 1) { td { (cell) } }
+                        @if let Some(cell) = cells.last() { td.(holds_class(figure)) { (cell) } }
                         td.text { (bounded(&figure.source)) }
                     }
                 }

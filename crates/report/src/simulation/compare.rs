@@ -209,6 +209,7 @@ mod tests {
             replications: 3,
             cases: vec![case],
             calibrated: false,
+            calibrated_from: None,
             published: Vec::new(),
             assumptions: Vec::new(),
             phases: Vec::new(),

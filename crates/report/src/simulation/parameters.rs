@@ -6,6 +6,7 @@ use super::super::text::{paragraph, printable};
 use super::{LABEL_MOST, NARROW, SENTENCE_MOST, value_text};
 use model::scenario::FigureLabel;
 use model::simulation::{AssumptionOutcome, Origin, PublishedOutcome, Simulation};
+use units::three_digits;
 
 /// Figures that a sentence tells of.
 const FIGURES_MOST: usize = 4;
@@ -38,9 +39,11 @@ pub(in super::super) const fn heading_words(simulation: &Simulation) -> &'static
     }
 }
 
-/// `host.switch_ns = 0`.
+/// `host.switch_ns = 0`, `host.policy.quantum_us = 3100 [2800 … 3400]`.
 pub(in super::super) fn assignment(parameter: &AssumptionOutcome) -> String {
-    format!("{} = {}", printable(&parameter.key, LABEL_MOST), printable(&parameter.value, LABEL_MOST))
+    let ends = parameter.interval.map(|ends| ends.map(three_digits));
+    let ends = ends.map(|[low, high]| format!(" [{low} … {high}]")).unwrap_or_default();
+    format!("{} = {}{ends}", printable(&parameter.key, LABEL_MOST), printable(&parameter.value, LABEL_MOST))
 }
 
 /// Where its value is from.

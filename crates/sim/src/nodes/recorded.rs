@@ -1,4 +1,8 @@
-//! Noise traces from what `measure` has recorded.
+//! Noise traces from what `measure` has recorded, or `simulate`.
+//!
+//! **A simulated host** keeps who ran where from its beginning. What lies between two stretches of a virtual CPU is an
+//! interruption: somebody else ran, or it was being switched. One that had nothing to do looks the same, so the trace is that
+//! of a virtual CPU that always works.
 //!
 //! **fwq** keeps every quantum: what one took longer than the shortest is an interruption, put at a random place within
 //! it. The trace is as long as all quanta together, so the time lost is exact.
@@ -13,6 +17,7 @@
 use super::trace::{Interruption, MOST_INTERRUPTIONS, NoiseTrace};
 use crate::random::Stream;
 use crate::time::Span;
+use model::simulation::{StretchMode, TimeLine};
 use probes::detail::{Detail, FwqDetail, GapDetail, Stretch};
 use units::histogram::Histogram;
 use units::{Hertz, Reason, Ticks};
@@ -21,6 +26,8 @@ use units::{Hertz, Reason, Ticks};
 const SHORTEST: Span = Span::from_nanos(1000);
 /// Nor are those below so many typical ones.
 const TYPICAL: u64 = 10;
+/// Virtual CPUs that are listed where a wrong one was asked for.
+const LISTED: usize = 12;
 /// Streams of this file begin with this number.
 const RECORDED: u64 = 5;
 
@@ -35,6 +42,41 @@ impl NoiseTrace {
             Detail::Fwq(fwq) => Self::of_fwq(fwq, seed),
             other => Err(format!("{} records no interruptions; wanted gap or fwq", other.kind()).into()),
         }
+    }
+
+    /// From the time line of a simulated host: the times in which a virtual CPU, the first unless one is named (`A.0`), did
+    /// not run, from its first stretch to its last.
+    ///
+    /// # Errors
+    /// There is no such virtual CPU, it hardly ran, or there is no trace in it.
+    pub fn of_time_line(line: &TimeLine, vcpu: Option<&str>) -> Result<Self, Reason> {
+        let number = match vcpu {
+            None => Some(0),
+            Some(name) => line.vcpus.iter().position(|known| known == name),
+        };
+        let Some(number) = number.and_then(|number| u32::try_from(number).ok()) else {
+            let known: Vec<&str> = line.vcpus.iter().take(LISTED).map(String::as_str).collect();
+            return Err(format!(
+                "there is no virtual CPU \"{}\"; there are {}",
+                vcpu.unwrap_or_default(),
+                known.join(", ")
+            )
+            .into());
+        };
+        let ran = line.stretches.iter().filter(|one| one.vcpu == number && one.mode != StretchMode::Switch);
+        let mut ran: Vec<(Span, Span)> = ran.map(|one| (one.start_ns.into(), one.length_ns.into())).collect();
+        ran.sort_unstable();
+        let Some((begin, _)) = ran.first().copied() else {
+            return Err("that virtual CPU never ran in the part of its time line that is kept".into());
+        };
+        let (mut end, mut all) = (begin, Vec::new());
+        for (start, length) in ran {
+            if start > end {
+                all.push(Interruption { start: end - begin, length: start - end });
+            }
+            end = end.max(start + length);
+        }
+        Self::new(all, end - begin)
     }
 
     /// From quanta of fixed work.
@@ -256,6 +298,35 @@ mod tests {
         }
         let all = |seed| NoiseTrace::of_gap(&gaps(), seed).unwrap();
         assert!(all(1) == all(1) && all(1) != all(2));
+    }
+
+    #[test]
+    fn what_kept_a_virtual_cpu_away_is_the_noise_of_a_simulated_host() {
+        use model::simulation::TimeStretch;
+        let stretch = |vcpu, start, length, mode| TimeStretch {
+            cpu: 0,
+            vcpu,
+            start_ns: nanos(start),
+            length_ns: nanos(length),
+            mode,
+        };
+        let line = TimeLine {
+            cpus: 1,
+            vcpus: vec!["A.0".to_owned(), "B.0".to_owned()],
+            stretches: vec![
+                stretch(0, 100, 50, StretchMode::User),
+                stretch(1, 150, 200, StretchMode::User),
+                stretch(0, 350, 10, StretchMode::Switch),
+                stretch(0, 360, 40, StretchMode::Kernel),
+                stretch(0, 400, 100, StretchMode::User),
+            ],
+            left_out: 0,
+        };
+        let trace = NoiseTrace::of_time_line(&line, None).unwrap();
+        assert_eq!((trace.lost().nanos(), trace.length().nanos()), (210, 400));
+        assert_eq!(trace, NoiseTrace::of_time_line(&line, Some("A.0")).unwrap());
+        let refused = NoiseTrace::of_time_line(&line, Some("C.0")).unwrap_err().to_string();
+        assert!(refused.contains("A.0, B.0"), "{refused}");
     }
 
     #[test]

@@ -31,6 +31,7 @@ struct Told {
     value: String,
     origin: Origin,
     why: String,
+    interval: Option<[f64; 2]>,
     untried: Option<String>,
     /// Where it stands, with numbers for members of lists; several where VMs have the same.
     paths: Vec<String>,
@@ -150,6 +151,7 @@ impl Tries {
                 value: told.value.clone(),
                 origin: told.origin,
                 why: told.why.clone(),
+                interval: told.interval,
                 sensitivity,
                 tried,
                 untried,
@@ -161,19 +163,23 @@ impl Tries {
 
 /// What a file says of an assumption.
 fn assumed(cases: &[Case], number: usize, spec: &AssumptionSpec) -> Result<Told, Impossible> {
+    let about = || cases.iter().filter(|case| published::matches(case, &spec.case));
     let values: Vec<String> =
-        cases.iter().filter_map(|case| Some(written(&case.value(&spec.key)?).into_owned())).collect();
+        about().filter_map(|case| Some(written(&case.value(&spec.key)?).into_owned())).collect();
     if values.is_empty() {
         let problem = format!("no case has a value at \"{}\"", spec.key);
         return Err(Impossible::new(format!("assumption.{number}.key"), problem));
     }
+    let is_estimated =
+        spec.interval.is_some() || cases.first().is_some_and(|case| case.scenario.calibrated.is_some());
     Ok(Told {
         key: spec.key.clone(),
         value: listed(values),
-        origin: Origin::Assumed,
+        origin: if is_estimated { Origin::Estimated } else { Origin::Assumed },
         why: spec.why.clone(),
+        interval: spec.interval,
         untried: None,
-        paths: vec![cases.first().map_or_else(|| spec.key.clone(), |case| case.numbered(&spec.key))],
+        paths: vec![about().next().map_or_else(|| spec.key.clone(), |case| case.numbered(&spec.key))],
     })
 }
 
@@ -189,7 +195,8 @@ fn stated(
     };
     let all = |change: &dyn Fn(&Case) -> Result<Scenario, Impossible>| {
         let with = wanted.iter().filter_map(|number| Some((*number, cases.get(*number)?)));
-        let with = with.filter(|(_, case)| case.value(&spec.key).is_some());
+        let with =
+            with.filter(|(_, case)| case.value(&spec.key).is_some() && published::matches(case, &spec.case));
         let of = |case: &Case, Impossible { path, problem }| {
             let problem =
                 if cases.len() > 1 { format!("{problem} (case \"{}\")", case.label) } else { problem };
@@ -255,6 +262,7 @@ fn unspoken(cases: &[Case], covered: &[String]) -> Vec<Told> {
             value: format!("{} more parameters", rest.len()),
             origin: Origin::Set,
             why: String::new(),
+            interval: None,
             untried: None,
             paths: Vec::new(),
         });
@@ -279,6 +287,7 @@ fn told_together(cases: &[Case], pattern: &str, found: Vec<(String, Found)>) -> 
         value: listed(found.values),
         origin: if found.is_written { Origin::Set } else { Origin::Default },
         why: String::new(),
+        interval: None,
         untried: None,
         paths,
     };

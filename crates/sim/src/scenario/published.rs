@@ -82,7 +82,7 @@ fn none(figure: usize, key: &str, cases: &[Case]) -> Impossible {
 }
 
 /// Whether a case has all these values; the key `case` stands for its label in the file.
-fn matches(case: &Case, wanted: &BTreeMap<String, Value>) -> bool {
+pub(super) fn matches(case: &Case, wanted: &BTreeMap<String, Value>) -> bool {
     wanted.iter().all(|(path, value)| match (path.as_str(), value.as_str()) {
         (LABEL, Some(label)) => {
             case.label.strip_prefix(label).is_some_and(|rest| rest.is_empty() || rest.starts_with(", "))
@@ -151,6 +151,11 @@ pub(super) fn outcomes(cases: &[Case], pairs: &[Pair], outcomes: &Outcomes<'_>) 
         let is_certain = is_certain(pair.case) && is_certain(pair.over_case);
         let simulated = simulated.map(|(mean, half)| (mean, half.or_else(|| is_certain.then_some(0.0))));
         let unit = unit(pair, spec, outcomes);
+        let predicted = predicted(spec, simulated);
+        let holds = match spec.predicted_within {
+            Some(_) => predicted.map_or(Some(false), |ends| lies_within(spec, ends)),
+            None => holds(demand(spec), simulated),
+        };
         let mut metrics = vec![spec.metric.clone()];
         metrics.extend(spec.over.iter().filter(|over| **over != spec.metric).cloned());
         Some(PublishedOutcome {
@@ -162,11 +167,13 @@ pub(super) fn outcomes(cases: &[Case], pairs: &[Pair], outcomes: &Outcomes<'_>) 
             published: spec.published,
             simulated: simulated.map(|(mean, _)| mean),
             half_width: simulated.and_then(|(_, half)| half),
+            published_interval: spec.interval,
+            predicted,
             label: spec.label,
-            demand: demand(spec),
+            demand: demand(spec).or(predicted.map(|_| within(spec))),
             demanded: demanded(spec, unit),
-            holds: holds(demand(spec), simulated),
-            undecided: demand(spec).is_some() && holds(demand(spec), simulated).is_none(),
+            holds,
+            undecided: (demand(spec).is_some() || spec.predicted_within.is_some()) && holds.is_none(),
         })
     };
     pairs.iter().filter_map(outcome).collect()
@@ -182,6 +189,33 @@ fn unit(pair: &Pair, spec: &FigureSpec, outcomes: &Outcomes<'_>) -> Unit {
     figures.find(|figure| figure.id == spec.metric).map_or(Unit::Count, |figure| figure.unit)
 }
 
+/// Both ends of what is predicted: the factors times the mean, and the interval of that mean besides, as independent of them.
+fn predicted(spec: &FigureSpec, simulated: Option<(f64, Option<f64>)>) -> Option<[f64; 2]> {
+    let ([low, high], (mean, half)) = (spec.predicted_within?, simulated?);
+    let (half, middle) = (half.unwrap_or(0.0), mean * f64::midpoint(low, high));
+    let reach = (mean * (high - low) / 2.0).hypot(half);
+    Some([middle - reach, middle + reach])
+}
+
+/// Whether the published value lies where it is predicted; none where it lies beside that and its own interval reaches in.
+fn lies_within(spec: &FigureSpec, [low, high]: [f64; 2]) -> Option<bool> {
+    let reaches = |[from, to]: [f64; 2]| from <= high && to >= low;
+    if (low..=high).contains(&spec.published) {
+        Some(true)
+    } else if spec.interval.is_some_and(reaches) {
+        None
+    } else {
+        Some(false)
+    }
+}
+
+/// Between which values the simulated mean itself must lie for the published value to lie where it is predicted.
+fn within(spec: &FigureSpec) -> Demand {
+    let over = |factor: f64| Some(spec.published / factor).filter(|end| end.is_finite());
+    let [low, high] = spec.predicted_within.unwrap_or([1.0, 1.0]);
+    Demand { least: over(high), most: over(low) }
+}
+
 /// What is demanded, in words; empty where nothing is.
 fn demanded(spec: &FigureSpec, unit: Unit) -> String {
     let off = spec.tolerance.map(|tolerance| match unit {
@@ -189,6 +223,9 @@ fn demanded(spec: &FigureSpec, unit: Unit) -> String {
         _ => unit.format(tolerance),
     });
     let wanted = unit.format(spec.demand.unwrap_or(spec.published));
+    if spec.predicted_within.is_some() {
+        return "measured lies in it".to_owned();
+    }
     match (spec.bound, off) {
         (None, None) => String::new(),
         (None, Some(off)) if spec.demand.is_none() => format!("± {off}"),

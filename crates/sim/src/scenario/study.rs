@@ -246,7 +246,8 @@ impl Study {
         let once = self.cases.iter().filter(|case| !is_random(&case.scenario));
         let of = self.jobs.len() as u64;
         Simulation {
-            calibrated: false,
+            calibrated: first.is_some_and(|scenario| scenario.calibrated.is_some()),
+            calibrated_from: first.and_then(|scenario| scenario.calibrated.clone()),
             scenario: first.map(|scenario| scenario.name.clone()).unwrap_or_default(),
             about: first.map(|scenario| scenario.about.clone()).unwrap_or_default(),
             seed: first.map_or(0, |scenario| scenario.seed),
