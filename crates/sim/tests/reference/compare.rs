@@ -183,29 +183,27 @@ fn credit2_gives_what_xens_credit2_gives() {
 }
 
 /// On 2 CPUs A (1 virtual CPU, weight 8), B (2, 8) and C (2, 1) are to have 0.94, 0.94 and 0.12 by their weights. Xen's rules
-/// give A a little less and C a little more.
+/// give A a little less and C a little more. Whatever the order in which virtual CPUs come up, ours must lie between.
 #[test]
 fn three_vms_on_two_cpus_have_what_their_weights_say() {
     let host = Host { cpus: 2, vms: vec![Vm::new(1, 8), Vm::new(2, 8), Vm::new(2, 1)] };
     let wanted = [0.94, 0.94, 0.12];
     let phases = reference(&host, "credit", Weights::PerVm, 0..CREDIT.phases);
-    let ours = ours::cpus(&host, "credit", SECONDS, 1);
+    let ours: Vec<Vec<f64>> = (0..6).map(|seed| ours::cpus(&host, "credit", SECONDS, seed)).collect();
     eprintln!("reference {phases:.3?}\nours {ours:.3?}");
-    for (vm, wanted) in wanted.iter().enumerate() {
+    let mut most: f64 = 0.0;
+    for (vm, wanted) in wanted.into_iter().enumerate() {
         let (low, high) = interval(&phases, vm);
         assert!(low > wanted - 0.07 && high < wanted + 0.07, "VM {vm}: {low} to {high}");
+        let off = |cpus: &Vec<f64>| (low.min(wanted) - cpus[vm]).max(cpus[vm] - high.max(wanted));
+        most = ours.iter().map(off).fold(most, f64::max);
     }
-    let off = |vm: usize| {
-        let (low, high) = interval(&phases, vm);
-        (low.min(wanted[vm]) - ours[vm]).max(ours[vm] - high.max(wanted[vm])).max(0.0)
-    };
-    let off = (0..3).map(off).fold(0.0, f64::max);
     assert!(
-        off <= KNOWN_OF_THREE.max(0.01),
-        "worse: off by {off:.3} CPUs, known are {KNOWN_OF_THREE}: {ours:?}"
+        most <= KNOWN_OF_THREE.max(0.01),
+        "worse: off by {most:.3} CPUs, known are {KNOWN_OF_THREE}: {ours:?}"
     );
     assert!(
-        off >= KNOWN_OF_THREE - 0.01,
-        "better: off by {off:.3} CPUs, no longer {KNOWN_OF_THREE}: lower the constant"
+        most >= KNOWN_OF_THREE - 0.01,
+        "better: off by {most:.3} CPUs, no longer {KNOWN_OF_THREE}: lower the constant"
     );
 }
