@@ -77,6 +77,7 @@ fn summary(simulation: &Simulation) -> Markup {
         }
         @if let Some(words) = unfinished_words(simulation) {
             div.banner.heavy role="note" { strong { "Interrupted." } " " (words) "." }
+        }
         @let (dirty, left_out) = calibrated::known_of_run(simulation);
         @if !dirty.is_empty() {
             div.banner.heavy role="note" {
