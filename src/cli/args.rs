@@ -236,6 +236,7 @@ Exit codes:
 /// Arguments of `simulate`.
 #[derive(Debug, Args)]
 #[command(after_help = SIMULATE_AFTER, term_width = 80)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
 pub struct SimulateArgs {
     /// A shipped scenario or a TOML file
     #[arg(value_name = "FILE|NAME", required_unless_present_any = ["list", "from"])]

@@ -107,23 +107,20 @@ fn label(simulation: &Simulation, case: &str, task: &str) -> TextCell {
 pub(super) fn table(simulation: &Simulation, most: usize, columns: usize) -> Option<(TextTable, usize)> {
     let rows = rows(simulation);
     let shown = rows.get(..most.min(rows.len())).unwrap_or_default();
-    let wide = table_of(simulation, shown, |row| row.cells());
-    let table = if wide.total_width(columns) > columns {
-        table_of(simulation, shown, |row| row.narrow_cells())
-    } else {
-        wide
-    };
+    let wide = table_of(simulation, shown, true);
+    let table = if wide.total_width(columns) > columns { table_of(simulation, shown, false) } else { wide };
     (!rows.is_empty()).then(|| (table, rows.len() - shown.len()))
 }
 
-fn table_of(simulation: &Simulation, rows: &[Row<'_>], cells: impl Fn(&Row<'_>) -> [String; 7]) -> TextTable {
+fn table_of(simulation: &Simulation, rows: &[Row<'_>], is_wide: bool) -> TextTable {
     let bold = |text: &str| TextCell { text: text.to_owned(), paint: Paint::Bold };
     let mut table = TextTable::default();
     table.rows.push(std::iter::once(TextCell::default()).chain(HEAD.map(bold)).collect());
     for row in rows {
         let paint = if row.is_missed() { Paint::Red } else { Paint::None };
         let label = label(simulation, row.case, row.task);
-        let cells = cells(row).map(|text| TextCell { text, paint });
+        let cells = if is_wide { row.cells() } else { row.narrow_cells() };
+        let cells = cells.map(|text| TextCell { text, paint });
         table.rows.push(std::iter::once(label).chain(cells).collect());
     }
     table

@@ -14,17 +14,14 @@ pub(super) fn is_random(scenario: &Scenario) -> bool {
 
 /// Who gets a lock may be drawn, and what programs draw themselves.
 fn of_vm(vm: &VmSpec) -> bool {
-    vm.locks.count > 0
-        || vm.threads.iter().any(|thread| match &thread.run {
-            ProgramSpec::Endless
-            | ProgramSpec::Fixed { .. }
-            | ProgramSpec::Gap { .. }
-            | ProgramSpec::Ftq { .. } => false,
-            ProgramSpec::Fwq { jitter_us, .. } => jitter_us.get() > 0,
-            ProgramSpec::Periodic(task) => task.jitter_us.get() > 0 || task.apart_us.get() > 0,
-            ProgramSpec::Io { random, .. } => *random,
-            _ => true,
-        })
+    vm.locks.count > 0 || !vm.threads.iter().all(|thread| never_draws(&thread.run))
+}
+
+fn never_draws(run: &ProgramSpec) -> bool {
+    use ProgramSpec::{Endless, Fixed, Ftq, Fwq, Gap, Io, Periodic};
+    matches!(run, Endless | Fixed { .. } | Gap { .. } | Ftq { .. } | Io { random: false, .. })
+        || matches!(run, Fwq { jitter_us, .. } if jitter_us.get() == 0)
+        || matches!(run, Periodic(task) if task.jitter_us.get() == 0 && task.apart_us.get() == 0)
 }
 
 /// All noise is drawn, or begins at a phase that is.
