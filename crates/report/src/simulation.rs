@@ -199,7 +199,7 @@ fn published(out: &mut String, simulation: &Simulation, style: Style) {
         let words = "measured: mean over the rounds; predicted: with what the model does not know; both of 95 %. A prediction \
                      holds when what was measured lies in it, and is not decided when only a part of its interval does.";
         out.push_str(&paragraph("  ", words, style.columns()));
-        let _ = writeln!(out, "  {}", tally(simulation));
+        out.push_str(&paragraph("  ", &tally(simulation), style.columns()));
         return;
     }
     let mut table = TextTable::default();

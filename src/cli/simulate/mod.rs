@@ -26,7 +26,6 @@ use anyhow::anyhow;
 use super::args::SimulateArgs;
 use super::ending::{Ending, OrStop, Stop, Verdict};
 use super::{interrupt, json, measure, output};
-use campaign;
 use model::results::RunResults;
 use model::simulation::Simulation;
 use outcome::{Places, Wanted};
