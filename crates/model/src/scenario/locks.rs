@@ -46,8 +46,8 @@ pub struct LockSpec {
     #[serde(skip_serializing_if = "is_nothing")]
     pub exit_ns: Nanos,
     /// Time for the lock's cache line to go from one CPU to another. Where all who wait poll that line (`test-and-set`,
-    /// `ticket`, `pv-ticket`), each of them reads it anew when the lock is given back, and the next one gets to see it after half of the others on
-    /// average (Boyd-Wickizer and others, Non-scalable locks are dangerous, 2012); 0 unless given.
+    /// `ticket`, `pv-ticket`), each of them reads it anew when the lock is given back, and the next one gets to see it after
+    /// half of the others on average (Boyd-Wickizer and others, Non-scalable locks are dangerous, 2012); 0 unless given.
     #[serde(skip_serializing_if = "is_nothing")]
     pub line_ns: Nanos,
 }

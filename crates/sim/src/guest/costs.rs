@@ -2,7 +2,7 @@
 
 use crate::time::Span;
 
-/// GuestCosts of locks and interrupts; all of them nothing by default.
+/// What locks and interrupts cost a guest; nothing by default.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct GuestCosts {
     /// CPU time to halt and come back.

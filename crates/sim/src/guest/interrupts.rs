@@ -29,7 +29,9 @@ impl Interrupts {
     /// A thread interrupts these virtual CPUs.
     pub(super) fn send(&mut self, sender: u32, others: &[u32]) {
         self.missing[sender as usize] = others.len();
-        others.iter().for_each(|other| self.asked_by[*other as usize].push(sender));
+        for other in others {
+            self.asked_by[*other as usize].push(sender);
+        }
     }
 
     /// Whether a thread waits for somebody.

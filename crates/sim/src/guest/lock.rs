@@ -10,12 +10,13 @@
 //!  mutex          free ─► the first of those that spin, if it runs, else whoever looks first; the first that sleeps is woken.
 //!                 Once it was woken and found it taken again, it is handed the lock the next time
 //! ```
-//! Sources: Linux before 2.6.25 (test-and-set) and in guests without paravirtual locks since 4.2 (`virt_spin_lock`); Waiman Long's
-//! `CONFIG_PARAVIRT_UNFAIR_LOCKS`, proposed for Linux in 2014 and not taken: waiters try the more often the further in front they
-//! are (unfair-queued; here the foremost is always the quickest); 2.6.25 to 4.1 (ticket; `arch/x86/include/asm/spinlock.h`); `kernel/locking/qspinlock.c` since 4.2 (mcs: after Mellor-Crummey and Scott, Algorithms for
-//! Scalable Synchronization on Shared-Memory Multiprocessors, 1991); `__ticket_lock_spinning` of 3.12 to 4.1 (pv-ticket);
-//! `kernel/locking/qspinlock_paravirt.h` as of 4.5 (pv-queued: one try to steal when it comes; the mode of 4.15, in which newcomers
-//! go on trying, is left out); `kernel/locking/mutex.c` since 4.10 (mutex). Read, not copied.
+//! Sources: Linux before 2.6.25 (test-and-set) and in guests without paravirtual locks since 4.2 (`virt_spin_lock`);
+//! Waiman Long's `CONFIG_PARAVIRT_UNFAIR_LOCKS`, proposed for Linux in 2014 and not taken: waiters try the more often the
+//! further in front they are (unfair-queued; here the foremost is always the quickest); 2.6.25 to 4.1 (ticket;
+//! `arch/x86/include/asm/spinlock.h`); `kernel/locking/qspinlock.c` since 4.2 (mcs: after Mellor-Crummey and Scott,
+//! Algorithms for Scalable Synchronization on Shared-Memory Multiprocessors, 1991); `__ticket_lock_spinning` of 3.12 to
+//! 4.1 (pv-ticket); `kernel/locking/qspinlock_paravirt.h` as of 4.5 (pv-queued: one try to steal when it comes; the mode
+//! of 4.15, in which newcomers go on trying, is left out); `kernel/locking/mutex.c` since 4.10 (mutex). Read, not copied.
 
 use std::collections::VecDeque;
 

@@ -122,8 +122,12 @@ impl Thread {
                     self.kernel += span;
                 }
             }
-            Doing::Spinning { .. } | Doing::Awaiting => {}
-            Doing::Asking | Doing::Sleeping | Doing::Blocked { .. } | Doing::Done(_) => {}
+            Doing::Asking
+            | Doing::Spinning { .. }
+            | Doing::Awaiting
+            | Doing::Sleeping
+            | Doing::Blocked { .. }
+            | Doing::Done(_) => {}
         }
     }
 }

@@ -72,7 +72,7 @@ impl Guest {
         }
         self.waits[number as usize].spun = Span::ZERO;
         if matches!(self.on_long_wait, OnLongWait::Help(_)) {
-            return self.pay(number, (self.costs.exit, Bill::Exit, lock), |guest| guest.exit(index));
+            return self.pay(number, (self.costs.exit, Bill::Exit, lock), |guest| Some(guest.exit(index)));
         }
         self.pay(number, (self.costs.halt, Bill::Halt, lock), |guest| {
             guest.rest(index, number, lock, effects)
@@ -111,7 +111,7 @@ impl Guest {
                 if !self.gets(number, lock, now, effects) {
                     return match bill {
                         Bill::Halt => self.rest(index, number, lock, effects),
-                        _ => self.exit(index),
+                        _ => Some(self.exit(index)),
                     };
                 }
             }
@@ -221,11 +221,11 @@ impl Guest {
     }
 
     /// It tells the host.
-    fn exit(&mut self, index: u32) -> Option<Demand> {
+    fn exit(&mut self, index: u32) -> Demand {
         if let Some(window) = self.windows.get_mut(index as usize) {
             *window = window.saturating_mul(self.costs.exit_growth);
         }
-        Some(Demand::Help)
+        Demand::Help
     }
 
     /// A thread gives a lock back; what it does then, at first.
@@ -250,8 +250,9 @@ impl Guest {
         let mut kicks = 0;
         if let Some(next) = tell {
             kicks += u64::from(self.is_parked(next));
-            let on = self.threads[next as usize].on.get();
-            on.into_iter().for_each(|on| self.rouse(on, now, effects));
+            if let Some(on) = self.threads[next as usize].on.get() {
+                self.rouse(on, now, effects);
+            }
         }
         kicks += wake.map_or(0, |sleeper| self.wake(sleeper, lock, now, effects));
         let it = &self.locks[lock as usize];
@@ -308,6 +309,8 @@ impl Guest {
             own.for_each(|(lock, _)| self.tell_spinners(lock, effects));
         }
         let behind = thread.waits_for().and_then(|lock| self.locks[lock as usize].neighbours(number).1);
-        behind.into_iter().for_each(|behind| self.tell(behind, effects));
+        if let Some(behind) = behind {
+            self.tell(behind, effects);
+        }
     }
 }

@@ -43,7 +43,9 @@ impl Guest {
         let (threads, cpus) = (self.threads.len(), self.cpus.len());
         let interrupts = self.interrupts.get_or_insert_with(|| Box::new(Interrupts::new(threads, cpus)));
         interrupts.send(number, &others);
-        others.into_iter().for_each(|other| self.rouse(other, now, effects));
+        for other in others {
+            self.rouse(other, now, effects);
+        }
         Doing::Awaiting
     }
 

@@ -131,7 +131,7 @@ fn who_tells_the_host_pays_and_waits_longer_every_time() {
         let costs = GuestCosts { exit: micros(1), exit_growth, ..GuestCosts::default() };
         let on_long_wait = OnLongWait::Help(micros(10));
         let threads = vec![section(0, 70), section(0, 1)];
-        let world = World { costs, on_long_wait, ..World::dedicated(LockKind::Ticket, threads) };
+        let world = World { on_long_wait, costs, ..World::dedicated(LockKind::Ticket, threads) };
         let machine = done(&world);
         assert_eq!(spins(&machine), [0, 70]);
         machine.report().events
