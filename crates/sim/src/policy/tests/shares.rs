@@ -92,31 +92,3 @@ fn credits_weights_hold_for_who_needs_almost_all_of_a_cpu() {
         }
     }
 }
-
-#[test]
-fn scale() {
-    let used = || -> f64 {
-        let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap();
-        text.split(' ').next().unwrap().parse::<f64>().unwrap() / 1e9
-    };
-    for policy in [
-        "name = \"credit\", queues = \"per-cpu\"",
-        "name = \"credit2\", queues = \"per-cpu\", slice_us = 1000",
-        "name = \"eevdf\", queues = \"per-cpu\", slice_us = 1000",
-        "name = \"credit2\", slice_us = 1000",
-        "name = \"credit\"",
-    ] {
-        let mut costs = Vec::new();
-        for (cpus, count, seconds) in [(1, 1, 20), (1024, 1000, 1)] {
-            let text = format!("name = \"x\"\n[host]\ncpus = {cpus}\npolicy = {{ {policy} }}\n[[vm]]\nname = \"A\"\nvcpus = 100\ncount = {count}\n[[vm.thread]]\nrun = {{ {ENDLESS} }}\n");
-            let scenario: model::scenario::Scenario = toml::from_str(&text).unwrap();
-            let mut machine = crate::scenario::build(&scenario, 1);
-            let began = used();
-            machine.run(&Limits { until: Time::ZERO + Span::from_secs(seconds), events: u64::MAX, when_done: false });
-            let (cost, events) = (used() - began, machine.report().events);
-            costs.push(cost / events as f64);
-            println!("{policy}: {} vcpus {cost:.2} s CPU, {events} events, {:.0} ns each", count * 100, cost / events as f64 * 1e9);
-        }
-        println!("exponent {:.3}", (costs[1] / costs[0]).ln() / 1000f64.ln());
-    }
-}
