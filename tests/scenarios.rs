@@ -66,7 +66,7 @@ fn waits<'a>(simulation: &'a Simulation, case: &str) -> &'a WaitTimes {
     case.waits.first().expect("somebody waited")
 }
 
-const SHOWN: [Expected; 7] = [
+const SHOWN: [Expected; 8] = [
     Expected {
         name: "cold-warm-numa",
         predicted: 0,
