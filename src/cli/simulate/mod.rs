@@ -151,7 +151,9 @@ fn simulated(
     match workers::run(study, first, threads(args), cancel) {
         End::Done(replications) => Ok(Simulated::All(replications.into_iter().map(Some).collect())),
         End::Interrupted(words, replications) => {
-            words.iter().for_each(|words| say(words));
+            for words in &words {
+                say(words);
+            }
             if replications.iter().flatten().any(|replication| !replication.interrupted) {
                 return Ok(Simulated::Some(replications));
             }

@@ -22,6 +22,7 @@ use report::text::ascii;
 use report::{simulation, trace_events};
 
 /// What is wanted of it.
+#[expect(clippy::struct_excessive_bools, reason = "each is a wish of its own")]
 pub(super) struct Wanted {
     /// JSON on the terminal instead of tables.
     json: bool,
