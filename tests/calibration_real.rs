@@ -121,19 +121,32 @@ probes = ["share"]
 "#;
 
 fn six() -> String {
-    let mut text = SIX.to_owned();
-    for (ending, more) in
-        [("", ""), ("-cap", "cpu_cap_percent = 60"), ("-weights", "cpu_weight = 300\nother_cpu_weight = 100")]
-    {
-        text += &format!("[[platform]]\nlabel = \"native{ending}\"\nkind = \"native\"\n{more}\n");
-        text +=
-            &format!("[[platform]]\nlabel = \"vm{ending}\"\nkind = \"vm\"\naccelerator = \"tcg\"\n{more}\n");
-    }
-    text
+    let settings = [
+        ("", ""),
+        ("-cap", "cpu_cap_percent = 60"),
+        ("-weights", "cpu_weight = 300\nother_cpu_weight = 100"),
+    ];
+    let platforms = settings.map(|(ending, more)| {
+        format!(
+            "[[platform]]\nlabel = \"native{ending}\"\nkind = \"native\"\n{more}\n\
+             [[platform]]\nlabel = \"vm{ending}\"\nkind = \"vm\"\naccelerator = \"tcg\"\n{more}\n"
+        )
+    });
+    format!("{SIX}{}", platforms.concat())
 }
 
-/// Predictions of a run, each load held out in turn: platform, whether it is of CPUs, whether what was measured lies in it, width.
-fn predictions(run: &Path) -> Vec<(String, bool, bool, f64)> {
+/// What was predicted of a load that was held out.
+struct Prediction {
+    platform: String,
+    /// Whether it is of CPUs; else of `bound_95`.
+    is_cpus: bool,
+    /// Whether what was measured lies in it.
+    is_within: bool,
+    width: f64,
+}
+
+/// Predictions of a run, each load held out in turn.
+fn predictions(run: &Path) -> Vec<Prediction> {
     let mut all = Vec::new();
     for load in ["1+2", "2+2", "3+2", "4+2", "1+4", "2+4", "3+4", "4+4"] {
         let run = run.to_string_lossy();
@@ -157,7 +170,8 @@ fn predictions(run: &Path) -> Vec<(String, bool, bool, f64)> {
                 width * 100.0,
                 if is_within { "" } else { ": MISSED" }
             );
-            all.push((platform, metric.ends_with(".cpus"), is_within, width));
+            let is_cpus = metric.rsplit('.').next() == Some("cpus");
+            all.push(Prediction { platform, is_cpus, is_within, width });
         }
     }
     all
@@ -184,21 +198,21 @@ fn what_is_measured_of_a_load_held_out_lies_where_it_is_predicted() {
     }
     let all: Vec<_> = runs.iter().flat_map(|run| predictions(run)).collect();
     let mut judge = verdict::Judge::default();
-    let mut of = |what: &str, these: &dyn Fn(&(String, bool, bool, f64)) -> bool| {
+    let mut of = |what: &str, these: fn(&Prediction) -> bool| {
         let these: Vec<_> = all.iter().filter(|one| these(one)).collect();
-        let held = these.iter().filter(|(.., is_within, _)| *is_within).count();
+        let held = these.iter().filter(|one| one.is_within).count();
         let count = |count: usize| u32::try_from(count).expect("few");
         let words = format!("measured values within what is predicted, {what}");
         judge.share(&words, count(held), count(these.len()), verdict::Mark::AtLeast(0.9));
-        let widths: Vec<f64> = these.iter().map(|(.., width)| *width).collect();
+        let widths: Vec<f64> = these.iter().map(|one| one.width).collect();
         let width = bulkhead::stats::interval::median_interval(&widths, 0.95, 0);
         let words = format!("median width of what is predicted, {what}");
         judge.answer(&words, &width, widths.len(), verdict::Mark::AtMost(0.25));
     };
-    of("CPUs", &|one| one.1);
-    of("CPUs of VMs in groups of different weights", &|one| one.1 && one.0 == "vm-weights");
-    of("bound_95", &|one| !one.1);
-    of("CPUs and bound_95", &|_| true);
+    of("CPUs", |one| one.is_cpus);
+    of("CPUs of VMs in groups of different weights", |one| one.is_cpus && one.platform == "vm-weights");
+    of("bound_95", |one| !one.is_cpus);
+    of("CPUs and bound_95", |_| true);
 }
 
 #[test]

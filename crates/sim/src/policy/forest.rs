@@ -62,6 +62,11 @@ impl Set {
     pub const fn is_empty(self) -> bool {
         self.root == NONE
     }
+
+    /// Its first: least key, then least number.
+    pub fn first(self) -> Option<u32> {
+        (self.first != NONE).then_some(self.first)
+    }
 }
 
 /// The sets; whoever asks keeps them.
@@ -219,14 +224,9 @@ impl<K: Ord + Copy, M: Measure> Forest<K, M> {
         found
     }
 
-    /// The first of a set: least key, then least number.
-    pub fn first(&self, set: Set) -> Option<u32> {
-        (set.first != NONE).then_some(set.first)
-    }
-
     /// The first whose second measure meets a bound, which is such that who has less of it meets it too.
     pub fn first_within(&self, set: Set, meets: &impl Fn(M) -> bool) -> Option<u32> {
-        let first = self.first(set)?;
+        let first = set.first()?;
         if meets(self.own(first)) { Some(first) } else { self.search(set.root, meets) }
     }
 
@@ -284,7 +284,7 @@ mod tests {
                     lists[set].sort_unstable();
                 }
                 for (set, list) in sets.iter().zip(&lists) {
-                    prop_assert_eq!(forest.first(*set), list.first().map(|entry| entry.1));
+                    prop_assert_eq!(set.first(), list.first().map(|entry| entry.1));
                     let within = list.iter().find(|entry| entry.2 <= 20).map(|entry| entry.1);
                     prop_assert_eq!(forest.first_within(*set, &|own| own <= 20), within);
                     let mut seen = Vec::new();

@@ -174,7 +174,7 @@ impl<K: Ord + Copy, H: Ord + Copy, N: Measure, M: Measure> Lines<K, H, N, M> {
     /// Who is next in a line: the first whose measure meets a bound, or else the first.
     pub fn head(&self, line: u32, meets: &impl Fn(N) -> bool) -> Option<VcpuId> {
         let waiting = self.all[line as usize].waiting;
-        self.vcpus.first_within(waiting, meets).or_else(|| self.vcpus.first(waiting)).map(VcpuId)
+        self.vcpus.first_within(waiting, meets).or_else(|| waiting.first()).map(VcpuId)
     }
 
     /// Lines of a VM in which somebody waits who may use a CPU.
@@ -204,7 +204,7 @@ impl<P: Ord + Copy> Lines<P, P> {
     /// Who is next on a CPU, where places in line are places among lines: least key, then least number.
     pub fn first(&self, cpu: CpuId) -> Option<VcpuId> {
         let sets = self.sets_on[cpu.index()].iter();
-        let lines = sets.filter_map(|set| self.heads.first(self.queues[*set as usize]));
+        let lines = sets.filter_map(|set| self.queues[*set as usize].first());
         let heads = lines.filter_map(|line| self.head(line, &|()| true));
         heads.min_by_key(|vcpu| (self.key(*vcpu), *vcpu))
     }

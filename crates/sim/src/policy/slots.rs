@@ -160,7 +160,7 @@ impl Slots {
 
     /// Who of `vm` comes next on `cpu`: those that live there take turns.
     fn next_of(&self, vm: VmId, cpu: CpuId) -> Option<VcpuId> {
-        self.waiting.as_ref()?.first(self.set(vm, cpu)).map(VcpuId)
+        self.set(vm, cpu).first().map(VcpuId)
     }
 
     /// Lets it wait at home, or not any more.

@@ -275,10 +275,10 @@ impl PerCpuEevdf {
         let local = &self.cpus[cpu.index()];
         let mean = local.sum.mean()?;
         let group = self.group_forest.first_within(local.waiting, &|v| v <= mean);
-        let group = &self.groups[group.or_else(|| self.group_forest.first(local.waiting))? as usize];
+        let group = &self.groups[group.or_else(|| local.waiting.first())? as usize];
         let mean = group.mean();
         let next = self.vcpu_forest.first_within(group.waiting, &|v| v <= mean);
-        next.or_else(|| self.vcpu_forest.first(group.waiting)).map(VcpuId)
+        next.or_else(|| group.waiting.first()).map(VcpuId)
     }
 
     /// Moves one that waits to a CPU.

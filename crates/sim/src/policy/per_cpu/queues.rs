@@ -88,7 +88,7 @@ impl<K: Ord + Copy> RunQueues<K> {
     }
 
     fn least<'a>(&self, waiting: impl Iterator<Item = &'a (u32, Set)>) -> Option<VcpuId> {
-        let firsts = waiting.filter_map(|(_, set)| self.forest.first(*set));
+        let firsts = waiting.filter_map(|(_, set)| set.first());
         firsts.min_by_key(|vcpu| (self.forest.key(*vcpu), *vcpu)).map(VcpuId)
     }
 
