@@ -107,6 +107,8 @@ fn of_figures() -> String {
             Unit::Nanoseconds => "ns",
             Unit::Share => "share",
             Unit::Count => "number",
+            Unit::PerSecond => "per second",
+            Unit::BytesPerSecond => "bytes/s",
             other => panic!("{}: say here what {other:?} is called", figure.id),
         };
         let _ = writeln!(out, "| `{}` | {unit} | {} | {} |", figure.id, figure.title, figure.of);

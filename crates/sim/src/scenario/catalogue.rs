@@ -73,7 +73,7 @@ fn is_shared(scenario: &Scenario) -> bool {
 }
 
 /// What VMs yield.
-const VMS: [OfVms; 10] = [
+const VMS: [OfVms; 8] = [
     OfVms {
         of: "every VM",
         is_one: |_, _| true,
@@ -85,21 +85,15 @@ const VMS: [OfVms; 10] = [
         kinds: &[&host::FIRST, &host::WALL],
     },
     OfVms {
-        of: "a VM with locks and no `unmap`",
-        is_one: |_, vm| vm.locks.count > 0 && !vm.shoots_down(),
-        kinds: &[&host::SPIN],
-    },
-    OfVms {
         of: "a VM with locks, or with `unmap`",
         is_one: |_, vm| vm.locks.count > 0 || vm.shoots_down(),
-        kinds: &[&host::SPIN_SHARE],
+        kinds: &[&host::SPIN, &host::SPIN_SHARE],
     },
     OfVms {
         of: "a VM with locks",
         is_one: |_, vm| vm.locks.count > 0,
         kinds: &[&host::LOCK_WAIT, &host::KICKS],
     },
-    OfVms { of: "a VM with `unmap`", is_one: |_, vm| vm.shoots_down(), kinds: &[&host::WAITING] },
     OfVms {
         of: "a VM on a host whose CPUs slow each other (`smt`, `memory_mb_s`)",
         is_one: |scenario, _| is_shared(scenario),

@@ -27,16 +27,14 @@ pub(super) const WALL: Kind =
     Kind("wall_ns", "time until all its programs were done", Unit::Nanoseconds, Better::Lower);
 pub(super) const FIRST: Kind =
     Kind("first_wall_ns", "time until its first program was done", Unit::Nanoseconds, Better::Lower);
-pub(super) const SPIN: Kind =
-    Kind("spin_ns", "CPU time spent spinning for locks", Unit::Nanoseconds, Better::Lower);
-pub(super) const SPIN_SHARE: Kind =
-    Kind("spin_share", "share of its CPU time spent spinning", Unit::Share, Better::Lower);
-pub(super) const WAITING: Kind = Kind(
+pub(super) const SPIN: Kind = Kind(
     "spin_ns",
-    "CPU time spent waiting for locks and acknowledgements",
+    "CPU time spent spinning for locks and acknowledgements",
     Unit::Nanoseconds,
     Better::Lower,
 );
+pub(super) const SPIN_SHARE: Kind =
+    Kind("spin_share", "share of its CPU time spent spinning", Unit::Share, Better::Lower);
 pub(super) const LOCK_WAIT: Kind =
     Kind("lock_wait_max_ns", "longest time a thread waited for a lock", Unit::Nanoseconds, Better::Lower);
 pub(super) const KICKS: Kind =
@@ -204,7 +202,7 @@ fn of_vm(
     }
     let spin: f64 = threads.iter().map(|thread| thread.spin.as_f64()).sum();
     if spec.locks.count > 0 || spec.shoots_down() {
-        add(if spec.shoots_down() { &WAITING } else { &SPIN }, spin);
+        add(&SPIN, spin);
         add(&SPIN_SHARE, ratio(spin, cpu));
     }
     if spec.locks.count > 0 {

@@ -70,18 +70,18 @@ impl Caps {
         self.budgets.iter_mut().for_each(|budgets| budgets.ran(vcpu, vm, span));
     }
 
-    /// It does not run any more. Answers who may run again.
-    pub fn back(&mut self, vcpu: VcpuId, vm: VmId) -> Vec<VcpuId> {
+    /// It does not run any more. Answers who may run again, who waits longest first.
+    pub fn back(&mut self, vcpu: VcpuId, vm: VmId, view: &View) -> Vec<VcpuId> {
         let Some(budgets) = &mut self.budgets else { return Vec::new() };
         budgets.back(vcpu, vm);
         if budgets.allows(vm) {
-            self.parked.get_mut(vm.index()).map(std::mem::take).unwrap_or_default()
+            in_turn(self.parked.get_mut(vm.index()).map(std::mem::take).unwrap_or_default(), view)
         } else {
             Vec::new()
         }
     }
 
-    /// A period is over: who may run again, and when the next one is over.
+    /// A period is over: who may run again, who waits longest first, and when the next one is over.
     pub fn renew(&mut self, view: &View) -> (Vec<VcpuId>, Time) {
         let Some(budgets) = &mut self.budgets else { return (Vec::new(), Time::NEVER) };
         let next = budgets.renew(view, &mut Vec::new());
@@ -91,6 +91,12 @@ impl Caps {
                 free.append(parked);
             }
         }
-        (free, next)
+        (in_turn(free, view), next)
     }
+}
+
+/// A limit may not last for all virtual CPUs of a VM, and who is bound to one CPU must not come last each time.
+fn in_turn(mut free: Vec<VcpuId>, view: &View) -> Vec<VcpuId> {
+    free.sort_by_key(|vcpu| (view.vcpu(*vcpu).since, *vcpu));
+    free
 }

@@ -364,7 +364,7 @@ impl Policy for PerCpuCredit {
             answer = self.tickle(vcpu, view);
         } else {
             self.burn(vcpu, view.now);
-            free = self.caps.back(vcpu, view.vm_of(vcpu));
+            free = self.caps.back(vcpu, view.vm_of(vcpu), view);
             let moves = self.accounts[vcpu.index()].moves.take();
             if let Some(to) = moves {
                 self.accounts[vcpu.index()].home = to;
@@ -429,7 +429,7 @@ impl Policy for PerCpuCredit {
     fn halted(&mut self, vcpu: VcpuId, view: &View) {
         self.burn(vcpu, view.now);
         self.accounts[vcpu.index()].moves = None;
-        let free = self.caps.back(vcpu, view.vm_of(vcpu));
+        let free = self.caps.back(vcpu, view.vm_of(vcpu), view);
         self.free(free, view);
     }
 

@@ -16,7 +16,7 @@ use std::cmp::Reverse;
 use super::Slop;
 use super::balance::{Member, exchange};
 use super::caps::Caps;
-use super::credit2_parts::{Account, Group};
+use super::credit2_parts::{Credit2Account, Group};
 use super::load::Load;
 use super::queues::RunQueues;
 use crate::host::{CpuId, CpuSet, State, VcpuId, View};
@@ -47,7 +47,7 @@ const WORTH: (f64, f64) = (1.0, 0.125);
 pub struct Credit2 {
     slice: Span,
     width: u32,
-    accounts: Vec<Account>,
+    accounts: Vec<Credit2Account>,
     groups: Vec<Group>,
     /// By group, and by the CPU where each ran last: most credit first, then who came first.
     all: Option<RunQueues<(Reverse<i64>, u64)>>,
@@ -270,7 +270,7 @@ impl Credit2 {
 
     /// Who comes next on `cpu`, beside who has just left it.
     fn candidate(&mut self, cpu: CpuId, left: Option<VcpuId>, view: &View) -> Option<VcpuId> {
-        let of = |account: &Account| account.credit;
+        let of = |account: &Credit2Account| account.credit;
         let floor = left.map_or(IDLE, |vcpu| of(&self.accounts[vcpu.index()]));
         if let Some(vcpu) = left
             && view.now.since(self.accounts[vcpu.index()].began) < RATE_LIMIT
@@ -326,7 +326,7 @@ impl Policy for Credit2 {
             Group { bias: cpus.iter().last().unwrap_or(0), cpus, ..Group::default() }
         };
         self.groups = (0..cpus.div_ceil(self.width)).map(of).collect();
-        let account = |vcpu: &crate::host::Vcpu| Account {
+        let account = |vcpu: &crate::host::Vcpu| Credit2Account {
             credit: CREDIT,
             weight: view.vms[vcpu.vm.index()].weight,
             burnt: Time::ZERO,
@@ -362,7 +362,7 @@ impl Policy for Credit2 {
             return self.tickle(vcpu, view);
         }
         self.burn(vcpu, view.now);
-        let free = self.caps.back(vcpu, view.vm_of(vcpu));
+        let free = self.caps.back(vcpu, view.vm_of(vcpu), view);
         self.free(free, view);
         if let Some(queue) = self.accounts[vcpu.index()].moves.take() {
             self.rehome(vcpu, queue, view);
@@ -436,7 +436,7 @@ impl Policy for Credit2 {
         self.burn(vcpu, view.now);
         self.count(vcpu, -1.0, view.now);
         self.accounts[vcpu.index()].moves = None;
-        let free = self.caps.back(vcpu, view.vm_of(vcpu));
+        let free = self.caps.back(vcpu, view.vm_of(vcpu), view);
         self.free(free, view);
     }
 

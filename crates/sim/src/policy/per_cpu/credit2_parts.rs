@@ -8,7 +8,7 @@ use crate::time::Time;
 
 /// A virtual CPU.
 #[derive(Debug, Clone, Copy)]
-pub struct Account {
+pub struct Credit2Account {
     /// What it may still run.
     pub credit: i64,
     /// Its VM's.

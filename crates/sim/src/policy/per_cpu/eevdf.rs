@@ -395,7 +395,7 @@ impl Policy for PerCpuEevdf {
         if why == Why::Woken {
             return self.come(vcpu, view);
         }
-        let free = self.caps.back(vcpu, view.vm_of(vcpu));
+        let free = self.caps.back(vcpu, view.vm_of(vcpu), view);
         self.free(free, view);
         if self.caps.parks(vcpu, view.vm_of(vcpu)) {
             self.dequeue(vcpu, view);
@@ -449,7 +449,7 @@ impl Policy for PerCpuEevdf {
     }
 
     fn halted(&mut self, vcpu: VcpuId, view: &View) {
-        let free = self.caps.back(vcpu, view.vm_of(vcpu));
+        let free = self.caps.back(vcpu, view.vm_of(vcpu), view);
         self.dequeue(vcpu, view);
         self.free(free, view);
     }
