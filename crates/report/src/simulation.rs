@@ -195,7 +195,7 @@ fn published(out: &mut String, simulation: &Simulation, style: Style) {
     let known = if simulation.calibrated { "Measured" } else { "Published" };
     heading(out, &format!("{known} figures beside the simulated ones"), style);
     if calibrated::has_predictions(simulation) {
-        out.push_str(&calibrated::table(simulation).render(style.columns(), style.colour));
+        out.push_str(&calibrated::table(simulation, style.columns()).render(style.columns(), style.colour));
         let words = "measured: mean over the rounds; predicted: with what the model does not know; both of 95 %. A prediction \
                      holds when what was measured lies in it, and is not decided when only a part of its interval does.";
         out.push_str(&paragraph("  ", words, style.columns()));

@@ -11,7 +11,8 @@ use crate::terminal::Style;
 use crate::text::{Paint, TextCell, TextTable, paragraph, printable};
 
 /// What the columns of a prediction are.
-pub(crate) const HEAD: [&str; 4] = ["measured", "predicted", "width", "holds"];
+pub(crate) const HEAD: [&str; 4] = ["measured", "predicted", WIDTH, "holds"];
+const WIDTH: &str = "width";
 
 /// Whether all that is shown are predictions with intervals.
 pub(crate) fn has_predictions(simulation: &Simulation) -> bool {
@@ -52,11 +53,17 @@ pub(crate) fn cells(simulation: &Simulation, figure: &PublishedOutcome) -> [Stri
     [measured, predicted, width_text(figure.relative_width()), verdict_words(simulation, figure)]
 }
 
-/// All predictions, figure by figure.
-pub(super) fn table(simulation: &Simulation) -> TextTable {
+/// All predictions, figure by figure; where that would be wider than so many columns, without their widths, which the ends say as well.
+pub(super) fn table(simulation: &Simulation, columns: usize) -> TextTable {
+    let wide = table_of(simulation, true);
+    if wide.total_width(columns) > columns { table_of(simulation, false) } else { wide }
+}
+
+fn table_of(simulation: &Simulation, with_widths: bool) -> TextTable {
     let bold = |text: &str| TextCell { text: text.to_owned(), paint: Paint::Bold };
     let mut table = TextTable::default();
-    table.rows.push(std::iter::once(TextCell::default()).chain(HEAD.map(bold)).collect());
+    let head = HEAD.into_iter().filter(|column| with_widths || *column != WIDTH).map(bold);
+    table.rows.push(std::iter::once(TextCell::default()).chain(head).collect());
     let mut last = "";
     for figure in simulation.published.iter().take(PUBLISHED_MOST) {
         if last != figure.case {
@@ -70,7 +77,8 @@ pub(super) fn table(simulation: &Simulation) -> TextTable {
         };
         let [measured, predicted, width, verdict] = cells(simulation, figure);
         let title = TextCell::plain(format!("  {}", printable(&figure.title, LABEL_MOST)));
-        let cells = [measured, predicted, width].map(TextCell::plain);
+        let cells =
+            [measured, predicted].into_iter().chain(with_widths.then_some(width)).map(TextCell::plain);
         let verdict = TextCell { text: verdict, paint };
         table.rows.push(std::iter::once(title).chain(cells).chain([verdict]).collect());
     }
