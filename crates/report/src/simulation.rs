@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use super::figures::{ratio_number, value_text};
 use super::terminal::{Style, heading};
-use super::text::{Paint, TextCell, TextTable, paragraph, printable};
+use super::text::{Paint, TextCell, TextTable, paragraph, printable, width};
 use model::scenario::FigureLabel;
 use model::simulation::{PhaseOutcome, PublishedOutcome, SimulatedFigure, Simulation, as_set_options};
 use stats::summary::mean_with_half_width;
@@ -35,8 +35,10 @@ const NARROW: f64 = 5e-4;
 /// Everything that is chosen.
 pub fn text(simulation: &Simulation, choice: Choice<'_>, style: Style) -> String {
     let mut out = String::new();
-    let first =
-        format!("Bulkhead · scenario {} · {}", printable(&simulation.scenario, 60), extent(simulation));
+    let extent = extent(simulation);
+    let room =
+        style.columns().saturating_sub(width("Bulkhead · scenario  · ") + width(&extent)).clamp(20, 60);
+    let first = format!("Bulkhead · scenario {} · {extent}", printable(&simulation.scenario, room));
     let _ = writeln!(out, "{}", Paint::Bold.on(&first, style.colour));
     if !simulation.about.is_empty() {
         out.push_str(&paragraph("  ", &printable(&simulation.about, SENTENCE_MOST), style.columns()));
