@@ -190,5 +190,9 @@ fn every_policy_can_be_put_in_by_its_name_alone_or_says_what_it_wants() {
             "{policy}: {said}"
         );
     }
+    good(
+        &folder,
+        &["simulate", "s.toml", "--set", "host.policy=eevdf", "--set", "host.policy.queues=per-cpu"],
+    );
     assert!(alone >= 7, "{alone} policies run by their name alone");
 }

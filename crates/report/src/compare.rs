@@ -128,7 +128,7 @@ fn groups(comparison: &[MetricChange]) -> Vec<Vec<&MetricChange>> {
 
 fn group_table(group: &[&MetricChange], notes: &mut Footnotes) -> TextTable {
     let head = ["", "first", "second", "second/first  "].map(TextCell::plain).to_vec();
-    let mut table = TextTable { rows: vec![head] };
+    let mut table = TextTable { rows: vec![head], ..TextTable::default() };
     for change in group {
         let mut value = |answer: &Answer| match sound(answer) {
             Ok(estimate) => TextCell::plain(value_text(change.unit, estimate.value)),

@@ -82,7 +82,7 @@ fn table(out: &mut String, head: &[&str], rows: impl Iterator<Item = Vec<String>
     let cells = |row: Vec<String>| row.into_iter().map(TextCell::plain).collect();
     let head = head.iter().map(|word| TextCell { text: (*word).to_owned(), paint: Paint::Bold }).collect();
     let rows = std::iter::once(head).chain(rows.into_iter().take(ROWS_MOST).map(cells)).collect();
-    out.push_str(&TextTable { rows }.render(style.columns(), style.colour));
+    out.push_str(&TextTable { rows, ..TextTable::default() }.render(style.columns(), style.colour));
     if more > 0 {
         let _ = writeln!(out, "and {more} more");
     }

@@ -141,6 +141,8 @@ impl Paint {
 pub struct TextTable {
     /// Rows; the first is the head.
     pub rows: Vec<Vec<TextCell>>,
+    /// How wide the first column is at least, as far as it has so much to say.
+    pub first_least: usize,
 }
 
 const BETWEEN: usize = 1;
@@ -155,7 +157,8 @@ impl TextTable {
         let mut widths: Vec<usize> = (0..count).map(needed).collect();
         let others: usize = widths.iter().skip(1).map(|width| width + BETWEEN).sum();
         if let Some(first) = widths.first_mut() {
-            *first = (*first).min(columns.saturating_sub(others).max(FIRST_COLUMN_LEAST));
+            *first =
+                (*first).min(columns.saturating_sub(others).max(self.first_least.max(FIRST_COLUMN_LEAST)));
         }
         widths
     }
@@ -237,7 +240,8 @@ mod tests {
     #[test]
     fn the_first_column_gives_way() {
         let row = |first: &str, second: &str| vec![TextCell::plain(first), TextCell::plain(second)];
-        let table = TextTable { rows: vec![row("", "native"), row("a rather long title of a row", "12 ms")] };
+        let rows = vec![row("", "native"), row("a rather long title of a row", "12 ms")];
+        let table = TextTable { rows, ..TextTable::default() };
         assert_eq!(
             table.render(22, false),
             "                native\n──────────────────────\na rather long\ntitle of a row   12 ms\n"

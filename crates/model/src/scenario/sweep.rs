@@ -263,12 +263,15 @@ fn combinations(sweep: &[(String, Vec<Value>)]) -> Vec<Vec<(String, Value)>> {
     all
 }
 
-/// Puts `value` at `path`; what the path leads through must be there, its last key need not.
+/// Puts `value` at `path`; what the path leads through must be there, its last key need not. A policy may be a name alone.
 pub(super) fn put(root: &mut Value, path: &str, value: Value) -> Result<(), Reason> {
     let (parents, last) = path.rsplit_once('.').unwrap_or(("", path));
     let mut place = root;
     for part in parents.split('.').filter(|part| !part.is_empty()) {
         place = step(place, part).ok_or_else(|| format!("there is no \"{part}\" on the way"))?;
+    }
+    if let (Value::String(name), "host.policy") = (&*place, parents) {
+        *place = Value::Table(Table::from_iter([("name".to_owned(), Value::String(name.clone()))]));
     }
     match place {
         Value::Table(table) => {

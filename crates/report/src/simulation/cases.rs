@@ -14,6 +14,9 @@ const VMS_MOST: usize = 20;
 /// Columns that are shown, however many are asked for.
 const COLUMNS_MOST: usize = 400;
 
+/// Labels of cases are not folded more narrowly than this: rather, there are more tables.
+const LABEL_LEAST: usize = 26;
+
 /// What is to be shown.
 #[derive(Debug, Clone, Copy)]
 pub struct Choice<'a> {
@@ -171,7 +174,7 @@ fn case_tables(
 }
 
 fn case_table(simulation: &Simulation, cases: &[CaseOutcome], ids: &[String]) -> TextTable {
-    let mut table = TextTable::default();
+    let mut table = TextTable { first_least: LABEL_LEAST, ..TextTable::default() };
     let head = ids.iter().map(|id| TextCell { text: short(id), paint: Paint::Bold });
     table.rows.push(std::iter::once(TextCell::default()).chain(head).collect());
     for case in cases {

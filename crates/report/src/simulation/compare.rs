@@ -146,7 +146,8 @@ fn difference(
 
 fn table(changes: &[&Change<'_>], has_cases: bool) -> TextTable {
     let bold = |text: &str| TextCell { text: text.to_owned(), paint: Paint::Bold };
-    let mut table = TextTable { rows: vec![["", "first", "second", ""].map(bold).to_vec()] };
+    let mut table =
+        TextTable { rows: vec![["", "first", "second", ""].map(bold).to_vec()], ..TextTable::default() };
     for change in changes.iter().take(SHOWN_MOST) {
         let case = if has_cases { format!("{}: ", change.case) } else { String::new() };
         let label = printable(&format!("{case}{}", short(&change.figure.id)), LABEL_MOST);
