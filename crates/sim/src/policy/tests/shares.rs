@@ -58,6 +58,7 @@ fn shares_of_random_hosts_are_those_of_the_fluid() {
     ] {
         for (least, staggered) in [(in_step, false), (staggered, true)] {
             let part = within(kind, Span::from_millis(slice), staggered);
+            println!("{kind:?}, staggered {staggered}: {part:.4} within 2 %");
             assert!(part >= least, "{kind:?}, staggered {staggered}: {part:.3} within 2 %, not {least}");
         }
     }
