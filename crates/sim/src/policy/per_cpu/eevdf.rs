@@ -8,8 +8,8 @@
 //! ```
 //! Source: Linux' documentation (scheduler/sched-eevdf.rst, sched-domains.rst, sched-bwc.rst; admin-guide/cgroup-v2.rst), and
 //! Lozi and others, "The Linux scheduler: a decade of wasted cores" (2016), which describes queues, loads of groups and balancing
-//! step by step; `kernel/sched/fair.c` of 6.6 and later for EEVDF (Stoica and Abdel-Wahab 1995), for the intervals, the 117 % of
-//! difference that are borne, and that each balancing in vain doubles the load that may move. Simplified: loads are those of the
+//! step by step; EEVDF after Stoica and Abdel-Wahab (1995). Intervals, the 117 % of difference that are borne, and that each balancing
+//! in vain doubles the load that may move, are those of 6.6 as they are known; the kernel's source was not compared. Simplified: loads are those of the
 //! moment and do not decay; all CPUs are one domain, as wide as 64 at most for intervals; nobody is cache-hot; a slice is asked
 //! for and given whole, without the tick; lag does not decay over sleep. It knows no reservations, as Linux does not.
 
