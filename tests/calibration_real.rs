@@ -96,6 +96,8 @@ fn a_measured_run_calibrates_a_model_that_predicts_what_it_was_not_given() {
         bulkhead(folder.path(), &["simulate", "--from", "run", "--json", "--set", "host.cpus=1"]).stdout;
     assert!(!of_run.is_empty() && of_run != predicted.stdout, "a value is put in");
     assert_eq!(of_file(&set), of_run, "and in the same way");
+    // Another policy has no quantum that could be estimated.
+    assert!(!of_file(&["--set", "host.policy=credit2", "--no-sensitivity"]).is_empty(), "another policy");
     // What its first instance could not have is the noise of many nodes.
     let nodes = "name = \"n\"\n[nodes]\ncount = 8\nwork_us = 1000\nsteps = 10\nbarrier = { kind = \"maximum\" }\n\
                  noise = { kind = \"trace\", file = \"model\" }\n";

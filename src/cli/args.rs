@@ -283,7 +283,7 @@ pub struct SimulateArgs {
     )]
     pub worst_phase: Option<u64>,
     /// Leave out the simulations with changed parameters, which tell how far predictions depend on each
-    #[arg(long, conflicts_with_all = ["list", "from"])]
+    #[arg(long, conflicts_with_all = ["list"])]
     pub no_sensitivity: bool,
     /// Threads that simulate; results do not depend on it [default: one per CPU]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]

@@ -12,6 +12,9 @@
 //! Simplified: lag does not decay over sleep, and who runs is not spared to its fair share first; one queue for all CPUs; service is charged when a slice begins, and what is not used is given back, so
 //! that CPUs that choose at the same moment choose differently. A VM that has all it can use is never more than two
 //! slices per virtual CPU behind. Reservations come first within each period.
+//!
+//! Known to be wrong: what is charged ahead moves the mean, so who wakes while somebody's slice has just begun comes out behind it,
+//! whatever the weights; who sleeps gets too little beside who never does. The queues per CPU (`per_cpu/eevdf.rs`) do not have this.
 
 use std::cmp::Reverse;
 

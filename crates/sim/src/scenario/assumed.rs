@@ -66,13 +66,21 @@ impl Tries {
     /// Lists parameters and their changes in the `wanted` cases, as far as they are asked for.
     ///
     /// # Errors
-    /// An assumption is about what is not there, or what it tries is not allowed there.
-    pub fn new(cases: &[Case], wanted: &[usize], changes: Changes) -> Result<Self, Impossible> {
+    /// An assumption is about what is not there, though it must be (`may_miss`: the command line took it away), or what it tries is not
+    /// allowed there.
+    pub fn new(
+        cases: &[Case],
+        wanted: &[usize],
+        changes: Changes,
+        may_miss: bool,
+    ) -> Result<Self, Impossible> {
         let assumptions = cases.first().map_or(&[][..], |case| &case.scenario.assumptions);
         let mut tries = Self { told: Vec::new(), changes: Vec::new() };
         for (number, spec) in assumptions.iter().enumerate() {
-            tries.told.push(assumed(cases, number, spec)?);
-            if changes != Changes::None {
+            let told = assumed(cases, number, spec, may_miss)?;
+            let is_there = told.untried.is_none();
+            tries.told.push(told);
+            if is_there && changes != Changes::None {
                 tries.changes.extend(stated(cases, wanted, number, spec)?);
             }
         }
@@ -96,7 +104,7 @@ impl Tries {
         let mut left = MOST_TIMES * cases.iter().map(|case| runs(&case.scenario) as usize).sum::<usize>();
         for (number, told) in self.told.iter_mut().enumerate() {
             let is_stated = self.changes.iter().any(|change| change.told == number);
-            if is_stated || told.origin == Origin::Set || wanted.is_empty() {
+            if is_stated || told.untried.is_some() || told.origin == Origin::Set || wanted.is_empty() {
                 continue;
             }
             if told.origin == Origin::Default && told.paths.iter().all(|path| is_question(path)) {
@@ -162,11 +170,11 @@ impl Tries {
 }
 
 /// What a file says of an assumption.
-fn assumed(cases: &[Case], number: usize, spec: &AssumptionSpec) -> Result<Told, Impossible> {
+fn assumed(cases: &[Case], number: usize, spec: &AssumptionSpec, may_miss: bool) -> Result<Told, Impossible> {
     let about = || cases.iter().filter(|case| published::matches(case, &spec.case));
     let values: Vec<String> =
         about().filter_map(|case| Some(written(&case.value(&spec.key)?).into_owned())).collect();
-    if values.is_empty() {
+    if values.is_empty() && !may_miss {
         let problem = format!("no case has a value at \"{}\"", spec.key);
         return Err(Impossible::new(format!("assumption.{number}.key"), problem));
     }
@@ -174,11 +182,11 @@ fn assumed(cases: &[Case], number: usize, spec: &AssumptionSpec) -> Result<Told,
         spec.interval.is_some() || cases.first().is_some_and(|case| case.scenario.calibrated.is_some());
     Ok(Told {
         key: spec.key.clone(),
-        value: listed(values),
+        untried: values.is_empty().then(|| "no case has it with what was set".to_owned()),
+        value: if values.is_empty() { "none".to_owned() } else { listed(values) },
         origin: if is_estimated { Origin::Estimated } else { Origin::Assumed },
         why: spec.why.clone(),
         interval: spec.interval,
-        untried: None,
         paths: vec![about().next().map_or_else(|| spec.key.clone(), |case| case.numbered(&spec.key))],
     })
 }

@@ -106,7 +106,7 @@ impl Study {
         let mut wanted: Vec<usize> = pairs.iter().flat_map(|pair| [pair.case, pair.over_case]).collect();
         wanted.sort_unstable();
         wanted.dedup();
-        let tries = Tries::new(&cases, &wanted, options.changes)?;
+        let tries = Tries::new(&cases, &wanted, options.changes, options.may_miss)?;
         let of = |(case, factor, count): (usize, Option<usize>, u32)| {
             (0..count).map(move |replication| Job { case, replication, factor })
         };
