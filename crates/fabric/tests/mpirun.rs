@@ -83,6 +83,8 @@ fn run_program(
         format!("BULKHEAD_FABRIC_HOST=host-$((OMPI_COMM_WORLD_RANK / {ranks_per_host})) exec \"$0\" \"$@\"");
     command.args(["-k", "5", "120", "mpirun", "--oversubscribe", "--mca", "oob_tcp_if_include", "lo", "-n"]);
     command.arg(ranks.to_string()).args(["sh", "-c", &place]).arg(&program).args(arguments);
+    // Runs at the same time make their folders under the same name, and one of them finds it there.
+    command.env("TMPDIR", folder.path());
     for (name, value) in [
         ("OMPI_ALLOW_RUN_AS_ROOT", "1"),
         ("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"),
