@@ -13,10 +13,9 @@
 //! budget that others leave is not reclaimed (`SCHED_FLAG_RECLAIM`, GRUB), and the server that keeps 5 % for the rest is not
 //! modelled: admission keeps them (`model::scenario`). Not work-conserving: who is throttled waits, also beside idle CPUs.
 
-use std::collections::BTreeSet;
-
 use super::fair_queue::FairQueue;
 use super::lines::Lines;
+use super::timers::Timers;
 use super::{Pick, Policy, Why};
 use crate::host::{CpuId, CpuSet, State, VcpuId, View};
 use crate::scenario::{Names, micros};
@@ -131,9 +130,7 @@ pub struct Deadline {
     /// Servers that wait and may run, by deadline.
     lines: Option<Lines<Time, Time>>,
     /// When those that are throttled go on.
-    timers: BTreeSet<(Time, VcpuId)>,
-    /// The first of them that the machine knows of.
-    told: Option<Time>,
+    timers: Timers<VcpuId>,
     quantum: Span,
     /// Those without a budget.
     rest: Option<FairQueue>,
@@ -142,8 +139,8 @@ pub struct Deadline {
 impl Deadline {
     /// With what each VM's virtual CPUs are promised; those of VMs without share what is left, in turns of `quantum`.
     pub fn new(reservations: Vec<Option<Reservation>>, quantum: Span) -> Self {
-        let (servers, timers) = (Vec::new(), BTreeSet::new());
-        Self { reservations, servers, lines: None, timers, told: None, quantum, rest: None }
+        let (servers, timers) = (Vec::new(), Timers::default());
+        Self { reservations, servers, lines: None, timers, quantum, rest: None }
     }
 
     /// With what a scenario says at its VMs.
@@ -206,7 +203,7 @@ impl Deadline {
         if at <= now {
             self.server_mut(vcpu).into_iter().for_each(|server| server.replenish(now));
         } else {
-            self.timers.insert((at, vcpu));
+            self.timers.set(at, vcpu);
         }
     }
 
@@ -285,12 +282,9 @@ impl Policy for Deadline {
 
     /// Periods have begun: whoever was throttled may run again, the earliest deadline first.
     fn tick(&mut self, view: &View, again: &mut Vec<CpuId>) -> Option<Time> {
-        if self.told.is_some_and(|told| told <= view.now) {
-            self.told = None;
-        }
+        self.timers.ticked(view.now);
         let mut back = Vec::new();
-        while let Some((at, vcpu)) = self.timers.first().copied().filter(|(at, _)| *at <= view.now) {
-            self.timers.remove(&(at, vcpu));
+        while let Some(vcpu) = self.timers.due(view.now) {
             self.server_mut(vcpu).into_iter().for_each(|server| server.replenish(view.now));
             if view.vcpu(vcpu).state == State::Ready {
                 self.join(vcpu, true, view);
@@ -313,12 +307,7 @@ impl Policy for Deadline {
     }
 
     fn extra_tick(&mut self) -> Option<Time> {
-        let next = self.timers.first().map(|(at, _)| *at)?;
-        if self.told.is_some_and(|told| told <= next) {
-            return None;
-        }
-        self.told = Some(next);
-        self.told
+        self.timers.ask()
     }
 
     fn reads_all_books(&self) -> bool {
@@ -329,19 +318,7 @@ impl Policy for Deadline {
         self.reservations.iter().all(Option::is_none)
     }
 
-    /// As for all, but only who may run.
-    fn help(&mut self, spinner: VcpuId, cpu: CpuId, kernel_first: bool, view: &View) -> Option<VcpuId> {
-        let vm = &view.vms[view.vm_of(spinner).index()];
-        let may = |vcpu: &VcpuId| {
-            *vcpu != spinner
-                && view.vcpu(*vcpu).state == State::Ready
-                && view.may_run(*vcpu, cpu)
-                && self.server(*vcpu).is_none_or(Server::may_run)
-        };
-        let others = vm.vcpus().filter(may);
-        others.min_by_key(|vcpu| {
-            let it = view.vcpu(*vcpu);
-            (kernel_first && !it.in_kernel, it.since, *vcpu)
-        })
+    fn may_stand_in(&self, vcpu: VcpuId, _: VcpuId, _: CpuId, _: &View) -> bool {
+        self.server(vcpu).is_none_or(Server::may_run)
     }
 }

@@ -9,9 +9,10 @@
 //! Source: Stoica and Abdel-Wahab, "Earliest Eligible Virtual Deadline First" (1995); Linux' documentation of the EEVDF
 //! scheduler (since 6.6) and of control groups (`cpu.weight`, `cpu.max`): a group per VM, quota and period as there. Lag
 //! (V − v) is kept over sleep, bounded by a slice. Who wakes eligible and with an earlier deadline takes a CPU at once.
-//! Simplified: lag does not decay over sleep, and who runs is not spared to its fair share first; one queue for all CPUs; service is charged when a slice begins, and what is not used is given back, so
-//! that CPUs that choose at the same moment choose differently. A VM that has all it can use is never more than two
-//! slices per virtual CPU behind. Reservations come first within each period.
+//! Simplified: lag does not decay over sleep, and who runs is not spared to its fair share first; one queue for all CPUs;
+//! service is charged when a slice begins, and what is not used is given back, so that CPUs that choose at the same moment
+//! choose differently. A VM that has all it can use is never more than two slices per virtual CPU behind. Reservations come
+//! first within each period.
 //!
 //! Known to be wrong: what is charged ahead moves the mean, so who wakes while somebody's slice has just begun comes out behind it,
 //! whatever the weights; who sleeps gets too little beside who never does. The queues per CPU (`per_cpu/eevdf.rs`) do not have this.
@@ -19,6 +20,7 @@
 use std::cmp::Reverse;
 
 use super::budgets::Budgets;
+use super::entity::{Entity, Sum};
 use super::forest::Measure;
 use super::lines::Lines;
 use super::meetings::{Meetings, place_after};
@@ -27,80 +29,8 @@ use super::{Pick, Policy, Why};
 use crate::host::{CpuId, VcpuId, View, VmId};
 use crate::time::{Span, Time};
 
-/// Weight 1 in whole units.
-const UNIT: f64 = 1_048_576.0;
-/// Bits by which time is finer than a nanosecond.
-const FINE: u32 = 40;
 /// Slices per virtual CPU that a VM may be behind.
 const BEHIND: i128 = 2;
-
-/// Who competes: a VM, or a virtual CPU within its VM.
-#[derive(Debug, Clone, Copy)]
-struct Entity {
-    weight: i128,
-    /// Service by weight.
-    v: i128,
-    /// When the present request is due, in the same measure.
-    deadline: i128,
-    /// What it was owed when it went to sleep.
-    lag: i128,
-}
-
-impl Entity {
-    #[expect(clippy::cast_possible_truncation, reason = "weights are at most a million")]
-    fn new(weight: f64) -> Self {
-        Self { weight: ((weight * UNIT).round() as i128).max(1), v: 0, deadline: 0, lag: 0 }
-    }
-
-    /// A span in its measure.
-    const fn by_weight(&self, span: Span) -> i128 {
-        let fine = (span.nanos() as i128) << FINE;
-        // The same, and quicker: weight 1 is a power of two, and almost everybody has it.
-        if self.weight.count_ones() == 1 { fine >> self.weight.trailing_zeros() } else { fine / self.weight }
-    }
-
-    /// It asks for a slice, if the last request is fulfilled.
-    const fn request(&mut self, slice: Span) {
-        if self.v >= self.deadline {
-            self.deadline = self.v + self.by_weight(slice);
-        }
-    }
-
-    const fn charge(&mut self, span: Span) {
-        self.v += self.by_weight(span);
-    }
-
-    const fn pay_back(&mut self, span: Span) {
-        self.v -= self.by_weight(span);
-    }
-
-    fn sleep(&mut self, mean: Option<i128>, slice: Span) {
-        let most = self.by_weight(slice);
-        self.lag = mean.map_or(0, |mean| (mean - self.v).clamp(-most, most));
-    }
-
-    fn wake(&mut self, mean: Option<i128>, slice: Span) {
-        if let Some(mean) = mean {
-            self.v = mean - self.lag;
-        }
-        self.deadline = self.v;
-        self.request(slice);
-    }
-}
-
-/// Sums over VMs that have something to do, for their mean.
-#[derive(Debug, Clone, Copy, Default)]
-struct Sum {
-    v_by_weight: i128,
-    weight: i128,
-}
-
-/// The mean of v by weight.
-fn mean(sums: impl Iterator<Item = Sum>) -> Option<i128> {
-    let add = |(v, weight): (i128, i128), sum: Sum| (v + sum.v_by_weight, weight + sum.weight);
-    let (v, weight) = sums.fold((0, 0), add);
-    (weight > 0).then(|| v.div_euclid(weight))
-}
 
 /// What a VM that waits is asked for: its v, and since when who is next waits, where somebody can starve.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -172,30 +102,24 @@ impl Eevdf {
 
     /// V of the VMs that `vm` meets, itself included, as far as they have something to do.
     fn mean_around(&self, vm: usize) -> Option<i128> {
-        mean(self.meetings.near(vm).map(|place| self.sums[place]))
+        self.meetings.near(vm).map(|place| self.sums[place]).sum::<Sum>().mean()
     }
 
     /// V of the VMs that may use `cpu`.
     fn mean_on(&self, cpu: CpuId) -> Option<i128> {
-        mean(self.meetings.on(cpu).map(|place| self.sums[place]))
+        self.meetings.on(cpu).map(|place| self.sums[place]).sum::<Sum>().mean()
     }
 
     /// Changes a VM's books, and the sums with them.
     fn change(&mut self, vm: usize, how: impl FnOnce(&mut Entity)) {
         let it = &mut self.vms[vm];
-        let before = it.v;
-        how(it);
-        if self.active_of[vm] > 0 {
-            self.sums[self.meetings.place_of(vm)].v_by_weight += (it.v - before) * it.weight;
+        if self.active_of[vm] == 0 {
+            return how(it);
         }
-    }
-
-    /// A VM has something to do from now on (1), or not any more (-1).
-    fn count(&mut self, vm: usize, sign: i128) {
-        let it = &self.vms[vm];
         let sum = &mut self.sums[self.meetings.place_of(vm)];
-        sum.v_by_weight += sign * it.v * it.weight;
-        sum.weight += sign * it.weight;
+        sum.remove(it);
+        how(it);
+        sum.add(it);
     }
 
     fn allows(&self, vm: VmId) -> bool {
@@ -234,7 +158,7 @@ impl Eevdf {
         if self.active_of[vm] == 0 {
             let mean = self.mean_around(vm);
             self.vms[vm].wake(mean, self.slice);
-            self.count(vm, 1);
+            self.sums[self.meetings.place_of(vm)].add(&self.vms[vm]);
         }
         let mean = self.mean_within(vm);
         let it = &mut self.vcpus[vcpu.index()];
@@ -423,7 +347,7 @@ impl Policy for Eevdf {
         self.sum_of[vm.index()] -= self.vcpus[vcpu.index()].v;
         if self.active_of[vm.index()] == 1 {
             let around = self.mean_around(vm.index());
-            self.count(vm.index(), -1);
+            self.sums[self.meetings.place_of(vm.index())].remove(&self.vms[vm.index()]);
             self.vms[vm.index()].sleep(around, self.slice);
         }
         self.active_of[vm.index()] -= 1;

@@ -11,6 +11,7 @@ mod budgets;
 mod credit;
 mod deadline;
 mod eevdf;
+mod entity;
 mod equal_per_vm;
 mod fair;
 mod fair_queue;
@@ -27,6 +28,7 @@ mod slots;
 mod table;
 #[cfg(test)]
 mod tests;
+mod timers;
 
 pub use credit::Credit;
 pub use deadline::Deadline;
@@ -157,12 +159,20 @@ pub trait Policy: Send {
         true
     }
 
-    /// Who should run in the place of `spinner`, which spins in vain and asked for help: by default another ready
-    /// virtual CPU of its VM, with `kernel_first` one that was preempted in its kernel, then who has waited longest.
+    /// Whether `vcpu`, which is ready and allowed on `cpu`, may run there in the place of `spinner` of its VM.
+    fn may_stand_in(&self, _vcpu: VcpuId, _spinner: VcpuId, _cpu: CpuId, _view: &View) -> bool {
+        true
+    }
+
+    /// Who should run in the place of `spinner`, which spins in vain and asked for help: another ready virtual CPU of its
+    /// VM, with `kernel_first` one that was preempted in its kernel, then who has waited longest.
     fn help(&mut self, spinner: VcpuId, cpu: CpuId, kernel_first: bool, view: &View) -> Option<VcpuId> {
         let vm = &view.vms[view.vm_of(spinner).index()];
         let candidates = vm.vcpus().filter(|vcpu| {
-            *vcpu != spinner && view.vcpu(*vcpu).state == State::Ready && view.may_run(*vcpu, cpu)
+            *vcpu != spinner
+                && view.vcpu(*vcpu).state == State::Ready
+                && view.may_run(*vcpu, cpu)
+                && self.may_stand_in(*vcpu, spinner, cpu, view)
         });
         candidates.min_by_key(|vcpu| {
             let it = view.vcpu(*vcpu);

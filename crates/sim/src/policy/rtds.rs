@@ -205,15 +205,7 @@ impl Policy for Rtds {
         false
     }
 
-    /// As for all, but only who has budget left.
-    fn help(&mut self, spinner: VcpuId, cpu: CpuId, kernel_first: bool, view: &View) -> Option<VcpuId> {
-        let vm = &view.vms[view.vm_of(spinner).index()];
-        let ready = |vcpu: &VcpuId| *vcpu != spinner && view.vcpu(*vcpu).state == State::Ready;
-        let others =
-            vm.vcpus().filter(|vcpu| ready(vcpu) && view.may_run(*vcpu, cpu) && self.has_budget(*vcpu));
-        others.min_by_key(|vcpu| {
-            let it = view.vcpu(*vcpu);
-            (kernel_first && !it.in_kernel, it.since, *vcpu)
-        })
+    fn may_stand_in(&self, vcpu: VcpuId, _: VcpuId, _: CpuId, _: &View) -> bool {
+        self.has_budget(vcpu)
     }
 }

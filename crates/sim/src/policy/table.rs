@@ -12,8 +12,9 @@
 
 use std::collections::BTreeSet;
 
+use super::timers::Timers;
 use super::{Pick, Policy, Why};
-use crate::host::{CpuId, State, VcpuId, View, VmId};
+use crate::host::{CpuId, VcpuId, View, VmId};
 use crate::scenario::micros;
 use crate::time::{Span, Time};
 use model::scenario::{HostSpec, PolicySpec, Scenario, VmSpec, table};
@@ -60,8 +61,7 @@ pub struct Table {
     ran: Vec<u64>,
     clock: u64,
     /// When a cell begins for whose owner somebody waits.
-    timers: BTreeSet<(Time, CpuId)>,
-    told: Option<Time>,
+    timers: Timers<CpuId>,
 }
 
 impl Table {
@@ -80,8 +80,7 @@ impl Table {
             at_home: Vec::new(),
             ran: Vec::new(),
             clock: 0,
-            timers: BTreeSet::new(),
-            told: None,
+            timers: Timers::default(),
         }
     }
 
@@ -172,7 +171,9 @@ impl Table {
             let together = next.iter().take_while(|place| place.from == from);
             timers.extend(together.map(|place| (start + from, place.cpu)));
         }
-        self.timers.extend(timers);
+        for (at, cpu) in timers {
+            self.timers.set(at, cpu);
+        }
     }
 
     /// Lets one wait, or not any more.
@@ -275,11 +276,8 @@ impl Policy for Table {
 
     /// Cells begin: their owners take their CPUs.
     fn tick(&mut self, view: &View, again: &mut Vec<CpuId>) -> Option<Time> {
-        if self.told.is_some_and(|told| told <= view.now) {
-            self.told = None;
-        }
-        while let Some((at, cpu)) = self.timers.first().copied().filter(|(at, _)| *at <= view.now) {
-            self.timers.remove(&(at, cpu));
+        self.timers.ticked(view.now);
+        while let Some(cpu) = self.timers.due(view.now) {
             let Some(cell) = self.cell(cpu, view.now).0 else { continue };
             let Some(owner) = self.owner(&cell, cpu, view) else { continue };
             // Others of its VM may wait for the cells after this one.
@@ -295,12 +293,7 @@ impl Policy for Table {
     }
 
     fn extra_tick(&mut self) -> Option<Time> {
-        let next = self.timers.first().map(|(at, _)| *at)?;
-        if self.told.is_some_and(|told| told <= next) {
-            return None;
-        }
-        self.told = Some(next);
-        self.told
+        self.timers.ask()
     }
 
     fn reads_all_books(&self) -> bool {
@@ -311,22 +304,11 @@ impl Policy for Table {
         false
     }
 
-    /// As for all, but only who owns the cell that is on, or is at home there.
-    fn help(&mut self, spinner: VcpuId, cpu: CpuId, kernel_first: bool, view: &View) -> Option<VcpuId> {
-        let vm = &view.vms[view.vm_of(spinner).index()];
-        let (cell, _) = self.cell(cpu, view.now);
-        let owned = cell.filter(|cell| Self::owns(spinner, cell, view));
-        let may = |vcpu: &VcpuId| {
-            let is_its = match owned {
-                Some(cell) => Self::owns(*vcpu, &cell, view),
-                None => self.home[vcpu.index()] == Some(cpu),
-            };
-            let is_ready = *vcpu != spinner && view.vcpu(*vcpu).state == State::Ready;
-            is_ready && is_its && view.may_run(*vcpu, cpu)
-        };
-        vm.vcpus().filter(may).min_by_key(|vcpu| {
-            let it = view.vcpu(*vcpu);
-            (kernel_first && !it.in_kernel, it.since, *vcpu)
-        })
+    /// Who owns the cell that is on, where the spinner does; else who is at home there.
+    fn may_stand_in(&self, vcpu: VcpuId, spinner: VcpuId, cpu: CpuId, view: &View) -> bool {
+        match self.cell(cpu, view.now).0.filter(|cell| Self::owns(spinner, cell, view)) {
+            Some(cell) => Self::owns(vcpu, &cell, view),
+            None => self.home[vcpu.index()] == Some(cpu),
+        }
     }
 }

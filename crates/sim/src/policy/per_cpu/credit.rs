@@ -16,7 +16,7 @@
 
 use super::Slop;
 use super::caps::Caps;
-use super::credit_parts::{Account, CreditKeys, Priority, Seat};
+use super::credit_books::{Account, CreditKeys, Priority, Seat};
 use super::peers::Peers;
 use super::queues::RunQueues;
 use crate::host::{CpuId, State, VcpuId, View, VmId};

@@ -16,7 +16,7 @@ use std::cmp::Reverse;
 use super::Slop;
 use super::balance::{Member, exchange};
 use super::caps::Caps;
-use super::credit2_parts::{Credit2Account, Group};
+use super::credit2_books::{Credit2Account, Group};
 use super::load::Load;
 use super::queues::RunQueues;
 use crate::host::{CpuId, CpuSet, State, VcpuId, View};

@@ -18,9 +18,9 @@ use std::collections::BTreeMap;
 
 use super::Slop;
 use super::caps::Caps;
-use super::entity::{Entity, Sum};
 use super::queues::RunQueues;
 use crate::host::{CpuId, VcpuId, View, VmId};
+use crate::policy::entity::{Entity, Sum};
 use crate::policy::forest::{Forest, Set};
 use crate::policy::{Pick, Policy, Why};
 use crate::queue::Queue;

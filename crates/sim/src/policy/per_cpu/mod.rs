@@ -11,16 +11,15 @@ mod balance;
 mod caps;
 mod credit;
 mod credit2;
-mod credit2_parts;
-mod credit_parts;
+mod credit2_books;
+mod credit_books;
 mod eevdf;
-mod entity;
 mod load;
 mod peers;
 mod queues;
 
 pub use credit::PerCpuCredit;
-pub use credit_parts::CreditKeys;
+pub use credit_books::CreditKeys;
 pub use credit2::Credit2;
 pub use eevdf::PerCpuEevdf;
 

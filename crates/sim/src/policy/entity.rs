@@ -1,4 +1,4 @@
-//! Who competes by EEVDF, a VM on a CPU or a virtual CPU within it, and the mean of those that compete.
+//! Who competes by EEVDF, a VM (on all CPUs, or on one of them) or a virtual CPU within it, and the mean of those that compete.
 //!
 //! ```text
 //!  v ──●────────┤ deadline = v + slice / weight      lag = V - v: what it is owed, kept over sleep and a change of weight
@@ -37,8 +37,11 @@ impl Entity {
         Self { weight: units(weight), v: 0, deadline: 0, lag: 0 }
     }
 
-    const fn by_weight(&self, span: Span) -> i128 {
-        ((span.nanos() as i128) << FINE) / self.weight
+    /// A span in its measure.
+    pub const fn by_weight(&self, span: Span) -> i128 {
+        let fine = (span.nanos() as i128) << FINE;
+        // The same, and quicker: weight 1 is a power of two, and almost everybody has it.
+        if self.weight.count_ones() == 1 { fine >> self.weight.trailing_zeros() } else { fine / self.weight }
     }
 
     /// It asks for a slice if the last one is over.
@@ -51,6 +54,11 @@ impl Entity {
     /// It ran so long.
     pub const fn charge(&mut self, span: Span) {
         self.v += self.by_weight(span);
+    }
+
+    /// So much of what it was charged it did not use.
+    pub const fn pay_back(&mut self, span: Span) {
+        self.v -= self.by_weight(span);
     }
 
     /// It does not compete any more with those whose mean this is.
@@ -112,5 +120,14 @@ impl Sum {
     /// V, if there are any.
     pub const fn mean(&self) -> Option<i128> {
         if self.weight > 0 { Some(self.by_weight.div_euclid(self.weight)) } else { None }
+    }
+}
+
+impl std::iter::Sum for Sum {
+    fn sum<I: Iterator<Item = Self>>(sums: I) -> Self {
+        sums.fold(Self::default(), |all, one| Self {
+            weight: all.weight + one.weight,
+            by_weight: all.by_weight + one.by_weight,
+        })
     }
 }
