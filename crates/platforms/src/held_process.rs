@@ -25,6 +25,8 @@ use units::Reason;
 pub const MARK: &str = "BULKHEAD_STARTED_FOR";
 /// How often members of a group are looked for anew: some may be forking.
 const ROUNDS: u32 = 64;
+/// How long a process may be seen without an environment before that counts: longer than memory takes to be given back.
+const PATIENCE: Duration = Duration::from_secs(3);
 
 /// Writes down in the command's environment for which folder it is started.
 pub fn mark(command: &mut Command, folder: &Path) {
@@ -89,11 +91,7 @@ impl HeldProcess {
         if start_ticks(pid) != Some(start) {
             return Ok(None);
         }
-        let environment = fs::read(format!("/proc/{pid}/environ"));
-        // Still there: then what was read is its own.
-        if held.is_gone(Duration::ZERO) {
-            return Ok(None);
-        }
+        let Some(environment) = held.environment() else { return Ok(None) };
         let wanted = [MARK.as_bytes(), b"=", folder.as_os_str().as_bytes()].concat();
         match environment {
             Ok(environment) if environment.split(|byte| *byte == 0).any(|one| one == wanted) => {
@@ -106,6 +104,27 @@ impl HeldProcess {
             Err(error) => {
                 Err(format!("refused to end process {pid}: for whom it runs cannot be read: {error}").into())
             }
+        }
+    }
+
+    /// What stands in its environment; `None` when it is gone. While a process ends (its memory goes before itself) or
+    /// becomes another program there is none, or it cannot be read: asked again for a while.
+    fn environment(&self) -> Option<io::Result<Vec<u8>>> {
+        let until = Instant::now() + PATIENCE;
+        loop {
+            let read = fs::read(format!("/proc/{}/environ", self.pid));
+            // Still there: then what was read is its own.
+            if self.is_gone(Duration::ZERO) {
+                return None;
+            }
+            let is_between = match &read {
+                Ok(environment) => environment.is_empty(),
+                Err(error) => error.raw_os_error() == Some(nix::libc::ESRCH),
+            };
+            if !is_between || Instant::now() >= until {
+                return Some(read);
+            }
+            self.is_gone(Duration::from_millis(10));
         }
     }
 
@@ -212,6 +231,35 @@ impl HeldProcess {
                 Err(nix::errno::Errno::EINTR) if !left.is_zero() => {}
                 _ => return false,
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+    use std::process::Stdio;
+
+    use super::*;
+
+    /// Memory is given back before the process is gone: for tens of milliseconds it has no environment and still a number.
+    #[test]
+    fn a_process_that_is_just_ending_is_waited_for() {
+        let folder = Path::new("/started/for");
+        for _ in 0..5 {
+            let mut command = Command::new("tail");
+            mark(command.args(["-c", "300000000"]).stdin(Stdio::piped()).stdout(Stdio::null()), folder);
+            let mut child = command.spawn().unwrap();
+            let (pid, start) = (child.id(), start_ticks(child.id()).unwrap());
+            let find = || HeldProcess::find(pid, start, &boot_id(), folder);
+            assert!(find().unwrap().is_some());
+            let mut input = child.stdin.take().unwrap();
+            for _ in 0..2000 {
+                input.write_all(&[0; 100_000]).unwrap();
+            }
+            find().unwrap().unwrap().signal(Signal::SIGKILL).unwrap();
+            while find().unwrap().is_some() {}
+            child.wait().unwrap();
         }
     }
 }
