@@ -13,6 +13,20 @@ const UNIT: f64 = 16_777_216.0;
 /// Bits by which v is finer than nanoseconds of weight 1, which is 24 bits itself.
 const FINE: u32 = 44;
 
+/// Nobody is given a CPU for less, however little is left of his request.
+pub const SHORTEST: Span = Span::from_micros(50);
+/// What somebody is owed, or owes, over sleep is at most so many slices, as in Linux.
+const LAG: i128 = 2;
+
+/// Where it competed before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum From {
+    /// With the same, or some of them.
+    Here,
+    /// On another CPU, where v was another.
+    Elsewhere,
+}
+
 /// One of them.
 #[derive(Debug, Clone, Copy)]
 pub struct Entity {
@@ -39,7 +53,12 @@ impl Entity {
 
     /// A span in its measure.
     pub const fn by_weight(&self, span: Span) -> i128 {
-        let fine = (span.nanos() as i128) << FINE;
+        self.by_nanos(span.nanos() as i128)
+    }
+
+    /// Nanoseconds, of which there may be less than none, in its measure.
+    pub const fn by_nanos(&self, nanos: i128) -> i128 {
+        let fine = nanos << FINE;
         // The same, and quicker: weight 1 is a power of two, and almost everybody has it.
         if self.weight.count_ones() == 1 { fine >> self.weight.trailing_zeros() } else { fine / self.weight }
     }
@@ -49,6 +68,12 @@ impl Entity {
         if self.v >= self.deadline {
             self.deadline = self.v + self.by_weight(slice);
         }
+    }
+
+    /// What is left of its request.
+    pub fn rest(&self) -> Span {
+        let nanos = ((self.deadline - self.v) * self.weight) >> FINE;
+        Span::from_nanos(u64::try_from(nanos).unwrap_or(0))
     }
 
     /// It ran so long.
@@ -63,14 +88,21 @@ impl Entity {
 
     /// It does not compete any more with those whose mean this is.
     pub fn sleep(&mut self, mean: Option<i128>, slice: Span) {
-        let most = self.by_weight(slice);
+        let most = LAG * self.by_weight(slice);
         self.lag = mean.map_or(0, |mean| (mean - self.v).clamp(-most, most));
     }
 
-    /// It competes with those whose mean this is.
-    pub fn wake(&mut self, mean: Option<i128>, slice: Span) {
-        if let Some(mean) = mean {
-            self.v = mean - self.lag;
+    /// It competes with these, and is owed as much as when it went: as its coming moves their mean, it comes that much further
+    /// off. Who owes something, and does not come from elsewhere, is where it was until the others have come on as far: Linux
+    /// leaves him in the queue until then (`DELAY_DEQUEUE`, since 6.12).
+    pub fn wake(&mut self, others: Sum, slice: Span, comes: From) {
+        if let Some(mean) = others.mean() {
+            let off = self.lag + self.lag * self.weight / others.weight;
+            let owes = comes == From::Here && off < 0;
+            if owes && self.v > mean && self.v <= mean - off {
+                return self.request(slice);
+            }
+            self.v = if owes && self.v <= mean { mean } else { mean - off };
         }
         self.deadline = self.v;
         self.request(slice);
@@ -105,6 +137,11 @@ pub struct Sum {
 }
 
 impl Sum {
+    /// So many of one weight, whose v add up to `v`.
+    pub const fn of_equals(count: i128, v: i128, one: &Entity) -> Self {
+        Self { weight: count * one.weight, by_weight: v * one.weight }
+    }
+
     /// One comes.
     pub const fn add(&mut self, entity: &Entity) {
         self.weight += entity.weight;
@@ -120,6 +157,12 @@ impl Sum {
     /// V, if there are any.
     pub const fn mean(&self) -> Option<i128> {
         if self.weight > 0 { Some(self.by_weight.div_euclid(self.weight)) } else { None }
+    }
+
+    /// The sum without so many nanoseconds, which some of them were charged and have not used.
+    #[must_use]
+    pub const fn without(self, nanos: i128) -> Self {
+        Self { weight: self.weight, by_weight: self.by_weight - (nanos << FINE) }
     }
 }
 

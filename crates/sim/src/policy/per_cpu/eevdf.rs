@@ -10,17 +10,18 @@
 //! Lozi and others, "The Linux scheduler: a decade of wasted cores" (2016), which describes queues, loads of groups and balancing
 //! step by step; EEVDF after Stoica and Abdel-Wahab (1995). Intervals, the 117 % of difference that are borne, and that each balancing
 //! in vain doubles the load that may move, are those of 6.6 as they are known; the kernel's source was not compared. Simplified: loads are those of the
-//! moment and do not decay; all CPUs are one domain, as wide as 64 at most for intervals; nobody is cache-hot; a slice is asked
-//! for and given whole, without the tick; lag does not decay over sleep. It knows no reservations, as Linux does not.
+//! moment and do not decay; all CPUs are one domain, as wide as 64 at most for intervals; nobody is cache-hot; who runs is stopped
+//! when his request is done, and not at the next tick. It knows no reservations, as Linux does not.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use super::Slop;
 use super::caps::Caps;
+use super::eevdf_books::{EevdfGroup as Group, EevdfMember as Member, Local};
 use super::queues::RunQueues;
 use crate::host::{CpuId, VcpuId, View, VmId};
-use crate::policy::entity::{Entity, Sum};
+use crate::policy::entity::{Entity, From, SHORTEST, Sum};
 use crate::policy::forest::{Forest, Set};
 use crate::policy::{Pick, Policy, Why};
 use crate::queue::Queue;
@@ -36,45 +37,6 @@ const WIDEST: u64 = 64;
 const WORTH: i128 = 117;
 /// Most that are moved at once.
 const MOST_MOVED: usize = 32;
-
-/// A VM on a CPU.
-#[derive(Debug, Clone, Copy)]
-struct Group {
-    vm: VmId,
-    cpu: CpuId,
-    entity: Entity,
-    /// Virtual CPUs that want to run there, waiting or running, and the sum of their v.
-    count: u32,
-    v: i128,
-    /// Those that wait.
-    waiting: Set,
-}
-
-impl Group {
-    /// V of those within.
-    const fn mean(&self) -> i128 {
-        if self.count == 0 { 0 } else { self.v.div_euclid(self.count as i128) }
-    }
-}
-
-/// A virtual CPU.
-#[derive(Debug, Clone, Copy)]
-struct Member {
-    entity: Entity,
-    home: CpuId,
-    /// Its group on that CPU, while it wants to run.
-    group: Option<u32>,
-}
-
-/// A CPU's queue.
-#[derive(Debug, Clone, Default)]
-struct Local {
-    /// Groups of which somebody waits.
-    waiting: Set,
-    sum: Sum,
-    /// Times in a row that nothing could be moved although something should.
-    failed: u32,
-}
 
 /// The policy.
 #[derive(Debug, Clone)]
@@ -170,9 +132,36 @@ impl PerCpuEevdf {
         sum.add(&group.entity);
     }
 
+    /// Charges who runs on `cpu` until now, as Linux does before anybody comes or goes there.
+    fn update(&mut self, cpu: CpuId, view: &View) {
+        if let Some(running) = view.cpus[cpu.index()].running {
+            self.charge(running, view);
+        }
+    }
+
+    /// Charges `vcpu`, which runs, for what it was not yet.
+    fn charge(&mut self, vcpu: VcpuId, view: &View) {
+        let member = &mut self.members[vcpu.index()];
+        let span = view.now.since(std::mem::replace(&mut member.charged, view.now));
+        let Some(id) = member.group.filter(|_| !span.is_zero()) else { return };
+        let group = &mut self.groups[id as usize];
+        let sum = &mut self.cpus[group.cpu.index()].sum;
+        group.v -= member.entity.v;
+        member.entity.charge(span);
+        member.entity.request(self.slice);
+        group.v += member.entity.v;
+        sum.remove(&group.entity);
+        group.entity.charge(span);
+        group.entity.request(self.slice);
+        sum.add(&group.entity);
+        self.weigh(id, view);
+        self.place(id);
+    }
+
     /// `vcpu` wants to run at its home from now on.
-    fn enqueue(&mut self, vcpu: VcpuId, view: &View) {
+    fn enqueue(&mut self, vcpu: VcpuId, comes: From, view: &View) {
         let (vm, home) = (view.vm_of(vcpu), self.members[vcpu.index()].home);
+        self.update(home, view);
         let id = self.group(home, vm);
         self.active_of[vm.index()] += 1;
         let group = &mut self.groups[id as usize];
@@ -180,11 +169,11 @@ impl PerCpuEevdf {
         if group.count == 0 {
             let weight = view.vms[vm.index()].weight / f64::from(self.active_of[vm.index()]);
             group.entity.set_weight(weight);
-            group.entity.wake(sum.mean(), self.slice);
+            group.entity.wake(*sum, self.slice, From::Here);
             sum.add(&group.entity);
         }
         let member = &mut self.members[vcpu.index()];
-        member.entity.wake((group.count > 0).then(|| group.mean()), self.slice);
+        member.entity.wake(Sum::of_equals(group.count.into(), group.v, &member.entity), self.slice, comes);
         member.group = Some(id);
         group.count += 1;
         group.v += member.entity.v;
@@ -243,10 +232,9 @@ impl PerCpuEevdf {
         }
         let home = self.members[vcpu.index()].home;
         let idle = if view.idle.contains(home.0) { Some(home) } else { next_idle(vcpu, home, view) };
-        if let Some(idle) = idle {
-            self.members[vcpu.index()].home = idle;
-        }
-        self.enqueue(vcpu, view);
+        let comes = if idle.is_some_and(|idle| idle != home) { From::Elsewhere } else { From::Here };
+        self.members[vcpu.index()].home = idle.unwrap_or(home);
+        self.enqueue(vcpu, comes, view);
         self.wait(vcpu, view);
         idle.or_else(|| self.is_due_before(vcpu, view).then_some(home))
     }
@@ -255,19 +243,20 @@ impl PerCpuEevdf {
     fn is_due_before(&self, vcpu: VcpuId, view: &View) -> bool {
         let it = &self.members[vcpu.index()];
         let running = view.cpus[it.home.index()].running.map(|running| &self.members[running.index()]);
-        let (Some(mine), Some(running)) = (it.group, running) else { return false };
-        let group = &self.groups[mine as usize];
-        match running.group {
-            Some(theirs) if theirs == mine => {
-                it.entity.v <= group.mean() && it.entity.deadline < running.entity.deadline
-            }
-            Some(theirs) => {
-                let is_owed =
-                    self.cpus[it.home.index()].sum.mean().is_some_and(|mean| group.entity.v <= mean);
-                is_owed && group.entity.deadline < self.groups[theirs as usize].entity.deadline
-            }
-            None => false,
+        let Some((running, theirs)) = running.and_then(|running| Some((running, running.group?))) else {
+            return false;
+        };
+        let Some(mine) = it.group else { return false };
+        let (group, other) = (&self.groups[mine as usize], &self.groups[theirs as usize]);
+        // Who runs and has had too much comes after all that have not.
+        let is_first = |mine: &Entity, theirs: &Entity, mean: i128| {
+            mine.v <= mean && (theirs.v > mean || mine.deadline < theirs.deadline)
+        };
+        if mine == theirs {
+            return is_first(&it.entity, &running.entity, group.mean());
         }
+        let mean = self.cpus[it.home.index()].sum.mean();
+        mean.is_some_and(|mean| is_first(&group.entity, &other.entity, mean))
     }
 
     /// Who comes next of those that wait at `cpu`.
@@ -283,10 +272,11 @@ impl PerCpuEevdf {
 
     /// Moves one that waits to a CPU.
     fn migrate(&mut self, vcpu: VcpuId, cpu: CpuId, view: &View) {
+        self.update(self.members[vcpu.index()].home, view);
         self.leave(vcpu, view);
         self.dequeue(vcpu, view);
         self.members[vcpu.index()].home = cpu;
-        self.enqueue(vcpu, view);
+        self.enqueue(vcpu, From::Elsewhere, view);
         self.wait(vcpu, view);
     }
 
@@ -373,7 +363,7 @@ fn next_idle(vcpu: VcpuId, home: CpuId, view: &View) -> Option<CpuId> {
 impl Policy for PerCpuEevdf {
     fn begin(&mut self, view: &View) {
         let home = super::homes(view);
-        let member = |home| Member { entity: Entity::new(1.0), home, group: None };
+        let member = |home| Member { entity: Entity::new(1.0), home, group: None, charged: Time::ZERO };
         self.members = home.into_iter().map(member).collect();
         self.cpus = vec![Local::default(); view.cpus.len()];
         self.active_of = vec![0; view.vms.len()];
@@ -406,8 +396,9 @@ impl Policy for PerCpuEevdf {
     }
 
     fn take(&mut self, vcpu: VcpuId, view: &View) {
+        self.members[vcpu.index()].charged = view.now;
         if !self.leave(vcpu, view) && self.caps.take(vcpu, view.vm_of(vcpu)) {
-            self.enqueue(vcpu, view);
+            self.enqueue(vcpu, From::Here, view);
         }
     }
 
@@ -425,27 +416,17 @@ impl Policy for PerCpuEevdf {
                 self.dequeue(vcpu, view);
                 continue;
             }
-            let span = self.slice + self.slop.draw();
+            self.members[vcpu.index()].charged = view.now;
+            let member = self.members[vcpu.index()];
+            let group = member.group.map_or(self.slice, |id| self.groups[id as usize].entity.rest());
+            let span = group.min(member.entity.rest()).max(SHORTEST) + self.slop.draw();
             return Pick::Run(vcpu, view.now + self.caps.grant(vcpu, vm, cpu, span));
         }
     }
 
     fn ran(&mut self, vcpu: VcpuId, _: CpuId, span: Span, view: &View) {
         self.caps.ran(vcpu, view.vm_of(vcpu), span);
-        let member = &mut self.members[vcpu.index()];
-        let Some(id) = member.group else { return };
-        let group = &mut self.groups[id as usize];
-        let sum = &mut self.cpus[group.cpu.index()].sum;
-        group.v -= member.entity.v;
-        member.entity.charge(span);
-        member.entity.request(self.slice);
-        group.v += member.entity.v;
-        sum.remove(&group.entity);
-        group.entity.charge(span);
-        group.entity.request(self.slice);
-        sum.add(&group.entity);
-        self.weigh(id, view);
-        self.place(id);
+        self.charge(vcpu, view);
     }
 
     fn halted(&mut self, vcpu: VcpuId, view: &View) {

@@ -14,6 +14,7 @@ mod credit2;
 mod credit2_books;
 mod credit_books;
 mod eevdf;
+mod eevdf_books;
 mod load;
 mod peers;
 mod queues;

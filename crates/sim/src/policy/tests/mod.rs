@@ -7,6 +7,7 @@ mod per_cpu;
 mod properties;
 mod random;
 mod shares;
+mod sleepers;
 mod slots;
 mod table;
 
