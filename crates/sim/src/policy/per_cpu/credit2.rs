@@ -8,8 +8,11 @@
 //! Source: `xen/common/sched/credit2.c` of Xen 4.21 in development, read for what it does. As there, the heaviest in a queue burns
 //! a credit per nanosecond and others faster, by weight for each virtual CPU; who runs goes on until he has no more than the next,
 //! 0.5 ms (and the rate limit of 1 ms) at least and a slice at most; who ran on another CPU of the group must have 0.5 ms more to
-//! be fetched, and gets 50 µs; a queue that is idle fetches nothing by itself. Simplified: no siblings and no soft affinity, a
-//! group is made of CPUs by their numbers, who yields waits like everybody else; caps are exact, for all VMs at the same moment.
+//! be fetched, and gets 50 µs; a queue that is idle fetches nothing by itself. Who
+//! wakes goes to a core of which nobody uses any thread, if there is one. Simplified: no soft affinity, a group is made of CPUs by
+//! their numbers, who yields waits like everybody else; caps are exact, for all VMs at the same moment.
+
+mod tickle;
 
 use std::cmp::Reverse;
 
@@ -19,6 +22,7 @@ use super::caps::Caps;
 use super::credit2_books::{Credit2Account, Group};
 use super::load::Load;
 use super::queues::RunQueues;
+use super::runners::Runners;
 use crate::host::{CpuId, CpuSet, State, VcpuId, View};
 use crate::policy::{Pick, Policy, Why};
 use crate::time::{Span, Time};
@@ -55,6 +59,9 @@ pub struct Credit2 {
     line: u64,
     /// Who has just left each CPU, until that picks.
     left: Vec<Option<VcpuId>>,
+    runners: Runners,
+    /// Idle CPUs that were told of somebody and have not picked yet, where CPUs are threads of cores.
+    told: CpuSet,
     caps: Caps,
     slop: Slop,
     /// CPUs that should pick anew once this event is done with: at any rate, and if they are idle then.
@@ -75,6 +82,8 @@ impl Credit2 {
             own: None,
             line: 0,
             left: Vec::new(),
+            runners: Runners::default(),
+            told: CpuSet::default(),
             caps: Caps::default(),
             slop: Slop::new(true),
             later: Vec::new(),
@@ -106,6 +115,14 @@ impl Credit2 {
         (it.credit, it.burnt) = (credit, now);
     }
 
+    /// It has left its CPU.
+    fn stop(&mut self, vcpu: VcpuId, view: &View) {
+        self.burn(vcpu, view.now);
+        if let Some(cpu) = view.vcpu(vcpu).last_cpu() {
+            self.runners.end(cpu, vcpu);
+        }
+    }
+
     fn insert(&mut self, vcpu: VcpuId, view: &View) {
         self.line += 1;
         let it = &self.accounts[vcpu.index()];
@@ -125,31 +142,6 @@ impl Credit2 {
             any = true;
         }
         any
-    }
-
-    /// A CPU that should pick anew because `vcpu` waits, if any.
-    fn tickle(&self, vcpu: VcpuId, view: &View) -> Option<CpuId> {
-        let it = &self.accounts[vcpu.index()];
-        let mut may = self.groups[it.queue as usize].cpus.clone();
-        may.intersect(view.affinity(vcpu));
-        let mut idle = may.clone();
-        idle.intersect(&view.idle);
-        if idle.contains(it.home.0) {
-            return Some(it.home);
-        }
-        if let Some(cpu) = idle.next_after(it.home.0) {
-            return Some(CpuId(cpu));
-        }
-        let score = |cpu: CpuId| {
-            let running = view.cpus[cpu.index()].running?;
-            let ran = view.now.since(self.accounts[running.index()].began);
-            let more = it.credit.saturating_sub(self.credit(running, view.now));
-            let score = if cpu == it.home { more } else { more - RESIST };
-            (ran > RATE_LIMIT.less(TOLERANCE) && score > 0).then_some((score, Reverse(cpu)))
-        };
-        let at_home = Some(it.home).filter(|home| may.contains(home.0)).and_then(score);
-        let best = at_home.or_else(|| may.iter().map(CpuId).filter_map(score).max());
-        best.map(|(_, Reverse(cpu))| cpu)
     }
 
     /// `vcpu` belongs to a queue from now on; it waits in none.
@@ -204,7 +196,8 @@ impl Credit2 {
         self.rehome(vcpu, queue, view);
         if waits {
             self.insert(vcpu, view);
-            self.later.extend(self.tickle(vcpu, view));
+            let cpu = self.tickle(vcpu, view);
+            self.later.extend(cpu);
         }
     }
 
@@ -233,6 +226,7 @@ impl Credit2 {
             self.remove(vcpu, view);
             self.insert(vcpu, view);
         }
+        self.runners.touch(queue);
     }
 
     /// Looks for the queue whose load differs most from this one's, and makes the difference less.
@@ -313,7 +307,8 @@ impl Credit2 {
         for vcpu in free {
             self.insert(vcpu, view);
             // Nobody makes room for him: what that one gives back of his limit would free others, and so on.
-            self.idle.extend(self.tickle(vcpu, view));
+            let cpu = self.tickle(vcpu, view);
+            self.idle.extend(cpu);
         }
     }
 }
@@ -341,6 +336,7 @@ impl Policy for Credit2 {
         self.all = Some(RunQueues::new(self.groups.len(), view, (Reverse(0), 0)));
         self.own = Some(RunQueues::new(view.cpus.len(), view, (Reverse(0), 0)));
         self.left = vec![None; view.cpus.len()];
+        self.runners = Runners::new(view.cpus.len(), self.groups.len(), self.width);
         self.caps = Caps::new(PERIOD, view);
         self.slop = Slop::new(view.in_step);
         self.next = self.caps.first_tick().unwrap_or(Time::NEVER);
@@ -361,7 +357,7 @@ impl Policy for Credit2 {
             self.insert(vcpu, view);
             return self.tickle(vcpu, view);
         }
-        self.burn(vcpu, view.now);
+        self.stop(vcpu, view);
         let free = self.caps.back(vcpu, view.vm_of(vcpu), view);
         self.free(free, view);
         if let Some(queue) = self.accounts[vcpu.index()].moves.take() {
@@ -383,9 +379,11 @@ impl Policy for Credit2 {
         }
         let it = &mut self.accounts[vcpu.index()];
         (it.began, it.burnt) = (view.now, view.now);
+        self.runners.take(vcpu);
     }
 
     fn pick(&mut self, cpu: CpuId, view: &View) -> Pick {
+        self.told.remove(cpu.0);
         let left = self.left[cpu.index()].take();
         let left = left.filter(|vcpu| !self.caps.parks(*vcpu, view.vm_of(*vcpu)));
         let next = self.candidate(cpu, left, view);
@@ -415,8 +413,15 @@ impl Policy for Credit2 {
         let span = self.span(vcpu, flying, LEAST.max(rate_limit)) + self.slop.draw();
         if let Some(waits) = waits {
             self.insert(waits, view);
-            self.later.extend(self.tickle(waits, view).filter(|other| *other != cpu));
+            if view.smt > 1 {
+                // It is idle no more.
+                self.told.insert(cpu.0);
+            }
+            let other = self.tickle(waits, view).filter(|other| *other != cpu);
+            self.later.extend(other);
+            self.told.remove(cpu.0);
         }
+        self.runners.begin(cpu, self.accounts[vcpu.index()].began);
         let span = self.caps.grant(vcpu, view.vm_of(vcpu), cpu, span);
         Pick::Run(vcpu, view.now + span)
     }
@@ -433,7 +438,7 @@ impl Policy for Credit2 {
     }
 
     fn halted(&mut self, vcpu: VcpuId, view: &View) {
-        self.burn(vcpu, view.now);
+        self.stop(vcpu, view);
         self.count(vcpu, -1.0, view.now);
         self.accounts[vcpu.index()].moves = None;
         let free = self.caps.back(vcpu, view.vm_of(vcpu), view);
